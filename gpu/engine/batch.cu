@@ -83,6 +83,7 @@ lay_out_regions(struct cuda_batch *batch, uint64_t nlattice, int nlevels)
     regions->ranks = place_take(&at, 8 * lossless_ntiles);
     regions->shift_groups =
         place_take(&at, 8 * SHIFT_TILE_NGROUPS * lossless_ntiles);
+    regions->shift_spans = place_take(&at, 8 * lossless_ntiles);
     regions->remainders = place_take(&at, 8 * lossless_ntiles);
     regions->differences =
         place_take(&at, encodes_losslessly ? batch->nvalues * value_nbytes : 0);

@@ -232,7 +232,8 @@ struct cuda_regions {
     /* Where there may be lossless predictions, else empty:
        gpu/sections/ranks.cuh, shifts.cuh, remainders.cu. */
     uint64_t ranks;        /* u64[ntiles + 1] */
-    uint64_t shift_groups; /* u64[ntiles * TERP_TILE_NGROUPS] */
+    uint64_t shift_groups; /* u64[ntiles * SHIFT_TILE_NGROUPS] */
+    uint64_t shift_spans;  /* u64[ntiles] */
     uint64_t remainders;   /* u64[ntiles + 1]: where those of each tile begin */
     /* encode, the same: T[nvalues] of points that are not special, in C order;
        gpu/predict/references_find.cu */

@@ -1,7 +1,7 @@
 /* The section of remainders, written and read. Those of a tile of points fill
  * whole bytes: where each tile's begin is found first. A block has a tile, of
- * which a thread has some points after one another. */
-#include "codec/format/bits.h"
+ * which a warp has points after one another, 32 at a time. */
+#include "gpu/block/load_bits.cuh"
 #include "gpu/block/put_bits.cuh"
 #include "gpu/block/sum.cuh"
 #include "gpu/predict/lorenzo_shape.cuh"
@@ -9,7 +9,8 @@
 
 #define NTHREADS 256
 #define SUM_NTHREADS 1024
-#define THREAD_NVALUES (TERP_REMAINDERS_NVALUES / NTHREADS)
+#define NWARPS (NTHREADS / 32)
+#define NROUNDS (TERP_REMAINDERS_NVALUES / NTHREADS)
 static_assert(TERP_REMAINDERS_NVALUES == TERP_TILE_NSYMBOLS,
               "The region `remainders` has a number for each tile.");
 
@@ -71,23 +72,40 @@ nbits_at(const struct remainders_view<T> &view, uint64_t at,
     return nbits_of_remainder<T>(quant, view.k);
 }
 
-template <typename T, bool decode>
-static __device__ __forceinline__ unsigned
-sum_nbits(const struct remainders_view<T> &view, uint64_t first)
-{
-    word_of<T> remainder;
-    unsigned sum = 0;
-
-    for (unsigned i = 0; i < THREAD_NVALUES; i++)
-        sum += (unsigned)nbits_at<T, decode>(view, first + i, &remainder);
-    return sum;
-}
-
-/* Where a thread's points begin in a tile's. */
+/* A thread's first point of a tile; the next ones are 32 apart. */
 static __device__ __forceinline__ uint64_t
 first_of_thread(uint64_t tile)
 {
-    return tile * TERP_REMAINDERS_NVALUES + threadIdx.x * THREAD_NVALUES;
+    return tile * TERP_REMAINDERS_NVALUES + threadIdx.x / 32 * 32 * NROUNDS +
+           threadIdx.x % 32;
+}
+
+/* The bits of a thread's points. Returns those of the warps before, and those
+ * of all: by a block, which has passed a barrier since it last did so. */
+template <typename T, bool decode>
+static __device__ __forceinline__ unsigned
+find_nbits(const struct remainders_view<T> &view, uint64_t tile,
+           int nbits[NROUNDS], unsigned s_warps[NWARPS], unsigned *all_ret)
+{
+    const uint64_t first = first_of_thread(tile);
+    unsigned sum = 0, before = 0, all = 0;
+
+#pragma unroll
+    for (unsigned k = 0; k < NROUNDS; k++) {
+        word_of<T> remainder;
+        nbits[k] = nbits_at<T, decode>(view, first + 32 * k, &remainder);
+        sum += (unsigned)nbits[k];
+    }
+    sum = warp_sum(sum);
+    if (threadIdx.x % 32 == 0)
+        s_warps[threadIdx.x / 32] = sum;
+    __syncthreads();
+    for (unsigned warp = 0; warp < NWARPS; warp++) {
+        before += warp < threadIdx.x / 32 ? s_warps[warp] : 0;
+        all += s_warps[warp];
+    }
+    *all_ret = all;
+    return before;
 }
 
 /* The bytes of each tile. Grid: (shares of tiles, chunks). */
@@ -96,24 +114,19 @@ static __global__ void
 __launch_bounds__(NTHREADS) measure_remainders(const struct cuda_batch batch)
 {
     begin_kernel();
-    __shared__ unsigned s_nbits;
+    __shared__ unsigned s_warps[NWARPS];
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
 
     if (!has_remainders(chunk))
         return;
     const struct remainders_view<T> view = remainders_of<T>(batch, chunk);
     for (uint64_t tile = blockIdx.x; tile < batch.ntiles; tile += gridDim.x) {
+        int nbits[NROUNDS];
+        unsigned all;
         __syncthreads();
+        find_nbits<T, decode>(view, tile, nbits, s_warps, &all);
         if (threadIdx.x == 0)
-            s_nbits = 0;
-        __syncthreads();
-        const unsigned sum =
-            warp_sum(sum_nbits<T, decode>(view, first_of_thread(tile)));
-        if (threadIdx.x % 32 == 0)
-            atomicAdd(&s_nbits, sum);
-        __syncthreads();
-        if (threadIdx.x == 0)
-            view.begins[tile] = div_up(s_nbits, 8);
+            view.begins[tile] = div_up(all, 8);
     }
 }
 
@@ -160,7 +173,7 @@ __launch_bounds__(SUM_NTHREADS) place_tiles(const struct cuda_batch batch)
 }
 
 template <typename T> struct remainders_shared {
-    typename number_scan<NTHREADS>::TempStorage scan;
+    unsigned warps[NWARPS];
     uint32_t words[TERP_REMAINDERS_NVALUES * sizeof(T) / 4 + 1];
 };
 
@@ -171,22 +184,23 @@ pack_tile(const struct remainders_view<T> &view, uint64_t tile,
           remainders_shared<T> *s)
 {
     const uint64_t first = first_of_thread(tile);
-    const unsigned sum = sum_nbits<T, false>(view, first);
-    unsigned long long at, all;
+    int nbits[NROUNDS];
+    unsigned all;
 
     for (unsigned i = threadIdx.x; i < sizeof s->words / 4; i += NTHREADS)
         s->words[i] = 0;
-    number_scan<NTHREADS>(s->scan).ExclusiveSum(sum, at, all);
-    __syncthreads();
-    for (unsigned i = 0; i < THREAD_NVALUES; i++) {
+    unsigned at = find_nbits<T, false>(view, tile, nbits, s->warps, &all);
+#pragma unroll
+    for (unsigned k = 0; k < NROUNDS; k++) {
+        const unsigned sum = warp_inclusive_sum((unsigned)nbits[k]);
+        const unsigned own = at + sum - (unsigned)nbits[k];
         word_of<T> remainder;
-        const int nbits = nbits_at<T, false>(view, first + i, &remainder);
-        put_bits(s->words, (unsigned)at, (uint32_t)remainder);
+        nbits_at<T, false>(view, first + 32 * k, &remainder);
+        put_bits(s->words, own, (uint32_t)remainder);
         if constexpr (sizeof(T) == 8)
-            if (nbits > 32)
-                put_bits(s->words, (unsigned)at + 32,
-                         (uint32_t)(remainder >> 32));
-        at += (unsigned)nbits;
+            if (nbits[k] > 32)
+                put_bits(s->words, own + 32, (uint32_t)(remainder >> 32));
+        at += __shfl_sync(FULL_WARP_MASK, sum, 31);
     }
     __syncthreads();
     return (unsigned)div_up(all, 8);
@@ -219,30 +233,32 @@ static __global__ void
 __launch_bounds__(NTHREADS) place_remainders(const struct cuda_batch batch)
 {
     begin_kernel();
-    __shared__ typename number_scan<NTHREADS>::TempStorage s_scan;
+    __shared__ unsigned s_warps[NWARPS];
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
 
     if (!has_remainders(chunk))
         return;
     const struct remainders_view<T> view = remainders_of<T>(batch, chunk);
-    const uint8_t *src = (const uint8_t *)chunk.src + chunk.remainders_at;
+    const uint8_t *src = (const uint8_t *)chunk.src;
     T *values = (T *)chunk.dst;
     for (uint64_t tile = blockIdx.x; tile < batch.ntiles; tile += gridDim.x) {
-        const uint64_t first = first_of_thread(tile);
-        const unsigned sum = sum_nbits<T, true>(view, first);
-        unsigned long long at, all;
-        __syncthreads(); /* no thread needs the storage any more */
-        number_scan<NTHREADS>(s_scan).ExclusiveSum(sum, at, all);
-        for (unsigned i = 0; i < THREAD_NVALUES; i++) {
-            word_of<T> none;
-            if (first + i >= batch.nvalues)
-                break;
-            const int nbits = nbits_at<T, true>(view, first + i, &none);
-            const uint64_t number =
-                load_bits(src + view.begins[tile], at, nbits);
-            values[first + i] = value_of_lossless<T>(
-                quant_at(view, first + i), (word_of<T>)number, view.k);
-            at += (unsigned)nbits;
+        const uint8_t *numbers = src + chunk.remainders_at + view.begins[tile];
+        int nbits[NROUNDS];
+        unsigned all;
+        __syncthreads();
+        unsigned at = find_nbits<T, true>(view, tile, nbits, s_warps, &all);
+#pragma unroll
+        for (unsigned k = 0; k < NROUNDS; k++) {
+            const uint64_t point = first_of_thread(tile) + 32 * k;
+            const unsigned sum = warp_inclusive_sum((unsigned)nbits[k]);
+            if (point < batch.nvalues)
+                values[point] = value_of_lossless<T>(
+                    quant_at(view, point),
+                    (word_of<T>)load_bits_by_words(
+                        numbers, at + sum - (unsigned)nbits[k], nbits[k],
+                        src + chunk.src_nbytes),
+                    view.k);
+            at += __shfl_sync(FULL_WARP_MASK, sum, 31);
         }
     }
 }

@@ -4,6 +4,7 @@
  * cpu/sections/shifts.c does the same. */
 #include "gpu/sections/shifts.cuh"
 
+#include "gpu/block/load_bits.cuh"
 #include "gpu/predict/lorenzo_shape.cuh"
 #include "gpu/predict/lossless_sample.cuh"
 
@@ -18,7 +19,7 @@ static_assert(LANE_NNUMBERS == 8, "A lane's numbers are whole bytes.");
 /* A block's chunk. */
 template <typename T> struct shifts_view {
     const word_of<T> *differences;
-    uint64_t *groups;
+    uint64_t *groups, *spans;
     uint64_t nvalid, ngroups;
 };
 
@@ -28,7 +29,8 @@ shifts_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk) {
     const uint64_t nvalid = nvalid_of(valid_points_of(batch, chunk));
 
     return {region<word_of<T>>(batch, blockIdx.y, batch.at.differences),
-            region<uint64_t>(batch, blockIdx.y, batch.at.shift_groups), nvalid,
+            region<uint64_t>(batch, blockIdx.y, batch.at.shift_groups),
+            region<uint64_t>(batch, blockIdx.y, batch.at.shift_spans), nvalid,
             shift_ngroups(nvalid)};
 }
 
@@ -192,26 +194,46 @@ __launch_bounds__(NTHREADS) make_symbols(const struct cuda_batch batch)
     }
 }
 
-/* Where groups have their numbers, and the section's first byte. Grid: (1,
- * chunks). */
+/* Where groups have their numbers in their spans; whether any has some. Grid:
+ * (shares of spans, chunks). */
 template <typename T>
 static __global__ void
-__launch_bounds__(PLACE_NTHREADS) place_groups(const struct cuda_batch batch)
+__launch_bounds__(NTHREADS) place_groups(const struct cuda_batch batch)
+{
+    begin_kernel();
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    bool any = false;
+
+    if (!chunk_is_lossless(chunk))
+        return;
+    const struct shifts_view<T> view = shifts_of<T>(batch, chunk);
+    for (uint64_t span = first_group(); span < shift_nspans(view.ngroups);
+         span += groups_at_once()) {
+        const uint64_t g = span * SHIFT_SPAN_NGROUPS + threadIdx.x % 32;
+        const uint64_t word = g < view.ngroups ? view.groups[g] : 0;
+        any |= shift_group_of(word).shift > 0;
+        place_shift_span(view.nvalid, span, word, view.groups, view.spans);
+    }
+    if (any)
+        chunk.has_shifts = true;
+}
+
+/* Where spans begin, and the section's first byte. Grid: (1, chunks). */
+template <typename T>
+static __global__ void
+__launch_bounds__(PLACE_NTHREADS) place_spans(const struct cuda_batch batch)
 {
     begin_kernel();
     __shared__ typename number_scan<PLACE_NTHREADS>::TempStorage s_scan;
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    bool any = false;
 
     if (__syncthreads_or(!chunk_is_lossless(chunk)))
         return;
     const struct shifts_view<T> view = shifts_of<T>(batch, chunk);
-    for (uint64_t g = threadIdx.x; g < view.ngroups; g += PLACE_NTHREADS)
-        any |= shift_group_of(view.groups[g]).shift > 0;
-    const bool has_shifts = __syncthreads_or(any) != 0;
+    const bool has_shifts = chunk.has_shifts;
     const bool has_zeros = zeros_pay(chunk, view.ngroups, sizeof(T));
     const uint64_t nbytes =
-        place_shift_groups<PLACE_NTHREADS>(view.nvalid, view.groups, s_scan);
+        place_shift_spans<PLACE_NTHREADS>(view.ngroups, view.spans, s_scan);
     if (threadIdx.x > 0)
         return;
     /* The stage of escapes finds out where the stream does not fit. */
@@ -223,7 +245,6 @@ __launch_bounds__(PLACE_NTHREADS) place_groups(const struct cuda_batch batch)
                       packed_nbytes(view.ngroups, terp_shift_nbits(sizeof(T))) *
                           (unsigned)(has_shifts + has_zeros);
     chunk.shift_numbers_at = chunk.specials_end + 1;
-    chunk.has_shifts = has_shifts;
     chunk.specials_end = chunk.shifts_at + nbytes;
 }
 
@@ -252,8 +273,10 @@ write_group(const struct shifts_view<T> &view, uint64_t g, int max_code,
     const struct shift_group group = shift_group_of(view.groups[g]);
     const unsigned n = shift_group_nvalues(view.nvalid, g);
     const unsigned first = threadIdx.x % 32 * LANE_NNUMBERS;
-    struct bit_writer writer = {
-        numbers + group.begin + threadIdx.x % 32 * (unsigned)group.shift, 0, 0};
+    struct bit_writer writer = {numbers +
+                                    shift_group_begin(group, view.spans, g) +
+                                    threadIdx.x % 32 * (unsigned)group.shift,
+                                0, 0};
 
     for (unsigned i = first; i < n && i < first + LANE_NNUMBERS; i++) {
         const int64_t difference =
@@ -334,10 +357,14 @@ cudaError_t
 cuda_shifts_write(const struct cuda_batch *batch, cudaStream_t stream)
 {
     const bool wide = batch->value_nbytes == 8;
-    const cudaError_t err = launch_stage(
-        batch, stream, wide ? place_groups<double> : place_groups<float>, 1,
-        PLACE_NTHREADS);
+    cudaError_t err = launch_stage(
+        batch, stream, wide ? place_groups<double> : place_groups<float>,
+        nblocks_of_groups(batch), NTHREADS);
 
+    if (err == cudaSuccess)
+        err = launch_stage(batch, stream,
+                           wide ? place_spans<double> : place_spans<float>, 1,
+                           PLACE_NTHREADS);
     return err == cudaSuccess
                ? launch_stage(batch, stream,
                               wide ? write_groups<double> : write_groups<float>,
@@ -364,6 +391,9 @@ __launch_bounds__(NTHREADS) place_shifts(const struct cuda_batch batch)
     const struct valid_points points = valid_points_of(batch, chunk);
     const uint64_t *groups =
         region<uint64_t>(batch, blockIdx.y, batch.at.shift_groups);
+    const uint64_t *spans =
+        region<uint64_t>(batch, blockIdx.y, batch.at.shift_spans);
+    const uint8_t *end = (const uint8_t *)chunk.src + chunk.src_nbytes;
     const uint16_t *symbols =
         region<uint16_t>(batch, blockIdx.y, batch.at.symbols);
     const uint8_t *numbers = (const uint8_t *)chunk.src + chunk.shifts_at;
@@ -379,16 +409,16 @@ __launch_bounds__(NTHREADS) place_shifts(const struct cuda_batch batch)
             if (valid) {
                 const uint64_t own =
                     rank + (unsigned)__popc(all & ((1u << lane) - 1));
-                const struct shift_group group =
-                    shift_group_of(groups[own / TERP_SHIFT_GROUP_NVALUES]);
+                const uint64_t g = own / TERP_SHIFT_GROUP_NVALUES;
+                const struct shift_group group = shift_group_of(groups[g]);
                 const int64_t code =
                     (int64_t)symbols[tiled_at(segment.tiled, layout->rank,
                                               layout->dims[0], x)] -
                     TERP_RADIUS;
-                const uint64_t number = load_bits(
-                    numbers + group.begin,
+                const uint64_t number = load_bits_by_words(
+                    numbers + shift_group_begin(group, spans, g),
                     own % TERP_SHIFT_GROUP_NVALUES * (unsigned)group.shift,
-                    group.shift);
+                    group.shift, end);
                 quants[at] =
                     (word_of<T>)(terp_join_shift(code, number, group.shift)
                                  << group.nzeros);

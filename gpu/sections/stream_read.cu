@@ -261,29 +261,48 @@ pass_low_bits(const struct cuda_batch &batch, int wide,
 
 /* ---- what lossless streams have ---- */
 
-/* Shifts and zeros of all groups, from `at` on in the stream, as `has` tells
- * which of them there are, to their words. False in some threads where they are
- * not valid. */
-template <unsigned NTHREADS>
-static __device__ __forceinline__ bool
-take_shift_groups(const uint8_t *at, unsigned has, uint64_t ngroups,
-                  int value_nbytes, uint64_t *groups)
+/* The words of all groups, and the bytes of spans, before the block that reads
+ * the stream goes on. Grid: (shares of spans, chunks); a warp has a span. */
+#define UNPACK_NTHREADS 256
+#define UNPACK_MAX_NBLOCKS 1024
+static __global__ void
+__launch_bounds__(UNPACK_NTHREADS)
+    unpack_shift_groups(const struct cuda_batch batch)
 {
-    const int width = terp_shift_nbits(value_nbytes);
-    const uint8_t *zeros =
-        at + (has & TERP_SHIFTS_SHIFTS ? packed_nbytes(ngroups, width) : 0);
-    bool valid = true;
+    begin_kernel();
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const uint8_t *src = (const uint8_t *)chunk.src;
+    const uint64_t at = chunk.specials_end;
+    const int width = terp_shift_nbits(batch.value_nbytes);
 
-    for (uint64_t g = threadIdx.x; g < ngroups; g += NTHREADS) {
+    if (!chunk_is_lossless(chunk) || at >= chunk.src_nbytes)
+        return;
+    const uint64_t nvalid = nvalid_of(valid_points_of(batch, chunk));
+    const uint64_t ngroups = shift_ngroups(nvalid);
+    const struct shift_fields fields =
+        shift_fields_at(src[at], at + 1, ngroups, batch.value_nbytes);
+    if (!shift_fields_are_valid(fields, chunk.src_nbytes))
+        return;
+    const uint8_t *zeros =
+        src + fields.at +
+        (fields.has & TERP_SHIFTS_SHIFTS ? packed_nbytes(ngroups, width) : 0);
+    for (uint64_t span = blockIdx.x * (UNPACK_NTHREADS / 32) + threadIdx.x / 32;
+         span < shift_nspans(ngroups);
+         span += gridDim.x * (UNPACK_NTHREADS / 32)) {
+        const uint64_t g = span * SHIFT_SPAN_NGROUPS + threadIdx.x % 32;
         const uint64_t bit = g * (unsigned)width;
-        const int shift =
-            has & TERP_SHIFTS_SHIFTS ? (int)unpack_bits(at, bit, width) : 0;
-        const int nzeros =
-            has & TERP_SHIFTS_ZEROS ? (int)unpack_bits(zeros, bit, width) : 0;
-        groups[g] = shift_group_word(shift, nzeros);
-        valid &= shift <= terp_max_shift(value_nbytes);
+        int shift = 0, nzeros = 0;
+        if (g < ngroups && fields.has & TERP_SHIFTS_SHIFTS)
+            shift = (int)unpack_bits(src + fields.at, bit, width);
+        if (g < ngroups && fields.has & TERP_SHIFTS_ZEROS)
+            nzeros = (int)unpack_bits(zeros, bit, width);
+        place_shift_span(
+            nvalid, span, shift_group_word(shift, nzeros),
+            region<uint64_t>(batch, blockIdx.y, batch.at.shift_groups),
+            region<uint64_t>(batch, blockIdx.y, batch.at.shift_spans));
+        if (shift > terp_max_shift(batch.value_nbytes))
+            chunk.status = TERP_ERR_CORRUPT;
     }
-    return valid;
 }
 
 /* Goes on behind the section of shifts. False where it is not valid. */
@@ -295,27 +314,20 @@ pass_shifts(const struct cuda_batch &batch, uint64_t nvalid,
 {
     const uint64_t ngroups = shift_ngroups(nvalid);
     const unsigned has = take_byte(reader);
-    const uint64_t begin = position_of(*reader);
-    const uint64_t numbers_at =
-        begin + packed_nbytes(ngroups, terp_shift_nbits(batch.value_nbytes)) *
-                    (unsigned)__popc(has);
-    uint64_t *groups =
-        region<uint64_t>(batch, blockIdx.y, batch.at.shift_groups);
+    const struct shift_fields fields =
+        shift_fields_at(has, position_of(*reader), ngroups, batch.value_nbytes);
 
-    if (reader->underflow ||
-        (has & ~(TERP_SHIFTS_SHIFTS | TERP_SHIFTS_ZEROS)) != 0 ||
-        numbers_at > reader->end)
-        return false;
-    const bool valid = take_shift_groups<NTHREADS>(
-        reader->src + begin, has, ngroups, batch.value_nbytes, groups);
-    if (!__syncthreads_and(valid))
+    if (reader->underflow || !shift_fields_are_valid(fields, reader->end))
         return false;
     const uint64_t end =
-        numbers_at + place_shift_groups<NTHREADS>(nvalid, groups, s.scan);
+        fields.end +
+        place_shift_spans<NTHREADS>(
+            ngroups, region<uint64_t>(batch, blockIdx.y, batch.at.shift_spans),
+            s.scan);
     if (end > reader->end)
         return false;
     if (threadIdx.x == 0)
-        s_found->shifts_at = numbers_at;
+        s_found->shifts_at = fields.end;
     advance_to<NTHREADS>(reader, end, s.staged);
     return true;
 }
@@ -609,7 +621,14 @@ cuda_lossless_read(const struct cuda_batch *batch, cudaStream_t stream)
 {
     if (!batch->may_be_lossless)
         return cudaSuccess;
-    const cudaError_t error = cuda_ranks_find(batch, stream);
+    const uint64_t nwarps =
+        div_up(batch->ntiles * SHIFT_TILE_NGROUPS, SHIFT_SPAN_NGROUPS);
+    cudaError_t error = cuda_ranks_find(batch, stream);
+    if (error == cudaSuccess)
+        error = launch_stage(
+            batch, stream, unpack_shift_groups,
+            min_u64(div_up(nwarps, UNPACK_NTHREADS / 32), UNPACK_MAX_NBLOCKS),
+            UNPACK_NTHREADS);
     if (error != cudaSuccess)
         return error;
     return batch->npartitions < CUDA_LONG_INDEX_NPARTITIONS

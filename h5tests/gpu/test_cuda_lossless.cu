@@ -225,13 +225,16 @@ check_encoder(int chunk)
 }
 
 static void
-device_encodes_what_the_cpu_does(void **state)
+both_engines_make_the_same_of_lossless_chunks(void **state)
 {
     (void)state;
     for (int c = 0; c < NCHUNKS; c++)
         for (enum terp_pipeline pipeline : pipelines) {
+            if (!terp_case_taken(3))
+                continue;
             make_sample(&chunks[c], pipeline, TERP_EFFORT_FAST);
             check_encoder(c);
+            check_decoder(c);
             free_sample();
         }
 }
@@ -243,32 +246,19 @@ device_leaves_repeats_to_the_cpu(void **state)
     uint64_t nleft = 0;
 
     (void)state;
-    for (int c = 0; c < NCHUNKS; c++) {
+    for (int c = 0; c < 4; c++) {
         make_sample(&chunks[c], pipelines[0], TERP_EFFORT_DEFAULT);
         nleft += check_encoder(c);
         free_sample();
     }
-    assert_in_range(nleft, 1, (uint64_t)NCHUNKS * NFIELDS / 4);
-}
-
-static void
-device_decodes_what_the_cpu_encodes(void **state)
-{
-    (void)state;
-    for (int c = 0; c < NCHUNKS; c++)
-        for (enum terp_pipeline pipeline : pipelines) {
-            make_sample(&chunks[c], pipeline, TERP_EFFORT_FAST);
-            check_decoder(c);
-            free_sample();
-        }
+    assert_in_range(nleft, 1, (uint64_t)4 * NFIELDS / 4);
 }
 
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(device_decodes_what_the_cpu_encodes),
-        cmocka_unit_test(device_encodes_what_the_cpu_does),
+        cmocka_unit_test(both_engines_make_the_same_of_lossless_chunks),
         cmocka_unit_test(device_leaves_repeats_to_the_cpu),
     };
     const struct terp_cuda_options options = {-1, 0};
