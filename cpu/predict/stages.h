@@ -9,6 +9,7 @@
 #include "codec/model/exact.h"
 #include "codec/model/lorenzo.h"
 #include "codec/model/lossless.h"
+#include "codec/model/lossless_samples.h"
 #include "codec/model/low_bits.h"
 #include "codec/model/range.h"
 #include "codec/model/sample.h"
@@ -140,41 +141,12 @@ struct cpu_lossless {
     int64_t center; /* what integers are told from */
 };
 
-/* A sample of its tuner: values of a row, that are so far into each dimension
- * that differences of those orders are known of all. */
-#define CPU_LOSSLESS_RUN_NVALUES 64
-struct cpu_run {
-    uint64_t at, n;
-    int most[TERP_NDIMS];
-};
-
 /* The bits of samples' differences of each order along each dimension. */
-#define CPU_LOSSLESS_NORDERS 81
 struct cpu_order_weights {
-    uint64_t nbits[CPU_LOSSLESS_NORDERS];
+    uint64_t nbits[TERP_LOSSLESS_NORDERS];
     uint64_t remainder_nbits;
     uint64_t nsampled;
 };
-
-/* A number of base 3 whose last digit is dimension 0. */
-static inline int
-cpu_number_of_order(const int order[TERP_NDIMS])
-{
-    int number = 0;
-
-    for (int d = TERP_NDIMS - 1; d >= 0; d--)
-        number = 3 * number + order[d];
-    return number;
-}
-
-/* By a byte of dimensions. */
-static inline void
-cpu_order_of_dims(unsigned dims, int order_ret[TERP_NDIMS])
-{
-    for (int d = 0; d < TERP_NDIMS; d++)
-        order_ret[d] = (int)(dims >> d & 1) +
-                       (int)(dims >> (d + TERP_LOSSLESS_TWICE_SHIFT) & 1);
-}
 
 /* A dimension of an array [nouter][extent][ninner]. */
 struct cpu_axis {
@@ -370,13 +342,13 @@ struct cpu_stages {
     void (*weigh_orders)(const void *values, const struct terp_layout *layout,
                          const struct cpu_fills *fills,
                          const struct cpu_lossless *model,
-                         const struct cpu_run *run,
+                         const struct terp_lossless_run *run,
                          struct cpu_order_weights *weights);
     uint64_t (*cost_of_run)(const void *values,
                             const struct terp_layout *layout,
                             const struct cpu_fills *fills,
                             const struct cpu_lossless *model,
-                            const struct cpu_run *run);
+                            const struct terp_lossless_run *run);
 };
 
 /* The bits of a value that was widened to a double, and back. */
