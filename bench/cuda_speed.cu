@@ -222,6 +222,35 @@ run_pointwise(const struct bench_field *field)
     bench_free(TERP_MEMORY_HOST, density.values);
 }
 
+/* ---- tight bounds, data on the device ---- */
+
+/* Codes are wide there: low bits, tails, listed codes. */
+static void
+run_tight(const struct bench_field *field)
+{
+    static const struct {
+        const char *name;
+        double bound;
+    } bounds[] = {{"bound 1e-5", 1e-5}, {"bound 1e-6", 1e-6}};
+    const uint64_t whole = field->extent;
+    const struct {
+        uint64_t extent, nchunks, nsets;
+    } sizes[] = {{whole, 1, 1}, {whole / 8, 512, 1}, {whole / 8, 1, NSETS}};
+
+    for (const auto &bound : bounds) {
+        what = bound.name;
+        for (const auto &size : sizes) {
+            struct bench_chunks chunks =
+                bench_chunks_make(field, TERP_FLOAT32, size.extent,
+                                  size.nchunks, size.nsets, TERP_MEMORY_DEVICE);
+            chunks.params.bound = bound.bound;
+            measure_all(&chunks);
+            bench_chunks_free(&chunks);
+        }
+    }
+    what = "terp";
+}
+
 /* ---- data on the host ---- */
 
 /* What the copies of such a call take alone, from memory like HDF5's. */
@@ -358,7 +387,7 @@ static int
 usage(void)
 {
     fputs("usage: cuda_speed FIELD_NxNxN.f32 [device] [pointwise] [host] "
-          "[crossover]\n"
+          "[crossover] [tight]\n"
           "       cuda_speed FIELD_NxNxN.f32 profile PIPELINE EXTENT NCHUNKS\n",
           stderr);
     return EXIT_FAILURE;
@@ -368,9 +397,9 @@ int
 main(int argc, char **argv)
 {
     static void (*const parts[])(const struct bench_field *) = {
-        run_device, run_pointwise, run_host, run_crossover};
+        run_device, run_pointwise, run_host, run_crossover, run_tight};
     static const char *const names[] = {"device", "pointwise", "host",
-                                        "crossover"};
+                                        "crossover", "tight"};
 
     if (argc < 2)
         return usage();
@@ -381,7 +410,7 @@ main(int argc, char **argv)
         return EXIT_SUCCESS;
     }
     print_head();
-    for (int part = 0; part < 4; part++) {
+    for (int part = 0; part < 5; part++) {
         bool wanted = argc == 2;
         for (int i = 2; i < argc; i++)
             wanted = wanted || strcmp(argv[i], names[part]) == 0;
