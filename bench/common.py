@@ -27,14 +27,14 @@ def note(message):
     print(f"bench: {message}", file=sys.stderr, flush=True)
 
 
-def missing_packages():
-    return [p for p in PACKAGES if importlib.util.find_spec(p) is None]
+def missing_packages(packages=PACKAGES):
+    return [p for p in packages if importlib.util.find_spec(p) is None]
 
 
-def use_packages(install=True):
+def use_packages(install=True, packages=PACKAGES):
     """Goes on under this interpreter when it has the packages, else starts
     the script again under the benchmarks' own virtual environment."""
-    missing = missing_packages()
+    missing = missing_packages(packages)
     if not missing:
         return
     python = VENV / "bin" / "python3"
@@ -95,9 +95,9 @@ def parser(doc, codecs, chunks, bounds):
     return out
 
 
-def prepare(args, threads):
+def prepare(args, threads, packages=PACKAGES):
     """Packages and environment; to be called before h5py is imported."""
-    use_packages()
+    use_packages(packages=packages)
     args.bounds = [float(b) for b in args.bounds.split(",")]
     args.chunks = args.chunks.split(",")
     args.codecs = args.codecs.split(",")

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Time of h5py's writes and reads through the connector beside the filter
 alone, in turns, each in a process of its own, on files in memory-backed
-storage; with --suite the time of h5py's own tests, whose files have no terp,
+storage; with --cuda also the connector with the CUDA engine, and values in
+its memory; with --suite the time of h5py's own tests, whose files have no terp,
 with the connector and without. CSV on stdout, summary on stderr."""
 
 import importlib.util
@@ -18,20 +19,41 @@ import common
 COLUMNS = ("version", "what", "field", "dims", "type", "bound_rel", "chunk",
            "kind", "median_s", "min_s", "ratio", "filter_vs_connector", "reps")
 KINDS = {"filter": {}, "connector": {"HDF5_VOL_CONNECTOR": "terp"}}
+CUDA = {**KINDS["connector"], "TERP_ENGINE": "cuda"}
 FILTER_ID = 46117
 
 
+def on_device(values):
+    """The same in device memory, as an array that h5py takes, and numpy must
+    not look at; or to have them on the host where there is none."""
+    runtime = os.environ.get("TERP_BENCH_CUDART")
+    if runtime is None:
+        return values
+    import ctypes
+    import numpy as np
+    cuda, at = ctypes.CDLL(runtime), ctypes.c_void_p()
+    if cuda.cudaMalloc(ctypes.byref(at), ctypes.c_size_t(values.nbytes)) or \
+            cuda.cudaMemcpy(at, ctypes.c_void_p(values.ctypes.data),
+                            ctypes.c_size_t(values.nbytes), 4):
+        common.fail("no device memory")
+    memory = (ctypes.c_char * values.nbytes).from_address(at.value)
+    return np.frombuffer(memory, values.dtype).reshape(values.shape)
+
+
 def work(path, raw, shape, extent, bound):
-    """Writes and reads the field once: seconds of each, and bytes stored."""
+    """Writes and reads the field once: seconds of each, and bytes stored.
+    What is read and written before opens the device, where there is one."""
     import h5py
     import numpy as np
-    data = np.load(raw).reshape(shape)
-    out = np.empty_like(data)
-    out.fill(0)
+    data = on_device(np.load(raw).reshape(shape))
+    out = on_device(np.zeros(data.shape, data.dtype))
+    how = {"chunks": (extent,) * data.ndim, "compression": FILTER_ID,
+           "compression_opts": (2, 1, round(-np.log10(bound)))}
     with h5py.File(path, "w") as file:
-        dataset = file.create_dataset(
-            "d", data.shape, data.dtype, chunks=(extent,) * data.ndim,
-            compression=FILTER_ID, compression_opts=(2, 1, round(-np.log10(bound))))
+        first = file.create_dataset("first", data.shape, data.dtype, **how)
+        first.write_direct(data)
+        first.read_direct(out)
+        dataset = file.create_dataset("d", data.shape, data.dtype, **how)
         start = time.perf_counter()
         dataset.write_direct(data)
         file.flush()
@@ -71,7 +93,7 @@ def measure_field(source, args, folder):
             written, read, stored[kind] = map(float, done.stdout.split())
             times[kind, "write"].append(written)
             times[kind, "read"].append(read)
-    if stored["filter"] != stored["connector"]:
+    if len(set(stored.values())) > 1:
         common.fail(f"{source.name}: {stored} bytes are stored")
     for (kind, what), seconds in times.items():
         speedup = statistics.median(times["filter", what]) / \
@@ -112,8 +134,15 @@ def main():
                         help="processes of each kind (default %(default)s)")
     parser.add_argument("--suite", type=int, default=0, metavar="N",
                         help="runs of h5py's own tests of each kind")
+    parser.add_argument("--cuda", metavar="LIBRARY",
+                        help="CUDA's runtime: libcudart.so")
     args = parser.parse_args()
-    common.prepare(args, 1)
+    common.prepare(args, 1, common.PACKAGES if args.suite else
+                   ("numpy", "h5py"))
+    if args.cuda:
+        KINDS["connector-cuda"] = CUDA
+        KINDS["connector-cuda-device"] = {**CUDA,
+                                            "TERP_BENCH_CUDART": args.cuda}
     for name in ("TERP_NUM_THREADS", "HDF5_VOL_CONNECTOR"):
         os.environ.pop(name, None)
     args.chunk, args.bound = int(args.chunks[0]), args.bounds[0]

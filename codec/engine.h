@@ -111,7 +111,7 @@ terp_cpu_batch(terp_cpu_batch_task *task, void *batch, uint64_t nchunks,
 /* ---- the CUDA engine ---- */
 
 /* Counts changes of what follows, and of the structs of terp.h. */
-#define TERP_CUDA_ABI 6
+#define TERP_CUDA_ABI 7
 
 /* The name of the shared object, and of its only exported function. */
 #define TERP_CUDA_LIBRARY "libterp_cuda.so"
@@ -204,6 +204,9 @@ struct terp_cuda_engine {
                                const void *const *src,
                                const uint64_t *src_nbytes, void *const *dst,
                                enum terp_status *status_ret);
+
+    /* Whether `at` lies in memory of a device, this one or another. */
+    bool (*has)(struct terp_cuda_device *device, const void *at);
 
     /* Device memory, for callers that code from or to the host by way of it,
      * aligned for everything. */

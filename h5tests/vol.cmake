@@ -15,6 +15,11 @@ if(TARGET h5vlterp AND Python3_FOUND AND NOT TERP_SANITIZE)
     add_dependencies(h5zterp h5vlterp)
     set_property(TEST vol_connector_${venv} APPEND PROPERTY ENVIRONMENT
       "HDF5_VOL_CONNECTOR=terp;TERP_NUM_THREADS=2")
+    if(TARGET terp_cuda_emulated_library)
+      set(library $<TARGET_FILE:terp_cuda_emulated_library>)
+      set_property(TEST vol_connector_${venv} APPEND PROPERTY ENVIRONMENT
+        "TERP_CUDA_LIBRARY=${library};TERP_TEST_CUDART=${library}")
+    endif()
   endforeach()
 
   # h5py's and netCDF4's own readers and writers of others' programs.

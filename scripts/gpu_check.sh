@@ -296,7 +296,7 @@ stage_h5() {
     fi
     # shellcheck disable=SC2016 # the inner shell's
     try h5_build 300 sh -c 'cmake "$@" && cmake --build "$0" -j "$(nproc)" \
-        --target h5zterp terp cuda_h5 test_h5_blocks' "$build/h5" \
+        --target h5zterp h5vlterp terp cuda_h5 test_h5_blocks' "$build/h5" \
         -S . -B "$build/h5" "${generator[@]}" -DTERP_CUDA=OFF \
         -DCMAKE_PREFIX_PATH="$deps" || return 1
     export HDF5_PLUGIN_PATH=$build/h5/plugin
@@ -307,6 +307,8 @@ stage_h5() {
     path=$(field) || return 1
     benchmark cuda_h5 "$build/h5/bench/cuda_h5" "$path" $((extent / 8)) \
         "${TERP_H5_FOLDER:-/dev/shm}" || failed=1
+    benchmark cuda_connector python3 bench/connector.py --fields "$path" \
+        --plugin "$HDF5_PLUGIN_PATH" --reps 5 --cuda libcudart.so || failed=1
     benchmark cuda_repack python3 bench/cuda_repack.py "$build/h5/tools/terp" \
         "$path" 8 "${TERP_H5_FOLDER:-/dev/shm}" || failed=1
     return "$failed"

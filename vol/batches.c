@@ -114,17 +114,6 @@ fetch_stream(const struct terp_h5_block *block, const hsize_t *place,
     return TERP_OK;
 }
 
-static hid_t
-get_id(const struct vol_object *dataset, int op, hid_t dxpl)
-{
-    struct vol_dataset_get get = {op, {H5I_INVALID_HID}};
-
-    return dataset->library->H5VLdataset_get(dataset->under, dataset->vol, &get,
-                                             dxpl, NULL) < 0
-               ? H5I_INVALID_HID
-               : get.args.id;
-}
-
 static enum terp_status
 read_part(const struct terp_h5_block *block, const hsize_t *place,
           const hsize_t *count, const hsize_t *dims, void *dst)
@@ -134,7 +123,7 @@ read_part(const struct terp_h5_block *block, const hsize_t *place,
     const struct vol_object *on = storage->dataset;
     const struct vol_library *library = on->library;
     hid_t type = storage->plan->type, dxpl = storage->plan->dxpl;
-    hid_t space = get_id(on, VOL_DATASET_GET_SPACE, dxpl);
+    hid_t space = vol_dataset_id(on, VOL_DATASET_GET_SPACE, dxpl);
     hid_t memory = library->H5Screate_simple(block->rank, dims, NULL);
     void *under = on->under;
     herr_t result = -1;
@@ -237,8 +226,8 @@ make_plan(const void *caller, struct vol_object *dataset, hid_t dxpl)
     if (plan == NULL)
         return NULL;
     dataset->plan = plan;
-    hid_t dcpl = get_id(dataset, VOL_DATASET_GET_DCPL, dxpl);
-    hid_t type = get_id(dataset, VOL_DATASET_GET_TYPE, dxpl);
+    hid_t dcpl = vol_dataset_id(dataset, VOL_DATASET_GET_DCPL, dxpl);
+    hid_t type = vol_dataset_id(dataset, VOL_DATASET_GET_TYPE, dxpl);
     plan->reason = dcpl < 0 || type < 0
                        ? "it cannot be asked"
                        : reason_of_filters(library, dcpl, plan);
@@ -398,10 +387,12 @@ run_batches(struct terp_call *call, const struct vol_transfer *transfer,
         say_errors(library, &said);
     }
     st = terp_run_end(&run, st, &result);
-    terp_call_say(call, "connector: %s of %llu chunks at once, %d threads: %s",
-                  transfer->src != NULL ? "write" : "read",
-                  (unsigned long long)terp_array_nchunks(&block->array),
-                  call->options.nthreads, terp_status_text(st));
+    terp_call_say(
+        call, "connector: %s of %llu chunks at once, %d threads%s: %s",
+        transfer->src != NULL ? "write" : "read",
+        (unsigned long long)terp_array_nchunks(&block->array),
+        call->options.nthreads, result.used == TERP_ENGINE_CUDA ? ", CUDA" : "",
+        terp_status_text(st));
     return st;
 }
 
@@ -433,12 +424,14 @@ reason_of_transfer(const struct vol_plan *plan,
         return "the type in memory is another one";
     if (transforms(plan, transfer))
         return "the transfer changes the values";
-    hid_t space =
-        get_id(transfer->dataset, VOL_DATASET_GET_SPACE, transfer->dxpl);
+    hid_t space = vol_dataset_id(transfer->dataset, VOL_DATASET_GET_SPACE,
+                                 transfer->dxpl);
     if (space < 0)
         return "it cannot be asked";
     const char *reason = vol_selection_read(transfer, space, selection);
     library->H5Sclose(space);
+    if (reason == NULL && selection->is_strided && transfer->on_device)
+        return "values go to the device";
     if (reason == NULL && selection->is_strided)
         return make_strided_block(plan, selection, block);
     if (reason == NULL && selection->file.nvalues < MIN_NVALUES)
@@ -469,6 +462,8 @@ vol_batches_move(const void *caller, const struct vol_transfer *transfer)
     terp_call_begin(caller, &call);
     if (reason == NULL) {
         choose_threads(&call.options);
+        if (transfer->on_device)
+            call.options.memory = TERP_MEMORY_DEVICE;
         is_done = (selection.is_strided
                        ? run_strided(&call, transfer, &block, &selection)
                        : run_batches(&call, transfer, &block, selection.at)) ==

@@ -10,6 +10,7 @@ struct vol_transfer {
     hid_t type, mem_space, file_space, dxpl;
     const void *src; /* where the values are to be written, or */
     void *dst;       /* where they are to be read */
+    bool on_device;  /* these are in the memory of a GPU */
 };
 
 /* Moves the values, where that can be done here: a selection of whole chunks,

@@ -6,6 +6,7 @@
 
 #include "vol/batches.h"
 #include "vol/create.h"
+#include "vol/device.h"
 
 void *
 vol_dataset_create(void *at, const struct vol_loc *loc, const char *name,
@@ -52,6 +53,7 @@ struct rest {
     hid_t *types, *mem_spaces, *file_spaces;
     const void **src;
     void **dst;
+    struct vol_staged *staged; /* for each of these */
 };
 
 static void
@@ -61,6 +63,7 @@ free_rest(struct rest *rest)
     free(rest->types);
     free((void *)rest->src);
     free((void *)rest->dst);
+    free(rest->staged);
 }
 
 static bool
@@ -70,9 +73,10 @@ make_rest(size_t count, struct rest *rest)
         (struct rest){.under = (void **)malloc(count * sizeof *rest->under),
                       .types = malloc(3 * count * sizeof *rest->types),
                       .src = (const void **)malloc(count * sizeof *rest->src),
-                      .dst = (void **)malloc(count * sizeof *rest->dst)};
+                      .dst = (void **)malloc(count * sizeof *rest->dst),
+                      .staged = calloc(count, sizeof *rest->staged)};
     if (rest->under == NULL || rest->types == NULL || rest->src == NULL ||
-        rest->dst == NULL) {
+        rest->dst == NULL || rest->staged == NULL) {
         free_rest(rest);
         return false;
     }
@@ -81,13 +85,14 @@ make_rest(size_t count, struct rest *rest)
     return true;
 }
 
-/* Moves in batches what can be, and lists the rest. */
-static void
+/* Moves in batches what can be, and lists the rest, whose values are on the
+ * host then. False where they cannot be brought there. */
+static bool
 move_batches(const void *caller, const struct request *request,
              struct rest *rest)
 {
     for (size_t i = 0; i < request->count; i++) {
-        const struct vol_transfer transfer = {
+        struct vol_transfer transfer = {
             .dataset = request->datasets[i],
             .type = request->types[i],
             .mem_space = request->mem_spaces[i],
@@ -95,8 +100,17 @@ move_batches(const void *caller, const struct request *request,
             .dxpl = request->dxpl,
             .src = request->src == NULL ? NULL : request->src[i],
             .dst = request->dst == NULL ? NULL : request->dst[i]};
+        transfer.on_device = vol_device_has(
+            caller, transfer.src != NULL ? transfer.src : transfer.dst);
         if (vol_batches_move(caller, &transfer))
             continue;
+        if (transfer.on_device) {
+            struct vol_staged *staged = &rest->staged[rest->count];
+            if (!vol_device_stage(caller, &transfer, staged))
+                return false;
+            transfer.src = staged->values;
+            transfer.dst = staged->values;
+        }
         rest->under[rest->count] = transfer.dataset->under;
         rest->types[rest->count] = transfer.type;
         rest->mem_spaces[rest->count] = transfer.mem_space;
@@ -105,6 +119,21 @@ move_batches(const void *caller, const struct request *request,
         rest->dst[rest->count] = transfer.dst;
         rest->count++;
     }
+    return true;
+}
+
+/* Gives back what was read for the device, and says what does not work. */
+static herr_t
+end_staging(const void *caller, struct rest *rest, bool is_staged,
+            herr_t result)
+{
+    for (size_t i = 0; i < rest->count; i++)
+        is_staged &= vol_device_unstage(caller, is_staged && result >= 0,
+                                        &rest->staged[i]);
+    if (!is_staged)
+        vol_library_push(caller, __func__, __LINE__,
+                         "values cannot be copied from or to the device");
+    return is_staged ? result : -1;
 }
 
 static herr_t
@@ -117,8 +146,10 @@ serve(const void *caller, const struct request *request, void **req)
 
     if (!make_rest(request->count, &rest))
         return -1;
-    move_batches(caller, request, &rest);
-    if (rest.count > 0 && request->src != NULL)
+    const bool is_staged = move_batches(caller, request, &rest);
+    if (!is_staged)
+        result = -1;
+    else if (rest.count > 0 && request->src != NULL)
         result = library->H5VLdataset_write(
             rest.count, rest.under, first->vol, rest.types, rest.mem_spaces,
             rest.file_spaces, request->dxpl, rest.src, req);
@@ -127,6 +158,7 @@ serve(const void *caller, const struct request *request, void **req)
             rest.count, rest.under, first->vol, rest.types, rest.mem_spaces,
             rest.file_spaces, request->dxpl, rest.dst, req);
     vol_object_take_request(first, req);
+    result = end_staging(caller, &rest, is_staged, result);
     free_rest(&rest);
     return result;
 }

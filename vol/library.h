@@ -177,6 +177,7 @@
     X(herr_t, H5Sclose, (hid_t))                                          \
     X(hid_t, H5Screate_simple, (int, const hsize_t *, const hsize_t *))   \
     X(int, H5Sget_simple_extent_ndims, (hid_t))                           \
+    X(hssize_t, H5Sget_simple_extent_npoints, (hid_t))                    \
     X(int, H5Sget_simple_extent_dims, (hid_t, hsize_t *, hsize_t *))      \
     X(H5S_class_t, H5Sget_simple_extent_type, (hid_t))                    \
     X(H5S_sel_type, H5Sget_select_type, (hid_t))                          \
@@ -190,7 +191,8 @@
     X(herr_t, H5Sget_regular_hyperslab,                                   \
       (hid_t, hsize_t *, hsize_t *, hsize_t *, hsize_t *))                \
     X(herr_t, H5Tclose, (hid_t))                                          \
-    X(htri_t, H5Tequal, (hid_t, hid_t))
+    X(htri_t, H5Tequal, (hid_t, hid_t))                                   \
+    X(size_t, H5Tget_size, (hid_t))
 
 #define VOL_DECLARE(result, name, parameters) result(*name) parameters;
 

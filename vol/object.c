@@ -40,6 +40,17 @@ vol_object_take_request(const struct vol_object *like, void **req)
         *req = vol_object_make(like, *req);
 }
 
+hid_t
+vol_dataset_id(const struct vol_object *dataset, int op, hid_t dxpl)
+{
+    struct vol_dataset_get get = {op, {H5I_INVALID_HID}};
+
+    return dataset->library->H5VLdataset_get(dataset->under, dataset->vol, &get,
+                                             dxpl, NULL) < 0
+               ? H5I_INVALID_HID
+               : get.args.id;
+}
+
 bool
 vol_object_is_shared(const struct vol_object *object, int type, hid_t dxpl)
 {

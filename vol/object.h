@@ -29,6 +29,11 @@ vol_object_under(const void *object);
 void
 vol_object_take_request(const struct vol_object *like, void **req);
 
+/* What a dataset tells by an id that the caller closes: VOL_DATASET_GET_SPACE,
+ * ..._TYPE or ..._DCPL. Negative where that fails. */
+hid_t
+vol_dataset_id(const struct vol_object *dataset, int op, hid_t dxpl);
+
 /* Whether several processes may have the object's file open. `type` is the
  * H5I_type_t of the object. True where that cannot be told. */
 bool

@@ -1,6 +1,15 @@
 /* Memory of a run, and an array cut into chunks there. */
 #include "codec/api/memory.h"
 
+bool
+terp_memory_is_on_device(struct terp_run *run, const void *at)
+{
+    enum terp_status st;
+    const struct terp_device *device = terp_run_device(run, &st);
+
+    return device != NULL && device->engine->has(device->opened, at);
+}
+
 enum terp_status
 terp_memory_make(struct terp_run *run, uint64_t nbytes, void **at_ret)
 {

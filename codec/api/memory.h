@@ -10,6 +10,10 @@
  * engine where that is the device; then it fails with TERP_ERR_DEVICE, and a
  * reason, where that does not work. */
 
+/* Whether `at` is in memory of a device. False where there is none. */
+bool
+terp_memory_is_on_device(struct terp_run *run, const void *at);
+
 /* Memory for any values and streams, which terp_memory_free frees.
  * TERP_ERR_MEMORY: there is not as much. */
 enum terp_status

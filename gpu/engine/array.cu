@@ -128,6 +128,24 @@ in_slot(struct terp_cuda_device *device, const struct terp_cuda_call *call,
     });
 }
 
+bool
+cuda_array_has(struct terp_cuda_device *device, const void *at)
+{
+    unsigned type = 0;
+
+    /* Fails for memory that CUDA knows nothing of. */
+    return cuda_device_do(device,
+                          [&](const struct cuda_visit &) {
+                              return device->driver.pointer_attribute(
+                                         &type,
+                                         CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                         (CUdeviceptr)at) == CUDA_SUCCESS
+                                         ? TERP_OK
+                                         : TERP_ERR_ARGUMENT;
+                          }) == TERP_OK &&
+           type == CU_MEMORYTYPE_DEVICE;
+}
+
 enum terp_status
 cuda_array_allocate(struct terp_cuda_device *device, uint64_t nbytes,
                     void **at_ret)

@@ -6,6 +6,9 @@
 #include "codec/format/array.h"
 #include "gpu/engine/context.cuh"
 
+bool
+cuda_array_has(struct terp_cuda_device *device, const void *at);
+
 enum terp_status
 cuda_array_allocate(struct terp_cuda_device *device, uint64_t nbytes,
                     void **at_ret);

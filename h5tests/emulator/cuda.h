@@ -17,7 +17,13 @@ enum CUresult {
 };
 
 enum CUpointer_attribute {
+    CU_POINTER_ATTRIBUTE_MEMORY_TYPE = 2,
     CU_POINTER_ATTRIBUTE_BUFFER_ID = 7
+};
+
+enum CUmemorytype {
+    CU_MEMORYTYPE_HOST = 1,
+    CU_MEMORYTYPE_DEVICE = 2
 };
 
 #pragma GCC visibility push(default)

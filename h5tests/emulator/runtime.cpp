@@ -1009,9 +1009,13 @@ cuPointerGetAttribute(void *value_ret, CUpointer_attribute which,
         std::lock_guard<std::mutex> guard(lock);
         // NOLINTNEXTLINE(performance-no-int-to-ptr)
         const allocation *found = find_allocation((const void *)at, 1);
-        if (found == nullptr || which != CU_POINTER_ATTRIBUTE_BUFFER_ID)
+        if (found == nullptr)
             return cudaErrorInvalidValue;
-        memcpy(value_ret, &found->id, sizeof found->id);
+        if (which == CU_POINTER_ATTRIBUTE_BUFFER_ID)
+            memcpy(value_ret, &found->id, sizeof found->id);
+        else
+            *(unsigned *)value_ret =
+                found->is_device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
         return cudaSuccess;
     });
 }

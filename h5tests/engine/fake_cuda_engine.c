@@ -119,6 +119,15 @@ reason(void)
     return "the fake device was told to fail";
 }
 
+/* Its memory is the host's. */
+static bool
+has(struct terp_cuda_device *device, const void *at)
+{
+    (void)device;
+    (void)at;
+    return false;
+}
+
 static enum terp_status
 allocate(struct terp_cuda_device *device, uint64_t nbytes, void **at_ret)
 {
@@ -165,7 +174,7 @@ move(struct terp_cuda_device *device, const struct terp_cuda_call *call,
 
 static const struct terp_cuda_engine engine = {
     device_open, device_trim, device_close, device_is_lost, encode, decode,
-    allocate,    release,     copy,         move,           reason};
+    has,         allocate,    release,      copy,           move,   reason};
 
 EXPORT terp_cuda_open_function terp_cuda_open;
 

@@ -71,7 +71,7 @@ def digest_of(path, shape, dtype, chunks, fill):
     return digest.hexdigest()
 
 
-class BatchTest(unittest.TestCase):
+class Files(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -84,6 +84,8 @@ class BatchTest(unittest.TestCase):
                                    compression=FILTER, compression_opts=words,
                                    **more)
 
+
+class BatchTest(Files):
     def test_stored_chunks_are_those_of_the_filter(self):
         without = dict(os.environ)
         del without["HDF5_VOL_CONNECTOR"]
@@ -531,6 +533,87 @@ class RuleTest(unittest.TestCase):
             file.write("# bounds; of=the=run\n\n a* = abs:0.25 # tight\n*=none")
         self.assertEqual(self.bound("abc", "@" + path), (ABSOLUTE, 0.25))
         self.assertIsNone(self.bound("b", "@" + path))
+
+
+class DeviceTest(Files):
+    """With an engine, which may be emulated, and values in its memory."""
+
+    def setUp(self):
+        super().setUp()
+        if "TERP_TEST_CUDART" not in os.environ:
+            self.skipTest("no CUDA runtime")
+        self.cuda = ctypes.CDLL(os.environ["TERP_TEST_CUDART"])
+        os.environ["TERP_ENGINE"] = "cuda"
+        self.addCleanup(os.environ.pop, "TERP_ENGINE")
+
+    def copy(self, to, start, nbytes):
+        self.assertEqual(self.cuda.cudaMemcpy(
+            ctypes.c_void_p(to), ctypes.c_void_p(start),
+            ctypes.c_size_t(nbytes), 4), 0)
+
+    def on_device(self, values):
+        """An array as numpy has it, whose values numpy must not look at."""
+        at = ctypes.c_void_p()
+        self.assertEqual(self.cuda.cudaMalloc(
+            ctypes.byref(at), ctypes.c_size_t(values.nbytes)), 0)
+        self.addCleanup(self.cuda.cudaFree, at)
+        self.copy(at.value, values.ctypes.data, values.nbytes)
+        memory = (ctypes.c_char * values.nbytes).from_address(at.value)
+        return np.frombuffer(memory, values.dtype).reshape(values.shape)
+
+    def from_device(self, values):
+        host = np.empty(values.shape, values.dtype)
+        self.copy(host.ctypes.data, values.ctypes.data, host.nbytes)
+        return host
+
+    def test_chunks_are_those_of_the_cpu(self):
+        field = smooth((64, 48, 70), "f4")
+        dataset = self.create(field)
+        with Said() as said:
+            dataset[...] = field
+            got = dataset[()]
+        self.assertIn("CUDA", said.text)
+        self.assertEqual(len(said.batches), 2)
+        chunks = stored(dataset)
+        os.environ["TERP_ENGINE"] = "cpu"
+        dataset[...] = field
+        self.assertEqual(stored(dataset), chunks)
+        np.testing.assert_array_equal(dataset[()], got)
+
+    def test_values_on_the_device_are_written_and_read(self):
+        field = smooth((64, 64, 64), "f4")
+        dataset = self.create(field, LOSSLESS)
+        with Said() as said:
+            dataset.write_direct(self.on_device(field))
+        self.assertEqual([kind for kind, _ in said.batches], ["write"])
+        np.testing.assert_array_equal(dataset[()], field)
+        out = self.on_device(np.zeros_like(field))
+        with Said() as said:
+            dataset.read_direct(out)
+        self.assertEqual([kind for kind, _ in said.batches], ["read"])
+        np.testing.assert_array_equal(self.from_device(out), field)
+
+    def test_what_goes_down_goes_by_way_of_the_host(self):
+        field = smooth((64, 64, 64), "f4")
+        dataset = self.create(field, LOSSLESS)
+        dataset[...] = 0
+        wide = self.on_device(field.astype("f8"))
+        dataset.write_direct(wide)
+        np.testing.assert_array_equal(dataset[()], field)
+        part = np.s_[3:40, 5:6, ::3]
+        dataset.write_direct(self.on_device(field + 1), part, part)
+        field[part] += 1
+        np.testing.assert_array_equal(dataset[()], field)
+        for where in part, np.s_[::2, ::4, ::2], np.s_[::, 16:32]:
+            expected = np.full_like(field, -1)
+            expected[where] = field[where]
+            out = self.on_device(np.full_like(field, -1))
+            dataset.read_direct(out, where, where)
+            np.testing.assert_array_equal(self.from_device(out), expected)
+            # As h5py asks where memory is as large as the selection.
+            out = self.on_device(np.zeros_like(field[where]))
+            dataset.read_direct(out, where)
+            np.testing.assert_array_equal(self.from_device(out), field[where])
 
 
 class ErrorTest(unittest.TestCase):
