@@ -58,8 +58,7 @@ sum_last_stripe(const uint8_t *end, const uint64_t *s_secret)
     unsigned i = threadIdx.x % XXH3_NLANES;
     uint64_t word = xxh3_load(end - XXH3_STRIPE_NBYTES + 8 * i);
 
-    return xxh3_product(word,
-                        xxh3_key(s_secret, XXH3_LAST_STRIPE_AT + 8 * i)) +
+    return xxh3_product(word, xxh3_key(s_secret, XXH3_LAST_STRIPE_AT + 8 * i)) +
            __shfl_xor_sync(FULL_WARP_MASK, word, 1);
 }
 

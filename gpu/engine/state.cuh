@@ -171,7 +171,7 @@ struct cuda_tables {
     /* The same of tokens. */
     const uint8_t *d_token_nbits;      /* [TERP_NTOKENS][TERP_ENTRY_STRIDE] */
     const uint32_t *d_token_codewords; /* [TERP_NENTRIES][TERP_NTOKENS] */
-    const uint32_t *d_token_parts; /* gpu/entropy/tokens_encode.cuh */
+    const uint32_t *d_token_parts;     /* gpu/entropy/tokens_encode.cuh */
     const struct cuda_token_decode_table
         *d_token_decode_tables; /* [TERP_NENTRIES] */
 };

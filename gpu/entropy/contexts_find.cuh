@@ -125,8 +125,8 @@ weigh_level_above(const struct find_view &view,
             odd |= (c & 1) << d;
             at[d] = is_raster ? (uint64_t)c << level.l : c >> 1;
             extent[d] = is_raster ? layout->dims[d]
-                        : c & 1        ? above->nodd[d]
-                                       : above->neven[d];
+                        : c & 1   ? above->nodd[d]
+                                  : above->neven[d];
         }
         if (!inside || left >= r.nbricks || x >= r.neven[0])
             continue;
@@ -140,10 +140,9 @@ weigh_level_above(const struct find_view &view,
                 x + k > level.extent[0])
                 continue;
             const uint64_t p =
-                is_raster ? tiled_at(row, rank, layout->dims[0],
-                                          at0 << level.l)
-                               : above->class_at[odd | k % 2] +
-                                     tiled_at(row, rank, n0, at0 / 2);
+                is_raster ? tiled_at(row, rank, layout->dims[0], at0 << level.l)
+                          : above->class_at[odd | k % 2] +
+                                tiled_at(row, rank, n0, at0 / 2);
             store_weight(level, r, s_weights + (i - x / 4), x + k,
                          terp_context_weight(view.symbols[p], view.wide));
         }
@@ -465,8 +464,7 @@ make_contexts(const struct find_view &view, const struct context_level &level,
             uint32_t even_sums = sum.even << shift;
             uint32_t odd_sums = sum.odd << shift;
             if (odd & 1) {
-                const uint32_t behind =
-                    __funnelshift_r(sum.even, sum.next, 16);
+                const uint32_t behind = __funnelshift_r(sum.even, sum.next, 16);
                 even_sums = (sum.even + sum.odd) << (shift - 1);
                 odd_sums = (sum.odd + behind) << (shift - 1);
             }

@@ -371,9 +371,8 @@ __launch_bounds__(ENCODE_NTHREADS, SMALL_BATCH ? 3 : 7)
     unsigned run_at = run_begin(s_codes, begin);
     wait_async();
     __syncthreads(); /* tokens take the place of codes */
-    const uint32_t nbits =
-        make_tokens<NLOADS>(s_codes, begin, end, run_at,
-                            batch.tables.d_token_parts, codewords);
+    const uint32_t nbits = make_tokens<NLOADS>(
+        s_codes, begin, end, run_at, batch.tables.d_token_parts, codewords);
     block_scan<ENCODE_NTHREADS>(s_scan).ExclusiveSum(nbits, at, total);
 
     write_tokens<NLOADS>(s_codes, begin, end, codewords, s_bits, at);

@@ -367,11 +367,11 @@ tune_level(const struct cuda_batch &batch, const struct tune_grid &grid, int l,
 
 /* Grid: (chunks, struct tune_grid): blocks of one task run at the same time.
  * Those of a chunk have so many different ones that a multiprocessor's cache
- * would not hold their instructions. Block: up to TUNE_SINGLE_NTHREADS; in dynamic shared
- * memory the histograms of its class, or of lorenzo, or the rows of a small
- * level. Blocks do not wait for each other: the last of a class, by the class's
- * counter, adds up what the others left. It lets the next kernel come only when
- * the kernels before it have ended, see `choose`. */
+ * would not hold their instructions. Block: up to TUNE_SINGLE_NTHREADS; in
+ * dynamic shared memory the histograms of its class, or of lorenzo, or the rows
+ * of a small level. Blocks do not wait for each other: the last of a class, by
+ * the class's counter, adds up what the others left. It lets the next kernel
+ * come only when the kernels before it have ended, see `choose`. */
 template <typename T>
 static __global__ void
 __launch_bounds__(TUNE_SINGLE_NTHREADS<T>, 1)

@@ -364,9 +364,8 @@ write_section(struct low_bits_view view, uint64_t records_nbytes,
  * dims are in `out`, and completes it in dst: the first warp writes those, and
  * the others copy the rest if it is not there yet (`fits`). */
 static __device__ __forceinline__ void
-seal_and_store(struct small_shared *s,
-               const uint8_t *s_stream, const uint8_t *out, uint64_t end,
-               bool fits, uint8_t *dst)
+seal_and_store(struct small_shared *s, const uint8_t *s_stream,
+               const uint8_t *out, uint64_t end, bool fits, uint8_t *dst)
 {
     const unsigned lane = threadIdx.x % 32;
     const uint64_t hashed_nbytes = end - TERP_FRAME_DIMS_AT;
@@ -443,7 +442,8 @@ __launch_bounds__(SMALL_NTHREADS)
                       out + escapes_end);
     if (fits)
         fetch_sections(s_stream, dst, model_end, escapes_end, section);
-    xxh3_make_secret(load_le(s_stream, TERP_FRAME_CHECKSUM_AT), s.checksum.secret);
+    xxh3_make_secret(load_le(s_stream, TERP_FRAME_CHECKSUM_AT),
+                     s.checksum.secret);
     __syncthreads();
 
     write_books(batch, &s, index, s_index + index.map_nbytes);

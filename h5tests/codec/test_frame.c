@@ -379,7 +379,11 @@ checksum_covers_every_bit_but_its_own_place(void **state)
 static void
 checksum_is_the_sum_of_its_pieces(void **state)
 {
-    enum { PIECE = 16384, LAST = 17000, NBYTES = 16 + 2 * PIECE + LAST };
+    enum {
+        PIECE = 16384,
+        LAST = 17000,
+        NBYTES = 16 + 2 * PIECE + LAST
+    };
     uint8_t *stream = malloc(NBYTES);
     uint64_t seed = 0, expected;
 

@@ -576,8 +576,8 @@ checksums_are_those_of_xxhash(void **state)
     for (uint64_t piece = 1; piece < 5; piece++)
         for (uint64_t k = 0; k < 3; k++)
             check_seal(&b, expected,
-                       TERP_FRAME_DIMS_AT +
-                           piece * TERP_CHECKSUM_PIECE_NBYTES + k - 1);
+                       TERP_FRAME_DIMS_AT + piece * TERP_CHECKSUM_PIECE_NBYTES +
+                           k - 1);
     free(expected);
     free_bench(&b);
 }
