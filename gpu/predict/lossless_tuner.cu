@@ -219,10 +219,10 @@ price_run(const struct lossless_source<T> &source, unsigned dims, uint64_t run,
     uint64_t of_shift;
     const int shift =
         warp_shift_of_group(s_short, sizeof(T), sizeof(T), &of_shift);
+    const unsigned long long all = 16 * (unsigned long long)s->remainder_nbits +
+                                   terp_cost_of_group(s_short, shift, of_shift);
     if (threadIdx.x == 0)
-        atomicAdd(cost, (unsigned long long)(16 * (uint64_t)s->remainder_nbits +
-                                             terp_cost_of_group(s_short, shift,
-                                                                of_shift)));
+        atomicAdd(cost, all);
 }
 
 /* The step that costs least, of those that ask for more or not. */
