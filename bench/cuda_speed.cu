@@ -222,6 +222,71 @@ run_pointwise(const struct bench_field *field)
     bench_free(TERP_MEMORY_HOST, density.values);
 }
 
+/* ---- every bit, data on the device ---- */
+
+static void
+measure_lossless(const struct bench_field *field, enum terp_type type,
+                 uint64_t extent, uint64_t nchunks, enum terp_memory memory)
+{
+    struct bench_chunks chunks =
+        bench_chunks_make(field, type, extent, nchunks, 1, memory);
+
+    chunks.params.bound_mode = TERP_BOUND_ABSOLUTE;
+    chunks.params.bound = 0;
+    chunks.params.pipeline = TERP_PIPELINE_RATIO;
+    if (memory == TERP_MEMORY_DEVICE) {
+        measure(&chunks, TERP_ENGINE_CUDA);
+        chunks.params.pipeline = TERP_PIPELINE_HUFFMAN;
+        measure(&chunks, TERP_ENGINE_CUDA);
+    } else {
+        measure(&chunks, TERP_ENGINE_CPU);
+    }
+    bench_chunks_free(&chunks);
+}
+
+static void
+run_lossless(const struct bench_field *field)
+{
+    const uint64_t whole = field->extent;
+
+    what = "lossless";
+    measure_lossless(field, TERP_FLOAT32, whole, 1, TERP_MEMORY_DEVICE);
+    measure_lossless(field, TERP_FLOAT64, whole / 4 * 3, 1, TERP_MEMORY_DEVICE);
+    measure_lossless(field, TERP_FLOAT32, whole / 8, 1, TERP_MEMORY_DEVICE);
+    measure_lossless(field, TERP_FLOAT32, whole / 8, 512, TERP_MEMORY_DEVICE);
+    measure_lossless(field, TERP_FLOAT32, whole / 2, 1, TERP_MEMORY_HOST);
+    what = "terp";
+}
+
+/* ---- tight bounds, data on the device ---- */
+
+/* Codes are wide there: low bits, tails, listed codes. */
+static void
+run_tight(const struct bench_field *field)
+{
+    static const struct {
+        const char *name;
+        double bound;
+    } bounds[] = {{"bound 1e-5", 1e-5}, {"bound 1e-6", 1e-6}};
+    const uint64_t whole = field->extent;
+    const struct {
+        uint64_t extent, nchunks, nsets;
+    } sizes[] = {{whole, 1, 1}, {whole / 8, 512, 1}, {whole / 8, 1, NSETS}};
+
+    for (const auto &bound : bounds) {
+        what = bound.name;
+        for (const auto &size : sizes) {
+            struct bench_chunks chunks =
+                bench_chunks_make(field, TERP_FLOAT32, size.extent,
+                                  size.nchunks, size.nsets, TERP_MEMORY_DEVICE);
+            chunks.params.bound = bound.bound;
+            measure_all(&chunks);
+            bench_chunks_free(&chunks);
+        }
+    }
+    what = "terp";
+}
+
 /* ---- data on the host ---- */
 
 /* What the copies of such a call take alone, from memory like HDF5's. */
@@ -357,8 +422,8 @@ run_profile(const struct bench_field *field, const char *pipeline,
 static int
 usage(void)
 {
-    fputs("usage: cuda_speed FIELD_NxNxN.f32 [device] [pointwise] [host] "
-          "[crossover]\n"
+    fputs("usage: cuda_speed FIELD_NxNxN.f32 [device] [pointwise] [lossless] "
+          "[tight] [host] [crossover]\n"
           "       cuda_speed FIELD_NxNxN.f32 profile PIPELINE EXTENT NCHUNKS\n",
           stderr);
     return EXIT_FAILURE;
@@ -368,9 +433,10 @@ int
 main(int argc, char **argv)
 {
     static void (*const parts[])(const struct bench_field *) = {
-        run_device, run_pointwise, run_host, run_crossover};
-    static const char *const names[] = {"device", "pointwise", "host",
-                                        "crossover"};
+        run_device, run_pointwise, run_lossless,
+        run_tight,  run_host,      run_crossover};
+    static const char *const names[] = {"device", "pointwise", "lossless",
+                                        "tight",  "host",      "crossover"};
 
     if (argc < 2)
         return usage();
@@ -381,7 +447,7 @@ main(int argc, char **argv)
         return EXIT_SUCCESS;
     }
     print_head();
-    for (int part = 0; part < 4; part++) {
+    for (int part = 0; part < 5; part++) {
         bool wanted = argc == 2;
         for (int i = 2; i < argc; i++)
             wanted = wanted || strcmp(argv[i], names[part]) == 0;

@@ -42,7 +42,7 @@ bench_stages_begin(const struct bench_chunks *chunks, bool decode)
         decode ? NULL : &chunks->params,
         1,
         false,
-        {chunks->params.pipeline == TERP_PIPELINE_RATIO, true},
+        {chunks->params.pipeline == TERP_PIPELINE_RATIO, true, false},
         CUDA_VALUES};
     struct bench_stages stages;
 

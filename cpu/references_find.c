@@ -6,15 +6,7 @@
 #include <string.h>
 
 #include "codec/format/bytes.h"
-
-/* Values of 64 bits are told apart by themselves, and are alike where they
- * differ by less than so many bits, 20 below what a value takes. Others are
- * told apart by some that follow one another, and are alike where they are
- * equal; or, under a bound, where it allows. */
-#define LONE_WORD_NBITS 63
-#define NEAR_MAX_NBITS 28
-#define NEAR_SAVED_NBITS 20
-#define WINDOW_NVALUES 3
+#include "codec/model/reference_samples.h"
 
 /* What a reference costs that does not follow from the one before it, besides
  * the bits of its distance. */
@@ -50,12 +42,11 @@ window_key(const struct search *s, uint64_t i, int step, uint64_t *key_ret)
     const struct cpu_repeats *r = s->repeats;
     uint64_t key = 0;
 
-    for (int j = 0; j < WINDOW_NVALUES; j++, i += (uint64_t)(int64_t)step) {
+    for (int j = 0; j < TERP_WINDOW_NVALUES;
+         j++, i += (uint64_t)(int64_t)step) {
         if (i >= r->nvalues || !r->usable[i])
             return false;
-        key =
-            (key ^ r->words[i] >> s->near_nbits) * UINT64_C(0xD6E8FEB86659FD93);
-        key ^= key >> 32;
+        key = terp_window_key(key, r->words[i] >> s->near_nbits);
     }
     *key_ret = key;
     return true;
@@ -96,10 +87,10 @@ insert(const struct search *s, uint64_t i)
         return;
     }
     /* A window that ends here, read either way. */
-    if (i + 1 < WINDOW_NVALUES)
+    if (i + 1 < TERP_WINDOW_NVALUES)
         return;
-    if (window_key(s, i + 1 - WINDOW_NVALUES, 1, &key))
-        s->table[hash_of(s, key)] = (uint32_t)(i + 1 - WINDOW_NVALUES + 1);
+    if (window_key(s, i + 1 - TERP_WINDOW_NVALUES, 1, &key))
+        s->table[hash_of(s, key)] = (uint32_t)(i + 1 - TERP_WINDOW_NVALUES + 1);
     if (window_key(s, i, -1, &key))
         s->table[hash_of(s, key ^ 1)] = (uint32_t)(i + 1);
 }
@@ -140,32 +131,12 @@ find_anew(const struct search *s, uint64_t i, uint64_t *match_ret,
 
 /* ---- whether there are any ---- */
 
-/* Points of which it is asked whether others are like them, and how many have
- * to be for a search. */
-#define NSAMPLES 1024
-#define MIN_NREPEATED (NSAMPLES / 32)
-#define SAMPLES_NBITS 12
-_Static_assert(4 * NSAMPLES <= 1 << SAMPLES_NBITS,
-               "Most of what is looked up is not there.");
-
 struct samples {
-    uint64_t key[1 << SAMPLES_NBITS];
-    uint64_t point[1 << SAMPLES_NBITS]; /* plus one; 0: none */
-    bool is_repeated[1 << SAMPLES_NBITS];
-    uint64_t maybe[1 << SAMPLES_NBITS]; /* 64 bits a slot, by other bits */
+    uint64_t key[TERP_REFERENCE_NSLOTS];
+    uint64_t point[TERP_REFERENCE_NSLOTS]; /* plus one; 0: none */
+    bool is_repeated[TERP_REFERENCE_NSLOTS];
+    uint64_t maybe[TERP_REFERENCE_NSLOTS]; /* 64 bits a slot, by other bits */
 };
-
-static uint64_t
-mixed(uint64_t key)
-{
-    return key * UINT64_C(0x9E3779B97F4A7C15);
-}
-
-static uint64_t
-slot_of(uint64_t mixed_key)
-{
-    return mixed_key >> (64 - SAMPLES_NBITS);
-}
 
 static uint64_t
 bit_of(uint64_t mixed_key)
@@ -184,14 +155,14 @@ static void
 take_samples(const struct search *s, struct samples *samples)
 {
     const uint64_t nvalues = s->repeats->nvalues;
-    const uint64_t distance = nvalues / NSAMPLES + 1;
 
-    for (uint64_t j = 0; j < NSAMPLES; j++) {
-        const uint64_t i = (j * distance + j * 7919 % distance) % nvalues;
+    for (uint64_t j = 0; j < TERP_REFERENCE_NSAMPLES; j++) {
+        const uint64_t i = terp_reference_sample_at(nvalues, j);
         uint64_t key;
         if (!key_of(s, i, 1, &key))
             continue;
-        const uint64_t mixed_key = mixed(key), slot = slot_of(mixed_key);
+        const uint64_t mixed_key = terp_reference_mixed(key),
+                       slot = terp_reference_slot(mixed_key);
         samples->key[slot] = key;
         samples->point[slot] = i + 1;
         samples->maybe[slot] = bit_of(mixed_key);
@@ -201,7 +172,8 @@ take_samples(const struct search *s, struct samples *samples)
 static void
 ask_samples(struct samples *samples, uint64_t key, uint64_t i)
 {
-    const uint64_t mixed_key = mixed(key), slot = slot_of(mixed_key);
+    const uint64_t mixed_key = terp_reference_mixed(key),
+                   slot = terp_reference_slot(mixed_key);
 
     if ((samples->maybe[slot] & bit_of(mixed_key)) != 0 &&
         samples->key[slot] == key && samples->point[slot] != i + 1)
@@ -225,10 +197,10 @@ ask_all(const struct search *s, struct cpu_pool *pool, bool *worth_ret)
         if (!s->lone && key_of(s, i, -1, &key))
             ask_samples(samples, key, i);
     }
-    for (uint64_t slot = 0; slot < 1 << SAMPLES_NBITS; slot++)
+    for (uint64_t slot = 0; slot < TERP_REFERENCE_NSLOTS; slot++)
         nrepeated += samples->is_repeated[slot];
     terp_cpu_memory_free(pool, samples);
-    *worth_ret = nrepeated >= MIN_NREPEATED;
+    *worth_ret = nrepeated >= TERP_REFERENCE_MIN_NREPEATED;
     return TERP_OK;
 }
 
@@ -314,18 +286,14 @@ static void
 choose_keys(struct search *s)
 {
     const struct cpu_repeats *repeats = s->repeats;
-    const bool is_long = repeats->word_nbits == LONE_WORD_NBITS;
-    const int near_nbits = (int)(s->value_nbits / 16) - NEAR_SAVED_NBITS;
 
-    if (repeats->near_nbits >= 0) {
-        s->lone = is_long;
-        s->near_nbits = repeats->near_nbits;
+    if (repeats->near_nbits < 0) {
+        s->lone = terp_references_are_lone(repeats->word_nbits,
+                                           s->value_nbits / 16, &s->near_nbits);
         return;
     }
-    s->lone = is_long && near_nbits >= 0;
-    s->near_nbits = !s->lone                      ? 0
-                    : near_nbits < NEAR_MAX_NBITS ? near_nbits
-                                                  : NEAR_MAX_NBITS;
+    s->lone = repeats->word_nbits == TERP_LONE_WORD_NBITS;
+    s->near_nbits = repeats->near_nbits;
 }
 
 enum terp_status

@@ -19,14 +19,22 @@ set(TERP_CUDA_SOURCES
   predict/domain.cu
   predict/lorenzo_quantize.cu
   predict/lorenzo_reconstruct.cu
+  predict/lossless_common.cu
+  predict/lossless_quantize.cu
+  predict/lossless_reconstruct.cu
+  predict/lossless_tuner.cu
   predict/low_bits.cu
   predict/pointwise.cu
+  predict/references_find.cu
   predict/scan.cu
   predict/spline.cu
   predict/tuner.cu
   sections/escapes.cu
   sections/low_bits.cu
+  sections/ranks.cu
+  sections/remainders.cu
   sections/seal.cu
+  sections/shifts.cu
   sections/signs.cu
   sections/specials_mask.cu
   sections/specials_read.cu

@@ -39,9 +39,7 @@ choose_device(struct terp_run *run, const struct terp_params *params,
         return NULL;
     }
     if (params != NULL && terp_is_the_cpus(params) && on_host) {
-        run->result.reason = terp_is_lossless(params)
-                                 ? "the lossless prediction is the CPU's"
-                                 : "the search for a PSNR is the CPU's";
+        run->result.reason = "the search for a PSNR is the CPU's";
         return NULL;
     }
     if (run->engine == TERP_ENGINE_AUTO && on_host) {

@@ -10,6 +10,10 @@
 
 /* ---- the model ---- */
 
+/* Bytes of dimensions, form, zeros and exponent; a center stands behind them.
+ */
+#define TERP_LOSSLESS_MODEL_NBYTES 5
+
 /* The byte of dimensions: those along which differences are taken, and from
  * this bit on those along which they are taken twice. */
 #define TERP_LOSSLESS_TWICE_SHIFT TERP_NDIMS
@@ -25,7 +29,7 @@ enum terp_lossless_form {
     TERP_LOSSLESS_NFORMS
 };
 
-static inline bool
+static inline TERP_HOST_DEVICE bool
 terp_lossless_dims_are_valid(unsigned dims)
 {
     const unsigned once = dims & ((1u << TERP_LOSSLESS_TWICE_SHIFT) - 1);
@@ -42,14 +46,14 @@ terp_lossless_dims_are_valid(unsigned dims)
 #define TERP_SHIFTS_ZEROS 2u
 
 /* The bits of a group's shift, and of its zeros. */
-static inline int
+static inline TERP_HOST_DEVICE int
 terp_shift_nbits(int value_nbytes)
 {
     return value_nbytes == 4 ? 5 : 6;
 }
 
 /* Above a shift a difference has two bits at least. */
-static inline int
+static inline TERP_HOST_DEVICE int
 terp_max_shift(int value_nbytes)
 {
     return 8 * value_nbytes - 2;

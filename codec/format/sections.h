@@ -9,18 +9,22 @@
 #include "codec/format/frame.h"
 #include "codec/format/layout.h"
 #include "codec/format/limits.h"
+#include "codec/format/lossless.h"
 
 /* ---- model ---- */
 
 /* What lorenzo's model says of exact quants, if they are. */
 #define TERP_EXACT_NBYTES 4
 
+/* A lossless one has its center besides, where there is one. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_model_nbytes(enum terp_prediction prediction, int value_nbytes,
                   int nlevels, bool exact, bool tails)
 {
     return prediction == TERP_PREDICTION_SPLINE
                ? 1 + (uint64_t)value_nbytes + 2 * (uint64_t)nlevels
+           : prediction == TERP_PREDICTION_LOSSLESS
+               ? 1 + TERP_LOSSLESS_MODEL_NBYTES
                : 2 + (uint64_t)(exact ? TERP_EXACT_NBYTES : 0) + tails;
 }
 

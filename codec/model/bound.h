@@ -26,7 +26,7 @@ terp_has_two_fills(const struct terp_params *params)
 static inline TERP_HOST_DEVICE bool
 terp_is_the_cpus(const struct terp_params *params)
 {
-    return params->bound_mode == TERP_BOUND_PSNR || terp_is_lossless(params);
+    return params->bound_mode == TERP_BOUND_PSNR;
 }
 
 /* What a relative bound means for a range of values, which may exceed the

@@ -18,7 +18,17 @@
  * which are so many after one another on the mean. */
 #define TERP_COMMON_VALUE_NRUNS 512
 #define TERP_COMMON_VALUE_ONE_IN 64
+#define TERP_COMMON_VALUE_RUN_NVALUES 32
 #define TERP_COMMON_VALUE_MIN_RUN 8
+
+/* By how many of the sampled values are such, in runs that begin after
+ * others. */
+static inline TERP_HOST_DEVICE bool
+terp_value_is_common(uint64_t nfound, uint64_t nruns, uint64_t nsampled)
+{
+    return nfound * TERP_COMMON_VALUE_ONE_IN >= nsampled &&
+           nfound >= TERP_COMMON_VALUE_MIN_RUN * nruns;
+}
 
 static inline TERP_HOST_DEVICE uint64_t
 terp_common_value_run_at(uint64_t nvalues, uint64_t i)
@@ -44,12 +54,12 @@ struct terp_lossless_step {
 /* By the range of values, and by the bits that samples have in common
  * (terp_exact_of). The first ones have integers for all values. Returns how
  * many there are. */
-static inline int
+static inline TERP_HOST_DEVICE int
 terp_lossless_steps(
     double min, double max, int value_nbytes, int exponent, int nzeros,
     struct terp_lossless_step step_ret[TERP_LOSSLESS_MAX_NSTEPS])
 {
-    static const int below[] = {0, 3, 6, 10};
+    const int below[] = {0, 3, 6, 10};
     const int of_range = terp_exponent_of_range(min, max) - 1023;
     const int of_last = of_range - terp_mantissa_nbits(value_nbytes);
     const struct terp_lossless_step all = {{1, 0, 0}, TERP_LOSSLESS_STEPS};
@@ -101,54 +111,103 @@ terp_cost_above_shift(int width, int shift, unsigned escape_nbytes)
                        : 24 + 22 * (uint32_t)high;
 }
 
+/* Above a shift: the nearest multiple, rounded up. */
+static inline TERP_HOST_DEVICE int64_t
+terp_code_above_shift(int64_t difference, int shift)
+{
+    return shift == 0 ? difference
+                      : (difference >> shift) + (difference >> (shift - 1) & 1);
+}
+
+/* What is below, as a number of `shift` bits. */
+static inline TERP_HOST_DEVICE uint64_t
+terp_number_below_shift(int64_t difference, int shift)
+{
+    const uint64_t middle = UINT64_C(1) << shift >> 1;
+
+    return ((uint64_t)difference + middle) & ((UINT64_C(1) << shift) - 1);
+}
+
+/* Back, modulo 2^64. */
+static inline TERP_HOST_DEVICE uint64_t
+terp_join_shift(int64_t code, uint64_t number, int shift)
+{
+    return ((uint64_t)code << shift) + number - (UINT64_C(1) << shift >> 1);
+}
+
+/* The bits of a difference's magnitude. */
+static inline TERP_HOST_DEVICE int
+terp_width_of_difference(int64_t difference)
+{
+    const uint64_t bits = (uint64_t)difference;
+
+    return bit_width(difference < 0 ? 0 - bits : bits);
+}
+
 /* Differences have from 0 to so many bits, less one. */
 #define TERP_NWIDTHS 65
 
-/* What a group costs by how many of its differences have a width. */
+/* The shifts that may cost least, by the least and the largest width of a
+ * group's differences. */
+struct terp_shift_range {
+    int first, last;
+};
+
+static inline TERP_HOST_DEVICE struct terp_shift_range
+terp_shift_range_of(int least, int most, int max_shift)
+{
+    const struct terp_shift_range range = {least > 10 ? least - 10 : 0,
+                                           most < max_shift ? most : max_shift};
+
+    return range;
+}
+
+/* What a group costs by how many of its differences have a width, which is
+ * from `least` to `most`. */
 static inline TERP_HOST_DEVICE uint64_t
-terp_cost_of_shift(const uint16_t counts[TERP_NWIDTHS], int shift,
-                   unsigned escape_nbytes)
+terp_cost_of_shift(const uint16_t counts[TERP_NWIDTHS], int least, int most,
+                   int shift, unsigned escape_nbytes)
 {
     uint64_t cost = 0;
 
-    for (int width = 0; width < TERP_NWIDTHS; width++)
+    for (int width = least; width <= most; width++)
         cost += counts[width] *
                 (16 * (uint64_t)shift +
                  terp_cost_above_shift(width, shift, escape_nbytes));
     return cost;
 }
 
-/* The shift that costs least; `most` at most. */
+/* The shift that costs least, `max_shift` at most, and what it costs. */
 static inline TERP_HOST_DEVICE int
-terp_shift_of_group(const uint16_t counts[TERP_NWIDTHS], int most,
-                    unsigned escape_nbytes)
+terp_shift_of_group(const uint16_t counts[TERP_NWIDTHS], int max_shift,
+                    unsigned escape_nbytes, uint64_t *cost_ret)
 {
-    uint64_t least = UINT64_MAX;
-    int shift = 0, first = 0, last = TERP_NWIDTHS - 1;
+    int shift = 0, least = 0, most = TERP_NWIDTHS - 1;
 
-    while (first < last && counts[first] == 0)
-        first++;
-    while (last > 0 && counts[last] == 0)
-        last--;
-    last = last < most ? last : most;
-    for (int n = first > 10 ? first - 10 : 0; n <= last; n++) {
-        const uint64_t cost = terp_cost_of_shift(counts, n, escape_nbytes);
-        if (cost < least) {
-            least = cost;
+    while (least < most && counts[least] == 0)
+        least++;
+    while (most > 0 && counts[most] == 0)
+        most--;
+    const struct terp_shift_range range =
+        terp_shift_range_of(least, most, max_shift);
+    *cost_ret = least > most ? 0 : UINT64_MAX; /* There are none. */
+    for (int n = range.first; n <= range.last; n++) {
+        const uint64_t cost =
+            terp_cost_of_shift(counts, least, most, n, escape_nbytes);
+        if (cost < *cost_ret) {
+            *cost_ret = cost;
             shift = n;
         }
     }
     return shift;
 }
 
-/* What a group costs. Where codes are few they cost what their mean does, which
- * is less than a bit of each. */
+/* What a group costs by a shift, which costs so much. Where codes are few they
+ * cost what their mean does, which is less than a bit of each. */
 static inline TERP_HOST_DEVICE uint64_t
-terp_cost_of_group(const uint16_t counts[TERP_NWIDTHS], int most,
-                   unsigned escape_nbytes)
+terp_cost_of_group(const uint16_t counts[TERP_NWIDTHS], int shift,
+                   uint64_t cost)
 {
-    const int shift = terp_shift_of_group(counts, most, escape_nbytes);
-    const uint64_t cost = terp_cost_of_shift(counts, shift, escape_nbytes);
     uint64_t n = 0, sum = 0;
 
     for (int width = 0; width < TERP_NWIDTHS; width++) {

@@ -154,7 +154,7 @@ scatter(const int64_t *differences, const uint64_t *places, uint64_t n,
 
 /* ---- samples ---- */
 
-#define SAMPLE_NVALUES CPU_LOSSLESS_RUN_NVALUES
+#define SAMPLE_NVALUES TERP_LOSSLESS_RUN_NVALUES
 #define HALO TERP_LOSSLESS_MAX_ORDER
 #define ROW_NVALUES (SAMPLE_NVALUES + HALO)
 
@@ -227,7 +227,7 @@ count_values(const T *values, const WORD *fills, struct lossless_quants k,
 static bool
 take_sample(const void *src, const struct terp_layout *layout,
             const struct cpu_fills *fills, const struct cpu_lossless *model,
-            const struct cpu_run *run, struct sample *sample)
+            const struct terp_lossless_run *run, struct sample *sample)
 {
     const struct lossless_quants k = quants_of_model(model);
     const T *values = (const T *)src + run->at;
@@ -271,25 +271,27 @@ last_difference(const WORD *row, uint64_t i, int order)
 static uint64_t
 sum_of_widths(const struct sample *sample, const WORD *row, int order)
 {
-    WORD all = 0;
-    uint64_t sum = 0, nnonzero = 0;
+    struct terp_lossless_widths widths = {0, 0, 0};
 
     for (uint64_t i = 0; i < sample->n; i++) {
         const WORD d = last_difference(row, i, order);
         if (!sample->counts[i])
             continue;
-        all |= d;
-        nnonzero += d != 0;
-        sum += (uint64_t)bit_width(d ^ (0 - (d >> (8 * sizeof(WORD) - 1)))) +
-               (d != 0);
+        widths.all |= d;
+        widths.nnonzero += d != 0;
+        widths.sum +=
+            (uint64_t)bit_width(d ^ (0 - (d >> (8 * sizeof(WORD) - 1)))) +
+            (d != 0);
     }
-    return all == 0 ? 0 : sum - nnonzero * (uint64_t)__builtin_ctzll(all);
+    return terp_lossless_nbits_of(
+        widths, widths.all == 0 ? 0 : __builtin_ctzll(widths.all));
 }
 
 static void
 weigh_orders(const void *src, const struct terp_layout *layout,
              const struct cpu_fills *fills, const struct cpu_lossless *model,
-             const struct cpu_run *run, struct cpu_order_weights *weights)
+             const struct terp_lossless_run *run,
+             struct cpu_order_weights *weights)
 {
     WORD of_3[9][ROW_NVALUES], of_2[3][ROW_NVALUES], of_1[1][ROW_NVALUES];
     const int *most = run->most;
@@ -305,9 +307,12 @@ weigh_orders(const void *src, const struct terp_layout *layout,
         for (order[2] = 0; order[2] <= most[2]; order[2]++) {
             take_order(of_3, 3, order[2], of_2);
             for (order[1] = 0; order[1] <= most[1]; order[1]++) {
+                uint64_t *nbits =
+                    weights->nbits +
+                    3 * (order[1] + 3 * (order[2] + 3 * order[3]));
                 take_order(of_2, 1, order[1], of_1);
                 for (order[0] = 0; order[0] <= most[0]; order[0]++)
-                    weights->nbits[cpu_number_of_order(order)] +=
+                    nbits[order[0]] +=
                         sum_of_widths(&sample, of_1[0], order[0]);
             }
         }
@@ -317,16 +322,16 @@ weigh_orders(const void *src, const struct terp_layout *layout,
 static uint64_t
 cost_of_run(const void *src, const struct terp_layout *layout,
             const struct cpu_fills *fills, const struct cpu_lossless *model,
-            const struct cpu_run *run)
+            const struct terp_lossless_run *run)
 {
     WORD of_3[9][ROW_NVALUES], of_2[3][ROW_NVALUES], of_1[1][ROW_NVALUES];
     uint16_t counts[TERP_NWIDTHS] = {0};
-    struct cpu_run own = *run;
+    struct terp_lossless_run own = *run;
     struct sample sample;
     int order[TERP_NDIMS];
     WORD all = 0;
 
-    cpu_order_of_dims(model->dims, order);
+    terp_lossless_order_of(model->dims, order);
     memcpy(own.most, order, sizeof own.most);
     if (!take_sample(src, layout, fills, model, &own, &sample))
         return 0;
@@ -342,9 +347,11 @@ cost_of_run(const void *src, const struct terp_layout *layout,
         if (sample.counts[i])
             counts[bit_width((d < opposite ? d : opposite) >> nzeros)]++;
     }
+    uint64_t cost;
+    const int shift = terp_shift_of_group(
+        counts, terp_max_shift(TERP_VALUE_NBYTES), TERP_VALUE_NBYTES, &cost);
     return 16 * sample.remainder_nbits +
-           terp_cost_of_group(counts, terp_max_shift(TERP_VALUE_NBYTES),
-                              TERP_VALUE_NBYTES);
+           terp_cost_of_group(counts, shift, cost);
 }
 
 static int
@@ -374,11 +381,7 @@ center(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
             samples[n++] = lossless_quant_of(value, k, &remainder, &fits);
     }
     qsort(samples, n, sizeof *samples, compare_integers);
-    const int64_t middle = n == 0 ? 0 : samples[n / 2];
-    return middle > -TERP_LOSSLESS_MIN_CENTER &&
-                   middle < TERP_LOSSLESS_MIN_CENTER
-               ? 0
-               : middle;
+    return n == 0 ? 0 : terp_lossless_center_of(samples[n / 2]);
 }
 
 /* ---- common values ---- */
@@ -419,7 +422,9 @@ common_value(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
     for (uint64_t i = 0; i < TERP_COMMON_VALUE_NRUNS; i++) {
         const uint64_t at = terp_common_value_run_at(nvalues, i);
         bool before = true;
-        for (uint64_t j = at; j < min_u64(nvalues, at + 32); j++) {
+        const uint64_t end =
+            min_u64(nvalues, at + TERP_COMMON_VALUE_RUN_NVALUES);
+        for (uint64_t j = at; j < end; j++) {
             const bool is_found = bits_of(with_one_zero(values[j])) == found;
             nfound += is_found;
             nruns += is_found && !before;
@@ -427,8 +432,7 @@ common_value(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
             nsampled++;
         }
     }
-    if (nfound * TERP_COMMON_VALUE_ONE_IN < nsampled ||
-        nfound < TERP_COMMON_VALUE_MIN_RUN * nruns)
+    if (!terp_value_is_common(nfound, nruns, nsampled))
         return false;
     *bits_ret = found;
     return true;

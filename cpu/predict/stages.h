@@ -9,6 +9,7 @@
 #include "codec/model/exact.h"
 #include "codec/model/lorenzo.h"
 #include "codec/model/lossless.h"
+#include "codec/model/lossless_samples.h"
 #include "codec/model/low_bits.h"
 #include "codec/model/range.h"
 #include "codec/model/repeats.h"
@@ -114,18 +115,18 @@ cpu_not_escapes(uint64_t symbols)
 static inline uint64_t
 cpu_find_escape(const uint16_t *symbols, uint64_t first, uint64_t end)
 {
-    const uint64_t high = UINT64_C(0x8000800080008000);
-    uint64_t i = first, word[4];
+    uint64_t i = first, word;
 
-    for (; i + 16 <= end; i += 16) {
-        memcpy(word, symbols + i, sizeof word);
-        if ((cpu_not_escapes(word[0]) & cpu_not_escapes(word[1]) &
-             cpu_not_escapes(word[2]) & cpu_not_escapes(word[3])) != high)
+    for (; i + 64 <= end; i += 64) {
+        uint16_t found = 0;
+        for (uint64_t j = 0; j < 64; j++)
+            found |= symbols[i + j] == TERP_ESCAPE;
+        if (found)
             break;
     }
     for (; i + 4 <= end; i += 4) {
-        memcpy(word, symbols + i, sizeof *word);
-        if (cpu_not_escapes(word[0]) != high)
+        memcpy(&word, symbols + i, sizeof word);
+        if (cpu_not_escapes(word) != UINT64_C(0x8000800080008000))
             break;
     }
     while (i < end && symbols[i] != TERP_ESCAPE)
@@ -141,41 +142,12 @@ struct cpu_lossless {
     int64_t center; /* what integers are told from */
 };
 
-/* A sample of its tuner: values of a row, that are so far into each dimension
- * that differences of those orders are known of all. */
-#define CPU_LOSSLESS_RUN_NVALUES 64
-struct cpu_run {
-    uint64_t at, n;
-    int most[TERP_NDIMS];
-};
-
 /* The bits of samples' differences of each order along each dimension. */
-#define CPU_LOSSLESS_NORDERS 81
 struct cpu_order_weights {
-    uint64_t nbits[CPU_LOSSLESS_NORDERS];
+    uint64_t nbits[TERP_LOSSLESS_NORDERS];
     uint64_t remainder_nbits;
     uint64_t nsampled;
 };
-
-/* A number of base 3 whose last digit is dimension 0. */
-static inline int
-cpu_number_of_order(const int order[TERP_NDIMS])
-{
-    int number = 0;
-
-    for (int d = TERP_NDIMS - 1; d >= 0; d--)
-        number = 3 * number + order[d];
-    return number;
-}
-
-/* By a byte of dimensions. */
-static inline void
-cpu_order_of_dims(unsigned dims, int order_ret[TERP_NDIMS])
-{
-    for (int d = 0; d < TERP_NDIMS; d++)
-        order_ret[d] = (int)(dims >> d & 1) +
-                       (int)(dims >> (d + TERP_LOSSLESS_TWICE_SHIFT) & 1);
-}
 
 /* A dimension of an array [nouter][extent][ninner]. */
 struct cpu_axis {
@@ -259,10 +231,12 @@ struct cpu_stages {
                         uint64_t end);
 
     /* One in `every` runs of a class, predicted from original values: rows of
-     * the dictionary that its codes would be. Returns how many. */
+     * the dictionary that its codes would be, along each set of its dimensions,
+     * or all of them where they are blended, [dims][capacity]. Returns how many
+     * there are of each. */
     uint64_t (*sample)(const struct cpu_class *cls,
                        const struct cpu_quantizer *quantizer, uint64_t every,
-                       uint16_t *rows_ret);
+                       uint64_t capacity, uint16_t *rows_ret);
 
     /* Anchors, each predicted by the one before, the first by the reference
      * value. */
@@ -307,6 +281,9 @@ struct cpu_stages {
      * array, modulo 2^width. */
     void (*difference)(void *quants, struct cpu_axis axis);
     void (*accumulate)(void *quants, struct cpu_axis axis);
+
+    /* inout[i] = quants[i] - inout[i], modulo 2^width. */
+    void (*subtract_from)(const void *quants, uint64_t n, void *inout);
 
     /* The same by means (codec/model/lorenzo.h). */
     void (*difference_means)(void *quants, struct cpu_axis axis);
@@ -376,13 +353,13 @@ struct cpu_stages {
     void (*weigh_orders)(const void *values, const struct terp_layout *layout,
                          const struct cpu_fills *fills,
                          const struct cpu_lossless *model,
-                         const struct cpu_run *run,
+                         const struct terp_lossless_run *run,
                          struct cpu_order_weights *weights);
     uint64_t (*cost_of_run)(const void *values,
                             const struct terp_layout *layout,
                             const struct cpu_fills *fills,
                             const struct cpu_lossless *model,
-                            const struct cpu_run *run);
+                            const struct terp_lossless_run *run);
 };
 
 /* The bits of a value that was widened to a double, and back. */

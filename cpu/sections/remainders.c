@@ -4,7 +4,7 @@
 #include "cpu/sections/remainders.h"
 
 #include "codec/format/base.h"
-#include "cpu/sections/bits.h"
+#include "codec/format/bits.h"
 
 #define GROUP TERP_REMAINDERS_NVALUES
 
@@ -94,10 +94,10 @@ write_groups(void *arg, struct cpu_share share)
 
     for (uint64_t g = share.first; g < share.end; g++) {
         const uint64_t n = find_remainders(job, g, numbers, nbits);
-        struct cpu_bits to = {.to = job->to + job->begin[g]};
+        struct bit_writer to = {.to = job->to + job->begin[g]};
         for (uint64_t i = 0; i < n; i++)
-            cpu_bits_put(&to, numbers[i], nbits[i]);
-        cpu_bits_end(&to);
+            bit_writer_put(&to, numbers[i], nbits[i]);
+        bit_writer_end(&to);
     }
 }
 
@@ -172,7 +172,7 @@ read_groups(void *arg, struct cpu_share share)
         uint64_t at = 0;
         find_nbits(job, g, nbits);
         for (uint64_t i = 0; i < end - first; i++) {
-            numbers[i] = cpu_bits_at(job->from + job->begin[g], at, nbits[i]);
+            numbers[i] = load_bits(job->from + job->begin[g], at, nbits[i]);
             at += nbits[i];
         }
         lossless->stages->join_remainders(lossless->work, first, end,

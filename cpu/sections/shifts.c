@@ -4,7 +4,7 @@
 #include "cpu/sections/shifts.h"
 
 #include "codec/format/base.h"
-#include "cpu/sections/bits.h"
+#include "codec/format/bits.h"
 
 #define GROUP TERP_SHIFT_GROUP_NVALUES
 
@@ -139,14 +139,6 @@ place_groups(const struct job *job)
 
 /* ---- writing ---- */
 
-/* Above a shift: the nearest multiple, rounded up. */
-static int64_t
-code_above(int64_t difference, int shift)
-{
-    return shift == 0 ? difference
-                      : (difference >> shift) + (difference >> (shift - 1) & 1);
-}
-
 static void
 measure_groups(void *arg, struct cpu_share share)
 {
@@ -160,7 +152,7 @@ measure_groups(void *arg, struct cpu_share share)
     for (uint64_t g = share.first; g < share.end; g++) {
         const uint64_t n = points_of(job, g, places);
         uint16_t counts[TERP_NWIDTHS] = {0};
-        uint64_t all = 0;
+        uint64_t all = 0, cost;
         lossless->stages->gather(lossless->work, places, n, differences);
         for (uint64_t i = 0; i < n; i++)
             all |= (uint64_t)differences[i];
@@ -168,16 +160,15 @@ measure_groups(void *arg, struct cpu_share share)
             all == 0 || !job->has_zeros ? 0 : __builtin_ctzll(all);
         for (uint64_t i = 0; i < n; i++) {
             differences[i] >>= nzeros;
-            const uint64_t bits = (uint64_t)differences[i];
-            counts[bit_width(differences[i] < 0 ? 0 - bits : bits)]++;
+            counts[terp_width_of_difference(differences[i])]++;
         }
         const int shift =
             terp_shift_of_group(counts, terp_max_shift(value_nbytes),
-                                lossless->quantizer.escape_nbytes);
+                                lossless->quantizer.escape_nbytes, &cost);
         job->zeros[g] = (uint8_t)nzeros;
         job->shifts[g] = (uint8_t)shift;
         for (uint64_t i = 0; i < n; i++) {
-            const int64_t code = code_above(differences[i], shift);
+            const int64_t code = terp_code_above_shift(differences[i], shift);
             lossless->symbols[places[i]] = code < -max_code || code > max_code
                                                ? TERP_ESCAPE
                                                : (uint16_t)(code + TERP_RADIUS);
@@ -218,19 +209,17 @@ write_groups(void *arg, struct cpu_share share)
     for (uint64_t g = share.first; g < share.end; g++) {
         const uint64_t n = points_of(job, g, places);
         const int shift = job->shifts[g];
-        const uint64_t half = UINT64_C(1) << shift >> 1;
-        const uint64_t ones = (UINT64_C(1) << shift) - 1;
-        struct cpu_bits to = {.to = job->to + job->begin[g]};
+        struct bit_writer to = {.to = job->to + job->begin[g]};
         lossless->stages->gather(lossless->work, places, n, differences);
         for (uint64_t i = 0; i < n; i++) {
-            const uint64_t difference =
-                (uint64_t)(differences[i] >> job->zeros[g]);
-            const uint64_t below = lossless->symbols[places[i]] == TERP_ESCAPE
-                                       ? 0
-                                       : (difference + half) & ones;
-            cpu_bits_put(&to, below, shift);
+            const int64_t difference = differences[i] >> job->zeros[g];
+            const uint64_t below =
+                lossless->symbols[places[i]] == TERP_ESCAPE
+                    ? 0
+                    : terp_number_below_shift(difference, shift);
+            bit_writer_put(&to, below, shift);
         }
-        cpu_bits_end(&to);
+        bit_writer_end(&to);
     }
 }
 
@@ -328,15 +317,13 @@ read_groups(void *arg, struct cpu_share share)
     for (uint64_t g = share.first; g < share.end; g++) {
         const uint64_t n = points_of(job, g, places);
         const int shift = job->shifts[g];
-        const uint64_t half = UINT64_C(1) << shift >> 1;
         const uint8_t *from = job->from + job->begin[g];
         for (uint64_t i = 0; i < n; i++) {
-            const uint64_t code =
-                (uint64_t)((int64_t)lossless->symbols[places[i]] - TERP_RADIUS);
-            const uint64_t below =
-                cpu_bits_at(from, i * (uint64_t)shift, shift);
+            const int64_t code =
+                (int64_t)lossless->symbols[places[i]] - TERP_RADIUS;
+            const uint64_t below = load_bits(from, i * (uint64_t)shift, shift);
             differences[i] =
-                (int64_t)(((code << shift) + below - half) << job->zeros[g]);
+                (int64_t)(terp_join_shift(code, below, shift) << job->zeros[g]);
         }
         lossless->stages->scatter(differences, places, n, lossless->work);
     }

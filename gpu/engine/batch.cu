@@ -12,7 +12,10 @@
 #include "gpu/engine/places.cuh"
 #include "gpu/engine/sequence.cuh"
 #include "gpu/entropy/contexts.cuh"
+#include "gpu/predict/lossless_tuner.cuh"
+#include "gpu/predict/references_find.cuh"
 #include "gpu/sections/low_bits.cuh"
+#include "gpu/sections/shifts.cuh"
 #include "gpu/sections/signs.cuh"
 
 /* Of the device's memory, what all slots may take of their own accord. */
@@ -41,6 +44,9 @@ lay_out_regions(struct cuda_batch *batch, uint64_t nlattice, int nlevels)
     regions->context_counts =
         place_take(&at, ratio ? cuda_context_counts_nbytes(batch->ntiles) : 0);
     cuda_signs_lay_out_zeroed(batch, &at);
+    const bool encodes_losslessly = batch->may_be_lossless && !batch->decode;
+    regions->lossless_tuner = place_take(
+        &at, encodes_losslessly ? sizeof(struct cuda_lossless_tuner) : 0);
     regions->zeroed_nbytes = at;
     regions->work = place_take(&at, batch->nvalues * value_nbytes);
     uint64_t staging_nbytes = batch->npartitions * CUDA_PARTITION_MAX_NBYTES;
@@ -56,9 +62,7 @@ lay_out_regions(struct cuda_batch *batch, uint64_t nlattice, int nlevels)
     regions->runs = place_take(&at, 8 * div_up(batch->nvalues, 64));
     regions->tune =
         place_take(&at, 8 * CUDA_LEVEL_NCOSTS * ((uint64_t)nlevels + 1));
-    uint64_t sums_nbytes = batch->raw_nbytes / 16 + 64;
-    regions->cost =
-        place_take(&at, sums_nbytes + 4 * TERP_NENTRIES * batch->ntiles);
+    regions->cost = place_take(&at, 4 * TERP_NENTRIES * batch->ntiles);
     regions->entry = place_take(&at, batch->ntiles);
     regions->nonzero = place_take(&at, batch->ntiles);
     regions->nbytes = place_take(&at, 2 * batch->ntiles);
@@ -73,6 +77,17 @@ lay_out_regions(struct cuda_batch *batch, uint64_t nlattice, int nlevels)
         place_take(&at, batch->decode ? 0 : LOW_SLOT_NBYTES * low_ntiles);
     regions->tail_widths = place_take(&at, TERP_LOW_TILE_NGROUPS * low_ntiles);
     regions->tail_begins = place_take(&at, 8 * low_ntiles);
+    const uint64_t lossless_ntiles =
+        batch->may_be_lossless ? batch->ntiles + 1 : 0;
+    regions->ranks = place_take(&at, 8 * lossless_ntiles);
+    regions->shift_groups =
+        place_take(&at, 8 * SHIFT_TILE_NGROUPS * lossless_ntiles);
+    regions->shift_spans = place_take(&at, 8 * lossless_ntiles);
+    regions->remainders = place_take(&at, 8 * lossless_ntiles);
+    regions->differences =
+        place_take(&at, encodes_losslessly ? batch->nvalues * value_nbytes : 0);
+    regions->samples = place_take(
+        &at, encodes_losslessly ? sizeof(struct cuda_repeat_samples) : 0);
     regions->swapped =
         place_take(&at, batch->chunk.big_endian
                             ? batch->nvalues * (uint64_t)batch->own_nbytes
@@ -118,12 +133,17 @@ describe(const struct cuda_request *request, const struct terp_layout *layout)
     if (batch.decode && request->expects.ratio)
         batch.coding = TERP_CODING_RATIO;
     batch.may_have_low_bits = request->expects.low_bits;
+    batch.may_be_lossless = request->expects.lossless;
     if (!batch.decode) {
         batch.params = cuda_coded_params(request->params, batch.form);
         batch.pointwise_bound = request->params->bound;
         batch.floor = request->params->floor;
-        batch.may_have_low_bits = terp_bound_may_have_low_bits(
-            batch.params.bound_mode, batch.params.bound);
+        batch.may_be_lossless =
+            batch.form == CUDA_VALUES && terp_is_lossless(&batch.params);
+        batch.may_have_low_bits =
+            !batch.may_be_lossless &&
+            terp_bound_may_have_low_bits(batch.params.bound_mode,
+                                         batch.params.bound);
         batch.params.predictor = terp_predictor_asked(&batch.params);
         batch.coding = terp_coding_of(request->params->pipeline);
         batch.finds_domains =

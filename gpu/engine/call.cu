@@ -151,9 +151,13 @@ expected_kinds(const struct cuda_call *call, const struct in_flight *batch)
     for (uint64_t i = 0; i < batch->n; i++) {
         const uint64_t at = batch->first + i;
         const int coding = peek_frame(call, at, TERP_FRAME_CODING_AT);
+        const int prediction = peek_frame(call, at, TERP_FRAME_PREDICTION_AT);
         kinds.ratio |= coding == TERP_CODING_RATIO;
         kinds.low_bits |= coding >= TERP_CODING_HUFFMAN &&
                           peek_frame(call, at, wide_at) >> TERP_WIDE_SHIFT > 0;
+        kinds.lossless |=
+            prediction >= 0 && (prediction & TERP_FRAME_PREDICTION) ==
+                                   (int)TERP_PREDICTION_LOSSLESS;
     }
     return kinds;
 }
@@ -183,6 +187,7 @@ seen_kinds(const struct in_flight *batch)
     for (uint64_t i = 0; i < batch->n; i++) {
         kinds.ratio |= chunks[i].coding == TERP_CODING_RATIO;
         kinds.low_bits |= chunks[i].model.wide > 0;
+        kinds.lossless |= chunks[i].prediction == TERP_PREDICTION_LOSSLESS;
     }
     return kinds;
 }
@@ -204,7 +209,8 @@ await_decode(struct terp_cuda_device *device, const struct cuda_call *call,
         return error;
     slot->saw = seen_kinds(batch);
     if ((!slot->saw.ratio || slot->batch.coding == TERP_CODING_RATIO) &&
-        (!slot->saw.low_bits || slot->batch.may_have_low_bits))
+        (!slot->saw.low_bits || slot->batch.may_have_low_bits) &&
+        (!slot->saw.lossless || slot->batch.may_be_lossless))
         return error;
     error = start(device, call, batch);
     return error == cudaSuccess ? cudaStreamSynchronize(slot->stream) : error;
@@ -336,8 +342,8 @@ reserve(struct terp_cuda_device *device, struct cuda_slot *slot,
         struct cuda_call *call)
 {
     struct cuda_request request = {
-        call->chunk, call->domain, call->params, call->batch_nchunks,
-        call->host,  {true, true}, call->form};
+        call->chunk, call->domain,       call->params, call->batch_nchunks,
+        call->host,  {true, true, true}, call->form};
     cudaError_t error = cuda_slot_reserve(device, slot, &request);
 
     call->batch_nchunks = request.nchunks;

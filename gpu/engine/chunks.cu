@@ -23,6 +23,8 @@ static __device__ bool
 take_frame(const struct cuda_batch &batch, const uint8_t *frame,
            struct cuda_chunk *chunk)
 {
+    const int last_prediction = batch.may_be_lossless ? TERP_PREDICTION_LOSSLESS
+                                                      : TERP_PREDICTION_LORENZO;
     const int coding = frame[TERP_FRAME_CODING_AT],
               prediction = frame[TERP_FRAME_PREDICTION_AT] & 0xF,
               flags = frame[TERP_FRAME_PREDICTION_AT] & ~0xF;
@@ -35,7 +37,7 @@ take_frame(const struct cuda_batch &batch, const uint8_t *frame,
     chunk->has_specials = (flags & TERP_FRAME_SPECIALS) != 0;
     chunk->bound = double_of_bits(load_le(frame + bound_at, 8));
     return (coding <= TERP_CODING_CUSTOM || coding == batch.coding) &&
-           prediction < TERP_PREDICTION_LOSSLESS &&
+           prediction <= last_prediction &&
            (flags & ~TERP_FRAME_SPECIALS) ==
                ((has_bound && batch.has_domain ? TERP_FRAME_DOMAIN : 0) |
                 (has_bound && batch.form != CUDA_VALUES ? TERP_FRAME_POINTWISE
@@ -47,7 +49,7 @@ take_frame(const struct cuda_batch &batch, const uint8_t *frame,
                (has_bound ? batch.frame_nbytes : batch.dims_end) &&
            (!has_bound || is_bound(chunk->bound) ||
             (is_zero_bound(chunk->bound) &&
-             prediction == TERP_PREDICTION_LORENZO)) &&
+             terp_prediction_is_raster(chunk->prediction))) &&
            (!is_raw || (flags == 0 && chunk->src_nbytes == batch.raw_nbytes));
 }
 
@@ -128,6 +130,7 @@ __launch_bounds__(NTHREADS)
     if (threadIdx.x == 0) {
         h_chunk->status = status;
         h_chunk->coding = chunk.coding;
+        h_chunk->prediction = chunk.prediction;
         h_chunk->stream_nbytes = chunk.stream_nbytes;
         h_chunk->domain_verdict = chunk.domain_verdict;
         h_chunk->domain_nslow = chunk.domain_nslow;

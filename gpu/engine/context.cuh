@@ -33,7 +33,7 @@ struct cuda_side {
 
 /* Kinds of streams for which kernels are launched that others do without. */
 struct cuda_stream_kinds {
-    bool ratio, low_bits;
+    bool ratio, low_bits, lossless;
 };
 
 /* A stream with the memory of one batch of chunks. */

@@ -28,7 +28,8 @@ enum {
     LARGE = 8,
     APART = 16, /* the second other one */
     JOIN_APART = 32,
-    JOIN_WIDE = 64 /* where there may be wide codes, in tile order */
+    JOIN_WIDE = 64,     /* where there may be wide codes, in tile order */
+    JOIN_LOSSLESS = 128 /* where there may be lossless streams */
 };
 
 struct step {
@@ -58,18 +59,41 @@ static const struct step encode_steps[] = {{cuda_swap_src, 0},
                                            {cuda_seal, LARGE},
                                            {NULL, 0}};
 
+static const struct step lossless_encode_steps[] = {
+    {cuda_swap_src, 0},
+    {cuda_scan, 0},
+    {cuda_lossless_find_common, 0},
+    {cuda_lossless_tune, 0},
+    {cuda_lossless_quantize, 0},
+    {cuda_specials_write, SIDE},
+    {cuda_shifts_find, 0},
+    {cuda_shifts_write, SIDE},
+    {cuda_remainders_write, SIDE},
+    {cuda_escapes_write, SIDE},
+    {cuda_context_sort, 0},
+    {cuda_tiles_encode, 0},
+    {cuda_partitions_encode, JOIN},
+    {cuda_stream_write, 0},
+    {cuda_references_ask, 0},
+    {cuda_seal, LARGE},
+    {NULL, 0}};
+
 /* The stages bear with any bytes: they need not wait for the checksum. */
 static const struct step decode_steps[] = {{cuda_verify, APART},
                                            {cuda_model_read, 0},
                                            {cuda_specials_mask, SIDE},
                                            {cuda_signs_read, SIDE},
+                                           {cuda_lossless_read, JOIN_LOSSLESS},
                                            {cuda_tiles_decode, 0},
                                            {cuda_low_bits_join, 0},
                                            {cuda_context_restore, JOIN_RATIO},
                                            {cuda_tails_place, 0},
+                                           {cuda_shifts_place, 0},
                                            {cuda_spline_begin, 0},
                                            {cuda_escapes_place, 0},
                                            {cuda_lorenzo_reconstruct, SIDE},
+                                           {cuda_lossless_reconstruct, SIDE},
+                                           {cuda_remainders_place, SIDE},
                                            {cuda_spline_reconstruct, 0},
                                            {cuda_pointwise_decode, JOIN},
                                            {cuda_specials_read, 0},
@@ -200,12 +224,17 @@ enqueue(const struct cuda_slot *slot, struct recording *recording)
     const bool ratio = slot->batch.coding == TERP_CODING_RATIO;
     unsigned joins = JOIN;
     const bool large = slot->batch.npartitions > CUDA_SMALL_CHUNK_NPARTITIONS;
-    const struct step *step = slot->batch.decode ? decode_steps : encode_steps;
+    const struct step *step = slot->batch.decode ? decode_steps
+                              : slot->batch.may_be_lossless
+                                  ? lossless_encode_steps
+                                  : encode_steps;
 
     if (ratio)
         joins |= JOIN_RATIO;
     else if (slot->batch.may_have_low_bits)
         joins |= JOIN_WIDE;
+    if (slot->batch.may_be_lossless)
+        joins |= JOIN_LOSSLESS;
     cudaError_t error = cuda_chunks_begin(slot);
     for (; error == cudaSuccess && step->run != NULL; step++) {
         cudaStream_t stream = slot->stream;

@@ -10,6 +10,7 @@
 
 #include "codec/format/frame.h"
 #include "codec/format/layout.h"
+#include "codec/format/lossless.h"
 #include "codec/format/low_bits.h"
 #include "codec/model/exact.h"
 #include "codec/model/plan.h"
@@ -35,16 +36,32 @@ enum cuda_progress {
     CUDA_NPROGRESS = 12
 };
 
+/* What the model of the lossless prediction says besides `exact`. */
+struct cuda_lossless {
+    int64_t center;
+    enum terp_lossless_form form;
+    unsigned dims;
+};
+
+/* encode, lossless: a value in runs, and the range of all others. */
+struct cuda_common {
+    uint64_t bits;
+    unsigned long long min_key, max_key; /* see predict/extremes.cuh */
+    unsigned long long nspecials;
+    bool is_asked, is_done; /* whether it is one; no more are looked for */
+};
+
 /* What a stream's model says. */
 struct cuda_model {
     int step_slack_log2;
     int wide;                /* codes; codec/format/low_bits.h */
     int tail_nbits;          /* lorenzo; encode: if that predicts */
-    struct terp_exact exact; /* the same */
+    struct terp_exact exact; /* the same; lossless: of integers */
     double step;             /* of ratio one */
     double reference;
     struct terp_level_plan plan[TERP_MAX_LEVELS + 1]; /* [0] is not used */
     unsigned lorenzo_dims;
+    struct cuda_lossless lossless;
 };
 
 /* A chunk on its way. The host fills in the first part, all else is zero when
@@ -85,6 +102,12 @@ struct cuda_chunk {
     unsigned long long differences_sum, means_sum;
     double grid_step, grid_inverse; /* encode: of ratio one, in the type */
 
+    /* encode, lossless; counters of blocks that are done, as `progress` */
+    unsigned common_progress, prices_progress, references_progress;
+    struct cuda_common common;
+    unsigned long long nunpredictable; /* by the first choice of a step */
+    unsigned long long zeros_saved;    /* bits of differences, by zeros */
+
     uint64_t constant_bits; /* of the value, when coding is constant */
 
     /* Sections, as bytes of the stream. Each begins where the last ends. */
@@ -92,6 +115,10 @@ struct cuda_chunk {
     uint64_t specials_end;        /* encode: then that of tails */
     uint64_t signs_at, signs_end; /* decode: the section of signs */
     uint64_t tails_at;            /* of groups, behind all widths */
+    uint64_t shifts_at;           /* lossless: numbers of groups; encode: */
+    uint64_t shift_numbers_at; /* their shifts, if there are any, and zeros */
+    bool has_shifts;
+    uint64_t remainders_at, remainders_nbytes; /* the same */
     unsigned long long nescapes;
     unsigned number_nbytes;  /* of an escape; 0: a word */
     unsigned numbers_nbytes; /* encode: a bit for each that some escape needs */
@@ -100,6 +127,7 @@ struct cuda_chunk {
     uint64_t low_records_nbytes;
     uint64_t payload_at;
     uint64_t stream_nbytes;
+    unsigned long long checksum; /* of blocks that are done */
 
     /* tiles */
     unsigned long long ntiles_best[TERP_NENTRIES]; /* that would select it */
@@ -144,6 +172,7 @@ struct cuda_tables {
     /* The same of tokens. */
     const uint8_t *d_token_nbits;      /* [TERP_NTOKENS][TERP_ENTRY_STRIDE] */
     const uint32_t *d_token_codewords; /* [TERP_NENTRIES][TERP_NTOKENS] */
+    const uint32_t *d_token_parts;     /* gpu/entropy/tokens_encode.cuh */
     const struct cuda_token_decode_table
         *d_token_decode_tables; /* [TERP_NENTRIES] */
 };
@@ -163,6 +192,8 @@ struct cuda_regions {
     uint64_t ranges;         /* u64[nranges + 1]: escapes, later their first */
     uint64_t frequency;      /* u64[TERP_NSYMBOLS]: custom, of non-zero tiles;
                                 before, counters of tune, which ends with zeros */
+    uint64_t lossless_tuner; /* encode, lossless, else empty:
+                                struct cuda_lossless_tuner */
     uint64_t context_counts; /* ratio, else empty: gpu/entropy/contexts.cuh */
     uint64_t zeroed_nbytes;
     /* Not zeroed. */
@@ -179,9 +210,7 @@ struct cuda_regions {
     uint64_t tune; /* u64[nlevels + 1][CUDA_LEVEL_NCOSTS]: costs, see its owner.
                       decode: few escapes, gpu/sections/escapes.cuh */
     uint64_t cost; /* u32[ntiles][TERP_NENTRIES]: struct cuda_tile_cost;
-                      then of any coding see gpu/sections/index.cuh.
-                      decode: cuda_verify's sums, 64 bytes for each 1024
-                      of a raw stream, and 64 more */
+                      then of any coding see gpu/sections/index.cuh */
     uint64_t entry;    /* u8[ntiles] */
     uint64_t nonzero;  /* u8[ntiles]: 1, the tile has words */
     uint64_t nbytes;   /* u16[ntiles], before reduction */
@@ -191,16 +220,25 @@ struct cuda_regions {
     uint64_t reduced;  /* decode: u8[npartitions] */
     uint64_t staging;  /* CUDA_PARTITION_MAX_NBYTES a partition, or more:
                           terp_tile_max_nbytes a tile; until all is predicted
-                          it serves others as scratch, and cuda_seal once
-                          streams are written */
+                          it serves others as scratch */
     uint64_t codebook; /* custom: the codebook, 32 KiB */
     /* Where chunks may have low bits, else empty, see
        gpu/sections/low_bits.cuh. */
     uint64_t low_tiles; /* struct cuda_low_tile[ntiles] */
     uint64_t low_bits;  /* encode: LOW_SLOT_NBYTES a tile */
     /* The same, see gpu/sections/tails.cuh. */
-    uint64_t tail_widths;  /* u8[ntiles][LOW_TILE_NGROUPS] */
-    uint64_t tail_begins;  /* u64[ntiles] */
+    uint64_t tail_widths; /* u8[ntiles][LOW_TILE_NGROUPS] */
+    uint64_t tail_begins; /* u64[ntiles] */
+    /* Where there may be lossless predictions, else empty:
+       gpu/sections/ranks.cuh, shifts.cuh, remainders.cu. */
+    uint64_t ranks;        /* u64[ntiles + 1] */
+    uint64_t shift_groups; /* u64[ntiles * SHIFT_TILE_NGROUPS] */
+    uint64_t shift_spans;  /* u64[ntiles] */
+    uint64_t remainders;   /* u64[ntiles + 1]: where those of each tile begin */
+    /* encode, the same: T[nvalues] of points that are not special, in C order;
+       gpu/predict/references_find.cu */
+    uint64_t differences;
+    uint64_t samples;
     uint64_t swapped;      /* the values of big-endian chunks, else empty */
     uint64_t coded_values; /* T[nvalues] of what is coded instead of values,
                               where that is needed, else empty */
@@ -234,6 +272,9 @@ struct cuda_batch {
     /* encode: codes may be wide; decode: there may be such streams, which are
      * refused otherwise. */
     bool may_have_low_bits;
+    /* encode: all are coded losslessly, but for constant ones; decode: there
+     * may be such streams, which are refused otherwise. */
+    bool may_be_lossless;
     /* encode: domains are to be looked for. Where there is one already, the
      * layout is that of the domain, and `frame` tells it. */
     bool finds_domains;
@@ -271,6 +312,11 @@ cuda_nbits_below(const struct cuda_model &model)
 }
 
 /* ---- stages: each launches its kernels on the stream ---- */
+
+/* In either direction, of lossless predictions whose mask is known: how many
+ * points are not special before each tile of them. */
+cudaError_t
+cuda_ranks_find(const struct cuda_batch *batch, cudaStream_t stream);
 
 /* Launches a kernel whose first parameter is the batch: `nblocks` blocks for
  * each chunk, blockIdx.y. */
@@ -341,6 +387,19 @@ cuda_tune(const struct cuda_batch *batch, cudaStream_t stream);
 cudaError_t
 cuda_lorenzo_low_bits(const struct cuda_batch *batch, cudaStream_t stream);
 
+/* Lossless predictions: values in runs are taken for fill values; fills and all
+ * that cuda_scan finds of others. Prediction and model. Integers to work; their
+ * differences; values that integers do not reproduce join the special ones.
+ * Groups; symbols in tile order, and `ranges`. */
+cudaError_t
+cuda_lossless_find_common(const struct cuda_batch *batch, cudaStream_t stream);
+cudaError_t
+cuda_lossless_tune(const struct cuda_batch *batch, cudaStream_t stream);
+cudaError_t
+cuda_lossless_quantize(const struct cuda_batch *batch, cudaStream_t stream);
+cudaError_t
+cuda_shifts_find(const struct cuda_batch *batch, cudaStream_t stream);
+
 /* Symbols in tile order, and `ranges`. Spline: reconstructions in work and
  * lattice. Lorenzo: integers in work; values that they do not reproduce join
  * the special ones (mask, nspecials, has_specials). */
@@ -374,6 +433,18 @@ cuda_signs_write(const struct cuda_batch *batch, cudaStream_t stream);
 /* The section of tails at specials_end of dst, which becomes their end. */
 cudaError_t
 cuda_tails_write(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* The sections of shifts and of remainders at specials_end of dst, which
+ * becomes their end. */
+cudaError_t
+cuda_shifts_write(const struct cuda_batch *batch, cudaStream_t stream);
+cudaError_t
+cuda_remainders_write(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* Chunks whose values may repeat earlier ones: TERP_ERR_DEVICE, once the
+ * lengths of streams are known. */
+cudaError_t
+cuda_references_ask(const struct cuda_batch *batch, cudaStream_t stream);
 
 /* Sums `ranges`; nescapes; the section of escapes at specials_end of dst;
  * escapes_end. */
@@ -428,6 +499,12 @@ cuda_verify(const struct cuda_batch *batch, cudaStream_t stream);
 cudaError_t
 cuda_model_read(const struct cuda_batch *batch, cudaStream_t stream);
 
+/* Of lossless streams, once there is a mask: ranks; walks over the sections of
+ * shifts (shifts_at, shift_groups), of remainders (remainders_at and _nbytes)
+ * and of escapes, and reads the index of tiles. */
+cudaError_t
+cuda_lossless_read(const struct cuda_batch *batch, cudaStream_t stream);
+
 /* The mask, where has_specials. Values need it, and symbols in context order:
  * it may run beside what comes before these. */
 cudaError_t
@@ -456,6 +533,10 @@ cuda_context_restore(const struct cuda_batch *batch, cudaStream_t stream);
 cudaError_t
 cuda_tails_place(const struct cuda_batch *batch, cudaStream_t stream);
 
+/* Differences of lossless predictions into work. */
+cudaError_t
+cuda_shifts_place(const struct cuda_batch *batch, cudaStream_t stream);
+
 /* Coarse levels of splines, whose escapes it finds itself: all are placed
  * meanwhile. It launches nothing if there are none. */
 bool
@@ -473,6 +554,13 @@ cudaError_t
 cuda_spline_reconstruct(const struct cuda_batch *batch, cudaStream_t stream);
 cudaError_t
 cuda_lorenzo_reconstruct(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* Integers into work, and their values into dst but for those that have
+ * remainders; these. */
+cudaError_t
+cuda_lossless_reconstruct(const struct cuda_batch *batch, cudaStream_t stream);
+cudaError_t
+cuda_remainders_place(const struct cuda_batch *batch, cudaStream_t stream);
 
 /* Logarithms in dst to values. */
 cudaError_t

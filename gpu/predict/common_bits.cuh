@@ -17,9 +17,9 @@ struct common_bits {
 
 /* By a block of any number of threads. */
 template <typename T>
-static __device__ __forceinline__ struct terp_exact
-find_exact(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
-           const fill_words<T> &fills, struct common_bits *s_common)
+static __device__ __forceinline__ struct common_bits
+find_common_bits(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
+                 const fill_words<T> &fills, struct common_bits *s_common)
 {
     const T *values = (const T *)chunk.src;
     struct common_bits own = {INT_MAX, terp_mantissa_nbits(sizeof(T))};
@@ -39,10 +39,20 @@ find_exact(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     atomicMin(&s_common->exponent, own.exponent);
     atomicMin(&s_common->nzeros, own.nzeros);
     __syncthreads();
-    const bool found = s_common->exponent < INT_MAX;
+    return s_common->exponent < INT_MAX ? *s_common : common_bits{0, 0};
+}
+
+/* The same. */
+template <typename T>
+static __device__ __forceinline__ struct terp_exact
+find_exact(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
+           const fill_words<T> &fills, struct common_bits *s_common)
+{
+    const struct common_bits common =
+        find_common_bits<T>(batch, chunk, fills, s_common);
+
     return terp_exact_of(chunk.bound, chunk.min, chunk.max, sizeof(T),
-                         found ? s_common->exponent : 0,
-                         found ? s_common->nzeros : 0);
+                         common.exponent, common.nzeros);
 }
 
 #endif

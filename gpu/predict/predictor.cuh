@@ -6,6 +6,7 @@
 #define TERP_GPU_PREDICT_PREDICTOR_CUH
 
 #include "gpu/predict/lorenzo_model.cuh"
+#include "gpu/predict/lossless_model.cuh"
 #include "gpu/predict/spline_model.cuh"
 
 /* Threads that write or read a model: one a level, and one what stands before
@@ -28,6 +29,9 @@ predictor_write_model(const struct cuda_batch &batch,
         break;
     case TERP_PREDICTION_LORENZO:
         lorenzo_write_model(chunk, dst + 1, l);
+        break;
+    case TERP_PREDICTION_LOSSLESS:
+        lossless_write_model(batch, chunk, dst + 1, l);
         break;
     default:
         break;
@@ -57,6 +61,8 @@ predictor_read_model(const struct cuda_batch &batch,
     case TERP_PREDICTION_LORENZO:
         return lorenzo_read_model(batch, has_specials, bound, src + 1, thread,
                                   s_model);
+    case TERP_PREDICTION_LOSSLESS:
+        return lossless_read_model(batch, src + 1, thread, s_model);
     default:
         return false;
     }
@@ -76,6 +82,8 @@ predictor_escape_bits(const struct cuda_batch &batch,
         return spline_escape_bits(chunk, grid, raster);
     case TERP_PREDICTION_LORENZO:
         return lorenzo_escape_bits<T>(batch, chunk, position);
+    case TERP_PREDICTION_LOSSLESS:
+        return lossless_escape_bits<T>(batch, chunk, position);
     default:
         return 0;
     }

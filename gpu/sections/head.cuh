@@ -4,6 +4,7 @@
 #define TERP_GPU_SECTIONS_HEAD_CUH
 
 #include "codec/format/sections.h"
+#include "gpu/block/put_bits.cuh"
 #include "gpu/block/reduce.cuh"
 #include "gpu/entropy/codebooks.cuh"
 #include "gpu/predict/predictor.cuh"
@@ -65,19 +66,6 @@ write_model(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
         terp_pointwise_write_head(&writer, &chunk.head);
     }
     predictor_write_model(batch, chunk, dst + batch.model_at, i);
-}
-
-/* Puts up to 32 bits from bit `at` on, where all bits are 0. Other threads may
- * put theirs beside these at the same time. */
-static __device__ __forceinline__ void
-put_bits(uint32_t *s_words, unsigned at, uint32_t value)
-{
-    const uint64_t bits = (uint64_t)value << (at % 32);
-
-    if ((uint32_t)bits != 0)
-        atomicOr(&s_words[at / 32], (uint32_t)bits);
-    if (bits >> 32 != 0)
-        atomicOr(&s_words[at / 32 + 1], (uint32_t)(bits >> 32));
 }
 
 /* ---- codebooks ---- */

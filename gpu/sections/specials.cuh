@@ -39,7 +39,11 @@ specials_begin(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
     return batch.model_at +
            terp_model_nbytes(
                chunk.prediction, batch.value_nbytes, batch.d_layout->nlevels,
-               chunk.model.exact.significand > 0, chunk.model.tail_nbits > 0);
+               chunk.model.exact.significand > 0, chunk.model.tail_nbits > 0) +
+           (chunk.prediction == TERP_PREDICTION_LOSSLESS &&
+                    chunk.model.lossless.center != 0
+                ? (uint64_t)batch.value_nbytes
+                : 0);
 }
 
 /* The head of a section, and where in the stream its lists begin. */

@@ -4,6 +4,7 @@
  * same, and whatever they refuse is TERP_ERR_CORRUPT here too. */
 #include "gpu/predict/predictor.cuh"
 #include "gpu/sections/index_read.cuh"
+#include "gpu/sections/shifts.cuh"
 #include "gpu/sections/signs.cuh"
 #include "gpu/sections/specials.cuh"
 #include "gpu/sections/tails.cuh"
@@ -20,8 +21,9 @@ struct stream_facts {
 struct stream_found {
     uint64_t constant_bits;
     struct terp_pointwise_head head;
-    uint64_t model_end, specials_end, signs_at, signs_end, tails_at,
-        escapes_end, low_records_nbytes, payload_at;
+    uint64_t model_end, specials_end, signs_at, signs_end, tails_at, shifts_at,
+        remainders_at, remainders_nbytes, escapes_end, low_records_nbytes,
+        payload_at;
     unsigned long long nspecials;
     uint64_t nescapes;
     unsigned number_nbytes;
@@ -39,6 +41,21 @@ static __device__ __forceinline__ int
 model_thread(void)
 {
     return (int)threadIdx.x - (int)(NTHREADS - MODEL_NTHREADS);
+}
+
+/* A ULEB. False where it is too long, or the stream ends too early. */
+static __device__ __forceinline__ bool
+take_uleb(struct staged_reader *reader, uint64_t *value_ret)
+{
+    unsigned byte = 0x80;
+
+    *value_ret = 0;
+#pragma unroll 1
+    for (int shift = 0; shift < 63 && byte >= 0x80; shift += 7) {
+        byte = take_byte(reader);
+        *value_ret |= (uint64_t)(byte & 0x7F) << shift;
+    }
+    return byte < 0x80 && !reader->underflow;
 }
 
 /* ---- specials, tails, escapes, low bits ---- */
@@ -165,21 +182,18 @@ static __device__ __forceinline__ bool
 pass_escapes(const struct cuda_batch &batch, struct stream_found *s_found,
              struct staged_reader *reader, read_shared<NTHREADS> &s)
 {
-    uint64_t nescapes = 0;
-    unsigned byte = 0x80, number_nbytes = 0;
+    uint64_t nescapes;
+    unsigned number_nbytes = 0;
 
-#pragma unroll 1
-    for (int shift = 0; shift < 63 && byte >= 0x80; shift += 7) {
-        byte = take_byte(reader);
-        nescapes |= (uint64_t)(byte & 0x7F) << shift;
-    }
+    if (!take_uleb(reader, &nescapes))
+        return false;
     if (nescapes > 0)
         number_nbytes = take_byte(reader);
     const unsigned nbytes =
         (unsigned)terp_escape_nbytes((int)number_nbytes, batch.value_nbytes);
     const uint64_t begin = position_of(*reader),
                    end = begin + nescapes * nbytes;
-    if (byte >= 0x80 || reader->underflow ||
+    if (reader->underflow ||
         !terp_escapes_are_valid(nescapes, (int)number_nbytes, batch.nvalues,
                                 batch.value_nbytes) ||
         end > reader->end)
@@ -245,6 +259,102 @@ pass_low_bits(const struct cuda_batch &batch, int wide,
     return nbytes > 0;
 }
 
+/* ---- what lossless streams have ---- */
+
+/* The words of all groups, and the bytes of spans, before the block that reads
+ * the stream goes on. Grid: (shares of spans, chunks); a warp has a span. */
+#define UNPACK_NTHREADS 256
+#define UNPACK_MAX_NBLOCKS 1024
+static __global__ void
+__launch_bounds__(UNPACK_NTHREADS)
+    unpack_shift_groups(const struct cuda_batch batch)
+{
+    begin_kernel();
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const uint8_t *src = (const uint8_t *)chunk.src;
+    const uint64_t at = chunk.specials_end;
+    const int width = terp_shift_nbits(batch.value_nbytes);
+
+    if (!chunk_is_lossless(chunk) || at >= chunk.src_nbytes)
+        return;
+    const uint64_t nvalid = nvalid_of(valid_points_of(batch, chunk));
+    const uint64_t ngroups = shift_ngroups(nvalid);
+    const struct shift_fields fields =
+        shift_fields_at(src[at], at + 1, ngroups, batch.value_nbytes);
+    if (!shift_fields_are_valid(fields, chunk.src_nbytes))
+        return;
+    const uint8_t *zeros =
+        src + fields.at +
+        (fields.has & TERP_SHIFTS_SHIFTS ? packed_nbytes(ngroups, width) : 0);
+    for (uint64_t span = blockIdx.x * (UNPACK_NTHREADS / 32) + threadIdx.x / 32;
+         span < shift_nspans(ngroups);
+         span += gridDim.x * (UNPACK_NTHREADS / 32)) {
+        const uint64_t g = span * SHIFT_SPAN_NGROUPS + threadIdx.x % 32;
+        const uint64_t bit = g * (unsigned)width;
+        int shift = 0, nzeros = 0;
+        if (g < ngroups && fields.has & TERP_SHIFTS_SHIFTS)
+            shift = (int)unpack_bits(src + fields.at, bit, width);
+        if (g < ngroups && fields.has & TERP_SHIFTS_ZEROS)
+            nzeros = (int)unpack_bits(zeros, bit, width);
+        place_shift_span(
+            nvalid, span, shift_group_word(shift, nzeros),
+            region<uint64_t>(batch, blockIdx.y, batch.at.shift_groups),
+            region<uint64_t>(batch, blockIdx.y, batch.at.shift_spans));
+        if (shift > terp_max_shift(batch.value_nbytes))
+            chunk.status = TERP_ERR_CORRUPT;
+    }
+}
+
+/* Goes on behind the section of shifts. False where it is not valid. */
+template <unsigned NTHREADS>
+static __device__ __forceinline__ bool
+pass_shifts(const struct cuda_batch &batch, uint64_t nvalid,
+            struct stream_found *s_found, struct staged_reader *reader,
+            read_shared<NTHREADS> &s)
+{
+    const uint64_t ngroups = shift_ngroups(nvalid);
+    const unsigned has = take_byte(reader);
+    const struct shift_fields fields =
+        shift_fields_at(has, position_of(*reader), ngroups, batch.value_nbytes);
+
+    if (reader->underflow || !shift_fields_are_valid(fields, reader->end))
+        return false;
+    const uint64_t end =
+        fields.end +
+        place_shift_spans<NTHREADS>(
+            ngroups, region<uint64_t>(batch, blockIdx.y, batch.at.shift_spans),
+            s.scan);
+    if (end > reader->end)
+        return false;
+    if (threadIdx.x == 0)
+        s_found->shifts_at = fields.end;
+    advance_to<NTHREADS>(reader, end, s.staged);
+    return true;
+}
+
+/* Goes on behind the section of remainders. False where it is not valid. */
+template <unsigned NTHREADS>
+static __device__ __forceinline__ bool
+pass_remainders(enum terp_lossless_form form, struct stream_found *s_found,
+                struct staged_reader *reader, read_shared<NTHREADS> &s)
+{
+    uint64_t nbytes;
+
+    if (form != TERP_LOSSLESS_REMAINDERS)
+        return true;
+    if (!take_uleb(reader, &nbytes))
+        return false;
+    const uint64_t begin = position_of(*reader);
+    if (nbytes > reader->end - begin)
+        return false;
+    if (threadIdx.x == 0) {
+        s_found->remainders_at = begin;
+        s_found->remainders_nbytes = nbytes;
+    }
+    advance_to<NTHREADS>(reader, begin + nbytes, s.staged);
+    return true;
+}
+
 /* ---- streams ---- */
 
 /* Takes a model. */
@@ -263,6 +373,8 @@ take_model(const struct cuda_batch &batch, const struct stream_facts &facts,
     if (!reader->underflow && facts.prediction == TERP_PREDICTION_LORENZO &&
         (at[1] & TERP_LORENZO_TAILS))
         take_bytes(reader, 1);
+    if (!reader->underflow && facts.prediction == TERP_PREDICTION_LOSSLESS)
+        take_bytes(reader, lossless_center_nbytes(at + 1, batch.value_nbytes));
     return at;
 }
 
@@ -323,15 +435,41 @@ read_first(const struct cuda_batch &batch, const struct stream_facts &facts,
     return true;
 }
 
-/* Reads all that stands behind the frame and before the payload. False in some
+/* Reads the index of tiles, which comes last before the payload. False in some
  * threads, or in all, where it is not valid. */
+template <unsigned NTHREADS>
+static __device__ __forceinline__ bool
+read_tiles_index(const struct cuda_batch &batch, enum terp_coding coding,
+                 struct stream_found *s_found, struct staged_reader *reader,
+                 read_shared<NTHREADS> &s)
+{
+    uint64_t payload_at = 0;
+    bool valid;
+
+    if constexpr (is_short_index<NTHREADS>) {
+        valid = read_index<NTHREADS>(batch, coding, reader, s, &payload_at);
+    } else {
+        const uint64_t at = position_of(*reader);
+        struct block_reader block = {
+            reader->src, reader->s_at, at,   reader->staged_end,
+            at,          reader->end,  false};
+        valid = read_index<NTHREADS>(batch, coding, &block, s, &payload_at);
+    }
+    if (threadIdx.x == 0)
+        s_found->payload_at = payload_at;
+    return valid;
+}
+
+/* Reads all that stands behind the frame and before the payload; of a lossless
+ * stream what stands before its shifts, which are in groups of points that are
+ * not special: these are to be counted first. False in some threads, or in all,
+ * where it is not valid. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ bool
 read_body(const struct cuda_batch &batch, const struct stream_facts &facts,
           struct stream_found *s_found, struct staged_reader *reader,
           read_shared<NTHREADS> &s)
 {
-    uint64_t payload_at = 0;
     struct first_facts first;
 
     bool valid = read_first<NTHREADS>(batch, facts, s_found, reader, &first);
@@ -340,6 +478,8 @@ read_body(const struct cuda_batch &batch, const struct stream_facts &facts,
         return false;
     if (facts.coding == TERP_CODING_CONSTANT)
         return valid && position_of(*reader) == reader->end;
+    if (facts.prediction == TERP_PREDICTION_LOSSLESS)
+        return valid && batch.may_be_lossless && batch.form == CUDA_VALUES;
     if (!pass_signs<NTHREADS>(batch, first.has_signs, s_found, reader, s))
         return false;
     if (!pass_tails<NTHREADS>(batch, first.tail_nbits, s_found, reader, s))
@@ -348,19 +488,8 @@ read_body(const struct cuda_batch &batch, const struct stream_facts &facts,
         return false;
     if (!pass_low_bits<NTHREADS>(batch, first.wide, s_found, reader, s))
         return false;
-    if constexpr (is_short_index<NTHREADS>) {
-        valid &=
-            read_index<NTHREADS>(batch, facts.coding, reader, s, &payload_at);
-    } else {
-        const uint64_t at = position_of(*reader);
-        struct block_reader block = {
-            reader->src, reader->s_at, at,   reader->staged_end,
-            at,          reader->end,  false};
-        valid &=
-            read_index<NTHREADS>(batch, facts.coding, &block, s, &payload_at);
-    }
-    if (threadIdx.x == 0)
-        s_found->payload_at = payload_at;
+    valid &=
+        read_tiles_index<NTHREADS>(batch, facts.coding, s_found, reader, s);
     return valid;
 }
 
@@ -442,6 +571,73 @@ __launch_bounds__(NTHREADS) read_streams(const struct cuda_batch batch)
     write_found(s_found, chunk);
     if (threadIdx.x == 0 && !valid && chunk->status == TERP_OK)
         chunk->status = TERP_ERR_CORRUPT;
+}
+
+/* Grid: x 1, y chunks. What stands behind the specials of lossless streams,
+ * once ranks are known. */
+template <unsigned NTHREADS>
+static __global__ void
+__launch_bounds__(NTHREADS) read_lossless_streams(const struct cuda_batch batch)
+{
+    begin_kernel();
+    __shared__ read_shared<NTHREADS> s;
+    __shared__ struct stream_found s_found;
+    struct cuda_chunk *chunk = &batch.d_chunks[blockIdx.y];
+    struct staged_reader reader = {};
+
+    if (!chunk_is_lossless(*chunk))
+        return;
+    const uint64_t nvalid = nvalid_of(valid_points_of(batch, *chunk));
+    for (unsigned i = threadIdx.x; i < sizeof s_found / 8; i += NTHREADS)
+        ((uint64_t *)&s_found)[i] = 0;
+    reader.src = (const uint8_t *)chunk->src;
+    reader.end = chunk->src_nbytes;
+    __syncthreads();
+    stage_at<NTHREADS>(&reader, chunk->specials_end, s.staged);
+    const bool valid =
+        pass_shifts<NTHREADS>(batch, nvalid, &s_found, &reader, s) &&
+        pass_remainders<NTHREADS>(chunk->model.lossless.form, &s_found, &reader,
+                                  s) &&
+        pass_escapes<NTHREADS>(batch, &s_found, &reader, s) &&
+        read_tiles_index<NTHREADS>(batch, chunk->coding, &s_found, &reader, s);
+    if (!__syncthreads_and(valid)) {
+        if (threadIdx.x == 0)
+            chunk->status = TERP_ERR_CORRUPT;
+        return;
+    }
+    if (threadIdx.x > 0)
+        return;
+    chunk->shifts_at = s_found.shifts_at;
+    chunk->remainders_at = s_found.remainders_at;
+    chunk->remainders_nbytes = s_found.remainders_nbytes;
+    chunk->nescapes = s_found.nescapes;
+    chunk->number_nbytes = s_found.number_nbytes;
+    chunk->escapes_end = s_found.escapes_end;
+    chunk->payload_at = s_found.payload_at;
+}
+
+cudaError_t
+cuda_lossless_read(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    if (!batch->may_be_lossless)
+        return cudaSuccess;
+    const uint64_t nwarps =
+        div_up(batch->ntiles * SHIFT_TILE_NGROUPS, SHIFT_SPAN_NGROUPS);
+    cudaError_t error = cuda_ranks_find(batch, stream);
+    if (error == cudaSuccess)
+        error = launch_stage(
+            batch, stream, unpack_shift_groups,
+            min_u64(div_up(nwarps, UNPACK_NTHREADS / 32), UNPACK_MAX_NBLOCKS),
+            UNPACK_NTHREADS);
+    if (error != cudaSuccess)
+        return error;
+    return batch->npartitions < CUDA_LONG_INDEX_NPARTITIONS
+               ? launch_stage(batch, stream,
+                              read_lossless_streams<SHORT_INDEX_NTHREADS>, 1,
+                              SHORT_INDEX_NTHREADS)
+               : launch_stage(batch, stream,
+                              read_lossless_streams<LONG_INDEX_NTHREADS>, 1,
+                              LONG_INDEX_NTHREADS);
 }
 
 cudaError_t

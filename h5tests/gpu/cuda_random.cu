@@ -129,7 +129,8 @@ draw_shape(uint64_t *random, struct terp_chunk *chunk)
     }
 }
 
-/* A bound, and with one in three that are relative to each value a floor. */
+/* A bound, of absolute ones 0 in one case of three, and with one in three that
+ * are relative to each value a floor. */
 static void
 draw_bound(uint64_t *random, struct terp_params *params)
 {
@@ -140,6 +141,8 @@ draw_bound(uint64_t *random, struct terp_params *params)
     params->bound = params->bound_mode == TERP_BOUND_POINTWISE ? 0.5 : 1;
     for (uint64_t i = draw(random, 24); i > 0; i--)
         params->bound *= 0.5;
+    if (params->bound_mode == TERP_BOUND_ABSOLUTE && draw(random, 3) == 0)
+        params->bound = 0;
     if (params->bound_mode != TERP_BOUND_POINTWISE || draw(random, 3) > 0)
         return;
     params->floor = params->bound;

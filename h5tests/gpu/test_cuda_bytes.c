@@ -40,7 +40,8 @@ static const struct place places[] = {
 };
 
 /* Bounds under which other values are coded: logarithms of either type, values
- * without their last bits, multiples and logarithms; and others. */
+ * without their last bits, multiples and logarithms; and others, of which the
+ * last one is lossless. */
 static const struct {
     enum terp_bound_mode mode;
     double bound, floor;
@@ -49,6 +50,7 @@ static const struct {
     {TERP_BOUND_POINTWISE, 3e-5, 0},    {TERP_BOUND_POINTWISE, 1e-7, 0},
     {TERP_BOUND_POINTWISE, 1e-15, 0},   {TERP_BOUND_POINTWISE, 1e-2, 1e-3},
     {TERP_BOUND_POINTWISE, 1e-6, 1e-8}, {TERP_BOUND_POINTWISE, 0.1, 1e30},
+    {TERP_BOUND_ABSOLUTE, 0, 0},
 };
 #define NBOUNDS ((int)COUNT(bounds))
 

@@ -1,0 +1,70 @@
+/* Whether values of a chunk repeat others, which is asked of some samples
+ * before an encoder searches for references: cpu/references_find.c. */
+#ifndef TERP_CODEC_MODEL_REFERENCE_SAMPLES_H
+#define TERP_CODEC_MODEL_REFERENCE_SAMPLES_H
+
+#include "codec/format/bytes.h"
+
+/* Values of 64 bits are told apart by themselves, and are alike where they
+ * differ by less than so many bits, 20 below what a value takes. Others are
+ * told apart by some that follow one another, and are alike where they are
+ * equal. */
+#define TERP_LONE_WORD_NBITS 63
+#define TERP_NEAR_MAX_NBITS 28
+#define TERP_NEAR_SAVED_NBITS 20
+#define TERP_WINDOW_NVALUES 3
+
+/* By the bits of a word and those that a value takes. Returns whether values
+ * are told apart by themselves. */
+static inline TERP_HOST_DEVICE bool
+terp_references_are_lone(int word_nbits, uint64_t value_nbits,
+                         int *near_nbits_ret)
+{
+    const int near_nbits = (int)value_nbits - TERP_NEAR_SAVED_NBITS;
+    const bool lone = word_nbits == TERP_LONE_WORD_NBITS && near_nbits >= 0;
+
+    *near_nbits_ret = !lone                              ? 0
+                      : near_nbits < TERP_NEAR_MAX_NBITS ? near_nbits
+                                                         : TERP_NEAR_MAX_NBITS;
+    return lone;
+}
+
+/* The key of a window, with one word more. */
+static inline TERP_HOST_DEVICE uint64_t
+terp_window_key(uint64_t key, uint64_t word)
+{
+    key = (key ^ word) * UINT64_C(0xD6E8FEB86659FD93);
+    return key ^ key >> 32;
+}
+
+/* Points of which it is asked whether others are like them, and how many have
+ * to be for a search. */
+#define TERP_REFERENCE_NSAMPLES 1024
+#define TERP_REFERENCE_MIN_NREPEATED (TERP_REFERENCE_NSAMPLES / 32)
+#define TERP_REFERENCE_SLOTS_NBITS 12
+#define TERP_REFERENCE_NSLOTS (1 << TERP_REFERENCE_SLOTS_NBITS)
+_Static_assert(4 * TERP_REFERENCE_NSAMPLES <= TERP_REFERENCE_NSLOTS,
+               "Most of what is looked up is not there.");
+
+static inline TERP_HOST_DEVICE uint64_t
+terp_reference_sample_at(uint64_t nvalues, uint64_t j)
+{
+    const uint64_t distance = nvalues / TERP_REFERENCE_NSAMPLES + 1;
+
+    return (j * distance + j * 7919 % distance) % nvalues;
+}
+
+/* Keys are looked up by their upper bits, mixed. */
+static inline TERP_HOST_DEVICE uint64_t
+terp_reference_mixed(uint64_t key)
+{
+    return key * UINT64_C(0x9E3779B97F4A7C15);
+}
+
+static inline TERP_HOST_DEVICE uint64_t
+terp_reference_slot(uint64_t mixed_key)
+{
+    return mixed_key >> (64 - TERP_REFERENCE_SLOTS_NBITS);
+}
+
+#endif

@@ -1,0 +1,29 @@
+/* Numbers of some bits of a stream in device memory, read by words. */
+#ifndef TERP_GPU_BLOCK_LOAD_BITS_CUH
+#define TERP_GPU_BLOCK_LOAD_BITS_CUH
+
+#include "codec/format/bits.h"
+#include "gpu/engine/platform.cuh"
+
+/* As load_bits. Words are aligned: they may begin up to three bytes before
+ * `bytes`, and are not read from `end` on. */
+static __device__ __forceinline__ uint64_t
+load_bits_by_words(const uint8_t *bytes, uint64_t first_bit, int nbits,
+                   const uint8_t *end)
+{
+    const uint8_t *at = bytes + first_bit / 8;
+    const unsigned skew = (unsigned)((uintptr_t)at % sizeof(uint32_t));
+    const uint32_t *words = (const uint32_t *)(at - skew);
+    const int shift = (int)(8 * skew + first_bit % 8);
+
+    if ((const uint8_t *)(words + 3) > end)
+        return load_bits(bytes, first_bit, nbits);
+    const uint32_t second = shift + nbits > 32 ? words[1] : 0;
+    const uint32_t third = shift + nbits > 64 ? words[2] : 0;
+    uint64_t number = ((uint64_t)second << 32 | words[0]) >> shift;
+    if (shift > 0)
+        number |= (uint64_t)third << (64 - shift);
+    return nbits == 64 ? number : number & ((UINT64_C(1) << nbits) - 1);
+}
+
+#endif

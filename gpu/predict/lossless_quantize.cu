@@ -1,0 +1,234 @@
+/* The lossless prediction: values to integers, which lie in the region `work`
+ * in C order, and their differences. Those of points that are not special
+ * follow each other in the region `differences`: along dimension 0 they are
+ * taken on the way there. Differences do not see special points. */
+#include "gpu/predict/lorenzo_shape.cuh"
+#include "gpu/sections/ranks.cuh"
+
+#define NTHREADS LORENZO_NTHREADS
+
+/* ---- values to integers ---- */
+
+/* Integers of values that they are all of, or with a remainder; the mask of all
+ * others, whose integer is 0. Grid: (shares of values, chunks). */
+template <typename T>
+static __global__ void
+__launch_bounds__(NTHREADS) lossless_integers(const struct cuda_batch batch)
+{
+    begin_kernel();
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const T *values = (const T *)chunk.src;
+    const unsigned lane = threadIdx.x % 32;
+    unsigned nunpredictable = 0;
+
+    if (!chunk_is_lossless(chunk))
+        return;
+    /* Words of 64 bits are whole. */
+    const uint64_t end = div_up(batch.nvalues, 64) * 64;
+    const bool has_specials = chunk.has_specials;
+    const fill_words<T> fills = fills_of<T>(chunk);
+    const struct lossless_quants<T> k = quants_of_model<T>(chunk);
+    const word_of<T> center = (word_of<T>)chunk.model.lossless.center;
+    word_of<T> *quants = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
+    uint32_t *mask = region<uint32_t>(batch, blockIdx.y, batch.at.mask);
+    for (uint64_t at = (uint64_t)blockIdx.x * NTHREADS + threadIdx.x;
+         at - lane < end; at += (uint64_t)gridDim.x * NTHREADS) {
+        bool special = false, miss = false;
+        if (at < batch.nvalues) {
+            const T value = values[at];
+            word_of<T> remainder, quant = 0;
+            bool fits = true;
+            special = has_specials && is_special(value, fills);
+            if (!special)
+                quant =
+                    (word_of<T>)lossless_quant_of(value, k, &remainder, &fits) -
+                    center;
+            miss = !fits;
+            quants[at] = miss ? 0 : quant;
+        }
+        const unsigned word = __ballot_sync(FULL_WARP_MASK, special | miss);
+        nunpredictable += (unsigned)__popc(__ballot_sync(FULL_WARP_MASK, miss));
+        if (lane == 0)
+            mask[at / 32] = word;
+    }
+    if (lane == 0 && nunpredictable > 0)
+        atomicAdd(&chunk.nspecials, (unsigned long long)nunpredictable);
+}
+
+/* ---- differences along a dimension above 0 ---- */
+
+/* Integers of a line that are loaded together. */
+#define NAHEAD 8
+
+template <typename W, bool twice>
+static __device__ __forceinline__ void
+subtract_line(const struct line &line, const uint32_t *mask, W *quants)
+{
+    W last = 0, last_difference = 0;
+
+    for (uint64_t first = 0; first < line.extent; first += NAHEAD) {
+        W *at = quants + line.at + first * line.stride, ahead[NAHEAD];
+        bool counts[NAHEAD];
+#pragma unroll
+        for (unsigned i = 0; i < NAHEAD; i++) {
+            counts[i] = first + i < line.extent &&
+                        !(mask != nullptr &&
+                          is_set(mask, line.at + (first + i) * line.stride));
+            ahead[i] = counts[i] ? at[i * line.stride] : 0;
+        }
+#pragma unroll
+        for (unsigned i = 0; i < NAHEAD; i++) {
+            if (!counts[i])
+                continue;
+            const W difference = ahead[i] - last;
+            last = ahead[i];
+            at[i * line.stride] =
+                twice ? difference - last_difference : difference;
+            /* A line's first one is not taken from what it begins with. */
+            last_difference = first + i > 0 ? difference : 0;
+        }
+    }
+}
+
+/* Each to the last point before it that is not special. Special ones keep 0.
+ * Grid: blocks_of_lines. */
+template <typename T>
+static __global__ void
+__launch_bounds__(NTHREADS)
+    lossless_subtract_lines(const struct cuda_batch batch, int d)
+{
+    begin_kernel();
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct line line;
+
+    if (!chunk_is_lossless(chunk) || lossless_order(chunk, d) == 0)
+        return;
+    const bool twice = lossless_order(chunk, d) > 1;
+    const uint32_t *mask = lossless_mask(batch, chunk);
+    word_of<T> *quants = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
+    for (uint64_t number = line_of_thread();
+         find_line(batch.d_layout, d, number, &line);
+         number += lines_at_once()) {
+        if (twice)
+            subtract_line<word_of<T>, true>(line, mask, quants);
+        else
+            subtract_line<word_of<T>, false>(line, mask, quants);
+    }
+}
+
+/* ---- differences along dimension 0 ---- */
+
+/* What comes before a point of a row: the last integer that is not special's,
+ * and its difference to the one before it; both are 0 where there is none. */
+template <typename W> struct row_before {
+    W last, last_difference;
+};
+
+/* The same of a segment's first point. */
+template <typename W>
+static __device__ __forceinline__ struct row_before<W>
+before_segment(const struct valid_points &points, const struct segment &segment,
+               const W *quants) {
+    struct row_before<W> before = {
+        0, 0
+    };
+    uint64_t at[2]; /* the last valid points of the row, plus one; 0: none */
+    uint64_t end = segment.at + segment.x;
+
+    for (int i = 0; i < 2; i++) {
+        at[i] = last_valid_before(points, segment.at, end);
+        end = at[i] == 0 ? segment.at : at[i] - 1;
+    }
+    if (at[0] > 0)
+        before.last = quants[at[0] - 1];
+    if (at[0] > segment.at + 1)
+        before.last_difference =
+            before.last - (at[1] > 0 ? quants[at[1] - 1] : 0);
+    return before;
+}
+
+/* A warp has a segment. Grid: (shares of segments, chunks). */
+template <typename T>
+static __global__ void
+__launch_bounds__(NTHREADS)
+    lossless_subtract_rows(const struct cuda_batch batch)
+{
+    begin_kernel();
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const unsigned lane = threadIdx.x % 32;
+    struct segment segment;
+
+    if (!chunk_is_lossless(chunk))
+        return;
+    if (blockIdx.x == 0 && threadIdx.x == 0)
+        chunk.has_specials = chunk.nspecials > 0;
+    const int order =
+        batch.d_layout->dims[0] > 1 ? lossless_order(chunk, 0) : 0;
+    const struct valid_points points = valid_points_of(batch, chunk);
+    const word_of<T> *quants =
+        region<word_of<T>>(batch, blockIdx.y, batch.at.work);
+    word_of<T> *differences =
+        region<word_of<T>>(batch, blockIdx.y, batch.at.differences);
+    for (uint64_t block = blockIdx.x;
+         find_segment(batch.d_layout, block, &segment); block += gridDim.x) {
+        uint64_t rank = rank_at(points, segment.at + segment.x);
+        struct row_before<word_of<T>> before =
+            before_segment(points, segment, quants);
+        for (uint64_t first = 0; first < segment.nx; first += 32) {
+            const uint64_t x = segment.x + first + lane, at = segment.at + x;
+            const bool valid =
+                first + lane < segment.nx && is_valid(points, at);
+            const unsigned all = __ballot_sync(FULL_WARP_MASK, valid);
+            const unsigned below = all & ((1u << lane) - 1);
+            const int from = below == 0 ? 0 : 31 - __clz((int)below);
+            const word_of<T> own = valid ? quants[at] : 0;
+            const word_of<T> of_from = __shfl_sync(FULL_WARP_MASK, own, from);
+            const word_of<T> d = own - (below == 0 ? before.last : of_from);
+            const word_of<T> counted = x > 0 ? d : 0;
+            const word_of<T> d_from =
+                __shfl_sync(FULL_WARP_MASK, counted, from);
+            if (valid)
+                differences[rank + (unsigned)__popc(below)] =
+                    order == 0 ? own
+                    : order == 1
+                        ? d
+                        : d - (below == 0 ? before.last_difference : d_from);
+            if (all != 0) {
+                const int last = 31 - __clz((int)all);
+                before.last = __shfl_sync(FULL_WARP_MASK, own, last);
+                before.last_difference =
+                    __shfl_sync(FULL_WARP_MASK, counted, last);
+            }
+            rank += (unsigned)__popc(all);
+        }
+    }
+}
+
+template <typename T>
+static cudaError_t
+quantize(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    const struct terp_layout *layout = batch->h_layout;
+    cudaError_t err = launch_stage(
+        batch, stream, lossless_integers<T>,
+        nblocks_for(batch, div_up(batch->nvalues, NTHREADS)), NTHREADS);
+
+    if (err == cudaSuccess)
+        err = cuda_ranks_find(batch, stream);
+    for (int d = TERP_NDIMS - 1; d > 0 && err == cudaSuccess; d--)
+        if (layout->dims[d] > 1)
+            err = launch_stage(batch, stream, lossless_subtract_lines<T>,
+                               blocks_of_lines(batch, d), NTHREADS, d);
+    return err == cudaSuccess
+               ? launch_stage(batch, stream, lossless_subtract_rows<T>,
+                              nblocks_for(batch, nblocks_of_segments(layout)),
+                              NTHREADS)
+               : err;
+}
+
+cudaError_t
+cuda_lossless_quantize(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    return batch->value_nbytes == 8 ? quantize<double>(batch, stream)
+                                    : quantize<float>(batch, stream);
+}

@@ -1,0 +1,295 @@
+/* The lossless prediction: differences, which lie in the region `work` in C
+ * order, to integers, and these to values. Along a dimension differences may
+ * have been taken twice: they are summed up from the second point of each line
+ * on, and then from the first. Special points count as 0 each time. */
+#include "gpu/predict/lossless.cuh"
+
+#include "gpu/predict/lorenzo_shape.cuh"
+
+/* The sums of a line, of its points from one to the next. */
+template <typename W> struct line_sums {
+    W second, first; /* of the second order, of the first */
+};
+
+/* ---- rows ---- */
+
+/* Which sums a launch makes: of those that the chunk has. Rows of several
+ * segments are summed up once a launch, since each needs the sums of the
+ * segments before. */
+enum {
+    SUM_SECOND = 1, /* of the second order */
+    SUM_FIRST = 2
+};
+
+static __device__ __forceinline__ unsigned
+sums_of_rows(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
+             unsigned asked)
+{
+    const int order =
+        batch.d_layout->dims[0] > 1 ? lossless_order(chunk, 0) : 0;
+
+    return asked & (order > 1 ? SUM_SECOND | SUM_FIRST
+                    : order   ? (unsigned)SUM_FIRST
+                              : 0u);
+}
+
+/* What is summed up at x of a row. A row's first point is left out of sums of
+ * the second order. */
+template <typename T>
+static __device__ __forceinline__ word_of<T>
+summand_at(const uint32_t *mask, const word_of<T> *quants,
+           const struct segment &segment, uint64_t x, unsigned sums)
+{
+    const uint64_t at = segment.at + x;
+    const bool counts = (mask == nullptr || !is_set(mask, at)) &&
+                        !(sums & SUM_SECOND && x == 0);
+
+    return counts ? quants[at] : 0;
+}
+
+/* The sum of each segment, by a warp, where rows have several; of the one order
+ * that is asked for. Grid: (shares of segments, chunks). */
+template <typename T>
+static __global__ void
+__launch_bounds__(LORENZO_NTHREADS)
+    lossless_sum_segments(const struct cuda_batch batch, unsigned asked)
+{
+    begin_kernel();
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct segment segment;
+
+    if (!chunk_is_lossless(chunk) || !sums_of_rows(batch, chunk, asked))
+        return;
+    const uint32_t *mask = lossless_mask(batch, chunk);
+    const word_of<T> *quants =
+        region<word_of<T>>(batch, blockIdx.y, batch.at.work);
+    word_of<T> *sums = region<word_of<T>>(batch, blockIdx.y, batch.at.staging);
+    for (uint64_t block = blockIdx.x;
+         find_segment(batch.d_layout, block, &segment); block += gridDim.x) {
+        word_of<T> sum = 0;
+        for (uint64_t i = threadIdx.x % 32; i < segment.nx; i += 32)
+            sum += summand_at<T>(mask, quants, segment, segment.x + i, asked);
+        sum = warp_sum(sum);
+        if (threadIdx.x % 32 == 0)
+            sums[block * LORENZO_NWARPS + threadIdx.x / 32] = sum;
+    }
+}
+
+/* From sums of segments to the sums of all segments before, in their row.
+ * Grid: (rows, chunks), whose blocks take turns; a warp takes a row. */
+#define MAX_NROW_BLOCKS 4096
+template <typename T>
+static __global__ void
+__launch_bounds__(LORENZO_NTHREADS)
+    lossless_scan_segments(const struct cuda_batch batch, unsigned asked)
+{
+    begin_kernel();
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct terp_layout *layout = batch.d_layout;
+    const uint64_t nrows = layout->nvalues / layout->dims[0];
+    const uint64_t nsegments = nsegments_of(layout);
+    const unsigned lane = threadIdx.x % 32;
+
+    if (!chunk_is_lossless(chunk) || !sums_of_rows(batch, chunk, asked))
+        return;
+    for (uint64_t row =
+             (uint64_t)blockIdx.x * LORENZO_NWARPS + threadIdx.x / 32;
+         row < nrows; row += (uint64_t)gridDim.x * LORENZO_NWARPS) {
+        word_of<T> *sums =
+            region<word_of<T>>(batch, blockIdx.y, batch.at.staging) +
+            row * nsegments;
+        word_of<T> carry = 0;
+        for (uint64_t first = 0; first < nsegments; first += 32) {
+            const bool exists = first + lane < nsegments;
+            const word_of<T> own = exists ? sums[first + lane] : 0;
+            const word_of<T> sum = warp_inclusive_sum(own);
+            if (exists)
+                sums[first + lane] = carry + sum - own;
+            carry += __shfl_sync(FULL_WARP_MASK, sum, 31);
+        }
+    }
+}
+
+/* Grid: (shares of segments, chunks). A warp sums up a segment. */
+template <typename T>
+static __global__ void
+__launch_bounds__(LORENZO_NTHREADS)
+    lossless_sum_rows(const struct cuda_batch batch, unsigned asked)
+{
+    begin_kernel();
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const unsigned lane = threadIdx.x % 32;
+    struct segment segment;
+
+    if (!chunk_is_lossless(chunk))
+        return;
+    const unsigned todo = sums_of_rows(batch, chunk, asked);
+    const bool is_split = nsegments_of(batch.d_layout) > 1;
+    const uint32_t *mask = lossless_mask(batch, chunk);
+    const word_of<T> *sums =
+        region<word_of<T>>(batch, blockIdx.y, batch.at.staging);
+    word_of<T> *quants = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
+    if (todo == 0)
+        return;
+    for (uint64_t block = blockIdx.x;
+         find_segment(batch.d_layout, block, &segment); block += gridDim.x) {
+        const word_of<T> before =
+            is_split ? sums[block * LORENZO_NWARPS + threadIdx.x / 32] : 0;
+        struct line_sums<word_of<T>> carry = {
+            before, before
+        };
+        for (uint64_t first = 0; first < segment.nx; first += 32) {
+            const uint64_t x = segment.x + first + lane;
+            const bool exists = first + lane < segment.nx;
+            const bool special =
+                exists && mask != nullptr && is_set(mask, segment.at + x);
+            const word_of<T> own = exists ? quants[segment.at + x] : 0;
+            word_of<T> sum = special ? 0 : own;
+            if (todo & SUM_SECOND) {
+                const word_of<T> head = x == 0 ? sum : 0;
+                sum = warp_inclusive_sum(sum - head) + carry.second;
+                carry.second = __shfl_sync(FULL_WARP_MASK, sum, 31);
+                sum = x == 0 ? head : special ? 0 : sum;
+            }
+            if (todo & SUM_FIRST) {
+                sum = warp_inclusive_sum(sum) + carry.first;
+                carry.first = __shfl_sync(FULL_WARP_MASK, sum, 31);
+            }
+            if (exists)
+                quants[segment.at + x] = sum;
+        }
+    }
+}
+
+template <typename T>
+static cudaError_t
+sum_rows(const struct cuda_batch *batch, cudaStream_t stream, unsigned asked)
+{
+    const struct terp_layout *layout = batch->h_layout;
+    const unsigned rows = nblocks_for(batch, nblocks_of_segments(layout));
+    const uint64_t nblocks =
+        div_up(layout->nvalues / layout->dims[0], LORENZO_NWARPS);
+    cudaError_t err = cudaSuccess;
+
+    if (nsegments_of(layout) > 1) {
+        err = launch_stage(batch, stream, lossless_sum_segments<T>, rows,
+                           LORENZO_NTHREADS, asked);
+        if (err == cudaSuccess)
+            err = launch_stage(batch, stream, lossless_scan_segments<T>,
+                               min_u64(nblocks, MAX_NROW_BLOCKS),
+                               LORENZO_NTHREADS, asked);
+    }
+    return err == cudaSuccess
+               ? launch_stage(batch, stream, lossless_sum_rows<T>, rows,
+                              LORENZO_NTHREADS, asked)
+               : err;
+}
+
+/* ---- lines ---- */
+
+template <typename W, bool twice, bool masked>
+static __device__ __forceinline__ void
+sum_line(const struct line &line, const uint32_t *mask, W *quants)
+{
+    struct line_sums<W> sums = {
+        0, 0
+    };
+    uint64_t at = line.at;
+
+#pragma unroll 8
+    for (uint64_t i = 0; i < line.extent; i++, at += line.stride) {
+        const bool special = masked && is_set(mask, at);
+        const W own = special ? 0 : quants[at];
+        if (twice && i > 0)
+            sums.second += own;
+        sums.first += !twice || i == 0 ? own : special ? 0 : sums.second;
+        quants[at] = sums.first;
+    }
+}
+
+/* Sums along a dimension above 0. Grid: blocks_of_lines. */
+template <typename T>
+static __global__ void
+__launch_bounds__(LORENZO_NTHREADS)
+    lossless_sum_lines(const struct cuda_batch batch, int d)
+{
+    begin_kernel();
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct line line;
+
+    if (!chunk_is_lossless(chunk) || lossless_order(chunk, d) == 0)
+        return;
+    const bool twice = lossless_order(chunk, d) > 1;
+    const uint32_t *mask = lossless_mask(batch, chunk);
+    word_of<T> *quants = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
+    for (uint64_t number = line_of_thread();
+         find_line(batch.d_layout, d, number, &line);
+         number += lines_at_once()) {
+        if (twice && mask != nullptr)
+            sum_line<word_of<T>, true, true>(line, mask, quants);
+        else if (twice)
+            sum_line<word_of<T>, true, false>(line, mask, quants);
+        else if (mask != nullptr)
+            sum_line<word_of<T>, false, true>(line, mask, quants);
+        else
+            sum_line<word_of<T>, false, false>(line, mask, quants);
+    }
+}
+
+/* ---- integers to values ---- */
+
+/* Of models without remainders: their stage makes values of others.
+ * Grid: (shares of values, chunks). */
+template <typename T>
+static __global__ void
+__launch_bounds__(LORENZO_NTHREADS)
+    lossless_restore(const struct cuda_batch batch)
+{
+    begin_kernel();
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+
+    if (!chunk_is_lossless(chunk) ||
+        chunk.model.lossless.form == TERP_LOSSLESS_REMAINDERS)
+        return;
+    const struct lossless_quants<T> k = quants_of_model<T>(chunk);
+    const word_of<T> center = (word_of<T>)chunk.model.lossless.center;
+    const word_of<T> *quants =
+        region<word_of<T>>(batch, blockIdx.y, batch.at.work);
+    T *values = (T *)chunk.dst;
+    for (uint64_t i = line_of_thread(); i < batch.nvalues; i += lines_at_once())
+        values[i] = value_of_lossless<T>((int_of<T>)(quants[i] + center), 0, k);
+}
+
+template <typename T>
+static cudaError_t
+reconstruct(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    const struct terp_layout *layout = batch->h_layout;
+    const bool is_split = nsegments_of(layout) > 1;
+    cudaError_t err = cudaSuccess;
+
+    if (is_split)
+        err = sum_rows<T>(batch, stream, SUM_SECOND);
+    if (err == cudaSuccess && layout->dims[0] > 1)
+        err = sum_rows<T>(batch, stream,
+                          is_split ? SUM_FIRST : SUM_SECOND | SUM_FIRST);
+    for (int d = 1; d < TERP_NDIMS && err == cudaSuccess; d++)
+        if (layout->dims[d] > 1)
+            err = launch_stage(batch, stream, lossless_sum_lines<T>,
+                               blocks_of_lines(batch, d), LORENZO_NTHREADS, d);
+    if (err == cudaSuccess)
+        err = launch_stage(
+            batch, stream, lossless_restore<T>,
+            nblocks_for(batch, div_up(batch->nvalues, LORENZO_NTHREADS)),
+            LORENZO_NTHREADS);
+    return err;
+}
+
+cudaError_t
+cuda_lossless_reconstruct(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    if (!batch->may_be_lossless)
+        return cudaSuccess;
+    return batch->value_nbytes == 8 ? reconstruct<double>(batch, stream)
+                                    : reconstruct<float>(batch, stream);
+}

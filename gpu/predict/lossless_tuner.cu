@@ -1,0 +1,416 @@
+/* What the lossless prediction takes for its step, along which dimensions it
+ * takes differences, and how often, estimated on samples:
+ * cpu/predict/lossless_tuner.c. A block has a run of samples for one step. */
+#include "gpu/predict/common_bits.cuh"
+#include "gpu/predict/lorenzo_shape.cuh"
+#include "gpu/predict/lossless_sample.cuh"
+#include "gpu/predict/lossless_tuner.cuh"
+
+#define STEPS_NTHREADS TERP_COMMON_VALUE_NRUNS
+#define COUNT_NTHREADS 256
+#define WARP_NTHREADS 32
+
+static __device__ __forceinline__ bool
+is_tuned(const struct cuda_chunk &chunk)
+{
+    return chunk.status == TERP_OK && chunk.coding != TERP_CODING_CONSTANT;
+}
+
+static __device__ __forceinline__ struct cuda_lossless_tuner *
+tuner_of(const struct cuda_batch &batch)
+{
+    return region<struct cuda_lossless_tuner>(batch, blockIdx.y,
+                                              batch.at.lossless_tuner);
+}
+
+/* ---- steps and centers ---- */
+
+/* The middle one of the integers of some values: by a block, a thread a value,
+ * of which each counts the lower ones. */
+template <typename T>
+static __device__ __forceinline__ void
+find_center(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
+            const struct terp_lossless_step &step, int64_t *center_ret)
+{
+    __shared__ int_of<T> s_quants[STEPS_NTHREADS];
+    __shared__ bool s_valid[STEPS_NTHREADS];
+    const unsigned own = threadIdx.x;
+    const T value =
+        ((const T *)chunk.src)[terp_common_value_run_at(batch.nvalues, own)];
+    word_of<T> remainder;
+    unsigned before = 0;
+    bool fits;
+
+    const bool valid = !is_special(value, fills_of<T>(chunk));
+    s_valid[own] = valid;
+    s_quants[own] =
+        valid ? lossless_quant_of(value,
+                                  lossless_quants_of<T>(step.exact, step.form),
+                                  &remainder, &fits)
+              : 0;
+    const unsigned n = (unsigned)__syncthreads_count(valid);
+    for (unsigned i = 0; i < STEPS_NTHREADS; i++)
+        before += s_valid[i] && (s_quants[i] < s_quants[own] ||
+                                 (s_quants[i] == s_quants[own] && i < own));
+    if (own == 0 && n == 0)
+        *center_ret = 0;
+    if (valid && before == n / 2)
+        *center_ret = terp_lossless_center_of(s_quants[own]);
+}
+
+/* Grid: (TERP_LOSSLESS_MAX_NSTEPS, chunks). */
+template <typename T>
+static __global__ void
+__launch_bounds__(STEPS_NTHREADS) find_steps(const struct cuda_batch batch)
+{
+    begin_kernel();
+    __shared__ struct common_bits s_common;
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_lossless_tuner *tuner = tuner_of(batch);
+    struct terp_lossless_step steps[TERP_LOSSLESS_MAX_NSTEPS], own = {};
+
+    if (!is_tuned(chunk))
+        return;
+    const struct common_bits common =
+        find_common_bits<T>(batch, chunk, fills_of<T>(chunk), &s_common);
+    const int n = terp_lossless_steps(chunk.min, chunk.max, sizeof(T),
+                                      common.exponent, common.nzeros, steps);
+    if (blockIdx.x == 0 && threadIdx.x == 0)
+        tuner->nsteps = n;
+    for (int i = 0; i < TERP_LOSSLESS_MAX_NSTEPS; i++)
+        own = i == (int)blockIdx.x && i < n ? steps[i] : own;
+    if (blockIdx.x >= (unsigned)n)
+        return;
+    if (threadIdx.x == 0)
+        tuner->trial[blockIdx.x].step = own;
+    find_center<T>(batch, chunk, own, &tuner->trial[blockIdx.x].center);
+}
+
+/* ---- orders ---- */
+
+/* Adds what differences of a run take up by every order. */
+template <typename T>
+static __device__ __forceinline__ void
+weigh_run(const struct lossless_source<T> &source, uint64_t run, uint64_t nruns,
+          struct lossless_sample<T> *s, struct cuda_order_weights *weights)
+{
+    if (!take_sample(source, terp_lossless_run_at(source.layout, run, nruns),
+                     s))
+        return;
+    for (int row = (int)(threadIdx.x / 32); row < SAMPLE_NROWS;
+         row += SAMPLE_NWARPS) {
+        if (row % 3 > s->run.most[1] || row / 3 % 3 > s->run.most[2] ||
+            row / 9 > s->run.most[3])
+            continue;
+        for (int order = 0; order <= s->run.most[0]; order++) {
+            const uint64_t nbits = sum_of_widths(*s, s->rows[row], order);
+            if (threadIdx.x % 32 == 0)
+                atomicAdd(&weights->nbits[3 * row + order],
+                          (unsigned long long)nbits);
+        }
+    }
+    if (threadIdx.x > 0)
+        return;
+    atomicAdd(&weights->nsampled, (unsigned long long)s->ncounted);
+}
+
+/* Grid: (TERP_LOSSLESS_MAX_NSTEPS * TERP_LOSSLESS_FEW_NRUNS, chunks). */
+template <typename T>
+static __global__ void
+__launch_bounds__(SAMPLE_NTHREADS) weigh_steps(const struct cuda_batch batch)
+{
+    begin_kernel();
+    __shared__ struct lossless_sample<T> s;
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const int i = (int)(blockIdx.x / TERP_LOSSLESS_FEW_NRUNS);
+    struct cuda_lossless_tuner *tuner = tuner_of(batch);
+
+    if (!is_tuned(chunk) || i >= tuner->nsteps)
+        return;
+    struct cuda_lossless_trial *trial = &tuner->trial[i];
+    weigh_run(lossless_source_of<T>(batch, chunk, trial->step, trial->center),
+              blockIdx.x % TERP_LOSSLESS_FEW_NRUNS, TERP_LOSSLESS_FEW_NRUNS, &s,
+              &trial->weights);
+}
+
+/* The order whose differences are smallest. Ties go to the lower one. Has how
+ * many bits more those take than the ones that were sampled: by a warp. */
+static __device__ unsigned
+choose_dims(const struct terp_layout *layout,
+            const struct cuda_order_weights *weights, uint64_t *more_nbits_ret)
+{
+    __shared__ uint64_t s_nbits[TERP_LOSSLESS_NORDERS];
+    const int lane = (int)(threadIdx.x % 32);
+    unsigned long long least = ~0ull;
+    unsigned dims = 0;
+    int best = 0;
+
+    for (int i = lane; i < TERP_LOSSLESS_NORDERS; i += 32)
+        s_nbits[i] = weights->nbits[i];
+    __syncwarp();
+    for (int d = 0, step = 1; d < TERP_NDIMS; d++, step *= 3) {
+        if (lane < TERP_LOSSLESS_NORDERS / 3)
+            terp_lossless_add_border(
+                layout->dims[d], step,
+                &s_nbits[lane / step * 3 * step + lane % step]);
+        __syncwarp();
+    }
+    for (int i = lane; i < TERP_LOSSLESS_NORDERS; i += 32)
+        if (terp_lossless_dims_of(layout, i, &dims) && s_nbits[i] < least) {
+            least = s_nbits[i];
+            best = i;
+        }
+#pragma unroll
+    for (int distance = 16; distance > 0; distance /= 2) {
+        const unsigned long long other =
+            __shfl_xor_sync(FULL_WARP_MASK, least, distance);
+        const int of_other = __shfl_xor_sync(FULL_WARP_MASK, best, distance);
+        if (other < least || (other == least && of_other < best)) {
+            least = other;
+            best = of_other;
+        }
+    }
+    const uint64_t sampled = weights->nbits[best];
+    *more_nbits_ret = least > sampled ? least - sampled : 0;
+    terp_lossless_dims_of(layout, best, &dims);
+    return dims;
+}
+
+/* ---- costs ---- */
+
+/* What a run's differences cost. */
+template <typename T>
+static __device__ __forceinline__ void
+price_run(const struct lossless_source<T> &source, unsigned dims, uint64_t run,
+          struct lossless_sample<T> *s, unsigned long long *cost)
+{
+    __shared__ unsigned s_counts[TERP_NWIDTHS];
+    __shared__ uint16_t s_short[TERP_NWIDTHS];
+    __shared__ unsigned long long s_all;
+    struct terp_lossless_run own =
+        terp_lossless_run_at(source.layout, run, TERP_LOSSLESS_FEW_NRUNS);
+
+    terp_lossless_order_of(dims, own.most);
+    if (threadIdx.x < TERP_NWIDTHS)
+        s_counts[threadIdx.x] = 0;
+    if (threadIdx.x == 0)
+        s_all = 0;
+    if (!take_sample(source, own, s))
+        return;
+    const word_of<T> *row =
+        s->rows[own.most[1] + 3 * (own.most[2] + 3 * own.most[3])];
+    const unsigned i = threadIdx.x;
+    const bool counts = i < own.n && sample_counts(*s, i);
+    const word_of<T> d = counts ? last_difference<T>(row, i, own.most[0]) : 0;
+    if (d != 0)
+        atomicOr(&s_all, (unsigned long long)d);
+    __syncthreads();
+    const int nzeros = s_all == 0 ? 0 : ctz_of(s_all);
+    const word_of<T> opposite = 0 - d;
+    if (counts)
+        atomicAdd(&s_counts[bit_width((d < opposite ? d : opposite) >> nzeros)],
+                  1u);
+    __syncthreads();
+    if (threadIdx.x < TERP_NWIDTHS)
+        s_short[threadIdx.x] = (uint16_t)s_counts[threadIdx.x];
+    __syncthreads();
+    if (threadIdx.x >= 32)
+        return;
+    uint64_t of_shift;
+    const int shift =
+        warp_shift_of_group(s_short, sizeof(T), sizeof(T), &of_shift);
+    const unsigned long long all = 16 * (unsigned long long)s->remainder_nbits +
+                                   terp_cost_of_group(s_short, shift, of_shift);
+    if (threadIdx.x == 0)
+        atomicAdd(cost, all);
+}
+
+/* The step that costs least, of those that ask for more or not. */
+static __device__ int
+choose_step(const struct cuda_lossless_tuner *tuner, int value_nbytes,
+            bool may_ask_for_more)
+{
+    uint64_t least = UINT64_MAX;
+    int best = 0;
+
+    for (int i = 0; i < tuner->nsteps; i++) {
+        const struct cuda_lossless_trial *trial = &tuner->trial[i];
+        const uint64_t cost =
+            *(const volatile unsigned long long *)&trial->cost +
+            16 * *(const volatile uint64_t *)&trial->more_nbits;
+        if ((may_ask_for_more ||
+             !terp_lossless_asks_for_more(&trial->step, value_nbytes)) &&
+            cost < least) {
+            least = cost;
+            best = i;
+        }
+    }
+    return best;
+}
+
+/* Grid as of weigh_steps. The last block chooses a step. */
+template <typename T>
+static __global__ void
+__launch_bounds__(SAMPLE_NTHREADS) price_steps(const struct cuda_batch batch)
+{
+    begin_kernel();
+    __shared__ struct lossless_sample<T> s;
+    __shared__ unsigned s_dims;
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const int i = (int)(blockIdx.x / TERP_LOSSLESS_FEW_NRUNS);
+    struct cuda_lossless_tuner *tuner = tuner_of(batch);
+
+    if (!is_tuned(chunk))
+        return;
+    if (i < tuner->nsteps) {
+        struct cuda_lossless_trial *trial = &tuner->trial[i];
+        if (threadIdx.x < 32) {
+            uint64_t more_nbits;
+            const unsigned dims =
+                choose_dims(batch.d_layout, &trial->weights, &more_nbits);
+            if (threadIdx.x == 0) {
+                s_dims = dims;
+                trial->more_nbits = more_nbits;
+            }
+        }
+        __syncthreads();
+        price_run(
+            lossless_source_of<T>(batch, chunk, trial->step, trial->center),
+            s_dims, blockIdx.x % TERP_LOSSLESS_FEW_NRUNS, &s, &trial->cost);
+    }
+    if (is_last_block(&chunk.prices_progress, gridDim.x) && threadIdx.x == 0)
+        tuner->best = choose_step(tuner, sizeof(T), true);
+}
+
+/* ---- the choice ---- */
+
+/* Counts the values that the step does not reproduce, if it is one that asks
+ * for more. Grid: (shares of values, chunks). */
+template <typename T>
+static __global__ void
+__launch_bounds__(COUNT_NTHREADS)
+    count_unpredictable(const struct cuda_batch batch)
+{
+    begin_kernel();
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const T *values = (const T *)chunk.src;
+    unsigned n = 0;
+
+    if (!is_tuned(chunk))
+        return;
+    const struct cuda_lossless_tuner *tuner = tuner_of(batch);
+    const struct terp_lossless_step step = tuner->trial[tuner->best].step;
+    if (!terp_lossless_asks_for_more(&step, sizeof(T)))
+        return;
+    const struct lossless_quants<T> k =
+        lossless_quants_of<T>(step.exact, step.form);
+    const fill_words<T> fills = fills_of<T>(chunk);
+    for (uint64_t i = (uint64_t)blockIdx.x * COUNT_NTHREADS + threadIdx.x;
+         i < batch.nvalues; i += (uint64_t)gridDim.x * COUNT_NTHREADS) {
+        const T value = values[i];
+        word_of<T> remainder;
+        bool fits = true;
+        if (!is_special(value, fills))
+            (void)lossless_quant_of(value, k, &remainder, &fits);
+        n += !fits;
+    }
+    n = warp_sum(n);
+    if (threadIdx.x % 32 == 0 && n > 0)
+        atomicAdd(&chunk.nunpredictable, (unsigned long long)n);
+}
+
+/* The step that is taken. */
+static __device__ __forceinline__ const struct cuda_lossless_trial *
+final_trial(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
+            const struct cuda_lossless_tuner *tuner)
+{
+    const bool may_ask_for_more =
+        chunk.nunpredictable <=
+        terp_lossless_max_unpredictable(batch.nvalues, chunk.nspecials);
+
+    return &tuner->trial[may_ask_for_more
+                             ? tuner->best
+                             : choose_step(tuner, batch.value_nbytes, false)];
+}
+
+/* Weighs that step again, by more runs, and the same without a center.
+ * Grid: (2 * TERP_LOSSLESS_MANY_NRUNS, chunks). */
+template <typename T>
+static __global__ void
+__launch_bounds__(SAMPLE_NTHREADS) weigh_choice(const struct cuda_batch batch)
+{
+    begin_kernel();
+    __shared__ struct lossless_sample<T> s;
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const bool of_zero = blockIdx.x >= TERP_LOSSLESS_MANY_NRUNS;
+    struct cuda_lossless_tuner *tuner = tuner_of(batch);
+
+    if (!is_tuned(chunk))
+        return;
+    const struct cuda_lossless_trial *trial = final_trial(batch, chunk, tuner);
+    if (of_zero && trial->center == 0)
+        return;
+    weigh_run(lossless_source_of<T>(batch, chunk, trial->step,
+                                    of_zero ? 0 : trial->center),
+              blockIdx.x % TERP_LOSSLESS_MANY_NRUNS, TERP_LOSSLESS_MANY_NRUNS,
+              &s, of_zero ? &tuner->of_zero : &tuner->choice);
+}
+
+/* Writes the model. Grid: (1, chunks). */
+static __global__ void
+__launch_bounds__(WARP_NTHREADS) choose_model(const struct cuda_batch batch)
+{
+    begin_kernel();
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct cuda_lossless_tuner *tuner = tuner_of(batch);
+    uint64_t more_nbits;
+
+    if (!is_tuned(chunk))
+        return;
+    const struct cuda_lossless_trial *trial = final_trial(batch, chunk, tuner);
+    const unsigned dims =
+        choose_dims(batch.d_layout, &tuner->choice, &more_nbits);
+    if (threadIdx.x > 0)
+        return;
+    const bool drops_center = terp_lossless_drops_center(
+        dims, tuner->choice.nbits[0], tuner->of_zero.nbits[0],
+        tuner->choice.nsampled);
+    chunk.prediction = TERP_PREDICTION_LOSSLESS;
+    chunk.model.exact = trial->step.exact;
+    chunk.model.lossless = {drops_center ? 0 : trial->center, trial->step.form,
+                            dims};
+}
+
+template <typename T>
+static cudaError_t
+tune(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    const unsigned nruns = TERP_LOSSLESS_MAX_NSTEPS * TERP_LOSSLESS_FEW_NRUNS;
+    cudaError_t err = launch_stage(batch, stream, find_steps<T>,
+                                   TERP_LOSSLESS_MAX_NSTEPS, STEPS_NTHREADS);
+
+    if (err == cudaSuccess)
+        err =
+            launch_stage(batch, stream, weigh_steps<T>, nruns, SAMPLE_NTHREADS);
+    if (err == cudaSuccess)
+        err =
+            launch_stage(batch, stream, price_steps<T>, nruns, SAMPLE_NTHREADS);
+    if (err == cudaSuccess)
+        err = launch_stage(
+            batch, stream, count_unpredictable<T>,
+            nblocks_for(batch, div_up(batch->nvalues, 8 * COUNT_NTHREADS)),
+            COUNT_NTHREADS);
+    if (err == cudaSuccess)
+        err = launch_stage(batch, stream, weigh_choice<T>,
+                           2 * TERP_LOSSLESS_MANY_NRUNS, SAMPLE_NTHREADS);
+    return err == cudaSuccess
+               ? launch_stage(batch, stream, choose_model, 1, WARP_NTHREADS)
+               : err;
+}
+
+cudaError_t
+cuda_lossless_tune(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    return batch->value_nbytes == 8 ? tune<double>(batch, stream)
+                                    : tune<float>(batch, stream);
+}

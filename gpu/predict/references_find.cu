@@ -1,0 +1,231 @@
+/* Whether a chunk's values repeat earlier ones, so that references may make its
+ * stream shorter. To search for these is the CPU's: it has chunks of which so
+ * many samples are repeated that it would search (cpu/references_find.c,
+ * ask_all). */
+#include "gpu/predict/references_find.cuh"
+
+#include "gpu/block/warp.cuh"
+#include "gpu/predict/lorenzo_shape.cuh"
+#include "gpu/predict/values.cuh"
+
+#define NTHREADS 256
+#define SAMPLES_NTHREADS TERP_REFERENCE_NSAMPLES
+
+/* A chunk's values as they are compared: cpu/references.c, find_words. */
+template <typename T> struct repeat_values {
+    const word_of<T> *values;
+    uint64_t nvalues;
+    word_of<T> fill[2];
+    bool has_fill[2];
+};
+
+template <typename T>
+static __device__ __forceinline__ struct repeat_values<T>
+repeat_values_of(const struct cuda_batch &batch,
+                 const struct cuda_chunk &chunk) {
+    const struct terp_params &params = batch.params;
+
+    return {(const word_of<T> *)chunk.values,
+            batch.nvalues,
+            {(word_of<T>)params.fill_bits, (word_of<T>)params.missing_bits},
+            {params.has_fill, params.has_missing}};
+}
+
+template <typename T>
+static __device__ __forceinline__ word_of<T>
+word_at(const struct repeat_values<T> &v, uint64_t i)
+{
+    return v.values[i] & ~((word_of<T>)1 << (8 * sizeof(T) - 1));
+}
+
+/* Whether a point refers and is referred to. Zeros, what is not finite, and
+ * what equals its neighbour, cost little as it is. */
+template <typename T>
+static __device__ __forceinline__ bool
+is_usable(const struct repeat_values<T> &v, uint64_t i)
+{
+    const word_of<T> word = word_at(v, i);
+    bool usable = word != 0 && word <= bits_of(value_traits<T>::MAX) &&
+                  (i == 0 || word_at(v, i - 1) != word);
+
+    for (int f = 0; f < 2; f++)
+        usable &= !(v.has_fill[f] && v.values[i] == v.fill[f]);
+    return usable;
+}
+
+/* Of a point, or of the points from it on, in steps of `step`. False where
+ * there are none. */
+template <typename T>
+static __device__ __forceinline__ bool
+key_of_point(const struct repeat_values<T> &v,
+             const struct cuda_repeat_samples &samples, uint64_t i, int step,
+             uint64_t *key_ret)
+{
+    uint64_t key = 0;
+
+    *key_ret = (uint64_t)word_at(v, i) >> samples.near_nbits;
+    if (samples.lone)
+        return is_usable(v, i);
+    for (int j = 0; j < TERP_WINDOW_NVALUES;
+         j++, i += (uint64_t)(int64_t)step) {
+        if (i >= v.nvalues || !is_usable(v, i))
+            return false;
+        key = terp_window_key(key, word_at(v, i));
+    }
+    *key_ret = key;
+    return true;
+}
+
+static __device__ __forceinline__ bool
+is_asked(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
+{
+    return chunk.status == TERP_OK && batch.nvalues < UINT32_MAX;
+}
+
+static __device__ __forceinline__ struct cuda_repeat_samples *
+samples_of(const struct cuda_batch &batch)
+{
+    return region<struct cuda_repeat_samples>(batch, blockIdx.y,
+                                              batch.at.samples);
+}
+
+/* Grid: (1, chunks). */
+static __global__ void
+__launch_bounds__(NTHREADS) clear_samples(const struct cuda_batch batch)
+{
+    begin_kernel();
+    static_assert(sizeof(struct cuda_repeat_samples) % 8 == 0,
+                  "Samples are cleared by words.");
+    uint64_t *words = (uint64_t *)samples_of(batch);
+
+    for (unsigned i = threadIdx.x; i < sizeof(struct cuda_repeat_samples) / 8;
+         i += NTHREADS)
+        words[i] = 0;
+}
+
+/* Grid: (shares of values, chunks). */
+template <typename T>
+static __global__ void
+__launch_bounds__(NTHREADS) count_usable(const struct cuda_batch batch)
+{
+    begin_kernel();
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct repeat_values<T> v = repeat_values_of<T>(batch, chunk);
+    unsigned n = 0;
+
+    if (!is_asked(batch, chunk))
+        return;
+    for (uint64_t i = (uint64_t)blockIdx.x * NTHREADS + threadIdx.x;
+         i < v.nvalues; i += (uint64_t)gridDim.x * NTHREADS)
+        n += is_usable(v, i);
+    n = warp_sum(n);
+    if (threadIdx.x % 32 == 0 && n > 0)
+        atomicAdd(&samples_of(batch)->nusable, (unsigned long long)n);
+}
+
+/* Grid: (1, chunks). A thread has a sample; of those in one slot the last one
+ * counts. */
+template <typename T>
+static __global__ void
+__launch_bounds__(SAMPLES_NTHREADS) take_samples(const struct cuda_batch batch)
+{
+    begin_kernel();
+    __shared__ unsigned s_sample[TERP_REFERENCE_NSLOTS];
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct repeat_values<T> v = repeat_values_of<T>(batch, chunk);
+    struct cuda_repeat_samples *samples = samples_of(batch);
+    const unsigned j = threadIdx.x;
+    uint64_t key;
+
+    if (!is_asked(batch, chunk) || samples->nusable == 0)
+        return;
+    for (unsigned i = j; i < TERP_REFERENCE_NSLOTS; i += SAMPLES_NTHREADS)
+        s_sample[i] = 0;
+    if (j == 0)
+        samples->lone = terp_references_are_lone(
+            8 * sizeof(T) - 1, 8 * chunk.stream_nbytes / samples->nusable,
+            &samples->near_nbits);
+    __syncthreads();
+    if (key_of_point(v, *samples, terp_reference_sample_at(v.nvalues, j), 1,
+                     &key)) {
+        samples->key[j] = key;
+        atomicMax(&s_sample[terp_reference_slot(terp_reference_mixed(key))],
+                  j + 1);
+    }
+    __syncthreads();
+    for (unsigned i = j; i < TERP_REFERENCE_NSLOTS; i += SAMPLES_NTHREADS)
+        samples->sample[i] = (uint16_t)s_sample[i];
+}
+
+/* Notes the slot of a key that another point has than the sample. */
+static __device__ __forceinline__ void
+ask_samples(struct cuda_repeat_samples *samples, uint64_t key, uint64_t i,
+            uint64_t nvalues)
+{
+    const uint64_t slot = terp_reference_slot(terp_reference_mixed(key));
+    const unsigned sample = samples->sample[slot];
+
+    if (sample > 0 && samples->key[sample - 1] == key &&
+        terp_reference_sample_at(nvalues, sample - 1) != i)
+        atomicOr(&samples->is_repeated[slot / 32], 1u << slot % 32);
+}
+
+/* Grid: (shares of values, chunks). The last block decides. */
+template <typename T>
+static __global__ void
+__launch_bounds__(NTHREADS) ask_all(const struct cuda_batch batch)
+{
+    begin_kernel();
+    __shared__ unsigned s_nrepeated;
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct repeat_values<T> v = repeat_values_of<T>(batch, chunk);
+    struct cuda_repeat_samples *samples = samples_of(batch);
+    uint64_t key;
+
+    if (__syncthreads_or(!is_asked(batch, chunk) || samples->nusable == 0))
+        return;
+    for (uint64_t i = (uint64_t)blockIdx.x * NTHREADS + threadIdx.x;
+         i < v.nvalues; i += (uint64_t)gridDim.x * NTHREADS) {
+        if (key_of_point(v, *samples, i, 1, &key))
+            ask_samples(samples, key, i, v.nvalues);
+        if (!samples->lone && key_of_point(v, *samples, i, -1, &key))
+            ask_samples(samples, key, i, v.nvalues);
+    }
+    if (!is_last_block(&chunk.references_progress, gridDim.x))
+        return;
+    if (threadIdx.x == 0)
+        s_nrepeated = 0;
+    __syncthreads();
+    for (unsigned i = threadIdx.x; i < TERP_REFERENCE_NSLOTS / 32;
+         i += NTHREADS)
+        atomicAdd(&s_nrepeated, (unsigned)__popc(samples->is_repeated[i]));
+    __syncthreads();
+    if (threadIdx.x == 0 && s_nrepeated >= TERP_REFERENCE_MIN_NREPEATED)
+        chunk.status = TERP_ERR_DEVICE;
+}
+
+template <typename T>
+static cudaError_t
+ask(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    const unsigned nblocks =
+        nblocks_for(batch, div_up(batch->nvalues, 8 * NTHREADS));
+    cudaError_t err = launch_stage(batch, stream, clear_samples, 1, NTHREADS);
+
+    if (err == cudaSuccess)
+        err = launch_stage(batch, stream, count_usable<T>, nblocks, NTHREADS);
+    if (err == cudaSuccess)
+        err = launch_stage(batch, stream, take_samples<T>, 1, SAMPLES_NTHREADS);
+    return err == cudaSuccess
+               ? launch_stage(batch, stream, ask_all<T>, nblocks, NTHREADS)
+               : err;
+}
+
+cudaError_t
+cuda_references_ask(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    if (batch->params.effort == TERP_EFFORT_FAST)
+        return cudaSuccess;
+    return batch->value_nbytes == 8 ? ask<double>(batch, stream)
+                                    : ask<float>(batch, stream);
+}

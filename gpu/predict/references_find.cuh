@@ -1,0 +1,18 @@
+/* What is known of a chunk's samples while it is asked whether other values are
+ * like them, in the region `samples`. */
+#ifndef TERP_GPU_PREDICT_REFERENCES_FIND_CUH
+#define TERP_GPU_PREDICT_REFERENCES_FIND_CUH
+
+#include "codec/model/reference_samples.h"
+
+struct cuda_repeat_samples {
+    unsigned long long nusable;
+    int near_nbits;
+    bool lone;
+    uint64_t key[TERP_REFERENCE_NSAMPLES];
+    /* Of a slot the last sample, plus one; 0: there is none. */
+    uint16_t sample[TERP_REFERENCE_NSLOTS];
+    uint32_t is_repeated[TERP_REFERENCE_NSLOTS / 32];
+};
+
+#endif

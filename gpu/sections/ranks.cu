@@ -1,0 +1,57 @@
+/* Finds ranks by the mask of special points. */
+#include "gpu/sections/ranks.cuh"
+
+#include "gpu/block/sum.cuh"
+#include "gpu/predict/lorenzo_shape.cuh"
+
+#define NTHREADS 256
+#define SUM_NTHREADS 1024
+
+/* Grid: (shares of tiles, chunks). A warp counts a tile. */
+static __global__ void
+__launch_bounds__(NTHREADS) count_tiles(const struct cuda_batch batch)
+{
+    begin_kernel();
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct valid_points points = valid_points_of(batch, chunk);
+    uint64_t *ranks = region<uint64_t>(batch, blockIdx.y, batch.at.ranks);
+
+    if (!chunk_is_lossless(chunk) || points.mask == nullptr)
+        return;
+    for (uint64_t tile = blockIdx.x * (NTHREADS / 32) + threadIdx.x / 32;
+         tile < batch.ntiles; tile += gridDim.x * (NTHREADS / 32)) {
+        const unsigned n = count_valid(points, tile, batch.nvalues);
+        if (threadIdx.x % 32 == 0)
+            ranks[tile] = n;
+    }
+}
+
+/* Grid: (1, chunks). */
+static __global__ void
+__launch_bounds__(SUM_NTHREADS) sum_tiles(const struct cuda_batch batch)
+{
+    begin_kernel();
+    __shared__ typename number_scan<SUM_NTHREADS>::TempStorage s_scan;
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    uint64_t *ranks = region<uint64_t>(batch, blockIdx.y, batch.at.ranks);
+
+    if (!chunk_is_lossless(chunk) || lossless_mask(batch, chunk) == nullptr)
+        return;
+    const uint64_t n = sum_numbers<SUM_NTHREADS>(
+        batch.ntiles, s_scan, [&](uint64_t i) { return ranks[i]; },
+        [&](uint64_t i, uint64_t before) { ranks[i] = before; });
+    if (threadIdx.x == 0)
+        ranks[batch.ntiles] = n;
+}
+
+cudaError_t
+cuda_ranks_find(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    cudaError_t error = launch_stage(
+        batch, stream, count_tiles,
+        nblocks_for(batch, div_up(batch->ntiles, NTHREADS / 32)), NTHREADS);
+
+    return error == cudaSuccess
+               ? launch_stage(batch, stream, sum_tiles, 1, SUM_NTHREADS)
+               : error;
+}

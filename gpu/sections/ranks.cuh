@@ -1,0 +1,118 @@
+/* Ranks of a chunk's points that are not special: how many others of these are
+ * before each, in C order. The lossless prediction counts points so. The region
+ * `ranks` has them for the begin of each tile of points, and last how many
+ * there are; where no point is special, a point's rank is its place. */
+#ifndef TERP_GPU_SECTIONS_RANKS_CUH
+#define TERP_GPU_SECTIONS_RANKS_CUH
+
+#include "gpu/block/warp.cuh"
+#include "gpu/predict/lossless.cuh"
+
+#define RANKS_TILE_NVALUES TERP_TILE_NSYMBOLS
+#define RANKS_TILE_NWORDS (RANKS_TILE_NVALUES / 32)
+static_assert(RANKS_TILE_NWORDS == 4 * 32, "A lane has four words of a tile.");
+
+/* A block's chunk. */
+struct valid_points {
+    const uint32_t *mask;  /* NULL: no point is special */
+    const uint64_t *ranks; /* of tiles */
+    uint64_t nvalues, ntiles;
+};
+
+static __device__ __forceinline__ struct valid_points
+valid_points_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
+{
+    return {lossless_mask(batch, chunk),
+            region<uint64_t>(batch, blockIdx.y, batch.at.ranks), batch.nvalues,
+            batch.ntiles};
+}
+
+static __device__ __forceinline__ bool
+is_valid(const struct valid_points &points, uint64_t at)
+{
+    return points.mask == nullptr || !is_set(points.mask, at);
+}
+
+static __device__ __forceinline__ uint64_t
+nvalid_of(const struct valid_points &points)
+{
+    return points.mask == nullptr ? points.nvalues
+                                  : points.ranks[points.ntiles];
+}
+
+/* The points of a word that are not special, and before `end`. */
+static __device__ __forceinline__ uint32_t
+valid_of_word(const struct valid_points &points, uint64_t word, uint64_t end)
+{
+    if (word * 32 >= end)
+        return 0;
+    const uint32_t all =
+        end - word * 32 < 32 ? (1u << (end - word * 32)) - 1 : UINT32_MAX;
+    return all & ~points.mask[word];
+}
+
+/* How many points of a tile are valid and before `end`: by a warp, which is
+ * told the same. */
+static __device__ __forceinline__ unsigned
+count_valid(const struct valid_points &points, uint64_t tile, uint64_t end)
+{
+    const uint64_t first = tile * RANKS_TILE_NWORDS + threadIdx.x % 32 * 4;
+    unsigned n = 0;
+
+#pragma unroll
+    for (unsigned i = 0; i < 4; i++)
+        n += (unsigned)__popc(valid_of_word(points, first + i, end));
+    return warp_sum(n);
+}
+
+/* The last point of [first, end) that is valid, plus one; 0: there is none. */
+static __device__ __forceinline__ uint64_t
+last_valid_before(const struct valid_points &points, uint64_t first,
+                  uint64_t end)
+{
+    if (points.mask == nullptr || end == first)
+        return end == first ? 0 : end;
+    uint64_t word = (end - 1) / 32;
+    uint32_t valid = valid_of_word(points, word, end);
+    while (valid == 0 && word > first / 32) {
+        const uint64_t tile = word / RANKS_TILE_NWORDS;
+        /* A tile without any is passed over. */
+        if (word % RANKS_TILE_NWORDS == RANKS_TILE_NWORDS - 1 &&
+            points.ranks[tile + 1] == points.ranks[tile])
+            word = tile * RANKS_TILE_NWORDS;
+        if (word <= first / 32)
+            return 0;
+        valid = valid_of_word(points, --word, end);
+    }
+    if (valid == 0)
+        return 0;
+    const uint64_t found = word * 32 + 32 - (unsigned)__clz((int)valid);
+    return found > first ? found : 0;
+}
+
+/* The rank of a point that is not special: by one thread. */
+static __device__ __forceinline__ uint64_t
+rank_of_point(const struct valid_points &points, uint64_t at)
+{
+    if (points.mask == nullptr)
+        return at;
+    const uint64_t tile = at / RANKS_TILE_NVALUES;
+    uint64_t rank = points.ranks[tile];
+    for (uint64_t word = tile * RANKS_TILE_NWORDS; word * 32 < at; word++)
+        rank += (unsigned)__popc(valid_of_word(points, word, at));
+    return rank;
+}
+
+/* The rank of the point at `at`, or of the next one that is valid: by a warp,
+ * which is told the same. */
+static __device__ __forceinline__ uint64_t
+rank_at(const struct valid_points &points, uint64_t at)
+{
+    const uint64_t tile = at / RANKS_TILE_NVALUES;
+
+    return points.mask == nullptr
+               ? at
+               : points.ranks[tile] + count_valid(points, tile, at);
+}
+
+#endif

@@ -1,0 +1,298 @@
+/* The section of remainders, written and read. Those of a tile of points fill
+ * whole bytes: where each tile's begin is found first. A block has a tile, of
+ * which a warp has points after one another, 32 at a time. */
+#include "gpu/block/load_bits.cuh"
+#include "gpu/block/put_bits.cuh"
+#include "gpu/block/sum.cuh"
+#include "gpu/predict/lorenzo_shape.cuh"
+#include "gpu/predict/lossless.cuh"
+
+#define NTHREADS 256
+#define SUM_NTHREADS 1024
+#define NWARPS (NTHREADS / 32)
+#define NROUNDS (TERP_REMAINDERS_NVALUES / NTHREADS)
+static_assert(TERP_REMAINDERS_NVALUES == TERP_TILE_NSYMBOLS,
+              "The region `remainders` has a number for each tile.");
+
+static __device__ __forceinline__ bool
+has_remainders(const struct cuda_chunk &chunk)
+{
+    return chunk_is_lossless(chunk) &&
+           chunk.model.lossless.form == TERP_LOSSLESS_REMAINDERS;
+}
+
+/* A block's chunk. */
+template <typename T> struct remainders_view {
+    struct lossless_quants<T> k;
+    const uint32_t *mask;
+    const T *values;          /* encode */
+    const word_of<T> *quants; /* decode */
+    word_of<T> center;
+    uint64_t *begins; /* of tiles */
+    uint64_t nvalues;
+};
+
+template <typename T>
+static __device__ __forceinline__ struct remainders_view<T>
+remainders_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk) {
+    return {quants_of_model<T>(chunk),
+            lossless_mask(batch, chunk),
+            (const T *)chunk.src,
+            region<word_of<T>>(batch, blockIdx.y, batch.at.work),
+            (word_of<T>)chunk.model.lossless.center,
+            region<uint64_t>(batch, blockIdx.y, batch.at.remainders),
+            batch.nvalues};
+}
+
+/* The integer of a point that a stream tells. */
+template <typename T>
+static __device__ __forceinline__ int_of<T>
+quant_at(const struct remainders_view<T> &view, uint64_t at)
+{
+    return (int_of<T>)(view.quants[at] + view.center);
+}
+
+/* The bits of a point's remainder, and where it is encoded the remainder. */
+template <typename T, bool decode>
+static __device__ __forceinline__ int
+nbits_at(const struct remainders_view<T> &view, uint64_t at,
+         word_of<T> *remainder_ret)
+{
+    int_of<T> quant;
+    bool fits;
+
+    *remainder_ret = 0;
+    if (at >= view.nvalues || (view.mask != nullptr && is_set(view.mask, at)))
+        return 0;
+    if (decode)
+        quant = quant_at(view, at);
+    else
+        quant =
+            lossless_quant_of(view.values[at], view.k, remainder_ret, &fits);
+    return nbits_of_remainder<T>(quant, view.k);
+}
+
+/* A thread's first point of a tile; the next ones are 32 apart. */
+static __device__ __forceinline__ uint64_t
+first_of_thread(uint64_t tile)
+{
+    return tile * TERP_REMAINDERS_NVALUES + threadIdx.x / 32 * 32 * NROUNDS +
+           threadIdx.x % 32;
+}
+
+/* The bits of a thread's points. Returns those of the warps before, and those
+ * of all: by a block, which has passed a barrier since it last did so. */
+template <typename T, bool decode>
+static __device__ __forceinline__ unsigned
+find_nbits(const struct remainders_view<T> &view, uint64_t tile,
+           int nbits[NROUNDS], unsigned s_warps[NWARPS], unsigned *all_ret)
+{
+    const uint64_t first = first_of_thread(tile);
+    unsigned sum = 0, before = 0, all = 0;
+
+#pragma unroll
+    for (unsigned k = 0; k < NROUNDS; k++) {
+        word_of<T> remainder;
+        nbits[k] = nbits_at<T, decode>(view, first + 32 * k, &remainder);
+        sum += (unsigned)nbits[k];
+    }
+    sum = warp_sum(sum);
+    if (threadIdx.x % 32 == 0)
+        s_warps[threadIdx.x / 32] = sum;
+    __syncthreads();
+    for (unsigned warp = 0; warp < NWARPS; warp++) {
+        before += warp < threadIdx.x / 32 ? s_warps[warp] : 0;
+        all += s_warps[warp];
+    }
+    *all_ret = all;
+    return before;
+}
+
+/* The bytes of each tile. Grid: (shares of tiles, chunks). */
+template <typename T, bool decode>
+static __global__ void
+__launch_bounds__(NTHREADS) measure_remainders(const struct cuda_batch batch)
+{
+    begin_kernel();
+    __shared__ unsigned s_warps[NWARPS];
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+
+    if (!has_remainders(chunk))
+        return;
+    const struct remainders_view<T> view = remainders_of<T>(batch, chunk);
+    for (uint64_t tile = blockIdx.x; tile < batch.ntiles; tile += gridDim.x) {
+        int nbits[NROUNDS];
+        unsigned all;
+        __syncthreads();
+        find_nbits<T, decode>(view, tile, nbits, s_warps, &all);
+        if (threadIdx.x == 0)
+            view.begins[tile] = div_up(all, 8);
+    }
+}
+
+/* Writes the section's head, of `nbytes` of remainders: by one thread. */
+static __device__ void
+begin_section(const struct cuda_batch &batch, struct cuda_chunk &chunk,
+              uint64_t nbytes)
+{
+    uint8_t *dst = (uint8_t *)chunk.dst;
+    struct writer writer = {dst + chunk.specials_end,
+                            dst + batch.raw_nbytes - 1, false};
+
+    /* The stage of escapes finds out where the stream does not fit. */
+    if (chunk.specials_end < batch.raw_nbytes) {
+        write_uleb(&writer, nbytes);
+        chunk.specials_end = (uint64_t)(writer.at - dst);
+    }
+    chunk.remainders_at = chunk.specials_end;
+    chunk.specials_end += nbytes;
+}
+
+/* Where tiles begin. Grid: (1, chunks). */
+template <bool decode>
+static __global__ void
+__launch_bounds__(SUM_NTHREADS) place_tiles(const struct cuda_batch batch)
+{
+    begin_kernel();
+    __shared__ typename number_scan<SUM_NTHREADS>::TempStorage s_scan;
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    uint64_t *begins = region<uint64_t>(batch, blockIdx.y, batch.at.remainders);
+
+    /* Other stages may change the state meanwhile. */
+    if (__syncthreads_or(!has_remainders(chunk)))
+        return;
+    const uint64_t nbytes = sum_numbers<SUM_NTHREADS>(
+        batch.ntiles, s_scan, [&](uint64_t i) { return begins[i]; },
+        [&](uint64_t i, uint64_t before) { begins[i] = before; });
+    if (threadIdx.x > 0)
+        return;
+    if (!decode)
+        begin_section(batch, chunk, nbytes);
+    else if (nbytes != chunk.remainders_nbytes)
+        chunk.status = TERP_ERR_CORRUPT;
+}
+
+template <typename T> struct remainders_shared {
+    unsigned warps[NWARPS];
+    uint32_t words[TERP_REMAINDERS_NVALUES * sizeof(T) / 4 + 1];
+};
+
+/* Puts a tile's remainders together. Returns their bytes. */
+template <typename T>
+static __device__ __forceinline__ unsigned
+pack_tile(const struct remainders_view<T> &view, uint64_t tile,
+          remainders_shared<T> *s)
+{
+    const uint64_t first = first_of_thread(tile);
+    int nbits[NROUNDS];
+    unsigned all;
+
+    for (unsigned i = threadIdx.x; i < sizeof s->words / 4; i += NTHREADS)
+        s->words[i] = 0;
+    unsigned at = find_nbits<T, false>(view, tile, nbits, s->warps, &all);
+#pragma unroll
+    for (unsigned k = 0; k < NROUNDS; k++) {
+        const unsigned sum = warp_inclusive_sum((unsigned)nbits[k]);
+        const unsigned own = at + sum - (unsigned)nbits[k];
+        word_of<T> remainder;
+        nbits_at<T, false>(view, first + 32 * k, &remainder);
+        put_bits(s->words, own, (uint32_t)remainder);
+        if constexpr (sizeof(T) == 8)
+            if (nbits[k] > 32)
+                put_bits(s->words, own + 32, (uint32_t)(remainder >> 32));
+        at += __shfl_sync(FULL_WARP_MASK, sum, 31);
+    }
+    __syncthreads();
+    return (unsigned)div_up(all, 8);
+}
+
+/* Grid as of measure_remainders. */
+template <typename T>
+static __global__ void
+__launch_bounds__(NTHREADS) write_remainders(const struct cuda_batch batch)
+{
+    begin_kernel();
+    __shared__ remainders_shared<T> s;
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+
+    if (!has_remainders(chunk) || chunk.specials_end >= batch.raw_nbytes)
+        return;
+    const struct remainders_view<T> view = remainders_of<T>(batch, chunk);
+    uint8_t *dst = (uint8_t *)chunk.dst + chunk.remainders_at;
+    for (uint64_t tile = blockIdx.x; tile < batch.ntiles; tile += gridDim.x) {
+        __syncthreads();
+        const unsigned nbytes = pack_tile(view, tile, &s);
+        for (unsigned i = threadIdx.x; i < nbytes; i += NTHREADS)
+            dst[view.begins[tile] + i] = ((const uint8_t *)s.words)[i];
+    }
+}
+
+/* Values of integers and remainders. Grid as of measure_remainders. */
+template <typename T>
+static __global__ void
+__launch_bounds__(NTHREADS) place_remainders(const struct cuda_batch batch)
+{
+    begin_kernel();
+    __shared__ unsigned s_warps[NWARPS];
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+
+    if (!has_remainders(chunk))
+        return;
+    const struct remainders_view<T> view = remainders_of<T>(batch, chunk);
+    const uint8_t *src = (const uint8_t *)chunk.src;
+    T *values = (T *)chunk.dst;
+    for (uint64_t tile = blockIdx.x; tile < batch.ntiles; tile += gridDim.x) {
+        const uint8_t *numbers = src + chunk.remainders_at + view.begins[tile];
+        int nbits[NROUNDS];
+        unsigned all;
+        __syncthreads();
+        unsigned at = find_nbits<T, true>(view, tile, nbits, s_warps, &all);
+#pragma unroll
+        for (unsigned k = 0; k < NROUNDS; k++) {
+            const uint64_t point = first_of_thread(tile) + 32 * k;
+            const unsigned sum = warp_inclusive_sum((unsigned)nbits[k]);
+            if (point < batch.nvalues)
+                values[point] = value_of_lossless<T>(
+                    quant_at(view, point),
+                    (word_of<T>)load_bits_by_words(
+                        numbers, at + sum - (unsigned)nbits[k], nbits[k],
+                        src + chunk.src_nbytes),
+                    view.k);
+            at += __shfl_sync(FULL_WARP_MASK, sum, 31);
+        }
+    }
+}
+
+template <typename T, bool decode>
+static cudaError_t
+launch_typed(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    const unsigned nblocks = nblocks_for(batch, batch->ntiles);
+    cudaError_t error = launch_stage(
+        batch, stream, measure_remainders<T, decode>, nblocks, NTHREADS);
+
+    if (error == cudaSuccess)
+        error =
+            launch_stage(batch, stream, place_tiles<decode>, 1, SUM_NTHREADS);
+    return error == cudaSuccess ? launch_stage(batch, stream,
+                                               decode ? place_remainders<T>
+                                                      : write_remainders<T>,
+                                               nblocks, NTHREADS)
+                                : error;
+}
+
+cudaError_t
+cuda_remainders_write(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    return batch->value_nbytes == 8 ? launch_typed<double, false>(batch, stream)
+                                    : launch_typed<float, false>(batch, stream);
+}
+
+cudaError_t
+cuda_remainders_place(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    if (!batch->may_be_lossless)
+        return cudaSuccess;
+    return batch->value_nbytes == 8 ? launch_typed<double, true>(batch, stream)
+                                    : launch_typed<float, true>(batch, stream);
+}

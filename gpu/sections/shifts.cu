@@ -1,0 +1,440 @@
+/* The section of shifts, written and read. Points are taken in C order, by
+ * segments of rows: where they stand among those that are not special tells
+ * their group. Of an encoder's differences a warp has a group.
+ * cpu/sections/shifts.c does the same. */
+#include "gpu/sections/shifts.cuh"
+
+#include "gpu/block/load_bits.cuh"
+#include "gpu/predict/lorenzo_shape.cuh"
+#include "gpu/predict/lossless_sample.cuh"
+
+#define NTHREADS LORENZO_NTHREADS
+#define NWARPS LORENZO_NWARPS
+#define PLACE_NTHREADS 1024
+#define LANE_NNUMBERS (TERP_SHIFT_GROUP_NVALUES / 32)
+static_assert(LANE_NNUMBERS == 8, "A lane's numbers are whole bytes.");
+
+/* ---- writing ---- */
+
+/* A block's chunk. */
+template <typename T> struct shifts_view {
+    const word_of<T> *differences;
+    uint64_t *groups, *spans;
+    uint64_t nvalid, ngroups;
+};
+
+template <typename T>
+static __device__ __forceinline__ struct shifts_view<T>
+shifts_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk) {
+    const uint64_t nvalid = nvalid_of(valid_points_of(batch, chunk));
+
+    return {region<word_of<T>>(batch, blockIdx.y, batch.at.differences),
+            region<uint64_t>(batch, blockIdx.y, batch.at.shift_groups),
+            region<uint64_t>(batch, blockIdx.y, batch.at.shift_spans), nvalid,
+            shift_ngroups(nvalid)};
+}
+
+template <typename T>
+static __device__ __forceinline__ int64_t
+difference_at(const struct shifts_view<T> &view, uint64_t rank)
+{
+    return (int_of<T>)view.differences[rank];
+}
+
+static __device__ __forceinline__ uint64_t
+first_group(void)
+{
+    return (uint64_t)blockIdx.x * NWARPS + threadIdx.x / 32;
+}
+
+static __device__ __forceinline__ uint64_t
+groups_at_once(void)
+{
+    return (uint64_t)gridDim.x * NWARPS;
+}
+
+/* Whether telling zeros saves more bits than it takes. */
+static __device__ __forceinline__ bool
+zeros_pay(const struct cuda_chunk &chunk, uint64_t ngroups, int value_nbytes)
+{
+    return chunk.zeros_saved >
+           ngroups * (unsigned)terp_shift_nbits(value_nbytes);
+}
+
+/* The shift of a group, and its zeros if there may be any: by a warp. */
+template <typename T>
+static __device__ __forceinline__ struct shift_group
+measure_group(const struct shifts_view<T> &view, uint64_t group, bool has_zeros,
+              unsigned escape_nbytes, unsigned s_counts[TERP_NWIDTHS],
+              uint16_t s_short[TERP_NWIDTHS])
+{
+    const unsigned n = shift_group_nvalues(view.nvalid, group);
+    const unsigned lane = threadIdx.x % 32;
+    int64_t own[LANE_NNUMBERS];
+    uint64_t all = 0, cost;
+
+    for (unsigned i = lane; i < TERP_NWIDTHS; i += 32)
+        s_counts[i] = 0;
+#pragma unroll
+    for (unsigned i = 0; i < LANE_NNUMBERS; i++) {
+        const uint64_t rank = group * TERP_SHIFT_GROUP_NVALUES + 32 * i + lane;
+        own[i] = 32 * i + lane < n ? difference_at(view, rank) : 0;
+        all |= (uint64_t)own[i];
+    }
+    all = warp_or(all);
+    const int nzeros = all == 0 || !has_zeros ? 0 : ctz_of(all);
+    __syncwarp();
+#pragma unroll
+    for (unsigned i = 0; i < LANE_NNUMBERS; i++)
+        if (32 * i + lane < n)
+            atomicAdd(&s_counts[terp_width_of_difference(own[i] >> nzeros)],
+                      1u);
+    __syncwarp();
+    for (unsigned i = lane; i < TERP_NWIDTHS; i += 32)
+        s_short[i] = (uint16_t)s_counts[i];
+    __syncwarp();
+    const int shift =
+        warp_shift_of_group(s_short, sizeof(T), escape_nbytes, &cost);
+    __syncwarp();
+    return {0, shift, nzeros};
+}
+
+/* Shifts of all groups. First with zeros; `again`, without, where these do not
+ * pay. Grid: (shares of groups, chunks). */
+template <typename T>
+static __global__ void
+__launch_bounds__(NTHREADS)
+    measure_groups(const struct cuda_batch batch, bool again)
+{
+    begin_kernel();
+    __shared__ unsigned s_counts[NWARPS][TERP_NWIDTHS];
+    __shared__ uint16_t s_short[NWARPS][TERP_NWIDTHS];
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const unsigned warp = threadIdx.x / 32;
+    unsigned long long saved = 0;
+
+    if (!chunk_is_lossless(chunk))
+        return;
+    const struct shifts_view<T> view = shifts_of<T>(batch, chunk);
+    if (again &&
+        (chunk.zeros_saved == 0 || zeros_pay(chunk, view.ngroups, sizeof(T))))
+        return;
+    for (uint64_t g = first_group(); g < view.ngroups; g += groups_at_once()) {
+        const struct shift_group group =
+            measure_group(view, g, !again, chunk.escape_nbytes, s_counts[warp],
+                          s_short[warp]);
+        saved += (unsigned)group.nzeros * shift_group_nvalues(view.nvalid, g);
+        if (threadIdx.x % 32 == 0)
+            view.groups[g] = shift_group_word(group.shift, group.nzeros);
+    }
+    if (threadIdx.x % 32 == 0 && saved > 0 && !again)
+        atomicAdd(&chunk.zeros_saved, saved);
+}
+
+/* The code of a difference, and whether it has a symbol. */
+static __device__ __forceinline__ int64_t
+code_of(int64_t difference, const struct shift_group &group, int max_code,
+        bool *fits_ret)
+{
+    const int64_t code =
+        terp_code_above_shift(difference >> group.nzeros, group.shift);
+
+    *fits_ret = code >= -max_code && code <= max_code;
+    return code;
+}
+
+/* Symbols in tile order; those of special points are of code 0.
+ * Grid: (shares of segments, chunks). */
+template <typename T>
+static __global__ void
+__launch_bounds__(NTHREADS) make_symbols(const struct cuda_batch batch)
+{
+    begin_kernel();
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct terp_layout *layout = batch.d_layout;
+    const unsigned lane = threadIdx.x % 32;
+    struct segment segment;
+
+    if (!chunk_is_lossless(chunk))
+        return;
+    const struct valid_points points = valid_points_of(batch, chunk);
+    const struct shifts_view<T> view = shifts_of<T>(batch, chunk);
+    uint16_t *symbols = region<uint16_t>(batch, blockIdx.y, batch.at.symbols);
+    unsigned long long *ranges =
+        region<unsigned long long>(batch, blockIdx.y, batch.at.ranges);
+    for (uint64_t block = blockIdx.x; find_segment(layout, block, &segment);
+         block += gridDim.x) {
+        uint64_t rank = rank_at(points, segment.at + segment.x);
+        for (uint64_t first = 0; first < segment.nx; first += 32) {
+            const uint64_t x = segment.x + first + lane, at = segment.at + x;
+            const bool exists = first + lane < segment.nx;
+            const bool valid = exists && is_valid(points, at);
+            const unsigned all = __ballot_sync(FULL_WARP_MASK, valid);
+            int64_t code = 0;
+            bool fits = true;
+            if (valid) {
+                const uint64_t own =
+                    rank + (unsigned)__popc(all & ((1u << lane) - 1));
+                const int64_t difference = difference_at(view, own);
+                code = code_of(
+                    difference,
+                    shift_group_of(view.groups[own / TERP_SHIFT_GROUP_NVALUES]),
+                    TERP_MAX_CODE, &fits);
+                if (!fits) {
+                    atomicAdd(&ranges[at / CUDA_RANGE_NVALUES], 1ull);
+                    note_number(&chunk, true, zigzag(difference));
+                }
+            }
+            if (exists)
+                symbols[tiled_at(segment.tiled, layout->rank, layout->dims[0],
+                                 x)] =
+                    (uint16_t)(fits ? (int)code + TERP_RADIUS : TERP_ESCAPE);
+            rank += (unsigned)__popc(all);
+        }
+    }
+}
+
+/* Where groups have their numbers in their spans; whether any has some. Grid:
+ * (shares of spans, chunks). */
+template <typename T>
+static __global__ void
+__launch_bounds__(NTHREADS) place_groups(const struct cuda_batch batch)
+{
+    begin_kernel();
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    bool any = false;
+
+    if (!chunk_is_lossless(chunk))
+        return;
+    const struct shifts_view<T> view = shifts_of<T>(batch, chunk);
+    for (uint64_t span = first_group(); span < shift_nspans(view.ngroups);
+         span += groups_at_once()) {
+        const uint64_t g = span * SHIFT_SPAN_NGROUPS + threadIdx.x % 32;
+        const uint64_t word = g < view.ngroups ? view.groups[g] : 0;
+        any |= shift_group_of(word).shift > 0;
+        place_shift_span(view.nvalid, span, word, view.groups, view.spans);
+    }
+    if (any)
+        chunk.has_shifts = true;
+}
+
+/* Where spans begin, and the section's first byte. Grid: (1, chunks). */
+template <typename T>
+static __global__ void
+__launch_bounds__(PLACE_NTHREADS) place_spans(const struct cuda_batch batch)
+{
+    begin_kernel();
+    __shared__ typename number_scan<PLACE_NTHREADS>::TempStorage s_scan;
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+
+    if (__syncthreads_or(!chunk_is_lossless(chunk)))
+        return;
+    const struct shifts_view<T> view = shifts_of<T>(batch, chunk);
+    const bool has_shifts = chunk.has_shifts;
+    const bool has_zeros = zeros_pay(chunk, view.ngroups, sizeof(T));
+    const uint64_t nbytes =
+        place_shift_spans<PLACE_NTHREADS>(view.ngroups, view.spans, s_scan);
+    if (threadIdx.x > 0)
+        return;
+    /* The stage of escapes finds out where the stream does not fit. */
+    if (chunk.specials_end < batch.raw_nbytes)
+        ((uint8_t *)chunk.dst)[chunk.specials_end] =
+            (uint8_t)((has_shifts ? TERP_SHIFTS_SHIFTS : 0) |
+                      (has_zeros ? TERP_SHIFTS_ZEROS : 0));
+    chunk.shifts_at = chunk.specials_end + 1 +
+                      packed_nbytes(view.ngroups, terp_shift_nbits(sizeof(T))) *
+                          (unsigned)(has_shifts + has_zeros);
+    chunk.shift_numbers_at = chunk.specials_end + 1;
+    chunk.specials_end = chunk.shifts_at + nbytes;
+}
+
+/* Writes eight groups' shifts and zeros, which are whole bytes: by a thread. */
+static __device__ __forceinline__ void
+write_numbers(const uint64_t *groups, uint64_t ngroups, uint64_t first,
+              bool of_zeros, int width, uint8_t *to)
+{
+    struct bit_writer writer = {to + first / 8 * (unsigned)width, 0, 0};
+
+    for (uint64_t g = first; g < min_u64(ngroups, first + 8); g++) {
+        const struct shift_group group = shift_group_of(groups[g]);
+        bit_writer_put(
+            &writer, (uint64_t)(of_zeros ? group.nzeros : group.shift), width);
+    }
+    bit_writer_end(&writer);
+}
+
+/* What a group has below its codes: by a warp, whose lanes have as many bytes
+ * as a number has bits. */
+template <typename T>
+static __device__ __forceinline__ void
+write_group(const struct shifts_view<T> &view, uint64_t g, int max_code,
+            uint8_t *numbers)
+{
+    const struct shift_group group = shift_group_of(view.groups[g]);
+    const unsigned n = shift_group_nvalues(view.nvalid, g);
+    const unsigned first = threadIdx.x % 32 * LANE_NNUMBERS;
+    struct bit_writer writer = {numbers +
+                                    shift_group_begin(group, view.spans, g) +
+                                    threadIdx.x % 32 * (unsigned)group.shift,
+                                0, 0};
+
+    for (unsigned i = first; i < n && i < first + LANE_NNUMBERS; i++) {
+        const int64_t difference =
+            difference_at(view, g * TERP_SHIFT_GROUP_NVALUES + i);
+        bool fits;
+        (void)code_of(difference, group, max_code, &fits);
+        bit_writer_put(&writer,
+                       fits ? terp_number_below_shift(
+                                  difference >> group.nzeros, group.shift)
+                            : 0,
+                       group.shift);
+    }
+    bit_writer_end(&writer);
+}
+
+/* Grid: (shares of groups, chunks). */
+template <typename T>
+static __global__ void
+__launch_bounds__(NTHREADS) write_groups(const struct cuda_batch batch)
+{
+    begin_kernel();
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const int width = terp_shift_nbits(sizeof(T));
+    uint8_t *dst = (uint8_t *)chunk.dst;
+
+    if (!chunk_is_lossless(chunk) || chunk.specials_end >= batch.raw_nbytes)
+        return;
+    const struct shifts_view<T> view = shifts_of<T>(batch, chunk);
+    uint8_t *zeros_at =
+        dst + chunk.shift_numbers_at +
+        (chunk.has_shifts ? packed_nbytes(view.ngroups, width) : 0);
+    for (uint64_t first = 8 * line_of_thread(); first < view.ngroups;
+         first += 8 * lines_at_once()) {
+        if (chunk.has_shifts)
+            write_numbers(view.groups, view.ngroups, first, false, width,
+                          dst + chunk.shift_numbers_at);
+        if (zeros_pay(chunk, view.ngroups, sizeof(T)))
+            write_numbers(view.groups, view.ngroups, first, true, width,
+                          zeros_at);
+    }
+    for (uint64_t g = first_group(); g < view.ngroups; g += groups_at_once())
+        write_group(view, g, TERP_MAX_CODE, dst + chunk.shifts_at);
+}
+
+static unsigned
+nblocks_of_groups(const struct cuda_batch *batch)
+{
+    return nblocks_for(
+        batch,
+        div_up(div_up(batch->nvalues, TERP_SHIFT_GROUP_NVALUES), NWARPS));
+}
+
+template <typename T>
+static cudaError_t
+find_shifts(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    cudaError_t err = cudaSuccess;
+
+    for (int again = 0; again < 2 && err == cudaSuccess; again++)
+        err = launch_stage(batch, stream, measure_groups<T>,
+                           nblocks_of_groups(batch), NTHREADS, again > 0);
+    return err == cudaSuccess
+               ? launch_stage(
+                     batch, stream, make_symbols<T>,
+                     nblocks_for(batch, nblocks_of_segments(batch->h_layout)),
+                     NTHREADS)
+               : err;
+}
+
+cudaError_t
+cuda_shifts_find(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    return batch->value_nbytes == 8 ? find_shifts<double>(batch, stream)
+                                    : find_shifts<float>(batch, stream);
+}
+
+cudaError_t
+cuda_shifts_write(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    const bool wide = batch->value_nbytes == 8;
+    cudaError_t err = launch_stage(
+        batch, stream, wide ? place_groups<double> : place_groups<float>,
+        nblocks_of_groups(batch), NTHREADS);
+
+    if (err == cudaSuccess)
+        err = launch_stage(batch, stream,
+                           wide ? place_spans<double> : place_spans<float>, 1,
+                           PLACE_NTHREADS);
+    return err == cudaSuccess
+               ? launch_stage(batch, stream,
+                              wide ? write_groups<double> : write_groups<float>,
+                              nblocks_of_groups(batch), NTHREADS)
+               : err;
+}
+
+/* ---- reading ---- */
+
+/* Differences to where integers will be; those of special points and escapes
+ * are anything. Grid: (shares of segments, chunks). */
+template <typename T>
+static __global__ void
+__launch_bounds__(NTHREADS) place_shifts(const struct cuda_batch batch)
+{
+    begin_kernel();
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct terp_layout *layout = batch.d_layout;
+    const unsigned lane = threadIdx.x % 32;
+    struct segment segment;
+
+    if (!chunk_is_lossless(chunk))
+        return;
+    const struct valid_points points = valid_points_of(batch, chunk);
+    const uint64_t *groups =
+        region<uint64_t>(batch, blockIdx.y, batch.at.shift_groups);
+    const uint64_t *spans =
+        region<uint64_t>(batch, blockIdx.y, batch.at.shift_spans);
+    const uint8_t *end = (const uint8_t *)chunk.src + chunk.src_nbytes;
+    const uint16_t *symbols =
+        region<uint16_t>(batch, blockIdx.y, batch.at.symbols);
+    const uint8_t *numbers = (const uint8_t *)chunk.src + chunk.shifts_at;
+    word_of<T> *quants = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
+    for (uint64_t block = blockIdx.x; find_segment(layout, block, &segment);
+         block += gridDim.x) {
+        uint64_t rank = rank_at(points, segment.at + segment.x);
+        for (uint64_t first = 0; first < segment.nx; first += 32) {
+            const uint64_t x = segment.x + first + lane, at = segment.at + x;
+            const bool valid =
+                first + lane < segment.nx && is_valid(points, at);
+            const unsigned all = __ballot_sync(FULL_WARP_MASK, valid);
+            if (valid) {
+                const uint64_t own =
+                    rank + (unsigned)__popc(all & ((1u << lane) - 1));
+                const uint64_t g = own / TERP_SHIFT_GROUP_NVALUES;
+                const struct shift_group group = shift_group_of(groups[g]);
+                const int64_t code =
+                    (int64_t)symbols[tiled_at(segment.tiled, layout->rank,
+                                              layout->dims[0], x)] -
+                    TERP_RADIUS;
+                const uint64_t number = load_bits_by_words(
+                    numbers + shift_group_begin(group, spans, g),
+                    own % TERP_SHIFT_GROUP_NVALUES * (unsigned)group.shift,
+                    group.shift, end);
+                quants[at] =
+                    (word_of<T>)(terp_join_shift(code, number, group.shift)
+                                 << group.nzeros);
+            }
+            rank += (unsigned)__popc(all);
+        }
+    }
+}
+
+cudaError_t
+cuda_shifts_place(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    if (!batch->may_be_lossless)
+        return cudaSuccess;
+    return launch_stage(
+        batch, stream,
+        batch->value_nbytes == 8 ? place_shifts<double> : place_shifts<float>,
+        nblocks_for(batch, nblocks_of_segments(batch->h_layout)), NTHREADS);
+}
