@@ -258,6 +258,35 @@ run_lossless(const struct bench_field *field)
     what = "terp";
 }
 
+/* ---- tight bounds, data on the device ---- */
+
+/* Codes are wide there: low bits, tails, listed codes. */
+static void
+run_tight(const struct bench_field *field)
+{
+    static const struct {
+        const char *name;
+        double bound;
+    } bounds[] = {{"bound 1e-5", 1e-5}, {"bound 1e-6", 1e-6}};
+    const uint64_t whole = field->extent;
+    const struct {
+        uint64_t extent, nchunks, nsets;
+    } sizes[] = {{whole, 1, 1}, {whole / 8, 512, 1}, {whole / 8, 1, NSETS}};
+
+    for (const auto &bound : bounds) {
+        what = bound.name;
+        for (const auto &size : sizes) {
+            struct bench_chunks chunks =
+                bench_chunks_make(field, TERP_FLOAT32, size.extent,
+                                  size.nchunks, size.nsets, TERP_MEMORY_DEVICE);
+            chunks.params.bound = bound.bound;
+            measure_all(&chunks);
+            bench_chunks_free(&chunks);
+        }
+    }
+    what = "terp";
+}
+
 /* ---- data on the host ---- */
 
 /* What the copies of such a call take alone, from memory like HDF5's. */
@@ -394,8 +423,7 @@ static int
 usage(void)
 {
     fputs("usage: cuda_speed FIELD_NxNxN.f32 [device] [pointwise] [lossless] "
-          "[host] "
-          "[crossover]\n"
+          "[tight] [host] [crossover]\n"
           "       cuda_speed FIELD_NxNxN.f32 profile PIPELINE EXTENT NCHUNKS\n",
           stderr);
     return EXIT_FAILURE;
@@ -405,9 +433,10 @@ int
 main(int argc, char **argv)
 {
     static void (*const parts[])(const struct bench_field *) = {
-        run_device, run_pointwise, run_lossless, run_host, run_crossover};
+        run_device, run_pointwise, run_lossless,
+        run_tight,  run_host,      run_crossover};
     static const char *const names[] = {"device", "pointwise", "lossless",
-                                        "host", "crossover"};
+                                        "tight",  "host",      "crossover"};
 
     if (argc < 2)
         return usage();

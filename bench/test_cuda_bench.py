@@ -95,6 +95,15 @@ class CudaBench(unittest.TestCase):
             [(what, *size) for what in ("pwr", "pwr of both signs")
              for size in (("16", "1"), ("2", "1"), ("2", "512"))])
 
+    def test_speed_of_tight_bounds(self):
+        rows = self.rows_of("cuda_speed", 16, "tight")
+        self.assertEqual(
+            [(row["what"], row["extent"], row["chunks"]) for row in rows
+             if row["pipeline"] == "ratio" and
+             row["direction"] == "compress"],
+            [(what, *size) for what in ("bound 1e-5", "bound 1e-6")
+             for size in (("16", "1"), ("2", "512"), ("2", "1"))])
+
     def test_batch_in_device_memory_can_be_profiled(self):
         self.assertEqual(
             self.rows_of("cuda_speed", 32, "profile", "huffman", "8", "5"), [])

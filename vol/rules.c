@@ -1,8 +1,9 @@
 /* Reads rules and matches patterns. */
-#define _POSIX_C_SOURCE 200809L /* strdup */
+#define _POSIX_C_SOURCE 200809L /* fnmatch, strdup */
 #include "vol/rules.h"
 
 #include <errno.h>
+#include <fnmatch.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,39 +13,14 @@
  * each of its variables, has 3 KB. */
 #define MAX_FILE_NBYTES 65536
 
-/* Whether `text` is as `pattern` says. Goes back to the last star where that
- * has to stand for more. */
-static bool
-matches(const char *pattern, const char *text)
-{
-    const char *star = NULL, *resume = NULL;
-
-    while (*text != '\0') {
-        if (*pattern == '*') {
-            star = pattern++;
-            resume = text;
-        } else if (*pattern == '?' || *pattern == *text) {
-            pattern++;
-            text++;
-        } else if (star != NULL) {
-            pattern = star + 1;
-            text = ++resume;
-        } else {
-            return false;
-        }
-    }
-    while (*pattern == '*')
-        pattern++;
-    return *pattern == '\0';
-}
-
 static bool
 matches_dataset(const char *pattern, const char *path)
 {
     const char *slash = strrchr(path, '/');
     bool is_whole = strchr(pattern, '/') != NULL;
 
-    return matches(pattern, is_whole || slash == NULL ? path : slash + 1);
+    return fnmatch(pattern, is_whole || slash == NULL ? path : slash + 1, 0) ==
+           0;
 }
 
 static bool

@@ -130,13 +130,22 @@ terp_frame_write(const struct terp_frame *frame, uint8_t *dst)
     return (int)(at - dst);
 }
 
-/* The bytes before the checksum seed the hash of the bytes behind it. */
+/* The bytes before the checksum seed the hashes of the bytes behind it. */
 static uint64_t
 checksum(const uint8_t *stream, uint64_t stream_nbytes)
 {
-    return XXH3_64bits_withSeed(stream + TERP_FRAME_DIMS_AT,
-                                stream_nbytes - TERP_FRAME_DIMS_AT,
-                                load_le(stream, TERP_FRAME_CHECKSUM_AT));
+    const uint64_t seed = load_le(stream, TERP_FRAME_CHECKSUM_AT);
+    const uint8_t *at = stream + TERP_FRAME_DIMS_AT;
+    uint64_t left = stream_nbytes - TERP_FRAME_DIMS_AT, sum = 0;
+    const uint64_t npieces = terp_checksum_npieces(left);
+
+    for (uint64_t i = 0; i < npieces; i++) {
+        const uint64_t n = i + 1 < npieces ? TERP_CHECKSUM_PIECE_NBYTES : left;
+        sum += terp_checksum_share(XXH3_64bits_withSeed(at, n, seed), i);
+        at += n;
+        left -= n;
+    }
+    return sum;
 }
 
 void

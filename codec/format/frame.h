@@ -93,6 +93,25 @@ terp_frame_nbytes(const struct terp_frame *frame);
 int
 terp_frame_write(const struct terp_frame *frame, uint8_t *dst);
 
+/* The checksum is that of the stream's pieces, of so many bytes each: the last
+ * one ends where the stream does, and is shorter than two. Each hash counts an
+ * odd number of times, so that a change of any one shows, and so does their
+ * order. So engines hash pieces side by side. */
+#define TERP_CHECKSUM_PIECE_NBYTES (UINT64_C(1) << 14)
+
+static inline TERP_HOST_DEVICE uint64_t
+terp_checksum_npieces(uint64_t nbytes)
+{
+    const uint64_t n = nbytes / TERP_CHECKSUM_PIECE_NBYTES;
+    return n > 0 ? n : 1;
+}
+
+static inline TERP_HOST_DEVICE uint64_t
+terp_checksum_share(uint64_t hash, uint64_t piece)
+{
+    return hash * (2 * piece + 1);
+}
+
 /* Completes a stream whose other bytes are all in place. */
 void
 terp_frame_seal(uint8_t *stream, uint64_t stream_nbytes);

@@ -4,6 +4,10 @@
 
 #include "codec/model/cost.h"
 
+/* Rows that are looked at at once. */
+#define BLOCK_NROWS 16
+_Static_assert(TERP_RADIUS % BLOCK_NROWS == 0, "Rows but the escape's fit.");
+
 uint64_t
 terp_cpu_cost_of_counts(const uint32_t counts[TERP_NROWS],
                         unsigned escape_nbytes)
@@ -11,8 +15,12 @@ terp_cpu_cost_of_counts(const uint32_t counts[TERP_NROWS],
     uint32_t cost[TERP_ENTRY_STRIDE], least = UINT32_MAX;
     int nrows = TERP_RADIUS;
 
-    while (nrows > 0 && counts[nrows - 1] == 0)
-        nrows--;
+    for (uint32_t any = 0; nrows > 0; nrows -= BLOCK_NROWS) {
+        for (int i = 1; i <= BLOCK_NROWS; i++)
+            any |= counts[nrows - i];
+        if (any != 0)
+            break;
+    }
 
     for (int e = 0; e < TERP_ENTRY_STRIDE; e++)
         cost[e] = counts[TERP_ROW_ESCAPE] * terp_entry_cost[TERP_ROW_ESCAPE][e];
@@ -44,18 +52,21 @@ terp_cpu_entry_costs(enum terp_coding coding,
                      const uint32_t counts[TERP_NSYMBOLS],
                      uint32_t cost_ret[TERP_NENTRIES])
 {
-    uint32_t nbits[TERP_ENTRY_STRIDE] = {0};
+    uint16_t nbits[TERP_ENTRY_STRIDE] = {0};
     int n, best = 0;
     const uint8_t(*lengths)[TERP_ENTRY_STRIDE] = lengths_of(coding, &n);
 
+    _Static_assert(TERP_TILE_NSYMBOLS * TERP_MAX_CODE_NBITS <= UINT16_MAX,
+                   "The bits of a tile's codewords fit.");
     for (int s = 0; s < n; s++) {
-        uint32_t count = counts[s];
+        const uint16_t count = (uint16_t)counts[s];
         if (count == 0)
             continue;
         for (int e = 0; e < TERP_ENTRY_STRIDE; e++)
-            nbits[e] += count * lengths[s][e];
+            nbits[e] = (uint16_t)(nbits[e] + count * lengths[s][e]);
     }
-    memcpy(cost_ret, nbits, TERP_NENTRIES * sizeof nbits[0]);
+    for (int e = 0; e < TERP_NENTRIES; e++)
+        cost_ret[e] = nbits[e];
     for (int e = 1; e < TERP_NENTRIES; e++)
         if (nbits[e] < nbits[best])
             best = e;

@@ -15,33 +15,55 @@ terp_cpu_encode_table_make(const uint8_t nbits[TERP_NSYMBOLS],
         codebook->codeword[s] = terp_codeword_pack(codewords[s], nbits[s]);
 }
 
+/* Four symbols at once, of which often all are zero. */
 uint64_t
 terp_cpu_codewords_encode(const struct cpu_codebook *codebook,
                           const uint16_t *symbols, uint64_t nsymbols,
                           uint8_t *dst)
 {
-    uint8_t *at = dst;
-    uint64_t pending = 0; /* bits not yet stored, at the low end */
-    int npending = 0;
+    const uint64_t zeros = TERP_ZERO_SYMBOL * UINT64_C(0x0001000100010001);
+    const uint32_t zero = codebook->codeword[TERP_ZERO_SYMBOL];
+    const unsigned zero_nbits = terp_codeword_nbits(zero);
+    const uint64_t two = (uint64_t)terp_codeword_bits(zero) << zero_nbits |
+                         terp_codeword_bits(zero);
+    struct cpu_output output = {.at = dst};
+    uint64_t i = 0, four;
 
-    for (uint64_t i = 0; i < nsymbols; i++) {
-        const uint32_t packed = codebook->codeword[symbols[i]];
-        pending =
-            pending << terp_codeword_nbits(packed) | terp_codeword_bits(packed);
-        npending += (int)terp_codeword_nbits(packed);
-        if (npending >= 32) {
-            npending -= 32;
-            uint32_t full = (uint32_t)(pending >> npending);
-            for (int j = 0; j < 4; j++)
-                at[j] = (uint8_t)(full >> (24 - 8 * j));
-            at += 4;
+    for (; i + 4 <= nsymbols; i += 4) {
+        unsigned nbits[4];
+        uint64_t bits[4];
+        memcpy(&four, symbols + i, sizeof four);
+        if (four == zeros) {
+            cpu_put_bits(&output, two, 2 * zero_nbits);
+            cpu_put_bits(&output, two, 2 * zero_nbits);
+            continue;
         }
+        for (int k = 0; k < 4; k++) {
+            const uint32_t packed =
+                codebook->codeword[symbols[i + (uint64_t)k]];
+            nbits[k] = terp_codeword_nbits(packed);
+            bits[k] = terp_codeword_bits(packed);
+        }
+        for (int k = 0; k < 4; k += 2)
+            cpu_put_bits(&output, bits[k] << nbits[k + 1] | bits[k + 1],
+                         nbits[k] + nbits[k + 1]);
     }
-    for (; npending > 0; npending -= 8)
-        *at++ = (uint8_t)(npending >= 8 ? pending >> (npending - 8)
-                                        : pending << (8 - npending));
-    return (uint64_t)(at - dst);
+    for (; i < nsymbols; i++) {
+        const uint32_t packed = codebook->codeword[symbols[i]];
+        cpu_put_bits(&output, terp_codeword_bits(packed),
+                     terp_codeword_nbits(packed));
+    }
+    return (uint64_t)(output.at - dst) + (output.npending > 0);
 }
+
+/* A symbol in a burst; its other bits have numbers. */
+enum {
+    SYMBOL_NBITS = 10
+};
+_Static_assert(TERP_NSYMBOLS <= 1 << SYMBOL_NBITS &&
+                   CPU_BURST_MAX_NSYMBOLS < 1 << (16 - SYMBOL_NBITS) &&
+                   CPU_BURST_NBITS < 1 << (16 - SYMBOL_NBITS),
+               "Symbols and numbers fit.");
 
 static void
 fill_lookup(struct cpu_decode_table *table, int symbol, int length,
@@ -61,7 +83,8 @@ fill_bursts(struct cpu_decode_table *table)
 {
     for (unsigned bits = 0; bits < 1 << CPU_BURST_NBITS; bits++) {
         unsigned left = CPU_BURST_NBITS, nsymbols = 0;
-        uint64_t burst = 0;
+        uint16_t *burst = table->burst[bits];
+        memset(burst, 0, sizeof table->burst[bits]);
         while (nsymbols < CPU_BURST_MAX_NSYMBOLS) {
             /* Bits that were not looked at yet, then zeros. */
             unsigned next = bits << (CPU_LOOKUP_NBITS - left) &
@@ -69,12 +92,11 @@ fill_bursts(struct cpu_decode_table *table)
             unsigned found = table->lookup[next];
             if (found == 0 || (found & 15) > left)
                 break;
-            burst |= (uint64_t)(found >> 4) << (16 * nsymbols);
+            burst[nsymbols++] = (uint16_t)(found >> 4);
             left -= found & 15;
-            nsymbols++;
         }
-        table->burst[bits] = burst | (uint64_t)nsymbols << 10 |
-                             (uint64_t)(CPU_BURST_NBITS - left) << 26;
+        burst[0] |= (uint16_t)(nsymbols << SYMBOL_NBITS);
+        burst[1] |= (uint16_t)((CPU_BURST_NBITS - left) << SYMBOL_NBITS);
     }
 }
 
@@ -133,50 +155,130 @@ enum {
     CODEWORDS_PER_LOAD = (64 - 7) / TERP_MAX_CODE_NBITS
 };
 
-bool
-terp_cpu_codewords_decode(const struct cpu_decode_table *table,
-                          const uint8_t *src, uint64_t nbytes,
-                          uint16_t *symbols, uint64_t nsymbols)
-{
-    uint64_t at = 0, nbits = 8 * nbytes, i = 0;
+/* A tile on its way. */
+struct tile_reader {
+    struct cpu_codeword_tile tile;
+    uint64_t at, nbits; /* next bit, and all */
+    uint64_t i;         /* next symbol */
+};
 
-    while (table->has_bursts &&
-           i + CODEWORDS_PER_LOAD * CPU_BURST_MAX_NSYMBOLS <= nsymbols) {
-        if (at > nbits)
-            return false;
-        uint64_t next = load_be64(src + at / 8) << (at % 8);
-        for (int j = 0; j < CODEWORDS_PER_LOAD; j++) {
-            uint64_t burst = table->burst[next >> (64 - CPU_BURST_NBITS)];
-            unsigned n = burst >> 10 & 63, length = burst >> 26 & 63;
-            if (n == 0) {
-                unsigned found = cpu_find_codeword(table, next);
-                if (found == 0)
-                    return false;
-                symbols[i++] = (uint16_t)(found >> 4);
-                length = found & 15;
-            } else {
-                uint64_t four = burst & 0x03FF03FF03FF03FF;
-                for (int k = 0; k < CPU_BURST_MAX_NSYMBOLS; k++)
-                    symbols[i + (uint64_t)k] = (uint16_t)(four >> (16 * k));
-                i += n;
-            }
-            next <<= length;
-            at += length;
+static inline uint64_t
+next_bits(const struct tile_reader *reader)
+{
+    return load_be64(reader->tile.src + reader->at / 8) << (reader->at % 8);
+}
+
+/* The next codewords, in `next`. False where there is none. */
+typedef bool
+decode_step(struct tile_reader *reader, uint64_t *next);
+
+static inline bool
+decode_symbol(struct tile_reader *reader, uint64_t *next)
+{
+    const unsigned found = cpu_find_codeword(reader->tile.table, *next);
+
+    reader->tile.symbols[reader->i++] = (uint16_t)(found >> 4);
+    reader->at += found & 15;
+    *next <<= found & 15;
+    return found != 0;
+}
+
+static inline bool
+decode_burst(struct tile_reader *reader, uint64_t *next)
+{
+    const uint16_t *burst =
+        reader->tile.table->burst[*next >> (64 - CPU_BURST_NBITS)];
+    const unsigned n = burst[0] >> SYMBOL_NBITS;
+    const unsigned length = burst[1] >> SYMBOL_NBITS;
+    uint16_t *symbols = reader->tile.symbols + reader->i;
+
+    if (n == 0)
+        return decode_symbol(reader, next);
+    for (int k = 0; k < CPU_BURST_MAX_NSYMBOLS; k++)
+        symbols[k] = burst[k] & ((1u << SYMBOL_NBITS) - 1);
+    reader->i += n;
+    reader->at += length;
+    *next <<= length;
+    return true;
+}
+
+/* Whether the next steps' symbols, so many at most each, have room, and bits
+ * are left. */
+static inline bool
+has_room(const struct tile_reader *reader, uint64_t max_nsymbols)
+{
+    return reader->i + CODEWORDS_PER_LOAD * max_nsymbols <=
+               reader->tile.nsymbols &&
+           reader->at <= reader->nbits;
+}
+
+/* Takes steps in two tiles, until one's end is near: each codeword has to wait
+ * for the one before it, but not for those of the other tile. */
+static inline bool
+decode_two(struct tile_reader *one, struct tile_reader *other,
+           decode_step *step, uint64_t max_nsymbols)
+{
+    struct tile_reader a = *one, b = *other; /* for registers */
+    bool good = true;
+
+    while (good && has_room(&a, max_nsymbols) && has_room(&b, max_nsymbols)) {
+        uint64_t next_a = next_bits(&a), next_b = next_bits(&b);
+        for (int k = 0; k < CODEWORDS_PER_LOAD; k++) {
+            good &= step(&a, &next_a);
+            good &= step(&b, &next_b);
         }
     }
-    while (i < nsymbols) {
-        uint64_t stop = min_u64(nsymbols, i + CODEWORDS_PER_LOAD);
-        if (at > nbits)
-            return false;
-        uint64_t next = load_be64(src + at / 8) << (at % 8);
-        for (; i < stop; i++) {
-            unsigned found = cpu_find_codeword(table, next);
-            if (found == 0)
-                return false;
-            symbols[i] = (uint16_t)(found >> 4);
-            next <<= found & 15;
-            at += found & 15;
-        }
+    *one = a;
+    *other = b;
+    return good;
+}
+
+static inline bool
+decode_one(struct tile_reader *reader, decode_step *step, uint64_t max_nsymbols)
+{
+    struct tile_reader own = *reader;
+    bool good = true;
+
+    while (good && has_room(&own, max_nsymbols)) {
+        uint64_t next = next_bits(&own);
+        for (int k = 0; k < CODEWORDS_PER_LOAD; k++)
+            good &= step(&own, &next);
     }
-    return div_up(at, 8) == nbytes;
+    *reader = own;
+    return good;
+}
+
+static bool
+finish_tile(struct tile_reader *reader)
+{
+    bool good = (!reader->tile.table->has_bursts ||
+                 decode_one(reader, decode_burst, CPU_BURST_MAX_NSYMBOLS)) &&
+                decode_one(reader, decode_symbol, 1);
+
+    while (good && reader->i < reader->tile.nsymbols) {
+        if (reader->at > reader->nbits)
+            return false;
+        uint64_t next = next_bits(reader);
+        good = decode_symbol(reader, &next);
+    }
+    return good && div_up(reader->at, 8) == reader->tile.nbytes;
+}
+
+bool
+terp_cpu_codewords_decode(const struct cpu_codeword_tile *tiles, int ntiles)
+{
+    struct tile_reader reader[2];
+    bool good = true;
+
+    for (int i = 0; i < ntiles; i++)
+        reader[i] = (struct tile_reader){.tile = tiles[i],
+                                         .nbits = 8 * tiles[i].nbytes};
+    if (ntiles == 2)
+        good = tiles[0].table->has_bursts && tiles[1].table->has_bursts
+                   ? decode_two(&reader[0], &reader[1], decode_burst,
+                                CPU_BURST_MAX_NSYMBOLS)
+                   : decode_two(&reader[0], &reader[1], decode_symbol, 1);
+    for (int i = 0; good && i < ntiles; i++)
+        good = finish_tile(&reader[i]);
+    return good;
 }

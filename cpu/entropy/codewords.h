@@ -14,8 +14,35 @@ void
 terp_cpu_encode_table_make(const uint8_t nbits[TERP_NSYMBOLS],
                            struct cpu_codebook *codebook);
 
-/* Returns the number of bytes; `dst` has room for TERP_MAX_CODE_NBITS a
- * symbol. */
+/* Where codewords are put: the highest of `pending` are fewer than eight bits
+ * that are not stored yet. */
+struct cpu_output {
+    uint8_t *at;
+    uint64_t pending;
+    unsigned npending;
+};
+
+/* Whole words are stored: so many bytes behind an encoder's last one are
+ * overwritten. */
+#define CPU_OUTPUT_PADDING_NBYTES 8
+
+/* At most 56 bits, one at least. */
+static inline void
+cpu_put_bits(struct cpu_output *output, uint64_t bits, unsigned nbits)
+{
+    output->npending += nbits;
+    output->pending |= bits << (64 - output->npending);
+    uint64_t bytes = TERP_HOST_IS_BIG_ENDIAN
+                         ? output->pending
+                         : __builtin_bswap64(output->pending);
+    memcpy(output->at, &bytes, sizeof bytes);
+    output->at += output->npending / 8;
+    output->pending <<= output->npending & ~7u;
+    output->npending %= 8;
+}
+
+/* Returns the number of bytes; `dst` has room for TERP_MAX_CODE_NBITS a symbol
+ * and CPU_OUTPUT_PADDING_NBYTES. */
 uint64_t
 terp_cpu_codewords_encode(const struct cpu_codebook *codebook,
                           const uint16_t *symbols, uint64_t nsymbols,
@@ -24,7 +51,7 @@ terp_cpu_codewords_encode(const struct cpu_codebook *codebook,
 /* Bits that a look-up sees: one codeword, or a burst of short ones. */
 #define CPU_LOOKUP_NBITS 12
 #define CPU_BURST_NBITS 10
-#define CPU_BURST_MAX_NSYMBOLS 4
+#define CPU_BURST_MAX_NSYMBOLS 8
 
 /* Codewords by length: those below end[l] (left-aligned) and not below end[l -
  * 1] have l bits, and codeword w of these stands for sorted[base[l] + w]. */
@@ -45,10 +72,10 @@ terp_cpu_sorted_codewords_make(const uint8_t nbits[TERP_NSYMBOLS],
 struct cpu_decode_table {
     /* By the next CPU_LOOKUP_NBITS bits: symbol << 4 | bits; 0: longer. */
     uint16_t lookup[1 << CPU_LOOKUP_NBITS];
-    /* By the next CPU_BURST_NBITS bits: up to four symbols, 16 bits each, the
-     * first lowest. Bits 10-15 of the first say how many there are, of the
-     * second how many bits they take; 0: not even one. */
-    uint64_t burst[1 << CPU_BURST_NBITS];
+    /* By the next CPU_BURST_NBITS bits: up to so many symbols. Bits 10-15 of
+     * the first say how many there are, of the second how many bits they take;
+     * 0: not even one. */
+    uint16_t burst[1 << CPU_BURST_NBITS][CPU_BURST_MAX_NSYMBOLS];
     bool has_bursts; /* they pay where zero takes few bits */
     struct cpu_sorted_codewords codewords;
 };
@@ -102,11 +129,18 @@ load_be64(const uint8_t *src)
 /* The decoder loads whole words: so many bytes behind `src` are readable. */
 #define CPU_CODEWORDS_PADDING_NBYTES 8
 
-/* False unless exactly `nbytes` bytes make `nsymbols` symbols. Room for
- * CPU_BURST_MAX_NSYMBOLS symbols more is not needed. */
+/* A tile to decode. */
+struct cpu_codeword_tile {
+    const struct cpu_decode_table *table;
+    const uint8_t *src;
+    uint64_t nbytes;
+    uint16_t *symbols;
+    uint64_t nsymbols;
+};
+
+/* One tile, or two together. False unless exactly their bytes make their
+ * symbols. */
 bool
-terp_cpu_codewords_decode(const struct cpu_decode_table *table,
-                          const uint8_t *src, uint64_t nbytes,
-                          uint16_t *symbols_ret, uint64_t nsymbols);
+terp_cpu_codewords_decode(const struct cpu_codeword_tile *tiles, int ntiles);
 
 #endif

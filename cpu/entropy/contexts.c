@@ -133,13 +133,18 @@ struct sort {
     const struct terp_layout *layout;
     int l;
     uint64_t begin;  /* of the level's symbols, in either order */
-    uint8_t *groups; /* by place in level order */
+    uint8_t *groups; /* by place in level order, times GROUP_UNIT */
     const uint16_t *from;
     uint16_t *to;
     bool restore; /* else to context order */
     uint64_t npieces;
     struct piece *pieces;
 };
+
+/* A group's number is kept as that of the bits before a byte of its own, which
+ * is that of the bytes before a word of its own, too. */
+#define GROUP_UNIT 8
+_Static_assert(GROUP_UNIT == sizeof(uint64_t), "A group has a word.");
 
 /* Slabs of a class that a worker does on its own. */
 struct piece {
@@ -203,10 +208,10 @@ sum_corners(const uint8_t *const *corner, unsigned n, uint64_t x,
     }
 }
 
-/* Contexts of BLOCK_NVALUES points. */
+/* Groups of BLOCK_NVALUES points. */
 static inline void
-find_contexts(const uint8_t *const *corner, unsigned ncorners, uint64_t x,
-              uint8_t *restrict contexts_ret)
+find_groups(const uint8_t *const *corner, unsigned ncorners, uint64_t x,
+            uint8_t *restrict groups_ret)
 {
     int16_t sum[BLOCK_NVALUES], context[BLOCK_NVALUES];
     int16_t factor = (int16_t)(TERP_NCLASSES / ncorners);
@@ -223,25 +228,26 @@ find_contexts(const uint8_t *const *corner, unsigned ncorners, uint64_t x,
     for (unsigned i = 0; i < BLOCK_NVALUES; i++)
         context[i] = (int16_t)terp_context_of((int16_t)(sum[i] * factor));
     for (unsigned i = 0; i < BLOCK_NVALUES; i++)
-        contexts_ret[i] = (uint8_t)context[i];
+        groups_ret[i] = (uint8_t)(context[i] * GROUP_UNIT);
 }
 
-/* The context of a row's last point, when nothing stands behind it. */
+/* The group of a row's last point, when nothing stands behind it. */
 static uint8_t
-find_last_context(const uint8_t *const *corner, unsigned ncorners, uint64_t x)
+find_last_group(const uint8_t *const *corner, unsigned ncorners, uint64_t x)
 {
     int sum = 0;
 
     for (unsigned c = 0; c < ncorners; c += 2)
         sum += 2 * corner[c][x];
-    return (uint8_t)terp_context_of(
-        (int16_t)(sum * (int)(TERP_NCLASSES / ncorners)));
+    const int16_t all = (int16_t)(sum * (int)(TERP_NCLASSES / ncorners));
+    return (uint8_t)(terp_context_of(all) * GROUP_UNIT);
 }
 
-/* Points [begin, end) of a class, as if they stood one after another. */
+/* Points [begin, end) of a class, as if they stood one after another. Rows
+ * whose corners do are done as one. */
 static void
 mark_points(const struct weights *w, unsigned odd, uint64_t begin, uint64_t end,
-            uint8_t *contexts)
+            uint8_t *groups)
 {
     const struct terp_level *level = &w->layout->level[w->l];
     const uint64_t *even = level->neven;
@@ -251,13 +257,13 @@ mark_points(const struct weights *w, unsigned odd, uint64_t begin, uint64_t end,
         extent[d] = terp_class_extent(level, odd, d);
         stride[d + 1] = stride[d] * even[d];
     }
-    uint64_t row = begin / extent[0], x = begin % extent[0];
-    uint64_t brick = cpu_find_row(extent, row, at);
-    for (uint64_t i = begin; i < end;
-         x = 0, brick += cpu_next_row(extent, at)) {
+    uint64_t x = begin % extent[0];
+    uint64_t brick = cpu_find_row(extent, begin / extent[0], at);
+    for (uint64_t i = begin, n; i < end;
+         i += n, x = 0, brick += cpu_next_row(extent, at)) {
         const uint8_t *corner[TERP_NCLASSES];
         unsigned ncorners = 1;
-        corner[0] = w->even + brick * stride[TERP_NDIMS];
+        corner[0] = w->even + brick * stride[TERP_NDIMS] + x;
         for (int d = 1; d < TERP_NDIMS; d++)
             corner[0] += at[d] * stride[d];
         for (int d = 0; d < TERP_NDIMS; d++) {
@@ -268,19 +274,23 @@ mark_points(const struct weights *w, unsigned odd, uint64_t begin, uint64_t end,
                 corner[ncorners + c] = corner[c] + step;
             ncorners *= 2;
         }
-        uint64_t row_end = min_u64(extent[0], x + (end - i));
-        for (; x + BLOCK_NVALUES <= row_end; x += BLOCK_NVALUES) {
-            find_contexts(corner, ncorners, x, contexts + i);
-            i += BLOCK_NVALUES;
-        }
-        if (x < row_end) {
+        /* The last row along dimension 1 may have nothing behind it. */
+        const uint64_t alike = min_u64(extent[1], even[1] - 1);
+        const uint64_t nrows =
+            extent[0] == even[0] && at[1] < alike ? alike - at[1] : 1;
+        at[1] += nrows - 1;
+        n = min_u64(nrows * extent[0] - x, end - i);
+        uint64_t done = 0;
+        for (; done + BLOCK_NVALUES <= n; done += BLOCK_NVALUES)
+            find_groups(corner, ncorners, done, groups + i + done);
+        if (done < n) {
             uint8_t block[BLOCK_NVALUES];
-            find_contexts(corner, ncorners, x, block);
-            memcpy(contexts + i, block, row_end - x);
-            i += row_end - x;
+            find_groups(corner, ncorners, done, block);
+            memcpy(groups + i + done, block, n - done);
         }
-        if (odd & 1 && row_end == even[0])
-            contexts[i - 1] = find_last_context(corner, ncorners, row_end - 1);
+        if (odd & 1 && extent[0] == even[0])
+            for (uint64_t last = extent[0] - 1 - x; last < n; last += extent[0])
+                groups[i + last] = find_last_group(corner, ncorners, last);
     }
 }
 
@@ -307,41 +317,39 @@ mark_specials(const struct sort *sort, unsigned odd, uint64_t begin,
         uint64_t from = cpu_row_begin(layout, sort->l, odd, brick, at);
         for (; x < extent[0] && i < end; x++, i++)
             if (is_masked(sort->mask, from + (x << sort->l)))
-                groups[i] = TERP_GROUP_SPECIALS;
+                groups[i] = TERP_GROUP_SPECIALS * GROUP_UNIT;
     }
+}
+
+/* How many of `n` points are in a group, with counters of a byte. */
+static uint64_t
+count_group(const uint8_t *groups, uint64_t n, uint8_t group)
+{
+    uint8_t counts[BLOCK_NVALUES] = {0};
+    uint64_t count = 0, i = 0;
+
+    for (; i + BLOCK_NVALUES <= n; i += BLOCK_NVALUES)
+        for (int j = 0; j < BLOCK_NVALUES; j++)
+            counts[j] =
+                (uint8_t)(counts[j] + (groups[i + (uint64_t)j] == group));
+    for (int j = 0; j < BLOCK_NVALUES; j++)
+        count += counts[j];
+    for (; i < n; i++)
+        count += groups[i] == group;
+    return count;
 }
 
 static void
 count_groups(const uint8_t *groups, uint64_t n,
              uint64_t counts_ret[TERP_NGROUPS])
 {
-    /* Two neighbours at once. Equal ones go to different counters. */
-    enum {
-        GROUP_NBITS = 4,
-        NPAIRS = 1 << (2 * GROUP_NBITS)
-    };
-    _Static_assert(TERP_NGROUPS <= 1 << GROUP_NBITS, "A group has four bits.");
-    uint32_t pairs[4][NPAIRS] = {{0}};
-    uint64_t i = 0;
+    const uint64_t most = UINT8_MAX * BLOCK_NVALUES;
 
     memset(counts_ret, 0, TERP_NGROUPS * sizeof *counts_ret);
-    for (; i + 8 <= n; i += 8) {
-        uint64_t eight = load_le64(groups + i);
-        eight |= eight >> (8 - GROUP_NBITS);
-        for (unsigned k = 0; k < 4; k++)
-            pairs[k][eight >> (16 * k) & (NPAIRS - 1)]++;
-    }
-    for (; i < n; i++)
-        counts_ret[groups[i]]++;
-    for (unsigned a = 0; a < TERP_NGROUPS; a++) {
-        for (unsigned b = 0; b < TERP_NGROUPS; b++) {
-            unsigned pair = a | b << GROUP_NBITS;
-            uint32_t count = pairs[0][pair] + pairs[1][pair] + pairs[2][pair] +
-                             pairs[3][pair];
-            counts_ret[a] += count;
-            counts_ret[b] += count;
-        }
-    }
+    for (uint64_t i = 0; i < n; i += most)
+        for (int g = 0; g < TERP_NGROUPS; g++)
+            counts_ret[g] += count_group(groups + i, min_u64(n - i, most),
+                                         (uint8_t)(g * GROUP_UNIT));
 }
 
 static void
@@ -378,13 +386,14 @@ struct move {
     uint64_t nahead; /* sum of its bytes */
 };
 #define MAX_NAHEAD 255
-_Static_assert(TERP_NCONTEXTS == 8, "A context has a byte of eight.");
+_Static_assert(TERP_NCONTEXTS == 8 && GROUP_UNIT == 8,
+               "A context has a byte of eight.");
 
 static inline void
 catch_up(struct move *m)
 {
     for (int c = 0; c < TERP_NCONTEXTS; c++)
-        m->at[c] += m->ahead >> (8 * c) & 0xFF;
+        m->at[c] += m->ahead >> (GROUP_UNIT * c) & 0xFF;
     m->ahead = m->nahead = 0;
 }
 
@@ -403,11 +412,13 @@ go_ahead(struct move *m, uint64_t nleft)
 /* The place in context order of a point that is not special; that of the next
  * one is one on. */
 static inline uint64_t
-next_place(const struct move *m, unsigned context, uint64_t *ahead)
+next_place(const struct move *m, unsigned group, uint64_t *ahead)
 {
-    uint64_t place = m->at[context] + (*ahead >> (8 * context) & 0xFF);
+    uint64_t place;
 
-    *ahead += UINT64_C(1) << (8 * context);
+    memcpy(&place, (const uint8_t *)m->at + group, sizeof place);
+    place += *ahead >> group & 0xFF;
+    *ahead += UINT64_C(1) << group;
     return place;
 }
 
@@ -452,7 +463,7 @@ sort_masked_row(void *arg, uint64_t at, uint64_t n)
     struct move *m = arg;
 
     for (uint64_t end = at + n; at < end; at++)
-        m->to[m->at[m->groups[at]]++] = m->from[at];
+        m->to[m->at[m->groups[at] / GROUP_UNIT]++] = m->from[at];
 }
 
 static inline void
@@ -461,7 +472,7 @@ restore_masked_row(void *arg, uint64_t at, uint64_t n)
     struct move *m = arg;
 
     for (uint64_t end = at + n; at < end; at++)
-        m->to[at] = m->from[m->at[m->groups[at]]++];
+        m->to[at] = m->from[m->at[m->groups[at] / GROUP_UNIT]++];
 }
 
 static void

@@ -3,22 +3,42 @@
 
 #include <string.h>
 
+enum {
+    NLANES = 4
+};
+
 void
-terp_cpu_histogram(const uint16_t *numbers, uint64_t nnumbers,
-                   uint32_t counts_ret[TERP_NSYMBOLS])
+terp_cpu_histogram(const uint16_t *numbers, uint64_t nnumbers, int end,
+                   uint16_t common, uint32_t *counts_ret)
 {
     /* Equal neighbours go to different counters, which need not wait for each
      * other. */
-    uint16_t lane[4][TERP_NSYMBOLS];
-    uint64_t i = 0;
+    uint16_t lane[NLANES][TERP_NSYMBOLS];
+    uint64_t i = 0, n = 0;
+    uint32_t ncommon = 0;
 
-    memset(lane, 0, sizeof lane);
-    for (; i + 4 <= nnumbers; i += 4)
-        for (int j = 0; j < 4; j++)
-            lane[j][numbers[i + (uint64_t)j]]++;
+    for (int j = 0; j < NLANES; j++)
+        memset(lane[j], 0, (size_t)end * sizeof lane[j][0]);
+    for (; i + 64 <= nnumbers; i += 64) {
+        uint64_t others = cpu_find_others(numbers + i, common);
+        const uint32_t nothers = (uint32_t)__builtin_popcountll(others);
+        if (nothers > 32) {
+            for (uint64_t k = i; k < i + 64; k += NLANES)
+                for (uint64_t j = 0; j < NLANES; j++)
+                    lane[j][numbers[k + j]]++;
+            continue;
+        }
+        ncommon += 64 - nothers;
+        for (; others != 0; others &= others - 1)
+            lane[n++ % NLANES]
+                [numbers[i + (uint64_t)__builtin_ctzll(others)]]++;
+    }
     for (; i < nnumbers; i++)
-        lane[0][numbers[i]]++;
-    for (int n = 0; n < TERP_NSYMBOLS; n++)
-        counts_ret[n] =
-            (uint32_t)lane[0][n] + lane[1][n] + lane[2][n] + lane[3][n];
+        lane[i % NLANES][numbers[i]]++;
+    for (int number = 0; number < end; number++) {
+        counts_ret[number] = 0;
+        for (int j = 0; j < NLANES; j++)
+            counts_ret[number] += lane[j][number];
+    }
+    counts_ret[common] += ncommon;
 }

@@ -2,16 +2,45 @@
 #ifndef TERP_CPU_ENTROPY_HISTOGRAM_H
 #define TERP_CPU_ENTROPY_HISTOGRAM_H
 
-#include <stdint.h>
-
 #include "codec/format/limits.h"
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+/* Bit i tells if number i of the next 64 is another one than `common`. */
+static inline uint64_t
+cpu_find_others(const uint16_t *numbers, uint16_t common)
+{
+    uint64_t others = 0;
+
+#ifdef __SSE2__
+    const __m128i all = _mm_set1_epi16((short)common);
+    for (int i = 0; i < 64; i += 16) {
+        const __m128i *at = (const void *)(numbers + i);
+        const __m128i low = _mm_cmpeq_epi16(_mm_loadu_si128(at), all);
+        const __m128i high = _mm_cmpeq_epi16(_mm_loadu_si128(at + 1), all);
+        const int same = _mm_movemask_epi8(_mm_packs_epi16(low, high));
+        others |= (uint64_t)(same ^ 0xFFFF) << i;
+    }
+#else
+    uint8_t differs[64];
+    for (int i = 0; i < 64; i++)
+        differs[i] = numbers[i] != common;
+    for (int i = 0; i < 64; i += 8)
+        others |=
+            load_le64(differs + i) * UINT64_C(0x0102040810204080) >> 56 << i;
+#endif
+    return others;
+}
 
 /* At most so many numbers are counted at once. */
 #define CPU_COUNT_MAX_NNUMBERS (4 * (uint64_t)UINT16_MAX)
 
-/* How often each number below TERP_NSYMBOLS occurs. */
+/* How often each number occurs: they are below `end`, at most TERP_NSYMBOLS,
+ * and `common` may be most of them. */
 void
-terp_cpu_histogram(const uint16_t *numbers, uint64_t nnumbers,
-                   uint32_t counts_ret[TERP_NSYMBOLS]);
+terp_cpu_histogram(const uint16_t *numbers, uint64_t nnumbers, int end,
+                   uint16_t common, uint32_t *counts_ret);
 
 #endif

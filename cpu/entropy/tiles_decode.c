@@ -5,6 +5,7 @@
 #include "codec/format/reduce.h"
 #include "cpu/entropy/codebooks.h"
 #include "cpu/entropy/codewords.h"
+#include "cpu/entropy/kept.h"
 #include "cpu/entropy/tiles.h"
 #include "cpu/entropy/tokens.h"
 
@@ -36,9 +37,9 @@ struct decoder {
     const uint8_t *payload_end;
     uint16_t *symbols;
     uint64_t nsymbols;
-    uint64_t nwanted; /* of them, the first ones */
-    void *tables;     /* one for each entry in use, of the coding's own kind */
-    int16_t table_of_entry[TERP_NENTRIES]; /* -1: not in use */
+    uint64_t nwanted;                          /* of them, the first ones */
+    const void *table_of_entry[TERP_NENTRIES]; /* NULL: not in use */
+    void *tables;     /* room for those that are not kept */
     uint8_t *scratch; /* a block of scratch_nbytes for each worker */
     size_t scratch_nbytes;
 };
@@ -46,78 +47,73 @@ struct decoder {
 struct tile;
 
 struct decode_steps {
-    size_t table_nbytes;
-    /* Makes a table of codewords' lengths. False when there is no such code. */
-    bool (*make_table)(struct decoder *decoder, int table,
-                       const uint8_t nbits[TERP_NSYMBOLS]);
+    struct cpu_kept *tables; /* NULL: the stream has its own code */
     /* False unless exactly their bytes make the tiles' symbols. */
-    bool (*decode)(const struct decoder *decoder, const struct tile *tiles,
-                   int ntiles);
+    bool (*decode)(const struct tile *tiles, int ntiles);
 };
 
 /* A tile that has bytes. */
 struct tile {
     const uint8_t *src;
     uint64_t nbytes;
-    int table; /* of those in use */
+    const void *table; /* of the coding's own kind */
     uint16_t *symbols;
     uint64_t nsymbols;
 };
 
 /* ---- what codings do ---- */
 
-static bool
-make_codeword_table(struct decoder *decoder, int table,
-                    const uint8_t nbits[TERP_NSYMBOLS])
+static void
+make_codeword_table(int entry, void *table)
 {
-    struct cpu_decode_table *tables = decoder->tables;
+    uint8_t nbits[TERP_NSYMBOLS];
 
-    return terp_cpu_decode_table_make(nbits, &tables[table]);
+    terp_cpu_entry_lengths(TERP_CODING_HUFFMAN, entry, nbits);
+    (void)terp_cpu_decode_table_make(nbits, table);
 }
 
 static bool
-decode_codewords(const struct decoder *decoder, const struct tile *tiles,
-                 int ntiles)
+decode_codewords(const struct tile *tiles, int ntiles)
 {
-    const struct cpu_decode_table *tables = decoder->tables;
     bool good = true;
 
-    for (const struct tile *tile = tiles; good && tile < tiles + ntiles; tile++)
-        good = terp_cpu_codewords_decode(&tables[tile->table], tile->src,
-                                         tile->nbytes, tile->symbols,
-                                         tile->nsymbols);
+    for (int i = 0; good && i < ntiles; i += 2) {
+        struct cpu_codeword_tile two[2];
+        int n = ntiles - i < 2 ? ntiles - i : 2;
+        for (int k = 0; k < n; k++) {
+            const struct tile *tile = &tiles[i + k];
+            two[k] =
+                (struct cpu_codeword_tile){tile->table, tile->src, tile->nbytes,
+                                           tile->symbols, tile->nsymbols};
+        }
+        good = terp_cpu_codewords_decode(two, n);
+    }
     return good;
 }
 
-static bool
-make_token_table(struct decoder *decoder, int table,
-                 const uint8_t nbits[TERP_NSYMBOLS])
+static void
+make_token_table(int entry, void *table)
 {
-    struct cpu_token_decode_table *tables = decoder->tables;
+    uint8_t nbits[TERP_NSYMBOLS];
 
-    return terp_cpu_token_decode_table_make(nbits, &tables[table]);
-}
-
-static struct cpu_token_tile
-token_tile_of(const struct decoder *decoder, const struct tile *tile)
-{
-    const struct cpu_token_decode_table *tables = decoder->tables;
-
-    return (struct cpu_token_tile){&tables[tile->table], tile->src,
-                                   tile->nbytes, tile->symbols, tile->nsymbols};
+    terp_cpu_entry_lengths(TERP_CODING_RATIO, entry, nbits);
+    (void)terp_cpu_token_decode_table_make(nbits, table);
 }
 
 static bool
-decode_tokens(const struct decoder *decoder, const struct tile *tiles,
-              int ntiles)
+decode_tokens(const struct tile *tiles, int ntiles)
 {
     bool good = true;
 
     for (int i = 0; good && i < ntiles; i += 2) {
         struct cpu_token_tile two[2];
         int n = ntiles - i < 2 ? ntiles - i : 2;
-        for (int k = 0; k < n; k++)
-            two[k] = token_tile_of(decoder, &tiles[i + k]);
+        for (int k = 0; k < n; k++) {
+            const struct tile *tile = &tiles[i + k];
+            two[k] =
+                (struct cpu_token_tile){tile->table, tile->src, tile->nbytes,
+                                        tile->symbols, tile->nsymbols};
+        }
         good = terp_cpu_tokens_decode(two, n);
     }
     return good;
@@ -126,13 +122,18 @@ decode_tokens(const struct decoder *decoder, const struct tile *tiles,
 static const struct decode_steps *
 decode_steps_of(enum terp_coding coding)
 {
+    static struct cpu_decode_table codewords[TERP_NENTRIES];
+    static struct cpu_kept kept_codewords = {.tables = codewords,
+                                             .table_nbytes = sizeof *codewords,
+                                             .make = make_codeword_table};
+    static struct cpu_token_decode_table tokens[TERP_NENTRIES];
+    static struct cpu_kept kept_tokens = {.tables = tokens,
+                                          .table_nbytes = sizeof *tokens,
+                                          .make = make_token_table};
     static const struct decode_steps steps[] = {
-        [TERP_CODING_HUFFMAN] = {sizeof(struct cpu_decode_table),
-                                 make_codeword_table, decode_codewords},
-        [TERP_CODING_CUSTOM] = {sizeof(struct cpu_decode_table),
-                                make_codeword_table, decode_codewords},
-        [TERP_CODING_RATIO] = {sizeof(struct cpu_token_decode_table),
-                               make_token_table, decode_tokens},
+        [TERP_CODING_HUFFMAN] = {&kept_codewords, decode_codewords},
+        [TERP_CODING_CUSTOM] = {NULL, decode_codewords},
+        [TERP_CODING_RATIO] = {&kept_tokens, decode_tokens},
     };
 
     return &steps[coding];
@@ -146,47 +147,63 @@ ntiles_wanted(const struct decoder *decoder)
     return div_up(decoder->nwanted, TERP_TILE_NSYMBOLS);
 }
 
-/* Reads the codebooks and makes the tables of those that wanted tiles have. */
+/* The tables of entries that wanted tiles have. */
+static enum terp_status
+find_tables(struct decoder *decoder)
+{
+    const struct cpu_tile_index *index = &decoder->index;
+    struct cpu_kept *kept = decoder->steps->tables;
+    bool used[TERP_NENTRIES] = {false};
+    size_t ntables = 0;
+
+    for (uint64_t i = 0; i < ntiles_wanted(decoder); i++)
+        if (bit_at(index->nonzero, i) && !used[index->entry[i]]) {
+            used[index->entry[i]] = true;
+            ntables++;
+        }
+    decoder->tables = malloc((ntables + 1) * kept->table_nbytes);
+    if (decoder->tables == NULL)
+        return TERP_ERR_MEMORY;
+    uint8_t *own = decoder->tables;
+    for (int e = 0; e < TERP_NENTRIES; e++)
+        if (used[e]) {
+            decoder->table_of_entry[e] = terp_cpu_kept_table(kept, e, own);
+            own += kept->table_nbytes;
+        }
+    return TERP_OK;
+}
+
+/* The table of a custom stream, whose tiles all use it as entry 0. */
+static enum terp_status
+read_table(struct decoder *decoder, struct reader *reader)
+{
+    uint8_t nbits[TERP_NSYMBOLS];
+
+    if (!terp_cpu_custom_read(reader, nbits))
+        return TERP_ERR_CORRUPT;
+    decoder->tables = malloc(sizeof(struct cpu_decode_table));
+    if (decoder->tables == NULL)
+        return TERP_ERR_MEMORY;
+    decoder->table_of_entry[0] = decoder->tables;
+    return terp_cpu_decode_table_make(nbits, decoder->tables)
+               ? TERP_OK
+               : TERP_ERR_CORRUPT;
+}
+
 static enum terp_status
 read_codebooks(struct decoder *decoder, struct reader *reader)
 {
     struct cpu_tile_index *index = &decoder->index;
-    const struct decode_steps *steps = decoder->steps;
-    uint8_t nbits[TERP_NSYMBOLS];
-    int ntables = 0;
     uint64_t nnonzero = 0;
 
-    for (int e = 0; e < TERP_NENTRIES; e++)
-        decoder->table_of_entry[e] = -1;
     for (uint64_t i = 0; i < index->ntiles; i++)
         nnonzero += bit_at(index->nonzero, i);
     if (nnonzero == 0)
         return TERP_OK;
-    /* All tiles of a custom stream use table 0, as entry 0. */
-    if (terp_coding_selects_entries(decoder->coding)
-            ? !terp_cpu_entries_read(reader, index, nnonzero)
-            : !terp_cpu_custom_read(reader, nbits))
-        return TERP_ERR_CORRUPT;
-    for (uint64_t i = 0; i < ntiles_wanted(decoder); i++) {
-        int16_t *table = &decoder->table_of_entry[index->entry[i]];
-        if (bit_at(index->nonzero, i) && *table < 0)
-            *table = (int16_t)ntables++;
-    }
-    if (ntables == 0)
-        return TERP_OK;
-    decoder->tables = malloc((size_t)ntables * steps->table_nbytes);
-    if (decoder->tables == NULL)
-        return TERP_ERR_MEMORY;
-    for (int e = 0; e < TERP_NENTRIES; e++) {
-        int table = decoder->table_of_entry[e];
-        if (table < 0)
-            continue;
-        if (terp_coding_selects_entries(decoder->coding))
-            terp_cpu_entry_lengths(decoder->coding, e, nbits);
-        if (!steps->make_table(decoder, table, nbits))
-            return TERP_ERR_CORRUPT;
-    }
-    return TERP_OK;
+    if (!terp_coding_selects_entries(decoder->coding))
+        return read_table(decoder, reader);
+    return terp_cpu_entries_read(reader, index, nnonzero) ? find_tables(decoder)
+                                                          : TERP_ERR_CORRUPT;
 }
 
 /* Reads all before the payload, at which the reader is left. */
@@ -275,7 +292,7 @@ decode_partition(const struct decoder *decoder, struct worker_scratch *scratch,
             src, index->nbytes[i], decoder->table_of_entry[index->entry[i]],
             n_wanted < n ? scratch->tile : symbols, n};
     }
-    if (!decoder->steps->decode(decoder, tiles, ntiles))
+    if (!decoder->steps->decode(tiles, ntiles))
         return false;
     if (last != NULL)
         memcpy(last, scratch->tile, n_last * sizeof *last);
@@ -320,11 +337,13 @@ terp_cpu_tiles_decode_first(struct cpu_pool *pool, enum terp_coding coding,
         goto out;
     decoder.payload = reader->at;
     decoder.payload_end = reader->end;
-    decoder.scratch = calloc((size_t)nworkers, decoder.scratch_nbytes);
+    decoder.scratch = malloc((size_t)nworkers * decoder.scratch_nbytes);
     if (decoder.scratch == NULL) {
         st = TERP_ERR_MEMORY;
         goto out;
     }
+    for (int worker = 0; worker < nworkers; worker++)
+        scratch_of(&decoder, worker)->failed = false;
     terp_cpu_pool_run(pool, decode_partitions, &decoder,
                       div_up(ntiles_wanted(&decoder), TERP_PARTITION_NTILES),
                       4);

@@ -7,19 +7,23 @@
 #include "cpu/entropy/codebooks.h"
 #include "cpu/entropy/codewords.h"
 #include "cpu/entropy/histogram.h"
+#include "cpu/entropy/kept.h"
 #include "cpu/entropy/tiles.h"
 #include "cpu/entropy/tokens.h"
 
 _Static_assert(TERP_PARTITION_NTILES % 8 == 0,
                "Workers share no byte of the bit map of tiles.");
 
-#define STAGED_PARTITION_NBYTES \
+/* Where a partition is staged: its tiles, and what is overwritten behind. */
+#define PARTITION_MAX_NBYTES \
     ((uint64_t)TERP_PARTITION_NTILES * TERP_CODEWORDS_MAX_NBYTES)
+#define STAGED_PARTITION_NBYTES \
+    (PARTITION_MAX_NBYTES + CPU_OUTPUT_PADDING_NBYTES)
 
 /* A worker's own memory, where partitions are reduced. */
 struct worker_scratch {
     uint64_t frequency[TERP_NSYMBOLS]; /* custom: of non-zero tiles */
-    uint8_t reduced[STAGED_PARTITION_NBYTES];
+    uint8_t reduced[PARTITION_MAX_NBYTES];
     uint8_t reduce[]; /* terp_reduce_scratch_nbytes */
 };
 
@@ -35,13 +39,15 @@ struct encoder {
     uint8_t *staging; /* unless lengths are known before: a partition's tiles */
     uint8_t *scratch; /* a block of scratch_nbytes for each worker */
     size_t scratch_nbytes;
-    struct cpu_codebook *codebooks; /* those in use */
-    uint8_t codebook_of_entry[TERP_NENTRIES];
-    struct cpu_tokens tokens; /* ratio */
+    const void *codebook_of_entry[TERP_NENTRIES]; /* of the coding's own kind */
+    void *codebooks;                              /* those that are not kept */
+    const struct cpu_tokens *tokens;              /* ratio */
+    struct cpu_tokens own_tokens;                 /* unless they are kept */
     uint8_t *payload;
 };
 
 struct encode_steps {
+    struct cpu_kept *codebooks; /* NULL: the stream has its own code */
     /* First pass: counts a tile for the choice of codebooks. False where all
      * of its codes are 0: the tile is left out of the payload. */
     bool (*count)(struct encoder *encoder, int worker, uint64_t tile);
@@ -70,12 +76,10 @@ scratch_of(const struct encoder *encoder, int worker)
                                      (size_t)worker * encoder->scratch_nbytes);
 }
 
-static const struct cpu_codebook *
+static const void *
 codebook_of_tile(const struct encoder *encoder, uint64_t tile)
 {
-    int entry = encoder->index.entry[tile];
-
-    return &encoder->codebooks[encoder->codebook_of_entry[entry]];
+    return encoder->codebook_of_entry[encoder->index.entry[tile]];
 }
 
 /* ---- counting ---- */
@@ -86,14 +90,9 @@ count_symbols(const struct encoder *encoder, uint64_t tile,
 {
     uint64_t n;
     const uint16_t *symbols = tile_symbols(encoder, tile, &n);
-    unsigned differs = 0;
 
-    for (uint64_t i = 0; i < n; i++)
-        differs |= symbols[i] ^ TERP_ZERO_SYMBOL;
-    if (differs == 0)
-        return false;
-    terp_cpu_histogram(symbols, n, counts_ret);
-    return true;
+    terp_cpu_histogram(symbols, n, TERP_NSYMBOLS, TERP_ZERO_SYMBOL, counts_ret);
+    return counts_ret[TERP_ZERO_SYMBOL] < n;
 }
 
 static bool
@@ -132,8 +131,7 @@ count_tokens(struct encoder *encoder, int worker, uint64_t tile)
     const uint16_t *symbols = tile_symbols(encoder, tile, &n);
 
     (void)worker;
-    if (terp_cpu_tokens_count(&encoder->tokens, symbols, n, counts, &nbits) ==
-        0)
+    if (!terp_cpu_tokens_count(encoder->tokens, symbols, n, counts, &nbits))
         return false;
     encoder->index.entry[tile] =
         terp_cpu_entry_costs(encoder->coding, counts, encoder->cost[tile]);
@@ -156,12 +154,48 @@ count_partitions(void *arg, struct cpu_share share)
 
 /* ---- codebooks ---- */
 
+static void
+make_codeword_codebook(int entry, void *codebook)
+{
+    uint8_t nbits[TERP_NSYMBOLS];
+
+    terp_cpu_entry_lengths(TERP_CODING_HUFFMAN, entry, nbits);
+    terp_cpu_encode_table_make(nbits, codebook);
+}
+
+static void
+make_tokens(int entry, void *tokens)
+{
+    (void)entry;
+    terp_cpu_tokens_make(tokens);
+}
+
+/* What all entries have in common, kept as entry 0's. */
+static const struct cpu_tokens *
+find_tokens(struct cpu_tokens *own)
+{
+    static struct cpu_tokens tokens;
+    static struct cpu_kept kept = {.tables = &tokens, .make = make_tokens};
+
+    return terp_cpu_kept_table(&kept, 0, own);
+}
+
+static void
+make_token_codebook(int entry, void *codebook)
+{
+    uint8_t nbits[TERP_NSYMBOLS];
+    struct cpu_tokens own;
+
+    terp_cpu_entry_lengths(TERP_CODING_RATIO, entry, nbits);
+    terp_cpu_token_encode_table_make(find_tokens(&own), nbits, codebook);
+}
+
 static bool
 choose_entries(struct encoder *encoder, struct writer *writer)
 {
     struct cpu_tile_index *index = &encoder->index;
+    struct cpu_kept *kept = encoder->steps->codebooks;
     bool used[TERP_NENTRIES] = {false};
-    uint8_t nbits[TERP_NSYMBOLS];
     size_t nused = 0;
 
     terp_cpu_entries_select(index,
@@ -171,18 +205,16 @@ choose_entries(struct encoder *encoder, struct writer *writer)
         if (bit_at(index->nonzero, i))
             used[index->entry[i]] = true;
     for (int e = 0; e < TERP_NENTRIES; e++)
-        if (used[e])
-            encoder->codebook_of_entry[e] = (uint8_t)nused++;
-    encoder->codebooks = malloc((nused + 1) * sizeof *encoder->codebooks);
+        nused += used[e];
+    encoder->codebooks = malloc((nused + 1) * kept->table_nbytes);
     if (encoder->codebooks == NULL)
         return false;
-    for (int e = 0; e < TERP_NENTRIES; e++) {
-        if (!used[e])
-            continue;
-        terp_cpu_entry_lengths(encoder->coding, e, nbits);
-        terp_cpu_encode_table_make(
-            nbits, &encoder->codebooks[encoder->codebook_of_entry[e]]);
-    }
+    uint8_t *own = encoder->codebooks;
+    for (int e = 0; e < TERP_NENTRIES; e++)
+        if (used[e]) {
+            encoder->codebook_of_entry[e] = terp_cpu_kept_table(kept, e, own);
+            own += kept->table_nbytes;
+        }
     return true;
 }
 
@@ -194,7 +226,7 @@ choose_custom(struct encoder *encoder, struct writer *writer)
     uint8_t nbits[TERP_NSYMBOLS];
     bool any = false;
 
-    encoder->codebooks = malloc(sizeof *encoder->codebooks);
+    encoder->codebooks = malloc(sizeof(struct cpu_codebook));
     if (encoder->codebooks == NULL)
         return false;
     for (int worker = 1; worker < encoder->nworkers; worker++)
@@ -206,6 +238,7 @@ choose_custom(struct encoder *encoder, struct writer *writer)
         return true;
     terp_huffman_lengths(frequency, nbits);
     terp_cpu_encode_table_make(nbits, encoder->codebooks);
+    encoder->codebook_of_entry[0] = encoder->codebooks;
     terp_cpu_custom_write(writer, nbits);
     return true;
 }
@@ -229,7 +262,7 @@ encode_tokens(const struct encoder *encoder, uint64_t tile, uint8_t *dst)
     const uint16_t *symbols = tile_symbols(encoder, tile, &n);
 
     return terp_cpu_tokens_encode(
-        &encoder->tokens, codebook_of_tile(encoder, tile), symbols, n, dst);
+        encoder->tokens, codebook_of_tile(encoder, tile), symbols, n, dst);
 }
 
 /* ---- the table ---- */
@@ -237,13 +270,21 @@ encode_tokens(const struct encoder *encoder, uint64_t tile, uint8_t *dst)
 static const struct encode_steps *
 encode_steps_of(enum terp_coding coding)
 {
+    static struct cpu_codebook codewords[TERP_NENTRIES];
+    static struct cpu_kept kept_codewords = {.tables = codewords,
+                                             .table_nbytes = sizeof *codewords,
+                                             .make = make_codeword_codebook};
+    static struct cpu_token_codebook tokens[TERP_NENTRIES];
+    static struct cpu_kept kept_tokens = {.tables = tokens,
+                                          .table_nbytes = sizeof *tokens,
+                                          .make = make_token_codebook};
     static const struct encode_steps steps[] = {
-        [TERP_CODING_HUFFMAN] = {count_for_entry, choose_entries,
-                                 encode_codewords, false},
-        [TERP_CODING_CUSTOM] = {count_for_custom, choose_custom,
+        [TERP_CODING_HUFFMAN] = {&kept_codewords, count_for_entry,
+                                 choose_entries, encode_codewords, false},
+        [TERP_CODING_CUSTOM] = {NULL, count_for_custom, choose_custom,
                                 encode_codewords, false},
-        [TERP_CODING_RATIO] = {count_tokens, choose_entries, encode_tokens,
-                               true},
+        [TERP_CODING_RATIO] = {&kept_tokens, count_tokens, choose_entries,
+                               encode_tokens, true},
     };
 
     return &steps[coding];
@@ -266,7 +307,7 @@ encode_in_place(void *arg, struct cpu_share share)
     const struct encoder *encoder = arg;
     const struct cpu_tile_index *index = &encoder->index;
     /* The encoder stores whole words, and would reach into the next tile. */
-    uint8_t bytes[TERP_TOKENS_MAX_NBYTES + CPU_TOKENS_PADDING_NBYTES];
+    uint8_t bytes[TERP_TOKENS_MAX_NBYTES + CPU_OUTPUT_PADDING_NBYTES];
 
     for (uint64_t p = share.first; p < share.end; p++) {
         uint64_t stop = cpu_end_tile(index, p);
@@ -367,15 +408,14 @@ make_encoder(struct encoder *encoder, struct cpu_pool *pool)
     bool good = true;
 
     if (encoder->coding == TERP_CODING_RATIO)
-        terp_cpu_tokens_make(&encoder->tokens);
+        encoder->tokens = find_tokens(&encoder->own_tokens);
     if (terp_coding_selects_entries(encoder->coding)) {
         encoder->cost = malloc(index->ntiles * sizeof *encoder->cost);
         good = encoder->cost != NULL;
     }
     if (good && terp_coding_reduces(encoder->coding)) {
-        const size_t nbytes =
-            sizeof(struct worker_scratch) +
-            terp_reduce_scratch_nbytes(STAGED_PARTITION_NBYTES);
+        const size_t nbytes = sizeof(struct worker_scratch) +
+                              terp_reduce_scratch_nbytes(PARTITION_MAX_NBYTES);
         encoder->scratch_nbytes = div_up(nbytes, 64) * 64;
         encoder->scratch =
             calloc((size_t)encoder->nworkers, encoder->scratch_nbytes);

@@ -3,6 +3,7 @@
 #include "cpu/entropy/tokens.h"
 
 #include "codec/format/base.h"
+#include "cpu/entropy/histogram.h"
 
 /* ---- items ---- */
 
@@ -53,153 +54,6 @@ item_of_code(unsigned symbol)
     return make_item(token.number, (int)token.nbits, token.bits);
 }
 
-void
-terp_cpu_tokens_make(struct cpu_tokens *tokens_ret)
-{
-    for (unsigned symbol = 0; symbol < TERP_NSYMBOLS; symbol++)
-        tokens_ret->code[symbol] = item_of_code(symbol);
-    for (unsigned run = 0; run < CPU_TOKENS_NRUNS; run++)
-        tokens_ret->run[run] = item_of_run(run);
-}
-
-/* A run's item and that of the code behind it. */
-static inline uint32_t
-join_items(uint32_t run, uint32_t code)
-{
-    const uint32_t fields = (1u << BITS_SHIFT) - 1;
-    uint32_t bits = run >> BITS_SHIFT << nbits_of(code) | code >> BITS_SHIFT;
-
-    return ((run + code) & fields) | bits << BITS_SHIFT;
-}
-
-/* Bit i tells if symbol i of the next 64 is not zero. */
-static inline uint64_t
-find_codes(const uint16_t *symbols)
-{
-    uint8_t is_code[64];
-    uint64_t codes = 0;
-
-    for (int i = 0; i < 64; i++)
-        is_code[i] = symbols[i] != TERP_ZERO_SYMBOL;
-    for (int i = 0; i < 64; i += 8)
-        codes |=
-            load_le64(is_code + i) * UINT64_C(0x0102040810204080) >> 56 << i;
-    return codes;
-}
-
-/* The item of a token's run, and that of the code behind it. */
-typedef void
-visit_token(void *arg, uint32_t run, uint32_t code);
-
-/* Visits a tile's tokens. Inline, and so is the visitor. */
-static inline void
-cut_tile(const struct cpu_tokens *tokens, const uint16_t *symbols,
-         uint64_t nsymbols, visit_token *visit, void *arg)
-{
-    uint64_t begin = 0; /* of the run */
-
-    for (uint64_t i = 0; i < nsymbols; i += 64) {
-        uint64_t codes = 0;
-        if (i + 64 <= nsymbols)
-            codes = find_codes(symbols + i);
-        else
-            for (uint64_t k = 0; i + k < nsymbols; k++)
-                codes |= (uint64_t)(symbols[i + k] != TERP_ZERO_SYMBOL) << k;
-        for (; codes != 0; codes &= codes - 1) {
-            uint64_t at = i + (uint64_t)__builtin_ctzll(codes);
-            uint64_t run = at - begin;
-            visit(arg,
-                  run < CPU_TOKENS_NRUNS ? tokens->run[run]
-                                         : item_of_run((unsigned)run),
-                  tokens->code[symbols[at]]);
-            begin = at + 1;
-        }
-    }
-}
-
-struct count {
-    uint16_t (*lane)[TERP_NTOKENS]; /* of two */
-    uint64_t ntokens;
-    uint32_t nbits;
-};
-
-/* Equal neighbours go to different counters. */
-static inline void
-count_token(void *arg, uint32_t run, uint32_t code)
-{
-    struct count *count = arg;
-
-    count->lane[count->ntokens++ % 2][number_of(run + code)]++;
-    count->nbits += (uint32_t)nbits_of(run + code);
-}
-
-uint64_t
-terp_cpu_tokens_count(const struct cpu_tokens *tokens, const uint16_t *symbols,
-                      uint64_t nsymbols, uint32_t counts_ret[TERP_NSYMBOLS],
-                      uint32_t *nbits_ret)
-{
-    uint16_t lane[2][TERP_NTOKENS] = {{0}};
-    struct count count = {.lane = lane};
-
-    cut_tile(tokens, symbols, nsymbols, count_token, &count);
-    for (int n = 0; n < TERP_NTOKENS; n++)
-        counts_ret[n] = (uint32_t)lane[0][n] + lane[1][n];
-    memset(counts_ret + TERP_NTOKENS, 0,
-           (TERP_NSYMBOLS - TERP_NTOKENS) * sizeof *counts_ret);
-    *nbits_ret = count.nbits;
-    return count.ntokens;
-}
-
-struct output {
-    const struct cpu_codebook *codebook;
-    uint8_t *at;
-    uint64_t pending; /* fewer than eight bits, the highest */
-    int npending;
-};
-
-static inline void
-put_token(void *arg, uint32_t run, uint32_t code)
-{
-    struct output *output = arg;
-    const uint32_t item = join_items(run, code);
-    const uint32_t packed = output->codebook->codeword[number_of(item)];
-    const uint64_t codeword = terp_codeword_bits(packed);
-    uint64_t bits = codeword << nbits_of(item) | item >> BITS_SHIFT;
-
-    output->npending += (int)terp_codeword_nbits(packed) + nbits_of(item);
-    output->pending |= bits << (64 - output->npending);
-    uint64_t bytes = TERP_HOST_IS_BIG_ENDIAN
-                         ? output->pending
-                         : __builtin_bswap64(output->pending);
-    memcpy(output->at, &bytes, sizeof bytes);
-    output->at += output->npending / 8;
-    output->pending <<= output->npending & ~7;
-    output->npending &= 7;
-}
-
-uint64_t
-terp_cpu_tokens_encode(const struct cpu_tokens *tokens,
-                       const struct cpu_codebook *codebook,
-                       const uint16_t *symbols, uint64_t nsymbols, uint8_t *dst)
-{
-    struct output output = {.codebook = codebook, .at = dst};
-
-    cut_tile(tokens, symbols, nsymbols, put_token, &output);
-    /* Ones fill the last byte up. A decoder does not take them for a token:
-     * they are fewer than eight, while the only codeword of ones alone is the
-     * last of the longest ones, which have nine bits or more. */
-    if (output.npending > 0)
-        *output.at++ =
-            (uint8_t)(output.pending >> 56 | 0xFFu >> output.npending);
-    return (uint64_t)(output.at - dst);
-}
-_Static_assert(TERP_NTOKENS > 1 << 8,
-               "Not all codewords have eight bits or fewer.");
-_Static_assert(7 + TERP_MAX_CODE_NBITS + (1 << COUNT_NBITS) <= 64,
-               "A token's bits fit behind those that are pending.");
-
-/* ---- decoding ---- */
-
 /* A token by its number: the classes of its run and its code. */
 struct token {
     unsigned run_first, code_first; /* of escapes the latter is 0 */
@@ -224,6 +78,186 @@ token_of(unsigned number)
     token.nbits += 1 + token.code_nbits;
     return token;
 }
+
+void
+terp_cpu_tokens_make(struct cpu_tokens *tokens_ret)
+{
+    for (unsigned symbol = 0; symbol < TERP_NSYMBOLS; symbol++)
+        tokens_ret->code[symbol] = item_of_code(symbol);
+    for (unsigned run = 0; run < CPU_TOKENS_NRUNS; run++)
+        tokens_ret->run[run] = item_of_run(run);
+    for (unsigned number = 0; number < TERP_NTOKENS; number++)
+        tokens_ret->nbits[number] = (uint8_t)token_of(number).nbits;
+}
+
+static inline uint32_t
+find_run(const struct cpu_tokens *tokens, uint64_t run)
+{
+    return run < CPU_TOKENS_NRUNS ? tokens->run[run]
+                                  : item_of_run((unsigned)run);
+}
+
+/* A run's item and that of the code behind it. */
+static inline uint32_t
+join_items(uint32_t run, uint32_t code)
+{
+    const uint32_t fields = (1u << BITS_SHIFT) - 1;
+    uint32_t bits = run >> BITS_SHIFT << nbits_of(code) | code >> BITS_SHIFT;
+
+    return ((run + code) & fields) | bits << BITS_SHIFT;
+}
+
+/* A token: a run and the symbol behind it. */
+typedef void
+visit_token(void *arg, uint64_t run, unsigned symbol);
+
+/* Visits a tile's tokens. Inline, and so is the visitor. */
+static inline void
+cut_tile(const uint16_t *symbols, uint64_t nsymbols, visit_token *visit,
+         void *arg)
+{
+    uint64_t begin = 0; /* of the run */
+
+    for (uint64_t i = 0; i < nsymbols; i += 64) {
+        uint64_t codes = 0;
+        if (i + 64 <= nsymbols)
+            codes = cpu_find_others(symbols + i, TERP_ZERO_SYMBOL);
+        else
+            for (uint64_t k = 0; i + k < nsymbols; k++)
+                codes |= (uint64_t)(symbols[i + k] != TERP_ZERO_SYMBOL) << k;
+        for (; codes != 0; codes &= codes - 1) {
+            uint64_t at = i + (uint64_t)__builtin_ctzll(codes);
+            visit(arg, at - begin, symbols[at]);
+            begin = at + 1;
+        }
+    }
+}
+
+/* Equal neighbours go to different lanes of counters, which need not wait for
+ * each other. */
+enum {
+    LANE_NCOUNTERS = 1 << NUMBER_NBITS,
+    NLANES = 4
+};
+struct count {
+    const struct cpu_tokens *tokens;
+    uint16_t lanes[NLANES * LANE_NCOUNTERS];
+    unsigned lane; /* where the next one begins */
+};
+
+static inline void
+count_token(void *arg, uint64_t run, unsigned symbol)
+{
+    struct count *count = arg;
+    const uint32_t number =
+        number_of(find_run(count->tokens, run) + count->tokens->code[symbol]);
+
+    count->lanes[number | count->lane]++;
+    count->lane = (count->lane + LANE_NCOUNTERS) % (NLANES * LANE_NCOUNTERS);
+}
+
+bool
+terp_cpu_tokens_count(const struct cpu_tokens *tokens, const uint16_t *symbols,
+                      uint64_t nsymbols, uint32_t counts_ret[TERP_NSYMBOLS],
+                      uint32_t *nbits_ret)
+{
+    struct count count = {.tokens = tokens};
+    uint32_t ntokens = 0, nbits = 0;
+
+    cut_tile(symbols, nsymbols, count_token, &count);
+    for (int n = 0; n < TERP_NTOKENS; n++) {
+        counts_ret[n] = 0;
+        for (int lane = 0; lane < NLANES; lane++)
+            counts_ret[n] += count.lanes[lane * LANE_NCOUNTERS + n];
+        ntokens += counts_ret[n];
+        nbits += counts_ret[n] * tokens->nbits[n];
+    }
+    memset(counts_ret + TERP_NTOKENS, 0,
+           (TERP_NSYMBOLS - TERP_NTOKENS) * sizeof *counts_ret);
+    *nbits_ret = nbits;
+    return ntokens > 0;
+}
+
+/* A codeword and the plain bits behind it. */
+static inline uint64_t
+bits_of_item(const struct cpu_codebook *codebook, uint32_t item, int *nbits_ret)
+{
+    const uint32_t packed = codebook->codeword[number_of(item)];
+    const uint64_t codeword = terp_codeword_bits(packed);
+
+    *nbits_ret = (int)terp_codeword_nbits(packed) + nbits_of(item);
+    return codeword << nbits_of(item) | item >> BITS_SHIFT;
+}
+
+void
+terp_cpu_token_encode_table_make(const struct cpu_tokens *tokens,
+                                 const uint8_t nbits[TERP_NSYMBOLS],
+                                 struct cpu_token_codebook *codebook)
+{
+    int n;
+
+    terp_cpu_encode_table_make(nbits, &codebook->all);
+    for (unsigned run = 0; run < CPU_SHORT_NRUNS; run++)
+        for (unsigned code = 0; code < CPU_SHORT_NCODES; code++) {
+            const uint32_t item = join_items(
+                tokens->run[run], tokens->code[CPU_SHORT_FIRST + code]);
+            const uint64_t bits = bits_of_item(&codebook->all, item, &n);
+            codebook->token[run][code] =
+                (uint32_t)(bits << COUNT_NBITS) | (uint32_t)n;
+        }
+}
+
+struct encoding {
+    const struct cpu_tokens *tokens;
+    const struct cpu_token_codebook *codebook;
+    struct cpu_output output;
+};
+
+static inline void
+put_token(void *arg, uint64_t run, unsigned symbol)
+{
+    struct encoding *e = arg;
+    const unsigned code = symbol - CPU_SHORT_FIRST;
+    uint64_t bits;
+    int nbits;
+
+    if (run < CPU_SHORT_NRUNS && code < CPU_SHORT_NCODES) {
+        const uint32_t token = e->codebook->token[run][code];
+        bits = token >> COUNT_NBITS;
+        nbits = (int)(token & ((1u << COUNT_NBITS) - 1));
+    } else {
+        bits = bits_of_item(
+            &e->codebook->all,
+            join_items(find_run(e->tokens, run), e->tokens->code[symbol]),
+            &nbits);
+    }
+    cpu_put_bits(&e->output, bits, (unsigned)nbits);
+}
+
+uint64_t
+terp_cpu_tokens_encode(const struct cpu_tokens *tokens,
+                       const struct cpu_token_codebook *codebook,
+                       const uint16_t *symbols, uint64_t nsymbols, uint8_t *dst)
+{
+    struct encoding e = {
+        .tokens = tokens, .codebook = codebook, .output.at = dst};
+    struct cpu_output *output = &e.output;
+
+    cut_tile(symbols, nsymbols, put_token, &e);
+    /* Ones fill the last byte up. A decoder does not take them for a token:
+     * they are fewer than eight, while the only codeword of ones alone is the
+     * last of the longest ones, which have nine bits or more. */
+    if (output->npending > 0)
+        *output->at++ =
+            (uint8_t)(output->pending >> 56 | 0xFFu >> output->npending);
+    return (uint64_t)(output->at - dst);
+}
+_Static_assert(TERP_NTOKENS > 1 << 8,
+               "Not all codewords have eight bits or fewer.");
+_Static_assert(TERP_MAX_CODE_NBITS + (1 << COUNT_NBITS) <= 56,
+               "A token's bits are put at once.");
+
+/* ---- decoding ---- */
 
 /* Its run and its symbol, by its plain bits. False when no code has so large a
  * magnitude. */

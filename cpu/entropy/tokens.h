@@ -15,24 +15,40 @@
 struct cpu_tokens {
     uint32_t code[TERP_NSYMBOLS];
     uint32_t run[CPU_TOKENS_NRUNS];
+    uint8_t nbits[TERP_NTOKENS]; /* plain ones, by a token's number */
 };
 
 void
 terp_cpu_tokens_make(struct cpu_tokens *tokens_ret);
 
 /* How often each token of a tile occurs, and the number of their plain bits.
- * Returns the number of tokens. */
-uint64_t
+ * False where there is none. */
+bool
 terp_cpu_tokens_count(const struct cpu_tokens *tokens, const uint16_t *symbols,
                       uint64_t nsymbols, uint32_t counts_ret[TERP_NSYMBOLS],
                       uint32_t *nbits_ret);
 
-/* Returns the number of bytes. `dst` has room for TERP_TOKENS_MAX_NBYTES, and
- * CPU_TOKENS_PADDING_NBYTES behind these, which may be overwritten. */
-#define CPU_TOKENS_PADDING_NBYTES 8
+/* A codebook as encoders look it up: packed codewords by a token's number, and
+ * of tokens of short runs and small codes all bits, from bit 5 on, of which
+ * bits 0-4 hold the number. */
+#define CPU_SHORT_NRUNS 16
+#define CPU_SHORT_NCODES 64
+#define CPU_SHORT_FIRST (TERP_ZERO_SYMBOL - CPU_SHORT_NCODES / 2)
+struct cpu_token_codebook {
+    struct cpu_codebook all;
+    uint32_t token[CPU_SHORT_NRUNS][CPU_SHORT_NCODES];
+};
+
+void
+terp_cpu_token_encode_table_make(const struct cpu_tokens *tokens,
+                                 const uint8_t nbits[TERP_NSYMBOLS],
+                                 struct cpu_token_codebook *codebook_ret);
+
+/* Returns the number of bytes. `dst` has room for TERP_TOKENS_MAX_NBYTES and
+ * CPU_OUTPUT_PADDING_NBYTES. */
 uint64_t
 terp_cpu_tokens_encode(const struct cpu_tokens *tokens,
-                       const struct cpu_codebook *codebook,
+                       const struct cpu_token_codebook *codebook,
                        const uint16_t *symbols, uint64_t nsymbols,
                        uint8_t *dst);
 

@@ -227,19 +227,19 @@ void *
 terp_cpu_memory_make(struct cpu_pool *pool, size_t nbytes)
 {
     const struct terp_allocator *allocator = allocator_of(pool);
-    size_t npages = nbytes / LARGE_PAGE_NBYTES;
+    uint8_t *memory = terp_allocate(allocator, nbytes);
 
-    if (nbytes < MIN_NBYTES || allocator != NULL)
-        return terp_allocate(allocator, nbytes);
-    if (nbytes % LARGE_PAGE_NBYTES != 0)
-        nbytes = (npages + 1) * LARGE_PAGE_NBYTES;
-    void *memory = aligned_alloc(LARGE_PAGE_NBYTES, nbytes);
 #ifdef MADV_HUGEPAGE
+    if (memory == NULL || nbytes < MIN_NBYTES || allocator != NULL)
+        return memory;
     /* A block without large pages serves as well. */
-    if (memory != NULL &&
-        madvise(memory, npages * LARGE_PAGE_NBYTES, MADV_HUGEPAGE) == 0 &&
+    const size_t before =
+        LARGE_PAGE_NBYTES - (uintptr_t)memory % LARGE_PAGE_NBYTES;
+    const size_t npages = (nbytes - before) / LARGE_PAGE_NBYTES;
+    if (madvise(memory + before, npages * LARGE_PAGE_NBYTES, MADV_HUGEPAGE) ==
+            0 &&
         terp_cpu_pool_nworkers(pool) > 1)
-        terp_cpu_pool_run(pool, touch_pages, memory, npages, 2);
+        terp_cpu_pool_run(pool, touch_pages, memory + before, npages, 2);
 #endif
     return memory;
 }

@@ -147,6 +147,16 @@ difference(void *inout, struct cpu_axis axis)
 }
 
 static void
+subtract_from(const void *quants, uint64_t n, void *inout)
+{
+    const WORD *from = quants;
+    WORD *restrict differences = inout;
+
+    for (uint64_t i = 0; i < n; i++)
+        differences[i] = from[i] - differences[i];
+}
+
+static void
 accumulate(void *inout, struct cpu_axis axis)
 {
     const uint64_t ninner = axis.ninner;

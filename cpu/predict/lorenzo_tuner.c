@@ -7,17 +7,26 @@
 #include "cpu/entropy/codebooks.h"
 #include "cpu/predict/predictor.h"
 
-/* Integers of a stretch of a row and of the rows before it in every
- * combination of the slower dimensions: [2][2][2][n], the row itself last. */
+/* Equal neighbours go to different counters. */
+#define NLANES 4
+_Static_assert(TERP_LORENZO_RUN_NVALUES == 32,
+               "A run has half a word of the mask of special values.");
+_Static_assert(2 * TERP_MAX_NSAMPLES / NLANES + TERP_LORENZO_NVALUES <
+                   UINT16_MAX,
+               "A lane counts its part of all samples.");
+
+/* A stretch of a row and the rows before it in every combination of the slower
+ * dimensions: [2][2][2][n], the row itself first. Integers, then differences
+ * along these dimensions. */
 struct stencil {
     uint64_t n;
     uint64_t first; /* of those that count: terp_lorenzo_first */
     uint64_t quants[8 * TERP_LORENZO_NVALUES]; /* room for either type */
-    uint64_t differences[8 * TERP_LORENZO_NVALUES];
+    uint64_t along_row[TERP_LORENZO_NVALUES];
     uint64_t special[TERP_LORENZO_NVALUES / 64]; /* of the row itself */
     uint16_t symbols[TERP_LORENZO_NVALUES];
     /* Of all stretches, by the dimensions of the differences. */
-    uint32_t counts[TERP_NCLASSES][TERP_NROWS];
+    uint16_t lanes[TERP_NCLASSES][NLANES][TERP_NROWS];
     uint64_t sums[TERP_NCLASSES];      /* of the codes' magnitudes */
     uint64_t run_costs[TERP_NCLASSES]; /* of runs, on their own */
     uint64_t nsampled;
@@ -25,67 +34,98 @@ struct stencil {
     uint64_t nnear;
 };
 
+static uint8_t *
+row_of(const struct cpu_prediction *lorenzo, struct stencil *stencil,
+       unsigned before)
+{
+    return (uint8_t *)stencil->quants +
+           before * stencil->n * (uint64_t)lorenzo->stages->value_nbytes;
+}
+
+/* The row that is one before `row` in the slower dimensions `before`. */
 static void
-fill_stencil(const struct cpu_prediction *lorenzo, uint64_t row, uint64_t x,
-             struct stencil *stencil)
+fill_row(const struct cpu_prediction *lorenzo, uint64_t row, uint64_t x,
+         unsigned before, struct stencil *stencil)
 {
     const struct cpu_stages *stages = lorenzo->stages;
     const uint64_t *dims = lorenzo->layout->dims;
-    uint64_t value_nbytes = (uint64_t)stages->value_nbytes;
+    const uint64_t value_nbytes = (uint64_t)stages->value_nbytes;
     uint64_t mask[TERP_LORENZO_NVALUES / 64] = {0};
+    uint64_t distance = 0, stride = 1, left = row;
+    uint8_t *quants = row_of(lorenzo, stencil, before);
+    bool exists = true;
 
-    for (unsigned corner = 0; corner < 8; corner++) {
-        uint64_t before = 0, stride = 1, left = row;
-        uint8_t *quants =
-            (uint8_t *)stencil->quants + corner * stencil->n * value_nbytes;
-        bool exists = true;
-        for (int d = 1; d < TERP_NDIMS; d++) {
-            if (!(corner >> (d - 1) & 1)) {
-                before += stride;
-                exists &= left % dims[d] > 0;
-            }
-            left /= dims[d];
-            stride *= dims[d];
+    for (int d = 1; d < TERP_NDIMS; d++) {
+        if (before >> (d - 1) & 1) {
+            distance += stride;
+            exists &= left % dims[d] > 0;
         }
-        if (!exists) {
-            memset(quants, 0, stencil->n * value_nbytes);
-            continue;
-        }
-        const uint8_t *from = (const uint8_t *)lorenzo->values +
-                              ((row - before) * dims[0] + x) * value_nbytes;
-        memset(mask, 0, sizeof mask);
-        if (lorenzo->quantizer.has_specials)
-            stages->mask(from, 0, stencil->n, lorenzo->fills, mask);
-        uint64_t nunpredictable = stages->prequantize(
-            from, stencil->n, &lorenzo->quantizer, mask, quants);
-        if (corner == 7)
-            stencil->nnear +=
-                stages->count_near(from, quants, mask, stencil->first,
-                                   stencil->n, &lorenzo->quantizer);
-        /* The predictor repeats along each dimension in turn, which a sample
-         * cannot: rows further away are not there. */
-        stages->repeat(quants, mask, 1, stencil->n, 1);
-        if (corner == 7) {
-            stencil->nunpredictable += nunpredictable;
-            memcpy(stencil->special, mask, sizeof mask);
-        }
+        left /= dims[d];
+        stride *= dims[d];
     }
+    if (!exists) {
+        memset(quants, 0, stencil->n * value_nbytes);
+        return;
+    }
+    const uint8_t *from = (const uint8_t *)lorenzo->values +
+                          ((row - distance) * dims[0] + x) * value_nbytes;
+    if (lorenzo->quantizer.has_specials)
+        stages->mask(from, 0, stencil->n, lorenzo->fills, mask);
+    uint64_t nunpredictable = stages->prequantize(
+        from, stencil->n, &lorenzo->quantizer, mask, quants);
+    if (before == 0)
+        stencil->nnear += stages->count_near(from, quants, mask, stencil->first,
+                                             stencil->n, &lorenzo->quantizer);
+    /* The predictor repeats along each dimension in turn, which a sample
+     * cannot: rows further away are not there. */
+    stages->repeat(quants, mask, 1, stencil->n, 1);
+    if (before == 0) {
+        stencil->nunpredictable += nunpredictable;
+        memcpy(stencil->special, mask, sizeof mask);
+    }
+}
+
+/* Differences along each set of the slower dimensions `active` take the place
+ * of the rows before along these. */
+static void
+fill_stencil(const struct cpu_prediction *lorenzo, uint64_t row, uint64_t x,
+             unsigned active, struct stencil *stencil)
+{
+    for (unsigned before = 0; before <= active; before++)
+        if ((before & ~active) == 0)
+            fill_row(lorenzo, row, x, before, stencil);
+    for (unsigned bit = 1; bit <= active; bit *= 2)
+        for (unsigned before = bit; before <= active; before++)
+            if ((before & ~active) == 0 && (before & bit) != 0)
+                lorenzo->stages->subtract_from(
+                    row_of(lorenzo, stencil, before ^ bit), stencil->n,
+                    row_of(lorenzo, stencil, before));
 }
 
 /* Values [first, end) of the stretch. */
 static void
-count_run(const struct cpu_quantizer *quantizer, uint64_t first, uint64_t end,
-          unsigned dims, struct stencil *stencil)
+count_run(const uint16_t *rows, uint64_t first, uint64_t end, unsigned dims,
+          struct stencil *stencil)
 {
+    uint16_t(*lanes)[TERP_NROWS] = stencil->lanes[dims];
     uint32_t sum = 0, n = 0;
 
-    for (uint64_t i = first; i < end; i++) {
-        if (stencil->special[i / 64] >> i % 64 & 1)
-            continue; /* A special value costs nothing. */
-        uint32_t row = terp_row_of_wide(stencil->symbols[i], quantizer->wide);
-        stencil->counts[dims][row]++;
-        sum += row;
-        n++;
+    if (end - first == TERP_LORENZO_RUN_NVALUES &&
+        (uint32_t)(stencil->special[first / 64] >> first % 64) == 0) {
+        n = TERP_LORENZO_RUN_NVALUES;
+        for (uint32_t i = 0; i < n; i++)
+            sum += rows[first + i];
+        for (uint32_t i = 0; i < n; i += NLANES)
+            for (uint32_t j = 0; j < NLANES; j++)
+                lanes[j][rows[first + i + j]]++;
+    } else {
+        for (uint64_t i = first; i < end; i++) {
+            if (stencil->special[i / 64] >> i % 64 & 1)
+                continue; /* A special value costs nothing. */
+            lanes[i % NLANES][rows[i]]++;
+            sum += rows[i];
+            n++;
+        }
     }
     stencil->sums[dims] += sum;
     stencil->run_costs[dims] += terp_cost_of_run(sum, n);
@@ -96,21 +136,24 @@ count_differences(const struct cpu_prediction *lorenzo, unsigned dims,
                   struct stencil *stencil)
 {
     const struct cpu_stages *stages = lorenzo->stages;
-    uint64_t n = stencil->n;
-    uint64_t row_nbytes = n * (uint64_t)stages->value_nbytes;
-    uint8_t *last = (uint8_t *)stencil->differences + 7 * row_nbytes;
+    const struct cpu_quantizer *quantizer = &lorenzo->quantizer;
+    const uint64_t n = stencil->n, nbytes = (uint64_t)stages->value_nbytes;
+    const uint8_t *row = row_of(lorenzo, stencil, dims >> 1);
+    uint8_t *along_row = (uint8_t *)stencil->along_row;
+    uint16_t rows[TERP_LORENZO_NVALUES];
 
-    memcpy(stencil->differences, stencil->quants, 8 * row_nbytes);
-    for (int d = 1; d < TERP_NDIMS; d++)
-        if (dims >> d & 1)
-            stages->difference(
-                stencil->differences,
-                (struct cpu_axis){4u >> (d - 1), 2, n << (d - 1), 0});
-    if (dims & 1)
-        stages->difference(last, (struct cpu_axis){1, n, 1, 0});
-    stages->symbols_of_quants(last, n, &lorenzo->quantizer, stencil->symbols);
+    if (dims & 1) {
+        memset(along_row, 0, nbytes);
+        memcpy(along_row + nbytes, row, (n - 1) * nbytes);
+        stages->subtract_from(row, n, along_row);
+        row = along_row;
+    }
+    stages->symbols_of_quants(row, n, quantizer, stencil->symbols);
+    for (uint64_t i = 0; i < n; i++)
+        rows[i] =
+            (uint16_t)terp_row_of_wide(stencil->symbols[i], quantizer->wide);
     for (uint64_t first = 0; first < n; first += TERP_LORENZO_RUN_NVALUES)
-        count_run(&lorenzo->quantizer, first == 0 ? stencil->first : first,
+        count_run(rows, first == 0 ? stencil->first : first,
                   min_u64(n, first + TERP_LORENZO_RUN_NVALUES), dims, stencil);
 }
 
@@ -135,7 +178,8 @@ sample_stretches(void *arg, struct cpu_share share)
         uint64_t x = i % per_row * TERP_LORENZO_NVALUES;
         stencil->n = min_u64(TERP_LORENZO_NVALUES, all[0] - x);
         stencil->first = terp_lorenzo_first(x);
-        fill_stencil(sampling->lorenzo, i / per_row, x, stencil);
+        fill_stencil(sampling->lorenzo, i / per_row, x, sampling->active >> 1,
+                     stencil);
         for (unsigned dims = 0; dims <= sampling->active; dims++)
             if ((dims & ~sampling->active) == 0)
                 count_differences(sampling->lorenzo, dims, stencil);
@@ -149,8 +193,10 @@ add_stencils(struct stencil *stencils, int nworkers)
 {
     for (int id = 1; id < nworkers; id++) {
         for (int dims = 0; dims < TERP_NCLASSES; dims++) {
-            for (int row = 0; row < TERP_NROWS; row++)
-                stencils[0].counts[dims][row] += stencils[id].counts[dims][row];
+            for (int lane = 0; lane < NLANES; lane++)
+                for (int row = 0; row < TERP_NROWS; row++)
+                    stencils[0].lanes[dims][lane][row] +=
+                        stencils[id].lanes[dims][lane][row];
             stencils[0].sums[dims] += stencils[id].sums[dims];
             stencils[0].run_costs[dims] += stencils[id].run_costs[dims];
         }
@@ -165,15 +211,19 @@ static uint64_t
 cost_of_dims(const struct terp_layout *layout, const struct stencil *stencil,
              unsigned dims, unsigned escape_nbytes, bool in_runs)
 {
+    uint32_t counts[TERP_NROWS] = {0};
     struct terp_difference_samples samples = {
         .nsampled = stencil->nsampled,
         .nunpredictable = stencil->nunpredictable,
-        .cost = terp_cpu_cost_of_counts(stencil->counts[dims], escape_nbytes),
         .run_costs = stencil->run_costs[dims],
         .sum = stencil->sums[dims]};
 
+    for (int lane = 0; lane < NLANES; lane++)
+        for (int row = 0; row < TERP_NROWS; row++)
+            counts[row] += stencil->lanes[dims][lane][row];
     for (int row = 0; row < TERP_NROWS; row++)
-        samples.ncodes += stencil->counts[dims][row];
+        samples.ncodes += counts[row];
+    samples.cost = terp_cpu_cost_of_counts(counts, escape_nbytes);
     return terp_cost_of_differences(&samples, layout->nvalues, in_runs);
 }
 

@@ -94,7 +94,28 @@ struct transfer {
     bool interleave; /* else deinterleave */
     uint64_t fine_extent[TERP_NDIMS];
     uint64_t nruns_per_row;
+    /* Rows that are odd in the same slower dimensions: the two classes of their
+     * points, and by how many rows of these they are apart. */
+    struct {
+        void *even, *odd;
+        uint64_t stride[TERP_NDIMS + 1]; /* the last one of bricks */
+    } rows[TERP_NCLASSES / 2];
 };
+
+static void
+find_rows(struct transfer *t)
+{
+    const struct terp_level *level = &t->spline->layout->level[t->l];
+
+    for (unsigned odd = 0; odd < TERP_NCLASSES; odd += 2) {
+        uint64_t *stride = t->rows[odd / 2].stride;
+        t->rows[odd / 2].even = class_values(t->spline, t->l, odd);
+        t->rows[odd / 2].odd = class_values(t->spline, t->l, odd | 1);
+        stride[1] = 1;
+        for (int d = 1; d < TERP_NDIMS; d++)
+            stride[d + 1] = stride[d] * terp_class_extent(level, odd, d);
+    }
+}
 
 /* Runs of two times CPU_RUN_NVALUES lattice points. */
 static void
@@ -112,17 +133,17 @@ transfer_runs(void *arg, struct cpu_share share)
         uint64_t x = run * CPU_RUN_NVALUES;
         unsigned odd = 0;
         for (int d = 1; d < TERP_NDIMS; d++)
-            odd |= (unsigned)(at[d] & 1) << d;
-        uint64_t class_row = brick;
-        for (int d = TERP_NDIMS - 1; d > 0; d--)
-            class_row =
-                class_row * terp_class_extent(level, odd, d) + at[d] / 2;
+            odd |= (unsigned)(at[d] & 1) << (d - 1);
+        const uint64_t *stride = t->rows[odd].stride;
+        uint64_t class_row = brick * stride[TERP_NDIMS];
+        for (int d = 1; d < TERP_NDIMS; d++)
+            class_row += at[d] / 2 * stride[d];
         uint64_t n = min_u64(2 * CPU_RUN_NVALUES, t->fine_extent[0] - 2 * x);
         void *fine = value_at(spline, t->fine, row * t->fine_extent[0] + 2 * x);
-        void *even = value_at(spline, class_values(spline, t->l, odd),
+        void *even = value_at(spline, t->rows[odd].even,
                               class_row * level->neven[0] + x);
-        void *odds = value_at(spline, class_values(spline, t->l, odd | 1),
-                              class_row * level->nodd[0] + x);
+        void *odds =
+            value_at(spline, t->rows[odd].odd, class_row * level->nodd[0] + x);
         if (t->interleave)
             spline->stages->interleave(even, odds, n, fine);
         else
@@ -153,6 +174,7 @@ transfer_level(const struct cpu_prediction *spline, int l, void *fine,
             nrows *= t.fine_extent[d];
     }
     t.nruns_per_row = div_up(t.fine_extent[0], 2 * CPU_RUN_NVALUES);
+    find_rows(&t);
     terp_cpu_pool_run(
         spline->pool, transfer_runs, &t, nrows * t.nruns_per_row,
         min_items(min_u64(t.fine_extent[0], 2 * CPU_RUN_NVALUES)));

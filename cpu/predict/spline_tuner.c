@@ -9,54 +9,59 @@
 #include "cpu/entropy/histogram.h"
 #include "cpu/predict/spline.h"
 
-/* Rows are sampled whole: with odd distances a few runs more than wanted. */
-#define ROWS_CAPACITY (2 * TERP_MAX_NSAMPLES)
-_Static_assert(TERP_MAX_NSAMPLES + TERP_MIN_NSAMPLES + 2 * CPU_RUN_NVALUES <
-                   ROWS_CAPACITY,
-               "The rows of a class's sampled runs fit.");
-_Static_assert(ROWS_CAPACITY <= CPU_COUNT_MAX_NNUMBERS,
+/* Runs are sampled whole: of rows of three runs, at worst, the longest alone,
+ * which are half as many more values, and one more run; or five runs. */
+#define MAX_NROWS (2 * TERP_MAX_NSAMPLES)
+_Static_assert(TERP_MIN_NSAMPLES / 2 >= CPU_RUN_NVALUES &&
+                   2 * TERP_MIN_NSAMPLES >= 5 * CPU_RUN_NVALUES,
+               "The rows of a class's sampled runs fit in twice those wanted.");
+_Static_assert(MAX_NROWS <= CPU_COUNT_MAX_NNUMBERS,
                "Rows can be counted in one histogram.");
-_Static_assert((uint64_t)ROWS_CAPACITY *(24 << TERP_COST_FRACTION_NBITS) <
+_Static_assert((uint64_t)MAX_NROWS *(24 << TERP_COST_FRACTION_NBITS) <
                    (uint64_t)1 << 32,
                "The cost of all rows fits 32 bits.");
 
 _Static_assert(TERP_ROW_SPECIAL < TERP_NSYMBOLS,
                "A histogram counts samples without a code, too.");
 
-static uint64_t
-sample_class(const struct cpu_prediction *spline, const struct cpu_class *cls,
-             uint16_t *rows)
-{
-    uint32_t counts[TERP_NSYMBOLS];
-    uint64_t nruns = cls->nrows * cls->nruns_per_row;
-    uint64_t nvalues = cls->nrows * cls->extent[0];
-    uint64_t every = terp_sample_distance(nvalues, nruns);
-    uint64_t nsampled =
-        spline->stages->sample(cls, &spline->quantizer, every, rows);
+/* What levels are planned by: the samples' rows, [dims][capacity]. */
+struct sampler {
+    const struct cpu_prediction *spline;
+    int l;
+    uint64_t capacity;
+    uint16_t *rows;
+};
 
-    terp_cpu_histogram(rows, nsampled, counts);
+static uint64_t
+sample_rows(const struct sampler *sampler, const struct cpu_class *cls)
+{
+    const uint64_t nruns = cls->nrows * cls->nruns_per_row;
+    const uint64_t nvalues = cls->nrows * cls->extent[0];
+
+    return sampler->spline->stages->sample(cls, &sampler->spline->quantizer,
+                                           terp_sample_distance(nvalues, nruns),
+                                           sampler->capacity, sampler->rows);
+}
+
+/* What a class that is predicted along `dims` costs by its samples. */
+static uint64_t
+cost_of_rows(const struct sampler *sampler, const struct cpu_class *cls,
+             unsigned dims, uint64_t nsampled)
+{
+    uint32_t counts[TERP_ROW_SPECIAL + 1];
+
+    terp_cpu_histogram(sampler->rows + dims * sampler->capacity, nsampled,
+                       TERP_ROW_SPECIAL + 1, 0, counts);
     const struct terp_class_samples samples = {
-        .npredicting = (unsigned)__builtin_popcount(cls->predicting),
+        .npredicting = (unsigned)__builtin_popcount(dims),
         .blends = cls->blend_order > 1,
         .blends_long = terp_blends_long(cls->spline, cls->blend_order),
         .nsampled = nsampled,
         .nunknown = counts[TERP_ROW_UNKNOWN],
         .nspecial = counts[TERP_ROW_SPECIAL],
-        .cost =
-            terp_cpu_cost_of_counts(counts, spline->quantizer.escape_nbytes)};
-    return terp_cost_of_class(&samples, nvalues);
-}
-
-/* Of a class that is predicted along `dims`. */
-static uint64_t
-sample_dims(const struct cpu_prediction *spline, int l, unsigned odd,
-            unsigned dims, enum terp_spline kind, uint16_t *rows)
-{
-    struct cpu_class cls;
-
-    return terp_cpu_spline_class(spline, l, odd, dims, kind, &cls)
-               ? sample_class(spline, &cls, rows)
-               : 0;
+        .cost = terp_cpu_cost_of_counts(
+            counts, sampler->spline->quantizer.escape_nbytes)};
+    return terp_cost_of_class(&samples, cls->nrows * cls->extent[0]);
 }
 
 /* Estimated costs of a level. */
@@ -68,19 +73,29 @@ struct level_costs {
 };
 
 static void
-sample_level(const struct cpu_prediction *spline, int l, uint16_t *rows,
-             struct level_costs *costs)
+sample_level(const struct sampler *sampler, struct level_costs *costs)
 {
+    const struct cpu_prediction *spline = sampler->spline;
+    struct cpu_class cls;
+
     memset(costs, 0, sizeof *costs);
-    for (unsigned odd = 1; odd < TERP_NCLASSES; odd++)
+    for (unsigned odd = 1; odd < TERP_NCLASSES; odd++) {
+        if (!terp_cpu_spline_class(spline, sampler->l, odd, odd,
+                                   TERP_SPLINE_CUBIC, &cls))
+            continue;
+        const uint64_t nsampled = sample_rows(sampler, &cls);
         for (unsigned dims = odd; dims > 0; dims = (dims - 1) & odd)
             costs->cubic[odd][dims] =
-                sample_dims(spline, l, odd, dims, TERP_SPLINE_CUBIC, rows);
+                cost_of_rows(sampler, &cls, dims, nsampled);
+    }
     for (int d = 0; d < TERP_NDIMS; d++) {
-        costs->single[TERP_SPLINE_CUBIC][d] = costs->cubic[1u << d][1u << d];
+        const unsigned odd = 1u << d;
+        costs->single[TERP_SPLINE_CUBIC][d] = costs->cubic[odd][odd];
         for (unsigned kind = 1; kind < TERP_NSPLINES; kind++)
-            costs->single[kind][d] = sample_dims(spline, l, 1u << d, 1u << d,
-                                                 (enum terp_spline)kind, rows);
+            if (terp_cpu_spline_class(spline, sampler->l, odd, odd,
+                                      (enum terp_spline)kind, &cls))
+                costs->single[kind][d] = cost_of_rows(
+                    sampler, &cls, odd, sample_rows(sampler, &cls));
     }
 }
 
@@ -138,8 +153,8 @@ plan_averages(const struct terp_level *level, const struct level_costs *costs,
 /* Estimated costs of the classes of so many odd dimensions that a plan blends.
  */
 static uint64_t
-sample_blended(const struct cpu_prediction *spline, int l, int nodd_dims,
-               enum terp_spline kind, unsigned priorities, uint16_t *rows)
+sample_blended(const struct sampler *sampler, int nodd_dims,
+               enum terp_spline kind, unsigned priorities)
 {
     const struct terp_level_plan plan = {.spline = (uint8_t)kind,
                                          .priorities = (uint8_t)priorities};
@@ -148,21 +163,23 @@ sample_blended(const struct cpu_prediction *spline, int l, int nodd_dims,
 
     for (unsigned odd = 1; odd < TERP_NCLASSES; odd++)
         if (__builtin_popcount(odd) == nodd_dims &&
-            terp_cpu_spline_planned_class(spline, l, odd, &plan, &cls))
-            cost += sample_class(spline, &cls, rows);
+            terp_cpu_spline_planned_class(sampler->spline, sampler->l, odd,
+                                          &plan, &cls))
+            cost += cost_of_rows(sampler, &cls, cls.predicting,
+                                 sample_rows(sampler, &cls));
     return cost;
 }
 
 /* Averages, or blending, with the spline that is best for what is left. Few
  * points of blended classes are: these are sampled under the linear one. */
 static uint64_t
-plan_level(const struct cpu_prediction *spline, int l, uint16_t *rows,
-           struct terp_level_plan *plan)
+plan_level(const struct sampler *sampler, struct terp_level_plan *plan)
 {
-    const struct terp_level *level = &spline->layout->level[l];
+    const struct terp_layout *layout = sampler->spline->layout;
+    const struct terp_level *level = &layout->level[sampler->l];
     struct level_costs costs;
     struct terp_blend_costs blends = {0};
-    uint64_t nvalues = spline->layout->nbricks;
+    uint64_t nvalues = layout->nbricks;
     int nactive = 0;
 
     for (int d = 0; d < TERP_NDIMS; d++) {
@@ -170,7 +187,7 @@ plan_level(const struct cpu_prediction *spline, int l, uint16_t *rows,
         nactive += level->nodd[d] > 0;
     }
     const bool is_large = nvalues > TERP_BLEND_MIN_NVALUES;
-    sample_level(spline, l, rows, &costs);
+    sample_level(sampler, &costs);
     uint64_t best = plan_averages(
         level, &costs, is_large ? TERP_NSPLINES : TERP_SPLINE_LONG, plan);
     if (!is_large || nactive < 2)
@@ -179,20 +196,21 @@ plan_level(const struct cpu_prediction *spline, int l, uint16_t *rows,
         blends.single[kind] = cost_of_singles(&costs, kind, TERP_NCLASSES - 1);
     blends.average = costs.cubic[15][15];
     blends.two =
-        sample_blended(spline, l, 2, TERP_SPLINE_LINEAR, TERP_BLEND_FULL, rows);
+        sample_blended(sampler, 2, TERP_SPLINE_LINEAR, TERP_BLEND_FULL);
     blends.two_long =
-        sample_blended(spline, l, 2, TERP_SPLINE_LONG, TERP_BLEND_FULL, rows);
-    blends.three_pairs = sample_blended(spline, l, 3, TERP_SPLINE_LINEAR,
-                                        TERP_BLEND_PAIRS, rows);
+        sample_blended(sampler, 2, TERP_SPLINE_LONG, TERP_BLEND_FULL);
+    blends.three_pairs =
+        sample_blended(sampler, 3, TERP_SPLINE_LINEAR, TERP_BLEND_PAIRS);
     blends.three_full =
-        sample_blended(spline, l, 3, TERP_SPLINE_LINEAR, TERP_BLEND_FULL, rows);
+        sample_blended(sampler, 3, TERP_SPLINE_LINEAR, TERP_BLEND_FULL);
     return terp_choose_blending(&blends, best, plan);
 }
 
 /* Levels, each of which is planned on its own. */
 struct planning {
     struct cpu_prediction *spline;
-    uint16_t *rows; /* ROWS_CAPACITY a worker of the pool */
+    uint64_t capacity; /* of rows, TERP_NCLASSES times for each worker */
+    uint16_t *rows;
     atomic_int next;
     uint64_t cost[TERP_MAX_LEVELS + 1];
 };
@@ -203,12 +221,16 @@ plan_levels(void *arg, struct cpu_share share)
 {
     struct planning *planning = arg;
     struct cpu_prediction *spline = planning->spline;
-    uint16_t *rows = planning->rows + (uint64_t)share.worker * ROWS_CAPACITY;
-    int l;
+    const uint64_t nrows = TERP_NCLASSES * planning->capacity;
+    struct sampler sampler = {.spline = spline,
+                              .capacity = planning->capacity,
+                              .rows = planning->rows +
+                                      (uint64_t)share.worker * nrows};
 
-    while ((l = atomic_fetch_add(&planning->next, 1)) <=
+    while ((sampler.l = atomic_fetch_add(&planning->next, 1)) <=
            spline->layout->nlevels)
-        planning->cost[l] = plan_level(spline, l, rows, &spline->plan[l]);
+        planning->cost[sampler.l] =
+            plan_level(&sampler, &spline->plan[sampler.l]);
 }
 
 enum terp_status
@@ -221,7 +243,10 @@ terp_cpu_spline_tune(struct cpu_prediction *spline,
     int ndims = 0;
 
     terp_cpu_spline_deinterleave(spline);
-    planning.rows = malloc(nworkers * ROWS_CAPACITY * sizeof *planning.rows);
+    /* A class has no more than half of all values. */
+    planning.capacity = 2 * terp_nsamples_of(spline->layout->nvalues / 2 + 1);
+    planning.rows = malloc(nworkers * TERP_NCLASSES * planning.capacity *
+                           sizeof *planning.rows);
     if (planning.rows == NULL)
         return TERP_ERR_MEMORY;
     terp_cpu_pool_run(spline->pool, plan_levels, &planning, nworkers, 1);

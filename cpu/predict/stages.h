@@ -114,18 +114,18 @@ cpu_not_escapes(uint64_t symbols)
 static inline uint64_t
 cpu_find_escape(const uint16_t *symbols, uint64_t first, uint64_t end)
 {
-    const uint64_t high = UINT64_C(0x8000800080008000);
-    uint64_t i = first, word[4];
+    uint64_t i = first, word;
 
-    for (; i + 16 <= end; i += 16) {
-        memcpy(word, symbols + i, sizeof word);
-        if ((cpu_not_escapes(word[0]) & cpu_not_escapes(word[1]) &
-             cpu_not_escapes(word[2]) & cpu_not_escapes(word[3])) != high)
+    for (; i + 64 <= end; i += 64) {
+        uint16_t found = 0;
+        for (uint64_t j = 0; j < 64; j++)
+            found |= symbols[i + j] == TERP_ESCAPE;
+        if (found)
             break;
     }
     for (; i + 4 <= end; i += 4) {
-        memcpy(word, symbols + i, sizeof *word);
-        if (cpu_not_escapes(word[0]) != high)
+        memcpy(&word, symbols + i, sizeof word);
+        if (cpu_not_escapes(word) != UINT64_C(0x8000800080008000))
             break;
     }
     while (i < end && symbols[i] != TERP_ESCAPE)
@@ -220,10 +220,12 @@ struct cpu_stages {
                         uint64_t end);
 
     /* One in `every` runs of a class, predicted from original values: rows of
-     * the dictionary that its codes would be. Returns how many. */
+     * the dictionary that its codes would be, along each set of its dimensions,
+     * or all of them where they are blended, [dims][capacity]. Returns how many
+     * there are of each. */
     uint64_t (*sample)(const struct cpu_class *cls,
                        const struct cpu_quantizer *quantizer, uint64_t every,
-                       uint16_t *rows_ret);
+                       uint64_t capacity, uint16_t *rows_ret);
 
     /* Anchors, each predicted by the one before, the first by the reference
      * value. */
@@ -268,6 +270,9 @@ struct cpu_stages {
      * array, modulo 2^width. */
     void (*difference)(void *quants, struct cpu_axis axis);
     void (*accumulate)(void *quants, struct cpu_axis axis);
+
+    /* inout[i] = quants[i] - inout[i], modulo 2^width. */
+    void (*subtract_from)(const void *quants, uint64_t n, void *inout);
 
     /* The same by means (codec/model/lorenzo.h). */
     void (*difference_means)(void *quants, struct cpu_axis axis);

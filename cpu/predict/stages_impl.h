@@ -246,22 +246,24 @@ predict_point(enum terp_form form, const T *b, int64_t stride)
 #undef AT
 }
 
-/* Adds to (or, with `first`, sets) the predictions of `n` points of a row. */
-static void
-predict_along(enum terp_form form, const T *b, uint64_t stride, uint64_t n,
-              bool first, T *restrict pred)
+/* Every step-th of `n` points: predictions, or with `sums` these added to them,
+ * times `share`. */
+TERP_INLINE void
+predict_points(enum terp_form form, const T *b, uint64_t stride, uint64_t step,
+               uint64_t n, const T *restrict sums, T share, T *restrict pred)
 {
     const int64_t on = (int64_t)stride;
 
     /* With a constant each, for the compiler's sake. */
-#define CASE(constant)                                         \
-    case constant:                                             \
-        if (first)                                             \
-            for (uint64_t i = 0; i < n; i++)                   \
-                pred[i] = predict_point(constant, b + i, on);  \
-        else                                                   \
-            for (uint64_t i = 0; i < n; i++)                   \
-                pred[i] += predict_point(constant, b + i, on); \
+#define CASE(constant)                                                      \
+    case constant:                                                          \
+        if (sums == NULL)                                                   \
+            for (uint64_t i = 0; i < n * step; i += step)                   \
+                pred[i] = predict_point(constant, b + i, on) * share;       \
+        else                                                                \
+            for (uint64_t i = 0; i < n * step; i += step)                   \
+                pred[i] =                                                   \
+                    (sums[i] + predict_point(constant, b + i, on)) * share; \
         break
     switch (form) {
         CASE(TERP_FORM_COPY);
@@ -277,17 +279,17 @@ predict_along(enum terp_form form, const T *b, uint64_t stride, uint64_t n,
 #undef CASE
 }
 
-/* The same along dimension 0, where the points at a row's ends come alone. */
-static inline void
-predict_along_0(enum terp_form form, const T *b, uint64_t n, bool first,
-                T *restrict pred)
+static void
+predict_along(enum terp_form form, const T *b, uint64_t stride, uint64_t step,
+              uint64_t n, const T *restrict sums, T share, T *restrict pred)
 {
-    if (n > 1) {
-        predict_along(form, b, 1, n, first, pred);
-        return;
-    }
-    const T along = predict_point(form, b, 1);
-    *pred = first ? along : *pred + along;
+    if (n == 1) {
+        const T along = predict_point(form, b, (int64_t)stride);
+        *pred = (sums == NULL ? along : *sums + along) * share;
+    } else if (step == 1)
+        predict_points(form, b, stride, 1, n, sums, share, pred);
+    else
+        predict_points(form, b, stride, step, n, sums, share, pred);
 }
 
 /* Where a run stands: the row's coordinates, its brick at TERP_NDIMS, and the
@@ -312,20 +314,22 @@ find_place(const struct cpu_class *cls, uint64_t index)
     return place;
 }
 
-/* The next run, without a division. */
+/* The next run, behind `nrows` rows that have as many runs, without a division.
+ */
 static void
-advance(const struct cpu_class *cls, struct place *place)
+advance(const struct cpu_class *cls, uint64_t nrows, struct place *place)
 {
     if (++place->run_in_row < cls->nruns_per_row)
         return;
     place->run_in_row = 0;
-    place->row++;
+    place->row += nrows;
+    place->at[1] += nrows;
     for (int d = 1; d < TERP_NDIMS; d++) {
-        if (++place->at[d] < cls->extent[d])
+        if (place->at[d] < cls->extent[d])
             return;
         place->at[d] = 0;
+        place->at[d + 1]++;
     }
-    place->at[TERP_NDIMS]++;
 }
 
 /* On by as many runs as `step` is from the first one, also without. */
@@ -345,10 +349,12 @@ advance_by(const struct cpu_class *cls, const struct place *step,
     place->at[TERP_NDIMS] += step->at[TERP_NDIMS] + carry;
 }
 
-/* A run of a row: where it is, and where its neighbours stand. */
+/* A run of a row, or rows that are alike: where it is, and where its neighbours
+ * stand. */
 struct run {
     uint64_t at; /* in the class's arrays */
     uint64_t x, n;
+    uint64_t nrows, row_n;    /* rows, and points of each */
     const T *row[TERP_NDIMS]; /* point b of the row's x = 0, per dimension */
     uint64_t stride[TERP_NDIMS];
     enum terp_form form[TERP_NDIMS]; /* of dimensions above 0 */
@@ -460,12 +466,45 @@ find_neighbours(const struct cpu_class *cls, const struct place *place,
         find_neighbours_in(cls, place, cls->predicting, dim, 3, run->corner);
 }
 
+/* Where the form of point x of a row ends. Away from the row's ends all points
+ * share one. */
+static uint64_t
+end_of_form(enum terp_spline spline, uint64_t x, uint64_t end, uint64_t neven)
+{
+    const uint64_t nends = spline == TERP_SPLINE_LONG ? 3 : 1;
+
+    return x >= nends && x + nends + 1 < neven ? min_u64(end, neven - nends - 1)
+                                               : x + 1;
+}
+
+/* Rows from one on, `most` at most, that have neighbours of the same forms, and
+ * stand one behind the other wherever these do. */
+static uint64_t
+count_rows(const struct cpu_class *cls, const struct place *place,
+           uint64_t most)
+{
+    if (cls->predicting & 1 && cls->source[1].extent[0] != cls->extent[0])
+        return 1;
+    const uint64_t y = place->at[1];
+    const uint64_t end = min_u64(
+        cls->extent[1], y + min_u64(most, CPU_RUN_NVALUES / cls->extent[0]));
+    if (end <= y + 1)
+        return 1;
+    return (cls->predicting & 2
+                ? end_of_form(cls->spline, y, end, cls->source[2].extent[1])
+                : end) -
+           y;
+}
+
+/* The run at a place, of so many rows at most. */
 static void
 find_run(const struct cpu_class *cls, const struct place *place,
-         struct run *run)
+         uint64_t max_nrows, struct run *run)
 {
     run->x = place->run_in_row * CPU_RUN_NVALUES;
-    run->n = min_u64(CPU_RUN_NVALUES, cls->extent[0] - run->x);
+    run->row_n = min_u64(CPU_RUN_NVALUES, cls->extent[0] - run->x);
+    run->nrows = count_rows(cls, place, max_nrows);
+    run->n = run->nrows * run->row_n;
     run->at = place->row * cls->extent[0] + run->x;
     run->order = -1;
     for (int d = 0; d < TERP_NDIMS; d++) {
@@ -524,56 +563,120 @@ blend_segment(const struct cpu_class *cls, const struct run *run, uint64_t x,
                                     FOUR(corner, 0, i) + FOUR(corner, 4, i));
 }
 
-/* Where the form of point x of a row ends. Away from the row's ends all points
- * share one. */
-static uint64_t
-end_of_form(enum terp_spline spline, uint64_t x, uint64_t end, uint64_t neven)
-{
-    const uint64_t nends = spline == TERP_SPLINE_LONG ? 3 : 1;
-
-    return x >= nends && x + nends + 1 < neven ? min_u64(end, neven - nends - 1)
-                                               : x + 1;
-}
-
-static void
-average(uint64_t n, int npredictions, T *pred)
-{
-    const T share = TERP_SHARE(T, npredictions);
-
-    if (npredictions > 1)
-        for (uint64_t i = 0; i < n; i++)
-            pred[i] *= share;
-}
-
-/* Points [x, end) of the row. Dimension 0, which comes last in the sum, has
- * other forms at the row's ends. */
-static void
-average_segment(const struct cpu_class *cls, const struct run *run, uint64_t x,
-                uint64_t end, T *pred)
+/* How many of the dimensions but 0 predict a run's points: those of the highest
+ * order. */
+static int
+count_others(const struct cpu_class *cls, const struct run *run)
 {
     int nothers = 0;
 
-    for (int d = TERP_NDIMS - 1; d > 0; d--) {
+    for (int d = 1; d < TERP_NDIMS; d++)
+        nothers += cls->predicting >> d & 1 &&
+                   terp_form_order(run->form[d]) == run->order;
+    return nothers;
+}
+
+/* The sums of what these predict, times `share`, at every step-th of `n`
+ * points, the first one `at` behind the run's. */
+static void
+sum_others(const struct cpu_class *cls, const struct run *run, uint64_t at,
+           uint64_t step, uint64_t n, T share, T *sums)
+{
+    T own[2][CPU_RUN_NVALUES];
+    const T *before = NULL;
+    int nleft = count_others(cls, run);
+
+    for (int d = TERP_NDIMS - 1; nleft > 0; d--) {
         if (!(cls->predicting >> d & 1) ||
             terp_form_order(run->form[d]) != run->order)
             continue;
-        predict_along(run->form[d], run->row[d] + x, run->stride[d], end - x,
-                      nothers == 0, pred);
-        nothers++;
+        T *to = sums;
+        if (--nleft > 0)
+            to = own[nleft % 2];
+        predict_along(run->form[d], run->row[d] + run->x + at, run->stride[d],
+                      step, n, before, nleft > 0 ? (T)1 : share, to);
+        before = to;
     }
-    if (!(cls->predicting & 1)) {
-        average(end - x, nothers, pred);
-        return;
+}
+
+/* What is predicted along dimension 0, which comes last in a sum: the b of the
+ * run's first point, and what is summed up before. */
+struct line {
+    const T *b;
+    int order, nothers;
+    const T *sums;
+};
+
+/* Points of a run's rows that have the form of point x along dimension 0: every
+ * step-th of `n`. */
+static void
+add_line(const struct cpu_class *cls, const struct run *run,
+         const struct line *line, uint64_t x, uint64_t step, uint64_t n,
+         T *restrict pred)
+{
+    const enum terp_form form =
+        terp_form_at(cls->spline, x, cls->source[1].extent[0]);
+    const int above = terp_form_order(form) - line->order;
+    const T share = TERP_SHARE(T, above > 0 ? 1 : line->nothers + (above == 0));
+    const uint64_t at = x - run->x;
+
+    if (above >= 0)
+        predict_along(form, line->b + at, 1, step, n,
+                      above > 0 ? NULL : line->sums + at, share, pred + at);
+    else
+        for (uint64_t i = at; i < at + n * step; i += step)
+            pred[i] = line->sums[i] * share;
+}
+
+/* All points of a run. Along dimension 0 there are other forms at rows' ends:
+ * what the form inside makes of these is written over. */
+static void
+add_line_to_rows(const struct cpu_class *cls, const struct run *run,
+                 const struct line *line, T *pred)
+{
+    const uint64_t end = run->x + run->row_n;
+    uint64_t begin = run->x, stop = end; /* of what is inside */
+
+    while (begin < end &&
+           (stop = end_of_form(cls->spline, begin, end,
+                               cls->source[1].extent[0])) == begin + 1)
+        begin++;
+    if (begin < end)
+        add_line(cls, run, line, begin, 1, run->n - run->row_n + (stop - begin),
+                 pred);
+    for (uint64_t x = run->x; x < begin; x++)
+        add_line(cls, run, line, x, run->row_n, run->nrows, pred);
+    for (uint64_t x = stop; x < end; x++)
+        add_line(cls, run, line, x, run->row_n, run->nrows, pred);
+}
+
+static void
+average_run(const struct cpu_class *cls, const struct run *run, T *pred)
+{
+    T sums[CPU_RUN_NVALUES];
+    const int nothers = count_others(cls, run);
+
+    if (cls->predicting & 1) {
+        const struct line line = {run->row[0] + run->x, run->order, nothers,
+                                  sums};
+        sum_others(cls, run, 0, 1, run->n, (T)1, sums);
+        add_line_to_rows(cls, run, &line, pred);
+    } else {
+        sum_others(cls, run, 0, 1, run->n, TERP_SHARE(T, nothers), pred);
     }
-    const uint64_t neven = cls->source[1].extent[0];
-    for (uint64_t next; x < end; pred += next - x, x = next) {
-        const enum terp_form form = terp_form_at(cls->spline, x, neven);
-        const int above = terp_form_order(form) - run->order;
-        next = end_of_form(cls->spline, x, end, neven);
-        if (above >= 0)
-            predict_along_0(form, run->row[0] + x, next - x, above > 0, pred);
-        average(next - x, above > 0 ? 1 : nothers + (above == 0), pred);
-    }
+}
+
+/* The last points of a run's rows. */
+static void
+average_last(const struct cpu_class *cls, const struct run *run, T *pred)
+{
+    const uint64_t last = run->row_n - 1;
+    T sums[CPU_RUN_NVALUES];
+    const struct line line = {run->row[0] + run->x, run->order,
+                              count_others(cls, run), sums};
+
+    sum_others(cls, run, last, run->row_n, run->nrows, (T)1, sums + last);
+    add_line(cls, run, &line, run->x + last, run->row_n, run->nrows, pred);
 }
 
 /* What linear interpolants along one or two dimensions predict of `n` points,
@@ -607,18 +710,15 @@ blend_long(const struct cpu_class *cls, const struct run *run,
 
     if (first == 0) {
         T missed[CPU_RUN_NVALUES + 8];
-        const uint64_t begin = run->x - min_u64(run->x, 3);
-        const uint64_t end = min_u64(run->x + run->n + 4, neven);
-        blend_rows(run->even, run->nothers, (int64_t)begin, end - begin,
-                   missed);
-        for (uint64_t i = 0; i < end - begin; i++)
+        const uint64_t before = min_u64(run->x, 3);
+        const uint64_t behind = min_u64(4, neven - run->x - run->row_n);
+        const uint64_t begin = run->x - before;
+        const uint64_t n = before + run->n + behind;
+        const struct line line = {missed + before, -1, 0, NULL};
+        blend_rows(run->even, run->nothers, (int64_t)begin, n, missed);
+        for (uint64_t i = 0; i < n; i++)
             missed[i] = run->row[0][begin + i] - missed[i];
-        for (uint64_t x = run->x, next; x < run->x + run->n; x = next) {
-            next = end_of_form(cls->spline, x, run->x + run->n, neven);
-            predict_along_0(terp_form_at(cls->spline, x, neven),
-                            missed + (x - begin), next - x, true,
-                            pred + (x - run->x));
-        }
+        add_line_to_rows(cls, run, &line, pred);
     } else {
         T missed[8][CPU_RUN_NVALUES];
         const enum terp_form form = run->form[first];
@@ -631,7 +731,8 @@ blend_long(const struct cpu_class *cls, const struct run *run,
             for (uint64_t j = 0; j < run->n; j++)
                 missed[i][j] = run->row[first][at + (int64_t)j] - missed[i][j];
         }
-        predict_along(form, missed[3], CPU_RUN_NVALUES, run->n, true, pred);
+        predict_along(form, missed[3], CPU_RUN_NVALUES, 1, run->n, NULL, 1,
+                      pred);
     }
     blend_rows(run->odd, run->nothers, (int64_t)run->x, run->n, blended);
     for (uint64_t i = 0; i < run->n; i++)
@@ -643,24 +744,18 @@ static void
 predict_run(const struct cpu_class *cls, const struct run *run,
             T pred[CPU_RUN_NVALUES])
 {
-    uint64_t x = run->x;
-    const uint64_t end = x + run->n;
-
     if (run->nothers > 0) {
         blend_long(cls, run, pred);
-        return;
-    }
-    if (run->face[0] != NULL) {
+    } else if (run->face[0] == NULL) {
+        average_run(cls, run, pred);
+    } else if (cls->predicting & 1 &&
+               run->x + run->row_n == cls->source[1].extent[0]) {
         /* Above the last even point along dimension 0 nothing is. */
-        const uint64_t inside =
-            cls->predicting & 1 ? cls->source[1].extent[0] - 1 : end;
-        if (x < inside) {
-            x = min_u64(end, inside);
-            blend_segment(cls, run, run->x, x - run->x, pred);
-        }
+        blend_segment(cls, run, run->x, run->n - 1, pred);
+        average_last(cls, run, pred);
+    } else {
+        blend_segment(cls, run, run->x, run->n, pred);
     }
-    if (x < end)
-        average_segment(cls, run, x, end, pred + (x - run->x));
 }
 
 static struct constants
@@ -800,8 +895,9 @@ quantize(const struct cpu_class *cls, const struct cpu_quantizer *quantizer,
     struct run run;
     T pred[CPU_RUN_NVALUES];
 
-    for (uint64_t i = first; i < end; i++, advance(cls, &place)) {
-        find_run(cls, &place, &run);
+    for (uint64_t i = first; i < end;
+         i += run.nrows, advance(cls, run.nrows, &place)) {
+        find_run(cls, &place, end - i, &run);
         predict_run(cls, &run, pred);
         T *values = (T *)cls->values + run.at;
         uint16_t *symbols = cls->symbols + run.at;
@@ -824,58 +920,164 @@ reconstruct(const struct cpu_class *cls, const struct cpu_quantizer *quantizer,
     struct run run;
     T pred[CPU_RUN_NVALUES];
 
-    for (uint64_t i = first; i < end; i++, advance(cls, &place)) {
-        find_run(cls, &place, &run);
+    for (uint64_t i = first; i < end;
+         i += run.nrows, advance(cls, run.nrows, &place)) {
+        find_run(cls, &place, end - i, &run);
         predict_run(cls, &run, pred);
         reconstruct_values((T *)cls->values + run.at, pred, run.n, step,
                            quantizer->radius, cls->symbols + run.at);
     }
 }
 
-/* Rows of the dictionary that the codes of `values` would be. */
+/* Samples on their way: runs one behind the other, and what they are predicted
+ * as along each set of dimensions. */
+struct samples {
+    uint64_t n;
+    T values[CPU_RUN_NVALUES], noise[CPU_RUN_NVALUES];
+    T pred[TERP_NCLASSES][CPU_RUN_NVALUES];
+};
+
+/* Averages what the dimensions of `set` predict of points [at, at + n), the
+ * slowest first, as the prediction along `dims`. */
 static void
-rows_of_codes(const T *restrict values, const T *restrict pred,
-              const T *restrict noise, uint64_t n, struct constants k,
-              uint16_t *restrict rows)
+average_set(struct samples *samples, unsigned set, unsigned dims, uint64_t at,
+            uint64_t n)
 {
-    for (uint64_t i = 0; i < n; i++) {
-        T magnitude =
-            sampled_magnitude(values[i], pred[i], noise[i], k.inverse);
+    const T share = TERP_SHARE(T, __builtin_popcount(set));
+    T *restrict pred = samples->pred[dims] + at;
+    const T *p[TERP_NDIMS];
+    int ndims = 0;
+
+    for (int d = TERP_NDIMS - 1; d >= 0; d--)
+        if (set >> d & 1)
+            p[ndims++] = samples->pred[1u << d] + at;
+    if (ndims == 1)
+        memcpy(pred, p[0], n * sizeof *pred);
+    else if (ndims == 2)
+        for (uint64_t i = 0; i < n; i++)
+            pred[i] = (p[0][i] + p[1][i]) * share;
+    else if (ndims == 3)
+        for (uint64_t i = 0; i < n; i++)
+            pred[i] = (p[0][i] + p[1][i] + p[2][i]) * share;
+    else
+        for (uint64_t i = 0; i < n; i++)
+            pred[i] = (p[0][i] + p[1][i] + p[2][i] + p[3][i]) * share;
+}
+
+/* Predicts a run's row along each set of the class's dimensions. */
+static void
+predict_sets(const struct cpu_class *cls, const struct run *run,
+             struct samples *samples)
+{
+    const unsigned all = cls->predicting;
+    const uint64_t neven = cls->source[all & 1].extent[0];
+    const struct line line = {run->row[0] + run->x, -1, 0, NULL};
+
+    for (int d = 1; d < TERP_NDIMS; d++)
+        if (all >> d & 1)
+            predict_along(run->form[d], run->row[d] + run->x, run->stride[d], 1,
+                          run->n, NULL, 1, samples->pred[1u << d] + samples->n);
+    if (all & 1)
+        add_line_to_rows(cls, run, &line, samples->pred[1] + samples->n);
+    for (unsigned dims = all; dims > 0; dims = (dims - 1) & all) {
+        unsigned set = 0;
+        int order = -1;
+        if ((dims & (dims - 1)) == 0)
+            continue;
+        for (int d = 1; d < TERP_NDIMS; d++) {
+            if (!(dims >> d & 1) || terp_form_order(run->form[d]) < order)
+                continue;
+            set = terp_form_order(run->form[d]) == order ? set : 0;
+            set |= 1u << d;
+            order = terp_form_order(run->form[d]);
+        }
+        if (!(dims & 1)) {
+            average_set(samples, set, dims, samples->n, run->n);
+            continue;
+        }
+        const uint64_t end = run->x + run->n;
+        for (uint64_t x = run->x, next; x < end; x = next) {
+            const int above =
+                terp_form_order(terp_form_at(cls->spline, x, neven)) - order;
+            next = end_of_form(cls->spline, x, end, neven);
+            average_set(samples, above > 0 ? 1 : set | (above == 0), dims,
+                        samples->n + (x - run->x), next - x);
+        }
+    }
+}
+
+/* Rows of the dictionary that the codes of samples would be. */
+static void
+rows_of_codes(const struct samples *samples, const T *restrict pred,
+              T amplitude, struct constants k, uint16_t *restrict rows)
+{
+    for (uint64_t i = 0; i < samples->n; i++) {
+        const T value = samples->values[i];
+        T magnitude = sampled_magnitude(
+            value, pred[i], samples->noise[i] * amplitude, k.inverse);
         bool fits = magnitude < k.max_code + (T)0.5;
         T row = fits ? magnitude + (T)0.5 : (T)TERP_ROW_ESCAPE;
         /* A NaN alone differs from itself. */
-        T unknown =
-            (T)(values[i] == values[i] ? TERP_ROW_UNKNOWN : TERP_ROW_SPECIAL);
+        T unknown = (T)(value == value ? TERP_ROW_UNKNOWN : TERP_ROW_SPECIAL);
         rows[i] = (uint16_t)(INT)(magnitude == magnitude ? row : unknown);
     }
 }
 
+/* The samples' rows, along each set of dimensions that was predicted. */
+static void
+put_rows(const struct cpu_class *cls, const struct cpu_quantizer *quantizer,
+         uint64_t capacity, struct samples *samples, uint16_t *rows)
+{
+    const struct constants k = symbol_constants(quantizer);
+    const unsigned all = cls->predicting;
+
+    for (unsigned dims = all; dims > 0; dims = (dims - 1) & all) {
+        const T amplitude =
+            (T)(terp_noise_amplitude(__builtin_popcount(dims), cls->blend_order,
+                                     cls->spline == TERP_SPLINE_LONG) /
+                (1 << terp_unit_nbits(quantizer->wide)));
+        rows_of_codes(samples, samples->pred[dims], amplitude, k,
+                      rows + dims * capacity);
+        if (cls->blend_order > 1)
+            break;
+    }
+    samples->n = 0;
+}
+
 static uint64_t
 sample(const struct cpu_class *cls, const struct cpu_quantizer *quantizer,
-       uint64_t every, uint16_t *rows)
+       uint64_t every, uint64_t capacity, uint16_t *rows)
 {
-    struct constants k = symbol_constants(quantizer);
-    T amplitude = (T)(terp_noise_amplitude(__builtin_popcount(cls->predicting),
-                                           cls->blend_order,
-                                           cls->spline == TERP_SPLINE_LONG) /
-                      (1 << terp_unit_nbits(quantizer->wide)));
     struct run run;
-    T pred[CPU_RUN_NVALUES], noise[CPU_RUN_NVALUES];
+    struct samples samples;
+    T noise[CPU_RUN_NVALUES];
     uint64_t nruns = cls->nrows * cls->nruns_per_row, nsampled = 0;
 
+    samples.n = 0;
+
     for (uint64_t i = 0; i < CPU_RUN_NVALUES; i++)
-        noise[i] = (T)terp_noise_at(i) * amplitude;
+        noise[i] = (T)terp_noise_at(i);
 
     struct place place = find_place(cls, every / 2);
     const struct place step = find_place(cls, every);
     for (uint64_t i = every / 2; i < nruns;
          i += every, advance_by(cls, &step, &place)) {
-        find_run(cls, &place, &run);
-        predict_run(cls, &run, pred);
-        rows_of_codes((const T *)cls->values + run.at, pred, noise, run.n, k,
-                      rows + nsampled);
+        find_run(cls, &place, 1, &run);
+        if (samples.n + run.n > CPU_RUN_NVALUES) {
+            rows += samples.n;
+            put_rows(cls, quantizer, capacity, &samples, rows - samples.n);
+        }
+        memcpy(samples.values + samples.n, (const T *)cls->values + run.at,
+               run.n * sizeof *samples.values);
+        memcpy(samples.noise + samples.n, noise, run.n * sizeof *noise);
+        if (cls->blend_order > 1)
+            predict_run(cls, &run, samples.pred[cls->predicting] + samples.n);
+        else
+            predict_sets(cls, &run, &samples);
+        samples.n += run.n;
         nsampled += run.n;
     }
+    put_rows(cls, quantizer, capacity, &samples, rows);
     return nsampled;
 }
 
@@ -942,6 +1144,7 @@ const struct cpu_stages STAGES = {.value_nbytes = TERP_VALUE_NBYTES,
                                   .clear = clear,
                                   .difference = difference,
                                   .accumulate = accumulate,
+                                  .subtract_from = subtract_from,
                                   .difference_means = difference_means,
                                   .accumulate_means = accumulate_means,
                                   .weigh_means = weigh_means,

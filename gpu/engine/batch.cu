@@ -61,9 +61,7 @@ lay_out_regions(struct cuda_batch *batch, uint64_t nlattice, int nlevels)
     regions->runs = place_take(&at, 8 * div_up(batch->nvalues, 64));
     regions->tune =
         place_take(&at, 8 * CUDA_LEVEL_NCOSTS * ((uint64_t)nlevels + 1));
-    uint64_t sums_nbytes = batch->raw_nbytes / 16 + 64;
-    regions->cost =
-        place_take(&at, sums_nbytes + 4 * TERP_NENTRIES * batch->ntiles);
+    regions->cost = place_take(&at, 4 * TERP_NENTRIES * batch->ntiles);
     regions->entry = place_take(&at, batch->ntiles);
     regions->nonzero = place_take(&at, batch->ntiles);
     regions->nbytes = place_take(&at, 2 * batch->ntiles);

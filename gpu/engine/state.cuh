@@ -127,6 +127,7 @@ struct cuda_chunk {
     uint64_t low_records_nbytes;
     uint64_t payload_at;
     uint64_t stream_nbytes;
+    unsigned long long checksum; /* of blocks that are done */
 
     /* tiles */
     unsigned long long ntiles_best[TERP_NENTRIES]; /* that would select it */
@@ -170,6 +171,7 @@ struct cuda_tables {
     /* The same of tokens. */
     const uint8_t *d_token_nbits;      /* [TERP_NTOKENS][TERP_ENTRY_STRIDE] */
     const uint32_t *d_token_codewords; /* [TERP_NENTRIES][TERP_NTOKENS] */
+    const uint32_t *d_token_parts;     /* gpu/entropy/tokens_encode.cuh */
     const struct cuda_token_decode_table
         *d_token_decode_tables; /* [TERP_NENTRIES] */
 };
@@ -207,9 +209,7 @@ struct cuda_regions {
     uint64_t tune; /* u64[nlevels + 1][CUDA_LEVEL_NCOSTS]: costs, see its owner.
                       decode: few escapes, gpu/sections/escapes.cuh */
     uint64_t cost; /* u32[ntiles][TERP_NENTRIES]: struct cuda_tile_cost;
-                      then of any coding see gpu/sections/index.cuh.
-                      decode: cuda_verify's sums, 64 bytes for each 1024
-                      of a raw stream, and 64 more */
+                      then of any coding see gpu/sections/index.cuh */
     uint64_t entry;    /* u8[ntiles] */
     uint64_t nonzero;  /* u8[ntiles]: 1, the tile has words */
     uint64_t nbytes;   /* u16[ntiles], before reduction */
@@ -219,8 +219,7 @@ struct cuda_regions {
     uint64_t reduced;  /* decode: u8[npartitions] */
     uint64_t staging;  /* CUDA_PARTITION_MAX_NBYTES a partition, or more:
                           terp_tile_max_nbytes a tile; until all is predicted
-                          it serves others as scratch, and cuda_seal once
-                          streams are written */
+                          it serves others as scratch */
     uint64_t codebook; /* custom: the codebook, 32 KiB */
     /* Where chunks may have low bits, else empty, see
        gpu/sections/low_bits.cuh. */

@@ -6,6 +6,7 @@
 #include "gpu/entropy/codebooks.cuh"
 #include "gpu/entropy/decode_table.cuh"
 #include "gpu/entropy/token_decode_table.cuh"
+#include "gpu/entropy/tokens_encode.cuh"
 
 /* A table in the piece; the next begins where it ends, aligned as cudaMalloc
  * aligns. */
@@ -39,6 +40,7 @@ place_all(struct cuda_tables *tables, uint8_t *begin)
         place<uint8_t>(begin, &at, TERP_NTOKENS * TERP_ENTRY_STRIDE);
     tables->d_token_codewords =
         place<uint32_t>(begin, &at, (uint64_t)TERP_NENTRIES * TERP_NTOKENS);
+    tables->d_token_parts = place<uint32_t>(begin, &at, TOKEN_NPARTS);
     tables->d_token_decode_tables =
         place<struct cuda_token_decode_table>(begin, &at, TERP_NENTRIES);
     return at;
@@ -64,6 +66,7 @@ fill(const struct cuda_tables *tables)
     cuda_decode_tables_fill(
         (struct cuda_decode_table *)tables->d_decode_tables);
     cuda_token_codewords_fill((uint32_t *)tables->d_token_codewords);
+    cuda_token_parts_fill((uint32_t *)tables->d_token_parts);
     cuda_token_decode_tables_fill(
         (struct cuda_token_decode_table *)tables->d_token_decode_tables);
 }

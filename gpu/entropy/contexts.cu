@@ -96,9 +96,9 @@ level_ntiles(const struct context_level &level)
 }
 
 /* Grid: (blocks of levels `first` and on, chunks). */
-template <bool decode>
+template <bool decode, int rank>
 static __global__ void
-__launch_bounds__(CONTEXT_NTHREADS, 5)
+__launch_bounds__(CONTEXT_NTHREADS, 4)
     find_levels(const __grid_constant__ struct cuda_batch batch,
                 const __grid_constant__ struct context_plan plan, int first)
 {
@@ -112,7 +112,7 @@ __launch_bounds__(CONTEXT_NTHREADS, 5)
         return;
     while (block >= plan.level[i].nblocks)
         block -= plan.level[i++].nblocks;
-    find_contexts<decode>(batch, chunk, plan.level[i], block, &s);
+    find_contexts<decode, rank>(batch, chunk, plan.level[i], block, &s);
 }
 
 /* Grid: (tiles of coarse symbols, then of all levels, chunks). */
@@ -143,6 +143,7 @@ __launch_bounds__(CONTEXT_NTHREADS, 6)
 
 /* Grid: (tiles of coarse symbols, chunks). Where a chunk has only one such
  * tile, its block goes on with the first `nsingle` levels. */
+template <int rank>
 static __global__ void
 __launch_bounds__(CONTEXT_NTHREADS)
     restore_coarse(const __grid_constant__ struct cuda_batch batch,
@@ -162,7 +163,7 @@ __launch_bounds__(CONTEXT_NTHREADS)
 #pragma unroll 1
         for (uint32_t block = 0; block < level.nblocks; block++) {
             __syncthreads();
-            find_contexts<true>(batch, chunk, level, block, &s.find);
+            find_contexts<true, rank>(batch, chunk, level, block, &s.find);
         }
 #pragma unroll 1
         for (uint64_t tile = 0; tile < level_ntiles(level); tile++) {
@@ -350,6 +351,19 @@ make_plan(const struct cuda_batch *batch, struct context_plan *plan)
 
 /* ---- stages ---- */
 
+typedef void
+find_kernel(struct cuda_batch, struct context_plan, int);
+
+/* By the rank of bricks. */
+static find_kernel *const find_when_encoding[] = {
+    find_levels<false, 1>, find_levels<false, 2>, find_levels<false, 3>,
+    find_levels<false, 4>};
+static find_kernel *const find_when_decoding[] = {
+    find_levels<true, 1>, find_levels<true, 2>, find_levels<true, 3>,
+    find_levels<true, 4>};
+static find_kernel *const restore_coarse_of_rank[] = {
+    restore_coarse<1>, restore_coarse<2>, restore_coarse<3>, restore_coarse<4>};
+
 cudaError_t
 cuda_context_sort(const struct cuda_batch *batch, cudaStream_t stream)
 {
@@ -365,8 +379,9 @@ cuda_context_sort(const struct cuda_batch *batch, cudaStream_t stream)
         ntiles += level_ntiles(plan.level[i]);
     }
     if (nblocks > 0)
-        error = launch_stage(batch, stream, find_levels<false>, nblocks,
-                             CONTEXT_NTHREADS, plan, 0);
+        error = launch_stage(batch, stream,
+                             find_when_encoding[batch->h_layout->rank - 1],
+                             nblocks, CONTEXT_NTHREADS, plan, 0);
     return error == cudaSuccess ? launch_stage(batch, stream, sort_levels,
                                                ntiles, CONTEXT_NTHREADS, plan)
                                 : error;
@@ -394,13 +409,15 @@ cuda_context_restore(const struct cuda_batch *batch, cudaStream_t stream)
     if (!terp_coding_has_contexts(batch->coding) || !make_plan(batch, &plan))
         return cudaSuccess;
     const int nsingle = count_single_block_levels(&plan);
-    cudaError_t error = launch_stage(batch, stream, restore_coarse,
-                                     div_up(plan.ncoarse, TERP_TILE_NSYMBOLS),
-                                     CONTEXT_NTHREADS, plan, nsingle);
+    const int rank = batch->h_layout->rank;
+    cudaError_t error =
+        launch_stage(batch, stream, restore_coarse_of_rank[rank - 1],
+                     div_up(plan.ncoarse, TERP_TILE_NSYMBOLS), CONTEXT_NTHREADS,
+                     plan, nsingle);
     for (int i = nsingle; error == cudaSuccess && i < plan.nlevels; i++) {
         const struct context_level &level = plan.level[i];
-        error = launch_stage(batch, stream, find_levels<true>, level.nblocks,
-                             CONTEXT_NTHREADS, plan, i);
+        error = launch_stage(batch, stream, find_when_decoding[rank - 1],
+                             level.nblocks, CONTEXT_NTHREADS, plan, i);
         if (error == cudaSuccess)
             error = launch_stage(batch, stream, restore_level,
                                  level_ntiles(level), CONTEXT_NTHREADS, level);

@@ -24,6 +24,7 @@ struct find_shared {
     /* Of the first tile that a class is in, and of the next. */
     uint32_t count[TERP_NCLASSES][2][TERP_NGROUPS];
     uint32_t total[TERP_NGROUPS];
+    bool is_in_tile[TERP_NCLASSES]; /* all of a class's points are in one */
 };
 
 /* What a region's points are found in. */
@@ -96,6 +97,7 @@ symbol_of(const struct find_view &view, int above,
 }
 
 /* Weighs the points of the level above: those that have an odd coordinate. */
+template <int rank, bool is_raster>
 static __device__ __forceinline__ void
 weigh_level_above(const struct find_view &view,
                   const struct context_level &level,
@@ -106,11 +108,11 @@ weigh_level_above(const struct find_view &view,
 
 #pragma unroll 1
     for (uint32_t i = threadIdx.x; i < level.nwords; i += CONTEXT_NTHREADS) {
-        uint64_t extent[TERP_NDIMS], at[TERP_NDIMS];
+        uint64_t extent[TERP_NDIMS] = {1, 1, 1, 1}, at[TERP_NDIMS] = {};
         uint32_t left = i, odd = 0, x = 0;
         bool inside = true;
 #pragma unroll
-        for (int d = 0; d < TERP_NDIMS; d++) {
+        for (int d = 0; d < rank; d++) {
             const uint32_t next = divide_by(level.words_reciprocal[d], left);
             uint32_t c = left - next * level.words_extent[d];
             left = next;
@@ -121,15 +123,15 @@ weigh_level_above(const struct find_view &view,
             inside &= c < r.neven[d];
             c += r.low[d];
             odd |= (c & 1) << d;
-            at[d] = view.is_raster ? (uint64_t)c << level.l : c >> 1;
-            extent[d] = view.is_raster ? layout->dims[d]
-                        : c & 1        ? above->nodd[d]
-                                       : above->neven[d];
+            at[d] = is_raster ? (uint64_t)c << level.l : c >> 1;
+            extent[d] = is_raster ? layout->dims[d]
+                        : c & 1   ? above->nodd[d]
+                                  : above->neven[d];
         }
         if (!inside || left >= r.nbricks || x >= r.neven[0])
             continue;
         const struct tiled_row row =
-            tiled_row_at(layout->rank, extent, at, r.brick + left);
+            tiled_row_at(rank, extent, at, r.brick + left);
 #pragma unroll
         for (unsigned k = 0; k < 4; k++) {
             const uint64_t at0 = (uint64_t)r.low[0] + x + k;
@@ -138,10 +140,9 @@ weigh_level_above(const struct find_view &view,
                 x + k > level.extent[0])
                 continue;
             const uint64_t p =
-                view.is_raster ? tiled_at(row, layout->rank, layout->dims[0],
-                                          at0 << level.l)
-                               : above->class_at[odd | k % 2] +
-                                     tiled_at(row, layout->rank, n0, at0 / 2);
+                is_raster ? tiled_at(row, rank, layout->dims[0], at0 << level.l)
+                          : above->class_at[odd | k % 2] +
+                                tiled_at(row, rank, n0, at0 / 2);
             store_weight(level, r, s_weights + (i - x / 4), x + k,
                          terp_context_weight(view.symbols[p], view.wide));
         }
@@ -222,25 +223,78 @@ struct weight_sums {
     uint32_t even, odd, next;
 };
 
-/* Sums over all corners of a set of odd dimensions, of which the fastest is
- * left to the caller: a bit of `odd` for each of the others. */
-static __device__ __forceinline__ struct weight_sums
-sum_weights(const uint32_t *at, const uint32_t step[TERP_NDIMS], unsigned odd)
+/* Sums over all corners of each set of odd dimensions, of which the fastest is
+ * left to the caller: a bit of the set for each of the others. `step`: to the
+ * next even point. */
+template <int rank>
+static __device__ __forceinline__ void
+sum_weights(const uint32_t *at, const uint32_t step[rank],
+            struct weight_sums sums[1 << (rank - 1)])
 {
     const uint32_t fields = 0x00FF00FF;
-    struct weight_sums sums = {0, 0, 0};
 
-#pragma unroll 1
-    for (unsigned corner = odd;; corner = (corner - 1) & odd) {
-        const uint32_t *from = at + (corner & 1 ? step[1] : 0) +
-                               (corner & 2 ? step[2] : 0) +
-                               (corner & 4 ? step[3] : 0);
+#pragma unroll
+    for (unsigned set = 0; set < 1u << (rank - 1); set++) {
+        const uint32_t *from = at;
+#pragma unroll
+        for (int d = 1; d < rank; d++)
+            from += set >> (d - 1) & 1 ? step[d] : 0;
         const uint32_t four = from[0];
-        sums.even += four & fields;
-        sums.odd += four >> 8 & fields;
-        sums.next += from[1] & 0xFF;
-        if (corner == 0)
-            return sums;
+        sums[set] = {four & fields, four >> 8 & fields, from[1] & 0xFF};
+    }
+#pragma unroll
+    for (int d = 1; d < rank; d++)
+#pragma unroll
+        for (unsigned set = 0; set < 1u << (rank - 1); set++) {
+            if (!(set >> (d - 1) & 1))
+                continue;
+            const struct weight_sums &below = sums[set ^ 1u << (d - 1)];
+            sums[set].even += below.even;
+            sums[set].odd += below.odd;
+            sums[set].next += below.next;
+        }
+}
+
+/* Counts of contexts that a thread has met, a byte each: of 0, 2, 4, 6 and of
+ * the others. */
+struct met_contexts {
+    uint32_t even, odd;
+};
+
+/* Of `n` points, four at most. */
+static __device__ __forceinline__ void
+meet_contexts(uint32_t marks, unsigned n, struct met_contexts *met)
+{
+    const uint32_t fields = 0x0F0F0F0F;
+    uint32_t counts = 0;
+
+#pragma unroll
+    for (unsigned k = 0; k < 4; k++)
+        counts += (uint32_t)(k < n) << (marks >> (8 * k) & 31);
+    met->even += counts & fields;
+    met->odd += counts >> 4 & fields;
+}
+
+/* Adds what a warp's threads have met. */
+static __device__ __forceinline__ void
+add_met(const struct met_contexts &met, uint32_t *s_counts)
+{
+    const uint32_t fields = 0x00FF00FF;
+    const unsigned lane = threadIdx.x % 32;
+    /* Contexts 0 and 4, 1 and 5, 2 and 6, 3 and 7. */
+    const uint32_t sum[4] = {
+        __reduce_add_sync(FULL_WARP_MASK, met.even & fields),
+        __reduce_add_sync(FULL_WARP_MASK, met.odd & fields),
+        __reduce_add_sync(FULL_WARP_MASK, met.even >> 8 & fields),
+        __reduce_add_sync(FULL_WARP_MASK, met.odd >> 8 & fields)};
+
+    if (lane < TERP_NCONTEXTS) {
+        const uint32_t low = lane & 1 ? sum[1] : sum[0];
+        const uint32_t high = lane & 1 ? sum[3] : sum[2];
+        const uint32_t n =
+            (lane & 2 ? high : low) >> (lane & 4 ? 16 : 0) & 0xFFFF;
+        if (n > 0)
+            atomicAdd(&s_counts[lane], n);
     }
 }
 
@@ -287,16 +341,10 @@ count_groups(uint32_t marks, unsigned begin, unsigned end, bool has_specials,
         atomicAdd(&s_counts[TERP_GROUP_SPECIALS], nspecials);
 }
 
-/* Stores the marks (shifts) of `n` points in a row, and counts these. */
+/* Stores the marks (shifts) of `n` points in a row. */
 static __device__ __forceinline__ void
-store_marks(const struct find_view &view, const struct context_part &part,
-            uint32_t offset, uint32_t marks, unsigned n,
-            uint32_t s_counts[2][TERP_NGROUPS])
+store_marks(uint8_t *to, uint32_t marks, unsigned n)
 {
-    uint8_t *to = view.contexts + part.at + offset;
-    const unsigned left = part.left > offset ? part.left - offset : 0;
-    const unsigned nfirst = min(n, left);
-
     if (n == 4 && (uintptr_t)to % 4 == 0) {
         *(uint32_t *)to = marks;
     } else {
@@ -304,9 +352,19 @@ store_marks(const struct find_view &view, const struct context_part &part,
         for (unsigned k = 0; k < n; k++)
             to[k] = (uint8_t)(marks >> (8 * k));
     }
-    count_groups(marks, 0, nfirst, view.has_specials, s_counts[0]);
+}
+
+/* Counts the marks of `n` points, `offset` behind the first of a part. */
+static __device__ __forceinline__ void
+count_marks(const struct context_part &part, uint32_t offset, uint32_t marks,
+            unsigned n, bool has_specials, uint32_t s_counts[2][TERP_NGROUPS])
+{
+    const unsigned left = part.left > offset ? part.left - offset : 0;
+    const unsigned nfirst = min(n, left);
+
+    count_groups(marks, 0, nfirst, has_specials, s_counts[0]);
     if (__any_sync(FULL_WARP_MASK, nfirst < n))
-        count_groups(marks, nfirst, n, view.has_specials, s_counts[1]);
+        count_groups(marks, nfirst, n, has_specials, s_counts[1]);
 }
 
 template <typename T>
@@ -363,55 +421,69 @@ finish_points(const struct find_view &view, const struct context_level &level,
     return marks;
 }
 
+/* A thread's groups of a region: no byte of met_contexts overflows. */
+static_assert(TERP_TILE_NSYMBOLS / CONTEXT_NTHREADS <= UINT8_MAX,
+              "A region has no more groups than a box, a tile's points.");
+
 /* Makes all contexts of the region. All threads come here together, and take a
- * group of four points at a time. */
+ * group of four points at a time. `plain`: neither special values nor symbols
+ * of lorenzo; where a class's points are in one tile, each thread then counts
+ * its own, to be added up in the end. */
+template <int rank, bool plain>
 static __device__ __forceinline__ void
 make_contexts(const struct find_view &view, const struct context_level &level,
               const struct context_region &r, struct find_shared *s)
 {
-    const unsigned nsets = 1u << (view.layout->rank - 1);
+    constexpr unsigned NSETS = 1u << (rank - 1);
+    struct met_contexts met[2 * NSETS] = {};
 
 #pragma unroll 1
     for (uint32_t i = threadIdx.x; i - threadIdx.x < level.ngroups;
          i += CONTEXT_NTHREADS) {
         const struct context_group group = context_group_of(level, r, i);
-        uint32_t step[TERP_NDIMS], at = group.c[0] / 4;
+        struct weight_sums sums[NSETS];
+        uint32_t step[rank] = {}, at = group.c[0] / 4;
         /* A corner beyond the far end is the one before it. */
 #pragma unroll
-        for (int d = 1; d < TERP_NDIMS; d++) {
+        for (int d = 1; d < rank; d++) {
             step[d] = group.c[d] + 1 < r.neven[d] ? level.stride[d] : 0;
             at += group.c[d] * level.stride[d];
         }
         at += group.brick * level.stride[TERP_NDIMS];
-        step[0] = 0;
-#pragma unroll 1
-        for (unsigned set = 0; set < nsets; set++) {
-            const struct weight_sums sums =
-                sum_weights(s->weights + at, step, set);
-            const unsigned shift = TERP_NDIMS - (unsigned)__popc(set);
-#pragma unroll 1
-            for (unsigned odd = 2 * set; odd < 2 * set + 2; odd++) {
-                const struct context_part &part = s->part[odd];
-                if (part.left == 0)
-                    continue;
-                const unsigned n = context_group_size(level, r, group, odd);
-                const uint32_t offset = context_group_offset(part, group);
-                uint32_t even_sums = sums.even << shift;
-                uint32_t odd_sums = sums.odd << shift;
-                if (odd & 1) {
-                    const uint32_t behind =
-                        __funnelshift_r(sums.even, sums.next, 16);
-                    even_sums = (sums.even + sums.odd) << (shift - 1);
-                    odd_sums = (sums.odd + behind) << (shift - 1);
-                }
-                uint32_t marks = contexts_of(even_sums, odd_sums);
-                if (view.has_specials || view.is_raster)
-                    marks = finish_points(view, level, r, group, odd,
-                                          part.at + offset, n, marks);
-                store_marks(view, part, offset, marks, n, s->count[odd]);
+        sum_weights<rank>(s->weights + at, step, sums);
+#pragma unroll(plain ? 2 * NSETS : 1)
+        for (unsigned odd = 1; odd < 2 * NSETS; odd++) {
+            const struct weight_sums &sum = sums[odd / 2];
+            const unsigned shift =
+                TERP_NDIMS - (unsigned)__popc(odd & (2 * NSETS - 2));
+            const struct context_part &part = s->part[odd];
+            if (part.left == 0)
+                continue;
+            const unsigned n = context_group_size(level, r, group, odd);
+            const uint32_t offset = context_group_offset(part, group);
+            uint32_t even_sums = sum.even << shift;
+            uint32_t odd_sums = sum.odd << shift;
+            if (odd & 1) {
+                const uint32_t behind = __funnelshift_r(sum.even, sum.next, 16);
+                even_sums = (sum.even + sum.odd) << (shift - 1);
+                odd_sums = (sum.odd + behind) << (shift - 1);
             }
+            uint32_t marks = contexts_of(even_sums, odd_sums);
+            if (!plain)
+                marks = finish_points(view, level, r, group, odd,
+                                      part.at + offset, n, marks);
+            store_marks(view.contexts + part.at + offset, marks, n);
+            if (plain && s->is_in_tile[odd])
+                meet_contexts(marks, n, &met[odd]);
+            else
+                count_marks(part, offset, marks, n, view.has_specials,
+                            s->count[odd]);
         }
     }
+#pragma unroll
+    for (unsigned odd = 1; plain && odd < 2 * NSETS; odd++)
+        if (s->is_in_tile[odd])
+            add_met(met[odd], s->count[odd][0]);
 }
 
 /* ---- a region ---- */
@@ -469,7 +541,7 @@ find_view_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
 
 /* Finds the contexts of block number `block` of the level, whose coarser levels
  * have their symbols. The storage may be used again after the next barrier. */
-template <bool decode>
+template <bool decode, int rank>
 static __device__ __forceinline__ void
 find_contexts(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
               const struct context_level &level, uint32_t block,
@@ -481,20 +553,29 @@ find_contexts(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     const struct context_region r =
         context_region_of(shape, layout->nbricks, level, block);
 
-    if (threadIdx.x < TERP_NCLASSES)
-        s->part[threadIdx.x] =
-            context_part_of(shape, layout->rank, r, threadIdx.x);
+    if (threadIdx.x < TERP_NCLASSES) {
+        const struct context_part part =
+            context_part_of(shape, rank, r, threadIdx.x);
+        s->part[threadIdx.x] = part;
+        s->is_in_tile[threadIdx.x] =
+            part.left >= part.stride[TERP_NDIMS] * r.nbricks;
+    }
 #pragma unroll 1
     for (unsigned i = threadIdx.x; i < sizeof s->count / sizeof(uint32_t);
          i += CONTEXT_NTHREADS)
         ((uint32_t *)s->count)[i] = 0;
     if (threadIdx.x < TERP_NGROUPS)
         s->total[threadIdx.x] = 0;
-    if (level.l < layout->nlevels)
-        weigh_level_above(view, level, r, s->weights);
+    if (level.l < layout->nlevels && view.is_raster)
+        weigh_level_above<rank, true>(view, level, r, s->weights);
+    else if (level.l < layout->nlevels)
+        weigh_level_above<rank, false>(view, level, r, s->weights);
     weigh_coarse(view, level, r, s->weights);
     __syncthreads();
-    make_contexts(view, level, r, s);
+    if (view.has_specials || view.is_raster)
+        make_contexts<rank, false>(view, level, r, s);
+    else
+        make_contexts<rank, true>(view, level, r, s);
     __syncthreads();
     add_to_chunk(batch, level.l, s);
 }

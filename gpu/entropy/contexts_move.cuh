@@ -248,43 +248,53 @@ make_runs(const struct sorted_places &begins, unsigned first, unsigned end,
 
 /* ---- symbols ---- */
 
-/* Copies all runs between shared memory and `coded`: a thread takes a word of
- * two symbols at a time. */
+/* Copies word number `i`, of two symbols, between shared memory and `coded`. */
+template <bool decode>
+static __device__ __forceinline__ void
+move_word(uint16_t *coded, const struct context_run &run, unsigned i,
+          uint16_t *s_sorted)
+{
+    uint32_t *word = (uint32_t *)coded + (run.words_at + (int)i);
+    const int at = run.first + 2 * (int)i;
+    const bool has_low = at >= run.begin, has_high = at + 1 < run.end;
+    uint16_t *low = &s_sorted[sorted_place((unsigned)max(at, 0))];
+    uint16_t *high = &s_sorted[sorted_place((unsigned)(at + 1))];
+
+    if (decode) {
+        const uint32_t two = *word;
+        if (has_low)
+            *low = (uint16_t)two;
+        if (has_high)
+            *high = (uint16_t)(two >> 16);
+    } else if (has_low && has_high) {
+        *word = (uint32_t)*high << 16 | *low;
+    } else if (has_low) {
+        ((uint16_t *)word)[0] = *low;
+    } else {
+        ((uint16_t *)word)[1] = *high;
+    }
+}
+
+/* Copies all runs. A warp has an equal share of their words, and takes what
+ * there is of one run after another. */
 template <bool decode>
 static __device__ __forceinline__ void
 move_runs(uint16_t *coded, struct move_shared *s)
 {
-    uint32_t ends[TERP_NGROUPS];
+    const unsigned nwords = s->words_end[TERP_NGROUPS - 1];
+    const unsigned share =
+        (nwords + CONTEXT_MOVE_NWARPS - 1) / CONTEXT_MOVE_NWARPS;
+    unsigned begin = threadIdx.x / 32 * share;
+    const unsigned end = min(begin + share, nwords);
 
-#pragma unroll
-    for (unsigned c = 0; c < TERP_NGROUPS; c++)
-        ends[c] = s->words_end[c];
-#pragma unroll(decode ? 3 : 1)
-    for (unsigned i = threadIdx.x; i < ends[TERP_NGROUPS - 1];
-         i += CONTEXT_NTHREADS) {
-        unsigned c = 0;
-#pragma unroll
-        for (unsigned k = 0; k + 1 < TERP_NGROUPS; k++)
-            c += i >= ends[k];
+#pragma unroll 1
+    for (unsigned c = 0; c < TERP_NGROUPS && begin < end; c++) {
+        const unsigned run_end = min(s->words_end[c], end);
         const struct context_run run = s->run[c];
-        uint32_t *word = (uint32_t *)coded + (run.words_at + (int)i);
-        const int at = run.first + 2 * (int)i;
-        const bool has_low = at >= run.begin, has_high = at + 1 < run.end;
-        const unsigned low = sorted_place((unsigned)max(at, 0));
-        const unsigned high = sorted_place((unsigned)(at + 1));
-        if (decode) {
-            const uint32_t two = *word;
-            if (has_low)
-                s->sorted[low] = (uint16_t)two;
-            if (has_high)
-                s->sorted[high] = (uint16_t)(two >> 16);
-        } else if (has_low && has_high) {
-            *word = (uint32_t)s->sorted[high] << 16 | s->sorted[low];
-        } else if (has_low) {
-            ((uint16_t *)word)[0] = s->sorted[low];
-        } else {
-            ((uint16_t *)word)[1] = s->sorted[high];
-        }
+#pragma unroll 4
+        for (unsigned i = begin + threadIdx.x % 32; i < run_end; i += 32)
+            move_word<decode>(coded, run, i, s->sorted);
+        begin = max(begin, run_end);
     }
 }
 

@@ -65,16 +65,43 @@ token_nbits(uint32_t token)
     return token >> TERP_TOKEN_PLAIN_MAX_NBITS & bits_below(PLAIN_WIDTH);
 }
 
+static uint32_t
+pack_token(unsigned number, unsigned nbits, uint32_t bits)
+{
+    return (number << PLAIN_WIDTH | nbits) << TERP_TOKEN_PLAIN_MAX_NBITS | bits;
+}
+
+/* To cut a code and a run into classes takes many times as long as to look up
+ * what each adds to the token: its part of the number, its plain bits. */
+void
+cuda_token_parts_fill(uint32_t parts[TOKEN_NPARTS])
+{
+    const struct terp_token one = terp_token_of(0, TERP_RADIUS + 1);
+
+    for (unsigned symbol = 0; symbol < TERP_NSYMBOLS; symbol++) {
+        const struct terp_token token =
+            terp_token_of(0, symbol == TERP_RADIUS ? TERP_ESCAPE : symbol);
+        parts[symbol] = pack_token(token.number, token.nbits, token.bits);
+    }
+    for (unsigned run = 0; run < TERP_TILE_NSYMBOLS; run++) {
+        const struct terp_token token = terp_token_of(run, TERP_RADIUS + 1);
+        parts[TERP_NSYMBOLS + run] =
+            pack_token(token.number - one.number, token.nbits - one.nbits,
+                       token.bits >> one.nbits);
+    }
+}
+
 /* The token of a code, and of the run from `begin` to it. */
 static __device__ __forceinline__ uint32_t
-token_of(unsigned begin, uint32_t code)
+token_of(const uint32_t *parts, unsigned begin, uint32_t code)
 {
-    const struct terp_token token =
-        terp_token_of((code >> 16) - begin, code & 0xFFFF);
+    const uint32_t plain = bits_below(TERP_TOKEN_PLAIN_MAX_NBITS);
+    const uint32_t of_code = __ldg(&parts[code & 0xFFFF]);
+    const uint32_t of_run =
+        __ldg(&parts[TERP_NSYMBOLS + ((code >> 16) - begin)]);
 
-    return (token.number << PLAIN_WIDTH | token.nbits)
-               << TERP_TOKEN_PLAIN_MAX_NBITS |
-           token.bits;
+    return of_code + (of_run & ~plain) +
+           ((of_run & plain) << token_nbits(of_code));
 }
 
 /* Where the run before code `i` begins. */
@@ -191,7 +218,8 @@ __launch_bounds__(ENCODE_NTHREADS, SMALL_BATCH ? 3 : 6)
 #pragma unroll(SMALL_BATCH ? 4 : 1)
     for (unsigned i = threadIdx.x; i < n; i += ENCODE_NTHREADS) {
         const uint32_t token =
-            token_of(run_begin(s_codes, i), code_at(s_codes, i));
+            token_of(batch.tables.d_token_parts, run_begin(s_codes, i),
+                     code_at(s_codes, i));
         atomicAdd((uint32_t *)s_counts.count + token_number(token), 1u);
     }
     __syncthreads();
@@ -226,7 +254,7 @@ static_assert(TERP_TOKENS_MAX_NBYTES % 16 == 0,
 template <unsigned NLOADS>
 static __device__ __forceinline__ uint32_t
 make_tokens(uint32_t *s_codes, unsigned begin, unsigned end, unsigned run_at,
-            const uint32_t *codewords)
+            const uint32_t *parts, const uint32_t *codewords)
 {
     uint32_t nbits = 0;
 
@@ -238,13 +266,13 @@ make_tokens(uint32_t *s_codes, unsigned begin, unsigned end, unsigned run_at,
             code[k] = i + k < end ? code_at(s_codes, i + k) : 0;
 #pragma unroll
         for (unsigned k = 0; k < NLOADS; k++) {
-            const uint32_t token = token_of(run_at, code[k]);
+            if (i + k >= end)
+                continue;
+            const uint32_t token = token_of(parts, run_at, code[k]);
             run_at = (code[k] >> 16) + 1;
-            if (i + k < end) {
-                code_at(s_codes, i + k) = token;
-                nbits += (terp_codeword_nbits(codewords[token_number(token)])) +
-                         token_nbits(token);
-            }
+            code_at(s_codes, i + k) = token;
+            nbits += terp_codeword_nbits(codewords[token_number(token)]) +
+                     token_nbits(token);
         }
     }
     return nbits;
@@ -343,8 +371,8 @@ __launch_bounds__(ENCODE_NTHREADS, SMALL_BATCH ? 3 : 7)
     unsigned run_at = run_begin(s_codes, begin);
     wait_async();
     __syncthreads(); /* tokens take the place of codes */
-    const uint32_t nbits =
-        make_tokens<NLOADS>(s_codes, begin, end, run_at, codewords);
+    const uint32_t nbits = make_tokens<NLOADS>(
+        s_codes, begin, end, run_at, batch.tables.d_token_parts, codewords);
     block_scan<ENCODE_NTHREADS>(s_scan).ExclusiveSum(nbits, at, total);
 
     write_tokens<NLOADS>(s_codes, begin, end, codewords, s_bits, at);

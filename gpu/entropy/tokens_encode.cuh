@@ -5,6 +5,13 @@
 
 #include "gpu/engine/state.cuh"
 
+/* What a symbol adds to a token, then what a run of so many zeros does. */
+#define TOKEN_NPARTS (TERP_NSYMBOLS + TERP_TILE_NSYMBOLS)
+
+/* Of all symbols and runs; made once a context. */
+void
+cuda_token_parts_fill(uint32_t parts[TOKEN_NPARTS]);
+
 /* cuda_tiles_histogram for this coding: which tiles are zero, the others'
  * costs, and ntiles_best. */
 cudaError_t

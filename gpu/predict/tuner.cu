@@ -63,7 +63,7 @@ sum_parts(const struct cuda_batch &batch, unsigned class_at, uint32_t *records,
     if (nparts == 1)
         return true;
     unsigned *progress =
-        region<unsigned>(batch, blockIdx.y, batch.at.frequency) + class_at;
+        region<unsigned>(batch, blockIdx.x, batch.at.frequency) + class_at;
     write_records(records + part * n * TUNE_COSTS_NWORDS, s_histograms, n);
     if (!is_last_block(progress, nparts))
         return false;
@@ -117,20 +117,20 @@ find_task(const struct tune_grid &grid)
 {
     struct tune_task task = {};
 
-    task.part = blockIdx.x;
+    task.part = blockIdx.y;
     task.nparts = grid.nlorenzo;
 
-    if (blockIdx.x < grid.nlorenzo) {
+    if (blockIdx.y < grid.nlorenzo) {
         task.nhistograms = 1u << count_bits(grid.dims_in_use);
         return task;
     }
     task.l = 1;
-    while (task.l < grid.nlevels && blockIdx.x >= grid.first_block[task.l + 1])
+    while (task.l < grid.nlevels && blockIdx.y >= grid.first_block[task.l + 1])
         task.l++;
     task.nparts = grid.nparts[task.l];
     if (task.nparts == 0)
         return task;
-    unsigned index = blockIdx.x - grid.first_block[task.l];
+    unsigned index = blockIdx.y - grid.first_block[task.l];
     unsigned nblending;
     const unsigned nactive = count_bits(grid.active[task.l]);
     task.number = 1u << nactive;
@@ -208,7 +208,7 @@ tune_lorenzo(const struct cuda_batch &batch, const struct tune_grid &grid,
                        s_histograms, s_found);
     cost_histograms(batch.tables.d_cost, TERP_MAX_CODE, s_histograms, n,
                     s_found);
-    write_records(region<uint32_t>(batch, blockIdx.y, batch.at.staging) +
+    write_records(region<uint32_t>(batch, blockIdx.x, batch.at.staging) +
                       (grid.lorenzo_record + task.part * n) * TUNE_COSTS_NWORDS,
                   s_histograms, n);
 }
@@ -225,7 +225,7 @@ tune_class(const struct cuda_batch &batch, const struct tune_grid &grid,
 {
     const unsigned n = task.nhistograms + task.njoint;
     uint32_t *records =
-        region<uint32_t>(batch, blockIdx.y, batch.at.staging) +
+        region<uint32_t>(batch, blockIdx.x, batch.at.staging) +
         (grid.first_record[task.l] + grid.nparts[task.l] * task.first_cost) *
             TUNE_COSTS_NWORDS;
 
@@ -365,11 +365,13 @@ tune_level(const struct cuda_batch &batch, const struct tune_grid &grid, int l,
     }
 }
 
-/* Grid: struct tune_grid. Block: up to TUNE_SINGLE_NTHREADS; in dynamic shared
- * memory the histograms of its class, or of lorenzo, or the rows of a small
- * level. Blocks do not wait for each other: the last of a class, by the class's
- * counter, adds up what the others left. It lets the next kernel come only when
- * the kernels before it have ended, see `choose`. */
+/* Grid: (chunks, struct tune_grid): blocks of one task run at the same time.
+ * Those of a chunk have so many different ones that a multiprocessor's cache
+ * would not hold their instructions. Block: up to TUNE_SINGLE_NTHREADS; in
+ * dynamic shared memory the histograms of its class, or of lorenzo, or the rows
+ * of a small level. Blocks do not wait for each other: the last of a class, by
+ * the class's counter, adds up what the others left. It lets the next kernel
+ * come only when the kernels before it have ended, see `choose`. */
 template <typename T>
 static __global__ void
 __launch_bounds__(TUNE_SINGLE_NTHREADS<T>, 1)
@@ -389,7 +391,7 @@ __launch_bounds__(TUNE_SINGLE_NTHREADS<T>, 1)
         find_runs(s_samples.of_class.cls, 0, s_samples.of_class.runs);
     wait_for_kernels();
     let_next_kernel_come();
-    fetch_state(&batch.d_chunks[blockIdx.y], &s_chunk);
+    fetch_state(&batch.d_chunks[blockIdx.x], &s_chunk);
     wait_async();
     __syncthreads();
     if (!is_tuned(s_chunk))
@@ -514,7 +516,7 @@ launch_tune(const struct cuda_batch *batch, const struct tune_grid *grid,
     size_t shared_nbytes = grid->nhistograms * TUNE_HISTOGRAM_NWORDS * 4;
     unsigned nthreads =
         batch->nchunks == 1 ? TUNE_SINGLE_NTHREADS<T> : TUNE_BATCH_NTHREADS;
-    dim3 blocks(grid->nblocks, (unsigned)batch->nchunks);
+    dim3 blocks((unsigned)batch->nchunks, grid->nblocks);
 
     /* The same of all calls, which may come from several threads. */
     cudaError_t error = cudaFuncSetAttribute(
@@ -544,6 +546,7 @@ cuda_tune(const struct cuda_batch *batch, cudaStream_t stream)
                     ? launch_tune<float>(batch, &grid, stream)
                     : launch_tune<double>(batch, &grid, stream);
     return error == cudaSuccess
-               ? launch_stage(batch, stream, choose, 1, CHOICE_NTHREADS, grid)
+               ? launch(choose, dim3((unsigned)batch->nchunks),
+                        dim3(CHOICE_NTHREADS), 0, stream, *batch, grid)
                : error;
 }

@@ -7,7 +7,7 @@
 
 /* ---- what blocks work on ---- */
 
-/* How a launch's blocks, the blockIdx.x of each chunk, are assigned: first
+/* How a launch's blocks, the blockIdx.y of each chunk, are assigned: first
  * lorenzo's, then by level from 1, class from the last, splines and then
  * blending, part. */
 struct tune_grid {
@@ -35,7 +35,7 @@ struct tune_grid {
 static __device__ __forceinline__ uint64_t *
 costs_of_level(const struct cuda_batch &batch, int l)
 {
-    return region<uint64_t>(batch, blockIdx.y, batch.at.tune) +
+    return region<uint64_t>(batch, blockIdx.x, batch.at.tune) +
            (unsigned)l * CUDA_LEVEL_NCOSTS;
 }
 
@@ -345,7 +345,7 @@ decide(const struct cuda_batch &batch, const struct tune_grid &grid,
     sums[COST_LORENZO] = lorenzo.cost;
 }
 
-/* Grid: (1, chunks). A warp plans a level, or weighs lorenzo along a set of
+/* Grid: x chunks. A warp plans a level, or weighs lorenzo along a set of
  * dimensions. It lets the next kernel come at once, since `tune` let this one
  * come only when the kernels before `tune` had ended: what these wrote the next
  * kernel may read before it waits itself, such as the chunk's state, but for
@@ -359,7 +359,7 @@ __launch_bounds__(CHOICE_NTHREADS)
     const int warp = (int)threadIdx.x / 32;
     const unsigned nsets =
         grid.nlorenzo > 0 ? 1u << count_bits(grid.dims_in_use) : 0;
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.x];
     uint64_t *s_costs = s.costs[warp];
 
     if (grid.nblocks > 0)
@@ -370,7 +370,7 @@ __launch_bounds__(CHOICE_NTHREADS)
     fetch_state(&chunk, &s.chunk);
     if (1 + warp <= grid.nlevels)
         fetch_costs(batch, grid, 1 + warp, s_costs);
-    add_records(region<uint32_t>(batch, blockIdx.y, batch.at.staging) +
+    add_records(region<uint32_t>(batch, blockIdx.x, batch.at.staging) +
                     grid.lorenzo_record * TUNE_COSTS_NWORDS,
                 nsets, grid.nlorenzo, s.lorenzo_record, TUNE_COSTS_NWORDS);
     wait_async();

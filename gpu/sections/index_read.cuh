@@ -462,9 +462,12 @@ read_tile(const struct cuda_batch &batch, enum terp_coding coding,
 }
 
 /* Reads the tiles of the partitions that the warp's lanes have: two partitions
- * at a time, a lane a tile, those of lanes `first`, `first` + `step` and so on
- * and of the lanes behind these. False where a number is not valid, or where a
- * partition that is not reduced has not as many bytes as its tiles. */
+ * by a lane a tile, those of lanes `first`, `first` + `step` and so on and of
+ * the lanes behind these; NAT_ONCE such pairs before anything is stored, as
+ * nothing is read behind a store before that ends. False where a number is not
+ * valid, or where a partition that is not reduced has not as many bytes as its
+ * tiles. */
+template <unsigned NAT_ONCE>
 static __device__ __forceinline__ bool
 read_tiles(const struct cuda_batch &batch, enum terp_coding coding,
            const struct tile_index &index, unsigned p,
@@ -480,34 +483,48 @@ read_tiles(const struct cuda_batch &batch, enum terp_coding coding,
     bool valid = true;
 
 #pragma unroll 1
-    for (; first < npartitions; first += step) {
-        const int owner = (int)(first + lane / 16);
-        const uint64_t tile =
-            (uint64_t)__shfl_sync(FULL_WARP_MASK, p, owner) * 16 + i;
-        const struct partition partition = {
-            __shfl_sync(FULL_WARP_MASK, own.bits, owner),
-            __shfl_sync(FULL_WARP_MASK, own.control, owner),
-            __shfl_sync(FULL_WARP_MASK, own.ntiles, owner),
-            __shfl_sync(FULL_WARP_MASK, own.lengths_nbytes, owner),
-            __shfl_sync(FULL_WARP_MASK, own.nbytes, owner)};
-        unsigned nbytes = 0, entry = 0;
-        if (partition.bits >> i & 1)
-            valid &=
-                read_tile(batch, coding, index, tile,
-                          (unsigned)__popc(partition.bits & ((1u << i) - 1)),
-                          partition, &nbytes, &entry);
-        /* Regions are multiples of 256 bytes, so the last partition is written
-         * as a whole too. */
-        if (owner < (int)npartitions) {
-            nonzero[tile] = partition.bits >> i & 1;
-            entries[tile] = (uint8_t)entry;
-            sizes[tile] = (uint16_t)nbytes;
+    for (; first < npartitions; first += NAT_ONCE * step) {
+        unsigned nbytes[NAT_ONCE] = {}, entry[NAT_ONCE] = {};
+        bool is_nonzero[NAT_ONCE];
+#pragma unroll
+        for (unsigned k = 0; k < NAT_ONCE; k++) {
+            const int owner = (int)(first + k * step + lane / 16);
+            const uint64_t tile =
+                (uint64_t)__shfl_sync(FULL_WARP_MASK, p, owner) * 16 + i;
+            const struct partition partition = {
+                __shfl_sync(FULL_WARP_MASK, own.bits, owner),
+                __shfl_sync(FULL_WARP_MASK, own.control, owner),
+                __shfl_sync(FULL_WARP_MASK, own.ntiles, owner),
+                __shfl_sync(FULL_WARP_MASK, own.lengths_nbytes, owner), 0};
+            is_nonzero[k] = partition.bits >> i & 1;
+            if (is_nonzero[k])
+                valid &= read_tile(
+                    batch, coding, index, tile,
+                    (unsigned)__popc(partition.bits & ((1u << i) - 1)),
+                    partition, &nbytes[k], &entry[k]);
         }
+#pragma unroll
+        for (unsigned k = 0; k < NAT_ONCE; k++) {
+            const int owner = (int)(first + k * step + lane / 16);
+            const uint64_t tile =
+                (uint64_t)__shfl_sync(FULL_WARP_MASK, p, owner) * 16 + i;
+            const unsigned control =
+                __shfl_sync(FULL_WARP_MASK, own.control, owner);
+            const unsigned expected =
+                __shfl_sync(FULL_WARP_MASK, own.nbytes, owner);
+            unsigned sum = nbytes[k];
+            /* Regions are multiples of 256 bytes, so the last partition is
+             * written as a whole too. */
+            if (owner < (int)npartitions) {
+                nonzero[tile] = is_nonzero[k];
+                entries[tile] = (uint8_t)entry[k];
+                sizes[tile] = (uint16_t)sum;
+            }
 #pragma unroll 1
-        for (int distance = 8; distance > 0; distance /= 2)
-            nbytes += __shfl_xor_sync(FULL_WARP_MASK, nbytes, distance);
-        valid &= (partition.control & TERP_CONTROL_REDUCED) != 0 ||
-                 nbytes == partition.nbytes;
+            for (int distance = 8; distance > 0; distance /= 2)
+                sum += __shfl_xor_sync(FULL_WARP_MASK, sum, distance);
+            valid &= (control & TERP_CONTROL_REDUCED) != 0 || sum == expected;
+        }
     }
     return valid;
 }
@@ -553,7 +570,9 @@ read_partitions(const struct cuda_batch &batch, enum terp_coding coding,
             begin[p] = at;
             reduced[p] = (own.control & TERP_CONTROL_REDUCED) != 0;
         }
-        valid &= read_tiles(batch, coding, index, p, own, npartitions,
+        valid &= read_tiles < is_short_index<NTHREADS>
+                     ? 1
+                     : 4 > (batch, coding, index, p, own, npartitions,
                             is_short_index<NTHREADS> ? 2 * warp : 0,
                             is_short_index<NTHREADS> ? NTHREADS / 16 : 2);
     }

@@ -4,13 +4,7 @@
 
 #define NTHREADS 512
 
-/* Sums of XXH3's blocks whose loads are on their way while earlier ones are
- * chained. */
-#define NAHEAD 16
-
-/* The least bytes for a block of threads to sum up, and the most blocks of a
- * grid, which a large device runs at once. */
-#define GRID_BLOCK_NBYTES (64 << 10)
+/* The most blocks of a grid, which a large device runs at once. */
 #define MAX_NBLOCKS 528
 
 /* Grid: x blocks of a stream, y chunks. */
@@ -18,9 +12,7 @@ static __global__ void
 __launch_bounds__(NTHREADS) seal(const struct cuda_batch batch)
 {
     begin_kernel();
-    seal_stream<NTHREADS, NAHEAD>(
-        batch.d_chunks[blockIdx.y],
-        region<uint64_t>(batch, blockIdx.y, batch.at.staging));
+    seal_stream<NTHREADS>(batch.d_chunks[blockIdx.y]);
 }
 
 /* The same grid. */
@@ -31,27 +23,25 @@ __launch_bounds__(NTHREADS) verify(const struct cuda_batch batch)
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const uint8_t *stream = (const uint8_t *)chunk.src;
     const uint64_t nbytes = chunk.src_nbytes;
-    uint64_t *sums = region<uint64_t>(batch, blockIdx.y, batch.at.cost);
     uint64_t hash;
 
     if ((chunk.checksum_status != TERP_OK) | (nbytes <= CUDA_SHORT_NBYTES))
         return;
-    /* The stream is longer than any of such a chunk: the region does not hold
-     * its sums. */
+    /* Longer than any stream of such a chunk: the CPU says what is wrong. */
     if (nbytes > batch.raw_nbytes) {
         if (threadIdx.x == 0)
             chunk.checksum_status = TERP_ERR_DEVICE;
         return;
     }
-    if (checksum<NTHREADS, NAHEAD>(chunk, stream, nbytes, sums, &hash) &&
-        threadIdx.x == 0 && hash != load_le(stream + TERP_FRAME_CHECKSUM_AT, 8))
+    if (checksum<NTHREADS>(chunk, stream, nbytes, &hash) && threadIdx.x == 0 &&
+        hash != load_le(stream + TERP_FRAME_CHECKSUM_AT, 8))
         chunk.checksum_status = TERP_ERR_CHECKSUM;
 }
 
 static uint64_t
 nblocks_of(const struct cuda_batch *batch)
 {
-    return min_u64(div_up(batch->raw_nbytes, GRID_BLOCK_NBYTES),
+    return min_u64(terp_checksum_npieces(batch->raw_nbytes),
                    div_up(MAX_NBLOCKS, (unsigned)batch->nchunks));
 }
 

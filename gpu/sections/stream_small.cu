@@ -38,8 +38,7 @@ static_assert(TERP_NSYMBOLS + TERP_NENTRIES + 64 * SMALL_NTILES <=
 
 struct small_shared {
     struct cuda_chunk chunk;
-    uint64_t secret[XXH3_TABLE_NWORDS];
-    uint64_t sums[(STREAM_NBYTES / XXH3_BLOCK_NBYTES + 1) * XXH3_NLANES];
+    struct checksum_shared<SMALL_NTHREADS> checksum;
     alignas(8) struct cuda_partition partition[CUDA_SMALL_CHUNK_NPARTITIONS];
     uint32_t used[USED_ENTRIES_NWORDS]; /* a bit an entry */
     uint32_t numbers[SMALL_NTILES * ENTRY_NBITS / 32 + 1];
@@ -216,8 +215,7 @@ write_plain(const struct cuda_batch &batch, struct cuda_chunk &chunk, bool raw)
                    (unsigned)(batch.raw_nbytes - at), threadIdx.x,
                    SMALL_NTHREADS);
     __syncthreads();
-    seal_stream<SMALL_NTHREADS, 2>(
-        chunk, region<uint64_t>(batch, blockIdx.y, batch.at.staging));
+    seal_stream<SMALL_NTHREADS>(chunk);
 }
 
 /* What this thread copies of the payload: of partition `p` some pieces, with
@@ -366,24 +364,17 @@ write_section(struct low_bits_view view, uint64_t records_nbytes,
  * dims are in `out`, and completes it in dst: the first warp writes those, and
  * the others copy the rest if it is not there yet (`fits`). */
 static __device__ __forceinline__ void
-seal_and_store(const struct cuda_batch &batch, struct small_shared *s,
-               const uint8_t *s_stream, const uint8_t *out, uint64_t end,
-               bool fits, uint8_t *dst)
+seal_and_store(struct small_shared *s, const uint8_t *s_stream,
+               const uint8_t *out, uint64_t end, bool fits, uint8_t *dst)
 {
     const unsigned lane = threadIdx.x % 32;
     const uint64_t hashed_nbytes = end - TERP_FRAME_DIMS_AT;
-    const bool is_long = end > CUDA_SHORT_NBYTES;
-    uint64_t *sums =
-        fits ? s->sums : region<uint64_t>(batch, blockIdx.y, batch.at.staging);
+    uint64_t hash = 0;
 
-    if (is_long)
-        sum_blocks(out + TERP_FRAME_DIMS_AT, hashed_nbytes, s->secret,
-                   threadIdx.x / 32, SMALL_NTHREADS / 32, sums);
-    __syncthreads();
+    if (end > CUDA_SHORT_NBYTES)
+        hash = sum_pieces<SMALL_NTHREADS>(out + TERP_FRAME_DIMS_AT,
+                                          hashed_nbytes, 0, 1, &s->checksum);
     if (threadIdx.x < 32) {
-        uint64_t hash = 0;
-        if (is_long)
-            hash = hash_of_sums<2>(sums, hashed_nbytes, s->secret);
         if (lane < TERP_FRAME_CHECKSUM_AT)
             dst[lane] = s_stream[lane];
         else if (lane < TERP_FRAME_DIMS_AT)
@@ -451,7 +442,8 @@ __launch_bounds__(SMALL_NTHREADS)
                       out + escapes_end);
     if (fits)
         fetch_sections(s_stream, dst, model_end, escapes_end, section);
-    xxh3_make_secret(load_le(s_stream, TERP_FRAME_CHECKSUM_AT), s.secret);
+    xxh3_make_secret(load_le(s_stream, TERP_FRAME_CHECKSUM_AT),
+                     s.checksum.secret);
     __syncthreads();
 
     write_books(batch, &s, index, s_index + index.map_nbytes);
@@ -462,7 +454,7 @@ __launch_bounds__(SMALL_NTHREADS)
                    SMALL_NTHREADS);
         __syncthreads();
     }
-    seal_and_store(batch, &s, s_stream, out, index.end, fits, dst);
+    seal_and_store(&s, s_stream, out, index.end, fits, dst);
     if (threadIdx.x == 32)
         chunk.stream_nbytes = index.end;
 }

@@ -132,7 +132,18 @@ index_of(const struct cuda_batch &batch, unsigned chunk, struct head_shared *s)
     return index;
 }
 
-/* Marks the entries that tiles use. A thread has a tile. */
+/* Tiles whose entries a thread loads at once. */
+#define LOAD_NTILES 8
+static_assert(TERP_PARTITION_NTILES % LOAD_NTILES == 0,
+              "They are of one partition.");
+
+static __device__ __forceinline__ uint64_t
+load_of_tiles(const uint8_t *tiles, unsigned first)
+{
+    return *(const uint64_t *)(tiles + first);
+}
+
+/* Marks the entries that tiles use. */
 static __device__ void
 mark_entries(const struct cuda_batch &batch, const struct index &index,
              struct head_shared *s)
@@ -140,11 +151,19 @@ mark_entries(const struct cuda_batch &batch, const struct index &index,
     const uint8_t *nonzero =
         region<uint8_t>(batch, blockIdx.y, batch.at.nonzero);
 
-#pragma unroll 4
-    for (unsigned i = threadIdx.x; i < batch.ntiles; i += HEAD_NTHREADS) {
-        const unsigned entry = index.entry[i];
-        if (nonzero[i] != 0 && (s->used[entry / 32] >> (entry % 32) & 1) == 0)
-            atomicOr(&s->used[entry / 32], 1u << (entry % 32));
+#pragma unroll 1
+    for (unsigned i = LOAD_NTILES * threadIdx.x; i < batch.ntiles;
+         i += LOAD_NTILES * HEAD_NTHREADS) {
+        const uint64_t entries = load_of_tiles(index.entry, i);
+        const uint64_t some = load_of_tiles(nonzero, i);
+        const unsigned n = (unsigned)min_u64(LOAD_NTILES, batch.ntiles - i);
+#pragma unroll
+        for (unsigned k = 0; k < LOAD_NTILES; k++) {
+            const unsigned entry = entries >> (8 * k) & 0xFF;
+            if (k < n && (some >> (8 * k) & 0xFF) != 0 &&
+                (s->used[entry / 32] >> (entry % 32) & 1) == 0)
+                atomicOr(&s->used[entry / 32], 1u << (entry % 32));
+        }
     }
 }
 
@@ -212,19 +231,25 @@ place_partitions(const struct index &index)
     }
 }
 
-/* Finds the number of each tile's entry. A thread has a tile. */
+/* Finds the number of each tile's entry. */
 static __device__ void
 number_tiles(const struct cuda_batch &batch, const struct index &index,
              const struct head_shared *s)
 {
-#pragma unroll 4
-    for (unsigned i = threadIdx.x; i < batch.ntiles; i += HEAD_NTHREADS) {
+#pragma unroll 1
+    for (unsigned i = LOAD_NTILES * threadIdx.x; i < batch.ntiles;
+         i += LOAD_NTILES * HEAD_NTHREADS) {
         const unsigned p = i / TERP_PARTITION_NTILES;
-        const unsigned tiles = index.map[p], bit = i % TERP_PARTITION_NTILES;
-        if (tiles >> bit & 1)
-            index.numbers[index.scratch.prefix[p].nnonzero +
-                          (unsigned)__popc(tiles & bits_below(bit))] =
-                (uint8_t)count_used(s->used, index.entry[i]);
+        const unsigned first = i % TERP_PARTITION_NTILES;
+        const unsigned tiles = index.map[p];
+        const uint64_t entries = load_of_tiles(index.entry, i);
+        uint8_t *to = index.numbers + index.scratch.prefix[p].nnonzero +
+                      (unsigned)__popc(tiles & bits_below(first));
+#pragma unroll 1
+        for (unsigned k = 0; k < LOAD_NTILES; k++)
+            if (tiles >> (first + k) & 1)
+                *to++ = (uint8_t)count_used(
+                    s->used, (unsigned)(entries >> (8 * k) & 0xFF));
     }
 }
 

@@ -1,5 +1,9 @@
 /* The bytes before a stream's body. doc/format.md, "Frame". */
 #include <math.h>
+#include <stdlib.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 #include "codec/format/base.h"
 #include "codec/format/frame.h"
@@ -371,6 +375,35 @@ checksum_covers_every_bit_but_its_own_place(void **state)
         assert_int_equal(terp_frame_verify(stream, left), TERP_ERR_CHECKSUM);
 }
 
+/* As doc/format.md tells it: of 16384, 16384 and 17000 bytes. */
+static void
+checksum_is_the_sum_of_its_pieces(void **state)
+{
+    enum {
+        PIECE = 16384,
+        LAST = 17000,
+        NBYTES = 16 + 2 * PIECE + LAST
+    };
+    uint8_t *stream = malloc(NBYTES);
+    uint64_t seed = 0, expected;
+
+    (void)state;
+    for (int i = 0; i < NBYTES; i++)
+        stream[i] = (uint8_t)(i * i >> 3);
+    for (int i = 0; i < 8; i++)
+        seed |= (uint64_t)stream[i] << (8 * i);
+    expected = XXH3_64bits_withSeed(stream + 16, PIECE, seed) +
+               3 * XXH3_64bits_withSeed(stream + 16 + PIECE, PIECE, seed) +
+               5 * XXH3_64bits_withSeed(stream + 16 + 2 * PIECE, LAST, seed);
+    terp_frame_seal(stream, NBYTES);
+    for (int i = 0; i < 8; i++)
+        assert_int_equal(stream[8 + i], expected >> (8 * i) & 0xFF);
+    assert_int_equal(terp_frame_verify(stream, NBYTES), TERP_OK);
+    stream[16 + PIECE] ^= 1;
+    assert_int_equal(terp_frame_verify(stream, NBYTES), TERP_ERR_CHECKSUM);
+    free(stream);
+}
+
 /* Reads a stream of version 77 as if it were of this one: as long
  * as there is one version alone, the linker (--wrap) makes another. */
 static bool next_is_version_77;
@@ -431,6 +464,7 @@ main(void)
         cmocka_unit_test(dims_beyond_63_bits_are_refused),
         cmocka_unit_test(every_truncation_is_refused),
         cmocka_unit_test(checksum_covers_every_bit_but_its_own_place),
+        cmocka_unit_test(checksum_is_the_sum_of_its_pieces),
         cmocka_unit_test(version_that_inspect_tells_is_the_stream_s),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

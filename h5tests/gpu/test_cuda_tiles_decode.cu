@@ -470,7 +470,7 @@ struct token_tile {
     bool reduced; /* its partition */
     unsigned nsymbols;
     uint64_t nbytes;
-    uint8_t bytes[TERP_TOKENS_MAX_NBYTES + CPU_TOKENS_PADDING_NBYTES];
+    uint8_t bytes[TERP_TOKENS_MAX_NBYTES + CPU_OUTPUT_PADDING_NBYTES];
 };
 
 static struct stream
@@ -525,7 +525,7 @@ static void
 make_token_tile(int entry, unsigned max_run_class, struct token_tile *tile)
 {
     uint16_t symbols[TERP_TILE_NSYMBOLS];
-    struct cpu_codebook codebook;
+    struct cpu_token_codebook codebook;
     uint8_t lengths[TERP_NSYMBOLS];
     unsigned at = 0;
 
@@ -554,7 +554,7 @@ make_token_tile(int entry, unsigned max_run_class, struct token_tile *tile)
     }
     symbols[random_below(tile->nsymbols)] = TERP_RADIUS - 1;
     terp_cpu_entry_lengths(TERP_CODING_RATIO, entry, lengths);
-    terp_cpu_encode_table_make(lengths, &codebook);
+    terp_cpu_token_encode_table_make(&tokens, lengths, &codebook);
     tile->nbytes = terp_cpu_tokens_encode(&tokens, &codebook, symbols,
                                           tile->nsymbols, tile->bytes);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/entropy/tokens_encode.cuh"
 #include "gpu/sections/index.cuh"
 
 extern "C" {
@@ -89,8 +90,7 @@ make_bench(struct bench *b, enum terp_type type, enum terp_coding coding,
         place_region(&end, nvalues * (uint64_t)batch->value_nbytes);
     batch->at.symbols = place_region(&end, 2 * nvalues);
     batch->at.coded = place_region(&end, 2 * nvalues);
-    batch->at.cost = place_region(&end, 4 * TERP_NENTRIES * batch->ntiles +
-                                            batch->raw_nbytes / 16 + 64);
+    batch->at.cost = place_region(&end, 4 * TERP_NENTRIES * batch->ntiles);
     batch->at.entry = place_region(&end, batch->ntiles);
     batch->at.nonzero = place_region(&end, batch->ntiles);
     batch->at.nbytes = place_region(&end, 2 * batch->ntiles);
@@ -111,6 +111,9 @@ make_bench(struct bench *b, enum terp_type type, enum terp_coding coding,
     words = (uint32_t *)device_memory(4 * TERP_NENTRIES * TERP_NTOKENS);
     cuda_token_codewords_fill(words);
     batch->tables.d_token_codewords = words;
+    words = (uint32_t *)device_memory(4 * TOKEN_NPARTS);
+    cuda_token_parts_fill(words);
+    batch->tables.d_token_parts = words;
 
     b->chunk = (struct cuda_chunk *)device_memory(NCHUNKS * sizeof *b->chunk);
     batch->d_chunks = b->chunk;
@@ -129,6 +132,7 @@ free_bench(struct bench *b)
     cudaFree(b->batch.d_scratch);
     cudaFree((void *)b->batch.tables.d_codewords);
     cudaFree((void *)b->batch.tables.d_token_codewords);
+    cudaFree((void *)b->batch.tables.d_token_parts);
     cudaFree(b->chunk);
     cudaFree(b->dst);
     free(b->symbols);
@@ -257,6 +261,7 @@ check_verify(struct bench *b)
             chunk->src = chunk->dst;
             chunk->src_nbytes = chunk->stream_nbytes;
             chunk->progress[CUDA_PROGRESS_CHECKSUM] = 0;
+            chunk->checksum = 0;
             chunk->checksum_status = chunk->status;
             if (flipped && chunk->status == TERP_OK)
                 ((uint8_t *)chunk->dst)[chunk->stream_nbytes * 3 / 4] ^= 4;
@@ -534,7 +539,25 @@ custom_codes_equal_package_merge(void **state)
 
 /* ---- checksums ---- */
 
-/* All lengths that differ in how stripes and blocks end, at any alignment. */
+/* Of a stream of n bytes, at some alignment. */
+static void
+check_seal(struct bench *b, uint8_t *expected, uint64_t n)
+{
+    uint8_t *stream = b->dst + n % 16;
+
+    begin(b);
+    b->batch.nchunks = 1;
+    b->batch.raw_nbytes = n;
+    for (uint64_t i = 0; i < n; i++)
+        expected[i] = stream[i] = (uint8_t)terp_field_mix(n + i);
+    b->chunk[0].dst = stream;
+    b->chunk[0].stream_nbytes = n;
+    terp_frame_seal(expected, n);
+    assert_int_equal(cuda_seal(&b->batch, NULL), cudaSuccess);
+    assert_memory_equal(stream, expected, n);
+}
+
+/* All lengths that differ in how stripes, blocks and pieces end. */
 static void
 checksums_are_those_of_xxhash(void **state)
 {
@@ -548,19 +571,13 @@ checksums_are_those_of_xxhash(void **state)
     for (uint64_t n = CUDA_SHORT_NBYTES + 1; n < longest; n += n < 5016 ? 1
                                                                : n < 100000
                                                                    ? 9999
-                                                                   : 999999) {
-        begin(&b);
-        b.batch.nchunks = 1;
-        b.batch.raw_nbytes = n;
-        uint8_t *stream = b.dst + n % 16;
-        for (uint64_t i = 0; i < n; i++)
-            expected[i] = stream[i] = (uint8_t)terp_field_mix(n + i);
-        b.chunk[0].dst = stream;
-        b.chunk[0].stream_nbytes = n;
-        terp_frame_seal(expected, n);
-        assert_int_equal(cuda_seal(&b.batch, NULL), cudaSuccess);
-        assert_memory_equal(stream, expected, n);
-    }
+                                                                   : 999999)
+        check_seal(&b, expected, n);
+    for (uint64_t piece = 1; piece < 5; piece++)
+        for (uint64_t k = 0; k < 3; k++)
+            check_seal(&b, expected,
+                       TERP_FRAME_DIMS_AT + piece * TERP_CHECKSUM_PIECE_NBYTES +
+                           k - 1);
     free(expected);
     free_bench(&b);
 }

@@ -45,6 +45,9 @@ pattern_matches_name_or_whole_path(void **state)
         {"x=1", "/x=1", true},
         {"?", "/", false},
         {"/a/*/c", "/a/b/d/c", true},
+        {"v[xyz]", "/vy", true},
+        {"v[!xy]", "/vy", false},
+        {"v\\[0]", "/v[0]", true},
     };
 
     (void)state;
