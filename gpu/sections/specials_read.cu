@@ -82,23 +82,31 @@ place_color(const struct specials_view &view, const uint32_t *mask,
             share[i] = color;
 }
 
-/* A block owns the values of a share. */
+/* Grid: x cuts a chunk into shares, y chunks. A block owns the values of its
+ * share. */
 template <typename T>
-static __device__ __forceinline__ void
-read_share(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
-           uint64_t number, struct shared_runs *s_runs)
+static __global__ void
+__launch_bounds__(SPECIALS_READ_NTHREADS)
+    read_specials(const struct cuda_batch batch)
 {
-    const uint64_t begin = number * SPECIALS_SHARE_NVALUES;
+    begin_kernel();
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    __shared__ struct shared_runs s_runs;
+    const uint64_t begin = (uint64_t)blockIdx.x * SPECIALS_SHARE_NVALUES;
     const uint64_t nvalues =
         min_u64(SPECIALS_SHARE_NVALUES, batch.nvalues - begin);
-    word_of<T> *share = (word_of<T> *)chunk.values + begin;
+    bool constant = chunk.coding == TERP_CODING_CONSTANT;
 
-    if (chunk.coding == TERP_CODING_CONSTANT)
+    if (chunk.status != TERP_OK || (!constant && !chunk.has_specials))
+        return;
+    word_of<T> *share = (word_of<T> *)chunk.values + begin;
+    if (constant)
         for (unsigned i = threadIdx.x; i < nvalues; i += SPECIALS_READ_NTHREADS)
             share[i] = (word_of<T>)chunk.constant_bits;
     if (!chunk.has_specials)
         return;
-    const struct specials_view view = specials_view_of(batch, chunk, number);
+    const struct specials_view view =
+        specials_view_of(batch, chunk, blockIdx.x);
     __syncthreads();
     if (view.head.ncolors == 1) {
         place_color<T>(view, region<uint32_t>(batch, blockIdx.y, batch.at.mask),
@@ -107,40 +115,17 @@ read_share(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     }
     for (uint64_t i = specials_first_batch(view);
          i < view.nbatches && view.batches[i].end < view.end; i++) {
-        uint32_t nplaced = cut_runs(view, i, sizeof(T), s_runs);
-        place_runs<T>(view, s_runs, nplaced, share);
+        uint32_t nplaced = cut_runs(view, i, sizeof(T), &s_runs);
+        place_runs<T>(view, &s_runs, nplaced, share);
         __syncthreads();
     }
-}
-
-/* Blocks of all chunks at most: mostly they have nothing to do. */
-#define READ_MAX_NBLOCKS 2048
-
-/* Grid: x blocks that take the shares of a chunk in turn, y chunks. */
-template <typename T>
-static __global__ void
-__launch_bounds__(SPECIALS_READ_NTHREADS)
-    read_specials(const struct cuda_batch batch, uint64_t nshares)
-{
-    begin_kernel();
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    __shared__ struct shared_runs s_runs;
-
-    if (chunk.status != TERP_OK ||
-        (chunk.coding != TERP_CODING_CONSTANT && !chunk.has_specials))
-        return;
-    for (uint64_t i = blockIdx.x; i < nshares; i += gridDim.x)
-        read_share<T>(batch, chunk, i, &s_runs);
 }
 
 cudaError_t
 cuda_specials_read(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    const uint64_t nshares = div_up(batch->nvalues, SPECIALS_SHARE_NVALUES);
-
     return launch_stage(
         batch, stream,
         batch->own_nbytes == 4 ? read_specials<float> : read_specials<double>,
-        min_u64(nshares, div_up(READ_MAX_NBLOCKS, (uint64_t)batch->nchunks)),
-        SPECIALS_READ_NTHREADS, nshares);
+        div_up(batch->nvalues, SPECIALS_SHARE_NVALUES), SPECIALS_READ_NTHREADS);
 }

@@ -230,7 +230,7 @@ both_engines_make_the_same_of_lossless_chunks(void **state)
     (void)state;
     for (int c = 0; c < NCHUNKS; c++)
         for (enum terp_pipeline pipeline : pipelines) {
-            if (!terp_case_taken(3))
+            if (!terp_case_taken(4))
                 continue;
             make_sample(&chunks[c], pipeline, TERP_EFFORT_FAST);
             check_encoder(c);
@@ -246,12 +246,12 @@ device_leaves_repeats_to_the_cpu(void **state)
     uint64_t nleft = 0;
 
     (void)state;
-    for (int c = 0; c < 4; c++) {
+    for (int c = 0; c < 4; c += 3) {
         make_sample(&chunks[c], pipelines[0], TERP_EFFORT_DEFAULT);
         nleft += check_encoder(c);
         free_sample();
     }
-    assert_in_range(nleft, 1, (uint64_t)4 * NFIELDS / 4);
+    assert_in_range(nleft, 1, (uint64_t)2 * NFIELDS / 4);
 }
 
 int
