@@ -388,7 +388,7 @@ checksum_is_the_sum_of_its_pieces(void **state)
     uint64_t seed = 0, expected;
 
     (void)state;
-    for (int i = 0; i < NBYTES; i++)
+    for (unsigned i = 0; i < NBYTES; i++)
         stream[i] = (uint8_t)(i * i >> 3);
     for (int i = 0; i < 8; i++)
         seed |= (uint64_t)stream[i] << (8 * i);
