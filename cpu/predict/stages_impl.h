@@ -999,14 +999,15 @@ predict_sets(const struct cpu_class *cls, const struct run *run,
 {
     const unsigned all = cls->predicting;
     const uint64_t neven = cls->source[all & 1].extent[0];
-    const struct line line = {run->row[0] + run->x, -1, 0, NULL};
 
     for (int d = 1; d < TERP_NDIMS; d++)
         if (all >> d & 1)
             predict_along(run->form[d], run->row[d] + run->x, run->stride[d], 1,
                           run->n, NULL, 1, samples->pred[1u << d] + samples->n);
-    if (all & 1)
+    if (all & 1) {
+        const struct line line = {run->row[0] + run->x, -1, 0, NULL};
         add_line_to_rows(cls, run, &line, samples->pred[1] + samples->n);
+    }
     for (unsigned dims = all; dims > 0; dims = (dims - 1) & all) {
         unsigned set = 0;
         int order = -1;
