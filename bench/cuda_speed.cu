@@ -25,6 +25,15 @@ static const struct pipeline pipelines[] = {
 
 static const char *const predictor_names[] = {"auto", "spline", "lorenzo"};
 
+/* Chunks of a large batch. */
+static uint64_t
+batch_nchunks(void)
+{
+    const char *text = getenv("TERP_BENCH_CHUNKS");
+
+    return text != NULL ? strtoull(text, NULL, 10) : 512;
+}
+
 /* A call that is timed. */
 struct call {
     struct bench_chunks *chunks;
@@ -170,7 +179,7 @@ run_device(const struct bench_field *field)
         bench_chunks_free(&chunks);
     }
     struct bench_chunks batch = bench_chunks_make(
-        field, TERP_FLOAT32, whole / 8, 512, 1, TERP_MEMORY_DEVICE);
+        field, TERP_FLOAT32, whole / 8, batch_nchunks(), 1, TERP_MEMORY_DEVICE);
     measure_all(&batch);
     bench_chunks_free(&batch);
     struct bench_chunks doubles = bench_chunks_make(
@@ -216,7 +225,7 @@ run_pointwise(const struct bench_field *field)
         what = one == field ? "pwr of both signs" : "pwr";
         measure_pointwise(one, whole, 1);
         measure_pointwise(one, whole / 8, 1);
-        measure_pointwise(one, whole / 8, 512);
+        measure_pointwise(one, whole / 8, batch_nchunks());
     }
     what = "terp";
     bench_free(TERP_MEMORY_HOST, density.values);
@@ -253,7 +262,8 @@ run_lossless(const struct bench_field *field)
     measure_lossless(field, TERP_FLOAT32, whole, 1, TERP_MEMORY_DEVICE);
     measure_lossless(field, TERP_FLOAT64, whole / 4 * 3, 1, TERP_MEMORY_DEVICE);
     measure_lossless(field, TERP_FLOAT32, whole / 8, 1, TERP_MEMORY_DEVICE);
-    measure_lossless(field, TERP_FLOAT32, whole / 8, 512, TERP_MEMORY_DEVICE);
+    measure_lossless(field, TERP_FLOAT32, whole / 8, batch_nchunks(),
+                     TERP_MEMORY_DEVICE);
     measure_lossless(field, TERP_FLOAT32, whole / 2, 1, TERP_MEMORY_HOST);
     what = "terp";
 }
@@ -271,7 +281,8 @@ run_tight(const struct bench_field *field)
     const uint64_t whole = field->extent;
     const struct {
         uint64_t extent, nchunks, nsets;
-    } sizes[] = {{whole, 1, 1}, {whole / 8, 512, 1}, {whole / 8, 1, NSETS}};
+    } sizes[] = {
+        {whole, 1, 1}, {whole / 8, batch_nchunks(), 1}, {whole / 8, 1, NSETS}};
 
     for (const auto &bound : bounds) {
         what = bound.name;
@@ -432,11 +443,12 @@ usage(void)
 int
 main(int argc, char **argv)
 {
-    static void (*const parts[])(const struct bench_field *) = {
-        run_device, run_pointwise, run_lossless,
-        run_tight,  run_host,      run_crossover};
-    static const char *const names[] = {"device", "pointwise", "lossless",
-                                        "tight",  "host",      "crossover"};
+    static const struct {
+        const char *name;
+        void (*run)(const struct bench_field *);
+    } parts[] = {{"device", run_device},     {"pointwise", run_pointwise},
+                 {"lossless", run_lossless}, {"tight", run_tight},
+                 {"host", run_host},         {"crossover", run_crossover}};
 
     if (argc < 2)
         return usage();
@@ -447,12 +459,12 @@ main(int argc, char **argv)
         return EXIT_SUCCESS;
     }
     print_head();
-    for (int part = 0; part < 5; part++) {
+    for (const auto &part : parts) {
         bool wanted = argc == 2;
         for (int i = 2; i < argc; i++)
-            wanted = wanted || strcmp(argv[i], names[part]) == 0;
+            wanted = wanted || strcmp(argv[i], part.name) == 0;
         if (wanted)
-            parts[part](&field);
+            part.run(&field);
     }
     free(field.values);
     return nwrong == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
