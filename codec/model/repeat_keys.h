@@ -15,8 +15,9 @@ magnitude_bits_of(T value)
 
 /* The key of a point that is neither the first nor the last: values of 64 bits
  * are told apart by themselves, others by both neighbours, too, in whichever
- * order. False where it would be that of what costs little as it is: a zero,
- * what equals its neighbour, or what is not finite. */
+ * order. False where it would be that of what costs little as it is: a zero, or
+ * what differs from a neighbour by no more than about the bound; and of what is
+ * not finite. */
 TERP_TYPED(T)
 TERP_INLINE bool
 repeat_key_of(const T *values, uint64_t at, int near_nbits, uint64_t *key_ret)
@@ -31,8 +32,11 @@ repeat_key_of(const T *values, uint64_t at, int near_nbits, uint64_t *key_ret)
         key += (a + b) * UINT64_C(0xD6E8FEB86659FD93) + ((a ^ b) << 32);
     }
     *key_ret = key * UINT64_C(0x9E3779B97F4A7C15);
+    const TERP_WORD to_before = own > before ? own - before : before - own;
+    const TERP_WORD to_after = own > after ? own - after : after - own;
+    const int bound_nbits = near_nbits + TERP_REPEATS_NEAR_PART_NBITS;
     return own != 0 && own <= TERP_CALL(bits_of)(TERP_CONST(MAX)) &&
-           own != before && own != after;
+           to_before >> bound_nbits != 0 && to_after >> bound_nbits != 0;
 }
 
 #endif

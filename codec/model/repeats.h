@@ -64,6 +64,9 @@ terp_may_repeat(uint64_t nvalues, double min, double max, double step)
            terp_nsteps_of(min, max, step) >= TERP_REPEATS_MIN_NSTEPS;
 }
 
+/* Of a bound, the part that values may differ by: a 64th. */
+#define TERP_REPEATS_NEAR_PART_NBITS 6
+
 /* Values are alike where the bits of their magnitudes, as integers, differ by
  * less than so many bits: by less than a 64th of the bound, and so little that
  * few are alike by chance. */
@@ -71,7 +74,7 @@ static inline TERP_HOST_DEVICE int
 terp_repeats_near_nbits(double bound, double min, double max, int value_nbytes)
 {
     const int most = value_nbytes == 4 ? 6 : 28;
-    const int nbits = terp_exponent_of(bound) - 6 -
+    const int nbits = terp_exponent_of(bound) - TERP_REPEATS_NEAR_PART_NBITS -
                       terp_exponent_of_range(min, max) +
                       terp_mantissa_nbits(value_nbytes);
 
