@@ -57,9 +57,6 @@ struct encode_steps {
     /* Second pass: returns the number of bytes. */
     uint64_t (*encode)(const struct encoder *encoder, uint64_t tile,
                        uint8_t *dst);
-    /* The costs under the chosen entries are the tiles' lengths: tiles are
-     * encoded where they belong. */
-    bool costs_are_lengths;
 };
 
 static const uint16_t *
@@ -280,11 +277,11 @@ encode_steps_of(enum terp_coding coding)
                                           .make = make_token_codebook};
     static const struct encode_steps steps[] = {
         [TERP_CODING_HUFFMAN] = {&kept_codewords, count_for_entry,
-                                 choose_entries, encode_codewords, false},
+                                 choose_entries, encode_codewords},
         [TERP_CODING_CUSTOM] = {NULL, count_for_custom, choose_custom,
-                                encode_codewords, false},
+                                encode_codewords},
         [TERP_CODING_RATIO] = {&kept_tokens, count_tokens, choose_entries,
-                               encode_tokens, true},
+                               encode_tokens},
     };
 
     return &steps[coding];
@@ -451,9 +448,10 @@ terp_cpu_tiles_encode(struct cpu_pool *pool, enum terp_coding coding,
     if (!encoder->steps->choose(encoder, writer))
         st = TERP_ERR_MEMORY;
     else
-        st = encoder->steps->costs_are_lengths
-                 ? write_in_place(pool, encoder, writer)
-                 : write_staged(pool, encoder, writer);
+        /* Where tiles stay as they are their costs are their lengths. */
+        st = terp_coding_reduces(coding)
+                 ? write_staged(pool, encoder, writer)
+                 : write_in_place(pool, encoder, writer);
 out:
     free(encoder->scratch);
     free(encoder->codebooks);

@@ -30,6 +30,7 @@
  * times as long. */
 #define H5Z_TERP_PSNR 4u
 
+/* AUTO is this version's default, RATIO; SPEED is what is fastest, HUFFMAN. */
 #define H5Z_TERP_PIPELINE_AUTO 0u
 #define H5Z_TERP_PIPELINE_HUFFMAN 1u
 #define H5Z_TERP_PIPELINE_CUSTOM 2u
