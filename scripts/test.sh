@@ -84,7 +84,7 @@ if command -v nvcc >/dev/null; then
     # What is never run here need not be fast.
     optimize=
     if [[ $(nvcc --help) == *Ofast-compile* ]]; then
-        optimize=-Ofast-compile=mid
+        optimize=-Ofc=mid
     fi
     build cuda "terp_cuda terp terp_shared test_engine test_filter_engine" \
         "-DCMAKE_CUDA_ARCHITECTURES=$devices" "-DCMAKE_CUDA_FLAGS=$optimize"
