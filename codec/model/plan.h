@@ -16,25 +16,30 @@ struct terp_level_plan {
     uint8_t bound_ratio; /* 1 .. TERP_BOUND_RATIO_ONE, in units of that */
 };
 
-/* The bytes that a stream tells a plan by. */
+/* The bytes that a stream tells a plan by. There, the mean is the long spline
+ * that blends in pairs, which there is not; its priorities are all equal. */
 #define TERP_PLAN_NBYTES 2
 
 static inline TERP_HOST_DEVICE void
 terp_plan_store(const struct terp_level_plan *plan, uint8_t *dst)
 {
-    dst[0] = (uint8_t)((plan->bound_ratio - 1) | plan->spline << 6);
-    dst[1] = plan->priorities;
+    const bool is_mean = plan->spline == TERP_SPLINE_MEAN;
+    const int spline = is_mean ? (int)TERP_SPLINE_LONG : plan->spline;
+
+    dst[0] = (uint8_t)((plan->bound_ratio - 1) | spline << 6);
+    dst[1] = is_mean ? TERP_BLEND_PAIRS : plan->priorities;
 }
 
-/* False of what no plan says: that a long spline blends in pairs. */
-static inline TERP_HOST_DEVICE bool
+static inline TERP_HOST_DEVICE void
 terp_plan_load(const uint8_t *src, struct terp_level_plan *plan_ret)
 {
+    const int spline = src[0] >> 6;
+    const bool is_mean =
+        spline == TERP_SPLINE_LONG && src[1] == TERP_BLEND_PAIRS;
+
     plan_ret->bound_ratio = (uint8_t)((src[0] & 63) + 1);
-    plan_ret->spline = (uint8_t)(src[0] >> 6);
-    plan_ret->priorities = src[1];
-    return plan_ret->spline != TERP_SPLINE_LONG ||
-           plan_ret->priorities != TERP_BLEND_PAIRS;
+    plan_ret->spline = (uint8_t)(is_mean ? TERP_SPLINE_MEAN : spline);
+    plan_ret->priorities = is_mean ? 0 : src[1];
 }
 
 /* ---- an encoder's choices ---- */
@@ -56,12 +61,23 @@ terp_priorities_are_canonical(unsigned priorities, unsigned active)
     return (used & (used + 1)) == 0;
 }
 
-/* What a level under a long spline is compared by: it must be worth its time,
- * and errors beside edges, which are where samples seldom are. */
+/* What a level under a spline is compared by: one that reaches far must be
+ * worth its time, and errors beside edges, which are where samples seldom are.
+ */
 static inline TERP_HOST_DEVICE uint64_t
-terp_price_of_long(uint64_t cost)
+terp_price_under_spline(uint64_t cost, int spline)
 {
-    return cost + cost / 24;
+    return spline == TERP_SPLINE_LONG   ? cost + cost / 24
+           : spline == TERP_SPLINE_MEAN ? cost + cost / 96
+                                        : cost;
+}
+
+/* The priorities of a level that the mean predicts, if it is taken in place of
+ * another spline with these. */
+static inline TERP_HOST_DEVICE unsigned
+terp_priorities_under_spline(unsigned priorities, int spline)
+{
+    return spline == TERP_SPLINE_MEAN ? 0 : priorities;
 }
 
 /* Estimated costs of a level whose points are blended. */
@@ -78,10 +94,12 @@ static inline TERP_HOST_DEVICE uint64_t
 terp_choose_blending(const struct terp_blend_costs *costs, uint64_t best,
                      struct terp_level_plan *plan)
 {
-    const uint64_t of_long = terp_price_of_long(
+    const uint64_t of_long = terp_price_under_spline(
         costs->single[TERP_SPLINE_LONG] + costs->two_long +
-        terp_cost_under_spline(costs->three_full, costs->two_long, costs->two) +
-        costs->average);
+            terp_cost_under_spline(costs->three_full, costs->two_long,
+                                   costs->two) +
+            costs->average,
+        TERP_SPLINE_LONG);
     int left = TERP_SPLINE_CUBIC;
 
     for (int kind = 1; kind < TERP_SPLINE_LONG; kind++)

@@ -17,9 +17,10 @@ enum terp_spline {
     TERP_SPLINE_CUBIC = 0,   /* not-a-knot */
     TERP_SPLINE_NATURAL = 1, /* natural cubic */
     TERP_SPLINE_LINEAR = 2,
-    TERP_SPLINE_LONG = 3 /* of eight points, at borders of six or cubic */
+    TERP_SPLINE_LONG = 3, /* of eight points, at borders of six or cubic */
+    TERP_SPLINE_MEAN = 4  /* the mean of eight points, at borders linear */
 };
-#define TERP_NSPLINES 4
+#define TERP_NSPLINES 5
 
 /* What a point's neighbours allow. Ordered: a form of higher order is
  * preferred, see terp_form_order. */
@@ -32,7 +33,8 @@ enum terp_form {
     TERP_FORM_CUBIC,       /* a, b, c, d */
     TERP_FORM_NATURAL,     /* a, b, c, d */
     TERP_FORM_SIX,         /* y, a, b, c, d, u */
-    TERP_FORM_EIGHT        /* z, y, a, b, c, d, u, v */
+    TERP_FORM_EIGHT,       /* z, y, a, b, c, d, u, v */
+    TERP_FORM_MEAN         /* likewise */
 };
 
 /* Forms of equal order are averaged; of different order the higher counts. */
@@ -73,13 +75,32 @@ terp_form_has(int form, int nabove)
            : nabove == 1                 ? terp_form_has_c(form)
            : nabove == 2                 ? terp_form_has_d(form)
            : nabove == -2 || nabove == 3 ? form >= TERP_FORM_SIX
-                                         : form == TERP_FORM_EIGHT;
+                                         : form >= TERP_FORM_EIGHT;
+}
+
+/* Whether a spline reaches beyond the four points around: these are for large
+ * levels, where kernels of their own make them. */
+static inline TERP_HOST_DEVICE bool
+terp_spline_is_far(int spline)
+{
+    return spline >= TERP_SPLINE_LONG;
+}
+
+/* Where a long spline has this form, that of the mean. */
+static inline TERP_HOST_DEVICE enum terp_form
+terp_mean_form(enum terp_form form)
+{
+    return form == TERP_FORM_EIGHT   ? TERP_FORM_MEAN
+           : form > TERP_FORM_LINEAR ? TERP_FORM_LINEAR
+                                     : form;
 }
 
 /* The form for the odd point between even points i and i + 1 of `neven`. */
 static inline TERP_HOST_DEVICE enum terp_form
 terp_form_at(enum terp_spline spline, uint64_t i, uint64_t neven)
 {
+    if (spline == TERP_SPLINE_MEAN)
+        return terp_mean_form(terp_form_at(TERP_SPLINE_LONG, i, neven));
     if (i + 1 >= neven)
         return i >= 1 ? TERP_FORM_EXTRAPOLATE : TERP_FORM_COPY;
     if (spline == TERP_SPLINE_LINEAR)
@@ -174,5 +195,7 @@ terp_blends_long(enum terp_spline spline, int blend_order)
     (((1225 * ((b) + (c)) - 245 * ((a) + (d))) + \
       (49 * ((y) + (u)) - 5 * ((z) + (v)))) *    \
      0.00048828125f)
+#define TERP_MEAN(z, y, a, b, c, d, u, v) \
+    (((((b) + (c)) + ((a) + (d))) + (((y) + (u)) + ((z) + (v)))) * 0.125f)
 
 #endif

@@ -309,8 +309,9 @@ read_model(struct cpu_prediction *spline, struct reader *reader)
         cpu_value_of_bits(stages, read_le(reader, stages->value_nbytes));
     for (int l = spline->layout->nlevels; l >= 1; l--) {
         const uint8_t *at = reader_take(reader, TERP_PLAN_NBYTES);
-        if (at == NULL || !terp_plan_load(at, &spline->plan[l]))
+        if (at == NULL)
             return TERP_ERR_CORRUPT;
+        terp_plan_load(at, &spline->plan[l]);
     }
     return reader->underflow ? TERP_ERR_CORRUPT : TERP_OK;
 }

@@ -132,19 +132,22 @@ plan_averages(const struct terp_level *level, const struct level_costs *costs,
         }
     }
     plan->spline = TERP_SPLINE_CUBIC;
+    const unsigned priorities = plan->priorities;
     for (unsigned kind = 1; kind < nsplines; kind++) {
+        const unsigned own =
+            terp_priorities_under_spline(priorities, (int)kind);
         uint64_t cost = 0;
         for (unsigned odd = 1; odd < TERP_NCLASSES; odd++) {
-            unsigned dims = terp_predicting_dims(odd, plan->priorities);
+            unsigned dims = terp_predicting_dims(odd, own);
             cost += terp_cost_under_spline(
                 costs->cubic[odd][dims], cost_of_singles(costs, kind, dims),
                 cost_of_singles(costs, TERP_SPLINE_CUBIC, dims));
         }
-        if (kind == TERP_SPLINE_LONG)
-            cost = terp_price_of_long(cost);
+        cost = terp_price_under_spline(cost, (int)kind);
         if (cost < best) {
             best = cost;
             plan->spline = (uint8_t)kind;
+            plan->priorities = (uint8_t)own;
         }
     }
     return best;

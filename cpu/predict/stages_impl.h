@@ -267,10 +267,12 @@ predict_point(enum terp_form form, const T *b, int64_t stride)
     case TERP_FORM_SIX:
         return TERP_SIX(AT(-2), AT(-1), AT(0), AT(1), AT(2), AT(3));
     case TERP_FORM_EIGHT:
+        return TERP_EIGHT(AT(-3), AT(-2), AT(-1), AT(0), AT(1), AT(2), AT(3),
+                          AT(4));
+    case TERP_FORM_MEAN:
         break;
     }
-    return TERP_EIGHT(AT(-3), AT(-2), AT(-1), AT(0), AT(1), AT(2), AT(3),
-                      AT(4));
+    return TERP_MEAN(AT(-3), AT(-2), AT(-1), AT(0), AT(1), AT(2), AT(3), AT(4));
 #undef AT
 }
 
@@ -303,6 +305,7 @@ predict_points(enum terp_form form, const T *b, uint64_t stride, uint64_t step,
         CASE(TERP_FORM_NATURAL);
         CASE(TERP_FORM_SIX);
         CASE(TERP_FORM_EIGHT);
+        CASE(TERP_FORM_MEAN);
     }
 #undef CASE
 }
@@ -499,7 +502,7 @@ find_neighbours(const struct cpu_class *cls, const struct place *place,
 static uint64_t
 end_of_form(enum terp_spline spline, uint64_t x, uint64_t end, uint64_t neven)
 {
-    const uint64_t nends = spline == TERP_SPLINE_LONG ? 3 : 1;
+    const uint64_t nends = terp_spline_is_far(spline) ? 3 : 1;
 
     return x >= nends && x + nends + 1 < neven ? min_u64(end, neven - nends - 1)
                                                : x + 1;

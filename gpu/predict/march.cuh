@@ -77,6 +77,7 @@ plan_marches(const struct cuda_chunk &chunk, int l)
     const bool may_be_long = sizeof(T) == 4;
 
     return plan.spline != TERP_SPLINE_LINEAR &&
+           plan.spline != TERP_SPLINE_MEAN &&
            (plan.spline != TERP_SPLINE_LONG || may_be_long) &&
            terp_blend_order(plan.priorities) == 1 &&
            terp_predicting_dims(MARCH_NCLASSES - 1, plan.priorities) ==

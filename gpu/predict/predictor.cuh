@@ -57,7 +57,8 @@ predictor_read_model(const struct cuda_batch &batch,
     }
     switch (prediction) {
     case TERP_PREDICTION_SPLINE:
-        return spline_read_model(batch, nlevels, src + 1, thread, s_model);
+        spline_read_model(batch, nlevels, src + 1, thread, s_model);
+        return true;
     case TERP_PREDICTION_LORENZO:
         return lorenzo_read_model(batch, has_specials, bound, src + 1, thread,
                                   s_model);

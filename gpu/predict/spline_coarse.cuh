@@ -275,7 +275,7 @@ prepare_levels(const struct cuda_batch &batch, const struct coarse_work &work,
             s_level.weights = 2 * first_weights_of(plan.spline);
         /* No encoder of ours does that at such levels. */
         if (lane == 0 && (terp_blend_order(plan.priorities) > 1 ||
-                          plan.spline == TERP_SPLINE_LONG))
+                          terp_spline_is_far(plan.spline)))
             batch.d_chunks[blockIdx.y].status = TERP_ERR_DEVICE;
     } else if (lane == 0) {
         double factor = anchors ? 1.0 : terp_bound_factor(&plan);

@@ -26,7 +26,8 @@ combine(enum terp_form form, T a, T b, T c, T d)
     }
 }
 
-/* Of long splines too, by what tells the even point so many above b. */
+/* Of splines that reach far too, by what tells the even point so many above b.
+ */
 template <typename T, typename F>
 static __device__ __forceinline__ T
 combine_at(enum terp_form form, const F &at)
@@ -35,6 +36,9 @@ combine_at(enum terp_form form, const F &at)
     case TERP_FORM_EIGHT:
         return TERP_EIGHT(at(-3), at(-2), at(-1), at(0), at(1), at(2), at(3),
                           at(4));
+    case TERP_FORM_MEAN:
+        return TERP_MEAN(at(-3), at(-2), at(-1), at(0), at(1), at(2), at(3),
+                         at(4));
     case TERP_FORM_SIX:
         return TERP_SIX(at(-2), at(-1), at(0), at(1), at(2), at(3));
     default:

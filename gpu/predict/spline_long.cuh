@@ -1,5 +1,5 @@
-/* A level of the spline predictor under a long spline, along rows as
- * gpu/predict/spline.cu says. Few chunks have such levels, and which have is
+/* A level of the spline predictor under a long spline or the mean, along rows
+ * as gpu/predict/spline.cu says. Few chunks have such levels, and which have is
  * known on the device alone: so a level's other kernels leave it to these,
  * whose blocks end at once where there is nothing to do. Odd points of a row
  * see its even ones through shared memory, and where points are blended, what
@@ -78,10 +78,10 @@ predict_long_even(const struct row_type &type, const struct run<T> &run,
 template <typename T, int nodd_dims>
 static __device__ __forceinline__ T
 predict_long_odd(const struct row_type &type, const struct run<T> &run,
-                 bool blends, uint32_t x, uint32_t neven, const T *at,
-                 const T *s_even)
+                 enum terp_spline spline, bool blends, uint32_t x,
+                 uint32_t neven, const T *at, const T *s_even)
 {
-    const enum terp_form form = terp_form_at(TERP_SPLINE_LONG, x, neven);
+    const enum terp_form form = terp_form_at(spline, x, neven);
     const int order = terp_form_order(form);
     T sum = 0;
     int n = 0;
@@ -164,8 +164,8 @@ make_long_turn(const struct level_shape &shape, const struct row_type &type,
     if (x < shape.nodd)
         in.value.at[1] = make_long_point<T, decode>(
             view, in.value.at[1],
-            predict_long_odd<T, nodd_dims>(type, run, blends, x, neven,
-                                           fine + 1, s_even),
+            predict_long_odd<T, nodd_dims>(type, run, view.spline, blends, x,
+                                           neven, fine + 1, s_even),
             type.odd_class_at + run.row * shape.nodd + x, in.odd_symbol);
     const struct turn<T> turn = {
         run, x, exists, owned, blends, neven + shape.nodd - 2 * x, fine

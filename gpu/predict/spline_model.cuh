@@ -25,7 +25,7 @@ spline_write_model(const struct cuda_batch &batch,
 }
 
 /* Thread 0 reads the reference, and each thread a level. */
-static __device__ __forceinline__ bool
+static __device__ __forceinline__ void
 spline_read_model(const struct cuda_batch &batch, int nlevels,
                   const uint8_t *src, int thread, struct cuda_model *s_model)
 {
@@ -34,9 +34,9 @@ spline_read_model(const struct cuda_batch &batch, int nlevels,
             batch.value_nbytes == 8
                 ? double_of_bits(load_le(src, 8))
                 : (double)__uint_as_float((unsigned)load_le(src, 4));
-    return thread >= nlevels ||
-           terp_plan_load(src + batch.value_nbytes + TERP_PLAN_NBYTES * thread,
-                          &s_model->plan[nlevels - thread]);
+    if (thread < nlevels)
+        terp_plan_load(src + batch.value_nbytes + TERP_PLAN_NBYTES * thread,
+                       &s_model->plan[nlevels - thread]);
 }
 
 /* The number of an escape on the grid, or its raw value. */

@@ -31,12 +31,11 @@ chunk_applies(const struct cuda_chunk &chunk)
            chunk.prediction == TERP_PREDICTION_SPLINE;
 }
 
-/* Whether a level of it is that of a long spline, which has kernels of its own.
- */
+/* Whether a level of it is that of a spline which has kernels of its own. */
 static __device__ __forceinline__ bool
 level_is_long(const struct cuda_chunk &chunk, int l)
 {
-    return chunk.model.plan[l].spline == TERP_SPLINE_LONG;
+    return terp_spline_is_far(chunk.model.plan[l].spline);
 }
 
 /* The forms in one expression, so that threads of a warp that have different

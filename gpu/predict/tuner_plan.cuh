@@ -105,7 +105,7 @@ find_candidates(const struct tune_grid &grid, struct candidate *s_candidates)
 static __host__ __device__ __forceinline__ constexpr unsigned
 ncosts_of(unsigned nactive)
 {
-    return UINT64_C(0x4D1C0B0400) >> (8 * nactive) & 0xFF;
+    return UINT64_C(0x511F0D0500) >> (8 * nactive) & 0xFF;
 }
 _Static_assert(
     ncosts_of(4) == 81 - 16 + 4 * (TERP_NSPLINES - 1) &&
@@ -160,11 +160,11 @@ cost_blends(unsigned nactive, const uint64_t *s_costs)
             if (i < nactive)
                 cost += s_costs[histograms_before(1u << i) + lane];
     } else if (lane < TERP_NSPLINES + 4) {
-        const unsigned nodd = 2 + (lane - TERP_NSPLINES) / 2;
+        const unsigned kind = lane - TERP_NSPLINES, nodd = 2 + kind / 2;
 #pragma unroll
         for (unsigned number = 3; number < TERP_NCLASSES; number++)
             if (count_bits(number) == nodd && number < 1u << nactive)
-                cost += s_blends[blends_before(number) + lane % 2];
+                cost += s_blends[blends_before(number) + kind % 2];
     }
     struct terp_blend_costs costs;
 #pragma unroll
@@ -180,10 +180,10 @@ cost_blends(unsigned nactive, const uint64_t *s_costs)
             : s_costs[histograms_before(TERP_NCLASSES - 1) + TERP_NCLASSES - 2];
     return costs;
 }
-_Static_assert(TERP_NSPLINES % 2 == 0, "Kinds of blending begin evenly.");
 
-/* The cost of a level under a spline other than the cubic, and below it, in two
- * bits, that spline: by a warp. */
+/* The cost of a level under a spline other than the cubic, and below it, in so
+ * many bits, that spline: by a warp. */
+#define SPLINE_NBITS 3
 static __device__ __forceinline__ uint64_t
 cost_spline(unsigned nactive, const uint64_t *s_costs,
             const struct candidate &candidate, unsigned spline)
@@ -208,13 +208,11 @@ cost_spline(unsigned nactive, const uint64_t *s_costs,
 #pragma unroll
     for (int lanes = 16; lanes > 0; lanes /= 2)
         cost += __shfl_xor_sync(FULL_WARP_MASK, cost, lanes);
-    if (spline == TERP_SPLINE_LONG)
-        cost = terp_price_of_long(cost);
-    return cost << 2 | spline;
+    return terp_price_under_spline(cost, (int)spline) << SPLINE_NBITS | spline;
 }
-_Static_assert(
-    TERP_SPLINE_CUBIC == 0 && TERP_NSPLINES <= 4,
-    "Splines other than the cubic come after it, and have two bits.");
+_Static_assert(TERP_SPLINE_CUBIC == 0 && TERP_NSPLINES <= 1 << SPLINE_NBITS,
+               "Splines other than the cubic come after it, and have numbers "
+               "of so many bits.");
 
 /* A level's plan but for its bound, and its cost: by a warp. Least are found
  * among keys of a cost and, below it, what ties go to; a chunk on a device has
@@ -249,22 +247,28 @@ plan_level(unsigned active, bool is_large, bool blends, const uint64_t *s_costs,
         least = min_u64(least, __shfl_xor_sync(FULL_WARP_MASK, least, lanes));
     unsigned winners = __ballot_sync(FULL_WARP_MASK, key == least);
     nth = __shfl_sync(FULL_WARP_MASK, nth, __ffs((int)winners) - 1);
-    uint64_t least_spline = least >> 8 << 2;
-    for (unsigned spline = 1; spline < TERP_NSPLINES; spline++)
-        if (spline != TERP_SPLINE_LONG || is_large)
-            least_spline =
-                min_u64(least_spline, cost_spline(nactive, s_costs,
-                                                  s_candidates[nth], spline));
-    unsigned pushed = (unsigned)(least & 0xFF), priorities = 0;
+    uint64_t least_spline = least >> 8 << SPLINE_NBITS;
+    const unsigned nsplines = is_large ? TERP_NSPLINES : TERP_SPLINE_LONG;
+    for (unsigned spline = 1; spline < nsplines; spline++) {
+        /* The first candidate's priorities are equal. */
+        const unsigned at =
+            spline == TERP_SPLINE_MEAN ? candidates_before(nactive) : nth;
+        least_spline =
+            min_u64(least_spline,
+                    cost_spline(nactive, s_costs, s_candidates[at], spline));
+    }
+    const unsigned taken = least_spline & ((1 << SPLINE_NBITS) - 1);
+    unsigned pushed =
+        terp_priorities_under_spline((unsigned)(least & 0xFF), (int)taken);
+    unsigned priorities = 0;
     for (int d = 0; d < TERP_NDIMS; d++) {
         if (!(active >> d & 1))
             continue;
         priorities |= (pushed & 3) << (2 * d);
         pushed >>= 2;
     }
-    struct terp_level_plan best = {(uint8_t)(least_spline & 3),
-                                   (uint8_t)priorities, 0};
-    uint64_t cost = least_spline >> 2;
+    struct terp_level_plan best = {(uint8_t)taken, (uint8_t)priorities, 0};
+    uint64_t cost = least_spline >> SPLINE_NBITS;
     if (blends) {
         const struct terp_blend_costs costs = cost_blends(nactive, s_costs);
         cost = terp_choose_blending(&costs, cost, &best);

@@ -136,7 +136,7 @@ cubic_form(enum terp_form form)
     return form < TERP_FORM_CUBIC ? form : TERP_FORM_CUBIC;
 }
 
-/* By a long spline. */
+/* By a spline that reaches far. */
 template <typename T>
 static __device__ __forceinline__ struct average<T>
 predict_far(const struct source<T> &source, const T *point, uint64_t stride,
@@ -365,13 +365,19 @@ sample_value(const volatile struct sampled_class &cls,
             predict_sets<1, 0>(value, noise, along, along[0], k, here);
         }
         const unsigned d = odd_dims & 15;
+        const enum terp_form far = form_along(forms, d);
+        here = go_on(here, 1);
+        along[0] = predict_far(source, point, cls.stride[d], far);
+        predict_sets<1, 0>(value, noise, along, along[0], k, here);
         along[0] =
-            predict_far(source, point, cls.stride[d], form_along(forms, d));
+            predict_far(source, point, cls.stride[d], terp_mean_form(far));
         predict_sets<1, 0>(value, noise, along, along[0], k, go_on(here, 1));
     }
 }
-_Static_assert(TERP_SPLINE_CUBIC == 0 && TERP_SPLINE_LONG == TERP_NSPLINES - 1,
-               "The cubic spline is the first, the long one the last.");
+_Static_assert(TERP_SPLINE_CUBIC == 0 &&
+                   TERP_SPLINE_LONG == TERP_NSPLINES - 2 &&
+                   TERP_SPLINE_MEAN == TERP_NSPLINES - 1,
+               "The cubic spline is the first, those that reach far the last.");
 
 /* ---- blending ---- */
 

@@ -90,6 +90,10 @@ static const struct golden goldens[] = {
      TERP_FIELD_SINES,
      {TERP_FLOAT32, false, false, 3, {17, 18, 19}},
      1e-4},
+    {"f32-mean", /* noise, which the mean of eight points predicts */
+     TERP_FIELD_NOISE,
+     {TERP_FLOAT32, false, false, 2, {67, 71}},
+     1e-1},
     {"f32-listed", /* codes that escape from tiles, and others that do not */
      TERP_FIELD_SPIKES,
      {TERP_FLOAT32, false, false, 2, {67, 71}},

@@ -27,6 +27,7 @@ REMAINDERS, MAGNITUDES = 1, 2  # forms of lossless prediction
 REMAINDERS_NVALUES = 4096
 BLEND_PAIRS, BLEND_FULL = 170, 255
 LONG = 3
+MEAN = 4
 CLASSES = (1, 2, 4, 8, 3, 5, 6, 9, 10, 12, 7, 11, 13, 14, 15)
 BOXES = {1: (4096, 1, 1, 1), 2: (64, 64, 1, 1), 3: (16, 16, 16, 1),
          4: (8, 8, 8, 8)}
@@ -480,7 +481,12 @@ def predict_along(even, nodd, axis, kind, dtype):
         if not has_c:
             order, p = ((1, number(1.5) * b - number(0.5) * a) if has_a
                         else (0, b))
-        elif kind == 2 or not (has_a or has_d):
+        elif kind == MEAN and i >= 3 and i + 4 < neven:
+            order = 4
+            p = (((b + c) + (a + d))
+                 + ((even[i - 2] + even[i + 3]) + (even[i - 3] + even[i + 4]))
+                 ) * number(0.125)
+        elif kind in (2, MEAN) or not (has_a or has_d):
             order, p = 2, (b + c) * number(0.5)
         elif not has_d:
             order = 3
@@ -512,6 +518,13 @@ def predict_along(even, nodd, axis, kind, dtype):
     shape[axis] = nodd
     return (np.moveaxis(np.array(predictions, dtype), 0, axis),
             np.array(orders).reshape(shape))
+
+
+def spline_of(plan):
+    """And the priorities."""
+    kind, priorities = plan[0] >> 6, plan[1]
+    return ((MEAN, 0) if kind == LONG and priorities == BLEND_PAIRS
+            else (kind, priorities))
 
 
 def predict_class(values, level, odd, kind, priorities):
@@ -615,8 +628,7 @@ def reconstruct_spline(frame, model, codes, escaped, values):
             at = class_slices(level, odd)
             if values[at].size == 0:
                 continue
-            predicted = predict_class(values, level, odd, plan[0] >> 6,
-                                      plan[1])
+            predicted = predict_class(values, level, odd, *spline_of(plan))
             predicted = predicted + codes[at].astype(dtype) * step
             values[at] = np.where(escaped[at], values[at], predicted)
 
@@ -847,8 +859,6 @@ def read_model(reader, frame, dtype):
         return model
     reference = reader.array(dtype, 1)[0]
     plans = [reader.take(2) for _ in range(spline_nlevels(frame.dims))]
-    check(not any(plan[0] >> 6 == LONG and plan[1] == BLEND_PAIRS
-                  for plan in plans), "a plan")
     model.update(reference=reference, plans=plans)
     return model
 

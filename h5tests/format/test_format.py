@@ -330,8 +330,7 @@ def variants(huffman, default, exact, listed, tails, pointwise, integers,
         ("a long spline", put(default, d["plans"], "e3"), True),
         ("a long spline that blends",
          put(default, d["plans"], "e3ff"), True),
-        ("a long spline that blends in pairs",
-         put(default, d["plans"], "e3aa"), False),
+        ("the mean", put(default, d["plans"], "e3aa"), True),
         ("a priority of no dimension",
          put(huffman, h["plans"] + 1, "40"), True),
         ("no step slack", put(default, d["slack"], "00"), False),
@@ -489,9 +488,14 @@ def kinds_of(stream):
         return kinds
     exact = model.get("exact")
     ndims = sum(n > 1 for n in frame.dims)
-    kinds = {("long", "blends" if plan[1] == format_decoder.BLEND_FULL else
-              "averages", ndims) for plan in model.get("plans", ())
-             if plan[0] >> 6 == format_decoder.LONG}
+    kinds = set()
+    for plan in model.get("plans", ()):
+        kind, priorities = format_decoder.spline_of(plan)
+        if kind == format_decoder.MEAN:
+            kinds.add(("mean", ndims))
+        elif kind == format_decoder.LONG:
+            kinds.add(("long", "blends" if priorities ==
+                       format_decoder.BLEND_FULL else "averages", ndims))
     if frame.is_carried:
         kinds.add(("carrier", carrier.half or frame.type, carrier.form))
     if frame.is_pointwise:
@@ -681,6 +685,7 @@ class FormatTest(unittest.TestCase):
         needed |= {("parts", "c8"), ("parts", "c16")}
         needed |= {("long", "blends", ndims) for ndims in (2, 3, 4)}
         needed |= {("long", "averages", 4)}
+        needed |= {("mean", ndims) for ndims in (1, 2, 3)}
         self.assertEqual(needed - found, set())
 
 

@@ -392,6 +392,8 @@ check_spline(struct bench *b, int blend, uint64_t *seed)
             plan.priorities = 0;
         if (is_large && (blend & 1) != 0 && (r >> 56 & 1) != 0)
             plan.spline = TERP_SPLINE_LONG;
+        if (is_large && (r >> 57 & 3) == 0)
+            plan = {TERP_SPLINE_MEAN, 0, plan.bound_ratio};
         cpu.plan[l] = plan;
         for (int i = 0; i < NCHUNKS; i++) {
             b->state[i].model.plan[l].spline = plan.spline;

@@ -174,8 +174,8 @@ tune(struct bench *b, enum terp_predictor predictor)
 }
 
 /* Levels that were planned, by rank and terp_blend_order; those of long
- * splines. */
-static int nplanned[TERP_NDIMS + 1][4], nlong;
+ * splines, and of the mean. */
+static int nplanned[TERP_NDIMS + 1][4], nlong, nmean;
 
 static void
 check_chunk(const struct bench *b, int i, const struct answer *answer)
@@ -208,6 +208,7 @@ check_chunk(const struct bench *b, int i, const struct answer *answer)
         assert_int_equal(state->model.plan[l].bound_ratio, plan->bound_ratio);
         nplanned[b->layout.rank][terp_blend_order(plan->priorities)]++;
         nlong += plan->spline == TERP_SPLINE_LONG;
+        nmean += plan->spline == TERP_SPLINE_MEAN;
     }
 }
 
@@ -310,7 +311,9 @@ a_large_chunk_is_planned_alike_alone_and_in_a_batch(void **)
 
     check_batch(TERP_FLOAT32, &large, TERP_FIELD_ROUGH, 1e-3, 0, 1);
     check_batch(TERP_FLOAT32, &large, TERP_FIELD_ROUGH, 1e-3, 0, 9);
+    nmean = 0;
     check_batch(TERP_FLOAT64, &rows, TERP_FIELD_NOISE, 1e-4, 7, 1);
+    assert_true(nmean > 0);
     check_batch(TERP_FLOAT64, &rows, TERP_FIELD_NOISE, 1e-4, 7, 8);
 }
 
