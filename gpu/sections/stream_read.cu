@@ -559,8 +559,10 @@ __launch_bounds__(NTHREADS) read_streams(const struct cuda_batch batch)
     facts.prediction =
         (enum terp_prediction)(prediction & TERP_FRAME_PREDICTION);
     facts.has_specials = (prediction & TERP_FRAME_SPECIALS) != 0;
-    const uint64_t begin =
-        facts.coding == TERP_CODING_CONSTANT ? body_at : batch.frame_nbytes;
+    const uint64_t begin = facts.coding == TERP_CODING_CONSTANT ? body_at
+                           : prediction & TERP_FRAME_PREFIXES
+                               ? batch.frame_nbytes + TERP_PREFIXES_NBYTES
+                               : batch.frame_nbytes;
     bool valid = facts.coding == TERP_CODING_RAW;
     take_bytes(&reader, (unsigned)(begin - TERP_FRAME_DIMS_AT));
     if (!valid && !reader.underflow)
