@@ -337,7 +337,11 @@ find_bound(struct job *job)
     /* No values, or no two that differ. */
     if (!is_bound(bound))
         return bound;
-    return terp_half_bound_of(type, bound, max > -min ? max : -min);
+    return terp_half_bound_of(type, bound,
+                              min > 0   ? min
+                              : max < 0 ? -max
+                                        : 0,
+                              max > -min ? max : -min);
 }
 
 /* Whether values, or the integers that they stand for, come back as they are,
@@ -662,6 +666,7 @@ static enum terp_status
 find_more(struct job *job)
 {
     const struct cpu_stats *stats = &job->stats;
+    const enum terp_type type = job->frame.chunk.type;
     const uint64_t nvalues = job->layout.nvalues;
     struct more *more = job->more;
 
@@ -673,10 +678,14 @@ find_more(struct job *job)
     for (int i = 0; i < TERP_NFILLS; i++)
         more->has_fill[i] =
             job->fills.bits[i] != job->prediction.stages->negative_zero_bits;
+    more->lossless = terp_may_be_lossless(
+        job->params->effort, stats->min, stats->max, job->step,
+        terp_type_is_half(type)
+            ? terp_half_mantissa_nbits(type)
+            : terp_mantissa_nbits(job->prediction.stages->value_nbytes));
+    if (terp_type_is_half(type))
+        return TERP_OK;
     more->copied = terp_cpu_copies_find(&job->frame.chunk, job->parts);
-    more->lossless =
-        terp_may_be_lossless(job->params->effort, stats->min, stats->max,
-                             job->step, job->prediction.stages->value_nbytes);
     if (more->copied != 0 ||
         !terp_may_repeat(nvalues, stats->min, stats->max, job->step))
         return TERP_OK;
