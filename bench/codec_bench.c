@@ -359,7 +359,8 @@ run_coarse_chunk(const struct options *options, const struct terp_chunk *chunk,
                                &needed_nbytes) != TERP_OK)
             return false;
         coarse->decode_s[i] += best[i];
-        coarse->stream_nbytes[i] += i == 0 ? nbytes : needed_nbytes;
+        coarse->stream_nbytes[i] +=
+            needed_nbytes < nbytes ? needed_nbytes : nbytes;
     }
     return true;
 }

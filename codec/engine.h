@@ -46,6 +46,7 @@ terp_release(const struct terp_allocator *allocator, void *at)
 struct terp_cpu_call {
     int nthreads;                           /* at least 1 */
     const struct terp_allocator *allocator; /* NULL: the C library */
+    bool is_part; /* encode: the stream becomes a part of another one */
 };
 
 /* Half the range of a chunk's valid values, 0 where there is none; and the mean
@@ -70,16 +71,12 @@ struct terp_cpu_engine {
 
     /* Decodes the body of a verified stream whose frame was read, which may be
      * the chunk as it was: every step-th value of each dimension, `step` being
-     * a power of two (codec/model/coarse.h). `dst` holds the chunk of these. */
+     * a power of two (codec/model/coarse.h). `dst` holds the chunk of these.
+     * Where a prefix tells them the body ends with that. */
     enum terp_status (*decode)(const struct terp_cpu_call *call,
                                const struct terp_frame *frame,
                                const uint8_t *body, uint64_t body_nbytes,
                                uint64_t step, void *dst);
-
-    /* How many of the body's first bytes tell these values. */
-    enum terp_status (*coarse_nbytes)(const struct terp_frame *frame,
-                                      const uint8_t *body, uint64_t body_nbytes,
-                                      uint64_t step, uint64_t *nbytes_ret);
 
     /* Fills in the counts of a stream with a body: escapes, specials, tiles. */
     enum terp_status (*inspect)(const struct terp_frame *frame,

@@ -104,6 +104,7 @@ terp_cpu_copies_encode(const struct terp_cpu_call *call,
                        const struct terp_chunk *chunk, unsigned dims,
                        const void *src, uint8_t *dst, uint64_t *nbytes)
 {
+    const struct terp_cpu_call own = {call->nthreads, call->allocator, true};
     const struct terp_chunk left = terp_copies_chunk(chunk, dims);
     uint8_t *values =
         terp_allocate(call->allocator, terp_chunk_nbytes(chunk) / 2);
@@ -114,7 +115,7 @@ terp_cpu_copies_encode(const struct terp_cpu_call *call,
 
     if (st == TERP_OK) {
         leave_out(chunk, dims, src, values);
-        st = terp_cpu_encode(call, params, &left, values, stream,
+        st = terp_cpu_encode(&own, params, &left, values, stream,
                              &stream_nbytes);
     }
     if (st == TERP_OK)

@@ -14,6 +14,5 @@ const struct terp_cpu_engine NAMED(terp_cpu_, TERP_INSTRUCTIONS) = {
     .instructions = TEXT(TERP_INSTRUCTIONS),
     .encode = terp_cpu_encode,
     .decode = terp_cpu_decode,
-    .coarse_nbytes = terp_cpu_coarse_nbytes,
     .inspect = terp_cpu_inspect,
     .measure = terp_cpu_measure};

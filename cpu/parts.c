@@ -125,10 +125,11 @@ encode_part(const struct terp_cpu_call *call, const struct terp_params *params,
             const struct parts *parts, int i, uint8_t *stream,
             struct writer *writer)
 {
+    const struct terp_cpu_call own = {call->nthreads, call->allocator, true};
     const uint8_t *values = parts->values + (uint64_t)i * parts->nbytes;
     uint64_t nbytes;
     enum terp_status st =
-        terp_cpu_encode(call, params, &parts->chunk, values, stream, &nbytes);
+        terp_cpu_encode(&own, params, &parts->chunk, values, stream, &nbytes);
 
     if (st == TERP_ERR_CAPACITY) {
         const struct terp_frame raw = {.chunk = parts->chunk,
@@ -222,25 +223,5 @@ terp_cpu_parts_decode(const struct terp_cpu_call *call,
         swap_parts(&parts, chunk, dst);
     }
     free_parts(&parts);
-    return st;
-}
-
-enum terp_status
-terp_cpu_parts_coarse_nbytes(const struct terp_chunk *chunk,
-                             const uint8_t *body, uint64_t body_nbytes,
-                             uint64_t step, uint64_t *nbytes_ret)
-{
-    struct terp_part part[TERP_NPARTS];
-    const struct terp_part *last = &part[TERP_NPARTS - 1];
-    uint64_t nbytes;
-    double bound;
-    enum terp_status st =
-        terp_parts_read(chunk, body, body_nbytes, &bound, part);
-
-    if (st == TERP_OK)
-        st = terp_cpu_coarse_nbytes(&last->frame, last->body, last->body_nbytes,
-                                    step, &nbytes);
-    if (st == TERP_OK)
-        *nbytes_ret = (uint64_t)(last->body - body) + nbytes;
     return st;
 }

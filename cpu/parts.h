@@ -17,10 +17,4 @@ terp_cpu_parts_decode(const struct terp_cpu_call *call,
                       const struct terp_chunk *chunk, const uint8_t *body,
                       uint64_t body_nbytes, uint64_t step, void *dst);
 
-/* As terp_cpu_coarse_nbytes. */
-enum terp_status
-terp_cpu_parts_coarse_nbytes(const struct terp_chunk *chunk,
-                             const uint8_t *body, uint64_t body_nbytes,
-                             uint64_t step, uint64_t *nbytes_ret);
-
 #endif

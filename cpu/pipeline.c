@@ -85,6 +85,13 @@ struct job {
     enum terp_predictor asked;
     struct writer writer;
     uint64_t *dst_nbytes;
+    bool is_part; /* of another stream */
+    bool may_have_prefixes;
+    struct cpu_tiles_prefixes found;
+    struct prefixes {
+        int frame_nbytes; /* of a frame that has their table; 0: none has */
+        uint32_t nbytes[TERP_NPREFIXES];
+    } prefixes;        /* of the stream that was tried last */
     struct more *more; /* NULL: nobody asks */
 
     /* decode */
@@ -330,7 +337,11 @@ find_bound(struct job *job)
     /* No values, or no two that differ. */
     if (!is_bound(bound))
         return bound;
-    return terp_half_bound_of(type, bound, max > -min ? max : -min);
+    return terp_half_bound_of(type, bound,
+                              min > 0   ? min
+                              : max < 0 ? -max
+                                        : 0,
+                              max > -min ? max : -min);
 }
 
 /* Whether values, or the integers that they stand for, come back as they are,
@@ -655,6 +666,7 @@ static enum terp_status
 find_more(struct job *job)
 {
     const struct cpu_stats *stats = &job->stats;
+    const enum terp_type type = job->frame.chunk.type;
     const uint64_t nvalues = job->layout.nvalues;
     struct more *more = job->more;
 
@@ -666,10 +678,14 @@ find_more(struct job *job)
     for (int i = 0; i < TERP_NFILLS; i++)
         more->has_fill[i] =
             job->fills.bits[i] != job->prediction.stages->negative_zero_bits;
+    more->lossless = terp_may_be_lossless(
+        job->params->effort, stats->min, stats->max, job->step,
+        terp_type_is_half(type)
+            ? terp_half_mantissa_nbits(type)
+            : terp_mantissa_nbits(job->prediction.stages->value_nbytes));
+    if (terp_type_is_half(type))
+        return TERP_OK;
     more->copied = terp_cpu_copies_find(&job->frame.chunk, job->parts);
-    more->lossless =
-        terp_may_be_lossless(job->params->effort, stats->min, stats->max,
-                             job->step, job->prediction.stages->value_nbytes);
     if (more->copied != 0 ||
         !terp_may_repeat(nvalues, stats->min, stats->max, job->step))
         return TERP_OK;
@@ -883,10 +899,40 @@ write_tiles(struct job *job)
     if (st == TERP_OK && wide_of(job) > 0)
         st = terp_cpu_low_bits_split(p->pool, job->layout.nvalues, tiled,
                                      &job->writer);
-    return st == TERP_OK
-               ? terp_cpu_tiles_encode(p->pool, frame->coding, tiled,
-                                       job->layout.nvalues, &job->writer)
-               : st;
+    if (st != TERP_OK)
+        return st;
+    job->may_have_prefixes = !job->is_part && terp_may_have_prefixes(frame);
+    for (int i = 0; i < TERP_NPREFIXES && job->may_have_prefixes; i++)
+        job->found.ntiles[i] = terp_prefix_ntiles(frame, i);
+    return terp_cpu_tiles_encode(
+        p->pool, frame->coding, tiled, job->layout.nvalues,
+        job->may_have_prefixes ? &job->found : NULL, &job->writer);
+}
+
+/* Makes room for a table of prefixes behind the frame of a stream that is worth
+ * it, and finds what it says. */
+static enum terp_status
+add_prefixes(struct job *job, uint8_t *dst, uint64_t cap_nbytes)
+{
+    const int frame_nbytes = terp_frame_nbytes(&job->frame);
+    uint64_t *nbytes = job->dst_nbytes;
+    uint8_t *body = dst + frame_nbytes;
+
+    job->prefixes.frame_nbytes = 0;
+    if (!job->may_have_prefixes || *nbytes < TERP_PREFIXES_MIN_STREAM_NBYTES)
+        return TERP_OK;
+    if (*nbytes + TERP_PREFIXES_NBYTES >= cap_nbytes)
+        return TERP_ERR_CAPACITY;
+    memmove(body + TERP_PREFIXES_NBYTES, body,
+            *nbytes - (uint64_t)frame_nbytes);
+    memset(body, 0, TERP_PREFIXES_NBYTES);
+    dst[TERP_FRAME_PREDICTION_AT] |= TERP_FRAME_PREFIXES;
+    job->prefixes.frame_nbytes = frame_nbytes + TERP_PREFIXES_NBYTES;
+    for (int i = 0; i < TERP_NPREFIXES; i++)
+        job->prefixes.nbytes[i] = terp_prefix_nbytes(
+            (uint64_t)(job->found.end[i] - dst) + TERP_PREFIXES_NBYTES);
+    *nbytes += TERP_PREFIXES_NBYTES;
+    return TERP_OK;
 }
 
 /* Those of one stream. A step does nothing where it does not apply to a
@@ -911,12 +957,15 @@ encode_trial(struct job *job, const struct terp_trial *trial, uint8_t *dst,
     job->frame.has_specials = job->stats.nspecials > 0;
     job->asked = trial->predictor;
     job->predictor = NULL;
+    job->may_have_prefixes = false;
     p->nspecials = job->stats.nspecials;
     job->writer = (struct writer){dst, dst + cap_nbytes - 1, false};
     enum terp_status st = take_steps(job, stream_steps);
     free_prediction(p);
     *job->dst_nbytes = (uint64_t)(job->writer.at - dst);
-    return st == TERP_OK && job->writer.overflow ? TERP_ERR_CAPACITY : st;
+    if (st != TERP_OK || job->writer.overflow)
+        return st == TERP_OK ? TERP_ERR_CAPACITY : st;
+    return add_prefixes(job, dst, cap_nbytes);
 }
 
 /* Keeps the smallest stream of all that are tried. */
@@ -930,6 +979,7 @@ encode_smallest(struct job *job)
         (uint64_t)terp_frame_nbytes(&raw) + terp_chunk_nbytes(&raw.chunk);
     int ntrials = terp_trials_make(job->params, &raw.chunk, job->is_open,
                                    &job->domain, job->verdict, trials);
+    struct prefixes prefixes;
     uint8_t *other = NULL;
 
     if (job->frame.coding == TERP_CODING_CONSTANT)
@@ -938,6 +988,7 @@ encode_smallest(struct job *job)
     enum terp_status st = least == TERP_ERR_CAPACITY ? TERP_OK : least;
     if (least == TERP_OK)
         least_nbytes = *job->dst_nbytes;
+    prefixes = job->prefixes;
     if (st == TERP_OK && ntrials > 1) {
         other =
             terp_cpu_memory_make(pool, least_nbytes + TERP_FRAME_MAX_NBYTES);
@@ -949,6 +1000,7 @@ encode_smallest(struct job *job)
         if (st == TERP_OK && *job->dst_nbytes < least_nbytes) {
             least = TERP_OK;
             least_nbytes = *job->dst_nbytes;
+            prefixes = job->prefixes;
             memcpy(job->dst, other, least_nbytes);
         }
         st = st == TERP_ERR_CAPACITY ? TERP_OK : st;
@@ -956,6 +1008,9 @@ encode_smallest(struct job *job)
     terp_cpu_memory_free(pool, other);
     *job->dst_nbytes = least_nbytes;
     st = st == TERP_OK ? least : st;
+    if (st == TERP_OK && prefixes.frame_nbytes > 0)
+        terp_frame_seal_prefixes(job->dst, prefixes.frame_nbytes,
+                                 prefixes.nbytes);
     if (st == TERP_OK)
         terp_frame_seal(job->dst, least_nbytes);
     return st;
@@ -979,6 +1034,7 @@ encode_values(const struct terp_cpu_call *call,
     job->prediction.values = src;
     job->dst = dst;
     job->dst_nbytes = dst_nbytes_ret;
+    job->is_part = call->is_part;
     job->more = more;
     return do_steps(job, encode_steps, call);
 }
@@ -1524,36 +1580,6 @@ pass_sections(struct job *job, uint64_t *nspecials_ret)
     if (st == TERP_OK && has_signs(job))
         st = terp_cpu_signs_read(NULL, &job->layout, &job->reader, NULL);
     return st == TERP_OK ? take_steps(job, steps) : st;
-}
-
-enum terp_status
-terp_cpu_coarse_nbytes(const struct terp_frame *frame, const uint8_t *body,
-                       uint64_t body_nbytes, uint64_t step,
-                       uint64_t *nbytes_ret)
-{
-    struct terp_coarse coarse;
-    uint64_t nspecials;
-
-    *nbytes_ret = body_nbytes;
-    terp_coarse_make(frame, step, &coarse);
-    if (frame->coding == TERP_CODING_RAW ||
-        frame->coding == TERP_CODING_COPIES ||
-        frame->coding == TERP_CODING_REFERENCES)
-        return TERP_OK;
-    if (terp_type_nparts(frame->chunk.type) > 1)
-        return terp_cpu_parts_coarse_nbytes(&frame->chunk, body, body_nbytes,
-                                            step, nbytes_ret);
-    struct job *job = make_decode_job(frame, body, body_nbytes);
-    if (job == NULL)
-        return TERP_ERR_MEMORY;
-    enum terp_status st = pass_sections(job, &nspecials);
-    if (st == TERP_OK && job->predictor != NULL) {
-        st = terp_cpu_tiles_pass(frame->coding, &job->reader,
-                                 job->layout.nvalues, coarse.nvalues);
-        *nbytes_ret = (uint64_t)(job->reader.at - body);
-    }
-    free(job);
-    return st;
 }
 
 /* The bound that a stream of carried values keeps. */

@@ -23,11 +23,6 @@ terp_cpu_decode(const struct terp_cpu_call *call,
                 uint64_t body_nbytes, uint64_t step, void *dst);
 
 enum terp_status
-terp_cpu_coarse_nbytes(const struct terp_frame *frame, const uint8_t *body,
-                       uint64_t body_nbytes, uint64_t step,
-                       uint64_t *nbytes_ret);
-
-enum terp_status
 terp_cpu_inspect(const struct terp_frame *frame, const uint8_t *body,
                  uint64_t body_nbytes, struct terp_info *info);
 

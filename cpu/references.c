@@ -317,12 +317,14 @@ encode_part(const struct job *job, const struct terp_params *params,
     const struct terp_params own = params_of_part(job, params, part);
     const uint8_t *const values[] = {job->distances, job->differences,
                                      job->values};
+    const struct terp_cpu_call call = {job->call->nthreads,
+                                       job->call->allocator, true};
     uint8_t *room = terp_cpu_memory_make(job->pool, terp_encode_bound(&chunk));
     uint64_t nbytes = 0;
 
     if (room == NULL)
         return TERP_ERR_MEMORY;
-    enum terp_status st = terp_cpu_encode_plainly(job->call, &own, &chunk,
+    enum terp_status st = terp_cpu_encode_plainly(&call, &own, &chunk,
                                                   values[part], room, &nbytes);
     if (st == TERP_ERR_CAPACITY && part != TERP_REFERENCES_VALUES) {
         const struct terp_frame raw = {.chunk = chunk,

@@ -3,13 +3,13 @@ if(NOT TARGET terp_cuda)
   return()
 endif()
 
-foreach(name failures hammer large random)
+foreach(name exhaustive failures hammer large random)
   add_executable(cuda_${name} gpu/cuda_${name}.cu)
   target_link_libraries(cuda_${name} PRIVATE terp_fields)
   set_target_properties(cuda_${name} PROPERTIES
     CUDA_STANDARD 17 CUDA_STANDARD_REQUIRED ON CUDA_EXTENSIONS OFF)
 endforeach()
 
-add_dependencies(terp_gpu_check cuda_failures cuda_hammer cuda_large
+add_dependencies(terp_gpu_check cuda_exhaustive cuda_failures cuda_hammer cuda_large
   cuda_random cuda_bytes cuda_domain cuda_environment cuda_golden cuda_hostile cuda_precision
   cuda_repeats cuda_roundtrip cuda_special_values cuda_threads)

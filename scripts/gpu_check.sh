@@ -9,6 +9,8 @@
 #     large      the same for 512^3 float32, 384^3 float64, 2^31 + 4095 values
 #     sanitize   some of it under compute-sanitizer's memcheck and racecheck
 #     random     random chunks through both engines, by 1 and by 8 threads
+#     exhaustive all float32 there are, and 10^10 float64, under bounds of
+#                every mode: each value keeps its own
 #     failures   what a host application sees; no device, no memory, a reset or
 #                lost device...: the CPU takes over
 #     threads    8 threads, one context
@@ -46,8 +48,8 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-all_stages="build bytes large sanitize random failures threads measure"
-all_stages+=" profile h5 mpi"
+all_stages="build bytes large sanitize random exhaustive failures threads"
+all_stages+=" measure profile h5 mpi"
 build=$(realpath -m "${TERP_GPU_BUILD:-build/gpu}")
 deps=$(realpath -m "${TERP_DEPS:-build/gpu-deps}")
 extent=${TERP_FIELD_EXTENT:-512}
@@ -226,6 +228,14 @@ stage_random() {
     return "$failed"
 }
 
+stage_exhaustive() {
+    local status
+    try exhaustive 600 "$build/h5tests/cuda_exhaustive"
+    status=$?
+    cat "$logs/exhaustive.log"
+    return "$status"
+}
+
 stage_failures() {
     local status
     try failures 400 "$build/h5tests/cuda_failures"
@@ -369,6 +379,7 @@ run_stage() {
     large) stage_large ;;
     sanitize) stage_sanitize ;;
     random) stage_random ;;
+    exhaustive) stage_exhaustive ;;
     failures) stage_failures ;;
     threads) stage_threads ;;
     measure) stage_measure ;;

@@ -102,22 +102,44 @@ is_left(const struct batch *batch, uint64_t i)
                                      : batch->status[i] == TERP_ERR_DEVICE;
 }
 
-/* Chunk i, from and to the host's memory. */
+/* Chunk i, from and to the host's memory; `src_nbytes` of its stream, which
+ * tell what is wanted. */
 static enum terp_status
-code_chunk(const struct batch *batch, uint64_t i, const void *src, void *dst,
-           const struct terp_cpu_call *call)
+code_chunk(const struct batch *batch, uint64_t i, const void *src,
+           uint64_t src_nbytes, void *dst, const struct terp_cpu_call *call)
 {
     struct terp_stream stream;
 
     if (batch->dst_nbytes != NULL)
         return terp_stream_encode(call, batch->params, batch->chunk, src, dst,
                                   &batch->dst_nbytes[i]);
-    enum terp_status st = terp_stream_open(src, batch->src_nbytes[i], &stream);
+    enum terp_status st =
+        terp_stream_open(src, src_nbytes, batch->step, &stream);
     if (st == TERP_OK &&
         !terp_chunks_are_alike(&stream.frame.chunk, batch->chunk))
         st = TERP_ERR_ARGUMENT;
     return st == TERP_OK ? terp_stream_decode(call, &stream, batch->step, dst)
                          : st;
+}
+
+/* Brings as much of stream i to `src` as is needed, and tells how much. */
+static enum terp_status
+fetch_stream(const struct batch *batch, uint64_t i, uint8_t *src,
+             uint64_t *nbytes)
+{
+    const uint8_t *from = batch->src[i];
+    const uint64_t head_nbytes = min_u64(*nbytes, TERP_STREAM_HEAD_NBYTES);
+    uint64_t needed_nbytes = UINT64_MAX;
+    enum terp_status st = copy(batch->run, from, src, head_nbytes);
+
+    if (st != TERP_OK)
+        return st;
+    (void)terp_coarse_nbytes(src, head_nbytes, batch->step, &needed_nbytes);
+    *nbytes = min_u64(*nbytes, needed_nbytes);
+    return *nbytes <= head_nbytes
+               ? TERP_OK
+               : copy(batch->run, from + head_nbytes, src + head_nbytes,
+                      *nbytes - head_nbytes);
 }
 
 /* From device to device, by way of host memory. */
@@ -137,9 +159,10 @@ code_on_host(const struct batch *batch, uint64_t i,
     enum terp_status st = TERP_ERR_MEMORY;
 
     if (src != NULL && dst != NULL)
-        st = copy(batch->run, batch->src[i], src, src_nbytes);
+        st = batch->step > 1 ? fetch_stream(batch, i, src, &src_nbytes)
+                             : copy(batch->run, batch->src[i], src, src_nbytes);
     if (st == TERP_OK)
-        st = code_chunk(batch, i, src, dst, call);
+        st = code_chunk(batch, i, src, src_nbytes, dst, call);
     if (st == TERP_OK)
         st = copy(batch->run, dst, batch->dst[i],
                   encode ? batch->dst_nbytes[i] : chunk_nbytes);
@@ -152,7 +175,8 @@ static void
 code_chunks(void *arg, uint64_t first, uint64_t end, int nthreads)
 {
     struct batch *batch = arg;
-    const struct terp_cpu_call call = {nthreads, batch->run->cpu.allocator};
+    const struct terp_cpu_call call = {nthreads, batch->run->cpu.allocator,
+                                       false};
 
     for (uint64_t i = first; i < end; i++) {
         if (!is_left(batch, i))
@@ -160,7 +184,10 @@ code_chunks(void *arg, uint64_t first, uint64_t end, int nthreads)
         enum terp_status st =
             batch->run->call.memory == TERP_MEMORY_DEVICE
                 ? code_on_host(batch, i, &call)
-                : code_chunk(batch, i, batch->src[i], batch->dst[i], &call);
+                : code_chunk(batch, i, batch->src[i],
+                             batch->src_nbytes == NULL ? 0
+                                                       : batch->src_nbytes[i],
+                             batch->dst[i], &call);
         if (batch->status != NULL)
             batch->status[i] = st;
         else if (st != TERP_OK)

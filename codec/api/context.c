@@ -97,7 +97,8 @@ terp_context_cpu_call(const struct terp_context *context, int nthreads)
         nthreads = context->options.nthreads;
     return (struct terp_cpu_call){
         nthreads == 0 ? 1 : nthreads,
-        context->allocator.allocate != NULL ? &context->allocator : NULL};
+        context->allocator.allocate != NULL ? &context->allocator : NULL,
+        false};
 }
 
 /* With the lock held. */

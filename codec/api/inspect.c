@@ -131,7 +131,7 @@ terp_inspect(const void *src, uint64_t src_nbytes, struct terp_info *info_ret)
 
     if (!terp_size_is_known(info_ret->size, sizeof *info_ret))
         return TERP_ERR_ARGUMENT;
-    enum terp_status st = terp_stream_open(src, src_nbytes, &stream);
+    enum terp_status st = terp_stream_open(src, src_nbytes, 1, &stream);
     if (st != TERP_OK)
         return st;
     *info_ret = (struct terp_info){

@@ -134,7 +134,7 @@ try_bound(struct trial *trial, uint8_t *dst, uint64_t *nbytes_ret,
         trial->call, &trial->params, trial->chunk, trial->src, dst, nbytes_ret);
 
     if (st == TERP_OK)
-        st = terp_stream_open(dst, *nbytes_ret, &stream);
+        st = terp_stream_open(dst, *nbytes_ret, 1, &stream);
     if (st == TERP_OK)
         st = terp_stream_decode(trial->call, &stream, 1, trial->decoded);
     if (st == TERP_OK)

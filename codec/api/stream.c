@@ -6,6 +6,7 @@
 #include "codec/api/psnr.h"
 #include "codec/format/base.h"
 #include "codec/format/types.h"
+#include "codec/model/coarse.h"
 
 static void
 store_raw(const struct terp_chunk *chunk, const void *src, uint64_t src_nbytes,
@@ -96,7 +97,7 @@ terp_stream_encode(const struct terp_cpu_call *call,
 }
 
 enum terp_status
-terp_stream_open(const uint8_t *src, uint64_t src_nbytes,
+terp_stream_open(const uint8_t *src, uint64_t src_nbytes, uint64_t step,
                  struct terp_stream *stream_ret)
 {
     int frame_nbytes;
@@ -105,9 +106,16 @@ terp_stream_open(const uint8_t *src, uint64_t src_nbytes,
 
     if (st != TERP_OK)
         return st;
+    const struct terp_prefix *prefix = terp_prefix_of(&stream_ret->frame, step);
+    if (prefix == NULL) {
+        st = terp_frame_verify(src, src_nbytes);
+    } else {
+        st = terp_frame_verify_prefix(src, src_nbytes, prefix, frame_nbytes);
+        src_nbytes = prefix->nbytes;
+    }
     stream_ret->body = src + frame_nbytes;
     stream_ret->body_nbytes = src_nbytes - (uint64_t)frame_nbytes;
-    return terp_frame_verify(src, src_nbytes);
+    return st;
 }
 
 enum terp_status

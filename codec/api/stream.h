@@ -12,15 +12,17 @@ terp_stream_encode(const struct terp_cpu_call *call,
                    const struct terp_chunk *chunk, const void *src,
                    uint8_t *dst, uint64_t *dst_nbytes_ret);
 
-/* An intact stream. */
+/* An intact stream, or a prefix. */
 struct terp_stream {
     struct terp_frame frame;
     const uint8_t *body;
     uint64_t body_nbytes;
 };
 
+/* To decode every step-th value: the rest of the stream is not looked at where
+ * a prefix tells them, and may be missing. */
 enum terp_status
-terp_stream_open(const uint8_t *src, uint64_t src_nbytes,
+terp_stream_open(const uint8_t *src, uint64_t src_nbytes, uint64_t step,
                  struct terp_stream *stream_ret);
 
 /* Decodes every step-th value of each dimension, all with a step of 1; `dst`

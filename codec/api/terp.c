@@ -2,7 +2,6 @@
 #include "codec/api/terp.h"
 
 #include "codec/api/context.h"
-#include "codec/api/processor.h"
 #include "codec/api/stream.h"
 #include "codec/format/base.h"
 #include "codec/model/bound.h"
@@ -134,7 +133,7 @@ terp_decode_coarse(const void *src, uint64_t src_nbytes, uint64_t step,
 
     if (nthreads < 1 || !terp_step_is_valid(step))
         return TERP_ERR_ARGUMENT;
-    enum terp_status st = terp_stream_open(src, src_nbytes, &stream);
+    enum terp_status st = terp_stream_open(src, src_nbytes, step, &stream);
     if (st != TERP_OK)
         return st;
     const struct terp_chunk coarse =
@@ -152,16 +151,16 @@ enum terp_status
 terp_coarse_nbytes(const void *src, uint64_t src_nbytes, uint64_t step,
                    uint64_t *nbytes_ret)
 {
-    struct terp_stream stream;
-    uint64_t nbytes;
+    struct terp_frame frame;
+    int frame_nbytes;
 
     if (!terp_step_is_valid(step))
         return TERP_ERR_ARGUMENT;
-    enum terp_status st = terp_stream_open(src, src_nbytes, &stream);
-    if (st == TERP_OK)
-        st = terp_processor_engine()->coarse_nbytes(
-            &stream.frame, stream.body, stream.body_nbytes, step, &nbytes);
-    if (st == TERP_OK)
-        *nbytes_ret = src_nbytes - stream.body_nbytes + nbytes;
-    return st;
+    enum terp_status st =
+        terp_frame_read(src, src_nbytes, &frame, &frame_nbytes);
+    if (st != TERP_OK)
+        return st;
+    const struct terp_prefix *prefix = terp_prefix_of(&frame, step);
+    *nbytes_ret = prefix == NULL ? UINT64_MAX : prefix->nbytes;
+    return TERP_OK;
 }

@@ -260,6 +260,10 @@ enum terp_status
 terp_coarse_chunk(const struct terp_chunk *chunk, uint64_t step,
                   struct terp_chunk *coarse_ret);
 
+/* A stream's first bytes that tell what it holds, and how much of it every
+ * step-th value takes: so many, or all that it has. */
+#define TERP_STREAM_HEAD_NBYTES 128
+
 /* As terp_decode of those values alone, bit for bit, which `dst` holds:
  * terp_chunk_nbytes of their chunk. Of a stream of the spline predictor finer
  * levels are left out, so that it takes some percent of the time with a step
@@ -274,9 +278,10 @@ terp_decode_coarse(const void *src, uint64_t src_nbytes, uint64_t step,
                    void *dst, uint64_t dst_cap_nbytes, uint64_t *dst_nbytes_ret,
                    int nthreads);
 
-/* How many of the first bytes of a stream tell these values; no more are looked
- * at, but for the checksum, which is that of all. Takes memory as terp_inspect
- * does. */
+/* How many of the first bytes of a stream terp_decode_coarse needs, by its
+ * first TERP_STREAM_HEAD_NBYTES, or all that it has. These have a checksum of
+ * their own, so that the rest need not be read, and is not looked at.
+ * UINT64_MAX: it needs the whole stream. */
 enum terp_status
 terp_coarse_nbytes(const void *src, uint64_t src_nbytes, uint64_t step,
                    uint64_t *nbytes_ret);

@@ -73,7 +73,8 @@ terp_frame_nbytes(const struct terp_frame *frame)
     int nbytes = TERP_FRAME_DIMS_AT +
                  (frame->chunk.rank << dim_width_log2(&frame->chunk)) +
                  (is_other_type(frame->chunk.type) ? 1 : 0) +
-                 (has_bound(frame->coding) ? 8 : 0);
+                 (has_bound(frame->coding) ? 8 : 0) +
+                 (frame->has_prefixes ? TERP_PREFIXES_NBYTES : 0);
     return has_domain(frame)
                ? nbytes + 1 +
                      (frame->domain.rank << dim_width_log2(&frame->domain))
@@ -115,7 +116,8 @@ terp_frame_write(const struct terp_frame *frame, uint8_t *dst)
                   (has_domain(frame) ? TERP_FRAME_DOMAIN : 0) |
                   (frame->is_pointwise && has_bound(frame->coding)
                        ? TERP_FRAME_POINTWISE
-                       : 0));
+                       : 0) |
+                  (frame->has_prefixes ? TERP_FRAME_PREFIXES : 0));
     uint8_t *at = write_dims(chunk, dst + TERP_FRAME_DIMS_AT);
     if (is_other_type(chunk->type))
         *at++ = (uint8_t)chunk->type;
@@ -127,12 +129,38 @@ terp_frame_write(const struct terp_frame *frame, uint8_t *dst)
         store_le(at, double_bits(frame->bound), 8);
         at += 8;
     }
+    if (frame->has_prefixes) {
+        memset(at, 0, TERP_PREFIXES_NBYTES);
+        at += TERP_PREFIXES_NBYTES;
+    }
     return (int)(at - dst);
 }
 
-/* The bytes before the checksum seed the hashes of the bytes behind it. */
+/* The hash of a piece. The table that ends at `table_end`, if that is not NULL,
+ * counts as zeros. */
 static uint64_t
-checksum(const uint8_t *stream, uint64_t stream_nbytes)
+hash_piece(const uint8_t *at, uint64_t n, uint64_t seed,
+           const uint8_t *table_end)
+{
+    static const uint8_t zeros[TERP_PREFIXES_NBYTES];
+    XXH3_state_t state;
+
+    if (table_end == NULL)
+        return XXH3_64bits_withSeed(at, n, seed);
+    const uint8_t *table = table_end - TERP_PREFIXES_NBYTES;
+    XXH3_INITSTATE(&state);
+    XXH3_64bits_reset_withSeed(&state, seed);
+    XXH3_64bits_update(&state, at, (size_t)(table - at));
+    XXH3_64bits_update(&state, zeros, sizeof zeros);
+    XXH3_64bits_update(&state, table_end, n - (uint64_t)(table_end - at));
+    return XXH3_64bits_digest(&state);
+}
+
+/* The bytes before the checksum seed the hashes of the bytes behind it. A frame
+ * with a table is in the first piece. */
+static uint64_t
+checksum(const uint8_t *stream, uint64_t stream_nbytes,
+         const uint8_t *table_end)
 {
     const uint64_t seed = load_le(stream, TERP_FRAME_CHECKSUM_AT);
     const uint8_t *at = stream + TERP_FRAME_DIMS_AT;
@@ -141,7 +169,8 @@ checksum(const uint8_t *stream, uint64_t stream_nbytes)
 
     for (uint64_t i = 0; i < npieces; i++) {
         const uint64_t n = i + 1 < npieces ? TERP_CHECKSUM_PIECE_NBYTES : left;
-        sum += terp_checksum_share(XXH3_64bits_withSeed(at, n, seed), i);
+        sum += terp_checksum_share(
+            hash_piece(at, n, seed, i == 0 ? table_end : NULL), i);
         at += n;
         left -= n;
     }
@@ -151,15 +180,44 @@ checksum(const uint8_t *stream, uint64_t stream_nbytes)
 void
 terp_frame_seal(uint8_t *stream, uint64_t stream_nbytes)
 {
-    store_le(stream + TERP_FRAME_CHECKSUM_AT, checksum(stream, stream_nbytes),
-             8);
+    store_le(stream + TERP_FRAME_CHECKSUM_AT,
+             checksum(stream, stream_nbytes, NULL), 8);
+}
+
+void
+terp_frame_seal_prefixes(uint8_t *stream, int frame_nbytes,
+                         const uint32_t nbytes[TERP_NPREFIXES])
+{
+    uint8_t *const end = stream + frame_nbytes;
+    uint8_t *at = end - TERP_PREFIXES_NBYTES;
+
+    for (int i = 0; i < TERP_NPREFIXES; i++, at += TERP_PREFIX_NBYTES) {
+        store_le(at, nbytes[i], 4);
+        store_le(at + 4, terp_prefix_checksum(checksum(stream, nbytes[i], end)),
+                 4);
+    }
 }
 
 enum terp_status
 terp_frame_verify(const uint8_t *src, uint64_t src_nbytes)
 {
     uint64_t stored = load_le(src + TERP_FRAME_CHECKSUM_AT, 8);
-    return stored == checksum(src, src_nbytes) ? TERP_OK : TERP_ERR_CHECKSUM;
+    return stored == checksum(src, src_nbytes, NULL) ? TERP_OK
+                                                     : TERP_ERR_CHECKSUM;
+}
+
+enum terp_status
+terp_frame_verify_prefix(const uint8_t *src, uint64_t src_nbytes,
+                         const struct terp_prefix *prefix, int frame_nbytes)
+{
+    if (prefix->nbytes < TERP_PREFIX_MIN_NBYTES)
+        return TERP_ERR_CORRUPT;
+    if (prefix->nbytes > src_nbytes)
+        return TERP_ERR_TRUNCATED;
+    return prefix->checksum == terp_prefix_checksum(checksum(
+                                   src, prefix->nbytes, src + frame_nbytes))
+               ? TERP_OK
+               : TERP_ERR_CHECKSUM;
 }
 
 /* What a layout byte says, and the dims behind it. */
@@ -215,8 +273,7 @@ terp_frame_read(const uint8_t *src, uint64_t src_nbytes,
     int prediction = flags & TERP_FRAME_PREDICTION;
     if (!terp_coding_is_valid(src[TERP_FRAME_CODING_AT]) ||
         prediction >= TERP_NPREDICTIONS ||
-        (flags & ~(TERP_FRAME_PREDICTION | TERP_FRAME_SPECIALS |
-                   TERP_FRAME_DOMAIN | TERP_FRAME_POINTWISE)))
+        (flags & TERP_FRAME_PREFIXES && prediction != TERP_PREDICTION_SPLINE))
         return TERP_ERR_CORRUPT;
     chunk->type = (enum terp_type)type;
     chunk->big_endian = src[5] & LAYOUT_BIG_ENDIAN;
@@ -224,6 +281,7 @@ terp_frame_read(const uint8_t *src, uint64_t src_nbytes,
     frame.prediction = (enum terp_prediction)prediction;
     frame.has_specials = flags & TERP_FRAME_SPECIALS;
     frame.is_pointwise = flags & TERP_FRAME_POINTWISE;
+    frame.has_prefixes = flags & TERP_FRAME_PREFIXES;
     if (has_bound(frame.coding) != (prediction != TERP_PREDICTION_NONE) ||
         ((frame.coding == TERP_CODING_RAW ||
           frame.coding >= TERP_CODING_COPIES) &&
@@ -255,6 +313,10 @@ terp_frame_read(const uint8_t *src, uint64_t src_nbytes,
         return st;
     if (has_bound(frame.coding))
         frame.bound = double_of_bits(read_le(&reader, 8));
+    for (int i = 0; i < TERP_NPREFIXES && frame.has_prefixes; i++) {
+        frame.prefix[i].nbytes = (uint32_t)read_le(&reader, 4);
+        frame.prefix[i].checksum = (uint32_t)read_le(&reader, 4);
+    }
     if (reader.underflow)
         return TERP_ERR_TRUNCATED;
     if (has_bound(frame.coding) && !is_bound(frame.bound) &&

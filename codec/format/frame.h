@@ -47,6 +47,16 @@ terp_prediction_makes_mask(enum terp_prediction prediction)
     return prediction >= TERP_PREDICTION_LORENZO;
 }
 
+/* How many of a stream's first bytes tell every 2nd, 4th or 8th value, and
+ * their checksum: the upper half of that of a stream of so many bytes, the
+ * table itself being zeros. */
+struct terp_prefix {
+    uint32_t nbytes, checksum;
+};
+#define TERP_NPREFIXES 3
+#define TERP_PREFIX_NBYTES 8
+#define TERP_PREFIXES_NBYTES (TERP_NPREFIXES * TERP_PREFIX_NBYTES)
+
 struct terp_frame {
     struct terp_chunk chunk;
     /* The shape in which the chunk is predicted: the chunk's, which rank 0
@@ -59,6 +69,9 @@ struct terp_frame {
     bool is_pointwise; /* the body begins with codec/format/pointwise.h's head;
                           not of raw and constant */
     double bound;      /* absolute; not stored for raw and constant */
+    /* The frame ends with a table of prefixes, which writing leaves zero. */
+    bool has_prefixes;
+    struct terp_prefix prefix[TERP_NPREFIXES];
 };
 
 /* Fixed part: magic, version, layout, coding, prediction, checksum. */
@@ -69,14 +82,18 @@ struct terp_frame {
 #define TERP_FRAME_SPECIALS 0x10
 #define TERP_FRAME_DOMAIN 0x20
 #define TERP_FRAME_POINTWISE 0x40
+#define TERP_FRAME_PREFIXES 0x80
 #define TERP_FRAME_CHECKSUM_AT 8
 #define TERP_FRAME_DIMS_AT 16
 #define TERP_FRAME_RAW_MAX_NBYTES (TERP_FRAME_DIMS_AT + 8 * TERP_MAX_RANK + 1)
 static_assert(TERP_FRAME_RAW_MAX_NBYTES <= TERP_MAX_FRAME_NBYTES,
               "No stored chunk is longer than terp.h promises.");
-/* With the bound and the domain. */
-#define TERP_FRAME_MAX_NBYTES \
-    (TERP_FRAME_RAW_MAX_NBYTES + 8 + 1 + 8 * TERP_MAX_RANK)
+/* With the bound, the domain and prefixes. */
+#define TERP_FRAME_MAX_NBYTES                                \
+    (TERP_FRAME_RAW_MAX_NBYTES + 8 + 1 + 8 * TERP_MAX_RANK + \
+     TERP_PREFIXES_NBYTES)
+static_assert(TERP_FRAME_MAX_NBYTES <= TERP_STREAM_HEAD_NBYTES,
+              "terp.h promises that no frame is longer.");
 
 /* Whether two chunks of one type have the same shape. */
 bool
@@ -115,6 +132,40 @@ terp_checksum_share(uint64_t hash, uint64_t piece)
 /* Completes a stream whose other bytes are all in place. */
 void
 terp_frame_seal(uint8_t *stream, uint64_t stream_nbytes);
+
+/* ---- prefixes ---- */
+
+/* A stream has the table where that is no more than half a percent of it. Of
+ * streams below, and such as have no levels, all is needed. */
+#define TERP_PREFIXES_MIN_STREAM_NBYTES (200 * TERP_PREFIXES_NBYTES)
+
+/* No prefix is told to be shorter, so that all are hashed in one way. */
+#define TERP_PREFIX_MIN_NBYTES 512
+
+/* What is told of a prefix of which `needed_nbytes` are needed. */
+static inline TERP_HOST_DEVICE uint32_t
+terp_prefix_nbytes(uint64_t needed_nbytes)
+{
+    return (uint32_t)(needed_nbytes > TERP_PREFIX_MIN_NBYTES
+                          ? needed_nbytes
+                          : TERP_PREFIX_MIN_NBYTES);
+}
+
+static inline TERP_HOST_DEVICE uint32_t
+terp_prefix_checksum(uint64_t checksum)
+{
+    return (uint32_t)(checksum >> 32);
+}
+
+/* The bytes of a table that ends a frame of `frame_nbytes`, which are zero. */
+void
+terp_frame_seal_prefixes(uint8_t *stream, int frame_nbytes,
+                         const uint32_t nbytes[TERP_NPREFIXES]);
+
+/* TERP_OK when a prefix is there and has its checksum. */
+enum terp_status
+terp_frame_verify_prefix(const uint8_t *src, uint64_t src_nbytes,
+                         const struct terp_prefix *prefix, int frame_nbytes);
 
 /* Reads a frame without verifying the checksum. */
 enum terp_status

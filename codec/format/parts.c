@@ -52,6 +52,8 @@ terp_part_read(const struct terp_chunk *chunk, const uint8_t *bytes,
     memcpy(frame + common, bytes + NKEPT, copied);
     enum terp_status st = terp_frame_read(frame, (uint64_t)common + copied,
                                           &part_ret->frame, &frame_nbytes);
+    if (st == TERP_OK && part_ret->frame.has_prefixes)
+        st = TERP_ERR_CORRUPT;
     if (st != TERP_OK)
         return st;
     const uint64_t head_nbytes = NKEPT + (uint64_t)(frame_nbytes - common);

@@ -232,16 +232,18 @@ terp_half_of_f32_bits(enum terp_type type, uint32_t bits)
 }
 
 /* The bound by which values are coded so that, rounded to the type, none is
- * further than `bound` from what it was; `max` is the largest magnitude. With u
+ * further than `bound` from what it was; `min` and `max` are the smallest and
+ * the largest magnitude. With u
  * a distance of neighbours where a coded value x' is, and r the nearest of
  * these to it: Where the value x is a multiple of u too, |r - x| is one of at
  * most the bound if |x' - x| is below that, and u / 2. Where it is not, x is
- * nearer to zero. Either the distance of its neighbours is u / 2; then r is by
- * u or more beyond the power of two between them, and |r - x| a multiple of
- * u / 2 above u. Or x is more than 2^(bits of the mantissa - 1) u away, and
- * |r - x| is at most |x' - x| + u / 2. */
+ * nearer to zero than any number whose neighbours are u away. Either the
+ * distance of its neighbours is u / 2; then r is by u or more beyond the power
+ * of two between them, and |r - x| a multiple of u / 2 above u. Or x is more
+ * than 2^(bits of the mantissa - 1) u away, and |r - x| is at most |x' - x| + u
+ * / 2. */
 static inline TERP_HOST_DEVICE double
-terp_half_bound_of(enum terp_type type, double bound, double max)
+terp_half_bound_of(enum terp_type type, double bound, double min, double max)
 {
     const int mantissa_nbits = terp_half_mantissa_nbits(type);
     const double far = (double)(1 << (mantissa_nbits - 1));
@@ -256,13 +258,16 @@ terp_half_bound_of(enum terp_type type, double bound, double max)
     double u = least_u / 2;
     do {
         u *= 2;
-        if (u < bound * TERP_CARRIER_MARGIN)
+        const double begin = u * (double)(1 << mantissa_nbits);
+        if (u < bound * TERP_CARRIER_MARGIN || 2 * begin <= min - bound)
             continue;
         const double halves = (double)(uint64_t)(2 * bound / u);
         const double wholes = (double)(uint64_t)(bound / u);
         const double alike = (wholes + 0.5) * u;
         const double beside = (halves > 2 ? halves / 2 : 1) * u;
         least = alike < least ? alike : least;
+        if (min >= begin)
+            continue;
         if (u > least_u)
             least = beside < least ? beside : least;
         if (bound >= (far / 2) * u && bound - u / 2 < least)

@@ -1,6 +1,8 @@
 /* Which lattice of a domain has the values that are wanted of a chunk. */
 #include "codec/model/coarse.h"
 
+#include "codec/format/limits.h"
+
 struct terp_chunk
 terp_coarse_chunk_of(const struct terp_chunk *chunk, uint64_t step)
 {
@@ -89,4 +91,27 @@ terp_coarse_make(const struct terp_frame *frame, uint64_t step,
         coarse.is_all &= coarse.count[i] == coarse.dims[i];
     }
     *coarse_ret = coarse;
+}
+
+/* The longest stream is a raw one; a table has 32 bits for a length. */
+bool
+terp_may_have_prefixes(const struct terp_frame *frame)
+{
+    struct terp_coarse coarse, whole;
+
+    if (frame->prediction != TERP_PREDICTION_SPLINE ||
+        terp_chunk_nbytes(&frame->chunk) >> 31 != 0)
+        return false;
+    terp_coarse_make(frame, 1, &whole);
+    terp_coarse_make(frame, 2, &coarse);
+    return whole.nvalues > TERP_TILE_NSYMBOLS && coarse.nskipped > 0;
+}
+
+uint64_t
+terp_prefix_ntiles(const struct terp_frame *frame, int i)
+{
+    struct terp_coarse coarse;
+
+    terp_coarse_make(frame, UINT64_C(2) << i, &coarse);
+    return div_up(coarse.nvalues, TERP_TILE_NSYMBOLS);
 }

@@ -40,6 +40,28 @@ void
 terp_coarse_make(const struct terp_frame *frame, uint64_t step,
                  struct terp_coarse *coarse_ret);
 
+/* ---- prefixes ---- */
+
+/* Whether a stream's first bytes tell coarse values, so that its frame may have
+ * a table of prefixes: it has levels, of more than one tile. */
+bool
+terp_may_have_prefixes(const struct terp_frame *frame);
+
+/* Tiles that prefix i of such a stream has, of every value of the domain's
+ * lattice whose stride is 2 << i. */
+uint64_t
+terp_prefix_ntiles(const struct terp_frame *frame, int i);
+
+/* The prefix that tells every step-th value, which has levels of its own; NULL:
+ * it takes the whole stream. */
+static inline const struct terp_prefix *
+terp_prefix_of(const struct terp_frame *frame, uint64_t step)
+{
+    const int i = step < 4 ? 0 : step < 8 ? 1 : 2;
+
+    return frame->has_prefixes && step > 1 ? &frame->prefix[i] : NULL;
+}
+
 /* Where a row of the lattice that is left, whose coordinates are `at`, begins
  * in the C order of all; its points are 2^nskipped apart. */
 static inline uint64_t

@@ -8,13 +8,16 @@
 #include "codec/model/domain.h"
 #include "codec/model/low_bits.h"
 
-/* Whether a chunk's values are to be looked at. */
+/* Whether a chunk's values are to be looked at: floats. Those of 16 bits are
+ * only tried losslessly. */
 static inline TERP_HOST_DEVICE bool
 terp_is_open_to_more(const struct terp_params *params,
                      const struct terp_chunk *chunk, uint64_t nvalues)
 {
     return params->bound_mode != TERP_BOUND_POINTWISE &&
-           !terp_is_lossless(params) && chunk->type <= TERP_FLOAT64 &&
+           !terp_is_lossless(params) &&
+           (chunk->type <= TERP_FLOAT64 || chunk->type == TERP_FLOAT16 ||
+            chunk->type == TERP_BFLOAT16) &&
            params->predictor == TERP_PREDICTOR_AUTO &&
            terp_domain_is_open(chunk, nvalues, params);
 }
@@ -26,11 +29,11 @@ terp_is_open_to_more(const struct terp_params *params,
  * all effort, wherever codes may be wide. */
 static inline TERP_HOST_DEVICE bool
 terp_may_be_lossless(enum terp_effort effort, double min, double max,
-                     double step, int value_nbytes)
+                     double step, int mantissa_nbits)
 {
     return effort == TERP_EFFORT_BEST
                ? terp_may_be_wide(terp_nsteps_of(min, max, step))
-               : terp_exponent_of(step) + terp_mantissa_nbits(value_nbytes) <
+               : terp_exponent_of(step) + mantissa_nbits <
                      terp_exponent_of_range(min, max);
 }
 

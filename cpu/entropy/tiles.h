@@ -7,14 +7,24 @@
 #include "codec/format/frame.h"
 #include "cpu/pool/pool.h"
 
-/* Writes all tiles of `symbols` with a coding other than raw and constant. */
+/* Where the first tiles of a stream end, or the partition that they are in
+ * where that is reduced. */
+struct cpu_tiles_prefixes {
+    uint64_t ntiles[TERP_NPREFIXES];
+    const uint8_t *end[TERP_NPREFIXES];
+};
+
+/* Writes all tiles of `symbols` with a coding other than raw and constant.
+ * `prefixes`: NULL, or their numbers of tiles, of which the ends are found. */
 enum terp_status
 terp_cpu_tiles_encode(struct cpu_pool *pool, enum terp_coding coding,
                       const uint16_t *symbols, uint64_t nsymbols,
+                      struct cpu_tiles_prefixes *prefixes,
                       struct writer *writer);
 
 /* Reads what terp_cpu_tiles_encode wrote, up to the reader's end: the first
- * `nwanted` symbols. */
+ * `nwanted` symbols. Where these are not all, what is behind them may be
+ * missing. */
 enum terp_status
 terp_cpu_tiles_decode_first(struct cpu_pool *pool, enum terp_coding coding,
                             struct reader *reader, uint16_t *symbols_ret,
@@ -29,12 +39,6 @@ terp_cpu_tiles_decode(struct cpu_pool *pool, enum terp_coding coding,
     return terp_cpu_tiles_decode_first(pool, coding, reader, symbols_ret,
                                        nsymbols, nsymbols);
 }
-
-/* Moves the reader behind the last byte that the first `nwanted` symbols need;
- * to its end where it takes too much memory to tell. */
-enum terp_status
-terp_cpu_tiles_pass(enum terp_coding coding, struct reader *reader,
-                    uint64_t nsymbols, uint64_t nwanted);
 
 /* Fills in the tile and index counts. */
 enum terp_status

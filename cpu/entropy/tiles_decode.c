@@ -220,34 +220,12 @@ read_index(struct decoder *decoder, struct reader *reader)
     if (st == TERP_OK)
         st = terp_cpu_tile_index_read_places(
             reader, index, decoder->coding,
-            terp_tile_max_nbytes(decoder->coding));
+            terp_tile_max_nbytes(decoder->coding),
+            decoder->nwanted == decoder->nsymbols);
     return st;
 }
 
 /* ---- the payload ---- */
-
-/* The partition's tiles as they were before reduction, padded; or NULL. */
-static const uint8_t *
-expand_partition(const struct decoder *decoder, struct worker_scratch *scratch,
-                 uint64_t p, uint64_t tiles_nbytes)
-{
-    const struct cpu_tile_index *index = &decoder->index;
-    const uint8_t *src = decoder->payload + index->begin[p];
-    const uint8_t *end = decoder->payload + index->begin[p + 1];
-
-    if (index->reduced[p]) {
-        struct reader reader = {src, end, false};
-        terp_reduce_read(&reader, scratch->partition, tiles_nbytes,
-                         scratch->reduce);
-        if (reader.underflow || reader.at != reader.end)
-            return NULL;
-        return scratch->partition;
-    }
-    if (decoder->payload_end - end >= CPU_CODEWORDS_PADDING_NBYTES)
-        return src;
-    memcpy(scratch->partition, src, tiles_nbytes);
-    return scratch->partition;
-}
 
 static uint64_t
 tiles_nbytes(const struct cpu_tile_index *index, uint64_t first, uint64_t end)
@@ -259,14 +237,45 @@ tiles_nbytes(const struct cpu_tile_index *index, uint64_t first, uint64_t end)
     return nbytes;
 }
 
+/* The partition's tiles up to `end` as they were before reduction, padded; or
+ * NULL. */
+static const uint8_t *
+expand_partition(const struct decoder *decoder, struct worker_scratch *scratch,
+                 uint64_t p, uint64_t end)
+{
+    const struct cpu_tile_index *index = &decoder->index;
+    const uint64_t first = cpu_first_tile(p);
+    const uint8_t *src = decoder->payload + index->begin[p];
+    const uint64_t src_nbytes = index->begin[p + 1] - index->begin[p];
+
+    if (index->reduced[p]) {
+        struct reader reader = {src, src + src_nbytes, false};
+        terp_reduce_read(&reader, scratch->partition,
+                         tiles_nbytes(index, first, cpu_end_tile(index, p)),
+                         scratch->reduce);
+        if (reader.underflow || reader.at != reader.end)
+            return NULL;
+        return scratch->partition;
+    }
+    const uint64_t nbytes = tiles_nbytes(index, first, end);
+    if (nbytes > src_nbytes)
+        return NULL;
+    if (decoder->payload_end - src >=
+        (ptrdiff_t)(nbytes + CPU_CODEWORDS_PADDING_NBYTES))
+        return src;
+    memcpy(scratch->partition, src, nbytes);
+    return scratch->partition;
+}
+
 static bool
 decode_partition(const struct decoder *decoder, struct worker_scratch *scratch,
                  uint64_t p)
 {
     const struct cpu_tile_index *index = &decoder->index;
-    uint64_t first = cpu_first_tile(p), end = cpu_end_tile(index, p);
-    const uint8_t *src =
-        expand_partition(decoder, scratch, p, tiles_nbytes(index, first, end));
+    const uint64_t first = cpu_first_tile(p);
+    const uint64_t end =
+        min_u64(cpu_end_tile(index, p), ntiles_wanted(decoder));
+    const uint8_t *src = expand_partition(decoder, scratch, p, end);
     struct tile tiles[TERP_PARTITION_NTILES];
     uint16_t *last = NULL; /* symbols of a tile that is not wanted whole */
     uint64_t n_last = 0;
@@ -274,7 +283,6 @@ decode_partition(const struct decoder *decoder, struct worker_scratch *scratch,
 
     if (src == NULL)
         return false;
-    end = min_u64(end, ntiles_wanted(decoder));
     for (uint64_t i = first; i < end; src += index->nbytes[i++]) {
         uint16_t *symbols = decoder->symbols + i * TERP_TILE_NSYMBOLS;
         const uint64_t n = terp_tile_nsymbols(decoder->nsymbols, i);
@@ -392,34 +400,5 @@ terp_cpu_tiles_inspect(enum terp_coding coding, struct reader *reader,
     }
     free(decoder.tables);
     terp_cpu_tile_index_free(index);
-    return st;
-}
-
-enum terp_status
-terp_cpu_tiles_pass(enum terp_coding coding, struct reader *reader,
-                    uint64_t nsymbols, uint64_t nwanted)
-{
-    struct decoder decoder = {.steps = decode_steps_of(coding),
-                              .coding = coding,
-                              .nsymbols = nsymbols,
-                              .nwanted = nwanted};
-    const struct cpu_tile_index *index = &decoder.index;
-
-    if (are_too_many(&decoder, reader)) {
-        reader->at = reader->end;
-        return TERP_OK;
-    }
-    enum terp_status st = read_index(&decoder, reader);
-    if (st == TERP_OK && reader->at < reader->end) {
-        const uint64_t end = ntiles_wanted(&decoder);
-        const uint64_t p = (end - 1) / TERP_PARTITION_NTILES;
-        reader_take(reader,
-                    index->reduced[p]
-                        ? index->begin[p + 1]
-                        : index->begin[p] +
-                              tiles_nbytes(index, cpu_first_tile(p), end));
-    }
-    free(decoder.tables);
-    terp_cpu_tile_index_free(&decoder.index);
     return st;
 }

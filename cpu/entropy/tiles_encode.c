@@ -390,6 +390,7 @@ write_staged(struct cpu_pool *pool, struct encoder *encoder,
     terp_cpu_pool_run(pool, encode_staged, encoder, index->npartitions, 4);
     sum_lengths(index);
     terp_cpu_tile_index_write_places(writer, index, encoder->coding);
+    encoder->payload = writer->at;
     for (uint64_t p = 0; p < index->npartitions; p++)
         write_raw(writer, encoder->staging + p * STAGED_PARTITION_NBYTES,
                   index->begin[p + 1] - index->begin[p]);
@@ -423,9 +424,21 @@ make_encoder(struct encoder *encoder, struct cpu_pool *pool)
     return good;
 }
 
+static void
+find_prefixes(const struct encoder *encoder,
+              struct cpu_tiles_prefixes *prefixes)
+{
+    const struct cpu_tile_index *index = &encoder->index;
+
+    for (int i = 0; i < TERP_NPREFIXES; i++)
+        prefixes->end[i] = encoder->payload +
+                           terp_cpu_tile_index_end(index, prefixes->ntiles[i]);
+}
+
 enum terp_status
 terp_cpu_tiles_encode(struct cpu_pool *pool, enum terp_coding coding,
                       const uint16_t *symbols, uint64_t nsymbols,
+                      struct cpu_tiles_prefixes *prefixes,
                       struct writer *writer)
 {
     struct encoder *encoder = calloc(1, sizeof *encoder);
@@ -452,6 +465,8 @@ terp_cpu_tiles_encode(struct cpu_pool *pool, enum terp_coding coding,
         st = terp_coding_reduces(coding)
                  ? write_staged(pool, encoder, writer)
                  : write_in_place(pool, encoder, writer);
+    if (st == TERP_OK && prefixes != NULL)
+        find_prefixes(encoder, prefixes);
 out:
     free(encoder->scratch);
     free(encoder->codebooks);

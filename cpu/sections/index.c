@@ -136,10 +136,23 @@ terp_cpu_tile_index_write_places(struct writer *writer,
         write_lengths(writer, index, coding, p);
 }
 
+uint64_t
+terp_cpu_tile_index_end(const struct cpu_tile_index *index, uint64_t ntiles)
+{
+    const uint64_t p = (ntiles - 1) / TERP_PARTITION_NTILES;
+    uint64_t end = index->begin[p];
+
+    if (index->reduced[p])
+        return index->begin[p + 1];
+    for (uint64_t i = cpu_first_tile(p); i < ntiles; i++)
+        end += index->nbytes[i];
+    return end;
+}
+
 static enum terp_status
 read_lengths(struct reader *reader, struct cpu_tile_index *index,
              enum terp_coding coding, uint64_t partition, int width,
-             unsigned max_nbytes)
+             unsigned max_nbytes, bool is_whole)
 {
     uint64_t packed = 0, nbytes = 0;
     const uint8_t *at = reader_take(
@@ -160,9 +173,12 @@ read_lengths(struct reader *reader, struct cpu_tile_index *index,
         nbytes += length;
     }
     /* A partition that is not reduced is as long as its tiles together. */
-    uint64_t stored = index->begin[partition + 1] - index->begin[partition];
-    return index->reduced[partition] || stored == nbytes ? TERP_OK
-                                                         : TERP_ERR_CORRUPT;
+    const uint64_t end = index->begin[partition + 1];
+    const bool is_cut = !is_whole && end == index->begin[index->npartitions];
+    return index->reduced[partition] || is_cut ||
+                   end - index->begin[partition] == nbytes
+               ? TERP_OK
+               : TERP_ERR_CORRUPT;
 }
 
 /* Reads the offsets of the partitions that have tiles; one that has none begins
@@ -171,7 +187,7 @@ read_lengths(struct reader *reader, struct cpu_tile_index *index,
  * looked at first. */
 static enum terp_status
 read_offsets(struct reader *reader, struct cpu_tile_index *index,
-             const uint8_t *controls, uint64_t nfull)
+             const uint8_t *controls, uint64_t nfull, bool is_whole)
 {
     uint64_t lengths_nbytes = 0, full = 0;
 
@@ -195,8 +211,10 @@ read_offsets(struct reader *reader, struct cpu_tile_index *index,
     if (offsets == NULL ||
         lengths_nbytes > (uint64_t)(reader->end - reader->at))
         return TERP_ERR_CORRUPT;
-    uint64_t next = (uint64_t)(reader->end - reader->at) - lengths_nbytes;
-    index->begin[index->npartitions] = next;
+    const uint64_t payload_nbytes =
+        (uint64_t)(reader->end - reader->at) - lengths_nbytes;
+    uint64_t next = is_whole ? payload_nbytes : UINT64_MAX;
+    index->begin[index->npartitions] = payload_nbytes;
     for (uint64_t p = index->npartitions; p-- > 0;) {
         if (count_nonzero(index, p) > 0) {
             full--;
@@ -209,7 +227,7 @@ read_offsets(struct reader *reader, struct cpu_tile_index *index,
                 return TERP_ERR_CORRUPT;
             next = at;
         }
-        index->begin[p] = next;
+        index->begin[p] = min_u64(next, payload_nbytes);
     }
     return TERP_OK;
 }
@@ -217,7 +235,8 @@ read_offsets(struct reader *reader, struct cpu_tile_index *index,
 enum terp_status
 terp_cpu_tile_index_read_places(struct reader *reader,
                                 struct cpu_tile_index *index,
-                                enum terp_coding coding, unsigned max_nbytes)
+                                enum terp_coding coding, unsigned max_nbytes,
+                                bool is_whole)
 {
     const uint8_t *places = reader->at;
     uint64_t nfull = 0, full = 0;
@@ -229,12 +248,14 @@ terp_cpu_tile_index_read_places(struct reader *reader,
     const uint8_t *controls = reader_take(reader, nfull);
     if (controls == NULL)
         return TERP_ERR_CORRUPT;
-    enum terp_status st = read_offsets(reader, index, controls, nfull);
+    enum terp_status st =
+        read_offsets(reader, index, controls, nfull, is_whole);
     for (uint64_t p = 0; st == TERP_OK && p < index->npartitions; p++) {
         if (count_nonzero(index, p) == 0)
             continue;
         int width = (int)(controls[full++] & TERP_CONTROL_WIDTH);
-        st = read_lengths(reader, index, coding, p, width, max_nbytes);
+        st =
+            read_lengths(reader, index, coding, p, width, max_nbytes, is_whole);
     }
     index->index_nbytes = (uint64_t)(reader->at - places);
     return st;

@@ -50,15 +50,22 @@ terp_cpu_tile_index_write_places(struct writer *writer,
                                  const struct cpu_tile_index *index,
                                  enum terp_coding coding);
 
+/* Where the first `ntiles` end in the payload, or the partition that they are
+ * in where that is reduced. */
+uint64_t
+terp_cpu_tile_index_end(const struct cpu_tile_index *index, uint64_t ntiles);
+
 enum terp_status
 terp_cpu_tile_index_read_nonzero(struct reader *reader,
                                  struct cpu_tile_index *index);
 
 /* Leaves the reader at the payload, in which `begin` then lies. No tile has
- * more than `max_nbytes`. */
+ * more than `max_nbytes`. Unless `is_whole` the payload may end early:
+ * partitions end there, too. */
 enum terp_status
 terp_cpu_tile_index_read_places(struct reader *reader,
                                 struct cpu_tile_index *index,
-                                enum terp_coding coding, unsigned max_nbytes);
+                                enum terp_coding coding, unsigned max_nbytes,
+                                bool is_whole);
 
 #endif

@@ -66,8 +66,8 @@ terp_cpu_signs_write(struct cpu_pool *pool, const struct terp_layout *layout,
         symbols[i] = (uint16_t)terp_sign_symbol(
             (uint8_t)(differences_at(&mask, i / 8) >> 8 * (i % 8)));
     uint8_t *length = writer_take(writer, TERP_SIGNS_LENGTH_NBYTES);
-    enum terp_status st =
-        terp_cpu_tiles_encode(pool, TERP_SIGNS_CODING, symbols, nbytes, writer);
+    enum terp_status st = terp_cpu_tiles_encode(pool, TERP_SIGNS_CODING,
+                                                symbols, nbytes, NULL, writer);
     free(symbols);
     if (st == TERP_OK && !writer->overflow)
         store_le(length,

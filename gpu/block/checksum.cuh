@@ -126,36 +126,38 @@ sum_pieces(const uint8_t *input, uint64_t nbytes, unsigned block,
 }
 
 /* Returns the checksum of a stream in all threads of the first warp of the
- * block that ends last, and false in all other threads. Grid: x blocks of a
- * stream, y chunks; a block takes a piece at a time. */
+ * block that ends last, and false in all other threads. `block` is one of so
+ * many that share the stream; it takes a piece at a time. `sum` and `progress`
+ * are theirs. */
 template <unsigned NTHREADS>
 static __device__ bool
-checksum(struct cuda_chunk &chunk, const uint8_t *stream,
-         uint64_t stream_nbytes, uint64_t *hash_ret)
+checksum(unsigned long long *sum, unsigned *progress, const uint8_t *stream,
+         uint64_t stream_nbytes, unsigned block, unsigned nblocks,
+         uint64_t *hash_ret)
 {
     __shared__ struct checksum_shared<NTHREADS> s;
     const uint64_t nbytes = stream_nbytes - TERP_FRAME_DIMS_AT;
     const unsigned nactive =
-        (unsigned)min_u64(gridDim.x, terp_checksum_npieces(nbytes));
+        (unsigned)min_u64(nblocks, terp_checksum_npieces(nbytes));
 
-    if (blockIdx.x >= nactive)
+    if (block >= nactive)
         return false;
     xxh3_make_secret(load_le(stream, TERP_FRAME_CHECKSUM_AT), s.secret);
     __syncthreads();
-    *hash_ret = sum_pieces<NTHREADS>(stream + TERP_FRAME_DIMS_AT, nbytes,
-                                     blockIdx.x, nactive, &s);
+    *hash_ret = sum_pieces<NTHREADS>(stream + TERP_FRAME_DIMS_AT, nbytes, block,
+                                     nactive, &s);
     if (nactive > 1) {
         if (threadIdx.x == 0)
-            atomicAdd(&chunk.checksum, (unsigned long long)*hash_ret);
-        if (!is_last_block(&chunk.progress[CUDA_PROGRESS_CHECKSUM], nactive))
+            atomicAdd(sum, (unsigned long long)*hash_ret);
+        if (!is_last_block(progress, nactive))
             return false;
-        *hash_ret = *(volatile unsigned long long *)&chunk.checksum;
+        *hash_ret = *(volatile unsigned long long *)sum;
     }
     return threadIdx.x < 32;
 }
 
 /* Writes the checksum into a chunk's stream, unless there is no stream or the
- * host seals it, since it is short. */
+ * host seals it, since it is short. Grid: x blocks of a stream, y chunks. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ void
 seal_stream(struct cuda_chunk &chunk)
@@ -166,7 +168,10 @@ seal_stream(struct cuda_chunk &chunk)
 
     if ((chunk.status != TERP_OK) | (nbytes <= CUDA_SHORT_NBYTES))
         return;
-    if (checksum<NTHREADS>(chunk, stream, nbytes, &hash) && threadIdx.x == 0)
+    if (checksum<NTHREADS>(&chunk.checksum,
+                           &chunk.progress[CUDA_PROGRESS_CHECKSUM], stream,
+                           nbytes, blockIdx.x, gridDim.x, &hash) &&
+        threadIdx.x == 0)
         store_le(stream + TERP_FRAME_CHECKSUM_AT, hash, 8);
 }
 

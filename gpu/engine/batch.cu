@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "codec/model/coarse.h"
 #include "gpu/engine/places.cuh"
 #include "gpu/engine/sequence.cuh"
 #include "gpu/entropy/contexts.cuh"
@@ -128,6 +129,11 @@ describe(const struct cuda_request *request, const struct terp_layout *layout)
     batch.frame_nbytes = (uint64_t)terp_frame_write(&frame, batch.frame);
     batch.model_at = batch.frame_nbytes + cuda_form_head_nbytes(batch.form);
     batch.dims_end = batch.raw_nbytes - terp_chunk_nbytes(request->chunk);
+    frame.prediction = TERP_PREDICTION_SPLINE;
+    if (terp_may_have_prefixes(&frame))
+        batch.prefixes_nbytes = TERP_PREFIXES_NBYTES;
+    for (int i = 0; i < TERP_NPREFIXES; i++)
+        batch.prefix_ntiles[i] = terp_prefix_ntiles(&frame, i);
     batch.has_domain = request->domain != NULL;
     batch.decode = request->params == NULL;
     if (batch.decode && request->expects.ratio)

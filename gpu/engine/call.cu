@@ -153,8 +153,13 @@ expected_kinds(const struct cuda_call *call, const struct in_flight *batch)
         const int coding = peek_frame(call, at, TERP_FRAME_CODING_AT);
         const int prediction = peek_frame(call, at, TERP_FRAME_PREDICTION_AT);
         kinds.ratio |= coding == TERP_CODING_RATIO;
-        kinds.low_bits |= coding >= TERP_CODING_HUFFMAN &&
-                          peek_frame(call, at, wide_at) >> TERP_WIDE_SHIFT > 0;
+        const uint64_t table_nbytes =
+            prediction >= 0 && prediction & TERP_FRAME_PREFIXES
+                ? TERP_PREFIXES_NBYTES
+                : 0;
+        kinds.low_bits |=
+            coding >= TERP_CODING_HUFFMAN &&
+            peek_frame(call, at, wide_at + table_nbytes) >> TERP_WIDE_SHIFT > 0;
         kinds.lossless |=
             prediction >= 0 && (prediction & TERP_FRAME_PREDICTION) ==
                                    (int)TERP_PREDICTION_LOSSLESS;

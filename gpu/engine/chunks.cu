@@ -31,6 +31,9 @@ take_frame(const struct cuda_batch &batch, const uint8_t *frame,
     const bool is_raw = coding == TERP_CODING_RAW;
     const bool has_bound = coding >= TERP_CODING_HUFFMAN;
     const uint64_t bound_at = batch.frame_nbytes - sizeof chunk->bound;
+    const bool has_prefixes = (flags & TERP_FRAME_PREFIXES) != 0;
+    const uint64_t frame_nbytes =
+        batch.frame_nbytes + (has_prefixes ? TERP_PREFIXES_NBYTES : 0);
 
     chunk->coding = (enum terp_coding)coding;
     chunk->prediction = (enum terp_prediction)prediction;
@@ -38,15 +41,15 @@ take_frame(const struct cuda_batch &batch, const uint8_t *frame,
     chunk->bound = double_of_bits(load_le(frame + bound_at, 8));
     return (coding <= TERP_CODING_CUSTOM || coding == batch.coding) &&
            prediction <= last_prediction &&
-           (flags & ~TERP_FRAME_SPECIALS) ==
+           (!has_prefixes || prediction == TERP_PREDICTION_SPLINE) &&
+           (flags & ~(TERP_FRAME_SPECIALS | TERP_FRAME_PREFIXES)) ==
                ((has_bound && batch.has_domain ? TERP_FRAME_DOMAIN : 0) |
                 (has_bound && batch.form != CUDA_VALUES ? TERP_FRAME_POINTWISE
                                                         : 0)) &&
            (!has_bound || batch.form == CUDA_VALUES ||
-            cuda_form_of_head(frame[batch.frame_nbytes]) == batch.form) &&
+            cuda_form_of_head(frame[frame_nbytes]) == batch.form) &&
            has_bound == (prediction != TERP_PREDICTION_NONE) &&
-           chunk->src_nbytes >=
-               (has_bound ? batch.frame_nbytes : batch.dims_end) &&
+           chunk->src_nbytes >= (has_bound ? frame_nbytes : batch.dims_end) &&
            (!has_bound || is_bound(chunk->bound) ||
             (is_zero_bound(chunk->bound) &&
              terp_prediction_is_raster(chunk->prediction))) &&

@@ -128,6 +128,10 @@ struct cuda_chunk {
     uint64_t payload_at;
     uint64_t stream_nbytes;
     unsigned long long checksum; /* of blocks that are done */
+    /* encode; with counters of blocks that are done, as `progress` */
+    struct terp_prefix prefix[TERP_NPREFIXES];
+    unsigned long long prefix_checksum[TERP_NPREFIXES];
+    unsigned prefix_progress[TERP_NPREFIXES];
 
     /* tiles */
     unsigned long long ntiles_best[TERP_NENTRIES]; /* that would select it */
@@ -252,7 +256,7 @@ struct cuda_regions {
     uint64_t stride;        /* of chunks */
 };
 
-#define CUDA_FRAME_NBYTES 96
+#define CUDA_FRAME_NBYTES 128
 static_assert(CUDA_FRAME_NBYTES > TERP_FRAME_MAX_NBYTES,
               "A batch has room for any frame, and the first byte of a head.");
 
@@ -284,6 +288,10 @@ struct cuda_batch {
     uint64_t dims_end; /* where the frame of a raw or constant stream ends */
     uint64_t frame_nbytes; /* of a coded stream's frame, the bound being last */
     uint64_t model_at;     /* behind that, and the head of a form */
+    /* encode: of a spline's stream, which has this table besides, in front of
+     * the form's head; and the tiles of each prefix */
+    unsigned prefixes_nbytes;
+    uint64_t prefix_ntiles[TERP_NPREFIXES];
     uint8_t frame[CUDA_FRAME_NBYTES]; /* of one, but for the bound */
     uint64_t raw_nbytes; /* of a raw stream: coded ones are shorter */
     uint64_t nvalues, ntiles, npartitions, nranges;
@@ -303,6 +311,15 @@ static __device__ __forceinline__ T *
 region(const struct cuda_batch &batch, unsigned chunk, uint64_t at)
 {
     return (T *)(batch.d_scratch + chunk * batch.at.stride + at);
+}
+
+/* encode: bytes of the table of prefixes that a chunk's stream has at first. */
+static __device__ __forceinline__ unsigned
+cuda_prefixes_nbytes(const struct cuda_batch &batch,
+                     const struct cuda_chunk &chunk)
+{
+    return chunk.prediction == TERP_PREDICTION_SPLINE ? batch.prefixes_nbytes
+                                                      : 0;
 }
 
 /* encode: bits below symbols, as the tuner takes them. */
@@ -472,7 +489,8 @@ cuda_stream_write(const struct cuda_batch *batch, cudaStream_t stream);
 cudaError_t
 cuda_low_bits_write(const struct cuda_batch *batch, cudaStream_t stream);
 
-/* Checksums into the streams, but for those of CUDA_SHORT_NBYTES or less,
+/* The table of prefixes, or the stream without it where that is short, and
+ * checksums into the streams, but for those of CUDA_SHORT_NBYTES or less,
  * which the host seals. Not for batches of CUDA_SMALL_CHUNK_NPARTITIONS or
  * less, whose streams cuda_stream_write has sealed. */
 #define CUDA_SMALL_CHUNK_NPARTITIONS 4

@@ -225,7 +225,8 @@ __launch_bounds__(NTHREADS) find_domains(const struct cuda_batch batch)
     if (blockIdx.x == 0)
         find_domain<T>(batch, chunk, s.survey);
     else if (terp_may_be_lossless(batch.params.effort, chunk.min, chunk.max,
-                                  chunk.model.step, sizeof(T)) ||
+                                  chunk.model.step,
+                                  terp_mantissa_nbits(sizeof(T))) ||
              may_be_copies(batch, (const T *)chunk.src))
         chunk.is_the_cpus = true;
     else

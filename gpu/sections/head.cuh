@@ -34,6 +34,9 @@ frame_byte(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
                               : 0) |
                          (batch.form != CUDA_VALUES && frame_has_bound(chunk)
                               ? TERP_FRAME_POINTWISE
+                              : 0) |
+                         (cuda_prefixes_nbytes(batch, chunk) > 0
+                              ? TERP_FRAME_PREFIXES
                               : 0));
     return i < bound_at
                ? batch.frame[i]
@@ -41,7 +44,7 @@ frame_byte(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
 }
 
 /* One thread writes the frame of any stream. Returns where it ends. */
-static __device__ uint64_t
+static __device__ inline uint64_t
 write_frame(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
             uint8_t *dst)
 {
@@ -54,18 +57,78 @@ write_frame(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     return end;
 }
 
-/* Thread i of MODEL_NTHREADS writes its part of what is between the frame and
- * the section of special values, into the stream at `dst`. */
+/* Thread i of MODEL_NTHREADS writes its part of what is between the bound and
+ * the section of special values, into the stream at `dst`. The table of
+ * prefixes is left zero. */
 static __device__ __forceinline__ void
 write_model(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
             uint8_t *dst, int i)
 {
+    const unsigned table_nbytes = cuda_prefixes_nbytes(batch, chunk);
+
+    if (i == 0)
+        memset(dst + batch.frame_nbytes, 0, table_nbytes);
+    dst += table_nbytes;
     if (i == 0 && batch.form != CUDA_VALUES) {
         struct writer writer = {dst + batch.frame_nbytes, dst + batch.model_at,
                                 false};
         terp_pointwise_write_head(&writer, &chunk.head);
     }
     predictor_write_model(batch, chunk, dst + batch.model_at, i);
+}
+
+/* ---- prefixes ---- */
+
+/* Whether a whole stream, to which all has been written, has a table of
+ * prefixes as yet. */
+static __device__ __forceinline__ bool
+stream_has_prefixes(const uint8_t *stream)
+{
+    return (stream[TERP_FRAME_PREDICTION_AT] & TERP_FRAME_PREFIXES) != 0;
+}
+
+/* Whether such a stream is to lose it. */
+static __device__ __forceinline__ bool
+prefixes_are_dropped(uint64_t stream_nbytes)
+{
+    return stream_nbytes <
+           TERP_PREFIXES_MIN_STREAM_NBYTES + TERP_PREFIXES_NBYTES;
+}
+
+/* NTHREADS threads drop it. Ends with a barrier. Returns the stream's bytes. */
+template <unsigned NTHREADS>
+static __device__ uint64_t
+drop_prefixes(uint8_t *stream, uint64_t frame_nbytes, uint64_t stream_nbytes)
+{
+    constexpr unsigned N = TERP_PREFIXES_MIN_STREAM_NBYTES / NTHREADS + 1;
+    const uint64_t end = stream_nbytes - TERP_PREFIXES_NBYTES;
+    const uint64_t first = frame_nbytes + threadIdx.x;
+    uint8_t bytes[N];
+
+#pragma unroll
+    for (unsigned k = 0; k < N; k++)
+        if (first + k * NTHREADS < end)
+            bytes[k] = stream[first + k * NTHREADS + TERP_PREFIXES_NBYTES];
+    __syncthreads();
+#pragma unroll
+    for (unsigned k = 0; k < N; k++)
+        if (first + k * NTHREADS < end)
+            stream[first + k * NTHREADS] = bytes[k];
+    if (threadIdx.x == 0)
+        stream[TERP_FRAME_PREDICTION_AT] &= (uint8_t)~TERP_FRAME_PREFIXES;
+    __syncthreads();
+    return end;
+}
+
+/* Threads write the table, by words of 32 bits. */
+static __device__ __forceinline__ void
+write_prefixes(const struct terp_prefix prefix[TERP_NPREFIXES], uint8_t *table)
+{
+    static_assert(sizeof *prefix == TERP_PREFIX_NBYTES,
+                  "The table is that of the state.");
+    if (threadIdx.x < TERP_PREFIXES_NBYTES / 4)
+        store_le(table + 4 * threadIdx.x,
+                 ((const uint32_t *)prefix)[threadIdx.x], 4);
 }
 
 /* ---- codebooks ---- */

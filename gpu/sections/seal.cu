@@ -1,18 +1,60 @@
-/* Checksums of streams: cuda_seal writes them, cuda_verify compares them. */
+/* Checksums of streams, and of their prefixes: cuda_seal writes them,
+ * cuda_verify compares those of streams. */
 #include "gpu/block/checksum.cuh"
-#include "gpu/engine/state.cuh"
+#include "gpu/sections/head.cuh"
 
 #define NTHREADS 512
 
 /* The most blocks of a grid, which a large device runs at once. */
 #define MAX_NBLOCKS 528
 
-/* Grid: x blocks of a stream, y chunks. */
+/* Grid: x blocks of each prefix of a stream in turn, y chunks. A stream that is
+ * too short for prefixes loses their table: to the other blocks it is too short
+ * before and after that. */
+static __global__ void
+__launch_bounds__(NTHREADS) find_prefixes(const struct cuda_batch batch)
+{
+    begin_kernel();
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const unsigned i = blockIdx.x % TERP_NPREFIXES;
+    uint8_t *stream = (uint8_t *)chunk.dst;
+    const uint64_t nbytes = chunk.stream_nbytes;
+    uint64_t hash;
+
+    if (chunk.status != TERP_OK || !stream_has_prefixes(stream))
+        return;
+    if (prefixes_are_dropped(nbytes)) {
+        if (blockIdx.x > 0)
+            return;
+        const uint64_t end =
+            drop_prefixes<NTHREADS>(stream, batch.frame_nbytes, nbytes);
+        if (threadIdx.x == 0)
+            chunk.stream_nbytes = end;
+        return;
+    }
+    if (checksum<NTHREADS>(&chunk.prefix_checksum[i], &chunk.prefix_progress[i],
+                           stream, chunk.prefix[i].nbytes,
+                           blockIdx.x / TERP_NPREFIXES,
+                           gridDim.x / TERP_NPREFIXES, &hash) &&
+        threadIdx.x == 0)
+        chunk.prefix[i].checksum = terp_prefix_checksum(hash);
+}
+
+/* Grid: x blocks of a stream, y chunks. The first block has the piece with the
+ * frame. */
 static __global__ void
 __launch_bounds__(NTHREADS) seal(const struct cuda_batch batch)
 {
     begin_kernel();
-    seal_stream<NTHREADS>(batch.d_chunks[blockIdx.y]);
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    uint8_t *stream = (uint8_t *)chunk.dst;
+
+    if (batch.prefixes_nbytes > 0 && blockIdx.x == 0 &&
+        chunk.status == TERP_OK && stream_has_prefixes(stream)) {
+        write_prefixes(chunk.prefix, stream + batch.frame_nbytes);
+        __syncthreads();
+    }
+    seal_stream<NTHREADS>(chunk);
 }
 
 /* The same grid. */
@@ -33,8 +75,10 @@ __launch_bounds__(NTHREADS) verify(const struct cuda_batch batch)
             chunk.checksum_status = TERP_ERR_DEVICE;
         return;
     }
-    if (checksum<NTHREADS>(chunk, stream, nbytes, &hash) && threadIdx.x == 0 &&
-        hash != load_le(stream + TERP_FRAME_CHECKSUM_AT, 8))
+    if (checksum<NTHREADS>(&chunk.checksum,
+                           &chunk.progress[CUDA_PROGRESS_CHECKSUM], stream,
+                           nbytes, blockIdx.x, gridDim.x, &hash) &&
+        threadIdx.x == 0 && hash != load_le(stream + TERP_FRAME_CHECKSUM_AT, 8))
         chunk.checksum_status = TERP_ERR_CHECKSUM;
 }
 
@@ -48,7 +92,14 @@ nblocks_of(const struct cuda_batch *batch)
 cudaError_t
 cuda_seal(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    return launch_stage(batch, stream, seal, nblocks_of(batch), NTHREADS);
+    cudaError_t error = cudaSuccess;
+
+    if (batch->prefixes_nbytes > 0)
+        error = launch_stage(batch, stream, find_prefixes,
+                             TERP_NPREFIXES * nblocks_of(batch), NTHREADS);
+    return error == cudaSuccess
+               ? launch_stage(batch, stream, seal, nblocks_of(batch), NTHREADS)
+               : error;
 }
 
 cudaError_t

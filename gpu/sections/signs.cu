@@ -25,6 +25,8 @@ describe(const struct cuda_batch *batch)
 {
     struct cuda_batch signs = *batch;
 
+    signs.prefixes_nbytes = 0;
+
     signs.nvalues = div_up(batch->nvalues, 8);
     signs.ntiles = div_up(signs.nvalues, TERP_TILE_NSYMBOLS);
     signs.npartitions = div_up(signs.ntiles, TERP_PARTITION_NTILES);

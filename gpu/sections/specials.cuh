@@ -36,7 +36,7 @@ specials_begin(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
 {
     if (chunk.coding == TERP_CODING_CONSTANT) /* its frame has no bound */
         return batch.dims_end + (uint64_t)batch.own_nbytes;
-    return batch.model_at +
+    return batch.model_at + cuda_prefixes_nbytes(batch, chunk) +
            terp_model_nbytes(
                chunk.prediction, batch.value_nbytes, batch.d_layout->nlevels,
                chunk.model.exact.significand > 0, chunk.model.tail_nbits > 0) +

@@ -14,6 +14,7 @@ struct stream_facts {
     enum terp_coding coding;
     enum terp_prediction prediction;
     bool has_specials;
+    unsigned prefixes_nbytes; /* of their table, behind the bound */
     int nlevels;
 };
 
@@ -406,7 +407,8 @@ read_first(const struct cuda_batch &batch, const struct stream_facts &facts,
     const unsigned value_nbytes = (unsigned)batch.own_nbytes;
     const unsigned head_nbytes =
         constant ? 0 : cuda_form_head_nbytes(batch.form);
-    const uint8_t *bound_at = reader->s_at - sizeof(double);
+    const uint8_t *bound_at =
+        reader->s_at - facts.prefixes_nbytes - sizeof(double);
     const uint8_t *head = take_bytes(reader, head_nbytes);
     const uint8_t *at = constant ? take_bytes(reader, value_nbytes)
                                  : take_model(batch, facts, reader);
@@ -559,8 +561,11 @@ __launch_bounds__(NTHREADS) read_streams(const struct cuda_batch batch)
     facts.prediction =
         (enum terp_prediction)(prediction & TERP_FRAME_PREDICTION);
     facts.has_specials = (prediction & TERP_FRAME_SPECIALS) != 0;
-    const uint64_t begin =
-        facts.coding == TERP_CODING_CONSTANT ? body_at : batch.frame_nbytes;
+    facts.prefixes_nbytes =
+        prediction & TERP_FRAME_PREFIXES ? TERP_PREFIXES_NBYTES : 0;
+    const uint64_t begin = facts.coding == TERP_CODING_CONSTANT
+                               ? body_at
+                               : batch.frame_nbytes + facts.prefixes_nbytes;
     bool valid = facts.coding == TERP_CODING_RAW;
     take_bytes(&reader, (unsigned)(begin - TERP_FRAME_DIMS_AT));
     if (!valid && !reader.underflow)

@@ -11,6 +11,9 @@
 
 #define SMALL_NTHREADS 1024
 #define SMALL_NTILES (CUDA_SMALL_CHUNK_NPARTITIONS * TERP_PARTITION_NTILES)
+static_assert(
+    TERP_PREFIXES_MIN_STREAM_NBYTES + TERP_PREFIXES_NBYTES <= 64 << 10,
+    "A stream that loses its table is put together in shared memory.");
 static_assert(SMALL_NTILES / 8 <= TERP_BITMAP_STORED_NBYTES,
               "The bit map of a small chunk's tiles is stored.");
 static_assert(SMALL_NTHREADS >= CUDA_FRAME_NBYTES,
@@ -45,6 +48,7 @@ struct small_shared {
     uint32_t lengths[CUDA_SMALL_CHUNK_NPARTITIONS][9];
     /* A tile's bytes, and where it begins in its partition. */
     uint32_t tile_nbytes[SMALL_NTILES], tile_at[SMALL_NTILES];
+    struct terp_prefix prefix[TERP_NPREFIXES];
 };
 
 /* What all partitions take, and what those before this thread's take. */
@@ -360,6 +364,42 @@ write_section(struct low_bits_view view, uint64_t records_nbytes,
         write_low_bits(view, records_nbytes, tile, section);
 }
 
+/* Of each prefix a thread of its last tile's partition, which begins at
+ * `begin`, notes where it ends. */
+static __device__ __forceinline__ void
+note_prefixes(const struct cuda_batch &batch, struct small_shared *s,
+              const struct payload_share &share, unsigned begin)
+{
+#pragma unroll 1
+    for (int i = 0; i < TERP_NPREFIXES; i++) {
+        const unsigned tile = (unsigned)batch.prefix_ntiles[i] - 1;
+        const struct cuda_partition partition = s->partition[share.p];
+        if (tile / TERP_PARTITION_NTILES == share.p && share.thread == 0)
+            s->prefix[i].nbytes = terp_prefix_nbytes(
+                begin + (partition.reduced
+                             ? partition.nbytes
+                             : s->tile_at[tile] + s->tile_nbytes[tile]));
+    }
+}
+
+/* Writes the table of prefixes of a stream in `out`. It is not inlined, to
+ * leave registers to the rest. Ends with a barrier. */
+static __device__ __attribute__((noinline)) void
+add_prefixes(struct small_shared *s, uint8_t *out, uint64_t frame_nbytes)
+{
+#pragma unroll 1
+    for (int i = 0; i < TERP_NPREFIXES; i++) {
+        const uint64_t hash = sum_pieces<SMALL_NTHREADS>(
+            out + TERP_FRAME_DIMS_AT, s->prefix[i].nbytes - TERP_FRAME_DIMS_AT,
+            0, 1, &s->checksum);
+        if (threadIdx.x == 0)
+            s->prefix[i].checksum = terp_prefix_checksum(hash);
+        __syncthreads();
+    }
+    write_prefixes(s->prefix, out + frame_nbytes);
+    __syncthreads();
+}
+
 /* Finds the checksum of a stream, of which all but the first bytes up to the
  * dims are in `out`, and completes it in dst: the first warp writes those, and
  * the others copy the rest if it is not there yet (`fits`). */
@@ -442,8 +482,15 @@ __launch_bounds__(SMALL_NTHREADS)
                       out + escapes_end);
     if (fits)
         fetch_sections(s_stream, dst, model_end, escapes_end, section);
-    xxh3_make_secret(load_le(s_stream, TERP_FRAME_CHECKSUM_AT),
-                     s.checksum.secret);
+    const bool has_prefixes = cuda_prefixes_nbytes(batch, s.chunk) > 0;
+    const bool drops = has_prefixes && prefixes_are_dropped(index.end);
+    uint64_t seed = load_le(s_stream, TERP_FRAME_CHECKSUM_AT);
+    if (drops)
+        seed &=
+            ~((uint64_t)TERP_FRAME_PREFIXES << (8 * TERP_FRAME_PREDICTION_AT));
+    xxh3_make_secret(seed, s.checksum.secret);
+    if (has_prefixes)
+        note_prefixes(batch, &s, share, payload_at + index.payload_before);
     __syncthreads();
 
     write_books(batch, &s, index, s_index + index.map_nbytes);
@@ -454,9 +501,14 @@ __launch_bounds__(SMALL_NTHREADS)
                    SMALL_NTHREADS);
         __syncthreads();
     }
-    seal_and_store(&s, s_stream, out, index.end, fits, dst);
+    uint64_t end = index.end;
+    if (drops)
+        end = drop_prefixes<SMALL_NTHREADS>(out, batch.frame_nbytes, end);
+    else if (has_prefixes)
+        add_prefixes(&s, out, batch.frame_nbytes);
+    seal_and_store(&s, s_stream, out, end, fits, dst);
     if (threadIdx.x == 32)
-        chunk.stream_nbytes = index.end;
+        chunk.stream_nbytes = end;
 }
 
 cudaError_t

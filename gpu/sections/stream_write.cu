@@ -397,6 +397,25 @@ write_partition(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
             (uint8_t)(prefix.payload_nbytes >> (8 * lane));
 }
 
+/* A warp notes where prefixes end whose last tile is one of a partition, of
+ * which `end` is length_sum. */
+static __device__ __forceinline__ void
+note_prefixes(const struct cuda_batch &batch, struct cuda_chunk &chunk,
+              const struct cuda_partition &partition,
+              const struct cuda_partition_prefix &prefix, unsigned p,
+              unsigned end)
+{
+#pragma unroll
+    for (int i = 0; i < TERP_NPREFIXES; i++) {
+        const uint64_t tile = batch.prefix_ntiles[i] - 1;
+        if (tile / TERP_PARTITION_NTILES == p &&
+            tile % TERP_PARTITION_NTILES == threadIdx.x)
+            chunk.prefix[i].nbytes = terp_prefix_nbytes(
+                chunk.payload_at + prefix.payload_nbytes +
+                (partition.reduced ? partition.nbytes : end));
+    }
+}
+
 /* Grid: x partitions, y chunks. A block writes a partition's payload and what
  * the index says of it, or as many values of a raw chunk
  * as a partition has symbols. One piece of code copies all: all threads copy
@@ -407,7 +426,7 @@ __launch_bounds__(PAYLOAD_NTHREADS) write_payload(const struct cuda_batch batch)
 {
     begin_kernel();
     __shared__ uint32_t s_lengths[8];
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const unsigned p = blockIdx.x;
     const uint64_t slice_nbytes = (uint64_t)TERP_PARTITION_NTILES *
                                   TERP_TILE_NSYMBOLS *
@@ -425,6 +444,8 @@ __launch_bounds__(PAYLOAD_NTHREADS) write_payload(const struct cuda_batch batch)
     unsigned nbytes = partition.nbytes, first = 0, npieces = 1;
 
     if (has_tiles(chunk)) {
+        if (cuda_prefixes_nbytes(batch, chunk) > 0)
+            note_prefixes(batch, chunk, partition, prefix, p, end);
         if (partition.tiles == 0)
             return;
         if (i / 32 == PAYLOAD_NTHREADS / 32 - 1)

@@ -34,6 +34,10 @@ static const struct golden goldens[] = {
      TERP_FIELD_SMOOTH,
      {TERP_FLOAT32, false, false, 3, {33, 34, 35}},
      1e-4},
+    {"f32-prefixes", /* of the spline's streams */
+     TERP_FIELD_SMOOTH,
+     {TERP_FLOAT32, false, false, 3, {33, 34, 35}},
+     5e-4},
     {"f64-4d-big-endian",
      TERP_FIELD_STEPS,
      {TERP_FLOAT64, true, false, 4, {5, 6, 7, 5}},

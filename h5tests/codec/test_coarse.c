@@ -249,13 +249,18 @@ coarser_values_need_fewer_bytes(void **state)
                                            .predictor = TERP_PREDICTOR_SPLINE};
         struct terp_stream stream =
             terp_case_encode(&params, &chunk, values, 1);
-        uint64_t last = stream.nbytes + 1, needed = 0;
-        for (uint64_t step = 1; step <= 4; step *= 2) {
-            assert_int_equal(
-                terp_coarse_nbytes(stream.bytes, stream.nbytes, step, &needed),
-                TERP_OK);
+        uint64_t last = stream.nbytes / 2, needed = 0;
+        assert_int_equal(terp_coarse_nbytes(
+                             stream.bytes, TERP_STREAM_HEAD_NBYTES, 1, &needed),
+                         TERP_OK);
+        assert_true(needed == UINT64_MAX);
+        for (uint64_t step = 2; step <= 4; step *= 2) {
+            assert_int_equal(terp_coarse_nbytes(stream.bytes,
+                                                TERP_STREAM_HEAD_NBYTES, step,
+                                                &needed),
+                             TERP_OK);
             assert_true(needed < last);
-            last = step == 1 ? needed / 2 : needed;
+            last = needed;
         }
         free(stream.bytes);
     }
@@ -312,12 +317,13 @@ wrong_steps_and_small_destinations_are_refused(void **state)
     free(values);
 }
 
-/* The checksum is that of all bytes, also of those that are left out. */
+/* Of a short stream the checksum is that of all bytes, also of those that are
+ * left out. */
 static void
-damaged_and_truncated_streams_are_refused(void **state)
+damaged_and_truncated_short_streams_are_refused(void **state)
 {
     const struct terp_params params = {.bound_mode = TERP_BOUND_RELATIVE,
-                                       .bound = 1e-3};
+                                       .bound = 1e-1};
     const struct terp_chunk chunk = {
         TERP_FLOAT32, false, false, 3, {20, 21, 22}};
     const uint64_t room = terp_chunk_nbytes(&chunk);
@@ -339,6 +345,100 @@ damaged_and_truncated_streams_are_refused(void **state)
     }
     free(stream.bytes);
     free(values);
+}
+
+/* Of a longer one a prefix has its own. What is behind it does not count, and
+ * need not be there. */
+static void
+damaged_and_truncated_prefixes_are_refused(void **state)
+{
+    const struct terp_chunk chunk = {
+        TERP_FLOAT32, false, false, 3, {60, 61, 62}};
+    const uint64_t room = terp_chunk_nbytes(&chunk), step = 4;
+    uint8_t *values = terp_case_alloc(room), *expected = terp_case_alloc(room);
+    uint64_t got, needed;
+
+    (void)state;
+    terp_field_make(TERP_FIELD_ROUGH, &chunk, values);
+    for (int pipeline = 1; pipeline < TERP_NPIPELINES; pipeline++) {
+        const struct terp_params params = {.bound_mode = TERP_BOUND_RELATIVE,
+                                           .bound = 1e-2,
+                                           .pipeline =
+                                               (enum terp_pipeline)pipeline,
+                                           .predictor = TERP_PREDICTOR_SPLINE};
+        struct terp_stream stream =
+            terp_case_encode(&params, &chunk, values, 1);
+        assert_int_equal(
+            terp_coarse_nbytes(stream.bytes, stream.nbytes, step, &needed),
+            TERP_OK);
+        assert_true(needed < stream.nbytes / 2);
+        assert_int_equal(terp_decode_coarse(stream.bytes, stream.nbytes, step,
+                                            expected, room, &got, 1),
+                         TERP_OK);
+        for (uint64_t i = 0; i < stream.nbytes; i++) {
+            const bool is_told = i < TERP_FRAME_CHECKSUM_AT ||
+                                 (i >= TERP_FRAME_DIMS_AT && i < needed);
+            stream.bytes[i] ^= 0x10;
+            enum terp_status st = terp_decode_coarse(
+                stream.bytes, stream.nbytes, step, values, room, &got, 1);
+            /* The other prefixes' words are not this one's. */
+            if (st == TERP_OK)
+                assert_memory_equal(values, expected, got);
+            else
+                assert_true(is_told);
+            if (is_told &&
+                (i < TERP_FRAME_DIMS_AT || i >= TERP_STREAM_HEAD_NBYTES))
+                assert_int_not_equal(st, TERP_OK);
+            stream.bytes[i] ^= 0x10;
+            i += i < 2 * TERP_STREAM_HEAD_NBYTES ? 0 : 6;
+        }
+        for (uint64_t i = 0; i < stream.nbytes; i += 3) {
+            enum terp_status st = terp_decode_coarse(stream.bytes, i, step,
+                                                     values, room, &got, 1);
+            assert_int_equal(st == TERP_OK, i >= needed);
+        }
+        terp_field_make(TERP_FIELD_ROUGH, &chunk, values);
+        free(stream.bytes);
+    }
+    free(expected);
+    free(values);
+}
+
+/* At most half a percent goes for prefixes: a stream has them from the size on
+ * where that holds. */
+static void
+only_streams_that_are_long_enough_have_prefixes(void **state)
+{
+    enum {
+        NDIMS = 24
+    };
+    uint64_t longest_without = 0, shortest_with = UINT64_MAX, needed;
+
+    (void)state;
+    for (uint64_t n = 17; n < 17 + NDIMS; n++) {
+        const struct terp_chunk chunk = {
+            TERP_FLOAT64, false, false, 3, {n, 20, 21}};
+        const struct terp_params params = {.bound_mode = TERP_BOUND_RELATIVE,
+                                           .bound = 2e-3,
+                                           .predictor = TERP_PREDICTOR_SPLINE};
+        uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&chunk));
+        terp_field_make(TERP_FIELD_ROUGH, &chunk, values);
+        struct terp_stream stream =
+            terp_case_encode(&params, &chunk, values, 1);
+        assert_int_equal(
+            terp_coarse_nbytes(stream.bytes, stream.nbytes, 2, &needed),
+            TERP_OK);
+        if (needed == UINT64_MAX && stream.nbytes > longest_without)
+            longest_without = stream.nbytes;
+        if (needed != UINT64_MAX && stream.nbytes < shortest_with)
+            shortest_with = stream.nbytes;
+        free(stream.bytes);
+        free(values);
+    }
+    assert_in_range(longest_without, 1, TERP_PREFIXES_MIN_STREAM_NBYTES - 1);
+    assert_in_range(shortest_with,
+                    TERP_PREFIXES_MIN_STREAM_NBYTES + TERP_PREFIXES_NBYTES,
+                    2 * TERP_PREFIXES_MIN_STREAM_NBYTES);
 }
 
 static void
@@ -412,7 +512,9 @@ main(void)
         cmocka_unit_test(values_of_other_domains_are_those_of_a_full_decode),
         cmocka_unit_test(coarser_values_need_fewer_bytes),
         cmocka_unit_test(wrong_steps_and_small_destinations_are_refused),
-        cmocka_unit_test(damaged_and_truncated_streams_are_refused),
+        cmocka_unit_test(damaged_and_truncated_short_streams_are_refused),
+        cmocka_unit_test(damaged_and_truncated_prefixes_are_refused),
+        cmocka_unit_test(only_streams_that_are_long_enough_have_prefixes),
         cmocka_unit_test(batch_gives_the_values_of_single_calls)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);

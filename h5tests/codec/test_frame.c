@@ -178,7 +178,9 @@ wrong_fields_are_refused(void **state)
     assert_int_equal(status_with_byte(7, 4), TERP_ERR_CORRUPT);
     /* The flag of a domain: the bound is taken for it. */
     assert_int_equal(status_with_byte(7, 1 | 0x20), TERP_ERR_CORRUPT);
-    assert_int_equal(status_with_byte(7, 1 | 0x80), TERP_ERR_CORRUPT);
+    /* That of prefixes: their table is missing, or is no spline's. */
+    assert_int_equal(status_with_byte(7, 1 | 0x80), TERP_ERR_TRUNCATED);
+    assert_int_equal(status_with_byte(7, 2 | 0x80), TERP_ERR_CORRUPT);
     /* That of a pointwise bound has its bytes in the body. */
     assert_int_equal(status_with_byte(7, 1 | 0x40), TERP_OK);
     /* dims[0] = 0 */

@@ -127,6 +127,19 @@ check_coarse_of_refused(const struct terp_stream *stream, uint64_t cap_nbytes)
     free(decoded);
 }
 
+/* A table of prefixes that is damaged tells no full decode of it. */
+static void
+check_coarse_of_taken(const struct terp_stream *stream, const uint8_t *decoded)
+{
+    uint64_t needed = 0;
+
+    assert_int_equal(
+        terp_coarse_nbytes(stream->bytes, stream->nbytes, 2, &needed), TERP_OK);
+    if (needed == UINT64_MAX ||
+        terp_case_check_coarse("hostile", stream, NULL, 2, 1) == TERP_OK)
+        terp_case_check_coarse("hostile", stream, decoded, 2, 1);
+}
+
 /* Decodes twice, into memory of different contents: the same result and, if
  * it is data, the same bytes, all of them written. The second time there are
  * threads, now and then. The stream is inspected, too. */
@@ -156,7 +169,7 @@ decode(const struct terp_stream *stream)
         assert_int_equal(nbytes[0], cap_nbytes);
         assert_int_equal(nbytes[1], cap_nbytes);
         assert_memory_equal(decoded[0], decoded[1], cap_nbytes);
-        terp_case_check_coarse("hostile", stream, decoded[0], 2, 1);
+        check_coarse_of_taken(stream, decoded[0]);
     } else {
         assert_true(st[0] >= TERP_ERR_ARGUMENT && st[0] <= TERP_ERR_CORRUPT);
         assert_int_not_equal(st[0], TERP_ERR_MEMORY);
@@ -176,7 +189,7 @@ static enum terp_status
 decode_sealed(struct terp_stream stream)
 {
     if (stream.nbytes >= TERP_FRAME_DIMS_AT)
-        terp_frame_seal(stream.bytes, stream.nbytes);
+        terp_case_seal(&stream);
     enum terp_status st = decode(&stream);
     free(stream.bytes);
     return st;

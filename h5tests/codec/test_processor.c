@@ -61,7 +61,7 @@ make(const struct terp_cpu_engine *engine, const struct terp_params *params,
         engine->encode(&call, params, chunk, values, made.stream, &made.nbytes);
     if (made.status != TERP_OK)
         return made;
-    assert_int_equal(terp_stream_open(made.stream, made.nbytes, &stream),
+    assert_int_equal(terp_stream_open(made.stream, made.nbytes, 1, &stream),
                      TERP_OK);
     assert_int_equal(engine->decode(&call, &stream.frame, stream.body,
                                     stream.body_nbytes, 1, made.decoded),

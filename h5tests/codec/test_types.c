@@ -351,12 +351,42 @@ rounded_halves_keep_every_bound(void **state)
         for (int e = least; e < most; e += type == TERP_FLOAT16 ? 1 : 5)
             for (size_t f = 0; f < COUNT(factors); f++) {
                 const double bound = ldexp(factors[f], e);
-                const double of_coded = terp_half_bound_of(type, bound, max);
+                const double of_coded = terp_half_bound_of(type, bound, 0, max);
                 assert_true(of_coded <= bound);
                 for (unsigned bits = 0; bits < infinity; bits++)
                     check_half(type, value_of_half(type, bits), of_coded,
                                bound);
             }
+    }
+}
+
+/* Values of one binade, or of two and some, need not lose as much. */
+static void
+rounded_halves_of_few_binades_keep_every_bound(void **state)
+{
+    static const double factors[] = {0.3, 0.5, 0.8, 1.01, 1.28, 1.6, 2.4, 7.7};
+
+    (void)state;
+    for (size_t t = 0; t < COUNT(halves); t++) {
+        const enum terp_type type = halves[t];
+        const unsigned binade = 1u << terp_half_mantissa_nbits(type);
+        const unsigned step = type == TERP_FLOAT16 ? 2 * binade : 20 * binade;
+        for (unsigned first = 17; first < 28 * binade; first += step + 1)
+            for (unsigned n = binade / 3; n < 3 * binade; n += binade - 50)
+                for (size_t f = 0; f < COUNT(factors); f++) {
+                    const double min = value_of_half(type, first);
+                    const double max = value_of_half(type, first + n);
+                    const double bound =
+                        factors[f] * (max - value_of_half(type, first + n - 1));
+                    const double of_coded =
+                        terp_half_bound_of(type, bound, min, max);
+                    assert_true(of_coded <= bound);
+                    assert_true(terp_half_bound_of(type, bound, 0, max) <=
+                                of_coded);
+                    for (unsigned bits = first; bits <= first + n; bits++)
+                        check_half(type, value_of_half(type, bits), of_coded,
+                                   bound);
+                }
     }
 }
 
@@ -724,6 +754,7 @@ main(void)
             scaled_integers_are_as_small_as_they_would_be_unscaled),
         cmocka_unit_test(halves_convert_and_keep_their_order),
         cmocka_unit_test(rounded_halves_keep_every_bound),
+        cmocka_unit_test(rounded_halves_of_few_binades_keep_every_bound),
         cmocka_unit_test(rounded_halves_keep_pointwise_bounds),
         cmocka_unit_test(halves_keep_every_bound),
         cmocka_unit_test(complex_values_keep_every_bound),

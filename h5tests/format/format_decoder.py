@@ -105,7 +105,8 @@ class Frame:
         reader.take(8)
         rank, width = (layout & 3) + 1, 1 << (layout >> 2 & 3)
         check(self.coding <= RATIO or COPIES <= self.coding <= PARTS, "coding")
-        check(prediction & 0x80 == 0 and prediction & 0xF <= LOSSLESS
+        check(prediction & 0xF <= LOSSLESS
+              and (prediction & 0x80 == 0 or prediction & 0xF == SPLINE)
               and (prediction & 0xF > 0) == (CONSTANT < self.coding <= RATIO),
               "prediction")
         self.order = ">" if layout & 0x40 else "<"
@@ -141,6 +142,7 @@ class Frame:
             self.bound = float(reader.array("<f8", 1)[0])
             check(0 < self.bound < np.inf
                   or self.bound == 0 and self.prediction >= LORENZO, "bound")
+        reader.take(24 if prediction & 0x80 else 0)
 
     def take_domain(self, dims, layout):
         check(not layout & 0x80 or len(dims) > 1, "rank of a stack")
@@ -1195,7 +1197,7 @@ def decode_parts(reader, frame, frequencies):
     dims = b"".join(n.to_bytes(width, "little") for n in frame.chunk_dims)
     parts = []
     for part in real, reader.rest():
-        check(len(part) >= 2, "a part")
+        check(len(part) >= 2 and part[1] & 0x80 == 0, "a part")
         data = decode(b"TERP\0" + bytes([layout]) + part[:2] + bytes(8)
                       + dims + part[2:], frequencies)
         parts.append(np.frombuffer(data, "<f4" if frame.type == "c8"
@@ -1222,7 +1224,8 @@ def decode_references(reader, frame, frequencies):
     parts = []
     for i, (layout, behind) in enumerate(heads):
         part = reader.rest() if i == 2 else reader.take(reader.uleb())
-        check(len(part) >= 2 and part[0] not in (COPIES, REFERENCES), "a part")
+        check(len(part) >= 2 and part[0] not in (COPIES, REFERENCES)
+              and part[1] & 0x80 == 0, "a part")
         parts.append(decode(b"TERP\0" + bytes([layout]) + part[:2] + bytes(8)
                             + behind + part[2:], frequencies))
     distances = np.frombuffer(parts[0], "<u4").astype(np.int64)
@@ -1258,7 +1261,8 @@ def decode_copies(reader, frame, frequencies):
     line = b"".join(n.to_bytes(1 << width, "little") for n in left)
     own = bytes([frame.number]) if frame.is_carried else b""
     part = reader.rest()
-    check(len(part) >= 2 and part[0] != COPIES, "values of copies")
+    check(len(part) >= 2 and part[0] != COPIES and part[1] & 0x80 == 0,
+          "values of copies")
     layout = frame.layout & 0x70 | width << 2 | len(left) - 1
     values = decode(b"TERP\0" + bytes([layout]) + part[:2] + bytes(8) + line
                     + own + part[2:], frequencies)

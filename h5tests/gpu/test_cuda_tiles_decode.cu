@@ -357,7 +357,7 @@ stream_of_symbols(enum terp_coding coding, const uint16_t *symbols,
         begin_stream(coding, nsymbols, 4 * nsymbols + 4096, &writer);
 
     assert_int_equal(
-        terp_cpu_tiles_encode(NULL, coding, symbols, nsymbols, &writer),
+        terp_cpu_tiles_encode(NULL, coding, symbols, nsymbols, NULL, &writer),
         TERP_OK);
     stream.nbytes = (uint64_t)(writer.at - stream.bytes);
     return stream;
@@ -873,7 +873,7 @@ stream_of_variant(const struct variant *variant)
     uint8_t *values = (uint8_t *)malloc(nbytes);
     terp_field_make(variant->field, &chunk, values);
     stream.bytes = (uint8_t *)malloc(nbytes + TERP_MAX_FRAME_NBYTES);
-    const struct terp_cpu_call call = {1, NULL};
+    const struct terp_cpu_call call = {1, NULL, true}; /* no prefixes */
     assert_int_equal(terp_cpu_encode(&call, &params, &chunk, values,
                                      stream.bytes, &stream.nbytes),
                      TERP_OK);

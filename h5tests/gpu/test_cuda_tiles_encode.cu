@@ -211,7 +211,7 @@ expect_stream(struct bench *b)
     b->chunk[0].escapes_end = b->chunk[0].model_end + 1;
     struct cpu_pool *pool = terp_cpu_pool_make(1, NULL);
     enum terp_status st = terp_cpu_tiles_encode(pool, batch->coding, b->symbols,
-                                                batch->nvalues, &writer);
+                                                batch->nvalues, NULL, &writer);
     terp_cpu_pool_free(pool);
     b->expected_nbytes = (uint64_t)(writer.at - b->expected);
     if (st == TERP_OK && !writer.overflow) {

@@ -209,7 +209,27 @@ terp_case_take(const struct terp_chunk *chunk, const uint8_t *values,
     return ntaken * nbytes;
 }
 
-/* What is behind the bytes that are needed does not count. */
+void
+terp_case_seal(struct terp_stream *stream)
+{
+    uint32_t told[TERP_NPREFIXES];
+    struct terp_frame frame;
+    int frame_nbytes;
+    bool holds = terp_frame_read(stream->bytes, stream->nbytes, &frame,
+                                 &frame_nbytes) == TERP_OK &&
+                 frame.has_prefixes;
+
+    for (int i = 0; i < TERP_NPREFIXES && holds; i++) {
+        told[i] = frame.prefix[i].nbytes;
+        holds = told[i] >= TERP_PREFIX_MIN_NBYTES && told[i] <= stream->nbytes;
+    }
+    if (holds)
+        terp_frame_seal_prefixes(stream->bytes, frame_nbytes, told);
+    terp_frame_seal(stream->bytes, stream->nbytes);
+}
+
+/* What is behind the bytes that are needed does not count, and may be missing;
+ * without the last of them there is nothing. */
 static void
 check_needed(const char *name, const struct terp_stream *stream, uint64_t step,
              const uint8_t *expected, uint64_t nbytes)
@@ -221,6 +241,8 @@ check_needed(const char *name, const struct terp_stream *stream, uint64_t step,
     assert_int_equal(
         terp_coarse_nbytes(stream->bytes, stream->nbytes, step, &needed),
         TERP_OK);
+    if (needed == UINT64_MAX)
+        needed = stream->nbytes;
     assert_true(needed <= stream->nbytes);
     memcpy(damaged, stream->bytes, stream->nbytes);
     for (uint64_t i = needed; i < stream->nbytes; i++)
@@ -228,9 +250,14 @@ check_needed(const char *name, const struct terp_stream *stream, uint64_t step,
     terp_frame_seal(damaged, stream->nbytes);
     enum terp_status st = terp_decode_coarse(damaged, stream->nbytes, step,
                                              coarse, nbytes, &got, 1);
+    if (st == TERP_OK)
+        st = terp_decode_coarse(damaged, needed, step, coarse, nbytes, &got, 1);
     if (st != TERP_OK || memcmp(coarse, expected, nbytes) != 0)
         fail_msg("%s: step %" PRIu64 " needs more than %" PRIu64 " bytes", name,
                  step, needed);
+    assert_int_not_equal(
+        terp_decode_coarse(damaged, needed - 1, step, coarse, nbytes, &got, 1),
+        TERP_OK);
     free(damaged);
     free(coarse);
 }

@@ -55,6 +55,11 @@ uint64_t
 terp_case_take(const struct terp_chunk *chunk, const uint8_t *values,
                uint64_t step, uint8_t *taken_ret);
 
+/* Makes the checksums of a stream right that was changed; those of prefixes,
+ * too, where it has such. */
+void
+terp_case_seal(struct terp_stream *stream);
+
 /* Fails unless decoding every step-th value gives those of `decoded`, which is
  * what the whole stream decodes to, or NULL where it does not. */
 enum terp_status

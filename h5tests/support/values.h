@@ -46,7 +46,7 @@ value_put(const struct terp_chunk *chunk, uint8_t *values, uint64_t i,
         at[chunk->big_endian ? nbytes - 1 - b : b] = (uint8_t)(bits >> 8 * b);
 }
 
-static inline double
+static inline TERP_HOST_DEVICE double
 value_of_bits(enum terp_type type, uint64_t bits)
 {
     if (type == TERP_FLOAT64)
@@ -89,7 +89,7 @@ value_to_bits(enum terp_type type, double value)
     return terp_type_is_half(type) ? terp_half_of_f32_bits(type, bits) : bits;
 }
 
-static inline bool
+static inline TERP_HOST_DEVICE bool
 bits_are_finite(enum terp_type type, uint64_t bits)
 {
     uint64_t exponent =
@@ -101,7 +101,7 @@ bits_are_finite(enum terp_type type, uint64_t bits)
  * difference is sum + rest (Dekker's Fast2Sum), where sum is the difference
  * rounded to nearest. Rounding is monotonic, so only a sum equal to the bound
  * leaves the decision to the rest. */
-static inline bool
+static inline TERP_HOST_DEVICE bool
 is_within(double x, double y, double bound)
 {
     bool x_is_larger = (x < 0 ? -x : x) >= (y < 0 ? -y : y);
@@ -118,7 +118,7 @@ is_within(double x, double y, double bound)
 
 /* |x - y| <= bound |x| in exact arithmetic, and y has the sign of x, for finite
  * x and y and a bound below 1. Both sides are a sum and a rest, as above. */
-static inline bool
+static inline TERP_HOST_DEVICE bool
 is_within_pointwise(double x, double y, double bound)
 {
     /* Scaled, so that no rest is too small for a double. */
