@@ -65,7 +65,7 @@ cpu_row_visit(void *arg, uint64_t at, uint64_t n);
 CPU_INLINE void
 cpu_fetch(const void *at, uint64_t nbytes)
 {
-    const char *bytes = at;
+    const char *bytes = (const char *)at;
 
     for (uint64_t i = 0; i < nbytes; i += 64)
         __builtin_prefetch(bytes + i);
