@@ -616,14 +616,14 @@ scan(struct job *job)
 }
 
 static void
-lag_errors(void *arg, uint64_t lag,
+lag_errors(void *arg, uint64_t lag, uint64_t set,
            struct terp_lag_errors errors_ret[TERP_DOMAIN_NSAMPLES])
 {
     const struct job *job = arg;
     const struct cpu_prediction *p = &job->prediction;
 
     p->stages->lag_errors(p->values, job->layout.nvalues, &job->fills,
-                          1 / job->step, lag, errors_ret);
+                          1 / job->step, lag, set, errors_ret);
 }
 
 static enum terp_status

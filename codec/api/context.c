@@ -24,6 +24,7 @@ enum device_state {
 struct terp_context {
     struct terp_context_options options;
     struct terp_allocator allocator;
+    struct terp_reserve reserve;
     atomic_uint_fast64_t declined_nbytes;
     /* The state is read without the lock. What belongs to a state is written
      * before the state, and stays as it is. */
@@ -34,8 +35,12 @@ struct terp_context {
 };
 
 /* The process's own. */
-static struct terp_context standard = {.options = {.device = -1},
-                                       .lock = PTHREAD_MUTEX_INITIALIZER};
+static struct terp_context standard = {
+    .options = {.device = -1, .reserve_limit_nbytes = TERP_RESERVE_NBYTES},
+    .allocator = {.reserve = &standard.reserve},
+    .reserve = {.lock = PTHREAD_MUTEX_INITIALIZER,
+                .limit_nbytes = TERP_RESERVE_NBYTES},
+    .lock = PTHREAD_MUTEX_INITIALIZER};
 
 enum terp_status
 terp_context_make(const struct terp_context_options *options,
@@ -51,8 +56,11 @@ terp_context_make(const struct terp_context_options *options,
     if (context == NULL)
         return TERP_ERR_MEMORY;
     context->options = *options;
-    context->allocator = (struct terp_allocator){
-        options->allocate, options->release, options->allocator_arg};
+    context->allocator =
+        (struct terp_allocator){options->allocate, options->release,
+                                options->allocator_arg, &context->reserve};
+    context->reserve.limit_nbytes = options->reserve_limit_nbytes;
+    pthread_mutex_init(&context->reserve.lock, NULL);
     pthread_mutex_init(&context->lock, NULL);
     *context_ret = context;
     return TERP_OK;
@@ -71,6 +79,7 @@ terp_context_trim(struct terp_context *context)
     context = terp_context_of(context);
     if (atomic_load(&context->state) == DEVICE_OPEN && device_is_ours(context))
         context->device.engine->trim(context->device.opened);
+    terp_cpu_reserve_trim(&context->reserve);
 }
 
 void
@@ -80,6 +89,8 @@ terp_context_destroy(struct terp_context *context)
         return;
     if (device_is_ours(context))
         context->device.engine->close(context->device.opened);
+    terp_cpu_reserve_trim(&context->reserve);
+    pthread_mutex_destroy(&context->reserve.lock);
     pthread_mutex_destroy(&context->lock);
     free(context);
 }
@@ -95,10 +106,8 @@ terp_context_cpu_call(const struct terp_context *context, int nthreads)
 {
     if (nthreads == 0)
         nthreads = context->options.nthreads;
-    return (struct terp_cpu_call){
-        nthreads == 0 ? 1 : nthreads,
-        context->allocator.allocate != NULL ? &context->allocator : NULL,
-        false};
+    return (struct terp_cpu_call){nthreads == 0 ? 1 : nthreads,
+                                  &context->allocator, false};
 }
 
 /* With the lock held. */

@@ -65,7 +65,8 @@ terp_encode(const struct terp_params *params, const struct terp_chunk *chunk,
             const void *src, void *dst, uint64_t dst_cap_nbytes,
             uint64_t *dst_nbytes_ret, int nthreads)
 {
-    const struct terp_cpu_call call = {.nthreads = nthreads};
+    const struct terp_cpu_call call =
+        terp_context_cpu_call(terp_context_of(NULL), nthreads);
 
     if (terp_chunk_nbytes(chunk) == 0 || nthreads < 1)
         return TERP_ERR_ARGUMENT;
@@ -128,7 +129,8 @@ terp_decode_coarse(const void *src, uint64_t src_nbytes, uint64_t step,
                    void *dst, uint64_t dst_cap_nbytes, uint64_t *dst_nbytes_ret,
                    int nthreads)
 {
-    const struct terp_cpu_call call = {.nthreads = nthreads};
+    const struct terp_cpu_call call =
+        terp_context_cpu_call(terp_context_of(NULL), nthreads);
     struct terp_stream stream;
 
     if (nthreads < 1 || !terp_step_is_valid(step))

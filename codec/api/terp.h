@@ -288,6 +288,10 @@ terp_coarse_nbytes(const void *src, uint64_t src_nbytes, uint64_t step,
 
 /* ---- contexts ---- */
 
+/* Host memory that the process's own context keeps at most: about what a chunk
+ * of 2^24 float32 takes. */
+#define TERP_RESERVE_NBYTES (UINT64_C(128) << 20)
+
 /* What calls share: the CUDA device that they use, and where working memory
  * comes from. Any number of threads may use one context. NULL is the process's
  * own, for which all of the options below are the default ones; it is never
@@ -308,6 +312,9 @@ struct terp_context_options {
     void *(*allocate)(void *arg, size_t nbytes);
     void (*release)(void *arg, void *at);
     void *allocator_arg;
+    /* Host memory that is kept from call to call, at most, in blocks of 4 MiB
+     * and more; TERP_RESERVE_NBYTES is the default. Not of an allocator's. */
+    uint64_t reserve_limit_nbytes;
 };
 
 /* Makes a context; `options` NULL: the default ones. The device is opened by
@@ -316,8 +323,8 @@ enum terp_status
 terp_context_make(const struct terp_context_options *options,
                   struct terp_context **context_ret);
 
-/* Gives back what the context keeps between calls: memory of the device that
- * no running call uses. */
+/* Gives back what the context keeps between calls: memory of the host, and of
+ * the device, that no running call uses. */
 void
 terp_context_trim(struct terp_context *context);
 

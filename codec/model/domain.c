@@ -12,6 +12,7 @@ struct survey {
     uint64_t nvalues;
     terp_lag_errors_at *errors_at;
     void *arg;
+    uint64_t first_set, nsets; /* of samples; errors of set 0 are kept */
     int nlags;
     uint64_t lag[MAX_LAGS];
     struct terp_lag_errors errors[MAX_LAGS][TERP_DOMAIN_NSAMPLES];
@@ -26,15 +27,15 @@ errors_of_lag(struct survey *survey, uint64_t lag)
     if (survey->nlags < MAX_LAGS)
         survey->nlags++;
     survey->lag[survey->nlags - 1] = lag;
-    survey->errors_at(survey->arg, lag, survey->errors[survey->nlags - 1]);
+    survey->errors_at(survey->arg, lag, 0, survey->errors[survey->nlags - 1]);
     return survey->errors[survey->nlags - 1];
 }
 
 /* A dimension of `extent` values that are `stride` values apart, and where each
- * sample is along it. */
+ * sample of the sets is along it. */
 struct axis {
     uint64_t stride, extent;
-    uint64_t at[TERP_DOMAIN_NSAMPLES];
+    uint64_t at[TERP_DOMAIN_NCHECKS][TERP_DOMAIN_NSAMPLES];
 };
 
 static void
@@ -43,20 +44,31 @@ make_axis(const struct survey *survey, uint64_t stride, uint64_t extent,
 {
     axis_ret->stride = stride;
     axis_ret->extent = extent;
-    for (uint64_t i = 0; i < TERP_DOMAIN_NSAMPLES; i++)
-        axis_ret->at[i] =
-            terp_domain_sample_at(survey->nvalues, i) / stride % extent;
+    for (uint64_t k = 0; k < survey->nsets; k++)
+        for (uint64_t i = 0; i < TERP_DOMAIN_NSAMPLES; i++)
+            axis_ret->at[k][i] =
+                terp_domain_sample_at(survey->nvalues, survey->first_set + k,
+                                      i) /
+                stride % extent;
 }
 
 static struct terp_price_sum
 sum_errors(struct survey *survey, const struct axis *axis, uint64_t distance)
 {
-    const struct terp_lag_errors *errors =
-        errors_of_lag(survey, axis->stride * distance);
+    const uint64_t lag = axis->stride * distance;
+    struct terp_lag_errors other[TERP_DOMAIN_NSAMPLES];
     struct terp_price_sum sum = {0, 0, 0};
 
-    for (uint64_t i = 0; i < TERP_DOMAIN_NSAMPLES; i++)
-        terp_price_add(&errors[i], axis->at[i], axis->extent, distance, &sum);
+    for (uint64_t k = 0; k < survey->nsets; k++) {
+        const struct terp_lag_errors *errors = other;
+        if (survey->first_set == 0)
+            errors = errors_of_lag(survey, lag);
+        else
+            survey->errors_at(survey->arg, lag, survey->first_set + k, other);
+        for (uint64_t i = 0; i < TERP_DOMAIN_NSAMPLES; i++)
+            terp_price_add(&errors[i], axis->at[k][i], axis->extent, distance,
+                           &sum);
+    }
     return sum;
 }
 
@@ -162,8 +174,9 @@ cut_best(struct survey *survey, struct shape *shape)
     return true;
 }
 
-static enum terp_domain_verdict
-find_shape(struct survey *survey, struct shape *shape)
+/* Prices along all dims. */
+static void
+price_dims(struct survey *survey, struct shape *shape)
 {
     uint64_t stride = 1;
 
@@ -172,6 +185,31 @@ find_shape(struct survey *survey, struct shape *shape)
         price_along(survey, stride, extent, shape->prices.along[d]);
         stride *= extent;
     }
+}
+
+/* Whether a shape that is to be tried is cheaper by other samples, too. Of many
+ * shapes of noise some are by those that found them. */
+static bool
+is_confirmed(struct survey *survey, const struct terp_chunk *chunk,
+             const struct shape *found)
+{
+    struct shape own = {.chunk = *chunk, .prices = found->prices};
+    struct shape other = *found;
+
+    survey->first_set = 1;
+    survey->nsets = TERP_DOMAIN_NCHECKS;
+    price_dims(survey, &own);
+    price_dims(survey, &other);
+    return terp_domain_cost(&other.chunk, other.nslow, &other.prices) <
+           terp_domain_cost(chunk, 0, &own.prices) / 100 * 98;
+}
+
+static enum terp_domain_verdict
+find_shape(struct survey *survey, struct shape *shape)
+{
+    const struct terp_chunk chunk = shape->chunk;
+
+    price_dims(survey, shape);
     if (shape->chunk.rank > 1)
         return terp_domain_choose_split(&shape->chunk, &shape->prices,
                                         &shape->nslow);
@@ -179,9 +217,15 @@ find_shape(struct survey *survey, struct shape *shape)
     uint64_t cost_of_chunk = shape->cost;
     while (shape->chunk.rank < TERP_MAX_RANK && cut_best(survey, shape))
         continue;
-    return shape->chunk.rank == 1
+    if (shape->chunk.rank == 1)
+        return TERP_DOMAIN_IS_CHUNK;
+    const enum terp_domain_verdict verdict =
+        terp_domain_judge(shape->cost, cost_of_chunk, false);
+    return verdict == TERP_DOMAIN_TRY &&
+                   survey->nvalues >= TERP_DOMAIN_CHECK_MIN_NVALUES &&
+                   !is_confirmed(survey, &chunk, shape)
                ? TERP_DOMAIN_IS_CHUNK
-               : terp_domain_judge(shape->cost, cost_of_chunk, false);
+               : verdict;
 }
 
 enum terp_status
@@ -200,6 +244,8 @@ terp_domain_find(const struct terp_chunk *chunk, uint32_t anchor_price,
         survey->nvalues *= chunk->dims[i];
     survey->errors_at = errors_at;
     survey->arg = arg;
+    survey->first_set = 0;
+    survey->nsets = 1;
     survey->nlags = 0;
     *verdict_ret = find_shape(survey, &shape);
     *domain_ret = *verdict_ret == TERP_DOMAIN_IS_CHUNK

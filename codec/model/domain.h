@@ -25,13 +25,18 @@ extern "C" {
 
 #define TERP_DOMAIN_NSAMPLES 64
 
-/* Where sample i is: evenly spread, but for an offset that meets every
- * coordinate of dims that divide the distance. */
+/* By so many other sets it is checked whether a flat chunk is to be tried in
+ * another shape. Of smaller chunks the trial takes little. */
+#define TERP_DOMAIN_NCHECKS 8
+#define TERP_DOMAIN_CHECK_MIN_NVALUES (1 << 16)
+
+/* Where sample i of a set of them is: evenly spread, but for an offset that
+ * meets every coordinate of dims that divide the distance. */
 static inline TERP_HOST_DEVICE uint64_t
-terp_domain_sample_at(uint64_t nvalues, uint64_t i)
+terp_domain_sample_at(uint64_t nvalues, uint64_t set, uint64_t i)
 {
     const uint64_t distance = nvalues / TERP_DOMAIN_NSAMPLES;
-    return i * distance + i * 7919 % distance;
+    return i * distance + (i * 7919 + set * 104729) % distance;
 }
 
 /* What the interpolation of one value, from those at a lag before and behind
@@ -253,9 +258,9 @@ terp_seems_periodic(const struct terp_price_sum *at_half,
 
 /* ---- the search of an encoder, on the host ---- */
 
-/* Tells the errors of all samples of a chunk at a lag. */
+/* Tells the errors of a set of samples of a chunk at a lag. */
 typedef void
-terp_lag_errors_at(void *arg, uint64_t lag,
+terp_lag_errors_at(void *arg, uint64_t lag, uint64_t set,
                    struct terp_lag_errors errors_ret[TERP_DOMAIN_NSAMPLES]);
 
 /* Whether a chunk may have a domain of its own. */

@@ -37,17 +37,17 @@ lag_errors_of(const T *values, uint64_t nvalues, const TERP_WORD *fills,
     return errors;
 }
 
-/* Of all samples of a chunk. */
+/* Of a set of samples of a chunk. */
 TERP_TYPED(T)
 TERP_INLINE void
 lag_errors_of_samples(const T *values, uint64_t nvalues, const TERP_WORD *fills,
-                      uint64_t lag, double inverse_step,
+                      uint64_t lag, uint64_t set, double inverse_step,
                       struct terp_lag_errors *errors_ret)
 {
     for (uint64_t i = 0; i < TERP_DOMAIN_NSAMPLES; i++)
-        errors_ret[i] =
-            lag_errors_of(values, nvalues, fills,
-                          terp_domain_sample_at(nvalues, i), lag, inverse_step);
+        errors_ret[i] = lag_errors_of(values, nvalues, fills,
+                                      terp_domain_sample_at(nvalues, set, i),
+                                      lag, inverse_step);
 }
 
 #endif

@@ -381,6 +381,7 @@ struct move {
     const uint8_t *groups;
     const uint16_t *from;
     uint16_t *to;
+    const uint16_t *in_levels; /* that of them which is in level order */
     uint64_t at[TERP_NGROUPS];
     uint64_t ahead;
     uint64_t nahead; /* sum of its bytes */
@@ -422,7 +423,7 @@ next_place(const struct move *m, unsigned group, uint64_t *ahead)
     return place;
 }
 
-static inline void
+CPU_INLINE void
 sort_row(void *arg, uint64_t at, uint64_t n)
 {
     struct move *m = arg;
@@ -439,7 +440,7 @@ sort_row(void *arg, uint64_t at, uint64_t n)
     }
 }
 
-static inline void
+CPU_INLINE void
 restore_row(void *arg, uint64_t at, uint64_t n)
 {
     struct move *m = arg;
@@ -457,7 +458,7 @@ restore_row(void *arg, uint64_t at, uint64_t n)
 }
 
 /* The same where points may be special. */
-static inline void
+CPU_INLINE void
 sort_masked_row(void *arg, uint64_t at, uint64_t n)
 {
     struct move *m = arg;
@@ -466,13 +467,22 @@ sort_masked_row(void *arg, uint64_t at, uint64_t n)
         m->to[m->at[m->groups[at] / GROUP_UNIT]++] = m->from[at];
 }
 
-static inline void
+CPU_INLINE void
 restore_masked_row(void *arg, uint64_t at, uint64_t n)
 {
     struct move *m = arg;
 
     for (uint64_t end = at + n; at < end; at++)
         m->to[at] = m->from[m->at[m->groups[at] / GROUP_UNIT]++];
+}
+
+CPU_INLINE void
+fetch_row(void *arg, uint64_t at, uint64_t n)
+{
+    const struct move *m = arg;
+
+    cpu_fetch(m->groups + at, n);
+    cpu_fetch(m->in_levels + at, 2 * n);
 }
 
 static void
@@ -487,17 +497,18 @@ move_pieces(void *arg, struct cpu_share share)
         struct move m = {.groups = sort->groups + class_at,
                          .from = sort->from + (sort->restore ? 0 : class_at),
                          .to = sort->to + (sort->restore ? class_at : 0)};
+        m.in_levels = sort->restore ? m.to : m.from;
         memcpy(m.at, piece->at, sizeof m.at);
         boxes_of_class(sort, piece->odd, &boxes);
         for (uint64_t slab = piece->first; slab < piece->end; slab++) {
             if (sort->restore && sort->mask != NULL)
-                cpu_slab_walk(&boxes, slab, restore_masked_row, &m);
+                cpu_slab_walk(&boxes, slab, fetch_row, restore_masked_row, &m);
             else if (sort->restore)
-                cpu_slab_walk(&boxes, slab, restore_row, &m);
+                cpu_slab_walk(&boxes, slab, fetch_row, restore_row, &m);
             else if (sort->mask != NULL)
-                cpu_slab_walk(&boxes, slab, sort_masked_row, &m);
+                cpu_slab_walk(&boxes, slab, fetch_row, sort_masked_row, &m);
             else
-                cpu_slab_walk(&boxes, slab, sort_row, &m);
+                cpu_slab_walk(&boxes, slab, fetch_row, sort_row, &m);
         }
     }
 }

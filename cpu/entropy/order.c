@@ -43,7 +43,7 @@ struct copy {
     uint64_t tiled;
 };
 
-static inline void
+CPU_INLINE void
 copy_row(void *arg, uint64_t at, uint64_t n)
 {
     struct copy *copy = arg;
@@ -54,6 +54,15 @@ copy_row(void *arg, uint64_t at, uint64_t n)
     copy->tiled += n;
 }
 
+CPU_INLINE void
+fetch_row(void *arg, uint64_t at, uint64_t n)
+{
+    const struct copy *copy = arg;
+    const struct transfer *t = copy->transfer;
+
+    cpu_fetch(t->into_tiles ? t->from + at : t->to + at, 2 * n);
+}
+
 static void
 copy_slabs(void *arg, struct cpu_share share)
 {
@@ -61,7 +70,7 @@ copy_slabs(void *arg, struct cpu_share share)
     struct copy copy = {t, cpu_slab_begin(&t->boxes, share.first)};
 
     for (uint64_t slab = share.first; slab < share.end; slab++)
-        cpu_slab_walk(&t->boxes, slab, copy_row, &copy);
+        cpu_slab_walk(&t->boxes, slab, fetch_row, copy_row, &copy);
 }
 
 static void

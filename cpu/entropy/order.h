@@ -25,6 +25,9 @@ terp_cpu_order_level(struct cpu_pool *pool, const struct terp_layout *layout,
 
 /* ---- boxes ---- */
 
+/* Walks are compiled for each visitor. */
+#define CPU_INLINE static inline __attribute__((always_inline))
+
 /* Stacked arrays [nbricks][n3][n2][n1][n0], cut into boxes. A slab holds a
  * brick's boxes of one place along the slowest dimension; it covers the same
  * range in C order and in tile order. */
@@ -53,11 +56,36 @@ cpu_slab_begin(const struct cpu_boxes *boxes, uint64_t slab)
 typedef void
 cpu_row_visit(void *arg, uint64_t at, uint64_t n);
 
+/* Rows of a box are too short for the processor to foresee. Those of large
+ * arrays of two dimensions are fetched so many rows before; of three, whose
+ * rows are shorter, that gained nothing. */
+#define CPU_FETCH_NROWS 8
+#define CPU_FETCH_MIN_NSYMBOLS (1 << 17)
+
+CPU_INLINE void
+cpu_fetch(const void *at, uint64_t nbytes)
+{
+    const char *bytes = (const char *)at;
+
+    for (uint64_t i = 0; i < nbytes; i += 64)
+        __builtin_prefetch(bytes + i);
+    __builtin_prefetch(bytes + nbytes - 1);
+    /* GCC leaves out calls of functions that have no other effect. */
+    __asm__ volatile("");
+}
+
+static inline bool
+cpu_is_fetched(const struct cpu_boxes *boxes)
+{
+    return boxes->slowest == 1 &&
+           boxes->brick_nsymbols >= CPU_FETCH_MIN_NSYMBOLS;
+}
+
 /* Rows of the box at `low`, clipped to `high`, whose array starts at `base`. */
-static inline void
+CPU_INLINE void
 cpu_box_walk(const struct cpu_boxes *boxes, const uint64_t low[TERP_NDIMS],
              const uint64_t high[TERP_NDIMS], uint64_t base,
-             cpu_row_visit *visit, void *arg)
+             cpu_row_visit *fetch, cpu_row_visit *visit, void *arg)
 {
     const uint64_t *n = boxes->extent;
     uint64_t end[TERP_NDIMS];
@@ -66,15 +94,19 @@ cpu_box_walk(const struct cpu_boxes *boxes, const uint64_t low[TERP_NDIMS],
         end[d] = min_u64(low[d] + boxes->box, high[d]);
     for (uint64_t w = low[3]; w < end[3]; w++)
         for (uint64_t z = low[2]; z < end[2]; z++)
-            for (uint64_t y = low[1]; y < end[1]; y++)
-                visit(arg, base + ((w * n[2] + z) * n[1] + y) * n[0] + low[0],
-                      end[0] - low[0]);
+            for (uint64_t y = low[1]; y < end[1]; y++) {
+                const uint64_t at =
+                    base + ((w * n[2] + z) * n[1] + y) * n[0] + low[0];
+                if (fetch != NULL && y + CPU_FETCH_NROWS < high[1])
+                    fetch(arg, at + CPU_FETCH_NROWS * n[0], end[0] - low[0]);
+                visit(arg, at, end[0] - low[0]);
+            }
 }
 
-/* Visits a slab's rows in tile order. Inline, and so is the visitor. */
-static inline void
-cpu_slab_walk(const struct cpu_boxes *boxes, uint64_t slab,
-              cpu_row_visit *visit, void *arg)
+/* `fetch` NULL: rows are not fetched before. */
+CPU_INLINE void
+cpu_slab_walk_boxes(const struct cpu_boxes *boxes, uint64_t slab,
+                    cpu_row_visit *fetch, cpu_row_visit *visit, void *arg)
 {
     int s = boxes->slowest;
     uint64_t low[TERP_NDIMS] = {0}, high[TERP_NDIMS], at[TERP_NDIMS];
@@ -88,7 +120,18 @@ cpu_slab_walk(const struct cpu_boxes *boxes, uint64_t slab,
         for (at[2] = low[2]; at[2] < high[2]; at[2] += box)
             for (at[1] = low[1]; at[1] < high[1]; at[1] += box)
                 for (at[0] = low[0]; at[0] < high[0]; at[0] += box)
-                    cpu_box_walk(boxes, at, high, base, visit, arg);
+                    cpu_box_walk(boxes, at, high, base, fetch, visit, arg);
+}
+
+/* Visits a slab's rows in tile order; `fetch` does nothing but that. */
+CPU_INLINE void
+cpu_slab_walk(const struct cpu_boxes *boxes, uint64_t slab,
+              cpu_row_visit *fetch, cpu_row_visit *visit, void *arg)
+{
+    if (cpu_is_fetched(boxes))
+        cpu_slab_walk_boxes(boxes, slab, fetch, visit, arg);
+    else
+        cpu_slab_walk_boxes(boxes, slab, NULL, visit, arg);
 }
 
 #endif

@@ -39,6 +39,7 @@ struct cpu_pool {
     atomic_bool stop;
     atomic_uint_fast64_t next; /* range that no worker has taken */
     const struct terp_allocator *allocator;
+    struct terp_reserved large[TERP_RESERVE_NBLOCKS]; /* for the reserve */
     cpu_task *task;
     void *arg;
     uint64_t nitems, nranges;
@@ -217,22 +218,102 @@ touch_pages(void *arg, struct cpu_share share)
         memory[page * LARGE_PAGE_NBYTES] = 0;
 }
 
+/* ---- the reserve ---- */
+
+/* Takes block i out. */
+static struct terp_reserved
+remove_reserved(struct terp_reserve *reserve, int i)
+{
+    const struct terp_reserved block = reserve->block[i];
+
+    reserve->nblocks--;
+    reserve->nbytes -= block.nbytes;
+    for (; i < reserve->nblocks; i++)
+        reserve->block[i] = reserve->block[i + 1];
+    return block;
+}
+
+static void
+trim(struct terp_reserve *reserve, int nblocks, uint64_t nbytes)
+{
+    while (reserve->nblocks > nblocks || reserve->nbytes > nbytes)
+        free(remove_reserved(reserve, 0).at);
+}
+
+/* The smallest block of block->nbytes or more that is not a third larger; if
+ * there is none, all make room for a fresh one, so that a call holds hardly
+ * more than it would without. */
+static void
+take_reserved(struct terp_reserve *reserve, struct terp_reserved *block)
+{
+    const struct terp_reserved *kept = reserve->block;
+    int best = -1;
+
+    if (pthread_mutex_trylock(&reserve->lock) != 0)
+        return;
+    for (int i = 0; i < reserve->nblocks; i++)
+        if (kept[i].nbytes >= block->nbytes &&
+            kept[i].nbytes / 4 * 3 <= block->nbytes &&
+            (best < 0 || kept[i].nbytes < kept[best].nbytes))
+            best = i;
+    if (best >= 0)
+        *block = remove_reserved(reserve, best);
+    else
+        trim(reserve, 0, 0);
+    pthread_mutex_unlock(&reserve->lock);
+}
+
+static void
+give_reserved(struct terp_reserve *reserve, struct terp_reserved block)
+{
+    if (block.nbytes > reserve->limit_nbytes ||
+        pthread_mutex_trylock(&reserve->lock) != 0) {
+        free(block.at);
+        return;
+    }
+    trim(reserve, TERP_RESERVE_NBLOCKS - 1,
+         reserve->limit_nbytes - block.nbytes);
+    reserve->block[reserve->nblocks++] = block;
+    reserve->nbytes += block.nbytes;
+    pthread_mutex_unlock(&reserve->lock);
+}
+
+void
+terp_cpu_reserve_trim(struct terp_reserve *reserve)
+{
+    if (pthread_mutex_trylock(&reserve->lock) != 0)
+        return;
+    trim(reserve, 0, 0);
+    pthread_mutex_unlock(&reserve->lock);
+}
+
+/* ---- blocks of a call ---- */
+
 static const struct terp_allocator *
 allocator_of(const struct cpu_pool *pool)
 {
     return pool == NULL ? NULL : pool->allocator;
 }
 
-void *
-terp_cpu_memory_make(struct cpu_pool *pool, size_t nbytes)
+static struct terp_reserve *
+reserve_of(const struct cpu_pool *pool)
 {
     const struct terp_allocator *allocator = allocator_of(pool);
-    uint8_t *memory = terp_allocate(allocator, nbytes);
+
+    return allocator == NULL || terp_allocator_is_own(allocator)
+               ? NULL
+               : allocator->reserve;
+}
+
+/* A fresh block; one without large pages serves as well. */
+static void *
+make_large(struct cpu_pool *pool, size_t nbytes)
+{
+    uint8_t *memory = malloc(nbytes);
 
 #ifdef MADV_HUGEPAGE
-    if (memory == NULL || nbytes < MIN_NBYTES || allocator != NULL)
-        return memory;
-    /* A block without large pages serves as well. */
+    if (memory == NULL)
+        return NULL;
     const size_t before =
         LARGE_PAGE_NBYTES - (uintptr_t)memory % LARGE_PAGE_NBYTES;
     const size_t npages = (nbytes - before) / LARGE_PAGE_NBYTES;
@@ -244,8 +325,41 @@ terp_cpu_memory_make(struct cpu_pool *pool, size_t nbytes)
     return memory;
 }
 
-void
-terp_cpu_memory_free(const struct cpu_pool *pool, void *memory)
+/* A slot for what the pool is to give to its reserve, or NULL. */
+static struct terp_reserved *
+slot_of(struct cpu_pool *pool, const void *at)
 {
-    terp_release(allocator_of(pool), memory);
+    for (int i = 0; reserve_of(pool) != NULL && i < TERP_RESERVE_NBLOCKS; i++)
+        if (pool->large[i].at == at)
+            return &pool->large[i];
+    return NULL;
+}
+
+void *
+terp_cpu_memory_make(struct cpu_pool *pool, size_t nbytes)
+{
+    if (nbytes < MIN_NBYTES || terp_allocator_is_own(allocator_of(pool)))
+        return terp_allocate(allocator_of(pool), nbytes);
+    struct terp_reserved block = {NULL, nbytes};
+    struct terp_reserved *slot = slot_of(pool, NULL);
+    if (slot != NULL)
+        take_reserved(reserve_of(pool), &block);
+    if (block.at == NULL)
+        block.at = make_large(pool, nbytes);
+    if (slot != NULL && block.at != NULL)
+        *slot = block;
+    return block.at;
+}
+
+void
+terp_cpu_memory_free(struct cpu_pool *pool, void *memory)
+{
+    struct terp_reserved *slot = memory == NULL ? NULL : slot_of(pool, memory);
+
+    if (slot == NULL) {
+        terp_release(allocator_of(pool), memory);
+        return;
+    }
+    give_reserved(reserve_of(pool), *slot);
+    slot->at = NULL;
 }

@@ -40,12 +40,13 @@ terp_cpu_pool_run(struct cpu_pool *pool, cpu_task *task, void *arg,
                   uint64_t nitems, uint64_t min_nitems);
 
 /* As malloc, or by the pool's allocator, and released by terp_cpu_memory_free
- * of the same pool. A large block has large pages where the system gives such,
- * and the pool touches them: a call uses its memory once, and a page fault for
- * each 4 KiB may take longer than the work. */
+ * of the same pool. A large block comes from the allocator's reserve, where
+ * that has one, or has large pages where the system gives such, and the pool
+ * touches them: a page fault for each 4 KiB may take longer than the work.
+ * Only the caller of the pool may ask. */
 void *
 terp_cpu_memory_make(struct cpu_pool *pool, size_t nbytes);
 void
-terp_cpu_memory_free(const struct cpu_pool *pool, void *memory);
+terp_cpu_memory_free(struct cpu_pool *pool, void *memory);
 
 #endif

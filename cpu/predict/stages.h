@@ -172,7 +172,8 @@ struct cpu_stages {
      * with steps of 1 / inverse_step. */
     void (*lag_errors)(const void *values, uint64_t nvalues,
                        const struct cpu_fills *fills, double inverse_step,
-                       uint64_t lag, struct terp_lag_errors *errors_ret);
+                       uint64_t lag, uint64_t set,
+                       struct terp_lag_errors *errors_ret);
 
     /* How many samples are found to repeat others (codec/model/repeats.h). */
     uint64_t (*count_repeats)(const void *values, uint64_t nvalues,

@@ -82,13 +82,13 @@ scan(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
 
 static void
 lag_errors(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
-           double inverse_step, uint64_t lag,
+           double inverse_step, uint64_t lag, uint64_t set,
            struct terp_lag_errors *errors_ret)
 {
     WORD fill[TERP_NFILLS];
 
     fill_words_of(fills, fill);
-    lag_errors_of_samples((const T *)src, nvalues, fill, lag, inverse_step,
+    lag_errors_of_samples((const T *)src, nvalues, fill, lag, set, inverse_step,
                           errors_ret);
 }
 

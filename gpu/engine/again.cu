@@ -269,7 +269,8 @@ struct flat_chunk {
 
 template <typename T>
 static void
-flat_errors(void *arg, uint64_t lag, struct terp_lag_errors *errors_ret)
+flat_errors(void *arg, uint64_t lag, uint64_t set,
+            struct terp_lag_errors *errors_ret)
 {
     const struct flat_chunk *flat = (const struct flat_chunk *)arg;
     typename value_traits<T>::WORD fills[TERP_NFILLS];
@@ -280,7 +281,7 @@ flat_errors(void *arg, uint64_t lag, struct terp_lag_errors *errors_ret)
                 ? flat->found->fills[i]
                 : terp_slot_of_fill(false, 0, sizeof(T)));
     lag_errors_of_samples((const T *)flat->values, flat->nvalues, fills, lag,
-                          1 / flat->found->step, errors_ret);
+                          set, 1 / flat->found->step, errors_ret);
 }
 
 template <typename V, typename C, enum cuda_form form>

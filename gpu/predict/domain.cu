@@ -31,7 +31,7 @@ sum_errors(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
 
 #pragma unroll 1
     for (unsigned i = threadIdx.x % 32; i < TERP_DOMAIN_NSAMPLES; i += 32) {
-        const uint64_t at = terp_domain_sample_at(batch.nvalues, i);
+        const uint64_t at = terp_domain_sample_at(batch.nvalues, 0, i);
         const struct terp_lag_errors errors =
             lag_errors_of(values, batch.nvalues, fills.at, at,
                           stride * distance, inverse_step);

@@ -63,6 +63,32 @@ smooth_chunks_are_their_own_domain(void **state)
         }
 }
 
+/* Of the many shapes of noise some seem to predict, by few samples. */
+static void
+noise_is_no_rows(void **state)
+{
+    static const uint64_t dims[] = {1 << 16};
+    const struct terp_chunk chunk = terp_case_chunk(TERP_FLOAT32, 1, dims);
+    float *values = terp_case_alloc(terp_chunk_nbytes(&chunk));
+    uint32_t random = 1;
+
+    (void)state;
+    for (int seed = 0; seed < 12; seed++) {
+        struct terp_info info = {.size = sizeof info};
+        for (int i = 0; i < 1 << 16; i++) {
+            random = random * 1664525 + 1013904223;
+            values[i] = (float)(i / 3900) + (float)(random >> 8) / 16777216;
+        }
+        struct terp_stream stream =
+            terp_case_encode(&params_1e_3, &chunk, (const uint8_t *)values, 1);
+        assert_int_equal(terp_inspect(stream.bytes, stream.nbytes, &info),
+                         TERP_OK);
+        assert_true(terp_shapes_are_equal(&info.domain, &chunk));
+        free(stream.bytes);
+    }
+    free(values);
+}
+
 /* Bricks that have nothing to do with each other. */
 static void
 stacks_are_found(void **state)
@@ -234,6 +260,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(smooth_chunks_are_their_own_domain),
+        cmocka_unit_test(noise_is_no_rows),
         cmocka_unit_test(stacks_are_found),
         cmocka_unit_test(found_stack_is_as_small_as_a_declared_one),
         cmocka_unit_test(periods_are_found),
