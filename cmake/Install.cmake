@@ -65,8 +65,9 @@ endif()
 if(TERP_PYTHON)
   install(TARGETS h5zterp h5vlterp
           LIBRARY DESTINATION lib/hdf5/plugin COMPONENT python)
-  install(TARGETS terp_shared LIBRARY DESTINATION lib COMPONENT python
-          NAMELINK_SKIP)
+  install(TARGETS terp_shared
+          LIBRARY DESTINATION lib COMPONENT python NAMELINK_SKIP
+          RUNTIME DESTINATION lib COMPONENT python)
   install(TARGETS terp_tool LIBRARY DESTINATION lib COMPONENT python)
 endif()
 if(TARGET terp)

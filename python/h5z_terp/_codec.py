@@ -1,7 +1,8 @@
-"""The codec, libterp.so, and what its structs are in Python."""
+"""The codec, libterp, and what its structs are in Python."""
 
 import ctypes
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,8 @@ PREFIX = Path(__file__).resolve().parent
 MAX_RANK = 4
 
 # A wheel's own library, or the system's.
-_path = PREFIX / "lib" / "libterp.so.0"
+_path = PREFIX / "lib" / {"win32": "libterp.dll", "darwin": "libterp.0.dylib"
+                          }.get(sys.platform, "libterp.so.0")
 _library = ctypes.CDLL(str(_path) if _path.exists() else _path.name)
 
 # enum terp_type, by numpy's names in the host's byte order.
