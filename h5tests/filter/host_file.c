@@ -244,6 +244,9 @@ main(int argc, char **argv)
 
     /* Before the threads: a program linked with libhdf5 may need it. */
     OR_EXIT(H5get_libversion(&major, &minor, &release));
+#ifdef TERP_LINKED
+    OR_EXIT(H5Z_terp_register());
+#endif
     if (strcmp(action, "threads") == 0)
         in_threads(argc - 2, argv + 2);
     else if (strcmp(action, "fork") == 0)
