@@ -3,6 +3,8 @@
 #   terp::codec      the codec without HDF5, a static library: <terp/terp.h>
 #   terp::h5         datasets by batches of chunks, a static library:
 #                    <terp/terp_h5.h>; the program links its own HDF5
+#   terp::h5z_linked the filter as a part of the program, a static library: for
+#                    programs that can load no plugin (H5Z_terp_register)
 #   terp_PLUGIN_DIR  what HDF5_PLUGIN_PATH must contain
 # A project that adds this folder has the same names.
 
@@ -41,6 +43,14 @@ if(TARGET terp_h5)
           ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
   install(FILES filter/h5/terp_h5.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/terp)
 endif()
+if(TARGET terp_h5z_linked)
+  add_library(terp::h5z_linked ALIAS terp_h5z_linked)
+  target_include_directories(terp_h5z_linked INTERFACE
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  set_target_properties(terp_h5z_linked PROPERTIES EXPORT_NAME h5z_linked)
+  install(TARGETS terp_h5z_linked EXPORT terp
+          ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
 if(NOT PROJECT_IS_TOP_LEVEL)
   foreach(header codec/api/terp.h codec/api/terp_status.h filter/h5/terp_h5.h)
     get_filename_component(name ${header} NAME)
@@ -65,8 +75,9 @@ endif()
 if(TERP_PYTHON)
   install(TARGETS h5zterp h5vlterp
           LIBRARY DESTINATION lib/hdf5/plugin COMPONENT python)
-  install(TARGETS terp_shared LIBRARY DESTINATION lib COMPONENT python
-          NAMELINK_SKIP)
+  install(TARGETS terp_shared
+          LIBRARY DESTINATION lib COMPONENT python NAMELINK_SKIP
+          RUNTIME DESTINATION lib COMPONENT python)
   install(TARGETS terp_tool LIBRARY DESTINATION lib COMPONENT python)
 endif()
 if(TARGET terp)

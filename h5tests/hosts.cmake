@@ -65,6 +65,22 @@ if(archive AND EXISTS "${archive}" AND CMAKE_NM AND CMAKE_OBJCOPY)
   terp_add_host_program(host_static filter/host_file.c ${archive} ${needed})
   list(APPEND hosts --host "libhdf5.a" $<TARGET_FILE:host_static>)
 
+  # Fully static, with the filter in it. What HDF5 has for files in S3, which is
+  # never called, would need many archives more.
+  find_library(SZ_ARCHIVE libsz.a)
+  find_library(AEC_ARCHIVE libaec.a)
+  find_library(Z_ARCHIVE libz.a)
+  set(static_needed ${needed})
+  if(SZ_ARCHIVE AND AEC_ARCHIVE AND Z_ARCHIVE)
+    set(static_needed ${SZ_ARCHIVE} ${AEC_ARCHIVE} ${Z_ARCHIVE} dl -static
+        -Wl,--unresolved-symbols=ignore-all)
+  endif()
+  terp_add_host_program(host_linked filter/host_file.c terp_h5z_linked ${archive}
+                        ${static_needed})
+  target_compile_definitions(host_linked PRIVATE TERP_LINKED)
+  list(APPEND hosts --host "libhdf5.a, the filter in the program"
+       $<TARGET_FILE:host_linked>)
+
   # As in VTK's own libhdf5, every symbol gets a prefix.
   set(renamed ${CMAKE_CURRENT_BINARY_DIR}/vtkhdf5)
   add_library(host_plain OBJECT filter/host_file.c)

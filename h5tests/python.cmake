@@ -26,6 +26,11 @@ terp_add_wheel_test(python_newest venv-python-newest
   "h5py;netCDF4;xarray;h5netcdf;numcodecs;zarr;dask[array];kerchunk;pytest"
   run.py ${wheel})
 set_tests_properties(python_newest PROPERTIES FIXTURES_REQUIRED wheel)
+if(TARGET terp_cuda_emulated_library)
+  set(library $<TARGET_FILE:terp_cuda_emulated_library>)
+  set_property(TEST python_newest APPEND PROPERTY ENVIRONMENT
+    "TERP_CUDA_LIBRARY=${library};TERP_TEST_CUDART=${library}")
+endif()
 if(TERP_TEST_READERS)
   terp_add_wheel_test(python_older venv-python-older
     "h5py==3.8.0;numpy==1.23.5;numcodecs==0.12.1;zarr==2.16.1;pytest"

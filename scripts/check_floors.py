@@ -22,6 +22,7 @@ REPACK = [f"tools/repack/{name}" for name in (
 
 # Place -> pattern of paths. First match counts.
 PLACES = [
+    ("portable", r"portable/\w+/\w+\.[ch]"),
     *((floor, rf"{floor}\.[ch]") for floor in REPACK),
     ("public", r"codec/api/(terp|terp_status)\.h"),
     ("format", r"codec/format/\w+\.[ch]"),
@@ -50,6 +51,7 @@ MODEL = {"public", "format", "codebooks", "bound", "model"}
 
 # Place -> the places whose files it may include.
 MAY_INCLUDE = {
+    "portable": {"portable"},
     "public": {"public"},
     "format": {"public", "format"},
     "codebooks": {"public", "format", "codebooks"},

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "codec/api/processor.h"
 #include "codec/format/types.h"
 #include "filter/h5/batch.h"
 #include "filter/h5/strided.h"
@@ -333,7 +334,7 @@ choose_threads(struct terp_run_options *options)
     const char *text = getenv("TERP_NUM_THREADS");
 
     if (text == NULL || *text == '\0')
-        options->nthreads = terp_call_count_cpus();
+        options->nthreads = terp_processor_count();
 }
 
 static enum terp_status

@@ -1,16 +1,33 @@
 /* The choice among the CPU engine's tables. */
+#define _GNU_SOURCE /* sched_getaffinity */
 #include "codec/api/processor.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <string.h>
+#include <unistd.h>
 
-/* What a processor must have is what cpu/CMakeLists.txt compiles for. */
 #ifdef TERP_HAS_AVX2
+#include <cpuid.h>
+
+/* The system keeps a thread's vector registers. */
+#define KEPT_REGISTERS 0x6U
+
+/* What a processor must have is what cpu/CMakeLists.txt compiles for. Asked of
+ * the processor: __builtin_cpu_supports is always false where zig compiles. */
 static bool
 runs_avx2(void)
 {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
-           __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt");
+    const unsigned asked1 = bit_OSXSAVE | bit_AVX | bit_POPCNT;
+    const unsigned asked7 = bit_AVX2 | bit_BMI | bit_BMI2;
+    unsigned eax, ebx, ecx, edx;
+
+    if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx) || (ecx & asked1) != asked1)
+        return false;
+    __asm__("xgetbv" : "=a"(eax), "=d"(edx) : "c"(0));
+    return (eax & KEPT_REGISTERS) == KEPT_REGISTERS &&
+           __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) &&
+           (ebx & asked7) == asked7;
 }
 #endif
 
@@ -72,4 +89,23 @@ terp_processor_reason(void)
 {
     pthread_once(&chosen, choose);
     return reason;
+}
+
+int
+terp_processor_count(void)
+{
+#ifdef __linux__
+    cpu_set_t set;
+
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        return CPU_COUNT(&set);
+#endif
+#ifdef _WIN32
+    long ncpus = pthread_num_processors_np();
+#else
+    long ncpus = sysconf(_SC_NPROCESSORS_ONLN);
+#endif
+    return ncpus < 1                   ? 1
+           : ncpus > TERP_MAX_NTHREADS ? TERP_MAX_NTHREADS
+                                       : (int)ncpus;
 }

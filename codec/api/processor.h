@@ -1,4 +1,5 @@
-/* Which of the CPU engine's tables the processor runs. */
+/* Which of the CPU engine's tables the processor runs, and how many there are.
+ */
 #ifndef TERP_CODEC_API_PROCESSOR_H
 #define TERP_CODEC_API_PROCESSOR_H
 
@@ -21,5 +22,11 @@ terp_processor_instructions(void);
  * NULL: no more. */
 const struct terp_cpu_engine *
 terp_processor_nth_engine(size_t n);
+
+#define TERP_MAX_NTHREADS 1024
+
+/* Processors that this process may run on, at most TERP_MAX_NTHREADS. */
+int
+terp_processor_count(void);
 
 #endif

@@ -10,7 +10,9 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#ifdef __linux__
 #include <sys/mman.h>
+#endif
 
 /* Ranges that a worker takes of a task, one after another, so that none
  * waits long where work is spread unevenly. */

@@ -1,28 +1,12 @@
 /* Reads the environment variables of the plugin, and prints what it says. */
-#define _GNU_SOURCE /* sched_getaffinity */
 #include "filter/plugin/call.h"
 
-#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "codec/api/processor.h"
-
-#define MAX_NTHREADS 1024
-
-int
-terp_call_count_cpus(void)
-{
-    cpu_set_t set;
-
-    if (sched_getaffinity(0, sizeof set, &set) == 0)
-        return CPU_COUNT(&set);
-    long ncpus = sysconf(_SC_NPROCESSORS_ONLN);
-    return ncpus < 1 ? 1 : ncpus > MAX_NTHREADS ? MAX_NTHREADS : (int)ncpus;
-}
 
 static bool
 read_nthreads(int *nthreads_ret)
@@ -34,9 +18,9 @@ read_nthreads(int *nthreads_ret)
     if (text == NULL || *text == '\0')
         return true;
     long number = strtol(text, &end, 10);
-    if (*end != '\0' || number < 0 || number > MAX_NTHREADS)
+    if (*end != '\0' || number < 0 || number > TERP_MAX_NTHREADS)
         return false;
-    *nthreads_ret = number == 0 ? terp_call_count_cpus() : (int)number;
+    *nthreads_ret = number == 0 ? terp_processor_count() : (int)number;
     return true;
 }
 
@@ -75,7 +59,7 @@ terp_call_begin(const void *caller, struct terp_call *call_ret)
     if (!read_nthreads(&call_ret->options.nthreads))
         terp_call_say(call_ret,
                       "TERP_NUM_THREADS is no number from 0 to %d; 1 is used",
-                      MAX_NTHREADS);
+                      TERP_MAX_NTHREADS);
     if (!read_engine(&call_ret->options.engine))
         terp_call_say(call_ret, "TERP_ENGINE is none of cpu, cuda, auto; "
                                 "cpu is used");

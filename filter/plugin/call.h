@@ -23,10 +23,6 @@ struct terp_call {
 void
 terp_call_begin(const void *caller, struct terp_call *call_ret);
 
-/* CPUs that this process may run on, at most as many as threads are allowed. */
-int
-terp_call_count_cpus(void);
-
 /* Prints one line to stderr, when verbose, that names the host. */
 __attribute__((format(printf, 2, 3))) void
 terp_call_say(const struct terp_call *call, const char *format, ...);

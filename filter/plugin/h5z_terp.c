@@ -386,6 +386,14 @@ static const H5Z_class2_t filter_class = {
     "H5Z-TERP",       can_apply,       set_local, filter,
 };
 
+const void *
+terp_filter_class(void)
+{
+    return &filter_class;
+}
+
+/* What a plugin shows; a program that is linked with the filter has none. */
+#ifndef TERP_LINKED
 #define EXPORT __attribute__((visibility("default")))
 
 EXPORT H5PL_type_t
@@ -411,3 +419,4 @@ init_filter(const char *libhdf5_path)
     (void)libhdf5_path;
     return 0;
 }
+#endif

@@ -259,4 +259,13 @@ H5Pset_terp_bits(hid_t dcpl, unsigned nbits)
     return H5Pset_terp_pwr(dcpl, H5Z_terp_bound_of_bits(nbits));
 }
 
+/* For programs that are linked with the filter itself, the library
+ * terp::h5z_linked, since they can load no plugin: registers it with HDF5.
+ * Below 0 where that fails. */
+#ifdef __cplusplus
+extern "C"
+#endif
+    int
+    H5Z_terp_register(void);
+
 #endif

@@ -38,6 +38,10 @@ bool
 terp_host_find_id(const struct terp_host *host, const char *variable,
                   hid_t *id_ret);
 
+/* The filter, as H5Zregister takes it (h5z_terp.c). */
+const void *
+terp_filter_class(void);
+
 /* Memory that may change hands between the plugin and HDF5. */
 void *
 terp_host_allocate(const struct terp_host *host, size_t nbytes);

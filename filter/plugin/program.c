@@ -1,5 +1,5 @@
 /* Looks symbols up in the file of a program that is linked from libhdf5.a. */
-#define _GNU_SOURCE /* dladdr1 */
+#define _GNU_SOURCE /* dladdr */
 #include "filter/plugin/program.h"
 
 #include <dlfcn.h>
@@ -22,15 +22,15 @@ struct elf {
     size_t nbytes;
 };
 
-/* The loader gives the program, and nothing else, an empty name. */
+/* The kernel says where the program begins. */
 bool
 terp_program_holds(const void *address)
 {
-    Dl_info info;
-    struct link_map *map = NULL;
+    Dl_info program, found;
+    const void *entry = (const void *)getauxval(AT_ENTRY);
 
-    return dladdr1(address, &info, (void **)&map, RTLD_DL_LINKMAP) != 0 &&
-           map != NULL && map->l_name[0] == '\0';
+    return dladdr(entry, &program) != 0 && dladdr(address, &found) != 0 &&
+           found.dli_fbase == program.dli_fbase;
 }
 
 /* `count` items of `item_nbytes` at `at`, NULL when the file ends before. */
@@ -94,8 +94,8 @@ find_in_file(const struct elf *elf, const char *name)
             sections[i].sh_link < head->e_shnum)
             value = find_in_table(elf, &sections[i],
                                   &sections[sections[i].sh_link], name);
-        /* The kernel says where the program begins, the file where it would
-         * if it were not moved. */
+        /* The file says where the program would begin if it were not
+         * moved. */
         if (value != 0)
             return value + getauxval(AT_ENTRY) - head->e_entry;
     }

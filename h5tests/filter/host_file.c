@@ -17,8 +17,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#ifndef _WIN32
 #include <sys/wait.h>
 #include <unistd.h>
+#endif
 
 #include "filter/plugin/h5z_terp.h"
 
@@ -213,11 +215,13 @@ in_threads(int npaths, char **paths)
 static void
 in_children(int npaths, char **paths)
 {
-    int status;
-
     write_and_read(paths[0]);
     if (npaths == 1)
         return;
+#ifdef _WIN32
+    exit(2); /* has no children of this kind */
+#else
+    int status;
     pid_t child = fork();
     if (child == 0) {
         alarm(MAX_SECONDS);
@@ -229,6 +233,7 @@ in_children(int npaths, char **paths)
         fprintf(stderr, "the child has failed\n");
         exit(1);
     }
+#endif
 }
 
 int
@@ -239,6 +244,9 @@ main(int argc, char **argv)
 
     /* Before the threads: a program linked with libhdf5 may need it. */
     OR_EXIT(H5get_libversion(&major, &minor, &release));
+#ifdef TERP_LINKED
+    OR_EXIT(H5Z_terp_register());
+#endif
     if (strcmp(action, "threads") == 0)
         in_threads(argc - 2, argv + 2);
     else if (strcmp(action, "fork") == 0)

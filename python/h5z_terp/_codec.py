@@ -1,7 +1,8 @@
-"""The codec, libterp.so, and what its structs are in Python."""
+"""The codec, libterp, and what its structs are in Python."""
 
 import ctypes
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,8 @@ PREFIX = Path(__file__).resolve().parent
 MAX_RANK = 4
 
 # A wheel's own library, or the system's.
-_path = PREFIX / "lib" / "libterp.so.0"
+_path = PREFIX / "lib" / {"win32": "libterp.dll", "darwin": "libterp.0.dylib"
+                          }.get(sys.platform, "libterp.so.0")
 _library = ctypes.CDLL(str(_path) if _path.exists() else _path.name)
 
 # enum terp_type, by numpy's names in the host's byte order.
@@ -83,7 +85,7 @@ _params_check = _declare("terp_params_check", ctypes.c_int,
 _chunk_make = _declare("terp_chunk_make", ctypes.c_int, ctypes.c_int,
                        ctypes.c_int, ctypes.POINTER(ctypes.c_uint64),
                        ctypes.POINTER(Chunk))
-_encode_bound = _declare("terp_encode_bound", _size, ctypes.POINTER(Chunk))
+encode_bound = _declare("terp_encode_bound", _size, ctypes.POINTER(Chunk))
 _encode = _declare("terp_encode", ctypes.c_int, ctypes.POINTER(Params),
                    ctypes.POINTER(Chunk), _at, _at, _size,
                    ctypes.POINTER(_size), ctypes.c_int)
@@ -93,6 +95,14 @@ _coarse_chunk = _declare("terp_coarse_chunk", ctypes.c_int,
                          ctypes.POINTER(Chunk), _size, ctypes.POINTER(Chunk))
 _decode_coarse = _declare("terp_decode_coarse", ctypes.c_int, _at, _size, _size,
                           _at, _size, ctypes.POINTER(_size), ctypes.c_int)
+chunk_nbytes = _declare("terp_chunk_nbytes", _size, ctypes.POINTER(Chunk))
+# On devices: _device.py.
+encode_batch = _declare("terp_encode_batch", ctypes.c_int, _at,
+                        ctypes.POINTER(Params), ctypes.POINTER(Chunk), _size,
+                        _at, _at, _at, _at)
+decode_coarse_batch = _declare("terp_decode_coarse_batch", ctypes.c_int, _at,
+                               ctypes.POINTER(Chunk), _size, _size, _at, _at,
+                               _at, _at, _at)
 _inspect = _declare("terp_inspect", ctypes.c_int, _at, _size,
                     ctypes.POINTER(Info))
 
@@ -101,9 +111,13 @@ class TerpError(ValueError):
     """A stream that is damaged or none of terp's, or a call that cannot be."""
 
 
+def status_text(status):
+    return _status_text(status).decode()
+
+
 def _check(status):
     if status != 0:
-        raise TerpError(_status_text(status).decode())
+        raise TerpError(status_text(status))
 
 
 def names(of):
@@ -136,13 +150,18 @@ def type_of(dtype):
     return number
 
 
-def _threads(count):
-    return len(os.sched_getaffinity(0)) if count is None else count
+def thread_count(count):
+    """As asked for, or all processors that this process may use."""
+    if count is not None:
+        return count
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
-def _chunk_of(array, is_stack):
-    number = type_of(array.dtype)
-    shape = array.shape or (1,)
+def chunk_of(dtype, shape, is_stack):
+    number = type_of(dtype)
+    shape = shape or (1,)
     chunk = Chunk()
     if is_stack and shape[0] > 1:
         chunk.type, chunk.stack, chunk.rank = number, True, len(shape)
@@ -150,17 +169,17 @@ def _chunk_of(array, is_stack):
     else:
         dims = (ctypes.c_uint64 * len(shape))(*shape)
         _check(_chunk_make(number, len(shape), dims, chunk))
-    chunk.big_endian = array.dtype.newbyteorder("<") != array.dtype
+    chunk.big_endian = dtype.newbyteorder("<") != dtype
     return chunk
 
 
 def encode(params, array, is_stack, threads):
-    chunk = _chunk_of(array, is_stack)
+    chunk = chunk_of(array.dtype, array.shape, is_stack)
     array = np.require(array, requirements="CA")
-    stream = np.empty(_encode_bound(chunk), np.uint8)
+    stream = np.empty(encode_bound(chunk), np.uint8)
     nbytes = _size()
     _check(_encode(params, chunk, array.ctypes.data, stream.ctypes.data,
-                   stream.nbytes, nbytes, _threads(threads)))
+                   stream.nbytes, nbytes, thread_count(threads)))
     return stream[:nbytes.value].tobytes()
 
 
@@ -168,14 +187,24 @@ def _bytes_of(stream):
     return np.frombuffer(stream, np.uint8)
 
 
-def decode(stream, out, threads, step=1):
-    stream = _bytes_of(stream)
+def decoded_chunk(stream):
     chunk = Chunk()
-    nbytes = _size()
+    _check(_decoded_chunk(stream.ctypes.data, stream.nbytes, chunk))
+    return chunk
+
+
+def coarse_chunk(chunk, step):
     if step < 1 or step & (step - 1) or step >= 2**64:
         raise ValueError(f"the step {step} is no power of two")
-    _check(_decoded_chunk(stream.ctypes.data, stream.nbytes, chunk))
-    _check(_coarse_chunk(chunk, step, chunk))
+    coarse = Chunk()
+    _check(_coarse_chunk(chunk, step, coarse))
+    return coarse
+
+
+def decode(stream, out, threads, step=1):
+    stream = _bytes_of(stream)
+    nbytes = _size()
+    chunk = coarse_chunk(decoded_chunk(stream), step)
     if out is None:
         out = np.empty(chunk.shape, chunk.dtype)
     elif not (out.flags.c_contiguous and out.flags.writeable
@@ -183,7 +212,7 @@ def decode(stream, out, threads, step=1):
         raise ValueError("out is not contiguous, or cannot be written to")
     _check(_decode_coarse(stream.ctypes.data, stream.nbytes, step,
                           out.ctypes.data, out.nbytes, nbytes,
-                          _threads(threads)))
+                          thread_count(threads)))
     if nbytes.value != out.nbytes:
         raise ValueError(f"out has {out.nbytes} bytes, the stream "
                          f"{nbytes.value}")

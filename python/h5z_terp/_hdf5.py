@@ -15,26 +15,19 @@ import sysconfig
 from typing import Any
 
 from ._codec import PREFIX
+from ._loaded import loaded_libraries, open_loaded
 from ._settings import FILTER_ID, Terp, settings_of
 
 PLUGIN_DIR = str(PREFIX / "lib" / "hdf5" / "plugin")
 # Where HDF5, and Debian's, looks if the variable is not set.
-_DEFAULT_DIRS = ("/usr/local/hdf5/lib/plugin", "/usr/lib/%s/hdf5/serial/plugins"
-                 % sysconfig.get_config_var("MULTIARCH"))
-
-
-def loaded_libraries(name: str) -> list[str]:
-    """Paths of the libraries of that name in this process."""
-    with open("/proc/self/maps") as maps:
-        paths = {line.split(None, 5)[5].rstrip("\n") for line in maps
-                 if "/" in line}
-    return sorted(path for path in paths
-                  if os.path.basename(path).startswith(name)
-                  and "_hl" not in os.path.basename(path))
+_DEFAULT_DIRS = (("%ALLUSERSPROFILE%/hdf5/lib/plugin",)
+                 if sys.platform == "win32" else
+                 ("/usr/local/hdf5/lib/plugin", "/usr/lib/%s/hdf5/serial/plugins"
+                  % sysconfig.get_config_var("MULTIARCH")))
 
 
 def _prepend(path: str) -> None:
-    library = ctypes.CDLL(path, os.RTLD_NOLOAD | os.RTLD_LAZY)
+    library = open_loaded(path)
     if not hasattr(library, "H5PLprepend"):
         return
     count = ctypes.c_uint()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from . import _codec
+from . import _codec, _device
 
 FILTER_ID = 46117
 
@@ -106,15 +106,25 @@ class Terp(Mapping[str, Any]):
         ``fill`` come back exactly and are ignored by prediction and range.
         ``threads``: of the CPU; None stands for all that the process may use.
         The bytes do not depend on it.
+
+        An array on a GPU, of CuPy, PyTorch or others that have
+        ``__cuda_array_interface__``, is compressed there where the CUDA engine
+        is installed, and the stream is an array of uint8 on the same device.
         """
-        array = np.asarray(array)
+        is_on_device = _device.has(array)
+        if not is_on_device:
+            array = np.asarray(array)
         params = _codec.Params.from_buffer_copy(self._params)
         if fill is not None:
             # Of complex values, both parts.
-            part = array.dtype.type(0).real.dtype
+            dtype = (np.dtype(array.__cuda_array_interface__["typestr"])
+                     if is_on_device else array.dtype)
+            part = dtype.type(0).real.dtype
             bits = np.asarray(fill, part.newbyteorder("<")).tobytes()
             params.has_fill = True
             params.fill_bits = int.from_bytes(bits, "little")
+        if is_on_device:
+            return _device.encode(params, array, self._dims, threads)
         if self._dims:
             array = array.reshape(-1, *self._dims)
         return _codec.encode(params, array, bool(self._dims), threads)
@@ -164,9 +174,12 @@ def decompress(stream: Any, out: NDArray[Any] | None = None, *,
     With ``step``, a power of two, every step-th value of each dimension alone:
     of the spline predictor's streams no more is decoded than that.
 
-    ``stream``: anything with the buffer protocol. TerpError where it is
-    damaged, or none of terp's.
+    ``stream``: anything with the buffer protocol; or what ``compress`` made on
+    a GPU, whose array, and ``out``, are on the same device. TerpError where it
+    is damaged, or none of terp's.
     """
+    if _device.has(stream):
+        return _device.decode(stream, out, threads, step)
     return _codec.decode(stream, out, threads, step)
 
 

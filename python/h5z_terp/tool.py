@@ -15,9 +15,12 @@ def main() -> None:
     from . import _hdf5
 
     _hdf5.register()
-    for path in _hdf5.loaded_libraries("libhdf5"):
-        ctypes.CDLL(path, os.RTLD_GLOBAL | os.RTLD_LAZY)
-    tool = ctypes.CDLL(str(PREFIX / "lib" / "terp_tool.so"))
+    # On Windows the tool asks for the library by its name, hdf5.dll.
+    suffix = "dll" if sys.platform == "win32" else "so"
+    if sys.platform != "win32":
+        for path in _hdf5.loaded_libraries("libhdf5"):
+            ctypes.CDLL(path, os.RTLD_GLOBAL | os.RTLD_LAZY)
+    tool = ctypes.CDLL(str(PREFIX / "lib" / f"terp_tool.{suffix}"))
     words = [os.fsencode(word) for word in ("terp", *sys.argv[1:])]
     sys.exit(tool.main(len(words), (ctypes.c_char_p * (len(words) + 1))(*words)))
 

@@ -1,12 +1,12 @@
 /* terp advise: encodes and decodes a sample by every bound and pipeline, and
  * measures ratio, PSNR and speed. */
 #include <math.h>
-#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "codec/model/bound.h"
 #include "tools/advise/advise.h"
+#include "tools/common/progress.h"
 #include "tools/common/range.h"
 
 static const double bounds[ADVISE_NBOUNDS] = {1e-2, 1e-3, 1e-4, 1e-5};
@@ -63,16 +63,16 @@ add_box(const struct terp_params *params, const struct advise_box *box,
         struct buffers *buffers, struct sum *sum)
 {
     uint64_t stream_nbytes, nbytes;
-    double start = omp_get_wtime();
+    double start = tool_seconds();
     enum terp_status st =
         terp_encode(params, &box->chunk, box->values, buffers->stream,
                     buffers->stream_cap, &stream_nbytes, 1);
-    double middle = omp_get_wtime();
+    double middle = tool_seconds();
 
     if (st == TERP_OK)
         st = terp_decode(buffers->stream, stream_nbytes, buffers->values,
                          buffers->values_cap, &nbytes, 1);
-    double end = omp_get_wtime();
+    double end = tool_seconds();
     if (st != TERP_OK)
         return st;
     sum->write_seconds += middle - start;

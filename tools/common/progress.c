@@ -1,10 +1,10 @@
 /* Draws the progress bar, and says in the end what was done. */
-#define _POSIX_C_SOURCE 200809L /* isatty */
+#define _POSIX_C_SOURCE 200809L /* isatty, clock_gettime */
 #include "tools/common/progress.h"
 
-#include <omp.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "codec/format/base.h"
@@ -13,6 +13,15 @@ enum {
     BAR_WIDTH = 30
 };
 #define REDRAW_S 0.1
+
+double
+tool_seconds(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
 
 /* How many digits after the point show three digits of a number. */
 static int
@@ -43,7 +52,7 @@ draw(struct tool_progress *progress, double s)
             ? 1
             : (double)progress->done_nbytes / (double)progress->total_nbytes;
     double left_s = part > 0 ? s * (1 - part) / part : 0;
-    int nfilled = (int)(part * BAR_WIDTH);
+    int nfilled = (int)(part * (double)BAR_WIDTH);
 
     for (int i = 0; i < BAR_WIDTH; i++)
         bar[i] = i < nfilled ? '#' : '.';
@@ -66,13 +75,13 @@ tool_progress_start(struct tool_progress *progress, uint64_t total_nbytes)
     memset(progress, 0, sizeof *progress);
     progress->shown = isatty(STDERR_FILENO) == 1;
     progress->total_nbytes = total_nbytes;
-    progress->start_s = progress->drawn_s = omp_get_wtime();
+    progress->start_s = progress->drawn_s = tool_seconds();
 }
 
 void
 tool_progress_add(struct tool_progress *progress, uint64_t nbytes)
 {
-    double now = omp_get_wtime();
+    double now = tool_seconds();
 
     progress->done_nbytes =
         min_u64(progress->done_nbytes + nbytes, progress->total_nbytes);
@@ -102,5 +111,5 @@ tool_progress_sum(double start_s, const char *in, uint64_t in_nbytes,
     nbytes_text((double)in_nbytes, before);
     nbytes_text((double)out_nbytes, after);
     fprintf(stderr, "%s %s -> %s %s, ratio %.*f, %.1f s\n", in, before, out,
-            after, ndigits(ratio), ratio, omp_get_wtime() - start_s);
+            after, ndigits(ratio), ratio, tool_seconds() - start_s);
 }

@@ -6,10 +6,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Since some moment. */
+double
+tool_seconds(void);
+
 struct tool_progress {
     bool shown; /* standard error is a terminal */
     uint64_t total_nbytes, done_nbytes;
-    double start_s, drawn_s; /* omp_get_wtime() then */
+    double start_s, drawn_s; /* tool_seconds() then */
     int width;               /* of the line that is drawn */
 };
 

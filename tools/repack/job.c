@@ -4,10 +4,11 @@
 #include "tools/repack/job.h"
 
 #include <errno.h>
-#include <omp.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <unistd.h>
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
 
 #include "codec/format/base.h"
 
@@ -29,6 +30,10 @@ repack_job_fails(const struct repack_job *job, enum terp_status st)
 static int
 find_file(hid_t in)
 {
+#ifdef _WIN32 /* the number is one of HDF5's own C library */
+    (void)in;
+    return -1;
+#else
     hid_t fapl = H5Fget_access_plist(in);
     void *file = NULL;
     bool found = fapl >= 0 && H5Pget_driver(fapl) == H5FD_SEC2 &&
@@ -36,6 +41,7 @@ find_file(hid_t in)
 
     tool_close(fapl);
     return found ? *(const int *)file : -1;
+#endif
 }
 
 /* Finds out whether the values stand in the file as they are in memory. All
@@ -60,15 +66,17 @@ find_values(struct repack_job *job)
 static void *
 allocate(uint64_t nbytes)
 {
+#ifdef MADV_HUGEPAGE
     uint64_t npages = div_up(nbytes, LARGE_PAGE_NBYTES);
     void *memory = aligned_alloc(LARGE_PAGE_NBYTES, npages * LARGE_PAGE_NBYTES);
 
-#ifdef MADV_HUGEPAGE
     /* Small pages do as well, so a failure does not matter. */
     if (memory != NULL)
         (void)madvise(memory, nbytes, MADV_HUGEPAGE);
-#endif
     return memory;
+#else
+    return malloc(nbytes);
+#endif
 }
 
 static bool
@@ -194,7 +202,6 @@ begin_part(struct repack_job *job, struct repack_part *part, hid_t type,
 {
     part->box = job->split.grid;
     part->status = TERP_OK;
-    sem_init(&part->done, 0, 0);
     bool has_values =
         job->has_all || job->file >= 0 ||
         tool_box_read(job->in.id, type, &part->box, NULL, part->values);
@@ -202,43 +209,50 @@ begin_part(struct repack_job *job, struct repack_part *part, hid_t type,
                       : repack_job_fails(job, TERP_ERR_HDF5);
 }
 
+/* What threads share that work on a job. */
+struct crew {
+    struct repack_job *job;
+    const struct repack_steps *steps;
+    struct tool_workers *workers;
+};
+
 static void
-work_part(struct repack_job *job, struct repack_part *part,
-          const struct repack_steps *steps)
+work_part(void *arg, struct tool_work *work)
 {
+    const struct crew *crew = arg;
+    struct repack_job *job = crew->job;
+    struct repack_part *part = (struct repack_part *)work;
+
     part->unread = !job->has_all && job->file >= 0 && !read_direct(job, part);
     if (part->unread)
         part->status = TERP_ERR_HDF5;
     else
-        steps->work(job, part);
-    sem_post(&part->done);
+        crew->steps->work(job, part);
 }
 
-/* Waits until the thread that has the part is done with it. A semaphore is used
- * rather than a dependence of OpenMP tasks, for which GCC's threads wait
- * busily. */
+/* Waits until the thread that has the part is done with it. */
 static bool
-finish_part(struct repack_job *job, struct repack_part *part,
-            const struct repack_steps *steps)
+finish_part(struct crew *crew, struct repack_part *part)
 {
-    while (sem_wait(&part->done) != 0)
-        continue; /* a signal was handled */
-    sem_destroy(&part->done);
+    struct repack_job *job = crew->job;
+
+    tool_workers_await(crew->workers, &part->work);
     if (part->unread)
         repack_fail(job->repack, job->object->path,
                     "its values cannot all be read");
     if (!job->has_all)
         tool_progress_add(&job->repack->progress,
                           part->box.nvalues * job->in.value_nbytes);
-    return steps->finish(job, part);
+    return crew->steps->finish(job, part);
 }
 
-/* Begins parts, which are tasks for the other threads, and finishes them in the
+/* Begins parts, which are work for the other threads, and finishes them in the
  * order of the dataset, whichever is done first: so the bytes of the file do
  * not depend on the threads. */
 static bool
-run_parts(struct repack_job *job, hid_t type, const struct repack_steps *steps)
+run_parts(struct crew *crew, hid_t type)
 {
+    struct repack_job *job = crew->job;
     const uint64_t nslots = job->split.nslots;
     uint64_t nbegun = 0, nfinished = 0;
     bool ok = true;
@@ -246,18 +260,15 @@ run_parts(struct repack_job *job, hid_t type, const struct repack_steps *steps)
     while (ok && tool_grid_next(&job->split.grid)) {
         struct repack_part *part = &job->parts[nbegun % nslots];
         if (nbegun - nfinished == nslots)
-            ok = finish_part(job, &job->parts[nfinished++ % nslots], steps);
-        ok = ok && begin_part(job, part, type, steps);
+            ok = finish_part(crew, &job->parts[nfinished++ % nslots]);
+        ok = ok && begin_part(job, part, type, crew->steps);
         if (!ok)
             break;
         nbegun++;
-        /* Where the system refuses all threads but this one, no other would
-         * take the task, and it is done at once. */
-#pragma omp task firstprivate(part) if (omp_get_num_threads() > 1)
-        work_part(job, part, steps);
+        tool_workers_give(crew->workers, &part->work);
     }
     while (nfinished < nbegun)
-        ok &= finish_part(job, &job->parts[nfinished++ % nslots], steps);
+        ok &= finish_part(crew, &job->parts[nfinished++ % nslots]);
     job->split.grid.next = 0;
     return ok;
 }
@@ -266,12 +277,13 @@ bool
 repack_job_do(struct repack_job *job, hid_t type,
               const struct repack_steps *steps)
 {
-    bool ok = false;
+    struct crew crew = {job, steps, NULL};
 
     /* The thread that calls HDF5 comes on top of the workers, since it waits
      * most of the time. */
-#pragma omp parallel num_threads(job->split.nworkers + 1)
-#pragma omp master
-    ok = run_parts(job, type, steps);
+    crew.workers = tool_workers_start(job->split.nworkers, work_part, &crew);
+    bool ok = crew.workers != NULL ? run_parts(&crew, type)
+                                   : repack_job_fails(job, TERP_ERR_MEMORY);
+    tool_workers_end(crew.workers);
     return ok;
 }

@@ -3,10 +3,9 @@
 #ifndef TERP_TOOLS_REPACK_JOB_H
 #define TERP_TOOLS_REPACK_JOB_H
 
-#include <semaphore.h>
-
 #include "filter/h5/batch.h"
 #include "tools/common/range.h"
+#include "tools/common/workers.h"
 #include "tools/repack/objects.h"
 #include "tools/repack/split.h"
 
@@ -15,6 +14,7 @@
 /* A box of the dataset, from reading to storing. A part's memory is used again
  * for a later part. */
 struct repack_part {
+    struct tool_work work;      /* all that other threads do; first */
     struct tool_grid box;       /* where the values are in the dataset */
     void *values;               /* large enough for any part */
     struct tool_range *range;   /* of its values, for each component */
@@ -24,7 +24,6 @@ struct repack_part {
     struct terp_run run;
     enum terp_status status;
     bool unread; /* the values could not be read */
-    sem_t done;  /* posted when all that other threads do is done */
 };
 
 struct repack_job {

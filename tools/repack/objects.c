@@ -1,6 +1,6 @@
 /* terp repack: keeps the list of the input's objects and links, and the first
  * failure. */
-#define _GNU_SOURCE /* tdestroy */
+#define _XOPEN_SOURCE 700 /* tsearch */
 #include "tools/repack/objects.h"
 
 #include <search.h>
@@ -132,10 +132,8 @@ repack_type(struct repack *repack, const char *path, hid_t type)
 }
 
 static void
-free_object(void *node)
+free_object(struct repack_object *object)
 {
-    struct repack_object *object = node;
-
     amrex_level_free(object->plan.level);
     free(object->path);
     free(object);
@@ -150,5 +148,10 @@ repack_free_objects(struct repack *repack)
         free(link->name);
         free(link);
     }
-    tdestroy(repack->objects_by_address, free_object);
+    while (repack->first_object != NULL) {
+        struct repack_object *object = repack->first_object;
+        repack->first_object = object->next;
+        tdelete(object, &repack->objects_by_address, compare_addresses);
+        free_object(object);
+    }
 }

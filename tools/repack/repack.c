@@ -3,8 +3,6 @@
 #define _GNU_SOURCE /* realpath, mkstemp */
 #include <errno.h>
 #include <fcntl.h>
-#include <malloc.h>
-#include <omp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,6 +10,9 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include "codec/api/memory.h"
 #include "tools/common/h5file.h"
@@ -22,8 +23,7 @@
 #define DEVICE_NBYTES ((uint64_t)256 << 20)
 
 /* The file that is written until it gets OUT's name. It is removed when the
- * program ends otherwise, by a signal or by OpenMP, which exits where it cannot
- * have threads. */
+ * program ends otherwise. */
 static char part_path[4096];
 static volatile sig_atomic_t has_part;
 
@@ -46,14 +46,14 @@ end_by_signal(int number)
 static void
 watch_ends(void)
 {
-    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
-    struct sigaction action = {.sa_handler = end_by_signal};
-
-    sigemptyset(&action.sa_mask);
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        sigaction(numbers[i], &action, NULL);
+    signal(SIGINT, end_by_signal);
+    signal(SIGTERM, end_by_signal);
+#ifndef _WIN32
+    signal(SIGHUP, end_by_signal);
+    signal(SIGPIPE, end_by_signal);
     /* Without the signal, write() fails where the file may not grow further. */
     signal(SIGXFSZ, SIG_IGN);
+#endif
     atexit(remove_part);
 }
 
@@ -63,8 +63,10 @@ watch_ends(void)
 static void
 keep_memory(void)
 {
+#ifdef __GLIBC__
     mallopt(M_MMAP_THRESHOLD, 32 << 20);
     mallopt(M_TRIM_THRESHOLD, 256 << 20);
+#endif
 }
 
 /* HDF5 calls this for each failure. The reason is copied here, because the next
@@ -107,7 +109,7 @@ make_part(struct repack *repack, const struct stat *stat_in, char **out_ret)
         return repack_fail(repack, path, "%s", strerror(errno));
     has_part = 1;
     mode_t mask = umask(0);
-    umask(mask);
+    (void)umask(mask);
     fchmod(file, exists ? found.st_mode & 0777 : 0666 & ~mask);
     close(file);
     return true;
@@ -270,7 +272,7 @@ static bool
 run(struct repack *repack)
 {
     const struct repack_request *request = &repack->request;
-    const double start_s = omp_get_wtime();
+    const double start_s = tool_seconds();
     struct stat stat_in, stat_out;
     char *out = NULL;
 

@@ -3,10 +3,10 @@
 #include <argp.h>
 #include <errno.h>
 #include <math.h>
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "codec/api/processor.h"
 #include "tools/common/tool.h"
 #include "tools/repack/request.h"
 
@@ -17,8 +17,7 @@ enum {
     KEY_EFFORT,
     KEY_FLOOR,
     KEY_PWR,
-    KEY_REST,
-    MAX_NTHREADS = 1024
+    KEY_REST
 };
 
 static const struct argp_option options[] = {
@@ -232,7 +231,8 @@ read_nthreads(struct argp_state *state, const char *text)
 {
     char *end;
     long nthreads = strtol(text, &end, 10);
-    if (end == text || *end != '\0' || nthreads < 1 || nthreads > MAX_NTHREADS)
+    if (end == text || *end != '\0' || nthreads < 1 ||
+        nthreads > TERP_MAX_NTHREADS)
         argp_error(state, "'%s' is no number of threads", text);
     return (int)nthreads;
 }
@@ -349,7 +349,7 @@ repack_request_read(int argc, char **argv, struct repack_request *request_ret)
                                        .help_filter = tool_option_help};
 
     *request_ret = (struct repack_request){.command = "repack",
-                                           .nthreads = omp_get_num_procs(),
+                                           .nthreads = terp_processor_count(),
                                            .engine = TERP_ENGINE_AUTO};
     request_ret->rules = calloc((size_t)argc, sizeof *request_ret->rules);
     if (request_ret->rules == NULL)
@@ -435,7 +435,7 @@ repack_request_read_preview(int argc, char **argv,
                                        .doc = preview_doc};
 
     *request_ret = (struct repack_request){.command = "preview",
-                                           .nthreads = omp_get_num_procs(),
+                                           .nthreads = terp_processor_count(),
                                            .engine = TERP_ENGINE_CPU,
                                            .step = 4};
     argp_parse(&parser, argc, argv, 0, NULL, request_ret);

@@ -1,0 +1,116 @@
+/* In place of host.c in programs that have the filter linked into them, with
+ * HDF5: its functions are those of the program. For fully static programs,
+ * where no plugin can be loaded. */
+#include "filter/plugin/host.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "filter/plugin/h5z_terp.h"
+
+typedef void
+function(void);
+
+#define FUNCTIONS(F)                                                   \
+    F(H5Eauto_is_v2)                                                   \
+    F(H5Eget_auto2) F(H5Eget_num) F(H5Epush2) F(H5Pfill_value_defined) \
+        F(H5Pget_fill_value) F(H5Pget_filter2) F(H5Pget_filter_by_id2) \
+            F(H5Pmodify_filter) F(H5Sget_simple_extent_dims)           \
+                F(H5Sget_simple_extent_ndims) F(H5Tclose) F(H5Tequal)  \
+                    F(H5Tget_class) F(H5Tget_ebias) F(H5Tget_fields)   \
+                        F(H5Tget_member_index) F(H5Tget_member_offset) \
+                            F(H5Tget_member_type) F(H5Tget_nmembers)   \
+                                F(H5Tget_norm) F(H5Tget_order)         \
+                                    F(H5Tget_precision) F(H5Tget_size) \
+                                        F(H5Tget_super)
+
+#define VARIABLES(F)                                                        \
+    F(H5E_CANTFILTER_g)                                                     \
+    F(H5E_ERR_CLS_g) F(H5E_PLINE_g) F(H5E_SETLOCAL_g) F(H5T_IEEE_F32BE_g)   \
+        F(H5T_IEEE_F32LE_g) F(H5T_IEEE_F64BE_g) F(H5T_IEEE_F64LE_g)         \
+            F(H5T_STD_I8BE_g) F(H5T_STD_I8LE_g) F(H5T_STD_I16BE_g)          \
+                F(H5T_STD_I16LE_g) F(H5T_STD_I32BE_g) F(H5T_STD_I32LE_g)    \
+                    F(H5T_STD_I64BE_g) F(H5T_STD_I64LE_g) F(H5T_STD_U8BE_g) \
+                        F(H5T_STD_U8LE_g) F(H5T_STD_U16BE_g)                \
+                            F(H5T_STD_U16LE_g) F(H5T_STD_U32BE_g)           \
+                                F(H5T_STD_U32LE_g) F(H5T_STD_U64BE_g)       \
+                                    F(H5T_STD_U64LE_g)
+
+static const struct {
+    const char *name;
+    function *function;
+} functions[] = {
+#define F(name) {#name, (function *)name},
+    FUNCTIONS(F)
+#undef F
+};
+
+static const struct {
+    const char *name;
+    const hid_t *id;
+} variables[] = {
+#define F(name) {#name, &name},
+    VARIABLES(F)
+#undef F
+};
+
+void
+terp_host_open(const void *caller, struct terp_host *host_ret)
+{
+    (void)caller;
+    *host_ret = (struct terp_host){NULL, true, "this program"};
+}
+
+void
+terp_host_close(struct terp_host *host)
+{
+    (void)host;
+}
+
+bool
+terp_host_find(const struct terp_host *host, const char *name,
+               void *function_ret)
+{
+    function *found = NULL;
+
+    (void)host;
+    for (size_t i = 0;
+         found == NULL && i < sizeof functions / sizeof *functions; i++)
+        if (strcmp(functions[i].name, name) == 0)
+            found = functions[i].function;
+    memcpy(function_ret, &found, sizeof found);
+    return found != NULL;
+}
+
+bool
+terp_host_find_id(const struct terp_host *host, const char *variable,
+                  hid_t *id_ret)
+{
+    (void)host;
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
+        if (strcmp(variables[i].name, variable) == 0) {
+            *id_ret = *variables[i].id;
+            return *id_ret > 0;
+        }
+    return false;
+}
+
+void *
+terp_host_allocate(const struct terp_host *host, size_t nbytes)
+{
+    (void)host;
+    return H5allocate_memory(nbytes, 0);
+}
+
+void
+terp_host_release(const struct terp_host *host, void *memory)
+{
+    (void)host;
+    H5free_memory(memory);
+}
+
+int
+H5Z_terp_register(void)
+{
+    return H5Zregister(terp_filter_class()) < 0 ? -1 : 0;
+}

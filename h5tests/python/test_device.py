@@ -1,0 +1,71 @@
+"""h5z_terp.compress and decompress of arrays on a device, which may be
+emulated: the streams are those of the host."""
+
+import os
+
+import numpy as np
+import pytest
+
+import h5z_terp
+from fields import waves
+
+if "TERP_TEST_CUDART" not in os.environ:
+    pytest.skip("no CUDA runtime", allow_module_level=True)
+
+import emulated_arrays as arrays  # noqa: E402
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "i4", "c8"])
+@pytest.mark.parametrize("bound", [{"abs": 1e-2}, {"lossless": True}])
+def test_streams_are_those_of_the_host(dtype, bound):
+    values = (waves((20, 33, 40), "f8") * 10).astype(dtype)
+    stream = h5z_terp.compress(arrays.array(values), **bound)
+    assert isinstance(stream, arrays.Array)
+    expected = h5z_terp.compress(values, **bound)
+    assert stream.get().tobytes() == expected
+    read = h5z_terp.decompress(stream)
+    assert isinstance(read, arrays.Array)
+    np.testing.assert_array_equal(read.get(), h5z_terp.decompress(expected))
+    few = h5z_terp.decompress(stream, step=4)
+    np.testing.assert_array_equal(few.get(),
+                                  h5z_terp.decompress(expected, step=4))
+
+
+def test_stacks_and_fills():
+    values = waves((6, 8, 8), "f4")
+    values[2] = 1e20
+    settings = h5z_terp.Terp(rel=1e-3, dims=(8, 8))
+    stream = settings.compress(arrays.array(values), fill=1e20)
+    assert stream.get().tobytes() == settings.compress(values, fill=1e20)
+
+
+def test_out_is_filled():
+    values = waves((30, 40), "f4")
+    stream = h5z_terp.compress(arrays.array(values), lossless=True)
+    out = arrays.array(np.zeros_like(values))
+    assert h5z_terp.decompress(stream, out) is out
+    np.testing.assert_array_equal(out.get(), values)
+    with pytest.raises(ValueError, match="out has"):
+        h5z_terp.decompress(stream, arrays.array(values[1:]))
+
+
+def test_damage_is_told():
+    stream = h5z_terp.compress(arrays.array(waves((30, 40), "f4")), abs=1e-3)
+    damaged = stream.get()
+    damaged[-1] ^= 1
+    with pytest.raises(h5z_terp.TerpError):
+        h5z_terp.decompress(arrays.array(damaged))
+
+
+def test_wrong_arrays_are_refused():
+    array = arrays.array(waves((30, 40), "f4"))
+    interface = {**array.__cuda_array_interface__, "strides": (4, 120)}
+
+    class Transposed(arrays.Array):
+        __cuda_array_interface__ = interface
+
+    transposed = Transposed(array.at, array.shape, "f4", array)
+    with pytest.raises(ValueError, match="C-contiguous"):
+        h5z_terp.compress(transposed, abs=1e-3)
+    with pytest.raises(TypeError, match="uint8"):
+        h5z_terp.decompress(array)

@@ -1,0 +1,80 @@
+/* What terp uses of POSIX, and Windows has by other names or for other paths:
+ * these are UTF-8. The compiler includes it before all other headers. */
+#ifndef TERP_PORTABLE_POSIX_H
+#define TERP_PORTABLE_POSIX_H
+
+#define _POSIX_C_SOURCE 200809L /* strndup */
+
+#include <direct.h>
+#include <io.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <time.h>
+#include <unistd.h>
+
+/* With the identity of a file, which Windows' own lacks. */
+struct terp_stat {
+    uint64_t st_dev, st_ino, st_size;
+    unsigned st_mode;
+    struct timespec st_mtim;
+};
+
+int
+terp_stat(const char *path, struct terp_stat *stat_ret);
+
+FILE *
+terp_fopen(const char *path, const char *mode);
+
+int
+terp_unlink(const char *path);
+
+int
+terp_access(const char *path, int mode);
+
+int
+terp_mkdir(const char *path);
+
+/* Puts a file in the place of another one, too. */
+int
+terp_rename(const char *from, const char *to);
+
+/* To be freed. */
+char *
+terp_realpath(const char *path);
+
+int
+terp_mkstemp(char *pattern);
+
+#define stat terp_stat
+#define fopen terp_fopen
+#define unlink terp_unlink
+#define access terp_access
+#define mkdir(path, mode) terp_mkdir(path)
+#define rename terp_rename
+#define realpath(path, resolved) terp_realpath(path)
+#define mkstemp terp_mkstemp
+#define fsync _commit
+#define umask(mask) 0 /* permissions are the folder's */
+#define fchmod(file, mode) ((void)(file), (void)(mode))
+
+/* HDF5's descriptors are those of its own C library, so none is read without
+ * HDF5; and there is no link to the program that runs. */
+static inline ssize_t
+pread(int file, void *to, size_t nbytes, off_t at)
+{
+    (void)file, (void)to, (void)nbytes, (void)at;
+    return -1;
+}
+
+static inline ssize_t
+readlink(const char *path, char *to, size_t nbytes)
+{
+    (void)path, (void)to, (void)nbytes;
+    return -1;
+}
+
+#endif

