@@ -462,22 +462,29 @@ struct march_cubic {
 };
 
 /* How many cubes a tile has, how many steps' input is on its way, and how many
- * blocks a multiprocessor has. */
+ * blocks a multiprocessor has. A tile that is all of a plane has nothing around
+ * it: only room, in shared memory, for what no point is made of. */
 template <typename T, bool is_decode, typename spline, int nx_, int ny_,
-          int nstages_, int nblocks_>
+          int nstages_, int nblocks_, bool is_whole = false>
 struct march_tile : spline {
     static constexpr bool decode = is_decode;
     static constexpr int nx = nx_, ny = ny_, nstages = nstages_;
     static constexpr int nblocks = nblocks_;
-    /* Threads of a row, of those below the tile and in all. */
+    /* Threads of a row whose points are reached for on its left; threads around
+     * the tile; those of a row, and rows. */
     static constexpr int nleft = (spline::below - 1) / MARCH_WIDTH + 1;
-    static constexpr int ncolumns =
-        nleft + nx / MARCH_WIDTH + (spline::above - 1) / MARCH_WIDTH + 1;
-    static constexpr int nrows = ny + spline::below + spline::above;
+    static constexpr int nright = (spline::above - 1) / MARCH_WIDTH + 1;
+    static constexpr int before_x = is_whole ? 0 : nleft;
+    static constexpr int behind_x = is_whole ? 0 : nright;
+    static constexpr int before_y = is_whole ? 0 : spline::below;
+    static constexpr int behind_y = is_whole ? 0 : spline::above;
+    static constexpr int ncolumns = before_x + nx / MARCH_WIDTH + behind_x;
+    static constexpr int nrows = before_y + ny + behind_y;
     static constexpr int nthreads = (ncolumns * nrows + 31) / 32 * 32;
     static constexpr int npoints = spline::below + 1 + spline::above;
     /* Points of a class, with what rows' ends see before and behind it. */
-    static constexpr int nboth = ncolumns * nrows + 2 * nleft;
+    static constexpr int nboth =
+        ncolumns * (spline::below + ny + spline::above) + nleft + nright;
     /* A thread's input of a step: four rows, or symbols of all classes; and its
      * coarse points. */
     static constexpr int ninputs = decode ? MARCH_NCLASSES - 1 : 4;
@@ -659,13 +666,13 @@ march_thread_of(const struct march_work &work, int x, int y)
 {
     const int r = (int)threadIdx.x / tile::ncolumns;
     const int column = (int)threadIdx.x % tile::ncolumns;
-    const int row = r < tile::ny + tile::above ? r : r - tile::nrows;
-    const int kx = x + (column - tile::nleft) * MARCH_WIDTH, ky = y + row;
+    const int row = r < tile::ny + tile::behind_y ? r : r - tile::nrows;
+    const int kx = x + (column - tile::before_x) * MARCH_WIDTH, ky = y + row;
     struct march_thread thread = {};
 
     thread.is_seen = r < tile::nrows;
-    thread.in_tile_x =
-        column >= tile::nleft && column < tile::nleft + tile::nx / MARCH_WIDTH;
+    thread.in_tile_x = column >= tile::before_x &&
+                       column < tile::before_x + tile::nx / MARCH_WIDTH;
     thread.in_tile_y = r < tile::ny;
     thread.is_beside_y = thread.is_seen && row >= -1 && row <= tile::ny;
     thread.exists =
@@ -746,6 +753,22 @@ march_part_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
                  (uint64_t)MARCH_NCLASSES * work->brick_at;
     view->symbols += work->brick_at;
     return {x, y, begin, min(begin + work->segment_nz, work->nz)};
+}
+
+/* What a block shares, of a chunk whose plan it is, and its part. */
+template <typename tile, typename T>
+static __device__ __forceinline__ struct march_part
+begin_march(const struct cuda_batch &batch, int l, struct march_work *work,
+            struct level_view<T> *view, struct march_shared<T> *s_block)
+{
+    copy_state(batch, threadIdx.x, tile::nthreads, &s_block->chunk);
+    const struct march_part part =
+        march_part_of<tile>(batch, s_block->chunk, l, work, view);
+    if (!tile::decode && threadIdx.x == 0)
+        s_block->grid = grid_of<T>(s_block->chunk, view->k.limit);
+    if (tile::decode)
+        clear_symbols<tile, T>();
+    return part;
 }
 
 /* How segments are cut: of each, a few planes of cubes are read and half made

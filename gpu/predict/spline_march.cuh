@@ -279,6 +279,22 @@ march_along_z(const struct march_work &work, const struct level_view<T> &view,
     }
 }
 
+/* A block of a chunk whose plan it is; `shape` is without its brick. */
+template <typename tile, enum terp_spline spline, typename T>
+static __device__ __forceinline__ void
+march_block(const struct cuda_batch &batch, const struct march_work &shape,
+            int l, struct march_shared<T> *s_block)
+{
+    struct march_work work = shape;
+    struct level_view<T> view;
+    const struct march_part part =
+        begin_march<tile>(batch, l, &work, &view, s_block);
+
+    march_along_z<tile, spline>(work, view, s_block,
+                                march_thread_of<tile>(work, part.x, part.y),
+                                part.begin, part.end);
+}
+
 /* Grid: (tiles along x, then y, then segments, then bricks; chunks). Block:
  * tile::nthreads. Shared: tile::shared_nbytes: points of the classes that
  * others reach for along x or y, then input on its way. */
@@ -290,24 +306,12 @@ __launch_bounds__(tile::nthreads, tile::nblocks)
 {
     begin_kernel();
     __shared__ struct march_shared<T> s_block;
-    const struct cuda_chunk &chunk = s_block.chunk;
 
     const struct cuda_chunk &state = batch.d_chunks[blockIdx.y];
     if (!chunk_applies(state) || !plan_marches<T, tile::decode>(state, l) ||
         state.model.plan[l].spline != spline)
         return;
-    copy_state(batch, threadIdx.x, tile::nthreads, &s_block.chunk);
-    struct march_work work = shape;
-    struct level_view<T> view;
-    const struct march_part part =
-        march_part_of<tile>(batch, chunk, l, &work, &view);
-    if (!tile::decode && threadIdx.x == 0)
-        s_block.grid = grid_of<T>(chunk, view.k.limit);
-    if (tile::decode)
-        clear_symbols<tile, T>();
-    march_along_z<tile, spline>(work, view, &s_block,
-                                march_thread_of<tile>(work, part.x, part.y),
-                                part.begin, part.end);
+    march_block<tile, spline>(batch, shape, l, &s_block);
 }
 
 template <typename T, typename tile, enum terp_spline spline>

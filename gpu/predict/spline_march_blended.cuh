@@ -339,6 +339,23 @@ march_blended_along_z(const struct march_work &work,
     }
 }
 
+/* A block of a chunk whose plan it is; `shape` is without its brick. */
+template <typename tile, typename T>
+static __device__ __forceinline__ void
+march_blended_block(const struct cuda_batch &batch,
+                    const struct march_work &shape, int l,
+                    struct march_shared<T> *s_block)
+{
+    struct march_work work = shape;
+    struct level_view<T> view;
+    const struct march_part part =
+        begin_march<tile>(batch, l, &work, &view, s_block);
+
+    march_blended_along_z<tile>(work, view, s_block,
+                                march_thread_of<tile>(work, part.x, part.y),
+                                part.begin, part.end);
+}
+
 /* Grid: (tiles along x, then y, then segments, then bricks; chunks). Block:
  * tile::nthreads. Shared: tile::shared_nbytes: points of the classes that
  * others reach for along x or y, then input on its way. */
@@ -350,23 +367,11 @@ __launch_bounds__(tile::nthreads, tile::nblocks)
 {
     begin_kernel();
     __shared__ struct march_shared<T> s_block;
-    const struct cuda_chunk &chunk = s_block.chunk;
 
     const struct cuda_chunk &state = batch.d_chunks[blockIdx.y];
     if (!chunk_applies(state) || !plan_marches_blended<tile::decode>(state, l))
         return;
-    copy_state(batch, threadIdx.x, tile::nthreads, &s_block.chunk);
-    struct march_work work = shape;
-    struct level_view<T> view;
-    const struct march_part part =
-        march_part_of<tile>(batch, chunk, l, &work, &view);
-    if (!tile::decode && threadIdx.x == 0)
-        s_block.grid = grid_of<T>(chunk, view.k.limit);
-    if (tile::decode)
-        clear_symbols<tile, T>();
-    march_blended_along_z<tile>(work, view, &s_block,
-                                march_thread_of<tile>(work, part.x, part.y),
-                                part.begin, part.end);
+    march_blended_block<tile>(batch, shape, l, &s_block);
 }
 
 /* ---- what is left ---- */
@@ -461,6 +466,18 @@ spline_march_last(const __grid_constant__ struct cuda_batch batch,
     }
 }
 
+template <typename T, bool decode>
+static cudaError_t
+launch_last(const struct cuda_batch *batch, const struct march_work &work,
+            int l, cudaStream_t stream)
+{
+    const uint64_t npoints =
+        last_nrows(work) * (uint64_t)work.nx * batch->h_layout->nbricks;
+
+    return launch_stage(batch, stream, spline_march_last<T, decode>,
+                        div_up(npoints, LAST_NTHREADS), LAST_NTHREADS, work, l);
+}
+
 template <typename T, typename tile>
 static cudaError_t
 launch_blended_by(const struct cuda_batch *batch, int l, cudaStream_t stream)
@@ -471,12 +488,9 @@ launch_blended_by(const struct cuda_batch *batch, int l, cudaStream_t stream)
     const cudaError_t error =
         launch_shared(batch, stream, spline_march_blended<T, tile>, nblocks,
                       tile::nthreads, tile::shared_nbytes, work, l);
-    if (error != cudaSuccess)
-        return error;
-    const uint64_t npoints =
-        last_nrows(work) * (uint64_t)work.nx * batch->h_layout->nbricks;
-    return launch_stage(batch, stream, spline_march_last<T, tile::decode>,
-                        div_up(npoints, LAST_NTHREADS), LAST_NTHREADS, work, l);
+    return error == cudaSuccess
+               ? launch_last<T, tile::decode>(batch, work, l, stream)
+               : error;
 }
 
 /* Tiles that fit chunks of up to so many cubes along y, or make most of a

@@ -7,14 +7,14 @@
 #include "gpu/predict/spline_forms.cuh"
 #include "gpu/predict/values.cuh"
 
-/* The block's chunk to shared memory: all at once, as what lies in different
- * lines would come one after the other. */
+/* A chunk, the block's, to shared memory: all at once, as what lies in
+ * different lines would come one after the other. */
 static __device__ __forceinline__ void
 copy_state(const struct cuda_batch &batch, unsigned thread, unsigned nthreads,
-           struct cuda_chunk *s_chunk)
+           struct cuda_chunk *s_chunk, unsigned c = blockIdx.y)
 {
     constexpr unsigned NWORDS = sizeof *s_chunk / sizeof(uint64_t);
-    const uint64_t *from = (const uint64_t *)&batch.d_chunks[blockIdx.y];
+    const uint64_t *from = (const uint64_t *)&batch.d_chunks[c];
 
     static_assert(sizeof *s_chunk % sizeof(uint64_t) == 0,
                   "A state is a number of whole words.");
@@ -164,8 +164,8 @@ template <typename T> struct level_view {
 
 template <typename T>
 static __device__ __forceinline__ struct level_view<T>
-view_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk) {
-    const unsigned c = blockIdx.y;
+view_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
+        unsigned c = blockIdx.y) {
     struct level_view<T> view;
 
     view.s_chunk = &chunk;

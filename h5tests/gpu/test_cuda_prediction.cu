@@ -664,6 +664,86 @@ marched_levels_that_blend_equal_the_cpu(void **state)
     all_marched_shapes(CHECK_MARCHES_BLENDED);
 }
 
+/* By the CPU, under a plan of the finest level: symbols in tile order, and
+ * values. */
+static void
+predict_by_cpu(struct bench *b, const struct terp_level_plan &finest,
+               uint8_t *values)
+{
+    struct cpu_prediction cpu;
+
+    memset(&cpu, 0, sizeof cpu);
+    cpu.stages = b->stages;
+    cpu.layout = &b->layout;
+    cpu.quantizer = b->quantizer;
+    cpu.values = b->values;
+    assert_int_equal(terp_cpu_prediction_make(&cpu), TERP_OK);
+    cpu.symbols = b->symbols;
+    for (int l = 1; l <= b->layout.nlevels; l++)
+        cpu.plan[l] = {TERP_SPLINE_CUBIC, 0, TERP_BOUND_RATIO_ONE};
+    cpu.plan[1] = finest;
+    terp_cpu_spline_deinterleave(&cpu);
+    terp_cpu_spline.quantize(&cpu);
+    terp_cpu_order_tiles(NULL, &b->layout, TERP_PREDICTION_SPLINE, b->symbols,
+                         b->tiled, true);
+    for (uint64_t i = 0; i < b->nvalues; i++)
+        assert_int_not_equal(b->symbols[i], TERP_ESCAPE);
+    terp_cpu_spline.reconstruct(&cpu, values);
+    terp_cpu_prediction_free(&cpu);
+}
+
+/* One that is marched through beside one that is not, and the other way round.
+ */
+static void
+chunks_of_a_batch_may_differ_in_their_plans(void **state)
+{
+    static const uint64_t dims[] = {40, 44, 64};
+    static const struct terp_level_plan plans[] = {
+        {TERP_SPLINE_CUBIC, 0, TERP_BOUND_RATIO_ONE},
+        {TERP_SPLINE_LINEAR, 0, TERP_BOUND_RATIO_ONE},
+        {TERP_SPLINE_LONG, 0, TERP_BOUND_RATIO_ONE},
+        {TERP_SPLINE_CUBIC, TERP_BLEND_PAIRS, TERP_BOUND_RATIO_ONE},
+        {TERP_SPLINE_LONG, TERP_BLEND_FULL, TERP_BOUND_RATIO_ONE},
+        {TERP_SPLINE_LONG, 0x1B, TERP_BOUND_RATIO_ONE},
+        {TERP_SPLINE_NATURAL, 0, TERP_BOUND_RATIO_ONE}};
+    const size_t nplans = sizeof plans / sizeof *plans;
+
+    (void)state;
+    for (size_t p = 0; p < nplans; p++) {
+        struct bench b;
+        make_bench(&b, TERP_FLOAT32, 3, dims, false, TERP_FIELD_SMOOTH, 1e-2,
+                   0);
+        uint8_t *values = (uint8_t *)malloc(b.nbytes);
+        for (size_t k = 0; k < NCHUNKS; k++) {
+            struct cuda_chunk &chunk = b.state[k];
+            chunk.status = TERP_OK;
+            chunk.prediction = TERP_PREDICTION_SPLINE;
+            for (int l = 1; l <= b.layout.nlevels; l++)
+                chunk.model.plan[l] = {TERP_SPLINE_CUBIC, 0,
+                                       TERP_BOUND_RATIO_ONE};
+            chunk.model.plan[1] = plans[(p + k) % nplans];
+        }
+        assert_int_equal(cuda_spline_quantize(&b.batch, NULL), cudaSuccess);
+        for (size_t k = 0; k < NCHUNKS; k++) {
+            predict_by_cpu(&b, plans[(p + k) % nplans], values);
+            if (memcmp(b.tiled,
+                       device_region(&b, b.batch.at.symbols +
+                                             k * b.batch.at.stride),
+                       2 * b.nvalues) != 0)
+                fail_case(&b, "symbols of a batch");
+        }
+        assert_int_equal(cuda_spline_begin(&b.batch, NULL), cudaSuccess);
+        assert_int_equal(cuda_spline_reconstruct(&b.batch, NULL), cudaSuccess);
+        for (size_t k = 0; k < NCHUNKS; k++) {
+            predict_by_cpu(&b, plans[(p + k) % nplans], values);
+            if (memcmp(b.dst + k * b.batch.raw_nbytes, values, b.nbytes) != 0)
+                fail_case(&b, "values of a batch");
+        }
+        free(values);
+        free_bench(&b);
+    }
+}
+
 static void
 lorenzo_equals_the_cpu_for_all_shapes(void **state)
 {
@@ -833,6 +913,7 @@ main(void)
         cmocka_unit_test(full_blending_equals_the_cpu_for_all_shapes),
         cmocka_unit_test(marched_levels_equal_the_cpu),
         cmocka_unit_test(marched_levels_that_blend_equal_the_cpu),
+        cmocka_unit_test(chunks_of_a_batch_may_differ_in_their_plans),
         cmocka_unit_test(lorenzo_equals_the_cpu_for_all_shapes),
         cmocka_unit_test(exact_quants_equal_the_cpu_for_all_shapes),
         cmocka_unit_test(lorenzo_equals_the_cpu_around_special_values),

@@ -1,0 +1,101 @@
+/* Marching through the finest level of small chunks, by blocks that have all
+ * cubes of a plane: none makes points for another one's sake, but along z.
+ * Kernels of their own for each kind of plan would run one after the other,
+ * each with a last wave of few blocks; as blocks of all kinds have as many
+ * threads, one a multiprocessor, one kernel is for all. But decoding averaged
+ * long splines takes it a fifth longer than a kernel of its own. */
+#ifndef TERP_GPU_PREDICT_SPLINE_MARCH_SMALL_CUH
+#define TERP_GPU_PREDICT_SPLINE_MARCH_SMALL_CUH
+
+#include "gpu/predict/spline_march.cuh"
+#include "gpu/predict/spline_march_blended.cuh"
+
+/* Cubes of a plane along x and y. */
+#define SMALL_MARCH_EXTENT 32
+
+template <bool decode, typename kind, int nstages = 2>
+using small_tile = march_tile<float, decode, kind, SMALL_MARCH_EXTENT,
+                              SMALL_MARCH_EXTENT, nstages, 1, true>;
+
+template <bool decode> struct small_tiles {
+    typedef small_tile<decode, march_cubic, decode ? 3 : 2> cubic;
+    typedef small_tile<decode, march_far> far;
+    typedef small_tile<decode, march_blended> blended;
+    static constexpr int nthreads = cubic::nthreads;
+    static constexpr int averaged_nbytes =
+        cubic::shared_nbytes > far::shared_nbytes ? cubic::shared_nbytes
+                                                  : far::shared_nbytes;
+    static constexpr int shared_nbytes =
+        averaged_nbytes > blended::shared_nbytes ? averaged_nbytes
+                                                 : blended::shared_nbytes;
+
+    static_assert(far::nthreads == nthreads && blended::nthreads == nthreads,
+                  "All blocks have as many threads.");
+};
+
+/* Grid: (segments along z, then bricks; chunks). Shared: of any of the tiles.
+ */
+template <bool decode>
+static __global__ void
+__launch_bounds__(small_tiles<decode>::nthreads, 1)
+    spline_march_small(const __grid_constant__ struct cuda_batch batch,
+                       const __grid_constant__ struct march_work work, int l)
+{
+    begin_kernel();
+    __shared__ struct march_shared<float> s_block;
+    typedef small_tiles<decode> tiles;
+
+    const struct cuda_chunk &state = batch.d_chunks[blockIdx.y];
+    if (!chunk_applies(state))
+        return;
+    if (plan_marches_blended<decode>(state, l)) {
+        march_blended_block<typename tiles::blended>(batch, work, l, &s_block);
+    } else if (plan_marches<float, decode>(state, l)) {
+        const unsigned spline = state.model.plan[l].spline;
+        if (spline == TERP_SPLINE_NATURAL)
+            march_block<typename tiles::cubic, TERP_SPLINE_NATURAL>(
+                batch, work, l, &s_block);
+        else if (spline == TERP_SPLINE_CUBIC)
+            march_block<typename tiles::cubic, TERP_SPLINE_CUBIC>(batch, work,
+                                                                  l, &s_block);
+        else if constexpr (!decode)
+            march_block<typename tiles::far, TERP_SPLINE_LONG>(batch, work, l,
+                                                               &s_block);
+    }
+}
+
+/* Whether a plane of level l is so small, and its values narrow enough. */
+static inline bool
+has_small_planes(const struct cuda_batch *batch, int l)
+{
+    const struct terp_level *level = &batch->h_layout->level[l];
+
+    return batch->value_nbytes == 4 && level->neven[0] <= SMALL_MARCH_EXTENT &&
+           level->neven[1] <= SMALL_MARCH_EXTENT;
+}
+
+template <bool decode>
+static cudaError_t
+launch_march_small(const struct cuda_batch *batch, int l, cudaStream_t stream)
+{
+    typedef small_tiles<decode> tiles;
+    typedef std::conditional_t<decode, typename tiles::blended,
+                               typename tiles::far>
+        cut; /* whose segments are all kinds' */
+    struct march_work work;
+    cudaError_t error = cudaSuccess;
+
+    if constexpr (decode)
+        error = launch_march_by<float, typename tiles::far, TERP_SPLINE_LONG>(
+            batch, l, stream);
+    if (error != cudaSuccess)
+        return error;
+    const uint64_t nblocks = make_march_work<cut>(batch, l, &work);
+    error = launch_shared(batch, stream, spline_march_small<decode>, nblocks,
+                          tiles::nthreads, tiles::shared_nbytes, work, l);
+    return error == cudaSuccess
+               ? launch_last<float, decode>(batch, work, l, stream)
+               : error;
+}
+
+#endif
