@@ -238,7 +238,8 @@ remove_reserved(struct terp_reserve *reserve, int i)
 static void
 trim(struct terp_reserve *reserve, int nblocks, uint64_t nbytes)
 {
-    while (reserve->nblocks > nblocks || reserve->nbytes > nbytes)
+    while (reserve->nblocks > 0 &&
+           (reserve->nblocks > nblocks || reserve->nbytes > nbytes))
         free(remove_reserved(reserve, 0).at);
 }
 

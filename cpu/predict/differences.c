@@ -11,7 +11,56 @@ terp_cpu_axis_of(const struct terp_layout *layout, int d)
     for (int e = 0; e < d; e++)
         axis.ninner *= layout->dims[e];
     axis.nouter = layout->nvalues / (axis.extent * axis.ninner);
+    axis.end = axis.ninner;
     return axis;
+}
+
+/* Lines side by side that a worker takes, of which a value each stays in the
+ * nearest cache; and fewer values than are worth waking the pool for. */
+#define STRIP_NVALUES UINT64_C(2048)
+#define MIN_NVALUES_SHARED 65536
+
+/* What workers share. */
+struct axis_run {
+    cpu_axis_stage *stage;
+    struct cpu_axis axis;
+    uint64_t outer_nbytes; /* from one set of lines side by side to the next */
+    uint64_t nstrips;      /* of such a set */
+    uint8_t *quants;
+};
+
+/* Whole sets, or strips of them. */
+static void
+run_strips(void *arg, struct cpu_share share)
+{
+    const struct axis_run *run = arg;
+    struct cpu_axis axis = run->axis;
+
+    axis.nouter = run->nstrips == 1 ? share.end - share.first : 1;
+    for (uint64_t i = share.first; i < share.end; i += axis.nouter) {
+        axis.begin = i % run->nstrips * STRIP_NVALUES;
+        axis.end = run->nstrips == 1
+                       ? axis.ninner
+                       : min_u64(axis.begin + STRIP_NVALUES, axis.ninner);
+        run->stage(run->quants + i / run->nstrips * run->outer_nbytes, axis);
+    }
+}
+
+void
+terp_cpu_axis_run(struct cpu_pool *pool, cpu_axis_stage *stage,
+                  struct cpu_axis axis, int value_nbytes, void *quants)
+{
+    const uint64_t outer_nvalues = axis.extent * axis.ninner;
+    struct axis_run run = {.stage = stage,
+                           .axis = axis,
+                           .outer_nbytes =
+                               outer_nvalues * (uint64_t)value_nbytes,
+                           .nstrips = div_up(axis.ninner, STRIP_NVALUES),
+                           .quants = quants};
+
+    terp_cpu_pool_run(
+        pool, run_strips, &run, axis.nouter * run.nstrips,
+        axis.nouter * outer_nvalues < MIN_NVALUES_SHARED ? UINT64_MAX : 2);
 }
 
 /* Whether differences along d are taken so often. */
@@ -37,7 +86,8 @@ repeat_along(const struct cpu_stages *stages, const struct cpu_axis *axis,
 }
 
 void
-terp_cpu_differences_take(const struct cpu_stages *stages,
+terp_cpu_differences_take(struct cpu_pool *pool,
+                          const struct cpu_stages *stages,
                           const struct terp_layout *layout,
                           const uint64_t *mask, unsigned dims, void *quants)
 {
@@ -49,13 +99,14 @@ terp_cpu_differences_take(const struct cpu_stages *stages,
                 continue;
             if (mask != NULL)
                 repeat_along(stages, &axis, mask, quants);
-            stages->difference(quants, axis);
+            terp_cpu_axis_run(pool, stages->difference, axis,
+                              stages->value_nbytes, quants);
         }
     }
 }
 
 void
-terp_cpu_differences_sum(const struct cpu_stages *stages,
+terp_cpu_differences_sum(struct cpu_pool *pool, const struct cpu_stages *stages,
                          const struct terp_layout *layout, const uint64_t *mask,
                          unsigned dims, void *quants)
 {
@@ -67,7 +118,8 @@ terp_cpu_differences_sum(const struct cpu_stages *stages,
                 continue;
             if (mask != NULL)
                 stages->clear(quants, mask, layout->nvalues);
-            stages->accumulate(quants, axis);
+            terp_cpu_axis_run(pool, stages->accumulate, axis,
+                              stages->value_nbytes, quants);
         }
     }
 }

@@ -6,6 +6,8 @@
  */
 #include "cpu/predict/predictor.h"
 
+#include <stdatomic.h>
+
 #include "codec/format/base.h"
 #include "cpu/predict/differences.h"
 
@@ -57,36 +59,124 @@ set_nbits_below(struct cpu_prediction *lorenzo)
     cpu_set_nbits_below(quantizer, nbits_below);
 }
 
+/* ---- value by value ---- */
+
+/* Values that a worker takes, whole words of the mask; and fewer blocks than
+ * are worth waking the pool for. */
+#define BLOCK_NVALUES UINT64_C(4096)
+#define MIN_NBLOCKS_SHARED 16
+
+/* Steps from values to symbols, and back. */
+struct steps {
+    const struct cpu_prediction *lorenzo;
+    void *values; /* that are decoded */
+    atomic_uint_fast64_t nunpredictable;
+};
+
+/* What a share is of the values. */
+struct range {
+    uint64_t at, n;
+    void *quants;
+    uint16_t *symbols;
+};
+
+static struct range
+range_of(const struct cpu_prediction *lorenzo, struct cpu_share share)
+{
+    const uint64_t at = share.first * BLOCK_NVALUES;
+
+    return (struct range){
+        at, min_u64(share.end * BLOCK_NVALUES, lorenzo->layout->nvalues) - at,
+        (uint8_t *)lorenzo->work + at * (uint64_t)lorenzo->stages->value_nbytes,
+        lorenzo->symbols + at};
+}
+
+static void
+prequantize_range(void *arg, struct cpu_share share)
+{
+    struct steps *steps = arg;
+    const struct cpu_prediction *p = steps->lorenzo;
+    const struct range r = range_of(p, share);
+    const uint64_t nbytes = (uint64_t)p->stages->value_nbytes;
+
+    atomic_fetch_add(
+        &steps->nunpredictable,
+        p->stages->prequantize((const uint8_t *)p->values + r.at * nbytes, r.n,
+                               &p->quantizer, p->mask + r.at / 64, r.quants));
+}
+
+static void
+take_symbols(void *arg, struct cpu_share share)
+{
+    const struct cpu_prediction *p = ((const struct steps *)arg)->lorenzo;
+    const struct range r = range_of(p, share);
+
+    p->stages->symbols_of_quants(r.quants, r.n, &p->quantizer, r.symbols);
+}
+
+static void
+place_symbols(void *arg, struct cpu_share share)
+{
+    const struct cpu_prediction *p = ((const struct steps *)arg)->lorenzo;
+    const struct range r = range_of(p, share);
+
+    p->stages->quants_of_symbols(r.symbols, r.n, &p->quantizer, r.quants);
+}
+
+static void
+dequantize_range(void *arg, struct cpu_share share)
+{
+    const struct steps *steps = arg;
+    const struct cpu_prediction *p = steps->lorenzo;
+    const struct range r = range_of(p, share);
+
+    p->stages->dequantize(r.quants, r.n, &p->quantizer,
+                          (uint8_t *)steps->values +
+                              r.at * (uint64_t)p->stages->value_nbytes);
+}
+
+static void
+run_steps(cpu_task *task, struct steps *steps)
+{
+    terp_cpu_pool_run(steps->lorenzo->pool, task, steps,
+                      div_up(steps->lorenzo->layout->nvalues, BLOCK_NVALUES),
+                      MIN_NBLOCKS_SHARED);
+}
+
+/* ---- the predictor ---- */
+
 static void
 quantize(struct cpu_prediction *lorenzo)
 {
     const struct cpu_stages *stages = lorenzo->stages;
-    uint64_t nvalues = lorenzo->layout->nvalues;
+    const int nbytes = stages->value_nbytes;
+    struct steps steps = {.lorenzo = lorenzo};
     void *quants = lorenzo->work;
 
     set_nbits_below(lorenzo);
-    lorenzo->nspecials += stages->prequantize(
-        lorenzo->values, nvalues, &lorenzo->quantizer, lorenzo->mask, quants);
+    run_steps(prequantize_range, &steps);
+    lorenzo->nspecials += atomic_load(&steps.nunpredictable);
     bool has_specials = lorenzo->nspecials > 0;
     if (terp_means_are_possible(lorenzo->layout, lorenzo->lorenzo_dims,
                                 has_specials)) {
         int d = terp_means_dim(lorenzo->layout);
         struct cpu_axis axis = terp_cpu_axis_of(lorenzo->layout, d);
-        terp_cpu_differences_take(stages, lorenzo->layout, NULL,
+        terp_cpu_differences_take(lorenzo->pool, stages, lorenzo->layout, NULL,
                                   lorenzo->lorenzo_dims & ~(1u << d), quants);
         if (means_are_smaller(lorenzo, d, quants)) {
             lorenzo->lorenzo_dims |= TERP_LORENZO_MEANS;
-            stages->difference_means(quants, axis);
+            terp_cpu_axis_run(lorenzo->pool, stages->difference_means, axis,
+                              nbytes, quants);
         } else {
-            stages->difference(quants, axis);
+            terp_cpu_axis_run(lorenzo->pool, stages->difference, axis, nbytes,
+                              quants);
         }
     } else {
-        terp_cpu_differences_take(stages, lorenzo->layout,
+        terp_cpu_differences_take(lorenzo->pool, stages, lorenzo->layout,
                                   has_specials ? lorenzo->mask : NULL,
                                   lorenzo->lorenzo_dims, quants);
     }
-    stages->symbols_of_quants(quants, nvalues, &lorenzo->quantizer,
-                              lorenzo->symbols);
+    run_steps(take_symbols, &steps);
     if (lorenzo->quantizer.exact.significand > 0)
         lorenzo->lorenzo_dims |= TERP_LORENZO_EXACT;
     if (lorenzo->quantizer.tail_nbits > 0)
@@ -97,21 +187,21 @@ static void
 reconstruct(struct cpu_prediction *lorenzo, void *values)
 {
     const struct cpu_stages *stages = lorenzo->stages;
-    uint64_t nvalues = lorenzo->layout->nvalues;
+    struct steps steps = {.lorenzo = lorenzo, .values = values};
     unsigned dims = lorenzo->lorenzo_dims;
     void *quants = lorenzo->work;
 
-    stages->quants_of_symbols(lorenzo->symbols, nvalues, &lorenzo->quantizer,
-                              quants);
+    run_steps(place_symbols, &steps);
     if (dims & TERP_LORENZO_MEANS) {
         int d = terp_means_dim(lorenzo->layout);
         struct cpu_axis axis = terp_cpu_axis_of(lorenzo->layout, d);
-        stages->accumulate_means(quants, axis);
+        terp_cpu_axis_run(lorenzo->pool, stages->accumulate_means, axis,
+                          stages->value_nbytes, quants);
         dims &= ~(1u << d);
     }
-    terp_cpu_differences_sum(stages, lorenzo->layout, lorenzo->mask,
-                             dims & TERP_LORENZO_DIMS, quants);
-    stages->dequantize(quants, nvalues, &lorenzo->quantizer, values);
+    terp_cpu_differences_sum(lorenzo->pool, stages, lorenzo->layout,
+                             lorenzo->mask, dims & TERP_LORENZO_DIMS, quants);
+    run_steps(dequantize_range, &steps);
 }
 
 /* ---- the model ---- */

@@ -140,7 +140,7 @@ difference(void *inout, struct cpu_axis axis)
         for (uint64_t i = axis.extent - 1; i > axis.first; i--) {
             WORD *restrict to = base + i * ninner;
             const WORD *from = to - ninner;
-            for (uint64_t j = 0; j < ninner; j++)
+            for (uint64_t j = axis.begin; j < axis.end; j++)
                 to[j] -= from[j];
         }
     }
@@ -166,7 +166,7 @@ accumulate(void *inout, struct cpu_axis axis)
         for (uint64_t i = axis.first + 1; i < axis.extent; i++) {
             WORD *restrict to = base + i * ninner;
             const WORD *from = to - ninner;
-            for (uint64_t j = 0; j < ninner; j++)
+            for (uint64_t j = axis.begin; j < axis.end; j++)
                 to[j] += from[j];
         }
     }

@@ -16,7 +16,7 @@ quantize(struct cpu_prediction *lossless)
     lossless->nspecials +=
         stages->lossless_quantize(lossless->values, lossless->layout->nvalues,
                                   &lossless->lossless, lossless->mask, quants);
-    terp_cpu_differences_take(stages, lossless->layout,
+    terp_cpu_differences_take(lossless->pool, stages, lossless->layout,
                               lossless->nspecials > 0 ? lossless->mask : NULL,
                               lossless->lossless.dims, quants);
 }
@@ -26,8 +26,9 @@ reconstruct(struct cpu_prediction *lossless, void *values)
 {
     const struct cpu_stages *stages = lossless->stages;
 
-    terp_cpu_differences_sum(stages, lossless->layout, lossless->mask,
-                             lossless->lossless.dims, lossless->work);
+    terp_cpu_differences_sum(lossless->pool, stages, lossless->layout,
+                             lossless->mask, lossless->lossless.dims,
+                             lossless->work);
     if (lossless->lossless.form != TERP_LOSSLESS_REMAINDERS)
         stages->lossless_restore(lossless->work, lossless->layout->nvalues,
                                  &lossless->lossless, values);

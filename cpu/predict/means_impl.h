@@ -70,10 +70,10 @@ for_strips(void *inout, struct cpu_axis axis,
                         uint64_t n))
 {
     for (uint64_t o = 0; o < axis.nouter; o++)
-        for (uint64_t at = 0; at < axis.ninner; at += STRIP_NVALUES)
+        for (uint64_t at = axis.begin; at < axis.end; at += STRIP_NVALUES)
             take((WORD *)inout + o * axis.extent * axis.ninner + at,
                  axis.extent, axis.ninner,
-                 min_u64(STRIP_NVALUES, axis.ninner - at));
+                 min_u64(STRIP_NVALUES, axis.end - at));
 }
 
 static void

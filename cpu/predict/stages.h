@@ -152,7 +152,8 @@ struct cpu_order_weights {
 /* A dimension of an array [nouter][extent][ninner]. */
 struct cpu_axis {
     uint64_t nouter, extent, ninner;
-    uint64_t first; /* that differences are taken to: usually 0 */
+    uint64_t first;      /* that differences are taken to: usually 0 */
+    uint64_t begin, end; /* of the `ninner` lines side by side: usually all */
 };
 
 /* What is looked up of sampled values. */
