@@ -46,12 +46,13 @@ _Static_assert(TERP_NENTRIES > 1 << (TERP_PALETTE_MAX_WIDTH - 1) &&
 extern const uint32_t terp_entry_frequency[TERP_NENTRIES][TERP_NROWS];
 extern const uint16_t terp_entry_cost[TERP_NROWS][TERP_ENTRY_STRIDE];
 
-/* The same of octaves of magnitudes, in the mean: 0, 1, then those from a power
- * of two to the next one, each end counting half, as rounding gives them to
- * codes of one width. Last the escape. */
-#define TERP_NOCTAVES 12
-#define TERP_OCTAVE_ESCAPE (TERP_NOCTAVES - 1)
-extern const uint16_t terp_entry_octave_cost[TERP_NOCTAVES][TERP_ENTRY_STRIDE];
+/* The same of half octaves of magnitudes, in the mean: 0, 1, 2, then from 2 to
+ * 3, 3 to 4, 4 to 6, 6 to 8 and so on, each end counting half, as rounding
+ * gives them to codes of one size. Last the escape. */
+#define TERP_NHALF_OCTAVES 20
+#define TERP_HALF_OCTAVE_ESCAPE (TERP_NHALF_OCTAVES - 1)
+extern const uint16_t terp_entry_half_octave_cost[TERP_NHALF_OCTAVES]
+                                                 [TERP_ENTRY_STRIDE];
 
 /* Lengths of the entries' canonical Huffman codes in bits, 1 to
  * TERP_MAX_CODE_NBITS, padded like the costs. Each code is complete (Kraft sum

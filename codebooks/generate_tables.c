@@ -71,18 +71,19 @@ print_costs(void)
     puts("};\n");
 }
 
-/* The mean cost of an octave's magnitudes, both ends of which count half. */
+/* The mean cost of a half octave's magnitudes, both ends of which count half.
+ */
 static uint32_t
-octave_cost(const uint32_t *row, int octave)
+half_octave_cost(const uint32_t *row, int half)
 {
-    const int first = octave < 2 ? octave : 1 << (octave - 2);
-    const int last = octave < 2 ? octave : 1 << (octave - 1);
+    const int nsteps = half < 3 ? 0 : 1 << ((half - 1) / 2 - 1);
+    const int first = half < 3 ? half : (half % 2 == 0 ? 3 : 2) * nsteps;
     uint64_t sum = 0, n = 0;
 
-    if (octave == TERP_OCTAVE_ESCAPE)
+    if (half == TERP_HALF_OCTAVE_ESCAPE)
         return cost(row[TERP_ROW_ESCAPE]);
-    for (int m = first; m <= last; m++) {
-        const unsigned weight = m == first || m == last ? 1 : 2;
+    for (int m = first; m <= first + nsteps && m < TERP_ROW_ESCAPE; m++) {
+        const unsigned weight = m == first || m == first + nsteps ? 1 : 2;
         sum += weight * cost(row[m]);
         n += weight;
     }
@@ -90,16 +91,16 @@ octave_cost(const uint32_t *row, int octave)
 }
 
 static void
-print_octave_costs(void)
+print_half_octave_costs(void)
 {
-    puts("const uint16_t "
-         "terp_entry_octave_cost[TERP_NOCTAVES][TERP_ENTRY_STRIDE] = {");
-    for (int octave = 0; octave < TERP_NOCTAVES; octave++) {
+    puts("const uint16_t terp_entry_half_octave_cost[TERP_NHALF_OCTAVES]"
+         "[TERP_ENTRY_STRIDE] = {");
+    for (int half = 0; half < TERP_NHALF_OCTAVES; half++) {
         puts("{");
         int column = 0;
         for (int entry = 0; entry < TERP_NENTRIES; entry++)
             column = print_number(
-                octave_cost(terp_entry_frequency[entry], octave), column);
+                half_octave_cost(terp_entry_frequency[entry], half), column);
         puts("\n},");
     }
     puts("};\n");
@@ -198,7 +199,7 @@ main(void)
     puts("#include \"codebooks/codebooks.h\"\n");
     puts("/* clang-format off */");
     print_costs();
-    print_octave_costs();
+    print_half_octave_costs();
     print_code_nbits();
     print_token_nbits();
     return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -224,10 +224,24 @@ terp_nbits_below_of_forms(const struct terp_code_widths *widths, int most,
 
 /* ---- the low bits of a tile ---- */
 
-/* A tile's codes are told by their widths, of which a predictor's escape has
- * the last. A group's are a bit each. */
-#define TERP_TILE_WIDTH_ESCAPE 16
-#define TERP_TILE_NWIDTHS (TERP_TILE_WIDTH_ESCAPE + 1)
+/* A tile's codes are told by their sizes, in half octaves: of magnitudes of
+ * w bits 2w - 1, or 2w if the second highest bit is set too, which 1 has not; 0
+ * of 0. A predictor's escape has the last. A group's are a bit each. */
+#define TERP_TILE_SIZE_ESCAPE 31
+#define TERP_TILE_NSIZES (TERP_TILE_SIZE_ESCAPE + 1)
+
+static inline TERP_HOST_DEVICE int
+terp_width_of_size(int size)
+{
+    return (size + 1) / 2;
+}
+
+/* The bits of the largest of some sizes that are none of an escape. */
+static inline TERP_HOST_DEVICE int
+terp_width_of_sizes(uint32_t sizes)
+{
+    return bit_width(sizes & ~(UINT32_C(1) << TERP_TILE_SIZE_ESCAPE)) / 2;
+}
 
 /* Bits that do not count where means are weighed against differences: somewhat
  * fewer than are below symbols, which may be all there are. */
@@ -241,39 +255,39 @@ terp_nbits_not_weighed(int nbits_below)
  * dictionary has entries for such. */
 #define TERP_TILE_MIN_WIDTH 7
 
-/* The octave of what is above the low bits of a code. */
+/* The half octave of what is above the low bits of a code, which is rounded. */
 static inline TERP_HOST_DEVICE int
-terp_octave_of_width(int width, int low_nbits)
+terp_half_octave_of_size(int size, int low_nbits)
 {
-    const int octave = low_nbits == 0      ? width + (width > 1)
-                       : width < low_nbits ? 0
-                                           : width - low_nbits + 1;
+    const int row = size - 2 * low_nbits;
 
-    return width == TERP_TILE_WIDTH_ESCAPE || octave > TERP_MAX_CODE_WIDTH + 1
-               ? TERP_OCTAVE_ESCAPE
-               : octave;
+    return size == TERP_TILE_SIZE_ESCAPE || row >= TERP_HALF_OCTAVE_ESCAPE
+               ? TERP_HALF_OCTAVE_ESCAPE
+           : size == 0 || row < -1 ? 0
+           : row < 1               ? 1
+                                   : row;
 }
+_Static_assert(TERP_HALF_OCTAVE_ESCAPE == 2 * TERP_MAX_CODE_WIDTH + 1,
+               "What is above low bits has a symbol up to this size.");
 
 /* What a symbol that is not zero counts more, in 1/1024 bit: a token takes
  * time, and more low bits leave fewer of them. */
-#define TERP_PRICE_OF_TOKEN 128u
+#define TERP_PRICE_OF_TOKEN 192u
 
 /* Bits of a group's low numbers: the widest counts of those that do not escape.
  */
 static inline TERP_HOST_DEVICE unsigned
-terp_low_group_nbits(uint32_t widths, unsigned nnumbers, int low_nbits)
+terp_low_group_nbits(uint32_t sizes, unsigned nnumbers, int low_nbits)
 {
-    const int most = low_nbits + TERP_MAX_CODE_WIDTH;
-    const uint32_t kept = most < TERP_TILE_WIDTH_ESCAPE
-                              ? widths & ((2u << most) - 1)
-                              : widths & ((1u << TERP_TILE_WIDTH_ESCAPE) - 1);
-    const int width = bit_width(kept) - 1;
+    const int most = 2 * (low_nbits + TERP_MAX_CODE_WIDTH);
+    const int width = terp_width_of_sizes(
+        most < TERP_TILE_SIZE_ESCAPE ? sizes & ((UINT32_C(2) << most) - 1)
+                                     : sizes);
 
     return low_nbits == 0
                ? 0
                : TERP_LOW_WIDTH_NBITS +
-                     nnumbers * (unsigned)terp_number_width(
-                                    width < 0 ? 0 : width, low_nbits);
+                     nnumbers * (unsigned)terp_number_width(width, low_nbits);
 }
 
 #endif

@@ -1,100 +1,97 @@
 /* A tile's low bits and its list of codes. How many bits are low is chosen by
- * the widths of the tile's codes. */
+ * the sizes of the tile's codes. */
 #include "cpu/sections/low_bits_tile.h"
 
 #include <string.h>
 
 #include "codec/model/low_bits.h"
+#include "cpu/entropy/histogram.h"
 
 #define GROUP TERP_LOW_GROUP_NNUMBERS
 
 /* ---- how many bits are low ---- */
 
-/* The widths of a tile's codes. */
-struct widths {
-    uint32_t count[TERP_TILE_NWIDTHS];
+/* The sizes of a tile's codes. */
+struct sizes {
+    uint32_t count[TERP_TILE_NSIZES];
     uint32_t of_group[TERP_LOW_TILE_NGROUPS]; /* a bit each */
     unsigned ngroups, nsymbols;
 };
 
-/* Adds a group. Loops are over all of its symbols, for each width that occurs,
- * so that they vectorize. */
+/* A float's exponent and the highest bit of its mantissa tell a size. Of 1. */
+#define FLOAT_SHIFT 22
+#define FLOAT_SIZE_OF_1 (127 << 1)
+
+/* Adds a group. */
 static void
-add_group(const uint16_t *symbols, unsigned n, struct widths *widths)
+add_group(const uint16_t *symbols, unsigned n, struct sizes *sizes)
 {
-    int16_t magnitude[GROUP];
-    uint16_t all = 0;
-    int16_t nescapes = 0, nwider = (int16_t)n;
-    uint32_t present = 0;
+    uint16_t size[GROUP];
+    uint32_t counts[TERP_TILE_NSIZES];
 
     for (unsigned i = 0; i < n; i++) {
         const int code = (int)symbols[i] - TERP_WIDE_RADIUS;
-        const int is_code = symbols[i] != TERP_ESCAPE;
-        magnitude[i] = (int16_t)(is_code * (code < 0 ? -code : code));
-        nescapes = (int16_t)(nescapes + 1 - is_code);
-        all |= (uint16_t)magnitude[i];
+        const float magnitude = (float)(code < 0 ? -code : code);
+        int32_t bits;
+        memcpy(&bits, &magnitude, sizeof bits);
+        bits = (bits >> FLOAT_SHIFT) - FLOAT_SIZE_OF_1 + 1;
+        bits = bits < 0 ? 0 : bits;
+        size[i] = (uint16_t)(symbols[i] == TERP_ESCAPE ? TERP_TILE_SIZE_ESCAPE
+                                                       : bits);
     }
-    const int widest = bit_width(all);
-    for (int width = 0; width <= widest; width++) {
-        const int16_t most = (int16_t)((1 << width) - 1);
-        int16_t wider = 0;
-        for (unsigned i = 0; i < n; i++)
-            wider = (int16_t)(wider + (magnitude[i] > most));
-        int count = nwider - wider - (width == 0 ? nescapes : 0);
-        widths->count[width] += (uint32_t)count;
-        present |= (uint32_t)(count > 0) << width;
-        nwider = wider;
+    terp_cpu_histogram(size, n, TERP_TILE_NSIZES, 0, counts);
+    uint32_t present = 0;
+    for (int s = 0; s < TERP_TILE_NSIZES; s++) {
+        sizes->count[s] += counts[s];
+        present |= (uint32_t)(counts[s] > 0) << s;
     }
-    widths->count[TERP_TILE_WIDTH_ESCAPE] += (uint16_t)nescapes;
-    present |= (uint32_t)(nescapes > 0) << TERP_TILE_WIDTH_ESCAPE;
-    widths->of_group[widths->ngroups++] = present;
-    widths->nsymbols += n;
+    sizes->of_group[sizes->ngroups++] = present;
+    sizes->nsymbols += n;
 }
 
 /* Bits, in units of the dictionary's costs. */
 static uint64_t
-cost_of_low_bits(const struct widths *widths, int low_nbits)
+cost_of_low_bits(const struct sizes *sizes, int low_nbits)
 {
     uint32_t costs[TERP_ENTRY_STRIDE] = {0};
     uint32_t least = UINT32_MAX;
     uint64_t nbits = 0, of_tokens = 0;
 
-    for (int width = 0; width < TERP_TILE_NWIDTHS; width++) {
-        const uint32_t n = widths->count[width];
-        const int octave = terp_octave_of_width(width, low_nbits);
-        const uint16_t *of_octave = terp_entry_octave_cost[octave];
+    for (int size = 0; size < TERP_TILE_NSIZES; size++) {
+        const uint32_t n = sizes->count[size];
+        const int row = terp_half_octave_of_size(size, low_nbits);
+        const uint16_t *of_row = terp_entry_half_octave_cost[row];
         if (n == 0)
             continue;
-        if (octave == TERP_OCTAVE_ESCAPE && width < TERP_TILE_WIDTH_ESCAPE)
-            nbits += n * terp_listed_nbits(width);
-        of_tokens += octave > 0 ? n * TERP_PRICE_OF_TOKEN : 0;
+        if (row == TERP_HALF_OCTAVE_ESCAPE && size < TERP_TILE_SIZE_ESCAPE)
+            nbits += n * terp_listed_nbits(terp_width_of_size(size));
+        of_tokens += row > 0 ? n * TERP_PRICE_OF_TOKEN : 0;
         for (int e = 0; e < TERP_ENTRY_STRIDE; e++)
-            costs[e] += n * of_octave[e];
+            costs[e] += n * of_row[e];
     }
     for (int e = 0; e < TERP_NENTRIES; e++)
         least = costs[e] < least ? costs[e] : least;
-    for (unsigned g = 0; g < widths->ngroups; g++)
+    for (unsigned g = 0; g < sizes->ngroups; g++)
         nbits += terp_low_group_nbits(
-            widths->of_group[g],
-            (unsigned)terp_low_group_nnumbers(widths->nsymbols, g), low_nbits);
+            sizes->of_group[g],
+            (unsigned)terp_low_group_nnumbers(sizes->nsymbols, g), low_nbits);
     return (nbits << TERP_COST_FRACTION_NBITS) + of_tokens + least;
 }
 
 static int
-choose_low_nbits(const struct widths *widths)
+choose_low_nbits(const struct sizes *sizes)
 {
     uint64_t least = UINT64_MAX;
     uint32_t all = 0;
     int best = 0;
 
-    for (unsigned g = 0; g < widths->ngroups; g++)
-        all |= widths->of_group[g];
-    const int widest =
-        bit_width(all & ((1u << TERP_TILE_WIDTH_ESCAPE) - 1)) - 1;
+    for (unsigned g = 0; g < sizes->ngroups; g++)
+        all |= sizes->of_group[g];
+    const int widest = terp_width_of_sizes(all);
     if (widest < TERP_TILE_MIN_WIDTH)
         return 0;
     for (int n = 0; n <= TERP_LOW_MAX_NBITS && (n == 0 || n <= widest); n++) {
-        const uint64_t cost = cost_of_low_bits(widths, n);
+        const uint64_t cost = cost_of_low_bits(sizes, n);
         if (cost < least) {
             least = cost;
             best = n;
@@ -228,21 +225,23 @@ void
 terp_cpu_low_tile_measure(const uint16_t *symbols, unsigned nsymbols,
                           struct cpu_low_tile *tile_ret)
 {
-    struct widths widths = {.ngroups = 0};
+    struct sizes sizes = {.ngroups = 0};
 
     for (unsigned i = 0; i < nsymbols; i += GROUP)
         add_group(symbols + i, nsymbols - i < GROUP ? nsymbols - i : GROUP,
-                  &widths);
-    *tile_ret = (struct cpu_low_tile){.low_nbits = choose_low_nbits(&widths)};
+                  &sizes);
+    *tile_ret = (struct cpu_low_tile){.low_nbits = choose_low_nbits(&sizes)};
     const int n = tile_ret->low_nbits;
-    for (unsigned g = 0; n > 0 && g < widths.ngroups; g++)
+    for (unsigned g = 0; n > 0 && g < sizes.ngroups; g++)
         tile_ret->width[g] = (uint8_t)width_of_group(
             symbols + (size_t)g * GROUP,
             (unsigned)terp_low_group_nnumbers(nsymbols, g), n);
     tile_ret->numbers_nbytes = n > 0 ? numbers_nbytes(tile_ret, nsymbols) : 0;
-    const int widest = n + TERP_MAX_CODE_WIDTH;
-    for (unsigned g = 0; g < widths.ngroups; g++)
-        tile_ret->escaping |= (unsigned)(widths.of_group[g] >> widest != 0)
+    /* From this size on codes may round to one that has no symbol. */
+    const int first = 2 * (n + TERP_MAX_CODE_WIDTH) - 1;
+    for (unsigned g = 0; g < sizes.ngroups; g++)
+        tile_ret->escaping |= (unsigned)(first < TERP_TILE_SIZE_ESCAPE &&
+                                         sizes.of_group[g] >> first != 0)
                               << g;
     if (tile_ret->escaping != 0) {
         struct list list;

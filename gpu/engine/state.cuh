@@ -163,11 +163,12 @@ static_assert(CUDA_HOST_NBYTES % 8 == 0 && sizeof(struct cuda_chunk) % 8 == 0,
 struct cuda_decode_table;
 struct cuda_token_decode_table;
 struct cuda_tables {
-    const uint16_t *d_cost;        /* [TERP_NROWS][TERP_ENTRY_STRIDE] */
-    const uint16_t *d_octave_cost; /* [TERP_NOCTAVES][TERP_ENTRY_STRIDE] */
-    const uint8_t *d_code_nbits;   /* [TERP_NSYMBOLS][TERP_ENTRY_STRIDE] */
-    const uint32_t *d_codewords;   /* [TERP_NENTRIES][TERP_NSYMBOLS],
-                                  packed */
+    const uint16_t *d_cost; /* [TERP_NROWS][TERP_ENTRY_STRIDE] */
+    const uint16_t
+        *d_half_octave_cost;     /* [TERP_NHALF_OCTAVES][TERP_ENTRY_STRIDE] */
+    const uint8_t *d_code_nbits; /* [TERP_NSYMBOLS][TERP_ENTRY_STRIDE] */
+    const uint32_t *d_codewords; /* [TERP_NENTRIES][TERP_NSYMBOLS],
+                                packed */
     const struct cuda_decode_table *d_decode_tables; /* [TERP_NENTRIES] */
     /* The same of tokens. */
     const uint8_t *d_token_nbits;      /* [TERP_NTOKENS][TERP_ENTRY_STRIDE] */

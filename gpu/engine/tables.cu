@@ -28,8 +28,8 @@ place_all(struct cuda_tables *tables, uint8_t *begin)
 
     tables->d_cost =
         place<uint16_t>(begin, &at, TERP_NROWS * TERP_ENTRY_STRIDE);
-    tables->d_octave_cost =
-        place<uint16_t>(begin, &at, TERP_NOCTAVES * TERP_ENTRY_STRIDE);
+    tables->d_half_octave_cost =
+        place<uint16_t>(begin, &at, TERP_NHALF_OCTAVES * TERP_ENTRY_STRIDE);
     tables->d_code_nbits =
         place<uint8_t>(begin, &at, TERP_NSYMBOLS * TERP_ENTRY_STRIDE);
     tables->d_codewords =
@@ -53,11 +53,11 @@ fill(const struct cuda_tables *tables)
                       TERP_NROWS * TERP_ENTRY_STRIDE * sizeof(uint16_t),
                   "The costs have the rows that are copied.");
     memcpy((void *)tables->d_cost, terp_entry_cost, sizeof terp_entry_cost);
-    static_assert(sizeof terp_entry_octave_cost ==
-                      TERP_NOCTAVES * TERP_ENTRY_STRIDE * sizeof(uint16_t),
-                  "And so do those of octaves.");
-    memcpy((void *)tables->d_octave_cost, terp_entry_octave_cost,
-           sizeof terp_entry_octave_cost);
+    static_assert(sizeof terp_entry_half_octave_cost ==
+                      TERP_NHALF_OCTAVES * TERP_ENTRY_STRIDE * sizeof(uint16_t),
+                  "And so do those of half octaves.");
+    memcpy((void *)tables->d_half_octave_cost, terp_entry_half_octave_cost,
+           sizeof terp_entry_half_octave_cost);
     memcpy((void *)tables->d_code_nbits, terp_entry_code_nbits,
            (size_t)TERP_NSYMBOLS * TERP_ENTRY_STRIDE);
     memcpy((void *)tables->d_token_nbits, terp_entry_token_nbits,

@@ -125,56 +125,58 @@ symbols_at(uint64_t tile, unsigned i)
 
 /* ---- how many bits are low ---- */
 
-struct tile_widths {
-    uint32_t count[TERP_TILE_NWIDTHS];
+struct tile_sizes {
+    uint32_t count[TERP_TILE_NSIZES];
     uint32_t of_group[TERP_LOW_TILE_NGROUPS]; /* a bit each */
     uint64_t cost[TERP_LOW_MAX_NBITS + 1];
 };
 
+/* A float's exponent and the highest bit of its mantissa tell a size. */
 static __device__ __forceinline__ int
-width_of_wide(unsigned symbol)
+size_of_wide(unsigned symbol)
 {
     const int code = (int)symbol - TERP_WIDE_RADIUS;
+    const unsigned bits = __float_as_uint((float)(code < 0 ? -code : code));
 
-    return symbol == TERP_ESCAPE
-               ? TERP_TILE_WIDTH_ESCAPE
-               : bit_width((unsigned)(code < 0 ? -code : code));
+    return symbol == TERP_ESCAPE ? TERP_TILE_SIZE_ESCAPE
+           : code == 0           ? 0
+                                 : (int)(bits >> 22) - 2 * 127 + 1;
 }
 
-/* Counts the widths of a group's symbols, of which this lane has n: by a warp,
- * for one width after another of those that occur. */
+/* Counts the sizes of a group's symbols, of which this lane has n: by a warp,
+ * for one size after another of those that occur. */
 static __device__ __forceinline__ void
-count_widths(const unsigned symbol[LANE_NNUMBERS], unsigned n, unsigned group,
-             struct tile_widths *s)
+count_sizes(const unsigned symbol[LANE_NNUMBERS], unsigned n, unsigned group,
+            struct tile_sizes *s)
 {
-    int width[LANE_NNUMBERS];
+    int size[LANE_NNUMBERS];
     uint32_t all = 0;
 
 #pragma unroll
     for (unsigned k = 0; k < LANE_NNUMBERS; k++) {
-        width[k] = k < n ? width_of_wide(symbol[k]) : -1;
-        all |= k < n ? 1u << width[k] : 0;
+        size[k] = k < n ? size_of_wide(symbol[k]) : -1;
+        all |= k < n ? 1u << size[k] : 0;
     }
     all = warp_or(all);
     if (threadIdx.x % 32 == 0)
         s->of_group[group] = all;
 #pragma unroll 1
     for (uint32_t left = all; left != 0; left &= left - 1) {
-        const int w = __ffs((int)left) - 1;
+        const int present = __ffs((int)left) - 1;
         unsigned count = 0;
 #pragma unroll
         for (unsigned k = 0; k < LANE_NNUMBERS; k++)
-            count +=
-                (unsigned)__popc(__ballot_sync(FULL_WARP_MASK, width[k] == w));
+            count += (unsigned)__popc(
+                __ballot_sync(FULL_WARP_MASK, size[k] == present));
         if (threadIdx.x % 32 == 0)
-            atomicAdd(&s->count[w], count);
+            atomicAdd(&s->count[present], count);
     }
 }
 
 /* What the tile costs with so many low bits: by a warp. */
 static __device__ __forceinline__ uint64_t
-cost_of_low_bits(const struct tile_widths *s, unsigned nsymbols,
-                 const uint16_t *d_octave_cost, int low_nbits)
+cost_of_low_bits(const struct tile_sizes *s, unsigned nsymbols,
+                 const uint16_t *d_half_octave_cost, int low_nbits)
 {
     const unsigned lane = threadIdx.x % 32;
     uint32_t cost[TERP_ENTRY_STRIDE / 32 + 1] = {};
@@ -182,20 +184,20 @@ cost_of_low_bits(const struct tile_widths *s, unsigned nsymbols,
     uint64_t nbits = 0, of_tokens = 0;
 
 #pragma unroll 1
-    for (int width = 0; width < TERP_TILE_NWIDTHS; width++) {
-        const uint32_t n = s->count[width];
-        const int octave = terp_octave_of_width(width, low_nbits);
+    for (int size = 0; size < TERP_TILE_NSIZES; size++) {
+        const uint32_t n = s->count[size];
+        const int row = terp_half_octave_of_size(size, low_nbits);
         if (n == 0)
             continue;
-        if (octave == TERP_OCTAVE_ESCAPE && width < TERP_TILE_WIDTH_ESCAPE)
-            nbits += n * terp_listed_nbits(width);
-        of_tokens += octave > 0 ? n * TERP_PRICE_OF_TOKEN : 0;
+        if (row == TERP_HALF_OCTAVE_ESCAPE && size < TERP_TILE_SIZE_ESCAPE)
+            nbits += n * terp_listed_nbits(terp_width_of_size(size));
+        of_tokens += row > 0 ? n * TERP_PRICE_OF_TOKEN : 0;
 #pragma unroll
         for (unsigned i = 0; i < TERP_ENTRY_STRIDE / 32 + 1; i++)
             if (lane + 32 * i < TERP_NENTRIES)
                 cost[i] +=
                     n *
-                    d_octave_cost[octave * TERP_ENTRY_STRIDE + lane + 32 * i];
+                    d_half_octave_cost[row * TERP_ENTRY_STRIDE + lane + 32 * i];
     }
 #pragma unroll
     for (unsigned i = 0; i < TERP_ENTRY_STRIDE / 32 + 1; i++)
@@ -209,24 +211,23 @@ cost_of_low_bits(const struct tile_widths *s, unsigned nsymbols,
     return (nbits << TERP_COST_FRACTION_NBITS) + of_tokens + least;
 }
 
-/* How many bits of a tile are low, by its counted widths: by the block. */
+/* How many bits of a tile are low, by its counted sizes: by the block. */
 static __device__ __forceinline__ int
 choose_low_nbits(const struct cuda_batch &batch, unsigned nsymbols,
-                 struct tile_widths *s)
+                 struct tile_sizes *s)
 {
     uint32_t all = 0;
     int best = 0;
 
     for (unsigned g = 0; g < terp_low_ngroups(nsymbols); g++)
         all |= s->of_group[g];
-    const int widest =
-        bit_width(all & ((1u << TERP_TILE_WIDTH_ESCAPE) - 1)) - 1;
+    const int widest = terp_width_of_sizes(all);
     if (widest < TERP_TILE_MIN_WIDTH)
         return 0;
     const int most = min(widest, TERP_LOW_MAX_NBITS);
     for (int n = (int)(threadIdx.x / 32); n <= most; n += NWARPS) {
         const uint64_t cost =
-            cost_of_low_bits(s, nsymbols, batch.tables.d_octave_cost, n);
+            cost_of_low_bits(s, nsymbols, batch.tables.d_half_octave_cost, n);
         if (threadIdx.x % 32 == 0)
             s->cost[n] = cost;
     }
@@ -241,7 +242,7 @@ choose_low_nbits(const struct cuda_batch &batch, unsigned nsymbols,
 struct split_shared {
     alignas(16) uint8_t bytes[LOW_TILE_MAX_NBYTES];
     uint8_t width[TERP_LOW_TILE_NGROUPS];
-    struct tile_widths widths;
+    struct tile_sizes sizes;
     struct low_list_shared list;
 };
 
@@ -361,16 +362,16 @@ split_tile(const struct cuda_batch &batch, const struct low_bits_view &view,
     struct cuda_low_tile low = {};
     bool any_listed = false;
 
-    if (threadIdx.x < TERP_TILE_NWIDTHS)
-        s->widths.count[threadIdx.x] = 0;
+    if (threadIdx.x < TERP_TILE_NSIZES)
+        s->sizes.count[threadIdx.x] = 0;
     __syncthreads();
     load_symbols(view, tile, symbols, &wide);
 #pragma unroll
     for (unsigned i = 0; i < WARP_NGROUPS; i++)
-        count_widths(wide.symbol[i], wide.n[i], group_of_warp(i), &s->widths);
+        count_sizes(wide.symbol[i], wide.n[i], group_of_warp(i), &s->sizes);
     __syncthreads();
     const int low_nbits = choose_low_nbits(
-        batch, (unsigned)terp_tile_nsymbols(view.nvalues, tile), &s->widths);
+        batch, (unsigned)terp_tile_nsymbols(view.nvalues, tile), &s->sizes);
     split = wide;
 #pragma unroll
     for (unsigned i = 0; i < WARP_NGROUPS; i++) {
