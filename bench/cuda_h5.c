@@ -1,7 +1,8 @@
 /* An array in device memory to a file and back: by terp_h5_write and
  * terp_h5_read, and as programs do without them, by way of host memory,
- * H5Dwrite, H5Dread and the filter. All files must have the same chunks and all
- * reads the same values.
+ * H5Dwrite, H5Dread and the filter; and an array in host memory by the first
+ * two and the device. All files must have the same chunks and all reads the
+ * same values.
  *
  *     cuda_h5 FIELD_NxNxN.f32 CHUNK_EXTENT FOLDER
  *
@@ -25,16 +26,18 @@
 
 static struct way {
     const char *name;
-    bool direct;          /* terp_h5_write, terp_h5_read */
-    const char *engine;   /* of the filter */
-    const char *nthreads; /* likewise; 0: all CPUs */
-    const char *threads;  /* the same for people */
-    int nreps;            /* few of what takes long */
+    bool direct;             /* terp_h5_write, terp_h5_read */
+    enum terp_memory memory; /* that has the array */
+    const char *engine;      /* of the filter */
+    const char *nthreads;    /* likewise; 0: all CPUs */
+    const char *threads;     /* the same for people */
+    int nreps;               /* few of what takes long */
 } ways[] = {
-    {"filter", false, "cpu", "1", "1", 3},
-    {"filter", false, "cpu", "0", "all", 3},
-    {"filter", false, "cuda", "1", "1", 5},
-    {"terp_h5", true, "cuda", "1", "1", MAX_NREPS},
+    {"filter", false, TERP_MEMORY_DEVICE, "cpu", "1", "1", 3},
+    {"filter", false, TERP_MEMORY_DEVICE, "cpu", "0", "all", 3},
+    {"filter", false, TERP_MEMORY_DEVICE, "cuda", "1", "1", 5},
+    {"terp_h5_host", true, TERP_MEMORY_HOST, "cuda", "1", "1", MAX_NREPS},
+    {"terp_h5", true, TERP_MEMORY_DEVICE, "cuda", "1", "1", MAX_NREPS},
 };
 
 #define NWAYS (sizeof ways / sizeof *ways)
@@ -44,8 +47,6 @@ static hsize_t dims[3], chunk_dims[3];
 static float *h_values, *h_expected;
 static void *d_values, *d_read;
 static char first_path[MAX_PATH_NBYTES], path[MAX_PATH_NBYTES];
-static const struct terp_run_options options = {.engine = TERP_ENGINE_CUDA,
-                                                .memory = TERP_MEMORY_DEVICE};
 static struct terp_run device;         /* for memory */
 static struct terp_run_result written; /* of the last call */
 
@@ -134,17 +135,22 @@ create_dataset(hid_t file)
     return dataset;
 }
 
-/* From the device to a closed file. */
+/* From the array to a closed file. */
 static void
 write_file(const struct way *way, const char *name)
 {
+    struct terp_run_options options = {.engine = TERP_ENGINE_CUDA,
+                                       .memory = way->memory};
     hid_t file = H5Fcreate(name, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
 
     check_id(name, file);
     hid_t dataset = create_dataset(file);
     if (way->direct) {
-        check("terp_h5_write", terp_h5_write(&options, dataset, NULL, NULL,
-                                             NULL, d_values, &written));
+        check(
+            "terp_h5_write",
+            terp_h5_write(&options, dataset, NULL, NULL, NULL,
+                          way->memory == TERP_MEMORY_HOST ? h_values : d_values,
+                          &written));
         if (written.reason != NULL)
             fail("terp_h5_write", written.reason);
     } else {
@@ -156,10 +162,12 @@ write_file(const struct way *way, const char *name)
     check_id("H5Fclose", H5Fclose(file));
 }
 
-/* From a file to the device. */
+/* From a file to the array. */
 static void
 read_file(const struct way *way, const char *name)
 {
+    struct terp_run_options options = {.engine = TERP_ENGINE_CUDA,
+                                       .memory = way->memory};
     hid_t file = H5Fopen(name, H5F_ACC_RDONLY, H5P_DEFAULT);
 
     check_id(name, file);
@@ -167,7 +175,9 @@ read_file(const struct way *way, const char *name)
     check_id("H5Dopen", dataset);
     if (way->direct) {
         check("terp_h5_read",
-              terp_h5_read(&options, dataset, NULL, NULL, d_read, &written));
+              terp_h5_read(&options, dataset, NULL, NULL,
+                           way->memory == TERP_MEMORY_HOST ? h_values : d_read,
+                           &written));
     } else {
         check_id("H5Dread", H5Dread(dataset, H5T_IEEE_F32LE, H5S_ALL, H5S_ALL,
                                     H5P_DEFAULT, h_values));
@@ -284,6 +294,8 @@ main(int argc, char **argv)
         chunk_dims[d] = strtoull(argv[2], NULL, 10);
     snprintf(first_path, sizeof first_path, "%s/cuda_h5_first.h5", argv[3]);
     snprintf(path, sizeof path, "%s/cuda_h5.h5", argv[3]);
+    struct terp_run_options options = {.engine = TERP_ENGINE_CUDA,
+                                       .memory = TERP_MEMORY_DEVICE};
     check("the device", terp_run_begin(&options, NULL, &device));
     check("device memory", terp_memory_make(&device, nbytes, &d_values));
     check("device memory", terp_memory_make(&device, nbytes, &d_read));
@@ -302,7 +314,8 @@ main(int argc, char **argv)
     for (size_t w = 0; w < NWAYS; w++) {
         use(&ways[w]);
         measure(&ways[w], true, ratio, max_nreps);
-        copy(h_values, d_read);
+        if (ways[w].memory == TERP_MEMORY_DEVICE)
+            copy(h_values, d_read);
         if (w == 0)
             memcpy(h_expected, h_values, nbytes);
         else if (memcmp(h_expected, h_values, nbytes) != 0)
