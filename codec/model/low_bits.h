@@ -259,13 +259,13 @@ terp_nbits_not_weighed(int nbits_below)
 static inline TERP_HOST_DEVICE int
 terp_half_octave_of_size(int size, int low_nbits)
 {
-    const int half = size - 2 * low_nbits;
+    const int row = size - 2 * low_nbits;
 
-    return size == TERP_TILE_SIZE_ESCAPE || half >= TERP_HALF_OCTAVE_ESCAPE
+    return size == TERP_TILE_SIZE_ESCAPE || row >= TERP_HALF_OCTAVE_ESCAPE
                ? TERP_HALF_OCTAVE_ESCAPE
-           : size == 0 || half < -1 ? 0
-           : half < 1               ? 1
-                                    : half;
+           : size == 0 || row < -1 ? 0
+           : row < 1               ? 1
+                                   : row;
 }
 _Static_assert(TERP_HALF_OCTAVE_ESCAPE == 2 * TERP_MAX_CODE_WIDTH + 1,
                "What is above low bits has a symbol up to this size.");

@@ -59,15 +59,15 @@ cost_of_low_bits(const struct sizes *sizes, int low_nbits)
 
     for (int size = 0; size < TERP_TILE_NSIZES; size++) {
         const uint32_t n = sizes->count[size];
-        const int half = terp_half_octave_of_size(size, low_nbits);
-        const uint16_t *of_half = terp_entry_half_octave_cost[half];
+        const int row = terp_half_octave_of_size(size, low_nbits);
+        const uint16_t *of_row = terp_entry_half_octave_cost[row];
         if (n == 0)
             continue;
-        if (half == TERP_HALF_OCTAVE_ESCAPE && size < TERP_TILE_SIZE_ESCAPE)
+        if (row == TERP_HALF_OCTAVE_ESCAPE && size < TERP_TILE_SIZE_ESCAPE)
             nbits += n * terp_listed_nbits(terp_width_of_size(size));
-        of_tokens += half > 0 ? n * TERP_PRICE_OF_TOKEN : 0;
+        of_tokens += row > 0 ? n * TERP_PRICE_OF_TOKEN : 0;
         for (int e = 0; e < TERP_ENTRY_STRIDE; e++)
-            costs[e] += n * of_half[e];
+            costs[e] += n * of_row[e];
     }
     for (int e = 0; e < TERP_NENTRIES; e++)
         least = costs[e] < least ? costs[e] : least;

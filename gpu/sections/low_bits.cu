@@ -186,17 +186,18 @@ cost_of_low_bits(const struct tile_sizes *s, unsigned nsymbols,
 #pragma unroll 1
     for (int size = 0; size < TERP_TILE_NSIZES; size++) {
         const uint32_t n = s->count[size];
-        const int half = terp_half_octave_of_size(size, low_nbits);
+        const int row = terp_half_octave_of_size(size, low_nbits);
         if (n == 0)
             continue;
-        if (half == TERP_HALF_OCTAVE_ESCAPE && size < TERP_TILE_SIZE_ESCAPE)
+        if (row == TERP_HALF_OCTAVE_ESCAPE && size < TERP_TILE_SIZE_ESCAPE)
             nbits += n * terp_listed_nbits(terp_width_of_size(size));
-        of_tokens += half > 0 ? n * TERP_PRICE_OF_TOKEN : 0;
+        of_tokens += row > 0 ? n * TERP_PRICE_OF_TOKEN : 0;
 #pragma unroll
         for (unsigned i = 0; i < TERP_ENTRY_STRIDE / 32 + 1; i++)
             if (lane + 32 * i < TERP_NENTRIES)
-                cost[i] += n * d_half_octave_cost[half * TERP_ENTRY_STRIDE +
-                                                  lane + 32 * i];
+                cost[i] +=
+                    n *
+                    d_half_octave_cost[row * TERP_ENTRY_STRIDE + lane + 32 * i];
     }
 #pragma unroll
     for (unsigned i = 0; i < TERP_ENTRY_STRIDE / 32 + 1; i++)

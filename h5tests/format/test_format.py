@@ -34,7 +34,7 @@ EXACT = {"slack": 25, "dims": 26, "significand": 27, "zeros": 28,
          "widths": 34, "numbers": 35, "map": 47}
 LISTED = {"escapes": 31, "kinds": 32, "length": 33, "map": 40}
 TAILS = {"slack": 25, "dims": 26, "zeros": 28, "exponent": 29, "nbits": 31,
-         "width": 32, "tails": 33, "escapes": 40, "low bits": 41, "map": 48}
+         "width": 32, "tails": 33, "escapes": 40, "low bits": 41, "map": 55}
 POINTWISE = {"head": 25, "bound": 26, "center": 34, "signs": 47, "length": 48,
              "map": 56, "low": 57, "words": 80, "end": 81}
 
