@@ -265,7 +265,8 @@ terp_coarse_chunk(const struct terp_chunk *chunk, uint64_t step,
 #define TERP_STREAM_HEAD_NBYTES 128
 
 /* As terp_decode of those values alone, bit for bit, which `dst` holds:
- * terp_chunk_nbytes of their chunk. Of a stream of the spline predictor finer
+ * terp_chunk_nbytes of their chunk. `src_nbytes` may be as few as
+ * terp_coarse_nbytes tells. Of a stream of the spline predictor finer
  * levels are left out, so that it takes some percent of the time with a step
  * of 4; memory goes, beside that for these values, by the chunk's tiles, and a
  * bit for each of its values where some are special or signs are mixed. Any

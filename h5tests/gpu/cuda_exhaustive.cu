@@ -152,6 +152,17 @@ struct buffers {
     unsigned long long *bad; /* managed */
 };
 
+/* The place of a value that has lost its bound, or NONE. */
+static uint64_t
+find_bad(const struct batch *batch, uint64_t nchunks, const struct buffers *b)
+{
+    *b->bad = NONE;
+    check<<<dim3(1, (unsigned)nchunks), NTHREADS>>>(*batch, b->values,
+                                                    b->decoded, b->bad);
+    check_cuda("checking", cudaDeviceSynchronize());
+    return *b->bad;
+}
+
 /* Codes and checks the chunks of a batch; false where a value has lost its
  * bound. */
 static bool
@@ -194,13 +205,9 @@ try_batch(const struct batch *batch, uint64_t nchunks,
                                &result);
     if (st != TERP_OK || result.used != TERP_ENGINE_CUDA)
         stop(terp_status_text(st), result.reason);
-    *b->bad = NONE;
-    check<<<dim3(1, (unsigned)nchunks), NTHREADS>>>(*batch, b->values,
-                                                    b->decoded, b->bad);
-    check_cuda("checking", cudaDeviceSynchronize());
-    if (*b->bad == NONE)
+    const uint64_t at = find_bad(batch, nchunks, b);
+    if (at == NONE)
         return true;
-    const uint64_t at = *b->bad;
     const int value_nbytes = batch->layout == WIDE ? 8 : 4;
     uint64_t bits[2] = {0, 0};
     check_cuda("cudaMemcpy", cudaMemcpy(&bits[0], b->values + at * value_nbytes,
@@ -214,6 +221,31 @@ try_batch(const struct batch *batch, uint64_t nchunks,
         mode->name, value_of_bits(chunk.type, bits[0]),
         value_of_bits(chunk.type, bits[1]));
     return false;
+}
+
+/* The check finds a bit that is another, under the bound 0. */
+static bool
+finds_a_bit(const struct buffers *b)
+{
+    const uint64_t place = 3 * CHUNK_NVALUES - 1;
+    struct batch batch = {};
+    uint32_t bits;
+
+    batch.how = exhaustive_cases[EXHAUSTIVE_NCASES - 1];
+    batch.layout = COMBS;
+    batch.step = 1;
+    batch.nvalues = CHUNK_NVALUES;
+    if (!try_batch(&batch, 4, &terp_mode[0], b))
+        return false;
+    check_cuda("cudaMemcpy",
+               cudaMemcpy(&bits, b->decoded + 4 * place, 4, cudaMemcpyDefault));
+    bits ^= 1;
+    check_cuda("cudaMemcpy",
+               cudaMemcpy(b->decoded + 4 * place, &bits, 4, cudaMemcpyDefault));
+    const bool found = find_bad(&batch, 4, b) == place;
+    if (!found)
+        puts("FAILED: the check finds no other bit");
+    return found;
 }
 
 static double
@@ -272,6 +304,7 @@ main(int argc, char **argv)
     b.decoded = alloc_device(nbytes);
     b.streams = alloc_device(b.stream_stride * BATCH_NCHUNKS);
     check_cuda("cudaMallocManaged", cudaMallocManaged((void **)&b.bad, 8));
+    kept = finds_a_bit(&b);
     for (int k = 0; kept && k < EXHAUSTIVE_NCASES; k++)
         kept = do_pass(k, RUNS, nchunks, NCHUNKS / nchunks, &b) &&
                do_pass(k, COMBS, nchunks, NCHUNKS / nchunks, &b) &&
