@@ -11,30 +11,30 @@
 typedef void
 function(void);
 
-#define FUNCTIONS(F)                                                   \
-    F(H5Eauto_is_v2)                                                   \
-    F(H5Eget_auto2) F(H5Eget_num) F(H5Epush2) F(H5Pfill_value_defined) \
-        F(H5Pget_fill_value) F(H5Pget_filter2) F(H5Pget_filter_by_id2) \
-            F(H5Pmodify_filter) F(H5Sget_simple_extent_dims)           \
-                F(H5Sget_simple_extent_ndims) F(H5Tclose) F(H5Tequal)  \
-                    F(H5Tget_class) F(H5Tget_ebias) F(H5Tget_fields)   \
-                        F(H5Tget_member_index) F(H5Tget_member_offset) \
-                            F(H5Tget_member_type) F(H5Tget_nmembers)   \
-                                F(H5Tget_norm) F(H5Tget_order)         \
-                                    F(H5Tget_precision) F(H5Tget_size) \
-                                        F(H5Tget_super)
+#define FUNCTIONS(F)                                                          \
+    F(H5Eauto_is_v2)                                                          \
+    F(H5Eget_auto2)                                                           \
+    F(H5Eget_num) F(H5Epush2) F(H5Pfill_value_defined) F(H5Pget_fill_value)   \
+        F(H5Pget_filter2) F(H5Pget_filter_by_id2) F(H5Pmodify_filter)         \
+            F(H5Sget_simple_extent_dims) F(H5Sget_simple_extent_ndims)        \
+                F(H5Tclose) F(H5Tequal) F(H5Tget_class) F(H5Tget_ebias)       \
+                    F(H5Tget_fields) F(H5Tget_member_index)                   \
+                        F(H5Tget_member_offset) F(H5Tget_member_type)         \
+                            F(H5Tget_nmembers) F(H5Tget_norm) F(H5Tget_order) \
+                                F(H5Tget_precision) F(H5Tget_size)            \
+                                    F(H5Tget_super)
 
-#define VARIABLES(F)                                                        \
-    F(H5E_CANTFILTER_g)                                                     \
-    F(H5E_ERR_CLS_g) F(H5E_PLINE_g) F(H5E_SETLOCAL_g) F(H5T_IEEE_F32BE_g)   \
-        F(H5T_IEEE_F32LE_g) F(H5T_IEEE_F64BE_g) F(H5T_IEEE_F64LE_g)         \
-            F(H5T_STD_I8BE_g) F(H5T_STD_I8LE_g) F(H5T_STD_I16BE_g)          \
-                F(H5T_STD_I16LE_g) F(H5T_STD_I32BE_g) F(H5T_STD_I32LE_g)    \
-                    F(H5T_STD_I64BE_g) F(H5T_STD_I64LE_g) F(H5T_STD_U8BE_g) \
-                        F(H5T_STD_U8LE_g) F(H5T_STD_U16BE_g)                \
-                            F(H5T_STD_U16LE_g) F(H5T_STD_U32BE_g)           \
-                                F(H5T_STD_U32LE_g) F(H5T_STD_U64BE_g)       \
-                                    F(H5T_STD_U64LE_g)
+#define VARIABLES(F)                                                         \
+    F(H5E_CANTFILTER_g)                                                      \
+    F(H5E_ERR_CLS_g)                                                         \
+    F(H5E_PLINE_g) F(H5E_SETLOCAL_g) F(H5T_IEEE_F32BE_g) F(H5T_IEEE_F32LE_g) \
+        F(H5T_IEEE_F64BE_g) F(H5T_IEEE_F64LE_g) F(H5T_STD_I8BE_g)            \
+            F(H5T_STD_I8LE_g) F(H5T_STD_I16BE_g) F(H5T_STD_I16LE_g)          \
+                F(H5T_STD_I32BE_g) F(H5T_STD_I32LE_g) F(H5T_STD_I64BE_g)     \
+                    F(H5T_STD_I64LE_g) F(H5T_STD_U8BE_g) F(H5T_STD_U8LE_g)   \
+                        F(H5T_STD_U16BE_g) F(H5T_STD_U16LE_g)                \
+                            F(H5T_STD_U32BE_g) F(H5T_STD_U32LE_g)            \
+                                F(H5T_STD_U64BE_g) F(H5T_STD_U64LE_g)
 
 static const struct {
     const char *name;
