@@ -11,47 +11,62 @@
 typedef void
 function(void);
 
-#define FUNCTIONS(F)                                                   \
-    F(H5Eauto_is_v2)                                                   \
-    F(H5Eget_auto2) F(H5Eget_num) F(H5Epush2) F(H5Pfill_value_defined) \
-        F(H5Pget_fill_value) F(H5Pget_filter2) F(H5Pget_filter_by_id2) \
-            F(H5Pmodify_filter) F(H5Sget_simple_extent_dims)           \
-                F(H5Sget_simple_extent_ndims) F(H5Tclose) F(H5Tequal)  \
-                    F(H5Tget_class) F(H5Tget_ebias) F(H5Tget_fields)   \
-                        F(H5Tget_member_index) F(H5Tget_member_offset) \
-                            F(H5Tget_member_type) F(H5Tget_nmembers)   \
-                                F(H5Tget_norm) F(H5Tget_order)         \
-                                    F(H5Tget_precision) F(H5Tget_size) \
-                                        F(H5Tget_super)
-
-#define VARIABLES(F)                                                        \
-    F(H5E_CANTFILTER_g)                                                     \
-    F(H5E_ERR_CLS_g) F(H5E_PLINE_g) F(H5E_SETLOCAL_g) F(H5T_IEEE_F32BE_g)   \
-        F(H5T_IEEE_F32LE_g) F(H5T_IEEE_F64BE_g) F(H5T_IEEE_F64LE_g)         \
-            F(H5T_STD_I8BE_g) F(H5T_STD_I8LE_g) F(H5T_STD_I16BE_g)          \
-                F(H5T_STD_I16LE_g) F(H5T_STD_I32BE_g) F(H5T_STD_I32LE_g)    \
-                    F(H5T_STD_I64BE_g) F(H5T_STD_I64LE_g) F(H5T_STD_U8BE_g) \
-                        F(H5T_STD_U8LE_g) F(H5T_STD_U16BE_g)                \
-                            F(H5T_STD_U16LE_g) F(H5T_STD_U32BE_g)           \
-                                F(H5T_STD_U32LE_g) F(H5T_STD_U64BE_g)       \
-                                    F(H5T_STD_U64LE_g)
+#define FUNCTION(name)          \
+    {                           \
+#name, (function *)name \
+    }
+#define VARIABLE(name) \
+    {                  \
+#name, &name   \
+    }
 
 static const struct {
     const char *name;
     function *function;
 } functions[] = {
-#define F(name) {#name, (function *)name},
-    FUNCTIONS(F)
-#undef F
+    FUNCTION(H5Eauto_is_v2),
+    FUNCTION(H5Eget_auto2),
+    FUNCTION(H5Eget_num),
+    FUNCTION(H5Epush2),
+    FUNCTION(H5Pfill_value_defined),
+    FUNCTION(H5Pget_fill_value),
+    FUNCTION(H5Pget_filter2),
+    FUNCTION(H5Pget_filter_by_id2),
+    FUNCTION(H5Pmodify_filter),
+    FUNCTION(H5Sget_simple_extent_dims),
+    FUNCTION(H5Sget_simple_extent_ndims),
+    FUNCTION(H5Tclose),
+    FUNCTION(H5Tequal),
+    FUNCTION(H5Tget_class),
+    FUNCTION(H5Tget_ebias),
+    FUNCTION(H5Tget_fields),
+    FUNCTION(H5Tget_member_index),
+    FUNCTION(H5Tget_member_offset),
+    FUNCTION(H5Tget_member_type),
+    FUNCTION(H5Tget_nmembers),
+    FUNCTION(H5Tget_norm),
+    FUNCTION(H5Tget_order),
+    FUNCTION(H5Tget_precision),
+    FUNCTION(H5Tget_size),
+    FUNCTION(H5Tget_super),
 };
 
 static const struct {
     const char *name;
     const hid_t *id;
 } variables[] = {
-#define F(name) {#name, &name},
-    VARIABLES(F)
-#undef F
+    VARIABLE(H5E_CANTFILTER_g), VARIABLE(H5E_ERR_CLS_g),
+    VARIABLE(H5E_PLINE_g),      VARIABLE(H5E_SETLOCAL_g),
+    VARIABLE(H5T_IEEE_F32BE_g), VARIABLE(H5T_IEEE_F32LE_g),
+    VARIABLE(H5T_IEEE_F64BE_g), VARIABLE(H5T_IEEE_F64LE_g),
+    VARIABLE(H5T_STD_I8BE_g),   VARIABLE(H5T_STD_I8LE_g),
+    VARIABLE(H5T_STD_I16BE_g),  VARIABLE(H5T_STD_I16LE_g),
+    VARIABLE(H5T_STD_I32BE_g),  VARIABLE(H5T_STD_I32LE_g),
+    VARIABLE(H5T_STD_I64BE_g),  VARIABLE(H5T_STD_I64LE_g),
+    VARIABLE(H5T_STD_U8BE_g),   VARIABLE(H5T_STD_U8LE_g),
+    VARIABLE(H5T_STD_U16BE_g),  VARIABLE(H5T_STD_U16LE_g),
+    VARIABLE(H5T_STD_U32BE_g),  VARIABLE(H5T_STD_U32LE_g),
+    VARIABLE(H5T_STD_U64BE_g),  VARIABLE(H5T_STD_U64LE_g),
 };
 
 void

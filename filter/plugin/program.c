@@ -27,8 +27,10 @@ bool
 terp_program_holds(const void *address)
 {
     Dl_info program, found;
-    const void *entry = (const void *)getauxval(AT_ENTRY);
+    const uintptr_t entry_at = getauxval(AT_ENTRY);
+    const void *entry;
 
+    memcpy(&entry, &entry_at, sizeof entry);
     return dladdr(entry, &program) != 0 && dladdr(address, &found) != 0 &&
            found.dli_fbase == program.dli_fbase;
 }
