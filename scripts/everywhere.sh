@@ -131,7 +131,7 @@ make_archive() { # TARGET FOLDER
 # The codec of the wheel in a program: the same streams as anywhere?
 check_streams() { # TARGET FOLDER RUNNER...
     local build=$2/wheel-build program=$2/stream_digest.exe
-    "$top/cmake/zig/cc" -target "$1" -O2 -std=c11 -ffp-contract=off -I. \
+    "$top/cmake/zig/cc" -target "$1" -O3 -s -std=c11 -ffp-contract=off -I. \
         -Icodec/api -I"$2/prefix/include" -o "$program" \
         h5tests/codec/stream_digest.c h5tests/support/fields.c \
         h5tests/support/modes.c \
@@ -153,10 +153,10 @@ check_windows() { # TARGET FOLDER
     python3 -m zipfile -e "$2"/h5py-3.12.1-*.whl "$2/h5py"
     cp "$2"/h5py/h5py/*.dll "$build/tools/terp_tool.dll" "$folder"
     cp "$build"/plugin/*.dll "$folder/plugin"
-    "$top/cmake/zig/cc" -target "$1" -O2 -I. -isystem "$2/prefix/include/hdf5" \
+    "$top/cmake/zig/cc" -target "$1" -O3 -s -I. -isystem "$2/prefix/include/hdf5" \
         -o "$folder/host_file.exe" h5tests/filter/host_file.c \
         "$build/hdf5.lib" -lpthread
-    "$top/cmake/zig/cc" -target "$1" -O2 -o "$folder/tool_host.exe" \
+    "$top/cmake/zig/cc" -target "$1" -O3 -s -o "$folder/tool_host.exe" \
         h5tests/tools/tool_host.c -lshell32
     (
         cd "$folder"
