@@ -502,7 +502,7 @@ find_neighbours(const struct cpu_class *cls, const struct place *place,
 static uint64_t
 end_of_form(enum terp_spline spline, uint64_t x, uint64_t end, uint64_t neven)
 {
-    const uint64_t nends = terp_spline_is_far(spline) ? 3 : 1;
+    const uint64_t nends = terp_spline_is_far((int)spline) ? 3 : 1;
 
     return x >= nends && x + nends + 1 < neven ? min_u64(end, neven - nends - 1)
                                                : x + 1;
