@@ -95,12 +95,10 @@ terp_mean_form(enum terp_form form)
                                      : form;
 }
 
-/* The form for the odd point between even points i and i + 1 of `neven`. */
+/* What terp_form_at tells of all splines but the mean. */
 static inline TERP_HOST_DEVICE enum terp_form
-terp_form_at(enum terp_spline spline, uint64_t i, uint64_t neven)
+terp_form_of_other(enum terp_spline spline, uint64_t i, uint64_t neven)
 {
-    if (spline == TERP_SPLINE_MEAN)
-        return terp_mean_form(terp_form_at(TERP_SPLINE_LONG, i, neven));
     if (i + 1 >= neven)
         return i >= 1 ? TERP_FORM_EXTRAPOLATE : TERP_FORM_COPY;
     if (spline == TERP_SPLINE_LINEAR)
@@ -116,6 +114,15 @@ terp_form_at(enum terp_spline spline, uint64_t i, uint64_t neven)
     return i >= 1          ? TERP_FORM_QUAD_BELOW
            : i + 2 < neven ? TERP_FORM_QUAD_ABOVE
                            : TERP_FORM_LINEAR;
+}
+
+/* The form for the odd point between even points i and i + 1 of `neven`. */
+static inline TERP_HOST_DEVICE enum terp_form
+terp_form_at(enum terp_spline spline, uint64_t i, uint64_t neven)
+{
+    return spline == TERP_SPLINE_MEAN
+               ? terp_mean_form(terp_form_of_other(TERP_SPLINE_LONG, i, neven))
+               : terp_form_of_other(spline, i, neven);
 }
 
 /* The dimensions that predict a class of points whose coordinates are odd in
