@@ -86,7 +86,8 @@ if command -v nvcc >/dev/null; then
     if [[ $(nvcc --help) == *Ofast-compile* ]]; then
         optimize=-Ofc=mid
     fi
-    build cuda "terp_cuda terp terp_shared test_engine test_filter_engine" \
+    build cuda \
+        "terp_cuda terp terp_shared terp_h5z_linked test_engine test_filter_engine" \
         "-DCMAKE_CUDA_ARCHITECTURES=$devices" "-DCMAKE_CUDA_FLAGS=$optimize"
     say "tests of the CUDA engine without a device"
     ctest --preset cuda -j "$jobs"
