@@ -142,18 +142,14 @@ static uint64_t
 hash_piece(const uint8_t *at, uint64_t n, uint64_t seed,
            const uint8_t *table_end)
 {
-    static const uint8_t zeros[TERP_PREFIXES_NBYTES];
-    XXH3_state_t state;
+    uint8_t piece[2 * TERP_CHECKSUM_PIECE_NBYTES];
 
     if (table_end == NULL)
         return XXH3_64bits_withSeed(at, n, seed);
-    const uint8_t *table = table_end - TERP_PREFIXES_NBYTES;
-    XXH3_INITSTATE(&state);
-    XXH3_64bits_reset_withSeed(&state, seed);
-    XXH3_64bits_update(&state, at, (size_t)(table - at));
-    XXH3_64bits_update(&state, zeros, sizeof zeros);
-    XXH3_64bits_update(&state, table_end, n - (uint64_t)(table_end - at));
-    return XXH3_64bits_digest(&state);
+    memcpy(piece, at, n);
+    memset(piece + (table_end - at) - TERP_PREFIXES_NBYTES, 0,
+           TERP_PREFIXES_NBYTES);
+    return XXH3_64bits_withSeed(piece, n, seed);
 }
 
 /* The bytes before the checksum seed the hashes of the bytes behind it. A frame

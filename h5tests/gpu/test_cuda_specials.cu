@@ -215,6 +215,7 @@ scan_and_compare(struct bench *b, const struct terp_params *params)
         reader.at += 2 * b->layout.nlevels;
         state->prediction = TERP_PREDICTION_SPLINE;
     }
+    b->batch.prefixes_nbytes = frame.has_prefixes ? TERP_PREFIXES_NBYTES : 0;
     assert_int_equal(cuda_specials_write(&b->batch, 0), 0);
     assert_int_equal(state->model_end, reader.at - stream);
     const uint8_t *section = reader.at;

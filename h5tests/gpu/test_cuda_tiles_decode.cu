@@ -929,10 +929,10 @@ streams_are_read_as_by_the_cpu(void **state)
             assert_true(chunk->model.reference == reference);
             const uint8_t *plan = model + 1 + device.batch.value_nbytes;
             for (int l = device.layout.nlevels; l >= 1; l--, plan += 2) {
-                assert_int_equal(chunk->model.plan[l].bound_ratio,
-                                 (plan[0] & 63) + 1);
-                assert_int_equal(chunk->model.plan[l].spline, plan[0] >> 6);
-                assert_int_equal(chunk->model.plan[l].priorities, plan[1]);
+                struct terp_level_plan expected;
+                terp_plan_load(plan, &expected);
+                assert_memory_equal(&chunk->model.plan[l], &expected,
+                                    sizeof expected);
             }
         }
         device_free(&device);
