@@ -136,27 +136,24 @@ terp_frame_write(const struct terp_frame *frame, uint8_t *dst)
     return (int)(at - dst);
 }
 
-/* The hash of a piece. The table that ends at `table_end`, if that is not NULL,
- * counts as zeros. */
+/* The hash of a piece. The table that ends so many bytes behind its begin, if
+ * that is not 0, counts as zeros. */
 static uint64_t
-hash_piece(const uint8_t *at, uint64_t n, uint64_t seed,
-           const uint8_t *table_end)
+hash_piece(const uint8_t *at, uint64_t n, uint64_t seed, int table_end)
 {
     uint8_t piece[2 * TERP_CHECKSUM_PIECE_NBYTES];
 
-    if (table_end == NULL)
+    if (table_end == 0)
         return XXH3_64bits_withSeed(at, n, seed);
     memcpy(piece, at, n);
-    memset(piece + (table_end - at) - TERP_PREFIXES_NBYTES, 0,
-           TERP_PREFIXES_NBYTES);
+    memset(piece + table_end - TERP_PREFIXES_NBYTES, 0, TERP_PREFIXES_NBYTES);
     return XXH3_64bits_withSeed(piece, n, seed);
 }
 
 /* The bytes before the checksum seed the hashes of the bytes behind it. A frame
- * with a table is in the first piece. */
+ * of `frame_nbytes`, if that is not 0, ends with a table in the first piece. */
 static uint64_t
-checksum(const uint8_t *stream, uint64_t stream_nbytes,
-         const uint8_t *table_end)
+checksum(const uint8_t *stream, uint64_t stream_nbytes, int frame_nbytes)
 {
     const uint64_t seed = load_le(stream, TERP_FRAME_CHECKSUM_AT);
     const uint8_t *at = stream + TERP_FRAME_DIMS_AT;
@@ -166,7 +163,11 @@ checksum(const uint8_t *stream, uint64_t stream_nbytes,
     for (uint64_t i = 0; i < npieces; i++) {
         const uint64_t n = i + 1 < npieces ? TERP_CHECKSUM_PIECE_NBYTES : left;
         sum += terp_checksum_share(
-            hash_piece(at, n, seed, i == 0 ? table_end : NULL), i);
+            hash_piece(at, n, seed,
+                       i == 0 && frame_nbytes > 0
+                           ? frame_nbytes - TERP_FRAME_DIMS_AT
+                           : 0),
+            i);
         at += n;
         left -= n;
     }
@@ -177,20 +178,20 @@ void
 terp_frame_seal(uint8_t *stream, uint64_t stream_nbytes)
 {
     store_le(stream + TERP_FRAME_CHECKSUM_AT,
-             checksum(stream, stream_nbytes, NULL), 8);
+             checksum(stream, stream_nbytes, 0), 8);
 }
 
 void
 terp_frame_seal_prefixes(uint8_t *stream, int frame_nbytes,
                          const uint32_t nbytes[TERP_NPREFIXES])
 {
-    uint8_t *const end = stream + frame_nbytes;
-    uint8_t *at = end - TERP_PREFIXES_NBYTES;
+    uint8_t *at = stream + frame_nbytes - TERP_PREFIXES_NBYTES;
 
     for (int i = 0; i < TERP_NPREFIXES; i++, at += TERP_PREFIX_NBYTES) {
         store_le(at, nbytes[i], 4);
-        store_le(at + 4, terp_prefix_checksum(checksum(stream, nbytes[i], end)),
-                 4);
+        store_le(
+            at + 4,
+            terp_prefix_checksum(checksum(stream, nbytes[i], frame_nbytes)), 4);
     }
 }
 
@@ -198,8 +199,7 @@ enum terp_status
 terp_frame_verify(const uint8_t *src, uint64_t src_nbytes)
 {
     uint64_t stored = load_le(src + TERP_FRAME_CHECKSUM_AT, 8);
-    return stored == checksum(src, src_nbytes, NULL) ? TERP_OK
-                                                     : TERP_ERR_CHECKSUM;
+    return stored == checksum(src, src_nbytes, 0) ? TERP_OK : TERP_ERR_CHECKSUM;
 }
 
 enum terp_status
@@ -210,8 +210,8 @@ terp_frame_verify_prefix(const uint8_t *src, uint64_t src_nbytes,
         return TERP_ERR_CORRUPT;
     if (prefix->nbytes > src_nbytes)
         return TERP_ERR_TRUNCATED;
-    return prefix->checksum == terp_prefix_checksum(checksum(
-                                   src, prefix->nbytes, src + frame_nbytes))
+    return prefix->checksum == terp_prefix_checksum(
+                                   checksum(src, prefix->nbytes, frame_nbytes))
                ? TERP_OK
                : TERP_ERR_CHECKSUM;
 }
