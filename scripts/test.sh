@@ -22,7 +22,7 @@ fi
 # shellcheck source=scripts/setup.sh
 . scripts/setup.sh
 install_packages "${TERP_BUILD_PACKAGES[@]}" clang clang-format shellcheck \
-    libomp-dev g++ libboost-context-dev libcmocka-dev libhdf5-dev \
+    g++ libboost-context-dev libcmocka-dev libhdf5-dev \
     libjansson-dev libcairo2-dev gfortran libhdf5-openmpi-dev openmpi-bin \
     hdf5-tools netcdf-bin pkg-config python3 python3-numpy python3-h5py \
     python3-venv
