@@ -293,13 +293,13 @@ write_index(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     if (end >= batch.raw_nbytes)
         return false;
     tower_store<HEAD_NTHREADS>(index.tower, dst + index_begin(chunk));
+    place_partitions(index); /* of empty ones, too: prefixes end there */
     if (index.all.nnonzero > 0) {
         uint8_t *books = dst + index.books_at;
         if (terp_coding_selects_entries(chunk.coding))
             write_palette(s->used, books);
         if (chunk.coding == TERP_CODING_CUSTOM)
             write_custom<HEAD_NTHREADS>(index.book, books);
-        place_partitions(index);
         if (terp_coding_selects_entries(chunk.coding)) {
             unsigned nused = count_used(s->used, TERP_NENTRIES);
             __syncthreads();

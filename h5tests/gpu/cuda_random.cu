@@ -50,20 +50,9 @@ static std::atomic_uint_fast64_t next_case, ncalls, nchunks_done, nwrong, ncpu;
 static uint64_t seed, ncases;
 static double deadline;
 
-static void
-stop(const char *what, const char *why)
-{
-    printf("FAILED: %s: %s\n", what, why);
-    fflush(stdout);
-    _Exit(EXIT_FAILURE);
-}
-
-static void
-check_cuda(const char *what, cudaError_t error)
-{
-    if (error != cudaSuccess)
-        stop(what, cudaGetErrorString(error));
-}
+/* The case that each thread is at; a fault of the device, which is of all
+ * threads, names them. */
+static std::atomic_uint_fast64_t running[MAX_NTHREADS];
 
 static double
 now(void)
@@ -72,25 +61,6 @@ now(void)
 
     clock_gettime(CLOCK_MONOTONIC, &time);
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
-static void
-complain(const struct random_case *c, const char *what)
-{
-    if (nwrong++ < MAX_NSHOWN) {
-        printf("WRONG: %s: case %llu, type %d, rank %d, %llu x %llu x %llu x "
-               "%llu, pipeline %d, predictor %d, mode %d, bound %g, floor %g, "
-               "%llu chunks, %s\n",
-               what, (unsigned long long)c->number, (int)c->chunk.type,
-               c->chunk.rank, (unsigned long long)c->chunk.dims[0],
-               (unsigned long long)c->chunk.dims[1],
-               (unsigned long long)c->chunk.dims[2],
-               (unsigned long long)c->chunk.dims[3], (int)c->params.pipeline,
-               (int)c->params.predictor, (int)c->params.bound_mode,
-               c->params.bound, c->params.floor, (unsigned long long)c->nchunks,
-               c->on_device ? "device memory" : "host memory");
-        fflush(stdout);
-    }
 }
 
 /* ---- cases ---- */
@@ -172,6 +142,54 @@ make_case(uint64_t number)
     c.on_device = draw(&random, 2) == 0;
     c.is_damaged = draw(&random, 5) == 0;
     return c;
+}
+
+/* ---- failures ---- */
+
+static void
+print_case(const struct random_case *c)
+{
+    printf("case %llu, type %d, rank %d, %llu x %llu x %llu x %llu, pipeline "
+           "%d, predictor %d, mode %d, bound %g, floor %g, %llu chunks, %s\n",
+           (unsigned long long)c->number, (int)c->chunk.type, c->chunk.rank,
+           (unsigned long long)c->chunk.dims[0],
+           (unsigned long long)c->chunk.dims[1],
+           (unsigned long long)c->chunk.dims[2],
+           (unsigned long long)c->chunk.dims[3], (int)c->params.pipeline,
+           (int)c->params.predictor, (int)c->params.bound_mode, c->params.bound,
+           c->params.floor, (unsigned long long)c->nchunks,
+           c->on_device ? "device memory" : "host memory");
+    fflush(stdout);
+}
+
+static void
+complain(const struct random_case *c, const char *what)
+{
+    if (nwrong++ < MAX_NSHOWN) {
+        printf("WRONG: %s: ", what);
+        print_case(c);
+    }
+}
+
+static void
+stop(const char *what, const char *why)
+{
+    printf("FAILED: %s: %s\n", what, why);
+    for (uint64_t number : running)
+        if (number != 0) {
+            const struct random_case c = make_case(number);
+            printf("was running: ");
+            print_case(&c);
+        }
+    fflush(stdout);
+    _Exit(EXIT_FAILURE);
+}
+
+static void
+check_cuda(const char *what, cudaError_t error)
+{
+    if (error != cudaSuccess)
+        stop(what, cudaGetErrorString(error));
 }
 
 /* ---- memory ---- */
@@ -386,12 +404,15 @@ run_case(uint64_t number)
 static void *
 run_cases(void *arg)
 {
-    (void)arg;
+    std::atomic_uint_fast64_t *mine = (std::atomic_uint_fast64_t *)arg;
+
     for (;;) {
         uint64_t at = next_case++;
         if (at >= ncases || now() > deadline)
             return NULL;
-        run_case(terp_field_mix(seed + at));
+        *mine = terp_field_mix(seed + at);
+        run_case(*mine);
+        *mine = 0;
     }
 }
 
@@ -411,7 +432,7 @@ main(int argc, char **argv)
     ncases = strtoull(argv[2], NULL, 10);
     deadline = now() + atof(argv[4]);
     for (int i = 0; i < nthreads; i++)
-        if (pthread_create(&threads[i], NULL, run_cases, NULL) != 0)
+        if (pthread_create(&threads[i], NULL, run_cases, &running[i]) != 0)
             stop("pthread_create", "there is no thread");
     for (int i = 0; i < nthreads; i++)
         pthread_join(threads[i], NULL);

@@ -355,6 +355,29 @@ chunks_of_a_batch_may_have_other_domains(void **state)
         }
 }
 
+/* Where all that is coded is in the sections before the payload. */
+static void
+prefixes_of_empty_payload_are_whole_streams(void **state)
+{
+    static const uint64_t dims[] = {80, 60, 70};
+    const struct terp_chunk chunk = terp_case_chunk(TERP_FLOAT32, 3, dims);
+    const struct terp_params params = {.bound_mode = TERP_BOUND_RELATIVE,
+                                       .bound = 2,
+                                       .predictor = TERP_PREDICTOR_SPLINE,
+                                       .has_fill = true};
+    struct batch *batch = make_batch(&params, &chunk, 2, TERP_FIELD_SPIKES);
+    const struct terp_stream *stream = &batch->streams[0];
+    uint64_t nbytes;
+
+    (void)state;
+    assert_int_equal(
+        terp_coarse_nbytes(stream->bytes, stream->nbytes, 8, &nbytes), TERP_OK);
+    assert_int_equal(nbytes, stream->nbytes);
+    check_encode(batch, &params, &places[0]);
+    check_decode(batch, &places[0]);
+    free_batch(batch);
+}
+
 /* Sequences that come again may be replayed: with other contents, numbers of
  * chunks and places in memory. */
 static void
@@ -538,6 +561,7 @@ main(int argc, char **argv)
         cmocka_unit_test(batch_under_each_bound_equals_single_chunks),
         cmocka_unit_test(chunks_may_lie_anywhere_that_is_allowed),
         cmocka_unit_test(chunks_of_a_batch_may_have_other_domains),
+        cmocka_unit_test(prefixes_of_empty_payload_are_whole_streams),
         cmocka_unit_test(call_that_comes_again_does_its_own_work),
         cmocka_unit_test(batch_of_hundreds_equals_single_chunks),
         cmocka_unit_test(bad_streams_spoil_no_good_ones),
