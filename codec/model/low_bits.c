@@ -13,20 +13,31 @@ widest_of(const int8_t *widths, int nwidths)
     return widest;
 }
 
+/* What a sample costs follows from its width and that of its run: so samples of
+ * which both are the same are priced together. */
+#define NWIDTHS 65
+
 int
 terp_nbits_below(const int8_t *widths, int nwidths, int most,
                  unsigned escape_nbytes)
 {
     const int all_width = widest_of(widths, nwidths);
     uint32_t cost[TERP_BELOW_MAX_NBITS + 1] = {0};
+    uint16_t count[NWIDTHS][NWIDTHS] = {{0}}; /* [run's][own] */
     int nbits_below = 0;
 
-    for (int i = 0; i < nwidths; i++) {
-        const int run_width = widest_of(widths + i / RUN * RUN, RUN);
-        for (int n = 0; widths[i] >= 0 && n <= most; n++)
-            cost[n] += terp_cost_of_width(widths[i], run_width, all_width, n,
-                                          escape_nbytes);
+    for (int i = 0; i < nwidths; i += RUN) {
+        const int run_width = widest_of(widths + i, RUN);
+        for (int j = i; j < i + RUN; j++)
+            if (widths[j] >= 0)
+                count[run_width][widths[j]]++;
     }
+    for (int run_width = 0; run_width <= all_width; run_width++)
+        for (int width = 0; width <= run_width; width++)
+            for (int n = 0; count[run_width][width] > 0 && n <= most; n++)
+                cost[n] += count[run_width][width] *
+                           terp_cost_of_width(width, run_width, all_width, n,
+                                              escape_nbytes);
     for (int n = 1; n <= most; n++)
         if (cost[n] < cost[nbits_below])
             nbits_below = n;

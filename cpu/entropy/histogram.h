@@ -3,6 +3,7 @@
 #define TERP_CPU_ENTROPY_HISTOGRAM_H
 
 #include "codec/format/limits.h"
+#include "cpu/sections/mask.h"
 
 #ifdef __SSE2__
 #include <emmintrin.h>
@@ -27,9 +28,7 @@ cpu_find_others(const uint16_t *numbers, uint16_t common)
     uint8_t differs[64];
     for (int i = 0; i < 64; i++)
         differs[i] = numbers[i] != common;
-    for (int i = 0; i < 64; i += 8)
-        others |=
-            load_le64(differs + i) * UINT64_C(0x0102040810204080) >> 56 << i;
+    others = cpu_word_of_bytes(differs);
 #endif
     return others;
 }

@@ -1,6 +1,5 @@
 /* Bounds relative to each binary32 value. */
 #define TERP_VALUE_NBYTES 4
-#define VECTOR_NVALUES 16
 #define STAGES terp_cpu_pointwise_f32
 #define TINY TERP_F32_TINY
 #define SPLIT_IN_F32 terp_split_f32_in_f32

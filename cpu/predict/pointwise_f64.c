@@ -1,6 +1,5 @@
 /* Bounds relative to each binary64 value. */
 #define TERP_VALUE_NBYTES 8
-#define VECTOR_NVALUES 8
 #define STAGES terp_cpu_pointwise_f64
 #define TINY TERP_F64_TINY
 #define SPLIT_IN_F32 terp_split_f64_in_f32

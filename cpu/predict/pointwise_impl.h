@@ -1,11 +1,12 @@
 /* The body of cpu/predict/pointwise_f32.c and cpu/predict/pointwise_f64.c: the
  * loops of cpu/predict/pointwise.h over values of the type that
  * codec/model/value.h makes of TERP_VALUE_NBYTES. The includer also defines
- * VECTOR_NVALUES, the values of a vector loop, STAGES, the name of the table of
- * functions, and what logarithms of codec/model/logarithm.h are. */
+ * STAGES, the name of the table of functions, and what logarithms of
+ * codec/model/logarithm.h are. */
 #include "codec/model/logarithm.h"
 #include "codec/model/quantizer.h"
 #include "cpu/predict/pointwise.h"
+#include "cpu/sections/mask.h"
 
 #define SIGN_BIT ((WORD)1 << (8 * sizeof(T) - 1))
 
@@ -43,22 +44,32 @@ is_coded(T value, bool any_fill, const WORD *fills)
     return has_logarithm(value) && !(any_fill && is_special(value, fills));
 }
 
+/* What belongs to a value that has a logarithm, or else `other`: conditions in
+ * turn, of which compilers make masks of vectors in either type. */
+static inline __attribute__((always_inline)) T
+if_logarithm(T value, T its, T other)
+{
+    const T large = TERP_ABS(value) >= TINY ? its : other;
+
+    return TERP_ABS(value) <= TERP_CONST(MAX) ? large : other;
+}
+
 /* Lanes of a vector loop: extremes of values, and the least magnitude. */
 struct lanes {
-    T low[VECTOR_NVALUES], high[VECTOR_NVALUES], least[VECTOR_NVALUES];
+    T low[CPU_VECTOR_NVALUES], high[CPU_VECTOR_NVALUES],
+        least[CPU_VECTOR_NVALUES];
 };
 
 static inline __attribute__((always_inline)) void
-measure(const T *values, int nvalues, bool any_fill, const WORD *fills,
-        struct lanes *lanes)
+measure_vector(const T *values, bool any_fill, const WORD *fills,
+               struct lanes *lanes)
 {
-    for (int j = 0; j < nvalues; j++) {
-        const T value = values[j];
-        const bool coded =
-            any_fill ? is_coded(value, true, fills) : has_logarithm(value);
-        const T low = coded ? value : TERP_CONST(MAX);
-        const T high = coded ? value : -TERP_CONST(MAX);
-        const T least = coded ? TERP_ABS(value) : TERP_CONST(MAX);
+    for (int j = 0; j < CPU_VECTOR_NVALUES; j++) {
+        const T value =
+            any_fill && is_special(values[j], fills) ? (T)NAN : values[j];
+        const T low = if_logarithm(value, value, TERP_CONST(MAX));
+        const T high = if_logarithm(value, value, -TERP_CONST(MAX));
+        const T least = if_logarithm(value, TERP_ABS(value), TERP_CONST(MAX));
         lanes->low[j] = low < lanes->low[j] ? low : lanes->low[j];
         lanes->high[j] = high > lanes->high[j] ? high : lanes->high[j];
         lanes->least[j] = least < lanes->least[j] ? least : lanes->least[j];
@@ -70,23 +81,26 @@ magnitudes(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
            struct terp_magnitudes *magnitudes_ret)
 {
     const T *values = src;
+    const uint64_t nwhole = nvalues / CPU_VECTOR_NVALUES * CPU_VECTOR_NVALUES;
     WORD fill[TERP_NFILLS];
     const bool any_fill = fill_words_of(fills, false, fill);
     T low = TERP_CONST(MAX), high = -low, least = low;
+    T last[CPU_VECTOR_NVALUES] = {0};
     struct lanes lanes;
     uint64_t at = 0;
 
-    for (int j = 0; j < VECTOR_NVALUES; j++) {
+    for (int j = 0; j < CPU_VECTOR_NVALUES; j++) {
         lanes.low[j] = low;
         lanes.high[j] = high;
         lanes.least[j] = least;
     }
-    for (; !any_fill && at + VECTOR_NVALUES <= nvalues; at += VECTOR_NVALUES)
-        measure(values + at, VECTOR_NVALUES, false, fill, &lanes);
-    for (; at < nvalues; at += VECTOR_NVALUES)
-        measure(values + at, (int)min_u64(VECTOR_NVALUES, nvalues - at), true,
-                fill, &lanes);
-    for (int j = 0; j < VECTOR_NVALUES; j++) {
+    for (; !any_fill && at < nwhole; at += CPU_VECTOR_NVALUES)
+        measure_vector(values + at, false, fill, &lanes);
+    for (; at < nwhole; at += CPU_VECTOR_NVALUES)
+        measure_vector(values + at, true, fill, &lanes);
+    memcpy(last, values + nwhole, (nvalues - nwhole) * sizeof *last);
+    measure_vector(last, true, fill, &lanes);
+    for (int j = 0; j < CPU_VECTOR_NVALUES; j++) {
         low = lanes.low[j] < low ? lanes.low[j] : low;
         high = lanes.high[j] > high ? lanes.high[j] : high;
         least = lanes.least[j] < least ? lanes.least[j] : least;
@@ -317,6 +331,35 @@ decode_floored_f64(const void *coded, uint64_t nvalues,
 
 /* ---- signs ---- */
 
+/* Bits of a word that are not `known` take the next lower one that is, or
+ * `before`. */
+static inline uint64_t
+fill_up(uint64_t bits, uint64_t known, uint64_t before)
+{
+    bits &= known;
+    for (int distance = 1; distance < 64; distance *= 2) {
+        bits |= bits << distance & ~known;
+        known |= known << distance;
+    }
+    return bits | (before & ~known);
+}
+
+/* The signs of 64 values, or of fewer and zeros. */
+static inline uint64_t
+sign_word(const T *values, bool any_fill, const WORD *fills, uint64_t before)
+{
+    uint8_t negative[64], coded[64];
+
+    for (int j = 0; j < 64; j++)
+        negative[j] = values[j] < 0;
+    for (int j = 0; j < 64; j++)
+        coded[j] = if_logarithm(values[j], 1, 0) > 0;
+    for (int j = 0; any_fill && j < 64; j++)
+        coded[j] &= !is_special(values[j], fills);
+    return fill_up(cpu_word_of_bytes(negative), cpu_word_of_bytes(coded),
+                   before);
+}
+
 static void
 signs(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
       uint64_t *sign_words)
@@ -325,16 +368,18 @@ signs(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
     WORD fill[TERP_NFILLS];
     const bool any_fill = fill_words_of(fills, false, fill);
     uint64_t before = 0;
+    T last[64];
 
     for (uint64_t at = 0; at < nvalues; at += 64) {
-        uint64_t word = 0;
-        const uint64_t n = min_u64(64, nvalues - at);
-        for (uint64_t j = 0; j < n; j++) {
-            const uint64_t own = values[at + j] < 0;
-            before = is_coded(values[at + j], any_fill, fill) ? own : before;
-            word |= before << j;
+        if (nvalues - at < 64) {
+            memset(last, 0, sizeof last);
+            memcpy(last, values + at, (nvalues - at) * sizeof *last);
+            sign_words[at / 64] = sign_word(last, any_fill, fill, before) &
+                                  ~(UINT64_MAX << (nvalues - at));
+            return;
         }
-        sign_words[at / 64] = word;
+        sign_words[at / 64] = sign_word(values + at, any_fill, fill, before);
+        before = 0 - (sign_words[at / 64] >> 63);
     }
 }
 

@@ -30,6 +30,10 @@ struct cpu_stats {
 /* Threads take points in runs of this many along dimension 0. */
 #define CPU_RUN_NVALUES TERP_SAMPLE_RUN_NVALUES
 
+/* Values of a vector loop over lanes: so many that compilers make vectors of
+ * it, in either type, before they unroll it. */
+#define CPU_VECTOR_NVALUES 16
+
 /* One class of one level, ready to be predicted. */
 struct cpu_class {
     unsigned predicting; /* dimensions, of those odd in the class */

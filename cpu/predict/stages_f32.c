@@ -1,5 +1,4 @@
 /* The stages for binary32 values. */
 #define TERP_VALUE_NBYTES 4
-#define VECTOR_NVALUES 16
 #define STAGES terp_cpu_stages_f32
 #include "cpu/predict/stages_impl.h"

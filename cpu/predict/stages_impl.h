@@ -1,8 +1,8 @@
 /* The body of cpu/predict/stages_f32.c and cpu/predict/stages_f64.c: the stages
  * that touch values, for the type that codec/model/value.h makes of
- * TERP_VALUE_NBYTES. The includer also defines VECTOR_NVALUES, the values of a
- * vector loop, and STAGES, the name of the table of functions. Loops here are
- * shaped for vectors; the formulas in them are those of codec/model. */
+ * TERP_VALUE_NBYTES. The includer also defines STAGES, the name of the table of
+ * functions. Loops here are shaped for vectors; the formulas in them are those
+ * of codec/model. */
 
 #include <limits.h>
 #include <stdlib.h>
@@ -17,6 +17,7 @@
 #include "codec/model/quantizer.h"
 #include "codec/model/repeat_keys.h"
 #include "cpu/predict/stages.h"
+#include "cpu/sections/mask.h"
 
 _Static_assert(FLT_EVAL_METHOD == 0,
                "Expressions are evaluated in the type they are written in: "
@@ -29,51 +30,83 @@ fill_words_of(const struct cpu_fills *fills, WORD fill[TERP_NFILLS])
         fill[i] = (WORD)fills->bits[i];
 }
 
+/* Whether there is any fill value; it has them as numbers, which compilers
+ * compare in vectors of either type: NaN, which equals nothing, where there is
+ * none. */
+static bool
+fill_values_of(const struct cpu_fills *fills, T fill[TERP_NFILLS])
+{
+    bool any = false;
+
+    for (int i = 0; i < TERP_NFILLS; i++) {
+        const WORD bits = (WORD)fills->bits[i];
+        memcpy(&fill[i], &bits, sizeof bits);
+        if (fill[i] == 0 && bits != 0)
+            fill[i] = (T)NAN;
+        any |= fill[i] == fill[i];
+    }
+    return any;
+}
+
+/* Lanes of a vector loop over values. They count exactly as far as they do. */
+struct scan_lanes {
+    T min[CPU_VECTOR_NVALUES], max[CPU_VECTOR_NVALUES],
+        nspecials[CPU_VECTOR_NVALUES];
+};
+#define SCAN_MAX_NVECTORS 1000000
+
+/* A value that is_special becomes NaN: infinities by a difference, which is 0
+ * for finite ones, so that all zeros are 0.0. */
+TERP_INLINE void
+scan_vector(const T *values, bool any_fill, const T *fill,
+            struct scan_lanes *lanes)
+{
+    for (int j = 0; j < CPU_VECTOR_NVALUES; j++) {
+        const T value = values[j];
+        T valid = value + (value - value);
+        for (int i = 0; any_fill && i < TERP_NFILLS; i++)
+            valid = value == fill[i] ? (T)NAN : valid;
+        lanes->min[j] = valid < lanes->min[j] ? valid : lanes->min[j];
+        lanes->max[j] = valid > lanes->max[j] ? valid : lanes->max[j];
+        lanes->nspecials[j] += valid == valid ? (T)0 : (T)1;
+    }
+}
+
 static void
 scan(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
      struct cpu_stats *stats_ret)
 {
     const T *values = src;
-    WORD fill[TERP_NFILLS];
-    T own_min[VECTOR_NVALUES], own_max[VECTOR_NVALUES];
-    INT own_nspecials[VECTOR_NVALUES];
+    const uint64_t nvectors = div_up(nvalues, CPU_VECTOR_NVALUES);
+    const uint64_t nlast = nvalues - (nvectors - 1) * CPU_VECTOR_NVALUES;
+    T last[CPU_VECTOR_NVALUES], fill[TERP_NFILLS];
     T min = TERP_CONST(MAX), max = -TERP_CONST(MAX);
-    uint64_t nspecials = 0;
+    uint64_t nspecials = nlast - CPU_VECTOR_NVALUES;
+    const bool any_fill = fill_values_of(fills, fill);
+    struct scan_lanes lanes;
 
-    fill_words_of(fills, fill);
-    for (uint64_t at = 0; at < nvalues;) {
-        /* Counters of INT must not overflow. */
-        uint64_t end =
-            min_u64(nvalues, at + (uint64_t)VECTOR_NVALUES * 1000000);
-        for (int j = 0; j < VECTOR_NVALUES; j++) {
-            own_min[j] = TERP_CONST(MAX);
-            own_max[j] = -TERP_CONST(MAX);
-            own_nspecials[j] = 0;
+    for (uint64_t j = 0; j < CPU_VECTOR_NVALUES; j++)
+        last[j] = j < nlast ? values[(nvectors - 1) * CPU_VECTOR_NVALUES + j]
+                            : (T)NAN;
+    for (uint64_t v = 0; v < nvectors;) {
+        const uint64_t end = min_u64(nvectors, v + SCAN_MAX_NVECTORS);
+        const uint64_t whole = end == nvectors ? end - 1 : end;
+        for (int j = 0; j < CPU_VECTOR_NVALUES; j++) {
+            lanes.min[j] = TERP_CONST(MAX);
+            lanes.max[j] = -TERP_CONST(MAX);
+            lanes.nspecials[j] = 0;
         }
-        for (; at + VECTOR_NVALUES <= end; at += VECTOR_NVALUES) {
-            for (int j = 0; j < VECTOR_NVALUES; j++) {
-                T value = with_one_zero(values[at + (uint64_t)j]);
-                bool special = is_special(value, fill);
-                T low = special ? TERP_CONST(MAX) : value;
-                T high = special ? -TERP_CONST(MAX) : value;
-                own_min[j] = low < own_min[j] ? low : own_min[j];
-                own_max[j] = high > own_max[j] ? high : own_max[j];
-                own_nspecials[j] += special;
-            }
-        }
-        for (; at < end && end == nvalues; at++) {
-            if (is_special(values[at], fill)) {
-                nspecials++;
-                continue;
-            }
-            const T value = with_one_zero(values[at]);
-            min = value < min ? value : min;
-            max = value > max ? value : max;
-        }
-        for (int j = 0; j < VECTOR_NVALUES; j++) {
-            min = own_min[j] < min ? own_min[j] : min;
-            max = own_max[j] > max ? own_max[j] : max;
-            nspecials += (uint64_t)own_nspecials[j];
+        for (; !any_fill && v < whole; v++)
+            scan_vector(values + v * CPU_VECTOR_NVALUES, false, fill, &lanes);
+        for (; v < whole; v++)
+            scan_vector(values + v * CPU_VECTOR_NVALUES, true, fill, &lanes);
+        if (whole < end)
+            scan_vector(last, true, fill, &lanes);
+        v = end;
+        for (int j = 0; j < CPU_VECTOR_NVALUES; j++) {
+            min = lanes.min[j] < min ? lanes.min[j] : min;
+            max = lanes.max[j] > max ? lanes.max[j] : max;
+            nspecials += (uint64_t)lanes.nspecials[j];
         }
     }
     *stats_ret = (struct cpu_stats){
@@ -191,11 +224,11 @@ mask(const void *src, uint64_t first, uint64_t end,
 
     fill_words_of(fills, fill);
     for (uint64_t at = first; at < end; at += 64) {
-        uint64_t word = 0;
+        uint8_t special[64] = {0};
         uint64_t n = min_u64(64, end - at);
         for (uint64_t j = 0; j < n; j++)
-            word |= (uint64_t)is_special(values[at + j], fill) << j;
-        mask_words[at / 64] = word;
+            special[j] = is_special(values[at + j], fill);
+        mask_words[at / 64] = cpu_word_of_bytes(special);
     }
 }
 

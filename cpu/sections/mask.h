@@ -12,6 +12,17 @@ struct cpu_mask {
     uint64_t nvalues, mask_delta;
 };
 
+/* 64 bytes that are 0 or 1, as the bits of a word. */
+static inline uint64_t
+cpu_word_of_bytes(const uint8_t bytes[64])
+{
+    uint64_t word = 0;
+
+    for (int i = 0; i < 64; i += 8)
+        word |= load_le64(bytes + i) * UINT64_C(0x0102040810204080) >> 56 << i;
+    return word;
+}
+
 static inline uint64_t
 cpu_mask_word(const struct cpu_mask *bits, uint64_t i)
 {
