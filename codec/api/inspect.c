@@ -38,6 +38,16 @@ tell_coding(const struct terp_frame *frame, struct terp_info *info)
     info->domain = frame->domain;
 }
 
+static void
+tell_prefixes(const struct terp_frame *frame, struct terp_info *info)
+{
+    _Static_assert(sizeof info->prefix_nbytes / sizeof *info->prefix_nbytes ==
+                       TERP_NPREFIXES,
+                   "Users see all prefixes.");
+    for (int i = 0; i < TERP_NPREFIXES && frame->has_prefixes; i++)
+        info->prefix_nbytes[i] = frame->prefix[i].nbytes;
+}
+
 /* Of a stream with references, or of copies, all is told of its values. */
 static enum terp_status
 inspect_one(const struct terp_frame *frame, const uint8_t *body,
@@ -141,6 +151,7 @@ terp_inspect(const void *src, uint64_t src_nbytes, struct terp_info *info_ret)
         .stream_nbytes = src_nbytes,
         .version = ((const uint8_t *)src)[TERP_FRAME_VERSION_AT],
         .bound = frame->bound};
+    tell_prefixes(frame, info_ret);
     if (frame->coding == TERP_CODING_PARTS)
         return inspect_parts(&stream, info_ret);
     return inspect_one(frame, stream.body, stream.body_nbytes, true, info_ret);

@@ -193,6 +193,10 @@ struct terp_info {
     /* Relative to each value; 0 where the bound is another one. */
     double pointwise_bound;
     double floor; /* of that; 0: there is none */
+    /* Of how many first bytes a stream says that they suffice for steps of 2, 4
+     * and 8 (terp_decode_coarse), with a checksum each; 0 where it has no table
+     * of these. */
+    uint64_t prefix_nbytes[3];
 };
 
 /* Makes `chunk_ret` of an array's dims: drops unit dims, folds ranks above

@@ -28,6 +28,16 @@ def test_round_trip(shape, dtype):
     assert found["stream_nbytes"] == len(stream)
 
 
+def test_prefixes_are_told():
+    stream = h5z_terp.compress(waves((40, 40, 40), "f4"), abs=1e-5,
+                               predictor="spline")
+    told = h5z_terp.info(stream)["prefix_nbytes"]
+    assert list(told) == [2, 4, 8]
+    assert len(stream) > told[2] > told[4] >= told[8] >= 512
+    assert h5z_terp.info(h5z_terp.compress(np.array([1.0, 2]),
+                                           abs=0.5))["prefix_nbytes"] == {}
+
+
 @pytest.mark.parametrize("bound, limit", [
     ({"abs": 0.01}, lambda x: 0.01), ({"rel": 0.01}, lambda x: 0.01 * np.ptp(x)),
     ({"pwr": 0.01}, lambda x: 0.01 * abs(x)), ({"lossless": True}, lambda x: 0)])

@@ -285,6 +285,15 @@ class Info(ToolTest):
             text, r"\n  dictionary  (cauchy|laplace|gaussian) \d+ [\d.]+ %"
         )
 
+    def test_prefixes_are_shown_where_streams_tell_them(self):
+        text = self.info("new x f32 40x40x40 20x40x40 terp=258,1,5 -")
+        self.assertRegex(
+            text,
+            r"\n  prefixes    2 of 2 chunks, step 2 in [\d.]+ % of their bytes, "
+            r"step 4 in [\d.]+ %, step 8 in [\d.]+ %\n",
+        )
+        self.assertNotIn("prefixes", self.info(f"new x f32 {CUBE} terp=2,1,3 -"))
+
     def test_all_parameters_are_shown(self):
         mode = 1 | 3 << 4 | 2 << 8 | 1 << 12
         text = self.info(

@@ -81,6 +81,22 @@ class Info(ToolTest):
             place = ["cauchy", "laplace", "gaussian"].index(entry["family"])
             self.assertEqual(entry["entry"], 25 * place + entry["place"])
 
+    def test_prefixes_are_told_where_streams_tell_them(self):
+        found = self.datasets(
+            OK,
+            "new long f32 40x40x40 20x40x40 terp=258,1,5 -",
+            f"new short f32 {CUBE} terp=2,1,3 -",
+        )
+        told = found["/long"]["streams"]["prefixes"]
+        self.assertEqual(told["chunks"], 2)
+        self.assertEqual(told["stream_bytes"], found["/long"]["stored_bytes"])
+        self.assertEqual([x["step"] for x in told["steps"]], [2, 4, 8])
+        nbytes = [x["bytes"] for x in told["steps"]]
+        self.assertLess(nbytes[0], told["stream_bytes"])
+        self.assertEqual(nbytes, sorted(nbytes, reverse=True))
+        self.assertGreaterEqual(nbytes[2], 2 * 512)
+        self.assertIsNone(found["/short"]["streams"]["prefixes"])
+
     def test_datasets_without_terp_have_a_layout_only(self):
         found = self.datasets(
             OK,

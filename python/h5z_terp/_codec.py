@@ -65,7 +65,8 @@ class Info(ctypes.Structure):
                 ("index_nbytes", ctypes.c_uint64),
                 ("ntiles_with_entry", ctypes.c_uint64 * 256),
                 ("domain", Chunk), ("pointwise_bound", ctypes.c_double),
-                ("floor", ctypes.c_double)]
+                ("floor", ctypes.c_double),
+                ("prefix_nbytes", ctypes.c_uint64 * 3)]
 
 
 def _declare(name, result, *arguments):

@@ -184,8 +184,9 @@ def decompress(stream: Any, out: NDArray[Any] | None = None, *,
 
 
 def info(stream: Any) -> dict[str, Any]:
-    """What a stream holds, as a dict: shape, dtype, bound, pipeline, predictor
-    and counts. TerpError where it is damaged, or none of terp's."""
+    """What a stream holds, as a dict: shape, dtype, bound, pipeline, predictor,
+    counts, and by step the first bytes that suffice for a preview, where the
+    stream tells. TerpError where it is damaged, or none of terp's."""
     found = _codec.inspect(stream)
     unknown = 2**64 - 1
 
@@ -205,6 +206,8 @@ def info(stream: Any) -> dict[str, Any]:
         "pwr": found.pointwise_bound,
         "floor": found.floor,
         "predicted_shape": found.domain.shape,
+        "prefix_nbytes": {2 << i: n for i, n in enumerate(found.prefix_nbytes)
+                          if n > 0},
         **{name: count(name) for name in ("nescapes", "nspecials", "ntiles")},
     }
 

@@ -89,6 +89,17 @@ info_main_domain(const struct info_summary *summary)
 }
 
 static void
+add_prefixes(struct info_summary *sum, const struct terp_info *info)
+{
+    if (info->prefix_nbytes[0] == 0)
+        return;
+    sum->nwith_prefixes++;
+    sum->prefixed_nbytes += info->stream_nbytes;
+    for (int i = 0; i < INFO_NPREFIXES; i++)
+        sum->prefix_nbytes[i] += info->prefix_nbytes[i];
+}
+
+static void
 add_stream(struct info_summary *sum, const struct terp_info *info)
 {
     uint64_t nvalues = 1;
@@ -109,6 +120,7 @@ add_stream(struct info_summary *sum, const struct terp_info *info)
     count_name(info->predictor, info_predictor_name, INFO_NPREDICTORS,
                sum->nwith_predictor);
     add_domain(sum, info);
+    add_prefixes(sum, info);
 }
 
 static void

@@ -36,6 +36,10 @@ struct info_domain {
 /* Different ones that are counted each; few datasets have more than two. */
 #define INFO_MAX_NDOMAINS 64
 
+/* Prefixes of streams are those for steps of 2, 4 and 8. */
+#define INFO_NPREFIXES 3
+#define INFO_STEP_OF_PREFIX(i) (2u << (i))
+
 /* Sums over the streams of a dataset. */
 struct info_summary {
     uint64_t nchunks; /* in the grid */
@@ -46,6 +50,9 @@ struct info_summary {
     uint64_t nvalues, nescapes, nspecials;
     uint64_t ntiles, ntiles_zero, index_nbytes;
     uint64_t ntiles_with_entry[256];
+    /* Streams that tell the lengths of their prefixes, and sums of both. */
+    uint64_t nwith_prefixes, prefixed_nbytes;
+    uint64_t prefix_nbytes[INFO_NPREFIXES];
     const char *damage; /* of the first damaged chunk */
     hsize_t damaged_at[H5S_MAX_RANK];
 };

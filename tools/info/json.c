@@ -143,6 +143,26 @@ make_dictionary(const struct info_summary *sum)
     return array;
 }
 
+/* Null where no stream has a table of prefixes. */
+static json_t *
+make_prefixes(const struct info_summary *sum)
+{
+    if (sum->nwith_prefixes == 0)
+        return json_null();
+    json_t *object = json_object();
+    json_t *steps = json_array();
+    tool_json_set_count(object, "chunks", sum->nwith_prefixes);
+    tool_json_set_count(object, "stream_bytes", sum->prefixed_nbytes);
+    tool_json_set(object, "steps", steps);
+    for (int i = 0; i < INFO_NPREFIXES; i++) {
+        json_t *prefix = json_object();
+        tool_json_append(steps, prefix);
+        tool_json_set_count(prefix, "step", INFO_STEP_OF_PREFIX(i));
+        tool_json_set_count(prefix, "bytes", sum->prefix_nbytes[i]);
+    }
+    return object;
+}
+
 static json_t *
 make_damage(const struct tool_dataset *dataset, const struct info_summary *sum)
 {
@@ -174,6 +194,7 @@ make_streams(const struct tool_dataset *dataset, const struct info_summary *sum)
     tool_json_set_count(object, "tiles_zero", sum->ntiles_zero);
     tool_json_set_count(object, "index_bytes", sum->index_nbytes);
     tool_json_set(object, "dictionary", make_dictionary(sum));
+    tool_json_set(object, "prefixes", make_prefixes(sum));
     tool_json_set(object, "damaged_chunk", make_damage(dataset, sum));
     return object;
 }
