@@ -203,11 +203,12 @@ near_nbits_of(const struct job *job)
     return terp_repeats_near_nbits(job->bound, -most, most, job->value_nbytes);
 }
 
-/* A NaN, or an integer, that no value is. */
+/* A NaN, or an integer, that no value is: of as many integers as there are
+ * values one is missing, unless all values differ. */
 static bool
 find_marker(struct job *job)
 {
-    uint64_t least = UINT64_MAX, most = 0;
+    uint8_t *is_there = job->usable;
 
     if (job->is_float) {
         job->marker = sign_bit(job) - 2;
@@ -216,14 +217,15 @@ find_marker(struct job *job)
                 return false;
         return true;
     }
-    /* As unsigned integers, in whose order signed ones are rotated. */
-    for (uint64_t i = 0; i < job->nvalues; i++) {
-        const uint64_t bits = value_at(job, i);
-        least = bits < least ? bits : least;
-        most = bits > most ? bits : most;
-    }
-    job->marker = least > 0 ? least - 1 : most + 1;
-    return least > 0 || most < UINT64_MAX >> (64 - 8 * job->value_nbytes);
+    memset(is_there, 0, job->nvalues);
+    for (uint64_t i = 0; i < job->nvalues; i++)
+        if (value_at(job, i) < job->nvalues)
+            is_there[value_at(job, i)] = 1;
+    const uint8_t *missing = memchr(is_there, 0, job->nvalues);
+    if (missing == NULL)
+        return false;
+    job->marker = (uint64_t)(missing - is_there);
+    return job->marker <= UINT64_MAX >> (64 - 8 * job->value_nbytes);
 }
 
 /* Puts markers and lists distances. */
