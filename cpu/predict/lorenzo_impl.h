@@ -130,6 +130,24 @@ clear(void *inout, const uint64_t *mask_words, uint64_t end)
             quants[at + (uint64_t)__builtin_ctzll(special)] = 0;
 }
 
+/* Rows are gone through from behind in pieces of so many integers, whose
+ * neighbours before them are copied: so vectors can be taken. */
+#define PIECE_NVALUES UINT64_C(256)
+
+static void
+difference_row(WORD *restrict row, uint64_t first, uint64_t extent)
+{
+    WORD before[PIECE_NVALUES];
+
+    for (uint64_t end = extent; end > first + 1;) {
+        const uint64_t n = min_u64(PIECE_NVALUES, end - 1 - first);
+        memcpy(before, row + end - n - 1, n * sizeof *row);
+        for (uint64_t j = 0; j < n; j++)
+            row[end - n + j] -= before[j];
+        end -= n;
+    }
+}
+
 static void
 difference(void *inout, struct cpu_axis axis)
 {
@@ -137,6 +155,10 @@ difference(void *inout, struct cpu_axis axis)
 
     for (uint64_t o = 0; o < axis.nouter; o++) {
         WORD *base = (WORD *)inout + o * axis.extent * ninner;
+        if (ninner == 1) {
+            difference_row(base, axis.first, axis.extent);
+            continue;
+        }
         for (uint64_t i = axis.extent - 1; i > axis.first; i--) {
             WORD *restrict to = base + i * ninner;
             const WORD *from = to - ninner;
@@ -157,12 +179,25 @@ subtract_from(const void *quants, uint64_t n, void *inout)
 }
 
 static void
+accumulate_row(WORD *row, uint64_t first, uint64_t extent)
+{
+    WORD sum = row[first];
+
+    for (uint64_t i = first + 1; i < extent; i++)
+        row[i] = sum += row[i];
+}
+
+static void
 accumulate(void *inout, struct cpu_axis axis)
 {
     const uint64_t ninner = axis.ninner;
 
     for (uint64_t o = 0; o < axis.nouter; o++) {
         WORD *base = (WORD *)inout + o * axis.extent * ninner;
+        if (ninner == 1 && axis.first < axis.extent) {
+            accumulate_row(base, axis.first, axis.extent);
+            continue;
+        }
         for (uint64_t i = axis.first + 1; i < axis.extent; i++) {
             WORD *restrict to = base + i * ninner;
             const WORD *from = to - ninner;

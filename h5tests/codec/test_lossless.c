@@ -197,6 +197,61 @@ what_repeats_refers(void **state)
     }
 }
 
+static void
+check_that_it_refers(const struct terp_chunk *chunk, const void *values)
+{
+    struct terp_stream stream = terp_case_encode(&lossless, chunk, values, 1);
+
+    assert_int_equal(stream.bytes[TERP_FRAME_CODING_AT],
+                     TERP_CODING_REFERENCES);
+    free(stream.bytes);
+    terp_case_check("references", &lossless, chunk, values);
+}
+
+/* Of those around zero both ends are there, as words. */
+static void
+integers_of_either_sign_refer(void **state)
+{
+    const uint64_t n = 6000;
+    const struct terp_chunk narrow = {TERP_INT16, false, false, 1, {6000}};
+    const struct terp_chunk wide = {TERP_INT32, true, false, 1, {6000}};
+    int16_t *values = terp_case_alloc(2 * n);
+    int32_t *more = terp_case_alloc(4 * n);
+
+    (void)state;
+    for (uint64_t i = 0; i < n; i++) {
+        const uint64_t from = i < n / 2 ? i : n - 1 - i;
+        values[i] = from < 2 ? (int16_t)-from
+                             : (int16_t)(terp_field_mix(from) >> 50) - 8192;
+        more[i] = values[i];
+    }
+    check_that_it_refers(&narrow, values);
+    terp_swap_values((uint8_t *)more, n, 4);
+    check_that_it_refers(&wide, more);
+    free(values);
+    free(more);
+}
+
+/* Every other value is an earlier one, in no order. */
+static void
+words_that_repeat_alone_refer(void **state)
+{
+    const uint64_t n = 20000;
+    const struct terp_chunk ints = {TERP_INT32, false, false, 1, {20000}};
+    const struct terp_chunk floats = {TERP_FLOAT32, false, false, 1, {20000}};
+    uint32_t *values = terp_case_alloc(4 * n);
+
+    (void)state;
+    for (uint64_t i = 0; i < n; i++) {
+        const uint64_t noise = terp_field_mix(i);
+        values[i] = i % 2 == 0 ? (uint32_t)(noise >> 32) & 0xBFFFFFFF
+                               : values[noise % i & ~UINT64_C(1)];
+    }
+    check_that_it_refers(&ints, values);
+    check_that_it_refers(&floats, values);
+    free(values);
+}
+
 /* A marker is no value that there is. */
 static void
 values_that_are_markers_come_back(void **state)
@@ -313,6 +368,8 @@ main(void)
         cmocka_unit_test(integers_and_remainders_are_all_bits),
         cmocka_unit_test(all_fields_come_back),
         cmocka_unit_test(what_repeats_refers),
+        cmocka_unit_test(integers_of_either_sign_refer),
+        cmocka_unit_test(words_that_repeat_alone_refer),
         cmocka_unit_test(values_that_are_markers_come_back),
         cmocka_unit_test(a_grid_of_samples_alone_is_none),
         cmocka_unit_test(few_values_off_a_grid_spoil_no_colors),
