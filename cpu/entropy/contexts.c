@@ -294,10 +294,26 @@ mark_points(const struct weights *w, unsigned odd, uint64_t begin, uint64_t end,
     }
 }
 
-static inline bool
-is_masked(const uint64_t *mask, uint64_t i)
+/* Marks those of `n` points that are special; they are 2^l apart in C order,
+ * from `from` on. */
+static void
+mark_row(const uint64_t *mask, uint64_t from, int l, uint64_t n,
+         uint8_t *groups)
 {
-    return mask[i / 64] >> (i % 64) & 1;
+    /* Which bits of a word have points, if the first one has. */
+    const uint64_t taken =
+        l < 6 ? UINT64_MAX / ((UINT64_C(2) << ((1 << l) - 1)) - 1) : 1;
+
+    for (uint64_t x = 0; x < n;) {
+        const uint64_t at = from + (x << l);
+        const uint64_t npoints = min_u64(n - x, ((63 - at % 64) >> l) + 1);
+        uint64_t word = mask[at / 64] >> at % 64 & taken;
+        word &= UINT64_MAX >> (63 - ((npoints - 1) << l));
+        for (; word != 0; word &= word - 1)
+            groups[x + ((uint64_t)__builtin_ctzll(word) >> l)] =
+                TERP_GROUP_SPECIALS * GROUP_UNIT;
+        x += npoints;
+    }
 }
 
 /* Special points among [begin, end) of a class stand behind all others. */
@@ -314,10 +330,10 @@ mark_specials(const struct sort *sort, unsigned odd, uint64_t begin,
     uint64_t brick = cpu_find_row(extent, row, at);
     for (uint64_t i = begin; i < end;
          x = 0, brick += cpu_next_row(extent, at)) {
-        uint64_t from = cpu_row_begin(layout, sort->l, odd, brick, at);
-        for (; x < extent[0] && i < end; x++, i++)
-            if (is_masked(sort->mask, from + (x << sort->l)))
-                groups[i] = TERP_GROUP_SPECIALS * GROUP_UNIT;
+        const uint64_t from = cpu_row_begin(layout, sort->l, odd, brick, at);
+        const uint64_t n = min_u64(extent[0] - x, end - i);
+        mark_row(sort->mask, from + (x << sort->l), sort->l, n, groups + i);
+        i += n;
     }
 }
 

@@ -74,6 +74,9 @@ next_run(struct walk *walk, struct run *run_ret)
     if (walk->by_color) {
         const uint8_t *value = walk->values + first * nbytes;
         uint64_t i = first + 1;
+        /* Most are all the same: each as the next one. */
+        if (memcmp(value, value + nbytes, (stop - i) * nbytes) == 0)
+            i = stop;
         while (i < stop &&
                memcmp(walk->values + i * nbytes, value, nbytes) == 0)
             i++;
