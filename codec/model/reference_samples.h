@@ -7,13 +7,11 @@
 
 /* Values of 64 bits are told apart by themselves, and are alike where they
  * differ by less than so many bits, 20 below what a value takes. Others are
- * alike where they are equal, and told apart by themselves too where a value
- * takes more bits than a reference to it; else by some that follow one
- * another. */
+ * told apart by some that follow one another, and are alike where they are
+ * equal. */
 #define TERP_LONE_WORD_NBITS 63
 #define TERP_NEAR_MAX_NBITS 28
 #define TERP_NEAR_SAVED_NBITS 20
-#define TERP_LONE_MIN_VALUE_NBITS 24
 #define TERP_WINDOW_NVALUES 3
 
 /* By the bits of a word and those that a value takes. Returns whether values
@@ -23,11 +21,9 @@ terp_references_are_lone(int word_nbits, uint64_t value_nbits,
                          int *near_nbits_ret)
 {
     const int near_nbits = (int)value_nbits - TERP_NEAR_SAVED_NBITS;
-    const bool is_wide = word_nbits == TERP_LONE_WORD_NBITS;
-    const bool lone =
-        is_wide ? near_nbits >= 0 : value_nbits >= TERP_LONE_MIN_VALUE_NBITS;
+    const bool lone = word_nbits == TERP_LONE_WORD_NBITS && near_nbits >= 0;
 
-    *near_nbits_ret = !is_wide || !lone                  ? 0
+    *near_nbits_ret = !lone                              ? 0
                       : near_nbits < TERP_NEAR_MAX_NBITS ? near_nbits
                                                          : TERP_NEAR_MAX_NBITS;
     return lone;

@@ -232,26 +232,6 @@ integers_of_either_sign_refer(void **state)
     free(more);
 }
 
-/* Every other value is an earlier one, in no order. */
-static void
-words_that_repeat_alone_refer(void **state)
-{
-    const uint64_t n = 20000;
-    const struct terp_chunk ints = {TERP_INT32, false, false, 1, {20000}};
-    const struct terp_chunk floats = {TERP_FLOAT32, false, false, 1, {20000}};
-    uint32_t *values = terp_case_alloc(4 * n);
-
-    (void)state;
-    for (uint64_t i = 0; i < n; i++) {
-        const uint64_t noise = terp_field_mix(i);
-        values[i] = i % 2 == 0 ? (uint32_t)(noise >> 32) & 0xBFFFFFFF
-                               : values[noise % i & ~UINT64_C(1)];
-    }
-    check_that_it_refers(&ints, values);
-    check_that_it_refers(&floats, values);
-    free(values);
-}
-
 /* A marker is no value that there is. */
 static void
 values_that_are_markers_come_back(void **state)
@@ -369,7 +349,6 @@ main(void)
         cmocka_unit_test(all_fields_come_back),
         cmocka_unit_test(what_repeats_refers),
         cmocka_unit_test(integers_of_either_sign_refer),
-        cmocka_unit_test(words_that_repeat_alone_refer),
         cmocka_unit_test(values_that_are_markers_come_back),
         cmocka_unit_test(a_grid_of_samples_alone_is_none),
         cmocka_unit_test(few_values_off_a_grid_spoil_no_colors),
