@@ -164,6 +164,10 @@ struct terp_beyond {
 #define TERP_BROAD_CODE_HALF_BITS 15
 #define TERP_BEYOND_HALF_BITS 16
 
+/* Where numbers have more bytes than this, escapes are likely none of a code of
+ * 16 bits. */
+#define TERP_CODED_MAX_NUMBER_NBYTES 3
+
 /* The cost of `ncodes` sampled codes, in units of the dictionary's cost table:
  * what they cost under the best entry, and the numbers of the `nescapes` among
  * them that no symbol holds. If these may be codes nevertheless, they are such
@@ -182,10 +186,11 @@ terp_cost_of_codes(uint64_t of_entry, uint64_t ncodes, uint64_t nescapes,
         nescapes * (2 * (unsigned)unit_nbits + TERP_BEYOND_HALF_BITS) *
             half_bit;
 
-    return terp_max_code_of(beyond.wide) >> unit_nbits > TERP_MAX_CODE &&
-                   coded < escaping
-               ? coded
-               : escaping;
+    const bool may_be_coded =
+        terp_max_code_of(beyond.wide) >> unit_nbits > TERP_MAX_CODE &&
+        beyond.number_nbytes <= TERP_CODED_MAX_NUMBER_NBYTES;
+
+    return may_be_coded && coded < escaping ? coded : escaping;
 }
 
 /* What a value costs that lorenzo cannot reproduce. */
