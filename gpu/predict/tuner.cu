@@ -320,10 +320,10 @@ cost_of_rows(const uint16_t *cost, const uint16_t *s_rows, unsigned n,
     for (unsigned e = 0; e < TUNE_NLANE_ENTRIES; e++)
         if (32 * e + lane < TERP_NENTRIES)
             least = min(least, sums[e]);
-    samples.cost = terp_cost_of_codes(
-        __reduce_min_sync(FULL_WARP_MASK, least),
-        n - samples.nunknown - samples.nspecial,
-        count_rows(s_rows, n, ESCAPE_ROW_AT), beyond);
+    samples.cost =
+        terp_cost_of_codes(__reduce_min_sync(FULL_WARP_MASK, least),
+                           n - samples.nunknown - samples.nspecial,
+                           count_rows(s_rows, n, ESCAPE_ROW_AT), beyond);
     return terp_cost_of_class(&samples, n);
 }
 
