@@ -50,7 +50,7 @@ for figure in "$@"; do
         fi
         record real python3 ratio.py --plugin "$plugin" \
             --fields "$real" --chunks whole \
-            --codecs "$pipelines,sz3,pysz,zfp,sperr"
+            --codecs "terp,$pipelines,sz3,pysz,zfp,sperr"
         # Without sz3, which does not come back from small chunks of NaN.
         record real_auto python3 ratio.py --plugin "$plugin" \
             --fields "$real" --chunks auto --bounds 1e-3 \

@@ -989,6 +989,11 @@ encode_smallest(struct job *job)
     if (least == TERP_OK)
         least_nbytes = *job->dst_nbytes;
     prefixes = job->prefixes;
+    if (least == TERP_OK && job->predictor != NULL &&
+        terp_asks_for_huffman(job->params, job->frame.prediction, least_nbytes,
+                              job->layout.nvalues))
+        ntrials =
+            terp_trials_add_huffman(&raw.chunk, job->verdict, trials, ntrials);
     if (st == TERP_OK && ntrials > 1) {
         other =
             terp_cpu_memory_make(pool, least_nbytes + TERP_FRAME_MAX_NBYTES);

@@ -74,8 +74,8 @@ enum terp_bound_mode {
     TERP_NBOUND_MODES
 };
 
-/* How codes become bytes. AUTO is this version's default, RATIO; SPEED is what
- * is fastest, HUFFMAN. */
+/* How codes become bytes. AUTO is this version's default, RATIO, or HUFFMAN
+ * where an encoder finds it smaller; SPEED is what is fastest, HUFFMAN. */
 enum terp_pipeline {
     TERP_PIPELINE_AUTO = 0,
     TERP_PIPELINE_HUFFMAN = 1, /* dictionary codebook per tile */
@@ -104,7 +104,7 @@ enum terp_effort {
     TERP_EFFORT_DEFAULT = 0, /* what estimates tell is best */
     TERP_EFFORT_FAST = 1,    /* the chunk is its own domain */
     /* All domains, and predictors and pipelines that are left open, are tried;
-     * up to twenty times as slow, on the CPU and on a device. */
+     * up to thirty times as slow, on the CPU and on a device. */
     TERP_EFFORT_BEST = 2,
     TERP_NEFFORTS
 };

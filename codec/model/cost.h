@@ -5,19 +5,22 @@
 
 #include "codebooks/codebooks.h"
 #include "codec/format/bytes.h"
+#include "codec/format/low_bits.h"
 #include "codec/model/range.h"
 
 /* Samples are priced together, by one entry of the dictionary, but tiles have
  * one each: lorenzo's codes, which vary more from place to place than those of
  * splines, gain by that. How much they gain is estimated on runs of this many
- * values of a row, each of which is priced by its own mean. Rows that fill half
- * of a run or less are too short for an estimate. */
+ * values of a row, each of which is priced by its own mean. Rows no longer than
+ * a run are too short for an estimate: those at the edge of a brick, which have
+ * fewer neighbours, would look like places with larger codes, but no tile has
+ * them alone. */
 #define TERP_LORENZO_RUN_NVALUES 32
 
 static inline TERP_HOST_DEVICE bool
 terp_lorenzo_has_runs(uint64_t row_nvalues)
 {
-    return row_nvalues > TERP_LORENZO_RUN_NVALUES / 2;
+    return row_nvalues > TERP_LORENZO_RUN_NVALUES;
 }
 
 /* What a code costs where `mean` is 1 + 2e times the codes' mean magnitude: its
@@ -148,13 +151,49 @@ terp_likely_escape_nbytes(double nsteps, int value_nbytes)
                                               : nbytes);
 }
 
-/* What escapes cost beyond their words of code: their numbers. What a value
- * costs that lorenzo cannot reproduce. Units of the dictionary's cost table. */
+/* What is known of sampled codes that no symbol holds: how wide codes may be,
+ * and how many bytes the number of an escape likely has. */
+struct terp_beyond {
+    int wide;
+    unsigned number_nbytes;
+};
+
+/* Where most codes are wide, a tile has low bits of its own: its codes take
+ * about so many bits at least, and those that are none of a symbol with the
+ * samples' unit so many more than that. In half bits. */
+#define TERP_BROAD_CODE_HALF_BITS 15
+#define TERP_BEYOND_HALF_BITS 16
+
+/* Where numbers have more bytes than this, escapes are likely none of a code of
+ * 16 bits. */
+#define TERP_CODED_MAX_NUMBER_NBYTES 3
+
+/* The cost of `ncodes` sampled codes, in units of the dictionary's cost table:
+ * what they cost under the best entry, and the numbers of the `nescapes` among
+ * them that no symbol holds. If these may be codes nevertheless, they are such
+ * in tiles whose low bits suit them, where that is cheaper. */
 static inline TERP_HOST_DEVICE uint64_t
-terp_cost_of_escapes(uint64_t nescapes, unsigned number_nbytes)
+terp_cost_of_codes(uint64_t of_entry, uint64_t ncodes, uint64_t nescapes,
+                   struct terp_beyond beyond)
 {
-    return nescapes * number_nbytes << (3 + TERP_COST_FRACTION_NBITS);
+    const int unit_nbits = terp_unit_nbits(beyond.wide);
+    const uint64_t half_bit = UINT64_C(1) << TERP_COST_FRACTION_NBITS >> 1;
+    const uint64_t broad = ncodes * TERP_BROAD_CODE_HALF_BITS * half_bit;
+    const uint64_t escaping =
+        of_entry + nescapes * beyond.number_nbytes * 16 * half_bit;
+    const uint64_t coded =
+        (of_entry > broad ? of_entry : broad) +
+        nescapes * (2 * (unsigned)unit_nbits + TERP_BEYOND_HALF_BITS) *
+            half_bit;
+
+    const bool may_be_coded =
+        terp_max_code_of(beyond.wide) >> unit_nbits > TERP_MAX_CODE &&
+        beyond.number_nbytes <= TERP_CODED_MAX_NUMBER_NBYTES;
+
+    return may_be_coded && coded < escaping ? coded : escaping;
 }
+
+/* What a value costs that lorenzo cannot reproduce. */
 #define TERP_UNPREDICTABLE_COST (UINT64_C(64) << TERP_COST_FRACTION_NBITS)
 
 /* What differences along some dimensions cost, by samples of them. */

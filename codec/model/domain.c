@@ -264,22 +264,23 @@ try_all(const struct terp_params *params, const struct terp_chunk *domain,
 {
     static const enum terp_predictor predictors[] = {TERP_PREDICTOR_SPLINE,
                                                      TERP_PREDICTOR_LORENZO};
-    static const enum terp_pipeline pipelines[] = {TERP_PIPELINE_RATIO,
-                                                   TERP_PIPELINE_CUSTOM};
+    static const enum terp_pipeline pipelines[] = {
+        TERP_PIPELINE_RATIO, TERP_PIPELINE_CUSTOM, TERP_PIPELINE_HUFFMAN};
     const enum terp_predictor asked = terp_predictor_asked(params);
     int n = 0;
 
-    for (int i = 0; i < 4; i++) {
-        struct terp_trial trial = {*domain, predictors[i / 2],
-                                   pipelines[i % 2]};
+    for (int i = 0; i < 2 * TERP_NTRIED_PIPELINES; i++) {
+        struct terp_trial trial = {*domain,
+                                   predictors[i / TERP_NTRIED_PIPELINES],
+                                   pipelines[i % TERP_NTRIED_PIPELINES]};
         if (asked != TERP_PREDICTOR_AUTO) {
             trial.predictor = asked;
-            if (i / 2 > 0)
+            if (i >= TERP_NTRIED_PIPELINES)
                 continue;
         }
         if (params->pipeline != TERP_PIPELINE_AUTO) {
             trial.pipeline = params->pipeline;
-            if (i % 2 > 0)
+            if (i % TERP_NTRIED_PIPELINES > 0)
                 continue;
         }
         trials[n++] = trial;

@@ -292,8 +292,9 @@ struct terp_trial {
 };
 
 /* Domains: the chunk, the one that was found, and all splits; of each, two
- * predictors and two pipelines. */
-#define TERP_MAX_NTRIALS (1 + 4 * (TERP_MAX_RANK + 1))
+ * predictors and so many pipelines. */
+#define TERP_NTRIED_PIPELINES 3
+#define TERP_MAX_NTRIALS (1 + 2 * TERP_NTRIED_PIPELINES * (TERP_MAX_RANK + 1))
 
 /* The streams of which an encoder keeps the smallest, the first one among equal
  * ones, by what was found of the domain of a chunk that is not constant;
@@ -304,6 +305,36 @@ terp_trials_make(const struct terp_params *params,
                  const struct terp_chunk *found,
                  enum terp_domain_verdict verdict,
                  struct terp_trial trials_ret[TERP_MAX_NTRIALS]);
+
+/* Whether the first of them, a stream of so many bytes, asks for one more.
+ * Where lorenzo's codes are few they often are near each other, and in context
+ * order few in each of many tiles: then `huffman` may be smaller. */
+static inline bool
+terp_asks_for_huffman(const struct terp_params *params,
+                      enum terp_prediction prediction, uint64_t nbytes,
+                      uint64_t nvalues)
+{
+    return params->effort == TERP_EFFORT_DEFAULT &&
+           params->pipeline == TERP_PIPELINE_AUTO &&
+           prediction == TERP_PREDICTION_LORENZO &&
+           16 * nbytes < 3 * nvalues; /* 1.5 bits a value */
+}
+
+/* Adds that one to the n that there are, unless the first is of another domain.
+ * Returns how many there are now. */
+static inline int
+terp_trials_add_huffman(const struct terp_chunk *chunk,
+                        enum terp_domain_verdict verdict,
+                        struct terp_trial *trials, int n)
+{
+    const struct terp_trial trial = {*chunk, TERP_PREDICTOR_LORENZO,
+                                     TERP_PIPELINE_HUFFMAN};
+
+    if (verdict == TERP_DOMAIN_TAKE)
+        return n;
+    trials[n] = trial;
+    return n + 1;
+}
 
 #ifdef __cplusplus
 }

@@ -10,9 +10,10 @@ _Static_assert(TERP_RADIUS % BLOCK_NROWS == 0, "Rows but the escape's fit.");
 
 uint64_t
 terp_cpu_cost_of_counts(const uint32_t counts[TERP_NROWS],
-                        unsigned escape_nbytes)
+                        struct terp_beyond beyond)
 {
     uint32_t cost[TERP_ENTRY_STRIDE], least = UINT32_MAX;
+    uint32_t ncodes = counts[TERP_ROW_ESCAPE];
     int nrows = TERP_RADIUS;
 
     for (uint32_t any = 0; nrows > 0; nrows -= BLOCK_NROWS) {
@@ -28,12 +29,13 @@ terp_cpu_cost_of_counts(const uint32_t counts[TERP_NROWS],
         uint32_t count = counts[row];
         if (count == 0)
             continue;
+        ncodes += count;
         for (int e = 0; e < TERP_ENTRY_STRIDE; e++)
             cost[e] += count * terp_entry_cost[row][e];
     }
     for (int e = 0; e < TERP_NENTRIES; e++)
         least = cost[e] < least ? cost[e] : least;
-    return least + terp_cost_of_escapes(counts[TERP_ROW_ESCAPE], escape_nbytes);
+    return terp_cost_of_codes(least, ncodes, counts[TERP_ROW_ESCAPE], beyond);
 }
 
 /* ---- a tile's entry ---- */

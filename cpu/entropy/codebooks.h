@@ -2,14 +2,15 @@
 #ifndef TERP_CPU_ENTROPY_CODEBOOKS_H
 #define TERP_CPU_ENTROPY_CODEBOOKS_H
 
+#include "codec/model/cost.h"
 #include "cpu/sections/index.h"
 
 /* What sampled codes cost whose magnitudes, or escapes, were counted: their
  * bits under the best entry, in units of the cost table (the lowest cross
- * entropy), and the values of escapes. */
+ * entropy), and what is beyond that. */
 uint64_t
 terp_cpu_cost_of_counts(const uint32_t counts[TERP_NROWS],
-                        unsigned escape_nbytes);
+                        struct terp_beyond beyond);
 
 /* Bits of a tile's codewords by entry, of symbols or, in ratio streams, tokens.
  * This is cross entropy too, with lengths of codewords for logarithms: a

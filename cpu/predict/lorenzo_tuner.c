@@ -209,7 +209,7 @@ add_stencils(struct stencil *stencils, int nworkers)
 /* What the chunk costs by differences along `dims`. */
 static uint64_t
 cost_of_dims(const struct terp_layout *layout, const struct stencil *stencil,
-             unsigned dims, unsigned escape_nbytes, bool in_runs)
+             unsigned dims, struct terp_beyond beyond, bool in_runs)
 {
     uint32_t counts[TERP_NROWS] = {0};
     struct terp_difference_samples samples = {
@@ -223,7 +223,7 @@ cost_of_dims(const struct terp_layout *layout, const struct stencil *stencil,
             counts[row] += stencil->lanes[dims][lane][row];
     for (int row = 0; row < TERP_NROWS; row++)
         samples.ncodes += counts[row];
-    samples.cost = terp_cpu_cost_of_counts(counts, escape_nbytes);
+    samples.cost = terp_cpu_cost_of_counts(counts, beyond);
     return terp_cost_of_differences(&samples, layout->nvalues, in_runs);
 }
 
@@ -235,6 +235,7 @@ terp_cpu_lorenzo_tune(struct cpu_prediction *lorenzo,
     int nworkers = terp_cpu_pool_nworkers(lorenzo->pool);
     struct stencil *stencil = calloc((size_t)nworkers, sizeof *stencil);
     struct sampling sampling = {.lorenzo = lorenzo, .stencils = stencil};
+    const struct terp_beyond beyond = cpu_beyond_of(&lorenzo->quantizer);
     uint64_t least = UINT64_MAX;
     unsigned active = 0;
 
@@ -257,16 +258,15 @@ terp_cpu_lorenzo_tune(struct cpu_prediction *lorenzo,
     for (unsigned dims = active + 1; stencil->nsampled > 0 && dims-- > 0;) {
         if ((dims & ~active) != 0)
             continue;
-        uint64_t cost = cost_of_dims(layout, stencil, dims,
-                                     lorenzo->quantizer.escape_nbytes, false);
+        uint64_t cost = cost_of_dims(layout, stencil, dims, beyond, false);
         if (cost < least) {
             least = cost;
             lorenzo->lorenzo_dims = dims;
         }
     }
     if (stencil->nsampled > 0 && terp_lorenzo_has_runs(layout->dims[0]))
-        least = cost_of_dims(layout, stencil, lorenzo->lorenzo_dims,
-                             lorenzo->quantizer.escape_nbytes, true);
+        least =
+            cost_of_dims(layout, stencil, lorenzo->lorenzo_dims, beyond, true);
     if (stencil->nsampled > 0)
         *price_ret = (struct terp_price){
             terp_cost_with_low_bits(least, layout->nvalues,

@@ -45,6 +45,13 @@ struct cpu_prediction {
     int nsteps; /* 0: it is not for this chunk */
 };
 
+/* What the tuners' samples know of codes that no symbol holds. */
+static inline struct terp_beyond
+cpu_beyond_of(const struct cpu_quantizer *quantizer)
+{
+    return (struct terp_beyond){quantizer->wide, quantizer->escape_nbytes};
+}
+
 struct cpu_predictor {
     /* Chooses the model; what the predictor is chosen by. */
     enum terp_status (*tune)(struct cpu_prediction *prediction,

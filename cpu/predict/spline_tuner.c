@@ -60,7 +60,7 @@ cost_of_rows(const struct sampler *sampler, const struct cpu_class *cls,
         .nunknown = counts[TERP_ROW_UNKNOWN],
         .nspecial = counts[TERP_ROW_SPECIAL],
         .cost = terp_cpu_cost_of_counts(
-            counts, sampler->spline->quantizer.escape_nbytes)};
+            counts, cpu_beyond_of(&sampler->spline->quantizer))};
     return terp_cost_of_class(&samples, cls->nrows * cls->extent[0]);
 }
 

@@ -30,7 +30,8 @@
  * times as long. */
 #define H5Z_TERP_PSNR 4u
 
-/* AUTO is this version's default, RATIO; SPEED is what is fastest, HUFFMAN. */
+/* AUTO is this version's default, RATIO, or HUFFMAN where that is found to be
+ * smaller; SPEED is what is fastest, HUFFMAN. */
 #define H5Z_TERP_PIPELINE_AUTO 0u
 #define H5Z_TERP_PIPELINE_HUFFMAN 1u
 #define H5Z_TERP_PIPELINE_CUSTOM 2u
@@ -43,7 +44,7 @@
 #define H5Z_TERP_PREDICTOR_LORENZO 2u
 #define H5Z_TERP_NPREDICTORS 3u
 
-/* How hard to look for the smallest file: the default, faster, or up to twenty
+/* How hard to look for the smallest file: the default, faster, or up to thirty
  * times as slow. Reading does not depend on it. */
 #define H5Z_TERP_EFFORT_DEFAULT 0u
 #define H5Z_TERP_EFFORT_FAST 1u

@@ -390,10 +390,11 @@ order_of_round(const struct cuda_call *call,
     const struct terp_params params =
         cuda_coded_params(call->params, found->form);
     struct terp_trial trials[TERP_MAX_NTRIALS];
-    const int n =
-        terp_trials_make(&params, call->chunk,
-                         terp_domain_is_open(call->chunk, nvalues, &params),
-                         &found->domain, found->verdict, trials);
+    int n = terp_trials_make(&params, call->chunk,
+                             terp_domain_is_open(call->chunk, nvalues, &params),
+                             &found->domain, found->verdict, trials);
+    if (found->asks_for_huffman)
+        n = terp_trials_add_huffman(call->chunk, found->verdict, trials, n);
     const bool is_instead = found->verdict == TERP_DOMAIN_TAKE &&
                             call->params->effort != TERP_EFFORT_BEST;
 

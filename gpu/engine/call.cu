@@ -3,6 +3,7 @@
  * last. doc/design/06-cuda-engine.md. */
 #include "gpu/engine/call.cuh"
 
+#include "codec/format/types.h"
 #include "gpu/engine/batch.cuh"
 #include "gpu/engine/chunks.cuh"
 #include "gpu/engine/sequence.cuh"
@@ -49,6 +50,10 @@ domain_of(const struct cuda_call *call, const struct cuda_chunk *chunk)
         (enum terp_domain_verdict)chunk->domain_verdict,
         terp_domain_split(call->chunk, chunk->domain_nslow),
         chunk->coding == TERP_CODING_CONSTANT,
+        terp_asks_for_huffman(
+            call->params, chunk->prediction, chunk->stream_nbytes,
+            terp_chunk_nbytes(call->chunk) /
+                (uint64_t)terp_value_nbytes(call->chunk->type)),
         chunk->is_periodic,
         chunk->min,
         chunk->max,

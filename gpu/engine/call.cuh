@@ -11,6 +11,7 @@ struct cuda_found_domain {
     enum terp_domain_verdict verdict;
     struct terp_chunk domain;
     bool is_constant;
+    bool asks_for_huffman; /* terp_asks_for_huffman */
     /* A flat chunk may have rows: what the search for them needs. */
     bool is_periodic;
     double min, max, step;

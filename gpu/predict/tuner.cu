@@ -220,7 +220,7 @@ tune_class(const struct cuda_batch &batch, const struct tune_grid &grid,
            const struct tune_task &task, const struct sampled_class &s_class,
            struct sampled_run s_runs[TUNE_MAX_NRUNS],
            const struct source<T> &source, const struct constants<T> &k,
-           unsigned escape_nbytes, uint32_t *s_histograms,
+           const struct terp_beyond &beyond, uint32_t *s_histograms,
            struct findings *s_found)
 {
     const unsigned n = task.nhistograms + task.njoint;
@@ -256,7 +256,10 @@ tune_class(const struct cuda_batch &batch, const struct tune_grid &grid,
             s_costs[RECORD_NSAMPLED],
             s_costs[RECORD_NUNKNOWN],
             s_costs[RECORD_NSPECIAL],
-            cost_of_codes(s_costs, escape_nbytes)};
+            cost_of_codes(s_costs,
+                          s_costs[RECORD_NSAMPLED] - s_costs[RECORD_NUNKNOWN] -
+                              s_costs[RECORD_NSPECIAL],
+                          beyond)};
         if (threadIdx.x % 32 > 0)
             continue;
         costs[h < task.nhistograms ? task.first_cost + h
@@ -281,7 +284,7 @@ count_rows(const uint16_t *s_rows, unsigned n, unsigned row_at)
 /* The cost of a class of `n` values by what its rows say, by a warp. */
 static __device__ __forceinline__ uint64_t
 cost_of_rows(const uint16_t *cost, const uint16_t *s_rows, unsigned n,
-             unsigned npredicting, unsigned escape_nbytes)
+             unsigned npredicting, const struct terp_beyond &beyond)
 {
     const unsigned lane = threadIdx.x % 32;
     uint32_t sums[TUNE_NLANE_ENTRIES] = {0}, least = 0xFFFFFFFF;
@@ -317,9 +320,10 @@ cost_of_rows(const uint16_t *cost, const uint16_t *s_rows, unsigned n,
     for (unsigned e = 0; e < TUNE_NLANE_ENTRIES; e++)
         if (32 * e + lane < TERP_NENTRIES)
             least = min(least, sums[e]);
-    samples.cost = __reduce_min_sync(FULL_WARP_MASK, least) +
-                   terp_cost_of_escapes(count_rows(s_rows, n, ESCAPE_ROW_AT),
-                                        escape_nbytes);
+    samples.cost =
+        terp_cost_of_codes(__reduce_min_sync(FULL_WARP_MASK, least),
+                           n - samples.nunknown - samples.nspecial,
+                           count_rows(s_rows, n, ESCAPE_ROW_AT), beyond);
     return terp_cost_of_class(&samples, n);
 }
 
@@ -330,7 +334,7 @@ static __device__ void
 tune_level(const struct cuda_batch &batch, const struct tune_grid &grid, int l,
            const struct sampled_class s_classes[TERP_NCLASSES],
            const struct source<T> &source, const struct constants<T> &k,
-           unsigned escape_nbytes, uint16_t *s_rows)
+           const struct terp_beyond &beyond, uint16_t *s_rows)
 {
     const unsigned active = grid.active[l];
     const unsigned nclasses = 1u << count_bits(active);
@@ -359,7 +363,7 @@ tune_level(const struct cuda_batch &batch, const struct tune_grid &grid, int l,
         uint64_t cost =
             cost_of_rows(batch.tables.d_cost, s_rows + h * TUNE_STORED_STRIDE,
                          (unsigned)s_classes[number].nvalues,
-                         npredicting_of(number, h - first), escape_nbytes);
+                         npredicting_of(number, h - first), beyond);
         if (threadIdx.x % 32 == 0)
             costs[h] = cost;
     }
@@ -411,11 +415,11 @@ __launch_bounds__(TUNE_SINGLE_NTHREADS<T>, 1)
                      s_histograms, &s_found);
     else if (task.number > 0)
         tune_class(batch, grid, task, s_samples.of_class.cls,
-                   s_samples.of_class.runs, source, k, s_chunk.escape_nbytes,
+                   s_samples.of_class.runs, source, k, beyond_of(s_chunk),
                    s_histograms, &s_found);
     else
         tune_level(batch, grid, task.l, s_samples.classes, source, k,
-                   s_chunk.escape_nbytes, (uint16_t *)s_histograms);
+                   beyond_of(s_chunk), (uint16_t *)s_histograms);
 }
 
 /* ---- the launch ---- */

@@ -348,10 +348,16 @@ add_records(const uint32_t *records, unsigned n, unsigned nparts,
     }
 }
 
-/* What a histogram's codes cost under the best entry, with the numbers of
- * escapes: by a warp. */
+static __device__ __forceinline__ struct terp_beyond
+beyond_of(const struct cuda_chunk &chunk)
+{
+    return {chunk.model.wide, chunk.escape_nbytes};
+}
+
+/* What a histogram's codes cost: by a warp. */
 static __device__ __forceinline__ uint64_t
-cost_of_codes(const uint32_t *s_costs, unsigned escape_nbytes)
+cost_of_codes(const uint32_t *s_costs, unsigned ncodes,
+              const struct terp_beyond &beyond)
 {
     const unsigned lane = threadIdx.x % 32;
     uint32_t least = 0xFFFFFFFF;
@@ -360,8 +366,8 @@ cost_of_codes(const uint32_t *s_costs, unsigned escape_nbytes)
     for (unsigned e = 0; e < TUNE_NLANE_ENTRIES; e++)
         if (32 * e + lane < TERP_NENTRIES)
             least = min(least, s_costs[32 * e + lane]);
-    return __reduce_min_sync(FULL_WARP_MASK, least) +
-           terp_cost_of_escapes(s_costs[RECORD_NESCAPES], escape_nbytes);
+    return terp_cost_of_codes(__reduce_min_sync(FULL_WARP_MASK, least), ncodes,
+                              s_costs[RECORD_NESCAPES], beyond);
 }
 
 #endif

@@ -337,8 +337,9 @@ sample_corners(const volatile struct sampled_stretches &some,
             add_run(runs, sum, n);
         }
     }
-    if (terp_lorenzo_has_runs(most))
-        add_runs(runs, slower, s_histograms);
+    if (!terp_lorenzo_has_runs(most))
+        runs.sum = runs.cost = 0; /* a discount of nothing */
+    add_runs(runs, slower, s_histograms);
     found.nsampled = __reduce_add_sync(FULL_WARP_MASK, found.nsampled);
     found.nunpredictable =
         __reduce_add_sync(FULL_WARP_MASK, found.nunpredictable);

@@ -285,13 +285,16 @@ plan_level(unsigned active, bool is_large, bool blends, const uint64_t *s_costs,
  * if there is no sample. Of the set that is taken the cost in runs counts. */
 static __device__ __forceinline__ void
 weigh_lorenzo(const struct cuda_batch &batch, const uint32_t *s_record,
-              unsigned escape_nbytes, int nbits_below, unsigned h,
+              const struct terp_beyond &beyond, int nbits_below, unsigned h,
               uint64_t *weight_ret, struct terp_price *price_ret)
 {
     const struct terp_difference_samples samples = {
-        s_record[RECORD_NSAMPLED], s_record[RECORD_NUNPREDICTABLE],
-        s_record[RECORD_NNEAR],    cost_of_codes(s_record, escape_nbytes),
-        s_record[RECORD_RUN_COST], s_record[RECORD_SUM],
+        s_record[RECORD_NSAMPLED],
+        s_record[RECORD_NUNPREDICTABLE],
+        s_record[RECORD_NNEAR],
+        cost_of_codes(s_record, s_record[RECORD_NCOUNTED], beyond),
+        s_record[RECORD_RUN_COST],
+        s_record[RECORD_SUM],
         s_record[RECORD_NCOUNTED]};
 
     if (threadIdx.x % 32 > 0)
@@ -399,7 +402,7 @@ __launch_bounds__(CHOICE_NTHREADS)
 #pragma unroll 1
     for (int h = CHOICE_NWARPS - 1 - warp; h < (int)nsets; h += CHOICE_NWARPS) {
         weigh_lorenzo(batch, s.lorenzo_record + (unsigned)h * TUNE_COSTS_NWORDS,
-                      s.chunk.escape_nbytes, cuda_nbits_below(s.chunk.model),
+                      beyond_of(s.chunk), cuda_nbits_below(s.chunk.model),
                       (unsigned)h, &s.lorenzo_weight[h], &s.lorenzo_price[h]);
     }
     __syncthreads();

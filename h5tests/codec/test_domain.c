@@ -2,6 +2,7 @@
  * decoder. doc/format.md, "Domain". */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "codec/format/frame.h"
 #include "h5tests/support/cases.h"
@@ -223,18 +224,47 @@ best_effort_is_the_least_of_all(void **state)
                     terp_case_check("best", &params, &chunks[c], values);
                 (void)code(&params, &chunks[c], values);
                 for (int effort = 0; effort < TERP_EFFORT_BEST; effort++)
-                    for (int way = 0; way < 9; way++) {
+                    for (int way = 0; way < 12; way++) {
                         params.effort = (enum terp_effort)effort;
                         params.predictor = (enum terp_predictor)(way % 3);
-                        params.pipeline = way / 3 == 0   ? TERP_PIPELINE_AUTO
-                                          : way / 3 == 1 ? TERP_PIPELINE_CUSTOM
-                                                         : TERP_PIPELINE_RATIO;
+                        params.pipeline = way / 3 == 3
+                                              ? TERP_PIPELINE_RATIO
+                                              : (enum terp_pipeline)(way / 3);
                         assert_true(best <= terp_case_check("other", &params,
                                                             &chunks[c],
                                                             values));
                     }
                 free(values);
             }
+}
+
+/* Lorenzo has few codes, one next to another: in context order they would be in
+ * many tiles. */
+static void
+few_codes_in_one_place_have_one_tile(void **state)
+{
+    static const uint64_t dims[] = {20000, 2};
+    const struct terp_chunk chunk = terp_case_chunk(TERP_FLOAT32, 2, dims);
+    struct terp_params params = params_1e_3;
+    uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&chunk));
+    float *at = (float *)values;
+
+    (void)state;
+    params.predictor = TERP_PREDICTOR_LORENZO;
+    memset(values, 0, terp_chunk_nbytes(&chunk));
+    for (int i = 0; i < 100; i++)
+        at[i] = (float)(i * 7919 % 101 % 7 - 3);
+    struct terp_info first = code(&params, &chunk, values);
+    assert_string_equal(first.pipeline, "huffman");
+    params.effort = TERP_EFFORT_FAST;
+    struct terp_info fast = code(&params, &chunk, values);
+    assert_string_equal(fast.pipeline, "ratio");
+    assert_true(first.stream_nbytes < fast.stream_nbytes);
+    params.effort = TERP_EFFORT_DEFAULT;
+    params.pipeline = TERP_PIPELINE_RATIO;
+    struct terp_info asked = code(&params, &chunk, values);
+    assert_string_equal(asked.pipeline, "ratio");
+    free(values);
 }
 
 static void
@@ -267,6 +297,7 @@ main(void)
         cmocka_unit_test(declared_stacks_and_lorenzo_have_no_other_domain),
         cmocka_unit_test(special_values_do_not_hide_a_stack),
         cmocka_unit_test(best_effort_is_the_least_of_all),
+        cmocka_unit_test(few_codes_in_one_place_have_one_tile),
         cmocka_unit_test(fast_effort_keeps_the_chunk),
     };
 

@@ -397,12 +397,41 @@ runs_that_differ_make_lorenzo_cheaper_within_limits(void **)
     assert_int_equal(terp_cost_in_runs(18000, 0, 0), 18000);
 }
 
+/* 100 codes, of which some have no symbol. */
+static uint64_t
+cost_of_100(unsigned bits_each, unsigned nescapes, int wide)
+{
+    const struct terp_beyond beyond = {wide, 3};
+
+    return terp_cost_of_codes(100 * bits_each << TERP_COST_FRACTION_NBITS, 100,
+                              nescapes, beyond) >>
+           TERP_COST_FRACTION_NBITS;
+}
+
+static void
+codes_without_a_symbol_cost_what_a_tile_of_such_does(void **)
+{
+    /* Codes that are not wide have numbers, and so have those that no code of
+     * 16 bits holds. */
+    assert_int_equal(cost_of_100(5, 50, 0), 500 + 50 * 24);
+    assert_int_equal(cost_of_100(5, 50, 8), 500 + 50 * 24);
+    /* A few among zeros are listed; many, or some among broad ones, are not. */
+    assert_int_equal(cost_of_100(1, 5, 1), 100 + 5 * 24);
+    assert_int_equal(cost_of_100(5, 50, 1), 750 + 50 * 8);
+    assert_int_equal(cost_of_100(9, 5, 1), 900 + 5 * 8);
+    assert_int_equal(cost_of_100(9, 5, 4), 900 + 5 * 11);
+    for (unsigned nescapes = 0; nescapes < 100; nescapes++)
+        assert_true(cost_of_100(2, nescapes, 1) <
+                    cost_of_100(2, nescapes + 1, 1));
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_run_costs_the_logarithm_of_its_mean),
         cmocka_unit_test(runs_that_differ_make_lorenzo_cheaper_within_limits),
+        cmocka_unit_test(codes_without_a_symbol_cost_what_a_tile_of_such_does),
         cmocka_unit_test(any_shape_is_planned_as_by_the_cpu),
         cmocka_unit_test(any_values_are_planned_as_by_the_cpu),
         cmocka_unit_test(special_values_in_any_rank_are_planned_as_by_the_cpu),
