@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "h5tests/support/cuda_program.h"
+#include "h5tests/gpu/cuda_program.h"
 #include "h5tests/support/exhaustive.h"
 #include "h5tests/support/modes.h"
 

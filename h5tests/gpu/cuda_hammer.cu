@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "h5tests/support/cuda_program.h"
+#include "h5tests/gpu/cuda_program.h"
 #include "h5tests/support/fields.h"
 #include "h5tests/support/modes.h"
 

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "h5tests/support/cuda_program.h"
+#include "h5tests/gpu/cuda_program.h"
 #include "h5tests/support/fields.h"
 #include "h5tests/support/modes.h"
 

@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "codec/format/base.h"
-#include "h5tests/support/cuda_program.h"
+#include "h5tests/gpu/cuda_program.h"
 #include "h5tests/support/fields.h"
 #include "h5tests/support/modes.h"
 #include "h5tests/support/values.h"
