@@ -251,6 +251,8 @@ make_cuda_wheel() {
         "$(dirname "$(command -v nvcc)")/../lib64/libcudart_static.a" \
         "$gcc/libstdc++.a" -lunwind -lpthread -ldl -lrt -lm -Wl,--gc-sections \
         -Wl,--version-script="$folder/map" -Wl,-z,nodelete -Wl,-z,defs
+    python3 -c 'import ctypes, sys; ctypes.CDLL(sys.argv[1]).terp_cuda_open' \
+        "$folder/libterp_cuda.so" # also where there is no driver
     toolchain=(-DTERP_CUDA_LIBRARY="$folder/libterp_cuda.so")
     make_wheel x86_64-linux-gnu.2.17 manylinux_2_17_x86_64 "$folder" python/cuda
 }
