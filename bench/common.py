@@ -38,18 +38,18 @@ def use_packages(install=True, packages=PACKAGES):
     if not missing:
         return
     python = VENV / "bin" / "python3"
-    if Path(sys.prefix) != VENV and has_packages(python):
+    if Path(sys.prefix) != VENV and has_packages(python, packages):
         os.execv(python, [str(python), *sys.argv])
     if not install:
         return
-    note(f"installing {' '.join(PACKAGES)} from PyPI into {VENV}")
+    note(f"installing {' '.join(packages)} from PyPI into {VENV}")
     made = subprocess.run([sys.executable, "-m", "venv", str(VENV)],
                           capture_output=True, text=True)
     if made.returncode:
         fail(f"cannot make {VENV}: {last_line(made)}\n"
              "bench: on Debian, apt install python3-venv")
     got = subprocess.run([str(python), "-m", "pip", "install", "-q",
-                          "--disable-pip-version-check", *PACKAGES],
+                          "--disable-pip-version-check", *packages],
                          capture_output=True, text=True)
     if got.returncode:
         fail(f"PyPI cannot be reached, or lacks {', '.join(missing)}: "
@@ -58,10 +58,10 @@ def use_packages(install=True, packages=PACKAGES):
     os.execv(python, [str(python), *sys.argv])
 
 
-def has_packages(python):
+def has_packages(python, packages):
     if not python.exists():
         return False
-    probe = "import " + ", ".join(PACKAGES)
+    probe = "import " + ", ".join(packages)
     return not subprocess.run([str(python), "-c", probe],
                               capture_output=True).returncode
 

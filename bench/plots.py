@@ -12,8 +12,7 @@ from pathlib import Path
 
 import common
 
-common.PACKAGES = ("matplotlib",)
-common.use_packages()
+common.use_packages(packages=("matplotlib",))
 import matplotlib  # noqa: E402
 
 matplotlib.use("svg")
@@ -77,6 +76,8 @@ def draw_ratios(axes, found, codecs):
     axes.set(xscale="log", yscale="log", xlabel="bound / range of the field",
              ylabel="ratio, geometric mean")
     axes.invert_xaxis()
+    low, high = axes.get_ylim()
+    axes.set_ylim(low, 2 * high)  # for the legend
     axes.set_title(f"{'-'.join(map(str, sorted(nfields)))} real arrays",
                    loc="left")
     axes.yaxis.set_major_formatter(matplotlib.ticker.FormatStrFormatter("%g"))
@@ -157,10 +158,36 @@ def gpu_speed():
     return figure
 
 
+def h5py_time():
+    """Unchanged h5py, by what codes its chunks."""
+    kinds = (("filter", "filter, 1 CPU", "#999999"),
+             ("connector", "connector, 16 CPUs", "#56B4E9"),
+             ("connector-cuda", "connector, GPU", "#E69F00"),
+             ("connector-cuda-device", "connector, GPU,\nvalues on it",
+              "#D55E00"))
+    found = {(r["kind"], r["what"]): 1000 * float(r["median_s"])
+             for r in rows("cuda_connector")}
+    figure, both = plt.subplots(1, 2, figsize=(9, 2.6), sharey=True)
+    for axes, what in zip(both, ("write", "read")):
+        for i, (kind, _, colour) in enumerate(kinds):
+            axes.barh(i, found[kind, what], 0.7, color=colour,
+                      edgecolor="black", linewidth=0.5)
+            axes.text(found[kind, what] * 1.1, i,
+                      f"{found[kind, what]:.0f} ms", va="center", fontsize=8)
+        axes.set(xscale="log", xlim=(5, 5000), xlabel="ms")
+        axes.set_title(f"h5py {what}s 512^3 float32", loc="left")
+        axes.xaxis.set_major_formatter(
+            matplotlib.ticker.FormatStrFormatter("%g"))
+        axes.grid(axis="y", visible=False)
+    both[0].set_yticks(range(len(kinds)), [label for _, label, _ in kinds])
+    both[0].invert_yaxis()
+    return figure
+
+
 def main():
     directory = Path(sys.argv[1]) if len(sys.argv) > 1 else PLOTS
     directory.mkdir(parents=True, exist_ok=True)
-    for draw in (real_ratios, speed_and_ratio, gpu_speed):
+    for draw in (real_ratios, speed_and_ratio, gpu_speed, h5py_time):
         figure = draw()
         figure.tight_layout()
         # No date: the same rows make the same file.

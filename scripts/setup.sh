@@ -39,6 +39,34 @@ install_packages() {
         apt-get install -q -y --no-install-recommends "${missing[@]}"
 }
 
+# apt_apart FOLDER ARGUMENT...: apt-get in FOLDER/apt with lists of its own, of
+# sources, and of packages for both processors that wheels are built for.
+apt_apart() {
+    local apt=$1/apt
+    mkdir -p "$apt/parts" "$apt/lists/partial"
+    sed 's/^Types: .*/Types: deb deb-src/' /etc/apt/sources.list.d/debian.sources \
+        >"$apt/parts/debian.sources"
+    (
+        cd "$apt" || exit
+        apt-get -q -o Dir::Etc::sourcelist=/dev/null \
+            -o Dir::Etc::sourceparts="$PWD/parts" \
+            -o Dir::State::lists="$PWD/lists" \
+            -o APT::Architectures::=amd64 -o APT::Architectures::=arm64 "${@:2}"
+    )
+}
+
+# fetch_sources FOLDER NAME...: what Debian has of others' sources, in FOLDER/NAME.
+fetch_sources() {
+    local name
+    apt_apart "$1" update
+    apt_apart "$1" source --download-only "${@:2}"
+    for name in "${@:2}"; do
+        mkdir -p "$1/$name"
+        find "$1/apt" -name "${name}_*.orig.tar.*" ! -name '*.asc' -exec \
+            tar -xf {} -C "$1/$name" --strip-components=1 \;
+    done
+}
+
 # judged_by TOOL VERSION: ends a test as skipped where TOOL is not of the
 # version that CI has, since each version finds something else.
 judged_by() {

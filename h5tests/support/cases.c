@@ -28,7 +28,9 @@ terp_case_alloc(uint64_t nbytes)
 #endif
 #endif
 
-#ifdef SANITIZED
+#ifdef TERP_FEWER_CASES /* by scripts/cross.sh */
+#define FEWER TERP_FEWER_CASES
+#elif defined(SANITIZED)
 #define FEWER 4u /* as much as cases take longer */
 #else
 #define FEWER 1u
