@@ -202,17 +202,19 @@ add_run(struct lane_runs &runs, uint32_t sum, uint32_t n)
     runs.cost += terp_cost_of_run(sum, n);
 }
 
-/* To the records of the lanes' sets. */
+/* To the records of the lanes' sets: two a corner if there are rows, else the
+ * first of them. */
 static __device__ __forceinline__ void
-add_runs(const struct lane_runs &runs, unsigned slower, uint32_t *s_histograms)
+add_runs(const struct lane_runs &runs, unsigned slower, bool has_rows,
+         uint32_t *s_histograms)
 {
-    const unsigned lane = threadIdx.x % 32;
+    const unsigned lane = threadIdx.x % 32, nsets = has_rows ? 2 : 1;
     unsigned number = lane % 2;
 
-    if ((lane / 2 & ~slower) != 0)
+    if ((lane / 2 & ~slower) != 0 || number >= nsets)
         return;
     for (unsigned corner = 0; corner < lane / 2; corner++)
-        number += (corner & ~slower) == 0 ? 2 : 0;
+        number += (corner & ~slower) == 0 ? nsets : 0;
     uint32_t *s_record =
         s_histograms + number * TUNE_HISTOGRAM_NWORDS + TUNE_COSTS_AT;
     atomicAdd(s_record + RECORD_SUM, runs.sum);
@@ -339,7 +341,7 @@ sample_corners(const volatile struct sampled_stretches &some,
     }
     if (!terp_lorenzo_has_runs(most))
         runs.sum = runs.cost = 0; /* a discount of nothing */
-    add_runs(runs, slower, s_histograms);
+    add_runs(runs, slower, most > 1, s_histograms);
     found.nsampled = __reduce_add_sync(FULL_WARP_MASK, found.nsampled);
     found.nunpredictable =
         __reduce_add_sync(FULL_WARP_MASK, found.nunpredictable);
