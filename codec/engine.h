@@ -211,9 +211,9 @@ struct terp_cuda_engine {
 
     /* TERP_OK: dst_nbytes_ret[i] is the stream's size, or 0 for a chunk that
      * is left to the CPU, whose dst[i] may have been written. All types but
-     * TERP_FLOAT32 and TERP_FLOAT64, and what terp_is_the_cpus tells, are
-     * always left to it. Where the result is no TERP_OK, all dst[i] and
-     * dst_nbytes_ret[i] are unspecified. */
+     * floats, and what terp_is_the_cpus tells, are always left to it. Where the
+     * result is no TERP_OK, all dst[i] and dst_nbytes_ret[i] are unspecified.
+     */
     enum terp_status (*encode)(struct terp_cuda_device *device,
                                const struct terp_cuda_call *call,
                                const struct terp_params *params,

@@ -33,9 +33,8 @@ choose_device(struct terp_run *run, const struct terp_params *params,
         run->result.reason = reason_of_coarse;
         return NULL;
     }
-    if (!terp_type_is_plain(chunk->type) && on_host) {
-        run->result.reason = "types other than float32 and float64 are the "
-                             "CPU's";
+    if (!terp_type_is_float(chunk->type) && on_host) {
+        run->result.reason = "integers and complex values are the CPU's";
         return NULL;
     }
     if (params != NULL && terp_is_the_cpus(params) && on_host) {

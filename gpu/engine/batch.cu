@@ -29,7 +29,7 @@
 static bool
 has_coded_values(const struct cuda_batch *batch)
 {
-    return batch->decode ? batch->value_nbytes != batch->own_nbytes
+    return batch->decode ? batch->value_nbytes != batch->carrier_nbytes
                          : batch->form != CUDA_VALUES;
 }
 
@@ -93,6 +93,10 @@ lay_out_regions(struct cuda_batch *batch, uint64_t nlattice, int nlevels)
         place_take(&at, batch->chunk.big_endian
                             ? batch->nvalues * (uint64_t)batch->own_nbytes
                             : 0);
+    regions->carried =
+        place_take(&at, batch->carrier_head_nbytes > 0
+                            ? batch->nvalues * (uint64_t)batch->carrier_nbytes
+                            : 0);
     regions->coded_values = place_take(
         &at, has_coded_values(batch) ? batch->nvalues * value_nbytes : 0);
     cuda_signs_lay_out(batch, &at);
@@ -117,6 +121,8 @@ describe(const struct cuda_request *request, const struct terp_layout *layout)
     batch.nchunks = (int)request->nchunks;
     batch.chunk = *request->chunk;
     batch.own_nbytes = terp_value_nbytes(request->chunk->type);
+    batch.carrier_nbytes =
+        terp_value_nbytes(cuda_carrier_type(request->chunk->type));
     batch.form = request->form;
     batch.value_nbytes =
         terp_value_nbytes(cuda_form_type(request->form, request->chunk->type));
@@ -127,7 +133,9 @@ describe(const struct cuda_request *request, const struct terp_layout *layout)
         (uint64_t)terp_frame_nbytes(&frame) + terp_chunk_nbytes(request->chunk);
     frame.coding = TERP_CODING_HUFFMAN;
     batch.frame_nbytes = (uint64_t)terp_frame_write(&frame, batch.frame);
-    batch.model_at = batch.frame_nbytes + cuda_form_head_nbytes(batch.form);
+    batch.carrier_head_nbytes = cuda_carrier_head_nbytes(request->chunk->type);
+    batch.model_at = batch.frame_nbytes + batch.carrier_head_nbytes +
+                     cuda_form_head_nbytes(batch.form);
     batch.dims_end = batch.raw_nbytes - terp_chunk_nbytes(request->chunk);
     frame.prediction = TERP_PREDICTION_SPLINE;
     if (terp_may_have_prefixes(&frame))
@@ -144,6 +152,7 @@ describe(const struct cuda_request *request, const struct terp_layout *layout)
         batch.params = cuda_coded_params(request->params, batch.form);
         batch.pointwise_bound = request->params->bound;
         batch.floor = request->params->floor;
+        batch.caller_bound = request->caller_bound;
         batch.may_be_lossless =
             batch.form == CUDA_VALUES && terp_is_lossless(&batch.params);
         batch.may_have_low_bits =

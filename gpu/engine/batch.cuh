@@ -17,6 +17,7 @@ struct cuda_request {
     /* decode: what there may be among the streams */
     struct cuda_stream_kinds expects;
     enum cuda_form form;
+    double caller_bound; /* encode */
 };
 
 /* Memory for such batches, which may have fewer chunks or expect less.

@@ -135,6 +135,7 @@ model_at(const struct cuda_call *call)
     frame.domain = call->domain != NULL ? *call->domain : *call->chunk;
     frame.coding = TERP_CODING_HUFFMAN;
     return (uint64_t)terp_frame_nbytes(&frame) +
+           cuda_carrier_head_nbytes(call->chunk->type) +
            cuda_form_head_nbytes(call->form);
 }
 
@@ -252,6 +253,24 @@ finish_decode(struct terp_cuda_device *device, const struct cuda_call *call,
 
 /* ---- batches ---- */
 
+/* Where a chunk has its values, what carries them, and what is coded. */
+static void
+place_values(const struct cuda_slot *slot, uint64_t i, struct cuda_chunk *chunk)
+{
+    const struct cuda_batch &batch = slot->batch;
+    uint8_t *scratch = batch.d_scratch + i * batch.at.stride;
+
+    chunk->values = batch.decode ? chunk->dst : (void *)chunk->src;
+    void *carried = batch.carrier_head_nbytes > 0 ? scratch + batch.at.carried
+                                                  : chunk->values;
+    if (!batch.decode)
+        chunk->src = carried;
+    else if (batch.value_nbytes != batch.carrier_nbytes)
+        chunk->dst = scratch + batch.at.coded_values;
+    else
+        chunk->dst = carried;
+}
+
 /* Fills in the states; from host memory also uploads what is to be coded. */
 static cudaError_t
 upload(const struct cuda_call *call, const struct in_flight *batch)
@@ -269,11 +288,7 @@ upload(const struct cuda_call *call, const struct in_flight *batch)
         chunk->original = chunk->src;
         chunk->dst =
             call->host ? slot->d_dst + i * slot->dst_stride : call->dst[at];
-        chunk->values = slot->batch.decode ? chunk->dst : (void *)chunk->src;
-        if (slot->batch.decode &&
-            slot->batch.value_nbytes != slot->batch.own_nbytes)
-            chunk->dst = slot->batch.d_scratch + i * slot->batch.at.stride +
-                         slot->batch.at.coded_values;
+        place_values(slot, i, chunk);
         if (slot->batch.decode) {
             chunk->src_nbytes = nbytes = call->src_nbytes[at];
             if (is_not_for_batch(call, at))
@@ -290,9 +305,9 @@ static cudaError_t
 start(struct terp_cuda_device *device, const struct cuda_call *call,
       struct in_flight *batch)
 {
-    struct cuda_request request = {call->chunk, call->domain, call->params,
-                                   batch->n,    call->host,   {},
-                                   call->form};
+    struct cuda_request request = {call->chunk, call->domain,      call->params,
+                                   batch->n,    call->host,        {},
+                                   call->form,  call->caller_bound};
 
     if (call->params == NULL)
         request.expects = expected_kinds(call, batch);
@@ -348,7 +363,7 @@ reserve(struct terp_cuda_device *device, struct cuda_slot *slot,
 {
     struct cuda_request request = {
         call->chunk, call->domain,       call->params, call->batch_nchunks,
-        call->host,  {true, true, true}, call->form};
+        call->host,  {true, true, true}, call->form,   call->caller_bound};
     cudaError_t error = cuda_slot_reserve(device, slot, &request);
 
     call->batch_nchunks = request.nchunks;

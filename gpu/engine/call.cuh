@@ -24,6 +24,8 @@ struct cuda_call {
     const struct terp_chunk *chunk;
     const struct terp_chunk *domain;  /* NULL: the chunk */
     const struct terp_params *params; /* NULL: decode */
+    /* Encode: before it became one of what carries the values, as `params`. */
+    double caller_bound;
     enum cuda_form form; /* chunks and streams of other ones are left */
     uint64_t nchunks;
     const void *const *src;

@@ -38,6 +38,7 @@ struct step {
 };
 
 static const struct step encode_steps[] = {{cuda_swap_src, 0},
+                                           {cuda_carry, 0},
                                            {cuda_scan, 0},
                                            {cuda_pointwise_code, 0},
                                            {cuda_find_domains, APART},
@@ -61,6 +62,7 @@ static const struct step encode_steps[] = {{cuda_swap_src, 0},
 
 static const struct step lossless_encode_steps[] = {
     {cuda_swap_src, 0},
+    {cuda_carry, 0},
     {cuda_scan, 0},
     {cuda_lossless_find_common, 0},
     {cuda_lossless_tune, 0},
@@ -96,6 +98,7 @@ static const struct step decode_steps[] = {{cuda_verify, APART},
                                            {cuda_remainders_place, SIDE},
                                            {cuda_spline_reconstruct, 0},
                                            {cuda_pointwise_decode, JOIN},
+                                           {cuda_uncarry, 0},
                                            {cuda_specials_read, 0},
                                            {cuda_swap_dst, JOIN_APART},
                                            {NULL, 0}};

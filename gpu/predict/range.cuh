@@ -137,11 +137,14 @@ finish_range(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     const word_of<T> sign = (word_of<T>)1 << (8 * sizeof(T) - 1);
 
     if (batch.form == CUDA_VALUES) {
-        finalize_params<T>(batch, chunk, range, first,
-                           terp_absolute_bound(batch.params.bound_mode,
-                                               batch.params.bound, range.min,
-                                               range.max),
-                           true);
+        double bound = terp_absolute_bound(
+            batch.params.bound_mode, batch.params.bound, range.min, range.max);
+        if (batch.carrier_head_nbytes > 0) {
+            chunk.carrier_bound = is_bound(bound) ? bound : 0;
+            bound = terp_half_bound_of_range(batch.chunk.type, bound, range.min,
+                                             range.max);
+        }
+        finalize_params<T>(batch, chunk, range, first, bound, true);
         return;
     }
     chunk.progress[CUDA_PROGRESS_NOT_ISOLATED] = RANGE_IS_FINAL;

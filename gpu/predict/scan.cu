@@ -26,6 +26,12 @@
 
 /* ---- byte order ---- */
 
+static __device__ __forceinline__ uint16_t
+swapped(uint16_t word)
+{
+    return (uint16_t)(word << 8 | word >> 8);
+}
+
 static __device__ __forceinline__ uint32_t
 swapped(uint32_t word)
 {
@@ -72,17 +78,20 @@ adopt_swapped(const struct cuda_batch batch)
     begin_kernel();
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
 
-    chunk.src = chunk.values =
-        region<uint8_t>(batch, blockIdx.y, batch.at.swapped);
+    chunk.values = region<uint8_t>(batch, blockIdx.y, batch.at.swapped);
+    if (batch.carrier_head_nbytes == 0)
+        chunk.src = chunk.values;
 }
 
 static cudaError_t
 launch_swap(const struct cuda_batch *batch, bool src, cudaStream_t stream)
 {
-    return launch_stage(
-        batch, stream,
-        batch->own_nbytes == 4 ? swap_values<float> : swap_values<double>,
-        div_up(batch->nvalues, NTHREADS * NLOADS), NTHREADS, src);
+    return launch_stage(batch, stream,
+                        batch->own_nbytes == 2   ? swap_values<uint16_t>
+                        : batch->own_nbytes == 4 ? swap_values<float>
+                                                 : swap_values<double>,
+                        div_up(batch->nvalues, NTHREADS * NLOADS), NTHREADS,
+                        src);
 }
 
 cudaError_t
@@ -385,6 +394,6 @@ launch_scan(const struct cuda_batch *batch, cudaStream_t stream)
 cudaError_t
 cuda_scan(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    return batch->own_nbytes == 4 ? launch_scan<float>(batch, stream)
-                                  : launch_scan<double>(batch, stream);
+    return batch->carrier_nbytes == 4 ? launch_scan<float>(batch, stream)
+                                      : launch_scan<double>(batch, stream);
 }

@@ -239,7 +239,7 @@ __launch_bounds__(FINALIZE_NTHREADS)
 static inline uint64_t
 scan_small_nblocks(const struct cuda_batch *batch)
 {
-    return div_up(batch->nvalues * (uint64_t)batch->own_nbytes,
+    return div_up(batch->nvalues * (uint64_t)batch->carrier_nbytes,
                   SCAN_SMALL_NBYTES);
 }
 

@@ -351,7 +351,7 @@ write_head(const struct cuda_batch &batch, struct cuda_chunk &chunk)
     }
     uint64_t at = write_frame(batch, chunk, dst);
     if (coding == TERP_CODING_CONSTANT) {
-        store_le(dst + at, chunk.constant_bits, batch.own_nbytes);
+        write_constant(batch, chunk, dst);
         chunk.stream_nbytes = chunk.specials_end;
     }
     if (coding == TERP_CODING_RAW) {

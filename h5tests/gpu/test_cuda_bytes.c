@@ -231,6 +231,8 @@ static const struct terp_chunk chunks[] = {
     {TERP_FLOAT32, false, true, 4, {3, 8, 8, 8}},
     {TERP_FLOAT32, false, false, 1, {1}},
     {TERP_FLOAT64, false, false, 4, {5, 4, 7, 6}},
+    {TERP_FLOAT16, false, false, 3, {13, 17, 11}},
+    {TERP_BFLOAT16, true, false, 2, {33, 65}},
 };
 
 static void
@@ -337,6 +339,7 @@ chunks_of_a_batch_may_have_other_domains(void **state)
         {TERP_FLOAT64, true, false, 3, {24, 30, 36}},
         {TERP_FLOAT32, true, false, 1, {24 * 30 * 36}},
         {TERP_FLOAT64, false, false, 1, {24 * 30 * 36}},
+        {TERP_BFLOAT16, true, false, 1, {24 * 30 * 36}},
     };
 
     (void)state;
@@ -344,7 +347,8 @@ chunks_of_a_batch_may_have_other_domains(void **state)
         for (int mode = 0; mode < 2; mode++) {
             if (!terp_case_taken(2))
                 continue;
-            struct terp_params params = params_of(mode, (int)c % 3);
+            struct terp_params params =
+                params_of(mode, (int)c % (c < 4 ? 3 : 4));
             struct batch *batch = make_batch_of_domains(&params, &shapes[c], 6);
             assert_true(count_domains(batch) >= 3);
             check_encode(batch, &params, &places[(c + (size_t)mode) % 4]);
@@ -459,14 +463,16 @@ bad_streams_spoil_no_good_ones(void **state)
 {
     static const uint64_t other_dims[] = {11, 17, 13};
     struct terp_chunk shape = terp_case_chunk(TERP_FLOAT32, 3, other_dims);
-    struct terp_chunk type = chunks[0];
+    struct terp_chunk type = chunks[0], half = chunks[0];
 
     (void)state;
     type.type = TERP_FLOAT64;
+    half.type = TERP_FLOAT16;
     for (uint64_t turn = 0; turn < 4 * TERP_NMODES; turn++) {
         struct terp_params params =
             params_of((int)(turn % TERP_NMODES), (int)(turn % (NBOUNDS - 1)));
-        struct batch *batch = make_batch(&params, &chunks[0], 29, turn);
+        struct batch *batch =
+            make_batch(&params, turn % 3 == 2 ? &half : &chunks[0], 29, turn);
         struct batch *other = make_batch(&params, &shape, 1, 2);
         struct batch *wide = make_batch(&params, &type, 1, 2);
         struct terp_stream others[] = {other->streams[0], wide->streams[0]};
