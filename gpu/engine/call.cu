@@ -3,6 +3,7 @@
  * last. doc/design/06-cuda-engine.md. */
 #include "gpu/engine/call.cuh"
 
+#include "codec/model/coarse.h"
 #include "gpu/engine/batch.cuh"
 #include "gpu/engine/chunks.cuh"
 #include "gpu/engine/sequence.cuh"
@@ -228,13 +229,19 @@ finish_decode(struct terp_cuda_device *device, const struct cuda_call *call,
 {
     struct cuda_slot *slot = batch->slot;
     cudaError_t error = await_decode(device, call, batch);
-    uint64_t chunk_nbytes = terp_chunk_nbytes(call->chunk);
+    const bool is_coarse = slot->batch.nskipped > 0;
+    const struct terp_chunk wanted =
+        terp_coarse_chunk_of(call->chunk, is_coarse ? call->step : 1);
+    uint64_t chunk_nbytes = terp_chunk_nbytes(&wanted);
     bool is_copied = false;
 
     for (uint64_t i = 0; error == cudaSuccess && i < batch->n; i++) {
         const struct cuda_chunk *chunk = &slot->batch.h_chunks[i];
         enum terp_status st = decoded_status(call, slot, batch, i);
         uint64_t at = batch->first + i;
+        /* The CPU looks at no more than is needed. */
+        if (is_coarse && st != TERP_OK)
+            st = TERP_ERR_DEVICE;
         call->status[at] = st;
         if (st != TERP_OK || (!call->host && chunk->coding != TERP_CODING_RAW))
             continue;
@@ -305,9 +312,9 @@ static cudaError_t
 start(struct terp_cuda_device *device, const struct cuda_call *call,
       struct in_flight *batch)
 {
-    struct cuda_request request = {call->chunk, call->domain,      call->params,
-                                   batch->n,    call->host,        {},
-                                   call->form,  call->caller_bound};
+    struct cuda_request request = {
+        call->chunk, call->domain, call->params,       batch->n,  call->host,
+        {},          call->form,   call->caller_bound, call->step};
 
     if (call->params == NULL)
         request.expects = expected_kinds(call, batch);
@@ -362,8 +369,9 @@ reserve(struct terp_cuda_device *device, struct cuda_slot *slot,
         struct cuda_call *call)
 {
     struct cuda_request request = {
-        call->chunk, call->domain,       call->params, call->batch_nchunks,
-        call->host,  {true, true, true}, call->form,   call->caller_bound};
+        call->chunk,         call->domain,       call->params,
+        call->batch_nchunks, call->host,         {true, true, true},
+        call->form,          call->caller_bound, call->step};
     cudaError_t error = cuda_slot_reserve(device, slot, &request);
 
     call->batch_nchunks = request.nchunks;
@@ -425,6 +433,12 @@ enum terp_status
 cuda_call_do(struct terp_cuda_device *device,
              const struct terp_cuda_call *where, struct cuda_call *call)
 {
+    if (call->params == NULL && call->step > 1 &&
+        !cuda_step_is_decoded(call->chunk, call->domain, call->step)) {
+        for (uint64_t i = 0; i < call->nchunks; i++)
+            call->status[i] = TERP_ERR_DEVICE;
+        return TERP_OK;
+    }
     call->host = where->memory == TERP_MEMORY_HOST;
     call->batch_nchunks = min_u64(call->nchunks, MAX_BATCH_NCHUNKS);
     if (call->host)

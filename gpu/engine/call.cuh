@@ -34,6 +34,7 @@ struct cuda_call {
     uint64_t *dst_nbytes;            /* encode */
     struct cuda_found_domain *found; /* encode; NULL: not to be looked for */
     enum terp_status *status;        /* decode */
+    uint64_t step;                   /* decode: as of terp_cuda_call */
     bool host;
     uint64_t batch_nchunks; /* at most; later, what there was memory for */
 };

@@ -50,6 +50,7 @@ decode(struct terp_cuda_device *device, const struct terp_cuda_call *where,
     call.src_nbytes = src_nbytes;
     call.dst = dst;
     call.status = status_ret;
+    call.step = where->step;
     call.form = where->memory == TERP_MEMORY_HOST ? cuda_form_of_streams(&call)
                                                   : device->form_seen.load();
     enum terp_status st = cuda_call_do(device, where, &call);

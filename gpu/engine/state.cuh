@@ -293,6 +293,11 @@ struct cuda_batch {
     bool finds_domains;
     bool finds_more;
     bool has_domain;
+    /* decode: levels that are left out (codec/model/coarse.h), and the tiles of
+     * the others. Streams of other predictions than splines, and with special
+     * values or mixed signs, are refused then. */
+    int nskipped;
+    uint64_t lattice_ntiles;
     uint64_t dims_end; /* where the frame of a raw or constant stream ends */
     uint64_t frame_nbytes; /* of a coded stream's frame, the bound being last */
     unsigned carrier_head_nbytes; /* behind a frame */
@@ -546,6 +551,11 @@ cuda_model_read(const struct cuda_batch *batch, cudaStream_t stream);
  * and of escapes, and reads the index of tiles. */
 cudaError_t
 cuda_lossless_read(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* Where levels are left out: the model becomes that of the lattice, sections
+ * that of tiles that are read. */
+cudaError_t
+cuda_coarsen(const struct cuda_batch *batch, cudaStream_t stream);
 
 /* The mask, where has_specials. Values need it, and symbols in context order:
  * it may run beside what comes before these. */
