@@ -21,7 +21,7 @@ fi
 
 # shellcheck source=scripts/setup.sh
 . scripts/setup.sh
-install_packages "${TERP_BUILD_PACKAGES[@]}" clang clang-format shellcheck \
+install_packages "${TERP_BUILD_PACKAGES[@]}" ccache clang clang-format shellcheck \
     g++ libboost-context-dev libcmocka-dev libhdf5-dev \
     libjansson-dev libcairo2-dev gfortran libhdf5-openmpi-dev openmpi-bin \
     hdf5-tools netcdf-bin pkg-config python3 python3-numpy python3-h5py \
@@ -37,7 +37,8 @@ fi
 
 jobs=$(nproc)
 if command -v ccache >/dev/null; then
-    # Another clone, or another folder of it, finds what one has compiled.
+    # Another clone, or another folder of it, finds what one has compiled; the
+    # builds for several purposes have much in common.
     export CCACHE_BASEDIR=$PWD CMAKE_C_COMPILER_LAUNCHER=ccache \
         CMAKE_CXX_COMPILER_LAUNCHER=ccache CMAKE_CUDA_COMPILER_LAUNCHER=ccache
 fi

@@ -161,6 +161,8 @@ values_of_large_chunks_are_those_of_a_full_decode(void **state)
     for (size_t s = 0; s < COUNT(large_shapes); s++)
         for (size_t f = 0; f < COUNT(fields); f++)
             for (int mode = 0; mode < TERP_NMODES; mode += 2, which++) {
+                if (!terp_case_taken(1))
+                    continue;
                 const struct terp_chunk *chunk = &large_shapes[s];
                 const struct terp_params params =
                     params_of(&bounds[which % 4], &terp_mode[mode]);
@@ -353,7 +355,7 @@ static void
 damaged_and_truncated_prefixes_are_refused(void **state)
 {
     const struct terp_chunk chunk = {
-        TERP_FLOAT32, false, false, 3, {60, 61, 62}};
+        TERP_FLOAT32, false, false, 3, {36, 37, 38}};
     const uint64_t room = terp_chunk_nbytes(&chunk), step = 4;
     uint8_t *values = terp_case_alloc(room), *expected = terp_case_alloc(room);
     uint64_t got, needed;

@@ -119,13 +119,13 @@ all_instructions_make_the_same_bytes(void **state)
         skip();
     for (int type = TERP_FLOAT32; type < TERP_NTYPES; type++)
         for (int field = 0; field < TERP_NFIELDS; field++) {
-            struct terp_chunk chunk = shapes[turn % COUNT(shapes)];
+            struct terp_chunk chunk = shapes[(unsigned)field % COUNT(shapes)];
             if (type == TERP_BYTES)
                 continue;
             chunk.type = (enum terp_type)type;
             uint8_t *values = allocate(terp_chunk_nbytes(&chunk));
             terp_field_make((enum terp_field)field, &chunk, values);
-            for (size_t b = 0; b < COUNT(bounds); b++, turn++) {
+            for (size_t b = turn % 2; b < COUNT(bounds); b += 2, turn++) {
                 struct terp_params params = bounds[b];
                 params.pipeline = terp_mode[turn % TERP_NMODES].pipeline;
                 params.predictor = terp_mode[turn % TERP_NMODES].predictor;
@@ -135,7 +135,7 @@ all_instructions_make_the_same_bytes(void **state)
             }
             free(values);
         }
-    assert_true(nstreams > 1000);
+    assert_true(nstreams > 500);
 }
 
 /* ---- the choice ---- */

@@ -385,7 +385,8 @@ tight_bounds_are_kept(void **state)
                         .bound = relative[b],
                         .pipeline = terp_mode[mode].pipeline,
                         .predictor = terp_mode[mode].predictor};
-                    check((enum terp_field)field, &chunk, &params, values);
+                    if (terp_case_taken(1))
+                        check((enum terp_field)field, &chunk, &params, values);
                 }
         }
         free(values);
@@ -534,7 +535,8 @@ any_number_of_threads_gives_the_same_bytes(void **state)
                                          .pipeline = terp_mode[mode].pipeline,
                                          .predictor =
                                              terp_mode[mode].predictor};
-            terp_case_check_threads(&params, chunk, values);
+            if (terp_case_taken(1))
+                terp_case_check_threads(&params, chunk, values);
         }
         free(values);
     }

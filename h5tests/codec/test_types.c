@@ -132,7 +132,9 @@ integers_keep_every_bound(void **state)
                     const struct terp_params params = params_of(
                         bounds[b],
                         &terp_mode[(s + b + (size_t)f) % TERP_NMODES]);
-                    check_integers(terp_field_name[f], &params, &chunk, values);
+                    if (terp_case_taken(1))
+                        check_integers(terp_field_name[f], &params, &chunk,
+                                       values);
                 }
                 free(values);
             }

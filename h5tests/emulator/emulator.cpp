@@ -43,8 +43,11 @@ struct emulated_thread {
 struct emulated_block {
     std::vector<emulated_thread> threads{MAX_NTHREADS};
     barrier whole, warps[MAX_NTHREADS / WARP];
+    unsigned nthreads;
+    bool descending;
     unsigned current; /* thread that runs */
-    fiber scheduler;
+    fiber *left;      /* where to keep the context that ran before it */
+    fiber launcher;   /* what began the block */
     const std::function<void()> *kernel;
     std::vector<unsigned char> dynamic_shared;
     uint64_t nlaunches;
@@ -53,7 +56,8 @@ struct emulated_block {
     uint64_t nsyncthreads;
 };
 
-thread_local std::unique_ptr<emulated_block> block;
+thread_local std::unique_ptr<emulated_block> own_block;
+__thread emulated_block *block; /* the same: no guard at each use */
 
 void
 report_waiting(const barrier *at, const emulated_thread *thread)
@@ -99,76 +103,123 @@ complete_if_all_are_here(barrier *at)
     at->generation++;
 }
 
-void
-leave_block(emulated_thread *thread)
-{
-    barrier *warp = &block->warps[block->current / WARP];
-    thread->is_alive = false;
-    block->whole.nlive--;
-    warp->nlive--;
-    complete_if_all_are_here(&block->whole);
-    complete_if_all_are_here(warp);
-}
-
-/* A fiber: runs its thread of one block after another. */
-fiber
-run_thread(fiber &&scheduler, emulated_thread *thread)
-{
-    block->scheduler = std::move(scheduler);
-    for (;;) {
-        (*block->kernel)();
-        leave_block(thread);
-        block->scheduler = std::move(block->scheduler).resume();
-    }
-}
-
 bool
-resume(unsigned at)
+can_run(const emulated_thread *thread)
 {
-    emulated_thread *thread = &block->threads[at];
-    if (!thread->is_alive)
-        return false;
-    if (thread->waits_at != nullptr &&
-        thread->waits_at->generation == thread->generation)
-        return false;
+    return thread->is_alive &&
+           (thread->waits_at == nullptr ||
+            thread->waits_at->generation != thread->generation);
+}
+
+/* Thread `i` in the order in which a block's threads start. */
+unsigned
+in_order(const emulated_block *b, unsigned i)
+{
+    return b->descending ? b->nthreads - 1 - i : i;
+}
+
+/* The next thread that can run: of the warp of the one that runs, so that a
+ * warp goes on until it waits for others, else of those after it. */
+unsigned
+find_next(const emulated_block *b)
+{
+    const unsigned self = in_order(b, b->current);
+    const unsigned lane = self % WARP, first = self - lane;
+
+    for (unsigned k = 1; k < WARP; k++) {
+        const unsigned i = first + (lane + k) % WARP;
+        if (i < b->nthreads && can_run(&b->threads[in_order(b, i)]))
+            return in_order(b, i);
+    }
+    for (unsigned k = WARP; k < b->nthreads; k++) {
+        const unsigned i =
+            first + k < b->nthreads ? first + k : first + k - b->nthreads;
+        if (can_run(&b->threads[in_order(b, i)]))
+            return in_order(b, i);
+    }
+    fail("no thread can run, barriers diverge", emulator_here());
+}
+
+/* Leaves the running context in `left` and goes on with `next`. */
+void
+switch_to(emulated_block *b, fiber *left, fiber *next)
+{
+    b->left = left;
+    fiber before = std::move(*next).resume();
+    *b->left = std::move(before);
+}
+
+fiber
+run_thread(fiber &&before, emulated_block *b, emulated_thread *thread);
+
+/* The context of a thread that is to run. */
+fiber *
+make_current(emulated_block *b, unsigned at)
+{
+    emulated_thread *thread = &b->threads[at];
+
     thread->waits_at = nullptr;
     if (!thread->context)
         thread->context =
             fiber(std::allocator_arg,
                   boost::context::protected_fixedsize_stack(STACK_NBYTES),
-                  [thread](fiber &&scheduler) {
-                      return run_thread(std::move(scheduler), thread);
+                  [b, thread](fiber &&before) {
+                      return run_thread(std::move(before), b, thread);
                   });
-    block->current = at;
+    b->current = at;
     threadIdx = thread->index;
-    thread->context = std::move(thread->context).resume();
-    return true;
+    return &thread->context;
 }
 
 void
-run_block(dim3 size, bool descending)
+run_next(emulated_block *b, emulated_thread *thread)
 {
-    unsigned nthreads = size.x * size.y * size.z;
-    for (unsigned i = 0; i < nthreads; i++) {
-        emulated_thread *thread = &block->threads[i];
+    switch_to(b, &thread->context, make_current(b, find_next(b)));
+}
+
+void
+leave_block(emulated_block *b, emulated_thread *thread)
+{
+    barrier *warp = &b->warps[b->current / WARP];
+    thread->is_alive = false;
+    b->whole.nlive--;
+    warp->nlive--;
+    complete_if_all_are_here(&b->whole);
+    complete_if_all_are_here(warp);
+}
+
+/* A fiber: runs its thread of one block after another. */
+fiber
+run_thread(fiber &&before, emulated_block *b, emulated_thread *thread)
+{
+    *b->left = std::move(before);
+    for (;;) {
+        (*b->kernel)();
+        leave_block(b, thread);
+        if (b->whole.nlive > 0)
+            run_next(b, thread);
+        else
+            switch_to(b, &thread->context, &b->launcher);
+    }
+}
+
+void
+run_block(emulated_block *b, dim3 size)
+{
+    b->nthreads = size.x * size.y * size.z;
+    for (unsigned i = 0; i < b->nthreads; i++) {
+        emulated_thread *thread = &b->threads[i];
         thread->index = {i % size.x, i / size.x % size.y, i / size.x / size.y};
         thread->is_alive = true;
         thread->waits_at = nullptr;
     }
-    reset(&block->whole, nthreads);
-    for (unsigned first = 0; first < nthreads; first += WARP)
-        reset(&block->warps[first / WARP],
-              nthreads - first < WARP ? nthreads - first : WARP);
-    block->storages.clear();
-    memset(block->dynamic_shared.data(), 0xA5, block->dynamic_shared.size());
-
-    while (block->whole.nlive > 0) {
-        bool progressed = false;
-        for (unsigned i = 0; i < nthreads; i++)
-            progressed |= resume(descending ? nthreads - 1 - i : i);
-        if (!progressed)
-            fail("no thread can run, barriers diverge", emulator_here());
-    }
+    reset(&b->whole, b->nthreads);
+    for (unsigned first = 0; first < b->nthreads; first += WARP)
+        reset(&b->warps[first / WARP],
+              b->nthreads - first < WARP ? b->nthreads - first : WARP);
+    b->storages.clear();
+    memset(b->dynamic_shared.data(), 0xA5, b->dynamic_shared.size());
+    switch_to(b, &b->launcher, make_current(b, in_order(b, 0)));
 }
 
 bool
@@ -185,10 +236,10 @@ emulator_meet(emulator_group group, const char *name, emulator_place place,
               void (*finish)(void *argument, void **items, unsigned nitems),
               void *argument)
 {
-    unsigned self = block->current;
-    emulated_thread *thread = &block->threads[self];
-    barrier *at =
-        group == EMULATOR_BLOCK ? &block->whole : &block->warps[self / WARP];
+    emulated_block *b = block;
+    unsigned self = b->current;
+    emulated_thread *thread = &b->threads[self];
+    barrier *at = group == EMULATOR_BLOCK ? &b->whole : &b->warps[self / WARP];
     if (at->narrived == 0) {
         at->name = name;
         at->place = place;
@@ -204,7 +255,7 @@ emulator_meet(emulator_group group, const char *name, emulator_place place,
     thread->generation = at->generation;
     complete_if_all_are_here(at);
     if (at->generation == thread->generation)
-        block->scheduler = std::move(block->scheduler).resume();
+        run_next(b, thread);
     thread->waits_at = nullptr;
 }
 
@@ -233,9 +284,11 @@ void
 emulator_run_grid(dim3 grid, dim3 block_size, size_t shared_nbytes,
                   const std::function<void()> &kernel)
 {
-    if (block == nullptr)
-        block = std::make_unique<emulated_block>();
-    bool descending = block->nlaunches++ % 2 != 0;
+    if (block == nullptr) {
+        own_block = std::make_unique<emulated_block>();
+        block = own_block.get();
+    }
+    block->descending = block->nlaunches++ % 2 != 0;
     uint64_t nblocks = (uint64_t)grid.x * grid.y * grid.z;
     block->kernel = &kernel;
     block->dynamic_shared.resize(shared_nbytes + 15);
@@ -246,10 +299,10 @@ emulator_run_grid(dim3 grid, dim3 block_size, size_t shared_nbytes,
     fegetenv(&callers);
     fesetenv(FE_DFL_ENV);
     for (uint64_t i = 0; i < nblocks; i++) {
-        uint64_t at = descending ? nblocks - 1 - i : i;
+        uint64_t at = block->descending ? nblocks - 1 - i : i;
         blockIdx = {(unsigned)(at % grid.x), (unsigned)(at / grid.x % grid.y),
                     (unsigned)(at / grid.x / grid.y)};
-        run_block(block_size, descending);
+        run_block(block, block_size);
     }
     fesetenv(&callers);
 }

@@ -645,7 +645,7 @@ class FormatTest(unittest.TestCase):
                     self.assertTrue(
                         format_decoder.decode(stream, self.frequencies)
                         == values)
-                    if stream[7] & 0xF == 1:
+                    if stream[7] & 0xF == 1 and int(path.stem) % 3 == 0:
                         ncoarse += self.check_coarse(stream, values)
                 kinds.add((stream[6], stream[7] & 0xF))
                 found |= kinds_of(stream)
@@ -654,7 +654,7 @@ class FormatTest(unittest.TestCase):
         lossless = {(coding, 3) for coding in (2, 3, 5)}
         self.assertEqual(kinds, {(0, 0), (1, 0), (13, 0), (14, 0), (15, 0)} | coded
                          | lossless)
-        self.assertGreater(ncoarse, 100)
+        self.assertGreater(ncoarse, 30)
         needed = {("low bits", dtype, *kind) for dtype in ("f4", "f8")
                   for kind in coded}
         needed |= {("exact", "f4", "values"), ("exact", "f4", "wide steps"),

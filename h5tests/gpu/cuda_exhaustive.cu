@@ -12,28 +12,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "h5tests/support/cuda_program.h"
 #include "h5tests/support/exhaustive.h"
 #include "h5tests/support/modes.h"
 
 #define BATCH_NCHUNKS 64
 #define NTHREADS 1024
 #define NONE UINT64_MAX
-
-static void
-stop(const char *what, const char *why)
-{
-    printf("FAILED: %s: %s\n", what, why);
-    exit(EXIT_FAILURE);
-}
-
-static void
-check_cuda(const char *what, cudaError_t error)
-{
-    if (error != cudaSuccess)
-        stop(what, cudaGetErrorString(error));
-}
 
 static uint8_t *
 alloc_device(uint64_t nbytes)
@@ -246,15 +232,6 @@ finds_a_bit(const struct buffers *b)
     if (!found)
         puts("FAILED: the check finds no other bit");
     return found;
-}
-
-static double
-now(void)
-{
-    struct timespec time;
-
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
 static bool

@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "h5tests/support/cuda_program.h"
 #include "h5tests/support/fields.h"
 #include "h5tests/support/modes.h"
 
@@ -45,31 +45,6 @@ struct sample {
 static struct sample samples[COUNT(chunks)][TERP_NMODES][NFIELDS];
 static std::atomic_uint_fast64_t ncalls, nchunks_done;
 static double deadline;
-
-/* At once: other threads are in calls. */
-static void
-stop(const char *what, const char *why)
-{
-    printf("FAILED: %s: %s\n", what, why);
-    fflush(stdout);
-    _Exit(EXIT_FAILURE);
-}
-
-static void
-check_cuda(const char *what, cudaError_t error)
-{
-    if (error != cudaSuccess)
-        stop(what, cudaGetErrorString(error));
-}
-
-static double
-now(void)
-{
-    struct timespec time;
-
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 /* The device of the engine, as far as TERP_DEVICE names it. */
 static void

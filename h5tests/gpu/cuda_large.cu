@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "h5tests/support/cuda_program.h"
 #include "h5tests/support/fields.h"
 #include "h5tests/support/modes.h"
 
@@ -20,36 +20,6 @@
 
 static double wave[TABLE_NVALUES];
 static int nthreads;
-
-static void
-stop(const char *what, const char *why)
-{
-    printf("FAILED: %s: %s\n", what, why);
-    exit(EXIT_FAILURE);
-}
-
-static void
-check_cuda(const char *what, cudaError_t error)
-{
-    if (error != cudaSuccess)
-        stop(what, cudaGetErrorString(error));
-}
-
-static void
-check_status(const char *what, enum terp_status st)
-{
-    if (st != TERP_OK)
-        stop(what, terp_status_text(st));
-}
-
-static double
-now(void)
-{
-    struct timespec time;
-
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 static uint8_t *
 alloc_host(uint64_t nbytes)

@@ -15,9 +15,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "codec/format/base.h"
+#include "h5tests/support/cuda_program.h"
 #include "h5tests/support/fields.h"
 #include "h5tests/support/modes.h"
 #include "h5tests/support/values.h"
@@ -53,15 +53,6 @@ static double deadline;
 /* The case that each thread is at; a fault of the device, which is of all
  * threads, names them. */
 static std::atomic_uint_fast64_t running[MAX_NTHREADS];
-
-static double
-now(void)
-{
-    struct timespec time;
-
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 /* ---- cases ---- */
 
@@ -147,7 +138,7 @@ make_case(uint64_t number)
     return c;
 }
 
-/* ---- failures ---- */
+/* ---- reports ---- */
 
 static void
 print_case(const struct random_case *c)
@@ -166,33 +157,23 @@ print_case(const struct random_case *c)
 }
 
 static void
-complain(const struct random_case *c, const char *what)
+print_running(void)
 {
-    if (nwrong++ < MAX_NSHOWN) {
-        printf("WRONG: %s: ", what);
-        print_case(c);
-    }
-}
-
-static void
-stop(const char *what, const char *why)
-{
-    printf("FAILED: %s: %s\n", what, why);
     for (uint64_t number : running)
         if (number != 0) {
             const struct random_case c = make_case(number);
             printf("was running: ");
             print_case(&c);
         }
-    fflush(stdout);
-    _Exit(EXIT_FAILURE);
 }
 
 static void
-check_cuda(const char *what, cudaError_t error)
+complain(const struct random_case *c, const char *what)
 {
-    if (error != cudaSuccess)
-        stop(what, cudaGetErrorString(error));
+    if (nwrong++ < MAX_NSHOWN) {
+        printf("WRONG: %s: ", what);
+        print_case(c);
+    }
 }
 
 /* ---- memory ---- */
@@ -424,6 +405,7 @@ main(int argc, char **argv)
 {
     pthread_t threads[MAX_NTHREADS];
 
+    tell_more = print_running;
     if (argc == 2) {
         run_case(strtoull(argv[1], NULL, 10));
         return nwrong == 0 ? EXIT_SUCCESS : EXIT_FAILURE;

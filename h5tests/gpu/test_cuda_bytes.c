@@ -17,7 +17,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-#define MAX_NCHUNKS 400
+#define MAX_NCHUNKS 150
 
 /* Chunks of one shape and their streams, made by the CPU. */
 struct batch {
@@ -356,7 +356,7 @@ chunks_of_a_batch_may_have_other_domains(void **state)
     (void)state;
     for (size_t c = 0; c < COUNT(shapes); c++)
         for (int mode = 0; mode < 2; mode++) {
-            if (!terp_case_taken(2))
+            if (!terp_case_taken(3))
                 continue;
             struct terp_params params =
                 params_of(mode, (int)c % (c < 4 ? 3 : 4));
@@ -442,7 +442,7 @@ call_that_comes_again_does_its_own_work(void **state)
     static const uint64_t nchunks[] = {3, 3, 3, 3, 1, 3, 2, 2, 2};
 
     (void)state;
-    for (int mode = 0; mode < TERP_NMODES; mode++) {
+    for (int mode = 0; mode < TERP_NMODES; mode += 2) {
         struct terp_params params = params_of(mode, mode % NBOUNDS);
         for (size_t i = 0; i < COUNT(nchunks); i++) {
             const struct place *place = &places[i / 2 % COUNT(places)];
@@ -593,7 +593,7 @@ calls_at_the_same_time_do_not_meet(void **state)
     for (int i = 0; i < (int)COUNT(callers); i++) {
         callers[i] =
             (struct caller){.params = params_of(i % TERP_NMODES, i % NBOUNDS),
-                            .nturns = 20,
+                            .nturns = 8,
                             .nwrong = &nwrong};
         callers[i].batch =
             make_batch(&callers[i].params, &chunks[(size_t)i % COUNT(chunks)],

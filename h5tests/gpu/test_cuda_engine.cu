@@ -23,7 +23,7 @@ terp_cuda_open_function terp_cuda_open;
 #define NTURNS 3
 
 /* One call of CUDA in so many fails in turn. */
-#define STEP 23
+#define STEP 41
 
 static const struct terp_cuda_call on_host = {TERP_MEMORY_HOST, false, NULL, 0};
 static const struct terp_cuda_call on_device = {TERP_MEMORY_DEVICE, false, NULL,
@@ -658,7 +658,7 @@ lack_of_memory_once_is_made_good(void **state)
     uint64_t nfailed = 0;
 
     (void)state;
-    for (uint64_t i = 0; i < ncalls; i += 7) {
+    for (uint64_t i = 0; i < ncalls; i += 11) {
         struct terp_cuda_device *device = open_device(0);
         emulator_fail_after(i, cudaErrorMemoryAllocation, false);
         nfailed += !run_turns(device) && !engine->is_lost(device);

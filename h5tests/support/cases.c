@@ -29,7 +29,7 @@ terp_case_alloc(uint64_t nbytes)
 #endif
 
 #ifdef SANITIZED
-#define FEWER 3u /* as much as cases take longer */
+#define FEWER 4u /* as much as cases take longer */
 #else
 #define FEWER 1u
 #endif
