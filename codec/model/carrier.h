@@ -213,12 +213,12 @@ terp_round_bits(uint32_t bits, int nbits)
 }
 
 /* The value nearest to a float32, of which the largest finite ones are the
- * last; of a NaN, whose bits say nothing, one of these. */
+ * last; of a NaN, whose bits are the machine's, the positive one. */
 static inline TERP_HOST_DEVICE uint16_t
 terp_half_of_f32_bits(enum terp_type type, uint32_t bits)
 {
-    const uint32_t sign = bits >> 16 & 0x8000;
     const uint32_t magnitude = bits & 0x7FFFFFFF;
+    const uint32_t sign = magnitude > 0x7F800000 ? 0 : bits >> 16 & 0x8000;
     const int exponent = (int)(magnitude >> 23);
     const uint32_t largest = terp_half_infinity(type) - 1;
     uint32_t rounded;
