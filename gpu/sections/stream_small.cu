@@ -214,10 +214,13 @@ write_plain(const struct cuda_batch &batch, struct cuda_chunk &chunk, bool raw)
         chunk.stream_nbytes = raw ? batch.raw_nbytes : chunk.specials_end;
         write_frame(batch, chunk, dst);
     }
-    if (raw)
-        copy_bytes(dst + at, (const uint8_t *)chunk.original,
-                   (unsigned)(batch.raw_nbytes - at), threadIdx.x,
-                   SMALL_NTHREADS);
+    const uint8_t *original = (const uint8_t *)chunk.original;
+    if (raw && batch.own_nbytes < 4)
+        copy_odd_bytes(dst + at, original, (unsigned)(batch.raw_nbytes - at),
+                       threadIdx.x, SMALL_NTHREADS);
+    else if (raw)
+        copy_bytes(dst + at, original, (unsigned)(batch.raw_nbytes - at),
+                   threadIdx.x, SMALL_NTHREADS);
     __syncthreads();
     seal_stream<SMALL_NTHREADS>(chunk);
 }

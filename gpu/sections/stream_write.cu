@@ -466,6 +466,10 @@ __launch_bounds__(PAYLOAD_NTHREADS) write_payload(const struct cuda_batch batch)
         src = (const uint8_t *)chunk.original + at;
         nbytes = (unsigned)min_u64(slice_nbytes,
                                    batch.raw_nbytes - chunk.payload_at - at);
+        if (batch.own_nbytes < 4) {
+            copy_odd_bytes(dst, src, nbytes, i, nthreads);
+            return;
+        }
     }
 #pragma unroll 1
     for (unsigned tile = first; tile < npieces; tile += PAYLOAD_NTHREADS / 32) {
