@@ -43,7 +43,9 @@ bench_stages_begin(const struct bench_chunks *chunks, bool decode)
         1,
         false,
         {chunks->params.pipeline == TERP_PIPELINE_RATIO, true, false},
-        CUDA_VALUES};
+        CUDA_VALUES,
+        chunks->params.bound,
+        1};
     struct bench_stages stages;
 
     open_device();

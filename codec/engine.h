@@ -138,7 +138,7 @@ terp_cpu_batch(terp_cpu_batch_task *task, void *batch, uint64_t nchunks,
 /* ---- the CUDA engine ---- */
 
 /* Counts changes of what follows, and of the structs of terp.h. */
-#define TERP_CUDA_ABI 7
+#define TERP_CUDA_ABI 8
 
 /* The name of the shared object, and of its only exported function. */
 #define TERP_CUDA_LIBRARY "libterp_cuda.so"
@@ -169,6 +169,8 @@ struct terp_cuda_call {
      * begins after what is in it when the call is made. */
     bool has_stream;
     void *stream;
+    uint64_t step; /* decode: every step-th value of each dimension, a power of
+                      two; 0: all */
 };
 
 /* Batches of whole streams, frame, checksum and stored form included.
@@ -211,9 +213,9 @@ struct terp_cuda_engine {
 
     /* TERP_OK: dst_nbytes_ret[i] is the stream's size, or 0 for a chunk that
      * is left to the CPU, whose dst[i] may have been written. All types but
-     * TERP_FLOAT32 and TERP_FLOAT64, and what terp_is_the_cpus tells, are
-     * always left to it. Where the result is no TERP_OK, all dst[i] and
-     * dst_nbytes_ret[i] are unspecified. */
+     * floats, and what terp_is_the_cpus tells, are always left to it. Where the
+     * result is no TERP_OK, all dst[i] and dst_nbytes_ret[i] are unspecified.
+     */
     enum terp_status (*encode)(struct terp_cuda_device *device,
                                const struct terp_cuda_call *call,
                                const struct terp_params *params,
@@ -223,7 +225,10 @@ struct terp_cuda_engine {
 
     /* TERP_OK: status_ret[i] is what terp_decode_batch says of src[i], or
      * TERP_ERR_DEVICE for a stream that is left to the CPU: which the device
-     * does not decode, or of which the CPU says best what is wrong. Where the
+     * does not decode, or of which the CPU says best what is wrong. With
+     * call->step dst[i] is the chunk of every step-th value, and what is left
+     * are all that are not whole streams of splines, have special values or
+     * mixed signs, or are wrong. Where the
      * result is no TERP_OK, all dst[i] and status_ret[i] are unspecified. */
     enum terp_status (*decode)(struct terp_cuda_device *device,
                                const struct terp_cuda_call *call,

@@ -283,29 +283,14 @@ static enum terp_status
 carry_halves(struct job *job)
 {
     const struct cpu_parts parts = parts_of(job);
-    const bool is_exact = terp_half_is_exact(parts.type, job->params);
-    const bool pointwise =
-        !is_exact && job->params->bound_mode == TERP_BOUND_POINTWISE;
-    const uint16_t fill = (uint16_t)job->params->fill_bits;
-    const uint16_t missing = (uint16_t)job->params->missing_bits;
-
     enum terp_status st = make_carried(job);
     if (st != TERP_OK)
         return st;
-    terp_cpu_halves_code(&parts, job->parts, pointwise, job->carried);
-    job->coded_params = *job->params;
-    job->coded_params.has_fill &= terp_half_is_finite(parts.type, fill);
-    job->coded_params.fill_bits = terp_f32_bits_of_half(parts.type, fill);
-    job->coded_params.has_missing &= terp_half_is_finite(parts.type, missing);
-    job->coded_params.missing_bits = terp_f32_bits_of_half(parts.type, missing);
-    if (pointwise)
-        job->coded_params.bound =
-            terp_half_pointwise_bound_of(parts.type, job->params->bound);
-    if (is_exact) {
-        job->coded_params.bound_mode = TERP_BOUND_ABSOLUTE;
-        job->coded_params.bound = 0;
-    }
+    job->coded_params = terp_params_of_halves(parts.type, job->params);
     job->params = &job->coded_params;
+    terp_cpu_halves_code(&parts, job->parts,
+                         job->params->bound_mode == TERP_BOUND_POINTWISE,
+                         job->carried);
     job->prediction.values = job->carried;
     return TERP_OK;
 }
@@ -334,14 +319,7 @@ find_bound(struct job *job)
     if (terp_type_is_plain(type) || job->carrier.form != TERP_CARRIER_FLOATS)
         return bound;
     job->carrier.bound = is_bound(bound) ? bound : 0;
-    /* No values, or no two that differ. */
-    if (!is_bound(bound))
-        return bound;
-    return terp_half_bound_of(type, bound,
-                              min > 0   ? min
-                              : max < 0 ? -max
-                                        : 0,
-                              max > -min ? max : -min);
+    return terp_half_bound_of_range(type, bound, min, max);
 }
 
 /* Whether values, or the integers that they stand for, come back as they are,

@@ -9,6 +9,7 @@
 #include "codec/format/references.h"
 #include "codec/format/types.h"
 #include "codec/model/bound.h"
+#include "codec/model/carrier.h"
 #include "codec/model/repeats.h"
 #include "cpu/pipeline.h"
 #include "cpu/references_find.h"
@@ -160,9 +161,8 @@ infinity_of(const struct job *job)
 {
     switch (job->chunk->type) {
     case TERP_FLOAT16:
-        return 0x7C00;
     case TERP_BFLOAT16:
-        return 0x7F80;
+        return terp_half_infinity(job->chunk->type);
     case TERP_FLOAT32:
         return 0x7F800000;
     default:

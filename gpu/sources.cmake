@@ -16,6 +16,8 @@ set(TERP_CUDA_SOURCES
   entropy/tiles_decode.cu
   entropy/tiles_encode.cu
   entropy/tokens_encode.cu
+  predict/carrier.cu
+  predict/coarse.cu
   predict/domain.cu
   predict/lorenzo_quantize.cu
   predict/lorenzo_reconstruct.cu

@@ -12,4 +12,4 @@ endforeach()
 
 add_dependencies(terp_gpu_check cuda_exhaustive cuda_failures cuda_hammer cuda_large
   cuda_random cuda_bytes cuda_domain cuda_environment cuda_golden cuda_hostile cuda_precision
-  cuda_repeats cuda_roundtrip cuda_special_values cuda_threads)
+  cuda_repeats cuda_roundtrip cuda_special_values cuda_threads cuda_types)

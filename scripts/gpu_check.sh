@@ -182,7 +182,7 @@ try_both() {
 # thousand of the others.
 stage_bytes() {
     local program failed=0
-    for program in domain environment threads golden bytes precision special_values; do
+    for program in domain environment threads golden bytes precision special_values types; do
         try_both "bytes_$program" 100 1 "$program" || failed=1
     done
     try_both bytes_roundtrip 200 1 roundtrip || failed=1

@@ -11,8 +11,6 @@
 #include "codec/model/bound.h"
 #include "codec/model/coarse.h"
 
-static const char reason_of_coarse[] = "every step-th value is the CPU's";
-
 /* The device, where it should do this call; `params` is an encoder's. */
 static const struct terp_device *
 choose_device(struct terp_run *run, const struct terp_params *params,
@@ -29,13 +27,12 @@ choose_device(struct terp_run *run, const struct terp_params *params,
         run->result.reason = "bytes are only copied";
         return NULL;
     }
-    if (is_coarse && on_host) {
-        run->result.reason = reason_of_coarse;
+    if (is_coarse && on_host && run->engine == TERP_ENGINE_AUTO) {
+        run->result.reason = "the CPU decodes no more than it has to";
         return NULL;
     }
-    if (!terp_type_is_plain(chunk->type) && on_host) {
-        run->result.reason = "types other than float32 and float64 are the "
-                             "CPU's";
+    if (!terp_type_is_float(chunk->type) && on_host) {
+        run->result.reason = "integers and complex values are the CPU's";
         return NULL;
     }
     if (params != NULL && terp_is_the_cpus(params) && on_host) {
@@ -201,7 +198,6 @@ static enum terp_status
 code_batch(struct terp_run *run, struct batch *batch, uint64_t nchunks)
 {
     const bool encode = batch->dst_nbytes != NULL;
-    const bool is_coarse = batch->step > 1;
     const struct terp_chunk *chunk = batch->chunk;
     enum terp_status st = TERP_OK;
     uint64_t nleft = 0;
@@ -221,10 +217,9 @@ code_batch(struct terp_run *run, struct batch *batch, uint64_t nchunks)
         return st;
     const struct terp_device *device =
         choose_device(run, chunk->type == TERP_BYTES ? NULL : batch->params,
-                      chunk, nchunks, is_coarse, &st);
-    if (device != NULL && is_coarse)
-        st = TERP_OK; /* It is there for the copies. */
-    else if (device != NULL && encode)
+                      chunk, nchunks, batch->step > 1, &st);
+    run->call.step = batch->step;
+    if (device != NULL && encode)
         st = device->engine->encode(device->opened, &run->call, batch->params,
                                     chunk, nchunks, batch->src, batch->dst,
                                     batch->dst_nbytes);
@@ -234,13 +229,10 @@ code_batch(struct terp_run *run, struct batch *batch, uint64_t nchunks)
                                     batch->status);
     if (!note_call(run, device, st))
         return st;
-    if (is_coarse && device != NULL)
-        run->result = (struct terp_run_result){.used = TERP_ENGINE_CPU,
-                                               .reason = reason_of_coarse};
     for (uint64_t i = 0; i < nchunks; i++) {
         if (st != TERP_OK && encode)
             batch->dst_nbytes[i] = 0;
-        else if (st != TERP_OK || is_coarse)
+        else if (st != TERP_OK)
             batch->status[i] = TERP_ERR_DEVICE;
         nleft += is_left(batch, i);
     }

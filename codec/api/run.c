@@ -42,7 +42,7 @@ terp_run_begin(const struct terp_run_options *options,
     *run_ret = (struct terp_run){
         .context = context,
         .engine = options->engine,
-        .call = {options->memory, options->has_stream, options->stream},
+        .call = {options->memory, options->has_stream, options->stream, 0},
         .cpu = terp_context_cpu_call(context, options->nthreads),
         .result = {.used = TERP_ENGINE_CPU, .reason = reason}};
     return reason == NULL ? TERP_OK : TERP_ERR_ARGUMENT;

@@ -403,8 +403,8 @@ terp_decode_batch(const struct terp_run_options *options,
                   struct terp_run_result *result);
 
 /* As terp_decode_batch of every step-th value, as terp_decode_coarse has them:
- * dst[i] holds the chunk of these. The CPU does the work, also of streams on
- * the device. */
+ * dst[i] holds the chunk of these. The CPU has what the device leaves, and all
+ * that lies on the host where it may choose. */
 enum terp_status
 terp_decode_coarse_batch(const struct terp_run_options *options,
                          const struct terp_chunk *chunk, uint64_t step,

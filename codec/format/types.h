@@ -26,6 +26,13 @@ terp_type_is_plain(enum terp_type type)
     return type == TERP_FLOAT32 || type == TERP_FLOAT64;
 }
 
+/* Floats are coded by both engines, all else by the CPU's. */
+static inline TERP_HOST_DEVICE bool
+terp_type_is_float(enum terp_type type)
+{
+    return terp_type_is_plain(type) || terp_type_is_half(type);
+}
+
 static inline TERP_HOST_DEVICE bool
 terp_type_is_integer(enum terp_type type)
 {

@@ -165,11 +165,17 @@ terp_half_unit(enum terp_type type)
     return type == TERP_FLOAT16 ? 0x1p-11 : 0x1p-8;
 }
 
+static inline TERP_HOST_DEVICE unsigned
+terp_half_infinity(enum terp_type type)
+{
+    return type == TERP_FLOAT16 ? TERP_FLOAT16_INFINITY
+                                : TERP_BFLOAT16_INFINITY;
+}
+
 static inline TERP_HOST_DEVICE bool
 terp_half_is_finite(enum terp_type type, unsigned bits)
 {
-    return (bits & 0x7FFF) < (type == TERP_FLOAT16 ? TERP_FLOAT16_INFINITY
-                                                   : TERP_BFLOAT16_INFINITY);
+    return (bits & 0x7FFF) < terp_half_infinity(type);
 }
 
 /* The int16 that stands for a value in the order of all, as a word, and back;
@@ -207,16 +213,14 @@ terp_round_bits(uint32_t bits, int nbits)
 }
 
 /* The value nearest to a float32, of which the largest finite ones are the
- * last; of a NaN, whose bits say nothing, one of these. */
+ * last; of a NaN, whose bits are the machine's, the positive one. */
 static inline TERP_HOST_DEVICE uint16_t
 terp_half_of_f32_bits(enum terp_type type, uint32_t bits)
 {
-    const uint32_t sign = bits >> 16 & 0x8000;
     const uint32_t magnitude = bits & 0x7FFFFFFF;
+    const uint32_t sign = magnitude > 0x7F800000 ? 0 : bits >> 16 & 0x8000;
     const int exponent = (int)(magnitude >> 23);
-    const uint32_t largest = (type == TERP_FLOAT16 ? TERP_FLOAT16_INFINITY
-                                                   : TERP_BFLOAT16_INFINITY) -
-                             1;
+    const uint32_t largest = terp_half_infinity(type) - 1;
     uint32_t rounded;
 
     if (type == TERP_BFLOAT16)
@@ -293,6 +297,59 @@ terp_half_pointwise_bound_of(enum terp_type type, double bound)
 {
     const double unit = terp_half_unit(type);
     return (bound - unit) / (1 + unit) * (1 - TERP_CARRIER_MARGIN);
+}
+
+/* What a caller's parameters mean for the float32 that 16-bit floats are coded
+ * as: values that no number has are NaN there, and floors are for wider
+ * floats. */
+static inline TERP_HOST_DEVICE struct terp_params
+terp_params_of_halves(enum terp_type type, const struct terp_params *params)
+{
+    const uint16_t fill = (uint16_t)params->fill_bits;
+    const uint16_t missing = (uint16_t)params->missing_bits;
+    struct terp_params coded = *params;
+
+    coded.floor = 0;
+    coded.has_fill &= terp_half_is_finite(type, fill);
+    coded.fill_bits = terp_f32_bits_of_half(type, fill);
+    coded.has_missing &= terp_half_is_finite(type, missing);
+    coded.missing_bits = terp_f32_bits_of_half(type, missing);
+    if (terp_half_is_exact(type, params)) {
+        coded.bound_mode = TERP_BOUND_ABSOLUTE;
+        coded.bound = 0;
+    } else if (params->bound_mode == TERP_BOUND_POINTWISE) {
+        coded.bound = terp_half_pointwise_bound_of(type, params->bound);
+    }
+    return coded;
+}
+
+/* The bits of the float32 that a value is coded as: NaN for what is no number,
+ * or with `normal_only` no normal one. */
+static inline TERP_HOST_DEVICE uint32_t
+terp_carried_half(enum terp_type type, uint16_t bits, bool normal_only)
+{
+    const bool special =
+        !terp_half_is_finite(type, bits) ||
+        (normal_only &&
+         (bits & 0x7FFFu) < 1u << terp_half_mantissa_nbits(type));
+
+    return special ? 0x7FC00000 : terp_f32_bits_of_half(type, bits);
+}
+
+/* The bound of what is coded where one is asked for that is absolute, of values
+ * from `min` to `max`. */
+static inline TERP_HOST_DEVICE double
+terp_half_bound_of_range(enum terp_type type, double bound, double min,
+                         double max)
+{
+    /* No values, or no two that differ. */
+    if (!is_bound(bound))
+        return bound;
+    return terp_half_bound_of(type, bound,
+                              min > 0   ? min
+                              : max < 0 ? -max
+                                        : 0,
+                              max > -min ? max : -min);
 }
 
 /* ---- complex values ---- */

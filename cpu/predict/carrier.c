@@ -263,17 +263,12 @@ code_half_items(void *arg, struct cpu_share share)
 {
     const struct work *work = arg;
     const enum terp_type type = work->parts->type;
-    const unsigned least_normal = 1u << terp_half_mantissa_nbits(type);
     uint64_t end, begin = begin_of(work, share, &end);
-    float nan = NAN;
 
     for (uint64_t i = begin; i < end; i++) {
         const uint16_t half = (uint16_t)load_word(work->src, i, 2);
-        const uint32_t bits = terp_f32_bits_of_half(type, half);
-        const bool special =
-            !terp_half_is_finite(type, half) ||
-            (work->normal_only && (half & 0x7FFF) < least_normal);
-        memcpy(work->dst + 4 * i, special ? (const void *)&nan : &bits, 4);
+        const uint32_t bits = terp_carried_half(type, half, work->normal_only);
+        memcpy(work->dst + 4 * i, &bits, 4);
     }
 }
 

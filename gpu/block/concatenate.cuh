@@ -24,6 +24,16 @@ copy_bytes(uint8_t *dst, const uint8_t *src, unsigned nbytes, unsigned i,
         dst[tail] = src[tail];
 }
 
+/* The same where `src` is aligned to anything. */
+static __device__ __forceinline__ void
+copy_odd_bytes(uint8_t *dst, const uint8_t *src, unsigned nbytes, unsigned i,
+               unsigned nthreads)
+{
+#pragma unroll 1
+    for (; i < nbytes; i += nthreads)
+        dst[i] = src[i];
+}
+
 /* Four words of 4 bytes, and the one behind them. */
 struct five_words {
     uint4 four;

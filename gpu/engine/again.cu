@@ -24,9 +24,9 @@ struct order {
     enum cuda_form form;
 };
 
-/* The begin of a stream, which tells how it is to be decoded: its frame and the
- * first byte of a form's head. */
-#define BEGIN_NBYTES (TERP_FRAME_MAX_NBYTES + 1)
+/* The begin of a stream, which tells how it is to be decoded: its frame, the
+ * head of a carrier, and the first byte of a form's. */
+#define BEGIN_NBYTES (TERP_FRAME_MAX_NBYTES + CUDA_CARRIER_HEAD_NBYTES + 1)
 
 /* Values that are tried at once, at most, but for one chunk. */
 #define TRIAL_NBYTES (UINT64_C(256) << 20)
@@ -321,11 +321,23 @@ code_values_of(const struct flat_chunk *flat, void *coded)
     }
 }
 
-/* What the device has coded instead of a flat chunk's values. */
-static void
-code_flat(enum terp_type type, const struct flat_chunk *flat, void *coded)
+/* What carries the 16-bit floats of a flat chunk, in a new block. */
+static void *
+carry_flat(enum terp_type type, bool normal_only, const struct flat_chunk *flat)
 {
-    if (type == TERP_FLOAT32)
+    const uint16_t *values = (const uint16_t *)flat->values;
+    uint32_t *carried = (uint32_t *)malloc(flat->nvalues * 4);
+
+    for (uint64_t i = 0; carried != NULL && i < flat->nvalues; i++)
+        carried[i] = terp_carried_half(type, values[i], normal_only);
+    return carried;
+}
+
+/* What the device has coded instead of what carries a flat chunk's values. */
+static void
+code_flat(enum terp_type carrier, const struct flat_chunk *flat, void *coded)
+{
+    if (carrier == TERP_FLOAT32)
         code_values_of<float>(flat, coded);
     else
         code_values_of<double>(flat, coded);
@@ -338,13 +350,13 @@ find_rows(struct terp_cuda_device *device, const struct terp_cuda_call *where,
           const struct cuda_call *call, uint64_t i)
 {
     struct cuda_found_domain *found = &call->found[i];
-    const bool wide =
-        cuda_form_type(found->form, call->chunk->type) == TERP_FLOAT64;
+    const enum terp_type type = call->chunk->type;
+    const bool wide = cuda_form_type(found->form, type) == TERP_FLOAT64;
     uint64_t nbytes = terp_chunk_nbytes(call->chunk);
-    const int own_nbytes = terp_value_nbytes(call->chunk->type);
+    const int own_nbytes = terp_value_nbytes(type);
     struct flat_chunk flat = {call->src[i], nbytes / (uint64_t)own_nbytes,
                               found};
-    void *values = NULL, *coded = NULL;
+    void *values = NULL, *carried = NULL, *coded = NULL;
     enum terp_status st = TERP_OK;
     fenv_t host;
 
@@ -359,10 +371,16 @@ find_rows(struct terp_cuda_device *device, const struct terp_cuda_call *where,
         terp_swap_values(values, flat.nvalues, own_nbytes);
     fegetenv(&host);
     fesetenv(FE_DFL_ENV);
+    if (st == TERP_OK && terp_type_is_half(type)) {
+        carried = carry_flat(
+            type, call->params->bound_mode == TERP_BOUND_POINTWISE, &flat);
+        st = carried == NULL ? TERP_ERR_MEMORY : TERP_OK;
+        flat.values = carried;
+    }
     if (st == TERP_OK && found->form != CUDA_VALUES) {
         coded = malloc(flat.nvalues * (wide ? 8 : 4));
         if (coded != NULL)
-            code_flat(call->chunk->type, &flat, coded);
+            code_flat(cuda_carrier_type(type), &flat, coded);
         st = coded == NULL ? TERP_ERR_MEMORY : TERP_OK;
         flat.values = coded;
     }
@@ -374,6 +392,7 @@ find_rows(struct terp_cuda_device *device, const struct terp_cuda_call *where,
             &found->domain, &found->verdict);
     fesetenv(&host);
     free(coded);
+    free(carried);
     free(values);
     return st;
 }
@@ -386,7 +405,7 @@ order_of_round(const struct cuda_call *call,
                struct order *order_ret)
 {
     const uint64_t nvalues = terp_chunk_nbytes(call->chunk) /
-                             (call->chunk->type == TERP_FLOAT64 ? 8 : 4);
+                             (uint64_t)terp_value_nbytes(call->chunk->type);
     const struct terp_params params =
         cuda_coded_params(call->params, found->form);
     struct terp_trial trials[TERP_MAX_NTRIALS];
@@ -450,8 +469,8 @@ encode_all(struct terp_cuda_device *device, const struct terp_cuda_call *where,
     if (found == NULL)
         return TERP_ERR_MEMORY;
     call->found = found;
-    call->form =
-        cuda_form_expected(call->params, terp_value_nbytes(call->chunk->type));
+    call->form = cuda_form_expected(
+        call->params, terp_value_nbytes(cuda_carrier_type(call->chunk->type)));
     enum terp_status st = cuda_call_do(device, where, call);
     if (st == TERP_OK)
         st = encode_in_forms(device, where, call);
@@ -513,8 +532,11 @@ static enum cuda_form
 form_of_stream(const struct terp_frame *frame, const uint8_t *head,
                uint64_t left_nbytes)
 {
-    return frame->is_pointwise && left_nbytes > 0 ? cuda_form_of_head(*head)
-                                                  : CUDA_VALUES;
+    const unsigned carrier = cuda_carrier_head_nbytes(frame->chunk.type);
+
+    return frame->is_pointwise && left_nbytes > carrier
+               ? cuda_form_of_head(head[carrier])
+               : CUDA_VALUES;
 }
 
 enum cuda_form

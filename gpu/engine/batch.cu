@@ -15,6 +15,7 @@
 #include "gpu/entropy/contexts.cuh"
 #include "gpu/predict/lossless_tuner.cuh"
 #include "gpu/predict/references_find.cuh"
+#include "gpu/sections/escapes.cuh"
 #include "gpu/sections/low_bits.cuh"
 #include "gpu/sections/shifts.cuh"
 #include "gpu/sections/signs.cuh"
@@ -29,7 +30,7 @@
 static bool
 has_coded_values(const struct cuda_batch *batch)
 {
-    return batch->decode ? batch->value_nbytes != batch->own_nbytes
+    return batch->decode ? batch->value_nbytes != batch->carrier_nbytes
                          : batch->form != CUDA_VALUES;
 }
 
@@ -93,6 +94,10 @@ lay_out_regions(struct cuda_batch *batch, uint64_t nlattice, int nlevels)
         place_take(&at, batch->chunk.big_endian
                             ? batch->nvalues * (uint64_t)batch->own_nbytes
                             : 0);
+    regions->carried =
+        place_take(&at, batch->carrier_head_nbytes > 0
+                            ? batch->nvalues * (uint64_t)batch->carrier_nbytes
+                            : 0);
     regions->coded_values = place_take(
         &at, has_coded_values(batch) ? batch->nvalues * value_nbytes : 0);
     cuda_signs_lay_out(batch, &at);
@@ -103,6 +108,40 @@ static const struct terp_chunk *
 domain_of(const struct cuda_request *request)
 {
     return request->domain != NULL ? request->domain : request->chunk;
+}
+
+static void
+count_parts(uint64_t nvalues, struct cuda_batch *batch)
+{
+    batch->nvalues = nvalues;
+    batch->ntiles = div_up(nvalues, TERP_TILE_NSYMBOLS);
+    batch->npartitions = div_up(batch->ntiles, TERP_PARTITION_NTILES);
+    batch->nranges = div_up(nvalues, CUDA_RANGE_NVALUES);
+}
+
+/* Of a lattice escapes are not listed but counted, since its last tile may have
+ * some of the levels that are left out. */
+static uint64_t
+counted_nranges(uint64_t nranges)
+{
+    return nranges > CUDA_SINGLE_BLOCK_MAX_NRANGES
+               ? nranges
+               : CUDA_SINGLE_BLOCK_MAX_NRANGES + 1;
+}
+
+bool
+cuda_step_is_decoded(const struct terp_chunk *chunk,
+                     const struct terp_chunk *domain, uint64_t step)
+{
+    struct terp_frame frame = {};
+    struct terp_coarse coarse;
+
+    frame.chunk = *chunk;
+    frame.domain = domain != NULL ? *domain : *chunk;
+    frame.coding = TERP_CODING_HUFFMAN;
+    frame.prediction = TERP_PREDICTION_SPLINE;
+    terp_coarse_make(&frame, step, &coarse);
+    return coarse.nskipped > 0 && coarse.is_all;
 }
 
 /* All of a batch but its pointers. */
@@ -117,6 +156,8 @@ describe(const struct cuda_request *request, const struct terp_layout *layout)
     batch.nchunks = (int)request->nchunks;
     batch.chunk = *request->chunk;
     batch.own_nbytes = terp_value_nbytes(request->chunk->type);
+    batch.carrier_nbytes =
+        terp_value_nbytes(cuda_carrier_type(request->chunk->type));
     batch.form = request->form;
     batch.value_nbytes =
         terp_value_nbytes(cuda_form_type(request->form, request->chunk->type));
@@ -127,7 +168,9 @@ describe(const struct cuda_request *request, const struct terp_layout *layout)
         (uint64_t)terp_frame_nbytes(&frame) + terp_chunk_nbytes(request->chunk);
     frame.coding = TERP_CODING_HUFFMAN;
     batch.frame_nbytes = (uint64_t)terp_frame_write(&frame, batch.frame);
-    batch.model_at = batch.frame_nbytes + cuda_form_head_nbytes(batch.form);
+    batch.carrier_head_nbytes = cuda_carrier_head_nbytes(request->chunk->type);
+    batch.model_at = batch.frame_nbytes + batch.carrier_head_nbytes +
+                     cuda_form_head_nbytes(batch.form);
     batch.dims_end = batch.raw_nbytes - terp_chunk_nbytes(request->chunk);
     frame.prediction = TERP_PREDICTION_SPLINE;
     if (terp_may_have_prefixes(&frame))
@@ -144,6 +187,7 @@ describe(const struct cuda_request *request, const struct terp_layout *layout)
         batch.params = cuda_coded_params(request->params, batch.form);
         batch.pointwise_bound = request->params->bound;
         batch.floor = request->params->floor;
+        batch.caller_bound = request->caller_bound;
         batch.may_be_lossless =
             batch.form == CUDA_VALUES && terp_is_lossless(&batch.params);
         batch.may_have_low_bits =
@@ -159,12 +203,22 @@ describe(const struct cuda_request *request, const struct terp_layout *layout)
                            terp_is_open_to_more(request->params, request->chunk,
                                                 layout->nvalues);
     }
-    batch.nvalues = layout->nvalues;
-    batch.ntiles = div_up(batch.nvalues, TERP_TILE_NSYMBOLS);
-    batch.npartitions = div_up(batch.ntiles, TERP_PARTITION_NTILES);
-    batch.nranges = div_up(batch.nvalues, CUDA_RANGE_NVALUES);
+    count_parts(layout->nvalues, &batch);
+    if (batch.decode && request->step > 1) {
+        struct terp_coarse coarse;
+        terp_coarse_make(&frame, request->step, &coarse);
+        batch.nskipped = coarse.nskipped;
+        batch.lattice_ntiles = div_up(coarse.nvalues, TERP_TILE_NSYMBOLS);
+        batch.nranges = counted_nranges(batch.nranges);
+    }
     lay_out_regions(&batch, layout->nlattice, layout->nlevels);
     return batch;
+}
+
+static uint64_t
+step_of(const struct cuda_request *request)
+{
+    return request->params == NULL && request->step > 1 ? request->step : 1;
 }
 
 /* Places of what a batch keeps in device memory, from its begin. */
@@ -182,11 +236,13 @@ place(const struct cuda_request *request, const struct cuda_batch *batch)
     if (request->host) {
         /* A stream is at most as long as the values and a frame. */
         uint64_t stream = place_aligned(terp_encode_bound(request->chunk));
-        uint64_t values = place_aligned(terp_chunk_nbytes(request->chunk));
+        const struct terp_chunk wanted =
+            terp_coarse_chunk_of(request->chunk, step_of(request));
+        uint64_t values = place_aligned(terp_chunk_nbytes(&wanted));
         p.src_stride = batch->decode ? stream : values;
         p.dst_stride = batch->decode ? values : stream;
     }
-    p.layout = place_take(&at, sizeof(struct terp_layout));
+    p.layout = place_take(&at, 2 * sizeof(struct terp_layout));
     p.chunks = place_take(&at, n * sizeof(struct cuda_chunk));
     p.sign_chunks = place_take(&at, cuda_form_may_have_signs(batch->form)
                                         ? n * sizeof(struct cuda_chunk)
@@ -220,7 +276,7 @@ place_on_host(uint64_t nchunks)
     struct host_places p;
     uint64_t at = 0;
 
-    p.layout = place_take(&at, sizeof(struct terp_layout));
+    p.layout = place_take(&at, 2 * sizeof(struct terp_layout));
     p.chunks = place_take(&at, nchunks * sizeof(struct cuda_chunk));
     p.streams = place_take(&at, nchunks * CUDA_SHORT_NBYTES);
     p.end = at;
@@ -323,32 +379,57 @@ cuda_slot_reserve(struct terp_cuda_device *device, struct cuda_slot *slot,
                : grow(device, slot, d_nbytes, h_nbytes);
 }
 
-/* The layout goes to the device where that has another. */
+/* Layouts go to the device where that has others. */
 static cudaError_t
-prepare_layout(struct cuda_slot *slot, const struct terp_layout *layout,
+prepare_layout(struct cuda_slot *slot, const struct terp_layout layouts[2],
                uint64_t at)
 {
+    const size_t nbytes = 2 * sizeof *layouts;
+
     /* Other padding would only cost a copy. */
     // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison,cert-*)
-    bool equal = memcmp(slot->h_layout, layout, sizeof *layout) == 0;
+    bool equal = memcmp(slot->h_layout, layouts, nbytes) == 0;
     if (slot->has_layout && equal)
         return cudaSuccess;
-    memcpy(slot->h_layout, layout, sizeof *layout);
+    memcpy(slot->h_layout, layouts, nbytes);
     cudaError_t error =
-        cudaMemcpyAsync(slot->d_memory + at, slot->h_layout, sizeof *layout,
+        cudaMemcpyAsync(slot->d_memory + at, slot->h_layout, nbytes,
                         cudaMemcpyHostToDevice, slot->stream);
     slot->has_layout = error == cudaSuccess;
     return error;
+}
+
+/* The batch of every step-th value, as its stages see it. */
+static void
+describe_lattice(const struct cuda_request *request, struct cuda_slot *slot,
+                 struct terp_layout *layout)
+{
+    const struct cuda_batch &batch = slot->batch;
+    struct terp_chunk domain = *domain_of(request);
+
+    for (int i = domain.stack; i < domain.rank; i++)
+        domain.dims[i] = div_up(domain.dims[i], UINT64_C(1) << batch.nskipped);
+    terp_layout_make(&domain, layout);
+    slot->tiles = batch;
+    count_parts(
+        min_u64(batch.nvalues, batch.lattice_ntiles * TERP_TILE_NSYMBOLS),
+        &slot->tiles);
+    slot->tiles.nranges = batch.nranges;
+    slot->lattice = batch;
+    count_parts(layout->nvalues, &slot->lattice);
+    slot->lattice.nranges = counted_nranges(slot->lattice.nranges);
+    slot->lattice.h_layout = batch.h_layout + 1;
+    slot->lattice.d_layout = batch.d_layout + 1;
 }
 
 cudaError_t
 cuda_slot_prepare(const struct terp_cuda_device *device, struct cuda_slot *slot,
                   const struct cuda_request *request)
 {
-    struct terp_layout layout;
+    struct terp_layout layouts[2] = {};
 
-    terp_layout_make(domain_of(request), &layout);
-    struct cuda_batch batch = describe(request, &layout);
+    terp_layout_make(domain_of(request), &layouts[0]);
+    struct cuda_batch batch = describe(request, &layouts[0]);
     struct places p = place(request, &batch);
     struct host_places h = place_on_host(request->nchunks);
 
@@ -366,5 +447,7 @@ cuda_slot_prepare(const struct terp_cuda_device *device, struct cuda_slot *slot,
     slot->src_stride = p.src_stride;
     slot->dst_stride = p.dst_stride;
     slot->batch = batch;
-    return prepare_layout(slot, &layout, p.layout);
+    if (batch.nskipped > 0)
+        describe_lattice(request, slot, &layouts[1]);
+    return prepare_layout(slot, layouts, p.layout);
 }

@@ -4,6 +4,7 @@
 #include "gpu/engine/call.cuh"
 
 #include "codec/format/types.h"
+#include "codec/model/coarse.h"
 #include "gpu/engine/batch.cuh"
 #include "gpu/engine/chunks.cuh"
 #include "gpu/engine/sequence.cuh"
@@ -140,6 +141,7 @@ model_at(const struct cuda_call *call)
     frame.domain = call->domain != NULL ? *call->domain : *call->chunk;
     frame.coding = TERP_CODING_HUFFMAN;
     return (uint64_t)terp_frame_nbytes(&frame) +
+           cuda_carrier_head_nbytes(call->chunk->type) +
            cuda_form_head_nbytes(call->form);
 }
 
@@ -232,13 +234,19 @@ finish_decode(struct terp_cuda_device *device, const struct cuda_call *call,
 {
     struct cuda_slot *slot = batch->slot;
     cudaError_t error = await_decode(device, call, batch);
-    uint64_t chunk_nbytes = terp_chunk_nbytes(call->chunk);
+    const bool is_coarse = slot->batch.nskipped > 0;
+    const struct terp_chunk wanted =
+        terp_coarse_chunk_of(call->chunk, is_coarse ? call->step : 1);
+    uint64_t chunk_nbytes = terp_chunk_nbytes(&wanted);
     bool is_copied = false;
 
     for (uint64_t i = 0; error == cudaSuccess && i < batch->n; i++) {
         const struct cuda_chunk *chunk = &slot->batch.h_chunks[i];
         enum terp_status st = decoded_status(call, slot, batch, i);
         uint64_t at = batch->first + i;
+        /* The CPU looks at no more than is needed. */
+        if (is_coarse && st != TERP_OK)
+            st = TERP_ERR_DEVICE;
         call->status[at] = st;
         if (st != TERP_OK || (!call->host && chunk->coding != TERP_CODING_RAW))
             continue;
@@ -257,6 +265,24 @@ finish_decode(struct terp_cuda_device *device, const struct cuda_call *call,
 
 /* ---- batches ---- */
 
+/* Where a chunk has its values, what carries them, and what is coded. */
+static void
+place_values(const struct cuda_slot *slot, uint64_t i, struct cuda_chunk *chunk)
+{
+    const struct cuda_batch &batch = slot->batch;
+    uint8_t *scratch = batch.d_scratch + i * batch.at.stride;
+
+    chunk->values = batch.decode ? chunk->dst : (void *)chunk->src;
+    void *carried = batch.carrier_head_nbytes > 0 ? scratch + batch.at.carried
+                                                  : chunk->values;
+    if (!batch.decode)
+        chunk->src = carried;
+    else if (batch.value_nbytes != batch.carrier_nbytes)
+        chunk->dst = scratch + batch.at.coded_values;
+    else
+        chunk->dst = carried;
+}
+
 /* Fills in the states; from host memory also uploads what is to be coded. */
 static cudaError_t
 upload(const struct cuda_call *call, const struct in_flight *batch)
@@ -274,11 +300,7 @@ upload(const struct cuda_call *call, const struct in_flight *batch)
         chunk->original = chunk->src;
         chunk->dst =
             call->host ? slot->d_dst + i * slot->dst_stride : call->dst[at];
-        chunk->values = slot->batch.decode ? chunk->dst : (void *)chunk->src;
-        if (slot->batch.decode &&
-            slot->batch.value_nbytes != slot->batch.own_nbytes)
-            chunk->dst = slot->batch.d_scratch + i * slot->batch.at.stride +
-                         slot->batch.at.coded_values;
+        place_values(slot, i, chunk);
         if (slot->batch.decode) {
             chunk->src_nbytes = nbytes = call->src_nbytes[at];
             if (is_not_for_batch(call, at))
@@ -295,9 +317,9 @@ static cudaError_t
 start(struct terp_cuda_device *device, const struct cuda_call *call,
       struct in_flight *batch)
 {
-    struct cuda_request request = {call->chunk, call->domain, call->params,
-                                   batch->n,    call->host,   {},
-                                   call->form};
+    struct cuda_request request = {
+        call->chunk, call->domain, call->params,       batch->n,  call->host,
+        {},          call->form,   call->caller_bound, call->step};
 
     if (call->params == NULL)
         request.expects = expected_kinds(call, batch);
@@ -352,8 +374,9 @@ reserve(struct terp_cuda_device *device, struct cuda_slot *slot,
         struct cuda_call *call)
 {
     struct cuda_request request = {
-        call->chunk, call->domain,       call->params, call->batch_nchunks,
-        call->host,  {true, true, true}, call->form};
+        call->chunk,         call->domain,       call->params,
+        call->batch_nchunks, call->host,         {true, true, true},
+        call->form,          call->caller_bound, call->step};
     cudaError_t error = cuda_slot_reserve(device, slot, &request);
 
     call->batch_nchunks = request.nchunks;
@@ -415,6 +438,12 @@ enum terp_status
 cuda_call_do(struct terp_cuda_device *device,
              const struct terp_cuda_call *where, struct cuda_call *call)
 {
+    if (call->params == NULL && call->step > 1 &&
+        !cuda_step_is_decoded(call->chunk, call->domain, call->step)) {
+        for (uint64_t i = 0; i < call->nchunks; i++)
+            call->status[i] = TERP_ERR_DEVICE;
+        return TERP_OK;
+    }
     call->host = where->memory == TERP_MEMORY_HOST;
     call->batch_nchunks = min_u64(call->nchunks, MAX_BATCH_NCHUNKS);
     if (call->host)

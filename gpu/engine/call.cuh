@@ -25,6 +25,8 @@ struct cuda_call {
     const struct terp_chunk *chunk;
     const struct terp_chunk *domain;  /* NULL: the chunk */
     const struct terp_params *params; /* NULL: decode */
+    /* Encode: before it became one of what carries the values, as `params`. */
+    double caller_bound;
     enum cuda_form form; /* chunks and streams of other ones are left */
     uint64_t nchunks;
     const void *const *src;
@@ -33,6 +35,7 @@ struct cuda_call {
     uint64_t *dst_nbytes;            /* encode */
     struct cuda_found_domain *found; /* encode; NULL: not to be looked for */
     enum terp_status *status;        /* decode */
+    uint64_t step;                   /* decode: as of terp_cuda_call */
     bool host;
     uint64_t batch_nchunks; /* at most; later, what there was memory for */
 };

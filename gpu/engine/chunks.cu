@@ -17,6 +17,16 @@ take_state(struct cuda_chunk *chunk, const struct cuda_chunk *h_chunk)
         to[i] = i < CUDA_HOST_NBYTES / 8 ? from[i] : 0;
 }
 
+/* Whether a stream's carrier is one that is decoded here. */
+static __device__ bool
+is_carrier(const uint8_t *head)
+{
+    const double bound = double_of_bits(load_le(head + 1, 8));
+
+    return head[0] == TERP_CARRIER_FLOATS &&
+           (is_bound(bound) || is_zero_bound(bound));
+}
+
 /* Sets up a chunk by a frame whose other bytes are those of all frames of its
  * shape. False when it makes no sense. */
 static __device__ bool
@@ -33,7 +43,10 @@ take_frame(const struct cuda_batch &batch, const uint8_t *frame,
     const uint64_t bound_at = batch.frame_nbytes - sizeof chunk->bound;
     const bool has_prefixes = (flags & TERP_FRAME_PREFIXES) != 0;
     const uint64_t frame_nbytes =
-        batch.frame_nbytes + (has_prefixes ? TERP_PREFIXES_NBYTES : 0);
+        !has_bound
+            ? batch.dims_end
+            : batch.frame_nbytes + (has_prefixes ? TERP_PREFIXES_NBYTES : 0);
+    const uint8_t *head = frame + frame_nbytes;
 
     chunk->coding = (enum terp_coding)coding;
     chunk->prediction = (enum terp_prediction)prediction;
@@ -42,14 +55,17 @@ take_frame(const struct cuda_batch &batch, const uint8_t *frame,
     return (coding <= TERP_CODING_CUSTOM || coding == batch.coding) &&
            prediction <= last_prediction &&
            (!has_prefixes || prediction == TERP_PREDICTION_SPLINE) &&
+           (batch.nskipped == 0 || (prediction == TERP_PREDICTION_SPLINE &&
+                                    (flags & TERP_FRAME_SPECIALS) == 0)) &&
            (flags & ~(TERP_FRAME_SPECIALS | TERP_FRAME_PREFIXES)) ==
                ((has_bound && batch.has_domain ? TERP_FRAME_DOMAIN : 0) |
                 (has_bound && batch.form != CUDA_VALUES ? TERP_FRAME_POINTWISE
                                                         : 0)) &&
            (!has_bound || batch.form == CUDA_VALUES ||
-            cuda_form_of_head(frame[frame_nbytes]) == batch.form) &&
+            cuda_form_of_head(head[batch.carrier_head_nbytes]) == batch.form) &&
+           (is_raw || batch.carrier_head_nbytes == 0 || is_carrier(head)) &&
            has_bound == (prediction != TERP_PREDICTION_NONE) &&
-           chunk->src_nbytes >= (has_bound ? frame_nbytes : batch.dims_end) &&
+           chunk->src_nbytes >= frame_nbytes &&
            (!has_bound || is_bound(chunk->bound) ||
             (is_zero_bound(chunk->bound) &&
              terp_prediction_is_raster(chunk->prediction))) &&

@@ -45,10 +45,13 @@ struct cuda_slot {
     uint64_t d_nbytes, h_nbytes;
     /* Of the batch at work, in these memories. */
     struct cuda_batch batch;
+    /* decode, of every step-th value: the same batch as what reads its tiles
+     * sees it, and what makes their values. */
+    struct cuda_batch tiles, lattice;
     uint8_t *h_short;       /* [nchunks][CUDA_SHORT_NBYTES] */
     uint8_t *d_src, *d_dst; /* of calls from host memory */
     uint64_t src_stride, dst_stride;
-    struct terp_layout *h_layout;
+    struct terp_layout *h_layout; /* [2], the second one of a lattice */
     bool has_layout; /* the device's memory has what h_layout has */
     struct cuda_stream_kinds saw;     /* among streams that were last decoded */
     struct cuda_sequence sequence[2]; /* by batch.decode */

@@ -12,13 +12,19 @@ encode(struct terp_cuda_device *device, const struct terp_cuda_call *where,
        uint64_t *dst_nbytes_ret)
 {
     struct cuda_call call = {};
+    struct terp_params carried;
 
     for (uint64_t i = 0; i < nchunks; i++)
         dst_nbytes_ret[i] = 0;
-    if (!terp_type_is_plain(chunk->type) || terp_is_the_cpus(params))
+    if (!terp_type_is_float(chunk->type) || terp_is_the_cpus(params))
         return TERP_OK;
     call.chunk = chunk;
     call.params = params;
+    call.caller_bound = params->bound;
+    if (terp_type_is_half(chunk->type)) {
+        carried = terp_params_of_halves(chunk->type, params);
+        call.params = &carried;
+    }
     call.nchunks = nchunks;
     call.src = src;
     call.dst = dst;
@@ -36,7 +42,7 @@ decode(struct terp_cuda_device *device, const struct terp_cuda_call *where,
 
     for (uint64_t i = 0; i < nchunks; i++)
         status_ret[i] = TERP_ERR_DEVICE;
-    if (!terp_type_is_plain(chunk->type))
+    if (!terp_type_is_float(chunk->type))
         return TERP_OK;
     call.chunk = chunk;
     call.nchunks = nchunks;
@@ -44,6 +50,7 @@ decode(struct terp_cuda_device *device, const struct terp_cuda_call *where,
     call.src_nbytes = src_nbytes;
     call.dst = dst;
     call.status = status_ret;
+    call.step = where->step;
     call.form = where->memory == TERP_MEMORY_HOST ? cuda_form_of_streams(&call)
                                                   : device->form_seen.load();
     enum terp_status st = cuda_call_do(device, where, &call);

@@ -4,7 +4,30 @@
 #ifndef TERP_GPU_ENGINE_FORM_CUH
 #define TERP_GPU_ENGINE_FORM_CUH
 
+#include "codec/model/carrier.h"
 #include "codec/model/pointwise.h"
+
+/* ---- types ---- */
+
+/* Floats are coded as they are or, of 16 bits, as the float32 that they are,
+ * their carrier (codec/model/carrier.h). */
+static constexpr TERP_HOST_DEVICE enum terp_type
+cuda_carrier_type(enum terp_type type)
+{
+    return type == TERP_FLOAT64 ? type : TERP_FLOAT32;
+}
+
+/* Bytes of what a stream's body begins with, of a carrier. */
+#define CUDA_CARRIER_HEAD_NBYTES (1 + 8)
+static constexpr TERP_HOST_DEVICE unsigned
+cuda_carrier_head_nbytes(enum terp_type type)
+{
+    return type == TERP_FLOAT32 || type == TERP_FLOAT64
+               ? 0
+               : CUDA_CARRIER_HEAD_NBYTES;
+}
+
+/* ---- forms ---- */
 
 enum cuda_form {
     CUDA_VALUES = 0,
@@ -56,11 +79,11 @@ cuda_form_may_have_signs(enum cuda_form form)
     return form == CUDA_LOG_F32 || form == CUDA_LOG_F64;
 }
 
-/* The type of what is coded. */
+/* The type of what is coded of a chunk's type. */
 static constexpr TERP_HOST_DEVICE enum terp_type
 cuda_form_type(enum cuda_form form, enum terp_type type)
 {
-    return !cuda_form_has_logarithms(form)                    ? type
+    return !cuda_form_has_logarithms(form) ? cuda_carrier_type(type)
            : form == CUDA_LOG_F32 || form == CUDA_FLOORED_F32 ? TERP_FLOAT32
                                                               : TERP_FLOAT64;
 }

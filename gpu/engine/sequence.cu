@@ -28,8 +28,10 @@ enum {
     LARGE = 8,
     APART = 16, /* the second other one */
     JOIN_APART = 32,
-    JOIN_WIDE = 64,     /* where there may be wide codes, in tile order */
-    JOIN_LOSSLESS = 128 /* where there may be lossless streams */
+    JOIN_WIDE = 64,      /* where there may be wide codes, in tile order */
+    JOIN_LOSSLESS = 128, /* where there may be lossless streams */
+    TILES = 256,         /* of every step-th value it sees slot->tiles */
+    LATTICE = 512        /* or slot->lattice */
 };
 
 struct step {
@@ -38,6 +40,7 @@ struct step {
 };
 
 static const struct step encode_steps[] = {{cuda_swap_src, 0},
+                                           {cuda_carry, 0},
                                            {cuda_scan, 0},
                                            {cuda_pointwise_code, 0},
                                            {cuda_find_domains, APART},
@@ -61,6 +64,7 @@ static const struct step encode_steps[] = {{cuda_swap_src, 0},
 
 static const struct step lossless_encode_steps[] = {
     {cuda_swap_src, 0},
+    {cuda_carry, 0},
     {cuda_scan, 0},
     {cuda_lossless_find_common, 0},
     {cuda_lossless_tune, 0},
@@ -79,26 +83,29 @@ static const struct step lossless_encode_steps[] = {
     {NULL, 0}};
 
 /* The stages bear with any bytes: they need not wait for the checksum. */
-static const struct step decode_steps[] = {{cuda_verify, APART},
-                                           {cuda_model_read, 0},
-                                           {cuda_specials_mask, SIDE},
-                                           {cuda_signs_read, SIDE},
-                                           {cuda_lossless_read, JOIN_LOSSLESS},
-                                           {cuda_tiles_decode, 0},
-                                           {cuda_low_bits_join, 0},
-                                           {cuda_context_restore, JOIN_RATIO},
-                                           {cuda_tails_place, 0},
-                                           {cuda_shifts_place, 0},
-                                           {cuda_spline_begin, 0},
-                                           {cuda_escapes_place, 0},
-                                           {cuda_lorenzo_reconstruct, SIDE},
-                                           {cuda_lossless_reconstruct, SIDE},
-                                           {cuda_remainders_place, SIDE},
-                                           {cuda_spline_reconstruct, 0},
-                                           {cuda_pointwise_decode, JOIN},
-                                           {cuda_specials_read, 0},
-                                           {cuda_swap_dst, JOIN_APART},
-                                           {NULL, 0}};
+static const struct step decode_steps[] = {
+    {cuda_verify, APART},
+    {cuda_model_read, 0},
+    {cuda_coarsen, 0},
+    {cuda_specials_mask, SIDE},
+    {cuda_signs_read, SIDE},
+    {cuda_lossless_read, JOIN_LOSSLESS},
+    {cuda_tiles_decode, TILES},
+    {cuda_low_bits_join, TILES},
+    {cuda_context_restore, JOIN_RATIO | LATTICE},
+    {cuda_tails_place, LATTICE},
+    {cuda_shifts_place, LATTICE},
+    {cuda_spline_begin, LATTICE},
+    {cuda_escapes_place, LATTICE},
+    {cuda_lorenzo_reconstruct, SIDE | LATTICE},
+    {cuda_lossless_reconstruct, SIDE | LATTICE},
+    {cuda_remainders_place, SIDE | LATTICE},
+    {cuda_spline_reconstruct, LATTICE},
+    {cuda_pointwise_decode, JOIN | LATTICE},
+    {cuda_uncarry, LATTICE},
+    {cuda_specials_read, LATTICE},
+    {cuda_swap_dst, JOIN_APART | LATTICE},
+    {NULL, 0}};
 
 /* ---- a graph in the making ---- */
 
@@ -217,6 +224,15 @@ join_side(const struct cuda_slot *slot, int i, struct recording *recording)
                : error;
 }
 
+static const struct cuda_batch *
+batch_of_step(const struct cuda_slot *slot, const struct step *step)
+{
+    return slot->batch.nskipped == 0 ? &slot->batch
+           : step->where & TILES     ? &slot->tiles
+           : step->where & LATTICE   ? &slot->lattice
+                                     : &slot->batch;
+}
+
 /* `recording` takes the launches unless it is NULL. */
 static cudaError_t
 enqueue(const struct cuda_slot *slot, struct recording *recording)
@@ -250,7 +266,7 @@ enqueue(const struct cuda_slot *slot, struct recording *recording)
             error = fork_side(slot, side, recording);
         }
         if (error == cudaSuccess)
-            error = step->run(&slot->batch, stream);
+            error = step->run(batch_of_step(slot, step), stream);
     }
     return error == cudaSuccess ? cuda_chunks_end(slot) : error;
 }

@@ -108,7 +108,9 @@ struct cuda_chunk {
     unsigned long long nunpredictable; /* by the first choice of a step */
     unsigned long long zeros_saved;    /* bits of differences, by zeros */
 
-    uint64_t constant_bits; /* of the value, when coding is constant */
+    uint64_t constant_bits; /* of what carries the value, when coding is
+                               constant */
+    double carrier_bound;   /* encode: the caller's, of what has a carrier */
 
     /* Sections, as bytes of the stream. Each begins where the last ends. */
     uint64_t model_end;
@@ -244,7 +246,9 @@ struct cuda_regions {
        gpu/predict/references_find.cu */
     uint64_t differences;
     uint64_t samples;
-    uint64_t swapped;      /* the values of big-endian chunks, else empty */
+    uint64_t swapped; /* the values of big-endian chunks, else empty */
+    uint64_t carried; /* what carries values of types that are not coded, else
+                         empty */
     uint64_t coded_values; /* T[nvalues] of what is coded instead of values,
                               where that is needed, else empty */
     /* Where there may be signs, else empty: gpu/sections/signs.cuh. */
@@ -257,8 +261,10 @@ struct cuda_regions {
 };
 
 #define CUDA_FRAME_NBYTES 128
-static_assert(CUDA_FRAME_NBYTES > TERP_FRAME_MAX_NBYTES,
-              "A batch has room for any frame, and the first byte of a head.");
+static_assert(CUDA_FRAME_NBYTES >
+                  TERP_FRAME_MAX_NBYTES + CUDA_CARRIER_HEAD_NBYTES,
+              "A batch has room for any frame, the head of a carrier, and the "
+              "first byte of a form's.");
 
 struct cuda_batch {
     int nchunks;
@@ -268,12 +274,14 @@ struct cuda_batch {
     /* encode: asked for; decode: ratio if there may be such streams, which
      * are refused otherwise, else raw. */
     enum terp_coding coding;
-    int value_nbytes; /* of what is coded */
-    int own_nbytes;   /* of the chunks' values */
+    int value_nbytes;   /* of what is coded */
+    int carrier_nbytes; /* of what carries the chunks' values */
+    int own_nbytes;     /* of these */
     /* What is coded. Chunks that ask for another form, and streams of another
      * one, are left out. */
     enum cuda_form form;
     double pointwise_bound, floor; /* encode */
+    double caller_bound;           /* encode: what a form's head says it is */
     /* encode: codes may be wide; decode: there may be such streams, which are
      * refused otherwise. */
     bool may_have_low_bits;
@@ -285,9 +293,15 @@ struct cuda_batch {
     bool finds_domains;
     bool finds_more;
     bool has_domain;
+    /* decode: levels that are left out (codec/model/coarse.h), and the tiles of
+     * the others. Streams of other predictions than splines, and with special
+     * values or mixed signs, are refused then. */
+    int nskipped;
+    uint64_t lattice_ntiles;
     uint64_t dims_end; /* where the frame of a raw or constant stream ends */
     uint64_t frame_nbytes; /* of a coded stream's frame, the bound being last */
-    uint64_t model_at;     /* behind that, and the head of a form */
+    unsigned carrier_head_nbytes; /* behind a frame */
+    uint64_t model_at;            /* behind both, and the head of a form */
     /* encode: of a spline's stream, which has this table besides, in front of
      * the form's head; and the tiles of each prefix */
     unsigned prefixes_nbytes;
@@ -311,6 +325,16 @@ static __device__ __forceinline__ T *
 region(const struct cuda_batch &batch, unsigned chunk, uint64_t at)
 {
     return (T *)(batch.d_scratch + chunk * batch.at.stride + at);
+}
+
+/* What carries a chunk's values: these, where their type is coded as it is. */
+template <typename T>
+static __device__ __forceinline__ T *
+carried_values(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
+{
+    return batch.carrier_head_nbytes > 0
+               ? region<T>(batch, blockIdx.y, batch.at.carried)
+               : (T *)chunk.values;
 }
 
 /* encode: bytes of the table of prefixes that a chunk's stream has at first. */
@@ -375,6 +399,10 @@ launch_shared(const struct cuda_batch *batch, cudaStream_t stream,
 /* Byte order of values: src to the region `swapped`, which becomes src. */
 cudaError_t
 cuda_swap_src(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* What carries the values: to the region carried, which is src. */
+cudaError_t
+cuda_carry(const struct cuda_batch *batch, cudaStream_t stream);
 
 /* Special values and range: min, max, nspecials, fills, has_specials, bound,
  * coding (constant: also constant_bits), step_slack_log2, step, reference,
@@ -524,6 +552,11 @@ cuda_model_read(const struct cuda_batch *batch, cudaStream_t stream);
 cudaError_t
 cuda_lossless_read(const struct cuda_batch *batch, cudaStream_t stream);
 
+/* Where levels are left out: the model becomes that of the lattice, sections
+ * that of tiles that are read. */
+cudaError_t
+cuda_coarsen(const struct cuda_batch *batch, cudaStream_t stream);
+
 /* The mask, where has_specials. Values need it, and symbols in context order:
  * it may run beside what comes before these. */
 cudaError_t
@@ -581,9 +614,13 @@ cuda_lossless_reconstruct(const struct cuda_batch *batch, cudaStream_t stream);
 cudaError_t
 cuda_remainders_place(const struct cuda_batch *batch, cudaStream_t stream);
 
-/* Logarithms in dst to values. */
+/* Logarithms in dst to what is carried. */
 cudaError_t
 cuda_pointwise_decode(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* What is carried to values, but for constant chunks. */
+cudaError_t
+cuda_uncarry(const struct cuda_batch *batch, cudaStream_t stream);
 
 /* Special values, and the value of a constant chunk, into values. */
 cudaError_t

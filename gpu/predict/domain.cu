@@ -222,14 +222,16 @@ __launch_bounds__(NTHREADS) find_domains(const struct cuda_batch batch)
 
     if (chunk.status != TERP_OK || chunk.coding == TERP_CODING_CONSTANT)
         return;
+    const bool is_half = batch.carrier_head_nbytes > 0;
     if (blockIdx.x == 0)
         find_domain<T>(batch, chunk, s.survey);
-    else if (terp_may_be_lossless(batch.params.effort, chunk.min, chunk.max,
-                                  chunk.model.step,
-                                  terp_mantissa_nbits(sizeof(T))) ||
-             may_be_copies(batch, (const T *)chunk.src))
+    else if (terp_may_be_lossless(
+                 batch.params.effort, chunk.min, chunk.max, chunk.model.step,
+                 is_half ? terp_half_mantissa_nbits(batch.chunk.type)
+                         : terp_mantissa_nbits(sizeof(T))) ||
+             (!is_half && may_be_copies(batch, (const T *)chunk.src)))
         chunk.is_the_cpus = true;
-    else
+    else if (!is_half)
         find_repeats<T>(batch, chunk, s.repeats);
 }
 

@@ -61,7 +61,7 @@ __launch_bounds__(NTHREADS) measure_again(const struct cuda_batch batch)
 {
     begin_kernel();
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    const V *values = (const V *)chunk.values;
+    const V *values = carried_values<V>(batch, chunk);
     V least = value_traits<V>::MAX;
 
     if (chunk.status != TERP_OK || !chunk.measures_again)
@@ -118,9 +118,13 @@ choose_form(const struct cuda_batch batch)
             : terp_pointwise_of(bound, magnitudes, sizeof(V));
     chunk.magnitudes = magnitudes;
     chunk.how = how;
-    chunk.head = {
-        how.form, how.signs, bound, how.center, how.joint > 0 ? floor : 0,
-        how.shift};
+    chunk.head = {how.form,
+                  how.signs,
+                  batch.caller_bound,
+                  how.center,
+                  how.joint > 0 ? floor : 0,
+                  how.shift};
+    chunk.carrier_bound = batch.caller_bound;
     chunk.form = use == TERP_FLOOR_IS_ALL
                      ? CUDA_VALUES
                      : cuda_form_of(how.form, how.joint > 0);
@@ -230,7 +234,7 @@ __launch_bounds__(NTHREADS) code_values(const struct cuda_batch batch)
     __shared__ struct piece_signs s_signs;
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const uint64_t npieces = div_up(batch.nvalues, PIECE_NVALUES);
-    const V *from = (const V *)chunk.values;
+    const V *from = carried_values<V>(batch, chunk);
     C *to = region<C>(batch, blockIdx.y, batch.at.coded_values);
     extremes<C> own = no_extremes<C>();
 
@@ -375,8 +379,8 @@ launch_code_of(const struct cuda_batch *batch, cudaStream_t stream)
 cudaError_t
 cuda_pointwise_code(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    return batch->own_nbytes == 4 ? launch_code_of<float>(batch, stream)
-                                  : launch_code_of<double>(batch, stream);
+    return batch->carrier_nbytes == 4 ? launch_code_of<float>(batch, stream)
+                                      : launch_code_of<double>(batch, stream);
 }
 
 /* ---- what is coded to values ---- */
@@ -392,7 +396,7 @@ __launch_bounds__(NTHREADS) decode_values(const struct cuda_batch batch)
     const uint64_t first = (uint64_t)blockIdx.x * PIECE_NVALUES + threadIdx.x;
     const uint32_t *signs = region<uint32_t>(batch, blockIdx.y, batch.at.signs);
     const C *from = (const C *)chunk.dst;
-    V *to = (V *)chunk.values;
+    V *to = carried_values<V>(batch, chunk);
     C coded[NLOADS];
 
     if (chunk.status != TERP_OK || chunk.prediction == TERP_PREDICTION_NONE)
@@ -443,6 +447,6 @@ cuda_pointwise_decode(const struct cuda_batch *batch, cudaStream_t stream)
 {
     if (!cuda_form_has_logarithms(batch->form))
         return cudaSuccess;
-    return batch->own_nbytes == 4 ? launch_decode_of<float>(batch, stream)
-                                  : launch_decode_of<double>(batch, stream);
+    return batch->carrier_nbytes == 4 ? launch_decode_of<float>(batch, stream)
+                                      : launch_decode_of<double>(batch, stream);
 }

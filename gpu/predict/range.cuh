@@ -128,8 +128,9 @@ finalize_params(const struct cuda_batch &batch, struct cuda_chunk &chunk,
 
 /* What the scan of a chunk's values was for: its parameters; or, where other
  * values are coded, what these follow from. A fill value that the scan has
- * found may have had the least magnitude. */
-template <typename T>
+ * found may have had the least magnitude. With `halves` the values are those of
+ * 16-bit floats, by which their bound follows. */
+template <typename T, bool halves>
 static __device__ void
 finish_range(const struct cuda_batch &batch, struct cuda_chunk &chunk,
              const struct value_range &range, T first)
@@ -137,11 +138,14 @@ finish_range(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     const word_of<T> sign = (word_of<T>)1 << (8 * sizeof(T) - 1);
 
     if (batch.form == CUDA_VALUES) {
-        finalize_params<T>(batch, chunk, range, first,
-                           terp_absolute_bound(batch.params.bound_mode,
-                                               batch.params.bound, range.min,
-                                               range.max),
-                           true);
+        double bound = terp_absolute_bound(
+            batch.params.bound_mode, batch.params.bound, range.min, range.max);
+        if (halves) {
+            chunk.carrier_bound = is_bound(bound) ? bound : 0;
+            bound = terp_half_bound_of_range(batch.chunk.type, bound, range.min,
+                                             range.max);
+        }
+        finalize_params<T>(batch, chunk, range, first, bound, true);
         return;
     }
     chunk.progress[CUDA_PROGRESS_NOT_ISOLATED] = RANGE_IS_FINAL;

@@ -17,7 +17,29 @@ template <typename T> struct repeat_values {
     uint64_t nvalues;
     word_of<T> fill[2];
     bool has_fill[2];
+    word_of<T> most; /* the magnitude of the largest finite value */
 };
+
+/* A fill value, as the values have it that are carried. */
+template <typename T>
+static __device__ __forceinline__ word_of<T>
+own_fill_of(const struct cuda_batch &batch, uint64_t fill)
+{
+    if constexpr (sizeof(T) == 2)
+        return terp_half_of_f32_bits(batch.chunk.type, (uint32_t)fill);
+    else
+        return (word_of<T>)fill;
+}
+
+template <typename T>
+static __device__ __forceinline__ word_of<T>
+largest_of(const struct cuda_batch &batch)
+{
+    if constexpr (sizeof(T) == 2)
+        return (word_of<T>)(terp_half_infinity(batch.chunk.type) - 1);
+    else
+        return bits_of(value_traits<T>::MAX);
+}
 
 template <typename T>
 static __device__ __forceinline__ struct repeat_values<T>
@@ -27,15 +49,17 @@ repeat_values_of(const struct cuda_batch &batch,
 
     return {(const word_of<T> *)chunk.values,
             batch.nvalues,
-            {(word_of<T>)params.fill_bits, (word_of<T>)params.missing_bits},
-            {params.has_fill, params.has_missing}};
+            {own_fill_of<T>(batch, params.fill_bits),
+             own_fill_of<T>(batch, params.missing_bits)},
+            {params.has_fill, params.has_missing},
+            largest_of<T>(batch)};
 }
 
 template <typename T>
 static __device__ __forceinline__ word_of<T>
 word_at(const struct repeat_values<T> &v, uint64_t i)
 {
-    return v.values[i] & ~((word_of<T>)1 << (8 * sizeof(T) - 1));
+    return (word_of<T>)(v.values[i] & ~((word_of<T>)1 << (8 * sizeof(T) - 1)));
 }
 
 /* Whether a point refers and is referred to. Zeros, what is not finite, and
@@ -45,8 +69,8 @@ static __device__ __forceinline__ bool
 is_usable(const struct repeat_values<T> &v, uint64_t i)
 {
     const word_of<T> word = word_at(v, i);
-    bool usable = word != 0 && word <= bits_of(value_traits<T>::MAX) &&
-                  (i == 0 || word_at(v, i - 1) != word);
+    bool usable =
+        word != 0 && word <= v.most && (i == 0 || word_at(v, i - 1) != word);
 
     for (int f = 0; f < 2; f++)
         usable &= !(v.has_fill[f] && v.values[i] == v.fill[f]);
@@ -226,6 +250,7 @@ cuda_references_ask(const struct cuda_batch *batch, cudaStream_t stream)
 {
     if (batch->params.effort == TERP_EFFORT_FAST)
         return cudaSuccess;
-    return batch->value_nbytes == 8 ? ask<double>(batch, stream)
-                                    : ask<float>(batch, stream);
+    return batch->own_nbytes == 8   ? ask<double>(batch, stream)
+           : batch->own_nbytes == 4 ? ask<float>(batch, stream)
+                                    : ask<uint16_t>(batch, stream);
 }

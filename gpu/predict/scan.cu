@@ -26,6 +26,12 @@
 
 /* ---- byte order ---- */
 
+static __device__ __forceinline__ uint16_t
+swapped(uint16_t word)
+{
+    return (uint16_t)(word << 8 | word >> 8);
+}
+
 static __device__ __forceinline__ uint32_t
 swapped(uint32_t word)
 {
@@ -72,17 +78,20 @@ adopt_swapped(const struct cuda_batch batch)
     begin_kernel();
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
 
-    chunk.src = chunk.values =
-        region<uint8_t>(batch, blockIdx.y, batch.at.swapped);
+    chunk.values = region<uint8_t>(batch, blockIdx.y, batch.at.swapped);
+    if (batch.carrier_head_nbytes == 0)
+        chunk.src = chunk.values;
 }
 
 static cudaError_t
 launch_swap(const struct cuda_batch *batch, bool src, cudaStream_t stream)
 {
-    return launch_stage(
-        batch, stream,
-        batch->own_nbytes == 4 ? swap_values<float> : swap_values<double>,
-        div_up(batch->nvalues, NTHREADS * NLOADS), NTHREADS, src);
+    return launch_stage(batch, stream,
+                        batch->own_nbytes == 2   ? swap_values<uint16_t>
+                        : batch->own_nbytes == 4 ? swap_values<float>
+                                                 : swap_values<double>,
+                        div_up(batch->nvalues, NTHREADS * NLOADS), NTHREADS,
+                        src);
 }
 
 cudaError_t
@@ -189,7 +198,7 @@ range_of_chunk(const struct cuda_chunk &chunk)
 
 /* Ends a chunk that needs no further scan: all values are the same or special,
  * or a few of them show that no extreme is isolated. For the last block. */
-template <typename T>
+template <typename T, bool halves>
 static __device__ void
 end_scan(const struct cuda_batch &batch, struct cuda_chunk &chunk,
          const fill_words<T> &fills)
@@ -233,13 +242,13 @@ end_scan(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     struct value_range range = range_of_chunk(chunk);
     if (s_min >= s_max)
         take_fills<T>(batch, &range);
-    finish_range<T>(batch, chunk, range, src[0]);
+    finish_range<T, halves>(batch, chunk, range, src[0]);
 }
 
 /* Grid: x cuts a chunk into shares of block_nunits, y chunks. A block reduces
  * its share and adds it to the chunk's state; order does not matter to
  * extremes and counts. The last block of a chunk goes on with them. */
-template <typename T, bool magnitudes>
+template <typename T, bool magnitudes, bool halves>
 static __global__ void
 __launch_bounds__(NTHREADS)
     scan_values(const struct cuda_batch batch, uint64_t block_nunits)
@@ -283,14 +292,14 @@ __launch_bounds__(NTHREADS)
             atomicAdd(&chunk.nspecials, (unsigned long long)nspecials);
     }
     if (is_last_block(&chunk.progress[CUDA_PROGRESS_SCAN], gridDim.x))
-        end_scan(batch, chunk, fills);
+        end_scan<T, halves>(batch, chunk, fills);
 }
 
 /* Grid as above. A block finds the values next to the extremes in its share,
  * and how many are equal to these; it has nothing to do once both extremes
  * were shown not to be isolated. The last block finds the chunk's parameters.
  */
-template <typename T>
+template <typename T, bool halves>
 static __global__ void
 __launch_bounds__(NTHREADS)
     isolate_extremes(const struct cuda_batch batch, uint64_t block_nunits)
@@ -350,17 +359,17 @@ __launch_bounds__(NTHREADS)
     struct value_range range = range_of_chunk(chunk);
     if (*flags != NONE_IS_ISOLATED)
         take_fills<T>(batch, &range);
-    finish_range<T>(batch, chunk, range, *(const T *)chunk.src);
+    finish_range<T, halves>(batch, chunk, range, *(const T *)chunk.src);
 }
 
 /* Every block of a chunk has a share, which may be empty for the last one. */
-template <typename T>
+template <typename T, bool magnitudes, bool halves>
 static cudaError_t
 launch_scan(const struct cuda_batch *batch, cudaStream_t stream)
 {
     if (scan_small_nblocks(batch) * (uint64_t)batch->nchunks <=
         CUDA_SCAN_SMALL_MAX_NBLOCKS)
-        return launch_scan_small<T>(batch, stream);
+        return launch_scan_small<T, magnitudes, halves>(batch, stream);
     uint64_t nunits = div_up(batch->nvalues * sizeof(T) + 15, UNIT_NBYTES);
     uint64_t all_nunits = nunits * (uint64_t)batch->nchunks;
     uint64_t scan_nunits =
@@ -371,12 +380,10 @@ launch_scan(const struct cuda_batch *batch, cudaStream_t stream)
         min_u64(nunits, isolate_nunits < ISOLATE_MIN_NUNITS ? ISOLATE_MIN_NUNITS
                                                             : isolate_nunits);
     cudaError_t error =
-        launch_stage(batch, stream,
-                     batch->form == CUDA_VALUES ? scan_values<T, false>
-                                                : scan_values<T, true>,
+        launch_stage(batch, stream, scan_values<T, magnitudes, halves>,
                      div_up(nunits, scan_nunits), NTHREADS, scan_nunits);
     return error == cudaSuccess
-               ? launch_stage(batch, stream, isolate_extremes<T>,
+               ? launch_stage(batch, stream, isolate_extremes<T, halves>,
                               div_up(nunits, isolate_nunits), NTHREADS,
                               isolate_nunits)
                : error;
@@ -385,6 +392,13 @@ launch_scan(const struct cuda_batch *batch, cudaStream_t stream)
 cudaError_t
 cuda_scan(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    return batch->own_nbytes == 4 ? launch_scan<float>(batch, stream)
-                                  : launch_scan<double>(batch, stream);
+    const bool magnitudes = batch->form != CUDA_VALUES;
+
+    if (batch->carrier_nbytes == 8)
+        return magnitudes ? launch_scan<double, true, false>(batch, stream)
+                          : launch_scan<double, false, false>(batch, stream);
+    return magnitudes ? launch_scan<float, true, false>(batch, stream)
+           : batch->carrier_head_nbytes > 0
+               ? launch_scan<float, false, true>(batch, stream)
+               : launch_scan<float, false, false>(batch, stream);
 }

@@ -202,7 +202,7 @@ reduce_ranges(found_range<T> own, found_range<T> *s_of_warps)
 }
 
 /* Grid: (1, chunks). Finds a chunk's parameters by the ranges of its values. */
-template <typename T>
+template <typename T, bool halves>
 static __global__ void
 __launch_bounds__(FINALIZE_NTHREADS)
     finalize_ranges(const struct cuda_batch batch, unsigned nranges)
@@ -232,30 +232,28 @@ __launch_bounds__(FINALIZE_NTHREADS)
     for (int i = 0; i < TERP_NFILLS; i++)
         range.fills[i] = fills.at[i];
     take_fills<T>(batch, &range);
-    finish_range<T>(batch, chunk, range, first);
+    finish_range<T, halves>(batch, chunk, range, first);
 }
 
 /* The number of blocks that scan a chunk. */
 static inline uint64_t
 scan_small_nblocks(const struct cuda_batch *batch)
 {
-    return div_up(batch->nvalues * (uint64_t)batch->own_nbytes,
+    return div_up(batch->nvalues * (uint64_t)batch->carrier_nbytes,
                   SCAN_SMALL_NBYTES);
 }
 
-template <typename T>
+template <typename T, bool magnitudes, bool halves>
 static cudaError_t
 launch_scan_small(const struct cuda_batch *batch, cudaStream_t stream)
 {
     const unsigned nblocks = (unsigned)scan_small_nblocks(batch);
     cudaError_t error =
-        launch_stage(batch, stream,
-                     batch->form == CUDA_VALUES ? scan_small_values<T, false>
-                                                : scan_small_values<T, true>,
-                     nblocks, SCAN_SMALL_NTHREADS);
+        launch_stage(batch, stream, scan_small_values<T, magnitudes>, nblocks,
+                     SCAN_SMALL_NTHREADS);
 
     return error == cudaSuccess
-               ? launch_stage(batch, stream, finalize_ranges<T>, 1,
+               ? launch_stage(batch, stream, finalize_ranges<T, halves>, 1,
                               FINALIZE_NTHREADS,
                               nblocks * (SCAN_SMALL_NTHREADS / 32))
                : error;

@@ -30,6 +30,11 @@ larger(T a, T b)
         return a > b ? a : b;
 }
 
+/* 16-bit floats are but their bits. */
+template <> struct value_traits<uint16_t> {
+    typedef uint16_t WORD;
+};
+
 static __device__ __forceinline__ float
 value_of_bits(uint32_t bits)
 {

@@ -94,7 +94,8 @@ finish(const struct cuda_batch &batch, struct cuda_chunk &chunk,
 {
     if (!decode)
         finish_encode(batch, chunk, nescapes);
-    else if (nescapes != chunk.nescapes)
+    else if (nescapes > chunk.nescapes ||
+             (nescapes < chunk.nescapes && batch.nskipped == 0))
         chunk.status = TERP_ERR_CORRUPT;
 }
 

@@ -57,6 +57,28 @@ write_frame(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     return end;
 }
 
+/* One thread writes the head of a carrier, where there is one. Returns where it
+ * ends. */
+static __device__ __forceinline__ uint8_t *
+write_carrier_head(const struct cuda_batch &batch,
+                   const struct cuda_chunk &chunk, uint8_t *dst)
+{
+    if (batch.carrier_head_nbytes > 0) {
+        dst[0] = TERP_CARRIER_FLOATS;
+        store_le(dst + 1, double_bits(chunk.carrier_bound), 8);
+    }
+    return dst + batch.carrier_head_nbytes;
+}
+
+/* One thread writes the value of a constant chunk. */
+static __device__ __forceinline__ void
+write_constant(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
+               uint8_t *dst)
+{
+    store_le(write_carrier_head(batch, chunk, dst + batch.dims_end),
+             chunk.constant_bits, batch.carrier_nbytes);
+}
+
 /* Thread i of MODEL_NTHREADS writes its part of what is between the bound and
  * the section of special values, into the stream at `dst`. The table of
  * prefixes is left zero. */
@@ -69,9 +91,11 @@ write_model(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     if (i == 0)
         memset(dst + batch.frame_nbytes, 0, table_nbytes);
     dst += table_nbytes;
+    uint8_t *head = dst + batch.frame_nbytes;
+    if (i == 0)
+        head = write_carrier_head(batch, chunk, head);
     if (i == 0 && batch.form != CUDA_VALUES) {
-        struct writer writer = {dst + batch.frame_nbytes, dst + batch.model_at,
-                                false};
+        struct writer writer = {head, dst + batch.model_at, false};
         terp_pointwise_write_head(&writer, &chunk.head);
     }
     predictor_write_model(batch, chunk, dst + batch.model_at, i);

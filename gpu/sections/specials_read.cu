@@ -82,6 +82,17 @@ place_color(const struct specials_view &view, const uint32_t *mask,
             share[i] = color;
 }
 
+template <typename T>
+static __device__ __forceinline__ word_of<T>
+constant_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
+{
+    if constexpr (sizeof(T) == 2)
+        return terp_half_of_f32_bits(batch.chunk.type,
+                                     (uint32_t)chunk.constant_bits);
+    else
+        return (word_of<T>)chunk.constant_bits;
+}
+
 /* Grid: x cuts a chunk into shares, y chunks. A block owns the values of its
  * share. */
 template <typename T>
@@ -100,9 +111,11 @@ __launch_bounds__(SPECIALS_READ_NTHREADS)
     if (chunk.status != TERP_OK || (!constant && !chunk.has_specials))
         return;
     word_of<T> *share = (word_of<T> *)chunk.values + begin;
-    if (constant)
+    if (constant) {
+        const word_of<T> value = constant_of<T>(batch, chunk);
         for (unsigned i = threadIdx.x; i < nvalues; i += SPECIALS_READ_NTHREADS)
-            share[i] = (word_of<T>)chunk.constant_bits;
+            share[i] = value;
+    }
     if (!chunk.has_specials)
         return;
     const struct specials_view view =
@@ -124,8 +137,10 @@ __launch_bounds__(SPECIALS_READ_NTHREADS)
 cudaError_t
 cuda_specials_read(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    return launch_stage(
-        batch, stream,
-        batch->own_nbytes == 4 ? read_specials<float> : read_specials<double>,
-        div_up(batch->nvalues, SPECIALS_SHARE_NVALUES), SPECIALS_READ_NTHREADS);
+    return launch_stage(batch, stream,
+                        batch->own_nbytes == 2   ? read_specials<uint16_t>
+                        : batch->own_nbytes == 4 ? read_specials<float>
+                                                 : read_specials<double>,
+                        div_up(batch->nvalues, SPECIALS_SHARE_NVALUES),
+                        SPECIALS_READ_NTHREADS);
 }

@@ -317,7 +317,7 @@ __launch_bounds__(SPECIALS_WRITE_NTHREADS)
         return;
     lay_out(batch, s_scratch);
     __syncthreads();
-    if (STEPS & STEP_FIND)
+    if constexpr ((STEPS & STEP_FIND) != 0)
         find<T, C>(batch, chunk, s_scratch);
     if (STEPS == STEP_ALL && !is_ready(chunk))
         return;
@@ -363,6 +363,10 @@ launch_write(const struct cuda_batch *batch, cudaStream_t stream)
 cudaError_t
 cuda_specials_write(const struct cuda_batch *batch, cudaStream_t stream)
 {
+    if (batch->own_nbytes == 2)
+        return batch->value_nbytes == 4
+                   ? launch_write<uint16_t, float>(batch, stream)
+                   : launch_write<uint16_t, double>(batch, stream);
     if (batch->own_nbytes == 4)
         return batch->value_nbytes == 4
                    ? launch_write<float, float>(batch, stream)

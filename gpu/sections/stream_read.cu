@@ -392,7 +392,7 @@ read_pointwise_head(const struct cuda_batch &batch, const uint8_t *at,
 {
     struct reader reader = {at, at + nbytes, false};
 
-    return terp_pointwise_read_head(&reader, batch.own_nbytes, s_head);
+    return terp_pointwise_read_head(&reader, batch.carrier_nbytes, s_head);
 }
 
 /* Reads what stands before the specials: the value of a constant chunk, or head
@@ -404,11 +404,12 @@ read_first(const struct cuda_batch &batch, const struct stream_facts &facts,
            struct first_facts *first)
 {
     const bool constant = facts.coding == TERP_CODING_CONSTANT;
-    const unsigned value_nbytes = (unsigned)batch.own_nbytes;
+    const unsigned value_nbytes = (unsigned)batch.carrier_nbytes;
     const unsigned head_nbytes =
         constant ? 0 : cuda_form_head_nbytes(batch.form);
     const uint8_t *bound_at =
         reader->s_at - facts.prefixes_nbytes - sizeof(double);
+    take_bytes(reader, batch.carrier_head_nbytes);
     const uint8_t *head = take_bytes(reader, head_nbytes);
     const uint8_t *at = constant ? take_bytes(reader, value_nbytes)
                                  : take_model(batch, facts, reader);

@@ -28,8 +28,8 @@ static_assert(SMALL_NTHREADS >= CUDA_FRAME_NBYTES,
 #define STREAM_NBYTES (64 << 10)
 #define INDEX_AT 512
 #define INDEX_MAX_NBYTES (STREAM_NBYTES - INDEX_AT)
-static_assert(CUDA_FRAME_NBYTES + CUDA_HEAD_MAX_NBYTES + 1 + 8 +
-                      2 * TERP_MAX_LEVELS <=
+static_assert(CUDA_FRAME_NBYTES + CUDA_CARRIER_HEAD_NBYTES +
+                      CUDA_HEAD_MAX_NBYTES + 1 + 8 + 2 * TERP_MAX_LEVELS <=
                   INDEX_AT,
               "Frame, head and model end before the index.");
 #define ENTRY_NBITS 7
@@ -209,15 +209,18 @@ write_plain(const struct cuda_batch &batch, struct cuda_chunk &chunk, bool raw)
             chunk.has_specials = false;
             chunk.status = TERP_OK;
         } else {
-            store_le(dst + at, chunk.constant_bits, batch.own_nbytes);
+            write_constant(batch, chunk, dst);
         }
         chunk.stream_nbytes = raw ? batch.raw_nbytes : chunk.specials_end;
         write_frame(batch, chunk, dst);
     }
-    if (raw)
-        copy_bytes(dst + at, (const uint8_t *)chunk.original,
-                   (unsigned)(batch.raw_nbytes - at), threadIdx.x,
-                   SMALL_NTHREADS);
+    const uint8_t *original = (const uint8_t *)chunk.original;
+    if (raw && batch.own_nbytes < 4)
+        copy_odd_bytes(dst + at, original, (unsigned)(batch.raw_nbytes - at),
+                       threadIdx.x, SMALL_NTHREADS);
+    else if (raw)
+        copy_bytes(dst + at, original, (unsigned)(batch.raw_nbytes - at),
+                   threadIdx.x, SMALL_NTHREADS);
     __syncthreads();
     seal_stream<SMALL_NTHREADS>(chunk);
 }

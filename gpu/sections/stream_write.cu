@@ -351,7 +351,7 @@ write_head(const struct cuda_batch &batch, struct cuda_chunk &chunk)
     }
     uint64_t at = write_frame(batch, chunk, dst);
     if (coding == TERP_CODING_CONSTANT) {
-        store_le(dst + at, chunk.constant_bits, batch.own_nbytes);
+        write_constant(batch, chunk, dst);
         chunk.stream_nbytes = chunk.specials_end;
     }
     if (coding == TERP_CODING_RAW) {
@@ -466,6 +466,10 @@ __launch_bounds__(PAYLOAD_NTHREADS) write_payload(const struct cuda_batch batch)
         src = (const uint8_t *)chunk.original + at;
         nbytes = (unsigned)min_u64(slice_nbytes,
                                    batch.raw_nbytes - chunk.payload_at - at);
+        if (batch.own_nbytes < 4) {
+            copy_odd_bytes(dst, src, nbytes, i, nthreads);
+            return;
+        }
     }
 #pragma unroll 1
     for (unsigned tile = first; tile < npieces; tile += PAYLOAD_NTHREADS / 32) {

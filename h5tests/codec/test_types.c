@@ -298,6 +298,9 @@ halves_convert_and_keep_their_order(void **state)
     assert_true(value_of_half(TERP_FLOAT16, 0x0400) == 0x1p-14);
     assert_true(value_of_half(TERP_FLOAT16, 0x7BFF) == 65504);
     assert_true(value_of_half(TERP_BFLOAT16, 0xBF80) == -1);
+    assert_int_equal(terp_half_of_f32_bits(TERP_FLOAT16, 0xFF800000), 0xFBFF);
+    assert_int_equal(terp_half_of_f32_bits(TERP_FLOAT16, 0xFFC00000), 0x7BFF);
+    assert_int_equal(terp_half_of_f32_bits(TERP_BFLOAT16, 0x7FC00000), 0x7F7F);
     for (size_t t = 0; t < COUNT(halves); t++)
         for (unsigned bits = 0; bits < 1 << 16; bits++) {
             const uint16_t half = (uint16_t)bits;

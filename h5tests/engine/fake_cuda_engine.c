@@ -8,6 +8,7 @@
 #include "codec/api/memory.h"
 #include "codec/engine.h"
 #include "codec/model/bound.h"
+#include "codec/model/coarse.h"
 #include "gpu/engine/device.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -96,7 +97,9 @@ decode(struct terp_cuda_device *device, const struct terp_cuda_call *call,
        const uint64_t *src_nbytes, void *const *dst,
        enum terp_status *status_ret)
 {
-    uint64_t nbytes = terp_chunk_nbytes(chunk), got;
+    const uint64_t step = call->step > 1 ? call->step : 1;
+    const struct terp_chunk coarse = terp_coarse_chunk_of(chunk, step);
+    uint64_t nbytes = terp_chunk_nbytes(&coarse), got;
 
     (void)device;
     fake_cuda.ndecodes++;
@@ -107,8 +110,8 @@ decode(struct terp_cuda_device *device, const struct terp_cuda_call *call,
                             ? TERP_ERR_DEVICE
                             : fake_cuda.stream_status;
         if (fake_cuda.call_status == TERP_OK && status_ret[i] == TERP_OK)
-            status_ret[i] =
-                terp_decode(src[i], src_nbytes[i], dst[i], nbytes, &got, 1);
+            status_ret[i] = terp_decode_coarse(src[i], src_nbytes[i], step,
+                                               dst[i], nbytes, &got, 1);
     }
     return fake_cuda.call_status;
 }

@@ -1033,6 +1033,7 @@ def round_to_half(values, number):
     """The words of the nearest finite values of a 16-bit type."""
     words = values.view("<u4").astype("u8")
     sign, words = words >> 16 & 0x8000, words & 0x7FFFFFFF
+    sign[words > 0x7F800000] = 0
     if number == BFLOAT16:
         rounded = words + 0x7FFF + (words >> 16 & 1) >> 16
         largest = 0x7F7F

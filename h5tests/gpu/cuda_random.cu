@@ -124,14 +124,17 @@ make_case(uint64_t number)
     c.params.pipeline = mode->pipeline;
     c.params.predictor = mode->predictor;
     c.params.has_fill = draw(&random, 3) == 0;
-    c.params.fill_bits =
-        draw(&random, 2) == 0 ? 0 : value_to_bits(c.chunk.type, -999.25);
+    const bool is_zero_fill = draw(&random, 2) == 0;
     c.params.has_missing = draw(&random, 6) == 0;
-    c.params.missing_bits = value_to_bits(c.chunk.type, 1e20);
     c.nchunks = draw(&random, 4) == 0 ? 1 + draw(&random, MAX_NCHUNKS) : 1;
     c.field = (enum terp_field)draw(&random, TERP_NFIELDS);
     c.on_device = draw(&random, 2) == 0;
     c.is_damaged = draw(&random, 5) == 0;
+    if (c.chunk.type == TERP_FLOAT32 && draw(&random, 5) == 0)
+        c.chunk.type = draw(&random, 2) == 0 ? TERP_FLOAT16 : TERP_BFLOAT16;
+    c.params.fill_bits =
+        is_zero_fill ? 0 : value_to_bits(c.chunk.type, -999.25);
+    c.params.missing_bits = value_to_bits(c.chunk.type, 1e20);
     return c;
 }
 

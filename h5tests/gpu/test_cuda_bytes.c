@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "codec/format/frame.h"
+#include "codec/model/coarse.h"
 #include "h5tests/support/cases.h"
 #include "h5tests/support/cmocka_all.h"
 #include "h5tests/support/cuda_buffer.h"
@@ -176,8 +177,11 @@ check_encode(const struct batch *batch, const struct terp_params *params,
 
 /* What the CPU says of each stream as one of batch->chunk, the device says. */
 static void
-check_decode(const struct batch *batch, const struct place *place)
+check_coarse(const struct batch *batch, uint64_t step,
+             const struct place *place)
 {
+    const struct terp_chunk wanted = terp_coarse_chunk_of(&batch->chunk, step);
+    const uint64_t wanted_nbytes = terp_chunk_nbytes(&wanted);
     const struct terp_run_options options = {.engine = TERP_ENGINE_CUDA,
                                              .memory = place->memory};
     struct terp_run_result result = {.size = sizeof result};
@@ -186,41 +190,48 @@ check_decode(const struct batch *batch, const struct place *place)
     const void *src_bytes[MAX_NCHUNKS];
     void *dst_bytes[MAX_NCHUNKS];
     uint64_t src_nbytes[MAX_NCHUNKS];
-    void *expected = terp_case_alloc(batch->chunk_nbytes);
+    void *expected = terp_case_alloc(wanted_nbytes);
     enum terp_status first_bad = TERP_OK;
 
     for (uint64_t i = 0; i < batch->nchunks; i++) {
         src[i] =
             cuda_buffer_make(place->memory, batch->streams[i].bytes,
                              batch->streams[i].nbytes, stream_offset(place));
-        dst[i] = cuda_buffer_make(place->memory, NULL, batch->chunk_nbytes,
+        dst[i] = cuda_buffer_make(place->memory, NULL, wanted_nbytes,
                                   values_offset(place, &batch->chunk));
         src_bytes[i] = src[i].bytes;
         src_nbytes[i] = src[i].nbytes;
         dst_bytes[i] = dst[i].bytes;
     }
-    enum terp_status st =
-        terp_decode_batch(&options, &batch->chunk, batch->nchunks, src_bytes,
-                          src_nbytes, dst_bytes, status, &result);
+    enum terp_status st = terp_decode_coarse_batch(
+        &options, &batch->chunk, step, batch->nchunks, src_bytes, src_nbytes,
+        dst_bytes, status, &result);
     check_use(&result);
     for (uint64_t i = 0; i < batch->nchunks; i++) {
         const void *stream = batch->streams[i].bytes;
         uint8_t *values = cuda_buffer_read(&dst[i]);
-        (void)terp_decode_batch(NULL, &batch->chunk, 1, &stream, &src_nbytes[i],
-                                &expected, &cpu_status, NULL);
+        (void)terp_decode_coarse_batch(NULL, &batch->chunk, step, 1, &stream,
+                                       &src_nbytes[i], &expected, &cpu_status,
+                                       NULL);
         if (status[i] != cpu_status)
             fail_msg("stream %" PRIu64 ": \"%s\", on the CPU \"%s\"", i,
                      terp_status_text(status[i]), terp_status_text(cpu_status));
         if (first_bad == TERP_OK)
             first_bad = cpu_status;
         if (cpu_status == TERP_OK)
-            check_bytes("chunk", i, values, expected, batch->chunk_nbytes);
+            check_bytes("chunk", i, values, expected, wanted_nbytes);
         free(values);
         cuda_buffer_free(&src[i]);
         cuda_buffer_free(&dst[i]);
     }
     assert_int_equal(st, first_bad);
     free(expected);
+}
+
+static void
+check_decode(const struct batch *batch, const struct place *place)
+{
+    check_coarse(batch, 1, place);
 }
 
 static const struct terp_chunk chunks[] = {
@@ -231,6 +242,8 @@ static const struct terp_chunk chunks[] = {
     {TERP_FLOAT32, false, true, 4, {3, 8, 8, 8}},
     {TERP_FLOAT32, false, false, 1, {1}},
     {TERP_FLOAT64, false, false, 4, {5, 4, 7, 6}},
+    {TERP_FLOAT16, false, false, 3, {13, 17, 11}},
+    {TERP_BFLOAT16, true, false, 2, {33, 65}},
 };
 
 static void
@@ -337,6 +350,7 @@ chunks_of_a_batch_may_have_other_domains(void **state)
         {TERP_FLOAT64, true, false, 3, {24, 30, 36}},
         {TERP_FLOAT32, true, false, 1, {24 * 30 * 36}},
         {TERP_FLOAT64, false, false, 1, {24 * 30 * 36}},
+        {TERP_BFLOAT16, true, false, 1, {24 * 30 * 36}},
     };
 
     (void)state;
@@ -344,7 +358,8 @@ chunks_of_a_batch_may_have_other_domains(void **state)
         for (int mode = 0; mode < 2; mode++) {
             if (!terp_case_taken(3))
                 continue;
-            struct terp_params params = params_of(mode, (int)c % 3);
+            struct terp_params params =
+                params_of(mode, (int)c % (c < 4 ? 3 : 4));
             struct batch *batch = make_batch_of_domains(&params, &shapes[c], 6);
             assert_true(count_domains(batch) >= 3);
             check_encode(batch, &params, &places[(c + (size_t)mode) % 4]);
@@ -353,6 +368,47 @@ chunks_of_a_batch_may_have_other_domains(void **state)
             check_decode(batch, &places[(c + (size_t)mode + 2) % 4]);
             free_batch(batch);
         }
+}
+
+/* Every step-th value of chunks of each pipeline, some of which the CPU has:
+ * those of a stack, of lorenzo, and with special values. Others have escapes,
+ * codes of any width, logarithms; or are damaged. */
+static void
+every_nth_value_is_the_cpus(void **state)
+{
+    static const struct terp_chunk shapes[] = {
+        {TERP_FLOAT32, false, false, 3, {24, 30, 36}},
+        {TERP_FLOAT64, true, false, 3, {9, 16, 15}},
+        {TERP_FLOAT32, true, false, 2, {33, 165}},
+        {TERP_FLOAT64, false, false, 1, {3001}},
+        {TERP_FLOAT32, false, true, 4, {3, 8, 8, 8}},
+        {TERP_FLOAT32, false, false, 4, {7, 9, 6, 10}},
+        {TERP_BFLOAT16, true, false, 3, {13, 17, 11}},
+    };
+    static const struct terp_params asked[] = {
+        {.bound_mode = TERP_BOUND_RELATIVE, .bound = 1e-3},
+        {.bound_mode = TERP_BOUND_RELATIVE, .bound = 1e-6},
+        {.bound_mode = TERP_BOUND_POINTWISE, .bound = 1e-2},
+        {.bound_mode = TERP_BOUND_POINTWISE, .bound = 1e-4, .floor = 1e-2},
+    };
+
+    (void)state;
+    for (uint64_t turn = 0; turn < COUNT(shapes) * COUNT(asked); turn++) {
+        struct terp_params params = asked[turn % COUNT(asked)];
+        const struct terp_mode *mode = &terp_mode[turn / 2 % TERP_NMODES];
+        params.pipeline = mode->pipeline;
+        params.predictor =
+            turn % 8 == 7 ? mode->predictor : TERP_PREDICTOR_SPLINE;
+        struct batch *batch =
+            make_batch(&params, &shapes[turn % COUNT(shapes)], 6, 5 * turn);
+        const struct place *place = &places[turn % COUNT(places)];
+        check_coarse(batch, UINT64_C(2) << turn % 3, place);
+        batch->streams[2].bytes[batch->streams[2].nbytes - 1] ^= 1;
+        batch->streams[4].bytes[batch->streams[4].nbytes / 2] ^= 4;
+        batch->streams[5].nbytes -= 3;
+        check_coarse(batch, UINT64_C(2) << turn % 3, place);
+        free_batch(batch);
+    }
 }
 
 /* Where all that is coded is in the sections before the payload. */
@@ -459,14 +515,16 @@ bad_streams_spoil_no_good_ones(void **state)
 {
     static const uint64_t other_dims[] = {11, 17, 13};
     struct terp_chunk shape = terp_case_chunk(TERP_FLOAT32, 3, other_dims);
-    struct terp_chunk type = chunks[0];
+    struct terp_chunk type = chunks[0], half = chunks[0];
 
     (void)state;
     type.type = TERP_FLOAT64;
+    half.type = TERP_FLOAT16;
     for (uint64_t turn = 0; turn < 4 * TERP_NMODES; turn++) {
         struct terp_params params =
             params_of((int)(turn % TERP_NMODES), (int)(turn % (NBOUNDS - 1)));
-        struct batch *batch = make_batch(&params, &chunks[0], 29, turn);
+        struct batch *batch =
+            make_batch(&params, turn % 3 == 2 ? &half : &chunks[0], 29, turn);
         struct batch *other = make_batch(&params, &shape, 1, 2);
         struct batch *wide = make_batch(&params, &type, 1, 2);
         struct terp_stream others[] = {other->streams[0], wide->streams[0]};
@@ -561,6 +619,7 @@ main(int argc, char **argv)
         cmocka_unit_test(batch_under_each_bound_equals_single_chunks),
         cmocka_unit_test(chunks_may_lie_anywhere_that_is_allowed),
         cmocka_unit_test(chunks_of_a_batch_may_have_other_domains),
+        cmocka_unit_test(every_nth_value_is_the_cpus),
         cmocka_unit_test(prefixes_of_empty_payload_are_whole_streams),
         cmocka_unit_test(call_that_comes_again_does_its_own_work),
         cmocka_unit_test(batch_of_hundreds_equals_single_chunks),

@@ -25,9 +25,9 @@ terp_cuda_open_function terp_cuda_open;
 /* One call of CUDA in so many fails in turn. */
 #define STEP 41
 
-static const struct terp_cuda_call on_host = {TERP_MEMORY_HOST, false, NULL};
-static const struct terp_cuda_call on_device = {TERP_MEMORY_DEVICE, false,
-                                                NULL};
+static const struct terp_cuda_call on_host = {TERP_MEMORY_HOST, false, NULL, 0};
+static const struct terp_cuda_call on_device = {TERP_MEMORY_DEVICE, false, NULL,
+                                                0};
 
 static const struct terp_cuda_engine *engine;
 
@@ -335,7 +335,7 @@ search_for_a_psnr_is_left_to_the_cpu(void **state)
 static void
 check_follows(struct terp_cuda_device *device, cudaStream_t stream)
 {
-    const struct terp_cuda_call call = {TERP_MEMORY_DEVICE, true, stream};
+    const struct terp_cuda_call call = {TERP_MEMORY_DEVICE, true, stream, 0};
     void *src = take(&on_device, NULL, sample.chunk_nbytes);
     void *dst = take(&on_device, NULL, sample.cap_nbytes);
     void *copy = take(&on_device, NULL, sample.chunk_nbytes);
@@ -362,6 +362,69 @@ check_follows(struct terp_cuda_device *device, cudaStream_t stream)
     give(&on_device, src);
     give(&on_device, dst);
     give(&on_device, copy);
+}
+
+/* What the CPU decodes of every step-th value the device has decoded: nothing
+ * is left. */
+static void
+check_nth_values(struct terp_cuda_device *device, struct terp_cuda_call call,
+                 const struct terp_chunk *chunk,
+                 const struct terp_stream *stream)
+{
+    struct terp_chunk coarse;
+    enum terp_status status;
+    uint64_t got;
+
+    assert_int_equal(terp_coarse_chunk(chunk, call.step, &coarse), TERP_OK);
+    const uint64_t nbytes = terp_chunk_nbytes(&coarse);
+    uint8_t *expected = (uint8_t *)terp_case_alloc(nbytes);
+    assert_int_equal(terp_decode_coarse(stream->bytes, stream->nbytes,
+                                        call.step, expected, nbytes, &got, 1),
+                     TERP_OK);
+    void *src = take(&call, stream->bytes, stream->nbytes);
+    void *dst = take(&call, NULL, nbytes);
+    assert_int_equal(engine->decode(device, &call, chunk, 1, &src,
+                                    &stream->nbytes, &dst, &status),
+                     TERP_OK);
+    assert_int_equal(status, TERP_OK);
+    assert_memory_equal(dst, expected, nbytes);
+    give(&call, src);
+    give(&call, dst);
+    free(expected);
+}
+
+static void
+every_nth_value_is_decoded(void **state)
+{
+    static const uint64_t dims[] = {24, 30, 36};
+    static const enum terp_pipeline pipelines[] = {
+        TERP_PIPELINE_RATIO, TERP_PIPELINE_HUFFMAN, TERP_PIPELINE_CUSTOM};
+    static const enum terp_type types[] = {TERP_FLOAT32, TERP_FLOAT64,
+                                           TERP_FLOAT16};
+    static const enum terp_field fields[] = {
+        TERP_FIELD_ROUGH, TERP_FIELD_DECADES, TERP_FIELD_SMOOTH};
+    struct terp_cuda_device *device = open_device(0);
+
+    (void)state;
+    for (int turn = 0; turn < 27; turn++) {
+        struct terp_cuda_call call = turn % 2 ? on_device : on_host;
+        struct terp_params params = {};
+        const struct terp_chunk chunk =
+            terp_case_chunk(types[turn % 3], 3, dims);
+        uint8_t *values = (uint8_t *)terp_case_alloc(terp_chunk_nbytes(&chunk));
+        terp_field_make(fields[turn / 3 % 3], &chunk, values);
+        params.bound_mode = TERP_BOUND_RELATIVE;
+        params.bound = turn % 3 == 2 ? 1e-2 : turn < 18 ? 1e-3 : 1e-6;
+        params.pipeline = pipelines[(turn + turn / 9) % 3];
+        params.predictor = TERP_PREDICTOR_SPLINE;
+        struct terp_stream stream =
+            terp_case_encode(&params, &chunk, values, 1);
+        call.step = UINT64_C(2) << turn % 4;
+        check_nth_values(device, call, &chunk, &stream);
+        free(stream.bytes);
+        free(values);
+    }
+    engine->close(device);
 }
 
 static void
@@ -408,7 +471,7 @@ stream_that_is_captured_is_refused(void **state)
     assert_int_equal(
         cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal),
         cudaSuccess);
-    const struct terp_cuda_call call = {TERP_MEMORY_DEVICE, true, stream};
+    const struct terp_cuda_call call = {TERP_MEMORY_DEVICE, true, stream, 0};
     assert_int_equal(encode(device, &call, 1), TERP_ERR_ARGUMENT);
     assert_int_equal(cudaStreamEndCapture(stream, &graph), cudaSuccess);
     assert_int_equal(cudaGraphDestroy(graph), cudaSuccess);
@@ -724,6 +787,7 @@ main(void)
         cmocka_unit_test(devices_that_are_open_do_not_share),
         cmocka_unit_test(bytes_and_stored_streams_are_left_to_the_cpu),
         cmocka_unit_test(search_for_a_psnr_is_left_to_the_cpu),
+        cmocka_unit_test(every_nth_value_is_decoded),
         cmocka_unit_test(call_begins_after_what_is_in_the_callers_stream),
         cmocka_unit_test(stream_may_be_of_another_context),
         cmocka_unit_test(stream_that_is_captured_is_refused),

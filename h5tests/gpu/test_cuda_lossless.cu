@@ -16,7 +16,7 @@ extern "C" {
 terp_cuda_open_function terp_cuda_open;
 }
 
-static const struct terp_cuda_call on_host = {TERP_MEMORY_HOST, false, NULL};
+static const struct terp_cuda_call on_host = {TERP_MEMORY_HOST, false, NULL, 0};
 
 static const struct terp_cuda_engine *engine;
 static struct terp_cuda_device *device;

@@ -66,7 +66,8 @@ make_bench(struct bench *b, enum terp_type type, int rank, const uint64_t *dims,
     frame.chunk = b->chunk;
     batch->nchunks = NCHUNKS;
     batch->chunk = b->chunk;
-    batch->value_nbytes = batch->own_nbytes = (int)b->value_nbytes;
+    batch->value_nbytes = batch->carrier_nbytes = batch->own_nbytes =
+        (int)b->value_nbytes;
     batch->raw_nbytes = (uint64_t)terp_frame_nbytes(&frame) + b->nbytes;
     frame.coding = TERP_CODING_HUFFMAN;
     batch->coding = TERP_CODING_HUFFMAN;

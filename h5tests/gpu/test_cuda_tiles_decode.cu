@@ -69,7 +69,7 @@ device_make(const struct terp_chunk *chunk, bool ratio, struct device *device)
     batch->chunk = *chunk;
     batch->coding = ratio ? TERP_CODING_RATIO : TERP_CODING_RAW;
     batch->may_have_low_bits = true;
-    batch->value_nbytes = batch->own_nbytes =
+    batch->value_nbytes = batch->carrier_nbytes = batch->own_nbytes =
         chunk->type == TERP_FLOAT64 ? 8 : 4;
     batch->frame_nbytes = (uint64_t)terp_frame_nbytes(&frame);
     batch->model_at = batch->frame_nbytes;

@@ -71,7 +71,8 @@ make_bench(struct bench *b, enum terp_type type, enum terp_coding coding,
     batch->chunk.rank = 1;
     batch->chunk.dims[0] = nvalues;
     batch->coding = coding;
-    batch->value_nbytes = batch->own_nbytes = type == TERP_FLOAT32 ? 4 : 8;
+    batch->value_nbytes = batch->carrier_nbytes = batch->own_nbytes =
+        type == TERP_FLOAT32 ? 4 : 8;
     struct terp_frame frame = frame_of(batch, TERP_CODING_RAW);
     batch->raw_nbytes = (uint64_t)terp_frame_nbytes(&frame) +
                         nvalues * (uint64_t)batch->value_nbytes;
