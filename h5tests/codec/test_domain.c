@@ -8,6 +8,7 @@
 #include "h5tests/support/cases.h"
 #include "h5tests/support/cmocka_all.h"
 #include "h5tests/support/fields.h"
+#include "h5tests/support/values.h"
 
 static const struct terp_params params_1e_3 = {
     .bound_mode = TERP_BOUND_RELATIVE, .bound = 1e-3};
@@ -183,15 +184,16 @@ special_values_do_not_hide_a_stack(void **state)
     struct terp_chunk chunk = terp_case_chunk(TERP_FLOAT32, 3, dims),
                       stack = chunk;
     uint64_t map = 60 * 90;
-    float *values = (float *)terp_case_alloc(terp_chunk_nbytes(&chunk));
+    uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&chunk));
 
     (void)state;
     stack.stack = true;
-    terp_field_make(TERP_FIELD_SMOOTH, &stack, (uint8_t *)values);
+    terp_field_make(TERP_FIELD_SMOOTH, &stack, values);
     for (uint64_t i = 0; i < 30 * map; i++)
         if (i % map / 90 < 20 + i % 90 / 9)
-            values[i] = i % 2 == 0 ? NAN : INFINITY;
-    struct terp_info info = code(&params_1e_3, &chunk, (const uint8_t *)values);
+            value_put(&chunk, values, i,
+                      value_to_bits(chunk.type, i % 2 == 0 ? NAN : INFINITY));
+    struct terp_info info = code(&params_1e_3, &chunk, values);
     assert_true(terp_shapes_are_equal(&info.domain, &stack));
     assert_true(info.nspecials > 0);
     free(values);
@@ -247,13 +249,13 @@ few_codes_in_one_place_have_one_tile(void **state)
     const struct terp_chunk chunk = terp_case_chunk(TERP_FLOAT32, 2, dims);
     struct terp_params params = params_1e_3;
     uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&chunk));
-    float *at = (float *)values;
 
     (void)state;
     params.predictor = TERP_PREDICTOR_LORENZO;
     memset(values, 0, terp_chunk_nbytes(&chunk));
-    for (int i = 0; i < 100; i++)
-        at[i] = (float)(i * 7919 % 101 % 7 - 3);
+    for (uint64_t i = 0; i < 100; i++)
+        value_put(&chunk, values, i,
+                  value_to_bits(chunk.type, (double)(i * 7919 % 101 % 7) - 3));
     struct terp_info first = code(&params, &chunk, values);
     assert_string_equal(first.pipeline, "huffman");
     params.effort = TERP_EFFORT_FAST;

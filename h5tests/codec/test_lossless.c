@@ -215,18 +215,18 @@ integers_of_either_sign_refer(void **state)
     const uint64_t n = 6000;
     const struct terp_chunk narrow = {TERP_INT16, false, false, 1, {6000}};
     const struct terp_chunk wide = {TERP_INT32, true, false, 1, {6000}};
-    int16_t *values = terp_case_alloc(2 * n);
-    int32_t *more = terp_case_alloc(4 * n);
+    uint8_t *values = terp_case_alloc(2 * n), *more = terp_case_alloc(4 * n);
 
     (void)state;
     for (uint64_t i = 0; i < n; i++) {
         const uint64_t from = i < n / 2 ? i : n - 1 - i;
-        values[i] = from < 2 ? (int16_t)-from
-                             : (int16_t)(terp_field_mix(from) >> 50) - 8192;
-        more[i] = values[i];
+        const uint64_t value =
+            from < 2 ? 0 - from : (terp_field_mix(from) >> 50) - 8192;
+        store_le(values + 2 * i, value, 2);
+        store_le(more + 4 * i, value, 4);
     }
     check_that_it_refers(&narrow, values);
-    terp_swap_values((uint8_t *)more, n, 4);
+    terp_swap_values(more, n, 4);
     check_that_it_refers(&wide, more);
     free(values);
     free(more);
@@ -239,17 +239,16 @@ values_that_are_markers_come_back(void **state)
     const struct terp_chunk chunk = {TERP_FLOAT32, false, false, 2, {40, 60}};
     const struct terp_chunk whole = {TERP_UINT16, false, false, 1, {65536}};
     uint8_t *values = make_values(TERP_FIELD_MIRRORS, &chunk);
-    uint16_t *all = terp_case_alloc(2 * 65536);
+    uint8_t *all = terp_case_alloc(2 * 65536);
 
     (void)state;
     for (uint32_t i = 0; i < 1200; i += 7) {
-        const uint32_t nan = 0x7FFFFFFE - i % 2;
-        memcpy(values + 4 * i, &nan, 4);
+        store_le(values + 4 * i, 0x7FFFFFFE - i % 2, 4);
     }
     for (uint32_t i = 0; i < 65536; i++)
-        all[i] = (uint16_t)(i < 32768 ? 2 * i : 2 * (65535 - i) + 1);
+        store_le(all + 2 * i, i < 32768 ? 2 * i : 2 * (65535 - i) + 1, 2);
     terp_case_check("NaN", &lossless, &chunk, values);
-    terp_case_check_threads(&lossless, &whole, (const uint8_t *)all);
+    terp_case_check_threads(&lossless, &whole, all);
     free(values);
     free(all);
 }
