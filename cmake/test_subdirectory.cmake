@@ -4,7 +4,8 @@ include(${CMAKE_CURRENT_LIST_DIR}/run.cmake)
 
 file(MAKE_DIRECTORY ${WORK_DIR})
 run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR}/consumer -B build
-    -DTERP_SOURCE_DIR=${CMAKE_CURRENT_LIST_DIR}/.. -DTERP_CUDA=OFF)
+    -DTERP_SOURCE_DIR=${CMAKE_CURRENT_LIST_DIR}/.. -DTERP_CUDA=OFF
+    -DCMAKE_BUILD_TYPE=Debug)
 run(${CMAKE_COMMAND} --build build --target consumer batch blocks h5zterp)
 run(build/consumer)
 run(build/batch)

@@ -85,7 +85,7 @@ if command -v nvcc >/dev/null; then
     # What is never run here need not be fast.
     optimize=
     if [[ $(nvcc --help) == *Ofast-compile* ]]; then
-        optimize=-Ofc=mid
+        optimize=-Ofc=max
     fi
     build cuda \
         "terp_cuda terp terp_shared terp_h5z_linked test_engine test_filter_engine" \

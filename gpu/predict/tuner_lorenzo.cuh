@@ -49,7 +49,11 @@ _Static_assert(TERP_LORENZO_RUN_NVALUES == 32,
 static __device__ constexpr unsigned
 lowest_bit(unsigned corner)
 {
-    return corner & 1 ? 0 : 1 + lowest_bit(corner / 2);
+    unsigned bit = 0;
+
+    while ((corner >> bit & 1) == 0)
+        bit++;
+    return bit;
 }
 
 template <typename T> struct stretch {
