@@ -6,8 +6,7 @@
 #                          one device
 #   scripts/test.sh --all  all that must pass before a change lands, so also:
 #                          static analysis and hosts from PyPI (label ci),
-#                          sanitizers in what clang compiles, fuzzing, the CUDA
-#                          engine as older devices have it, too
+#                          sanitizers in what clang compiles, and fuzzing
 # The first failure ends the run; the last lines are ctest's own summary.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -78,10 +77,6 @@ build release all \
     -DTERP_COMPARE_BUILDS="$(printf "$PWD/build/%s;" "${compare[@]}")"
 
 if command -v nvcc >/dev/null; then
-    devices=90-real
-    if [ "$all" ]; then
-        devices='80-virtual;90-real'
-    fi
     # What is never run here need not be fast.
     optimize=
     if [[ $(nvcc --help) == *Ofast-compile* ]]; then
@@ -89,7 +84,7 @@ if command -v nvcc >/dev/null; then
     fi
     build cuda \
         "terp_cuda terp terp_shared terp_h5z_linked test_engine test_filter_engine" \
-        "-DCMAKE_CUDA_ARCHITECTURES=$devices" "-DCMAKE_CUDA_FLAGS=$optimize"
+        -DCMAKE_CUDA_ARCHITECTURES=90-real "-DCMAKE_CUDA_FLAGS=$optimize"
     say "tests of the CUDA engine without a device"
     ctest --preset cuda -j "$jobs"
 else

@@ -660,7 +660,7 @@ too_many_runs_are_left_to_the_cpu(void **state)
 static void
 damaged_sections_are_refused_as_by_the_cpu(void **state)
 {
-    const int ncases = 600;
+    const int ncases = 300;
     struct bench b;
     int nrefused = 0;
 

