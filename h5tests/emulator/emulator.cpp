@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -20,6 +22,48 @@ using boost::context::fiber;
 constexpr unsigned MAX_NTHREADS = 1024;
 constexpr unsigned WARP = 32;
 constexpr size_t STACK_NBYTES = 128 << 10;
+
+/* A block's dynamic shared memory ends where a page begins that nothing may
+ * touch. */
+class dynamic_shared
+{
+  public:
+    dynamic_shared()
+        : guard_nbytes((size_t)sysconf(_SC_PAGESIZE)),
+          pages((unsigned char *)mmap(nullptr, MAX_NBYTES + guard_nbytes,
+                                      PROT_READ | PROT_WRITE,
+                                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))
+    {
+        if (pages == MAP_FAILED ||
+            mprotect(pages + MAX_NBYTES, guard_nbytes, PROT_NONE) != 0)
+            abort();
+    }
+    ~dynamic_shared()
+    {
+        munmap(pages, MAX_NBYTES + guard_nbytes);
+    }
+    dynamic_shared(const dynamic_shared &) = delete;
+    dynamic_shared &operator=(const dynamic_shared &) = delete;
+
+    void resize(size_t n)
+    {
+        nbytes = (n + 15) / 16 * 16;
+    }
+    unsigned char *begin() const
+    {
+        return pages + MAX_NBYTES - nbytes;
+    }
+    void spoil()
+    {
+        memset(begin(), 0xA5, nbytes);
+    }
+
+  private:
+    static constexpr size_t MAX_NBYTES = 256 << 10; /* no device has more */
+    const size_t guard_nbytes;
+    unsigned char *const pages;
+    size_t nbytes = 0;
+};
 
 struct barrier {
     std::vector<void *> items; /* of those that wait */
@@ -49,7 +93,7 @@ struct emulated_block {
     fiber *left;      /* where to keep the context that ran before it */
     fiber launcher;   /* what began the block */
     const std::function<void()> *kernel;
-    std::vector<unsigned char> dynamic_shared;
+    dynamic_shared shared;
     uint64_t nlaunches;
     /* Storage of collectives, and the __syncthreads before its last use. */
     std::vector<std::pair<const void *, uint64_t>> storages;
@@ -218,7 +262,7 @@ run_block(emulated_block *b, dim3 size)
         reset(&b->warps[first / WARP],
               b->nthreads - first < WARP ? b->nthreads - first : WARP);
     b->storages.clear();
-    memset(b->dynamic_shared.data(), 0xA5, b->dynamic_shared.size());
+    b->shared.spoil();
     switch_to(b, &b->launcher, make_current(b, in_order(b, 0)));
 }
 
@@ -276,8 +320,7 @@ emulator_use_storage(const void *storage, emulator_place place)
 unsigned char *
 emulator_dynamic_shared(void)
 {
-    unsigned char *at = block->dynamic_shared.data();
-    return at + (16 - (uintptr_t)at % 16) % 16;
+    return block->shared.begin();
 }
 
 void
@@ -291,7 +334,7 @@ emulator_run_grid(dim3 grid, dim3 block_size, size_t shared_nbytes,
     block->descending = block->nlaunches++ % 2 != 0;
     uint64_t nblocks = (uint64_t)grid.x * grid.y * grid.z;
     block->kernel = &kernel;
-    block->dynamic_shared.resize(shared_nbytes + 15);
+    block->shared.resize(shared_nbytes);
     gridDim = {grid.x, grid.y, grid.z};
     blockDim = {block_size.x, block_size.y, block_size.z};
     /* The caller's rounding and denormals are not the device's. */

@@ -3,7 +3,8 @@
  * A block's fibers run one after another, each until it waits at a barrier or
  * ends. They start in ascending order in one launch and in descending order in
  * the next, and so do the blocks of a grid: what depends on the order because
- * a barrier is missing gives different results.
+ * a barrier is missing gives different results. Who reaches beyond a block's
+ * dynamic shared memory is stopped by the system.
  *
  * Not shown: races inside a statement, between a warp's lanes that a warp
  * primitive orders by chance, or between blocks that run at the same time; the

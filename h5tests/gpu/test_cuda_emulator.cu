@@ -289,20 +289,34 @@ use_storage_twice(void)
     reduce(s_storage).Sum(2);
 }
 
+/* Writes one value more than there is room for. */
+static __global__ void
+write_beyond_shared(void)
+{
+    dynamic_shared<int>()[threadIdx.x + 1] = 1;
+}
+
+/* By the emulator, or by the system. */
 static void
-assert_kernel_aborts(void (*kernel)(void))
+assert_kernel_ends(void (*kernel)(void), size_t shared_nbytes, int by_signal)
 {
     int status;
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        signal(SIGABRT, SIG_DFL);
+        signal(by_signal, SIG_DFL);
         (void)!freopen("/dev/null", "w", stderr);
-        (void)launch(kernel, 1, NTHREADS, 0, 0);
+        (void)launch(kernel, 1, NTHREADS, shared_nbytes, 0);
         _exit(0);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == by_signal);
+}
+
+static void
+assert_kernel_aborts(void (*kernel)(void))
+{
+    assert_kernel_ends(kernel, 0, SIGABRT);
 }
 
 static void
@@ -319,6 +333,13 @@ storage_without_a_barrier_between_aborts(void **state)
 {
     (void)state;
     assert_kernel_aborts(use_storage_twice);
+}
+
+static void
+dynamic_shared_memory_has_an_end(void **state)
+{
+    (void)state;
+    assert_kernel_ends(write_beyond_shared, NTHREADS * sizeof(int), SIGSEGV);
 }
 
 static __global__ void
@@ -449,6 +470,7 @@ main(void)
         cmocka_unit_test(order_of_blocks_alternates),
         cmocka_unit_test(divergent_barriers_abort),
         cmocka_unit_test(storage_without_a_barrier_between_aborts),
+        cmocka_unit_test(dynamic_shared_memory_has_an_end),
         cmocka_unit_test(graph_keeps_to_its_edges_and_to_nothing_else),
         cmocka_unit_test(asked_for_failures_happen),
         cmocka_unit_test(wrong_launches_and_copies_are_refused),
