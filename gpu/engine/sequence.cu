@@ -89,6 +89,7 @@ static const struct step decode_steps[] = {
     {cuda_coarsen, 0},
     {cuda_specials_mask, SIDE},
     {cuda_signs_read, SIDE},
+    {cuda_coarsen_bits, SIDE},
     {cuda_lossless_read, JOIN_LOSSLESS},
     {cuda_tiles_decode, TILES},
     {cuda_low_bits_join, TILES},
@@ -103,8 +104,9 @@ static const struct step decode_steps[] = {
     {cuda_spline_reconstruct, LATTICE},
     {cuda_pointwise_decode, JOIN | LATTICE},
     {cuda_uncarry, LATTICE},
-    {cuda_specials_read, LATTICE},
+    {cuda_specials_read, 0},
     {cuda_swap_dst, JOIN_APART | LATTICE},
+    {cuda_wanted_gather, 0},
     {NULL, 0}};
 
 /* ---- a graph in the making ---- */
