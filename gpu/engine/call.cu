@@ -248,8 +248,8 @@ finish_decode(struct terp_cuda_device *device, const struct cuda_call *call,
         if (is_coarse && st != TERP_OK)
             st = TERP_ERR_DEVICE;
         call->status[at] = st;
-        if (st != TERP_OK || (!call->host && (is_coarse || chunk->coding !=
-                                                               TERP_CODING_RAW)))
+        if (st != TERP_OK ||
+            (!call->host && (is_coarse || chunk->coding != TERP_CODING_RAW)))
             continue;
         const uint8_t *from = call->host
                                   ? slot->d_dst + i * slot->dst_stride
@@ -322,10 +322,11 @@ static cudaError_t
 start(struct terp_cuda_device *device, const struct cuda_call *call,
       struct in_flight *batch)
 {
-    struct cuda_request request = {
-        call->chunk, call->domain, call->params,       batch->n,  call->host,
-        {},          call->form,   call->caller_bound, call->step,
-        call->decodes_all};
+    struct cuda_request request = {call->chunk,  call->domain,
+                                   call->params, batch->n,
+                                   call->host,   {},
+                                   call->form,   call->caller_bound,
+                                   call->step,   call->decodes_all};
 
     if (call->params == NULL)
         request.expects = expected_kinds(call, batch);
@@ -380,10 +381,9 @@ reserve(struct terp_cuda_device *device, struct cuda_slot *slot,
         struct cuda_call *call)
 {
     struct cuda_request request = {
-        call->chunk,         call->domain,       call->params,
-        call->batch_nchunks, call->host,         {true, true, true},
-        call->form,          call->caller_bound, call->step,
-        call->decodes_all};
+        call->chunk, call->domain,       call->params, call->batch_nchunks,
+        call->host,  {true, true, true}, call->form,   call->caller_bound,
+        call->step,  call->decodes_all};
     cudaError_t error = cuda_slot_reserve(device, slot, &request);
 
     call->batch_nchunks = request.nchunks;

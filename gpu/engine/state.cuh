@@ -67,7 +67,7 @@ struct cuda_model {
 /* A chunk on its way. The host fills in the first part, all else is zero when
  * a call begins. */
 struct cuda_chunk {
-    const void *src;      /* encode: what is coded; decode: the stream */
+    const void *src; /* encode: what is coded; decode: the stream */
     /* encode: values in their own byte order; decode: not read, where those
      * of the values go that are wanted, if these are not all */
     const void *original;
@@ -255,9 +255,9 @@ struct cuda_regions {
                               where that is needed, else empty */
     uint64_t unwanted;     /* the values where not all are wanted, else empty */
     /* Where there may be signs, else empty: gpu/sections/signs.cuh. */
-    uint64_t signs;         /* u64 words, a bit a value in C order: negative */
-    uint64_t sign_pieces;   /* encode: u32, see gpu/predict/pointwise.cu.
-                               decode: sums of the mask delta */
+    uint64_t signs;       /* u64 words, a bit a value in C order: negative */
+    uint64_t sign_pieces; /* encode: u32, see gpu/predict/pointwise.cu.
+                             decode: sums of the mask delta */
     /* decode, where levels are left out, else empty: `mask` and `signs` of the
        lattice. */
     uint64_t lattice_mask, lattice_signs;

@@ -64,9 +64,8 @@ __launch_bounds__(NTHREADS) gather_bits(const struct cuda_batch batch)
     const bool has_mask = chunk.has_specials;
     const bool has_signs = cuda_form_may_have_signs(batch.form) &&
                            batch.d_sign_chunks[blockIdx.y].status == TERP_OK;
-    const uint64_t nwords = has_mask || has_signs
-                                ? 2 * div_up(lattice->nvalues, 64)
-                                : 0;
+    const uint64_t nwords =
+        has_mask || has_signs ? 2 * div_up(lattice->nvalues, 64) : 0;
 
     for (uint64_t word = (uint64_t)blockIdx.x * NWARPS + threadIdx.x / 32;
          word < nwords; word += (uint64_t)gridDim.x * NWARPS) {

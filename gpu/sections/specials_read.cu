@@ -59,9 +59,8 @@ cut_runs(const struct cuda_batch &batch, const struct specials_view &view,
         uint64_t begin = runs.begin[k];
         uint64_t end = min_u64(begin + runs.length[k], view.end);
         uint64_t from = begin < view.begin ? view.begin : begin;
-        uint64_t raw = view.head.ncolors == 0
-                           ? nbefore + rank[k] - begin
-                           : runs.color[k];
+        uint64_t raw =
+            view.head.ncolors == 0 ? nbefore + rank[k] - begin : runs.color[k];
         const bool is_there = from < end;
         from = is_there ? nwanted_before(batch, from) : first_wanted;
         length[k] = is_there ? nwanted_before(batch, end) - from : 0;

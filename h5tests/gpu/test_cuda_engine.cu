@@ -456,18 +456,17 @@ every_nth_value_of_any_stream_is_decoded(void **state)
     const struct terp_chunk plane = {TERP_FLOAT64, true, false, 2, {67, 130}};
     const struct terp_chunk bricks = {
         TERP_FLOAT32, false, true, 4, {5, 9, 12, 11}};
-    const struct terp_chunk halves = {TERP_FLOAT16, true, false, 3, {9, 21, 33}};
+    const struct terp_chunk halves = {
+        TERP_FLOAT16, true, false, 3, {9, 21, 33}};
     const struct terp_params spline = params_of(
         TERP_BOUND_RELATIVE, 1e-3, TERP_PREDICTOR_SPLINE, TERP_PIPELINE_RATIO);
     const struct terp_params signs =
         params_of(TERP_BOUND_POINTWISE, 1e-2, TERP_PREDICTOR_SPLINE,
                   TERP_PIPELINE_HUFFMAN);
-    const struct terp_params lorenzo =
-        params_of(TERP_BOUND_RELATIVE, 1e-3, TERP_PREDICTOR_LORENZO,
-                  TERP_PIPELINE_RATIO);
-    const struct terp_params lossless =
-        params_of(TERP_BOUND_ABSOLUTE, 0, TERP_PREDICTOR_AUTO,
-                  TERP_PIPELINE_HUFFMAN);
+    const struct terp_params lorenzo = params_of(
+        TERP_BOUND_RELATIVE, 1e-3, TERP_PREDICTOR_LORENZO, TERP_PIPELINE_RATIO);
+    const struct terp_params lossless = params_of(
+        TERP_BOUND_ABSOLUTE, 0, TERP_PREDICTOR_AUTO, TERP_PIPELINE_HUFFMAN);
     const struct nth_case cases[] = {
         {TERP_FIELD_COAST, cube, spline, false},
         {TERP_FIELD_GAPS, plane, spline, false},
