@@ -470,10 +470,15 @@ cudaError_t
 cuda_context_sort(const struct cuda_batch *batch, cudaStream_t stream);
 
 /* What tiles are made of: a predictor's symbols, whose codes may be wide, to
- * symbols of tiles, in place. Low bits to the region low_bits; their
- * section's size. In place of tile order it must not run beside escapes. */
+ * symbols of tiles, in place. Low bits to the region low_bits. In place of tile
+ * order it must not run beside escapes. */
 cudaError_t
 cuda_low_bits_split(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* Where codes may be wide: where low bits go, and their section's size. It may
+ * run beside the tiles. */
+cudaError_t
+cuda_low_bits_place(const struct cuda_batch *batch, cudaStream_t stream);
 
 /* The section of specials at model_end of dst; specials_end. Of constant
  * chunks too, whose stream it completes but for frame, value and checksum. */

@@ -127,30 +127,23 @@ constant_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
         return (word_of<T>)chunk.constant_bits;
 }
 
-/* Grid: x cuts a chunk into shares, y chunks. A block owns the values in runs
- * of its share of all, and others of its share of those that are wanted. */
+/* Places the values in runs of a share of all, and others in that share of
+ * those that are wanted. Ends with a barrier where there are runs. */
 template <typename T>
-static __global__ void
-__launch_bounds__(SPECIALS_READ_NTHREADS)
-    read_specials(const struct cuda_batch batch)
+static __device__ __forceinline__ void
+read_share(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
+           uint64_t share, struct shared_runs *s_runs)
 {
-    begin_kernel();
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    __shared__ struct shared_runs s_runs;
     const uint64_t nwanted = batch.d_layout[batch.nskipped > 0].nvalues;
-    const uint64_t begin = (uint64_t)blockIdx.x * SPECIALS_SHARE_NVALUES;
+    const uint64_t begin = share * SPECIALS_SHARE_NVALUES;
     const uint64_t end = min_u64(begin + SPECIALS_SHARE_NVALUES, nwanted);
-    bool constant = chunk.coding == TERP_CODING_CONSTANT;
     word_of<T> *values = (word_of<T> *)chunk.values;
 
-    if (chunk.status != TERP_OK || (!constant && !chunk.has_specials))
-        return;
-    if (constant)
+    if (chunk.coding == TERP_CODING_CONSTANT)
         fill<T>(batch, begin, end, false, constant_of<T>(batch, chunk), values);
     if (!chunk.has_specials)
         return;
-    const struct specials_view view =
-        specials_view_of(batch, chunk, blockIdx.x);
+    const struct specials_view view = specials_view_of(batch, chunk, share);
     if (view.head.ncolors == 1) {
         fill<T>(batch, begin, end, true,
                 (word_of<T>)load_le(view.stream + view.raw_at, sizeof(T)),
@@ -161,19 +154,41 @@ __launch_bounds__(SPECIALS_READ_NTHREADS)
     for (uint64_t i = specials_first_batch(view);
          i < view.nbatches && view.batches[i].end < view.end; i++) {
         uint32_t nplaced =
-            cut_runs(batch, view, i, first_wanted, sizeof(T), &s_runs);
-        place_runs<T>(batch, view, &s_runs, nplaced, first_wanted, values);
+            cut_runs(batch, view, i, first_wanted, sizeof(T), s_runs);
+        place_runs<T>(batch, view, s_runs, nplaced, first_wanted, values);
         __syncthreads();
     }
+}
+
+/* Of a chunk, which mostly have nothing to do. */
+#define MAX_NBLOCKS 1056
+
+/* Grid: x blocks that take shares of a chunk in turn, y chunks. */
+template <typename T>
+static __global__ void
+__launch_bounds__(SPECIALS_READ_NTHREADS)
+    read_specials(const struct cuda_batch batch)
+{
+    begin_kernel();
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    __shared__ struct shared_runs s_runs;
+
+    if (chunk.status != TERP_OK ||
+        (chunk.coding != TERP_CODING_CONSTANT && !chunk.has_specials))
+        return;
+    for (uint64_t share = blockIdx.x;
+         share * SPECIALS_SHARE_NVALUES < batch.nvalues; share += gridDim.x)
+        read_share<T>(batch, chunk, share, &s_runs);
 }
 
 cudaError_t
 cuda_specials_read(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    return launch_stage(batch, stream,
-                        batch->own_nbytes == 2   ? read_specials<uint16_t>
-                        : batch->own_nbytes == 4 ? read_specials<float>
-                                                 : read_specials<double>,
-                        div_up(batch->nvalues, SPECIALS_SHARE_NVALUES),
-                        SPECIALS_READ_NTHREADS);
+    return launch_stage(
+        batch, stream,
+        batch->own_nbytes == 2   ? read_specials<uint16_t>
+        : batch->own_nbytes == 4 ? read_specials<float>
+                                 : read_specials<double>,
+        min_u64(div_up(batch->nvalues, SPECIALS_SHARE_NVALUES), MAX_NBLOCKS),
+        SPECIALS_READ_NTHREADS);
 }
