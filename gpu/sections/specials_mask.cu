@@ -8,8 +8,8 @@ static_assert(SPECIALS_SHARE_NVALUES == 32 * SPECIALS_READ_NTHREADS,
               "Each thread makes one word of its block's share.");
 
 #define MAX_NSUM_BLOCKS 264
-#define MAX_NFILL_BLOCKS 1056 /* of a chunk, which mostly have nothing to do \
-                               */
+/* Of a chunk, which mostly have nothing to do. */
+#define MAX_NFILL_BLOCKS 1056
 
 /* ---- words of the share ---- */
 
