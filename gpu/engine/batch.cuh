@@ -17,9 +17,9 @@ struct cuda_request {
     /* decode: what there may be among the streams */
     struct cuda_stream_kinds expects;
     enum cuda_form form;
-    double caller_bound; /* encode */
-    uint64_t step;       /* decode: as of terp_cuda_call */
-    bool decodes_all;    /* decode: as of cuda_call */
+    double caller_bound;      /* encode */
+    uint64_t step;            /* decode: as of terp_cuda_call */
+    bool decodes_all = false; /* decode: as of cuda_call */
 };
 
 /* Memory for such batches, which may have fewer chunks or expect less.

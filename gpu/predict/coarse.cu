@@ -92,7 +92,7 @@ advance(const struct terp_layout &lattice, uint64_t n,
 }
 
 /* Words that a warp makes one after another, without divisions. */
-#define WARP_NWORDS 32
+#define WARP_NWORDS 8
 
 /* Grid: (MAX_NBLOCKS at most, chunks). Other stages may change the chunk's
  * status meanwhile, but none of this. */
