@@ -112,6 +112,7 @@ bench_chunks_make(const struct bench_field *field, enum terp_type type,
     chunks.params.bound_mode = TERP_BOUND_RELATIVE;
     chunks.params.bound = 1e-3;
     chunks.memory = memory;
+    chunks.step = 1;
     chunks.nsets = nsets;
     chunks.nchunks = nchunks;
     chunks.chunk_nbytes = terp_chunk_nbytes(&chunks.chunk);
@@ -192,10 +193,10 @@ bench_decode(struct bench_chunks *chunks, uint64_t set,
 
     options.engine = engine;
     options.memory = chunks->memory;
-    enum terp_status st = terp_decode_batch(
-        &options, &chunks->chunk, chunks->nchunks, chunks->streams + first,
-        chunks->stream_nbytes + first, chunks->decoded + first,
-        chunks->status + first, &result);
+    enum terp_status st = terp_decode_coarse_batch(
+        &options, &chunks->chunk, chunks->step, chunks->nchunks,
+        chunks->streams + first, chunks->stream_nbytes + first,
+        chunks->decoded + first, chunks->status + first, &result);
     check_call("decoding", &result, engine, st);
 }
 

@@ -40,6 +40,7 @@ struct bench_chunks {
     struct terp_chunk chunk;
     struct terp_params params; /* bound: 1e-3 of each chunk's range */
     enum terp_memory memory;
+    uint64_t step; /* bench_decode: every so many-th value; at first 1 */
     uint64_t nsets, nchunks, chunk_nbytes;
     void **values, **streams, **decoded;
     uint64_t *stream_nbytes;

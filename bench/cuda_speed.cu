@@ -298,6 +298,63 @@ run_tight(const struct bench_field *field)
     what = "terp";
 }
 
+/* ---- every step-th value, data on the device ---- */
+
+static void
+measure_steps(const struct bench_field *field, uint64_t extent,
+              uint64_t nchunks, enum terp_bound_mode mode,
+              enum terp_predictor predictor)
+{
+    struct bench_chunks chunks = bench_chunks_make(
+        field, TERP_FLOAT32, extent, nchunks, 1, TERP_MEMORY_DEVICE);
+    struct call call = {&chunks, TERP_ENGINE_CUDA};
+    char direction[32];
+
+    chunks.params.bound_mode = mode;
+    chunks.params.predictor = predictor;
+    chunks.params.pipeline = TERP_PIPELINE_HUFFMAN;
+    bench_encode(&chunks, 0, TERP_ENGINE_CUDA);
+    for (chunks.step = 1; chunks.step <= 8; chunks.step *= 2) {
+        struct bench_times times = bench_time(time_decode, &call);
+        snprintf(direction, sizeof direction, "step %d", (int)chunks.step);
+        print_terp(&chunks, TERP_ENGINE_CUDA, direction, &times);
+    }
+    bench_chunks_free(&chunks);
+}
+
+/* GB/s are of all values. The second field has no values where it is large. */
+static void
+run_coarse(const struct bench_field *field)
+{
+    const uint64_t whole = field->extent, nvalues = whole * whole * whole;
+    struct bench_field gaps = {
+        (float *)bench_alloc(TERP_MEMORY_HOST, nvalues * sizeof(float)), whole};
+    const struct {
+        uint64_t extent, nchunks;
+    } sizes[] = {{whole, 1}, {whole / 2, 1}, {whole / 8, batch_nchunks()}};
+    float max = 0;
+
+    for (uint64_t i = 0; i < nvalues; i++)
+        max = fmaxf(max, field->values[i]);
+    for (uint64_t i = 0; i < nvalues; i++)
+        gaps.values[i] = field->values[i] > max / 2 ? NAN : field->values[i];
+    for (const auto &size : sizes) {
+        what = "terp";
+        measure_steps(field, size.extent, size.nchunks, TERP_BOUND_RELATIVE,
+                      TERP_PREDICTOR_AUTO);
+        what = "special values";
+        measure_steps(&gaps, size.extent, size.nchunks, TERP_BOUND_RELATIVE,
+                      TERP_PREDICTOR_AUTO);
+        what = "pwr of both signs";
+        measure_steps(field, size.extent, size.nchunks, TERP_BOUND_POINTWISE,
+                      TERP_PREDICTOR_AUTO);
+        what = "terp";
+        measure_steps(field, size.extent, size.nchunks, TERP_BOUND_RELATIVE,
+                      TERP_PREDICTOR_LORENZO);
+    }
+    bench_free(TERP_MEMORY_HOST, gaps.values);
+}
+
 /* ---- data on the host ---- */
 
 /* What the copies of such a call take alone, from memory like HDF5's. */
@@ -434,7 +491,7 @@ static int
 usage(void)
 {
     fputs("usage: cuda_speed FIELD_NxNxN.f32 [device] [pointwise] [lossless] "
-          "[tight] [host] [crossover]\n"
+          "[tight] [coarse] [host] [crossover]\n"
           "       cuda_speed FIELD_NxNxN.f32 profile PIPELINE EXTENT NCHUNKS\n",
           stderr);
     return EXIT_FAILURE;
@@ -446,9 +503,10 @@ main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(const struct bench_field *);
-    } parts[] = {{"device", run_device},     {"pointwise", run_pointwise},
-                 {"lossless", run_lossless}, {"tight", run_tight},
-                 {"host", run_host},         {"crossover", run_crossover}};
+    } parts[] = {{"device", run_device},      {"pointwise", run_pointwise},
+                 {"lossless", run_lossless},  {"tight", run_tight},
+                 {"coarse", run_coarse},      {"host", run_host},
+                 {"crossover", run_crossover}};
 
     if (argc < 2)
         return usage();

@@ -105,6 +105,14 @@ class CudaBench(unittest.TestCase):
             [(what, *size) for what in ("bound 1e-5", "bound 1e-6")
              for size in (("16", "1"), ("2", "16"), ("2", "1"))])
 
+    def test_speed_of_every_nth_value(self):
+        rows = self.rows_of("cuda_speed", 16, "coarse")
+        self.assertEqual(
+            [row["direction"] for row in rows],
+            ["step 1", "step 2", "step 4", "step 8"] * 12)
+        self.assertEqual({row["what"] for row in rows},
+                         {"terp", "special values", "pwr of both signs"})
+
     def test_batch_in_device_memory_can_be_profiled(self):
         self.assertEqual(
             self.rows_of("cuda_speed", 32, "profile", "huffman", "8", "5"), [])

@@ -64,7 +64,7 @@ terp_prefix_of(const struct terp_frame *frame, uint64_t step)
 
 /* Where a row of the lattice that is left, whose coordinates are `at`, begins
  * in the C order of all; its points are 2^nskipped apart. */
-static inline uint64_t
+static inline TERP_HOST_DEVICE uint64_t
 terp_coarse_row_begin(const struct terp_layout *whole, int nskipped,
                       uint64_t brick, const uint64_t at[TERP_NDIMS])
 {
@@ -73,6 +73,41 @@ terp_coarse_row_begin(const struct terp_layout *whole, int nskipped,
     for (int d = TERP_NDIMS - 1; d > 0; d--)
         begin = begin * whole->dims[d] + (at[d] << nskipped);
     return begin * whole->dims[0];
+}
+
+/* Where value `i` of that lattice stands in the C order of all. */
+static inline TERP_HOST_DEVICE uint64_t
+terp_coarse_place(const struct terp_layout *whole,
+                  const struct terp_layout *lattice, int nskipped, uint64_t i)
+{
+    uint64_t at[TERP_NDIMS];
+
+    for (int d = 0; d < TERP_NDIMS; d++) {
+        at[d] = i % lattice->dims[d];
+        i /= lattice->dims[d];
+    }
+    return terp_coarse_row_begin(whole, nskipped, i, at) + (at[0] << nskipped);
+}
+
+/* How many values of the lattice stand before place `at` of that order. */
+static inline TERP_HOST_DEVICE uint64_t
+terp_coarse_nbefore(const struct terp_layout *whole,
+                    const struct terp_layout *lattice, int nskipped,
+                    uint64_t at)
+{
+    const uint64_t step = UINT64_C(1) << nskipped;
+    uint64_t of_dim[TERP_NDIMS];
+    bool is_on = true; /* by the slower dims the place is on the lattice */
+
+    for (int d = 0; d < TERP_NDIMS; d++) {
+        of_dim[d] = at % whole->dims[d];
+        at /= whole->dims[d];
+    }
+    for (int d = TERP_NDIMS - 1; d >= 0; d--) {
+        at = at * lattice->dims[d] + (is_on ? div_up(of_dim[d], step) : 0);
+        is_on &= of_dim[d] % step == 0;
+    }
+    return at;
 }
 
 #ifdef __cplusplus

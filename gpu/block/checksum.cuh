@@ -62,7 +62,8 @@ sum_last_stripe(const uint8_t *end, const uint64_t *s_secret)
            __shfl_xor_sync(FULL_WARP_MASK, word, 1);
 }
 
-/* The warps of a piece sum up its blocks. */
+/* The warps of a piece, so many, sum up its blocks. */
+template <unsigned NWARPS>
 static __device__ __forceinline__ void
 sum_blocks(const uint8_t *piece, uint64_t nbytes, const uint64_t *s_secret,
            uint64_t (*s_sums)[XXH3_NLANES])
@@ -72,8 +73,7 @@ sum_blocks(const uint8_t *piece, uint64_t nbytes, const uint64_t *s_secret,
 
     xxh3_stripe_keys(s_secret, key);
 #pragma unroll 1
-    for (unsigned b = threadIdx.x / 32 % PIECE_NWARPS; b <= nblocks;
-         b += PIECE_NWARPS) {
+    for (unsigned b = threadIdx.x / 32 % NWARPS; b <= nblocks; b += NWARPS) {
         const unsigned at = b * XXH3_BLOCK_NBYTES;
         const unsigned nstripes =
             b < nblocks ? XXH3_BLOCK_NSTRIPES
@@ -111,7 +111,7 @@ sum_pieces(const uint8_t *input, uint64_t nbytes, unsigned block,
             i + 1 < npieces ? TERP_CHECKSUM_PIECE_NBYTES : nbytes - at;
         uint64_t(*sums)[XXH3_NLANES] = s->sums[turn % 2][which];
         if (i < npieces)
-            sum_blocks(input + at, n, s->secret, sums);
+            sum_blocks<PIECE_NWARPS>(input + at, n, s->secret, sums);
         __syncthreads();
         if (i < npieces && warp % PIECE_NWARPS == turn % PIECE_NWARPS)
             sum += terp_checksum_share(hash_of_sums(sums, n, s->secret), i);
@@ -123,6 +123,51 @@ sum_pieces(const uint8_t *input, uint64_t nbytes, unsigned block,
     __syncthreads();
     return warp_sum(threadIdx.x < NWARPS ? s->of_warp[threadIdx.x]
                                          : UINT64_C(0));
+}
+
+/* Adds up the checksums of a stream's prefixes, all at once: half as many warps
+ * have a piece of one of them each, and chain its sums side by side. The sums
+ * are zero before. Ends with a barrier. */
+template <unsigned NTHREADS>
+static __device__ __forceinline__ void
+sum_prefixes(const uint8_t *stream,
+             const struct terp_prefix s_prefix[TERP_NPREFIXES],
+             struct checksum_shared<NTHREADS> *s,
+             unsigned long long s_sum[TERP_NPREFIXES])
+{
+    constexpr unsigned NAT_ONCE = checksum_shared<NTHREADS>::NAT_ONCE;
+    constexpr unsigned NWARPS = PIECE_NWARPS / 2;
+    const unsigned warp = threadIdx.x / 32, group = warp / NWARPS;
+    uint64_t(*sums)[XXH3_NLANES] = s->sums[group / NAT_ONCE][group % NAT_ONCE];
+
+#pragma unroll 1
+    for (uint64_t first = group;; first += 2 * NAT_ONCE) {
+        uint64_t i = first, nbytes = 0, npieces = 0;
+        unsigned k = 0;
+#pragma unroll 1
+        for (; k < TERP_NPREFIXES; k++, i -= npieces) {
+            nbytes = s_prefix[k].nbytes - TERP_FRAME_DIMS_AT;
+            npieces = terp_checksum_npieces(nbytes);
+            if (i < npieces)
+                break;
+        }
+        const bool is_there = k < TERP_NPREFIXES;
+        const uint64_t at = i * TERP_CHECKSUM_PIECE_NBYTES;
+        const uint64_t n =
+            i + 1 < npieces ? TERP_CHECKSUM_PIECE_NBYTES : nbytes - at;
+        if (is_there)
+            sum_blocks<NWARPS>(stream + TERP_FRAME_DIMS_AT + at, n, s->secret,
+                               sums);
+        if (!__syncthreads_or(is_there))
+            return;
+        if (is_there && warp % NWARPS == 0) {
+            const uint64_t hash = hash_of_sums(sums, n, s->secret);
+            if (threadIdx.x % 32 == 0)
+                atomicAdd(&s_sum[k],
+                          (unsigned long long)terp_checksum_share(hash, i));
+        }
+        __syncthreads();
+    }
 }
 
 /* Returns the checksum of a stream in all threads of the first warp of the

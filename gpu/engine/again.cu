@@ -22,6 +22,7 @@ struct order {
     enum order_kind how;
     struct terp_trial trial;
     enum cuda_form form;
+    bool decodes_all = false; /* as of cuda_call */
 };
 
 /* The begin of a stream, which tells how it is to be decoded: its frame, the
@@ -66,6 +67,7 @@ make_part(const struct cuda_call *call, const struct order *order,
     part->call = *call;
     part->call.found = NULL;
     part->call.form = order->form;
+    part->call.decodes_all = order->decodes_all;
     if (!terp_shapes_are_equal(&order->trial.domain, call->chunk))
         part->call.domain = &order->trial.domain;
     if (call->params != NULL) {
@@ -154,6 +156,7 @@ static bool
 orders_are_equal(const struct order *a, const struct order *b)
 {
     return a->how == b->how && a->form == b->form &&
+           a->decodes_all == b->decodes_all &&
            a->trial.predictor == b->trial.predictor &&
            a->trial.pipeline == b->trial.pipeline &&
            terp_shapes_are_equal(&a->trial.domain, &b->trial.domain);
@@ -558,7 +561,8 @@ cuda_form_of_streams(const struct cuda_call *call)
 }
 
 /* To decode a stream in the form and domain that it tells, if it is otherwise
- * like the call's. */
+ * like the call's; or all of it, where it has no levels that could be left out.
+ */
 static struct order
 order_of_frame(const struct cuda_call *call, const uint8_t *bytes,
                uint64_t nbytes)
@@ -568,17 +572,20 @@ order_of_frame(const struct cuda_call *call, const uint8_t *bytes,
     struct terp_frame frame;
     int frame_nbytes;
 
-    if (terp_frame_read(bytes, nbytes, &frame, &frame_nbytes) == TERP_OK &&
-        terp_chunks_are_alike(&frame.chunk, chunk) &&
-        frame.coding != TERP_CODING_RAW &&
-        frame.coding != TERP_CODING_CONSTANT) {
-        order.trial.domain = frame.domain;
-        order.form = form_of_stream(&frame, bytes + frame_nbytes,
-                                    nbytes - (uint64_t)frame_nbytes);
-        if (order.form != call->form ||
-            !terp_shapes_are_equal(&frame.domain, chunk))
-            order.how = INSTEAD;
-    }
+    if (terp_frame_read(bytes, nbytes, &frame, &frame_nbytes) != TERP_OK ||
+        !terp_chunks_are_alike(&frame.chunk, chunk) ||
+        frame.coding == TERP_CODING_CONSTANT)
+        return order;
+    order.trial.domain = frame.domain;
+    order.form = frame.coding == TERP_CODING_RAW
+                     ? call->form
+                     : form_of_stream(&frame, bytes + frame_nbytes,
+                                      nbytes - (uint64_t)frame_nbytes);
+    order.decodes_all =
+        call->step > 1 && frame.prediction != TERP_PREDICTION_SPLINE;
+    if (order.decodes_all || order.form != call->form ||
+        !terp_shapes_are_equal(&frame.domain, chunk))
+        order.how = INSTEAD;
     return order;
 }
 

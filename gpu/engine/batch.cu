@@ -100,7 +100,18 @@ lay_out_regions(struct cuda_batch *batch, uint64_t nlattice, int nlevels)
                             : 0);
     regions->coded_values = place_take(
         &at, has_coded_values(batch) ? batch->nvalues * value_nbytes : 0);
+    regions->unwanted =
+        place_take(&at, batch->wanted_step > 0
+                            ? batch->nvalues * (uint64_t)batch->own_nbytes
+                            : 0);
     cuda_signs_lay_out(batch, &at);
+    const uint64_t bits_nbytes =
+        batch->nskipped > 0
+            ? 8 * div_up(batch->lattice_ntiles * TERP_TILE_NSYMBOLS, 64)
+            : 0;
+    regions->lattice_mask = place_take(&at, bits_nbytes);
+    regions->lattice_signs = place_take(
+        &at, cuda_form_may_have_signs(batch->form) ? bits_nbytes : 0);
     regions->stride = at;
 }
 
@@ -129,19 +140,22 @@ counted_nranges(uint64_t nranges)
                : CUDA_SINGLE_BLOCK_MAX_NRANGES + 1;
 }
 
-bool
-cuda_step_is_decoded(const struct terp_chunk *chunk,
-                     const struct terp_chunk *domain, uint64_t step)
+/* Which values are made where not all are wanted: those of a lattice, if that
+ * has no others, or all. */
+static void
+choose_lattice(const struct cuda_request *request,
+               const struct terp_frame *frame, struct cuda_batch *batch)
 {
-    struct terp_frame frame = {};
     struct terp_coarse coarse;
 
-    frame.chunk = *chunk;
-    frame.domain = domain != NULL ? *domain : *chunk;
-    frame.coding = TERP_CODING_HUFFMAN;
-    frame.prediction = TERP_PREDICTION_SPLINE;
-    terp_coarse_make(&frame, step, &coarse);
-    return coarse.nskipped > 0 && coarse.is_all;
+    terp_coarse_make(frame, request->step, &coarse);
+    if (coarse.nskipped == 0 || !coarse.is_all || request->decodes_all) {
+        batch->wanted_step = request->step;
+        return;
+    }
+    batch->nskipped = coarse.nskipped;
+    batch->lattice_ntiles = div_up(coarse.nvalues, TERP_TILE_NSYMBOLS);
+    batch->nranges = counted_nranges(batch->nranges);
 }
 
 /* All of a batch but its pointers. */
@@ -204,13 +218,8 @@ describe(const struct cuda_request *request, const struct terp_layout *layout)
                                                 layout->nvalues);
     }
     count_parts(layout->nvalues, &batch);
-    if (batch.decode && request->step > 1) {
-        struct terp_coarse coarse;
-        terp_coarse_make(&frame, request->step, &coarse);
-        batch.nskipped = coarse.nskipped;
-        batch.lattice_ntiles = div_up(coarse.nvalues, TERP_TILE_NSYMBOLS);
-        batch.nranges = counted_nranges(batch.nranges);
-    }
+    if (batch.decode && request->step > 1)
+        choose_lattice(request, &frame, &batch);
     lay_out_regions(&batch, layout->nlattice, layout->nlevels);
     return batch;
 }
@@ -420,6 +429,8 @@ describe_lattice(const struct cuda_request *request, struct cuda_slot *slot,
     slot->lattice.nranges = counted_nranges(slot->lattice.nranges);
     slot->lattice.h_layout = batch.h_layout + 1;
     slot->lattice.d_layout = batch.d_layout + 1;
+    slot->lattice.at.mask = batch.at.lattice_mask;
+    slot->lattice.at.signs = batch.at.lattice_signs;
 }
 
 cudaError_t

@@ -17,15 +17,10 @@ struct cuda_request {
     /* decode: what there may be among the streams */
     struct cuda_stream_kinds expects;
     enum cuda_form form;
-    double caller_bound; /* encode */
-    uint64_t step;       /* decode: as of terp_cuda_call */
+    double caller_bound;      /* encode */
+    uint64_t step;            /* decode: as of terp_cuda_call */
+    bool decodes_all = false; /* decode: as of cuda_call */
 };
-
-/* decode: whether of streams of such a domain every step-th value is decoded
- * here: those of a lattice that some levels fill. */
-bool
-cuda_step_is_decoded(const struct terp_chunk *chunk,
-                     const struct terp_chunk *domain, uint64_t step);
 
 /* Memory for such batches, which may have fewer chunks or expect less.
  * Makes request->nchunks, but for one, what the slot's share of the memory

@@ -234,7 +234,7 @@ finish_decode(struct terp_cuda_device *device, const struct cuda_call *call,
 {
     struct cuda_slot *slot = batch->slot;
     cudaError_t error = await_decode(device, call, batch);
-    const bool is_coarse = slot->batch.nskipped > 0;
+    const bool is_coarse = call->step > 1;
     const struct terp_chunk wanted =
         terp_coarse_chunk_of(call->chunk, is_coarse ? call->step : 1);
     uint64_t chunk_nbytes = terp_chunk_nbytes(&wanted);
@@ -248,7 +248,8 @@ finish_decode(struct terp_cuda_device *device, const struct cuda_call *call,
         if (is_coarse && st != TERP_OK)
             st = TERP_ERR_DEVICE;
         call->status[at] = st;
-        if (st != TERP_OK || (!call->host && chunk->coding != TERP_CODING_RAW))
+        if (st != TERP_OK ||
+            (!call->host && (is_coarse || chunk->coding != TERP_CODING_RAW)))
             continue;
         const uint8_t *from = call->host
                                   ? slot->d_dst + i * slot->dst_stride
@@ -272,6 +273,10 @@ place_values(const struct cuda_slot *slot, uint64_t i, struct cuda_chunk *chunk)
     const struct cuda_batch &batch = slot->batch;
     uint8_t *scratch = batch.d_scratch + i * batch.at.stride;
 
+    if (batch.wanted_step > 0) {
+        chunk->original = chunk->dst;
+        chunk->dst = scratch + batch.at.unwanted;
+    }
     chunk->values = batch.decode ? chunk->dst : (void *)chunk->src;
     void *carried = batch.carrier_head_nbytes > 0 ? scratch + batch.at.carried
                                                   : chunk->values;
@@ -317,9 +322,11 @@ static cudaError_t
 start(struct terp_cuda_device *device, const struct cuda_call *call,
       struct in_flight *batch)
 {
-    struct cuda_request request = {
-        call->chunk, call->domain, call->params,       batch->n,  call->host,
-        {},          call->form,   call->caller_bound, call->step};
+    struct cuda_request request = {call->chunk,  call->domain,
+                                   call->params, batch->n,
+                                   call->host,   {},
+                                   call->form,   call->caller_bound,
+                                   call->step,   call->decodes_all};
 
     if (call->params == NULL)
         request.expects = expected_kinds(call, batch);
@@ -374,9 +381,9 @@ reserve(struct terp_cuda_device *device, struct cuda_slot *slot,
         struct cuda_call *call)
 {
     struct cuda_request request = {
-        call->chunk,         call->domain,       call->params,
-        call->batch_nchunks, call->host,         {true, true, true},
-        call->form,          call->caller_bound, call->step};
+        call->chunk, call->domain,       call->params, call->batch_nchunks,
+        call->host,  {true, true, true}, call->form,   call->caller_bound,
+        call->step,  call->decodes_all};
     cudaError_t error = cuda_slot_reserve(device, slot, &request);
 
     call->batch_nchunks = request.nchunks;
@@ -438,12 +445,6 @@ enum terp_status
 cuda_call_do(struct terp_cuda_device *device,
              const struct terp_cuda_call *where, struct cuda_call *call)
 {
-    if (call->params == NULL && call->step > 1 &&
-        !cuda_step_is_decoded(call->chunk, call->domain, call->step)) {
-        for (uint64_t i = 0; i < call->nchunks; i++)
-            call->status[i] = TERP_ERR_DEVICE;
-        return TERP_OK;
-    }
     call->host = where->memory == TERP_MEMORY_HOST;
     call->batch_nchunks = min_u64(call->nchunks, MAX_BATCH_NCHUNKS);
     if (call->host)

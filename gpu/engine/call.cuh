@@ -36,6 +36,9 @@ struct cuda_call {
     struct cuda_found_domain *found; /* encode; NULL: not to be looked for */
     enum terp_status *status;        /* decode */
     uint64_t step;                   /* decode: as of terp_cuda_call */
+    /* decode: all levels, though not all values are wanted: streams whose
+     * predictions have no levels are refused otherwise */
+    bool decodes_all;
     bool host;
     uint64_t batch_nchunks; /* at most; later, what there was memory for */
 };

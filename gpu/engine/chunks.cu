@@ -55,8 +55,8 @@ take_frame(const struct cuda_batch &batch, const uint8_t *frame,
     return (coding <= TERP_CODING_CUSTOM || coding == batch.coding) &&
            prediction <= last_prediction &&
            (!has_prefixes || prediction == TERP_PREDICTION_SPLINE) &&
-           (batch.nskipped == 0 || (prediction == TERP_PREDICTION_SPLINE &&
-                                    (flags & TERP_FRAME_SPECIALS) == 0)) &&
+           (batch.nskipped == 0 || prediction == TERP_PREDICTION_SPLINE ||
+            coding == TERP_CODING_CONSTANT) &&
            (flags & ~(TERP_FRAME_SPECIALS | TERP_FRAME_PREFIXES)) ==
                ((has_bound && batch.has_domain ? TERP_FRAME_DOMAIN : 0) |
                 (has_bound && batch.form != CUDA_VALUES ? TERP_FRAME_POINTWISE

@@ -20,7 +20,8 @@ stage_function(const struct cuda_batch *batch, cudaStream_t stream);
 /* Where a stage runs: on the slot's stream; or on one of its two others, from
  * here on beside the stages that follow, up to a stage that joins that one, or
  * that does so where there may be ratio streams, or others with wide codes.
- * Some stages are for large chunks only. */
+ * Some stages are for large chunks only, or for those that may have wide codes.
+ */
 enum {
     SIDE = 1,
     JOIN = 2,
@@ -31,7 +32,8 @@ enum {
     JOIN_WIDE = 64,      /* where there may be wide codes, in tile order */
     JOIN_LOSSLESS = 128, /* where there may be lossless streams */
     TILES = 256,         /* of every step-th value it sees slot->tiles */
-    LATTICE = 512        /* or slot->lattice */
+    LATTICE = 512,       /* or slot->lattice */
+    WIDE = 1024
 };
 
 struct step {
@@ -55,6 +57,7 @@ static const struct step encode_steps[] = {{cuda_swap_src, 0},
                                            {cuda_escapes_write, SIDE},
                                            {cuda_context_sort, 0},
                                            {cuda_low_bits_split, JOIN_WIDE},
+                                           {cuda_low_bits_place, SIDE | WIDE},
                                            {cuda_tiles_encode, 0},
                                            {cuda_partitions_encode, JOIN},
                                            {cuda_stream_write, JOIN_APART},
@@ -89,6 +92,7 @@ static const struct step decode_steps[] = {
     {cuda_coarsen, 0},
     {cuda_specials_mask, SIDE},
     {cuda_signs_read, SIDE},
+    {cuda_coarsen_bits, SIDE},
     {cuda_lossless_read, JOIN_LOSSLESS},
     {cuda_tiles_decode, TILES},
     {cuda_low_bits_join, TILES},
@@ -103,8 +107,9 @@ static const struct step decode_steps[] = {
     {cuda_spline_reconstruct, LATTICE},
     {cuda_pointwise_decode, JOIN | LATTICE},
     {cuda_uncarry, LATTICE},
-    {cuda_specials_read, LATTICE},
+    {cuda_specials_read, 0},
     {cuda_swap_dst, JOIN_APART | LATTICE},
+    {cuda_wanted_gather, 0},
     {NULL, 0}};
 
 /* ---- a graph in the making ---- */
@@ -254,7 +259,8 @@ enqueue(const struct cuda_slot *slot, struct recording *recording)
     cudaError_t error = cuda_chunks_begin(slot);
     for (; error == cudaSuccess && step->run != NULL; step++) {
         cudaStream_t stream = slot->stream;
-        if ((step->where & LARGE) != 0 && !large)
+        if (((step->where & LARGE) != 0 && !large) ||
+            ((step->where & WIDE) != 0 && !slot->batch.may_have_low_bits))
             continue;
         if (step->where & joins)
             error = join_side(slot, 0, recording);

@@ -67,8 +67,10 @@ struct cuda_model {
 /* A chunk on its way. The host fills in the first part, all else is zero when
  * a call begins. */
 struct cuda_chunk {
-    const void *src;      /* encode: what is coded; decode: the stream */
-    const void *original; /* encode: values in their own byte order */
+    const void *src; /* encode: what is coded; decode: the stream */
+    /* encode: values in their own byte order; decode: not read, where those
+     * of the values go that are wanted, if these are not all */
+    const void *original;
     void *dst; /* encode: the stream; decode: what was coded goes there */
     /* The chunk's own values, in the host's byte order; encode: they are only
      * read. What is coded is the same unless logarithms are. */
@@ -251,10 +253,14 @@ struct cuda_regions {
                          empty */
     uint64_t coded_values; /* T[nvalues] of what is coded instead of values,
                               where that is needed, else empty */
+    uint64_t unwanted;     /* the values where not all are wanted, else empty */
     /* Where there may be signs, else empty: gpu/sections/signs.cuh. */
-    uint64_t signs;         /* u64 words, a bit a value in C order: negative */
-    uint64_t sign_pieces;   /* encode: u32, see gpu/predict/pointwise.cu.
-                               decode: sums of the mask delta */
+    uint64_t signs;       /* u64 words, a bit a value in C order: negative */
+    uint64_t sign_pieces; /* encode: u32, see gpu/predict/pointwise.cu.
+                             decode: sums of the mask delta */
+    /* decode, where levels are left out, else empty: `mask` and `signs` of the
+       lattice. */
+    uint64_t lattice_mask, lattice_signs;
     uint64_t signs_zeroed;  /* of their tiles: zeroed when a call begins, */
     uint64_t signs_scratch; /* and not */
     uint64_t stride;        /* of chunks */
@@ -294,10 +300,13 @@ struct cuda_batch {
     bool finds_more;
     bool has_domain;
     /* decode: levels that are left out (codec/model/coarse.h), and the tiles of
-     * the others. Streams of other predictions than splines, and with special
-     * values or mixed signs, are refused then. */
+     * the others. Behind the layout stands that of the lattice that is left.
+     * Streams of other predictions than splines are refused then. */
     int nskipped;
     uint64_t lattice_ntiles;
+    /* decode: of the values that are made, every so many-th of each dimension
+     * is wanted; 0: all are */
+    uint64_t wanted_step;
     uint64_t dims_end; /* where the frame of a raw or constant stream ends */
     uint64_t frame_nbytes; /* of a coded stream's frame, the bound being last */
     unsigned carrier_head_nbytes; /* behind a frame */
@@ -461,10 +470,15 @@ cudaError_t
 cuda_context_sort(const struct cuda_batch *batch, cudaStream_t stream);
 
 /* What tiles are made of: a predictor's symbols, whose codes may be wide, to
- * symbols of tiles, in place. Low bits to the region low_bits; their
- * section's size. In place of tile order it must not run beside escapes. */
+ * symbols of tiles, in place. Low bits to the region low_bits. In place of tile
+ * order it must not run beside escapes. */
 cudaError_t
 cuda_low_bits_split(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* Where codes may be wide: where low bits go, and their section's size. It may
+ * run beside the tiles. */
+cudaError_t
+cuda_low_bits_place(const struct cuda_batch *batch, cudaStream_t stream);
 
 /* The section of specials at model_end of dst; specials_end. Of constant
  * chunks too, whose stream it completes but for frame, value and checksum. */
@@ -566,6 +580,10 @@ cuda_specials_mask(const struct cuda_batch *batch, cudaStream_t stream);
 cudaError_t
 cuda_signs_read(const struct cuda_batch *batch, cudaStream_t stream);
 
+/* Where levels are left out: mask and signs of the lattice. */
+cudaError_t
+cuda_coarsen_bits(const struct cuda_batch *batch, cudaStream_t stream);
+
 /* Symbols in tile order; `ranges`, or the list of escapes. Those in context
  * order go to the region `coded`, and nothing tells of their escapes, nor of
  * those of wide codes. */
@@ -622,11 +640,16 @@ cuda_pointwise_decode(const struct cuda_batch *batch, cudaStream_t stream);
 cudaError_t
 cuda_uncarry(const struct cuda_batch *batch, cudaStream_t stream);
 
-/* Special values, and the value of a constant chunk, into values. */
+/* Special values, and the value of a constant chunk, into values: where levels
+ * are left out, those of the lattice. */
 cudaError_t
 cuda_specials_read(const struct cuda_batch *batch, cudaStream_t stream);
 
 cudaError_t
 cuda_swap_dst(const struct cuda_batch *batch, cudaStream_t stream);
+
+/* Those that are wanted, where these are not all that were made. */
+cudaError_t
+cuda_wanted_gather(const struct cuda_batch *batch, cudaStream_t stream);
 
 #endif

@@ -83,9 +83,8 @@ __launch_bounds__(EXPAND_NTHREADS, EXPAND_NBLOCKS)
 
 #define LARGE_BATCH_NTHREADS 128
 #define LARGE_BATCH_NBLOCKS 8 /* of a multiprocessor: its memory holds them */
-#define LARGE_BATCH_BLOCK_NTILES                \
-    4 /* tiles of a block, where there are many \
-       */
+#define LARGE_BATCH_BLOCK_NTILES 4 /* of a block, where there are many */
+#define LARGE_BATCH_MANY_NTILES 16384
 #ifndef CUDA_LARGE_BATCH_NTILES
 #define CUDA_LARGE_BATCH_NTILES 2048
 #endif
@@ -337,8 +336,9 @@ template <> union large_batch_shared<true> {
     struct tokens_shared<LARGE_BATCH_NTHREADS> tokens;
 };
 
-/* Grid (ntiles / LARGE_BATCH_BLOCK_NTILES, nchunks): a block some tiles, one
- * after another. It stores whole units of 16 bytes, as above. */
+/* Grid (at most ntiles, nchunks): blocks take tiles in turn, so that none has
+ * several of the first ones, whose codewords are long. A block stores whole
+ * units of 16 bytes, as above. */
 template <bool tokens>
 static __global__ void
 __launch_bounds__(LARGE_BATCH_NTHREADS, LARGE_BATCH_NBLOCKS)
@@ -348,9 +348,7 @@ __launch_bounds__(LARGE_BATCH_NTHREADS, LARGE_BATCH_NBLOCKS)
     __shared__ union large_batch_shared<tokens> s;
     __shared__ tile_scan<LARGE_BATCH_NTHREADS> s_scan;
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    const uint64_t first = (uint64_t)blockIdx.x * LARGE_BATCH_BLOCK_NTILES;
-    const uint64_t end =
-        min_u64(first + LARGE_BATCH_BLOCK_NTILES, batch.ntiles);
+    const uint64_t first = blockIdx.x;
     const enum terp_coding coding = chunk.coding;
     const struct cuda_decode_table *book, *staged = nullptr;
     unsigned staged_entry = TERP_NENTRIES;
@@ -359,7 +357,7 @@ __launch_bounds__(LARGE_BATCH_NTHREADS, LARGE_BATCH_NBLOCKS)
     /* Other blocks of this launch may set the status meanwhile. */
     if (__syncthreads_or(chunk.status != TERP_OK) || !has_tiles<tokens>(coding))
         return;
-    for (uint64_t tile = first; tile < end; tile++) {
+    for (uint64_t tile = first; tile < batch.ntiles; tile += gridDim.x) {
         const unsigned nsymbols = terp_tile_nsymbols(batch.nvalues, tile);
         uint16_t *symbols =
             (tokens ? coded_symbols(batch, chunk)
@@ -413,13 +411,15 @@ launch_tiles(const struct cuda_batch *batch, cudaStream_t stream)
                              batch->npartitions, EXPAND_NTHREADS);
     if (error != cudaSuccess)
         return error;
-    return is_small
-               ? launch_shared(batch, stream, decode_small_batch<tokens>,
-                               batch->ntiles, SMALL_BATCH_NTHREADS,
-                               fused ? sizeof(fused_shared) : 0, fused)
-               : launch_stage(batch, stream, decode_large_batch<tokens>,
-                              div_up(batch->ntiles, LARGE_BATCH_BLOCK_NTILES),
-                              LARGE_BATCH_NTHREADS);
+    return is_small ? launch_shared(batch, stream, decode_small_batch<tokens>,
+                                    batch->ntiles, SMALL_BATCH_NTHREADS,
+                                    fused ? sizeof(fused_shared) : 0, fused)
+                    : launch_stage(
+                          batch, stream, decode_large_batch<tokens>,
+                          div_up(batch->ntiles, nall < LARGE_BATCH_MANY_NTILES
+                                                    ? 1
+                                                    : LARGE_BATCH_BLOCK_NTILES),
+                          LARGE_BATCH_NTHREADS);
 }
 
 cudaError_t

@@ -1,6 +1,16 @@
 /* Every step-th value: what a stream says becomes what a stream of the lattice
  * would say (codec/model/coarse.h), so that all that follows decodes that. */
+#include "codec/model/coarse.h"
+
+#include "gpu/predict/values.cuh"
 #include "gpu/sections/low_bits.cuh"
+
+#define NTHREADS 256
+#define NWARPS (NTHREADS / 32)
+
+#define MAX_NBLOCKS 2048
+
+/* ---- what the stream says ---- */
 
 /* Grid: (1, chunks), a thread. Levels have the numbers that they have in the
  * lattice; the records of low bits begin behind the kinds of fewer tiles. */
@@ -13,11 +23,6 @@ coarsen(const struct cuda_batch batch)
 
     if (chunk.status != TERP_OK)
         return;
-    if (cuda_form_may_have_signs(batch.form) &&
-        chunk.head.signs == TERP_SIGNS_MIXED) {
-        chunk.status = TERP_ERR_DEVICE;
-        return;
-    }
     for (int l = 1; l <= nlevels; l++)
         chunk.model.plan[l] = chunk.model.plan[l + batch.nskipped];
     chunk.low_records_nbytes +=
@@ -30,4 +35,175 @@ cuda_coarsen(const struct cuda_batch *batch, cudaStream_t stream)
 {
     return batch->nskipped == 0 ? cudaSuccess
                                 : launch_stage(batch, stream, coarsen, 1, 1);
+}
+
+/* ---- bits ---- */
+
+/* A warp makes a word of the lattice's bits, of which each lane's value has
+ * place `from` of all. */
+static __device__ __forceinline__ void
+gather_word(const struct cuda_batch &batch, uint64_t of_all, uint64_t from,
+            bool is_there, uint64_t of_lattice, uint64_t word)
+{
+    const uint32_t *bits = region<uint32_t>(batch, blockIdx.y, of_all);
+    const uint32_t made = __ballot_sync(
+        FULL_WARP_MASK, is_there && (bits[from / 32] >> (from % 32) & 1));
+
+    if (threadIdx.x % 32 == 0)
+        region<uint32_t>(batch, blockIdx.y, of_lattice)[word] = made;
+}
+
+/* The coordinates in the lattice of a value, and its brick. */
+struct lattice_place {
+    uint64_t at[TERP_NDIMS], brick;
+};
+
+static __device__ __forceinline__ struct lattice_place
+lattice_place_of(const struct terp_layout &lattice, uint64_t i)
+{
+    struct lattice_place place;
+
+#pragma unroll
+    for (int d = 0; d < TERP_NDIMS; d++) {
+        place.at[d] = i % lattice.dims[d];
+        i /= lattice.dims[d];
+    }
+    place.brick = i;
+    return place;
+}
+
+/* So many values further on. */
+static __device__ __forceinline__ void
+advance(const struct terp_layout &lattice, uint64_t n,
+        struct lattice_place *place)
+{
+    place->at[0] += n;
+    while (place->at[0] >= lattice.dims[0]) {
+        bool carries = true;
+        place->at[0] -= lattice.dims[0];
+#pragma unroll
+        for (int d = 1; d < TERP_NDIMS; d++) {
+            place->at[d] += carries;
+            carries = place->at[d] == lattice.dims[d];
+            place->at[d] = carries ? 0 : place->at[d];
+        }
+        place->brick += carries;
+    }
+}
+
+/* Words that a warp makes one after another, without divisions. */
+#define WARP_NWORDS 8
+
+/* Grid: (MAX_NBLOCKS at most, chunks). Other stages may change the chunk's
+ * status meanwhile, but none of this. */
+static __global__ void
+__launch_bounds__(NTHREADS) gather_bits(const struct cuda_batch batch)
+{
+    begin_kernel();
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct terp_layout &whole = batch.d_layout[0];
+    const struct terp_layout &lattice = batch.d_layout[1];
+    const bool has_mask = chunk.has_specials;
+    const bool has_signs = cuda_form_may_have_signs(batch.form) &&
+                           batch.d_sign_chunks[blockIdx.y].status == TERP_OK;
+    const uint64_t nwords =
+        has_mask || has_signs ? 2 * div_up(lattice.nvalues, 64) : 0;
+
+    for (uint64_t first =
+             ((uint64_t)blockIdx.x * NWARPS + threadIdx.x / 32) * WARP_NWORDS;
+         first < nwords; first += (uint64_t)gridDim.x * NWARPS * WARP_NWORDS) {
+        const uint64_t end = min_u64(first + WARP_NWORDS, nwords);
+        uint64_t i = 32 * first + threadIdx.x % 32;
+        struct lattice_place place = lattice_place_of(lattice, i);
+        for (uint64_t word = first; word < end; word++, i += 32) {
+            const bool is_there = i < lattice.nvalues;
+            const uint64_t from = terp_coarse_row_begin(&whole, batch.nskipped,
+                                                        place.brick, place.at) +
+                                  (place.at[0] << batch.nskipped);
+            if (has_mask)
+                gather_word(batch, batch.at.mask, from, is_there,
+                            batch.at.lattice_mask, word);
+            if (has_signs)
+                gather_word(batch, batch.at.signs, from, is_there,
+                            batch.at.lattice_signs, word);
+            if (word + 1 < end)
+                advance(lattice, 32, &place);
+        }
+    }
+}
+
+cudaError_t
+cuda_coarsen_bits(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    if (batch->nskipped == 0)
+        return cudaSuccess;
+    return launch_stage(
+        batch, stream, gather_bits,
+        min_u64(div_up(batch->lattice_ntiles * TERP_TILE_NSYMBOLS,
+                       NTHREADS * WARP_NWORDS),
+                MAX_NBLOCKS),
+        NTHREADS);
+}
+
+/* ---- values ---- */
+
+/* Values of a row that a warp takes. */
+#define PIECE_NVALUES 128
+
+/* Grid: (MAX_NBLOCKS at most, chunks). A warp takes pieces of rows in turn. Of
+ * a stream that is stored as it was, the values stand in it. */
+template <typename T>
+static __global__ void
+__launch_bounds__(NTHREADS) gather_wanted(const struct cuda_batch batch)
+{
+    begin_kernel();
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct terp_chunk &shape = batch.chunk;
+    const uint64_t step = batch.wanted_step;
+    const word_of<T> *made = (const word_of<T> *)chunk.values;
+    const uint8_t *stored = (const uint8_t *)chunk.src + chunk.src_nbytes -
+                            batch.nvalues * sizeof(T);
+    word_of<T> *to = (word_of<T> *)chunk.original;
+    const int last = shape.rank - 1;
+    const uint64_t row_nvalues = div_up(shape.dims[last], step);
+    const uint64_t row_npieces = div_up(row_nvalues, PIECE_NVALUES);
+    uint64_t npieces = row_npieces;
+
+    if (chunk.status != TERP_OK)
+        return;
+    for (int d = 0; d < last; d++)
+        npieces *= div_up(shape.dims[d], step);
+    for (uint64_t piece = (uint64_t)blockIdx.x * NWARPS + threadIdx.x / 32;
+         piece < npieces; piece += (uint64_t)gridDim.x * NWARPS) {
+        const uint64_t row = piece / row_npieces;
+        const uint64_t begin = piece % row_npieces * PIECE_NVALUES;
+        const uint64_t end = min_u64(begin + PIECE_NVALUES, row_nvalues);
+        uint64_t left = row, from = 0, stride = shape.dims[last];
+        for (int d = last - 1; d >= 0; d--) {
+            const uint64_t n = div_up(shape.dims[d], step);
+            from += left % n * step * stride;
+            left /= n;
+            stride *= shape.dims[d];
+        }
+        for (uint64_t x = begin + threadIdx.x % 32; x < end; x += 32) {
+            const uint64_t at = from + x * step;
+            to[row * row_nvalues + x] =
+                chunk.coding == TERP_CODING_RAW
+                    ? (word_of<T>)load_le(stored + at * sizeof(T), sizeof(T))
+                    : made[at];
+        }
+    }
+}
+
+cudaError_t
+cuda_wanted_gather(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    if (batch->wanted_step == 0)
+        return cudaSuccess;
+    return launch_stage(batch, stream,
+                        batch->own_nbytes == 2   ? gather_wanted<uint16_t>
+                        : batch->own_nbytes == 4 ? gather_wanted<float>
+                                                 : gather_wanted<double>,
+                        min_u64(div_up(batch->nvalues, NTHREADS), MAX_NBLOCKS),
+                        NTHREADS);
 }

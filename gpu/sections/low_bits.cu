@@ -449,11 +449,14 @@ cuda_low_bits_split(const struct cuda_batch *batch, cudaStream_t stream)
 {
     if (!batch->may_have_low_bits)
         return cudaSuccess;
-    cudaError_t error = launch_stage(batch, stream, split_low_bits,
-                                     nblocks_for(batch), NTHREADS);
-    return error == cudaSuccess
-               ? launch_stage(batch, stream, place_low_bits, 1, PLACE_NTHREADS)
-               : error;
+    return launch_stage(batch, stream, split_low_bits, nblocks_for(batch),
+                        NTHREADS);
+}
+
+cudaError_t
+cuda_low_bits_place(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    return launch_stage(batch, stream, place_low_bits, 1, PLACE_NTHREADS);
 }
 
 /* Grid as of split_low_bits; a warp takes a tile. */

@@ -8,6 +8,8 @@ static_assert(SPECIALS_SHARE_NVALUES == 32 * SPECIALS_READ_NTHREADS,
               "Each thread makes one word of its block's share.");
 
 #define MAX_NSUM_BLOCKS 264
+/* Of a chunk, which mostly have nothing to do. */
+#define MAX_NFILL_BLOCKS 1056
 
 /* ---- words of the share ---- */
 
@@ -96,8 +98,9 @@ has_mask(const struct cuda_chunk &chunk)
     return !__syncthreads_or(!ready);
 }
 
-/* Grid: x shares of a chunk, y chunks. A block owns the words of its share.
- * SINGLE_BLOCK: then the last block sums up the chunk by itself. */
+/* Grid: x blocks that take shares of a chunk in turn, y chunks. A block owns
+ * the words of its shares. SINGLE_BLOCK: then the last block sums up the chunk
+ * by itself. */
 template <bool SINGLE_BLOCK>
 static __global__ void
 __launch_bounds__(SPECIALS_READ_NTHREADS)
@@ -108,14 +111,17 @@ __launch_bounds__(SPECIALS_READ_NTHREADS)
 
     if (!has_mask(chunk))
         return;
-    const struct specials_view view =
-        specials_view_of(batch, chunk, blockIdx.x);
-    fill_share(batch, view);
-    if (!SINGLE_BLOCK || view.head.mask_delta_distance == 0 ||
+    uint64_t distance = 0;
+    for (uint64_t share = blockIdx.x;
+         share * SPECIALS_SHARE_NVALUES < batch.nvalues; share += gridDim.x) {
+        const struct specials_view view = specials_view_of(batch, chunk, share);
+        fill_share(batch, view);
+        distance = view.head.mask_delta_distance;
+    }
+    if (!SINGLE_BLOCK || distance == 0 ||
         !is_last_block(&chunk.progress[CUDA_PROGRESS_MASK], gridDim.x))
         return;
-    const struct mask_cut cut =
-        cut_mask_of(batch, view.head.mask_delta_distance);
+    const struct mask_cut cut = cut_mask_of(batch, distance);
     sum_parts(cut, threadIdx.x, SPECIALS_READ_NTHREADS);
     __syncthreads();
     sum_up(cut, threadIdx.x, SPECIALS_READ_NTHREADS);
@@ -151,12 +157,13 @@ cudaError_t
 cuda_specials_mask(const struct cuda_batch *batch, cudaStream_t stream)
 {
     const uint64_t nshares = div_up(batch->nvalues, SPECIALS_SHARE_NVALUES);
+    const uint64_t nfills = min_u64(nshares, MAX_NFILL_BLOCKS);
     const uint64_t nsums = min_u64(nshares, MAX_NSUM_BLOCKS);
 
     if (batch->nvalues <= CUDA_SINGLE_BLOCK_MAX_NSUMMED)
-        return launch_stage(batch, stream, fill_mask<true>, nshares,
+        return launch_stage(batch, stream, fill_mask<true>, nfills,
                             SPECIALS_READ_NTHREADS);
-    cudaError_t error = launch_stage(batch, stream, fill_mask<false>, nshares,
+    cudaError_t error = launch_stage(batch, stream, fill_mask<false>, nfills,
                                      SPECIALS_READ_NTHREADS);
     if (error == cudaSuccess)
         error = launch_stage(batch, stream, sum_mask<false>, nsums,

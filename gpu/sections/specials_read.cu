@@ -1,22 +1,51 @@
 /* The last stage of decoding but for byte order: writes the value of a constant
  * chunk, and the special values of any chunk, over what is in dst. */
+#include "codec/model/coarse.h"
 #include "gpu/predict/values.cuh"
 #include "gpu/sections/specials_runs.cuh"
 
-/* Shared memory: a batch's runs, cut to the block's share. */
+/* ---- which values are wanted: all, or those of a lattice ---- */
+
+/* How many of these stand before a place of the chunk. */
+static __device__ __forceinline__ uint64_t
+nwanted_before(const struct cuda_batch &batch, uint64_t at)
+{
+    return batch.nskipped == 0
+               ? at
+               : terp_coarse_nbefore(batch.d_layout, batch.d_layout + 1,
+                                     batch.nskipped, at);
+}
+
+/* The place of one of them. */
+static __device__ __forceinline__ uint64_t
+place_of_wanted(const struct cuda_batch &batch, uint64_t i)
+{
+    return batch.nskipped == 0
+               ? i
+               : terp_coarse_place(batch.d_layout, batch.d_layout + 1,
+                                   batch.nskipped, i);
+}
+
+/* ---- runs ---- */
+
+/* Shared memory: of a batch's runs, cut to the block's share, the values that
+ * are wanted, which follow each other. */
 struct shared_runs {
-    uint32_t begin[SPECIALS_BATCH_NRUNS];  /* in the share */
-    uint32_t before[SPECIALS_BATCH_NRUNS]; /* values of the runs before */
-    uint64_t raw_at[SPECIALS_BATCH_NRUNS]; /* of its first, in the stream */
+    uint32_t begin[SPECIALS_BATCH_NRUNS];  /* among those of the share */
+    uint32_t before[SPECIALS_BATCH_NRUNS]; /* of the runs before */
+    /* Where the stream has its color or, of values that are written out, would
+     * have the chunk's first value. */
+    uint64_t raw_at[SPECIALS_BATCH_NRUNS];
 };
 
-/* Cuts the runs of batch `i` to the share. Returns how many values they have
- * there. */
+/* Cuts the runs of batch `i` to the share, whose wanted values begin with
+ * number `first_wanted`. Returns how many of them the runs have. */
 static __device__ uint32_t
-cut_runs(const struct specials_view &view, uint64_t i, uint64_t value_nbytes,
+cut_runs(const struct cuda_batch &batch, const struct specials_view &view,
+         uint64_t i, uint64_t first_wanted, uint64_t value_nbytes,
          struct shared_runs *s_runs)
 {
-    const struct specials_batch &batch = view.batches[i];
+    const uint64_t nbefore = view.batches[i].nspecials;
     struct specials_own_runs runs;
     unsigned long long length[SPECIALS_READ_NRUNS], rank[SPECIALS_READ_NRUNS];
     unsigned first = threadIdx.x * SPECIALS_READ_NRUNS;
@@ -30,11 +59,12 @@ cut_runs(const struct specials_view &view, uint64_t i, uint64_t value_nbytes,
         uint64_t begin = runs.begin[k];
         uint64_t end = min_u64(begin + runs.length[k], view.end);
         uint64_t from = begin < view.begin ? view.begin : begin;
-        uint64_t raw = view.head.ncolors == 0
-                           ? batch.nspecials + rank[k] + (from - begin)
-                           : runs.color[k];
-        length[k] = from < end ? end - from : 0;
-        s_runs->begin[first + k] = (uint32_t)(from - view.begin);
+        uint64_t raw =
+            view.head.ncolors == 0 ? nbefore + rank[k] - begin : runs.color[k];
+        const bool is_there = from < end;
+        from = is_there ? nwanted_before(batch, from) : first_wanted;
+        length[k] = is_there ? nwanted_before(batch, end) - from : 0;
+        s_runs->begin[first + k] = (uint32_t)(from - first_wanted);
         s_runs->raw_at[first + k] = view.raw_at + raw * value_nbytes;
     }
     uint32_t nvalues = (uint32_t)specials_sums_before(length);
@@ -47,10 +77,10 @@ cut_runs(const struct specials_view &view, uint64_t i, uint64_t value_nbytes,
 /* Threads take the values of all runs in turn, however long these are. */
 template <typename T>
 static __device__ void
-place_runs(const struct specials_view &view, const struct shared_runs *s_runs,
-           uint32_t nvalues, word_of<T> *share)
+place_runs(const struct cuda_batch &batch, const struct specials_view &view,
+           const struct shared_runs *s_runs, uint32_t nvalues,
+           uint64_t first_wanted, word_of<T> *values)
 {
-    uint64_t stride = view.head.ncolors == 0 ? sizeof(T) : 0;
 
     for (uint32_t i = threadIdx.x; i < nvalues; i += SPECIALS_READ_NTHREADS) {
         /* The last run with no more than i values before it: a run without
@@ -59,27 +89,31 @@ place_runs(const struct specials_view &view, const struct shared_runs *s_runs,
         for (unsigned step = SPECIALS_BATCH_NRUNS / 2; step > 0; step /= 2)
             if (s_runs->before[run + step] <= i)
                 run += step;
-        uint32_t within = i - s_runs->before[run];
-        const uint8_t *raw =
-            view.stream + s_runs->raw_at[run] + within * stride;
-        share[s_runs->begin[run] + within] =
-            (word_of<T>)load_le(raw, sizeof(T));
+        const uint64_t wanted =
+            first_wanted + s_runs->begin[run] + (i - s_runs->before[run]);
+        uint64_t raw_at = s_runs->raw_at[run];
+        if (view.head.ncolors == 0)
+            raw_at += place_of_wanted(batch, wanted) * sizeof(T);
+        values[wanted] = (word_of<T>)load_le(view.stream + raw_at, sizeof(T));
     }
 }
 
-/* Writes the one color where the mask has bits. */
-template <typename T>
-static __device__ void
-place_color(const struct specials_view &view, const uint32_t *mask,
-            word_of<T> *share)
-{
-    const word_of<T> color =
-        (word_of<T>)load_le(view.stream + view.raw_at, sizeof(T));
+/* ---- one value for all, or for all special ones ---- */
 
-    for (unsigned i = threadIdx.x; i < view.end - view.begin;
-         i += SPECIALS_READ_NTHREADS)
-        if (mask[(view.begin + i) / 32] >> (i % 32) & 1)
-            share[i] = color;
+/* Writes `value` to those in [begin, end) that are special, or that are not. */
+template <typename T>
+static __device__ __forceinline__ void
+fill(const struct cuda_batch &batch, uint64_t begin, uint64_t end, bool special,
+     word_of<T> value, word_of<T> *values)
+{
+    const uint32_t *mask = region<uint32_t>(
+        batch, blockIdx.y,
+        batch.nskipped == 0 ? batch.at.mask : batch.at.lattice_mask);
+    const bool has_mask = batch.d_chunks[blockIdx.y].has_specials;
+
+    for (uint64_t i = begin + threadIdx.x; i < end; i += SPECIALS_READ_NTHREADS)
+        if ((has_mask && (mask[i / 32] >> (i % 32) & 1)) == special)
+            values[i] = value;
 }
 
 template <typename T>
@@ -93,8 +127,43 @@ constant_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
         return (word_of<T>)chunk.constant_bits;
 }
 
-/* Grid: x cuts a chunk into shares, y chunks. A block owns the values of its
- * share. */
+/* Places the values in runs of a share of all, and others in that share of
+ * those that are wanted. Ends with a barrier where there are runs. */
+template <typename T>
+static __device__ __forceinline__ void
+read_share(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
+           uint64_t share, struct shared_runs *s_runs)
+{
+    const uint64_t nwanted = batch.d_layout[batch.nskipped > 0].nvalues;
+    const uint64_t begin = share * SPECIALS_SHARE_NVALUES;
+    const uint64_t end = min_u64(begin + SPECIALS_SHARE_NVALUES, nwanted);
+    word_of<T> *values = (word_of<T> *)chunk.values;
+
+    if (chunk.coding == TERP_CODING_CONSTANT)
+        fill<T>(batch, begin, end, false, constant_of<T>(batch, chunk), values);
+    if (!chunk.has_specials)
+        return;
+    const struct specials_view view = specials_view_of(batch, chunk, share);
+    if (view.head.ncolors == 1) {
+        fill<T>(batch, begin, end, true,
+                (word_of<T>)load_le(view.stream + view.raw_at, sizeof(T)),
+                values);
+        return;
+    }
+    const uint64_t first_wanted = nwanted_before(batch, view.begin);
+    for (uint64_t i = specials_first_batch(view);
+         i < view.nbatches && view.batches[i].end < view.end; i++) {
+        uint32_t nplaced =
+            cut_runs(batch, view, i, first_wanted, sizeof(T), s_runs);
+        place_runs<T>(batch, view, s_runs, nplaced, first_wanted, values);
+        __syncthreads();
+    }
+}
+
+/* Of a chunk, which mostly have nothing to do. */
+#define MAX_NBLOCKS 1056
+
+/* Grid: x blocks that take shares of a chunk in turn, y chunks. */
 template <typename T>
 static __global__ void
 __launch_bounds__(SPECIALS_READ_NTHREADS)
@@ -103,44 +172,23 @@ __launch_bounds__(SPECIALS_READ_NTHREADS)
     begin_kernel();
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     __shared__ struct shared_runs s_runs;
-    const uint64_t begin = (uint64_t)blockIdx.x * SPECIALS_SHARE_NVALUES;
-    const uint64_t nvalues =
-        min_u64(SPECIALS_SHARE_NVALUES, batch.nvalues - begin);
-    bool constant = chunk.coding == TERP_CODING_CONSTANT;
 
-    if (chunk.status != TERP_OK || (!constant && !chunk.has_specials))
+    if (chunk.status != TERP_OK ||
+        (chunk.coding != TERP_CODING_CONSTANT && !chunk.has_specials))
         return;
-    word_of<T> *share = (word_of<T> *)chunk.values + begin;
-    if (constant) {
-        const word_of<T> value = constant_of<T>(batch, chunk);
-        for (unsigned i = threadIdx.x; i < nvalues; i += SPECIALS_READ_NTHREADS)
-            share[i] = value;
-    }
-    if (!chunk.has_specials)
-        return;
-    const struct specials_view view =
-        specials_view_of(batch, chunk, blockIdx.x);
-    __syncthreads();
-    if (view.head.ncolors == 1) {
-        place_color<T>(view, region<uint32_t>(batch, blockIdx.y, batch.at.mask),
-                       share);
-        return;
-    }
-    for (uint64_t i = specials_first_batch(view);
-         i < view.nbatches && view.batches[i].end < view.end; i++) {
-        uint32_t nplaced = cut_runs(view, i, sizeof(T), &s_runs);
-        place_runs<T>(view, &s_runs, nplaced, share);
-        __syncthreads();
-    }
+    for (uint64_t share = blockIdx.x;
+         share * SPECIALS_SHARE_NVALUES < batch.nvalues; share += gridDim.x)
+        read_share<T>(batch, chunk, share, &s_runs);
 }
 
 cudaError_t
 cuda_specials_read(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    return launch_stage(batch, stream,
-                        batch->own_nbytes == 2   ? read_specials<uint16_t>
-                        : batch->own_nbytes == 4 ? read_specials<float>
-                                                 : read_specials<double>,
-                        div_up(batch->nvalues, SPECIALS_SHARE_NVALUES),
-                        SPECIALS_READ_NTHREADS);
+    return launch_stage(
+        batch, stream,
+        batch->own_nbytes == 2   ? read_specials<uint16_t>
+        : batch->own_nbytes == 4 ? read_specials<float>
+                                 : read_specials<double>,
+        min_u64(div_up(batch->nvalues, SPECIALS_SHARE_NVALUES), MAX_NBLOCKS),
+        SPECIALS_READ_NTHREADS);
 }

@@ -49,6 +49,7 @@ struct small_shared {
     /* A tile's bytes, and where it begins in its partition. */
     uint32_t tile_nbytes[SMALL_NTILES], tile_at[SMALL_NTILES];
     struct terp_prefix prefix[TERP_NPREFIXES];
+    unsigned long long prefix_sum[TERP_NPREFIXES];
 };
 
 /* What all partitions take, and what those before this thread's take. */
@@ -270,6 +271,8 @@ clear_shared(const struct cuda_batch &batch, struct small_shared *s)
         ((uint32_t *)s->lengths)[threadIdx.x] = 0;
     if (threadIdx.x < USED_ENTRIES_NWORDS)
         s->used[threadIdx.x] = 0;
+    if (threadIdx.x < TERP_NPREFIXES)
+        s->prefix_sum[threadIdx.x] = 0;
     if (threadIdx.x >= batch.npartitions &&
         threadIdx.x < CUDA_SMALL_CHUNK_NPARTITIONS)
         s->partition[threadIdx.x] = {};
@@ -390,15 +393,11 @@ note_prefixes(const struct cuda_batch &batch, struct small_shared *s,
 static __device__ __attribute__((noinline)) void
 add_prefixes(struct small_shared *s, uint8_t *out, uint64_t frame_nbytes)
 {
-#pragma unroll 1
-    for (int i = 0; i < TERP_NPREFIXES; i++) {
-        const uint64_t hash = sum_pieces<SMALL_NTHREADS>(
-            out + TERP_FRAME_DIMS_AT, s->prefix[i].nbytes - TERP_FRAME_DIMS_AT,
-            0, 1, &s->checksum);
-        if (threadIdx.x == 0)
-            s->prefix[i].checksum = terp_prefix_checksum(hash);
-        __syncthreads();
-    }
+    sum_prefixes<SMALL_NTHREADS>(out, s->prefix, &s->checksum, s->prefix_sum);
+    if (threadIdx.x < TERP_NPREFIXES)
+        s->prefix[threadIdx.x].checksum =
+            terp_prefix_checksum(s->prefix_sum[threadIdx.x]);
+    __syncthreads();
     write_prefixes(s->prefix, out + frame_nbytes);
     __syncthreads();
 }

@@ -370,9 +370,9 @@ chunks_of_a_batch_may_have_other_domains(void **state)
         }
 }
 
-/* Every step-th value of chunks of each pipeline, some of which the CPU has:
- * those of a stack, of lorenzo, and with special values. Others have escapes,
- * codes of any width, logarithms; or are damaged. */
+/* Every step-th value of chunks of each pipeline, in batches of all kinds: with
+ * special values, of lorenzo, with escapes, codes of any width, logarithms;
+ * some are stacks, some damaged. */
 static void
 every_nth_value_is_the_cpus(void **state)
 {

@@ -427,6 +427,96 @@ every_nth_value_is_decoded(void **state)
     engine->close(device);
 }
 
+/* A chunk whose stream has something that no lattice of it has as it is. */
+struct nth_case {
+    enum terp_field field;
+    struct terp_chunk chunk;
+    struct terp_params params;
+    bool has_payloads; /* a NaN for one value in five, all different */
+};
+
+static struct terp_params
+params_of(enum terp_bound_mode mode, double bound,
+          enum terp_predictor predictor, enum terp_pipeline pipeline)
+{
+    struct terp_params params = {};
+
+    params.bound_mode = mode;
+    params.bound = bound;
+    params.predictor = predictor;
+    params.pipeline = pipeline;
+    return params;
+}
+
+static void
+every_nth_value_of_any_stream_is_decoded(void **state)
+{
+    const struct terp_chunk cube = {
+        TERP_FLOAT32, false, false, 3, {26, 30, 35}};
+    const struct terp_chunk plane = {TERP_FLOAT64, true, false, 2, {67, 130}};
+    const struct terp_chunk bricks = {
+        TERP_FLOAT32, false, true, 4, {5, 9, 12, 11}};
+    const struct terp_chunk halves = {
+        TERP_FLOAT16, true, false, 3, {9, 21, 33}};
+    const struct terp_params spline = params_of(
+        TERP_BOUND_RELATIVE, 1e-3, TERP_PREDICTOR_SPLINE, TERP_PIPELINE_RATIO);
+    const struct terp_params signs =
+        params_of(TERP_BOUND_POINTWISE, 1e-2, TERP_PREDICTOR_SPLINE,
+                  TERP_PIPELINE_HUFFMAN);
+    const struct terp_params lorenzo = params_of(
+        TERP_BOUND_RELATIVE, 1e-3, TERP_PREDICTOR_LORENZO, TERP_PIPELINE_RATIO);
+    const struct terp_params lossless = params_of(
+        TERP_BOUND_ABSOLUTE, 0, TERP_PREDICTOR_AUTO, TERP_PIPELINE_HUFFMAN);
+    const struct nth_case cases[] = {
+        {TERP_FIELD_COAST, cube, spline, false},
+        {TERP_FIELD_GAPS, plane, spline, false},
+        {TERP_FIELD_ROUGH, cube, spline, true},
+        {TERP_FIELD_COAST, bricks, spline, false},
+        {TERP_FIELD_GAPS, halves, spline, true},
+        {TERP_FIELD_SMOOTH, cube, signs, false},
+        {TERP_FIELD_GAPS, plane, signs, true},
+        {TERP_FIELD_NOISE, halves, signs, false},
+        {TERP_FIELD_CONSTANT, cube, spline, false},
+        {TERP_FIELD_CONSTANT, plane, spline, true},
+        {TERP_FIELD_ROUGH, bricks, spline, false},
+        {TERP_FIELD_ROUGH, plane, lorenzo, false},
+        {TERP_FIELD_COAST, cube, lorenzo, true},
+        {TERP_FIELD_ROUNDED, cube, lossless, false},
+        {TERP_FIELD_FINE, halves, lossless, false},
+    };
+    struct terp_cuda_device *device = open_device(0);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct nth_case &one = cases[i];
+        const uint64_t nbytes = terp_chunk_nbytes(&one.chunk);
+        const uint64_t size = (uint64_t)terp_value_nbytes(one.chunk.type);
+        uint8_t *values = (uint8_t *)terp_case_alloc(nbytes);
+        terp_field_make(one.field, &one.chunk, values);
+        for (uint64_t k = 0; one.has_payloads && k < nbytes / size; k += 5) {
+            const int last = one.chunk.big_endian ? 0 : (int)size - 1;
+            uint8_t *value = values + k * size;
+            value[last] = size == 2 ? 0x7E : 0x7F;
+            value[last == 0 ? 1 : last - 1] = (uint8_t)(0xF0 | k % 16);
+            value[size - 1 - (uint64_t)last] = (uint8_t)(k / 16);
+        }
+        struct terp_stream stream =
+            terp_case_encode(&one.params, &one.chunk, values, 1);
+        /* In host memory the device has nothing to do with these. */
+        const bool is_raw =
+            stream.bytes[TERP_FRAME_CODING_AT] == TERP_CODING_RAW;
+        for (uint64_t step = 2; step <= 16; step *= 2) {
+            struct terp_cuda_call call =
+                is_raw || (i + step / 2) % 2 ? on_device : on_host;
+            call.step = step;
+            check_nth_values(device, call, &one.chunk, &stream);
+        }
+        free(stream.bytes);
+        free(values);
+    }
+    engine->close(device);
+}
+
 static void
 call_begins_after_what_is_in_the_callers_stream(void **state)
 {
@@ -788,6 +878,7 @@ main(void)
         cmocka_unit_test(bytes_and_stored_streams_are_left_to_the_cpu),
         cmocka_unit_test(search_for_a_psnr_is_left_to_the_cpu),
         cmocka_unit_test(every_nth_value_is_decoded),
+        cmocka_unit_test(every_nth_value_of_any_stream_is_decoded),
         cmocka_unit_test(call_begins_after_what_is_in_the_callers_stream),
         cmocka_unit_test(stream_may_be_of_another_context),
         cmocka_unit_test(stream_that_is_captured_is_refused),

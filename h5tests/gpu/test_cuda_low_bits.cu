@@ -197,6 +197,8 @@ symbols_are_split_and_joined_as_the_cpu_does(void **state)
             begin_call(&b, 1 + k, b.wide);
             assert_int_equal(cuda_low_bits_split(&b.batch, nullptr),
                              cudaSuccess);
+            assert_int_equal(cuda_low_bits_place(&b.batch, nullptr),
+                             cudaSuccess);
             check_symbols(&b, b.split, b.wide);
             check_section(&b, seed % 4);
             const uint64_t records_nbytes = b.state[0].low_records_nbytes;
@@ -222,6 +224,7 @@ narrow_codes_stay_what_they_are(void **state)
     make_symbols(&b, 1);
     begin_call(&b, 0, b.wide);
     assert_int_equal(cuda_low_bits_split(&b.batch, nullptr), cudaSuccess);
+    assert_int_equal(cuda_low_bits_place(&b.batch, nullptr), cudaSuccess);
     assert_int_equal(cuda_low_bits_join(&b.batch, nullptr), cudaSuccess);
     check_symbols(&b, b.wide, b.wide);
     assert_int_equal(b.state[0].low_bits_nbytes, 0);
