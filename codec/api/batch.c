@@ -169,13 +169,13 @@ code_on_host(const struct batch *batch, uint64_t i,
 }
 
 static void
-code_chunks(void *arg, uint64_t first, uint64_t end, int nthreads)
+code_chunks(void *arg, struct terp_cpu_batch_part part)
 {
     struct batch *batch = arg;
-    const struct terp_cpu_call call = {nthreads, batch->run->cpu.allocator,
+    const struct terp_cpu_call call = {part.nthreads, batch->run->cpu.allocator,
                                        false};
 
-    for (uint64_t i = first; i < end; i++) {
+    for (uint64_t i = part.first; i < part.end; i++) {
         if (!is_left(batch, i))
             continue;
         enum terp_status st =
