@@ -384,7 +384,7 @@ stage_wheels() {
     tail -n 3 "$logs/wheels_connector.log"
     path=$(field) || return 1
     benchmark cuda_wheels "$venv/bin/python3" bench/connector.py --fields "$path" \
-        --plugin "$plugin" --reps 5 --cuda libcudart.so || failed=1
+        --plugin "$plugin" --reps 3 --cuda libcudart.so || failed=1
     return "$failed"
 }
 
