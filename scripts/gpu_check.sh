@@ -361,29 +361,29 @@ stage_mpi() {
     return "$failed"
 }
 
-# In an environment that sees the machine's packages: h5py, numpy, PyTorch...
+# Beside the packages of the machine: h5py, numpy, PyTorch...
 stage_wheels() {
-    local venv=$build/venv failed=0 path plugin name
+    local failed=0 path plugin name
     if [ -z "$(find "$deps/wheels" -name 'h5z_terp_cuda-*')" ]; then
         echo "skipped: no wheels in $deps"
         return 77
     fi
-    python3 -m venv --system-site-packages --without-pip "$venv" &&
-        python3 -m pip --python "$venv/bin/python3" install -q --no-index \
-            --no-deps --force-reinstall "$deps"/wheels/*.whl || return 1
-    # Not what was built here.
+    python3 -m pip install -q --no-index --no-deps --no-cache-dir --upgrade \
+        --target "$build/site" "$deps"/wheels/*.whl || return 1
+    # Not the engine that was built here.
     unset TERP_CUDA_LIBRARY
+    export PYTHONPATH=$build/site
     for name in test_device test_codec; do
-        try "wheels_$name" 100 env TERP_ENGINE=cuda "$venv/bin/python3" -m pytest \
-            -q -rs -p no:cacheprovider "h5tests/python/$name.py" || failed=1
+        try "wheels_$name" 100 env TERP_ENGINE=cuda python3 -m pytest -q -rs \
+            -p no:cacheprovider "h5tests/python/$name.py" || failed=1
         tail -n 3 "$logs/wheels_$name.log"
     done
-    plugin=$("$venv/bin/python3" -c 'import h5z_terp; print(h5z_terp.PLUGIN_DIR)')
-    try wheels_connector 100 env HDF5_PLUGIN_PATH="$plugin" HDF5_VOL_CONNECTOR=terp \
-        "$venv/bin/python3" h5tests/vol/test_connector.py || failed=1
+    plugin=$(python3 -c 'import h5z_terp; print(h5z_terp.PLUGIN_DIR)')
+    try wheels_connector 100 env HDF5_PLUGIN_PATH="$plugin" \
+        HDF5_VOL_CONNECTOR=terp python3 h5tests/vol/test_connector.py || failed=1
     tail -n 3 "$logs/wheels_connector.log"
     path=$(field) || return 1
-    benchmark cuda_wheels "$venv/bin/python3" bench/connector.py --fields "$path" \
+    benchmark cuda_wheels python3 bench/connector.py --fields "$path" \
         --plugin "$plugin" --reps 3 --cuda libcudart.so || failed=1
     return "$failed"
 }
