@@ -203,7 +203,7 @@ def h5py_time():
              ("connector-cuda-device", "connector, GPU,\nvalues on it",
               "#D55E00"))
     found = {(r["kind"], r["what"]): 1000 * float(r["median_s"])
-             for r in rows("cuda_connector")}
+             for r in rows("cuda_wheels")}
     figure, both = plt.subplots(1, 2, figsize=(9, 2.6), sharey=True)
     for axes, what in zip(both, ("write", "read")):
         for i, (kind, _, colour) in enumerate(kinds):
