@@ -237,7 +237,7 @@ code_batch(struct terp_run *run, struct batch *batch, uint64_t nchunks)
         nleft += is_left(batch, i);
     }
     if (nleft > 0)
-        terp_cpu_batch(code_chunks, batch, nchunks, run->cpu.nthreads);
+        terp_run_share(run, code_chunks, batch, nchunks);
     return (enum terp_status)batch->failed;
 }
 

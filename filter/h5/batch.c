@@ -207,7 +207,7 @@ code_by_threads(struct coding *coding, uint64_t n)
     struct terp_run *run = coding->batch->run;
 
     run->result = (struct terp_run_result){.used = TERP_ENGINE_CPU};
-    terp_cpu_batch(code_one_by_one, coding, n, run->cpu.nthreads);
+    terp_run_share(run, code_one_by_one, coding, n);
     run->result.reason = coding->reason;
     return (enum terp_status)coding->failed;
 }
