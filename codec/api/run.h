@@ -24,7 +24,8 @@ enum terp_status
 terp_run_end(const struct terp_run *run, enum terp_status st,
              struct terp_run_result *result_ret);
 
-/* Shares `n` parts of a work out among the CPU's threads that the call may have.
+/* Shares `n` parts of a work out among the threads of the CPU that the call
+ * has.
  */
 void
 terp_run_share(const struct terp_run *run, terp_cpu_batch_task *task, void *arg,
