@@ -41,7 +41,7 @@ for figure in "$@"; do
     speed)
         record speed python3 speed.py --plugin "$plugin" \
             --fields pres,vel,mira --clock cpu \
-            --codecs "$pipelines,pysz"
+            --codecs "$pipelines,pysz,sperr,zfp"
         ;;
     real)
         if [ ! -e "$real" ]; then

@@ -38,6 +38,12 @@ STYLES = {
     "bitshuffle": ("bitshuffle, zstd (lossless)", "#000000", "*"),
     "none": ("no filter", "#999999", "_"),
 }
+GPU_STYLES = {
+    "cuSZ-Hi": ("#0072B2", "s"), "cuSZ-I": ("#000000", "*"),
+    "PFPL": ("#009E73", "v"), "FZ-GPU": ("#CC79A7", "X"),
+    "FSZ": ("#F0E442", "^"), "cuSZp3": ("#56B4E9", "P"),
+    "Bitcomp": ("#999999", "d"),
+}
 
 
 def rows(name):
@@ -97,40 +103,71 @@ def real_ratios():
 
 def speed_and_ratio():
     """h5py's calls in chunks of 64^3 at 1e-3, one thread, beside ratios."""
-    of_chunk = {(r["field"], r["codec"]): float(r["ratio"])
-                for r in rows("ratio")
-                if r["chunk"] == "64x64x64" and r["bound_rel"] == "0.001"}
-    speeds = collections.defaultdict(list)
+    points, fields = collections.defaultdict(list), set()
     for row in rows("speed"):
         if row["chunk"] == "64x64x64":
-            key = row["op"], row["codec"], row["field"]
-            speeds[key[:2]].append((key[2], float(row["mb_per_s"])))
+            points[row["op"], row["codec"]].append(
+                (float(row["mb_per_s"]), float(row["ratio"])))
+            fields.add(row["field"])
     figure, both = plt.subplots(1, 2, figsize=(9, 4), sharey=True)
     for axes, op in zip(both, ("write", "read")):
         for codec, (label, colour, marker) in STYLES.items():
-            points = [(of_chunk[field, codec], speed)
-                      for field, speed in speeds[op, codec]
-                      if (field, codec) in of_chunk]
-            if points:
-                axes.scatter(mean([s for _, s in points]),
-                             mean([r for r, _ in points]), s=70, label=label,
-                             color=colour, marker=marker, edgecolor="black",
-                             linewidth=0.5)
+            if codec != "none" and (op, codec) in points:
+                axes.scatter(*map(mean, zip(*points[op, codec])), s=70,
+                             label=label, color=colour, marker=marker,
+                             edgecolor="black", linewidth=0.5)
         axes.margins(0.15)
         axes.set(xlabel="MB/s", xlim=(0, None), ylim=(0, None))
-        fields = sorted({f for f, _ in speeds[op, "terp:ratio"]})
-        axes.set_title(f"H5D{op}: {', '.join(fields)}", loc="left")
+        axes.set_title(f"H5D{op}: {', '.join(sorted(fields))}", loc="left")
     both[0].set_ylabel("ratio, geometric mean")
     both[1].legend(frameon=False)
     return figure
 
 
+def device_rows():
+    """terp's, of data on the device."""
+    return [r for r in rows("cuda_speed_device")
+            if r["what"] == "terp" and r["engine"] == "cuda"
+            and r["memory"] == "device" and r["type"] == "float32"
+            and r["predictor"] == "auto"]
+
+
+def gpu_peers():
+    """One call for 512^3 values on the device, beside ratios."""
+    figure, both = plt.subplots(1, 2, figsize=(9, 4.5), sharey=True)
+    whole = [r for r in device_rows()
+             if (r["extent"], r["chunks"]) == ("512", "1")]
+    for axes, direction in zip(both, ("compress", "decompress")):
+        points = {}
+        for row in rows("cuda_peers"):
+            name = row["codec"].split()[0].rstrip(",")
+            points.setdefault((name, *GPU_STYLES[name]), []).append(
+                (float(row[f"{direction}_gb_per_s"]), float(row["ratio"])))
+        for row in whole:
+            codec = f"terp:{row['pipeline']}"
+            if row["direction"] == direction and codec in STYLES:
+                points[STYLES[codec]] = [(float(row["gb_per_s"]),
+                                          float(row["ratio"]))]
+        for (label, colour, marker), of_codec in points.items():
+            axes.scatter(*zip(*of_codec), s=70, label=label, color=colour,
+                         marker=marker, edgecolor="black", linewidth=0.5)
+        axes.set(xscale="log", yscale="log", xlabel="GB/s",
+                 xlim=(50, 1500), ylim=(3, 400))
+        axes.set_title(f"H200, pres 512^3, 1e-3: {direction}", loc="left")
+        for axis, ticks in ((axes.xaxis, (50, 100, 200, 500, 1000)),
+                            (axes.yaxis, (3, 10, 30, 100, 300))):
+            axis.set_major_locator(matplotlib.ticker.FixedLocator(ticks))
+            axis.set_major_formatter(
+                matplotlib.ticker.FormatStrFormatter("%g"))
+            axis.set_minor_formatter(matplotlib.ticker.NullFormatter())
+    both[0].set_ylabel("ratio")
+    both[1].legend(frameon=False, ncol=2, fontsize=9, loc=(0.38, 0.36))
+    return figure
+
+
 def gpu_speed():
     """Data on the device, one call."""
-    found = [r for r in rows("cuda_speed_device")
-             if r["what"] == "terp" and r["engine"] == "cuda"
-             and r["memory"] == "device" and r["type"] == "float32"
-             and r["predictor"] == "auto"]
+    found = device_rows()
     cases = [("512", "1", "512^3"), ("64", "512", "512 chunks of 64^3")]
     pipelines = ("ratio", "huffman")
     figure, both = plt.subplots(1, 2, figsize=(9, 3.2), sharex=True)
@@ -166,7 +203,7 @@ def h5py_time():
              ("connector-cuda-device", "connector, GPU,\nvalues on it",
               "#D55E00"))
     found = {(r["kind"], r["what"]): 1000 * float(r["median_s"])
-             for r in rows("cuda_connector")}
+             for r in rows("cuda_wheels")}
     figure, both = plt.subplots(1, 2, figsize=(9, 2.6), sharey=True)
     for axes, what in zip(both, ("write", "read")):
         for i, (kind, _, colour) in enumerate(kinds):
@@ -187,7 +224,8 @@ def h5py_time():
 def main():
     directory = Path(sys.argv[1]) if len(sys.argv) > 1 else PLOTS
     directory.mkdir(parents=True, exist_ok=True)
-    for draw in (real_ratios, speed_and_ratio, gpu_speed, h5py_time):
+    for draw in (real_ratios, speed_and_ratio, gpu_peers, gpu_speed,
+                 h5py_time):
         figure = draw()
         figure.tight_layout()
         # No date: the same rows make the same file.

@@ -13,15 +13,16 @@ CODECS = "terp:ratio,terp:huffman,terp:custom,pysz,zfp"
 # Always measured: what the others are compared with, and HDF5's own cost.
 BASELINES = ("sz3", "none")
 COLUMNS = ("version", "field", "dims", "type", "bound_rel", "chunk", "codec",
-           "threads", "clock", "op", "median_s", "mb_per_s", "ratio_vs_sz3",
+           "threads", "clock", "op", "median_s", "mb_per_s", "ratio",
+           "ratio_vs_sz3",
            "ratio_q1", "ratio_q3", "net_ratio_vs_sz3", "reps")
 OPS = ("write", "read")
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 
 
 def write_and_read(field, shape, codec, bound, clock):
-    """Seconds to write and to read, and the values that came back. The
-    dataset is opened anew before reading, so that no chunk is in HDF5's
+    """Seconds to write and to read, the values that came back, how many chunks
+    are not compressed, and the bytes of all. The dataset is opened anew before reading, so that no chunk is in HDF5's
     cache; `copy` is touched before, so that no page fault is timed."""
     import filters
     import numpy as np
@@ -33,18 +34,19 @@ def write_and_read(field, shape, codec, bound, clock):
         filters.write(dataset, field.data, codec, bound)
         write_s = now() - start
         unfiltered = filters.unfiltered_nchunks(dataset, codec)
+        stored = dataset.id.get_storage_size()
         del dataset
         dataset = file["field"]
         start = now()
         filters.read(dataset, copy, codec)
         read_s = now() - start
-    return (write_s, read_s), copy, unfiltered
+    return (write_s, read_s), copy, unfiltered, stored
 
 
 def check(field, codec, bound, shape):
     """A fast wrong answer is no answer: what is wrong with this codec's."""
     import filters
-    _, copy, unfiltered = write_and_read(field, shape, codec, bound, "wall")
+    _, copy, unfiltered, _ = write_and_read(field, shape, codec, bound, "wall")
     worst, _ = filters.measure_error(field, copy)
     if not worst <= bound:
         return f"exceeds the bound: {worst / bound:g}"
@@ -69,21 +71,25 @@ def usable(field, bound, shape, codecs):
 
 
 def measure(field, bound_rel, shape, codecs, reps, clock):
-    """Seconds by codec and operation, a list of repetitions each."""
+    """Seconds by codec and operation, a list of repetitions each; and ratios by
+    codec."""
     bound = bound_rel * field.value_range
     codecs = usable(field, bound, shape, codecs)
     seconds = {(codec, op): [] for codec in codecs for op in OPS}
+    ratios = {}
     # The first round is not counted: it loads plugins and touches memory.
     for rep in range(reps + 1):
         for codec in codecs:
-            times, _, _ = write_and_read(field, shape, codec, bound, clock)
+            times, _, _, stored = write_and_read(field, shape, codec, bound,
+                                                 clock)
+            ratios[codec] = field.data.nbytes / stored
             for op, one in zip(OPS, times):
                 if rep > 0:
                     seconds[codec, op].append(one)
-    return seconds
+    return seconds, ratios
 
 
-def rows_of(seconds, nbytes):
+def rows_of(seconds, ratios, nbytes):
     """Statistics of every codec and operation. The ratios are SZ3's time
     over the codec's, repetition by repetition; the net one is without the
     time of an unfiltered dataset."""
@@ -91,12 +97,13 @@ def rows_of(seconds, nbytes):
         median_s = statistics.median(times)
         row = {"codec": codec, "op": op, "median_s": f"{median_s:.5f}",
                "mb_per_s": f"{nbytes / 1e6 / median_s:.1f}",
+               "ratio": f"{ratios[codec]:.6g}",
                "reps": len(times)}
         sz3 = seconds.get(("sz3", op))
         if sz3:
-            ratios = [a / b for a, b in zip(sz3, times)]
+            times_sz3 = [a / b for a, b in zip(sz3, times)]
             low, middle, high = statistics.quantiles(
-                ratios, n=4, method="inclusive")
+                times_sz3, n=4, method="inclusive")
             row |= {"ratio_vs_sz3": f"{middle:.3f}",
                     "ratio_q1": f"{low:.3f}", "ratio_q3": f"{high:.3f}"}
             none_s = statistics.median(seconds["none", op])
@@ -147,9 +154,9 @@ def main():
         for bound_rel in args.bounds:
             for chunk in args.chunks:
                 shape = fields.chunk_shape(chunk, field.data)
-                seconds = measure(field, bound_rel, shape, names, args.reps,
-                                  args.clock)
-                for row in rows_of(seconds, field.data.nbytes):
+                seconds, ratios = measure(field, bound_rel, shape, names,
+                                          args.reps, args.clock)
+                for row in rows_of(seconds, ratios, field.data.nbytes):
                     table.add(version=filters.version_of(row["codec"]),
                               field=field.name,
                               dims=fields.text_of_dims(field.data.shape),

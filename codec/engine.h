@@ -125,9 +125,16 @@ struct terp_cpu_engine {
  * builds have those that cpu/CMakeLists.txt names. */
 extern const struct terp_cpu_engine terp_cpu_baseline, terp_cpu_avx2;
 
-/* Does chunks [first, end) of a batch with `nthreads` for each chunk. */
+/* A thread's part of a batch: chunks [first, end), with `nthreads` for each. No
+ * two threads have the same number, which is below that of threads and below
+ * that of chunks. */
+struct terp_cpu_batch_part {
+    uint64_t first, end;
+    int nthreads, thread;
+};
+
 typedef void
-terp_cpu_batch_task(void *batch, uint64_t first, uint64_t end, int nthreads);
+terp_cpu_batch_task(void *batch, struct terp_cpu_batch_part part);
 
 /* Splits `nchunks` among at most `nthreads` threads; where there are more
  * threads than chunks, each chunk gets several. Returns when all are done. */

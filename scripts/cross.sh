@@ -1,18 +1,23 @@
 #!/usr/bin/env bash
 # Compiles the codec for other processors and runs it under qemu: streams, and
 # what they decode to, are those of any other machine.
-#   scripts/cross.sh [--every N] [--tests] [PROCESSOR...]
-# PROCESSOR: aarch64, s390x (big-endian), riscv64, ppc64le, i386; the first two
-# where none is named. --every N: one of N cases. --tests: the codec's tests,
-# too, some minutes of a core for each processor. Exit status 77, "skipped",
-# where a compiler or qemu is missing (Debian: gcc-s390x-linux-gnu, ...,
-# qemu-user-static).
+#   scripts/cross.sh [--every N] [--tests] [--plugin] [PROCESSOR...]
+# PROCESSOR: aarch64, s390x (big-endian), riscv64, ppc64le, i386, x86_64; the
+# first two where none is named. --every N: one of N cases. --tests: the codec's
+# tests, too, some minutes of a core for each processor. --plugin: the plugin, too,
+# in Debian's libhdf5 for the processor (riscv64 has none in Debian 12); each
+# reads what each has written. Exit status 77, "skipped", where a compiler or qemu
+# is missing (Debian: gcc-s390x-linux-gnu, ..., qemu-user-static). What the
+# machine's own processor can run needs no qemu.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/setup.sh
 . scripts/setup.sh
 every=1
 tests=
+plugin=
+written=()
+readers=()
 while [[ "${1:-}" = --* ]]; do
     case $1 in
     --every)
@@ -20,6 +25,7 @@ while [[ "${1:-}" = --* ]]; do
         shift
         ;;
     --tests) tests=yes ;;
+    --plugin) plugin=yes ;;
     esac
     shift
 done
@@ -38,9 +44,50 @@ make_cmocka() { # COMPILER FOLDER
         -o "$2/cmocka.o" build/cross/cmocka/src/cmocka.c
 }
 
+# Debian's libhdf5 for the processor and all that it needs, in FOLDER/root.
+fetch_hdf5() { # PROCESSOR FOLDER
+    local package apart_processors=$1
+    case $1 in
+    aarch64) apart_processors=arm64 ;;
+    ppc64le) apart_processors=ppc64el ;;
+    x86_64) apart_processors=amd64 ;;
+    esac
+    apt_apart "$2" update
+    apt_apart "$2" -y --no-install-recommends --download-only install libhdf5-103-1
+    apt_apart "$2" download libhdf5-dev
+    for package in "$2"/apt/archives/*.deb "$2"/apt/libhdf5-dev_*.deb; do
+        dpkg-deb -x "$package" "$2/root"
+    done
+}
+
+# The plugin, and a host of it that writes a file.
+run_plugin() { # COMPILER FOLDER RUNNER...
+    local root=$PWD/$2/root library
+    library=$(find "$root/usr/lib" -name libhdf5_serial.so.103)
+    mkdir -p "$2/plugin"
+    "$1" -O3 -std=c11 -ffp-contract=off -fPIC -shared -I. -Icodec/api \
+        -isystem "$root/usr/include/hdf5/serial" -o "$2/plugin/libh5zterp.so" \
+        filter/plugin/{call,dataset,errors,h5z_terp,host,program}.c \
+        "$2/codec/libterp_codec.a" "$2/codebooks/libterp_codebooks.a" -lm \
+        -lpthread -ldl -Wl,--version-script=filter/plugin/plugin.map
+    "$1" -O2 -I. -isystem "$root/usr/include/hdf5/serial" -o "$2/host_file" \
+        h5tests/filter/host_file.c "$library" -Wl,--allow-shlib-undefined -lm \
+        -lpthread
+    run_host "$2" "${@:3}" write "$2/host_file.h5"
+}
+
+# With its own loader and libraries.
+run_host() { # FOLDER RUNNER... ACTION FILE
+    local libraries=("$1"/root/{,usr/}lib/*-linux-gnu)
+    HDF5_PLUGIN_PATH=$PWD/$1/plugin "${@:2:$#-3}" \
+        "$(find "$1"/root/lib*/ -name 'ld*.so.[0-9]' | head -n 1)" \
+        --library-path "$(IFS=:; echo "${libraries[*]}")" "$1/host_file" "${@: -2}"
+}
+
 for processor in "$@"; do
     flags=
     target=$processor-linux-gnu
+    qemu=qemu-$processor-static
     case $processor in
     ppc64le)
         # qemu 7 converts a vector of floats to integers wrongly where one of
@@ -54,10 +101,18 @@ for processor in "$@"; do
         flags="-msse2 -mfpmath=sse"
         ;;
     esac
-    qemu=qemu-$processor-static
+    case $(uname -m)/$processor in x86_64/i386 | x86_64/x86_64) qemu="env" ;; esac
     if ! command -v "$target-gcc" "$qemu" >/dev/null; then
         echo "skipped: no $target-gcc, or no $qemu"
         exit 77
+    fi
+    # Not static: its C library would use what tests put in malloc's place, and
+    # opens no folder.
+    link=
+    folder=/usr/$target/lib
+    if [ -d "$folder" ]; then
+        link=$(find "$folder" -name 'ld*.so.[0-9]' | head -n 1)
+        link=-Wl,--dynamic-linker,$link,-rpath,$folder
     fi
     build=build/cross/$processor
     mkdir -p "$build/include"
@@ -66,7 +121,7 @@ for processor in "$@"; do
     cmake -S . -B "$build" -DCMAKE_SYSTEM_NAME=Linux \
         -DCMAKE_SYSTEM_PROCESSOR="$processor" \
         -DCMAKE_C_COMPILER="$target-gcc" -DCMAKE_C_FLAGS="$flags -DTERP_FEWER_CASES=10u" \
-        -DCMAKE_EXE_LINKER_FLAGS="-static" \
+        -DCMAKE_EXE_LINKER_FLAGS="$link" \
         -DCMAKE_C_STANDARD_LIBRARIES="$flags" -DTERP_HDF5=OFF -DTERP_CUDA=OFF \
         -DXXHASH_INCLUDE_DIR="$PWD/$build/include" \
         -DCMAKE_CROSSCOMPILING_EMULATOR="$(command -v "$qemu")" \
@@ -83,4 +138,17 @@ for processor in "$@"; do
         ctest --test-dir "$build" -L codec --output-on-failure
         echo "$processor: the codec's tests pass"
     fi
+    if [ -n "$plugin" ]; then
+        [ -d "$build/root" ] || fetch_hdf5 "$processor" "$build" >>"$build.log" 2>&1
+        run_plugin "$target-gcc" "$build" "$qemu"
+        written+=("$build/host_file.h5")
+        readers+=("$build $qemu")
+    fi
+done
+for reader in "${readers[@]}"; do
+    read -r build qemu <<<"$reader"
+    for file in "${written[@]}"; do
+        run_host "$build" "$qemu" read "$file"
+    done
+    echo "${build##*/}: the plugin reads what it and the others have written"
 done

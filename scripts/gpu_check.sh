@@ -22,10 +22,14 @@
 #     mpi        processes that write one file, each on its GPU, against one
 #                on the CPU: same chunks, how fast; messages. Skipped where
 #                prepare has found no MPI
+#     wheels     the Python package and its CUDA engine, installed by pip: arrays
+#                of PyTorch and CuPy and the connector in h5py; h5py with and
+#                without it, how fast. Skipped where prepare has found no wheels
 #   scripts/gpu_check.sh prepare      copies what such a machine may lack, the
 #                headers of xxHash, the library cmocka and, where they are
 #                installed, HDF5 as a static library and Open MPI with the
-#                programs for it, built here, to build/gpu-deps
+#                programs for it, built here, and wheels that everywhere.sh has
+#                made, to build/gpu-deps
 #   scripts/gpu_check.sh pack         builds, here, and copies the programs to
 #                build/gpu-bin: on the other machine, with build/gpu-deps and
 #                TERP_GPU_BUILD=build/gpu-bin, stages after build can be run
@@ -49,7 +53,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 
 all_stages="build bytes large sanitize random exhaustive failures threads"
-all_stages+=" measure profile h5 mpi"
+all_stages+=" measure profile h5 mpi wheels"
 build=$(realpath -m "${TERP_GPU_BUILD:-build/gpu}")
 deps=$(realpath -m "${TERP_DEPS:-build/gpu-deps}")
 extent=${TERP_FIELD_EXTENT:-512}
@@ -96,6 +100,9 @@ prepare() {
     cp "$deps/lib/libcmocka.so.0" "$deps/lib/libcmocka.so"
     prepare_hdf5
     scripts/carry_mpi.sh "$deps/mpi"
+    mkdir -p "$deps/wheels"
+    find build/everywhere/wheels -name '*-manylinux*_x86_64.whl' -exec \
+        cp -t "$deps/wheels" {} +
     git describe --always --dirty >"$deps/version"
     echo "$deps: $(du -sh "$deps" | cut -f1)"
 }
@@ -354,6 +361,33 @@ stage_mpi() {
     return "$failed"
 }
 
+# Beside the packages of the machine: h5py, numpy, PyTorch...
+stage_wheels() {
+    local failed=0 path plugin name
+    if [ -z "$(find "$deps/wheels" -name 'h5z_terp_cuda-*')" ]; then
+        echo "skipped: no wheels in $deps"
+        return 77
+    fi
+    python3 -m pip install -q --no-index --no-deps --no-cache-dir --upgrade \
+        --target "$build/site" "$deps"/wheels/*.whl || return 1
+    # Not the engine that was built here.
+    unset TERP_CUDA_LIBRARY
+    export PYTHONPATH=$build/site
+    for name in test_device test_codec; do
+        try "wheels_$name" 100 env TERP_ENGINE=cuda python3 -m pytest -q -rs \
+            -p no:cacheprovider "h5tests/python/$name.py" || failed=1
+        tail -n 3 "$logs/wheels_$name.log"
+    done
+    plugin=$(python3 -c 'import h5z_terp; print(h5z_terp.PLUGIN_DIR)')
+    try wheels_connector 100 env HDF5_PLUGIN_PATH="$plugin" \
+        HDF5_VOL_CONNECTOR=terp python3 h5tests/vol/test_connector.py || failed=1
+    tail -n 3 "$logs/wheels_connector.log"
+    path=$(field) || return 1
+    benchmark cuda_wheels python3 bench/connector.py --fields "$path" \
+        --plugin "$plugin" --reps 3 --cuda libcudart.so || failed=1
+    return "$failed"
+}
+
 # ---- the run ----
 
 describe_machine() {
@@ -386,6 +420,7 @@ run_stage() {
     profile) stage_profile ;;
     h5) stage_h5 ;;
     mpi) stage_mpi ;;
+    wheels) stage_wheels ;;
     esac
 }
 

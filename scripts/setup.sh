@@ -40,10 +40,15 @@ install_packages() {
 }
 
 # apt_apart FOLDER ARGUMENT...: apt-get in FOLDER/apt with lists of its own, of
-# sources, and of packages for both processors that wheels are built for.
+# sources, and of packages for `apart_processors`, by default both that wheels are
+# built for. The first of them is the machine's; nothing is installed there.
 apt_apart() {
-    local apt=$1/apt
-    mkdir -p "$apt/parts" "$apt/lists/partial"
+    local apt=$1/apt processor apart=()
+    for processor in ${apart_processors:-amd64 arm64}; do
+        [ ${#apart[@]} -gt 0 ] || apart=(-o "APT::Architecture=$processor")
+        apart+=(-o "APT::Architectures::=$processor")
+    done
+    mkdir -p "$apt/parts" "$apt/lists/partial" "$apt/archives/partial"
     sed 's/^Types: .*/Types: deb deb-src/' /etc/apt/sources.list.d/debian.sources \
         >"$apt/parts/debian.sources"
     (
@@ -51,7 +56,8 @@ apt_apart() {
         apt-get -q -o Dir::Etc::sourcelist=/dev/null \
             -o Dir::Etc::sourceparts="$PWD/parts" \
             -o Dir::State::lists="$PWD/lists" \
-            -o APT::Architectures::=amd64 -o APT::Architectures::=arm64 "${@:2}"
+            -o Dir::State::status=/dev/null \
+            -o Dir::Cache::archives="$PWD/archives" "${apart[@]}" "${@:2}"
     )
 }
 

@@ -169,13 +169,13 @@ code_on_host(const struct batch *batch, uint64_t i,
 }
 
 static void
-code_chunks(void *arg, uint64_t first, uint64_t end, int nthreads)
+code_chunks(void *arg, struct terp_cpu_batch_part part)
 {
     struct batch *batch = arg;
-    const struct terp_cpu_call call = {nthreads, batch->run->cpu.allocator,
+    const struct terp_cpu_call call = {part.nthreads, batch->run->cpu.allocator,
                                        false};
 
-    for (uint64_t i = first; i < end; i++) {
+    for (uint64_t i = part.first; i < part.end; i++) {
         if (!is_left(batch, i))
             continue;
         enum terp_status st =
@@ -237,7 +237,7 @@ code_batch(struct terp_run *run, struct batch *batch, uint64_t nchunks)
         nleft += is_left(batch, i);
     }
     if (nleft > 0)
-        terp_cpu_batch(code_chunks, batch, nchunks, run->cpu.nthreads);
+        terp_run_share(run, code_chunks, batch, nchunks);
     return (enum terp_status)batch->failed;
 }
 

@@ -75,9 +75,9 @@ struct move {
     bool gather; /* from the array to chunks; or back */
 };
 
-/* Those numbered [begin, end) from move->first on. */
+/* The part's are counted from move->first on. */
 static void
-move_chunks(void *arg, uint64_t begin, uint64_t end, int nthreads)
+move_chunks(void *arg, struct terp_cpu_batch_part part)
 {
     const struct move *move = arg;
     const struct terp_array *array = move->array;
@@ -87,8 +87,8 @@ move_chunks(void *arg, uint64_t begin, uint64_t end, int nthreads)
     const bool gather = move->gather;
     uint64_t at;
 
-    (void)nthreads;
-    for (uint64_t row = begin * nper_chunk; row < end * nper_chunk; row++) {
+    for (uint64_t row = part.first * nper_chunk; row < part.end * nper_chunk;
+         row++) {
         uint64_t inside = terp_array_row(array, move->first + row / nper_chunk,
                                          row % nper_chunk, &at);
         uint64_t in_chunks = row * row_nvalues;

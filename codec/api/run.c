@@ -61,6 +61,13 @@ terp_run_end(const struct terp_run *run, enum terp_status st,
     return st;
 }
 
+void
+terp_run_share(const struct terp_run *run, terp_cpu_batch_task *task, void *arg,
+               uint64_t n)
+{
+    terp_cpu_batch(task, arg, n, run->cpu.nthreads);
+}
+
 const struct terp_device *
 terp_run_device(struct terp_run *run, enum terp_status *st_ret)
 {

@@ -24,6 +24,13 @@ enum terp_status
 terp_run_end(const struct terp_run *run, enum terp_status st,
              struct terp_run_result *result_ret);
 
+/* Shares `n` parts of a work out among the threads of the CPU that the call
+ * has.
+ */
+void
+terp_run_share(const struct terp_run *run, terp_cpu_batch_task *task, void *arg,
+               uint64_t n);
+
 /* The context's device; or NULL with the status, and the run's reason. */
 const struct terp_device *
 terp_run_device(struct terp_run *run, enum terp_status *st_ret);

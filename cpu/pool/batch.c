@@ -14,7 +14,9 @@ do_chunks(void *arg, struct cpu_share share)
 {
     struct batch *batch = arg;
 
-    batch->task(batch->batch, share.first, share.end, batch->nthreads);
+    batch->task(batch->batch,
+                (struct terp_cpu_batch_part){share.first, share.end,
+                                             batch->nthreads, share.worker});
 }
 
 void

@@ -2,6 +2,7 @@
  * function of HDF5 is called here. */
 #include "filter/h5/batch.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 /* Values of a batch on the device: enough to fill it. */
@@ -9,7 +10,8 @@
 #define TERP_H5_DEVICE_BATCH_NBYTES (UINT64_C(256) << 20)
 #endif
 
-#define NCHUNKS_PER_THREAD 8
+/* Of the CPU; streams take no more memory than they have bytes. */
+#define NCHUNKS_PER_THREAD 16
 
 /* Of streams on the device (terp_encode_batch). */
 #define STREAM_ALIGNMENT 16
@@ -30,16 +32,19 @@ terp_h5_batch_free(struct terp_h5_batch *batch)
     free(batch->status);
 }
 
-/* Memory of the run for `n` chunks and their streams. */
+/* Memory of the run for `n` streams, and values of `nvalued` chunks or of as
+ * many. */
 static enum terp_status
-make_room(struct terp_h5_batch *batch, uint64_t n)
+make_room(struct terp_h5_batch *batch, uint64_t n, uint64_t nvalued)
 {
     void *chunks = NULL, *streams = NULL;
     uint64_t nbytes;
 
     if (!mul_fits(n, batch->stream_stride, &nbytes))
         return TERP_ERR_MEMORY;
-    enum terp_status st = terp_memory_make(batch->run, nbytes, &chunks);
+    nvalued = min_u64(n, nvalued);
+    enum terp_status st =
+        terp_memory_make(batch->run, nvalued * batch->stream_stride, &chunks);
     if (st == TERP_OK)
         st = terp_memory_make(batch->run, nbytes, &streams);
     if (st != TERP_OK) {
@@ -47,6 +52,7 @@ make_room(struct terp_h5_batch *batch, uint64_t n)
         return st;
     }
     batch->cap_nchunks = n;
+    batch->cap_nvalued = nvalued;
     batch->chunks = chunks;
     batch->streams = streams;
     return TERP_OK;
@@ -79,7 +85,8 @@ make_host_room(struct terp_h5_batch *batch)
 
 enum terp_status
 terp_h5_batch_make(struct terp_run *run, const struct terp_h5_block *block,
-                   uint64_t nbytes, struct terp_h5_batch *batch)
+                   uint64_t nbytes, uint64_t max_nvalued,
+                   struct terp_h5_batch *batch)
 {
     enum terp_status st = TERP_ERR_MEMORY;
 
@@ -89,10 +96,10 @@ terp_h5_batch_make(struct terp_run *run, const struct terp_h5_block *block,
     batch->stream_stride =
         div_up(terp_encode_bound(&block->cd.chunk), STREAM_ALIGNMENT) *
         STREAM_ALIGNMENT;
-    for (uint64_t n = min_u64(terp_array_nchunks(&block->array),
-                              nbytes / batch->chunk_nbytes + 1);
+    uint64_t n = nbytes / batch->chunk_nbytes;
+    for (n = min_u64(terp_array_nchunks(&block->array), n > 0 ? n : 1);
          st == TERP_ERR_MEMORY && n > 0; n /= 2)
-        st = make_room(batch, n);
+        st = make_room(batch, n, max_nvalued);
     return st == TERP_OK ? make_host_room(batch) : st;
 }
 
@@ -101,9 +108,108 @@ terp_h5_batch_take(struct terp_h5_batch *batch, uint64_t i, uint64_t number,
                    uint64_t j)
 {
     batch->number[j] = number;
-    batch->chunk[j] = batch->chunks + i * batch->chunk_nbytes;
+    batch->chunk[j] =
+        batch->chunks + i % batch->cap_nvalued * batch->chunk_nbytes;
     batch->stream[j] = batch->streams + i * batch->stream_stride;
     batch->host_stream[j] = batch->host_streams + i * batch->stream_stride;
+}
+
+/* ---- coding ---- */
+
+/* A batch that is coded, from `src` or to `dst`. */
+struct coding {
+    struct terp_h5_batch *batch;
+    const struct terp_h5_block *block;
+    const struct terp_params *params;
+    const void *src;
+    void *dst;
+    atomic_int failed; /* a status */
+    _Atomic(const char *) reason;
+};
+
+/* Whether the CPU's threads code one chunk after the other. */
+static bool
+is_one_by_one(const struct terp_run *run)
+{
+    return run->engine == TERP_ENGINE_CPU &&
+           run->call.memory == TERP_MEMORY_HOST;
+}
+
+/* Encodes `n` of those that are taken, from the i-th on. */
+static enum terp_status
+encode_taken(const struct coding *coding, struct terp_run *run, uint64_t i,
+             uint64_t n)
+{
+    struct terp_h5_batch *batch = coding->batch;
+    const struct terp_h5_block *block = coding->block;
+    const enum terp_status st = terp_array_gather(
+        run, &block->array, batch->number[i], n, coding->src, batch->chunk[i]);
+
+    return st == TERP_OK
+               ? terp_run_encode(run, coding->params, &block->cd.chunk, n,
+                                 (const void *const *)batch->chunk + i,
+                                 batch->stream + i, batch->stream_nbytes + i)
+               : st;
+}
+
+/* Decodes likewise. The call is done also where a stream fails, which its
+ * status tells. */
+static void
+decode_taken(const struct coding *coding, struct terp_run *run, uint64_t i,
+             uint64_t n)
+{
+    struct terp_h5_batch *batch = coding->batch;
+
+    (void)terp_run_decode(run, &coding->block->cd.chunk, 1, n,
+                          (const void *const *)batch->stream + i,
+                          batch->stream_nbytes + i, batch->chunk + i,
+                          batch->status + i);
+}
+
+static enum terp_status
+scatter(const struct coding *coding, struct terp_run *run, uint64_t number,
+        uint64_t n, const void *chunks)
+{
+    return terp_array_scatter(run, &coding->block->array, number, n, chunks,
+                              coding->dst);
+}
+
+/* A thread's part, in room of its own. */
+static void
+code_one_by_one(void *arg, struct terp_cpu_batch_part part)
+{
+    struct coding *coding = arg;
+    struct terp_h5_batch *batch = coding->batch;
+    struct terp_run run = *batch->run;
+    enum terp_status st = TERP_OK;
+
+    run.cpu.nthreads = part.nthreads;
+    for (uint64_t i = part.first; st == TERP_OK && i < part.end; i++) {
+        batch->chunk[i] =
+            batch->chunks + (uint64_t)part.thread * batch->chunk_nbytes;
+        if (coding->dst == NULL) {
+            st = encode_taken(coding, &run, i, 1);
+            continue;
+        }
+        decode_taken(coding, &run, i, 1);
+        if (batch->status[i] == TERP_OK)
+            st = scatter(coding, &run, batch->number[i], 1, batch->chunk[i]);
+    }
+    if (st != TERP_OK) {
+        atomic_store(&coding->failed, (int)st);
+        atomic_store(&coding->reason, run.result.reason);
+    }
+}
+
+static enum terp_status
+code_by_threads(struct coding *coding, uint64_t n)
+{
+    struct terp_run *run = coding->batch->run;
+
+    run->result = (struct terp_run_result){.used = TERP_ENGINE_CPU};
+    terp_run_share(run, code_one_by_one, coding, n);
+    run->result.reason = coding->reason;
+    return (enum terp_status)coding->failed;
 }
 
 enum terp_status
@@ -113,28 +219,24 @@ terp_h5_batch_encode(struct terp_h5_batch *batch,
                      uint64_t n, const void *values)
 {
     struct terp_run *run = batch->run;
+    struct coding coding = {.batch = batch,
+                            .block = block,
+                            .params = params,
+                            .src = values,
+                            .failed = TERP_OK};
 
-    /* One thread does them one by one, in memory that stays in its cache. */
-    const uint64_t step =
-        run->engine == TERP_ENGINE_CPU && run->cpu.nthreads == 1 ? 1 : n;
-    enum terp_status st = TERP_OK;
-
-    for (uint64_t i = 0; st == TERP_OK && i < n; i += step) {
-        for (uint64_t j = 0; j < step; j++)
-            terp_h5_batch_take(batch, i + j, first + i + j, i + j);
-        st = terp_array_gather(run, &block->array, first + i, step, values,
-                               batch->chunks);
-        if (st == TERP_OK)
-            st = terp_run_encode(run, params, &block->cd.chunk, step,
-                                 (const void *const *)batch->chunk,
-                                 &batch->stream[i], &batch->stream_nbytes[i]);
-    }
+    for (uint64_t i = 0; i < n; i++)
+        terp_h5_batch_take(batch, i, first + i, i);
+    enum terp_status st = is_one_by_one(run) ? code_by_threads(&coding, n)
+                                             : encode_taken(&coding, run, 0, n);
     if (st == TERP_OK && run->call.memory == TERP_MEMORY_DEVICE)
         st = terp_memory_copy(run, n, batch->host_stream,
                               (const void *const *)batch->stream,
                               batch->stream_nbytes);
     return st;
 }
+
+/* ---- storing ---- */
 
 /* Where in the dataset chunk `number` of the block begins. */
 static void
@@ -163,14 +265,18 @@ terp_h5_batch_store(const struct terp_h5_batch *batch,
     return st;
 }
 
-/* A chunk that HDF5 has to read. */
+/* ---- reading ---- */
+
+/* A chunk that HDF5 has to read: to `chunk`, and on to the values where chunks
+ * are decoded one by one. */
 static enum terp_status
-read_chunk(const struct terp_h5_block *block, struct terp_h5_batch *batch,
-           uint64_t number, void *chunk)
+read_chunk(const struct coding *coding, uint64_t number, void *chunk)
 {
+    const struct terp_h5_block *block = coding->block;
+    struct terp_run *run = coding->batch->run;
     hsize_t place[H5S_MAX_RANK] = {0}, count[H5S_MAX_RANK] = {0};
-    bool on_host = batch->run->call.memory == TERP_MEMORY_HOST;
-    void *on_its_way = on_host ? chunk : batch->host_chunk;
+    bool on_host = run->call.memory == TERP_MEMORY_HOST;
+    void *on_its_way = on_host ? chunk : coding->batch->host_chunk;
     const void *from = on_its_way;
 
     find_place(block, number, place);
@@ -178,17 +284,19 @@ read_chunk(const struct terp_h5_block *block, struct terp_h5_batch *batch,
         count[d] = min_u64(block->chunk[d], block->dims[d] - place[d]);
     enum terp_status st =
         block->storage->read(block, place, count, block->chunk, on_its_way);
-    return st != TERP_OK || on_host
-               ? st
-               : terp_memory_copy(batch->run, 1, &chunk, &from,
-                                  &batch->chunk_nbytes);
+    if (st == TERP_OK && !on_host)
+        st = terp_memory_copy(run, 1, &chunk, &from,
+                              &coding->batch->chunk_nbytes);
+    if (st == TERP_OK && is_one_by_one(run))
+        st = scatter(coding, run, number, 1, chunk);
+    return st;
 }
 
 /* Decodes the first `n` streams that the batch has taken. */
 static enum terp_status
-decode_taken(const struct terp_h5_block *block, struct terp_h5_batch *batch,
-             uint64_t n)
+decode_streams(struct coding *coding, uint64_t n)
 {
+    struct terp_h5_batch *batch = coding->batch;
     struct terp_run *run = batch->run;
     enum terp_status st = TERP_OK;
 
@@ -198,14 +306,15 @@ decode_taken(const struct terp_h5_block *block, struct terp_h5_batch *batch,
                               batch->stream_nbytes);
     if (st != TERP_OK)
         return st;
-    (void)terp_run_decode(run, &block->cd.chunk, 1, n,
-                          (const void *const *)batch->stream,
-                          batch->stream_nbytes, batch->chunk, batch->status);
+    if (is_one_by_one(run))
+        st = code_by_threads(coding, n);
+    else
+        decode_taken(coding, run, 0, n);
     for (uint64_t i = 0; st == TERP_OK && i < n; i++) {
         st = batch->status[i];
         /* A stream that only the filter makes something of. */
         if (st == TERP_ERR_ARGUMENT)
-            st = read_chunk(block, batch, batch->number[i], batch->chunk[i]);
+            st = read_chunk(coding, batch->number[i], batch->chunk[i]);
     }
     return st;
 }
@@ -215,6 +324,8 @@ terp_h5_batch_read(struct terp_h5_batch *batch,
                    const struct terp_h5_block *block, uint64_t first,
                    uint64_t n, void *values)
 {
+    struct coding coding = {
+        .batch = batch, .block = block, .dst = values, .failed = TERP_OK};
     hsize_t place[H5S_MAX_RANK];
     enum terp_status st = TERP_OK;
     uint64_t ntaken = 0;
@@ -226,20 +337,20 @@ terp_h5_batch_read(struct terp_h5_batch *batch,
                                    batch->stream_stride,
                                    &batch->stream_nbytes[ntaken]);
         if (st == TERP_OK && batch->stream_nbytes[ntaken] == 0)
-            st = read_chunk(block, batch, first + i, batch->chunk[ntaken]);
+            st = read_chunk(&coding, first + i, batch->chunk[ntaken]);
         else
             ntaken++;
     }
     if (st == TERP_OK)
-        st = decode_taken(block, batch, ntaken);
-    return st == TERP_OK ? terp_array_scatter(batch->run, &block->array, first,
-                                              n, batch->chunks, values)
-                         : st;
+        st = decode_streams(&coding, ntaken);
+    return st == TERP_OK && !is_one_by_one(batch->run)
+               ? scatter(&coding, batch->run, first, n, batch->chunks)
+               : st;
 }
 
-/* Values that are worth being in memory at a time. Threads of the CPU share as
- * many chunks as are needed to end about the same time: more memory only takes
- * time to get. */
+/* Values whose streams are worth being in memory at a time. Threads of the CPU
+ * share as many chunks as are needed to end about the same time, each the same
+ * number; their values take no memory. */
 static uint64_t
 batch_nbytes(const struct terp_run *run, const struct terp_h5_block *block)
 {
@@ -247,9 +358,12 @@ batch_nbytes(const struct terp_run *run, const struct terp_h5_block *block)
         return TERP_H5_DEVICE_BATCH_NBYTES;
     if (run->engine != TERP_ENGINE_CPU)
         return TERP_H5_BATCH_NBYTES;
-    return min_u64(TERP_H5_BATCH_NBYTES,
-                   NCHUNKS_PER_THREAD * (uint64_t)run->cpu.nthreads *
-                       terp_chunk_nbytes(&block->cd.chunk));
+    const uint64_t limit = 2 * TERP_H5_BATCH_NBYTES;
+    const uint64_t one_a_thread =
+        (uint64_t)run->cpu.nthreads * terp_chunk_nbytes(&block->cd.chunk);
+    return one_a_thread > limit ? limit
+                                : one_a_thread * min_u64(NCHUNKS_PER_THREAD,
+                                                         limit / one_a_thread);
 }
 
 enum terp_status
@@ -261,8 +375,9 @@ terp_h5_batch_move(struct terp_run *run, const struct terp_h5_block *block,
     struct terp_h5_batch batch;
 
     terp_cd_copy_fills(&block->cd, &used);
-    enum terp_status st =
-        terp_h5_batch_make(run, block, batch_nbytes(run, block), &batch);
+    enum terp_status st = terp_h5_batch_make(
+        run, block, batch_nbytes(run, block),
+        is_one_by_one(run) ? (uint64_t)run->cpu.nthreads : UINT64_MAX, &batch);
     for (uint64_t first = 0; st == TERP_OK && first < nchunks; first += n) {
         n = min_u64(batch.cap_nchunks, nchunks - first);
         if (src == NULL) {

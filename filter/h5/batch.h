@@ -7,6 +7,7 @@
 struct terp_h5_batch {
     struct terp_run *run;
     uint64_t cap_nchunks, chunk_nbytes, stream_stride;
+    uint64_t cap_nvalued;      /* of those the chunks whose values have room */
     uint8_t *chunks, *streams; /* where the run has its memory */
     uint8_t *host_streams;     /* the same as `streams` on the host */
     uint8_t *host_chunk;       /* one, where `chunks` are on the device */
@@ -16,12 +17,14 @@ struct terp_h5_batch {
     enum terp_status *status;
 };
 
-/* Room for chunks of the block, about `nbytes` of them; for less where there is
- * little memory, as on a device. The block's reason is NULL. Must be freed,
- * whatever the result. */
+/* Room for streams of the block's chunks, about `nbytes` of values; for less
+ * where there is little memory, as on a device. Of their values no more than
+ * `max_nvalued` chunks have room at a time. The block's reason is NULL. Must be
+ * freed, whatever the result. */
 enum terp_status
 terp_h5_batch_make(struct terp_run *run, const struct terp_h5_block *block,
-                   uint64_t nbytes, struct terp_h5_batch *batch);
+                   uint64_t nbytes, uint64_t max_nvalued,
+                   struct terp_h5_batch *batch);
 void
 terp_h5_batch_free(struct terp_h5_batch *batch);
 
@@ -32,7 +35,10 @@ terp_h5_batch_take(struct terp_h5_batch *batch, uint64_t i, uint64_t number,
                    uint64_t j);
 
 /* Codes chunks [first, first + n) of the block, whose values are at `values`.
- * Nothing of HDF5 is called: another thread may do so. */
+ * Nothing of HDF5 is called: another thread may do so. The CPU's threads take
+ * one after the other, each in room of its own that stays in its cache: there
+ * is room for one a thread, at least, and for more it takes pages of memory and
+ * time to get them. */
 enum terp_status
 terp_h5_batch_encode(struct terp_h5_batch *batch,
                      const struct terp_h5_block *block,

@@ -255,24 +255,32 @@ values_that_are_markers_come_back(void **state)
 
 /* ---- choices ---- */
 
+/* A value in [0, 1) of `nbits` bits behind the point. */
+static void
+put_fraction(const struct terp_chunk *chunk, uint8_t *values, uint64_t i,
+             int nbits)
+{
+    const uint64_t number = terp_field_mix(i) >> (64 - nbits);
+
+    value_put(chunk, values, i,
+              value_to_bits(chunk->type, ldexp((double)number, -nbits)));
+}
+
 /* Samples lie on a grid, and all else does not. */
 static void
 a_grid_of_samples_alone_is_none(void **state)
 {
     const uint64_t n = 100000;
     const struct terp_chunk chunk = {TERP_FLOAT32, false, false, 1, {100000}};
-    float *values = terp_case_alloc(4 * n);
+    uint8_t *values = terp_case_alloc(4 * n);
     struct terp_info info = {.size = sizeof info};
 
     (void)state;
     for (uint64_t i = 0; i < n; i++)
-        values[i] = (float)(terp_field_mix(i) >> 40) * 0x1p-24f;
-    for (uint64_t i = 0; i < TERP_COMMON_BITS_NSAMPLES; i++) {
-        const uint64_t at = terp_common_bits_sample_at(n, i);
-        values[at] = (float)(terp_field_mix(at) >> 54) * 0x1p-10f;
-    }
-    struct terp_stream stream =
-        terp_case_encode(&lossless, &chunk, (const uint8_t *)values, 1);
+        put_fraction(&chunk, values, i, 24);
+    for (uint64_t i = 0; i < TERP_COMMON_BITS_NSAMPLES; i++)
+        put_fraction(&chunk, values, terp_common_bits_sample_at(n, i), 10);
+    struct terp_stream stream = terp_case_encode(&lossless, &chunk, values, 1);
     assert_int_equal(terp_inspect(stream.bytes, stream.nbytes, &info), TERP_OK);
     assert_string_equal(info.predictor, "lossless");
     assert_true(info.nspecials < n / 512);
@@ -288,16 +296,16 @@ few_values_off_a_grid_spoil_no_colors(void **state)
 {
     const uint64_t n = 100000;
     const struct terp_chunk chunk = {TERP_FLOAT32, false, false, 1, {100000}};
-    float *values = terp_case_alloc(4 * n);
+    uint8_t *values = terp_case_alloc(4 * n);
 
     (void)state;
+    memset(values, 0, 4 * n);
     for (uint64_t i = 0; i < n; i++)
-        values[i] =
-            i / 500 % 2 ? 0 : (float)(terp_field_mix(i) >> 54) * 0x1p-10f;
+        if (i / 500 % 2 == 0)
+            put_fraction(&chunk, values, i, 10);
     for (uint64_t i = 1777; i < n; i += 2000)
-        values[i] = (float)(terp_field_mix(i) >> 40) * 0x1p-24f;
-    struct terp_stream stream =
-        terp_case_encode(&lossless, &chunk, (const uint8_t *)values, 1);
+        put_fraction(&chunk, values, i, 24);
+    struct terp_stream stream = terp_case_encode(&lossless, &chunk, values, 1);
     assert_true(stream.nbytes < 2 * n);
     free(stream.bytes);
     free(values);

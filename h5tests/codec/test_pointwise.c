@@ -408,7 +408,8 @@ count_lost_with_floor(enum terp_type type, double e, double floor, int span,
         NVALUES = 1 << 16
     };
     static uint8_t values[8 * NVALUES], coded[8 * NVALUES], got[8 * NVALUES];
-    const struct terp_chunk line = {type, false, false, 1, {NVALUES}};
+    const bool big_endian = TERP_HOST_IS_BIG_ENDIAN; /* as stages have them */
+    const struct terp_chunk line = {type, big_endian, false, 1, {NVALUES}};
     const struct cpu_pointwise_stages *stages = type == TERP_FLOAT32
                                                     ? &terp_cpu_pointwise_f32
                                                     : &terp_cpu_pointwise_f64;
@@ -436,7 +437,7 @@ count_lost_with_floor(enum terp_type type, double e, double floor, int span,
                                              how.center, floor,     how.shift};
     const enum terp_type coded_type = terp_pointwise_type(how.form, type);
     const struct terp_chunk coded_line = {
-        coded_type, false, false, 1, {NVALUES}};
+        coded_type, big_endian, false, 1, {NVALUES}};
     for (int part = -1; part <= 1; part += 2) {
         stages->code_floored[how.form](values, NVALUES, &fills, &how, coded);
         for (uint64_t i = 0; i < NVALUES; i++) {

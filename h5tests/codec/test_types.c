@@ -239,16 +239,16 @@ fill_values_do_not_widen_integers(void **state)
     struct terp_params params = {.bound_mode = TERP_BOUND_ABSOLUTE,
                                  .has_fill = true,
                                  .fill_bits = 0x80000000};
-    int32_t values[64 * 64];
+    uint8_t values[4 * 64 * 64];
 
     (void)state;
-    for (uint64_t i = 0; i < COUNT(values); i++)
-        values[i] = i % 64 < 20 ? INT32_MIN : 1000000 + (int32_t)(i % 64);
-    struct terp_stream stream =
-        terp_case_encode(&params, &chunk, (const uint8_t *)values, 1);
+    for (uint64_t i = 0; i < 64 * 64; i++)
+        value_put(&chunk, values, i,
+                  i % 64 < 20 ? params.fill_bits : 1000000 + i % 64);
+    struct terp_stream stream = terp_case_encode(&params, &chunk, values, 1);
     assert_true(stream.nbytes < 300);
     free(stream.bytes);
-    check_integers("fill", &params, &chunk, (const uint8_t *)values);
+    check_integers("fill", &params, &chunk, values);
 }
 
 /* A common divisor costs nothing. */
@@ -258,17 +258,18 @@ scaled_integers_are_as_small_as_they_would_be_unscaled(void **state)
     static const uint64_t dims[] = {5000};
     const struct terp_chunk chunk = terp_case_chunk(TERP_INT64, 1, dims);
     const struct terp_params params = {.bound_mode = TERP_BOUND_ABSOLUTE};
-    int64_t values[5000];
+    uint8_t values[8 * 5000];
     uint64_t nbytes[2];
 
     (void)state;
     for (int scaled = 0; scaled < 2; scaled++) {
-        for (uint64_t i = 0; i < COUNT(values); i++)
-            values[i] = (int64_t)(i + terp_field_mix(i) % 50) *
-                            (scaled ? 1000000007 : 1) +
-                        (scaled ? 17 : 0);
+        for (uint64_t i = 0; i < dims[0]; i++) {
+            const uint64_t value = i + terp_field_mix(i) % 50;
+            value_put(&chunk, values, i,
+                      scaled ? value * 1000000007 + 17 : value);
+        }
         struct terp_stream stream =
-            terp_case_encode(&params, &chunk, (const uint8_t *)values, 1);
+            terp_case_encode(&params, &chunk, values, 1);
         nbytes[scaled] = stream.nbytes;
         free(stream.bytes);
     }

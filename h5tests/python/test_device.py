@@ -1,7 +1,9 @@
 """h5z_terp.compress and decompress of arrays on a device, which may be
-emulated: the streams are those of the host."""
+emulated: the streams are those of the host. Those of PyTorch and CuPy where
+these are installed and have a device."""
 
 import os
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,56 +14,77 @@ from fields import waves
 if "TERP_TEST_CUDART" not in os.environ:
     pytest.skip("no CUDA runtime", allow_module_level=True)
 
-import emulated_arrays as arrays  # noqa: E402
+import emulated_arrays  # noqa: E402
+
+
+@pytest.fixture(params=["plain", "torch", "cupy"])
+def arrays(request):
+    """A library of arrays: its class, and how they come to the device and
+    back."""
+    if request.param == "plain":
+        return SimpleNamespace(Array=emulated_arrays.Array,
+                               array=emulated_arrays.array,
+                               get=emulated_arrays.Array.get)
+    library = pytest.importorskip(request.param)
+    if not library.cuda.is_available():
+        pytest.skip("no device")
+    if request.param == "cupy":
+        return SimpleNamespace(Array=library.ndarray, array=library.asarray,
+                               get=library.asnumpy)
+    return SimpleNamespace(
+        Array=library.Tensor,
+        array=lambda values: library.from_numpy(values.copy()).cuda(),
+        get=lambda array: array.cpu().numpy())
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "i4", "c8"])
 @pytest.mark.parametrize("bound", [{"abs": 1e-2}, {"lossless": True}])
-def test_streams_are_those_of_the_host(dtype, bound):
+def test_streams_are_those_of_the_host(arrays, dtype, bound):
     values = (waves((20, 33, 40), "f8") * 10).astype(dtype)
     stream = h5z_terp.compress(arrays.array(values), **bound)
     assert isinstance(stream, arrays.Array)
     expected = h5z_terp.compress(values, **bound)
-    assert stream.get().tobytes() == expected
+    assert arrays.get(stream).tobytes() == expected
     read = h5z_terp.decompress(stream)
     assert isinstance(read, arrays.Array)
-    np.testing.assert_array_equal(read.get(), h5z_terp.decompress(expected))
+    np.testing.assert_array_equal(arrays.get(read),
+                                  h5z_terp.decompress(expected))
     few = h5z_terp.decompress(stream, step=4)
-    np.testing.assert_array_equal(few.get(),
+    np.testing.assert_array_equal(arrays.get(few),
                                   h5z_terp.decompress(expected, step=4))
 
 
-def test_stacks_and_fills():
+def test_stacks_and_fills(arrays):
     values = waves((6, 8, 8), "f4")
     values[2] = 1e20
     settings = h5z_terp.Terp(rel=1e-3, dims=(8, 8))
     stream = settings.compress(arrays.array(values), fill=1e20)
-    assert stream.get().tobytes() == settings.compress(values, fill=1e20)
+    assert arrays.get(stream).tobytes() == settings.compress(values, fill=1e20)
 
 
-def test_out_is_filled():
+def test_out_is_filled(arrays):
     values = waves((30, 40), "f4")
     stream = h5z_terp.compress(arrays.array(values), lossless=True)
     out = arrays.array(np.zeros_like(values))
     assert h5z_terp.decompress(stream, out) is out
-    np.testing.assert_array_equal(out.get(), values)
+    np.testing.assert_array_equal(arrays.get(out), values)
     with pytest.raises(ValueError, match="out has"):
         h5z_terp.decompress(stream, arrays.array(values[1:]))
 
 
-def test_damage_is_told():
+def test_damage_is_told(arrays):
     stream = h5z_terp.compress(arrays.array(waves((30, 40), "f4")), abs=1e-3)
-    damaged = stream.get()
+    damaged = arrays.get(stream)
     damaged[-1] ^= 1
     with pytest.raises(h5z_terp.TerpError):
         h5z_terp.decompress(arrays.array(damaged))
 
 
 def test_wrong_arrays_are_refused():
-    array = arrays.array(waves((30, 40), "f4"))
+    array = emulated_arrays.array(waves((30, 40), "f4"))
     interface = {**array.__cuda_array_interface__, "strides": (4, 120)}
 
-    class Transposed(arrays.Array):
+    class Transposed(emulated_arrays.Array):
         __cuda_array_interface__ = interface
 
     transposed = Transposed(array.at, array.shape, "f4", array)

@@ -120,6 +120,47 @@ class Images(Picture):
             sum(cell != none for row in cells for cell in row), 2
         )
 
+    def test_north_is_up(self):
+        try:
+            import h5py
+        except ImportError:
+            self.skipTest("no h5py")
+        values = [[0.0] * 8 for _ in range(8)]
+        values[0] = [-1.0] * 8
+        cases = (
+            ([1.0 * i for i in range(8)], "degrees_north", None, True),
+            ([1.0 * i for i in range(8)], b"1", "latitude", True),
+            ([1.0 * i for i in range(8)], "degrees_east", None, False),
+            ([-1.0 * i for i in range(8)], "degrees_north", None, False),
+            (None, None, None, False),
+        )
+        for places, units, name, first_is_below in cases:
+            paths = self.path("scaled.h5"), self.path("changed.h5")
+            for path in paths:
+                with h5py.File(path, "w") as file:
+                    x = file.create_dataset("x", data=values)
+                    if places is not None:
+                        scale = file.create_dataset("lat", data=places)
+                        scale.attrs["units"] = units
+                        if name is not None:
+                            scale.attrs["standard_name"] = name
+                        scale.make_scale("lat")
+                        x.dims[0].attach_scale(scale)
+                    if path == paths[1]:
+                        x[0, 0] = -0.5
+            directory = self.path("png")
+            result = terp("compare", f"--png={directory}", "--abs=1", *paths)
+            if "built without" in result.stderr:
+                self.skipTest(result.stderr)
+            self.assertEqual(result.returncode, OK, result.stderr)
+            rows = Rows(self.path("png/x.png"))
+            original = self.cells(rows, ORIGINAL, 8)
+            errors = self.cells(rows, ERROR, 8)
+            below, above = (7, 0) if first_is_below else (0, 7)
+            self.assertLess(sum(original[below][1]), sum(original[above][1]))
+            self.assertNotEqual(errors[below][0], errors[above][0])
+            self.assertEqual(errors[below][1], errors[above][1])
+
     def test_worse_copy_has_darker_errors(self):
         def brightness(terp_words):
             rows = self.draw_x(

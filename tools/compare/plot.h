@@ -22,10 +22,11 @@ enum {
 struct plot_data {
     int rank;   /* 1: curves; 2: images; 0: nothing */
     int nx, ny; /* values across and down */
+    int axis_y; /* the dimension of what is down */
     uint64_t step_x, step_y;
     char slice[256]; /* such as "[128, :, :]" */
-    /* ny rows of nx values. NAN: kept bit for bit; INFINITY, in `b` only: not
-     * kept, but should have been. */
+    /* ny rows of nx values, the northern ones first. NAN: kept bit for bit;
+     * INFINITY, in `b` only: not kept, but should have been. */
     double *a, *b;
     double *errors;  /* b - a, or like `b` where values are kept or should be */
     double min, max; /* of the valid values of `a` */
@@ -44,5 +45,9 @@ plot_data_read(struct plot_data *data, const struct tool_dataset *a,
 
 void
 plot_data_free(struct plot_data *data);
+
+/* Whether values of the dimension `axis` are at latitudes that rise. */
+bool
+plot_runs_north(const struct tool_dataset *dataset, int axis);
 
 #endif

@@ -35,6 +35,7 @@ plan_slice(const struct tool_dataset *dataset, struct plot_data *data,
         slice->step[axis] = step;
         slice->count[axis] = count;
         *(k == 0 ? &data->nx : &data->ny) = (int)count;
+        data->axis_y = axis;
         *(k == 0 ? &data->step_x : &data->step_y) = step;
     }
 }
@@ -73,6 +74,22 @@ is_drawn(const struct compare_result *result, double a)
     return a >= result->min && a <= result->max;
 }
 
+/* The last row becomes the first one. */
+static void
+turn_rows(const struct plot_data *data, double *values)
+{
+    const size_t nx = (size_t)data->nx, ny = (size_t)data->ny;
+
+    for (size_t y = 0; y < ny / 2; y++)
+        for (size_t x = 0; x < nx; x++) {
+            double *above = &values[y * nx + x];
+            double *below = &values[(ny - 1 - y) * nx + x];
+            const double value = *above;
+            *above = *below;
+            *below = value;
+        }
+}
+
 static bool
 read_slice(struct plot_data *data, const struct tool_dataset *a,
            const struct tool_dataset *b, const struct compare_result *result,
@@ -107,6 +124,11 @@ read_slice(struct plot_data *data, const struct tool_dataset *a,
             *at_a = NAN;
             *at_b = data->errors[i] = changed ? (double)INFINITY : (double)NAN;
         }
+    }
+    if (data->rank == 2 && plot_runs_north(a, data->axis_y)) {
+        turn_rows(data, data->a);
+        turn_rows(data, data->b);
+        turn_rows(data, data->errors);
     }
     return true;
 }

@@ -111,7 +111,7 @@ begin_coding(struct repack_job *job, struct repack_part *part)
                                       &part->block);
     if (part->status == TERP_OK && part->block.reason == NULL)
         part->status = terp_h5_batch_make(&part->run, &part->block, UINT64_MAX,
-                                          &part->batch);
+                                          UINT64_MAX, &part->batch);
     return true;
 }
 
