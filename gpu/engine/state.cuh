@@ -107,8 +107,8 @@ struct cuda_chunk {
     struct cuda_model model;
     /* encode, of samples: means are taken if they are smaller */
     unsigned long long differences_sum, means_sum;
-    double grid_step, grid_inverse; /* encode: of ratio one, in the type */
-    uint64_t spline_cost;           /* encode: as the tuner has it */
+    double grid_step, grid_inverse;     /* encode: of ratio one, in the type */
+    uint64_t spline_cost, lorenzo_cost; /* encode: as the tuner has them */
 
     /* encode, lossless; counters of blocks that are done, as `progress` */
     unsigned common_progress, prices_progress, references_progress;

@@ -344,6 +344,7 @@ decide(const struct cuda_batch &batch, const struct tune_grid &grid,
     if (asked != TERP_PREDICTOR_SPLINE)
         chunk.model.lorenzo_dims = subset_at(any ? set : 15, grid.dims_in_use);
     chunk.spline_cost = spline_cost;
+    chunk.lorenzo_cost = lorenzo.cost;
 }
 
 /* Grid: x chunks. A warp plans a level, or weighs lorenzo along a set of
