@@ -87,6 +87,10 @@ cut(const struct bench_field *field, enum terp_type type, uint64_t extent,
             for (uint64_t x = 0; x < extent; x++, at++) {
                 if (type == TERP_FLOAT64)
                     ((double *)to)[at] = (double)row[x];
+                else if (type == TERP_INT16)
+                    ((int16_t *)to)[at] = (int16_t)row[x];
+                else if (type == TERP_INT32)
+                    ((int32_t *)to)[at] = (int32_t)row[x];
                 else
                     ((float *)to)[at] = row[x];
             }

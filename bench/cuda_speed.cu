@@ -77,7 +77,7 @@ print_terp(const struct bench_chunks *chunks, enum terp_engine_kind engine,
     printf("%s,%s,%s,%s,%llu,%llu,%s,%s,%s,%d,%.1f,%.1f,%.2f,%.2f\n", what,
            engine == TERP_ENGINE_CUDA ? "cuda" : "cpu",
            chunks->memory == TERP_MEMORY_DEVICE ? "device" : "host",
-           chunks->chunk.type == TERP_FLOAT64 ? "float64" : "float32",
+           terp_type_names[chunks->chunk.type],
            (unsigned long long)chunks->chunk.dims[0],
            (unsigned long long)chunks->nchunks, pipeline,
            predictor_names[chunks->params.predictor], direction, times->n,
@@ -265,6 +265,57 @@ run_lossless(const struct bench_field *field)
     measure_lossless(field, TERP_FLOAT32, whole / 8, batch_nchunks(),
                      TERP_MEMORY_DEVICE);
     measure_lossless(field, TERP_FLOAT32, whole / 2, 1, TERP_MEMORY_HOST);
+    what = "terp";
+}
+
+/* ---- integers, data on the device ---- */
+
+/* A field's values as all integers of 16 bits. */
+static struct bench_field
+integers_of(const struct bench_field *field)
+{
+    const uint64_t n = field->extent * field->extent * field->extent;
+    struct bench_field integers = {
+        (float *)bench_alloc(TERP_MEMORY_HOST, n * sizeof(float)),
+        field->extent};
+    float min = field->values[0], max = min;
+
+    for (uint64_t i = 0; i < n; i++) {
+        min = fminf(min, field->values[i]);
+        max = fmaxf(max, field->values[i]);
+    }
+    for (uint64_t i = 0; i < n; i++)
+        integers.values[i] =
+            floorf((field->values[i] - min) / (max - min) * 65535) - 32768;
+    return integers;
+}
+
+/* The same numbers of each type, which all come back or are up to 16 away.
+ * Without effort: values are so few that some repeat by chance, and such chunks
+ * are the CPU's where references are asked for. */
+static void
+run_integers(const struct bench_field *field)
+{
+    static const enum terp_type types[] = {TERP_FLOAT32, TERP_INT16,
+                                           TERP_INT32};
+    struct bench_field integers = integers_of(field);
+
+    for (enum terp_type type : types)
+        for (double bound : {0., 16.})
+            for (int is_batch = 0; is_batch < 2; is_batch++) {
+                struct bench_chunks chunks = bench_chunks_make(
+                    &integers, type,
+                    is_batch ? field->extent / 8 : field->extent,
+                    is_batch ? batch_nchunks() : 1, 1, TERP_MEMORY_DEVICE);
+                what = bound > 0 ? "integers, bound 16" : "integers, lossless";
+                chunks.params.bound_mode = TERP_BOUND_ABSOLUTE;
+                chunks.params.bound = bound;
+                chunks.params.pipeline = TERP_PIPELINE_RATIO;
+                chunks.params.effort = TERP_EFFORT_FAST;
+                measure(&chunks, TERP_ENGINE_CUDA);
+                bench_chunks_free(&chunks);
+            }
+    bench_free(TERP_MEMORY_HOST, integers.values);
     what = "terp";
 }
 
@@ -491,7 +542,7 @@ static int
 usage(void)
 {
     fputs("usage: cuda_speed FIELD_NxNxN.f32 [device] [pointwise] [lossless] "
-          "[tight] [coarse] [host] [crossover]\n"
+          "[tight] [coarse] [integers] [host] [crossover]\n"
           "       cuda_speed FIELD_NxNxN.f32 profile PIPELINE EXTENT NCHUNKS\n",
           stderr);
     return EXIT_FAILURE;
@@ -503,10 +554,10 @@ main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(const struct bench_field *);
-    } parts[] = {{"device", run_device},      {"pointwise", run_pointwise},
-                 {"lossless", run_lossless},  {"tight", run_tight},
-                 {"coarse", run_coarse},      {"host", run_host},
-                 {"crossover", run_crossover}};
+    } parts[] = {{"device", run_device},     {"pointwise", run_pointwise},
+                 {"lossless", run_lossless}, {"tight", run_tight},
+                 {"coarse", run_coarse},     {"integers", run_integers},
+                 {"host", run_host},         {"crossover", run_crossover}};
 
     if (argc < 2)
         return usage();

@@ -26,13 +26,6 @@ terp_type_is_plain(enum terp_type type)
     return type == TERP_FLOAT32 || type == TERP_FLOAT64;
 }
 
-/* Floats are coded by both engines, all else by the CPU's. */
-static inline TERP_HOST_DEVICE bool
-terp_type_is_float(enum terp_type type)
-{
-    return terp_type_is_plain(type) || terp_type_is_half(type);
-}
-
 static inline TERP_HOST_DEVICE bool
 terp_type_is_integer(enum terp_type type)
 {
@@ -49,6 +42,13 @@ static inline TERP_HOST_DEVICE int
 terp_type_nparts(enum terp_type type)
 {
     return type == TERP_COMPLEX64 || type == TERP_COMPLEX128 ? 2 : 1;
+}
+
+/* Whether the CPU alone codes values of a type. */
+static inline TERP_HOST_DEVICE bool
+terp_type_is_the_cpus(enum terp_type type)
+{
+    return type == TERP_BYTES || terp_type_nparts(type) > 1;
 }
 
 static inline TERP_HOST_DEVICE enum terp_type

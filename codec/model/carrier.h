@@ -99,6 +99,36 @@ terp_integer_limits_of(enum terp_type type,
 
 /* ---- one part ---- */
 
+/* What a and b are multiples of; 0 is one of any number. */
+static inline TERP_HOST_DEVICE uint64_t
+terp_common_divisor(uint64_t a, uint64_t b)
+{
+    while (b != 0) {
+        const uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* How far an integer of so many bytes is above the lowest of its type. */
+static inline TERP_HOST_DEVICE uint64_t
+terp_integer_distance(uint64_t word, int nbytes, uint64_t lowest)
+{
+    return (word - lowest) & UINT64_MAX >> (64 - 8 * nbytes);
+}
+
+/* n of an integer, by how far it and the offset are above the lowest: all that
+ * is coded fits its type. */
+static inline TERP_HOST_DEVICE int64_t
+terp_integer_number(uint64_t distance, uint64_t offset, uint64_t scale)
+{
+    if (scale == 1)
+        return (int64_t)(distance - offset);
+    return distance < offset ? -(int64_t)((offset - distance) / scale)
+                             : (int64_t)((distance - offset) / scale);
+}
+
 /* To the nearest integer within limits; of two, the one nearer to zero. A NaN
  * is low. */
 static inline TERP_HOST_DEVICE int32_t

@@ -117,6 +117,16 @@ terp_lossless_add_border(uint64_t extent, int step, uint64_t *nbits)
 
 /* ---- steps ---- */
 
+/* By the cost of samples that of all values, as splines' costs are. */
+static inline TERP_HOST_DEVICE uint64_t
+terp_lossless_cost_of_samples(uint64_t cost, uint64_t nsampled,
+                              uint64_t nvalues)
+{
+    return nsampled == 0
+               ? UINT64_MAX
+               : cost * nvalues / nsampled << (TERP_COST_FRACTION_NBITS - 4);
+}
+
 /* Whether integers are such that not any value has one: samples had a grid, or
  * ended in zeros. */
 static inline TERP_HOST_DEVICE bool

@@ -59,13 +59,6 @@ store_word(uint8_t *dst, uint64_t i, int nbytes, uint64_t word)
     store_value(dst + i * (uint64_t)nbytes, word, nbytes);
 }
 
-/* How far the integer is above the lowest of its type. */
-INLINE uint64_t
-distance_of(uint64_t word, int nbytes, uint64_t lowest)
-{
-    return (word - lowest) & UINT64_MAX >> (64 - 8 * nbytes);
-}
-
 /* Part i as a word. Returns whether it counts: fill values do not, nor do NaN
  * and infinities. Of 16-bit floats the word is that of an integer. */
 INLINE bool
@@ -103,17 +96,6 @@ take_part(const struct work *work, uint64_t i, int nbytes, uint64_t *word_ret)
 
 /* ---- measuring ---- */
 
-static uint64_t
-common_divisor(uint64_t a, uint64_t b)
-{
-    while (b != 0) {
-        const uint64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 INLINE void
 measure(const struct work *work, int nbytes, struct terp_integers *integers_ret)
 {
@@ -123,7 +105,8 @@ measure(const struct work *work, int nbytes, struct terp_integers *integers_ret)
     for (uint64_t i = 0; i < parts->nparts; i++) {
         uint64_t word;
         const bool counts = take_part(work, i, nbytes, &word);
-        const uint64_t distance = distance_of(word, nbytes, work->lowest);
+        const uint64_t distance =
+            terp_integer_distance(word, nbytes, work->lowest);
         min = counts && distance < min ? distance : min;
         max = counts && distance > max ? distance : max;
     }
@@ -132,9 +115,10 @@ measure(const struct work *work, int nbytes, struct terp_integers *integers_ret)
     for (uint64_t i = 0; scale != 1 && min < max && i < parts->nparts; i++) {
         uint64_t word;
         const bool counts = take_part(work, i, nbytes, &word);
-        const uint64_t distance = distance_of(word, nbytes, work->lowest);
+        const uint64_t distance =
+            terp_integer_distance(word, nbytes, work->lowest);
         if (counts && distance != first)
-            scale = common_divisor(distance - first, scale);
+            scale = terp_common_divisor(distance - first, scale);
     }
     integers_ret->min = min;
     integers_ret->max = max;
@@ -152,29 +136,18 @@ terp_cpu_integers_measure(const struct cpu_parts *parts, const void *src,
 
 /* ---- coding ---- */
 
-/* n of an integer: all that is coded fits its type. */
-INLINE int64_t
-number_of(const struct work *work, uint64_t word, int nbytes)
-{
-    const uint64_t distance = distance_of(word, nbytes, work->lowest);
-    const uint64_t offset = work->head->offset - work->lowest;
-    const uint64_t scale = work->head->scale;
-
-    if (scale == 1)
-        return (int64_t)(distance - offset);
-    return distance < offset ? -(int64_t)((offset - distance) / scale)
-                             : (int64_t)((distance - offset) / scale);
-}
-
 INLINE void
 code(const struct work *work, int nbytes, uint64_t begin, uint64_t end)
 {
     const enum terp_carrier_form form = work->head->form;
+    const uint64_t offset = work->head->offset - work->lowest;
+    const uint64_t scale = work->head->scale;
 
     for (uint64_t i = begin; i < end; i++) {
         uint64_t word;
         const bool special = !take_part(work, i, nbytes, &word);
-        const int64_t n = number_of(work, word, nbytes);
+        const int64_t n = terp_integer_number(
+            terp_integer_distance(word, nbytes, work->lowest), offset, scale);
         if (form == TERP_CARRIER_INTS_F32) {
             const float y = special ? NAN : (float)n;
             memcpy(work->dst + 4 * i, &y, 4);

@@ -134,10 +134,9 @@ terp_cpu_lossless_tune(struct cpu_prediction *lossless,
     const uint64_t cost =
         cost_of(lossless, best, TERP_LOSSLESS_MANY_NRUNS) + 16 * more_nbits;
     drop_center(lossless, &weights, best);
-    *price_ret = (struct terp_price){UINT64_MAX, 0};
-    if (weights.nsampled > 0)
-        price_ret->cost =
-            cost * (nvalues - lossless->nspecials) / weights.nsampled
-            << (TERP_COST_FRACTION_NBITS - 4);
+    *price_ret = (struct terp_price){
+        terp_lossless_cost_of_samples(cost, weights.nsampled,
+                                      nvalues - lossless->nspecials),
+        0};
     return TERP_OK;
 }

@@ -27,7 +27,7 @@ struct order {
 
 /* The begin of a stream, which tells how it is to be decoded: its frame, the
  * head of a carrier, and the first byte of a form's. */
-#define BEGIN_NBYTES (TERP_FRAME_MAX_NBYTES + CUDA_CARRIER_HEAD_NBYTES + 1)
+#define BEGIN_NBYTES (TERP_FRAME_MAX_NBYTES + CUDA_CARRIER_HEAD_MAX_NBYTES + 1)
 
 /* Values that are tried at once, at most, but for one chunk. */
 #define TRIAL_NBYTES (UINT64_C(256) << 20)
@@ -208,6 +208,32 @@ code_again(struct terp_cuda_device *device, const struct terp_cuda_call *where,
 
 /* ---- forms ---- */
 
+/* What integers of a type are taken to be coded as: as those that were last
+ * coded again. */
+static enum cuda_form
+form_of_integers(const struct terp_cuda_device *device, enum terp_type type)
+{
+    const enum cuda_form seen = device->form_seen[type].load();
+
+    return cuda_form_is_of_integers(seen) ? seen
+           : terp_part_nbytes(type) <= 4  ? CUDA_INTS_F32
+                                          : CUDA_INTS_F64;
+}
+
+/* The form that most chunks of an encoder's call have. */
+static enum cuda_form
+expected_form(const struct terp_cuda_device *device,
+              const struct cuda_call *call)
+{
+    const enum terp_type type = call->chunk->type;
+
+    return terp_type_is_integer(type)
+               ? form_of_integers(device, type)
+               : cuda_form_of_floats(
+                     call->params,
+                     terp_value_nbytes(cuda_carrier_type(CUDA_VALUES, type)));
+}
+
 /* Codes all chunks that ask for the same other form as chunk `first` does, and
  * learns of them what the call has learnt of the others. */
 static enum terp_status
@@ -256,6 +282,8 @@ encode_in_forms(struct terp_cuda_device *device,
         if (call->dst_nbytes[i] != 0 || done & form)
             continue;
         done |= form;
+        if (terp_type_is_integer(call->chunk->type))
+            device->form_seen[call->chunk->type] = call->found[i].form;
         st = encode_in_form(device, where, call, i);
     }
     return st;
@@ -280,9 +308,9 @@ flat_errors(void *arg, uint64_t lag, uint64_t set,
 
     for (int i = 0; i < TERP_NFILLS; i++)
         fills[i] = (typename value_traits<T>::WORD)(
-            flat->found->form == CUDA_VALUES
-                ? flat->found->fills[i]
-                : terp_slot_of_fill(false, 0, sizeof(T)));
+            cuda_form_is_pointwise(flat->found->form)
+                ? terp_slot_of_fill(false, 0, sizeof(T))
+                : flat->found->fills[i]);
     lag_errors_of_samples((const T *)flat->values, flat->nvalues, fills, lag,
                           set, 1 / flat->found->step, errors_ret);
 }
@@ -324,15 +352,51 @@ code_values_of(const struct flat_chunk *flat, void *coded)
     }
 }
 
-/* What carries the 16-bit floats of a flat chunk, in a new block. */
-static void *
-carry_flat(enum terp_type type, bool normal_only, const struct flat_chunk *flat)
+/* What carries a 16-bit float, or an integer that is no fill value. */
+static uint64_t
+carry_value(const struct cuda_call *call, const struct flat_chunk *flat,
+            uint64_t word)
 {
-    const uint16_t *values = (const uint16_t *)flat->values;
-    uint32_t *carried = (uint32_t *)malloc(flat->nvalues * 4);
+    const enum terp_type type = call->chunk->type;
+    const struct terp_params *params = call->params;
 
-    for (uint64_t i = 0; carried != NULL && i < flat->nvalues; i++)
-        carried[i] = terp_carried_half(type, values[i], normal_only);
+    if (terp_type_is_half(type))
+        return terp_carried_half(type, (uint16_t)word,
+                                 params->bound_mode == TERP_BOUND_POINTWISE);
+    const struct terp_carrier_head *head = &flat->found->carrier;
+    const uint64_t lowest = terp_lowest_integer(type);
+    const int64_t n = terp_integer_number(
+        terp_integer_distance(word, terp_part_nbytes(type), lowest),
+        head->offset - lowest, head->scale);
+    return head->form == TERP_CARRIER_INTS_F32 ? bits_of((float)n)
+                                               : bits_of((double)n);
+}
+
+/* What carries the values of a flat chunk, in a new block. */
+static void *
+carry_flat(const struct cuda_call *call, const struct flat_chunk *flat)
+{
+    const struct terp_params *params = call->params;
+    const int own_nbytes = terp_value_nbytes(call->chunk->type);
+    const int nbytes = terp_value_nbytes(
+        cuda_carrier_type(flat->found->form, call->chunk->type));
+    const uint64_t ones = UINT64_MAX >> (64 - 8 * own_nbytes);
+    uint8_t *carried = (uint8_t *)malloc(flat->nvalues * (uint64_t)nbytes);
+
+    for (uint64_t i = 0; carried != NULL && i < flat->nvalues; i++) {
+        const uint64_t word =
+            load_value((const uint8_t *)flat->values + i * (uint64_t)own_nbytes,
+                       own_nbytes);
+        const bool is_fill =
+            terp_type_is_integer(call->chunk->type) &&
+            ((params->has_fill && word == (params->fill_bits & ones)) ||
+             (params->has_missing && word == (params->missing_bits & ones)));
+        store_value(
+            carried + i * (uint64_t)nbytes,
+            is_fill ? (nbytes == 4 ? bits_of((float)NAN) : bits_of((double)NAN))
+                    : carry_value(call, flat, word),
+            nbytes);
+    }
     return carried;
 }
 
@@ -374,16 +438,15 @@ find_rows(struct terp_cuda_device *device, const struct terp_cuda_call *where,
         terp_swap_values(values, flat.nvalues, own_nbytes);
     fegetenv(&host);
     fesetenv(FE_DFL_ENV);
-    if (st == TERP_OK && terp_type_is_half(type)) {
-        carried = carry_flat(
-            type, call->params->bound_mode == TERP_BOUND_POINTWISE, &flat);
+    if (st == TERP_OK && !terp_type_is_plain(type)) {
+        carried = carry_flat(call, &flat);
         st = carried == NULL ? TERP_ERR_MEMORY : TERP_OK;
         flat.values = carried;
     }
-    if (st == TERP_OK && found->form != CUDA_VALUES) {
+    if (st == TERP_OK && cuda_form_is_pointwise(found->form)) {
         coded = malloc(flat.nvalues * (wide ? 8 : 4));
         if (coded != NULL)
-            code_flat(cuda_carrier_type(type), &flat, coded);
+            code_flat(cuda_carrier_type(found->form, type), &flat, coded);
         st = coded == NULL ? TERP_ERR_MEMORY : TERP_OK;
         flat.values = coded;
     }
@@ -472,8 +535,7 @@ encode_all(struct terp_cuda_device *device, const struct terp_cuda_call *where,
     if (found == NULL)
         return TERP_ERR_MEMORY;
     call->found = found;
-    call->form = cuda_form_expected(
-        call->params, terp_value_nbytes(cuda_carrier_type(call->chunk->type)));
+    call->form = expected_form(device, call);
     enum terp_status st = cuda_call_do(device, where, call);
     if (st == TERP_OK)
         st = encode_in_forms(device, where, call);
@@ -530,6 +592,15 @@ cuda_encode(struct terp_cuda_device *device, const struct terp_cuda_call *where,
 
 /* ---- decoding ---- */
 
+/* Whether a stream has a form: a constant one says what carries integers. */
+static bool
+has_form(const struct terp_frame *frame)
+{
+    return frame->coding != TERP_CODING_RAW &&
+           (frame->coding != TERP_CODING_CONSTANT ||
+            terp_type_is_integer(frame->chunk.type));
+}
+
 /* The form that a stream's frame and what stands behind it tell. */
 static enum cuda_form
 form_of_stream(const struct terp_frame *frame, const uint8_t *head,
@@ -537,27 +608,45 @@ form_of_stream(const struct terp_frame *frame, const uint8_t *head,
 {
     const unsigned carrier = cuda_carrier_head_nbytes(frame->chunk.type);
 
+    if (terp_type_is_integer(frame->chunk.type))
+        return left_nbytes > 0 ? cuda_form_of_carrier((enum terp_carrier_form)(
+                                     head[0] & TERP_CARRIER_FORM))
+                               : CUDA_VALUES;
     return frame->is_pointwise && left_nbytes > carrier
                ? cuda_form_of_head(head[carrier])
                : CUDA_VALUES;
 }
 
-enum cuda_form
-cuda_form_of_streams(const struct cuda_call *call)
+/* Whether values of a type are decoded in a form: a stream may tell any. */
+static bool
+form_is_of_type(enum cuda_form form, enum terp_type type)
 {
+    return cuda_form_is_of_integers(form) == terp_type_is_integer(type);
+}
+
+enum cuda_form
+cuda_form_of_streams(const struct terp_cuda_device *device,
+                     const struct cuda_call *call, bool on_host)
+{
+    const enum terp_type type = call->chunk->type;
     struct terp_frame frame;
     int nbytes;
 
-    for (uint64_t i = 0; i < call->nchunks; i++) {
+    for (uint64_t i = 0; on_host && i < call->nchunks; i++) {
         const uint8_t *bytes = (const uint8_t *)call->src[i];
-        if (terp_frame_read(bytes, call->src_nbytes[i], &frame, &nbytes) ==
-                TERP_OK &&
-            frame.coding != TERP_CODING_RAW &&
-            frame.coding != TERP_CODING_CONSTANT)
-            return form_of_stream(&frame, bytes + nbytes,
-                                  call->src_nbytes[i] - (uint64_t)nbytes);
+        if (terp_frame_read(bytes, call->src_nbytes[i], &frame, &nbytes) !=
+                TERP_OK ||
+            !terp_chunks_are_alike(&frame.chunk, call->chunk) ||
+            !has_form(&frame))
+            continue;
+        const enum cuda_form form = form_of_stream(
+            &frame, bytes + nbytes, call->src_nbytes[i] - (uint64_t)nbytes);
+        if (form_is_of_type(form, type))
+            return form;
     }
-    return CUDA_VALUES;
+    return terp_type_is_integer(type) ? form_of_integers(device, type)
+           : on_host                  ? CUDA_VALUES
+                                      : device->form_seen[type].load();
 }
 
 /* To decode a stream in the form and domain that it tells, if it is otherwise
@@ -574,17 +663,19 @@ order_of_frame(const struct cuda_call *call, const uint8_t *bytes,
 
     if (terp_frame_read(bytes, nbytes, &frame, &frame_nbytes) != TERP_OK ||
         !terp_chunks_are_alike(&frame.chunk, chunk) ||
-        frame.coding == TERP_CODING_CONSTANT)
+        (frame.coding == TERP_CODING_CONSTANT && !has_form(&frame)))
         return order;
     order.trial.domain = frame.domain;
-    order.form = frame.coding == TERP_CODING_RAW
-                     ? call->form
-                     : form_of_stream(&frame, bytes + frame_nbytes,
-                                      nbytes - (uint64_t)frame_nbytes);
-    order.decodes_all =
-        call->step > 1 && frame.prediction != TERP_PREDICTION_SPLINE;
-    if (order.decodes_all || order.form != call->form ||
-        !terp_shapes_are_equal(&frame.domain, chunk))
+    order.form = has_form(&frame)
+                     ? form_of_stream(&frame, bytes + frame_nbytes,
+                                      nbytes - (uint64_t)frame_nbytes)
+                     : call->form;
+    order.decodes_all = call->step > 1 &&
+                        frame.coding != TERP_CODING_CONSTANT &&
+                        frame.prediction != TERP_PREDICTION_SPLINE;
+    if (form_is_of_type(order.form, chunk->type) &&
+        (order.decodes_all || order.form != call->form ||
+         !terp_shapes_are_equal(&frame.domain, chunk)))
         order.how = INSTEAD;
     return order;
 }
@@ -619,7 +710,7 @@ cuda_decode_again(struct terp_cuda_device *device,
                 call, (const uint8_t *)left.dst[i], left.src_nbytes[i]);
         for (uint64_t i = 0; st == TERP_OK && i < left.n; i++)
             if (orders[left.at[i]].how == INSTEAD)
-                device->form_seen = orders[left.at[i]].form;
+                device->form_seen[call->chunk->type] = orders[left.at[i]].form;
         if (st == TERP_OK)
             st = code_again(device, where, call, orders);
     }

@@ -4,9 +4,11 @@
 
 #include "gpu/engine/call.cuh"
 
-/* The form of the first stream in host memory that is coded. */
+/* The form of the first stream in host memory that is coded; that of streams
+ * in device memory is taken to be like that of others before. */
 enum cuda_form
-cuda_form_of_streams(const struct cuda_call *call);
+cuda_form_of_streams(const struct terp_cuda_device *device,
+                     const struct cuda_call *call, bool on_host);
 
 /* Codes all chunks, each in the form, domain and way that suits it. */
 enum terp_status

@@ -31,7 +31,7 @@ static bool
 has_coded_values(const struct cuda_batch *batch)
 {
     return batch->decode ? batch->value_nbytes != batch->carrier_nbytes
-                         : batch->form != CUDA_VALUES;
+                         : cuda_form_is_pointwise(batch->form);
 }
 
 static void
@@ -158,6 +158,19 @@ choose_lattice(const struct cuda_request *request,
     batch->nranges = counted_nranges(batch->nranges);
 }
 
+/* What of the caller's parameters is meant for integers themselves. */
+static void
+take_integers(const struct terp_params *params, struct cuda_batch *batch)
+{
+    const uint64_t bits = UINT64_MAX >> (64 - 8 * batch->own_nbytes);
+
+    batch->integer_bound = terp_integer_bound(params);
+    if (params->has_fill)
+        batch->fill[batch->nfills++] = params->fill_bits & bits;
+    if (params->has_missing)
+        batch->fill[batch->nfills++] = params->missing_bits & bits;
+}
+
 /* All of a batch but its pointers. */
 static struct cuda_batch
 describe(const struct cuda_request *request, const struct terp_layout *layout)
@@ -170,8 +183,8 @@ describe(const struct cuda_request *request, const struct terp_layout *layout)
     batch.nchunks = (int)request->nchunks;
     batch.chunk = *request->chunk;
     batch.own_nbytes = terp_value_nbytes(request->chunk->type);
-    batch.carrier_nbytes =
-        terp_value_nbytes(cuda_carrier_type(request->chunk->type));
+    batch.carrier_nbytes = terp_value_nbytes(
+        cuda_carrier_type(request->form, request->chunk->type));
     batch.form = request->form;
     batch.value_nbytes =
         terp_value_nbytes(cuda_form_type(request->form, request->chunk->type));
@@ -202,12 +215,15 @@ describe(const struct cuda_request *request, const struct terp_layout *layout)
         batch.pointwise_bound = request->params->bound;
         batch.floor = request->params->floor;
         batch.caller_bound = request->caller_bound;
+        if (terp_type_is_integer(batch.chunk.type))
+            take_integers(request->params, &batch);
+        const bool is_lossless = !cuda_form_is_pointwise(batch.form) &&
+                                 terp_is_lossless(&batch.params);
         batch.may_be_lossless =
-            batch.form == CUDA_VALUES && terp_is_lossless(&batch.params);
+            is_lossless || cuda_form_is_of_integers(batch.form);
         batch.may_have_low_bits =
-            !batch.may_be_lossless &&
-            terp_bound_may_have_low_bits(batch.params.bound_mode,
-                                         batch.params.bound);
+            !is_lossless && terp_bound_may_have_low_bits(
+                                batch.params.bound_mode, batch.params.bound);
         batch.params.predictor = terp_predictor_asked(&batch.params);
         batch.coding = terp_coding_of(request->params->pipeline);
         batch.finds_domains =

@@ -61,12 +61,14 @@ domain_of(const struct cuda_call *call, const struct cuda_chunk *chunk)
         chunk->model.step,
         {},
         call->form,
+        {},
         {}};
 
     memcpy(found.fills, chunk->fills, sizeof found.fills);
     if (call->form != CUDA_VALUES) {
         found.form = chunk->form;
         found.how = chunk->how;
+        found.carrier = chunk->carrier;
     }
     return found;
 }
@@ -127,21 +129,32 @@ is_not_for_batch(const struct cuda_call *call, uint64_t at)
     return call->src_nbytes[at] > terp_encode_bound(call->chunk) ||
            peek_frame(call, at, TERP_FRAME_CODING_AT) == TERP_CODING_RAW ||
            (flags >= 0 && call->domain == NULL && flags & TERP_FRAME_DOMAIN) ||
-           (flags >= 0 && call->form == CUDA_VALUES &&
+           (flags >= 0 && !cuda_form_is_pointwise(call->form) &&
             flags & TERP_FRAME_POINTWISE);
 }
 
-/* Where a coded stream has its model. */
+/* Bytes of a coded stream's frame, but for a table of prefixes. */
 static uint64_t
-model_at(const struct cuda_call *call)
+frame_nbytes_of(const struct cuda_call *call)
 {
     struct terp_frame frame = {};
 
     frame.chunk = *call->chunk;
     frame.domain = call->domain != NULL ? *call->domain : *call->chunk;
     frame.coding = TERP_CODING_HUFFMAN;
-    return (uint64_t)terp_frame_nbytes(&frame) +
-           cuda_carrier_head_nbytes(call->chunk->type) +
+    return (uint64_t)terp_frame_nbytes(&frame);
+}
+
+/* Where a coded stream has its model, behind such a frame and all heads. */
+static uint64_t
+model_at(const struct cuda_call *call, uint64_t at, uint64_t frame_nbytes)
+{
+    const int head = peek_frame(call, at, frame_nbytes);
+
+    return frame_nbytes + cuda_carrier_head_nbytes(call->chunk->type) +
+           (cuda_form_is_of_integers(call->form) && head >= 0
+                ? cuda_scale_nbytes_of_head((unsigned)head)
+                : 0) +
            cuda_form_head_nbytes(call->form);
 }
 
@@ -150,7 +163,7 @@ model_at(const struct cuda_call *call)
 static struct cuda_stream_kinds
 expected_kinds(const struct cuda_call *call, const struct in_flight *batch)
 {
-    const uint64_t wide_at = model_at(call);
+    const uint64_t frame_nbytes = frame_nbytes_of(call);
     struct cuda_stream_kinds kinds = {};
 
     if (!call->host)
@@ -166,7 +179,9 @@ expected_kinds(const struct cuda_call *call, const struct in_flight *batch)
                 : 0;
         kinds.low_bits |=
             coding >= TERP_CODING_HUFFMAN &&
-            peek_frame(call, at, wide_at + table_nbytes) >> TERP_WIDE_SHIFT > 0;
+            peek_frame(call, at,
+                       model_at(call, at, frame_nbytes + table_nbytes)) >>
+                TERP_WIDE_SHIFT > 0;
         kinds.lossless |=
             prediction >= 0 && (prediction & TERP_FRAME_PREDICTION) ==
                                    (int)TERP_PREDICTION_LOSSLESS;

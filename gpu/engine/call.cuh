@@ -15,9 +15,10 @@ struct cuda_found_domain {
     /* A flat chunk may have rows: what the search for them needs. */
     bool is_periodic;
     double min, max, step;
-    uint64_t fills[TERP_NFILLS]; /* of the chunk's own values */
+    uint64_t fills[TERP_NFILLS]; /* of what carries the chunk's values */
     enum cuda_form form;         /* the chunk asks for it */
     struct terp_pointwise how;   /* where that is another than its values */
+    struct terp_carrier_head carrier; /* of integers */
 };
 
 /* What is to be done. */

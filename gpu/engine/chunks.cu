@@ -17,14 +17,20 @@ take_state(struct cuda_chunk *chunk, const struct cuda_chunk *h_chunk)
         to[i] = i < CUDA_HOST_NBYTES / 8 ? from[i] : 0;
 }
 
-/* Whether a stream's carrier is one that is decoded here. */
+/* Whether a stream's carrier is the batch's; integers' goes to the state. */
 static __device__ bool
-is_carrier(const uint8_t *head)
+take_carrier(const struct cuda_batch &batch, const uint8_t *head,
+             struct cuda_chunk *chunk)
 {
-    const double bound = double_of_bits(load_le(head + 1, 8));
+    const enum terp_type type = batch.chunk.type;
+    struct reader reader = {head, head + CUDA_CARRIER_HEAD_MAX_NBYTES, false};
 
-    return head[0] == TERP_CARRIER_FLOATS &&
-           (is_bound(bound) || is_zero_bound(bound));
+    return terp_carrier_read_head(&reader, type, &chunk->carrier) &&
+           cuda_form_of_carrier(chunk->carrier.form) ==
+               (cuda_form_is_pointwise(batch.form) ? CUDA_VALUES
+                                                   : batch.form) &&
+           (!terp_type_is_integer(type) ||
+            terp_integer_limits_of(type, &chunk->carrier, &chunk->limits));
 }
 
 /* Sets up a chunk by a frame whose other bytes are those of all frames of its
@@ -39,6 +45,7 @@ take_frame(const struct cuda_batch &batch, const uint8_t *frame,
               prediction = frame[TERP_FRAME_PREDICTION_AT] & 0xF,
               flags = frame[TERP_FRAME_PREDICTION_AT] & ~0xF;
     const bool is_raw = coding == TERP_CODING_RAW;
+    const bool is_pointwise = cuda_form_is_pointwise(batch.form);
     const bool has_bound = coding >= TERP_CODING_HUFFMAN;
     const uint64_t bound_at = batch.frame_nbytes - sizeof chunk->bound;
     const bool has_prefixes = (flags & TERP_FRAME_PREFIXES) != 0;
@@ -59,11 +66,11 @@ take_frame(const struct cuda_batch &batch, const uint8_t *frame,
             coding == TERP_CODING_CONSTANT) &&
            (flags & ~(TERP_FRAME_SPECIALS | TERP_FRAME_PREFIXES)) ==
                ((has_bound && batch.has_domain ? TERP_FRAME_DOMAIN : 0) |
-                (has_bound && batch.form != CUDA_VALUES ? TERP_FRAME_POINTWISE
-                                                        : 0)) &&
-           (!has_bound || batch.form == CUDA_VALUES ||
+                (has_bound && is_pointwise ? TERP_FRAME_POINTWISE : 0)) &&
+           (!has_bound || !is_pointwise ||
             cuda_form_of_head(head[batch.carrier_head_nbytes]) == batch.form) &&
-           (is_raw || batch.carrier_head_nbytes == 0 || is_carrier(head)) &&
+           (is_raw || batch.carrier_head_nbytes == 0 ||
+            take_carrier(batch, head, chunk)) &&
            has_bound == (prediction != TERP_PREDICTION_NONE) &&
            chunk->src_nbytes >= frame_nbytes &&
            (!has_bound || is_bound(chunk->bound) ||
@@ -123,9 +130,13 @@ __launch_bounds__(NTHREADS) begin_chunks(const struct cuda_batch batch)
 /* What else the host needs to know of a chunk whose values are not coded as
  * they are. */
 static __device__ void
-tell_form(const struct cuda_chunk &chunk, struct cuda_chunk *h_chunk)
+tell_form(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
+          struct cuda_chunk *h_chunk)
 {
     h_chunk->form = chunk.form;
+    h_chunk->carrier = chunk.carrier;
+    if (!cuda_form_is_pointwise(batch.form))
+        return;
     h_chunk->how = chunk.how;
     for (int k = 0; k < TERP_NFILLS; k++)
         h_chunk->fills[k] = chunk.own_fills[k];
@@ -162,7 +173,7 @@ __launch_bounds__(NTHREADS)
         for (int k = 0; k < TERP_NFILLS; k++)
             h_chunk->fills[k] = chunk.fills[k];
         if (batch.form != CUDA_VALUES && !batch.decode)
-            tell_form(chunk, h_chunk);
+            tell_form(batch, chunk, h_chunk);
     }
     if (status != TERP_ERR_DEVICE && nbytes <= CUDA_SHORT_NBYTES &&
         threadIdx.x < nbytes)

@@ -69,9 +69,10 @@ struct terp_cuda_device {
     uint64_t memory_limit_nbytes;   /* 0: none */
 
     std::atomic<uint64_t> held_nbytes; /* by slots, of the device's memory */
-    /* Of streams in device memory that were last decoded again: others are
-     * taken to be like them. */
-    std::atomic<enum cuda_form> form_seen;
+    /* By type, of streams in device memory that were last decoded again, and
+     * of integers that were last encoded again: others are taken to be like
+     * them. */
+    std::atomic<enum cuda_form> form_seen[TERP_NTYPES];
 
     std::mutex mutex; /* for all that follows */
     std::condition_variable slot_is_free;

@@ -16,15 +16,16 @@ encode(struct terp_cuda_device *device, const struct terp_cuda_call *where,
 
     for (uint64_t i = 0; i < nchunks; i++)
         dst_nbytes_ret[i] = 0;
-    if (!terp_type_is_float(chunk->type) || terp_is_the_cpus(params))
+    if (terp_type_is_the_cpus(chunk->type) || terp_is_the_cpus(params))
         return TERP_OK;
     call.chunk = chunk;
-    call.params = params;
+    call.params = &carried;
     call.caller_bound = params->bound;
-    if (terp_type_is_half(chunk->type)) {
-        carried = terp_params_of_halves(chunk->type, params);
-        call.params = &carried;
-    }
+    carried = terp_type_is_half(chunk->type)
+                  ? terp_params_of_halves(chunk->type, params)
+                  : *params;
+    if (terp_type_is_integer(chunk->type))
+        carried.floor = 0;
     call.nchunks = nchunks;
     call.src = src;
     call.dst = dst;
@@ -42,7 +43,7 @@ decode(struct terp_cuda_device *device, const struct terp_cuda_call *where,
 
     for (uint64_t i = 0; i < nchunks; i++)
         status_ret[i] = TERP_ERR_DEVICE;
-    if (!terp_type_is_float(chunk->type))
+    if (terp_type_is_the_cpus(chunk->type))
         return TERP_OK;
     call.chunk = chunk;
     call.nchunks = nchunks;
@@ -51,8 +52,8 @@ decode(struct terp_cuda_device *device, const struct terp_cuda_call *where,
     call.dst = dst;
     call.status = status_ret;
     call.step = where->step;
-    call.form = where->memory == TERP_MEMORY_HOST ? cuda_form_of_streams(&call)
-                                                  : device->form_seen.load();
+    call.form =
+        cuda_form_of_streams(device, &call, where->memory == TERP_MEMORY_HOST);
     enum terp_status st = cuda_call_do(device, where, &call);
     for (uint64_t i = 0; st == TERP_OK && i < nchunks; i++)
         if (status_ret[i] == TERP_ERR_DEVICE)

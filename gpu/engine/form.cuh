@@ -1,31 +1,12 @@
-/* What the values of a chunk are coded as: themselves, or what a bound relative
- * to each value makes of them (codec/format/pointwise.h). A batch has chunks of
- * one form. */
+/* What the values of a chunk are coded as: themselves, what a bound relative to
+ * each value makes of them (codec/format/pointwise.h), or floats that stand for
+ * integers (codec/format/carrier.h). A batch has chunks of one form. */
 #ifndef TERP_GPU_ENGINE_FORM_CUH
 #define TERP_GPU_ENGINE_FORM_CUH
 
+#include "codec/format/types.h"
 #include "codec/model/carrier.h"
 #include "codec/model/pointwise.h"
-
-/* ---- types ---- */
-
-/* Floats are coded as they are or, of 16 bits, as the float32 that they are,
- * their carrier (codec/model/carrier.h). */
-static constexpr TERP_HOST_DEVICE enum terp_type
-cuda_carrier_type(enum terp_type type)
-{
-    return type == TERP_FLOAT64 ? type : TERP_FLOAT32;
-}
-
-/* Bytes of what a stream's body begins with, of a carrier. */
-#define CUDA_CARRIER_HEAD_NBYTES (1 + 8)
-static constexpr TERP_HOST_DEVICE unsigned
-cuda_carrier_head_nbytes(enum terp_type type)
-{
-    return type == TERP_FLOAT32 || type == TERP_FLOAT64
-               ? 0
-               : CUDA_CARRIER_HEAD_NBYTES;
-}
 
 /* ---- forms ---- */
 
@@ -35,7 +16,10 @@ enum cuda_form {
     CUDA_LOG_F32,
     CUDA_LOG_F64,
     CUDA_FLOORED_F32,
-    CUDA_FLOORED_F64
+    CUDA_FLOORED_F64,
+    CUDA_INTS_F32, /* and of integers alone */
+    CUDA_INTS_F64,
+    CUDA_INTS_BITS
 };
 
 static constexpr TERP_HOST_DEVICE enum cuda_form
@@ -59,17 +43,39 @@ cuda_form_of_head(unsigned byte)
                         (byte & TERP_POINTWISE_FLOOR) != 0);
 }
 
+static constexpr TERP_HOST_DEVICE enum cuda_form
+cuda_form_of_carrier(enum terp_carrier_form form)
+{
+    return form == TERP_CARRIER_INTS_F32   ? CUDA_INTS_F32
+           : form == TERP_CARRIER_INTS_F64 ? CUDA_INTS_F64
+           : form == TERP_CARRIER_FLOATS   ? CUDA_VALUES
+                                           : CUDA_INTS_BITS;
+}
+
+static constexpr TERP_HOST_DEVICE bool
+cuda_form_is_of_integers(enum cuda_form form)
+{
+    return form >= CUDA_INTS_F32;
+}
+
+/* Whether a bound relative to each value is what the form is for. */
+static constexpr TERP_HOST_DEVICE bool
+cuda_form_is_pointwise(enum cuda_form form)
+{
+    return form != CUDA_VALUES && !cuda_form_is_of_integers(form);
+}
+
 static constexpr TERP_HOST_DEVICE bool
 cuda_form_is_floored(enum cuda_form form)
 {
-    return form >= CUDA_FLOORED_F32;
+    return form == CUDA_FLOORED_F32 || form == CUDA_FLOORED_F64;
 }
 
 /* Whether logarithms are coded, with a floor or without, and not values. */
 static constexpr TERP_HOST_DEVICE bool
 cuda_form_has_logarithms(enum cuda_form form)
 {
-    return form >= CUDA_LOG_F32;
+    return form >= CUDA_LOG_F32 && !cuda_form_is_of_integers(form);
 }
 
 /* Whether chunks of the form may have a section of signs. */
@@ -79,11 +85,40 @@ cuda_form_may_have_signs(enum cuda_form form)
     return form == CUDA_LOG_F32 || form == CUDA_LOG_F64;
 }
 
+/* Floats are coded as they are or, of 16 bits, as the float32 that they are,
+ * their carrier; integers as what stands for them (codec/model/carrier.h). */
+static constexpr TERP_HOST_DEVICE enum terp_type
+cuda_carrier_type(enum cuda_form form, enum terp_type type)
+{
+    return form == CUDA_INTS_F64 || form == CUDA_INTS_BITS ||
+                   type == TERP_FLOAT64
+               ? TERP_FLOAT64
+               : TERP_FLOAT32;
+}
+
+/* Bytes of what a stream's body begins with, of a carrier, but for those of an
+ * integer's scale. */
+#define CUDA_CARRIER_HEAD_MAX_NBYTES (1 + 8 + 8)
+static inline TERP_HOST_DEVICE unsigned
+cuda_carrier_head_nbytes(enum terp_type type)
+{
+    return terp_type_is_plain(type)     ? 0
+           : terp_type_is_integer(type) ? 1 + (unsigned)terp_part_nbytes(type)
+                                        : 1 + 8;
+}
+
+/* These, by the first byte of all. */
+static constexpr TERP_HOST_DEVICE unsigned
+cuda_scale_nbytes_of_head(unsigned byte)
+{
+    return ((byte & TERP_CARRIER_SCALE) >> TERP_CARRIER_SCALE_SHIFT) + 1;
+}
+
 /* The type of what is coded of a chunk's type. */
 static constexpr TERP_HOST_DEVICE enum terp_type
 cuda_form_type(enum cuda_form form, enum terp_type type)
 {
-    return !cuda_form_has_logarithms(form) ? cuda_carrier_type(type)
+    return !cuda_form_has_logarithms(form) ? cuda_carrier_type(form, type)
            : form == CUDA_LOG_F32 || form == CUDA_FLOORED_F32 ? TERP_FLOAT32
                                                               : TERP_FLOAT64;
 }
@@ -93,18 +128,18 @@ cuda_form_type(enum cuda_form form, enum terp_type type)
 static constexpr TERP_HOST_DEVICE unsigned
 cuda_form_head_nbytes(enum cuda_form form)
 {
-    return form == CUDA_VALUES          ? 0
-           : form == CUDA_ROUNDED       ? 1 + 8
-           : cuda_form_is_floored(form) ? CUDA_HEAD_MAX_NBYTES
-                                        : 1 + 8 + 2;
+    return !cuda_form_is_pointwise(form) ? 0
+           : form == CUDA_ROUNDED        ? 1 + 8
+           : cuda_form_is_floored(form)  ? CUDA_HEAD_MAX_NBYTES
+                                         : 1 + 8 + 2;
 }
 
 /* ---- for the host ---- */
 
-/* The form that a caller's bound has for most chunks: of some sixty powers of
- * two, which few exceed. */
+/* The form that a caller's bound has for most chunks of floats: of some sixty
+ * powers of two, which few exceed. */
 static inline enum cuda_form
-cuda_form_expected(const struct terp_params *params, int value_nbytes)
+cuda_form_of_floats(const struct terp_params *params, int value_nbytes)
 {
     const int mantissa_nbits = terp_mantissa_nbits(value_nbytes);
     const uint64_t one = (uint64_t)(value_nbytes == 4 ? 127 : 1023)
@@ -140,6 +175,12 @@ cuda_coded_params(const struct terp_params *params, enum cuda_form form)
 {
     struct terp_params coded = *params;
 
+    if (cuda_form_is_of_integers(form)) {
+        coded.bound_mode = TERP_BOUND_ABSOLUTE;
+        coded.bound = form == CUDA_INTS_BITS ? 0 : 0.5;
+        coded.has_fill = coded.has_missing = false;
+        return coded;
+    }
     if (params->bound_mode != TERP_BOUND_POINTWISE)
         return coded;
     coded.bound_mode = TERP_BOUND_ABSOLUTE;

@@ -85,6 +85,36 @@ static const struct step lossless_encode_steps[] = {
     {cuda_seal, LARGE},
     {NULL, 0}};
 
+/* Integers: each chunk by splines, lorenzo or losslessly. */
+static const struct step integers_encode_steps[] = {
+    {cuda_swap_src, 0},
+    {cuda_carry, 0},
+    {cuda_scan, 0},
+    {cuda_lossless_find_common, 0},
+    {cuda_find_domains, APART},
+    {cuda_low_bits_find, 0},
+    {cuda_tune, 0},
+    {cuda_lossless_tune, 0},
+    {cuda_lorenzo_low_bits, SIDE},
+    {cuda_lorenzo_quantize, SIDE},
+    {cuda_spline_quantize, 0},
+    {cuda_lossless_quantize, 0},
+    {cuda_specials_write, JOIN | SIDE},
+    {cuda_shifts_find, 0},
+    {cuda_tails_write, SIDE},
+    {cuda_shifts_write, SIDE},
+    {cuda_remainders_write, SIDE},
+    {cuda_escapes_write, SIDE},
+    {cuda_context_sort, 0},
+    {cuda_low_bits_split, JOIN_WIDE},
+    {cuda_tiles_encode, 0},
+    {cuda_partitions_encode, JOIN},
+    {cuda_stream_write, JOIN_APART},
+    {cuda_low_bits_write, LARGE},
+    {cuda_references_ask, 0},
+    {cuda_seal, LARGE},
+    {NULL, 0}};
+
 /* The stages bear with any bytes: they need not wait for the checksum. */
 static const struct step decode_steps[] = {
     {cuda_verify, APART},
@@ -245,10 +275,11 @@ enqueue(const struct cuda_slot *slot, struct recording *recording)
     const bool ratio = slot->batch.coding == TERP_CODING_RATIO;
     unsigned joins = JOIN;
     const bool large = slot->batch.npartitions > CUDA_SMALL_CHUNK_NPARTITIONS;
-    const struct step *step = slot->batch.decode ? decode_steps
-                              : slot->batch.may_be_lossless
-                                  ? lossless_encode_steps
-                                  : encode_steps;
+    const struct step *step = slot->batch.decode             ? decode_steps
+                              : !slot->batch.may_be_lossless ? encode_steps
+                              : slot->batch.may_have_low_bits
+                                  ? integers_encode_steps
+                                  : lossless_encode_steps;
 
     if (ratio)
         joins |= JOIN_RATIO;

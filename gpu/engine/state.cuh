@@ -33,7 +33,8 @@ enum cuda_progress {
     CUDA_PROGRESS_ESCAPES,
     CUDA_PROGRESS_CHECKSUM,
     CUDA_PROGRESS_LISTED, /* escapes */
-    CUDA_NPROGRESS = 12
+    CUDA_PROGRESS_INTEGERS,
+    CUDA_NPROGRESS
 };
 
 /* What the model of the lossless prediction says besides `exact`. */
@@ -49,6 +50,12 @@ struct cuda_common {
     unsigned long long min_key, max_key; /* see predict/extremes.cuh */
     unsigned long long nspecials;
     bool is_asked, is_done; /* whether it is one; no more are looked for */
+};
+
+/* encode: what is known of integers so far (struct terp_integers). */
+struct cuda_integers {
+    unsigned long long min_complement, max, scale;
+    bool any;
 };
 
 /* What a stream's model says. */
@@ -102,7 +109,8 @@ struct cuda_chunk {
     struct cuda_model model;
     /* encode, of samples: means are taken if they are smaller */
     unsigned long long differences_sum, means_sum;
-    double grid_step, grid_inverse; /* encode: of ratio one, in the type */
+    double grid_step, grid_inverse;     /* encode: of ratio one, in the type */
+    uint64_t spline_cost, lorenzo_cost; /* encode: as the tuner has them */
 
     /* encode, lossless; counters of blocks that are done, as `progress` */
     unsigned common_progress, prices_progress, references_progress;
@@ -112,7 +120,12 @@ struct cuda_chunk {
 
     uint64_t constant_bits; /* of what carries the value, when coding is
                                constant */
-    double carrier_bound;   /* encode: the caller's, of what has a carrier */
+    /* encode: the caller's, of what has a carrier, or that of the numbers that
+     * integers are */
+    double carrier_bound;
+    struct terp_carrier_head carrier;  /* of integers */
+    struct terp_integer_limits limits; /* decode, the same */
+    struct cuda_integers integers;
 
     /* Sections, as bytes of the stream. Each begins where the last ends. */
     uint64_t model_end;
@@ -266,9 +279,9 @@ struct cuda_regions {
     uint64_t stride;        /* of chunks */
 };
 
-#define CUDA_FRAME_NBYTES 128
+#define CUDA_FRAME_NBYTES 144
 static_assert(CUDA_FRAME_NBYTES >
-                  TERP_FRAME_MAX_NBYTES + CUDA_CARRIER_HEAD_NBYTES,
+                  TERP_FRAME_MAX_NBYTES + CUDA_CARRIER_HEAD_MAX_NBYTES,
               "A batch has room for any frame, the head of a carrier, and the "
               "first byte of a form's.");
 
@@ -288,6 +301,11 @@ struct cuda_batch {
     enum cuda_form form;
     double pointwise_bound, floor; /* encode */
     double caller_bound;           /* encode: what a form's head says it is */
+    /* encode, integers: the caller's bound, and values that are not looked at
+     */
+    uint64_t integer_bound;
+    int nfills;
+    uint64_t fill[2];
     /* encode: codes may be wide; decode: there may be such streams, which are
      * refused otherwise. */
     bool may_have_low_bits;
@@ -309,7 +327,7 @@ struct cuda_batch {
     uint64_t wanted_step;
     uint64_t dims_end; /* where the frame of a raw or constant stream ends */
     uint64_t frame_nbytes; /* of a coded stream's frame, the bound being last */
-    unsigned carrier_head_nbytes; /* behind a frame */
+    unsigned carrier_head_nbytes; /* behind a frame, but for a scale */
     uint64_t model_at;            /* behind both, and the head of a form */
     /* encode: of a spline's stream, which has this table besides, in front of
      * the form's head; and the tiles of each prefix */
@@ -344,6 +362,17 @@ carried_values(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
     return batch.carrier_head_nbytes > 0
                ? region<T>(batch, blockIdx.y, batch.at.carried)
                : (T *)chunk.values;
+}
+
+/* encode: bytes of the scale that a chunk's stream tells, in a carrier's head.
+ */
+static __device__ __forceinline__ unsigned
+cuda_scale_nbytes(const struct cuda_batch &batch,
+                  const struct cuda_chunk &chunk)
+{
+    return cuda_form_is_of_integers(batch.form)
+               ? (unsigned)(bit_width(chunk.carrier.scale) + 7) / 8
+               : 0;
 }
 
 /* encode: bytes of the table of prefixes that a chunk's stream has at first. */
@@ -409,7 +438,9 @@ launch_shared(const struct cuda_batch *batch, cudaStream_t stream,
 cudaError_t
 cuda_swap_src(const struct cuda_batch *batch, cudaStream_t stream);
 
-/* What carries the values: to the region carried, which is src. */
+/* What carries the values: to the region carried, which is src. Of integers
+ * carrier, carrier_bound and form; those that ask for another one:
+ * TERP_ERR_DEVICE. */
 cudaError_t
 cuda_carry(const struct cuda_batch *batch, cudaStream_t stream);
 

@@ -222,7 +222,7 @@ __launch_bounds__(NTHREADS) find_domains(const struct cuda_batch batch)
 
     if (chunk.status != TERP_OK || chunk.coding == TERP_CODING_CONSTANT)
         return;
-    const bool is_half = batch.carrier_head_nbytes > 0;
+    const bool is_half = terp_type_is_half(batch.chunk.type);
     if (blockIdx.x == 0)
         find_domain<T>(batch, chunk, s.survey);
     else if (terp_may_be_lossless(

@@ -2,8 +2,8 @@
  * are: cpu/pipeline.c, find_common. */
 #include "codec/model/lossless.h"
 #include "gpu/block/warp.cuh"
-#include "gpu/predict/extremes.cuh"
 #include "gpu/predict/lorenzo_shape.cuh"
+#include "gpu/predict/range.cuh"
 
 #define NTHREADS TERP_COMMON_VALUE_NRUNS
 #define RUN_NVALUES TERP_COMMON_VALUE_RUN_NVALUES
@@ -101,7 +101,7 @@ __launch_bounds__(NTHREADS) find_common(const struct cuda_batch batch, int slot)
 /* Makes it a fill value, unless no others differ then: by the last block. */
 template <typename T>
 static __device__ __forceinline__ void
-take_common(struct cuda_chunk &chunk, int slot)
+take_common(struct cuda_chunk &chunk, int slot, T first)
 {
     const double min = value_of_key(~chunk.common.min_key);
     const double max = value_of_key(chunk.common.max_key);
@@ -116,12 +116,7 @@ take_common(struct cuda_chunk &chunk, int slot)
     chunk.max = max;
     chunk.nspecials = chunk.common.nspecials;
     chunk.has_specials = chunk.nspecials > 0;
-    const int step_slack_log2 =
-        terp_step_slack_of(chunk.bound, min, max, sizeof(T));
-    chunk.model.step_slack_log2 = step_slack_log2;
-    chunk.model.step = terp_step_of(chunk.bound, step_slack_log2);
-    chunk.escape_nbytes = terp_likely_escape_nbytes(
-        terp_nsteps_of(min, max, chunk.model.step), sizeof(T));
+    take_range(chunk, first);
 }
 
 /* The range of values without the one that was found. Grid: (shares of values,
@@ -156,7 +151,7 @@ __launch_bounds__(SCAN_NTHREADS)
         raise_key(&chunk.common.max_key, key_of((double)own.max));
     }
     if (is_last_block(&chunk.common_progress, gridDim.x) && threadIdx.x == 0)
-        take_common<T>(chunk, slot);
+        take_common<T>(chunk, slot, values[0]);
 }
 
 cudaError_t

@@ -10,10 +10,24 @@
 #define COUNT_NTHREADS 256
 #define WARP_NTHREADS 32
 
+/* Integers under a bound that leaves none of them another are tuned where they
+ * are too many for all to have symbols: cpu/pipeline.c, is_lossless. */
 static __device__ __forceinline__ bool
 is_tuned(const struct cuda_chunk &chunk)
 {
-    return chunk.status == TERP_OK && chunk.coding != TERP_CODING_CONSTANT;
+    return chunk.status == TERP_OK && chunk.coding != TERP_CODING_CONSTANT &&
+           (is_zero_bound(chunk.bound) ||
+            (chunk.bound < 1 && terp_may_be_wide(terp_nsteps_of(
+                                    chunk.min, chunk.max, chunk.model.step))));
+}
+
+/* Whether splines may predict what is tuned. */
+static __host__ __device__ __forceinline__ bool
+may_be_splines(const struct cuda_batch &batch)
+{
+    return terp_may_take_losslessly(batch.params.predictor,
+                                    TERP_PREDICTION_SPLINE) &&
+           !terp_is_lossless(&batch.params);
 }
 
 static __device__ __forceinline__ struct cuda_lossless_tuner *
@@ -182,13 +196,14 @@ choose_dims(const struct terp_layout *layout,
 template <typename T>
 static __device__ __forceinline__ void
 price_run(const struct lossless_source<T> &source, unsigned dims, uint64_t run,
-          struct lossless_sample<T> *s, unsigned long long *cost)
+          uint64_t nruns, struct lossless_sample<T> *s,
+          unsigned long long *cost)
 {
     __shared__ unsigned s_counts[TERP_NWIDTHS];
     __shared__ uint16_t s_short[TERP_NWIDTHS];
     __shared__ unsigned long long s_all;
     struct terp_lossless_run own =
-        terp_lossless_run_at(source.layout, run, TERP_LOSSLESS_FEW_NRUNS);
+        terp_lossless_run_at(source.layout, run, nruns);
 
     terp_lossless_order_of(dims, own.most);
     if (threadIdx.x < TERP_NWIDTHS)
@@ -276,7 +291,8 @@ __launch_bounds__(SAMPLE_NTHREADS) price_steps(const struct cuda_batch batch)
         __syncthreads();
         price_run(
             lossless_source_of<T>(batch, chunk, trial->step, trial->center),
-            s_dims, blockIdx.x % TERP_LOSSLESS_FEW_NRUNS, &s, &trial->cost);
+            s_dims, blockIdx.x % TERP_LOSSLESS_FEW_NRUNS,
+            TERP_LOSSLESS_FEW_NRUNS, &s, &trial->cost);
     }
     if (is_last_block(&chunk.prices_progress, gridDim.x) && threadIdx.x == 0)
         tuner->best = choose_step(tuner, sizeof(T), true);
@@ -356,11 +372,54 @@ __launch_bounds__(SAMPLE_NTHREADS) weigh_choice(const struct cuda_batch batch)
               &s, of_zero ? &tuner->of_zero : &tuner->choice);
 }
 
-/* Writes the model. Grid: (1, chunks). */
+/* What differences of that step cost, where splines may cost less. Grid:
+ * (TERP_LOSSLESS_MANY_NRUNS, chunks). */
+template <typename T>
+static __global__ void
+__launch_bounds__(SAMPLE_NTHREADS) price_choice(const struct cuda_batch batch)
+{
+    begin_kernel();
+    __shared__ struct lossless_sample<T> s;
+    __shared__ unsigned s_dims;
+    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_lossless_tuner *tuner = tuner_of(batch);
+
+    if (!is_tuned(chunk))
+        return;
+    const struct cuda_lossless_trial *trial = final_trial(batch, chunk, tuner);
+    if (threadIdx.x < 32) {
+        uint64_t more_nbits;
+        const unsigned dims =
+            choose_dims(batch.d_layout, &tuner->choice, &more_nbits);
+        if (threadIdx.x == 0)
+            s_dims = dims;
+    }
+    __syncthreads();
+    price_run(lossless_source_of<T>(batch, chunk, trial->step, trial->center),
+              s_dims, blockIdx.x, TERP_LOSSLESS_MANY_NRUNS, &s,
+              &tuner->choice_cost);
+}
+
+/* Whether splines cost less. */
+static __device__ __forceinline__ bool
+prefers_spline(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
+               const struct cuda_lossless_tuner *tuner, uint64_t more_nbits)
+{
+    const uint64_t cost = terp_lossless_cost_of_samples(
+        tuner->choice_cost + 16 * more_nbits, tuner->choice.nsampled,
+        batch.nvalues - chunk.nspecials);
+
+    return may_be_splines(batch) && chunk.spline_cost < cost;
+}
+
+/* Writes the model. Grid: (1, chunks). The next kernel may read, before it
+ * waits, what kernels before this one have written to states, as after the
+ * tuner's (tuner_plan.cuh, choose). */
 static __global__ void
 __launch_bounds__(WARP_NTHREADS) choose_model(const struct cuda_batch batch)
 {
-    begin_kernel();
+    wait_for_kernels();
+    let_next_kernel_come();
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const struct cuda_lossless_tuner *tuner = tuner_of(batch);
     uint64_t more_nbits;
@@ -372,10 +431,15 @@ __launch_bounds__(WARP_NTHREADS) choose_model(const struct cuda_batch batch)
         choose_dims(batch.d_layout, &tuner->choice, &more_nbits);
     if (threadIdx.x > 0)
         return;
+    if (prefers_spline(batch, chunk, tuner, more_nbits)) {
+        chunk.prediction = TERP_PREDICTION_SPLINE;
+        return;
+    }
     const bool drops_center = terp_lossless_drops_center(
         dims, tuner->choice.nbits[0], tuner->of_zero.nbits[0],
         tuner->choice.nsampled);
     chunk.prediction = TERP_PREDICTION_LOSSLESS;
+    chunk.model.wide = chunk.model.tail_nbits = 0; /* shifts take their place */
     chunk.model.exact = trial->step.exact;
     chunk.model.lossless = {drops_center ? 0 : trial->center, trial->step.form,
                             dims};
@@ -403,6 +467,9 @@ tune(const struct cuda_batch *batch, cudaStream_t stream)
     if (err == cudaSuccess)
         err = launch_stage(batch, stream, weigh_choice<T>,
                            2 * TERP_LOSSLESS_MANY_NRUNS, SAMPLE_NTHREADS);
+    if (err == cudaSuccess && may_be_splines(*batch))
+        err = launch_stage(batch, stream, price_choice<T>,
+                           TERP_LOSSLESS_MANY_NRUNS, SAMPLE_NTHREADS);
     return err == cudaSuccess
                ? launch_stage(batch, stream, choose_model, 1, WARP_NTHREADS)
                : err;
@@ -411,6 +478,9 @@ tune(const struct cuda_batch *batch, cudaStream_t stream)
 cudaError_t
 cuda_lossless_tune(const struct cuda_batch *batch, cudaStream_t stream)
 {
+    if (!terp_may_take_losslessly(batch->params.predictor,
+                                  TERP_PREDICTION_LOSSLESS))
+        return cudaSuccess;
     return batch->value_nbytes == 8 ? tune<double>(batch, stream)
                                     : tune<float>(batch, stream);
 }

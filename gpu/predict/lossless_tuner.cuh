@@ -24,6 +24,7 @@ struct cuda_lossless_tuner {
     struct cuda_lossless_trial trial[TERP_LOSSLESS_MAX_NSTEPS];
     /* Of the step that is taken; of the same without a center. */
     struct cuda_order_weights choice, of_zero;
+    unsigned long long choice_cost; /* where splines may cost less */
 };
 
 #endif

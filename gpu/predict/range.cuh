@@ -3,7 +3,7 @@
 #ifndef TERP_GPU_PREDICT_RANGE_CUH
 #define TERP_GPU_PREDICT_RANGE_CUH
 
-#include "codec/model/cost.h"
+#include "codec/model/low_bits.h"
 #include "gpu/predict/extremes.cuh"
 #include "gpu/predict/pointwise.cuh"
 
@@ -38,7 +38,7 @@ not_isolated(double value, double min, double max)
  * it is special, and the next one takes its place. */
 template <typename T>
 static __device__ void
-take_fills(const struct cuda_batch &batch, struct value_range *range)
+find_fills(const struct cuda_batch &batch, struct value_range *range)
 {
     const double min = range->min, max = range->max;
     bool min_isolated = true, max_isolated = true, any = min < max;
@@ -75,6 +75,40 @@ take_fills(const struct cuda_batch &batch, struct value_range *range)
         range->nspecials = min_u64(range->nspecials, batch.nvalues);
 }
 
+/* There are none of integers where without them no two differ: flags and masks
+ * have no other values. */
+template <typename T>
+static __device__ void
+take_fills(const struct cuda_batch &batch, struct value_range *range)
+{
+    const struct value_range before = *range;
+
+    find_fills<T>(batch, range);
+    if (cuda_form_is_of_integers(batch.form) && !(range->min < range->max))
+        *range = before;
+}
+
+/* What a chunk's bound and range are quantized with. `first` is the first of
+ * what is coded. */
+template <typename T>
+static __device__ void
+take_range(struct cuda_chunk &chunk, T first)
+{
+    const double min = chunk.min, max = chunk.max, bound = chunk.bound;
+    const int step_slack_log2 = terp_step_slack_of(bound, min, max, sizeof(T));
+    chunk.model.step_slack_log2 = step_slack_log2;
+    chunk.model.step = terp_step_of(bound, step_slack_log2);
+    chunk.escape_nbytes = terp_likely_escape_nbytes(
+        terp_nsteps_of(min, max, chunk.model.step), sizeof(T));
+    const struct constants<T> k =
+        constants_of<T>(chunk.model.step, bound, TERP_MAX_CODE);
+    chunk.grid_step = (double)k.step;
+    chunk.grid_inverse = (double)k.inverse;
+    chunk.model.reference = terp_reference_of(
+        (double)with_one_zero(first), is_special(first, fills_of<T>(chunk)),
+        min, max, sizeof(T));
+}
+
 /* The parameters that follow from specials and range of what is coded. `first`
  * is the first of it. With `may_be_constant` false no value stands for all. */
 template <typename T>
@@ -84,13 +118,10 @@ finalize_params(const struct cuda_batch &batch, struct cuda_chunk &chunk,
                 bool may_be_constant)
 {
     const double min = range.min, max = range.max;
-    fill_words<T> fills;
     double constant;
 
-    for (int i = 0; i < TERP_NFILLS; i++) {
-        fills.at[i] = (word_of<T>)range.fills[i];
+    for (int i = 0; i < TERP_NFILLS; i++)
         chunk.fills[i] = range.fills[i];
-    }
     chunk.progress[CUDA_PROGRESS_NOT_ISOLATED] = RANGE_IS_FINAL;
     chunk.min = min;
     chunk.max = max;
@@ -112,18 +143,7 @@ finalize_params(const struct cuda_batch &batch, struct cuda_chunk &chunk,
             TERP_ERR_CAPACITY; /* A range may be larger than any double. */
         return;
     }
-    const int step_slack_log2 = terp_step_slack_of(bound, min, max, sizeof(T));
-    chunk.model.step_slack_log2 = step_slack_log2;
-    chunk.model.step = terp_step_of(bound, step_slack_log2);
-    chunk.escape_nbytes = terp_likely_escape_nbytes(
-        terp_nsteps_of(min, max, chunk.model.step), sizeof(T));
-    const struct constants<T> k =
-        constants_of<T>(chunk.model.step, bound, TERP_MAX_CODE);
-    chunk.grid_step = (double)k.step;
-    chunk.grid_inverse = (double)k.inverse;
-    chunk.model.reference =
-        terp_reference_of((double)with_one_zero(first),
-                          is_special(first, fills), min, max, sizeof(T));
+    take_range(chunk, first);
 }
 
 /* What the scan of a chunk's values was for: its parameters; or, where other
@@ -137,6 +157,15 @@ finish_range(const struct cuda_batch &batch, struct cuda_chunk &chunk,
 {
     const word_of<T> sign = (word_of<T>)1 << (8 * sizeof(T) - 1);
 
+    if (cuda_form_is_of_integers(batch.form)) {
+        chunk.common.is_done =
+            !(terp_is_lossless(&batch.params) ||
+              (chunk.carrier_bound < 1 &&
+               range.max - range.min >= TERP_LOW_BITS_MIN_NSTEPS));
+        finalize_params<T>(batch, chunk, range, first, chunk.carrier_bound,
+                           true);
+        return;
+    }
     if (batch.form == CUDA_VALUES) {
         double bound = terp_absolute_bound(
             batch.params.bound_mode, batch.params.bound, range.min, range.max);

@@ -17,7 +17,8 @@ template <typename T> struct repeat_values {
     uint64_t nvalues;
     word_of<T> fill[2];
     bool has_fill[2];
-    word_of<T> most; /* the magnitude of the largest finite value */
+    word_of<T> mask; /* bits that are compared: floats have no sign */
+    word_of<T> most; /* of these, the largest finite value */
 };
 
 /* A fill value, as the values have it that are carried. */
@@ -46,12 +47,21 @@ static __device__ __forceinline__ struct repeat_values<T>
 repeat_values_of(const struct cuda_batch &batch,
                  const struct cuda_chunk &chunk) {
     const struct terp_params &params = batch.params;
+    const word_of<T> all = (word_of<T>)~(word_of<T>)0;
 
+    if (cuda_form_is_of_integers(batch.form))
+        return {(const word_of<T> *)chunk.values,
+                batch.nvalues,
+                {(word_of<T>)batch.fill[0], (word_of<T>)batch.fill[1]},
+                {batch.nfills > 0, batch.nfills > 1},
+                all,
+                all};
     return {(const word_of<T> *)chunk.values,
             batch.nvalues,
             {own_fill_of<T>(batch, params.fill_bits),
              own_fill_of<T>(batch, params.missing_bits)},
             {params.has_fill, params.has_missing},
+            (word_of<T>)(all >> 1),
             largest_of<T>(batch)};
 }
 
@@ -59,7 +69,7 @@ template <typename T>
 static __device__ __forceinline__ word_of<T>
 word_at(const struct repeat_values<T> &v, uint64_t i)
 {
-    return (word_of<T>)(v.values[i] & ~((word_of<T>)1 << (8 * sizeof(T) - 1)));
+    return (word_of<T>)(v.values[i] & v.mask);
 }
 
 /* Whether a point refers and is referred to. Zeros, what is not finite, and
@@ -98,6 +108,14 @@ key_of_point(const struct repeat_values<T> &v,
     }
     *key_ret = key;
     return true;
+}
+
+/* The bits of what is compared. */
+template <typename T>
+static __device__ __forceinline__ int
+word_nbits(const struct repeat_values<T> &v)
+{
+    return 8 * sizeof(T) - (v.mask >> (8 * sizeof(T) - 1) ? 0 : 1);
 }
 
 static __device__ __forceinline__ bool
@@ -167,7 +185,7 @@ __launch_bounds__(SAMPLES_NTHREADS) take_samples(const struct cuda_batch batch)
         s_sample[i] = 0;
     if (j == 0)
         samples->lone = terp_references_are_lone(
-            8 * sizeof(T) - 1, 8 * chunk.stream_nbytes / samples->nusable,
+            word_nbits(v), 8 * chunk.stream_nbytes / samples->nusable,
             &samples->near_nbits);
     __syncthreads();
     if (key_of_point(v, *samples, terp_reference_sample_at(v.nvalues, j), 1,
@@ -248,7 +266,8 @@ ask(const struct cuda_batch *batch, cudaStream_t stream)
 cudaError_t
 cuda_references_ask(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    if (batch->params.effort == TERP_EFFORT_FAST)
+    if (batch->params.effort == TERP_EFFORT_FAST || batch->own_nbytes == 1 ||
+        (cuda_form_is_of_integers(batch->form) && batch->integer_bound > 0))
         return cudaSuccess;
     return batch->own_nbytes == 8   ? ask<double>(batch, stream)
            : batch->own_nbytes == 4 ? ask<float>(batch, stream)

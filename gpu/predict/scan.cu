@@ -86,18 +86,20 @@ adopt_swapped(const struct cuda_batch batch)
 static cudaError_t
 launch_swap(const struct cuda_batch *batch, bool src, cudaStream_t stream)
 {
-    return launch_stage(batch, stream,
-                        batch->own_nbytes == 2   ? swap_values<uint16_t>
-                        : batch->own_nbytes == 4 ? swap_values<float>
-                                                 : swap_values<double>,
-                        div_up(batch->nvalues, NTHREADS * NLOADS), NTHREADS,
-                        src);
+    return batch->own_nbytes == 1
+               ? cudaSuccess
+               : launch_stage(batch, stream,
+                              batch->own_nbytes == 2   ? swap_values<uint16_t>
+                              : batch->own_nbytes == 4 ? swap_values<float>
+                                                       : swap_values<double>,
+                              div_up(batch->nvalues, NTHREADS * NLOADS),
+                              NTHREADS, src);
 }
 
 cudaError_t
 cuda_swap_src(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    if (!batch->chunk.big_endian)
+    if (!batch->chunk.big_endian || batch->own_nbytes == 1)
         return cudaSuccess;
     cudaError_t error = launch_swap(batch, true, stream);
     return error == cudaSuccess
@@ -392,13 +394,13 @@ launch_scan(const struct cuda_batch *batch, cudaStream_t stream)
 cudaError_t
 cuda_scan(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    const bool magnitudes = batch->form != CUDA_VALUES;
+    const bool magnitudes = cuda_form_is_pointwise(batch->form);
 
     if (batch->carrier_nbytes == 8)
         return magnitudes ? launch_scan<double, true, false>(batch, stream)
                           : launch_scan<double, false, false>(batch, stream);
     return magnitudes ? launch_scan<float, true, false>(batch, stream)
-           : batch->carrier_head_nbytes > 0
+           : terp_type_is_half(batch->chunk.type)
                ? launch_scan<float, false, true>(batch, stream)
                : launch_scan<float, false, false>(batch, stream);
 }

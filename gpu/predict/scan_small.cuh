@@ -218,7 +218,7 @@ __launch_bounds__(FINALIZE_NTHREADS)
     const T first = src[0];
 
     own = reduce_ranges(own, s_of_warps);
-    if (threadIdx.x != 0)
+    if (threadIdx.x != 0 || chunk.status != TERP_OK)
         return;
     struct value_range range = {own.min,
                                 own.max,

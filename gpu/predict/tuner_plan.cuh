@@ -27,11 +27,7 @@ struct tune_grid {
 };
 
 /* Costs in the region `tune`: of each level, by class, as histograms stand
- * behind one another; then, by class, those of blending. Of level 0, which
- * there is not, the sums. */
-#define COST_SPLINE 0
-#define COST_LORENZO 1
-
+ * behind one another; then, by class, those of blending. */
 static __device__ __forceinline__ uint64_t *
 costs_of_level(const struct cuda_batch &batch, int l)
 {
@@ -347,9 +343,8 @@ decide(const struct cuda_batch &batch, const struct tune_grid &grid,
     /* Without a sample all dimensions in use are taken. */
     if (asked != TERP_PREDICTOR_SPLINE)
         chunk.model.lorenzo_dims = subset_at(any ? set : 15, grid.dims_in_use);
-    uint64_t *sums = costs_of_level(batch, 0);
-    sums[COST_SPLINE] = spline_cost;
-    sums[COST_LORENZO] = lorenzo.cost;
+    chunk.spline_cost = spline_cost;
+    chunk.lorenzo_cost = lorenzo.cost;
 }
 
 /* Grid: x chunks. A warp plans a level, or weighs lorenzo along a set of

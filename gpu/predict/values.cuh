@@ -30,9 +30,12 @@ larger(T a, T b)
         return a > b ? a : b;
 }
 
-/* 16-bit floats are but their bits. */
+/* 16-bit floats, and integers of so many bits, are but their bits. */
 template <> struct value_traits<uint16_t> {
     typedef uint16_t WORD;
+};
+template <> struct value_traits<uint8_t> {
+    typedef uint8_t WORD;
 };
 
 static __device__ __forceinline__ float

@@ -32,7 +32,8 @@ frame_byte(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
                          (batch.has_domain && frame_has_bound(chunk)
                               ? TERP_FRAME_DOMAIN
                               : 0) |
-                         (batch.form != CUDA_VALUES && frame_has_bound(chunk)
+                         (cuda_form_is_pointwise(batch.form) &&
+                                  frame_has_bound(chunk)
                               ? TERP_FRAME_POINTWISE
                               : 0) |
                          (cuda_prefixes_nbytes(batch, chunk) > 0
@@ -63,11 +64,17 @@ static __device__ __forceinline__ uint8_t *
 write_carrier_head(const struct cuda_batch &batch,
                    const struct cuda_chunk &chunk, uint8_t *dst)
 {
-    if (batch.carrier_head_nbytes > 0) {
+    const unsigned nbytes =
+        batch.carrier_head_nbytes + cuda_scale_nbytes(batch, chunk);
+    struct writer writer = {dst, dst + nbytes, false};
+
+    if (cuda_form_is_of_integers(batch.form)) {
+        terp_carrier_write_head(&writer, batch.chunk.type, &chunk.carrier);
+    } else if (nbytes > 0) {
         dst[0] = TERP_CARRIER_FLOATS;
         store_le(dst + 1, double_bits(chunk.carrier_bound), 8);
     }
-    return dst + batch.carrier_head_nbytes;
+    return dst + nbytes;
 }
 
 /* One thread writes the value of a constant chunk. */
@@ -92,13 +99,14 @@ write_model(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
         memset(dst + batch.frame_nbytes, 0, table_nbytes);
     dst += table_nbytes;
     uint8_t *head = dst + batch.frame_nbytes;
+    uint8_t *model = dst + batch.model_at + cuda_scale_nbytes(batch, chunk);
     if (i == 0)
         head = write_carrier_head(batch, chunk, head);
-    if (i == 0 && batch.form != CUDA_VALUES) {
-        struct writer writer = {head, dst + batch.model_at, false};
+    if (i == 0 && cuda_form_is_pointwise(batch.form)) {
+        struct writer writer = {head, model, false};
         terp_pointwise_write_head(&writer, &chunk.head);
     }
-    predictor_write_model(batch, chunk, dst + batch.model_at, i);
+    predictor_write_model(batch, chunk, model, i);
 }
 
 /* ---- prefixes ---- */

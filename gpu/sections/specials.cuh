@@ -36,8 +36,9 @@ specials_begin(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
 {
     if (chunk.coding == TERP_CODING_CONSTANT) /* its frame has no bound */
         return batch.dims_end + batch.carrier_head_nbytes +
-               (uint64_t)batch.carrier_nbytes;
-    return batch.model_at + cuda_prefixes_nbytes(batch, chunk) +
+               cuda_scale_nbytes(batch, chunk) + (uint64_t)batch.carrier_nbytes;
+    return batch.model_at + cuda_scale_nbytes(batch, chunk) +
+           cuda_prefixes_nbytes(batch, chunk) +
            terp_model_nbytes(
                chunk.prediction, batch.value_nbytes, batch.d_layout->nlevels,
                chunk.model.exact.significand > 0, chunk.model.tail_nbits > 0) +

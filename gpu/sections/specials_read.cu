@@ -1,7 +1,7 @@
 /* The last stage of decoding but for byte order: writes the value of a constant
  * chunk, and the special values of any chunk, over what is in dst. */
 #include "codec/model/coarse.h"
-#include "gpu/predict/values.cuh"
+#include "gpu/predict/carrier.cuh"
 #include "gpu/sections/specials_runs.cuh"
 
 /* ---- which values are wanted: all, or those of a lattice ---- */
@@ -120,11 +120,17 @@ template <typename T>
 static __device__ __forceinline__ word_of<T>
 constant_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
 {
+    const uint64_t bits = chunk.constant_bits;
+
+    if (cuda_form_is_of_integers(batch.form))
+        return (
+            word_of<T>)(batch.form == CUDA_INTS_F32
+                            ? integer_of_carried<float>(batch, chunk, bits)
+                            : integer_of_carried<double>(batch, chunk, bits));
     if constexpr (sizeof(T) == 2)
-        return terp_half_of_f32_bits(batch.chunk.type,
-                                     (uint32_t)chunk.constant_bits);
+        return terp_half_of_f32_bits(batch.chunk.type, (uint32_t)bits);
     else
-        return (word_of<T>)chunk.constant_bits;
+        return (word_of<T>)bits;
 }
 
 /* Places the values in runs of a share of all, and others in that share of
@@ -186,7 +192,8 @@ cuda_specials_read(const struct cuda_batch *batch, cudaStream_t stream)
 {
     return launch_stage(
         batch, stream,
-        batch->own_nbytes == 2   ? read_specials<uint16_t>
+        batch->own_nbytes == 1   ? read_specials<uint8_t>
+        : batch->own_nbytes == 2 ? read_specials<uint16_t>
         : batch->own_nbytes == 4 ? read_specials<float>
                                  : read_specials<double>,
         min_u64(div_up(batch->nvalues, SPECIALS_SHARE_NVALUES), MAX_NBLOCKS),

@@ -360,18 +360,19 @@ launch_write(const struct cuda_batch *batch, cudaStream_t stream)
     return error;
 }
 
+template <typename T>
+static cudaError_t
+launch_write_of(const struct cuda_batch *batch, cudaStream_t stream)
+{
+    return batch->value_nbytes == 4 ? launch_write<T, float>(batch, stream)
+                                    : launch_write<T, double>(batch, stream);
+}
+
 cudaError_t
 cuda_specials_write(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    if (batch->own_nbytes == 2)
-        return batch->value_nbytes == 4
-                   ? launch_write<uint16_t, float>(batch, stream)
-                   : launch_write<uint16_t, double>(batch, stream);
-    if (batch->own_nbytes == 4)
-        return batch->value_nbytes == 4
-                   ? launch_write<float, float>(batch, stream)
-                   : launch_write<float, double>(batch, stream);
-    return batch->value_nbytes == 4
-               ? launch_write<double, float>(batch, stream)
-               : launch_write<double, double>(batch, stream);
+    return batch->own_nbytes == 1 ? launch_write<uint8_t, float>(batch, stream)
+           : batch->own_nbytes == 2 ? launch_write_of<uint16_t>(batch, stream)
+           : batch->own_nbytes == 4 ? launch_write_of<float>(batch, stream)
+                                    : launch_write_of<double>(batch, stream);
 }

@@ -409,7 +409,9 @@ read_first(const struct cuda_batch &batch, const struct stream_facts &facts,
         constant ? 0 : cuda_form_head_nbytes(batch.form);
     const uint8_t *bound_at =
         reader->s_at - facts.prefixes_nbytes - sizeof(double);
-    take_bytes(reader, batch.carrier_head_nbytes);
+    const uint8_t *carrier = take_bytes(reader, batch.carrier_head_nbytes);
+    if (!reader->underflow && cuda_form_is_of_integers(batch.form))
+        take_bytes(reader, cuda_scale_nbytes_of_head(carrier[0]));
     const uint8_t *head = take_bytes(reader, head_nbytes);
     const uint8_t *at = constant ? take_bytes(reader, value_nbytes)
                                  : take_model(batch, facts, reader);
@@ -482,7 +484,8 @@ read_body(const struct cuda_batch &batch, const struct stream_facts &facts,
     if (facts.coding == TERP_CODING_CONSTANT)
         return valid && position_of(*reader) == reader->end;
     if (facts.prediction == TERP_PREDICTION_LOSSLESS)
-        return valid && batch.may_be_lossless && batch.form == CUDA_VALUES;
+        return valid && batch.may_be_lossless &&
+               !cuda_form_is_pointwise(batch.form);
     if (!pass_signs<NTHREADS>(batch, first.has_signs, s_found, reader, s))
         return false;
     if (!pass_tails<NTHREADS>(batch, first.tail_nbits, s_found, reader, s))

@@ -28,7 +28,7 @@ static_assert(SMALL_NTHREADS >= CUDA_FRAME_NBYTES,
 #define STREAM_NBYTES (64 << 10)
 #define INDEX_AT 512
 #define INDEX_MAX_NBYTES (STREAM_NBYTES - INDEX_AT)
-static_assert(CUDA_FRAME_NBYTES + CUDA_CARRIER_HEAD_NBYTES +
+static_assert(CUDA_FRAME_NBYTES + CUDA_CARRIER_HEAD_MAX_NBYTES +
                       CUDA_HEAD_MAX_NBYTES + 1 + 8 + 2 * TERP_MAX_LEVELS <=
                   INDEX_AT,
               "Frame, head and model end before the index.");

@@ -79,7 +79,7 @@ static void
 check_use(const struct terp_run_result *result, const struct terp_chunk *chunk,
           const struct terp_params *params)
 {
-    const bool is_the_cpus = !terp_type_is_float(chunk->type) ||
+    const bool is_the_cpus = terp_type_is_the_cpus(chunk->type) ||
                              (params != NULL && terp_is_the_cpus(params));
 
     if (result->used != TERP_ENGINE_CUDA && !is_the_cpus)

@@ -111,6 +111,21 @@ draw_bound(uint64_t *random, struct terp_params *params)
         params->floor *= 0.5;
 }
 
+/* Under a bound that is of some units, in one case of two. */
+static void
+make_integers(uint64_t *random, struct random_case *c)
+{
+    const int ntypes = TERP_UINT64 - TERP_INT8 + 1;
+
+    c->chunk.type =
+        (enum terp_type)(TERP_INT8 + (int)draw(random, (uint64_t)ntypes));
+    if (draw(random, 2) == 0) {
+        c->params.bound_mode = TERP_BOUND_ABSOLUTE;
+        c->params.bound = (double)(1 + draw(random, 300));
+        c->params.floor = 0;
+    }
+}
+
 static struct random_case
 make_case(uint64_t number)
 {
@@ -132,6 +147,8 @@ make_case(uint64_t number)
     c.is_damaged = draw(&random, 5) == 0;
     if (c.chunk.type == TERP_FLOAT32 && draw(&random, 5) == 0)
         c.chunk.type = draw(&random, 2) == 0 ? TERP_FLOAT16 : TERP_BFLOAT16;
+    else if (c.chunk.type != TERP_BYTES && draw(&random, 3) == 0)
+        make_integers(&random, &c);
     c.params.fill_bits =
         is_zero_fill ? 0 : value_to_bits(c.chunk.type, -999.25);
     c.params.missing_bits = value_to_bits(c.chunk.type, 1e20);

@@ -51,7 +51,7 @@ static const struct {
     {TERP_BOUND_POINTWISE, 3e-5, 0},    {TERP_BOUND_POINTWISE, 1e-7, 0},
     {TERP_BOUND_POINTWISE, 1e-15, 0},   {TERP_BOUND_POINTWISE, 1e-2, 1e-3},
     {TERP_BOUND_POINTWISE, 1e-6, 1e-8}, {TERP_BOUND_POINTWISE, 0.1, 1e30},
-    {TERP_BOUND_ABSOLUTE, 0, 0},
+    {TERP_BOUND_ABSOLUTE, 2.9, 0},      {TERP_BOUND_ABSOLUTE, 0, 0},
 };
 #define NBOUNDS ((int)COUNT(bounds))
 
@@ -244,6 +244,10 @@ static const struct terp_chunk chunks[] = {
     {TERP_FLOAT64, false, false, 4, {5, 4, 7, 6}},
     {TERP_FLOAT16, false, false, 3, {13, 17, 11}},
     {TERP_BFLOAT16, true, false, 2, {33, 65}},
+    {TERP_INT16, true, false, 3, {13, 17, 11}},
+    {TERP_UINT8, false, false, 2, {33, 65}},
+    {TERP_INT64, false, false, 1, {1001}},
+    {TERP_UINT32, true, true, 3, {9, 16, 15}},
 };
 
 static void
@@ -351,6 +355,7 @@ chunks_of_a_batch_may_have_other_domains(void **state)
         {TERP_FLOAT32, true, false, 1, {24 * 30 * 36}},
         {TERP_FLOAT64, false, false, 1, {24 * 30 * 36}},
         {TERP_BFLOAT16, true, false, 1, {24 * 30 * 36}},
+        {TERP_INT32, true, false, 1, {24 * 30 * 36}},
     };
 
     (void)state;

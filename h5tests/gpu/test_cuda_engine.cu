@@ -400,22 +400,22 @@ every_nth_value_is_decoded(void **state)
     static const enum terp_pipeline pipelines[] = {
         TERP_PIPELINE_RATIO, TERP_PIPELINE_HUFFMAN, TERP_PIPELINE_CUSTOM};
     static const enum terp_type types[] = {TERP_FLOAT32, TERP_FLOAT64,
-                                           TERP_FLOAT16};
+                                           TERP_FLOAT16, TERP_INT16};
     static const enum terp_field fields[] = {
         TERP_FIELD_ROUGH, TERP_FIELD_DECADES, TERP_FIELD_SMOOTH};
     struct terp_cuda_device *device = open_device(0);
 
     (void)state;
-    for (int turn = 0; turn < 27; turn++) {
+    for (int turn = 0; turn < 36; turn++) {
         struct terp_cuda_call call = turn % 2 ? on_device : on_host;
         struct terp_params params = {};
-        const struct terp_chunk chunk =
-            terp_case_chunk(types[turn % 3], 3, dims);
+        const enum terp_type type = types[turn % 4];
+        const struct terp_chunk chunk = terp_case_chunk(type, 3, dims);
         uint8_t *values = (uint8_t *)terp_case_alloc(terp_chunk_nbytes(&chunk));
-        terp_field_make(fields[turn / 3 % 3], &chunk, values);
+        terp_field_make(fields[turn / 4 % 3], &chunk, values);
         params.bound_mode = TERP_BOUND_RELATIVE;
-        params.bound = turn % 3 == 2 ? 1e-2 : turn < 18 ? 1e-3 : 1e-6;
-        params.pipeline = pipelines[(turn + turn / 9) % 3];
+        params.bound = type == TERP_FLOAT16 ? 1e-2 : turn < 24 ? 1e-3 : 1e-6;
+        params.pipeline = pipelines[(turn + turn / 12) % 3];
         params.predictor = TERP_PREDICTOR_SPLINE;
         struct terp_stream stream =
             terp_case_encode(&params, &chunk, values, 1);

@@ -182,8 +182,6 @@ check_chunk(const struct bench *b, int i, const struct answer *answer)
 {
     const struct cuda_chunk *state = &b->state[i];
     enum terp_predictor asked = b->batch.params.predictor;
-    const uint64_t *costs =
-        region<uint64_t>(b->batch, (unsigned)i, b->batch.at.tune);
 
     const uint64_t *frequency =
         region<uint64_t>(b->batch, (unsigned)i, b->batch.at.frequency);
@@ -194,13 +192,15 @@ check_chunk(const struct bench *b, int i, const struct answer *answer)
         state->prediction,
         terp_choose_prediction(asked, answer->price, b->layout.nvalues));
     if (asked != TERP_PREDICTOR_SPLINE) {
-        assert_int_equal(costs[1], answer->price[TERP_PREDICTION_LORENZO].cost);
+        assert_int_equal(state->lorenzo_cost,
+                         answer->price[TERP_PREDICTION_LORENZO].cost);
         assert_int_equal(state->model.lorenzo_dims,
                          answer->prediction.lorenzo_dims);
     }
     if (asked == TERP_PREDICTOR_LORENZO)
         return;
-    assert_int_equal(costs[0], answer->price[TERP_PREDICTION_SPLINE].cost);
+    assert_int_equal(state->spline_cost,
+                     answer->price[TERP_PREDICTION_SPLINE].cost);
     for (int l = 1; l <= b->layout.nlevels; l++) {
         const struct terp_level_plan *plan = &answer->prediction.plan[l];
         assert_int_equal(state->model.plan[l].priorities, plan->priorities);
