@@ -107,6 +107,7 @@ static const struct step integers_encode_steps[] = {
     {cuda_escapes_write, SIDE},
     {cuda_context_sort, 0},
     {cuda_low_bits_split, JOIN_WIDE},
+    {cuda_low_bits_place, SIDE | WIDE},
     {cuda_tiles_encode, 0},
     {cuda_partitions_encode, JOIN},
     {cuda_stream_write, JOIN_APART},
