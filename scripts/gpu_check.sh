@@ -101,8 +101,10 @@ prepare() {
     prepare_hdf5
     scripts/carry_mpi.sh "$deps/mpi"
     mkdir -p "$deps/wheels"
-    find build/everywhere/wheels -name '*-manylinux*_x86_64.whl' -exec \
-        cp -t "$deps/wheels" {} +
+    if [ -d build/everywhere/wheels ]; then
+        find build/everywhere/wheels -name '*-manylinux*_x86_64.whl' -exec \
+            cp -t "$deps/wheels" {} +
+    fi
     git describe --always --dirty >"$deps/version"
     echo "$deps: $(du -sh "$deps" | cut -f1)"
 }
