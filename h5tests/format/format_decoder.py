@@ -844,7 +844,10 @@ def read_model(reader, frame, dtype):
     check(1 <= step_slack_log2 <= 12, "the step slack")
     check(wide <= LOW_MAX_NBITS + 1, "the unit of contexts")
     unit = wide - 1 if wide > 0 else None
-    step = 2 * frame.bound - 2 * frame.bound * 2.0 ** -step_slack_log2
+    taken = 2 * frame.bound
+    for _ in range(step_slack_log2):
+        taken *= 0.5
+    step = 2 * frame.bound - taken
     model = {"step": step, "unit": unit}
     if frame.prediction == LORENZO:
         dims = reader.uint()
