@@ -116,7 +116,21 @@ target_compile_definitions(test_cuda_prediction_busy
   PRIVATE CUDA_BUSY_NTHREADS=64 CUDA_MARCH_NBLOCKS=24u
     CUDA_SINGLE_BLOCK_MAX_NRANGES=0
     CUDA_LORENZO_MAX_NBLOCKS=1 CUDA_LORENZO_MIN_NBLOCKS=1u)
+terp_add_cuda_test(test_cuda_specials_busy gpu/test_cuda_specials.cu
+  ${PROJECT_SOURCE_DIR}/gpu/predict/scan.cu
+  ${PROJECT_SOURCE_DIR}/gpu/sections/specials_mask.cu
+  ${PROJECT_SOURCE_DIR}/gpu/sections/specials_write.cu)
+target_compile_definitions(test_cuda_specials_busy
+  PRIVATE CUDA_SCAN_SMALL_MAX_NBLOCKS=0 CUDA_SINGLE_BLOCK_MAX_NSUMMED=0
+          CUDA_SINGLE_BLOCK_MAX_NSEGMENTS=0)
 terp_add_cuda_test(test_cuda_tiles_decode gpu/test_cuda_tiles_decode.cu)
+# The same with launches shaped as for large chunks.
+terp_add_cuda_test(test_cuda_tiles_decode_busy gpu/test_cuda_tiles_decode.cu
+  ${PROJECT_SOURCE_DIR}/gpu/sections/low_bits.cu
+  ${PROJECT_SOURCE_DIR}/gpu/sections/stream_read.cu
+  ${PROJECT_SOURCE_DIR}/gpu/entropy/tiles_decode.cu)
+target_compile_definitions(test_cuda_tiles_decode_busy
+  PRIVATE CUDA_LONG_INDEX_NPARTITIONS=1 CUDA_LARGE_BATCH_NTILES=1 CUDA_SINGLE_BLOCK_MAX_NRANGES=0)
 terp_add_cuda_test(test_cuda_tiles_encode gpu/test_cuda_tiles_encode.cu)
 terp_add_cuda_test(test_cuda_tuner gpu/test_cuda_tuner.cu)
 terp_add_cuda_test(test_cuda_low_bits gpu/test_cuda_low_bits.cu)
