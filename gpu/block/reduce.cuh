@@ -11,7 +11,7 @@
 #ifndef TERP_GPU_BLOCK_REDUCE_CUH
 #define TERP_GPU_BLOCK_REDUCE_CUH
 
-#include <cub/cub.cuh>
+#include <cub/block/block_scan.cuh>
 
 #include "codec/format/reduce.h"
 #include "gpu/engine/platform.cuh"

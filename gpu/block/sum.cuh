@@ -2,7 +2,7 @@
 #ifndef TERP_GPU_BLOCK_SUM_CUH
 #define TERP_GPU_BLOCK_SUM_CUH
 
-#include <cub/cub.cuh>
+#include <cub/block/block_scan.cuh>
 
 #include "codec/format/base.h"
 #include "gpu/engine/platform.cuh"

@@ -3,7 +3,7 @@
 #include "gpu/block/warp.cuh"
 #include "gpu/entropy/codebooks.cuh"
 
-#include <cub/cub.cuh>
+#include <cub/block/block_radix_sort.cuh>
 
 #include "codebooks/codebooks.h"
 

@@ -6,6 +6,7 @@
 #ifndef TERP_GPU_SECTIONS_INDEX_READ_CUH
 #define TERP_GPU_SECTIONS_INDEX_READ_CUH
 
+#include <cub/block/block_scan.cuh>
 #include <type_traits>
 
 #include "codec/format/sections.h"

@@ -4,7 +4,7 @@
 #ifndef TERP_GPU_SECTIONS_SPECIALS_RUNS_CUH
 #define TERP_GPU_SECTIONS_SPECIALS_RUNS_CUH
 
-#include <cub/cub.cuh>
+#include <cub/block/block_scan.cuh>
 
 #include "gpu/sections/specials.cuh"
 

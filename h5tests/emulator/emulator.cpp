@@ -65,6 +65,33 @@ class dynamic_shared
     size_t nbytes = 0;
 };
 
+/* Stacks whose tops lie apart in the caches' sets, as the threads of a warp
+ * take turns: a thread's first bytes lie `index` times 320 bytes lower. */
+class staggered_stack
+{
+  public:
+    explicit staggered_stack(unsigned index) : offset(index % 32 * 320)
+    {
+    }
+    boost::context::stack_context allocate()
+    {
+        boost::context::stack_context stack = pages.allocate();
+        stack.sp = (unsigned char *)stack.sp - offset;
+        stack.size -= offset;
+        return stack;
+    }
+    void deallocate(boost::context::stack_context &stack)
+    {
+        stack.sp = (unsigned char *)stack.sp + offset;
+        stack.size += offset;
+        pages.deallocate(stack);
+    }
+
+  private:
+    boost::context::protected_fixedsize_stack pages{STACK_NBYTES};
+    size_t offset;
+};
+
 struct barrier {
     std::vector<void *> items; /* of those that wait */
     unsigned narrived, nlive;
@@ -205,8 +232,7 @@ make_current(emulated_block *b, unsigned at)
     thread->waits_at = nullptr;
     if (!thread->context)
         thread->context =
-            fiber(std::allocator_arg,
-                  boost::context::protected_fixedsize_stack(STACK_NBYTES),
+            fiber(std::allocator_arg, staggered_stack(at),
                   [b, thread](fiber &&before) {
                       return run_thread(std::move(before), b, thread);
                   });
