@@ -30,7 +30,7 @@ struct move_shared {
      * threads which have one group each lie in different banks. */
     uint16_t sorted[TERP_TILE_NSYMBOLS / 16 * 18];
     uint16_t next[TERP_NGROUPS][CONTEXT_NTHREADS]; /* a thread's places */
-    uint32_t warp[CONTEXT_MOVE_NWARPS][4];          /* counts, in pairs */
+    uint32_t warp[CONTEXT_MOVE_NWARPS][4];         /* counts, in pairs */
     uint64_t at[TERP_NGROUPS]; /* of the first symbol, in `coded` */
     struct context_run run[TERP_NGROUPS];
     uint32_t words_end[TERP_NGROUPS]; /* of a run's words among all */
