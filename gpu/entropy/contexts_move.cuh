@@ -29,8 +29,8 @@ struct move_shared {
     /* The tile's symbols, sorted by groups: place i at i + i / 16 * 2, so that
      * threads which have one group each lie in different banks. */
     uint16_t sorted[TERP_TILE_NSYMBOLS / 16 * 18];
-    uint16_t begin[TERP_NGROUPS][CONTEXT_NTHREADS]; /* a thread's first */
-    uint32_t warp[CONTEXT_MOVE_NWARPS][4];          /* counts, in pairs */
+    uint16_t next[TERP_NGROUPS][CONTEXT_NTHREADS]; /* a thread's places */
+    uint32_t warp[CONTEXT_MOVE_NWARPS][4];         /* counts, in pairs */
     uint64_t at[TERP_NGROUPS]; /* of the first symbol, in `coded` */
     struct context_run run[TERP_NGROUPS];
     uint32_t words_end[TERP_NGROUPS]; /* of a run's words among all */
@@ -305,16 +305,11 @@ static __device__ __forceinline__ void
 place_symbols(const struct thread_contexts &contexts,
               uint32_t pair[CONTEXT_MOVE_NSYMBOLS / 2], struct move_shared *s)
 {
-    uint64_t counts = 0;
-
 #pragma unroll
     for (unsigned i = 0; i < CONTEXT_MOVE_NSYMBOLS; i++) {
-        /* Only the last one may make a count that takes five bits. */
-        const unsigned shift = shift_at(contexts, i);
-        const unsigned at = s->begin[shift >> CONTEXT_SHIFT][threadIdx.x] +
-                            ((unsigned)(counts >> shift) & 15);
+        const unsigned group = shift_at(contexts, i) >> CONTEXT_SHIFT;
+        const unsigned at = s->next[group][threadIdx.x]++;
         uint16_t *place = &s->sorted[sorted_place(at)];
-        counts += (uint64_t)1 << shift;
         if (!decode)
             *place = (uint16_t)(pair[i / 2] >> (16 * (i % 2)));
         else if (i % 2 == 0)
@@ -394,8 +389,8 @@ move_tile(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     scan_contexts(count_contexts(contexts), s, &own, &begins);
 #pragma unroll
     for (unsigned c = 0; c < TERP_NCONTEXTS; c++)
-        s->begin[c][threadIdx.x] = (uint16_t)count_of(own.context, c);
-    s->begin[TERP_GROUP_SPECIALS][threadIdx.x] = (uint16_t)own.special;
+        s->next[c][threadIdx.x] = (uint16_t)count_of(own.context, c);
+    s->next[TERP_GROUP_SPECIALS][threadIdx.x] = (uint16_t)own.special;
     if (threadIdx.x < 32)
         make_runs(begins, begin, end, s);
     if (!decode)

@@ -133,6 +133,10 @@ struct repeats_table {
     unsigned long long entry[TERP_REPEATS_NSLOTS];
     uint32_t is_found[TERP_REPEATS_NSLOTS / 32];
 };
+/* Spans that a block's threads have at once, and those of a thread whose values
+ * are on their way together. */
+#define NSPANS_AT_ONCE (NTHREADS / TERP_REPEATS_SPAN_NVALUES)
+#define NSPANS 4
 static_assert(TERP_REPEATS_NSLOTS / 32 <= NTHREADS &&
                   NTHREADS % TERP_REPEATS_SPAN_NVALUES == 0,
               "A thread has a word of bits, and a place in a span.");
@@ -163,14 +167,25 @@ find_repeats(const struct cuda_batch &batch, struct cuda_chunk &chunk,
                       (unsigned long long)terp_repeats_entry(key, i));
     }
     __syncthreads();
+#pragma unroll 1
     for (uint64_t k = threadIdx.x / TERP_REPEATS_SPAN_NVALUES; k < nstretches;
-         k += NTHREADS / TERP_REPEATS_SPAN_NVALUES) {
-        const uint64_t i =
-            terp_repeats_span_at(k) + threadIdx.x % TERP_REPEATS_SPAN_NVALUES;
-        const bool asks = repeat_key_of(values, i, near_nbits, &key);
-        const unsigned slot = terp_repeats_slot(key);
-        if (terp_repeats_match(s.entry[slot], key, i) && asks)
-            atomicOr(&s.is_found[slot / 32], 1u << slot % 32);
+         k += NSPANS * NSPANS_AT_ONCE) {
+        uint64_t keys[NSPANS], at[NSPANS];
+        bool asks[NSPANS];
+#pragma unroll
+        for (unsigned j = 0; j < NSPANS; j++) {
+            const uint64_t own = k + j * NSPANS_AT_ONCE;
+            at[j] = terp_repeats_span_at(min_u64(own, nstretches - 1)) +
+                    threadIdx.x % TERP_REPEATS_SPAN_NVALUES;
+            asks[j] = repeat_key_of(values, at[j], near_nbits, &keys[j]) &&
+                      own < nstretches;
+        }
+#pragma unroll
+        for (unsigned j = 0; j < NSPANS; j++) {
+            const unsigned slot = terp_repeats_slot(keys[j]);
+            if (terp_repeats_match(s.entry[slot], keys[j], at[j]) && asks[j])
+                atomicOr(&s.is_found[slot / 32], 1u << slot % 32);
+        }
     }
     __syncthreads();
     if (threadIdx.x >= 32)

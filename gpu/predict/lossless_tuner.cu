@@ -87,8 +87,10 @@ __launch_bounds__(STEPS_NTHREADS) find_steps(const struct cuda_batch batch)
         return;
     const struct common_bits common =
         find_common_bits<T>(batch, chunk, fills_of<T>(chunk), &s_common);
-    const int n = terp_lossless_steps(chunk.min, chunk.max, sizeof(T),
-                                      common.exponent, common.nzeros, steps);
+    /* Integers' bits are no floats, whose range would tell steps. */
+    const int n_of_floats = terp_lossless_steps(
+        chunk.min, chunk.max, sizeof(T), common.exponent, common.nzeros, steps);
+    const int n = batch.form == CUDA_INTS_BITS ? 1 : n_of_floats;
     if (blockIdx.x == 0 && threadIdx.x == 0)
         tuner->nsteps = n;
     for (int i = 0; i < TERP_LOSSLESS_MAX_NSTEPS; i++)

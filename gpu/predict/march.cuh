@@ -467,7 +467,7 @@ struct march_cubic {
 template <typename T, bool is_decode, typename spline, int nx_, int ny_,
           int nstages_, int nblocks_, bool is_whole = false>
 struct march_tile : spline {
-    static constexpr bool decode = is_decode;
+    static constexpr bool decode = is_decode, whole = is_whole;
     static constexpr int nx = nx_, ny = ny_, nstages = nstages_;
     static constexpr int nblocks = nblocks_;
     /* Threads of a row whose points are reached for on its left; threads around

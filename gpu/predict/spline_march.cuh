@@ -85,6 +85,7 @@ predict_marched(const struct march_reach &reach, unsigned reach_x,
 {
     constexpr int N = (odd & 1) + (odd >> 1 & 1) + (odd >> 2);
     constexpr bool ANY = borders == MARCH_BORDER_ANY, INSIDE = !ANY;
+    constexpr bool INSIDE_X = borders == MARCH_INSIDE;
     const bool low_x =
         borders != MARCH_INSIDE && odd & MARCH_ODD_X && is_low(reach_x);
     const bool low_y = ANY && odd & MARCH_ODD_Y && is_low(reach.y);
@@ -99,7 +100,9 @@ predict_marched(const struct march_reach &reach, unsigned reach_x,
         const unsigned own = odd == MARCH_ODD_X   ? reach_x
                              : odd == MARCH_ODD_Y ? reach.y
                                                   : reach.z;
-        return n == 0 ? low_of(own, line) : whole_of<spline, INSIDE>(own, line);
+        constexpr bool INSIDE_OWN = odd == MARCH_ODD_X ? INSIDE_X : INSIDE;
+        return n == 0 ? low_of(own, line)
+                      : whole_of<spline, INSIDE_OWN>(own, line);
     } else {
         if (ANY && n == 0)
             return predict_corner<odd>(reach.z, reach.y, reach_x, nearest_of(z),
@@ -109,7 +112,7 @@ predict_marched(const struct march_reach &reach, unsigned reach_x,
         if (odd & MARCH_ODD_Y)
             sum += low_y ? (T)-0.0 : whole_of<spline, INSIDE>(reach.y, y);
         if (odd & MARCH_ODD_X)
-            sum += low_x ? (T)-0.0 : whole_of<spline, INSIDE>(reach_x, x);
+            sum += low_x ? (T)-0.0 : whole_of<spline, INSIDE_X>(reach_x, x);
         return sum * TERP_SHARE(T, n);
     }
 }
@@ -228,9 +231,12 @@ march_along_z(const struct march_work &work, const struct level_view<T> &view,
     const bool border_x = __any_sync(FULL_WARP_MASK, reach.x[0] != inside ||
                                                          reach.x[1] != inside);
     const bool border_y = __any_sync(FULL_WARP_MASK, reach.y != inside);
-    /* Borders of x have few forms, but for long splines. */
-    const bool any_border =
-        border_y || (spline == TERP_SPLINE_LONG && border_x);
+    /* Borders of x have few forms, but for long splines: these have each warp
+     * take them where planes are whole, and elsewhere the few at borders take
+     * any. */
+    constexpr bool is_long = spline == TERP_SPLINE_LONG;
+    const bool any_border = border_y || (is_long && !tile::whole && border_x);
+    const bool take_x = is_long ? tile::whole : border_x;
     const bool escapes = tile::decode && s_block->chunk.nescapes > 0;
     struct both<T> old[tile::npoints - 1][4] = {};
     unsigned stage = 0, to_fetch = 0;
@@ -269,7 +275,7 @@ march_along_z(const struct march_work &work, const struct level_view<T> &view,
             reach.z = march_reach_at<spline>((uint32_t)odd_z, work.nz);
             make_step<tile, spline, MARCH_BORDER_ANY>(m, in, old, s,
                                                       place.fine);
-        } else if (spline != TERP_SPLINE_LONG && border_x) {
+        } else if (take_x) {
             make_step<tile, spline, MARCH_BORDER_X>(m, in, old, s, place.fine);
         } else {
             make_step<tile, spline, MARCH_INSIDE>(m, in, old, s, place.fine);

@@ -128,16 +128,18 @@ difference_corners(W corners[NCORNERS], unsigned slower)
     }
 }
 
-/* What codes there are. */
+/* What codes there are. Plain ones are those of the dictionary, as they are. */
 struct wide_codes {
     int max_code, wide, tail_nbits;
+    bool are_plain;
 };
 
 static __device__ __forceinline__ struct wide_codes
 wide_codes_of(const struct cuda_chunk &chunk)
 {
     return {terp_max_code_of(chunk.model.wide), chunk.model.wide,
-            chunk.model.tail_nbits};
+            chunk.model.tail_nbits,
+            chunk.model.wide == 0 && chunk.model.tail_nbits == 0};
 }
 
 /* The slot, which is the row of the dictionary. */
@@ -145,6 +147,13 @@ template <typename T>
 static __device__ __forceinline__ unsigned
 slot_of_difference(word_of<T> difference, const struct wide_codes &codes)
 {
+    static_assert(TERP_ROW_ESCAPE == TERP_MAX_CODE + 1,
+                  "What is no code has the row behind the last one's.");
+    if (codes.are_plain) {
+        const word_of<T> magnitude =
+            (int_of<T>)difference < 0 ? 0 - difference : difference;
+        return (unsigned)min(magnitude, (word_of<T>)TERP_ROW_ESCAPE);
+    }
     const int_of<T> code = code_above_tail<T>(difference, codes.tail_nbits);
     const bool fits = code >= -codes.max_code && code <= codes.max_code;
     const unsigned symbol = (unsigned)((int)code + terp_radius_of(codes.wide));

@@ -136,14 +136,25 @@ cubic_form(enum terp_form form)
     return form < TERP_FORM_CUBIC ? form : TERP_FORM_CUBIC;
 }
 
+/* A value, where special ones are looked for. Else what asks for many need not
+ * ask that of each. */
+template <bool has_specials, typename T>
+static __device__ __forceinline__ T
+value_at(const struct source<T> &source, const T *at)
+{
+    const T value = __ldg(at);
+
+    return has_specials ? known(source, value) : value;
+}
+
 /* By a spline that reaches far. */
-template <typename T>
+template <bool has_specials, typename T>
 static __device__ __forceinline__ struct average<T>
 predict_far(const struct source<T> &source, const T *point, uint64_t stride,
             enum terp_form form) {
     const int64_t step = (int64_t)stride;
     const T pred = combine_at<T>(form, [&](int nabove) {
-        return known(source, __ldg(point + (2 * nabove - 1) * step));
+        return value_at<has_specials>(source, point + (2 * nabove - 1) * step);
     });
 
     return average<T>{pred, 1, terp_form_order(form)};
@@ -226,18 +237,6 @@ take_slot(const struct stored &to, unsigned histogram, unsigned slot)
         (uint16_t)(row * TERP_ENTRY_STRIDE);
 }
 
-static __device__ __forceinline__ struct counted
-go_on(const struct counted &to, unsigned nhistograms)
-{
-    return counted{to.s_histograms + nhistograms * TUNE_HISTOGRAM_NWORDS};
-}
-
-static __device__ __forceinline__ struct stored
-go_on(const struct stored &to, unsigned nhistograms)
-{
-    return stored{to.s_rows + nhistograms * TUNE_STORED_STRIDE, to.max_code};
-}
-
 /* Takes a value's slots under a spline and all sets of the odd dimensions that
  * consist of SLOWER, which `slower` is of, and some below D. */
 template <int D, unsigned SLOWER, typename T, typename To>
@@ -317,14 +316,57 @@ find_runs(const volatile struct sampled_class &cls, unsigned first,
         s_runs[threadIdx.x] = find_run(cls, first + threadIdx.x);
 }
 
-/* Takes the slots of the x-th value of a run, in a class of N odd dimensions:
- * of one, under all splines. */
+/* Takes the slots of the x-th value of a run, in a class of one odd dimension:
+ * under all splines. */
+template <typename T, typename To>
+static __device__ __forceinline__ void
+sample_line(const volatile struct sampled_class &cls,
+            const struct sampled_run &run, unsigned x,
+            const struct source<T> &source, const struct constants<T> &k,
+            const To &to)
+{
+    const T *point = source.values + run.at + 2 * x * cls.stride[0];
+    const unsigned d = cls.odd_dims & 15;
+    const int64_t step = (int64_t)cls.stride[d];
+    const unsigned forms =
+        run.forms |
+        (unsigned)terp_form_at(TERP_SPLINE_LONG, run.x + x, cls.neven[0]);
+    const enum terp_form far = form_along(forms, d);
+    const T noise = (T)terp_noise_at(run.x + x) * source.noise_scale *
+                    (T)terp_noise_amplitude(1, 1, false);
+    T value = __ldg(point);
+    struct reached<T> points = reach<T>(far, [&](int nabove) {
+        return __ldg(point + (2 * nabove - 1) * step);
+    });
+
+    if (source.has_specials) {
+        value = known(source, value);
+#pragma unroll
+        for (int i = 0; i < FORM_NPOINTS; i++)
+            points.at[i] = known(source, points.at[i]);
+    }
+    const T *b = points.at + FORM_NBELOW;
+    const struct neighbours<T> near = {
+        b[-1], b[0], b[1], b[2]
+    };
+#pragma unroll
+    for (int spline = 0; spline < TERP_NSPLINES; spline++) {
+        const T pred = spline < TERP_SPLINE_LONG
+                           ? predict_along(near, cubic_form(far), spline).sum
+                       : spline == TERP_SPLINE_LONG
+                           ? combine_reached(far, points)
+                           : combine_reached(terp_mean_form(far), points);
+        take_slot(to, (unsigned)spline, slot_of(value, pred, noise, k));
+    }
+}
+
+/* Of more odd dimensions: by the cubic spline along all sets of them. */
 template <int N, typename T, typename To>
 static __device__ __forceinline__ void
-sample_value(const volatile struct sampled_class &cls,
-             const struct sampled_run &run, unsigned x,
-             const struct source<T> &source, const struct constants<T> &k,
-             const To &to)
+sample_sets(const volatile struct sampled_class &cls,
+            const struct sampled_run &run, unsigned x,
+            const struct source<T> &source, const struct constants<T> &k,
+            const To &to)
 {
     const T *point = source.values + run.at + 2 * x * cls.stride[0];
     const unsigned odd_dims = cls.odd_dims;
@@ -356,23 +398,19 @@ sample_value(const volatile struct sampled_class &cls,
     for (int i = 0; i < N; i++)
         along[i] = predict_along(near[i], form[i], TERP_SPLINE_CUBIC);
     predict_sets<N, 0>(value, noise, along, along[0], k, to);
-    if constexpr (N == 1) {
-        To here = to;
-#pragma unroll
-        for (int spline = 1; spline < TERP_SPLINE_LONG; spline++) {
-            here = go_on(here, 1);
-            along[0] = predict_along(near[0], form[0], spline);
-            predict_sets<1, 0>(value, noise, along, along[0], k, here);
-        }
-        const unsigned d = odd_dims & 15;
-        const enum terp_form far = form_along(forms, d);
-        here = go_on(here, 1);
-        along[0] = predict_far(source, point, cls.stride[d], far);
-        predict_sets<1, 0>(value, noise, along, along[0], k, here);
-        along[0] =
-            predict_far(source, point, cls.stride[d], terp_mean_form(far));
-        predict_sets<1, 0>(value, noise, along, along[0], k, go_on(here, 1));
-    }
+}
+
+template <int N, typename T, typename To>
+static __device__ __forceinline__ void
+sample_value(const volatile struct sampled_class &cls,
+             const struct sampled_run &run, unsigned x,
+             const struct source<T> &source, const struct constants<T> &k,
+             const To &to)
+{
+    if constexpr (N == 1)
+        sample_line(cls, run, x, source, k, to);
+    else
+        sample_sets<N>(cls, run, x, source, k, to);
 }
 _Static_assert(TERP_SPLINE_CUBIC == 0 &&
                    TERP_SPLINE_LONG == TERP_NSPLINES - 2 &&
@@ -466,7 +504,7 @@ predict_end(const struct source<T> &source, const T *point,
 /* By a long spline along the second of two dimensions, of what the linear one
  * misses along the first: where that ends at the point, along whichever does
  * better, or both. */
-template <typename T>
+template <bool has_specials, typename T>
 static __device__ __forceinline__ T
 blend_far(const struct source<T> &source, const T *point,
           const uint64_t stride[2], const enum terp_form form[2])
@@ -474,12 +512,14 @@ blend_far(const struct source<T> &source, const T *point,
     const int64_t slow = (int64_t)stride[0], fast = (int64_t)stride[1];
 
     if (form[0] < TERP_FORM_LINEAR) {
-        const struct average<T> all =
-            average_with(predict_far(source, point, stride[0], form[0]),
-                         predict_far(source, point, stride[1], form[1]));
+        const struct average<T> all = average_with(
+            predict_far<has_specials>(source, point, stride[0], form[0]),
+            predict_far<has_specials>(source, point, stride[1], form[1]));
         return all.sum * share_of<2, T>(all.n);
     }
-    const auto value = [&](const T *at) { return known(source, __ldg(at)); };
+    const auto value = [&](const T *at) {
+        return value_at<has_specials>(source, at);
+    };
     const T along = combine_at<T>(form[1], [&](int nabove) {
         const T *even = point + (2 * nabove - 1) * fast;
         return value(even) -
@@ -540,7 +580,9 @@ blend_value(const volatile struct sampled_class &cls,
                       noise * (T)terp_noise_amplitude(N, 2, false), k));
     const bool is_long = N == 2;
     if constexpr (is_long)
-        full = blend_far(source, point, stride, form);
+        full = source.has_specials
+                   ? blend_far<true>(source, point, stride, form)
+                   : blend_far<false>(source, point, stride, form);
     take_slot(to, 1,
               slot_of(*middle, full,
                       noise * (T)terp_noise_amplitude(N, 3, is_long), k));

@@ -247,6 +247,7 @@ static const struct terp_chunk chunks[] = {
     {TERP_INT16, true, false, 3, {13, 17, 11}},
     {TERP_UINT8, false, false, 2, {33, 65}},
     {TERP_INT64, false, false, 1, {1001}},
+    {TERP_INT64, false, false, 2, {9, 20}},
     {TERP_UINT32, true, true, 3, {9, 16, 15}},
 };
 
