@@ -432,6 +432,18 @@ launch_shared(const struct cuda_batch *batch, cudaStream_t stream,
                : error;
 }
 
+/* That of four kernels, or functions, which is for values of so many bytes. */
+template <typename Function>
+static inline Function *
+cuda_of_width(int value_nbytes, Function *of_1, Function *of_2, Function *of_4,
+              Function *of_8)
+{
+    return value_nbytes == 1   ? of_1
+           : value_nbytes == 2 ? of_2
+           : value_nbytes == 4 ? of_4
+                               : of_8;
+}
+
 /* encode, in this order */
 
 /* Byte order of values: src to the region `swapped`, which becomes src. */
