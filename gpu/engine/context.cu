@@ -492,8 +492,6 @@ cuda_block_take(struct terp_cuda_device *device, uint64_t nbytes,
         if (!cuda_device_hold(device, nbytes))
             return cuda_status_of("allocating", cudaErrorMemoryAllocation);
         cudaError_t error = cudaMalloc((void **)&block.at, nbytes);
-        if (error == cudaErrorMemoryAllocation && cuda_device_trim(device))
-            error = cudaMalloc((void **)&block.at, nbytes);
         if (error == cudaSuccess)
             *block_ret = block;
         else

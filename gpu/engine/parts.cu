@@ -248,19 +248,14 @@ lay_out(struct portion *portion, uint64_t n)
     return at;
 }
 
-/* With memory for `n` chunks, or for fewer; to be freed in any case. */
+/* With memory for `n` chunks; to be freed in any case. */
 static enum terp_status
 make_portion(struct portion *portion, uint64_t n)
 {
-    enum terp_status st =
+    const size_t nparts = TERP_NPARTS * n;
+    const enum terp_status st =
         cuda_block_take(portion->device, lay_out(portion, n), &portion->block);
 
-    while (st == TERP_ERR_MEMORY && n > 1) {
-        n /= 2;
-        st = cuda_block_take(portion->device, lay_out(portion, n),
-                             &portion->block);
-    }
-    const size_t nparts = TERP_NPARTS * n;
     portion->joints = new (std::nothrow) struct joint[n]();
     portion->transfers = new (std::nothrow) struct transfer[n]();
     portion->heads = new (std::nothrow) uint8_t[(n + 1) * HEAD_NBYTES]();
@@ -284,6 +279,68 @@ portion_nchunks(const struct terp_chunk *chunk, uint64_t nleft)
     const uint64_t most = PORTION_NBYTES / terp_chunk_nbytes(chunk) + 1;
 
     return min_u64(nleft, min_u64(most, PORTION_MAX_NCHUNKS));
+}
+
+static struct portion
+portion_of(struct terp_cuda_device *device, const struct terp_cuda_call *where,
+           const struct terp_chunk *chunk, uint64_t step)
+{
+    struct portion portion = {};
+    const struct terp_chunk wanted = terp_coarse_chunk_of(chunk, step);
+
+    portion.device = device;
+    portion.where = where;
+    portion.inside = *where;
+    portion.inside.memory = TERP_MEMORY_DEVICE;
+    portion.inside.has_stream = false;
+    portion.chunk = chunk;
+    portion.part = terp_chunk_of_part(chunk);
+    portion.nbytes = terp_chunk_nbytes(&wanted);
+    portion.part_nbytes = portion.nbytes / TERP_NPARTS;
+    portion.nvalues = portion.nbytes / (uint64_t)terp_value_nbytes(chunk->type);
+    portion.part_common_nbytes = terp_part_common_nbytes(&portion.part);
+    return portion;
+}
+
+/* Whether a portion for which memory was short may be tried again: with fewer
+ * chunks, or without what others keep. */
+static bool
+shrink(struct terp_cuda_device *device, uint64_t *n, bool *is_trimmed)
+{
+    if (*n > 1) {
+        *n /= 2;
+        return true;
+    }
+    if (*is_trimmed)
+        return false;
+    *is_trimmed = true;
+    return cuda_device_do(device, [=](const struct cuda_visit &) {
+               return cuda_device_trim(device) ? TERP_OK : TERP_ERR_MEMORY;
+           }) == TERP_OK;
+}
+
+/* Does work(portion, first) with all chunks, of which portion->n from `first`
+ * on are a portion. */
+template <typename Work>
+static enum terp_status
+do_portions(struct terp_cuda_device *device, const struct terp_cuda_call *where,
+            const struct terp_chunk *chunk, uint64_t step, uint64_t nchunks,
+            Work work)
+{
+    enum terp_status st = TERP_OK;
+    bool is_trimmed = false;
+
+    for (uint64_t first = 0, n; st == TERP_OK && first < nchunks; first += n) {
+        n = portion_nchunks(chunk, nchunks - first);
+        do {
+            struct portion portion = portion_of(device, where, chunk, step);
+            st = make_portion(&portion, n);
+            if (st == TERP_OK)
+                st = work(&portion, first);
+            free_portion(&portion);
+        } while (st == TERP_ERR_MEMORY && shrink(device, &n, &is_trimmed));
+    }
+    return st;
 }
 
 static uint64_t
@@ -582,27 +639,6 @@ seal_short_streams(struct portion *portion, void *const *dst,
         });
 }
 
-static struct portion
-portion_of(struct terp_cuda_device *device, const struct terp_cuda_call *where,
-           const struct terp_chunk *chunk, uint64_t step)
-{
-    struct portion portion = {};
-    const struct terp_chunk wanted = terp_coarse_chunk_of(chunk, step);
-
-    portion.device = device;
-    portion.where = where;
-    portion.inside = *where;
-    portion.inside.memory = TERP_MEMORY_DEVICE;
-    portion.inside.has_stream = false;
-    portion.chunk = chunk;
-    portion.part = terp_chunk_of_part(chunk);
-    portion.nbytes = terp_chunk_nbytes(&wanted);
-    portion.part_nbytes = portion.nbytes / TERP_NPARTS;
-    portion.nvalues = portion.nbytes / (uint64_t)terp_value_nbytes(chunk->type);
-    portion.part_common_nbytes = terp_part_common_nbytes(&portion.part);
-    return portion;
-}
-
 enum terp_status
 cuda_parts_encode(struct terp_cuda_device *device,
                   const struct terp_cuda_call *where,
@@ -611,25 +647,19 @@ cuda_parts_encode(struct terp_cuda_device *device,
                   const void *const *src, void *const *dst,
                   uint64_t *dst_nbytes_ret)
 {
-    enum terp_status st = TERP_OK;
-
-    for (uint64_t first = 0; st == TERP_OK && first < nchunks;) {
-        struct portion portion = portion_of(device, where, chunk, 1);
-        st = make_portion(&portion, portion_nchunks(chunk, nchunks - first));
-        if (st == TERP_OK)
-            st = take_apart(&portion, src + first);
-        if (st == TERP_OK)
-            st = encode_parts(&portion, params);
-        if (st == TERP_OK)
-            st = put_together(&portion, src + first, dst + first,
-                              dst_nbytes_ret + first);
-        if (st == TERP_OK)
-            st = seal_short_streams(&portion, dst + first,
-                                    dst_nbytes_ret + first);
-        first += portion.n;
-        free_portion(&portion);
-    }
-    return st;
+    return do_portions(
+        device, where, chunk, 1, nchunks,
+        [=](struct portion *portion, uint64_t first) {
+            enum terp_status st = take_apart(portion, src + first);
+            if (st == TERP_OK)
+                st = encode_parts(portion, params);
+            if (st == TERP_OK)
+                st = put_together(portion, src + first, dst + first,
+                                  dst_nbytes_ret + first);
+            return st == TERP_OK ? seal_short_streams(portion, dst + first,
+                                                      dst_nbytes_ret + first)
+                                 : st;
+        });
 }
 
 /* ---- decoding ---- */
@@ -868,24 +898,21 @@ cuda_parts_decode(struct terp_cuda_device *device,
                   const void *const *src, const uint64_t *src_nbytes,
                   void *const *dst, enum terp_status *status_ret)
 {
-    const uint64_t step = where->step > 1 ? where->step : 1;
-    enum terp_status st = TERP_OK;
-
-    for (uint64_t first = 0; st == TERP_OK && first < nchunks;) {
-        struct portion portion = portion_of(device, where, chunk, step);
-        enum terp_status *status = status_ret + first;
-        st = make_portion(&portion, portion_nchunks(chunk, nchunks - first));
-        if (st == TERP_OK)
-            st = fetch_heads(&portion, src + first, src_nbytes + first);
-        if (st == TERP_OK)
-            st = take_streams_apart(&portion, src + first, src_nbytes + first,
-                                    dst + first, status);
-        if (st == TERP_OK)
-            st = decode_parts(&portion, status);
-        if (st == TERP_OK)
-            st = join_parts(&portion, dst + first, status);
-        first += portion.n;
-        free_portion(&portion);
-    }
-    return st;
+    return do_portions(device, where, chunk, where->step > 1 ? where->step : 1,
+                       nchunks, [=](struct portion *portion, uint64_t first) {
+                           enum terp_status *status = status_ret + first;
+                           for (uint64_t i = 0; i < portion->n; i++)
+                               status[i] = TERP_ERR_DEVICE;
+                           enum terp_status st = fetch_heads(
+                               portion, src + first, src_nbytes + first);
+                           if (st == TERP_OK)
+                               st = take_streams_apart(portion, src + first,
+                                                       src_nbytes + first,
+                                                       dst + first, status);
+                           if (st == TERP_OK)
+                               st = decode_parts(portion, status);
+                           return st == TERP_OK
+                                      ? join_parts(portion, dst + first, status)
+                                      : st;
+                       });
 }
