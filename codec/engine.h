@@ -219,8 +219,8 @@ struct terp_cuda_engine {
     bool (*is_lost)(const struct terp_cuda_device *device);
 
     /* TERP_OK: dst_nbytes_ret[i] is the stream's size, or 0 for a chunk that
-     * is left to the CPU, whose dst[i] may have been written. Complex
-     * values, bytes, and what terp_is_the_cpus tells are always left to it.
+     * is left to the CPU, whose dst[i] may have been written. What
+     * terp_is_the_cpus tells is always left to it.
      * Where the result is no TERP_OK, all dst[i] and dst_nbytes_ret[i] are
      * unspecified.
      */

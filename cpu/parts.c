@@ -67,11 +67,11 @@ swap_for_host(const struct parts *parts)
                          terp_part_nbytes(parts->chunk.type));
 }
 
-/* That of the part with the larger range; 0 where none has one. */
+/* What a relative bound means for the parts' ranges. */
 static double
 bound_of_ranges(const struct parts *parts, const struct terp_params *params)
 {
-    double bound = 0;
+    double min[TERP_NPARTS], max[TERP_NPARTS];
     struct terp_layout layout;
 
     swap_for_host(parts);
@@ -89,14 +89,11 @@ bound_of_ranges(const struct parts *parts, const struct terp_params *params)
                                    terp_missing_of(params, nbytes), none}};
         struct cpu_stats stats;
         terp_cpu_scan(&prediction, &fills, &stats);
-        const double own =
-            stats.min < stats.max
-                ? terp_bound_of_range(params->bound, stats.min, stats.max)
-                : 0;
-        bound = own > bound ? own : bound;
+        min[i] = stats.min;
+        max[i] = stats.max;
     }
     swap_for_host(parts);
-    return bound;
+    return terp_bound_of_parts(params->bound, min, max);
 }
 
 /* The bound of values, and what it means for parts. Where no part has a range

@@ -9,6 +9,7 @@ set(TERP_CUDA_SOURCES
   engine/device.c
   engine/driver.cu
   engine/engine.cu
+  engine/parts.cu
   engine/sequence.cu
   engine/tables.cu
   entropy/codebooks.cu

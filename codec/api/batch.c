@@ -31,11 +31,7 @@ choose_device(struct terp_run *run, const struct terp_params *params,
         run->result.reason = "the CPU decodes no more than it has to";
         return NULL;
     }
-    if (terp_type_is_the_cpus(chunk->type) && on_host) {
-        run->result.reason = "complex values are the CPU's";
-        return NULL;
-    }
-    if (params != NULL && terp_is_the_cpus(params) && on_host) {
+    if (params != NULL && terp_is_the_cpus(chunk->type, params) && on_host) {
         run->result.reason = "the search for a PSNR is the CPU's";
         return NULL;
     }

@@ -5,7 +5,7 @@
 #include "codec/api/processor.h"
 #include "codec/api/psnr.h"
 #include "codec/format/base.h"
-#include "codec/format/types.h"
+#include "codec/model/bound.h"
 #include "codec/model/coarse.h"
 
 static void
@@ -63,23 +63,6 @@ encode_with_floor(const struct terp_cpu_call *call,
     return st;
 }
 
-/* Floors, and the search for a PSNR, are for float32 and float64: other types
- * have the bound of each value without a floor, or are lossless. */
-static struct terp_params
-params_for(enum terp_type type, const struct terp_params *params)
-{
-    struct terp_params known = *params;
-
-    if (terp_type_is_plain(type))
-        return known;
-    known.floor = 0;
-    if (params->bound_mode == TERP_BOUND_PSNR) {
-        known.bound_mode = TERP_BOUND_ABSOLUTE;
-        known.bound = 0;
-    }
-    return known;
-}
-
 enum terp_status
 terp_stream_encode(const struct terp_cpu_call *call,
                    const struct terp_params *params,
@@ -88,7 +71,7 @@ terp_stream_encode(const struct terp_cpu_call *call,
 {
     if (chunk->type == TERP_BYTES)
         return encode(call, params, chunk, src, dst, dst_nbytes_ret);
-    const struct terp_params known = params_for(chunk->type, params);
+    const struct terp_params known = terp_params_of_type(chunk->type, params);
     if (known.bound_mode == TERP_BOUND_PSNR)
         return terp_psnr_search(encode, call, &known, chunk, src, dst,
                                 dst_nbytes_ret);

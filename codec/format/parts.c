@@ -1,19 +1,14 @@
 /* Writes and reads the streams of a chunk's parts. */
 #include "codec/format/parts.h"
 
-#include "codec/format/types.h"
-
-/* Of a part's frame its stream has the coding, the prediction, and what comes
- * behind the dims. */
-#define NKEPT 2
 _Static_assert(TERP_FRAME_PREDICTION_AT == TERP_FRAME_CODING_AT + 1,
                "They are neighbours.");
 
-static int
-common_nbytes(const struct terp_chunk *part)
+uint64_t
+terp_part_common_nbytes(const struct terp_chunk *part)
 {
     const struct terp_frame raw = {.chunk = *part, .coding = TERP_CODING_RAW};
-    return terp_frame_nbytes(&raw);
+    return (uint64_t)terp_frame_nbytes(&raw);
 }
 
 void
@@ -23,14 +18,22 @@ terp_parts_write_bound(struct writer *writer, double bound)
 }
 
 void
+terp_part_write_nbytes(struct writer *writer, const struct terp_chunk *part,
+                       uint64_t stream_nbytes)
+{
+    write_uleb(writer,
+               TERP_PART_NKEPT + stream_nbytes - terp_part_common_nbytes(part));
+}
+
+void
 terp_parts_write(struct writer *writer, const struct terp_chunk *part,
                  const uint8_t *stream, uint64_t stream_nbytes, bool last)
 {
-    const uint64_t left_nbytes = stream_nbytes - (uint64_t)common_nbytes(part);
+    const uint64_t left_nbytes = stream_nbytes - terp_part_common_nbytes(part);
 
     if (!last)
-        write_uleb(writer, NKEPT + left_nbytes);
-    write_raw(writer, stream + TERP_FRAME_CODING_AT, NKEPT);
+        terp_part_write_nbytes(writer, part, stream_nbytes);
+    write_raw(writer, stream + TERP_FRAME_CODING_AT, TERP_PART_NKEPT);
     write_raw(writer, stream + stream_nbytes - left_nbytes, left_nbytes);
 }
 
@@ -44,22 +47,43 @@ terp_part_read(const struct terp_chunk *chunk, const uint8_t *bytes,
     const int common = terp_frame_write(&raw, frame);
     int frame_nbytes;
 
-    if (nbytes < NKEPT)
+    if (nbytes < TERP_PART_NKEPT)
         return TERP_ERR_TRUNCATED;
     const uint64_t copied =
-        min_u64(nbytes - NKEPT, sizeof frame - (uint64_t)common);
-    memcpy(frame + TERP_FRAME_CODING_AT, bytes, NKEPT);
-    memcpy(frame + common, bytes + NKEPT, copied);
+        min_u64(nbytes - TERP_PART_NKEPT, sizeof frame - (uint64_t)common);
+    memcpy(frame + TERP_FRAME_CODING_AT, bytes, TERP_PART_NKEPT);
+    memcpy(frame + common, bytes + TERP_PART_NKEPT, copied);
     enum terp_status st = terp_frame_read(frame, (uint64_t)common + copied,
                                           &part_ret->frame, &frame_nbytes);
     if (st == TERP_OK && part_ret->frame.has_prefixes)
         st = TERP_ERR_CORRUPT;
     if (st != TERP_OK)
         return st;
-    const uint64_t head_nbytes = NKEPT + (uint64_t)(frame_nbytes - common);
+    const uint64_t head_nbytes =
+        TERP_PART_NKEPT + (uint64_t)(frame_nbytes - common);
     part_ret->body = bytes + head_nbytes;
     part_ret->body_nbytes = nbytes - head_nbytes;
     return TERP_OK;
+}
+
+enum terp_status
+terp_parts_find(const uint8_t *body, uint64_t body_nbytes,
+                struct terp_parts_places *places_ret)
+{
+    struct reader reader = {
+        body, body + min_u64(body_nbytes, TERP_PARTS_HEAD_MAX_NBYTES), false};
+
+    places_ret->bound = double_of_bits(read_le(&reader, 8));
+    places_ret->nbytes[0] = read_uleb(&reader);
+    places_ret->at[0] = (uint64_t)(reader.at - body);
+    const uint64_t left_nbytes = body_nbytes - places_ret->at[0];
+    if (reader.underflow || places_ret->nbytes[0] > left_nbytes)
+        return TERP_ERR_TRUNCATED;
+    places_ret->at[1] = places_ret->at[0] + places_ret->nbytes[0];
+    places_ret->nbytes[1] = left_nbytes - places_ret->nbytes[0];
+    return is_bound(places_ret->bound) || is_zero_bound(places_ret->bound)
+               ? TERP_OK
+               : TERP_ERR_CORRUPT;
 }
 
 enum terp_status
@@ -68,19 +92,12 @@ terp_parts_read(const struct terp_chunk *chunk, const uint8_t *body,
                 struct terp_part parts_ret[TERP_NPARTS])
 {
     const struct terp_chunk part = terp_chunk_of_part(chunk);
-    struct reader reader = {body, body + body_nbytes, false};
+    struct terp_parts_places places;
+    enum terp_status st = terp_parts_find(body, body_nbytes, &places);
 
-    *bound_ret = double_of_bits(read_le(&reader, 8));
-    const uint64_t first_nbytes = read_uleb(&reader);
-    const uint8_t *first = reader_take(&reader, first_nbytes);
-    if (first == NULL)
-        return TERP_ERR_TRUNCATED;
-    if (!is_bound(*bound_ret) && !is_zero_bound(*bound_ret))
-        return TERP_ERR_CORRUPT;
-    enum terp_status st =
-        terp_part_read(&part, first, first_nbytes, &parts_ret[0]);
-    return st == TERP_OK ? terp_part_read(&part, reader.at,
-                                          (uint64_t)(reader.end - reader.at),
-                                          &parts_ret[1])
-                         : st;
+    *bound_ret = places.bound;
+    for (int i = 0; st == TERP_OK && i < TERP_NPARTS; i++)
+        st = terp_part_read(&part, body + places.at[i], places.nbytes[i],
+                            &parts_ret[i]);
+    return st;
 }

@@ -5,8 +5,15 @@
 
 #include "codec/format/bytes.h"
 #include "codec/format/frame.h"
+#include "codec/format/types.h"
 
-#define TERP_NPARTS 2
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Of a part's frame its stream has the coding, the prediction, and what comes
+ * behind the dims. */
+#define TERP_PART_NKEPT 2
 
 /* A part's stream without what its frame has in common with the chunk's. */
 struct terp_part {
@@ -19,11 +26,34 @@ struct terp_part {
 void
 terp_parts_write_bound(struct writer *writer, double bound);
 
+/* Bytes of the frames of such parts, up to behind the dims. */
+uint64_t
+terp_part_common_nbytes(const struct terp_chunk *part);
+
+/* Adds how long a part is, of a stream of its chunk: before all but the last.
+ */
+void
+terp_part_write_nbytes(struct writer *writer, const struct terp_chunk *part,
+                       uint64_t stream_nbytes);
+
 /* Adds a part, of a stream of its chunk; before all but the last how long it
  * is. */
 void
 terp_parts_write(struct writer *writer, const struct terp_chunk *part,
                  const uint8_t *stream, uint64_t stream_nbytes, bool last);
+
+/* Where a body has its parts, from its begin. */
+struct terp_parts_places {
+    double bound;
+    uint64_t at[TERP_NPARTS], nbytes[TERP_NPARTS];
+};
+
+/* By a body's first bytes, which suffice; `body_nbytes` of all.
+ * TERP_ERR_TRUNCATED, or TERP_ERR_CORRUPT. */
+#define TERP_PARTS_HEAD_MAX_NBYTES (8 + 9)
+enum terp_status
+terp_parts_find(const uint8_t *body, uint64_t body_nbytes,
+                struct terp_parts_places *places_ret);
 
 /* Reads the frame of a part, which is such a chunk. */
 enum terp_status
@@ -36,5 +66,9 @@ enum terp_status
 terp_parts_read(const struct terp_chunk *chunk, const uint8_t *body,
                 uint64_t body_nbytes, double *bound_ret,
                 struct terp_part parts_ret[TERP_NPARTS]);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

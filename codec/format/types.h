@@ -38,17 +38,12 @@ terp_type_is_signed(enum terp_type type)
     return type >= TERP_INT8 && type <= TERP_INT64;
 }
 
+#define TERP_NPARTS 2 /* of a complex value */
+
 static inline TERP_HOST_DEVICE int
 terp_type_nparts(enum terp_type type)
 {
-    return type == TERP_COMPLEX64 || type == TERP_COMPLEX128 ? 2 : 1;
-}
-
-/* Whether the CPU alone codes values of a type. */
-static inline TERP_HOST_DEVICE bool
-terp_type_is_the_cpus(enum terp_type type)
-{
-    return type == TERP_BYTES || terp_type_nparts(type) > 1;
+    return type == TERP_COMPLEX64 || type == TERP_COMPLEX128 ? TERP_NPARTS : 1;
 }
 
 static inline TERP_HOST_DEVICE enum terp_type

@@ -5,6 +5,7 @@
 
 #include "codec/api/terp.h"
 #include "codec/format/base.h"
+#include "codec/format/types.h"
 
 /* Whether every bit is to come back. */
 static inline TERP_HOST_DEVICE bool
@@ -22,11 +23,30 @@ terp_has_two_fills(const struct terp_params *params)
            params->fill_bits != params->missing_bits;
 }
 
-/* Whether the CPU alone does what is asked for. */
-static inline TERP_HOST_DEVICE bool
-terp_is_the_cpus(const struct terp_params *params)
+/* What is asked of values of a type: floors, and the search for a PSNR, are for
+ * float32 and float64. Other types have the bound of each value without a
+ * floor, or are lossless. */
+static inline struct terp_params
+terp_params_of_type(enum terp_type type, const struct terp_params *params)
 {
-    return params->bound_mode == TERP_BOUND_PSNR;
+    struct terp_params known = *params;
+
+    if (terp_type_is_plain(type))
+        return known;
+    known.floor = 0;
+    if (params->bound_mode == TERP_BOUND_PSNR) {
+        known.bound_mode = TERP_BOUND_ABSOLUTE;
+        known.bound = 0;
+    }
+    return known;
+}
+
+/* Whether the CPU alone does what is asked for. */
+static inline bool
+terp_is_the_cpus(enum terp_type type, const struct terp_params *params)
+{
+    return type == TERP_BYTES ||
+           terp_params_of_type(type, params).bound_mode == TERP_BOUND_PSNR;
 }
 
 /* What a relative bound means for a range of values, which may exceed the

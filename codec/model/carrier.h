@@ -384,6 +384,22 @@ terp_half_bound_of_range(enum terp_type type, double bound, double min,
 
 /* ---- complex values ---- */
 
+/* What a relative bound means for the modulus of the error: that of the part
+ * with the larger range. 0: none has one. */
+static inline TERP_HOST_DEVICE double
+terp_bound_of_parts(double bound, const double min[TERP_NPARTS],
+                    const double max[TERP_NPARTS])
+{
+    double largest = 0;
+
+    for (int i = 0; i < TERP_NPARTS; i++) {
+        const double own =
+            min[i] < max[i] ? terp_bound_of_range(bound, min[i], max[i]) : 0;
+        largest = own > largest ? own : largest;
+    }
+    return is_bound(largest) ? largest : 0;
+}
+
 /* Of each part, so that the modulus of the error is at most `bound`: a little
  * below it over the root of 2. */
 static inline TERP_HOST_DEVICE double

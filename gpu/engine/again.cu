@@ -42,6 +42,7 @@ struct part {
     uint64_t *src_nbytes;
     void **dst;
     uint64_t *dst_nbytes;
+    double *bounds;
     enum terp_status *status;
 };
 
@@ -53,6 +54,7 @@ free_part(struct part *part)
     delete[] part->src_nbytes;
     delete[] part->dst;
     delete[] part->dst_nbytes;
+    delete[] part->bounds;
     delete[] part->status;
 }
 
@@ -81,10 +83,11 @@ make_part(const struct cuda_call *call, const struct order *order,
     part->call.src_nbytes = part->src_nbytes = new (std::nothrow) uint64_t[n];
     part->call.dst = part->dst = new (std::nothrow) void *[n];
     part->call.dst_nbytes = part->dst_nbytes = new (std::nothrow) uint64_t[n];
+    part->call.bounds = part->bounds = new (std::nothrow) double[n];
     part->call.status = part->status = new (std::nothrow) enum terp_status[n];
     return part->at != NULL && part->src != NULL && part->src_nbytes != NULL &&
            part->dst != NULL && part->dst_nbytes != NULL &&
-           part->status != NULL;
+           part->bounds != NULL && part->status != NULL;
 }
 
 static void
@@ -94,6 +97,8 @@ add_to_part(const struct cuda_call *call, uint64_t i, struct part *part)
     part->src[part->n] = call->src[i];
     part->src_nbytes[part->n] = call->params == NULL ? call->src_nbytes[i] : 0;
     part->dst[part->n] = call->dst[i];
+    if (call->bounds_are == CUDA_BOUNDS_GIVEN)
+        part->bounds[part->n] = call->bounds[i];
     part->call.nchunks = ++part->n;
 }
 
@@ -523,6 +528,26 @@ encode_again(struct terp_cuda_device *device,
 
 /* ---- encoding ---- */
 
+/* What ranges of pairs, which the device has found, mean for their bounds: it
+ * has taken the same. */
+static void
+take_bounds_of_pairs(struct cuda_call *call)
+{
+    fenv_t host;
+
+    fegetenv(&host);
+    fesetenv(FE_DFL_ENV);
+    for (uint64_t i = 0; i < call->nchunks; i += TERP_NPARTS) {
+        const struct cuda_found_domain *found = &call->found[i];
+        const double min[TERP_NPARTS] = {found[0].min, found[1].min};
+        const double max[TERP_NPARTS] = {found[0].max, found[1].max};
+        call->bounds[i] = call->bounds[i + 1] =
+            terp_bound_of_parts(call->params->bound, min, max);
+    }
+    fesetenv(&host);
+    call->bounds_are = CUDA_BOUNDS_GIVEN;
+}
+
 /* Each chunk in the form that it asks for, in its own shape and then in what
  * was found to be better. */
 static enum terp_status
@@ -537,6 +562,8 @@ encode_all(struct terp_cuda_device *device, const struct terp_cuda_call *where,
     call->found = found;
     call->form = expected_form(device, call);
     enum terp_status st = cuda_call_do(device, where, call);
+    if (st == TERP_OK && call->bounds_are == CUDA_BOUNDS_OF_PAIRS)
+        take_bounds_of_pairs(call);
     if (st == TERP_OK)
         st = encode_in_forms(device, where, call);
     if (st == TERP_OK)
@@ -624,9 +651,11 @@ form_is_of_type(enum cuda_form form, enum terp_type type)
     return cuda_form_is_of_integers(form) == terp_type_is_integer(type);
 }
 
-enum cuda_form
-cuda_form_of_streams(const struct terp_cuda_device *device,
-                     const struct cuda_call *call, bool on_host)
+/* The form of the first stream in host memory that is coded; that of streams
+ * in device memory is taken to be like that of others before. */
+static enum cuda_form
+form_of_streams(const struct terp_cuda_device *device,
+                const struct cuda_call *call, bool on_host)
 {
     const enum terp_type type = call->chunk->type;
     struct terp_frame frame;
@@ -680,10 +709,10 @@ order_of_frame(const struct cuda_call *call, const uint8_t *bytes,
     return order;
 }
 
-enum terp_status
-cuda_decode_again(struct terp_cuda_device *device,
-                  const struct terp_cuda_call *where,
-                  const struct cuda_call *call)
+/* Decodes what was left because it has another form or domain. */
+static enum terp_status
+decode_again(struct terp_cuda_device *device,
+             const struct terp_cuda_call *where, const struct cuda_call *call)
 {
     const size_t n = (size_t)call->nchunks;
     const struct order own = {
@@ -717,5 +746,18 @@ cuda_decode_again(struct terp_cuda_device *device,
     free_part(&left);
     delete[] frames;
     delete[] orders;
+    return st;
+}
+
+enum terp_status
+cuda_decode(struct terp_cuda_device *device, const struct terp_cuda_call *where,
+            struct cuda_call *call)
+{
+    call->form =
+        form_of_streams(device, call, where->memory == TERP_MEMORY_HOST);
+    enum terp_status st = cuda_call_do(device, where, call);
+    for (uint64_t i = 0; st == TERP_OK && i < call->nchunks; i++)
+        if (call->status[i] == TERP_ERR_DEVICE)
+            return decode_again(device, where, call);
     return st;
 }

@@ -4,21 +4,15 @@
 
 #include "gpu/engine/call.cuh"
 
-/* The form of the first stream in host memory that is coded; that of streams
- * in device memory is taken to be like that of others before. */
-enum cuda_form
-cuda_form_of_streams(const struct terp_cuda_device *device,
-                     const struct cuda_call *call, bool on_host);
-
-/* Codes all chunks, each in the form, domain and way that suits it. */
+/* Codes all chunks, each in the form, domain and way that suits it. Of pairs
+ * the bounds are found, and given then. */
 enum terp_status
 cuda_encode(struct terp_cuda_device *device, const struct terp_cuda_call *where,
             struct cuda_call *call);
 
-/* Decodes what was left because it has another form or domain. */
+/* Decodes all chunks, each in the form and domain that its stream tells. */
 enum terp_status
-cuda_decode_again(struct terp_cuda_device *device,
-                  const struct terp_cuda_call *where,
-                  const struct cuda_call *call);
+cuda_decode(struct terp_cuda_device *device, const struct terp_cuda_call *where,
+            struct cuda_call *call);
 
 #endif

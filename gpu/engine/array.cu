@@ -108,26 +108,6 @@ move(const struct terp_array *array, uint64_t first, uint64_t n,
                : launch_rows<Value, false>(array, first, n, src, dst, stream);
 }
 
-/* Runs `work` on a slot's stream, after the caller's, and waits for it. */
-template <typename Work>
-static enum terp_status
-in_slot(struct terp_cuda_device *device, const struct terp_cuda_call *call,
-        const char *what, Work work)
-{
-    return cuda_device_do(device, [&](const struct cuda_visit &visit) {
-        struct cuda_slot *slot = cuda_slot_take(device, false);
-        enum terp_status st = cuda_slot_follow(device, &visit, slot, call);
-        if (st == TERP_OK) {
-            cudaError_t error = work(slot->stream);
-            if (error == cudaSuccess)
-                error = cudaStreamSynchronize(slot->stream);
-            st = cuda_device_judge(device, slot, what, error);
-        }
-        cuda_slot_give(device, slot);
-        return st;
-    });
-}
-
 bool
 cuda_array_has(struct terp_cuda_device *device, const void *at)
 {
@@ -173,7 +153,7 @@ cuda_array_copy(struct terp_cuda_device *device,
                 const struct terp_cuda_call *call, uint64_t n, void *const *dst,
                 const void *const *src, const uint64_t *nbytes)
 {
-    return in_slot(device, call, "copying", [=](cudaStream_t stream) {
+    return cuda_slot_do(device, call, "copying", [=](cudaStream_t stream) {
         cudaError_t error = cudaSuccess;
         for (uint64_t i = 0; error == cudaSuccess && i < n; i++)
             error = cudaMemcpyAsync(dst[i], src[i], nbytes[i],
@@ -188,18 +168,22 @@ cuda_array_move(struct terp_cuda_device *device,
                 const struct terp_array *array, uint64_t first, uint64_t n,
                 const void *src, void *dst, bool gather)
 {
-    return in_slot(device, call, "moving chunks", [=](cudaStream_t stream) {
-        switch (array->value_nbytes) {
-        case 1:
-            return move<uint8_t>(array, first, n, src, dst, gather, stream);
-        case 2:
-            return move<uint16_t>(array, first, n, src, dst, gather, stream);
-        case 4:
-            return move<uint32_t>(array, first, n, src, dst, gather, stream);
-        case 8:
-            return move<uint64_t>(array, first, n, src, dst, gather, stream);
-        default:
-            return move<uint4>(array, first, n, src, dst, gather, stream);
-        }
-    });
+    return cuda_slot_do(
+        device, call, "moving chunks", [=](cudaStream_t stream) {
+            switch (array->value_nbytes) {
+            case 1:
+                return move<uint8_t>(array, first, n, src, dst, gather, stream);
+            case 2:
+                return move<uint16_t>(array, first, n, src, dst, gather,
+                                      stream);
+            case 4:
+                return move<uint32_t>(array, first, n, src, dst, gather,
+                                      stream);
+            case 8:
+                return move<uint64_t>(array, first, n, src, dst, gather,
+                                      stream);
+            default:
+                return move<uint4>(array, first, n, src, dst, gather, stream);
+            }
+        });
 }

@@ -200,12 +200,14 @@ describe(const struct cuda_request *request, const struct terp_layout *layout)
                      cuda_form_head_nbytes(batch.form);
     batch.dims_end = batch.raw_nbytes - terp_chunk_nbytes(request->chunk);
     frame.prediction = TERP_PREDICTION_SPLINE;
-    if (terp_may_have_prefixes(&frame))
+    if (!request->is_part && terp_may_have_prefixes(&frame))
         batch.prefixes_nbytes = TERP_PREFIXES_NBYTES;
     for (int i = 0; i < TERP_NPREFIXES; i++)
         batch.prefix_ntiles[i] = terp_prefix_ntiles(&frame, i);
     batch.has_domain = request->domain != NULL;
     batch.decode = request->params == NULL;
+    batch.is_part = request->is_part;
+    batch.bounds = request->bounds;
     if (batch.decode && request->expects.ratio)
         batch.coding = TERP_CODING_RATIO;
     batch.may_have_low_bits = request->expects.low_bits;
@@ -223,7 +225,10 @@ describe(const struct cuda_request *request, const struct terp_layout *layout)
             is_lossless || cuda_form_is_of_integers(batch.form);
         batch.may_have_low_bits =
             !is_lossless && terp_bound_may_have_low_bits(
-                                batch.params.bound_mode, batch.params.bound);
+                                batch.params.bound_mode,
+                                batch.bounds == CUDA_BOUNDS_OWN
+                                    ? batch.params.bound
+                                    : terp_part_bound_of(batch.params.bound));
         batch.params.predictor = terp_predictor_asked(&batch.params);
         batch.coding = terp_coding_of(request->params->pipeline);
         batch.finds_domains =
@@ -310,7 +315,7 @@ place_on_host(uint64_t nchunks)
 
 /* ---- memory ---- */
 
-/* The slot's share of what there is now, or what it has, and one at least. */
+/* The slot's share of what there is now, or what it has, and the least. */
 static cudaError_t
 choose_nchunks(const struct terp_cuda_device *device,
                const struct cuda_slot *slot, struct cuda_request *request)
@@ -330,24 +335,10 @@ choose_nchunks(const struct terp_cuda_device *device,
         share_nbytes = slot->d_nbytes;
     one.nchunks = 1;
     uint64_t most = share_nbytes / batch_nbytes(&one);
-    request->nchunks = most > 0 ? min_u64(most, request->nchunks) : 1;
+    const uint64_t least = cuda_least_nchunks(request->bounds);
+    request->nchunks =
+        most >= least ? min_u64(most - most % least, request->nchunks) : least;
     return cudaSuccess;
-}
-
-/* Counts `nbytes` more as held. False: that is beyond the limit. */
-static bool
-hold(struct terp_cuda_device *device, uint64_t nbytes)
-{
-    uint64_t limit_nbytes = device->memory_limit_nbytes;
-    uint64_t held_nbytes = device->held_nbytes;
-
-    do {
-        if (limit_nbytes > 0 &&
-            (held_nbytes > limit_nbytes || nbytes > limit_nbytes - held_nbytes))
-            return false;
-    } while (!device->held_nbytes.compare_exchange_weak(held_nbytes,
-                                                        held_nbytes + nbytes));
-    return true;
 }
 
 void
@@ -372,7 +363,7 @@ grow(struct terp_cuda_device *device, struct cuda_slot *slot, uint64_t d_nbytes,
     d_nbytes = d_nbytes > slot->d_nbytes ? d_nbytes : slot->d_nbytes;
     h_nbytes = h_nbytes > slot->h_nbytes ? h_nbytes : slot->h_nbytes;
     cuda_slot_release(device, slot);
-    if (!hold(device, d_nbytes))
+    if (!cuda_device_hold(device, d_nbytes))
         return cudaErrorMemoryAllocation;
     slot->d_nbytes = d_nbytes;
     cudaError_t error = cudaMalloc((void **)&slot->d_memory, d_nbytes);

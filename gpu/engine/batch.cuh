@@ -20,12 +20,21 @@ struct cuda_request {
     double caller_bound;      /* encode */
     uint64_t step;            /* decode: as of terp_cuda_call */
     bool decodes_all = false; /* decode: as of cuda_call */
+    bool is_part = false;     /* as of cuda_batch */
+    enum cuda_bounds bounds = CUDA_BOUNDS_OWN;
 };
 
+/* Chunks that a batch has at least, or a multiple of. */
+static inline uint64_t
+cuda_least_nchunks(enum cuda_bounds bounds)
+{
+    return bounds == CUDA_BOUNDS_OF_PAIRS ? TERP_NPARTS : 1;
+}
+
 /* Memory for such batches, which may have fewer chunks or expect less.
- * Makes request->nchunks, but for one, what the slot's share of the memory
- * that there is now holds. cudaErrorMemoryAllocation: there is not as much, or
- * it is beyond the limit; the slot has none then. */
+ * Makes request->nchunks, but for the least, what the slot's share of the
+ * memory that there is now holds. cudaErrorMemoryAllocation: there is not as
+ * much, or it is beyond the limit; the slot has none then. */
 cudaError_t
 cuda_slot_reserve(struct terp_cuda_device *device, struct cuda_slot *slot,
                   struct cuda_request *request);

@@ -97,7 +97,7 @@ finish_encode(const struct cuda_call *call, const struct in_flight *batch)
         error = cudaStreamSynchronize(slot->stream);
     for (uint64_t i = 0; error == cudaSuccess && i < batch->n; i++) {
         uint64_t at = batch->first + i, nbytes = call->dst_nbytes[at];
-        if (nbytes == 0 || nbytes > CUDA_SHORT_NBYTES)
+        if (call->is_part || nbytes == 0 || nbytes > CUDA_SHORT_NBYTES)
             continue;
         error = seal_short(call, slot, i, (uint8_t *)call->dst[at], nbytes);
         is_sealed = true;
@@ -197,7 +197,8 @@ decoded_status(const struct cuda_call *call, const struct cuda_slot *slot,
     enum terp_status st = slot->batch.h_chunks[i].status;
     uint64_t nbytes = call->src_nbytes[batch->first + i];
 
-    if (st != TERP_ERR_DEVICE && nbytes <= CUDA_SHORT_NBYTES &&
+    if (st != TERP_ERR_DEVICE && !call->is_part &&
+        nbytes <= CUDA_SHORT_NBYTES &&
         terp_frame_verify(slot->h_short + i * CUDA_SHORT_NBYTES, nbytes) !=
             TERP_OK)
         st = TERP_ERR_CHECKSUM;
@@ -321,6 +322,8 @@ upload(const struct cuda_call *call, const struct in_flight *batch)
         chunk->dst =
             call->host ? slot->d_dst + i * slot->dst_stride : call->dst[at];
         place_values(slot, i, chunk);
+        if (call->bounds_are == CUDA_BOUNDS_GIVEN)
+            chunk->bound = call->bounds[at];
         if (slot->batch.decode) {
             chunk->src_nbytes = nbytes = call->src_nbytes[at];
             if (is_not_for_batch(call, at))
@@ -337,11 +340,11 @@ static cudaError_t
 start(struct terp_cuda_device *device, const struct cuda_call *call,
       struct in_flight *batch)
 {
-    struct cuda_request request = {call->chunk,  call->domain,
-                                   call->params, batch->n,
-                                   call->host,   {},
-                                   call->form,   call->caller_bound,
-                                   call->step,   call->decodes_all};
+    struct cuda_request request = {
+        call->chunk,       call->domain,       call->params,
+        batch->n,          call->host,         {},
+        call->form,        call->caller_bound, call->step,
+        call->decodes_all, call->is_part,      call->bounds_are};
 
     if (call->params == NULL)
         request.expects = expected_kinds(call, batch);
@@ -396,9 +399,9 @@ reserve(struct terp_cuda_device *device, struct cuda_slot *slot,
         struct cuda_call *call)
 {
     struct cuda_request request = {
-        call->chunk, call->domain,       call->params, call->batch_nchunks,
-        call->host,  {true, true, true}, call->form,   call->caller_bound,
-        call->step,  call->decodes_all};
+        call->chunk, call->domain,       call->params,  call->batch_nchunks,
+        call->host,  {true, true, true}, call->form,    call->caller_bound,
+        call->step,  call->decodes_all,  call->is_part, call->bounds_are};
     cudaError_t error = cuda_slot_reserve(device, slot, &request);
 
     call->batch_nchunks = request.nchunks;
@@ -467,14 +470,16 @@ cuda_call_do(struct terp_cuda_device *device,
             min_u64(call->batch_nchunks,
                     HOST_BATCH_NBYTES / terp_chunk_nbytes(call->chunk) + 1);
     return cuda_device_do(device, [=](const struct cuda_visit &visit) {
+        const uint64_t least = cuda_least_nchunks(call->bounds_are);
         enum terp_status st;
         bool is_trimmed = false;
         /* For want of memory, smaller batches; then without what others keep.
          */
         while ((st = try_call(device, where, &visit, call)) ==
                TERP_ERR_MEMORY) {
-            if (call->batch_nchunks > 1)
-                call->batch_nchunks /= 2;
+            if (call->batch_nchunks > least)
+                call->batch_nchunks =
+                    div_up(call->batch_nchunks / 2, least) * least;
             else if (is_trimmed || !cuda_device_trim(device))
                 break;
             else

@@ -28,6 +28,11 @@ struct cuda_call {
     const struct terp_params *params; /* NULL: decode */
     /* Encode: before it became one of what carries the values, as `params`. */
     double caller_bound;
+    /* As of cuda_batch. Unless chunks have their own bounds, those that are
+     * given, or were found. */
+    bool is_part;
+    enum cuda_bounds bounds_are;
+    double *bounds;
     enum cuda_form form; /* chunks and streams of other ones are left */
     uint64_t nchunks;
     const void *const *src;

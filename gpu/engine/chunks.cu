@@ -61,7 +61,8 @@ take_frame(const struct cuda_batch &batch, const uint8_t *frame,
     chunk->bound = double_of_bits(load_le(frame + bound_at, 8));
     return (coding <= TERP_CODING_CUSTOM || coding == batch.coding) &&
            prediction <= last_prediction &&
-           (!has_prefixes || prediction == TERP_PREDICTION_SPLINE) &&
+           (!has_prefixes ||
+            (prediction == TERP_PREDICTION_SPLINE && !batch.is_part)) &&
            (batch.nskipped == 0 || prediction == TERP_PREDICTION_SPLINE ||
             coding == TERP_CODING_CONSTANT) &&
            (flags & ~(TERP_FRAME_SPECIALS | TERP_FRAME_PREFIXES)) ==

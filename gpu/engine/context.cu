@@ -176,6 +176,7 @@ empty_device(struct terp_cuda_device *device)
         if (slot.stream != NULL)
             cudaStreamDestroy(slot.stream);
     }
+    cudaFree(device->spare.at);
     cudaFree(device->d_tables);
 }
 
@@ -441,6 +442,85 @@ cuda_slot_follow(struct terp_cuda_device *device,
                : st;
 }
 
+/* ---- memory beside slots ---- */
+
+bool
+cuda_device_hold(struct terp_cuda_device *device, uint64_t nbytes)
+{
+    uint64_t limit_nbytes = device->memory_limit_nbytes;
+    uint64_t held_nbytes = device->held_nbytes;
+
+    do {
+        if (limit_nbytes > 0 &&
+            (held_nbytes > limit_nbytes || nbytes > limit_nbytes - held_nbytes))
+            return false;
+    } while (!device->held_nbytes.compare_exchange_weak(held_nbytes,
+                                                        held_nbytes + nbytes));
+    return true;
+}
+
+static void
+release_block(struct terp_cuda_device *device, struct cuda_block block)
+{
+    cudaFree(block.at);
+    device->held_nbytes -= block.nbytes;
+}
+
+/* The spare block, which is the caller's then; none has no bytes. */
+static struct cuda_block
+take_spare(struct terp_cuda_device *device)
+{
+    std::lock_guard<std::mutex> lock(device->mutex);
+    const struct cuda_block spare = device->spare;
+
+    device->spare = {};
+    return spare;
+}
+
+enum terp_status
+cuda_block_take(struct terp_cuda_device *device, uint64_t nbytes,
+                struct cuda_block *block_ret)
+{
+    struct cuda_block block = {NULL, nbytes};
+
+    *block_ret = take_spare(device);
+    if (block_ret->nbytes >= nbytes)
+        return TERP_OK;
+    return cuda_device_do(device, [&](const struct cuda_visit &) {
+        release_block(device, *block_ret);
+        *block_ret = {};
+        if (!cuda_device_hold(device, nbytes))
+            return cuda_status_of("allocating", cudaErrorMemoryAllocation);
+        cudaError_t error = cudaMalloc((void **)&block.at, nbytes);
+        if (error == cudaSuccess)
+            *block_ret = block;
+        else
+            device->held_nbytes -= nbytes;
+        return cuda_status_of("allocating", error);
+    });
+}
+
+void
+cuda_block_give(struct terp_cuda_device *device, struct cuda_block block)
+{
+    struct cuda_block other = take_spare(device);
+
+    if (other.nbytes > block.nbytes) {
+        const struct cuda_block larger = other;
+        other = block;
+        block = larger;
+    }
+    {
+        std::lock_guard<std::mutex> lock(device->mutex);
+        device->spare = block;
+    }
+    if (other.nbytes > 0)
+        cuda_device_do(device, [=](const struct cuda_visit &) {
+            release_block(device, other);
+            return TERP_OK;
+        });
+}
+
 bool
 cuda_device_trim(struct terp_cuda_device *device)
 {
@@ -450,6 +530,11 @@ cuda_device_trim(struct terp_cuda_device *device)
 
     while (n < CUDA_NSLOTS && (idle[n] = cuda_slot_take(device, true)) != NULL)
         n++;
+    const struct cuda_block spare = take_spare(device);
+    if (spare.nbytes > 0) {
+        release_block(device, spare);
+        is_released = true;
+    }
     for (int i = 0; i < n; i++) {
         is_released = idle[i]->d_nbytes > 0 || is_released;
         cuda_slot_release(device, idle[i]);

@@ -57,6 +57,12 @@ struct cuda_slot {
     struct cuda_sequence sequence[2]; /* by batch.decode */
 };
 
+/* Device memory. */
+struct cuda_block {
+    uint8_t *at;
+    uint64_t nbytes;
+};
+
 struct terp_cuda_device {
     char name[256 + sizeof " at 12345678:12:12.0"];
     struct cuda_driver driver;
@@ -68,7 +74,8 @@ struct terp_cuda_device {
     unsigned long long d_tables_id; /* of the allocation: no other has it */
     uint64_t memory_limit_nbytes;   /* 0: none */
 
-    std::atomic<uint64_t> held_nbytes; /* by slots, of the device's memory */
+    /* by slots and blocks, of the device's memory */
+    std::atomic<uint64_t> held_nbytes;
     /* By type, of streams in device memory that were last decoded again, and
      * of integers that were last encoded again: others are taken to be like
      * them. */
@@ -76,6 +83,7 @@ struct terp_cuda_device {
 
     std::mutex mutex; /* for all that follows */
     std::condition_variable slot_is_free;
+    struct cuda_block spare;            /* that the last call had */
     struct cuda_slot slot[CUDA_NSLOTS]; /* but for what its thread uses */
     std::atomic<bool> is_lost;          /* but for reading */
     char loss[128];
@@ -137,7 +145,20 @@ cuda_slot_follow(struct terp_cuda_device *device,
                  const struct cuda_visit *visit, struct cuda_slot *slot,
                  const struct terp_cuda_call *call);
 
-/* Releases the memory of slots that no thread has. False: there was none. */
+/* Counts `nbytes` more as held. False: that is beyond the limit. */
+bool
+cuda_device_hold(struct terp_cuda_device *device, uint64_t nbytes);
+
+/* Memory that a call works in beside slots: what the last call had, if that is
+ * large enough. TERP_ERR_MEMORY: there is not as much. */
+enum terp_status
+cuda_block_take(struct terp_cuda_device *device, uint64_t nbytes,
+                struct cuda_block *block_ret);
+void
+cuda_block_give(struct terp_cuda_device *device, struct cuda_block block);
+
+/* Releases the memory of slots that no thread has, and the spare block. False:
+ * there was none. */
 bool
 cuda_device_trim(struct terp_cuda_device *device);
 
@@ -151,6 +172,27 @@ cuda_status_of(const char *what, cudaError_t error);
 enum terp_status
 cuda_device_judge(struct terp_cuda_device *device, struct cuda_slot *slot,
                   const char *what, cudaError_t error);
+
+/* Runs work(stream) on a slot's stream, after the caller's, and waits for it.
+ */
+template <typename Work>
+static inline enum terp_status
+cuda_slot_do(struct terp_cuda_device *device, const struct terp_cuda_call *call,
+             const char *what, Work work)
+{
+    return cuda_device_do(device, [&](const struct cuda_visit &visit) {
+        struct cuda_slot *slot = cuda_slot_take(device, false);
+        enum terp_status st = cuda_slot_follow(device, &visit, slot, call);
+        if (st == TERP_OK) {
+            cudaError_t error = work(slot->stream);
+            if (error == cudaSuccess)
+                error = cudaStreamSynchronize(slot->stream);
+            st = cuda_device_judge(device, slot, what, error);
+        }
+        cuda_slot_give(device, slot);
+        return st;
+    });
+}
 
 /* Why the thread's last call failed. */
 void

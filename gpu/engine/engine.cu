@@ -4,6 +4,7 @@
 
 #include "gpu/engine/again.cuh"
 #include "gpu/engine/array.cuh"
+#include "gpu/engine/parts.cuh"
 
 static enum terp_status
 encode(struct terp_cuda_device *device, const struct terp_cuda_call *where,
@@ -12,20 +13,22 @@ encode(struct terp_cuda_device *device, const struct terp_cuda_call *where,
        uint64_t *dst_nbytes_ret)
 {
     struct cuda_call call = {};
-    struct terp_params carried;
+    struct terp_params known, carried;
 
     for (uint64_t i = 0; i < nchunks; i++)
         dst_nbytes_ret[i] = 0;
-    if (terp_type_is_the_cpus(chunk->type) || terp_is_the_cpus(params))
+    if (terp_is_the_cpus(chunk->type, params))
         return TERP_OK;
+    known = terp_params_of_type(chunk->type, params);
+    if (terp_type_nparts(chunk->type) > 1)
+        return cuda_parts_encode(device, where, &known, chunk, nchunks, src,
+                                 dst, dst_nbytes_ret);
     call.chunk = chunk;
     call.params = &carried;
-    call.caller_bound = params->bound;
+    call.caller_bound = known.bound;
     carried = terp_type_is_half(chunk->type)
-                  ? terp_params_of_halves(chunk->type, params)
-                  : *params;
-    if (terp_type_is_integer(chunk->type))
-        carried.floor = 0;
+                  ? terp_params_of_halves(chunk->type, &known)
+                  : known;
     call.nchunks = nchunks;
     call.src = src;
     call.dst = dst;
@@ -43,8 +46,11 @@ decode(struct terp_cuda_device *device, const struct terp_cuda_call *where,
 
     for (uint64_t i = 0; i < nchunks; i++)
         status_ret[i] = TERP_ERR_DEVICE;
-    if (terp_type_is_the_cpus(chunk->type))
+    if (chunk->type == TERP_BYTES)
         return TERP_OK;
+    if (terp_type_nparts(chunk->type) > 1)
+        return cuda_parts_decode(device, where, chunk, nchunks, src, src_nbytes,
+                                 dst, status_ret);
     call.chunk = chunk;
     call.nchunks = nchunks;
     call.src = src;
@@ -52,13 +58,7 @@ decode(struct terp_cuda_device *device, const struct terp_cuda_call *where,
     call.dst = dst;
     call.status = status_ret;
     call.step = where->step;
-    call.form =
-        cuda_form_of_streams(device, &call, where->memory == TERP_MEMORY_HOST);
-    enum terp_status st = cuda_call_do(device, where, &call);
-    for (uint64_t i = 0; st == TERP_OK && i < nchunks; i++)
-        if (status_ret[i] == TERP_ERR_DEVICE)
-            return cuda_decode_again(device, where, &call);
-    return st;
+    return cuda_decode(device, where, &call);
 }
 
 static void

@@ -20,8 +20,8 @@ stage_function(const struct cuda_batch *batch, cudaStream_t stream);
 /* Where a stage runs: on the slot's stream; or on one of its two others, from
  * here on beside the stages that follow, up to a stage that joins that one, or
  * that does so where there may be ratio streams, or others with wide codes.
- * Some stages are for large chunks only, or for those that may have wide codes.
- */
+ * Some stages are for large chunks only, or for those that may have wide codes;
+ * for chunks that may be lossless, or that may be something else. */
 enum {
     SIDE = 1,
     JOIN = 2,
@@ -33,7 +33,9 @@ enum {
     JOIN_LOSSLESS = 128, /* where there may be lossless streams */
     TILES = 256,         /* of every step-th value it sees slot->tiles */
     LATTICE = 512,       /* or slot->lattice */
-    WIDE = 1024
+    WIDE = 1024,
+    LOSSLESS = 2048,
+    BOUNDED = 4096
 };
 
 struct step {
@@ -41,78 +43,37 @@ struct step {
     unsigned where;
 };
 
-static const struct step encode_steps[] = {{cuda_swap_src, 0},
-                                           {cuda_carry, 0},
-                                           {cuda_scan, 0},
-                                           {cuda_pointwise_code, 0},
-                                           {cuda_find_domains, APART},
-                                           {cuda_low_bits_find, 0},
-                                           {cuda_tune, 0},
-                                           {cuda_lorenzo_low_bits, SIDE},
-                                           {cuda_lorenzo_quantize, SIDE},
-                                           {cuda_spline_quantize, 0},
-                                           {cuda_specials_write, JOIN | SIDE},
-                                           {cuda_signs_write, SIDE},
-                                           {cuda_tails_write, SIDE},
-                                           {cuda_escapes_write, SIDE},
-                                           {cuda_context_sort, 0},
-                                           {cuda_low_bits_split, JOIN_WIDE},
-                                           {cuda_low_bits_place, SIDE | WIDE},
-                                           {cuda_tiles_encode, 0},
-                                           {cuda_partitions_encode, JOIN},
-                                           {cuda_stream_write, JOIN_APART},
-                                           {cuda_low_bits_write, LARGE},
-                                           {cuda_seal, LARGE},
-                                           {NULL, 0}};
-
-static const struct step lossless_encode_steps[] = {
+/* Of a batch whose form leaves it open, each chunk is coded by splines, lorenzo
+ * or losslessly. */
+static const struct step encode_steps[] = {
     {cuda_swap_src, 0},
     {cuda_carry, 0},
     {cuda_scan, 0},
-    {cuda_lossless_find_common, 0},
-    {cuda_lossless_tune, 0},
-    {cuda_lossless_quantize, 0},
-    {cuda_specials_write, SIDE},
-    {cuda_shifts_find, 0},
-    {cuda_shifts_write, SIDE},
-    {cuda_remainders_write, SIDE},
-    {cuda_escapes_write, SIDE},
-    {cuda_context_sort, 0},
-    {cuda_tiles_encode, 0},
-    {cuda_partitions_encode, JOIN},
-    {cuda_stream_write, 0},
-    {cuda_references_ask, 0},
-    {cuda_seal, LARGE},
-    {NULL, 0}};
-
-/* Integers: each chunk by splines, lorenzo or losslessly. */
-static const struct step integers_encode_steps[] = {
-    {cuda_swap_src, 0},
-    {cuda_carry, 0},
-    {cuda_scan, 0},
-    {cuda_lossless_find_common, 0},
-    {cuda_find_domains, APART},
-    {cuda_low_bits_find, 0},
-    {cuda_tune, 0},
-    {cuda_lossless_tune, 0},
-    {cuda_lorenzo_low_bits, SIDE},
-    {cuda_lorenzo_quantize, SIDE},
-    {cuda_spline_quantize, 0},
-    {cuda_lossless_quantize, 0},
+    {cuda_pointwise_code, 0},
+    {cuda_lossless_find_common, LOSSLESS},
+    {cuda_find_domains, BOUNDED | APART},
+    {cuda_low_bits_find, BOUNDED},
+    {cuda_tune, BOUNDED},
+    {cuda_lossless_tune, LOSSLESS},
+    {cuda_lorenzo_low_bits, BOUNDED | SIDE},
+    {cuda_lorenzo_quantize, BOUNDED | SIDE},
+    {cuda_spline_quantize, BOUNDED},
+    {cuda_lossless_quantize, LOSSLESS},
     {cuda_specials_write, JOIN | SIDE},
-    {cuda_shifts_find, 0},
-    {cuda_tails_write, SIDE},
-    {cuda_shifts_write, SIDE},
-    {cuda_remainders_write, SIDE},
+    {cuda_shifts_find, LOSSLESS},
+    {cuda_signs_write, SIDE},
+    {cuda_tails_write, BOUNDED | SIDE},
+    {cuda_shifts_write, LOSSLESS | SIDE},
+    {cuda_remainders_write, LOSSLESS | SIDE},
     {cuda_escapes_write, SIDE},
     {cuda_context_sort, 0},
-    {cuda_low_bits_split, JOIN_WIDE},
+    {cuda_low_bits_split, BOUNDED | JOIN_WIDE},
     {cuda_low_bits_place, SIDE | WIDE},
     {cuda_tiles_encode, 0},
     {cuda_partitions_encode, JOIN},
     {cuda_stream_write, JOIN_APART},
-    {cuda_low_bits_write, LARGE},
-    {cuda_references_ask, 0},
+    {cuda_low_bits_write, BOUNDED | LARGE},
+    {cuda_references_ask, LOSSLESS},
     {cuda_seal, LARGE},
     {NULL, 0}};
 
@@ -269,18 +230,25 @@ batch_of_step(const struct cuda_slot *slot, const struct step *step)
                                      : &slot->batch;
 }
 
+/* What steps are for, of all that not every batch is. */
+static unsigned
+kinds_of(const struct cuda_batch *batch)
+{
+    return (batch->npartitions > CUDA_SMALL_CHUNK_NPARTITIONS ? LARGE : 0) |
+           (batch->may_have_low_bits ? WIDE : 0) |
+           (batch->may_be_lossless ? LOSSLESS : 0) |
+           (batch->may_be_lossless && !batch->may_have_low_bits ? 0 : BOUNDED);
+}
+
 /* `recording` takes the launches unless it is NULL. */
 static cudaError_t
 enqueue(const struct cuda_slot *slot, struct recording *recording)
 {
     const bool ratio = slot->batch.coding == TERP_CODING_RATIO;
     unsigned joins = JOIN;
-    const bool large = slot->batch.npartitions > CUDA_SMALL_CHUNK_NPARTITIONS;
-    const struct step *step = slot->batch.decode             ? decode_steps
-                              : !slot->batch.may_be_lossless ? encode_steps
-                              : slot->batch.may_have_low_bits
-                                  ? integers_encode_steps
-                                  : lossless_encode_steps;
+    const unsigned others =
+        (LARGE | WIDE | LOSSLESS | BOUNDED) & ~kinds_of(&slot->batch);
+    const struct step *step = slot->batch.decode ? decode_steps : encode_steps;
 
     if (ratio)
         joins |= JOIN_RATIO;
@@ -288,20 +256,24 @@ enqueue(const struct cuda_slot *slot, struct recording *recording)
         joins |= JOIN_WIDE;
     if (slot->batch.may_be_lossless)
         joins |= JOIN_LOSSLESS;
+    bool works[CUDA_NSIDES] = {}; /* since it was last waited for */
     cudaError_t error = cuda_chunks_begin(slot);
     for (; error == cudaSuccess && step->run != NULL; step++) {
         cudaStream_t stream = slot->stream;
-        if (((step->where & LARGE) != 0 && !large) ||
-            ((step->where & WIDE) != 0 && !slot->batch.may_have_low_bits))
+        if (step->where & others)
             continue;
-        if (step->where & joins)
-            error = join_side(slot, 0, recording);
-        if (error == cudaSuccess && step->where & JOIN_APART)
-            error = join_side(slot, 1, recording);
+        const bool is_joined[CUDA_NSIDES] = {(step->where & joins) != 0,
+                                             (step->where & JOIN_APART) != 0};
+        for (int side = 0; side < CUDA_NSIDES; side++)
+            if (error == cudaSuccess && is_joined[side] && works[side]) {
+                error = join_side(slot, side, recording);
+                works[side] = false;
+            }
         if (error == cudaSuccess && step->where & (SIDE | APART)) {
             int side = step->where & SIDE ? 0 : 1;
             stream = slot->side[side].stream;
             error = fork_side(slot, side, recording);
+            works[side] = true;
         }
         if (error == cudaSuccess)
             error = step->run(batch_of_step(slot, step), stream);

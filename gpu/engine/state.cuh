@@ -87,7 +87,8 @@ struct cuda_chunk {
     enum terp_coding coding;
     enum terp_prediction prediction; /* none: constant or raw */
     bool has_specials;
-    double bound; /* absolute */
+    double bound; /* absolute; encode: CUDA_BOUNDS_GIVEN, of both parts; 0:
+                     there is none */
 
     /* TERP_OK as long as the chunk is worth going on with. TERP_ERR_CAPACITY
      * (encode): to be stored raw. TERP_ERR_DEVICE: left to the CPU. */
@@ -285,9 +286,22 @@ static_assert(CUDA_FRAME_NBYTES >
               "A batch has room for any frame, the head of a carrier, and the "
               "first byte of a form's.");
 
+/* encode: whose bound a chunk's relative one is. */
+enum cuda_bounds {
+    CUDA_BOUNDS_OWN = 0,
+    /* Chunks are pairs, the parts of complex values: what their ranges mean
+     * for both. */
+    CUDA_BOUNDS_OF_PAIRS,
+    CUDA_BOUNDS_GIVEN /* the host knows what they mean */
+};
+
 struct cuda_batch {
     int nchunks;
     bool decode;
+    /* Streams are parts of others: they have no prefixes, and nobody asks for
+     * their checksums. */
+    bool is_part;
+    enum cuda_bounds bounds;
     struct terp_chunk chunk;   /* the shape of all */
     struct terp_params params; /* encode */
     /* encode: asked for; decode: ratio if there may be such streams, which
@@ -430,6 +444,18 @@ launch_shared(const struct cuda_batch *batch, cudaStream_t stream,
                         dim3((unsigned)nblocks, (unsigned)batch->nchunks),
                         block, shared_nbytes, stream, *batch, arguments...)
                : error;
+}
+
+/* That of four kernels, or functions, which is for values of so many bytes. */
+template <typename Function>
+static inline Function *
+cuda_of_width(int value_nbytes, Function *of_1, Function *of_2, Function *of_4,
+              Function *of_8)
+{
+    return value_nbytes == 1   ? of_1
+           : value_nbytes == 2 ? of_2
+           : value_nbytes == 4 ? of_4
+                               : of_8;
 }
 
 /* encode, in this order */

@@ -370,10 +370,9 @@ cuda_carry(const struct cuda_batch *batch, cudaStream_t stream)
         return launch_pieces(batch, carry_halves, stream);
     if (!terp_type_is_integer(batch->chunk.type))
         return cudaSuccess;
-    return batch->own_nbytes == 1   ? launch_carry<uint8_t>(batch, stream)
-           : batch->own_nbytes == 2 ? launch_carry<uint16_t>(batch, stream)
-           : batch->own_nbytes == 4 ? launch_carry<uint32_t>(batch, stream)
-                                    : launch_carry<uint64_t>(batch, stream);
+    return cuda_of_width(batch->own_nbytes, launch_carry<uint8_t>,
+                         launch_carry<uint16_t>, launch_carry<uint32_t>,
+                         launch_carry<uint64_t>)(batch, stream);
 }
 
 cudaError_t
@@ -383,8 +382,7 @@ cuda_uncarry(const struct cuda_batch *batch, cudaStream_t stream)
         return launch_pieces(batch, uncarry_halves, stream);
     if (!terp_type_is_integer(batch->chunk.type))
         return cudaSuccess;
-    return batch->own_nbytes == 1   ? launch_uncarry<uint8_t>(batch, stream)
-           : batch->own_nbytes == 2 ? launch_uncarry<uint16_t>(batch, stream)
-           : batch->own_nbytes == 4 ? launch_uncarry<uint32_t>(batch, stream)
-                                    : launch_uncarry<uint64_t>(batch, stream);
+    return cuda_of_width(batch->own_nbytes, launch_uncarry<uint8_t>,
+                         launch_uncarry<uint16_t>, launch_uncarry<uint32_t>,
+                         launch_uncarry<uint64_t>)(batch, stream);
 }

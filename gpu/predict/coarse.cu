@@ -200,11 +200,10 @@ cuda_wanted_gather(const struct cuda_batch *batch, cudaStream_t stream)
 {
     if (batch->wanted_step == 0)
         return cudaSuccess;
-    return launch_stage(batch, stream,
-                        batch->own_nbytes == 1   ? gather_wanted<uint8_t>
-                        : batch->own_nbytes == 2 ? gather_wanted<uint16_t>
-                        : batch->own_nbytes == 4 ? gather_wanted<float>
-                                                 : gather_wanted<double>,
-                        min_u64(div_up(batch->nvalues, NTHREADS), MAX_NBLOCKS),
-                        NTHREADS);
+    return launch_stage(
+        batch, stream,
+        cuda_of_width(batch->own_nbytes, gather_wanted<uint8_t>,
+                      gather_wanted<uint16_t>, gather_wanted<float>,
+                      gather_wanted<double>),
+        min_u64(div_up(batch->nvalues, NTHREADS), MAX_NBLOCKS), NTHREADS);
 }

@@ -146,6 +146,19 @@ finalize_params(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     take_range(chunk, first);
 }
 
+/* Of a part of complex values, whose bound follows from the range of the other
+ * part as well. */
+static __device__ void
+keep_range(struct cuda_chunk &chunk, const struct value_range &range)
+{
+    chunk.progress[CUDA_PROGRESS_NOT_ISOLATED] = RANGE_IS_FINAL;
+    chunk.min = range.min;
+    chunk.max = range.max;
+    chunk.nspecials = range.nspecials;
+    for (int i = 0; i < TERP_NFILLS; i++)
+        chunk.fills[i] = range.fills[i];
+}
+
 /* What the scan of a chunk's values was for: its parameters; or, where other
  * values are coded, what these follow from. A fill value that the scan has
  * found may have had the least magnitude. With `halves` the values are those of
@@ -164,6 +177,10 @@ finish_range(const struct cuda_batch &batch, struct cuda_chunk &chunk,
                range.max - range.min >= TERP_LOW_BITS_MIN_NSTEPS));
         finalize_params<T>(batch, chunk, range, first, chunk.carrier_bound,
                            true);
+        return;
+    }
+    if (batch.bounds != CUDA_BOUNDS_OWN) {
+        keep_range(chunk, range);
         return;
     }
     if (batch.form == CUDA_VALUES) {

@@ -1,5 +1,6 @@
 /* Byte order, and the min/max scan of a chunk's values: which are special, what
  * range the others have, and what follows from it. */
+#include "gpu/block/swap.cuh"
 #include "gpu/predict/scan_small.cuh"
 
 #define NTHREADS 256
@@ -25,25 +26,6 @@
 #define NPROBES 8
 
 /* ---- byte order ---- */
-
-static __device__ __forceinline__ uint16_t
-swapped(uint16_t word)
-{
-    return (uint16_t)(word << 8 | word >> 8);
-}
-
-static __device__ __forceinline__ uint32_t
-swapped(uint32_t word)
-{
-    return __byte_perm(word, 0, 0x0123);
-}
-
-static __device__ __forceinline__ uint64_t
-swapped(uint64_t word)
-{
-    return (uint64_t)swapped((uint32_t)word) << 32 |
-           swapped((uint32_t)(word >> 32));
-}
 
 /* Grid: x cuts the values into units of NTHREADS * NLOADS, y chunks. A thread
  * owns the values that it reads. */
@@ -391,11 +373,50 @@ launch_scan(const struct cuda_batch *batch, cudaStream_t stream)
                : error;
 }
 
+/* ---- parts of complex values ---- */
+
+/* Grid: y chunks, a thread. */
+template <typename T>
+static __global__ void
+finish_parts(const struct cuda_batch batch)
+{
+    begin_kernel();
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct value_range range = range_of_chunk(chunk);
+    double bound = chunk.bound;
+
+    if (chunk.status != TERP_OK)
+        return;
+
+    if (batch.bounds == CUDA_BOUNDS_OF_PAIRS) {
+        const struct cuda_chunk &other = batch.d_chunks[blockIdx.y ^ 1];
+        const double min[TERP_NPARTS] = {range.min, other.min};
+        const double max[TERP_NPARTS] = {range.max, other.max};
+        bound = terp_bound_of_parts(batch.params.bound, min, max);
+    }
+    bound = is_bound(bound)
+                ? terp_part_bound_of(bound)
+                : terp_absolute_bound(batch.params.bound_mode,
+                                      batch.params.bound, range.min, range.max);
+    finalize_params<T>(batch, chunk, range, *(const T *)chunk.src, bound, true);
+}
+
 cudaError_t
 cuda_scan(const struct cuda_batch *batch, cudaStream_t stream)
 {
     const bool magnitudes = cuda_form_is_pointwise(batch->form);
 
+    if (batch->bounds != CUDA_BOUNDS_OWN) {
+        const bool wide = batch->carrier_nbytes == 8;
+        cudaError_t error =
+            wide ? launch_scan<double, false, false>(batch, stream)
+                 : launch_scan<float, false, false>(batch, stream);
+        return error == cudaSuccess ? launch_stage(batch, stream,
+                                                   wide ? finish_parts<double>
+                                                        : finish_parts<float>,
+                                                   1, 1)
+                                    : error;
+    }
     if (batch->carrier_nbytes == 8)
         return magnitudes ? launch_scan<double, true, false>(batch, stream)
                           : launch_scan<double, false, false>(batch, stream);

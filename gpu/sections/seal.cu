@@ -94,6 +94,8 @@ cuda_seal(const struct cuda_batch *batch, cudaStream_t stream)
 {
     cudaError_t error = cudaSuccess;
 
+    if (batch->is_part)
+        return error;
     if (batch->prefixes_nbytes > 0)
         error = launch_stage(batch, stream, find_prefixes,
                              TERP_NPREFIXES * nblocks_of(batch), NTHREADS);
@@ -105,5 +107,7 @@ cuda_seal(const struct cuda_batch *batch, cudaStream_t stream)
 cudaError_t
 cuda_verify(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    return launch_stage(batch, stream, verify, nblocks_of(batch), NTHREADS);
+    return batch->is_part ? cudaSuccess
+                          : launch_stage(batch, stream, verify,
+                                         nblocks_of(batch), NTHREADS);
 }

@@ -192,10 +192,9 @@ cuda_specials_read(const struct cuda_batch *batch, cudaStream_t stream)
 {
     return launch_stage(
         batch, stream,
-        batch->own_nbytes == 1   ? read_specials<uint8_t>
-        : batch->own_nbytes == 2 ? read_specials<uint16_t>
-        : batch->own_nbytes == 4 ? read_specials<float>
-                                 : read_specials<double>,
+        cuda_of_width(batch->own_nbytes, read_specials<uint8_t>,
+                      read_specials<uint16_t>, read_specials<float>,
+                      read_specials<double>),
         min_u64(div_up(batch->nvalues, SPECIALS_SHARE_NVALUES), MAX_NBLOCKS),
         SPECIALS_READ_NTHREADS);
 }

@@ -371,8 +371,7 @@ launch_write_of(const struct cuda_batch *batch, cudaStream_t stream)
 cudaError_t
 cuda_specials_write(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    return batch->own_nbytes == 1 ? launch_write<uint8_t, float>(batch, stream)
-           : batch->own_nbytes == 2 ? launch_write_of<uint16_t>(batch, stream)
-           : batch->own_nbytes == 4 ? launch_write_of<float>(batch, stream)
-                                    : launch_write_of<double>(batch, stream);
+    return cuda_of_width(batch->own_nbytes, launch_write<uint8_t, float>,
+                         launch_write_of<uint16_t>, launch_write_of<float>,
+                         launch_write_of<double>)(batch, stream);
 }

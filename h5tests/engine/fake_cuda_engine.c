@@ -82,7 +82,7 @@ encode(struct terp_cuda_device *device, const struct terp_cuda_call *call,
         dst_nbytes_ret[i] = RUBBISH;
     }
     for (uint64_t i = 0; st == TERP_OK && i < nchunks; i++)
-        if (chunk->type == TERP_BYTES || terp_is_the_cpus(params) ||
+        if (terp_is_the_cpus(chunk->type, params) ||
             (fake_cuda.leaves_odd_chunks && i % 2 == 1))
             dst_nbytes_ret[i] = 0;
         else

@@ -79,8 +79,8 @@ static void
 check_use(const struct terp_run_result *result, const struct terp_chunk *chunk,
           const struct terp_params *params)
 {
-    const bool is_the_cpus = terp_type_is_the_cpus(chunk->type) ||
-                             (params != NULL && terp_is_the_cpus(params));
+    const bool is_the_cpus =
+        params != NULL && terp_is_the_cpus(chunk->type, params);
 
     if (result->used != TERP_ENGINE_CUDA && !is_the_cpus)
         stop(chunk, params, result->reason);

@@ -149,6 +149,9 @@ make_case(uint64_t number)
         c.chunk.type = draw(&random, 2) == 0 ? TERP_FLOAT16 : TERP_BFLOAT16;
     else if (c.chunk.type != TERP_BYTES && draw(&random, 3) == 0)
         make_integers(&random, &c);
+    else if (c.chunk.type != TERP_BYTES && draw(&random, 4) == 0)
+        c.chunk.type =
+            c.chunk.type == TERP_FLOAT32 ? TERP_COMPLEX64 : TERP_COMPLEX128;
     c.params.fill_bits =
         is_zero_fill ? 0 : value_to_bits(c.chunk.type, -999.25);
     c.params.missing_bits = value_to_bits(c.chunk.type, 1e20);

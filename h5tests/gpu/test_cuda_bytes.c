@@ -249,6 +249,8 @@ static const struct terp_chunk chunks[] = {
     {TERP_INT64, false, false, 1, {1001}},
     {TERP_INT64, false, false, 2, {9, 20}},
     {TERP_UINT32, true, true, 3, {9, 16, 15}},
+    {TERP_COMPLEX64, false, false, 3, {13, 17, 11}},
+    {TERP_COMPLEX128, true, true, 3, {5, 16, 15}},
 };
 
 static void
@@ -357,6 +359,7 @@ chunks_of_a_batch_may_have_other_domains(void **state)
         {TERP_FLOAT64, false, false, 1, {24 * 30 * 36}},
         {TERP_BFLOAT16, true, false, 1, {24 * 30 * 36}},
         {TERP_INT32, true, false, 1, {24 * 30 * 36}},
+        {TERP_COMPLEX64, true, false, 1, {24 * 30 * 36}},
     };
 
     (void)state;
@@ -390,6 +393,8 @@ every_nth_value_is_the_cpus(void **state)
         {TERP_FLOAT32, false, true, 4, {3, 8, 8, 8}},
         {TERP_FLOAT32, false, false, 4, {7, 9, 6, 10}},
         {TERP_BFLOAT16, true, false, 3, {13, 17, 11}},
+        {TERP_COMPLEX64, true, false, 3, {13, 17, 11}},
+        {TERP_COMPLEX128, false, true, 3, {3, 33, 65}},
     };
     static const struct terp_params asked[] = {
         {.bound_mode = TERP_BOUND_RELATIVE, .bound = 1e-3},
@@ -521,16 +526,19 @@ bad_streams_spoil_no_good_ones(void **state)
 {
     static const uint64_t other_dims[] = {11, 17, 13};
     struct terp_chunk shape = terp_case_chunk(TERP_FLOAT32, 3, other_dims);
-    struct terp_chunk type = chunks[0], half = chunks[0];
+    struct terp_chunk type = chunks[0], half = chunks[0], complex = chunks[0];
+    const struct terp_chunk *const kinds[] = {&chunks[0], &complex, &half,
+                                              &chunks[0]};
 
     (void)state;
     type.type = TERP_FLOAT64;
     half.type = TERP_FLOAT16;
+    complex.type = TERP_COMPLEX64;
     for (uint64_t turn = 0; turn < 4 * TERP_NMODES; turn++) {
         struct terp_params params =
             params_of((int)(turn % TERP_NMODES), (int)(turn % (NBOUNDS - 1)));
         struct batch *batch =
-            make_batch(&params, turn % 3 == 2 ? &half : &chunks[0], 29, turn);
+            make_batch(&params, kinds[turn % COUNT(kinds)], 29, turn);
         struct batch *other = make_batch(&params, &shape, 1, 2);
         struct batch *wide = make_batch(&params, &type, 1, 2);
         struct terp_stream others[] = {other->streams[0], wide->streams[0]};

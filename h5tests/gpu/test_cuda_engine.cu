@@ -22,8 +22,10 @@ terp_cuda_open_function terp_cuda_open;
 /* A batch that comes again becomes a graph, which is then launched again. */
 #define NTURNS 3
 
-/* One call of CUDA in so many fails in turn. */
-#define STEP 41
+/* One call of CUDA in so many fails in turn; of complex values, which have more
+ * of them, in `nleft_out` times as many. */
+#define STEP (41 * nleft_out)
+static uint64_t nleft_out = 1;
 
 static const struct terp_cuda_call on_host = {TERP_MEMORY_HOST, false, NULL, 0};
 static const struct terp_cuda_call on_device = {TERP_MEMORY_DEVICE, false, NULL,
@@ -399,8 +401,8 @@ every_nth_value_is_decoded(void **state)
     static const uint64_t dims[] = {24, 30, 36};
     static const enum terp_pipeline pipelines[] = {
         TERP_PIPELINE_RATIO, TERP_PIPELINE_HUFFMAN, TERP_PIPELINE_CUSTOM};
-    static const enum terp_type types[] = {TERP_FLOAT32, TERP_FLOAT64,
-                                           TERP_FLOAT16, TERP_INT16};
+    static const enum terp_type types[] = {
+        TERP_FLOAT32, TERP_FLOAT64, TERP_FLOAT16, TERP_INT16, TERP_COMPLEX64};
     static const enum terp_field fields[] = {
         TERP_FIELD_ROUGH, TERP_FIELD_DECADES, TERP_FIELD_SMOOTH};
     struct terp_cuda_device *device = open_device(0);
@@ -409,7 +411,7 @@ every_nth_value_is_decoded(void **state)
     for (int turn = 0; turn < 36; turn++) {
         struct terp_cuda_call call = turn % 2 ? on_device : on_host;
         struct terp_params params = {};
-        const enum terp_type type = types[turn % 4];
+        const enum terp_type type = types[turn % 5];
         const struct terp_chunk chunk = terp_case_chunk(type, 3, dims);
         uint8_t *values = (uint8_t *)terp_case_alloc(terp_chunk_nbytes(&chunk));
         terp_field_make(fields[turn / 4 % 3], &chunk, values);
@@ -458,6 +460,8 @@ every_nth_value_of_any_stream_is_decoded(void **state)
         TERP_FLOAT32, false, true, 4, {5, 9, 12, 11}};
     const struct terp_chunk halves = {
         TERP_FLOAT16, true, false, 3, {9, 21, 33}};
+    const struct terp_chunk complex = {
+        TERP_COMPLEX128, true, true, 3, {7, 21, 33}};
     const struct terp_params spline = params_of(
         TERP_BOUND_RELATIVE, 1e-3, TERP_PREDICTOR_SPLINE, TERP_PIPELINE_RATIO);
     const struct terp_params signs =
@@ -483,6 +487,10 @@ every_nth_value_of_any_stream_is_decoded(void **state)
         {TERP_FIELD_COAST, cube, lorenzo, true},
         {TERP_FIELD_ROUNDED, cube, lossless, false},
         {TERP_FIELD_FINE, halves, lossless, false},
+        {TERP_FIELD_COAST, complex, spline, false},
+        {TERP_FIELD_GAPS, complex, lorenzo, false},
+        {TERP_FIELD_SMOOTH, complex, signs, false},
+        {TERP_FIELD_CONSTANT, complex, spline, false},
     };
     struct terp_cuda_device *device = open_device(0);
 
@@ -748,7 +756,7 @@ lack_of_memory_once_is_made_good(void **state)
     uint64_t nfailed = 0;
 
     (void)state;
-    for (uint64_t i = 0; i < ncalls; i += 11) {
+    for (uint64_t i = 0; i < ncalls; i += 11 * nleft_out) {
         struct terp_cuda_device *device = open_device(0);
         emulator_fail_after(i, cudaErrorMemoryAllocation, false);
         nfailed += !run_turns(device) && !engine->is_lost(device);
@@ -832,12 +840,12 @@ reset_by_the_host_loses_the_device(void **state)
 }
 
 static void
-make_samples(void)
+make_samples(enum terp_type type)
 {
     static const uint64_t dims[] = {4, 6, 5};
     uint64_t nbytes;
 
-    sample.chunk = terp_case_chunk(TERP_FLOAT32, 3, dims);
+    sample.chunk = terp_case_chunk(type, 3, dims);
     sample.params.bound_mode = TERP_BOUND_RELATIVE;
     sample.params.bound = 1e-3;
     sample.chunk_nbytes = terp_chunk_nbytes(&sample.chunk);
@@ -859,11 +867,25 @@ make_samples(void)
 }
 
 static int
+begin_with(enum terp_type type)
+{
+    make_samples(type);
+    return terp_cuda_open(TERP_CUDA_ABI, &engine) == TERP_OK ? 0 : -1;
+}
+
+static int
 begin(void **state)
 {
     (void)state;
-    make_samples();
-    return terp_cuda_open(TERP_CUDA_ABI, &engine) == TERP_OK ? 0 : -1;
+    return begin_with(TERP_FLOAT32);
+}
+
+static int
+begin_parts(void **state)
+{
+    (void)state;
+    nleft_out = 8;
+    return begin_with(TERP_COMPLEX64);
 }
 
 int
@@ -893,5 +915,17 @@ main(void)
         cmocka_unit_test(device_that_cannot_be_opened_leaves_nothing),
         cmocka_unit_test(reset_by_the_host_loses_the_device),
     };
-    return cmocka_run_group_tests(tests, begin, NULL);
+    /* Complex values have memory and steps of their own. */
+    const struct CMUnitTest tests_of_parts[] = {
+        cmocka_unit_test(call_begins_after_what_is_in_the_callers_stream),
+        cmocka_unit_test(stream_that_is_captured_is_refused),
+        cmocka_unit_test(trim_releases_what_calls_have_left),
+        cmocka_unit_test(failure_of_a_call_leaves_the_device_open),
+        cmocka_unit_test(lack_of_memory_once_is_made_good),
+        cmocka_unit_test(loss_of_the_device_is_for_good),
+        cmocka_unit_test(reset_by_the_host_loses_the_device),
+    };
+    const int nfailed = cmocka_run_group_tests(tests, begin, NULL);
+
+    return nfailed + cmocka_run_group_tests(tests_of_parts, begin_parts, NULL);
 }
