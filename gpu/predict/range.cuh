@@ -148,7 +148,7 @@ finalize_params(const struct cuda_batch &batch, struct cuda_chunk &chunk,
 
 /* Of a part of complex values, whose bound follows from the range of the other
  * part as well. */
-static __device__ void
+static __device__ inline void
 keep_range(struct cuda_chunk &chunk, const struct value_range &range)
 {
     chunk.progress[CUDA_PROGRESS_NOT_ISOLATED] = RANGE_IS_FINAL;
