@@ -3,6 +3,7 @@
 #include "gpu/engine/context.cuh"
 
 #include <new>
+#include <utility>
 
 #include <stdio.h>
 #include <string.h>
@@ -503,20 +504,14 @@ cuda_block_take(struct terp_cuda_device *device, uint64_t nbytes,
 void
 cuda_block_give(struct terp_cuda_device *device, struct cuda_block block)
 {
-    struct cuda_block other = take_spare(device);
-
-    if (other.nbytes > block.nbytes) {
-        const struct cuda_block larger = other;
-        other = block;
-        block = larger;
-    }
     {
         std::lock_guard<std::mutex> lock(device->mutex);
-        device->spare = block;
+        if (device->spare.nbytes < block.nbytes)
+            std::swap(device->spare, block);
     }
-    if (other.nbytes > 0)
+    if (block.nbytes > 0)
         cuda_device_do(device, [=](const struct cuda_visit &) {
-            release_block(device, other);
+            release_block(device, block);
             return TERP_OK;
         });
 }
