@@ -91,7 +91,7 @@ if(TARGET terp)
 endif()
 # What it is made of, in SPDX's form.
 configure_file(cmake/terp.spdx.json.in terp.spdx.json @ONLY)
-install(FILES LICENSE README.md CHANGELOG.md
+install(FILES LICENSE README.md CHANGELOG.md doc/format.md decoder/terp_decode.c
               ${CMAKE_CURRENT_BINARY_DIR}/terp.spdx.json
         DESTINATION ${CMAKE_INSTALL_DOCDIR})
 

@@ -132,6 +132,20 @@ for processor in "$@"; do
     "$qemu" "$build/h5tests/stream_digest" --every "$every" \
         --expect h5tests/codec/stream_digest.txt
     echo "$processor: the same streams"
+    # The second decoder, as anyone would compile it.
+    "$target-gcc" -std=c99 -O2 -static -DTERP_READER_MAIN \
+        -o "$build/terp_decode" decoder/terp_decode.c -lm
+    cc -std=c99 -O2 -DTERP_READER_MAIN \
+        -o "$build/terp_decode_here" decoder/terp_decode.c -lm
+    n=0
+    for stream in h5tests/golden/*.terp; do
+        n=$((n + 1))
+        [ $((n % every)) = 0 ] || continue
+        "$qemu" "$build/terp_decode" "$stream" "$build/there.values"
+        "$build/terp_decode_here" "$stream" "$build/here.values"
+        cmp "$build/there.values" "$build/here.values"
+    done
+    echo "$processor: the second decoder's values"
     if [ -n "$tests" ]; then
         make_cmocka "$target-gcc" "$build" >>"$build.log"
         cmake --build "$build" -j "$(nproc)" --target codec_tests >>"$build.log"

@@ -98,7 +98,7 @@ if [ "$all" ]; then
     build tsan all
     say "tests with ThreadSanitizer"
     ctest --preset tsan -j "$jobs"
-    build fuzz "make_corpus fuzz_cd fuzz_decode fuzz_roundtrip"
+    build fuzz fuzzers
     say "fuzzing"
     ctest --preset fuzz -j "$jobs"
     python3 -B bench/common.py ||

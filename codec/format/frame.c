@@ -6,6 +6,7 @@
 
 #include "codec/format/base.h"
 #include "codec/format/bytes.h"
+#include "codec/format/references.h"
 #include "codec/format/types.h"
 
 static const uint8_t magic[4] = {'T', 'E', 'R', 'P'};
@@ -300,7 +301,9 @@ terp_frame_read(const uint8_t *src, uint64_t src_nbytes,
     if (terp_chunk_nbytes(chunk) == 0 ||
         (frame.coding != TERP_CODING_RAW &&
          (frame.coding == TERP_CODING_PARTS) !=
-             (terp_type_nparts(chunk->type) > 1)))
+             (terp_type_nparts(chunk->type) > 1)) ||
+        (frame.coding == TERP_CODING_REFERENCES &&
+         !terp_references_are_possible(chunk->type)))
         return TERP_ERR_CORRUPT;
     frame.domain = *chunk;
     enum terp_status st =

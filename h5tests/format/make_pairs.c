@@ -1,19 +1,24 @@
 /* make_pairs DIR: writes streams of all kinds to an existing folder, N.terp,
- * and beside each the values that it decodes to, N.values; the document's
- * examples, huffman.terp, default.terp, exact.terp, listed.terp, tails.terp,
- * pointwise.terp, integers.terp and lossless.terp; and `lengths`, those of all
- * words of the dictionary.
+ * and beside each the values that it decodes to, N.values; `kinds`, what they
+ * have of the format; the document's examples, huffman.terp, default.terp,
+ * exact.terp, listed.terp, tails.terp, pointwise.terp, integers.terp and
+ * lossless.terp; and `lengths`, those of all words of the dictionary.
  *
  * make_pairs DIR FILE...: the files are streams whose checksum is left open.
  * Completes each and writes what it decodes to beside it, FILE.values, or no
- * such file where the codec refuses it. */
+ * such file where the codec refuses it.
+ *
+ * Where the decoder of decoder/terp_decode.c says something else than the codec
+ * it fails. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "codebooks/codebooks.h"
 #include "codec/format/frame.h"
+#include "h5tests/format/inside.h"
 #include "h5tests/support/fields.h"
 #include "h5tests/support/modes.h"
+#include "h5tests/support/reader.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -412,6 +417,9 @@ write_file(const char *dir, int number, const char *suffix, const void *bytes,
            write_bytes(path, bytes, nbytes);
 }
 
+/* What the streams have. */
+static FILE *kinds;
+
 static bool
 make(const char *dir, int number, const struct terp_chunk *chunk,
      enum terp_field field, enum terp_bound_mode bound_mode, double bound,
@@ -425,7 +433,7 @@ make(const char *dir, int number, const struct terp_chunk *chunk,
     uint64_t nbytes = terp_chunk_nbytes(chunk), stream_nbytes, got;
     uint64_t cap_nbytes = terp_encode_bound(chunk);
     uint8_t *values = malloc(nbytes), *stream = malloc(cap_nbytes);
-    bool made = false;
+    bool made = false, decoded = false;
 
     if (values != NULL && stream != NULL) {
         terp_field_make(field, chunk, values);
@@ -434,8 +442,11 @@ make(const char *dir, int number, const struct terp_chunk *chunk,
                terp_decode(stream, stream_nbytes, values, nbytes, &got, 1) ==
                    TERP_OK &&
                write_file(dir, number, "terp", stream, stream_nbytes) &&
-               write_file(dir, number, "values", values, nbytes);
+               write_file(dir, number, "values", values, nbytes) &&
+               reader_agrees(stream, stream_nbytes, nbytes, true, &decoded);
     }
+    if (made)
+        reader_write_kinds(stream, stream_nbytes, kinds);
     free(values);
     free(stream);
     return made;
@@ -563,6 +574,7 @@ decode_file(const char *path)
     static uint8_t stream[1 << 16], values[1 << 20];
     char to[4096];
     uint64_t got;
+    bool decoded;
     FILE *file = fopen(path, "rb");
 
     if (file == NULL)
@@ -572,16 +584,50 @@ decode_file(const char *path)
     if (nbytes < TERP_FRAME_DIMS_AT)
         return true;
     terp_frame_seal(stream, nbytes);
+    if (!reader_agrees(stream, nbytes, sizeof values, false, &decoded))
+        return false;
     if (terp_decode(stream, nbytes, values, sizeof values, &got, 1) != TERP_OK)
         return true;
     snprintf(to, sizeof to, "%s.values", path);
     return write_bytes(to, values, got);
 }
 
+static bool
+make_pairs(const char *dir)
+{
+    int number = 0;
+    bool made = true;
+
+    /* In all modes: few fields have means. */
+    for (int mode = 0; made && mode < TERP_NMODES; mode++)
+        made = make(dir, number++, &maps, TERP_FIELD_MAPS, TERP_BOUND_RELATIVE,
+                    1e-3, 0, &terp_mode[mode]);
+    for (size_t t = 0; t < COUNT(tight); t++)
+        for (int mode = 0; made && mode < TERP_NMODES; mode++)
+            made = make(dir, number++, &tight[t].chunk, tight[t].field,
+                        tight[t].mode, tight[t].bound, 0, &terp_mode[mode]);
+    /* Fields and bounds take turns: their numbers and that of the modes have
+     * no common factor. */
+    for (size_t c = 0; c < COUNT(chunks); c++)
+        for (int mode = 0; made && mode < TERP_NMODES; mode++, number++)
+            made = make(
+                dir, number, &chunks[c],
+                (enum terp_field)(number % TERP_NFIELDS), TERP_BOUND_RELATIVE,
+                bounds[(size_t)number % COUNT(bounds)], 0, &terp_mode[mode]);
+    for (size_t f = 0; f < COUNT(floored); f++)
+        for (int mode = 0; made && mode < TERP_NMODES; mode++)
+            made = make(dir, number++, &floored[f].chunk, floored[f].field,
+                        TERP_BOUND_POINTWISE, floored[f].bound,
+                        floored[f].floor, &terp_mode[mode]);
+    if (!made)
+        fprintf(stderr, "make_pairs: no pair before %d\n", number);
+    return made;
+}
+
 int
 main(int argc, char **argv)
 {
-    int number = 0;
+    char path[4096];
 
     for (int i = 2; i < argc; i++)
         if (!decode_file(argv[i])) {
@@ -594,50 +640,12 @@ main(int argc, char **argv)
         fputs("usage: make_pairs DIR [FILE...]\n", stderr);
         return EXIT_FAILURE;
     }
-    if (!make_examples(argv[1]) || !write_lengths(argv[1])) {
+    snprintf(path, sizeof path, "%s/kinds", argv[1]);
+    kinds = fopen(path, "w");
+    if (kinds == NULL || !make_examples(argv[1]) || !write_lengths(argv[1])) {
         fputs("make_pairs: no examples\n", stderr);
         return EXIT_FAILURE;
     }
-    /* In all modes: few fields have means. */
-    for (int mode = 0; mode < TERP_NMODES; mode++, number++) {
-        if (!make(argv[1], number, &maps, TERP_FIELD_MAPS, TERP_BOUND_RELATIVE,
-                  1e-3, 0, &terp_mode[mode])) {
-            fprintf(stderr, "make_pairs: no pair %d\n", number);
-            return EXIT_FAILURE;
-        }
-    }
-    for (size_t t = 0; t < COUNT(tight); t++) {
-        for (int mode = 0; mode < TERP_NMODES; mode++, number++) {
-            if (!make(argv[1], number, &tight[t].chunk, tight[t].field,
-                      tight[t].mode, tight[t].bound, 0, &terp_mode[mode])) {
-                fprintf(stderr, "make_pairs: no pair %d\n", number);
-                return EXIT_FAILURE;
-            }
-        }
-    }
-    /* Fields and bounds take turns: their numbers and that of the modes have
-     * no common factor. */
-    for (size_t c = 0; c < COUNT(chunks); c++) {
-        for (int mode = 0; mode < TERP_NMODES; mode++, number++) {
-            if (!make(argv[1], number, &chunks[c],
-                      (enum terp_field)(number % TERP_NFIELDS),
-                      TERP_BOUND_RELATIVE,
-                      bounds[(size_t)number % COUNT(bounds)], 0,
-                      &terp_mode[mode])) {
-                fprintf(stderr, "make_pairs: no pair %d\n", number);
-                return EXIT_FAILURE;
-            }
-        }
-    }
-    for (size_t f = 0; f < COUNT(floored); f++) {
-        for (int mode = 0; mode < TERP_NMODES; mode++, number++) {
-            if (!make(argv[1], number, &floored[f].chunk, floored[f].field,
-                      TERP_BOUND_POINTWISE, floored[f].bound, floored[f].floor,
-                      &terp_mode[mode])) {
-                fprintf(stderr, "make_pairs: no pair %d\n", number);
-                return EXIT_FAILURE;
-            }
-        }
-    }
-    return EXIT_SUCCESS;
+    const bool made = make_pairs(argv[1]);
+    return fclose(kinds) == 0 && made ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -1,7 +1,7 @@
-"""doc/format.md says what the codec does: h5tests/format/format_decoder.py, written from it,
-decodes the codec's streams to the same bits, and accepts and refuses what the codec accepts and
-refuses. TEST_PAIRS names make_pairs, TEST_FREQUENCIES the dictionary's file,
-TEST_DOCUMENT the document. Needs numpy."""
+"""The codec and the decoder of decoder/terp_decode.c, which follows doc/format.md, say the same of
+streams of all kinds, of the document's examples, and of what breaks its rules. TEST_PAIRS names
+make_pairs, which compares the two, TEST_DECODER the decoder as a program, TEST_DOCUMENT the
+document."""
 import hashlib
 import math
 import os
@@ -9,17 +9,8 @@ import pathlib
 import re
 import struct
 import subprocess
-import sys
 import tempfile
 import unittest
-
-try:
-    import numpy as np
-
-    import format_decoder
-except ImportError as error:
-    print("skipped:", error)
-    sys.exit(77)
 
 # Where the examples have what: BOUND those of one dim.
 LAYOUT, CODING, PREDICTION, BOUND = 5, 6, 7, 17
@@ -213,6 +204,8 @@ def reference_variants(example):
          True),
         ("a prediction", put(example, PREDICTION, "01"), False),
         ("specials", put(example, PREDICTION, "10"), False),
+        ("references of values of one byte",
+         put(put(example, LAYOUT, "30"), 17, "07", 0), False),
         ("references of references", put(example, values - 2, "0e"), False),
         ("parts of references", put(example, values - 2, "0f"), False),
         ("no end of values", example[:-1], False),
@@ -464,229 +457,99 @@ def variants(huffman, default, exact, listed, tails, pointwise, integers,
          + reference_variants(references) + copy_variants(copies))
 
 
-def kinds_of(stream):
-    """What a stream has of wide codes, exact quants, tails, and pointwise
-    bounds."""
-    reader = format_decoder.Reader(stream)
-    frame = format_decoder.Frame(reader)
-    if frame.coding == format_decoder.PARTS:
-        return {("parts", frame.type)}
-    if frame.coding == format_decoder.REFERENCES:
-        return {("references", frame.number)}
-    if frame.coding == format_decoder.COPIES:
-        return {("copies", frame.number)}
-    if frame.prediction == 0:
-        return set()
-    carrier = format_decoder.Carrier(reader, frame)
-    pointwise = format_decoder.Pointwise(reader, frame, carrier.dtype)
-    dtype = pointwise.dtype
-    model = format_decoder.read_model(reader, frame, dtype)
-    if frame.prediction == format_decoder.LOSSLESS:
-        kinds = lossless_kinds_of(reader, frame, model, dtype)
-        if frame.is_carried:
-            kinds.add(("carrier", carrier.half or frame.type, carrier.form))
-        return kinds
-    exact = model.get("exact")
-    ndims = sum(n > 1 for n in frame.dims)
-    kinds = set()
-    for plan in model.get("plans", ()):
-        kind, priorities = format_decoder.spline_of(plan)
-        if kind == format_decoder.MEAN:
-            kinds.add(("mean", ndims))
-        elif kind == format_decoder.LONG:
-            kinds.add(("long", "blends" if priorities ==
-                       format_decoder.BLEND_FULL else "averages", ndims))
-    if frame.is_carried:
-        kinds.add(("carrier", carrier.half or frame.type, carrier.form))
-    if frame.is_pointwise:
-        kinds.add(("pointwise", frame.type, pointwise.form))
-        kinds.add(("signs", pointwise.signs))
-        if pointwise.slope is not None:
-            kinds.add(("floor", frame.type, pointwise.form))
-    if model["unit"] is not None:
-        kinds.add(("low bits", frame.type, frame.coding, frame.prediction))
-        kinds |= {("low bits", name) for name, holds in (
-            ("stack", frame.nbricks > 1), ("specials", frame.has_specials),
-            ("exact", exact), ("several groups", frame.nvalues > 256))
-            if holds}
-    if exact:
-        significand, nzeros, exponent = exact
-        kinds.add(("exact", frame.type, "wide steps" if significand > 1 else
-                   "values that end in zeros" if nzeros > 0 else "values"))
-        kinds |= {("exact", name) for name, holds in (
-            ("means", model["means"] is not None),
-            ("specials", frame.has_specials)) if holds}
-        kinds |= {("exact", frame.type, name) for name, holds in (
-            ("all counted",
-             exponent == format_decoder.exact_exponents(dtype)[0]),
-            ("lossless", frame.bound == 0),
-            ("lossless, specials", frame.bound == 0 and frame.has_specials))
-            if holds}
-    if model.get("tail_nbits", 0) > 0:
-        word = format_decoder.np.dtype("<u%d" % dtype.itemsize)
-        if frame.has_specials:
-            format_decoder.read_specials(
-                reader, frame, format_decoder.np.dtype("<u" + frame.type[1]))
-        if pointwise.signs == 2:
-            reader.uint()
-            reader.take(reader.uint(8))
-        format_decoder.read_tails(reader, model, frame.nvalues, word)
-        kinds.add(("tails", frame.type, frame.coding))
-        kinds |= {("tails", frame.type, name) for name, holds in (
-            ("means", model["means"] is not None), ("exact", exact),
-            ("not exact", not exact), ("stack", frame.nbricks > 1),
-            ("specials", frame.has_specials), ("escapes", reader.uleb() > 0),
-            ("several groups", frame.nvalues > 256)) if holds}
-    return kinds
-
-
-def lossless_kinds_of(reader, frame, model, dtype):
-    places = ()
-    if frame.has_specials:
-        places, _ = format_decoder.read_specials(
-            reader, frame, format_decoder.np.dtype("<u" + frame.type[1]))
-    word = format_decoder.np.dtype("<u%d" % dtype.itemsize)
-    shifts, zeros, _ = format_decoder.read_shifts(
-        reader, frame.nvalues - len(places), word)
-    if model["form"] == format_decoder.REMAINDERS:
-        reader.take(reader.uleb())
-    kinds = {("lossless", dtype.itemsize, "form %d" % model["form"])}
-    kinds |= {("lossless", dtype.itemsize, name) for name, holds in (
-        ("specials", frame.has_specials), ("stack", frame.nbricks > 1),
-        ("shifts", any(shifts)), ("no shifts", not any(shifts)),
-        ("zeros", any(zeros)), ("no dimensions", model["dims"] == 0),
-        ("twice", model["dims"] > 15), ("center", model["center"] != 0), ("escapes", reader.uleb() > 0),
-        ("counted", model["exponent"]
-         == format_decoder.exact_exponents(dtype)[0])) if holds}
-    return kinds
+def needed_kinds():
+    """What the streams are to have, as h5tests/format/inside.c names it."""
+    coded = ["coding %d, prediction %d" % (coding, prediction)
+             for coding in (2, 3, 5) for prediction in (1, 2, 3)]
+    of_all = ["lossless, form 0", "lossless, form 1", "lossless, form 2",
+              "tails, coding 2", "tails, coding 3", "tails, coding 5", "floor",
+              "exact, zeros", "exact, specials",
+              "pointwise, form 0, signs 0", "pointwise, form 1, signs 2",
+              "pointwise, form 2, signs 2"]
+    of_all += ["low bits, " + name for name in
+               ("specials", "exact", "stack", "several groups",
+                *(kind for kind in coded if not kind.endswith("3")))]
+    of_all += ["tails, " + name for name in
+               ("means", "exact", "not exact", "stack", "specials",
+                "several groups")]
+    of_all += ["lossless, " + name for name in
+               ("specials", "stack", "shifts", "zeros", "no dimensions",
+                "twice", "center", "counted", "escapes")]
+    needed = {"%d: %s" % (nbits, kind) for nbits in (32, 64)
+              for kind in of_all}
+    needed |= {"coding %d, prediction 0" % coding
+               for coding in (0, 1, 13, 14, 15)}
+    needed |= {"coding %d, type %d" % kind for kind in (
+        (13, 0), (13, 1), (14, 0), (14, 1), (14, 8), (14, 11), (15, 13),
+        (15, 14))}
+    needed |= {"type %d, carrier %d" % kind for kind in (
+        (3, 1), (8, 1), (5, 2), (9, 2), (6, 1), (6, 3), (11, 0), (12, 0))}
+    needed |= {"long, blends, %d dimensions" % n for n in (2, 3, 4)}
+    needed |= {"mean, %d dimensions" % n for n in (1, 2, 3)}
+    return needed | set(coded) | {"long, averages, 4 dimensions",
+                                  "32: exact, means", "32: exact, steps"}
 
 
 class FormatTest(unittest.TestCase):
-    def setUp(self):
-        self.frequencies = format_decoder.read_frequencies(
-            os.environ["TEST_FREQUENCIES"])
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = pathlib.Path(folder.name)
+        subprocess.run([os.environ["TEST_PAIRS"], cls.folder], check=True)
         document = pathlib.Path(os.environ["TEST_DOCUMENT"])
-        self.document = document.read_text(encoding="utf-8")
+        cls.document = document.read_text(encoding="utf-8")
         # In the order of the document.
-        self.examples = [
+        cls.examples = [
             bytes.fromhex(block) for block in
-            re.findall(r"((?:^    (?:[0-9a-f]{2} ?)+\n)+)", self.document,
+            re.findall(r"((?:^    (?:[0-9a-f]{2} ?)+\n)+)", cls.document,
                        re.MULTILINE)]
 
-    def test_dictionary_is_as_described(self):
-        self.assertEqual(len(self.frequencies), 75)
-        for entry in self.frequencies:
-            self.assertEqual(entry[0] + 2 * sum(entry[1:512]) + entry[512],
-                             1 << 24)
-
     def test_lengths_of_words_are_as_described(self):
-        lengths = [b"".join(
-            bytes(format_decoder.huffman_lengths(weights(entry)))
-            for entry in self.frequencies)
-            for weights in (format_decoder.symbol_weights,
-                            format_decoder.token_weights)]
-        with tempfile.TemporaryDirectory() as folder:
-            subprocess.run([os.environ["TEST_PAIRS"], folder], check=True)
-            self.assertEqual(pathlib.Path(folder, "lengths").read_bytes(),
-                             b"".join(lengths))
-            for name, example in zip(
-                    ("huffman", "default", "exact", "listed", "tails",
-                     "pointwise", "integers", "lossless"),
-                    self.examples):
-                self.assertEqual(
-                    pathlib.Path(folder, name + ".terp").read_bytes(), example)
+        lengths = (self.folder / "lengths").read_bytes()
+        of_symbols = 75 * 1024
         self.assertEqual(re.findall(r"SHA-256\s+`(\w+)`", self.document),
-                         [hashlib.sha256(n).hexdigest() for n in lengths])
+                         [hashlib.sha256(n).hexdigest() for n in
+                          (lengths[:of_symbols], lengths[of_symbols:])])
 
-    def test_variants_are_refused_or_decoded_as_by_the_codec(self):
-        with tempfile.TemporaryDirectory() as folder:
-            made = []
-            for i, (name, stream, valid) in enumerate(
-                    variants(*self.examples)):
-                path = pathlib.Path(folder, str(i))
-                path.write_bytes(stream)
-                made.append((name, stream, valid, path))
-            subprocess.run([os.environ["TEST_PAIRS"], folder,
-                            *(path for *_, path in made)], check=True)
-            for name, stream, valid, path in made:
-                values = path.with_suffix(".values")
-                expected = values.read_bytes() if values.exists() else None
-                try:
-                    decoded = format_decoder.decode(stream, self.frequencies)
-                except ValueError:
-                    decoded = None
+    def test_examples_are_what_the_codec_makes(self):
+        for name, example in zip(
+                ("huffman", "default", "exact", "listed", "tails",
+                 "pointwise", "integers", "lossless"), self.examples):
+            self.assertEqual(
+                (self.folder / (name + ".terp")).read_bytes(), example)
+
+    def test_variants_are_refused_or_decoded_by_both(self):
+        made = []
+        for i, (name, stream, valid) in enumerate(variants(*self.examples)):
+            path = self.folder / ("variant%d" % i)
+            path.write_bytes(stream)
+            made.append((name, valid, path))
+        subprocess.run([os.environ["TEST_PAIRS"], self.folder,
+                        *(path for *_, path in made)], check=True)
+        for name, valid, path in made:
+            if valid is not None:
                 with self.subTest(name):
-                    self.assertEqual(decoded, expected)
-                    if valid is not None:
-                        self.assertEqual(expected is not None, valid)
+                    self.assertEqual(path.with_suffix(".values").exists(),
+                                     valid)
 
-    def check_coarse(self, stream, values):
-        """Every 2^k-th value of a spline's bricks needs no finer levels."""
-        frame = format_decoder.Frame(format_decoder.Reader(stream))
-        shape = frame.nbricks, *frame.dims
-        nlevels = format_decoder.spline_nlevels(frame.dims)
-        for k in range(1, min(nlevels, 3) + 1):
-            decoded = format_decoder.decode(stream, self.frequencies, k)
-            coarse, whole = (
-                np.frombuffer(data, "V%d" % (len(values) // frame.nvalues))
-                .reshape(shape)[:, ::1 << k, ::1 << k, ::1 << k, ::1 << k]
-                for data in (decoded, values))
-            self.assertEqual(coarse.tobytes(), whole.tobytes())
-        return nlevels > 0
+    def test_streams_are_of_all_kinds(self):
+        found = set((self.folder / "kinds").read_text().splitlines())
+        self.assertEqual(needed_kinds() - found, set())
 
-    def test_streams_decode_to_the_codecs_bits(self):
-        kinds, found, ncoarse = set(), set(), 0
-        with tempfile.TemporaryDirectory() as folder:
-            subprocess.run([os.environ["TEST_PAIRS"], folder], check=True)
-            for path in pathlib.Path(folder).glob("[0-9]*.terp"):
-                stream = path.read_bytes()
-                values = path.with_suffix(".values").read_bytes()
-                with self.subTest(path.name):
-                    self.assertTrue(
-                        format_decoder.decode(stream, self.frequencies)
-                        == values)
-                    if stream[7] & 0xF == 1 and int(path.stem) % 3 == 0:
-                        ncoarse += self.check_coarse(stream, values)
-                kinds.add((stream[6], stream[7] & 0xF))
-                found |= kinds_of(stream)
-        coded = {(coding, prediction) for coding in (2, 3, 5)
-                 for prediction in (1, 2)}
-        lossless = {(coding, 3) for coding in (2, 3, 5)}
-        self.assertEqual(kinds, {(0, 0), (1, 0), (13, 0), (14, 0), (15, 0)} | coded
-                         | lossless)
-        self.assertGreater(ncoarse, 30)
-        needed = {("low bits", dtype, *kind) for dtype in ("f4", "f8")
-                  for kind in coded}
-        needed |= {("exact", "f4", "values"), ("exact", "f4", "wide steps"),
-                   ("exact", "f4", "values that end in zeros"),
-                   ("exact", "f8", "values that end in zeros"),
-                   ("exact", "means"), ("exact", "specials"),
-                   ("low bits", "stack"), ("low bits", "specials"),
-                   ("low bits", "exact"), ("low bits", "several groups")}
-        needed |= {("lossless", nbytes, of) for nbytes in (4, 8)
-                   for of in ("form 0", "form 1", "form 2", "specials",
-                              "stack", "shifts", "zeros", "no dimensions",
-                              "center",
-                              "twice", "escapes", "counted")}
-        needed |= {("references", number) for number in (0, 1, 8, 11)}
-        needed |= {("copies", number) for number in (0, 1)}
-        needed |= {("tails", dtype, of) for dtype in ("f4", "f8")
-                   for of in (2, 3, 5, "means", "exact", "not exact",
-                              "stack", "specials", "several groups")}
-        needed.add(("tails", "f4", "escapes"))
-        needed |= {("pointwise", dtype, form) for dtype in ("f4", "f8")
-                   for form in (0, 1, 2)}
-        needed |= {("floor", dtype, form) for dtype in ("f4", "f8")
-                   for form in (1, 2)}
-        needed |= {("signs", n) for n in (0, 2)}
-        needed |= {("carrier", dtype, form) for dtype, form in (
-            ("i1", 1), ("u2", 1), ("i4", 2), ("u4", 2), ("i8", 1), ("i8", 3),
-            (11, 0), (12, 0))}
-        needed |= {("parts", "c8"), ("parts", "c16")}
-        needed |= {("long", "blends", ndims) for ndims in (2, 3, 4)}
-        needed |= {("long", "averages", 4)}
-        needed |= {("mean", ndims) for ndims in (1, 2, 3)}
-        self.assertEqual(needed - found, set())
+    def test_program_writes_the_values(self):
+        output = self.folder / "output"
+        for path in sorted(self.folder.glob("[0-9]*0.terp")):
+            subprocess.run([os.environ["TEST_DECODER"], path, output],
+                           check=True)
+            with self.subTest(path.name):
+                self.assertEqual(output.read_bytes(),
+                                 path.with_suffix(".values").read_bytes())
+        path.write_bytes(path.read_bytes()[:-1])
+        refused = subprocess.run([os.environ["TEST_DECODER"], path, output],
+                                 stderr=subprocess.PIPE, check=False)
+        self.assertIn(b"not a whole stream", refused.stderr)
+        self.assertEqual(refused.returncode, 1)
 
 
 if __name__ == "__main__":
