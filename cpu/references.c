@@ -33,12 +33,6 @@ struct job {
 };
 
 static uint64_t
-sign_bit(const struct job *job)
-{
-    return UINT64_C(1) << (8 * job->value_nbytes - 1);
-}
-
-static uint64_t
 bits_at(const struct job *job, const uint8_t *values, uint64_t i)
 {
     const uint8_t *at = values + i * (uint64_t)job->value_nbytes;
@@ -61,34 +55,17 @@ put_value(const struct job *job, uint64_t i, uint64_t bits)
              job->value_nbytes);
 }
 
-/* What is compared of a value: floats by magnitude. */
 static uint64_t
 word_of(const struct job *job, uint64_t bits)
 {
-    return job->is_float ? bits & ~sign_bit(job) : bits;
+    return terp_reference_word(job->is_float, job->value_nbytes, bits);
 }
 
-/* A source's value and the difference make a value, and the other way round.
- * The lowest bit of a float's difference is that of the sign. */
 static uint64_t
 value_of(const struct job *job, uint64_t source, uint64_t difference)
 {
-    if (!job->is_float)
-        return source + difference;
-    const uint64_t sign =
-        (source ^ difference << (8 * job->value_nbytes - 1)) & sign_bit(job);
-    const uint64_t word =
-        word_of(job, source) + (uint64_t)((int64_t)difference >> 1);
-    return word_of(job, word) | sign;
-}
-
-static uint64_t
-difference_of(const struct job *job, uint64_t value, uint64_t source)
-{
-    if (!job->is_float)
-        return value - source;
-    return (word_of(job, value) - word_of(job, source)) << 1 |
-           ((value ^ source) & sign_bit(job)) >> (8 * job->value_nbytes - 1);
+    return terp_reference_value(job->is_float, job->value_nbytes, source,
+                                difference);
 }
 
 /* A float, given as what a stream has of it. */
@@ -211,7 +188,7 @@ find_marker(struct job *job)
     uint8_t *is_there = job->usable;
 
     if (job->is_float) {
-        job->marker = sign_bit(job) - 2;
+        job->marker = terp_reference_sign_bit(job->value_nbytes) - 2;
         for (uint64_t i = 0; i < job->nvalues; i++)
             if (value_at(job, i) == job->marker)
                 return false;
@@ -260,13 +237,15 @@ static uint64_t
 difference_to(const struct job *job, uint64_t value, uint64_t source)
 {
     if (job->bound > 0) {
-        const uint64_t sign = (value ^ source) & sign_bit(job) ? 1 : 0;
+        const uint64_t sign_bit = terp_reference_sign_bit(job->value_nbytes);
+        const uint64_t sign = (value ^ source) & sign_bit ? 1 : 0;
         const double error =
             float_of(job, value_of(job, source, sign)) - float_of(job, value);
         if (fabs(error) < job->bound)
             return sign;
     }
-    return difference_of(job, value, source);
+    return terp_reference_difference(job->is_float, job->value_nbytes, value,
+                                     source);
 }
 
 /* `decoded`: values as a decoder has them. */

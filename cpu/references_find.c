@@ -8,18 +8,15 @@
 #include "codec/format/bytes.h"
 #include "codec/model/reference_samples.h"
 
-/* What a reference costs that does not follow from the one before it, besides
- * the bits of its distance. */
-#define JUMP_NBITS 6
-
 struct search {
     const struct cpu_repeats *repeats;
     uint32_t *sources;
     uint32_t *table; /* point + 1 by a hash of what stands there, or 0 */
     int table_nbits;
-    bool lone;            /* values are told apart by themselves */
-    int near_nbits;       /* words that differ by no more bits are alike */
-    uint64_t value_nbits; /* of a value without references, in 1/16 bit */
+    bool lone;               /* values are told apart by themselves */
+    int near_nbits;          /* words that differ by no more bits are alike */
+    uint64_t value_nbits;    /* of a value without references, in 1/16 bit */
+    uint64_t window_nvalues; /* that have to be alike for a search */
 
     /* The segment of points that refer, up to the last one. */
     uint64_t begin; /* its first point; nvalues: there is none */
@@ -169,15 +166,38 @@ take_samples(const struct search *s, struct samples *samples)
     }
 }
 
-static void
-ask_samples(struct samples *samples, uint64_t key, uint64_t i)
+/* Whether the values from `i` on, in steps of `step`, are those of a sample, as
+ * many as are worth a reference. */
+static bool
+is_sample(const struct search *s, uint64_t sample, uint64_t i, int step)
 {
+    const struct cpu_repeats *r = s->repeats;
+    uint64_t left = s->window_nvalues;
+
+    while (left > 0 && i < r->nvalues && sample < r->nvalues && r->usable[i] &&
+           r->usable[sample] && r->words[i] == r->words[sample]) {
+        i += (uint64_t)(int64_t)step;
+        sample++;
+        left--;
+    }
+    return left == 0;
+}
+
+static void
+ask_samples(const struct search *s, struct samples *samples, uint64_t i,
+            int step)
+{
+    uint64_t key;
+
+    if (!key_of(s, i, step, &key))
+        return;
     const uint64_t mixed_key = terp_reference_mixed(key),
                    slot = terp_reference_slot(mixed_key);
-
     if ((samples->maybe[slot] & bit_of(mixed_key)) != 0 &&
-        samples->key[slot] == key && samples->point[slot] != i + 1)
-        samples->is_repeated[slot] = true;
+        samples->key[slot] == key && samples->point[slot] != i + 1 &&
+        !samples->is_repeated[slot])
+        samples->is_repeated[slot] =
+            s->lone || is_sample(s, samples->point[slot] - 1, i, step);
 }
 
 /* Whether so many samples are repeated that a search is worth its time. */
@@ -185,17 +205,16 @@ static enum terp_status
 ask_all(const struct search *s, struct cpu_pool *pool, bool *worth_ret)
 {
     struct samples *samples = terp_cpu_memory_make(pool, sizeof *samples);
-    uint64_t key, nrepeated = 0;
+    uint64_t nrepeated = 0;
 
     if (samples == NULL)
         return TERP_ERR_MEMORY;
     memset(samples, 0, sizeof *samples);
     take_samples(s, samples);
     for (uint64_t i = 0; i < s->repeats->nvalues; i++) {
-        if (key_of(s, i, 1, &key))
-            ask_samples(samples, key, i);
-        if (!s->lone && key_of(s, i, -1, &key))
-            ask_samples(samples, key, i);
+        ask_samples(s, samples, i, 1);
+        if (!s->lone)
+            ask_samples(s, samples, i, -1);
     }
     for (uint64_t slot = 0; slot < TERP_REFERENCE_NSLOTS; slot++)
         nrepeated += samples->is_repeated[slot];
@@ -268,9 +287,10 @@ take_point(struct search *s, uint64_t i)
     const uint64_t root = root_of(s, match.at);
     const int left =
         s->repeats->near_nbits < 0 ? difference_nbits(s, i, root) : 0;
-    int64_t gain = (int64_t)s->value_nbits - 16 * (left + (left > 0)) - 8;
+    int64_t gain = (int64_t)s->value_nbits - 16 * (left + (left > 0)) -
+                   TERP_REFERENCE_NBITS;
     if (!match.follows)
-        gain -= 16 * (JUMP_NBITS + bit_width(i - root));
+        gain -= TERP_REFERENCE_JUMP_NBITS + 16 * bit_width(i - root);
     if (s->begin == nvalues) {
         s->begin = i;
         s->gain = 0;
@@ -313,6 +333,7 @@ terp_cpu_repeats_find(struct cpu_pool *pool, const struct cpu_repeats *repeats,
     if (nusable == 0)
         return TERP_OK;
     s.value_nbits = 16 * repeats->nbits / nusable;
+    s.window_nvalues = terp_reference_window(s.value_nbits, repeats->nvalues);
     choose_keys(&s);
     /* Under a bound that has been asked before. */
     if (repeats->near_nbits < 0) {

@@ -6,12 +6,14 @@ set(TERP_CUDA_SOURCES
   engine/call.cu
   engine/chunks.cu
   engine/context.cu
+  engine/copies.cu
   engine/device.c
   engine/driver.cu
   engine/engine.cu
   engine/parts.cu
   engine/sequence.cu
   engine/tables.cu
+  engine/within.cu
   entropy/codebooks.cu
   entropy/contexts.cu
   entropy/tiles_decode.cu
@@ -29,6 +31,7 @@ set(TERP_CUDA_SOURCES
   predict/low_bits.cu
   predict/pointwise.cu
   predict/references_find.cu
+  predict/repeats.cu
   predict/scan.cu
   predict/spline.cu
   predict/tuner.cu

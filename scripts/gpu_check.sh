@@ -180,7 +180,7 @@ try_both() {
     if [ "$program" = golden ]; then
         arguments=(h5tests/golden)
     fi
-    if [ "$program" = hostile ]; then
+    if [ "$program" = hostile ] || [ "$program" = types ]; then
         wrapper=(env TERP_TEST_NANS=any "$@")
     fi
     TERP_TEST_EVERY=${TERP_TEST_EVERY:-$every} try "$name" "$limit" "${wrapper[@]}" \
@@ -194,6 +194,7 @@ stage_bytes() {
     for program in domain environment threads golden bytes precision special_values types; do
         try_both "bytes_$program" 100 1 "$program" || failed=1
     done
+    try bytes_lossless 100 "$build/h5tests/cuda_lossless" || failed=1
     try_both bytes_roundtrip 200 1 roundtrip || failed=1
     try_both bytes_hostile 200 5 hostile || failed=1
     return "$failed"

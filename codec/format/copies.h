@@ -5,6 +5,10 @@
 
 #include "codec/format/parts.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct terp_copies {
     unsigned dims; /* a bit mask, bit 0 the fastest */
     struct terp_part values;
@@ -26,5 +30,9 @@ terp_copies_chunk(const struct terp_chunk *chunk, unsigned dims);
 enum terp_status
 terp_copies_read(const struct terp_chunk *chunk, const uint8_t *body,
                  uint64_t body_nbytes, struct terp_copies *ret);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -37,21 +37,30 @@ terp_parts_write(struct writer *writer, const struct terp_chunk *part,
     write_raw(writer, stream + stream_nbytes - left_nbytes, left_nbytes);
 }
 
+int
+terp_part_write_frame(const struct terp_chunk *part, const uint8_t *bytes,
+                      uint8_t frame[TERP_FRAME_MAX_NBYTES])
+{
+    const struct terp_frame raw = {.chunk = *part, .coding = TERP_CODING_RAW};
+    const int nbytes = terp_frame_write(&raw, frame);
+
+    memcpy(frame + TERP_FRAME_CODING_AT, bytes, TERP_PART_NKEPT);
+    return nbytes;
+}
+
 /* Puts the frame together again, to read it as any other. */
 enum terp_status
 terp_part_read(const struct terp_chunk *chunk, const uint8_t *bytes,
                uint64_t nbytes, struct terp_part *part_ret)
 {
-    const struct terp_frame raw = {.chunk = *chunk, .coding = TERP_CODING_RAW};
     uint8_t frame[TERP_FRAME_MAX_NBYTES] = {0};
-    const int common = terp_frame_write(&raw, frame);
     int frame_nbytes;
 
     if (nbytes < TERP_PART_NKEPT)
         return TERP_ERR_TRUNCATED;
+    const int common = terp_part_write_frame(chunk, bytes, frame);
     const uint64_t copied =
         min_u64(nbytes - TERP_PART_NKEPT, sizeof frame - (uint64_t)common);
-    memcpy(frame + TERP_FRAME_CODING_AT, bytes, TERP_PART_NKEPT);
     memcpy(frame + common, bytes + TERP_PART_NKEPT, copied);
     enum terp_status st = terp_frame_read(frame, (uint64_t)common + copied,
                                           &part_ret->frame, &frame_nbytes);
@@ -61,6 +70,8 @@ terp_part_read(const struct terp_chunk *chunk, const uint8_t *bytes,
         return st;
     const uint64_t head_nbytes =
         TERP_PART_NKEPT + (uint64_t)(frame_nbytes - common);
+    part_ret->bytes = bytes;
+    part_ret->nbytes = nbytes;
     part_ret->body = bytes + head_nbytes;
     part_ret->body_nbytes = nbytes - head_nbytes;
     return TERP_OK;

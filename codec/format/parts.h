@@ -15,9 +15,15 @@ extern "C" {
  * behind the dims. */
 #define TERP_PART_NKEPT 2
 
+/* What of it is read to tell where it is and how it is coded: the bytes that
+ * tell its length, and the frame. */
+#define TERP_PART_HEAD_NBYTES (9 + TERP_FRAME_MAX_NBYTES)
+
 /* A part's stream without what its frame has in common with the chunk's. */
 struct terp_part {
     struct terp_frame frame;
+    const uint8_t *bytes;
+    uint64_t nbytes;
     const uint8_t *body;
     uint64_t body_nbytes;
 };
@@ -55,7 +61,15 @@ enum terp_status
 terp_parts_find(const uint8_t *body, uint64_t body_nbytes,
                 struct terp_parts_places *places_ret);
 
-/* Reads the frame of a part, which is such a chunk. */
+/* Writes the begin of a part's frame as a stream has it that is no part: what
+ * the part has behind its first TERP_PART_NKEPT `bytes` comes next. Returns how
+ * long it is. */
+int
+terp_part_write_frame(const struct terp_chunk *part, const uint8_t *bytes,
+                      uint8_t frame[TERP_FRAME_MAX_NBYTES]);
+
+/* Reads the frame of a part, which is such a chunk. What stands behind
+ * TERP_PART_HEAD_NBYTES is not looked at. */
 enum terp_status
 terp_part_read(const struct terp_chunk *part, const uint8_t *bytes,
                uint64_t nbytes, struct terp_part *part_ret);

@@ -5,6 +5,10 @@
 
 #include "codec/format/parts.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* A reference says where its source is, and how it differs. */
 enum terp_references_part {
     TERP_REFERENCES_DISTANCES,
@@ -19,6 +23,52 @@ struct terp_references {
     struct terp_part part[TERP_REFERENCES_NPARTS];
 };
 
+/* ---- values ---- */
+
+static inline TERP_HOST_DEVICE uint64_t
+terp_reference_sign_bit(int value_nbytes)
+{
+    return UINT64_C(1) << (8 * value_nbytes - 1);
+}
+
+/* What is compared of a value: floats by magnitude. */
+static inline TERP_HOST_DEVICE uint64_t
+terp_reference_word(bool is_float, int value_nbytes, uint64_t bits)
+{
+    return is_float ? bits & ~terp_reference_sign_bit(value_nbytes) : bits;
+}
+
+/* A source's value and the difference make a value, and the other way round.
+ * The lowest bit of a float's difference is that of the sign. */
+static inline TERP_HOST_DEVICE uint64_t
+terp_reference_value(bool is_float, int value_nbytes, uint64_t source,
+                     uint64_t difference)
+{
+    const uint64_t sign_bit = terp_reference_sign_bit(value_nbytes);
+
+    if (!is_float)
+        return source + difference;
+    const uint64_t word = terp_reference_word(true, value_nbytes, source) +
+                          (uint64_t)((int64_t)difference >> 1);
+    return terp_reference_word(true, value_nbytes, word) |
+           ((source ^ difference << (8 * value_nbytes - 1)) & sign_bit);
+}
+
+static inline TERP_HOST_DEVICE uint64_t
+terp_reference_difference(bool is_float, int value_nbytes, uint64_t value,
+                          uint64_t source)
+{
+    if (!is_float)
+        return value - source;
+    return (terp_reference_word(true, value_nbytes, value) -
+            terp_reference_word(true, value_nbytes, source))
+               << 1 |
+           ((value ^ source) & terp_reference_sign_bit(value_nbytes)) >>
+               (8 * value_nbytes - 1);
+}
+
+/* ---- streams ---- */
+
 /* Whether values of a type may refer to each other. */
 bool
 terp_references_are_possible(enum terp_type type);
@@ -32,5 +82,9 @@ terp_references_chunk(const struct terp_chunk *chunk,
 enum terp_status
 terp_references_read(const struct terp_chunk *chunk, const uint8_t *body,
                      uint64_t body_nbytes, struct terp_references *ret);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

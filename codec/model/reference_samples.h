@@ -37,6 +37,27 @@ terp_window_key(uint64_t key, uint64_t word)
     return key ^ key >> 32;
 }
 
+/* Of a value that refers, and besides of a reference that does not follow from
+ * the one before it, beside the bits of its distance. In 1/16 bit. */
+#define TERP_REFERENCE_NBITS 8
+#define TERP_REFERENCE_JUMP_NBITS (16 * 6)
+
+/* Some values that follow one another are alike by chance, the more often the
+ * fewer bits they take: in so many, which take twice the bits of the reference
+ * that they would save, seldom. `value_nbits` in 1/16 bit; beyond the chunk
+ * where values are not worth references. */
+static inline TERP_HOST_DEVICE uint64_t
+terp_reference_window(uint64_t value_nbits, uint64_t nvalues)
+{
+    const uint64_t cost =
+        TERP_REFERENCE_JUMP_NBITS + 16 * (uint64_t)bit_width(nvalues);
+
+    if (value_nbits <= TERP_REFERENCE_NBITS)
+        return nvalues + 1;
+    const uint64_t n = 2 * cost / (value_nbits - TERP_REFERENCE_NBITS) + 1;
+    return n > TERP_WINDOW_NVALUES ? n : TERP_WINDOW_NVALUES;
+}
+
 /* Points of which it is asked whether others are like them, and how many have
  * to be for a search. */
 #define TERP_REFERENCE_NSAMPLES 1024

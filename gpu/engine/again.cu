@@ -9,6 +9,7 @@
 #include "codec/format/types.h"
 #include "codec/model/lag_errors.h"
 #include "gpu/engine/array.cuh"
+#include "gpu/engine/copies.cuh"
 #include "gpu/predict/pointwise.cuh"
 
 /* How a chunk is to be coded again. */
@@ -568,6 +569,9 @@ encode_all(struct terp_cuda_device *device, const struct terp_cuda_call *where,
         st = encode_in_forms(device, where, call);
     if (st == TERP_OK)
         st = encode_again(device, where, call);
+    for (uint64_t i = 0; st == TERP_OK && i < call->nchunks; i++)
+        if (call->dst_nbytes[i] != 0 && found[i].may_be_copies)
+            st = cuda_copies_encode(device, where, call, i, encode_all);
     delete[] found;
     call->found = NULL;
     return st;
@@ -624,6 +628,7 @@ static bool
 has_form(const struct terp_frame *frame)
 {
     return frame->coding != TERP_CODING_RAW &&
+           frame->coding < TERP_CODING_COPIES &&
            (frame->coding != TERP_CODING_CONSTANT ||
             terp_type_is_integer(frame->chunk.type));
 }
@@ -692,6 +697,7 @@ order_of_frame(const struct cuda_call *call, const uint8_t *bytes,
 
     if (terp_frame_read(bytes, nbytes, &frame, &frame_nbytes) != TERP_OK ||
         !terp_chunks_are_alike(&frame.chunk, chunk) ||
+        frame.coding >= TERP_CODING_COPIES ||
         (frame.coding == TERP_CODING_CONSTANT && !has_form(&frame)))
         return order;
     order.trial.domain = frame.domain;

@@ -62,7 +62,9 @@ domain_of(const struct cuda_call *call, const struct cuda_chunk *chunk)
         {},
         call->form,
         {},
-        {}};
+        {},
+        chunk->may_be_copies,
+        chunk->bound};
 
     memcpy(found.fills, chunk->fills, sizeof found.fills);
     if (call->form != CUDA_VALUES) {

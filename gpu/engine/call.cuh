@@ -19,6 +19,8 @@ struct cuda_found_domain {
     enum cuda_form form;         /* the chunk asks for it */
     struct terp_pointwise how;   /* where that is another than its values */
     struct terp_carrier_head carrier; /* of integers */
+    bool may_be_copies; /* along some dimension: cuda_copies_encode finds out */
+    double bound;       /* absolute */
 };
 
 /* What is to be done. */

@@ -5,6 +5,7 @@
 #include "gpu/engine/again.cuh"
 #include "gpu/engine/array.cuh"
 #include "gpu/engine/parts.cuh"
+#include "gpu/engine/within.cuh"
 
 static enum terp_status
 encode(struct terp_cuda_device *device, const struct terp_cuda_call *where,
@@ -58,7 +59,7 @@ decode(struct terp_cuda_device *device, const struct terp_cuda_call *where,
     call.dst = dst;
     call.status = status_ret;
     call.step = where->step;
-    return cuda_decode(device, where, &call);
+    return cuda_decode_all(device, where, &call);
 }
 
 static void

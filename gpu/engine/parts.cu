@@ -11,6 +11,7 @@
 #include "gpu/block/swap.cuh"
 #include "gpu/engine/again.cuh"
 #include "gpu/engine/places.cuh"
+#include "gpu/engine/within.cuh"
 
 #include <new>
 
@@ -852,7 +853,7 @@ decode_parts(struct portion *portion, const enum terp_status *status)
     call.dst = portion->part_dst;
     call.status = portion->part_status;
     call.step = portion->inside.step;
-    return cuda_decode(portion->device, &portion->inside, &call);
+    return cuda_decode_all(portion->device, &portion->inside, &call);
 }
 
 /* The chunks' values. What is wrong with a part the CPU tells. */

@@ -161,6 +161,7 @@ struct cuda_chunk {
     int domain_nslow;
     bool is_periodic;
     bool is_the_cpus; /* what is found of the chunk, the CPU alone can use */
+    bool may_be_copies;
 
     /* encode, where other values are coded: the range of the chunk's own, and
      * what is coded instead. */

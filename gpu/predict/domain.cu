@@ -243,9 +243,10 @@ __launch_bounds__(NTHREADS) find_domains(const struct cuda_batch batch)
     else if (terp_may_be_lossless(
                  batch.params.effort, chunk.min, chunk.max, chunk.model.step,
                  is_half ? terp_half_mantissa_nbits(batch.chunk.type)
-                         : terp_mantissa_nbits(sizeof(T))) ||
-             (!is_half && may_be_copies(batch, (const T *)chunk.src)))
+                         : terp_mantissa_nbits(sizeof(T))))
         chunk.is_the_cpus = true;
+    else if (!is_half && may_be_copies(batch, (const T *)chunk.src))
+        chunk.may_be_copies = true;
     else if (!is_half)
         find_repeats<T>(batch, chunk, s.repeats);
 }

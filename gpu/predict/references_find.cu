@@ -183,10 +183,13 @@ __launch_bounds__(SAMPLES_NTHREADS) take_samples(const struct cuda_batch batch)
         return;
     for (unsigned i = j; i < TERP_REFERENCE_NSLOTS; i += SAMPLES_NTHREADS)
         s_sample[i] = 0;
-    if (j == 0)
+    if (j == 0) {
+        const uint64_t value_nbits =
+            16 * 8 * chunk.stream_nbytes / samples->nusable;
+        samples->window_nvalues = terp_reference_window(value_nbits, v.nvalues);
         samples->lone = terp_references_are_lone(
-            word_nbits(v), 8 * chunk.stream_nbytes / samples->nusable,
-            &samples->near_nbits);
+            word_nbits(v), value_nbits / 16, &samples->near_nbits);
+    }
     __syncthreads();
     if (key_of_point(v, *samples, terp_reference_sample_at(v.nvalues, j), 1,
                      &key)) {
@@ -199,17 +202,45 @@ __launch_bounds__(SAMPLES_NTHREADS) take_samples(const struct cuda_batch batch)
         samples->sample[i] = (uint16_t)s_sample[i];
 }
 
-/* Notes the slot of a key that another point has than the sample. */
-static __device__ __forceinline__ void
-ask_samples(struct cuda_repeat_samples *samples, uint64_t key, uint64_t i,
-            uint64_t nvalues)
+/* Whether the values from `i` on, in steps of `step`, are those of a sample, as
+ * many as are worth a reference. */
+template <typename T>
+static __device__ __forceinline__ bool
+is_sample(const struct repeat_values<T> &v, uint64_t window_nvalues,
+          uint64_t sample, uint64_t i, int step)
 {
-    const uint64_t slot = terp_reference_slot(terp_reference_mixed(key));
-    const unsigned sample = samples->sample[slot];
+    uint64_t left = window_nvalues;
 
-    if (sample > 0 && samples->key[sample - 1] == key &&
-        terp_reference_sample_at(nvalues, sample - 1) != i)
-        atomicOr(&samples->is_repeated[slot / 32], 1u << slot % 32);
+    while (left > 0 && i < v.nvalues && sample < v.nvalues &&
+           word_at(v, i) == word_at(v, sample) && is_usable(v, i) &&
+           is_usable(v, sample)) {
+        i += (uint64_t)(int64_t)step;
+        sample++;
+        left--;
+    }
+    return left == 0;
+}
+
+/* Notes the slot of a sample that another point is like. */
+template <typename T>
+static __device__ __forceinline__ void
+ask_samples(const struct repeat_values<T> &v,
+            struct cuda_repeat_samples *samples, uint64_t i, int step)
+{
+    uint64_t key;
+
+    if (!key_of_point(v, *samples, i, step, &key))
+        return;
+    const uint64_t slot = terp_reference_slot(terp_reference_mixed(key));
+    const unsigned number = samples->sample[slot], bit = 1u << slot % 32;
+    if (number == 0 || samples->key[number - 1] != key)
+        return;
+    const uint64_t sample = terp_reference_sample_at(v.nvalues, number - 1);
+    const volatile uint32_t *noted = &samples->is_repeated[slot / 32];
+    if (sample != i && (*noted & bit) == 0 &&
+        (samples->lone ||
+         is_sample(v, samples->window_nvalues, sample, i, step)))
+        atomicOr(&samples->is_repeated[slot / 32], bit);
 }
 
 /* Grid: (shares of values, chunks). The last block decides. */
@@ -222,16 +253,14 @@ __launch_bounds__(NTHREADS) ask_all(const struct cuda_batch batch)
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const struct repeat_values<T> v = repeat_values_of<T>(batch, chunk);
     struct cuda_repeat_samples *samples = samples_of(batch);
-    uint64_t key;
 
     if (__syncthreads_or(!is_asked(batch, chunk) || samples->nusable == 0))
         return;
     for (uint64_t i = (uint64_t)blockIdx.x * NTHREADS + threadIdx.x;
          i < v.nvalues; i += (uint64_t)gridDim.x * NTHREADS) {
-        if (key_of_point(v, *samples, i, 1, &key))
-            ask_samples(samples, key, i, v.nvalues);
-        if (!samples->lone && key_of_point(v, *samples, i, -1, &key))
-            ask_samples(samples, key, i, v.nvalues);
+        ask_samples(v, samples, i, 1);
+        if (!samples->lone)
+            ask_samples(v, samples, i, -1);
     }
     if (!is_last_block(&chunk.references_progress, gridDim.x))
         return;

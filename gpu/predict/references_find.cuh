@@ -9,6 +9,7 @@ struct cuda_repeat_samples {
     unsigned long long nusable;
     int near_nbits;
     bool lone;
+    uint64_t window_nvalues; /* that have to be alike for a search */
     uint64_t key[TERP_REFERENCE_NSAMPLES];
     /* Of a slot the last sample, plus one; 0: there is none. */
     uint16_t sample[TERP_REFERENCE_NSLOTS];

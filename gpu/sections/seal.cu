@@ -1,5 +1,7 @@
 /* Checksums of streams, and of their prefixes: cuda_seal writes them,
  * cuda_verify compares those of streams. */
+#include "gpu/sections/seal.cuh"
+
 #include "gpu/block/checksum.cuh"
 #include "gpu/sections/head.cuh"
 
@@ -110,4 +112,48 @@ cuda_verify(const struct cuda_batch *batch, cudaStream_t stream)
     return batch->is_part ? cudaSuccess
                           : launch_stage(batch, stream, verify,
                                          nblocks_of(batch), NTHREADS);
+}
+
+/* Grid: x blocks of a stream, y streams. */
+template <bool SEALS>
+static __global__ void
+__launch_bounds__(NTHREADS) hash_streams(struct cuda_sealed *streams)
+{
+    begin_kernel();
+    struct cuda_sealed &sealed = streams[blockIdx.y];
+    uint8_t *at = sealed.stream + TERP_FRAME_CHECKSUM_AT;
+    uint64_t hash;
+
+    if (sealed.nbytes <= CUDA_SHORT_NBYTES ||
+        !checksum<NTHREADS>(&sealed.sum, &sealed.progress, sealed.stream,
+                            sealed.nbytes, blockIdx.x, gridDim.x, &hash) ||
+        threadIdx.x > 0)
+        return;
+    if (SEALS)
+        store_le(at, hash, 8);
+    else
+        sealed.is_bad = hash != load_le(at, 8);
+}
+
+template <bool SEALS>
+static cudaError_t
+hash_all(struct cuda_sealed *d_streams, uint64_t n, cudaStream_t stream)
+{
+    return launch(hash_streams<SEALS>,
+                  dim3((unsigned)div_up(MAX_NBLOCKS, n), (unsigned)n),
+                  dim3(NTHREADS), 0, stream, d_streams);
+}
+
+cudaError_t
+cuda_streams_seal(struct cuda_sealed *d_streams, uint64_t n,
+                  cudaStream_t stream)
+{
+    return hash_all<true>(d_streams, n, stream);
+}
+
+cudaError_t
+cuda_streams_verify(struct cuda_sealed *d_streams, uint64_t n,
+                    cudaStream_t stream)
+{
+    return hash_all<false>(d_streams, n, stream);
 }

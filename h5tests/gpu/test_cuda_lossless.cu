@@ -2,11 +2,14 @@
  * functions: what these leave to the CPU is counted. Streams and values are
  * those of the CPU. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "codec/engine.h"
-#include "codec/format/frame.h"
+#include "codec/format/copies.h"
+#include "codec/format/references.h"
+#include "codec/model/coarse.h"
 
 extern "C" {
 #include "h5tests/support/cases.h"
@@ -254,10 +257,377 @@ device_leaves_repeats_to_the_cpu(void **state)
     assert_in_range(nleft, 1, (uint64_t)2 * NFIELDS / 4);
 }
 
+/* Of smooth integers few bits are new: some in a row repeat others by chance.
+ */
+static void
+device_keeps_what_repeats_by_chance(void **state)
+{
+    const struct terp_chunk chunk = {TERP_INT16, false, false, 3, {40, 50, 60}};
+    struct terp_params params = {};
+    static int16_t values[40 * 50 * 60];
+    const void *src = values;
+    void *dst = terp_case_alloc(terp_encode_bound(&chunk));
+    uint64_t nbytes;
+
+    (void)state;
+    for (int i = 0; i < 40 * 50 * 60; i++) {
+        const double x = i % 60 / 60.0, y = i / 60 % 50 / 50.0,
+                     z = i / 3000 / 40.0;
+        values[i] = (int16_t)lrint(500 * sin(5 * x + y) * cos(4 * y - z) +
+                                   300 * sin(3 * z + 2 * x * y));
+    }
+    params.bound_mode = TERP_BOUND_ABSOLUTE;
+    struct terp_stream stream =
+        terp_case_encode(&params, &chunk, (const uint8_t *)values, 1);
+    assert_int_equal(engine->encode(device, &on_host, &params, &chunk, 1, &src,
+                                    &dst, &nbytes),
+                     TERP_OK);
+    assert_int_equal(nbytes, stream.nbytes);
+    assert_memory_equal(dst, stream.bytes, nbytes);
+    free(stream.bytes);
+    free(dst);
+}
+
+/* ---- streams that hold others ---- */
+
+#define MAX_NSTREAMS 400
+
+struct streams {
+    struct terp_chunk chunk;
+    int n;
+    struct terp_stream stream[MAX_NSTREAMS];
+};
+
+static void
+add_stream(struct streams *all, struct terp_stream stream)
+{
+    assert_in_range(all->n, 0, MAX_NSTREAMS - 1);
+    all->stream[all->n++] = stream;
+}
+
+static struct terp_stream
+copy_of(const struct terp_stream *stream)
+{
+    struct terp_stream copy = {(uint8_t *)terp_case_alloc(stream->nbytes),
+                               stream->nbytes};
+
+    memcpy(copy.bytes, stream->bytes, stream->nbytes);
+    return copy;
+}
+
+/* A copy with another byte, and a checksum that is right or not. */
+static void
+add_damaged(struct streams *all, const struct terp_stream *stream, uint64_t at,
+            unsigned flip, bool sealed)
+{
+    struct terp_stream damaged = copy_of(stream);
+
+    damaged.bytes[at] ^= (uint8_t)flip;
+    if (sealed)
+        terp_frame_seal(damaged.bytes, damaged.nbytes);
+    add_stream(all, damaged);
+}
+
+static void
+free_streams(struct streams *all)
+{
+    for (int i = 0; i < all->n; i++)
+        free(all->stream[i].bytes);
+    free(all);
+}
+
+static struct streams *
+no_streams(const struct terp_chunk *chunk)
+{
+    struct streams *all = (struct streams *)terp_case_alloc(sizeof *all);
+
+    all->chunk = *chunk;
+    all->n = 0;
+    return all;
+}
+
+/* Memory of one kind, as a call takes it. */
+static void *
+make_memory(const struct terp_cuda_call *where, const void *bytes,
+            uint64_t nbytes)
+{
+    void *at;
+
+    if (where->memory == TERP_MEMORY_HOST)
+        at = terp_case_alloc(nbytes);
+    else
+        assert_int_equal(engine->allocate(device, nbytes, &at), TERP_OK);
+    if (bytes != NULL)
+        assert_int_equal(engine->copy(device, where, 1, &at, &bytes, &nbytes),
+                         TERP_OK);
+    return at;
+}
+
+static void
+free_memory(const struct terp_cuda_call *where, void *at)
+{
+    if (where->memory == TERP_MEMORY_HOST)
+        free(at);
+    else
+        engine->release(device, at);
+}
+
+/* What the CPU decodes the device decodes, too: to the same values. What it
+ * refuses, that is left to it, or refused as it says. Returns how many streams
+ * were good. */
+static int
+check_streams(const struct streams *all, enum terp_memory memory, uint64_t step)
+{
+    const struct terp_cuda_call where = {memory, false, NULL, step};
+    const struct terp_chunk wanted = terp_coarse_chunk_of(&all->chunk, step);
+    const uint64_t nbytes = terp_chunk_nbytes(&wanted);
+    const void *src[MAX_NSTREAMS];
+    void *dst[MAX_NSTREAMS];
+    uint64_t src_nbytes[MAX_NSTREAMS];
+    enum terp_status status[MAX_NSTREAMS], expected;
+    void *values = terp_case_alloc(nbytes), *decoded = terp_case_alloc(nbytes);
+    int ngood = 0;
+
+    for (int i = 0; i < all->n; i++) {
+        src[i] =
+            make_memory(&where, all->stream[i].bytes, all->stream[i].nbytes);
+        src_nbytes[i] = all->stream[i].nbytes;
+        dst[i] = make_memory(&where, NULL, nbytes);
+    }
+    assert_int_equal(engine->decode(device, &where, &all->chunk,
+                                    (uint64_t)all->n, src, src_nbytes, dst,
+                                    status),
+                     TERP_OK);
+    for (int i = 0; i < all->n; i++) {
+        const void *stream = all->stream[i].bytes, *from = dst[i];
+        (void)terp_decode_coarse_batch(NULL, &all->chunk, step, 1, &stream,
+                                       &src_nbytes[i], &values, &expected,
+                                       NULL);
+        if ((expected == TERP_OK) != (status[i] == TERP_OK) ||
+            (status[i] != TERP_ERR_DEVICE && status[i] != expected))
+            fail_msg("stream %d: \"%s\", on the CPU \"%s\"", i,
+                     terp_status_text(status[i]), terp_status_text(expected));
+        if (expected == TERP_OK) {
+            engine->copy(device, &where, 1, &decoded, &from, &nbytes);
+            check_bytes("values", i, (int)step, (uint8_t *)decoded,
+                        (uint8_t *)values, nbytes);
+            ngood++;
+        }
+        free_memory(&where, (void *)src[i]);
+        free_memory(&where, dst[i]);
+    }
+    free(values);
+    free(decoded);
+    return ngood;
+}
+
+static struct terp_stream
+stream_of_field(const struct terp_chunk *chunk, enum terp_field field,
+                double bound, enum terp_coding expected)
+{
+    struct terp_params params = {};
+    uint8_t *values = (uint8_t *)terp_case_alloc(terp_chunk_nbytes(chunk));
+
+    params.bound_mode = TERP_BOUND_RELATIVE;
+    params.bound = bound;
+    if (bound == 0)
+        params.bound_mode = TERP_BOUND_ABSOLUTE;
+    terp_field_make(field, chunk, values);
+    struct terp_stream stream = terp_case_encode(&params, chunk, values, 1);
+    if (expected != TERP_CODING_RAW)
+        assert_int_equal(stream.bytes[TERP_FRAME_CODING_AT], expected);
+    free(values);
+    return stream;
+}
+
+/* A stream of a chunk along some of whose dimensions nothing changes, by the
+ * stream of what is left. */
+static struct terp_stream
+copies_of(const struct terp_chunk *chunk, unsigned dims,
+          struct terp_stream left)
+{
+    const struct terp_chunk part = terp_copies_chunk(chunk, dims);
+    struct terp_frame frame = {};
+    struct terp_stream stream = {
+        (uint8_t *)terp_case_alloc(TERP_FRAME_MAX_NBYTES + left.nbytes), 0};
+
+    frame.chunk = *chunk;
+    frame.coding = TERP_CODING_COPIES;
+    struct writer writer = {
+        stream.bytes + terp_frame_write(&frame, stream.bytes),
+        stream.bytes + TERP_FRAME_MAX_NBYTES + left.nbytes, false};
+    write_le(&writer, dims, 1);
+    terp_parts_write(&writer, &part, left.bytes, left.nbytes, true);
+    stream.nbytes = (uint64_t)(writer.at - stream.bytes);
+    terp_frame_seal(stream.bytes, stream.nbytes);
+    free(left.bytes);
+    return stream;
+}
+
+static const enum terp_memory memories[] = {TERP_MEMORY_HOST,
+                                            TERP_MEMORY_DEVICE};
+
+/* References, copies, copies of what has references, and others, in one call.
+ */
+static void
+device_decodes_streams_that_hold_others(void **state)
+{
+    static const struct terp_chunk wholes[] = {
+        {TERP_FLOAT32, false, false, 3, {5, 20, 60}},
+        {TERP_FLOAT64, true, false, 3, {5, 20, 60}},
+        {TERP_FLOAT16, true, false, 3, {5, 20, 60}},
+    };
+
+    (void)state;
+    for (const struct terp_chunk &chunk : wholes) {
+        struct streams *all = no_streams(&chunk);
+        static const unsigned some_dims[] = {4, 1, 7};
+        for (unsigned dims : some_dims) {
+            const struct terp_chunk left = terp_copies_chunk(&chunk, dims);
+            add_stream(all, copies_of(&chunk, dims,
+                                      stream_of_field(&left, TERP_FIELD_SMOOTH,
+                                                      1e-4, TERP_CODING_RAW)));
+        }
+        const struct terp_chunk left = terp_copies_chunk(&chunk, 4);
+        add_stream(all, stream_of_field(&chunk, TERP_FIELD_MIRRORS, 0,
+                                        TERP_CODING_REFERENCES));
+        add_stream(all, stream_of_field(&chunk, TERP_FIELD_SMOOTH, 1e-3,
+                                        TERP_CODING_RAW));
+        add_stream(all, copies_of(&chunk, 4,
+                                  stream_of_field(&left, TERP_FIELD_MIRRORS, 0,
+                                                  TERP_CODING_RAW)));
+        add_stream(all, copy_of(&all->stream[3]));
+        for (enum terp_memory memory : memories)
+            for (uint64_t step = 1; step <= 4; step *= 4)
+                assert_int_equal(check_streams(all, memory, step), all->n);
+        for (uint64_t at = 16; at < 120; at += 3)
+            for (int sealed = 0; sealed < 2; sealed++)
+                add_damaged(all, &all->stream[3], at * 7 % 400 + 6,
+                            1u << at % 8, sealed > 0);
+        assert_in_range(check_streams(all, memories[chunk.big_endian], 1), 7,
+                        all->n / 2);
+        free_streams(all);
+    }
+}
+
+/* Chunks that do not change along a dimension. */
+static void
+device_leaves_copies_out(void **state)
+{
+    static const struct terp_chunk wholes[] = {
+        {TERP_FLOAT32, false, false, 3, {24, 20, 21}},
+        {TERP_FLOAT64, true, false, 3, {24, 20, 21}},
+        {TERP_FLOAT32, true, false, 2, {300, 40}},
+    };
+    static const double bounds[] = {1e-3, 1e-5, 1e-2};
+
+    (void)state;
+    for (int c = 0; c < 3; c++) {
+        const struct terp_chunk &chunk = wholes[c];
+        const struct terp_cuda_call where = {memories[c % 2], false, NULL, 0};
+        const uint64_t nbytes = terp_chunk_nbytes(&chunk);
+        struct terp_params params = {};
+        uint8_t *values = (uint8_t *)terp_case_alloc(nbytes);
+        uint8_t *made = (uint8_t *)terp_case_alloc(terp_encode_bound(&chunk));
+        uint64_t made_nbytes;
+
+        params.bound_mode = TERP_BOUND_RELATIVE;
+        params.bound = bounds[c];
+        terp_field_make(TERP_FIELD_PROFILE, &chunk, values);
+        struct terp_stream stream =
+            terp_case_encode(&params, &chunk, values, 1);
+        const void *src = make_memory(&where, values, nbytes);
+        void *dst = make_memory(&where, NULL, terp_encode_bound(&chunk));
+        const void *from = dst;
+        void *to = made;
+        assert_int_equal(engine->encode(device, &where, &params, &chunk, 1,
+                                        &src, &dst, &made_nbytes),
+                         TERP_OK);
+        assert_int_equal(stream.bytes[TERP_FRAME_CODING_AT],
+                         TERP_CODING_COPIES);
+        assert_int_equal(made_nbytes, stream.nbytes);
+        engine->copy(device, &where, 1, &to, &from, &made_nbytes);
+        check_bytes("stream", c, 0, made, stream.bytes, made_nbytes);
+        free_memory(&where, (void *)src);
+        free_memory(&where, dst);
+        free(stream.bytes);
+        free(values);
+        free(made);
+    }
+}
+
+/* The stream of doc/format.md, "References", with other integers. */
+static struct terp_stream
+short_references(unsigned n, const uint32_t distances[2],
+                 const uint32_t values[4])
+{
+    static const struct terp_chunk chunk = {TERP_FLOAT32, false, false, 1, {4}};
+    struct terp_frame frame = {};
+    struct terp_stream stream = {(uint8_t *)terp_case_alloc(200), 0};
+
+    frame.chunk = chunk;
+    frame.coding = TERP_CODING_REFERENCES;
+    struct writer writer = {stream.bytes +
+                                terp_frame_write(&frame, stream.bytes),
+                            stream.bytes + 200, false};
+    write_le(&writer, 0x7FFFFFFE, 4);
+    write_uleb(&writer, n);
+    write_uleb(&writer, 2 + 4 * n);
+    write_le(&writer, TERP_CODING_RAW, 2);
+    for (unsigned i = 0; i < n; i++)
+        write_le(&writer, distances[i], 4);
+    write_uleb(&writer, 2 + 8 * n);
+    write_le(&writer, TERP_CODING_RAW, 2);
+    for (unsigned i = 0; i < n; i++)
+        write_le(&writer, 1 + i, 8);
+    write_le(&writer, TERP_CODING_RAW, 2);
+    for (unsigned i = 0; i < 4; i++)
+        write_le(&writer, values[i], 4);
+    stream.nbytes = (uint64_t)(writer.at - stream.bytes);
+    terp_frame_seal(stream.bytes, stream.nbytes);
+    return stream;
+}
+
+static void
+device_leaves_references_that_lead_nowhere(void **state)
+{
+    static const uint32_t marker = 0x7FFFFFFE, one = 0x3F800000;
+    static const uint32_t usual[4] = {one, one + 1, marker, marker};
+    static const uint32_t few[4] = {one, one + 1, one + 2, marker};
+    static const uint32_t many[4] = {one, marker, marker, marker};
+    static const uint32_t distances[][2] = {{1, 3}, {2, 2}, {0, 3}, {1, 4},
+                                            {3, 1}, {1, 1}, {1, 0}, {2, ~0u}};
+    const struct terp_chunk chunk = {TERP_FLOAT32, false, false, 1, {4}};
+    struct streams *all = no_streams(&chunk);
+
+    (void)state;
+    for (const uint32_t *distance : distances) {
+        add_stream(all, short_references(2, distance, usual));
+        add_stream(all, short_references(2, distance, few));
+        add_stream(all, short_references(2, distance, many));
+        add_stream(all, short_references(1, distance, usual));
+        add_stream(all, short_references(1, distance, few));
+    }
+    const int nmade = all->n;
+    for (enum terp_memory memory : memories)
+        assert_int_equal(check_streams(all, memory, 1), 2 + 7);
+    for (uint64_t at = 0; at < all->stream[0].nbytes; at++)
+        for (int sealed = 0; sealed < 2; sealed++)
+            add_damaged(all, &all->stream[0], at, 1u << at % 8, sealed > 0);
+    for (enum terp_memory memory : memories)
+        assert_in_range(check_streams(all, memory, 1), 7,
+                        nmade + (int)all->stream[0].nbytes / 2);
+    free_streams(all);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(device_keeps_what_repeats_by_chance),
+        cmocka_unit_test(device_decodes_streams_that_hold_others),
+        cmocka_unit_test(device_leaves_copies_out),
+        cmocka_unit_test(device_leaves_references_that_lead_nowhere),
         cmocka_unit_test(both_engines_make_the_same_of_lossless_chunks),
         cmocka_unit_test(device_leaves_repeats_to_the_cpu),
     };

@@ -1,0 +1,13 @@
+/* Streams that hold others: of copies, and with references. */
+#ifndef TERP_GPU_ENGINE_WITHIN_CUH
+#define TERP_GPU_ENGINE_WITHIN_CUH
+
+#include "gpu/engine/call.cuh"
+
+/* Decodes all chunks, those of such streams too. What is wrong with one is left
+ * to the CPU to say. */
+enum terp_status
+cuda_decode_all(struct terp_cuda_device *device,
+                const struct terp_cuda_call *where, struct cuda_call *call);
+
+#endif

@@ -1,0 +1,267 @@
+/* Follows references, all at once, since none leads to another; finds copies,
+ * and makes them. */
+#include "gpu/predict/repeats.cuh"
+
+#include "codec/format/references.h"
+#include "gpu/block/sum.cuh"
+#include "gpu/block/swap.cuh"
+#include "gpu/block/warp.cuh"
+
+#define NTHREADS 256
+#define NWARPS (NTHREADS / 32)
+
+/* ---- references ---- */
+
+/* Values of which a warp counts those that refer. */
+#define WARP_NVALUES (CUDA_FOLLOW_NVALUES / NWARPS)
+static_assert(WARP_NVALUES % 32 == 0, "A lane has as many as the others.");
+
+/* Grid: (shares of CUDA_FOLLOW_NVALUES values, chunks). */
+template <typename Word>
+static __global__ void
+__launch_bounds__(NTHREADS) count_markers(const struct cuda_follow *follow,
+                                          const struct cuda_follow_kind kind)
+{
+    begin_kernel();
+    __shared__ unsigned s_n[NWARPS];
+    const struct cuda_follow &chunk = follow[blockIdx.y];
+    const Word *values = (const Word *)chunk.values;
+    const uint64_t first = (uint64_t)blockIdx.x * CUDA_FOLLOW_NVALUES;
+    const uint64_t end = min_u64(first + CUDA_FOLLOW_NVALUES, kind.nvalues);
+    unsigned n = 0;
+
+    for (uint64_t i = first + threadIdx.x; i < end; i += NTHREADS)
+        n += values[i] == (Word)chunk.marker;
+    n = warp_sum(n);
+    if (threadIdx.x % 32 == 0)
+        s_n[threadIdx.x / 32] = n;
+    __syncthreads();
+    if (threadIdx.x > 0)
+        return;
+    for (int w = 1; w < NWARPS; w++)
+        n += s_n[w];
+    chunk.ranks[blockIdx.x] = n;
+}
+
+/* Grid: (1, chunks). */
+static __global__ void
+__launch_bounds__(NTHREADS)
+    sum_markers(struct cuda_follow *follow, const uint64_t nshares)
+{
+    begin_kernel();
+    __shared__ typename number_scan<NTHREADS>::TempStorage s_scan;
+    struct cuda_follow &chunk = follow[blockIdx.y];
+    uint64_t *ranks = chunk.ranks;
+
+    const uint64_t n = sum_numbers<NTHREADS>(
+        nshares, s_scan, [=](uint64_t i) { return ranks[i]; },
+        [=](uint64_t i, uint64_t before) { ranks[i] = before; });
+    if (threadIdx.x == 0 && n != chunk.nreferences)
+        chunk.is_bad = 1;
+}
+
+/* The value of the reference at `i`, which is number `rank` of all. Says
+ * whether it has a source. */
+template <typename Word>
+static __device__ __forceinline__ Word
+value_of_reference(const struct cuda_follow &chunk,
+                   const struct cuda_follow_kind &kind, uint64_t i,
+                   uint64_t rank, bool *has_source_ret)
+{
+    const Word *values = (const Word *)chunk.values;
+    const uint64_t distance =
+        rank < chunk.nreferences ? chunk.distances[rank] : 0;
+    const bool leads = distance > 0 && distance <= i;
+    const Word source = leads ? values[i - distance] : (Word)chunk.marker;
+
+    *has_source_ret = source != (Word)chunk.marker;
+    return *has_source_ret
+               ? (Word)terp_reference_value(kind.is_float, sizeof(Word), source,
+                                            chunk.differences[rank])
+               : 0;
+}
+
+/* The grid of count_markers. A warp has values one after another. */
+template <typename Word>
+static __global__ void
+__launch_bounds__(NTHREADS)
+    follow_references(struct cuda_follow *follow,
+                      const struct cuda_follow_kind kind)
+{
+    begin_kernel();
+    __shared__ unsigned s_n[NWARPS];
+    struct cuda_follow &chunk = follow[blockIdx.y];
+    const Word *values = (const Word *)chunk.values;
+    Word *dst = (Word *)chunk.dst;
+    const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const uint64_t first =
+        (uint64_t)blockIdx.x * CUDA_FOLLOW_NVALUES + warp * WARP_NVALUES + lane;
+    uint64_t rank = chunk.ranks[blockIdx.x];
+    Word value[WARP_NVALUES / 32];
+    unsigned n = 0;
+    bool is_bad = false;
+
+    for (unsigned k = 0; k < WARP_NVALUES / 32; k++) {
+        const uint64_t i = first + 32 * k;
+        value[k] = i < kind.nvalues ? values[i] : (Word)~chunk.marker;
+        n += (unsigned)__popc(
+            __ballot_sync(FULL_WARP_MASK, value[k] == (Word)chunk.marker));
+    }
+    if (lane == 0)
+        s_n[warp] = n;
+    __syncthreads();
+    for (unsigned w = 0; w < warp; w++)
+        rank += s_n[w];
+    for (unsigned k = 0; k < WARP_NVALUES / 32; k++) {
+        const uint64_t i = first + 32 * k;
+        const bool refers = value[k] == (Word)chunk.marker;
+        const unsigned others = __ballot_sync(FULL_WARP_MASK, refers);
+        bool has_source = true;
+        if (refers)
+            value[k] = value_of_reference<Word>(
+                chunk, kind, i,
+                rank + (unsigned)__popc(others & ((1u << lane) - 1)),
+                &has_source);
+        rank += (unsigned)__popc(others);
+        is_bad |= !has_source;
+        if (i < kind.nvalues)
+            dst[i] = kind.big_endian ? swapped(value[k]) : value[k];
+    }
+    if (is_bad)
+        chunk.is_bad = 1;
+}
+
+template <typename Word>
+static cudaError_t
+follow_all(struct cuda_follow *d_follow, uint64_t n,
+           const struct cuda_follow_kind *kind, cudaStream_t stream)
+{
+    const uint64_t nshares = div_up(kind->nvalues, CUDA_FOLLOW_NVALUES);
+    const dim3 grid((unsigned)nshares, (unsigned)n);
+
+    cudaError_t error = launch(count_markers<Word>, grid, dim3(NTHREADS), 0,
+                               stream, d_follow, *kind);
+    if (error == cudaSuccess)
+        error = launch(sum_markers, dim3(1, (unsigned)n), dim3(NTHREADS), 0,
+                       stream, d_follow, nshares);
+    return error == cudaSuccess
+               ? launch(follow_references<Word>, grid, dim3(NTHREADS), 0,
+                        stream, d_follow, *kind)
+               : error;
+}
+
+cudaError_t
+cuda_references_follow(struct cuda_follow *d_follow, uint64_t n,
+                       const struct cuda_follow_kind *kind, cudaStream_t stream)
+{
+    return kind->value_nbytes == 2
+               ? follow_all<uint16_t>(d_follow, n, kind, stream)
+           : kind->value_nbytes == 4
+               ? follow_all<uint32_t>(d_follow, n, kind, stream)
+               : follow_all<uint64_t>(d_follow, n, kind, stream);
+}
+
+/* ---- copies ---- */
+
+/* Values of a row that a warp takes, and the most blocks of a grid. */
+#define PIECE_NVALUES 128
+#define MAX_NBLOCKS 1024
+
+/* Grid: (MAX_NBLOCKS at most, chunks). A warp takes pieces of rows in turn. */
+template <typename Word>
+static __global__ void
+__launch_bounds__(NTHREADS) spread_rows(const struct cuda_spread *spread,
+                                        const struct cuda_spread_shape shape)
+{
+    begin_kernel();
+    const Word *from = (const Word *)spread[blockIdx.y].from;
+    Word *to = (Word *)spread[blockIdx.y].to;
+    const uint64_t row_npieces = div_up(shape.dims[0], PIECE_NVALUES);
+    uint64_t npieces = row_npieces;
+
+    for (int d = 1; d < TERP_MAX_RANK; d++)
+        npieces *= shape.dims[d];
+    for (uint64_t piece = (uint64_t)blockIdx.x * NWARPS + threadIdx.x / 32;
+         piece < npieces; piece += (uint64_t)gridDim.x * NWARPS) {
+        const uint64_t row = piece / row_npieces;
+        const uint64_t begin = piece % row_npieces * PIECE_NVALUES;
+        const uint64_t end = min_u64(begin + PIECE_NVALUES, shape.dims[0]);
+        uint64_t left = row, at = 0;
+        for (int d = 1; d < TERP_MAX_RANK; d++) {
+            at += left % shape.dims[d] * shape.stride[d];
+            left /= shape.dims[d];
+        }
+        for (uint64_t x = begin + threadIdx.x % 32; x < end; x += 32)
+            to[row * shape.dims[0] + x] = from[at + x * shape.stride[0]];
+    }
+}
+
+static uint64_t
+nvalues_of(const struct cuda_spread_shape *shape)
+{
+    uint64_t nvalues = 1;
+
+    for (uint64_t extent : shape->dims)
+        nvalues *= extent;
+    return nvalues;
+}
+
+static unsigned
+nblocks_of(const struct cuda_spread_shape *shape)
+{
+    return (unsigned)min_u64(div_up(nvalues_of(shape), NTHREADS), MAX_NBLOCKS);
+}
+
+cudaError_t
+cuda_copies_spread(const struct cuda_spread *d_spread, uint64_t n,
+                   const struct cuda_spread_shape *shape, cudaStream_t stream)
+{
+    const dim3 grid(nblocks_of(shape), (unsigned)n);
+
+    return launch(shape->value_nbytes == 1   ? spread_rows<uint8_t>
+                  : shape->value_nbytes == 2 ? spread_rows<uint16_t>
+                  : shape->value_nbytes == 4 ? spread_rows<uint32_t>
+                                             : spread_rows<uint64_t>,
+                  grid, dim3(NTHREADS), 0, stream, d_spread, *shape);
+}
+
+/* Grid: MAX_NBLOCKS at most. */
+template <typename Word>
+static __global__ void
+__launch_bounds__(NTHREADS)
+    find_copies(const Word *values, const uint64_t nvalues,
+                const struct cuda_spread_shape shape, unsigned *differs)
+{
+    begin_kernel();
+    const uint64_t step = (uint64_t)gridDim.x * NTHREADS;
+    unsigned own = 0;
+
+    for (uint64_t i = (uint64_t)blockIdx.x * NTHREADS + threadIdx.x;
+         i < nvalues; i += step) {
+        uint64_t stride = 1;
+        for (int d = 0; d < TERP_MAX_RANK; d++) {
+            const uint64_t extent = shape.dims[d];
+            if ((own >> d & 1) == 0 && extent > 1 && i / stride % extent > 0 &&
+                values[i] != values[i - stride])
+                own |= 1u << d;
+            stride *= extent;
+        }
+    }
+    own = warp_or(own);
+    if (threadIdx.x % 32 == 0 && own != 0)
+        atomicOr(differs, own);
+}
+
+cudaError_t
+cuda_copies_find(const void *values, const struct cuda_spread_shape *shape,
+                 unsigned *d_differs, cudaStream_t stream)
+{
+    const dim3 grid(nblocks_of(shape)), block(NTHREADS);
+    const uint64_t nvalues = nvalues_of(shape);
+
+    return shape->value_nbytes == 4
+               ? launch(find_copies<uint32_t>, grid, block, 0, stream,
+                        (const uint32_t *)values, nvalues, *shape, d_differs)
+               : launch(find_copies<uint64_t>, grid, block, 0, stream,
+                        (const uint64_t *)values, nvalues, *shape, d_differs);
+}

@@ -1,0 +1,23 @@
+/* Checksums of streams that are no batch's. */
+#ifndef TERP_GPU_SECTIONS_SEAL_CUH
+#define TERP_GPU_SECTIONS_SEAL_CUH
+
+#include "gpu/engine/platform.cuh"
+
+/* A stream of more than CUDA_SHORT_NBYTES; what follows begins as zeros. */
+struct cuda_sealed {
+    uint8_t *stream;
+    uint64_t nbytes;
+    unsigned long long sum; /* of blocks that are done */
+    unsigned progress;
+    bool is_bad; /* to be verified: it has another checksum */
+};
+
+cudaError_t
+cuda_streams_seal(struct cuda_sealed *d_streams, uint64_t n,
+                  cudaStream_t stream);
+cudaError_t
+cuda_streams_verify(struct cuda_sealed *d_streams, uint64_t n,
+                    cudaStream_t stream);
+
+#endif
