@@ -7,11 +7,11 @@
 #include "codec/format/parts.h"
 #include "codec/model/carrier.h"
 #include "codec/model/coarse.h"
-#include "gpu/block/checksum.cuh"
 #include "gpu/block/swap.cuh"
 #include "gpu/engine/again.cuh"
 #include "gpu/engine/places.cuh"
 #include "gpu/engine/within.cuh"
+#include "gpu/sections/seal.cuh"
 
 #include <new>
 
@@ -20,7 +20,6 @@
 #define PORTION_MAX_NCHUNKS 16384
 
 #define NTHREADS 256
-#define CHECKSUM_NTHREADS 512
 
 /* Blocks of all chunks: more than a large device runs at once. */
 #define MAX_NBLOCKS 2048
@@ -71,16 +70,10 @@ struct piece {
 };
 #define MAX_NPIECES 8
 
-/* What a chunk's stream is put together of, or taken apart into, and its
- * checksum. */
+/* What a chunk's stream is put together of, or taken apart into. */
 struct transfer {
     struct piece piece[MAX_NPIECES];
     unsigned npieces;
-    unsigned progress; /* 0 before */
-    uint8_t *stream;   /* whose checksum is asked for; NULL: none */
-    uint64_t stream_nbytes;
-    unsigned long long sum; /* 0 before */
-    bool is_wrong;          /* verify */
 };
 
 /* Thread `i` of `n` copies its share of a piece, by words that are aligned at
@@ -119,28 +112,6 @@ __launch_bounds__(NTHREADS) copy_pieces(const struct transfer *transfers)
                    (uint64_t)gridDim.x * NTHREADS);
 }
 
-/* Grid: the same. */
-static __global__ void
-__launch_bounds__(CHECKSUM_NTHREADS)
-    sum_streams(struct transfer *transfers, bool seals)
-{
-    begin_kernel();
-    struct transfer &transfer = transfers[blockIdx.y];
-    uint8_t *at = transfer.stream + TERP_FRAME_CHECKSUM_AT;
-    uint64_t hash;
-
-    if (transfer.stream == NULL ||
-        !checksum<CHECKSUM_NTHREADS>(&transfer.sum, &transfer.progress,
-                                     transfer.stream, transfer.stream_nbytes,
-                                     blockIdx.x, gridDim.x, &hash) ||
-        threadIdx.x > 0)
-        return;
-    if (seals)
-        store_le(at, hash, 8);
-    else
-        transfer.is_wrong = hash != load_le(at, 8);
-}
-
 /* ---- a portion ---- */
 
 /* Some chunks of a call, and where they are in a block of device memory. What
@@ -158,10 +129,11 @@ struct portion {
     struct cuda_block block;
     uint64_t stream_stride, part_stream_stride, value_stride, part_stride;
     uint64_t streams_at, part_streams_at, values_at, parts_at, heads_at;
-    uint64_t transfers_at, joints_at;
+    uint64_t transfers_at, joints_at, sealed_at;
     /* On the host; [n], heads: HEAD_NBYTES each. */
     struct joint *joints;
     struct transfer *transfers;
+    struct cuda_sealed *sealed; /* whose checksums are asked for */
     uint8_t *heads;
     /* Of parts, 2 n. */
     const void **part_src;
@@ -216,6 +188,7 @@ free_portion(struct portion *portion)
         cuda_block_give(portion->device, portion->block);
     delete[] portion->joints;
     delete[] portion->transfers;
+    delete[] portion->sealed;
     delete[] portion->heads;
     delete[] portion->part_src;
     delete[] portion->part_dst;
@@ -246,6 +219,7 @@ lay_out(struct portion *portion, uint64_t n)
     portion->heads_at = place_take(&at, (n + 1) * HEAD_NBYTES);
     portion->transfers_at = place_take(&at, n * sizeof(struct transfer));
     portion->joints_at = place_take(&at, n * sizeof(struct joint));
+    portion->sealed_at = place_take(&at, n * sizeof(struct cuda_sealed));
     return at;
 }
 
@@ -259,6 +233,7 @@ make_portion(struct portion *portion, uint64_t n)
 
     portion->joints = new (std::nothrow) struct joint[n]();
     portion->transfers = new (std::nothrow) struct transfer[n]();
+    portion->sealed = new (std::nothrow) struct cuda_sealed[n]();
     portion->heads = new (std::nothrow) uint8_t[(n + 1) * HEAD_NBYTES]();
     portion->part_src = new (std::nothrow) const void *[nparts]();
     portion->part_dst = new (std::nothrow) void *[nparts]();
@@ -267,9 +242,10 @@ make_portion(struct portion *portion, uint64_t n)
     portion->part_bounds = new (std::nothrow) double[nparts]();
     const bool has_all =
         portion->joints != NULL && portion->transfers != NULL &&
-        portion->heads != NULL && portion->part_src != NULL &&
-        portion->part_dst != NULL && portion->part_stream_nbytes != NULL &&
-        portion->part_status != NULL && portion->part_bounds != NULL;
+        portion->sealed != NULL && portion->heads != NULL &&
+        portion->part_src != NULL && portion->part_dst != NULL &&
+        portion->part_stream_nbytes != NULL && portion->part_status != NULL &&
+        portion->part_bounds != NULL;
     return st == TERP_OK && !has_all ? TERP_ERR_MEMORY : st;
 }
 
@@ -411,18 +387,18 @@ launch_copy(const struct portion *portion, uint64_t n, uint64_t most_nbytes,
                : error;
 }
 
-/* After launch_copy of the same. */
+/* Seals or verifies what portion->sealed says, after launch_copy. */
 static cudaError_t
-launch_sum(const struct portion *portion, uint64_t n, uint64_t most_nbytes,
-           bool seals, cudaStream_t stream)
+launch_sum(const struct portion *portion, bool seals, cudaStream_t stream)
 {
-    struct transfer *transfers =
-        (struct transfer *)(portion->block.at + portion->transfers_at);
-    const uint64_t nblocks =
-        nblocks_for(portion, most_nbytes, TERP_CHECKSUM_PIECE_NBYTES);
+    struct cuda_sealed *sealed =
+        (struct cuda_sealed *)(portion->block.at + portion->sealed_at);
+    cudaError_t error = to_block(portion, portion->sealed_at, portion->sealed,
+                                 portion->n * sizeof *sealed, stream);
 
-    return launch(sum_streams, dim3((unsigned)nblocks, (unsigned)n),
-                  dim3(CHECKSUM_NTHREADS), 0, stream, transfers, seals);
+    return error != cudaSuccess ? error
+           : seals              ? cuda_streams_seal(sealed, portion->n, stream)
+                   : cuda_streams_verify(sealed, portion->n, stream);
 }
 
 static void
@@ -553,8 +529,8 @@ plan_stream(struct portion *portion, uint64_t i, const void *src,
         add_piece(transfer, part + common_nbytes, stream + at, left_nbytes);
         at += left_nbytes;
     }
-    transfer->stream = at > CUDA_SHORT_NBYTES ? stream : NULL;
-    transfer->stream_nbytes = at;
+    portion->sealed[i].stream = stream;
+    portion->sealed[i].nbytes = at;
     return at;
 }
 
@@ -571,6 +547,7 @@ put_together(struct portion *portion, const void *const *src, void *const *dst,
                                               : (uint8_t *)dst[i];
         dst_nbytes[i] = 0;
         portion->transfers[i] = {};
+        portion->sealed[i] = {};
         if (nbytes[0] != 0 && nbytes[1] != 0)
             dst_nbytes[i] = plan_stream(portion, i, src[i], stream);
         most_nbytes = dst_nbytes[i] > most_nbytes ? dst_nbytes[i] : most_nbytes;
@@ -584,8 +561,7 @@ put_together(struct portion *portion, const void *const *src, void *const *dst,
             if (error == cudaSuccess)
                 error = launch_copy(portion, portion->n, most_nbytes, stream);
             if (error == cudaSuccess)
-                error =
-                    launch_sum(portion, portion->n, most_nbytes, true, stream);
+                error = launch_sum(portion, true, stream);
             for (uint64_t i = 0; is_on_host(portion) && i < portion->n; i++)
                 if (error == cudaSuccess && dst_nbytes[i] > 0)
                     error = from_block(portion, dst[i],
@@ -744,6 +720,7 @@ plan_chunk(struct portion *portion, uint64_t i, const uint8_t *stream,
     int frame_nbytes;
 
     *transfer = {};
+    portion->sealed[i] = {};
     if (nbytes > terp_encode_bound(portion->chunk) ||
         terp_frame_read(head, known_nbytes, &frame, &frame_nbytes) != TERP_OK ||
         !terp_chunks_are_alike(&frame.chunk, portion->chunk))
@@ -760,11 +737,12 @@ plan_chunk(struct portion *portion, uint64_t i, const uint8_t *stream,
         add_piece(transfer, stream + frame_nbytes, dst, body_nbytes);
         *status = TERP_OK;
     }
-    if (*status != TERP_OK)
+    if (*status != TERP_OK) {
         transfer->npieces = 0;
-    else if (nbytes > CUDA_SHORT_NBYTES)
-        transfer->stream = (uint8_t *)stream;
-    transfer->stream_nbytes = nbytes;
+        return;
+    }
+    portion->sealed[i].stream = (uint8_t *)stream;
+    portion->sealed[i].nbytes = nbytes;
 }
 
 static bool
@@ -812,16 +790,15 @@ take_streams_apart(struct portion *portion, const void *const *src,
             if (error == cudaSuccess)
                 error = launch_copy(portion, portion->n, most_nbytes, stream);
             if (error == cudaSuccess)
-                error =
-                    launch_sum(portion, portion->n, most_nbytes, false, stream);
+                error = launch_sum(portion, false, stream);
             return error == cudaSuccess
                        ? from_block(
-                             portion, portion->transfers, portion->transfers_at,
-                             portion->n * sizeof(struct transfer), stream)
+                             portion, portion->sealed, portion->sealed_at,
+                             portion->n * sizeof(struct cuda_sealed), stream)
                        : error;
         });
     for (uint64_t i = 0; st == TERP_OK && i < portion->n; i++)
-        if (status[i] == TERP_OK && portion->transfers[i].is_wrong)
+        if (status[i] == TERP_OK && portion->sealed[i].is_bad)
             status[i] = TERP_ERR_CHECKSUM;
     return st;
 }

@@ -4,7 +4,8 @@
 
 #include "gpu/engine/platform.cuh"
 
-/* A stream of more than CUDA_SHORT_NBYTES; what follows begins as zeros. */
+/* A stream; of CUDA_SHORT_NBYTES and fewer nothing is done. What follows begins
+ * as zeros. */
 struct cuda_sealed {
     uint8_t *stream;
     uint64_t nbytes;
