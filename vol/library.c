@@ -153,7 +153,7 @@ vol_library_suits(const void *caller, unsigned version_ret[3])
     bool known = terp_host_find(&host, "H5get_libversion", &get_version) &&
                  get_version(&v[0], &v[1], &v[2]) >= 0;
     terp_host_close(&host);
-    return !known || v[0] > 1 || v[1] >= 14;
+    return known && (v[0] > 1 || v[1] >= 14);
 }
 
 void

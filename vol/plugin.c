@@ -13,20 +13,23 @@ H5PLget_plugin_type(void);
 EXPORT const void *
 H5PLget_plugin_info(void);
 
-/* HDF5 before 1.14 asks it too, when it looks for a filter. It has no such
- * connectors, and who has asked for this one learns so. */
+/* HDF5 1.10 takes whatever stands in its plugin folder for a filter, and the
+ * connector's number for the filter's. It is told another one, that no filter
+ * has. */
+static const struct vol_class not_a_filter = {
+    .version = VOL_CLASS_VERSION, .value = -1, .name = ""};
+
+/* To who has asked for the connector; a version of zeros is unknown. */
 static void
-say_too_old(const void *caller)
+say_too_old(const unsigned version[3])
 {
     const char *wanted = getenv("HDF5_VOL_CONNECTOR");
     const char *verbose = getenv("TERP_VERBOSE");
-    unsigned version[3];
     static int said;
 
-    if (said || wanted == NULL ||
+    if (said || version[0] == 0 || wanted == NULL ||
         strncmp(wanted, VOL_NAME, strlen(VOL_NAME)) != 0 ||
-        (verbose != NULL && strcmp(verbose, "0") == 0) ||
-        vol_library_suits(caller, version))
+        (verbose != NULL && strcmp(verbose, "0") == 0))
         return;
     said = 1;
     fprintf(stderr,
@@ -38,12 +41,17 @@ say_too_old(const void *caller)
 int
 H5PLget_plugin_type(void)
 {
-    say_too_old(__builtin_return_address(0));
     return VOL_PLUGIN_TYPE;
 }
 
+/* HDF5 before 1.14 asks for it, too, when it looks for a filter. */
 const void *
 H5PLget_plugin_info(void)
 {
-    return &vol_pass_class;
+    unsigned version[3] = {0};
+
+    if (vol_library_suits(__builtin_return_address(0), version))
+        return &vol_pass_class;
+    say_too_old(version);
+    return &not_a_filter;
 }
