@@ -146,14 +146,18 @@ bool
 vol_library_suits(const void *caller, unsigned version_ret[3])
 {
     herr_t (*get_version)(unsigned *, unsigned *, unsigned *);
+    void (*read_multi)(void);
     struct terp_host host;
-    unsigned *v = version_ret;
 
+    memset(version_ret, 0, 3 * sizeof *version_ret);
     terp_host_open(caller, &host);
-    bool known = terp_host_find(&host, "H5get_libversion", &get_version) &&
-                 get_version(&v[0], &v[1], &v[2]) >= 0;
+    /* Of 1.14. To ask for the version would clear HDF5's error stack, in the
+     * middle of an error. */
+    const bool suits = terp_host_find(&host, "H5Dread_multi", &read_multi);
+    if (!suits && terp_host_find(&host, "H5get_libversion", &get_version))
+        get_version(&version_ret[0], &version_ret[1], &version_ret[2]);
     terp_host_close(&host);
-    return known && (v[0] > 1 || v[1] >= 14);
+    return suits;
 }
 
 void

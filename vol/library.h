@@ -216,9 +216,9 @@ vol_library_open(const void *caller);
 const struct vol_library *
 vol_library_of(const void *caller);
 
-/* Whether `caller` lies in a libhdf5 that knows connectors like this one. Tells
- * its version where it can be known: of a program that hides its functions it
- * cannot, and the connector would lack them. */
+/* Whether `caller` lies in a libhdf5 that knows connectors like this one. Else
+ * its version; zeros where a program hides its functions, which the connector
+ * would lack. */
 bool
 vol_library_suits(const void *caller, unsigned version_ret[3]);
 

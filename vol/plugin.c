@@ -48,7 +48,7 @@ H5PLget_plugin_type(void)
 const void *
 H5PLget_plugin_info(void)
 {
-    unsigned version[3] = {0};
+    unsigned version[3];
 
     if (vol_library_suits(__builtin_return_address(0), version))
         return &vol_pass_class;

@@ -356,6 +356,39 @@ class BatchTest(Files):
         self.assertEqual(said.passed, ["the transfer changes the values"])
         np.testing.assert_array_equal(dataset[()], 2 * field)
 
+    def test_calls_of_several_datasets(self):
+        """H5Dwrite_multi and H5Dread_multi; the second dataset has no filter."""
+        field = smooth((64, 64, 64), "f4")
+        datasets = [self.create(field, LOSSLESS)]
+        file = datasets[0].file
+        datasets.append(file.create_dataset("plain", field.shape, "f4"))
+        datasets.append(file.create_dataset(
+            "other", field.shape, "f4", chunks=datasets[0].chunks,
+            compression=FILTER, compression_opts=LOSSLESS))
+        fields = [field, field + 1, field[::-1].copy()]
+        library = ctypes.CDLL(hdf5_of_h5py())
+
+        def call(function, values):
+            n = len(datasets)
+            ids = (ctypes.c_int64 * n)(*(d.id.id for d in datasets))
+            types = (ctypes.c_int64 * n)(*([h5py.h5t.NATIVE_FLOAT.id] * n))
+            spaces = (ctypes.c_int64 * n)()  # H5S_ALL
+            memory = (ctypes.c_void_p * n)(*(v.ctypes.data for v in values))
+            with Said() as said:
+                self.assertGreaterEqual(function(
+                    ctypes.c_size_t(n), ids, types, spaces, spaces,
+                    ctypes.c_int64(0), memory), 0)
+            self.assertEqual([nchunks for _, nchunks in said.batches],
+                             [64, 64])
+
+        call(library.H5Dwrite_multi, fields)
+        file.flush()
+        for dataset, values in zip(datasets, fields):
+            np.testing.assert_array_equal(dataset[()], values)
+        back = [np.zeros_like(values) for values in fields]
+        call(library.H5Dread_multi, back)
+        np.testing.assert_array_equal(back, fields)
+
     def test_bound_is_kept_by_reader_without_connector(self):
         field = smooth((64, 64, 64), "f4")
         dataset = self.create(field, (ABSOLUTE, 1, 3))
