@@ -1,7 +1,12 @@
 """h5z_terp.compress, decompress, info: shapes, types, bounds, wrong calls."""
 
 import math
+import os
+import shutil
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -201,3 +206,19 @@ def test_settings_are_a_mapping():
     assert repr(settings) == "Terp(rel=0.001, effort='best')"
     with pytest.raises(TypeError):
         h5z_terp.compress(waves((3,)), settings, rel=1)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="libraries name a libc")
+def test_wheel_for_another_libc(tmp_path):
+    package = tmp_path / "h5z_terp"
+    shutil.copytree(Path(h5z_terp.__file__).parent, package)
+    library = package / "lib" / "libterp.so.0"
+    content = library.read_bytes()
+    assert b"libc.so.6" in content
+    library.write_bytes(content.replace(b"libc.so.6", b"libc.so.X"))
+    done = subprocess.run([sys.executable, "-c", "import h5z_terp"],
+                          env={**os.environ, "PYTHONPATH": str(tmp_path)},
+                          capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "ImportError: terp's library cannot be loaded: libc.so.X" in done.stderr
+    assert "another system or C library" in done.stderr

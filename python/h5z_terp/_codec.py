@@ -13,7 +13,13 @@ MAX_RANK = 4
 # A wheel's own library, or the system's.
 _path = PREFIX / "lib" / {"win32": "libterp.dll", "darwin": "libterp.0.dylib"
                           }.get(sys.platform, "libterp.so.0")
-_library = ctypes.CDLL(str(_path) if _path.exists() else _path.name)
+try:
+    _library = ctypes.CDLL(str(_path) if _path.exists() else _path.name)
+except OSError as error:
+    raise ImportError(
+        f"terp's library cannot be loaded: {error}. If h5z-terp was installed for "
+        "another system or C library, pip install --force-reinstall h5z-terp "
+        "brings this one's") from error
 
 # enum terp_type, by numpy's names in the host's byte order.
 _TYPES = {"f4": 0, "f8": 1, "i1": 3, "i2": 4, "i4": 5, "i8": 6, "u1": 7,
