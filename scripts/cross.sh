@@ -102,7 +102,7 @@ for processor in "$@"; do
         ;;
     esac
     case $(uname -m)/$processor in x86_64/i386 | x86_64/x86_64) qemu="env" ;; esac
-    if ! command -v "$target-gcc" "$qemu" >/dev/null; then
+    if ! command -v "$target-gcc" >/dev/null || ! command -v "$qemu" >/dev/null; then
         echo "skipped: no $target-gcc, or no $qemu"
         exit 77
     fi
