@@ -327,8 +327,12 @@ upload(const struct cuda_call *call, const struct in_flight *batch)
         if (call->bounds_are == CUDA_BOUNDS_GIVEN)
             chunk->bound = call->bounds[at];
         if (slot->batch.decode) {
-            chunk->src_nbytes = nbytes = call->src_nbytes[at];
-            if (is_not_for_batch(call, at))
+            nbytes = call->src_nbytes[at];
+            if (call->host)
+                nbytes = cuda_read_nbytes(
+                    slot->batch, (const uint8_t *)call->src[at], nbytes);
+            chunk->src_nbytes = nbytes;
+            if (nbytes == 0 || is_not_for_batch(call, at))
                 chunk->status = chunk->checksum_status = TERP_ERR_DEVICE;
         }
         if (call->host && chunk->status == TERP_OK)

@@ -82,7 +82,7 @@ struct cuda_chunk {
     /* The chunk's own values, in the host's byte order; encode: they are only
      * read. What is coded is the same unless logarithms are. */
     void *values;
-    uint64_t src_nbytes; /* decode: of the stream */
+    uint64_t src_nbytes; /* decode: of the stream, or the prefix that is read */
     /* decode: what the frame says. encode: coding and prediction follow. */
     enum terp_coding coding;
     enum terp_prediction prediction; /* none: constant or raw */
@@ -337,6 +337,10 @@ struct cuda_batch {
      * Streams of other predictions than splines are refused then. */
     int nskipped;
     uint64_t lattice_ntiles;
+    /* decode: where a table of prefixes has the one that tells these tiles: a
+     * stream with a table is read and verified up to there. 0: all are read
+     * whole. */
+    uint64_t prefix_at;
     /* decode: of the values that are made, every so many-th of each dimension
      * is wanted; 0: all are */
     uint64_t wanted_step;
@@ -397,6 +401,21 @@ cuda_prefixes_nbytes(const struct cuda_batch &batch,
 {
     return chunk.prediction == TERP_PREDICTION_SPLINE ? batch.prefixes_nbytes
                                                       : 0;
+}
+
+/* decode: bytes of a stream, or of its prefix, that are read. A prefix that is
+ * too long, or too short, is 0. */
+static inline TERP_HOST_DEVICE uint64_t
+cuda_read_nbytes(const struct cuda_batch &batch, const uint8_t *stream,
+                 uint64_t nbytes)
+{
+    if (batch.prefix_at == 0 || nbytes < batch.prefix_at + TERP_PREFIX_NBYTES ||
+        (stream[TERP_FRAME_PREDICTION_AT] & TERP_FRAME_PREFIXES) == 0)
+        return nbytes;
+    const uint64_t read_nbytes = load_le(stream + batch.prefix_at, 4);
+    return read_nbytes >= TERP_PREFIX_MIN_NBYTES && read_nbytes <= nbytes
+               ? read_nbytes
+               : 0;
 }
 
 /* encode: bits below symbols, as the tuner takes them. */
