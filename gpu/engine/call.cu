@@ -64,7 +64,8 @@ domain_of(const struct cuda_call *call, const struct cuda_chunk *chunk)
         {},
         {},
         chunk->may_be_copies,
-        chunk->bound};
+        chunk->bound,
+        chunk->nscanned_specials};
 
     memcpy(found.fills, chunk->fills, sizeof found.fills);
     if (call->form != CUDA_VALUES) {
@@ -324,7 +325,7 @@ upload(const struct cuda_call *call, const struct in_flight *batch)
         chunk->dst =
             call->host ? slot->d_dst + i * slot->dst_stride : call->dst[at];
         place_values(slot, i, chunk);
-        if (call->bounds_are == CUDA_BOUNDS_GIVEN)
+        if (cuda_bounds_come_from_host(call->bounds_are))
             chunk->bound = call->bounds[at];
         if (slot->batch.decode) {
             nbytes = call->src_nbytes[at];

@@ -181,6 +181,7 @@ __launch_bounds__(NTHREADS)
         h_chunk->bound = chunk.bound;
         h_chunk->model.step = chunk.model.step;
         h_chunk->model.wide = chunk.model.wide;
+        h_chunk->nscanned_specials = chunk.nscanned_specials;
         h_chunk->min = chunk.min;
         h_chunk->max = chunk.max;
         for (int k = 0; k < TERP_NFILLS; k++)

@@ -88,7 +88,7 @@ struct cuda_chunk {
     enum terp_prediction prediction; /* none: constant or raw */
     bool has_specials;
     double bound; /* absolute; encode: CUDA_BOUNDS_GIVEN, of both parts; 0:
-                     there is none */
+                     there is none; CUDA_BOUNDS_OF_RANGES, a part */
 
     /* TERP_OK as long as the chunk is worth going on with. TERP_ERR_CAPACITY
      * (encode): to be stored raw. TERP_ERR_DEVICE: left to the CPU. */
@@ -162,6 +162,7 @@ struct cuda_chunk {
     bool is_periodic;
     bool is_the_cpus; /* what is found of the chunk, the CPU alone can use */
     bool may_be_copies;
+    uint64_t nscanned_specials; /* encode: before prediction adds some */
 
     /* encode, where other values are coded: the range of the chunk's own, and
      * what is coded instead. */
@@ -293,8 +294,16 @@ enum cuda_bounds {
     /* Chunks are pairs, the parts of complex values: what their ranges mean
      * for both. */
     CUDA_BOUNDS_OF_PAIRS,
-    CUDA_BOUNDS_GIVEN /* the host knows what they mean */
+    CUDA_BOUNDS_GIVEN, /* the host knows what they mean */
+    /* Each chunk's, which the host gives as a part of half its range. */
+    CUDA_BOUNDS_OF_RANGES
 };
+
+static inline bool
+cuda_bounds_come_from_host(enum cuda_bounds bounds)
+{
+    return bounds == CUDA_BOUNDS_GIVEN || bounds == CUDA_BOUNDS_OF_RANGES;
+}
 
 struct cuda_batch {
     int nchunks;

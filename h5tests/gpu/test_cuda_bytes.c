@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "codec/format/frame.h"
+#include "codec/model/bound.h"
 #include "codec/model/coarse.h"
 #include "h5tests/support/cases.h"
 #include "h5tests/support/cmocka_all.h"
@@ -506,6 +507,36 @@ prefixes_are_the_cpus(void **state)
     }
 }
 
+/* Bounds are searched for: of mixed contents, some of which have no range, or
+ * none that suffices. */
+static void
+batch_of_a_psnr_equals_single_chunks(void **state)
+{
+    static const struct terp_chunk shapes[] = {
+        {TERP_FLOAT32, false, false, 3, {13, 17, 31}},
+        {TERP_FLOAT64, true, false, 3, {9, 16, 15}},
+        {TERP_FLOAT32, true, false, 2, {33, 165}},
+        {TERP_FLOAT64, false, false, 1, {4097}},
+        {TERP_FLOAT32, false, true, 4, {3, 8, 8, 8}},
+    };
+    static const double asked[] = {20, 60, 120, 660};
+
+    (void)state;
+    for (uint64_t turn = 0; turn < COUNT(shapes) * COUNT(asked); turn++) {
+        const struct terp_chunk *shape = &shapes[turn % COUNT(shapes)];
+        const struct terp_mode *mode = &terp_mode[turn % TERP_NMODES];
+        const struct terp_params params = {.bound_mode = TERP_BOUND_PSNR,
+                                           .bound = asked[turn / COUNT(shapes)],
+                                           .pipeline = mode->pipeline,
+                                           .predictor = mode->predictor,
+                                           .has_fill = turn % 3 == 0};
+        struct batch *batch = make_batch(&params, shape, 5, 5 * turn);
+        if (params.bound <= TERP_MAX_PSNR)
+            check_encode(batch, &params, &places[turn % COUNT(places)]);
+        free_batch(batch);
+    }
+}
+
 /* Where all that is coded is in the sections before the payload. */
 static void
 prefixes_of_empty_payload_are_whole_streams(void **state)
@@ -719,6 +750,7 @@ main(int argc, char **argv)
         cmocka_unit_test(chunks_of_a_batch_may_have_other_domains),
         cmocka_unit_test(every_nth_value_is_the_cpus),
         cmocka_unit_test(prefixes_are_the_cpus),
+        cmocka_unit_test(batch_of_a_psnr_equals_single_chunks),
         cmocka_unit_test(prefixes_of_empty_payload_are_whole_streams),
         cmocka_unit_test(call_that_comes_again_does_its_own_work),
         cmocka_unit_test(batch_of_hundreds_equals_single_chunks),
