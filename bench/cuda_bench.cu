@@ -91,6 +91,9 @@ cut(const struct bench_field *field, enum terp_type type, uint64_t extent,
                     ((int16_t *)to)[at] = (int16_t)row[x];
                 else if (type == TERP_INT32)
                     ((int32_t *)to)[at] = (int32_t)row[x];
+                else if (type == TERP_COMPLEX64)
+                    ((float2 *)to)[at] =
+                        make_float2(row[x], row[extent - 1 - x]);
                 else
                     ((float *)to)[at] = row[x];
             }

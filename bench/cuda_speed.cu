@@ -349,6 +349,47 @@ run_tight(const struct bench_field *field)
     what = "terp";
 }
 
+/* ---- complex values, and bounds that are searched for, on the device ---- */
+
+/* GB/s are of both parts. */
+static void
+run_complex(const struct bench_field *field)
+{
+    const uint64_t whole = field->extent;
+    const struct {
+        uint64_t extent, nchunks;
+    } sizes[] = {{whole / 2, 1}, {whole / 8, 1}, {whole / 8, batch_nchunks()}};
+
+    for (const auto &size : sizes) {
+        struct bench_chunks chunks =
+            bench_chunks_make(field, TERP_COMPLEX64, size.extent, size.nchunks,
+                              1, TERP_MEMORY_DEVICE);
+        measure_all(&chunks);
+        bench_chunks_free(&chunks);
+    }
+}
+
+static void
+run_psnr(const struct bench_field *field)
+{
+    const uint64_t whole = field->extent;
+    const struct {
+        uint64_t extent, nchunks;
+    } sizes[] = {{whole, 1}, {whole / 8, 1}, {whole / 8, batch_nchunks()}};
+
+    what = "psnr 60";
+    for (const auto &size : sizes) {
+        struct bench_chunks chunks =
+            bench_chunks_make(field, TERP_FLOAT32, size.extent, size.nchunks, 1,
+                              TERP_MEMORY_DEVICE);
+        chunks.params.bound_mode = TERP_BOUND_PSNR;
+        chunks.params.bound = 60;
+        measure_all(&chunks);
+        bench_chunks_free(&chunks);
+    }
+    what = "terp";
+}
+
 /* ---- every step-th value, data on the device ---- */
 
 static void
@@ -542,7 +583,7 @@ static int
 usage(void)
 {
     fputs("usage: cuda_speed FIELD_NxNxN.f32 [device] [pointwise] [lossless] "
-          "[tight] [coarse] [integers] [host] [crossover]\n"
+          "[tight] [complex] [psnr] [coarse] [integers] [host] [crossover]\n"
           "       cuda_speed FIELD_NxNxN.f32 profile PIPELINE EXTENT NCHUNKS\n",
           stderr);
     return EXIT_FAILURE;
@@ -556,6 +597,7 @@ main(int argc, char **argv)
         void (*run)(const struct bench_field *);
     } parts[] = {{"device", run_device},     {"pointwise", run_pointwise},
                  {"lossless", run_lossless}, {"tight", run_tight},
+                 {"complex", run_complex},   {"psnr", run_psnr},
                  {"coarse", run_coarse},     {"integers", run_integers},
                  {"host", run_host},         {"crossover", run_crossover}};
 

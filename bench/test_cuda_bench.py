@@ -105,6 +105,15 @@ class CudaBench(unittest.TestCase):
             [(what, *size) for what in ("bound 1e-5", "bound 1e-6")
              for size in (("16", "1"), ("2", "16"), ("2", "1"))])
 
+    def test_speed_of_complex_values_and_of_a_psnr(self):
+        for part, size in (("complex", "8"), ("psnr", "16")):
+            rows = self.rows_of("cuda_speed", 16, part)
+            self.assertEqual(
+                [(row["extent"], row["chunks"]) for row in rows
+                 if row["pipeline"] == "ratio" and
+                 row["direction"] == "compress"],
+                [(size, "1"), ("2", "1"), ("2", "16")])
+
     def test_speed_of_every_nth_value(self):
         rows = self.rows_of("cuda_speed", 16, "coarse")
         self.assertEqual(

@@ -235,10 +235,10 @@ struct terp_cuda_engine {
     /* TERP_OK: status_ret[i] is what terp_decode_batch says of src[i], or
      * TERP_ERR_DEVICE for a stream that is left to the CPU: which the device
      * does not decode, or of which the CPU says best what is wrong. With
-     * call->step dst[i] is the chunk of every step-th value, and what is left
-     * are all that are not whole streams of splines, have special values or
-     * mixed signs, or are wrong. Where the
-     * result is no TERP_OK, all dst[i] and status_ret[i] are unspecified. */
+     * call->step dst[i] is the chunk of every step-th value, of a stream with
+     * prefixes no more than that is read, and all that are wrong are left.
+     * Where the result is no TERP_OK, all dst[i] and status_ret[i] are
+     * unspecified. */
     enum terp_status (*decode)(struct terp_cuda_device *device,
                                const struct terp_cuda_call *call,
                                const struct terp_chunk *chunk, uint64_t nchunks,

@@ -11,6 +11,7 @@ set(TERP_CUDA_SOURCES
   engine/driver.cu
   engine/engine.cu
   engine/parts.cu
+  engine/psnr.cu
   engine/sequence.cu
   engine/tables.cu
   engine/within.cu
@@ -29,6 +30,7 @@ set(TERP_CUDA_SOURCES
   predict/lossless_reconstruct.cu
   predict/lossless_tuner.cu
   predict/low_bits.cu
+  predict/measure.cu
   predict/pointwise.cu
   predict/references_find.cu
   predict/repeats.cu

@@ -185,7 +185,8 @@ target_link_libraries(terp_cuda_busy_library
   PRIVATE terp_cuda_emulated terp_codec terp_codebooks terp_cuda_emulator)
 add_test(NAME cuda_bytes_busy COMMAND cuda_bytes batch_under_each_bound*)
 set(library $<TARGET_FILE:terp_cuda_busy_library>)
-set_tests_properties(cuda_bytes_busy PROPERTIES ENVIRONMENT
+add_test(NAME cuda_prefixes_busy COMMAND cuda_bytes prefixes*)
+set_tests_properties(cuda_bytes_busy cuda_prefixes_busy PROPERTIES ENVIRONMENT
   "TERP_CUDA_LIBRARY=${library};TERP_TEST_CUDART=${library}")
 add_dependencies(cuda_bytes terp_cuda_busy_library)
 

@@ -32,7 +32,7 @@ choose_device(struct terp_run *run, const struct terp_params *params,
         return NULL;
     }
     if (params != NULL && terp_is_the_cpus(chunk->type, params) && on_host) {
-        run->result.reason = "the search for a PSNR is the CPU's";
+        run->result.reason = "so high a PSNR is the CPU's";
         return NULL;
     }
     if (run->engine == TERP_ENGINE_AUTO && on_host) {

@@ -41,12 +41,16 @@ terp_params_of_type(enum terp_type type, const struct terp_params *params)
     return known;
 }
 
+/* Beyond this PSNR, in dB, no double of the range's magnitude may change. */
+#define TERP_MAX_PSNR 640
+
 /* Whether the CPU alone does what is asked for. */
 static inline bool
 terp_is_the_cpus(enum terp_type type, const struct terp_params *params)
 {
     return type == TERP_BYTES ||
-           terp_params_of_type(type, params).bound_mode == TERP_BOUND_PSNR;
+           (terp_params_of_type(type, params).bound_mode == TERP_BOUND_PSNR &&
+            params->bound > TERP_MAX_PSNR);
 }
 
 /* What a relative bound means for a range of values, which may exceed the

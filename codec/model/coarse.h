@@ -52,14 +52,21 @@ terp_may_have_prefixes(const struct terp_frame *frame);
 uint64_t
 terp_prefix_ntiles(const struct terp_frame *frame, int i);
 
+/* Which prefix tells every step-th value, a step above 1. */
+static inline int
+terp_prefix_number(uint64_t step)
+{
+    return step < 4 ? 0 : step < 8 ? 1 : 2;
+}
+
 /* The prefix that tells every step-th value, which has levels of its own; NULL:
  * it takes the whole stream. */
 static inline const struct terp_prefix *
 terp_prefix_of(const struct terp_frame *frame, uint64_t step)
 {
-    const int i = step < 4 ? 0 : step < 8 ? 1 : 2;
-
-    return frame->has_prefixes && step > 1 ? &frame->prefix[i] : NULL;
+    return frame->has_prefixes && step > 1
+               ? &frame->prefix[terp_prefix_number(step)]
+               : NULL;
 }
 
 /* Where a row of the lattice that is left, whose coordinates are `at`, begins

@@ -1,52 +1,57 @@
 /* The range of a chunk's valid values, and how far others are from them. Sums
- * are added up part by part, whatever the number of threads. */
+ * are added up in the order of codec/model/psnr.h, whatever the number of
+ * threads. */
 #include <fenv.h>
 
 #include "codec/format/base.h"
+#include "codec/model/psnr.h"
 #include "cpu/pipeline.h"
 #include "cpu/predict/predictor.h"
-
-/* Parts that the pool takes. */
-#define NPARTS 64
 
 struct work {
     const struct cpu_stages *stages;
     const uint8_t *values, *others;
     const struct cpu_fills *fills;
-    uint64_t nvalues, part_nvalues;
+    uint64_t nvalues;
     double half_range;
-    double squares[NPARTS];
+    double *sums; /* of blocks */
 };
 
 static void
-measure_parts(void *arg, struct cpu_share share)
+measure_blocks(void *arg, struct cpu_share share)
 {
     struct work *work = arg;
     const uint64_t value_nbytes = (uint64_t)work->stages->value_nbytes;
 
-    for (uint64_t p = share.first; p < share.end; p++) {
-        const uint64_t at = p * work->part_nvalues;
-        work->squares[p] = work->stages->squares(
+    for (uint64_t b = share.first; b < share.end; b++) {
+        const uint64_t at = b * TERP_SQUARES_BLOCK_NVALUES;
+        work->sums[b] = work->stages->squares(
             work->values + at * value_nbytes, work->others + at * value_nbytes,
-            min_u64(work->part_nvalues, work->nvalues - at), work->fills,
-            work->half_range);
+            min_u64(TERP_SQUARES_BLOCK_NVALUES, work->nvalues - at),
+            work->fills, work->half_range);
     }
 }
 
-static double
-mean_square(struct cpu_pool *pool, struct work *work, uint64_t nvalid)
+static enum terp_status
+find_mean_square(struct cpu_pool *pool, struct work *work, uint64_t nvalid,
+                 double *square_ret)
 {
-    const uint64_t nparts = div_up(work->nvalues, work->part_nvalues);
-    double sum = 0;
+    const uint64_t nblocks = div_up(work->nvalues, TERP_SQUARES_BLOCK_NVALUES);
+    double lanes[TERP_SQUARES_NLANES] = {0};
 
-    terp_cpu_pool_run(pool, measure_parts, work, nparts, 2);
-    for (uint64_t p = 0; p < nparts; p++)
-        sum += work->squares[p];
-    return sum / (double)nvalid;
+    work->sums = malloc((size_t)nblocks * sizeof *work->sums);
+    if (work->sums == NULL)
+        return TERP_ERR_MEMORY;
+    terp_cpu_pool_run(pool, measure_blocks, work, nblocks, 16);
+    for (uint64_t b = 0; b < nblocks; b++)
+        lanes[b % TERP_SQUARES_NLANES] += work->sums[b];
+    *square_ret = terp_sum_lanes(lanes) / (double)nvalid;
+    free(work->sums);
+    return TERP_OK;
 }
 
 /* `values` and `others` are in the host's byte order. */
-static void
+static enum terp_status
 measure(const struct terp_params *params, const struct terp_chunk *chunk,
         struct cpu_pool *pool, const void *values, const void *others,
         struct terp_measure *measure_ret)
@@ -70,15 +75,13 @@ measure(const struct terp_params *params, const struct terp_chunk *chunk,
                         .others = others,
                         .fills = &fills,
                         .nvalues = layout.nvalues,
-                        .part_nvalues = div_up(layout.nvalues, NPARTS),
-                        .half_range = stats.min < stats.max
-                                          ? stats.max / 2 - stats.min / 2
-                                          : 0};
+                        .half_range = terp_half_range(stats.min, stats.max)};
     measure_ret->half_range = work.half_range;
-    measure_ret->square =
-        others == NULL || work.half_range == 0
-            ? 0
-            : mean_square(pool, &work, layout.nvalues - stats.nspecials);
+    measure_ret->square = 0;
+    return others == NULL || work.half_range == 0
+               ? TERP_OK
+               : find_mean_square(pool, &work, layout.nvalues - stats.nspecials,
+                                  &measure_ret->square);
 }
 
 enum terp_status
@@ -109,9 +112,10 @@ terp_cpu_measure(const struct terp_cpu_call *call,
         terp_cpu_pool_make((int)min_u64((uint64_t)call->nthreads,
                                         nvalues / CPU_THREAD_MIN_NVALUES),
                            call->allocator);
-    measure(params, chunk, pool, src, other, measure_ret);
+    const enum terp_status st =
+        measure(params, chunk, pool, src, other, measure_ret);
     terp_cpu_pool_free(pool);
     fesetenv(&host);
     terp_release(call->allocator, swapped);
-    return TERP_OK;
+    return st;
 }

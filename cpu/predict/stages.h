@@ -200,7 +200,7 @@ struct cpu_stages {
                               unsigned dims, int8_t *widths_ret);
 
     /* The sum of the squares of how far `others` are from values that are not
-     * special, as parts of the range. */
+     * special, as parts of the range: of one block (codec/model/psnr.h). */
     double (*squares)(const void *values, const void *others, uint64_t nvalues,
                       const struct cpu_fills *fills, double half_range);
 

@@ -14,6 +14,7 @@
 #include "codec/model/difference_widths.h"
 #include "codec/model/lag_errors.h"
 #include "codec/model/lossless_quants.h"
+#include "codec/model/psnr.h"
 #include "codec/model/quantizer.h"
 #include "codec/model/repeat_keys.h"
 #include "cpu/predict/stages.h"
@@ -196,23 +197,25 @@ common_bits(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
         *nzeros_ret = *exponent_ret = 0;
 }
 
-/* Halved, since a range may be larger than any number. */
 static double
 squares(const void *src, const void *others, uint64_t nvalues,
         const struct cpu_fills *fills, double half_range)
 {
     const T *values = src, *other_values = others;
     WORD fill[TERP_NFILLS];
-    double sum = 0;
+    double lanes[TERP_SQUARES_NLANES] = {0};
 
     fill_words_of(fills, fill);
-    for (uint64_t i = 0; i < nvalues; i++) {
-        const double difference =
-            (double)values[i] * 0.5 - (double)other_values[i] * 0.5;
-        const double error = difference / half_range;
-        sum += is_special(values[i], fill) ? 0 : error * error;
+    for (uint64_t first = 0; first < nvalues; first += TERP_SQUARES_NLANES) {
+        const uint64_t n = min_u64(nvalues - first, TERP_SQUARES_NLANES);
+        for (uint64_t i = 0; i < n; i++) {
+            const T value = values[first + i];
+            const double square = terp_square_of_error(
+                (double)value, (double)other_values[first + i], half_range);
+            lanes[i] += is_special(value, fill) ? 0 : square;
+        }
     }
-    return sum;
+    return terp_sum_lanes(lanes);
 }
 
 static void

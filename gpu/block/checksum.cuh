@@ -62,11 +62,12 @@ sum_last_stripe(const uint8_t *end, const uint64_t *s_secret)
            __shfl_xor_sync(FULL_WARP_MASK, word, 1);
 }
 
-/* The warps of a piece, so many, sum up its blocks. */
+/* The warps of a piece, so many, sum up its blocks. Its first block is taken
+ * from `s_first` unless that is NULL; it does not end in it then. */
 template <unsigned NWARPS>
 static __device__ __forceinline__ void
 sum_blocks(const uint8_t *piece, uint64_t nbytes, const uint64_t *s_secret,
-           uint64_t (*s_sums)[XXH3_NLANES])
+           uint64_t (*s_sums)[XXH3_NLANES], const uint8_t *s_first = NULL)
 {
     const unsigned nblocks = (unsigned)xxh3_nblocks(nbytes);
     uint64_t key[XXH3_BLOCK_NSTRIPES / 4];
@@ -78,7 +79,8 @@ sum_blocks(const uint8_t *piece, uint64_t nbytes, const uint64_t *s_secret,
         const unsigned nstripes =
             b < nblocks ? XXH3_BLOCK_NSTRIPES
                         : (unsigned)((nbytes - 1 - at) / XXH3_STRIPE_NBYTES);
-        uint64_t sum = xxh3_sum_stripes(piece + at, nstripes, key);
+        uint64_t sum = xxh3_sum_stripes(
+            s_first != NULL && b == 0 ? s_first : piece + at, nstripes, key);
         if (b == nblocks)
             sum += sum_last_stripe(piece + nbytes, s_secret);
         if (threadIdx.x % 32 < XXH3_NLANES)
@@ -89,11 +91,13 @@ sum_blocks(const uint8_t *piece, uint64_t nbytes, const uint64_t *s_secret,
 /* Returns, in the first warp, what a block of threads adds to the checksum,
  * which is one of so many that share the pieces. The secret is in shared
  * memory. A piece's warps take turns chaining its sums, while the others sum up
- * the next. */
+ * the next. The first block of all is taken from `s_first` unless that is NULL.
+ */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ uint64_t
 sum_pieces(const uint8_t *input, uint64_t nbytes, unsigned block,
-           unsigned nblocks, struct checksum_shared<NTHREADS> *s)
+           unsigned nblocks, struct checksum_shared<NTHREADS> *s,
+           const uint8_t *s_first = NULL)
 {
     constexpr unsigned NWARPS = checksum_shared<NTHREADS>::NWARPS;
     constexpr unsigned NAT_ONCE = checksum_shared<NTHREADS>::NAT_ONCE;
@@ -111,7 +115,8 @@ sum_pieces(const uint8_t *input, uint64_t nbytes, unsigned block,
             i + 1 < npieces ? TERP_CHECKSUM_PIECE_NBYTES : nbytes - at;
         uint64_t(*sums)[XXH3_NLANES] = s->sums[turn % 2][which];
         if (i < npieces)
-            sum_blocks<PIECE_NWARPS>(input + at, n, s->secret, sums);
+            sum_blocks<PIECE_NWARPS>(input + at, n, s->secret, sums,
+                                     i == 0 ? s_first : NULL);
         __syncthreads();
         if (i < npieces && warp % PIECE_NWARPS == turn % PIECE_NWARPS)
             sum += terp_checksum_share(hash_of_sums(sums, n, s->secret), i);
@@ -170,17 +175,40 @@ sum_prefixes(const uint8_t *stream,
     }
 }
 
+/* Copies what is hashed first of a prefix, but a table of prefixes that ends
+ * `table_end` bytes behind its begin as zeros. */
+template <unsigned NTHREADS>
+static __device__ __forceinline__ void
+copy_without_table(const uint8_t *input, uint64_t nbytes, uint64_t table_end,
+                   uint8_t s_first[XXH3_BLOCK_NBYTES])
+{
+    const unsigned n = (unsigned)min_u64(nbytes, XXH3_BLOCK_NBYTES);
+
+    static_assert(TERP_PREFIX_MIN_NBYTES - TERP_FRAME_DIMS_AT -
+                          XXH3_STRIPE_NBYTES >=
+                      TERP_FRAME_MAX_NBYTES - TERP_FRAME_DIMS_AT,
+                  "The last stripe begins behind the table.");
+    for (unsigned i = threadIdx.x; i < n; i += NTHREADS)
+        s_first[i] = i >= table_end - TERP_PREFIXES_NBYTES && i < table_end
+                         ? 0
+                         : input[i];
+}
+
 /* Returns the checksum of a stream in all threads of the first warp of the
  * block that ends last, and false in all other threads. `block` is one of so
  * many that share the stream; it takes a piece at a time. `sum` and `progress`
- * are theirs. */
-template <unsigned NTHREADS>
+ * are theirs. A table of prefixes that begins at `table_at`, unless that is 0,
+ * counts as zeros. */
+template <unsigned NTHREADS, bool MAY_BE_PREFIX = false>
 static __device__ bool
 checksum(unsigned long long *sum, unsigned *progress, const uint8_t *stream,
          uint64_t stream_nbytes, unsigned block, unsigned nblocks,
-         uint64_t *hash_ret)
+         uint64_t *hash_ret, uint64_t table_at = 0)
 {
     __shared__ struct checksum_shared<NTHREADS> s;
+    __align__(8)
+        __shared__ uint8_t s_first[MAY_BE_PREFIX ? XXH3_BLOCK_NBYTES : 1];
+    const bool has_table = MAY_BE_PREFIX && table_at > 0;
     const uint64_t nbytes = stream_nbytes - TERP_FRAME_DIMS_AT;
     const unsigned nactive =
         (unsigned)min_u64(nblocks, terp_checksum_npieces(nbytes));
@@ -188,9 +216,13 @@ checksum(unsigned long long *sum, unsigned *progress, const uint8_t *stream,
     if (block >= nactive)
         return false;
     xxh3_make_secret(load_le(stream, TERP_FRAME_CHECKSUM_AT), s.secret);
+    if (has_table && block == 0)
+        copy_without_table<NTHREADS>(
+            stream + TERP_FRAME_DIMS_AT, nbytes,
+            table_at + TERP_PREFIXES_NBYTES - TERP_FRAME_DIMS_AT, s_first);
     __syncthreads();
     *hash_ret = sum_pieces<NTHREADS>(stream + TERP_FRAME_DIMS_AT, nbytes, block,
-                                     nactive, &s);
+                                     nactive, &s, has_table ? s_first : NULL);
     if (nactive > 1) {
         if (threadIdx.x == 0)
             atomicAdd(sum, (unsigned long long)*hash_ret);

@@ -98,7 +98,7 @@ add_to_part(const struct cuda_call *call, uint64_t i, struct part *part)
     part->src[part->n] = call->src[i];
     part->src_nbytes[part->n] = call->params == NULL ? call->src_nbytes[i] : 0;
     part->dst[part->n] = call->dst[i];
-    if (call->bounds_are == CUDA_BOUNDS_GIVEN)
+    if (cuda_bounds_come_from_host(call->bounds_are))
         part->bounds[part->n] = call->bounds[i];
     part->call.nchunks = ++part->n;
 }
@@ -550,17 +550,19 @@ take_bounds_of_pairs(struct cuda_call *call)
 }
 
 /* Each chunk in the form that it asks for, in its own shape and then in what
- * was found to be better. */
+ * was found to be better. What is found goes to call->found, if the caller has
+ * such. */
 static enum terp_status
 encode_all(struct terp_cuda_device *device, const struct terp_cuda_call *where,
            struct cuda_call *call)
 {
-    struct cuda_found_domain *found =
-        new (std::nothrow) struct cuda_found_domain[(size_t)call->nchunks]();
+    struct cuda_found_domain *own = NULL;
 
-    if (found == NULL)
+    if (call->found == NULL)
+        call->found = own = new (
+            std::nothrow) struct cuda_found_domain[(size_t)call->nchunks]();
+    if (call->found == NULL)
         return TERP_ERR_MEMORY;
-    call->found = found;
     call->form = expected_form(device, call);
     enum terp_status st = cuda_call_do(device, where, call);
     if (st == TERP_OK && call->bounds_are == CUDA_BOUNDS_OF_PAIRS)
@@ -570,10 +572,11 @@ encode_all(struct terp_cuda_device *device, const struct terp_cuda_call *where,
     if (st == TERP_OK)
         st = encode_again(device, where, call);
     for (uint64_t i = 0; st == TERP_OK && i < call->nchunks; i++)
-        if (call->dst_nbytes[i] != 0 && found[i].may_be_copies)
+        if (call->dst_nbytes[i] != 0 && call->found[i].may_be_copies)
             st = cuda_copies_encode(device, where, call, i, encode_all);
-    delete[] found;
-    call->found = NULL;
+    if (own != NULL)
+        call->found = NULL;
+    delete[] own;
     return st;
 }
 

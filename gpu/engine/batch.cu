@@ -147,6 +147,9 @@ choose_lattice(const struct cuda_request *request,
                const struct terp_frame *frame, struct cuda_batch *batch)
 {
     struct terp_coarse coarse;
+    const uint64_t prefix_at =
+        batch->frame_nbytes +
+        TERP_PREFIX_NBYTES * (uint64_t)terp_prefix_number(request->step);
 
     terp_coarse_make(frame, request->step, &coarse);
     if (coarse.nskipped == 0 || !coarse.is_all || request->decodes_all) {
@@ -154,6 +157,7 @@ choose_lattice(const struct cuda_request *request,
         return;
     }
     batch->nskipped = coarse.nskipped;
+    batch->prefix_at = prefix_at;
     batch->lattice_ntiles = div_up(coarse.nvalues, TERP_TILE_NSYMBOLS);
     batch->nranges = counted_nranges(batch->nranges);
 }

@@ -64,7 +64,8 @@ domain_of(const struct cuda_call *call, const struct cuda_chunk *chunk)
         {},
         {},
         chunk->may_be_copies,
-        chunk->bound};
+        chunk->bound,
+        chunk->nscanned_specials};
 
     memcpy(found.fills, chunk->fills, sizeof found.fills);
     if (call->form != CUDA_VALUES) {
@@ -324,11 +325,15 @@ upload(const struct cuda_call *call, const struct in_flight *batch)
         chunk->dst =
             call->host ? slot->d_dst + i * slot->dst_stride : call->dst[at];
         place_values(slot, i, chunk);
-        if (call->bounds_are == CUDA_BOUNDS_GIVEN)
+        if (cuda_bounds_come_from_host(call->bounds_are))
             chunk->bound = call->bounds[at];
         if (slot->batch.decode) {
-            chunk->src_nbytes = nbytes = call->src_nbytes[at];
-            if (is_not_for_batch(call, at))
+            nbytes = call->src_nbytes[at];
+            if (call->host)
+                nbytes = cuda_read_nbytes(
+                    slot->batch, (const uint8_t *)call->src[at], nbytes);
+            chunk->src_nbytes = nbytes;
+            if (nbytes == 0 || is_not_for_batch(call, at))
                 chunk->status = chunk->checksum_status = TERP_ERR_DEVICE;
         }
         if (call->host && chunk->status == TERP_OK)

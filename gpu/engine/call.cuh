@@ -21,6 +21,7 @@ struct cuda_found_domain {
     struct terp_carrier_head carrier; /* of integers */
     bool may_be_copies; /* along some dimension: cuda_copies_encode finds out */
     double bound;       /* absolute */
+    uint64_t nspecials; /* of the values themselves */
 };
 
 /* What is to be done. */

@@ -33,6 +33,16 @@ take_carrier(const struct cuda_batch &batch, const uint8_t *head,
             terp_integer_limits_of(type, &chunk->carrier, &chunk->limits));
 }
 
+/* Of a stream with prefixes no more is read than the batch asks for. False
+ * where there is less: the CPU says what is wrong. */
+static __device__ bool
+take_prefix(const struct cuda_batch &batch, struct cuda_chunk *chunk)
+{
+    chunk->src_nbytes =
+        cuda_read_nbytes(batch, (const uint8_t *)chunk->src, chunk->src_nbytes);
+    return chunk->src_nbytes > 0;
+}
+
 /* Sets up a chunk by a frame whose other bytes are those of all frames of its
  * shape. False when it makes no sense. */
 static __device__ bool
@@ -73,7 +83,7 @@ take_frame(const struct cuda_batch &batch, const uint8_t *frame,
            (is_raw || batch.carrier_head_nbytes == 0 ||
             take_carrier(batch, head, chunk)) &&
            has_bound == (prediction != TERP_PREDICTION_NONE) &&
-           chunk->src_nbytes >= frame_nbytes &&
+           chunk->src_nbytes >= frame_nbytes && take_prefix(batch, chunk) &&
            (!has_bound || is_bound(chunk->bound) ||
             (is_zero_bound(chunk->bound) &&
              terp_prediction_is_raster(chunk->prediction))) &&
@@ -171,6 +181,7 @@ __launch_bounds__(NTHREADS)
         h_chunk->bound = chunk.bound;
         h_chunk->model.step = chunk.model.step;
         h_chunk->model.wide = chunk.model.wide;
+        h_chunk->nscanned_specials = chunk.nscanned_specials;
         h_chunk->min = chunk.min;
         h_chunk->max = chunk.max;
         for (int k = 0; k < TERP_NFILLS; k++)

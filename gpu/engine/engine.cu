@@ -5,6 +5,7 @@
 #include "gpu/engine/again.cuh"
 #include "gpu/engine/array.cuh"
 #include "gpu/engine/parts.cuh"
+#include "gpu/engine/psnr.cuh"
 #include "gpu/engine/within.cuh"
 
 static enum terp_status
@@ -34,7 +35,9 @@ encode(struct terp_cuda_device *device, const struct terp_cuda_call *where,
     call.src = src;
     call.dst = dst;
     call.dst_nbytes = dst_nbytes_ret;
-    return cuda_encode(device, where, &call);
+    return known.bound_mode == TERP_BOUND_PSNR
+               ? cuda_psnr_encode(device, where, &call)
+               : cuda_encode(device, where, &call);
 }
 
 static enum terp_status

@@ -82,13 +82,13 @@ struct cuda_chunk {
     /* The chunk's own values, in the host's byte order; encode: they are only
      * read. What is coded is the same unless logarithms are. */
     void *values;
-    uint64_t src_nbytes; /* decode: of the stream */
+    uint64_t src_nbytes; /* decode: of the stream, or the prefix that is read */
     /* decode: what the frame says. encode: coding and prediction follow. */
     enum terp_coding coding;
     enum terp_prediction prediction; /* none: constant or raw */
     bool has_specials;
     double bound; /* absolute; encode: CUDA_BOUNDS_GIVEN, of both parts; 0:
-                     there is none */
+                     there is none; CUDA_BOUNDS_OF_RANGES, a part */
 
     /* TERP_OK as long as the chunk is worth going on with. TERP_ERR_CAPACITY
      * (encode): to be stored raw. TERP_ERR_DEVICE: left to the CPU. */
@@ -162,6 +162,7 @@ struct cuda_chunk {
     bool is_periodic;
     bool is_the_cpus; /* what is found of the chunk, the CPU alone can use */
     bool may_be_copies;
+    uint64_t nscanned_specials; /* encode: before prediction adds some */
 
     /* encode, where other values are coded: the range of the chunk's own, and
      * what is coded instead. */
@@ -293,8 +294,16 @@ enum cuda_bounds {
     /* Chunks are pairs, the parts of complex values: what their ranges mean
      * for both. */
     CUDA_BOUNDS_OF_PAIRS,
-    CUDA_BOUNDS_GIVEN /* the host knows what they mean */
+    CUDA_BOUNDS_GIVEN, /* the host knows what they mean */
+    /* Each chunk's, which the host gives as a part of half its range. */
+    CUDA_BOUNDS_OF_RANGES
 };
+
+static inline bool
+cuda_bounds_come_from_host(enum cuda_bounds bounds)
+{
+    return bounds == CUDA_BOUNDS_GIVEN || bounds == CUDA_BOUNDS_OF_RANGES;
+}
 
 struct cuda_batch {
     int nchunks;
@@ -337,6 +346,10 @@ struct cuda_batch {
      * Streams of other predictions than splines are refused then. */
     int nskipped;
     uint64_t lattice_ntiles;
+    /* decode: where a table of prefixes has the one that tells these tiles: a
+     * stream with a table is read and verified up to there. 0: all are read
+     * whole. */
+    uint64_t prefix_at;
     /* decode: of the values that are made, every so many-th of each dimension
      * is wanted; 0: all are */
     uint64_t wanted_step;
@@ -397,6 +410,21 @@ cuda_prefixes_nbytes(const struct cuda_batch &batch,
 {
     return chunk.prediction == TERP_PREDICTION_SPLINE ? batch.prefixes_nbytes
                                                       : 0;
+}
+
+/* decode: bytes of a stream, or of its prefix, that are read. A prefix that is
+ * too long, or too short, is 0. */
+static inline TERP_HOST_DEVICE uint64_t
+cuda_read_nbytes(const struct cuda_batch &batch, const uint8_t *stream,
+                 uint64_t nbytes)
+{
+    if (batch.prefix_at == 0 || nbytes < batch.prefix_at + TERP_PREFIX_NBYTES ||
+        (stream[TERP_FRAME_PREDICTION_AT] & TERP_FRAME_PREFIXES) == 0)
+        return nbytes;
+    const uint64_t read_nbytes = load_le(stream + batch.prefix_at, 4);
+    return read_nbytes >= TERP_PREFIX_MIN_NBYTES && read_nbytes <= nbytes
+               ? read_nbytes
+               : 0;
 }
 
 /* encode: bits below symbols, as the tuner takes them. */

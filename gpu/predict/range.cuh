@@ -125,7 +125,7 @@ finalize_params(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     chunk.progress[CUDA_PROGRESS_NOT_ISOLATED] = RANGE_IS_FINAL;
     chunk.min = min;
     chunk.max = max;
-    chunk.nspecials = range.nspecials;
+    chunk.nspecials = chunk.nscanned_specials = range.nspecials;
     chunk.has_specials = range.nspecials > 0;
     chunk.bound = bound;
     chunk.coding = batch.coding;

@@ -1,5 +1,6 @@
 /* Byte order, and the min/max scan of a chunk's values: which are special, what
  * range the others have, and what follows from it. */
+#include "codec/model/psnr.h"
 #include "gpu/block/swap.cuh"
 #include "gpu/predict/scan_small.cuh"
 
@@ -394,10 +395,13 @@ finish_parts(const struct cuda_batch batch)
         const double max[TERP_NPARTS] = {range.max, other.max};
         bound = terp_bound_of_parts(batch.params.bound, min, max);
     }
-    bound = is_bound(bound)
-                ? terp_part_bound_of(bound)
-                : terp_absolute_bound(batch.params.bound_mode,
-                                      batch.params.bound, range.min, range.max);
+    if (batch.bounds == CUDA_BOUNDS_OF_RANGES)
+        bound = terp_psnr_bound(terp_half_range(range.min, range.max), bound);
+    else if (is_bound(bound))
+        bound = terp_part_bound_of(bound);
+    else
+        bound = terp_absolute_bound(batch.params.bound_mode, batch.params.bound,
+                                    range.min, range.max);
     finalize_params<T>(batch, chunk, range, *(const T *)chunk.src, bound, true);
 }
 

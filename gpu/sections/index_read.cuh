@@ -78,7 +78,8 @@ struct tile_index {
     const uint8_t *offsets;
     int offset_nbytes;
     const uint8_t *lengths;
-    uint64_t payload_nbytes;
+    uint64_t payload_nbytes; /* that are there */
+    uint64_t end;            /* of the last partition */
 };
 
 /* A thread has `count` partitions from `first` on. Before these there are so
@@ -90,10 +91,12 @@ struct partition_share {
 };
 
 /* A partition whose tiles are read. */
+#define PARTITION_MAY_BE_CUT 0x100u
 struct partition {
-    unsigned bits, control;
+    unsigned bits;
+    unsigned control; /* and PARTITION_MAY_BE_CUT, behind what that has */
     unsigned ntiles, lengths_nbytes; /* of the partitions before it */
-    unsigned nbytes;                 /* of its payload */
+    unsigned nbytes;                 /* of its payload, as far as it is there */
 };
 
 template <unsigned NTHREADS>
@@ -401,6 +404,7 @@ read_lengths(const struct cuda_batch &batch, index_reader<NTHREADS> *reader,
         take_bytes(reader, (index->nfull - 1) * (uint64_t)index->offset_nbytes);
     index->lengths = take_bytes(reader, lengths_nbytes);
     index->payload_nbytes = reader->end - position_of(*reader);
+    index->end = batch.nskipped > 0 ? UINT64_MAX : index->payload_nbytes;
     return !reader->underflow;
 }
 
@@ -412,7 +416,7 @@ full_begin(const struct tile_index &index, unsigned full)
     if (full == 0)
         return 0;
     if (full >= index.nfull)
-        return index.payload_nbytes;
+        return index.end;
     return load_le_loop(index.offsets +
                             (full - 1) * (uint64_t)index.offset_nbytes,
                         (unsigned)index.offset_nbytes);
@@ -467,7 +471,7 @@ read_tile(const struct cuda_batch &batch, enum terp_coding coding,
  * the lanes behind these; NAT_ONCE such pairs before anything is stored, as
  * nothing is read behind a store before that ends. False where a number is not
  * valid, or where a partition that is not reduced has not as many bytes as its
- * tiles. */
+ * tiles; or where it may be cut, fewer than those that are wanted. */
 template <unsigned NAT_ONCE>
 static __device__ __forceinline__ bool
 read_tiles(const struct cuda_batch &batch, enum terp_coding coding,
@@ -513,18 +517,21 @@ read_tiles(const struct cuda_batch &batch, enum terp_coding coding,
                 __shfl_sync(FULL_WARP_MASK, own.control, owner);
             const unsigned expected =
                 __shfl_sync(FULL_WARP_MASK, own.nbytes, owner);
-            unsigned sum = nbytes[k];
+            const bool may_be_cut = (control & PARTITION_MAY_BE_CUT) != 0;
+            unsigned sum =
+                may_be_cut && tile >= batch.lattice_ntiles ? 0 : nbytes[k];
             /* Regions are multiples of 256 bytes, so the last partition is
              * written as a whole too. */
             if (owner < (int)npartitions) {
                 nonzero[tile] = is_nonzero[k];
                 entries[tile] = (uint8_t)entry[k];
-                sizes[tile] = (uint16_t)sum;
+                sizes[tile] = (uint16_t)nbytes[k];
             }
 #pragma unroll 1
             for (int distance = 8; distance > 0; distance /= 2)
                 sum += __shfl_xor_sync(FULL_WARP_MASK, sum, distance);
-            valid &= (control & TERP_CONTROL_REDUCED) != 0 || sum == expected;
+            valid &= (control & TERP_CONTROL_REDUCED) != 0 ||
+                     (may_be_cut ? sum <= expected : sum == expected);
         }
     }
     return valid;
@@ -565,10 +572,15 @@ read_partitions(const struct cuda_batch &batch, enum terp_coding coding,
             share.lengths_nbytes += (ntiles * width + 7) / 8;
             const uint64_t end = full_begin(index, share.nfull);
             valid &= at <= end;
-            own.nbytes = (unsigned)min_u64(end - at, UINT32_MAX);
+            if (batch.nskipped > 0 && end >= index.payload_nbytes)
+                own.control |= PARTITION_MAY_BE_CUT;
+            own.nbytes =
+                (unsigned)min_u64(min_u64(end, index.payload_nbytes) -
+                                      min_u64(at, index.payload_nbytes),
+                                  UINT32_MAX);
         }
         if (is_there && (!is_short_index<NTHREADS> || warp == 0)) {
-            begin[p] = at;
+            begin[p] = min_u64(at, index.payload_nbytes);
             reduced[p] = (own.control & TERP_CONTROL_REDUCED) != 0;
         }
         valid &= read_tiles < is_short_index<NTHREADS>

@@ -1,5 +1,5 @@
 /* Checksums of streams, and of their prefixes: cuda_seal writes them,
- * cuda_verify compares those of streams. */
+ * cuda_verify compares those of what is read. */
 #include "gpu/sections/seal.cuh"
 
 #include "gpu/block/checksum.cuh"
@@ -59,7 +59,20 @@ __launch_bounds__(NTHREADS) seal(const struct cuda_batch batch)
     seal_stream<NTHREADS>(chunk);
 }
 
+/* Whether the checksum of what was read of a stream is the one that it has. */
+template <bool READS_PREFIXES>
+static __device__ __forceinline__ bool
+is_checksum_of(const struct cuda_batch &batch, const uint8_t *stream,
+               uint64_t hash)
+{
+    return READS_PREFIXES && stream_has_prefixes(stream)
+               ? terp_prefix_checksum(hash) ==
+                     load_le(stream + batch.prefix_at + 4, 4)
+               : hash == load_le(stream + TERP_FRAME_CHECKSUM_AT, 8);
+}
+
 /* The same grid. */
+template <bool READS_PREFIXES>
 static __global__ void
 __launch_bounds__(NTHREADS) verify(const struct cuda_batch batch)
 {
@@ -77,10 +90,13 @@ __launch_bounds__(NTHREADS) verify(const struct cuda_batch batch)
             chunk.checksum_status = TERP_ERR_DEVICE;
         return;
     }
-    if (checksum<NTHREADS>(&chunk.checksum,
-                           &chunk.progress[CUDA_PROGRESS_CHECKSUM], stream,
-                           nbytes, blockIdx.x, gridDim.x, &hash) &&
-        threadIdx.x == 0 && hash != load_le(stream + TERP_FRAME_CHECKSUM_AT, 8))
+    if (checksum<NTHREADS, READS_PREFIXES>(
+            &chunk.checksum, &chunk.progress[CUDA_PROGRESS_CHECKSUM], stream,
+            nbytes, blockIdx.x, gridDim.x, &hash,
+            READS_PREFIXES && stream_has_prefixes(stream) ? batch.frame_nbytes
+                                                          : 0) &&
+        threadIdx.x == 0 &&
+        !is_checksum_of<READS_PREFIXES>(batch, stream, hash))
         chunk.checksum_status = TERP_ERR_CHECKSUM;
 }
 
@@ -110,7 +126,9 @@ cudaError_t
 cuda_verify(const struct cuda_batch *batch, cudaStream_t stream)
 {
     return batch->is_part ? cudaSuccess
-                          : launch_stage(batch, stream, verify,
+                          : launch_stage(batch, stream,
+                                         batch->prefix_at > 0 ? verify<true>
+                                                              : verify<false>,
                                          nblocks_of(batch), NTHREADS);
 }
 

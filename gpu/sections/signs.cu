@@ -26,6 +26,7 @@ describe(const struct cuda_batch *batch)
     struct cuda_batch signs = *batch;
 
     signs.prefixes_nbytes = 0;
+    signs.nskipped = 0; /* all signs are read */
 
     signs.nvalues = div_up(batch->nvalues, 8);
     signs.ntiles = div_up(signs.nvalues, TERP_TILE_NSYMBOLS);

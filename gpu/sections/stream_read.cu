@@ -553,8 +553,10 @@ __launch_bounds__(NTHREADS) read_streams(const struct cuda_batch batch)
         ((uint64_t *)&s_found)[i] = 0;
     __syncthreads();
     reader.src = (const uint8_t *)host->src;
-    reader.end = host->src_nbytes;
-    if (host->status != TERP_OK || reader.end < body_at) {
+    reader.end = host->status == TERP_OK
+                     ? cuda_read_nbytes(batch, reader.src, host->src_nbytes)
+                     : 0;
+    if (reader.end < body_at) {
         wait_for_kernels();
         return;
     }

@@ -91,13 +91,18 @@ draw_shape(uint64_t *random, struct terp_chunk *chunk)
 }
 
 /* A bound, of absolute ones 0 in one case of three, and with one in three that
- * are relative to each value a floor. */
+ * are relative to each value a floor; in one case of twelve a PSNR. */
 static void
 draw_bound(uint64_t *random, struct terp_params *params)
 {
     static const enum terp_bound_mode modes[] = {
         TERP_BOUND_ABSOLUTE, TERP_BOUND_RELATIVE, TERP_BOUND_POINTWISE};
 
+    if (draw(random, 12) == 0) {
+        params->bound_mode = TERP_BOUND_PSNR;
+        params->bound = 15 + (double)draw(random, 130);
+        return;
+    }
     params->bound_mode = modes[draw(random, 3)];
     params->bound = params->bound_mode == TERP_BOUND_POINTWISE ? 0.5 : 1;
     for (uint64_t i = draw(random, 24); i > 0; i--)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "codec/format/frame.h"
+#include "codec/model/bound.h"
 #include "codec/model/coarse.h"
 #include "h5tests/support/cases.h"
 #include "h5tests/support/cmocka_all.h"
@@ -422,6 +423,120 @@ every_nth_value_is_the_cpus(void **state)
     }
 }
 
+/* Cuts a stream behind so many bytes, which its table says to be the prefix of
+ * a step. */
+static void
+cut_prefix(struct terp_stream *stream, uint64_t step, uint64_t nbytes)
+{
+    struct terp_frame frame;
+    uint32_t lengths[TERP_NPREFIXES];
+    int frame_nbytes;
+
+    assert_int_equal(
+        terp_frame_read(stream->bytes, stream->nbytes, &frame, &frame_nbytes),
+        TERP_OK);
+    for (int i = 0; i < TERP_NPREFIXES; i++)
+        lengths[i] = (uint32_t)min_u64(frame.prefix[i].nbytes, nbytes);
+    lengths[terp_prefix_number(step)] = (uint32_t)nbytes;
+    terp_frame_seal_prefixes(stream->bytes, frame_nbytes, lengths);
+    stream->nbytes = nbytes;
+}
+
+/* Leaves a stream of more bytes than the prefix of a step no more than that; or
+ * more or less, with or without a table that says so; or damages it. */
+static void
+harm_prefix(struct terp_stream *stream, uint64_t step, uint64_t kind,
+            uint64_t random)
+{
+    uint64_t nbytes;
+
+    if (terp_coarse_nbytes(stream->bytes, stream->nbytes, step, &nbytes) !=
+            TERP_OK ||
+        nbytes >= stream->nbytes - 1 || nbytes < 1024)
+        return;
+    switch (kind % 6) {
+    case 0:
+    case 1:
+        stream->nbytes = nbytes;
+        return;
+    case 2:
+        stream->bytes[nbytes - 1 - random % (nbytes - 128)] ^= 0x10;
+        stream->nbytes = nbytes;
+        return;
+    case 3:
+        stream->nbytes = nbytes - 1;
+        return;
+    case 4:
+        cut_prefix(stream, step, nbytes + 1);
+        return;
+    default:
+        cut_prefix(stream, step, nbytes - 1 - random % 500);
+        return;
+    }
+}
+
+/* Prefixes that are whole, damaged, too short, or wrong though sealed, without
+ * what is behind them. */
+static void
+prefixes_are_the_cpus(void **state)
+{
+    static const struct terp_chunk shapes[] = {
+        {TERP_FLOAT32, false, false, 3, {41, 30, 36}},
+        {TERP_FLOAT64, true, false, 3, {20, 33, 35}},
+        {TERP_INT16, false, true, 4, {2, 30, 31, 33}},
+        {TERP_FLOAT32, false, false, 3, {70, 66, 68}},
+    };
+    static const struct terp_params asked[] = {
+        {.bound_mode = TERP_BOUND_RELATIVE, .bound = 1e-3},
+        {.bound_mode = TERP_BOUND_RELATIVE, .bound = 1e-6},
+        {.bound_mode = TERP_BOUND_POINTWISE, .bound = 1e-2},
+    };
+
+    (void)state;
+    for (uint64_t turn = 0; turn < COUNT(shapes) * COUNT(asked); turn++) {
+        const uint64_t step = UINT64_C(2) << turn % 4;
+        struct terp_params params = asked[turn % COUNT(asked)];
+        params.pipeline = terp_mode[2 * turn % TERP_NMODES].pipeline;
+        params.predictor = TERP_PREDICTOR_SPLINE;
+        struct batch *batch = make_batch(&params, &shapes[turn / COUNT(asked)],
+                                         6, TERP_FIELD_ROUGH);
+        for (uint64_t i = 0; i < batch->nchunks; i++)
+            harm_prefix(&batch->streams[i], step, i + turn, 311 * (i + turn));
+        check_coarse(batch, step, &places[turn % COUNT(places)]);
+        free_batch(batch);
+    }
+}
+
+/* Bounds are searched for: of mixed contents, some of which have no range, or
+ * none that suffices. */
+static void
+batch_of_a_psnr_equals_single_chunks(void **state)
+{
+    static const struct terp_chunk shapes[] = {
+        {TERP_FLOAT32, false, false, 3, {13, 17, 31}},
+        {TERP_FLOAT64, true, false, 3, {9, 16, 15}},
+        {TERP_FLOAT32, true, false, 2, {33, 165}},
+        {TERP_FLOAT64, false, false, 1, {4097}},
+        {TERP_FLOAT32, false, true, 4, {3, 8, 8, 8}},
+    };
+    static const double asked[] = {20, 60, 120, 660};
+
+    (void)state;
+    for (uint64_t turn = 0; turn < COUNT(shapes) * COUNT(asked); turn++) {
+        const struct terp_chunk *shape = &shapes[turn % COUNT(shapes)];
+        const struct terp_mode *mode = &terp_mode[turn % TERP_NMODES];
+        const struct terp_params params = {.bound_mode = TERP_BOUND_PSNR,
+                                           .bound = asked[turn / COUNT(shapes)],
+                                           .pipeline = mode->pipeline,
+                                           .predictor = mode->predictor,
+                                           .has_fill = turn % 3 == 0};
+        struct batch *batch = make_batch(&params, shape, 5, 5 * turn);
+        if (params.bound <= TERP_MAX_PSNR)
+            check_encode(batch, &params, &places[turn % COUNT(places)]);
+        free_batch(batch);
+    }
+}
+
 /* Where all that is coded is in the sections before the payload. */
 static void
 prefixes_of_empty_payload_are_whole_streams(void **state)
@@ -634,6 +749,8 @@ main(int argc, char **argv)
         cmocka_unit_test(chunks_may_lie_anywhere_that_is_allowed),
         cmocka_unit_test(chunks_of_a_batch_may_have_other_domains),
         cmocka_unit_test(every_nth_value_is_the_cpus),
+        cmocka_unit_test(prefixes_are_the_cpus),
+        cmocka_unit_test(batch_of_a_psnr_equals_single_chunks),
         cmocka_unit_test(prefixes_of_empty_payload_are_whole_streams),
         cmocka_unit_test(call_that_comes_again_does_its_own_work),
         cmocka_unit_test(batch_of_hundreds_equals_single_chunks),

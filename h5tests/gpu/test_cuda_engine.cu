@@ -296,38 +296,38 @@ bytes_and_stored_streams_are_left_to_the_cpu(void **state)
     engine->close(device);
 }
 
-/* Its streams are like others. */
+/* But one that no double can have. */
 static void
-search_for_a_psnr_is_left_to_the_cpu(void **state)
+psnr_is_searched_for(void **state)
 {
-    struct terp_params params = {};
+    static const double asked[] = {30, 60, 120, TERP_MAX_PSNR + 1};
     struct terp_cuda_device *device = open_device(0);
     const uint64_t cap_nbytes = terp_encode_bound(&sample.chunk);
-    uint8_t *stream = (uint8_t *)terp_case_alloc(cap_nbytes);
-    uint8_t *values = (uint8_t *)terp_case_alloc(sample.chunk_nbytes);
-    const void *src = sample.values[0];
-    void *to = stream;
-    uint64_t nbytes = 7;
-    enum terp_status status = TERP_ERR_DEVICE;
+    uint8_t *expected = (uint8_t *)terp_case_alloc(cap_nbytes);
 
     (void)state;
-    params.bound_mode = TERP_BOUND_PSNR;
-    params.bound = 60;
-    assert_int_equal(engine->encode(device, &on_host, &params, &sample.chunk, 1,
-                                    &src, &to, &nbytes),
-                     TERP_OK);
-    assert_int_equal(nbytes, 0);
-    assert_int_equal(terp_encode(&params, &sample.chunk, sample.values[0],
-                                 stream, cap_nbytes, &nbytes, 1),
-                     TERP_OK);
-    src = stream;
-    to = values;
-    assert_int_equal(engine->decode(device, &on_host, &sample.chunk, 1, &src,
-                                    &nbytes, &to, &status),
-                     TERP_OK);
-    assert_int_equal(status, TERP_OK);
-    free(values);
-    free(stream);
+    for (int turn = 0; turn < 8; turn++) {
+        const struct terp_cuda_call call = turn % 2 ? on_device : on_host;
+        struct terp_params params = {};
+        uint64_t nbytes = 7, expected_nbytes;
+        params.bound_mode = TERP_BOUND_PSNR;
+        params.bound = asked[turn / 2];
+        void *src = take(&call, sample.values[0], sample.chunk_nbytes);
+        void *dst = take(&call, NULL, cap_nbytes);
+        const void *from = src;
+        assert_int_equal(engine->encode(device, &call, &params, &sample.chunk,
+                                        1, &from, &dst, &nbytes),
+                         TERP_OK);
+        assert_int_equal(terp_encode(&params, &sample.chunk, sample.values[0],
+                                     expected, cap_nbytes, &expected_nbytes, 1),
+                         TERP_OK);
+        assert_int_equal(nbytes,
+                         params.bound > TERP_MAX_PSNR ? 0 : expected_nbytes);
+        assert_memory_equal(dst, expected, nbytes);
+        give(&call, src);
+        give(&call, dst);
+    }
+    free(expected);
     engine->close(device);
 }
 
@@ -406,6 +406,7 @@ every_nth_value_is_decoded(void **state)
     static const enum terp_field fields[] = {
         TERP_FIELD_ROUGH, TERP_FIELD_DECADES, TERP_FIELD_SMOOTH};
     struct terp_cuda_device *device = open_device(0);
+    int nprefixes = 0; /* that were decoded without the rest */
 
     (void)state;
     for (int turn = 0; turn < 36; turn++) {
@@ -423,9 +424,18 @@ every_nth_value_is_decoded(void **state)
             terp_case_encode(&params, &chunk, values, 1);
         call.step = UINT64_C(2) << turn % 4;
         check_nth_values(device, call, &chunk, &stream);
+        uint64_t needed_nbytes;
+        (void)terp_coarse_nbytes(stream.bytes, stream.nbytes, call.step,
+                                 &needed_nbytes);
+        if (needed_nbytes < stream.nbytes) {
+            stream.nbytes = needed_nbytes;
+            check_nth_values(device, call, &chunk, &stream);
+            nprefixes++;
+        }
         free(stream.bytes);
         free(values);
     }
+    assert_in_range(nprefixes, 12, 36);
     engine->close(device);
 }
 
@@ -898,7 +908,7 @@ main(void)
         cmocka_unit_test(flags_of_the_context_stay_what_they_were),
         cmocka_unit_test(devices_that_are_open_do_not_share),
         cmocka_unit_test(bytes_and_stored_streams_are_left_to_the_cpu),
-        cmocka_unit_test(search_for_a_psnr_is_left_to_the_cpu),
+        cmocka_unit_test(psnr_is_searched_for),
         cmocka_unit_test(every_nth_value_is_decoded),
         cmocka_unit_test(every_nth_value_of_any_stream_is_decoded),
         cmocka_unit_test(call_begins_after_what_is_in_the_callers_stream),

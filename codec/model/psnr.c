@@ -1,0 +1,120 @@
+/* Which bounds a search tries: by secants of the logarithms of bound and
+ * square, from the bound that even errors would need. */
+#include "codec/model/psnr.h"
+
+#define TERP_VALUE_NBYTES 8
+#include "codec/model/logarithm.h"
+
+#define LOG2_10 0x1.a934f0979a371p+1
+#define LOG2_3 0x1.95c01a39fbd68p+0
+
+/* 0.5 dB, and what is aimed at, 0.15 dB, of a square. */
+#define TOLERANCE (0.05 * LOG2_10)
+#define AIM (0.015 * LOG2_10)
+
+/* Encodings of a chunk. Most need two. */
+#define MAX_NTRIALS 8
+
+/* Bounds that are closer make no difference. */
+#define MIN_STEP (1.0 / 64)
+/* The most that a bound is changed at once where nothing is on its other side,
+ * or nothing is lost. */
+#define MAX_STEP 4
+#define STEP_OF_NOTHING_LOST 2
+
+static double
+log2_of(double value)
+{
+    return terp_log_of_f64(value, 0, 0);
+}
+
+static double
+clamped(double value, double low, double high)
+{
+    return terp_clamp_f64(value, low, high);
+}
+
+/* How fast squares grow with bounds: errors that are spread evenly are 2. */
+static double
+slope_between(struct terp_psnr_point a, struct terp_psnr_point b)
+{
+    if (!a.exists || !b.exists || a.nothing_lost || b.nothing_lost ||
+        a.bound == b.bound)
+        return 2;
+    return clamped((b.square - a.square) / (b.bound - a.bound), 0.5, 3);
+}
+
+/* The bound to be tried next. False: there is none. */
+static bool
+next_bound(const struct terp_psnr_search *search, double *bound_ret)
+{
+    const struct terp_psnr_point *low = &search->low, *high = &search->high;
+    const double aim = search->wanted - AIM;
+
+    if (low->exists && high->exists) {
+        const double width = high->bound - low->bound;
+        const double part =
+            low->nothing_lost
+                ? 0.5
+                : (aim - low->square) / (high->square - low->square);
+        *bound_ret = low->bound + clamped(part, 0.125, 0.875) * width;
+        return width > MIN_STEP;
+    }
+    const struct terp_psnr_point *only = low->exists ? low : high;
+    const double slope = slope_between(search->lower, *low);
+    const double step = only->nothing_lost ? STEP_OF_NOTHING_LOST
+                                           : (aim - only->square) / slope;
+
+    *bound_ret =
+        only->bound + (low->exists ? clamped(step, 2 * MIN_STEP, MAX_STEP)
+                                   : clamped(step, -MAX_STEP, -2 * MIN_STEP));
+    /* Beyond the range there is nothing to gain. */
+    return high->exists || only->bound < 0;
+}
+
+/* Notes what the bound has given. True: this suffices. */
+static bool
+note(struct terp_psnr_search *search, double square)
+{
+    const bool nothing_lost = !(square >= 0x1p-1000);
+    const struct terp_psnr_point point = {true, nothing_lost, search->bound,
+                                          nothing_lost ? 0 : log2_of(square)};
+
+    if (!nothing_lost && point.square > search->wanted) {
+        search->high = point;
+        return false;
+    }
+    if (!search->low.exists || search->bound > search->low.bound) {
+        search->lower = search->low;
+        search->low = point;
+    }
+    return true;
+}
+
+void
+terp_psnr_begin(double psnr, struct terp_psnr_search *search_ret)
+{
+    const double wanted = -psnr / 10 * LOG2_10;
+
+    *search_ret = (struct terp_psnr_search){
+        .wanted = wanted, .bound = (wanted - AIM + LOG2_3) / 2};
+}
+
+double
+terp_psnr_factor(const struct terp_psnr_search *search)
+{
+    return terp_f64_of_log(search->bound, 0);
+}
+
+bool
+terp_psnr_note(struct terp_psnr_search *search, double square)
+{
+    const bool suffices = note(search, square);
+    const bool is_near = suffices && !search->low.nothing_lost &&
+                         search->low.square >= search->wanted - TOLERANCE;
+
+    search->found |= suffices;
+    search->is_done = ++search->ntrials == MAX_NTRIALS || is_near ||
+                      !next_bound(search, &search->bound);
+    return suffices;
+}

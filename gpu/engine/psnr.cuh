@@ -1,0 +1,13 @@
+/* Encoding for a PSNR: the search for each chunk's bound. */
+#ifndef TERP_GPU_ENGINE_PSNR_CUH
+#define TERP_GPU_ENGINE_PSNR_CUH
+
+#include "gpu/engine/call.cuh"
+
+/* Encodes all chunks, of float32 or float64, as codec/api/psnr.c does. */
+enum terp_status
+cuda_psnr_encode(struct terp_cuda_device *device,
+                 const struct terp_cuda_call *where,
+                 const struct cuda_call *call);
+
+#endif
