@@ -227,12 +227,11 @@ describe(const struct cuda_request *request, const struct terp_layout *layout)
                                  terp_is_lossless(&batch.params);
         batch.may_be_lossless =
             is_lossless || cuda_form_is_of_integers(batch.form);
+        /* Bounds that are not the caller's are absolute for the CPU. */
         batch.may_have_low_bits =
-            !is_lossless && terp_bound_may_have_low_bits(
-                                batch.params.bound_mode,
-                                batch.bounds == CUDA_BOUNDS_OWN
-                                    ? batch.params.bound
-                                    : terp_part_bound_of(batch.params.bound));
+            !is_lossless && (batch.bounds != CUDA_BOUNDS_OWN ||
+                             terp_bound_may_have_low_bits(
+                                 batch.params.bound_mode, batch.params.bound));
         batch.params.predictor = terp_predictor_asked(&batch.params);
         batch.coding = terp_coding_of(request->params->pipeline);
         batch.finds_domains =

@@ -31,34 +31,51 @@ is_valid(enum terp_field field, double value, double fill)
     return isfinite(value) && !is_land && value != fill;
 }
 
-/* The PSNR, infinite where nothing differs or there is no range. */
+/* The value at i; false where it counts for nothing. */
+static bool
+valid_value(enum terp_field field, const struct terp_chunk *chunk,
+            const uint8_t *values, uint64_t i, double fill, double *value_ret)
+{
+    *value_ret = value_of_bits(chunk->type, value_bits(chunk, values, i));
+    return is_valid(field, *value_ret, fill);
+}
+
+/* The PSNR, infinite where nothing differs or there is no range. Errors are
+ * parts of the range: squares of huge ones exceed a long double that is no
+ * wider than a double. */
 static double
 psnr_of(enum terp_field field, const struct terp_chunk *chunk,
         const uint8_t *values, const uint8_t *decoded, double fill)
 {
     const uint64_t nvalues = chunk_nvalues(chunk);
-    long double squares = 0, min = INFINITY, max = -INFINITY;
+    double value, min = INFINITY, max = -INFINITY;
+    long double squares = 0;
     uint64_t nvalid = 0;
 
     for (uint64_t i = 0; i < nvalues; i++) {
-        const double value =
-            value_of_bits(chunk->type, value_bits(chunk, values, i));
-        const double got =
-            value_of_bits(chunk->type, value_bits(chunk, decoded, i));
-        if (!is_valid(field, value, fill)) {
+        if (!valid_value(field, chunk, values, i, fill, &value)) {
             assert_true(value_bits(chunk, values, i) ==
                         value_bits(chunk, decoded, i));
             continue;
         }
-        const long double error = (long double)value - (long double)got;
-        squares += error * error;
-        min = value < min ? value : min;
-        max = value > max ? value : max;
+        min = fmin(min, value);
+        max = fmax(max, value);
         nvalid++;
     }
-    if (!(max > min) || squares == 0)
+    if (!(max > min))
         return INFINITY;
-    return (double)(10 * log10l((max - min) / sqrtl(squares / nvalid)) * 2);
+    const int scale = -2 - ilogb(fmax(fabs(min), fabs(max)));
+    const long double range = scalbnl(max, scale) - scalbnl(min, scale);
+    for (uint64_t i = 0; i < nvalues; i++) {
+        if (!valid_value(field, chunk, values, i, fill, &value))
+            continue;
+        const double got =
+            value_of_bits(chunk->type, value_bits(chunk, decoded, i));
+        const long double error =
+            (scalbnl(value, scale) - scalbnl(got, scale)) / range;
+        squares += error * error;
+    }
+    return squares == 0 ? INFINITY : (double)(-10 * log10l(squares / nvalid));
 }
 
 /* How many of all were met within half a dB. */

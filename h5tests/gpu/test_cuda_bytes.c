@@ -560,6 +560,23 @@ prefixes_of_empty_payload_are_whole_streams(void **state)
     free_batch(batch);
 }
 
+/* Twice their bound is infinite, and the range has many of the largest steps
+ * for all that: codes are wide. */
+static void
+parts_of_a_huge_range_equal_single_chunks(void **state)
+{
+    static const uint64_t dims[] = {7, 32, 186};
+    const struct terp_chunk chunk = terp_case_chunk(TERP_COMPLEX128, 3, dims);
+    const struct terp_params params = {.bound_mode = TERP_BOUND_RELATIVE,
+                                       .bound = 0.5};
+    struct batch *batch = make_batch(&params, &chunk, 1, TERP_FIELD_HUGE);
+
+    (void)state;
+    check_encode(batch, &params, &places[0]);
+    check_decode(batch, &places[0]);
+    free_batch(batch);
+}
+
 /* Sequences that come again may be replayed: with other contents, numbers of
  * chunks and places in memory. */
 static void
@@ -752,6 +769,7 @@ main(int argc, char **argv)
         cmocka_unit_test(prefixes_are_the_cpus),
         cmocka_unit_test(batch_of_a_psnr_equals_single_chunks),
         cmocka_unit_test(prefixes_of_empty_payload_are_whole_streams),
+        cmocka_unit_test(parts_of_a_huge_range_equal_single_chunks),
         cmocka_unit_test(call_that_comes_again_does_its_own_work),
         cmocka_unit_test(batch_of_hundreds_equals_single_chunks),
         cmocka_unit_test(bad_streams_spoil_no_good_ones),
