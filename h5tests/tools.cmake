@@ -47,6 +47,19 @@ if(TERP_SYSTEM_PYTHON AND NOT TERP_SANITIZE)
   set_tests_properties(test_repack PROPERTIES
     ENVIRONMENT "${environment};TEST_FAKE_CUDA=$<TARGET_FILE:fake_cuda_engine>"
     SKIP_RETURN_CODE 77)
+  # Writes that fail, by a library before the C library.
+  if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
+    add_library(write_faults MODULE support/write_faults.c)
+    target_compile_definitions(write_faults PRIVATE _GNU_SOURCE)
+    target_link_libraries(write_faults PRIVATE Threads::Threads)
+    set_target_properties(write_faults PROPERTIES C_VISIBILITY_PRESET default)
+    add_test(NAME test_faults
+             COMMAND ${TERP_SYSTEM_PYTHON}
+                     ${CMAKE_CURRENT_SOURCE_DIR}/tools/test_faults.py)
+    set_tests_properties(test_faults PROPERTIES
+      ENVIRONMENT "${environment};TEST_WRITE_FAULTS=$<TARGET_FILE:write_faults>"
+      SKIP_RETURN_CODE 77)
+  endif()
   add_test(NAME test_preview
            COMMAND ${TERP_SYSTEM_PYTHON}
                    ${CMAKE_CURRENT_SOURCE_DIR}/tools/test_preview.py)

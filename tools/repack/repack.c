@@ -152,6 +152,10 @@ create_out(struct repack *repack)
         low = info.super.version == 2 ? H5F_LIBVER_V18 : H5F_LIBVER_V110;
     H5Pset_libver_bounds(fapl, low, H5F_LIBVER_LATEST);
     H5Pset_fclose_degree(fapl, H5F_CLOSE_STRONG);
+    /* Values are written at once: of what a dataset's buffers still have when
+     * it is closed, HDF5 1.10.8 does not say that writing it failed. */
+    H5Pset_sieve_buf_size(fapl, 0);
+    H5Pset_cache(fapl, 0, 0, 0, 0); /* no chunk is kept */
     repack->out = H5Fcreate(part_path, H5F_ACC_TRUNC, fcpl, fapl);
     H5Pclose(fapl);
     H5Pclose(fcpl);

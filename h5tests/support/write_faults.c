@@ -1,0 +1,95 @@
+/* Lets the n-th write to a file fail, or come short, in a program that is not
+ * told: to be preloaded (LD_PRELOAD). Environment:
+ * - TEST_FAULT: "ENOSPC", the n-th write fails and all after it, as on a full
+ *   disk; "EIO", the n-th fails alone; "short", each from the n-th on writes at
+ *   most half of what it is given; otherwise none;
+ * - TEST_FAULT_AT: n, counted from 1;
+ * - TEST_FAULT_FILES: what the names of the files contain;
+ * - TEST_FAULT_COUNT: a file that in the end has the number of writes. */
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static unsigned long ncalls;
+
+static bool
+is_meant(int fd)
+{
+    const char *part = getenv("TEST_FAULT_FILES");
+    char link[64], path[PATH_MAX];
+
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    const ssize_t n = readlink(link, path, sizeof path - 1);
+    if (n < 0 || part == NULL)
+        return false;
+    path[n] = 0;
+    return strstr(path, part) != NULL;
+}
+
+/* How much of `nbytes` is to be written; -1: nothing, errno says why. */
+static ssize_t
+allowed(int fd, size_t nbytes)
+{
+    const char *kind = getenv("TEST_FAULT"), *at = getenv("TEST_FAULT_AT");
+
+    if (kind == NULL || at == NULL || !is_meant(fd))
+        return (ssize_t)nbytes;
+    pthread_mutex_lock(&lock);
+    const unsigned long call = ++ncalls, first = strtoul(at, NULL, 10);
+    pthread_mutex_unlock(&lock);
+    if (strcmp(kind, "ENOSPC") == 0 && call >= first)
+        errno = ENOSPC;
+    else if (strcmp(kind, "EIO") == 0 && call == first)
+        errno = EIO;
+    else if (strcmp(kind, "short") == 0 && call >= first && nbytes > 1)
+        return (ssize_t)(nbytes / 2);
+    else
+        return (ssize_t)nbytes;
+    return -1;
+}
+
+/* By functions that are not these. */
+ssize_t
+write(int fd, const void *bytes, size_t nbytes)
+{
+    const ssize_t n = allowed(fd, nbytes);
+    const struct iovec part = {(void *)(uintptr_t)bytes, (size_t)n};
+
+    return n < 0 ? -1 : writev(fd, &part, 1);
+}
+
+ssize_t
+pwrite(int fd, const void *bytes, size_t nbytes, off_t at)
+{
+    const ssize_t n = allowed(fd, nbytes);
+    const struct iovec part = {(void *)(uintptr_t)bytes, (size_t)n};
+
+    return n < 0 ? -1 : pwritev(fd, &part, 1, at);
+}
+
+/* What a program calls whose offsets have 64 bits by a macro. */
+ssize_t
+pwrite64(int fd, const void *bytes, size_t nbytes, off_t at)
+{
+    return pwrite(fd, bytes, nbytes, at);
+}
+
+__attribute__((destructor)) static void
+tell_count(void)
+{
+    const char *path = getenv("TEST_FAULT_COUNT");
+    FILE *file = path != NULL ? fopen(path, "w") : NULL;
+
+    if (file == NULL)
+        return;
+    fprintf(file, "%lu\n", ncalls);
+    fclose(file);
+}

@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+"""Every write to a file fails once, or comes short, in terp repack and preview and
+in programs that write through the filter or the connector: what ends well has
+written all, and what does not leaves the old file as it was.
+
+ctest sets TEST_WRITE_FAULTS (h5tests/support/write_faults.c) beside what
+tool_case.py needs.
+"""
+import os
+import subprocess
+import sys
+import unittest
+
+from tool_case import OK, TOOL, TROUBLE, ToolTest
+
+try:
+    import h5py
+    import numpy as np
+except ImportError as error:
+    print(f"skipped: {error}")
+    sys.exit(77)
+
+FAULTS = os.environ["TEST_WRITE_FAULTS"]
+OLD = b"what was there before"
+REASONS = {"ENOSPC": "No space left on device", "EIO": "Input/output error"}
+
+# Writes a dataset of four chunks, and one of them again, by h5py.
+HOST = """
+import h5py, numpy as np, sys
+values = np.sin(np.arange(40000, dtype="f4") / 100).reshape(200, 200)
+with h5py.File(sys.argv[1], "w") as file:
+    x = file.create_dataset("x", shape=values.shape, dtype="f4",
+                            chunks=(100, 100), compression=46117,
+                            compression_opts=(2, 1, -3 & 0xFFFFFFFF))
+    x[...] = values
+    file.flush()
+    x[:100, :100] = 2 * values[:100, :100]
+"""
+
+
+def run(command, kind="none", at=1, **environment):
+    environment = {
+        **os.environ,
+        "LD_PRELOAD": FAULTS,
+        "TEST_FAULT": kind,
+        "TEST_FAULT_AT": str(at),
+        "TEST_FAULT_FILES": "out.h5",
+        **environment,
+    }
+    return subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=60
+    )
+
+
+def read(path):
+    """The values of all datasets."""
+    values = {}
+
+    def take(name, item):
+        if isinstance(item, h5py.Dataset):
+            values[name] = (
+                [item.file[ref].name for ref in item]
+                if h5py.check_ref_dtype(item.dtype)
+                else item[...].tolist()
+            )
+
+    with h5py.File(path, "r") as file:
+        file.visititems(take)
+    return values
+
+
+class Faults(ToolTest):
+    def setUp(self):
+        super().setUp()
+        self.out = self.path("out.h5")
+
+    def count(self, command, **environment):
+        """How often a command writes, and what, if nothing fails."""
+        counted = self.path("count")
+        result = run(command, TEST_FAULT_COUNT=counted, **environment)
+        self.assertEqual(result.returncode, OK, result.stderr)
+        with open(counted, encoding="ascii") as file:
+            ncalls = int(file.read())
+        os.remove(counted)
+        self.assertGreater(ncalls, 5)
+        return ncalls, read(self.out)
+
+    def check_tool(self, *arguments):
+        path = self.path("in.h5")
+        waves = np.sin(np.arange(48000) / 300).reshape(40, 30, 40)
+        with h5py.File(path, "w") as file:
+            file["group/x"] = waves.astype("f4")
+            file.create_dataset(
+                "y", data=waves, chunks=(20, 30, 40), compression="gzip"
+            )
+            file["counts"] = np.arange(1000)
+            file["texts"] = [b"abc"] * 3000
+            file.create_dataset(
+                "names", data=[file["y"].ref] * 100, dtype=h5py.ref_dtype,
+                chunks=(10,),
+            )
+        command = [TOOL, *arguments, path, self.out]
+        ncalls, whole = self.count(command)
+        names = sorted(os.listdir(self.directory))
+        for kind in ("ENOSPC", "EIO", "short"):
+            for at in range(1, ncalls + 1):
+                with self.subTest(kind=kind, at=at):
+                    with open(self.out, "wb") as file:
+                        file.write(OLD)
+                    result = run(command, kind, at)
+                    self.assertEqual(
+                        sorted(os.listdir(self.directory)), names
+                    )
+                    if kind == "short" or result.returncode == OK:
+                        self.assertEqual(result.returncode, OK, result.stderr)
+                        self.assertTrue(read(self.out) == whole, "other values")
+                        continue
+                    self.assertEqual(result.returncode, TROUBLE)
+                    self.assertIn(REASONS[kind], result.stderr)
+                    with open(self.out, "rb") as file:
+                        self.assertEqual(file.read(), OLD)
+
+    def test_repack(self):
+        self.check_tool("repack", "--abs=1e-3", "--rest=deflate")
+
+    def test_repack_of_what_stays(self):
+        self.check_tool("repack", "--abs=1e-3", "-dy=none")
+
+    def test_preview(self):
+        self.check_tool("preview", "--step=2")
+
+    # What HDF5 does once it cannot write is its own affair: with its own
+    # filters, too, h5py then ends by a signal.
+    def check_host(self, **environment):
+        command = [sys.executable, "-c", HOST, self.out]
+        ncalls, whole = self.count(command, **environment)
+        for kind in ("ENOSPC", "EIO", "short"):
+            for at in range(1, ncalls + 1):
+                with self.subTest(kind=kind, at=at):
+                    os.remove(self.out)
+                    result = run(command, kind, at, **environment)
+                    if kind == "short" or result.returncode == OK:
+                        self.assertEqual(result.returncode, OK, result.stderr)
+                        self.assertTrue(read(self.out) == whole, "other values")
+                    elif result.returncode > 0:
+                        self.assertIn("errno = ", result.stderr)
+
+    def test_filter(self):
+        self.check_host()
+
+    def test_connector(self):
+        self.check_host(HDF5_VOL_CONNECTOR="terp")
+
+
+if __name__ == "__main__":
+    unittest.main()
