@@ -70,10 +70,12 @@ class Page(ToolTest):
             "new maps f32 16x64x64 16x64x64 terp=2,1,3 maps=64@0",
         )
         bad = self.make("bad.h5", f"new x f32 {CUBE} terp=2,1,3 -", "flip x 99")
+        recorded = self.path("recorded.h5")
+        self.expect(OK, "repack", good, recorded, "--abs=1", "--record")
         for command, code, arguments in (
             ("advise", OK, [good]),
             ("compare", OK, [good, good, "--metrics"]),
-            ("info", FOUND, [good, bad]),
+            ("info", FOUND, [recorded, bad]),
         ):
             document = self.json(code, command, *arguments)
             told = set(re.findall(r"\w+", section("JSON", command)))
