@@ -135,8 +135,8 @@ draw_lags(cairo_t *cairo, const struct compare_metrics *metrics)
     const struct plot_box box = {LAGS_X, METRICS_Y, METRICS_PANEL_WIDTH,
                                  METRICS_PANEL_HEIGHT};
     char text[160];
-    size_t at = (size_t)snprintf(text, sizeof text, "lags 1 to %d along",
-                                 METRICS_NLAGS);
+    size_t at = (size_t)snprintf(text, sizeof text,
+                                 "lags 1 to %d along dimension", METRICS_NLAGS);
 
     plot_draw_frame(cairo, box, "the error's autocorrelation", -1, 1);
     for (int i = 0; i < metrics->ndims; i++) {
@@ -145,8 +145,8 @@ draw_lags(cairo_t *cairo, const struct compare_metrics *metrics)
         for (int k = 0; k < METRICS_NLAGS; k++)
             lags[k] = k < dim->nlags ? dim->autocorrelation[k] : (double)NAN;
         plot_draw_curve(cairo, box, lags, METRICS_NLAGS, -1, 1, colours[i]);
-        at += (size_t)snprintf(text + at, sizeof text - at, " %s %d", names[i],
-                               dim->axis);
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s %d (%s)",
+                               i > 0 ? "," : "", dim->axis, names[i]);
     }
     plot_draw_text(cairo, box.x, box.y + box.height + 18, 12, false, text);
 }
