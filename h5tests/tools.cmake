@@ -65,4 +65,16 @@ if(TERP_SYSTEM_PYTHON AND NOT TERP_SANITIZE)
                    ${CMAKE_CURRENT_SOURCE_DIR}/tools/test_preview.py)
   set_tests_properties(test_preview PROPERTIES
     ENVIRONMENT "${environment}" SKIP_RETURN_CODE 77)
+  add_test(NAME test_metrics
+           COMMAND ${TERP_SYSTEM_PYTHON}
+                   ${CMAKE_CURRENT_SOURCE_DIR}/tools/test_metrics.py)
+  # The same beside scipy and scikit-image.
+  add_test(NAME test_metrics_scipy
+           COMMAND ${Python3_EXECUTABLE}
+                   ${CMAKE_CURRENT_SOURCE_DIR}/hosts/in_venv.py
+                   ${CMAKE_BINARY_DIR}/venv-metrics h5py,scipy,scikit-image
+                   ${CMAKE_CURRENT_SOURCE_DIR}/tools/test_metrics.py)
+  set_tests_properties(test_metrics test_metrics_scipy PROPERTIES
+    ENVIRONMENT "${environment}" SKIP_RETURN_CODE 77)
+  set_tests_properties(test_metrics_scipy PROPERTIES LABELS ci)
 endif()

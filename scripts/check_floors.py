@@ -18,7 +18,7 @@ import sys
 # header and those of lower floors; other files there are for all of them.
 REPACK = [f"tools/repack/{name}" for name in (
     "request", "objects", "split", "values", "plan", "job", "bounds",
-    "compress", "sample", "structure", "repack")]
+    "compress", "record", "sample", "structure", "repack")]
 
 # Place -> pattern of paths. First match counts.
 PLACES = [

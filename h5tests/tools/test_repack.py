@@ -493,6 +493,125 @@ class Choice(Repack):
                 self.assertTrue(1e-3 < error < 1.011e-2)
             self.assertEqual(file["gzip"].chunks, (10, 40, 50))
 
+    def recorded(self, dataset):
+        return {
+            name[5:]: value.decode() if isinstance(value, bytes) else value
+            for name, value in dataset.attrs.items()
+            if name.startswith("terp_")
+        }
+
+    def test_record_tells_bound_and_error_of_what_was_written(self):
+        version = "terp " + terp("--version").stdout.split()[-1]
+        values = self.values.astype("f4")
+        values[0, 0, :3] = np.nan, np.inf, 7e30
+        kinds = {
+            "--abs=0.01": ("absolute", 0.01),
+            "--rel=1e-3": ("relative", 1e-3),
+            "--pwr=1e-2": ("pointwise", 1e-2),
+            "--digits=3": ("digits", 3),
+            "--bits=8": ("bits", 8),
+            "--psnr=60": ("psnr", 60),
+            "--lossless": ("lossless", 0),
+        }
+        path = self.path("in.h5")
+        with h5py.File(path, "w") as file:
+            file.create_dataset("x", data=values, fillvalue=7e30)
+            file["x"].attrs["units"] = "K"
+        for option, (kind, number) in kinds.items():
+            with self.subTest(option):
+                out = self.repack(path, option, "--record")
+                with h5py.File(out, "r") as file:
+                    found = self.recorded(file["x"])
+                    self.assertEqual(file["x"].attrs["units"], "K")
+                    copy = file["x"][:].astype("f8")
+                    stored = bound_of(file["x"])
+                valid = np.isfinite(values) & (values != np.float32(7e30))
+                a = values[valid].astype("f8")
+                e = np.abs(copy[valid] - a)
+                self.assertEqual(found.pop("implementation"), version)
+                self.assertEqual(found.pop("bound_kind"), kind)
+                self.assertEqual(found.pop("bound"), number)
+                self.assertEqual(found.pop("max_error"), e.max())
+                if e.max() > 0:
+                    self.assertAlmostEqual(
+                        found.pop("psnr"),
+                        20 * np.log10(np.ptp(a) / np.sqrt(np.mean(e**2))),
+                        places=6,
+                    )
+                if kind in ("absolute", "relative", "psnr", "lossless"):
+                    self.assertEqual(found.pop("absolute_bound"), stored[1])
+                self.assertEqual(found, {})
+
+    def test_record_is_of_what_is_compressed_and_of_no_earlier_copy(self):
+        path = self.write(
+            f=self.values,
+            half=self.values.astype("f2"),
+            i=np.arange(5000, dtype="i8"),
+            c=self.values.astype("c16"),
+            same=np.full(5000, 2.5),
+            small=np.arange(5.0),
+            none=self.values,
+        )
+        out = self.repack(
+            path, "--abs=0.5", "--record", "-d", "none=none", "-d", "i=abs:2"
+        )
+        with h5py.File(out, "r") as file:
+            found = {name: self.recorded(file[name]) for name in file}
+        self.assertEqual(found["small"], {})
+        self.assertEqual(found["none"], {})
+        for name in ("f", "half", "i", "c"):
+            self.assertTrue(
+                0 < found[name]["max_error"] <= found[name]["bound"], name
+            )
+        self.assertEqual(found["same"]["max_error"], 0)
+        self.assertNotIn("psnr", found["same"])
+
+        shutil.move(out, path)
+        out = self.repack(path, "-d", "f=abs:1")
+        with h5py.File(out, "r") as file:
+            self.assertEqual(self.recorded(file["f"]), {})
+            self.assertEqual(self.recorded(file["i"]), found["i"])
+        shutil.move(out, path)
+        out = self.repack(path, "-d", "f=abs:1", "--record")
+        with h5py.File(out, "r") as file:
+            self.assertEqual(self.recorded(file["f"])["bound"], 1)
+
+    def test_record_is_shown_by_info(self):
+        out = self.repack(
+            self.write(x=self.values, plain=np.arange(9.0)),
+            "--pwr=1e-2",
+            "--floor=1e-3",
+            "--record",
+        )
+        text = self.expect(OK, "info", out)
+        self.assertEqual(text.count("  record      terp "), 1)
+        self.assertIn("pointwise bound 0.01, floor 0.001, largest", text)
+        datasets = {
+            d["path"]: d["record"]
+            for d in self.json(OK, "info", out)["files"][0]["datasets"]
+        }
+        self.assertIsNone(datasets["/plain"])
+        self.assertEqual(datasets["/x"]["bound_kind"], "pointwise")
+        self.assertEqual(datasets["/x"]["floor"], 1e-3)
+        self.assertIsNone(datasets["/x"]["absolute_bound"])
+        with h5py.File(out, "r") as file:
+            self.assertEqual(
+                datasets["/x"]["max_error"],
+                np.abs(file["x"][:] - self.values).max(),
+            )
+
+    def test_attributes_that_only_look_like_a_record_do_no_harm(self):
+        path = self.path("in.h5")
+        with h5py.File(path, "w") as file:
+            file["x"] = self.values
+            file["x"].attrs["terp_implementation"] = np.arange(9)
+            file["x"].attrs["terp_bound_kind"] = "of another program"
+            file["x"].attrs["terp_bound"] = ["one", "two"]
+        self.assertNotIn("record", self.expect(OK, "info", path))
+        out = self.repack(path, "--abs=0.1", "--record")
+        with h5py.File(out, "r") as file:
+            self.assertEqual(self.recorded(file["x"])["bound"], 0.1)
+
     def test_chunks_are_kept_or_chosen_or_given(self):
         path = self.path("in.h5")
         shapes = {

@@ -70,12 +70,14 @@ class Page(ToolTest):
             "new maps f32 16x64x64 16x64x64 terp=2,1,3 maps=64@0",
         )
         bad = self.make("bad.h5", f"new x f32 {CUBE} terp=2,1,3 -", "flip x 99")
-        for command, code, files in (
+        recorded = self.path("recorded.h5")
+        self.expect(OK, "repack", good, recorded, "--abs=1", "--record")
+        for command, code, arguments in (
             ("advise", OK, [good]),
-            ("compare", OK, [good, good]),
-            ("info", FOUND, [good, bad]),
+            ("compare", OK, [good, good, "--metrics"]),
+            ("info", FOUND, [recorded, bad]),
         ):
-            document = self.json(code, command, *files)
+            document = self.json(code, command, *arguments)
             told = set(re.findall(r"\w+", section("JSON", command)))
             found = set(keys_of(document)) - {"command"}
             self.assertGreater(len(found), 10)

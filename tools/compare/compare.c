@@ -8,6 +8,7 @@
 #include "tools/common/options.h"
 #include "tools/common/tool.h"
 #include "tools/compare/compare.h"
+#include "tools/compare/metrics.h"
 #include "tools/compare/plot.h"
 
 enum {
@@ -23,6 +24,10 @@ static const struct argp_option options[] = {
     {"pwr", KEY_PWR, "X", 0, "The same, times each value in A", 1},
     {"floor", KEY_FLOOR, "X", 0, TOOL_HELP_FLOOR, 1},
     {"json", 'j', NULL, 0, "Print JSON; `man terp` has the keys", 2},
+    {"metrics", 'm', NULL, 0,
+     "Tell more of float datasets: RMSE, correlation, SSIM, drift of the mean, "
+     "extremes, gradients, the error's autocorrelation and spectrum",
+     2},
     {"png", 'p', "DIR", 0,
      "Draw each float dataset that terp compressed, or that differs, into a "
      "PNG file in DIR: a slice of both, the error, and how often which error "
@@ -39,6 +44,7 @@ static const char doc[] =
     "  terp compare in.h5 other.h5 --rel 1e-3\n"
     "      when another program compressed other.h5\n"
     "  terp compare in.h5 out.h5 --json | jq '.datasets[].psnr'\n"
+    "  terp compare in.h5 out.h5 --metrics\n"
     "\n"
     "The bound is the one in B's parameters; a relative one is taken from "
     "the stream of each chunk. Of lossless ones, zeros must have the same "
@@ -52,21 +58,21 @@ static const char doc[] =
     "\n"
     "Exit codes: 0 all within the bound; 1 a bound is exceeded, a special "
     "value changed, a dataset is missing in B, differs in type or shape, or "
-    "cannot be read; 2 wrong usage, a file cannot be opened, or a picture not "
-    "be "
-    "written.";
+    "cannot be read; 2 wrong usage, a file cannot be opened, metrics "
+    "cannot be taken, or a picture cannot be written.";
 
 /* What the command line asks for, and what has come of it so far. */
 struct request {
     const char *path_a, *path_b;
     struct compare_bounds bounds;
     const struct compare_report *report;
+    bool wants_metrics;
     const char *png_directory;
     compare_plot *plot; /* NULL: no pictures */
 
     hid_t file_a, file_b;
     void *state; /* of the report */
-    bool lacks_plugin, lacks_picture;
+    bool lacks_plugin, lacks_metrics, lacks_picture;
     int code;
 };
 
@@ -94,6 +100,9 @@ parse_option(int key, char *arg, struct argp_state *state)
 #else
         tool_option_missing(state, "--json", "jansson");
 #endif
+        return 0;
+    case 'm':
+        request->wants_metrics = true;
         return 0;
     case 'p':
         request->png_directory = arg;
@@ -177,6 +186,24 @@ compare_open(struct request *request, const struct tool_dataset *a,
         compare_values(a, b, &request->bounds, result);
 }
 
+static void
+measure(struct request *request, const struct tool_dataset *a,
+        const struct tool_dataset *b, struct compare_result *result)
+{
+    char reason[512];
+
+    if (!request->wants_metrics || !result->compared ||
+        result->type == TERP_BYTES || result->nvalid == 0)
+        return;
+    result->metrics =
+        compare_metrics_measure(a, b, result, reason, sizeof reason);
+    if (result->metrics == NULL) {
+        fprintf(stderr, "terp compare: no metrics of %s: %s\n", result->path,
+                reason);
+        request->lacks_metrics = true;
+    }
+}
+
 /* Draws a pair of float datasets that terp compressed, or that differ. */
 static void
 plot(struct request *request, const struct tool_dataset *a,
@@ -235,10 +262,12 @@ compare_dataset(const char *path, const struct tool_dataset *a,
         conclude(&result, COMPARE_MISSING, "not in B");
     } else {
         compare_open(request, a, &b, &result);
+        measure(request, a, &b, &result);
         plot(request, a, &b, &result);
         tool_dataset_close(&b);
     }
     add_result(request, &result);
+    compare_metrics_free(result.metrics);
     free(result.picture);
 }
 
@@ -260,7 +289,7 @@ compare_files(struct request *request)
                 "HDF5_PLUGIN_PATH to the directory that holds it\n");
         request->code = TOOL_TROUBLE;
     }
-    if (request->lacks_picture)
+    if (request->lacks_metrics || request->lacks_picture)
         request->code = TOOL_TROUBLE;
     if (request->report->end != NULL)
         request->report->end(request->state, request->code);

@@ -5,6 +5,8 @@
 
 #include "tools/common/h5file.h"
 
+struct compare_metrics;
+
 enum compare_verdict {
     COMPARE_OK,
     COMPARE_UNJUDGED, /* no bound is known */
@@ -41,6 +43,9 @@ struct compare_result {
     uint64_t nleft_out;     /* values outside min .. max: undeclared fill */
     double psnr;            /* NAN also for a range of 0; may be infinite */
     uint64_t nbytes, stored_nbytes; /* of B */
+    int rank;
+    const hsize_t *dims;             /* of A, as long as it is open */
+    struct compare_metrics *metrics; /* to be freed, or NULL */
     char *picture; /* path of its PNG file, to be freed, or NULL */
 };
 
@@ -80,6 +85,15 @@ compare_walk_next(struct compare_walk *walk);
 bool
 compare_walk_slice(struct compare_walk *walk, const struct tool_dataset *a,
                    const struct tool_dataset *b, const struct tool_grid *slice);
+
+/* For boxes of at most `nvalues` values, each read by compare_walk_box: what
+ * `box` stands at. Close in any case. */
+bool
+compare_walk_open_boxes(struct compare_walk *walk, const struct tool_dataset *a,
+                        const struct tool_dataset *b, uint64_t nvalues);
+
+bool
+compare_walk_box(struct compare_walk *walk, const struct tool_grid *box);
 
 void
 compare_walk_close(struct compare_walk *walk);

@@ -3,7 +3,7 @@
 
 #include "tools/common/json.h"
 #include "tools/common/tool.h"
-#include "tools/compare/compare.h"
+#include "tools/compare/metrics.h"
 
 static void *
 json_begin(const char *path_a, const char *path_b)
@@ -14,6 +14,89 @@ json_begin(const char *path_a, const char *path_b)
     tool_json_set_text(document, "b", path_b);
     tool_json_set(document, "datasets", json_array());
     return document;
+}
+
+static void
+set_extreme(json_t *metrics, const char *key,
+            const struct compare_result *result,
+            const struct metrics_extreme *extreme)
+{
+    json_t *object = json_object();
+    hsize_t at[H5S_MAX_RANK];
+
+    compare_metrics_place(result, extreme->index, at);
+    tool_json_set_number(object, "value", extreme->value);
+    tool_json_set_dims(object, "at", result->rank, at);
+    tool_json_set(metrics, key, object);
+}
+
+static void
+append_number(json_t *array, double value)
+{
+    tool_json_append(array, isfinite(value) ? json_real(value) : json_null());
+}
+
+static json_t *
+json_of_dim(const struct metrics_dim *dim)
+{
+    json_t *object = json_object(), *lags = json_array();
+
+    tool_json_set(object, "dimension", json_integer(dim->axis));
+    tool_json_set_number(object, "gradient_rmse", dim->gradient_rmse);
+    tool_json_set_number(object, "gradient_max_error", dim->gradient_max);
+    tool_json_set_number(object, "gradient_rmse_of_rms", dim->gradient_of_rms);
+    for (int i = 0; i < dim->nlags; i++)
+        append_number(lags, dim->autocorrelation[i]);
+    tool_json_set(object, "autocorrelation", lags);
+    return object;
+}
+
+static json_t *
+json_of_spectrum(const struct compare_metrics *metrics)
+{
+    json_t *object = json_object(), *block = json_array();
+    json_t *waves = json_array(), *power = json_array();
+
+    for (int i = 0; i < metrics->ndims; i++)
+        tool_json_append(block,
+                         json_integer((json_int_t)metrics->dims[i].block));
+    for (int i = 0; i < metrics->nwaves; i++) {
+        append_number(waves, (double)i / metrics->wave_divisor);
+        append_number(power, metrics->spectrum[i]);
+    }
+    tool_json_set(object, "block", block);
+    tool_json_set(object, "wave_number", waves);
+    tool_json_set(object, "power", power);
+    return object;
+}
+
+static void
+set_metrics(json_t *dataset, const struct compare_result *result)
+{
+    const struct compare_metrics *metrics = result->metrics;
+    json_t *object = json_object(), *dims = json_array();
+
+    tool_json_set_count(object, "values", metrics->nvalues);
+    tool_json_set_number(object, "rmse", metrics->rmse);
+    tool_json_set_number(object, "correlation", metrics->correlation);
+    tool_json_set_number(object, "ssim", metrics->ssim);
+    tool_json_set_number(object, "ssim_min", metrics->ssim_min);
+    tool_json_set_count(object, "ssim_slices", metrics->nslices);
+    tool_json_set_number(object, "mean_a", metrics->mean_a);
+    tool_json_set_number(object, "mean_b", metrics->mean_b);
+    tool_json_set_number(object, "drift", metrics->drift);
+    tool_json_set_number(object, "drift_of_range", metrics->drift_of_range);
+    tool_json_set_number(object, "drift_of_deviation",
+                         metrics->drift_of_deviation);
+    set_extreme(object, "min_a", result, &metrics->min_a);
+    set_extreme(object, "max_a", result, &metrics->max_a);
+    set_extreme(object, "min_b", result, &metrics->min_b);
+    set_extreme(object, "max_b", result, &metrics->max_b);
+    for (int i = 0; i < metrics->ndims; i++)
+        tool_json_append(dims, json_of_dim(&metrics->dims[i]));
+    tool_json_set(object, "dimensions", dims);
+    tool_json_set(object, "spectrum", json_of_spectrum(metrics));
+    tool_json_set(dataset, "metrics", object);
 }
 
 static void
@@ -38,6 +121,8 @@ set_values(json_t *dataset, const struct compare_result *result)
     tool_json_set_count(dataset, "stored_bytes", result->stored_nbytes);
     tool_json_set_number(dataset, "ratio",
                          tool_ratio(result->nbytes, result->stored_nbytes));
+    if (result->metrics != NULL)
+        set_metrics(dataset, result);
     tool_json_set_text(dataset, "png", result->picture);
 }
 

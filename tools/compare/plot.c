@@ -3,8 +3,10 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "tools/common/plot_draw.h"
+#include "tools/compare/metrics.h"
 
 /* Pixels. h5tests/tools/test_tool_png.py finds the images at these places. */
 enum {
@@ -25,7 +27,14 @@ enum {
     ERROR_CURVE_Y = 310,
     ERROR_CURVE_HEIGHT = 110,
     BINS_Y = 480,
-    BINS_HEIGHT = 170
+    BINS_HEIGHT = 170,
+    /* More with --metrics. */
+    METRICS_HEIGHT = 240,
+    METRICS_Y = 750,
+    METRICS_PANEL_HEIGHT = 150,
+    METRICS_PANEL_WIDTH = 480,
+    LAGS_X = CHART_X + CHART_WIDTH - METRICS_PANEL_WIDTH,
+    SPECTRUM_DECADES = 8
 };
 
 static void
@@ -90,6 +99,58 @@ draw_bins(cairo_t *cairo, const struct plot_data *data)
                    data->bins, PLOT_NBINS, PLOT_NBINS_INSIDE);
 }
 
+/* The logarithm of the power, so many decades down from the largest. */
+static void
+draw_spectrum(cairo_t *cairo, const struct compare_metrics *metrics)
+{
+    const struct plot_box box = {CHART_X, METRICS_Y, METRICS_PANEL_WIDTH,
+                                 METRICS_PANEL_HEIGHT};
+    double *powers = malloc((size_t)metrics->nwaves * sizeof *powers);
+    double top = -INFINITY;
+    char text[64];
+
+    for (int i = 0; powers != NULL && i < metrics->nwaves; i++) {
+        powers[i] = log10(metrics->spectrum[i]);
+        top = fmax(top, powers[i]);
+    }
+    if (isfinite(top)) {
+        top = ceil(top);
+        plot_draw_frame(cairo, box, "log10 of the error's power by wave number",
+                        top - SPECTRUM_DECADES, top);
+        plot_draw_curve(cairo, box, powers, metrics->nwaves,
+                        top - SPECTRUM_DECADES, top, 0x0072B2);
+        snprintf(text, sizeof text, "0 to %.3g cycles a step",
+                 (double)(metrics->nwaves - 1) / metrics->wave_divisor);
+        plot_draw_text(cairo, box.x, box.y + box.height + 18, 12, false, text);
+    }
+    free(powers);
+}
+
+static void
+draw_lags(cairo_t *cairo, const struct compare_metrics *metrics)
+{
+    static const uint32_t colours[METRICS_NDIMS] = {0x0072B2, 0xD55E00,
+                                                    0x009E73};
+    static const char *const names[METRICS_NDIMS] = {"blue", "orange", "green"};
+    const struct plot_box box = {LAGS_X, METRICS_Y, METRICS_PANEL_WIDTH,
+                                 METRICS_PANEL_HEIGHT};
+    char text[160];
+    size_t at = (size_t)snprintf(text, sizeof text,
+                                 "lags 1 to %d along dimension", METRICS_NLAGS);
+
+    plot_draw_frame(cairo, box, "the error's autocorrelation", -1, 1);
+    for (int i = 0; i < metrics->ndims; i++) {
+        const struct metrics_dim *dim = &metrics->dims[i];
+        double lags[METRICS_NLAGS];
+        for (int k = 0; k < METRICS_NLAGS; k++)
+            lags[k] = k < dim->nlags ? dim->autocorrelation[k] : (double)NAN;
+        plot_draw_curve(cairo, box, lags, METRICS_NLAGS, -1, 1, colours[i]);
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s %d (%s)",
+                               i > 0 ? "," : "", dim->axis, names[i]);
+    }
+    plot_draw_text(cairo, box.x, box.y + box.height + 18, 12, false, text);
+}
+
 static void
 draw_title(cairo_t *cairo, const struct tool_dataset *b,
            const struct compare_result *result, const struct plot_data *data)
@@ -132,6 +193,10 @@ draw(cairo_t *cairo, const void *context)
     else
         draw_curves(cairo, plot->data);
     draw_bins(cairo, plot->data);
+    if (plot->result->metrics != NULL) {
+        draw_spectrum(cairo, plot->result->metrics);
+        draw_lags(cairo, plot->result->metrics);
+    }
 }
 
 bool
@@ -144,8 +209,10 @@ plot_compared(const char *directory, const struct tool_dataset *a,
     bool ok = plot_data_read(&data, a, b, result, reason_ret, reason_cap);
 
     if (ok && data.rank > 0) {
-        result->picture = plot_draw_file(directory, result->path, WIDTH, HEIGHT,
-                                         draw, &plot, reason_ret, reason_cap);
+        result->picture = plot_draw_file(
+            directory, result->path, WIDTH,
+            HEIGHT + (result->metrics != NULL ? METRICS_HEIGHT : 0), draw,
+            &plot, reason_ret, reason_cap);
         ok = result->picture != NULL;
     }
     plot_data_free(&data);

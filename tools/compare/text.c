@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "tools/compare/compare.h"
+#include "tools/compare/metrics.h"
 
 static void *
 text_begin(const char *path_a, const char *path_b)
@@ -38,6 +38,70 @@ print_number(const char *format, int width, double value)
 }
 
 static void
+print_extreme(const char *name, const struct compare_result *result,
+              const struct metrics_extreme *extreme)
+{
+    hsize_t at[H5S_MAX_RANK];
+
+    compare_metrics_place(result, extreme->index, at);
+    printf(" %s %.8g at [", name, extreme->value);
+    for (int i = 0; i < result->rank; i++)
+        printf("%s%" PRIu64, i > 0 ? ", " : "", (uint64_t)at[i]);
+    printf("]");
+}
+
+/* How much of the error's power is at long, middle and short waves. */
+static void
+print_spectrum(const struct compare_metrics *metrics)
+{
+    double parts[3] = {0}, sum = 0;
+
+    for (int i = 0; i < metrics->nwaves; i++) {
+        const double cycles = (double)i / metrics->wave_divisor;
+        parts[cycles < 1.0 / 6   ? 0
+              : cycles < 1.0 / 3 ? 1
+                                 : 2] += metrics->spectrum[i];
+        sum += metrics->spectrum[i];
+    }
+    if (sum > 0)
+        printf(
+            "  error's power at waves longer than 6 steps %.1f %%, of 3 to 6 "
+            "%.1f %%, shorter %.1f %%\n",
+            100 * parts[0] / sum, 100 * parts[1] / sum, 100 * parts[2] / sum);
+}
+
+static void
+print_metrics(const struct compare_result *result)
+{
+    const struct compare_metrics *metrics = result->metrics;
+
+    printf("  RMSE %.4g, correlation %.10g", metrics->rmse,
+           metrics->correlation);
+    if (metrics->nslices > 0)
+        printf(", SSIM %.6f (lowest of %" PRIu64 " slices %.6f)", metrics->ssim,
+               metrics->nslices, metrics->ssim_min);
+    printf(
+        "\n  drift of the mean %.4g: %.3g of the range, %.3g of the standard "
+        "deviation\n",
+        metrics->drift, metrics->drift_of_range, metrics->drift_of_deviation);
+    printf("  A:");
+    print_extreme("min", result, &metrics->min_a);
+    print_extreme("max", result, &metrics->max_a);
+    printf("\n  B:");
+    print_extreme("min", result, &metrics->min_b);
+    print_extreme("max", result, &metrics->max_b);
+    printf("\n");
+    for (int i = 0; i < metrics->ndims; i++) {
+        const struct metrics_dim *dim = &metrics->dims[i];
+        printf("  dimension %d: gradient RMSE %.4g (%.3g of its RMS), largest "
+               "error %.4g; error's autocorrelation %.3f\n",
+               dim->axis, dim->gradient_rmse, dim->gradient_of_rms,
+               dim->gradient_max, dim->autocorrelation[0]);
+    }
+    print_spectrum(metrics);
+}
+
+static void
 text_add(void *report, const struct compare_result *result)
 {
     (void)report;
@@ -55,6 +119,8 @@ text_add(void *report, const struct compare_result *result)
         printf("%s %" PRIu64 " values left out of PSNR",
                result->reason[0] != '\0' ? "," : ":", result->nleft_out);
     printf("\n");
+    if (result->metrics != NULL)
+        print_metrics(result);
 }
 
 const struct compare_report compare_report_text = {.begin = text_begin,

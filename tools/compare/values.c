@@ -128,15 +128,37 @@ compare_walk_next(struct compare_walk *walk)
            read_both(walk, NULL);
 }
 
+static void
+set_box(struct compare_walk *walk, const struct tool_grid *box)
+{
+    walk->grid = *box;
+    walk->grid.nvalues = 1;
+    for (int i = 0; i < box->rank; i++)
+        walk->grid.nvalues *= box->count[i];
+}
+
 bool
 compare_walk_slice(struct compare_walk *walk, const struct tool_dataset *a,
                    const struct tool_dataset *b, const struct tool_grid *slice)
 {
-    *walk = (struct compare_walk){.a = a, .b = b, .grid = *slice};
-    walk->grid.nvalues = 1;
-    for (int i = 0; i < slice->rank; i++)
-        walk->grid.nvalues *= slice->count[i];
+    *walk = (struct compare_walk){.a = a, .b = b};
+    set_box(walk, slice);
     return prepare(walk, walk->grid.nvalues) && read_both(walk, slice->step);
+}
+
+bool
+compare_walk_open_boxes(struct compare_walk *walk, const struct tool_dataset *a,
+                        const struct tool_dataset *b, uint64_t nvalues)
+{
+    *walk = (struct compare_walk){.a = a, .b = b};
+    return prepare(walk, nvalues);
+}
+
+bool
+compare_walk_box(struct compare_walk *walk, const struct tool_grid *box)
+{
+    set_box(walk, box);
+    return read_both(walk, NULL);
 }
 
 bool
@@ -402,6 +424,8 @@ compare_values(const struct tool_dataset *a, const struct tool_dataset *b,
         return;
 
     result->compared = true;
+    result->rank = a->rank;
+    result->dims = a->dims;
     /* Nothing more is told of complex values than whether they keep the bound,
      * which each of their parts is held against. */
     result->type = terp_type_nparts(tool_coded_type(a->type)) > 1

@@ -5,6 +5,7 @@
 #include "codec/api/inspect.h"
 #include "tools/common/json.h"
 #include "tools/common/options.h"
+#include "tools/common/record.h"
 #include "tools/info/info.h"
 
 static void *
@@ -82,6 +83,25 @@ make_params(const struct tool_dataset *dataset)
     tool_json_set_number(object, "missing_value",
                          cd->has_missing ? cd->missing : (double)NAN);
     tool_json_set_text(object, "passed_through", info_pass_text(dataset));
+    return object;
+}
+
+/* Null where terp repack has noted nothing. */
+static json_t *
+make_record(const struct tool_dataset *dataset)
+{
+    struct tool_record record;
+
+    if (!tool_record_read(dataset->id, &record))
+        return json_null();
+    json_t *object = json_object();
+    tool_json_set_text(object, "implementation", record.implementation);
+    tool_json_set_text(object, "bound_kind", record.bound_kind);
+    tool_json_set_number(object, "bound", record.bound);
+    tool_json_set_number(object, "absolute_bound", record.absolute_bound);
+    tool_json_set_number(object, "floor", record.floor);
+    tool_json_set_number(object, "max_error", record.max_error);
+    tool_json_set_number(object, "psnr", record.psnr);
     return object;
 }
 
@@ -213,6 +233,7 @@ json_add(void *report, const char *path, const struct tool_dataset *dataset,
         return;
     set_layout(object, dataset);
     tool_json_set(object, "terp", json_boolean(dataset->has_terp));
+    tool_json_set(object, "record", make_record(dataset));
     if (!known)
         return;
     tool_json_set(object, "parameters", make_params(dataset));

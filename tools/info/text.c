@@ -1,10 +1,13 @@
 /* terp info: prints a paragraph for each dataset. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "codec/api/inspect.h"
 #include "codec/model/bound.h"
 #include "tools/common/options.h"
+#include "tools/common/record.h"
 #include "tools/info/info.h"
 
 #define NENTRIES_SHOWN 3
@@ -45,6 +48,26 @@ print_params(const struct tool_dataset *dataset)
     if (cd->pass != TERP_PASS_NONE)
         printf("  passed      through uncompressed: %s\n",
                info_pass_text(dataset));
+}
+
+static void
+print_record(const struct tool_dataset *dataset)
+{
+    struct tool_record record;
+
+    if (!tool_record_read(dataset->id, &record))
+        return;
+    printf("  record      %s, ", record.implementation);
+    if (strcmp(record.bound_kind, "lossless") == 0)
+        printf("lossless");
+    else
+        printf("%s bound %.17g", record.bound_kind, record.bound);
+    if (!isnan(record.floor))
+        printf(", floor %.17g", record.floor);
+    printf(", largest error %.6g", record.max_error);
+    if (!isnan(record.psnr))
+        printf(", PSNR %.2f dB", record.psnr);
+    printf("\n");
 }
 
 static bool
@@ -213,6 +236,7 @@ text_add(void *report, const char *path, const struct tool_dataset *dataset,
     }
     if (dataset->has_terp)
         print_params(dataset);
+    print_record(dataset);
     if (summary->nchunks > 0)
         print_summary(dataset, summary);
 }

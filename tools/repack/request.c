@@ -17,6 +17,7 @@ enum {
     KEY_EFFORT,
     KEY_FLOOR,
     KEY_PWR,
+    KEY_RECORD,
     KEY_REST
 };
 
@@ -57,6 +58,11 @@ static const struct argp_option options[] = {
      "cpu, cuda, or auto (if not given): the GPU beside the CPU, where a file "
      "is worth it",
      3},
+    {"record", KEY_RECORD, NULL, 0,
+     "Note beside each compressed dataset, as attributes, by what and under "
+     "which bound it was compressed, and its largest error and PSNR, for which "
+     "it is read back",
+     4},
     {"verbose", 'v', NULL, 0, "Say what becomes of each dataset", 4},
     {0}};
 
@@ -109,39 +115,42 @@ static const char doc[] =
 static struct repack_bound
 read_rel(struct argp_state *state, const char *text)
 {
-    struct repack_bound bound = {REPACK_REL, tool_option_number(state, text),
-                                 0};
-    if (bound.number >= 1)
+    const double rel = tool_option_number(state, text);
+
+    if (rel >= 1)
         argp_error(state, "a relative bound of %s leaves nothing of the data",
                    text);
-    return bound;
+    return (struct repack_bound){REPACK_REL, rel, 0, "relative", rel};
 }
 
 static struct repack_bound
 read_abs(struct argp_state *state, const char *text)
 {
-    return (struct repack_bound){REPACK_ABS, tool_option_number(state, text),
-                                 0};
+    const double bound = tool_option_number(state, text);
+
+    return (struct repack_bound){REPACK_ABS, bound, 0, "absolute", bound};
 }
 
 static struct repack_bound
 read_pwr(struct argp_state *state, const char *text)
 {
-    return (struct repack_bound){REPACK_PWR, tool_option_pointwise(state, text),
-                                 0};
+    const double pwr = tool_option_pointwise(state, text);
+
+    return (struct repack_bound){REPACK_PWR, pwr, 0, "pointwise", pwr};
 }
 
 static struct repack_bound
 read_digits(struct argp_state *state, const char *text)
 {
-    return (struct repack_bound){REPACK_PWR, tool_option_digits(state, text),
-                                 0};
+    return (struct repack_bound){REPACK_PWR, tool_option_digits(state, text), 0,
+                                 "digits", strtod(text, NULL)};
 }
 
 static struct repack_bound
 read_bits(struct argp_state *state, const char *text)
 {
-    return (struct repack_bound){REPACK_PWR, tool_option_bits(state, text), 0};
+    return (struct repack_bound){REPACK_PWR, tool_option_bits(state, text), 0,
+                                 "bits", strtod(text, NULL)};
 }
 
 /* "X" or "X:FLOOR", which is taken apart. */
@@ -169,10 +178,10 @@ read_psnr(struct argp_state *state, const char *text)
 
     if (rel >= 1 || rel < 1e-300)
         argp_error(state, "a PSNR of %s dB makes no sense", text);
-    return (struct repack_bound){REPACK_REL, rel, 0};
+    return (struct repack_bound){REPACK_REL, rel, 0, "psnr", psnr};
 }
 
-static const struct repack_bound lossless = {REPACK_ABS, 0, 0};
+static const struct repack_bound lossless = {REPACK_ABS, 0, 0, "lossless", 0};
 
 static struct repack_bound
 read_any(struct argp_state *state, char *text)
@@ -192,7 +201,7 @@ read_any(struct argp_state *state, char *text)
     if (strcmp(text, "lossless") == 0)
         return lossless;
     if (strcmp(text, "none") == 0)
-        return (struct repack_bound){REPACK_KEEP, 0, 0};
+        return (struct repack_bound){REPACK_KEEP, 0, 0, NULL, 0};
     return read_rel(state, text);
 }
 
@@ -316,6 +325,9 @@ parse_option(int key, char *arg, struct argp_state *state)
     case 'p':
         request->pipeline =
             tool_option_name(state, "pipeline", arg, terp_pipeline_names);
+        return 0;
+    case KEY_RECORD:
+        request->record = true;
         return 0;
     case KEY_REST:
         request->deflates_rest =

@@ -15,7 +15,9 @@ enum repack_mode {
 struct repack_bound {
     enum repack_mode mode;
     double number;
-    double floor; /* of REPACK_PWR; 0: none */
+    double floor;     /* of REPACK_PWR; 0: none */
+    const char *kind; /* of bound that was asked for, for --record */
+    double asked;     /* its number */
 };
 
 /* --dataset GLOB=BOUND. */
@@ -39,7 +41,8 @@ struct repack_request {
     unsigned pipeline, effort;
     enum terp_engine_kind engine;
     int nthreads;
-    bool amrex; /* levels of plotfiles are compressed box by box */
+    bool amrex;  /* levels of plotfiles are compressed box by box */
+    bool record; /* attributes tell how each dataset was compressed */
     bool verbose;
 };
 

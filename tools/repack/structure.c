@@ -11,6 +11,7 @@
 #include "tools/common/h5file.h"
 #include "tools/repack/compress.h"
 #include "tools/repack/plan.h"
+#include "tools/repack/record.h"
 #include "tools/repack/sample.h"
 #include "tools/repack/values.h"
 
@@ -364,6 +365,9 @@ fill_object(struct repack *repack, const struct repack_object *object)
     if (ok && object->deferred)
         ok = repack_copy_values(repack, object->path, in, out, true);
     ok = ok && repack_copy_attributes(repack, object->path, in, out);
+    if (ok && object->type == H5O_TYPE_DATASET &&
+        object->plan.bound.mode != REPACK_KEEP)
+        ok = repack_record(repack, object, in, out);
     if (ok && repack->request.step > 0)
         ok = repack_sample_attributes(repack, object->path, out);
     tool_close(in);

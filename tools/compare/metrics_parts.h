@@ -1,0 +1,104 @@
+/* What the parts of terp compare --metrics share: a block of a field of up to
+ * three dimensions, and what is summed up over blocks. */
+#ifndef TERP_TOOLS_COMPARE_METRICS_PARTS_H
+#define TERP_TOOLS_COMPARE_METRICS_PARTS_H
+
+#include "tools/compare/metrics.h"
+
+/* Blocks are read with so many values more in each dimension, where there are
+ * some: for the longest lag, and the rest of a window. */
+#define METRICS_HALO METRICS_NLAGS
+
+/* Arrays of count[0] x count[1] x count[2] values; the first core[i] are the
+ * block's own, others are neighbours. */
+struct metrics_block {
+    uint64_t core[METRICS_NDIMS], count[METRICS_NDIMS];
+    uint64_t stride[METRICS_NDIMS]; /* of neighbours in the arrays */
+    uint64_t first_slice;           /* number of the 2-D slice it starts in */
+    double *a, *b;                  /* NAN, in `a`, where a value is missing */
+    double *errors;                 /* b - a; 0 where missing */
+    bool whole;                     /* nothing is missing */
+};
+
+/* Where in the arrays the first of the block's values in row (z, y) is. */
+static inline uint64_t
+metrics_row(const struct metrics_block *block, uint64_t z, uint64_t y)
+{
+    return z * block->stride[0] + y * block->stride[1];
+}
+
+/* Sums over the pairs of neighbours in one dimension. */
+struct metrics_near_sum {
+    double products[METRICS_NLAGS]; /* of errors less their mean */
+    uint64_t npairs[METRICS_NLAGS];
+    double gradient_errors, gradients; /* squares */
+    double gradient_max;
+    uint64_t ngradients;
+};
+
+/* Adds pairs in dimension `dim` that begin in the block: differences of
+ * neighbours, and products of its errors, from which `mean` was taken. */
+void
+metrics_near_gradients(struct metrics_near_sum *sum,
+                       const struct metrics_block *block, int dim);
+
+void
+metrics_near_products(struct metrics_near_sum *sum,
+                      const struct metrics_block *block, int dim, int nlags);
+
+/* The data SSIM of 2-D slices. */
+struct metrics_ssim_slice {
+    double low, high; /* of the valid values of both */
+    double sum;       /* over windows */
+    uint64_t nwindows;
+};
+
+struct metrics_ssim {
+    struct metrics_ssim_slice *slices; /* NULL: slices are too small */
+    uint64_t nslices;
+    double *rows; /* a window's height of filtered rows, as a ring */
+    double *scaled;
+    uint64_t cap; /* values of a row */
+};
+
+/* False without memory. Free in any case. */
+bool
+metrics_ssim_open(struct metrics_ssim *ssim, uint64_t nslices, uint64_t height,
+                  uint64_t width, uint64_t cap);
+
+void
+metrics_ssim_free(struct metrics_ssim *ssim);
+
+/* First the ranges of all blocks, then their windows. */
+void
+metrics_ssim_range(struct metrics_ssim *ssim,
+                   const struct metrics_block *block);
+
+void
+metrics_ssim_add(struct metrics_ssim *ssim, const struct metrics_block *block);
+
+void
+metrics_ssim_end(const struct metrics_ssim *ssim,
+                 struct compare_metrics *metrics);
+
+/* The power spectrum of blocks of one shape. */
+struct metrics_fourier;
+
+/* NULL without memory. */
+struct metrics_fourier *
+metrics_fourier_open(const uint64_t shape[METRICS_NDIMS]);
+
+void
+metrics_fourier_free(struct metrics_fourier *fourier);
+
+/* Adds the errors of a block, unless it is cut at the field's edge. */
+void
+metrics_fourier_add(struct metrics_fourier *fourier,
+                    const struct metrics_block *block);
+
+/* False without memory. */
+bool
+metrics_fourier_end(const struct metrics_fourier *fourier,
+                    struct compare_metrics *metrics);
+
+#endif

@@ -1,0 +1,75 @@
+/* terp repack --record: reads what was written back from the file, as any
+ * program would, and holds it against the input as terp compare does. */
+#include "tools/repack/record.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "tools/common/record.h"
+#include "tools/compare/compare.h"
+
+static void
+fill_in(const struct repack_bound *bound, const struct compare_result *result,
+        struct tool_record *record)
+{
+    snprintf(record->implementation, sizeof record->implementation, "terp %s",
+             TERP_VERSION);
+    snprintf(record->bound_kind, sizeof record->bound_kind, "%s", bound->kind);
+    record->bound = bound->asked;
+    record->absolute_bound = result->bound;
+    record->floor = bound->floor > 0 ? bound->floor : (double)NAN;
+    /* What is no number, or kept, is the same bit for bit. */
+    record->max_error = isnan(result->max_error) ? 0 : result->max_error;
+    record->psnr = result->psnr;
+}
+
+static bool
+measure(struct repack *repack, const struct repack_object *object,
+        const struct tool_dataset *in, const struct tool_dataset *out,
+        struct tool_record *record)
+{
+    const struct compare_bounds none = {0};
+    struct compare_result result = {.max_error = NAN,
+                                    .error_of_bound = NAN,
+                                    .bound = NAN,
+                                    .min = NAN,
+                                    .max = NAN,
+                                    .psnr = NAN};
+
+    compare_values(in, out, &none, &result);
+    if (!result.compared)
+        return repack_fail(repack, object->path, "%s", result.reason);
+    if (result.verdict >= COMPARE_EXCEEDED)
+        return repack_fail(repack, object->path,
+                           "what was written does not keep the bound");
+    fill_in(&object->plan.bound, &result, record);
+    return true;
+}
+
+static bool
+write_record(struct repack *repack, const struct repack_object *object,
+             hid_t in, hid_t out)
+{
+    struct tool_dataset original = {
+        .id = -1, .space = -1, .dcpl = -1, .type = -1};
+    struct tool_dataset copy = original;
+    struct tool_record record = {.bound = NAN};
+    bool ok = (tool_dataset_of(in, &original) && tool_dataset_of(out, &copy)) ||
+              repack_fail(repack, object->path, NULL);
+
+    ok = ok && measure(repack, object, &original, &copy, &record) &&
+         (tool_record_write(out, &record) ||
+          repack_fail(repack, object->path, NULL));
+    tool_dataset_close(&original);
+    tool_dataset_close(&copy);
+    return ok;
+}
+
+bool
+repack_record(struct repack *repack, const struct repack_object *object,
+              hid_t in, hid_t out)
+{
+    if (!tool_record_remove(out))
+        return repack_fail(repack, object->path, NULL);
+    return !repack->request.record || write_record(repack, object, in, out);
+}
