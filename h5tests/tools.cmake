@@ -47,6 +47,11 @@ if(TERP_SYSTEM_PYTHON AND NOT TERP_SANITIZE)
   set_tests_properties(test_repack PROPERTIES
     ENVIRONMENT "${environment};TEST_FAKE_CUDA=$<TARGET_FILE:fake_cuda_engine>"
     SKIP_RETURN_CODE 77)
+  add_test(NAME test_verify
+           COMMAND ${TERP_SYSTEM_PYTHON}
+                   ${CMAKE_CURRENT_SOURCE_DIR}/tools/test_verify.py)
+  set_tests_properties(test_verify PROPERTIES
+    ENVIRONMENT "${environment}" SKIP_RETURN_CODE 77)
   # Writes that fail, by a library before the C library.
   if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
     add_library(write_faults MODULE support/write_faults.c)

@@ -12,8 +12,10 @@ struct command {
 };
 
 static const struct command commands[] = {
-    {"advise", tool_advise}, {"repack", tool_repack}, {"compare", tool_compare},
-    {"info", tool_info},     {"args", tool_args},     {"preview", tool_preview},
+    {"advise", tool_advise},   {"repack", tool_repack},
+    {"compare", tool_compare}, {"info", tool_info},
+    {"verify", tool_verify},   {"args", tool_args},
+    {"preview", tool_preview},
 };
 enum {
     NCOMMANDS = sizeof commands / sizeof commands[0]
@@ -27,6 +29,7 @@ static const char doc[] =
     "  repack    copy a file with its numbers compressed\n"
     "  compare   check a compressed file against its original\n"
     "  info      show how the datasets of a file are compressed\n"
+    "  verify    look for damage in a file, without its original\n"
     "  args      print the filter parameters for h5repack, h5py and C\n"
     "  preview   copy a file with every 2nd, 4th, 8th... value of its data\n"
     "\n"

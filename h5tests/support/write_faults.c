@@ -10,7 +10,6 @@
 #include <limits.h>
 #include <pthread.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,12 +55,21 @@ allowed(int fd, size_t nbytes)
     return -1;
 }
 
+static struct iovec
+part_of(const void *bytes, ssize_t nbytes)
+{
+    struct iovec part = {.iov_len = (size_t)nbytes};
+
+    memcpy(&part.iov_base, &bytes, sizeof bytes);
+    return part;
+}
+
 /* By functions that are not these. */
 ssize_t
 write(int fd, const void *bytes, size_t nbytes)
 {
     const ssize_t n = allowed(fd, nbytes);
-    const struct iovec part = {(void *)(uintptr_t)bytes, (size_t)n};
+    const struct iovec part = part_of(bytes, n);
 
     return n < 0 ? -1 : writev(fd, &part, 1);
 }
@@ -70,7 +78,7 @@ ssize_t
 pwrite(int fd, const void *bytes, size_t nbytes, off_t at)
 {
     const ssize_t n = allowed(fd, nbytes);
-    const struct iovec part = {(void *)(uintptr_t)bytes, (size_t)n};
+    const struct iovec part = part_of(bytes, n);
 
     return n < 0 ? -1 : pwritev(fd, &part, 1, at);
 }

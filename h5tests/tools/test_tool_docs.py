@@ -76,6 +76,7 @@ class Page(ToolTest):
             ("advise", OK, [good]),
             ("compare", OK, [good, good, "--metrics"]),
             ("info", FOUND, [recorded, bad]),
+            ("verify", FOUND, [recorded, bad]),
         ):
             document = self.json(code, command, *arguments)
             told = set(re.findall(r"\w+", section("JSON", command)))

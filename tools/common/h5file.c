@@ -108,6 +108,8 @@ read_pipeline(struct tool_dataset *dataset)
         size_t nwords = TERP_CD_MAX_NWORDS;
         H5Z_filter_t filter = H5Pget_filter2(dataset->dcpl, (unsigned)i, &flags,
                                              &nwords, words, 0, NULL, &config);
+        if (filter == H5Z_FILTER_FLETCHER32)
+            dataset->fletcher_mask |= 1u << i;
         if (filter == H5Z_FILTER_TERP && !dataset->has_terp) {
             dataset->has_terp = true;
             dataset->terp_mask = 1u << i;
@@ -547,8 +549,10 @@ tool_chunk_read(const struct tool_dataset *dataset,
     if (H5Dread_chunk(dataset->id, H5P_DEFAULT, grid->at, &mask, chunk->bytes) <
         0)
         return;
-    if ((mask & dataset->terp_mask) || !dataset->has_terp ||
-        (dataset->edges_unfiltered && is_cut(grid)))
+    if (dataset->edges_unfiltered && is_cut(grid))
+        mask = UINT32_MAX;
+    chunk->unused_mask = mask;
+    if ((mask & dataset->terp_mask) || !dataset->has_terp)
         chunk->kind = TOOL_CHUNK_PLAIN;
     else if (dataset->unseen_mask & ~mask)
         chunk->kind = TOOL_CHUNK_HIDDEN;

@@ -45,6 +45,7 @@ struct tool_dataset {
     unsigned terp_mask;
     unsigned checksum_mask; /* filters behind terp that append a checksum */
     unsigned unseen_mask;   /* filters behind terp that hide its streams */
+    unsigned fletcher_mask; /* all that are HDF5's fletcher32 */
     struct terp_cd cd;      /* valid when params_error is NULL */
     const char *params_error;
 };
@@ -158,6 +159,7 @@ struct tool_chunk {
     enum tool_chunk_kind kind;
     uint8_t *bytes; /* the stream, for TOOL_CHUNK_STREAM */
     uint64_t nbytes, cap_nbytes;
+    uint32_t unused_mask; /* filters that HDF5 left out */
 };
 
 /* Reads the chunk where `grid` stands. */

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "codec/api/processor.h"
 #include "codec/api/terp.h"
 #include "codec/format/base.h"
 #include "filter/plugin/h5z_terp.h"
@@ -104,6 +105,17 @@ tool_option_bits(struct argp_state *state, const char *text)
 {
     return H5Z_terp_bound_of_bits(
         (unsigned)read_count(state, text, "bits", H5Z_TERP_MAX_NBITS));
+}
+
+int
+tool_option_nthreads(struct argp_state *state, const char *text)
+{
+    char *end;
+    long nthreads = strtol(text, &end, 10);
+    if (end == text || *end != '\0' || nthreads < 1 ||
+        nthreads > TERP_MAX_NTHREADS)
+        argp_error(state, "'%s' is no number of threads", text);
+    return (int)nthreads;
 }
 
 void

@@ -49,6 +49,10 @@ tool_option_digits(struct argp_state *state, const char *text);
 double
 tool_option_bits(struct argp_state *state, const char *text);
 
+/* A number of threads; otherwise says that it is none, and exits. */
+int
+tool_option_nthreads(struct argp_state *state, const char *text);
+
 /* Dims such as 64x64x64, at most max_rank of them; otherwise says so, and
  * exits. */
 void

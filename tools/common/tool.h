@@ -20,6 +20,9 @@ int
 tool_info(int argc, char **argv);
 
 int
+tool_verify(int argc, char **argv);
+
+int
 tool_compare(int argc, char **argv);
 
 int

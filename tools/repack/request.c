@@ -235,17 +235,6 @@ add_rule(struct argp_state *state, char *text)
     rule->bound = read_any(state, equals + 1);
 }
 
-static int
-read_nthreads(struct argp_state *state, const char *text)
-{
-    char *end;
-    long nthreads = strtol(text, &end, 10);
-    if (end == text || *end != '\0' || nthreads < 1 ||
-        nthreads > TERP_MAX_NTHREADS)
-        argp_error(state, "'%s' is no number of threads", text);
-    return (int)nthreads;
-}
-
 static void
 check_request(struct argp_state *state, const struct repack_request *request)
 {
@@ -266,7 +255,7 @@ parse_shared_option(int key, char *arg, struct argp_state *state)
 
     switch (key) {
     case 't':
-        request->nthreads = read_nthreads(state, arg);
+        request->nthreads = tool_option_nthreads(state, arg);
         return 0;
     case 'v':
         request->verbose = true;

@@ -1,0 +1,175 @@
+#!/usr/bin/env python3
+"""Damages chunks of files that h5py makes, and looks at what terp verify tells."""
+import os
+import random
+import sys
+import unittest
+
+from tool_case import FOUND, OK, TROUBLE, ToolTest, terp
+
+try:
+    import h5py
+    import numpy as np
+except ImportError as error:
+    print(f"skipped: {error}")
+    sys.exit(77)
+
+TERP = {"compression": 46117, "compression_opts": (2, 3, 1)}
+SHAPE, CHUNKS = (50, 40, 30), (20, 20, 20)
+NCHUNKS = 3 * 2 * 2
+
+
+class Verify(ToolTest):
+    def write(self, name="in.h5", **options):
+        """A file with the dataset /group/x."""
+        path = self.path(name)
+        values = np.random.default_rng(7).normal(size=SHAPE).cumsum(0)
+        with h5py.File(path, "w") as file:
+            file.create_dataset(
+                "group/x",
+                data=values.astype("f4"),
+                chunks=CHUNKS,
+                **{**TERP, **options},
+            )
+        return path
+
+    def damage(self, path, nchunks, seed=1):
+        """Changes a byte of so many chunks; returns where they begin, and how
+        many values they have."""
+        pick = random.Random(seed)
+        with h5py.File(path, "r") as file:
+            x = file["group/x"].id
+            chunks = [x.get_chunk_info(i) for i in range(x.get_num_chunks())]
+        chosen = pick.sample(chunks, nchunks)
+        with open(path, "r+b") as file:
+            for chunk in chosen:
+                at = chunk.byte_offset + pick.randrange(chunk.size)
+                file.seek(at)
+                byte = file.read(1)[0]
+                file.seek(at)
+                file.write(bytes([byte ^ 1 << pick.randrange(8)]))
+        return sorted(
+            (
+                list(chunk.chunk_offset),
+                [
+                    min(n, extent - at)
+                    for n, extent, at in zip(
+                        CHUNKS, SHAPE, chunk.chunk_offset
+                    )
+                ],
+            )
+            for chunk in chosen
+        )
+
+    def damaged_chunks(self, path, code=FOUND, *arguments):
+        (file,) = self.json(code, "verify", path, *arguments)["files"]
+        (dataset,) = file["datasets"]
+        self.assertEqual(dataset["path"], "/group/x")
+        self.assertEqual(dataset["damaged"], len(dataset["damaged_chunks"]))
+        return dataset, [
+            (chunk["at"], chunk["count"]) for chunk in dataset["damaged_chunks"]
+        ]
+
+    def test_whole_file(self):
+        path = self.write()
+        self.assertEqual(
+            self.expect(OK, "verify", path),
+            f"{path}\n/group/x: {NCHUNKS} whole\n",
+        )
+
+    def test_any_changed_byte_is_found_where_it_is(self):
+        for seed in range(30):
+            path = self.write()
+            changed = self.damage(path, 1 + seed % NCHUNKS, seed)
+            for threads in ("1", "3"):
+                with self.subTest(seed=seed, threads=threads):
+                    dataset, found = self.damaged_chunks(
+                        path, FOUND, "--threads", threads
+                    )
+                    self.assertEqual(found, changed)
+                    self.assertEqual(
+                        dataset["whole"] + dataset["damaged"], NCHUNKS
+                    )
+
+    def test_coordinates_are_those_of_h5py(self):
+        path = self.write()
+        ((at, count),) = self.damage(path, 1)
+        place = ", ".join(f"{a}:{a + n}" for a, n in zip(at, count))
+        text = self.expect(FOUND, "verify", path)
+        self.assertIn(f"/group/x[{place}]: DAMAGED: ", text)
+        self.assertIn(f"/group/x: {NCHUNKS - 1} whole, 1 damaged\n", text)
+
+    def test_fletcher32_behind_terp(self):
+        path = self.write(fletcher32=True)
+        self.expect(OK, "verify", path)
+        changed = self.damage(path, 3)
+        self.assertEqual(self.damaged_chunks(path)[1], changed)
+
+    def test_chunks_that_terp_left_as_they_were(self):
+        self.assertIn(
+            f"/group/x: {NCHUNKS} not checked\n",
+            self.expect(OK, "verify", self.write(shuffle=True)),
+        )
+
+    def test_other_filters(self):
+        plain = self.write("gzip.h5", compression="gzip", compression_opts=4)
+        self.assertIn(
+            f"/group/x: {NCHUNKS} not checked\n",
+            self.expect(OK, "verify", plain),
+        )
+        summed = self.write(
+            "sum.h5", compression=None, compression_opts=None, fletcher32=True
+        )
+        self.expect(OK, "verify", summed)
+        changed = self.damage(summed, 2)
+        self.assertEqual(self.damaged_chunks(summed)[1], changed)
+
+    def test_chunks_that_were_never_written(self):
+        path = self.path("sparse.h5")
+        with h5py.File(path, "w") as file:
+            x = file.create_dataset(
+                "x", shape=(100,), dtype="f4", chunks=(10,), **TERP
+            )
+            x[30:40] = np.arange(10)
+        self.assertIn(
+            "/x: 1 whole, 9 not written\n", self.expect(OK, "verify", path)
+        )
+
+    def test_file_that_ends_too_soon(self):
+        path = self.write()
+        size = os.path.getsize(path)
+        os.truncate(path, size - 5000)
+        result = self.expect(TROUBLE, "verify", path)
+        self.assertIn("truncated", result)
+
+    def test_damaged_structure_ends_in_a_message(self):
+        whole = self.write()
+        with open(whole, "rb") as file:
+            content = file.read()
+        path = self.path("bad.h5")
+        pick = random.Random(3)
+        for _ in range(60):
+            changed = bytearray(content)
+            for at in pick.sample(range(4096), 3):
+                changed[at] = pick.randrange(256)
+            with open(path, "wb") as file:
+                file.write(changed)
+            result = terp("verify", path)
+            self.assertIn(result.returncode, (OK, FOUND, TROUBLE))
+            if result.returncode != OK:
+                self.assertNotEqual(result.stdout + result.stderr, "")
+
+    def test_many_files(self):
+        good, bad = self.write("good.h5"), self.write("bad.h5")
+        self.damage(bad, 1)
+        missing = self.path("missing.h5")
+        self.expect(OK, "verify", good, good)
+        self.expect(FOUND, "verify", good, bad)
+        result = terp("verify", missing, bad)
+        self.assertEqual(result.returncode, TROUBLE)
+        self.assertIn("missing.h5", result.stderr)
+        self.assertIn("DAMAGED", result.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()

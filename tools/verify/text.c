@@ -1,0 +1,67 @@
+/* terp verify: prints a line for each dataset, and one for each damaged chunk
+ * before it. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "tools/verify/verify.h"
+
+static void
+text_file(void *report, const char *path, bool opened)
+{
+    (void)report;
+    if (opened)
+        printf("%s\n", path);
+}
+
+static void
+text_dataset(void *report, const char *path, const char *damage)
+{
+    (void)report;
+    if (damage != NULL)
+        printf("%s: DAMAGED: %s\n", path, damage);
+}
+
+/* As numpy and h5py select values. */
+static void
+text_damage(void *report, const char *path, const struct tool_grid *box,
+            const char *reason)
+{
+    (void)report;
+    printf("%s[", path);
+    for (int i = 0; i < box->rank; i++)
+        printf("%s%" PRIu64 ":%" PRIu64, i == 0 ? "" : ", ",
+               (uint64_t)box->at[i], (uint64_t)(box->at[i] + box->count[i]));
+    printf("]: DAMAGED: %s\n", reason);
+}
+
+static void
+text_sums(void *report, const char *path, const struct verify_sums *sums)
+{
+    const char *separator = "";
+
+    (void)report;
+    printf("%s: ", path);
+    if (sums->nchunks == 0)
+        printf("no chunks");
+    for (int i = 0; i < VERIFY_NKINDS; i++)
+        if (sums->nof_kind[i] > 0) {
+            printf("%s%" PRIu64 " %s", separator, sums->nof_kind[i],
+                   verify_kind_names[i]);
+            separator = ", ";
+        }
+    printf("\n");
+}
+
+static void
+text_damaged_file(void *report, const char *damage)
+{
+    (void)report;
+    printf("DAMAGED: %s\n", damage);
+}
+
+const struct verify_report verify_report_text = {.file = text_file,
+                                                 .dataset = text_dataset,
+                                                 .damage = text_damage,
+                                                 .sums = text_sums,
+                                                 .damaged_file =
+                                                     text_damaged_file};

@@ -1,0 +1,46 @@
+/* What the parts of terp verify share: what was found in a dataset. */
+#ifndef TERP_TOOLS_VERIFY_VERIFY_H
+#define TERP_TOOLS_VERIFY_VERIFY_H
+
+#include "tools/common/h5file.h"
+
+enum verify_kind {
+    VERIFY_WHOLE,
+    VERIFY_DAMAGED,
+    VERIFY_ABSENT,    /* never written */
+    VERIFY_UNCHECKED, /* nothing tells whether it is whole */
+    VERIFY_UNTRIED,   /* for want of memory */
+    VERIFY_NKINDS
+};
+
+/* "whole", "damaged", ... */
+extern const char *const verify_kind_names[VERIFY_NKINDS];
+
+struct verify_sums {
+    uint64_t nchunks; /* in the grid */
+    uint64_t nof_kind[VERIFY_NKINDS];
+};
+
+/* A way to print the results. `begin` returns the state that the other
+ * functions get; `end` frees it. Both may be NULL. */
+struct verify_report {
+    void *(*begin)(void);
+    /* Datasets that follow are of this file; none if it was not opened. */
+    void (*file)(void *report, const char *path, bool opened);
+    /* Begins a dataset, which is wholly lost if there is `damage`. */
+    void (*dataset)(void *report, const char *path, const char *damage);
+    /* A chunk of it that is not whole: the values in `box`. */
+    void (*damage)(void *report, const char *path, const struct tool_grid *box,
+                   const char *reason);
+    /* Ends a dataset that is not lost. */
+    void (*sums)(void *report, const char *path,
+                 const struct verify_sums *sums);
+    /* The file has more datasets, which cannot be found. */
+    void (*damaged_file)(void *report, const char *damage);
+    void (*end)(void *report);
+};
+
+extern const struct verify_report verify_report_text;
+extern const struct verify_report verify_report_json; /* with jansson only */
+
+#endif
