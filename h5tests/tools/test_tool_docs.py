@@ -84,6 +84,15 @@ class Page(ToolTest):
             self.assertGreater(len(found), 10)
             self.assertEqual(found - told - {"terp"}, set())
 
+    def test_promises_name_tests_that_are_there(self):
+        with open(os.path.join(SOURCE, "doc/trust.md"), encoding="utf-8") as file:
+            tests = re.findall(r"`(h5tests/\S+): (\w+)`", file.read())
+        self.assertGreater(len(tests), 20)
+        for path, name in tests:
+            with self.subTest(test=f"{path}: {name}"):
+                with open(os.path.join(SOURCE, path), encoding="utf-8") as file:
+                    self.assertRegex(file.read(), rf"(?m)^(    def )?{name}\(")
+
     def test_page_has_no_mistakes_of_form(self):
         if not shutil.which("groff"):
             self.skipTest("needs groff")
