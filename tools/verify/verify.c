@@ -219,7 +219,7 @@ check_dataset(const char *path, const struct tool_dataset *dataset,
     struct request *request = context;
     struct verify_sums sums = {0};
 
-    if (dataset != NULL && dataset->has_terp)
+    if (damage == NULL && dataset->has_terp)
         damage = dataset->params_error;
     request->report->dataset(request->state, path, damage);
     if (damage != NULL) {
