@@ -105,6 +105,28 @@ class Verify(ToolTest):
         changed = self.damage(path, 3)
         self.assertEqual(self.damaged_chunks(path)[1], changed)
 
+    def test_streams_behind_gzip(self):
+        path = self.path("in.h5")
+        plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        plist.set_chunk(CHUNKS)
+        plist.set_filter(46117, 0, TERP["compression_opts"])
+        plist.set_deflate(4)
+        with h5py.File(path, "w") as file:
+            x = h5py.h5d.create(
+                file.create_group("group").id,
+                b"x",
+                h5py.h5t.NATIVE_FLOAT,
+                h5py.h5s.create_simple(SHAPE),
+                plist,
+            )
+            values = np.random.default_rng(8).normal(size=SHAPE).cumsum(0)
+            x.write(h5py.h5s.ALL, h5py.h5s.ALL, values.astype("f4"))
+        self.assertIn(
+            f"/group/x: {NCHUNKS} whole\n", self.expect(OK, "verify", path)
+        )
+        changed = self.damage(path, 2)
+        self.assertEqual(self.damaged_chunks(path)[1], changed)
+
     def test_chunks_that_terp_left_as_they_were(self):
         self.assertIn(
             f"/group/x: {NCHUNKS} not checked\n",

@@ -234,24 +234,12 @@ add_result(struct request *request, const struct compare_result *result)
         request->code = TOOL_FOUND;
 }
 
-static struct compare_result
-new_result(const char *path)
-{
-    return (struct compare_result){.path = path,
-                                   .max_error = NAN,
-                                   .error_of_bound = NAN,
-                                   .bound = NAN,
-                                   .min = NAN,
-                                   .max = NAN,
-                                   .psnr = NAN};
-}
-
 static void
 compare_dataset(const char *path, const struct tool_dataset *a,
                 const char *reason, void *context)
 {
     struct request *request = context;
-    struct compare_result result = new_result(path);
+    struct compare_result result = compare_new_result(path);
     struct tool_dataset b;
 
     if (request->lacks_plugin)
@@ -274,7 +262,7 @@ compare_dataset(const char *path, const struct tool_dataset *a,
 static void
 compare_files(struct request *request)
 {
-    struct compare_result result = new_result(request->path_a);
+    struct compare_result result = compare_new_result(request->path_a);
 
     request->code = TOOL_OK;
     request->state = request->report->begin(request->path_a, request->path_b);

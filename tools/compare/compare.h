@@ -111,7 +111,12 @@ bool
 compare_walk_bound(struct compare_walk *walk, double min, double max,
                    double *bound_ret);
 
-/* Compares all values of datasets that have the same type and shape. */
+/* With nothing compared yet. The path is kept. */
+struct compare_result
+compare_new_result(const char *path);
+
+/* Compares all values of datasets that have the same type and shape, into a
+ * new result. */
 void
 compare_values(const struct tool_dataset *a, const struct tool_dataset *b,
                const struct compare_bounds *bounds,

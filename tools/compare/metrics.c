@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "codec/format/base.h"
 #include "tools/compare/metrics_parts.h"
 
 /* Values of a block's side in a field of one, two or three dimensions. */
@@ -26,12 +27,6 @@ struct measure {
     struct metrics_ssim ssim;
     struct metrics_fourier *fourier;
 };
-
-static uint64_t
-min_of(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
 
 static uint64_t
 length_of(const struct measure *measure, int dim)
@@ -58,8 +53,8 @@ plan(struct measure *measure, const struct tool_dataset *a)
         const uint64_t n = length_of(measure, i);
         const uint64_t side =
             max_side[metrics->ndims > 0 ? metrics->ndims - 1 : 0];
-        measure->shape[i] = n / ((n + side - 1) / side);
-        measure->cap[i] = min_of(n, measure->shape[i] + METRICS_HALO);
+        measure->shape[i] = n / div_up(n, side);
+        measure->cap[i] = min_u64(n, measure->shape[i] + METRICS_HALO);
         if (measure->axes[i] >= 0)
             measure->grid.step[measure->axes[i]] = measure->shape[i];
     }
@@ -68,7 +63,7 @@ plan(struct measure *measure, const struct tool_dataset *a)
         metrics->dims[i].axis = measure->axes[dim];
         metrics->dims[i].block = measure->shape[dim];
         metrics->dims[i].nlags =
-            (int)min_of(METRICS_NLAGS, length_of(measure, dim) - 1);
+            (int)min_u64(METRICS_NLAGS, length_of(measure, dim) - 1);
     }
 }
 
@@ -151,8 +146,8 @@ read_next(struct measure *measure)
         const int axis = measure->axes[i];
         block->core[i] = axis < 0 ? 1 : box.count[axis];
         if (axis >= 0)
-            box.count[axis] = min_of(box.count[axis] + METRICS_HALO,
-                                     box.dims[axis] - box.at[axis]);
+            box.count[axis] = min_u64(box.count[axis] + METRICS_HALO,
+                                      box.dims[axis] - box.at[axis]);
         block->count[i] = axis < 0 ? 1 : box.count[axis];
     }
     block->stride[2] = 1;
@@ -346,13 +341,13 @@ set_moments(const struct measure *measure)
         set_dim(measure, &measure->near[i], &metrics->dims[i]);
 }
 
+static const char no_memory[] = "not enough memory for its metrics";
+
 /* Why there are no metrics, NULL where there are. */
 static const char *
 run(struct measure *measure, const struct tool_dataset *a,
     const struct tool_dataset *b)
 {
-    static const char no_memory[] = "not enough memory for its metrics";
-
     plan(measure, a);
     if (!open_parts(measure, a, b))
         return no_memory;
@@ -382,21 +377,18 @@ compare_metrics_measure(const struct tool_dataset *a,
     struct compare_metrics *metrics = calloc(1, sizeof *metrics);
     struct measure measure = {
         .result = result, .metrics = metrics, .walk = {.pair_type = -1}};
-    const char *trouble = "not enough memory for its metrics";
+    const char *trouble = no_memory;
 
     if (metrics != NULL) {
         metrics->min_a = metrics->min_b = low;
         metrics->max_a = metrics->max_b = high;
         metrics->ssim = metrics->ssim_min = NAN;
         trouble = run(&measure, a, b);
-        if (trouble != NULL)
-            snprintf(reason_ret, reason_cap, "%s", trouble);
         close_parts(&measure);
-    } else {
-        snprintf(reason_ret, reason_cap, "%s", trouble);
     }
     if (trouble == NULL)
         return metrics;
+    snprintf(reason_ret, reason_cap, "%s", trouble);
     compare_metrics_free(metrics);
     return NULL;
 }

@@ -2,6 +2,7 @@
  * their errors go together. */
 #include <math.h>
 
+#include "codec/format/base.h"
 #include "tools/compare/metrics_parts.h"
 
 /* How many values of the block have a neighbour `lag` further on in `dim`. */
@@ -11,7 +12,7 @@ nfirst(const struct metrics_block *block, int dim, uint64_t lag)
     const uint64_t count = block->count[dim];
     const uint64_t nhere = count > lag ? count - lag : 0;
 
-    return nhere < block->core[dim] ? nhere : block->core[dim];
+    return min_u64(nhere, block->core[dim]);
 }
 
 void

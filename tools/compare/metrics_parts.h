@@ -37,7 +37,7 @@ struct metrics_near_sum {
 };
 
 /* Adds pairs in dimension `dim` that begin in the block: differences of
- * neighbours, and products of its errors, from which `mean` was taken. */
+ * neighbours, and products of its errors less their mean. */
 void
 metrics_near_gradients(struct metrics_near_sum *sum,
                        const struct metrics_block *block, int dim);

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "codec/format/base.h"
 #include "tools/compare/metrics_parts.h"
 
 enum {
@@ -161,15 +162,12 @@ metrics_ssim_add(struct metrics_ssim *ssim, const struct metrics_block *block)
 {
     const uint64_t height = block->count[1], width = block->count[2];
     double weights[WINDOW];
-    uint64_t nrows, nwindows;
 
     if (ssim->slices == NULL || height < WINDOW || width < WINDOW)
         return;
     make_weights(weights);
-    nrows = block->core[1] + WINDOW - 1;
-    nrows = nrows < height ? nrows : height;
-    nwindows = width - (WINDOW - 1);
-    nwindows = nwindows < block->core[2] ? nwindows : block->core[2];
+    const uint64_t nrows = min_u64(block->core[1] + WINDOW - 1, height);
+    const uint64_t nwindows = min_u64(block->core[2], width - (WINDOW - 1));
     for (uint64_t z = 0; z < block->core[0]; z++) {
         struct metrics_ssim_slice *slice =
             &ssim->slices[block->first_slice + z];

@@ -404,6 +404,18 @@ set_numbers(const struct sum *sum, struct compare_result *result)
                                   sqrt(sum->squares / nvalues));
 }
 
+struct compare_result
+compare_new_result(const char *path)
+{
+    return (struct compare_result){.path = path,
+                                   .max_error = NAN,
+                                   .error_of_bound = NAN,
+                                   .bound = NAN,
+                                   .min = NAN,
+                                   .max = NAN,
+                                   .psnr = NAN};
+}
+
 void
 compare_values(const struct tool_dataset *a, const struct tool_dataset *b,
                const struct compare_bounds *bounds,

@@ -29,12 +29,7 @@ measure(struct repack *repack, const struct repack_object *object,
         struct tool_record *record)
 {
     const struct compare_bounds none = {0};
-    struct compare_result result = {.max_error = NAN,
-                                    .error_of_bound = NAN,
-                                    .bound = NAN,
-                                    .min = NAN,
-                                    .max = NAN,
-                                    .psnr = NAN};
+    struct compare_result result = compare_new_result(object->path);
 
     compare_values(in, out, &none, &result);
     if (!result.compared)

@@ -102,7 +102,8 @@ check_stream(void *arg, struct tool_work *work)
         set_damage(slot, terp_status_text(st));
 }
 
-/* Whether HDF5 has all filters that the dataset needs. */
+/* Whether HDF5 has all filters that the dataset needs. H5Pall_filters_avail of
+ * HDF5 1.10 looks for no plugin. */
 static bool
 has_filters(const struct tool_dataset *dataset)
 {
