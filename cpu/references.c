@@ -212,7 +212,7 @@ make_references(struct job *job)
     uint64_t n = 0;
 
     for (uint64_t i = 0; i < job->nvalues; i++)
-        n += job->sources[i] != CPU_NO_SOURCE;
+        n += job->sources[i] != TERP_NO_SOURCE;
     job->nreferences = n;
     job->distances = terp_cpu_memory_make(job->pool, 12 * n);
     if (job->distances == NULL)
@@ -221,7 +221,7 @@ make_references(struct job *job)
     n = 0;
     for (uint64_t i = 0; i < job->nvalues; i++) {
         const uint32_t source = job->sources[i];
-        if (source == CPU_NO_SOURCE)
+        if (source == TERP_NO_SOURCE)
             continue;
         store_le(job->distances + 4 * n, i - source, 4);
         job->words[i] = value_at(job, i);
@@ -255,7 +255,7 @@ list_differences(const struct job *job, const uint8_t *decoded)
     uint64_t n = 0;
 
     for (uint64_t i = 0; i < job->nvalues; i++)
-        if (job->sources[i] != CPU_NO_SOURCE)
+        if (job->sources[i] != TERP_NO_SOURCE)
             store_le(job->differences + 8 * n++,
                      difference_to(job, job->words[i],
                                    bits_at(job, decoded, job->sources[i])),
@@ -415,7 +415,7 @@ terp_cpu_references_encode(const struct terp_cpu_call *call,
     uint64_t saved = 0;
 
     job.bound = bound;
-    if (job.nvalues >= CPU_NO_SOURCE ||
+    if (job.nvalues >= TERP_NO_SOURCE ||
         (!job.is_float && params->has_missing)) {
         free_job(&job);
         return TERP_OK;

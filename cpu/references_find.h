@@ -3,18 +3,14 @@
 #ifndef TERP_CPU_REFERENCES_FIND_H
 #define TERP_CPU_REFERENCES_FIND_H
 
-#include "codec/format/base.h"
+#include "codec/model/reference_search.h"
 #include "cpu/pool/pool.h"
 
-/* No point has this for a source. */
-#define CPU_NO_SOURCE UINT32_MAX
-
-/* Values as they are compared: magnitudes by their bits, or integers from the
- * least on. A point that is not usable neither refers nor is referred to. */
+/* As those of struct terp_repeats. */
 struct cpu_repeats {
     const uint64_t *words;
     const uint8_t *usable;
-    uint64_t nvalues; /* fewer than CPU_NO_SOURCE */
+    uint64_t nvalues; /* fewer than TERP_NO_SOURCE */
     int word_nbits;
     uint64_t nbits; /* of a stream without references, in all */
     int near_nbits; /* words that differ by less stand for each other, at no
@@ -22,8 +18,8 @@ struct cpu_repeats {
 };
 
 /* Has for each point the one that it refers to, which itself refers to none.
- * Returns roughly how many bits that saves; `sources_ret` is to have room for
- * all. TERP_ERR_MEMORY or TERP_OK. */
+ * Returns roughly how many bits that saves, 0 where sources were not looked
+ * for; `sources_ret` is to have room for all. TERP_ERR_MEMORY or TERP_OK. */
 enum terp_status
 terp_cpu_repeats_find(struct cpu_pool *pool, const struct cpu_repeats *repeats,
                       uint32_t *sources_ret, uint64_t *saved_nbits_ret);
