@@ -1031,18 +1031,6 @@ terp_cpu_encode_plainly(const struct terp_cpu_call *call,
     return encode_values(call, params, chunk, src, dst, dst_nbytes_ret, NULL);
 }
 
-/* Whether all values are to come back as they are, of a type whose values may
- * refer to each other. */
-static bool
-may_refer(const struct terp_params *params, enum terp_type type)
-{
-    return params->effort != TERP_EFFORT_FAST &&
-           terp_references_are_possible(type) &&
-           (terp_is_lossless(params) ||
-            (terp_type_is_half(type) && terp_half_is_exact(type, params)) ||
-            (terp_type_is_integer(type) && terp_integer_bound(params) == 0));
-}
-
 /* What is left has the bound and the fill values that the whole has. */
 static enum terp_status
 encode_without_copies(const struct terp_cpu_call *call,
@@ -1113,7 +1101,7 @@ terp_cpu_encode(const struct terp_cpu_call *call,
     if (more.copied != 0)
         other = encode_without_copies(call, params, chunk, &more, src, dst,
                                       &nbytes);
-    else if (more.repeats || may_refer(params, chunk->type))
+    else if (more.repeats || terp_may_refer_exactly(params, chunk->type))
         other = terp_cpu_references_encode(call, params, chunk, more.bound, src,
                                            dst, &nbytes);
     if (other == TERP_OK && more.lossless && more.copied == 0)

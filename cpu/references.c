@@ -3,7 +3,6 @@
  * differs from that, are streams of integers. */
 #include "cpu/references.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "codec/format/references.h"
@@ -68,19 +67,6 @@ value_of(const struct job *job, uint64_t source, uint64_t difference)
                                 difference);
 }
 
-/* A float, given as what a stream has of it. */
-static double
-float_of(const struct job *job, uint64_t bits)
-{
-    const uint32_t bits_of_float = (uint32_t)bits;
-    float value;
-
-    if (job->value_nbytes == 8)
-        return double_of_bits(bits);
-    memcpy(&value, &bits_of_float, sizeof value);
-    return (double)value;
-}
-
 static void
 free_job(struct job *job)
 {
@@ -133,26 +119,12 @@ is_fill(const struct job *job, const struct terp_params *params, uint64_t bits)
            (params->has_missing && bits == (params->missing_bits & ones));
 }
 
-static uint64_t
-infinity_of(const struct job *job)
-{
-    switch (job->chunk->type) {
-    case TERP_FLOAT16:
-    case TERP_BFLOAT16:
-        return terp_half_infinity(job->chunk->type);
-    case TERP_FLOAT32:
-        return 0x7F800000;
-    default:
-        return UINT64_C(0x7FF0000000000000);
-    }
-}
-
 /* Words that are compared. Zeros, what is not finite, and what equals its
  * neighbour, cost little as it is. */
 static void
 find_words(const struct job *job, const struct terp_params *params)
 {
-    const uint64_t infinity = infinity_of(job);
+    const uint64_t infinity = terp_references_infinity(job->chunk->type);
 
     for (uint64_t i = 0; i < job->nvalues; i++) {
         const uint64_t bits = value_at(job, i);
@@ -174,7 +146,8 @@ near_nbits_of(const struct job *job)
         return -1;
     for (uint64_t i = 0; i < job->nvalues; i++)
         if (job->usable[i]) {
-            const double magnitude = float_of(job, job->words[i]);
+            const double magnitude =
+                terp_reference_float(job->value_nbytes, job->words[i]);
             most = magnitude > most ? magnitude : most;
         }
     return terp_repeats_near_nbits(job->bound, -most, most, job->value_nbytes);
@@ -188,7 +161,7 @@ find_marker(struct job *job)
     uint8_t *is_there = job->usable;
 
     if (job->is_float) {
-        job->marker = terp_reference_sign_bit(job->value_nbytes) - 2;
+        job->marker = terp_references_marker_of_floats(job->value_nbytes);
         for (uint64_t i = 0; i < job->nvalues; i++)
             if (value_at(job, i) == job->marker)
                 return false;
@@ -231,23 +204,6 @@ make_references(struct job *job)
     return true;
 }
 
-/* What makes a value of that at its source, as decoded: under a bound, the
- * sign, if that will do. */
-static uint64_t
-difference_to(const struct job *job, uint64_t value, uint64_t source)
-{
-    if (job->bound > 0) {
-        const uint64_t sign_bit = terp_reference_sign_bit(job->value_nbytes);
-        const uint64_t sign = (value ^ source) & sign_bit ? 1 : 0;
-        const double error =
-            float_of(job, value_of(job, source, sign)) - float_of(job, value);
-        if (fabs(error) < job->bound)
-            return sign;
-    }
-    return terp_reference_difference(job->is_float, job->value_nbytes, value,
-                                     source);
-}
-
 /* `decoded`: values as a decoder has them. */
 static void
 list_differences(const struct job *job, const uint8_t *decoded)
@@ -257,8 +213,9 @@ list_differences(const struct job *job, const uint8_t *decoded)
     for (uint64_t i = 0; i < job->nvalues; i++)
         if (job->sources[i] != TERP_NO_SOURCE)
             store_le(job->differences + 8 * n++,
-                     difference_to(job, job->words[i],
-                                   bits_at(job, decoded, job->sources[i])),
+                     terp_reference_difference_within(
+                         job->is_float, job->value_nbytes, job->bound,
+                         job->words[i], bits_at(job, decoded, job->sources[i])),
                      8);
 }
 
@@ -267,27 +224,6 @@ struct part_stream {
     uint64_t nbytes;
 };
 
-static struct terp_params
-params_of_part(const struct job *job, const struct terp_params *params,
-               enum terp_references_part part)
-{
-    struct terp_params own = {.size = params->size,
-                              .bound_mode = TERP_BOUND_ABSOLUTE};
-
-    if (part != TERP_REFERENCES_VALUES)
-        return own;
-    own = *params;
-    if (job->bound > 0) {
-        own.bound_mode = TERP_BOUND_ABSOLUTE;
-        own.bound = job->bound;
-    }
-    if (!job->is_float) {
-        own.has_missing = true;
-        own.missing_bits = job->marker;
-    }
-    return own;
-}
-
 /* Stored, if it is not the values, where it does not become smaller. */
 static enum terp_status
 encode_part(const struct job *job, const struct terp_params *params,
@@ -295,7 +231,8 @@ encode_part(const struct job *job, const struct terp_params *params,
 {
     const struct terp_chunk chunk =
         terp_references_chunk(job->chunk, part, job->nreferences);
-    const struct terp_params own = params_of_part(job, params, part);
+    const struct terp_params own = terp_references_params(
+        params, job->is_float, job->bound, job->marker, part);
     const uint8_t *const values[] = {job->distances, job->differences,
                                      job->values};
     const struct terp_cpu_call call = {job->call->nthreads,
@@ -433,8 +370,7 @@ terp_cpu_references_encode(const struct terp_cpu_call *call,
                                             .near_nbits = near_nbits_of(&job)};
         st = terp_cpu_repeats_find(job.pool, &repeats, job.sources, &saved);
     }
-    /* Two percent are not worth the time. */
-    if (st == TERP_OK && saved / 8 > *nbytes_ret / (bound > 0 ? 8 : 50)) {
+    if (st == TERP_OK && terp_references_pay(saved, *nbytes_ret, bound)) {
         st = make_references(&job)
                  ? encode_references(&job, params, dst, nbytes_ret)
                  : TERP_ERR_MEMORY;

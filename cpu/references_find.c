@@ -224,20 +224,6 @@ search_all(struct search *s, uint64_t *saved_ret)
     return has_memory ? TERP_OK : TERP_ERR_MEMORY;
 }
 
-/* How values are told apart, by their type and what they cost. */
-static void
-choose_keys(const struct cpu_repeats *repeats, struct terp_repeats *r)
-{
-    r->exact = repeats->near_nbits < 0;
-    if (r->exact) {
-        r->lone = terp_references_are_lone(repeats->word_nbits,
-                                           r->value_nbits / 16, &r->near_nbits);
-        return;
-    }
-    r->lone = repeats->word_nbits == TERP_LONE_WORD_NBITS;
-    r->near_nbits = repeats->near_nbits;
-}
-
 enum terp_status
 terp_cpu_repeats_find(struct cpu_pool *pool, const struct cpu_repeats *repeats,
                       uint32_t *sources_ret, uint64_t *saved_nbits_ret)
@@ -257,7 +243,8 @@ terp_cpu_repeats_find(struct cpu_pool *pool, const struct cpu_repeats *repeats,
         s.repeats.value_nbits = 16 * repeats->nbits / nusable;
         s.window_nvalues =
             terp_reference_window(s.repeats.value_nbits, repeats->nvalues);
-        choose_keys(repeats, &s.repeats);
+        terp_repeats_tell_apart(&s.repeats, repeats->word_nbits,
+                                repeats->near_nbits);
         /* Under a bound that has been asked before. */
         if (s.repeats.exact)
             st = ask_all(&s, &worth);

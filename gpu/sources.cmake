@@ -7,6 +7,8 @@ set(TERP_CUDA_SOURCES
   engine/chunks.cu
   engine/context.cu
   engine/copies.cu
+  engine/join.cu
+  engine/references.cu
   engine/device.c
   engine/driver.cu
   engine/engine.cu
@@ -33,6 +35,7 @@ set(TERP_CUDA_SOURCES
   predict/measure.cu
   predict/pointwise.cu
   predict/references_find.cu
+  predict/references_search.cu
   predict/repeats.cu
   predict/scan.cu
   predict/spline.cu

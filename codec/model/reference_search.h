@@ -10,6 +10,11 @@
 #ifndef TERP_CODEC_MODEL_REFERENCE_SEARCH_H
 #define TERP_CODEC_MODEL_REFERENCE_SEARCH_H
 
+#include <math.h>
+#include <string.h>
+
+#include "codec/format/references.h"
+#include "codec/model/carrier.h"
 #include "codec/model/reference_samples.h"
 
 /* No point has this for a source. */
@@ -33,6 +38,20 @@ struct terp_repeats {
     const uint32_t *hints;
     uint32_t *sources;
 };
+
+/* How values of a type are told apart, all else of *repeats being set. `near`:
+ * the bits of words that stand for each other at no cost, under a bound above
+ * 0; negative: all bits have to come back. */
+static inline TERP_HOST_DEVICE void
+terp_repeats_tell_apart(struct terp_repeats *repeats, int word_nbits, int near)
+{
+    repeats->exact = near < 0;
+    repeats->near_nbits = near;
+    repeats->lone = word_nbits == TERP_LONE_WORD_NBITS;
+    if (repeats->exact)
+        repeats->lone = terp_references_are_lone(
+            word_nbits, repeats->value_nbits / 16, &repeats->near_nbits);
+}
 
 /* ---- keys ---- */
 
@@ -249,6 +268,93 @@ terp_reference_drop_ends(const struct terp_repeats *r, uint64_t tile,
         terp_reference_drop(r, first, t->lead_nvalues);
     if (!t->is_trail_kept)
         terp_reference_drop(r, first + n - t->trail_nvalues, t->trail_nvalues);
+}
+
+/* ---- differences ---- */
+
+/* A float by its bits, which are of 32 or 64. */
+static inline TERP_HOST_DEVICE double
+terp_reference_float(int value_nbytes, uint64_t bits)
+{
+    const uint32_t narrow_bits = (uint32_t)bits;
+    double wide;
+    float narrow;
+
+    memcpy(&wide, &bits, sizeof wide);
+    memcpy(&narrow, &narrow_bits, sizeof narrow);
+    return value_nbytes == 8 ? wide : (double)narrow;
+}
+
+/* What makes a value of that at its source, as a decoder has it: under a bound
+ * above 0, which floats of 32 and 64 bits alone have, the sign, if that will
+ * do.
+ */
+static inline TERP_HOST_DEVICE uint64_t
+terp_reference_difference_within(bool is_float, int value_nbytes, double bound,
+                                 uint64_t value, uint64_t source)
+{
+    const uint64_t sign_bit = terp_reference_sign_bit(value_nbytes);
+    const uint64_t sign = (value ^ source) & sign_bit ? 1 : 0;
+    const double error =
+        terp_reference_float(
+            value_nbytes,
+            terp_reference_value(true, value_nbytes, source, sign)) -
+        terp_reference_float(value_nbytes, value);
+
+    return bound > 0 && fabs(error) < bound
+               ? sign
+               : terp_reference_difference(is_float, value_nbytes, value,
+                                           source);
+}
+
+/* ---- streams ---- */
+
+/* The least magnitude that is not finite, by its bits. */
+static inline uint64_t
+terp_references_infinity(enum terp_type type)
+{
+    return terp_type_is_half(type) ? terp_half_infinity(type)
+           : type == TERP_FLOAT32  ? 0x7F800000
+                                   : UINT64_C(0x7FF0000000000000);
+}
+
+/* The marker of floats, unless some value is it: a NaN. */
+static inline uint64_t
+terp_references_marker_of_floats(int value_nbytes)
+{
+    return terp_reference_sign_bit(value_nbytes) - 2;
+}
+
+/* Whether references that save so many bits are worth the time to code them. */
+static inline bool
+terp_references_pay(uint64_t saved_nbits, uint64_t stream_nbytes, double bound)
+{
+    return saved_nbits / 8 > stream_nbytes / (bound > 0 ? 8 : 50);
+}
+
+/* How a part is coded. `bound`: the absolute one of floats, or 0. */
+static inline struct terp_params
+terp_references_params(const struct terp_params *params, bool is_float,
+                       double bound, uint64_t marker,
+                       enum terp_references_part part)
+{
+    struct terp_params own = *params;
+
+    if (part != TERP_REFERENCES_VALUES) {
+        memset(&own, 0, sizeof own);
+        own.size = params->size;
+        own.bound_mode = TERP_BOUND_ABSOLUTE;
+        return own;
+    }
+    if (bound > 0) {
+        own.bound_mode = TERP_BOUND_ABSOLUTE;
+        own.bound = bound;
+    }
+    if (!is_float) {
+        own.has_missing = true;
+        own.missing_bits = marker;
+    }
+    return own;
 }
 
 #endif

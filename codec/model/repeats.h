@@ -1,10 +1,12 @@
 /* Whether what serves where all bits come back may serve under a bound above
  * 0, too: references, where many values of a chunk repeat others, and the
- * lossless prediction, where the bound is next to nothing. The CPU has both.
+ * lossless prediction, where the bound is next to nothing.
  * doc/design/11-lossless.md, "Under bounds above 0". */
 #ifndef TERP_CODEC_MODEL_REPEATS_H
 #define TERP_CODEC_MODEL_REPEATS_H
 
+#include "codec/format/references.h"
+#include "codec/model/carrier.h"
 #include "codec/model/domain.h"
 #include "codec/model/low_bits.h"
 
@@ -38,6 +40,18 @@ terp_may_be_lossless(enum terp_effort effort, double min, double max,
 }
 
 /* ---- repeats ---- */
+
+/* Whether all values are to come back as they are, of a type whose values may
+ * refer to each other. */
+static inline bool
+terp_may_refer_exactly(const struct terp_params *params, enum terp_type type)
+{
+    return params->effort != TERP_EFFORT_FAST &&
+           terp_references_are_possible(type) &&
+           (terp_is_lossless(params) ||
+            (terp_type_is_half(type) && terp_half_is_exact(type, params)) ||
+            (terp_type_is_integer(type) && terp_integer_bound(params) == 0));
+}
 
 /* Sampled points are looked for among some of all. Where that finds them an
  * encoder searches, which takes longer than all else it does. In smaller chunks

@@ -8,8 +8,10 @@
 
 #include "codec/format/types.h"
 #include "codec/model/lag_errors.h"
+#include "codec/model/repeats.h"
 #include "gpu/engine/array.cuh"
 #include "gpu/engine/copies.cuh"
+#include "gpu/engine/references.cuh"
 #include "gpu/predict/pointwise.cuh"
 
 /* How a chunk is to be coded again. */
@@ -549,6 +551,85 @@ take_bounds_of_pairs(struct cuda_call *call)
     call->bounds_are = CUDA_BOUNDS_GIVEN;
 }
 
+static enum terp_status
+encode_all(struct terp_cuda_device *device, const struct terp_cuda_call *where,
+           struct cuda_call *call);
+
+/* Codes the chunks again that is_wanted(i) tells, a portion at a time, after
+ * change(part) has changed what the portion is asked for, and keeps the smaller
+ * streams. */
+template <typename Wanted, typename Change>
+static enum terp_status
+encode_otherwise(struct terp_cuda_device *device,
+                 const struct terp_cuda_call *where,
+                 const struct cuda_call *call, Wanted is_wanted, Change change)
+{
+    const struct order own = {
+        IF_SMALLER,
+        {*call->chunk, call->params->predictor, call->params->pipeline},
+        CUDA_VALUES};
+    const uint64_t most = TRIAL_NBYTES / terp_chunk_nbytes(call->chunk) + 1;
+    enum terp_status st = TERP_OK;
+
+    for (uint64_t i = 0; st == TERP_OK && i < call->nchunks;) {
+        struct part part;
+        st = TERP_ERR_MEMORY;
+        if (make_part(call, &own, &part)) {
+            change(&part);
+            for (; i < call->nchunks && part.n < most; i++)
+                if (call->dst_nbytes[i] != 0 && is_wanted(i))
+                    add_to_part(call, i, &part);
+            st = part.n == 0
+                     ? TERP_OK
+                     : encode_trial(device, where, call, &part, encode_all);
+        }
+        free_part(&part);
+    }
+    return st;
+}
+
+/* Codes the chunks of which nothing may be lost again so, a portion at a time,
+ * and keeps the smaller streams. */
+static enum terp_status
+encode_losslessly(struct terp_cuda_device *device,
+                  const struct terp_cuda_call *where,
+                  const struct cuda_call *call)
+{
+    return encode_otherwise(
+        device, where, call,
+        [=](uint64_t i) {
+            return call->found[i].may_be_lossless &&
+                   !call->found[i].may_be_copies;
+        },
+        [](struct part *part) {
+            part->params.bound_mode = TERP_BOUND_ABSOLUTE;
+            part->params.bound = part->call.caller_bound = 0;
+            part->call.bounds_are = CUDA_BOUNDS_OWN;
+        });
+}
+
+/* What chunks may be besides. */
+static enum terp_status
+encode_more(struct terp_cuda_device *device, const struct terp_cuda_call *where,
+            const struct cuda_call *call)
+{
+    const bool exactly =
+        terp_may_refer_exactly(call->params, call->chunk->type);
+    enum terp_status st = TERP_OK;
+
+    for (uint64_t i = 0; st == TERP_OK && i < call->nchunks; i++) {
+        const struct cuda_found_domain *found = &call->found[i];
+        if (call->dst_nbytes[i] == 0)
+            continue;
+        if (found->may_be_copies)
+            st = cuda_copies_encode(device, where, call, i, encode_all);
+        else if (found->may_repeat)
+            st = cuda_references_encode(device, where, call, i,
+                                        exactly ? 0 : found->bound);
+    }
+    return st == TERP_OK ? encode_losslessly(device, where, call) : st;
+}
+
 /* Each chunk in the form that it asks for, in its own shape and then in what
  * was found to be better. What is found goes to call->found, if the caller has
  * such. */
@@ -571,44 +652,24 @@ encode_all(struct terp_cuda_device *device, const struct terp_cuda_call *where,
         st = encode_in_forms(device, where, call);
     if (st == TERP_OK)
         st = encode_again(device, where, call);
-    for (uint64_t i = 0; st == TERP_OK && i < call->nchunks; i++)
-        if (call->dst_nbytes[i] != 0 && call->found[i].may_be_copies)
-            st = cuda_copies_encode(device, where, call, i, encode_all);
+    if (st == TERP_OK && !call->is_plain)
+        st = encode_more(device, where, call);
     if (own != NULL)
         call->found = NULL;
     delete[] own;
     return st;
 }
 
-/* Codes all chunks again without the floor, a portion at a time, and keeps the
- * smaller streams: codec/api/stream.c does the same. */
+/* Codes all chunks again without the floor, and keeps the smaller streams:
+ * codec/api/stream.c does the same. */
 static enum terp_status
 encode_without_floor(struct terp_cuda_device *device,
                      const struct terp_cuda_call *where,
                      const struct cuda_call *call)
 {
-    const struct order own = {
-        IF_SMALLER,
-        {*call->chunk, call->params->predictor, call->params->pipeline},
-        CUDA_VALUES};
-    const uint64_t most = TRIAL_NBYTES / terp_chunk_nbytes(call->chunk) + 1;
-    enum terp_status st = TERP_OK;
-
-    for (uint64_t i = 0; st == TERP_OK && i < call->nchunks;) {
-        struct part part;
-        st = TERP_ERR_MEMORY;
-        if (make_part(call, &own, &part)) {
-            part.params.floor = 0;
-            for (; i < call->nchunks && part.n < most; i++)
-                if (call->dst_nbytes[i] != 0)
-                    add_to_part(call, i, &part);
-            st = part.n == 0
-                     ? TERP_OK
-                     : encode_trial(device, where, call, &part, encode_all);
-        }
-        free_part(&part);
-    }
-    return st;
+    return encode_otherwise(
+        device, where, call, [](uint64_t) { return true; },
+        [](struct part *part) { part->params.floor = 0; });
 }
 
 enum terp_status

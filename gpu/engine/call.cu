@@ -64,6 +64,8 @@ domain_of(const struct cuda_call *call, const struct cuda_chunk *chunk)
         {},
         {},
         chunk->may_be_copies,
+        chunk->may_repeat,
+        chunk->may_be_lossless,
         chunk->bound,
         chunk->nscanned_specials};
 
@@ -87,7 +89,7 @@ finish_encode(const struct cuda_call *call, const struct in_flight *batch)
     for (uint64_t i = 0; error == cudaSuccess && i < batch->n; i++) {
         const struct cuda_chunk *chunk = &slot->batch.h_chunks[i];
         uint64_t at = batch->first + i;
-        bool is_done = chunk->status == TERP_OK && !chunk->is_the_cpus;
+        bool is_done = chunk->status == TERP_OK;
         call->dst_nbytes[at] = is_done ? chunk->stream_nbytes : 0;
         if (call->found != NULL)
             call->found[at] = domain_of(call, chunk);

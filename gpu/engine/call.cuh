@@ -20,8 +20,10 @@ struct cuda_found_domain {
     struct terp_pointwise how;   /* where that is another than its values */
     struct terp_carrier_head carrier; /* of integers */
     bool may_be_copies; /* along some dimension: cuda_copies_encode finds out */
-    double bound;       /* absolute */
-    uint64_t nspecials; /* of the values themselves */
+    bool may_repeat;    /* cuda_references_encode finds out */
+    bool may_be_lossless; /* in fewer bytes */
+    double bound;         /* absolute */
+    uint64_t nspecials;   /* of the values themselves */
 };
 
 /* What is to be done. */
@@ -34,6 +36,9 @@ struct cuda_call {
     /* As of cuda_batch. Unless chunks have their own bounds, those that are
      * given, or were found. */
     bool is_part;
+    /* encode: no stream that holds others, and none without a loss where the
+     * bound is above 0 */
+    bool is_plain;
     enum cuda_bounds bounds_are;
     double *bounds;
     enum cuda_form form; /* chunks and streams of other ones are left */

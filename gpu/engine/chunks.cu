@@ -176,8 +176,9 @@ __launch_bounds__(NTHREADS)
         h_chunk->domain_verdict = chunk.domain_verdict;
         h_chunk->domain_nslow = chunk.domain_nslow;
         h_chunk->is_periodic = chunk.is_periodic;
-        h_chunk->is_the_cpus = chunk.is_the_cpus;
         h_chunk->may_be_copies = chunk.may_be_copies;
+        h_chunk->may_repeat = chunk.may_repeat;
+        h_chunk->may_be_lossless = chunk.may_be_lossless;
         h_chunk->bound = chunk.bound;
         h_chunk->model.step = chunk.model.step;
         h_chunk->model.wide = chunk.model.wide;

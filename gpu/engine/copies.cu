@@ -7,10 +7,10 @@
 #include "codec/format/copies.h"
 #include "codec/format/types.h"
 #include "codec/model/value.h"
+#include "gpu/engine/join.cuh"
 #include "gpu/engine/places.cuh"
 #include "gpu/predict/repeats.cuh"
 #include "gpu/predict/values.cuh"
-#include "gpu/sections/seal.cuh"
 
 static const struct terp_cuda_call on_device = {TERP_MEMORY_DEVICE, false, NULL,
                                                 0};
@@ -168,40 +168,11 @@ encode_left(struct job *job, cuda_encode_function *encode)
 
 /* ---- the stream ---- */
 
-/* Writes the checksum of a stream in device memory. */
-static cudaError_t
-seal(const struct job *job, uint8_t *dst, uint64_t nbytes, cudaStream_t stream)
-{
-    uint8_t bytes[CUDA_SHORT_NBYTES];
-    struct cuda_sealed sealed = {dst, nbytes, 0, 0, false};
-    struct cuda_sealed *d_sealed =
-        (struct cuda_sealed *)(job->memory + job->sealed_at);
-    cudaError_t error;
-
-    if (nbytes > CUDA_SHORT_NBYTES) {
-        error = cudaMemcpyAsync(d_sealed, &sealed, sizeof sealed,
-                                cudaMemcpyHostToDevice, stream);
-        return error == cudaSuccess ? cuda_streams_seal(d_sealed, 1, stream)
-                                    : error;
-    }
-    error = cudaMemcpyAsync(bytes, dst, nbytes, cudaMemcpyDeviceToHost, stream);
-    if (error == cudaSuccess)
-        error = cudaStreamSynchronize(stream);
-    if (error != cudaSuccess)
-        return error;
-    terp_frame_seal(bytes, nbytes);
-    error = cudaMemcpyAsync(dst + TERP_FRAME_CHECKSUM_AT,
-                            bytes + TERP_FRAME_CHECKSUM_AT, 8,
-                            cudaMemcpyHostToDevice, stream);
-    return error == cudaSuccess ? cudaStreamSynchronize(stream) : error;
-}
-
 /* Keeps the stream if it is shorter; what is left may not have become so. */
 static cudaError_t
 write_stream(const struct job *job, cudaStream_t stream)
 {
     const uint8_t *left = job->memory + job->stream_at;
-    uint8_t *dst = (uint8_t *)job->call->dst[job->i];
     uint64_t *nbytes = &job->call->dst_nbytes[job->i];
     struct terp_frame frame = {};
     uint8_t head[TERP_FRAME_RAW_MAX_NBYTES + 1 + TERP_PART_NKEPT];
@@ -221,19 +192,13 @@ write_stream(const struct job *job, cudaStream_t stream)
         return error;
     const uint64_t common = terp_part_common_nbytes(&job->left);
     at += TERP_PART_NKEPT;
-    *nbytes = (uint64_t)(at - head) + job->stream_nbytes - common;
-    error = cudaMemcpyAsync(dst, head, (size_t)(at - head), cudaMemcpyDefault,
-                            stream);
-    if (error == cudaSuccess)
-        error = cudaMemcpyAsync(dst + (at - head), left + common,
-                                job->stream_nbytes - common, cudaMemcpyDefault,
-                                stream);
-    if (error == cudaSuccess)
-        error = cudaStreamSynchronize(stream);
-    if (error != cudaSuccess || !is_on_host(job))
-        return error == cudaSuccess ? seal(job, dst, *nbytes, stream) : error;
-    terp_frame_seal(dst, *nbytes);
-    return error;
+    const struct cuda_piece pieces[] = {
+        {head, (uint64_t)(at - head)},
+        {left + common, job->stream_nbytes - common}};
+    *nbytes = pieces[0].nbytes + pieces[1].nbytes;
+    return cuda_stream_join(
+        job->call->dst[job->i], is_on_host(job), pieces, 2,
+        (struct cuda_sealed *)(job->memory + job->sealed_at), stream);
 }
 
 enum terp_status

@@ -160,8 +160,8 @@ struct cuda_chunk {
     unsigned domain_verdict;
     int domain_nslow;
     bool is_periodic;
-    bool is_the_cpus; /* what is found of the chunk, the CPU alone can use */
-    bool may_be_copies;
+    /* the same: what else may be made of the chunk */
+    bool may_be_copies, may_repeat, may_be_lossless;
     uint64_t nscanned_specials; /* encode: before prediction adds some */
 
     /* encode, where other values are coded: the range of the chunk's own, and
@@ -511,8 +511,8 @@ cuda_scan(const struct cuda_batch *batch, cudaStream_t stream);
 cudaError_t
 cuda_pointwise_code(const struct cuda_batch *batch, cudaStream_t stream);
 
-/* domain_verdict, domain_nslow, is_periodic, is_the_cpus: for the host. No
- * other stage reads them. */
+/* domain_verdict, domain_nslow, is_periodic, may_be_copies, may_repeat,
+ * may_be_lossless: for the host. No other stage reads them. */
 cudaError_t
 cuda_find_domains(const struct cuda_batch *batch, cudaStream_t stream);
 

@@ -195,7 +195,7 @@ find_repeats(const struct cuda_batch &batch, struct cuda_chunk &chunk,
         nfound += (unsigned)__popc(s.is_found[k]);
     nfound = warp_sum(nfound);
     if (threadIdx.x == 0 && nfound >= TERP_REPEATS_MIN_NFOUND)
-        chunk.is_the_cpus = true;
+        chunk.may_repeat = true;
 }
 
 /* Whether some values, one a thread, are all what the next one along some
@@ -238,14 +238,16 @@ __launch_bounds__(NTHREADS) find_domains(const struct cuda_batch batch)
     if (chunk.status != TERP_OK || chunk.coding == TERP_CODING_CONSTANT)
         return;
     const bool is_half = terp_type_is_half(batch.chunk.type);
-    if (blockIdx.x == 0)
+    if (blockIdx.x == 0) {
         find_domain<T>(batch, chunk, s.survey);
-    else if (terp_may_be_lossless(
-                 batch.params.effort, chunk.min, chunk.max, chunk.model.step,
-                 is_half ? terp_half_mantissa_nbits(batch.chunk.type)
-                         : terp_mantissa_nbits(sizeof(T))))
-        chunk.is_the_cpus = true;
-    else if (!is_half && may_be_copies(batch, (const T *)chunk.src))
+        return;
+    }
+    if (terp_may_be_lossless(
+            batch.params.effort, chunk.min, chunk.max, chunk.model.step,
+            is_half ? terp_half_mantissa_nbits(batch.chunk.type)
+                    : terp_mantissa_nbits(sizeof(T))))
+        chunk.may_be_lossless = true;
+    if (!is_half && may_be_copies(batch, (const T *)chunk.src))
         chunk.may_be_copies = true;
     else if (!is_half)
         find_repeats<T>(batch, chunk, s.repeats);

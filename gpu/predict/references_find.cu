@@ -1,7 +1,6 @@
 /* Whether a chunk's values repeat earlier ones, so that references may make its
- * stream shorter. To search for these is the CPU's: it has chunks of which so
- * many samples are repeated that it would search (cpu/references_find.c,
- * ask_all). */
+ * stream shorter: so many samples are repeated that a search is worth its time
+ * (cpu/references_find.c, ask_all). */
 #include "gpu/predict/references_find.cuh"
 
 #include "gpu/block/warp.cuh"
@@ -272,7 +271,7 @@ __launch_bounds__(NTHREADS) ask_all(const struct cuda_batch batch)
         atomicAdd(&s_nrepeated, (unsigned)__popc(samples->is_repeated[i]));
     __syncthreads();
     if (threadIdx.x == 0 && s_nrepeated >= TERP_REFERENCE_MIN_NREPEATED)
-        chunk.status = TERP_ERR_DEVICE;
+        chunk.may_repeat = true;
 }
 
 template <typename T>

@@ -199,13 +199,12 @@ check_decoder(int chunk)
     }
 }
 
-/* A chunk that the device leaves to the CPU is one whose values repeat. */
-static uint64_t
+static void
 check_encoder(int chunk)
 {
     const void *src[NFIELDS];
     void *dst[NFIELDS];
-    uint64_t nbytes[NFIELDS], nleft = 0;
+    uint64_t nbytes[NFIELDS];
 
     for (int i = 0; i < NFIELDS; i++) {
         src[i] = sample.values[i];
@@ -216,15 +215,10 @@ check_encoder(int chunk)
                      TERP_OK);
     for (int i = 0; i < NFIELDS; i++) {
         const struct terp_stream *stream = &sample.stream[i];
-        if (nbytes[i] == 0 && sample.params.effort != TERP_EFFORT_FAST) {
-            nleft++;
-            continue;
-        }
         check_bytes("stream", chunk, i, sample.out[i], stream->bytes,
                     nbytes[i] < stream->nbytes ? nbytes[i] : stream->nbytes);
         assert_int_equal(nbytes[i], stream->nbytes);
     }
-    return nleft;
 }
 
 static void
@@ -242,19 +236,103 @@ both_engines_make_the_same_of_lossless_chunks(void **state)
         }
 }
 
-/* Whether values repeat is asked of samples. */
+/* Values that repeat others: in tiles of the search that are whole and that are
+ * not, and in runs that go on from one to the next. */
 static void
-device_leaves_repeats_to_the_cpu(void **state)
+device_finds_references(void **state)
 {
-    uint64_t nleft = 0;
+    int nfound = 0;
 
     (void)state;
-    for (int c = 0; c < 4; c += 3) {
+    for (int c = 0; c < NCHUNKS; c++) {
+        if (c != 0 && c != 3 && !terp_case_taken(4))
+            continue;
         make_sample(&chunks[c], pipelines[0], TERP_EFFORT_DEFAULT);
-        nleft += check_encoder(c);
+        check_encoder(c);
+        for (int i = 0; i < NFIELDS; i++)
+            nfound += sample.stream[i].bytes[TERP_FRAME_CODING_AT] ==
+                      TERP_CODING_REFERENCES;
         free_sample();
     }
-    assert_in_range(nleft, 1, (uint64_t)2 * NFIELDS / 4);
+    assert_in_range(nfound, 4, NCHUNKS * NFIELDS);
+}
+
+/* Of one chunk, which the device does not leave to the CPU. */
+static enum terp_coding
+check_one(const struct terp_params *params, const struct terp_chunk *chunk,
+          enum terp_field field)
+{
+    uint8_t *values = (uint8_t *)terp_case_alloc(terp_chunk_nbytes(chunk));
+    const void *src = values;
+    void *dst = terp_case_alloc(terp_encode_bound(chunk));
+    uint64_t nbytes;
+
+    terp_field_make(field, chunk, values);
+    struct terp_stream stream = terp_case_encode(params, chunk, values, 1);
+    assert_int_equal(engine->encode(device, &on_host, params, chunk, 1, &src,
+                                    &dst, &nbytes),
+                     TERP_OK);
+    check_bytes("stream", (int)chunk->type, field, (uint8_t *)dst, stream.bytes,
+                nbytes < stream.nbytes ? nbytes : stream.nbytes);
+    assert_int_equal(nbytes, stream.nbytes);
+    const enum terp_coding coding =
+        (enum terp_coding)stream.bytes[TERP_FRAME_CODING_AT];
+    free(stream.bytes);
+    free(values);
+    free(dst);
+    return coding;
+}
+
+/* Values that repeat others, whose signs alone tell them apart, and some that
+ * are then beyond the bound; and bounds of next to nothing, under which a stream
+ * of all bits is tried. */
+static void
+device_finds_more_within_bounds(void **state)
+{
+    static const struct terp_chunk of_types[] = {
+        {TERP_FLOAT32, false, false, 3, {5, 200, 70}},
+        {TERP_FLOAT64, true, false, 1, {70001}},
+        {TERP_FLOAT64, false, false, 2, {300, 251}},
+    };
+    static const double bounds[] = {1e-3, 1e-6, 1e-9, 1e-12};
+    int nreferring = 0;
+
+    (void)state;
+    for (const struct terp_chunk &chunk : of_types)
+        for (double bound : bounds) {
+            struct terp_params params = {};
+            params.bound_mode = TERP_BOUND_RELATIVE;
+            params.bound = bound;
+            if (!terp_case_taken(2))
+                continue;
+            nreferring += check_one(&params, &chunk, TERP_FIELD_MIRRORS) ==
+                          TERP_CODING_REFERENCES;
+            check_one(&params, &chunk, TERP_FIELD_SMOOTH);
+        }
+    assert_in_range(nreferring, 2, 12);
+}
+
+/* Integers and floats of 16 bits, whose values are words of their own. */
+static void
+device_finds_references_of_types(void **state)
+{
+    static const enum terp_type types[] = {TERP_INT16,   TERP_UINT32,
+                                           TERP_INT64,   TERP_FLOAT16,
+                                           TERP_BFLOAT16};
+    int nreferring = 0;
+
+    (void)state;
+    for (enum terp_type type : types) {
+        const struct terp_chunk chunk = {
+            type, type == TERP_UINT32, false, 2, {70, 91}};
+        struct terp_params params = {};
+        params.bound_mode = TERP_BOUND_ABSOLUTE;
+        nreferring += check_one(&params, &chunk, TERP_FIELD_MIRRORS) ==
+                      TERP_CODING_REFERENCES;
+        params.has_fill = true;
+        check_one(&params, &chunk, TERP_FIELD_GAPS);
+    }
+    assert_in_range(nreferring, 2, 5);
 }
 
 /* Of smooth integers few bits are new: some in a row repeat others by chance.
@@ -629,7 +707,9 @@ main(void)
         cmocka_unit_test(device_leaves_copies_out),
         cmocka_unit_test(device_leaves_references_that_lead_nowhere),
         cmocka_unit_test(both_engines_make_the_same_of_lossless_chunks),
-        cmocka_unit_test(device_leaves_repeats_to_the_cpu),
+        cmocka_unit_test(device_finds_references),
+        cmocka_unit_test(device_finds_more_within_bounds),
+        cmocka_unit_test(device_finds_references_of_types),
     };
     const struct terp_cuda_options options = {-1, 0};
     const char *name = NULL, *reason = NULL;

@@ -1,0 +1,437 @@
+/* Searches for values that repeat others, and lists them. */
+#include "gpu/predict/references_search.cuh"
+
+#include "codec/format/references.h"
+#include "gpu/block/sum.cuh"
+#include "gpu/block/swap.cuh"
+#include "gpu/block/warp.cuh"
+
+#define NTHREADS 256
+#define NWARPS (NTHREADS / 32)
+#define MAX_NBLOCKS 4096
+
+/* A thread goes through a tile; few in a block reach more multiprocessors. */
+#define TILE_NTHREADS 32
+
+static dim3
+grid_for(uint64_t n)
+{
+    return dim3((unsigned)min_u64(div_up(n, NTHREADS), MAX_NBLOCKS));
+}
+
+/* for_own(n, i): the items of a thread, of n that the grid shares. */
+template <typename Work>
+static __device__ __forceinline__ void
+for_own(uint64_t n, Work work)
+{
+    for (uint64_t i = (uint64_t)blockIdx.x * NTHREADS + threadIdx.x; i < n;
+         i += (uint64_t)gridDim.x * NTHREADS)
+        work(i);
+}
+
+/* ---- values ---- */
+
+template <typename Word>
+static __device__ __forceinline__ Word
+original_at(const struct cuda_referring &of, uint64_t i)
+{
+    const Word word = ((const Word *)of.original)[i];
+
+    return of.big_endian ? swapped(word) : word;
+}
+
+/* Zeros, what is not finite, fill values, and what equals its neighbour, cost
+ * little as it is. */
+template <typename Word>
+static __global__ void
+__launch_bounds__(NTHREADS)
+    compare_values(const struct cuda_referring of, const uint64_t marker,
+                   const struct cuda_search search)
+{
+    begin_kernel();
+    unsigned nusable = 0, has_marker = 0;
+    unsigned long long most = 0;
+
+    for_own(of.nvalues, [&](uint64_t i) {
+        const Word bits = original_at<Word>(of, i);
+        const uint64_t word =
+            terp_reference_word(of.is_float, sizeof(Word), bits);
+        bool usable = word != 0 && (!of.is_float || word < of.infinity);
+        for (int f = 0; f < 2; f++)
+            usable &= !of.has_fill[f] || bits != (Word)of.fill[f];
+        if (i > 0)
+            usable &= terp_reference_word(of.is_float, sizeof(Word),
+                                          original_at<Word>(of, i - 1)) != word;
+        ((Word *)search.values)[i] = bits;
+        search.words[i] = word;
+        search.usable[i] = usable;
+        nusable += usable;
+        has_marker |= bits == (Word)marker;
+        most = usable && word > most ? word : most;
+    });
+    nusable = warp_sum(nusable);
+    has_marker = warp_or(has_marker);
+    if (nusable > 0)
+        atomicMax(&search.seen->most, most);
+    if (threadIdx.x % 32 == 0) {
+        atomicAdd(&search.seen->nusable, (unsigned long long)nusable);
+        atomicOr(&search.seen->has_marker, has_marker);
+    }
+}
+
+/* Of the integers below the number of values, those that are there. */
+template <typename Word>
+static __global__ void
+__launch_bounds__(NTHREADS)
+    note_integers(const Word *values, const uint64_t nvalues, uint8_t *is_there)
+{
+    begin_kernel();
+    for_own(nvalues, [=](uint64_t i) {
+        if (values[i] < nvalues)
+            is_there[values[i]] = 1;
+    });
+}
+
+static __global__ void
+__launch_bounds__(NTHREADS)
+    find_missing(const uint8_t *is_there, const uint64_t nvalues,
+                 struct cuda_seen *seen)
+{
+    begin_kernel();
+    unsigned long long least = UINT64_MAX;
+
+    for_own(nvalues, [&](uint64_t i) {
+        if (!is_there[i] && i < least)
+            least = i;
+    });
+    if (least != UINT64_MAX)
+        atomicMin(&seen->missing, least);
+}
+
+template <typename Word>
+static cudaError_t
+compare(const struct cuda_referring *of, uint64_t marker,
+        const struct cuda_search *search, cudaStream_t stream)
+{
+    const dim3 grid = grid_for(of->nvalues), block(NTHREADS);
+    uint8_t *is_there = (uint8_t *)search->hints;
+    cudaError_t error = launch(compare_values<Word>, grid, block, 0, stream,
+                               *of, marker, *search);
+
+    if (error != cudaSuccess || of->is_float)
+        return error;
+    error = cudaMemsetAsync(is_there, 0, of->nvalues, stream);
+    if (error == cudaSuccess)
+        error = launch(note_integers<Word>, grid, block, 0, stream,
+                       (const Word *)search->values, of->nvalues, is_there);
+    return error == cudaSuccess
+               ? launch(find_missing, grid, block, 0, stream,
+                        (const uint8_t *)is_there, of->nvalues, search->seen)
+               : error;
+}
+
+cudaError_t
+cuda_references_compare(const struct cuda_referring *of, uint64_t marker,
+                        const struct cuda_search *search, cudaStream_t stream)
+{
+    return of->value_nbytes == 2 ? compare<uint16_t>(of, marker, search, stream)
+           : of->value_nbytes == 4
+               ? compare<uint32_t>(of, marker, search, stream)
+               : compare<uint64_t>(of, marker, search, stream);
+}
+
+/* ---- hints ---- */
+
+/* The place of a key in the table, which has it or, if `takes` says so, gets
+ * it. Which place that is depends on who comes first, what stands there in the
+ * end does not: the first point of all that have the key. */
+static __device__ __forceinline__ uint64_t
+place_of(const struct cuda_search &search, uint32_t key, bool takes)
+{
+    const uint64_t mask = (UINT64_C(1) << search.table_nbits) - 1;
+    uint64_t place = (uint64_t)key << search.table_nbits >> 32;
+
+    for (;; place = (place + 1) & mask) {
+        const unsigned there = takes ? atomicCAS(&search.table[place], 0u, key)
+                                     : search.table[place];
+        if (there == key || there == 0)
+            return place;
+    }
+}
+
+static __global__ void
+__launch_bounds__(NTHREADS) insert_keys(const struct terp_repeats repeats,
+                                        const struct cuda_search search)
+{
+    begin_kernel();
+    uint32_t *first = search.table + (UINT64_C(1) << search.table_nbits);
+
+    for_own(repeats.nvalues, [&](uint64_t i) {
+        const uint32_t key = terp_reference_key(&repeats, i);
+        search.keys[i] = key;
+        if (key != 0)
+            atomicMin(&first[place_of(search, key, true)], (uint32_t)i);
+    });
+}
+
+static __global__ void
+__launch_bounds__(NTHREADS)
+    look_keys_up(const uint64_t nvalues, const struct cuda_search search)
+{
+    begin_kernel();
+    const uint32_t *first = search.table + (UINT64_C(1) << search.table_nbits);
+
+    for_own(nvalues, [&](uint64_t i) {
+        const uint32_t key = search.keys[i];
+        search.hints[i] =
+            key == 0 ? TERP_NO_SOURCE : first[place_of(search, key, false)];
+    });
+}
+
+/* ---- tiles ---- */
+
+static __global__ void
+__launch_bounds__(TILE_NTHREADS)
+    search_tiles(const struct terp_repeats repeats, const uint64_t ntiles,
+                 struct terp_reference_tile *tiles)
+{
+    begin_kernel();
+    const uint64_t tile = (uint64_t)blockIdx.x * TILE_NTHREADS + threadIdx.x;
+
+    if (tile < ntiles)
+        tiles[tile] = terp_reference_search_tile(&repeats, tile);
+}
+
+static __global__ void __launch_bounds__(32)
+    join_tiles(const struct terp_repeats repeats, const uint64_t ntiles,
+               struct terp_reference_tile *tiles, struct cuda_seen *seen)
+{
+    begin_kernel();
+    if (threadIdx.x == 0)
+        seen->saved = terp_reference_join_tiles(&repeats, ntiles, tiles);
+}
+
+static __global__ void
+__launch_bounds__(TILE_NTHREADS)
+    drop_ends(const struct terp_repeats repeats, const uint64_t ntiles,
+              const struct terp_reference_tile *tiles)
+{
+    begin_kernel();
+    const uint64_t tile = (uint64_t)blockIdx.x * TILE_NTHREADS + threadIdx.x;
+
+    if (tile < ntiles)
+        terp_reference_drop_ends(&repeats, tile, &tiles[tile]);
+}
+
+/* Who refers to a point that refers takes the source of that one instead, which
+ * is at least half as far from one that refers to none. */
+static __global__ void
+__launch_bounds__(NTHREADS)
+    halve_chains(uint32_t *sources, const uint64_t nvalues, uint32_t *changed,
+                 const int round)
+{
+    begin_kernel();
+    volatile uint32_t *now = sources;
+    bool any = false;
+
+    if (round > 0 && changed[round - 1] == 0)
+        return;
+    for_own(nvalues, [&](uint64_t i) {
+        const uint32_t source = now[i];
+        const uint32_t next =
+            source == TERP_NO_SOURCE ? TERP_NO_SOURCE : now[source];
+        if (next != TERP_NO_SOURCE) {
+            now[i] = next;
+            any = true;
+        }
+    });
+    if (any)
+        changed[round] = 1;
+}
+
+/* ---- points that refer ---- */
+
+/* Values of which a warp counts those that refer. */
+#define WARP_NVALUES (CUDA_LIST_NVALUES / NWARPS)
+static_assert(WARP_NVALUES % 32 == 0, "A lane has as many as the others.");
+
+/* Grid: shares of CUDA_LIST_NVALUES values. Counts those that refer, or lists
+ * them behind as many as ranks tell. */
+template <bool lists>
+static __global__ void
+__launch_bounds__(NTHREADS)
+    count_points(const uint32_t *sources, const uint64_t nvalues,
+                 uint64_t *ranks, uint32_t *points)
+{
+    begin_kernel();
+    __shared__ unsigned s_n[NWARPS];
+    const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const uint64_t first =
+        (uint64_t)blockIdx.x * CUDA_LIST_NVALUES + warp * WARP_NVALUES + lane;
+    unsigned refer[WARP_NVALUES / 32], n = 0;
+
+#pragma unroll
+    for (unsigned k = 0; k < WARP_NVALUES / 32; k++) {
+        const uint64_t i = first + 32 * k;
+        refer[k] = __ballot_sync(FULL_WARP_MASK,
+                                 i < nvalues && sources[i] != TERP_NO_SOURCE);
+        n += (unsigned)__popc(refer[k]);
+    }
+    if (lane == 0)
+        s_n[warp] = n;
+    __syncthreads();
+    if (!lists) {
+        for (unsigned w = 1; w < NWARPS && threadIdx.x == 0; w++)
+            n += s_n[w];
+        if (threadIdx.x == 0)
+            ranks[blockIdx.x] = n;
+        return;
+    }
+    uint64_t rank = ranks[blockIdx.x];
+    for (unsigned w = 0; w < warp; w++)
+        rank += s_n[w];
+#pragma unroll
+    for (unsigned k = 0; k < WARP_NVALUES / 32; k++) {
+        if (refer[k] >> lane & 1)
+            points[rank + (unsigned)__popc(refer[k] & ((1u << lane) - 1))] =
+                (uint32_t)(first + 32 * k);
+        rank += (unsigned)__popc(refer[k]);
+    }
+}
+
+static __global__ void
+__launch_bounds__(NTHREADS)
+    sum_counts(uint64_t *ranks, const uint64_t nshares, struct cuda_seen *seen)
+{
+    begin_kernel();
+    __shared__ typename number_scan<NTHREADS>::TempStorage s_scan;
+    const uint64_t n = sum_numbers<NTHREADS>(
+        nshares, s_scan, [=](uint64_t i) { return ranks[i]; },
+        [=](uint64_t i, uint64_t before) { ranks[i] = before; });
+
+    if (threadIdx.x == 0)
+        seen->nreferences = n;
+}
+
+static cudaError_t
+list_points(uint64_t nvalues, const struct cuda_search *search,
+            cudaStream_t stream)
+{
+    const uint64_t nshares = div_up(nvalues, CUDA_LIST_NVALUES);
+    const dim3 grid((unsigned)nshares), block(NTHREADS);
+    const uint32_t *sources = search->sources;
+
+    cudaError_t error = launch(count_points<false>, grid, block, 0, stream,
+                               sources, nvalues, search->ranks, search->points);
+    if (error == cudaSuccess)
+        error = launch(sum_counts, dim3(1), block, 0, stream, search->ranks,
+                       nshares, search->seen);
+    return error == cudaSuccess
+               ? launch(count_points<true>, grid, block, 0, stream, sources,
+                        nvalues, search->ranks, search->points)
+               : error;
+}
+
+cudaError_t
+cuda_references_search(const struct terp_repeats *repeats,
+                       const struct cuda_search *search, cudaStream_t stream)
+{
+    const uint64_t n = repeats->nvalues;
+    const uint64_t ntiles = div_up(n, TERP_REFERENCE_TILE_NVALUES);
+    const uint64_t table_nbytes = UINT64_C(4) << search->table_nbits;
+    const dim3 grid = grid_for(n), block(NTHREADS), tile_block(TILE_NTHREADS),
+               tile_grid((unsigned)div_up(ntiles, TILE_NTHREADS));
+
+    cudaError_t error = cudaMemsetAsync(search->table, 0, table_nbytes, stream);
+    if (error == cudaSuccess)
+        error = cudaMemsetAsync((uint8_t *)search->table + table_nbytes, 0xFF,
+                                table_nbytes, stream);
+    if (error == cudaSuccess)
+        error = cudaMemsetAsync(search->changed, 0, 32 * 4, stream);
+    if (error == cudaSuccess)
+        error = launch(insert_keys, grid, block, 0, stream, *repeats, *search);
+    if (error == cudaSuccess)
+        error = launch(look_keys_up, grid, block, 0, stream, n, *search);
+    if (error == cudaSuccess)
+        error = launch(search_tiles, tile_grid, tile_block, 0, stream, *repeats,
+                       ntiles, search->tiles);
+    if (error == cudaSuccess)
+        error = launch(join_tiles, dim3(1), dim3(32), 0, stream, *repeats,
+                       ntiles, search->tiles, search->seen);
+    if (error == cudaSuccess)
+        error =
+            launch(drop_ends, tile_grid, tile_block, 0, stream, *repeats,
+                   ntiles, (const struct terp_reference_tile *)search->tiles);
+    for (int round = 0; error == cudaSuccess && round < bit_width(n); round++)
+        error = launch(halve_chains, grid, block, 0, stream, search->sources, n,
+                       search->changed, round);
+    return error == cudaSuccess ? list_points(n, search, stream) : error;
+}
+
+template <typename Word>
+static __global__ void
+__launch_bounds__(NTHREADS)
+    list_references(const uint64_t marker, const struct cuda_search search,
+                    const uint64_t nreferences, uint32_t *distances)
+{
+    begin_kernel();
+    for_own(nreferences, [&](uint64_t k) {
+        const uint32_t i = search.points[k];
+        distances[k] = i - search.sources[i];
+        ((Word *)search.values)[i] = (Word)marker;
+    });
+}
+
+cudaError_t
+cuda_references_list(const struct cuda_referring *of, uint64_t marker,
+                     const struct cuda_search *search, uint64_t nreferences,
+                     uint32_t *distances, cudaStream_t stream)
+{
+    return launch(of->value_nbytes == 2   ? list_references<uint16_t>
+                  : of->value_nbytes == 4 ? list_references<uint32_t>
+                                          : list_references<uint64_t>,
+                  grid_for(nreferences), dim3(NTHREADS), 0, stream, marker,
+                  *search, nreferences, distances);
+}
+
+/* ---- differences ---- */
+
+template <typename Word>
+static __global__ void
+__launch_bounds__(NTHREADS)
+    list_differences(const struct cuda_referring of, const double bound,
+                     const struct cuda_search search, const Word *decoded,
+                     const uint64_t nreferences, uint64_t *differences)
+{
+    begin_kernel();
+    for_own(nreferences, [&](uint64_t k) {
+        const uint32_t i = search.points[k];
+        differences[k] = terp_reference_difference_within(
+            of.is_float, sizeof(Word), bound, original_at<Word>(of, i),
+            decoded[search.sources[i]]);
+    });
+}
+
+template <typename Word>
+static cudaError_t
+differ(const struct cuda_referring *of, double bound,
+       const struct cuda_search *search, const void *decoded,
+       uint64_t nreferences, uint64_t *differences, cudaStream_t stream)
+{
+    return launch(list_differences<Word>, grid_for(nreferences), dim3(NTHREADS),
+                  0, stream, *of, bound, *search, (const Word *)decoded,
+                  nreferences, differences);
+}
+
+cudaError_t
+cuda_references_differ(const struct cuda_referring *of, double bound,
+                       const struct cuda_search *search, const void *decoded,
+                       uint64_t nreferences, uint64_t *differences,
+                       cudaStream_t stream)
+{
+    return (of->value_nbytes == 2   ? differ<uint16_t>
+            : of->value_nbytes == 4 ? differ<uint32_t>
+                                    : differ<uint64_t>)(of, bound, search,
+                                                        decoded, nreferences,
+                                                        differences, stream);
+}
