@@ -269,9 +269,9 @@ check_one(const struct terp_params *params, const struct terp_chunk *chunk,
 
     terp_field_make(field, chunk, values);
     struct terp_stream stream = terp_case_encode(params, chunk, values, 1);
-    assert_int_equal(engine->encode(device, &on_host, params, chunk, 1, &src,
-                                    &dst, &nbytes),
-                     TERP_OK);
+    assert_int_equal(
+        engine->encode(device, &on_host, params, chunk, 1, &src, &dst, &nbytes),
+        TERP_OK);
     check_bytes("stream", (int)chunk->type, field, (uint8_t *)dst, stream.bytes,
                 nbytes < stream.nbytes ? nbytes : stream.nbytes);
     assert_int_equal(nbytes, stream.nbytes);
@@ -284,8 +284,8 @@ check_one(const struct terp_params *params, const struct terp_chunk *chunk,
 }
 
 /* Values that repeat others, whose signs alone tell them apart, and some that
- * are then beyond the bound; and bounds of next to nothing, under which a stream
- * of all bits is tried. */
+ * are then beyond the bound; and bounds of next to nothing, under which a
+ * stream of all bits is tried. */
 static void
 device_finds_more_within_bounds(void **state)
 {
@@ -316,9 +316,8 @@ device_finds_more_within_bounds(void **state)
 static void
 device_finds_references_of_types(void **state)
 {
-    static const enum terp_type types[] = {TERP_INT16,   TERP_UINT32,
-                                           TERP_INT64,   TERP_FLOAT16,
-                                           TERP_BFLOAT16};
+    static const enum terp_type types[] = {TERP_INT16, TERP_UINT32, TERP_INT64,
+                                           TERP_FLOAT16, TERP_BFLOAT16};
     int nreferring = 0;
 
     (void)state;
