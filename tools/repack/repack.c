@@ -1,6 +1,6 @@
 /* terp repack: opens the input and the GPU, and puts the output in place when
  * all of it is written. */
-#define _GNU_SOURCE /* realpath, mkstemp */
+#define _GNU_SOURCE /* realpath */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -16,6 +16,7 @@
 
 #include "codec/api/memory.h"
 #include "tools/common/h5file.h"
+#include "tools/common/part.h"
 #include "tools/common/tool.h"
 #include "tools/repack/structure.h"
 
@@ -81,6 +82,17 @@ note_reason(hid_t stack, void *context)
     return 0;
 }
 
+static void
+warn_of_part(void *context, const char *path)
+{
+    const struct repack *repack = context;
+
+    fprintf(stderr,
+            "terp %s: %s: a run elsewhere, or before this machine was started, "
+            "writes it or has left it; remove it unless that runs\n",
+            repack->request.command, path);
+}
+
 /* Creates an empty file beside OUT, and sets part_path to its name. *out_ret
  * gets the path of OUT with symbolic links followed, to be freed. */
 static bool
@@ -100,11 +112,8 @@ make_part(struct repack *repack, const struct stat *stat_in, char **out_ret)
     *out_ret = exists ? realpath(path, NULL) : strdup(path);
     if (*out_ret == NULL)
         return repack_fail(repack, path, "%s", strerror(errno));
-    int length =
-        snprintf(part_path, sizeof part_path, "%s.part-XXXXXX", *out_ret);
-    if (length < 0 || (size_t)length >= sizeof part_path)
-        return repack_fail(repack, path, "%s", strerror(ENAMETOOLONG));
-    int file = mkstemp(part_path);
+    tool_part_sweep(*out_ret, warn_of_part, repack);
+    int file = tool_part_make(*out_ret, part_path, sizeof part_path);
     if (file < 0)
         return repack_fail(repack, path, "%s", strerror(errno));
     has_part = 1;
