@@ -185,6 +185,24 @@ tool_dataset_close(struct tool_dataset *dataset)
     tool_close(dataset->id);
 }
 
+/* H5Pall_filters_avail of HDF5 1.10 looks for no plugin. */
+bool
+tool_has_filters(const struct tool_dataset *dataset)
+{
+    const int nfilters = H5Pget_nfilters(dataset->dcpl);
+    unsigned flags, config;
+
+    for (int i = 0; i < nfilters; i++) {
+        size_t nwords = 0;
+        const H5Z_filter_t filter =
+            H5Pget_filter2(dataset->dcpl, (unsigned)i, &flags, &nwords, NULL, 0,
+                           NULL, &config);
+        if (H5Zfilter_avail(filter) <= 0)
+            return false;
+    }
+    return true;
+}
+
 struct visitor {
     tool_visit *visit;
     void *context;
@@ -271,6 +289,20 @@ tool_grid_next(struct tool_grid *grid)
     }
     grid->next += left == 0;
     return left == 0;
+}
+
+void
+tool_selection_text(const struct tool_grid *box,
+                    char text_ret[TOOL_MAX_SELECTION_NBYTES])
+{
+    size_t at = 0;
+
+    text_ret[0] = '\0';
+    for (int i = 0; i < box->rank; i++)
+        at += (size_t)snprintf(text_ret + at, TOOL_MAX_SELECTION_NBYTES - at,
+                               "%s%" PRIu64 ":%" PRIu64, i == 0 ? "" : ", ",
+                               (uint64_t)box->at[i],
+                               (uint64_t)(box->at[i] + box->count[i]));
 }
 
 enum terp_type

@@ -62,6 +62,10 @@ tool_dataset_of(hid_t id, struct tool_dataset *dataset_ret);
 void
 tool_dataset_close(struct tool_dataset *dataset);
 
+/* Whether HDF5 has all filters that its chunks need. */
+bool
+tool_has_filters(const struct tool_dataset *dataset);
+
 /* Calls `visit` once for every dataset, in the order of their names, with its
  * path. `dataset` is NULL where HDF5 cannot open it, which `reason` explains.
  * False when the file's structure is damaged. */
@@ -98,6 +102,13 @@ tool_grid_nboxes(const struct tool_grid *grid);
  * C order, set `next` to n before. */
 bool
 tool_grid_next(struct tool_grid *grid);
+
+/* The current box as numpy and h5py select its values: "0:20, 40:60", "" for
+ * rank 0. */
+#define TOOL_MAX_SELECTION_NBYTES (H5S_MAX_RANK * 44)
+void
+tool_selection_text(const struct tool_grid *box,
+                    char text_ret[TOOL_MAX_SELECTION_NBYTES]);
 
 /* TERP_FLOAT32, TERP_FLOAT64, or TERP_BYTES for all other types. */
 enum terp_type
