@@ -103,8 +103,9 @@ check_by_hdf5(struct slot *slot, enum tool_check_kind whole)
         first.count[i] = 1;
     if (!tool_box_read(dataset->id, dataset->type, &first, NULL,
                        slot->values)) {
+        slot->kind =
+            tool_hdf5_lacks_memory() ? TOOL_CHECK_UNTRIED : TOOL_CHECK_DAMAGED;
         tool_hdf5_reason(slot->reason, sizeof slot->reason);
-        slot->kind = TOOL_CHECK_DAMAGED;
         return;
     }
     slot->kind = whole;

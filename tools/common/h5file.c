@@ -97,6 +97,27 @@ tool_hdf5_reason(char *text_ret, size_t text_cap)
     shorten(text_ret);
 }
 
+static herr_t
+find_lack(unsigned n, const H5E_error2_t *error, void *context)
+{
+    bool *lacks = context;
+
+    (void)n;
+    *lacks |= error->maj_num == H5E_RESOURCE ||
+              (error->desc != NULL &&
+               strstr(error->desc, terp_status_text(TERP_ERR_MEMORY)) != NULL);
+    return 0;
+}
+
+bool
+tool_hdf5_lacks_memory(void)
+{
+    bool lacks = false;
+
+    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, find_lack, &lacks);
+    return lacks;
+}
+
 /* Reads terp's parameters, and which filters come after it. */
 static void
 read_pipeline(struct tool_dataset *dataset)
@@ -499,9 +520,13 @@ tool_box_read(hid_t dataset, hid_t type, const struct tool_grid *box,
     bool ok =
         tool_box_select(dataset, box, stride, &in_file, &in_memory) &&
         H5Dread(dataset, type, in_memory, in_file, H5P_DEFAULT, values) >= 0;
+    /* Each call empties the stack, which tells why this one failed. */
+    hid_t errors = ok ? -1 : H5Eget_current_stack();
 
     tool_close(in_file);
     tool_close(in_memory);
+    if (errors >= 0)
+        H5Eset_current_stack(errors);
     return ok;
 }
 

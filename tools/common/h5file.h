@@ -27,6 +27,10 @@ tool_path_matches(const char *path, const char *glob);
 void
 tool_hdf5_reason(char *text_ret, size_t text_cap);
 
+/* Whether HDF5 has failed most recently for want of memory. */
+bool
+tool_hdf5_lacks_memory(void);
+
 struct tool_dataset {
     hid_t id, space, dcpl;
     hid_t type; /* as stored in the file */
@@ -146,7 +150,7 @@ tool_box_select(hid_t dataset, const struct tool_grid *box,
                 const hsize_t *stride, hid_t *in_file_ret,
                 hid_t *in_memory_ret);
 
-/* Reads what that selects. */
+/* Reads what that selects. Where it fails, HDF5's error stack tells why. */
 bool
 tool_box_read(hid_t dataset, hid_t type, const struct tool_grid *box,
               const hsize_t *stride, void *values);

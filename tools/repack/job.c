@@ -11,6 +11,7 @@
 #endif
 
 #include "codec/format/base.h"
+#include "tools/repack/salvage.h"
 
 #define LARGE_PAGE_NBYTES ((uint64_t)2 << 20)
 
@@ -202,9 +203,9 @@ begin_part(struct repack_job *job, struct repack_part *part, hid_t type,
 {
     part->box = job->split.grid;
     part->status = TERP_OK;
-    bool has_values =
-        job->has_all || job->file >= 0 ||
-        tool_box_read(job->in.id, type, &part->box, NULL, part->values);
+    bool has_values = job->has_all || job->file >= 0 ||
+                      repack_salvage_read(job->object, &job->in, type,
+                                          &part->box, part->values);
     return has_values ? steps->begin(job, part)
                       : repack_job_fails(job, TERP_ERR_HDF5);
 }

@@ -23,6 +23,9 @@
 /* The GPU is worth opening for so many bytes of values for each thread. */
 #define DEVICE_NBYTES ((uint64_t)256 << 20)
 
+/* With room for what describes it. */
+#define MAX_OLD_ATTRIBUTE_NBYTES 60000
+
 /* The file that is written until it gets OUT's name. It is removed when the
  * program ends otherwise. */
 static char part_path[4096];
@@ -147,6 +150,18 @@ copy_fcpl(hid_t in)
     return fcpl;
 }
 
+/* Object headers before HDF5 1.8 have attributes of less than 64 KiB. */
+static bool
+has_long_notes(const struct repack *repack)
+{
+    for (const struct repack_object *object = repack->first_object;
+         object != NULL; object = object->next)
+        if (object->losses.nchunks > 0 &&
+            tool_lost_nbytes(&object->losses.noted) > MAX_OLD_ATTRIBUTE_NBYTES)
+            return true;
+    return false;
+}
+
 /* Creates the output with the input's creation properties, and with object
  * headers of the same version, so that the same programs can read it. */
 static bool
@@ -159,6 +174,8 @@ create_out(struct repack *repack)
 
     if (H5Fget_info2(repack->in, &info) >= 0 && info.super.version >= 2)
         low = info.super.version == 2 ? H5F_LIBVER_V18 : H5F_LIBVER_V110;
+    if (low == H5F_LIBVER_EARLIEST && has_long_notes(repack))
+        low = H5F_LIBVER_V18;
     H5Pset_libver_bounds(fapl, low, H5F_LIBVER_LATEST);
     H5Pset_fclose_degree(fapl, H5F_CLOSE_STRONG);
     /* Values are written at once: of what a dataset's buffers still have when
@@ -298,6 +315,11 @@ run(struct repack *repack)
     if (ok && stat(request->path_out, &stat_out) == 0)
         tool_progress_sum(start_s, request->path_in, (uint64_t)stat_in.st_size,
                           request->path_out, (uint64_t)stat_out.st_size);
+    if (ok && repack->nlost > 0)
+        fprintf(stderr,
+                "terp repack: %s: damaged chunks: %llu; their values are lost, "
+                "and in the attribute terp_lost beside each dataset\n",
+                request->path_in, (unsigned long long)repack->nlost);
     remove_part();
     free(out);
     return ok;
@@ -330,7 +352,7 @@ copy_file(struct repack *repack)
         H5Fclose(repack->in);
     }
     repack_request_free(&repack->request);
-    return ok ? TOOL_OK : TOOL_TROUBLE;
+    return !ok ? TOOL_TROUBLE : repack->nlost > 0 ? TOOL_FOUND : TOOL_OK;
 }
 
 int
