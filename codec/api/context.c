@@ -102,12 +102,14 @@ terp_context_of(struct terp_context *context)
 }
 
 struct terp_cpu_call
-terp_context_cpu_call(const struct terp_context *context, int nthreads)
+terp_context_cpu_call(const struct terp_context *context, int nthreads,
+                      struct terp_budget *budget)
 {
     if (nthreads == 0)
         nthreads = context->options.nthreads;
-    return (struct terp_cpu_call){nthreads == 0 ? 1 : nthreads,
-                                  &context->allocator, false};
+    return (struct terp_cpu_call){
+        nthreads == 0 ? 1 : nthreads,
+        terp_budget_begin(budget, &context->allocator), false};
 }
 
 /* With the lock held. */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "codec/api/budget.h"
 #include "codec/api/terp.h"
 #include "codec/format/base.h"
 #include "tools/common/workers.h"
@@ -21,7 +22,7 @@ struct slot {
     uint8_t *values;
     uint64_t values_cap_nbytes;
     enum tool_check_kind kind;
-    char reason[MAX_REASON_NBYTES]; /* of damage */
+    char reason[MAX_REASON_NBYTES]; /* of damage, or not to have tried */
 };
 
 struct tool_checker {
@@ -33,10 +34,16 @@ struct tool_checker {
 };
 
 static void
+set_reason(struct slot *slot, const char *reason)
+{
+    snprintf(slot->reason, sizeof slot->reason, "%s", reason);
+}
+
+static void
 set_damage(struct slot *slot, const char *reason)
 {
     slot->kind = TOOL_CHECK_DAMAGED;
-    snprintf(slot->reason, sizeof slot->reason, "%s", reason);
+    set_reason(slot, reason);
 }
 
 static bool
@@ -64,6 +71,9 @@ decode(struct slot *slot)
     if (nbytes != slot->dataset->chunk_nbytes &&
         slot->dataset->cd.pass != TERP_PASS_NOT_FIRST)
         return TERP_ERR_CORRUPT;
+    st = terp_budget_check(nbytes);
+    if (st != TERP_OK)
+        return st;
     if (!reserve_values(slot, nbytes))
         return TERP_ERR_MEMORY;
     return terp_decode(chunk->bytes, chunk->nbytes, slot->values,
@@ -82,7 +92,9 @@ check_stream(void *arg, struct tool_work *work)
     const enum terp_status st = decode(slot);
     if (st == TERP_OK)
         slot->kind = TOOL_CHECK_WHOLE;
-    else if (st != TERP_ERR_MEMORY)
+    else if (st == TERP_ERR_MEMORY || st == TERP_ERR_LIMIT)
+        set_reason(slot, terp_status_text(st));
+    else
         set_damage(slot, terp_status_text(st));
 }
 
@@ -97,6 +109,7 @@ check_by_hdf5(struct slot *slot, enum tool_check_kind whole)
 
     if (!reserve_values(slot, dataset->value_nbytes)) {
         slot->kind = TOOL_CHECK_UNTRIED;
+        set_reason(slot, terp_status_text(TERP_ERR_MEMORY));
         return;
     }
     for (int i = 0; i < first.rank; i++)
@@ -148,7 +161,9 @@ finish_chunk(struct tool_checker *checker, struct slot *slot,
 {
     tool_workers_await(checker->workers, &slot->work);
     tell(context, &slot->box, slot->kind,
-         slot->kind == TOOL_CHECK_DAMAGED ? slot->reason : NULL);
+         slot->kind == TOOL_CHECK_DAMAGED || slot->kind == TOOL_CHECK_UNTRIED
+             ? slot->reason
+             : NULL);
 }
 
 /* Chunks take turns in the slots. Where there are fewer of them than threads,

@@ -28,7 +28,7 @@ struct tool_checker *
 tool_checker_start(int nthreads, enum tool_check_rest rest);
 
 /* Gets each chunk of a dataset in the order of the grid: the values in it, and
- * why it is damaged, where it is. */
+ * why it is damaged or was not tried, where that is so. */
 typedef void
 tool_check_tell(void *context, const struct tool_grid *box,
                 enum tool_check_kind kind, const char *reason);

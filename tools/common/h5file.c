@@ -105,7 +105,8 @@ find_lack(unsigned n, const H5E_error2_t *error, void *context)
     (void)n;
     *lacks |= error->maj_num == H5E_RESOURCE ||
               (error->desc != NULL &&
-               strstr(error->desc, terp_status_text(TERP_ERR_MEMORY)) != NULL);
+               (strstr(error->desc, terp_status_text(TERP_ERR_MEMORY)) ||
+                strstr(error->desc, terp_status_text(TERP_ERR_LIMIT))));
     return 0;
 }
 

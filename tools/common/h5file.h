@@ -27,7 +27,8 @@ tool_path_matches(const char *path, const char *glob);
 void
 tool_hdf5_reason(char *text_ret, size_t text_cap);
 
-/* Whether HDF5 has failed most recently for want of memory. */
+/* Whether HDF5 has failed most recently for want of memory, also of what
+ * TERP_MAX_MEMORY allows. */
 bool
 tool_hdf5_lacks_memory(void);
 

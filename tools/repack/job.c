@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #endif
 
+#include "codec/api/budget.h"
 #include "codec/format/base.h"
 #include "tools/repack/salvage.h"
 
@@ -125,8 +126,11 @@ repack_job_open(struct repack *repack, const struct repack_object *object,
         repack_split(&repack->request, &job->in, object->plan.unit_dims,
                      atomic_load(&repack->device) != REPACK_DEVICE_NONE);
     find_values(job);
-    return make_parts(job) ||
-           repack_fail(repack, object->path, "not enough memory");
+    const enum terp_status st = terp_budget_check(
+        tool_grid_cap(&job->split.grid) * job->in.value_nbytes);
+    if (st != TERP_OK)
+        return repack_job_fails(job, st);
+    return make_parts(job) || repack_job_fails(job, TERP_ERR_MEMORY);
 }
 
 void

@@ -126,15 +126,15 @@ take_chunk(void *context, const struct tool_grid *box,
     struct repack *repack = finding->repack;
     struct repack_object *object = finding->object;
 
-    if (kind == TOOL_CHECK_UNTRIED ||
-        (kind == TOOL_CHECK_DAMAGED &&
-         !add_loss(&object->losses, box, reason))) {
-        finding->ok =
-            repack_fail(repack, object->path, "not enough memory to check it");
-        return;
-    }
+    if (kind == TOOL_CHECK_UNTRIED)
+        finding->ok = repack_fail(repack, object->path, "%s", reason);
     if (kind != TOOL_CHECK_DAMAGED)
         return;
+    if (!add_loss(&object->losses, box, reason)) {
+        finding->ok = repack_fail(repack, object->path, "%s",
+                                  terp_status_text(TERP_ERR_MEMORY));
+        return;
+    }
     const struct tool_lost *noted = &object->losses.noted;
     printf("%s[%s]: DAMAGED: %s\n", object->path, noted->values[noted->n - 1],
            reason);

@@ -43,7 +43,12 @@ add_chunk(void *context, const struct tool_grid *box, enum tool_check_kind kind,
     verification->sums.nchunks++;
     verification->sums.nof_kind[kind]++;
     request->damaged |= kind == TOOL_CHECK_DAMAGED;
-    request->in_trouble |= kind == TOOL_CHECK_UNTRIED;
+    if (kind == TOOL_CHECK_UNTRIED) {
+        request->in_trouble = true;
+        if (verification->sums.nof_kind[kind] == 1)
+            fprintf(stderr, "terp verify: %s: %s\n", verification->path,
+                    reason);
+    }
     if (kind == TOOL_CHECK_DAMAGED)
         request->report->damage(request->state, verification->path, box,
                                 reason);
