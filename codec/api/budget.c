@@ -70,6 +70,29 @@ terp_budget_hold(struct terp_budget *budget, uint64_t nbytes)
     return TERP_OK;
 }
 
+/* Where what is kept for later calls may not fit in beside it, that goes. */
+static bool
+hold(void *arg, uint64_t nbytes)
+{
+    struct terp_budget *budget = arg;
+    struct terp_reserve *reserve = budget->counting.reserve;
+
+    if (terp_budget_hold(budget, nbytes) != TERP_OK)
+        return false;
+    if (reserve != NULL &&
+        budget->limit_nbytes - budget->held_nbytes < reserve->limit_nbytes)
+        terp_cpu_reserve_trim(reserve);
+    return true;
+}
+
+static void
+give(void *arg, uint64_t nbytes)
+{
+    struct terp_budget *budget = arg;
+
+    budget->held_nbytes -= nbytes;
+}
+
 static void *
 allocate(void *arg, size_t nbytes)
 {
@@ -78,7 +101,7 @@ allocate(void *arg, size_t nbytes)
     if (nbytes > SIZE_MAX - HEAD_NBYTES)
         return NULL;
     const uint64_t all_nbytes = (uint64_t)nbytes + HEAD_NBYTES;
-    if (terp_budget_hold(budget, all_nbytes) != TERP_OK)
+    if (!hold(budget, all_nbytes))
         return NULL;
     uint8_t *block = terp_allocate(budget->below, all_nbytes);
     if (block == NULL) {
@@ -111,7 +134,10 @@ terp_budget_begin(struct terp_budget *budget,
     (void)terp_budget_limit(&budget->limit_nbytes);
     if (budget->limit_nbytes == UINT64_MAX)
         return below;
-    budget->counting = (struct terp_allocator){allocate, release, budget, NULL};
+    budget->counting = (struct terp_allocator){
+        allocate, release,
+        budget,   terp_allocator_is_own(below) ? NULL : below->reserve,
+        hold,     give};
     return &budget->counting;
 }
 

@@ -56,9 +56,10 @@ terp_context_make(const struct terp_context_options *options,
     if (context == NULL)
         return TERP_ERR_MEMORY;
     context->options = *options;
-    context->allocator =
-        (struct terp_allocator){options->allocate, options->release,
-                                options->allocator_arg, &context->reserve};
+    context->allocator = (struct terp_allocator){.allocate = options->allocate,
+                                                 .release = options->release,
+                                                 .arg = options->allocator_arg,
+                                                 .reserve = &context->reserve};
     context->reserve.limit_nbytes = options->reserve_limit_nbytes;
     pthread_mutex_init(&context->reserve.lock, NULL);
     pthread_mutex_init(&context->lock, NULL);

@@ -165,6 +165,21 @@ class Salvage(ToolTest):
                 self.assertIn(f"/{name}: ", result.stderr)
                 self.assertEqual(os.listdir(self.directory), ["in.h5"])
 
+    def test_want_of_memory_is_no_damage(self):
+        # A chunk has 32000 bytes.
+        for name in ("terp", "both"):
+            self.write({name: FILTERS[name]})
+            self.damage(name, 1, random.Random(13))
+            for option in ("--abs=0.1", "-d*=none"):
+                with self.subTest(name=name, option=option):
+                    result = terp(
+                        "repack", "--salvage", self.source, self.out, option,
+                        env={**os.environ, "TERP_MAX_MEMORY": "20K"},
+                    )
+                    self.assertEqual(result.returncode, TROUBLE)
+                    self.assertIn("TERP_MAX_MEMORY", result.stderr)
+                    self.assertEqual(os.listdir(self.directory), ["in.h5"])
+
     def test_of_a_whole_file_nothing_is_told(self):
         self.write({n: {**o} for n, o in FILTERS.items()})
         result = terp("repack", "--salvage", self.source, self.out, "--abs=0.1",

@@ -98,6 +98,42 @@ check_stream(void *arg, struct tool_work *work)
         set_damage(slot, terp_status_text(st));
 }
 
+/* More than a call of the codec takes for a chunk (h5tests/codec/test_limit.c).
+ */
+#define MAX_WORKING_NCHUNKS 40
+
+/* HDF5 from 1.14.5 on, before 2.2, drops what a filter says. */
+static bool
+hdf5_keeps_errors(void)
+{
+    unsigned major, minor, release;
+
+    return H5get_libversion(&major, &minor, &release) >= 0 &&
+           (major < 2 ? major * 10000 + minor * 100 + release < 11405
+                      : major > 2 || minor >= 2);
+}
+
+/* Why a chunk that HDF5 could not read may be whole, and memory was wanting, as
+ * HDF5 says (`lacks`) or might have said; NULL where that is not so. In doubt
+ * it may be: what is damaged does not come back. */
+static const char *
+lack_of(struct slot *slot, bool lacks)
+{
+    const struct tool_dataset *dataset = slot->dataset;
+    const bool knows = hdf5_keeps_errors();
+    const bool is_limited =
+        dataset->has_terp &&
+        (dataset->chunk_nbytes > UINT64_MAX / MAX_WORKING_NCHUNKS ||
+         terp_budget_check(MAX_WORKING_NCHUNKS * dataset->chunk_nbytes) !=
+             TERP_OK);
+
+    if ((lacks || !knows) && is_limited)
+        return terp_status_text(TERP_ERR_LIMIT);
+    return lacks || (!knows && !reserve_values(slot, dataset->chunk_nbytes))
+               ? terp_status_text(TERP_ERR_MEMORY)
+               : NULL;
+}
+
 /* HDF5 reads and checks the whole chunk for its first value. What it can read
  * is of kind `whole`. */
 static void
@@ -116,9 +152,11 @@ check_by_hdf5(struct slot *slot, enum tool_check_kind whole)
         first.count[i] = 1;
     if (!tool_box_read(dataset->id, dataset->type, &first, NULL,
                        slot->values)) {
-        slot->kind =
-            tool_hdf5_lacks_memory() ? TOOL_CHECK_UNTRIED : TOOL_CHECK_DAMAGED;
         tool_hdf5_reason(slot->reason, sizeof slot->reason);
+        const char *lack = lack_of(slot, tool_hdf5_lacks_memory());
+        slot->kind = lack != NULL ? TOOL_CHECK_UNTRIED : TOOL_CHECK_DAMAGED;
+        if (lack != NULL)
+            set_reason(slot, lack);
         return;
     }
     slot->kind = whole;
