@@ -113,7 +113,7 @@ check_limits(const struct terp_params *params, const struct terp_chunk *chunk,
     assert_int_equal(
         terp_decode(stream.bytes, stream.nbytes, expected, nbytes, &got, 1),
         TERP_OK);
-    for (; limit < 40 * nbytes; limit += limit / 8 + nbytes / 8) {
+    for (; limit < 40 * nbytes; limit += limit / 4 + nbytes / 8) {
         set_nbytes(limit);
         /* No block of an earlier call is there instead of a counted one. */
         terp_context_trim(NULL);
