@@ -42,6 +42,10 @@ struct terp_allocator {
     void (*release)(void *arg, void *at);
     void *arg;
     struct terp_reserve *reserve; /* of the C library's; or NULL */
+    /* Of functions that count what they hand out: counts what the reserve does
+     * instead, or refuses it; and takes it off again. NULL: they do not. */
+    bool (*hold)(void *arg, uint64_t nbytes);
+    void (*give)(void *arg, uint64_t nbytes);
 };
 
 static inline bool

@@ -52,8 +52,18 @@ if(TERP_SYSTEM_PYTHON AND NOT TERP_SANITIZE)
                    ${CMAKE_CURRENT_SOURCE_DIR}/tools/test_verify.py)
   set_tests_properties(test_verify PROPERTIES
     ENVIRONMENT "${environment}" SKIP_RETURN_CODE 77)
-  # Writes that fail, by a library before the C library.
+  add_test(NAME test_salvage
+           COMMAND ${TERP_SYSTEM_PYTHON}
+                   ${CMAKE_CURRENT_SOURCE_DIR}/tools/test_salvage.py)
+  set_tests_properties(test_salvage PROPERTIES
+    ENVIRONMENT "${environment}" SKIP_RETURN_CODE 77)
   if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
+    add_test(NAME test_leftovers
+             COMMAND ${TERP_SYSTEM_PYTHON}
+                     ${CMAKE_CURRENT_SOURCE_DIR}/tools/test_leftovers.py)
+    set_tests_properties(test_leftovers PROPERTIES
+      ENVIRONMENT "${environment}" SKIP_RETURN_CODE 77)
+    # Writes that fail, by a library before the C library.
     add_library(write_faults MODULE support/write_faults.c)
     target_compile_definitions(write_faults PRIVATE _GNU_SOURCE)
     target_link_libraries(write_faults PRIVATE Threads::Threads)

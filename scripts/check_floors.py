@@ -17,7 +17,7 @@ import sys
 # The floors of terp repack, lowest first. A file of tools/repack knows its own
 # header and those of lower floors; other files there are for all of them.
 REPACK = [f"tools/repack/{name}" for name in (
-    "request", "objects", "split", "values", "plan", "job", "bounds",
+    "request", "objects", "split", "salvage", "values", "plan", "job", "bounds",
     "compress", "record", "sample", "structure", "repack")]
 
 # Place -> pattern of paths. First match counts.

@@ -181,6 +181,7 @@ code_chunks(void *arg, struct terp_cpu_batch_part part)
                              batch->src_nbytes == NULL ? 0
                                                        : batch->src_nbytes[i],
                              batch->dst[i], &call);
+        st = terp_budget_status(&batch->run->budget, st);
         if (batch->status != NULL)
             batch->status[i] = st;
         else if (st != TERP_OK)
@@ -209,6 +210,8 @@ code_batch(struct terp_run *run, struct batch *batch, uint64_t nchunks)
     }
     if (encode && chunk->type != TERP_BYTES)
         st = terp_params_check(batch->params, &run->result.reason);
+    if (st == TERP_OK)
+        st = terp_budget_check(terp_chunk_nbytes(chunk));
     if (st != TERP_OK || nchunks == 0)
         return st;
     const struct terp_device *device =

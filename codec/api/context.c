@@ -56,9 +56,10 @@ terp_context_make(const struct terp_context_options *options,
     if (context == NULL)
         return TERP_ERR_MEMORY;
     context->options = *options;
-    context->allocator =
-        (struct terp_allocator){options->allocate, options->release,
-                                options->allocator_arg, &context->reserve};
+    context->allocator = (struct terp_allocator){.allocate = options->allocate,
+                                                 .release = options->release,
+                                                 .arg = options->allocator_arg,
+                                                 .reserve = &context->reserve};
     context->reserve.limit_nbytes = options->reserve_limit_nbytes;
     pthread_mutex_init(&context->reserve.lock, NULL);
     pthread_mutex_init(&context->lock, NULL);
@@ -102,12 +103,14 @@ terp_context_of(struct terp_context *context)
 }
 
 struct terp_cpu_call
-terp_context_cpu_call(const struct terp_context *context, int nthreads)
+terp_context_cpu_call(const struct terp_context *context, int nthreads,
+                      struct terp_budget *budget)
 {
     if (nthreads == 0)
         nthreads = context->options.nthreads;
-    return (struct terp_cpu_call){nthreads == 0 ? 1 : nthreads,
-                                  &context->allocator, false};
+    return (struct terp_cpu_call){
+        nthreads == 0 ? 1 : nthreads,
+        terp_budget_begin(budget, &context->allocator), false};
 }
 
 /* With the lock held. */

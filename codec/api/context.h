@@ -2,6 +2,7 @@
 #ifndef TERP_CODEC_API_CONTEXT_H
 #define TERP_CODEC_API_CONTEXT_H
 
+#include "codec/api/budget.h"
 #include "codec/api/terp.h"
 #include "codec/engine.h"
 
@@ -23,9 +24,11 @@ terp_size_is_known(size_t size, size_t known)
 struct terp_context *
 terp_context_of(struct terp_context *context);
 
-/* A call of the CPU that asks for `nthreads`. */
+/* A call of the CPU that asks for `nthreads`, and begins `budget`, which
+ * outlives it. */
 struct terp_cpu_call
-terp_context_cpu_call(const struct terp_context *context, int nthreads);
+terp_context_cpu_call(const struct terp_context *context, int nthreads,
+                      struct terp_budget *budget);
 
 /* The context's device, which the first call opens; or NULL with the reason, a
  * text that is valid as long as the context, and the status: TERP_ERR_MEMORY

@@ -53,7 +53,8 @@ terp_status_text(enum terp_status status)
         [TERP_ERR_CORRUPT] =
             "the stream is malformed: its contents contradict each other",
         [TERP_ERR_DEVICE] = "the CUDA device failed, or there is none",
-        [TERP_ERR_HDF5] = "HDF5 failed"};
+        [TERP_ERR_HDF5] = "HDF5 failed",
+        [TERP_ERR_LIMIT] = "it takes more memory than TERP_MAX_MEMORY allows"};
 
     return (unsigned)status < sizeof texts / sizeof *texts ? texts[status]
                                                            : "unknown status";

@@ -43,8 +43,9 @@ terp_run_begin(const struct terp_run_options *options,
         .context = context,
         .engine = options->engine,
         .call = {options->memory, options->has_stream, options->stream, 0},
-        .cpu = terp_context_cpu_call(context, options->nthreads),
         .result = {.used = TERP_ENGINE_CPU, .reason = reason}};
+    run_ret->cpu =
+        terp_context_cpu_call(context, options->nthreads, &run_ret->budget);
     return reason == NULL ? TERP_OK : TERP_ERR_ARGUMENT;
 }
 
@@ -58,7 +59,7 @@ terp_run_end(const struct terp_run *run, enum terp_status st,
         *result_ret = run->result;
         result_ret->size = size;
     }
-    return st;
+    return terp_budget_status(&run->budget, st);
 }
 
 void

@@ -9,17 +9,20 @@ struct terp_run {
     struct terp_context *context; /* never NULL */
     enum terp_engine_kind engine;
     struct terp_cuda_call call;
+    struct terp_budget budget; /* of the CPU's memory */
     struct terp_cpu_call cpu;
     struct terp_run_result result;
 };
 
-/* Begins a call; `options` NULL: the default ones. TERP_ERR_ARGUMENT, with a
+/* Begins a call, of which `run_ret` stays where it is; `options` NULL: the
+ * default ones. TERP_ERR_ARGUMENT, with a
  * reason: this call cannot be. Either way the result can be told. */
 enum terp_status
 terp_run_begin(const struct terp_run_options *options,
                const struct terp_run_result *result, struct terp_run *run_ret);
 
-/* Tells the result, unless `result_ret` is NULL; returns `st`. */
+/* Tells the result, unless `result_ret` is NULL; returns `st`, or
+ * TERP_ERR_LIMIT where that is why memory was wanting. */
 enum terp_status
 terp_run_end(const struct terp_run *run, enum terp_status st,
              struct terp_run_result *result_ret);

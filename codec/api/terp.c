@@ -65,8 +65,9 @@ terp_encode(const struct terp_params *params, const struct terp_chunk *chunk,
             const void *src, void *dst, uint64_t dst_cap_nbytes,
             uint64_t *dst_nbytes_ret, int nthreads)
 {
+    struct terp_budget budget;
     const struct terp_cpu_call call =
-        terp_context_cpu_call(terp_context_of(NULL), nthreads);
+        terp_context_cpu_call(terp_context_of(NULL), nthreads, &budget);
 
     if (terp_chunk_nbytes(chunk) == 0 || nthreads < 1)
         return TERP_ERR_ARGUMENT;
@@ -74,9 +75,11 @@ terp_encode(const struct terp_params *params, const struct terp_chunk *chunk,
         chunk->type == TERP_BYTES ? TERP_OK : terp_params_check(params, NULL);
     if (st != TERP_ERR_ARGUMENT && dst_cap_nbytes < terp_encode_bound(chunk))
         return TERP_ERR_CAPACITY;
-    return st != TERP_OK ? st
-                         : terp_stream_encode(&call, params, chunk, src, dst,
-                                              dst_nbytes_ret);
+    if (st == TERP_OK)
+        st = terp_budget_check(terp_chunk_nbytes(chunk));
+    if (st == TERP_OK)
+        st = terp_stream_encode(&call, params, chunk, src, dst, dst_nbytes_ret);
+    return terp_budget_status(&budget, st);
 }
 
 enum terp_status
@@ -129,8 +132,9 @@ terp_decode_coarse(const void *src, uint64_t src_nbytes, uint64_t step,
                    void *dst, uint64_t dst_cap_nbytes, uint64_t *dst_nbytes_ret,
                    int nthreads)
 {
+    struct terp_budget budget;
     const struct terp_cpu_call call =
-        terp_context_cpu_call(terp_context_of(NULL), nthreads);
+        terp_context_cpu_call(terp_context_of(NULL), nthreads, &budget);
     struct terp_stream stream;
 
     if (nthreads < 1 || !terp_step_is_valid(step))
@@ -143,10 +147,12 @@ terp_decode_coarse(const void *src, uint64_t src_nbytes, uint64_t step,
     uint64_t dst_nbytes = terp_chunk_nbytes(&coarse);
     if (dst_nbytes > dst_cap_nbytes)
         return TERP_ERR_CAPACITY;
-    st = terp_stream_decode(&call, &stream, step, dst);
+    st = terp_budget_check(terp_chunk_nbytes(&stream.frame.chunk));
+    if (st == TERP_OK)
+        st = terp_stream_decode(&call, &stream, step, dst);
     if (st == TERP_OK)
         *dst_nbytes_ret = dst_nbytes;
-    return st;
+    return terp_budget_status(&budget, st);
 }
 
 enum terp_status

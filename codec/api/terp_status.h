@@ -20,7 +20,8 @@ enum terp_status {
     TERP_ERR_CHECKSUM = 9,  /* the stream was damaged */
     TERP_ERR_CORRUPT = 10,  /* checksum holds, contents contradict */
     TERP_ERR_DEVICE = 11,   /* no CUDA device, or it failed */
-    TERP_ERR_HDF5 = 12      /* HDF5 failed; its error stack says why */
+    TERP_ERR_HDF5 = 12,     /* HDF5 failed; its error stack says why */
+    TERP_ERR_LIMIT = 13     /* more memory than TERP_MAX_MEMORY allows */
 };
 
 /* One English sentence without a full stop; static storage. */

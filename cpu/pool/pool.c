@@ -42,6 +42,7 @@ struct cpu_pool {
     atomic_uint_fast64_t next; /* range that no worker has taken */
     const struct terp_allocator *allocator;
     struct terp_reserved large[TERP_RESERVE_NBLOCKS]; /* for the reserve */
+    size_t held_nbytes[TERP_RESERVE_NBLOCKS]; /* counted for each of them */
     cpu_task *task;
     void *arg;
     uint64_t nitems, nranges;
@@ -303,9 +304,29 @@ reserve_of(const struct cpu_pool *pool)
 {
     const struct terp_allocator *allocator = allocator_of(pool);
 
-    return allocator == NULL || terp_allocator_is_own(allocator)
+    return allocator == NULL ||
+                   (terp_allocator_is_own(allocator) && allocator->hold == NULL)
                ? NULL
                : allocator->reserve;
+}
+
+/* Where the allocator counts, what it does not hand out itself. */
+static bool
+hold(const struct cpu_pool *pool, size_t nbytes)
+{
+    const struct terp_allocator *allocator = allocator_of(pool);
+
+    return allocator == NULL || allocator->hold == NULL ||
+           allocator->hold(allocator->arg, nbytes);
+}
+
+static void
+give(const struct cpu_pool *pool, size_t nbytes)
+{
+    const struct terp_allocator *allocator = allocator_of(pool);
+
+    if (allocator != NULL && allocator->hold != NULL)
+        allocator->give(allocator->arg, nbytes);
 }
 
 /* A fresh block; one without large pages serves as well. */
@@ -341,16 +362,26 @@ slot_of(struct cpu_pool *pool, const void *at)
 void *
 terp_cpu_memory_make(struct cpu_pool *pool, size_t nbytes)
 {
-    if (nbytes < MIN_NBYTES || terp_allocator_is_own(allocator_of(pool)))
-        return terp_allocate(allocator_of(pool), nbytes);
+    const struct terp_allocator *allocator = allocator_of(pool);
     struct terp_reserved block = {NULL, nbytes};
-    struct terp_reserved *slot = slot_of(pool, NULL);
+    struct terp_reserved *slot =
+        nbytes < MIN_NBYTES ? NULL : slot_of(pool, NULL);
+
+    if (nbytes < MIN_NBYTES ||
+        (slot == NULL && terp_allocator_is_own(allocator)))
+        return terp_allocate(allocator, nbytes);
+    if (!hold(pool, nbytes))
+        return NULL;
     if (slot != NULL)
         take_reserved(reserve_of(pool), &block);
     if (block.at == NULL)
         block.at = make_large(pool, nbytes);
-    if (slot != NULL && block.at != NULL)
+    if (block.at == NULL)
+        give(pool, nbytes);
+    if (slot != NULL && block.at != NULL) {
         *slot = block;
+        pool->held_nbytes[slot - pool->large] = nbytes;
+    }
     return block.at;
 }
 
@@ -364,5 +395,6 @@ terp_cpu_memory_free(struct cpu_pool *pool, void *memory)
         return;
     }
     give_reserved(reserve_of(pool), *slot);
+    give(pool, pool->held_nbytes[slot - pool->large]);
     slot->at = NULL;
 }

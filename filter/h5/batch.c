@@ -22,8 +22,8 @@ terp_h5_batch_free(struct terp_h5_batch *batch)
     terp_memory_free(batch->run, batch->chunks);
     terp_memory_free(batch->run, batch->streams);
     if (batch->host_streams != batch->streams)
-        free(batch->host_streams);
-    free(batch->host_chunk);
+        terp_release(batch->run->cpu.allocator, batch->host_streams);
+    terp_release(batch->run->cpu.allocator, batch->host_chunk);
     free((void *)batch->chunk);
     free((void *)batch->stream);
     free((void *)batch->host_stream);
@@ -62,12 +62,15 @@ make_room(struct terp_h5_batch *batch, uint64_t n, uint64_t nvalued)
 static enum terp_status
 make_host_room(struct terp_h5_batch *batch)
 {
+    const struct terp_allocator *allocator = batch->run->cpu.allocator;
     uint64_t n = batch->cap_nchunks;
     bool on_host = batch->run->call.memory == TERP_MEMORY_HOST;
 
     batch->host_streams =
-        on_host ? batch->streams : malloc(n * batch->stream_stride);
-    batch->host_chunk = on_host ? NULL : malloc(batch->chunk_nbytes);
+        on_host ? batch->streams
+                : terp_allocate(allocator, n * batch->stream_stride);
+    batch->host_chunk =
+        on_host ? NULL : terp_allocate(allocator, batch->chunk_nbytes);
     batch->chunk = (void **)calloc(n, sizeof *batch->chunk);
     batch->stream = (void **)calloc(n, sizeof *batch->stream);
     batch->host_stream = (void **)calloc(n, sizeof *batch->host_stream);
@@ -96,6 +99,9 @@ terp_h5_batch_make(struct terp_run *run, const struct terp_h5_block *block,
     batch->stream_stride =
         div_up(terp_encode_bound(&block->cd.chunk), STREAM_ALIGNMENT) *
         STREAM_ALIGNMENT;
+    /* What stays of the budget is working memory. */
+    if (nbytes != UINT64_MAX)
+        nbytes = min_u64(nbytes, run->budget.limit_nbytes / 8);
     uint64_t n = nbytes / batch->chunk_nbytes;
     for (n = min_u64(terp_array_nchunks(&block->array), n > 0 ? n : 1);
          st == TERP_ERR_MEMORY && n > 0; n /= 2)

@@ -26,7 +26,7 @@ struct reading {
     uint64_t stream_cap_nbytes;
     uint64_t cap_nchunks, ntaken;
     struct piece *pieces;
-    uint8_t *streams, *chunks, *whole; /* whole: one that HDF5 has read */
+    void *streams, *chunks, *whole; /* whole: one that HDF5 has read */
     void **stream, **chunk;
     uint64_t *stream_nbytes;
     enum terp_status *status;
@@ -140,14 +140,17 @@ read_whole(struct reading *reading, const struct piece *piece)
     const struct terp_h5_block *block = reading->block;
     hsize_t count[H5S_MAX_RANK];
 
+    enum terp_status st = TERP_OK;
     if (reading->whole == NULL)
-        reading->whole = malloc(terp_chunk_nbytes(&block->cd.chunk));
-    if (reading->whole == NULL)
-        return TERP_ERR_MEMORY;
+        st =
+            terp_memory_make(&reading->run, terp_chunk_nbytes(&block->cd.chunk),
+                             &reading->whole);
+    if (st != TERP_OK)
+        return st;
     for (int d = 0; d < block->rank; d++)
         count[d] = min_u64(block->chunk[d], block->dims[d] - piece->place[d]);
-    enum terp_status st = block->storage->read(block, piece->place, count,
-                                               block->chunk, reading->whole);
+    st = block->storage->read(block, piece->place, count, block->chunk,
+                              reading->whole);
     if (st == TERP_OK)
         pick(reading, piece, 1, reading->whole);
     return st;
@@ -182,8 +185,9 @@ take_chunk(struct reading *reading, const struct piece *piece)
     const uint64_t i = reading->ntaken;
 
     reading->pieces[i] = *piece;
-    reading->stream[i] = reading->streams + i * reading->stream_cap_nbytes;
-    reading->chunk[i] = reading->chunks + i * reading->chunk_nbytes;
+    reading->stream[i] =
+        (uint8_t *)reading->streams + i * reading->stream_cap_nbytes;
+    reading->chunk[i] = (uint8_t *)reading->chunks + i * reading->chunk_nbytes;
     enum terp_status st = block->storage->fetch(
         block, piece->place, reading->stream[i], reading->stream_cap_nbytes,
         &reading->stream_nbytes[i]);
@@ -213,22 +217,29 @@ make_room(struct reading *reading)
 
     if (terp_coarse_chunk(chunk, reading->step, &coarse) != TERP_OK)
         return TERP_ERR_ARGUMENT;
+    /* What stays of the budget is working memory. */
+    const uint64_t nbytes =
+        min_u64(TERP_H5_BATCH_NBYTES, reading->run.budget.limit_nbytes / 8);
     const uint64_t n =
         min_u64(NCHUNKS_PER_THREAD * (uint64_t)reading->run.cpu.nthreads,
-                TERP_H5_BATCH_NBYTES / terp_chunk_nbytes(chunk) + 1);
+                nbytes / terp_chunk_nbytes(chunk) + 1);
     reading->cap_nchunks = n;
     /* Each is aligned to its values. */
     reading->chunk_nbytes = div_up(terp_chunk_nbytes(&coarse), 16) * 16;
     reading->stream_cap_nbytes = terp_encode_bound(chunk);
     reading->pieces = calloc(n, sizeof *reading->pieces);
-    reading->streams = malloc(n * reading->stream_cap_nbytes);
-    reading->chunks = malloc(n * reading->chunk_nbytes);
+    enum terp_status st = terp_memory_make(
+        &reading->run, n * reading->stream_cap_nbytes, &reading->streams);
+    if (st == TERP_OK)
+        st = terp_memory_make(&reading->run, n * reading->chunk_nbytes,
+                              &reading->chunks);
+    if (st != TERP_OK)
+        return st;
     reading->stream = (void **)calloc(n, sizeof *reading->stream);
     reading->chunk = (void **)calloc(n, sizeof *reading->chunk);
     reading->stream_nbytes = calloc(n, sizeof *reading->stream_nbytes);
     reading->status = calloc(n, sizeof *reading->status);
-    return reading->pieces == NULL || reading->streams == NULL ||
-                   reading->chunks == NULL || reading->stream == NULL ||
+    return reading->pieces == NULL || reading->stream == NULL ||
                    reading->chunk == NULL || reading->stream_nbytes == NULL ||
                    reading->status == NULL
                ? TERP_ERR_MEMORY
@@ -239,9 +250,9 @@ static void
 free_room(struct reading *reading)
 {
     free(reading->pieces);
-    free(reading->streams);
-    free(reading->chunks);
-    free(reading->whole);
+    terp_memory_free(&reading->run, reading->streams);
+    terp_memory_free(&reading->run, reading->chunks);
+    terp_memory_free(&reading->run, reading->whole);
     free((void *)reading->stream);
     free((void *)reading->chunk);
     free(reading->stream_nbytes);

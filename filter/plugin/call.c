@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codec/api/budget.h"
 #include "codec/api/processor.h"
 
 static bool
@@ -50,6 +51,7 @@ void
 terp_call_begin(const void *caller, struct terp_call *call_ret)
 {
     const char *verbose = getenv("TERP_VERBOSE");
+    uint64_t limit_nbytes;
 
     terp_host_open(caller, &call_ret->host);
     call_ret->quiet = verbose != NULL && strcmp(verbose, "0") == 0;
@@ -63,6 +65,9 @@ terp_call_begin(const void *caller, struct terp_call *call_ret)
     if (!read_engine(&call_ret->options.engine))
         terp_call_say(call_ret, "TERP_ENGINE is none of cpu, cuda, auto; "
                                 "cpu is used");
+    if (!terp_budget_limit(&limit_nbytes))
+        terp_call_say(call_ret, "TERP_MAX_MEMORY is no size such as 500M or "
+                                "2G; nothing is coded");
     if (terp_processor_reason() != NULL)
         terp_call_say(call_ret, "%s", terp_processor_reason());
 }

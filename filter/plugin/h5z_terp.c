@@ -13,6 +13,7 @@
 #include <H5PLextern.h>
 
 #include "codec/api/processor.h"
+#include "codec/api/run.h"
 #include "codec/format/base.h"
 #include "filter/plugin/call.h"
 #include "filter/plugin/dataset.h"
@@ -178,18 +179,24 @@ encode(const struct terp_call *call, const struct terp_params *params,
        uint64_t *stream_nbytes_ret, struct terp_run_result *result)
 {
     uint64_t cap_nbytes = terp_encode_bound(chunk);
+    struct terp_run run;
 
     *stream_ret = NULL;
     if (cap_nbytes == 0)
         return TERP_ERR_ARGUMENT;
     if (cap_nbytes > SIZE_MAX)
         return TERP_ERR_MEMORY;
+    enum terp_status st = terp_run_begin(&call->options, result, &run);
+    if (st == TERP_OK)
+        st = terp_budget_hold(&run.budget, cap_nbytes);
+    if (st != TERP_OK)
+        return st;
     void *stream = terp_host_allocate(&call->host, cap_nbytes);
     if (stream == NULL)
         return TERP_ERR_MEMORY;
-    enum terp_status st =
-        terp_encode_batch(&call->options, params, chunk, 1, &src, &stream,
-                          stream_nbytes_ret, result);
+    st = terp_run_encode(&run, params, chunk, 1, &src, &stream,
+                         stream_nbytes_ret);
+    st = terp_run_end(&run, st, result);
     if (st != TERP_OK) {
         terp_host_release(&call->host, stream);
         return st;
@@ -322,6 +329,8 @@ read_chunk(const struct terp_call *call, size_t cd_nelmts,
     struct terp_chunk chunk;
     uint64_t expected_nbytes = 0, chunk_nbytes = 0, stream_nbytes = nbytes;
     struct terp_run_result result = {.size = sizeof result};
+    enum terp_status status;
+    struct terp_run run;
 
     /* The stream tells all that decoding needs; the words are a check. */
     if (terp_cd_parse(cd_nelmts, cd_values, &cd, NULL) == TERP_OK &&
@@ -340,13 +349,19 @@ read_chunk(const struct terp_call *call, size_t cd_nelmts,
         return 0;
     }
     void *values = NULL;
+    if (st == TERP_OK)
+        st = terp_run_begin(&call->options, &result, &run);
+    if (st == TERP_OK)
+        st = terp_budget_hold(&run.budget, chunk_nbytes);
     if (st == TERP_OK && chunk_nbytes <= SIZE_MAX)
         values = terp_host_allocate(&call->host, chunk_nbytes);
     if (st == TERP_OK && values == NULL)
         st = TERP_ERR_MEMORY;
-    if (st == TERP_OK)
-        terp_decode_batch(&call->options, &chunk, 1, (const void *const *)buf,
-                          &stream_nbytes, &values, &st, &result);
+    if (st == TERP_OK) {
+        st = terp_run_decode(&run, &chunk, 1, 1, (const void *const *)buf,
+                             &stream_nbytes, &values, &status);
+        st = terp_run_end(&run, st, &result);
+    }
     if (st != TERP_OK) {
         if (values != NULL)
             terp_host_release(&call->host, values);

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE /* dup2, setenv */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "codec/format/frame.h"
 #include "filter/plugin/h5z_terp.h"
@@ -261,6 +262,123 @@ stream_of_impossible_size_is_refused(void **state)
     check_stream_is_refused(stream, nbytes, "a chunk of 4398046511104 bytes");
 }
 
+static long
+peak_kbytes(void)
+{
+    struct rusage usage;
+
+    assert_int_equal(getrusage(RUSAGE_SELF, &usage), 0);
+    return usage.ru_maxrss;
+}
+
+/* The words of its dataset tell of 2 GiB, as does the stream of some bytes. */
+static void
+huge_chunk_costs_no_more_than_the_limit(void **state)
+{
+    static const hsize_t n = (hsize_t)1 << 29;
+    static const unsigned words[] = {1, 1, 2};
+    const struct h5_shape huge = {1, {n}, {n}};
+    struct terp_frame frame = {.coding = TERP_CODING_CONSTANT,
+                               .chunk = {TERP_FLOAT32, false, false, 1, {n}}};
+    unsigned char stream[TERP_FRAME_MAX_NBYTES + 8] = {0};
+    const hsize_t one[] = {1};
+    hid_t dcpl = h5_dcpl_new(&huge, 0, COUNT(words), words);
+    hid_t dataset = h5_dataset_new(file, "huge", H5T_NATIVE_FLOAT, &huge, dcpl);
+
+    (void)state;
+    size_t nbytes = (size_t)terp_frame_write(&frame, stream) + 4;
+    terp_frame_seal(stream, nbytes);
+    assert_true(
+        H5Dwrite_chunk(dataset, H5P_DEFAULT, 0, offset, nbytes, stream) >= 0);
+    hid_t space = H5Dget_space(dataset);
+    hid_t memory = H5Screate_simple(1, one, NULL);
+    H5Sselect_hyperslab(space, H5S_SELECT_SET, offset, NULL, one, NULL);
+    const long before = peak_kbytes();
+    setenv("TERP_MAX_MEMORY", "64M", 1);
+    check_read_says(dataset, memory, space,
+                    "more memory than TERP_MAX_MEMORY allows");
+    setenv("TERP_MAX_MEMORY", "much", 1);
+    check_read_says(dataset, memory, space,
+                    "more memory than TERP_MAX_MEMORY allows");
+    unsetenv("TERP_MAX_MEMORY");
+    assert_true(peak_kbytes() - before < 64 << 10);
+    H5Sclose(memory);
+    H5Sclose(space);
+    H5Dclose(dataset);
+    H5Pclose(dcpl);
+    assert_true(H5Ldelete(file, "huge", H5P_DEFAULT) >= 0);
+    check_program_goes_on();
+}
+
+/* Of a chunk of 4096 bytes HDF5's buffer takes as many, and decoding some more.
+ */
+static void
+limit_counts_what_is_read(void **state)
+{
+    static const unsigned words[] = {1, 1, 2};
+    float got[NVALUES];
+    hid_t dcpl = h5_dcpl_new(&shape, 0, COUNT(words), words);
+    hid_t dataset =
+        h5_dataset_new(file, "small", H5T_NATIVE_FLOAT, &shape, dcpl);
+
+    (void)state;
+    h5_write(dataset, H5T_NATIVE_FLOAT, values);
+    H5Dclose(dataset);
+    for (int i = 0; i < 3; i++) {
+        static const char *const limits[] = {"4K", "6000", "1M"};
+        setenv("TERP_MAX_MEMORY", limits[i], 1);
+        /* No chunk of it is in HDF5's cache. */
+        H5Fflush(file, H5F_SCOPE_LOCAL);
+        dataset = H5Dopen2(file, "small", H5P_DEFAULT);
+        if (i < 2)
+            check_read_says(dataset, H5S_ALL, H5S_ALL, "TERP_MAX_MEMORY");
+        else
+            h5_read(dataset, H5T_NATIVE_FLOAT, got);
+        H5Dclose(dataset);
+    }
+    unsetenv("TERP_MAX_MEMORY");
+    for (size_t i = 0; i < NVALUES; i++)
+        assert_true(values[i] - got[i] <= 0.01 && got[i] - values[i] <= 0.01);
+    H5Pclose(dcpl);
+    assert_true(H5Ldelete(file, "small", H5P_DEFAULT) >= 0);
+}
+
+/* Where HDF5 may leave the filter out, the chunk is stored as it is. */
+static void
+write_beyond_the_limit_passes_through_or_fails(void **state)
+{
+    static const unsigned words[] = {1, 1, 2};
+    float got[NVALUES];
+    bool skipped;
+    size_t nbytes;
+
+    (void)state;
+    for (int optional = 0; optional < 2; optional++) {
+        hid_t dcpl = h5_dcpl_new(
+            &shape, optional ? H5Z_FLAG_OPTIONAL : H5Z_FLAG_MANDATORY,
+            COUNT(words), words);
+        hid_t dataset =
+            h5_dataset_new(file, "limited", H5T_NATIVE_FLOAT, &shape, dcpl);
+        setenv("TERP_MAX_MEMORY", "1K", 1);
+        herr_t result = H5Dwrite(dataset, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL,
+                                 H5P_DEFAULT, values);
+        if (result >= 0)
+            result = H5Dflush(dataset);
+        assert_int_equal(result >= 0, optional);
+        unsetenv("TERP_MAX_MEMORY");
+        if (optional) {
+            free(h5_chunk_bytes(dataset, offset, &nbytes, &skipped));
+            assert_true(skipped);
+            h5_read(dataset, H5T_NATIVE_FLOAT, got);
+            assert_memory_equal(got, values, sizeof got);
+        }
+        H5Dclose(dataset);
+        H5Pclose(dcpl);
+        assert_true(H5Ldelete(file, "limited", H5P_DEFAULT) >= 0);
+    }
+    check_program_goes_on();
+}
+
 static void
 damage_of_one_chunk_leaves_the_others(void **state)
 {
@@ -302,6 +420,9 @@ main(void)
         cmocka_unit_test(truncated_streams_are_refused),
         cmocka_unit_test(stream_of_another_size_is_refused),
         cmocka_unit_test(stream_of_impossible_size_is_refused),
+        cmocka_unit_test(huge_chunk_costs_no_more_than_the_limit),
+        cmocka_unit_test(limit_counts_what_is_read),
+        cmocka_unit_test(write_beyond_the_limit_passes_through_or_fails),
         cmocka_unit_test(damage_of_one_chunk_leaves_the_others),
     };
     return cmocka_run_group_tests(tests, open_file, close_file);

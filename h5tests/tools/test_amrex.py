@@ -310,6 +310,76 @@ class RepackTest(PlotfileTest):
                     change(file["level_0"])
                 self.check_without_boxes(reason)
 
+    def test_record_is_of_the_whole_level(self):
+        plain = self.write("plain.h5")
+        bare, _ = self.repack(plain, "--amrex", "--rel=1e-3")
+        stored = [chunks(bare, n) for n in range(len(self.levels))]
+        small, _ = self.repack(plain, "--amrex", "--rel=1e-3", "--record")
+        with h5py.File(small, "r") as file:
+            for number, level in enumerate(self.levels):
+                group = file[f"level_{number}"]
+                for name in set(group) - {DATA}:
+                    self.assertFalse(
+                        [n for n in group[name].attrs if n.startswith("terp_")])
+                data = group[DATA]
+                found = {name: value for name, value in data.attrs.items()
+                         if name.startswith("terp_")}
+                got = data[()].astype("f8")
+                want = np.concatenate(
+                    [box.reshape(-1) for box in level.values]).astype("f8")
+                error = np.abs(want - got)
+                self.assertRegex(found.pop("terp_implementation").decode(),
+                                 r"^terp \d")
+                self.assertEqual(found.pop("terp_bound_kind"), b"relative")
+                self.assertEqual(found.pop("terp_bound"), 1e-3)
+                self.assertEqual(found.pop("terp_max_error"), error.max())
+                ranges = [component_range(level, 0, i) for i in range(3)]
+                self.assertGreater(max(ranges), 10 * min(ranges))
+                self.assertAlmostEqual(
+                    found.pop("terp_absolute_bound") / (1e-3 * max(ranges)), 1,
+                    12)
+                self.assertAlmostEqual(
+                    found.pop("terp_psnr"),
+                    20 * np.log10(np.ptp(want) / np.sqrt(np.mean(error**2))), 6)
+                self.assertEqual(found, {})
+                self.assertGreater(error.max(), 0)
+        # The bounds of the other components are smaller, and kept.
+        self.check_bound(small, component_range)
+        self.assertEqual([chunks(small, n) for n in range(len(self.levels))],
+                         stored)
+
+    def test_what_is_whole_of_a_level_is_salvaged(self):
+        plain = self.write("plain.h5", chunks=(BOX**3,), compression="gzip")
+        with h5py.File(plain, "r") as file:
+            info = file["level_0"][DATA].id.get_chunk_info(4)
+        at = info.chunk_offset[0]
+        with open(plain, "r+b") as file:
+            file.seek(info.byte_offset)
+            file.write(bytes(info.size))
+        _, said = self.repack(plain, "--amrex", "--rel=1e-3", code=2)
+        self.assertIn("/level_0/" + DATA, said)
+        small, said = self.repack(plain, "--amrex", "--rel=1e-3", "--salvage",
+                                  code=1)
+        self.assertIn(f"/level_0/{DATA}[{at}:{at + BOX**3}]: DAMAGED", said)
+        self.assertEqual(said.count("DAMAGED"), 1)
+        with h5py.File(small, "r") as file:
+            data = file["level_0"][DATA]
+            self.assertEqual(list(data.attrs["terp_lost"]),
+                             [b"%d:%d" % (at, at + BOX**3)])
+            is_lost = np.isnan(data[()])
+            self.assertNotIn("terp_lost", file["level_1"][DATA].attrs)
+        self.assertTrue(is_lost[at:at + BOX**3].all())
+        self.assertEqual(is_lost.sum(), BOX**3)
+        # Of each component the range is that of all, or smaller.
+        for number, level in enumerate(self.levels):
+            for i, name in enumerate(amrex.COMPONENTS):
+                for box, (_, got) in zip(
+                        level.values, amrex.read_boxes(small, number, name)):
+                    error = np.abs(box[i].astype("f8") - got)
+                    self.assertLessEqual(
+                        np.nanmax(error, initial=0),
+                        1e-3 * component_range(level, 0, i))
+
     def test_file_without_levels_is_refused(self):
         with h5py.File(self.path("plain.h5"), "w") as file:
             file["x"] = np.arange(10000.0)

@@ -1106,6 +1106,24 @@ class Trouble(Repack):
         self.assertEqual(sorted(os.listdir(self.directory)),
                          ["good.h5", "noise.h5"])
 
+    def test_limit_of_memory_is_an_error_that_names_it(self):
+        path = self.write("big.h5", x=smooth(64, 64, 64), y=smooth(64, 64, 64))
+        for limit in ("100K", "1M", "2M", "all"):
+            result = terp(
+                "repack", path, self.path("out.h5"), "--rel=1e-3", "--threads=2",
+                env={**os.environ, "TERP_MAX_MEMORY": limit})
+            self.assertEqual(result.returncode, TROUBLE, limit)
+            self.assertIn("TERP_MAX_MEMORY", result.stderr)
+            self.assertEqual(sorted(os.listdir(self.directory)),
+                             ["big.h5", "good.h5"])
+        self.expect(OK, "repack", path, self.path("free.h5"), "--rel=1e-3")
+        self.expect(OK, "repack", path, self.path("out.h5"), "--rel=1e-3",
+                    env={**os.environ, "TERP_MAX_MEMORY": "40M"})
+        with h5py.File(self.path("out.h5"), "r") as a, \
+                h5py.File(self.path("free.h5"), "r") as b:
+            for name in "x", "y":
+                self.assertEqual(a[name][:].tobytes(), b[name][:].tobytes())
+
     def test_missing_plugin_is_said(self):
         environment = {**os.environ, "HDF5_PLUGIN_PRELOAD": "::"}
         result = terp("repack", self.good, self.path("out.h5"), "--rel=0.1",

@@ -181,6 +181,25 @@ class Verify(ToolTest):
             if result.returncode != OK:
                 self.assertNotEqual(result.stdout + result.stderr, "")
 
+    def test_want_of_memory_is_no_damage(self):
+        # A chunk has 32000 bytes.
+        files = self.write(), self.write("sum.h5", fletcher32=True)
+        for limit, code in (("20K", TROUBLE), ("much", TROUBLE), ("4M", OK)):
+            for path in files:
+                with self.subTest(limit=limit, path=path):
+                    result = terp(
+                        "verify", path,
+                        env={**os.environ, "TERP_MAX_MEMORY": limit},
+                    )
+                    self.assertEqual(result.returncode, code)
+                    self.assertNotIn("DAMAGED", result.stdout)
+                    if code == TROUBLE:
+                        self.assertIn(
+                            f"{NCHUNKS} not checked for want of memory\n",
+                            result.stdout)
+                        self.assertIn("/group/x: ", result.stderr)
+                        self.assertIn("TERP_MAX_MEMORY", result.stderr)
+
     def test_many_files(self):
         good, bad = self.write("good.h5"), self.write("bad.h5")
         self.damage(bad, 1)

@@ -331,6 +331,23 @@ class BatchTest(Files):
         with Stderr(), self.assertRaisesRegex(OSError, "[Cc]an't|filter"):
             dataset[()]
 
+    def test_limit_of_memory_holds_in_batches(self):
+        field = smooth((64, 64, 64), "f4")
+        dataset = self.create(field)
+        dataset[...] = field
+        whole = dataset[()]
+        for where in (..., np.s_[::4, ::4, ::4]):
+            # A chunk has 16 KiB.
+            os.environ["TERP_MAX_MEMORY"] = "10K"
+            self.addCleanup(os.environ.pop, "TERP_MAX_MEMORY", None)
+            with Said() as said, self.assertRaises(OSError):
+                dataset[where]
+            self.assertIn("TERP_MAX_MEMORY", said.text)
+            # All of them have 1 MiB.
+            os.environ["TERP_MAX_MEMORY"] = "800K"
+            np.testing.assert_array_equal(dataset[where], whole[where])
+            del os.environ["TERP_MAX_MEMORY"]
+
     def test_other_pipelines_and_fills_go_down(self):
         field = smooth((64, 64, 64), "f4")
         for more in ({"shuffle": True}, {"fletcher32": True}):

@@ -97,6 +97,28 @@ tool_hdf5_reason(char *text_ret, size_t text_cap)
     shorten(text_ret);
 }
 
+static herr_t
+find_lack(unsigned n, const H5E_error2_t *error, void *context)
+{
+    bool *lacks = context;
+
+    (void)n;
+    *lacks |= error->maj_num == H5E_RESOURCE ||
+              (error->desc != NULL &&
+               (strstr(error->desc, terp_status_text(TERP_ERR_MEMORY)) ||
+                strstr(error->desc, terp_status_text(TERP_ERR_LIMIT))));
+    return 0;
+}
+
+bool
+tool_hdf5_lacks_memory(void)
+{
+    bool lacks = false;
+
+    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, find_lack, &lacks);
+    return lacks;
+}
+
 /* Reads terp's parameters, and which filters come after it. */
 static void
 read_pipeline(struct tool_dataset *dataset)
@@ -185,6 +207,24 @@ tool_dataset_close(struct tool_dataset *dataset)
     tool_close(dataset->id);
 }
 
+/* H5Pall_filters_avail of HDF5 1.10 looks for no plugin. */
+bool
+tool_has_filters(const struct tool_dataset *dataset)
+{
+    const int nfilters = H5Pget_nfilters(dataset->dcpl);
+    unsigned flags, config;
+
+    for (int i = 0; i < nfilters; i++) {
+        size_t nwords = 0;
+        const H5Z_filter_t filter =
+            H5Pget_filter2(dataset->dcpl, (unsigned)i, &flags, &nwords, NULL, 0,
+                           NULL, &config);
+        if (H5Zfilter_avail(filter) <= 0)
+            return false;
+    }
+    return true;
+}
+
 struct visitor {
     tool_visit *visit;
     void *context;
@@ -271,6 +311,20 @@ tool_grid_next(struct tool_grid *grid)
     }
     grid->next += left == 0;
     return left == 0;
+}
+
+void
+tool_selection_text(const struct tool_grid *box,
+                    char text_ret[TOOL_MAX_SELECTION_NBYTES])
+{
+    size_t at = 0;
+
+    text_ret[0] = '\0';
+    for (int i = 0; i < box->rank; i++)
+        at += (size_t)snprintf(text_ret + at, TOOL_MAX_SELECTION_NBYTES - at,
+                               "%s%" PRIu64 ":%" PRIu64, i == 0 ? "" : ", ",
+                               (uint64_t)box->at[i],
+                               (uint64_t)(box->at[i] + box->count[i]));
 }
 
 enum terp_type
@@ -467,9 +521,13 @@ tool_box_read(hid_t dataset, hid_t type, const struct tool_grid *box,
     bool ok =
         tool_box_select(dataset, box, stride, &in_file, &in_memory) &&
         H5Dread(dataset, type, in_memory, in_file, H5P_DEFAULT, values) >= 0;
+    /* Each call empties the stack, which tells why this one failed. */
+    hid_t errors = ok ? -1 : H5Eget_current_stack();
 
     tool_close(in_file);
     tool_close(in_memory);
+    if (errors >= 0)
+        H5Eset_current_stack(errors);
     return ok;
 }
 

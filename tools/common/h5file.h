@@ -27,6 +27,11 @@ tool_path_matches(const char *path, const char *glob);
 void
 tool_hdf5_reason(char *text_ret, size_t text_cap);
 
+/* Whether HDF5 has failed most recently for want of memory, also of what
+ * TERP_MAX_MEMORY allows. */
+bool
+tool_hdf5_lacks_memory(void);
+
 struct tool_dataset {
     hid_t id, space, dcpl;
     hid_t type; /* as stored in the file */
@@ -61,6 +66,10 @@ tool_dataset_of(hid_t id, struct tool_dataset *dataset_ret);
 
 void
 tool_dataset_close(struct tool_dataset *dataset);
+
+/* Whether HDF5 has all filters that its chunks need. */
+bool
+tool_has_filters(const struct tool_dataset *dataset);
 
 /* Calls `visit` once for every dataset, in the order of their names, with its
  * path. `dataset` is NULL where HDF5 cannot open it, which `reason` explains.
@@ -99,6 +108,13 @@ tool_grid_nboxes(const struct tool_grid *grid);
 bool
 tool_grid_next(struct tool_grid *grid);
 
+/* The current box as numpy and h5py select its values: "0:20, 40:60", "" for
+ * rank 0. */
+#define TOOL_MAX_SELECTION_NBYTES (H5S_MAX_RANK * 44)
+void
+tool_selection_text(const struct tool_grid *box,
+                    char text_ret[TOOL_MAX_SELECTION_NBYTES]);
+
 /* TERP_FLOAT32, TERP_FLOAT64, or TERP_BYTES for all other types. */
 enum terp_type
 tool_type(hid_t type);
@@ -135,7 +151,7 @@ tool_box_select(hid_t dataset, const struct tool_grid *box,
                 const hsize_t *stride, hid_t *in_file_ret,
                 hid_t *in_memory_ret);
 
-/* Reads what that selects. */
+/* Reads what that selects. Where it fails, HDF5's error stack tells why. */
 bool
 tool_box_read(hid_t dataset, hid_t type, const struct tool_grid *box,
               const hsize_t *stride, void *values);

@@ -4,6 +4,7 @@
 
 #include "codec/api/inspect.h"
 #include "tools/common/json.h"
+#include "tools/common/lost.h"
 #include "tools/common/options.h"
 #include "tools/common/record.h"
 #include "tools/info/info.h"
@@ -103,6 +104,24 @@ make_record(const struct tool_dataset *dataset)
     tool_json_set_number(object, "max_error", record.max_error);
     tool_json_set_number(object, "psnr", record.psnr);
     return object;
+}
+
+/* Likewise. */
+static json_t *
+make_lost(const struct tool_dataset *dataset)
+{
+    struct tool_lost lost;
+    json_t *array =
+        tool_lost_read(dataset->id, &lost) ? json_array() : json_null();
+
+    for (uint64_t i = 0; json_is_array(array) && i < lost.n; i++) {
+        json_t *chunk = json_object();
+        tool_json_append(array, chunk);
+        tool_json_set_text(chunk, "values", lost.values[i]);
+        tool_json_set_text(chunk, "reason", lost.reasons[i]);
+    }
+    tool_lost_free(&lost);
+    return array;
 }
 
 /* Keys are the names with _ for spaces. */
@@ -234,6 +253,7 @@ json_add(void *report, const char *path, const struct tool_dataset *dataset,
     set_layout(object, dataset);
     tool_json_set(object, "terp", json_boolean(dataset->has_terp));
     tool_json_set(object, "record", make_record(dataset));
+    tool_json_set(object, "lost", make_lost(dataset));
     if (!known)
         return;
     tool_json_set(object, "parameters", make_params(dataset));

@@ -6,6 +6,7 @@
 
 #include "codec/api/inspect.h"
 #include "codec/model/bound.h"
+#include "tools/common/lost.h"
 #include "tools/common/options.h"
 #include "tools/common/record.h"
 #include "tools/info/info.h"
@@ -153,6 +154,19 @@ print_entries(const struct info_summary *sum)
     printf(" of tiles\n");
 }
 
+/* What terp repack --salvage has noted. */
+static void
+print_lost(const struct tool_dataset *dataset)
+{
+    struct tool_lost lost;
+
+    if (tool_lost_read(dataset->id, &lost))
+        printf("  LOST        chunks: %" PRIu64
+               ", fill values instead; the first one [%s]: %s\n",
+               lost.n, lost.values[0], lost.reasons[0]);
+    tool_lost_free(&lost);
+}
+
 static void
 print_summary(const struct tool_dataset *dataset,
               const struct info_summary *sum)
@@ -237,6 +251,7 @@ text_add(void *report, const char *path, const struct tool_dataset *dataset,
     if (dataset->has_terp)
         print_params(dataset);
     print_record(dataset);
+    print_lost(dataset);
     if (summary->nchunks > 0)
         print_summary(dataset, summary);
 }

@@ -10,7 +10,9 @@
 #include <sys/mman.h>
 #endif
 
+#include "codec/api/budget.h"
 #include "codec/format/base.h"
+#include "tools/repack/salvage.h"
 
 #define LARGE_PAGE_NBYTES ((uint64_t)2 << 20)
 
@@ -124,8 +126,11 @@ repack_job_open(struct repack *repack, const struct repack_object *object,
         repack_split(&repack->request, &job->in, object->plan.unit_dims,
                      atomic_load(&repack->device) != REPACK_DEVICE_NONE);
     find_values(job);
-    return make_parts(job) ||
-           repack_fail(repack, object->path, "not enough memory");
+    const enum terp_status st = terp_budget_check(
+        tool_grid_cap(&job->split.grid) * job->in.value_nbytes);
+    if (st != TERP_OK)
+        return repack_job_fails(job, st);
+    return make_parts(job) || repack_job_fails(job, TERP_ERR_MEMORY);
 }
 
 void
@@ -202,9 +207,9 @@ begin_part(struct repack_job *job, struct repack_part *part, hid_t type,
 {
     part->box = job->split.grid;
     part->status = TERP_OK;
-    bool has_values =
-        job->has_all || job->file >= 0 ||
-        tool_box_read(job->in.id, type, &part->box, NULL, part->values);
+    bool has_values = job->has_all || job->file >= 0 ||
+                      repack_salvage_read(job->object, &job->in, type,
+                                          &part->box, part->values);
     return has_values ? steps->begin(job, part)
                       : repack_job_fails(job, TERP_ERR_HDF5);
 }

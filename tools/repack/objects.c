@@ -135,6 +135,9 @@ static void
 free_object(struct repack_object *object)
 {
     amrex_level_free(object->plan.level);
+    tool_lost_free(&object->losses.noted);
+    free(object->losses.boxes);
+    free(object->losses.fill);
     free(object->path);
     free(object);
 }

@@ -6,6 +6,8 @@
 #include <hdf5.h>
 #include <stdatomic.h>
 
+#include "tools/common/h5file.h"
+#include "tools/common/lost.h"
 #include "tools/common/progress.h"
 #include "tools/repack/amrex.h"
 #include "tools/repack/request.h"
@@ -20,6 +22,14 @@ struct repack_plan {
     struct amrex_level *level;       /* NULL for other data; of the plan */
 };
 
+/* The damaged chunks of a dataset, with --salvage. */
+struct repack_losses {
+    uint64_t nchunks, cap;
+    struct tool_grid *boxes; /* the values of each */
+    struct tool_lost noted;  /* these, after those of earlier runs */
+    void *fill;              /* a value of the dataset's type */
+};
+
 /* A group, dataset or committed type of the input. */
 struct repack_object {
     haddr_t address;     /* in the input, where it is the key */
@@ -28,6 +38,7 @@ struct repack_object {
     char *path;
     const struct repack_rule *rule; /* the last one that names it */
     struct repack_plan plan;        /* of a dataset */
+    struct repack_losses losses;    /* likewise */
     bool made;                      /* it is in the output */
     bool deferred;  /* its values are written when all objects are there */
     hid_t unlinked; /* a committed type without a link so far; else -1 */
@@ -57,6 +68,7 @@ struct repack {
     struct repack_link *first_link, **end_of_links;
     void *objects_by_address; /* a tree of tsearch() */
     struct tool_progress progress;
+    uint64_t nlost;   /* damaged chunks */
     bool engine_told; /* the user knows that the CPU codes instead */
     _Atomic(enum repack_device) device;
     atomic_int ndevice_threads; /* which use the GPU now */

@@ -66,5 +66,7 @@ repack_record(struct repack *repack, const struct repack_object *object,
 {
     if (!tool_record_remove(out))
         return repack_fail(repack, object->path, NULL);
-    return !repack->request.record || write_record(repack, object, in, out);
+    /* What is lost cannot be compared; terp_lost tells of it. */
+    return !repack->request.record || object->losses.nchunks > 0 ||
+           write_record(repack, object, in, out);
 }

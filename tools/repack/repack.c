@@ -1,6 +1,6 @@
 /* terp repack: opens the input and the GPU, and puts the output in place when
  * all of it is written. */
-#define _GNU_SOURCE /* realpath, mkstemp */
+#define _GNU_SOURCE /* realpath */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -16,11 +16,15 @@
 
 #include "codec/api/memory.h"
 #include "tools/common/h5file.h"
+#include "tools/common/part.h"
 #include "tools/common/tool.h"
 #include "tools/repack/structure.h"
 
 /* The GPU is worth opening for so many bytes of values for each thread. */
 #define DEVICE_NBYTES ((uint64_t)256 << 20)
+
+/* With room for what describes it. */
+#define MAX_OLD_ATTRIBUTE_NBYTES 60000
 
 /* The file that is written until it gets OUT's name. It is removed when the
  * program ends otherwise. */
@@ -81,6 +85,17 @@ note_reason(hid_t stack, void *context)
     return 0;
 }
 
+static void
+warn_of_part(void *context, const char *path)
+{
+    const struct repack *repack = context;
+
+    fprintf(stderr,
+            "terp %s: %s: a run elsewhere, or before this machine was started, "
+            "writes it or has left it; remove it unless that runs\n",
+            repack->request.command, path);
+}
+
 /* Creates an empty file beside OUT, and sets part_path to its name. *out_ret
  * gets the path of OUT with symbolic links followed, to be freed. */
 static bool
@@ -100,11 +115,8 @@ make_part(struct repack *repack, const struct stat *stat_in, char **out_ret)
     *out_ret = exists ? realpath(path, NULL) : strdup(path);
     if (*out_ret == NULL)
         return repack_fail(repack, path, "%s", strerror(errno));
-    int length =
-        snprintf(part_path, sizeof part_path, "%s.part-XXXXXX", *out_ret);
-    if (length < 0 || (size_t)length >= sizeof part_path)
-        return repack_fail(repack, path, "%s", strerror(ENAMETOOLONG));
-    int file = mkstemp(part_path);
+    tool_part_sweep(*out_ret, warn_of_part, repack);
+    int file = tool_part_make(*out_ret, part_path, sizeof part_path);
     if (file < 0)
         return repack_fail(repack, path, "%s", strerror(errno));
     has_part = 1;
@@ -138,6 +150,18 @@ copy_fcpl(hid_t in)
     return fcpl;
 }
 
+/* Object headers before HDF5 1.8 have attributes of less than 64 KiB. */
+static bool
+has_long_notes(const struct repack *repack)
+{
+    for (const struct repack_object *object = repack->first_object;
+         object != NULL; object = object->next)
+        if (object->losses.nchunks > 0 &&
+            tool_lost_nbytes(&object->losses.noted) > MAX_OLD_ATTRIBUTE_NBYTES)
+            return true;
+    return false;
+}
+
 /* Creates the output with the input's creation properties, and with object
  * headers of the same version, so that the same programs can read it. */
 static bool
@@ -150,6 +174,8 @@ create_out(struct repack *repack)
 
     if (H5Fget_info2(repack->in, &info) >= 0 && info.super.version >= 2)
         low = info.super.version == 2 ? H5F_LIBVER_V18 : H5F_LIBVER_V110;
+    if (low == H5F_LIBVER_EARLIEST && has_long_notes(repack))
+        low = H5F_LIBVER_V18;
     H5Pset_libver_bounds(fapl, low, H5F_LIBVER_LATEST);
     H5Pset_fclose_degree(fapl, H5F_CLOSE_STRONG);
     /* Values are written at once: of what a dataset's buffers still have when
@@ -289,6 +315,11 @@ run(struct repack *repack)
     if (ok && stat(request->path_out, &stat_out) == 0)
         tool_progress_sum(start_s, request->path_in, (uint64_t)stat_in.st_size,
                           request->path_out, (uint64_t)stat_out.st_size);
+    if (ok && repack->nlost > 0)
+        fprintf(stderr,
+                "terp repack: %s: damaged chunks: %llu; their values are lost, "
+                "and in the attribute terp_lost beside each dataset\n",
+                request->path_in, (unsigned long long)repack->nlost);
     remove_part();
     free(out);
     return ok;
@@ -321,7 +352,7 @@ copy_file(struct repack *repack)
         H5Fclose(repack->in);
     }
     repack_request_free(&repack->request);
-    return ok ? TOOL_OK : TOOL_TROUBLE;
+    return !ok ? TOOL_TROUBLE : repack->nlost > 0 ? TOOL_FOUND : TOOL_OK;
 }
 
 int

@@ -18,7 +18,8 @@ enum {
     KEY_FLOOR,
     KEY_PWR,
     KEY_RECORD,
-    KEY_REST
+    KEY_REST,
+    KEY_SALVAGE
 };
 
 static const struct argp_option options[] = {
@@ -63,6 +64,10 @@ static const struct argp_option options[] = {
      "which bound it was compressed, and its largest error and PSNR, for which "
      "it is read back",
      4},
+    {"salvage", KEY_SALVAGE, NULL, 0,
+     "Of a damaged file, copy what is whole: values of damaged chunks become "
+     "the fill value, and are listed, also beside their dataset",
+     4},
     {"verbose", 'v', NULL, 0, "Say what becomes of each dataset", 4},
     {0}};
 
@@ -87,6 +92,8 @@ static const char doc[] =
     "      chunks that compress well, whatever they were\n"
     "  terp repack in.h5 out.h5 --rel 1e-3 --effort best\n"
     "      the smallest file, in up to twenty times the time\n"
+    "  terp repack damaged.h5 out.h5 --dataset '*=none' --salvage\n"
+    "      what is whole, as it is\n"
     "  terp repack plt00100.h5 small.h5 --amrex --rel 1e-3\n"
     "      each component of an AMReX plotfile by its own range\n"
     "\n"
@@ -110,7 +117,8 @@ static const char doc[] =
     "OUT appears when all is written; until then, and after any failure, it "
     "is what it was.\n"
     "\n"
-    "Exit codes: 0 done; 2 wrong usage, or a file cannot be read or written.";
+    "Exit codes: 0 done; 1 done with --salvage, and something is lost; 2 wrong "
+    "usage, or a file cannot be read or written.";
 
 static struct repack_bound
 read_rel(struct argp_state *state, const char *text)
@@ -317,6 +325,9 @@ parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_RECORD:
         request->record = true;
+        return 0;
+    case KEY_SALVAGE:
+        request->salvage = true;
         return 0;
     case KEY_REST:
         request->deflates_rest =

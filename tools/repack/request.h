@@ -41,8 +41,9 @@ struct repack_request {
     unsigned pipeline, effort;
     enum terp_engine_kind engine;
     int nthreads;
-    bool amrex;  /* levels of plotfiles are compressed box by box */
-    bool record; /* attributes tell how each dataset was compressed */
+    bool amrex;   /* levels of plotfiles are compressed box by box */
+    bool record;  /* attributes tell how each dataset was compressed */
+    bool salvage; /* damaged chunks become fill values */
     bool verbose;
 };
 

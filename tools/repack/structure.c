@@ -12,6 +12,7 @@
 #include "tools/repack/compress.h"
 #include "tools/repack/plan.h"
 #include "tools/repack/record.h"
+#include "tools/repack/salvage.h"
 #include "tools/repack/sample.h"
 #include "tools/repack/values.h"
 
@@ -133,6 +134,8 @@ repack_list(struct repack *repack)
                              "--dataset %s: no dataset that could be "
                              "compressed has such a name",
                              request->rules[i].text);
+    if (ok && request->salvage)
+        ok = repack_salvage_find(repack);
     tool_progress_start(&repack->progress, total_nbytes);
     return ok;
 }
@@ -209,7 +212,8 @@ copy_dataset(struct repack *repack, struct repack_object *object, hid_t in,
     const bool deflates = is_deflated(repack, object, &dataset);
     object->deferred = has_references(dataset.type) && has_values;
     if (H5Tcommitted(dataset.type) <= 0 && !has_references(dataset.type) &&
-        dataset.chunked && H5Pall_filters_avail(dataset.dcpl) <= 0) {
+        dataset.chunked && object->losses.nchunks == 0 &&
+        H5Pall_filters_avail(dataset.dcpl) <= 0) {
         hid_t ocpypl = H5Pcreate(H5P_OBJECT_COPY);
         if (H5Pset_copy_object(ocpypl, H5O_COPY_WITHOUT_ATTR_FLAG) >= 0 &&
             H5Ocopy(in, ".", parent, name, ocpypl, lcpl) >= 0)
@@ -222,7 +226,7 @@ copy_dataset(struct repack *repack, struct repack_object *object, hid_t in,
         out = H5Dcreate2(parent, name, out_type, dataset.space, lcpl,
                          dataset.dcpl, H5P_DEFAULT);
     if (out >= 0 && has_values && !object->deferred &&
-        !repack_copy_values(repack, object->path, in, out, !deflates)) {
+        !repack_copy_values(repack, object, in, out, !deflates)) {
         H5Dclose(out);
         out = -1;
     }
@@ -363,8 +367,9 @@ fill_object(struct repack *repack, const struct repack_object *object)
     if (!ok)
         repack_fail(repack, object->path, NULL);
     if (ok && object->deferred)
-        ok = repack_copy_values(repack, object->path, in, out, true);
+        ok = repack_copy_values(repack, object, in, out, true);
     ok = ok && repack_copy_attributes(repack, object->path, in, out);
+    ok = ok && repack_salvage_note(repack, object, in, out);
     if (ok && object->type == H5O_TYPE_DATASET &&
         object->plan.bound.mode != REPACK_KEEP)
         ok = repack_record(repack, object, in, out);

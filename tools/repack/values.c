@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/repack/salvage.h"
 #include "tools/repack/split.h"
 
 /* Values are copied in blocks of about this size. */
@@ -250,7 +251,8 @@ repack_copy_attributes(struct repack *repack, const char *path, hid_t in,
 /* Copies chunks as they are stored, so that no lossy filter codes their values
  * twice. */
 static bool
-copy_chunks(const struct tool_dataset *in, hid_t out)
+copy_chunks(const struct repack_object *object, const struct tool_dataset *in,
+            hid_t out)
 {
     struct tool_grid grid = tool_grid_of(in, in->chunk_dims);
     void *bytes = NULL;
@@ -260,6 +262,8 @@ copy_chunks(const struct tool_dataset *in, hid_t out)
     while (ok && tool_grid_next(&grid)) {
         hsize_t nbytes = 0;
         uint32_t mask = 0;
+        if (repack_salvage_lacks(object, in->rank, grid.at))
+            continue;
         /* Where there is no chunk, this fails or gives 0, depending on the
          * version of HDF5. */
         if (H5Dget_chunk_storage_size(in->id, grid.at, &nbytes) < 0 ||
@@ -276,11 +280,12 @@ copy_chunks(const struct tool_dataset *in, hid_t out)
             H5Dwrite_chunk(out, H5P_DEFAULT, mask, grid.at, nbytes, bytes) >= 0;
     }
     free(bytes);
-    return ok;
+    return ok && repack_salvage_fill(object, in, out);
 }
 
 static bool
-copy_blocks(struct repack *repack, const struct tool_dataset *in, hid_t out)
+copy_blocks(struct repack *repack, const struct repack_object *object,
+            const struct tool_dataset *in, hid_t out)
 {
     struct tool_grid grid = repack_grid(in, in->chunk_dims, COPY_NBYTES);
     hid_t type = H5Tcopy(in->type);
@@ -289,9 +294,8 @@ copy_blocks(struct repack *repack, const struct tool_dataset *in, hid_t out)
 
     while (ok && tool_grid_next(&grid)) {
         hid_t in_file = -1, in_memory = -1;
-        ok =
-            tool_box_select(in->id, &grid, NULL, &in_file, &in_memory) &&
-            H5Dread(in->id, type, in_memory, in_file, H5P_DEFAULT, values) >= 0;
+        ok = tool_box_select(in->id, &grid, NULL, &in_file, &in_memory) &&
+             repack_salvage_read(object, in, type, &grid, values);
         if (ok) {
             ok = translate(repack, type, grid.nvalues, values) &&
                  H5Dwrite(out, type, in_memory, in_file, H5P_DEFAULT, values) >=
@@ -308,14 +312,14 @@ copy_blocks(struct repack *repack, const struct tool_dataset *in, hid_t out)
 }
 
 bool
-repack_copy_values(struct repack *repack, const char *path, hid_t in, hid_t out,
-                   bool as_stored)
+repack_copy_values(struct repack *repack, const struct repack_object *object,
+                   hid_t in, hid_t out, bool as_stored)
 {
     struct tool_dataset dataset;
     bool ok = true;
 
     if (!tool_dataset_of(in, &dataset))
-        return repack_fail(repack, path, NULL);
+        return repack_fail(repack, object->path, NULL);
     for (int i = 0; !dataset.chunked && i < dataset.rank; i++)
         dataset.chunk_dims[i] = 1;
     if (H5Dget_storage_size(in) == 0 || dataset.nvalues == 0)
@@ -323,9 +327,9 @@ repack_copy_values(struct repack *repack, const char *path, hid_t in, hid_t out,
     else if (as_stored && dataset.chunked &&
              H5Tdetect_class(dataset.type, H5T_REFERENCE) <= 0 &&
              !has_heap_values(dataset.type))
-        ok = copy_chunks(&dataset, out);
+        ok = copy_chunks(object, &dataset, out);
     else
-        ok = copy_blocks(repack, &dataset, out);
+        ok = copy_blocks(repack, object, &dataset, out);
     tool_dataset_close(&dataset);
-    return ok || repack_fail(repack, path, NULL);
+    return ok || repack_fail(repack, object->path, NULL);
 }

@@ -8,8 +8,8 @@
 /* Copies the values of a dataset to one of the same type and layout,
  * references translated. */
 bool
-repack_copy_values(struct repack *repack, const char *path, hid_t in, hid_t out,
-                   bool as_stored);
+repack_copy_values(struct repack *repack, const struct repack_object *object,
+                   hid_t in, hid_t out, bool as_stored);
 
 /* Copies all attributes, in the order of their creation if that is known. */
 bool

@@ -65,17 +65,17 @@ json_damage(void *report, const char *path, const struct tool_grid *box,
 static void
 json_sums(void *report, const char *path, const struct verify_sums *sums)
 {
-    static const char *const keys[VERIFY_NKINDS] = {
-        [VERIFY_WHOLE] = "whole",
-        [VERIFY_DAMAGED] = "damaged",
-        [VERIFY_ABSENT] = "not_written",
-        [VERIFY_UNCHECKED] = "not_checked",
-        [VERIFY_UNTRIED] = "out_of_memory"};
+    static const char *const keys[TOOL_CHECK_NKINDS] = {
+        [TOOL_CHECK_WHOLE] = "whole",
+        [TOOL_CHECK_DAMAGED] = "damaged",
+        [TOOL_CHECK_ABSENT] = "not_written",
+        [TOOL_CHECK_UNCHECKED] = "not_checked",
+        [TOOL_CHECK_UNTRIED] = "out_of_memory"};
     json_t *dataset = last_dataset(report);
 
     (void)path;
     tool_json_set_count(dataset, "chunks", sums->nchunks);
-    for (int i = 0; i < VERIFY_NKINDS; i++)
+    for (int i = 0; i < TOOL_CHECK_NKINDS; i++)
         tool_json_set_count(dataset, keys[i], sums->nof_kind[i]);
 }
 

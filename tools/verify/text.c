@@ -21,17 +21,15 @@ text_dataset(void *report, const char *path, const char *damage)
         printf("%s: DAMAGED: %s\n", path, damage);
 }
 
-/* As numpy and h5py select values. */
 static void
 text_damage(void *report, const char *path, const struct tool_grid *box,
             const char *reason)
 {
+    char values[TOOL_MAX_SELECTION_NBYTES];
+
     (void)report;
-    printf("%s[", path);
-    for (int i = 0; i < box->rank; i++)
-        printf("%s%" PRIu64 ":%" PRIu64, i == 0 ? "" : ", ",
-               (uint64_t)box->at[i], (uint64_t)(box->at[i] + box->count[i]));
-    printf("]: DAMAGED: %s\n", reason);
+    tool_selection_text(box, values);
+    printf("%s[%s]: DAMAGED: %s\n", path, values, reason);
 }
 
 static void
@@ -43,7 +41,7 @@ text_sums(void *report, const char *path, const struct verify_sums *sums)
     printf("%s: ", path);
     if (sums->nchunks == 0)
         printf("no chunks");
-    for (int i = 0; i < VERIFY_NKINDS; i++)
+    for (int i = 0; i < TOOL_CHECK_NKINDS; i++)
         if (sums->nof_kind[i] > 0) {
             printf("%s%" PRIu64 " %s", separator, sums->nof_kind[i],
                    verify_kind_names[i]);

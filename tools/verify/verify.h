@@ -2,23 +2,14 @@
 #ifndef TERP_TOOLS_VERIFY_VERIFY_H
 #define TERP_TOOLS_VERIFY_VERIFY_H
 
-#include "tools/common/h5file.h"
-
-enum verify_kind {
-    VERIFY_WHOLE,
-    VERIFY_DAMAGED,
-    VERIFY_ABSENT,    /* never written */
-    VERIFY_UNCHECKED, /* nothing tells whether it is whole */
-    VERIFY_UNTRIED,   /* for want of memory */
-    VERIFY_NKINDS
-};
+#include "tools/common/check.h"
 
 /* "whole", "damaged", ... */
-extern const char *const verify_kind_names[VERIFY_NKINDS];
+extern const char *const verify_kind_names[TOOL_CHECK_NKINDS];
 
 struct verify_sums {
     uint64_t nchunks; /* in the grid */
-    uint64_t nof_kind[VERIFY_NKINDS];
+    uint64_t nof_kind[TOOL_CHECK_NKINDS];
 };
 
 /* A way to print the results. `begin` returns the state that the other

@@ -1,0 +1,270 @@
+/* Chunks on their way through reading and decoding. */
+#include "tools/common/check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "codec/api/budget.h"
+#include "codec/api/terp.h"
+#include "codec/format/base.h"
+#include "tools/common/workers.h"
+
+#define MAX_REASON_NBYTES 256
+
+/* A chunk on its way: read by the main thread, decoded by a worker, and then
+ * told by the main thread, in the order of the grid. */
+struct slot {
+    struct tool_work work; /* first, so that one is the other's address */
+    struct tool_grid box;
+    struct tool_chunk chunk;
+    const struct tool_dataset *dataset;
+    int nthreads;
+    uint8_t *values;
+    uint64_t values_cap_nbytes;
+    enum tool_check_kind kind;
+    char reason[MAX_REASON_NBYTES]; /* of damage, or not to have tried */
+};
+
+struct tool_checker {
+    int nthreads;
+    enum tool_check_rest rest;
+    struct tool_workers *workers;
+    struct slot *slots;
+    uint64_t nslots;
+};
+
+static void
+set_reason(struct slot *slot, const char *reason)
+{
+    snprintf(slot->reason, sizeof slot->reason, "%s", reason);
+}
+
+static void
+set_damage(struct slot *slot, const char *reason)
+{
+    slot->kind = TOOL_CHECK_DAMAGED;
+    set_reason(slot, reason);
+}
+
+static bool
+reserve_values(struct slot *slot, uint64_t nbytes)
+{
+    if (nbytes <= slot->values_cap_nbytes)
+        return true;
+    free(slot->values);
+    slot->values = nbytes <= SIZE_MAX ? malloc((size_t)nbytes) : NULL;
+    slot->values_cap_nbytes = slot->values != NULL ? nbytes : 0;
+    return slot->values != NULL;
+}
+
+static enum terp_status
+decode(struct slot *slot)
+{
+    const struct tool_chunk *chunk = &slot->chunk;
+    uint64_t nbytes;
+    enum terp_status st =
+        terp_decoded_nbytes(chunk->bytes, chunk->nbytes, &nbytes);
+
+    if (st != TERP_OK)
+        return st;
+    /* Before memory is taken for as much as a damaged frame may announce. */
+    if (nbytes != slot->dataset->chunk_nbytes &&
+        slot->dataset->cd.pass != TERP_PASS_NOT_FIRST)
+        return TERP_ERR_CORRUPT;
+    st = terp_budget_check(nbytes);
+    if (st != TERP_OK)
+        return st;
+    if (!reserve_values(slot, nbytes))
+        return TERP_ERR_MEMORY;
+    return terp_decode(chunk->bytes, chunk->nbytes, slot->values,
+                       slot->values_cap_nbytes, &nbytes, slot->nthreads);
+}
+
+static void
+check_stream(void *arg, struct tool_work *work)
+{
+    struct slot *slot = (struct slot *)work;
+
+    (void)arg;
+    if (slot->kind != TOOL_CHECK_UNTRIED ||
+        slot->chunk.kind != TOOL_CHUNK_STREAM)
+        return;
+    const enum terp_status st = decode(slot);
+    if (st == TERP_OK)
+        slot->kind = TOOL_CHECK_WHOLE;
+    else if (st == TERP_ERR_MEMORY || st == TERP_ERR_LIMIT)
+        set_reason(slot, terp_status_text(st));
+    else
+        set_damage(slot, terp_status_text(st));
+}
+
+/* More than a call of the codec takes for a chunk (h5tests/codec/test_limit.c).
+ */
+#define MAX_WORKING_NCHUNKS 40
+
+/* HDF5 from 1.14.5 on, before 2.2, drops what a filter says. */
+static bool
+hdf5_keeps_errors(void)
+{
+    unsigned major, minor, release;
+
+    return H5get_libversion(&major, &minor, &release) >= 0 &&
+           (major < 2 ? major * 10000 + minor * 100 + release < 11405
+                      : major > 2 || minor >= 2);
+}
+
+/* Why a chunk that HDF5 could not read may be whole, and memory was wanting, as
+ * HDF5 says (`lacks`) or might have said; NULL where that is not so. In doubt
+ * it may be: what is damaged does not come back. */
+static const char *
+lack_of(struct slot *slot, bool lacks)
+{
+    const struct tool_dataset *dataset = slot->dataset;
+    const bool knows = hdf5_keeps_errors();
+    const bool is_limited =
+        dataset->has_terp &&
+        (dataset->chunk_nbytes > UINT64_MAX / MAX_WORKING_NCHUNKS ||
+         terp_budget_check(MAX_WORKING_NCHUNKS * dataset->chunk_nbytes) !=
+             TERP_OK);
+
+    if ((lacks || !knows) && is_limited)
+        return terp_status_text(TERP_ERR_LIMIT);
+    return lacks || (!knows && !reserve_values(slot, dataset->chunk_nbytes))
+               ? terp_status_text(TERP_ERR_MEMORY)
+               : NULL;
+}
+
+/* HDF5 reads and checks the whole chunk for its first value. What it can read
+ * is of kind `whole`. */
+static void
+check_by_hdf5(struct slot *slot, enum tool_check_kind whole)
+{
+    const struct tool_dataset *dataset = slot->dataset;
+    struct tool_grid first = slot->box;
+    const hsize_t one = 1;
+
+    if (!reserve_values(slot, dataset->value_nbytes)) {
+        slot->kind = TOOL_CHECK_UNTRIED;
+        set_reason(slot, terp_status_text(TERP_ERR_MEMORY));
+        return;
+    }
+    for (int i = 0; i < first.rank; i++)
+        first.count[i] = 1;
+    if (!tool_box_read(dataset->id, dataset->type, &first, NULL,
+                       slot->values)) {
+        tool_hdf5_reason(slot->reason, sizeof slot->reason);
+        const char *lack = lack_of(slot, tool_hdf5_lacks_memory());
+        slot->kind = lack != NULL ? TOOL_CHECK_UNTRIED : TOOL_CHECK_DAMAGED;
+        if (lack != NULL)
+            set_reason(slot, lack);
+        return;
+    }
+    slot->kind = whole;
+    hid_t space = H5Screate_simple(1, &one, NULL);
+    H5Dvlen_reclaim(dataset->type, space, H5P_DEFAULT, slot->values);
+    H5Sclose(space);
+}
+
+/* Reads the chunk at slot->box. Streams, which are left to the workers, are
+ * TOOL_CHECK_UNTRIED then. HDF5, which lets one thread in, has chunks with
+ * checksums of its own and those that other filters hide. */
+static void
+read_chunk(const struct tool_checker *checker, struct slot *slot,
+           bool has_filters)
+{
+    const struct tool_dataset *dataset = slot->dataset;
+    struct tool_chunk *chunk = &slot->chunk;
+
+    tool_chunk_read(dataset, &slot->box, chunk);
+    const bool by_hdf5 =
+        has_filters && (chunk->kind == TOOL_CHUNK_HIDDEN ||
+                        (dataset->fletcher_mask & ~chunk->unused_mask) != 0);
+    if (chunk->kind == TOOL_CHUNK_UNREADABLE)
+        set_damage(slot, "its bytes cannot be read");
+    else if (chunk->kind == TOOL_CHUNK_ABSENT)
+        slot->kind = TOOL_CHECK_ABSENT;
+    else if (by_hdf5)
+        check_by_hdf5(slot, TOOL_CHECK_WHOLE);
+    else if (chunk->kind == TOOL_CHUNK_STREAM)
+        slot->kind = TOOL_CHECK_UNTRIED;
+    else if (has_filters && checker->rest == TOOL_CHECK_READS_REST)
+        check_by_hdf5(slot, TOOL_CHECK_UNCHECKED);
+    else
+        slot->kind = TOOL_CHECK_UNCHECKED;
+}
+
+static void
+finish_chunk(struct tool_checker *checker, struct slot *slot,
+             tool_check_tell *tell, void *context)
+{
+    tool_workers_await(checker->workers, &slot->work);
+    tell(context, &slot->box, slot->kind,
+         slot->kind == TOOL_CHECK_DAMAGED || slot->kind == TOOL_CHECK_UNTRIED
+             ? slot->reason
+             : NULL);
+}
+
+/* Chunks take turns in the slots. Where there are fewer of them than threads,
+ * these share each. */
+void
+tool_check_chunks(struct tool_checker *checker,
+                  const struct tool_dataset *dataset, tool_check_tell *tell,
+                  void *context)
+{
+    struct tool_grid grid = tool_grid_of(dataset, dataset->chunk_dims);
+    const bool has_filters = tool_has_filters(dataset);
+    const uint64_t nthreads = (uint64_t)checker->nthreads;
+    uint64_t ngiven = 0, ndone = 0;
+
+    if (!dataset->chunked)
+        return;
+    const uint64_t nchunks = tool_grid_nboxes(&grid);
+    for (; tool_grid_next(&grid); ngiven++) {
+        struct slot *slot = &checker->slots[ngiven % checker->nslots];
+        if (ngiven - ndone == checker->nslots)
+            finish_chunk(checker, &checker->slots[ndone++ % checker->nslots],
+                         tell, context);
+        slot->box = grid;
+        slot->dataset = dataset;
+        slot->nthreads = (int)(nthreads / min_u64(nthreads, nchunks));
+        read_chunk(checker, slot, has_filters);
+        tool_workers_give(checker->workers, &slot->work);
+    }
+    for (; ndone < ngiven; ndone++)
+        finish_chunk(checker, &checker->slots[ndone % checker->nslots], tell,
+                     context);
+}
+
+/* One slot is read while all threads decode. */
+struct tool_checker *
+tool_checker_start(int nthreads, enum tool_check_rest rest)
+{
+    struct tool_checker *checker = calloc(1, sizeof *checker);
+
+    if (checker == NULL)
+        return NULL;
+    checker->nthreads = nthreads;
+    checker->rest = rest;
+    checker->nslots = (uint64_t)nthreads + 1;
+    checker->slots = calloc(checker->nslots, sizeof *checker->slots);
+    checker->workers = tool_workers_start(nthreads, check_stream, NULL);
+    if (checker->slots == NULL || checker->workers == NULL) {
+        tool_checker_end(checker);
+        return NULL;
+    }
+    return checker;
+}
+
+void
+tool_checker_end(struct tool_checker *checker)
+{
+    if (checker == NULL)
+        return;
+    tool_workers_end(checker->workers);
+    for (uint64_t i = 0; checker->slots != NULL && i < checker->nslots; i++) {
+        tool_chunk_free(&checker->slots[i].chunk);
+        free(checker->slots[i].values);
+    }
+    free(checker->slots);
+    free(checker);
+}
