@@ -475,6 +475,41 @@ launch_shared(const struct cuda_batch *batch, cudaStream_t stream,
                : error;
 }
 
+/* A stage's launches, one after another, up to the first that fails. */
+struct stage_launches {
+    const struct cuda_batch *batch;
+    cudaStream_t stream;
+    cudaError_t error = cudaSuccess;
+
+    template <typename... Expected, typename... Actual>
+    void add(void (*kernel)(Expected...), uint64_t nblocks, dim3 block,
+             Actual... arguments)
+    {
+        if (error == cudaSuccess)
+            error = launch_stage(batch, stream, kernel, nblocks, block,
+                                 arguments...);
+    }
+
+    /* That of two kernels which is for the type of what is coded. */
+    template <typename... Expected, typename... Actual>
+    void add_typed(void (*of_float)(Expected...),
+                   void (*of_double)(Expected...), uint64_t nblocks, dim3 block,
+                   Actual... arguments)
+    {
+        add(batch->value_nbytes == 8 ? of_double : of_float, nblocks, block,
+            arguments...);
+    }
+
+    /* Those of another stage, on this batch or on one beside it. */
+    void add_stage(cudaError_t (*stage)(const struct cuda_batch *,
+                                        cudaStream_t),
+                   const struct cuda_batch *of)
+    {
+        if (error == cudaSuccess)
+            error = stage(of, stream);
+    }
+};
+
 /* That of four kernels, or functions, which is for values of so many bytes. */
 template <typename Function>
 static inline Function *

@@ -391,10 +391,12 @@ cuda_tiles_encode(const struct cuda_batch *batch, cudaStream_t stream)
 {
     const struct encode_steps &steps = steps_of(batch->coding);
 
-    cudaError_t error = steps.count(batch, stream);
-    if (error == cudaSuccess)
-        error = steps.choose(batch, stream);
-    return error == cudaSuccess ? steps.encode(batch, stream) : error;
+    struct stage_launches launches = {batch, stream};
+
+    launches.add_stage(steps.count, batch);
+    launches.add_stage(steps.choose, batch);
+    launches.add_stage(steps.encode, batch);
+    return launches.error;
 }
 
 cudaError_t

@@ -338,18 +338,14 @@ launch_carry(const struct cuda_batch *batch, cudaStream_t stream)
     const uint64_t npieces = div_up(batch->nvalues, PIECE_NVALUES);
     const uint64_t nblocks =
         min_u64(npieces, div_up(MEASURE_MAX_NBLOCKS, (uint64_t)batch->nchunks));
-    cudaError_t error =
-        launch_stage(batch, stream, find_integer_range<W>, nblocks, NTHREADS);
+    struct stage_launches launches = {batch, stream};
 
-    if (error == cudaSuccess)
-        error = launch_stage(batch, stream, find_integer_carrier<W>, nblocks,
-                             NTHREADS);
-    return error == cudaSuccess ? launch_pieces(batch,
-                                                batch->carrier_nbytes == 4
-                                                    ? carry_integers<W, float>
-                                                    : carry_integers<W, double>,
-                                                stream)
-                                : error;
+    launches.add(find_integer_range<W>, nblocks, NTHREADS);
+    launches.add(find_integer_carrier<W>, nblocks, NTHREADS);
+    launches.add(batch->carrier_nbytes == 4 ? carry_integers<W, float>
+                                            : carry_integers<W, double>,
+                 npieces, NTHREADS);
+    return launches.error;
 }
 
 template <typename W>

@@ -139,34 +139,6 @@ __launch_bounds__(LORENZO_NTHREADS, 8)
 
 /* ---- differences along a dimension above 0 ---- */
 
-/* Integers of a line that are loaded together. */
-#define NAHEAD 8
-
-template <typename W>
-static __device__ __forceinline__ void
-subtract_line(const struct line &line, const uint32_t *mask, W *quants)
-{
-    W last = 0;
-
-    for (uint64_t first = 0; first < line.extent; first += NAHEAD) {
-        W *at = quants + line.at + first * line.stride, ahead[NAHEAD];
-        bool counts[NAHEAD];
-#pragma unroll
-        for (unsigned i = 0; i < NAHEAD; i++) {
-            counts[i] = first + i < line.extent &&
-                        !is_set(mask, line.at + (first + i) * line.stride);
-            ahead[i] = counts[i] ? at[i * line.stride] : 0;
-        }
-#pragma unroll
-        for (unsigned i = 0; i < NAHEAD; i++) {
-            if (!counts[i])
-                continue;
-            at[i * line.stride] = ahead[i] - last;
-            last = ahead[i];
-        }
-    }
-}
-
 /* Where points are special: differences along a dimension above 0, each to the
  * last point before it that is not special. Special ones keep 0.
  * Grid: blocks_of_lines. */
@@ -186,7 +158,7 @@ __launch_bounds__(LORENZO_NTHREADS)
     word_of<T> *quants = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
     for (uint64_t number = line_of_thread();
          find_line(batch.d_layout, d, number, &line); number += lines_at_once())
-        subtract_line(line, mask, quants);
+        subtract_line<word_of<T>, false>(line, mask, quants);
 }
 
 /* ---- whether means are taken ---- */
@@ -442,32 +414,23 @@ __launch_bounds__(LORENZO_NTHREADS, 4) lorenzo_symbols(struct cuda_batch batch)
 cudaError_t
 cuda_lorenzo_quantize(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    const bool wide = batch->value_nbytes == 8;
-    const unsigned values =
+    const unsigned nblocks =
         nblocks_for(batch, div_up(batch->nvalues, PIECE_NVALUES));
+    struct stage_launches launches = {batch, stream};
 
     if (batch->params.predictor == TERP_PREDICTOR_SPLINE)
         return cudaSuccess;
-    cudaError_t err = launch_stage(batch, stream,
-                                   wide ? lorenzo_prequantize<double>
-                                        : lorenzo_prequantize<float>,
-                                   values, LORENZO_NTHREADS);
-    for (int d = TERP_NDIMS - 1; d > 0 && err == cudaSuccess; d--)
+    launches.add_typed(lorenzo_prequantize<float>, lorenzo_prequantize<double>,
+                       nblocks, LORENZO_NTHREADS);
+    for (int d = TERP_NDIMS - 1; d > 0; d--)
         if (batch->h_layout->dims[d] > 1)
-            err = launch_stage(batch, stream,
-                               wide ? lorenzo_subtract_lines<double>
-                                    : lorenzo_subtract_lines<float>,
+            launches.add_typed(lorenzo_subtract_lines<float>,
+                               lorenzo_subtract_lines<double>,
                                blocks_of_lines(batch, d), LORENZO_NTHREADS, d);
-    if (err == cudaSuccess)
-        err =
-            launch_stage(batch, stream,
-                         wide ? lorenzo_repeat<double> : lorenzo_repeat<float>,
-                         values, LORENZO_NTHREADS);
-    if (err == cudaSuccess)
-        err = launch_stage(
-            batch, stream,
-            wide ? lorenzo_symbols<double> : lorenzo_symbols<float>,
-            nblocks_for(batch, nblocks_of_segments(batch->h_layout)),
-            LORENZO_NTHREADS);
-    return err;
+    launches.add_typed(lorenzo_repeat<float>, lorenzo_repeat<double>, nblocks,
+                       LORENZO_NTHREADS);
+    launches.add_typed(lorenzo_symbols<float>, lorenzo_symbols<double>,
+                       nblocks_for(batch, nblocks_of_segments(batch->h_layout)),
+                       LORENZO_NTHREADS);
+    return launches.error;
 }

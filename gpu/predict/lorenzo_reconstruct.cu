@@ -174,10 +174,7 @@ __launch_bounds__(LORENZO_NTHREADS)
     }
 }
 
-/* From sums of segments to the sums of all segments before, in their row.
- * Grid: (rows, chunks), at most MAX_NROW_BLOCKS of rows, whose blocks take
- * turns; a warp takes a row. */
-#define MAX_NROW_BLOCKS 4096
+/* Grid: (nblocks_of_rows, chunks). */
 template <typename T>
 static __global__ void
 __launch_bounds__(LORENZO_NTHREADS)
@@ -185,28 +182,10 @@ __launch_bounds__(LORENZO_NTHREADS)
 {
     begin_kernel();
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    const struct terp_layout *layout = batch.d_layout;
-    const uint64_t nrows = layout->nvalues / layout->dims[0];
-    const uint64_t nsegments = nsegments_of(layout);
-    const unsigned nwarps = LORENZO_NTHREADS / 32, lane = threadIdx.x % 32;
 
-    if (!chunk_applies(chunk) || !(dims_to_sum(batch, chunk) & 1))
-        return;
-    for (uint64_t row = (uint64_t)blockIdx.x * nwarps + threadIdx.x / 32;
-         row < nrows; row += (uint64_t)gridDim.x * nwarps) {
-        word_of<T> *sums =
-            region<word_of<T>>(batch, blockIdx.y, batch.at.staging) +
-            row * nsegments;
-        word_of<T> carry = 0;
-        for (uint64_t first = 0; first < nsegments; first += 32) {
-            bool exists = first + lane < nsegments;
-            word_of<T> own = exists ? sums[first + lane] : 0;
-            word_of<T> sum = warp_inclusive_sum(own);
-            if (exists)
-                sums[first + lane] = carry + sum - own;
-            carry += __shfl_sync(FULL_WARP_MASK, sum, 31);
-        }
-    }
+    if (chunk_applies(chunk) && (dims_to_sum(batch, chunk) & 1))
+        scan_segments(batch.d_layout,
+                      region<word_of<T>>(batch, blockIdx.y, batch.at.staging));
 }
 
 /* What integers are multiplied with that are not exact. */
@@ -357,41 +336,28 @@ cudaError_t
 cuda_lorenzo_reconstruct(const struct cuda_batch *batch, cudaStream_t stream)
 {
     const struct terp_layout *layout = batch->h_layout;
-    const bool wide = batch->value_nbytes == 8;
-    const unsigned rows = nblocks_for(batch, nblocks_of_segments(layout));
+    const unsigned nblocks = nblocks_for(batch, nblocks_of_segments(layout));
     const int means_dim = terp_means_dim(layout);
-    cudaError_t err = cudaSuccess;
+    struct stage_launches launches = {batch, stream};
 
     if (means_dim > 0)
-        err = launch_stage(batch, stream,
-                           wide ? lorenzo_add_means<double>
-                                : lorenzo_add_means<float>,
+        launches.add_typed(lorenzo_add_means<float>, lorenzo_add_means<double>,
                            nblocks_for(batch, nblocks_of_means(layout)),
                            LORENZO_NTHREADS, means_dim);
-    if (err == cudaSuccess && nsegments_of(layout) > 1) {
-        uint64_t nblocks =
-            div_up(layout->nvalues / layout->dims[0], LORENZO_NWARPS);
-        err = launch_stage(batch, stream,
-                           wide ? lorenzo_sum_segments<double>
-                                : lorenzo_sum_segments<float>,
-                           rows, LORENZO_NTHREADS);
-        if (err == cudaSuccess)
-            err = launch_stage(batch, stream,
-                               wide ? lorenzo_scan_segments<double>
-                                    : lorenzo_scan_segments<float>,
-                               min_u64(nblocks, MAX_NROW_BLOCKS),
-                               LORENZO_NTHREADS);
+    if (nsegments_of(layout) > 1) {
+        launches.add_typed(lorenzo_sum_segments<float>,
+                           lorenzo_sum_segments<double>, nblocks,
+                           LORENZO_NTHREADS);
+        launches.add_typed(lorenzo_scan_segments<float>,
+                           lorenzo_scan_segments<double>,
+                           nblocks_of_rows(layout), LORENZO_NTHREADS);
     }
-    if (err == cudaSuccess)
-        err = launch_stage(batch, stream,
-                           wide ? lorenzo_sum_rows<double>
-                                : lorenzo_sum_rows<float>,
-                           rows, LORENZO_NTHREADS);
-    for (int d = 1; d < TERP_NDIMS && err == cudaSuccess; d++)
+    launches.add_typed(lorenzo_sum_rows<float>, lorenzo_sum_rows<double>,
+                       nblocks, LORENZO_NTHREADS);
+    for (int d = 1; d < TERP_NDIMS; d++)
         if (layout->dims[d] > 1)
-            err = launch_stage(batch, stream,
-                               wide ? lorenzo_sum_lines<double>
-                                    : lorenzo_sum_lines<float>,
+            launches.add_typed(lorenzo_sum_lines<float>,
+                               lorenzo_sum_lines<double>,
                                blocks_of_lines(batch, d), LORENZO_NTHREADS, d);
-    return err;
+    return launches.error;
 }

@@ -57,39 +57,6 @@ __launch_bounds__(NTHREADS) lossless_integers(const struct cuda_batch batch)
 
 /* ---- differences along a dimension above 0 ---- */
 
-/* Integers of a line that are loaded together. */
-#define NAHEAD 8
-
-template <typename W, bool twice>
-static __device__ __forceinline__ void
-subtract_line(const struct line &line, const uint32_t *mask, W *quants)
-{
-    W last = 0, last_difference = 0;
-
-    for (uint64_t first = 0; first < line.extent; first += NAHEAD) {
-        W *at = quants + line.at + first * line.stride, ahead[NAHEAD];
-        bool counts[NAHEAD];
-#pragma unroll
-        for (unsigned i = 0; i < NAHEAD; i++) {
-            counts[i] = first + i < line.extent &&
-                        !(mask != nullptr &&
-                          is_set(mask, line.at + (first + i) * line.stride));
-            ahead[i] = counts[i] ? at[i * line.stride] : 0;
-        }
-#pragma unroll
-        for (unsigned i = 0; i < NAHEAD; i++) {
-            if (!counts[i])
-                continue;
-            const W difference = ahead[i] - last;
-            last = ahead[i];
-            at[i * line.stride] =
-                twice ? difference - last_difference : difference;
-            /* A line's first one is not taken from what it begins with. */
-            last_difference = first + i > 0 ? difference : 0;
-        }
-    }
-}
-
 /* Each to the last point before it that is not special. Special ones keep 0.
  * Grid: blocks_of_lines. */
 template <typename T>
@@ -204,31 +171,23 @@ __launch_bounds__(NTHREADS)
     }
 }
 
-template <typename T>
-static cudaError_t
-quantize(const struct cuda_batch *batch, cudaStream_t stream)
-{
-    const struct terp_layout *layout = batch->h_layout;
-    cudaError_t err = launch_stage(
-        batch, stream, lossless_integers<T>,
-        nblocks_for(batch, div_up(batch->nvalues, NTHREADS)), NTHREADS);
-
-    if (err == cudaSuccess)
-        err = cuda_ranks_find(batch, stream);
-    for (int d = TERP_NDIMS - 1; d > 0 && err == cudaSuccess; d--)
-        if (layout->dims[d] > 1)
-            err = launch_stage(batch, stream, lossless_subtract_lines<T>,
-                               blocks_of_lines(batch, d), NTHREADS, d);
-    return err == cudaSuccess
-               ? launch_stage(batch, stream, lossless_subtract_rows<T>,
-                              nblocks_for(batch, nblocks_of_segments(layout)),
-                              NTHREADS)
-               : err;
-}
-
 cudaError_t
 cuda_lossless_quantize(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    return batch->value_nbytes == 8 ? quantize<double>(batch, stream)
-                                    : quantize<float>(batch, stream);
+    const struct terp_layout *layout = batch->h_layout;
+    struct stage_launches launches = {batch, stream};
+
+    launches.add_typed(lossless_integers<float>, lossless_integers<double>,
+                       nblocks_for(batch, div_up(batch->nvalues, NTHREADS)),
+                       NTHREADS);
+    launches.add_stage(cuda_ranks_find, batch);
+    for (int d = TERP_NDIMS - 1; d > 0; d--)
+        if (layout->dims[d] > 1)
+            launches.add_typed(lossless_subtract_lines<float>,
+                               lossless_subtract_lines<double>,
+                               blocks_of_lines(batch, d), NTHREADS, d);
+    launches.add_typed(
+        lossless_subtract_rows<float>, lossless_subtract_rows<double>,
+        nblocks_for(batch, nblocks_of_segments(layout)), NTHREADS);
+    return launches.error;
 }

@@ -342,18 +342,14 @@ template <typename V, typename C, enum cuda_form form>
 static cudaError_t
 launch_code(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    cudaError_t error =
-        launch_stage(batch, stream, measure_again<V>,
-                     min_u64(nblocks_for(batch), AGAIN_MAX_NBLOCKS), NTHREADS);
+    struct stage_launches launches = {batch, stream};
 
-    if (error == cudaSuccess)
-        error = launch_stage(batch, stream, choose_form<V>, 1, 1);
-    if (error == cudaSuccess)
-        error = launch_stage(batch, stream, code_values<V, C, form>,
-                             nblocks_for(batch), NTHREADS);
-    return error == cudaSuccess
-               ? launch_stage(batch, stream, finish_coded<V, C, form>, 1, 1)
-               : error;
+    launches.add(measure_again<V>,
+                 min_u64(nblocks_for(batch), AGAIN_MAX_NBLOCKS), NTHREADS);
+    launches.add(choose_form<V>, 1, 1);
+    launches.add(code_values<V, C, form>, nblocks_for(batch), NTHREADS);
+    launches.add(finish_coded<V, C, form>, 1, 1);
+    return launches.error;
 }
 
 template <typename V>

@@ -248,15 +248,13 @@ static cudaError_t
 launch_scan_small(const struct cuda_batch *batch, cudaStream_t stream)
 {
     const unsigned nblocks = (unsigned)scan_small_nblocks(batch);
-    cudaError_t error =
-        launch_stage(batch, stream, scan_small_values<T, magnitudes>, nblocks,
-                     SCAN_SMALL_NTHREADS);
+    struct stage_launches launches = {batch, stream};
 
-    return error == cudaSuccess
-               ? launch_stage(batch, stream, finalize_ranges<T, halves>, 1,
-                              FINALIZE_NTHREADS,
-                              nblocks * (SCAN_SMALL_NTHREADS / 32))
-               : error;
+    launches.add(scan_small_values<T, magnitudes>, nblocks,
+                 SCAN_SMALL_NTHREADS);
+    launches.add(finalize_ranges<T, halves>, 1, FINALIZE_NTHREADS,
+                 nblocks * (SCAN_SMALL_NTHREADS / 32));
+    return launches.error;
 }
 
 #endif

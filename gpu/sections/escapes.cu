@@ -422,13 +422,12 @@ launch_typed(const struct cuda_batch *batch, cudaStream_t stream)
     if (batch->nranges <= CUDA_SINGLE_BLOCK_MAX_NRANGES)
         return launch_stage(batch, stream, escapes_single_block<T, decode>, 1,
                             NTHREADS, decode && cuda_spline_begins(batch));
-    cudaError_t err =
-        launch_stage(batch, stream, escapes_sum<decode>,
-                     div_up(batch->nranges, GROUP_NRANGES), NTHREADS);
-    return err == cudaSuccess
-               ? launch_stage(batch, stream, escapes_move<T, decode>,
-                              div_up(batch->nranges, NTHREADS), NTHREADS)
-               : err;
+    struct stage_launches launches = {batch, stream};
+    launches.add(escapes_sum<decode>, div_up(batch->nranges, GROUP_NRANGES),
+                 NTHREADS);
+    launches.add(escapes_move<T, decode>, div_up(batch->nranges, NTHREADS),
+                 NTHREADS);
+    return launches.error;
 }
 
 cudaError_t

@@ -41,6 +41,12 @@ static_assert(8 + SHORT_INDEX_NTILES / 8 + 4 + TERP_NSYMBOLS / 2 + 256 +
 template <unsigned NTHREADS>
 static constexpr bool is_short_index = NTHREADS == SHORT_INDEX_NTHREADS;
 
+static inline unsigned
+index_nthreads(bool is_long)
+{
+    return is_long ? LONG_INDEX_NTHREADS : SHORT_INDEX_NTHREADS;
+}
+
 /* An integer that holds two sums at once, each in half of its bits. */
 template <unsigned NTHREADS>
 using share_sum =

@@ -47,11 +47,11 @@ __launch_bounds__(SUM_NTHREADS) sum_tiles(const struct cuda_batch batch)
 cudaError_t
 cuda_ranks_find(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    cudaError_t error = launch_stage(
-        batch, stream, count_tiles,
-        nblocks_for(batch, div_up(batch->ntiles, NTHREADS / 32)), NTHREADS);
+    struct stage_launches launches = {batch, stream};
 
-    return error == cudaSuccess
-               ? launch_stage(batch, stream, sum_tiles, 1, SUM_NTHREADS)
-               : error;
+    launches.add(count_tiles,
+                 nblocks_for(batch, div_up(batch->ntiles, NTHREADS / 32)),
+                 NTHREADS);
+    launches.add(sum_tiles, 1, SUM_NTHREADS);
+    return launches.error;
 }

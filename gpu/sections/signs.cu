@@ -255,21 +255,17 @@ cuda_signs_write(const struct cuda_batch *batch, cudaStream_t stream)
         return cudaSuccess;
     const struct cuda_batch signs = cuda_signs_batch(batch);
     const uint64_t nblocks = nblocks_for(batch, 16 * NTHREADS);
-    cudaError_t error = launch_stage(
-        batch, stream, carry_signs,
-        nblocks_for(batch, SIGN_PIECE_NVALUES * NWARPS), NTHREADS, signs);
+    struct stage_launches launches = {batch, stream};
 
-    if (error == cudaSuccess)
-        error = launch_stage(batch, stream, count_signs, nblocks, NTHREADS);
-    if (error == cudaSuccess)
-        error =
-            launch_stage(batch, stream, make_symbols, nblocks, NTHREADS, signs);
-    if (error == cudaSuccess)
-        error = cuda_tiles_encode(&signs, stream);
-    if (error == cudaSuccess)
-        error = cuda_partitions_encode(&signs, stream);
-    return error == cudaSuccess ? cuda_signs_place(batch, &signs, stream)
-                                : error;
+    launches.add(carry_signs, nblocks_for(batch, SIGN_PIECE_NVALUES * NWARPS),
+                 NTHREADS, signs);
+    launches.add(count_signs, nblocks, NTHREADS);
+    launches.add(make_symbols, nblocks, NTHREADS, signs);
+    launches.add_stage(cuda_tiles_encode, &signs);
+    launches.add_stage(cuda_partitions_encode, &signs);
+    return launches.error == cudaSuccess
+               ? cuda_signs_place(batch, &signs, stream)
+               : launches.error;
 }
 
 /* ---- reading ---- */
@@ -342,22 +338,17 @@ cuda_signs_read(const struct cuda_batch *batch, cudaStream_t stream)
         return cudaSuccess;
     const struct cuda_batch signs = cuda_signs_batch(batch);
     const uint64_t nblocks = nblocks_for(batch, 32 * NTHREADS);
-    cudaError_t error = cuda_signs_index_read(batch, &signs, stream);
+    struct stage_launches launches = {
+        batch, stream, cuda_signs_index_read(batch, &signs, stream)};
 
-    if (error == cudaSuccess)
-        error = cuda_tiles_decode(&signs, stream);
-    if (error == cudaSuccess)
-        error = launch_stage(batch, stream, join_symbols,
-                             div_up(2 * div_up(batch->nvalues, 64), NTHREADS),
-                             NTHREADS, signs);
-    if (error == cudaSuccess && batch->nvalues <= CUDA_SINGLE_BLOCK_MAX_NSUMMED)
-        return launch_stage(batch, stream, sum_signs<true, true>, 1, NTHREADS,
-                            signs);
-    if (error == cudaSuccess)
-        error = launch_stage(batch, stream, sum_signs<true, false>, nblocks,
-                             NTHREADS, signs);
-    return error == cudaSuccess
-               ? launch_stage(batch, stream, sum_signs<false, true>, nblocks,
-                              NTHREADS, signs)
-               : error;
+    launches.add_stage(cuda_tiles_decode, &signs);
+    launches.add(join_symbols, div_up(2 * div_up(batch->nvalues, 64), NTHREADS),
+                 NTHREADS, signs);
+    if (batch->nvalues <= CUDA_SINGLE_BLOCK_MAX_NSUMMED) {
+        launches.add(sum_signs<true, true>, 1, NTHREADS, signs);
+    } else {
+        launches.add(sum_signs<true, false>, nblocks, NTHREADS, signs);
+        launches.add(sum_signs<false, true>, nblocks, NTHREADS, signs);
+    }
+    return launches.error;
 }

@@ -163,12 +163,9 @@ cuda_specials_mask(const struct cuda_batch *batch, cudaStream_t stream)
     if (batch->nvalues <= CUDA_SINGLE_BLOCK_MAX_NSUMMED)
         return launch_stage(batch, stream, fill_mask<true>, nfills,
                             SPECIALS_READ_NTHREADS);
-    cudaError_t error = launch_stage(batch, stream, fill_mask<false>, nfills,
-                                     SPECIALS_READ_NTHREADS);
-    if (error == cudaSuccess)
-        error = launch_stage(batch, stream, sum_mask<false>, nsums,
-                             SPECIALS_READ_NTHREADS);
-    return error == cudaSuccess ? launch_stage(batch, stream, sum_mask<true>,
-                                               nsums, SPECIALS_READ_NTHREADS)
-                                : error;
+    struct stage_launches launches = {batch, stream};
+    launches.add(fill_mask<false>, nfills, SPECIALS_READ_NTHREADS);
+    launches.add(sum_mask<false>, nsums, SPECIALS_READ_NTHREADS);
+    launches.add(sum_mask<true>, nsums, SPECIALS_READ_NTHREADS);
+    return launches.error;
 }

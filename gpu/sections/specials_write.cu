@@ -347,17 +347,15 @@ launch_write(const struct cuda_batch *batch, cudaStream_t stream)
         write_specials<T, T, STEP_LIST>, write_specials<T, T, STEP_MEASURE>,
         write_specials<T, T, STEP_PACK>};
     const uint64_t nsegments = div_up(batch->nvalues, SPECIALS_SEGMENT_NVALUES);
-    cudaError_t error = cudaSuccess;
+    struct stage_launches launches = {batch, stream};
 
     if (nsegments <= CUDA_SINGLE_BLOCK_MAX_NSEGMENTS)
         return launch_stage(batch, stream, write_specials<T, C, STEP_ALL>, 1,
                             SPECIALS_WRITE_NTHREADS);
     for (kernel *step : steps)
-        if (error == cudaSuccess)
-            error = launch_stage(batch, stream, step,
-                                 min_u64(nsegments, SPECIALS_MAX_NBLOCKS),
-                                 SPECIALS_WRITE_NTHREADS);
-    return error;
+        launches.add(step, min_u64(nsegments, SPECIALS_MAX_NBLOCKS),
+                     SPECIALS_WRITE_NTHREADS);
+    return launches.error;
 }
 
 template <typename T>

@@ -496,12 +496,10 @@ cuda_stream_write(const struct cuda_batch *batch, cudaStream_t stream)
 {
     if (batch->npartitions <= CUDA_SMALL_CHUNK_NPARTITIONS)
         return cuda_small_stream_write(batch, stream);
-    cudaError_t error =
-        launch_stage(batch, stream, write_stream, 1, HEAD_NTHREADS);
-    return error == cudaSuccess
-               ? launch_stage(batch, stream, write_payload, batch->npartitions,
-                              PAYLOAD_NTHREADS)
-               : error;
+    struct stage_launches launches = {batch, stream};
+    launches.add(write_stream, 1, HEAD_NTHREADS);
+    launches.add(write_payload, batch->npartitions, PAYLOAD_NTHREADS);
+    return launches.error;
 }
 
 /* ---- signs ---- */
