@@ -60,8 +60,8 @@ copy_coarse(const struct cuda_batch &batch, struct cuda_chunk &chunk,
             uint64_t ncoarse, uint64_t tile)
 {
     const bool is_lorenzo = terp_prediction_is_raster(chunk.prediction);
-    uint16_t *symbols = region<uint16_t>(batch, blockIdx.y, batch.at.symbols);
-    uint16_t *coded = region<uint16_t>(batch, blockIdx.y, batch.at.coded);
+    uint16_t *symbols = region<uint16_t>(batch, batch.at.symbols);
+    uint16_t *coded = region<uint16_t>(batch, batch.at.coded);
     const uint64_t end = min_u64((tile + 1) * TERP_TILE_NSYMBOLS, ncoarse);
 
 #pragma unroll 1
@@ -213,7 +213,7 @@ __launch_bounds__(CONTEXT_NTHREADS)
     const struct context_region r =
         context_region_of(shape, layout->nbricks, level, block);
     const uint16_t *from = class_symbols(batch, chunk);
-    uint16_t *to = region<uint16_t>(batch, blockIdx.y, batch.at.symbols);
+    uint16_t *to = region<uint16_t>(batch, batch.at.symbols);
     const bool listed = escapes_are_listed(batch, chunk);
 
     if (threadIdx.x < TERP_NCLASSES)

@@ -14,7 +14,7 @@
 static __device__ __forceinline__ uint64_t *
 last_valid(const struct cuda_batch &batch)
 {
-    return region<uint64_t>(batch, blockIdx.y, batch.at.staging);
+    return region<uint64_t>(batch, batch.at.staging);
 }
 
 /* What prequantizes a piece, by K, see quant_of. */
@@ -82,9 +82,9 @@ prequantize(const struct cuda_batch &batch, struct cuda_chunk &chunk,
 {
     const struct prequantizer<T, K> p = {
         (const T *)chunk.src, batch.nvalues,
-            region<int_of<T>>(batch, blockIdx.y, batch.at.work),
-            region<uint32_t>(batch, blockIdx.y, batch.at.mask), k,
-            fills_of<T>(chunk), chunk.has_specials
+            region<int_of<T>>(batch, batch.at.work),
+            region<uint32_t>(batch, batch.at.mask), k, fills_of<T>(chunk),
+            chunk.has_specials
     };
 
     for (uint64_t piece = blockIdx.x; piece * PIECE_NVALUES < batch.nvalues;
@@ -154,8 +154,8 @@ __launch_bounds__(LORENZO_NTHREADS)
     if (!chunk_applies(chunk) || chunk.nspecials == 0 ||
         !(chunk.model.lorenzo_dims >> d & 1))
         return;
-    const uint32_t *mask = region<uint32_t>(batch, blockIdx.y, batch.at.mask);
-    word_of<T> *quants = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
+    const uint32_t *mask = region<uint32_t>(batch, batch.at.mask);
+    word_of<T> *quants = region<word_of<T>>(batch, batch.at.work);
     for (uint64_t number = line_of_thread();
          find_line(batch.d_layout, d, number, &line); number += lines_at_once())
         subtract_line<word_of<T>, false>(line, mask, quants);
@@ -289,8 +289,7 @@ __launch_bounds__(LORENZO_NTHREADS, 4) lorenzo_repeat(struct cuda_batch batch)
     if (!chunk_applies(chunk))
         return;
     if (chunk.nspecials == 0) {
-        weigh_means(batch.d_layout,
-                    region<word_of<T>>(batch, blockIdx.y, batch.at.work),
+        weigh_means(batch.d_layout, region<word_of<T>>(batch, batch.at.work),
                     &chunk);
         return;
     }
@@ -298,8 +297,8 @@ __launch_bounds__(LORENZO_NTHREADS, 4) lorenzo_repeat(struct cuda_batch batch)
         chunk.has_specials = true;
     if (!(chunk.model.lorenzo_dims & 1))
         return;
-    const uint32_t *mask = region<uint32_t>(batch, blockIdx.y, batch.at.mask);
-    int_of<T> *quants = region<int_of<T>>(batch, blockIdx.y, batch.at.work);
+    const uint32_t *mask = region<uint32_t>(batch, batch.at.mask);
+    int_of<T> *quants = region<int_of<T>>(batch, batch.at.work);
     const uint64_t nwords = div_up(batch.nvalues, 32);
 
     for (uint64_t piece = blockIdx.x; piece * PIECE_NVALUES < batch.nvalues;
@@ -398,10 +397,9 @@ __launch_bounds__(LORENZO_NTHREADS, 4) lorenzo_symbols(struct cuda_batch batch)
     if (!chunk_applies(chunk))
         return;
     const struct symbol_maker<T> maker = {
-        batch.d_layout, &chunk,
-            region<word_of<T>>(batch, blockIdx.y, batch.at.work),
-            region<uint16_t>(batch, blockIdx.y, batch.at.symbols),
-            region<unsigned long long>(batch, blockIdx.y, batch.at.ranges),
+        batch.d_layout, &chunk, region<word_of<T>>(batch, batch.at.work),
+            region<uint16_t>(batch, batch.at.symbols),
+            region<unsigned long long>(batch, batch.at.ranges),
             terp_max_code_of(chunk.model.wide),
             terp_radius_of(chunk.model.wide), chunk.model.tail_nbits
     };

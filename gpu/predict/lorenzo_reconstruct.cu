@@ -64,9 +64,8 @@ __launch_bounds__(LORENZO_NTHREADS)
         !(chunk.model.lorenzo_dims & TERP_LORENZO_MEANS))
         return;
     const uint64_t nlines = layout->nvalues / layout->dims[d];
-    const uint16_t *symbols =
-        region<uint16_t>(batch, blockIdx.y, batch.at.symbols);
-    word_of<T> *quants = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
+    const uint16_t *symbols = region<uint16_t>(batch, batch.at.symbols);
+    word_of<T> *quants = region<word_of<T>>(batch, batch.at.work);
     const int radius = terp_radius_of(chunk.model.wide);
     for (uint64_t first = (uint64_t)blockIdx.x * 32; first < nlines;
          first += (uint64_t)gridDim.x * 32) {
@@ -111,7 +110,7 @@ symbols_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
 {
     return {chunk.model.lorenzo_dims & TERP_LORENZO_MEANS
                 ? nullptr
-                : region<uint16_t>(batch, blockIdx.y, batch.at.symbols),
+                : region<uint16_t>(batch, batch.at.symbols),
             terp_radius_of(chunk.model.wide), chunk.model.tail_nbits};
 }
 
@@ -119,9 +118,8 @@ symbols_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
 static __device__ __forceinline__ const uint32_t *
 mask_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
 {
-    return chunk.has_specials
-               ? region<uint32_t>(batch, blockIdx.y, batch.at.mask)
-               : nullptr;
+    return chunk.has_specials ? region<uint32_t>(batch, batch.at.mask)
+                              : nullptr;
 }
 
 /* The difference at x of a segment's row; 0 at special points. */
@@ -158,10 +156,9 @@ __launch_bounds__(LORENZO_NTHREADS)
     if (!chunk_applies(chunk) || !(dims_to_sum(batch, chunk) & 1))
         return;
     const uint32_t *mask = mask_of(batch, chunk);
-    const word_of<T> *quants =
-        region<word_of<T>>(batch, blockIdx.y, batch.at.work);
+    const word_of<T> *quants = region<word_of<T>>(batch, batch.at.work);
     const struct symbols_to_sum symbols = symbols_of(batch, chunk);
-    word_of<T> *sums = region<word_of<T>>(batch, blockIdx.y, batch.at.staging);
+    word_of<T> *sums = region<word_of<T>>(batch, batch.at.staging);
     for (uint64_t block = blockIdx.x;
          find_segment(batch.d_layout, block, &segment); block += gridDim.x) {
         word_of<T> sum = 0;
@@ -185,7 +182,7 @@ __launch_bounds__(LORENZO_NTHREADS)
 
     if (chunk_applies(chunk) && (dims_to_sum(batch, chunk) & 1))
         scan_segments(batch.d_layout,
-                      region<word_of<T>>(batch, blockIdx.y, batch.at.staging));
+                      region<word_of<T>>(batch, batch.at.staging));
 }
 
 /* What integers are multiplied with that are not exact. */
@@ -206,9 +203,8 @@ sum_rows(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     const unsigned dims = dims_to_sum(batch, chunk);
     const uint32_t *mask = mask_of(batch, chunk);
     const bool is_split = (dims & 1) && nsegments_of(batch.d_layout) > 1;
-    word_of<T> *quants = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
-    const word_of<T> *sums =
-        region<word_of<T>>(batch, blockIdx.y, batch.at.staging);
+    word_of<T> *quants = region<word_of<T>>(batch, batch.at.work);
+    const word_of<T> *sums = region<word_of<T>>(batch, batch.at.staging);
     const struct symbols_to_sum symbols = symbols_of(batch, chunk);
     T *dst = (T *)chunk.dst;
 
@@ -287,7 +283,7 @@ sum_lines(const struct cuda_batch &batch, const struct cuda_chunk &chunk, int d,
           bool is_last, const K &k)
 {
     const uint32_t *mask = mask_of(batch, chunk);
-    word_of<T> *quants = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
+    word_of<T> *quants = region<word_of<T>>(batch, batch.at.work);
     T *dst = (T *)chunk.dst;
     struct line line;
 

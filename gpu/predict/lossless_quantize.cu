@@ -29,8 +29,8 @@ __launch_bounds__(NTHREADS) lossless_integers(const struct cuda_batch batch)
     const fill_words<T> fills = fills_of<T>(chunk);
     const struct lossless_quants<T> k = quants_of_model<T>(chunk);
     const word_of<T> center = (word_of<T>)chunk.model.lossless.center;
-    word_of<T> *quants = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
-    uint32_t *mask = region<uint32_t>(batch, blockIdx.y, batch.at.mask);
+    word_of<T> *quants = region<word_of<T>>(batch, batch.at.work);
+    uint32_t *mask = region<uint32_t>(batch, batch.at.mask);
     for (uint64_t at = (uint64_t)blockIdx.x * NTHREADS + threadIdx.x;
          at - lane < end; at += (uint64_t)gridDim.x * NTHREADS) {
         bool special = false, miss = false;
@@ -72,7 +72,7 @@ __launch_bounds__(NTHREADS)
         return;
     const bool twice = lossless_order(chunk, d) > 1;
     const uint32_t *mask = lossless_mask(batch, chunk);
-    word_of<T> *quants = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
+    word_of<T> *quants = region<word_of<T>>(batch, batch.at.work);
     for (uint64_t number = line_of_thread();
          find_line(batch.d_layout, d, number, &line);
          number += lines_at_once()) {
@@ -132,10 +132,8 @@ __launch_bounds__(NTHREADS)
     const int order =
         batch.d_layout->dims[0] > 1 ? lossless_order(chunk, 0) : 0;
     const struct valid_points points = valid_points_of(batch, chunk);
-    const word_of<T> *quants =
-        region<word_of<T>>(batch, blockIdx.y, batch.at.work);
-    word_of<T> *differences =
-        region<word_of<T>>(batch, blockIdx.y, batch.at.differences);
+    const word_of<T> *quants = region<word_of<T>>(batch, batch.at.work);
+    word_of<T> *differences = region<word_of<T>>(batch, batch.at.differences);
     for (uint64_t block = blockIdx.x;
          find_segment(batch.d_layout, block, &segment); block += gridDim.x) {
         uint64_t rank = rank_at(points, segment.at + segment.x);

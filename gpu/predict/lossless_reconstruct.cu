@@ -61,9 +61,8 @@ __launch_bounds__(LORENZO_NTHREADS)
     if (!chunk_is_lossless(chunk) || !sums_of_rows(batch, chunk, asked))
         return;
     const uint32_t *mask = lossless_mask(batch, chunk);
-    const word_of<T> *quants =
-        region<word_of<T>>(batch, blockIdx.y, batch.at.work);
-    word_of<T> *sums = region<word_of<T>>(batch, blockIdx.y, batch.at.staging);
+    const word_of<T> *quants = region<word_of<T>>(batch, batch.at.work);
+    word_of<T> *sums = region<word_of<T>>(batch, batch.at.staging);
     for (uint64_t block = blockIdx.x;
          find_segment(batch.d_layout, block, &segment); block += gridDim.x) {
         word_of<T> sum = 0;
@@ -86,7 +85,7 @@ __launch_bounds__(LORENZO_NTHREADS)
 
     if (chunk_is_lossless(chunk) && sums_of_rows(batch, chunk, asked))
         scan_segments(batch.d_layout,
-                      region<word_of<T>>(batch, blockIdx.y, batch.at.staging));
+                      region<word_of<T>>(batch, batch.at.staging));
 }
 
 /* Grid: (shares of segments, chunks). A warp sums up a segment. */
@@ -105,9 +104,8 @@ __launch_bounds__(LORENZO_NTHREADS)
     const unsigned todo = sums_of_rows(batch, chunk, asked);
     const bool is_split = nsegments_of(batch.d_layout) > 1;
     const uint32_t *mask = lossless_mask(batch, chunk);
-    const word_of<T> *sums =
-        region<word_of<T>>(batch, blockIdx.y, batch.at.staging);
-    word_of<T> *quants = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
+    const word_of<T> *sums = region<word_of<T>>(batch, batch.at.staging);
+    word_of<T> *quants = region<word_of<T>>(batch, batch.at.work);
     if (todo == 0)
         return;
     for (uint64_t block = blockIdx.x;
@@ -195,7 +193,7 @@ __launch_bounds__(LORENZO_NTHREADS)
         return;
     const bool twice = lossless_order(chunk, d) > 1;
     const uint32_t *mask = lossless_mask(batch, chunk);
-    word_of<T> *quants = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
+    word_of<T> *quants = region<word_of<T>>(batch, batch.at.work);
     for (uint64_t number = line_of_thread();
          find_line(batch.d_layout, d, number, &line);
          number += lines_at_once()) {
@@ -227,8 +225,7 @@ __launch_bounds__(LORENZO_NTHREADS)
         return;
     const struct lossless_quants<T> k = quants_of_model<T>(chunk);
     const word_of<T> center = (word_of<T>)chunk.model.lossless.center;
-    const word_of<T> *quants =
-        region<word_of<T>>(batch, blockIdx.y, batch.at.work);
+    const word_of<T> *quants = region<word_of<T>>(batch, batch.at.work);
     T *values = (T *)chunk.dst;
     for (uint64_t i = line_of_thread(); i < batch.nvalues; i += lines_at_once())
         values[i] = value_of_lossless<T>((int_of<T>)(quants[i] + center), 0, k);

@@ -33,8 +33,7 @@ may_be_splines(const struct cuda_batch &batch)
 static __device__ __forceinline__ struct cuda_lossless_tuner *
 tuner_of(const struct cuda_batch &batch)
 {
-    return region<struct cuda_lossless_tuner>(batch, blockIdx.y,
-                                              batch.at.lossless_tuner);
+    return region<struct cuda_lossless_tuner>(batch, batch.at.lossless_tuner);
 }
 
 /* ---- steps and centers ---- */

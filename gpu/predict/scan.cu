@@ -40,9 +40,8 @@ __launch_bounds__(NTHREADS) swap_values(const struct cuda_batch batch, bool src)
         return;
     const word_of<T> *from =
         (const word_of<T> *)(src ? chunk.original : chunk.values);
-    word_of<T> *to =
-        src ? region<word_of<T>>(batch, blockIdx.y, batch.at.swapped)
-            : (word_of<T> *)chunk.values;
+    word_of<T> *to = src ? region<word_of<T>>(batch, batch.at.swapped)
+                         : (word_of<T> *)chunk.values;
     uint64_t first = (uint64_t)blockIdx.x * (NTHREADS * NLOADS) + threadIdx.x;
     word_of<T> words[NLOADS];
 
@@ -61,7 +60,7 @@ adopt_swapped(const struct cuda_batch batch)
     begin_kernel();
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
 
-    chunk.values = region<uint8_t>(batch, blockIdx.y, batch.at.swapped);
+    chunk.values = region<uint8_t>(batch, batch.at.swapped);
     if (batch.carrier_head_nbytes == 0)
         chunk.src = chunk.values;
 }

@@ -38,9 +38,9 @@ remainders_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk) {
     return {quants_of_model<T>(chunk),
             lossless_mask(batch, chunk),
             (const T *)chunk.src,
-            region<word_of<T>>(batch, blockIdx.y, batch.at.work),
+            region<word_of<T>>(batch, batch.at.work),
             (word_of<T>)chunk.model.lossless.center,
-            region<uint64_t>(batch, blockIdx.y, batch.at.remainders),
+            region<uint64_t>(batch, batch.at.remainders),
             batch.nvalues};
 }
 
@@ -156,7 +156,7 @@ __launch_bounds__(SUM_NTHREADS) place_tiles(const struct cuda_batch batch)
     begin_kernel();
     __shared__ typename number_scan<SUM_NTHREADS>::TempStorage s_scan;
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    uint64_t *begins = region<uint64_t>(batch, blockIdx.y, batch.at.remainders);
+    uint64_t *begins = region<uint64_t>(batch, batch.at.remainders);
 
     /* Other stages may change the state meanwhile. */
     if (__syncthreads_or(!has_remainders(chunk)))

@@ -28,9 +28,9 @@ static __device__ __forceinline__ struct shifts_view<T>
 shifts_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk) {
     const uint64_t nvalid = nvalid_of(valid_points_of(batch, chunk));
 
-    return {region<word_of<T>>(batch, blockIdx.y, batch.at.differences),
-            region<uint64_t>(batch, blockIdx.y, batch.at.shift_groups),
-            region<uint64_t>(batch, blockIdx.y, batch.at.shift_spans), nvalid,
+    return {region<word_of<T>>(batch, batch.at.differences),
+            region<uint64_t>(batch, batch.at.shift_groups),
+            region<uint64_t>(batch, batch.at.shift_spans), nvalid,
             shift_ngroups(nvalid)};
 }
 
@@ -184,9 +184,9 @@ __launch_bounds__(NTHREADS) make_symbols(const struct cuda_batch batch)
     if (!chunk_is_lossless(chunk))
         return;
     const struct shifts_view<T> view = shifts_of<T>(batch, chunk);
-    uint16_t *symbols = region<uint16_t>(batch, blockIdx.y, batch.at.symbols);
+    uint16_t *symbols = region<uint16_t>(batch, batch.at.symbols);
     unsigned long long *ranges =
-        region<unsigned long long>(batch, blockIdx.y, batch.at.ranges);
+        region<unsigned long long>(batch, batch.at.ranges);
     for_points(batch, valid_points_of(batch, chunk),
                [&](uint64_t at, uint64_t tiled, bool valid, uint64_t rank) {
                    int64_t code = 0;
@@ -385,15 +385,12 @@ __launch_bounds__(NTHREADS) place_shifts(const struct cuda_batch batch)
 
     if (!chunk_is_lossless(chunk))
         return;
-    const uint64_t *groups =
-        region<uint64_t>(batch, blockIdx.y, batch.at.shift_groups);
-    const uint64_t *spans =
-        region<uint64_t>(batch, blockIdx.y, batch.at.shift_spans);
+    const uint64_t *groups = region<uint64_t>(batch, batch.at.shift_groups);
+    const uint64_t *spans = region<uint64_t>(batch, batch.at.shift_spans);
     const uint8_t *end = (const uint8_t *)chunk.src + chunk.src_nbytes;
-    const uint16_t *symbols =
-        region<uint16_t>(batch, blockIdx.y, batch.at.symbols);
+    const uint16_t *symbols = region<uint16_t>(batch, batch.at.symbols);
     const uint8_t *numbers = (const uint8_t *)chunk.src + chunk.shifts_at;
-    word_of<T> *quants = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
+    word_of<T> *quants = region<word_of<T>>(batch, batch.at.work);
     for_points(batch, valid_points_of(batch, chunk),
                [&](uint64_t at, uint64_t tiled, bool valid, uint64_t rank) {
                    const uint64_t g = rank / TERP_SHIFT_GROUP_NVALUES;

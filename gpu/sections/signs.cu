@@ -169,9 +169,8 @@ __launch_bounds__(NTHREADS)
     begin_kernel();
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const uint64_t npieces = div_up(batch.nvalues, SIGN_PIECE_NVALUES);
-    const uint32_t *pieces =
-        region<uint32_t>(batch, blockIdx.y, batch.at.sign_pieces);
-    uint32_t *words = region<uint32_t>(batch, blockIdx.y, batch.at.signs);
+    const uint32_t *pieces = region<uint32_t>(batch, batch.at.sign_pieces);
+    uint32_t *words = region<uint32_t>(batch, batch.at.signs);
     const unsigned lane = threadIdx.x % 32;
 
     if (blockIdx.x == 0 && threadIdx.x < 32)
@@ -201,7 +200,7 @@ __launch_bounds__(NTHREADS) count_signs(const struct cuda_batch batch)
 {
     begin_kernel();
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    const uint16_t *bits = region<uint16_t>(batch, blockIdx.y, batch.at.signs);
+    const uint16_t *bits = region<uint16_t>(batch, batch.at.signs);
     uint64_t distance[1 + TERP_NDIMS] = {0};
     unsigned long long n[1 + TERP_NDIMS] = {0};
 
@@ -229,8 +228,8 @@ __launch_bounds__(NTHREADS)
 {
     begin_kernel();
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    const uint16_t *bits = region<uint16_t>(batch, blockIdx.y, batch.at.signs);
-    uint16_t *symbols = region<uint16_t>(signs, blockIdx.y, signs.at.symbols);
+    const uint16_t *bits = region<uint16_t>(batch, batch.at.signs);
+    uint16_t *symbols = region<uint16_t>(signs, signs.at.symbols);
 
     if (!is_mixed(batch, chunk))
         return;
@@ -284,8 +283,7 @@ __launch_bounds__(NTHREADS)
     join_symbols(const struct cuda_batch batch, const struct cuda_batch signs)
 {
     begin_kernel();
-    const uint16_t *symbols =
-        region<uint16_t>(signs, blockIdx.y, signs.at.symbols);
+    const uint16_t *symbols = region<uint16_t>(signs, signs.at.symbols);
     const uint64_t at = (uint64_t)blockIdx.x * NTHREADS + threadIdx.x;
     uint32_t word = 0;
     bool valid = true;
@@ -297,7 +295,7 @@ __launch_bounds__(NTHREADS)
         valid &= terp_sign_symbol_is_valid(symbol);
         word |= (uint32_t)terp_sign_byte(symbol) << 8 * i;
     }
-    region<uint32_t>(batch, blockIdx.y, batch.at.signs)[at] = word;
+    region<uint32_t>(batch, batch.at.signs)[at] = word;
     if (!valid)
         signs.d_chunks[blockIdx.y].status = TERP_ERR_CORRUPT;
 }
@@ -320,9 +318,9 @@ __launch_bounds__(NTHREADS)
     if (d == 0)
         return;
     const struct mask_cut cut =
-        cut_mask(region<uint32_t>(batch, blockIdx.y, batch.at.signs),
-                 region<uint32_t>(batch, blockIdx.y, batch.at.sign_pieces),
-                 batch.nvalues, terp_mask_delta_distance(batch.d_layout, d));
+        cut_mask(region<uint32_t>(batch, batch.at.signs),
+                 region<uint32_t>(batch, batch.at.sign_pieces), batch.nvalues,
+                 terp_mask_delta_distance(batch.d_layout, d));
     if (SUM_PARTS)
         sum_parts(cut, first, nthreads);
     if (SUM_PARTS && SUM_UP)

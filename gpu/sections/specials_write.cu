@@ -19,7 +19,7 @@
 static __device__ void
 list(const struct cuda_batch &batch, const struct specials_scratch &scratch)
 {
-    const uint16_t *mask = region<uint16_t>(batch, blockIdx.y, batch.at.mask);
+    const uint16_t *mask = region<uint16_t>(batch, batch.at.mask);
     uint64_t nvalues = batch.nvalues;
     uint64_t distance = scratch.summary->mask_delta;
     bool colored = scratch.summary->ncolors > 1;
@@ -236,7 +236,7 @@ static __device__ void
 pack_values(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
             const struct specials_scratch &scratch)
 {
-    const uint16_t *mask = region<uint16_t>(batch, blockIdx.y, batch.at.mask);
+    const uint16_t *mask = region<uint16_t>(batch, batch.at.mask);
     size_t nbytes = (size_t)batch.own_nbytes;
 
     for (uint64_t i = blockIdx.x; i < scratch.nsegments; i += gridDim.x) {

@@ -96,8 +96,7 @@ pass_specials(const struct cuda_batch &batch, const struct stream_facts &facts,
         return true;
     if (!skip_specials(
             reader->src, begin, reader->end, batch.d_layout, batch.own_nbytes,
-            region<struct specials_batch>(batch, blockIdx.y, batch.at.runs),
-            s_found))
+            region<struct specials_batch>(batch, batch.at.runs), s_found))
         return false;
     advance_to<NTHREADS>(reader, s_found->specials_end, s.staged);
     return true;
@@ -297,10 +296,9 @@ __launch_bounds__(UNPACK_NTHREADS)
             shift = (int)unpack_bits(src + fields.at, bit, width);
         if (g < ngroups && fields.has & TERP_SHIFTS_ZEROS)
             nzeros = (int)unpack_bits(zeros, bit, width);
-        place_shift_span(
-            nvalid, span, shift_group_word(shift, nzeros),
-            region<uint64_t>(batch, blockIdx.y, batch.at.shift_groups),
-            region<uint64_t>(batch, blockIdx.y, batch.at.shift_spans));
+        place_shift_span(nvalid, span, shift_group_word(shift, nzeros),
+                         region<uint64_t>(batch, batch.at.shift_groups),
+                         region<uint64_t>(batch, batch.at.shift_spans));
         if (shift > terp_max_shift(batch.value_nbytes))
             chunk.status = TERP_ERR_CORRUPT;
     }
@@ -323,8 +321,7 @@ pass_shifts(const struct cuda_batch &batch, uint64_t nvalid,
     const uint64_t end =
         fields.end +
         place_shift_spans<NTHREADS>(
-            ngroups, region<uint64_t>(batch, blockIdx.y, batch.at.shift_spans),
-            s.scan);
+            ngroups, region<uint64_t>(batch, batch.at.shift_spans), s.scan);
     if (end > reader->end)
         return false;
     if (threadIdx.x == 0)

@@ -66,9 +66,9 @@ number_at(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
           uint64_t position)
 {
     const int nbits = chunk.model.tail_nbits;
-    const word_of<T> difference = lorenzo_raw(
-        batch.d_layout, chunk,
-        region<const word_of<T>>(batch, blockIdx.y, batch.at.work), position);
+    const word_of<T> difference =
+        lorenzo_raw(batch.d_layout, chunk,
+                    region<const word_of<T>>(batch, batch.at.work), position);
     const int_of<T> code = code_above_tail<T>(difference, nbits);
     const int max_code = terp_max_code_of(chunk.model.wide);
     const word_of<T> tail = difference - ((word_of<T>)code << nbits);
@@ -171,7 +171,7 @@ __launch_bounds__(NTHREADS) place_tails(const struct cuda_batch batch)
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const struct tails_view view = tails_of(batch);
     const uint8_t *tails = (const uint8_t *)chunk.src + chunk.tails_at;
-    word_of<T> *quants = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
+    word_of<T> *quants = region<word_of<T>>(batch, batch.at.work);
 
     if (!chunk_applies(chunk))
         return;
