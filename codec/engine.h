@@ -89,40 +89,45 @@ struct terp_measure {
     double half_range, square;
 };
 
+/* Encodes a chunk of floats into a sealed stream at `dst`, whose capacity is
+ * terp_encode_bound. TERP_ERR_CAPACITY: the stream would not be smaller than a
+ * raw one; the caller stores the chunk. */
+typedef enum terp_status
+terp_cpu_encoder(const struct terp_cpu_call *call,
+                 const struct terp_params *params,
+                 const struct terp_chunk *chunk, const void *src, uint8_t *dst,
+                 uint64_t *dst_nbytes_ret);
+
+/* Decodes the body of a verified stream whose frame was read, which may be the
+ * chunk as it was: every step-th value of each dimension, `step` being a power
+ * of two (codec/model/coarse.h). `dst` holds the chunk of these. Where a prefix
+ * tells them the body ends with that. */
+typedef enum terp_status
+terp_cpu_decoder(const struct terp_cpu_call *call,
+                 const struct terp_frame *frame, const uint8_t *body,
+                 uint64_t body_nbytes, uint64_t step, void *dst);
+
+/* Fills in the counts of a stream with a body: escapes, specials, tiles. */
+typedef enum terp_status
+terp_cpu_inspector(const struct terp_frame *frame, const uint8_t *body,
+                   uint64_t body_nbytes, struct terp_info *info);
+
+/* measure_ret->square is 0 where `other` is NULL. Swaps `other`, if it is
+ * big-endian. */
+typedef enum terp_status
+terp_cpu_meter(const struct terp_cpu_call *call,
+               const struct terp_params *params, const struct terp_chunk *chunk,
+               const void *src, void *other, struct terp_measure *measure_ret);
+
 /* The functions of the CPU engine, which is compiled once for each instruction
  * set that it makes use of. All make the same bytes. */
 struct terp_cpu_engine {
     const char *instructions; /* "baseline", which all processors of the
                                  architecture run, or a name of more */
-
-    /* Encodes a chunk of floats into a sealed stream at `dst`, whose capacity
-     * is terp_encode_bound. TERP_ERR_CAPACITY: the stream would not be smaller
-     * than a raw one; the caller stores the chunk. */
-    enum terp_status (*encode)(const struct terp_cpu_call *call,
-                               const struct terp_params *params,
-                               const struct terp_chunk *chunk, const void *src,
-                               uint8_t *dst, uint64_t *dst_nbytes_ret);
-
-    /* Decodes the body of a verified stream whose frame was read, which may be
-     * the chunk as it was: every step-th value of each dimension, `step` being
-     * a power of two (codec/model/coarse.h). `dst` holds the chunk of these.
-     * Where a prefix tells them the body ends with that. */
-    enum terp_status (*decode)(const struct terp_cpu_call *call,
-                               const struct terp_frame *frame,
-                               const uint8_t *body, uint64_t body_nbytes,
-                               uint64_t step, void *dst);
-
-    /* Fills in the counts of a stream with a body: escapes, specials, tiles. */
-    enum terp_status (*inspect)(const struct terp_frame *frame,
-                                const uint8_t *body, uint64_t body_nbytes,
-                                struct terp_info *info);
-
-    /* measure_ret->square is 0 where `other` is NULL. Swaps `other`, if it is
-     * big-endian. */
-    enum terp_status (*measure)(const struct terp_cpu_call *call,
-                                const struct terp_params *params,
-                                const struct terp_chunk *chunk, const void *src,
-                                void *other, struct terp_measure *measure_ret);
+    terp_cpu_encoder *encode;
+    terp_cpu_decoder *decode;
+    terp_cpu_inspector *inspect;
+    terp_cpu_meter *measure;
 };
 
 /* codec/api/processor.h tells which of them a processor runs; of the others,

@@ -49,21 +49,12 @@ free_parts(struct parts *parts)
     terp_cpu_pool_free(parts->pool);
 }
 
+/* Little-endian values become big-endian ones, and the other way round. */
 static void
-swap_parts(const struct parts *parts, const struct terp_chunk *chunk,
-           void *values)
+swap_parts(const struct parts *parts, bool big_endian, void *values)
 {
-    if (chunk->big_endian)
+    if (big_endian)
         terp_swap_values(values, TERP_NPARTS * parts->nvalues,
-                         terp_part_nbytes(parts->chunk.type));
-}
-
-/* Little-endian values become those of the host, and the other way round. */
-static void
-swap_for_host(const struct parts *parts)
-{
-    if (TERP_HOST_IS_BIG_ENDIAN)
-        terp_swap_values(parts->values, TERP_NPARTS * parts->nvalues,
                          terp_part_nbytes(parts->chunk.type));
 }
 
@@ -74,25 +65,21 @@ bound_of_ranges(const struct parts *parts, const struct terp_params *params)
     double min[TERP_NPARTS], max[TERP_NPARTS];
     struct terp_layout layout;
 
-    swap_for_host(parts);
+    swap_parts(parts, TERP_HOST_IS_BIG_ENDIAN, parts->values);
     terp_layout_make(&parts->chunk, &layout);
     for (uint64_t i = 0; i < TERP_NPARTS; i++) {
         const struct cpu_prediction prediction = {
             .pool = parts->pool,
             .layout = &layout,
-            .stages = parts->chunk.type == TERP_FLOAT32 ? &terp_cpu_stages_f32
-                                                        : &terp_cpu_stages_f64,
+            .stages = cpu_stages_of(parts->chunk.type),
             .values = parts->values + i * parts->nbytes};
-        const uint64_t none = prediction.stages->negative_zero_bits;
-        const int nbytes = prediction.stages->value_nbytes;
-        struct cpu_fills fills = {{terp_fill_of(params, nbytes),
-                                   terp_missing_of(params, nbytes), none}};
+        struct cpu_fills fills = cpu_fills_of(prediction.stages, params);
         struct cpu_stats stats;
         terp_cpu_scan(&prediction, &fills, &stats);
         min[i] = stats.min;
         max[i] = stats.max;
     }
-    swap_for_host(parts);
+    swap_parts(parts, TERP_HOST_IS_BIG_ENDIAN, parts->values);
     return terp_bound_of_parts(params->bound, min, max);
 }
 
@@ -186,7 +173,7 @@ terp_cpu_parts_encode(const struct terp_cpu_call *call,
     if (make_parts(call, chunk, &parts)) {
         const struct cpu_parts carried = as_carried(&parts);
         terp_cpu_parts_split(&carried, src, parts.values);
-        swap_parts(&parts, chunk, parts.values);
+        swap_parts(&parts, chunk->big_endian, parts.values);
         st = encode_parts(call, params, chunk, &parts, dst, dst_nbytes_ret);
     }
     free_parts(&parts);
@@ -217,7 +204,7 @@ terp_cpu_parts_decode(const struct terp_cpu_call *call,
     if (st == TERP_OK) {
         const struct cpu_parts carried = as_carried(&parts);
         terp_cpu_parts_join(&carried, parts.values, dst);
-        swap_parts(&parts, chunk, dst);
+        swap_parts(&parts, chunk->big_endian, dst);
     }
     free_parts(&parts);
     return st;

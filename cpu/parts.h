@@ -6,11 +6,7 @@
 #include "codec/engine.h"
 
 /* As terp_cpu_encode and terp_cpu_decode, of a complex type. */
-enum terp_status
-terp_cpu_parts_encode(const struct terp_cpu_call *call,
-                      const struct terp_params *params,
-                      const struct terp_chunk *chunk, const void *src,
-                      uint8_t *dst, uint64_t *dst_nbytes_ret);
+terp_cpu_encoder terp_cpu_parts_encode;
 
 enum terp_status
 terp_cpu_parts_decode(const struct terp_cpu_call *call,

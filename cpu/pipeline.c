@@ -117,12 +117,6 @@ struct job {
 typedef enum terp_status
 job_step(struct job *job);
 
-static const struct cpu_stages *
-stages_of(enum terp_type type)
-{
-    return type == TERP_FLOAT32 ? &terp_cpu_stages_f32 : &terp_cpu_stages_f64;
-}
-
 static int
 wide_of(const struct job *job)
 {
@@ -139,7 +133,7 @@ carrier_type_of(const struct job *job)
 static void
 take_stages(struct job *job)
 {
-    job->chunk_stages = stages_of(carrier_type_of(job));
+    job->chunk_stages = cpu_stages_of(carrier_type_of(job));
     job->prediction.stages = job->chunk_stages;
 }
 
@@ -250,6 +244,17 @@ make_carried(struct job *job)
     return job->carried == NULL ? TERP_ERR_MEMORY : TERP_OK;
 }
 
+/* The same but for an absolute bound. */
+static struct terp_params
+params_under(const struct terp_params *params, double bound)
+{
+    struct terp_params own = *params;
+
+    own.bound_mode = TERP_BOUND_ABSOLUTE;
+    own.bound = bound;
+    return own;
+}
+
 /* Has the floats that stand for integers. TERP_ERR_CAPACITY: there are none. */
 static enum terp_status
 carry_integers(struct job *job)
@@ -269,9 +274,7 @@ carry_integers(struct job *job)
     if (st != TERP_OK)
         return st;
     terp_cpu_integers_code(&parts, job->parts, &carrier.head, job->carried);
-    job->coded_params = *job->params;
-    job->coded_params.bound_mode = TERP_BOUND_ABSOLUTE;
-    job->coded_params.bound = carrier.bound;
+    job->coded_params = params_under(job->params, carrier.bound);
     job->coded_params.has_fill = job->coded_params.has_missing = false;
     job->params = &job->coded_params;
     job->prediction.values = job->carried;
@@ -390,9 +393,7 @@ constant_of_pointwise(const struct job *job, const struct cpu_pointwise *chunk,
 static void
 take_absolute_bound(struct job *job, double bound)
 {
-    job->coded_params = *job->params;
-    job->coded_params.bound_mode = TERP_BOUND_ABSOLUTE;
-    job->coded_params.bound = bound;
+    job->coded_params = params_under(job->params, bound);
     job->params = &job->coded_params;
     job->frame.bound = bound;
 }
@@ -428,7 +429,6 @@ code_pointwise(struct job *job, const struct cpu_pointwise *chunk,
         is_floored ? terp_pointwise_floored_of(bound, job->params->floor,
                                                *magnitudes, value_nbytes)
                    : terp_pointwise_of(bound, *magnitudes, value_nbytes);
-    enum terp_status st = TERP_OK;
 
     job->pointwise =
         (struct terp_pointwise_head){how.form,
@@ -441,7 +441,7 @@ code_pointwise(struct job *job, const struct cpu_pointwise *chunk,
         job->pointwise.bound = job->carrier.bound;
     job->frame.is_pointwise = true;
     take_absolute_bound(job, how.bound);
-    p->stages = stages_of(terp_pointwise_type(how.form, chunk->type));
+    p->stages = cpu_stages_of(terp_pointwise_type(how.form, chunk->type));
     job->coded = terp_cpu_memory_make(
         p->pool, chunk->nvalues * (uint64_t)p->stages->value_nbytes);
     if (job->coded == NULL)
@@ -449,12 +449,10 @@ code_pointwise(struct job *job, const struct cpu_pointwise *chunk,
     terp_cpu_pointwise_code(chunk, p->values, &how, job->coded, &job->stats);
     if (how.signs == TERP_SIGNS_MIXED) {
         job->signs = calloc(div_up(chunk->nvalues, 64), 8);
-        st = job->signs == NULL ? TERP_ERR_MEMORY : TERP_OK;
-    }
-    if (st != TERP_OK)
-        return st;
-    if (how.signs == TERP_SIGNS_MIXED)
+        if (job->signs == NULL)
+            return TERP_ERR_MEMORY;
         terp_cpu_pointwise_signs(chunk, p->values, job->signs);
+    }
     p->values = job->coded;
     clear_fills(job);
     const bool all_special = stats->nspecials == chunk->nvalues;
@@ -472,7 +470,7 @@ code_pointwise(struct job *job, const struct cpu_pointwise *chunk,
 }
 
 /* An absolute bound, and the constant that the chunk may be. */
-static void
+static enum terp_status
 scan_absolute(struct job *job, bool *is_constant_ret)
 {
     const struct terp_params *params = job->params;
@@ -483,6 +481,7 @@ scan_absolute(struct job *job, bool *is_constant_ret)
         stats->min, stats->max, stats->nspecials == job->layout.nvalues,
         job->frame.bound, terp_is_lossless(params),
         job->prediction.stages->value_nbytes, &job->constant);
+    return TERP_OK;
 }
 
 static enum terp_status
@@ -499,8 +498,7 @@ scan_pointwise(struct job *job, bool *is_constant_ret)
         return code_pointwise(job, &chunk, &magnitudes,
                               use == TERP_FLOOR_IS_JOINED, is_constant_ret);
     take_absolute_bound(job, job->params->floor);
-    scan_absolute(job, is_constant_ret);
-    return TERP_OK;
+    return scan_absolute(job, is_constant_ret);
 }
 
 /* A value that stands in runs, as zeros do where there is nothing, is taken for
@@ -537,9 +535,7 @@ find_range(struct job *job)
     struct cpu_prediction *p = &job->prediction;
     struct cpu_stats *stats = &job->stats;
 
-    clear_fills(job);
-    job->fills.bits[0] = terp_fill_of(job->params, p->stages->value_nbytes);
-    job->fills.bits[1] = terp_missing_of(job->params, p->stages->value_nbytes);
+    job->fills = cpu_fills_of(p->stages, job->params);
     terp_cpu_scan(p, &job->fills, stats);
     if (job->carrier.form != TERP_CARRIER_FLOATS &&
         !(stats->min < stats->max)) {
@@ -560,18 +556,15 @@ scan(struct job *job)
     struct cpu_prediction *p = &job->prediction;
     const struct cpu_stats *stats = &job->stats;
     struct terp_frame *frame = &job->frame;
-    enum terp_status st = TERP_OK;
     bool is_constant;
 
     find_range(job);
-    if (params->bound_mode == TERP_BOUND_POINTWISE) {
-        st = scan_pointwise(job, &is_constant);
-        if (st != TERP_OK)
-            return st;
-        params = job->params;
-    } else {
-        scan_absolute(job, &is_constant);
-    }
+    const enum terp_status st = params->bound_mode == TERP_BOUND_POINTWISE
+                                    ? scan_pointwise(job, &is_constant)
+                                    : scan_absolute(job, &is_constant);
+    if (st != TERP_OK)
+        return st;
+    params = job->params;
     frame->coding = TERP_CODING_CONSTANT;
     if (is_constant)
         return TERP_OK;
@@ -773,26 +766,6 @@ write_head(struct job *job)
     return TERP_OK;
 }
 
-static enum terp_status
-write_specials(struct job *job)
-{
-    const struct cpu_prediction *p = &job->prediction;
-
-    return job->frame.has_specials
-               ? terp_cpu_specials_write(&job->writer, p->mask, job->parts,
-                                         &job->layout, job->part_nbytes)
-               : TERP_OK;
-}
-
-static enum terp_status
-write_signs(struct job *job)
-{
-    return job->predictor != NULL && job->signs != NULL
-               ? terp_cpu_signs_write(job->prediction.pool, &job->layout,
-                                      job->signs, &job->writer)
-               : TERP_OK;
-}
-
 /* Whether lorenzo's differences have tails. */
 static bool
 has_tails(const struct job *job)
@@ -814,37 +787,29 @@ has_remainders(const struct job *job)
            job->prediction.lossless.form == TERP_LOSSLESS_REMAINDERS;
 }
 
+/* Those that come before low bits and tiles, as they follow each other. */
 static enum terp_status
-write_shifts(struct job *job)
+write_sections(struct job *job)
 {
-    return has_shifts(job)
-               ? terp_cpu_shifts_write(&job->prediction, &job->writer)
-               : TERP_OK;
-}
+    struct cpu_prediction *p = &job->prediction;
+    struct writer *writer = &job->writer;
+    enum terp_status st = TERP_OK;
 
-static enum terp_status
-write_remainders(struct job *job)
-{
-    return has_remainders(job)
-               ? terp_cpu_remainders_write(&job->prediction, &job->writer)
-               : TERP_OK;
-}
-
-static enum terp_status
-write_tails(struct job *job)
-{
-    return has_tails(job) ? terp_cpu_tails_write(&job->prediction, &job->writer)
-                          : TERP_OK;
-}
-
-static enum terp_status
-write_escapes(struct job *job)
-{
-    if (job->predictor != NULL)
-        terp_cpu_escapes_write(&job->prediction,
-                               terp_prediction_has_grid(job->frame.prediction),
-                               &job->writer);
-    return TERP_OK;
+    if (job->frame.has_specials)
+        st = terp_cpu_specials_write(writer, p->mask, job->parts, &job->layout,
+                                     job->part_nbytes);
+    if (st == TERP_OK && job->predictor != NULL && job->signs != NULL)
+        st = terp_cpu_signs_write(p->pool, &job->layout, job->signs, writer);
+    if (st == TERP_OK && has_tails(job))
+        st = terp_cpu_tails_write(p, writer);
+    if (st == TERP_OK && has_shifts(job))
+        st = terp_cpu_shifts_write(p, writer);
+    if (st == TERP_OK && has_remainders(job))
+        st = terp_cpu_remainders_write(p, writer);
+    if (st == TERP_OK && job->predictor != NULL)
+        terp_cpu_escapes_write(
+            p, terp_prediction_has_grid(job->frame.prediction), writer);
+    return st;
 }
 
 /* Symbols to tile order, or context order, and the low bits of wide codes to
@@ -916,9 +881,8 @@ add_prefixes(struct job *job, uint8_t *dst, uint64_t cap_nbytes)
 /* Those of one stream. A step does nothing where it does not apply to a
  * constant chunk. */
 static job_step *const stream_steps[] = {
-    make_mask,        choose_predictor, quantize,    write_head,
-    write_specials,   write_signs,      write_tails, write_shifts,
-    write_remainders, write_escapes,    write_tiles, NULL};
+    make_mask,      choose_predictor, quantize, write_head,
+    write_sections, write_tiles,      NULL};
 
 /* Writes a stream of the chunk, in less than `cap_nbytes`, which a frame
  * fits. */
@@ -1038,10 +1002,8 @@ encode_without_copies(const struct terp_cpu_call *call,
                       const struct terp_chunk *chunk, const struct more *more,
                       const void *src, uint8_t *dst, uint64_t *nbytes)
 {
-    struct terp_params own = *params;
+    struct terp_params own = params_under(params, more->bound);
 
-    own.bound_mode = TERP_BOUND_ABSOLUTE;
-    own.bound = more->bound;
     own.has_fill = more->has_fill[0];
     own.fill_bits = more->fills.bits[0];
     own.has_missing = more->has_fill[1];
@@ -1058,14 +1020,12 @@ encode_losslessly(const struct terp_cpu_call *call,
                   const struct terp_chunk *chunk, const void *src, uint8_t *dst,
                   uint64_t *nbytes)
 {
-    struct terp_params lossless = *params;
+    const struct terp_params lossless = params_under(params, 0);
     uint8_t *other = terp_allocate(call->allocator, terp_encode_bound(chunk));
     uint64_t other_nbytes;
 
     if (other == NULL)
         return TERP_ERR_MEMORY;
-    lossless.bound_mode = TERP_BOUND_ABSOLUTE;
-    lossless.bound = 0;
     enum terp_status st =
         terp_cpu_encode(call, &lossless, chunk, src, other, &other_nbytes);
     if (st == TERP_OK && other_nbytes < *nbytes) {
@@ -1123,7 +1083,7 @@ read_pointwise(struct job *job)
                                   &job->pointwise))
         return TERP_ERR_CORRUPT;
     job->prediction.stages =
-        stages_of(terp_pointwise_type(job->pointwise.form, type));
+        cpu_stages_of(terp_pointwise_type(job->pointwise.form, type));
     return TERP_OK;
 }
 
@@ -1177,82 +1137,44 @@ read_head(struct job *job)
     return job->predictor->read_model(p, &job->reader);
 }
 
-/* Where specials are; leaves the reader behind the section. */
+/* What stands before the tiles. Specials and signs are decoded unless NULL is
+ * given for them; all others tell what they say of themselves. */
 static enum terp_status
-read_specials(struct job *job)
+pass_sections(struct job *job, uint64_t **mask_ret, uint64_t **signs_ret)
 {
     struct cpu_prediction *p = &job->prediction;
+    struct reader *reader = &job->reader;
+    const uint64_t nvalues = job->layout.nvalues;
+    const int value_nbytes = p->stages->value_nbytes;
+    enum terp_status st = TERP_OK;
 
+    if (job->frame.has_specials)
+        st = terp_cpu_specials_read(reader, &job->layout, job->part_nbytes,
+                                    mask_ret, &p->nspecials);
+    if (st == TERP_OK && job->frame.is_pointwise &&
+        job->pointwise.signs == TERP_SIGNS_MIXED)
+        st = terp_cpu_signs_read(p->pool, &job->layout, reader, signs_ret);
+    if (st == TERP_OK && has_tails(job))
+        st = terp_cpu_tails_read(reader, p->quantizer.tail_nbits, nvalues,
+                                 &job->tails);
+    if (st == TERP_OK && has_shifts(job))
+        st = terp_cpu_shifts_read(reader, value_nbytes, nvalues - p->nspecials,
+                                  &job->shifts);
+    if (st == TERP_OK && has_remainders(job))
+        st = terp_cpu_remainders_read(reader, &job->remainders);
+    if (st == TERP_OK && job->predictor != NULL)
+        st =
+            terp_cpu_escapes_read(reader, nvalues, value_nbytes, &job->escapes);
+    if (st == TERP_OK && job->predictor != NULL && wide_of(job) > 0)
+        st = terp_cpu_low_bits_read(reader, nvalues, &job->low_bits);
+    return st;
+}
+
+static enum terp_status
+read_sections(struct job *job)
+{
     job->specials = job->reader;
-    return job->frame.has_specials
-               ? terp_cpu_specials_read(&job->reader, &job->layout,
-                                        job->part_nbytes, &p->mask,
-                                        &p->nspecials)
-               : TERP_OK;
-}
-
-static bool
-has_signs(const struct job *job)
-{
-    return job->frame.is_pointwise && job->pointwise.signs == TERP_SIGNS_MIXED;
-}
-
-static enum terp_status
-read_signs(struct job *job)
-{
-    return has_signs(job)
-               ? terp_cpu_signs_read(job->prediction.pool, &job->layout,
-                                     &job->reader, &job->signs)
-               : TERP_OK;
-}
-
-static enum terp_status
-read_tails(struct job *job)
-{
-    return has_tails(job)
-               ? terp_cpu_tails_read(&job->reader,
-                                     job->prediction.quantizer.tail_nbits,
-                                     job->layout.nvalues, &job->tails)
-               : TERP_OK;
-}
-
-static enum terp_status
-read_shifts(struct job *job)
-{
-    const struct cpu_prediction *p = &job->prediction;
-
-    return has_shifts(job)
-               ? terp_cpu_shifts_read(&job->reader, p->stages->value_nbytes,
-                                      job->layout.nvalues - p->nspecials,
-                                      &job->shifts)
-               : TERP_OK;
-}
-
-static enum terp_status
-read_remainders(struct job *job)
-{
-    return has_remainders(job)
-               ? terp_cpu_remainders_read(&job->reader, &job->remainders)
-               : TERP_OK;
-}
-
-static enum terp_status
-read_escapes(struct job *job)
-{
-    return job->predictor == NULL
-               ? TERP_OK
-               : terp_cpu_escapes_read(&job->reader, job->layout.nvalues,
-                                       job->prediction.stages->value_nbytes,
-                                       &job->escapes);
-}
-
-static enum terp_status
-read_low_bits(struct job *job)
-{
-    return job->predictor == NULL || wide_of(job) == 0
-               ? TERP_OK
-               : terp_cpu_low_bits_read(&job->reader, job->layout.nvalues,
-                                        &job->low_bits);
+    return pass_sections(job, &job->prediction.mask, &job->signs);
 }
 
 static bool
@@ -1331,19 +1253,21 @@ read_tiles(struct job *job)
     return st;
 }
 
+/* What is not in symbols, where the predictor looks for it. */
 static enum terp_status
-place_tails(struct job *job)
+place_sections(struct job *job)
 {
-    return has_tails(job) ? terp_cpu_tails_place(&job->prediction, &job->tails)
-                          : TERP_OK;
-}
+    const struct cpu_prediction *p = &job->prediction;
+    enum terp_status st = TERP_OK;
 
-static enum terp_status
-place_shifts(struct job *job)
-{
-    return has_shifts(job)
-               ? terp_cpu_shifts_place(&job->prediction, &job->shifts)
-               : TERP_OK;
+    if (has_tails(job))
+        st = terp_cpu_tails_place(p, &job->tails);
+    if (st == TERP_OK && has_shifts(job))
+        st = terp_cpu_shifts_place(p, &job->shifts);
+    if (st == TERP_OK && job->predictor != NULL)
+        st = terp_cpu_escapes_place(
+            p, terp_prediction_has_grid(job->frame.prediction), &job->escapes);
+    return st;
 }
 
 static enum terp_status
@@ -1353,17 +1277,6 @@ place_remainders(struct job *job)
                ? terp_cpu_remainders_place(&job->prediction, &job->remainders,
                                            job->values_ret)
                : TERP_OK;
-}
-
-static enum terp_status
-place_escapes(struct job *job)
-{
-    return job->predictor == NULL
-               ? TERP_OK
-               : terp_cpu_escapes_place(
-                     &job->prediction,
-                     terp_prediction_has_grid(job->frame.prediction),
-                     &job->escapes);
 }
 
 /* Logarithms take the place of the values if they are no smaller, which a
@@ -1463,11 +1376,9 @@ swap_destination(struct job *job)
 
 /* A step does nothing where it does not apply to a constant chunk. */
 static job_step *const decode_steps[] = {
-    read_head,     read_specials,   read_signs,       read_tails,
-    read_shifts,   read_remainders, read_escapes,     read_low_bits,
-    coarsen,       read_tiles,      place_tails,      place_shifts,
-    place_escapes, place_values,    reconstruct,      place_remainders,
-    uncarry,       place_specials,  swap_destination, NULL};
+    read_head,      read_sections,  coarsen,          read_tiles,
+    place_sections, place_values,   reconstruct,      place_remainders,
+    uncarry,        place_specials, swap_destination, NULL};
 
 static struct job *
 make_decode_job(const struct terp_frame *frame, const uint8_t *body,
@@ -1534,25 +1445,6 @@ terp_cpu_decode(const struct terp_cpu_call *call,
     return st;
 }
 
-/* Reads the sections before the tiles for what they say of themselves. */
-static enum terp_status
-pass_sections(struct job *job, uint64_t *nspecials_ret)
-{
-    static job_step *const steps[] = {read_tails,      read_shifts,
-                                      read_remainders, read_escapes,
-                                      read_low_bits,   NULL};
-    enum terp_status st = read_head(job);
-
-    if (st == TERP_OK && job->frame.has_specials)
-        st =
-            terp_cpu_specials_read(&job->reader, &job->layout, job->part_nbytes,
-                                   NULL, &job->prediction.nspecials);
-    *nspecials_ret = job->prediction.nspecials;
-    if (st == TERP_OK && has_signs(job))
-        st = terp_cpu_signs_read(NULL, &job->layout, &job->reader, NULL);
-    return st == TERP_OK ? take_steps(job, steps) : st;
-}
-
 /* The bound that a stream of carried values keeps. */
 static double
 carried_bound(const struct job *job)
@@ -1574,7 +1466,10 @@ terp_cpu_inspect(const struct terp_frame *frame, const uint8_t *body,
 
     if (job == NULL)
         return TERP_ERR_MEMORY;
-    enum terp_status st = pass_sections(job, &info->nspecials);
+    enum terp_status st = read_head(job);
+    if (st == TERP_OK)
+        st = pass_sections(job, NULL, NULL);
+    info->nspecials = job->prediction.nspecials;
     if (!terp_type_is_plain(frame->chunk.type))
         info->bound = carried_bound(job);
     if (st == TERP_OK && frame->is_pointwise) {

@@ -4,32 +4,12 @@
 
 #include "codec/engine.h"
 
-enum terp_status
-terp_cpu_encode(const struct terp_cpu_call *call,
-                const struct terp_params *params,
-                const struct terp_chunk *chunk, const void *src, uint8_t *dst,
-                uint64_t *dst_nbytes_ret);
+terp_cpu_encoder terp_cpu_encode;
+terp_cpu_decoder terp_cpu_decode;
+terp_cpu_inspector terp_cpu_inspect;
+terp_cpu_meter terp_cpu_measure;
 
 /* Without references to values before. */
-enum terp_status
-terp_cpu_encode_plainly(const struct terp_cpu_call *call,
-                        const struct terp_params *params,
-                        const struct terp_chunk *chunk, const void *src,
-                        uint8_t *dst, uint64_t *dst_nbytes_ret);
-
-enum terp_status
-terp_cpu_decode(const struct terp_cpu_call *call,
-                const struct terp_frame *frame, const uint8_t *body,
-                uint64_t body_nbytes, uint64_t step, void *dst);
-
-enum terp_status
-terp_cpu_inspect(const struct terp_frame *frame, const uint8_t *body,
-                 uint64_t body_nbytes, struct terp_info *info);
-
-enum terp_status
-terp_cpu_measure(const struct terp_cpu_call *call,
-                 const struct terp_params *params,
-                 const struct terp_chunk *chunk, const void *src, void *other,
-                 struct terp_measure *measure_ret);
+terp_cpu_encoder terp_cpu_encode_plainly;
 
 #endif

@@ -8,7 +8,7 @@
 
 struct command {
     const char *name;
-    int (*run)(int argc, char **argv);
+    tool_command *run;
 };
 
 static const struct command commands[] = {

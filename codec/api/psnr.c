@@ -11,7 +11,7 @@
 
 /* What a search works in. */
 struct trial {
-    terp_psnr_encode *encode;
+    terp_cpu_encoder *encode;
     const struct terp_cpu_call *call;
     const struct terp_chunk *chunk;
     const void *src;
@@ -75,7 +75,7 @@ search_bound(struct trial *trial, double psnr, double half_range, uint8_t *dst,
 }
 
 static enum terp_status
-search_in_default_environment(terp_psnr_encode *encode,
+search_in_default_environment(terp_cpu_encoder *encode,
                               const struct terp_cpu_call *call,
                               const struct terp_params *params,
                               const struct terp_chunk *chunk, const void *src,
@@ -106,7 +106,7 @@ search_in_default_environment(terp_psnr_encode *encode,
 }
 
 enum terp_status
-terp_psnr_search(terp_psnr_encode *encode, const struct terp_cpu_call *call,
+terp_psnr_search(terp_cpu_encoder *encode, const struct terp_cpu_call *call,
                  const struct terp_params *params,
                  const struct terp_chunk *chunk, const void *src, uint8_t *dst,
                  uint64_t *dst_nbytes_ret)

@@ -4,16 +4,10 @@
 
 #include "codec/api/stream.h"
 
-/* Encodes a chunk under some bound, as terp_stream_encode does. */
-typedef enum terp_status
-terp_psnr_encode(const struct terp_cpu_call *call,
-                 const struct terp_params *params,
-                 const struct terp_chunk *chunk, const void *src, uint8_t *dst,
-                 uint64_t *dst_nbytes_ret);
-
-/* Finds the largest bound, about, whose stream has the PSNR params->bound. */
+/* Finds the largest bound, about, whose stream has the PSNR params->bound.
+ * `encode` encodes a chunk under some bound, as terp_stream_encode does. */
 enum terp_status
-terp_psnr_search(terp_psnr_encode *encode, const struct terp_cpu_call *call,
+terp_psnr_search(terp_cpu_encoder *encode, const struct terp_cpu_call *call,
                  const struct terp_params *params,
                  const struct terp_chunk *chunk, const void *src, uint8_t *dst,
                  uint64_t *dst_nbytes_ret);

@@ -2,7 +2,9 @@
  * which they are, or the chunk's own code. */
 #include "cpu/entropy/codebooks.h"
 
-#include "codec/model/cost.h"
+#include <stdlib.h>
+
+#include "cpu/entropy/kept.h"
 
 /* Rows that are looked at at once. */
 #define BLOCK_NROWS 16
@@ -106,19 +108,33 @@ add_least_costs(const uint32_t cost[TERP_NENTRIES],
     }
 }
 
+/* How many of the first `end` tiles have each entry, and any of them. */
+static uint64_t
+count_entries(const struct cpu_tile_index *index, uint64_t end,
+              uint64_t ntiles_ret[TERP_NENTRIES])
+{
+    uint64_t nnonzero = 0;
+
+    memset(ntiles_ret, 0, TERP_NENTRIES * sizeof *ntiles_ret);
+    for (uint64_t i = 0; i < end; i++)
+        if (bit_at(index->nonzero, i)) {
+            ntiles_ret[index->entry[i]]++;
+            nnonzero++;
+        }
+    return nnonzero;
+}
+
 void
 terp_cpu_entries_select(struct cpu_tile_index *index,
                         const uint32_t (*costs)[TERP_NENTRIES])
 {
-    uint64_t ntiles[TERP_NENTRIES] = {0}, nbits[TERP_PALETTE_NWIDTHS] = {0};
+    uint64_t ntiles[TERP_NENTRIES], nbits[TERP_PALETTE_NWIDTHS] = {0};
     uint8_t entries[TERP_NENTRIES];
     int best = 0;
 
     for (int e = 0; e < TERP_NENTRIES; e++)
         entries[e] = (uint8_t)e;
-    for (uint64_t i = 0; i < index->ntiles; i++)
-        if (bit_at(index->nonzero, i))
-            ntiles[index->entry[i]]++;
+    count_entries(index, index->ntiles, ntiles);
     for (int i = 1; i < TERP_NENTRIES; i++) /* most used first, stable */
         for (int j = i; j > 0 && ntiles[entries[j]] > ntiles[entries[j - 1]];
              j--) {
@@ -196,16 +212,11 @@ void
 terp_cpu_entries_write(struct writer *writer,
                        const struct cpu_tile_index *index)
 {
-    uint64_t ntiles[TERP_NENTRIES] = {0}, nnonzero = 0, packed = 0;
+    uint64_t ntiles[TERP_NENTRIES], packed = 0;
+    const uint64_t nnonzero = count_entries(index, index->ntiles, ntiles);
     uint8_t number[TERP_NENTRIES];
     uint64_t nused = 0;
 
-    for (uint64_t i = 0; i < index->ntiles; i++) {
-        if (bit_at(index->nonzero, i)) {
-            ntiles[index->entry[i]]++;
-            nnonzero++;
-        }
-    }
     if (nnonzero == 0)
         return;
     for (int e = 0; e < TERP_NENTRIES; e++)
@@ -249,5 +260,27 @@ terp_cpu_entries_read(struct reader *reader, struct cpu_tile_index *index,
             return false;
         index->entry[i] = used[number];
     }
+    return true;
+}
+
+bool
+terp_cpu_tables_find(struct cpu_kept *kept, const struct cpu_tile_index *index,
+                     uint64_t ntiles, const void *tables_ret[TERP_NENTRIES],
+                     void **own_ret)
+{
+    uint64_t ntiles_with[TERP_NENTRIES];
+    size_t nused = 0;
+
+    count_entries(index, ntiles, ntiles_with);
+    for (int e = 0; e < TERP_NENTRIES; e++)
+        nused += ntiles_with[e] > 0;
+    uint8_t *own = *own_ret = malloc((nused + 1) * kept->table_nbytes);
+    if (own == NULL)
+        return false;
+    for (int e = 0; e < TERP_NENTRIES; e++)
+        if (ntiles_with[e] > 0) {
+            tables_ret[e] = terp_cpu_kept_table(kept, e, own);
+            own += kept->table_nbytes;
+        }
     return true;
 }

@@ -42,6 +42,16 @@ bool
 terp_cpu_entries_read(struct reader *reader, struct cpu_tile_index *index,
                       uint64_t nnonzero);
 
+struct cpu_kept;
+
+/* The tables of entries that the first `ntiles` tiles have; those that another
+ * thread is making are made in *own_ret, which is to be freed. False when
+ * memory runs out. */
+bool
+terp_cpu_tables_find(struct cpu_kept *kept, const struct cpu_tile_index *index,
+                     uint64_t ntiles, const void *tables_ret[TERP_NENTRIES],
+                     void **own_ret);
+
 /* Lengths of the chunk's own code, four bits each: the escape's, then those
  * of symbols low .. high. */
 void

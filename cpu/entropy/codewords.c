@@ -155,25 +155,12 @@ enum {
     CODEWORDS_PER_LOAD = (64 - 7) / TERP_MAX_CODE_NBITS
 };
 
-/* A tile on its way. */
-struct tile_reader {
-    struct cpu_codeword_tile tile;
-    uint64_t at, nbits; /* next bit, and all */
-    uint64_t i;         /* next symbol */
-};
-
-static inline uint64_t
-next_bits(const struct tile_reader *reader)
-{
-    return load_be64(reader->tile.src + reader->at / 8) << (reader->at % 8);
-}
-
 /* The next codewords, in `next`. False where there is none. */
 typedef bool
-decode_step(struct tile_reader *reader, uint64_t *next);
+decode_step(struct cpu_tile_reader *reader, uint64_t *next);
 
 static inline bool
-decode_symbol(struct tile_reader *reader, uint64_t *next)
+decode_symbol(struct cpu_tile_reader *reader, uint64_t *next)
 {
     const unsigned found = cpu_find_codeword(reader->tile.table, *next);
 
@@ -184,10 +171,10 @@ decode_symbol(struct tile_reader *reader, uint64_t *next)
 }
 
 static inline bool
-decode_burst(struct tile_reader *reader, uint64_t *next)
+decode_burst(struct cpu_tile_reader *reader, uint64_t *next)
 {
-    const uint16_t *burst =
-        reader->tile.table->burst[*next >> (64 - CPU_BURST_NBITS)];
+    const struct cpu_decode_table *table = reader->tile.table;
+    const uint16_t *burst = table->burst[*next >> (64 - CPU_BURST_NBITS)];
     const unsigned n = burst[0] >> SYMBOL_NBITS;
     const unsigned length = burst[1] >> SYMBOL_NBITS;
     uint16_t *symbols = reader->tile.symbols + reader->i;
@@ -202,10 +189,16 @@ decode_burst(struct tile_reader *reader, uint64_t *next)
     return true;
 }
 
+static inline bool
+has_bursts(const struct cpu_coded_tile *tile)
+{
+    return ((const struct cpu_decode_table *)tile->table)->has_bursts;
+}
+
 /* Whether the next steps' symbols, so many at most each, have room, and bits
  * are left. */
 static inline bool
-has_room(const struct tile_reader *reader, uint64_t max_nsymbols)
+has_room(const struct cpu_tile_reader *reader, uint64_t max_nsymbols)
 {
     return reader->i + CODEWORDS_PER_LOAD * max_nsymbols <=
                reader->tile.nsymbols &&
@@ -215,14 +208,14 @@ has_room(const struct tile_reader *reader, uint64_t max_nsymbols)
 /* Takes steps in two tiles, until one's end is near: each codeword has to wait
  * for the one before it, but not for those of the other tile. */
 static inline bool
-decode_two(struct tile_reader *one, struct tile_reader *other,
+decode_two(struct cpu_tile_reader *one, struct cpu_tile_reader *other,
            decode_step *step, uint64_t max_nsymbols)
 {
-    struct tile_reader a = *one, b = *other; /* for registers */
+    struct cpu_tile_reader a = *one, b = *other; /* for registers */
     bool good = true;
 
     while (good && has_room(&a, max_nsymbols) && has_room(&b, max_nsymbols)) {
-        uint64_t next_a = next_bits(&a), next_b = next_bits(&b);
+        uint64_t next_a = cpu_next_bits(&a), next_b = cpu_next_bits(&b);
         for (int k = 0; k < CODEWORDS_PER_LOAD; k++) {
             good &= step(&a, &next_a);
             good &= step(&b, &next_b);
@@ -234,13 +227,14 @@ decode_two(struct tile_reader *one, struct tile_reader *other,
 }
 
 static inline bool
-decode_one(struct tile_reader *reader, decode_step *step, uint64_t max_nsymbols)
+decode_one(struct cpu_tile_reader *reader, decode_step *step,
+           uint64_t max_nsymbols)
 {
-    struct tile_reader own = *reader;
+    struct cpu_tile_reader own = *reader;
     bool good = true;
 
     while (good && has_room(&own, max_nsymbols)) {
-        uint64_t next = next_bits(&own);
+        uint64_t next = cpu_next_bits(&own);
         for (int k = 0; k < CODEWORDS_PER_LOAD; k++)
             good &= step(&own, &next);
     }
@@ -249,32 +243,32 @@ decode_one(struct tile_reader *reader, decode_step *step, uint64_t max_nsymbols)
 }
 
 static bool
-finish_tile(struct tile_reader *reader)
+finish_tile(struct cpu_tile_reader *reader)
 {
-    bool good = (!reader->tile.table->has_bursts ||
+    bool good = (!has_bursts(&reader->tile) ||
                  decode_one(reader, decode_burst, CPU_BURST_MAX_NSYMBOLS)) &&
                 decode_one(reader, decode_symbol, 1);
 
     while (good && reader->i < reader->tile.nsymbols) {
         if (reader->at > reader->nbits)
             return false;
-        uint64_t next = next_bits(reader);
+        uint64_t next = cpu_next_bits(reader);
         good = decode_symbol(reader, &next);
     }
     return good && div_up(reader->at, 8) == reader->tile.nbytes;
 }
 
 bool
-terp_cpu_codewords_decode(const struct cpu_codeword_tile *tiles, int ntiles)
+terp_cpu_codewords_decode(const struct cpu_coded_tile *tiles, int ntiles)
 {
-    struct tile_reader reader[2];
+    struct cpu_tile_reader reader[2];
     bool good = true;
 
     for (int i = 0; i < ntiles; i++)
-        reader[i] = (struct tile_reader){.tile = tiles[i],
-                                         .nbits = 8 * tiles[i].nbytes};
+        reader[i] = (struct cpu_tile_reader){.tile = tiles[i],
+                                             .nbits = 8 * tiles[i].nbytes};
     if (ntiles == 2)
-        good = tiles[0].table->has_bursts && tiles[1].table->has_bursts
+        good = has_bursts(&tiles[0]) && has_bursts(&tiles[1])
                    ? decode_two(&reader[0], &reader[1], decode_burst,
                                 CPU_BURST_MAX_NSYMBOLS)
                    : decode_two(&reader[0], &reader[1], decode_symbol, 1);

@@ -129,18 +129,34 @@ load_be64(const uint8_t *src)
 /* The decoder loads whole words: so many bytes behind `src` are readable. */
 #define CPU_CODEWORDS_PADDING_NBYTES 8
 
-/* A tile to decode. */
-struct cpu_codeword_tile {
-    const struct cpu_decode_table *table;
+/* A tile to decode, of codewords or of tokens. */
+struct cpu_coded_tile {
+    const void *table; /* of the decoder's own kind */
     const uint8_t *src;
     uint64_t nbytes;
     uint16_t *symbols;
     uint64_t nsymbols;
 };
 
-/* One tile, or two together. False unless exactly their bytes make their
- * symbols. */
-bool
-terp_cpu_codewords_decode(const struct cpu_codeword_tile *tiles, int ntiles);
+/* One on its way. */
+struct cpu_tile_reader {
+    struct cpu_coded_tile tile;
+    uint64_t at, nbits; /* next bit, and all */
+    uint64_t i;         /* next symbol */
+};
+
+/* The next bits, 57 of them at least. */
+static inline uint64_t
+cpu_next_bits(const struct cpu_tile_reader *reader)
+{
+    return load_be64(reader->tile.src + reader->at / 8) << (reader->at % 8);
+}
+
+/* One tile, or two, which take less time together. False unless exactly their
+ * bytes make their symbols. */
+typedef bool
+cpu_tiles_decoder(const struct cpu_coded_tile *tiles, int ntiles);
+
+cpu_tiles_decoder terp_cpu_codewords_decode;
 
 #endif

@@ -369,23 +369,20 @@ count_groups(const uint8_t *groups, uint64_t n,
 }
 
 static void
-mark_pieces(void *arg, struct cpu_share share)
+mark_piece(void *arg, uint64_t p)
 {
     const struct sort *sort = arg;
-
-    for (uint64_t p = share.first; p < share.end; p++) {
-        struct piece *piece = &sort->pieces[p];
-        struct cpu_boxes boxes;
-        boxes_of_class(sort, piece->odd, &boxes);
-        uint64_t begin = cpu_slab_begin(&boxes, piece->first);
-        uint64_t stop = cpu_slab_begin(&boxes, piece->end);
-        uint8_t *groups =
-            sort->groups + sort->layout->level[sort->l].class_at[piece->odd];
-        mark_points(sort->weights, piece->odd, begin, stop, groups);
-        if (sort->mask != NULL)
-            mark_specials(sort, piece->odd, begin, stop, groups);
-        count_groups(groups + begin, stop - begin, piece->at);
-    }
+    struct piece *piece = &sort->pieces[p];
+    struct cpu_boxes boxes;
+    boxes_of_class(sort, piece->odd, &boxes);
+    uint64_t begin = cpu_slab_begin(&boxes, piece->first);
+    uint64_t stop = cpu_slab_begin(&boxes, piece->end);
+    uint8_t *groups =
+        sort->groups + sort->layout->level[sort->l].class_at[piece->odd];
+    mark_points(sort->weights, piece->odd, begin, stop, groups);
+    if (sort->mask != NULL)
+        mark_specials(sort, piece->odd, begin, stop, groups);
+    count_groups(groups + begin, stop - begin, piece->at);
 }
 
 /* ---- between level order and context order ---- */
@@ -502,30 +499,27 @@ fetch_row(void *arg, uint64_t at, uint64_t n)
 }
 
 static void
-move_pieces(void *arg, struct cpu_share share)
+move_piece(void *arg, uint64_t p)
 {
     const struct sort *sort = arg;
-
-    for (uint64_t p = share.first; p < share.end; p++) {
-        const struct piece *piece = &sort->pieces[p];
-        uint64_t class_at = sort->layout->level[sort->l].class_at[piece->odd];
-        struct cpu_boxes boxes;
-        struct move m = {.groups = sort->groups + class_at,
-                         .from = sort->from + (sort->restore ? 0 : class_at),
-                         .to = sort->to + (sort->restore ? class_at : 0)};
-        m.in_levels = sort->restore ? m.to : m.from;
-        memcpy(m.at, piece->at, sizeof m.at);
-        boxes_of_class(sort, piece->odd, &boxes);
-        for (uint64_t slab = piece->first; slab < piece->end; slab++) {
-            if (sort->restore && sort->mask != NULL)
-                cpu_slab_walk(&boxes, slab, fetch_row, restore_masked_row, &m);
-            else if (sort->restore)
-                cpu_slab_walk(&boxes, slab, fetch_row, restore_row, &m);
-            else if (sort->mask != NULL)
-                cpu_slab_walk(&boxes, slab, fetch_row, sort_masked_row, &m);
-            else
-                cpu_slab_walk(&boxes, slab, fetch_row, sort_row, &m);
-        }
+    const struct piece *piece = &sort->pieces[p];
+    uint64_t class_at = sort->layout->level[sort->l].class_at[piece->odd];
+    struct cpu_boxes boxes;
+    struct move m = {.groups = sort->groups + class_at,
+                     .from = sort->from + (sort->restore ? 0 : class_at),
+                     .to = sort->to + (sort->restore ? class_at : 0)};
+    m.in_levels = sort->restore ? m.to : m.from;
+    memcpy(m.at, piece->at, sizeof m.at);
+    boxes_of_class(sort, piece->odd, &boxes);
+    for (uint64_t slab = piece->first; slab < piece->end; slab++) {
+        if (sort->restore && sort->mask != NULL)
+            cpu_slab_walk(&boxes, slab, fetch_row, restore_masked_row, &m);
+        else if (sort->restore)
+            cpu_slab_walk(&boxes, slab, fetch_row, restore_row, &m);
+        else if (sort->mask != NULL)
+            cpu_slab_walk(&boxes, slab, fetch_row, sort_masked_row, &m);
+        else
+            cpu_slab_walk(&boxes, slab, fetch_row, sort_row, &m);
     }
 }
 
@@ -538,7 +532,7 @@ move_level(struct cpu_pool *pool, const struct weights *weights,
     enum terp_status st = make_pieces(sort);
     if (st != TERP_OK)
         return st;
-    terp_cpu_pool_run(pool, mark_pieces, sort, sort->npieces, 2);
+    terp_cpu_pool_each(pool, mark_piece, sort, sort->npieces, 2);
     uint64_t next = even_nvalues(sort->layout, sort->l);
     for (int c = 0; c < TERP_NGROUPS; c++) {
         for (uint64_t p = 0; p < sort->npieces; p++) {
@@ -547,7 +541,7 @@ move_level(struct cpu_pool *pool, const struct weights *weights,
             next += n;
         }
     }
-    terp_cpu_pool_run(pool, move_pieces, sort, sort->npieces, 2);
+    terp_cpu_pool_each(pool, move_piece, sort, sort->npieces, 2);
     free(sort->pieces);
     return TERP_OK;
 }

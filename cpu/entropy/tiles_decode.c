@@ -44,21 +44,9 @@ struct decoder {
     size_t scratch_nbytes;
 };
 
-struct tile;
-
 struct decode_steps {
     struct cpu_kept *tables; /* NULL: the stream has its own code */
-    /* False unless exactly their bytes make the tiles' symbols. */
-    bool (*decode)(const struct tile *tiles, int ntiles);
-};
-
-/* A tile that has bytes. */
-struct tile {
-    const uint8_t *src;
-    uint64_t nbytes;
-    const void *table; /* of the coding's own kind */
-    uint16_t *symbols;
-    uint64_t nsymbols;
+    cpu_tiles_decoder *decode;
 };
 
 /* ---- what codings do ---- */
@@ -72,25 +60,6 @@ make_codeword_table(int entry, void *table)
     (void)terp_cpu_decode_table_make(nbits, table);
 }
 
-static bool
-decode_codewords(const struct tile *tiles, int ntiles)
-{
-    bool good = true;
-
-    for (int i = 0; good && i < ntiles; i += 2) {
-        struct cpu_codeword_tile two[2];
-        int n = ntiles - i < 2 ? ntiles - i : 2;
-        for (int k = 0; k < n; k++) {
-            const struct tile *tile = &tiles[i + k];
-            two[k] =
-                (struct cpu_codeword_tile){tile->table, tile->src, tile->nbytes,
-                                           tile->symbols, tile->nsymbols};
-        }
-        good = terp_cpu_codewords_decode(two, n);
-    }
-    return good;
-}
-
 static void
 make_token_table(int entry, void *table)
 {
@@ -98,25 +67,6 @@ make_token_table(int entry, void *table)
 
     terp_cpu_entry_lengths(TERP_CODING_RATIO, entry, nbits);
     (void)terp_cpu_token_decode_table_make(nbits, table);
-}
-
-static bool
-decode_tokens(const struct tile *tiles, int ntiles)
-{
-    bool good = true;
-
-    for (int i = 0; good && i < ntiles; i += 2) {
-        struct cpu_token_tile two[2];
-        int n = ntiles - i < 2 ? ntiles - i : 2;
-        for (int k = 0; k < n; k++) {
-            const struct tile *tile = &tiles[i + k];
-            two[k] =
-                (struct cpu_token_tile){tile->table, tile->src, tile->nbytes,
-                                        tile->symbols, tile->nsymbols};
-        }
-        good = terp_cpu_tokens_decode(two, n);
-    }
-    return good;
 }
 
 static const struct decode_steps *
@@ -131,9 +81,9 @@ decode_steps_of(enum terp_coding coding)
                                           .table_nbytes = sizeof *tokens,
                                           .make = make_token_table};
     static const struct decode_steps steps[] = {
-        [TERP_CODING_HUFFMAN] = {&kept_codewords, decode_codewords},
-        [TERP_CODING_CUSTOM] = {NULL, decode_codewords},
-        [TERP_CODING_RATIO] = {&kept_tokens, decode_tokens},
+        [TERP_CODING_HUFFMAN] = {&kept_codewords, terp_cpu_codewords_decode},
+        [TERP_CODING_CUSTOM] = {NULL, terp_cpu_codewords_decode},
+        [TERP_CODING_RATIO] = {&kept_tokens, terp_cpu_tokens_decode},
     };
 
     return &steps[coding];
@@ -145,32 +95,6 @@ static uint64_t
 ntiles_wanted(const struct decoder *decoder)
 {
     return div_up(decoder->nwanted, TERP_TILE_NSYMBOLS);
-}
-
-/* The tables of entries that wanted tiles have. */
-static enum terp_status
-find_tables(struct decoder *decoder)
-{
-    const struct cpu_tile_index *index = &decoder->index;
-    struct cpu_kept *kept = decoder->steps->tables;
-    bool used[TERP_NENTRIES] = {false};
-    size_t ntables = 0;
-
-    for (uint64_t i = 0; i < ntiles_wanted(decoder); i++)
-        if (bit_at(index->nonzero, i) && !used[index->entry[i]]) {
-            used[index->entry[i]] = true;
-            ntables++;
-        }
-    decoder->tables = malloc((ntables + 1) * kept->table_nbytes);
-    if (decoder->tables == NULL)
-        return TERP_ERR_MEMORY;
-    uint8_t *own = decoder->tables;
-    for (int e = 0; e < TERP_NENTRIES; e++)
-        if (used[e]) {
-            decoder->table_of_entry[e] = terp_cpu_kept_table(kept, e, own);
-            own += kept->table_nbytes;
-        }
-    return TERP_OK;
 }
 
 /* The table of a custom stream, whose tiles all use it as entry 0. */
@@ -202,8 +126,13 @@ read_codebooks(struct decoder *decoder, struct reader *reader)
         return TERP_OK;
     if (!terp_coding_selects_entries(decoder->coding))
         return read_table(decoder, reader);
-    return terp_cpu_entries_read(reader, index, nnonzero) ? find_tables(decoder)
-                                                          : TERP_ERR_CORRUPT;
+    if (!terp_cpu_entries_read(reader, index, nnonzero))
+        return TERP_ERR_CORRUPT;
+    return terp_cpu_tables_find(decoder->steps->tables, index,
+                                ntiles_wanted(decoder), decoder->table_of_entry,
+                                &decoder->tables)
+               ? TERP_OK
+               : TERP_ERR_MEMORY;
 }
 
 /* Reads all before the payload, at which the reader is left. */
@@ -276,7 +205,7 @@ decode_partition(const struct decoder *decoder, struct worker_scratch *scratch,
     const uint64_t end =
         min_u64(cpu_end_tile(index, p), ntiles_wanted(decoder));
     const uint8_t *src = expand_partition(decoder, scratch, p, end);
-    struct tile tiles[TERP_PARTITION_NTILES];
+    struct cpu_coded_tile tiles[TERP_PARTITION_NTILES];
     uint16_t *last = NULL; /* symbols of a tile that is not wanted whole */
     uint64_t n_last = 0;
     int ntiles = 0;
@@ -296,12 +225,13 @@ decode_partition(const struct decoder *decoder, struct worker_scratch *scratch,
             last = symbols;
             n_last = n_wanted;
         }
-        tiles[ntiles++] = (struct tile){
-            src, index->nbytes[i], decoder->table_of_entry[index->entry[i]],
+        tiles[ntiles++] = (struct cpu_coded_tile){
+            decoder->table_of_entry[index->entry[i]], src, index->nbytes[i],
             n_wanted < n ? scratch->tile : symbols, n};
     }
-    if (!decoder->steps->decode(tiles, ntiles))
-        return false;
+    for (int i = 0; i < ntiles; i += 2)
+        if (!decoder->steps->decode(&tiles[i], ntiles - i < 2 ? 1 : 2))
+            return false;
     if (last != NULL)
         memcpy(last, scratch->tile, n_last * sizeof *last);
     return true;

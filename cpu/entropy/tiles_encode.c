@@ -191,28 +191,13 @@ static bool
 choose_entries(struct encoder *encoder, struct writer *writer)
 {
     struct cpu_tile_index *index = &encoder->index;
-    struct cpu_kept *kept = encoder->steps->codebooks;
-    bool used[TERP_NENTRIES] = {false};
-    size_t nused = 0;
 
     terp_cpu_entries_select(index,
                             (const uint32_t(*)[TERP_NENTRIES])encoder->cost);
     terp_cpu_entries_write(writer, index);
-    for (uint64_t i = 0; i < index->ntiles; i++)
-        if (bit_at(index->nonzero, i))
-            used[index->entry[i]] = true;
-    for (int e = 0; e < TERP_NENTRIES; e++)
-        nused += used[e];
-    encoder->codebooks = malloc((nused + 1) * kept->table_nbytes);
-    if (encoder->codebooks == NULL)
-        return false;
-    uint8_t *own = encoder->codebooks;
-    for (int e = 0; e < TERP_NENTRIES; e++)
-        if (used[e]) {
-            encoder->codebook_of_entry[e] = terp_cpu_kept_table(kept, e, own);
-            own += kept->table_nbytes;
-        }
-    return true;
+    return terp_cpu_tables_find(encoder->steps->codebooks, index, index->ntiles,
+                                encoder->codebook_of_entry,
+                                &encoder->codebooks);
 }
 
 /* All tiles use codebook 0, as entry 0. */

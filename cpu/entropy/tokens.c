@@ -321,27 +321,15 @@ terp_cpu_token_decode_table_make(const uint8_t nbits[TERP_NSYMBOLS],
     return true;
 }
 
-/* A tile on its way. */
-struct tile_reader {
-    struct cpu_token_tile tile;
-    uint64_t at, nbits; /* next bit, and all */
-    uint64_t i;         /* next symbol */
-};
-
-static inline uint64_t
-next_bits(const struct tile_reader *reader)
-{
-    return load_be64(reader->tile.src + reader->at / 8) << (reader->at % 8);
-}
-
 /* One token of any length. False when there is none; then `*good_ret` tells if
  * that is the tile's end. */
 static bool
-decode_token(struct tile_reader *reader, bool *good_ret)
+decode_token(struct cpu_tile_reader *reader, bool *good_ret)
 {
-    const struct cpu_token_tile *tile = &reader->tile;
-    uint64_t next = next_bits(reader), nleft = reader->nbits - reader->at;
-    uint32_t found = tile->table->lookup[next >> (64 - CPU_TOKEN_LOOKUP_NBITS)];
+    const struct cpu_coded_tile *tile = &reader->tile;
+    const struct cpu_token_decode_table *table = tile->table;
+    uint64_t next = cpu_next_bits(reader), nleft = reader->nbits - reader->at;
+    uint32_t found = table->lookup[next >> (64 - CPU_TOKEN_LOOKUP_NBITS)];
     unsigned number = found >> 16, length = found >> 4 & 15, run, symbol;
 
     *good_ret = nleft < 8 && ~next >> 1 >> (63 - nleft) == 0;
@@ -354,7 +342,7 @@ decode_token(struct tile_reader *reader, bool *good_ret)
     } else {
         if (length == 0) {
             unsigned codeword = cpu_find_longer_codeword(
-                &tile->table->codewords, next, CPU_TOKEN_LOOKUP_NBITS);
+                &table->codewords, next, CPU_TOKEN_LOOKUP_NBITS);
             number = codeword >> 4;
             length = codeword & 15;
             if (length == 0 || number >= TERP_NTOKENS)
@@ -382,10 +370,10 @@ enum {
 /* The next short token, in `next`. False when it is longer, or too long a run;
  * then nothing is done. */
 static inline bool
-decode_short_token(struct tile_reader *reader, uint64_t *next)
+decode_short_token(struct cpu_tile_reader *reader, uint64_t *next)
 {
-    uint32_t found =
-        reader->tile.table->lookup[*next >> (64 - CPU_TOKEN_LOOKUP_NBITS)];
+    const struct cpu_token_decode_table *table = reader->tile.table;
+    uint32_t found = table->lookup[*next >> (64 - CPU_TOKEN_LOOKUP_NBITS)];
     uint64_t place = reader->i + (found >> 4 & 0xFFF);
 
     if ((found & 15) == 0 || place >= reader->tile.nsymbols)
@@ -398,20 +386,20 @@ decode_short_token(struct tile_reader *reader, uint64_t *next)
 }
 
 static inline bool
-has_load(const struct tile_reader *reader)
+has_load(const struct cpu_tile_reader *reader)
 {
     return reader->at + 64 <= reader->nbits;
 }
 
 /* Short tokens, until one is not, or the end is near. */
 static void
-decode_short_tokens(struct tile_reader *reader)
+decode_short_tokens(struct cpu_tile_reader *reader)
 {
-    struct tile_reader own = *reader; /* for registers */
+    struct cpu_tile_reader own = *reader; /* for registers */
     bool goes_on = true;
 
     while (goes_on && has_load(&own)) {
-        uint64_t next = next_bits(&own);
+        uint64_t next = cpu_next_bits(&own);
         for (int k = 0; goes_on && k < TOKENS_PER_LOAD; k++)
             goes_on = decode_short_token(&own, &next);
     }
@@ -421,13 +409,14 @@ decode_short_tokens(struct tile_reader *reader)
 /* The same of two tiles, until one stops: each token has to wait for the one
  * before it, but not for those of the other tile. */
 static void
-decode_short_tokens_of_two(struct tile_reader *one, struct tile_reader *other)
+decode_short_tokens_of_two(struct cpu_tile_reader *one,
+                           struct cpu_tile_reader *other)
 {
-    struct tile_reader a = *one, b = *other;
+    struct cpu_tile_reader a = *one, b = *other;
     bool goes_on = true;
 
     while (goes_on && has_load(&a) && has_load(&b)) {
-        uint64_t next_a = next_bits(&a), next_b = next_bits(&b);
+        uint64_t next_a = cpu_next_bits(&a), next_b = cpu_next_bits(&b);
         for (int k = 0; goes_on && k < TOKENS_PER_LOAD; k++) {
             goes_on = decode_short_token(&a, &next_a);
             goes_on = decode_short_token(&b, &next_b) && goes_on;
@@ -437,16 +426,16 @@ decode_short_tokens_of_two(struct tile_reader *one, struct tile_reader *other)
     *other = b;
 }
 
-static struct tile_reader
-start_tile(const struct cpu_token_tile *tile)
+static struct cpu_tile_reader
+start_tile(const struct cpu_coded_tile *tile)
 {
     for (uint64_t i = 0; i < tile->nsymbols; i++)
         tile->symbols[i] = TERP_ZERO_SYMBOL;
-    return (struct tile_reader){.tile = *tile, .nbits = 8 * tile->nbytes};
+    return (struct cpu_tile_reader){.tile = *tile, .nbits = 8 * tile->nbytes};
 }
 
 static bool
-finish_tile(struct tile_reader *reader)
+finish_tile(struct cpu_tile_reader *reader)
 {
     bool good;
 
@@ -457,9 +446,9 @@ finish_tile(struct tile_reader *reader)
 }
 
 bool
-terp_cpu_tokens_decode(const struct cpu_token_tile *tiles, int ntiles)
+terp_cpu_tokens_decode(const struct cpu_coded_tile *tiles, int ntiles)
 {
-    struct tile_reader one = start_tile(&tiles[0]), other;
+    struct cpu_tile_reader one = start_tile(&tiles[0]), other;
     bool good, other_good;
 
     if (ntiles == 1)

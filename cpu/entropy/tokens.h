@@ -72,19 +72,7 @@ bool
 terp_cpu_token_decode_table_make(const uint8_t nbits[TERP_NSYMBOLS],
                                  struct cpu_token_decode_table *table_ret);
 
-/* A tile of tokens. As for terp_cpu_codewords_decode some bytes behind `src`
- * are readable. */
-struct cpu_token_tile {
-    const struct cpu_token_decode_table *table;
-    const uint8_t *src;
-    uint64_t nbytes;
-    uint16_t *symbols;
-    uint64_t nsymbols;
-};
-
-/* Decodes one tile, or two, which take less time together. False unless their
- * bytes are tiles of so many symbols. */
-bool
-terp_cpu_tokens_decode(const struct cpu_token_tile *tiles, int ntiles);
+/* As for terp_cpu_codewords_decode some bytes behind `src` are readable. */
+cpu_tiles_decoder terp_cpu_tokens_decode;
 
 #endif

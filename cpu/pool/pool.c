@@ -203,6 +203,30 @@ terp_cpu_pool_run(struct cpu_pool *pool, cpu_task *task, void *arg,
     await(pool, is_idle, 0, &pool->work_done);
 }
 
+/* What is done with each item. */
+struct each {
+    cpu_item *item;
+    void *arg;
+};
+
+static void
+do_each(void *arg, struct cpu_share share)
+{
+    const struct each *each = arg;
+
+    for (uint64_t i = share.first; i < share.end; i++)
+        each->item(each->arg, i);
+}
+
+void
+terp_cpu_pool_each(struct cpu_pool *pool, cpu_item *item, void *arg,
+                   uint64_t nitems, uint64_t min_nitems)
+{
+    struct each each = {item, arg};
+
+    terp_cpu_pool_run(pool, do_each, &each, nitems, min_nitems);
+}
+
 /* ---- memory ---- */
 
 #define LARGE_PAGE_NBYTES ((size_t)2 << 20)

@@ -39,6 +39,14 @@ void
 terp_cpu_pool_run(struct cpu_pool *pool, cpu_task *task, void *arg,
                   uint64_t nitems, uint64_t min_nitems);
 
+/* The same, item by item. */
+typedef void
+cpu_item(void *arg, uint64_t item);
+
+void
+terp_cpu_pool_each(struct cpu_pool *pool, cpu_item *item, void *arg,
+                   uint64_t nitems, uint64_t min_nitems);
+
 /* As malloc, or by the pool's allocator, and released by terp_cpu_memory_free
  * of the same pool. A large block comes from the allocator's reserve, where
  * that has one, or has large pages where the system gives such, and the pool

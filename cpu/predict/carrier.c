@@ -280,26 +280,19 @@ terp_cpu_halves_decode(const struct cpu_parts *parts, const void *coded,
 
 /* ---- complex values ---- */
 
+/* Parts to those of each kind one behind the other; or with `joins` back. */
 INLINE void
-split(const struct work *work, int nbytes, uint64_t begin, uint64_t end)
+move(const struct work *work, int nbytes, uint64_t begin, uint64_t end,
+     bool joins)
 {
     const uint64_t nvalues = work->parts->nparts / 2;
 
-    for (uint64_t i = begin; i < end; i++)
-        store_word(work->dst, i, nbytes,
-                   load_word(work->src,
-                             i < nvalues ? 2 * i : 2 * (i - nvalues) + 1,
-                             nbytes));
-}
-
-INLINE void
-join(const struct work *work, int nbytes, uint64_t begin, uint64_t end)
-{
-    const uint64_t nvalues = work->parts->nparts / 2;
-
-    for (uint64_t i = begin; i < end; i++)
-        store_word(work->dst, i, nbytes,
-                   load_word(work->src, i / 2 + (i % 2) * nvalues, nbytes));
+    for (uint64_t i = begin; i < end; i++) {
+        const uint64_t from = joins         ? i / 2 + (i % 2) * nvalues
+                              : i < nvalues ? 2 * i
+                                            : 2 * (i - nvalues) + 1;
+        store_word(work->dst, i, nbytes, load_word(work->src, from, nbytes));
+    }
 }
 
 static void
@@ -308,7 +301,7 @@ split_items(void *arg, struct cpu_share share)
     const struct work *work = arg;
     uint64_t end, begin = begin_of(work, share, &end);
 
-    CALL_BY_WIDTH(split, work, begin, end);
+    CALL_BY_WIDTH(move, work, begin, end, false);
 }
 
 static void
@@ -317,7 +310,7 @@ join_items(void *arg, struct cpu_share share)
     const struct work *work = arg;
     uint64_t end, begin = begin_of(work, share, &end);
 
-    CALL_BY_WIDTH(join, work, begin, end);
+    CALL_BY_WIDTH(move, work, begin, end, true);
 }
 
 void

@@ -149,7 +149,6 @@ static void
 quantize(struct cpu_prediction *lorenzo)
 {
     const struct cpu_stages *stages = lorenzo->stages;
-    const int nbytes = stages->value_nbytes;
     struct steps steps = {.lorenzo = lorenzo};
     void *quants = lorenzo->work;
 
@@ -163,14 +162,12 @@ quantize(struct cpu_prediction *lorenzo)
         struct cpu_axis axis = terp_cpu_axis_of(lorenzo->layout, d);
         terp_cpu_differences_take(lorenzo->pool, stages, lorenzo->layout, NULL,
                                   lorenzo->lorenzo_dims & ~(1u << d), quants);
-        if (means_are_smaller(lorenzo, d, quants)) {
-            lorenzo->lorenzo_dims |= TERP_LORENZO_MEANS;
-            terp_cpu_axis_run(lorenzo->pool, stages->difference_means, axis,
-                              nbytes, quants);
-        } else {
-            terp_cpu_axis_run(lorenzo->pool, stages->difference, axis, nbytes,
-                              quants);
-        }
+        const bool by_means = means_are_smaller(lorenzo, d, quants);
+        lorenzo->lorenzo_dims |= by_means ? TERP_LORENZO_MEANS : 0;
+        terp_cpu_axis_run(lorenzo->pool,
+                          by_means ? stages->difference_means
+                                   : stages->difference,
+                          axis, stages->value_nbytes, quants);
     } else {
         terp_cpu_differences_take(lorenzo->pool, stages, lorenzo->layout,
                                   has_specials ? lorenzo->mask : NULL,

@@ -8,16 +8,6 @@ quants_of_model(const struct cpu_lossless *model)
     return lossless_quants_of(model->exact, model->form);
 }
 
-/* Of no fills, words that no value is compared by. */
-static void
-fill_words_or_none(const struct cpu_fills *fills, WORD fill[TERP_NFILLS])
-{
-    for (int i = 0; i < TERP_NFILLS; i++)
-        fill[i] = (WORD)1 << (8 * sizeof(WORD) - 1);
-    if (fills != NULL)
-        fill_words_of(fills, fill);
-}
-
 static uint64_t
 lossless_quantize(const void *src, uint64_t nvalues,
                   const struct cpu_lossless *model, uint64_t *mask_words,
@@ -55,7 +45,7 @@ count_unpredictable(const void *src, uint64_t nvalues,
     WORD fill[TERP_NFILLS];
     uint64_t n = 0;
 
-    fill_words_or_none(fills, fill);
+    fill_words_of(fills, fill);
     for (uint64_t i = 0; i < nvalues; i++) {
         WORD remainder;
         bool fits;
@@ -234,7 +224,7 @@ take_sample(const void *src, const struct terp_layout *layout,
     uint64_t stride[TERP_NDIMS] = {1};
     WORD fill[TERP_NFILLS];
 
-    fill_words_or_none(fills, fill);
+    fill_words_of(fills, fill);
     for (int d = 1; d < TERP_NDIMS; d++)
         stride[d] = stride[d - 1] * layout->dims[d - 1];
     memset(sample, 0, sizeof *sample);
@@ -372,7 +362,7 @@ center(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
     WORD fill[TERP_NFILLS];
     size_t n = 0;
 
-    fill_words_or_none(fills, fill);
+    fill_words_of(fills, fill);
     for (uint64_t i = 0; i < TERP_COMMON_VALUE_NRUNS; i++) {
         const T value = values[terp_common_value_run_at(nvalues, i)];
         WORD remainder;

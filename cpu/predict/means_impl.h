@@ -31,36 +31,35 @@ find_means(const WORD *quants, uint64_t i, uint64_t extent, uint64_t stride,
         means[j] = mean_of_quants(means[j], count);
 }
 
+/* Takes the means of a step, or with `adds`, a constant, adds them. */
+TERP_INLINE void
+take_step(WORD *quants, uint64_t step, uint64_t extent, uint64_t stride,
+          uint64_t n, bool adds)
+{
+    WORD means[STRIP_NVALUES];
+
+    for (uint64_t i = step; i < extent; i += 2 * step) {
+        WORD *to = quants + i * stride;
+        find_means(quants, i, extent, stride, n, means);
+        for (uint64_t j = 0; j < n; j++)
+            to[j] += adds ? means[j] : 0 - means[j];
+    }
+}
+
 /* Lines of one brick, side by side. */
 static void
 subtract_means(WORD *quants, uint64_t extent, uint64_t stride, uint64_t n)
 {
-    WORD means[STRIP_NVALUES];
-
     /* From fine to coarse: what a step rests on is still there. */
-    for (uint64_t step = 1; step < extent; step *= 2) {
-        for (uint64_t i = step; i < extent; i += 2 * step) {
-            WORD *to = quants + i * stride;
-            find_means(quants, i, extent, stride, n, means);
-            for (uint64_t j = 0; j < n; j++)
-                to[j] -= means[j];
-        }
-    }
+    for (uint64_t step = 1; step < extent; step *= 2)
+        take_step(quants, step, extent, stride, n, false);
 }
 
 static void
 add_means(WORD *quants, uint64_t extent, uint64_t stride, uint64_t n)
 {
-    WORD means[STRIP_NVALUES];
-
-    for (uint64_t step = terp_means_first_step(extent); step > 0; step /= 2) {
-        for (uint64_t i = step; i < extent; i += 2 * step) {
-            WORD *to = quants + i * stride;
-            find_means(quants, i, extent, stride, n, means);
-            for (uint64_t j = 0; j < n; j++)
-                to[j] += means[j];
-        }
-    }
+    for (uint64_t step = terp_means_first_step(extent); step > 0; step /= 2)
+        take_step(quants, step, extent, stride, n, true);
 }
 
 /* Does all lines, a strip at a time. */

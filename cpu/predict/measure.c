@@ -18,18 +18,15 @@ struct work {
 };
 
 static void
-measure_blocks(void *arg, struct cpu_share share)
+measure_block(void *arg, uint64_t b)
 {
     struct work *work = arg;
     const uint64_t value_nbytes = (uint64_t)work->stages->value_nbytes;
-
-    for (uint64_t b = share.first; b < share.end; b++) {
-        const uint64_t at = b * TERP_SQUARES_BLOCK_NVALUES;
-        work->sums[b] = work->stages->squares(
-            work->values + at * value_nbytes, work->others + at * value_nbytes,
-            min_u64(TERP_SQUARES_BLOCK_NVALUES, work->nvalues - at),
-            work->fills, work->half_range);
-    }
+    const uint64_t at = b * TERP_SQUARES_BLOCK_NVALUES;
+    work->sums[b] = work->stages->squares(
+        work->values + at * value_nbytes, work->others + at * value_nbytes,
+        min_u64(TERP_SQUARES_BLOCK_NVALUES, work->nvalues - at), work->fills,
+        work->half_range);
 }
 
 static enum terp_status
@@ -42,7 +39,7 @@ find_mean_square(struct cpu_pool *pool, struct work *work, uint64_t nvalid,
     work->sums = malloc((size_t)nblocks * sizeof *work->sums);
     if (work->sums == NULL)
         return TERP_ERR_MEMORY;
-    terp_cpu_pool_run(pool, measure_blocks, work, nblocks, 16);
+    terp_cpu_pool_each(pool, measure_block, work, nblocks, 16);
     for (uint64_t b = 0; b < nblocks; b++)
         lanes[b % TERP_SQUARES_NLANES] += work->sums[b];
     *square_ret = terp_sum_lanes(lanes) / (double)nvalid;
@@ -56,17 +53,12 @@ measure(const struct terp_params *params, const struct terp_chunk *chunk,
         struct cpu_pool *pool, const void *values, const void *others,
         struct terp_measure *measure_ret)
 {
-    const struct cpu_stages *stages = chunk->type == TERP_FLOAT32
-                                          ? &terp_cpu_stages_f32
-                                          : &terp_cpu_stages_f64;
-    const uint64_t none = stages->negative_zero_bits;
-    struct cpu_fills fills = {{none, none, none}};
+    const struct cpu_stages *stages = cpu_stages_of(chunk->type);
+    struct cpu_fills fills = cpu_fills_of(stages, params);
     struct terp_layout layout;
     struct cpu_stats stats;
 
     terp_layout_make(chunk, &layout);
-    fills.bits[0] = terp_fill_of(params, stages->value_nbytes);
-    fills.bits[1] = terp_missing_of(params, stages->value_nbytes);
     const struct cpu_prediction prediction = {
         .stages = stages, .layout = &layout, .pool = pool, .values = values};
     terp_cpu_scan(&prediction, &fills, &stats);

@@ -12,6 +12,7 @@
 struct work {
     const struct cpu_pointwise *chunk;
     const struct cpu_pointwise_stages *stages;
+    const struct cpu_stages *coded_stages;
     uint64_t part_nvalues, nparts;
     const uint8_t *values, *coded;
     uint8_t *values_ret, *coded_ret;
@@ -24,12 +25,6 @@ struct work {
     struct cpu_stats stats[NPARTS];
 };
 
-static uint64_t
-value_nbytes_of(enum terp_type type)
-{
-    return type == TERP_FLOAT32 ? 4 : 8;
-}
-
 static struct work
 make_work(const struct cpu_pointwise *chunk, enum terp_pointwise_form form)
 {
@@ -38,18 +33,18 @@ make_work(const struct cpu_pointwise *chunk, enum terp_pointwise_form form)
         .stages = chunk->type == TERP_FLOAT32 ? &terp_cpu_pointwise_f32
                                               : &terp_cpu_pointwise_f64,
         .part_nvalues = terp_pointwise_part_nvalues(chunk->nvalues),
-        .value_nbytes = value_nbytes_of(chunk->type),
-        .coded_nbytes =
-            value_nbytes_of(terp_pointwise_type(form, chunk->type))};
+        .value_nbytes = (uint64_t)cpu_stages_of(chunk->type)->value_nbytes,
+        .coded_stages = cpu_stages_of(terp_pointwise_type(form, chunk->type))};
 
     work.nparts = div_up(chunk->nvalues, work.part_nvalues);
+    work.coded_nbytes = (uint64_t)work.coded_stages->value_nbytes;
     return work;
 }
 
 static void
-do_parts(struct work *work, cpu_task *task)
+do_parts(struct work *work, cpu_item *task)
 {
-    terp_cpu_pool_run(work->chunk->pool, task, work, work->nparts, 2);
+    terp_cpu_pool_each(work->chunk->pool, task, work, work->nparts, 2);
 }
 
 /* Where part p begins. */
@@ -63,16 +58,12 @@ begin_of(const struct work *work, uint64_t p, uint64_t *nvalues_ret)
 }
 
 static void
-measure_parts(void *arg, struct cpu_share share)
+measure_part(void *arg, uint64_t p)
 {
     struct work *work = arg;
-
-    for (uint64_t p = share.first; p < share.end; p++) {
-        uint64_t nvalues, begin = begin_of(work, p, &nvalues);
-        work->stages->magnitudes(work->values + begin * work->value_nbytes,
-                                 nvalues, work->chunk->fills,
-                                 &work->magnitudes[p]);
-    }
+    uint64_t nvalues, begin = begin_of(work, p, &nvalues);
+    work->stages->magnitudes(work->values + begin * work->value_nbytes, nvalues,
+                             work->chunk->fills, &work->magnitudes[p]);
 }
 
 void
@@ -83,7 +74,7 @@ terp_cpu_pointwise_measure(const struct cpu_pointwise *chunk,
     struct work work = make_work(chunk, TERP_POINTWISE_ROUNDED);
 
     work.values = values;
-    do_parts(&work, measure_parts);
+    do_parts(&work, measure_part);
     *magnitudes_ret = work.magnitudes[0];
     for (uint64_t p = 1; p < work.nparts; p++) {
         const struct terp_magnitudes *part = &work.magnitudes[p];
@@ -97,22 +88,12 @@ terp_cpu_pointwise_measure(const struct cpu_pointwise *chunk,
 }
 
 static void
-add_stats(struct cpu_stats *all, const struct cpu_stats *some)
+code_part(void *arg, uint64_t p)
 {
-    if (some->min < all->min)
-        all->min = some->min;
-    if (some->max > all->max)
-        all->max = some->max;
-    all->nspecials += some->nspecials;
-}
-
-static void
-code_part(struct work *work, uint64_t begin, uint64_t end,
-          struct cpu_stats *stats_ret)
-{
-    const struct cpu_stages *coded_stages =
-        work->coded_nbytes == 4 ? &terp_cpu_stages_f32 : &terp_cpu_stages_f64;
-    const uint64_t none = coded_stages->negative_zero_bits;
+    struct work *work = arg;
+    uint64_t nvalues, begin = begin_of(work, p, &nvalues);
+    const uint64_t end = begin + nvalues;
+    const uint64_t none = work->coded_stages->negative_zero_bits;
     const struct cpu_fills no_fills = {{none, none, none}};
     struct cpu_stats stats;
 
@@ -123,22 +104,11 @@ code_part(struct work *work, uint64_t begin, uint64_t end,
                               : work->stages->code)[work->how->form](
             work->values + at * work->value_nbytes, n, work->chunk->fills,
             work->how, coded);
-        coded_stages->scan(coded, n, &no_fills, &stats);
+        work->coded_stages->scan(coded, n, &no_fills, &stats);
         if (at == begin)
-            *stats_ret = stats;
+            work->stats[p] = stats;
         else
-            add_stats(stats_ret, &stats);
-    }
-}
-
-static void
-code_parts(void *arg, struct cpu_share share)
-{
-    struct work *work = arg;
-
-    for (uint64_t p = share.first; p < share.end; p++) {
-        uint64_t nvalues, begin = begin_of(work, p, &nvalues);
-        code_part(work, begin, begin + nvalues, &work->stats[p]);
+            cpu_stats_add(&work->stats[p], &stats);
     }
 }
 
@@ -152,22 +122,19 @@ terp_cpu_pointwise_code(const struct cpu_pointwise *chunk, const void *values,
     work.values = values;
     work.coded_ret = coded;
     work.how = how;
-    do_parts(&work, code_parts);
+    do_parts(&work, code_part);
     *stats_ret = work.stats[0];
     for (uint64_t p = 1; p < work.nparts; p++)
-        add_stats(stats_ret, &work.stats[p]);
+        cpu_stats_add(stats_ret, &work.stats[p]);
 }
 
 static void
-sign_parts(void *arg, struct cpu_share share)
+sign_part(void *arg, uint64_t p)
 {
     struct work *work = arg;
-
-    for (uint64_t p = share.first; p < share.end; p++) {
-        uint64_t nvalues, begin = begin_of(work, p, &nvalues);
-        work->stages->signs(work->values + begin * work->value_nbytes, nvalues,
-                            work->chunk->fills, work->signs_ret + begin / 64);
-    }
+    uint64_t nvalues, begin = begin_of(work, p, &nvalues);
+    work->stages->signs(work->values + begin * work->value_nbytes, nvalues,
+                        work->chunk->fills, work->signs_ret + begin / 64);
 }
 
 void
@@ -178,30 +145,25 @@ terp_cpu_pointwise_signs(const struct cpu_pointwise *chunk, const void *values,
 
     work.values = values;
     work.signs_ret = signs;
-    do_parts(&work, sign_parts);
+    do_parts(&work, sign_part);
 }
 
 static void
-decode_parts(void *arg, struct cpu_share share)
+decode_part(void *arg, uint64_t p)
 {
     const struct work *work = arg;
     const struct terp_pointwise_head *head = work->head;
-
-    for (uint64_t p = share.first; p < share.end; p++) {
-        uint64_t nvalues, begin = begin_of(work, p, &nvalues);
-        uint8_t *values = work->values_ret + begin * work->value_nbytes;
-        const uint8_t *coded = work->coded + begin * work->coded_nbytes;
-        if (head->floor > 0)
-            work->stages->decode_floored[head->form](coded, nvalues, head,
-                                                     values);
-        else
-            work->stages->decode[head->form](coded, nvalues, head->center,
-                                             values);
-        if (head->signs != TERP_SIGNS_POSITIVE)
-            work->stages->negate(work->signs == NULL ? NULL
-                                                     : work->signs + begin / 64,
-                                 nvalues, values);
-    }
+    uint64_t nvalues, begin = begin_of(work, p, &nvalues);
+    uint8_t *values = work->values_ret + begin * work->value_nbytes;
+    const uint8_t *coded = work->coded + begin * work->coded_nbytes;
+    if (head->floor > 0)
+        work->stages->decode_floored[head->form](coded, nvalues, head, values);
+    else
+        work->stages->decode[head->form](coded, nvalues, head->center, values);
+    if (head->signs != TERP_SIGNS_POSITIVE)
+        work->stages->negate(work->signs == NULL ? NULL
+                                                 : work->signs + begin / 64,
+                             nvalues, values);
 }
 
 void
@@ -216,5 +178,5 @@ terp_cpu_pointwise_decode(const struct cpu_pointwise *chunk,
     work.values_ret = values;
     work.head = head;
     work.signs = signs;
-    do_parts(&work, decode_parts);
+    do_parts(&work, decode_part);
 }

@@ -36,31 +36,22 @@ scan_values(const struct scan *scan, uint64_t at, uint64_t nvalues,
 }
 
 static void
-scan_parts(void *arg, struct cpu_share share)
+scan_part(void *arg, uint64_t p)
 {
     struct scan *scan = arg;
-
-    for (uint64_t p = share.first; p < share.end; p++) {
-        uint64_t at = p * scan->part_nvalues;
-        scan_values(scan, at, min_u64(scan->part_nvalues, scan->nvalues - at),
-                    &scan->part[p]);
-    }
+    uint64_t at = p * scan->part_nvalues;
+    scan_values(scan, at, min_u64(scan->part_nvalues, scan->nvalues - at),
+                &scan->part[p]);
 }
 
 static void
 scan_all(struct scan *scan)
 {
-    terp_cpu_pool_run(scan->prediction->pool, scan_parts, scan, scan->nparts,
-                      2);
+    terp_cpu_pool_each(scan->prediction->pool, scan_part, scan, scan->nparts,
+                       2);
     scan->stats = scan->part[0];
-    for (uint64_t p = 1; p < scan->nparts; p++) {
-        const struct cpu_stats *part = &scan->part[p];
-        if (part->min < scan->stats.min)
-            scan->stats.min = part->min;
-        if (part->max > scan->stats.max)
-            scan->stats.max = part->max;
-        scan->stats.nspecials += part->nspecials;
-    }
+    for (uint64_t p = 1; p < scan->nparts; p++)
+        cpu_stats_add(&scan->stats, &scan->part[p]);
 }
 
 /* Probes values that are not extreme, until it is known of either extreme that

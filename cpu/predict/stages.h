@@ -393,4 +393,28 @@ cpu_value_of_bits(const struct cpu_stages *stages, uint64_t bits)
 
 extern const struct cpu_stages terp_cpu_stages_f32, terp_cpu_stages_f64;
 
+/* Those of float32, or of float64. */
+static inline const struct cpu_stages *
+cpu_stages_of(enum terp_type type)
+{
+    return type == TERP_FLOAT32 ? &terp_cpu_stages_f32 : &terp_cpu_stages_f64;
+}
+
+/* The fill values that a caller's parameters name. */
+static inline struct cpu_fills
+cpu_fills_of(const struct cpu_stages *stages, const struct terp_params *params)
+{
+    return (struct cpu_fills){{terp_fill_of(params, stages->value_nbytes),
+                               terp_missing_of(params, stages->value_nbytes),
+                               stages->negative_zero_bits}};
+}
+
+static inline void
+cpu_stats_add(struct cpu_stats *all, const struct cpu_stats *some)
+{
+    all->min = some->min < all->min ? some->min : all->min;
+    all->max = some->max > all->max ? some->max : all->max;
+    all->nspecials += some->nspecials;
+}
+
 #endif

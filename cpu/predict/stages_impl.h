@@ -24,11 +24,13 @@ _Static_assert(FLT_EVAL_METHOD == 0,
                "Expressions are evaluated in the type they are written in: "
                "excess precision would change streams.");
 
+/* Of no fills, words that no value is compared by. */
 static void
 fill_words_of(const struct cpu_fills *fills, WORD fill[TERP_NFILLS])
 {
     for (int i = 0; i < TERP_NFILLS; i++)
-        fill[i] = (WORD)fills->bits[i];
+        fill[i] = fills == NULL ? (WORD)1 << (8 * sizeof(WORD) - 1)
+                                : (WORD)fills->bits[i];
 }
 
 /* Whether there is any fill value; it has them as numbers, which compilers
@@ -842,10 +844,7 @@ difference_widths(const void *src, const struct terp_layout *layout,
         exact_quants_of(quantizer->exact, quantizer->bound);
     WORD fill[TERP_NFILLS];
 
-    for (int i = 0; i < TERP_NFILLS; i++)
-        fill[i] = (WORD)1 << (8 * sizeof(WORD) - 1); /* equals no value */
-    if (fills != NULL)
-        fill_words_of(fills, fill);
+    fill_words_of(fills, fill);
     for (uint64_t i = 0; i < TERP_DIFFERENCES_NVALUES; i++)
         widths_ret[i] = (int8_t)sample_difference_width(
             (const T *)src, fill, layout,

@@ -66,22 +66,19 @@ number_at(const struct job *job, uint64_t i, uint64_t *number_ret)
 }
 
 static void
-count_parts(void *arg, struct cpu_share share)
+count_part(void *arg, uint64_t p)
 {
     struct job *job = arg;
-
-    for (uint64_t p = share.first; p < share.end; p++) {
-        struct part part = {.fits = true};
-        uint64_t stop = part_end(job, p);
-        for (uint64_t i = next_escape(job, p * job->part_nvalues, stop);
-             i < stop; i = next_escape(job, i + 1, stop)) {
-            uint64_t number = 0;
-            part.fits = part.fits && number_at(job, i, &number);
-            part.all |= number;
-            part.nescapes++;
-        }
-        job->part[p] = part;
+    struct part part = {.fits = true};
+    uint64_t stop = part_end(job, p);
+    for (uint64_t i = next_escape(job, p * job->part_nvalues, stop); i < stop;
+         i = next_escape(job, i + 1, stop)) {
+        uint64_t number = 0;
+        part.fits = part.fits && number_at(job, i, &number);
+        part.all |= number;
+        part.nescapes++;
     }
+    job->part[p] = part;
 }
 
 /* Makes the job and returns how many escapes there are. */
@@ -98,7 +95,7 @@ count_escapes(const struct cpu_prediction *prediction, bool on_grid,
     if (job->part_nvalues < MIN_PART_NVALUES)
         job->part_nvalues = MIN_PART_NVALUES;
     job->nparts = div_up(nvalues, job->part_nvalues);
-    terp_cpu_pool_run(prediction->pool, count_parts, job, job->nparts, 8);
+    terp_cpu_pool_each(prediction->pool, count_part, job, job->nparts, 8);
     for (uint64_t p = 0; p < job->nparts; p++) {
         job->part[p].before = n;
         n += job->part[p].nescapes;
@@ -107,23 +104,20 @@ count_escapes(const struct cpu_prediction *prediction, bool on_grid,
 }
 
 static void
-write_parts(void *arg, struct cpu_share share)
+write_part(void *arg, uint64_t p)
 {
     const struct job *job = arg;
-
-    for (uint64_t p = share.first; p < share.end; p++) {
-        uint64_t i = p * job->part_nvalues, stop = part_end(job, p);
-        uint8_t *at = job->to + job->part[p].before * (uint64_t)job->nbytes;
-        for (uint64_t left = job->part[p].nescapes; left > 0; left--, i++) {
-            uint64_t bits = 0;
-            i = next_escape(job, i, stop);
-            if (job->number_nbytes == 0)
-                bits = load_value(raw_at(job, i), job->nbytes);
-            else
-                (void)number_at(job, i, &bits);
-            store_le(at, bits, job->nbytes);
-            at += job->nbytes;
-        }
+    uint64_t i = p * job->part_nvalues, stop = part_end(job, p);
+    uint8_t *at = job->to + job->part[p].before * (uint64_t)job->nbytes;
+    for (uint64_t left = job->part[p].nescapes; left > 0; left--, i++) {
+        uint64_t bits = 0;
+        i = next_escape(job, i, stop);
+        if (job->number_nbytes == 0)
+            bits = load_value(raw_at(job, i), job->nbytes);
+        else
+            (void)number_at(job, i, &bits);
+        store_le(at, bits, job->nbytes);
+        at += job->nbytes;
     }
 }
 
@@ -148,7 +142,7 @@ terp_cpu_escapes_write(const struct cpu_prediction *prediction, bool on_grid,
     write_le(writer, (uint64_t)job.number_nbytes, 1);
     job.to = writer_take(writer, n * (uint64_t)job.nbytes);
     if (job.to != NULL)
-        terp_cpu_pool_run(prediction->pool, write_parts, &job, job.nparts, 8);
+        terp_cpu_pool_each(prediction->pool, write_part, &job, job.nparts, 8);
 }
 
 enum terp_status
@@ -170,28 +164,24 @@ terp_cpu_escapes_read(struct reader *reader, uint64_t nvalues, int value_nbytes,
 }
 
 static void
-place_parts(void *arg, struct cpu_share share)
+place_part(void *arg, uint64_t p)
 {
     const struct job *job = arg;
     const struct cpu_stages *stages = job->prediction->stages;
-
-    for (uint64_t p = share.first; p < share.end; p++) {
-        uint64_t i = p * job->part_nvalues, stop = part_end(job, p);
-        const uint8_t *at =
-            job->from + job->part[p].before * (uint64_t)job->nbytes;
-        for (uint64_t left = job->part[p].nescapes; left > 0; left--, i++) {
-            i = next_escape(job, i, stop);
-            uint8_t *raw = raw_at(job, i);
-            uint64_t bits = load_le(at, job->nbytes);
-            int64_t integer = unzigzag(bits);
-            if (job->number_nbytes == 0)
-                store_value(raw, bits, job->nbytes);
-            else if (!job->on_grid)
-                store_value(raw, (uint64_t)integer, stages->value_nbytes);
-            else
-                stages->from_grid(integer, &job->grid, raw);
-            at += job->nbytes;
-        }
+    uint64_t i = p * job->part_nvalues, stop = part_end(job, p);
+    const uint8_t *at = job->from + job->part[p].before * (uint64_t)job->nbytes;
+    for (uint64_t left = job->part[p].nescapes; left > 0; left--, i++) {
+        i = next_escape(job, i, stop);
+        uint8_t *raw = raw_at(job, i);
+        uint64_t bits = load_le(at, job->nbytes);
+        int64_t integer = unzigzag(bits);
+        if (job->number_nbytes == 0)
+            store_value(raw, bits, job->nbytes);
+        else if (!job->on_grid)
+            store_value(raw, (uint64_t)integer, stages->value_nbytes);
+        else
+            stages->from_grid(integer, &job->grid, raw);
+        at += job->nbytes;
     }
 }
 
@@ -209,6 +199,6 @@ terp_cpu_escapes_place(const struct cpu_prediction *prediction, bool on_grid,
                                     prediction->stages->value_nbytes);
     job.from = section->at;
     if (n > 0)
-        terp_cpu_pool_run(prediction->pool, place_parts, &job, job.nparts, 8);
+        terp_cpu_pool_each(prediction->pool, place_part, &job, job.nparts, 8);
     return TERP_OK;
 }

@@ -48,25 +48,20 @@ tile_nsymbols(uint64_t nsymbols, uint64_t tile)
 /* ---- writing ---- */
 
 static void
-measure_tiles(void *arg, struct cpu_share share)
+measure_tile(void *arg, uint64_t t)
 {
     const struct job *job = arg;
-
-    for (uint64_t t = share.first; t < share.end; t++)
-        terp_cpu_low_tile_measure(job->symbols + t * TERP_TILE_NSYMBOLS,
-                                  tile_nsymbols(job->nsymbols, t),
-                                  &job->tiles[t]);
+    terp_cpu_low_tile_measure(job->symbols + t * TERP_TILE_NSYMBOLS,
+                              tile_nsymbols(job->nsymbols, t), &job->tiles[t]);
 }
 
 static void
-split_tiles(void *arg, struct cpu_share share)
+split_tile(void *arg, uint64_t t)
 {
     const struct job *job = arg;
-
-    for (uint64_t t = share.first; t < share.end; t++)
-        terp_cpu_low_tile_split(&job->tiles[t], tile_nsymbols(job->nsymbols, t),
-                                job->records, job->to,
-                                job->symbols + t * TERP_TILE_NSYMBOLS);
+    terp_cpu_low_tile_split(&job->tiles[t], tile_nsymbols(job->nsymbols, t),
+                            job->records, job->to,
+                            job->symbols + t * TERP_TILE_NSYMBOLS);
 }
 
 enum terp_status
@@ -82,7 +77,7 @@ terp_cpu_low_bits_split(struct cpu_pool *pool, uint64_t nsymbols,
 
     if (job.tiles == NULL)
         return TERP_ERR_MEMORY;
-    terp_cpu_pool_run(pool, measure_tiles, &job, ntiles, MIN_NTILES_SHARED);
+    terp_cpu_pool_each(pool, measure_tile, &job, ntiles, MIN_NTILES_SHARED);
     uint8_t *kinds = writer_take_packed(writer, ntiles, TERP_LOW_KIND_NBITS);
     for (uint64_t t = 0; t < ntiles; t++) {
         struct cpu_low_tile *tile = &job.tiles[t];
@@ -99,7 +94,7 @@ terp_cpu_low_bits_split(struct cpu_pool *pool, uint64_t nsymbols,
     job.records = writer_take(writer, records_nbytes);
     job.to = writer_take(writer, nbytes);
     if (!writer->overflow)
-        terp_cpu_pool_run(pool, split_tiles, &job, ntiles, MIN_NTILES_SHARED);
+        terp_cpu_pool_each(pool, split_tile, &job, ntiles, MIN_NTILES_SHARED);
     terp_cpu_memory_free(pool, job.tiles);
     return writer->overflow ? TERP_ERR_CAPACITY : TERP_OK;
 }
@@ -149,17 +144,13 @@ terp_cpu_low_bits_read(struct reader *reader, uint64_t nsymbols,
 }
 
 static void
-join_tiles(void *arg, struct cpu_share share)
+join_tile(void *arg, uint64_t t)
 {
     const struct job *job = arg;
-
-    for (uint64_t t = share.first; t < share.end; t++) {
-        struct cpu_low_tile *tile = &job->tiles[t];
-        tile->is_valid = terp_cpu_low_tile_join(
-            tile, tile_nsymbols(job->nsymbols, t),
-            tile_nsymbols(job->nwanted, t), job->from + tile->at,
-            job->symbols + t * TERP_TILE_NSYMBOLS);
-    }
+    struct cpu_low_tile *tile = &job->tiles[t];
+    tile->is_valid = terp_cpu_low_tile_join(
+        tile, tile_nsymbols(job->nsymbols, t), tile_nsymbols(job->nwanted, t),
+        job->from + tile->at, job->symbols + t * TERP_TILE_NSYMBOLS);
 }
 
 enum terp_status
@@ -188,7 +179,7 @@ terp_cpu_low_bits_join(struct cpu_pool *pool, uint64_t nsymbols,
         nbytes += job.tiles[t].numbers_nbytes + job.tiles[t].list_nbytes;
     }
     if (valid)
-        terp_cpu_pool_run(pool, join_tiles, &job, ntiles, MIN_NTILES_SHARED);
+        terp_cpu_pool_each(pool, join_tile, &job, ntiles, MIN_NTILES_SHARED);
     for (uint64_t t = 0; valid && t < ntiles; t++)
         valid = job.tiles[t].is_valid;
     terp_cpu_memory_free(pool, job.tiles);

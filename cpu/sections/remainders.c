@@ -31,10 +31,10 @@ make_job(const struct cpu_prediction *lossless, struct job *job)
 }
 
 static void
-for_groups(const struct job *job, cpu_task *work)
+for_groups(const struct job *job, cpu_item *work)
 {
-    terp_cpu_pool_run(job->lossless->pool, work, (void *)job, job->ngroups,
-                      MIN_NGROUPS_SHARED);
+    terp_cpu_pool_each(job->lossless->pool, work, (void *)job, job->ngroups,
+                       MIN_NGROUPS_SHARED);
 }
 
 static uint64_t
@@ -70,35 +70,29 @@ find_remainders(const struct job *job, uint64_t group, uint64_t numbers[GROUP],
 }
 
 static void
-measure_groups(void *arg, struct cpu_share share)
+measure_group(void *arg, uint64_t g)
 {
     const struct job *job = arg;
     uint64_t numbers[GROUP];
     uint8_t nbits[GROUP];
-
-    for (uint64_t g = share.first; g < share.end; g++) {
-        const uint64_t n = find_remainders(job, g, numbers, nbits);
-        uint64_t sum = 0;
-        for (uint64_t i = 0; i < n; i++)
-            sum += nbits[i];
-        job->begin[g] = div_up(sum, 8);
-    }
+    const uint64_t n = find_remainders(job, g, numbers, nbits);
+    uint64_t sum = 0;
+    for (uint64_t i = 0; i < n; i++)
+        sum += nbits[i];
+    job->begin[g] = div_up(sum, 8);
 }
 
 static void
-write_groups(void *arg, struct cpu_share share)
+write_group(void *arg, uint64_t g)
 {
     const struct job *job = arg;
     uint64_t numbers[GROUP];
     uint8_t nbits[GROUP];
-
-    for (uint64_t g = share.first; g < share.end; g++) {
-        const uint64_t n = find_remainders(job, g, numbers, nbits);
-        struct bit_writer to = {.to = job->to + job->begin[g]};
-        for (uint64_t i = 0; i < n; i++)
-            bit_writer_put(&to, numbers[i], nbits[i]);
-        bit_writer_end(&to);
-    }
+    const uint64_t n = find_remainders(job, g, numbers, nbits);
+    struct bit_writer to = {.to = job->to + job->begin[g]};
+    for (uint64_t i = 0; i < n; i++)
+        bit_writer_put(&to, numbers[i], nbits[i]);
+    bit_writer_end(&to);
 }
 
 enum terp_status
@@ -110,12 +104,12 @@ terp_cpu_remainders_write(const struct cpu_prediction *lossless,
 
     if (st != TERP_OK)
         return st;
-    for_groups(&job, measure_groups);
+    for_groups(&job, measure_group);
     const uint64_t nbytes = place_groups(&job);
     write_uleb(writer, nbytes);
     job.to = writer_take(writer, nbytes);
     if (job.to != NULL)
-        for_groups(&job, write_groups);
+        for_groups(&job, write_group);
     terp_cpu_memory_free(lossless->pool, job.begin);
     return TERP_OK;
 }
@@ -150,35 +144,29 @@ find_nbits(const struct job *job, uint64_t group, uint8_t nbits[GROUP])
 }
 
 static void
-measure_integers(void *arg, struct cpu_share share)
+measure_integers_of(void *arg, uint64_t g)
 {
     const struct job *job = arg;
     uint8_t nbits[GROUP];
-
-    for (uint64_t g = share.first; g < share.end; g++)
-        job->begin[g] = div_up(find_nbits(job, g, nbits), 8);
+    job->begin[g] = div_up(find_nbits(job, g, nbits), 8);
 }
 
 static void
-read_groups(void *arg, struct cpu_share share)
+read_group(void *arg, uint64_t g)
 {
     const struct job *job = arg;
     const struct cpu_prediction *lossless = job->lossless;
     uint64_t numbers[GROUP];
     uint8_t nbits[GROUP];
-
-    for (uint64_t g = share.first; g < share.end; g++) {
-        const uint64_t first = g * GROUP, end = group_end(job, g);
-        uint64_t at = 0;
-        find_nbits(job, g, nbits);
-        for (uint64_t i = 0; i < end - first; i++) {
-            numbers[i] = load_bits(job->from + job->begin[g], at, nbits[i]);
-            at += nbits[i];
-        }
-        lossless->stages->join_remainders(lossless->work, first, end,
-                                          &lossless->lossless, numbers,
-                                          job->values);
+    const uint64_t first = g * GROUP, end = group_end(job, g);
+    uint64_t at = 0;
+    find_nbits(job, g, nbits);
+    for (uint64_t i = 0; i < end - first; i++) {
+        numbers[i] = load_bits(job->from + job->begin[g], at, nbits[i]);
+        at += nbits[i];
     }
+    lossless->stages->join_remainders(
+        lossless->work, first, end, &lossless->lossless, numbers, job->values);
 }
 
 enum terp_status
@@ -191,11 +179,11 @@ terp_cpu_remainders_place(const struct cpu_prediction *lossless,
 
     if (st != TERP_OK)
         return st;
-    for_groups(&job, measure_integers);
+    for_groups(&job, measure_integers_of);
     if (place_groups(&job) == section->nbytes) {
         job.from = section->at;
         job.values = values;
-        for_groups(&job, read_groups);
+        for_groups(&job, read_group);
     } else {
         st = TERP_ERR_CORRUPT;
     }

@@ -97,10 +97,10 @@ free_job(struct job *job)
 }
 
 static void
-for_groups(const struct job *job, cpu_task *work)
+for_groups(const struct job *job, cpu_item *work)
 {
-    terp_cpu_pool_run(job->lossless->pool, work, (void *)job, job->ngroups,
-                      MIN_NGROUPS_SHARED);
+    terp_cpu_pool_each(job->lossless->pool, work, (void *)job, job->ngroups,
+                       MIN_NGROUPS_SHARED);
 }
 
 /* Has the points of a group and returns how many. */
@@ -140,7 +140,7 @@ place_groups(const struct job *job)
 /* ---- writing ---- */
 
 static void
-measure_groups(void *arg, struct cpu_share share)
+measure_group(void *arg, uint64_t g)
 {
     const struct job *job = arg;
     const struct cpu_prediction *lossless = job->lossless;
@@ -148,31 +148,27 @@ measure_groups(void *arg, struct cpu_share share)
     const int max_code = lossless->quantizer.max_code;
     uint64_t places[GROUP];
     int64_t differences[GROUP];
-
-    for (uint64_t g = share.first; g < share.end; g++) {
-        const uint64_t n = points_of(job, g, places);
-        uint16_t counts[TERP_NWIDTHS] = {0};
-        uint64_t all = 0, cost;
-        lossless->stages->gather(lossless->work, places, n, differences);
-        for (uint64_t i = 0; i < n; i++)
-            all |= (uint64_t)differences[i];
-        const int nzeros =
-            all == 0 || !job->has_zeros ? 0 : __builtin_ctzll(all);
-        for (uint64_t i = 0; i < n; i++) {
-            differences[i] >>= nzeros;
-            counts[terp_width_of_difference(differences[i])]++;
-        }
-        const int shift =
-            terp_shift_of_group(counts, terp_max_shift(value_nbytes),
-                                lossless->quantizer.escape_nbytes, &cost);
-        job->zeros[g] = (uint8_t)nzeros;
-        job->shifts[g] = (uint8_t)shift;
-        for (uint64_t i = 0; i < n; i++) {
-            const int64_t code = terp_code_above_shift(differences[i], shift);
-            lossless->symbols[places[i]] = code < -max_code || code > max_code
-                                               ? TERP_ESCAPE
-                                               : (uint16_t)(code + TERP_RADIUS);
-        }
+    const uint64_t n = points_of(job, g, places);
+    uint16_t counts[TERP_NWIDTHS] = {0};
+    uint64_t all = 0, cost;
+    lossless->stages->gather(lossless->work, places, n, differences);
+    for (uint64_t i = 0; i < n; i++)
+        all |= (uint64_t)differences[i];
+    const int nzeros = all == 0 || !job->has_zeros ? 0 : __builtin_ctzll(all);
+    for (uint64_t i = 0; i < n; i++) {
+        differences[i] >>= nzeros;
+        counts[terp_width_of_difference(differences[i])]++;
+    }
+    const int shift =
+        terp_shift_of_group(counts, terp_max_shift(value_nbytes),
+                            lossless->quantizer.escape_nbytes, &cost);
+    job->zeros[g] = (uint8_t)nzeros;
+    job->shifts[g] = (uint8_t)shift;
+    for (uint64_t i = 0; i < n; i++) {
+        const int64_t code = terp_code_above_shift(differences[i], shift);
+        lossless->symbols[places[i]] = code < -max_code || code > max_code
+                                           ? TERP_ESCAPE
+                                           : (uint16_t)(code + TERP_RADIUS);
     }
 }
 
@@ -199,28 +195,24 @@ any_of(const uint8_t *numbers, uint64_t n)
 }
 
 static void
-write_groups(void *arg, struct cpu_share share)
+write_group(void *arg, uint64_t g)
 {
     const struct job *job = arg;
     const struct cpu_prediction *lossless = job->lossless;
     uint64_t places[GROUP];
     int64_t differences[GROUP];
-
-    for (uint64_t g = share.first; g < share.end; g++) {
-        const uint64_t n = points_of(job, g, places);
-        const int shift = job->shifts[g];
-        struct bit_writer to = {.to = job->to + job->begin[g]};
-        lossless->stages->gather(lossless->work, places, n, differences);
-        for (uint64_t i = 0; i < n; i++) {
-            const int64_t difference = differences[i] >> job->zeros[g];
-            const uint64_t below =
-                lossless->symbols[places[i]] == TERP_ESCAPE
-                    ? 0
-                    : terp_number_below_shift(difference, shift);
-            bit_writer_put(&to, below, shift);
-        }
-        bit_writer_end(&to);
+    const uint64_t n = points_of(job, g, places);
+    const int shift = job->shifts[g];
+    struct bit_writer to = {.to = job->to + job->begin[g]};
+    lossless->stages->gather(lossless->work, places, n, differences);
+    for (uint64_t i = 0; i < n; i++) {
+        const int64_t difference = differences[i] >> job->zeros[g];
+        const uint64_t below = lossless->symbols[places[i]] == TERP_ESCAPE
+                                   ? 0
+                                   : terp_number_below_shift(difference, shift);
+        bit_writer_put(&to, below, shift);
     }
+    bit_writer_end(&to);
 }
 
 static void
@@ -247,11 +239,11 @@ terp_cpu_shifts_write(struct cpu_prediction *lossless, struct writer *writer)
         for (uint64_t i = 0; i < nvalues; i++)
             lossless->symbols[i] = TERP_RADIUS;
     job.has_zeros = true;
-    for_groups(&job, measure_groups);
+    for_groups(&job, measure_group);
     bool any;
     job.has_zeros = zeros_pay(&job, width, &any);
     if (any && !job.has_zeros)
-        for_groups(&job, measure_groups);
+        for_groups(&job, measure_group);
     const bool has_shifts = any_of(job.shifts, job.ngroups);
     write_le(writer,
              (has_shifts ? TERP_SHIFTS_SHIFTS : 0) |
@@ -263,7 +255,7 @@ terp_cpu_shifts_write(struct cpu_prediction *lossless, struct writer *writer)
         write_numbers(job.zeros, job.ngroups, width, writer);
     job.to = writer_take(writer, place_groups(&job));
     if (job.to != NULL)
-        for_groups(&job, write_groups);
+        for_groups(&job, write_group);
     free_job(&job);
     return TERP_OK;
 }
@@ -307,26 +299,23 @@ terp_cpu_shifts_read(struct reader *reader, int value_nbytes, uint64_t nvalues,
 }
 
 static void
-read_groups(void *arg, struct cpu_share share)
+read_group(void *arg, uint64_t g)
 {
     const struct job *job = arg;
     const struct cpu_prediction *lossless = job->lossless;
     uint64_t places[GROUP];
     int64_t differences[GROUP];
-
-    for (uint64_t g = share.first; g < share.end; g++) {
-        const uint64_t n = points_of(job, g, places);
-        const int shift = job->shifts[g];
-        const uint8_t *from = job->from + job->begin[g];
-        for (uint64_t i = 0; i < n; i++) {
-            const int64_t code =
-                (int64_t)lossless->symbols[places[i]] - TERP_RADIUS;
-            const uint64_t below = load_bits(from, i * (uint64_t)shift, shift);
-            differences[i] =
-                (int64_t)(terp_join_shift(code, below, shift) << job->zeros[g]);
-        }
-        lossless->stages->scatter(differences, places, n, lossless->work);
+    const uint64_t n = points_of(job, g, places);
+    const int shift = job->shifts[g];
+    const uint8_t *from = job->from + job->begin[g];
+    for (uint64_t i = 0; i < n; i++) {
+        const int64_t code =
+            (int64_t)lossless->symbols[places[i]] - TERP_RADIUS;
+        const uint64_t below = load_bits(from, i * (uint64_t)shift, shift);
+        differences[i] =
+            (int64_t)(terp_join_shift(code, below, shift) << job->zeros[g]);
     }
+    lossless->stages->scatter(differences, places, n, lossless->work);
 }
 
 enum terp_status
@@ -345,7 +334,7 @@ terp_cpu_shifts_place(const struct cpu_prediction *lossless,
     }
     job.from = section->at;
     place_groups(&job);
-    for_groups(&job, read_groups);
+    for_groups(&job, read_group);
     free_job(&job);
     return TERP_OK;
 }

@@ -1,6 +1,7 @@
 /* The section of tails, written and read. */
 #include "cpu/sections/tails.h"
 
+#include "codec/format/bits.h"
 #include "codec/format/low_bits.h"
 #include "cpu/sections/low_bits.h"
 
@@ -37,11 +38,11 @@ make_job(const struct cpu_prediction *lorenzo, struct job *job_ret)
 }
 
 static void
-for_groups(const struct job *job, cpu_task *work)
+for_groups(const struct job *job, cpu_item *work)
 {
-    terp_cpu_pool_run(job->lorenzo->pool, work, (void *)job,
-                      terp_low_ngroups(job->lorenzo->layout->nvalues),
-                      MIN_NGROUPS_SHARED);
+    terp_cpu_pool_each(job->lorenzo->pool, work, (void *)job,
+                       terp_low_ngroups(job->lorenzo->layout->nvalues),
+                       MIN_NGROUPS_SHARED);
 }
 
 static uint64_t
@@ -69,40 +70,28 @@ find_numbers(const struct job *job, uint64_t group, uint64_t numbers[GROUP])
 }
 
 static void
-measure_groups(void *arg, struct cpu_share share)
+measure_group(void *arg, uint64_t g)
 {
     const struct job *job = arg;
     uint64_t numbers[GROUP];
-
-    for (uint64_t g = share.first; g < share.end; g++) {
-        uint64_t all = 0;
-        find_numbers(job, g, numbers);
-        for (uint64_t i = 0; i < nnumbers(job, g); i++)
-            all |= numbers[i];
-        job->widths_ret[g] = (uint8_t)bit_width(all);
-    }
+    uint64_t all = 0;
+    find_numbers(job, g, numbers);
+    for (uint64_t i = 0; i < nnumbers(job, g); i++)
+        all |= numbers[i];
+    job->widths_ret[g] = (uint8_t)bit_width(all);
 }
 
 static void
-write_groups(void *arg, struct cpu_share share)
+write_group(void *arg, uint64_t g)
 {
     const struct job *job = arg;
     uint64_t numbers[GROUP];
-
-    for (uint64_t g = share.first; g < share.end; g++) {
-        const int width = job->widths[g];
-        uint8_t *to = job->to + job->begin[g];
-        uint64_t bits = 0;
-        int nbits = 0;
-        find_numbers(job, g, numbers);
-        for (uint64_t i = 0; i < nnumbers(job, g); i++) {
-            bits |= numbers[i] << nbits;
-            for (nbits += width; nbits >= 8; nbits -= 8, bits >>= 8)
-                *to++ = (uint8_t)bits;
-        }
-        if (nbits > 0)
-            *to = (uint8_t)bits;
-    }
+    const int width = job->widths[g];
+    struct bit_writer to = {.to = job->to + job->begin[g]};
+    find_numbers(job, g, numbers);
+    for (uint64_t i = 0; i < nnumbers(job, g); i++)
+        bit_writer_put(&to, numbers[i], width);
+    bit_writer_end(&to);
 }
 
 enum terp_status
@@ -117,10 +106,10 @@ terp_cpu_tails_write(const struct cpu_prediction *lorenzo,
     job.widths = job.widths_ret =
         writer_take(writer, terp_low_ngroups(lorenzo->layout->nvalues));
     if (job.widths != NULL) {
-        for_groups(&job, measure_groups);
+        for_groups(&job, measure_group);
         job.to = writer_take(writer, place_groups(&job));
         if (job.to != NULL)
-            for_groups(&job, write_groups);
+            for_groups(&job, write_group);
     }
     terp_cpu_memory_free(lorenzo->pool, job.begin);
     return TERP_OK;
@@ -148,19 +137,16 @@ terp_cpu_tails_read(struct reader *reader, int tail_nbits, uint64_t nvalues,
 }
 
 static void
-read_groups(void *arg, struct cpu_share share)
+read_group(void *arg, uint64_t g)
 {
     const struct job *job = arg;
     uint64_t numbers[GROUP];
-
-    for (uint64_t g = share.first; g < share.end; g++) {
-        const int width = job->widths[g];
-        for (uint64_t i = 0; i < nnumbers(job, g); i++)
-            numbers[i] = unpack_bits(job->from + job->begin[g],
-                                     i * (uint64_t)width, width);
-        job->lorenzo->stages->tails_of_numbers(numbers, nnumbers(job, g),
-                                               quants_of(job, g));
-    }
+    const int width = job->widths[g];
+    for (uint64_t i = 0; i < nnumbers(job, g); i++)
+        numbers[i] =
+            unpack_bits(job->from + job->begin[g], i * (uint64_t)width, width);
+    job->lorenzo->stages->tails_of_numbers(numbers, nnumbers(job, g),
+                                           quants_of(job, g));
 }
 
 enum terp_status
@@ -175,7 +161,7 @@ terp_cpu_tails_place(const struct cpu_prediction *lorenzo,
     job.widths = section->widths;
     job.from = section->at;
     place_groups(&job);
-    for_groups(&job, read_groups);
+    for_groups(&job, read_group);
     terp_cpu_memory_free(lorenzo->pool, job.begin);
     return TERP_OK;
 }

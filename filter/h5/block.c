@@ -51,7 +51,8 @@ static enum terp_status
 read_part(const struct terp_h5_block *block, const hsize_t *place,
           const hsize_t *count, const hsize_t *dims, void *dst)
 {
-    return terp_h5_block_transfer_part(block, place, count, dims, NULL, dst);
+    return terp_h5_block_transfer_part(block, place, NULL, count, dims, NULL,
+                                       dst);
 }
 
 static const struct terp_h5_storage storage = {store_stream, fetch_stream,
@@ -204,8 +205,9 @@ terp_h5_block_open(hid_t dataset, const hsize_t *offset, const hsize_t *count,
 
 enum terp_status
 terp_h5_block_transfer_part(const struct terp_h5_block *block,
-                            const hsize_t *offset, const hsize_t *count,
-                            const hsize_t *dims, const void *src, void *dst)
+                            const hsize_t *offset, const hsize_t *stride,
+                            const hsize_t *count, const hsize_t *dims,
+                            const void *src, void *dst)
 {
     static const hsize_t start[H5S_MAX_RANK];
     hid_t memory = H5S_ALL, space = H5S_ALL;
@@ -219,7 +221,7 @@ terp_h5_block_transfer_part(const struct terp_h5_block *block,
         result = H5Sselect_hyperslab(memory, H5S_SELECT_SET, start, NULL, count,
                                      NULL);
         if (result >= 0)
-            result = H5Sselect_hyperslab(space, H5S_SELECT_SET, offset, NULL,
+            result = H5Sselect_hyperslab(space, H5S_SELECT_SET, offset, stride,
                                          count, NULL);
     }
     if (result >= 0)
@@ -267,13 +269,13 @@ transfer_slabs(struct terp_run *run, const struct terp_h5_block *block,
         offset[0] = block->offset[0] + row;
         count[0] = nrows;
         if (src == NULL)
-            st = terp_h5_block_transfer_part(block, offset, count, count, NULL,
-                                             slab);
+            st = terp_h5_block_transfer_part(block, offset, NULL, count, count,
+                                             NULL, slab);
         if (st == TERP_OK)
             st = terp_memory_copy(run, 1, &to, &from, &nbytes);
         if (st == TERP_OK && src != NULL)
-            st = terp_h5_block_transfer_part(block, offset, count, count, slab,
-                                             NULL);
+            st = terp_h5_block_transfer_part(block, offset, NULL, count, count,
+                                             slab, NULL);
     }
     free(slab);
     return st;
@@ -284,7 +286,8 @@ terp_h5_block_transfer(struct terp_run *run, const struct terp_h5_block *block,
                        const void *src, void *dst)
 {
     return run->call.memory == TERP_MEMORY_HOST
-               ? terp_h5_block_transfer_part(block, block->offset, block->count,
-                                             block->count, src, dst)
+               ? terp_h5_block_transfer_part(block, block->offset, NULL,
+                                             block->count, block->count, src,
+                                             dst)
                : transfer_slabs(run, block, src, dst);
 }

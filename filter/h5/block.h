@@ -59,12 +59,14 @@ terp_h5_block_close(struct terp_h5_block *block);
 bool
 terp_h5_block_is_empty(const struct terp_h5_block *block);
 
-/* Reads `count` values from `offset` on into the beginning of an array of
- * `dims`, or with `src` writes them from there, by HDF5. All on the host. */
+/* Reads `count` values from `offset` on, `stride` apart where that is not NULL,
+ * into the beginning of an array of `dims`, or with `src` writes them from
+ * there, by HDF5. All on the host. */
 enum terp_status
 terp_h5_block_transfer_part(const struct terp_h5_block *block,
-                            const hsize_t *offset, const hsize_t *count,
-                            const hsize_t *dims, const void *src, void *dst);
+                            const hsize_t *offset, const hsize_t *stride,
+                            const hsize_t *count, const hsize_t *dims,
+                            const void *src, void *dst);
 
 /* All of the block by HDF5, from `src` or to `dst`, in the run's memory. */
 enum terp_status

@@ -80,29 +80,6 @@ make_strided(const struct terp_h5_block *block, const hsize_t *offset,
     return true;
 }
 
-static enum terp_status
-read_by_hdf5(const struct terp_h5_block *block,
-             const struct terp_h5_strided *strided, void *dst)
-{
-    hid_t memory = H5S_ALL, space = H5S_ALL;
-    herr_t result = 0;
-
-    if (block->rank > 0) {
-        space = block->space;
-        memory = H5Screate_simple(block->rank, strided->count, NULL);
-        if (memory < 0)
-            return TERP_ERR_HDF5;
-        result = H5Sselect_hyperslab(space, H5S_SELECT_SET, strided->start,
-                                     strided->stride, strided->count, NULL);
-    }
-    if (result >= 0)
-        result = H5Dread(block->dataset, block->type, memory, space,
-                         H5P_DEFAULT, dst);
-    if (memory != H5S_ALL)
-        H5Sclose(memory);
-    return result < 0 ? TERP_ERR_HDF5 : TERP_OK;
-}
-
 /* To the host, and from there where the caller has the memory. */
 static enum terp_status
 read_strided(struct terp_run *run, const struct terp_h5_block *block,
@@ -117,7 +94,9 @@ read_strided(struct terp_run *run, const struct terp_h5_block *block,
 
     if (dst != NULL)
         st = block->reason != NULL
-                 ? read_by_hdf5(block, strided, dst)
+                 ? terp_h5_block_transfer_part(block, strided->start,
+                                               strided->stride, strided->count,
+                                               strided->count, NULL, dst)
                  : terp_h5_strided_read(run, block, strided, dst);
     if (st == TERP_OK && !on_host)
         st = terp_memory_copy(run, 1, &values, &src, &nbytes);

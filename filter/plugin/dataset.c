@@ -4,32 +4,37 @@
 #include "codec/format/types.h"
 #include "filter/plugin/h5z_terp.h"
 
+/* What is known of a dataset's values. */
+struct values {
+    enum terp_type type;
+    bool big_endian;
+};
+
 /* The types that are compressed, by the variables that hold them in HDF5. */
 static const struct {
     const char *variable;
-    enum terp_type type;
-    bool big_endian;
+    struct values values;
 } known_types[] = {
-    {"H5T_IEEE_F32LE_g", TERP_FLOAT32, false},
-    {"H5T_IEEE_F64LE_g", TERP_FLOAT64, false},
-    {"H5T_IEEE_F32BE_g", TERP_FLOAT32, true},
-    {"H5T_IEEE_F64BE_g", TERP_FLOAT64, true},
-    {"H5T_STD_I8LE_g", TERP_INT8, false},
-    {"H5T_STD_I16LE_g", TERP_INT16, false},
-    {"H5T_STD_I32LE_g", TERP_INT32, false},
-    {"H5T_STD_I64LE_g", TERP_INT64, false},
-    {"H5T_STD_U8LE_g", TERP_UINT8, false},
-    {"H5T_STD_U16LE_g", TERP_UINT16, false},
-    {"H5T_STD_U32LE_g", TERP_UINT32, false},
-    {"H5T_STD_U64LE_g", TERP_UINT64, false},
-    {"H5T_STD_I8BE_g", TERP_INT8, true},
-    {"H5T_STD_I16BE_g", TERP_INT16, true},
-    {"H5T_STD_I32BE_g", TERP_INT32, true},
-    {"H5T_STD_I64BE_g", TERP_INT64, true},
-    {"H5T_STD_U8BE_g", TERP_UINT8, true},
-    {"H5T_STD_U16BE_g", TERP_UINT16, true},
-    {"H5T_STD_U32BE_g", TERP_UINT32, true},
-    {"H5T_STD_U64BE_g", TERP_UINT64, true},
+    {"H5T_IEEE_F32LE_g", {TERP_FLOAT32, false}},
+    {"H5T_IEEE_F64LE_g", {TERP_FLOAT64, false}},
+    {"H5T_IEEE_F32BE_g", {TERP_FLOAT32, true}},
+    {"H5T_IEEE_F64BE_g", {TERP_FLOAT64, true}},
+    {"H5T_STD_I8LE_g", {TERP_INT8, false}},
+    {"H5T_STD_I16LE_g", {TERP_INT16, false}},
+    {"H5T_STD_I32LE_g", {TERP_INT32, false}},
+    {"H5T_STD_I64LE_g", {TERP_INT64, false}},
+    {"H5T_STD_U8LE_g", {TERP_UINT8, false}},
+    {"H5T_STD_U16LE_g", {TERP_UINT16, false}},
+    {"H5T_STD_U32LE_g", {TERP_UINT32, false}},
+    {"H5T_STD_U64LE_g", {TERP_UINT64, false}},
+    {"H5T_STD_I8BE_g", {TERP_INT8, true}},
+    {"H5T_STD_I16BE_g", {TERP_INT16, true}},
+    {"H5T_STD_I32BE_g", {TERP_INT32, true}},
+    {"H5T_STD_I64BE_g", {TERP_INT64, true}},
+    {"H5T_STD_U8BE_g", {TERP_UINT8, true}},
+    {"H5T_STD_U16BE_g", {TERP_UINT16, true}},
+    {"H5T_STD_U32BE_g", {TERP_UINT32, true}},
+    {"H5T_STD_U64BE_g", {TERP_UINT64, true}},
 };
 
 bool
@@ -82,8 +87,7 @@ check_place(const struct terp_host *host, hid_t dcpl)
 /* Compared as a whole: a program that is linked with libhdf5.a lacks the
  * functions that tell a type's parts unless it calls them itself. */
 static enum terp_pass
-find_type(const struct terp_host *host, hid_t type, enum terp_type *type_ret,
-          bool *big_endian_ret)
+find_type(const struct terp_host *host, hid_t type, struct values *values_ret)
 {
     htri_t (*is_equal)(hid_t, hid_t);
     hid_t known;
@@ -94,8 +98,7 @@ find_type(const struct terp_host *host, hid_t type, enum terp_type *type_ret,
         if (!terp_host_find_id(host, known_types[i].variable, &known))
             return TERP_PASS_UNKNOWN_LAYOUT;
         if (is_equal(type, known) > 0) {
-            *type_ret = known_types[i].type;
-            *big_endian_ret = known_types[i].big_endian;
+            *values_ret = known_types[i].values;
             return TERP_PASS_NONE;
         }
     }
@@ -104,8 +107,7 @@ find_type(const struct terp_host *host, hid_t type, enum terp_type *type_ret,
 
 /* A float type of 16 bits, which HDF5 has no name for before version 1.14.4. */
 static enum terp_pass
-read_half(const struct terp_host *host, hid_t type, enum terp_type *type_ret,
-          bool *big_endian_ret)
+read_half(const struct terp_host *host, hid_t type, struct values *values_ret)
 {
     herr_t (*get_fields)(hid_t, size_t *, size_t *, size_t *, size_t *,
                          size_t *);
@@ -127,8 +129,8 @@ read_half(const struct terp_host *host, hid_t type, enum terp_type *type_ret,
         sign != 15 || mantissa != 0 || exponent != mantissa_nbits ||
         get_bias(type) != ((size_t)1 << (exponent_nbits - 1)) - 1)
         return TERP_PASS_FLOAT_FORMAT;
-    *type_ret = mantissa_nbits == 10 ? TERP_FLOAT16 : TERP_BFLOAT16;
-    *big_endian_ret = get_order(type) == H5T_ORDER_BE;
+    values_ret->type = mantissa_nbits == 10 ? TERP_FLOAT16 : TERP_BFLOAT16;
+    values_ret->big_endian = get_order(type) == H5T_ORDER_BE;
     return (mantissa_nbits == 10 && exponent_nbits == 5) ||
                    (mantissa_nbits == 7 && exponent_nbits == 8)
                ? TERP_PASS_NONE
@@ -137,23 +139,24 @@ read_half(const struct terp_host *host, hid_t type, enum terp_type *type_ret,
 
 /* Complex values of the parts' type. */
 static enum terp_pass
-find_complex(const struct terp_host *host, hid_t part, enum terp_type *type_ret,
-             bool *big_endian_ret)
+find_complex(const struct terp_host *host, hid_t part,
+             struct values *values_ret)
 {
-    enum terp_pass pass = find_type(host, part, type_ret, big_endian_ret);
+    enum terp_pass pass = find_type(host, part, values_ret);
 
     if (pass != TERP_PASS_NONE)
         return pass;
-    if (!terp_type_is_plain(*type_ret))
+    if (!terp_type_is_plain(values_ret->type))
         return TERP_PASS_NOT_NUMBER;
-    *type_ret = *type_ret == TERP_FLOAT32 ? TERP_COMPLEX64 : TERP_COMPLEX128;
+    values_ret->type =
+        values_ret->type == TERP_FLOAT32 ? TERP_COMPLEX64 : TERP_COMPLEX128;
     return TERP_PASS_NONE;
 }
 
 /* A compound of two parts, "r" and "i", as h5py writes complex values. */
 static enum terp_pass
 read_compound(const struct terp_host *host, hid_t type,
-              enum terp_type *type_ret, bool *big_endian_ret)
+              struct values *values_ret)
 {
     int (*count_members)(hid_t), (*find_member)(hid_t, const char *);
     size_t (*get_offset)(hid_t, unsigned), (*get_size)(hid_t);
@@ -176,7 +179,7 @@ read_compound(const struct terp_host *host, hid_t type,
     if (real >= 0 && imaginary >= 0 && is_equal(real, imaginary) > 0 &&
         get_offset(type, 0) == 0 && get_offset(type, 1) == get_size(real) &&
         get_size(type) == 2 * get_size(real))
-        pass = find_complex(host, real, type_ret, big_endian_ret);
+        pass = find_complex(host, real, values_ret);
     close_type(real);
     close_type(imaginary);
     return pass;
@@ -185,7 +188,7 @@ read_compound(const struct terp_host *host, hid_t type,
 /* Enumerations are their integers, and complex values those of their parts. */
 static enum terp_pass
 read_derived(const struct terp_host *host, hid_t type, bool is_complex,
-             enum terp_type *type_ret, bool *big_endian_ret)
+             struct values *values_ret)
 {
     hid_t (*get_super)(hid_t);
     herr_t (*close_type)(hid_t);
@@ -196,9 +199,8 @@ read_derived(const struct terp_host *host, hid_t type, bool is_complex,
     const hid_t base = get_super(type);
     if (base < 0)
         return TERP_PASS_UNKNOWN_LAYOUT;
-    enum terp_pass pass =
-        is_complex ? find_complex(host, base, type_ret, big_endian_ret)
-                   : find_type(host, base, type_ret, big_endian_ret);
+    enum terp_pass pass = is_complex ? find_complex(host, base, values_ret)
+                                     : find_type(host, base, values_ret);
     close_type(base);
     return pass;
 }
@@ -207,8 +209,7 @@ read_derived(const struct terp_host *host, hid_t type, bool is_complex,
 #define CLASS_COMPLEX 11
 
 static enum terp_pass
-read_type(const struct terp_host *host, hid_t type, enum terp_type *type_ret,
-          bool *big_endian_ret)
+read_type(const struct terp_host *host, hid_t type, struct values *values_ret)
 {
     H5T_class_t (*get_class)(hid_t);
 
@@ -218,15 +219,14 @@ read_type(const struct terp_host *host, hid_t type, enum terp_type *type_ret,
     if (class == H5T_NO_CLASS)
         return TERP_PASS_UNKNOWN_LAYOUT;
     if (class == H5T_ENUM || class == CLASS_COMPLEX)
-        return read_derived(host, type, class == CLASS_COMPLEX, type_ret,
-                            big_endian_ret);
+        return read_derived(host, type, class == CLASS_COMPLEX, values_ret);
     if (class == H5T_COMPOUND)
-        return read_compound(host, type, type_ret, big_endian_ret);
+        return read_compound(host, type, values_ret);
     if (class != H5T_FLOAT && class != H5T_INTEGER)
         return TERP_PASS_NOT_NUMBER;
-    enum terp_pass pass = find_type(host, type, type_ret, big_endian_ret);
+    enum terp_pass pass = find_type(host, type, values_ret);
     return pass == TERP_PASS_NOT_NUMBER && class == H5T_FLOAT
-               ? read_half(host, type, type_ret, big_endian_ret)
+               ? read_half(host, type, values_ret)
                : pass;
 }
 
@@ -290,8 +290,8 @@ bool
 terp_dataset_describe(const struct terp_host *host, hid_t dcpl, hid_t type,
                       hid_t space, struct terp_cd *cd)
 {
-    enum terp_type value_type = TERP_BYTES;
-    bool big_endian = false, fits = true;
+    struct values values = {TERP_BYTES, false};
+    bool fits = true;
     uint64_t dims[H5S_MAX_RANK];
     int ndims = 0;
 
@@ -302,14 +302,15 @@ terp_dataset_describe(const struct terp_host *host, hid_t dcpl, hid_t type,
 
     cd->pass = check_place(host, dcpl);
     if (cd->pass == TERP_PASS_NONE)
-        cd->pass = read_type(host, type, &value_type, &big_endian);
+        cd->pass = read_type(host, type, &values);
     if (cd->pass == TERP_PASS_NONE) {
         ndims = read_dims(host, space, dims);
         if (ndims < 0)
             cd->pass = TERP_PASS_UNKNOWN_LAYOUT;
     }
     if (cd->pass == TERP_PASS_NONE)
-        fits = terp_cd_apply_dims(cd, value_type, big_endian, ndims, dims);
+        fits =
+            terp_cd_apply_dims(cd, values.type, values.big_endian, ndims, dims);
     if (cd->pass == TERP_PASS_NONE)
         read_fill(host, dcpl, type, cd);
     return fits;

@@ -125,7 +125,7 @@ __launch_bounds__(NTHREADS) begin_chunks(const struct cuda_batch batch)
 {
     begin_kernel();
     struct cuda_chunk *chunk = &batch.d_chunks[blockIdx.y];
-    uint4 *zeroed = region<uint4>(batch, blockIdx.y, 0);
+    uint4 *zeroed = region<uint4>(batch, 0);
     const uint64_t n = batch.at.zeroed_nbytes / sizeof *zeroed;
 
     if (blockIdx.x == 0)

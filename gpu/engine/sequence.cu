@@ -14,9 +14,6 @@
 
 /* ---- the steps ---- */
 
-typedef cudaError_t
-stage_function(const struct cuda_batch *batch, cudaStream_t stream);
-
 /* Where a stage runs: on the slot's stream; or on one of its two others, from
  * here on beside the stages that follow, up to a stage that joins that one, or
  * that does so where there may be ratio streams, or others with wide codes.
@@ -39,7 +36,7 @@ enum {
 };
 
 struct step {
-    stage_function *run;
+    cuda_stage *run;
     unsigned where;
 };
 

@@ -374,7 +374,7 @@ struct cuda_batch {
     uint8_t *d_scratch;
 };
 
-/* A region of a chunk's scratch memory. */
+/* A region of a chunk's scratch memory; of the block's own one. */
 template <typename T>
 static __device__ __forceinline__ T *
 region(const struct cuda_batch &batch, unsigned chunk, uint64_t at)
@@ -382,14 +382,20 @@ region(const struct cuda_batch &batch, unsigned chunk, uint64_t at)
     return (T *)(batch.d_scratch + chunk * batch.at.stride + at);
 }
 
+template <typename T>
+static __device__ __forceinline__ T *
+region(const struct cuda_batch &batch, uint64_t at)
+{
+    return region<T>(batch, blockIdx.y, at);
+}
+
 /* What carries a chunk's values: these, where their type is coded as it is. */
 template <typename T>
 static __device__ __forceinline__ T *
 carried_values(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
 {
-    return batch.carrier_head_nbytes > 0
-               ? region<T>(batch, blockIdx.y, batch.at.carried)
-               : (T *)chunk.values;
+    return batch.carrier_head_nbytes > 0 ? region<T>(batch, batch.at.carried)
+                                         : (T *)chunk.values;
 }
 
 /* encode: bytes of the scale that a chunk's stream tells, in a carrier's head.
@@ -436,10 +442,12 @@ cuda_nbits_below(const struct cuda_model &model)
 
 /* ---- stages: each launches its kernels on the stream ---- */
 
+typedef cudaError_t
+cuda_stage(const struct cuda_batch *batch, cudaStream_t stream);
+
 /* In either direction, of lossless predictions whose mask is known: how many
  * points are not special before each tile of them. */
-cudaError_t
-cuda_ranks_find(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_stage cuda_ranks_find;
 
 /* Launches a kernel whose first parameter is the batch: `nblocks` blocks for
  * each chunk, blockIdx.y. */
@@ -475,6 +483,39 @@ launch_shared(const struct cuda_batch *batch, cudaStream_t stream,
                : error;
 }
 
+/* A stage's launches, one after another, up to the first that fails. */
+struct stage_launches {
+    const struct cuda_batch *batch;
+    cudaStream_t stream;
+    cudaError_t error = cudaSuccess;
+
+    template <typename... Expected, typename... Actual>
+    void add(void (*kernel)(Expected...), uint64_t nblocks, dim3 block,
+             Actual... arguments)
+    {
+        if (error == cudaSuccess)
+            error = launch_stage(batch, stream, kernel, nblocks, block,
+                                 arguments...);
+    }
+
+    /* That of two kernels which is for the type of what is coded. */
+    template <typename... Expected, typename... Actual>
+    void add_typed(void (*of_float)(Expected...),
+                   void (*of_double)(Expected...), uint64_t nblocks, dim3 block,
+                   Actual... arguments)
+    {
+        add(batch->value_nbytes == 8 ? of_double : of_float, nblocks, block,
+            arguments...);
+    }
+
+    /* Those of another stage, on this batch or on one beside it. */
+    void add_stage(cuda_stage *stage, const struct cuda_batch *of)
+    {
+        if (error == cudaSuccess)
+            error = stage(of, stream);
+    }
+};
+
 /* That of four kernels, or functions, which is for values of so many bytes. */
 template <typename Function>
 static inline Function *
@@ -490,132 +531,104 @@ cuda_of_width(int value_nbytes, Function *of_1, Function *of_2, Function *of_4,
 /* encode, in this order */
 
 /* Byte order of values: src to the region `swapped`, which becomes src. */
-cudaError_t
-cuda_swap_src(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_stage cuda_swap_src;
 
 /* What carries the values: to the region carried, which is src. Of integers
  * carrier, carrier_bound and form; those that ask for another one:
  * TERP_ERR_DEVICE. */
-cudaError_t
-cuda_carry(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_stage cuda_carry;
 
 /* Special values and range: min, max, nspecials, fills, has_specials, bound,
  * coding (constant: also constant_bits), step_slack_log2, step, reference,
  * escape_nbytes. */
-cudaError_t
-cuda_scan(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_stage cuda_scan;
 
 /* What is coded instead of values: to the region coded_values, which becomes
  * src; what cuda_scan finds, of that; how, head; signs. Chunks that ask for
  * another form: TERP_ERR_DEVICE. */
-cudaError_t
-cuda_pointwise_code(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_stage cuda_pointwise_code;
 
 /* domain_verdict, domain_nslow, is_periodic, may_be_copies, may_repeat,
  * may_be_lossless: for the host. No other stage reads them. */
-cudaError_t
-cuda_find_domains(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_stage cuda_find_domains;
 
 /* The model's exact quants, wide and tail_nbits. */
-cudaError_t
-cuda_low_bits_find(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_stage cuda_low_bits_find;
 
 /* prediction, the model's plan and lorenzo_dims. */
-cudaError_t
-cuda_tune(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_stage cuda_tune;
 
 /* The model's wide and tail_nbits, of lorenzo's differences. */
-cudaError_t
-cuda_lorenzo_low_bits(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_stage cuda_lorenzo_low_bits;
 
 /* Lossless predictions: values in runs are taken for fill values; fills and all
  * that cuda_scan finds of others. Prediction and model. Integers to work; their
  * differences; values that integers do not reproduce join the special ones.
  * Groups; symbols in tile order, and `ranges`. */
-cudaError_t
-cuda_lossless_find_common(const struct cuda_batch *batch, cudaStream_t stream);
-cudaError_t
-cuda_lossless_tune(const struct cuda_batch *batch, cudaStream_t stream);
-cudaError_t
-cuda_lossless_quantize(const struct cuda_batch *batch, cudaStream_t stream);
-cudaError_t
-cuda_shifts_find(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_stage cuda_lossless_find_common;
+cuda_stage cuda_lossless_tune;
+cuda_stage cuda_lossless_quantize;
+cuda_stage cuda_shifts_find;
 
 /* Symbols in tile order, and `ranges`. Spline: reconstructions in work and
  * lattice. Lorenzo: integers in work; values that they do not reproduce join
  * the special ones (mask, nspecials, has_specials). */
-cudaError_t
-cuda_spline_quantize(const struct cuda_batch *batch, cudaStream_t stream);
-cudaError_t
-cuda_lorenzo_quantize(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_stage cuda_spline_quantize;
+cuda_stage cuda_lorenzo_quantize;
 
 /* Ratio: symbols in context order to the region `coded`, where tiles are made
  * of them (coded_symbols, gpu/entropy/contexts.cuh). Takes up `staging` until
  * it is done. */
-cudaError_t
-cuda_context_sort(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_stage cuda_context_sort;
 
 /* What tiles are made of: a predictor's symbols, whose codes may be wide, to
  * symbols of tiles, in place. Low bits to the region low_bits. In place of tile
  * order it must not run beside escapes. */
-cudaError_t
-cuda_low_bits_split(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_stage cuda_low_bits_split;
 
 /* Where codes may be wide: where low bits go, and their section's size. It may
  * run beside the tiles. */
-cudaError_t
-cuda_low_bits_place(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_stage cuda_low_bits_place;
 
 /* The section of specials at model_end of dst; specials_end. Of constant
  * chunks too, whose stream it completes but for frame, value and checksum. */
-cudaError_t
-cuda_specials_write(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_stage cuda_specials_write;
 
 /* The section of signs, of chunks whose signs are mixed, at specials_end of
  * dst, which becomes their end. */
-cudaError_t
-cuda_signs_write(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_stage cuda_signs_write;
 
 /* The section of tails at specials_end of dst, which becomes their end. */
-cudaError_t
-cuda_tails_write(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_stage cuda_tails_write;
 
 /* The sections of shifts and of remainders at specials_end of dst, which
  * becomes their end. */
-cudaError_t
-cuda_shifts_write(const struct cuda_batch *batch, cudaStream_t stream);
-cudaError_t
-cuda_remainders_write(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_stage cuda_shifts_write;
+cuda_stage cuda_remainders_write;
 
 /* Chunks whose values may repeat earlier ones: TERP_ERR_DEVICE, once the
  * lengths of streams are known. */
-cudaError_t
-cuda_references_ask(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_stage cuda_references_ask;
 
 /* Sums `ranges`; nescapes; the section of escapes at specials_end of dst;
  * escapes_end. */
-cudaError_t
-cuda_escapes_write(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_stage cuda_escapes_write;
 
 /* Codebooks; tiles in staging. May run beside special values and escapes,
  * which write nothing that it needs but the status. */
-cudaError_t
-cuda_tiles_encode(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_stage cuda_tiles_encode;
 
 /* Partitions in staging. Escapes no longer need the region `work`. */
-cudaError_t
-cuda_partitions_encode(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_stage cuda_partitions_encode;
 
 /* Frame, model up to model_end, and behind low bits index, codebooks, payload;
  * or the raw chunk. stream_nbytes. */
-cudaError_t
-cuda_stream_write(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_stage cuda_stream_write;
 
 /* The section of low bits at escapes_end of dst. Not for batches of
  * CUDA_SMALL_CHUNK_NPARTITIONS or less, to whose streams cuda_stream_write has
  * added it. */
-cudaError_t
-cuda_low_bits_write(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_stage cuda_low_bits_write;
 
 /* The table of prefixes, or the stream without it where that is short, and
  * checksums into the streams, but for those of CUDA_SHORT_NBYTES or less,
@@ -623,8 +636,7 @@ cuda_low_bits_write(const struct cuda_batch *batch, cudaStream_t stream);
  * less, whose streams cuda_stream_write has sealed. */
 #define CUDA_SMALL_CHUNK_NPARTITIONS 4
 #define CUDA_SHORT_NBYTES 256
-cudaError_t
-cuda_seal(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_stage cuda_seal;
 
 /* decode, in this order, but for cuda_verify, which runs beside all else. The
  * frames have been read; raw streams are passed over. */
@@ -634,8 +646,7 @@ cuda_seal(const struct cuda_batch *batch, cudaStream_t stream);
  * this field, CUDA_PROGRESS_CHECKSUM and the region `cost`, which no other
  * stage of decoding uses: it may run beside all of them, since each of them is
  * safe with any stream. */
-cudaError_t
-cuda_verify(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_stage cuda_verify;
 
 /* Head and model; walks over the section of specials (runs, specials_end), of
  * signs (signs_at, signs_end), of tails
@@ -643,99 +654,77 @@ cuda_verify(const struct cuda_batch *batch, cudaStream_t stream);
  * of low bits (low_tiles), and reads the index of tiles (nonzero, entry,
  * nbytes, begin, reduced; payload_at; books). Constant: its value. It looks at
  * frames itself, by h_chunks: states may be set up meanwhile. */
-cudaError_t
-cuda_model_read(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_stage cuda_model_read;
 
 /* Of lossless streams, once there is a mask: ranks; walks over the sections of
  * shifts (shifts_at, shift_groups), of remainders (remainders_at and _nbytes)
  * and of escapes, and reads the index of tiles. */
-cudaError_t
-cuda_lossless_read(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_stage cuda_lossless_read;
 
 /* Where levels are left out: the model becomes that of the lattice, sections
  * that of tiles that are read. */
-cudaError_t
-cuda_coarsen(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_stage cuda_coarsen;
 
 /* The mask, where has_specials. Values need it, and symbols in context order:
  * it may run beside what comes before these. */
-cudaError_t
-cuda_specials_mask(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_stage cuda_specials_mask;
 
 /* The section of signs to the region of signs. */
-cudaError_t
-cuda_signs_read(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_stage cuda_signs_read;
 
 /* Where levels are left out: mask and signs of the lattice. */
-cudaError_t
-cuda_coarsen_bits(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_stage cuda_coarsen_bits;
 
 /* Symbols in tile order; `ranges`, or the list of escapes. Those in context
  * order go to the region `coded`, and nothing tells of their escapes, nor of
  * those of wide codes. */
-cudaError_t
-cuda_tiles_decode(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_stage cuda_tiles_decode;
 
 /* Symbols of tiles to a predictor's, in place, where codes are wide. Of those
  * in tile order, what tells of their escapes. */
-cudaError_t
-cuda_low_bits_join(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_stage cuda_low_bits_join;
 
 /* Symbols in context order to tile order, and what tells of their escapes. */
-cudaError_t
-cuda_context_restore(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_stage cuda_context_restore;
 
 /* Tails into work. */
-cudaError_t
-cuda_tails_place(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_stage cuda_tails_place;
 
 /* Differences of lossless predictions into work. */
-cudaError_t
-cuda_shifts_place(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_stage cuda_shifts_place;
 
 /* Coarse levels of splines, whose escapes it finds itself: all are placed
  * meanwhile. It launches nothing if there are none. */
 bool
 cuda_spline_begins(const struct cuda_batch *batch);
-cudaError_t
-cuda_spline_begin(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_stage cuda_spline_begin;
 
 /* Sums `ranges`, or reads the list; escaped words into work; checks their
  * number. */
-cudaError_t
-cuda_escapes_place(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_stage cuda_escapes_place;
 
 /* Values in C order into dst; splines: what cuda_spline_begin has left. */
-cudaError_t
-cuda_spline_reconstruct(const struct cuda_batch *batch, cudaStream_t stream);
-cudaError_t
-cuda_lorenzo_reconstruct(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_stage cuda_spline_reconstruct;
+cuda_stage cuda_lorenzo_reconstruct;
 
 /* Integers into work, and their values into dst but for those that have
  * remainders; these. */
-cudaError_t
-cuda_lossless_reconstruct(const struct cuda_batch *batch, cudaStream_t stream);
-cudaError_t
-cuda_remainders_place(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_stage cuda_lossless_reconstruct;
+cuda_stage cuda_remainders_place;
 
 /* Logarithms in dst to what is carried. */
-cudaError_t
-cuda_pointwise_decode(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_stage cuda_pointwise_decode;
 
 /* What is carried to values, but for constant chunks. */
-cudaError_t
-cuda_uncarry(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_stage cuda_uncarry;
 
 /* Special values, and the value of a constant chunk, into values: where levels
  * are left out, those of the lattice. */
-cudaError_t
-cuda_specials_read(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_stage cuda_specials_read;
 
-cudaError_t
-cuda_swap_dst(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_stage cuda_swap_dst;
 
 /* Those that are wanted, where these are not all that were made. */
-cudaError_t
-cuda_wanted_gather(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_stage cuda_wanted_gather;
 
 #endif

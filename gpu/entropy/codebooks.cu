@@ -91,7 +91,7 @@ __launch_bounds__(SELECT_NTHREADS) select_entries(const struct cuda_batch batch)
     const uint64_t first =
         (uint64_t)blockIdx.x * SELECT_NTILES + WARP_NTILES * warp;
     struct cuda_tile_cost *costs =
-        region<struct cuda_tile_cost>(batch, blockIdx.y, batch.at.cost);
+        region<struct cuda_tile_cost>(batch, batch.at.cost);
     const unsigned of_lane = lane / TILE_NLANES, unit = lane % TILE_NLANES;
     uint8_t nonzero = 0;
     uint32_t nbits = 0;
@@ -101,7 +101,7 @@ __launch_bounds__(SELECT_NTHREADS) select_entries(const struct cuda_batch batch)
         if (unit < COSTS_NUNITS)
             copy_async(&s.costs[warp][of_lane][unit],
                        (const uint4 *)costs[tile].nbits + unit);
-        nonzero = region<uint8_t>(batch, blockIdx.y, batch.at.nonzero)[tile];
+        nonzero = region<uint8_t>(batch, batch.at.nonzero)[tile];
     }
     if (threadIdx.x < TERP_NENTRIES)
         s.ntiles[threadIdx.x] = chunk.ntiles_best[threadIdx.x];
@@ -303,9 +303,9 @@ __launch_bounds__(CUSTOM_NTHREADS) make_custom(const struct cuda_batch batch)
     if (!has_tiles(chunk) || chunk.coding != TERP_CODING_CUSTOM)
         return;
     const unsigned long long *frequency =
-        region<unsigned long long>(batch, blockIdx.y, batch.at.frequency);
-    struct cuda_custom_codebook *codebook = region<struct cuda_custom_codebook>(
-        batch, blockIdx.y, batch.at.codebook);
+        region<unsigned long long>(batch, batch.at.frequency);
+    struct cuda_custom_codebook *codebook =
+        region<struct cuda_custom_codebook>(batch, batch.at.codebook);
     bool occurs = frequency[symbol] != 0;
     unsigned nleaves = (unsigned)__syncthreads_count(occurs);
     unsigned long long key[1] = {

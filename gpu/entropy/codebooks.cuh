@@ -56,17 +56,14 @@ palette_width(const struct cuda_chunk &chunk)
 
 /* The histogram pass: which tiles are zero; huffman, ratio: the others' costs
  * and ntiles_best; custom: the frequencies. */
-cudaError_t
-cuda_tiles_histogram(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_stage cuda_tiles_histogram;
 
 /* huffman, ratio: from the tiles' costs and ntiles_best to each tile's best
  * entries and width_nbits. */
-cudaError_t
-cuda_entries_select(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_stage cuda_entries_select;
 
 /* custom: from the frequencies to the codebook. */
-cudaError_t
-cuda_custom_make(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_stage cuda_custom_make;
 
 /* Packed codewords of all entries in host memory: of symbols,
  * [TERP_NENTRIES][TERP_NSYMBOLS], and of tokens, [TERP_NENTRIES][TERP_NTOKENS].

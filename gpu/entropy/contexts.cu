@@ -60,8 +60,8 @@ copy_coarse(const struct cuda_batch &batch, struct cuda_chunk &chunk,
             uint64_t ncoarse, uint64_t tile)
 {
     const bool is_lorenzo = terp_prediction_is_raster(chunk.prediction);
-    uint16_t *symbols = region<uint16_t>(batch, blockIdx.y, batch.at.symbols);
-    uint16_t *coded = region<uint16_t>(batch, blockIdx.y, batch.at.coded);
+    uint16_t *symbols = region<uint16_t>(batch, batch.at.symbols);
+    uint16_t *coded = region<uint16_t>(batch, batch.at.coded);
     const uint64_t end = min_u64((tile + 1) * TERP_TILE_NSYMBOLS, ncoarse);
 
 #pragma unroll 1
@@ -213,7 +213,7 @@ __launch_bounds__(CONTEXT_NTHREADS)
     const struct context_region r =
         context_region_of(shape, layout->nbricks, level, block);
     const uint16_t *from = class_symbols(batch, chunk);
-    uint16_t *to = region<uint16_t>(batch, blockIdx.y, batch.at.symbols);
+    uint16_t *to = region<uint16_t>(batch, batch.at.symbols);
     const bool listed = escapes_are_listed(batch, chunk);
 
     if (threadIdx.x < TERP_NCLASSES)
@@ -371,8 +371,8 @@ static find_kernel *const restore_coarse_of_rank[] = {
 cudaError_t
 cuda_context_sort(const struct cuda_batch *batch, cudaStream_t stream)
 {
+    struct stage_launches launches = {batch, stream};
     struct context_plan plan;
-    cudaError_t error = cudaSuccess;
     uint64_t nblocks = 0;
 
     if (!terp_coding_has_contexts(batch->coding) || !make_plan(batch, &plan))
@@ -383,12 +383,10 @@ cuda_context_sort(const struct cuda_batch *batch, cudaStream_t stream)
         ntiles += level_ntiles(plan.level[i]);
     }
     if (nblocks > 0)
-        error = launch_stage(batch, stream,
-                             find_when_encoding[batch->h_layout->rank - 1],
-                             nblocks, CONTEXT_NTHREADS, plan, 0);
-    return error == cudaSuccess ? launch_stage(batch, stream, sort_levels,
-                                               ntiles, CONTEXT_NTHREADS, plan)
-                                : error;
+        launches.add(find_when_encoding[batch->h_layout->rank - 1], nblocks,
+                     CONTEXT_NTHREADS, plan, 0);
+    launches.add(sort_levels, ntiles, CONTEXT_NTHREADS, plan);
+    return launches.error;
 }
 
 /* Levels that a single block restores after the coarse symbols. */
@@ -407,6 +405,7 @@ count_single_block_levels(const struct context_plan *plan)
 cudaError_t
 cuda_context_restore(const struct cuda_batch *batch, cudaStream_t stream)
 {
+    struct stage_launches launches = {batch, stream};
     struct context_plan plan;
     uint64_t nblocks = 0;
 
@@ -414,22 +413,19 @@ cuda_context_restore(const struct cuda_batch *batch, cudaStream_t stream)
         return cudaSuccess;
     const int nsingle = count_single_block_levels(&plan);
     const int rank = batch->h_layout->rank;
-    cudaError_t error =
-        launch_stage(batch, stream, restore_coarse_of_rank[rank - 1],
-                     div_up(plan.ncoarse, TERP_TILE_NSYMBOLS), CONTEXT_NTHREADS,
-                     plan, nsingle);
-    for (int i = nsingle; error == cudaSuccess && i < plan.nlevels; i++) {
+    launches.add(restore_coarse_of_rank[rank - 1],
+                 div_up(plan.ncoarse, TERP_TILE_NSYMBOLS), CONTEXT_NTHREADS,
+                 plan, nsingle);
+    for (int i = nsingle; i < plan.nlevels; i++) {
         const struct context_level &level = plan.level[i];
-        error = launch_stage(batch, stream, find_when_decoding[rank - 1],
-                             level.nblocks, CONTEXT_NTHREADS, plan, i);
-        if (error == cudaSuccess)
-            error = launch_stage(batch, stream, restore_level,
-                                 level_ntiles(level), CONTEXT_NTHREADS, level);
+        launches.add(find_when_decoding[rank - 1], level.nblocks,
+                     CONTEXT_NTHREADS, plan, i);
+        launches.add(restore_level, level_ntiles(level), CONTEXT_NTHREADS,
+                     level);
     }
     for (int i = 0; i < plan.nlevels; i++)
         nblocks += plan.level[i].nblocks;
-    return error == cudaSuccess && nblocks > 0
-               ? launch_stage(batch, stream, order_lorenzo_symbols, nblocks,
-                              CONTEXT_NTHREADS, plan)
-               : error;
+    if (nblocks > 0)
+        launches.add(order_lorenzo_symbols, nblocks, CONTEXT_NTHREADS, plan);
+    return launches.error;
 }

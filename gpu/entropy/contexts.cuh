@@ -17,9 +17,8 @@ is_in_context_order(const struct cuda_chunk &chunk)
 static __device__ __forceinline__ uint16_t *
 coded_symbols(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
 {
-    return region<uint16_t>(batch, blockIdx.y,
-                            is_in_context_order(chunk) ? batch.at.coded
-                                                       : batch.at.symbols);
+    return region<uint16_t>(
+        batch, is_in_context_order(chunk) ? batch.at.coded : batch.at.symbols);
 }
 
 /* The chunk's symbols in the tile order of splines. Those of lorenzo, which has
@@ -28,10 +27,9 @@ coded_symbols(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
 static __device__ __forceinline__ uint16_t *
 class_symbols(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
 {
-    return region<uint16_t>(batch, blockIdx.y,
-                            terp_prediction_is_raster(chunk.prediction)
-                                ? batch.at.staging
-                                : batch.at.symbols);
+    return region<uint16_t>(batch, terp_prediction_is_raster(chunk.prediction)
+                                       ? batch.at.staging
+                                       : batch.at.symbols);
 }
 
 /* How many symbols of a level each group has (codec/model/contexts.h): in tiles

@@ -50,7 +50,7 @@ context_counts(const struct cuda_batch &batch, int l)
     const unsigned i = (unsigned)(l - 1) * TERP_NGROUPS;
     const unsigned nall = TERP_NCONTEXT_LEVELS * TERP_NGROUPS;
     unsigned long long *totals =
-        region<unsigned long long>(batch, blockIdx.y, batch.at.context_counts);
+        region<unsigned long long>(batch, batch.at.context_counts);
     uint32_t *spans = (uint32_t *)(totals + nall);
     uint32_t *tiles = spans + nall * nspans;
 
@@ -522,17 +522,15 @@ static __device__ __forceinline__ struct find_view
 find_view_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
 {
     const bool is_lorenzo = terp_prediction_is_raster(chunk.prediction);
-    const uint64_t *specials =
-        region<uint64_t>(batch, blockIdx.y, batch.at.mask);
+    const uint64_t *specials = region<uint64_t>(batch, batch.at.mask);
     uint16_t *symbols = class_symbols(batch, chunk);
 
     return {batch.d_layout,
             &chunk,
-            decode ? symbols
-                   : region<uint16_t>(batch, blockIdx.y, batch.at.symbols),
+            decode ? symbols : region<uint16_t>(batch, batch.at.symbols),
             !decode && is_lorenzo,
             symbols,
-            region<uint8_t>(batch, blockIdx.y, batch.at.contexts),
+            region<uint8_t>(batch, batch.at.contexts),
             chunk.has_specials,
             decode || is_lorenzo ? specials : NULL,
             batch.value_nbytes,

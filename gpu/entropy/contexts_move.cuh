@@ -366,12 +366,11 @@ move_tile(const struct cuda_batch &batch, struct cuda_chunk &chunk,
         (unsigned)min_u64(TERP_TILE_NSYMBOLS, level.end - tile_at);
     const unsigned first = CONTEXT_MOVE_NSYMBOLS * threadIdx.x;
     uint16_t *symbols = class_symbols(batch, chunk) + tile_at;
-    uint16_t *coded = region<uint16_t>(batch, blockIdx.y, batch.at.coded);
+    uint16_t *coded = region<uint16_t>(batch, batch.at.coded);
     uint32_t pair[CONTEXT_MOVE_NSYMBOLS / 2] = {};
 
     const struct thread_contexts contexts = load_contexts(
-        region<uint8_t>(batch, blockIdx.y, batch.at.contexts) + tile_at, begin,
-        end);
+        region<uint8_t>(batch, batch.at.contexts) + tile_at, begin, end);
     if (!decode && first < end) {
         const uint4 *units = (const uint4 *)(symbols + first);
         const uint4 low = units[0], high = units[1];

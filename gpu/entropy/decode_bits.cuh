@@ -39,9 +39,8 @@ note_escapes(const struct cuda_batch &batch, struct cuda_chunk &chunk,
 {
     if (!listed) {
         count_in_ranges(
-            region<unsigned long long>(batch, blockIdx.y, batch.at.ranges),
-            batch.d_layout, terp_prediction_is_raster(chunk.prediction), tiled,
-            escapes);
+            region<unsigned long long>(batch, batch.at.ranges), batch.d_layout,
+            terp_prediction_is_raster(chunk.prediction), tiled, escapes);
         return;
     }
     uint64_t *list = listed_escapes(batch);

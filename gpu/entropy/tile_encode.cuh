@@ -73,7 +73,7 @@ symbol_at(const struct thread_symbols &symbols, unsigned i)
 static __device__ __forceinline__ uint8_t *
 tile_slot(const struct cuda_batch &batch, unsigned tile, unsigned max_nbytes)
 {
-    return region<uint8_t>(batch, blockIdx.y, batch.at.staging) +
+    return region<uint8_t>(batch, batch.at.staging) +
            (uint64_t)tile * max_nbytes;
 }
 
@@ -89,10 +89,8 @@ store_tile(const struct cuda_batch &batch, unsigned tile, unsigned max_nbytes,
     for (unsigned i = threadIdx.x; i < (nbytes + 3) / 4; i += ENCODE_NTHREADS)
         slot[i] = __byte_perm(s_bits[i], 0, 0x0123);
     if (threadIdx.x == 0) {
-        region<uint16_t>(batch, blockIdx.y, batch.at.nbytes)[tile] =
-            (uint16_t)nbytes;
-        region<uint8_t>(batch, blockIdx.y, batch.at.entry)[tile] =
-            (uint8_t)entry;
+        region<uint16_t>(batch, batch.at.nbytes)[tile] = (uint16_t)nbytes;
+        region<uint8_t>(batch, batch.at.entry)[tile] = (uint8_t)entry;
     }
 }
 
@@ -147,9 +145,9 @@ static __device__ __forceinline__ unsigned
 entry_of_tile(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
               unsigned tile)
 {
-    const uint4 *from = (const uint4 *)region<struct cuda_tile_cost>(
-                            batch, blockIdx.y, batch.at.cost)[tile]
-                            .best;
+    const uint4 *from =
+        (const uint4 *)region<struct cuda_tile_cost>(batch, batch.at.cost)[tile]
+            .best;
     const uint4 low = from[0], high = from[1];
     const uint32_t best[TERP_PALETTE_NWIDTHS] = {
         low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};

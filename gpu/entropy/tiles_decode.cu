@@ -24,7 +24,7 @@
 static __device__ __forceinline__ uint8_t *
 staged_partition(const struct cuda_batch &batch, uint64_t p)
 {
-    return region<uint8_t>(batch, blockIdx.y, batch.at.staging) +
+    return region<uint8_t>(batch, batch.at.staging) +
            p * CUDA_PARTITION_MAX_NBYTES;
 }
 
@@ -47,17 +47,14 @@ __launch_bounds__(EXPAND_NTHREADS, EXPAND_NBLOCKS)
     __shared__ struct expand_shared<EXPAND_STAGED_NBYTES> s;
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const uint64_t p = blockIdx.x;
-    const uint64_t *begin =
-        region<uint64_t>(batch, blockIdx.y, batch.at.begin) + p;
+    const uint64_t *begin = region<uint64_t>(batch, batch.at.begin) + p;
     struct block_reader reader = {};
 
     /* All loads before the first that is waited for. */
-    const bool reduced =
-        region<uint8_t>(batch, blockIdx.y, batch.at.reduced)[p] != 0;
-    unsigned nbytes =
-        region<uint16_t>(batch, blockIdx.y,
-                         batch.at.nbytes)[p * TERP_PARTITION_NTILES +
-                                          threadIdx.x % TERP_PARTITION_NTILES];
+    const bool reduced = region<uint8_t>(batch, batch.at.reduced)[p] != 0;
+    unsigned nbytes = region<uint16_t>(
+        batch, batch.at.nbytes)[p * TERP_PARTITION_NTILES +
+                                threadIdx.x % TERP_PARTITION_NTILES];
     nbytes = threadIdx.x % 32 < TERP_PARTITION_NTILES ? nbytes : 0;
     reader.src = (const uint8_t *)chunk.src + chunk.payload_at + begin[0];
     reader.end = begin[1] - begin[0];
@@ -110,16 +107,15 @@ load_place(const struct cuda_batch &batch, uint64_t tile)
 {
     const uint64_t p = tile / TERP_PARTITION_NTILES;
     const uint64_t first = p * TERP_PARTITION_NTILES;
-    const uint16_t *nbytes =
-        region<uint16_t>(batch, blockIdx.y, batch.at.nbytes);
+    const uint16_t *nbytes = region<uint16_t>(batch, batch.at.nbytes);
     const uint64_t lane = threadIdx.x % 32;
     struct tile_place place;
 
-    place.begin = region<uint64_t>(batch, blockIdx.y, batch.at.begin)[p];
-    place.end = region<uint64_t>(batch, blockIdx.y, batch.at.begin)[p + 1];
-    place.nonzero = region<uint8_t>(batch, blockIdx.y, batch.at.nonzero)[tile];
-    place.entry = region<uint8_t>(batch, blockIdx.y, batch.at.entry)[tile];
-    place.reduced = region<uint8_t>(batch, blockIdx.y, batch.at.reduced)[p];
+    place.begin = region<uint64_t>(batch, batch.at.begin)[p];
+    place.end = region<uint64_t>(batch, batch.at.begin)[p + 1];
+    place.nonzero = region<uint8_t>(batch, batch.at.nonzero)[tile];
+    place.entry = region<uint8_t>(batch, batch.at.entry)[tile];
+    place.reduced = region<uint8_t>(batch, batch.at.reduced)[p];
     place.nbytes = nbytes[tile];
     place.nbytes_all = lane < TERP_PARTITION_NTILES ? nbytes[first + lane] : 0;
     place.nbytes_before = first + lane < tile ? place.nbytes_all : 0;
@@ -151,8 +147,7 @@ tile_decode_table(const struct cuda_batch &batch, enum terp_coding coding,
 {
     return coding == TERP_CODING_HUFFMAN
                ? batch.tables.d_decode_tables + entry
-               : region<struct cuda_decode_table>(batch, blockIdx.y,
-                                                  batch.at.codebook);
+               : region<struct cuda_decode_table>(batch, batch.at.codebook);
 }
 
 static __device__ __forceinline__ const struct cuda_token_decode_table *
@@ -278,8 +273,8 @@ __launch_bounds__(SMALL_BATCH_NTHREADS, 1)
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const uint64_t tile = blockIdx.x;
     const unsigned nsymbols = terp_tile_nsymbols(batch.nvalues, tile);
-    uint16_t *symbols = region<uint16_t>(batch, blockIdx.y, batch.at.symbols) +
-                        tile * TERP_TILE_NSYMBOLS;
+    uint16_t *symbols =
+        region<uint16_t>(batch, batch.at.symbols) + tile * TERP_TILE_NSYMBOLS;
 
     wait_for_kernels();
     struct tile_place place = load_place(batch, tile);
@@ -361,7 +356,7 @@ __launch_bounds__(LARGE_BATCH_NTHREADS, LARGE_BATCH_NBLOCKS)
         const unsigned nsymbols = terp_tile_nsymbols(batch.nvalues, tile);
         uint16_t *symbols =
             (tokens ? coded_symbols(batch, chunk)
-                    : region<uint16_t>(batch, blockIdx.y, batch.at.symbols)) +
+                    : region<uint16_t>(batch, batch.at.symbols)) +
             tile * TERP_TILE_NSYMBOLS;
         bool valid;
         if (tile > first)

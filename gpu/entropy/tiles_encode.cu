@@ -128,10 +128,10 @@ __launch_bounds__(ENCODE_NTHREADS, 8) count_tiles(const struct cuda_batch batch)
                   "A thread has four counts.");
     ((uint4 *)s_counts)[i] = make_uint4(0, 0, 0, 0);
     wait_for_kernels();
-    struct thread_symbols symbols = load_thread_symbols(
-        region<uint16_t>(batch, blockIdx.y, batch.at.symbols) +
-            (uint64_t)tile * TERP_TILE_NSYMBOLS,
-        8 * i, 8 * (i + ENCODE_NTHREADS), nsymbols);
+    struct thread_symbols symbols =
+        load_thread_symbols(region<uint16_t>(batch, batch.at.symbols) +
+                                (uint64_t)tile * TERP_TILE_NSYMBOLS,
+                            8 * i, 8 * (i + ENCODE_NTHREADS), nsymbols);
     enum terp_coding coding = chunk.coding;
     if (!has_tiles(chunk))
         return;
@@ -141,7 +141,7 @@ __launch_bounds__(ENCODE_NTHREADS, 8) count_tiles(const struct cuda_batch batch)
         differs |= symbols.pair[k] ^ ZERO_PAIR;
     bool nonzero = __syncthreads_or(differs != 0) != 0;
     if (i == 0)
-        region<uint8_t>(batch, blockIdx.y, batch.at.nonzero)[tile] = nonzero;
+        region<uint8_t>(batch, batch.at.nonzero)[tile] = nonzero;
     if (!nonzero)
         return;
 
@@ -153,7 +153,7 @@ __launch_bounds__(ENCODE_NTHREADS, 8) count_tiles(const struct cuda_batch batch)
     const uint32_t count[4] = {counts.x, counts.y, counts.z, counts.w};
     if (coding == TERP_CODING_CUSTOM) {
         unsigned long long *frequency =
-            region<unsigned long long>(batch, blockIdx.y, batch.at.frequency);
+            region<unsigned long long>(batch, batch.at.frequency);
         for (unsigned k = 0; k < 4; k++)
             if (count[k] != 0)
                 atomicAdd(&frequency[4 * i + k], (unsigned long long)count[k]);
@@ -168,8 +168,7 @@ __launch_bounds__(ENCODE_NTHREADS, 8) count_tiles(const struct cuda_batch batch)
     wait_async();
     __syncthreads();
     cost_tile(batch, chunk, s_rows, s_counts, s_groups, s_costs,
-              region<struct cuda_tile_cost>(batch, blockIdx.y, batch.at.cost) +
-                  tile);
+              region<struct cuda_tile_cost>(batch, batch.at.cost) + tile);
 }
 
 /* ---- codewords ---- */
@@ -193,9 +192,8 @@ __launch_bounds__(ENCODE_NTHREADS, SMALL_BATCH ? 4 : 6)
                    nsymbols = terp_tile_nsymbols(batch.nvalues, tile);
     const unsigned first = ENCODE_THREAD_NSYMBOLS * threadIdx.x;
     const bool is_huffman = batch.coding == TERP_CODING_HUFFMAN;
-    const uint16_t *from =
-        region<uint16_t>(batch, blockIdx.y, batch.at.symbols) +
-        (uint64_t)tile * TERP_TILE_NSYMBOLS;
+    const uint16_t *from = region<uint16_t>(batch, batch.at.symbols) +
+                           (uint64_t)tile * TERP_TILE_NSYMBOLS;
     struct thread_symbols symbols;
     uint32_t packed[ENCODE_THREAD_NSYMBOLS], nbits = 0, at, total;
     unsigned entry = 0;
@@ -206,8 +204,7 @@ __launch_bounds__(ENCODE_NTHREADS, SMALL_BATCH ? 4 : 6)
          i += ENCODE_NTHREADS)
         ((uint4 *)s_bits)[i] = make_uint4(0, 0, 0, 0);
     wait_for_kernels();
-    const bool nonzero =
-        region<uint8_t>(batch, blockIdx.y, batch.at.nonzero)[tile] != 0;
+    const bool nonzero = region<uint8_t>(batch, batch.at.nonzero)[tile] != 0;
     if (SMALL_BATCH)
         symbols = load_thread_symbols(from, first, first + 8, nsymbols);
     if (is_huffman)
@@ -219,9 +216,9 @@ __launch_bounds__(ENCODE_NTHREADS, SMALL_BATCH ? 4 : 6)
     const uint32_t *codewords =
         batch.tables.d_codewords + entry * TERP_NSYMBOLS;
     if (!is_huffman)
-        codewords = region<struct cuda_custom_codebook>(batch, blockIdx.y,
-                                                        batch.at.codebook)
-                        ->codeword;
+        codewords =
+            region<struct cuda_custom_codebook>(batch, batch.at.codebook)
+                ->codeword;
 #pragma unroll
     for (unsigned i = 0; i < ENCODE_THREAD_NSYMBOLS; i++) {
         packed[i] =
@@ -291,7 +288,7 @@ __launch_bounds__(PARTITION_NTHREADS, 3)
     wait_for_kernels();
     /* A tile's slot has as many bytes, whatever its length. */
     const struct five_words five = load_five(slot, lane);
-    const unsigned length = tile_length(batch, blockIdx.y, p);
+    const unsigned length = tile_length(batch, p);
     if (!has_tiles(chunk))
         return;
     const unsigned end = length_sum(length);
@@ -303,7 +300,7 @@ __launch_bounds__(PARTITION_NTHREADS, 3)
         unsigned maps_nbytes = 4 * reduce_maps_nwords(nbytes);
         uint8_t *words = s_memory + maps_nbytes;
         if (maps_nbytes + 2 * kept_nbytes > PARTITION_SHARED_NBYTES)
-            words = region<uint8_t>(batch, blockIdx.y, batch.at.work) +
+            words = region<uint8_t>(batch, batch.at.work) +
                     (uint64_t)p * TERP_PARTITION_NTILES * TERP_TILE_NSYMBOLS *
                         (unsigned)batch.value_nbytes;
         concatenate_bytes(
@@ -358,10 +355,10 @@ launch_partitions(const struct cuda_batch *batch, cudaStream_t stream)
 /* What a coding does, each step for all tiles: counts them, chooses codebooks,
  * encodes them, and puts partitions together. */
 struct encode_steps {
-    cudaError_t (*count)(const struct cuda_batch *, cudaStream_t);
-    cudaError_t (*choose)(const struct cuda_batch *, cudaStream_t);
-    cudaError_t (*encode)(const struct cuda_batch *, cudaStream_t);
-    cudaError_t (*end_partitions)(const struct cuda_batch *, cudaStream_t);
+    cuda_stage *count;
+    cuda_stage *choose;
+    cuda_stage *encode;
+    cuda_stage *end_partitions;
 };
 
 static const struct encode_steps &
@@ -391,10 +388,12 @@ cuda_tiles_encode(const struct cuda_batch *batch, cudaStream_t stream)
 {
     const struct encode_steps &steps = steps_of(batch->coding);
 
-    cudaError_t error = steps.count(batch, stream);
-    if (error == cudaSuccess)
-        error = steps.choose(batch, stream);
-    return error == cudaSuccess ? steps.encode(batch, stream) : error;
+    struct stage_launches launches = {batch, stream};
+
+    launches.add_stage(steps.count, batch);
+    launches.add_stage(steps.choose, batch);
+    launches.add_stage(steps.encode, batch);
+    return launches.error;
 }
 
 cudaError_t

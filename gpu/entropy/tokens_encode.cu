@@ -212,7 +212,7 @@ __launch_bounds__(ENCODE_NTHREADS, SMALL_BATCH ? 3 : 6)
         return;
     const unsigned n = list_codes(symbols, s_codes, s_scan);
     if (threadIdx.x == 0)
-        region<uint8_t>(batch, blockIdx.y, batch.at.nonzero)[tile] = n != 0;
+        region<uint8_t>(batch, batch.at.nonzero)[tile] = n != 0;
     if (n == 0)
         return;
 #pragma unroll(SMALL_BATCH ? 4 : 1)
@@ -229,8 +229,7 @@ __launch_bounds__(ENCODE_NTHREADS, SMALL_BATCH ? 3 : 6)
     cost_tokens<SMALL_BATCH>(s_counts, rows, s_costs);
     __syncthreads();
     end_costs(chunk, s_costs,
-              region<struct cuda_tile_cost>(batch, blockIdx.y, batch.at.cost) +
-                  tile);
+              region<struct cuda_tile_cost>(batch, batch.at.cost) + tile);
 }
 
 cudaError_t
@@ -343,8 +342,7 @@ __launch_bounds__(ENCODE_NTHREADS, SMALL_BATCH ? 3 : 7)
     wait_for_kernels();
     const uint16_t *from =
         coded_symbols(batch, chunk) + (uint64_t)tile * TERP_TILE_NSYMBOLS;
-    const bool nonzero =
-        region<uint8_t>(batch, blockIdx.y, batch.at.nonzero)[tile] != 0;
+    const bool nonzero = region<uint8_t>(batch, batch.at.nonzero)[tile] != 0;
     if (SMALL_BATCH)
         symbols = load_thread_symbols(from, first, first + 8, nsymbols);
     /* A tile of zeros has no entry: what stands there is kept in the table. */
@@ -406,7 +404,7 @@ __launch_bounds__(NOTE_NTHREADS) note_partitions(const struct cuda_batch batch)
 
     if (!has_tiles(batch.d_chunks[blockIdx.y]) || p >= batch.npartitions)
         return;
-    const unsigned length = tile_length(batch, blockIdx.y, p);
+    const unsigned length = tile_length(batch, p);
     const struct cuda_partition partition =
         partition_of(batch, p, length, length_sum(length));
     if (threadIdx.x % 32 == 0)

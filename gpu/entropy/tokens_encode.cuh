@@ -14,16 +14,13 @@ cuda_token_parts_fill(uint32_t parts[TOKEN_NPARTS]);
 
 /* cuda_tiles_histogram for this coding: which tiles are zero, the others'
  * costs, and ntiles_best. */
-cudaError_t
-cuda_tokens_histogram(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_stage cuda_tokens_histogram;
 
 /* Once entries are selected: each tile's bytes, their number, its entry. */
-cudaError_t
-cuda_tokens_encode(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_stage cuda_tokens_encode;
 
 /* Notes the partitions, which are their tiles one after another.
  * cuda_stream_write notes those of small chunks itself. */
-cudaError_t
-cuda_tokens_note(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_stage cuda_tokens_note;
 
 #endif

@@ -74,8 +74,8 @@ __launch_bounds__(NTHREADS) carry_halves(const struct cuda_batch batch)
     for (unsigned i = 0; i < NLOADS; i++)
         carried[i] =
             terp_carried_half(batch.chunk.type, halves[i], normal_only);
-    store_piece(region<uint32_t>(batch, blockIdx.y, batch.at.carried),
-                first_of_thread(), batch.nvalues, carried);
+    store_piece(region<uint32_t>(batch, batch.at.carried), first_of_thread(),
+                batch.nvalues, carried);
 }
 
 /* Grid: as above. */
@@ -89,8 +89,8 @@ __launch_bounds__(NTHREADS) uncarry_halves(const struct cuda_batch batch)
 
     if (!is_coded(chunk))
         return;
-    load_piece(region<uint32_t>(batch, blockIdx.y, batch.at.carried),
-               first_of_thread(), batch.nvalues, carried);
+    load_piece(region<uint32_t>(batch, batch.at.carried), first_of_thread(),
+               batch.nvalues, carried);
 #pragma unroll
     for (unsigned i = 0; i < NLOADS; i++)
         halves[i] = terp_half_of_f32_bits(batch.chunk.type, carried[i]);
@@ -295,7 +295,7 @@ __launch_bounds__(NTHREADS) carry_integers(const struct cuda_batch batch)
                                batch.form,
                                terp_integer_number(distances[i], offset, scale))
                          : bits_of((C)NAN);
-    store_piece(region<word_of<C>>(batch, blockIdx.y, batch.at.carried), first,
+    store_piece(region<word_of<C>>(batch, batch.at.carried), first,
                 batch.nvalues, carried);
 }
 
@@ -311,8 +311,8 @@ __launch_bounds__(NTHREADS) uncarry_integers(const struct cuda_batch batch)
 
     if (!is_coded(chunk))
         return;
-    load_piece(region<word_of<C>>(batch, blockIdx.y, batch.at.carried),
-               first_of_thread(), batch.nvalues, carried);
+    load_piece(region<word_of<C>>(batch, batch.at.carried), first_of_thread(),
+               batch.nvalues, carried);
 #pragma unroll
     for (unsigned i = 0; i < NLOADS; i++)
         words[i] = (W)integer_of_carried<C>(batch, chunk, carried[i]);
@@ -338,18 +338,14 @@ launch_carry(const struct cuda_batch *batch, cudaStream_t stream)
     const uint64_t npieces = div_up(batch->nvalues, PIECE_NVALUES);
     const uint64_t nblocks =
         min_u64(npieces, div_up(MEASURE_MAX_NBLOCKS, (uint64_t)batch->nchunks));
-    cudaError_t error =
-        launch_stage(batch, stream, find_integer_range<W>, nblocks, NTHREADS);
+    struct stage_launches launches = {batch, stream};
 
-    if (error == cudaSuccess)
-        error = launch_stage(batch, stream, find_integer_carrier<W>, nblocks,
-                             NTHREADS);
-    return error == cudaSuccess ? launch_pieces(batch,
-                                                batch->carrier_nbytes == 4
-                                                    ? carry_integers<W, float>
-                                                    : carry_integers<W, double>,
-                                                stream)
-                                : error;
+    launches.add(find_integer_range<W>, nblocks, NTHREADS);
+    launches.add(find_integer_carrier<W>, nblocks, NTHREADS);
+    launches.add(batch->carrier_nbytes == 4 ? carry_integers<W, float>
+                                            : carry_integers<W, double>,
+                 npieces, NTHREADS);
+    return launches.error;
 }
 
 template <typename W>

@@ -45,12 +45,12 @@ static __device__ __forceinline__ void
 gather_word(const struct cuda_batch &batch, uint64_t of_all, uint64_t from,
             bool is_there, uint64_t of_lattice, uint64_t word)
 {
-    const uint32_t *bits = region<uint32_t>(batch, blockIdx.y, of_all);
+    const uint32_t *bits = region<uint32_t>(batch, of_all);
     const uint32_t made = __ballot_sync(
         FULL_WARP_MASK, is_there && (bits[from / 32] >> (from % 32) & 1));
 
     if (threadIdx.x % 32 == 0)
-        region<uint32_t>(batch, blockIdx.y, of_lattice)[word] = made;
+        region<uint32_t>(batch, of_lattice)[word] = made;
 }
 
 /* The coordinates in the lattice of a value, and its brick. */

@@ -256,12 +256,10 @@ __launch_bounds__(NTHREADS) find_domains(const struct cuda_batch batch)
 cudaError_t
 cuda_find_domains(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    if (!batch->finds_domains)
-        return cudaSuccess;
-    const uint64_t nblocks = batch->finds_more ? 2 : 1;
-    return batch->value_nbytes == 4
-               ? launch_stage(batch, stream, find_domains<float>, nblocks,
-                              NTHREADS)
-               : launch_stage(batch, stream, find_domains<double>, nblocks,
-                              NTHREADS);
+    struct stage_launches launches = {batch, stream};
+
+    if (batch->finds_domains)
+        launches.add_typed(find_domains<float>, find_domains<double>,
+                           batch->finds_more ? 2 : 1, NTHREADS);
+    return launches.error;
 }

@@ -80,9 +80,9 @@ static __device__ __forceinline__ uint64_t
 lorenzo_escape_bits(const struct cuda_batch &batch,
                     const struct cuda_chunk &chunk, uint64_t position)
 {
-    const word_of<T> difference = lorenzo_raw(
-        batch.d_layout, chunk,
-        region<const word_of<T>>(batch, blockIdx.y, batch.at.work), position);
+    const word_of<T> difference =
+        lorenzo_raw(batch.d_layout, chunk,
+                    region<const word_of<T>>(batch, batch.at.work), position);
 
     return zigzag((int64_t)(int_of<T>)difference);
 }

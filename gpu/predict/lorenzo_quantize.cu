@@ -14,7 +14,7 @@
 static __device__ __forceinline__ uint64_t *
 last_valid(const struct cuda_batch &batch)
 {
-    return region<uint64_t>(batch, blockIdx.y, batch.at.staging);
+    return region<uint64_t>(batch, batch.at.staging);
 }
 
 /* What prequantizes a piece, by K, see quant_of. */
@@ -82,9 +82,9 @@ prequantize(const struct cuda_batch &batch, struct cuda_chunk &chunk,
 {
     const struct prequantizer<T, K> p = {
         (const T *)chunk.src, batch.nvalues,
-            region<int_of<T>>(batch, blockIdx.y, batch.at.work),
-            region<uint32_t>(batch, blockIdx.y, batch.at.mask), k,
-            fills_of<T>(chunk), chunk.has_specials
+            region<int_of<T>>(batch, batch.at.work),
+            region<uint32_t>(batch, batch.at.mask), k, fills_of<T>(chunk),
+            chunk.has_specials
     };
 
     for (uint64_t piece = blockIdx.x; piece * PIECE_NVALUES < batch.nvalues;
@@ -139,34 +139,6 @@ __launch_bounds__(LORENZO_NTHREADS, 8)
 
 /* ---- differences along a dimension above 0 ---- */
 
-/* Integers of a line that are loaded together. */
-#define NAHEAD 8
-
-template <typename W>
-static __device__ __forceinline__ void
-subtract_line(const struct line &line, const uint32_t *mask, W *quants)
-{
-    W last = 0;
-
-    for (uint64_t first = 0; first < line.extent; first += NAHEAD) {
-        W *at = quants + line.at + first * line.stride, ahead[NAHEAD];
-        bool counts[NAHEAD];
-#pragma unroll
-        for (unsigned i = 0; i < NAHEAD; i++) {
-            counts[i] = first + i < line.extent &&
-                        !is_set(mask, line.at + (first + i) * line.stride);
-            ahead[i] = counts[i] ? at[i * line.stride] : 0;
-        }
-#pragma unroll
-        for (unsigned i = 0; i < NAHEAD; i++) {
-            if (!counts[i])
-                continue;
-            at[i * line.stride] = ahead[i] - last;
-            last = ahead[i];
-        }
-    }
-}
-
 /* Where points are special: differences along a dimension above 0, each to the
  * last point before it that is not special. Special ones keep 0.
  * Grid: blocks_of_lines. */
@@ -182,11 +154,11 @@ __launch_bounds__(LORENZO_NTHREADS)
     if (!chunk_applies(chunk) || chunk.nspecials == 0 ||
         !(chunk.model.lorenzo_dims >> d & 1))
         return;
-    const uint32_t *mask = region<uint32_t>(batch, blockIdx.y, batch.at.mask);
-    word_of<T> *quants = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
+    const uint32_t *mask = region<uint32_t>(batch, batch.at.mask);
+    word_of<T> *quants = region<word_of<T>>(batch, batch.at.work);
     for (uint64_t number = line_of_thread();
          find_line(batch.d_layout, d, number, &line); number += lines_at_once())
-        subtract_line(line, mask, quants);
+        subtract_line<word_of<T>, false>(line, mask, quants);
 }
 
 /* ---- whether means are taken ---- */
@@ -317,8 +289,7 @@ __launch_bounds__(LORENZO_NTHREADS, 4) lorenzo_repeat(struct cuda_batch batch)
     if (!chunk_applies(chunk))
         return;
     if (chunk.nspecials == 0) {
-        weigh_means(batch.d_layout,
-                    region<word_of<T>>(batch, blockIdx.y, batch.at.work),
+        weigh_means(batch.d_layout, region<word_of<T>>(batch, batch.at.work),
                     &chunk);
         return;
     }
@@ -326,8 +297,8 @@ __launch_bounds__(LORENZO_NTHREADS, 4) lorenzo_repeat(struct cuda_batch batch)
         chunk.has_specials = true;
     if (!(chunk.model.lorenzo_dims & 1))
         return;
-    const uint32_t *mask = region<uint32_t>(batch, blockIdx.y, batch.at.mask);
-    int_of<T> *quants = region<int_of<T>>(batch, blockIdx.y, batch.at.work);
+    const uint32_t *mask = region<uint32_t>(batch, batch.at.mask);
+    int_of<T> *quants = region<int_of<T>>(batch, batch.at.work);
     const uint64_t nwords = div_up(batch.nvalues, 32);
 
     for (uint64_t piece = blockIdx.x; piece * PIECE_NVALUES < batch.nvalues;
@@ -426,10 +397,9 @@ __launch_bounds__(LORENZO_NTHREADS, 4) lorenzo_symbols(struct cuda_batch batch)
     if (!chunk_applies(chunk))
         return;
     const struct symbol_maker<T> maker = {
-        batch.d_layout, &chunk,
-            region<word_of<T>>(batch, blockIdx.y, batch.at.work),
-            region<uint16_t>(batch, blockIdx.y, batch.at.symbols),
-            region<unsigned long long>(batch, blockIdx.y, batch.at.ranges),
+        batch.d_layout, &chunk, region<word_of<T>>(batch, batch.at.work),
+            region<uint16_t>(batch, batch.at.symbols),
+            region<unsigned long long>(batch, batch.at.ranges),
             terp_max_code_of(chunk.model.wide),
             terp_radius_of(chunk.model.wide), chunk.model.tail_nbits
     };
@@ -442,32 +412,23 @@ __launch_bounds__(LORENZO_NTHREADS, 4) lorenzo_symbols(struct cuda_batch batch)
 cudaError_t
 cuda_lorenzo_quantize(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    const bool wide = batch->value_nbytes == 8;
-    const unsigned values =
+    const unsigned nblocks =
         nblocks_for(batch, div_up(batch->nvalues, PIECE_NVALUES));
+    struct stage_launches launches = {batch, stream};
 
     if (batch->params.predictor == TERP_PREDICTOR_SPLINE)
         return cudaSuccess;
-    cudaError_t err = launch_stage(batch, stream,
-                                   wide ? lorenzo_prequantize<double>
-                                        : lorenzo_prequantize<float>,
-                                   values, LORENZO_NTHREADS);
-    for (int d = TERP_NDIMS - 1; d > 0 && err == cudaSuccess; d--)
+    launches.add_typed(lorenzo_prequantize<float>, lorenzo_prequantize<double>,
+                       nblocks, LORENZO_NTHREADS);
+    for (int d = TERP_NDIMS - 1; d > 0; d--)
         if (batch->h_layout->dims[d] > 1)
-            err = launch_stage(batch, stream,
-                               wide ? lorenzo_subtract_lines<double>
-                                    : lorenzo_subtract_lines<float>,
+            launches.add_typed(lorenzo_subtract_lines<float>,
+                               lorenzo_subtract_lines<double>,
                                blocks_of_lines(batch, d), LORENZO_NTHREADS, d);
-    if (err == cudaSuccess)
-        err =
-            launch_stage(batch, stream,
-                         wide ? lorenzo_repeat<double> : lorenzo_repeat<float>,
-                         values, LORENZO_NTHREADS);
-    if (err == cudaSuccess)
-        err = launch_stage(
-            batch, stream,
-            wide ? lorenzo_symbols<double> : lorenzo_symbols<float>,
-            nblocks_for(batch, nblocks_of_segments(batch->h_layout)),
-            LORENZO_NTHREADS);
-    return err;
+    launches.add_typed(lorenzo_repeat<float>, lorenzo_repeat<double>, nblocks,
+                       LORENZO_NTHREADS);
+    launches.add_typed(lorenzo_symbols<float>, lorenzo_symbols<double>,
+                       nblocks_for(batch, nblocks_of_segments(batch->h_layout)),
+                       LORENZO_NTHREADS);
+    return launches.error;
 }

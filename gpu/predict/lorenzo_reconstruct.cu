@@ -64,9 +64,8 @@ __launch_bounds__(LORENZO_NTHREADS)
         !(chunk.model.lorenzo_dims & TERP_LORENZO_MEANS))
         return;
     const uint64_t nlines = layout->nvalues / layout->dims[d];
-    const uint16_t *symbols =
-        region<uint16_t>(batch, blockIdx.y, batch.at.symbols);
-    word_of<T> *quants = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
+    const uint16_t *symbols = region<uint16_t>(batch, batch.at.symbols);
+    word_of<T> *quants = region<word_of<T>>(batch, batch.at.work);
     const int radius = terp_radius_of(chunk.model.wide);
     for (uint64_t first = (uint64_t)blockIdx.x * 32; first < nlines;
          first += (uint64_t)gridDim.x * 32) {
@@ -111,7 +110,7 @@ symbols_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
 {
     return {chunk.model.lorenzo_dims & TERP_LORENZO_MEANS
                 ? nullptr
-                : region<uint16_t>(batch, blockIdx.y, batch.at.symbols),
+                : region<uint16_t>(batch, batch.at.symbols),
             terp_radius_of(chunk.model.wide), chunk.model.tail_nbits};
 }
 
@@ -119,9 +118,8 @@ symbols_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
 static __device__ __forceinline__ const uint32_t *
 mask_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
 {
-    return chunk.has_specials
-               ? region<uint32_t>(batch, blockIdx.y, batch.at.mask)
-               : nullptr;
+    return chunk.has_specials ? region<uint32_t>(batch, batch.at.mask)
+                              : nullptr;
 }
 
 /* The difference at x of a segment's row; 0 at special points. */
@@ -158,10 +156,9 @@ __launch_bounds__(LORENZO_NTHREADS)
     if (!chunk_applies(chunk) || !(dims_to_sum(batch, chunk) & 1))
         return;
     const uint32_t *mask = mask_of(batch, chunk);
-    const word_of<T> *quants =
-        region<word_of<T>>(batch, blockIdx.y, batch.at.work);
+    const word_of<T> *quants = region<word_of<T>>(batch, batch.at.work);
     const struct symbols_to_sum symbols = symbols_of(batch, chunk);
-    word_of<T> *sums = region<word_of<T>>(batch, blockIdx.y, batch.at.staging);
+    word_of<T> *sums = region<word_of<T>>(batch, batch.at.staging);
     for (uint64_t block = blockIdx.x;
          find_segment(batch.d_layout, block, &segment); block += gridDim.x) {
         word_of<T> sum = 0;
@@ -174,10 +171,7 @@ __launch_bounds__(LORENZO_NTHREADS)
     }
 }
 
-/* From sums of segments to the sums of all segments before, in their row.
- * Grid: (rows, chunks), at most MAX_NROW_BLOCKS of rows, whose blocks take
- * turns; a warp takes a row. */
-#define MAX_NROW_BLOCKS 4096
+/* Grid: (nblocks_of_rows, chunks). */
 template <typename T>
 static __global__ void
 __launch_bounds__(LORENZO_NTHREADS)
@@ -185,28 +179,10 @@ __launch_bounds__(LORENZO_NTHREADS)
 {
     begin_kernel();
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    const struct terp_layout *layout = batch.d_layout;
-    const uint64_t nrows = layout->nvalues / layout->dims[0];
-    const uint64_t nsegments = nsegments_of(layout);
-    const unsigned nwarps = LORENZO_NTHREADS / 32, lane = threadIdx.x % 32;
 
-    if (!chunk_applies(chunk) || !(dims_to_sum(batch, chunk) & 1))
-        return;
-    for (uint64_t row = (uint64_t)blockIdx.x * nwarps + threadIdx.x / 32;
-         row < nrows; row += (uint64_t)gridDim.x * nwarps) {
-        word_of<T> *sums =
-            region<word_of<T>>(batch, blockIdx.y, batch.at.staging) +
-            row * nsegments;
-        word_of<T> carry = 0;
-        for (uint64_t first = 0; first < nsegments; first += 32) {
-            bool exists = first + lane < nsegments;
-            word_of<T> own = exists ? sums[first + lane] : 0;
-            word_of<T> sum = warp_inclusive_sum(own);
-            if (exists)
-                sums[first + lane] = carry + sum - own;
-            carry += __shfl_sync(FULL_WARP_MASK, sum, 31);
-        }
-    }
+    if (chunk_applies(chunk) && (dims_to_sum(batch, chunk) & 1))
+        scan_segments(batch.d_layout,
+                      region<word_of<T>>(batch, batch.at.staging));
 }
 
 /* What integers are multiplied with that are not exact. */
@@ -227,9 +203,8 @@ sum_rows(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     const unsigned dims = dims_to_sum(batch, chunk);
     const uint32_t *mask = mask_of(batch, chunk);
     const bool is_split = (dims & 1) && nsegments_of(batch.d_layout) > 1;
-    word_of<T> *quants = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
-    const word_of<T> *sums =
-        region<word_of<T>>(batch, blockIdx.y, batch.at.staging);
+    word_of<T> *quants = region<word_of<T>>(batch, batch.at.work);
+    const word_of<T> *sums = region<word_of<T>>(batch, batch.at.staging);
     const struct symbols_to_sum symbols = symbols_of(batch, chunk);
     T *dst = (T *)chunk.dst;
 
@@ -308,7 +283,7 @@ sum_lines(const struct cuda_batch &batch, const struct cuda_chunk &chunk, int d,
           bool is_last, const K &k)
 {
     const uint32_t *mask = mask_of(batch, chunk);
-    word_of<T> *quants = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
+    word_of<T> *quants = region<word_of<T>>(batch, batch.at.work);
     T *dst = (T *)chunk.dst;
     struct line line;
 
@@ -357,41 +332,28 @@ cudaError_t
 cuda_lorenzo_reconstruct(const struct cuda_batch *batch, cudaStream_t stream)
 {
     const struct terp_layout *layout = batch->h_layout;
-    const bool wide = batch->value_nbytes == 8;
-    const unsigned rows = nblocks_for(batch, nblocks_of_segments(layout));
+    const unsigned nblocks = nblocks_for(batch, nblocks_of_segments(layout));
     const int means_dim = terp_means_dim(layout);
-    cudaError_t err = cudaSuccess;
+    struct stage_launches launches = {batch, stream};
 
     if (means_dim > 0)
-        err = launch_stage(batch, stream,
-                           wide ? lorenzo_add_means<double>
-                                : lorenzo_add_means<float>,
+        launches.add_typed(lorenzo_add_means<float>, lorenzo_add_means<double>,
                            nblocks_for(batch, nblocks_of_means(layout)),
                            LORENZO_NTHREADS, means_dim);
-    if (err == cudaSuccess && nsegments_of(layout) > 1) {
-        uint64_t nblocks =
-            div_up(layout->nvalues / layout->dims[0], LORENZO_NWARPS);
-        err = launch_stage(batch, stream,
-                           wide ? lorenzo_sum_segments<double>
-                                : lorenzo_sum_segments<float>,
-                           rows, LORENZO_NTHREADS);
-        if (err == cudaSuccess)
-            err = launch_stage(batch, stream,
-                               wide ? lorenzo_scan_segments<double>
-                                    : lorenzo_scan_segments<float>,
-                               min_u64(nblocks, MAX_NROW_BLOCKS),
-                               LORENZO_NTHREADS);
+    if (nsegments_of(layout) > 1) {
+        launches.add_typed(lorenzo_sum_segments<float>,
+                           lorenzo_sum_segments<double>, nblocks,
+                           LORENZO_NTHREADS);
+        launches.add_typed(lorenzo_scan_segments<float>,
+                           lorenzo_scan_segments<double>,
+                           nblocks_of_rows(layout), LORENZO_NTHREADS);
     }
-    if (err == cudaSuccess)
-        err = launch_stage(batch, stream,
-                           wide ? lorenzo_sum_rows<double>
-                                : lorenzo_sum_rows<float>,
-                           rows, LORENZO_NTHREADS);
-    for (int d = 1; d < TERP_NDIMS && err == cudaSuccess; d++)
+    launches.add_typed(lorenzo_sum_rows<float>, lorenzo_sum_rows<double>,
+                       nblocks, LORENZO_NTHREADS);
+    for (int d = 1; d < TERP_NDIMS; d++)
         if (layout->dims[d] > 1)
-            err = launch_stage(batch, stream,
-                               wide ? lorenzo_sum_lines<double>
-                                    : lorenzo_sum_lines<float>,
+            launches.add_typed(lorenzo_sum_lines<float>,
+                               lorenzo_sum_lines<double>,
                                blocks_of_lines(batch, d), LORENZO_NTHREADS, d);
-    return err;
+    return launches.error;
 }

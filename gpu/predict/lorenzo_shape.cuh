@@ -74,6 +74,42 @@ blocks_of_lines(const struct cuda_batch *batch, int d)
     return nblocks_for(batch, div_up(nlines, LORENZO_NTHREADS));
 }
 
+/* Integers of a line that are loaded together. */
+#define LINE_NAHEAD 8
+
+/* Differences of a line's points, each to the last one before it that is not
+ * special; `twice`: and the differences of these. Special points keep 0. A mask
+ * of nullptr: no point is special. */
+template <typename W, bool twice>
+static __device__ __forceinline__ void
+subtract_line(const struct line &line, const uint32_t *mask, W *quants)
+{
+    W last = 0, last_difference = 0;
+
+    for (uint64_t first = 0; first < line.extent; first += LINE_NAHEAD) {
+        W *at = quants + line.at + first * line.stride, ahead[LINE_NAHEAD];
+        bool counts[LINE_NAHEAD];
+#pragma unroll
+        for (unsigned i = 0; i < LINE_NAHEAD; i++) {
+            counts[i] = first + i < line.extent &&
+                        !(mask != nullptr &&
+                          is_set(mask, line.at + (first + i) * line.stride));
+            ahead[i] = counts[i] ? at[i * line.stride] : 0;
+        }
+#pragma unroll
+        for (unsigned i = 0; i < LINE_NAHEAD; i++) {
+            if (!counts[i])
+                continue;
+            const W difference = ahead[i] - last;
+            last = ahead[i];
+            at[i * line.stride] =
+                twice ? difference - last_difference : difference;
+            /* A line's first one is not taken from what it begins with. */
+            last_difference = first + i > 0 ? difference : 0;
+        }
+    }
+}
+
 /* ---- segments ---- */
 
 /* Rows are cut into segments, a warp each. */
@@ -117,6 +153,41 @@ nblocks_of_segments(const struct terp_layout *layout)
 {
     return div_up(layout->nvalues / layout->dims[0] * nsegments_of(layout),
                   LORENZO_NTHREADS / 32);
+}
+
+/* From sums of segments to the sums of all segments before, in their row:
+ * blocks take turns; a warp takes a row. */
+template <typename W>
+static __device__ __forceinline__ void
+scan_segments(const struct terp_layout *layout, W *all_sums)
+{
+    const uint64_t nrows = layout->nvalues / layout->dims[0];
+    const uint64_t nsegments = nsegments_of(layout);
+    const unsigned lane = threadIdx.x % 32;
+
+    for (uint64_t row =
+             (uint64_t)blockIdx.x * LORENZO_NWARPS + threadIdx.x / 32;
+         row < nrows; row += (uint64_t)gridDim.x * LORENZO_NWARPS) {
+        W *sums = all_sums + row * nsegments;
+        W carry = 0;
+        for (uint64_t first = 0; first < nsegments; first += 32) {
+            const bool exists = first + lane < nsegments;
+            const W own = exists ? sums[first + lane] : 0;
+            const W sum = warp_inclusive_sum(own);
+            if (exists)
+                sums[first + lane] = carry + sum - own;
+            carry += __shfl_sync(FULL_WARP_MASK, sum, 31);
+        }
+    }
+}
+
+/* Its blocks: of rows, MAX_NROW_BLOCKS at most. */
+#define MAX_NROW_BLOCKS 4096
+static inline uint64_t
+nblocks_of_rows(const struct terp_layout *layout)
+{
+    return min_u64(div_up(layout->nvalues / layout->dims[0], LORENZO_NWARPS),
+                   MAX_NROW_BLOCKS);
 }
 
 #endif

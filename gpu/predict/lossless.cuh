@@ -22,7 +22,7 @@ lossless_mask(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
 {
     const bool any = batch.decode ? chunk.has_specials : chunk.nspecials > 0;
 
-    return any ? region<uint32_t>(batch, blockIdx.y, batch.at.mask) : nullptr;
+    return any ? region<uint32_t>(batch, batch.at.mask) : nullptr;
 }
 
 template <typename T>

@@ -157,19 +157,15 @@ __launch_bounds__(SCAN_NTHREADS)
 cudaError_t
 cuda_lossless_find_common(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    const bool wide = batch->value_nbytes == 8;
     const unsigned nblocks =
         nblocks_for(batch, div_up(batch->nvalues, 8 * SCAN_NTHREADS));
-    cudaError_t err = cudaSuccess;
+    struct stage_launches launches = {batch, stream};
 
-    for (int slot = 0; slot < TERP_NFILLS && err == cudaSuccess; slot++) {
-        err = launch_stage(batch, stream,
-                           wide ? find_common<double> : find_common<float>, 1,
-                           NTHREADS, slot);
-        if (err == cudaSuccess)
-            err = launch_stage(batch, stream,
-                               wide ? scan_others<double> : scan_others<float>,
-                               nblocks, SCAN_NTHREADS, slot);
+    for (int slot = 0; slot < TERP_NFILLS; slot++) {
+        launches.add_typed(find_common<float>, find_common<double>, 1, NTHREADS,
+                           slot);
+        launches.add_typed(scan_others<float>, scan_others<double>, nblocks,
+                           SCAN_NTHREADS, slot);
     }
-    return err;
+    return launches.error;
 }

@@ -62,7 +62,7 @@ lossless_escape_bits(const struct cuda_batch &batch,
                      const struct cuda_chunk &chunk, uint64_t position)
 {
     const word_of<T> *differences =
-        region<word_of<T>>(batch, blockIdx.y, batch.at.differences);
+        region<word_of<T>>(batch, batch.at.differences);
     const uint64_t rank =
         rank_of_point(valid_points_of(batch, chunk), position);
 

@@ -29,8 +29,8 @@ __launch_bounds__(NTHREADS) lossless_integers(const struct cuda_batch batch)
     const fill_words<T> fills = fills_of<T>(chunk);
     const struct lossless_quants<T> k = quants_of_model<T>(chunk);
     const word_of<T> center = (word_of<T>)chunk.model.lossless.center;
-    word_of<T> *quants = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
-    uint32_t *mask = region<uint32_t>(batch, blockIdx.y, batch.at.mask);
+    word_of<T> *quants = region<word_of<T>>(batch, batch.at.work);
+    uint32_t *mask = region<uint32_t>(batch, batch.at.mask);
     for (uint64_t at = (uint64_t)blockIdx.x * NTHREADS + threadIdx.x;
          at - lane < end; at += (uint64_t)gridDim.x * NTHREADS) {
         bool special = false, miss = false;
@@ -57,39 +57,6 @@ __launch_bounds__(NTHREADS) lossless_integers(const struct cuda_batch batch)
 
 /* ---- differences along a dimension above 0 ---- */
 
-/* Integers of a line that are loaded together. */
-#define NAHEAD 8
-
-template <typename W, bool twice>
-static __device__ __forceinline__ void
-subtract_line(const struct line &line, const uint32_t *mask, W *quants)
-{
-    W last = 0, last_difference = 0;
-
-    for (uint64_t first = 0; first < line.extent; first += NAHEAD) {
-        W *at = quants + line.at + first * line.stride, ahead[NAHEAD];
-        bool counts[NAHEAD];
-#pragma unroll
-        for (unsigned i = 0; i < NAHEAD; i++) {
-            counts[i] = first + i < line.extent &&
-                        !(mask != nullptr &&
-                          is_set(mask, line.at + (first + i) * line.stride));
-            ahead[i] = counts[i] ? at[i * line.stride] : 0;
-        }
-#pragma unroll
-        for (unsigned i = 0; i < NAHEAD; i++) {
-            if (!counts[i])
-                continue;
-            const W difference = ahead[i] - last;
-            last = ahead[i];
-            at[i * line.stride] =
-                twice ? difference - last_difference : difference;
-            /* A line's first one is not taken from what it begins with. */
-            last_difference = first + i > 0 ? difference : 0;
-        }
-    }
-}
-
 /* Each to the last point before it that is not special. Special ones keep 0.
  * Grid: blocks_of_lines. */
 template <typename T>
@@ -105,7 +72,7 @@ __launch_bounds__(NTHREADS)
         return;
     const bool twice = lossless_order(chunk, d) > 1;
     const uint32_t *mask = lossless_mask(batch, chunk);
-    word_of<T> *quants = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
+    word_of<T> *quants = region<word_of<T>>(batch, batch.at.work);
     for (uint64_t number = line_of_thread();
          find_line(batch.d_layout, d, number, &line);
          number += lines_at_once()) {
@@ -165,10 +132,8 @@ __launch_bounds__(NTHREADS)
     const int order =
         batch.d_layout->dims[0] > 1 ? lossless_order(chunk, 0) : 0;
     const struct valid_points points = valid_points_of(batch, chunk);
-    const word_of<T> *quants =
-        region<word_of<T>>(batch, blockIdx.y, batch.at.work);
-    word_of<T> *differences =
-        region<word_of<T>>(batch, blockIdx.y, batch.at.differences);
+    const word_of<T> *quants = region<word_of<T>>(batch, batch.at.work);
+    word_of<T> *differences = region<word_of<T>>(batch, batch.at.differences);
     for (uint64_t block = blockIdx.x;
          find_segment(batch.d_layout, block, &segment); block += gridDim.x) {
         uint64_t rank = rank_at(points, segment.at + segment.x);
@@ -204,31 +169,23 @@ __launch_bounds__(NTHREADS)
     }
 }
 
-template <typename T>
-static cudaError_t
-quantize(const struct cuda_batch *batch, cudaStream_t stream)
-{
-    const struct terp_layout *layout = batch->h_layout;
-    cudaError_t err = launch_stage(
-        batch, stream, lossless_integers<T>,
-        nblocks_for(batch, div_up(batch->nvalues, NTHREADS)), NTHREADS);
-
-    if (err == cudaSuccess)
-        err = cuda_ranks_find(batch, stream);
-    for (int d = TERP_NDIMS - 1; d > 0 && err == cudaSuccess; d--)
-        if (layout->dims[d] > 1)
-            err = launch_stage(batch, stream, lossless_subtract_lines<T>,
-                               blocks_of_lines(batch, d), NTHREADS, d);
-    return err == cudaSuccess
-               ? launch_stage(batch, stream, lossless_subtract_rows<T>,
-                              nblocks_for(batch, nblocks_of_segments(layout)),
-                              NTHREADS)
-               : err;
-}
-
 cudaError_t
 cuda_lossless_quantize(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    return batch->value_nbytes == 8 ? quantize<double>(batch, stream)
-                                    : quantize<float>(batch, stream);
+    const struct terp_layout *layout = batch->h_layout;
+    struct stage_launches launches = {batch, stream};
+
+    launches.add_typed(lossless_integers<float>, lossless_integers<double>,
+                       nblocks_for(batch, div_up(batch->nvalues, NTHREADS)),
+                       NTHREADS);
+    launches.add_stage(cuda_ranks_find, batch);
+    for (int d = TERP_NDIMS - 1; d > 0; d--)
+        if (layout->dims[d] > 1)
+            launches.add_typed(lossless_subtract_lines<float>,
+                               lossless_subtract_lines<double>,
+                               blocks_of_lines(batch, d), NTHREADS, d);
+    launches.add_typed(
+        lossless_subtract_rows<float>, lossless_subtract_rows<double>,
+        nblocks_for(batch, nblocks_of_segments(layout)), NTHREADS);
+    return launches.error;
 }

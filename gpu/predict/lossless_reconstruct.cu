@@ -61,9 +61,8 @@ __launch_bounds__(LORENZO_NTHREADS)
     if (!chunk_is_lossless(chunk) || !sums_of_rows(batch, chunk, asked))
         return;
     const uint32_t *mask = lossless_mask(batch, chunk);
-    const word_of<T> *quants =
-        region<word_of<T>>(batch, blockIdx.y, batch.at.work);
-    word_of<T> *sums = region<word_of<T>>(batch, blockIdx.y, batch.at.staging);
+    const word_of<T> *quants = region<word_of<T>>(batch, batch.at.work);
+    word_of<T> *sums = region<word_of<T>>(batch, batch.at.staging);
     for (uint64_t block = blockIdx.x;
          find_segment(batch.d_layout, block, &segment); block += gridDim.x) {
         word_of<T> sum = 0;
@@ -75,9 +74,7 @@ __launch_bounds__(LORENZO_NTHREADS)
     }
 }
 
-/* From sums of segments to the sums of all segments before, in their row.
- * Grid: (rows, chunks), whose blocks take turns; a warp takes a row. */
-#define MAX_NROW_BLOCKS 4096
+/* Grid: (nblocks_of_rows, chunks). */
 template <typename T>
 static __global__ void
 __launch_bounds__(LORENZO_NTHREADS)
@@ -85,29 +82,10 @@ __launch_bounds__(LORENZO_NTHREADS)
 {
     begin_kernel();
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    const struct terp_layout *layout = batch.d_layout;
-    const uint64_t nrows = layout->nvalues / layout->dims[0];
-    const uint64_t nsegments = nsegments_of(layout);
-    const unsigned lane = threadIdx.x % 32;
 
-    if (!chunk_is_lossless(chunk) || !sums_of_rows(batch, chunk, asked))
-        return;
-    for (uint64_t row =
-             (uint64_t)blockIdx.x * LORENZO_NWARPS + threadIdx.x / 32;
-         row < nrows; row += (uint64_t)gridDim.x * LORENZO_NWARPS) {
-        word_of<T> *sums =
-            region<word_of<T>>(batch, blockIdx.y, batch.at.staging) +
-            row * nsegments;
-        word_of<T> carry = 0;
-        for (uint64_t first = 0; first < nsegments; first += 32) {
-            const bool exists = first + lane < nsegments;
-            const word_of<T> own = exists ? sums[first + lane] : 0;
-            const word_of<T> sum = warp_inclusive_sum(own);
-            if (exists)
-                sums[first + lane] = carry + sum - own;
-            carry += __shfl_sync(FULL_WARP_MASK, sum, 31);
-        }
-    }
+    if (chunk_is_lossless(chunk) && sums_of_rows(batch, chunk, asked))
+        scan_segments(batch.d_layout,
+                      region<word_of<T>>(batch, batch.at.staging));
 }
 
 /* Grid: (shares of segments, chunks). A warp sums up a segment. */
@@ -126,9 +104,8 @@ __launch_bounds__(LORENZO_NTHREADS)
     const unsigned todo = sums_of_rows(batch, chunk, asked);
     const bool is_split = nsegments_of(batch.d_layout) > 1;
     const uint32_t *mask = lossless_mask(batch, chunk);
-    const word_of<T> *sums =
-        region<word_of<T>>(batch, blockIdx.y, batch.at.staging);
-    word_of<T> *quants = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
+    const word_of<T> *sums = region<word_of<T>>(batch, batch.at.staging);
+    word_of<T> *quants = region<word_of<T>>(batch, batch.at.work);
     if (todo == 0)
         return;
     for (uint64_t block = blockIdx.x;
@@ -161,28 +138,23 @@ __launch_bounds__(LORENZO_NTHREADS)
     }
 }
 
-template <typename T>
-static cudaError_t
-sum_rows(const struct cuda_batch *batch, cudaStream_t stream, unsigned asked)
+static void
+sum_rows(struct stage_launches &launches, unsigned asked)
 {
+    const struct cuda_batch *batch = launches.batch;
     const struct terp_layout *layout = batch->h_layout;
-    const unsigned rows = nblocks_for(batch, nblocks_of_segments(layout));
-    const uint64_t nblocks =
-        div_up(layout->nvalues / layout->dims[0], LORENZO_NWARPS);
-    cudaError_t err = cudaSuccess;
+    const unsigned nblocks = nblocks_for(batch, nblocks_of_segments(layout));
 
     if (nsegments_of(layout) > 1) {
-        err = launch_stage(batch, stream, lossless_sum_segments<T>, rows,
+        launches.add_typed(lossless_sum_segments<float>,
+                           lossless_sum_segments<double>, nblocks,
                            LORENZO_NTHREADS, asked);
-        if (err == cudaSuccess)
-            err = launch_stage(batch, stream, lossless_scan_segments<T>,
-                               min_u64(nblocks, MAX_NROW_BLOCKS),
-                               LORENZO_NTHREADS, asked);
+        launches.add_typed(lossless_scan_segments<float>,
+                           lossless_scan_segments<double>,
+                           nblocks_of_rows(layout), LORENZO_NTHREADS, asked);
     }
-    return err == cudaSuccess
-               ? launch_stage(batch, stream, lossless_sum_rows<T>, rows,
-                              LORENZO_NTHREADS, asked)
-               : err;
+    launches.add_typed(lossless_sum_rows<float>, lossless_sum_rows<double>,
+                       nblocks, LORENZO_NTHREADS, asked);
 }
 
 /* ---- lines ---- */
@@ -221,7 +193,7 @@ __launch_bounds__(LORENZO_NTHREADS)
         return;
     const bool twice = lossless_order(chunk, d) > 1;
     const uint32_t *mask = lossless_mask(batch, chunk);
-    word_of<T> *quants = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
+    word_of<T> *quants = region<word_of<T>>(batch, batch.at.work);
     for (uint64_t number = line_of_thread();
          find_line(batch.d_layout, d, number, &line);
          number += lines_at_once()) {
@@ -253,43 +225,33 @@ __launch_bounds__(LORENZO_NTHREADS)
         return;
     const struct lossless_quants<T> k = quants_of_model<T>(chunk);
     const word_of<T> center = (word_of<T>)chunk.model.lossless.center;
-    const word_of<T> *quants =
-        region<word_of<T>>(batch, blockIdx.y, batch.at.work);
+    const word_of<T> *quants = region<word_of<T>>(batch, batch.at.work);
     T *values = (T *)chunk.dst;
     for (uint64_t i = line_of_thread(); i < batch.nvalues; i += lines_at_once())
         values[i] = value_of_lossless<T>((int_of<T>)(quants[i] + center), 0, k);
 }
 
-template <typename T>
-static cudaError_t
-reconstruct(const struct cuda_batch *batch, cudaStream_t stream)
-{
-    const struct terp_layout *layout = batch->h_layout;
-    const bool is_split = nsegments_of(layout) > 1;
-    cudaError_t err = cudaSuccess;
-
-    if (is_split)
-        err = sum_rows<T>(batch, stream, SUM_SECOND);
-    if (err == cudaSuccess && layout->dims[0] > 1)
-        err = sum_rows<T>(batch, stream,
-                          is_split ? SUM_FIRST : SUM_SECOND | SUM_FIRST);
-    for (int d = 1; d < TERP_NDIMS && err == cudaSuccess; d++)
-        if (layout->dims[d] > 1)
-            err = launch_stage(batch, stream, lossless_sum_lines<T>,
-                               blocks_of_lines(batch, d), LORENZO_NTHREADS, d);
-    if (err == cudaSuccess)
-        err = launch_stage(
-            batch, stream, lossless_restore<T>,
-            nblocks_for(batch, div_up(batch->nvalues, LORENZO_NTHREADS)),
-            LORENZO_NTHREADS);
-    return err;
-}
-
 cudaError_t
 cuda_lossless_reconstruct(const struct cuda_batch *batch, cudaStream_t stream)
 {
+    const struct terp_layout *layout = batch->h_layout;
+    const bool is_split = nsegments_of(layout) > 1;
+    struct stage_launches launches = {batch, stream};
+
     if (!batch->may_be_lossless)
         return cudaSuccess;
-    return batch->value_nbytes == 8 ? reconstruct<double>(batch, stream)
-                                    : reconstruct<float>(batch, stream);
+    if (is_split)
+        sum_rows(launches, SUM_SECOND);
+    if (layout->dims[0] > 1)
+        sum_rows(launches, is_split ? SUM_FIRST : SUM_SECOND | SUM_FIRST);
+    for (int d = 1; d < TERP_NDIMS; d++)
+        if (layout->dims[d] > 1)
+            launches.add_typed(lossless_sum_lines<float>,
+                               lossless_sum_lines<double>,
+                               blocks_of_lines(batch, d), LORENZO_NTHREADS, d);
+    launches.add_typed(
+        lossless_restore<float>, lossless_restore<double>,
+        nblocks_for(batch, div_up(batch->nvalues, LORENZO_NTHREADS)),
+        LORENZO_NTHREADS);
+    return launches.error;
 }

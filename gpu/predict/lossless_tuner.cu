@@ -33,8 +33,7 @@ may_be_splines(const struct cuda_batch &batch)
 static __device__ __forceinline__ struct cuda_lossless_tuner *
 tuner_of(const struct cuda_batch &batch)
 {
-    return region<struct cuda_lossless_tuner>(batch, blockIdx.y,
-                                              batch.at.lossless_tuner);
+    return region<struct cuda_lossless_tuner>(batch, batch.at.lossless_tuner);
 }
 
 /* ---- steps and centers ---- */
@@ -447,42 +446,30 @@ __launch_bounds__(WARP_NTHREADS) choose_model(const struct cuda_batch batch)
                             dims};
 }
 
-template <typename T>
-static cudaError_t
-tune(const struct cuda_batch *batch, cudaStream_t stream)
-{
-    const unsigned nruns = TERP_LOSSLESS_MAX_NSTEPS * TERP_LOSSLESS_FEW_NRUNS;
-    cudaError_t err = launch_stage(batch, stream, find_steps<T>,
-                                   TERP_LOSSLESS_MAX_NSTEPS, STEPS_NTHREADS);
-
-    if (err == cudaSuccess)
-        err =
-            launch_stage(batch, stream, weigh_steps<T>, nruns, SAMPLE_NTHREADS);
-    if (err == cudaSuccess)
-        err =
-            launch_stage(batch, stream, price_steps<T>, nruns, SAMPLE_NTHREADS);
-    if (err == cudaSuccess)
-        err = launch_stage(
-            batch, stream, count_unpredictable<T>,
-            nblocks_for(batch, div_up(batch->nvalues, 8 * COUNT_NTHREADS)),
-            COUNT_NTHREADS);
-    if (err == cudaSuccess)
-        err = launch_stage(batch, stream, weigh_choice<T>,
-                           2 * TERP_LOSSLESS_MANY_NRUNS, SAMPLE_NTHREADS);
-    if (err == cudaSuccess && may_be_splines(*batch))
-        err = launch_stage(batch, stream, price_choice<T>,
-                           TERP_LOSSLESS_MANY_NRUNS, SAMPLE_NTHREADS);
-    return err == cudaSuccess
-               ? launch_stage(batch, stream, choose_model, 1, WARP_NTHREADS)
-               : err;
-}
-
 cudaError_t
 cuda_lossless_tune(const struct cuda_batch *batch, cudaStream_t stream)
 {
+    const unsigned nruns = TERP_LOSSLESS_MAX_NSTEPS * TERP_LOSSLESS_FEW_NRUNS;
+    struct stage_launches launches = {batch, stream};
+
     if (!terp_may_take_losslessly(batch->params.predictor,
                                   TERP_PREDICTION_LOSSLESS))
         return cudaSuccess;
-    return batch->value_nbytes == 8 ? tune<double>(batch, stream)
-                                    : tune<float>(batch, stream);
+    launches.add_typed(find_steps<float>, find_steps<double>,
+                       TERP_LOSSLESS_MAX_NSTEPS, STEPS_NTHREADS);
+    launches.add_typed(weigh_steps<float>, weigh_steps<double>, nruns,
+                       SAMPLE_NTHREADS);
+    launches.add_typed(price_steps<float>, price_steps<double>, nruns,
+                       SAMPLE_NTHREADS);
+    launches.add_typed(
+        count_unpredictable<float>, count_unpredictable<double>,
+        nblocks_for(batch, div_up(batch->nvalues, 8 * COUNT_NTHREADS)),
+        COUNT_NTHREADS);
+    launches.add_typed(weigh_choice<float>, weigh_choice<double>,
+                       2 * TERP_LOSSLESS_MANY_NRUNS, SAMPLE_NTHREADS);
+    if (may_be_splines(*batch))
+        launches.add_typed(price_choice<float>, price_choice<double>,
+                           TERP_LOSSLESS_MANY_NRUNS, SAMPLE_NTHREADS);
+    launches.add(choose_model, 1, WARP_NTHREADS);
+    return launches.error;
 }

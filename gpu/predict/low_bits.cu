@@ -136,12 +136,12 @@ __launch_bounds__(NTHREADS) find_low_bits(const struct cuda_batch batch)
 cudaError_t
 cuda_low_bits_find(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    if (!batch->may_have_low_bits)
-        return cudaSuccess;
-    return launch_stage(batch, stream,
-                        batch->value_nbytes == 8 ? find_low_bits<double>
-                                                 : find_low_bits<float>,
-                        1, NTHREADS);
+    struct stage_launches launches = {batch, stream};
+
+    if (batch->may_have_low_bits)
+        launches.add_typed(find_low_bits<float>, find_low_bits<double>, 1,
+                           NTHREADS);
+    return launches.error;
 }
 
 /* ---- of differences ---- */
@@ -184,12 +184,12 @@ __launch_bounds__(DIFFERENCES_NTHREADS)
 cudaError_t
 cuda_lorenzo_low_bits(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    if (!batch->may_have_low_bits ||
-        batch->params.predictor == TERP_PREDICTOR_SPLINE)
-        return cudaSuccess;
-    return launch_stage(batch, stream,
-                        batch->value_nbytes == 8
-                            ? find_bits_of_differences<double>
-                            : find_bits_of_differences<float>,
-                        1, DIFFERENCES_NTHREADS);
+    struct stage_launches launches = {batch, stream};
+
+    if (batch->may_have_low_bits &&
+        batch->params.predictor != TERP_PREDICTOR_SPLINE)
+        launches.add_typed(find_bits_of_differences<float>,
+                           find_bits_of_differences<double>, 1,
+                           DIFFERENCES_NTHREADS);
+    return launches.error;
 }

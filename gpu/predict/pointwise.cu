@@ -130,7 +130,7 @@ choose_form(const struct cuda_batch batch)
                      : cuda_form_of(how.form, how.joint > 0);
     if (chunk.form != batch.form)
         chunk.status = TERP_ERR_DEVICE;
-    chunk.src = region<uint8_t>(batch, blockIdx.y, batch.at.coded_values);
+    chunk.src = region<uint8_t>(batch, batch.at.coded_values);
     chunk.min_key = chunk.max_key = chunk.nspecials = 0;
 }
 
@@ -189,7 +189,7 @@ store_signs(const struct cuda_batch &batch, uint64_t piece,
     const unsigned w = threadIdx.x;
     const uint64_t word = piece * PIECE_NWORDS + w;
     const uint64_t part_nvalues = terp_pointwise_part_nvalues(batch.nvalues);
-    uint32_t *signs = region<uint32_t>(batch, blockIdx.y, batch.at.signs);
+    uint32_t *signs = region<uint32_t>(batch, batch.at.signs);
 
     if (w < PIECE_NWORDS)
         s->begins[w] = word * 32 % part_nvalues == 0;
@@ -214,7 +214,7 @@ store_signs(const struct cuda_batch &batch, uint64_t piece,
     __syncthreads();
     if (w == 0) {
         const int sign = sign_behind(s, PIECE_NWORDS - 1);
-        region<uint32_t>(batch, blockIdx.y, batch.at.sign_pieces)[piece] =
+        region<uint32_t>(batch, batch.at.sign_pieces)[piece] =
             s->nopen | (sign < 0   ? 0
                         : sign > 0 ? SIGN_PIECE_KNOWN | SIGN_PIECE_NEGATIVE
                                    : SIGN_PIECE_KNOWN);
@@ -235,7 +235,7 @@ __launch_bounds__(NTHREADS) code_values(const struct cuda_batch batch)
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const uint64_t npieces = div_up(batch.nvalues, PIECE_NVALUES);
     const V *from = carried_values<V>(batch, chunk);
-    C *to = region<C>(batch, blockIdx.y, batch.at.coded_values);
+    C *to = region<C>(batch, batch.at.coded_values);
     extremes<C> own = no_extremes<C>();
 
     if (chunk.status != TERP_OK)
@@ -313,7 +313,7 @@ finish_coded(const struct cuda_batch batch)
 {
     begin_kernel();
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    const C *coded = region<C>(batch, blockIdx.y, batch.at.coded_values);
+    const C *coded = region<C>(batch, batch.at.coded_values);
     const struct terp_magnitudes &magnitudes = chunk.magnitudes;
     struct value_range range = {};
 
@@ -342,18 +342,14 @@ template <typename V, typename C, enum cuda_form form>
 static cudaError_t
 launch_code(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    cudaError_t error =
-        launch_stage(batch, stream, measure_again<V>,
-                     min_u64(nblocks_for(batch), AGAIN_MAX_NBLOCKS), NTHREADS);
+    struct stage_launches launches = {batch, stream};
 
-    if (error == cudaSuccess)
-        error = launch_stage(batch, stream, choose_form<V>, 1, 1);
-    if (error == cudaSuccess)
-        error = launch_stage(batch, stream, code_values<V, C, form>,
-                             nblocks_for(batch), NTHREADS);
-    return error == cudaSuccess
-               ? launch_stage(batch, stream, finish_coded<V, C, form>, 1, 1)
-               : error;
+    launches.add(measure_again<V>,
+                 min_u64(nblocks_for(batch), AGAIN_MAX_NBLOCKS), NTHREADS);
+    launches.add(choose_form<V>, 1, 1);
+    launches.add(code_values<V, C, form>, nblocks_for(batch), NTHREADS);
+    launches.add(finish_coded<V, C, form>, 1, 1);
+    return launches.error;
 }
 
 template <typename V>
@@ -394,7 +390,7 @@ __launch_bounds__(NTHREADS) decode_values(const struct cuda_batch batch)
     begin_kernel();
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const uint64_t first = (uint64_t)blockIdx.x * PIECE_NVALUES + threadIdx.x;
-    const uint32_t *signs = region<uint32_t>(batch, blockIdx.y, batch.at.signs);
+    const uint32_t *signs = region<uint32_t>(batch, batch.at.signs);
     const C *from = (const C *)chunk.dst;
     V *to = carried_values<V>(batch, chunk);
     C coded[NLOADS];

@@ -40,9 +40,8 @@ __launch_bounds__(NTHREADS) swap_values(const struct cuda_batch batch, bool src)
         return;
     const word_of<T> *from =
         (const word_of<T> *)(src ? chunk.original : chunk.values);
-    word_of<T> *to =
-        src ? region<word_of<T>>(batch, blockIdx.y, batch.at.swapped)
-            : (word_of<T> *)chunk.values;
+    word_of<T> *to = src ? region<word_of<T>>(batch, batch.at.swapped)
+                         : (word_of<T> *)chunk.values;
     uint64_t first = (uint64_t)blockIdx.x * (NTHREADS * NLOADS) + threadIdx.x;
     word_of<T> words[NLOADS];
 
@@ -61,7 +60,7 @@ adopt_swapped(const struct cuda_batch batch)
     begin_kernel();
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
 
-    chunk.values = region<uint8_t>(batch, blockIdx.y, batch.at.swapped);
+    chunk.values = region<uint8_t>(batch, batch.at.swapped);
     if (batch.carrier_head_nbytes == 0)
         chunk.src = chunk.values;
 }
@@ -69,32 +68,29 @@ adopt_swapped(const struct cuda_batch batch)
 static cudaError_t
 launch_swap(const struct cuda_batch *batch, bool src, cudaStream_t stream)
 {
-    return batch->own_nbytes == 1
-               ? cudaSuccess
-               : launch_stage(batch, stream,
-                              batch->own_nbytes == 2   ? swap_values<uint16_t>
-                              : batch->own_nbytes == 4 ? swap_values<float>
-                                                       : swap_values<double>,
-                              div_up(batch->nvalues, NTHREADS * NLOADS),
-                              NTHREADS, src);
+    struct stage_launches launches = {batch, stream};
+
+    if (!batch->chunk.big_endian || batch->own_nbytes == 1)
+        return cudaSuccess;
+    launches.add(batch->own_nbytes == 2   ? swap_values<uint16_t>
+                 : batch->own_nbytes == 4 ? swap_values<float>
+                                          : swap_values<double>,
+                 div_up(batch->nvalues, NTHREADS * NLOADS), NTHREADS, src);
+    if (src)
+        launches.add(adopt_swapped, 1, 1);
+    return launches.error;
 }
 
 cudaError_t
 cuda_swap_src(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    if (!batch->chunk.big_endian || batch->own_nbytes == 1)
-        return cudaSuccess;
-    cudaError_t error = launch_swap(batch, true, stream);
-    return error == cudaSuccess
-               ? launch_stage(batch, stream, adopt_swapped, 1, 1)
-               : error;
+    return launch_swap(batch, true, stream);
 }
 
 cudaError_t
 cuda_swap_dst(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    return batch->chunk.big_endian ? launch_swap(batch, false, stream)
-                                   : cudaSuccess;
+    return launch_swap(batch, false, stream);
 }
 
 /* ---- loads ---- */
@@ -364,14 +360,12 @@ launch_scan(const struct cuda_batch *batch, cudaStream_t stream)
     isolate_nunits =
         min_u64(nunits, isolate_nunits < ISOLATE_MIN_NUNITS ? ISOLATE_MIN_NUNITS
                                                             : isolate_nunits);
-    cudaError_t error =
-        launch_stage(batch, stream, scan_values<T, magnitudes, halves>,
-                     div_up(nunits, scan_nunits), NTHREADS, scan_nunits);
-    return error == cudaSuccess
-               ? launch_stage(batch, stream, isolate_extremes<T, halves>,
-                              div_up(nunits, isolate_nunits), NTHREADS,
-                              isolate_nunits)
-               : error;
+    struct stage_launches launches = {batch, stream};
+    launches.add(scan_values<T, magnitudes, halves>,
+                 div_up(nunits, scan_nunits), NTHREADS, scan_nunits);
+    launches.add(isolate_extremes<T, halves>, div_up(nunits, isolate_nunits),
+                 NTHREADS, isolate_nunits);
+    return launches.error;
 }
 
 /* ---- parts of complex values ---- */
@@ -412,14 +406,12 @@ cuda_scan(const struct cuda_batch *batch, cudaStream_t stream)
 
     if (batch->bounds != CUDA_BOUNDS_OWN) {
         const bool wide = batch->carrier_nbytes == 8;
-        cudaError_t error =
-            wide ? launch_scan<double, false, false>(batch, stream)
-                 : launch_scan<float, false, false>(batch, stream);
-        return error == cudaSuccess ? launch_stage(batch, stream,
-                                                   wide ? finish_parts<double>
-                                                        : finish_parts<float>,
-                                                   1, 1)
-                                    : error;
+        struct stage_launches launches = {batch, stream};
+        launches.add_stage(wide ? launch_scan<double, false, false>
+                                : launch_scan<float, false, false>,
+                           batch);
+        launches.add(wide ? finish_parts<double> : finish_parts<float>, 1, 1);
+        return launches.error;
     }
     if (batch->carrier_nbytes == 8)
         return magnitudes ? launch_scan<double, true, false>(batch, stream)

@@ -160,8 +160,7 @@ __launch_bounds__(SCAN_SMALL_NTHREADS)
     const found_range<T> range = reduce_range(range_of_values(values));
     const unsigned warp = (blockIdx.x * SCAN_SMALL_NTHREADS + threadIdx.x) / 32;
     if (threadIdx.x % 32 == 0)
-        region<found_range<T>>(batch, blockIdx.y, batch.at.staging)[warp] =
-            range;
+        region<found_range<T>>(batch, batch.at.staging)[warp] = range;
 }
 
 /* The range of the thread's share of `n` ranges. */
@@ -213,8 +212,8 @@ __launch_bounds__(FINALIZE_NTHREADS)
     const fill_words<T> fills = given_fills<T>(batch);
     /* Loaded while ranges are loaded and reduced. */
     const T *src = (const T *)chunk.src;
-    found_range<T> own = sum_ranges(
-        region<found_range<T>>(batch, blockIdx.y, batch.at.staging), nranges);
+    found_range<T> own =
+        sum_ranges(region<found_range<T>>(batch, batch.at.staging), nranges);
     const T first = src[0];
 
     own = reduce_ranges(own, s_of_warps);
@@ -248,15 +247,13 @@ static cudaError_t
 launch_scan_small(const struct cuda_batch *batch, cudaStream_t stream)
 {
     const unsigned nblocks = (unsigned)scan_small_nblocks(batch);
-    cudaError_t error =
-        launch_stage(batch, stream, scan_small_values<T, magnitudes>, nblocks,
-                     SCAN_SMALL_NTHREADS);
+    struct stage_launches launches = {batch, stream};
 
-    return error == cudaSuccess
-               ? launch_stage(batch, stream, finalize_ranges<T, halves>, 1,
-                              FINALIZE_NTHREADS,
-                              nblocks * (SCAN_SMALL_NTHREADS / 32))
-               : error;
+    launches.add(scan_small_values<T, magnitudes>, nblocks,
+                 SCAN_SMALL_NTHREADS);
+    launches.add(finalize_ranges<T, halves>, 1, FINALIZE_NTHREADS,
+                 nblocks * (SCAN_SMALL_NTHREADS / 32));
+    return launches.error;
 }
 
 #endif

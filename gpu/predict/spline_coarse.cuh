@@ -368,10 +368,10 @@ __launch_bounds__(COARSE_NTHREADS, 1)
     let_next_kernel_come(); /* see spline_tile */
 #pragma unroll
     for (unsigned i = 0; i < COARSE_NEACH; i++)
-        symbol[i] = decode && position_of(i) < work.nvalues
-                        ? region<uint16_t>(batch, blockIdx.y,
-                                           batch.at.symbols)[position_of(i)]
-                        : TERP_RADIUS;
+        symbol[i] =
+            decode && position_of(i) < work.nvalues
+                ? region<uint16_t>(batch, batch.at.symbols)[position_of(i)]
+                : TERP_RADIUS;
     copy_state(batch, threadIdx.x, COARSE_NTHREADS, &shared->chunk);
     if (!chunk_applies(chunk))
         return;

@@ -35,7 +35,7 @@ static_assert(TERP_TILE_NSYMBOLS * TERP_PARTITION_NTILES <=
 static __device__ __forceinline__ uint64_t *
 group_begins(const struct cuda_batch &batch)
 {
-    return region<uint64_t>(batch, blockIdx.y, batch.at.begin);
+    return region<uint64_t>(batch, batch.at.begin);
 }
 
 /* The sum of the values of all threads before this one, and in *total_ret of
@@ -108,7 +108,7 @@ __launch_bounds__(NTHREADS) escapes_sum(const struct cuda_batch batch)
     __shared__ uint64_t s_warps[2][NWARPS];
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     unsigned long long *ranges =
-        region<unsigned long long>(batch, blockIdx.y, batch.at.ranges);
+        region<unsigned long long>(batch, batch.at.ranges);
     uint64_t *begins = group_begins(batch);
     const uint64_t first =
         (uint64_t)blockIdx.x * GROUP_NRANGES + threadIdx.x * RANGES_PER_THREAD;
@@ -188,8 +188,7 @@ move_escapes(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
              bool some, uint64_t first_escape, struct range_list *s_list)
 {
     const bool raster = terp_prediction_is_raster(chunk.prediction);
-    const uint16_t *symbols =
-        region<uint16_t>(batch, blockIdx.y, batch.at.symbols);
+    const uint16_t *symbols = region<uint16_t>(batch, batch.at.symbols);
     const unsigned nbytes = escape_nbytes(chunk, sizeof(T));
     const uint64_t section_at = chunk.escapes_end - chunk.nescapes * nbytes;
     const struct value_grid<T> grid =
@@ -197,7 +196,7 @@ move_escapes(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     const T step =
         constants_of<T>(chunk.model.step, chunk.bound, TERP_MAX_CODE).step;
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    word_of<T> *work = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
+    word_of<T> *work = region<word_of<T>>(batch, batch.at.work);
     unsigned turn = 0;
 
     const unsigned all_some = __ballot_sync(FULL_WARP_MASK, some);
@@ -252,7 +251,7 @@ __launch_bounds__(NTHREADS) escapes_move(const struct cuda_batch batch)
     __shared__ struct range_list s_list;
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const unsigned long long *ranges =
-        region<unsigned long long>(batch, blockIdx.y, batch.at.ranges);
+        region<unsigned long long>(batch, batch.at.ranges);
     const uint64_t *begins = group_begins(batch);
     const uint64_t range = range_of_thread(threadIdx.x), next = range + 1;
     const uint64_t group = range / GROUP_NRANGES;
@@ -355,8 +354,7 @@ do_all(const struct cuda_batch &batch, const struct terp_layout *layout,
     if (decode && i < CUDA_MAX_NLISTED)
         tiled = ((const volatile uint64_t *)listed_escapes(batch))[i];
     if (i < batch.nranges)
-        count = region<const volatile uint64_t>(batch, blockIdx.y,
-                                                batch.at.ranges)[i];
+        count = region<const volatile uint64_t>(batch, batch.at.ranges)[i];
     if (i < sizeof state / 8)
         s->state[i] = ((const volatile uint64_t *)&chunk)[i];
     __syncthreads();
@@ -371,8 +369,7 @@ do_all(const struct cuda_batch &batch, const struct terp_layout *layout,
                 layout, state,
                 constants_of<T>(state.model.step, state.bound, TERP_MAX_CODE)
                     .step,
-                tiled, region<word_of<T>>(batch, blockIdx.y, batch.at.work),
-                &s->listed);
+                tiled, region<word_of<T>>(batch, batch.at.work), &s->listed);
         return;
     }
     if (__syncthreads_or(count != 0))
@@ -422,13 +419,12 @@ launch_typed(const struct cuda_batch *batch, cudaStream_t stream)
     if (batch->nranges <= CUDA_SINGLE_BLOCK_MAX_NRANGES)
         return launch_stage(batch, stream, escapes_single_block<T, decode>, 1,
                             NTHREADS, decode && cuda_spline_begins(batch));
-    cudaError_t err =
-        launch_stage(batch, stream, escapes_sum<decode>,
-                     div_up(batch->nranges, GROUP_NRANGES), NTHREADS);
-    return err == cudaSuccess
-               ? launch_stage(batch, stream, escapes_move<T, decode>,
-                              div_up(batch->nranges, NTHREADS), NTHREADS)
-               : err;
+    struct stage_launches launches = {batch, stream};
+    launches.add(escapes_sum<decode>, div_up(batch->nranges, GROUP_NRANGES),
+                 NTHREADS);
+    launches.add(escapes_move<T, decode>, div_up(batch->nranges, NTHREADS),
+                 NTHREADS);
+    return launches.error;
 }
 
 cudaError_t

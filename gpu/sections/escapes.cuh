@@ -59,7 +59,7 @@ read_escape(const struct cuda_chunk &chunk, T step, uint64_t nth)
 static __device__ __forceinline__ uint64_t *
 listed_escapes(const struct cuda_batch &batch)
 {
-    return region<uint64_t>(batch, blockIdx.y, batch.at.tune);
+    return region<uint64_t>(batch, batch.at.tune);
 }
 
 #endif

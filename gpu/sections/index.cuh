@@ -67,15 +67,15 @@ index_begin(const struct cuda_chunk &chunk)
 
 /* The tile's bytes; 0 where there is no tile or it is a zero tile. */
 static __device__ __forceinline__ unsigned
-tile_length(const struct cuda_batch &batch, unsigned chunk, unsigned partition)
+tile_length(const struct cuda_batch &batch, unsigned partition)
 {
     const unsigned lane = threadIdx.x % 32;
     const unsigned tile = partition * TERP_PARTITION_NTILES + lane;
 
     if (lane >= TERP_PARTITION_NTILES || tile >= batch.ntiles)
         return 0;
-    unsigned nonzero = region<uint8_t>(batch, chunk, batch.at.nonzero)[tile];
-    unsigned nbytes = region<uint16_t>(batch, chunk, batch.at.nbytes)[tile];
+    unsigned nonzero = region<uint8_t>(batch, batch.at.nonzero)[tile];
+    unsigned nbytes = region<uint16_t>(batch, batch.at.nbytes)[tile];
     return nonzero != 0 ? nbytes : 0;
 }
 

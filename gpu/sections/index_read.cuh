@@ -41,6 +41,12 @@ static_assert(8 + SHORT_INDEX_NTILES / 8 + 4 + TERP_NSYMBOLS / 2 + 256 +
 template <unsigned NTHREADS>
 static constexpr bool is_short_index = NTHREADS == SHORT_INDEX_NTHREADS;
 
+static inline unsigned
+index_nthreads(bool is_long)
+{
+    return is_long ? LONG_INDEX_NTHREADS : SHORT_INDEX_NTHREADS;
+}
+
 /* An integer that holds two sums at once, each in half of its bits. */
 template <unsigned NTHREADS>
 using share_sum =
@@ -212,7 +218,7 @@ read_long_bitmap(const struct cuda_batch &batch, struct block_reader *reader,
     uint8_t *bitmap = s.bitmap, *above = s.above;
 
     if (nbytes > INDEX_BITMAP_NBYTES) {
-        bitmap = region<uint8_t>(batch, blockIdx.y, batch.at.staging);
+        bitmap = region<uint8_t>(batch, batch.at.staging);
         above = bitmap + div_up(nbytes, 8) * 8;
     }
     expand_bitmap<NTHREADS>(reader, bitmap, nbytes, above);
@@ -481,9 +487,9 @@ read_tiles(const struct cuda_batch &batch, enum terp_coding coding,
 {
     static_assert(TERP_PARTITION_NTILES == 16,
                   "Two partitions have a lane for each tile.");
-    uint8_t *nonzero = region<uint8_t>(batch, blockIdx.y, batch.at.nonzero);
-    uint8_t *entries = region<uint8_t>(batch, blockIdx.y, batch.at.entry);
-    uint16_t *sizes = region<uint16_t>(batch, blockIdx.y, batch.at.nbytes);
+    uint8_t *nonzero = region<uint8_t>(batch, batch.at.nonzero);
+    uint8_t *entries = region<uint8_t>(batch, batch.at.entry);
+    uint16_t *sizes = region<uint16_t>(batch, batch.at.nbytes);
     const unsigned lane = threadIdx.x % 32, i = lane % 16;
     bool valid = true;
 
@@ -544,8 +550,8 @@ static __device__ __forceinline__ bool
 read_partitions(const struct cuda_batch &batch, enum terp_coding coding,
                 const struct tile_index &index, struct partition_share share)
 {
-    uint64_t *begin = region<uint64_t>(batch, blockIdx.y, batch.at.begin);
-    uint8_t *reduced = region<uint8_t>(batch, blockIdx.y, batch.at.reduced);
+    uint64_t *begin = region<uint64_t>(batch, batch.at.begin);
+    uint8_t *reduced = region<uint8_t>(batch, batch.at.reduced);
     const unsigned warp = threadIdx.x / 32;
     const unsigned most = is_short_index<NTHREADS>
                               ? 1
@@ -617,8 +623,7 @@ read_index(const struct cuda_batch &batch, enum terp_coding coding,
         if (coding == TERP_CODING_CUSTOM) {
             index_reader<NTHREADS> copy = *reader; /* this one has an address */
             if (!read_custom<NTHREADS>(
-                    region<struct cuda_decode_table>(batch, blockIdx.y,
-                                                     batch.at.codebook),
+                    region<struct cuda_decode_table>(batch, batch.at.codebook),
                     &copy, s))
                 return false;
             *reader = copy;

@@ -264,6 +264,31 @@ load_symbols(const struct low_bits_view &view, uint64_t tile,
     }
 }
 
+/* A bit for each of a thread's symbols of group i that is an escape. */
+static __device__ __forceinline__ uint32_t
+escapes_among(const struct thread_symbols &own, unsigned i)
+{
+    uint32_t escapes = 0;
+
+#pragma unroll
+    for (unsigned k = 0; k < LANE_NNUMBERS; k++)
+        escapes |= (uint32_t)(k < own.n[i] && own.symbol[i][k] == TERP_ESCAPE)
+                   << k;
+    return escapes;
+}
+
+/* How many of a tile's bits there are before those that this thread has of
+ * group i, by those of all groups: by a warp. */
+static __device__ __forceinline__ unsigned
+nbits_before(const uint32_t of_group[TERP_LOW_TILE_NGROUPS], unsigned i,
+             uint32_t bits)
+{
+    const unsigned own = (unsigned)__popc(bits);
+
+    return sum_of_groups(of_group, group_of_warp(i)) + warp_inclusive_sum(own) -
+           own;
+}
+
 /* Has the tile's codes that escape from it, and only from it, and which of its
  * escapes they are, in shared memory. `split` are its own symbols. */
 static __device__ __forceinline__ void
@@ -277,15 +302,8 @@ gather_list(const struct thread_symbols &wide,
         s->is_listed[w] = 0;
 #pragma unroll
     for (unsigned i = 0; i < WARP_NGROUPS; i++) {
-        escapes[i] = listed[i] = 0;
-#pragma unroll
-        for (unsigned k = 0; k < LANE_NNUMBERS; k++) {
-            const bool escaped =
-                k < wide.n[i] && split.symbol[i][k] == TERP_ESCAPE;
-            escapes[i] |= (uint32_t)escaped << k;
-            listed[i] |= (uint32_t)(escaped && wide.symbol[i][k] != TERP_ESCAPE)
-                         << k;
-        }
+        escapes[i] = escapes_among(split, i);
+        listed[i] = escapes[i] & ~escapes_among(wide, i);
         const unsigned nescapes = warp_sum((unsigned)__popc(escapes[i]));
         const unsigned nlisted = warp_sum((unsigned)__popc(listed[i]));
         if (lane == 0) {
@@ -296,12 +314,8 @@ gather_list(const struct thread_symbols &wide,
     __syncthreads();
 #pragma unroll
     for (unsigned i = 0; i < WARP_NGROUPS; i++) {
-        unsigned e = sum_of_groups(s->nescapes, group_of_warp(i)) +
-                     warp_inclusive_sum((unsigned)__popc(escapes[i])) -
-                     (unsigned)__popc(escapes[i]);
-        unsigned l = sum_of_groups(s->nlisted, group_of_warp(i)) +
-                     warp_inclusive_sum((unsigned)__popc(listed[i])) -
-                     (unsigned)__popc(listed[i]);
+        unsigned e = nbits_before(s->nescapes, i, escapes[i]);
+        unsigned l = nbits_before(s->nlisted, i, listed[i]);
 #pragma unroll
         for (unsigned k = 0; k < LANE_NNUMBERS; k++) {
             if (listed[i] >> k & 1) {
@@ -509,27 +523,6 @@ load_numbers(const uint8_t *at, unsigned nbytes, int width,
     unpack_eight(packed, width, number_ret);
 }
 
-/* Finds a tile's escapes among a thread's symbols, a bit each, and how many
- * groups have. */
-static __device__ __forceinline__ void
-count_escapes(const struct thread_symbols &own,
-              uint32_t escapes_ret[WARP_NGROUPS], struct low_list_shared *s)
-{
-#pragma unroll
-    for (unsigned i = 0; i < WARP_NGROUPS; i++) {
-        escapes_ret[i] = 0;
-#pragma unroll
-        for (unsigned k = 0; k < LANE_NNUMBERS; k++)
-            escapes_ret[i] |=
-                (uint32_t)(k < own.n[i] && own.symbol[i][k] == TERP_ESCAPE)
-                << k;
-        const unsigned sum = warp_sum((unsigned)__popc(escapes_ret[i]));
-        if (threadIdx.x % 32 == 0)
-            s->nescapes[group_of_warp(i)] = sum;
-    }
-    __syncthreads();
-}
-
 /* Puts listed codes in the places of escapes. False, in all threads, where the
  * list at `from` is not valid. */
 static __device__ __forceinline__ bool
@@ -538,15 +531,20 @@ place_list(const uint8_t *from, unsigned nbytes, struct thread_symbols *own,
 {
     uint32_t escapes[WARP_NGROUPS];
 
-    count_escapes(*own, escapes, s);
+#pragma unroll
+    for (unsigned i = 0; i < WARP_NGROUPS; i++) {
+        escapes[i] = escapes_among(*own, i);
+        const unsigned sum = warp_sum((unsigned)__popc(escapes[i]));
+        if (threadIdx.x % 32 == 0)
+            s->nescapes[group_of_warp(i)] = sum;
+    }
+    __syncthreads();
     if (!read_low_list<NTHREADS>(
             from, nbytes, sum_of_groups(s->nescapes, TERP_LOW_TILE_NGROUPS), s))
         return false;
 #pragma unroll
     for (unsigned i = 0; i < WARP_NGROUPS; i++) {
-        unsigned e = sum_of_groups(s->nescapes, group_of_warp(i)) +
-                     warp_inclusive_sum((unsigned)__popc(escapes[i])) -
-                     (unsigned)__popc(escapes[i]);
+        unsigned e = nbits_before(s->nescapes, i, escapes[i]);
 #pragma unroll
         for (unsigned k = 0; k < LANE_NNUMBERS; k++)
             if (escapes[i] >> k & 1)
@@ -602,12 +600,7 @@ note_left_escapes(const struct cuda_batch &batch, struct cuda_chunk &chunk,
 
 #pragma unroll
     for (unsigned i = 0; i < WARP_NGROUPS; i++) {
-        unsigned escapes = 0;
-#pragma unroll
-        for (unsigned k = 0; k < LANE_NNUMBERS; k++)
-            escapes |=
-                (unsigned)(k < own.n[i] && own.symbol[i][k] == TERP_ESCAPE)
-                << k;
+        const unsigned escapes = escapes_among(own, i);
         if (escapes != 0)
             note_escapes(batch, chunk, listed, symbols_at(tile, i), escapes);
     }

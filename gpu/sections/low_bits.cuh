@@ -44,8 +44,8 @@ static __device__ __forceinline__ struct low_bits_view
 low_bits_of(const struct cuda_batch &batch)
 {
     return {batch.nvalues, batch.ntiles,
-            region<struct cuda_low_tile>(batch, blockIdx.y, batch.at.low_tiles),
-            region<uint8_t>(batch, blockIdx.y, batch.at.low_bits)};
+            region<struct cuda_low_tile>(batch, batch.at.low_tiles),
+            region<uint8_t>(batch, batch.at.low_bits)};
 }
 
 /* ---- records ---- */

@@ -14,7 +14,7 @@ __launch_bounds__(NTHREADS) count_tiles(const struct cuda_batch batch)
     begin_kernel();
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const struct valid_points points = valid_points_of(batch, chunk);
-    uint64_t *ranks = region<uint64_t>(batch, blockIdx.y, batch.at.ranks);
+    uint64_t *ranks = region<uint64_t>(batch, batch.at.ranks);
 
     if (!chunk_is_lossless(chunk) || points.mask == nullptr)
         return;
@@ -33,7 +33,7 @@ __launch_bounds__(SUM_NTHREADS) sum_tiles(const struct cuda_batch batch)
     begin_kernel();
     __shared__ typename number_scan<SUM_NTHREADS>::TempStorage s_scan;
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    uint64_t *ranks = region<uint64_t>(batch, blockIdx.y, batch.at.ranks);
+    uint64_t *ranks = region<uint64_t>(batch, batch.at.ranks);
 
     if (!chunk_is_lossless(chunk) || lossless_mask(batch, chunk) == nullptr)
         return;
@@ -47,11 +47,11 @@ __launch_bounds__(SUM_NTHREADS) sum_tiles(const struct cuda_batch batch)
 cudaError_t
 cuda_ranks_find(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    cudaError_t error = launch_stage(
-        batch, stream, count_tiles,
-        nblocks_for(batch, div_up(batch->ntiles, NTHREADS / 32)), NTHREADS);
+    struct stage_launches launches = {batch, stream};
 
-    return error == cudaSuccess
-               ? launch_stage(batch, stream, sum_tiles, 1, SUM_NTHREADS)
-               : error;
+    launches.add(count_tiles,
+                 nblocks_for(batch, div_up(batch->ntiles, NTHREADS / 32)),
+                 NTHREADS);
+    launches.add(sum_tiles, 1, SUM_NTHREADS);
+    return launches.error;
 }

@@ -23,7 +23,7 @@ static __device__ __forceinline__ struct valid_points
 valid_points_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
 {
     return {lossless_mask(batch, chunk),
-            region<uint64_t>(batch, blockIdx.y, batch.at.ranks), batch.nvalues,
+            region<uint64_t>(batch, batch.at.ranks), batch.nvalues,
             batch.ntiles};
 }
 

@@ -38,9 +38,9 @@ remainders_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk) {
     return {quants_of_model<T>(chunk),
             lossless_mask(batch, chunk),
             (const T *)chunk.src,
-            region<word_of<T>>(batch, blockIdx.y, batch.at.work),
+            region<word_of<T>>(batch, batch.at.work),
             (word_of<T>)chunk.model.lossless.center,
-            region<uint64_t>(batch, blockIdx.y, batch.at.remainders),
+            region<uint64_t>(batch, batch.at.remainders),
             batch.nvalues};
 }
 
@@ -156,7 +156,7 @@ __launch_bounds__(SUM_NTHREADS) place_tiles(const struct cuda_batch batch)
     begin_kernel();
     __shared__ typename number_scan<SUM_NTHREADS>::TempStorage s_scan;
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    uint64_t *begins = region<uint64_t>(batch, blockIdx.y, batch.at.remainders);
+    uint64_t *begins = region<uint64_t>(batch, batch.at.remainders);
 
     /* Other stages may change the state meanwhile. */
     if (__syncthreads_or(!has_remainders(chunk)))
@@ -263,36 +263,32 @@ __launch_bounds__(NTHREADS) place_remainders(const struct cuda_batch batch)
     }
 }
 
-template <typename T, bool decode>
-static cudaError_t
-launch_typed(const struct cuda_batch *batch, cudaStream_t stream)
-{
-    const unsigned nblocks = nblocks_for(batch, batch->ntiles);
-    cudaError_t error = launch_stage(
-        batch, stream, measure_remainders<T, decode>, nblocks, NTHREADS);
-
-    if (error == cudaSuccess)
-        error =
-            launch_stage(batch, stream, place_tiles<decode>, 1, SUM_NTHREADS);
-    return error == cudaSuccess ? launch_stage(batch, stream,
-                                               decode ? place_remainders<T>
-                                                      : write_remainders<T>,
-                                               nblocks, NTHREADS)
-                                : error;
-}
-
 cudaError_t
 cuda_remainders_write(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    return batch->value_nbytes == 8 ? launch_typed<double, false>(batch, stream)
-                                    : launch_typed<float, false>(batch, stream);
+    const unsigned nblocks = nblocks_for(batch, batch->ntiles);
+    struct stage_launches launches = {batch, stream};
+
+    launches.add_typed(measure_remainders<float, false>,
+                       measure_remainders<double, false>, nblocks, NTHREADS);
+    launches.add(place_tiles<false>, 1, SUM_NTHREADS);
+    launches.add_typed(write_remainders<float>, write_remainders<double>,
+                       nblocks, NTHREADS);
+    return launches.error;
 }
 
 cudaError_t
 cuda_remainders_place(const struct cuda_batch *batch, cudaStream_t stream)
 {
+    const unsigned nblocks = nblocks_for(batch, batch->ntiles);
+    struct stage_launches launches = {batch, stream};
+
     if (!batch->may_be_lossless)
         return cudaSuccess;
-    return batch->value_nbytes == 8 ? launch_typed<double, true>(batch, stream)
-                                    : launch_typed<float, true>(batch, stream);
+    launches.add_typed(measure_remainders<float, true>,
+                       measure_remainders<double, true>, nblocks, NTHREADS);
+    launches.add(place_tiles<true>, 1, SUM_NTHREADS);
+    launches.add_typed(place_remainders<float>, place_remainders<double>,
+                       nblocks, NTHREADS);
+    return launches.error;
 }

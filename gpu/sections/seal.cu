@@ -110,16 +110,15 @@ nblocks_of(const struct cuda_batch *batch)
 cudaError_t
 cuda_seal(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    cudaError_t error = cudaSuccess;
+    struct stage_launches launches = {batch, stream};
 
     if (batch->is_part)
-        return error;
+        return cudaSuccess;
     if (batch->prefixes_nbytes > 0)
-        error = launch_stage(batch, stream, find_prefixes,
-                             TERP_NPREFIXES * nblocks_of(batch), NTHREADS);
-    return error == cudaSuccess
-               ? launch_stage(batch, stream, seal, nblocks_of(batch), NTHREADS)
-               : error;
+        launches.add(find_prefixes, TERP_NPREFIXES * nblocks_of(batch),
+                     NTHREADS);
+    launches.add(seal, nblocks_of(batch), NTHREADS);
+    return launches.error;
 }
 
 cudaError_t

@@ -28,9 +28,9 @@ static __device__ __forceinline__ struct shifts_view<T>
 shifts_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk) {
     const uint64_t nvalid = nvalid_of(valid_points_of(batch, chunk));
 
-    return {region<word_of<T>>(batch, blockIdx.y, batch.at.differences),
-            region<uint64_t>(batch, blockIdx.y, batch.at.shift_groups),
-            region<uint64_t>(batch, blockIdx.y, batch.at.shift_spans), nvalid,
+    return {region<word_of<T>>(batch, batch.at.differences),
+            region<uint64_t>(batch, batch.at.shift_groups),
+            region<uint64_t>(batch, batch.at.shift_spans), nvalid,
             shift_ngroups(nvalid)};
 }
 
@@ -143,25 +143,18 @@ code_of(int64_t difference, const struct shift_group &group, int max_code,
     return code;
 }
 
-/* Symbols in tile order; those of special points are of code 0.
- * Grid: (shares of segments, chunks). */
-template <typename T>
-static __global__ void
-__launch_bounds__(NTHREADS) make_symbols(const struct cuda_batch batch)
+/* Visits the points of a block's segments, by a warp each: `visit` gets where a
+ * point stands in C order and in tile order, whether it is not special, and how
+ * many such points are before it. */
+template <typename Visit>
+static __device__ __forceinline__ void
+for_points(const struct cuda_batch &batch, const struct valid_points &points,
+           Visit visit)
 {
-    begin_kernel();
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const struct terp_layout *layout = batch.d_layout;
     const unsigned lane = threadIdx.x % 32;
     struct segment segment;
 
-    if (!chunk_is_lossless(chunk))
-        return;
-    const struct valid_points points = valid_points_of(batch, chunk);
-    const struct shifts_view<T> view = shifts_of<T>(batch, chunk);
-    uint16_t *symbols = region<uint16_t>(batch, blockIdx.y, batch.at.symbols);
-    unsigned long long *ranges =
-        region<unsigned long long>(batch, blockIdx.y, batch.at.ranges);
     for (uint64_t block = blockIdx.x; find_segment(layout, block, &segment);
          block += gridDim.x) {
         uint64_t rank = rank_at(points, segment.at + segment.x);
@@ -170,28 +163,49 @@ __launch_bounds__(NTHREADS) make_symbols(const struct cuda_batch batch)
             const bool exists = first + lane < segment.nx;
             const bool valid = exists && is_valid(points, at);
             const unsigned all = __ballot_sync(FULL_WARP_MASK, valid);
-            int64_t code = 0;
-            bool fits = true;
-            if (valid) {
-                const uint64_t own =
-                    rank + (unsigned)__popc(all & ((1u << lane) - 1));
-                const int64_t difference = difference_at(view, own);
-                code = code_of(
-                    difference,
-                    shift_group_of(view.groups[own / TERP_SHIFT_GROUP_NVALUES]),
-                    TERP_MAX_CODE, &fits);
-                if (!fits) {
-                    atomicAdd(&ranges[at / CUDA_RANGE_NVALUES], 1ull);
-                    note_number(&chunk, true, zigzag(difference));
-                }
-            }
             if (exists)
-                symbols[tiled_at(segment.tiled, layout->rank, layout->dims[0],
-                                 x)] =
-                    (uint16_t)(fits ? (int)code + TERP_RADIUS : TERP_ESCAPE);
+                visit(at,
+                      tiled_at(segment.tiled, layout->rank, layout->dims[0], x),
+                      valid, rank + (unsigned)__popc(all & ((1u << lane) - 1)));
             rank += (unsigned)__popc(all);
         }
     }
+}
+
+/* Symbols in tile order; those of special points are of code 0.
+ * Grid: (shares of segments, chunks). */
+template <typename T>
+static __global__ void
+__launch_bounds__(NTHREADS) make_symbols(const struct cuda_batch batch)
+{
+    begin_kernel();
+    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+
+    if (!chunk_is_lossless(chunk))
+        return;
+    const struct shifts_view<T> view = shifts_of<T>(batch, chunk);
+    uint16_t *symbols = region<uint16_t>(batch, batch.at.symbols);
+    unsigned long long *ranges =
+        region<unsigned long long>(batch, batch.at.ranges);
+    for_points(batch, valid_points_of(batch, chunk),
+               [&](uint64_t at, uint64_t tiled, bool valid, uint64_t rank) {
+                   int64_t code = 0;
+                   bool fits = true;
+                   if (valid) {
+                       const int64_t difference = difference_at(view, rank);
+                       code = code_of(
+                           difference,
+                           shift_group_of(
+                               view.groups[rank / TERP_SHIFT_GROUP_NVALUES]),
+                           TERP_MAX_CODE, &fits);
+                       if (!fits) {
+                           atomicAdd(&ranges[at / CUDA_RANGE_NVALUES], 1ull);
+                           note_number(&chunk, true, zigzag(difference));
+                       }
+                   }
+                   symbols[tiled] =
+                       (uint16_t)(fits ? (int)code + TERP_RADIUS : TERP_ESCAPE);
+               });
 }
 
 /* Where groups have their numbers in their spans; whether any has some. Grid:
@@ -329,47 +343,33 @@ nblocks_of_groups(const struct cuda_batch *batch)
         div_up(div_up(batch->nvalues, TERP_SHIFT_GROUP_NVALUES), NWARPS));
 }
 
-template <typename T>
-static cudaError_t
-find_shifts(const struct cuda_batch *batch, cudaStream_t stream)
-{
-    cudaError_t err = cudaSuccess;
-
-    for (int again = 0; again < 2 && err == cudaSuccess; again++)
-        err = launch_stage(batch, stream, measure_groups<T>,
-                           nblocks_of_groups(batch), NTHREADS, again > 0);
-    return err == cudaSuccess
-               ? launch_stage(
-                     batch, stream, make_symbols<T>,
-                     nblocks_for(batch, nblocks_of_segments(batch->h_layout)),
-                     NTHREADS)
-               : err;
-}
-
 cudaError_t
 cuda_shifts_find(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    return batch->value_nbytes == 8 ? find_shifts<double>(batch, stream)
-                                    : find_shifts<float>(batch, stream);
+    struct stage_launches launches = {batch, stream};
+
+    for (bool again : {false, true})
+        launches.add_typed(measure_groups<float>, measure_groups<double>,
+                           nblocks_of_groups(batch), NTHREADS, again);
+    launches.add_typed(make_symbols<float>, make_symbols<double>,
+                       nblocks_for(batch, nblocks_of_segments(batch->h_layout)),
+                       NTHREADS);
+    return launches.error;
 }
 
 cudaError_t
 cuda_shifts_write(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    const bool wide = batch->value_nbytes == 8;
-    cudaError_t err = launch_stage(
-        batch, stream, wide ? place_groups<double> : place_groups<float>,
-        nblocks_of_groups(batch), NTHREADS);
+    const unsigned nblocks = nblocks_of_groups(batch);
+    struct stage_launches launches = {batch, stream};
 
-    if (err == cudaSuccess)
-        err = launch_stage(batch, stream,
-                           wide ? place_spans<double> : place_spans<float>, 1,
-                           PLACE_NTHREADS);
-    return err == cudaSuccess
-               ? launch_stage(batch, stream,
-                              wide ? write_groups<double> : write_groups<float>,
-                              nblocks_of_groups(batch), NTHREADS)
-               : err;
+    launches.add_typed(place_groups<float>, place_groups<double>, nblocks,
+                       NTHREADS);
+    launches.add_typed(place_spans<float>, place_spans<double>, 1,
+                       PLACE_NTHREADS);
+    launches.add_typed(write_groups<float>, write_groups<double>, nblocks,
+                       NTHREADS);
+    return launches.error;
 }
 
 /* ---- reading ---- */
@@ -382,59 +382,40 @@ __launch_bounds__(NTHREADS) place_shifts(const struct cuda_batch batch)
 {
     begin_kernel();
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    const struct terp_layout *layout = batch.d_layout;
-    const unsigned lane = threadIdx.x % 32;
-    struct segment segment;
 
     if (!chunk_is_lossless(chunk))
         return;
-    const struct valid_points points = valid_points_of(batch, chunk);
-    const uint64_t *groups =
-        region<uint64_t>(batch, blockIdx.y, batch.at.shift_groups);
-    const uint64_t *spans =
-        region<uint64_t>(batch, blockIdx.y, batch.at.shift_spans);
+    const uint64_t *groups = region<uint64_t>(batch, batch.at.shift_groups);
+    const uint64_t *spans = region<uint64_t>(batch, batch.at.shift_spans);
     const uint8_t *end = (const uint8_t *)chunk.src + chunk.src_nbytes;
-    const uint16_t *symbols =
-        region<uint16_t>(batch, blockIdx.y, batch.at.symbols);
+    const uint16_t *symbols = region<uint16_t>(batch, batch.at.symbols);
     const uint8_t *numbers = (const uint8_t *)chunk.src + chunk.shifts_at;
-    word_of<T> *quants = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
-    for (uint64_t block = blockIdx.x; find_segment(layout, block, &segment);
-         block += gridDim.x) {
-        uint64_t rank = rank_at(points, segment.at + segment.x);
-        for (uint64_t first = 0; first < segment.nx; first += 32) {
-            const uint64_t x = segment.x + first + lane, at = segment.at + x;
-            const bool valid =
-                first + lane < segment.nx && is_valid(points, at);
-            const unsigned all = __ballot_sync(FULL_WARP_MASK, valid);
-            if (valid) {
-                const uint64_t own =
-                    rank + (unsigned)__popc(all & ((1u << lane) - 1));
-                const uint64_t g = own / TERP_SHIFT_GROUP_NVALUES;
-                const struct shift_group group = shift_group_of(groups[g]);
-                const int64_t code =
-                    (int64_t)symbols[tiled_at(segment.tiled, layout->rank,
-                                              layout->dims[0], x)] -
-                    TERP_RADIUS;
-                const uint64_t number = load_bits_by_words(
-                    numbers + shift_group_begin(group, spans, g),
-                    own % TERP_SHIFT_GROUP_NVALUES * (unsigned)group.shift,
-                    group.shift, end);
-                quants[at] =
-                    (word_of<T>)(terp_join_shift(code, number, group.shift)
-                                 << group.nzeros);
-            }
-            rank += (unsigned)__popc(all);
-        }
-    }
+    word_of<T> *quants = region<word_of<T>>(batch, batch.at.work);
+    for_points(batch, valid_points_of(batch, chunk),
+               [&](uint64_t at, uint64_t tiled, bool valid, uint64_t rank) {
+                   const uint64_t g = rank / TERP_SHIFT_GROUP_NVALUES;
+                   if (!valid)
+                       return;
+                   const struct shift_group group = shift_group_of(groups[g]);
+                   const int64_t code = (int64_t)symbols[tiled] - TERP_RADIUS;
+                   const uint64_t number = load_bits_by_words(
+                       numbers + shift_group_begin(group, spans, g),
+                       rank % TERP_SHIFT_GROUP_NVALUES * (unsigned)group.shift,
+                       group.shift, end);
+                   quants[at] =
+                       (word_of<T>)(terp_join_shift(code, number, group.shift)
+                                    << group.nzeros);
+               });
 }
 
 cudaError_t
 cuda_shifts_place(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    if (!batch->may_be_lossless)
-        return cudaSuccess;
-    return launch_stage(
-        batch, stream,
-        batch->value_nbytes == 8 ? place_shifts<double> : place_shifts<float>,
-        nblocks_for(batch, nblocks_of_segments(batch->h_layout)), NTHREADS);
+    struct stage_launches launches = {batch, stream};
+
+    if (batch->may_be_lossless)
+        launches.add_typed(
+            place_shifts<float>, place_shifts<double>,
+            nblocks_for(batch, nblocks_of_segments(batch->h_layout)), NTHREADS);
+    return launches.error;
 }

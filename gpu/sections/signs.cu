@@ -169,9 +169,8 @@ __launch_bounds__(NTHREADS)
     begin_kernel();
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const uint64_t npieces = div_up(batch.nvalues, SIGN_PIECE_NVALUES);
-    const uint32_t *pieces =
-        region<uint32_t>(batch, blockIdx.y, batch.at.sign_pieces);
-    uint32_t *words = region<uint32_t>(batch, blockIdx.y, batch.at.signs);
+    const uint32_t *pieces = region<uint32_t>(batch, batch.at.sign_pieces);
+    uint32_t *words = region<uint32_t>(batch, batch.at.signs);
     const unsigned lane = threadIdx.x % 32;
 
     if (blockIdx.x == 0 && threadIdx.x < 32)
@@ -201,7 +200,7 @@ __launch_bounds__(NTHREADS) count_signs(const struct cuda_batch batch)
 {
     begin_kernel();
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    const uint16_t *bits = region<uint16_t>(batch, blockIdx.y, batch.at.signs);
+    const uint16_t *bits = region<uint16_t>(batch, batch.at.signs);
     uint64_t distance[1 + TERP_NDIMS] = {0};
     unsigned long long n[1 + TERP_NDIMS] = {0};
 
@@ -229,8 +228,8 @@ __launch_bounds__(NTHREADS)
 {
     begin_kernel();
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
-    const uint16_t *bits = region<uint16_t>(batch, blockIdx.y, batch.at.signs);
-    uint16_t *symbols = region<uint16_t>(signs, blockIdx.y, signs.at.symbols);
+    const uint16_t *bits = region<uint16_t>(batch, batch.at.signs);
+    uint16_t *symbols = region<uint16_t>(signs, signs.at.symbols);
 
     if (!is_mixed(batch, chunk))
         return;
@@ -255,21 +254,17 @@ cuda_signs_write(const struct cuda_batch *batch, cudaStream_t stream)
         return cudaSuccess;
     const struct cuda_batch signs = cuda_signs_batch(batch);
     const uint64_t nblocks = nblocks_for(batch, 16 * NTHREADS);
-    cudaError_t error = launch_stage(
-        batch, stream, carry_signs,
-        nblocks_for(batch, SIGN_PIECE_NVALUES * NWARPS), NTHREADS, signs);
+    struct stage_launches launches = {batch, stream};
 
-    if (error == cudaSuccess)
-        error = launch_stage(batch, stream, count_signs, nblocks, NTHREADS);
-    if (error == cudaSuccess)
-        error =
-            launch_stage(batch, stream, make_symbols, nblocks, NTHREADS, signs);
-    if (error == cudaSuccess)
-        error = cuda_tiles_encode(&signs, stream);
-    if (error == cudaSuccess)
-        error = cuda_partitions_encode(&signs, stream);
-    return error == cudaSuccess ? cuda_signs_place(batch, &signs, stream)
-                                : error;
+    launches.add(carry_signs, nblocks_for(batch, SIGN_PIECE_NVALUES * NWARPS),
+                 NTHREADS, signs);
+    launches.add(count_signs, nblocks, NTHREADS);
+    launches.add(make_symbols, nblocks, NTHREADS, signs);
+    launches.add_stage(cuda_tiles_encode, &signs);
+    launches.add_stage(cuda_partitions_encode, &signs);
+    return launches.error == cudaSuccess
+               ? cuda_signs_place(batch, &signs, stream)
+               : launches.error;
 }
 
 /* ---- reading ---- */
@@ -288,8 +283,7 @@ __launch_bounds__(NTHREADS)
     join_symbols(const struct cuda_batch batch, const struct cuda_batch signs)
 {
     begin_kernel();
-    const uint16_t *symbols =
-        region<uint16_t>(signs, blockIdx.y, signs.at.symbols);
+    const uint16_t *symbols = region<uint16_t>(signs, signs.at.symbols);
     const uint64_t at = (uint64_t)blockIdx.x * NTHREADS + threadIdx.x;
     uint32_t word = 0;
     bool valid = true;
@@ -301,7 +295,7 @@ __launch_bounds__(NTHREADS)
         valid &= terp_sign_symbol_is_valid(symbol);
         word |= (uint32_t)terp_sign_byte(symbol) << 8 * i;
     }
-    region<uint32_t>(batch, blockIdx.y, batch.at.signs)[at] = word;
+    region<uint32_t>(batch, batch.at.signs)[at] = word;
     if (!valid)
         signs.d_chunks[blockIdx.y].status = TERP_ERR_CORRUPT;
 }
@@ -324,9 +318,9 @@ __launch_bounds__(NTHREADS)
     if (d == 0)
         return;
     const struct mask_cut cut =
-        cut_mask(region<uint32_t>(batch, blockIdx.y, batch.at.signs),
-                 region<uint32_t>(batch, blockIdx.y, batch.at.sign_pieces),
-                 batch.nvalues, terp_mask_delta_distance(batch.d_layout, d));
+        cut_mask(region<uint32_t>(batch, batch.at.signs),
+                 region<uint32_t>(batch, batch.at.sign_pieces), batch.nvalues,
+                 terp_mask_delta_distance(batch.d_layout, d));
     if (SUM_PARTS)
         sum_parts(cut, first, nthreads);
     if (SUM_PARTS && SUM_UP)
@@ -342,22 +336,17 @@ cuda_signs_read(const struct cuda_batch *batch, cudaStream_t stream)
         return cudaSuccess;
     const struct cuda_batch signs = cuda_signs_batch(batch);
     const uint64_t nblocks = nblocks_for(batch, 32 * NTHREADS);
-    cudaError_t error = cuda_signs_index_read(batch, &signs, stream);
+    struct stage_launches launches = {
+        batch, stream, cuda_signs_index_read(batch, &signs, stream)};
 
-    if (error == cudaSuccess)
-        error = cuda_tiles_decode(&signs, stream);
-    if (error == cudaSuccess)
-        error = launch_stage(batch, stream, join_symbols,
-                             div_up(2 * div_up(batch->nvalues, 64), NTHREADS),
-                             NTHREADS, signs);
-    if (error == cudaSuccess && batch->nvalues <= CUDA_SINGLE_BLOCK_MAX_NSUMMED)
-        return launch_stage(batch, stream, sum_signs<true, true>, 1, NTHREADS,
-                            signs);
-    if (error == cudaSuccess)
-        error = launch_stage(batch, stream, sum_signs<true, false>, nblocks,
-                             NTHREADS, signs);
-    return error == cudaSuccess
-               ? launch_stage(batch, stream, sum_signs<false, true>, nblocks,
-                              NTHREADS, signs)
-               : error;
+    launches.add_stage(cuda_tiles_decode, &signs);
+    launches.add(join_symbols, div_up(2 * div_up(batch->nvalues, 64), NTHREADS),
+                 NTHREADS, signs);
+    if (batch->nvalues <= CUDA_SINGLE_BLOCK_MAX_NSUMMED) {
+        launches.add(sum_signs<true, true>, 1, NTHREADS, signs);
+    } else {
+        launches.add(sum_signs<true, false>, nblocks, NTHREADS, signs);
+        launches.add(sum_signs<false, true>, nblocks, NTHREADS, signs);
+    }
+    return launches.error;
 }

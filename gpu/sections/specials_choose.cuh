@@ -69,7 +69,7 @@ find_in_segment(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     __shared__ unsigned s_count[3];
     const T *src = (const T *)chunk.values;
     const C *coded = (const C *)chunk.src;
-    uint32_t *mask = region<uint32_t>(batch, blockIdx.y, batch.at.mask);
+    uint32_t *mask = region<uint32_t>(batch, batch.at.mask);
     const fill_words<C> fills = fills_of<C>(chunk);
     bool mask_is_made = terp_prediction_makes_mask(chunk.prediction);
     unsigned lane = threadIdx.x % 32;
@@ -314,7 +314,7 @@ choose(const struct cuda_batch &batch, struct cuda_chunk &chunk,
        const struct specials_scratch &scratch)
 {
     __shared__ unsigned s_nruns[TERP_NDIMS];
-    const uint16_t *mask = region<uint16_t>(batch, blockIdx.y, batch.at.mask);
+    const uint16_t *mask = region<uint16_t>(batch, batch.at.mask);
     const uint64_t nvalues = batch.nvalues;
 
     if (scratch.summary->ncolors != 1)

@@ -56,7 +56,7 @@ static __device__ void
 fill_share(const struct cuda_batch &batch, const struct specials_view &view)
 {
     __shared__ uint32_t s_word[SPECIALS_READ_NTHREADS];
-    uint32_t *mask = region<uint32_t>(batch, blockIdx.y, batch.at.mask);
+    uint32_t *mask = region<uint32_t>(batch, batch.at.mask);
     const uint64_t at = view.begin / 32 + threadIdx.x;
 
     s_word[threadIdx.x] = 0;
@@ -82,9 +82,9 @@ fill_share(const struct cuda_batch &batch, const struct specials_view &view)
 static __device__ struct mask_cut
 cut_mask_of(const struct cuda_batch &batch, uint64_t distance)
 {
-    return cut_mask(region<uint32_t>(batch, blockIdx.y, batch.at.mask),
-                    region<uint32_t>(batch, blockIdx.y, batch.at.runs),
-                    batch.nvalues, distance);
+    return cut_mask(region<uint32_t>(batch, batch.at.mask),
+                    region<uint32_t>(batch, batch.at.runs), batch.nvalues,
+                    distance);
 }
 
 /* ---- kernels ---- */
@@ -163,12 +163,9 @@ cuda_specials_mask(const struct cuda_batch *batch, cudaStream_t stream)
     if (batch->nvalues <= CUDA_SINGLE_BLOCK_MAX_NSUMMED)
         return launch_stage(batch, stream, fill_mask<true>, nfills,
                             SPECIALS_READ_NTHREADS);
-    cudaError_t error = launch_stage(batch, stream, fill_mask<false>, nfills,
-                                     SPECIALS_READ_NTHREADS);
-    if (error == cudaSuccess)
-        error = launch_stage(batch, stream, sum_mask<false>, nsums,
-                             SPECIALS_READ_NTHREADS);
-    return error == cudaSuccess ? launch_stage(batch, stream, sum_mask<true>,
-                                               nsums, SPECIALS_READ_NTHREADS)
-                                : error;
+    struct stage_launches launches = {batch, stream};
+    launches.add(fill_mask<false>, nfills, SPECIALS_READ_NTHREADS);
+    launches.add(sum_mask<false>, nsums, SPECIALS_READ_NTHREADS);
+    launches.add(sum_mask<true>, nsums, SPECIALS_READ_NTHREADS);
+    return launches.error;
 }

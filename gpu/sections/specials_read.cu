@@ -107,8 +107,7 @@ fill(const struct cuda_batch &batch, uint64_t begin, uint64_t end, bool special,
      word_of<T> value, word_of<T> *values)
 {
     const uint32_t *mask = region<uint32_t>(
-        batch, blockIdx.y,
-        batch.nskipped == 0 ? batch.at.mask : batch.at.lattice_mask);
+        batch, batch.nskipped == 0 ? batch.at.mask : batch.at.lattice_mask);
     const bool has_mask = batch.d_chunks[blockIdx.y].has_specials;
 
     for (uint64_t i = begin + threadIdx.x; i < end; i += SPECIALS_READ_NTHREADS)

@@ -41,8 +41,7 @@ specials_view_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     view.stream = (const uint8_t *)chunk.src;
     specials_read_head(view.stream, chunk.model_end, chunk.specials_end,
                        batch.d_layout, &view.head);
-    view.batches =
-        region<struct specials_batch>(batch, blockIdx.y, batch.at.runs);
+    view.batches = region<struct specials_batch>(batch, batch.at.runs);
     view.nbatches = div_up(view.head.nruns, SPECIALS_BATCH_NRUNS);
     view.raw_at = chunk.specials_end - (uint64_t)batch.own_nbytes *
                                            (view.head.ncolors == 0

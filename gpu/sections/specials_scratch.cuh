@@ -80,7 +80,7 @@ struct specials_scratch {
 static __device__ void
 lay_out(const struct cuda_batch &batch, struct specials_scratch &scratch)
 {
-    uint8_t *at = region<uint8_t>(batch, blockIdx.y, batch.at.lattice);
+    uint8_t *at = region<uint8_t>(batch, batch.at.lattice);
     uint8_t *end = at + batch.npartitions * CUDA_PARTITION_MAX_NBYTES;
 
     if (threadIdx.x != 0)

@@ -19,7 +19,7 @@
 static __device__ void
 list(const struct cuda_batch &batch, const struct specials_scratch &scratch)
 {
-    const uint16_t *mask = region<uint16_t>(batch, blockIdx.y, batch.at.mask);
+    const uint16_t *mask = region<uint16_t>(batch, batch.at.mask);
     uint64_t nvalues = batch.nvalues;
     uint64_t distance = scratch.summary->mask_delta;
     bool colored = scratch.summary->ncolors > 1;
@@ -236,7 +236,7 @@ static __device__ void
 pack_values(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
             const struct specials_scratch &scratch)
 {
-    const uint16_t *mask = region<uint16_t>(batch, blockIdx.y, batch.at.mask);
+    const uint16_t *mask = region<uint16_t>(batch, batch.at.mask);
     size_t nbytes = (size_t)batch.own_nbytes;
 
     for (uint64_t i = blockIdx.x; i < scratch.nsegments; i += gridDim.x) {
@@ -347,17 +347,15 @@ launch_write(const struct cuda_batch *batch, cudaStream_t stream)
         write_specials<T, T, STEP_LIST>, write_specials<T, T, STEP_MEASURE>,
         write_specials<T, T, STEP_PACK>};
     const uint64_t nsegments = div_up(batch->nvalues, SPECIALS_SEGMENT_NVALUES);
-    cudaError_t error = cudaSuccess;
+    struct stage_launches launches = {batch, stream};
 
     if (nsegments <= CUDA_SINGLE_BLOCK_MAX_NSEGMENTS)
         return launch_stage(batch, stream, write_specials<T, C, STEP_ALL>, 1,
                             SPECIALS_WRITE_NTHREADS);
     for (kernel *step : steps)
-        if (error == cudaSuccess)
-            error = launch_stage(batch, stream, step,
-                                 min_u64(nsegments, SPECIALS_MAX_NBLOCKS),
-                                 SPECIALS_WRITE_NTHREADS);
-    return error;
+        launches.add(step, min_u64(nsegments, SPECIALS_MAX_NBLOCKS),
+                     SPECIALS_WRITE_NTHREADS);
+    return launches.error;
 }
 
 template <typename T>

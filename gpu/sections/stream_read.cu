@@ -96,8 +96,7 @@ pass_specials(const struct cuda_batch &batch, const struct stream_facts &facts,
         return true;
     if (!skip_specials(
             reader->src, begin, reader->end, batch.d_layout, batch.own_nbytes,
-            region<struct specials_batch>(batch, blockIdx.y, batch.at.runs),
-            s_found))
+            region<struct specials_batch>(batch, batch.at.runs), s_found))
         return false;
     advance_to<NTHREADS>(reader, s_found->specials_end, s.staged);
     return true;
@@ -297,10 +296,9 @@ __launch_bounds__(UNPACK_NTHREADS)
             shift = (int)unpack_bits(src + fields.at, bit, width);
         if (g < ngroups && fields.has & TERP_SHIFTS_ZEROS)
             nzeros = (int)unpack_bits(zeros, bit, width);
-        place_shift_span(
-            nvalid, span, shift_group_word(shift, nzeros),
-            region<uint64_t>(batch, blockIdx.y, batch.at.shift_groups),
-            region<uint64_t>(batch, blockIdx.y, batch.at.shift_spans));
+        place_shift_span(nvalid, span, shift_group_word(shift, nzeros),
+                         region<uint64_t>(batch, batch.at.shift_groups),
+                         region<uint64_t>(batch, batch.at.shift_spans));
         if (shift > terp_max_shift(batch.value_nbytes))
             chunk.status = TERP_ERR_CORRUPT;
     }
@@ -323,8 +321,7 @@ pass_shifts(const struct cuda_batch &batch, uint64_t nvalid,
     const uint64_t end =
         fields.end +
         place_shift_spans<NTHREADS>(
-            ngroups, region<uint64_t>(batch, blockIdx.y, batch.at.shift_spans),
-            s.scan);
+            ngroups, region<uint64_t>(batch, batch.at.shift_spans), s.scan);
     if (end > reader->end)
         return false;
     if (threadIdx.x == 0)
@@ -630,35 +627,33 @@ __launch_bounds__(NTHREADS) read_lossless_streams(const struct cuda_batch batch)
 cudaError_t
 cuda_lossless_read(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    if (!batch->may_be_lossless)
-        return cudaSuccess;
+    const bool is_long = batch->npartitions >= CUDA_LONG_INDEX_NPARTITIONS;
     const uint64_t nwarps =
         div_up(batch->ntiles * SHIFT_TILE_NGROUPS, SHIFT_SPAN_NGROUPS);
-    cudaError_t error = cuda_ranks_find(batch, stream);
-    if (error == cudaSuccess)
-        error = launch_stage(
-            batch, stream, unpack_shift_groups,
-            min_u64(div_up(nwarps, UNPACK_NTHREADS / 32), UNPACK_MAX_NBLOCKS),
-            UNPACK_NTHREADS);
-    if (error != cudaSuccess)
-        return error;
-    return batch->npartitions < CUDA_LONG_INDEX_NPARTITIONS
-               ? launch_stage(batch, stream,
-                              read_lossless_streams<SHORT_INDEX_NTHREADS>, 1,
-                              SHORT_INDEX_NTHREADS)
-               : launch_stage(batch, stream,
-                              read_lossless_streams<LONG_INDEX_NTHREADS>, 1,
-                              LONG_INDEX_NTHREADS);
+    struct stage_launches launches = {batch, stream};
+
+    if (!batch->may_be_lossless)
+        return cudaSuccess;
+    launches.add_stage(cuda_ranks_find, batch);
+    launches.add(
+        unpack_shift_groups,
+        min_u64(div_up(nwarps, UNPACK_NTHREADS / 32), UNPACK_MAX_NBLOCKS),
+        UNPACK_NTHREADS);
+    launches.add(is_long ? read_lossless_streams<LONG_INDEX_NTHREADS>
+                         : read_lossless_streams<SHORT_INDEX_NTHREADS>,
+                 1, index_nthreads(is_long));
+    return launches.error;
 }
 
 cudaError_t
 cuda_model_read(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    return batch->npartitions < CUDA_LONG_INDEX_NPARTITIONS
-               ? launch_stage(batch, stream, read_streams<SHORT_INDEX_NTHREADS>,
-                              1, SHORT_INDEX_NTHREADS)
-               : launch_stage(batch, stream, read_streams<LONG_INDEX_NTHREADS>,
-                              1, LONG_INDEX_NTHREADS);
+    const bool is_long = batch->npartitions >= CUDA_LONG_INDEX_NPARTITIONS;
+
+    return launch_stage(batch, stream,
+                        is_long ? read_streams<LONG_INDEX_NTHREADS>
+                                : read_streams<SHORT_INDEX_NTHREADS>,
+                        1, index_nthreads(is_long));
 }
 
 /* ---- signs ---- */
@@ -718,11 +713,10 @@ cudaError_t
 cuda_signs_index_read(const struct cuda_batch *batch,
                       const struct cuda_batch *signs, cudaStream_t stream)
 {
-    return signs->npartitions < CUDA_LONG_INDEX_NPARTITIONS
-               ? launch_stage(batch, stream,
-                              read_signs_index<SHORT_INDEX_NTHREADS>, 1,
-                              SHORT_INDEX_NTHREADS, *signs)
-               : launch_stage(batch, stream,
-                              read_signs_index<LONG_INDEX_NTHREADS>, 1,
-                              LONG_INDEX_NTHREADS, *signs);
+    const bool is_long = signs->npartitions >= CUDA_LONG_INDEX_NPARTITIONS;
+
+    return launch_stage(batch, stream,
+                        is_long ? read_signs_index<LONG_INDEX_NTHREADS>
+                                : read_signs_index<SHORT_INDEX_NTHREADS>,
+                        1, index_nthreads(is_long), *signs);
 }

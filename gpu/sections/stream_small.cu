@@ -119,10 +119,9 @@ index_of(const struct cuda_batch &batch, const struct small_shared *s)
     index.end = index_begin(s->chunk) + index.map_nbytes;
     if (index.nnonzero == 0)
         return index;
-    index.books_nbytes =
-        (unsigned)books_nbytes(s->chunk.coding, s->used, index.nnonzero,
-                               region<struct cuda_custom_codebook>(
-                                   batch, blockIdx.y, batch.at.codebook));
+    index.books_nbytes = (unsigned)books_nbytes(
+        s->chunk.coding, s->used, index.nnonzero,
+        region<struct cuda_custom_codebook>(batch, batch.at.codebook));
     index.offset_nbytes = (unsigned)terp_offset_nbytes(index.payload_nbytes);
     index.end += index.books_nbytes + index.nfull + 1 +
                  (index.nfull - 1) * index.offset_nbytes +
@@ -182,9 +181,9 @@ write_books(const struct cuda_batch &batch, const struct small_shared *s,
     if (index.nnonzero == 0)
         return;
     if (s->chunk.coding == TERP_CODING_CUSTOM)
-        write_custom<SMALL_NTHREADS>(region<struct cuda_custom_codebook>(
-                                         batch, blockIdx.y, batch.at.codebook),
-                                     books);
+        write_custom<SMALL_NTHREADS>(
+            region<struct cuda_custom_codebook>(batch, batch.at.codebook),
+            books);
     if (!terp_coding_selects_entries(s->chunk.coding))
         return;
     write_palette(s->used, books);
@@ -250,7 +249,7 @@ share_of(const struct cuda_batch &batch)
     share.npieces = is_whole ? 1 : TERP_PARTITION_NTILES;
     share.member = is_whole ? share.thread : threadIdx.x % 32;
     share.nmembers = is_whole ? PART_NTHREADS : 32;
-    share.from = region<uint8_t>(batch, blockIdx.y, batch.at.staging) +
+    share.from = region<uint8_t>(batch, batch.at.staging) +
                  (uint64_t)(share.p * TERP_PARTITION_NTILES + share.first) *
                      share.slot_nbytes;
     return share;
@@ -304,9 +303,8 @@ load_chunk(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     if (share.thread / 32 == 0) {
         const unsigned tile = p * TERP_PARTITION_NTILES + lane;
         if (lane < TERP_PARTITION_NTILES && tile < batch.ntiles)
-            loads.entry =
-                region<uint8_t>(batch, blockIdx.y, batch.at.entry)[tile];
-        loads.length = tile_length(batch, blockIdx.y, p);
+            loads.entry = region<uint8_t>(batch, batch.at.entry)[tile];
+        loads.length = tile_length(batch, p);
         if (!is_noted && p < batch.npartitions) {
             const struct cuda_partition noted =
                 partition_of(batch, p, loads.length, length_sum(loads.length));

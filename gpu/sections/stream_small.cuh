@@ -6,7 +6,6 @@
 
 /* cuda_stream_write and cuda_seal for chunks of CUDA_SMALL_CHUNK_NPARTITIONS or
  * less: one block writes and seals a stream. */
-cudaError_t
-cuda_small_stream_write(const struct cuda_batch *batch, cudaStream_t stream);
+cuda_stage cuda_small_stream_write;
 
 #endif

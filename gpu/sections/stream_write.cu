@@ -95,7 +95,7 @@ struct index {
 };
 
 static __device__ struct index
-index_of(const struct cuda_batch &batch, unsigned chunk, struct head_shared *s)
+index_of(const struct cuda_batch &batch, struct head_shared *s)
 {
     struct index index = {};
     const unsigned npartitions = (unsigned)batch.npartitions;
@@ -113,10 +113,9 @@ index_of(const struct cuda_batch &batch, unsigned chunk, struct head_shared *s)
                           TERP_PARTITION_NTILES + 2 + 4 * 8 <=
                       4 * TERP_NENTRIES,
                   "The regions of a partition's other tiles hold the rest.");
-    index.scratch = index_scratch(batch, chunk);
-    index.entry = region<uint8_t>(batch, chunk, batch.at.entry);
-    index.book =
-        region<struct cuda_custom_codebook>(batch, chunk, batch.at.codebook);
+    index.scratch = index_scratch(batch, blockIdx.y);
+    index.entry = region<uint8_t>(batch, batch.at.entry);
+    index.book = region<struct cuda_custom_codebook>(batch, batch.at.codebook);
     index.first = min(threadIdx.x * share, npartitions);
     index.end = min(index.first + share, npartitions);
     index.map = s->map;
@@ -148,8 +147,7 @@ static __device__ void
 mark_entries(const struct cuda_batch &batch, const struct index &index,
              struct head_shared *s)
 {
-    const uint8_t *nonzero =
-        region<uint8_t>(batch, blockIdx.y, batch.at.nonzero);
+    const uint8_t *nonzero = region<uint8_t>(batch, batch.at.nonzero);
 
 #pragma unroll 1
     for (unsigned i = LOAD_NTILES * threadIdx.x; i < batch.ntiles;
@@ -282,7 +280,7 @@ write_index(const struct cuda_batch &batch, struct cuda_chunk &chunk,
             struct head_shared *s)
 {
     uint8_t *dst = (uint8_t *)chunk.dst;
-    struct index index = index_of(batch, blockIdx.y, s);
+    struct index index = index_of(batch, s);
 
     if (threadIdx.x < USED_ENTRIES_NWORDS)
         s->used[threadIdx.x] = 0;
@@ -434,12 +432,12 @@ __launch_bounds__(PAYLOAD_NTHREADS) write_payload(const struct cuda_batch batch)
     const struct cuda_index_scratch scratch = index_scratch(batch, blockIdx.y);
     const struct cuda_partition partition = scratch.partition[p];
     const struct cuda_partition_prefix prefix = scratch.prefix[p];
-    const unsigned length = tile_length(batch, blockIdx.y, p);
+    const unsigned length = tile_length(batch, p);
     const unsigned end = length_sum(length);
     unsigned i = threadIdx.x, nthreads = PAYLOAD_NTHREADS;
     uint8_t *dst = (uint8_t *)chunk.dst + chunk.payload_at;
     const unsigned slot_nbytes = terp_tile_max_nbytes(batch.coding);
-    const uint8_t *src = region<uint8_t>(batch, blockIdx.y, batch.at.staging) +
+    const uint8_t *src = region<uint8_t>(batch, batch.at.staging) +
                          (uint64_t)p * TERP_PARTITION_NTILES * slot_nbytes;
     unsigned nbytes = partition.nbytes, first = 0, npieces = 1;
 
@@ -496,12 +494,10 @@ cuda_stream_write(const struct cuda_batch *batch, cudaStream_t stream)
 {
     if (batch->npartitions <= CUDA_SMALL_CHUNK_NPARTITIONS)
         return cuda_small_stream_write(batch, stream);
-    cudaError_t error =
-        launch_stage(batch, stream, write_stream, 1, HEAD_NTHREADS);
-    return error == cudaSuccess
-               ? launch_stage(batch, stream, write_payload, batch->npartitions,
-                              PAYLOAD_NTHREADS)
-               : error;
+    struct stage_launches launches = {batch, stream};
+    launches.add(write_stream, 1, HEAD_NTHREADS);
+    launches.add(write_payload, batch->npartitions, PAYLOAD_NTHREADS);
+    return launches.error;
 }
 
 /* ---- signs ---- */

@@ -66,9 +66,9 @@ number_at(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
           uint64_t position)
 {
     const int nbits = chunk.model.tail_nbits;
-    const word_of<T> difference = lorenzo_raw(
-        batch.d_layout, chunk,
-        region<const word_of<T>>(batch, blockIdx.y, batch.at.work), position);
+    const word_of<T> difference =
+        lorenzo_raw(batch.d_layout, chunk,
+                    region<const word_of<T>>(batch, batch.at.work), position);
     const int_of<T> code = code_above_tail<T>(difference, nbits);
     const int max_code = terp_max_code_of(chunk.model.wide);
     const word_of<T> tail = difference - ((word_of<T>)code << nbits);
@@ -148,19 +148,16 @@ __launch_bounds__(NTHREADS) write_tails(const struct cuda_batch batch)
 cudaError_t
 cuda_tails_write(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    const bool wide = batch->value_nbytes == 8;
+    struct stage_launches launches = {batch, stream};
 
     if (!batch->may_have_low_bits ||
         batch->params.predictor == TERP_PREDICTOR_SPLINE)
         return cudaSuccess;
-    cudaError_t error = launch_stage(
-        batch, stream, wide ? measure_tails<double> : measure_tails<float>,
-        nblocks_for(batch), NTHREADS);
-    return error == cudaSuccess
-               ? launch_stage(batch, stream,
-                              wide ? write_tails<double> : write_tails<float>,
-                              nblocks_for(batch), NTHREADS)
-               : error;
+    launches.add_typed(measure_tails<float>, measure_tails<double>,
+                       nblocks_for(batch), NTHREADS);
+    launches.add_typed(write_tails<float>, write_tails<double>,
+                       nblocks_for(batch), NTHREADS);
+    return launches.error;
 }
 
 /* ---- reading ---- */
@@ -174,7 +171,7 @@ __launch_bounds__(NTHREADS) place_tails(const struct cuda_batch batch)
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const struct tails_view view = tails_of(batch);
     const uint8_t *tails = (const uint8_t *)chunk.src + chunk.tails_at;
-    word_of<T> *quants = region<word_of<T>>(batch, blockIdx.y, batch.at.work);
+    word_of<T> *quants = region<word_of<T>>(batch, batch.at.work);
 
     if (!chunk_applies(chunk))
         return;
@@ -201,10 +198,10 @@ __launch_bounds__(NTHREADS) place_tails(const struct cuda_batch batch)
 cudaError_t
 cuda_tails_place(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    return batch->may_have_low_bits
-               ? launch_stage(batch, stream,
-                              batch->value_nbytes == 8 ? place_tails<double>
-                                                       : place_tails<float>,
-                              nblocks_for(batch), NTHREADS)
-               : cudaSuccess;
+    struct stage_launches launches = {batch, stream};
+
+    if (batch->may_have_low_bits)
+        launches.add_typed(place_tails<float>, place_tails<double>,
+                           nblocks_for(batch), NTHREADS);
+    return launches.error;
 }

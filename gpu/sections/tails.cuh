@@ -16,8 +16,8 @@ static __device__ __forceinline__ struct tails_view
 tails_of(const struct cuda_batch &batch)
 {
     return {batch.nvalues, batch.ntiles,
-            region<uint8_t>(batch, blockIdx.y, batch.at.tail_widths),
-            region<uint64_t>(batch, blockIdx.y, batch.at.tail_begins)};
+            region<uint8_t>(batch, batch.at.tail_widths),
+            region<uint64_t>(batch, batch.at.tail_begins)};
 }
 
 static __device__ __forceinline__ uint64_t

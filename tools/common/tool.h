@@ -10,26 +10,16 @@ enum tool_exit {
 };
 
 /* A command gets its own argv, whose first word is "terp COMMAND". */
-int
-tool_args(int argc, char **argv);
+typedef int
+tool_command(int argc, char **argv);
 
-int
-tool_advise(int argc, char **argv);
-
-int
-tool_info(int argc, char **argv);
-
-int
-tool_verify(int argc, char **argv);
-
-int
-tool_compare(int argc, char **argv);
-
-int
-tool_repack(int argc, char **argv);
-
-int
-tool_preview(int argc, char **argv);
+tool_command tool_args;
+tool_command tool_advise;
+tool_command tool_info;
+tool_command tool_verify;
+tool_command tool_compare;
+tool_command tool_repack;
+tool_command tool_preview;
 
 /* Lets HDF5 find the plugin that was built or installed with this program,
  * after those in HDF5_PLUGIN_PATH. HDF5 ends its search at the first directory
