@@ -229,8 +229,7 @@ struct terp_cuda_engine {
 
     /* TERP_OK: dst_nbytes_ret[i] is the stream's size, or 0 for a chunk that
      * is left to the CPU, whose dst[i] may have been written. What
-     * terp_is_the_cpus tells is always left to it; so are chunks whose values
-     * repeat.
+     * terp_is_the_cpus tells is always left to it.
      * Where the result is no TERP_OK, all dst[i] and dst_nbytes_ret[i] are
      * unspecified.
      */
