@@ -150,7 +150,8 @@ static ElfW(Sym) * symbol_of(unsigned char *bytes, const char *name)
     const ElfW(Shdr) *strings = sections_of(bytes) + table->sh_link;
     ElfW(Sym) *symbol = (ElfW(Sym) *)(bytes + table->sh_offset);
 
-    while (strcmp((char *)bytes + strings->sh_offset + symbol->st_name, name))
+    while (strcmp((char *)bytes + strings->sh_offset + symbol->st_name, name) !=
+           0)
         symbol++;
     return symbol;
 }
