@@ -48,7 +48,7 @@ host_reset(struct fake_host *host)
     host->error[0] = '\0';
     host->nerrors = 0;
     host->prints = true;
-    host->drops = false;
+    host->drops = host->lacks_memory = host->keeps_words = false;
 }
 
 /* A buffer of 64 bytes more than the chunk, as HDF5 hands over. */
@@ -153,6 +153,61 @@ skipped_chunk_is_left_alone(void **state)
     assert_memory_equal(buf, copy, buf_size);
     free(buf);
     free(copy);
+}
+
+/* A chunk that HDF5 has no memory for is not written, or passes through where
+ * the filter is optional, and is not read; nothing is lost of it. */
+static void
+chunk_without_memory_is_an_error(void **state)
+{
+    const size_t nbytes = 8 * 8 * 8 * 4;
+    size_t buf_size;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) { /* the second time what is done is said */
+        if (i == 1)
+            setenv("TERP_VERBOSE", "1", 1);
+        host_reset(hosts[0]);
+        assert_true(hosts[0]->set_local(filter) >= 0);
+        void *buf = buffer_new(hosts[0], nbytes, &buf_size), *before = buf;
+        hosts[0]->lacks_memory = true;
+        assert_int_equal(hosts[0]->filter(filter, 0, nbytes, &buf_size, &buf),
+                         0);
+        assert_non_null(strstr(hosts[0]->error, "cannot write a chunk"));
+        assert_non_null(strstr(hosts[0]->error, "out of memory"));
+        assert_int_equal(hosts[0]->filter(filter, H5Z_FLAG_OPTIONAL, nbytes,
+                                          &buf_size, &buf),
+                         0);
+        assert_non_null(strstr(hosts[0]->error, "passes through"));
+        assert_ptr_equal(buf, before);
+        hosts[0]->lacks_memory = false;
+        size_t stored = hosts[0]->filter(filter, 0, nbytes, &buf_size, &buf);
+        assert_true(stored > 0);
+        hosts[0]->lacks_memory = true;
+        before = buf;
+        assert_int_equal(
+            hosts[0]->filter(filter, H5Z_FLAG_REVERSE, stored, &buf_size, &buf),
+            0);
+        assert_non_null(strstr(hosts[0]->error, "cannot read a chunk"));
+        assert_ptr_equal(buf, before);
+        hosts[0]->lacks_memory = false;
+        assert_int_equal(
+            hosts[0]->filter(filter, H5Z_FLAG_REVERSE, stored, &buf_size, &buf),
+            nbytes);
+        free(buf);
+    }
+    unsetenv("TERP_VERBOSE");
+}
+
+/* A dataset that cannot keep what terp says of it is not created. */
+static void
+words_that_cannot_be_kept_are_an_error(void **state)
+{
+    (void)state;
+    host_reset(hosts[0]);
+    hosts[0]->keeps_words = true;
+    assert_true(hosts[0]->set_local(filter) < 0);
+    assert_non_null(strstr(hosts[0]->error, "cannot keep the cd_values"));
 }
 
 /* Reads 1000 streams of different sizes that are none, in a thread. */
@@ -301,6 +356,8 @@ main(void)
         cmocka_unit_test(buffers_belong_to_the_host_that_calls),
         cmocka_unit_test(errors_go_to_the_host_that_calls),
         cmocka_unit_test(skipped_chunk_is_left_alone),
+        cmocka_unit_test(chunk_without_memory_is_an_error),
+        cmocka_unit_test(words_that_cannot_be_kept_are_an_error),
         cmocka_unit_test(error_is_not_printed_where_it_need_not_be),
         cmocka_unit_test(error_that_nobody_would_print_is_printed_once_a_cause),
         cmocka_unit_test(chunk_of_another_size_is_framed),
