@@ -52,3 +52,19 @@ gcovr "${arguments[@]}" "$build" -j "$jobs" \
     --branches --txt "$build/branches.txt" \
     --html-details "$build/html/index.html" --json "$build/branches.json"
 cat "$build/branches.txt"
+python3 - "$build/branches.json" <<'END_OF_SUMS'
+import collections, json, sys
+taken, total = collections.Counter(), collections.Counter()
+with open(sys.argv[1]) as file:
+    for entry in json.load(file)["files"]:
+        name = entry["file"]
+        group = ("/".join(name.split("/")[:2]) if name.startswith("filter")
+                 else "codec, cpu" if name.startswith(("codec/", "cpu/"))
+                 else name.split("/")[0])
+        for line in entry["lines"]:
+            total[group] += len(line["branches"])
+            taken[group] += sum(b["count"] > 0 for b in line["branches"])
+for group in sorted(total):
+    print("%-16s %5d of %5d branches, %.1f %%" % (
+        group, taken[group], total[group], 100 * taken[group] / total[group]))
+END_OF_SUMS

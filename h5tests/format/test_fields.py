@@ -318,6 +318,31 @@ def carrier_cases(s):
         yield from sweep("prediction of a part", parts, at + 1, lambda v: REFUSED)
 
 
+def inner_cases(s):
+    """A spline as a part, and as what is left without copies, which has no prefixes."""
+    spline = s["huffman"]
+    body = bytes([2, 1]) + spline[BOUND:]
+    prefixed = bytes([2, 0x81]) + spline[BOUND:BODY] + bytes(24) + spline[BODY:]
+    of_raw = b"\0\0" + bytes(4 * 32)
+
+    def parts(real, imaginary):
+        return (frame(OTHER_TYPE, PARTS, 0, [32], b"\x0d") + float64(1.0)
+                + uleb(len(real)) + real + imaginary)
+
+    def copies(inner):
+        return frame(0, 13, 0, [32, 2]) + b"\x01" + inner
+
+    example = parts(body, of_raw)
+    yield "prefixes of a real part", example, parts(prefixed, of_raw), REFUSED
+    yield "prefixes of an imaginary part", example, parts(of_raw, prefixed), REFUSED
+    yield "another part", example, parts(of_raw, body), TAKEN
+    yield "prefixes of copied values", copies(body), copies(prefixed), REFUSED
+
+
+def uleb(number):
+    return bytes([number & 127]) if number < 128 else bytes([number & 127 | 128, number >> 7])
+
+
 def pointwise_cases(s):
     at = BODY
     example = s["pointwise"]
@@ -338,6 +363,18 @@ def pointwise_cases(s):
     yield from sweep("bytes of signs", signs, delta + 1, lambda v: REFUSED)
     yield from sweep("bytes of signs, byte 7", signs, delta + 8, lambda v: REFUSED)
     yield "signs behind the last value", signs, s["more signs"], SAME
+
+
+def sign_symbol_cases(s):
+    """Symbols of signs: bytes, and others."""
+    for symbol in (1, 383, 384, 511, 513, 639, 640, 1023):
+        low, high = min(symbol, 512), max(symbol, 512)
+        lengths = [0] * (high - low + 2)
+        lengths[symbol - low + 1] = lengths[512 - low + 1] = 1
+        words = 0 if symbol < 512 else 0x80
+        yield ("a symbol of signs of %d" % symbol, s["signs"],
+               signs(struct.pack("<HH", low, high) + fields(lengths, 4), words),
+               TAKEN if 384 <= symbol <= 639 else REFUSED)
 
 
 def specials_cases(s):
@@ -451,6 +488,9 @@ def low_bits_cases(s):
     for bits in ALL:
         yield ("bits of a list: %#x" % bits, listed,
                with_list("0180" "10" "429c" "%02x" % bits), SAME if bits & 1 else REFUSED)
+    for behind in (1, 2, 511, 512, 513, 600):
+        yield ("%d bytes behind the bits of a list" % behind, listed,
+               with_list("0180" "10" "429c" "01" + "00" * behind), REFUSED)
     for n in (0, 2, 3, 4096, 4097, 32767):
         ngroups = (n + 31) // 32
         yield ("a list of %d codes" % n, listed,
@@ -676,9 +716,11 @@ class FieldsTest(unittest.TestCase):
 
     def test_carrier_and_complex_values(self):
         self.check(carrier_cases(self.streams))
+        self.check(inner_cases(self.streams))
 
     def test_pointwise_and_signs(self):
         self.check(pointwise_cases(self.streams))
+        self.check(sign_symbol_cases(self.streams))
 
     def test_specials(self):
         self.check(specials_cases(self.streams))
