@@ -124,6 +124,44 @@ errors_go_to_the_host_that_calls(void **state)
     }
 }
 
+/* What TERP_NUM_THREADS and TERP_ENGINE must not be is told, where all is. */
+static void
+wrong_environment_is_told(void **state)
+{
+    static const struct {
+        const char *threads, *engine, *says;
+    } cases[] = {{"", "", NULL},
+                 {"0", "cpu", NULL},
+                 {"1024", "auto", NULL},
+                 {"many", "cpu", "TERP_NUM_THREADS is no number"},
+                 {"2 or 3", "cpu", "TERP_NUM_THREADS is no number"},
+                 {"-1", "cpu", "TERP_NUM_THREADS is no number"},
+                 {"1025", "cpu", "TERP_NUM_THREADS is no number"},
+                 {"1", "abacus", "TERP_ENGINE is none of"}};
+
+    (void)state;
+    setenv("TERP_VERBOSE", "1", 1);
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        char text[4096];
+        FILE *file;
+        host_reset(hosts[0]);
+        setenv("TERP_NUM_THREADS", cases[i].threads, 1);
+        setenv("TERP_ENGINE", cases[i].engine, 1);
+        int kept = redirect_stderr(&file);
+        const herr_t created = hosts[0]->set_local(filter);
+        restore_stderr(kept, file, text, sizeof text);
+        assert_true(created >= 0);
+        assert_int_equal(strstr(text, "TERP_NUM_THREADS") != NULL ||
+                             strstr(text, "TERP_ENGINE") != NULL,
+                         cases[i].says != NULL);
+        if (cases[i].says != NULL)
+            assert_non_null(strstr(text, cases[i].says));
+    }
+    unsetenv("TERP_VERBOSE");
+    unsetenv("TERP_NUM_THREADS");
+    unsetenv("TERP_ENGINE");
+}
+
 /* Nothing but the return value tells HDF5 that the chunk stays as it is. */
 static void
 skipped_chunk_is_left_alone(void **state)
@@ -355,6 +393,7 @@ main(void)
         cmocka_unit_test(each_host_is_asked_for_its_own_dataset),
         cmocka_unit_test(buffers_belong_to_the_host_that_calls),
         cmocka_unit_test(errors_go_to_the_host_that_calls),
+        cmocka_unit_test(wrong_environment_is_told),
         cmocka_unit_test(skipped_chunk_is_left_alone),
         cmocka_unit_test(chunk_without_memory_is_an_error),
         cmocka_unit_test(words_that_cannot_be_kept_are_an_error),
