@@ -2057,7 +2057,6 @@ decode_references(struct input *in, struct terp_reader_chunk *chunk,
 {
     const int nbytes = chunk->value_nbytes, nbits = 8 * nbytes;
     const bool is_integer = chunk->type > BYTES && chunk->type < FLOAT16;
-    const uint64_t sign = UINT64_C(1) << (nbits - 1);
     struct terp_reader_chunk list = {
         .type = UINT32, .value_nbytes = 4, .rank = 1};
     struct terp_reader_chunk whole = *chunk;
@@ -2066,6 +2065,7 @@ decode_references(struct input *in, struct terp_reader_chunk *chunk,
         decode_coded(in, chunk, head, values);
         return;
     }
+    const uint64_t sign = UINT64_C(1) << (nbits - 1);
     const uint64_t marker = take_number(in, nbytes), n = take_uleb(in);
     require(n >= 1 && n <= chunk->nvalues);
     list.nvalues = list.dims[0] = n;

@@ -15,6 +15,13 @@ add_dependencies(test_engine fake_cuda_engine)
 set_tests_properties(test_engine PROPERTIES
   ENVIRONMENT TEST_FAKE_CUDA=$<TARGET_FILE:fake_cuda_engine>)
 
+if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
+  terp_add_ctest(test_loader engine/test_loader.c)
+  foreach(call dladdr dlopen dlerror pthread_atfork atexit)
+    target_link_options(test_loader PRIVATE -Wl,--wrap=${call})
+  endforeach()
+endif()
+
 terp_add_ctest(test_cuda_device
   engine/test_device.c ${PROJECT_SOURCE_DIR}/gpu/engine/device.c)
 

@@ -59,3 +59,19 @@ foreach(name hosts static static_hidden static_stripped)
   set_tests_properties(test_filter_${name} PROPERTIES ENVIRONMENT
     "TEST_PLUGIN=$<TARGET_FILE:h5zterp>;TEST_HOSTS=${CMAKE_CURRENT_BINARY_DIR}")
 endforeach()
+
+# What a host says, by a host of functions.
+terp_add_ctest(test_filter_dataset filter/test_filter_dataset.c
+  ${PROJECT_SOURCE_DIR}/filter/plugin/dataset.c
+  ${PROJECT_SOURCE_DIR}/filter/plugin/errors.c)
+terp_use_hdf5_headers(test_filter_dataset)
+
+# Files of programs, damaged ones too.
+if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
+  terp_add_ctest(test_filter_program filter/test_filter_program.c
+    ${PROJECT_SOURCE_DIR}/filter/plugin/program.c)
+  foreach(call open fstat mmap dladdr)
+    target_link_options(test_filter_program PRIVATE -Wl,--wrap=${call})
+  endforeach()
+  target_link_libraries(test_filter_program PRIVATE ${CMAKE_DL_LIBS})
+endif()

@@ -19,9 +19,12 @@ target_link_libraries(make_pairs PRIVATE terp_fields m)
 add_dependencies(make_pairs terp_decode)
 add_test(NAME format COMMAND ${Python3_EXECUTABLE} test_format.py
          WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}/format)
+# Each field with other values.
+add_test(NAME format_fields COMMAND ${Python3_EXECUTABLE} test_fields.py
+         WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}/format)
 set(environment
   TEST_PAIRS=$<TARGET_FILE:make_pairs>
   TEST_DECODER=$<TARGET_FILE:terp_decode>
   TEST_DOCUMENT=${PROJECT_SOURCE_DIR}/doc/format.md
   PYTHONDONTWRITEBYTECODE=1)
-set_tests_properties(format PROPERTIES ENVIRONMENT "${environment}")
+set_tests_properties(format format_fields PROPERTIES ENVIRONMENT "${environment}")

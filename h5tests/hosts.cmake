@@ -24,6 +24,9 @@ endif()
 terp_add_pytest(filter_symbols ${Python3_EXECUTABLE} test_symbols.py)
 set_property(TEST filter_symbols APPEND PROPERTY ENVIRONMENT
   "TEST_CONNECTOR=$<TARGET_FILE:h5vlterp>"
+  "TEST_CODEC=$<TARGET_FILE:terp_shared>"
+  "TEST_MAP=${PROJECT_SOURCE_DIR}/codec/libterp.map"
+  "TEST_SONAME=libterp.so.${PROJECT_VERSION_MAJOR}"
   "TEST_ARCHIVES=$<TARGET_FILE:terp_codec>:$<TARGET_FILE:terp_codebooks>:\
 $<TARGET_FILE:terp_h5>")
 

@@ -28,7 +28,7 @@ install_packages "${TERP_BUILD_PACKAGES[@]}" ccache clang clang-format shellchec
 if [ "$all" ]; then
     # Debian ships clang's sanitizers and libFuzzer apart from clang.
     clang_version=$(clang -dumpversion)
-    install_packages clang-tidy cppcheck gcc-aarch64-linux-gnu \
+    install_packages abigail-tools clang-tidy cppcheck gcc-aarch64-linux-gnu \
         gcc-s390x-linux-gnu libc6-dev-arm64-cross libc6-dev-s390x-cross \
         qemu-user-static \
         "libclang-rt-${clang_version%%.*}-dev"

@@ -185,6 +185,48 @@ wrong_chunk_is_refused(void **state)
     assert_int_equal(status[1], TERP_ERR_ARGUMENT);
 }
 
+/* A chunk that differs in one thing from that of the streams. */
+static void
+other_chunk_is_refused_by_each_stream(void **state)
+{
+    const struct batch *batch = *state;
+    struct terp_chunk others[4] = {batch->chunk, batch->chunk, batch->chunk,
+                                   batch->chunk};
+
+    others[0].big_endian = true;
+    others[1].type = TERP_INT32;
+    others[2].stack = true;
+    others[3].rank = 2;
+    others[3].dims[0] *= others[3].dims[2];
+    for (int i = 0; i < 4; i++)
+        for (uint64_t step = 1; step <= 2; step++) {
+            enum terp_status status[NCHUNKS] = {TERP_OK};
+            assert_int_equal(terp_decode_coarse_batch(NULL, &others[i], step, 2,
+                                                      CONST(batch->streams),
+                                                      batch->stream_nbytes,
+                                                      batch->dst, status, NULL),
+                             TERP_ERR_ARGUMENT);
+            assert_int_equal(status[0], TERP_ERR_ARGUMENT);
+            assert_int_equal(status[1], TERP_ERR_ARGUMENT);
+        }
+}
+
+/* All chunks have the status that the call has. */
+static void
+wrong_options_are_told_of_each_chunk(void **state)
+{
+    const struct batch *batch = *state;
+    const struct terp_run_options run = {.size = 3};
+    enum terp_status status[NCHUNKS] = {TERP_OK};
+
+    assert_int_equal(terp_decode_coarse_batch(
+                         &run, &batch->chunk, 2, NCHUNKS, CONST(batch->streams),
+                         batch->stream_nbytes, batch->dst, status, NULL),
+                     TERP_ERR_ARGUMENT);
+    for (int i = 0; i < NCHUNKS; i++)
+        assert_int_equal(status[i], TERP_ERR_ARGUMENT);
+}
+
 static void
 wrong_options_are_refused_by_name(void **state)
 {
@@ -430,6 +472,8 @@ main(void)
         cmocka_unit_test(batch_gives_the_values_of_single_calls),
         cmocka_unit_test(each_stream_has_its_own_status),
         cmocka_unit_test(wrong_chunk_is_refused),
+        cmocka_unit_test(other_chunk_is_refused_by_each_stream),
+        cmocka_unit_test(wrong_options_are_told_of_each_chunk),
         cmocka_unit_test(wrong_options_are_refused_by_name),
         cmocka_unit_test(wrong_params_are_refused_by_name),
         cmocka_unit_test(context_gives_memory_and_threads),

@@ -459,6 +459,55 @@ missing_value_is_read(void **state)
     assert_int_equal(terp_cd_parse(6, both, &again, &reason), TERP_ERR_PARAMS);
 }
 
+/* Integer types have only some of all numbers. */
+static void
+missing_value_of_integers_is_one_that_they_have(void **state)
+{
+    static const struct {
+        enum terp_type type;
+        double missing;
+        bool found;
+        uint64_t bits;
+    } cases[] = {
+        {TERP_INT8, -128, true, UINT64_C(0xFFFFFFFFFFFFFF80)},
+        {TERP_INT8, -129, false, 0},
+        {TERP_INT8, 127, true, 127},
+        {TERP_INT8, 128, false, 0},
+        {TERP_UINT8, 255, true, 255},
+        {TERP_UINT8, 256, false, 0},
+        {TERP_UINT8, -1, false, 0},
+        {TERP_INT16, 0.5, false, 0},
+        {TERP_INT32, -2147483648.0, true, UINT64_C(0xFFFFFFFF80000000)},
+        {TERP_INT64, -0x1p63, true, UINT64_C(1) << 63},
+        {TERP_INT64, 0x1p63, false, 0},
+        {TERP_UINT64, 0x1p63, true, UINT64_C(1) << 63},
+        {TERP_UINT64, 0x1p64, false, 0},
+        {TERP_INT32, NAN, false, 0},
+        {TERP_INT32, INFINITY, false, 0},
+        {TERP_INT32, -INFINITY, false, 0},
+        {TERP_FLOAT16, 1.5, true, 0x3E00},
+        {TERP_BFLOAT16, 1.5, true, 0x3FC0},
+        {TERP_COMPLEX64, 1.5, true, 0x3FC00000},
+        {TERP_COMPLEX128, 1.5, true, UINT64_C(0x3FF8000000000000)},
+    };
+    static const unsigned relative[] = {2, 1, 3};
+    static const uint64_t dims[] = {80};
+    unsigned words[TERP_CD_MAX_NWORDS];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct terp_cd cd = parsed(3, relative);
+        cd.has_missing = true;
+        cd.missing = cases[i].missing;
+        assert_true(terp_cd_apply_dims(&cd, cases[i].type, false, 1, dims));
+        assert_int_equal(cd.params.has_missing, cases[i].found);
+        assert_true(cd.params.missing_bits == cases[i].bits);
+        cd = parsed(terp_cd_persist(&cd, words), words);
+        assert_int_equal(cd.params.has_missing, cases[i].found);
+        assert_true(cd.params.missing_bits == cases[i].bits);
+    }
+}
+
 static void
 persisted_reason_reads_back(void **state)
 {
@@ -554,6 +603,7 @@ main(void)
         cmocka_unit_test(persisted_form_reads_back_the_same),
         cmocka_unit_test(floor_of_a_pointwise_bound_is_read),
         cmocka_unit_test(missing_value_is_read),
+        cmocka_unit_test(missing_value_of_integers_is_one_that_they_have),
         cmocka_unit_test(persisted_reason_reads_back),
         cmocka_unit_test(wrong_persisted_words_are_refused),
         cmocka_unit_test(persisted_stack_gives_its_bricks_as_logical_dims),

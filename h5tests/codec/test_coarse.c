@@ -411,6 +411,59 @@ damaged_and_truncated_prefixes_are_refused(void **state)
     free(values);
 }
 
+/* What the table says of a prefix is looked at by whoever reads that one. */
+static void
+prefixes_of_impossible_length_are_refused(void **state)
+{
+    static const struct {
+        uint32_t nbytes;
+        enum terp_status status;
+    } cases[] = {{0, TERP_ERR_CORRUPT},
+                 {TERP_PREFIX_MIN_NBYTES - 1, TERP_ERR_CORRUPT},
+                 {TERP_PREFIX_MIN_NBYTES, TERP_ERR_CHECKSUM},
+                 {UINT32_MAX, TERP_ERR_TRUNCATED}};
+    const struct terp_chunk chunk = {
+        TERP_FLOAT32, false, false, 3, {36, 37, 38}};
+    const struct terp_params params = {.bound_mode = TERP_BOUND_RELATIVE,
+                                       .bound = 1e-2,
+                                       .predictor = TERP_PREDICTOR_SPLINE};
+    const uint64_t room = terp_chunk_nbytes(&chunk);
+    uint8_t *values = terp_case_alloc(room), *expected = terp_case_alloc(room);
+    struct terp_frame frame;
+    int frame_nbytes;
+    uint64_t got;
+
+    (void)state;
+    terp_field_make(TERP_FIELD_ROUGH, &chunk, values);
+    struct terp_stream stream = terp_case_encode(&params, &chunk, values, 1);
+    assert_int_equal(
+        terp_frame_read(stream.bytes, stream.nbytes, &frame, &frame_nbytes),
+        TERP_OK);
+    assert_true(frame.has_prefixes);
+    assert_int_equal(
+        terp_decode(stream.bytes, stream.nbytes, expected, room, &got, 1),
+        TERP_OK);
+    for (int i = 0; i < TERP_NPREFIXES; i++)
+        for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+            uint8_t *at = stream.bytes + frame_nbytes - TERP_PREFIXES_NBYTES +
+                          i * TERP_PREFIX_NBYTES;
+            const uint64_t step = UINT64_C(2) << i;
+            store_le(at, cases[c].nbytes, 4);
+            terp_frame_seal(stream.bytes, stream.nbytes);
+            assert_int_equal(terp_decode_coarse(stream.bytes, stream.nbytes,
+                                                step, values, room, &got, 1),
+                             cases[c].status);
+            assert_int_equal(
+                terp_decode(stream.bytes, stream.nbytes, values, room, &got, 1),
+                TERP_OK);
+            assert_memory_equal(values, expected, room);
+            store_le(at, frame.prefix[i].nbytes, 4);
+        }
+    free(stream.bytes);
+    free(expected);
+    free(values);
+}
+
 /* At most half a percent goes for prefixes: a stream has them from the size on
  * where that holds. */
 static void
@@ -525,6 +578,7 @@ main(void)
         cmocka_unit_test(wrong_steps_and_small_destinations_are_refused),
         cmocka_unit_test(damaged_and_truncated_short_streams_are_refused),
         cmocka_unit_test(damaged_and_truncated_prefixes_are_refused),
+        cmocka_unit_test(prefixes_of_impossible_length_are_refused),
         cmocka_unit_test(only_streams_that_are_long_enough_have_prefixes),
         cmocka_unit_test(batch_gives_the_values_of_single_calls)};
 

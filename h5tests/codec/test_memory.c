@@ -153,6 +153,78 @@ failed_allocations_are_reported_and_leak_nothing(void **state)
                                  1);
 }
 
+/* Every 2nd value, with every allocation failing in turn. */
+static void
+fail_coarse(const struct terp_stream *stream, const struct terp_chunk *chunk)
+{
+    struct terp_chunk coarse;
+
+    assert_int_equal(terp_coarse_chunk(chunk, 2, &coarse), TERP_OK);
+    const uint64_t cap_nbytes = terp_chunk_nbytes(&coarse);
+    uint8_t *decoded = terp_case_alloc(cap_nbytes);
+    for (uint64_t n = 0;; n++) {
+        uint64_t got;
+        terp_allocations_start(n, UINT64_MAX);
+        enum terp_status st = terp_decode_coarse(
+            stream->bytes, stream->nbytes, 2, decoded, cap_nbytes, &got, 1);
+        struct terp_allocations used = terp_allocations_stop();
+        assert_int_equal(used.nleaked, 0);
+        assert_true(st == TERP_OK || st == TERP_ERR_MEMORY);
+        if (used.ncalls <= n)
+            break;
+    }
+    free(decoded);
+}
+
+/* Of streams within streams: complex values, copies, references; and of
+ * integers and 16-bit floats. */
+static void
+failed_allocations_of_other_types_leak_nothing(void **state)
+{
+    static const enum terp_type types[] = {
+        TERP_COMPLEX64, TERP_COMPLEX128, TERP_INT16,   TERP_UINT64,
+        TERP_FLOAT16,   TERP_BFLOAT16,   TERP_FLOAT64, TERP_FLOAT32};
+    static const enum terp_field fields[] = {
+        TERP_FIELD_ROUGH, TERP_FIELD_PROFILE, TERP_FIELD_MIRRORS,
+        TERP_FIELD_GAPS};
+    static const struct bound kinds[] = {{TERP_BOUND_RELATIVE, 1e-3, 0},
+                                         {TERP_BOUND_POINTWISE, 1e-3, 0},
+                                         {TERP_BOUND_ABSOLUTE, 0, 0}};
+
+    (void)state;
+    for (size_t t = 0; t < COUNT(types); t++)
+        for (size_t f = 0; f < COUNT(fields); f++)
+            for (size_t b = 0; b < COUNT(kinds); b++) {
+                const struct terp_chunk chunk = {
+                    types[t], t % 2 == 0, false, 2, {23, 60}};
+                struct terp_params params = params_of(kinds[b], 0);
+                if (!terp_case_taken(1))
+                    continue;
+                uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&chunk));
+                terp_field_make(fields[f], &chunk, values);
+                struct terp_stream stream =
+                    terp_case_encode(&params, &chunk, values, 1);
+                fail_encode(&params, &chunk, values, 1, &stream);
+                fail_decode(&stream, &chunk, 1);
+                fail_inspect(&stream);
+                fail_coarse(&stream, &chunk);
+                free(stream.bytes);
+                free(values);
+            }
+}
+
+/* A context that cannot be made. */
+static void
+failed_context_is_reported(void **state)
+{
+    struct terp_context *context = NULL;
+
+    (void)state;
+    terp_allocations_start(0, UINT64_MAX);
+    assert_int_equal(terp_context_make(NULL, &context), TERP_ERR_MEMORY);
+    assert_int_equal(terp_allocations_stop().nleaked, 0);
+}
+
 /* A chunk that is large enough for two threads. */
 static void
 failed_allocations_of_a_team_leak_nothing(void **state)
@@ -312,6 +384,8 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(failed_allocations_are_reported_and_leak_nothing),
+        cmocka_unit_test(failed_allocations_of_other_types_leak_nothing),
+        cmocka_unit_test(failed_context_is_reported),
         cmocka_unit_test(failed_allocations_of_a_team_leak_nothing),
         cmocka_unit_test(refused_threads_change_nothing),
         cmocka_unit_test(working_memory_is_at_most_some_chunks),

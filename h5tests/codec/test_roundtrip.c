@@ -218,6 +218,29 @@ high_ranks_are_folded_and_keep_the_bound(void **state)
     }
 }
 
+/* Of dims of arrays, which HDF5 and numpy hand over as they are. */
+static void
+dims_that_make_no_chunk_are_refused(void **state)
+{
+    static const uint64_t none[] = {3, 0, 5};
+    static const uint64_t many[] = {UINT64_C(1) << 40, UINT64_C(1) << 40, 2, 2,
+                                    2};
+    static const uint64_t large[] = {UINT64_C(1) << 62};
+    struct terp_chunk chunk;
+
+    (void)state;
+    assert_int_equal(terp_chunk_make(TERP_FLOAT32, -1, none, &chunk),
+                     TERP_ERR_ARGUMENT);
+    assert_int_equal(terp_chunk_make(TERP_FLOAT32, 3, none, &chunk),
+                     TERP_ERR_ARGUMENT);
+    assert_int_equal(terp_chunk_make(TERP_FLOAT32, 5, many, &chunk),
+                     TERP_ERR_ARGUMENT);
+    assert_int_equal(terp_chunk_make(TERP_FLOAT32, 1, large, &chunk),
+                     TERP_ERR_ARGUMENT);
+    assert_int_equal(terp_chunk_make((enum terp_type)99, 1, many, &chunk),
+                     TERP_ERR_ARGUMENT);
+}
+
 /* Big-endian memory gives the stream's values the same codes: same size, and
  * decoded values that are the little-endian ones with their bytes swapped. */
 static void
@@ -372,6 +395,7 @@ main(void)
         cmocka_unit_test(large_chunks_keep_rotating_bounds),
         cmocka_unit_test(values_next_to_the_largest_keep_the_bound),
         cmocka_unit_test(high_ranks_are_folded_and_keep_the_bound),
+        cmocka_unit_test(dims_that_make_no_chunk_are_refused),
         cmocka_unit_test(big_endian_memory_decodes_to_swapped_bytes),
         cmocka_unit_test(bytes_of_any_kind_are_stored),
         cmocka_unit_test(bound_that_is_no_bound_is_refused),

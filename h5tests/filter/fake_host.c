@@ -106,7 +106,7 @@ FAKE(H5Pmodify_filter)(hid_t dcpl, H5Z_filter_t id, unsigned flags,
                        size_t nwords, const unsigned *words)
 {
     (void)flags;
-    if (dcpl != DCPL || id != H5Z_FILTER_TERP)
+    if (dcpl != DCPL || id != H5Z_FILTER_TERP || fake_host.keeps_words)
         return -1;
     fake_host.nwords = nwords;
     memcpy(fake_host.words, words, nwords * sizeof *words);
@@ -175,6 +175,8 @@ EXPORT void *FAKE(H5allocate_memory)(size_t, hbool_t);
 void *
 FAKE(H5allocate_memory)(size_t nbytes, hbool_t clear)
 {
+    if (fake_host.lacks_memory)
+        return NULL;
     fake_host.nallocated++;
     return clear ? calloc(nbytes, 1) : malloc(nbytes);
 }

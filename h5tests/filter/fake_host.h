@@ -23,6 +23,8 @@ struct fake_host {
     /* As an HDF5 whose program has left automatic printing on, and as one that
      * drops what a filter puts on its error stack. */
     bool prints, drops;
+    /* Has no memory; lets nobody change what a dataset keeps. */
+    bool lacks_memory, keeps_words;
 };
 
 #endif

@@ -48,7 +48,7 @@ host_reset(struct fake_host *host)
     host->error[0] = '\0';
     host->nerrors = 0;
     host->prints = true;
-    host->drops = false;
+    host->drops = host->lacks_memory = host->keeps_words = false;
 }
 
 /* A buffer of 64 bytes more than the chunk, as HDF5 hands over. */
@@ -124,6 +124,117 @@ errors_go_to_the_host_that_calls(void **state)
     }
 }
 
+/* Reads a constant chunk, by the words that the host has. Returns its size. */
+static size_t
+read_constant(const struct terp_chunk *chunk)
+{
+    const struct terp_frame frame = {.chunk = *chunk,
+                                     .coding = TERP_CODING_CONSTANT};
+    size_t buf_size = TERP_FRAME_MAX_NBYTES + 8;
+    uint8_t *bytes = hosts[0]->allocate(buf_size);
+    void *buf = bytes;
+
+    assert_non_null(bytes);
+    const size_t n = (size_t)terp_frame_write(&frame, bytes);
+    const size_t nbytes = n + (chunk->type == TERP_FLOAT32 ? 4 : 8);
+    memset(bytes + n, 0, 8);
+    terp_frame_seal(bytes, nbytes);
+    const size_t got =
+        hosts[0]->filter(filter, H5Z_FLAG_REVERSE, nbytes, &buf_size, &buf);
+    free(buf);
+    return got;
+}
+
+/* What a dataset's words say of its chunks is what streams may announce. */
+static void
+announced_size_is_checked_where_words_tell_it(void **state)
+{
+    const struct terp_chunk own = {TERP_FLOAT32, false, false, 3, {8, 8, 8}};
+    const struct terp_chunk small = {TERP_FLOAT32, false, false, 1, {4}};
+    const struct terp_chunk huge = {
+        TERP_FLOAT64, false, false, 1, {UINT64_C(1) << 30}};
+
+    (void)state;
+    host_reset(hosts[0]); /* the user's words, which tell no size */
+    assert_int_equal(read_constant(&own), 2048);
+    assert_int_equal(read_constant(&small), 16);
+    assert_int_equal(read_constant(&huge), 0);
+    assert_non_null(strstr(hosts[0]->error, "announces a chunk of 8589934592"));
+    hosts[0]->nwords = 1; /* no words of terp */
+    assert_int_equal(read_constant(&own), 2048);
+    host_reset(hosts[0]);
+    assert_true(hosts[0]->set_local(filter) >= 0);
+    assert_int_equal(read_constant(&own), 2048);
+    assert_int_equal(read_constant(&small), 0);
+    assert_non_null(strstr(hosts[0]->error, "where 2048 are expected"));
+    assert_int_equal(read_constant(&huge), 0);
+    /* Nobody hears of it, but whoever looks at the result. */
+    hosts[0]->prints = false;
+    setenv("TERP_VERBOSE", "0", 1);
+    assert_int_equal(read_constant(&small), 0);
+    unsetenv("TERP_VERBOSE");
+}
+
+/* Where it is said what is done, also of a second fill value. */
+static void
+missing_value_is_told(void **state)
+{
+    static const unsigned words[] = {TERP_BOUND_ABSOLUTE + 0x40000, 1, 2,
+                                     (unsigned)-9999, 0};
+    char text[4096];
+    FILE *file;
+
+    (void)state;
+    host_reset(hosts[0]);
+    memcpy(hosts[0]->words, words, sizeof words);
+    hosts[0]->nwords = COUNT(words);
+    setenv("TERP_VERBOSE", "1", 1);
+    int kept = redirect_stderr(&file);
+    const herr_t created = hosts[0]->set_local(filter);
+    restore_stderr(kept, file, text, sizeof text);
+    unsetenv("TERP_VERBOSE");
+    assert_true(created >= 0);
+    assert_non_null(strstr(text, "missing value -9999"));
+}
+
+/* What TERP_NUM_THREADS and TERP_ENGINE must not be is told, where all is. */
+static void
+wrong_environment_is_told(void **state)
+{
+    static const struct {
+        const char *threads, *engine, *says;
+    } cases[] = {{"", "", NULL},
+                 {"0", "cpu", NULL},
+                 {"1024", "auto", NULL},
+                 {"many", "cpu", "TERP_NUM_THREADS is no number"},
+                 {"2 or 3", "cpu", "TERP_NUM_THREADS is no number"},
+                 {"-1", "cpu", "TERP_NUM_THREADS is no number"},
+                 {"1025", "cpu", "TERP_NUM_THREADS is no number"},
+                 {"1", "abacus", "TERP_ENGINE is none of"}};
+
+    (void)state;
+    setenv("TERP_VERBOSE", "1", 1);
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        char text[4096];
+        FILE *file;
+        host_reset(hosts[0]);
+        setenv("TERP_NUM_THREADS", cases[i].threads, 1);
+        setenv("TERP_ENGINE", cases[i].engine, 1);
+        int kept = redirect_stderr(&file);
+        const herr_t created = hosts[0]->set_local(filter);
+        restore_stderr(kept, file, text, sizeof text);
+        assert_true(created >= 0);
+        assert_int_equal(strstr(text, "TERP_NUM_THREADS") != NULL ||
+                             strstr(text, "TERP_ENGINE") != NULL,
+                         cases[i].says != NULL);
+        if (cases[i].says != NULL)
+            assert_non_null(strstr(text, cases[i].says));
+    }
+    unsetenv("TERP_VERBOSE");
+    unsetenv("TERP_NUM_THREADS");
+    unsetenv("TERP_ENGINE");
+}
+
 /* Nothing but the return value tells HDF5 that the chunk stays as it is. */
 static void
 skipped_chunk_is_left_alone(void **state)
@@ -153,6 +264,61 @@ skipped_chunk_is_left_alone(void **state)
     assert_memory_equal(buf, copy, buf_size);
     free(buf);
     free(copy);
+}
+
+/* A chunk that HDF5 has no memory for is not written, or passes through where
+ * the filter is optional, and is not read; nothing is lost of it. */
+static void
+chunk_without_memory_is_an_error(void **state)
+{
+    const size_t nbytes = 8 * 8 * 8 * 4;
+    size_t buf_size;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) { /* the second time what is done is said */
+        if (i == 1)
+            setenv("TERP_VERBOSE", "1", 1);
+        host_reset(hosts[0]);
+        assert_true(hosts[0]->set_local(filter) >= 0);
+        void *buf = buffer_new(hosts[0], nbytes, &buf_size), *before = buf;
+        hosts[0]->lacks_memory = true;
+        assert_int_equal(hosts[0]->filter(filter, 0, nbytes, &buf_size, &buf),
+                         0);
+        assert_non_null(strstr(hosts[0]->error, "cannot write a chunk"));
+        assert_non_null(strstr(hosts[0]->error, "out of memory"));
+        assert_int_equal(hosts[0]->filter(filter, H5Z_FLAG_OPTIONAL, nbytes,
+                                          &buf_size, &buf),
+                         0);
+        assert_non_null(strstr(hosts[0]->error, "passes through"));
+        assert_ptr_equal(buf, before);
+        hosts[0]->lacks_memory = false;
+        size_t stored = hosts[0]->filter(filter, 0, nbytes, &buf_size, &buf);
+        assert_true(stored > 0);
+        hosts[0]->lacks_memory = true;
+        before = buf;
+        assert_int_equal(
+            hosts[0]->filter(filter, H5Z_FLAG_REVERSE, stored, &buf_size, &buf),
+            0);
+        assert_non_null(strstr(hosts[0]->error, "cannot read a chunk"));
+        assert_ptr_equal(buf, before);
+        hosts[0]->lacks_memory = false;
+        assert_int_equal(
+            hosts[0]->filter(filter, H5Z_FLAG_REVERSE, stored, &buf_size, &buf),
+            nbytes);
+        free(buf);
+    }
+    unsetenv("TERP_VERBOSE");
+}
+
+/* A dataset that cannot keep what terp says of it is not created. */
+static void
+words_that_cannot_be_kept_are_an_error(void **state)
+{
+    (void)state;
+    host_reset(hosts[0]);
+    hosts[0]->keeps_words = true;
+    assert_true(hosts[0]->set_local(filter) < 0);
+    assert_non_null(strstr(hosts[0]->error, "cannot keep the cd_values"));
 }
 
 /* Reads 1000 streams of different sizes that are none, in a thread. */
@@ -300,7 +466,12 @@ main(void)
         cmocka_unit_test(each_host_is_asked_for_its_own_dataset),
         cmocka_unit_test(buffers_belong_to_the_host_that_calls),
         cmocka_unit_test(errors_go_to_the_host_that_calls),
+        cmocka_unit_test(announced_size_is_checked_where_words_tell_it),
+        cmocka_unit_test(missing_value_is_told),
+        cmocka_unit_test(wrong_environment_is_told),
         cmocka_unit_test(skipped_chunk_is_left_alone),
+        cmocka_unit_test(chunk_without_memory_is_an_error),
+        cmocka_unit_test(words_that_cannot_be_kept_are_an_error),
         cmocka_unit_test(error_is_not_printed_where_it_need_not_be),
         cmocka_unit_test(error_that_nobody_would_print_is_printed_once_a_cause),
         cmocka_unit_test(chunk_of_another_size_is_framed),

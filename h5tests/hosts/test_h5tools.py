@@ -17,9 +17,10 @@ H5DIFF, H5DUMP, H5COPY = (os.path.join(os.path.dirname(H5REPACK), name)
                           for name in ("h5diff", "h5dump", "h5copy"))
 
 
-def run(*command, check=True):
+def run(*command, check=True, **options):
     return subprocess.run(command, check=check, text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          **options)
 
 
 class ToolsTest(unittest.TestCase):
@@ -38,11 +39,11 @@ class ToolsTest(unittest.TestCase):
             file["names"] = np.array([b"some", b"names"] * 600)
             file["scalar"] = 1.5
 
-    def repack(self, flag, *words, tool_options=()):
+    def repack(self, flag, *words, tool_options=(), **options):
         values = ",".join(map(str, words))
         return run(H5REPACK, *tool_options, "-f",
                    "UD=%d,%d,%d,%s" % (FILTER, flag, len(words), values),
-                   self.plain, self.small)
+                   self.plain, self.small, **options)
 
     def check_small(self):
         with h5py.File(self.small, "r") as file:
@@ -60,6 +61,17 @@ class ToolsTest(unittest.TestCase):
 
     def test_optional_filter_takes_a_whole_file(self):
         self.repack(1, 2, 1, 3)
+        self.check_small()
+
+    def test_signed_plugin_works(self):
+        """h5sign of HDF5 2.2 appends a signature and 14 bytes to the file."""
+        folder = os.path.join(os.path.dirname(self.plain), "signed")
+        os.mkdir(folder)
+        plugin = shutil.copy(os.environ["TEST_PLUGIN"], folder)
+        with open(plugin, "ab") as file:
+            file.write(bytes(range(256)) * 2
+                       + b"\x03\x00\x02\x00\x00\x89HPS\r\n\x1a\n\x01")
+        self.repack(0, 2, 1, 3, env={**os.environ, "HDF5_PLUGIN_PATH": folder})
         self.check_small()
 
     def test_dump_shows_filter_and_values(self):

@@ -1,6 +1,8 @@
 """The plugin's file and the connector's: they need no libhdf5, show what HDF5
-asks for, and stay; and the static libraries, whose names all begin with terp_.
-TEST_PLUGIN, TEST_CONNECTOR and TEST_ARCHIVES name them. Needs nm and readelf."""
+asks for, and stay; the static libraries, whose names all begin with terp_; and
+the codec's shared one, which shows what its map names, and is called TEST_SONAME.
+TEST_PLUGIN, TEST_CONNECTOR, TEST_ARCHIVES, TEST_CODEC and TEST_MAP name them. Needs
+nm and readelf."""
 import os
 import re
 import subprocess
@@ -43,6 +45,16 @@ class SymbolsTest(unittest.TestCase):
         self.assertIn("terp_encode", names)
         self.assertEqual([name for name in names
                           if not name.startswith(("terp_", "__"))], [])
+
+    def test_codec_shows_what_its_map_names(self):
+        with open(os.environ["TEST_MAP"], encoding="ascii") as file:
+            named = re.findall(r"^    (\w+);$", file.read(), re.MULTILINE)
+        names = output("nm", "-D", "--defined-only", os.environ["TEST_CODEC"])
+        self.assertEqual(
+            sorted(re.findall(r" [TDR] (\w+)@@TERP_\S+$", names, re.MULTILINE)),
+            sorted(named))
+        self.assertIn("[%s]" % os.environ["TEST_SONAME"],
+                      output("readelf", "-d", os.environ["TEST_CODEC"]))
 
     def test_neither_is_unloaded(self):
         for file in SHOWN:

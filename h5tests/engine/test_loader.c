@@ -1,0 +1,189 @@
+/* How the codec looks for the CUDA engine where the system refuses something,
+ * and what it says. The search is made once a process, so each case is a
+ * child's. The linker leads the system's functions here. */
+#define _GNU_SOURCE /* dladdr */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "codec/api/loader.h"
+#include "h5tests/support/cmocka_all.h"
+
+/* Beside the object that the codec is in, and behind two paths from there. */
+enum {
+    NPLACES = 3
+};
+
+static struct {
+    bool dladdr_fails, atfork_fails, atexit_fails, dlopen_fails, is_silent;
+    bool other_name;
+    const char *name; /* of the object that the codec is linked into */
+    void (*at_exit)(void);
+    int nopened;
+} fake;
+
+int
+__wrap_dladdr(const void *address, Dl_info *info);
+int
+__wrap_pthread_atfork(void (*prepare)(void), void (*parent)(void),
+                      void (*child)(void));
+int
+__wrap_atexit(void (*function)(void));
+void *
+__wrap_dlopen(const char *file, int mode);
+char *
+__wrap_dlerror(void);
+
+int
+__wrap_dladdr(const void *address, Dl_info *info)
+{
+    (void)address;
+    memset(info, 0, sizeof *info);
+    info->dli_fname = fake.other_name ? fake.name : "/nowhere/lib/program";
+    return !fake.dladdr_fails;
+}
+
+int
+__wrap_pthread_atfork(void (*prepare)(void), void (*parent)(void),
+                      void (*child)(void))
+{
+    (void)prepare, (void)parent, (void)child;
+    return fake.atfork_fails;
+}
+
+int
+__wrap_atexit(void (*function)(void))
+{
+    fake.at_exit = function;
+    return fake.atexit_fails;
+}
+
+/* Opens nothing. */
+void *
+__wrap_dlopen(const char *file, int mode)
+{
+    (void)file, (void)mode;
+    fake.nopened++;
+    return NULL;
+}
+
+char *
+__wrap_dlerror(void)
+{
+    static char text[] = "there is no such file";
+    return fake.is_silent ? NULL : text;
+}
+
+/* Whether a child that loads the engine is told `reason` after so many tries.
+ */
+static void
+check_load(const char *reason, int nopened)
+{
+    const pid_t child = fork();
+    int status;
+
+    assert_true(child >= 0);
+    if (child == 0) {
+        const char *said = NULL;
+        const bool none = terp_cuda_load(&said) == NULL;
+        /* The second time it is not looked for. */
+        const bool again = none && terp_cuda_load(&said) == NULL;
+        if (!again || said == NULL || strcmp(said, reason) != 0 ||
+            fake.nopened != nopened) {
+            fprintf(stderr, "%s, %d tries\n", said == NULL ? "?" : said,
+                    fake.nopened);
+            _exit(1);
+        }
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static void
+reset(void)
+{
+    memset(&fake, 0, sizeof fake);
+    unsetenv("TERP_CUDA_LIBRARY");
+}
+
+static void
+places_are_tried_one_by_one(void **state)
+{
+    static char path[5000];
+
+    (void)state;
+    reset();
+    check_load("there is no such file", NPLACES + 1);
+    setenv("TERP_CUDA_LIBRARY", "", 1); /* as if it were not set */
+    check_load("there is no such file", NPLACES + 1);
+    setenv("TERP_CUDA_LIBRARY", "/elsewhere", 1);
+    check_load("there is no such file", 1);
+    reset();
+    fake.is_silent = true;
+    check_load("no libterp_cuda.so", NPLACES + 1);
+    /* Where the codec does not know where it lies. */
+    reset();
+    fake.dladdr_fails = true;
+    check_load("there is no such file", 1);
+    reset();
+    fake.other_name = true;
+    check_load("there is no such file", 1);
+    fake.name = "program";
+    check_load("there is no such file", 1);
+    memset(path, 'x', sizeof path - 1);
+    path[0] = path[sizeof path - 2] = '/';
+    fake.name = path;
+    check_load("there is no such file", 1);
+}
+
+static void
+lack_of_memory_is_told(void **state)
+{
+    (void)state;
+    reset();
+    fake.atfork_fails = true;
+    check_load("out of memory", 0);
+}
+
+static void
+end_of_the_process_is_told(void **state)
+{
+    const pid_t child = fork();
+    int status;
+
+    (void)state;
+    assert_true(child >= 0);
+    if (child == 0) {
+        reset();
+        const char *said = NULL;
+        bool good = terp_cuda_ended() == NULL && terp_cuda_end_at_exit() &&
+                    fake.at_exit != NULL;
+        if (good)
+            fake.at_exit();
+        good = good && terp_cuda_end_at_exit() && terp_cuda_ended() != NULL &&
+               terp_cuda_load(&said) == NULL && said == terp_cuda_ended() &&
+               strcmp(said, "the process is ending") == 0 && fake.nopened == 0;
+        _exit(good ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    reset();
+    fake.atexit_fails = true;
+    assert_false(terp_cuda_end_at_exit());
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(places_are_tried_one_by_one),
+        cmocka_unit_test(lack_of_memory_is_told),
+        cmocka_unit_test(end_of_the_process_is_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,114 @@
+#!/usr/bin/env bash
+# Compares what libterp.so shows, functions, names and structs, with the recorded
+# ABI, codec/libterp.abi. What a program that was linked before would miss, or
+# see at another place, is an error; what is only added is told.
+#   scripts/check_abi.sh           compares
+#   scripts/check_abi.sh --record  writes the record anew
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# shellcheck source=scripts/setup.sh
+. scripts/setup.sh
+judged_by abidiff 2.2
+if [ "$(uname -sm)" != "Linux x86_64" ]; then
+    echo "skipped: the record is of Linux on x86-64"
+    exit 77
+fi
+record=codec/libterp.abi
+work=$(mktemp -d)
+trap 'rm -r "$work"' EXIT
+
+# Debug information tells what structs are; the paths in it are this tree's own.
+if ! {
+    cmake -S . -B "$work/build" -DCMAKE_BUILD_TYPE=Debug -DTERP_HDF5=OFF \
+        -DTERP_CUDA=OFF -DBUILD_TESTING=OFF \
+        "-DCMAKE_C_FLAGS=-ffile-prefix-map=$PWD/="
+    cmake --build "$work/build" --target terp_shared -j "$(nproc)"
+} >"$work/log" 2>&1; then
+    cat "$work/log"
+    exit 1
+fi
+mkdir "$work/headers"
+cp codec/api/terp.h codec/api/terp_status.h "$work/headers"
+abidw --headers-dir "$work/headers" --drop-private-types \
+    --exported-interfaces-only --no-show-locs --no-comp-dir-path \
+    --no-corpus-path --no-architecture --no-elf-needed --no-parameter-names \
+    --no-write-default-sizes --type-id-style hash \
+    --out-file "$work/new.abi" "$work/build/lib/libterp.so"
+if [ "${1:-}" = --record ]; then
+    cp "$work/new.abi" "$record"
+    echo "$record is what libterp.so shows now"
+    exit
+fi
+
+# members STRUCT FILE: where which member of the struct is.
+members() {
+    sed -n "/class-decl name='$1'/,/<.class-decl/p" "$2" | grep -v class-decl
+}
+
+# differs FILE [OPTION...]: whether the library differs from the record in FILE;
+# why is in $work/said. Of the structs that may grow abidiff looks at nothing.
+differs() {
+    local struct
+    abidiff --suppressions codec/libterp.suppr --no-show-locs "${@:2}" \
+        "$1" "$work/new.abi" >"$work/said" || return 0
+    for struct in params info context_options run_options run_result; do
+        members terp_$struct "$1" >"$work/old_members"
+        if ! members terp_$struct "$work/new.abi" |
+            head -n "$(wc -l <"$work/old_members")" |
+            diff "$work/old_members" - >>"$work/said"; then
+            echo "^ of struct terp_$struct" >>"$work/said"
+            return 0
+        fi
+    done
+    return 1
+}
+
+if differs "$record" --no-added-syms; then
+    cat "$work/said"
+    cat >&2 <<END_OF_ADVICE
+libterp.so differs from $record. Programs that are linked with a released
+version would break: make that another SONAME, a new major version, or take the
+change back. Before the release, or where no program can have relied on it:
+    scripts/check_abi.sh --record
+END_OF_ADVICE
+    exit 1
+fi
+
+# What breaks programs is seen, and what does not is let pass: records of
+# libraries that had something else, or less.
+check_edit() {
+    local found=allowed
+    sed "$2" "$record" >"$work/edited.abi"
+    ! differs "$work/edited.abi" --no-added-syms || found=refused
+    if cmp -s "$record" "$work/edited.abi" || [ $found != "$1" ]; then
+        echo "not $1, by this record: $2" >&2
+        exit 1
+    fi
+}
+# A function and a variable are removed.
+check_edit refused 's/terp_version/terp_edition/g'
+check_edit refused 's/terp_type_names/terp_kinds/g'
+# All have another version, or the library another SONAME.
+check_edit refused "s/\(version='TERP_\)0'/\11'/"
+check_edit refused "s/\(soname='libterp.so.\)0/\11/"
+# The number of a status changes, and that of a name's array.
+check_edit refused "/name='TERP_ERR_HDF5'/s/value='12'/value='13'/"
+check_edit refused "/name='terp_type_names'/s/size='128'/size='120'/"
+# A struct without a size grows, a member moves, a function returns an int.
+check_edit refused "/name='terp_chunk'/s/size-in-bits='384'/size-in-bits='320'/"
+check_edit refused \
+    "/'terp_params'/,/<.class-decl/s/in-bits='128'/in-bits='192'/"
+check_edit refused "/function-decl name='terp_chunk_nbytes'/,/<return/s/\
+<return type-id='[0-9a-f]*'/<return type-id='95e97e5e'/"
+# A function is new, and the last member of a struct with a size.
+check_edit allowed "/symbol name='terp_version'/d; \
+/function-decl name='terp_version'/,/<.function-decl/d"
+check_edit allowed "/layout-offset-in-bits='576'/{N;/missing_bits/{N;d}}; \
+/name='terp_params'/s/size-in-bits='640'/size-in-bits='576'/"
+
+if ! abidiff --no-show-locs "$record" "$work/new.abi"; then
+    echo "These were added, which is allowed; scripts/check_abi.sh --record notes them."
+else
+    echo "libterp.so shows what $record has"
+fi
