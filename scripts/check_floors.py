@@ -45,6 +45,7 @@ PLACES = [
     ("device test", r"h5tests/engine/(fake_cuda_engine|test_device)\.c"),
     ("device test", r"h5tests/(filter/test_h5_blocks\.c|support/cuda_buffer\.[ch])"),
     ("connector test", r"h5tests/vol/\w+\.c"),
+    ("plugin test", r"h5tests/filter/test_filter_(dataset|program)\.c"),
     ("test", r"(h5tests/\w+|fuzz)/\w+\.[ch]"),
 ]
 
@@ -73,6 +74,7 @@ MAY_INCLUDE = {
     # Tests reach below the public headers to write bad streams.
     "test": MODEL | {"header", "contract", "api", "test", "second decoder"},
     "connector test": {"connector", "header", "test"},
+    "plugin test": {"filter", "header", "format", "test"},
     "stage test": MODEL | {"cpu", "test"},
     # A stand-in for CUDA, and tests that compare the stages of both engines.
     "emulator": {"emulator"},
@@ -92,7 +94,7 @@ MAY_CALL["api"] = MAY_CALL["api"] | {"cpu"}
 
 # Headers from outside that only some places may include.
 RESTRICTED = [
-    (r"(hdf5|H5\w*)\.h", {"header", "filter", "connector", "connector test", "user", "test", "device user", "device test", *REPACK}),
+    (r"(hdf5|H5\w*)\.h", {"header", "filter", "connector", "connector test", "plugin test", "user", "test", "device user", "device test", *REPACK}),
     (r"(cuda\w*\.h|cub/|cooperative_groups|nv\w*/)",
      {"gpu", "emulator", "device test", "device user"}),
 ]

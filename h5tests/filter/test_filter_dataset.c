@@ -674,6 +674,28 @@ errors_are_shown_where_the_host_prints_them(void **state)
     assert_false(pushed());
 }
 
+/* The header that programs include makes the words which the plugin reads. */
+static void
+words_of_a_config_are_read_back(void **state)
+{
+    struct H5Z_terp_config config = {.bound_mode = H5Z_TERP_POINTWISE,
+                                     .bound = 0.25,
+                                     .floor = 0.5,
+                                     .has_missing = 1,
+                                     .missing = -9999};
+    unsigned words[H5Z_TERP_MAX_NWORDS];
+    const size_t n = H5Z_terp_cd_values(&config, words);
+    struct terp_cd cd;
+
+    (void)state;
+    assert_true(n > 0);
+    assert_int_equal(terp_cd_parse(n, words, &cd, NULL), TERP_OK);
+    assert_true(cd.params.bound == 0.25 && cd.params.floor == 0.5);
+    assert_true(cd.has_missing && cd.missing == -9999);
+    config.effort = H5Z_TERP_NEFFORTS;
+    assert_int_equal(H5Z_terp_cd_values(&config, words), 0);
+}
+
 static void
 every_reason_has_a_text(void **state)
 {
@@ -695,6 +717,7 @@ main(void)
         cmocka_unit_test(fill_value_is_what_the_user_has_set),
         cmocka_unit_test(words_are_as_many_as_have_room),
         cmocka_unit_test(errors_are_shown_where_the_host_prints_them),
+        cmocka_unit_test(words_of_a_config_are_read_back),
         cmocka_unit_test(every_reason_has_a_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

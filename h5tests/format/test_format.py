@@ -84,6 +84,7 @@ def pointwise_variants(example):
         ("a floor of 0", with_floor(floor=0), False),
         ("a negative floor", with_floor(floor=-0.125), False),
         ("a floor that is no number", with_floor(floor=math.nan), False),
+        ("a floor that is infinite", with_floor(floor=math.inf), False),
         ("the least joint", with_floor(floor=2.0 ** -127), True),
         ("a lesser joint", with_floor(floor=2.0 ** -127.1), False),
         ("the greatest joint", with_floor(floor=2.0 ** 122), True),
