@@ -9,9 +9,7 @@
 #include "codec/format/array.h"
 #include "codec/format/frame.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+TERP_C_BEGIN
 
 /* ---- the CPU engine ---- */
 
@@ -286,8 +284,6 @@ typedef enum terp_status
 terp_cuda_open_function(unsigned abi,
                         const struct terp_cuda_engine **engine_ret);
 
-#ifdef __cplusplus
-}
-#endif
+TERP_C_END
 
 #endif

@@ -13,8 +13,15 @@
 #else
 #define TERP_HOST_DEVICE
 #endif
+
+/* What stands between these is C's in C++ too. */
 #ifdef __cplusplus
 #define _Static_assert static_assert
+#define TERP_C_BEGIN extern "C" {
+#define TERP_C_END }
+#else
+#define TERP_C_BEGIN
+#define TERP_C_END
 #endif
 
 /* Every file of the engines includes this one. Values that are not those of

@@ -5,9 +5,7 @@
 
 #include "codec/format/parts.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+TERP_C_BEGIN
 
 struct terp_copies {
     unsigned dims; /* a bit mask, bit 0 the fastest */
@@ -31,8 +29,6 @@ enum terp_status
 terp_copies_read(const struct terp_chunk *chunk, const uint8_t *body,
                  uint64_t body_nbytes, struct terp_copies *ret);
 
-#ifdef __cplusplus
-}
-#endif
+TERP_C_END
 
 #endif

@@ -7,9 +7,7 @@
 #include "codec/api/terp.h"
 #include "codec/format/coding.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+TERP_C_BEGIN
 
 #define TERP_FORMAT_VERSION 0
 
@@ -177,8 +175,6 @@ terp_frame_read(const uint8_t *src, uint64_t src_nbytes,
 enum terp_status
 terp_frame_verify(const uint8_t *src, uint64_t src_nbytes);
 
-#ifdef __cplusplus
-}
-#endif
+TERP_C_END
 
 #endif

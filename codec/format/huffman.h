@@ -7,9 +7,7 @@
 
 #include "codec/format/limits.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+TERP_C_BEGIN
 
 /* Code lengths of an optimal length-limited code for `frequency` (package-
  * merge, Larmore and Hirschberg 1990). Of equal frequencies the lower symbol
@@ -50,8 +48,6 @@ terp_codeword_bits(uint32_t packed)
     return packed >> 4;
 }
 
-#ifdef __cplusplus
-}
-#endif
+TERP_C_END
 
 #endif

@@ -16,9 +16,7 @@
 #include "codec/format/base.h"
 #include "codec/format/order.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+TERP_C_BEGIN
 
 #define TERP_MAX_LEVELS 63
 
@@ -54,8 +52,6 @@ terp_class_extent(const struct terp_level *level, unsigned odd, int d)
 uint64_t
 terp_class_nrows(const struct terp_layout *layout, int l, unsigned odd);
 
-#ifdef __cplusplus
-}
-#endif
+TERP_C_END
 
 #endif

@@ -7,9 +7,7 @@
 #include "codec/format/frame.h"
 #include "codec/format/types.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+TERP_C_BEGIN
 
 /* Of a part's frame its stream has the coding, the prediction, and what comes
  * behind the dims. */
@@ -81,8 +79,6 @@ terp_parts_read(const struct terp_chunk *chunk, const uint8_t *body,
                 uint64_t body_nbytes, double *bound_ret,
                 struct terp_part parts_ret[TERP_NPARTS]);
 
-#ifdef __cplusplus
-}
-#endif
+TERP_C_END
 
 #endif

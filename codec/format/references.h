@@ -5,9 +5,7 @@
 
 #include "codec/format/parts.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+TERP_C_BEGIN
 
 /* A reference says where its source is, and how it differs. */
 enum terp_references_part {
@@ -83,8 +81,6 @@ enum terp_status
 terp_references_read(const struct terp_chunk *chunk, const uint8_t *body,
                      uint64_t body_nbytes, struct terp_references *ret);
 
-#ifdef __cplusplus
-}
-#endif
+TERP_C_END
 
 #endif

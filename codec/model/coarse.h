@@ -9,9 +9,7 @@
 #include "codec/format/frame.h"
 #include "codec/format/layout.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+TERP_C_BEGIN
 
 /* What is decoded, and which of that is wanted. */
 struct terp_coarse {
@@ -117,8 +115,6 @@ terp_coarse_nbefore(const struct terp_layout *whole,
     return at;
 }
 
-#ifdef __cplusplus
-}
-#endif
+TERP_C_END
 
 #endif

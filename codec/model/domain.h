@@ -14,9 +14,7 @@
 #include "codec/format/tokens.h"
 #include "codec/model/range.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+TERP_C_BEGIN
 
 /* Chunks of fewer values have no room for gains. Those of more would make
  * prices overflow. */
@@ -336,8 +334,6 @@ terp_trials_add_huffman(const struct terp_chunk *chunk,
     return n + 1;
 }
 
-#ifdef __cplusplus
-}
-#endif
+TERP_C_END
 
 #endif

@@ -11,9 +11,7 @@
 #include "codec/api/terp.h"
 #include "codec/format/base.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+TERP_C_BEGIN
 
 /* A bound, and the mean square error under it. */
 struct terp_psnr_point {
@@ -103,8 +101,6 @@ terp_sum_lanes(double lanes[TERP_SQUARES_NLANES])
     return lanes[0];
 }
 
-#ifdef __cplusplus
-}
-#endif
+TERP_C_END
 
 #endif

@@ -7,7 +7,6 @@
 #include "codec/format/limits.h"
 #include "codec/model/exact.h"
 #include "codec/model/lorenzo.h"
-#include "codec/model/sample.h"
 #include "codec/model/value.h"
 
 /* The largest T that does not exceed the bound. */

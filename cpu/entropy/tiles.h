@@ -2,7 +2,6 @@
 #ifndef TERP_CPU_ENTROPY_TILES_H
 #define TERP_CPU_ENTROPY_TILES_H
 
-#include "codebooks/codebooks.h"
 #include "codec/format/bytes.h"
 #include "codec/format/frame.h"
 #include "cpu/pool/pool.h"

@@ -8,7 +8,6 @@
 #include <cub/block/block_scan.cuh>
 
 #include "codec/format/base.h"
-#include "codec/format/limits.h"
 #include "codec/format/reduce.h"
 #include "gpu/engine/platform.cuh"
 

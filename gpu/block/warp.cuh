@@ -4,6 +4,22 @@
 
 #include "gpu/engine/platform.cuh"
 
+/* The number of this warp among those of the chunk, in blocks of NWARPS; how
+ * many these are. */
+template <unsigned NWARPS>
+static __device__ __forceinline__ uint64_t
+warp_of_chunk(void)
+{
+    return (uint64_t)blockIdx.x * NWARPS + threadIdx.x / 32;
+}
+
+template <unsigned NWARPS>
+static __device__ __forceinline__ uint64_t
+warps_of_chunk(void)
+{
+    return (uint64_t)gridDim.x * NWARPS;
+}
+
 template <typename W>
 static __device__ __forceinline__ W
 warp_sum(W value)

@@ -389,6 +389,14 @@ region(const struct cuda_batch &batch, uint64_t at)
     return region<T>(batch, blockIdx.y, at);
 }
 
+/* Begins a kernel whose blocks are of a chunk each: blockIdx.y. */
+static __device__ __forceinline__ struct cuda_chunk &
+begin_chunk(const struct cuda_batch &batch)
+{
+    begin_kernel();
+    return batch.d_chunks[blockIdx.y];
+}
+
 /* What carries a chunk's values: these, where their type is coded as it is. */
 template <typename T>
 static __device__ __forceinline__ T *
@@ -448,6 +456,15 @@ cuda_stage(const struct cuda_batch *batch, cudaStream_t stream);
 /* In either direction, of lossless predictions whose mask is known: how many
  * points are not special before each tile of them. */
 cuda_stage cuda_ranks_find;
+
+/* Blocks for so many shares of a chunk's work, where those of all chunks are to
+ * be `most`. */
+static inline uint64_t
+cuda_nblocks(const struct cuda_batch *batch, uint64_t nshares, uint64_t most)
+{
+    most /= (unsigned)batch->nchunks;
+    return min_u64(nshares, most > 1 ? most : 1);
+}
 
 /* Launches a kernel whose first parameter is the batch: `nblocks` blocks for
  * each chunk, blockIdx.y. */

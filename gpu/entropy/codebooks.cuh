@@ -3,7 +3,6 @@
 #ifndef TERP_GPU_ENTROPY_CODEBOOKS_CUH
 #define TERP_GPU_ENTROPY_CODEBOOKS_CUH
 
-#include "codec/format/bytes.h"
 #include "codec/format/huffman.h"
 #include "gpu/engine/state.cuh"
 

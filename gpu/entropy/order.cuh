@@ -5,7 +5,6 @@
 #define TERP_GPU_ENTROPY_ORDER_CUH
 
 #include "codec/format/layout.h"
-#include "codec/format/limits.h"
 #include "gpu/engine/platform.cuh"
 
 /* Most numbers have 32 bits, which are divided much faster. */

@@ -165,9 +165,8 @@ scan_segments(const struct terp_layout *layout, W *all_sums)
     const uint64_t nsegments = nsegments_of(layout);
     const unsigned lane = threadIdx.x % 32;
 
-    for (uint64_t row =
-             (uint64_t)blockIdx.x * LORENZO_NWARPS + threadIdx.x / 32;
-         row < nrows; row += (uint64_t)gridDim.x * LORENZO_NWARPS) {
+    for (uint64_t row = warp_of_chunk<LORENZO_NWARPS>(); row < nrows;
+         row += warps_of_chunk<LORENZO_NWARPS>()) {
         W *sums = all_sums + row * nsegments;
         W carry = 0;
         for (uint64_t first = 0; first < nsegments; first += 32) {

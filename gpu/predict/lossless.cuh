@@ -3,7 +3,6 @@
 #ifndef TERP_GPU_PREDICT_LOSSLESS_CUH
 #define TERP_GPU_PREDICT_LOSSLESS_CUH
 
-#include "codec/model/lossless.h"
 #include "codec/model/lossless_quants.h"
 #include "gpu/predict/lorenzo.cuh"
 #include "gpu/predict/values.cuh"

@@ -206,9 +206,8 @@ static __global__ void
 __launch_bounds__(FINALIZE_NTHREADS)
     finalize_ranges(const struct cuda_batch batch, unsigned nranges)
 {
-    begin_kernel();
     __shared__ found_range<T> s_of_warps[32];
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk &chunk = begin_chunk(batch);
     const fill_words<T> fills = given_fills<T>(batch);
     /* Loaded while ranges are loaded and reduced. */
     const T *src = (const T *)chunk.src;

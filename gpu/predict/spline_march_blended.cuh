@@ -365,10 +365,8 @@ __launch_bounds__(tile::nthreads, tile::nblocks)
     spline_march_blended(const __grid_constant__ struct cuda_batch batch,
                          const __grid_constant__ struct march_work shape, int l)
 {
-    begin_kernel();
     __shared__ struct march_shared<T> s_block;
-
-    const struct cuda_chunk &state = batch.d_chunks[blockIdx.y];
+    const struct cuda_chunk &state = begin_chunk(batch);
     if (!chunk_applies(state) || !plan_marches_blended<tile::decode>(state, l))
         return;
     march_blended_block<tile>(batch, shape, l, &s_block);

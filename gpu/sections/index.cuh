@@ -4,7 +4,6 @@
 #ifndef TERP_GPU_SECTIONS_INDEX_CUH
 #define TERP_GPU_SECTIONS_INDEX_CUH
 
-#include "codec/format/sections.h"
 #include "gpu/block/warp.cuh"
 #include "gpu/entropy/codebooks.cuh"
 

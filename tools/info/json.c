@@ -4,7 +4,6 @@
 
 #include "codec/api/inspect.h"
 #include "tools/common/json.h"
-#include "tools/common/options.h"
 #include "tools/common/record.h"
 #include "tools/info/info.h"
 
