@@ -1,7 +1,6 @@
 /* What an engine is: the CPU's, which is linked, and the CUDA engine, which is
  * a shared object of its own. They never see each other. */
-#ifndef TERP_CODEC_ENGINE_H
-#define TERP_CODEC_ENGINE_H
+#pragma once
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -285,5 +284,3 @@ terp_cuda_open_function(unsigned abi,
                         const struct terp_cuda_engine **engine_ret);
 
 TERP_C_END
-
-#endif

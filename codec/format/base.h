@@ -1,6 +1,5 @@
 /* Byte order, little-endian words, checked arithmetic. */
-#ifndef TERP_CODEC_FORMAT_BASE_H
-#define TERP_CODEC_FORMAT_BASE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -205,5 +204,3 @@ min_u64(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* The body of a stream of copies: along some dimensions all values are what the
  * first ones are, and these alone are coded. doc/format.md, "Copies". */
-#ifndef TERP_CODEC_FORMAT_COPIES_H
-#define TERP_CODEC_FORMAT_COPIES_H
+#pragma once
 
 #include "codec/format/parts.h"
 
@@ -30,5 +29,3 @@ terp_copies_read(const struct terp_chunk *chunk, const uint8_t *body,
                  uint64_t body_nbytes, struct terp_copies *ret);
 
 TERP_C_END
-
-#endif

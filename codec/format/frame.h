@@ -1,6 +1,5 @@
 /* The frame of a stream: the bytes before the body. doc/format.md, "Frame". */
-#ifndef TERP_CODEC_FORMAT_FRAME_H
-#define TERP_CODEC_FORMAT_FRAME_H
+#pragma once
 
 #include <assert.h>
 
@@ -176,5 +175,3 @@ enum terp_status
 terp_frame_verify(const uint8_t *src, uint64_t src_nbytes);
 
 TERP_C_END
-
-#endif

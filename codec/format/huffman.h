@@ -1,6 +1,5 @@
 /* Canonical Huffman codes limited to TERP_MAX_CODE_NBITS. */
-#ifndef TERP_CODEC_FORMAT_HUFFMAN_H
-#define TERP_CODEC_FORMAT_HUFFMAN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -49,5 +48,3 @@ terp_codeword_bits(uint32_t packed)
 }
 
 TERP_C_END
-
-#endif

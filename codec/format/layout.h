@@ -9,8 +9,7 @@
  * brick, then level by level, class by class (terp_nth_class), brick by brick,
  * C order. An engine's array `work` holds all points so, and its array
  * `lattice` each level's even points in C order. */
-#ifndef TERP_CODEC_FORMAT_LAYOUT_H
-#define TERP_CODEC_FORMAT_LAYOUT_H
+#pragma once
 
 #include "codec/api/terp.h"
 #include "codec/format/base.h"
@@ -53,5 +52,3 @@ uint64_t
 terp_class_nrows(const struct terp_layout *layout, int l, unsigned odd);
 
 TERP_C_END
-
-#endif

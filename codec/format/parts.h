@@ -1,7 +1,6 @@
 /* The body of a stream of complex values: streams of their real and of their
  * imaginary parts. doc/format.md, "Complex values". */
-#ifndef TERP_CODEC_FORMAT_PARTS_H
-#define TERP_CODEC_FORMAT_PARTS_H
+#pragma once
 
 #include "codec/format/bytes.h"
 #include "codec/format/frame.h"
@@ -80,5 +79,3 @@ terp_parts_read(const struct terp_chunk *chunk, const uint8_t *body,
                 struct terp_part parts_ret[TERP_NPARTS]);
 
 TERP_C_END
-
-#endif

@@ -1,7 +1,6 @@
 /* The body of a stream with references: values that repeat earlier ones are
  * told by where these are. doc/format.md, "References". */
-#ifndef TERP_CODEC_FORMAT_REFERENCES_H
-#define TERP_CODEC_FORMAT_REFERENCES_H
+#pragma once
 
 #include "codec/format/parts.h"
 
@@ -82,5 +81,3 @@ terp_references_read(const struct terp_chunk *chunk, const uint8_t *body,
                      uint64_t body_nbytes, struct terp_references *ret);
 
 TERP_C_END
-
-#endif

@@ -3,8 +3,7 @@
  * lattice of some stride, a power of two, in C order. That lattice is a chunk
  * whose levels are the ones that are not left out, one number lower for each
  * that is; so whatever decodes a chunk decodes it too. */
-#ifndef TERP_CODEC_MODEL_COARSE_H
-#define TERP_CODEC_MODEL_COARSE_H
+#pragma once
 
 #include "codec/format/frame.h"
 #include "codec/format/layout.h"
@@ -116,5 +115,3 @@ terp_coarse_nbefore(const struct terp_layout *whole,
 }
 
 TERP_C_END
-
-#endif

@@ -6,8 +6,7 @@
  * domain in the stream. doc/design/03-tuner.md, "The domain".
  *
  * Errors and prices are integers, so that every engine finds the same. */
-#ifndef TERP_CODEC_MODEL_DOMAIN_H
-#define TERP_CODEC_MODEL_DOMAIN_H
+#pragma once
 
 #include "codec/format/frame.h"
 #include "codec/format/layout.h"
@@ -335,5 +334,3 @@ terp_trials_add_huffman(const struct terp_chunk *chunk,
 }
 
 TERP_C_END
-
-#endif

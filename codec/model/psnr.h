@@ -3,8 +3,7 @@
  * All numbers are logarithms to base 2, of which errors are parts of the range;
  * there is no libm in it, as the bytes must not depend on one. Both engines
  * search in the default floating-point environment. */
-#ifndef TERP_CODEC_MODEL_PSNR_H
-#define TERP_CODEC_MODEL_PSNR_H
+#pragma once
 
 #include <float.h>
 
@@ -102,5 +101,3 @@ terp_sum_lanes(double lanes[TERP_SQUARES_NLANES])
 }
 
 TERP_C_END
-
-#endif

@@ -1,6 +1,5 @@
 /* What a warp's lanes have together: all 32 call these functions. */
-#ifndef TERP_GPU_BLOCK_WARP_CUH
-#define TERP_GPU_BLOCK_WARP_CUH
+#pragma once
 
 #include "gpu/engine/platform.cuh"
 
@@ -62,5 +61,3 @@ warp_inclusive_sum(W value)
     }
     return value;
 }
-
-#endif

@@ -5,8 +5,7 @@
  * them nothing returns to the host. Each stage reads what it needs to know
  * from the chunk's state and does nothing where the state says that it does
  * not apply, or that the chunk failed. */
-#ifndef TERP_GPU_ENGINE_STATE_CUH
-#define TERP_GPU_ENGINE_STATE_CUH
+#pragma once
 
 #include "codec/format/frame.h"
 #include "codec/format/layout.h"
@@ -743,5 +742,3 @@ cuda_stage cuda_swap_dst;
 
 /* Those that are wanted, where these are not all that were made. */
 cuda_stage cuda_wanted_gather;
-
-#endif

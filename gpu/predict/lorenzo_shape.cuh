@@ -1,7 +1,6 @@
 /* How lorenzo's kernels cut a chunk up: blocks, lines along a dimension above
  * 0, segments of rows. */
-#ifndef TERP_GPU_PREDICT_LORENZO_SHAPE_CUH
-#define TERP_GPU_PREDICT_LORENZO_SHAPE_CUH
+#pragma once
 
 #include "gpu/block/warp.cuh"
 #include "gpu/predict/lorenzo.cuh"
@@ -188,5 +187,3 @@ nblocks_of_rows(const struct terp_layout *layout)
     return min_u64(div_up(layout->nvalues / layout->dims[0], LORENZO_NWARPS),
                    MAX_NROW_BLOCKS);
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* The min/max scan of small batches, in one pass over the values: each warp
  * finds the range of those that it loads, and one block a chunk puts all ranges
  * together. */
-#ifndef TERP_GPU_PREDICT_SCAN_SMALL_CUH
-#define TERP_GPU_PREDICT_SCAN_SMALL_CUH
+#pragma once
 
 #include "gpu/predict/range.cuh"
 
@@ -254,5 +253,3 @@ launch_scan_small(const struct cuda_batch *batch, cudaStream_t stream)
                  nblocks * (SCAN_SMALL_NTHREADS / 32));
     return launches.error;
 }
-
-#endif

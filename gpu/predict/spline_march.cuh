@@ -2,8 +2,7 @@
  * their odd dimensions: what most smooth chunks have at their finest level. It
  * is marched through (gpu/predict/march.cuh): points of odd z are so many
  * planes behind that the even planes above them are made. */
-#ifndef TERP_GPU_PREDICT_SPLINE_MARCH_CUH
-#define TERP_GPU_PREDICT_SPLINE_MARCH_CUH
+#pragma once
 
 #include "gpu/predict/march.cuh"
 #include "gpu/predict/spline_long.cuh"
@@ -349,5 +348,3 @@ launch_march(const struct cuda_batch *batch, int l, cudaStream_t stream)
     }
     return error;
 }
-
-#endif

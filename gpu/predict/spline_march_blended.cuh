@@ -9,8 +9,7 @@
  * a row of each plane and the last plane, are not blended. They reach far along
  * z too: a launch of its own makes them from the others, which an encoder
  * leaves in `work` for it. */
-#ifndef TERP_GPU_PREDICT_SPLINE_MARCH_BLENDED_CUH
-#define TERP_GPU_PREDICT_SPLINE_MARCH_BLENDED_CUH
+#pragma once
 
 #include "gpu/predict/march.cuh"
 #include "gpu/predict/spline_long.cuh"
@@ -511,5 +510,3 @@ launch_march_blended(const struct cuda_batch *batch, int l, cudaStream_t stream)
             T, march_tile<T, decode, march_blended, 32, 24, 2, 1>>(batch, l,
                                                                    stream);
 }
-
-#endif
