@@ -1,8 +1,7 @@
 /* What the benchmarks of the CUDA engine share: cubes cut out of a field, in
  * host or device memory, coded by batches, and times. Anything that goes wrong
  * ends the program with a message: a benchmark has no other use for it. */
-#ifndef TERP_CUDA_BENCH_H
-#define TERP_CUDA_BENCH_H
+#pragma once
 
 #include <cuda_runtime.h>
 
@@ -92,5 +91,3 @@ struct bench_times {
  * then at least 20, more of short ones. */
 struct bench_times
 bench_time(void (*function)(void *arg, uint64_t i), void *arg);
-
-#endif

@@ -1,6 +1,5 @@
 /* The CPU's choice of codebooks, timed. */
-#ifndef TERP_CUDA_BOOKS_HOST_H
-#define TERP_CUDA_BOOKS_HOST_H
+#pragma once
 
 #include <stdint.h>
 
@@ -19,6 +18,4 @@ books_time_host(const uint16_t *symbols, uint64_t nsymbols);
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -1,7 +1,6 @@
 /* Stages of the CUDA engine, run and timed one by one. Its objects are linked
  * into the benchmark, for libterp_cuda.so does not show them. */
-#ifndef TERP_CUDA_STAGES_CUH
-#define TERP_CUDA_STAGES_CUH
+#pragma once
 
 #include "bench/cuda_bench.h"
 #include "gpu/engine/context.cuh"
@@ -46,5 +45,3 @@ bench_stages_time_all(const struct bench_stages *stages,
 void *
 bench_stages_region(const struct bench_stages *stages, uint64_t at,
                     uint64_t nbytes);
-
-#endif

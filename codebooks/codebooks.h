@@ -9,8 +9,7 @@
  * scales and how masses become frequencies. The frequencies are part of the
  * format and frozen from the first release on; entries are only ever added.
  * The other tables follow from them by integer arithmetic. */
-#ifndef TERP_CODEBOOKS_H
-#define TERP_CODEBOOKS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -62,5 +61,3 @@ extern const uint8_t terp_entry_code_nbits[TERP_NSYMBOLS][TERP_ENTRY_STRIDE];
 /* The same of tokens (tokens.h), as if codes came independently of each other.
  * Indexed [token][entry]. */
 extern const uint8_t terp_entry_token_nbits[TERP_NTOKENS][TERP_ENTRY_STRIDE];
-
-#endif

@@ -1,7 +1,6 @@
 /* What an engine is: the CPU's, which is linked, and the CUDA engine, which is
  * a shared object of its own. They never see each other. */
-#ifndef TERP_CODEC_ENGINE_H
-#define TERP_CODEC_ENGINE_H
+#pragma once
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -9,9 +8,7 @@
 #include "codec/format/array.h"
 #include "codec/format/frame.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+TERP_C_BEGIN
 
 /* ---- the CPU engine ---- */
 
@@ -289,8 +286,4 @@ typedef enum terp_status
 terp_cuda_open_function(unsigned abi,
                         const struct terp_cuda_engine **engine_ret);
 
-#ifdef __cplusplus
-}
-#endif
-
-#endif
+TERP_C_END

@@ -1,7 +1,6 @@
 /* Values and bits of the lattice that a coarse decode fills
  * (codec/model/coarse.h), out of those of all. */
-#ifndef TERP_CPU_COARSE_H
-#define TERP_CPU_COARSE_H
+#pragma once
 
 #include "codec/model/coarse.h"
 
@@ -16,5 +15,3 @@ uint64_t *
 terp_cpu_coarse_bits(const struct terp_layout *whole,
                      const struct terp_layout *lattice, int nskipped,
                      const uint64_t *bits);
-
-#endif

@@ -1,6 +1,5 @@
 /* Chunks that do not change along some dimensions. */
-#ifndef TERP_CPU_COPIES_H
-#define TERP_CPU_COPIES_H
+#pragma once
 
 #include "codec/engine.h"
 
@@ -22,5 +21,3 @@ enum terp_status
 terp_cpu_copies_decode(const struct terp_cpu_call *call,
                        const struct terp_chunk *chunk, const uint8_t *body,
                        uint64_t body_nbytes, void *dst);
-
-#endif

@@ -1,7 +1,6 @@
 /* Complex values: their real and imaginary parts are coded apart, each as a
  * chunk of its own. */
-#ifndef TERP_CPU_PARTS_H
-#define TERP_CPU_PARTS_H
+#pragma once
 
 #include "codec/engine.h"
 
@@ -12,5 +11,3 @@ enum terp_status
 terp_cpu_parts_decode(const struct terp_cpu_call *call,
                       const struct terp_chunk *chunk, const uint8_t *body,
                       uint64_t body_nbytes, uint64_t step, void *dst);
-
-#endif

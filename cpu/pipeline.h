@@ -1,6 +1,5 @@
 /* What struct terp_cpu_engine holds; codec/engine.h tells of each. */
-#ifndef TERP_CPU_PIPELINE_H
-#define TERP_CPU_PIPELINE_H
+#pragma once
 
 #include "codec/engine.h"
 
@@ -11,5 +10,3 @@ terp_cpu_meter terp_cpu_measure;
 
 /* Without references to values before. */
 terp_cpu_encoder terp_cpu_encode_plainly;
-
-#endif

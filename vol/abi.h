@@ -5,8 +5,7 @@
  *
  * An argument that is handed on as it came is a void pointer. Of a struct that
  * HDF5 makes and we look into, only what comes first is declared. */
-#ifndef TERP_VOL_ABI_H
-#define TERP_VOL_ABI_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -318,5 +317,3 @@ struct vol_class {
     } token;
     herr_t (*optional)(void *, void *, hid_t, void **);
 };
-
-#endif

@@ -1,6 +1,5 @@
 /* Whole chunks of datasets whose only filter is terp, many at once. */
-#ifndef TERP_VOL_BATCHES_H
-#define TERP_VOL_BATCHES_H
+#pragma once
 
 #include "vol/object.h"
 
@@ -19,5 +18,3 @@ struct vol_transfer {
  * `caller` is in the library that has called. */
 bool
 vol_batches_move(const void *caller, const struct vol_transfer *transfer);
-
-#endif

@@ -1,6 +1,5 @@
 /* Datasets that a program creates without asking for compression. */
-#ifndef TERP_VOL_CREATE_H
-#define TERP_VOL_CREATE_H
+#pragma once
 
 #include "vol/object.h"
 
@@ -25,5 +24,3 @@ vol_create_close(const struct vol_creation *creation);
  * by the rule. */
 void
 vol_create_give_up(const void *caller, const char *name);
-
-#endif

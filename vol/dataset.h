@@ -1,6 +1,5 @@
 /* What the connector does with datasets beyond handing on. */
-#ifndef TERP_VOL_DATASET_H
-#define TERP_VOL_DATASET_H
+#pragma once
 
 #include "vol/object.h"
 
@@ -16,5 +15,3 @@ herr_t
 vol_dataset_write(size_t count, void **datasets, hid_t *types,
                   hid_t *mem_spaces, hid_t *file_spaces, hid_t dxpl,
                   const void **buffers, void **req);
-
-#endif

@@ -1,7 +1,6 @@
 /* Values in the memory of a GPU, which HDF5 itself can neither read nor write:
  * of a program that has TERP_ENGINE=cuda or auto. */
-#ifndef TERP_VOL_DEVICE_H
-#define TERP_VOL_DEVICE_H
+#pragma once
 
 #include "vol/batches.h"
 
@@ -26,5 +25,3 @@ vol_device_stage(const void *caller, const struct vol_transfer *transfer,
  * that fails. */
 bool
 vol_device_unstage(const void *caller, bool is_done, struct vol_staged *staged);
-
-#endif

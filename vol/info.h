@@ -1,7 +1,6 @@
 /* The connector's own information: which connector is under it. Files have none
  * where that is HDF5's native one. */
-#ifndef TERP_VOL_INFO_H
-#define TERP_VOL_INFO_H
+#pragma once
 
 #include "vol/library.h"
 
@@ -21,5 +20,3 @@ herr_t
 vol_info_to_str(const void *info, char **text_ret);
 herr_t
 vol_info_from_str(const char *text, void **info_ret);
-
-#endif

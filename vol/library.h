@@ -2,8 +2,7 @@
  *
  * A process may hold several, of different versions, and all load the same
  * connector: each object of it knows its own. */
-#ifndef TERP_VOL_LIBRARY_H
-#define TERP_VOL_LIBRARY_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -226,5 +225,3 @@ vol_library_suits(const void *caller, unsigned version_ret[3]);
 void
 vol_library_push(const void *caller, const char *function, unsigned line,
                  const char *text);
-
-#endif

@@ -1,7 +1,6 @@
 /* What HDF5 holds of the connector: a file, a group, a dataset, ... of the
  * connector under it, or a request. */
-#ifndef TERP_VOL_OBJECT_H
-#define TERP_VOL_OBJECT_H
+#pragma once
 
 #include "vol/library.h"
 
@@ -38,5 +37,3 @@ vol_dataset_id(const struct vol_object *dataset, int op, hid_t dxpl);
  * H5I_type_t of the object. True where that cannot be told. */
 bool
 vol_object_is_shared(const struct vol_object *object, int type, hid_t dxpl);
-
-#endif

@@ -1,6 +1,5 @@
 /* The connector's class. */
-#ifndef TERP_VOL_PASS_H
-#define TERP_VOL_PASS_H
+#pragma once
 
 #include "vol/abi.h"
 
@@ -10,5 +9,3 @@
 #define VOL_VALUE 46117
 
 extern const struct vol_class vol_pass_class;
-
-#endif

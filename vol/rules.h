@@ -7,8 +7,7 @@
  * abs:NUMBER, rel:NUMBER, pwr:NUMBER, lossless or none. In a PATTERN, * stands
  * for any characters and ? for one; with a / it has to match the whole path,
  * without one the dataset's own name. */
-#ifndef TERP_VOL_RULES_H
-#define TERP_VOL_RULES_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -30,5 +29,3 @@ enum vol_rule
 vol_rules_find(const char *rules, const char *path,
                struct H5Z_terp_config *config_ret,
                char reason_ret[VOL_REASON_NBYTES]);
-
-#endif

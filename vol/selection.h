@@ -1,6 +1,5 @@
 /* Which values of a dataset a call means, and where in memory these are. */
-#ifndef TERP_VOL_SELECTION_H
-#define TERP_VOL_SELECTION_H
+#pragma once
 
 #include "filter/h5/strided.h"
 #include "vol/batches.h"
@@ -38,5 +37,3 @@ vol_selection_read(const struct vol_transfer *transfer, hid_t space,
  * included. */
 uint64_t
 vol_selection_span(const struct vol_library *library, hid_t space);
-
-#endif

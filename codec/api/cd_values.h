@@ -16,8 +16,7 @@
  * or the float64 whose words are low and high; 0 is lossless if absolute. n, d1
  * ... dn: logical dims, a chunk of k * d1 * ... * dn values is a stack of k
  * bricks. */
-#ifndef TERP_CODEC_API_CD_VALUES_H
-#define TERP_CODEC_API_CD_VALUES_H
+#pragma once
 
 #include "codec/api/terp.h"
 
@@ -80,5 +79,3 @@ terp_cd_copy_fills(const struct terp_cd *cd, struct terp_params *params)
     params->has_missing = cd->params.has_missing;
     params->missing_bits = cd->params.missing_bits;
 }
-
-#endif

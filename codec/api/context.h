@@ -1,6 +1,5 @@
 /* What calls share, within the library: terp.h tells what a context is. */
-#ifndef TERP_CODEC_API_CONTEXT_H
-#define TERP_CODEC_API_CONTEXT_H
+#pragma once
 
 #include "codec/api/budget.h"
 #include "codec/api/terp.h"
@@ -45,5 +44,3 @@ terp_context_lose(struct terp_context *context, const char *reason);
  * static text; NULL where the device should be tried. */
 const char *
 terp_context_decline(struct terp_context *context, uint64_t nbytes);
-
-#endif

@@ -1,7 +1,6 @@
 /* What a run works in: memory on host or device, and the chunks of an array
  * there. */
-#ifndef TERP_CODEC_API_MEMORY_H
-#define TERP_CODEC_API_MEMORY_H
+#pragma once
 
 #include "codec/api/run.h"
 #include "codec/format/array.h"
@@ -36,5 +35,3 @@ enum terp_status
 terp_array_scatter(struct terp_run *run, const struct terp_array *array,
                    uint64_t first, uint64_t n, const void *chunks,
                    void *values);
-
-#endif

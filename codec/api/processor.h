@@ -1,7 +1,6 @@
 /* Which of the CPU engine's tables the processor runs, and how many there are.
  */
-#ifndef TERP_CODEC_API_PROCESSOR_H
-#define TERP_CODEC_API_PROCESSOR_H
+#pragma once
 
 #include "codec/engine.h"
 
@@ -28,5 +27,3 @@ terp_processor_nth_engine(size_t n);
 /* Processors that this process may run on, at most TERP_MAX_NTHREADS. */
 int
 terp_processor_count(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* Encoding for a PSNR: the search for a chunk's bound. */
-#ifndef TERP_CODEC_API_PSNR_H
-#define TERP_CODEC_API_PSNR_H
+#pragma once
 
 #include "codec/api/stream.h"
 
@@ -11,5 +10,3 @@ terp_psnr_search(terp_cpu_encoder *encode, const struct terp_cpu_call *call,
                  const struct terp_params *params,
                  const struct terp_chunk *chunk, const void *src, uint8_t *dst,
                  uint64_t *dst_nbytes_ret);
-
-#endif

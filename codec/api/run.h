@@ -1,7 +1,6 @@
 /* One call of a batch, within the library: its options, checked and completed,
  * and what it tells of itself. */
-#ifndef TERP_CODEC_API_RUN_H
-#define TERP_CODEC_API_RUN_H
+#pragma once
 
 #include "codec/api/context.h"
 
@@ -56,5 +55,3 @@ terp_run_decode(struct terp_run *run, const struct terp_chunk *chunk,
                 uint64_t step, uint64_t nchunks, const void *const *src,
                 const uint64_t *src_nbytes, void *const *dst,
                 enum terp_status *status_ret);
-
-#endif

@@ -4,7 +4,6 @@
 
 #include "codec/api/processor.h"
 #include "codec/api/psnr.h"
-#include "codec/format/base.h"
 #include "codec/model/bound.h"
 #include "codec/model/coarse.h"
 

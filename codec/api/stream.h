@@ -1,7 +1,6 @@
 /* One stream on the CPU: frame, checksum, and the stored form of what the CPU
  * engine cannot compress. */
-#ifndef TERP_CODEC_API_STREAM_H
-#define TERP_CODEC_API_STREAM_H
+#pragma once
 
 #include "codec/engine.h"
 
@@ -30,5 +29,3 @@ terp_stream_open(const uint8_t *src, uint64_t src_nbytes, uint64_t step,
 enum terp_status
 terp_stream_decode(const struct terp_cpu_call *call,
                    const struct terp_stream *stream, uint64_t step, void *dst);
-
-#endif

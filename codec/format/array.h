@@ -1,7 +1,6 @@
 /* An array in C order, on host or device, and the chunks that it is cut into.
  */
-#ifndef TERP_CODEC_FORMAT_ARRAY_H
-#define TERP_CODEC_FORMAT_ARRAY_H
+#pragma once
 
 #include "codec/format/base.h"
 
@@ -79,5 +78,3 @@ terp_array_chunk_nvalues(const struct terp_array *array)
         nvalues *= array->chunk[d];
     return nvalues;
 }
-
-#endif

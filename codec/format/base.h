@@ -1,6 +1,5 @@
 /* Byte order, little-endian words, checked arithmetic. */
-#ifndef TERP_CODEC_FORMAT_BASE_H
-#define TERP_CODEC_FORMAT_BASE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,8 +12,15 @@
 #else
 #define TERP_HOST_DEVICE
 #endif
+
+/* What stands between these is C's in C++ too. */
 #ifdef __cplusplus
 #define _Static_assert static_assert
+#define TERP_C_BEGIN extern "C" {
+#define TERP_C_END }
+#else
+#define TERP_C_BEGIN
+#define TERP_C_END
 #endif
 
 /* Every file of the engines includes this one. Values that are not those of
@@ -198,5 +204,3 @@ min_u64(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
-
-#endif

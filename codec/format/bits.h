@@ -1,6 +1,5 @@
 /* Numbers of up to 64 bits one after another, low bit first. */
-#ifndef TERP_CODEC_FORMAT_BITS_H
-#define TERP_CODEC_FORMAT_BITS_H
+#pragma once
 
 #include "codec/format/base.h"
 
@@ -55,5 +54,3 @@ load_bits(const uint8_t *bytes, uint64_t first_bit, int nbits)
         number |= (uint64_t)at[8] << (64 - shift);
     return nbits == 64 ? number : number & ((UINT64_C(1) << nbits) - 1);
 }
-
-#endif

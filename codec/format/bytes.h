@@ -1,6 +1,5 @@
 /* A cursor that writes or reads bytes and never leaves its buffer. */
-#ifndef TERP_CODEC_FORMAT_BYTES_H
-#define TERP_CODEC_FORMAT_BYTES_H
+#pragma once
 
 #include "codec/format/base.h"
 
@@ -142,5 +141,3 @@ unpack_bits(const uint8_t *bytes, uint64_t first_bit, int width)
     uint64_t word = load_le(bytes + first_bit / 8, (shift + width + 7) / 8);
     return word >> shift & (((uint64_t)1 << width) - 1);
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* What a stream says of the floats that are coded in place of a chunk's parts,
  * where these are neither float32 nor float64, or are those of complex values.
  * doc/format.md, "Carrier". */
-#ifndef TERP_CODEC_FORMAT_CARRIER_H
-#define TERP_CODEC_FORMAT_CARRIER_H
+#pragma once
 
 #include "codec/format/bytes.h"
 #include "codec/format/types.h"
@@ -120,5 +119,3 @@ terp_carrier_read_head(struct reader *reader, enum terp_type type,
            (byte & ~(TERP_CARRIER_FORM | TERP_CARRIER_SCALE)) == 0 &&
            head_ret->scale > 0 && !terp_type_is_plain(part);
 }
-
-#endif

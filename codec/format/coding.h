@@ -2,8 +2,7 @@
  * The steps of each are a table per engine: cpu/entropy/tiles_encode.c and
  * cpu/entropy/tiles_decode.c, gpu/entropy/tiles_encode.cu and
  * gpu/entropy/tiles_decode.cu. doc/format.md, "Tiles". */
-#ifndef TERP_CODEC_FORMAT_CODING_H
-#define TERP_CODEC_FORMAT_CODING_H
+#pragma once
 
 #include "codec/api/terp.h"
 #include "codec/format/tokens.h"
@@ -89,5 +88,3 @@ terp_tile_min_nbytes(enum terp_coding coding, unsigned nsymbols)
 {
     return terp_coding_reduces(coding) ? (nsymbols + 7) / 8 : 1;
 }
-
-#endif

@@ -1,13 +1,10 @@
 /* The body of a stream of copies: along some dimensions all values are what the
  * first ones are, and these alone are coded. doc/format.md, "Copies". */
-#ifndef TERP_CODEC_FORMAT_COPIES_H
-#define TERP_CODEC_FORMAT_COPIES_H
+#pragma once
 
 #include "codec/format/parts.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+TERP_C_BEGIN
 
 struct terp_copies {
     unsigned dims; /* a bit mask, bit 0 the fastest */
@@ -31,8 +28,4 @@ enum terp_status
 terp_copies_read(const struct terp_chunk *chunk, const uint8_t *body,
                  uint64_t body_nbytes, struct terp_copies *ret);
 
-#ifdef __cplusplus
-}
-#endif
-
-#endif
+TERP_C_END

@@ -1,15 +1,12 @@
 /* The frame of a stream: the bytes before the body. doc/format.md, "Frame". */
-#ifndef TERP_CODEC_FORMAT_FRAME_H
-#define TERP_CODEC_FORMAT_FRAME_H
+#pragma once
 
 #include <assert.h>
 
 #include "codec/api/terp.h"
 #include "codec/format/coding.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+TERP_C_BEGIN
 
 #define TERP_FORMAT_VERSION 0
 
@@ -177,8 +174,4 @@ terp_frame_read(const uint8_t *src, uint64_t src_nbytes,
 enum terp_status
 terp_frame_verify(const uint8_t *src, uint64_t src_nbytes);
 
-#ifdef __cplusplus
-}
-#endif
-
-#endif
+TERP_C_END

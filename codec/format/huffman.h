@@ -1,15 +1,12 @@
 /* Canonical Huffman codes limited to TERP_MAX_CODE_NBITS. */
-#ifndef TERP_CODEC_FORMAT_HUFFMAN_H
-#define TERP_CODEC_FORMAT_HUFFMAN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "codec/format/limits.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+TERP_C_BEGIN
 
 /* Code lengths of an optimal length-limited code for `frequency` (package-
  * merge, Larmore and Hirschberg 1990). Of equal frequencies the lower symbol
@@ -50,8 +47,4 @@ terp_codeword_bits(uint32_t packed)
     return packed >> 4;
 }
 
-#ifdef __cplusplus
-}
-#endif
-
-#endif
+TERP_C_END

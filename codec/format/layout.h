@@ -9,16 +9,13 @@
  * brick, then level by level, class by class (terp_nth_class), brick by brick,
  * C order. An engine's array `work` holds all points so, and its array
  * `lattice` each level's even points in C order. */
-#ifndef TERP_CODEC_FORMAT_LAYOUT_H
-#define TERP_CODEC_FORMAT_LAYOUT_H
+#pragma once
 
 #include "codec/api/terp.h"
 #include "codec/format/base.h"
 #include "codec/format/order.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+TERP_C_BEGIN
 
 #define TERP_MAX_LEVELS 63
 
@@ -54,8 +51,4 @@ terp_class_extent(const struct terp_level *level, unsigned odd, int d)
 uint64_t
 terp_class_nrows(const struct terp_layout *layout, int l, unsigned odd);
 
-#ifdef __cplusplus
-}
-#endif
-
-#endif
+TERP_C_END

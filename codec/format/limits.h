@@ -1,6 +1,5 @@
 /* Numbers that the stream fixes. doc/format.md. */
-#ifndef TERP_CODEC_FORMAT_LIMITS_H
-#define TERP_CODEC_FORMAT_LIMITS_H
+#pragma once
 
 #include "codec/format/base.h"
 
@@ -37,5 +36,3 @@ terp_step_of(double bound, int step_slack_log2)
         taken *= 0.5;
     return step - taken;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* What a stream has of the lossless prediction: its model, the groups of
  * differences, each with a shift of its own, and remainders. doc/format.md,
  * "Lossless". */
-#ifndef TERP_CODEC_FORMAT_LOSSLESS_H
-#define TERP_CODEC_FORMAT_LOSSLESS_H
+#pragma once
 
 #include "codec/format/bytes.h"
 #include "codec/format/layout.h"
@@ -63,5 +62,3 @@ terp_max_shift(int value_nbytes)
 
 /* Remainders of so many points fill whole bytes. */
 #define TERP_REMAINDERS_NVALUES 4096
-
-#endif

@@ -1,8 +1,7 @@
 /* How the wide codes of a tile are split into symbols and low bits, which of
  * them are listed, and the groups that numbers are packed in. doc/format.md,
  * "Low bits". */
-#ifndef TERP_CODEC_FORMAT_LOW_BITS_H
-#define TERP_CODEC_FORMAT_LOW_BITS_H
+#pragma once
 
 #include "codec/format/bytes.h"
 #include "codec/format/limits.h"
@@ -196,5 +195,3 @@ _Static_assert(TERP_LIST_MAX_NBYTES < 1 << (8 * TERP_LOW_LIST_LENGTH_NBYTES),
                "A record has room for the length of any list.");
 _Static_assert(TERP_TILE_NSYMBOLS < TERP_LIST_HAS_BITS,
                "A list's number of codes leaves the highest bit free.");
-
-#endif

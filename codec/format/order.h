@@ -1,7 +1,6 @@
 /* In which order a stream has the classes of a level and the symbols of an
  * array. doc/format.md, "Spline", "Tile order". */
-#ifndef TERP_CODEC_FORMAT_ORDER_H
-#define TERP_CODEC_FORMAT_ORDER_H
+#pragma once
 
 #include "codec/format/limits.h"
 
@@ -27,5 +26,3 @@ terp_box_extent_log2(int rank)
     _Static_assert(TERP_TILE_NSYMBOLS == 1 << 12, "A box is a tile.");
     return rank == 1 ? 12 : rank == 2 ? 6 : rank == 3 ? 4 : 3;
 }
-
-#endif

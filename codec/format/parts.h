@@ -1,15 +1,12 @@
 /* The body of a stream of complex values: streams of their real and of their
  * imaginary parts. doc/format.md, "Complex values". */
-#ifndef TERP_CODEC_FORMAT_PARTS_H
-#define TERP_CODEC_FORMAT_PARTS_H
+#pragma once
 
 #include "codec/format/bytes.h"
 #include "codec/format/frame.h"
 #include "codec/format/types.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+TERP_C_BEGIN
 
 /* Of a part's frame its stream has the coding, the prediction, and what comes
  * behind the dims. */
@@ -81,8 +78,4 @@ terp_parts_read(const struct terp_chunk *chunk, const uint8_t *body,
                 uint64_t body_nbytes, double *bound_ret,
                 struct terp_part parts_ret[TERP_NPARTS]);
 
-#ifdef __cplusplus
-}
-#endif
-
-#endif
+TERP_C_END

@@ -1,7 +1,6 @@
 /* What a stream says of a bound relative to each value. doc/format.md,
  * "Pointwise". */
-#ifndef TERP_CODEC_FORMAT_POINTWISE_H
-#define TERP_CODEC_FORMAT_POINTWISE_H
+#pragma once
 
 #include "codec/api/terp.h"
 #include "codec/format/bytes.h"
@@ -162,5 +161,3 @@ terp_pointwise_type(enum terp_pointwise_form form, enum terp_type type)
            : form == TERP_POINTWISE_LOG_F32 ? TERP_FLOAT32
                                             : TERP_FLOAT64;
 }
-
-#endif

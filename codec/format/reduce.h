@@ -8,8 +8,7 @@
  *
  * A bit map of up to 8 bytes is stored; a longer one as the reduced bit map
  * of its RRE1, then the bytes that are kept. */
-#ifndef TERP_CODEC_FORMAT_REDUCE_H
-#define TERP_CODEC_FORMAT_REDUCE_H
+#pragma once
 
 #include "codec/format/bytes.h"
 
@@ -57,5 +56,3 @@ terp_reduce_write(struct writer *writer, const uint8_t *src, uint64_t nbytes,
 void
 terp_reduce_read(struct reader *reader, uint8_t *dst, uint64_t nbytes,
                  uint8_t *scratch);
-
-#endif

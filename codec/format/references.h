@@ -1,13 +1,10 @@
 /* The body of a stream with references: values that repeat earlier ones are
  * told by where these are. doc/format.md, "References". */
-#ifndef TERP_CODEC_FORMAT_REFERENCES_H
-#define TERP_CODEC_FORMAT_REFERENCES_H
+#pragma once
 
 #include "codec/format/parts.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+TERP_C_BEGIN
 
 /* A reference says where its source is, and how it differs. */
 enum terp_references_part {
@@ -83,8 +80,4 @@ enum terp_status
 terp_references_read(const struct terp_chunk *chunk, const uint8_t *body,
                      uint64_t body_nbytes, struct terp_references *ret);
 
-#ifdef __cplusplus
-}
-#endif
-
-#endif
+TERP_C_END

@@ -1,8 +1,7 @@
 /* The numbers and the arithmetic of a stream's sections that both engines
  * use: model, specials, escapes, index of tiles. doc/format.md says what the
  * sections are. */
-#ifndef TERP_CODEC_FORMAT_SECTIONS_H
-#define TERP_CODEC_FORMAT_SECTIONS_H
+#pragma once
 
 #include "codec/format/bytes.h"
 #include "codec/format/coding.h"
@@ -162,5 +161,3 @@ terp_offset_nbytes(uint64_t payload_nbytes)
 {
     return (bit_width(payload_nbytes) + 7) / 8;
 }
-
-#endif

@@ -2,8 +2,7 @@
  * of zero codes, which may be empty, and the code behind it, which is not
  * zero. Long runs share tokens, and so do large magnitudes; plain bits behind
  * the token's codeword tell them apart. doc/format.md, "ratio tiles". */
-#ifndef TERP_CODEC_FORMAT_TOKENS_H
-#define TERP_CODEC_FORMAT_TOKENS_H
+#pragma once
 
 #include "codec/format/bytes.h"
 #include "codec/format/limits.h"
@@ -96,5 +95,3 @@ terp_token_of(unsigned run, unsigned symbol)
                                      nbits, bits};
     return token;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* What the types of values are made of. A value of a complex type has two
  * parts; any other is its own part, of the same type. */
-#ifndef TERP_CODEC_FORMAT_TYPES_H
-#define TERP_CODEC_FORMAT_TYPES_H
+#pragma once
 
 #include "codec/api/terp.h"
 #include "codec/format/base.h"
@@ -93,5 +92,3 @@ terp_chunk_of_part(const struct terp_chunk *chunk)
     part.big_endian = false;
     return part;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* What bounds mean, and what is taken for a fill value: for the engines, and
  * for the tool, which knows no other header of this folder. */
-#ifndef TERP_CODEC_MODEL_BOUND_H
-#define TERP_CODEC_MODEL_BOUND_H
+#pragma once
 
 #include "codec/api/terp.h"
 #include "codec/format/base.h"
@@ -68,5 +67,3 @@ terp_bound_of_range(double bound, double min, double max)
  * fill values are kept exactly: a wrong guess only costs bytes. */
 #define TERP_FILL_DISTANCE 8
 #define TERP_FILL_MIN_REPEATS 2
-
-#endif

@@ -7,8 +7,7 @@
  * may be, in their middle. A decoder rounds what it has to the nearest integer:
  * under the bound of a whole number m and a little less than a half, that is at
  * most m from n. */
-#ifndef TERP_CODEC_MODEL_CARRIER_H
-#define TERP_CODEC_MODEL_CARRIER_H
+#pragma once
 
 #include "codec/format/carrier.h"
 #include "codec/model/bound.h"
@@ -407,5 +406,3 @@ terp_part_bound_of(double bound)
 {
     return bound * 0.7071067811865474;
 }
-
-#endif

@@ -3,15 +3,12 @@
  * lattice of some stride, a power of two, in C order. That lattice is a chunk
  * whose levels are the ones that are not left out, one number lower for each
  * that is; so whatever decodes a chunk decodes it too. */
-#ifndef TERP_CODEC_MODEL_COARSE_H
-#define TERP_CODEC_MODEL_COARSE_H
+#pragma once
 
 #include "codec/format/frame.h"
 #include "codec/format/layout.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+TERP_C_BEGIN
 
 /* What is decoded, and which of that is wanted. */
 struct terp_coarse {
@@ -117,8 +114,4 @@ terp_coarse_nbefore(const struct terp_layout *whole,
     return at;
 }
 
-#ifdef __cplusplus
-}
-#endif
-
-#endif
+TERP_C_END

@@ -1,7 +1,6 @@
 /* How wide the codes of sampled values would be: the part of the search for a
  * chunk's low bits that depends on the type of values. */
-#ifndef TERP_CODEC_MODEL_CODE_WIDTHS_H
-#define TERP_CODEC_MODEL_CODE_WIDTHS_H
+#pragma once
 
 #include "codec/model/exact.h"
 #include "codec/model/low_bits.h"
@@ -91,5 +90,3 @@ last_bit_of(T value, int *nzeros_ret)
     return (field > 0 ? (int)field : 1) + terp_min_exponent(sizeof(T)) - 1 -
            mantissa_nbits + *nzeros_ret;
 }
-
-#endif

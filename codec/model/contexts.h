@@ -1,8 +1,7 @@
 /* In which context a point's code is put by the pipeline `ratio`:
  * how large the codes of the even points around it were. doc/format.md,
  * "Context order". */
-#ifndef TERP_CODEC_MODEL_CONTEXTS_H
-#define TERP_CODEC_MODEL_CONTEXTS_H
+#pragma once
 
 #include <math.h>
 
@@ -47,5 +46,3 @@ terp_context_of(int16_t sum)
     return (uint16_t)((sum >= 1) + (sum >= 8) + (sum >= 16) + (sum >= 32) +
                       (sum >= 64) + (sum >= 128) + (sum >= 256));
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* What sampled codes would cost in a stream. All costs are integers, in the
  * units of the dictionary's cost table, so that every engine finds the same. */
-#ifndef TERP_CODEC_MODEL_COST_H
-#define TERP_CODEC_MODEL_COST_H
+#pragma once
 
 #include "codebooks/codebooks.h"
 #include "codec/format/bytes.h"
@@ -229,5 +228,3 @@ struct terp_price {
     uint64_t cost;  /* of the chunk, UINT64_MAX if that cannot be known */
     uint64_t nnear; /* values that it reproduces nearly exactly, as is known */
 };
-
-#endif

@@ -1,7 +1,6 @@
 /* How wide lorenzo's differences of sampled values are: the part of the search
  * for bits below symbols that depends on the type of values. */
-#ifndef TERP_CODEC_MODEL_DIFFERENCE_WIDTHS_H
-#define TERP_CODEC_MODEL_DIFFERENCE_WIDTHS_H
+#pragma once
 
 #include "codec/format/layout.h"
 #include "codec/model/quantizer.h"
@@ -52,5 +51,3 @@ sample_difference_width(const T *values, const TERP_WORD *fills,
     const TERP_WORD opposite = 0 - sum;
     return bit_width(sum < opposite ? sum : opposite);
 }
-
-#endif

@@ -6,17 +6,14 @@
  * domain in the stream. doc/design/03-tuner.md, "The domain".
  *
  * Errors and prices are integers, so that every engine finds the same. */
-#ifndef TERP_CODEC_MODEL_DOMAIN_H
-#define TERP_CODEC_MODEL_DOMAIN_H
+#pragma once
 
 #include "codec/format/frame.h"
 #include "codec/format/layout.h"
 #include "codec/format/tokens.h"
 #include "codec/model/range.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+TERP_C_BEGIN
 
 /* Chunks of fewer values have no room for gains. Those of more would make
  * prices overflow. */
@@ -336,8 +333,4 @@ terp_trials_add_huffman(const struct terp_chunk *chunk,
     return n + 1;
 }
 
-#ifdef __cplusplus
-}
-#endif
-
-#endif
+TERP_C_END

@@ -3,8 +3,7 @@
  * nothing is left to rounding; and where values, or those of them that a chunk
  * has, are not denser than multiples, quants count values as their bits do. So
  * a bound of any smallness is kept by as many quants as there are values. */
-#ifndef TERP_CODEC_MODEL_EXACT_H
-#define TERP_CODEC_MODEL_EXACT_H
+#pragma once
 
 #include "codec/format/bytes.h"
 #include "codec/format/sections.h"
@@ -145,5 +144,3 @@ terp_exact_of(double bound, double min, double max, int value_nbytes,
     }
     return terp_exponent_is_normal(exact.exponent, value_nbytes) ? exact : none;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* What interpolation over a lag leaves of a sampled value: the part of the
  * search for a chunk's domain that depends on the type of values. */
-#ifndef TERP_CODEC_MODEL_LAG_ERRORS_H
-#define TERP_CODEC_MODEL_LAG_ERRORS_H
+#pragma once
 
 #include "codec/model/domain.h"
 #include "codec/model/value.h"
@@ -49,5 +48,3 @@ lag_errors_of_samples(const T *values, uint64_t nvalues, const TERP_WORD *fills,
                                       terp_domain_sample_at(nvalues, set, i),
                                       lag, inverse_step);
 }
-
-#endif

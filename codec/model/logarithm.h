@@ -2,8 +2,7 @@
  * for. Both engines take these steps in this order; none may contract or
  * reassociate them. There is no libm in them: a stream must not depend on one.
  */
-#ifndef TERP_CODEC_MODEL_LOGARITHM_H
-#define TERP_CODEC_MODEL_LOGARITHM_H
+#pragma once
 
 #include "codec/model/pointwise.h"
 #include "codec/model/value.h"
@@ -251,5 +250,3 @@ terp_f32_of_log_in_f64(double y, int center)
 
     return (float)(value < (double)FLT_MAX ? value : (double)FLT_MAX);
 }
-
-#endif

@@ -4,8 +4,7 @@
  * before it. The hierarchy is that of splines: the i-th is of the step h, the
  * largest power of two that divides i, and rests on those at odd multiples of h
  * from it, which are of larger steps. The first rests on nothing. */
-#ifndef TERP_CODEC_MODEL_LORENZO_H
-#define TERP_CODEC_MODEL_LORENZO_H
+#pragma once
 
 #include "codec/format/layout.h"
 
@@ -80,5 +79,3 @@ terp_means_first_step(uint64_t extent)
 /* Means are taken if sampled differences would be larger in sum, none counting
  * for more than this. */
 #define TERP_MEANS_MAX_MAGNITUDE 512
-
-#endif

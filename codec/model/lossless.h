@@ -4,8 +4,7 @@
  * integers differences are taken, once or twice along each dimension, and each
  * group of these has its own shift. What an encoder chooses of it is here.
  * doc/format.md, "Lossless". */
-#ifndef TERP_CODEC_MODEL_LOSSLESS_H
-#define TERP_CODEC_MODEL_LOSSLESS_H
+#pragma once
 
 #include "codec/format/lossless.h"
 #include "codec/model/cost.h"
@@ -222,5 +221,3 @@ terp_cost_of_group(const uint16_t counts[TERP_NWIDTHS], int shift,
         16 * n * (uint64_t)shift + (terp_cost_of_sum(sum, n) >> 6);
     return by_mean < cost ? by_mean : cost;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* The integers of the lossless prediction, and their remainders. Of a value
  * both together are all bits. doc/format.md, "Lossless". */
-#ifndef TERP_CODEC_MODEL_LOSSLESS_QUANTS_H
-#define TERP_CODEC_MODEL_LOSSLESS_QUANTS_H
+#pragma once
 
 #include "codec/format/lossless.h"
 #include "codec/model/exact.h"
@@ -121,5 +120,3 @@ value_of_lossless(TERP_INT quant, TERP_WORD remainder,
     memcpy(&value, &bits, sizeof value);
     return value;
 }
-
-#endif

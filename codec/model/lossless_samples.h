@@ -1,7 +1,6 @@
 /* What the lossless prediction is chosen by: runs of samples, the orders of
  * differences that are weighed on them, and what decides. */
-#ifndef TERP_CODEC_MODEL_LOSSLESS_SAMPLES_H
-#define TERP_CODEC_MODEL_LOSSLESS_SAMPLES_H
+#pragma once
 
 #include "codec/format/layout.h"
 #include "codec/format/sections.h"
@@ -170,5 +169,3 @@ terp_lossless_drops_center(unsigned dims, uint64_t nbits,
     return dims != 0 &&
            nbits_of_zero < nbits + TERP_LOSSLESS_CENTER_MIN_NBITS * nsampled;
 }
-
-#endif

@@ -4,8 +4,7 @@
  * symbol. How many bits are low is chosen for each tile, by its codes. What the
  * tuner takes for it, and contexts, is found by interpolating sampled values,
  * the same for a whole chunk. doc/format.md, "Low bits". */
-#ifndef TERP_CODEC_MODEL_LOW_BITS_H
-#define TERP_CODEC_MODEL_LOW_BITS_H
+#pragma once
 
 #include "codebooks/codebooks.h"
 #include "codec/format/layout.h"
@@ -289,5 +288,3 @@ terp_low_group_nbits(uint32_t sizes, unsigned nnumbers, int low_nbits)
                : TERP_LOW_WIDTH_NBITS +
                      nnumbers * (unsigned)terp_number_width(width, low_nbits);
 }
-
-#endif

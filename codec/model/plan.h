@@ -1,7 +1,6 @@
 /* A level's plan, and the choices that a tuner makes by costs: priorities of
  * dimensions, a level's bound, the predictor. */
-#ifndef TERP_CODEC_MODEL_PLAN_H
-#define TERP_CODEC_MODEL_PLAN_H
+#pragma once
 
 #include "codec/format/frame.h"
 #include "codec/model/cost.h"
@@ -236,5 +235,3 @@ terp_choose_prediction(enum terp_predictor asked,
                ? TERP_PREDICTION_LORENZO
                : TERP_PREDICTION_SPLINE;
 }
-
-#endif

@@ -18,8 +18,7 @@
  * above the joint, and f (1 + e) exp(x / f - 1) from below it, which exceeds
  * x by floor at most; downwards x' is at least x / (1 + e), and x - x' is at
  * most f ln(1 + e) below the joint. */
-#ifndef TERP_CODEC_MODEL_POINTWISE_H
-#define TERP_CODEC_MODEL_POINTWISE_H
+#pragma once
 
 #include "codec/format/pointwise.h"
 #include "codec/model/exact.h"
@@ -228,5 +227,3 @@ terp_pointwise_floored_of(double e, double floor,
                ? how
                : terp_pointwise_of(e, magnitudes, value_nbytes);
 }
-
-#endif

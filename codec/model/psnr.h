@@ -3,17 +3,14 @@
  * All numbers are logarithms to base 2, of which errors are parts of the range;
  * there is no libm in it, as the bytes must not depend on one. Both engines
  * search in the default floating-point environment. */
-#ifndef TERP_CODEC_MODEL_PSNR_H
-#define TERP_CODEC_MODEL_PSNR_H
+#pragma once
 
 #include <float.h>
 
 #include "codec/api/terp.h"
 #include "codec/format/base.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+TERP_C_BEGIN
 
 /* A bound, and the mean square error under it. */
 struct terp_psnr_point {
@@ -103,8 +100,4 @@ terp_sum_lanes(double lanes[TERP_SQUARES_NLANES])
     return lanes[0];
 }
 
-#ifdef __cplusplus
-}
-#endif
-
-#endif
+TERP_C_END

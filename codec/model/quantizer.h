@@ -1,13 +1,11 @@
 /* The quantizer: codes that stand for the difference between a value and its
  * prediction, and the grid that escaped values are put on. Every engine takes
  * these steps in this order; none may contract or reassociate them. */
-#ifndef TERP_CODEC_MODEL_QUANTIZER_H
-#define TERP_CODEC_MODEL_QUANTIZER_H
+#pragma once
 
 #include "codec/format/limits.h"
 #include "codec/model/exact.h"
 #include "codec/model/lorenzo.h"
-#include "codec/model/sample.h"
 #include "codec/model/value.h"
 
 /* The largest T that does not exceed the bound. */
@@ -253,5 +251,3 @@ weight_of_difference(WORD difference, int low_nbits)
                           ? magnitude
                           : TERP_MEANS_MAX_MAGNITUDE);
 }
-
-#endif

@@ -2,8 +2,7 @@
  * absolute bound, whether the chunk is constant, and what predicts the first
  * value. A decoder does not know these rules, but every engine must decide
  * alike, to the byte. */
-#ifndef TERP_CODEC_MODEL_RANGE_H
-#define TERP_CODEC_MODEL_RANGE_H
+#pragma once
 
 #include "codec/api/terp.h"
 #include "codec/format/base.h"
@@ -159,5 +158,3 @@ terp_reference_of(double first, bool first_is_special, double min, double max,
 {
     return first_is_special ? terp_middle_of(min, max, value_nbytes) : first;
 }
-
-#endif

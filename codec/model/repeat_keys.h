@@ -1,7 +1,6 @@
 /* The keys by which repeated values are looked up: the part of
  * codec/model/repeats.h that depends on the type of values. */
-#ifndef TERP_CODEC_MODEL_REPEAT_KEYS_H
-#define TERP_CODEC_MODEL_REPEAT_KEYS_H
+#pragma once
 
 #include "codec/model/repeats.h"
 #include "codec/model/value.h"
@@ -38,5 +37,3 @@ repeat_key_of(const T *values, uint64_t at, int near_nbits, uint64_t *key_ret)
     return own != 0 && own <= TERP_CALL(bits_of)(TERP_CONST(MAX)) &&
            to_before >> bound_nbits != 0 && to_after >> bound_nbits != 0;
 }
-
-#endif

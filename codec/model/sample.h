@@ -1,7 +1,6 @@
 /* What an encoder's tuner samples of a chunk to choose by. A decoder does not
  * know these numbers, but every engine must choose alike, to the byte. */
-#ifndef TERP_CODEC_MODEL_SAMPLE_H
-#define TERP_CODEC_MODEL_SAMPLE_H
+#pragma once
 
 #include "codec/format/base.h"
 
@@ -84,5 +83,3 @@ terp_noise_at(uint64_t x)
     /* -7 1 5 -3 7 -1 -5 3, and 8 of each. */
     return (int)(0xB37F5D91u >> (4 * (x % 8)) & 15) - 8;
 }
-
-#endif

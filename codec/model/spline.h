@@ -7,8 +7,7 @@
  * are the splines of cuSZ-I and cuSZ-Hi (Liu et al., SC 2024; Wu et al.,
  * 2025), and what is left of them at a border. Long ones take two or four
  * points more: y and z below a, y the nearer, and u and v above d. */
-#ifndef TERP_CODEC_MODEL_SPLINE_H
-#define TERP_CODEC_MODEL_SPLINE_H
+#pragma once
 
 #include "codec/format/base.h"
 
@@ -204,5 +203,3 @@ terp_blends_long(enum terp_spline spline, int blend_order)
      0.00048828125f)
 #define TERP_MEAN(z, y, a, b, c, d, u, v) \
     (((((b) + (c)) + ((a) + (d))) + (((y) + (u)) + ((z) + (v)))) * 0.125f)
-
-#endif

@@ -6,8 +6,7 @@
  * TERP_VALUE_NBYTES, 4 or 8, which one it is compiled for. In both, T is the
  * type of the values, and WORD and INT are unsigned and signed integers of its
  * width. */
-#ifndef TERP_CODEC_MODEL_VALUE_H
-#define TERP_CODEC_MODEL_VALUE_H
+#pragma once
 
 #include <float.h>
 #include <math.h>
@@ -122,5 +121,3 @@ value_or_nan(const T *values, const TERP_WORD *fills, bool exists, uint64_t at)
     return exists && !is_special(values[at], fills) ? (double)values[at]
                                                     : (double)NAN;
 }
-
-#endif

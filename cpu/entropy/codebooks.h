@@ -1,6 +1,5 @@
 /* Which codebooks a stream uses. doc/format.md, "Tiles". */
-#ifndef TERP_CPU_ENTROPY_CODEBOOKS_H
-#define TERP_CPU_ENTROPY_CODEBOOKS_H
+#pragma once
 
 #include "codec/model/cost.h"
 #include "cpu/sections/index.h"
@@ -59,5 +58,3 @@ terp_cpu_custom_write(struct writer *writer,
                       const uint8_t nbits[TERP_NSYMBOLS]);
 bool
 terp_cpu_custom_read(struct reader *reader, uint8_t nbits_ret[TERP_NSYMBOLS]);
-
-#endif

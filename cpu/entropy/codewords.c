@@ -2,8 +2,6 @@
  * at a time. */
 #include "cpu/entropy/codewords.h"
 
-#include "codec/format/base.h"
-
 void
 terp_cpu_encode_table_make(const uint8_t nbits[TERP_NSYMBOLS],
                            struct cpu_codebook *codebook)

@@ -1,6 +1,5 @@
 /* Symbols to the codewords of one codebook and back. */
-#ifndef TERP_CPU_ENTROPY_CODEWORDS_H
-#define TERP_CPU_ENTROPY_CODEWORDS_H
+#pragma once
 
 #include "codec/format/base.h"
 #include "codec/format/huffman.h"
@@ -158,5 +157,3 @@ typedef bool
 cpu_tiles_decoder(const struct cpu_coded_tile *tiles, int ntiles);
 
 cpu_tiles_decoder terp_cpu_codewords_decode;
-
-#endif

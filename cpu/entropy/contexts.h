@@ -2,8 +2,7 @@
  * "Context order": at the finest levels, points whose coarser neighbours had
  * large codes stand apart from those whose neighbours had none, so that tiles
  * hold codes of one distribution. */
-#ifndef TERP_CPU_ENTROPY_CONTEXTS_H
-#define TERP_CPU_ENTROPY_CONTEXTS_H
+#pragma once
 
 #include "codec/api/terp_status.h"
 #include "codec/format/layout.h"
@@ -20,5 +19,3 @@ terp_cpu_order_contexts(struct cpu_pool *pool, const struct terp_layout *layout,
                         const uint64_t *mask, const uint16_t *from, int wide,
                         int nskipped, uint8_t *scratch, uint16_t *to,
                         bool into_contexts);
-
-#endif

@@ -1,6 +1,5 @@
 /* Histograms. */
-#ifndef TERP_CPU_ENTROPY_HISTOGRAM_H
-#define TERP_CPU_ENTROPY_HISTOGRAM_H
+#pragma once
 
 #include "codec/format/limits.h"
 #include "cpu/sections/mask.h"
@@ -41,5 +40,3 @@ cpu_find_others(const uint16_t *numbers, uint16_t common)
 void
 terp_cpu_histogram(const uint16_t *numbers, uint64_t nnumbers, int end,
                    uint16_t common, uint32_t *counts_ret);
-
-#endif

@@ -1,6 +1,5 @@
 /* Tables that follow from the dictionary alone, kept by the process. */
-#ifndef TERP_CPU_ENTROPY_KEPT_H
-#define TERP_CPU_ENTROPY_KEPT_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -18,5 +17,3 @@ struct cpu_kept {
  * another, which a forked child would do forever. */
 const void *
 terp_cpu_kept_table(struct cpu_kept *kept, int entry, void *own);
-
-#endif

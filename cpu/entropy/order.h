@@ -2,8 +2,7 @@
  * "Tile order": symbols are listed box by box, so that a tile holds
  * neighbours in every dimension. gpu/entropy/order.cuh finds single places;
  * here boxes are walked, so that whole rows are copied. */
-#ifndef TERP_CPU_ENTROPY_ORDER_H
-#define TERP_CPU_ENTROPY_ORDER_H
+#pragma once
 
 #include "codec/format/frame.h"
 #include "codec/format/layout.h"
@@ -133,5 +132,3 @@ cpu_slab_walk(const struct cpu_boxes *boxes, uint64_t slab,
     else
         cpu_slab_walk_boxes(boxes, slab, NULL, visit, arg);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Rows of a level's points, one after another. */
-#ifndef TERP_CPU_ENTROPY_ROWS_H
-#define TERP_CPU_ENTROPY_ROWS_H
+#pragma once
 
 #include "codec/format/layout.h"
 
@@ -40,5 +39,3 @@ cpu_row_begin(const struct terp_layout *layout, int l, unsigned odd,
             begin * layout->dims[d] + ((2 * at[d] + (odd >> d & 1)) << (l - 1));
     return begin * layout->dims[0] + ((uint64_t)(odd & 1) << (l - 1));
 }
-
-#endif

@@ -1,8 +1,6 @@
 /* Symbols to bytes and back, tile by tile. doc/format.md, "Tiles". */
-#ifndef TERP_CPU_ENTROPY_TILES_H
-#define TERP_CPU_ENTROPY_TILES_H
+#pragma once
 
-#include "codebooks/codebooks.h"
 #include "codec/format/bytes.h"
 #include "codec/format/frame.h"
 #include "cpu/pool/pool.h"
@@ -44,5 +42,3 @@ terp_cpu_tiles_decode(struct cpu_pool *pool, enum terp_coding coding,
 enum terp_status
 terp_cpu_tiles_inspect(enum terp_coding coding, struct reader *reader,
                        uint64_t nsymbols, struct terp_info *info);
-
-#endif

@@ -1,7 +1,6 @@
 /* A tile's symbols to the codewords of tokens and back. tokens.h,
  * doc/format.md, "ratio tiles". */
-#ifndef TERP_CPU_ENTROPY_TOKENS_H
-#define TERP_CPU_ENTROPY_TOKENS_H
+#pragma once
 
 #include "codec/format/tokens.h"
 #include "cpu/entropy/codewords.h"
@@ -74,5 +73,3 @@ terp_cpu_token_decode_table_make(const uint8_t nbits[TERP_NSYMBOLS],
 
 /* As for terp_cpu_codewords_decode some bytes behind `src` are readable. */
 cpu_tiles_decoder terp_cpu_tokens_decode;
-
-#endif

@@ -1,7 +1,6 @@
 /* The threads of one call, and large blocks of memory: a pool lives as long as
  * the call. */
-#ifndef TERP_CPU_POOL_POOL_H
-#define TERP_CPU_POOL_POOL_H
+#pragma once
 
 #include "codec/engine.h"
 
@@ -56,5 +55,3 @@ void *
 terp_cpu_memory_make(struct cpu_pool *pool, size_t nbytes);
 void
 terp_cpu_memory_free(struct cpu_pool *pool, void *memory);
-
-#endif

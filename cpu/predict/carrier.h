@@ -1,7 +1,6 @@
 /* The loops between a chunk's parts and the floats that carry them
  * (codec/model/carrier.h), shared out among threads. */
-#ifndef TERP_CPU_PREDICT_CARRIER_H
-#define TERP_CPU_PREDICT_CARRIER_H
+#pragma once
 
 #include "codec/model/carrier.h"
 #include "cpu/pool/pool.h"
@@ -48,5 +47,3 @@ terp_cpu_parts_split(const struct cpu_parts *parts, const void *values,
 void
 terp_cpu_parts_join(const struct cpu_parts *parts, const void *src,
                     void *values);
-
-#endif

@@ -1,7 +1,6 @@
 /* Symbols between C order, in which lorenzo makes them, and level order, in
  * which contexts are found. */
-#ifndef TERP_CPU_PREDICT_DEINTERLEAVE_H
-#define TERP_CPU_PREDICT_DEINTERLEAVE_H
+#pragma once
 
 #include "codec/format/layout.h"
 #include "cpu/pool/pool.h"
@@ -10,5 +9,3 @@
 void
 terp_cpu_order_levels(struct cpu_pool *pool, const struct terp_layout *layout,
                       const uint16_t *from, uint16_t *to, bool into_levels);
-
-#endif

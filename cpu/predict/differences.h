@@ -1,8 +1,7 @@
 /* Differences of integers along dimensions, which are exact, and sums, which
  * undo them. Differences do not see special points: along a dimension each is
  * to the last point before it that is not special. */
-#ifndef TERP_CPU_PREDICT_DIFFERENCES_H
-#define TERP_CPU_PREDICT_DIFFERENCES_H
+#pragma once
 
 #include "cpu/pool/pool.h"
 #include "cpu/predict/stages.h"
@@ -31,5 +30,3 @@ void
 terp_cpu_differences_sum(struct cpu_pool *pool, const struct cpu_stages *stages,
                          const struct terp_layout *layout, const uint64_t *mask,
                          unsigned dims, void *quants);
-
-#endif

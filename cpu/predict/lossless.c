@@ -1,6 +1,5 @@
 /* The lossless prediction: integers, of which differences are taken along
  * dimensions. Groups of these, and remainders, are sections of a stream. */
-#include "codec/format/base.h"
 #include "cpu/predict/differences.h"
 #include "cpu/predict/predictor.h"
 

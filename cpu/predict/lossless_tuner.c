@@ -1,6 +1,5 @@
 /* What the lossless prediction takes for its step, and along which dimensions
  * it takes differences, and how often, estimated on samples. */
-#include "codebooks/codebooks.h"
 #include "codec/format/base.h"
 #include "codec/format/sections.h"
 #include "cpu/predict/predictor.h"

@@ -1,7 +1,6 @@
 /* A chunk under a bound relative to each value: its logarithms, or rounded
  * values, and back. */
-#ifndef TERP_CPU_PREDICT_POINTWISE_H
-#define TERP_CPU_PREDICT_POINTWISE_H
+#pragma once
 
 #include "codec/model/pointwise.h"
 #include "cpu/pool/pool.h"
@@ -75,5 +74,3 @@ terp_cpu_pointwise_decode(const struct cpu_pointwise *chunk,
 void
 terp_cpu_pointwise_signs(const struct cpu_pointwise *chunk, const void *values,
                          uint64_t *signs);
-
-#endif

@@ -185,37 +185,6 @@ code_log_f64(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
             logarithms[i] = (double)NAN;
 }
 
-/* Values may stand where logarithms were: loops read a copy. */
-static void
-decode_log_f32(const void *coded, uint64_t nvalues, int center, void *dst)
-{
-    const float *logarithms = coded;
-    T *values = dst;
-    float block[BLOCK_NVALUES];
-
-    for (uint64_t at = 0; at < nvalues; at += BLOCK_NVALUES) {
-        const uint64_t n = min_u64(BLOCK_NVALUES, nvalues - at);
-        memcpy(block, logarithms + at, n * sizeof *block);
-        for (uint64_t j = 0; j < n; j++)
-            values[at + j] = VALUE_OF_F32(block[j], center);
-    }
-}
-
-static void
-decode_log_f64(const void *coded, uint64_t nvalues, int center, void *dst)
-{
-    const double *logarithms = coded;
-    T *values = dst;
-    double block[BLOCK_NVALUES];
-
-    for (uint64_t at = 0; at < nvalues; at += BLOCK_NVALUES) {
-        const uint64_t n = min_u64(BLOCK_NVALUES, nvalues - at);
-        memcpy(block, logarithms + at, n * sizeof *block);
-        for (uint64_t j = 0; j < n; j++)
-            values[at + j] = VALUE_OF_F64(block[j], center);
-    }
-}
-
 /* ---- with a floor ---- */
 
 static inline __attribute__((always_inline)) bool
@@ -281,53 +250,18 @@ code_floored_f64(const void *src, uint64_t nvalues,
             coded_values[i] = (double)NAN;
 }
 
-static void
-decode_floored_f32(const void *coded, uint64_t nvalues,
-                   const struct terp_pointwise_head *head, void *dst)
-{
-    const float *coded_values = coded;
-    T *values = dst;
-    const T slope =
-        (T)terp_floor_slope(terp_pointwise_joint(head->floor, head->bound));
-    const float shift = (float)head->shift;
-    const int center = head->center;
-    float block[BLOCK_NVALUES];
+/* ---- values of coded ones ---- */
 
-    for (uint64_t at = 0; at < nvalues; at += BLOCK_NVALUES) {
-        const uint64_t n = min_u64(BLOCK_NVALUES, nvalues - at);
-        memcpy(block, coded_values + at, n * sizeof *block);
-        for (uint64_t j = 0; j < n; j++) {
-            const float y = fabsf(block[j]);
-            const T power = VALUE_OF_F32(y - shift, center);
-            const T value = y <= (float)TERP_LOG2_E ? (T)y * slope : power;
-            values[at + j] = block[j] < 0 ? -value : value;
-        }
-    }
-}
-
-static void
-decode_floored_f64(const void *coded, uint64_t nvalues,
-                   const struct terp_pointwise_head *head, void *dst)
-{
-    const double *coded_values = coded;
-    T *values = dst;
-    const double slope =
-        terp_floor_slope(terp_pointwise_joint(head->floor, head->bound));
-    const double shift = head->shift;
-    const int center = head->center;
-    double block[BLOCK_NVALUES];
-
-    for (uint64_t at = 0; at < nvalues; at += BLOCK_NVALUES) {
-        const uint64_t n = min_u64(BLOCK_NVALUES, nvalues - at);
-        memcpy(block, coded_values + at, n * sizeof *block);
-        for (uint64_t j = 0; j < n; j++) {
-            const double y = fabs(block[j]);
-            const T power = VALUE_OF_F64(y - shift, center);
-            const T value = y <= TERP_LOG2_E ? (T)(y * slope) : power;
-            values[at + j] = block[j] < 0 ? -value : value;
-        }
-    }
-}
+#define CODED float
+#define VALUE_OF VALUE_OF_F32
+#define DECODE_LOG decode_log_f32
+#define DECODE_FLOORED decode_floored_f32
+#include "cpu/predict/pointwise_decode_impl.h"
+#define CODED double
+#define VALUE_OF VALUE_OF_F64
+#define DECODE_LOG decode_log_f64
+#define DECODE_FLOORED decode_floored_f64
+#include "cpu/predict/pointwise_decode_impl.h"
 
 /* ---- signs ---- */
 

@@ -1,7 +1,6 @@
 /* What a predictor is to the CPU's pipeline: a table of functions, one for each
  * predictor of the format, over what a chunk is predicted with. */
-#ifndef TERP_CPU_PREDICT_PREDICTOR_H
-#define TERP_CPU_PREDICT_PREDICTOR_H
+#pragma once
 
 #include "codec/api/terp_status.h"
 #include "codec/format/bytes.h"
@@ -110,5 +109,3 @@ enum terp_status
 terp_cpu_predictor_choose(struct cpu_prediction *prediction,
                           enum terp_predictor asked,
                           enum terp_prediction *prediction_ret);
-
-#endif

@@ -1,6 +1,5 @@
 /* What the spline predictor and its tuner share: the classes of a level. */
-#ifndef TERP_CPU_PREDICT_SPLINE_H
-#define TERP_CPU_PREDICT_SPLINE_H
+#pragma once
 
 #include "cpu/predict/predictor.h"
 
@@ -27,5 +26,3 @@ terp_cpu_spline_deinterleave(struct cpu_prediction *spline);
 enum terp_status
 terp_cpu_spline_tune(struct cpu_prediction *spline,
                      struct terp_price *price_ret);
-
-#endif

@@ -1,8 +1,7 @@
 /* The stages that touch values, once per type.
  * cpu/predict/stages_f32.c and cpu/predict/stages_f64.c instantiate
  * cpu/predict/stages_impl.h. */
-#ifndef TERP_CPU_PREDICT_STAGES_H
-#define TERP_CPU_PREDICT_STAGES_H
+#pragma once
 
 #include "codec/format/layout.h"
 #include "codec/model/domain.h"
@@ -416,5 +415,3 @@ cpu_stats_add(struct cpu_stats *all, const struct cpu_stats *some)
     all->max = some->max > all->max ? some->max : all->max;
     all->nspecials += some->nspecials;
 }
-
-#endif

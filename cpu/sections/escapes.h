@@ -1,7 +1,6 @@
 /* The section of escapes: what a chunk's codes cannot say. doc/format.md,
  * "Escapes". */
-#ifndef TERP_CPU_SECTIONS_ESCAPES_H
-#define TERP_CPU_SECTIONS_ESCAPES_H
+#pragma once
 
 #include "codec/api/terp_status.h"
 #include "codec/format/bytes.h"
@@ -32,5 +31,3 @@ terp_cpu_escapes_read(struct reader *reader, uint64_t nvalues, int value_nbytes,
 enum terp_status
 terp_cpu_escapes_place(const struct cpu_prediction *prediction, bool on_grid,
                        const struct cpu_escape_section *section);
-
-#endif

@@ -1,8 +1,7 @@
 /* The index of a stream's tiles, after the hybrid form of Noordsij et al.,
  * "Parallelization of variable rate decompression through metadata", PDP 2020:
  * an absolute offset a partition, short lengths within it. */
-#ifndef TERP_CPU_SECTIONS_INDEX_H
-#define TERP_CPU_SECTIONS_INDEX_H
+#pragma once
 
 #include "codec/format/reduce.h"
 #include "cpu/entropy/tiles.h"
@@ -67,5 +66,3 @@ terp_cpu_tile_index_read_places(struct reader *reader,
                                 struct cpu_tile_index *index,
                                 enum terp_coding coding, unsigned max_nbytes,
                                 bool is_whole);
-
-#endif

@@ -1,7 +1,6 @@
 /* The section of low bits: what of wide codes is not in the symbols of tiles.
  * doc/format.md, "Low bits". */
-#ifndef TERP_CPU_SECTIONS_LOW_BITS_H
-#define TERP_CPU_SECTIONS_LOW_BITS_H
+#pragma once
 
 #include "codec/api/terp_status.h"
 #include "codec/format/bytes.h"
@@ -40,5 +39,3 @@ terp_cpu_low_bits_join(struct cpu_pool *pool, uint64_t nsymbols,
                        uint64_t nwanted,
                        const struct cpu_low_bits_section *section,
                        uint16_t *symbols);
-
-#endif

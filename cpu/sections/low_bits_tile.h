@@ -1,6 +1,5 @@
 /* What the section of low bits has of one tile. doc/format.md, "Low bits". */
-#ifndef TERP_CPU_SECTIONS_LOW_BITS_TILE_H
-#define TERP_CPU_SECTIONS_LOW_BITS_TILE_H
+#pragma once
 
 #include "codec/format/low_bits.h"
 
@@ -50,5 +49,3 @@ bool
 terp_cpu_low_tile_join(const struct cpu_low_tile *tile, unsigned nsymbols,
                        unsigned nwanted, const uint8_t *from,
                        uint16_t *symbols);
-
-#endif

@@ -1,7 +1,6 @@
 /* A bit a value, and how such bits differ from themselves some values before.
  */
-#ifndef TERP_CPU_SECTIONS_MASK_H
-#define TERP_CPU_SECTIONS_MASK_H
+#pragma once
 
 #include "codec/format/base.h"
 
@@ -51,5 +50,3 @@ cpu_mask_sum_up(uint64_t *words, uint64_t nvalues, uint64_t mask_delta)
     }
     return nset;
 }
-
-#endif

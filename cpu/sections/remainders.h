@@ -1,7 +1,6 @@
 /* The section of remainders: what values of the lossless prediction have below
  * their integers. doc/format.md, "Remainders". */
-#ifndef TERP_CPU_SECTIONS_REMAINDERS_H
-#define TERP_CPU_SECTIONS_REMAINDERS_H
+#pragma once
 
 #include "cpu/predict/predictor.h"
 
@@ -28,5 +27,3 @@ enum terp_status
 terp_cpu_remainders_place(const struct cpu_prediction *lossless,
                           const struct cpu_remainders_section *section,
                           void *values);
-
-#endif

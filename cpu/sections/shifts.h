@@ -1,7 +1,6 @@
 /* The section of shifts: groups of the lossless prediction's differences, with
  * what of these is below their codes. doc/format.md, "Shifts". */
-#ifndef TERP_CPU_SECTIONS_SHIFTS_H
-#define TERP_CPU_SECTIONS_SHIFTS_H
+#pragma once
 
 #include "cpu/predict/predictor.h"
 
@@ -29,5 +28,3 @@ terp_cpu_shifts_read(struct reader *reader, int value_nbytes, uint64_t nvalues,
 enum terp_status
 terp_cpu_shifts_place(const struct cpu_prediction *lossless,
                       const struct cpu_shifts_section *section);
-
-#endif

@@ -1,7 +1,6 @@
 /* The section of signs, where a chunk's logarithms are coded. doc/format.md,
  * "Signs". */
-#ifndef TERP_CPU_SECTIONS_SIGNS_H
-#define TERP_CPU_SECTIONS_SIGNS_H
+#pragma once
 
 #include "codec/api/terp_status.h"
 #include "codec/format/bytes.h"
@@ -19,5 +18,3 @@ terp_cpu_signs_write(struct cpu_pool *pool, const struct terp_layout *layout,
 enum terp_status
 terp_cpu_signs_read(struct cpu_pool *pool, const struct terp_layout *layout,
                     struct reader *reader, uint64_t **signs_ret);
-
-#endif

@@ -1,7 +1,6 @@
 /* The section of special values: which these are, and their bits.
  * doc/format.md, "Specials". */
-#ifndef TERP_CPU_SECTIONS_SPECIALS_H
-#define TERP_CPU_SECTIONS_SPECIALS_H
+#pragma once
 
 #include "codec/api/terp_status.h"
 #include "codec/format/bytes.h"
@@ -36,5 +35,3 @@ terp_cpu_specials_place_coarse(struct reader *reader,
                                const struct terp_layout *lattice, int nskipped,
                                int value_nbytes, const uint64_t *mask,
                                const uint64_t *lattice_mask, void *values);
-
-#endif

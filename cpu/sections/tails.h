@@ -1,7 +1,6 @@
 /* The section of tails: what of lorenzo's differences is below their codes.
  * doc/format.md, "Tails". */
-#ifndef TERP_CPU_SECTIONS_TAILS_H
-#define TERP_CPU_SECTIONS_TAILS_H
+#pragma once
 
 #include "cpu/predict/predictor.h"
 
@@ -26,5 +25,3 @@ terp_cpu_tails_read(struct reader *reader, int tail_nbits, uint64_t nvalues,
 enum terp_status
 terp_cpu_tails_place(const struct cpu_prediction *lorenzo,
                      const struct cpu_tails_section *section);
-
-#endif

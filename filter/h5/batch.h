@@ -1,6 +1,5 @@
 /* Chunks of a block and their streams, some at a time. */
-#ifndef TERP_FILTER_H5_BATCH_H
-#define TERP_FILTER_H5_BATCH_H
+#pragma once
 
 #include "filter/h5/block.h"
 
@@ -63,5 +62,3 @@ enum terp_status
 terp_h5_batch_move(struct terp_run *run, const struct terp_h5_block *block,
                    const struct terp_params *params, const void *src,
                    void *dst);
-
-#endif

@@ -1,6 +1,5 @@
 /* A part of a dataset, and how HDF5 stores it. */
-#ifndef TERP_FILTER_H5_BLOCK_H
-#define TERP_FILTER_H5_BLOCK_H
+#pragma once
 
 #include <hdf5.h>
 
@@ -72,5 +71,3 @@ terp_h5_block_transfer_part(const struct terp_h5_block *block,
 enum terp_status
 terp_h5_block_transfer(struct terp_run *run, const struct terp_h5_block *block,
                        const void *src, void *dst);
-
-#endif

@@ -1,7 +1,6 @@
 /* Values of a dataset that are some steps apart, without the values between
  * them where chunks can be decoded so (terp_decode_coarse). */
-#ifndef TERP_FILTER_H5_STRIDED_H
-#define TERP_FILTER_H5_STRIDED_H
+#pragma once
 
 #include "filter/h5/block.h"
 
@@ -23,5 +22,3 @@ enum terp_status
 terp_h5_strided_read(const struct terp_run *run,
                      const struct terp_h5_block *block,
                      const struct terp_h5_strided *strided, void *dst);
-
-#endif

@@ -1,7 +1,6 @@
 /* One call of the plugin: who called, and what the environment asks of it, read
  * anew in every call. */
-#ifndef TERP_FILTER_PLUGIN_CALL_H
-#define TERP_FILTER_PLUGIN_CALL_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -26,5 +25,3 @@ terp_call_begin(const void *caller, struct terp_call *call_ret);
 /* Prints one line to stderr, when verbose, that names the host. */
 __attribute__((format(printf, 2, 3))) void
 terp_call_say(const struct terp_call *call, const char *format, ...);
-
-#endif

@@ -1,6 +1,5 @@
 /* What HDF5 says of a dataset that is about to be created. */
-#ifndef TERP_FILTER_PLUGIN_DATASET_H
-#define TERP_FILTER_PLUGIN_DATASET_H
+#pragma once
 
 #include <hdf5.h>
 
@@ -29,5 +28,3 @@ terp_dataset_describe(const struct terp_host *host, hid_t dcpl, hid_t type,
 /* One English clause; static storage. */
 const char *
 terp_pass_text(enum terp_pass pass);
-
-#endif

@@ -3,8 +3,7 @@
  * A process may hold several libhdf5, some with every symbol renamed, so the
  * plugin is linked to none. It asks the module that its caller lies in, and
  * keeps nothing from call to call. */
-#ifndef TERP_FILTER_PLUGIN_HOST_H
-#define TERP_FILTER_PLUGIN_HOST_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -58,5 +57,3 @@ bool
 terp_host_push(const struct terp_host *host, const char *file,
                const char *function, unsigned line, const char *minor,
                const char *text);
-
-#endif

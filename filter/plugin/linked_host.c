@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "filter/plugin/h5z_terp.h"
-
 typedef void
 function(void);
 

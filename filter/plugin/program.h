@@ -1,8 +1,7 @@
 /* Symbols of a program that holds HDF5 itself, linked from libhdf5.a, and
  * exports none of it: the dynamic loader does not know them, but the program's
  * file does, unless it was stripped. */
-#ifndef TERP_FILTER_PLUGIN_PROGRAM_H
-#define TERP_FILTER_PLUGIN_PROGRAM_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -15,5 +14,3 @@ terp_program_holds(const void *address);
  * takes about 100 us where HDF5 is most of the program. */
 void *
 terp_program_find(const char *name);
-
-#endif

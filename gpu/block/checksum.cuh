@@ -1,6 +1,5 @@
 /* The checksum of a stream, by one block of threads or by a grid of blocks. */
-#ifndef TERP_GPU_BLOCK_CHECKSUM_CUH
-#define TERP_GPU_BLOCK_CHECKSUM_CUH
+#pragma once
 
 #include "codec/format/bytes.h"
 #include "codec/format/frame.h"
@@ -251,5 +250,3 @@ seal_stream(struct cuda_chunk &chunk)
         threadIdx.x == 0)
         store_le(stream + TERP_FRAME_CHECKSUM_AT, hash, 8);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* How threads put bytes one after another, at places of any alignment. */
-#ifndef TERP_GPU_BLOCK_CONCATENATE_CUH
-#define TERP_GPU_BLOCK_CONCATENATE_CUH
+#pragma once
 
 #include "gpu/engine/platform.cuh"
 
@@ -78,5 +77,3 @@ concatenate_bytes(uint8_t *to, const uint8_t *from, struct five_words five,
             ((uint8_t *)(full + nfull))[k] = (uint8_t)(last >> (8 * k));
     }
 }
-
-#endif

@@ -2,13 +2,11 @@
  * that RRE1 has reduced: what gpu/block/reduce.cuh and codec/format/reduce.c
  * write. All threads of the block call these functions together, with the same
  * arguments, and get the same result. */
-#ifndef TERP_GPU_BLOCK_EXPAND_CUH
-#define TERP_GPU_BLOCK_EXPAND_CUH
+#pragma once
 
 #include <cub/block/block_scan.cuh>
 
 #include "codec/format/base.h"
-#include "codec/format/limits.h"
 #include "codec/format/reduce.h"
 #include "gpu/engine/platform.cuh"
 
@@ -170,5 +168,3 @@ expand_bitmap(struct block_reader *reader, uint8_t *dst, unsigned nbytes,
             return;
     }
 }
-
-#endif

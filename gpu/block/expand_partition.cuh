@@ -1,7 +1,6 @@
 /* How a block of threads expands a reduced partition of tiles: RRE4-TCMS8-RZE1
  * backwards. codec/format/reduce.c does the same one word after another. */
-#ifndef TERP_GPU_BLOCK_EXPAND_PARTITION_CUH
-#define TERP_GPU_BLOCK_EXPAND_PARTITION_CUH
+#pragma once
 
 #include "codec/format/bytes.h"
 #include "gpu/block/expand.cuh"
@@ -129,5 +128,3 @@ kept_word(const struct expand_shared<STAGED_NBYTES> &s,
         pair = kept_pair(s, kept, (n - 1) / 2);
     return n % 2 != 0 ? (uint32_t)pair : (uint32_t)(pair >> 32);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Numbers of some bits of a stream in device memory, read by words. */
-#ifndef TERP_GPU_BLOCK_LOAD_BITS_CUH
-#define TERP_GPU_BLOCK_LOAD_BITS_CUH
+#pragma once
 
 #include "codec/format/bits.h"
 #include "gpu/engine/platform.cuh"
@@ -25,5 +24,3 @@ load_bits_by_words(const uint8_t *bytes, uint64_t first_bit, int nbits,
         number |= (uint64_t)third << (64 - shift);
     return nbits == 64 ? number : number & ((UINT64_C(1) << nbits) - 1);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Numbers of some bits that a block's threads put together in shared memory. */
-#ifndef TERP_GPU_BLOCK_PUT_BITS_CUH
-#define TERP_GPU_BLOCK_PUT_BITS_CUH
+#pragma once
 
 #include "gpu/engine/platform.cuh"
 
@@ -16,5 +15,3 @@ put_bits(uint32_t *s_words, unsigned at, uint32_t value)
     if (bits >> 32 != 0)
         atomicOr(&s_words[at / 32 + 1], (uint32_t)(bits >> 32));
 }
-
-#endif

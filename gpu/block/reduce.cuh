@@ -8,8 +8,7 @@
  * otherwise. Loops with few turns are not unrolled: the only block of a small
  * chunk runs through its code once, and would wait longer for more code than
  * for turns of a loop. */
-#ifndef TERP_GPU_BLOCK_REDUCE_CUH
-#define TERP_GPU_BLOCK_REDUCE_CUH
+#pragma once
 
 #include <cub/block/block_scan.cuh>
 
@@ -210,5 +209,3 @@ tower_store(const struct cuda_tower &tower, uint8_t *dst)
         nbytes = (nbytes + 7) / 8;
     }
 }
-
-#endif

@@ -2,8 +2,7 @@
  * doc/format.md, "Stages"; codec/format/reduce.c writes the same bytes, and
  * gpu/block/expand_partition.cuh goes backwards. What gpu/block/reduce.cuh says
  * of its functions holds here too. */
-#ifndef TERP_GPU_BLOCK_REDUCE_PARTITION_CUH
-#define TERP_GPU_BLOCK_REDUCE_PARTITION_CUH
+#pragma once
 
 #include "gpu/block/reduce.cuh"
 
@@ -383,5 +382,3 @@ reduce_write(uint8_t *dst, const uint32_t *words, unsigned nbytes,
                           maps + byte_map, before + byte_map, end - byte_map);
     return nkept;
 }
-
-#endif

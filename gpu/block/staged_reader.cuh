@@ -1,7 +1,6 @@
 /* How a block of threads reads a short part of a stream, out of shared memory
  * alone. */
-#ifndef TERP_GPU_BLOCK_STAGED_READER_CUH
-#define TERP_GPU_BLOCK_STAGED_READER_CUH
+#pragma once
 
 #include "gpu/block/expand.cuh"
 
@@ -104,5 +103,3 @@ load_le_loop(const uint8_t *at, unsigned nbytes)
         word |= (uint64_t)at[i] << (8 * i);
     return word;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Sums of the numbers before each of many, by one block. */
-#ifndef TERP_GPU_BLOCK_SUM_CUH
-#define TERP_GPU_BLOCK_SUM_CUH
+#pragma once
 
 #include <cub/block/block_scan.cuh>
 
@@ -44,5 +43,3 @@ sum_numbers(uint64_t n, typename number_scan<NTHREADS>::TempStorage &s_scan,
     }
     return end;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Words in the other byte order. */
-#ifndef TERP_GPU_BLOCK_SWAP_CUH
-#define TERP_GPU_BLOCK_SWAP_CUH
+#pragma once
 
 #include "gpu/engine/platform.cuh"
 
@@ -22,5 +21,3 @@ swapped(uint64_t word)
     return (uint64_t)swapped((uint32_t)word) << 32 |
            swapped((uint32_t)(word >> 32));
 }
-
-#endif

@@ -1,8 +1,23 @@
 /* What a warp's lanes have together: all 32 call these functions. */
-#ifndef TERP_GPU_BLOCK_WARP_CUH
-#define TERP_GPU_BLOCK_WARP_CUH
+#pragma once
 
 #include "gpu/engine/platform.cuh"
+
+/* The number of this warp among those of the chunk, in blocks of NWARPS; how
+ * many these are. */
+template <unsigned NWARPS>
+static __device__ __forceinline__ uint64_t
+warp_of_chunk(void)
+{
+    return (uint64_t)blockIdx.x * NWARPS + threadIdx.x / 32;
+}
+
+template <unsigned NWARPS>
+static __device__ __forceinline__ uint64_t
+warps_of_chunk(void)
+{
+    return (uint64_t)gridDim.x * NWARPS;
+}
 
 template <typename W>
 static __device__ __forceinline__ W
@@ -46,5 +61,3 @@ warp_inclusive_sum(W value)
     }
     return value;
 }
-
-#endif

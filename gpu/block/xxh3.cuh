@@ -7,8 +7,7 @@
  * scrambled at the end of each block of 16 stripes. What a stripe adds does
  * not depend on the accumulators, so the blocks' sums are found side by side;
  * only the scrambling goes from block to block. */
-#ifndef TERP_GPU_BLOCK_XXH3_CUH
-#define TERP_GPU_BLOCK_XXH3_CUH
+#pragma once
 
 #include "gpu/engine/platform.cuh"
 
@@ -189,5 +188,3 @@ xxh3_end(uint64_t value, const uint64_t *secret, uint64_t nbytes)
     hash *= UINT64_C(0x165667919E3779F9);
     return hash ^ hash >> 32;
 }
-
-#endif

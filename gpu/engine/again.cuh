@@ -1,6 +1,5 @@
 /* Calls in which chunks are coded more than once. */
-#ifndef TERP_GPU_ENGINE_AGAIN_CUH
-#define TERP_GPU_ENGINE_AGAIN_CUH
+#pragma once
 
 #include "gpu/engine/call.cuh"
 
@@ -14,5 +13,3 @@ cuda_encode(struct terp_cuda_device *device, const struct terp_cuda_call *where,
 enum terp_status
 cuda_decode(struct terp_cuda_device *device, const struct terp_cuda_call *where,
             struct cuda_call *call);
-
-#endif

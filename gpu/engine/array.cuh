@@ -1,7 +1,6 @@
 /* An array in device memory and its chunks, for a caller whose other end is the
  * host. The functions are those of struct terp_cuda_engine. */
-#ifndef TERP_GPU_ENGINE_ARRAY_CUH
-#define TERP_GPU_ENGINE_ARRAY_CUH
+#pragma once
 
 #include "codec/format/array.h"
 #include "gpu/engine/context.cuh"
@@ -25,5 +24,3 @@ cuda_array_move(struct terp_cuda_device *device,
                 const struct terp_cuda_call *call,
                 const struct terp_array *array, uint64_t first, uint64_t n,
                 const void *src, void *dst, bool gather);
-
-#endif

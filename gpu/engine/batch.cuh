@@ -1,6 +1,5 @@
 /* Batches of chunks in the memory of a stream slot. */
-#ifndef TERP_GPU_ENGINE_BATCH_CUH
-#define TERP_GPU_ENGINE_BATCH_CUH
+#pragma once
 
 #include "gpu/engine/context.cuh"
 
@@ -47,5 +46,3 @@ cuda_slot_prepare(const struct terp_cuda_device *device, struct cuda_slot *slot,
 /* Releases the slot's memory, and graphs of kernels that work in it. */
 void
 cuda_slot_release(struct terp_cuda_device *device, struct cuda_slot *slot);
-
-#endif

@@ -1,6 +1,5 @@
 /* A call of the engine: batches of chunks, one after another. */
-#ifndef TERP_GPU_ENGINE_CALL_CUH
-#define TERP_GPU_ENGINE_CALL_CUH
+#pragma once
 
 #include "codec/engine.h"
 #include "codec/model/domain.h"
@@ -62,5 +61,3 @@ struct cuda_call {
 enum terp_status
 cuda_call_do(struct terp_cuda_device *device,
              const struct terp_cuda_call *where, struct cuda_call *call);
-
-#endif

@@ -123,8 +123,7 @@ read_frame(const struct cuda_batch &batch, struct cuda_chunk *chunk)
 static __global__ void
 __launch_bounds__(NTHREADS) begin_chunks(const struct cuda_batch batch)
 {
-    begin_kernel();
-    struct cuda_chunk *chunk = &batch.d_chunks[blockIdx.y];
+    struct cuda_chunk *chunk = &begin_chunk(batch);
     uint4 *zeroed = region<uint4>(batch, 0);
     const uint64_t n = batch.at.zeroed_nbytes / sizeof *zeroed;
 
@@ -158,8 +157,7 @@ static __global__ void
 __launch_bounds__(NTHREADS)
     end_chunks(const struct cuda_batch batch, uint8_t *h_short)
 {
-    begin_kernel();
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct cuda_chunk &chunk = begin_chunk(batch);
     struct cuda_chunk *h_chunk = &batch.h_chunks[blockIdx.y];
     const uint8_t *stream =
         (const uint8_t *)(batch.decode ? chunk.src : chunk.dst);

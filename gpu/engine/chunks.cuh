@@ -1,6 +1,5 @@
 /* How chunks' states come to the device, and back. */
-#ifndef TERP_GPU_ENGINE_CHUNKS_CUH
-#define TERP_GPU_ENGINE_CHUNKS_CUH
+#pragma once
 
 #include "gpu/engine/context.cuh"
 
@@ -18,5 +17,3 @@ cuda_chunks_begin(const struct cuda_slot *slot);
  * CUDA_SHORT_NBYTES, whose checksums are the host's, to slot->h_short. */
 cudaError_t
 cuda_chunks_end(const struct cuda_slot *slot);
-
-#endif

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include <stdio.h>
-#include <string.h>
 
 #include "gpu/engine/batch.cuh"
 #include "gpu/engine/device.h"

@@ -3,8 +3,7 @@
  * Everything of a device lives in its primary context, which is current while
  * a thread is in a call and at no other time: the host's own contexts neither
  * see it nor take it with them. */
-#ifndef TERP_GPU_ENGINE_CONTEXT_CUH
-#define TERP_GPU_ENGINE_CONTEXT_CUH
+#pragma once
 
 #include <atomic>
 #include <condition_variable>
@@ -199,5 +198,3 @@ void
 cuda_reason_set(const char *what, const char *why);
 const char *
 cuda_reason(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* Chunks that do not change along some dimensions. */
-#ifndef TERP_GPU_ENGINE_COPIES_CUH
-#define TERP_GPU_ENGINE_COPIES_CUH
+#pragma once
 
 #include "gpu/engine/call.cuh"
 
@@ -18,5 +17,3 @@ cuda_copies_encode(struct terp_cuda_device *device,
                    const struct terp_cuda_call *where,
                    const struct cuda_call *call, uint64_t i,
                    cuda_encode_function *encode);
-
-#endif

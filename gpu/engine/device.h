@@ -1,6 +1,5 @@
 /* Which device a process uses. */
-#ifndef TERP_GPU_ENGINE_DEVICE_H
-#define TERP_GPU_ENGINE_DEVICE_H
+#pragma once
 
 #ifdef __cplusplus
 extern "C" {
@@ -14,6 +13,4 @@ cuda_device_choose(int ndevices);
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

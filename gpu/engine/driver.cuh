@@ -1,7 +1,6 @@
 /* Functions of CUDA's driver that the runtime has no equal of. They are found
  * by way of the runtime, so that libterp_cuda.so opens without a driver. */
-#ifndef TERP_GPU_ENGINE_DRIVER_CUH
-#define TERP_GPU_ENGINE_DRIVER_CUH
+#pragma once
 
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -25,5 +24,3 @@ struct cuda_driver {
 /* Finds all of them that must be there. */
 cudaError_t
 cuda_driver_find(struct cuda_driver *driver);
-
-#endif

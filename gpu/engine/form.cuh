@@ -1,8 +1,7 @@
 /* What the values of a chunk are coded as: themselves, what a bound relative to
  * each value makes of them (codec/format/pointwise.h), or floats that stand for
  * integers (codec/format/carrier.h). A batch has chunks of one form. */
-#ifndef TERP_GPU_ENGINE_FORM_CUH
-#define TERP_GPU_ENGINE_FORM_CUH
+#pragma once
 
 #include "codec/format/types.h"
 #include "codec/model/carrier.h"
@@ -189,5 +188,3 @@ cuda_coded_params(const struct terp_params *params, enum cuda_form form)
                                          : params->bound;
     return coded;
 }
-
-#endif

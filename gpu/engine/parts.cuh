@@ -1,7 +1,6 @@
 /* Chunks of complex values, whose parts are coded apart, each as a chunk of its
  * own (codec/format/parts.h). */
-#ifndef TERP_GPU_ENGINE_PARTS_CUH
-#define TERP_GPU_ENGINE_PARTS_CUH
+#pragma once
 
 #include "codec/engine.h"
 
@@ -21,5 +20,3 @@ cuda_parts_decode(struct terp_cuda_device *device,
                   const struct terp_chunk *chunk, uint64_t nchunks,
                   const void *const *src, const uint64_t *src_nbytes,
                   void *const *dst, enum terp_status *status_ret);
-
-#endif

@@ -1,6 +1,5 @@
 /* Places in memory that are given out one behind the other. */
-#ifndef TERP_GPU_ENGINE_PLACES_CUH
-#define TERP_GPU_ENGINE_PLACES_CUH
+#pragma once
 
 #include <stdint.h>
 
@@ -18,5 +17,3 @@ place_take(uint64_t *at, uint64_t nbytes)
     *at += place_aligned(nbytes);
     return begin;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* What differs between CUDA's compiler and the tests' emulator of it, and the
  * one way in which kernels are launched. */
-#ifndef TERP_GPU_ENGINE_PLATFORM_CUH
-#define TERP_GPU_ENGINE_PLATFORM_CUH
+#pragma once
 
 #ifdef __CUDACC__
 #include <cuda_pipeline_primitives.h>
@@ -172,5 +171,3 @@ launch(void (*kernel)(Expected...), dim3 grid, dim3 block, size_t shared_nbytes,
 #endif
     return cudaLaunchKernelEx(&config, kernel, arguments...);
 }
-
-#endif

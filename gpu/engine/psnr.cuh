@@ -1,6 +1,5 @@
 /* Encoding for a PSNR: the search for each chunk's bound. */
-#ifndef TERP_GPU_ENGINE_PSNR_CUH
-#define TERP_GPU_ENGINE_PSNR_CUH
+#pragma once
 
 #include "gpu/engine/call.cuh"
 
@@ -9,5 +8,3 @@ enum terp_status
 cuda_psnr_encode(struct terp_cuda_device *device,
                  const struct terp_cuda_call *where,
                  const struct cuda_call *call);
-
-#endif

@@ -1,6 +1,5 @@
 /* The kernels of a batch, from its states' setting up to their reading. */
-#ifndef TERP_GPU_ENGINE_SEQUENCE_CUH
-#define TERP_GPU_ENGINE_SEQUENCE_CUH
+#pragma once
 
 #include "gpu/engine/context.cuh"
 
@@ -14,5 +13,3 @@ cuda_sequence_run(const struct terp_cuda_device *device,
 /* Forgets its graph, whose kernels work in memory that is given up. */
 void
 cuda_sequence_drop(struct cuda_sequence *sequence);
-
-#endif

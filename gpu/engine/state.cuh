@@ -5,8 +5,7 @@
  * them nothing returns to the host. Each stage reads what it needs to know
  * from the chunk's state and does nothing where the state says that it does
  * not apply, or that the chunk failed. */
-#ifndef TERP_GPU_ENGINE_STATE_CUH
-#define TERP_GPU_ENGINE_STATE_CUH
+#pragma once
 
 #include "codec/format/frame.h"
 #include "codec/format/layout.h"
@@ -389,6 +388,14 @@ region(const struct cuda_batch &batch, uint64_t at)
     return region<T>(batch, blockIdx.y, at);
 }
 
+/* Begins a kernel whose blocks are of a chunk each: blockIdx.y. */
+static __device__ __forceinline__ struct cuda_chunk &
+begin_chunk(const struct cuda_batch &batch)
+{
+    begin_kernel();
+    return batch.d_chunks[blockIdx.y];
+}
+
 /* What carries a chunk's values: these, where their type is coded as it is. */
 template <typename T>
 static __device__ __forceinline__ T *
@@ -448,6 +455,15 @@ cuda_stage(const struct cuda_batch *batch, cudaStream_t stream);
 /* In either direction, of lossless predictions whose mask is known: how many
  * points are not special before each tile of them. */
 cuda_stage cuda_ranks_find;
+
+/* Blocks for so many shares of a chunk's work, where those of all chunks are to
+ * be `most`. */
+static inline uint64_t
+cuda_nblocks(const struct cuda_batch *batch, uint64_t nshares, uint64_t most)
+{
+    most /= (unsigned)batch->nchunks;
+    return min_u64(nshares, most > 1 ? most : 1);
+}
 
 /* Launches a kernel whose first parameter is the batch: `nblocks` blocks for
  * each chunk, blockIdx.y. */
@@ -726,5 +742,3 @@ cuda_stage cuda_swap_dst;
 
 /* Those that are wanted, where these are not all that were made. */
 cuda_stage cuda_wanted_gather;
-
-#endif

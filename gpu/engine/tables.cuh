@@ -1,6 +1,5 @@
 /* Tables that follow from the dictionary, on their way to the device. */
-#ifndef TERP_GPU_ENGINE_TABLES_CUH
-#define TERP_GPU_ENGINE_TABLES_CUH
+#pragma once
 
 #include "gpu/engine/state.cuh"
 
@@ -9,5 +8,3 @@
 cudaError_t
 cuda_tables_make(struct cuda_tables *tables, uint8_t **d_memory_ret,
                  cudaStream_t stream);
-
-#endif

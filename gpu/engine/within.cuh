@@ -1,6 +1,5 @@
 /* Streams that hold others: of copies, and with references. */
-#ifndef TERP_GPU_ENGINE_WITHIN_CUH
-#define TERP_GPU_ENGINE_WITHIN_CUH
+#pragma once
 
 #include "gpu/engine/call.cuh"
 
@@ -9,5 +8,3 @@
 enum terp_status
 cuda_decode_all(struct terp_cuda_device *device,
                 const struct terp_cuda_call *where, struct cuda_call *call);
-
-#endif

@@ -84,9 +84,8 @@ best_of_widths(const uint16_t *nbits, const uint8_t *s_order)
 static __global__ void
 __launch_bounds__(SELECT_NTHREADS) select_entries(const struct cuda_batch batch)
 {
-    begin_kernel();
     __shared__ struct select_shared s;
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk &chunk = begin_chunk(batch);
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const uint64_t first =
         (uint64_t)blockIdx.x * SELECT_NTILES + WARP_NTILES * warp;

@@ -1,9 +1,7 @@
 /* Which codebooks a stream uses: the choices of cpu/entropy/codebooks.c.
  * doc/format.md, "Tiles". */
-#ifndef TERP_GPU_ENTROPY_CODEBOOKS_CUH
-#define TERP_GPU_ENTROPY_CODEBOOKS_CUH
+#pragma once
 
-#include "codec/format/bytes.h"
 #include "codec/format/huffman.h"
 #include "gpu/engine/state.cuh"
 
@@ -72,5 +70,3 @@ void
 cuda_codewords_fill(uint32_t *words);
 void
 cuda_token_codewords_fill(uint32_t *words);
-
-#endif

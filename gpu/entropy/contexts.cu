@@ -102,9 +102,8 @@ __launch_bounds__(CONTEXT_NTHREADS, 4)
     find_levels(const __grid_constant__ struct cuda_batch batch,
                 const __grid_constant__ struct context_plan plan, int first)
 {
-    begin_kernel();
     __shared__ struct find_shared s;
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct cuda_chunk &chunk = begin_chunk(batch);
     uint32_t block = blockIdx.x;
     int i = first;
 
@@ -121,9 +120,8 @@ __launch_bounds__(CONTEXT_NTHREADS, 6)
     sort_levels(const __grid_constant__ struct cuda_batch batch,
                 const __grid_constant__ struct context_plan plan)
 {
-    begin_kernel();
     __shared__ struct move_shared s;
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk &chunk = begin_chunk(batch);
     const uint64_t ncoarse = div_up(plan.ncoarse, TERP_TILE_NSYMBOLS);
     uint64_t tile = blockIdx.x;
     int i = 0;
@@ -150,9 +148,8 @@ __launch_bounds__(CONTEXT_NTHREADS)
                    const __grid_constant__ struct context_plan plan,
                    int nsingle)
 {
-    begin_kernel();
     __shared__ union context_shared s;
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk &chunk = begin_chunk(batch);
 
     if (!chunk_applies(chunk))
         return;
@@ -180,9 +177,8 @@ __launch_bounds__(CONTEXT_NTHREADS, 6)
     restore_level(const __grid_constant__ struct cuda_batch batch,
                   const __grid_constant__ struct context_level level)
 {
-    begin_kernel();
     __shared__ struct move_shared s;
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk &chunk = begin_chunk(batch);
 
     if (chunk_applies(chunk))
         move_tile<true>(batch, chunk, level, first_tile(level) + blockIdx.x,
@@ -196,9 +192,8 @@ __launch_bounds__(CONTEXT_NTHREADS)
     order_lorenzo_symbols(const __grid_constant__ struct cuda_batch batch,
                           const __grid_constant__ struct context_plan plan)
 {
-    begin_kernel();
     __shared__ struct context_part s_part[TERP_NCLASSES];
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk &chunk = begin_chunk(batch);
     const struct terp_layout *layout = batch.d_layout;
     const int rank = layout->rank;
     uint32_t block = blockIdx.x;

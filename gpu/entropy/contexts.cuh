@@ -1,7 +1,6 @@
 /* Where the symbols of chunks in context order stand, and the counts that sort
  * them. doc/format.md, "Context order". */
-#ifndef TERP_GPU_ENTROPY_CONTEXTS_CUH
-#define TERP_GPU_ENTROPY_CONTEXTS_CUH
+#pragma once
 
 #include "codec/model/contexts.h"
 #include "gpu/engine/state.cuh"
@@ -58,5 +57,3 @@ cuda_context_counts_nbytes(uint64_t ntiles)
     return (uint64_t)TERP_NCONTEXT_LEVELS * TERP_NGROUPS *
            (8 + 4 * (ntiles + cuda_context_nspans(ntiles)));
 }
-
-#endif

@@ -5,8 +5,7 @@
  * points between these and the next ones, of all classes, four points of a row
  * at a time. An encoder's symbols of lorenzo are copied to the order of splines
  * on the way. */
-#ifndef TERP_GPU_ENTROPY_CONTEXTS_FIND_CUH
-#define TERP_GPU_ENTROPY_CONTEXTS_FIND_CUH
+#pragma once
 
 #include "gpu/entropy/contexts_region.cuh"
 #include "gpu/predict/values.cuh"
@@ -577,5 +576,3 @@ find_contexts(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     __syncthreads();
     add_to_chunk(batch, level.l, s);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* Moves a tile's symbols of a level from tile order to context order or back,
  * once all contexts of the level are counted. */
-#ifndef TERP_GPU_ENTROPY_CONTEXTS_MOVE_CUH
-#define TERP_GPU_ENTROPY_CONTEXTS_MOVE_CUH
+#pragma once
 
 #include "gpu/block/warp.cuh"
 #include "gpu/entropy/contexts_find.cuh"
@@ -402,5 +401,3 @@ move_tile(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     place_symbols<decode>(contexts, pair, s);
     store_symbols(batch, chunk, tile, begin, end, pair, symbols);
 }
-
-#endif

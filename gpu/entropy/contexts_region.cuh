@@ -1,7 +1,6 @@
 /* How blocks share the points of levels that have contexts: a block has a
  * region of the level's lattice. */
-#ifndef TERP_GPU_ENTROPY_CONTEXTS_REGION_CUH
-#define TERP_GPU_ENTROPY_CONTEXTS_REGION_CUH
+#pragma once
 
 #include "gpu/entropy/contexts.cuh"
 #include "gpu/entropy/order.cuh"
@@ -200,5 +199,3 @@ raster_row(const struct terp_layout *layout, const struct raster_points &points)
 {
     return tiled_row_at(layout->rank, layout->dims, points.at, points.brick);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* What all decoders of codewords and tokens need: a tile's bits in shared
  * memory, its escapes, and the rounds in which subsequences synchronize. */
-#ifndef TERP_GPU_ENTROPY_DECODE_BITS_CUH
-#define TERP_GPU_ENTROPY_DECODE_BITS_CUH
+#pragma once
 
 #include "gpu/block/expand.cuh"
 #include "gpu/entropy/decode_table.cuh"
@@ -144,5 +143,3 @@ synchronize_subsequences(uint32_t *s_stop, unsigned first_begin, unsigned begin,
             return begin;
     }
 }
-
-#endif

@@ -9,8 +9,7 @@
  * It does so again from where the thread before it ended, as long as that is
  * not where it began. The first thread's guess is right, so the second is right
  * after one round, and in the end all are. */
-#ifndef TERP_GPU_ENTROPY_DECODE_CODEWORDS_CUH
-#define TERP_GPU_ENTROPY_DECODE_CODEWORDS_CUH
+#pragma once
 
 #include "gpu/entropy/decode_bits.cuh"
 
@@ -223,5 +222,3 @@ decode_codewords(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     }
     return valid;
 }
-
-#endif

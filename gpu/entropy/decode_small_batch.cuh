@@ -7,8 +7,7 @@
  * from there on leave it. Following the tables of all threads gives each its
  * first codeword. The threads then list where codewords begin, and decode one
  * symbol after another of their own. */
-#ifndef TERP_GPU_ENTROPY_DECODE_SMALL_BATCH_CUH
-#define TERP_GPU_ENTROPY_DECODE_SMALL_BATCH_CUH
+#pragma once
 
 #include "gpu/entropy/decode_bits.cuh"
 
@@ -313,5 +312,3 @@ decode_small_batch_codewords(struct small_batch_codewords &s,
         *escapes_ret = decode_unit(s, symbols, nsymbols);
     return true;
 }
-
-#endif

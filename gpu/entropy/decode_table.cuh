@@ -1,8 +1,7 @@
 /* What decodes a codebook on the device. The blocks of a large batch copy the
  * look-up to shared memory, and find longer codewords where the table is. Those
  * of a small batch copy the rest, by which any codeword is decoded. */
-#ifndef TERP_GPU_ENTROPY_DECODE_TABLE_CUH
-#define TERP_GPU_ENTROPY_DECODE_TABLE_CUH
+#pragma once
 
 #include "codebooks/codebooks.h"
 #include "gpu/engine/platform.cuh"
@@ -149,5 +148,3 @@ cuda_decode_tables_fill(struct cuda_decode_table tables[TERP_NENTRIES])
             cuda_decode_table_fill_lookup(table, bits);
     }
 }
-
-#endif

@@ -3,8 +3,7 @@
  * codewords (gpu/entropy/decode_codewords.cuh): where the next one begins
  * follows from the codeword alone, and how many symbols a token stands for from
  * the bits of its run. */
-#ifndef TERP_GPU_ENTROPY_DECODE_TOKENS_CUH
-#define TERP_GPU_ENTROPY_DECODE_TOKENS_CUH
+#pragma once
 
 #include "gpu/entropy/decode_bits.cuh"
 #include "gpu/entropy/token_decode_table.cuh"
@@ -178,5 +177,3 @@ decode_tokens(struct tokens_shared<NTHREADS> &s, tile_scan<NTHREADS> &s_scan,
     store_symbols<NTHREADS>(s.symbols, symbols, nsymbols);
     return valid;
 }
-
-#endif

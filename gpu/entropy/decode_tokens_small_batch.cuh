@@ -1,8 +1,7 @@
 /* Tokens (codec/format/tokens.h) to symbols where a batch has few tiles: a
  * block of many threads decodes each tile, by transition tables of subsequences
  * as for codewords (gpu/entropy/decode_small_batch.cuh). */
-#ifndef TERP_GPU_ENTROPY_DECODE_TOKENS_SMALL_BATCH_CUH
-#define TERP_GPU_ENTROPY_DECODE_TOKENS_SMALL_BATCH_CUH
+#pragma once
 
 #include "gpu/entropy/decode_small_batch.cuh"
 #include "gpu/entropy/decode_tokens.cuh"
@@ -155,5 +154,3 @@ decode_small_batch_tokens(struct small_batch_tokens &s,
     store_symbols<SMALL_BATCH_NTHREADS>(s.symbols, symbols, nsymbols);
     return valid;
 }
-
-#endif

@@ -1,11 +1,9 @@
 /* Where single symbols stand in tile order, in closed form. doc/format.md,
  * "Tile order". The CPU copies whole rows and walks over the boxes instead
  * (cpu/entropy/order.h). */
-#ifndef TERP_GPU_ENTROPY_ORDER_CUH
-#define TERP_GPU_ENTROPY_ORDER_CUH
+#pragma once
 
 #include "codec/format/layout.h"
-#include "codec/format/limits.h"
 #include "gpu/engine/platform.cuh"
 
 /* Most numbers have 32 bits, which are divided much faster. */
@@ -185,5 +183,3 @@ raster_position_of_tiled(const struct terp_layout *layout, uint64_t tiled)
 {
     return untiled_at(layout->rank, layout->dims, tiled);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* What the encoding kernels share that have a tile a block: symbols in
  * registers, slots for tiles' bytes, and costs under all entries. */
-#ifndef TERP_GPU_ENTROPY_TILE_ENCODE_CUH
-#define TERP_GPU_ENTROPY_TILE_ENCODE_CUH
+#pragma once
 
 #include "codebooks/codebooks.h"
 #include "gpu/block/warp.cuh"
@@ -159,5 +158,3 @@ entry_of_tile(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
         selected = w == width ? best[w] : selected;
     return selected & 127;
 }
-
-#endif

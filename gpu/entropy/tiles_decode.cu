@@ -43,9 +43,8 @@ static __global__ void
 __launch_bounds__(EXPAND_NTHREADS, EXPAND_NBLOCKS)
     expand_partitions(const struct cuda_batch batch)
 {
-    begin_kernel();
     __shared__ struct expand_shared<EXPAND_STAGED_NBYTES> s;
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk &chunk = begin_chunk(batch);
     const uint64_t p = blockIdx.x;
     const uint64_t *begin = region<uint64_t>(batch, batch.at.begin) + p;
     struct block_reader reader = {};
@@ -339,10 +338,9 @@ static __global__ void
 __launch_bounds__(LARGE_BATCH_NTHREADS, LARGE_BATCH_NBLOCKS)
     decode_large_batch(const struct cuda_batch batch)
 {
-    begin_kernel();
     __shared__ union large_batch_shared<tokens> s;
     __shared__ tile_scan<LARGE_BATCH_NTHREADS> s_scan;
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk &chunk = begin_chunk(batch);
     const uint64_t first = blockIdx.x;
     const enum terp_coding coding = chunk.coding;
     const struct cuda_decode_table *book, *staged = nullptr;

@@ -1,6 +1,5 @@
 /* What decodes a codebook of tokens (codec/format/tokens.h) on the device. */
-#ifndef TERP_GPU_ENTROPY_TOKEN_DECODE_TABLE_CUH
-#define TERP_GPU_ENTROPY_TOKEN_DECODE_TABLE_CUH
+#pragma once
 
 #include "codebooks/codebooks.h"
 #include "gpu/engine/platform.cuh"
@@ -104,5 +103,3 @@ cuda_token_decode_tables_fill(
         }
     }
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* Tiles of the coding ratio: symbols to tokens (codec/format/tokens.h) and
  * their bytes, as cpu/entropy/tokens.c writes them. */
-#ifndef TERP_GPU_ENTROPY_TOKENS_ENCODE_CUH
-#define TERP_GPU_ENTROPY_TOKENS_ENCODE_CUH
+#pragma once
 
 #include "gpu/engine/state.cuh"
 
@@ -22,5 +21,3 @@ cuda_stage cuda_tokens_encode;
 /* Notes the partitions, which are their tiles one after another.
  * cuda_stream_write notes those of small chunks itself. */
 cuda_stage cuda_tokens_note;
-
-#endif

@@ -60,8 +60,7 @@ is_coded(const struct cuda_chunk &chunk)
 static __global__ void
 __launch_bounds__(NTHREADS) carry_halves(const struct cuda_batch batch)
 {
-    begin_kernel();
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct cuda_chunk &chunk = begin_chunk(batch);
     const bool normal_only = batch.form != CUDA_VALUES;
     uint16_t halves[NLOADS];
     uint32_t carried[NLOADS];
@@ -82,8 +81,7 @@ __launch_bounds__(NTHREADS) carry_halves(const struct cuda_batch batch)
 static __global__ void
 __launch_bounds__(NTHREADS) uncarry_halves(const struct cuda_batch batch)
 {
-    begin_kernel();
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct cuda_chunk &chunk = begin_chunk(batch);
     uint32_t carried[NLOADS];
     uint16_t halves[NLOADS];
 
@@ -134,8 +132,7 @@ template <typename W>
 static __global__ void
 __launch_bounds__(NTHREADS) find_integer_range(const struct cuda_batch batch)
 {
-    begin_kernel();
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk &chunk = begin_chunk(batch);
     const uint64_t lowest = terp_lowest_integer(batch.chunk.type);
     unsigned long long min_complement = 0, max = 0;
     bool any = false;
@@ -251,8 +248,7 @@ template <typename W>
 static __global__ void
 __launch_bounds__(NTHREADS) find_integer_carrier(const struct cuda_batch batch)
 {
-    begin_kernel();
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk &chunk = begin_chunk(batch);
     struct cuda_integers *found = &chunk.integers;
     __shared__ unsigned long long s_scale;
 
@@ -275,8 +271,7 @@ template <typename W, typename C>
 static __global__ void
 __launch_bounds__(NTHREADS) carry_integers(const struct cuda_batch batch)
 {
-    begin_kernel();
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct cuda_chunk &chunk = begin_chunk(batch);
     const uint64_t lowest = terp_lowest_integer(batch.chunk.type);
     const uint64_t first = first_of_thread();
     uint64_t distances[NLOADS];
@@ -304,8 +299,7 @@ template <typename W, typename C>
 static __global__ void
 __launch_bounds__(NTHREADS) uncarry_integers(const struct cuda_batch batch)
 {
-    begin_kernel();
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct cuda_chunk &chunk = begin_chunk(batch);
     word_of<C> carried[NLOADS];
     W words[NLOADS];
 

@@ -1,7 +1,6 @@
 /* What carries integers, as kernels see it: codec/model/carrier.h with the
  * chunk's state. */
-#ifndef TERP_GPU_PREDICT_CARRIER_CUH
-#define TERP_GPU_PREDICT_CARRIER_CUH
+#pragma once
 
 #include "gpu/predict/values.cuh"
 
@@ -36,5 +35,3 @@ integer_of_carried(const struct cuda_batch &batch,
                 : terp_integer_of_bits(bits, low, high);
     return chunk.carrier.offset + chunk.carrier.scale * (uint64_t)n;
 }
-
-#endif

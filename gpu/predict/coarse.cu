@@ -2,6 +2,7 @@
  * would say (codec/model/coarse.h), so that all that follows decodes that. */
 #include "codec/model/coarse.h"
 
+#include "gpu/block/warp.cuh"
 #include "gpu/predict/values.cuh"
 #include "gpu/sections/low_bits.cuh"
 
@@ -17,8 +18,7 @@
 static __global__ void
 coarsen(const struct cuda_batch batch)
 {
-    begin_kernel();
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk &chunk = begin_chunk(batch);
     const int nlevels = batch.d_layout->nlevels - batch.nskipped;
 
     if (chunk.status != TERP_OK)
@@ -99,8 +99,7 @@ advance(const struct terp_layout &lattice, uint64_t n,
 static __global__ void
 __launch_bounds__(NTHREADS) gather_bits(const struct cuda_batch batch)
 {
-    begin_kernel();
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct cuda_chunk &chunk = begin_chunk(batch);
     const struct terp_layout &whole = batch.d_layout[0];
     const struct terp_layout &lattice = batch.d_layout[1];
     const bool has_mask = chunk.has_specials;
@@ -109,8 +108,7 @@ __launch_bounds__(NTHREADS) gather_bits(const struct cuda_batch batch)
     const uint64_t nwords =
         has_mask || has_signs ? 2 * div_up(lattice.nvalues, 64) : 0;
 
-    for (uint64_t first =
-             ((uint64_t)blockIdx.x * NWARPS + threadIdx.x / 32) * WARP_NWORDS;
+    for (uint64_t first = (warp_of_chunk<NWARPS>()) * WARP_NWORDS;
          first < nwords; first += (uint64_t)gridDim.x * NWARPS * WARP_NWORDS) {
         const uint64_t end = min_u64(first + WARP_NWORDS, nwords);
         uint64_t i = 32 * first + threadIdx.x % 32;
@@ -156,8 +154,7 @@ template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS) gather_wanted(const struct cuda_batch batch)
 {
-    begin_kernel();
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct cuda_chunk &chunk = begin_chunk(batch);
     const struct terp_chunk &shape = batch.chunk;
     const uint64_t step = batch.wanted_step;
     const word_of<T> *made = (const word_of<T> *)chunk.values;
@@ -173,8 +170,8 @@ __launch_bounds__(NTHREADS) gather_wanted(const struct cuda_batch batch)
         return;
     for (int d = 0; d < last; d++)
         npieces *= div_up(shape.dims[d], step);
-    for (uint64_t piece = (uint64_t)blockIdx.x * NWARPS + threadIdx.x / 32;
-         piece < npieces; piece += (uint64_t)gridDim.x * NWARPS) {
+    for (uint64_t piece = warp_of_chunk<NWARPS>(); piece < npieces;
+         piece += warps_of_chunk<NWARPS>()) {
         const uint64_t row = piece / row_npieces;
         const uint64_t begin = piece % row_npieces * PIECE_NVALUES;
         const uint64_t end = min_u64(begin + PIECE_NVALUES, row_nvalues);

@@ -1,7 +1,6 @@
 /* What sampled values of a chunk have in common, and which exact quants lorenzo
  * has by that: as the CPU's common_bits. */
-#ifndef TERP_GPU_PREDICT_COMMON_BITS_CUH
-#define TERP_GPU_PREDICT_COMMON_BITS_CUH
+#pragma once
 
 #include <limits.h>
 
@@ -54,5 +53,3 @@ find_exact(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     return terp_exact_of(chunk.bound, chunk.min, chunk.max, sizeof(T),
                          common.exponent, common.nzeros);
 }
-
-#endif

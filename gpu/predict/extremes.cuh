@@ -1,7 +1,6 @@
 /* Extremes of a chunk's values, which many blocks find together: in an order in
  * which integers can be compared by atomics. */
-#ifndef TERP_GPU_PREDICT_EXTREMES_CUH
-#define TERP_GPU_PREDICT_EXTREMES_CUH
+#pragma once
 
 #include "gpu/predict/values.cuh"
 
@@ -70,5 +69,3 @@ reduce_extremes(extremes<T> own)
     }
     return own;
 }
-
-#endif

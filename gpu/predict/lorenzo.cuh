@@ -1,7 +1,6 @@
 /* Differences of lorenzo's integers, and their means: what predicts an integer,
  * and what the chunk's state tells of it. */
-#ifndef TERP_GPU_PREDICT_LORENZO_CUH
-#define TERP_GPU_PREDICT_LORENZO_CUH
+#pragma once
 
 #include "codec/model/lorenzo.h"
 #include "codec/model/quantizer.h"
@@ -101,5 +100,3 @@ lorenzo_mean(const W *at, unsigned dims, const struct terp_layout *layout,
     }
     return mean_of_quants(sum, count);
 }
-
-#endif

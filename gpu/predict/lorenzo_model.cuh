@@ -1,7 +1,6 @@
 /* What lorenzo puts into a stream: its model, and escapes, which are integers.
  */
-#ifndef TERP_GPU_PREDICT_LORENZO_MODEL_CUH
-#define TERP_GPU_PREDICT_LORENZO_MODEL_CUH
+#pragma once
 
 #include "gpu/predict/lorenzo.cuh"
 #include "gpu/predict/values.cuh"
@@ -86,5 +85,3 @@ lorenzo_escape_bits(const struct cuda_batch &batch,
 
     return zigzag((int64_t)(int_of<T>)difference);
 }
-
-#endif

@@ -122,9 +122,8 @@ static __global__ void
 __launch_bounds__(LORENZO_NTHREADS, 8)
     lorenzo_prequantize(const __grid_constant__ struct cuda_batch batch)
 {
-    begin_kernel();
     __shared__ struct piece_found s_found;
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk &chunk = begin_chunk(batch);
 
     if (!chunk_applies(chunk))
         return;
@@ -147,8 +146,7 @@ static __global__ void
 __launch_bounds__(LORENZO_NTHREADS)
     lorenzo_subtract_lines(struct cuda_batch batch, int d)
 {
-    begin_kernel();
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct cuda_chunk &chunk = begin_chunk(batch);
     struct line line;
 
     if (!chunk_applies(chunk) || chunk.nspecials == 0 ||
@@ -190,7 +188,7 @@ weigh_means(const struct terp_layout *layout, const W *quants,
         line_stride = d == means_dim ? inner : line_stride;
         inner *= layout->dims[d];
     }
-    for (uint64_t k = (uint64_t)blockIdx.x * LORENZO_NWARPS + threadIdx.x / 32;
+    for (uint64_t k = warp_of_chunk<LORENZO_NWARPS>();
          every / 2 + k * every < nstretches; k += gridDim.x * LORENZO_NWARPS) {
         uint64_t left = every / 2 + k * every, i = 0;
         const uint64_t x = split(&left, nper_row) * TERP_LORENZO_NVALUES;
@@ -281,10 +279,9 @@ template <typename T>
 static __global__ void
 __launch_bounds__(LORENZO_NTHREADS, 4) lorenzo_repeat(struct cuda_batch batch)
 {
-    begin_kernel();
     __shared__ uint32_t s_mask[PIECE_NWORDS];
     __shared__ unsigned long long s_before;
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk &chunk = begin_chunk(batch);
 
     if (!chunk_applies(chunk))
         return;
@@ -391,8 +388,7 @@ template <typename T>
 static __global__ void
 __launch_bounds__(LORENZO_NTHREADS, 4) lorenzo_symbols(struct cuda_batch batch)
 {
-    begin_kernel();
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk &chunk = begin_chunk(batch);
 
     if (!chunk_applies(chunk))
         return;

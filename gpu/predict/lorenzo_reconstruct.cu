@@ -54,8 +54,7 @@ static __global__ void
 __launch_bounds__(LORENZO_NTHREADS)
     lorenzo_add_means(struct cuda_batch batch, int d)
 {
-    begin_kernel();
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct cuda_chunk &chunk = begin_chunk(batch);
     const struct terp_layout *layout = batch.d_layout;
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     struct line line;
@@ -149,8 +148,7 @@ static __global__ void
 __launch_bounds__(LORENZO_NTHREADS)
     lorenzo_sum_segments(struct cuda_batch batch)
 {
-    begin_kernel();
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct cuda_chunk &chunk = begin_chunk(batch);
     struct segment segment;
 
     if (!chunk_applies(chunk) || !(dims_to_sum(batch, chunk) & 1))
@@ -177,8 +175,7 @@ static __global__ void
 __launch_bounds__(LORENZO_NTHREADS)
     lorenzo_scan_segments(struct cuda_batch batch)
 {
-    begin_kernel();
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct cuda_chunk &chunk = begin_chunk(batch);
 
     if (chunk_applies(chunk) && (dims_to_sum(batch, chunk) & 1))
         scan_segments(batch.d_layout,
@@ -246,8 +243,7 @@ static __global__ void
 __launch_bounds__(LORENZO_NTHREADS, 5)
     lorenzo_sum_rows(const __grid_constant__ struct cuda_batch batch)
 {
-    begin_kernel();
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct cuda_chunk &chunk = begin_chunk(batch);
 
     if (!chunk_applies(chunk))
         return;
@@ -313,8 +309,7 @@ static __global__ void
 __launch_bounds__(LORENZO_NTHREADS, 8)
     lorenzo_sum_lines(const __grid_constant__ struct cuda_batch batch, int d)
 {
-    begin_kernel();
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct cuda_chunk &chunk = begin_chunk(batch);
 
     if (!chunk_applies(chunk))
         return;

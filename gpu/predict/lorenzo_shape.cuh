@@ -1,7 +1,6 @@
 /* How lorenzo's kernels cut a chunk up: blocks, lines along a dimension above
  * 0, segments of rows. */
-#ifndef TERP_GPU_PREDICT_LORENZO_SHAPE_CUH
-#define TERP_GPU_PREDICT_LORENZO_SHAPE_CUH
+#pragma once
 
 #include "gpu/block/warp.cuh"
 #include "gpu/predict/lorenzo.cuh"
@@ -165,9 +164,8 @@ scan_segments(const struct terp_layout *layout, W *all_sums)
     const uint64_t nsegments = nsegments_of(layout);
     const unsigned lane = threadIdx.x % 32;
 
-    for (uint64_t row =
-             (uint64_t)blockIdx.x * LORENZO_NWARPS + threadIdx.x / 32;
-         row < nrows; row += (uint64_t)gridDim.x * LORENZO_NWARPS) {
+    for (uint64_t row = warp_of_chunk<LORENZO_NWARPS>(); row < nrows;
+         row += warps_of_chunk<LORENZO_NWARPS>()) {
         W *sums = all_sums + row * nsegments;
         W carry = 0;
         for (uint64_t first = 0; first < nsegments; first += 32) {
@@ -189,5 +187,3 @@ nblocks_of_rows(const struct terp_layout *layout)
     return min_u64(div_up(layout->nvalues / layout->dims[0], LORENZO_NWARPS),
                    MAX_NROW_BLOCKS);
 }
-
-#endif

@@ -1,9 +1,7 @@
 /* The lossless prediction as kernels see it: what the chunk's state tells of
  * integers, and the shares of its work. */
-#ifndef TERP_GPU_PREDICT_LOSSLESS_CUH
-#define TERP_GPU_PREDICT_LOSSLESS_CUH
+#pragma once
 
-#include "codec/model/lossless.h"
 #include "codec/model/lossless_quants.h"
 #include "gpu/predict/lorenzo.cuh"
 #include "gpu/predict/values.cuh"
@@ -40,5 +38,3 @@ lossless_order(const struct cuda_chunk &chunk, int d)
     return (int)(dims >> d & 1) +
            (int)(dims >> (d + TERP_LOSSLESS_TWICE_SHIFT) & 1);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* Values in runs, which are taken for fill values where all come back as they
  * are: cpu/pipeline.c, find_common. */
 #include "codec/model/lossless.h"
-#include "gpu/block/warp.cuh"
 #include "gpu/predict/lorenzo_shape.cuh"
 #include "gpu/predict/range.cuh"
 
@@ -62,10 +61,9 @@ template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS) find_common(const struct cuda_batch batch, int slot)
 {
-    begin_kernel();
     __shared__ word_of<T> s_firsts[NTHREADS];
     __shared__ struct found_runs s;
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk &chunk = begin_chunk(batch);
     const T *values = (const T *)chunk.src;
     const word_of<T> none = bits_of((T)-0.0);
     const bool is_free = (word_of<T>)chunk.fills[slot] == none;
@@ -126,8 +124,7 @@ static __global__ void
 __launch_bounds__(SCAN_NTHREADS)
     scan_others(const struct cuda_batch batch, int slot)
 {
-    begin_kernel();
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk &chunk = begin_chunk(batch);
     const T *values = (const T *)chunk.src;
 
     if (!may_have_more(chunk) || !chunk.common.is_asked)

@@ -1,7 +1,6 @@
 /* What the lossless prediction puts into a stream besides its sections: its
  * model, and escapes, which are differences. */
-#ifndef TERP_GPU_PREDICT_LOSSLESS_MODEL_CUH
-#define TERP_GPU_PREDICT_LOSSLESS_MODEL_CUH
+#pragma once
 
 #include "gpu/sections/ranks.cuh"
 
@@ -68,5 +67,3 @@ lossless_escape_bits(const struct cuda_batch &batch,
 
     return zigzag((int64_t)(int_of<T>)differences[rank]);
 }
-
-#endif

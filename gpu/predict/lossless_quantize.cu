@@ -15,8 +15,7 @@ template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS) lossless_integers(const struct cuda_batch batch)
 {
-    begin_kernel();
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk &chunk = begin_chunk(batch);
     const T *values = (const T *)chunk.src;
     const unsigned lane = threadIdx.x % 32;
     unsigned nunpredictable = 0;
@@ -64,8 +63,7 @@ static __global__ void
 __launch_bounds__(NTHREADS)
     lossless_subtract_lines(const struct cuda_batch batch, int d)
 {
-    begin_kernel();
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct cuda_chunk &chunk = begin_chunk(batch);
     struct line line;
 
     if (!chunk_is_lossless(chunk) || lossless_order(chunk, d) == 0)
@@ -120,8 +118,7 @@ static __global__ void
 __launch_bounds__(NTHREADS)
     lossless_subtract_rows(const struct cuda_batch batch)
 {
-    begin_kernel();
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk &chunk = begin_chunk(batch);
     const unsigned lane = threadIdx.x % 32;
     struct segment segment;
 

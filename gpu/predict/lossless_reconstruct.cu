@@ -54,8 +54,7 @@ static __global__ void
 __launch_bounds__(LORENZO_NTHREADS)
     lossless_sum_segments(const struct cuda_batch batch, unsigned asked)
 {
-    begin_kernel();
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct cuda_chunk &chunk = begin_chunk(batch);
     struct segment segment;
 
     if (!chunk_is_lossless(chunk) || !sums_of_rows(batch, chunk, asked))
@@ -80,8 +79,7 @@ static __global__ void
 __launch_bounds__(LORENZO_NTHREADS)
     lossless_scan_segments(const struct cuda_batch batch, unsigned asked)
 {
-    begin_kernel();
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct cuda_chunk &chunk = begin_chunk(batch);
 
     if (chunk_is_lossless(chunk) && sums_of_rows(batch, chunk, asked))
         scan_segments(batch.d_layout,
@@ -94,8 +92,7 @@ static __global__ void
 __launch_bounds__(LORENZO_NTHREADS)
     lossless_sum_rows(const struct cuda_batch batch, unsigned asked)
 {
-    begin_kernel();
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct cuda_chunk &chunk = begin_chunk(batch);
     const unsigned lane = threadIdx.x % 32;
     struct segment segment;
 
@@ -185,8 +182,7 @@ static __global__ void
 __launch_bounds__(LORENZO_NTHREADS)
     lossless_sum_lines(const struct cuda_batch batch, int d)
 {
-    begin_kernel();
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct cuda_chunk &chunk = begin_chunk(batch);
     struct line line;
 
     if (!chunk_is_lossless(chunk) || lossless_order(chunk, d) == 0)
@@ -217,8 +213,7 @@ static __global__ void
 __launch_bounds__(LORENZO_NTHREADS)
     lossless_restore(const struct cuda_batch batch)
 {
-    begin_kernel();
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct cuda_chunk &chunk = begin_chunk(batch);
 
     if (!chunk_is_lossless(chunk) ||
         chunk.model.lossless.form == TERP_LOSSLESS_REMAINDERS)

@@ -1,7 +1,6 @@
 /* Samples of the lossless prediction's tuner: differences of a run of values,
  * of all orders, by a block. cpu/predict/lossless_impl.h does the same. */
-#ifndef TERP_GPU_PREDICT_LOSSLESS_SAMPLE_CUH
-#define TERP_GPU_PREDICT_LOSSLESS_SAMPLE_CUH
+#pragma once
 
 #include "codec/model/lossless_samples.h"
 #include "gpu/block/warp.cuh"
@@ -277,5 +276,3 @@ warp_shift_of_group(const uint16_t *s_counts, int value_nbytes,
     *cost_ret = best >> 8;
     return (int)(best & 0xFF);
 }
-
-#endif

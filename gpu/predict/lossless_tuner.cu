@@ -76,9 +76,8 @@ template <typename T>
 static __global__ void
 __launch_bounds__(STEPS_NTHREADS) find_steps(const struct cuda_batch batch)
 {
-    begin_kernel();
     __shared__ struct common_bits s_common;
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct cuda_chunk &chunk = begin_chunk(batch);
     struct cuda_lossless_tuner *tuner = tuner_of(batch);
     struct terp_lossless_step steps[TERP_LOSSLESS_MAX_NSTEPS], own = {};
 
@@ -134,9 +133,8 @@ template <typename T>
 static __global__ void
 __launch_bounds__(SAMPLE_NTHREADS) weigh_steps(const struct cuda_batch batch)
 {
-    begin_kernel();
     __shared__ struct lossless_sample<T> s;
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct cuda_chunk &chunk = begin_chunk(batch);
     const int i = (int)(blockIdx.x / TERP_LOSSLESS_FEW_NRUNS);
     struct cuda_lossless_tuner *tuner = tuner_of(batch);
 
@@ -269,10 +267,9 @@ template <typename T>
 static __global__ void
 __launch_bounds__(SAMPLE_NTHREADS) price_steps(const struct cuda_batch batch)
 {
-    begin_kernel();
     __shared__ struct lossless_sample<T> s;
     __shared__ unsigned s_dims;
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk &chunk = begin_chunk(batch);
     const int i = (int)(blockIdx.x / TERP_LOSSLESS_FEW_NRUNS);
     struct cuda_lossless_tuner *tuner = tuner_of(batch);
 
@@ -308,8 +305,7 @@ static __global__ void
 __launch_bounds__(COUNT_NTHREADS)
     count_unpredictable(const struct cuda_batch batch)
 {
-    begin_kernel();
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk &chunk = begin_chunk(batch);
     const T *values = (const T *)chunk.src;
     unsigned n = 0;
 
@@ -356,9 +352,8 @@ template <typename T>
 static __global__ void
 __launch_bounds__(SAMPLE_NTHREADS) weigh_choice(const struct cuda_batch batch)
 {
-    begin_kernel();
     __shared__ struct lossless_sample<T> s;
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct cuda_chunk &chunk = begin_chunk(batch);
     const bool of_zero = blockIdx.x >= TERP_LOSSLESS_MANY_NRUNS;
     struct cuda_lossless_tuner *tuner = tuner_of(batch);
 
@@ -379,10 +374,9 @@ template <typename T>
 static __global__ void
 __launch_bounds__(SAMPLE_NTHREADS) price_choice(const struct cuda_batch batch)
 {
-    begin_kernel();
     __shared__ struct lossless_sample<T> s;
     __shared__ unsigned s_dims;
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct cuda_chunk &chunk = begin_chunk(batch);
     struct cuda_lossless_tuner *tuner = tuner_of(batch);
 
     if (!is_tuned(chunk))

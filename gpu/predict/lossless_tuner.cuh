@@ -1,7 +1,6 @@
 /* What the lossless prediction's tuner knows of a chunk, in the region
  * `lossless_tuner`, which is zero when a call begins. */
-#ifndef TERP_GPU_PREDICT_LOSSLESS_TUNER_CUH
-#define TERP_GPU_PREDICT_LOSSLESS_TUNER_CUH
+#pragma once
 
 #include "codec/model/lossless_samples.h"
 
@@ -26,5 +25,3 @@ struct cuda_lossless_tuner {
     struct cuda_order_weights choice, of_zero;
     unsigned long long choice_cost; /* where splines may cost less */
 };
-
-#endif

@@ -93,10 +93,9 @@ template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS) find_low_bits(const struct cuda_batch batch)
 {
-    begin_kernel();
     __shared__ struct found_widths s;
     __shared__ struct common_bits s_common;
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk &chunk = begin_chunk(batch);
     const unsigned lane = threadIdx.x % 32;
     int width[TERP_LOW_BITS_NFORMS], own = -1;
 

@@ -14,8 +14,7 @@
  * kernels of a level are launched, and the blocks of all but one end at once.
  * Odd extents, special values, and chunks that do not begin at a multiple of 16
  * bytes are left to gpu/predict/spline_rows.cuh. */
-#ifndef TERP_GPU_PREDICT_MARCH_CUH
-#define TERP_GPU_PREDICT_MARCH_CUH
+#pragma once
 
 #include "gpu/predict/spline_values.cuh"
 
@@ -828,5 +827,3 @@ make_march_work(const struct cuda_batch *batch, int l, struct march_work *work)
     }
     return ntiles * work->nsegments;
 }
-
-#endif

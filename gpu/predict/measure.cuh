@@ -1,6 +1,5 @@
 /* How far decoded values are from those that were encoded. */
-#ifndef TERP_GPU_PREDICT_MEASURE_CUH
-#define TERP_GPU_PREDICT_MEASURE_CUH
+#pragma once
 
 #include "gpu/engine/state.cuh"
 
@@ -17,5 +16,3 @@ struct cuda_measured {
 cudaError_t
 cuda_measure(struct cuda_measured *d_measured, uint64_t n,
              const struct terp_chunk *chunk, cudaStream_t stream);
-
-#endif

@@ -31,10 +31,8 @@ static_assert(PIECE_NWORDS <= NTHREADS, "A word of signs has a thread.");
 static uint64_t
 nblocks_for(const struct cuda_batch *batch)
 {
-    const uint64_t npieces = div_up(batch->nvalues, PIECE_NVALUES);
-    const uint64_t most = CUDA_POINTWISE_MAX_NBLOCKS / (unsigned)batch->nchunks;
-
-    return min_u64(npieces, most > 1 ? most : 1);
+    return cuda_nblocks(batch, div_up(batch->nvalues, PIECE_NVALUES),
+                        CUDA_POINTWISE_MAX_NBLOCKS);
 }
 
 /* ---- how logarithms are taken ---- */
@@ -59,8 +57,7 @@ template <typename V>
 static __global__ void
 __launch_bounds__(NTHREADS) measure_again(const struct cuda_batch batch)
 {
-    begin_kernel();
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk &chunk = begin_chunk(batch);
     const V *values = carried_values<V>(batch, chunk);
     V least = value_traits<V>::MAX;
 
@@ -99,8 +96,7 @@ template <typename V>
 static __global__ void
 choose_form(const struct cuda_batch batch)
 {
-    begin_kernel();
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk &chunk = begin_chunk(batch);
     const double bound = batch.pointwise_bound, floor = batch.floor;
 
     if (chunk.status != TERP_OK)
@@ -230,9 +226,8 @@ template <typename V, typename C, enum cuda_form form>
 static __global__ void
 __launch_bounds__(NTHREADS) code_values(const struct cuda_batch batch)
 {
-    begin_kernel();
     __shared__ struct piece_signs s_signs;
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk &chunk = begin_chunk(batch);
     const uint64_t npieces = div_up(batch.nvalues, PIECE_NVALUES);
     const V *from = carried_values<V>(batch, chunk);
     C *to = region<C>(batch, batch.at.coded_values);
@@ -311,8 +306,7 @@ template <typename V, typename C, enum cuda_form form>
 static __global__ void
 finish_coded(const struct cuda_batch batch)
 {
-    begin_kernel();
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk &chunk = begin_chunk(batch);
     const C *coded = region<C>(batch, batch.at.coded_values);
     const struct terp_magnitudes &magnitudes = chunk.magnitudes;
     struct value_range range = {};
@@ -387,8 +381,7 @@ template <typename V, typename C, bool floored>
 static __global__ void
 __launch_bounds__(NTHREADS) decode_values(const struct cuda_batch batch)
 {
-    begin_kernel();
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk &chunk = begin_chunk(batch);
     const uint64_t first = (uint64_t)blockIdx.x * PIECE_NVALUES + threadIdx.x;
     const uint32_t *signs = region<uint32_t>(batch, batch.at.signs);
     const C *from = (const C *)chunk.dst;

@@ -1,7 +1,6 @@
 /* What a bound relative to each value makes of a value, and back: the steps of
  * cpu/predict/pointwise_impl.h, a value at a time. */
-#ifndef TERP_GPU_PREDICT_POINTWISE_CUH
-#define TERP_GPU_PREDICT_POINTWISE_CUH
+#pragma once
 
 #include "codec/model/logarithm.h"
 #include "gpu/predict/extremes.cuh"
@@ -221,5 +220,3 @@ template <typename V, typename C> struct floored_decoder {
 template <typename V, typename C, bool floored>
 using decoder_of =
     std::conditional_t<floored, floored_decoder<V, C>, log_decoder<V, C>>;
-
-#endif

@@ -2,8 +2,7 @@
  * where these come to the code of the predictor that a chunk has. A new one
  * adds its cases; the kernels of its two stages follow the order of
  * gpu/engine/sequence.cu. */
-#ifndef TERP_GPU_PREDICT_PREDICTOR_CUH
-#define TERP_GPU_PREDICT_PREDICTOR_CUH
+#pragma once
 
 #include "gpu/predict/lorenzo_model.cuh"
 #include "gpu/predict/lossless_model.cuh"
@@ -89,5 +88,3 @@ predictor_escape_bits(const struct cuda_batch &batch,
         return 0;
     }
 }
-
-#endif

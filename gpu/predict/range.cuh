@@ -1,7 +1,6 @@
 /* What follows from the range of a chunk's values: fill values, the bound,
  * whether the chunk is constant, and what it is quantized with. */
-#ifndef TERP_GPU_PREDICT_RANGE_CUH
-#define TERP_GPU_PREDICT_RANGE_CUH
+#pragma once
 
 #include "codec/model/low_bits.h"
 #include "gpu/predict/extremes.cuh"
@@ -205,5 +204,3 @@ finish_range(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     if (chunk.measures_again)
         chunk.least_key = 0;
 }
-
-#endif

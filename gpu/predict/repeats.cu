@@ -181,8 +181,8 @@ __launch_bounds__(NTHREADS) spread_rows(const struct cuda_spread *spread,
 
     for (int d = 1; d < TERP_MAX_RANK; d++)
         npieces *= shape.dims[d];
-    for (uint64_t piece = (uint64_t)blockIdx.x * NWARPS + threadIdx.x / 32;
-         piece < npieces; piece += (uint64_t)gridDim.x * NWARPS) {
+    for (uint64_t piece = warp_of_chunk<NWARPS>(); piece < npieces;
+         piece += warps_of_chunk<NWARPS>()) {
         const uint64_t row = piece / row_npieces;
         const uint64_t begin = piece % row_npieces * PIECE_NVALUES;
         const uint64_t end = min_u64(begin + PIECE_NVALUES, shape.dims[0]);

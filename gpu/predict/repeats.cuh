@@ -1,6 +1,5 @@
 /* Puts back what streams leave out: values that refer to others, and copies. */
-#ifndef TERP_GPU_PREDICT_REPEATS_CUH
-#define TERP_GPU_PREDICT_REPEATS_CUH
+#pragma once
 
 #include "codec/format/frame.h"
 #include "gpu/engine/platform.cuh"
@@ -54,5 +53,3 @@ cuda_copies_spread(const struct cuda_spread *d_spread, uint64_t n,
 cudaError_t
 cuda_copies_find(const void *values, const struct cuda_spread_shape *shape,
                  unsigned *d_differs, cudaStream_t stream);
-
-#endif

@@ -34,8 +34,7 @@ template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS) swap_values(const struct cuda_batch batch, bool src)
 {
-    begin_kernel();
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct cuda_chunk &chunk = begin_chunk(batch);
     if (chunk.status != TERP_OK)
         return;
     const word_of<T> *from =
@@ -57,8 +56,7 @@ __launch_bounds__(NTHREADS) swap_values(const struct cuda_batch batch, bool src)
 static __global__ void
 adopt_swapped(const struct cuda_batch batch)
 {
-    begin_kernel();
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk &chunk = begin_chunk(batch);
 
     chunk.values = region<uint8_t>(batch, batch.at.swapped);
     if (batch.carrier_head_nbytes == 0)
@@ -234,8 +232,7 @@ static __global__ void
 __launch_bounds__(NTHREADS)
     scan_values(const struct cuda_batch batch, uint64_t block_nunits)
 {
-    begin_kernel();
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk &chunk = begin_chunk(batch);
     if (chunk.status != TERP_OK)
         return;
     share<T> share = share_of<T>(batch, chunk, block_nunits);
@@ -285,8 +282,7 @@ static __global__ void
 __launch_bounds__(NTHREADS)
     isolate_extremes(const struct cuda_batch batch, uint64_t block_nunits)
 {
-    begin_kernel();
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk &chunk = begin_chunk(batch);
     __shared__ unsigned s_flags;
     volatile unsigned *flags = &chunk.progress[CUDA_PROGRESS_NOT_ISOLATED];
 
@@ -375,8 +371,7 @@ template <typename T>
 static __global__ void
 finish_parts(const struct cuda_batch batch)
 {
-    begin_kernel();
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk &chunk = begin_chunk(batch);
     const struct value_range range = range_of_chunk(chunk);
     double bound = chunk.bound;
 

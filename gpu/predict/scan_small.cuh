@@ -1,8 +1,7 @@
 /* The min/max scan of small batches, in one pass over the values: each warp
  * finds the range of those that it loads, and one block a chunk puts all ranges
  * together. */
-#ifndef TERP_GPU_PREDICT_SCAN_SMALL_CUH
-#define TERP_GPU_PREDICT_SCAN_SMALL_CUH
+#pragma once
 
 #include "gpu/predict/range.cuh"
 
@@ -206,9 +205,8 @@ static __global__ void
 __launch_bounds__(FINALIZE_NTHREADS)
     finalize_ranges(const struct cuda_batch batch, unsigned nranges)
 {
-    begin_kernel();
     __shared__ found_range<T> s_of_warps[32];
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk &chunk = begin_chunk(batch);
     const fill_words<T> fills = given_fills<T>(batch);
     /* Loaded while ranges are loaded and reduced. */
     const T *src = (const T *)chunk.src;
@@ -255,5 +253,3 @@ launch_scan_small(const struct cuda_batch *batch, cudaStream_t stream)
                  nblocks * (SCAN_SMALL_NTHREADS / 32));
     return launches.error;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* The shape of a level as rows, and what a row's threads share. */
-#ifndef TERP_GPU_PREDICT_SPLINE_CUH
-#define TERP_GPU_PREDICT_SPLINE_CUH
+#pragma once
 
 #include "gpu/engine/state.cuh"
 #include "gpu/entropy/order.cuh"
@@ -298,5 +297,3 @@ make_run(const struct level_shape &shape, const struct row_type &type,
     run->share_odd = TERP_SHARE(T, nodd_dims);
     run->share_odd_0 = TERP_SHARE(T, nodd_dims + 1);
 }
-
-#endif

@@ -7,8 +7,7 @@
  * block notes for each position of tile order which point it is, before the
  * kernels before it have ended, and then what predicts it; and it makes one
  * step after the other without looking at global memory. */
-#ifndef TERP_GPU_PREDICT_SPLINE_COARSE_CUH
-#define TERP_GPU_PREDICT_SPLINE_COARSE_CUH
+#pragma once
 
 #include "gpu/predict/spline_notes.cuh"
 #include "gpu/sections/escapes.cuh"
@@ -406,5 +405,3 @@ __launch_bounds__(COARSE_NTHREADS, 1)
             view.symbols[i] = (uint16_t)shared->notes[i].where;
     }
 }
-
-#endif

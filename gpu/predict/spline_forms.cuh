@@ -1,6 +1,5 @@
 /* What the forms of splines say, by one point's neighbours. */
-#ifndef TERP_GPU_PREDICT_SPLINE_FORMS_CUH
-#define TERP_GPU_PREDICT_SPLINE_FORMS_CUH
+#pragma once
 
 #include "codec/model/spline.h"
 
@@ -76,5 +75,3 @@ combine_at(enum terp_form form, const F &at)
 {
     return combine_reached(form, reach<T>(form, at));
 }
-
-#endif

@@ -4,8 +4,7 @@
  * whose blocks end at once where there is nothing to do. Odd points of a row
  * see its even ones through shared memory, and where points are blended, what
  * linear interpolants along other dimensions miss at these. */
-#ifndef TERP_GPU_PREDICT_SPLINE_LONG_CUH
-#define TERP_GPU_PREDICT_SPLINE_LONG_CUH
+#pragma once
 
 #include "gpu/predict/march.cuh"
 #include "gpu/predict/spline_rows.cuh"
@@ -282,5 +281,3 @@ launch_long(const struct cuda_batch *batch, int l, bool marches,
         err = launch_long_step<T, 3, decode>(batch, shape, stream);
     return err;
 }
-
-#endif

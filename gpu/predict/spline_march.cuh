@@ -2,8 +2,7 @@
  * their odd dimensions: what most smooth chunks have at their finest level. It
  * is marched through (gpu/predict/march.cuh): points of odd z are so many
  * planes behind that the even planes above them are made. */
-#ifndef TERP_GPU_PREDICT_SPLINE_MARCH_CUH
-#define TERP_GPU_PREDICT_SPLINE_MARCH_CUH
+#pragma once
 
 #include "gpu/predict/march.cuh"
 #include "gpu/predict/spline_long.cuh"
@@ -310,10 +309,8 @@ __launch_bounds__(tile::nthreads, tile::nblocks)
     spline_march(const __grid_constant__ struct cuda_batch batch,
                  const __grid_constant__ struct march_work shape, int l)
 {
-    begin_kernel();
     __shared__ struct march_shared<T> s_block;
-
-    const struct cuda_chunk &state = batch.d_chunks[blockIdx.y];
+    const struct cuda_chunk &state = begin_chunk(batch);
     if (!chunk_applies(state) || !plan_marches<T, tile::decode>(state, l) ||
         state.model.plan[l].spline != spline)
         return;
@@ -351,5 +348,3 @@ launch_march(const struct cuda_batch *batch, int l, cudaStream_t stream)
     }
     return error;
 }
-
-#endif

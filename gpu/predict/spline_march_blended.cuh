@@ -9,8 +9,7 @@
  * a row of each plane and the last plane, are not blended. They reach far along
  * z too: a launch of its own makes them from the others, which an encoder
  * leaves in `work` for it. */
-#ifndef TERP_GPU_PREDICT_SPLINE_MARCH_BLENDED_CUH
-#define TERP_GPU_PREDICT_SPLINE_MARCH_BLENDED_CUH
+#pragma once
 
 #include "gpu/predict/march.cuh"
 #include "gpu/predict/spline_long.cuh"
@@ -365,10 +364,8 @@ __launch_bounds__(tile::nthreads, tile::nblocks)
     spline_march_blended(const __grid_constant__ struct cuda_batch batch,
                          const __grid_constant__ struct march_work shape, int l)
 {
-    begin_kernel();
     __shared__ struct march_shared<T> s_block;
-
-    const struct cuda_chunk &state = batch.d_chunks[blockIdx.y];
+    const struct cuda_chunk &state = begin_chunk(batch);
     if (!chunk_applies(state) || !plan_marches_blended<tile::decode>(state, l))
         return;
     march_blended_block<tile>(batch, shape, l, &s_block);
@@ -513,5 +510,3 @@ launch_march_blended(const struct cuda_batch *batch, int l, cudaStream_t stream)
             T, march_tile<T, decode, march_blended, 32, 24, 2, 1>>(batch, l,
                                                                    stream);
 }
-
-#endif

@@ -4,8 +4,7 @@
  * each with a last wave of few blocks; as blocks of all kinds have as many
  * threads, one a multiprocessor, one kernel is for all. But decoding averaged
  * long splines takes it a fifth longer than a kernel of its own. */
-#ifndef TERP_GPU_PREDICT_SPLINE_MARCH_SMALL_CUH
-#define TERP_GPU_PREDICT_SPLINE_MARCH_SMALL_CUH
+#pragma once
 
 #include "gpu/predict/spline_march.cuh"
 #include "gpu/predict/spline_march_blended.cuh"
@@ -97,5 +96,3 @@ launch_march_small(const struct cuda_batch *batch, int l, cudaStream_t stream)
                ? launch_last<float, decode>(batch, work, l, stream)
                : error;
 }
-
-#endif

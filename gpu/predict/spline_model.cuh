@@ -1,7 +1,6 @@
 /* What splines put into a stream: their model, and escapes, which are values.
  */
-#ifndef TERP_GPU_PREDICT_SPLINE_MODEL_CUH
-#define TERP_GPU_PREDICT_SPLINE_MODEL_CUH
+#pragma once
 
 #include "gpu/predict/values.cuh"
 
@@ -51,5 +50,3 @@ spline_escape_bits(const struct cuda_chunk &chunk,
     return chunk.number_nbytes > 0 ? zigzag((int64_t)point.nsteps)
                                    : bits_of(point.fits ? point.value : value);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* What the block of a chunk's coarse levels notes of each point before
  * it makes them: where it is, and what predicts it. */
-#ifndef TERP_GPU_PREDICT_SPLINE_NOTES_CUH
-#define TERP_GPU_PREDICT_SPLINE_NOTES_CUH
+#pragma once
 
 #include "gpu/entropy/order.cuh"
 #include "gpu/predict/spline_values.cuh"
@@ -311,5 +310,3 @@ finish_note(const struct coarse_shared<T> *shared, struct coarse_note *note)
     note->reaches = reaches & (which >> 7) * 0xFF;
     note->where |= ((uint32_t)__popc(which) - 1) << NOTE_NPREDICTIONS_AT;
 }
-
-#endif

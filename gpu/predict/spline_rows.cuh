@@ -1,8 +1,7 @@
 /* The spline predictor along rows of a large level: how the threads of a block
  * make the points of some rows of one type. gpu/predict/spline.cu says what
  * rows are. */
-#ifndef TERP_GPU_PREDICT_SPLINE_ROWS_CUH
-#define TERP_GPU_PREDICT_SPLINE_ROWS_CUH
+#pragma once
 
 #include "gpu/predict/spline_values.cuh"
 
@@ -580,5 +579,3 @@ make_points(const struct level_shape &shape, const struct row_type &type,
         capacity = -capacity;
     }
 }
-
-#endif

@@ -7,8 +7,7 @@
  * that too, for itself alone. A warp makes a row at once, the even and the odd
  * points of its piece of the row: what the tile's other rows share, it knows
  * before, and what differs from row to row is the same for all its threads. */
-#ifndef TERP_GPU_PREDICT_SPLINE_TILE_CUH
-#define TERP_GPU_PREDICT_SPLINE_TILE_CUH
+#pragma once
 
 #include "gpu/predict/spline_coarse.cuh"
 #include "gpu/predict/spline_tile_work.cuh"
@@ -606,5 +605,3 @@ __launch_bounds__(TILE_NTHREADS, sizeof(T) == 4 ? 2 : 1)
                                      shared);
     }
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* How a small level is cut into tiles. */
-#ifndef TERP_GPU_PREDICT_SPLINE_TILE_WORK_CUH
-#define TERP_GPU_PREDICT_SPLINE_TILE_WORK_CUH
+#pragma once
 
 #include "gpu/predict/spline.cuh"
 
@@ -133,5 +132,3 @@ tile_place_of(const struct tile_work &work)
     }
     return tile;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* What a thread of a spline kernel knows of its chunk, and the
  * arithmetic of one point. */
-#ifndef TERP_GPU_PREDICT_SPLINE_VALUES_CUH
-#define TERP_GPU_PREDICT_SPLINE_VALUES_CUH
+#pragma once
 
 #include "gpu/predict/spline.cuh"
 #include "gpu/predict/spline_forms.cuh"
@@ -238,5 +237,3 @@ count_escape(const struct level_view<T> &view, uint64_t work_at)
 {
     atomicAdd(&view.ranges[work_at / CUDA_RANGE_NVALUES], 1ull);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* What the tuner's blocks count, and what counts cost. */
-#ifndef TERP_GPU_PREDICT_TUNER_CUH
-#define TERP_GPU_PREDICT_TUNER_CUH
+#pragma once
 
 #include <stddef.h>
 
@@ -369,5 +368,3 @@ cost_of_codes(const uint32_t *s_costs, unsigned ncodes,
     return terp_cost_of_codes(__reduce_min_sync(FULL_WARP_MASK, least), ncodes,
                               s_costs[RECORD_NESCAPES], beyond);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* Samples of the Lorenzo predictor's differences; the same as those
  * of terp_cpu_tune_lorenzo. */
-#ifndef TERP_GPU_PREDICT_TUNER_LORENZO_CUH
-#define TERP_GPU_PREDICT_TUNER_LORENZO_CUH
+#pragma once
 
 #include "codec/model/low_bits.h"
 #include "gpu/predict/tuner.cuh"
@@ -392,5 +391,3 @@ sample_lorenzo_exactly(const struct sampled_stretches &some,
     sample_lorenzo(some, source_of<T>(s_chunk), exact_quants_of<T>(s_chunk),
                    wide_codes_of(s_chunk), s_histograms, s_found);
 }
-
-#endif

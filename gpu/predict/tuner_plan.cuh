@@ -1,6 +1,5 @@
 /* The tuner's costs, and what is chosen by them. */
-#ifndef TERP_GPU_PREDICT_TUNER_PLAN_CUH
-#define TERP_GPU_PREDICT_TUNER_PLAN_CUH
+#pragma once
 
 #include "codec/model/low_bits.h"
 #include "gpu/predict/tuner.cuh"
@@ -404,5 +403,3 @@ __launch_bounds__(CHOICE_NTHREADS)
     if (warp == 0)
         decide(batch, grid, &s, chunk);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* Samples of a class of points under splines; the same as those of
  * `sample` in cpu/predict/stages_impl.h. */
-#ifndef TERP_GPU_PREDICT_TUNER_SPLINE_CUH
-#define TERP_GPU_PREDICT_TUNER_SPLINE_CUH
+#pragma once
 
 #include "gpu/predict/spline_forms.cuh"
 #include "gpu/predict/tuner.cuh"
@@ -689,5 +688,3 @@ sample_point(const volatile struct sampled_class &cls, unsigned point,
     else
         sample_value<4>(cls, run, 0, source, k, to);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* The values of a chunk as kernels see them: codec/model's arithmetic with the
  * chunk's state. */
-#ifndef TERP_GPU_PREDICT_VALUES_CUH
-#define TERP_GPU_PREDICT_VALUES_CUH
+#pragma once
 
 #include "codec/format/bytes.h"
 #include "codec/model/quantizer.h"
@@ -145,5 +144,3 @@ note_number(struct cuda_chunk *chunk, bool exists, uint64_t number)
         atomicOr(&chunk->numbers_nbytes, bit);
     return is_new;
 }
-
-#endif

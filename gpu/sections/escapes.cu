@@ -3,7 +3,6 @@
  * threads of a block look together at a range that has some. Ranges are summed
  * first, which tells where in the section each has its escapes; then escapes
  * are moved to the stream, or from it. */
-#include "codec/format/sections.h"
 #include "gpu/block/warp.cuh"
 #include "gpu/entropy/order.cuh"
 #include "gpu/predict/predictor.cuh"
@@ -104,9 +103,8 @@ template <bool decode>
 static __global__ void
 __launch_bounds__(NTHREADS) escapes_sum(const struct cuda_batch batch)
 {
-    begin_kernel();
     __shared__ uint64_t s_warps[2][NWARPS];
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk &chunk = begin_chunk(batch);
     unsigned long long *ranges =
         region<unsigned long long>(batch, batch.at.ranges);
     uint64_t *begins = group_begins(batch);
@@ -247,9 +245,8 @@ template <typename T, bool decode>
 static __global__ void
 __launch_bounds__(NTHREADS) escapes_move(const struct cuda_batch batch)
 {
-    begin_kernel();
     __shared__ struct range_list s_list;
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct cuda_chunk &chunk = begin_chunk(batch);
     const unsigned long long *ranges =
         region<unsigned long long>(batch, batch.at.ranges);
     const uint64_t *begins = group_begins(batch);

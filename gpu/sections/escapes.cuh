@@ -1,7 +1,6 @@
 /* What the stage of escapes shares with those that decode tiles and splines:
  * where decoded tiles note their escapes, and how one is read. */
-#ifndef TERP_GPU_SECTIONS_ESCAPES_CUH
-#define TERP_GPU_SECTIONS_ESCAPES_CUH
+#pragma once
 
 #include "codec/format/sections.h"
 #include "gpu/predict/values.cuh"
@@ -61,5 +60,3 @@ listed_escapes(const struct cuda_batch &batch)
 {
     return region<uint64_t>(batch, batch.at.tune);
 }
-
-#endif

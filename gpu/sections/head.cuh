@@ -1,7 +1,6 @@
 /* What an encoder writes before a stream's payload, be the stream short or
  * long: frame, model, codebooks. */
-#ifndef TERP_GPU_SECTIONS_HEAD_CUH
-#define TERP_GPU_SECTIONS_HEAD_CUH
+#pragma once
 
 #include "codec/format/sections.h"
 #include "gpu/block/put_bits.cuh"
@@ -230,5 +229,3 @@ write_custom(const struct cuda_custom_codebook *book, uint8_t *dst)
         dst[4 + i / 2] = (uint8_t)nbits;
     }
 }
-
-#endif

@@ -1,10 +1,8 @@
 /* The index of tiles as an encoder's kernels make it: what they tell each other
  * about partitions, in the region `cost`, which is free once tiles are coded;
  * and the lengths of a partition's tiles. */
-#ifndef TERP_GPU_SECTIONS_INDEX_CUH
-#define TERP_GPU_SECTIONS_INDEX_CUH
+#pragma once
 
-#include "codec/format/sections.h"
 #include "gpu/block/warp.cuh"
 #include "gpu/entropy/codebooks.cuh"
 
@@ -112,5 +110,3 @@ partition_of(const struct cuda_batch &batch, unsigned partition,
     return {__shfl_sync(FULL_WARP_MASK, end, TERP_PARTITION_NTILES - 1),
             (uint16_t)tiles, (uint8_t)bit_width(excess), 0};
 }
-
-#endif

@@ -3,8 +3,7 @@
  * warp for itself: to read it again takes less time than to wait for another
  * warp that has. Then the warps share the tiles. Of a long index each thread
  * has some partitions. */
-#ifndef TERP_GPU_SECTIONS_INDEX_READ_CUH
-#define TERP_GPU_SECTIONS_INDEX_READ_CUH
+#pragma once
 
 #include <cub/block/block_scan.cuh>
 #include <type_traits>
@@ -634,5 +633,3 @@ read_index(const struct cuda_batch &batch, enum terp_coding coding,
     *payload_at_ret = position_of(*reader);
     return read_partitions<NTHREADS>(batch, coding, index, share);
 }
-
-#endif

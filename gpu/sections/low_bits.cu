@@ -26,8 +26,7 @@ static_assert(TERP_LOW_TILE_NGROUPS % NWARPS == 0,
 static uint64_t
 nblocks_for(const struct cuda_batch *batch)
 {
-    const uint64_t most = MAX_NBLOCKS / (unsigned)batch->nchunks;
-    return min_u64(batch->ntiles, most > 1 ? most : 1);
+    return cuda_nblocks(batch, batch->ntiles, MAX_NBLOCKS);
 }
 
 /* ---- eight numbers ---- */
@@ -419,9 +418,8 @@ split_tile(const struct cuda_batch &batch, const struct low_bits_view &view,
 static __global__ void
 __launch_bounds__(NTHREADS) split_low_bits(const struct cuda_batch batch)
 {
-    begin_kernel();
     __shared__ struct split_shared s;
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct cuda_chunk &chunk = begin_chunk(batch);
 
     if (!has_tiles(chunk) || chunk.model.wide == 0)
         return;
@@ -436,9 +434,8 @@ __launch_bounds__(NTHREADS) split_low_bits(const struct cuda_batch batch)
 static __global__ void
 __launch_bounds__(PLACE_NTHREADS) place_low_bits(const struct cuda_batch batch)
 {
-    begin_kernel();
     __shared__ typename low_tile_scan<PLACE_NTHREADS>::TempStorage s_scan;
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk &chunk = begin_chunk(batch);
     const struct low_bits_view view = low_bits_of(batch);
 
     if (!has_tiles(chunk) || chunk.model.wide == 0)
@@ -477,16 +474,15 @@ cuda_low_bits_place(const struct cuda_batch *batch, cudaStream_t stream)
 static __global__ void
 __launch_bounds__(NTHREADS) write_sections(const struct cuda_batch batch)
 {
-    begin_kernel();
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct cuda_chunk &chunk = begin_chunk(batch);
 
     if (!has_tiles(chunk) || chunk.low_bits_nbytes == 0)
         return;
     const struct low_bits_view view = low_bits_of(batch);
     uint8_t *section = (uint8_t *)chunk.dst + chunk.escapes_end;
 #pragma unroll 1
-    for (uint64_t tile = (uint64_t)blockIdx.x * NWARPS + threadIdx.x / 32;
-         tile < view.ntiles; tile += (uint64_t)gridDim.x * NWARPS)
+    for (uint64_t tile = warp_of_chunk<NWARPS>(); tile < view.ntiles;
+         tile += warps_of_chunk<NWARPS>())
         write_low_bits(view, chunk.low_records_nbytes, tile, section);
 }
 
@@ -610,9 +606,8 @@ note_left_escapes(const struct cuda_batch &batch, struct cuda_chunk &chunk,
 static __global__ void
 __launch_bounds__(NTHREADS) join_low_bits(const struct cuda_batch batch)
 {
-    begin_kernel();
     __shared__ struct low_list_shared s;
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk &chunk = begin_chunk(batch);
     struct thread_symbols own;
 
     /* Other blocks of this launch may set the status meanwhile. */

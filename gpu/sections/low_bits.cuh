@@ -1,7 +1,6 @@
 /* The section of low bits: where it has those of each tile, and its list of
  * codes, and how a block writes it. */
-#ifndef TERP_GPU_SECTIONS_LOW_BITS_CUH
-#define TERP_GPU_SECTIONS_LOW_BITS_CUH
+#pragma once
 
 #include <cub/block/block_scan.cuh>
 
@@ -229,5 +228,3 @@ write_low_bits(const struct low_bits_view &view, uint64_t records_nbytes,
     copy_bytes(to + numbers_nbytes, slot + LOW_TILE_MAX_NBYTES, low.list_nbytes,
                lane, 32);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* A tile's list of codes, written and read by a block: codes that escape from
  * the tile, but not from a predictor. doc/format.md, "Low bits". */
-#ifndef TERP_GPU_SECTIONS_LOW_LIST_CUH
-#define TERP_GPU_SECTIONS_LOW_LIST_CUH
+#pragma once
 
 #include "gpu/block/warp.cuh"
 #include "gpu/sections/low_bits.cuh"
@@ -182,5 +181,3 @@ listed_symbol(const struct low_list_shared *s, unsigned k)
                ? terp_symbol_of_wide((int)unzigzag(s->number[nth]))
                : TERP_ESCAPE;
 }
-
-#endif

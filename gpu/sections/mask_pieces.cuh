@@ -1,6 +1,5 @@
 /* Bits of a mask, 16 at a time. */
-#ifndef TERP_GPU_SECTIONS_MASK_PIECES_CUH
-#define TERP_GPU_SECTIONS_MASK_PIECES_CUH
+#pragma once
 
 #include "gpu/engine/platform.cuh"
 
@@ -31,5 +30,3 @@ mask_delta_piece(const uint16_t *bits, uint64_t i, uint64_t nvalues,
         piece ^= (unsigned)bits[i - nwords - 1] >> (16 - shift);
     return piece & (left >= 16 ? 0xFFFF : (1u << left) - 1);
 }
-
-#endif

@@ -4,8 +4,7 @@
  * of 32 values, and a thread goes down a column from row to row. Long columns
  * are cut into parts: first each part's sum is found, then all parts are done
  * side by side. */
-#ifndef TERP_GPU_SECTIONS_MASK_SUMS_CUH
-#define TERP_GPU_SECTIONS_MASK_SUMS_CUH
+#pragma once
 
 #include "codec/format/base.h"
 #include "gpu/engine/platform.cuh"
@@ -137,5 +136,3 @@ sum_up(const struct mask_cut &cut, uint64_t first, uint64_t nthreads)
         sum_part<true>(cut, part, column, before);
     }
 }
-
-#endif

@@ -11,8 +11,7 @@
 static __global__ void
 __launch_bounds__(NTHREADS) count_tiles(const struct cuda_batch batch)
 {
-    begin_kernel();
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct cuda_chunk &chunk = begin_chunk(batch);
     const struct valid_points points = valid_points_of(batch, chunk);
     uint64_t *ranks = region<uint64_t>(batch, batch.at.ranks);
 
@@ -30,9 +29,8 @@ __launch_bounds__(NTHREADS) count_tiles(const struct cuda_batch batch)
 static __global__ void
 __launch_bounds__(SUM_NTHREADS) sum_tiles(const struct cuda_batch batch)
 {
-    begin_kernel();
     __shared__ typename number_scan<SUM_NTHREADS>::TempStorage s_scan;
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct cuda_chunk &chunk = begin_chunk(batch);
     uint64_t *ranks = region<uint64_t>(batch, batch.at.ranks);
 
     if (!chunk_is_lossless(chunk) || lossless_mask(batch, chunk) == nullptr)

@@ -2,8 +2,7 @@
  * before each, in C order. The lossless prediction counts points so. The region
  * `ranks` has them for the begin of each tile of points, and last how many
  * there are; where no point is special, a point's rank is its place. */
-#ifndef TERP_GPU_SECTIONS_RANKS_CUH
-#define TERP_GPU_SECTIONS_RANKS_CUH
+#pragma once
 
 #include "gpu/block/warp.cuh"
 #include "gpu/predict/lossless.cuh"
@@ -114,5 +113,3 @@ rank_at(const struct valid_points &points, uint64_t at)
                ? at
                : points.ranks[tile] + count_valid(points, tile, at);
 }
-
-#endif

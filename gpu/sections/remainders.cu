@@ -113,9 +113,8 @@ template <typename T, bool decode>
 static __global__ void
 __launch_bounds__(NTHREADS) measure_remainders(const struct cuda_batch batch)
 {
-    begin_kernel();
     __shared__ unsigned s_warps[NWARPS];
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct cuda_chunk &chunk = begin_chunk(batch);
 
     if (!has_remainders(chunk))
         return;
@@ -153,9 +152,8 @@ template <bool decode>
 static __global__ void
 __launch_bounds__(SUM_NTHREADS) place_tiles(const struct cuda_batch batch)
 {
-    begin_kernel();
     __shared__ typename number_scan<SUM_NTHREADS>::TempStorage s_scan;
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk &chunk = begin_chunk(batch);
     uint64_t *begins = region<uint64_t>(batch, batch.at.remainders);
 
     /* Other stages may change the state meanwhile. */
@@ -211,9 +209,8 @@ template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS) write_remainders(const struct cuda_batch batch)
 {
-    begin_kernel();
     __shared__ remainders_shared<T> s;
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct cuda_chunk &chunk = begin_chunk(batch);
 
     if (!has_remainders(chunk) || chunk.specials_end >= batch.raw_nbytes)
         return;
@@ -232,9 +229,8 @@ template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS) place_remainders(const struct cuda_batch batch)
 {
-    begin_kernel();
     __shared__ unsigned s_warps[NWARPS];
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct cuda_chunk &chunk = begin_chunk(batch);
 
     if (!has_remainders(chunk))
         return;

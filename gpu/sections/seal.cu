@@ -16,8 +16,7 @@
 static __global__ void
 __launch_bounds__(NTHREADS) find_prefixes(const struct cuda_batch batch)
 {
-    begin_kernel();
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk &chunk = begin_chunk(batch);
     const unsigned i = blockIdx.x % TERP_NPREFIXES;
     uint8_t *stream = (uint8_t *)chunk.dst;
     const uint64_t nbytes = chunk.stream_nbytes;
@@ -47,8 +46,7 @@ __launch_bounds__(NTHREADS) find_prefixes(const struct cuda_batch batch)
 static __global__ void
 __launch_bounds__(NTHREADS) seal(const struct cuda_batch batch)
 {
-    begin_kernel();
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk &chunk = begin_chunk(batch);
     uint8_t *stream = (uint8_t *)chunk.dst;
 
     if (batch.prefixes_nbytes > 0 && blockIdx.x == 0 &&
@@ -76,8 +74,7 @@ template <bool READS_PREFIXES>
 static __global__ void
 __launch_bounds__(NTHREADS) verify(const struct cuda_batch batch)
 {
-    begin_kernel();
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk &chunk = begin_chunk(batch);
     const uint8_t *stream = (const uint8_t *)chunk.src;
     const uint64_t nbytes = chunk.src_nbytes;
     uint64_t hash;

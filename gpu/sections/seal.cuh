@@ -1,6 +1,5 @@
 /* Checksums of streams that are no batch's. */
-#ifndef TERP_GPU_SECTIONS_SEAL_CUH
-#define TERP_GPU_SECTIONS_SEAL_CUH
+#pragma once
 
 #include "gpu/engine/platform.cuh"
 
@@ -20,5 +19,3 @@ cuda_streams_seal(struct cuda_sealed *d_streams, uint64_t n,
 cudaError_t
 cuda_streams_verify(struct cuda_sealed *d_streams, uint64_t n,
                     cudaStream_t stream);
-
-#endif

@@ -41,18 +41,6 @@ difference_at(const struct shifts_view<T> &view, uint64_t rank)
     return (int_of<T>)view.differences[rank];
 }
 
-static __device__ __forceinline__ uint64_t
-first_group(void)
-{
-    return (uint64_t)blockIdx.x * NWARPS + threadIdx.x / 32;
-}
-
-static __device__ __forceinline__ uint64_t
-groups_at_once(void)
-{
-    return (uint64_t)gridDim.x * NWARPS;
-}
-
 /* Whether telling zeros saves more bits than it takes. */
 static __device__ __forceinline__ bool
 zeros_pay(const struct cuda_chunk &chunk, uint64_t ngroups, int value_nbytes)
@@ -106,10 +94,9 @@ static __global__ void
 __launch_bounds__(NTHREADS)
     measure_groups(const struct cuda_batch batch, bool again)
 {
-    begin_kernel();
     __shared__ unsigned s_counts[NWARPS][TERP_NWIDTHS];
     __shared__ uint16_t s_short[NWARPS][TERP_NWIDTHS];
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk &chunk = begin_chunk(batch);
     const unsigned warp = threadIdx.x / 32;
     unsigned long long saved = 0;
 
@@ -119,7 +106,8 @@ __launch_bounds__(NTHREADS)
     if (again &&
         (chunk.zeros_saved == 0 || zeros_pay(chunk, view.ngroups, sizeof(T))))
         return;
-    for (uint64_t g = first_group(); g < view.ngroups; g += groups_at_once()) {
+    for (uint64_t g = warp_of_chunk<NWARPS>(); g < view.ngroups;
+         g += warps_of_chunk<NWARPS>()) {
         const struct shift_group group =
             measure_group(view, g, !again, chunk.escape_nbytes, s_counts[warp],
                           s_short[warp]);
@@ -178,8 +166,7 @@ template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS) make_symbols(const struct cuda_batch batch)
 {
-    begin_kernel();
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk &chunk = begin_chunk(batch);
 
     if (!chunk_is_lossless(chunk))
         return;
@@ -214,15 +201,14 @@ template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS) place_groups(const struct cuda_batch batch)
 {
-    begin_kernel();
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk &chunk = begin_chunk(batch);
     bool any = false;
 
     if (!chunk_is_lossless(chunk))
         return;
     const struct shifts_view<T> view = shifts_of<T>(batch, chunk);
-    for (uint64_t span = first_group(); span < shift_nspans(view.ngroups);
-         span += groups_at_once()) {
+    for (uint64_t span = warp_of_chunk<NWARPS>();
+         span < shift_nspans(view.ngroups); span += warps_of_chunk<NWARPS>()) {
         const uint64_t g = span * SHIFT_SPAN_NGROUPS + threadIdx.x % 32;
         const uint64_t word = g < view.ngroups ? view.groups[g] : 0;
         any |= shift_group_of(word).shift > 0;
@@ -237,9 +223,8 @@ template <typename T>
 static __global__ void
 __launch_bounds__(PLACE_NTHREADS) place_spans(const struct cuda_batch batch)
 {
-    begin_kernel();
     __shared__ typename number_scan<PLACE_NTHREADS>::TempStorage s_scan;
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk &chunk = begin_chunk(batch);
 
     if (__syncthreads_or(!chunk_is_lossless(chunk)))
         return;
@@ -311,8 +296,7 @@ template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS) write_groups(const struct cuda_batch batch)
 {
-    begin_kernel();
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct cuda_chunk &chunk = begin_chunk(batch);
     const int width = terp_shift_nbits(sizeof(T));
     uint8_t *dst = (uint8_t *)chunk.dst;
 
@@ -331,7 +315,8 @@ __launch_bounds__(NTHREADS) write_groups(const struct cuda_batch batch)
             write_numbers(view.groups, view.ngroups, first, true, width,
                           zeros_at);
     }
-    for (uint64_t g = first_group(); g < view.ngroups; g += groups_at_once())
+    for (uint64_t g = warp_of_chunk<NWARPS>(); g < view.ngroups;
+         g += warps_of_chunk<NWARPS>())
         write_group(view, g, TERP_MAX_CODE, dst + chunk.shifts_at);
 }
 
@@ -380,8 +365,7 @@ template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS) place_shifts(const struct cuda_batch batch)
 {
-    begin_kernel();
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct cuda_chunk &chunk = begin_chunk(batch);
 
     if (!chunk_is_lossless(chunk))
         return;

@@ -1,7 +1,6 @@
 /* Groups of the lossless prediction's differences: what the region
  * `shift_groups` has of each. doc/format.md, "Shifts". */
-#ifndef TERP_GPU_SECTIONS_SHIFTS_CUH
-#define TERP_GPU_SECTIONS_SHIFTS_CUH
+#pragma once
 
 #include "gpu/block/sum.cuh"
 #include "gpu/sections/ranks.cuh"
@@ -117,5 +116,3 @@ shift_fields_are_valid(const struct shift_fields &fields, uint64_t end)
     return (fields.has & ~(TERP_SHIFTS_SHIFTS | TERP_SHIFTS_ZEROS)) == 0 &&
            fields.end <= end;
 }
-
-#endif

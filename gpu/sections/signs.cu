@@ -108,10 +108,8 @@ cuda_signs_batch(const struct cuda_batch *batch)
 static uint64_t
 nblocks_for(const struct cuda_batch *batch, uint64_t nvalues_per_block)
 {
-    const uint64_t most = CUDA_SIGNS_MAX_NBLOCKS / (unsigned)batch->nchunks;
-
-    return min_u64(div_up(batch->nvalues, nvalues_per_block),
-                   most > 1 ? most : 1);
+    return cuda_nblocks(batch, div_up(batch->nvalues, nvalues_per_block),
+                        CUDA_SIGNS_MAX_NBLOCKS);
 }
 
 /* ---- writing ---- */
@@ -166,8 +164,7 @@ static __global__ void
 __launch_bounds__(NTHREADS)
     carry_signs(const struct cuda_batch batch, const struct cuda_batch signs)
 {
-    begin_kernel();
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct cuda_chunk &chunk = begin_chunk(batch);
     const uint64_t npieces = div_up(batch.nvalues, SIGN_PIECE_NVALUES);
     const uint32_t *pieces = region<uint32_t>(batch, batch.at.sign_pieces);
     uint32_t *words = region<uint32_t>(batch, batch.at.signs);
@@ -177,8 +174,8 @@ __launch_bounds__(NTHREADS)
         begin_tiles(batch, chunk, &signs.d_chunks[blockIdx.y]);
     if (!is_mixed(batch, chunk))
         return;
-    for (uint64_t piece = (uint64_t)blockIdx.x * NWARPS + threadIdx.x / 32;
-         piece < npieces; piece += (uint64_t)gridDim.x * NWARPS) {
+    for (uint64_t piece = warp_of_chunk<NWARPS>(); piece < npieces;
+         piece += warps_of_chunk<NWARPS>()) {
         const unsigned nopen = pieces[piece] & SIGN_PIECE_NOPEN;
         if (nopen == 0 || !is_negative_before(pieces, piece))
             continue;
@@ -198,8 +195,7 @@ __launch_bounds__(NTHREADS)
 static __global__ void
 __launch_bounds__(NTHREADS) count_signs(const struct cuda_batch batch)
 {
-    begin_kernel();
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk &chunk = begin_chunk(batch);
     const uint16_t *bits = region<uint16_t>(batch, batch.at.signs);
     uint64_t distance[1 + TERP_NDIMS] = {0};
     unsigned long long n[1 + TERP_NDIMS] = {0};
@@ -226,8 +222,7 @@ static __global__ void
 __launch_bounds__(NTHREADS)
     make_symbols(const struct cuda_batch batch, const struct cuda_batch signs)
 {
-    begin_kernel();
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct cuda_chunk &chunk = begin_chunk(batch);
     const uint16_t *bits = region<uint16_t>(batch, batch.at.signs);
     uint16_t *symbols = region<uint16_t>(signs, signs.at.symbols);
 
@@ -307,8 +302,7 @@ static __global__ void
 __launch_bounds__(NTHREADS)
     sum_signs(const struct cuda_batch batch, const struct cuda_batch signs)
 {
-    begin_kernel();
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct cuda_chunk &chunk = begin_chunk(batch);
     const uint64_t nthreads = (uint64_t)gridDim.x * NTHREADS;
     const uint64_t first = (uint64_t)blockIdx.x * NTHREADS + threadIdx.x;
 

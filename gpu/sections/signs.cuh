@@ -3,8 +3,7 @@
  * time, on a batch of as many chunks whose values are these symbols: a chunk's
  * state there is in d_sign_chunks, its regions are behind the chunk's own.
  * doc/format.md, "Signs"; cpu/sections/signs.c does the same. */
-#ifndef TERP_GPU_SECTIONS_SIGNS_CUH
-#define TERP_GPU_SECTIONS_SIGNS_CUH
+#pragma once
 
 #include "gpu/engine/state.cuh"
 
@@ -61,5 +60,3 @@ cuda_signs_place(const struct cuda_batch *batch, const struct cuda_batch *signs,
 cudaError_t
 cuda_signs_index_read(const struct cuda_batch *batch,
                       const struct cuda_batch *signs, cudaStream_t stream);
-
-#endif

@@ -1,8 +1,7 @@
 /* How a block of threads walks over the section of special values: its head,
  * its lists, and the sums that let other blocks read runs side by side.
  * doc/format.md, "Specials"; cpu/sections/specials.c reads the same. */
-#ifndef TERP_GPU_SECTIONS_SPECIALS_CUH
-#define TERP_GPU_SECTIONS_SPECIALS_CUH
+#pragma once
 
 #include "codec/format/sections.h"
 #include "gpu/block/warp.cuh"
@@ -277,5 +276,3 @@ specials_skip(const uint8_t *stream, uint64_t at, uint64_t end,
     return s_end <= nvalues &&
            nvalues_stored <= (end - at) / (uint64_t)value_nbytes;
 }
-
-#endif

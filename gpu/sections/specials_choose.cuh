@@ -1,8 +1,7 @@
 /* The first two steps of writing special values, which choose how the section
  * tells them: `find` looks for special values, counts runs and collects the
  * palette; `choose` picks the mask delta that leaves the fewest runs. */
-#ifndef TERP_GPU_SECTIONS_SPECIALS_CHOOSE_CUH
-#define TERP_GPU_SECTIONS_SPECIALS_CHOOSE_CUH
+#pragma once
 
 #include "gpu/predict/values.cuh"
 #include "gpu/sections/specials_scratch.cuh"
@@ -346,5 +345,3 @@ choose(const struct cuda_batch &batch, struct cuda_chunk &chunk,
                       gridDim.x))
         finish_choose(batch, scratch);
 }
-
-#endif

@@ -106,8 +106,7 @@ static __global__ void
 __launch_bounds__(SPECIALS_READ_NTHREADS)
     fill_mask(const struct cuda_batch batch)
 {
-    begin_kernel();
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk &chunk = begin_chunk(batch);
 
     if (!has_mask(chunk))
         return;
@@ -134,8 +133,7 @@ static __global__ void
 __launch_bounds__(SPECIALS_READ_NTHREADS)
     sum_mask(const struct cuda_batch batch)
 {
-    begin_kernel();
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct cuda_chunk &chunk = begin_chunk(batch);
     const uint64_t nthreads = (uint64_t)gridDim.x * SPECIALS_READ_NTHREADS;
     const uint64_t first =
         (uint64_t)blockIdx.x * SPECIALS_READ_NTHREADS + threadIdx.x;

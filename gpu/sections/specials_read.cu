@@ -174,8 +174,7 @@ static __global__ void
 __launch_bounds__(SPECIALS_READ_NTHREADS)
     read_specials(const struct cuda_batch batch)
 {
-    begin_kernel();
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct cuda_chunk &chunk = begin_chunk(batch);
     __shared__ struct shared_runs s_runs;
 
     if (chunk.status != TERP_OK ||

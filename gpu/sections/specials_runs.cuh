@@ -1,8 +1,7 @@
 /* How a block finds the runs of special values that reach its share of a chunk.
  * cuda_model_read has walked over the section before, has found that it is
  * sound, and has left its batches of groups in the region `runs`. */
-#ifndef TERP_GPU_SECTIONS_SPECIALS_RUNS_CUH
-#define TERP_GPU_SECTIONS_SPECIALS_RUNS_CUH
+#pragma once
 
 #include <cub/block/block_scan.cuh>
 
@@ -121,5 +120,3 @@ specials_read_runs(const struct specials_view &view, uint64_t i,
     for (int k = 0; k < SPECIALS_READ_NRUNS; k++)
         runs.begin[k] = batch.end + sum[k] + number[k][TERP_SPECIALS_GAP];
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* The scratch memory of writing special values: what its steps tell each other
  * and where that stands in the region `lattice`; and what more than one step
  * does with it. gpu/sections/specials_write.cu says what the steps are. */
-#ifndef TERP_GPU_SECTIONS_SPECIALS_SCRATCH_CUH
-#define TERP_GPU_SECTIONS_SPECIALS_SCRATCH_CUH
+#pragma once
 
 #include <cub/block/block_scan.cuh>
 
@@ -130,5 +129,3 @@ sum_before(uint64_t number, uint64_t *sum)
     *sum += all;
     return before;
 }
-
-#endif

@@ -307,8 +307,7 @@ static __global__ void
 __launch_bounds__(SPECIALS_WRITE_NTHREADS)
     write_specials(const struct cuda_batch batch)
 {
-    begin_kernel();
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk &chunk = begin_chunk(batch);
     __shared__ struct specials_scratch s_scratch;
 
     if (STEPS & STEP_FIND)

@@ -269,8 +269,7 @@ static __global__ void
 __launch_bounds__(UNPACK_NTHREADS)
     unpack_shift_groups(const struct cuda_batch batch)
 {
-    begin_kernel();
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk &chunk = begin_chunk(batch);
     const uint8_t *src = (const uint8_t *)chunk.src;
     const uint64_t at = chunk.specials_end;
     const int width = terp_shift_nbits(batch.value_nbytes);
@@ -587,10 +586,9 @@ template <unsigned NTHREADS>
 static __global__ void
 __launch_bounds__(NTHREADS) read_lossless_streams(const struct cuda_batch batch)
 {
-    begin_kernel();
     __shared__ read_shared<NTHREADS> s;
     __shared__ struct stream_found s_found;
-    struct cuda_chunk *chunk = &batch.d_chunks[blockIdx.y];
+    struct cuda_chunk *chunk = &begin_chunk(batch);
     struct staged_reader reader = {};
 
     if (!chunk_is_lossless(*chunk))
@@ -665,9 +663,8 @@ static __global__ void
 __launch_bounds__(NTHREADS) read_signs_index(const struct cuda_batch batch,
                                              const struct cuda_batch signs)
 {
-    begin_kernel();
     __shared__ read_shared<NTHREADS> s;
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct cuda_chunk &chunk = begin_chunk(batch);
     struct cuda_chunk *own = &signs.d_chunks[blockIdx.y];
     struct staged_reader reader = {};
     uint64_t payload_at = 0;

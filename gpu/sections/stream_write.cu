@@ -422,9 +422,8 @@ note_prefixes(const struct cuda_batch &batch, struct cuda_chunk &chunk,
 static __global__ void
 __launch_bounds__(PAYLOAD_NTHREADS) write_payload(const struct cuda_batch batch)
 {
-    begin_kernel();
     __shared__ uint32_t s_lengths[8];
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk &chunk = begin_chunk(batch);
     const unsigned p = blockIdx.x;
     const uint64_t slice_nbytes = (uint64_t)TERP_PARTITION_NTILES *
                                   TERP_TILE_NSYMBOLS *
@@ -508,9 +507,8 @@ static __global__ void
 __launch_bounds__(HEAD_NTHREADS) write_signs_head(const struct cuda_batch batch,
                                                   const struct cuda_batch signs)
 {
-    begin_kernel();
     __shared__ struct head_shared s_head;
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk &chunk = begin_chunk(batch);
     struct cuda_chunk &own = signs.d_chunks[blockIdx.y];
     const uint64_t begin = chunk.specials_end;
     const uint64_t tiles_at = begin + SIGNS_HEAD_NBYTES;

@@ -17,9 +17,8 @@ static_assert(LANE_NNUMBERS == 8, "A lane's numbers are whole bytes.");
 static uint64_t
 nblocks_for(const struct cuda_batch *batch)
 {
-    const uint64_t most = MAX_NBLOCKS / (unsigned)batch->nchunks;
-    return min_u64(div_up(terp_low_ngroups(batch->nvalues), NWARPS),
-                   most > 1 ? most : 1);
+    return cuda_nblocks(batch, div_up(terp_low_ngroups(batch->nvalues), NWARPS),
+                        MAX_NBLOCKS);
 }
 
 static __device__ __forceinline__ bool
@@ -28,18 +27,6 @@ chunk_applies(const struct cuda_chunk &chunk)
     return chunk.status == TERP_OK &&
            chunk.prediction == TERP_PREDICTION_LORENZO &&
            chunk.model.tail_nbits > 0;
-}
-
-static __device__ __forceinline__ uint64_t
-first_group(void)
-{
-    return (uint64_t)blockIdx.x * NWARPS + threadIdx.x / 32;
-}
-
-static __device__ __forceinline__ uint64_t
-groups_at_once(void)
-{
-    return (uint64_t)gridDim.x * NWARPS;
 }
 
 /* The first of a lane's values in a group, and how many there are. */
@@ -84,15 +71,15 @@ template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS) measure_tails(const struct cuda_batch batch)
 {
-    begin_kernel();
     __shared__ typename low_tile_scan<NTHREADS>::TempStorage s_scan;
-    struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    struct cuda_chunk &chunk = begin_chunk(batch);
     const struct tails_view view = tails_of(batch);
     const uint64_t ngroups = terp_low_ngroups(batch.nvalues);
 
     if (!chunk_applies(chunk))
         return;
-    for (uint64_t g = first_group(); g < ngroups; g += groups_at_once()) {
+    for (uint64_t g = warp_of_chunk<NWARPS>(); g < ngroups;
+         g += warps_of_chunk<NWARPS>()) {
         const uint64_t at = values_at(g);
         const unsigned n = count_values(view, at);
         uint64_t all = 0;
@@ -116,8 +103,7 @@ template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS) write_tails(const struct cuda_batch batch)
 {
-    begin_kernel();
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct cuda_chunk &chunk = begin_chunk(batch);
     const struct tails_view view = tails_of(batch);
     const uint64_t ngroups = terp_low_ngroups(batch.nvalues);
     uint8_t *tails = (uint8_t *)chunk.dst + chunk.tails_at;
@@ -125,7 +111,8 @@ __launch_bounds__(NTHREADS) write_tails(const struct cuda_batch batch)
     /* The stage of escapes finds out where the stream does not fit. */
     if (!chunk_applies(chunk) || chunk.specials_end >= batch.raw_nbytes)
         return;
-    for (uint64_t g = first_group(); g < ngroups; g += groups_at_once()) {
+    for (uint64_t g = warp_of_chunk<NWARPS>(); g < ngroups;
+         g += warps_of_chunk<NWARPS>()) {
         const uint64_t at = values_at(g);
         const unsigned n = count_values(view, at);
         const int width = view.widths[g];
@@ -167,16 +154,15 @@ template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS) place_tails(const struct cuda_batch batch)
 {
-    begin_kernel();
-    const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
+    const struct cuda_chunk &chunk = begin_chunk(batch);
     const struct tails_view view = tails_of(batch);
     const uint8_t *tails = (const uint8_t *)chunk.src + chunk.tails_at;
     word_of<T> *quants = region<word_of<T>>(batch, batch.at.work);
 
     if (!chunk_applies(chunk))
         return;
-    for (uint64_t g = first_group(); g < terp_low_ngroups(batch.nvalues);
-         g += groups_at_once()) {
+    for (uint64_t g = warp_of_chunk<NWARPS>();
+         g < terp_low_ngroups(batch.nvalues); g += warps_of_chunk<NWARPS>()) {
         const uint64_t at = values_at(g);
         const unsigned n = count_values(view, at);
         const int width = view.widths[g];

@@ -1,7 +1,6 @@
 /* The section of tails: where it has those of each tile of values in C order,
  * whose groups follow each other. */
-#ifndef TERP_GPU_SECTIONS_TAILS_CUH
-#define TERP_GPU_SECTIONS_TAILS_CUH
+#pragma once
 
 #include "gpu/sections/low_bits.cuh"
 
@@ -65,5 +64,3 @@ tail_group_begin(const struct tails_view &view, uint64_t group)
         widths += view.widths[g];
     return view.begins[tile] + widths * (TERP_LOW_GROUP_NNUMBERS / 8);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* The part of CUDA's driver that terp's engine uses, emulated. */
-#ifndef TERP_EMULATED_CUDA_H
-#define TERP_EMULATED_CUDA_H
+#pragma once
 
 #include "cuda_runtime.h"
 
@@ -62,5 +61,3 @@ cuPointerGetAttribute(void *value_ret, CUpointer_attribute which,
                       CUdeviceptr at);
 }
 #pragma GCC visibility pop
-
-#endif

@@ -1,6 +1,5 @@
 /* The emulator has no profiler. */
-#ifndef TERP_EMULATED_CUDA_PROFILER_API_H
-#define TERP_EMULATED_CUDA_PROFILER_API_H
+#pragma once
 
 #include "cuda_runtime.h"
 
@@ -9,5 +8,3 @@ cudaProfilerStart(void)
 {
     return cudaSuccess;
 }
-
-#endif

@@ -9,8 +9,7 @@
  * order that its edges allow and that is far from the one in which they were
  * added. What a context holds is gone when it is reset or destroyed; a stream
  * that is used then ends the program. */
-#ifndef TERP_EMULATED_CUDA_RUNTIME_H
-#define TERP_EMULATED_CUDA_RUNTIME_H
+#pragma once
 
 #include "emulator.h"
 #include <math.h>
@@ -329,5 +328,3 @@ cudaMallocHost(T **at_ret, size_t nbytes)
 {
     return cudaMallocHost((void **)at_ret, nbytes);
 }
-
-#endif

@@ -9,8 +9,7 @@
  * Not shown: races inside a statement, between a warp's lanes that a warp
  * primitive orders by chance, or between blocks that run at the same time; the
  * memory model; limits of registers and of static shared memory; speed. */
-#ifndef TERP_EMULATOR_H
-#define TERP_EMULATOR_H
+#pragma once
 
 #include <functional>
 #include <stddef.h>
@@ -112,5 +111,3 @@ emulator_poison()
 }
 
 #include "emulator_intrinsics.h"
-
-#endif

@@ -1,7 +1,6 @@
 /* What a test may ask of the emulator: failing calls, little memory, late work,
  * and counts. For C too. */
-#ifndef TERP_EMULATOR_FAILURES_H
-#define TERP_EMULATOR_FAILURES_H
+#pragma once
 
 #include <stdint.h>
 
@@ -55,5 +54,3 @@ emulator_nlive(void);
 }
 #endif
 #pragma GCC visibility pop
-
-#endif

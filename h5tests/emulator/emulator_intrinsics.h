@@ -1,6 +1,5 @@
 /* The built-in functions of the device that terp's kernels use. */
-#ifndef TERP_EMULATOR_INTRINSICS_H
-#define TERP_EMULATOR_INTRINSICS_H
+#pragma once
 
 #include "emulator.h"
 
@@ -450,5 +449,3 @@ EMULATOR_VECTORS(float, float)
 EMULATOR_VECTORS(double, double)
 EMULATOR_VECTORS(unsigned long long, ulonglong)
 #undef EMULATOR_VECTORS
-
-#endif

@@ -1,6 +1,5 @@
 /* A CUDA engine without a device, for tests of how the codec deals with one. */
-#ifndef TERP_FAKE_CUDA_ENGINE_H
-#define TERP_FAKE_CUDA_ENGINE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -26,5 +25,3 @@ struct fake_cuda {
     unsigned long long memory_limit_nbytes;
     void *_Atomic stream;
 };
-
-#endif

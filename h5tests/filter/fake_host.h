@@ -1,8 +1,7 @@
 /* A library that looks to the plugin like a libhdf5 with one dataset in it.
  * It is built several times: with HDF5's names, with those of VTK, and into a
  * program. Each knows a dataset of its own and counts what it is asked. */
-#ifndef TERP_FAKE_HOST_H
-#define TERP_FAKE_HOST_H
+#pragma once
 
 #include <hdf5.h>
 #include <stdbool.h>
@@ -26,5 +25,3 @@ struct fake_host {
     /* Has no memory; lets nobody change what a dataset keeps. */
     bool lacks_memory, keeps_words;
 };
-
-#endif

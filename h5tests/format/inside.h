@@ -1,6 +1,5 @@
 /* What the decoder of decoder/terp_decode.c keeps to itself. */
-#ifndef TERP_TEST_INSIDE_H
-#define TERP_TEST_INSIDE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,5 +17,3 @@ reader_checksum(const uint8_t *bytes, size_t nbytes, uint64_t seed);
 /* Writes what a whole stream has of the format, a line each. */
 void
 reader_write_kinds(const uint8_t *stream, size_t nbytes, FILE *file);
-
-#endif

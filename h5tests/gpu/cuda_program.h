@@ -1,6 +1,5 @@
 /* What programs that check the device share. */
-#ifndef TERP_CUDA_PROGRAM_H
-#define TERP_CUDA_PROGRAM_H
+#pragma once
 
 #include <cuda_runtime.h>
 
@@ -47,5 +46,3 @@ now(void)
     clock_gettime(CLOCK_MONOTONIC, &time);
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* Watches and fails the memory that the codec asks for. The linker sends
  * calls of malloc and its relatives here (--wrap), in the codec and in the
  * test; only what happens between start and stop counts. */
-#ifndef TERP_ALLOCATIONS_H
-#define TERP_ALLOCATIONS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -23,5 +22,3 @@ terp_allocations_stop(void);
 /* From now on, `nthreads` calls of pthread_create succeed. */
 void
 terp_allocations_limit_threads(int nthreads);
-
-#endif

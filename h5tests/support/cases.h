@@ -1,7 +1,6 @@
 /* One chunk encoded and decoded with every promise checked. A broken promise
  * fails the running cmocka test with a message that names the case. */
-#ifndef TERP_CASES_H
-#define TERP_CASES_H
+#pragma once
 
 #include "h5tests/support/modes.h"
 
@@ -76,5 +75,3 @@ terp_case_check(const char *name, const struct terp_params *params,
 void
 terp_case_check_threads(const struct terp_params *params,
                         const struct terp_chunk *chunk, const uint8_t *values);
-
-#endif

@@ -1,6 +1,5 @@
 /* cmocka.h with the headers that it needs before it. */
-#ifndef TERP_CMOCKA_ALL_H
-#define TERP_CMOCKA_ALL_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,5 +7,3 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-
-#endif

@@ -1,6 +1,5 @@
 /* Memory of the host or of the device, with guards on both sides. */
-#ifndef TERP_CUDA_BUFFER_H
-#define TERP_CUDA_BUFFER_H
+#pragma once
 
 #include <stdint.h>
 
@@ -27,5 +26,3 @@ cuda_buffer_read(const struct cuda_buffer *buffer);
 
 void
 cuda_buffer_free(struct cuda_buffer *buffer);
-
-#endif

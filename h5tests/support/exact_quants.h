@@ -1,6 +1,5 @@
 /* Exact quants of every kind, whatever the values are. */
-#ifndef TERP_TESTS_EXACT_QUANTS_H
-#define TERP_TESTS_EXACT_QUANTS_H
+#pragma once
 
 #include "codec/model/exact.h"
 
@@ -36,5 +35,3 @@ exact_quants_of_kind(enum exact_kind kind, double step, int value_nbytes)
     terp_exact_store(exact, bytes);
     return terp_exact_load(bytes, value_nbytes, &exact) ? exact : none;
 }
-
-#endif

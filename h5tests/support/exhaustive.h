@@ -1,8 +1,7 @@
 /* What exhaustive and cuda_exhaustive go through: bounds of every mode, all
  * float32 there are in two orders, float64 of every exponent; and whether a
  * value has kept its bound, in exact arithmetic. */
-#ifndef TERP_EXHAUSTIVE_H
-#define TERP_EXHAUSTIVE_H
+#pragma once
 
 #include <assert.h>
 
@@ -104,5 +103,3 @@ exhaustive_is_kept(const struct exhaustive_case *how, enum terp_type type,
         return true;
     return bound > 0 && is_within(value, got, bound);
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* Deterministic contents for chunks. Every value comes from integer
  * arithmetic and one exact scaling, with no call of libm, so that a field has
  * the same bits with every compiler and option. */
-#ifndef TERP_FIELDS_H
-#define TERP_FIELDS_H
+#pragma once
 
 #include "codec/api/terp.h"
 
@@ -57,6 +56,4 @@ terp_field_mix(uint64_t counter);
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

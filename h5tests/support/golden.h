@@ -4,10 +4,7 @@
  *   <file name> <bytes of the stream> <bytes decoded> <XXH3-64 decoded>
  *
  * Files of a released version are never changed or removed. */
-#ifndef TERP_GOLDEN_H
-#define TERP_GOLDEN_H
+#pragma once
 
 #define TERP_GOLDEN_LIST "list.txt"
 #define TERP_GOLDEN_NAME_CAP 128
-
-#endif

@@ -1,6 +1,5 @@
 /* Files in memory with datasets that terp writes, for tests through HDF5. */
-#ifndef TERP_H5_FILES_H
-#define TERP_H5_FILES_H
+#pragma once
 
 #include <hdf5.h>
 #include <stdbool.h>
@@ -59,5 +58,3 @@ h5_chunk_bytes(hid_t dataset, const hsize_t *offset, size_t *nbytes_ret,
  * when none does. */
 bool
 h5_error_says(const char *text);
-
-#endif

@@ -1,6 +1,5 @@
 /* All pipelines and predictors that can be forced, and AUTO for both. */
-#ifndef TERP_MODES_H
-#define TERP_MODES_H
+#pragma once
 
 #include "codec/api/terp.h"
 
@@ -19,6 +18,4 @@ extern const struct terp_mode terp_mode[TERP_NMODES];
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -1,6 +1,5 @@
 /* Whether the decoder of decoder/terp_decode.c says what the codec says. */
-#ifndef TERP_TEST_READER_H
-#define TERP_TEST_READER_H
+#pragma once
 
 #include <stdlib.h>
 #include <string.h>
@@ -95,5 +94,3 @@ reader_agrees(const uint8_t *stream, size_t stream_nbytes, uint64_t max_nbytes,
     free(other);
     return agrees;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* What is printed to stderr between two calls, for tests that check it. */
-#ifndef TERP_STDERR_TEXT_H
-#define TERP_STDERR_TEXT_H
+#pragma once
 
 #include <stdio.h>
 #include <unistd.h>
@@ -30,5 +29,3 @@ restore_stderr(int kept, FILE *file, char *text, size_t text_cap_nbytes)
     text[fread(text, 1, text_cap_nbytes - 1, file)] = '\0';
     fclose(file);
 }
-
-#endif

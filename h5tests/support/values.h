@@ -1,7 +1,6 @@
 /* Values of a chunk as tests see them: bits and numbers in any byte order,
  * and the bound compared without rounding. */
-#ifndef TERP_VALUES_H
-#define TERP_VALUES_H
+#pragma once
 
 #include <math.h>
 #include <stdbool.h>
@@ -133,5 +132,3 @@ is_within_pointwise(double x, double y, double bound)
            (sum < product ||
             (sum == product && rest <= fma(bound, value, -product)));
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* What terp uses of glibc's argp.h, where the C library has none: musl's,
  * macOS's and Windows'. Names and meaning are those of glibc. */
-#ifndef TERP_PORTABLE_ARGP_H
-#define TERP_PORTABLE_ARGP_H
+#pragma once
 
 #include <stddef.h>
 
@@ -59,5 +58,3 @@ argp_error(const struct argp_state *state, const char *format, ...);
 __attribute__((format(printf, 4, 5))) void
 argp_failure(const struct argp_state *state, int status, int number,
              const char *format, ...);
-
-#endif

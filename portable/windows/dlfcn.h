@@ -1,6 +1,5 @@
 /* What terp uses of POSIX's dlfcn.h, on Windows. */
-#ifndef TERP_PORTABLE_DLFCN_H
-#define TERP_PORTABLE_DLFCN_H
+#pragma once
 
 #define RTLD_LAZY 1
 #define RTLD_NOLOAD 4
@@ -25,5 +24,3 @@ dlsym(void *module, const char *name);
 
 int
 dlclose(void *module);
-
-#endif

@@ -1,6 +1,5 @@
 /* What terp uses of POSIX's fnmatch.h, on Windows. */
-#ifndef TERP_PORTABLE_FNMATCH_H
-#define TERP_PORTABLE_FNMATCH_H
+#pragma once
 
 #define FNM_NOMATCH 1
 
@@ -8,5 +7,3 @@
  * they do in a shell; 0: yes. There are no flags: a slash is like others. */
 int
 fnmatch(const char *pattern, const char *text, int flags);
-
-#endif

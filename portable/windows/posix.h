@@ -1,7 +1,6 @@
 /* What terp uses of POSIX, and Windows has by other names or for other paths:
  * these are UTF-8. The compiler includes it before all other headers. */
-#ifndef TERP_PORTABLE_POSIX_H
-#define TERP_PORTABLE_POSIX_H
+#pragma once
 
 #define _POSIX_C_SOURCE 200809L /* strndup */
 
@@ -76,5 +75,3 @@ readlink(const char *path, char *to, size_t nbytes)
     (void)path, (void)to, (void)nbytes;
     return -1;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* What the parts of terp advise share: a sample of a dataset, and what terp
  * makes of it. */
-#ifndef TERP_TOOLS_ADVISE_ADVISE_H
-#define TERP_TOOLS_ADVISE_ADVISE_H
+#pragma once
 
 #include "tools/common/h5file.h"
 
@@ -85,5 +84,3 @@ struct advise_report {
 
 extern const struct advise_report advise_report_text;
 extern const struct advise_report advise_report_json; /* with jansson only */
-
-#endif

@@ -3,7 +3,6 @@
 
 #include "tools/advise/advise.h"
 #include "tools/common/json.h"
-#include "tools/common/options.h"
 
 static void *
 json_begin(const char *path)

@@ -3,7 +3,6 @@
 #include <stdio.h>
 
 #include "tools/advise/advise.h"
-#include "tools/common/options.h"
 
 static void *
 text_begin(const char *path)

@@ -1,6 +1,5 @@
 /* Chunks that terp compresses well, for arrays that have none yet. */
-#ifndef TERP_TOOLS_COMMON_CHUNK_SHAPE_H
-#define TERP_TOOLS_COMMON_CHUNK_SHAPE_H
+#pragma once
 
 #include <hdf5.h>
 
@@ -15,5 +14,3 @@
  * Rank 1 to H5S_MAX_RANK. */
 void
 tool_chunk_shape(int rank, const hsize_t *dims, hsize_t *chunk_dims_ret);
-
-#endif

@@ -1,7 +1,6 @@
 /* The tool's view of HDF5 files: datasets, their chunks as stored, and walks
  * over both. Nothing here needs the filter plugin. */
-#ifndef TERP_TOOLS_COMMON_H5FILE_H
-#define TERP_TOOLS_COMMON_H5FILE_H
+#pragma once
 
 #include <hdf5.h>
 #include <stdbool.h>
@@ -193,5 +192,3 @@ tool_ratio(uint64_t nbytes, uint64_t stored_nbytes);
 /* Prints "16x64x64"; "scalar" for rank 0. */
 void
 tool_dims_print(int rank, const hsize_t *dims);
-
-#endif

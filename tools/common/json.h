@@ -1,7 +1,6 @@
 /* JSON as the commands print it, in builds with jansson. Without memory the
  * program ends, since half a document is of no use. */
-#ifndef TERP_TOOLS_COMMON_JSON_H
-#define TERP_TOOLS_COMMON_JSON_H
+#pragma once
 
 #include <hdf5.h>
 #include <jansson.h>
@@ -37,5 +36,3 @@ tool_json_set_dims(json_t *object, const char *key, int rank,
 /* Prints the document, a json_t, on standard output, and frees it. */
 void
 tool_json_print(void *document);
-
-#endif

@@ -1,6 +1,5 @@
 /* What options of several commands have in common. */
-#ifndef TERP_TOOLS_COMMON_OPTIONS_H
-#define TERP_TOOLS_COMMON_OPTIONS_H
+#pragma once
 
 #include <argp.h>
 #include <stdbool.h>
@@ -67,5 +66,3 @@ tool_directory_make(const char *command, const char *path);
 void
 tool_option_missing(struct argp_state *state, const char *option,
                     const char *library);
-
-#endif

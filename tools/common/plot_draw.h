@@ -1,6 +1,5 @@
 /* Pictures and their parts, drawn with cairo. Only in builds with it. */
-#ifndef TERP_TOOLS_COMMON_PLOT_DRAW_H
-#define TERP_TOOLS_COMMON_PLOT_DRAW_H
+#pragma once
 
 #include <cairo.h>
 #include <stdbool.h>
@@ -77,5 +76,3 @@ plot_draw_series(cairo_t *cairo, struct plot_box box, const double *x,
 void
 plot_draw_bins(cairo_t *cairo, struct plot_box box, const char *caption,
                const uint64_t *bins, int nbins, int ninside);
-
-#endif

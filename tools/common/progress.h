@@ -1,7 +1,6 @@
 /* A progress bar, and a line in the end, on standard error when that is a
  * terminal. */
-#ifndef TERP_TOOLS_COMMON_PROGRESS_H
-#define TERP_TOOLS_COMMON_PROGRESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -32,5 +31,3 @@ tool_progress_end(struct tool_progress *progress);
 void
 tool_progress_sum(double start_s, const char *in, uint64_t in_nbytes,
                   const char *out, uint64_t out_nbytes);
-
-#endif

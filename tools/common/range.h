@@ -1,6 +1,5 @@
 /* Access to values of either float type, and their range. */
-#ifndef TERP_TOOLS_COMMON_RANGE_H
-#define TERP_TOOLS_COMMON_RANGE_H
+#pragma once
 
 #include <math.h>
 #include <stdbool.h>
@@ -90,5 +89,3 @@ tool_range_merge(struct tool_range *range, const struct tool_range *other);
 void
 tool_range_trim(const struct tool_range *range, double *min_ret,
                 double *max_ret, uint64_t *nleft_out_ret);
-
-#endif

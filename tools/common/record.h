@@ -1,7 +1,6 @@
 /* What terp repack --record notes beside a dataset, as attributes of it, and
  * terp info shows. doc/record.md defines them. */
-#ifndef TERP_TOOLS_COMMON_RECORD_H
-#define TERP_TOOLS_COMMON_RECORD_H
+#pragma once
 
 #include <hdf5.h>
 #include <stdbool.h>
@@ -26,5 +25,3 @@ tool_record_write(hid_t dataset, const struct tool_record *record);
 /* Removes a record, if there is one. False when HDF5 fails. */
 bool
 tool_record_remove(hid_t dataset);
-
-#endif

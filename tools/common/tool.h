@@ -1,6 +1,5 @@
 /* What the commands of the terp tool share. */
-#ifndef TERP_TOOLS_COMMON_TOOL_H
-#define TERP_TOOLS_COMMON_TOOL_H
+#pragma once
 
 /* Exit codes of every command; `terp --help` documents them. */
 enum tool_exit {
@@ -26,5 +25,3 @@ tool_command tool_preview;
  * that does not exist, so such directories are removed from its list. */
 void
 tool_plugin_dirs_add(void);
-
-#endif

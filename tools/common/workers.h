@@ -1,6 +1,5 @@
 /* Threads that take work in the order in which it is given. */
-#ifndef TERP_TOOLS_COMMON_WORKERS_H
-#define TERP_TOOLS_COMMON_WORKERS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -31,5 +30,3 @@ tool_workers_await(struct tool_workers *workers, struct tool_work *work);
 /* When all work is done. NULL: nothing. */
 void
 tool_workers_end(struct tool_workers *workers);
-
-#endif

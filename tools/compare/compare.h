@@ -1,7 +1,6 @@
 /* What the parts of terp compare share: pairs of datasets, read side by side,
  * and what is known of them. */
-#ifndef TERP_TOOLS_COMPARE_COMPARE_H
-#define TERP_TOOLS_COMPARE_COMPARE_H
+#pragma once
 
 #include "tools/common/h5file.h"
 
@@ -138,5 +137,3 @@ struct compare_report {
 
 extern const struct compare_report compare_report_text;
 extern const struct compare_report compare_report_json; /* with jansson only */
-
-#endif

@@ -1,7 +1,6 @@
 /* terp compare --metrics: how a copy differs from its original, beyond the
  * largest error. doc/metrics.md defines each number. */
-#ifndef TERP_TOOLS_COMPARE_METRICS_H
-#define TERP_TOOLS_COMPARE_METRICS_H
+#pragma once
 
 #include "tools/compare/compare.h"
 
@@ -62,5 +61,3 @@ compare_metrics_free(struct compare_metrics *metrics);
 void
 compare_metrics_place(const struct compare_result *result, uint64_t index,
                       hsize_t *at_ret);
-
-#endif

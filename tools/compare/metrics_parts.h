@@ -1,7 +1,6 @@
 /* What the parts of terp compare --metrics share: a block of a field of up to
  * three dimensions, and what is summed up over blocks. */
-#ifndef TERP_TOOLS_COMPARE_METRICS_PARTS_H
-#define TERP_TOOLS_COMPARE_METRICS_PARTS_H
+#pragma once
 
 #include "tools/compare/metrics.h"
 
@@ -100,5 +99,3 @@ metrics_fourier_add(struct metrics_fourier *fourier,
 bool
 metrics_fourier_end(const struct metrics_fourier *fourier,
                     struct compare_metrics *metrics);
-
-#endif

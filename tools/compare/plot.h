@@ -1,7 +1,6 @@
 /* Pictures of a dataset beside its compressed copy. Only in builds with
  * cairo. */
-#ifndef TERP_TOOLS_COMPARE_PLOT_H
-#define TERP_TOOLS_COMPARE_PLOT_H
+#pragma once
 
 #include "tools/compare/compare.h"
 
@@ -49,5 +48,3 @@ plot_data_free(struct plot_data *data);
 /* Whether values of the dimension `axis` are at latitudes that rise. */
 bool
 plot_runs_north(const struct tool_dataset *dataset, int axis);
-
-#endif

@@ -1,6 +1,5 @@
 /* What the parts of terp info share: what is known of a dataset. */
-#ifndef TERP_TOOLS_INFO_INFO_H
-#define TERP_TOOLS_INFO_INFO_H
+#pragma once
 
 #include "tools/common/h5file.h"
 
@@ -84,5 +83,3 @@ struct info_report {
 
 extern const struct info_report info_report_text;
 extern const struct info_report info_report_json; /* with jansson only */
-
-#endif

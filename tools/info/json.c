@@ -5,7 +5,6 @@
 #include "codec/api/inspect.h"
 #include "tools/common/json.h"
 #include "tools/common/lost.h"
-#include "tools/common/options.h"
 #include "tools/common/record.h"
 #include "tools/info/info.h"
 

@@ -7,7 +7,6 @@
 #include "codec/api/inspect.h"
 #include "codec/model/bound.h"
 #include "tools/common/lost.h"
-#include "tools/common/options.h"
 #include "tools/common/record.h"
 #include "tools/info/info.h"
 

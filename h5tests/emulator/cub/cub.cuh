@@ -1,6 +1,5 @@
 /* Every collective that the emulator has. */
-#ifndef TERP_EMULATED_CUB_H
-#define TERP_EMULATED_CUB_H
+#pragma once
 
 #include "cub/block/block_histogram.cuh"
 #include "cub/block/block_radix_sort.cuh"
@@ -8,5 +7,3 @@
 #include "cub/block/block_scan.cuh"
 #include "cub/warp/warp_reduce.cuh"
 #include "cub/warp/warp_scan.cuh"
-
-#endif

@@ -1,8 +1,7 @@
 /* The block and warp collectives of CUB that terp's kernels use, with CUB's
  * own names and arguments: the last thread to arrive does the work for all, in
  * the order of the threads. Results that CUB leaves undefined are poison. */
-#ifndef TERP_EMULATED_CUB_COMMON_H
-#define TERP_EMULATED_CUB_COMMON_H
+#pragma once
 
 #include "cuda_runtime.h"
 #include <algorithm>
@@ -80,5 +79,3 @@ emulated_scan(emulator_group group, const char *name, emulator_place place,
 }
 
 } // namespace cub
-
-#endif

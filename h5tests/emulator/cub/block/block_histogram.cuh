@@ -1,7 +1,6 @@
 /* cub::BlockHistogram: counts of items in shared (or global) memory, to be
  * read after a __syncthreads. */
-#ifndef TERP_EMULATED_CUB_BLOCK_HISTOGRAM_H
-#define TERP_EMULATED_CUB_BLOCK_HISTOGRAM_H
+#pragma once
 
 #include "cub/emulated.cuh"
 
@@ -56,5 +55,3 @@ struct BlockHistogram {
 };
 
 } // namespace cub
-
-#endif

@@ -1,7 +1,6 @@
 /* cub::BlockRadixSort: a stable sort of unsigned keys, thread t's items
  * standing before those of thread t + 1. */
-#ifndef TERP_EMULATED_CUB_BLOCK_RADIX_SORT_H
-#define TERP_EMULATED_CUB_BLOCK_RADIX_SORT_H
+#pragma once
 
 #include "cub/emulated.cuh"
 
@@ -89,5 +88,3 @@ struct BlockRadixSort {
 };
 
 } // namespace cub
-
-#endif

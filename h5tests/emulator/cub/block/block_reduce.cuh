@@ -1,6 +1,5 @@
 /* cub::BlockReduce: thread 0 alone gets the result. */
-#ifndef TERP_EMULATED_CUB_BLOCK_REDUCE_H
-#define TERP_EMULATED_CUB_BLOCK_REDUCE_H
+#pragma once
 
 #include "cub/emulated.cuh"
 
@@ -67,5 +66,3 @@ struct BlockReduce {
 };
 
 } // namespace cub
-
-#endif

@@ -1,6 +1,5 @@
 /* cub::BlockScan: one item a thread, or an array of them. */
-#ifndef TERP_EMULATED_CUB_BLOCK_SCAN_H
-#define TERP_EMULATED_CUB_BLOCK_SCAN_H
+#pragma once
 
 #include "cub/emulated.cuh"
 
@@ -151,5 +150,3 @@ struct BlockScan {
 };
 
 } // namespace cub
-
-#endif

@@ -1,6 +1,5 @@
 /* cub::WarpReduce: the first lane of a (logical) warp gets the result. */
-#ifndef TERP_EMULATED_CUB_WARP_REDUCE_H
-#define TERP_EMULATED_CUB_WARP_REDUCE_H
+#pragma once
 
 #include "cub/emulated.cuh"
 
@@ -33,5 +32,3 @@ template <typename T, int LOGICAL_WARP_THREADS = 32> struct WarpReduce {
 };
 
 } // namespace cub
-
-#endif

@@ -1,6 +1,5 @@
 /* cub::WarpScan: one item a lane. */
-#ifndef TERP_EMULATED_CUB_WARP_SCAN_H
-#define TERP_EMULATED_CUB_WARP_SCAN_H
+#pragma once
 
 #include "cub/emulated.cuh"
 
@@ -82,5 +81,3 @@ template <typename T, int LOGICAL_WARP_THREADS = 32> struct WarpScan {
 };
 
 } // namespace cub
-
-#endif
