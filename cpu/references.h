@@ -1,6 +1,5 @@
 /* Values that repeat earlier ones, in streams of their own. */
-#ifndef TERP_CPU_REFERENCES_H
-#define TERP_CPU_REFERENCES_H
+#pragma once
 
 #include "codec/engine.h"
 
@@ -18,5 +17,3 @@ enum terp_status
 terp_cpu_references_decode(const struct terp_cpu_call *call,
                            const struct terp_chunk *chunk, const uint8_t *body,
                            uint64_t body_nbytes, void *dst);
-
-#endif

@@ -1,7 +1,6 @@
 /* The search for values that repeat earlier ones: all bits of them, or nearly,
  * but for the sign. */
-#ifndef TERP_CPU_REFERENCES_FIND_H
-#define TERP_CPU_REFERENCES_FIND_H
+#pragma once
 
 #include "codec/model/reference_search.h"
 #include "cpu/pool/pool.h"
@@ -23,5 +22,3 @@ struct cpu_repeats {
 enum terp_status
 terp_cpu_repeats_find(struct cpu_pool *pool, const struct cpu_repeats *repeats,
                       uint32_t *sources_ret, uint64_t *saved_nbits_ret);
-
-#endif

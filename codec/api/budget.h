@@ -3,8 +3,7 @@
  * proportion to them, all that comes from its allocator; tables and masks, some
  * percent of that, come on top. A chunk that is larger is refused before
  * anything is taken, so that these, too, have a limit. */
-#ifndef TERP_CODEC_API_BUDGET_H
-#define TERP_CODEC_API_BUDGET_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -40,5 +39,3 @@ terp_budget_hold(struct terp_budget *budget, uint64_t nbytes);
 /* `st`; or TERP_ERR_LIMIT for a want of memory that the budget made. */
 enum terp_status
 terp_budget_status(const struct terp_budget *budget, enum terp_status st);
-
-#endif

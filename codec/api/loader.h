@@ -1,6 +1,5 @@
 /* The shared object of the CUDA engine. */
-#ifndef TERP_CODEC_API_LOADER_H
-#define TERP_CODEC_API_LOADER_H
+#pragma once
 
 #include "codec/engine.h"
 
@@ -19,5 +18,3 @@ terp_cuda_ended(void);
  * if that cannot be done. */
 bool
 terp_cuda_end_at_exit(void);
-
-#endif

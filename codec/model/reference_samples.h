@@ -1,7 +1,6 @@
 /* Whether values of a chunk repeat others, which is asked of some samples
  * before an encoder searches for references: cpu/references_find.c. */
-#ifndef TERP_CODEC_MODEL_REFERENCE_SAMPLES_H
-#define TERP_CODEC_MODEL_REFERENCE_SAMPLES_H
+#pragma once
 
 #include "codec/format/bytes.h"
 
@@ -87,5 +86,3 @@ terp_reference_slot(uint64_t mixed_key)
 {
     return mixed_key >> (64 - TERP_REFERENCE_SLOTS_NBITS);
 }
-
-#endif

@@ -7,8 +7,7 @@
  * that has its key, its hint. Then tiles of values are gone through, each on
  * its own, so that they may be done in any order. Last, who refers to a point
  * that refers itself takes that one's source instead. */
-#ifndef TERP_CODEC_MODEL_REFERENCE_SEARCH_H
-#define TERP_CODEC_MODEL_REFERENCE_SEARCH_H
+#pragma once
 
 #include <math.h>
 #include <string.h>
@@ -356,5 +355,3 @@ terp_references_params(const struct terp_params *params, bool is_float,
     }
     return own;
 }
-
-#endif

@@ -2,8 +2,7 @@
  * 0, too: references, where many values of a chunk repeat others, and the
  * lossless prediction, where the bound is next to nothing.
  * doc/design/11-lossless.md, "Under bounds above 0". */
-#ifndef TERP_CODEC_MODEL_REPEATS_H
-#define TERP_CODEC_MODEL_REPEATS_H
+#pragma once
 
 #include "codec/format/references.h"
 #include "codec/model/carrier.h"
@@ -139,5 +138,3 @@ terp_repeats_match(uint64_t entry, uint64_t key, uint64_t point)
 
     return entry != 0 && (uint32_t)entry == (uint32_t)own && entry != own;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Streams that are put together of pieces. */
-#ifndef TERP_GPU_ENGINE_JOIN_CUH
-#define TERP_GPU_ENGINE_JOIN_CUH
+#pragma once
 
 #include "gpu/sections/seal.cuh"
 
@@ -16,5 +15,3 @@ cudaError_t
 cuda_stream_join(void *dst, bool is_on_host, const struct cuda_piece *pieces,
                  int npieces, struct cuda_sealed *d_sealed,
                  cudaStream_t stream);
-
-#endif

@@ -1,6 +1,5 @@
 /* Chunks whose values repeat others. */
-#ifndef TERP_GPU_ENGINE_REFERENCES_CUH
-#define TERP_GPU_ENGINE_REFERENCES_CUH
+#pragma once
 
 #include "gpu/engine/call.cuh"
 
@@ -11,5 +10,3 @@ enum terp_status
 cuda_references_encode(struct terp_cuda_device *device,
                        const struct terp_cuda_call *where,
                        const struct cuda_call *call, uint64_t i, double bound);
-
-#endif

@@ -1,7 +1,6 @@
 /* What is known of a chunk's samples while it is asked whether other values are
  * like them, in the region `samples`. */
-#ifndef TERP_GPU_PREDICT_REFERENCES_FIND_CUH
-#define TERP_GPU_PREDICT_REFERENCES_FIND_CUH
+#pragma once
 
 #include "codec/model/reference_samples.h"
 
@@ -15,5 +14,3 @@ struct cuda_repeat_samples {
     uint16_t sample[TERP_REFERENCE_NSLOTS];
     uint32_t is_repeated[TERP_REFERENCE_NSLOTS / 32];
 };
-
-#endif

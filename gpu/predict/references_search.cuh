@@ -1,8 +1,7 @@
 /* The search for values that repeat others, of one chunk: what
  * cpu/references_find.c does, by the same rules
  * (codec/model/reference_search.h). */
-#ifndef TERP_GPU_PREDICT_REFERENCES_SEARCH_CUH
-#define TERP_GPU_PREDICT_REFERENCES_SEARCH_CUH
+#pragma once
 
 #include "codec/model/reference_search.h"
 #include "gpu/engine/platform.cuh"
@@ -81,5 +80,3 @@ cuda_references_differ(const struct cuda_referring *of, double bound,
                        const struct cuda_search *search, const void *decoded,
                        uint64_t nreferences, uint64_t *differences,
                        cudaStream_t stream);
-
-#endif

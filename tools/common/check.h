@@ -1,8 +1,7 @@
 /* Looks for damage in the chunks of datasets: one thread reads them, others
  * decode. A chunk is whole when its checksum is right and its stream decodes to
  * as many bytes as a chunk has. */
-#ifndef TERP_TOOLS_COMMON_CHECK_H
-#define TERP_TOOLS_COMMON_CHECK_H
+#pragma once
 
 #include "tools/common/h5file.h"
 
@@ -42,5 +41,3 @@ tool_check_chunks(struct tool_checker *checker,
 /* NULL: nothing. */
 void
 tool_checker_end(struct tool_checker *checker);
-
-#endif

@@ -1,7 +1,6 @@
 /* What terp repack --salvage notes beside a dataset of which chunks were lost,
  * as attributes of it, and terp info shows. doc/record.md defines them. */
-#ifndef TERP_TOOLS_COMMON_LOST_H
-#define TERP_TOOLS_COMMON_LOST_H
+#pragma once
 
 #include <hdf5.h>
 #include <stdbool.h>
@@ -35,5 +34,3 @@ tool_lost_write(hid_t dataset, const struct tool_lost *lost, hid_t type,
 
 void
 tool_lost_free(struct tool_lost *lost);
-
-#endif

@@ -1,7 +1,6 @@
 /* The file that a command writes until it is whole and gets another file's
  * name. doc/design/08-tools.md tells why it is called what it is. */
-#ifndef TERP_TOOLS_COMMON_PART_H
-#define TERP_TOOLS_COMMON_PART_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,5 +20,3 @@ tool_part_tell(void *context, const char *path);
  * `out`, and leaves what any that runs is writing. */
 void
 tool_part_sweep(const char *out, tool_part_tell *tell, void *context);
-
-#endif

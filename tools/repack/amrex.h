@@ -1,7 +1,6 @@
 /* Levels of AMReX plotfiles in HDF5: one dataset of one dimension, in which
  * box comes after box, in a box component after component, x fastest. */
-#ifndef TERP_TOOLS_REPACK_AMREX_H
-#define TERP_TOOLS_REPACK_AMREX_H
+#pragma once
 
 #include <hdf5.h>
 #include <stdint.h>
@@ -62,5 +61,3 @@ enum terp_status
 amrex_level_encode(const struct amrex_level *level, struct terp_h5_batch *batch,
                    const struct terp_h5_block *block,
                    const struct terp_params *params, const void *values);
-
-#endif

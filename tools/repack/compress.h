@@ -1,6 +1,5 @@
 /* terp repack: writes a compressed dataset. */
-#ifndef TERP_TOOLS_REPACK_COMPRESS_H
-#define TERP_TOOLS_REPACK_COMPRESS_H
+#pragma once
 
 #include "tools/repack/objects.h"
 
@@ -9,5 +8,3 @@
 hid_t
 repack_compress(struct repack *repack, const struct repack_object *object,
                 hid_t parent, const char *name, hid_t lcpl);
-
-#endif

@@ -1,7 +1,6 @@
 /* terp repack: one dataset at work. Its values are read in parts, by HDF5 or
  * by all threads at once, and each part is handed to a thread. */
-#ifndef TERP_TOOLS_REPACK_JOB_H
-#define TERP_TOOLS_REPACK_JOB_H
+#pragma once
 
 #include "filter/h5/batch.h"
 #include "tools/common/range.h"
@@ -80,5 +79,3 @@ struct repack_steps {
 bool
 repack_job_do(struct repack_job *job, hid_t type,
               const struct repack_steps *steps);
-
-#endif

@@ -1,7 +1,6 @@
 /* terp repack: the state of a copy, above all the objects and links of the
  * input, and what has become of them in the output. */
-#ifndef TERP_TOOLS_REPACK_OBJECTS_H
-#define TERP_TOOLS_REPACK_OBJECTS_H
+#pragma once
 
 #include <hdf5.h>
 #include <stdatomic.h>
@@ -102,5 +101,3 @@ repack_type(struct repack *repack, const char *path, hid_t type);
 
 void
 repack_free_objects(struct repack *repack);
-
-#endif

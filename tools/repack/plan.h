@@ -1,6 +1,5 @@
 /* terp repack: decides what becomes of a dataset. */
-#ifndef TERP_TOOLS_REPACK_PLAN_H
-#define TERP_TOOLS_REPACK_PLAN_H
+#pragma once
 
 #include "tools/repack/objects.h"
 
@@ -13,5 +12,3 @@ repack_obstacle(hid_t id);
 bool
 repack_plan(struct repack *repack, struct repack_object *object,
             uint64_t *total_nbytes);
-
-#endif

@@ -1,6 +1,5 @@
 /* terp repack --record: measures what was written, and notes it. */
-#ifndef TERP_TOOLS_REPACK_RECORD_H
-#define TERP_TOOLS_REPACK_RECORD_H
+#pragma once
 
 #include "tools/repack/objects.h"
 
@@ -10,5 +9,3 @@
 bool
 repack_record(struct repack *repack, const struct repack_object *object,
               hid_t in, hid_t out);
-
-#endif

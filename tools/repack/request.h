@@ -1,6 +1,5 @@
 /* terp repack and terp preview: what the command line asks for. */
-#ifndef TERP_TOOLS_REPACK_REQUEST_H
-#define TERP_TOOLS_REPACK_REQUEST_H
+#pragma once
 
 #include "codec/api/terp.h"
 #include "tools/common/options.h"
@@ -59,5 +58,3 @@ repack_request_read_preview(int argc, char **argv,
 
 void
 repack_request_free(struct repack_request *request);
-
-#endif

@@ -1,7 +1,6 @@
 /* terp repack --salvage: which chunks of the input are damaged, what stands for
  * their values in the output, and what is noted there (doc/record.md). */
-#ifndef TERP_TOOLS_REPACK_SALVAGE_H
-#define TERP_TOOLS_REPACK_SALVAGE_H
+#pragma once
 
 #include "tools/common/h5file.h"
 #include "tools/repack/objects.h"
@@ -35,5 +34,3 @@ repack_salvage_fill(const struct repack_object *object,
 bool
 repack_salvage_note(struct repack *repack, const struct repack_object *object,
                     hid_t in, hid_t out);
-
-#endif

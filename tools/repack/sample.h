@@ -1,6 +1,5 @@
 /* terp preview: makes datasets of every step-th value. */
-#ifndef TERP_TOOLS_REPACK_SAMPLE_H
-#define TERP_TOOLS_REPACK_SAMPLE_H
+#pragma once
 
 #include "tools/repack/objects.h"
 
@@ -20,5 +19,3 @@ repack_sample(struct repack *repack, const struct repack_object *object,
  * netCDF's dimensions without variables. */
 bool
 repack_sample_attributes(struct repack *repack, const char *path, hid_t out);
-
-#endif

@@ -1,6 +1,5 @@
 /* terp repack: cuts a dataset into parts that fit into memory. */
-#ifndef TERP_TOOLS_REPACK_SPLIT_H
-#define TERP_TOOLS_REPACK_SPLIT_H
+#pragma once
 
 #include "tools/common/h5file.h"
 #include "tools/repack/request.h"
@@ -26,5 +25,3 @@ struct repack_split
 repack_split(const struct repack_request *request,
              const struct tool_dataset *dataset, const hsize_t *unit_dims,
              bool with_device);
-
-#endif

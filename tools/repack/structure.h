@@ -1,7 +1,6 @@
 /* terp repack: finds the objects and links of the input, and makes them in the
  * output. */
-#ifndef TERP_TOOLS_REPACK_STRUCTURE_H
-#define TERP_TOOLS_REPACK_STRUCTURE_H
+#pragma once
 
 #include "tools/repack/objects.h"
 
@@ -13,5 +12,3 @@ repack_list(struct repack *repack);
 /* Makes all of them in the output. */
 bool
 repack_make(struct repack *repack);
-
-#endif

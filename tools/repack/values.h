@@ -1,7 +1,6 @@
 /* terp repack: copies values as HDF5 reads them, of attributes and of datasets
  * that are not compressed. */
-#ifndef TERP_TOOLS_REPACK_VALUES_H
-#define TERP_TOOLS_REPACK_VALUES_H
+#pragma once
 
 #include "tools/repack/objects.h"
 
@@ -15,5 +14,3 @@ repack_copy_values(struct repack *repack, const struct repack_object *object,
 bool
 repack_copy_attributes(struct repack *repack, const char *path, hid_t in,
                        hid_t out);
-
-#endif

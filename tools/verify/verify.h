@@ -1,6 +1,5 @@
 /* What the parts of terp verify share: what was found in a dataset. */
-#ifndef TERP_TOOLS_VERIFY_VERIFY_H
-#define TERP_TOOLS_VERIFY_VERIFY_H
+#pragma once
 
 #include "tools/common/check.h"
 
@@ -33,5 +32,3 @@ struct verify_report {
 
 extern const struct verify_report verify_report_text;
 extern const struct verify_report verify_report_json; /* with jansson only */
-
-#endif
