@@ -43,7 +43,7 @@ struct errors {
 };
 
 /* For calls that may fail: what goes wrong here is done once more by HDF5,
- * which then tells of it. */
+ * which then tells of it, or is told where the program's call ends. */
 static void
 silence_errors(const struct vol_library *library, struct errors *errors)
 {
@@ -58,11 +58,13 @@ silence_errors(const struct vol_library *library, struct errors *errors)
 }
 
 static void
-say_errors(const struct vol_library *library, const struct errors *errors)
+say_errors(const struct vol_library *library, const struct errors *errors,
+           bool are_kept)
 {
     if (errors->known)
         library->H5Eset_auto2(H5E_DEFAULT, errors->call, errors->data);
-    library->H5Eclear2(H5E_DEFAULT);
+    if (!are_kept)
+        library->H5Eclear2(H5E_DEFAULT);
 }
 
 /* ---- the native connector's chunks ---- */
@@ -353,7 +355,7 @@ run_strided(struct terp_call *call, const struct vol_transfer *transfer,
         silence_errors(library, &said);
         st = terp_h5_strided_read(&run, block, &selection->strided,
                                   (uint8_t *)transfer->dst + skipped_nbytes);
-        say_errors(library, &said);
+        say_errors(library, &said, false);
     }
     st = terp_run_end(&run, st, &result);
     terp_call_say(
@@ -363,6 +365,14 @@ run_strided(struct terp_call *call, const struct vol_transfer *transfer,
         (unsigned long long)terp_h5_strided_step(block, &selection->strided),
         call->options.nthreads, terp_status_text(st));
     return st;
+}
+
+/* HDF5 must not try such a chunk again: from then on it may hold the chunk for
+ * written (1.14.5 stored 0 bytes). */
+static bool
+is_not_stored(const struct vol_transfer *transfer, enum terp_status st)
+{
+    return transfer->src != NULL && st == TERP_ERR_HDF5;
 }
 
 static enum terp_status
@@ -385,7 +395,7 @@ run_batches(struct terp_call *call, const struct vol_transfer *transfer,
                 : (const uint8_t *)transfer->src + skipped_nbytes,
             transfer->dst == NULL ? NULL
                                   : (uint8_t *)transfer->dst + skipped_nbytes);
-        say_errors(library, &said);
+        say_errors(library, &said, is_not_stored(transfer, st));
     }
     st = terp_run_end(&run, st, &result);
     terp_call_say(
@@ -410,7 +420,7 @@ transforms(const struct vol_plan *plan, const struct vol_transfer *transfer)
     /* Fails where there is no expression. */
     silence_errors(library, &said);
     ssize_t length = library->H5Pget_data_transform(transfer->dxpl, NULL, 0);
-    say_errors(library, &said);
+    say_errors(library, &said, false);
     return length >= 0;
 }
 
@@ -440,7 +450,7 @@ reason_of_transfer(const struct vol_plan *plan,
     return reason != NULL ? reason : make_block(plan, selection, block);
 }
 
-bool
+enum vol_moved
 vol_batches_move(const void *caller, const struct vol_transfer *transfer)
 {
     struct vol_object *dataset = transfer->dataset;
@@ -452,27 +462,28 @@ vol_batches_move(const void *caller, const struct vol_transfer *transfer)
 
     if (dataset->vol != dataset->library->native || is_small(transfer) ||
         (transfer->src == NULL && transfer->dst == NULL))
-        return false;
+        return VOL_LEFT;
     if (plan == NULL)
         plan = make_plan(caller, dataset, transfer->dxpl);
     if (plan == NULL || plan->reason != NULL)
-        return false;
+        return VOL_LEFT;
     storage.plan = plan;
     const char *reason = reason_of_transfer(plan, transfer, &block, &selection);
-    bool is_done = false;
+    enum terp_status st = TERP_ERR_ARGUMENT;
     terp_call_begin(caller, &call);
     if (reason == NULL) {
         choose_threads(&call.options);
         if (transfer->on_device)
             call.options.memory = TERP_MEMORY_DEVICE;
-        is_done = (selection.is_strided
-                       ? run_strided(&call, transfer, &block, &selection)
-                       : run_batches(&call, transfer, &block, selection.at)) ==
-                  TERP_OK;
+        st = selection.is_strided
+                 ? run_strided(&call, transfer, &block, &selection)
+                 : run_batches(&call, transfer, &block, selection.at);
     } else {
         terp_call_say(&call, "connector: HDF5 %s it: %s",
                       transfer->src != NULL ? "writes" : "reads", reason);
     }
     terp_host_close(&call.host);
-    return is_done;
+    if (is_not_stored(transfer, st))
+        return VOL_FAILED;
+    return st == TERP_OK ? VOL_MOVED : VOL_LEFT;
 }

@@ -12,9 +12,14 @@ struct vol_transfer {
     bool on_device;  /* these are in the memory of a GPU */
 };
 
+enum vol_moved {
+    VOL_MOVED,
+    VOL_LEFT,  /* not all, if any: the connector under this one has to do it */
+    VOL_FAILED /* a stream could not be stored, and HDF5's stack says why */
+};
+
 /* Moves the values, where that can be done here: a selection of whole chunks,
- * in memory a box too and of the dataset's own type. False: nothing is done,
- * or not all, and the connector under this one has to do it, errors included.
- * `caller` is in the library that has called. */
-bool
+ * in memory a box too and of the dataset's own type. `caller` is in the library
+ * that has called. */
+enum vol_moved
 vol_batches_move(const void *caller, const struct vol_transfer *transfer);

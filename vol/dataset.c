@@ -85,9 +85,17 @@ make_rest(size_t count, struct rest *rest)
     return true;
 }
 
+static herr_t
+say_not_copied(const void *caller)
+{
+    vol_library_push(caller, __func__, __LINE__,
+                     "values cannot be copied from or to the device");
+    return -1;
+}
+
 /* Moves in batches what can be, and lists the rest, whose values are on the
- * host then. False where they cannot be brought there. */
-static bool
+ * host then. */
+static herr_t
 move_batches(const void *caller, const struct request *request,
              struct rest *rest)
 {
@@ -102,12 +110,15 @@ move_batches(const void *caller, const struct request *request,
             .dst = request->dst == NULL ? NULL : request->dst[i]};
         transfer.on_device = vol_device_has(
             caller, transfer.src != NULL ? transfer.src : transfer.dst);
-        if (vol_batches_move(caller, &transfer))
+        const enum vol_moved moved = vol_batches_move(caller, &transfer);
+        if (moved == VOL_FAILED)
+            return -1;
+        if (moved == VOL_MOVED)
             continue;
         if (transfer.on_device) {
             struct vol_staged *staged = &rest->staged[rest->count];
             if (!vol_device_stage(caller, &transfer, staged))
-                return false;
+                return say_not_copied(caller);
             transfer.src = staged->values;
             transfer.dst = staged->values;
         }
@@ -119,21 +130,19 @@ move_batches(const void *caller, const struct request *request,
         rest->dst[rest->count] = transfer.dst;
         rest->count++;
     }
-    return true;
+    return 0;
 }
 
-/* Gives back what was read for the device, and says what does not work. */
+/* Gives back what was read for the device. */
 static herr_t
-end_staging(const void *caller, struct rest *rest, bool is_staged,
-            herr_t result)
+end_staging(const void *caller, struct rest *rest, herr_t result)
 {
+    bool is_copied = true;
+
     for (size_t i = 0; i < rest->count; i++)
-        is_staged &= vol_device_unstage(caller, is_staged && result >= 0,
+        is_copied &= vol_device_unstage(caller, is_copied && result >= 0,
                                         &rest->staged[i]);
-    if (!is_staged)
-        vol_library_push(caller, __func__, __LINE__,
-                         "values cannot be copied from or to the device");
-    return is_staged ? result : -1;
+    return is_copied ? result : say_not_copied(caller);
 }
 
 static herr_t
@@ -142,23 +151,20 @@ serve(const void *caller, const struct request *request, void **req)
     const struct vol_object *first = request->datasets[0];
     const struct vol_library *library = first->library;
     struct rest rest;
-    herr_t result = 0;
 
     if (!make_rest(request->count, &rest))
         return -1;
-    const bool is_staged = move_batches(caller, request, &rest);
-    if (!is_staged)
-        result = -1;
-    else if (rest.count > 0 && request->src != NULL)
+    herr_t result = move_batches(caller, request, &rest);
+    if (result >= 0 && rest.count > 0 && request->src != NULL)
         result = library->H5VLdataset_write(
             rest.count, rest.under, first->vol, rest.types, rest.mem_spaces,
             rest.file_spaces, request->dxpl, rest.src, req);
-    else if (rest.count > 0)
+    else if (result >= 0 && rest.count > 0)
         result = library->H5VLdataset_read(
             rest.count, rest.under, first->vol, rest.types, rest.mem_spaces,
             rest.file_spaces, request->dxpl, rest.dst, req);
     vol_object_take_request(first, req);
-    result = end_staging(caller, &rest, is_staged, result);
+    result = end_staging(caller, &rest, result);
     free_rest(&rest);
     return result;
 }

@@ -31,7 +31,7 @@ values = np.sin(np.arange(40000, dtype="f4") / 100).reshape(200, 200)
 with h5py.File(sys.argv[1], "w") as file:
     x = file.create_dataset("x", shape=values.shape, dtype="f4",
                             chunks=(100, 100), compression=46117,
-                            compression_opts=(2, 1, -3 & 0xFFFFFFFF))
+                            compression_opts=(2, 1, 3))
     x[...] = values
     file.flush()
     x[:100, :100] = 2 * values[:100, :100]
