@@ -617,17 +617,18 @@ static enum terp_status
 find_repeats(const struct job *job, bool *repeats_ret)
 {
     const struct cpu_prediction *p = &job->prediction;
+    const enum terp_type type = job->frame.chunk.type;
     const int near_nbits =
         terp_repeats_near_nbits(job->frame.bound, job->stats.min,
-                                job->stats.max, p->stages->value_nbytes);
+                                job->stats.max, terp_value_nbytes(type));
     struct cpu_repeats_table *table =
         terp_cpu_memory_make(p->pool, sizeof *table);
 
     if (table == NULL)
         return TERP_ERR_MEMORY;
-    *repeats_ret =
-        p->stages->count_repeats(p->values, job->layout.nvalues, near_nbits,
-                                 table) >= TERP_REPEATS_MIN_NFOUND;
+    *repeats_ret = p->stages->count_repeats(
+                       p->values, job->layout.nvalues, terp_repeats_reach(type),
+                       near_nbits, table) >= TERP_REPEATS_MIN_NFOUND;
     terp_cpu_memory_free(p->pool, table);
     return TERP_OK;
 }
@@ -644,7 +645,8 @@ find_more(struct job *job)
     if (more == NULL || job->frame.coding == TERP_CODING_CONSTANT ||
         !terp_is_open_to_more(job->params, &job->frame.chunk, nvalues))
         return TERP_OK;
-    more->bound = job->frame.bound;
+    more->bound =
+        terp_type_is_half(type) ? job->carrier.bound : job->frame.bound;
     more->fills = job->fills;
     for (int i = 0; i < TERP_NFILLS; i++)
         more->has_fill[i] =
@@ -654,9 +656,8 @@ find_more(struct job *job)
         terp_type_is_half(type)
             ? terp_half_mantissa_nbits(type)
             : terp_mantissa_nbits(job->prediction.stages->value_nbytes));
-    if (terp_type_is_half(type))
-        return TERP_OK;
-    more->copied = terp_cpu_copies_find(&job->frame.chunk, job->parts);
+    if (!terp_type_is_half(type))
+        more->copied = terp_cpu_copies_find(&job->frame.chunk, job->parts);
     if (more->copied != 0 ||
         !terp_may_repeat(nvalues, stats->min, stats->max, job->step))
         return TERP_OK;

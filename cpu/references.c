@@ -147,7 +147,7 @@ near_nbits_of(const struct job *job)
     for (uint64_t i = 0; i < job->nvalues; i++)
         if (job->usable[i]) {
             const double magnitude =
-                terp_reference_float(job->value_nbytes, job->words[i]);
+                terp_reference_float(job->chunk->type, job->words[i]);
             most = magnitude > most ? magnitude : most;
         }
     return terp_repeats_near_nbits(job->bound, -most, most, job->value_nbytes);
@@ -214,8 +214,8 @@ list_differences(const struct job *job, const uint8_t *decoded)
         if (job->sources[i] != TERP_NO_SOURCE)
             store_le(job->differences + 8 * n++,
                      terp_reference_difference_within(
-                         job->is_float, job->value_nbytes, job->bound,
-                         job->words[i], bits_at(job, decoded, job->sources[i])),
+                         job->chunk->type, job->bound, job->words[i],
+                         bits_at(job, decoded, job->sources[i])),
                      8);
 }
 

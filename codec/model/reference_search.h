@@ -271,39 +271,41 @@ terp_reference_drop_ends(const struct terp_repeats *r, uint64_t tile,
 
 /* ---- differences ---- */
 
-/* A float by its bits, which are of 32 or 64. */
+/* A float by its bits. */
 static inline TERP_HOST_DEVICE double
-terp_reference_float(int value_nbytes, uint64_t bits)
+terp_reference_float(enum terp_type type, uint64_t bits)
 {
-    const uint32_t narrow_bits = (uint32_t)bits;
+    const uint32_t narrow_bits =
+        terp_type_is_half(type) ? terp_f32_bits_of_half(type, (uint16_t)bits)
+                                : (uint32_t)bits;
     double wide;
     float narrow;
 
     memcpy(&wide, &bits, sizeof wide);
     memcpy(&narrow, &narrow_bits, sizeof narrow);
-    return value_nbytes == 8 ? wide : (double)narrow;
+    return type == TERP_FLOAT64 ? wide : (double)narrow;
 }
 
 /* What makes a value of that at its source, as a decoder has it: under a bound
- * above 0, which floats of 32 and 64 bits alone have, the sign, if that will
- * do.
- */
+ * above 0, which floats alone have, the sign, if that will do. */
 static inline TERP_HOST_DEVICE uint64_t
-terp_reference_difference_within(bool is_float, int value_nbytes, double bound,
+terp_reference_difference_within(enum terp_type type, double bound,
                                  uint64_t value, uint64_t source)
 {
+    const bool is_float = !terp_type_is_integer(type);
+    const int value_nbytes = terp_value_nbytes(type);
     const uint64_t sign_bit = terp_reference_sign_bit(value_nbytes);
     const uint64_t sign = (value ^ source) & sign_bit ? 1 : 0;
-    const double error =
-        terp_reference_float(
-            value_nbytes,
-            terp_reference_value(true, value_nbytes, source, sign)) -
-        terp_reference_float(value_nbytes, value);
 
-    return bound > 0 && fabs(error) < bound
-               ? sign
-               : terp_reference_difference(is_float, value_nbytes, value,
-                                           source);
+    if (bound > 0) {
+        const uint64_t other =
+            terp_reference_value(true, value_nbytes, source, sign);
+        const double error = terp_reference_float(type, other) -
+                             terp_reference_float(type, value);
+        if (fabs(error) < bound)
+            return sign;
+    }
+    return terp_reference_difference(is_float, value_nbytes, value, source);
 }
 
 /* ---- streams ---- */

@@ -12,23 +12,30 @@ magnitude_bits_of(T value)
     return TERP_CALL(bits_of)(value) & (TERP_WORD)((TERP_WORD)-1 >> 1);
 }
 
-/* The key of a point that is neither the first nor the last: values of 64 bits
- * are told apart by themselves, others by both neighbours, too, in whichever
- * order. False where it would be that of what costs little as it is: a zero, or
- * what differs from a neighbour by no more than about the bound; and of what is
- * not finite. */
+/* The key of a point: values of 64 bits are told apart by themselves, others by
+ * so many on each side, too, in whichever order (terp_repeats_reach). False
+ * where there are none, or where it would be that of what costs little as it
+ * is: a zero, or what differs from a neighbour by no more than about the bound;
+ * and of what is not finite. */
 TERP_TYPED(T)
 TERP_INLINE bool
-repeat_key_of(const T *values, uint64_t at, int near_nbits, uint64_t *key_ret)
+repeat_key_of(const T *values, uint64_t nvalues, uint64_t at, uint64_t reach,
+              int near_nbits, uint64_t *key_ret)
 {
+    if (at < reach || nvalues - at <= reach)
+        return false;
     const TERP_WORD before = TERP_CALL(magnitude_bits_of)(values[at - 1]);
     const TERP_WORD own = TERP_CALL(magnitude_bits_of)(values[at]);
     const TERP_WORD after = TERP_CALL(magnitude_bits_of)(values[at + 1]);
     uint64_t key = (uint64_t)(own >> near_nbits);
 
-    if (sizeof(T) == 4) {
-        const uint64_t a = before >> near_nbits, b = after >> near_nbits;
-        key += (a + b) * UINT64_C(0xD6E8FEB86659FD93) + ((a ^ b) << 32);
+    for (uint64_t d = 1; sizeof(T) == 4 && d <= reach; d++) {
+        const uint64_t a =
+            TERP_CALL(magnitude_bits_of)(values[at - d]) >> near_nbits;
+        const uint64_t b =
+            TERP_CALL(magnitude_bits_of)(values[at + d]) >> near_nbits;
+        key += (2 * d - 1) * (a + b) * UINT64_C(0xD6E8FEB86659FD93) +
+               ((a ^ b) << 32);
     }
     *key_ret = key * UINT64_C(0x9E3779B97F4A7C15);
     const TERP_WORD to_before = own > before ? own - before : before - own;

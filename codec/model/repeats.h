@@ -9,8 +9,7 @@
 #include "codec/model/domain.h"
 #include "codec/model/low_bits.h"
 
-/* Whether a chunk's values are to be looked at: floats. Those of 16 bits are
- * only tried losslessly. */
+/* Whether a chunk's values are to be looked at: floats. */
 static inline TERP_HOST_DEVICE bool
 terp_is_open_to_more(const struct terp_params *params,
                      const struct terp_chunk *chunk, uint64_t nvalues)
@@ -85,16 +84,24 @@ terp_may_repeat(uint64_t nvalues, double min, double max, double step)
 
 /* Values are alike where the bits of their magnitudes, as integers, differ by
  * less than so many bits: by less than a 64th of the bound, and so little that
- * few are alike by chance. */
+ * few are alike by chance. Of 16 bits none is to spare. */
 static inline TERP_HOST_DEVICE int
 terp_repeats_near_nbits(double bound, double min, double max, int value_nbytes)
 {
-    const int most = value_nbytes == 4 ? 6 : 28;
+    const int most = value_nbytes == 8 ? 28 : value_nbytes == 4 ? 6 : 0;
     const int nbits = terp_exponent_of(bound) - TERP_REPEATS_NEAR_PART_NBITS -
                       terp_exponent_of_range(min, max) +
                       terp_mantissa_nbits(value_nbytes);
 
     return nbits < 0 ? 0 : nbits < most ? nbits : most;
+}
+
+/* Values on each side by which samples are told apart: three of 16 bits are
+ * alike by chance. */
+static inline TERP_HOST_DEVICE uint64_t
+terp_repeats_reach(enum terp_type type)
+{
+    return terp_type_is_half(type) ? 3 : 1;
 }
 
 /* Neither a sample nor a span has the first value or the last. */

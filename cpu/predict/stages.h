@@ -179,9 +179,11 @@ struct cpu_stages {
                        uint64_t lag, uint64_t set,
                        struct terp_lag_errors *errors_ret);
 
-    /* How many samples are found to repeat others (codec/model/repeats.h). */
+    /* How many samples are found to repeat others, told apart by `reach` values
+     * on each side (codec/model/repeats.h). */
     uint64_t (*count_repeats)(const void *values, uint64_t nvalues,
-                              int near_nbits, struct cpu_repeats_table *table);
+                              uint64_t reach, int near_nbits,
+                              struct cpu_repeats_table *table);
 
     /* The bits of the codes of a chunk's samples (codec/model/low_bits.h), with
      * steps of 1 / inverse_step. */

@@ -129,7 +129,7 @@ lag_errors(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
 }
 
 static uint64_t
-count_repeats(const void *src, uint64_t nvalues, int near_nbits,
+count_repeats(const void *src, uint64_t nvalues, uint64_t reach, int near_nbits,
               struct cpu_repeats_table *table)
 {
     const T *values = src;
@@ -138,13 +138,14 @@ count_repeats(const void *src, uint64_t nvalues, int near_nbits,
     *table = (struct cpu_repeats_table){0};
     for (uint64_t j = 0; j < TERP_REPEATS_NSAMPLES; j++) {
         const uint64_t i = terp_repeats_sample_at(nvalues, j);
-        if (repeat_key_of(values, i, near_nbits, &key))
+        if (repeat_key_of(values, nvalues, i, reach, near_nbits, &key))
             table->entry[terp_repeats_slot(key)] = terp_repeats_entry(key, i);
     }
     for (uint64_t k = 0; k < nvalues / TERP_REPEATS_STRETCH_NVALUES; k++) {
         const uint64_t first = terp_repeats_span_at(k);
         for (uint64_t i = first; i < first + TERP_REPEATS_SPAN_NVALUES; i++) {
-            const bool asks = repeat_key_of(values, i, near_nbits, &key);
+            const bool asks =
+                repeat_key_of(values, nvalues, i, reach, near_nbits, &key);
             const unsigned slot = terp_repeats_slot(key);
             if (terp_repeats_match(table->entry[slot], key, i) && asks)
                 table->is_found[slot] = true;

@@ -569,19 +569,24 @@ encode_otherwise(struct terp_cuda_device *device,
         {*call->chunk, call->params->predictor, call->params->pipeline},
         CUDA_VALUES};
     const uint64_t most = TRIAL_NBYTES / terp_chunk_nbytes(call->chunk) + 1;
+    const auto is_coded_again = [&](uint64_t i) {
+        return call->dst_nbytes[i] != 0 && is_wanted(i);
+    };
     enum terp_status st = TERP_OK;
 
     for (uint64_t i = 0; st == TERP_OK && i < call->nchunks;) {
+        if (!is_coded_again(i)) {
+            i++;
+            continue;
+        }
         struct part part;
         st = TERP_ERR_MEMORY;
         if (make_part(call, &own, &part)) {
             change(&part);
             for (; i < call->nchunks && part.n < most; i++)
-                if (call->dst_nbytes[i] != 0 && is_wanted(i))
+                if (is_coded_again(i))
                     add_to_part(call, i, &part);
-            st = part.n == 0
-                     ? TERP_OK
-                     : encode_trial(device, where, call, &part, encode_all);
+            st = encode_trial(device, where, call, &part, encode_all);
         }
         free_part(&part);
     }

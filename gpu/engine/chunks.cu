@@ -177,7 +177,9 @@ __launch_bounds__(NTHREADS)
         h_chunk->may_be_copies = chunk.may_be_copies;
         h_chunk->may_repeat = chunk.may_repeat;
         h_chunk->may_be_lossless = chunk.may_be_lossless;
-        h_chunk->bound = chunk.bound;
+        h_chunk->bound = terp_type_is_half(batch.chunk.type)
+                             ? chunk.carrier_bound
+                             : chunk.bound;
         h_chunk->model.step = chunk.model.step;
         h_chunk->model.wide = chunk.model.wide;
         h_chunk->nscanned_specials = chunk.nscanned_specials;

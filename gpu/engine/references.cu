@@ -161,7 +161,7 @@ search(struct job *job, cudaStream_t stream)
 
     if (job->bound > 0) {
         const double most =
-            terp_reference_float(job->of.value_nbytes, job->seen.most);
+            terp_reference_float(job->chunk->type, job->seen.most);
         near_nbits = terp_repeats_near_nbits(job->bound, -most, most,
                                              job->of.value_nbytes);
     }
@@ -367,6 +367,7 @@ job_of(struct terp_cuda_device *device, const struct terp_cuda_call *where,
     job.i = i;
     job.chunk = call->chunk;
     job.bound = bound;
+    job.of.type = call->chunk->type;
     job.of.value_nbytes = terp_value_nbytes(call->chunk->type);
     job.of.nvalues =
         terp_chunk_nbytes(call->chunk) / (uint64_t)job.of.value_nbytes;

@@ -148,8 +148,10 @@ find_repeats(const struct cuda_batch &batch, struct cuda_chunk &chunk,
 {
     const T *values = (const T *)chunk.src;
     const uint64_t nstretches = batch.nvalues / TERP_REPEATS_STRETCH_NVALUES;
-    const int near_nbits =
-        terp_repeats_near_nbits(chunk.bound, chunk.min, chunk.max, sizeof(T));
+    const enum terp_type type = batch.chunk.type;
+    const uint64_t reach = terp_repeats_reach(type);
+    const int near_nbits = terp_repeats_near_nbits(
+        chunk.bound, chunk.min, chunk.max, terp_value_nbytes(type));
     uint64_t key;
 
     if (!terp_may_repeat(batch.nvalues, chunk.min, chunk.max, chunk.model.step))
@@ -162,7 +164,7 @@ find_repeats(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     __syncthreads();
     for (unsigned j = threadIdx.x; j < TERP_REPEATS_NSAMPLES; j += NTHREADS) {
         const uint64_t i = terp_repeats_sample_at(batch.nvalues, j);
-        if (repeat_key_of(values, i, near_nbits, &key))
+        if (repeat_key_of(values, batch.nvalues, i, reach, near_nbits, &key))
             atomicMax(&s.entry[terp_repeats_slot(key)],
                       (unsigned long long)terp_repeats_entry(key, i));
     }
@@ -177,7 +179,8 @@ find_repeats(const struct cuda_batch &batch, struct cuda_chunk &chunk,
             const uint64_t own = k + j * NSPANS_AT_ONCE;
             at[j] = terp_repeats_span_at(min_u64(own, nstretches - 1)) +
                     threadIdx.x % TERP_REPEATS_SPAN_NVALUES;
-            asks[j] = repeat_key_of(values, at[j], near_nbits, &keys[j]) &&
+            asks[j] = repeat_key_of(values, batch.nvalues, at[j], reach,
+                                    near_nbits, &keys[j]) &&
                       own < nstretches;
         }
 #pragma unroll
@@ -249,7 +252,7 @@ __launch_bounds__(NTHREADS) find_domains(const struct cuda_batch batch)
         chunk.may_be_lossless = true;
     if (!is_half && may_be_copies(batch, (const T *)chunk.src))
         chunk.may_be_copies = true;
-    else if (!is_half)
+    else
         find_repeats<T>(batch, chunk, s.repeats);
 }
 

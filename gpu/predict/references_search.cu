@@ -407,7 +407,7 @@ __launch_bounds__(NTHREADS)
     for_own(nreferences, [&](uint64_t k) {
         const uint32_t i = search.points[k];
         differences[k] = terp_reference_difference_within(
-            of.is_float, sizeof(Word), bound, original_at<Word>(of, i),
+            of.type, bound, original_at<Word>(of, i),
             decoded[search.sources[i]]);
     });
 }

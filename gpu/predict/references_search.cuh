@@ -10,6 +10,7 @@
 struct cuda_referring {
     const void *original; /* in the chunk's byte order */
     uint64_t nvalues;
+    enum terp_type type;
     int value_nbytes;
     bool is_float, big_endian;
     uint64_t infinity; /* of floats, its bits */

@@ -278,27 +278,17 @@ scaled_integers_are_as_small_as_they_would_be_unscaled(void **state)
 
 /* ---- 16-bit floats ---- */
 
-static double
-value_of_half(enum terp_type type, uint64_t bits)
-{
-    const uint32_t wide = terp_f32_bits_of_half(type, (uint16_t)bits);
-    float value;
-
-    memcpy(&value, &wide, sizeof value);
-    return (double)value;
-}
-
 static const enum terp_type halves[] = {TERP_FLOAT16, TERP_BFLOAT16};
 
 static void
 halves_convert_and_keep_their_order(void **state)
 {
     (void)state;
-    assert_true(value_of_half(TERP_FLOAT16, 0x0001) == 0x1p-24);
-    assert_true(value_of_half(TERP_FLOAT16, 0x83FF) == -0x3FFp-24);
-    assert_true(value_of_half(TERP_FLOAT16, 0x0400) == 0x1p-14);
-    assert_true(value_of_half(TERP_FLOAT16, 0x7BFF) == 65504);
-    assert_true(value_of_half(TERP_BFLOAT16, 0xBF80) == -1);
+    assert_true(value_of_bits(TERP_FLOAT16, 0x0001) == 0x1p-24);
+    assert_true(value_of_bits(TERP_FLOAT16, 0x83FF) == -0x3FFp-24);
+    assert_true(value_of_bits(TERP_FLOAT16, 0x0400) == 0x1p-14);
+    assert_true(value_of_bits(TERP_FLOAT16, 0x7BFF) == 65504);
+    assert_true(value_of_bits(TERP_BFLOAT16, 0xBF80) == -1);
     assert_int_equal(terp_half_of_f32_bits(TERP_FLOAT16, 0xFF800000), 0xFBFF);
     assert_int_equal(terp_half_of_f32_bits(TERP_FLOAT16, 0xFFC00000), 0x7BFF);
     assert_int_equal(terp_half_of_f32_bits(TERP_BFLOAT16, 0x7FC00000), 0x7F7F);
@@ -312,8 +302,8 @@ halves_convert_and_keep_their_order(void **state)
                 continue;
             assert_int_equal(terp_half_of_f32_bits(halves[t], wide), half);
             if ((bits & 0x7FFF) > 0)
-                assert_true((value_of_half(halves[t], bits) <
-                             value_of_half(halves[t], bits ^ 0x8000)) ==
+                assert_true((value_of_bits(halves[t], bits) <
+                             value_of_bits(halves[t], bits ^ 0x8000)) ==
                             ((int16_t)terp_half_in_order(half) <
                              (int16_t)terp_half_in_order(half ^ 0x8000)));
         }
@@ -331,7 +321,7 @@ check_half(enum terp_type type, double value, double bound, double promised)
         uint32_t bits;
         memcpy(&bits, &coded, sizeof bits);
         const double rounded =
-            value_of_half(type, terp_half_of_f32_bits(type, bits));
+            value_of_bits(type, terp_half_of_f32_bits(type, bits));
         if (fabs(rounded - value) > promised)
             fail_msg("%s: %a became %a, then %a, bound %a",
                      terp_type_names[type], value, (double)coded, rounded,
@@ -353,14 +343,14 @@ rounded_halves_keep_every_bound(void **state)
         const int most = type == TERP_FLOAT16 ? 17 : 120;
         const unsigned infinity = type == TERP_FLOAT16 ? TERP_FLOAT16_INFINITY
                                                        : TERP_BFLOAT16_INFINITY;
-        const double max = value_of_half(type, infinity - 1);
+        const double max = value_of_bits(type, infinity - 1);
         for (int e = least; e < most; e += type == TERP_FLOAT16 ? 1 : 5)
             for (size_t f = 0; f < COUNT(factors); f++) {
                 const double bound = ldexp(factors[f], e);
                 const double of_coded = terp_half_bound_of(type, bound, 0, max);
                 assert_true(of_coded <= bound);
                 for (unsigned bits = 0; bits < infinity; bits++)
-                    check_half(type, value_of_half(type, bits), of_coded,
+                    check_half(type, value_of_bits(type, bits), of_coded,
                                bound);
             }
     }
@@ -380,17 +370,17 @@ rounded_halves_of_few_binades_keep_every_bound(void **state)
         for (unsigned first = 17; first < 28 * binade; first += step + 1)
             for (unsigned n = binade / 3; n < 3 * binade; n += binade - 50)
                 for (size_t f = 0; f < COUNT(factors); f++) {
-                    const double min = value_of_half(type, first);
-                    const double max = value_of_half(type, first + n);
+                    const double min = value_of_bits(type, first);
+                    const double max = value_of_bits(type, first + n);
                     const double bound =
-                        factors[f] * (max - value_of_half(type, first + n - 1));
+                        factors[f] * (max - value_of_bits(type, first + n - 1));
                     const double of_coded =
                         terp_half_bound_of(type, bound, min, max);
                     assert_true(of_coded <= bound);
                     assert_true(terp_half_bound_of(type, bound, 0, max) <=
                                 of_coded);
                     for (unsigned bits = first; bits <= first + n; bits++)
-                        check_half(type, value_of_half(type, bits), of_coded,
+                        check_half(type, value_of_bits(type, bits), of_coded,
                                    bound);
                 }
     }
@@ -413,7 +403,7 @@ rounded_halves_keep_pointwise_bounds(void **state)
                 continue;
             for (unsigned bits = 1u << terp_half_mantissa_nbits(type);
                  terp_half_is_finite(type, bits); bits++) {
-                const double value = value_of_half(type, bits);
+                const double value = value_of_bits(type, bits);
                 check_half(type, value, bound * value, all[b] * value);
             }
         }
@@ -432,25 +422,25 @@ check_halves(const char *what, const struct terp_params *params,
         const uint64_t bits = value_bits(chunk, values, i);
         if (!terp_half_is_finite(chunk->type, (unsigned)bits))
             continue;
-        min = fmin(min, value_of_half(chunk->type, bits));
-        max = fmax(max, value_of_half(chunk->type, bits));
+        min = fmin(min, value_of_bits(chunk->type, bits));
+        max = fmax(max, value_of_bits(chunk->type, bits));
     }
     for (uint64_t i = 0; i < chunk_nvalues(chunk); i++) {
         const uint64_t bits = value_bits(chunk, values, i);
         const uint64_t got = value_bits(chunk, decoded, i);
-        const double value = value_of_half(chunk->type, bits);
+        const double value = value_of_bits(chunk->type, bits);
         const double bound = params->bound_mode == TERP_BOUND_ABSOLUTE
                                  ? params->bound
                              : params->bound_mode == TERP_BOUND_RELATIVE
                                  ? params->bound * (max - min)
                                  : params->bound * fabs(value);
-        const double error = fabs(value_of_half(chunk->type, got) - value);
+        const double error = fabs(value_of_bits(chunk->type, got) - value);
         if (bits != got && (!terp_half_is_finite(chunk->type, (unsigned)bits) ||
                             !terp_half_is_finite(chunk->type, (unsigned)got) ||
                             error > bound || params->bound == 0))
             fail_msg("%s, %s, bound %g: value %" PRIu64 ": %a became %a", what,
                      terp_type_names[chunk->type], params->bound, i, value,
-                     value_of_half(chunk->type, got));
+                     value_of_bits(chunk->type, got));
     }
     free(decoded);
 }

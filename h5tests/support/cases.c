@@ -77,7 +77,7 @@ static bool
 must_be_exact(const struct terp_params *params, enum terp_type type,
               uint64_t bits)
 {
-    uint64_t mask = type == TERP_FLOAT64 ? UINT64_MAX : UINT32_MAX;
+    uint64_t mask = UINT64_MAX >> (64 - 8 * value_nbytes(type));
     return !bits_are_finite(type, bits) ||
            (params->bound_mode == TERP_BOUND_ABSOLUTE && params->bound == 0) ||
            (params->has_fill && bits == (params->fill_bits & mask)) ||

@@ -50,7 +50,9 @@ value_of_bits(enum terp_type type, uint64_t bits)
 {
     if (type == TERP_FLOAT64)
         return double_of_bits(bits);
-    uint32_t low = (uint32_t)bits;
+    uint32_t low = terp_type_is_half(type)
+                       ? terp_f32_bits_of_half(type, (uint16_t)bits)
+                       : (uint32_t)bits;
     float value;
     memcpy(&value, &low, sizeof value);
     return value;
@@ -91,8 +93,10 @@ value_to_bits(enum terp_type type, double value)
 static inline TERP_HOST_DEVICE bool
 bits_are_finite(enum terp_type type, uint64_t bits)
 {
-    uint64_t exponent =
-        type == TERP_FLOAT64 ? UINT64_C(0x7FF) << 52 : UINT64_C(0xFF) << 23;
+    uint64_t exponent = type == TERP_FLOAT64    ? UINT64_C(0x7FF) << 52
+                        : type == TERP_FLOAT16  ? 0x1F << 10
+                        : type == TERP_BFLOAT16 ? 0xFF << 7
+                                                : UINT64_C(0xFF) << 23;
     return (bits & exponent) != exponent;
 }
 
