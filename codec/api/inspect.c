@@ -22,9 +22,10 @@ terp_entry_family(int entry, int *place_ret)
 static const char *
 name_of_coding(enum terp_coding coding)
 {
-    return coding == TERP_CODING_RAW        ? "raw"
-           : coding == TERP_CODING_CONSTANT ? "constant"
-                                            : terp_pipeline_names[coding - 1];
+    return coding == TERP_CODING_RAW ? "raw"
+           : coding == TERP_CODING_CONSTANT
+               ? "constant"
+               : terp_pipeline_name((int)coding - 1);
 }
 
 static void
@@ -34,7 +35,7 @@ tell_coding(const struct terp_frame *frame, struct terp_info *info)
     info->predictor = frame->prediction == TERP_PREDICTION_NONE ? "none"
                       : frame->prediction == TERP_PREDICTION_LOSSLESS
                           ? "lossless"
-                          : terp_predictor_names[frame->prediction];
+                          : terp_predictor_name(frame->prediction);
     info->domain = frame->domain;
 }
 

@@ -1,37 +1,73 @@
 /* Names of what callers choose, and texts of result codes: all for people. */
 #include "codec/api/terp.h"
 
-const char *const terp_type_names[TERP_NTYPES + 1] = {
-    [TERP_FLOAT32] = "float32",      [TERP_FLOAT64] = "float64",
-    [TERP_BYTES] = "bytes",          [TERP_INT8] = "int8",
-    [TERP_INT16] = "int16",          [TERP_INT32] = "int32",
-    [TERP_INT64] = "int64",          [TERP_UINT8] = "uint8",
-    [TERP_UINT16] = "uint16",        [TERP_UINT32] = "uint32",
-    [TERP_UINT64] = "uint64",        [TERP_FLOAT16] = "float16",
-    [TERP_BFLOAT16] = "bfloat16",    [TERP_COMPLEX64] = "complex64",
-    [TERP_COMPLEX128] = "complex128"};
+#define NAME_OF(names, number) \
+    name_of(names, sizeof names / sizeof *names, number)
 
-const char *const terp_bound_mode_names[TERP_NBOUND_MODES + 1] = {
-    "none", [TERP_BOUND_ABSOLUTE] = "absolute",
-    [TERP_BOUND_RELATIVE] = "relative", [TERP_BOUND_POINTWISE] = "pointwise",
-    [TERP_BOUND_PSNR] = "psnr"};
+static const char *
+name_of(const char *const *names, size_t nnames, int number)
+{
+    return number >= 0 && (size_t)number < nnames ? names[number] : NULL;
+}
 
-const char *const terp_pipeline_names[TERP_NPIPELINES + 1] = {
-    [TERP_PIPELINE_AUTO] = "auto",
-    [TERP_PIPELINE_HUFFMAN] = "huffman",
-    [TERP_PIPELINE_CUSTOM] = "custom",
-    [TERP_PIPELINE_SPEED] = "speed",
-    [TERP_PIPELINE_RATIO] = "ratio"};
+const char *
+terp_type_name(int type)
+{
+    static const char *const names[] = {
+        [TERP_FLOAT32] = "float32",      [TERP_FLOAT64] = "float64",
+        [TERP_BYTES] = "bytes",          [TERP_INT8] = "int8",
+        [TERP_INT16] = "int16",          [TERP_INT32] = "int32",
+        [TERP_INT64] = "int64",          [TERP_UINT8] = "uint8",
+        [TERP_UINT16] = "uint16",        [TERP_UINT32] = "uint32",
+        [TERP_UINT64] = "uint64",        [TERP_FLOAT16] = "float16",
+        [TERP_BFLOAT16] = "bfloat16",    [TERP_COMPLEX64] = "complex64",
+        [TERP_COMPLEX128] = "complex128"};
 
-const char *const terp_predictor_names[TERP_NPREDICTORS + 1] = {
-    [TERP_PREDICTOR_AUTO] = "auto",
-    [TERP_PREDICTOR_SPLINE] = "spline",
-    [TERP_PREDICTOR_LORENZO] = "lorenzo"};
+    return NAME_OF(names, type);
+}
 
-const char *const terp_effort_names[TERP_NEFFORTS + 1] = {
-    [TERP_EFFORT_DEFAULT] = "default",
-    [TERP_EFFORT_FAST] = "fast",
-    [TERP_EFFORT_BEST] = "best"};
+const char *
+terp_bound_mode_name(int bound_mode)
+{
+    static const char *const names[] = {
+        "none", [TERP_BOUND_ABSOLUTE] = "absolute",
+        [TERP_BOUND_RELATIVE] = "relative",
+        [TERP_BOUND_POINTWISE] = "pointwise", [TERP_BOUND_PSNR] = "psnr"};
+
+    return NAME_OF(names, bound_mode);
+}
+
+const char *
+terp_pipeline_name(int pipeline)
+{
+    static const char *const names[] = {[TERP_PIPELINE_AUTO] = "auto",
+                                        [TERP_PIPELINE_HUFFMAN] = "huffman",
+                                        [TERP_PIPELINE_CUSTOM] = "custom",
+                                        [TERP_PIPELINE_SPEED] = "speed",
+                                        [TERP_PIPELINE_RATIO] = "ratio"};
+
+    return NAME_OF(names, pipeline);
+}
+
+const char *
+terp_predictor_name(int predictor)
+{
+    static const char *const names[] = {[TERP_PREDICTOR_AUTO] = "auto",
+                                        [TERP_PREDICTOR_SPLINE] = "spline",
+                                        [TERP_PREDICTOR_LORENZO] = "lorenzo"};
+
+    return NAME_OF(names, predictor);
+}
+
+const char *
+terp_effort_name(int effort)
+{
+    static const char *const names[] = {[TERP_EFFORT_DEFAULT] = "default",
+                                        [TERP_EFFORT_FAST] = "fast",
+                                        [TERP_EFFORT_BEST] = "best"};
+
+    return NAME_OF(names, effort);
+}
 
 const char *
 terp_status_text(enum terp_status status)

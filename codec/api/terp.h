@@ -92,13 +92,6 @@ enum terp_predictor {
     TERP_NPREDICTORS
 };
 
-/* What people call them: "auto", "huffman", ... By their numbers; a NULL comes
- * last. No bound is the 0th one. */
-extern const char *const terp_type_names[TERP_NTYPES + 1];
-extern const char *const terp_bound_mode_names[TERP_NBOUND_MODES + 1];
-extern const char *const terp_pipeline_names[TERP_NPIPELINES + 1];
-extern const char *const terp_predictor_names[TERP_NPREDICTORS + 1];
-
 /* How hard an encoder looks for the smallest stream. Any decoder reads all. */
 enum terp_effort {
     TERP_EFFORT_DEFAULT = 0, /* what estimates tell is best */
@@ -108,7 +101,19 @@ enum terp_effort {
     TERP_EFFORT_BEST = 2,
     TERP_NEFFORTS
 };
-extern const char *const terp_effort_names[TERP_NEFFORTS + 1]; /* likewise */
+
+/* What people call each: "auto", "huffman", ... NULL: this version of terp has
+ * no such number. No bound is bound mode 0. */
+const char *
+terp_type_name(int type);
+const char *
+terp_bound_mode_name(int bound_mode);
+const char *
+terp_pipeline_name(int pipeline);
+const char *
+terp_predictor_name(int predictor);
+const char *
+terp_effort_name(int effort);
 
 /* Who codes. The bytes are the same. */
 enum terp_engine_kind {

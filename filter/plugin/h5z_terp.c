@@ -123,12 +123,11 @@ say_words(const struct terp_call *call, const struct terp_cd *cd, bool fits)
     if (cd->has_missing)
         snprintf(missing, sizeof missing, ", missing value %.17g", cd->missing);
     terp_call_say(call, "set_local: %s%s, %s %s, %s bound %.17g%s%s%s%s",
-                  terp_type_names[cd->chunk.type],
+                  terp_type_name(cd->chunk.type),
                   cd->chunk.big_endian ? " big-endian" : "",
                   cd->chunk.stack ? "stack" : "chunk", dims,
-                  terp_bound_mode_names[cd->params.bound_mode],
-                  cd->params.bound, floor,
-                  cd->params.has_fill ? ", fill value" : "", missing,
+                  terp_bound_mode_name(cd->params.bound_mode), cd->params.bound,
+                  floor, cd->params.has_fill ? ", fill value" : "", missing,
                   fits ? "" : "; the logical dims do not divide the chunk");
 }
 

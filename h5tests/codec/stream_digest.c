@@ -116,7 +116,7 @@ digest(enum terp_field field, const struct terp_chunk *chunk,
         snprintf(line, LINE_CAP,
                  "%s %s%s%s %s %s %g%s %s: %016" PRIx64 " %" PRIu64
                  " %016" PRIx64,
-                 terp_field_name[field], terp_type_names[chunk->type],
+                 terp_field_name[field], terp_type_name(chunk->type),
                  chunk->big_endian ? " big-endian" : "",
                  chunk->stack ? " stack" : "", dims_text(chunk, dims),
                  bound_names[params->bound_mode], params->bound, floor, mode,

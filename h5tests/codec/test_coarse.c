@@ -77,9 +77,9 @@ check(const struct terp_params *params, const struct terp_chunk *chunk,
     snprintf(name, sizeof name,
              "%s, rank %d, %" PRIu64 " first, pipeline %s, predictor %s, "
              "mode %d, bound %g",
-             terp_type_names[chunk->type], chunk->rank, chunk->dims[0],
-             terp_pipeline_names[params->pipeline],
-             terp_predictor_names[params->predictor], (int)params->bound_mode,
+             terp_type_name(chunk->type), chunk->rank, chunk->dims[0],
+             terp_pipeline_name(params->pipeline),
+             terp_predictor_name(params->predictor), (int)params->bound_mode,
              params->bound);
     for (size_t i = 0; i < COUNT(steps); i++)
         for (int nthreads = 1; nthreads <= 3; nthreads += 2)

@@ -111,8 +111,7 @@ check_integers(const char *what, const struct terp_params *params,
         if ((double)distance(chunk->type, x, y) > (exact ? 0 : bound))
             fail_msg("%s, %s, bound %g: value %" PRIu64 ": %" PRIx64
                      " became %" PRIx64,
-                     what, terp_type_names[chunk->type], params->bound, i, x,
-                     y);
+                     what, terp_type_name(chunk->type), params->bound, i, x, y);
     }
     free(decoded);
 }
@@ -324,7 +323,7 @@ check_half(enum terp_type type, double value, double bound, double promised)
             value_of_bits(type, terp_half_of_f32_bits(type, bits));
         if (fabs(rounded - value) > promised)
             fail_msg("%s: %a became %a, then %a, bound %a",
-                     terp_type_names[type], value, (double)coded, rounded,
+                     terp_type_name(type), value, (double)coded, rounded,
                      promised);
     }
 }
@@ -439,7 +438,7 @@ check_halves(const char *what, const struct terp_params *params,
                             !terp_half_is_finite(chunk->type, (unsigned)got) ||
                             error > bound || params->bound == 0))
             fail_msg("%s, %s, bound %g: value %" PRIu64 ": %a became %a", what,
-                     terp_type_names[chunk->type], params->bound, i, value,
+                     terp_type_name(chunk->type), params->bound, i, value,
                      value_of_bits(chunk->type, got));
     }
     free(decoded);
@@ -541,8 +540,8 @@ check_complex(const char *what, const struct terp_params *params,
         if (error > bound * (1 + 0x1p-50))
             fail_msg("%s, %s: value %" PRIu64 ": %a + %ai became %a + %ai, "
                      "bound %g",
-                     what, terp_type_names[chunk->type], i / 2, x[0], x[1],
-                     y[0], y[1], bound);
+                     what, terp_type_name(chunk->type), i / 2, x[0], x[1], y[0],
+                     y[1], bound);
     }
     free(decoded);
 }

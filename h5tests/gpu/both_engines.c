@@ -39,13 +39,13 @@ stop(const struct terp_chunk *chunk, const struct terp_params *params,
 {
     fprintf(stderr,
             "%s: %s, %s%srank %d, %" PRIu64 "x%" PRIu64 "x%" PRIu64 "x%" PRIu64,
-            problem, terp_type_names[chunk->type],
+            problem, terp_type_name(chunk->type),
             chunk->big_endian ? "big-endian, " : "",
             chunk->stack ? "stack, " : "", chunk->rank, chunk->dims[0],
             chunk->dims[1], chunk->dims[2], chunk->dims[3]);
     if (params != NULL)
         fprintf(stderr, ", %s %a, pipeline %d, predictor %d%s",
-                terp_bound_mode_names[params->bound_mode], params->bound,
+                terp_bound_mode_name(params->bound_mode), params->bound,
                 (int)params->pipeline, (int)params->predictor,
                 params->has_fill ? ", fill" : "");
     fputc('\n', stderr);

@@ -1,6 +1,7 @@
 """The codec, libterp, and what its structs are in Python."""
 
 import ctypes
+import itertools
 import os
 import sys
 from pathlib import Path
@@ -129,12 +130,10 @@ def _check(status):
 
 def names(of):
     """The names of pipelines, predictors or efforts, by their numbers."""
-    table = ctypes.cast(getattr(_library, f"terp_{of}_names"),
-                        ctypes.POINTER(ctypes.c_char_p))
-    found = []
-    while table[len(found)] is not None:
-        found.append(table[len(found)].decode())
-    return found
+    name_of = getattr(_library, f"terp_{of}_name")
+    name_of.restype = ctypes.c_char_p
+    each = map(name_of, itertools.count())
+    return [name.decode() for name in iter(each.__next__, None)]
 
 
 def version():

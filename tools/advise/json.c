@@ -43,7 +43,7 @@ make_choice(const struct advise_choice *choice)
     tool_json_set_number(
         object, "pwr", choice->pointwise > 0 ? choice->pointwise : (double)NAN);
     tool_json_set_text(object, "pipeline",
-                       terp_pipeline_names[choice->pipeline]);
+                       terp_pipeline_name(choice->pipeline));
     tool_json_set_number(object, "ratio", choice->ratio);
     tool_json_set_number(object, "psnr", choice->psnr);
     tool_json_set_number(object, "write_mb_per_s", choice->write_speed);

@@ -137,7 +137,7 @@ draw_legend(cairo_t *cairo, const struct plot *plot)
                                       30, 0};
         plot_draw_series(cairo, line, x, y, 2, k);
         plot_draw_text(cairo, line.x + line.width + 8, LEGEND_Y, 12, false,
-                       terp_pipeline_names[plot->choices[k].pipeline]);
+                       terp_pipeline_name(plot->choices[k].pipeline));
     }
 }
 

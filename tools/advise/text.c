@@ -61,7 +61,7 @@ text_add(void *report, const char *path, const struct tool_dataset *dataset,
         else
             printf("  %16s", "");
         printf("  %-8s %8.2f %8.2f %11.0f %11.0f\n",
-               terp_pipeline_names[choice->pipeline], choice->ratio,
+               terp_pipeline_name(choice->pipeline), choice->ratio,
                choice->psnr, choice->write_speed, choice->read_speed);
     }
 }

@@ -18,11 +18,11 @@
 
 unsigned
 tool_option_name(struct argp_state *state, const char *what, const char *text,
-                 const char *const *names)
+                 const char *(*name_of)(int))
 {
-    for (unsigned i = 0; names[i] != NULL; i++)
-        if (strcmp(text, names[i]) == 0)
-            return i;
+    for (int i = 0; name_of(i) != NULL; i++)
+        if (strcmp(text, name_of(i)) == 0)
+            return (unsigned)i;
     argp_error(state, "there is no %s '%s'", what, text);
     return 0;
 }
@@ -32,11 +32,11 @@ tool_option_help(int key, const char *text, void *input)
 {
     static const struct {
         const char *help;
-        const char *const *names;
-    } lists[] = {{TOOL_HELP_PIPELINES, terp_pipeline_names},
-                 {TOOL_HELP_PREDICTORS, terp_predictor_names},
-                 {TOOL_HELP_EFFORTS, terp_effort_names}};
-    const char *const *names = NULL;
+        const char *(*name_of)(int);
+    } lists[] = {{TOOL_HELP_PIPELINES, terp_pipeline_name},
+                 {TOOL_HELP_PREDICTORS, terp_predictor_name},
+                 {TOOL_HELP_EFFORTS, terp_effort_name}};
+    const char *(*name_of)(int) = NULL;
     char *list;
     size_t at = 0;
 
@@ -44,17 +44,17 @@ tool_option_help(int key, const char *text, void *input)
     (void)input;
     for (size_t i = 0; text != NULL && i < sizeof lists / sizeof *lists; i++)
         if (strcmp(text, lists[i].help) == 0)
-            names = lists[i].names;
-    if (names == NULL)
+            name_of = lists[i].name_of;
+    if (name_of == NULL)
         return (char *)text; /* argp leaves it as it is */
     list = calloc(1, MAX_HELP_NBYTES);
-    for (int i = 0; list != NULL && names[i] != NULL && at < MAX_HELP_NBYTES;
+    for (int i = 0; list != NULL && name_of(i) != NULL && at < MAX_HELP_NBYTES;
          i++)
         at += (size_t)snprintf(list + at, MAX_HELP_NBYTES - at, "%s%s",
-                               i == 0                 ? ""
-                               : names[i + 1] == NULL ? " or "
-                                                      : ", ",
-                               names[i]);
+                               i == 0                   ? ""
+                               : name_of(i + 1) == NULL ? " or "
+                                                        : ", ",
+                               name_of(i));
     return list;
 }
 

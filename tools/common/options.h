@@ -13,11 +13,11 @@ struct tool_shape {
     uint64_t dims[H5S_MAX_RANK];
 };
 
-/* Place of `text` in a list of names; otherwise says that there is no such
- * `what`, and exits. */
+/* The number whose name is `text`; otherwise says that there is no such `what`,
+ * and exits. */
 unsigned
 tool_option_name(struct argp_state *state, const char *what, const char *text,
-                 const char *const *names);
+                 const char *(*name_of)(int));
 
 #define TOOL_HELP_DIGITS \
     "Keep D significant digits of every value: --pwr with half of 10^-D"

@@ -18,7 +18,7 @@ info_kind_name(int kind)
         [INFO_HIDDEN] = "behind another filter",
         [INFO_DAMAGED] = "damaged"};
     return names[kind] != NULL ? names[kind]
-                               : terp_pipeline_names[kind - INFO_PIPELINES + 1];
+                               : terp_pipeline_name(kind - INFO_PIPELINES + 1);
 }
 
 const char *
@@ -26,7 +26,7 @@ info_predictor_name(int predictor)
 {
     return predictor == 0                  ? "none"
            : predictor == TERP_NPREDICTORS ? "lossless"
-                                           : terp_predictor_names[predictor];
+                                           : terp_predictor_name(predictor);
 }
 
 const char *

@@ -68,15 +68,15 @@ make_params(const struct tool_dataset *dataset)
     for (int i = 0; i < cd->nlogical; i++)
         bricks[i] = cd->logical[i];
     tool_json_set_text(object, "bound_mode",
-                       terp_bound_mode_names[params->bound_mode]);
+                       terp_bound_mode_name(params->bound_mode));
     tool_json_set_number(object, "bound", params->bound);
     tool_json_set_number(object, "floor",
                          params->floor > 0 ? params->floor : (double)NAN);
     tool_json_set_text(object, "pipeline",
-                       terp_pipeline_names[params->pipeline]);
+                       terp_pipeline_name(params->pipeline));
     tool_json_set_text(object, "predictor",
-                       terp_predictor_names[params->predictor]);
-    tool_json_set_text(object, "effort", terp_effort_names[params->effort]);
+                       terp_predictor_name(params->predictor));
+    tool_json_set_text(object, "effort", terp_effort_name(params->effort));
     tool_json_set_dims(object, "bricks", cd->nlogical,
                        cd->nlogical > 0 ? bricks : NULL);
     tool_json_set(object, "fill_kept", json_boolean(params->has_fill));

@@ -28,14 +28,14 @@ print_params(const struct tool_dataset *dataset)
     if (terp_is_lossless(params))
         printf("lossless");
     else
-        printf("%s bound %.17g", terp_bound_mode_names[params->bound_mode],
+        printf("%s bound %.17g", terp_bound_mode_name(params->bound_mode),
                params->bound);
     if (params->floor > 0)
         printf(", floor %.17g", params->floor);
-    printf(", pipeline %s, predictor %s", terp_pipeline_names[params->pipeline],
-           terp_predictor_names[params->predictor]);
+    printf(", pipeline %s, predictor %s", terp_pipeline_name(params->pipeline),
+           terp_predictor_name(params->predictor));
     if (params->effort != TERP_EFFORT_DEFAULT)
-        printf(", effort %s", terp_effort_names[params->effort]);
+        printf(", effort %s", terp_effort_name(params->effort));
     if (cd->nlogical > 0)
         printf(", bricks ");
     for (int i = 0; i < cd->nlogical; i++)

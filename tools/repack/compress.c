@@ -47,7 +47,7 @@ warn_of_lossy(struct repack_job *job)
             "%g; errors add up\n",
             job->object->path,
             params->bound_mode == TERP_BOUND_ABSOLUTE ? "an" : "a",
-            terp_bound_mode_names[params->bound_mode], params->bound);
+            terp_bound_mode_name(params->bound_mode), params->bound);
 }
 
 /* Creates the dataset as the input was created, except for its layout and
@@ -183,7 +183,7 @@ print_bounds(const struct repack_job *job)
 {
     for (uint64_t c = 0; c < job->ncomponents; c++) {
         printf("%s%s bound %g", c == 0 ? "" : ", ",
-               terp_bound_mode_names[job->params[c].bound_mode],
+               terp_bound_mode_name(job->params[c].bound_mode),
                job->params[c].bound);
         if (job->params[c].floor > 0)
             printf(", floor %g", job->params[c].floor);

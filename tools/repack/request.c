@@ -278,11 +278,25 @@ parse_shared_option(int key, char *arg, struct argp_state *state)
     }
 }
 
+static const char *
+rest_name(int rest)
+{
+    static const char *const names[] = {"keep", "deflate", NULL};
+
+    return names[rest];
+}
+
+static const char *
+engine_name(int engine)
+{
+    static const char *const names[] = {"cpu", "cuda", "auto", NULL};
+
+    return names[engine];
+}
+
 static error_t
 parse_option(int key, char *arg, struct argp_state *state)
 {
-    static const char *const engines[] = {"cpu", "cuda", "auto", NULL};
-    static const char *const rests[] = {"keep", "deflate", NULL};
     struct repack_request *request = state->input;
 
     switch (key) {
@@ -321,7 +335,7 @@ parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case 'p':
         request->pipeline =
-            tool_option_name(state, "pipeline", arg, terp_pipeline_names);
+            tool_option_name(state, "pipeline", arg, terp_pipeline_name);
         return 0;
     case KEY_RECORD:
         request->record = true;
@@ -331,14 +345,14 @@ parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_REST:
         request->deflates_rest =
-            tool_option_name(state, "way for the rest", arg, rests) > 0;
+            tool_option_name(state, "way for the rest", arg, rest_name) > 0;
         return 0;
     case KEY_EFFORT:
         request->effort =
-            tool_option_name(state, "effort", arg, terp_effort_names);
+            tool_option_name(state, "effort", arg, terp_effort_name);
         return 0;
     case 'e':
-        request->engine = tool_option_name(state, "engine", arg, engines);
+        request->engine = tool_option_name(state, "engine", arg, engine_name);
         return 0;
     case KEY_AMREX:
         request->amrex = true;
