@@ -165,6 +165,31 @@ wrong_bounds_are_refused_as_bounds(void **state)
 }
 
 static void
+bounds_relative_to_values_are_below_one(void **state)
+{
+    static const struct {
+        unsigned mode, mantissa;
+        enum terp_status status;
+    } cases[] = {
+        {TERP_BOUND_POINTWISE, 9, TERP_OK},
+        {TERP_BOUND_POINTWISE, 10, TERP_ERR_BOUND},
+        {TERP_BOUND_POINTWISE, 11, TERP_ERR_BOUND},
+        {TERP_BOUND_RELATIVE, 11, TERP_OK},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        const unsigned words[] = {cases[i].mode, cases[i].mantissa, 1};
+        struct terp_cd cd;
+        const char *reason;
+        assert_int_equal(terp_cd_parse(3, words, &cd, &reason),
+                         cases[i].status);
+        if (cases[i].status != TERP_OK)
+            assert_non_null(strstr(reason, "below one"));
+    }
+}
+
+static void
 wrong_words_are_refused_by_name(void **state)
 {
     static const struct {
@@ -593,6 +618,7 @@ main(void)
         cmocka_unit_test(absolute_bound_of_nothing_is_lossless),
         cmocka_unit_test(exact_form_gives_the_bound_bit_for_bit),
         cmocka_unit_test(wrong_bounds_are_refused_as_bounds),
+        cmocka_unit_test(bounds_relative_to_values_are_below_one),
         cmocka_unit_test(wrong_words_are_refused_by_name),
         cmocka_unit_test(effort_is_a_part_of_the_mode),
         cmocka_unit_test(psnr_is_mode_4),
