@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Datasets of a terabyte, of which a few chunks are stored: no subcommand goes
 through the others, and what is stored stays what it is."""
+import os
 import sys
 import time
 import unittest
@@ -102,8 +103,7 @@ class Sparse(ToolTest):
                 self.expect(OK, "repack", f"--abs={BOUND}", path, out)
                 self.check(out, BOUND, options.get("fillvalue", 0.0))
                 # Parts with nothing in them stay unwritten.
-                with h5py.File(out, "r") as file:
-                    self.assertLess(file["x"].id.get_num_chunks(), 1 << 16)
+                self.assertLess(512 * os.stat(out).st_blocks, 64 << 20)
 
     def test_repack_in_other_chunks(self):
         path = self.write(compression="gzip")
