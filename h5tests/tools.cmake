@@ -63,6 +63,15 @@ if(TERP_SYSTEM_PYTHON AND NOT TERP_SANITIZE)
   set_tests_properties(test_sparse PROPERTIES
     ENVIRONMENT "${environment}" SKIP_RETURN_CODE 77)
   if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
+    # A program that is made to fail, and killed.
+    add_executable(write_blocks tools/write_blocks.c)
+    target_link_libraries(write_blocks PRIVATE terp_h5 ${HDF5_C_LIBRARIES} m)
+    target_include_directories(write_blocks PRIVATE ${PROJECT_SOURCE_DIR})
+    target_include_directories(write_blocks
+      SYSTEM PRIVATE ${HDF5_C_INCLUDE_DIRS})
+    target_compile_definitions(write_blocks
+      PRIVATE ${HDF5_C_DEFINITIONS} H5_USE_110_API)
+    list(APPEND environment TEST_WRITE_BLOCKS=$<TARGET_FILE:write_blocks>)
     add_test(NAME test_leftovers
              COMMAND ${TERP_SYSTEM_PYTHON}
                      ${CMAKE_CURRENT_SOURCE_DIR}/tools/test_leftovers.py)
@@ -79,6 +88,12 @@ if(TERP_SYSTEM_PYTHON AND NOT TERP_SANITIZE)
     set_tests_properties(test_faults PROPERTIES
       ENVIRONMENT "${environment};TEST_WRITE_FAULTS=$<TARGET_FILE:write_faults>"
       SKIP_RETURN_CODE 77)
+    # The connector, where HDF5 has connectors.
+    if(TARGET h5vlterp AND COMMAND terp_add_venv_test)
+      terp_add_venv_test(test_faults_venv venv ../tools/test_faults.py)
+      set_property(TEST test_faults_venv APPEND PROPERTY ENVIRONMENT
+        "${environment};TEST_WRITE_FAULTS=$<TARGET_FILE:write_faults>;TEST_ONLY_CONNECTOR=1")
+    endif()
   endif()
   add_test(NAME test_preview
            COMMAND ${TERP_SYSTEM_PYTHON}
