@@ -38,6 +38,12 @@ foreach(name test_tool test_tool_advise test_tool_docs test_tool_json test_tool_
   set_tests_properties(${name} PROPERTIES ENVIRONMENT "${environment}")
 endforeach()
 
+# Sanitizers see more than a crash.
+add_test(NAME test_damaged
+         COMMAND ${Python3_EXECUTABLE}
+                 ${CMAKE_CURRENT_SOURCE_DIR}/tools/test_damaged.py)
+set_tests_properties(test_damaged PROPERTIES ENVIRONMENT "${environment}")
+
 # Its files are made and read by h5py, which cannot load a plugin with
 # sanitizers.
 if(TERP_SYSTEM_PYTHON AND NOT TERP_SANITIZE)
