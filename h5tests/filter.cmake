@@ -31,6 +31,20 @@ add_dependencies(test_h5_blocks h5zterp)
 set_tests_properties(test_h5_blocks PROPERTIES
   ENVIRONMENT HDF5_PLUGIN_PATH=$<TARGET_FILE_DIR:h5zterp>)
 
+# A terabyte, of which little is written: a sparse file.
+if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
+  terp_add_ctest(test_h5_terabyte filter/test_h5_terabyte.c)
+  target_compile_definitions(test_h5_terabyte
+    PRIVATE ${HDF5_C_DEFINITIONS} H5_USE_110_API)
+  target_include_directories(test_h5_terabyte
+    SYSTEM PRIVATE ${HDF5_C_INCLUDE_DIRS})
+  target_link_libraries(test_h5_terabyte
+    PRIVATE terp_cases terp_h5 ${HDF5_C_LIBRARIES})
+  add_dependencies(test_h5_terabyte h5zterp)
+  set_tests_properties(test_h5_terabyte PROPERTIES
+    ENVIRONMENT HDF5_PLUGIN_PATH=$<TARGET_FILE_DIR:h5zterp>)
+endif()
+
 # Files, written and read for long (scripts/load.sh); here for moments.
 if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
   add_executable(load_files filter/load_files.c support/load.c)
