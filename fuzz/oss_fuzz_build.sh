@@ -14,7 +14,7 @@ mkdir -p "$OUT" "$WORK"
 
 # TERP_FUZZ links libFuzzer by the name that clang has for it; another engine
 # stands in its place.
-cmake -S "$top" -B "$WORK/build" -DCMAKE_BUILD_TYPE=None -DCMAKE_C_COMPILER="$CC" \
+cmake -S "$top" -B "$WORK/build" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_C_COMPILER="$CC" \
     -DCMAKE_C_FLAGS="$CFLAGS" -DTERP_CUDA=OFF -DTERP_FUZZ=ON \
     -DTERP_FUZZ_ENGINE="$LIB_FUZZING_ENGINE"
 cmake --build "$WORK/build" -j "$(nproc)" --target fuzzers
