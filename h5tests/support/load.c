@@ -13,6 +13,7 @@
 
 #define MIB ((double)(1 << 20))
 #define SAMPLES_PER_SECOND 4
+#define NS_PER_SECOND 1000000000
 /* Before, memory grows to what is kept for the next chunks: the largest ones
  * must have come, in every arena of the C library. */
 #define NWARM (300 * SAMPLES_PER_SECOND)
@@ -175,16 +176,21 @@ print_row(uint64_t minute, uint64_t ncases, uint64_t nvalues, uint64_t first)
 void
 load_watch(const struct load_options *options)
 {
-    const struct timespec nap = {0, 1000000000 / SAMPLES_PER_SECOND};
     const uint64_t cap = options->nseconds * SAMPLES_PER_SECOND;
     const uint64_t a_minute = 60 * SAMPLES_PER_SECOND;
     uint64_t ncases = 0, nvalues = 0;
+    struct timespec next;
 
+    clock_gettime(CLOCK_MONOTONIC, &next);
     samples = calloc(cap, sizeof *samples);
     if (samples == NULL)
         load_fail(0, "not enough memory");
     while (nsamples < cap) {
-        nanosleep(&nap, NULL);
+        /* So that minutes stay minutes where the CPUs are busy. */
+        next.tv_nsec += NS_PER_SECOND / SAMPLES_PER_SECOND;
+        next.tv_sec += next.tv_nsec / NS_PER_SECOND;
+        next.tv_nsec %= NS_PER_SECOND;
+        (void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &next, NULL);
         samples[nsamples++] = resident_mib();
         if (nsamples % a_minute != 0 && nsamples != cap)
             continue;
