@@ -29,8 +29,10 @@ for target in "${targets[@]}"; do
     if [ "$target" = reader ]; then
         seeds+=("$WORK/seeds/decode" "$top/fuzz/corpus/decode")
     fi
-    # Files of other folders have other names: seedNNN, and digests.
+    # An input may be in two folders, by the same name, its digest.
+    rm -f "$OUT/fuzz_${target}_seed_corpus.zip"
     find "${seeds[@]}" -type f 2>/dev/null |
+        awk -F/ '!seen[$NF]++' |
         zip -q -j "$OUT/fuzz_${target}_seed_corpus.zip" -@
     max_len=4096
     if [ "$target" = rules ]; then
