@@ -1,8 +1,9 @@
 /* Writes small valid inputs for the fuzzers: make_corpus FOLDER, which holds
- * the folders decode, cd and roundtrip. */
+ * the folders decode, cd and roundtrip, and with "rules" rules. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "codec/api/cd_values.h"
 #include "codec/api/terp.h"
@@ -154,15 +155,35 @@ write_round_trips(const char *folder)
     }
 }
 
+/* A path and rules, as fuzz_rules.c reads them. */
+static void
+write_rules(const char *folder)
+{
+    static const char *const texts[] = {
+        "/a/velocity_x\n*/velocity*=rel:1e-3; *=lossless",
+        "/rho\nrho=abs:0.5;*=none",
+        "/v[0]\nv\\[0]=pwr:1e-4; v[!xy]=abs:1",
+        "/x\nx=abs:0x1p-3 ; # all else\n*=lossless\n",
+        "*=abs:1e400",
+        "/t\n?=pwr:1",
+        "/x=1\nx=1=rel:.5",
+        ""};
+
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        write_file(folder, "rules", texts[i], strlen(texts[i]));
+}
+
 int
 main(int argc, char **argv)
 {
-    if (argc != 2) {
-        fprintf(stderr, "usage: make_corpus FOLDER\n");
+    if (argc < 2) {
+        fprintf(stderr, "usage: make_corpus FOLDER [rules]\n");
         return 2;
     }
     write_streams(argv[1]);
     write_cd_values(argv[1]);
     write_round_trips(argv[1]);
+    if (argc == 3 && strcmp(argv[2], "rules") == 0)
+        write_rules(argv[1]);
     return 0;
 }

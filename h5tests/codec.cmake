@@ -52,6 +52,18 @@ endif()
 add_test(NAME exhaustive_sample
          COMMAND exhaustive --chunks ${nchunks} --threads 2)
 
+# Many threads and processes at a time for long (scripts/load.sh); here for
+# moments.
+if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
+  add_executable(load_chunks codec/load_chunks.c support/load.c)
+  target_include_directories(load_chunks
+    SYSTEM PRIVATE ${XXHASH_INCLUDE_DIR})
+  target_compile_definitions(load_chunks PRIVATE _POSIX_C_SOURCE=200809L)
+  target_link_libraries(load_chunks PRIVATE terp_cases Threads::Threads)
+  add_test(NAME load_chunks_sample
+           COMMAND load_chunks --seconds 2 --threads 4)
+endif()
+
 # One file for all compilers, options and numbers of threads.
 set(digests ${CMAKE_CURRENT_SOURCE_DIR}/codec/stream_digest.txt)
 if(EXISTS ${digests})

@@ -31,6 +31,35 @@ add_dependencies(test_h5_blocks h5zterp)
 set_tests_properties(test_h5_blocks PROPERTIES
   ENVIRONMENT HDF5_PLUGIN_PATH=$<TARGET_FILE_DIR:h5zterp>)
 
+# A terabyte, of which little is written: a sparse file.
+if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
+  terp_add_ctest(test_h5_terabyte filter/test_h5_terabyte.c)
+  target_compile_definitions(test_h5_terabyte
+    PRIVATE ${HDF5_C_DEFINITIONS} H5_USE_110_API)
+  target_include_directories(test_h5_terabyte
+    SYSTEM PRIVATE ${HDF5_C_INCLUDE_DIRS})
+  target_link_libraries(test_h5_terabyte
+    PRIVATE terp_cases terp_h5 ${HDF5_C_LIBRARIES})
+  add_dependencies(test_h5_terabyte h5zterp)
+  set_tests_properties(test_h5_terabyte PROPERTIES
+    ENVIRONMENT HDF5_PLUGIN_PATH=$<TARGET_FILE_DIR:h5zterp>)
+endif()
+
+# Files, written and read for long (scripts/load.sh); here for moments.
+if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
+  add_executable(load_files filter/load_files.c support/load.c)
+  target_link_libraries(load_files
+    PRIVATE terp_cases terp_h5 ${HDF5_C_LIBRARIES} Threads::Threads)
+  target_include_directories(load_files SYSTEM PRIVATE ${HDF5_C_INCLUDE_DIRS})
+  target_compile_definitions(load_files
+    PRIVATE ${HDF5_C_DEFINITIONS} H5_USE_110_API _POSIX_C_SOURCE=200809L)
+  add_dependencies(load_files h5zterp)
+  add_test(NAME load_files_sample
+           COMMAND load_files --seconds 2 ${CMAKE_CURRENT_BINARY_DIR}/load.h5)
+  set_tests_properties(load_files_sample PROPERTIES ENVIRONMENT
+    "HDF5_PLUGIN_PATH=$<TARGET_FILE_DIR:h5zterp>;TERP_NUM_THREADS=2")
+endif()
+
 # Hosts that are no libhdf5 at all, for what real ones cannot show here.
 function(terp_use_hdf5_headers target)
   target_compile_definitions(${target} PRIVATE ${HDF5_C_DEFINITIONS})

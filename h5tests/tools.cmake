@@ -38,6 +38,12 @@ foreach(name test_tool test_tool_advise test_tool_docs test_tool_json test_tool_
   set_tests_properties(${name} PROPERTIES ENVIRONMENT "${environment}")
 endforeach()
 
+# Sanitizers see more than a crash.
+add_test(NAME test_damaged
+         COMMAND ${Python3_EXECUTABLE}
+                 ${CMAKE_CURRENT_SOURCE_DIR}/tools/test_damaged.py)
+set_tests_properties(test_damaged PROPERTIES ENVIRONMENT "${environment}")
+
 # Its files are made and read by h5py, which cannot load a plugin with
 # sanitizers.
 if(TERP_SYSTEM_PYTHON AND NOT TERP_SANITIZE)
@@ -57,7 +63,21 @@ if(TERP_SYSTEM_PYTHON AND NOT TERP_SANITIZE)
                    ${CMAKE_CURRENT_SOURCE_DIR}/tools/test_salvage.py)
   set_tests_properties(test_salvage PROPERTIES
     ENVIRONMENT "${environment}" SKIP_RETURN_CODE 77)
+  add_test(NAME test_sparse
+           COMMAND ${TERP_SYSTEM_PYTHON}
+                   ${CMAKE_CURRENT_SOURCE_DIR}/tools/test_sparse.py)
+  set_tests_properties(test_sparse PROPERTIES
+    ENVIRONMENT "${environment}" SKIP_RETURN_CODE 77)
   if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
+    # A program that is made to fail, and killed.
+    add_executable(write_blocks tools/write_blocks.c)
+    target_link_libraries(write_blocks PRIVATE terp_h5 ${HDF5_C_LIBRARIES} m)
+    target_include_directories(write_blocks PRIVATE ${PROJECT_SOURCE_DIR})
+    target_include_directories(write_blocks
+      SYSTEM PRIVATE ${HDF5_C_INCLUDE_DIRS})
+    target_compile_definitions(write_blocks
+      PRIVATE ${HDF5_C_DEFINITIONS} H5_USE_110_API)
+    list(APPEND environment TEST_WRITE_BLOCKS=$<TARGET_FILE:write_blocks>)
     add_test(NAME test_leftovers
              COMMAND ${TERP_SYSTEM_PYTHON}
                      ${CMAKE_CURRENT_SOURCE_DIR}/tools/test_leftovers.py)
@@ -74,6 +94,12 @@ if(TERP_SYSTEM_PYTHON AND NOT TERP_SANITIZE)
     set_tests_properties(test_faults PROPERTIES
       ENVIRONMENT "${environment};TEST_WRITE_FAULTS=$<TARGET_FILE:write_faults>"
       SKIP_RETURN_CODE 77)
+    # The connector, where HDF5 has connectors.
+    if(TARGET h5vlterp AND COMMAND terp_add_venv_test)
+      terp_add_venv_test(test_faults_venv venv ../tools/test_faults.py)
+      set_property(TEST test_faults_venv APPEND PROPERTY ENVIRONMENT
+        "${environment};TEST_WRITE_FAULTS=$<TARGET_FILE:write_faults>;TEST_ONLY_CONNECTOR=1")
+    endif()
   endif()
   add_test(NAME test_preview
            COMMAND ${TERP_SYSTEM_PYTHON}

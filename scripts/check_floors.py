@@ -44,7 +44,7 @@ PLACES = [
     ("device test", r"h5tests/gpu/\w+\.(c|cpp|cu|h|cuh)"),
     ("device test", r"h5tests/engine/(fake_cuda_engine|test_device)\.c"),
     ("device test", r"h5tests/(filter/test_h5_blocks\.c|support/cuda_buffer\.[ch])"),
-    ("connector test", r"h5tests/vol/\w+\.c"),
+    ("connector test", r"(h5tests/vol/\w+|fuzz/fuzz_rules)\.c"),
     ("plugin test", r"h5tests/filter/test_filter_(dataset|program)\.c"),
     ("test", r"(h5tests/\w+|fuzz)/\w+\.[ch]"),
 ]

@@ -19,7 +19,9 @@ except ImportError as error:
     print(f"skipped: {error}")
     sys.exit(77)
 
-NKILLS = 60
+# Of each program.
+NKILLS = int(os.environ.get("TEST_NKILLS", 30))
+BLOCKS = os.environ["TEST_WRITE_BLOCKS"]
 OLD = b"what was there before"
 COMMANDS = (("repack", "--abs=1e-3", "--threads=2"), ("preview", "--step=2"))
 
@@ -72,7 +74,7 @@ class Leftovers(ToolTest):
         whole = self.values()
         pick = random.Random(seed)
         nkept = nparts = 0
-        for _ in range(NKILLS // len(COMMANDS)):
+        for _ in range(NKILLS):
             with open(self.out, "wb") as file:
                 file.write(OLD)
             process = self.start(arguments)
@@ -106,6 +108,44 @@ class Leftovers(ToolTest):
         for seed, arguments in enumerate(COMMANDS):
             with self.subTest(command=arguments[0]):
                 self.check_kills(arguments, seed)
+
+    def test_kills_of_a_program_that_writes_blocks(self):
+        """HDF5 promises nothing of a file that it has not closed: it may not
+        open. What does open has no other values than were written, and the next
+        run makes it whole."""
+        command = [BLOCKS, self.out]
+        begin = time.monotonic()
+        subprocess.run(command, check=True)
+        seconds = time.monotonic() - begin
+        whole = self.values()
+        with h5py.File(self.out, "r") as file:
+            written = file["x"][...]
+        pick = random.Random(7)
+        nended = nread = 0
+        for _ in range(NKILLS):
+            os.remove(self.out)
+            process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+            time.sleep(pick.uniform(0, 1.2 * seconds))
+            process.kill()
+            nended += process.wait() == 0
+            try:
+                with h5py.File(self.out, "r") as file:
+                    values = file["x"][...]
+            except (OSError, KeyError):
+                pass
+            else:
+                nread += 1
+                # The first chunk before and after it was written again.
+                values[:100, :100][
+                    np.abs(values[:100, :100] - written[:100, :100] / 2) < 4e-3
+                ] = 0
+                known = (values == 0) | (values == written)
+                self.assertTrue(known.all())
+            # Whole again.
+            subprocess.run(command, check=True)
+            self.assertTrue(self.values() == whole)
+        self.assertLess(nended, NKILLS)
+        self.assertLessEqual(nended, nread)
 
     def test_file_of_a_live_run_is_left_alone(self):
         stopped, parts = self.stop_once_it_writes()

@@ -437,6 +437,40 @@ class BatchTest(Files):
                     reader["d"].refresh()
                     np.testing.assert_array_equal(reader["d"][()], field[:n])
 
+    def test_two_processes_read_what_another_appends(self):
+        """SWMR: chunks are compressed and appended meanwhile. One of them has
+        the filter alone."""
+        context = multiprocessing.get_context("spawn")
+        with h5py.File(self.path, "w", libver="latest") as file:
+            dataset = file.create_dataset(
+                "d", (0, 64, 64), "f4", chunks=(16, 32, 32),
+                maxshape=(None, 64, 64), compression=FILTER,
+                compression_opts=LOSSLESS)
+            file.swmr_mode = True
+            counts = context.Queue()
+            readers = [context.Process(target=read_what_is_appended,
+                                       args=(self.path, counts))
+                       for _ in range(2)]
+            connector = os.environ["HDF5_VOL_CONNECTOR"]
+            for reader in readers:
+                reader.start()
+                self.addCleanup(reader.kill)
+                os.environ.pop("HDF5_VOL_CONNECTOR", None)
+            os.environ["HDF5_VOL_CONNECTOR"] = connector
+            for _ in readers:
+                self.assertEqual(counts.get(timeout=60), "opened")
+            for step in range(NAPPENDED):
+                dataset.resize(16 * (step + 1), 0)
+                dataset[16 * step:] = appended(step)
+                dataset.flush()
+                time.sleep(0.01)
+            for _ in readers:
+                # Each saw it while it grew.
+                self.assertGreater(counts.get(timeout=60), 2)
+            for reader in readers:
+                reader.join(60)
+                self.assertEqual(reader.exitcode, 0)
+
     def test_threads_have_files_of_their_own(self):
         failures = []
 
@@ -485,6 +519,34 @@ def hdf5_of_h5py():
     with open("/proc/self/maps") as maps:
         return next(line.split()[-1] for line in maps
                     if "libhdf5" in line and "_hl" not in line)
+
+
+NAPPENDED = 60
+
+
+def appended(step):
+    return smooth((16, 64, 64), "f4", step)
+
+
+def read_what_is_appended(path, counts):
+    """Compares what there is of all steps; tells how often there was more."""
+    ngrown = nread = 0
+    deadline = time.monotonic() + 60
+    with h5py.File(path, "r", libver="latest", swmr=True) as file:
+        dataset = file["d"]
+        counts.put("opened")
+        while nread < NAPPENDED:
+            assert time.monotonic() < deadline
+            dataset.refresh()
+            nsteps = dataset.shape[0] // 16
+            values = dataset[16 * nread:]
+            for step in range(nread, nsteps):
+                at = 16 * (step - nread)
+                np.testing.assert_array_equal(values[at:at + 16], appended(step))
+            ngrown += nsteps > nread
+            nread = nsteps
+        np.testing.assert_array_equal(dataset[:16], appended(0))
+    counts.put(ngrown)
 
 
 def read_and_compare(path, field):

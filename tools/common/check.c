@@ -7,6 +7,7 @@
 #include "codec/api/budget.h"
 #include "codec/api/terp.h"
 #include "codec/format/base.h"
+#include "tools/common/stored.h"
 #include "tools/common/workers.h"
 
 #define MAX_REASON_NBYTES 256
@@ -206,7 +207,7 @@ finish_chunk(struct tool_checker *checker, struct slot *slot,
 
 /* Chunks take turns in the slots. Where there are fewer of them than threads,
  * these share each. */
-void
+uint64_t
 tool_check_chunks(struct tool_checker *checker,
                   const struct tool_dataset *dataset, tool_check_tell *tell,
                   void *context)
@@ -217,9 +218,11 @@ tool_check_chunks(struct tool_checker *checker,
     uint64_t ngiven = 0, ndone = 0;
 
     if (!dataset->chunked)
-        return;
-    const uint64_t nchunks = tool_grid_nboxes(&grid);
-    for (; tool_grid_next(&grid); ngiven++) {
+        return 0;
+    struct tool_stored stored = tool_stored_find(dataset);
+    const uint64_t nabsent = tool_stored_nabsent(&stored);
+    const uint64_t nchunks = stored.nchunks - nabsent;
+    for (; tool_stored_next(&stored, &grid); ngiven++) {
         struct slot *slot = &checker->slots[ngiven % checker->nslots];
         if (ngiven - ndone == checker->nslots)
             finish_chunk(checker, &checker->slots[ndone++ % checker->nslots],
@@ -233,6 +236,8 @@ tool_check_chunks(struct tool_checker *checker,
     for (; ndone < ngiven; ndone++)
         finish_chunk(checker, &checker->slots[ndone % checker->nslots], tell,
                      context);
+    tool_stored_free(&stored);
+    return nabsent;
 }
 
 /* One slot is read while all threads decode. */

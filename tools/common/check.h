@@ -26,14 +26,16 @@ struct tool_checker;
 struct tool_checker *
 tool_checker_start(int nthreads, enum tool_check_rest rest);
 
-/* Gets each chunk of a dataset in the order of the grid: the values in it, and
+/* Gets chunks of a dataset in the order of the grid: the values in it, and
  * why it is damaged or was not tried, where that is so. */
 typedef void
 tool_check_tell(void *context, const struct tool_grid *box,
                 enum tool_check_kind kind, const char *reason);
 
-/* A dataset that is not chunked has nothing to tell of. */
-void
+/* Tells of every chunk but those that are known not to be stored before one is
+ * looked at; returns how many these are. A dataset that is not chunked has
+ * nothing to tell of. */
+uint64_t
 tool_check_chunks(struct tool_checker *checker,
                   const struct tool_dataset *dataset, tool_check_tell *tell,
                   void *context);

@@ -570,8 +570,9 @@ is_cut(const struct tool_grid *grid)
 
 /* H5Dget_chunk_storage_size gives 0 or fails both for a chunk that was never
  * written and for one that cannot be found. This slower call can tell. */
-static bool
-is_absent(const struct tool_dataset *dataset, const struct tool_grid *grid)
+bool
+tool_chunk_is_absent(const struct tool_dataset *dataset,
+                     const struct tool_grid *grid)
 {
     unsigned mask;
     haddr_t address;
@@ -592,7 +593,7 @@ tool_chunk_read(const struct tool_dataset *dataset,
     chunk->kind = TOOL_CHUNK_UNREADABLE;
     if (H5Dget_chunk_storage_size(dataset->id, grid->at, &nbytes) < 0 ||
         nbytes == 0) {
-        if (is_absent(dataset, grid))
+        if (tool_chunk_is_absent(dataset, grid))
             chunk->kind = TOOL_CHUNK_ABSENT;
         return;
     }

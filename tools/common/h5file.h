@@ -177,6 +177,11 @@ struct tool_chunk {
     uint32_t unused_mask; /* filters that HDF5 left out */
 };
 
+/* Whether the chunk where `grid` stands was never written. */
+bool
+tool_chunk_is_absent(const struct tool_dataset *dataset,
+                     const struct tool_grid *grid);
+
 /* Reads the chunk where `grid` stands. */
 void
 tool_chunk_read(const struct tool_dataset *dataset,

@@ -4,6 +4,7 @@
 
 #include "codec/format/frame.h"
 #include "tools/common/options.h"
+#include "tools/common/stored.h"
 #include "tools/common/tool.h"
 #include "tools/info/info.h"
 
@@ -139,8 +140,11 @@ sum_chunks(const struct tool_dataset *dataset, struct info_summary *sum)
     struct tool_grid grid = tool_grid_of(dataset, dataset->chunk_dims);
     struct tool_chunk chunk = {0};
     struct terp_info info = {.size = sizeof info};
+    struct tool_stored stored = tool_stored_find(dataset);
 
-    while (tool_grid_next(&grid)) {
+    sum->nchunks = tool_stored_nabsent(&stored);
+    sum->nof_kind[INFO_ABSENT] = sum->nchunks;
+    while (tool_stored_next(&stored, &grid)) {
         sum->nchunks++;
         tool_chunk_read(dataset, &grid, &chunk);
         switch (chunk.kind) {
@@ -171,6 +175,7 @@ sum_chunks(const struct tool_dataset *dataset, struct info_summary *sum)
         }
     }
     tool_chunk_free(&chunk);
+    tool_stored_free(&stored);
 }
 
 static const struct argp_option options[] = {

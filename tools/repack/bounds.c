@@ -108,6 +108,21 @@ finish_range(struct repack_job *job, struct repack_part *part)
     return part->status == TERP_OK || repack_job_fails(job, part->status);
 }
 
+/* The fill value of all these values, unless it is one that does not count. */
+static void
+add_absent(struct repack_job *job, const struct tool_grid *box)
+{
+    struct tool_range range = TOOL_RANGE_EMPTY;
+
+    if (!is_valid(job, &job->fill_bits, 0))
+        return;
+    tool_range_add(&range, tool_value_at(job->wide, &job->fill_bits, 0), false);
+    range.nvalues = box->nvalues;
+    range.low.nvalues = box->nvalues;
+    range.high.nvalues = box->nvalues;
+    tool_range_merge(&job->ranges[0], &range);
+}
+
 /* Turns a relative bound into an absolute one by the range of all valid values.
  * Where these are all the same, the range is 0, which is no bound, and the
  * relative bound is kept; so it is where no range is looked for, and each chunk
@@ -140,7 +155,7 @@ bool
 repack_find_bounds(struct repack_job *job)
 {
     static const struct repack_steps steps = {begin_range, find_range,
-                                              finish_range};
+                                              finish_range, add_absent};
     const struct repack_bound *bound = &job->object->plan.bound;
     bool ok = true;
 

@@ -173,7 +173,7 @@ static bool
 write_values(struct repack_job *job)
 {
     static const struct repack_steps steps = {begin_coding, code_part,
-                                              finish_coding};
+                                              finish_coding, NULL};
 
     return !job->written || repack_job_do(job, job->in.type, &steps);
 }

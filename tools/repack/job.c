@@ -12,6 +12,7 @@
 
 #include "codec/api/budget.h"
 #include "codec/format/base.h"
+#include "tools/common/stored.h"
 #include "tools/repack/salvage.h"
 
 #define LARGE_PAGE_NBYTES ((uint64_t)2 << 20)
@@ -61,6 +62,25 @@ find_values(struct repack_job *job)
     job->file_offset = H5Dget_offset(in->id);
     if (job->file_offset != HADDR_UNDEF)
         job->file = find_file(job->repack->in);
+}
+
+/* Finds the parts that have nothing but a fill value, which HDF5 gives for a
+ * chunk that was never written. A level's parts are not told apart: each has
+ * values of several components. */
+static void
+find_chunks(struct repack_job *job)
+{
+    H5D_fill_value_t status;
+    H5D_fill_time_t when;
+    const hid_t dcpl = job->in.dcpl;
+
+    if (job->level != NULL || H5Pfill_value_defined(dcpl, &status) < 0 ||
+        status == H5D_FILL_VALUE_UNDEFINED ||
+        H5Pget_fill_time(dcpl, &when) < 0 || when == H5D_FILL_TIME_NEVER ||
+        (job->has_range &&
+         H5Pget_fill_value(dcpl, job->native, &job->fill_bits) < 0))
+        return;
+    job->has_chunks = tool_stored_boxes(&job->in, &job->split.grid);
 }
 
 /* Allocates large pages, since the system clears a few large pages sooner than
@@ -126,6 +146,7 @@ repack_job_open(struct repack *repack, const struct repack_object *object,
         repack_split(&repack->request, &job->in, object->plan.unit_dims,
                      atomic_load(&repack->device) != REPACK_DEVICE_NONE);
     find_values(job);
+    find_chunks(job);
     const enum terp_status st = terp_budget_check(
         tool_grid_cap(&job->split.grid) * job->in.value_nbytes);
     if (st != TERP_OK)
@@ -142,6 +163,7 @@ repack_job_close(struct repack_job *job)
         free(job->parts[i].known);
     }
     free(job->parts);
+    free(job->has_chunks);
     free(job->ranges);
     free(job->params);
     tool_dataset_close(&job->in);
@@ -251,6 +273,20 @@ finish_part(struct crew *crew, struct repack_part *part)
     return crew->steps->finish(job, part);
 }
 
+/* Passes over a part that has no chunks. */
+static void
+pass_part(const struct crew *crew)
+{
+    struct repack_job *job = crew->job;
+    const struct tool_grid *box = &job->split.grid;
+
+    if (crew->steps->absent != NULL)
+        crew->steps->absent(job, box);
+    if (!job->has_all)
+        tool_progress_add(&job->repack->progress,
+                          box->nvalues * job->in.value_nbytes);
+}
+
 /* Begins parts, which are work for the other threads, and finishes them in the
  * order of the dataset, whichever is done first: so the bytes of the file do
  * not depend on the threads. */
@@ -262,8 +298,15 @@ run_parts(struct crew *crew, hid_t type)
     uint64_t nbegun = 0, nfinished = 0;
     bool ok = true;
 
-    while (ok && tool_grid_next(&job->split.grid)) {
+    while (ok) {
         struct repack_part *part = &job->parts[nbegun % nslots];
+        const uint64_t number = job->split.grid.next;
+        if (!tool_grid_next(&job->split.grid))
+            break;
+        if (job->has_chunks != NULL && !job->has_chunks[number]) {
+            pass_part(crew);
+            continue;
+        }
         if (nbegun - nfinished == nslots)
             ok = finish_part(crew, &job->parts[nfinished++ % nslots]);
         ok = ok && begin_part(job, part, type, crew->steps);

@@ -39,8 +39,12 @@ struct repack_job {
     uint64_t file_offset;
     struct repack_split split;
     struct repack_part *parts; /* [split.nslots] */
-    bool has_all;              /* the parts hold all values, as `native` */
-    uint64_t ndevice;          /* parts that the device has coded */
+    /* Parts that may have chunks; NULL: all. The others are nothing but the
+     * fill value, and stay unwritten. */
+    bool *has_chunks;
+    uint64_t fill_bits; /* that value, as `native`, where that is a float */
+    bool has_all;       /* the parts hold all values, as `native` */
+    uint64_t ndevice;   /* parts that the device has coded */
     uint64_t fills[REPACK_MAX_NFILLS];
     int nfills;
     /* A level of an AMReX plotfile has a range and a bound for each component;
@@ -64,14 +68,17 @@ repack_job_open(struct repack *repack, const struct repack_object *object,
 void
 repack_job_close(struct repack_job *job);
 
-/* What is done with a part. `begin` and `finish` are called by the calling
- * thread, the only one that uses HDF5, for one part after the other. `work` is
- * called by any thread, for several parts at once, when their values have been
- * read. A part that was begun is finished even after a failure. */
+/* What is done with a part. `absent`, which may be NULL, is called instead of
+ * the others for a part without chunks, of which box alone is set. `begin` and
+ * `finish` are called by the calling thread, the only one that uses HDF5, for
+ * one part after the other. `work` is called by any thread, for several parts
+ * at once, when their values have been read. A part that was begun is finished
+ * even after a failure. */
 struct repack_steps {
     bool (*begin)(struct repack_job *job, struct repack_part *part);
     void (*work)(struct repack_job *job, struct repack_part *part);
     bool (*finish)(struct repack_job *job, struct repack_part *part);
+    void (*absent)(struct repack_job *job, const struct tool_grid *box);
 };
 
 /* Reads all parts, as values of `type` in memory, and takes them through the

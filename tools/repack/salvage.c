@@ -152,7 +152,7 @@ find_in(struct repack *repack, struct tool_checker *checker,
     if (!tool_dataset_open(repack->in, object->path, &in))
         return repack_fail(repack, object->path, NULL);
     (void)tool_lost_read(in.id, &losses->noted);
-    tool_check_chunks(checker, &in, take_chunk, &finding);
+    (void)tool_check_chunks(checker, &in, take_chunk, &finding);
     if (finding.ok && losses->nchunks > 0) {
         losses->fill = make_fill(&in);
         if (losses->fill == NULL)

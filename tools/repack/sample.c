@@ -11,9 +11,14 @@
 #include "filter/h5/terp_h5.h"
 #include "tools/common/chunk_shape.h"
 #include "tools/common/h5file.h"
+#include "tools/common/stored.h"
+#include "tools/repack/split.h"
 
 /* Values that are in memory at a time, or one row of the slowest dimension. */
 #define SLAB_NBYTES ((uint64_t)256 << 20)
+
+/* The same where few chunks are stored, as they are in the input. */
+#define SPARSE_BOX_NBYTES ((uint64_t)16 << 20)
 
 /* Datasets from so many bytes on are chunked and deflated. Even so deflating
  * takes most of the time; a higher level takes more, and gains a percent. */
@@ -186,39 +191,89 @@ write_rows(const struct sample *sample, hid_t out, const hsize_t *at,
     return ok;
 }
 
+/* The boxes that are sampled at a time: slabs of rows; or of few chunks where
+ * few are stored, since what was never written need not be sampled. Which boxes
+ * have such chunks *has_chunks_ret tells, which is the caller's; NULL: all. */
+static struct tool_grid
+find_boxes(const struct sample *sample, bool **has_chunks_ret)
+{
+    const struct tool_dataset *in = sample->in;
+    hsize_t step[H5S_MAX_RANK];
+
+    if (in->chunked) {
+        const struct tool_grid few =
+            repack_grid(in, in->chunk_dims, SPARSE_BOX_NBYTES);
+        *has_chunks_ret = tool_stored_boxes(in, &few);
+        if (*has_chunks_ret != NULL)
+            return few;
+    }
+    *has_chunks_ret = NULL;
+    memcpy(step, in->dims, sizeof step);
+    step[0] = count_rows(sample) * sample->step;
+    return tool_grid_of(in, step);
+}
+
+/* The most values that a box gives. */
+static uint64_t
+count_values(const struct sample *sample, const struct tool_grid *grid)
+{
+    uint64_t nvalues = 1;
+
+    for (int d = 0; d < grid->rank; d++)
+        nvalues *= div_up(min_u64(grid->step[d], grid->dims[d]), sample->step);
+    return nvalues;
+}
+
+/* Reads what a box gives, and writes it. */
+static enum terp_status
+copy_box(const struct terp_run_options *run, const struct sample *sample,
+         const struct tool_grid *box, hid_t out, void *values)
+{
+    hsize_t stride[H5S_MAX_RANK], offset[H5S_MAX_RANK];
+    hsize_t at[H5S_MAX_RANK], count[H5S_MAX_RANK];
+
+    for (int d = 0; d < box->rank; d++) {
+        at[d] = div_up(box->at[d], sample->step);
+        count[d] = div_up(box->at[d] + box->count[d], sample->step) - at[d];
+        if (count[d] == 0)
+            return TERP_OK;
+        stride[d] = sample->step;
+        offset[d] = at[d] * sample->step;
+    }
+    const enum terp_status st = terp_h5_read_strided(
+        run, sample->in->id, offset, stride, count, values, NULL);
+    return st == TERP_OK && !write_rows(sample, out, at, count, values)
+               ? TERP_ERR_HDF5
+               : st;
+}
+
 static bool
 copy_sample(struct repack *repack, const struct repack_object *object,
             const struct sample *sample, hid_t out)
 {
     const struct terp_run_options run = {.size = sizeof run,
                                          .nthreads = repack->request.nthreads};
-    const hsize_t nrows = count_rows(sample);
-    const int rank = sample->in->rank;
-    hsize_t stride[H5S_MAX_RANK], offset[H5S_MAX_RANK] = {0};
-    hsize_t at[H5S_MAX_RANK] = {0}, count[H5S_MAX_RANK];
     enum terp_status st = TERP_OK;
-    bool ok = true;
+    bool *has_chunks;
 
-    void *values = calloc(nrows, sample->nvalues / sample->dims[0] *
-                                     sample->in->value_nbytes);
+    struct tool_grid grid = find_boxes(sample, &has_chunks);
+    void *values =
+        calloc(count_values(sample, &grid), sample->in->value_nbytes);
     if (values == NULL)
-        return repack_fail(repack, object->path, "not enough memory");
-    for (int d = 0; d < rank; d++) {
-        stride[d] = sample->step;
-        count[d] = sample->dims[d];
+        st = TERP_ERR_MEMORY;
+    while (st == TERP_OK) {
+        const uint64_t number = grid.next;
+        if (!tool_grid_next(&grid))
+            break;
+        if (has_chunks == NULL || has_chunks[number])
+            st = copy_box(&run, sample, &grid, out, values);
     }
-    for (; ok && st == TERP_OK && at[0] < sample->dims[0]; at[0] += nrows) {
-        offset[0] = at[0] * sample->step;
-        count[0] = min_u64(nrows, sample->dims[0] - at[0]);
-        st = terp_h5_read_strided(&run, sample->in->id, offset, stride, count,
-                                  values, NULL);
-        ok = st == TERP_OK && write_rows(sample, out, at, count, values);
-    }
+    free(has_chunks);
     free(values);
-    return ok || (st == TERP_OK || st == TERP_ERR_HDF5
-                      ? repack_fail(repack, object->path, NULL)
-                      : repack_fail(repack, object->path, "%s",
-                                    terp_status_text(st)));
+    return st == TERP_OK ||
+           (st == TERP_ERR_HDF5 ? repack_fail(repack, object->path, NULL)
+                                : repack_fail(repack, object->path, "%s",
+                                              terp_status_text(st)));
 }
 
 hid_t

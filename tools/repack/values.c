@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/common/stored.h"
 #include "tools/repack/salvage.h"
 #include "tools/repack/split.h"
 
@@ -255,11 +256,12 @@ copy_chunks(const struct repack_object *object, const struct tool_dataset *in,
             hid_t out)
 {
     struct tool_grid grid = tool_grid_of(in, in->chunk_dims);
+    struct tool_stored stored = tool_stored_find(in);
     void *bytes = NULL;
     hsize_t cap_nbytes = 0;
     bool ok = true;
 
-    while (ok && tool_grid_next(&grid)) {
+    while (ok && tool_stored_next(&stored, &grid)) {
         hsize_t nbytes = 0;
         uint32_t mask = 0;
         if (repack_salvage_lacks(object, in->rank, grid.at))
@@ -280,6 +282,7 @@ copy_chunks(const struct repack_object *object, const struct tool_dataset *in,
             H5Dwrite_chunk(out, H5P_DEFAULT, mask, grid.at, nbytes, bytes) >= 0;
     }
     free(bytes);
+    tool_stored_free(&stored);
     return ok && repack_salvage_fill(object, in, out);
 }
 
@@ -290,10 +293,16 @@ copy_blocks(struct repack *repack, const struct repack_object *object,
     struct tool_grid grid = repack_grid(in, in->chunk_dims, COPY_NBYTES);
     hid_t type = H5Tcopy(in->type);
     void *values = calloc(tool_grid_cap(&grid), H5Tget_size(type));
+    bool *has_chunks = tool_stored_boxes(in, &grid);
     bool ok = values != NULL;
 
-    while (ok && tool_grid_next(&grid)) {
+    while (ok) {
         hid_t in_file = -1, in_memory = -1;
+        const uint64_t number = grid.next;
+        if (!tool_grid_next(&grid))
+            break;
+        if (has_chunks != NULL && !has_chunks[number])
+            continue;
         ok = tool_box_select(in->id, &grid, NULL, &in_file, &in_memory) &&
              repack_salvage_read(object, in, type, &grid, values);
         if (ok) {
@@ -306,6 +315,7 @@ copy_blocks(struct repack *repack, const struct repack_object *object,
         tool_close(in_file);
         tool_close(in_memory);
     }
+    free(has_chunks);
     free(values);
     H5Tclose(type);
     return ok;

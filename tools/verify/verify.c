@@ -68,7 +68,10 @@ check_dataset(const char *path, const struct tool_dataset *dataset,
         request->damaged = true;
         return;
     }
-    tool_check_chunks(request->checker, dataset, add_chunk, &verification);
+    const uint64_t nabsent =
+        tool_check_chunks(request->checker, dataset, add_chunk, &verification);
+    verification.sums.nchunks += nabsent;
+    verification.sums.nof_kind[TOOL_CHECK_ABSENT] += nabsent;
     request->report->sums(request->state, path, &verification.sums);
 }
 

@@ -1,0 +1,86 @@
+/* Any text is safe as the connector's rules, from the variable and from a file:
+ * what they say does not depend on which, and of what is no rule the reason is
+ * told. */
+#define _GNU_SOURCE /* memfd_create */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "vol/rules.h"
+
+/* Survives NDEBUG. */
+#define CHECK(condition)  \
+    do {                  \
+        if (!(condition)) \
+            abort();      \
+    } while (0)
+
+static enum vol_rule
+find(const char *rules, const char *path, struct H5Z_terp_config *config)
+{
+    char reason[VOL_REASON_NBYTES] = "";
+
+    memset(config, 0, sizeof *config);
+    const enum vol_rule found = vol_rules_find(rules, path, config, reason);
+    CHECK(memchr(reason, '\0', sizeof reason) != NULL);
+    CHECK((found == VOL_RULE_WRONG) == (reason[0] != '\0'));
+    if (found == VOL_RULE_APPLY) {
+        unsigned words[H5Z_TERP_MAX_NWORDS];
+        CHECK(isfinite(config->bound) && config->bound >= 0);
+        CHECK(H5Z_terp_cd_values(config, words) > 0);
+    }
+    return found;
+}
+
+/* The same rules in a file, whose name is @/proc/self/fd/N. */
+static enum vol_rule
+find_in_file(const char *rules, const char *path,
+             struct H5Z_terp_config *config)
+{
+    char name[64];
+    const int fd = memfd_create("rules", 0);
+    const size_t nbytes = strlen(rules);
+
+    CHECK(fd >= 0 && write(fd, rules, nbytes) == (ssize_t)nbytes);
+    snprintf(name, sizeof name, "@/proc/self/fd/%d", fd);
+    const enum vol_rule found = find(name, path, config);
+    close(fd);
+    return found;
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes);
+
+/* The dataset's path, a line end, and the rules; nothing of them is a 0. */
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
+{
+    struct H5Z_terp_config config, other;
+    char *text = malloc(nbytes + 2);
+
+    CHECK(text != NULL);
+    memcpy(text, data, nbytes);
+    text[nbytes] = '\0';
+    text[nbytes + 1] = '\0';
+    char *rules = strchr(text, '\n');
+    rules = rules == NULL ? text : rules + 1;
+    if (rules > text)
+        rules[-1] = '\0';
+    const char *path = rules > text ? text : NULL;
+    /* A name would be one of a file of this machine. */
+    if (rules[0] != '@') {
+        const enum vol_rule found = find(rules, path, &config);
+        const enum vol_rule in_file = find_in_file(rules, path, &other);
+        if (strpbrk(rules, "#\n") == NULL && strlen(rules) > 0) {
+            CHECK(found == in_file);
+            CHECK(found != VOL_RULE_APPLY ||
+                  (config.bound_mode == other.bound_mode &&
+                   config.bound == other.bound));
+        }
+    }
+    free(text);
+    return 0;
+}

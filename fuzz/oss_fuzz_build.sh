@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Builds the fuzz targets as OSS-Fuzz asks for it: with $CC and $CFLAGS, linked to
+# $LIB_FUZZING_ENGINE, into $OUT, with their seeds as TARGET_seed_corpus.zip and
+# their options. Needs xxhash.h, cmocka and HDF5's headers (Debian: libxxhash-dev,
+# libcmocka-dev, libhdf5-dev), zip, and a $WORK for what is in between.
+#   CC=clang CFLAGS='-g -O1 -fsanitize=address,fuzzer-no-link' \
+#   LIB_FUZZING_ENGINE=-fsanitize=fuzzer OUT=/tmp/out WORK=/tmp/work \
+#   fuzz/oss_fuzz_build.sh
+set -euo pipefail
+: "${CC:?}" "${CFLAGS?}" "${LIB_FUZZING_ENGINE:?}" "${OUT:?}" "${WORK:?}"
+top=$(cd "$(dirname "$0")/.." && pwd)
+targets=(cd decode reader roundtrip rules)
+mkdir -p "$OUT" "$WORK"
+
+# TERP_FUZZ links libFuzzer by the name that clang has for it; another engine
+# stands in its place.
+cmake -S "$top" -B "$WORK/build" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_C_COMPILER="$CC" \
+    -DCMAKE_C_FLAGS="$CFLAGS" -DTERP_CUDA=OFF -DTERP_FUZZ=ON \
+    -DTERP_FUZZ_ENGINE="$LIB_FUZZING_ENGINE"
+cmake --build "$WORK/build" -j "$(nproc)" --target fuzzers
+mkdir -p "$WORK/seeds"
+for target in "${targets[@]}"; do
+    mkdir -p "$WORK/seeds/$target"
+done
+"$WORK/build/fuzz/make_corpus" "$WORK/seeds" rules
+for target in "${targets[@]}"; do
+    cp "$WORK/build/fuzz/fuzz_$target" "$OUT/"
+    seeds=("$WORK/seeds/$target" "$top/fuzz/corpus/$target")
+    if [ "$target" = reader ]; then
+        seeds+=("$WORK/seeds/decode" "$top/fuzz/corpus/decode")
+    fi
+    # An input may be in two folders, by the same name, its digest.
+    rm -f "$OUT/fuzz_${target}_seed_corpus.zip"
+    find "${seeds[@]}" -type f 2>/dev/null |
+        awk -F/ '!seen[$NF]++' |
+        zip -q -j "$OUT/fuzz_${target}_seed_corpus.zip" -@
+    max_len=4096
+    if [ "$target" = rules ]; then
+        max_len=256
+    fi
+    printf '[libfuzzer]\nmax_len = %d\ntimeout = 10\n' $max_len \
+        >"$OUT/fuzz_$target.options"
+done

@@ -1,0 +1,37 @@
+/* Which chunks of a dataset are stored, where it may have a thousand times as
+ * many: then those are listed, and the grid is not gone through. */
+#pragma once
+
+#include "tools/common/h5file.h"
+
+struct tool_stored {
+    uint64_t nchunks;  /* in the grid of chunks */
+    bool sparse;       /* it has many, and few are stored */
+    bool listed;       /* else any chunk may be stored */
+    uint64_t n;        /* that are listed */
+    uint64_t *numbers; /* of these in the grid's order, ascending */
+};
+
+/* Lists the chunks of a dataset that has many, and few that are stored. Frees
+ * nothing; tool_stored_free does. */
+struct tool_stored
+tool_stored_find(const struct tool_dataset *dataset);
+
+void
+tool_stored_free(struct tool_stored *stored);
+
+/* As tool_grid_next of the grid of chunks, but to the next one that may be
+ * stored. */
+bool
+tool_stored_next(const struct tool_stored *stored, struct tool_grid *grid);
+
+/* How many of the grid that never stops at are not stored. */
+uint64_t
+tool_stored_nabsent(const struct tool_stored *stored);
+
+/* For each box of another grid over a sparse dataset whether chunks in it are
+ * stored, or cannot be found; NULL: it is not sparse, or there is no memory to
+ * tell. The caller frees. */
+bool *
+tool_stored_boxes(const struct tool_dataset *dataset,
+                  const struct tool_grid *grid);
