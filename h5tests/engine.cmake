@@ -57,6 +57,42 @@ if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND HDF5_VERSION VERSION_LESS 2)
 TERP_CUDA_LIBRARY=$<TARGET_FILE:fake_cuda_engine>")
 endif()
 
+# The connector above a fake one, in a library of which any function fails. The
+# functions that HDF5 has for connectors are in tables alone, so any HDF5 does.
+if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND HDF5_VERSION VERSION_LESS 2)
+  set(vol_sources)
+  foreach(name batches create dataset device info library object pass plugin
+          rules selection)
+    list(APPEND vol_sources ${PROJECT_SOURCE_DIR}/vol/${name}.c)
+  endforeach()
+  foreach(name call errors host program)
+    list(APPEND vol_sources ${PROJECT_SOURCE_DIR}/filter/plugin/${name}.c)
+  endforeach()
+  foreach(name calls transfers)
+    terp_add_ctest(test_vol_${name} vol/test_vol_${name}.c vol/fake_below.c
+      support/allocations.c ${vol_sources}
+      ${PROJECT_SOURCE_DIR}/filter/h5/batch.c
+      ${PROJECT_SOURCE_DIR}/filter/h5/strided.c)
+    terp_wrap_allocations(test_vol_${name})
+    target_compile_definitions(test_vol_${name}
+      PRIVATE VOL_BATCH_MIN_NVALUES=128 VOL_CREATE_MIN_NVALUES=256
+              VOL_CHUNK_NVALUES=512)
+    foreach(call terp_host_find_id vol_library_of)
+      target_link_options(test_vol_${name} PRIVATE -Wl,--wrap=${call})
+    endforeach()
+    if(name STREQUAL "calls")
+      target_link_options(test_vol_calls
+        PRIVATE -Wl,--wrap=terp_host_find -Wl,--wrap=dladdr)
+    endif()
+    target_link_libraries(test_vol_${name}
+      PRIVATE terp_h5_files terp_cases ${CMAKE_DL_LIBS} ${TERP_PLUGIN_LINK})
+    add_dependencies(test_vol_${name} h5zterp fake_cuda_engine)
+    set_tests_properties(test_vol_${name} PROPERTIES ENVIRONMENT
+      "HDF5_PLUGIN_PATH=$<TARGET_FILE_DIR:h5zterp>;TERP_NUM_THREADS=1;\
+TERP_CUDA_LIBRARY=$<TARGET_FILE:fake_cuda_engine>")
+  endforeach()
+endif()
+
 # The plugin where a build and an install have it, and with the engine in its
 # own directory, where HDF5 opens both and must take the right one.
 set(plugin_dir_built ${engine_tree}/plugin)
