@@ -29,6 +29,70 @@ if(NOT TARGET h5zterp)
   return()
 endif()
 
+# Blocks of datasets where HDF5, memory or the device fails. HDF5 2 gives some
+# of these functions other names.
+if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND HDF5_VERSION VERSION_LESS 2)
+  terp_add_ctest(test_h5_faults filter/test_h5_faults.c
+    support/allocations.c support/h5_calls.c
+    ${PROJECT_SOURCE_DIR}/filter/h5/batch.c
+    ${PROJECT_SOURCE_DIR}/filter/h5/block.c
+    ${PROJECT_SOURCE_DIR}/filter/h5/strided.c
+    ${PROJECT_SOURCE_DIR}/filter/h5/terp_h5.c)
+  target_compile_definitions(test_h5_faults
+    PRIVATE TERP_H5_BATCH_NBYTES=12000 TERP_H5_DEVICE_BATCH_NBYTES=9000)
+  terp_wrap_allocations(test_h5_faults)
+  foreach(call H5Dget_type H5Dget_space H5Dget_create_plist H5Screate_simple
+          H5Pclose H5Sclose H5Tclose H5Dread H5Dwrite H5Dwrite_chunk
+          H5Dread_chunk H5Dget_chunk_storage_size H5Sget_simple_extent_ndims
+          H5Sget_simple_extent_dims H5Sselect_hyperslab H5Pget_layout
+          H5Pget_chunk H5Pget_chunk_opts H5Pget_nfilters H5Pget_filter2
+          H5Pfill_value_defined H5Pget_fill_time H5Pget_fill_value H5Tget_size)
+    target_link_options(test_h5_faults PRIVATE -Wl,--wrap=${call})
+  endforeach()
+  target_link_libraries(test_h5_faults
+    PRIVATE terp_h5_files terp_cases ${CMAKE_DL_LIBS})
+  add_dependencies(test_h5_faults h5zterp fake_cuda_engine)
+  set_tests_properties(test_h5_faults PROPERTIES ENVIRONMENT
+    "HDF5_PLUGIN_PATH=$<TARGET_FILE_DIR:h5zterp>;\
+TERP_CUDA_LIBRARY=$<TARGET_FILE:fake_cuda_engine>")
+endif()
+
+# The connector above a fake one, in a library of which any function fails. The
+# functions that HDF5 has for connectors are in tables alone, so any HDF5 does.
+if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND HDF5_VERSION VERSION_LESS 2)
+  set(vol_sources)
+  foreach(name batches create dataset device info library object pass plugin
+          rules selection)
+    list(APPEND vol_sources ${PROJECT_SOURCE_DIR}/vol/${name}.c)
+  endforeach()
+  foreach(name call errors host program)
+    list(APPEND vol_sources ${PROJECT_SOURCE_DIR}/filter/plugin/${name}.c)
+  endforeach()
+  foreach(name calls transfers)
+    terp_add_ctest(test_vol_${name} vol/test_vol_${name}.c vol/fake_below.c
+      support/allocations.c ${vol_sources}
+      ${PROJECT_SOURCE_DIR}/filter/h5/batch.c
+      ${PROJECT_SOURCE_DIR}/filter/h5/strided.c)
+    terp_wrap_allocations(test_vol_${name})
+    target_compile_definitions(test_vol_${name}
+      PRIVATE VOL_BATCH_MIN_NVALUES=128 VOL_CREATE_MIN_NVALUES=256
+              VOL_CHUNK_NVALUES=512)
+    foreach(call terp_host_find_id vol_library_of)
+      target_link_options(test_vol_${name} PRIVATE -Wl,--wrap=${call})
+    endforeach()
+    if(name STREQUAL "calls")
+      target_link_options(test_vol_calls
+        PRIVATE -Wl,--wrap=terp_host_find -Wl,--wrap=dladdr)
+    endif()
+    target_link_libraries(test_vol_${name}
+      PRIVATE terp_h5_files terp_cases ${CMAKE_DL_LIBS} ${TERP_PLUGIN_LINK})
+    add_dependencies(test_vol_${name} h5zterp fake_cuda_engine)
+    set_tests_properties(test_vol_${name} PROPERTIES ENVIRONMENT
+      "HDF5_PLUGIN_PATH=$<TARGET_FILE_DIR:h5zterp>;TERP_NUM_THREADS=1;\
+TERP_CUDA_LIBRARY=$<TARGET_FILE:fake_cuda_engine>")
+  endforeach()
+endif()
+
 # The plugin where a build and an install have it, and with the engine in its
 # own directory, where HDF5 opens both and must take the right one.
 set(plugin_dir_built ${engine_tree}/plugin)

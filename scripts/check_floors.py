@@ -44,7 +44,7 @@ PLACES = [
     ("device test", r"h5tests/gpu/\w+\.(c|cpp|cu|h|cuh)"),
     ("device test", r"h5tests/engine/(fake_cuda_engine|test_device)\.c"),
     ("device test", r"h5tests/(filter/test_h5_blocks\.c|support/cuda_buffer\.[ch])"),
-    ("connector test", r"(h5tests/vol/\w+|fuzz/fuzz_rules)\.c"),
+    ("connector test", r"(h5tests/vol/\w+\.[ch]|fuzz/fuzz_rules\.c)"),
     ("plugin test", r"h5tests/filter/test_filter_(dataset|program)\.c"),
     ("test", r"(h5tests/\w+|fuzz)/\w+\.[ch]"),
 ]
@@ -73,7 +73,8 @@ MAY_INCLUDE = {
                             "device user"},
     # Tests reach below the public headers to write bad streams.
     "test": MODEL | {"header", "contract", "api", "test", "second decoder"},
-    "connector test": {"connector", "header", "test"},
+    "connector test": {"connector", "header", "filter", "test",
+                       "connector test"},
     "plugin test": {"filter", "header", "format", "test"},
     "stage test": MODEL | {"cpu", "test"},
     # A stand-in for CUDA, and tests that compare the stages of both engines.

@@ -13,7 +13,9 @@
 #include "vol/selection.h"
 
 /* Fewer values are coded in less time than threads take to begin. */
-#define MIN_NVALUES 16384
+#ifndef VOL_BATCH_MIN_NVALUES
+#define VOL_BATCH_MIN_NVALUES 16384
+#endif
 
 /* What holds of a dataset as long as it is open. */
 struct vol_plan {
@@ -323,9 +325,10 @@ is_small(const struct vol_transfer *transfer)
     if (transfer->file_space <= VOL_SPACE_PLIST)
         return false;
     const hssize_t n = library->H5Sget_select_npoints(transfer->file_space);
-    return n < MIN_NVALUES &&
+    return n < VOL_BATCH_MIN_NVALUES &&
            (transfer->dst == NULL || n < 2 ||
-            vol_selection_span(library, transfer->file_space) < MIN_NVALUES);
+            vol_selection_span(library, transfer->file_space) <
+                VOL_BATCH_MIN_NVALUES);
 }
 
 /* All CPUs unless the user says otherwise, since that is what the connector is
@@ -445,7 +448,7 @@ reason_of_transfer(const struct vol_plan *plan,
         return "values go to the device";
     if (reason == NULL && selection->is_strided)
         return make_strided_block(plan, selection, block);
-    if (reason == NULL && selection->file.nvalues < MIN_NVALUES)
+    if (reason == NULL && selection->file.nvalues < VOL_BATCH_MIN_NVALUES)
         reason = "there are few values";
     return reason != NULL ? reason : make_block(plan, selection, block);
 }

@@ -11,10 +11,14 @@
 #include "vol/rules.h"
 
 /* Fewer values are hardly worth a chunk's place in the file's index. */
-#define MIN_NVALUES 4096
+#ifndef VOL_CREATE_MIN_NVALUES
+#define VOL_CREATE_MIN_NVALUES 4096
+#endif
 
 /* Of a chunk: 64^3, from where on ratios hardly grow; 1 to 2 MiB. */
-#define CHUNK_NVALUES ((uint64_t)1 << 18)
+#ifndef VOL_CHUNK_NVALUES
+#define VOL_CHUNK_NVALUES ((uint64_t)1 << 18)
+#endif
 
 /* A program that writes one row of the slowest dim after the other must find
  * each chunk in the cache until it is full: coded more than once, it takes its
@@ -105,7 +109,7 @@ choose_chunk(const struct extent *extent, hsize_t *chunk_ret)
     uint64_t nvalues = extent->nvalues;
 
     memcpy(chunk_ret, extent->dims, sizeof extent->dims);
-    while (nvalues > CHUNK_NVALUES) {
+    while (nvalues > VOL_CHUNK_NVALUES) {
         int longest = 0;
         for (int d = 1; d < extent->rank; d++)
             if (chunk_ret[d] > chunk_ret[longest])
@@ -164,7 +168,7 @@ reason_to_leave(const struct vol_library *library,
 
     if (value_nbytes == 0)
         return "its type has no bound: it is neither float32 nor float64";
-    if (count_values(library, creation->dcpl, extent) < MIN_NVALUES)
+    if (count_values(library, creation->dcpl, extent) < VOL_CREATE_MIN_NVALUES)
         return "it has few values";
     if (layout != H5D_CHUNKED &&
         (layout != H5D_CONTIGUOUS ||

@@ -61,9 +61,9 @@ memory_nbytes(const struct vol_transfer *transfer, uint64_t *nbytes_ret)
             transfer->mem_space == H5S_ALL ? all : transfer->mem_space);
     if (all >= 0)
         library->H5Sclose(all);
-    *nbytes_ret =
-        n < 0 ? 0 : (uint64_t)n * library->H5Tget_size(transfer->type);
-    return n >= 0;
+    const size_t value_nbytes = library->H5Tget_size(transfer->type);
+    *nbytes_ret = n < 0 ? 0 : (uint64_t)n * value_nbytes;
+    return n >= 0 && value_nbytes > 0;
 }
 
 bool

@@ -144,6 +144,8 @@ vol_info_from_str(const char *text, void **info_ret)
         library->H5VLregister_connector_by_value((int)value, H5P_DEFAULT);
     if (vol >= 0)
         info = make(library, vol);
+    if (vol >= 0 && info == NULL)
+        library->H5Idec_ref(vol);
     if (info != NULL && under != NULL &&
         library->H5VLconnector_str_to_info(under, vol, &info->under) < 0) {
         vol_info_free(info);

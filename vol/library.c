@@ -96,16 +96,16 @@ open_locked(const struct terp_host *host, const void *caller, bool says)
         return NULL;
     /* HDF5 also looks at connectors where it could not open a file without. */
     hid_t errors = library.H5Eget_current_stack();
-    if (library.H5get_libversion(&library.major, &minor, &release) < 0)
-        return NULL;
     /* Kept: HDF5 closes it when it ends. */
     library.native =
-        place != NULL && is_native(&library, place->native)
+        library.H5get_libversion(&library.major, &minor, &release) < 0
+            ? H5I_INVALID_HID
+        : place != NULL && is_native(&library, place->native)
             ? place->native
             : library.H5VLget_connector_id_by_value(VOL_NATIVE_VALUE);
+    library.H5Eset_current_stack(errors);
     if (library.native < 0)
         return NULL;
-    library.H5Eset_current_stack(errors);
     bool is_new = place == NULL;
     if (is_new)
         place = &libraries[nlibraries];

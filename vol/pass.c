@@ -433,7 +433,13 @@ get_wrap_ctx(const void *at, void **context_ret)
         return -1;
     context->library = on->library;
     context->vol = on->vol;
-    return on->library->H5VLget_wrap_ctx(on->under, on->vol, &context->under);
+    herr_t result =
+        on->library->H5VLget_wrap_ctx(on->under, on->vol, &context->under);
+    if (result < 0) {
+        free(context);
+        *context_ret = NULL;
+    }
+    return result;
 }
 
 static herr_t

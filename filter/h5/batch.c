@@ -133,12 +133,12 @@ struct coding {
     _Atomic(const char *) reason;
 };
 
-/* Whether the CPU's threads code one chunk after the other. */
+/* Whether the CPU's threads code one chunk after the other, which are on the
+ * host then: terp_run_begin refuses others. */
 static bool
 is_one_by_one(const struct terp_run *run)
 {
-    return run->engine == TERP_ENGINE_CPU &&
-           run->call.memory == TERP_MEMORY_HOST;
+    return run->engine == TERP_ENGINE_CPU;
 }
 
 /* Encodes `n` of those that are taken, from the i-th on. */

@@ -136,8 +136,11 @@ static enum terp_status
 read_chunks(struct terp_h5_block *block)
 {
     struct terp_array *array = &block->array;
+    const H5D_layout_t layout = H5Pget_layout(block->dcpl);
 
-    if (H5Pget_layout(block->dcpl) != H5D_CHUNKED) {
+    if (layout == H5D_LAYOUT_ERROR)
+        return TERP_ERR_HDF5;
+    if (layout != H5D_CHUNKED) {
         block->reason = "the dataset has no chunks";
         return TERP_OK;
     }

@@ -88,9 +88,9 @@ find_piece(const struct terp_h5_block *block,
         const hsize_t begin = piece->place[d];
         const hsize_t end = begin + block->chunk[d];
         const hsize_t first = begin > start ? div_up(begin - start, stride) : 0;
-        const hsize_t stop = end > start ? min_u64(div_up(end - start, stride),
-                                                   strided->count[d])
-                                         : 0;
+        /* The chunk ends behind the first value, or is a later one. */
+        const hsize_t stop =
+            min_u64(div_up(end - start, stride), strided->count[d]);
         if (first >= stop)
             return false;
         piece->to[d] = first;

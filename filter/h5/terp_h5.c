@@ -87,7 +87,10 @@ read_strided(struct terp_run *run, const struct terp_h5_block *block,
              void *values)
 {
     const bool on_host = run->call.memory == TERP_MEMORY_HOST;
-    uint64_t nbytes = nvalues * H5Tget_size(block->type);
+    const uint64_t value_nbytes = H5Tget_size(block->type);
+    uint64_t nbytes = nvalues * value_nbytes;
+    if (value_nbytes == 0)
+        return TERP_ERR_HDF5;
     void *dst = on_host ? values : malloc(nbytes);
     const void *src = dst;
     enum terp_status st = TERP_ERR_MEMORY;

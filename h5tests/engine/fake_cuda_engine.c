@@ -65,6 +65,13 @@ device_is_lost(const struct terp_cuda_device *device)
     return fake_cuda.is_lost;
 }
 
+/* Whether it is this call's turn to fail. */
+static bool
+must_fail(void)
+{
+    return ++fake_cuda.ncalls == fake_cuda.fail_at;
+}
+
 /* "Device" memory is the host's. */
 static enum terp_status
 encode(struct terp_cuda_device *device, const struct terp_cuda_call *call,
@@ -75,6 +82,8 @@ encode(struct terp_cuda_device *device, const struct terp_cuda_call *call,
     enum terp_status st = fake_cuda.call_status;
 
     (void)device;
+    if (must_fail())
+        return fake_cuda.fail_status;
     fake_cuda.nencodes++;
     fake_cuda.stream = call->has_stream ? call->stream : NULL;
     for (uint64_t i = 0; i < nchunks; i++) {
@@ -102,6 +111,8 @@ decode(struct terp_cuda_device *device, const struct terp_cuda_call *call,
     uint64_t nbytes = terp_chunk_nbytes(&coarse), got;
 
     (void)device;
+    if (must_fail())
+        return fake_cuda.fail_status;
     fake_cuda.ndecodes++;
     fake_cuda.stream = call->has_stream ? call->stream : NULL;
     for (uint64_t i = 0; i < nchunks; i++) {
@@ -122,20 +133,27 @@ reason(void)
     return "the fake device was told to fail";
 }
 
-/* Its memory is the host's. */
+/* Its memory is the host's: none of it, or what a test says. */
 static bool
 has(struct terp_cuda_device *device, const void *at)
 {
+    const unsigned char *byte = at;
+
     (void)device;
-    (void)at;
-    return false;
+    return fake_cuda.begin != NULL && byte >= fake_cuda.begin &&
+           byte < fake_cuda.end;
 }
 
 static enum terp_status
 allocate(struct terp_cuda_device *device, uint64_t nbytes, void **at_ret)
 {
     (void)device;
+    if (must_fail())
+        return fake_cuda.fail_status;
+    if (fake_cuda.allocates_nothing)
+        return TERP_ERR_MEMORY;
     *at_ret = malloc(nbytes);
+    fake_cuda.nheld += *at_ret != NULL;
     return *at_ret == NULL ? TERP_ERR_MEMORY : TERP_OK;
 }
 
@@ -143,6 +161,7 @@ static void
 release(struct terp_cuda_device *device, void *at)
 {
     (void)device;
+    fake_cuda.nheld -= at != NULL;
     free(at);
 }
 
@@ -154,6 +173,8 @@ copy(struct terp_cuda_device *device, const struct terp_cuda_call *call,
 {
     (void)device;
     (void)call;
+    if (must_fail())
+        return fake_cuda.fail_status;
     fake_cuda.ncopies++;
     for (uint64_t i = 0; i < n; i++)
         memcpy(dst[i], src[i], nbytes[i]);
@@ -169,6 +190,8 @@ move(struct terp_cuda_device *device, const struct terp_cuda_call *call,
 
     (void)device;
     (void)call;
+    if (must_fail())
+        return fake_cuda.fail_status;
     (void)terp_run_begin(NULL, NULL, &run);
     (void)(gather ? terp_array_gather(&run, array, first, n, src, dst)
                   : terp_array_scatter(&run, array, first, n, src, dst));

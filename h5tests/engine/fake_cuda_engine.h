@@ -18,7 +18,16 @@ struct fake_cuda {
     /* What decode says of each stream, unless TERP_OK. */
     enum terp_status stream_status;
     bool leaves_odd_chunks; /* to the CPU */
-    atomic_bool hold;       /* opening a device waits for its end */
+    /* The call of encode, decode, allocate, copy or move numbered `fail_at`
+     * (from 1) fails with `fail_status`, without having done anything; 0: none.
+     * `ncalls` counts these. */
+    atomic_int fail_at, ncalls;
+    enum terp_status fail_status;
+    atomic_bool allocates_nothing;
+    atomic_int nheld; /* blocks that were allocated and not released */
+    /* What counts as memory of a device. */
+    const unsigned char *begin, *end;
+    atomic_bool hold; /* opening a device waits for its end */
     atomic_int nopens, ncloses, ntrims, nencodes, ndecodes, ncopies;
     /* What the last device was opened with, and the last call had. */
     int device;

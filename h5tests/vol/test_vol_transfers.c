@@ -1,0 +1,847 @@
+#define _POSIX_C_SOURCE 200809L /* setenv */
+/* The connector's datasets above a fake one, written and read while, in turn,
+ * each function of HDF5 fails, each allocation and each call of the device: the
+ * result is an error or right, nothing stays open, and a file has no values but
+ * those before and those that were to be written. */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "filter/plugin/h5z_terp.h"
+#include "filter/plugin/host.h"
+#include "h5tests/engine/fake_cuda_engine.h"
+#include "h5tests/support/allocations.h"
+#include "h5tests/support/cases.h"
+#include "h5tests/support/cmocka_all.h"
+#include "h5tests/support/h5_files.h"
+#include "h5tests/vol/fake_below.h"
+#include "vol/object.h"
+#include "vol/pass.h"
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+#define NVALUES (10 * 8 * 8)
+/* In memory there is room for a box within another one. */
+#define CAP_NVALUES 2048
+
+static const struct h5_shape cube = {3, {10, 8, 8}, {4, 4, 4}};
+static const struct h5_shape whole = {3, {10, 8, 8}, {10, 8, 8}};
+static struct fake_cuda *fake;
+
+/* ---- what the connector asks that is not in its table ---- */
+
+bool
+__real_terp_host_find_id(const struct terp_host *, const char *, hid_t *);
+bool
+__wrap_terp_host_find_id(const struct terp_host *, const char *, hid_t *);
+const struct vol_library *
+__wrap_vol_library_of(const void *);
+
+bool
+__wrap_terp_host_find_id(const struct terp_host *host, const char *variable,
+                         hid_t *id_ret)
+{
+    const struct {
+        const char *name;
+        hid_t id;
+    } known[] = {{"H5T_IEEE_F32LE_g", H5T_IEEE_F32LE},
+                 {"H5T_IEEE_F32BE_g", H5T_IEEE_F32BE},
+                 {"H5T_IEEE_F64LE_g", H5T_IEEE_F64LE},
+                 {"H5T_IEEE_F64BE_g", H5T_IEEE_F64BE},
+                 {"H5P_LST_DATASET_XFER_ID_g", H5P_DATASET_XFER_DEFAULT}};
+
+    (void)host;
+    for (size_t i = 0; i < COUNT(known); i++)
+        if (strcmp(variable, known[i].name) == 0) {
+            *id_ret = known[i].id;
+            return !fake_below_fails(variable);
+        }
+    return false;
+}
+
+const struct vol_library *
+__wrap_vol_library_of(const void *caller)
+{
+    (void)caller;
+    return fake_below_fails("vol_library_of") ? NULL : &fake_below.library;
+}
+
+/* ---- datasets ---- */
+
+enum kind {
+    CUBE,       /* of terp */
+    BIG,        /* big-endian, of 64 bits, terp */
+    HOLES,      /* terp, of which few chunks were written */
+    SKIPPED,    /* terp, which was skipped for one chunk */
+    ONE_CHUNK,  /* terp */
+    BRICKS,     /* terp, of chunks that are stacks */
+    PLAIN,      /* no chunks */
+    SHUFFLED,   /* two filters */
+    DEFLATED,   /* another filter */
+    WHOLE_ONLY, /* partial chunks are not filtered */
+    WORDS,      /* bits, which terp passes on */
+    INTEGERS,   /* integers that terp codes */
+    NEVER,      /* terp, whose fill value is not written */
+    UNTOLD      /* terp, without a fill value */
+};
+
+enum selection {
+    ALL,
+    CHUNKS, /* {4, 0, 0}, {6, 8, 8} */
+    PART,   /* {1, 0, 0}, {8, 8, 8} */
+    LATE,   /* {0}, {8, 8, 7} */
+    FEW,    /* {0}, {4, 4, 4} */
+    STEPS,  /* every 4th */
+    ROWS,   /* every 2nd of the first dim */
+    BLOCKS, /* two values of four */
+    LINES,  /* one row after the other that touch each other */
+    POINTS,
+    TWO_BOXES,
+    NONE,
+    SHORTER, /* of a space of other dims */
+    /* In memory: */
+    DENSE,  /* as many values in one dim */
+    BLOCK,  /* VOL_SPACE_BLOCK */
+    GHOSTS, /* a box whose rows have no gaps */
+    GAPS,   /* a box of every second value */
+    LAST,   /* one of two values in each place */
+    LINE,   /* a part of one row of two */
+    PLIST,  /* H5S_PLIST, which no transfer can do here */
+};
+
+static const struct scenario {
+    const char *name;
+    enum kind kind;
+    bool writes;
+    enum selection file, memory;
+    bool is_left; /* to the connector below */
+    enum {
+        SAME = 0,
+        WIDER = 1,        /* the type in memory is another one */
+        OTHER = 2,        /* properties are not the default ones */
+        DOUBLED = 4,      /* they have an expression */
+        SHARED = 8,       /* HDF5 is parallel */
+        MPI = 16,         /* so is the file */
+        PAIR = 32,        /* two datasets at once */
+        ABOVE = 64,       /* the connector below is not the native one */
+        NEWER = 128,      /* HDF5 2 */
+        ALLOCATIONS = 256 /* fail too */
+    } how;
+} scenarios[] = {
+    {"write", CUBE, true, ALL, ALL, false, ALLOCATIONS},
+    {"write, HDF5 2", CUBE, true, ALL, ALL, false, NEWER},
+    {"write chunks", CUBE, true, CHUNKS, DENSE, false, SAME},
+    {"write ghosts", CUBE, true, CHUNKS, GHOSTS, false, SAME},
+    {"write a part", CUBE, true, PART, DENSE, true, SAME},
+    {"write late", CUBE, true, LATE, DENSE, true, SAME},
+    {"write big", BIG, true, ALL, ALL, false, SAME},
+    {"read untold", UNTOLD, false, ALL, ALL, false, SAME},
+    {"write two", CUBE, true, ALL, ALL, false, PAIR},
+    {"write plain", PLAIN, true, ALL, ALL, true, PAIR},
+    {"write steps", CUBE, true, ROWS, DENSE, true, SAME},
+    {"read", CUBE, false, ALL, ALL, false, ALLOCATIONS},
+    {"read chunks", CUBE, false, CHUNKS, DENSE, false, OTHER},
+    {"read a block", CUBE, false, CHUNKS, BLOCK, false, SAME},
+    {"read ghosts", CUBE, false, CHUNKS, GHOSTS, false, SAME},
+    {"read gaps", CUBE, false, CHUNKS, GAPS, true, SAME},
+    {"read a part", CUBE, false, PART, DENSE, true, SAME},
+    {"read few", CUBE, false, FEW, DENSE, true, SAME},
+    {"read holes", HOLES, false, ALL, ALL, false, SAME},
+    {"read skipped", SKIPPED, false, ALL, ALL, false, SAME},
+    {"read one chunk", ONE_CHUNK, false, ALL, ALL, true, SAME},
+    {"read bricks", BRICKS, false, ALL, ALL, false, SAME},
+    {"read big", BIG, false, ALL, ALL, false, SAME},
+    {"read plain", PLAIN, false, ALL, ALL, true, SAME},
+    {"read shuffled", SHUFFLED, false, ALL, ALL, true, SAME},
+    {"read deflated", DEFLATED, false, ALL, ALL, true, SAME},
+    {"read whole only", WHOLE_ONLY, false, ALL, ALL, true, SAME},
+    {"read words", WORDS, false, ALL, ALL, true, SAME},
+    {"read integers", INTEGERS, false, ALL, ALL, true, SAME},
+    {"read wider", CUBE, false, ALL, ALL, true, WIDER},
+    {"read doubled", CUBE, false, ALL, ALL, true, OTHER | DOUBLED},
+    {"read alone", CUBE, false, ALL, ALL, false, SHARED},
+    {"read shared", CUBE, false, ALL, ALL, true, SHARED | MPI},
+    {"read above", CUBE, false, ALL, ALL, true, ABOVE},
+    {"read two", CUBE, false, ALL, ALL, false, PAIR},
+    {"read two plain", PLAIN, false, ALL, ALL, true, PAIR},
+    {"read steps", CUBE, false, STEPS, DENSE, false, ALLOCATIONS},
+    {"read steps of holes", HOLES, false, STEPS, DENSE, false, SAME},
+    {"read steps to gaps", CUBE, false, STEPS, GAPS, true, SAME},
+    {"read steps of bricks", BRICKS, false, STEPS, DENSE, true, SAME},
+    {"read steps in place", CUBE, false, STEPS, ALL, true, SAME},
+    {"read to one of a row", CUBE, false, CHUNKS, LAST, true, SAME},
+    {"read to a line", CUBE, false, CHUNKS, LINE, false, SAME},
+    {"read never filled", NEVER, false, ALL, ALL, false, SAME},
+    {"read rows", CUBE, false, ROWS, DENSE, true, SAME},
+    {"read blocks", CUBE, false, BLOCKS, DENSE, true, SAME},
+    {"read lines", CUBE, false, LINES, DENSE, true, SAME},
+    {"read points", CUBE, false, POINTS, DENSE, true, SAME},
+    {"read two boxes", CUBE, false, TWO_BOXES, DENSE, true, SAME},
+    {"read nothing", CUBE, false, NONE, NONE, true, SAME},
+};
+
+static hid_t
+type_of(enum kind kind)
+{
+    return kind == BIG        ? H5T_IEEE_F64BE
+           : kind == WORDS    ? H5T_STD_B32LE
+           : kind == INTEGERS ? H5T_STD_I32LE
+                              : H5T_IEEE_F32LE;
+}
+
+static hid_t
+make_dcpl(enum kind kind)
+{
+    const unsigned bricks[] = {H5Z_TERP_ABSOLUTE, 1, 2, 3, 2, 2, 2};
+    hid_t dcpl = H5Pcreate(H5P_DATASET_CREATE);
+    const float fill = -7;
+
+    if (kind == PLAIN)
+        return dcpl;
+    assert_true(
+        H5Pset_chunk(dcpl, 3, kind == ONE_CHUNK ? whole.chunk : cube.chunk) >=
+        0);
+    if (kind == SHUFFLED)
+        assert_true(H5Pset_shuffle(dcpl) >= 0);
+    if (kind == DEFLATED)
+        assert_true(H5Pset_shuffle(dcpl) >= 0);
+    if (kind == WHOLE_ONLY)
+        assert_true(
+            H5Pset_chunk_opts(dcpl, H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS) >= 0);
+    if (kind == BRICKS)
+        assert_true(H5Pset_filter(dcpl, H5Z_FILTER_TERP, H5Z_FLAG_MANDATORY,
+                                  COUNT(bricks), bricks) >= 0);
+    else if (kind == INTEGERS)
+        assert_true(H5Pset_terp_abs(dcpl, 0) >= 0);
+    else if (kind != DEFLATED)
+        assert_true(H5Pset_terp_abs(dcpl, 0.0078125) >= 0);
+    if (kind == NEVER)
+        assert_true(H5Pset_fill_time(dcpl, H5D_FILL_TIME_NEVER) >= 0);
+    if (kind == UNTOLD)
+        assert_true(H5Pset_fill_value(dcpl, H5T_NATIVE_FLOAT, NULL) >= 0);
+    else if (kind != WORDS)
+        assert_true(H5Pset_fill_value(dcpl, H5T_NATIVE_FLOAT, &fill) >= 0);
+    return dcpl;
+}
+
+static hid_t
+select_box(hid_t space, const hsize_t *start, const hsize_t *stride,
+           const hsize_t *count, const hsize_t *block)
+{
+    assert_true(H5Sselect_hyperslab(space, H5S_SELECT_SET, start, stride, count,
+                                    block) >= 0);
+    return space;
+}
+
+static hid_t
+make_file_space(enum selection selection)
+{
+    static const struct {
+        hsize_t start[3], stride[3], count[3], block[3];
+    } boxes[] = {
+        [CHUNKS] = {{4, 0, 0}, {1, 1, 1}, {6, 8, 8}, {1, 1, 1}},
+        [PART] = {{1, 0, 0}, {1, 1, 1}, {8, 8, 8}, {1, 1, 1}},
+        [LATE] = {{0, 0, 0}, {1, 1, 1}, {8, 8, 7}, {1, 1, 1}},
+        [FEW] = {{0, 0, 0}, {1, 1, 1}, {4, 4, 4}, {1, 1, 1}},
+        [STEPS] = {{0, 0, 0}, {4, 4, 4}, {3, 2, 2}, {1, 1, 1}},
+        [ROWS] = {{0, 0, 0}, {2, 1, 1}, {5, 1, 1}, {1, 8, 8}},
+        [BLOCKS] = {{0, 0, 0}, {4, 1, 1}, {2, 1, 1}, {2, 8, 8}},
+        [LINES] = {{0, 0, 0}, {1, 1, 3}, {10, 8, 2}, {1, 1, 1}},
+    };
+    static const hsize_t points[][3] = {{0, 0, 0}, {9, 7, 7}};
+    static const hsize_t first[] = {0, 0, 0}, second[] = {6, 0, 0};
+    static const hsize_t count[] = {3, 8, 8};
+
+    if (selection == ALL)
+        return H5S_ALL;
+    hid_t space = H5Screate_simple(3, cube.dims, NULL);
+    if (selection == POINTS)
+        assert_true(H5Sselect_elements(space, H5S_SELECT_SET, 2,
+                                       (const hsize_t *)points) >= 0);
+    else if (selection == NONE)
+        assert_true(H5Sselect_none(space) >= 0);
+    else if (selection == TWO_BOXES) {
+        select_box(space, first, NULL, count, NULL);
+        assert_true(H5Sselect_hyperslab(space, H5S_SELECT_OR, second, NULL,
+                                        count, NULL) >= 0);
+    } else
+        select_box(space, boxes[selection].start, boxes[selection].stride,
+                   boxes[selection].count, boxes[selection].block);
+    return space;
+}
+
+/* For as many values as the file's space selects. */
+static hid_t
+make_memory_space(enum selection selection, hid_t file_space)
+{
+    static const hsize_t ghosts[] = {8, 10, 8}, zero[] = {0, 0, 0};
+    static const hsize_t at[] = {1, 1, 0}, count[] = {6, 8, 8};
+    const hsize_t n = file_space == H5S_ALL
+                          ? NVALUES
+                          : (hsize_t)H5Sget_select_npoints(file_space);
+    const hsize_t rows[] = {n / 4, 8}, columns[] = {n / 4, 4};
+
+    if (selection == ALL)
+        return H5S_ALL;
+    if (selection == BLOCK)
+        return (hid_t)1;
+    if (selection == NONE) {
+        hid_t none = H5Screate_simple(1, (const hsize_t[]){NVALUES}, NULL);
+        H5Sselect_none(none);
+        return none;
+    }
+    if (selection == DENSE)
+        return H5Screate_simple(1, &n, NULL);
+    if (selection == LAST)
+        return select_box(
+            H5Screate_simple(4, (const hsize_t[]){6, 8, 8, 2}, NULL),
+            (const hsize_t[]){0, 0, 0, 1}, NULL, (const hsize_t[]){6, 8, 8, 1},
+            NULL);
+    if (selection == LINE)
+        return select_box(H5Screate_simple(2, (const hsize_t[]){2, 400}, NULL),
+                          (const hsize_t[]){1, 8}, NULL,
+                          (const hsize_t[]){1, 384}, NULL);
+    if (selection == GHOSTS)
+        return select_box(H5Screate_simple(3, ghosts, NULL), at, NULL, count,
+                          NULL);
+    return select_box(H5Screate_simple(2, rows, NULL), zero, NULL, columns,
+                      NULL);
+}
+
+/* ---- a scenario ---- */
+
+struct trial {
+    const struct scenario *scenario;
+    hid_t file, datasets[2], type, dxpl, file_space, mem_space;
+    size_t n;
+    bool on_device;
+    uint8_t *before, *old[2], *new[2]; /* what was written first, and as read */
+    uint8_t *src, *want, *dst[2], *stored;
+};
+
+static uint8_t *
+make_room(void)
+{
+    uint8_t *room = terp_case_alloc(CAP_NVALUES * sizeof(double));
+
+    memset(room, 0, CAP_NVALUES * sizeof(double));
+    return room;
+}
+
+/* Values of `type`, that differ by `seed`. */
+static uint8_t *
+make_values(hid_t type, int seed)
+{
+    double *values = (double *)make_room();
+
+    for (size_t i = 0; i < CAP_NVALUES; i++)
+        values[i] = (double)((i / 7 + i % 32 * (size_t)seed) % 1000) / 8.0;
+    if (H5Tget_class(type) == H5T_BITFIELD)
+        type = H5T_STD_I32LE;
+    assert_true(H5Tconvert(H5T_NATIVE_DOUBLE, type, CAP_NVALUES, values, NULL,
+                           H5P_DEFAULT) >= 0);
+    return (uint8_t *)values;
+}
+
+static void
+fill_dataset(const struct trial *trial, hid_t dataset)
+{
+    static const hsize_t at[] = {4, 4, 0};
+    const enum kind kind = trial->scenario->kind;
+    hid_t type = type_of(kind);
+
+    if (kind != HOLES) {
+        assert_true(H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT,
+                             trial->before) >= 0);
+    } else {
+        hid_t space = H5Dget_space(dataset);
+        hid_t memory = H5Screate_simple(3, cube.chunk, NULL);
+        select_box(space, at, NULL, cube.chunk, NULL);
+        assert_true(H5Dwrite(dataset, type, memory, space, H5P_DEFAULT,
+                             trial->before) >= 0);
+        H5Sclose(memory);
+        H5Sclose(space);
+    }
+    if (kind == SKIPPED)
+        assert_true(H5Dwrite_chunk(dataset, H5P_DEFAULT, 1, at, 256,
+                                   trial->before) >= 0);
+}
+
+static void
+read_dataset(const struct trial *trial, int i, uint8_t *values_ret)
+{
+    assert_true(H5Dread(trial->datasets[i], type_of(trial->scenario->kind),
+                        H5S_ALL, H5S_ALL, H5P_DEFAULT, values_ret) >= 0);
+}
+
+static struct vol_object *
+make_object(const struct trial *trial, hid_t id)
+{
+    const struct vol_object like = {
+        &fake_below.library,
+        trial->scenario->how & ABOVE ? FAKE_ANOTHER : FAKE_NATIVE, NULL, NULL};
+
+    H5Iinc_ref(id);
+    return vol_object_make(&like, fake_object_make(id));
+}
+
+static void
+close_object(void *object)
+{
+    const uint64_t fail_at = fake_below.fail_at;
+    const bool fails_on = fake_below.fails_on;
+
+    fake_below.fail_at = UINT64_MAX;
+    fake_below.fails_on = false;
+    assert_true(vol_pass_class.dataset.close(object, H5P_DEFAULT, NULL) >= 0);
+    fake_below.fail_at = fail_at;
+    fake_below.fails_on = fails_on;
+}
+
+/* By the connector. */
+static herr_t
+move(struct trial *trial, void **objects)
+{
+    hid_t types[] = {trial->type, trial->type};
+    hid_t mem_spaces[] = {trial->mem_space, trial->mem_space};
+    hid_t file_spaces[] = {trial->file_space, trial->file_space};
+    const void *src[] = {trial->src, trial->src};
+    void *dst[] = {trial->dst[0], trial->dst[1]};
+
+    return trial->scenario->writes
+               ? vol_pass_class.dataset.write(trial->n, objects, types,
+                                              mem_spaces, file_spaces,
+                                              trial->dxpl, src, NULL)
+               : vol_pass_class.dataset.read(trial->n, objects, types,
+                                             mem_spaces, file_spaces,
+                                             trial->dxpl, dst, NULL);
+}
+
+/* Whether the last call below was for all that the program's call was. */
+static bool
+was_left(const struct trial *trial)
+{
+    const struct fake_call *last = &fake_below.last;
+
+    return strcmp(last->name, trial->scenario->writes
+                                  ? "H5VLdataset_write"
+                                  : "H5VLdataset_read") == 0 &&
+           last->arguments[0] == trial->n &&
+           last->arguments[1] == (uintptr_t)trial->mem_space &&
+           last->arguments[2] == (uintptr_t)trial->file_space;
+}
+
+static herr_t
+move_by_new_objects(struct trial *trial, bool *left_ret)
+{
+    void *objects[2] = {make_object(trial, trial->datasets[0]),
+                        make_object(trial, trial->datasets[1])};
+
+    for (int i = 0; i < 2; i++)
+        memset(trial->dst[i], 0, CAP_NVALUES * sizeof(double));
+    herr_t result = move(trial, objects);
+    *left_ret = fake_below.last.name != NULL && was_left(trial);
+    close_object(objects[0]);
+    close_object(objects[1]);
+    return result;
+}
+
+static void
+open_trial(const struct scenario *scenario, struct trial *trial)
+{
+    hid_t dcpl = make_dcpl(scenario->kind), memory;
+
+    memset(trial, 0, sizeof *trial);
+    trial->scenario = scenario;
+    trial->file = h5_file_new();
+    trial->n = scenario->how & PAIR ? 2 : 1;
+    trial->before = make_values(type_of(scenario->kind), 1);
+    trial->type =
+        scenario->how & WIDER ? H5T_NATIVE_DOUBLE : type_of(scenario->kind);
+    trial->src = make_values(trial->type, 3);
+    trial->want = make_room();
+    trial->stored = make_room();
+    trial->file_space = make_file_space(scenario->file);
+    trial->mem_space = make_memory_space(scenario->memory, trial->file_space);
+    trial->dxpl = scenario->how & OTHER ? H5Pcreate(H5P_DATASET_XFER)
+                                        : H5P_DATASET_XFER_DEFAULT;
+    if (scenario->how & DOUBLED)
+        assert_true(H5Pset_data_transform(trial->dxpl, "2*x") >= 0);
+    for (int i = 0; i < 2; i++) {
+        char name[] = {'a', (char)('0' + i), '\0'};
+        trial->datasets[i] = h5_dataset_new(
+            trial->file, name, type_of(scenario->kind), &cube, dcpl);
+        assert_true(trial->datasets[i] >= 0);
+        trial->old[i] = make_room();
+        trial->new[i] = make_room();
+        trial->dst[i] = make_room();
+        fill_dataset(trial, trial->datasets[i]);
+        read_dataset(trial, i, trial->old[i]);
+    }
+    H5Pclose(dcpl);
+    memory = scenario->memory == BLOCK
+                 ? make_memory_space(DENSE, trial->file_space)
+                 : trial->mem_space;
+    for (size_t i = 0; i < trial->n && scenario->writes; i++)
+        assert_true(H5Dwrite(trial->datasets[i], trial->type, memory,
+                             trial->file_space, trial->dxpl, trial->src) >= 0);
+    if (!scenario->writes)
+        assert_true(H5Dread(trial->datasets[0], trial->type, memory,
+                            trial->file_space, trial->dxpl, trial->want) >= 0);
+    if (scenario->memory == BLOCK)
+        H5Sclose(memory);
+    for (int i = 0; i < 2; i++)
+        read_dataset(trial, i, trial->new[i]);
+}
+
+static void
+close_trial(struct trial *trial)
+{
+    uint8_t *const blocks[] = {trial->before, trial->src,    trial->want,
+                               trial->stored, trial->old[0], trial->old[1],
+                               trial->new[0], trial->new[1], trial->dst[0],
+                               trial->dst[1]};
+
+    if (trial->file_space != H5S_ALL)
+        H5Sclose(trial->file_space);
+    if (trial->mem_space > (hid_t)2)
+        H5Sclose(trial->mem_space);
+    if (trial->scenario->how & OTHER)
+        H5Pclose(trial->dxpl);
+    H5Dclose(trial->datasets[0]);
+    H5Dclose(trial->datasets[1]);
+    assert_int_equal(H5Fget_obj_count(trial->file, H5F_OBJ_ALL), 1);
+    H5Fclose(trial->file);
+    for (size_t i = 0; i < COUNT(blocks); i++)
+        free(blocks[i]);
+}
+
+static void
+prepare_below(const struct trial *trial, uint64_t fail_at)
+{
+    fake_below_reset();
+    fake_below.library.major = trial->scenario->how & NEWER ? 2 : 1;
+    fake_below.library.is_parallel = (trial->scenario->how & SHARED) != 0;
+    fake_below.is_mpi = (trial->scenario->how & MPI) != 0;
+    fake_below.fail_at = fail_at;
+    for (size_t i = 0; i < trial->n && trial->scenario->writes; i++)
+        fill_dataset(trial, trial->datasets[i]);
+}
+
+static void
+check_values(struct trial *trial, herr_t result, const char *what)
+{
+    const size_t nbytes = H5Tget_size(type_of(trial->scenario->kind));
+
+    for (size_t n = 0; n < trial->n; n++) {
+        if (!trial->scenario->writes && result >= 0 &&
+            memcmp(trial->dst[n], trial->want, CAP_NVALUES * sizeof(double)) !=
+                0)
+            fail_msg("%s: %s: other values are read", trial->scenario->name,
+                     what);
+        if (!trial->scenario->writes)
+            continue;
+        read_dataset(trial, (int)n, trial->stored);
+        for (size_t i = 0; i < NVALUES * nbytes; i += nbytes)
+            if (memcmp(trial->stored + i, trial->new[n] + i, nbytes) != 0 &&
+                (result >= 0 ||
+                 memcmp(trial->stored + i, trial->old[n] + i, nbytes) != 0))
+                fail_msg("%s: %s: value %zu of the file is neither",
+                         trial->scenario->name, what, i / nbytes);
+    }
+}
+
+static void
+check_below(const struct trial *trial, const char *what)
+{
+    if (fake_below.nids != 0 || fake_below.nobjects != 0 ||
+        fake_below.nstacks != 0)
+        fail_msg("%s: %s: %d ids, %d objects, %d stacks stay",
+                 trial->scenario->name, what, fake_below.nids,
+                 fake_below.nobjects, fake_below.nstacks);
+}
+
+static void
+without_failure_it_is_left_or_moved(void **state)
+{
+    bool left;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(scenarios); i++) {
+        struct trial trial;
+        open_trial(&scenarios[i], &trial);
+        prepare_below(&trial, UINT64_MAX);
+        herr_t result = move_by_new_objects(&trial, &left);
+        check_below(&trial, "no failure");
+        if (result < 0)
+            fail_msg("%s fails", scenarios[i].name);
+        if (left != scenarios[i].is_left)
+            fail_msg("%s: %s", scenarios[i].name, left ? "left" : "moved");
+        check_values(&trial, result, "no failure");
+        close_trial(&trial);
+    }
+}
+
+static void
+failure_of_hdf5_is_an_error_or_right(void **state)
+{
+    char what[100];
+    bool left;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(scenarios); i++) {
+        struct trial trial;
+        open_trial(&scenarios[i], &trial);
+        uint64_t n = 0, ncalls = 1;
+        for (; n <= ncalls; n++) {
+            prepare_below(&trial, n);
+            herr_t result = move_by_new_objects(&trial, &left);
+            ncalls = fake_below.ncalls;
+            snprintf(what, sizeof what, "call %llu (%s)", (unsigned long long)n,
+                     fake_below.failed == NULL ? "" : fake_below.failed);
+            check_below(&trial, what);
+            /* It fails, too, where there is no expression. */
+            if (fake_below.failed == NULL || !(trial.scenario->how & DOUBLED) ||
+                strcmp(fake_below.failed, "H5Pget_data_transform") != 0)
+                check_values(&trial, result, what);
+        }
+        close_trial(&trial);
+    }
+}
+
+/* ---- memory and the device ---- */
+
+/* Without faults it would take too long to try all allocations of a codec. */
+static void
+failure_of_memory_is_an_error_or_right(void **state)
+{
+    char what[100];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(scenarios); i++) {
+        struct trial trial;
+        if ((scenarios[i].how & ALLOCATIONS) == 0)
+            continue;
+        open_trial(&scenarios[i], &trial);
+        for (uint64_t n = 0, ncalls = 1; n <= ncalls; n += 1 + n / 16) {
+            prepare_below(&trial, UINT64_MAX);
+            struct vol_object *object = make_object(&trial, trial.datasets[0]);
+            void *objects[] = {object};
+            memset(trial.dst[0], 0, CAP_NVALUES * sizeof(double));
+            terp_allocations_start(n, UINT64_MAX);
+            herr_t result = move(&trial, objects);
+            struct terp_allocations used = terp_allocations_stop();
+            ncalls = used.ncalls;
+            snprintf(what, sizeof what, "allocation %llu",
+                     (unsigned long long)n);
+            if (used.nleaked != (object->plan != NULL))
+                fail_msg("%s: %s: %lld blocks stay", scenarios[i].name, what,
+                         (long long)used.nleaked);
+            close_object(object);
+            check_below(&trial, what);
+            check_values(&trial, result, what);
+        }
+        close_trial(&trial);
+    }
+}
+
+/* All memory is the device's then, or none. */
+static void
+use_device(bool has_memory)
+{
+    fake->begin = has_memory ? (const unsigned char *)1 : NULL;
+    fake->end = (const unsigned char *)UINTPTR_MAX;
+    setenv("TERP_ENGINE", "cuda", 1);
+}
+
+static void
+leave_device(void)
+{
+    fake->begin = NULL;
+    unsetenv("TERP_ENGINE");
+}
+
+/* One call, of HDF5 or of the device, fails; how many there are. */
+static uint64_t
+move_on_device(struct trial *trial, bool of_device, uint64_t n)
+{
+    char what[100];
+    bool left;
+
+    leave_device();
+    prepare_below(trial, of_device ? UINT64_MAX : n);
+    use_device(trial->on_device);
+    fake->ncalls = 0;
+    fake->fail_at = of_device ? (int)n + 1 : 0;
+    fake->fail_status = n % 2 == 0 ? TERP_ERR_DEVICE : TERP_ERR_MEMORY;
+    herr_t result = move_by_new_objects(trial, &left);
+    const uint64_t ncalls =
+        of_device ? (uint64_t)fake->ncalls : fake_below.ncalls;
+    fake->fail_at = 0;
+    leave_device();
+    snprintf(what, sizeof what, "%s, call %llu (%s)",
+             of_device ? "device" : "HDF5", (unsigned long long)n,
+             fake_below.failed == NULL ? "" : fake_below.failed);
+    if (result < 0 && ncalls <= n)
+        fail_msg("%s: %s: fails", trial->scenario->name, what);
+    check_below(trial, what);
+    check_values(trial, result, what);
+    assert_int_equal(fake->nheld, 0);
+    return ncalls;
+}
+
+static void
+failure_on_a_device_is_an_error_or_right(void **state)
+{
+    static const struct scenario on_device[] = {
+        {"write", CUBE, true, ALL, ALL, false, SAME},
+        {"write a part", CUBE, true, PART, DENSE, true, SAME},
+        {"write two plain", PLAIN, true, ALL, ALL, true, PAIR},
+        {"read", CUBE, false, ALL, ALL, false, SAME},
+        {"read holes", HOLES, false, ALL, ALL, false, SAME},
+        {"read steps", CUBE, false, STEPS, DENSE, false, SAME},
+        {"read plain", PLAIN, false, ALL, ALL, true, SAME},
+        {"read two plain", PLAIN, false, CHUNKS, GHOSTS, true, PAIR},
+        {"read plain to a block", PLAIN, false, CHUNKS, BLOCK, true, SAME},
+        {"read all plain to a block", PLAIN, false, ALL, BLOCK, true, SAME},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < 2 * COUNT(on_device); i++) {
+        struct trial trial;
+        uint64_t n;
+        open_trial(&on_device[i / 2], &trial);
+        trial.on_device = i % 2 == 0;
+        for (n = 0; n < move_on_device(&trial, true, n); n++)
+            ;
+        assert_true(!trial.on_device || n > 0);
+        for (n = 0; n < move_on_device(&trial, false, n); n++)
+            ;
+        close_trial(&trial);
+    }
+}
+
+/* The selection in memory is one of the properties, which HDF5 alone knows. */
+static void
+unknown_selection_is_not_moved_from_the_device(void **state)
+{
+    const struct scenario scenario = {"read", CUBE, false, ALL,
+                                      ALL,    true, SAME};
+    struct trial trial;
+    bool left;
+
+    (void)state;
+    open_trial(&scenario, &trial);
+    trial.mem_space = (hid_t)2;
+    prepare_below(&trial, UINT64_MAX);
+    use_device(true);
+    assert_true(move_by_new_objects(&trial, &left) < 0);
+    leave_device();
+    check_below(&trial, "plist");
+    /* Nor in batches from the host. */
+    trial.file_space = make_file_space(CHUNKS);
+    prepare_below(&trial, UINT64_MAX);
+    (void)move_by_new_objects(&trial, &left);
+    assert_true(left);
+    H5Sclose(trial.file_space);
+    trial.file_space = (hid_t)2;
+    prepare_below(&trial, UINT64_MAX);
+    (void)move_by_new_objects(&trial, &left);
+    assert_true(left);
+    trial.file_space = H5S_ALL;
+    close_trial(&trial);
+}
+
+static void
+values_that_are_nowhere_are_left(void **state)
+{
+    const struct scenario scenario = {"read", CUBE, false, ALL,
+                                      ALL,    true, SAME};
+    hid_t space = H5S_ALL, dxpl = H5P_DATASET_XFER_DEFAULT;
+    hid_t type = H5T_IEEE_F32LE;
+    struct trial trial;
+    void *none = NULL;
+
+    (void)state;
+    open_trial(&scenario, &trial);
+    prepare_below(&trial, UINT64_MAX);
+    void *objects[] = {make_object(&trial, trial.datasets[0])};
+    (void)vol_pass_class.dataset.read(1, objects, &type, &space, &space, dxpl,
+                                      &none, NULL);
+    assert_string_equal(fake_below.last.name, "H5VLdataset_read");
+    close_object(objects[0]);
+    check_below(&trial, "no values");
+    close_trial(&trial);
+}
+
+/* A chunk of more bytes than any stream of terp has. */
+static void
+chunk_that_is_too_large_is_an_error(void **state)
+{
+    static const hsize_t at[] = {0, 0, 0};
+    const struct scenario scenario = {"read", CUBE,  false, ALL,
+                                      ALL,    false, SAME};
+    struct trial trial;
+    bool left;
+
+    (void)state;
+    open_trial(&scenario, &trial);
+    assert_true(H5Dwrite_chunk(trial.datasets[0], H5P_DEFAULT, 0, at, 2048,
+                               trial.src) >= 0);
+    prepare_below(&trial, UINT64_MAX);
+    assert_true(move_by_new_objects(&trial, &left) < 0);
+    check_below(&trial, "large");
+    close_trial(&trial);
+}
+
+static void
+threads_are_all_cpus_unless_told(void **state)
+{
+    const struct scenario scenario = {"read", CUBE,  false, ALL,
+                                      ALL,    false, SAME};
+    const char *const numbers[] = {NULL, "", "2"};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(numbers); i++) {
+        struct trial trial;
+        bool left;
+        if (numbers[i] == NULL)
+            unsetenv("TERP_NUM_THREADS");
+        else
+            setenv("TERP_NUM_THREADS", numbers[i], 1);
+        open_trial(&scenario, &trial);
+        prepare_below(&trial, UINT64_MAX);
+        assert_true(move_by_new_objects(&trial, &left) >= 0 && !left);
+        check_values(&trial, 0, "threads");
+        close_trial(&trial);
+    }
+    setenv("TERP_NUM_THREADS", "1", 1);
+}
+
+static int
+open_fake(void **state)
+{
+    const char *path = getenv("TERP_CUDA_LIBRARY");
+    void *library = path == NULL ? NULL : dlopen(path, RTLD_NOW | RTLD_LOCAL);
+
+    (void)state;
+    fake = library == NULL ? NULL : dlsym(library, "fake_cuda");
+    return fake == NULL;
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(without_failure_it_is_left_or_moved),
+        cmocka_unit_test(failure_of_hdf5_is_an_error_or_right),
+        cmocka_unit_test(failure_of_memory_is_an_error_or_right),
+        cmocka_unit_test(failure_on_a_device_is_an_error_or_right),
+        cmocka_unit_test(unknown_selection_is_not_moved_from_the_device),
+        cmocka_unit_test(values_that_are_nowhere_are_left),
+        cmocka_unit_test(chunk_that_is_too_large_is_an_error),
+        cmocka_unit_test(threads_are_all_cpus_unless_told),
+    };
+
+    return cmocka_run_group_tests(tests, open_fake, NULL);
+}
