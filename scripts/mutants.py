@@ -89,8 +89,8 @@ def mutants_of(file):
     for number, after, *_ in made:
         # Rules about values change names too, such as `x2`: that compiles to
         # something else where both exist, which is as good as any mutant.
-        if re.match(r"\s*for \(", after) and lines[number - 1].replace("<", "!=") == after:
-            continue # the same where one is added from below, as everywhere here
+        if re.match(r"\s*for \(.*\+\+", after) and lines[number - 1].replace("<", "!=") == after:
+            continue # the same where one is added from below
         yield Mutant(file, number, lines[number - 1], after)
 
 
