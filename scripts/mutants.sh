@@ -6,7 +6,7 @@
 #   scripts/mutants.sh --seed 2           others than those of seed 1
 #   scripts/mutants.sh --again            those once more that --out says survived
 #   scripts/mutants.sh --sanitize --again the same, with ASan and UBSan
-# --seconds 8: of tests, by what they take of a processor, before a mutant has
+# --seconds 5: of tests, by what they take of a processor, before a mutant has
 # survived; --again runs all.
 # --out FILE (bench/results/mutants.csv) has a row a mutant; where it has some of
 # them already, only the others are tested. JOBS: processes at a time.
