@@ -509,6 +509,8 @@ def print_totals(rows):
     for file in sorted(by_file, key=lambda name: (name == "all", name)):
         n = by_file[file]
         tested = n[KILLED] + n[TIMED_OUT] + n[EXPLAINED] + n[SURVIVED]
+        if tested == 0:
+            continue
         print(f"{file:36} {tested:6} {n[KILLED]:6} {n[TIMED_OUT]:7} {n[EXPLAINED]:9} "
               f"{n[SURVIVED]:8}")
     n = by_file["all"]

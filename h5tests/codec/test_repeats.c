@@ -6,6 +6,7 @@
 
 #include "codec/format/copies.h"
 #include "codec/format/frame.h"
+#include "codec/format/references.h"
 #include "codec/model/repeats.h"
 #include "cpu/copies.h"
 #include "h5tests/support/cases.h"
@@ -176,6 +177,32 @@ other_chunks_are_coded_plainly(void **state)
     }
 }
 
+/* Nothing follows their number: what is wrong is told before it is missed. */
+static void
+number_of_references_is_checked_first(void **state)
+{
+    static const struct {
+        uint64_t n;
+        enum terp_status st;
+    } cases[] = {{0, TERP_ERR_CORRUPT},       {1, TERP_ERR_TRUNCATED},
+                 {100, TERP_ERR_TRUNCATED},   {101, TERP_ERR_CORRUPT},
+                 {1 << 30, TERP_ERR_CORRUPT}, {INT64_MAX, TERP_ERR_CORRUPT}};
+    const struct terp_chunk chunk = {TERP_FLOAT32, false, false, 1, {100}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        uint8_t body[16];
+        struct writer writer = {body, body + sizeof body, false};
+        struct terp_references found;
+        write_le(&writer, 0x7F812345, 4);
+        write_uleb(&writer, cases[i].n);
+        assert_int_equal(terp_references_read(&chunk, body,
+                                              (uint64_t)(writer.at - body),
+                                              &found),
+                         cases[i].st);
+    }
+}
+
 int
 main(void)
 {
@@ -184,6 +211,7 @@ main(void)
         cmocka_unit_test(what_does_not_change_is_left_out),
         cmocka_unit_test(what_changes_once_is_not_left_out),
         cmocka_unit_test(other_chunks_are_coded_plainly),
+        cmocka_unit_test(number_of_references_is_checked_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
