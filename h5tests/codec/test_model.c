@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define TERP_VALUE_NBYTES 4
+#include "codec/format/tokens.h"
 #include "codec/model/carrier.h"
 #include "codec/model/contexts.h"
 #include "codec/model/lossless.h"
@@ -610,6 +611,60 @@ huge_ranges_have_a_bound(void **state)
     assert_true(terp_bound_of_range(0.25, -1, 3) == 1);
 }
 
+/* Room for the longest tile of tokens is taken by these. */
+static void
+plain_bits_of_tokens_are_no_more_than_the_most(void **state)
+{
+    int of_run = 0, of_magnitude = 0;
+
+    (void)state;
+    for (unsigned cls = 0; cls < TERP_NRUN_CLASSES; cls++) {
+        const int nbits = terp_class_nbits(cls, TERP_RUN_SINGLES_LOG2);
+        of_run = nbits > of_run ? nbits : of_run;
+    }
+    for (unsigned cls = 0; cls < TERP_CODE_CLASS_ESCAPE; cls++) {
+        const int nbits = terp_class_nbits(cls, TERP_CODE_SINGLES_LOG2);
+        of_magnitude = nbits > of_magnitude ? nbits : of_magnitude;
+    }
+    assert_int_equal(of_run, TERP_RUN_MAX_NBITS);
+    assert_int_equal(of_magnitude, TERP_MAGNITUDE_MAX_NBITS);
+}
+
+/* A stream's floor is one that an encoder may have taken. */
+static void
+floors_of_streams_have_a_joint_within_the_type(void **state)
+{
+    (void)state;
+    for (int nbytes = 4; nbytes <= 8; nbytes += 4)
+        for (int exponent = -1040; exponent < 1024; exponent++) {
+            const double floor = ldexp(1, exponent);
+            const struct terp_pointwise_head head = {
+                .form = TERP_POINTWISE_LOG_F64,
+                .signs = TERP_SIGNS_POSITIVE,
+                .bound = 0.5,
+                .floor = floor,
+                .shift = 0.25};
+            const double joint = terp_pointwise_joint(floor, 0.5);
+            assert_int_equal(terp_pointwise_floor_is_valid(&head, nbytes),
+                             terp_pointwise_joint_is_large(joint, nbytes) &&
+                                 terp_pointwise_joint_is_small(joint, nbytes));
+        }
+}
+
+static void
+cpu_alone_stores_bytes_and_reaches_enormous_psnrs(void **state)
+{
+    struct terp_params params = {.bound_mode = TERP_BOUND_PSNR, .bound = 60};
+
+    (void)state;
+    assert_true(terp_is_the_cpus(TERP_BYTES, &params));
+    assert_false(terp_is_the_cpus(TERP_FLOAT64, &params));
+    params.bound = TERP_MAX_PSNR + 1;
+    assert_true(terp_is_the_cpus(TERP_FLOAT64, &params));
+    params.bound_mode = TERP_BOUND_ABSOLUTE;
+    assert_false(terp_is_the_cpus(TERP_FLOAT64, &params));
+}
+
 int
 main(void)
 {
@@ -617,6 +672,9 @@ main(void)
         cmocka_unit_test(arithmetic_answers_as_ever),
         cmocka_unit_test(limit_is_the_largest_up_to_the_bound),
         cmocka_unit_test(huge_ranges_have_a_bound),
+        cmocka_unit_test(plain_bits_of_tokens_are_no_more_than_the_most),
+        cmocka_unit_test(floors_of_streams_have_a_joint_within_the_type),
+        cmocka_unit_test(cpu_alone_stores_bytes_and_reaches_enormous_psnrs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
