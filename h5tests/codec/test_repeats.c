@@ -154,6 +154,24 @@ what_changes_once_is_not_left_out(void **state)
     free(values);
 }
 
+/* A dimension of one value is none that can be left out, nor in the way. */
+static void
+what_is_one_value_wide_may_be_copies(void **state)
+{
+    const struct terp_chunk chunk = {
+        TERP_FLOAT32, false, false, 3, {60, 1, 500}};
+    const struct terp_params params = relative(1e-3);
+    uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&chunk));
+
+    (void)state;
+    terp_field_make(TERP_FIELD_PROFILE, &chunk, values);
+    terp_case_check("copies, one value wide", &params, &chunk, values);
+    struct terp_stream stream = terp_case_encode(&params, &chunk, values, 1);
+    assert_int_equal(stream.bytes[TERP_FRAME_CODING_AT], TERP_CODING_COPIES);
+    free(stream.bytes);
+    free(values);
+}
+
 /* Few steps, few values, and what callers ask for. */
 static void
 other_chunks_are_coded_plainly(void **state)
@@ -210,6 +228,7 @@ main(void)
         cmocka_unit_test(what_repeats_refers),
         cmocka_unit_test(what_does_not_change_is_left_out),
         cmocka_unit_test(what_changes_once_is_not_left_out),
+        cmocka_unit_test(what_is_one_value_wide_may_be_copies),
         cmocka_unit_test(other_chunks_are_coded_plainly),
         cmocka_unit_test(number_of_references_is_checked_first),
     };
