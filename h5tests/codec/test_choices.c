@@ -177,6 +177,12 @@ static const struct {
       .predictor = TERP_PREDICTOR_LORENZO,
       .effort = TERP_EFFORT_FAST},
      UINT64_C(0x5bd9a3270bc56fdd)},
+    {"prefixes of reduced tiles",
+     {TERP_FLOAT32, false, false, 3, {64, 64, 80}},
+     TERP_FIELD_ROUGH,
+     as_it_is,
+     {.bound_mode = TERP_BOUND_RELATIVE, .bound = 0.02},
+     UINT64_C(0xf0cbeed1e06215f9)},
 };
 
 /* Words of a digest in one order on every machine. */

@@ -109,6 +109,8 @@ what_does_not_change_is_left_out(void **state)
     for (size_t c = 0; c < COUNT(whole); c++)
         for (unsigned dims = 1; dims < 1u << whole[c].rank; dims++) {
             struct terp_chunk left = terp_copies_chunk(&whole[c], dims);
+            const int nleft = whole[c].rank - __builtin_popcount(dims);
+            assert_int_equal(left.rank, nleft == 0 ? 1 : nleft);
             const struct terp_params params = relative(bounds[dims % 2]);
             uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&whole[c]));
             uint8_t *few = terp_case_alloc(terp_chunk_nbytes(&left));
