@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests mutants of terp's sources; scripts/mutants.sh makes the build that this needs, and starts it.
+"""Tests mutants of terp's sources; scripts/mutants.sh makes the build that this needs.
 
 A mutant is a source with one line changed. What includes that source is compiled once more, by
 the build's own commands, in a copy of the tree. A mutant that does not compile, or whose objects
@@ -53,12 +53,13 @@ filter/plugin/call.c filter/plugin/h5z_terp.c
 """.split()
 
 TESTS = """
-test_golden some_digests stream_digest_1 test_reader format format_fields test_hostile test_frame test_cd_values
-test_inspect test_model test_reduce test_choices test_estimates test_stages test_codebooks test_huffman test_reserve test_repeats test_tails
-test_lossless test_special_values test_types test_precision test_tight_bounds test_coarse
-test_roundtrip test_pointwise test_psnr test_domain test_ratio test_threads test_limit test_memory
-test_environment test_batch test_filter_hosts test_filter_values test_filter_pass test_filter_errors
-test_filter_dataset test_h5_blocks
+test_golden some_digests stream_digest_1 test_reader format format_fields test_hostile test_frame
+test_cd_values test_inspect test_model test_reduce test_choices test_estimates test_stages
+test_codebooks test_huffman test_reserve test_repeats test_tails test_lossless test_special_values
+test_types test_precision test_tight_bounds test_coarse test_roundtrip test_pointwise test_psnr
+test_domain test_ratio test_threads test_limit test_memory test_environment test_batch
+test_filter_hosts test_filter_values test_filter_pass test_filter_errors test_filter_dataset
+test_filter_engine test_h5_blocks
 """.split()
 # Names of tests that are not those of their programs, and what else is built.
 PROGRAMS = {"stream_digest_1": ["stream_digest"], "some_digests": ["stream_digest"],
@@ -67,7 +68,7 @@ PROGRAMS = {"stream_digest_1": ["stream_digest"], "some_digests": ["stream_diges
 PLUGIN = "h5zterp"
 
 COLUMNS = ("date", "machine", "version", "file", "line", "before", "after", "verdict", "test",
-           "why") # it survives, where a reader has found that nothing can tell it apart
+           "why") # it survives: nothing can tell it apart
 KILLED, TIMED_OUT, SURVIVED = "killed", "timeout", "survived"
 EQUAL, INVALID = "equal", "does not compile" # these are not counted
 EXPLAINED = "explained" # survived, and its row says why
@@ -332,7 +333,8 @@ class Worker:
             try:
                 done = subprocess.run([*args, "-w", "-o", path], cwd=unit.dir, timeout=600,
                                       start_new_session=True, stdin=subprocess.DEVNULL,
-                                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
+                                      stdout=subprocess.DEVNULL,
+                                      stderr=subprocess.DEVNULL).returncode == 0
             except subprocess.TimeoutExpired:
                 done = False
             self.objects[unit.object] = path if done else None

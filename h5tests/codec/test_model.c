@@ -644,11 +644,32 @@ floors_of_streams_have_a_joint_within_the_type(void **state)
                 .bound = 0.5,
                 .floor = floor,
                 .shift = 0.25};
+            struct terp_pointwise_head other = head;
             const double joint = terp_pointwise_joint(floor, 0.5);
+            other.signs = TERP_SIGNS_NEGATIVE;
+            assert_false(terp_pointwise_floor_is_valid(&other, nbytes));
+            other.signs = TERP_SIGNS_POSITIVE;
+            other.form = TERP_POINTWISE_ROUNDED;
+            assert_false(terp_pointwise_floor_is_valid(&other, nbytes));
             assert_int_equal(terp_pointwise_floor_is_valid(&head, nbytes),
                              terp_pointwise_joint_is_large(joint, nbytes) &&
                                  terp_pointwise_joint_is_small(joint, nbytes));
         }
+}
+
+static void
+products_up_to_the_largest_int64_fit(void **state)
+{
+    uint64_t product;
+
+    (void)state;
+    assert_true(mul_fits(1, INT64_MAX, &product));
+    assert_int_equal(product, INT64_MAX);
+    assert_true(mul_fits(7, INT64_MAX / 7, &product));
+    assert_false(mul_fits(7, INT64_MAX / 7 + 1, &product));
+    assert_false(mul_fits(2, UINT64_C(1) << 62, &product));
+    assert_true(mul_fits(0, INT64_MAX, &product));
+    assert_int_equal(product, 0);
 }
 
 static void
@@ -674,6 +695,7 @@ main(void)
         cmocka_unit_test(huge_ranges_have_a_bound),
         cmocka_unit_test(plain_bits_of_tokens_are_no_more_than_the_most),
         cmocka_unit_test(floors_of_streams_have_a_joint_within_the_type),
+        cmocka_unit_test(products_up_to_the_largest_int64_fit),
         cmocka_unit_test(cpu_alone_stores_bytes_and_reaches_enormous_psnrs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
