@@ -452,10 +452,12 @@ class Worker:
                 if self.compile(unit).read_bytes() != unit.object.read_bytes():
                     sys.exit("mutants: the copy compiles to something else than the tree")
         known = self.build.folder / "seconds.json"
-        if known.exists() and all(known.stat().st_mtime > program.output.stat().st_mtime
-                                  for program in self.build.programs.values()
-                                  if program.output.exists()):
-            self.build.seconds = json.loads(known.read_text())
+        if known.exists(): # of programs that have not been built again
+            at = known.stat().st_mtime
+            self.build.seconds = {
+                name: seconds for name, seconds in json.loads(known.read_text()).items()
+                if all(self.build.programs[program].output.stat().st_mtime < at
+                       for program in PROGRAMS.get(name, [name]))}
         for name in TESTS:
             if name in self.build.seconds:
                 continue

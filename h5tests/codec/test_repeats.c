@@ -223,6 +223,22 @@ number_of_references_is_checked_first(void **state)
     }
 }
 
+/* What lies behind the end would be dimensions. */
+static void
+copies_of_no_bytes_are_cut_short(void **state)
+{
+    const struct terp_chunk chunk = {TERP_FLOAT32, false, false, 2, {10, 20}};
+    const uint8_t body[64] = {1, TERP_CODING_CONSTANT};
+    struct terp_copies found;
+
+    (void)state;
+    assert_int_equal(terp_copies_read(&chunk, body, 0, &found),
+                     TERP_ERR_TRUNCATED);
+    assert_int_equal(terp_copies_read(&chunk, body, 1, &found),
+                     TERP_ERR_TRUNCATED);
+    assert_int_equal(terp_copies_read(&chunk, body, 7, &found), TERP_OK);
+}
+
 int
 main(void)
 {
@@ -233,6 +249,7 @@ main(void)
         cmocka_unit_test(what_is_one_value_wide_may_be_copies),
         cmocka_unit_test(other_chunks_are_coded_plainly),
         cmocka_unit_test(number_of_references_is_checked_first),
+        cmocka_unit_test(copies_of_no_bytes_are_cut_short),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
