@@ -59,12 +59,13 @@ test_codebooks test_huffman test_reserve test_repeats test_tails test_lossless t
 test_types test_precision test_tight_bounds test_coarse test_roundtrip test_pointwise test_psnr
 test_domain test_ratio test_threads test_limit test_memory test_environment test_batch
 test_filter_hosts test_filter_values test_filter_pass test_filter_errors test_filter_dataset
-test_filter_engine test_h5_blocks
+filter_engine_named filter_engine_missing test_h5_blocks
 """.split()
 # Names of tests that are not those of their programs, and what else is built.
 PROGRAMS = {"stream_digest_1": ["stream_digest"], "some_digests": ["stream_digest"],
             "format": ["make_pairs", "terp_decode"],
-            "format_fields": ["make_pairs"]}
+            "format_fields": ["make_pairs"], "filter_engine_named": ["test_filter_engine"],
+            "filter_engine_missing": ["test_filter_engine"]}
 PLUGIN = "h5zterp"
 
 COLUMNS = ("date", "machine", "version", "file", "line", "before", "after", "verdict", "test",
@@ -385,7 +386,7 @@ class Worker:
         properties = {p["name"]: p["value"] for p in test["properties"]}
         paths = {}
         wanted = PROGRAMS.get(name, [name])
-        if "PLUGIN" in str(test) or "h5" in name:
+        if "PLUGIN" in str(test) or "h5" in name or "filter" in name:
             wanted = [*wanted, PLUGIN]
         for program in wanted:
             output = self.link(program)
@@ -397,6 +398,8 @@ class Worker:
         for pair in properties.get("ENVIRONMENT", []):
             variable, value = pair.split("=", 1)
             environment[variable] = paths.get(value, value)
+        if "HDF5_PLUGIN_PATH" in environment: # or that of a copy of it
+            environment["HDF5_PLUGIN_PATH"] = str(self.link(PLUGIN).parent)
 
         def limits():
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
