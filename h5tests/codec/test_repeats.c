@@ -6,6 +6,7 @@
 
 #include "codec/format/copies.h"
 #include "codec/format/frame.h"
+#include "codec/format/references.h"
 #include "codec/model/repeats.h"
 #include "cpu/copies.h"
 #include "h5tests/support/cases.h"
@@ -111,6 +112,8 @@ what_does_not_change_is_left_out(void **state)
     for (size_t c = 0; c < COUNT(whole); c++)
         for (unsigned dims = 1; dims < 1u << whole[c].rank; dims++) {
             struct terp_chunk left = terp_copies_chunk(&whole[c], dims);
+            const int nleft = whole[c].rank - __builtin_popcount(dims);
+            assert_int_equal(left.rank, nleft == 0 ? 1 : nleft);
             const struct terp_params params = relative(bounds[dims % 2]);
             uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&whole[c]));
             uint8_t *few = terp_case_alloc(terp_chunk_nbytes(&left));
@@ -157,6 +160,24 @@ what_changes_once_is_not_left_out(void **state)
     free(values);
 }
 
+/* A dimension of one value is none that can be left out, nor in the way. */
+static void
+what_is_one_value_wide_may_be_copies(void **state)
+{
+    const struct terp_chunk chunk = {
+        TERP_FLOAT32, false, false, 3, {60, 1, 500}};
+    const struct terp_params params = relative(1e-3);
+    uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&chunk));
+
+    (void)state;
+    terp_field_make(TERP_FIELD_PROFILE, &chunk, values);
+    terp_case_check("copies, one value wide", &params, &chunk, values);
+    struct terp_stream stream = terp_case_encode(&params, &chunk, values, 1);
+    assert_int_equal(stream.bytes[TERP_FRAME_CODING_AT], TERP_CODING_COPIES);
+    free(stream.bytes);
+    free(values);
+}
+
 /* Few steps, few values, and what callers ask for. */
 static void
 other_chunks_are_coded_plainly(void **state)
@@ -180,6 +201,48 @@ other_chunks_are_coded_plainly(void **state)
     }
 }
 
+/* Nothing follows their number: what is wrong is told before it is missed. */
+static void
+number_of_references_is_checked_first(void **state)
+{
+    static const struct {
+        uint64_t n;
+        enum terp_status st;
+    } cases[] = {{0, TERP_ERR_CORRUPT},       {1, TERP_ERR_TRUNCATED},
+                 {100, TERP_ERR_TRUNCATED},   {101, TERP_ERR_CORRUPT},
+                 {1 << 30, TERP_ERR_CORRUPT}, {INT64_MAX, TERP_ERR_CORRUPT}};
+    const struct terp_chunk chunk = {TERP_FLOAT32, false, false, 1, {100}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        uint8_t body[16];
+        struct writer writer = {body, body + sizeof body, false};
+        struct terp_references found;
+        write_le(&writer, 0x7F812345, 4);
+        write_uleb(&writer, cases[i].n);
+        assert_int_equal(terp_references_read(&chunk, body,
+                                              (uint64_t)(writer.at - body),
+                                              &found),
+                         cases[i].st);
+    }
+}
+
+/* What lies behind the end would be dimensions. */
+static void
+copies_of_no_bytes_are_cut_short(void **state)
+{
+    const struct terp_chunk chunk = {TERP_FLOAT32, false, false, 2, {10, 20}};
+    const uint8_t body[64] = {1, TERP_CODING_CONSTANT};
+    struct terp_copies found;
+
+    (void)state;
+    assert_int_equal(terp_copies_read(&chunk, body, 0, &found),
+                     TERP_ERR_TRUNCATED);
+    assert_int_equal(terp_copies_read(&chunk, body, 1, &found),
+                     TERP_ERR_TRUNCATED);
+    assert_int_equal(terp_copies_read(&chunk, body, 7, &found), TERP_OK);
+}
+
 int
 main(void)
 {
@@ -187,7 +250,10 @@ main(void)
         cmocka_unit_test(what_repeats_refers),
         cmocka_unit_test(what_does_not_change_is_left_out),
         cmocka_unit_test(what_changes_once_is_not_left_out),
+        cmocka_unit_test(what_is_one_value_wide_may_be_copies),
         cmocka_unit_test(other_chunks_are_coded_plainly),
+        cmocka_unit_test(number_of_references_is_checked_first),
+        cmocka_unit_test(copies_of_no_bytes_are_cut_short),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,18 +18,27 @@
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 static const unsigned typed[] = {1, 1, 2};
+static const char *const host_files[] = {"/libfake_hdf5.so",
+                                         "/libfake_vtkhdf5.so"};
 static const H5Z_class2_t *filter;
 static struct fake_host *hosts[2];
 
-/* `name` of the file that the environment's `variable` and `file` tell. */
+/* The file that the environment's `variable` and `file` tell. */
 static void *
-open_symbol(const char *variable, const char *file, const char *name)
+open_file(const char *variable, const char *file, int flags)
 {
     const char *start = getenv(variable);
     char path[4096];
 
     snprintf(path, sizeof path, "%s%s", start == NULL ? "" : start, file);
-    void *module = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+    return dlopen(path, flags);
+}
+
+/* `name` of it. */
+static void *
+open_symbol(const char *variable, const char *file, const char *name)
+{
+    void *module = open_file(variable, file, RTLD_LAZY | RTLD_LOCAL);
     void *symbol = module == NULL ? NULL : dlsym(module, name);
 
     if (symbol == NULL) {
@@ -414,8 +423,13 @@ chunk_of_another_size_is_framed(void **state)
 {
     static const size_t sizes[] = {1, 2047, 2049, 5000};
 
+    char text[4096];
+    FILE *file;
+
     (void)state;
     host_reset(hosts[0]);
+    setenv("TERP_VERBOSE", "1", 1);
+    int kept = redirect_stderr(&file);
     assert_true(hosts[0]->set_local(filter) >= 0);
     for (size_t i = 0; i < COUNT(sizes); i++) {
         size_t buf_size, copy_size;
@@ -432,6 +446,10 @@ chunk_of_another_size_is_framed(void **state)
         free(buf);
         free(copy);
     }
+    restore_stderr(kept, file, text, sizeof text);
+    unsetenv("TERP_VERBOSE");
+    assert_int_equal(count_lines(text, "not the size that the cd_values tell"),
+                     COUNT(sizes));
 }
 
 /* Called from this program, which holds no HDF5. */
@@ -459,6 +477,36 @@ host_without_functions_stores_and_reads(void **state)
     free(copy);
 }
 
+/* What hdf5plugin calls once it has loaded the plugin. */
+static void
+loader_of_hdf5plugin_is_told_all_is_well(void **state)
+{
+    int (*init)(const char *);
+
+    (void)state;
+    void *symbol = open_symbol("TEST_PLUGIN", "", "init_filter");
+    memcpy(&init, &symbol, sizeof symbol);
+    assert_int_equal(init("libhdf5.so"), 0);
+}
+
+/* The last test: what has called the plugin may be unloaded, for it keeps no
+ * handle of it. */
+static void
+hosts_are_let_go(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(host_files); i++) {
+        void *module =
+            open_file("TEST_HOSTS", host_files[i], RTLD_LAZY | RTLD_NOLOAD);
+        assert_non_null(module);
+        /* As often as it was opened here. */
+        assert_int_equal(dlclose(module), 0);
+        assert_int_equal(dlclose(module), 0);
+        assert_null(
+            open_file("TEST_HOSTS", host_files[i], RTLD_LAZY | RTLD_NOLOAD));
+    }
+}
+
 int
 main(void)
 {
@@ -476,13 +524,15 @@ main(void)
         cmocka_unit_test(error_that_nobody_would_print_is_printed_once_a_cause),
         cmocka_unit_test(chunk_of_another_size_is_framed),
         cmocka_unit_test(host_without_functions_stores_and_reads),
+        cmocka_unit_test(loader_of_hdf5plugin_is_told_all_is_well),
+        cmocka_unit_test(hosts_are_let_go),
     };
     const void *(*get_info)(void);
 
     void *symbol = open_symbol("TEST_PLUGIN", "", "H5PLget_plugin_info");
     memcpy(&get_info, &symbol, sizeof symbol);
     filter = get_info();
-    hosts[0] = open_symbol("TEST_HOSTS", "/libfake_hdf5.so", "fake_host");
-    hosts[1] = open_symbol("TEST_HOSTS", "/libfake_vtkhdf5.so", "fake_host");
+    for (int i = 0; i < 2; i++)
+        hosts[i] = open_symbol("TEST_HOSTS", host_files[i], "fake_host");
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

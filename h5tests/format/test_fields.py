@@ -261,6 +261,8 @@ def model_cases(s):
     yield from sweep("dimensions of lorenzo", exact, slack + 1,
                      lambda v: REFUSED if v & 0xd0 else ANY if v & 0x20 == 0
                      else SAME if v & 1 else TAKEN)
+    yield from sweep("slack and unit of tails", tails, slack,
+                     lambda v: REFUSED if v >> 4 != tails[slack] >> 4 else ANY)
     yield from sweep("dimensions of lorenzo, tails", tails, slack + 1,
                      lambda v: REFUSED if v & 0x90 or v & 0x40 == 0 else ANY if v & 0x20 == 0
                      else SAME if v & 1 else TAKEN)
@@ -488,6 +490,9 @@ def low_bits_cases(s):
     for bits in ALL:
         yield ("bits of a list: %#x" % bits, listed,
                with_list("0180" "10" "429c" "%02x" % bits), SAME if bits & 1 else REFUSED)
+    yield "a list of no bytes", listed, with_list(""), REFUSED
+    yield ("a list of no bytes, nor an escape", exact,
+           put(put(exact, kinds, b"\x03"), widths + 1, b"\0\0", 0), REFUSED)
     for behind in (1, 2, 511, 512, 513, 600):
         yield ("%d bytes behind the bits of a list" % behind, listed,
                with_list("0180" "10" "429c" "01" + "00" * behind), REFUSED)

@@ -1,0 +1,251 @@
+/* Streams that an encoder rarely makes: what it chooses there, one byte more or
+ * less, keeps every promise, so that no round trip sees it. Each case keeps its
+ * bound, and its stream is the one that it always was, by a digest. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codec/format/base.h"
+#include "h5tests/support/cases.h"
+#include "h5tests/support/cmocka_all.h"
+#include "h5tests/support/fields.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* Changes a field before it is coded. */
+typedef void
+changer(const struct terp_chunk *chunk, uint8_t *values);
+
+static void
+put(const struct terp_chunk *chunk, uint8_t *values, uint64_t i, double value)
+{
+    const float narrow = (float)value;
+
+    if (chunk->type == TERP_FLOAT32)
+        memcpy(values + 4 * i, &narrow, 4);
+    else
+        memcpy(values + 8 * i, &value, 8);
+}
+
+static uint64_t
+nvalues_of(const struct terp_chunk *chunk)
+{
+    return terp_chunk_nbytes(chunk) / (chunk->type == TERP_FLOAT32 ? 4 : 8);
+}
+
+static void
+as_it_is(const struct terp_chunk *chunk, uint8_t *values)
+{
+    (void)chunk;
+    (void)values;
+}
+
+#define FILL -1e20
+#define MISSING 12345
+
+/* Two fill values, in runs and alone, which are of both signs. */
+static void
+with_fills(const struct terp_chunk *chunk, uint8_t *values)
+{
+    for (uint64_t i = 0; i < nvalues_of(chunk); i++)
+        if (terp_field_mix(i / 7) % 5 == 0 || i % 97 == 3)
+            put(chunk, values, i, i / 7 % 3 == 0 ? MISSING : FILL);
+}
+
+/* Negative but for the first row: what rows differ by is as much as that. */
+static void
+with_a_row_of_signs(const struct terp_chunk *chunk, uint8_t *values)
+{
+    const uint64_t row = chunk->dims[chunk->rank - 1];
+
+    for (uint64_t i = 0; i < nvalues_of(chunk); i++)
+        put(chunk, values, i, (i < row ? 1 : -1) * (1 + (double)(i % 17)));
+}
+
+/* Positive but for every fourth row. */
+static void
+with_rows_of_signs(const struct terp_chunk *chunk, uint8_t *values)
+{
+    const uint64_t row = chunk->dims[chunk->rank - 1];
+
+    for (uint64_t i = 0; i < nvalues_of(chunk); i++)
+        put(chunk, values, i,
+            (i / row % 4 == 1 ? -1 : 1) * (2 + (double)(i % 23)));
+}
+
+/* The second half never changes: its differences have nothing below codes. */
+static void
+with_a_still_half(const struct terp_chunk *chunk, uint8_t *values)
+{
+    for (uint64_t i = nvalues_of(chunk) / 2; i < nvalues_of(chunk); i++)
+        put(chunk, values, i, 0.5);
+}
+
+static const struct {
+    const char *name;
+    struct terp_chunk chunk;
+    enum terp_field field;
+    changer *change;
+    struct terp_params params;
+    uint64_t digest;
+} cases[] = {
+    {"fills",
+     {TERP_FLOAT32, false, false, 2, {61, 131}},
+     TERP_FIELD_ROUGH,
+     with_fills,
+     {.bound_mode = TERP_BOUND_RELATIVE, .bound = 1e-3},
+     UINT64_C(0x0a69cd5a5233a5c6)},
+    {"fills and logarithms",
+     {TERP_FLOAT32, false, false, 2, {61, 131}},
+     TERP_FIELD_ROUGH,
+     with_fills,
+     {.bound_mode = TERP_BOUND_POINTWISE, .bound = 1e-2},
+     UINT64_C(0xb45bc972702bf876)},
+    {"fills and wide logarithms",
+     {TERP_FLOAT64, false, false, 1, {5003}},
+     TERP_FIELD_FINE,
+     with_fills,
+     {.bound_mode = TERP_BOUND_POINTWISE, .bound = 1e-7},
+     UINT64_C(0x22d61b9be74888b0)},
+    {"fills and rounded bits",
+     {TERP_FLOAT64, false, false, 1, {5003}},
+     TERP_FIELD_FINE,
+     with_fills,
+     {.bound_mode = TERP_BOUND_POINTWISE, .bound = 1e-14},
+     UINT64_C(0x222bab8cf04e3866)},
+    {"fills and a floor",
+     {TERP_FLOAT32, true, false, 3, {11, 13, 40}},
+     TERP_FIELD_ROUGH,
+     with_fills,
+     {.bound_mode = TERP_BOUND_POINTWISE, .bound = 1e-2, .floor = 1e-4},
+     UINT64_C(0x3d84072b44f3c659)},
+    {"a floor in haste",
+     {TERP_FLOAT64, false, false, 2, {61, 131}},
+     TERP_FIELD_GAPS,
+     as_it_is,
+     {.bound_mode = TERP_BOUND_POINTWISE,
+      .bound = 1e-3,
+      .floor = 1e-3,
+      .effort = TERP_EFFORT_FAST},
+     UINT64_C(0xb5a11c8124ae33ef)},
+    {"fills, all bits",
+     {TERP_FLOAT64, false, false, 2, {61, 131}},
+     TERP_FIELD_FINE,
+     with_fills,
+     {.bound_mode = TERP_BOUND_ABSOLUTE},
+     UINT64_C(0x4d45104a35738e7e)},
+    {"fills, all bits of float32",
+     {TERP_FLOAT32, false, false, 2, {61, 131}},
+     TERP_FIELD_ROUGH,
+     with_fills,
+     {.bound_mode = TERP_BOUND_ABSOLUTE},
+     UINT64_C(0x7271480d83215c2b)},
+    {"a row of signs",
+     {TERP_FLOAT32, false, false, 2, {5, 300}},
+     TERP_FIELD_CONSTANT,
+     with_a_row_of_signs,
+     {.bound_mode = TERP_BOUND_POINTWISE, .bound = 0.05},
+     UINT64_C(0x18e69d2fd20ea7ce)},
+    {"rows of signs",
+     {TERP_FLOAT32, false, false, 3, {5, 40, 21}},
+     TERP_FIELD_CONSTANT,
+     with_rows_of_signs,
+     {.bound_mode = TERP_BOUND_POINTWISE, .bound = 0.05},
+     UINT64_C(0x0e88d0baac4ce336)},
+    {"maps of signs",
+     {TERP_FLOAT64, false, true, 4, {5, 4, 10, 70}},
+     TERP_FIELD_MAPS,
+     as_it_is,
+     {.bound_mode = TERP_BOUND_POINTWISE, .bound = 0.05},
+     UINT64_C(0x2c78a57663f95797)},
+    {"still half of tails",
+     {TERP_FLOAT64, false, false, 2, {100, 100}},
+     TERP_FIELD_FINE,
+     with_a_still_half,
+     {.bound_mode = TERP_BOUND_RELATIVE,
+      .bound = 1e-12,
+      .predictor = TERP_PREDICTOR_LORENZO,
+      .effort = TERP_EFFORT_FAST},
+     UINT64_C(0xca279276c5a30d85)},
+    {"still half of tails of float32",
+     {TERP_FLOAT32, false, false, 1, {9000}},
+     TERP_FIELD_NOISE,
+     with_a_still_half,
+     {.bound_mode = TERP_BOUND_RELATIVE,
+      .bound = 1e-7,
+      .predictor = TERP_PREDICTOR_LORENZO,
+      .effort = TERP_EFFORT_FAST},
+     UINT64_C(0x5bd9a3270bc56fdd)},
+    {"prefixes of reduced tiles",
+     {TERP_FLOAT32, false, false, 3, {64, 64, 80}},
+     TERP_FIELD_ROUGH,
+     as_it_is,
+     {.bound_mode = TERP_BOUND_RELATIVE, .bound = 0.02},
+     UINT64_C(0xf0cbeed1e06215f9)},
+};
+
+/* Words of a digest in one order on every machine. */
+static uint64_t
+digest_of(const uint8_t *bytes, uint64_t nbytes)
+{
+    uint64_t digest = nbytes;
+
+    for (uint64_t i = 0; i < nbytes; i++)
+        digest = terp_field_mix(digest ^ bytes[i]) + bytes[i];
+    return digest;
+}
+
+static void
+rare_streams_are_as_ever(void **state)
+{
+    int nothers = 0;
+
+    (void)state;
+    for (size_t c = 0; c < COUNT(cases); c++) {
+        const struct terp_chunk *chunk = &cases[c].chunk;
+        uint8_t *values = terp_case_alloc(terp_chunk_nbytes(chunk));
+        struct terp_params params = cases[c].params;
+        uint64_t digest = 0;
+
+        terp_field_make(cases[c].field, chunk, values);
+        cases[c].change(chunk, values);
+        if (cases[c].change == with_fills) {
+            const float fill = (float)FILL, missing = (float)MISSING;
+            uint32_t bits;
+            params.has_fill = params.has_missing = true;
+            params.fill_bits = double_bits(FILL);
+            params.missing_bits = double_bits(MISSING);
+            if (chunk->type == TERP_FLOAT32) {
+                memcpy(&bits, &fill, sizeof bits);
+                params.fill_bits = bits;
+                memcpy(&bits, &missing, sizeof bits);
+                params.missing_bits = bits;
+            }
+        }
+        for (int mode = 0; mode < 2; mode++) {
+            params.pipeline =
+                mode == 0 ? TERP_PIPELINE_RATIO : TERP_PIPELINE_HUFFMAN;
+            terp_case_check(cases[c].name, &params, chunk, values);
+            struct terp_stream stream =
+                terp_case_encode(&params, chunk, values, 1);
+            digest ^= digest_of(stream.bytes, stream.nbytes) + (uint64_t)mode;
+            free(stream.bytes);
+        }
+        if (digest != cases[c].digest) {
+            fprintf(stderr, "%s: 0x%016" PRIx64 "\n", cases[c].name, digest);
+            nothers++;
+        }
+        free(values);
+    }
+    assert_int_equal(nothers, 0);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rare_streams_are_as_ever),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
