@@ -105,7 +105,7 @@ repeats(const struct known *known)
 
     for (int near_nbits = 0; near_nbits < 6; near_nbits += 5) {
         memset(&table, 0, sizeof table);
-        add(known->stages->count_repeats(known->values, known->nvalues,
+        add(known->stages->count_repeats(known->values, known->nvalues, 1,
                                          near_nbits, &table));
     }
 }
