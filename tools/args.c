@@ -168,15 +168,15 @@ parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case 'p':
         request->pipeline =
-            tool_option_name(state, "pipeline", arg, terp_pipeline_name);
+            tool_option_name(state, "pipeline", arg, tool_pipeline_name);
         return 0;
     case 'd':
         request->predictor =
-            tool_option_name(state, "predictor", arg, terp_predictor_name);
+            tool_option_name(state, "predictor", arg, tool_predictor_name);
         return 0;
     case KEY_EFFORT:
         request->effort =
-            tool_option_name(state, "effort", arg, terp_effort_name);
+            tool_option_name(state, "effort", arg, tool_effort_name);
         return 0;
     case 'b':
         tool_option_shape(state, arg, TERP_MAX_RANK - 1, &request->brick);
@@ -185,7 +185,7 @@ parse_option(int key, char *arg, struct argp_state *state)
         tool_option_shape(state, arg, H5S_MAX_RANK, &request->chunk);
         return 0;
     case 't':
-        request->type = tool_option_name(state, "type", arg, terp_type_name);
+        request->type = tool_option_name(state, "type", arg, tool_type_name);
         if (request->type == TERP_BYTES)
             argp_error(state, "bytes are not compressed");
         return 0;

@@ -25,17 +25,18 @@ name_of_coding(enum terp_coding coding)
     return coding == TERP_CODING_RAW ? "raw"
            : coding == TERP_CODING_CONSTANT
                ? "constant"
-               : terp_pipeline_name((int)coding - 1);
+               : terp_pipeline_name((enum terp_pipeline)(coding - 1));
 }
 
 static void
 tell_coding(const struct terp_frame *frame, struct terp_info *info)
 {
     info->pipeline = name_of_coding(frame->coding);
-    info->predictor = frame->prediction == TERP_PREDICTION_NONE ? "none"
-                      : frame->prediction == TERP_PREDICTION_LOSSLESS
-                          ? "lossless"
-                          : terp_predictor_name(frame->prediction);
+    info->predictor =
+        frame->prediction == TERP_PREDICTION_NONE ? "none"
+        : frame->prediction == TERP_PREDICTION_LOSSLESS
+            ? "lossless"
+            : terp_predictor_name((enum terp_predictor)frame->prediction);
     info->domain = frame->domain;
 }
 

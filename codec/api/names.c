@@ -2,16 +2,16 @@
 #include "codec/api/terp.h"
 
 #define NAME_OF(names, number) \
-    name_of(names, sizeof names / sizeof *names, number)
+    name_of(names, sizeof names / sizeof *names, (unsigned)(number))
 
 static const char *
-name_of(const char *const *names, size_t nnames, int number)
+name_of(const char *const *names, size_t nnames, unsigned number)
 {
-    return number >= 0 && (size_t)number < nnames ? names[number] : NULL;
+    return number < nnames ? names[number] : NULL;
 }
 
 const char *
-terp_type_name(int type)
+terp_type_name(enum terp_type type)
 {
     static const char *const names[] = {
         [TERP_FLOAT32] = "float32",      [TERP_FLOAT64] = "float64",
@@ -27,7 +27,7 @@ terp_type_name(int type)
 }
 
 const char *
-terp_bound_mode_name(int bound_mode)
+terp_bound_mode_name(enum terp_bound_mode bound_mode)
 {
     static const char *const names[] = {
         "none", [TERP_BOUND_ABSOLUTE] = "absolute",
@@ -38,7 +38,7 @@ terp_bound_mode_name(int bound_mode)
 }
 
 const char *
-terp_pipeline_name(int pipeline)
+terp_pipeline_name(enum terp_pipeline pipeline)
 {
     static const char *const names[] = {[TERP_PIPELINE_AUTO] = "auto",
                                         [TERP_PIPELINE_HUFFMAN] = "huffman",
@@ -50,7 +50,7 @@ terp_pipeline_name(int pipeline)
 }
 
 const char *
-terp_predictor_name(int predictor)
+terp_predictor_name(enum terp_predictor predictor)
 {
     static const char *const names[] = {[TERP_PREDICTOR_AUTO] = "auto",
                                         [TERP_PREDICTOR_SPLINE] = "spline",
@@ -60,7 +60,7 @@ terp_predictor_name(int predictor)
 }
 
 const char *
-terp_effort_name(int effort)
+terp_effort_name(enum terp_effort effort)
 {
     static const char *const names[] = {[TERP_EFFORT_DEFAULT] = "default",
                                         [TERP_EFFORT_FAST] = "fast",

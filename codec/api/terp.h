@@ -105,15 +105,15 @@ enum terp_effort {
 /* What people call each: "auto", "huffman", ... NULL: this version of terp has
  * no such number. No bound is bound mode 0. */
 const char *
-terp_type_name(int type);
+terp_type_name(enum terp_type type);
 const char *
-terp_bound_mode_name(int bound_mode);
+terp_bound_mode_name(enum terp_bound_mode bound_mode);
 const char *
-terp_pipeline_name(int pipeline);
+terp_pipeline_name(enum terp_pipeline pipeline);
 const char *
-terp_predictor_name(int predictor);
+terp_predictor_name(enum terp_predictor predictor);
 const char *
-terp_effort_name(int effort);
+terp_effort_name(enum terp_effort effort);
 
 /* Who codes. The bytes are the same. */
 enum terp_engine_kind {

@@ -16,6 +16,30 @@
 
 #define MAX_HELP_NBYTES 256
 
+const char *
+tool_type_name(int type)
+{
+    return terp_type_name((enum terp_type)type);
+}
+
+const char *
+tool_pipeline_name(int pipeline)
+{
+    return terp_pipeline_name((enum terp_pipeline)pipeline);
+}
+
+const char *
+tool_predictor_name(int predictor)
+{
+    return terp_predictor_name((enum terp_predictor)predictor);
+}
+
+const char *
+tool_effort_name(int effort)
+{
+    return terp_effort_name((enum terp_effort)effort);
+}
+
 unsigned
 tool_option_name(struct argp_state *state, const char *what, const char *text,
                  const char *(*name_of)(int))
@@ -33,9 +57,9 @@ tool_option_help(int key, const char *text, void *input)
     static const struct {
         const char *help;
         const char *(*name_of)(int);
-    } lists[] = {{TOOL_HELP_PIPELINES, terp_pipeline_name},
-                 {TOOL_HELP_PREDICTORS, terp_predictor_name},
-                 {TOOL_HELP_EFFORTS, terp_effort_name}};
+    } lists[] = {{TOOL_HELP_PIPELINES, tool_pipeline_name},
+                 {TOOL_HELP_PREDICTORS, tool_predictor_name},
+                 {TOOL_HELP_EFFORTS, tool_effort_name}};
     const char *(*name_of)(int) = NULL;
     char *list;
     size_t at = 0;

@@ -13,6 +13,16 @@ struct tool_shape {
     uint64_t dims[H5S_MAX_RANK];
 };
 
+/* The codec's names by their numbers; NULL: there is no such number. */
+const char *
+tool_type_name(int type);
+const char *
+tool_pipeline_name(int pipeline);
+const char *
+tool_predictor_name(int predictor);
+const char *
+tool_effort_name(int effort);
+
 /* The number whose name is `text`; otherwise says that there is no such `what`,
  * and exits. */
 unsigned

@@ -19,7 +19,7 @@ info_kind_name(int kind)
         [INFO_HIDDEN] = "behind another filter",
         [INFO_DAMAGED] = "damaged"};
     return names[kind] != NULL ? names[kind]
-                               : terp_pipeline_name(kind - INFO_PIPELINES + 1);
+                               : tool_pipeline_name(kind - INFO_PIPELINES + 1);
 }
 
 const char *
@@ -27,7 +27,7 @@ info_predictor_name(int predictor)
 {
     return predictor == 0                  ? "none"
            : predictor == TERP_NPREDICTORS ? "lossless"
-                                           : terp_predictor_name(predictor);
+                                           : tool_predictor_name(predictor);
 }
 
 const char *

@@ -335,7 +335,7 @@ parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case 'p':
         request->pipeline =
-            tool_option_name(state, "pipeline", arg, terp_pipeline_name);
+            tool_option_name(state, "pipeline", arg, tool_pipeline_name);
         return 0;
     case KEY_RECORD:
         request->record = true;
@@ -349,7 +349,7 @@ parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_EFFORT:
         request->effort =
-            tool_option_name(state, "effort", arg, terp_effort_name);
+            tool_option_name(state, "effort", arg, tool_effort_name);
         return 0;
     case 'e':
         request->engine = tool_option_name(state, "engine", arg, engine_name);
