@@ -85,7 +85,7 @@ if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND HDF5_VERSION VERSION_LESS 2)
         PRIVATE -Wl,--wrap=terp_host_find -Wl,--wrap=dladdr)
     endif()
     target_link_libraries(test_vol_${name}
-      PRIVATE terp_h5_files terp_cases ${CMAKE_DL_LIBS} ${TERP_PLUGIN_LINK})
+      PRIVATE terp_h5_files terp_cases ${CMAKE_DL_LIBS})
     add_dependencies(test_vol_${name} h5zterp fake_cuda_engine)
     set_tests_properties(test_vol_${name} PROPERTIES ENVIRONMENT
       "HDF5_PLUGIN_PATH=$<TARGET_FILE_DIR:h5zterp>;TERP_NUM_THREADS=1;\
