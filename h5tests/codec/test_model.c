@@ -284,13 +284,13 @@ bits_below(void)
         const int most = i % 2 ? TERP_BELOW_MAX_NBITS : TERP_LOW_MAX_NBITS;
         for (int f = 0; f < TERP_LOW_BITS_NFORMS; f++)
             for (int v = 0; v < TERP_LOW_BITS_NVALUES; v++) {
-                const uint64_t random =
-                    terp_field_mix((uint64_t)(i * 4096 + f * 512 + v));
+                const uint64_t random = terp_field_mix(
+                    (uint64_t)i * 4096 + (uint64_t)f * 512 + (uint64_t)v);
                 const int width = i / 8 + (int)(random % 64) % (i % 8 + 3) - 2;
                 widths[v] = (int8_t)(width < -1               ? -1
                                      : width > TERP_MAX_WIDTH ? TERP_MAX_WIDTH
                                                               : width);
-                forms.at[f][v] = random >> 61 == 0 ? -1 : widths[v];
+                forms.at[f][v] = (int8_t)(random >> 61 == 0 ? -1 : widths[v]);
             }
         add_int(terp_nbits_below(widths, TERP_LOW_BITS_NVALUES, most,
                                  i % 4 < 2 ? 4 : 8));
@@ -323,12 +323,14 @@ pointwise(void)
                         (uint64_t)low << up, ((uint64_t)high << up) + 12345,
                         high % 2 == 0, high % 3 == 0};
                     struct terp_pointwise how;
-                    double floor = nbytes == 4 ? 0x1p-150 : 0x1p-1060;
+                    double next_floor = nbytes == 4 ? 0x1p-150 : 0x1p-1060;
                     if (bounds[b] < 1e-100)
                         continue;
                     how = terp_pointwise_of(bounds[b], of, nbytes);
                     add_pointwise(&how);
-                    for (int i = 0; i < 5; i++, floor *= 0x1.4p61) {
+                    for (int i = 0; i < 5; i++) {
+                        const double floor = next_floor;
+                        next_floor *= 0x1.4p61;
                         const double max =
                             double_of_bits((uint64_t)(high + 800) << 52);
                         const enum terp_floor_use use =

@@ -133,7 +133,7 @@ check_box(hid_t dataset, const struct terp_run_options *run,
     uint8_t *taken = terp_case_alloc(nbytes);
     float *values = values_of(box);
 
-    transfer(dataset, box, (float *)by_filter, NULL);
+    transfer(dataset, box, (void *)by_filter, NULL);
     terp_case_compare("box", &params, &shape, (uint8_t *)values, by_filter,
                       BOUND);
     assert_int_equal(

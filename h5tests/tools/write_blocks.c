@@ -41,7 +41,7 @@ write_all(hid_t file, hid_t dataset)
     const hsize_t offset[] = {0, 0}, count[] = {CHUNK, CHUNK};
 
     for (int i = 0; i < N * N; i++)
-        values[i] = (float)sin((float)i / 100);
+        values[i] = (float)sin(i / 100.0);
     for (int i = 0; i < CHUNK * CHUNK; i++)
         first[i] = 2 * values[i / CHUNK * N + i % CHUNK];
     enum terp_status st =

@@ -332,7 +332,8 @@ make_room(void)
 static uint8_t *
 make_values(hid_t type, int seed)
 {
-    double *values = (double *)make_room();
+    void *room = make_room();
+    double *values = room;
 
     for (size_t i = 0; i < CAP_NVALUES; i++)
         values[i] = (double)((i / 7 + i % 32 * (size_t)seed) % 1000) / 8.0;
@@ -340,7 +341,7 @@ make_values(hid_t type, int seed)
         type = H5T_STD_I32LE;
     assert_true(H5Tconvert(H5T_NATIVE_DOUBLE, type, CAP_NVALUES, values, NULL,
                            H5P_DEFAULT) >= 0);
-    return (uint8_t *)values;
+    return room;
 }
 
 static void
@@ -650,7 +651,7 @@ static void
 use_device(bool has_memory)
 {
     fake->begin = has_memory ? (const unsigned char *)1 : NULL;
-    fake->end = (const unsigned char *)UINTPTR_MAX;
+    memset(&fake->end, 0xFF, sizeof fake->end);
     setenv("TERP_ENGINE", "cuda", 1);
 }
 
