@@ -231,7 +231,7 @@ classes(const struct known *known)
                     (order > 1 && spline != TERP_SPLINE_LONG &&
                      spline != TERP_SPLINE_CUBIC))
                     continue;
-                cls.values = (uint8_t *)(uintptr_t)values;
+                memcpy(&cls.values, &values, sizeof values); /* only read */
                 for (unsigned lack = 1; lack <= odd; lack++) {
                     uint64_t around[TERP_NDIMS];
                     for (int d = 0; d < TERP_NDIMS; d++)
