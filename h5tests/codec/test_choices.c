@@ -192,7 +192,7 @@ digest_of(const uint8_t *bytes, uint64_t nbytes)
     uint64_t digest = nbytes;
 
     for (uint64_t i = 0; i < nbytes; i++)
-        digest = terp_field_mix(digest ^ bytes[i]) + bytes[i];
+        digest = terp_field_digest(digest, bytes[i]);
     return digest;
 }
 

@@ -21,7 +21,7 @@ static uint64_t digest;
 static void
 add(uint64_t word)
 {
-    digest = terp_field_mix(digest ^ word) + word;
+    digest = terp_field_digest(digest, word);
 }
 
 /* Several at a time, in the same order on every machine. */

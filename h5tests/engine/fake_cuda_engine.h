@@ -1,13 +1,15 @@
 /* A CUDA engine without a device, for tests of how the codec deals with one. */
 #pragma once
 
+#include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "codec/api/terp_status.h"
 
-/* Exported as `fake_cuda` by the shared object. A test takes it by dlsym
- * before the codec opens the object. */
+/* Exported as `fake_cuda` by the shared object. A test takes it by
+ * fake_cuda_take before the codec opens the object. */
 struct fake_cuda {
     /* What the library and devices say when they are opened, and what calls
      * return; TERP_OK: they do their work, on the CPU. Calls that fail leave
@@ -34,3 +36,14 @@ struct fake_cuda {
     unsigned long long memory_limit_nbytes;
     void *_Atomic stream;
 };
+
+/* That of the shared object at `path`, which stays open; NULL: there is none.
+ */
+static inline struct fake_cuda *
+fake_cuda_take(const char *path)
+{
+    void *library = path == NULL ? NULL : dlopen(path, RTLD_NOW | RTLD_LOCAL);
+
+    return library == NULL ? NULL
+                           : (struct fake_cuda *)dlsym(library, "fake_cuda");
+}

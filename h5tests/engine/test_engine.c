@@ -2,7 +2,6 @@
  * one. A process loads the engine once, so every test runs in its own: a
  * child of this program, which never asks for the engine itself. */
 #define _GNU_SOURCE /* setenv, usleep */
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -111,10 +110,8 @@ take_fake(void)
 {
     const char *path = getenv("TEST_FAKE_CUDA");
 
-    CHECK(path != NULL);
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    CHECK(library != NULL);
-    struct fake_cuda *fake = dlsym(library, "fake_cuda");
+    struct fake_cuda *fake = fake_cuda_take(path);
+
     CHECK(fake != NULL);
     setenv("TERP_CUDA_LIBRARY", path, 1);
     return fake;

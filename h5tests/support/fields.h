@@ -54,6 +54,13 @@ terp_field_make(enum terp_field field, const struct terp_chunk *chunk,
 uint64_t
 terp_field_mix(uint64_t counter);
 
+/* A digest with one word more. */
+static inline uint64_t
+terp_field_digest(uint64_t digest, uint64_t word)
+{
+    return terp_field_mix(digest ^ word) + word;
+}
+
 #ifdef __cplusplus
 }
 #endif

@@ -3,7 +3,6 @@
  * each function of HDF5 fails, each allocation and each call of the device: the
  * result is an error or right, nothing stays open, and a file has no values but
  * those before and those that were to be written. */
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -822,11 +821,8 @@ threads_are_all_cpus_unless_told(void **state)
 static int
 open_fake(void **state)
 {
-    const char *path = getenv("TERP_CUDA_LIBRARY");
-    void *library = path == NULL ? NULL : dlopen(path, RTLD_NOW | RTLD_LOCAL);
-
     (void)state;
-    fake = library == NULL ? NULL : dlsym(library, "fake_cuda");
+    fake = fake_cuda_take(getenv("TERP_CUDA_LIBRARY"));
     return fake == NULL;
 }
 

@@ -175,3 +175,16 @@ tool_stored_boxes(const struct tool_dataset *dataset,
     tool_stored_free(&stored);
     return boxes;
 }
+
+bool
+tool_stored_next_box(const bool *boxes, struct tool_grid *grid)
+{
+    uint64_t number;
+
+    do {
+        number = grid->next;
+        if (!tool_grid_next(grid))
+            return false;
+    } while (boxes != NULL && !boxes[number]);
+    return true;
+}

@@ -35,3 +35,7 @@ tool_stored_nabsent(const struct tool_stored *stored);
 bool *
 tool_stored_boxes(const struct tool_dataset *dataset,
                   const struct tool_grid *grid);
+
+/* As tool_grid_next, but to the next box that `boxes` tells of. */
+bool
+tool_stored_next_box(const bool *boxes, struct tool_grid *grid);

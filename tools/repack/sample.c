@@ -261,13 +261,8 @@ copy_sample(struct repack *repack, const struct repack_object *object,
         calloc(count_values(sample, &grid), sample->in->value_nbytes);
     if (values == NULL)
         st = TERP_ERR_MEMORY;
-    while (st == TERP_OK) {
-        const uint64_t number = grid.next;
-        if (!tool_grid_next(&grid))
-            break;
-        if (has_chunks == NULL || has_chunks[number])
-            st = copy_box(&run, sample, &grid, out, values);
-    }
+    while (st == TERP_OK && tool_stored_next_box(has_chunks, &grid))
+        st = copy_box(&run, sample, &grid, out, values);
     free(has_chunks);
     free(values);
     return st == TERP_OK ||

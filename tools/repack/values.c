@@ -296,13 +296,8 @@ copy_blocks(struct repack *repack, const struct repack_object *object,
     bool *has_chunks = tool_stored_boxes(in, &grid);
     bool ok = values != NULL;
 
-    while (ok) {
+    while (ok && tool_stored_next_box(has_chunks, &grid)) {
         hid_t in_file = -1, in_memory = -1;
-        const uint64_t number = grid.next;
-        if (!tool_grid_next(&grid))
-            break;
-        if (has_chunks != NULL && !has_chunks[number])
-            continue;
         ok = tool_box_select(in->id, &grid, NULL, &in_file, &in_memory) &&
              repack_salvage_read(object, in, type, &grid, values);
         if (ok) {
