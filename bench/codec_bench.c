@@ -45,7 +45,7 @@ static const struct argp_option option_table[] = {
     {"rel", 'r', "X", 0, "bound, relative to the field's range [1e-3]", 0},
     {"pwr", 'w', "X", 0, "bound, relative to each value", 0},
     {"chunk", 'c', "N", 0, "chunks of N in every dimension [whole]", 0},
-    {"pipeline", 'p', "NAME", 0, "ratio, huffman or custom [ratio]", 0},
+    {"pipeline", 'p', "NAME", 0, "auto, huffman or ratio [ratio]", 0},
     {"predictor", 'd', "NAME", 0, "auto, spline or lorenzo [auto]", 0},
     {"threads", 't', "N", 0, "threads [1]", 0},
     {"repeat", 'n', "N", 0, "repetitions [1]", 0},
@@ -53,23 +53,39 @@ static const struct argp_option option_table[] = {
     {"step", 's', "N", 0, "decode every 2nd, 4th and so on to N-th value", 0},
     {0}};
 
-static int
-index_of(const char *const *names, const char *name)
+static bool
+is_name(const char *name, const char *text)
 {
-    for (int i = 0; names[i] != NULL; i++)
-        if (strcmp(names[i], name) == 0)
-            return i;
-    return -1;
+    return name != NULL && strcmp(name, text) == 0;
+}
+
+static void
+set_pipeline(struct options *options, struct argp_state *state, const char *arg)
+{
+    for (int i = 0; i < TERP_NPIPELINES; i++)
+        if (is_name(terp_pipeline_name((enum terp_pipeline)i), arg)) {
+            options->params.pipeline = (enum terp_pipeline)i;
+            return;
+        }
+    argp_error(state, "there is no pipeline '%s'", arg);
+}
+
+static void
+set_predictor(struct options *options, struct argp_state *state,
+              const char *arg)
+{
+    for (int i = 0; i < TERP_NPREDICTORS; i++)
+        if (is_name(terp_predictor_name((enum terp_predictor)i), arg)) {
+            options->params.predictor = (enum terp_predictor)i;
+            return;
+        }
+    argp_error(state, "there is no predictor '%s'", arg);
 }
 
 static error_t
 parse_option(int key, char *arg, struct argp_state *state)
 {
-    static const char *const pipelines[] = {"auto",  "huffman", "custom",
-                                            "speed", "ratio",   NULL};
-    static const char *const predictors[] = {"auto", "spline", "lorenzo", NULL};
     struct options *options = state->input;
-    int found;
 
     switch (key) {
     case 'r':
@@ -83,14 +99,10 @@ parse_option(int key, char *arg, struct argp_state *state)
         options->chunk = strtoull(arg, NULL, 10);
         return 0;
     case 'p':
+        set_pipeline(options, state, arg);
+        return 0;
     case 'd':
-        found = index_of(key == 'p' ? pipelines : predictors, arg);
-        if (found < 0)
-            argp_error(state, "unknown name '%s'", arg);
-        if (key == 'p')
-            options->params.pipeline = (enum terp_pipeline)found;
-        else
-            options->params.predictor = (enum terp_predictor)found;
+        set_predictor(options, state, arg);
         return 0;
     case 't':
         options->nthreads = atoi(arg);

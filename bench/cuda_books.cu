@@ -1,7 +1,7 @@
 /* The question of Shah et al., "Lightweight Huffman coding for efficient GPU
  * compression", ICS 2023, asked of our pipeline: what does it cost to select
- * codebooks from a dictionary, what to build one from the chunk's histogram,
- * and what does that matter for a whole chunk? CSV on standard output. */
+ * codebooks from a dictionary, beside a whole chunk, and what to build one from
+ * the chunk's histogram? CSV on standard output. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -31,8 +31,6 @@ static bench_stage *const before_tiles[] = {cuda_swap_src,
                                             NULL};
 static bench_stage *const histogram[] = {cuda_tiles_histogram, NULL};
 static bench_stage *const select_entries[] = {cuda_entries_select, NULL};
-static bench_stage *const histogram_and_build[] = {cuda_tiles_histogram,
-                                                   cuda_custom_make, NULL};
 
 static double
 time_histogram(const struct bench_chunks *chunks, struct bench_stages *stages)
@@ -57,14 +55,6 @@ measure_device(struct bench_chunks *chunks)
     uint64_t nvalues = stages.batch->nvalues;
     uint16_t *symbols = (uint16_t *)bench_stages_region(
         &stages, stages.batch->at.symbols, nvalues * sizeof *symbols);
-    bench_stages_end(&stages);
-
-    chunks->params.pipeline = TERP_PIPELINE_CUSTOM;
-    histogram_s = time_histogram(chunks, &stages);
-    print_us(extent, "device", "histogram of the chunk", histogram_s);
-    /* Timing begins with empty frequencies: together, less what was before. */
-    print_us(extent, "device", "build a code",
-             bench_stages_time_all(&stages, histogram_and_build) - histogram_s);
     bench_stages_end(&stages);
 
     struct books_times times = books_time_host(symbols, nvalues);
@@ -119,7 +109,6 @@ main(int argc, char **argv)
         struct bench_chunks chunks = bench_chunks_make(
             &field, TERP_FLOAT32, extent, 1, 1, TERP_MEMORY_DEVICE);
         measure_whole(&chunks, TERP_PIPELINE_HUFFMAN, "huffman");
-        measure_whole(&chunks, TERP_PIPELINE_CUSTOM, "custom");
         measure_device(&chunks);
         bench_chunks_free(&chunks);
     }

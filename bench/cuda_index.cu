@@ -450,7 +450,6 @@ main(int argc, char **argv)
         struct bench_chunks chunks = bench_chunks_make(
             &field, TERP_FLOAT32, extent, 1, 1, TERP_MEMORY_DEVICE);
         measure_chunk(&chunks, TERP_PIPELINE_HUFFMAN, "huffman");
-        measure_chunk(&chunks, TERP_PIPELINE_CUSTOM, "custom");
         bench_chunks_free(&chunks);
     }
     free(field.values);

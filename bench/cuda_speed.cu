@@ -20,7 +20,6 @@ struct pipeline {
 static const struct pipeline pipelines[] = {
     {"ratio", TERP_PIPELINE_RATIO},
     {"huffman", TERP_PIPELINE_HUFFMAN},
-    {"custom", TERP_PIPELINE_CUSTOM},
 };
 
 static const char *const predictor_names[] = {"auto", "spline", "lorenzo"};

@@ -14,7 +14,7 @@ results=results
 plugin=${TERP_PLUGIN_DIR:-../build/release/plugin}
 real=../../shared/data/real_dev.h5
 generator=../../shared/data/gen_structures.py
-pipelines=terp:ratio,terp:huffman,terp:custom
+pipelines=terp:ratio,terp:huffman
 
 # record NAME COMMAND...: CSV and summary, replaced only by a complete run.
 record() {

@@ -17,8 +17,7 @@ TERP_ID = int(re.search(r"#define H5Z_FILTER_TERP (\d+)",
                         HEADER.read_text())[1])
 # The mode word: doc/cd_values.md.
 MODE_ABSOLUTE_EXACT = 1 | 0x10000
-PIPELINES = {"auto": 0, "huffman": 1, "custom": 2, "speed": 3,
-             "ratio": 4}
+PIPELINES = {"auto": 0, "huffman": 1, "speed": 3, "ratio": 4}
 PREDICTORS = {"auto": 0, "spline": 1, "lorenzo": 2}
 EFFORTS = {"default": 0, "fast": 1, "best": 2}
 

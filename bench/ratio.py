@@ -7,7 +7,7 @@ import itertools
 
 import common
 
-CODECS = "terp:huffman,terp:custom,sz3,pysz,zfp,sperr"
+CODECS = "terp:huffman,sz3,pysz,zfp,sperr"
 COLUMNS = ("version", "field", "dims", "type", "bound_rel", "bound_abs",
            "chunk", "codec", "stored_bytes", "ratio", "max_err_over_bound",
            "psnr_db")
@@ -50,7 +50,7 @@ def measure(field, bound_rel, chunk, codec):
 
 def main():
     parser = common.parser(__doc__, CODECS, "whole,64", "1e-2,1e-3,1e-4")
-    parser.add_argument("--against", default="sz3,pysz,terp:custom,anchors",
+    parser.add_argument("--against", default="sz3,pysz,anchors",
                         metavar="C,C,...", help="codecs of this run, 'peers' "
                         "(the best of them but terp) or 'anchors' "
                         "(anchors.csv), that the summary compares with "

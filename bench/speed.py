@@ -9,7 +9,7 @@ import time
 
 import common
 
-CODECS = "terp:ratio,terp:huffman,terp:custom,pysz,zfp"
+CODECS = "terp:ratio,terp:huffman,pysz,zfp"
 # Always measured: what the others are compared with, and HDF5's own cost.
 BASELINES = ("sz3", "none")
 COLUMNS = ("version", "field", "dims", "type", "bound_rel", "chunk", "codec",

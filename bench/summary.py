@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Reads CSV files of ratio.py and compares codecs:
-summary.py FILE... [--against sz3,pysz,terp:custom,anchors]"""
+summary.py FILE... [--against sz3,pysz,anchors]"""
 
 import argparse
 import csv
@@ -117,7 +117,7 @@ def geometric_mean(values):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("files", nargs="+")
-    parser.add_argument("--against", default="sz3,pysz,terp:custom,anchors")
+    parser.add_argument("--against", default="sz3,pysz,anchors")
     args = parser.parse_args()
     rows = []
     for name in args.files:

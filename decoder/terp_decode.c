@@ -1,4 +1,4 @@
-/* A decoder of terp streams, version 0: one file of C99 that asks for nothing
+/* A decoder of terp streams, version 1: one file of C99 that asks for nothing
  * but the C library, which an archive can keep beside its data. It follows
  * doc/format.md, whose sections its own are named after, and shares no line
  * with the codec; tests hold the two against each other. It is not fast, and
@@ -19,7 +19,7 @@
 
 enum terp_reader_status {
     TERP_READER_OK = 0,
-    TERP_READER_DAMAGED,   /* not a valid stream of version 0 */
+    TERP_READER_DAMAGED,   /* not a valid stream of version 1 */
     TERP_READER_CAPACITY,  /* the values need more bytes than there are */
     TERP_READER_MEMORY,    /* the C library has no more memory */
     TERP_READER_ARITHMETIC /* this program does not round as IEEE 754 does */
@@ -701,7 +701,7 @@ take_head(struct input *in, struct terp_reader_chunk *chunk, bool is_inner)
     int layout = 0;
 
     if (!is_inner) {
-        require(memcmp(take(in, 5), "TERP", 5) == 0); /* and version 0 */
+        require(memcmp(take(in, 5), "TERP\1", 5) == 0); /* and version 1 */
         layout = take_byte(in);
     }
     const int coding = head.coding = take_byte(in), byte = take_byte(in);
@@ -709,11 +709,11 @@ take_head(struct input *in, struct terp_reader_chunk *chunk, bool is_inner)
     head.flags = byte & 0xf0;
     if (!is_inner)
         take_chunk(in, layout, chunk);
-    if (coding == HUFFMAN || coding == CUSTOM || coding == RATIO)
+    if (coding == HUFFMAN || coding == RATIO)
         require(head.prediction >= SPLINE && head.prediction <= LOSSLESS);
     else
         require(coding <= CONSTANT || (coding >= COPIES && coding <= PARTS));
-    const bool is_coded = coding > CONSTANT && coding < COPIES;
+    const bool is_coded = coding == HUFFMAN || coding == RATIO;
     require(is_coded || byte == 0 ||
             (coding == CONSTANT && byte == HAS_SPECIALS));
     require(coding == RAW || chunk->type != BYTES);
@@ -743,10 +743,9 @@ take_head(struct input *in, struct terp_reader_chunk *chunk, bool is_inner)
 
 enum spline {
     CUBIC = 0,
-    NATURAL = 1,
-    LINEAR = 2,
-    LONG = 3,
-    MEAN
+    LINEAR = 1,
+    LONG = 2,
+    MEAN = 3
 };
 
 /* Of a level. */
@@ -984,8 +983,8 @@ read_plans(struct stream *s, struct input *in, double step)
         plan->step = quantizer_step(s->nbits, share);
         plan->priorities = take_byte(in);
         plan->spline = (enum spline)(byte >> 6);
-        if (plan->spline == LONG && plan->priorities == 170)
-            plan->spline = MEAN;
+        if (plan->spline == MEAN)
+            plan->priorities = 0;
     }
 }
 
@@ -1707,8 +1706,6 @@ predict_along(const struct stream *s, uint64_t p, const struct line *line,
     *order_ret = 4;
     if (spline == MEAN)
         return fl(t, fl(t, fl(t, bc + ad) + fl(t, yu + zv)) * 0.125);
-    if (spline == NATURAL)
-        return fl(t, fl(t, fl(t, 23 * bc) - fl(t, 3 * ad)) * fl(t, 1. / 40));
     if (spline == LONG && has_zv) {
         const double inner = fl(t, fl(t, 1225 * bc) - fl(t, 245 * ad));
         const double outer = fl(t, fl(t, 49 * yu) - fl(t, 5 * zv));
@@ -1730,12 +1727,11 @@ blend(const struct stream *s, uint64_t p, const struct line *line, int n,
     const bool of_all = plan->priorities == 255;
     int nabove = 0, order;
 
-    if (plan->spline == MEAN || (!of_all && plan->priorities != 170) || n < 2 ||
-        n > 3)
+    if ((!of_all && plan->priorities != 170) || n < 2 || n > 3)
         return false;
     while (nabove < n && line[nabove].i + 1 < line[nabove].e)
         nabove++;
-    if (of_all && plan->spline == LONG && nabove >= n - 1) {
+    if (plan->spline == LONG && nabove >= n - 1) {
         const double along = predict_along(s, p, line, n, LONG, &order);
         *value_ret = fl(t, along + boolean_sum(s, p, line, n - 1));
         return true;
@@ -2202,7 +2198,7 @@ int
 main(int argc, char **argv)
 {
     static const char *const why[] = {
-        "cannot read or write it", "not a whole stream of version 0",
+        "cannot read or write it", "not a whole stream of version 1",
         "too large", "no memory", "this program does not round as IEEE 754"};
     struct terp_reader_chunk chunk = {0};
     size_t nbytes = 0, cap_nbytes = 0, values_nbytes = 0;

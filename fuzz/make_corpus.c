@@ -96,7 +96,7 @@ write_cd_values(const char *folder)
 {
     static const unsigned words[][9] = {
         {TERP_BOUND_RELATIVE, 1, 3},
-        {TERP_BOUND_ABSOLUTE | TERP_PIPELINE_CUSTOM << TERP_CD_PIPELINE_SHIFT,
+        {TERP_BOUND_ABSOLUTE | TERP_PIPELINE_HUFFMAN << TERP_CD_PIPELINE_SHIFT,
          25, (unsigned)-2},
         {TERP_BOUND_ABSOLUTE | TERP_CD_EXACT, 0, 0x3FF00000},
         {TERP_BOUND_ABSOLUTE, 0, 0},

@@ -83,14 +83,14 @@ if(EXISTS ${digests} AND NOT TERP_SANITIZE)
   endforeach()
 endif()
 
-if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/golden/list.txt)
-  add_executable(test_golden codec/test_golden.c)
+# A folder for each release.
+file(GLOB golden_folders ${CMAKE_CURRENT_SOURCE_DIR}/golden/*)
+if(golden_folders)
+  add_executable(test_golden codec/test_golden.c support/golden.c)
   target_include_directories(test_golden SYSTEM PRIVATE ${XXHASH_INCLUDE_DIR})
   target_link_libraries(test_golden PRIVATE terp_cases)
-  add_test(NAME test_golden
-           COMMAND test_golden ${CMAKE_CURRENT_SOURCE_DIR}/golden)
-  add_test(NAME test_golden_baseline
-           COMMAND test_golden ${CMAKE_CURRENT_SOURCE_DIR}/golden)
+  add_test(NAME test_golden COMMAND test_golden ${golden_folders})
+  add_test(NAME test_golden_baseline COMMAND test_golden ${golden_folders})
   set_tests_properties(test_golden PROPERTIES LABELS codec)
   add_dependencies(codec_tests test_golden)
   set_tests_properties(test_golden_baseline PROPERTIES

@@ -1,8 +1,8 @@
 # The second decoder, held against the codec: golden streams and damaged ones.
-add_executable(test_reader format/test_reader.c format/inside.c)
+add_executable(test_reader format/test_reader.c format/inside.c
+  support/golden.c)
 target_link_libraries(test_reader PRIVATE terp_cases m)
-add_test(NAME test_reader
-         COMMAND test_reader ${CMAKE_CURRENT_SOURCE_DIR}/golden 6000)
+add_test(NAME test_reader COMMAND test_reader 6000 ${golden_folders})
 set_tests_properties(test_reader PROPERTIES LABELS codec)
 add_dependencies(codec_tests test_reader)
 

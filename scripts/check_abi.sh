@@ -89,8 +89,8 @@ check_edit() {
 # A function is removed.
 check_edit refused 's/terp_version/terp_edition/g'
 # All have another version, or the library another SONAME.
-check_edit refused "s/\(version='TERP_\)0'/\11'/"
-check_edit refused "s/\(soname='libterp.so.\)0/\11/"
+check_edit refused "s/\(version='TERP_\)1'/\12'/"
+check_edit refused "s/\(soname='libterp.so.\)1/\12/"
 # The number of a status changes.
 check_edit refused "/name='TERP_ERR_HDF5'/s/value='12'/value='13'/"
 # A struct without a size grows, a member moves, a function returns an int.

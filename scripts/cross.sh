@@ -138,7 +138,7 @@ for processor in "$@"; do
     cc -std=c99 -O2 -DTERP_READER_MAIN \
         -o "$build/terp_decode_here" decoder/terp_decode.c -lm
     n=0
-    for stream in h5tests/golden/*.terp; do
+    for stream in h5tests/golden/*/*.terp; do
         n=$((n + 1))
         [ $((n % every)) = 0 ] || continue
         "$qemu" "$build/terp_decode" "$stream" "$build/there.values"

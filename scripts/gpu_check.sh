@@ -178,7 +178,7 @@ try_both() {
     shift 4
     wrapper=("$@")
     if [ "$program" = golden ]; then
-        arguments=(h5tests/golden)
+        arguments=(h5tests/golden/*/)
     fi
     if [ "$program" = hostile ] || [ "$program" = types ]; then
         wrapper=(env TERP_TEST_NANS=any "$@")

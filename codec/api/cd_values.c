@@ -99,7 +99,7 @@ parse_mode(uint32_t mode, struct terp_params *params, const char **reason_ret)
         return refuse(reason_ret, "cd_values[0] (mode) names no bound mode: 1 "
                                   "is absolute, 2 is relative, 3 is relative "
                                   "to each value, 4 is a PSNR");
-    if (pipeline >= TERP_NPIPELINES)
+    if (terp_pipeline_name((enum terp_pipeline)pipeline) == NULL)
         return refuse(reason_ret, "cd_values[0] (mode) names an unknown "
                                   "pipeline");
     if (predictor >= TERP_NPREDICTORS)

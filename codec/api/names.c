@@ -42,7 +42,6 @@ terp_pipeline_name(enum terp_pipeline pipeline)
 {
     static const char *const names[] = {[TERP_PIPELINE_AUTO] = "auto",
                                         [TERP_PIPELINE_HUFFMAN] = "huffman",
-                                        [TERP_PIPELINE_CUSTOM] = "custom",
                                         [TERP_PIPELINE_SPEED] = "speed",
                                         [TERP_PIPELINE_RATIO] = "ratio"};
 
@@ -82,7 +81,8 @@ terp_status_text(enum terp_status status)
         [TERP_ERR_CAPACITY] = "the destination buffer is too small",
         [TERP_ERR_MAGIC] = "the data is not a terp stream",
         [TERP_ERR_VERSION] =
-            "the stream was written by a newer version of terp",
+            ("the stream was written by a newer version of terp, or by one "
+             "before 1.0"),
         [TERP_ERR_TRUNCATED] = "the stream is truncated",
         [TERP_ERR_CHECKSUM] =
             "the stream is damaged: its checksum does not match",

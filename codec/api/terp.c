@@ -21,7 +21,7 @@ unknown_member(const struct terp_params *params)
     if (params->bound_mode < TERP_BOUND_ABSOLUTE ||
         params->bound_mode >= TERP_NBOUND_MODES)
         return "terp_params.bound_mode is none of the known ones";
-    if ((unsigned)params->pipeline >= TERP_NPIPELINES)
+    if (terp_pipeline_name(params->pipeline) == NULL)
         return "terp_params.pipeline is none of the known ones";
     if ((unsigned)params->predictor >= TERP_NPREDICTORS)
         return "terp_params.predictor is none of the known ones";

@@ -6,7 +6,7 @@
  * streams are 64-bit. Streams are described in doc/format.md.
  *
  * Structs that begin with `size` may grow in later versions. The caller sets
- * it to the struct's sizeof; 0 stands for the struct of version 0.1. A size
+ * it to the struct's sizeof; 0 stands for the struct of version 1.0. A size
  * that the library does not know is TERP_ERR_ARGUMENT.
  */
 #ifndef TERP_H
@@ -26,10 +26,10 @@ extern "C" {
 #endif
 
 /* The version of this header, and of the library that is linked. */
-#define TERP_VERSION_MAJOR 0
-#define TERP_VERSION_MINOR 1
+#define TERP_VERSION_MAJOR 1
+#define TERP_VERSION_MINOR 0
 #define TERP_VERSION_PATCH 0
-#define TERP_VERSION "0.1.0"
+#define TERP_VERSION "1.0.0"
 const char *
 terp_version(void);
 
@@ -79,7 +79,7 @@ enum terp_bound_mode {
 enum terp_pipeline {
     TERP_PIPELINE_AUTO = 0,
     TERP_PIPELINE_HUFFMAN = 1, /* dictionary codebook per tile */
-    TERP_PIPELINE_CUSTOM = 2,  /* codebook from the chunk's own histogram */
+    /* 2 is none: before 1.0 it was a Huffman code of the chunk's own. */
     TERP_PIPELINE_SPEED = 3,
     TERP_PIPELINE_RATIO = 4, /* contexts, and words for runs of zeros */
     TERP_NPIPELINES

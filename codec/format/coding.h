@@ -7,13 +7,13 @@
 #include "codec/api/terp.h"
 #include "codec/format/tokens.h"
 
-/* Pipelines as the stream numbers them. Values are pinned; 4 had bit planes,
- * which were no faster than codewords. */
+/* Pipelines as the stream numbers them. Values are pinned. A frame has no
+ * CUSTOM, whose codebook is made of what it codes: that is a section's. */
 enum terp_coding {
     TERP_CODING_RAW = 0,
     TERP_CODING_CONSTANT = 1,
     TERP_CODING_HUFFMAN = 2,
-    TERP_CODING_CUSTOM = 3,
+    TERP_CODING_CUSTOM = 3, /* codec/format/pointwise.h, signs */
     TERP_CODING_RATIO = 5,
     TERP_CODING_COPIES = 13,     /* codec/format/copies.h */
     TERP_CODING_REFERENCES = 14, /* codec/format/references.h */
@@ -32,11 +32,11 @@ _Static_assert((int)TERP_CODING_HUFFMAN == TERP_PIPELINE_HUFFMAN + 1 &&
                    (int)TERP_CODING_RATIO == TERP_PIPELINE_RATIO + 1,
                "A stream's number of a pipeline is the caller's and one.");
 
-/* A stream may have this number. */
+/* A frame may have this number. */
 static inline bool
 terp_coding_is_valid(unsigned coding)
 {
-    return coding <= TERP_CODING_CUSTOM || coding == TERP_CODING_RATIO ||
+    return coding <= TERP_CODING_HUFFMAN || coding == TERP_CODING_RATIO ||
            (coding >= TERP_CODING_COPIES && coding <= TERP_CODING_PARTS);
 }
 

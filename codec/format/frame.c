@@ -261,7 +261,7 @@ terp_frame_read(const uint8_t *src, uint64_t src_nbytes,
         return TERP_ERR_MAGIC;
     if (src_nbytes < TERP_FRAME_DIMS_AT)
         return TERP_ERR_TRUNCATED;
-    if (src[TERP_FRAME_VERSION_AT] > TERP_FORMAT_VERSION)
+    if (src[TERP_FRAME_VERSION_AT] != TERP_FORMAT_VERSION)
         return TERP_ERR_VERSION;
 
     struct reader reader = {src + TERP_FRAME_DIMS_AT, src + src_nbytes, false};

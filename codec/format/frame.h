@@ -8,7 +8,7 @@
 
 TERP_C_BEGIN
 
-#define TERP_FORMAT_VERSION 0
+#define TERP_FORMAT_VERSION 1
 
 /* Largest number of bytes by which a stream can exceed its chunk. */
 #define TERP_MAX_FRAME_NBYTES 64

@@ -264,8 +264,8 @@ try_all(const struct terp_params *params, const struct terp_chunk *domain,
 {
     static const enum terp_predictor predictors[] = {TERP_PREDICTOR_SPLINE,
                                                      TERP_PREDICTOR_LORENZO};
-    static const enum terp_pipeline pipelines[] = {
-        TERP_PIPELINE_RATIO, TERP_PIPELINE_CUSTOM, TERP_PIPELINE_HUFFMAN};
+    static const enum terp_pipeline pipelines[] = {TERP_PIPELINE_RATIO,
+                                                   TERP_PIPELINE_HUFFMAN};
     const enum terp_predictor asked = terp_predictor_asked(params);
     int n = 0;
 

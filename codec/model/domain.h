@@ -290,7 +290,7 @@ struct terp_trial {
 
 /* Domains: the chunk, the one that was found, and all splits; of each, two
  * predictors and so many pipelines. */
-#define TERP_NTRIED_PIPELINES 3
+#define TERP_NTRIED_PIPELINES 2
 #define TERP_MAX_NTRIALS (1 + 2 * TERP_NTRIED_PIPELINES * (TERP_MAX_RANK + 1))
 
 /* The streams of which an encoder keeps the smallest, the first one among equal

@@ -34,7 +34,7 @@
  * smaller; SPEED is what is fastest, HUFFMAN. */
 #define H5Z_TERP_PIPELINE_AUTO 0u
 #define H5Z_TERP_PIPELINE_HUFFMAN 1u
-#define H5Z_TERP_PIPELINE_CUSTOM 2u
+#define H5Z_TERP_PIPELINE_NONE 2u /* no pipeline has this number */
 #define H5Z_TERP_PIPELINE_SPEED 3u
 #define H5Z_TERP_PIPELINE_RATIO 4u
 #define H5Z_TERP_NPIPELINES 5u
@@ -137,6 +137,7 @@ H5Z_terp_cd_values(const struct H5Z_terp_config *config,
     if (config->bound_mode < H5Z_TERP_ABSOLUTE ||
         config->bound_mode > H5Z_TERP_PSNR ||
         config->pipeline >= H5Z_TERP_NPIPELINES ||
+        config->pipeline == H5Z_TERP_PIPELINE_NONE ||
         config->predictor >= H5Z_TERP_NPREDICTORS ||
         config->effort >= H5Z_TERP_NEFFORTS ||
         config->nlogical > H5Z_TERP_MAX_NLOGICAL)

@@ -69,7 +69,7 @@ take_frame(const struct cuda_batch &batch, const uint8_t *frame,
     chunk->prediction = (enum terp_prediction)prediction;
     chunk->has_specials = (flags & TERP_FRAME_SPECIALS) != 0;
     chunk->bound = double_of_bits(load_le(frame + bound_at, 8));
-    return (coding <= TERP_CODING_CUSTOM || coding == batch.coding) &&
+    return (coding <= TERP_CODING_HUFFMAN || coding == batch.coding) &&
            prediction <= last_prediction &&
            (!has_prefixes ||
             (prediction == TERP_PREDICTION_SPLINE && !batch.is_part)) &&

@@ -83,8 +83,7 @@ note_tiles(const struct cuda_batch &batch, struct small_shared *s, unsigned p,
     put_bits(s->lengths[p],
              (unsigned)__popc(tiles & bits_below(lane)) * s->partition[p].width,
              length_excess(batch, p, length));
-    if (terp_coding_selects_entries(batch.coding))
-        atomicOr(&s->used[entry / 32], 1u << (entry % 32));
+    atomicOr(&s->used[entry / 32], 1u << (entry % 32));
 }
 
 /* Bytes of the lengths of a partition's tiles. */
@@ -119,9 +118,8 @@ index_of(const struct cuda_batch &batch, const struct small_shared *s)
     index.end = index_begin(s->chunk) + index.map_nbytes;
     if (index.nnonzero == 0)
         return index;
-    index.books_nbytes = (unsigned)books_nbytes(
-        s->chunk.coding, s->used, index.nnonzero,
-        region<struct cuda_custom_codebook>(batch, batch.at.codebook));
+    index.books_nbytes =
+        (unsigned)books_nbytes(s->chunk.coding, s->used, index.nnonzero, NULL);
     index.offset_nbytes = (unsigned)terp_offset_nbytes(index.payload_nbytes);
     index.end += index.books_nbytes + index.nfull + 1 +
                  (index.nfull - 1) * index.offset_nbytes +
@@ -162,8 +160,7 @@ write_index(struct small_shared *s, const struct small_index &index,
         if (lane == 30 && index.full_before == 0)
             controls[index.nfull] = (uint8_t)index.offset_nbytes;
     }
-    if (terp_coding_selects_entries(s->chunk.coding) &&
-        i < TERP_PARTITION_NTILES && (partition.tiles >> i & 1)) {
+    if (i < TERP_PARTITION_NTILES && (partition.tiles >> i & 1)) {
         const unsigned nused = count_used(s->used, TERP_NENTRIES);
         put_bits(s->numbers,
                  (index.nonzero_before +
@@ -175,16 +172,10 @@ write_index(struct small_shared *s, const struct small_index &index,
 
 /* Writes the codebooks, once numbers are put together. */
 static __device__ __forceinline__ void
-write_books(const struct cuda_batch &batch, const struct small_shared *s,
-            const struct small_index &index, uint8_t *books)
+write_books(const struct small_shared *s, const struct small_index &index,
+            uint8_t *books)
 {
     if (index.nnonzero == 0)
-        return;
-    if (s->chunk.coding == TERP_CODING_CUSTOM)
-        write_custom<SMALL_NTHREADS>(
-            region<struct cuda_custom_codebook>(batch, batch.at.codebook),
-            books);
-    if (!terp_coding_selects_entries(s->chunk.coding))
         return;
     write_palette(s->used, books);
     const unsigned n = 1 + count_used(s->used, TERP_NENTRIES);
@@ -493,7 +484,7 @@ __launch_bounds__(SMALL_NTHREADS)
         note_prefixes(batch, &s, share, payload_at + index.payload_before);
     __syncthreads();
 
-    write_books(batch, &s, index, s_index + index.map_nbytes);
+    write_books(&s, index, s_index + index.map_nbytes);
     __syncthreads();
     if (!fits) {
         copy_bytes(dst, s_stream, model_end, threadIdx.x, SMALL_NTHREADS);

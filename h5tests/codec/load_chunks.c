@@ -114,7 +114,10 @@ choose_bound(struct load_case *it)
     if (terp_type_is_integer(it->chunk.type) &&
         params->bound_mode == TERP_BOUND_ABSOLUTE && params->bound > 0)
         params->bound = (double)load_size(random, 8);
-    params->pipeline = (enum terp_pipeline)load_below(random, TERP_NPIPELINES);
+    do
+        params->pipeline =
+            (enum terp_pipeline)load_below(random, TERP_NPIPELINES);
+    while (terp_pipeline_name(params->pipeline) == NULL);
     params->predictor =
         (enum terp_predictor)load_below(random, TERP_NPREDICTORS);
     params->effort = (enum terp_effort)load_below(random, TERP_NEFFORTS);

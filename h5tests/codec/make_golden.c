@@ -211,6 +211,21 @@ static const struct golden plain[] = {
     {"bytes", TERP_FIELD_NOISE, {TERP_BYTES, false, false, 1, {99}}, 1},
 };
 
+/* Each with every type but bytes, in every mode. Of integers what is no whole
+ * number is rounded down, so that all of these are lossless but the first. */
+static const struct {
+    const char *name;
+    enum terp_bound_mode mode;
+    double bound, floor;
+} kinds[] = {
+    {"absolute", TERP_BOUND_ABSOLUTE, 2, 0},
+    {"relative", TERP_BOUND_RELATIVE, 1e-3, 0},
+    {"pointwise", TERP_BOUND_POINTWISE, 1e-2, 0},
+    {"floor", TERP_BOUND_POINTWISE, 1e-2, 1e-3},
+    {"psnr", TERP_BOUND_PSNR, 60, 0},
+    {"lossless", TERP_BOUND_ABSOLUTE, 0, 0},
+};
+
 static bool
 write_file(const char *dir, const char *name, const void *bytes,
            uint64_t nbytes)
@@ -265,6 +280,21 @@ make(const char *dir, const struct golden *golden,
     return made;
 }
 
+static bool
+make_kind(const char *dir, enum terp_type type, size_t kind,
+          const struct terp_mode *mode, FILE *list)
+{
+    char name[TERP_GOLDEN_NAME_CAP];
+    const struct golden golden = {name,
+                                  TERP_FIELD_ROUGH,
+                                  {type, false, false, 3, {7, 8, 9}},
+                                  kinds[kind].bound};
+
+    snprintf(name, sizeof name, "%s-%s", terp_type_name(type),
+             kinds[kind].name);
+    return make(dir, &golden, kinds[kind].mode, kinds[kind].floor, mode, list);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -300,6 +330,11 @@ main(int argc, char **argv)
         for (int mode = 1; mode < TERP_NMODES; mode++)
             made &= make(argv[1], &types[i], TERP_BOUND_ABSOLUTE, 0,
                          &terp_mode[mode], list);
+    for (int type = 0; terp_type_name((enum terp_type)type) != NULL; type++)
+        for (size_t i = 0; type != TERP_BYTES && i < COUNT(kinds); i++)
+            for (int mode = 1; mode < TERP_NMODES; mode++)
+                made &= make_kind(argv[1], (enum terp_type)type, i,
+                                  &terp_mode[mode], list);
     made &= fclose(list) == 0;
     return made ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -23,7 +23,7 @@ frame_with_bound_has_the_documented_bytes(void **state)
 {
     static const uint8_t expected[30] = {
         'T',  'E', 'R', 'P', /* magic */
-        0,                   /* version */
+        1,                   /* version */
         0x06,                /* rank - 1 = 2, dims of two bytes, float32 */
         2,                   /* coding: huffman */
         1,                   /* prediction: spline, no specials */
@@ -165,7 +165,7 @@ wrong_fields_are_refused(void **state)
     assert_int_equal(status_with_byte(5, 0x36), TERP_ERR_CORRUPT);
     /* a wider layout than there are bytes */
     assert_int_equal(status_with_byte(5, 0x0E), TERP_ERR_TRUNCATED);
-    for (int coding = TERP_CODING_CUSTOM + 1; coding < 256; coding++)
+    for (int coding = TERP_CODING_HUFFMAN + 1; coding < 256; coding++)
         if (coding != TERP_CODING_RATIO) /* 14 and 15 have no bound */
             assert_int_equal(status_with_byte(6, (uint8_t)coding),
                              TERP_ERR_CORRUPT);

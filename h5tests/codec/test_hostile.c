@@ -746,19 +746,19 @@ enormous_dims_with_a_tiny_body_are_refused(void **state)
     static const uint64_t dims[][3] = {{1 << 20, 1 << 20, 1 << 19},
                                        {1 << 14, 1 << 14, 1 << 6},
                                        {1, 1, 1 << 30}};
-    static const enum terp_coding codings[] = {
-        TERP_CODING_HUFFMAN, TERP_CODING_CUSTOM, TERP_CODING_RATIO};
+    static const enum terp_coding codings[] = {TERP_CODING_HUFFMAN,
+                                               TERP_CODING_RATIO};
 
     (void)state;
-    for (int which = 0; which < (int)COUNT(dims) * 2 * 3 * 41 * 16; which++) {
+    for (int which = 0; which < (int)COUNT(dims) * 2 * 2 * 41 * 16; which++) {
         if (!terp_case_taken(4))
             continue;
         int body_nbytes = which % 41, fill = which / 41 % 16 * 0x11;
-        int prediction = which / 41 / 48 % 2;
-        const uint64_t *dim = dims[which / 41 / 96];
+        int prediction = which / 41 / 32 % 2;
+        const uint64_t *dim = dims[which / 41 / 64];
         struct terp_frame frame = {
             .chunk = {TERP_FLOAT32, false, false, 3, {dim[0], dim[1], dim[2]}},
-            .coding = codings[which / 41 / 16 % 3],
+            .coding = codings[which / 41 / 16 % 2],
             .prediction = (enum terp_prediction)(1 + prediction),
             .bound = 1,
         };

@@ -39,12 +39,12 @@ static const struct {
     enum terp_field field;
     double ratio[TERP_NMODES];
 } floors[] = {
-    {TERP_FIELD_RAMP, {5000, 5000, 15, 1500, 15, 5000, 15}},
-    {TERP_FIELD_SMOOTH, {50, 50, 8, 50, 8, 60, 10}},
-    {TERP_FIELD_ROUGH, {3.5, 3.5, 3, 3.5, 3, 3.5, 3}},
-    {TERP_FIELD_SPIKES, {15, 12, 15, 14, 18, 12, 15}},
-    {TERP_FIELD_STEPS, {50, 3.5, 50, 7, 70, 3.5, 50}},
-    {TERP_FIELD_COAST, {12, 12, 7, 12, 6.5, 12, 7}},
+    {TERP_FIELD_RAMP, {5000, 5000, 15, 5000, 15}},
+    {TERP_FIELD_SMOOTH, {50, 50, 8, 60, 10}},
+    {TERP_FIELD_ROUGH, {3.5, 3.5, 3, 3.5, 3}},
+    {TERP_FIELD_SPIKES, {15, 12, 15, 12, 15}},
+    {TERP_FIELD_STEPS, {50, 3.5, 50, 3.5, 50}},
+    {TERP_FIELD_COAST, {12, 12, 7, 12, 7}},
 };
 
 static void

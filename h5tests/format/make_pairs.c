@@ -1,8 +1,9 @@
 /* make_pairs DIR: writes streams of all kinds to an existing folder, N.terp,
  * and beside each the values that it decodes to, N.values; `kinds`, what they
  * have of the format; the document's examples, huffman.terp, default.terp,
- * exact.terp, listed.terp, tails.terp, pointwise.terp, integers.terp and
- * lossless.terp; and `lengths`, those of all words of the dictionary.
+ * exact.terp, listed.terp, tails.terp, pointwise.terp, integers.terp,
+ * lossless.terp and floor.terp; and `lengths`, those of all words of the
+ * dictionary.
  *
  * make_pairs DIR FILE...: the files are streams whose checksum is left open.
  * Completes each and writes what it decodes to beside it, FILE.values, or no
@@ -483,7 +484,7 @@ make_examples(const char *dir)
     double wide[8];
     int16_t whole[32];
     uint32_t bits;
-    char path[8][4096];
+    char path[9][4096];
 
     snprintf(path[0], sizeof path[0], "%s/huffman.terp", dir);
     snprintf(path[1], sizeof path[1], "%s/default.terp", dir);
@@ -493,6 +494,7 @@ make_examples(const char *dir)
     snprintf(path[5], sizeof path[5], "%s/pointwise.terp", dir);
     snprintf(path[6], sizeof path[6], "%s/integers.terp", dir);
     snprintf(path[7], sizeof path[7], "%s/lossless.terp", dir);
+    snprintf(path[8], sizeof path[8], "%s/floor.terp", dir);
     for (int i = 0; i < 32; i++)
         values[i] = (float)(i * i) / 8 + (i == 13 ? 9.0f : 0.0f);
     params.pipeline = TERP_PIPELINE_HUFFMAN;
@@ -550,7 +552,16 @@ make_examples(const char *dir)
     values[11] = -0.0f;
     params = (struct terp_params){.bound_mode = TERP_BOUND_ABSOLUTE,
                                   .pipeline = TERP_PIPELINE_HUFFMAN};
-    return make_example(path[7], &line, &params, values);
+    if (!make_example(path[7], &line, &params, values))
+        return false;
+    for (int i = 0; i < 32; i++)
+        values[i] = (float)((i - 12) * (i - 12) * (i - 12)) / 4;
+    params = (struct terp_params){.bound_mode = TERP_BOUND_POINTWISE,
+                                  .bound = 0.125,
+                                  .floor = 0.5,
+                                  .pipeline = TERP_PIPELINE_HUFFMAN,
+                                  .predictor = TERP_PREDICTOR_LORENZO};
+    return make_example(path[8], &line, &params, values);
 }
 
 /* Entry by entry: of symbols, and then of tokens. */

@@ -15,46 +15,17 @@
 #include "h5tests/support/golden.h"
 #include "h5tests/support/reader.h"
 
-enum {
-    MAX_GOLDEN = 1024
-};
-
-static const char *dir;
+static char **folders;
 static unsigned long ndamaged;
-static struct terp_stream golden[MAX_GOLDEN];
+static struct terp_golden golden[TERP_MAX_NGOLDEN];
 static size_t ngolden;
-
-static FILE *
-open_in_dir(const char *name, const char *mode)
-{
-    char path[4096];
-    const int n = snprintf(path, sizeof path, "%s/%s", dir, name);
-
-    assert_true(n > 0 && (size_t)n < sizeof path);
-    FILE *file = fopen(path, mode);
-    assert_non_null(file);
-    return file;
-}
 
 static int
 read_golden(void **state)
 {
-    FILE *list = open_in_dir(TERP_GOLDEN_LIST, "r");
-    char line[TERP_GOLDEN_NAME_CAP + 64], name[TERP_GOLDEN_NAME_CAP];
-    unsigned long long nbytes;
-
     (void)state;
-    while (fgets(line, sizeof line, list) != NULL) {
-        assert_int_equal(sscanf(line, "%127s %llu", name, &nbytes), 2);
-        assert_true(ngolden < MAX_GOLDEN);
-        golden[ngolden].bytes = terp_case_alloc(nbytes);
-        golden[ngolden].nbytes = nbytes;
-        FILE *file = open_in_dir(name, "rb");
-        assert_int_equal(fread(golden[ngolden++].bytes, 1, nbytes, file),
-                         nbytes);
-        fclose(file);
-    }
-    fclose(list);
+    for (char **folder = folders; *folder != NULL; folder++)
+        terp_golden_read(*folder, golden, &ngolden);
     return ngolden == 0;
 }
 
@@ -62,8 +33,7 @@ static int
 forget_golden(void **state)
 {
     (void)state;
-    while (ngolden > 0)
-        free(golden[--ngolden].bytes);
+    terp_golden_forget(golden, &ngolden);
     return 0;
 }
 
@@ -73,8 +43,9 @@ golden_streams_decode_to_the_same_values(void **state)
     (void)state;
     for (size_t i = 0; i < ngolden; i++) {
         bool decoded;
-        assert_true(reader_agrees(golden[i].bytes, golden[i].nbytes, UINT64_MAX,
-                                  true, &decoded) &&
+        assert_true(reader_agrees(golden[i].stream.bytes,
+                                  golden[i].stream.nbytes, UINT64_MAX, true,
+                                  &decoded) &&
                     decoded);
     }
 }
@@ -121,7 +92,7 @@ damaged_streams_are_refused_or_decode_to_the_same_values(void **state)
     (void)state;
     for (unsigned long i = 0; i < ndamaged; i++) {
         const uint64_t random = terp_field_mix(i);
-        const struct terp_stream *from = &golden[random % ngolden];
+        const struct terp_stream *from = &golden[random % ngolden].stream;
         struct terp_stream stream = {terp_case_alloc(from->nbytes),
                                      from->nbytes};
         bool decoded;
@@ -185,10 +156,10 @@ main(int argc, char **argv)
             damaged_streams_are_refused_or_decode_to_the_same_values),
     };
 
-    if (argc != 3)
+    if (argc < 3)
         return EXIT_FAILURE;
-    dir = argv[1];
-    ndamaged = strtoul(argv[2], NULL, 10);
+    ndamaged = strtoul(argv[1], NULL, 10);
+    folders = argv + 2;
 #ifdef TERP_FEWER_CASES
     ndamaged /= TERP_FEWER_CASES;
 #endif

@@ -394,13 +394,6 @@ huffman_streams_equal_the_cpu_engines(void **state)
 }
 
 static void
-custom_streams_equal_the_cpu_engines(void **state)
-{
-    (void)state;
-    check_sizes(TERP_FLOAT64, TERP_CODING_CUSTOM);
-}
-
-static void
 ratio_streams_equal_the_cpu_engines(void **state)
 {
     (void)state;
@@ -591,7 +584,6 @@ main(void)
         cmocka_unit_test(custom_codes_equal_package_merge),
         cmocka_unit_test(constant_stream_gets_frame_and_value),
         cmocka_unit_test(huffman_streams_equal_the_cpu_engines),
-        cmocka_unit_test(custom_streams_equal_the_cpu_engines),
         cmocka_unit_test(ratio_streams_equal_the_cpu_engines),
         cmocka_unit_test(large_partitions_are_reduced),
         cmocka_unit_test(long_index_equals_the_cpu_engines),

@@ -133,8 +133,8 @@ class Args(ToolTest):
             "--rel=1e-2", "--pipeline=speed", "--predictor=lorenzo"
         )
         self.assertEqual(words, [2 | 3 << 4 | 2 << 8, 1, 2])
-        words = self.words("--abs=1", "--pipeline=custom", "--predictor=spline")
-        self.assertEqual(words, [1 | 2 << 4 | 1 << 8, 1, 0])
+        words = self.words("--abs=1", "--pipeline=huffman", "--predictor=spline")
+        self.assertEqual(words, [1 | 1 << 4 | 1 << 8, 1, 0])
 
     def test_effort_becomes_bits_of_the_mode(self):
         for name, part in (("default", 0), ("fast", 4096), ("best", 8192)):

@@ -1,7 +1,6 @@
 """The codec, libterp, and what its structs are in Python."""
 
 import ctypes
-import itertools
 import os
 import sys
 from pathlib import Path
@@ -12,8 +11,8 @@ PREFIX = Path(__file__).resolve().parent
 MAX_RANK = 4
 
 # A wheel's own library, or the system's.
-_path = PREFIX / "lib" / {"win32": "libterp.dll", "darwin": "libterp.0.dylib"
-                          }.get(sys.platform, "libterp.so.0")
+_path = PREFIX / "lib" / {"win32": "libterp.dll", "darwin": "libterp.1.dylib"
+                          }.get(sys.platform, "libterp.so.1")
 try:
     _library = ctypes.CDLL(str(_path) if _path.exists() else _path.name)
 except OSError as error:
@@ -128,12 +127,12 @@ def _check(status):
         raise TerpError(status_text(status))
 
 
-def names(of):
-    """The names of pipelines, predictors or efforts, by their numbers."""
+def numbers(of):
+    """The numbers of pipelines, predictors or efforts, by their names."""
     name_of = getattr(_library, f"terp_{of}_name")
     name_of.restype = ctypes.c_char_p
-    each = map(name_of, itertools.count())
-    return [name.decode() for name in iter(each.__next__, None)]
+    return {name.decode(): number for number in range(16)
+            if (name := name_of(number)) is not None}
 
 
 def version():

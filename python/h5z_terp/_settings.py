@@ -66,11 +66,11 @@ class Terp(Mapping[str, Any]):
             params.floor = float(floor)
         for member, value in (("pipeline", pipeline), ("predictor", predictor),
                               ("effort", effort)):
-            known = _codec.names(member)
+            known = _codec.numbers(member)
             if value not in known:
                 raise ValueError(f"{member} {value!r} is none of "
                                  f"{', '.join(known)}")
-            setattr(params, member, known.index(value))
+            setattr(params, member, known[value])
         _codec.check(params)
         words = {name: bound, "floor": floor, "pipeline": pipeline,
                  "predictor": predictor, "effort": effort,

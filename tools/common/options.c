@@ -44,8 +44,8 @@ unsigned
 tool_option_name(struct argp_state *state, const char *what, const char *text,
                  const char *(*name_of)(int))
 {
-    for (int i = 0; name_of(i) != NULL; i++)
-        if (strcmp(text, name_of(i)) == 0)
+    for (int i = 0; i < TOOL_MAX_NNAMES; i++)
+        if (name_of(i) != NULL && strcmp(text, name_of(i)) == 0)
             return (unsigned)i;
     argp_error(state, "there is no %s '%s'", what, text);
     return 0;
@@ -63,6 +63,7 @@ tool_option_help(int key, const char *text, void *input)
     const char *(*name_of)(int) = NULL;
     char *list;
     size_t at = 0;
+    int last = 0;
 
     (void)key;
     (void)input;
@@ -72,13 +73,16 @@ tool_option_help(int key, const char *text, void *input)
     if (name_of == NULL)
         return (char *)text; /* argp leaves it as it is */
     list = calloc(1, MAX_HELP_NBYTES);
-    for (int i = 0; list != NULL && name_of(i) != NULL && at < MAX_HELP_NBYTES;
-         i++)
-        at += (size_t)snprintf(list + at, MAX_HELP_NBYTES - at, "%s%s",
-                               i == 0                   ? ""
-                               : name_of(i + 1) == NULL ? " or "
-                                                        : ", ",
-                               name_of(i));
+    for (int i = 0; i < TOOL_MAX_NNAMES; i++)
+        if (name_of(i) != NULL)
+            last = i;
+    for (int i = 0; list != NULL && i <= last && at < MAX_HELP_NBYTES; i++)
+        if (name_of(i) != NULL)
+            at += (size_t)snprintf(list + at, MAX_HELP_NBYTES - at, "%s%s",
+                                   i == 0      ? ""
+                                   : i == last ? " or "
+                                               : ", ",
+                                   name_of(i));
     return list;
 }
 

@@ -13,7 +13,9 @@ struct tool_shape {
     uint64_t dims[H5S_MAX_RANK];
 };
 
-/* The codec's names by their numbers; NULL: there is no such number. */
+/* The codec's names by their numbers, which are below TOOL_MAX_NNAMES; NULL:
+ * there is no such number. */
+#define TOOL_MAX_NNAMES 16
 const char *
 tool_type_name(int type);
 const char *
@@ -23,8 +25,8 @@ tool_predictor_name(int predictor);
 const char *
 tool_effort_name(int effort);
 
-/* The number whose name is `text`; otherwise says that there is no such `what`,
- * and exits. */
+/* The number whose name is `text`, of functions like these; otherwise says that
+ * there is no such `what`, and exits. */
 unsigned
 tool_option_name(struct argp_state *state, const char *what, const char *text,
                  const char *(*name_of)(int));

@@ -16,7 +16,7 @@ _terp() {
         words=$("${COMP_WORDS[0]}" --help |
             sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
     elif [ "$previous" = --pipeline ]; then
-        words="auto huffman custom speed ratio"
+        words="auto huffman speed ratio"
     elif [ "$previous" = --predictor ]; then
         words="auto spline lorenzo"
     elif [ "$previous" = --rest ]; then

@@ -14,12 +14,14 @@ info_kind_name(int kind)
     static const char *const names[INFO_NKINDS] = {
         [INFO_RAW] = "raw",
         [INFO_CONSTANT] = "constant",
+        [INFO_HUFFMAN] = "huffman",
+        [INFO_RATIO] = "ratio",
         [INFO_PLAIN] = "stored plain",
         [INFO_ABSENT] = "not written",
         [INFO_HIDDEN] = "behind another filter",
         [INFO_DAMAGED] = "damaged"};
-    return names[kind] != NULL ? names[kind]
-                               : tool_pipeline_name(kind - INFO_PIPELINES + 1);
+
+    return names[kind];
 }
 
 const char *

@@ -3,13 +3,14 @@
 
 #include "tools/common/h5file.h"
 
-/* What a chunk can be: a stream that was not predicted, one of a pipeline other
- * than AUTO, and everything else. */
+/* What a chunk can be: a stream that was not predicted, one of a pipeline, and
+ * everything else. */
 enum info_kind {
     INFO_RAW,
     INFO_CONSTANT,
-    INFO_PIPELINES,
-    INFO_PLAIN = INFO_PIPELINES + TERP_NPIPELINES - 1,
+    INFO_HUFFMAN,
+    INFO_RATIO,
+    INFO_PLAIN,
     INFO_ABSENT,
     INFO_HIDDEN,
     INFO_DAMAGED,

@@ -281,7 +281,7 @@ parse_shared_option(int key, char *arg, struct argp_state *state)
 static const char *
 rest_name(int rest)
 {
-    static const char *const names[] = {"keep", "deflate", NULL};
+    static const char *const names[TOOL_MAX_NNAMES] = {"keep", "deflate"};
 
     return names[rest];
 }
@@ -289,7 +289,7 @@ rest_name(int rest)
 static const char *
 engine_name(int engine)
 {
-    static const char *const names[] = {"cpu", "cuda", "auto", NULL};
+    static const char *const names[TOOL_MAX_NNAMES] = {"cpu", "cuda", "auto"};
 
     return names[engine];
 }
