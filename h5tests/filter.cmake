@@ -16,6 +16,22 @@ foreach(name values pass errors)
     ENVIRONMENT HDF5_PLUGIN_PATH=$<TARGET_FILE_DIR:h5zterp>)
 endforeach()
 
+# Files of each release.
+file(GLOB golden_files ${CMAKE_CURRENT_SOURCE_DIR}/golden/*/*.h5)
+add_executable(golden_files filter/golden_files.c)
+target_compile_definitions(golden_files
+  PRIVATE ${HDF5_C_DEFINITIONS} H5_USE_110_API)
+target_include_directories(golden_files
+  SYSTEM PRIVATE ${HDF5_C_INCLUDE_DIRS} ${XXHASH_INCLUDE_DIR})
+target_link_libraries(golden_files
+  PRIVATE terp_fields terp_cmocka ${HDF5_C_LIBRARIES})
+add_dependencies(golden_files h5zterp)
+if(golden_files)
+  add_test(NAME golden_files COMMAND golden_files ${golden_files})
+  set_tests_properties(golden_files PROPERTIES
+    ENVIRONMENT HDF5_PLUGIN_PATH=$<TARGET_FILE_DIR:h5zterp>)
+endif()
+
 # Blocks of datasets, in batches of few chunks.
 terp_add_ctest(test_h5_blocks filter/test_h5_blocks.c support/cuda_buffer.c
   ${PROJECT_SOURCE_DIR}/filter/h5/batch.c
