@@ -74,8 +74,7 @@ terp_frame_nbytes(const struct terp_frame *frame)
     int nbytes = TERP_FRAME_DIMS_AT +
                  (frame->chunk.rank << dim_width_log2(&frame->chunk)) +
                  (is_other_type(frame->chunk.type) ? 1 : 0) +
-                 (has_bound(frame->coding) ? 8 : 0) +
-                 (frame->has_prefixes ? TERP_PREFIXES_NBYTES : 0);
+                 (has_bound(frame->coding) ? 8 : 0);
     return has_domain(frame)
                ? nbytes + 1 +
                      (frame->domain.rank << dim_width_log2(&frame->domain))
@@ -117,8 +116,7 @@ terp_frame_write(const struct terp_frame *frame, uint8_t *dst)
                   (has_domain(frame) ? TERP_FRAME_DOMAIN : 0) |
                   (frame->is_pointwise && has_bound(frame->coding)
                        ? TERP_FRAME_POINTWISE
-                       : 0) |
-                  (frame->has_prefixes ? TERP_FRAME_PREFIXES : 0));
+                       : 0));
     uint8_t *at = write_dims(chunk, dst + TERP_FRAME_DIMS_AT);
     if (is_other_type(chunk->type))
         *at++ = (uint8_t)chunk->type;
@@ -129,10 +127,6 @@ terp_frame_write(const struct terp_frame *frame, uint8_t *dst)
     if (has_bound(frame->coding)) {
         store_le(at, double_bits(frame->bound), 8);
         at += 8;
-    }
-    if (frame->has_prefixes) {
-        memset(at, 0, TERP_PREFIXES_NBYTES);
-        at += TERP_PREFIXES_NBYTES;
     }
     return (int)(at - dst);
 }

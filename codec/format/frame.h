@@ -66,7 +66,8 @@ struct terp_frame {
     bool is_pointwise; /* the body begins with codec/format/pointwise.h's head;
                           not of raw and constant */
     double bound;      /* absolute; not stored for raw and constant */
-    /* The frame ends with a table of prefixes, which writing leaves zero. */
+    /* Of a frame that was read: it ends with a table of prefixes, which an
+     * encoder puts there once the stream is whole. */
     bool has_prefixes;
     struct terp_prefix prefix[TERP_NPREFIXES];
 };
@@ -100,10 +101,12 @@ terp_shapes_are_equal(const struct terp_chunk *a, const struct terp_chunk *b);
 bool
 terp_chunks_are_alike(const struct terp_chunk *a, const struct terp_chunk *b);
 
+/* Of a frame that is written. */
 int
 terp_frame_nbytes(const struct terp_frame *frame);
 
-/* Writes the frame, its checksum left open. Returns its number of bytes. */
+/* Writes the frame, its checksum left open and without prefixes. Returns its
+ * number of bytes. */
 int
 terp_frame_write(const struct terp_frame *frame, uint8_t *dst);
 
