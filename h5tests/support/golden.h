@@ -4,8 +4,8 @@
  *
  *   <file name> <bytes of the stream> <bytes decoded> <XXH3-64 decoded>
  *
- * Files of a released version are never changed or removed. `filter.h5` there is
- * of h5tests/filter/golden_files.c. */
+ * Files of a released version are never changed or removed. `filter.h5` there
+ * is of h5tests/filter/golden_files.c. */
 #pragma once
 
 #include <stddef.h>
