@@ -743,9 +743,10 @@ take_head(struct input *in, struct terp_reader_chunk *chunk, bool is_inner)
 
 enum spline {
     CUBIC = 0,
-    LINEAR = 1,
-    LONG = 2,
-    MEAN = 3
+    NATURAL = 1,
+    LINEAR = 2,
+    LONG = 3,
+    MEAN
 };
 
 /* Of a level. */
@@ -983,8 +984,8 @@ read_plans(struct stream *s, struct input *in, double step)
         plan->step = quantizer_step(s->nbits, share);
         plan->priorities = take_byte(in);
         plan->spline = (enum spline)(byte >> 6);
-        if (plan->spline == MEAN)
-            plan->priorities = 0;
+        if (plan->spline == LONG && plan->priorities == 170)
+            plan->spline = MEAN;
     }
 }
 
@@ -1706,6 +1707,8 @@ predict_along(const struct stream *s, uint64_t p, const struct line *line,
     *order_ret = 4;
     if (spline == MEAN)
         return fl(t, fl(t, fl(t, bc + ad) + fl(t, yu + zv)) * 0.125);
+    if (spline == NATURAL)
+        return fl(t, fl(t, fl(t, 23 * bc) - fl(t, 3 * ad)) * fl(t, 1. / 40));
     if (spline == LONG && has_zv) {
         const double inner = fl(t, fl(t, 1225 * bc) - fl(t, 245 * ad));
         const double outer = fl(t, fl(t, 49 * yu) - fl(t, 5 * zv));
@@ -1727,11 +1730,12 @@ blend(const struct stream *s, uint64_t p, const struct line *line, int n,
     const bool of_all = plan->priorities == 255;
     int nabove = 0, order;
 
-    if ((!of_all && plan->priorities != 170) || n < 2 || n > 3)
+    if (plan->spline == MEAN || (!of_all && plan->priorities != 170) || n < 2 ||
+        n > 3)
         return false;
     while (nabove < n && line[nabove].i + 1 < line[nabove].e)
         nabove++;
-    if (plan->spline == LONG && nabove >= n - 1) {
+    if (of_all && plan->spline == LONG && nabove >= n - 1) {
         const double along = predict_along(s, p, line, n, LONG, &order);
         *value_ret = fl(t, along + boolean_sum(s, p, line, n - 1));
         return true;

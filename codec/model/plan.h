@@ -15,23 +15,30 @@ struct terp_level_plan {
     uint8_t bound_ratio; /* 1 .. TERP_BOUND_RATIO_ONE, in units of that */
 };
 
-/* The bytes that a stream tells a plan by. Those of the mean, which is taken
- * along all dimensions, say nothing of priorities. */
+/* The bytes that a stream tells a plan by. There, the mean is the long spline
+ * that blends in pairs, which there is not; its priorities are all equal. */
 #define TERP_PLAN_NBYTES 2
 
 static inline TERP_HOST_DEVICE void
 terp_plan_store(const struct terp_level_plan *plan, uint8_t *dst)
 {
-    dst[0] = (uint8_t)((plan->bound_ratio - 1) | plan->spline << 6);
-    dst[1] = plan->priorities;
+    const bool is_mean = plan->spline == TERP_SPLINE_MEAN;
+    const int spline = is_mean ? (int)TERP_SPLINE_LONG : plan->spline;
+
+    dst[0] = (uint8_t)((plan->bound_ratio - 1) | spline << 6);
+    dst[1] = is_mean ? TERP_BLEND_PAIRS : plan->priorities;
 }
 
 static inline TERP_HOST_DEVICE void
 terp_plan_load(const uint8_t *src, struct terp_level_plan *plan_ret)
 {
+    const int spline = src[0] >> 6;
+    const bool is_mean =
+        spline == TERP_SPLINE_LONG && src[1] == TERP_BLEND_PAIRS;
+
     plan_ret->bound_ratio = (uint8_t)((src[0] & 63) + 1);
-    plan_ret->spline = src[0] >> 6;
-    plan_ret->priorities = plan_ret->spline == TERP_SPLINE_MEAN ? 0 : src[1];
+    plan_ret->spline = (uint8_t)(is_mean ? TERP_SPLINE_MEAN : spline);
+    plan_ret->priorities = is_mean ? 0 : src[1];
 }
 
 /* ---- an encoder's choices ---- */

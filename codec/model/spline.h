@@ -13,12 +13,13 @@
 
 /* A level's spline. Values are pinned: part of the stream. */
 enum terp_spline {
-    TERP_SPLINE_CUBIC = 0, /* not-a-knot */
-    TERP_SPLINE_LINEAR = 1,
-    TERP_SPLINE_LONG = 2, /* of eight points, at borders of six or cubic */
-    TERP_SPLINE_MEAN = 3  /* the mean of eight points, at borders linear */
+    TERP_SPLINE_CUBIC = 0,   /* not-a-knot */
+    TERP_SPLINE_NATURAL = 1, /* natural cubic */
+    TERP_SPLINE_LINEAR = 2,
+    TERP_SPLINE_LONG = 3, /* of eight points, at borders of six or cubic */
+    TERP_SPLINE_MEAN = 4  /* the mean of eight points, at borders linear */
 };
-#define TERP_NSPLINES 4
+#define TERP_NSPLINES 5
 
 /* What a point's neighbours allow. Ordered: a form of higher order is
  * preferred, see terp_form_order. */
@@ -29,6 +30,7 @@ enum terp_form {
     TERP_FORM_QUAD_BELOW,  /* a, b, c */
     TERP_FORM_QUAD_ABOVE,  /* b, c, d */
     TERP_FORM_CUBIC,       /* a, b, c, d */
+    TERP_FORM_NATURAL,     /* a, b, c, d */
     TERP_FORM_SIX,         /* y, a, b, c, d, u */
     TERP_FORM_EIGHT,       /* z, y, a, b, c, d, u, v */
     TERP_FORM_MEAN         /* likewise */
@@ -100,11 +102,14 @@ terp_form_of_other(enum terp_spline spline, uint64_t i, uint64_t neven)
         return i >= 1 ? TERP_FORM_EXTRAPOLATE : TERP_FORM_COPY;
     if (spline == TERP_SPLINE_LINEAR)
         return TERP_FORM_LINEAR;
-    if (i >= 1 && i + 2 < neven)
+    if (i >= 1 && i + 2 < neven) {
+        if (spline == TERP_SPLINE_NATURAL)
+            return TERP_FORM_NATURAL;
         return spline == TERP_SPLINE_CUBIC || i < 2 || i + 3 >= neven
                    ? TERP_FORM_CUBIC
                : i < 3 || i + 4 >= neven ? TERP_FORM_SIX
                                          : TERP_FORM_EIGHT;
+    }
     return i >= 1          ? TERP_FORM_QUAD_BELOW
            : i + 2 < neven ? TERP_FORM_QUAD_ABOVE
                            : TERP_FORM_LINEAR;
@@ -142,7 +147,7 @@ terp_predicting_dims(unsigned odd, unsigned priorities)
 /* Priorities that are all equal, and say that points with two or three odd
  * dimensions, inside, are predicted by blending (Gordon, 1971: boolean sums of
  * linear interpolants) instead of averaging: in pairs of dimensions or fully.
- * Long splines blend in one way, and are themselves the interpolant of the
+ * Long splines blend fully alone, and are themselves the interpolant of the
  * point's fastest odd dimension: of what linear ones along the others miss at
  * the even points of its line. Pinned: part of the stream. */
 #define TERP_BLEND_PAIRS 0xAA
@@ -160,6 +165,7 @@ terp_blend_order(unsigned priorities)
 /* Fractions that no binary number is, rounded to the type T of the values. */
 #define TERP_THIRD(T) ((T)(1.0 / 3))
 #define TERP_TWELFTH(T) ((T)(1.0 / 12))
+#define TERP_FORTIETH(T) ((T)0.025)
 
 /* Whether a level's points of two or three odd dimensions are blended by a long
  * spline. */
@@ -186,6 +192,8 @@ terp_blends_long(enum terp_spline spline, int blend_order)
 #define TERP_QUAD_ABOVE(b, c, d) ((3 * (b) + 6 * (c) - (d)) * 0.125f)
 #define TERP_LINEAR(b, c) (((b) + (c)) * 0.5f)
 #define TERP_EXTRAPOLATE(a, b) (1.5f * (b)-0.5f * (a))
+#define TERP_NATURAL(T, a, b, c, d) \
+    ((23 * ((b) + (c)) - 3 * ((a) + (d))) * TERP_FORTIETH(T))
 /* Lagrange's polynomials of degree 5 and 7. */
 #define TERP_SIX(y, a, b, c, d, u) \
     (((150 * ((b) + (c)) - 25 * ((a) + (d))) + 3 * ((y) + (u))) * 0.00390625f)

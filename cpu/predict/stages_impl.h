@@ -301,6 +301,8 @@ predict_point(enum terp_form form, const T *b, int64_t stride)
         return TERP_QUAD_ABOVE(AT(0), AT(1), AT(2));
     case TERP_FORM_CUBIC:
         return TERP_CUBIC(AT(-1), AT(0), AT(1), AT(2));
+    case TERP_FORM_NATURAL:
+        return TERP_NATURAL(T, AT(-1), AT(0), AT(1), AT(2));
     case TERP_FORM_SIX:
         return TERP_SIX(AT(-2), AT(-1), AT(0), AT(1), AT(2), AT(3));
     case TERP_FORM_EIGHT:
@@ -339,6 +341,7 @@ predict_points(enum terp_form form, const T *b, uint64_t stride, uint64_t step,
         CASE(TERP_FORM_QUAD_BELOW);
         CASE(TERP_FORM_QUAD_ABOVE);
         CASE(TERP_FORM_CUBIC);
+        CASE(TERP_FORM_NATURAL);
         CASE(TERP_FORM_SIX);
         CASE(TERP_FORM_EIGHT);
         CASE(TERP_FORM_MEAN);

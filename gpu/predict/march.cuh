@@ -251,6 +251,8 @@ whole_of(unsigned reach, const struct line<T, npoints> &line)
         return form == TERP_FORM_EIGHT ? eight
                : form == TERP_FORM_SIX ? six
                                        : cubic;
+    } else if constexpr (spline == TERP_SPLINE_NATURAL) {
+        return TERP_NATURAL(T, b[-1], b[0], b[1], b[2]);
     } else {
         return TERP_CUBIC(b[-1], b[0], b[1], b[2]);
     }

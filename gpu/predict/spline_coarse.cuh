@@ -111,9 +111,9 @@ make_coarse_point(const struct coarse_level<T> &level,
         const T *b = at + stride.to_b, *a = b - stride.to_next;
         const T *c = b + stride.to_next, *d = c + stride.to_next;
         sum += combine_weighted(
-            shared->weights[reaches & 15], reaches & REACHES_A ? *a : none,
-            reaches & REACHES_B ? *b : none, reaches & REACHES_C ? *c : none,
-            reaches & REACHES_D ? *d : none);
+            shared->weights[level.weights + (reaches & 15)],
+            reaches & REACHES_A ? *a : none, reaches & REACHES_B ? *b : none,
+            reaches & REACHES_C ? *c : none, reaches & REACHES_D ? *d : none);
     }
     const T pred = sum * share;
     if (!decode)
@@ -205,12 +205,12 @@ fill_tables(const struct coarse_work &work, struct coarse_shared<T> *shared)
     }
     if (last < COARSE_NVALUES / 32)
         shared->escaped[last] = 0;
-    if (last < 16)
-        shared->weights[last] = last & REACHES_B
-                                    ? weights_at<T>(last % NREACHES)
-                                    : weights_of<T>(TERP_FORM_COPY);
-    else if (last < 16 + TERP_NDIMS)
-        shared->shares[last - 16] = TERP_SHARE(T, last - 16 + 1);
+    if (last < 2 * 16)
+        shared->weights[last] =
+            last & REACHES_B ? weights_at<T>(last / 16 * NREACHES + last % 8)
+                             : weights_of<T>(TERP_FORM_COPY);
+    else if (last < 2 * 16 + TERP_NDIMS)
+        shared->shares[last - 2 * 16] = TERP_SHARE(T, last - 2 * 16 + 1);
 }
 
 /* Notes, as far as they are known without the chunk's plan; values start to
@@ -270,6 +270,8 @@ prepare_levels(const struct cuda_batch &batch, const struct coarse_work &work,
         s_level.choice[lane] = {priorities, plan.spline == TERP_SPLINE_LINEAR
                                                 ? 0x01010101 * REACHES_C
                                                 : 0};
+        if (lane == 0)
+            s_level.weights = 2 * first_weights_of(plan.spline);
         /* No encoder of ours does that at such levels. */
         if (lane == 0 && (terp_blend_order(plan.priorities) > 1 ||
                           terp_spline_is_far(plan.spline)))

@@ -18,8 +18,10 @@ combine(enum terp_form form, T a, T b, T c, T d)
         return TERP_QUAD_BELOW(a, b, c);
     case TERP_FORM_QUAD_ABOVE:
         return TERP_QUAD_ABOVE(b, c, d);
-    default:
+    case TERP_FORM_CUBIC:
         return TERP_CUBIC(a, b, c, d);
+    default:
+        return TERP_NATURAL(T, a, b, c, d);
     }
 }
 

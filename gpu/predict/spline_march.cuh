@@ -338,6 +338,8 @@ launch_march(const struct cuda_batch *batch, int l, cudaStream_t stream)
 
     cudaError_t error =
         launch_march_by<T, tile, TERP_SPLINE_CUBIC>(batch, l, stream);
+    if (error == cudaSuccess)
+        error = launch_march_by<T, tile, TERP_SPLINE_NATURAL>(batch, l, stream);
     if constexpr (sizeof(T) == 4) {
         typedef march_tile<T, decode, march_far, 32, 16, 2, 1> far_tile;
         if (error == cudaSuccess)

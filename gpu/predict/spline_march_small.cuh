@@ -51,7 +51,10 @@ __launch_bounds__(small_tiles<decode>::nthreads, 1)
         march_blended_block<typename tiles::blended>(batch, work, l, &s_block);
     } else if (plan_marches<float, decode>(state, l)) {
         const unsigned spline = state.model.plan[l].spline;
-        if (spline == TERP_SPLINE_CUBIC)
+        if (spline == TERP_SPLINE_NATURAL)
+            march_block<typename tiles::cubic, TERP_SPLINE_NATURAL>(
+                batch, work, l, &s_block);
+        else if (spline == TERP_SPLINE_CUBIC)
             march_block<typename tiles::cubic, TERP_SPLINE_CUBIC>(batch, work,
                                                                   l, &s_block);
         else if constexpr (!decode)

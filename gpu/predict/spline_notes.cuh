@@ -63,14 +63,15 @@ template <typename T> struct coarse_level {
     struct coarse_choice choice[TERP_NCLASSES];
     uint32_t class_at[TERP_NCLASSES];
     struct coarse_stride strides[TERP_NDIMS];
+    uint32_t weights; /* the first of its spline */
     struct constants<T> k;
 };
 
 template <typename T> struct coarse_shared {
     struct cuda_chunk chunk; /* a copy of the state */
     struct coarse_level<T> level[MAX_NCOARSE];
-    struct constants<T> k;              /* of anchors */
-    struct form_weights<T> weights[16]; /* by REACHES_B .. */
+    struct constants<T> k;                  /* of anchors */
+    struct form_weights<T> weights[2 * 16]; /* by spline and REACHES_B .. */
     T shares[TERP_NDIMS]; /* by the number of predictions less one */
     T values[COARSE_NPLACES];
     struct coarse_note notes[COARSE_NVALUES];

@@ -58,7 +58,7 @@ template <typename T> struct alignas(16) tile_row {
 template <typename T> struct tile_shared {
     struct cuda_chunk chunk; /* a copy of the state */
     struct constants<T> k;
-    struct form_weights<T> weights[NREACHES];
+    struct form_weights<T> weights[NWEIGHTS];
     struct tile_row<T> rows[TILE_NTURNS * TILE_NWARPS];
     uint32_t symbols[TILE_NTURNS * TILE_NTHREADS]; /* decode: two a thread */
     T values[TILE_MAX_NPLACES * TILE_PITCH];       /* the region */
@@ -532,7 +532,8 @@ plan_tile(const struct tile_work &work, struct tile_column<T> *column,
     column->reach = reach_at(column->x, work.axis[0].neven);
     if (spline == TERP_SPLINE_LINEAR)
         column->reach = linear_reaches(column->reach);
-    column->weights = shared->weights[column->reach];
+    column->weights =
+        shared->weights[first_weights_of(plan.spline) + column->reach];
 }
 
 /* The chunk's state as memory has it. A multiprocessor's own cache may still
@@ -571,9 +572,9 @@ __launch_bounds__(TILE_NTHREADS, sizeof(T) == 4 ? 2 : 1)
 
     if (threadIdx.x < work.row_end[TILE_NTYPES - 1])
         place_row(work, tile, threadIdx.x, &shared->rows[threadIdx.x]);
-    else if (threadIdx.x >= TILE_NTHREADS - NREACHES)
-        shared->weights[threadIdx.x % NREACHES] =
-            weights_at<T>(threadIdx.x % NREACHES);
+    else if (threadIdx.x >= TILE_NTHREADS - NWEIGHTS)
+        shared->weights[threadIdx.x % NWEIGHTS] =
+            weights_at<T>(threadIdx.x % NWEIGHTS);
     copy_state_early(batch, shared);
     if (!chunk_applies(chunk) || level_is_long(chunk, work.l)) {
         wait_for_kernels();
@@ -584,6 +585,8 @@ __launch_bounds__(TILE_NTHREADS, sizeof(T) == 4 ? 2 : 1)
     struct level_view<T> view = view_of<T>(batch, chunk);
     view.coarse = view.lattice + work.coarse_at;
     view.k = shared->k;
+    const struct form_weights<T> *s_weights =
+        shared->weights + first_weights_of(chunk.model.plan[work.l].spline);
     T *to = work.l > 1 ? view.lattice + work.fine_at : decode ? view.dst : NULL;
     load_rows<T, decode>(work, view, column, shared);
     wait_async();
@@ -598,7 +601,7 @@ __launch_bounds__(TILE_NTHREADS, sizeof(T) == 4 ? 2 : 1)
             __syncthreads();
 #pragma unroll 1
         for (; number < work.step_end[step]; number += TILE_NWARPS)
-            make_tile_row<T, decode>(work, view, column, shared->weights,
-                                     number, to, shared);
+            make_tile_row<T, decode>(work, view, column, s_weights, number, to,
+                                     shared);
     }
 }

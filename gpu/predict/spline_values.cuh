@@ -61,17 +61,21 @@ weights_of(enum terp_form form) {
         return {6, 3, 1, (T)0.125};
     case TERP_FORM_QUAD_ABOVE:
         return {3, 6, 1, (T)0.125};
-    default:
+    case TERP_FORM_CUBIC:
         return {9, 0, 1, (T)0.0625};
+    default:
+        return {23, 0, 3, TERP_FORTIETH(T)};
     }
 }
 
-/* What a point reaches for besides b tells its form. */
+/* What a point reaches for besides b tells its form, but for natural ones,
+ * which have tables of their own. */
 #define REACHES_A 1u
 #define REACHES_C 2u
 #define REACHES_D 4u
 #define REACHES_ALL 7u
 #define NREACHES 8
+#define NWEIGHTS (2 * NREACHES) /* then those of natural splines */
 
 /* Of point i of `neven` by a spline that is not linear. */
 static __device__ __forceinline__ unsigned
@@ -90,13 +94,22 @@ linear_reaches(unsigned reaches)
     return reaches & ~(with_c >> 1 | with_c << 1);
 }
 
+/* Of a table that has all. */
 template <typename T>
 static __device__ __forceinline__ struct form_weights<T>
-weights_at(unsigned reach) {
+weights_at(unsigned index) {
+    const unsigned reach = index % NREACHES;
     const uint64_t i = reach & 1, neven = i + 1 + (reach >> 1 & 1);
 
     return weights_of<T>(
-        terp_form_at(TERP_SPLINE_CUBIC, i, neven + (reach >> 2)));
+        terp_form_at(index < NREACHES ? TERP_SPLINE_CUBIC : TERP_SPLINE_NATURAL,
+                     i, neven + (reach >> 2)));
+}
+
+static __device__ __forceinline__ unsigned
+first_weights_of(unsigned spline)
+{
+    return spline == TERP_SPLINE_NATURAL ? NREACHES : 0;
 }
 
 /* Equal to combine, bit by bit. */

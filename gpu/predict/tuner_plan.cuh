@@ -100,7 +100,7 @@ find_candidates(const struct tune_grid &grid, struct candidate *s_candidates)
 static __host__ __device__ __forceinline__ constexpr unsigned
 ncosts_of(unsigned nactive)
 {
-    return UINT64_C(0x4D1C0B0400) >> (8 * nactive) & 0xFF;
+    return UINT64_C(0x511F0D0500) >> (8 * nactive) & 0xFF;
 }
 _Static_assert(
     ncosts_of(4) == 81 - 16 + 4 * (TERP_NSPLINES - 1) &&

@@ -113,7 +113,8 @@ predict_along(const struct neighbours<T> &near, enum terp_form form,
     if (spline == TERP_SPLINE_LINEAR)
         order = min(order, TUNE_LINEAR_ORDER);
     else if (form == TERP_FORM_CUBIC)
-        pred = TERP_CUBIC(a, b, c, d);
+        pred = spline == TERP_SPLINE_CUBIC ? TERP_CUBIC(a, b, c, d)
+                                           : TERP_NATURAL(T, a, b, c, d);
     else if (form == TERP_FORM_QUAD_BELOW)
         pred = TERP_QUAD_BELOW(a, b, c);
     else if (form == TERP_FORM_QUAD_ABOVE)

@@ -290,7 +290,7 @@ static const struct {
     {"repeats", repeats, UINT64_C(0x6d51c6b4b66db4f1)},
     {"widths", widths, UINT64_C(0xc916625d6295b017)},
     {"losslessly", losslessly, UINT64_C(0xaf12d58ec9b5bc7d)},
-    {"classes", classes, UINT64_C(0xae1b0c0bfc24a68c)},
+    {"classes", classes, UINT64_C(0xf0a3798eb587f4cc)},
     {"means", means, UINT64_C(0xcdb39178bd933c04)},
 };
 

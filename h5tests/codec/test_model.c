@@ -560,7 +560,7 @@ static const struct {
     {"repeats", repeats, UINT64_C(0xec49753dfb807027)},
     {"integers", integers, UINT64_C(0xf7cdc800382b7ae7)},
     {"halves", halves, UINT64_C(0x3f908f80d571f7e0)},
-    {"splines", splines, UINT64_C(0x82cab74948917a80)},
+    {"splines", splines, UINT64_C(0xcbdc9f838d636b36)},
     {"quantizer", quantizer, UINT64_C(0xee6228e0786b97d8)},
 };
 

@@ -358,7 +358,8 @@ static void
 check_spline(struct bench *b, int blend, uint64_t *seed)
 {
     struct cpu_prediction cpu;
-    static const uint8_t marched[] = {TERP_SPLINE_CUBIC, TERP_SPLINE_LONG};
+    static const uint8_t marched[] = {TERP_SPLINE_CUBIC, TERP_SPLINE_NATURAL,
+                                      TERP_SPLINE_LONG};
     struct cuda_chunk *state = &b->state[0];
     uint8_t *values = (uint8_t *)malloc(b->nbytes);
 
@@ -375,7 +376,7 @@ check_spline(struct bench *b, int blend, uint64_t *seed)
     for (int l = 1; l <= b->layout.nlevels; l++) {
         uint64_t r = random_of(seed);
         struct terp_level_plan plan = {
-            (uint8_t)(r % 2 * (r >> 8 & 1)),
+            (uint8_t)(r % 3 * (r >> 8 & 1)),
             (uint8_t)(r >> 16 & 1 ? r >> 24 : 0),
             (uint8_t)(r >> 40 & 1 ? TERP_BOUND_RATIO_ONE : 1 + (r >> 48) % 64)};
         const bool is_large =
@@ -383,13 +384,13 @@ check_spline(struct bench *b, int blend, uint64_t *seed)
         if (blend == CHECK_MARCHES_BLENDED && l == 1 && is_large)
             plan = {TERP_SPLINE_LONG, TERP_BLEND_FULL, plan.bound_ratio};
         else if (blend == CHECK_MARCHES && l == 1)
-            plan = {marched[r % (is_large ? 2 : 1)],
+            plan = {marched[r % (is_large ? 3 : 2)],
                     (uint8_t)(r >> 16 & 1 ? 0x55 : 0), plan.bound_ratio};
         else if (blend > 1 && is_large)
             plan.priorities = blend == 2 ? TERP_BLEND_PAIRS : TERP_BLEND_FULL;
         else if (terp_blend_order(plan.priorities) > 1)
             plan.priorities = 0;
-        if (is_large && blend <= 3 && (r >> 56 & 1) != 0)
+        if (is_large && (blend & 1) != 0 && (r >> 56 & 1) != 0)
             plan.spline = TERP_SPLINE_LONG;
         if (is_large && (r >> 57 & 3) == 0)
             plan = {TERP_SPLINE_MEAN, 0, plan.bound_ratio};
@@ -706,7 +707,7 @@ chunks_of_a_batch_may_differ_in_their_plans(void **state)
         {TERP_SPLINE_CUBIC, TERP_BLEND_PAIRS, TERP_BOUND_RATIO_ONE},
         {TERP_SPLINE_LONG, TERP_BLEND_FULL, TERP_BOUND_RATIO_ONE},
         {TERP_SPLINE_LONG, 0x1B, TERP_BOUND_RATIO_ONE},
-        {TERP_SPLINE_LONG, TERP_BLEND_PAIRS, TERP_BOUND_RATIO_ONE}};
+        {TERP_SPLINE_NATURAL, 0, TERP_BOUND_RATIO_ONE}};
     const size_t nplans = sizeof plans / sizeof *plans;
 
     (void)state;
