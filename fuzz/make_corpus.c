@@ -1,5 +1,5 @@
 /* Writes small valid inputs for the fuzzers: make_corpus FOLDER, which holds
- * the folders decode, cd and roundtrip, and with "rules" rules. */
+ * the folders stream, cd and roundtrip, and with "rules" rules. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -87,7 +87,7 @@ write_streams(const char *folder)
             fprintf(stderr, "cannot encode choice %d\n", choice);
             exit(1);
         }
-        write_file(folder, "decode", stream, stream_nbytes);
+        write_file(folder, "stream", stream, stream_nbytes);
     }
 }
 
