@@ -73,18 +73,14 @@ build_targets() { # BUILD...
 }
 
 # libFuzzer's processes, each on its own, since one that it forks spends its time
-# on merging. The build with sanitizers looks for what is rare, and guides by
-# comparisons; that without is after numbers, so that it does no more for an input
-# than to see whether it reaches something.
-run_process() { # BINARY BUILD TARGET SECONDS RUNS LOG ARTIFACTS FOLDER...
-    local binary=$1 build=$2 target=$3 seconds=$4 runs=$5 log=$6 artifacts=$7
+# on merging. The build with sanitizers is guided by comparisons, too; that without
+# does no more for an input than to see whether it reaches something.
+run_process() { # BINARY TARGET SECONDS RUNS LOG ARTIFACTS FOLDER...
+    local binary=$1 target=$2 seconds=$3 runs=$4 log=$5 artifacts=$6
     local options=(-max_total_time="$seconds" -runs="$runs" -timeout=10
         -max_len="$(max_len_of "$target")" -malloc_limit_mb=64
-        -print_final_stats=1 -reload=10 -artifact_prefix="$artifacts")
-    shift 7
-    if [ "$build" = fuzz-fast ]; then
-        options+=(-entropic=0 -use_value_profile=0)
-    fi
+        -entropic=0 -print_final_stats=1 -reload=10 -artifact_prefix="$artifacts")
+    shift 6
     # Of clang 14's sanitizers some kernels' random addresses are too random.
     setarch "$(uname -m)" -R "$binary" "${options[@]}" "$@" >"$log" 2>&1
 }
@@ -133,7 +129,7 @@ fuzz_here() { # SECONDS TARGET...
             log=build/fuzz/$target-$build
             rm -f "$log".*.log
             for ((i = 0; i < jobs; i++)); do
-                run_process "build/$build/fuzz/fuzz_$target" "$build" "$target" \
+                run_process "build/$build/fuzz/fuzz_$target" "$target" \
                     "$seconds" "${RUNS:--1}" "$log.$i.log" \
                     "build/fuzz/found/$target-" "build/fuzz/found/$folder" \
                     "fuzz/corpus/$folder" "build/fuzz-seeds/$folder" ||
@@ -191,7 +187,7 @@ run_only() { # FOLDER OUT SECONDS BUILD:TARGET:PROCESSES[:RUNS]...
         # What these find, by themselves: a folder for each plan.
         mkdir -p "$work/new/$build-$target"
         for ((i = 0; i < processes; i++)); do
-            run_process "$work/$build/fuzz_$target" "$build" "$target" "$seconds" \
+            run_process "$work/$build/fuzz_$target" "$target" "$seconds" \
                 "${runs:--1}" "$log.$i.log" "$work/found/$target-" \
                 "$work/new/$build-$target" "$work/corpus/$folder" ||
                 touch "$log.failed" &
