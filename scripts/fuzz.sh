@@ -6,9 +6,9 @@
 #   scripts/fuzz.sh run-only FOLDER OUT SECONDS BUILD:TARGET:PROCESSES[:RUNS]...
 #                                          runs all that at once from such a folder;
 #                                          OUT gets fuzz.csv, logs and what was found
-#   scripts/fuzz.sh minimize [TARGET...]   the smallest corpus that reaches as much
-#                                          replaces fuzz/corpus: inputs of at most
-#                                          MAX_LEN bytes, 400 KB a target
+#   scripts/fuzz.sh minimize [TARGET...]   the smallest corpus that reaches as many
+#                                          edges replaces fuzz/corpus: inputs of at
+#                                          most MAX_LEN bytes, 400 KB a folder
 #   scripts/fuzz.sh totals [FILE]          adds up what bench/results/fuzz.csv says
 # A BUILD is `fuzz`, with ASan and UBSan, or `fuzz-fast`, without either, for many
 # executions; BUILDS says which of them the first form takes, by default both, each
@@ -18,6 +18,9 @@
 # build, seconds, processes, executions, inputs in the corpus, and edges of the
 # program that they reach (libFuzzer's `cov`). What crashes a target is in
 # build/fuzz/found/TARGET-..., and the exit code is 1.
+# The target `kernels` is run only where it is named, and TERP_CUDA_LIBRARY names a
+# CUDA engine: libterp_cuda.so, or the emulated one of the preset release, by which
+# a core does some 100 executions a second.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 targets=(frame inspect decode reader cd roundtrip rules)
@@ -34,7 +37,7 @@ usage() {
 # The corpus that a target shares with others.
 folder_of() {
     case $1 in
-    frame | inspect | decode | reader) echo stream ;;
+    frame | inspect | decode | reader | kernels) echo stream ;;
     *) echo "$1" ;;
     esac
 }
@@ -58,7 +61,7 @@ build_targets() { # BUILD...
     for build in "$@"; do
         {
             cmake --preset "$build"
-            cmake --build --preset "$build" -j "$jobs" --target fuzzers
+            cmake --build --preset "$build" -j "$jobs" --target fuzzers fuzz_kernels
         } >"build/$build.log" 2>&1 || {
             cat "build/$build.log"
             exit 1
@@ -156,7 +159,7 @@ prepare() { # FOLDER
     to=$(mktemp -d)
     for build in fuzz fuzz-fast; do
         mkdir -p "$to/$build"
-        for target in "${targets[@]}"; do
+        for target in "${targets[@]}" kernels; do
             strip -o "$to/$build/fuzz_$target" "build/$build/fuzz/fuzz_$target"
         done
     done
@@ -226,14 +229,14 @@ minimize() { # TARGET...
             [ "$(folder_of "$target")" = $folder ] || continue
             sources=("build/fuzz/found/$folder" "fuzz/corpus/$folder"
                 "build/fuzz-seeds/$folder")
-            build/fuzz-fast/fuzz/fuzz_"$target" -merge=1 \
+            build/fuzz-fast/fuzz/fuzz_"$target" -merge=1 -use_counters=0 \
                 -max_len="$(max_len_of "$target")" build/fuzz/minimal \
                 "${sources[@]}" >"build/fuzz/merge-$target.log" 2>&1
         done
         [ -n "$(ls build/fuzz/minimal)" ] || continue
         rm -rf "fuzz/corpus/$folder"
         mkdir -p "fuzz/corpus/$folder"
-        # The smallest first, until the target's part of the repository is full.
+        # The smallest first, until the folder's part of the repository is full.
         sum=0
         while read -r nbytes name; do
             sum=$((sum + nbytes))
