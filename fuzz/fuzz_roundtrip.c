@@ -123,7 +123,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
     if (type == TERP_BYTES)
         rank = 1;
     for (int i = 0; i < rank; i++)
-        dims[i] = (uint64_t)(1 + data[3 + i] * 8 % largest[is_large][rank - 1]);
+        dims[i] = 1 + (uint64_t)data[3 + i] * 8 %
+                          (uint64_t)largest[is_large][rank - 1];
     struct terp_chunk chunk = terp_case_chunk(type, rank, dims);
     chunk.big_endian = flags & FLAG_BIG_ENDIAN;
     chunk.stack = (flags & FLAG_STACK) && rank > 1;
