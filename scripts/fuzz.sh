@@ -154,7 +154,7 @@ fuzz_here() { # SECONDS TARGET...
 # One file, since many small ones take more room on their way. Binaries need glibc
 # and libstdc++ alone.
 prepare() { # FOLDER
-    local to build target folder
+    local to build target folder from
     build_targets fuzz fuzz-fast
     to=$(mktemp -d)
     for build in fuzz fuzz-fast; do
@@ -165,9 +165,11 @@ prepare() { # FOLDER
     done
     for folder in stream cd roundtrip rules; do
         mkdir -p "$to/corpus/$folder"
-        find "fuzz/corpus/$folder" "build/fuzz-seeds/$folder" \
-            "build/fuzz/found/$folder" -type f -size -5k -exec \
-            cp -t "$to/corpus/$folder" {} +
+        # An input may be in two folders, by the same name, its digest.
+        for from in fuzz/corpus build/fuzz-seeds build/fuzz/found; do
+            find "$from/$folder" -type f -size -5k -exec \
+                cp -t "$to/corpus/$folder" {} +
+        done
     done
     commit_now >"$to/commit"
     mkdir -p "$1"
