@@ -5,15 +5,9 @@
 
 #include "codec/api/cd_values.h"
 #include "codec/format/base.h"
+#include "fuzz/target.h"
 
 #define MAX_NWORDS 32
-
-/* Survives NDEBUG. */
-#define CHECK(condition)  \
-    do {                  \
-        if (!(condition)) \
-            abort();      \
-    } while (0)
 
 static bool
 same_chunk(const struct terp_chunk *a, const struct terp_chunk *b)
@@ -52,9 +46,6 @@ persist(const struct terp_cd *cd)
     CHECK(terp_cd_persist(&read, again) == nwords);
     CHECK(memcmp(words, again, nwords * sizeof words[0]) == 0);
 }
-
-int
-LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes);
 
 /* Byte 0: type, byte order, rank. Then words: cd_values, of which the first
  * also serve as the dims of a chunk. */

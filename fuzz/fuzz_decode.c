@@ -1,22 +1,13 @@
-/* Any bytes are safe to decode: terp_decode, terp_inspect and
- * terp_decoded_nbytes agree with each other, stay inside their buffers (ASan)
- * and ask for little memory (libFuzzer's -malloc_limit_mb); what they return
- * depends neither on the number of threads nor on what was in `dst`. */
-#include <stdlib.h>
+/* Any bytes are safe to decode: terp_decode, terp_decode_coarse, terp_inspect
+ * and terp_decoded_nbytes agree with each other, stay inside their buffers
+ * (ASan) and ask for little memory (libFuzzer's -malloc_limit_mb); what they
+ * return depends neither on the number of threads nor on what was in `dst`. */
 #include <string.h>
 
 #include "codec/api/terp.h"
-#include "codec/format/frame.h"
 #include "codec/format/types.h"
-
-#define MAX_CHUNK_NBYTES (64u << 10)
-
-/* Survives NDEBUG. */
-#define CHECK(condition)  \
-    do {                  \
-        if (!(condition)) \
-            abort();      \
-    } while (0)
+#include "fuzz/streams.h"
+#include "fuzz/target.h"
 
 /* Copies every step-th value of each dimension. */
 static void
@@ -72,82 +63,62 @@ decode_coarse(const uint8_t *src, size_t src_nbytes, uint64_t step,
     free(expected);
 }
 
+/* Once more, with two threads or over other bytes. */
 static void
-decode(const uint8_t *src, size_t src_nbytes)
+decode_again(const struct fuzz_stream *stream, const uint8_t *values,
+             uint64_t nbytes, enum terp_status st)
 {
-    uint64_t announced_nbytes = 0, one_nbytes = 0, two_nbytes = 0;
+    uint8_t *again = malloc(nbytes + 1);
+    uint64_t got = 0;
+
+    CHECK(again != NULL);
+    memset(again, 0xFF, nbytes + 1);
+    CHECK(terp_decode(stream->bytes, stream->nbytes, again, nbytes, &got,
+                      stream->nthreads) == st);
+    CHECK(again[nbytes] == 0xFF);
+    CHECK(st != TERP_OK ||
+          (got == nbytes && memcmp(values, again, nbytes) == 0));
+    free(again);
+}
+
+static void
+decode(const struct fuzz_stream *stream)
+{
+    const uint8_t *src = stream->bytes;
+    uint64_t nbytes = 0, got = 0;
     struct terp_info info = {.size = sizeof info};
-    enum terp_status sized =
-        terp_decoded_nbytes(src, src_nbytes, &announced_nbytes);
-    enum terp_status inspected = terp_inspect(src, src_nbytes, &info);
+    const enum terp_status sized =
+        terp_decoded_nbytes(src, stream->nbytes, &nbytes);
 
-    CHECK((sized == TERP_OK) == (announced_nbytes != 0));
-    if (inspected == TERP_OK)
-        CHECK(sized == TERP_OK && info.chunk_nbytes == announced_nbytes &&
-              info.stream_nbytes == src_nbytes);
-    if (announced_nbytes > MAX_CHUNK_NBYTES) {
-        CHECK(terp_decode(src, src_nbytes, NULL, 0, &one_nbytes, 1) != TERP_OK);
-        (void)terp_coarse_nbytes(src, src_nbytes, 4, &one_nbytes);
+    if (nbytes > stream->max_chunk_nbytes || sized != TERP_OK) {
+        CHECK(terp_decode(src, stream->nbytes, NULL, 0, &got, 1) != TERP_OK);
         return;
     }
-    uint8_t *one = malloc(announced_nbytes + 1);
-    uint8_t *two = malloc(announced_nbytes + 1);
-    CHECK(one != NULL && two != NULL);
-    memset(one, 0x00, announced_nbytes + 1);
-    memset(two, 0xFF, announced_nbytes + 1);
-    enum terp_status decoded =
-        terp_decode(src, src_nbytes, one, announced_nbytes, &one_nbytes, 1);
-    CHECK(terp_decode(src, src_nbytes, two, announced_nbytes, &two_nbytes, 2) ==
-          decoded);
-    if (decoded == TERP_OK) {
-        CHECK(inspected == TERP_OK);
-        CHECK(one_nbytes == announced_nbytes && two_nbytes == one_nbytes);
-        CHECK(memcmp(one, two, one_nbytes) == 0);
-        CHECK(terp_decode(src, src_nbytes, one, announced_nbytes - 1,
-                          &one_nbytes, 1) == TERP_ERR_CAPACITY);
+    uint8_t *values = malloc(nbytes + 1);
+    CHECK(values != NULL);
+    memset(values, 0x00, nbytes + 1);
+    const enum terp_status st =
+        terp_decode(src, stream->nbytes, values, nbytes, &got, 1);
+    CHECK(values[nbytes] == 0x00);
+    if (stream->nthreads > 1 || stream->again)
+        decode_again(stream, values, nbytes, st);
+    if (st == TERP_OK) {
+        CHECK(got == nbytes);
+        CHECK(terp_inspect(src, stream->nbytes, &info) == TERP_OK);
+        CHECK(terp_decode(src, stream->nbytes, NULL, nbytes - 1, &got, 1) ==
+              TERP_ERR_CAPACITY);
     }
-    for (uint64_t step = 2; step <= 16; step *= 2)
-        decode_coarse(src, src_nbytes, step, decoded == TERP_OK ? one : NULL);
-    CHECK(one[announced_nbytes] == 0x00 && two[announced_nbytes] == 0xFF);
-    free(one);
-    free(two);
+    decode_coarse(src, stream->nbytes, stream->step,
+                  st == TERP_OK ? values : NULL);
+    free(values);
 }
-
-/* The checksums of what prefixes there are. */
-static void
-seal_prefixes(uint8_t *stream, size_t nbytes)
-{
-    uint32_t told[TERP_NPREFIXES];
-    struct terp_frame frame;
-    int frame_nbytes;
-
-    if (terp_frame_read(stream, nbytes, &frame, &frame_nbytes) != TERP_OK ||
-        !frame.has_prefixes)
-        return;
-    for (int i = 0; i < TERP_NPREFIXES; i++) {
-        told[i] = frame.prefix[i].nbytes;
-        if (told[i] < TERP_PREFIX_MIN_NBYTES || told[i] > nbytes)
-            return;
-    }
-    terp_frame_seal_prefixes(stream, frame_nbytes, told);
-}
-
-int
-LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes);
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
 {
-    decode(data, nbytes);
-    if (nbytes >= TERP_FRAME_DIMS_AT) {
-        /* With a checksum that holds, to get at what lies behind it. */
-        uint8_t *sealed = malloc(nbytes);
-        CHECK(sealed != NULL);
-        memcpy(sealed, data, nbytes);
-        seal_prefixes(sealed, nbytes);
-        terp_frame_seal(sealed, nbytes);
-        decode(sealed, nbytes);
-        free(sealed);
-    }
+    struct fuzz_stream stream = fuzz_stream_make(data, nbytes);
+
+    decode(&stream);
+    free(stream.bytes);
     return 0;
 }

@@ -1,10 +1,11 @@
 /* Any values, dims and parameters keep every promise of a round trip: those
  * of terp_case_check, whose failed assertion ends the process. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "fuzz/target.h"
 #include "h5tests/support/cases.h"
+#include "h5tests/support/reader.h"
 #include "h5tests/support/values.h"
 
 enum {
@@ -16,7 +17,9 @@ enum {
     FLAG_FILL = 16,
     FLAG_WALK = 32,
     EFFORT_SHIFT = 6,
-    LOSSLESS = 0x80 /* byte 8 */
+    LARGE_SHIFT = 2,   /* byte 1 */
+    OTHER_TYPE = 0x10, /* byte 9 */
+    LOSSLESS = 0x80    /* byte 8 */
 };
 
 /* Bytes as bits of values, over and over; or as the steps of a random walk,
@@ -42,28 +45,87 @@ make_values(const struct terp_chunk *chunk, bool is_walk, const uint8_t *data,
     }
 }
 
-int
-LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes);
+/* Whether every integer is within the bound, which is that of an absolute one
+ * of at least 1, rounded down, and else 0. */
+static bool
+integers_are_within(const struct terp_params *params,
+                    const struct terp_chunk *chunk, const uint8_t *values,
+                    const uint8_t *decoded)
+{
+    const bool has_bound =
+        params->bound_mode == TERP_BOUND_ABSOLUTE && params->bound >= 1;
+    const uint64_t bound = !has_bound               ? 0
+                           : params->bound < 0x1p64 ? (uint64_t)params->bound
+                                                    : UINT64_MAX;
+    /* Signed ones are moved, to be in order as unsigned ones. */
+    const uint64_t least = integer_to_bits(chunk->type, -INFINITY);
+    const uint64_t mask = UINT64_MAX >> (64 - 8 * value_nbytes(chunk->type));
 
-/* Bytes 0 flags and effort, 1 rank and whether the bound is pointwise, with a
- * floor (of 2 and 7) or without, 2
- * pipeline and predictor, 3-6 dims, 7 and 8 bound, the next 8 (read again as
- * data) fill value; then data. */
+    for (uint64_t i = 0; i < chunk_nvalues(chunk); i++) {
+        const uint64_t a = (value_bits(chunk, values, i) - least) & mask;
+        const uint64_t b = (value_bits(chunk, decoded, i) - least) & mask;
+        if ((a > b ? a - b : b - a) > bound)
+            return false;
+    }
+    return true;
+}
+
+/* Both decoders get the same values of a stream that an encoder made; those of
+ * integers and bytes are within the bound, and without one all are as they
+ * were.
+ */
+static void
+check_all_types(const struct terp_params *params,
+                const struct terp_chunk *chunk, const uint8_t *values)
+{
+    const uint64_t nbytes = terp_chunk_nbytes(chunk);
+    const struct terp_stream stream =
+        terp_case_encode(params, chunk, values, 1);
+    uint8_t *decoded = terp_case_alloc(nbytes);
+    uint64_t got = 0;
+    bool is_read;
+
+    CHECK(terp_decode(stream.bytes, stream.nbytes, decoded, nbytes, &got, 1) ==
+          TERP_OK);
+    CHECK(got == nbytes);
+    if (chunk->type == TERP_BYTES ||
+        (params->bound_mode == TERP_BOUND_ABSOLUTE && params->bound == 0))
+        CHECK(memcmp(decoded, values, nbytes) == 0);
+    if (terp_type_is_integer(chunk->type))
+        CHECK(integers_are_within(params, chunk, values, decoded));
+    CHECK(reader_agrees(stream.bytes, stream.nbytes, nbytes, true, &is_read));
+    CHECK(is_read);
+    free(stream.bytes);
+    free(decoded);
+}
+
+/* Bytes 0 flags and effort, 1 rank, whether the chunk is large, and whether the
+ * bound is pointwise, with a floor (of 2 and 7) or without, 2 pipeline and
+ * predictor, 3-6 dims, 7 and 8 bound, the next 8 (read again as data) fill
+ * value, of which the first may choose another type; then data. */
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
 {
-    /* Largest dim by rank: at most some 2000 values. */
-    static const int largest[TERP_MAX_RANK] = {2000, 45, 13, 7};
+    /* Largest dim by rank: at most some 200 values, or sometimes 2000. */
+    static const int largest[2][TERP_MAX_RANK] = {{200, 14, 6, 4},
+                                                  {2000, 45, 13, 7}};
 
     if (nbytes <= HEADER_NBYTES)
         return 0;
-    unsigned flags = data[0];
+    const unsigned flags = data[0];
+    const bool is_large = (data[1] >> LARGE_SHIFT & 7) == 7;
     int rank = data[1] % TERP_MAX_RANK + 1;
+    enum terp_type type = flags & FLAG_FLOAT64 ? TERP_FLOAT64 : TERP_FLOAT32;
     uint64_t dims[TERP_MAX_RANK];
+
+    if (data[9] & OTHER_TYPE)
+        type = (enum terp_type)(data[9] % OTHER_TYPE % TERP_NTYPES);
+    if (type == TERP_BYTES)
+        rank = 1;
     for (int i = 0; i < rank; i++)
-        dims[i] = (uint64_t)(1 + data[3 + i] * 8 % largest[rank - 1]);
-    struct terp_chunk chunk = terp_case_chunk(
-        flags & FLAG_FLOAT64 ? TERP_FLOAT64 : TERP_FLOAT32, rank, dims);
+        dims[i] = 1 + (uint64_t)data[3 + i] * 8 %
+                          (uint64_t)largest[is_large][rank - 1];
+    struct terp_chunk chunk = terp_case_chunk(type, rank, dims);
     chunk.big_endian = flags & FLAG_BIG_ENDIAN;
     chunk.stack = (flags & FLAG_STACK) && rank > 1;
 
@@ -74,8 +136,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
         .bound = !(flags & FLAG_RELATIVE) && data[8] == LOSSLESS
                      ? 0
                      : ldexp(1 + data[7] / 256.0, 8 * (int8_t)data[8]),
-        .pipeline = (enum terp_pipeline)(data[2] % 5),
-        .predictor = (enum terp_predictor)(data[2] / 4 % 3),
+        .pipeline = (enum terp_pipeline)(data[2] % TERP_NPIPELINES),
+        .predictor = (enum terp_predictor)(data[2] / 4 % TERP_NPREDICTORS),
         .effort = (enum terp_effort)((flags >> EFFORT_SHIFT) % TERP_NEFFORTS),
         .has_fill = flags & FLAG_FILL,
         .fill_bits = load_le(data + 8, 8)};
@@ -84,12 +146,20 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
         params.bound_mode = TERP_BOUND_POINTWISE;
     if (data[1] >= 0xC0 && params.bound_mode == TERP_BOUND_POINTWISE)
         params.floor = ldexp(1 + data[2] / 256.0, 4 * (int8_t)data[7]);
+    /* Which takes thirty times as long. */
+    if (is_large && params.effort == TERP_EFFORT_BEST)
+        params.effort = TERP_EFFORT_DEFAULT;
     /* The next number is a second fill value. */
     params.has_missing = params.has_fill && data[2] >= 0x80;
     params.missing_bits = params.fill_bits + 1;
+    if (terp_params_check(&params, NULL) != TERP_OK)
+        return 0; /* not every number has a meaning */
     uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&chunk));
     make_values(&chunk, flags & FLAG_WALK, data + 9, nbytes - 9, values);
-    terp_case_check("fuzz", &params, &chunk, values);
+    if (terp_type_is_plain(type) || terp_type_is_half(type))
+        terp_case_check("fuzz", &params, &chunk, values);
+    if (!terp_type_is_plain(type) || data[9] % 4 == 0)
+        check_all_types(&params, &chunk, values);
     free(values);
     return 0;
 }

@@ -1,6 +1,5 @@
 /* Writes small valid inputs for the fuzzers: make_corpus FOLDER, which holds
- * the folders decode, cd and roundtrip, and with "rules" rules. */
-#include <math.h>
+ * the folders stream, cd and roundtrip, and with "rules" rules. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,17 +8,27 @@
 #include "codec/api/terp.h"
 #include "codec/format/base.h"
 #include "codec/format/frame.h"
+#include "h5tests/support/fields.h"
 
 #define MAX_NVALUES 1024
 
 static int nfiles;
+
+static uint64_t
+take_below(uint64_t *random, uint64_t n)
+{
+    const uint64_t number = *random % n;
+
+    *random /= n;
+    return number;
+}
 
 static void
 write_file(const char *folder, const char *subject, const void *bytes,
            size_t nbytes)
 {
     char path[4096];
-    snprintf(path, sizeof path, "%s/%s/seed%03d", folder, subject, nfiles++);
+    snprintf(path, sizeof path, "%s/%s/seed%04d", folder, subject, nfiles++);
     FILE *file = fopen(path, "wb");
     if (file == NULL || fwrite(bytes, 1, nbytes, file) != nbytes ||
         fclose(file) != 0) {
@@ -28,66 +37,67 @@ write_file(const char *folder, const char *subject, const void *bytes,
     }
 }
 
-/* A smooth field with a step, some noise, and special values in a corner. */
-static void
-fill(const struct terp_chunk *chunk, bool with_specials, void *values_ret)
-{
-    float *f32 = values_ret;
-    double *f64 = values_ret;
-    uint64_t nvalues =
-        terp_chunk_nbytes(chunk) /
-        (chunk->type == TERP_FLOAT32 ? sizeof *f32 : sizeof *f64);
-    uint64_t row = chunk->dims[chunk->rank - 1], random = 1;
-
-    for (uint64_t i = 0; i < nvalues; i++) {
-        double x = (double)(i % row), y = (double)(i / row);
-        random = random * 6364136223846793005u + 1442695040888963407u;
-        double value = 0.01 * x * x - 0.3 * y + (x > 20 ? 5 : 0) +
-                       1e-3 * (double)(random >> 40) / (1 << 24);
-        if (with_specials && i % 97 < 9)
-            value = i % 97 < 3 ? NAN : i % 97 < 6 ? -INFINITY : -0.0;
-        if (chunk->type == TERP_FLOAT32)
-            f32[i] = (float)value;
-        else
-            f64[i] = value;
-    }
-}
-
+/* Streams of small chunks: of every type, shape, field, kind of bound and mode
+ * that an encoder takes, each combined with others. */
 static void
 write_streams(const char *folder)
 {
     static const uint64_t dims[][TERP_MAX_RANK] = {
-        {1}, {257}, {9, 33}, {7, 8, 11}, {3, 4, 5, 6}, {4, 100}};
-    static const int ranks[] = {1, 1, 2, 3, 4, 2};
-    static const double bounds[] = {1e-3, 1e-7, 1e-12, 0};
-    static double values[MAX_NVALUES];
-    static uint8_t stream[MAX_NVALUES * sizeof(double) + TERP_MAX_FRAME_NBYTES];
+        {1},      {65},         {257},        {700},        {3, 11},
+        {9, 33},  {16, 40},     {2, 2, 9},    {7, 8, 11},   {4, 12, 16},
+        {4, 100}, {2, 3, 2, 5}, {3, 4, 5, 6}, {4, 4, 6, 7}, {2, 350}};
+    static const int ranks[] = {1, 1, 1, 1, 2, 2, 2, 3, 3, 3, 2, 4, 4, 4, 2};
+    static const double bounds[] = {0.5, 1e-2, 1e-3, 1e-5, 1e-7, 1e-12, 0};
+    static uint8_t values[MAX_NVALUES * 16];
+    static uint8_t stream[sizeof values + TERP_MAX_FRAME_NBYTES];
+    enum {
+        NSTREAMS = 2000,
+        NSHAPES = sizeof ranks / sizeof *ranks,
+        NBOUNDS = sizeof bounds / sizeof *bounds
+    };
 
-    /* Every choice of: bound, shape, type, pipeline, predictor, specials. The
-     * second bound leaves wide codes, and exact quants of float32; the third
-     * leaves tails of lorenzo's differences; the last is lossless. */
-    for (int choice = 0; choice < 4 * 6 * 2 * 4 * 2 * 2; choice++) {
-        int shape = choice / 4 % 6, rest = choice / 24;
-        double bound = bounds[choice % 4];
-        struct terp_chunk chunk = {.type =
-                                       rest % 2 ? TERP_FLOAT64 : TERP_FLOAT32,
-                                   .stack = shape == 5,
-                                   .rank = ranks[shape]};
+    for (uint64_t choice = 0; choice < NSTREAMS; choice++) {
+        uint64_t random = terp_field_mix(choice);
+        const uint64_t shape = take_below(&random, NSHAPES);
+        struct terp_chunk chunk = {
+            .type = (enum terp_type)take_below(&random, TERP_NTYPES),
+            .big_endian = take_below(&random, 8) == 0,
+            .stack = take_below(&random, 4) == 0 && ranks[shape] > 1,
+            .rank = ranks[shape]};
         struct terp_params params = {
-            .bound_mode = bound > 0 ? TERP_BOUND_RELATIVE : TERP_BOUND_ABSOLUTE,
-            .bound = bound,
-            .pipeline = (enum terp_pipeline)(1 + rest / 2 % 4),
-            .predictor = (enum terp_predictor)(1 + rest / 8 % 2)};
+            .bound_mode = (enum terp_bound_mode)(1 + take_below(&random, 3)),
+            .bound = bounds[take_below(&random, NBOUNDS)],
+            .pipeline =
+                (enum terp_pipeline)take_below(&random, TERP_NPIPELINES),
+            .predictor =
+                (enum terp_predictor)take_below(&random, TERP_NPREDICTORS),
+            .effort = (enum terp_effort)take_below(&random, TERP_NEFFORTS)};
         uint64_t stream_nbytes;
 
         memcpy(chunk.dims, dims[shape], sizeof dims[shape]);
-        fill(&chunk, rest / 16 % 2, values);
+        if (chunk.type == TERP_BYTES) {
+            chunk.rank = 1;
+            chunk.stack = false;
+        }
+        if (params.bound == 0)
+            params.bound_mode = TERP_BOUND_ABSOLUTE;
+        if (params.bound_mode == TERP_BOUND_POINTWISE &&
+            take_below(&random, 2) == 0)
+            params.floor = 1e-2;
+        /* A value that some fields have in many places. */
+        params.has_fill = take_below(&random, 4) == 0;
+        terp_field_make(
+            (enum terp_field)take_below(&random, TERP_NNAMED_FIELDS), &chunk,
+            values);
+        memcpy(&params.fill_bits, values, 4);
+        if (terp_params_check(&params, NULL) != TERP_OK)
+            continue; /* not every number has a meaning */
         if (terp_encode(&params, &chunk, values, stream, sizeof stream,
                         &stream_nbytes, 1) != TERP_OK) {
-            fprintf(stderr, "cannot encode choice %d\n", choice);
+            fprintf(stderr, "cannot encode choice %d\n", (int)choice);
             exit(1);
         }
-        write_file(folder, "decode", stream, stream_nbytes);
+        write_file(folder, "stream", stream, stream_nbytes);
     }
 }
 

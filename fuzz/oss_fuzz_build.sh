@@ -9,7 +9,7 @@
 set -euo pipefail
 : "${CC:?}" "${CFLAGS?}" "${LIB_FUZZING_ENGINE:?}" "${OUT:?}" "${WORK:?}"
 top=$(cd "$(dirname "$0")/.." && pwd)
-targets=(cd decode reader roundtrip rules)
+targets=(frame inspect decode reader cd roundtrip rules)
 mkdir -p "$OUT" "$WORK"
 
 # TERP_FUZZ links libFuzzer by the name that clang has for it; another engine
@@ -18,26 +18,26 @@ cmake -S "$top" -B "$WORK/build" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_C_COM
     -DCMAKE_C_FLAGS="$CFLAGS" -DTERP_CUDA=OFF -DTERP_FUZZ=ON \
     -DTERP_FUZZ_ENGINE="$LIB_FUZZING_ENGINE"
 cmake --build "$WORK/build" -j "$(nproc)" --target fuzzers
-mkdir -p "$WORK/seeds"
-for target in "${targets[@]}"; do
-    mkdir -p "$WORK/seeds/$target"
+for folder in stream cd roundtrip rules; do
+    mkdir -p "$WORK/seeds/$folder"
 done
 "$WORK/build/fuzz/make_corpus" "$WORK/seeds" rules
 for target in "${targets[@]}"; do
     cp "$WORK/build/fuzz/fuzz_$target" "$OUT/"
-    seeds=("$WORK/seeds/$target" "$top/fuzz/corpus/$target")
-    if [ "$target" = reader ]; then
-        seeds+=("$WORK/seeds/decode" "$top/fuzz/corpus/decode")
-    fi
+    max_len=4096
+    case $target in
+    frame | inspect | decode | reader) folder=stream ;;
+    rules)
+        folder=$target
+        max_len=256
+        ;;
+    *) folder=$target ;;
+    esac
     # An input may be in two folders, by the same name, its digest.
     rm -f "$OUT/fuzz_${target}_seed_corpus.zip"
-    find "${seeds[@]}" -type f 2>/dev/null |
+    find "$WORK/seeds/$folder" "$top/fuzz/corpus/$folder" -type f 2>/dev/null |
         awk -F/ '!seen[$NF]++' |
         zip -q -j "$OUT/fuzz_${target}_seed_corpus.zip" -@
-    max_len=4096
-    if [ "$target" = rules ]; then
-        max_len=256
-    fi
     printf '[libfuzzer]\nmax_len = %d\ntimeout = 10\n' $max_len \
         >"$OUT/fuzz_$target.options"
 done

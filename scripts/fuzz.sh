@@ -1,82 +1,290 @@
 #!/usr/bin/env bash
-# Fuzzes every target for long, and writes down what was done.
-#   scripts/fuzz.sh [SECONDS]   of each target, 60 where it is not given
-# Each target starts with fuzz/corpus and the inputs that fuzz/make_corpus.c makes,
-# runs as JOBS processes (all CPUs), and what it finds goes to
-# build/fuzz/found/TARGET. bench/results/fuzz.csv gets a line for each: date, commit,
-# target, seconds, executions, inputs in the corpus and edges of the program that
-# they reach (libFuzzer's `cov`). A crash ends all with exit code 1; its input is
-# in build/fuzz/found. With MINIMIZE=1 the smallest corpus that reaches as much
-# replaces fuzz/corpus/TARGET: inputs of at most 4096 bytes, 400 KB a target.
+# Fuzzes for long, and writes down what was done.
+#   scripts/fuzz.sh [SECONDS [TARGET...]]  each target, or those, 60 s each
+#   scripts/fuzz.sh prepare [FOLDER]       what another machine needs to fuzz, which
+#                                          has no compiler: build/fuzz-carry
+#   scripts/fuzz.sh run-only FOLDER OUT SECONDS BUILD:TARGET:PROCESSES[:RUNS]...
+#                                          runs all that at once from such a folder;
+#                                          OUT gets fuzz.csv, logs and what was found
+#   scripts/fuzz.sh minimize [TARGET...]   the smallest corpus that reaches as many
+#                                          edges replaces fuzz/corpus: inputs of at
+#                                          most MAX_LEN bytes, 400 KB a folder
+#   scripts/fuzz.sh totals [FILE]          adds up what bench/results/fuzz.csv says
+# A BUILD is `fuzz`, with ASan and UBSan, or `fuzz-fast`, without either, for many
+# executions; BUILDS says which of them the first form takes, by default both, each
+# for half of the time. Targets begin with fuzz/corpus, the inputs that
+# fuzz/make_corpus.c makes and what was found before, in build/fuzz/found, and run
+# as JOBS processes (all CPUs). The table gets a line for each: date, commit, target,
+# build, seconds, processes, executions, inputs in the corpus, and edges of the
+# program that they reach (libFuzzer's `cov`). What crashes a target is in
+# build/fuzz/found/TARGET-..., and the exit code is 1.
+# The target `kernels` is run only where it is named, and TERP_CUDA_LIBRARY names a
+# CUDA engine: libterp_cuda.so, or the emulated one of the preset release, by which
+# a core does some 100 executions a second.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-seconds=${1:-60}
-if ! [[ $seconds =~ ^[1-9][0-9]*$ ]]; then
-    sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2
-    exit 2
-fi
+targets=(frame inspect decode reader cd roundtrip rules)
 jobs=${JOBS:-$(nproc)}
 max_nbytes=400000
-
-# shellcheck source=scripts/setup.sh
-. scripts/setup.sh
-clang_version=$(clang -dumpversion 2>/dev/null || echo 14)
-install_packages "${TERP_BUILD_PACKAGES[@]}" clang libcmocka-dev libhdf5-dev \
-    "libclang-rt-${clang_version%%.*}-dev"
-mkdir -p build/fuzz/found
-{
-    cmake --preset fuzz
-    cmake --build --preset fuzz -j "$jobs" --target fuzzers
-} >build/fuzz.log 2>&1 || {
-    cat build/fuzz.log
-    exit 1
-}
-build/fuzz/fuzz/make_corpus build/fuzz/fuzz/corpus rules
-
 results=bench/results/fuzz.csv
-[ -s $results ] || echo "date,commit,target,seconds,processes,executions,inputs,edges" >$results
-commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
-printf '%-10s %12s %8s %8s\n' target executions inputs edges
-for target in cd decode reader roundtrip rules; do
-    binary=build/fuzz/fuzz/fuzz_$target
-    found=build/fuzz/found/$target
-    mkdir -p "$found" "fuzz/corpus/$target"
-    max_len=4096
-    if [ $target = rules ]; then
-        max_len=256
-    fi
-    folders=("$found" "fuzz/corpus/$target" "build/fuzz/fuzz/corpus/$target")
-    if [ $target = reader ]; then
-        folders+=(fuzz/corpus/decode build/fuzz/fuzz/corpus/decode)
-    fi
-    log=build/fuzz/$target.log
-    if ! "$binary" -fork="$jobs" -max_total_time="$seconds" -max_len=$max_len \
-        -timeout=10 -malloc_limit_mb=64 -artifact_prefix="$found/../$target-" \
-        "${folders[@]}" >"$log" 2>&1; then
-        tail -40 "$log"
-        exit 1
-    fi
-    # "#EXECUTIONS: cov: EDGES ft: ... corp: INPUTS ..."
-    line=$(grep -E '^#[0-9]+: cov:' "$log" | tail -1)
-    executions=$(sed -E 's/^#([0-9]+):.*/\1/' <<<"$line")
-    edges=$(sed -E 's/.*cov: ([0-9]+) .*/\1/' <<<"$line")
-    inputs=$(sed -E 's/.*corp: ([0-9]+) .*/\1/' <<<"$line")
-    printf '%-10s %12s %8s %8s\n' $target "$executions" "$inputs" "$edges"
-    echo "$(date -u +%Y-%m-%d),$commit,$target,$seconds,$jobs,$executions,$inputs,$edges" \
-        >>$results
-    if [ "${MINIMIZE:-}" = 1 ]; then
+header=date,commit,target,build,seconds,processes,executions,inputs,edges
+
+usage() {
+    sed -n '2,/^set/s/^# \{0,1\}//p' scripts/fuzz.sh >&2
+    exit 2
+}
+
+# The corpus that a target shares with others.
+folder_of() {
+    case $1 in
+    frame | inspect | decode | reader | kernels) echo stream ;;
+    *) echo "$1" ;;
+    esac
+}
+
+max_len_of() {
+    case $1 in
+    rules) echo 256 ;; # patterns of many * take fnmatch long
+    cd) echo 192 ;;
+    *) echo "${MAX_LEN:-1024}" ;;
+    esac
+}
+
+build_targets() { # BUILD...
+    local build clang_version
+    # shellcheck source=scripts/setup.sh
+    . scripts/setup.sh
+    clang_version=$(clang -dumpversion 2>/dev/null || echo 14)
+    install_packages "${TERP_BUILD_PACKAGES[@]}" clang libcmocka-dev libhdf5-dev \
+        "libclang-rt-${clang_version%%.*}-dev"
+    mkdir -p build/fuzz/found
+    for build in "$@"; do
+        {
+            cmake --preset "$build"
+            cmake --build --preset "$build" -j "$jobs" --target fuzzers fuzz_kernels
+        } >"build/$build.log" 2>&1 || {
+            cat "build/$build.log"
+            exit 1
+        }
+    done
+    mkdir -p build/fuzz-seeds
+    rm -rf build/fuzz-seeds/*
+    for folder in stream cd roundtrip rules; do
+        mkdir -p "build/fuzz-seeds/$folder" "build/fuzz/found/$folder"
+    done
+    "build/$1/fuzz/make_corpus" build/fuzz-seeds rules
+}
+
+# libFuzzer's processes, each on its own, since one that it forks spends its time
+# on merging. The build with sanitizers is guided by comparisons, too; that without
+# does no more for an input than to see whether it reaches something.
+run_process() { # BINARY TARGET SECONDS RUNS LOG ARTIFACTS FOLDER...
+    local binary=$1 target=$2 seconds=$3 runs=$4 log=$5 artifacts=$6
+    local options=(-max_total_time="$seconds" -runs="$runs" -timeout=10
+        -max_len="$(max_len_of "$target")" -malloc_limit_mb=64
+        -entropic=0 -print_final_stats=1 -reload=10 -artifact_prefix="$artifacts")
+    shift 6
+    # Of clang 14's sanitizers some kernels' random addresses are too random.
+    setarch "$(uname -m)" -R "$binary" "${options[@]}" "$@" >"$log" 2>&1
+}
+
+# Adds up logs. "stat::number_of_executed_units: N", "#N ... cov: N ... corp: N/".
+row_of() { # COMMIT TARGET BUILD SECONDS PROCESSES LOG...
+    local commit=$1 target=$2 build=$3 seconds=$4 processes=$5
+    shift 5
+    awk -v row="$(date -u +%Y-%m-%d),$commit,$target,$build,$seconds,$processes" '
+        /^stat::number_of_executed_units:/ { executions += $2; ended[FILENAME] = 1 }
+        /^#[0-9]+/ {
+            sub("#", "", $1)
+            last[FILENAME] = $1
+            for (i = 2; i < NF; i++) {
+                if ($i == "cov:" && $(i + 1) + 0 > edges) edges = $(i + 1) + 0
+                if ($i == "corp:" && $(i + 1) + 0 > inputs) inputs = $(i + 1) + 0
+            }
+        }
+        END {
+            # Of a process that was killed what it told last counts.
+            for (file in last) if (!ended[file]) executions += last[file]
+            printf "%s,%d,%d,%d\n", row, executions, inputs, edges
+        }' "$@"
+}
+
+add_row() { # FILE ROW
+    [ -s "$1" ] || echo "$header" >"$1"
+    echo "$2" >>"$1"
+    echo "$2"
+}
+
+commit_now() {
+    git rev-parse --short HEAD 2>/dev/null || echo unknown
+}
+
+fuzz_here() { # SECONDS TARGET...
+    local seconds=$1 target build builds folder log failed=0 i
+    shift
+    read -ra builds <<<"${BUILDS:-fuzz fuzz-fast}"
+    build_targets "${builds[@]}"
+    seconds=$(((seconds + ${#builds[@]} - 1) / ${#builds[@]}))
+    for target in "$@"; do
+        folder=$(folder_of "$target")
+        mkdir -p "fuzz/corpus/$folder"
+        for build in "${builds[@]}"; do
+            log=build/fuzz/$target-$build
+            rm -f "$log".*.log
+            for ((i = 0; i < jobs; i++)); do
+                run_process "build/$build/fuzz/fuzz_$target" "$target" \
+                    "$seconds" "${RUNS:--1}" "$log.$i.log" \
+                    "build/fuzz/found/$target-" "build/fuzz/found/$folder" \
+                    "fuzz/corpus/$folder" "build/fuzz-seeds/$folder" ||
+                    touch "$log.failed" &
+            done
+            wait
+            add_row $results "$(row_of "$(commit_now)" "$target" "$build" "$seconds" \
+                "$jobs" "$log".*.log)"
+            if [ -e "$log.failed" ]; then
+                rm "$log.failed"
+                tail -n 40 "$log".*.log
+                failed=1
+            fi
+        done
+    done
+    return $failed
+}
+
+# One file, since many small ones take more room on their way. Binaries need glibc
+# and libstdc++ alone.
+prepare() { # FOLDER
+    local to build target folder from
+    build_targets fuzz fuzz-fast
+    to=$(mktemp -d)
+    for build in fuzz fuzz-fast; do
+        mkdir -p "$to/$build"
+        for target in "${targets[@]}" kernels; do
+            strip -o "$to/$build/fuzz_$target" "build/$build/fuzz/fuzz_$target"
+        done
+    done
+    for folder in stream cd roundtrip rules; do
+        mkdir -p "$to/corpus/$folder"
+        # An input may be in two folders, by the same name, its digest.
+        for from in fuzz/corpus build/fuzz-seeds build/fuzz/found; do
+            find "$from/$folder" -type f -size -5k -exec \
+                cp -t "$to/corpus/$folder" {} +
+        done
+    done
+    commit_now >"$to/commit"
+    mkdir -p "$1"
+    tar -C "$to" -czf "$1/fuzz.tar.gz" .
+    rm -rf "$to"
+    ls -lh "$1"
+}
+
+run_only() { # FOLDER OUT SECONDS BUILD:TARGET:PROCESSES[:RUNS]...
+    local out=$2 seconds=$3 work build target processes runs folder log failed=0
+    local i plan
+    work=$(mktemp -d)
+    mkdir -p "$work/logs" "$work/found" "$out"
+    tar -C "$work" -xzf "$1/fuzz.tar.gz"
+    shift 3
+    for plan in "$@"; do
+        IFS=: read -r build target processes runs <<<"$plan"
+        folder=$(folder_of "$target")
+        log=$work/logs/$target-$build
+        # What these find, by themselves: a folder for each plan.
+        mkdir -p "$work/new/$build-$target"
+        for ((i = 0; i < processes; i++)); do
+            run_process "$work/$build/fuzz_$target" "$target" "$seconds" \
+                "${runs:--1}" "$log.$i.log" "$work/found/$target-" \
+                "$work/new/$build-$target" "$work/corpus/$folder" ||
+                touch "$log.failed" &
+        done
+    done
+    wait
+    for plan in "$@"; do
+        IFS=: read -r build target processes runs <<<"$plan"
+        log=$work/logs/$target-$build
+        add_row "$out/fuzz.csv" "$(row_of "$(cat "$work/commit")" "$target" "$build" \
+            "$seconds" "$processes" "$log".*.log)"
+        if [ -e "$log.failed" ]; then
+            rm "$log.failed"
+            echo "$plan failed:"
+            grep -lE 'ERROR|SUMMARY' "$log".*.log | head -1 | xargs -r tail -n 30
+            failed=1
+        fi
+    done
+    tar -C "$work" -czf "$out/fuzz-logs.tar.gz" logs
+    tar -C "$work" -czf "$out/fuzz-found.tar.gz" found
+    # What was found, smallest first, as much as comes back.
+    (cd "$work/new" && find . -type f -printf '%s %p\n' | sort -n |
+        awk '{ sum += $1 + 512; if (sum < 12e6) print $2 }' |
+        tar -czf "$out/fuzz-new.tar.gz" -T -)
+    rm -rf "$work"
+    return $failed
+}
+
+minimize() { # TARGET...
+    local folder target sum nbytes name sources
+    build_targets fuzz-fast
+    for folder in stream cd roundtrip rules; do
         rm -rf build/fuzz/minimal
-        mkdir build/fuzz/minimal
-        "$binary" -merge=1 -max_len=$max_len build/fuzz/minimal "${folders[@]}" \
-            >>"$log" 2>&1
-        rm -rf "fuzz/corpus/$target"
-        mkdir -p "fuzz/corpus/$target"
-        # The smallest first, until the target's part of the repository is full.
+        mkdir -p build/fuzz/minimal
+        for target in "$@"; do
+            [ "$(folder_of "$target")" = $folder ] || continue
+            sources=("build/fuzz/found/$folder" "fuzz/corpus/$folder"
+                "build/fuzz-seeds/$folder")
+            build/fuzz-fast/fuzz/fuzz_"$target" -merge=1 -use_counters=0 \
+                -max_len="$(max_len_of "$target")" build/fuzz/minimal \
+                "${sources[@]}" >"build/fuzz/merge-$target.log" 2>&1
+        done
+        [ -n "$(ls build/fuzz/minimal)" ] || continue
+        rm -rf "fuzz/corpus/$folder"
+        mkdir -p "fuzz/corpus/$folder"
+        # The smallest first, until the folder's part of the repository is full.
         sum=0
         while read -r nbytes name; do
             sum=$((sum + nbytes))
             [ $sum -le $max_nbytes ] || break
-            cp "build/fuzz/minimal/$name" "fuzz/corpus/$target/"
+            cp "build/fuzz/minimal/$name" "fuzz/corpus/$folder/"
         done < <(find build/fuzz/minimal -type f -printf '%s %f\n' | sort -n)
-    fi
-done
+        echo "$folder: $(find "fuzz/corpus/$folder" -type f | wc -l) inputs"
+    done
+}
+
+totals() { # FILE
+    awk -F, 'NR > 1 && NF == 9 {
+            all[$3] += $7
+            if ($4 == "fuzz") sanitized[$3] += $7
+            if ($8 + 0 > inputs[$3]) inputs[$3] = $8
+            if ($9 + 0 > edges[$3]) edges[$3] = $9
+        }
+        END {
+            printf "%-10s %14s %14s %8s %8s\n", "target", "executions",
+                "with ASan", "inputs", "edges"
+            for (t in all) printf "%-10s %14d %14d %8d %8d\n", t, all[t],
+                sanitized[t], inputs[t], edges[t] | "sort"
+        }' "$1"
+}
+
+case ${1:-60} in
+prepare)
+    prepare "${2:-build/fuzz-carry}"
+    ;;
+run-only)
+    [ $# -ge 5 ] || usage
+    run_only "${@:2}"
+    ;;
+minimize)
+    shift
+    [ $# -gt 0 ] || set -- "${targets[@]}"
+    minimize "$@"
+    ;;
+totals)
+    totals "${2:-$results}"
+    ;;
+*)
+    [[ ${1:-60} =~ ^[1-9][0-9]*$ ]] || usage
+    seconds=${1:-60}
+    [ $# -eq 0 ] || shift
+    [ $# -gt 0 ] || set -- "${targets[@]}"
+    fuzz_here "$seconds" "$@"
+    ;;
+esac

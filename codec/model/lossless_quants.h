@@ -30,8 +30,11 @@ lossless_quants_of(struct terp_exact exact, enum terp_lossless_form form)
     k.step = all_counted ? (T)1 : (T)terp_power_of_two(exact.exponent);
     k.inverse = (T)1 / k.step;
     k.count = all_counted ? 0 : (TERP_WORD)TERP_CONST(MANTISSA) >> exact.nzeros;
-    k.first = of_magnitudes ? TERP_CALL(bits_of)(k.step)
-                            : TERP_CALL(bits_of)((T)(TERP_INT)k.count * k.step);
+    /* The word of the least step, which is no T here, is 1. */
+    k.first = of_magnitudes && all_counted ? 1
+              : of_magnitudes
+                  ? TERP_CALL(bits_of)(k.step)
+                  : TERP_CALL(bits_of)((T)(TERP_INT)k.count * k.step);
     k.nzeros = exact.nzeros;
     k.form = form;
     return k;

@@ -288,7 +288,9 @@ terp_cpu_shifts_read(struct reader *reader, int value_nbytes, uint64_t nvalues,
     if (reader->underflow ||
         (has & ~(TERP_SHIFTS_SHIFTS | TERP_SHIFTS_ZEROS)) != 0)
         return TERP_ERR_CORRUPT;
-    for (uint64_t g = 0; g < ngroups; g++) {
+    /* Without shifts nothing is below codes, however many groups there are,
+     * which the stream then need not be long for. */
+    for (uint64_t g = 0; section_ret->shifts != NULL && g < ngroups; g++) {
         const int shift = number_of_group(section_ret->shifts, g, width);
         if (shift > terp_max_shift(value_nbytes))
             return TERP_ERR_CORRUPT;

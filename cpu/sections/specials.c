@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+#include "codec/format/lossless.h"
 #include "codec/format/sections.h"
 #include "codec/model/coarse.h"
 #include "cpu/entropy/rows.h"
@@ -12,9 +13,12 @@
 
 /* With a mask delta, specials are counted in a mask. Where none is asked for,
  * it is made for at most so many values, 2 MiB, or so many for each byte of the
- * stream: a few bytes can claim any number. */
+ * stream: a few bytes can claim any number. Streams that tell shifts are always
+ * long enough: what of the section of shifts there is depends on the count. */
 #define COUNT_MAX_NVALUES (UINT64_C(1) << 24)
-#define COUNT_NVALUES_PER_BYTE 32
+#define COUNT_NVALUES_PER_BYTE 512
+_Static_assert(COUNT_NVALUES_PER_BYTE * 5 >= TERP_SHIFT_GROUP_NVALUES * 8,
+               "A group's shift has five bits at least.");
 
 /* What the section says of a run, by enum terp_specials_field. */
 struct run {

@@ -853,6 +853,41 @@ announced_dims_do_not_decide_what_inspect_takes(void **state)
     assert_int_equal(info.ntiles_zero, 16);
 }
 
+/* A section of shifts that tells none is one byte, of however many groups. */
+static void
+announced_groups_without_shifts_are_not_counted(void **state)
+{
+    struct terp_frame frame = {
+        .chunk = {TERP_FLOAT32, false, false, 1, {UINT64_C(1) << 60}},
+        .coding = TERP_CODING_HUFFMAN,
+        .prediction = TERP_PREDICTION_LOSSLESS,
+        .bound = 1,
+    };
+    static const uint8_t model[] = {
+        0x0C,       /* the step's slack */
+        0x00, 0x00, /* no dimension; the form of steps */
+        0x00,       /* no zeros */
+        0x6B, 0xFF, /* the least exponent, -149 */
+        0x00        /* neither shifts nor zeros of groups */
+    };
+    enum {
+        MAX_LEFT_NBYTES = 16
+    };
+    uint8_t bytes[TERP_FRAME_MAX_NBYTES + sizeof model + MAX_LEFT_NBYTES] = {0};
+    enum terp_status st = TERP_ERR_CORRUPT;
+
+    (void)state;
+    const uint64_t at = (uint64_t)terp_frame_write(&frame, bytes);
+    memcpy(bytes + at, model, sizeof model);
+    /* No escapes, and zero tiles: zeros, whose length is left open. */
+    for (uint64_t left = 0; left < MAX_LEFT_NBYTES && st != TERP_OK; left++) {
+        struct terp_info info = {.size = sizeof info};
+        terp_frame_seal(bytes, at + sizeof model + left);
+        st = terp_inspect(bytes, at + sizeof model + left, &info);
+    }
+    assert_int_equal(st, TERP_OK);
+}
+
 static void
 other_bytes_are_told_from_streams(void **state)
 {
@@ -890,6 +925,7 @@ main(void)
         cmocka_unit_test(sealed_foreign_body_is_survived),
         cmocka_unit_test(enormous_dims_with_a_tiny_body_are_refused),
         cmocka_unit_test(announced_dims_do_not_decide_what_inspect_takes),
+        cmocka_unit_test(announced_groups_without_shifts_are_not_counted),
         cmocka_unit_test(other_bytes_are_told_from_streams),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -116,6 +116,32 @@ integers_and_remainders_are_all_bits(void **state)
     }
 }
 
+/* No encoder takes it, but a stream may have it. */
+static void
+magnitudes_from_the_least_step_begin_with_its_word(void **state)
+{
+    static const struct cpu_stages *const types[] = {&terp_cpu_stages_f32,
+                                                     &terp_cpu_stages_f64};
+
+    (void)state;
+    for (int t = 0; t < 2; t++) {
+        const int nbytes = types[t]->value_nbytes;
+        const struct cpu_lossless model = {
+            .exact = {1, 0, (int16_t)terp_least_exponent(nbytes)},
+            .form = TERP_LOSSLESS_MAGNITUDES};
+        const uint64_t none[4] = {0};
+        uint64_t quants[4], values[4];
+
+        for (uint64_t i = 0; i < 4; i++) /* 0, 1: the word of the step */
+            store_value((uint8_t *)quants + i * (uint64_t)nbytes, i, nbytes);
+        types[t]->join_remainders(quants, 0, 4, &model, none, values);
+        for (uint64_t i = 0; i < 4; i++)
+            assert_int_equal(
+                load_value((uint8_t *)values + i * (uint64_t)nbytes, nbytes),
+                (1 + i / 2) | i % 2 << (8 * nbytes - 1));
+    }
+}
+
 /* ---- chunks ---- */
 
 static const struct terp_chunk shapes[] = {
@@ -353,6 +379,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(integers_and_remainders_are_all_bits),
+        cmocka_unit_test(magnitudes_from_the_least_step_begin_with_its_word),
         cmocka_unit_test(all_fields_come_back),
         cmocka_unit_test(what_repeats_refers),
         cmocka_unit_test(integers_of_either_sign_refer),
