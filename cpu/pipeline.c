@@ -380,7 +380,8 @@ constant_of_pointwise(const struct job *job, const struct cpu_pointwise *chunk,
     } else {
         store_value(&coded, cpu_value_bits(stages, job->constant),
                     stages->value_nbytes);
-        terp_cpu_pointwise_decode(&one, &job->pointwise, NULL, &coded, &bits);
+        terp_cpu_pointwise_decode(&one, &job->pointwise, NULL, NULL, &coded,
+                                  &bits);
         bits = load_value(&bits, job->chunk_stages->value_nbytes);
     }
     const double value = cpu_value_of_bits(job->chunk_stages, bits);
@@ -1297,8 +1298,8 @@ reconstruct_logarithms(struct job *job)
             return TERP_ERR_MEMORY;
     }
     job->predictor->reconstruct(&job->prediction, coded);
-    terp_cpu_pointwise_decode(&chunk, &job->pointwise, job->signs, coded,
-                              job->values_ret);
+    terp_cpu_pointwise_decode(&chunk, &job->pointwise, p->mask, job->signs,
+                              coded, job->values_ret);
     return TERP_OK;
 }
 
