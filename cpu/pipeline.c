@@ -34,7 +34,7 @@
  * (codec/model/repeats.h).
  */
 struct more {
-    double bound;               /* the absolute one */
+    double bound; /* the absolute one, or one relative to each value */
     bool has_fill[TERP_NFILLS]; /* whether there are fill values */
     struct cpu_fills fills;
     unsigned copied; /* without these dimensions */
@@ -380,7 +380,8 @@ constant_of_pointwise(const struct job *job, const struct cpu_pointwise *chunk,
     } else {
         store_value(&coded, cpu_value_bits(stages, job->constant),
                     stages->value_nbytes);
-        terp_cpu_pointwise_decode(&one, &job->pointwise, NULL, &coded, &bits);
+        terp_cpu_pointwise_decode(&one, &job->pointwise, NULL, NULL, &coded,
+                                  &bits);
         bits = load_value(&bits, job->chunk_stages->value_nbytes);
     }
     const double value = cpu_value_of_bits(job->chunk_stages, bits);
@@ -613,23 +614,21 @@ find_domain(struct job *job)
                             &job->verdict);
 }
 
+/* Of values of these stages. */
 static enum terp_status
-find_repeats(const struct job *job, bool *repeats_ret)
+find_repeats(const struct job *job, const struct cpu_stages *stages,
+             const void *values, int near_nbits, bool *repeats_ret)
 {
-    const struct cpu_prediction *p = &job->prediction;
-    const enum terp_type type = job->frame.chunk.type;
-    const int near_nbits =
-        terp_repeats_near_nbits(job->frame.bound, job->stats.min,
-                                job->stats.max, terp_value_nbytes(type));
-    struct cpu_repeats_table *table =
-        terp_cpu_memory_make(p->pool, sizeof *table);
+    struct cpu_pool *pool = job->prediction.pool;
+    struct cpu_repeats_table *table = terp_cpu_memory_make(pool, sizeof *table);
 
     if (table == NULL)
         return TERP_ERR_MEMORY;
-    *repeats_ret = p->stages->count_repeats(
-                       p->values, job->layout.nvalues, terp_repeats_reach(type),
-                       near_nbits, table) >= TERP_REPEATS_MIN_NFOUND;
-    terp_cpu_memory_free(p->pool, table);
+    *repeats_ret =
+        stages->count_repeats(values, job->layout.nvalues,
+                              terp_repeats_reach(job->frame.chunk.type),
+                              near_nbits, table) >= TERP_REPEATS_MIN_NFOUND;
+    terp_cpu_memory_free(pool, table);
     return TERP_OK;
 }
 
@@ -645,6 +644,18 @@ find_more(struct job *job)
     if (more == NULL || job->frame.coding == TERP_CODING_CONSTANT ||
         !terp_is_open_to_more(job->params, &job->frame.chunk, nvalues))
         return TERP_OK;
+    const bool may_repeat =
+        terp_may_repeat(nvalues, stats->min, stats->max, job->step);
+    if (job->frame.is_pointwise) {
+        more->bound = job->pointwise.bound;
+        return may_repeat && !terp_type_is_half(type)
+                   ? find_repeats(
+                         job, job->chunk_stages, job->parts,
+                         terp_repeats_near_nbits_of_each(
+                             more->bound, job->chunk_stages->value_nbytes),
+                         &more->repeats)
+                   : TERP_OK;
+    }
     more->bound =
         terp_type_is_half(type) ? job->carrier.bound : job->frame.bound;
     more->fills = job->fills;
@@ -658,10 +669,13 @@ find_more(struct job *job)
             : terp_mantissa_nbits(job->prediction.stages->value_nbytes));
     if (!terp_type_is_half(type))
         more->copied = terp_cpu_copies_find(&job->frame.chunk, job->parts);
-    if (more->copied != 0 ||
-        !terp_may_repeat(nvalues, stats->min, stats->max, job->step))
+    if (more->copied != 0 || !may_repeat)
         return TERP_OK;
-    return find_repeats(job, &more->repeats);
+    return find_repeats(job, job->prediction.stages, job->prediction.values,
+                        terp_repeats_near_nbits(job->frame.bound, stats->min,
+                                                stats->max,
+                                                terp_value_nbytes(type)),
+                        &more->repeats);
 }
 
 static enum terp_status
@@ -1052,7 +1066,7 @@ terp_cpu_encode(const struct terp_cpu_call *call,
                                      dst_nbytes_ret);
     const enum terp_status st =
         encode_values(call, params, chunk, src, dst, dst_nbytes_ret,
-                      pointwise ? NULL : &more);
+                      pointwise && params->floor > 0 ? NULL : &more);
     if (st != TERP_OK && st != TERP_ERR_CAPACITY)
         return st;
     const uint64_t raw_nbytes =
@@ -1063,8 +1077,10 @@ terp_cpu_encode(const struct terp_cpu_call *call,
         other = encode_without_copies(call, params, chunk, &more, src, dst,
                                       &nbytes);
     else if (more.repeats || terp_may_refer_exactly(params, chunk->type))
-        other = terp_cpu_references_encode(call, params, chunk, more.bound, src,
-                                           dst, &nbytes);
+        other = terp_cpu_references_encode(
+            call, params, chunk,
+            (struct terp_reference_bound){more.bound, pointwise}, src, dst,
+            &nbytes);
     if (other == TERP_OK && more.lossless && more.copied == 0)
         other = encode_losslessly(call, params, chunk, src, dst, &nbytes);
     if (other != TERP_OK)
@@ -1297,8 +1313,8 @@ reconstruct_logarithms(struct job *job)
             return TERP_ERR_MEMORY;
     }
     job->predictor->reconstruct(&job->prediction, coded);
-    terp_cpu_pointwise_decode(&chunk, &job->pointwise, job->signs, coded,
-                              job->values_ret);
+    terp_cpu_pointwise_decode(&chunk, &job->pointwise, p->mask, job->signs,
+                              coded, job->values_ret);
     return TERP_OK;
 }
 

@@ -21,8 +21,7 @@ struct job {
     uint64_t nvalues, nreferences;
     int value_nbytes;
     bool is_float;
-    double
-        bound; /* encode: the absolute one of floats; 0: all bits come back */
+    struct terp_reference_bound bound; /* encode; 0: all bits come back */
     uint64_t marker;
     uint8_t *values; /* little-endian */
     uint64_t *words; /* encode: of what refers, in the end its value's bits */
@@ -142,15 +141,19 @@ near_nbits_of(const struct job *job)
 {
     double most = 0;
 
-    if (job->bound == 0)
+    if (job->bound.bound == 0)
         return -1;
+    if (job->bound.of_each)
+        return terp_repeats_near_nbits_of_each(job->bound.bound,
+                                               job->value_nbytes);
     for (uint64_t i = 0; i < job->nvalues; i++)
         if (job->usable[i]) {
             const double magnitude =
                 terp_reference_float(job->chunk->type, job->words[i]);
             most = magnitude > most ? magnitude : most;
         }
-    return terp_repeats_near_nbits(job->bound, -most, most, job->value_nbytes);
+    return terp_repeats_near_nbits(job->bound.bound, -most, most,
+                                   job->value_nbytes);
 }
 
 /* A NaN, or an integer, that no value is: of as many integers as there are
@@ -270,7 +273,7 @@ tell_differences(const struct job *job, const struct part_stream *stream)
     struct terp_frame frame;
     int nbytes;
 
-    if (job->bound == 0) {
+    if (job->bound.bound == 0) {
         list_differences(job, job->values);
         return TERP_OK;
     }
@@ -344,8 +347,9 @@ encode_references(const struct job *job, const struct terp_params *params,
 enum terp_status
 terp_cpu_references_encode(const struct terp_cpu_call *call,
                            const struct terp_params *params,
-                           const struct terp_chunk *chunk, double bound,
-                           const void *src, uint8_t *dst, uint64_t *nbytes_ret)
+                           const struct terp_chunk *chunk,
+                           struct terp_reference_bound bound, const void *src,
+                           uint8_t *dst, uint64_t *nbytes_ret)
 {
     struct job job = job_of(call, chunk);
     enum terp_status st = TERP_OK;
@@ -370,7 +374,7 @@ terp_cpu_references_encode(const struct terp_cpu_call *call,
                                             .near_nbits = near_nbits_of(&job)};
         st = terp_cpu_repeats_find(job.pool, &repeats, job.sources, &saved);
     }
-    if (st == TERP_OK && terp_references_pay(saved, *nbytes_ret, bound)) {
+    if (st == TERP_OK && terp_references_pay(saved, *nbytes_ret, bound.bound)) {
         st = make_references(&job)
                  ? encode_references(&job, params, dst, nbytes_ret)
                  : TERP_ERR_MEMORY;

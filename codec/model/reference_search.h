@@ -101,25 +101,27 @@ terp_reference_fits(const struct terp_repeats *r, uint64_t i, uint64_t match)
 struct terp_match {
     uint64_t at;
     int64_t stride; /* to where the next one may be; 0: unknown */
+    int64_t stride_before;
     bool found, follows;
 };
 
 /* What point i repeats, and whether that follows from what the point before it
- * repeats, if that does. */
+ * repeats, if that does. Strides may take turns: the parts of complex values
+ * that are mirrored lead 1 on and 3 back. */
 static inline TERP_HOST_DEVICE struct terp_match
 terp_reference_match(const struct terp_repeats *r, uint64_t i,
                      const struct terp_match *before)
 {
-    const int64_t strides[] = {before->stride, 1, -1};
-    struct terp_match match = {0, 0, false, false};
+    const int64_t strides[] = {before->stride, before->stride_before, 1, -1};
+    struct terp_match match = {0, 0, before->stride, false, false};
 
     if (!r->usable[i])
         return match;
-    for (int j = 0; before->found && j < 3; j++) {
+    for (int j = 0; before->found && j < 4; j++) {
         match.at = before->at + (uint64_t)strides[j];
         match.stride = strides[j];
         match.found = true;
-        match.follows = j == 0;
+        match.follows = j < 2;
         if (strides[j] != 0 && terp_reference_fits(r, i, match.at))
             return match;
     }
@@ -182,7 +184,7 @@ terp_reference_search_tile(const struct terp_repeats *r, uint64_t tile)
     const uint64_t first = tile * TERP_REFERENCE_TILE_NVALUES;
     const uint64_t n = terp_reference_tile_nvalues(r, tile);
     struct terp_reference_tile t = {0, 0, 0, 0, 0, false, false};
-    struct terp_match match = {0, 0, false, false};
+    struct terp_match match = {0, 0, 0, false, false};
     uint64_t run_nvalues = 0;
     int64_t gain = 0;
 
@@ -286,10 +288,26 @@ terp_reference_float(enum terp_type type, uint64_t bits)
     return type == TERP_FLOAT64 ? wide : (double)narrow;
 }
 
+/* How far values may be from those that they refer to: floats alone have bounds
+ * above 0. */
+struct terp_reference_bound {
+    double bound;
+    bool of_each; /* relative to each value */
+};
+
+/* Less than the bound of a value. */
+static inline TERP_HOST_DEVICE double
+terp_reference_bound_of(struct terp_reference_bound bound, double value)
+{
+    return bound.of_each ? bound.bound * (1 - 0x1p-50) * fabs(value)
+                         : bound.bound;
+}
+
 /* What makes a value of that at its source, as a decoder has it: under a bound
- * above 0, which floats alone have, the sign, if that will do. */
+ * above 0 the sign, if that will do. */
 static inline TERP_HOST_DEVICE uint64_t
-terp_reference_difference_within(enum terp_type type, double bound,
+terp_reference_difference_within(enum terp_type type,
+                                 struct terp_reference_bound bound,
                                  uint64_t value, uint64_t source)
 {
     const bool is_float = !terp_type_is_integer(type);
@@ -297,12 +315,12 @@ terp_reference_difference_within(enum terp_type type, double bound,
     const uint64_t sign_bit = terp_reference_sign_bit(value_nbytes);
     const uint64_t sign = (value ^ source) & sign_bit ? 1 : 0;
 
-    if (bound > 0) {
+    if (bound.bound > 0) {
         const uint64_t other =
             terp_reference_value(true, value_nbytes, source, sign);
-        const double error = terp_reference_float(type, other) -
-                             terp_reference_float(type, value);
-        if (fabs(error) < bound)
+        const double wanted = terp_reference_float(type, value);
+        const double error = terp_reference_float(type, other) - wanted;
+        if (fabs(error) < terp_reference_bound_of(bound, wanted))
             return sign;
     }
     return terp_reference_difference(is_float, value_nbytes, value, source);
@@ -333,10 +351,10 @@ terp_references_pay(uint64_t saved_nbits, uint64_t stream_nbytes, double bound)
     return saved_nbits / 8 > stream_nbytes / (bound > 0 ? 8 : 50);
 }
 
-/* How a part is coded. `bound`: the absolute one of floats, or 0. */
+/* How a part is coded. */
 static inline struct terp_params
 terp_references_params(const struct terp_params *params, bool is_float,
-                       double bound, uint64_t marker,
+                       struct terp_reference_bound bound, uint64_t marker,
                        enum terp_references_part part)
 {
     struct terp_params own = *params;
@@ -347,9 +365,9 @@ terp_references_params(const struct terp_params *params, bool is_float,
         own.bound_mode = TERP_BOUND_ABSOLUTE;
         return own;
     }
-    if (bound > 0) {
+    if (bound.bound > 0 && !bound.of_each) {
         own.bound_mode = TERP_BOUND_ABSOLUTE;
-        own.bound = bound;
+        own.bound = bound.bound;
     }
     if (!is_float) {
         own.has_missing = true;

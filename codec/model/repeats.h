@@ -9,15 +9,18 @@
 #include "codec/model/domain.h"
 #include "codec/model/low_bits.h"
 
-/* Whether a chunk's values are to be looked at: floats. */
+/* Whether a chunk's values are to be looked at: floats. Under a bound relative
+ * to each value only for repeats. */
 static inline TERP_HOST_DEVICE bool
 terp_is_open_to_more(const struct terp_params *params,
                      const struct terp_chunk *chunk, uint64_t nvalues)
 {
-    return params->bound_mode != TERP_BOUND_POINTWISE &&
-           !terp_is_lossless(params) &&
-           (chunk->type <= TERP_FLOAT64 || chunk->type == TERP_FLOAT16 ||
-            chunk->type == TERP_BFLOAT16) &&
+    const bool is_pointwise = params->bound_mode == TERP_BOUND_POINTWISE;
+
+    return (!is_pointwise || params->floor == 0) && !terp_is_lossless(params) &&
+           (chunk->type <= TERP_FLOAT64 ||
+            (!is_pointwise &&
+             (chunk->type == TERP_FLOAT16 || chunk->type == TERP_BFLOAT16))) &&
            params->predictor == TERP_PREDICTOR_AUTO &&
            terp_domain_is_open(chunk, nvalues, params);
 }
@@ -94,6 +97,13 @@ terp_repeats_near_nbits(double bound, double min, double max, int value_nbytes)
                       terp_mantissa_nbits(value_nbytes);
 
     return nbits < 0 ? 0 : nbits < most ? nbits : most;
+}
+
+/* The same under a bound relative to each value. */
+static inline TERP_HOST_DEVICE int
+terp_repeats_near_nbits_of_each(double bound, int value_nbytes)
+{
+    return terp_repeats_near_nbits(bound, 0, 1, value_nbytes);
 }
 
 /* Values on each side by which samples are told apart: three of 16 bits are

@@ -294,24 +294,74 @@ mark_points(const struct weights *w, unsigned odd, uint64_t begin, uint64_t end,
     }
 }
 
+#define SPECIALS (TERP_GROUP_SPECIALS * GROUP_UNIT)
+
+/* Every second bit of a word, in its lower half. */
+static inline uint64_t
+even_bits(uint64_t word)
+{
+    word &= UINT64_C(0x5555555555555555);
+    word = (word | word >> 1) & UINT64_C(0x3333333333333333);
+    word = (word | word >> 2) & UINT64_C(0x0F0F0F0F0F0F0F0F);
+    word = (word | word >> 4) & UINT64_C(0x00FF00FF00FF00FF);
+    word = (word | word >> 8) & UINT64_C(0x0000FFFF0000FFFF);
+    return (word | word >> 16) & UINT64_C(0x00000000FFFFFFFF);
+}
+
+/* Marks those of eight points whose bits are set. */
+static inline void
+mark_eight(uint64_t bits, uint8_t *groups)
+{
+    const uint64_t bytes = UINT64_C(0x0101010101010101);
+    const uint64_t of_byte = bits * bytes & UINT64_C(0x8040201008040201);
+    const uint64_t above = of_byte + UINT64_C(0x7F7F7F7F7F7F7F7F);
+    const uint64_t taken = ((above | of_byte) >> 7 & bytes) * UINT8_MAX;
+
+    store_le(groups, (load_le64(groups) & ~taken) | (taken & bytes * SPECIALS),
+             8);
+}
+
+/* Marks those of `n` points, 32 at most, that are special, by every second bit
+ * of a word: of a finest level all points but one in eight are. */
+static inline void
+mark_word(uint64_t word, uint64_t n, uint8_t *groups)
+{
+    uint64_t bits = even_bits(word), x = 0;
+
+    for (; x + 8 <= n; x += 8, bits >>= 8)
+        mark_eight(bits & UINT8_MAX, groups + x);
+    for (; x < n; x++, bits >>= 1)
+        groups[x] = bits & 1 ? SPECIALS : groups[x];
+}
+
+/* Which bits of a word have points of a level, if the first one has. */
+static inline uint64_t
+taken_bits(int l)
+{
+    return l < 6 ? UINT64_MAX / ((UINT64_C(2) << ((1 << l) - 1)) - 1) : 1;
+}
+
 /* Marks those of `n` points that are special; they are 2^l apart in C order,
  * from `from` on. */
-static void
-mark_row(const uint64_t *mask, uint64_t from, int l, uint64_t n,
+static inline void
+mark_row(const uint64_t *mask, uint64_t from, int l, uint64_t taken, uint64_t n,
          uint8_t *groups)
 {
-    /* Which bits of a word have points, if the first one has. */
-    const uint64_t taken =
-        l < 6 ? UINT64_MAX / ((UINT64_C(2) << ((1 << l) - 1)) - 1) : 1;
-
     for (uint64_t x = 0; x < n;) {
         const uint64_t at = from + (x << l);
         const uint64_t npoints = min_u64(n - x, ((63 - at % 64) >> l) + 1);
         uint64_t word = mask[at / 64] >> at % 64 & taken;
-        word &= UINT64_MAX >> (63 - ((npoints - 1) << l));
+        const uint64_t all = taken & UINT64_MAX >> (63 - ((npoints - 1) << l));
+        word &= all;
+        if (word == all) {
+            memset(groups + x, SPECIALS, npoints);
+            word = 0;
+        } else if (l == 1 && word != 0) {
+            mark_word(word, npoints, groups + x);
+            word = 0;
+        }
         for (; word != 0; word &= word - 1)
-            groups[x + ((uint64_t)__builtin_ctzll(word) >> l)] =
-                TERP_GROUP_SPECIALS * GROUP_UNIT;
+            groups[x + ((uint64_t)__builtin_ctzll(word) >> l)] = SPECIALS;
         x += npoints;
     }
 }
@@ -322,6 +372,7 @@ mark_specials(const struct sort *sort, unsigned odd, uint64_t begin,
               uint64_t end, uint8_t *groups)
 {
     const struct terp_layout *layout = sort->layout;
+    const uint64_t taken = taken_bits(sort->l);
     uint64_t extent[TERP_NDIMS], at[TERP_NDIMS];
 
     for (int d = 0; d < TERP_NDIMS; d++)
@@ -332,40 +383,44 @@ mark_specials(const struct sort *sort, unsigned odd, uint64_t begin,
          x = 0, brick += cpu_next_row(extent, at)) {
         const uint64_t from = cpu_row_begin(layout, sort->l, odd, brick, at);
         const uint64_t n = min_u64(extent[0] - x, end - i);
-        mark_row(sort->mask, from + (x << sort->l), sort->l, n, groups + i);
+        mark_row(sort->mask, from + (x << sort->l), sort->l, taken, n,
+                 groups + i);
         i += n;
     }
 }
 
-/* How many of `n` points are in a group, with counters of a byte. */
-static uint64_t
-count_group(const uint8_t *groups, uint64_t n, uint8_t group)
+/* Counts the points of whole blocks by group, with counters of a byte, of which
+ * each group has a block: as their sums wait for each other, all groups take
+ * turns. */
+static void
+count_blocks(const uint8_t *groups, uint64_t nblocks,
+             uint64_t counts_inout[TERP_NGROUPS])
 {
-    uint8_t counts[BLOCK_NVALUES] = {0};
-    uint64_t count = 0, i = 0;
+    uint8_t counts[TERP_NGROUPS][BLOCK_NVALUES] = {{0}};
 
-    for (; i + BLOCK_NVALUES <= n; i += BLOCK_NVALUES)
+    for (uint64_t b = 0; b < nblocks; b++, groups += BLOCK_NVALUES)
+        for (int g = 0; g < TERP_NGROUPS; g++) {
+            const uint8_t group = (uint8_t)(g * GROUP_UNIT);
+            for (int j = 0; j < BLOCK_NVALUES; j++)
+                counts[g][j] = (uint8_t)(counts[g][j] + (groups[j] == group));
+        }
+    for (int g = 0; g < TERP_NGROUPS; g++)
         for (int j = 0; j < BLOCK_NVALUES; j++)
-            counts[j] =
-                (uint8_t)(counts[j] + (groups[i + (uint64_t)j] == group));
-    for (int j = 0; j < BLOCK_NVALUES; j++)
-        count += counts[j];
-    for (; i < n; i++)
-        count += groups[i] == group;
-    return count;
+            counts_inout[g] += counts[g][j];
 }
 
 static void
 count_groups(const uint8_t *groups, uint64_t n,
              uint64_t counts_ret[TERP_NGROUPS])
 {
-    const uint64_t most = UINT8_MAX * BLOCK_NVALUES;
+    const uint64_t nblocks = n / BLOCK_NVALUES;
 
     memset(counts_ret, 0, TERP_NGROUPS * sizeof *counts_ret);
-    for (uint64_t i = 0; i < n; i += most)
-        for (int g = 0; g < TERP_NGROUPS; g++)
-            counts_ret[g] += count_group(groups + i, min_u64(n - i, most),
-                                         (uint8_t)(g * GROUP_UNIT));
+    for (uint64_t b = 0; b < nblocks; b += UINT8_MAX)
+        count_blocks(groups + b * BLOCK_NVALUES,
+                     min_u64(nblocks - b, UINT8_MAX), counts_ret);
+    for (uint64_t i = nblocks * BLOCK_NVALUES; i < n; i++)
+        counts_ret[groups[i] / GROUP_UNIT]++;
 }
 
 static void
@@ -470,14 +525,78 @@ restore_row(void *arg, uint64_t at, uint64_t n)
     }
 }
 
-/* The same where points may be special. */
+/* The same where points may be special: `ahead` has seven bits for each of the
+ * groups. Special points stand in runs. */
+#define MASKED_NBITS 7
+#define MAX_NAHEAD_MASKED ((1 << MASKED_NBITS) - 1)
+_Static_assert(TERP_NGROUPS *MASKED_NBITS <= 64, "Each group has its bits.");
+#define SPECIALS_SHIFT (TERP_GROUP_SPECIALS * MASKED_NBITS)
+
+static inline void
+catch_up_masked(struct move *m)
+{
+    for (int g = 0; g < TERP_NGROUPS; g++)
+        m->at[g] += m->ahead >> (MASKED_NBITS * g) & MAX_NAHEAD_MASKED;
+    m->ahead = m->nahead = 0;
+}
+
+static inline uint64_t
+go_ahead_masked(struct move *m, uint64_t nleft)
+{
+    uint64_t n = min_u64(nleft, MAX_NAHEAD_MASKED);
+
+    if (m->nahead + n > MAX_NAHEAD_MASKED)
+        catch_up_masked(m);
+    m->nahead += n;
+    return n;
+}
+
+static inline uint64_t
+next_place_masked(const struct move *m, unsigned group, uint64_t *ahead)
+{
+    const unsigned shift = group - group / GROUP_UNIT;
+    uint64_t place;
+
+    _Static_assert(GROUP_UNIT - 1 == MASKED_NBITS, "The shift is a difference");
+    memcpy(&place, (const uint8_t *)m->at + group, sizeof place);
+    place += *ahead >> shift & MAX_NAHEAD_MASKED;
+    *ahead += UINT64_C(1) << shift;
+    return place;
+}
+
+/* Whether eight points are all special; where the first of them stands. */
+static inline bool
+are_specials(const struct move *m, uint64_t at, uint64_t *ahead,
+             uint64_t *place_ret)
+{
+    if (load_le64(m->groups + at) != UINT64_C(0x0101010101010101) * SPECIALS)
+        return false;
+    *place_ret = m->at[TERP_GROUP_SPECIALS] + (*ahead >> SPECIALS_SHIFT);
+    *ahead += UINT64_C(8) << SPECIALS_SHIFT;
+    return true;
+}
+
 CPU_INLINE void
 sort_masked_row(void *arg, uint64_t at, uint64_t n)
 {
     struct move *m = arg;
 
-    for (uint64_t end = at + n; at < end; at++)
-        m->to[m->at[m->groups[at] / GROUP_UNIT]++] = m->from[at];
+    for (uint64_t end = at + n; at < end;) {
+        uint64_t stop = at + go_ahead_masked(m, end - at), ahead = m->ahead;
+        uint64_t place;
+        for (; at + 8 <= stop; at += 8) {
+            if (are_specials(m, at, &ahead, &place)) {
+                memcpy(m->to + place, m->from + at, 8 * sizeof *m->to);
+                continue;
+            }
+            for (unsigned k = 0; k < 8; k++)
+                m->to[next_place_masked(m, m->groups[at + k], &ahead)] =
+                    m->from[at + k];
+        }
+        for (; at < stop; at++)
+            m->to[next_place_masked(m, m->groups[at], &ahead)] = m->from[at];
+        m->ahead = ahead;
+    }
 }
 
 CPU_INLINE void
@@ -485,8 +604,22 @@ restore_masked_row(void *arg, uint64_t at, uint64_t n)
 {
     struct move *m = arg;
 
-    for (uint64_t end = at + n; at < end; at++)
-        m->to[at] = m->from[m->at[m->groups[at] / GROUP_UNIT]++];
+    for (uint64_t end = at + n; at < end;) {
+        uint64_t stop = at + go_ahead_masked(m, end - at), ahead = m->ahead;
+        uint64_t place;
+        for (; at + 8 <= stop; at += 8) {
+            if (are_specials(m, at, &ahead, &place)) {
+                memcpy(m->to + at, m->from + place, 8 * sizeof *m->to);
+                continue;
+            }
+            for (unsigned k = 0; k < 8; k++)
+                m->to[at + k] =
+                    m->from[next_place_masked(m, m->groups[at + k], &ahead)];
+        }
+        for (; at < stop; at++)
+            m->to[at] = m->from[next_place_masked(m, m->groups[at], &ahead)];
+        m->ahead = ahead;
+    }
 }
 
 CPU_INLINE void

@@ -30,17 +30,40 @@ nearest_exact_quants(const T *values, uint64_t n, struct exact_quants k,
     return misses;
 }
 
+/* From so many marked points of a vector's on, all lanes are gone through. */
+#define MIN_NMARKED 4
+
+/* Makes 0 of those of `n` integers, 64 at most, that are marked. */
+static void
+clear_marked(INT *quants, uint64_t marked, uint64_t n)
+{
+    if (marked == UINT64_MAX) {
+        memset(quants, 0, 64 * sizeof *quants);
+        return;
+    }
+    if (n < 64 ||
+        __builtin_popcountll(marked) < 64 / CPU_VECTOR_NVALUES * MIN_NMARKED) {
+        for (; marked != 0; marked &= marked - 1)
+            quants[__builtin_ctzll(marked)] = 0;
+        return;
+    }
+    for (int at = 0; at < 64; at += CPU_VECTOR_NVALUES) {
+        const WORD part = (WORD)(marked >> at);
+        for (int j = 0; j < CPU_VECTOR_NVALUES; j++)
+            quants[at + j] = part & (WORD)1 << j ? 0 : quants[at + j];
+    }
+}
+
 /* Points of a word of the mask, of which those that miss become special. All
  * special ones have the quant 0. Returns how many were not special before. */
 static uint64_t
-set_aside(uint64_t misses, uint64_t *mask_word, INT *quants)
+set_aside(uint64_t misses, uint64_t *mask_word, INT *quants, uint64_t n)
 {
-    const uint64_t n = (uint64_t)__builtin_popcountll(misses & ~*mask_word);
+    const uint64_t nmore = (uint64_t)__builtin_popcountll(misses & ~*mask_word);
 
     *mask_word |= misses;
-    for (uint64_t left = *mask_word; left != 0; left &= left - 1)
-        quants[__builtin_ctzll(left)] = 0;
-    return n;
+    clear_marked(quants, *mask_word, n);
+    return nmore;
 }
 
 static uint64_t
@@ -61,7 +84,8 @@ prequantize(const void *src, uint64_t nvalues,
             quantizer->exact.significand > 0
                 ? nearest_exact_quants(values + at, n, exact, quants + at)
                 : nearest_quants(values + at, n, k, quants + at);
-        nunpredictable += set_aside(misses, &mask_words[at / 64], quants + at);
+        nunpredictable +=
+            set_aside(misses, &mask_words[at / 64], quants + at, n);
     }
     return nunpredictable;
 }
@@ -102,20 +126,65 @@ count_near(const void *values_in, const void *quants_in,
     return nnear;
 }
 
+/* Of the lanes of a vector those that are marked are taken from `before`, which
+ * are others. */
+static inline void
+repeat_lanes(INT *restrict quants, const INT *restrict before, WORD marked)
+{
+    for (int j = 0; j < CPU_VECTOR_NVALUES; j++)
+        quants[j] = marked & (WORD)1 << j ? before[j] : quants[j];
+}
+
+/* Each run of those of 64 integers that are marked is the one before it. */
+static inline void
+repeat_runs(INT *quants, uint64_t marked)
+{
+    while (marked != 0) {
+        INT *run = quants + __builtin_ctzll(marked);
+        marked >>= __builtin_ctzll(marked);
+        const int n = marked == UINT64_MAX ? 64 : __builtin_ctzll(~marked);
+        for (int j = 0; j < n; j++)
+            run[j] = run[-1];
+        quants = run + n;
+        marked = n == 64 ? 0 : marked >> n;
+    }
+}
+
+/* Of `n` integers, 64 at most, those that are marked are what stands so far
+ * before them. */
+static inline void
+repeat_marked(INT *quants, uint64_t marked, uint64_t n, uint64_t distance)
+{
+    const uint64_t lanes = CPU_VECTOR_NVALUES;
+    uint64_t at = 0;
+
+    if (distance == 1) {
+        repeat_runs(quants, marked);
+        return;
+    }
+    for (; distance >= lanes && marked != 0 && at + lanes <= n; at += lanes) {
+        const WORD part = (WORD)(marked & ((UINT64_C(1) << lanes) - 1));
+        if (part != 0)
+            repeat_lanes(quants + at, quants + at - distance, part);
+        marked >>= lanes;
+    }
+    for (; marked != 0; marked &= marked - 1) {
+        INT *quant = quants + at + __builtin_ctzll(marked);
+        *quant = *(quant - distance);
+    }
+}
+
 static void
 repeat(void *inout, const uint64_t *mask_words, uint64_t first, uint64_t end,
        uint64_t distance)
 {
     INT *quants = inout;
 
-    for (uint64_t at = first; at < end; at += 64 - at % 64) {
-        uint64_t special = mask_words[at / 64] >> at % 64;
-        if (end - at < 64)
-            special &= (UINT64_C(1) << (end - at)) - 1;
-        for (; special != 0; special &= special - 1) {
-            uint64_t i = at + (uint64_t)__builtin_ctzll(special);
-            quants[i] = quants[i - distance];
-        }
+    for (uint64_t at = first, n; at < end; at += n) {
+        const uint64_t special = mask_words[at / 64] >> at % 64;
+        n = min_u64(64 - at % 64, end - at);
+        repeat_marked(quants + at, special & UINT64_MAX >> (64 - n), n,
+                      distance);
     }
 }
 
@@ -124,10 +193,17 @@ clear(void *inout, const uint64_t *mask_words, uint64_t end)
 {
     INT *quants = inout;
 
-    for (uint64_t at = 0; at < end; at += 64)
-        for (uint64_t special = mask_words[at / 64]; special != 0;
-             special &= special - 1)
-            quants[at + (uint64_t)__builtin_ctzll(special)] = 0;
+    for (uint64_t at = 0, next; at < end; at = next) {
+        for (next = at; next + 64 <= end && mask_words[next / 64] == UINT64_MAX;
+             next += 64) {
+        }
+        if (next > at) {
+            memset(quants + at, 0, (next - at) * sizeof *quants);
+            continue;
+        }
+        next = min_u64(at + 64, end);
+        clear_marked(quants + at, mask_words[at / 64], next - at);
+    }
 }
 
 /* Rows are gone through from behind in pieces of so many integers, whose

@@ -30,7 +30,8 @@ lossless_quantize(const void *src, uint64_t nvalues,
                                    center);
             misses |= (uint64_t)!fits << j;
         }
-        nunpredictable += set_aside(misses, &mask_words[at / 64], quants + at);
+        nunpredictable +=
+            set_aside(misses, &mask_words[at / 64], quants + at, n);
     }
     return nunpredictable;
 }

@@ -19,7 +19,7 @@ struct work {
     uint64_t value_nbytes, coded_nbytes; /* each */
     const struct terp_pointwise *how;
     const struct terp_pointwise_head *head;
-    const uint64_t *signs;
+    const uint64_t *mask, *signs;
     uint64_t *signs_ret;
     struct terp_magnitudes magnitudes[NPARTS];
     struct cpu_stats stats[NPARTS];
@@ -149,13 +149,12 @@ terp_cpu_pointwise_signs(const struct cpu_pointwise *chunk, const void *values,
 }
 
 static void
-decode_part(void *arg, uint64_t p)
+decode_values(const struct work *work, uint64_t begin, uint64_t nvalues)
 {
-    const struct work *work = arg;
     const struct terp_pointwise_head *head = work->head;
-    uint64_t nvalues, begin = begin_of(work, p, &nvalues);
     uint8_t *values = work->values_ret + begin * work->value_nbytes;
     const uint8_t *coded = work->coded + begin * work->coded_nbytes;
+
     if (head->floor > 0)
         work->stages->decode_floored[head->form](coded, nvalues, head, values);
     else
@@ -166,17 +165,48 @@ decode_part(void *arg, uint64_t p)
                              nvalues, values);
 }
 
+/* Where the next word of the mask begins that is full or, where `full` is not,
+ * that is not; `end` if there is none. */
+static uint64_t
+find_word(const uint64_t *mask, uint64_t at, uint64_t end, bool full)
+{
+    while (at < end && (mask[at / 64] == UINT64_MAX) != full)
+        at += 64;
+    return min_u64(at, end);
+}
+
+/* What stands in words of special values alone, as zeros do, needs no
+ * decoding. */
+static void
+decode_part(void *arg, uint64_t p)
+{
+    const struct work *work = arg;
+    uint64_t nvalues, at = begin_of(work, p, &nvalues);
+    const uint64_t end = at + nvalues;
+
+    if (work->mask == NULL) {
+        decode_values(work, at, nvalues);
+        return;
+    }
+    while ((at = find_word(work->mask, at, end, false)) < end) {
+        const uint64_t next = find_word(work->mask, at, end, true);
+        decode_values(work, at, next - at);
+        at = next;
+    }
+}
+
 void
 terp_cpu_pointwise_decode(const struct cpu_pointwise *chunk,
                           const struct terp_pointwise_head *head,
-                          const uint64_t *signs, const void *coded,
-                          void *values)
+                          const uint64_t *mask, const uint64_t *signs,
+                          const void *coded, void *values)
 {
     struct work work = make_work(chunk, head->form);
 
     work.coded = coded;
     work.values_ret = values;
     work.head = head;
+    work.mask = mask;
     work.signs = signs;
     do_parts(&work, decode_part);
 }

@@ -63,12 +63,13 @@ terp_cpu_pointwise_code(const struct cpu_pointwise *chunk, const void *values,
                         const struct terp_pointwise *how, void *coded,
                         struct cpu_stats *stats_ret);
 
-/* `signs` is for TERP_SIGNS_MIXED. */
+/* `signs` is for TERP_SIGNS_MIXED. With a mask special values may be left as
+ * they are. */
 void
 terp_cpu_pointwise_decode(const struct cpu_pointwise *chunk,
                           const struct terp_pointwise_head *head,
-                          const uint64_t *signs, const void *coded,
-                          void *values);
+                          const uint64_t *mask, const uint64_t *signs,
+                          const void *coded, void *values);
 
 /* The bits of their signs, div_up(nvalues, 64) words. */
 void

@@ -148,6 +148,24 @@ write_all(struct writer *writer, struct walk walk)
     }
 }
 
+/* Counts the runs of a walk that goes not by color: a run begins where the bit
+ * before one that is set is not. */
+static uint64_t
+count_begins(const struct cpu_mask *bits)
+{
+    const uint64_t last = (bits->nvalues - 1) / 64;
+    uint64_t before = 0, nruns = 0;
+
+    for (uint64_t i = 0; i <= last; i++) {
+        uint64_t word = cpu_mask_word(bits, i);
+        if (i == last)
+            word &= UINT64_MAX >> (63 - (bits->nvalues - 1) % 64);
+        nruns += (uint64_t)__builtin_popcountll(word & ~(word << 1 | before));
+        before = word >> 63;
+    }
+    return nruns;
+}
+
 /* The dimension whose mask delta leaves the fewest runs of a walk with one
  * color; 0 where none leaves fewer. */
 static int
@@ -160,7 +178,7 @@ choose_mask_delta(struct walk *walk, const struct terp_layout *layout,
     for (int d = 1; d <= TERP_NDIMS; d++) {
         tried.bits.mask_delta = terp_mask_delta_distance(layout, d);
         uint64_t nruns =
-            tried.bits.mask_delta == 0 ? UINT64_MAX : count_runs(&tried);
+            tried.bits.mask_delta == 0 ? UINT64_MAX : count_begins(&tried.bits);
         if (nruns >= *nruns_inout)
             continue;
         *nruns_inout = nruns;
@@ -185,7 +203,7 @@ terp_cpu_specials_write(struct writer *writer, const uint64_t *mask,
     if (walk.ncolors > TERP_SPECIALS_MAX_NCOLORS) {
         walk.ncolors = 0;
         walk.by_color = false;
-        nruns = count_runs(&walk);
+        nruns = count_begins(&walk.bits);
     } else if (walk.ncolors == 1) {
         walk.by_color = false;
         mask_delta_dim = choose_mask_delta(&walk, layout, &nruns);
@@ -389,6 +407,45 @@ placed_value(const struct placing *placing, uint64_t i)
                    placing->value_nbytes);
 }
 
+/* With a constant size compilers make vectors of it. */
+static inline __attribute__((always_inline)) void
+fill_values(uint8_t *values, uint64_t n, uint64_t bits, int value_nbytes)
+{
+    for (uint64_t i = 0; i < n; i++)
+        store_value(values + i * (uint64_t)value_nbytes, bits, value_nbytes);
+}
+
+/* Values that are all the same go by words of the mask, without a branch for
+ * each run. */
+#define NLANES 32
+
+static inline __attribute__((always_inline)) void
+fill_marked(const uint64_t *mask, uint64_t nvalues, uint64_t bits,
+            int value_nbytes, uint8_t *values)
+{
+    const uint64_t nbytes = (uint64_t)value_nbytes;
+
+    for (uint64_t at = 0; at < nvalues; at += NLANES) {
+        const uint32_t marked = (uint32_t)(mask[at / 64] >> at % 64);
+        uint8_t *lanes = values + at * nbytes;
+        if (marked == UINT32_MAX) {
+            fill_values(lanes, NLANES, bits, value_nbytes);
+        } else if (marked != 0 && at + NLANES <= nvalues) {
+            for (uint64_t j = 0; j < NLANES; j++) {
+                const uint64_t its =
+                    load_value(lanes + j * nbytes, value_nbytes);
+                store_value(lanes + j * nbytes,
+                            marked & UINT32_C(1) << j ? bits : its,
+                            value_nbytes);
+            }
+        } else {
+            for (uint32_t left = marked; left != 0; left &= left - 1)
+                store_value(lanes + (uint64_t)__builtin_ctz(left) * nbytes,
+                            bits, value_nbytes);
+        }
+    }
+}
+
 void
 terp_cpu_specials_place(struct reader *reader, const struct terp_layout *layout,
                         int value_nbytes, const uint64_t *mask, void *values)
@@ -397,13 +454,22 @@ terp_cpu_specials_place(struct reader *reader, const struct terp_layout *layout,
     struct placing placing;
 
     start_placing(reader, layout, value_nbytes, mask, &placing);
+    if (placing.head.ncolors == 1) {
+        const uint64_t bits = load_le(placing.palette, value_nbytes);
+        if (value_nbytes == 4)
+            fill_marked(mask, layout->nvalues, bits, 4, values);
+        else if (value_nbytes == 8)
+            fill_marked(mask, layout->nvalues, bits, 8, values);
+        else
+            fill_marked(mask, layout->nvalues, bits, value_nbytes, values);
+        return;
+    }
     while (next_placed_run(&placing)) {
         const uint64_t n = placing.end - placing.begin;
         uint8_t *at = (uint8_t *)values + placing.begin * nbytes;
         if (placing.head.ncolors > 0) {
             const uint64_t bits = placed_value(&placing, placing.begin);
-            for (uint64_t i = 0; i < n; i++)
-                store_value(at + i * nbytes, bits, value_nbytes);
+            fill_values(at, n, bits, value_nbytes);
         } else {
             memcpy(at, placing.palette, n * nbytes);
             if (TERP_HOST_IS_BIG_ENDIAN)

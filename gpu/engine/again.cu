@@ -620,6 +620,7 @@ encode_more(struct terp_cuda_device *device, const struct terp_cuda_call *where,
 {
     const bool exactly =
         terp_may_refer_exactly(call->params, call->chunk->type);
+    const bool is_pointwise = call->params->bound_mode == TERP_BOUND_POINTWISE;
     enum terp_status st = TERP_OK;
 
     for (uint64_t i = 0; st == TERP_OK && i < call->nchunks; i++) {
@@ -630,7 +631,10 @@ encode_more(struct terp_cuda_device *device, const struct terp_cuda_call *where,
             st = cuda_copies_encode(device, where, call, i, encode_all);
         else if (found->may_repeat)
             st = cuda_references_encode(device, where, call, i,
-                                        exactly ? 0 : found->bound);
+                                        {exactly        ? 0
+                                         : is_pointwise ? call->params->bound
+                                                        : found->bound,
+                                         is_pointwise});
     }
     return st == TERP_OK ? encode_losslessly(device, where, call) : st;
 }

@@ -238,6 +238,7 @@ describe(const struct cuda_request *request, const struct terp_layout *layout)
             request->domain == NULL &&
             terp_domain_is_open(request->chunk, layout->nvalues, &batch.params);
         batch.finds_more = batch.finds_domains &&
+                           !terp_is_lossless(&batch.params) &&
                            terp_is_open_to_more(request->params, request->chunk,
                                                 layout->nvalues);
     }

@@ -22,7 +22,7 @@ struct job {
     const struct cuda_call *call;
     uint64_t i;
     const struct terp_chunk *chunk;
-    double bound;
+    struct terp_reference_bound bound; /* 0: all bits come back */
     uint64_t marker;
     struct cuda_referring of;
     struct cuda_search search;
@@ -83,7 +83,7 @@ lay_out(struct job *job)
     }
     job->part_at[TERP_REFERENCES_VALUES] =
         (uint64_t)((uint8_t *)search->values - memory);
-    job->decoded_at = place_take(&end, job->bound > 0 ? nbytes : 0);
+    job->decoded_at = place_take(&end, job->bound.bound > 0 ? nbytes : 0);
 
     search->words = (uint64_t *)take(8 * n);
     search->usable = take(n);
@@ -159,10 +159,13 @@ search(struct job *job, cudaStream_t stream)
     struct terp_repeats repeats = {};
     int near_nbits = -1;
 
-    if (job->bound > 0) {
+    if (job->bound.bound > 0 && job->bound.of_each) {
+        near_nbits = terp_repeats_near_nbits_of_each(job->bound.bound,
+                                                     job->of.value_nbytes);
+    } else if (job->bound.bound > 0) {
         const double most =
             terp_reference_float(job->chunk->type, job->seen.most);
-        near_nbits = terp_repeats_near_nbits(job->bound, -most, most,
+        near_nbits = terp_repeats_near_nbits(job->bound.bound, -most, most,
                                              job->of.value_nbytes);
     }
     repeats.words = job->search.words;
@@ -191,9 +194,10 @@ find_references(struct job *job, bool *found_ret)
         return st;
     st = cuda_slot_do(job->device, &on_device, "looking for repeated values",
                       [=](cudaStream_t stream) { return search(job, stream); });
-    *found_ret = st == TERP_OK &&
-                 terp_references_pay(job->seen.saved / 16,
-                                     job->call->dst_nbytes[job->i], job->bound);
+    *found_ret =
+        st == TERP_OK &&
+        terp_references_pay(job->seen.saved / 16, job->call->dst_nbytes[job->i],
+                            job->bound.bound);
     return st;
 }
 
@@ -268,8 +272,8 @@ list(const struct job *job)
 static enum terp_status
 differ(const struct job *job)
 {
-    const void *decoded = job->bound > 0 ? job->memory + job->decoded_at
-                                         : (uint8_t *)job->search.values;
+    const void *decoded = job->bound.bound > 0 ? job->memory + job->decoded_at
+                                               : (uint8_t *)job->search.values;
 
     return cuda_slot_do(
         job->device, &on_device, "listing differences",
@@ -290,7 +294,7 @@ encode_parts(struct job *job)
 
     if (st == TERP_OK)
         st = encode_part(job, TERP_REFERENCES_VALUES);
-    if (st == TERP_OK && job->bound > 0)
+    if (st == TERP_OK && job->bound.bound > 0)
         st = decode_values(job);
     if (st == TERP_OK)
         st = differ(job);
@@ -356,7 +360,8 @@ write_stream(const struct job *job, cudaStream_t stream)
 
 static struct job
 job_of(struct terp_cuda_device *device, const struct terp_cuda_call *where,
-       const struct cuda_call *call, uint64_t i, double bound)
+       const struct cuda_call *call, uint64_t i,
+       struct terp_reference_bound bound)
 {
     const struct terp_params *params = call->params;
     struct job job = {};
@@ -385,7 +390,8 @@ job_of(struct terp_cuda_device *device, const struct terp_cuda_call *where,
 enum terp_status
 cuda_references_encode(struct terp_cuda_device *device,
                        const struct terp_cuda_call *where,
-                       const struct cuda_call *call, uint64_t i, double bound)
+                       const struct cuda_call *call, uint64_t i,
+                       struct terp_reference_bound bound)
 {
     struct job job = job_of(device, where, call, i, bound);
     bool found = false;

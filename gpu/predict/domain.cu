@@ -144,14 +144,10 @@ static_assert(TERP_REPEATS_NSLOTS / 32 <= NTHREADS &&
 template <typename T>
 static __device__ void
 find_repeats(const struct cuda_batch &batch, struct cuda_chunk &chunk,
-             struct repeats_table &s)
+             const T *values, const int near_nbits, struct repeats_table &s)
 {
-    const T *values = (const T *)chunk.src;
     const uint64_t nstretches = batch.nvalues / TERP_REPEATS_STRETCH_NVALUES;
-    const enum terp_type type = batch.chunk.type;
-    const uint64_t reach = terp_repeats_reach(type);
-    const int near_nbits = terp_repeats_near_nbits(
-        chunk.bound, chunk.min, chunk.max, terp_value_nbytes(type));
+    const uint64_t reach = terp_repeats_reach(batch.chunk.type);
     uint64_t key;
 
     if (!terp_may_repeat(batch.nvalues, chunk.min, chunk.max, chunk.model.step))
@@ -226,6 +222,18 @@ may_be_copies(const struct cuda_batch &batch, const T *values)
     return any;
 }
 
+/* Under a bound relative to each value other values may be coded than the
+ * chunk's, of another type. */
+template <typename V>
+static __device__ void
+find_repeats_of_each(const struct cuda_batch &batch, struct cuda_chunk &chunk,
+                     struct repeats_table &s)
+{
+    find_repeats<V>(
+        batch, chunk, (const V *)chunk.values,
+        terp_repeats_near_nbits_of_each(batch.caller_bound, sizeof(V)), s);
+}
+
 /* Grid: x two blocks, or the first one alone; y chunks. */
 template <typename T>
 static __global__ void
@@ -245,6 +253,13 @@ __launch_bounds__(NTHREADS) find_domains(const struct cuda_batch batch)
         find_domain<T>(batch, chunk, s.survey);
         return;
     }
+    if (cuda_form_is_pointwise(batch.form)) {
+        if (batch.chunk.type == TERP_FLOAT64)
+            find_repeats_of_each<double>(batch, chunk, s.repeats);
+        else
+            find_repeats_of_each<float>(batch, chunk, s.repeats);
+        return;
+    }
     if (terp_may_be_lossless(
             batch.params.effort, chunk.min, chunk.max, chunk.model.step,
             is_half ? terp_half_mantissa_nbits(batch.chunk.type)
@@ -253,7 +268,11 @@ __launch_bounds__(NTHREADS) find_domains(const struct cuda_batch batch)
     if (!is_half && may_be_copies(batch, (const T *)chunk.src))
         chunk.may_be_copies = true;
     else
-        find_repeats<T>(batch, chunk, s.repeats);
+        find_repeats<T>(
+            batch, chunk, (const T *)chunk.src,
+            terp_repeats_near_nbits(chunk.bound, chunk.min, chunk.max,
+                                    terp_value_nbytes(batch.chunk.type)),
+            s.repeats);
 }
 
 cudaError_t

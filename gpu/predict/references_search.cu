@@ -399,7 +399,8 @@ cuda_references_list(const struct cuda_referring *of, uint64_t marker,
 template <typename Word>
 static __global__ void
 __launch_bounds__(NTHREADS)
-    list_differences(const struct cuda_referring of, const double bound,
+    list_differences(const struct cuda_referring of,
+                     const struct terp_reference_bound bound,
                      const struct cuda_search search, const Word *decoded,
                      const uint64_t nreferences, uint64_t *differences)
 {
@@ -414,7 +415,7 @@ __launch_bounds__(NTHREADS)
 
 template <typename Word>
 static cudaError_t
-differ(const struct cuda_referring *of, double bound,
+differ(const struct cuda_referring *of, struct terp_reference_bound bound,
        const struct cuda_search *search, const void *decoded,
        uint64_t nreferences, uint64_t *differences, cudaStream_t stream)
 {
@@ -424,7 +425,8 @@ differ(const struct cuda_referring *of, double bound,
 }
 
 cudaError_t
-cuda_references_differ(const struct cuda_referring *of, double bound,
+cuda_references_differ(const struct cuda_referring *of,
+                       struct terp_reference_bound bound,
                        const struct cuda_search *search, const void *decoded,
                        uint64_t nreferences, uint64_t *differences,
                        cudaStream_t stream)

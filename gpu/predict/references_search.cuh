@@ -77,7 +77,8 @@ cuda_references_list(const struct cuda_referring *of, uint64_t marker,
  * has as `decoded`; under a bound above 0 by the sign alone, where that will
  * do. */
 cudaError_t
-cuda_references_differ(const struct cuda_referring *of, double bound,
+cuda_references_differ(const struct cuda_referring *of,
+                       struct terp_reference_bound bound,
                        const struct cuda_search *search, const void *decoded,
                        uint64_t nreferences, uint64_t *differences,
                        cudaStream_t stream);

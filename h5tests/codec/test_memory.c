@@ -14,7 +14,7 @@
 /* Working memory of encode and decode, in chunks. */
 #define MAX_NCHUNKS 6
 /* Logarithms take one more, if they are no wider than the values. */
-#define POINTWISE_MAX_NCHUNKS 7
+#define POINTWISE_MORE_NCHUNKS 1
 /* What repeats is looked for with tables of all values, and coded beside the
  * stream without it; under a bound above 0 where samples repeat, as those of
  * two contents do, or where it is tiny. The reserve has blocks of the stream
@@ -303,13 +303,14 @@ check_peak(const char *what, const struct terp_params *params,
     uint8_t *encoded = terp_case_alloc(cap_nbytes);
     uint8_t *decoded = terp_case_alloc(nbytes);
     struct terp_stream stream = {encoded, 0};
+    const bool is_pointwise = params->bound_mode == TERP_BOUND_POINTWISE;
     const unsigned max_nchunks =
-        params->bound_mode == TERP_BOUND_POINTWISE
-            ? POINTWISE_MAX_NCHUNKS + (params->floor > 0 ? 1u : 0u)
-            : (params->bound < 1e-7 || repeats ? REPEATS_MAX_NCHUNKS
-                                               : MAX_NCHUNKS) +
-                  (params->bound_mode == TERP_BOUND_PSNR ? PSNR_MORE_NCHUNKS
-                                                         : 0u);
+        (repeats || (params->bound < 1e-7 && !is_pointwise)
+             ? REPEATS_MAX_NCHUNKS
+             : MAX_NCHUNKS) +
+        (is_pointwise ? POINTWISE_MORE_NCHUNKS : 0u) +
+        (params->floor > 0 ? 1u : 0u) +
+        (params->bound_mode == TERP_BOUND_PSNR ? PSNR_MORE_NCHUNKS : 0u);
     const uint64_t max_nbytes = nbytes * max_nchunks;
 
     terp_context_trim(NULL);

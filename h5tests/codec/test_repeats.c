@@ -96,6 +96,81 @@ what_repeats_refers(void **state)
         }
 }
 
+/* Under bounds relative to each value, of logarithms in either type. */
+static void
+what_repeats_refers_by_each_value(void **state)
+{
+    static const double bounds[] = {1e-2, 1e-4, 1e-7};
+
+    (void)state;
+    for (size_t c = 0; c < COUNT(chunks); c++)
+        for (size_t b = 0; b < COUNT(bounds); b++) {
+            const struct terp_params params = {
+                .bound_mode = TERP_BOUND_POINTWISE, .bound = bounds[b]};
+            const bool is_half = terp_type_is_half(chunks[c].type);
+            bool refers, other_refers;
+            if (!terp_case_taken(3) ||
+                (chunks[c].type != TERP_FLOAT64 && bounds[b] < 1e-5) ||
+                (is_half && bounds[b] < 1e-3))
+                continue;
+            const uint64_t nbytes =
+                code(&params, &chunks[c], TERP_FIELD_MIRRORS, &refers);
+            const uint64_t other_nbytes =
+                code(&params, &chunks[c], TERP_FIELD_NOISE, &other_refers);
+            assert_int_equal(refers, !is_half);
+            assert_false(other_refers);
+            assert_true(is_half || nbytes < other_nbytes * 8 / 10);
+        }
+}
+
+/* Pairs of a row are those of the row before it, from its end on, with another
+ * sign of the second number: coefficients of a real field's transform. */
+static void
+make_conjugates(const struct terp_chunk *chunk, uint8_t *values_ret)
+{
+    const uint64_t nvalues = terp_chunk_nbytes(chunk) / 8;
+    const uint64_t row_nvalues = 140;
+
+    terp_field_make(TERP_FIELD_NOISE, chunk, values_ret);
+    for (uint64_t i = 0; i < nvalues; i++) {
+        const uint64_t row = i / row_nvalues, x = i % row_nvalues;
+        uint8_t *value = values_ret + i * 8;
+        if (row % 2 == 0)
+            continue;
+        const uint64_t from =
+            (row - 1) * row_nvalues + (row_nvalues - 2 - x / 2 * 2) + x % 2;
+        memcpy(value, values_ret + from * 8, 8);
+        value[7] = (uint8_t)(value[7] ^ (x % 2 << 7));
+    }
+}
+
+static void
+mirrored_pairs_refer(void **state)
+{
+    const struct terp_chunk chunk = {TERP_FLOAT64, false, false, 2, {40000, 2}};
+    const struct terp_params params[] = {
+        {.bound_mode = TERP_BOUND_POINTWISE, .bound = 1e-3},
+        relative(1e-6),
+        {.bound_mode = TERP_BOUND_ABSOLUTE}};
+    uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&chunk));
+    uint8_t *noise = terp_case_alloc(terp_chunk_nbytes(&chunk));
+
+    (void)state;
+    make_conjugates(&chunk, values);
+    terp_field_make(TERP_FIELD_NOISE, &chunk, noise);
+    for (size_t i = 0; i < COUNT(params); i++) {
+        const uint64_t nbytes =
+            terp_case_check("mirrored pairs", &params[i], &chunk, values);
+        struct terp_stream of_noise =
+            terp_case_encode(&params[i], &chunk, noise, 1);
+        terp_case_check_threads(&params[i], &chunk, values);
+        assert_true(nbytes < of_noise.nbytes * 3 / 4);
+        free(of_noise.bytes);
+    }
+    free(values);
+    free(noise);
+}
+
 /* What is left out is told by some bytes, along any dimensions. */
 static void
 what_does_not_change_is_left_out(void **state)
@@ -193,6 +268,7 @@ other_chunks_are_coded_plainly(void **state)
     params[1].predictor = TERP_PREDICTOR_LORENZO;
     params[2].effort = TERP_EFFORT_FAST;
     params[3].bound_mode = TERP_BOUND_POINTWISE;
+    params[3].bound = 1e-15;
     for (size_t i = 0; i < COUNT(params); i++) {
         const bool is_small = i + 1 == COUNT(params);
         code(&params[i], is_small ? &small : &chunks[2], TERP_FIELD_MIRRORS,
@@ -248,6 +324,8 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_repeats_refers),
+        cmocka_unit_test(what_repeats_refers_by_each_value),
+        cmocka_unit_test(mirrored_pairs_refer),
         cmocka_unit_test(what_does_not_change_is_left_out),
         cmocka_unit_test(what_changes_once_is_not_left_out),
         cmocka_unit_test(what_is_one_value_wide_may_be_copies),
