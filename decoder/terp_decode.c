@@ -247,10 +247,10 @@ hash_long(const uint8_t *at, size_t n, const uint8_t *key)
 
     for (size_t stripe = 0; stripe <= last; stripe++) {
         const uint8_t *from = at + (stripe < last ? 64 * stripe : n - 64);
-        const size_t key_at = stripe < last ? 8 * (stripe % 16) : 121;
+        const uint8_t *part = key + (stripe < last ? 8 * (stripe % 16) : 121);
         for (size_t i = 0; i < 8; i++) {
             const uint64_t value = load(from + 8 * i, 8);
-            const uint64_t keyed = value ^ load(key + key_at + 8 * i, 8);
+            const uint64_t keyed = value ^ load(part + 8 * i, 8);
             sums[i ^ 1] += value;
             sums[i] += (keyed & 0xffffffff) * (keyed >> 32);
         }
@@ -265,16 +265,16 @@ hash_long(const uint8_t *at, size_t n, const uint8_t *key)
     return avalanche(h);
 }
 
+/* The key has the seed added where the bytes are many. */
 static uint64_t
 hash(const uint8_t *at, size_t n, uint64_t seed)
 {
+    const uint64_t added = n > 240 ? seed : 0;
     uint64_t h = n * prime64[0], high;
     uint8_t key[192];
 
-    for (int i = 0; i < 24; i++) { /* seeded, where the bytes are many */
-        const uint64_t added = i % 2 == 0 ? seed : 0 - seed;
-        store(key + 8 * i, 8, default_secret[i] + (n > 240 ? added : 0));
-    }
+    for (int i = 0; i < 24; i++)
+        store(key + 8 * i, 8, default_secret[i] + (i % 2 ? 0 - added : added));
     if (n > 240)
         return hash_long(at, n, key);
     if (n > 128) {
@@ -415,7 +415,6 @@ make_codebook(struct codebook *book, const uint8_t *nbits, int nsymbols)
                 book->nwords[length]++;
                 *symbol++ = (uint16_t)i;
             }
-    book->is_made = true;
 }
 
 /* Package-merge: a level's list has all symbols, and the pairs of the list
@@ -427,36 +426,32 @@ make_optimal(struct codebook *book, const uint64_t *weight, int nsymbols)
     static struct item {
         uint64_t weight;
         int symbol; /* or -1 */
-    } lists[WORD_MAX_NBITS][2 * NSYMBOLS];
+    } lists[WORD_MAX_NBITS + 1][2 * NSYMBOLS];
     const int most = 2 * nsymbols - 2;
     uint8_t nbits[NSYMBOLS] = {0};
-    int npairs = 0;
+    int npairs = 0, n = most;
 
-    for (int level = 0; level < WORD_MAX_NBITS; level++) {
-        struct item *list = lists[level];
-        const struct item *pair = level > 0 ? lists[level - 1] : NULL;
-        for (int i = 0; i < nsymbols + npairs; i++) {
-            struct item item = {0, -1};
-            int at = i;
+    for (int level = 1; level <= WORD_MAX_NBITS; level++) {
+        struct item *list = lists[level], *pair = lists[level - 1];
+        for (int at, i = 0; i < nsymbols + npairs; i++) {
+            struct item item = {pair[0].weight + pair[1].weight, -1};
             if (i < nsymbols)
                 item = (struct item){weight[i], i};
             else
-                item.weight = pair[0].weight + pair[1].weight;
-            pair += i < nsymbols ? 0 : 2;
-            for (; at > 0 && list[at - 1].weight > item.weight; at--)
+                pair += 2;
+            for (at = i; at > 0 && list[at - 1].weight > item.weight; at--)
                 list[at] = list[at - 1];
             list[at] = item;
         }
         npairs = LEAST(nsymbols + npairs, most) / 2;
     }
-    for (int level = WORD_MAX_NBITS - 1, n = most; level >= 0; level--) {
+    for (int level = WORD_MAX_NBITS; level > 0; level--, n = 2 * npairs) {
         npairs = 0;
-        for (int i = 0; i < n; i++)
-            if (lists[level][i].symbol < 0)
+        for (const struct item *item = lists[level]; n > 0; n--, item++)
+            if (item->symbol < 0)
                 npairs++;
             else
-                nbits[lists[level][i].symbol]++;
-        n = 2 * npairs;
+                nbits[item->symbol]++;
     }
     make_codebook(book, nbits, nsymbols);
 }
@@ -510,51 +505,21 @@ make_frequencies(int entry, uint64_t frequency[513])
     }
 }
 
-/* Classes of numbers: `nalone` of one number, then two an octave. Those of runs
+/* Classes of numbers: `alone` of one number, then two an octave. Those of runs
  * are 4, those of magnitudes less one, of which the last is the escape, 8. */
-static int
-class_nbits(int nth, int nalone)
-{
-    return nth < nalone ? 0 : nalone / 4 + (nth - nalone) / 2;
-}
+#define CLASS_NBITS(nth, alone) \
+    ((nth) < (alone) ? 0 : (alone) / 4 + ((nth) - (alone)) / 2)
+#define CLASS_FIRST(nth, alone) \
+    ((nth) < (alone) ? (nth) : (2 + (nth) % 2) << CLASS_NBITS(nth, alone))
 
-static uint64_t
-class_first(int nth, int nalone)
-{
-    const int scaled = nth < nalone ? nth : 2 + nth % 2;
-    return (uint64_t)scaled << class_nbits(nth, nalone);
-}
-
-/* Of tokens, of the frequencies of magnitudes. */
-static void
-make_token_weights(const uint64_t frequency[513], uint64_t weight[NTOKENS])
-{
-    uint64_t of_code[NCODE_CLASSES] = {0}, of_runs[TILE_NSYMBOLS + 1];
-
-    of_runs[0] = POWER(32);
-    for (int i = 0; i < TILE_NSYMBOLS; i++)
-        of_runs[i + 1] = of_runs[i] * (256 * frequency[0]) >> 32;
-    for (uint64_t m = 1, nth = 0; m < 512; m++) {
-        nth += m > class_first((int)nth + 1, 8);
-        of_code[nth] += 2 * frequency[m];
-    }
-    of_code[NCODE_CLASSES - 1] = frequency[512];
-    for (int token = 0; token < NTOKENS; token++) {
-        const int run = token / NCODE_CLASSES;
-        weight[token] = of_runs[class_first(run, 4)];
-        weight[token] -= of_runs[class_first(run + 1, 4)];
-        weight[token] *= of_code[token % NCODE_CLASSES];
-        weight[token] += weight[token] == 0;
-    }
-}
-
-/* Entries stay, once they are made. */
+/* An entry's codebook, of symbols or of tokens; it stays, once it is made. */
 static const struct codebook *
 dictionary(int entry, bool of_tokens)
 {
     static struct codebook books[2][NENTRIES];
     struct codebook *book = &books[of_tokens][entry];
-    uint64_t frequency[513], weight[NSYMBOLS];
+    uint64_t frequency[513], weight[NSYMBOLS], of_code[NCODE_CLASSES] = {0};
+    uint64_t of_runs[TILE_NSYMBOLS + 1] = {POWER(32)};
 
     if (book->is_made)
         return book;
@@ -562,9 +527,22 @@ dictionary(int entry, bool of_tokens)
     weight[0] = frequency[512];
     for (int m = 0; m < 512; m++)
         weight[512 + m] = weight[512 - m] = frequency[m];
-    if (of_tokens)
-        make_token_weights(frequency, weight);
+    for (int i = 0; i < TILE_NSYMBOLS; i++)
+        of_runs[i + 1] = of_runs[i] * (256 * frequency[0]) >> 32;
+    for (int m = 1, nth = 0; m < 512; m++) {
+        nth += m > CLASS_FIRST(nth + 1, 8);
+        of_code[nth] += 2 * frequency[m];
+    }
+    of_code[NCODE_CLASSES - 1] = frequency[512];
+    for (int token = 0; of_tokens && token < NTOKENS; token++) {
+        const int run = token / NCODE_CLASSES;
+        weight[token] = of_runs[CLASS_FIRST(run, 4)];
+        weight[token] -= of_runs[CLASS_FIRST(run + 1, 4)];
+        weight[token] *= of_code[token % NCODE_CLASSES];
+        weight[token] += weight[token] == 0;
+    }
     make_optimal(book, weight, of_tokens ? NTOKENS : NSYMBOLS);
+    book->is_made = true;
     return book;
 }
 
@@ -629,12 +607,10 @@ static struct {
     uint64_t *word; /* of T, or integers on their way there */
 } s;
 
-/* The nearest number of T. */
-static double
-fl(double x)
-{
-    return rounded(s.t, x);
-}
+/* The nearest number of T; a value of T; a point's coordinate. */
+#define fl(x) rounded(s.t, x)
+#define VALUE_AT(point) value_of(s.t, s.word[point])
+#define COORDINATE(point, d) ((point) / s.pitch[d] % s.extent[d])
 
 /* The dims that `layout` tells of. */
 static void
@@ -729,12 +705,6 @@ take_head(struct terp_reader_chunk *chunk, uint64_t outer)
                POWER(s.nlevels) < s.extent[d])
             s.nlevels++;
     }
-}
-
-static uint64_t
-coordinate(uint64_t point, uint64_t dimension)
-{
-    return point / s.pitch[dimension] % s.extent[dimension];
 }
 
 /* ---- carrier ---- */
@@ -1102,17 +1072,17 @@ static struct {
 } bits;
 
 static uint64_t
-take_bits(int n)
+take_bits(uint64_t n)
 {
     uint64_t value = 0;
-    require((uint64_t)n <= bits.n - bits.next);
+    require(n <= bits.n - bits.next);
     for (; n > 0; n--, bits.next++)
         value = value << 1 | BIT(bits.at, bits.next ^ 7);
     return value;
 }
 
 /* The symbol of a canonical word. */
-static int
+static uint16_t
 take_symbol(const struct codebook *book)
 {
     const uint16_t *symbol = book->symbol;
@@ -1140,16 +1110,16 @@ decode_tile(uint64_t coding, const struct codebook *book, int32_t *code,
         const int last = bits.at[bits.n / 8 - 1];
         if (left < 8 && (~last & ((1 << left) - 1)) == 0)
             return; /* but ones are left */
-        const int token = take_symbol(book), run = token / NCODE_CLASSES;
-        const int nth = token % NCODE_CLASSES;
-        i += class_first(run, 4) + take_bits(class_nbits(run, 4));
+        const uint64_t token = take_symbol(book), run = token / NCODE_CLASSES;
+        const uint64_t nth = token % NCODE_CLASSES;
+        i += CLASS_FIRST(run, 4) + take_bits(CLASS_NBITS(run, 4));
         require(i < n);
         code[i] = ESCAPE;
         if (nth == NCODE_CLASSES - 1)
             continue;
         const bool is_minus = take_bits(1);
-        const uint64_t more = take_bits(class_nbits(nth, 8));
-        const int32_t magnitude = 1 + (int32_t)(class_first(nth, 8) + more);
+        const uint64_t more = take_bits(CLASS_NBITS(nth, 8));
+        const int32_t magnitude = (int32_t)(CLASS_FIRST(nth, 8) + more + 1);
         require(magnitude < 512);
         code[i] = is_minus ? -magnitude : magnitude;
     }
@@ -1306,7 +1276,7 @@ context_of(const uint8_t *weight, uint64_t point, uint64_t level)
     int context = 0;
 
     for (uint64_t d = 0; d < 4; d++) {
-        const uint64_t x = coordinate(point, d), far = step * s.pitch[d];
+        const uint64_t x = COORDINATE(point, d), far = step * s.pitch[d];
         if ((x & step) == 0)
             continue;
         move[d][0] = 0 - far;
@@ -1369,21 +1339,15 @@ next_escape(void)
 /* What a point sees along an odd dimension: even points 1, 3, 5 and 7 `pitch`
  * away; i and e as in the document. Lines are listed slowest first. */
 struct line {
-    uint64_t pitch, i, e, priority;
+    uint64_t pitch, i, e;
 };
-
-static double
-value_at(uint64_t point)
-{
-    return value_of(s.t, s.word[point]);
-}
 
 /* The sum of the points that differ along each line of a set. */
 static double
 around(uint64_t p, const struct line *line, unsigned set)
 {
     if (set == 0)
-        return value_at(p);
+        return VALUE_AT(p);
     if (set % 2 == 0)
         return around(p, line + 1, set / 2);
     return fl(around(p - line->pitch, line + 1, set / 2) +
@@ -1424,7 +1388,7 @@ predict_along(uint64_t p, const struct line *line, int n, uint64_t spline,
     for (uint64_t k = 0; k < 8; k++)
         if (i + k >= 3 && i + k - 3 < e) {
             const uint64_t at = p + line[n - 1].pitch * (2 * k - 7);
-            v[k] = value_at(at);
+            v[k] = VALUE_AT(at);
             if (n > 1)
                 v[k] = fl(v[k] - boolean_sum(at, line, n - 1, of_all));
         }
@@ -1461,6 +1425,7 @@ predict(uint64_t p, uint64_t level)
 {
     const uint64_t step = POWER(level - 1), spline = s.plan[level].spline;
     const uint64_t priorities = s.plan[level].priorities;
+    const bool is_all = priorities == 255, blends = is_all || priorities == 170;
     const double of_pairs[] = {fl(1. / 3), fl(-1. / 12), 0};
     struct line line[4];
     int n = 0, nabove = 0, best = -1, nbest = 0, order;
@@ -1468,20 +1433,18 @@ predict(uint64_t p, uint64_t level)
     double value = 0;
 
     for (uint64_t d = 4; d-- > 0;) {
-        const uint64_t x = coordinate(p, d);
-        if ((x & step) == 0)
+        const uint64_t x = COORDINATE(p, d), priority = priorities >> 2 * d & 3;
+        if ((x & step) == 0 || priority < highest)
             continue;
+        n = priority > highest ? 0 : n;
+        highest = priority;
         line[n].pitch = step * s.pitch[d];
         line[n].i = x / step / 2;
         line[n].e = DIVIDED_UP(s.extent[d], 2 * step);
-        line[n].priority = priorities >> 2 * d & 3;
-        if (line[n].priority > highest)
-            highest = line[n].priority;
         nabove += nabove == n && line[n].i + 1 < line[n].e;
         n++;
     }
-    const bool is_all = priorities == 255;
-    if (spline != MEAN && (is_all || priorities == 170) && (n == 2 || n == 3)) {
+    if (blends && spline != MEAN && (n == 2 || n == 3)) {
         if (is_all && spline == LONG && nabove >= n - 1)
             return fl(predict_along(p, line, n, LONG, &order) +
                       boolean_sum(p, line, n - 1, of_all));
@@ -1491,13 +1454,13 @@ predict(uint64_t p, uint64_t level)
     }
     for (int i = 0; i < n; i++) {
         const double next = predict_along(p, line + i, 1, spline, &order);
-        if (line[i].priority < highest || order < best)
+        if (order < best)
             continue;
         nbest = order > best ? 1 : nbest + 1;
-        value = nbest > 1 ? fl(value + next) : next;
+        value = order > best ? next : fl(value + next);
         best = order;
     }
-    return nbest > 1 ? fl(value * fl(1. / nbest)) : value;
+    return fl(value * fl(1. / nbest));
 }
 
 static void
@@ -1515,7 +1478,7 @@ decode_spline(void)
             const double value = fl(prediction + fl(code * s.plan[level].step));
             s.word[list[i]] =
                 code == ESCAPE ? next_escape() : word_of(s.t, value);
-            prediction = value_at(list[i]);
+            prediction = VALUE_AT(list[i]);
         }
     }
 }
@@ -1528,7 +1491,7 @@ sum_along(uint64_t dimension, uint64_t from)
     for (uint64_t i = 0; i < s.nvalues; i++) {
         if (s.mark[i] != 0)
             s.word[i] = 0;
-        if (coordinate(i, dimension) > from)
+        if (COORDINATE(i, dimension) > from)
             s.word[i] += s.word[i - s.pitch[dimension]];
     }
 }
@@ -1541,7 +1504,7 @@ add_means(uint64_t h)
     const uint64_t pitch = s.pitch[s.slowest], n = s.extent[s.slowest];
 
     for (uint64_t i = 0; i < s.nvalues; i++) {
-        const uint64_t x = coordinate(i, s.slowest);
+        const uint64_t x = COORDINATE(i, s.slowest);
         uint64_t total = 0;
         int64_t count = 0;
         for (uint64_t far = h; x % (2 * h) == h && far <= 7 * h; far += 2 * h) {
@@ -1712,7 +1675,7 @@ decode_coded(void)
         uint64_t *word = &s.word[i];
         if (s.form > 0)
             *word =
-                word_of(s.carried, pointwise_value(value_at(i), s.is_minus[i]));
+                word_of(s.carried, pointwise_value(VALUE_AT(i), s.is_minus[i]));
         if (s.chunk.type > BYTES)
             *word = s.carrier == 0 ? carried_half(value_of(32, *word))
                                    : carried_integer(*word);
@@ -1842,28 +1805,6 @@ decode_body(void)
 
 /* ---- the library's function ---- */
 
-static void
-decode_stream(struct terp_reader_chunk *chunk, uint8_t *values, size_t cap)
-{
-    const uint8_t *stream = in.at;
-
-    take_head(chunk, RAW);
-    if (values == NULL)
-        return;
-    const size_t covered = (size_t)(in.end - stream) - 16;
-    require(load(stream + 8, 8) ==
-            checksum(stream + 16, covered, load(stream, 8)));
-    const uint64_t nparts = NPARTS(chunk->type), n = nparts * chunk->nvalues;
-    const uint64_t nbytes = chunk->value_nbytes / nparts;
-    if (n > cap / nbytes)
-        longjmp(refused, TERP_READER_CAPACITY);
-    const uint64_t *word = decode_body();
-    require(BYTES_LEFT == 0);
-    for (uint64_t i = 0; i < n; i++)
-        store(values + i * nbytes, nbytes,
-              chunk->big_endian ? swapped(word[i], nbytes) : word[i]);
-}
-
 enum terp_reader_status
 terp_reader_decode(const void *stream, size_t nbytes,
                    struct terp_reader_chunk *chunk_ret, void *values,
@@ -1872,9 +1813,25 @@ terp_reader_decode(const void *stream, size_t nbytes,
     const int status = is_ieee() ? setjmp(refused) : TERP_READER_ARITHMETIC;
 
     if (status == TERP_READER_OK) {
+        const uint8_t *head = stream;
         memset(chunk_ret, 0, sizeof *chunk_ret);
-        enter(stream, nbytes);
-        decode_stream(chunk_ret, values, values_cap_nbytes);
+        enter(head, nbytes);
+        take_head(chunk_ret, RAW);
+        const uint64_t nparts = NPARTS(chunk_ret->type);
+        const uint64_t part_nbytes = chunk_ret->value_nbytes / nparts;
+        const uint64_t n = chunk_ret->nvalues * nparts;
+        if (values != NULL) {
+            require(load(head + 8, 8) ==
+                    checksum(head + 16, nbytes - 16, load(head, 8)));
+            if (n > values_cap_nbytes / part_nbytes)
+                longjmp(refused, TERP_READER_CAPACITY);
+            const uint64_t *word = decode_body();
+            require(BYTES_LEFT == 0);
+            for (uint64_t i = 0; i < n; i++)
+                store((uint8_t *)values + i * part_nbytes, part_nbytes,
+                      chunk_ret->big_endian ? swapped(word[i], part_nbytes)
+                                            : word[i]);
+        }
     }
     while (blocks != NULL) {
         struct block *next = blocks->next;
