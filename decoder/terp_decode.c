@@ -563,6 +563,9 @@ static const uint64_t NATURAL = 1, LINEAR = 2, LONG = 3, MEAN = 4;
 /* Complex values have two. */
 #define NPARTS(type) ((type) >= COMPLEX64 ? UINT64_C(2) : UINT64_C(1))
 
+/* How many of n symbols a tile has. */
+#define NSYMBOLS_OF(tile, n) LEAST((n) - (tile)*TILE_NSYMBOLS, TILE_NSYMBOLS)
+
 /* A code beyond all others: an escape, until it is known to be listed. */
 #define ESCAPE (-32768)
 
@@ -641,8 +644,7 @@ take_bound(void)
 static void
 take_head(struct terp_reader_chunk *chunk, uint64_t outer)
 {
-    static const uint64_t nbytes[] = {4, 8, 1, 1, 2, 4, 8, 1,
-                                      2, 4, 8, 2, 2, 8, 16};
+    static const int nbytes[] = {4, 8, 1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 8, 16};
     uint64_t layout = 0;
 
     memset(&s, 0, sizeof s);
@@ -657,12 +659,10 @@ take_head(struct terp_reader_chunk *chunk, uint64_t outer)
         take(8);
         take_dims(layout, chunk);
         chunk->big_endian = layout >> 6 & 1;
-        chunk->type = layout >> 4 & 3;
-        if (chunk->type == 3) {
-            chunk->type = take_number(1);
-            require(chunk->type >= 3 && chunk->type <= COMPLEX128);
-        }
-        chunk->value_nbytes = nbytes[chunk->type];
+        const uint64_t type = layout >> 4 & 3;
+        chunk->type = type < 3 ? type : take_number(1);
+        require(chunk->type >= type && chunk->type <= COMPLEX128);
+        chunk->value_nbytes = (uint64_t)nbytes[chunk->type];
         require(chunk->type != BYTES || chunk->rank == 1);
         require(chunk->nvalues <= ONES(63) / chunk->value_nbytes);
     }
@@ -670,10 +670,9 @@ take_head(struct terp_reader_chunk *chunk, uint64_t outer)
         coding == HUFFMAN || coding == CUSTOM || coding == RATIO;
     require(is_coded || coding <= CONSTANT ||
             (coding >= COPIES && coding <= PARTS));
-    if (is_coded)
-        require(s.prediction >= SPLINE && s.prediction <= LOSSLESS);
-    else
-        require(byte == 0 || (coding == CONSTANT && byte == HAS_SPECIALS));
+    require(is_coded
+                ? s.prediction >= SPLINE && s.prediction <= LOSSLESS
+                : byte == 0 || (coding == CONSTANT && byte == HAS_SPECIALS));
     require(coding == RAW || chunk->type != BYTES);
     require(coding == RAW || (coding == PARTS) == (chunk->type >= COMPLEX64));
     require(coding != COPIES || outer != COPIES);
@@ -697,12 +696,12 @@ take_head(struct terp_reader_chunk *chunk, uint64_t outer)
     s.nbricks = domain.stack ? domain.dims[0] : 1;
     s.nvalues = domain.nvalues;
     s.pitch[0] = 1;
+    const bool has_levels = coding == RATIO || s.prediction == SPLINE;
     for (uint64_t d = 0; d < 4; d++) {
         s.extent[d] = d < s.rank ? domain.dims[domain.rank - 1 - d] : 1;
         s.pitch[d + 1] = s.pitch[d] * s.extent[d];
         s.slowest = s.extent[d] > 1 ? d : s.slowest;
-        while ((coding == RATIO || s.prediction == SPLINE) &&
-               POWER(s.nlevels) < s.extent[d])
+        while (has_levels && POWER(s.nlevels) < s.extent[d])
             s.nlevels++;
     }
 }
@@ -739,9 +738,8 @@ carried_integer(uint64_t word)
     const bool is_minus = s.carrier == 3 ? word >> 63 : !(y >= 0);
     uint64_t n = (is_minus ? above : ONES(nbits) - above) / s.scale;
 
-    n = LEAST(n, s.carrier == 3   ? word & ONES(63)
-                 : s.carrier == 2 ? POWER(53)
-                                  : POWER(24));
+    const uint64_t most = POWER(s.carrier == 1 ? 24 : 53);
+    n = LEAST(n, s.carrier == 3 ? word & ONES(63) : most);
     if (s.carrier < 3 && fabs(y) < (double)n) /* which a NaN is not */
         n = (uint64_t)below + (fabs(y) - below > 0.5);
     n = (s.offset + (is_minus ? 0 - s.scale * n : s.scale * n)) & ONES(nbits);
@@ -842,18 +840,9 @@ pointwise_value(double y, bool is_minus)
 
 /* ---- model ---- */
 
-static double
-quantizer_step(double step)
-{
-    return fl(fmin(step, LARGEST(s.t) / 2048));
-}
-
-/* n steps, n being a signed integer of T's width. */
-static double
-steps(uint64_t n, double step)
-{
-    return fl(fl((double)signed_of(s.t, n)) * step);
-}
+/* A quantizer's step; n steps, n being a signed integer of T's width. */
+#define QUANTIZER_STEP(step) fl(fmin(step, LARGEST(s.t) / 2048))
+#define STEPS(n, step) fl(fl((double)signed_of(s.t, n)) * (step))
 
 static void
 read_model(void)
@@ -865,7 +854,7 @@ read_model(void)
     for (uint64_t i = 0; i < slack; i++)
         taken = rounded(64, taken / 2);
     const double step = rounded(64, two - taken);
-    s.step = s.plan[s.nlevels + 1].step = quantizer_step(step);
+    s.step = s.plan[s.nlevels + 1].step = QUANTIZER_STEP(step);
     s.wide = byte >> 4;
     require(slack >= 1 && slack <= 12 && s.wide <= 13);
     if (s.prediction == SPLINE) {
@@ -873,7 +862,7 @@ read_model(void)
         for (uint64_t level = s.nlevels; level > 0; level--) {
             const uint64_t plan = take_number(1);
             const double share = (double)((plan & 63) + 1) / 64;
-            s.plan[level].step = quantizer_step(rounded(64, step * share));
+            s.plan[level].step = QUANTIZER_STEP(rounded(64, step * share));
             s.plan[level].spline = plan >> 6;
             s.plan[level].priorities = take_number(1);
             if (plan >> 6 == LONG && s.plan[level].priorities == 170)
@@ -954,9 +943,12 @@ read_specials(void)
 
 /* ---- low bits ---- */
 
-/* Of a tile. */
+#define LIMITED(code) \
+    (int32_t)((code) > 32767 ? 32767 : (code) < -32767 ? -32767 : (code))
+
+/* Of a tile of n symbols. */
 struct low {
-    uint64_t nbits, *widths, *numbers, list_nbytes;
+    uint64_t n, nbits, *widths, *numbers, list_nbytes;
     const uint8_t *list;
 };
 
@@ -966,44 +958,36 @@ read_low_bits(void)
 {
     const uint64_t ntiles = DIVIDED_UP(s.nvalues, TILE_NSYMBOLS);
     const uint64_t *has = take_fields(ntiles, s.wide > 0 ? 2 : 0);
-    const uint64_t last = s.nvalues - TILE_NSYMBOLS * (ntiles - 1);
     struct low *low = reserve(ntiles, sizeof *low);
 
     for (uint64_t i = 0; i < ntiles; i++) {
-        const uint64_t n = i + 1 < ntiles ? TILE_NSYMBOLS : last;
         const bool has_bits = has[i] & 1, has_list = has[i] & 2;
+        low[i].n = NSYMBOLS_OF(i, s.nvalues);
         low[i].nbits = has_bits ? take_number(1) : 0;
-        low[i].widths = take_fields(DIVIDED_UP(n, 256), has_bits ? 4 : 0);
+        low[i].widths = take_fields(DIVIDED_UP(low[i].n, 256), 4 * has_bits);
         low[i].list_nbytes = has_list ? take_number(2) : 0;
         require(has_bits == (low[i].nbits > 0) && low[i].nbits <= 12);
         require(has_list == (low[i].list_nbytes > 0));
     }
     for (uint64_t i = 0; i < ntiles; i++) {
-        const uint64_t n = i + 1 < ntiles ? TILE_NSYMBOLS : last;
-        low[i].numbers = take_groups(n, 256, low[i].widths, low[i].nbits);
+        low[i].numbers =
+            take_groups(low[i].n, 256, low[i].widths, low[i].nbits);
         low[i].list = take(low[i].list_nbytes);
     }
     return low;
 }
 
-static int32_t
-limited_code(int64_t code)
-{
-    return (int32_t)(code > 32767 ? 32767 : code < -32767 ? -32767 : code);
-}
-
-/* Makes whole codes of a tile's n high parts; symbols 0 come as ESCAPE. */
+/* Makes whole codes of a tile's high parts; symbols 0 come as ESCAPE. */
 static void
-add_low_bits(const struct low *low, int32_t *code, uint64_t n)
+add_low_bits(const struct low *low, int32_t *code)
 {
     uint64_t nzeros = 0, next = 0;
 
-    for (uint64_t i = 0; i < n; i++) {
-        const int64_t high = (int64_t)code[i] * (1 << low->nbits);
-        const uint64_t number = low->numbers[i];
+    for (uint64_t i = 0; i < low->n; i++) {
+        int64_t whole = (int64_t)code[i] * (1 << low->nbits);
+        whole += (int64_t)UNFOLDED(low->numbers[i]);
         nzeros += code[i] == ESCAPE;
-        if (code[i] != ESCAPE)
-            code[i] = limited_code(high + (int64_t)UNFOLDED(number));
+        code[i] = code[i] == ESCAPE ? ESCAPE : LIMITED(whole);
     }
     if (low->list_nbytes == 0)
         return;
@@ -1012,10 +996,11 @@ add_low_bits(const struct low *low, int32_t *code, uint64_t n)
     const uint64_t *widths = take_fields(DIVIDED_UP(ncodes, 32), 8);
     const uint64_t *numbers = take_groups(ncodes, 32, widths, 16);
     const uint64_t *is_listed = take_fields(head >> 15 ? nzeros : 0, 1);
-    for (uint64_t i = 0; i < n; i++)
+    for (uint64_t i = 0; i < low->n; i++)
         if (code[i] == ESCAPE && (!(head >> 15) || *is_listed++)) {
             require(next < ncodes);
-            code[i] = limited_code((int64_t)UNFOLDED(numbers[next]));
+            const int64_t listed = (int64_t)UNFOLDED(numbers[next]);
+            code[i] = LIMITED(listed);
             next++;
         }
     require(next == ncodes && ncodes >= 1 && ncodes <= TILE_NSYMBOLS);
@@ -1205,20 +1190,18 @@ decode_tiles(uint64_t coding, uint64_t n)
         require(end >= begin);
         const struct input outer = enter(take(end - begin), end - begin);
         for (uint64_t i = 0; i < count[p]; i++) {
-            const uint64_t left = n - tile[i] * TILE_NSYMBOLS;
-            const uint64_t eighth = DIVIDED_UP(LEAST(left, TILE_NSYMBOLS), 8);
+            const uint64_t eighth = DIVIDED_UP(NSYMBOLS_OF(tile[i], n), 8);
             nbytes[p][i] += coding == RATIO ? 1 : eighth;
             require(nbytes[p][i] <= (coding == RATIO ? 11776 : 7680));
             total += nbytes[p][i];
         }
         bits.at = control[p] >> 7 ? take_stages(total) : take(total);
         leave(outer);
-        for (uint64_t i = 0; i < count[p]; i++) {
-            const uint64_t at = *tile++ * TILE_NSYMBOLS;
+        for (uint64_t i = 0; i < count[p]; i++, tile++) {
             bits.n = 8 * nbytes[p][i];
             bits.next = 0;
-            decode_tile(coding, *book++, code + at,
-                        LEAST(n - at, TILE_NSYMBOLS));
+            decode_tile(coding, *book++, code + *tile * TILE_NSYMBOLS,
+                        NSYMBOLS_OF(*tile, n));
             bits.at += nbytes[p][i];
         }
         begin = end;
@@ -1331,7 +1314,7 @@ next_escape(void)
         return number;
     if (s.prediction != SPLINE)
         return n;
-    return word_of(s.t, fl(s.reference + steps(n, s.step)));
+    return word_of(s.t, fl(s.reference + STEPS(n, s.step)));
 }
 
 /* ---- spline ---- */
@@ -1529,23 +1512,6 @@ exact_word(uint64_t a)
     return word_of(s.t, fl((double)n * s.unit)) + ((a - n) << s.zeros);
 }
 
-/* What the remainder of the integer of magnitude a, whose bits are from `*next`
- * on, adds to its word. */
-static uint64_t
-take_remainder(uint64_t a, uint64_t *next)
-{
-    uint64_t r = 0, nbits = a == 0;
-    uint64_t between = (exact_word(a + 1) - 1 - exact_word(a)) >> s.zeros;
-
-    for (; between != 0; between /= 2)
-        nbits++;
-    for (uint64_t b = 0; b < nbits; b++, ++*next) {
-        require(*next / 8 < s.remainders_nbytes);
-        r |= (uint64_t)BIT(s.remainders, *next) << b;
-    }
-    return a > 0 ? r << s.zeros : (r >> 1 << s.zeros) + ((r & 1) << (s.t - 1));
-}
-
 static void
 decode_integers(void)
 {
@@ -1577,15 +1543,25 @@ decode_integers(void)
         const uint64_t q = (s.word[i] + s.lossless_center) & ONES(s.t);
         const bool is_minus = q & sign;
         const uint64_t a = (is_minus ? 0 - q : q) & ONES(s.t);
-        uint64_t word = word_of(s.t, steps(q, s.step));
+        uint64_t word = word_of(s.t, STEPS(q, s.step));
         if (s.lossless_form == 2)
             word = ((q / 2 + word_of(s.t, s.unit)) & ~sign) | q << (s.t - 1);
         else if (s.unit > 0)
             word = exact_word(a) | (is_minus ? sign : 0);
         if (i % TILE_NSYMBOLS == 0)
             next = 8 * DIVIDED_UP(next, 8);
-        if (s.lossless_form == 1 && s.mark[i] == 0 && a < s.limit)
-            word += take_remainder(a, &next);
+        if (s.lossless_form == 1 && s.mark[i] == 0 && a < s.limit) {
+            uint64_t r = 0, nbits = a == 0;
+            uint64_t last = (exact_word(a + 1) - 1 - exact_word(a)) >> s.zeros;
+            for (; last != 0; last /= 2)
+                nbits++;
+            for (uint64_t b = 0; b < nbits; b++, next++) {
+                require(next / 8 < s.remainders_nbytes);
+                r |= (uint64_t)BIT(s.remainders, next) << b;
+            }
+            word += a > 0 ? r << s.zeros : r >> 1 << s.zeros;
+            word += a > 0 ? 0 : (r & 1) << (s.t - 1);
+        }
         s.word[i] = word & ONES(s.t);
     }
     require(DIVIDED_UP(next, 8) == s.remainders_nbytes);
@@ -1658,7 +1634,7 @@ read_sections(void)
     const struct low *low = read_low_bits();
     int32_t *code = decode_tiles(s.coding, n);
     for (uint64_t i = 0; i < n; i += TILE_NSYMBOLS)
-        add_low_bits(low++, code + i, LEAST(n - i, TILE_NSYMBOLS));
+        add_low_bits(low++, code + i);
     place_codes(code);
 }
 
@@ -1850,31 +1826,30 @@ main(int argc, char **argv)
     static const char *const why[] = {
         "cannot read or write it", "not a whole stream of version 0",
         "too large", "no memory", "this program does not round as IEEE 754"};
-    struct terp_reader_chunk chunk;
-    size_t nbytes = 0, cap_nbytes = 0, values_nbytes = 0;
+    struct terp_reader_chunk chunk = {0};
+    size_t nbytes = 0, cap_nbytes = 0;
     uint8_t *stream = NULL, *values = NULL;
 
     if (argc != 3 || freopen(argv[1], "rb", stdin) == NULL) {
         fputs("usage: terp_decode STREAM VALUES\n", stderr);
         return EXIT_FAILURE;
     }
-    do {
+    while (nbytes == cap_nbytes) {
         cap_nbytes = 2 * cap_nbytes + 65536;
-        uint8_t *more = realloc(stream, cap_nbytes);
-        if (more == NULL)
+        stream = realloc(stream, cap_nbytes);
+        if (stream == NULL)
             return EXIT_FAILURE;
-        stream = more;
         nbytes += fread(stream + nbytes, 1, cap_nbytes - nbytes, stdin);
-    } while (nbytes == cap_nbytes);
-    int status = terp_reader_decode(stream, nbytes, &chunk, NULL, 0);
-    if (status == TERP_READER_OK) {
-        values_nbytes = (size_t)(chunk.nvalues * chunk.value_nbytes);
-        values = malloc(values_nbytes);
-        status = TERP_READER_MEMORY;
     }
-    if (values != NULL)
-        status =
-            terp_reader_decode(stream, nbytes, &chunk, values, values_nbytes);
+    enum terp_reader_status status =
+        terp_reader_decode(stream, nbytes, &chunk, NULL, 0);
+    const size_t values_nbytes = (size_t)(chunk.nvalues * chunk.value_nbytes);
+    if (status == TERP_READER_OK) {
+        values = malloc(values_nbytes);
+        status = values == NULL ? TERP_READER_MEMORY
+                                : terp_reader_decode(stream, nbytes, &chunk,
+                                                     values, values_nbytes);
+    }
     if (status == TERP_READER_OK && freopen(argv[2], "wb", stdout) != NULL &&
         fwrite(values, values_nbytes, 1, stdout) == 1 && fclose(stdout) == 0)
         return EXIT_SUCCESS;
