@@ -33,7 +33,7 @@ struct terp_reader_chunk {
 };
 
 /* Says what a stream of any bytes holds and, unless `values` is NULL, decodes
- * it, with some 80 bytes of memory for each value. What is in `values` says
+ * it, with some 60 bytes of memory for each value. What is in `values` says
  * nothing where it fails. */
 enum terp_reader_status
 terp_reader_decode(const void *stream, size_t nbytes,
