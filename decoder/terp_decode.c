@@ -1836,9 +1836,12 @@ main(int argc, char **argv)
     }
     while (nbytes == cap_nbytes) {
         cap_nbytes = 2 * cap_nbytes + 65536;
-        stream = realloc(stream, cap_nbytes);
-        if (stream == NULL)
+        uint8_t *more = realloc(stream, cap_nbytes);
+        if (more == NULL) {
+            free(stream);
             return EXIT_FAILURE;
+        }
+        stream = more;
         nbytes += fread(stream + nbytes, 1, cap_nbytes - nbytes, stdin);
     }
     enum terp_reader_status status =
