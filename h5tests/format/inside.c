@@ -1,5 +1,7 @@
 #include "h5tests/format/inside.h"
 
+#include <inttypes.h>
+
 // NOLINTNEXTLINE(bugprone-suspicious-include)
 #include "decoder/terp_decode.c"
 
@@ -36,84 +38,89 @@ struct kind {
 };
 
 static void
-write_kinds(const struct stream *s, FILE *file)
+write_kinds(FILE *file)
 {
-    const bool is_lossless = s->head.prediction == LOSSLESS;
-    const bool has_tails = s->tail_nbits > 0;
-    const bool is_exact = s->unit > 0 && !is_lossless;
-    const bool has_specials = s->head.flags & HAS_SPECIALS;
-    const bool has_groups = s->nvalues > 256;
-    uint64_t ncounted = 0;
-    for (uint64_t i = 0; i < s->nvalues; i++)
-        ncounted += s->mark[i] == 0;
-    const uint64_t ngroups = is_lossless ? divided_up(ncounted, 256) : 0;
+    const bool is_lossless = s.prediction == LOSSLESS;
+    const bool has_tails = s.tail_nbits > 0;
+    const bool is_exact = s.unit > 0 && !is_lossless;
+    const bool has_specials = s.flags & HAS_SPECIALS;
+    const bool has_groups = s.nvalues > 256;
+    const uint64_t ngroups =
+        is_lossless ? DIVIDED_UP(s.nvalues - s.nspecials, 256) : 0;
     const struct kind kinds[] = {
-        {"low bits, specials", s->wide > 0 && has_specials},
-        {"low bits, exact", s->wide > 0 && is_exact},
-        {"low bits, stack", s->wide > 0 && s->nbricks > 1},
-        {"low bits, several groups", s->wide > 0 && has_groups},
-        {"exact, steps", is_exact && s->limit > 0},
-        {"exact, values", is_exact && s->limit == 0},
-        {"exact, zeros", is_exact && s->zeros > 0},
-        {"exact, means", is_exact && s->has_means},
+        {"low bits, specials", s.wide > 0 && has_specials},
+        {"low bits, exact", s.wide > 0 && is_exact},
+        {"low bits, stack", s.wide > 0 && s.nbricks > 1},
+        {"low bits, several groups", s.wide > 0 && has_groups},
+        {"exact, steps", is_exact && s.limit > 0},
+        {"exact, values", is_exact && s.limit == 0},
+        {"exact, zeros", is_exact && s.zeros > 0},
+        {"exact, means", is_exact && s.has_means},
         {"exact, specials", is_exact && has_specials},
-        {"tails, means", has_tails && s->has_means},
+        {"tails, means", has_tails && s.has_means},
         {"tails, exact", has_tails && is_exact},
         {"tails, not exact", has_tails && !is_exact},
-        {"tails, stack", has_tails && s->nbricks > 1},
+        {"tails, stack", has_tails && s.nbricks > 1},
         {"tails, specials", has_tails && has_specials},
         {"tails, several groups", has_tails && has_groups},
         {"lossless, specials", is_lossless && has_specials},
-        {"lossless, stack", is_lossless && s->nbricks > 1},
-        {"lossless, shifts", is_any(s->group_shift, ngroups)},
-        {"lossless, zeros", is_any(s->group_zeros, ngroups)},
-        {"lossless, no dimensions", is_lossless && s->mask == 0},
-        {"lossless, twice", s->twice != 0},
-        {"lossless, center", s->lossless_center != 0},
-        {"lossless, counted", is_lossless && s->limit == 0},
-        {"lossless, escapes", is_lossless && s->escapes.left > 0},
-        {"floor", s->joint > 0},
+        {"lossless, stack", is_lossless && s.nbricks > 1},
+        {"lossless, shifts", is_any(s.group_shift, ngroups)},
+        {"lossless, zeros", is_any(s.group_zeros, ngroups)},
+        {"lossless, no dimensions", is_lossless && s.mask == 0},
+        {"lossless, twice", s.twice != 0},
+        {"lossless, center", s.lossless_center != 0},
+        {"lossless, counted", is_lossless && s.limit == 0},
+        {"lossless, escapes", is_lossless && s.nescapes > 0},
+        {"floor", s.joint > 0},
     };
 
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (kinds[i].holds)
-            fprintf(file, "%d: %s\n", s->carried_nbits, kinds[i].name);
-    if (s->wide > 0)
-        fprintf(file, "%d: low bits, coding %d, prediction %d\n",
-                s->carried_nbits, s->head.coding, s->head.prediction);
+            fprintf(file, "%" PRIu64 ": %s\n", s.carried, kinds[i].name);
+    if (s.wide > 0)
+        fprintf(file,
+                "%" PRIu64 ": low bits, coding %" PRIu64 ", prediction %" PRIu64
+                "\n",
+                s.carried, s.coding, s.prediction);
     if (has_tails)
-        fprintf(file, "%d: tails, coding %d\n", s->carried_nbits,
-                s->head.coding);
+        fprintf(file, "%" PRIu64 ": tails, coding %" PRIu64 "\n", s.carried,
+                s.coding);
     if (is_lossless)
-        fprintf(file, "%d: lossless, form %d\n", s->carried_nbits,
-                s->lossless_form);
-    if (s->head.flags & IS_POINTWISE)
-        fprintf(file, "%d: pointwise, form %d, signs %d\n", s->carried_nbits,
-                s->form, s->signs);
-    if (s->chunk->type > BYTES)
-        fprintf(file, "type %d, carrier %d\n", s->chunk->type, s->carrier);
-    for (int level = 1; level <= s->nlevels; level++)
-        if (s->plan[level].spline == MEAN)
-            fprintf(file, "mean, %d dimensions\n", s->slowest + 1);
-        else if (s->plan[level].spline == LONG)
-            fprintf(file, "long, %s, %d dimensions\n",
-                    s->plan[level].priorities == 255 ? "blends" : "averages",
-                    s->slowest + 1);
+        fprintf(file, "%" PRIu64 ": lossless, form %" PRIu64 "\n", s.carried,
+                s.lossless_form);
+    if (s.flags & IS_POINTWISE)
+        fprintf(file,
+                "%" PRIu64 ": pointwise, form %" PRIu64 ", signs %" PRIu64 "\n",
+                s.carried, s.form, s.signs);
+    if (s.chunk.type > BYTES)
+        fprintf(file, "type %" PRIu64 ", carrier %" PRIu64 "\n", s.chunk.type,
+                s.carrier);
+    for (uint64_t level = 1; level <= s.nlevels; level++)
+        if (s.plan[level].spline == MEAN)
+            fprintf(file, "mean, %" PRIu64 " dimensions\n", s.slowest + 1);
+        else if (s.plan[level].spline == LONG)
+            fprintf(file, "long, %s, %" PRIu64 " dimensions\n",
+                    s.plan[level].priorities == 255 ? "blends" : "averages",
+                    s.slowest + 1);
 }
 
 void
 reader_write_kinds(const uint8_t *stream, size_t nbytes, FILE *file)
 {
-    struct input in = {stream, nbytes};
     struct terp_reader_chunk chunk = {0};
 
     if (setjmp(refused) != 0)
         return;
-    const struct head head = take_head(&in, &chunk, false);
-    fprintf(file, "coding %d, prediction %d\n", head.coding, head.prediction);
-    if (head.prediction != 0)
-        write_kinds(read_sections(&in, &chunk, &head), file);
-    else
-        fprintf(file, "coding %d, type %d\n", head.coding, chunk.type);
+    enter(stream, nbytes);
+    take_head(&chunk, RAW);
+    fprintf(file, "coding %" PRIu64 ", prediction %" PRIu64 "\n", s.coding,
+            s.prediction);
+    if (s.prediction != 0) {
+        read_sections();
+        write_kinds(file);
+    } else
+        fprintf(file, "coding %" PRIu64 ", type %" PRIu64 "\n", s.coding,
+                chunk.type);
     terp_reader_decode(NULL, 0, &chunk, NULL, 0); /* which releases memory */
 }

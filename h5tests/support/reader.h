@@ -70,9 +70,10 @@ reader_agrees(const uint8_t *stream, size_t stream_nbytes, uint64_t max_nbytes,
     if (!described)
         return true;
     const uint64_t nbytes = terp_chunk_nbytes(&chunk);
-    if (told.nvalues * (uint64_t)told.value_nbytes != nbytes ||
-        told.type != (int)chunk.type || told.big_endian != chunk.big_endian ||
-        told.stack != chunk.stack || told.rank != chunk.rank ||
+    if (told.nvalues * told.value_nbytes != nbytes ||
+        told.type != (uint64_t)chunk.type ||
+        told.big_endian != chunk.big_endian || told.stack != chunk.stack ||
+        told.rank != (uint64_t)chunk.rank ||
         memcmp(told.dims, chunk.dims,
                (size_t)chunk.rank * sizeof chunk.dims[0]) != 0)
         return false;
