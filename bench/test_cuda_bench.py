@@ -21,23 +21,24 @@ HERE = Path(__file__).parent
 NCU = """#!/bin/sh
 cat <<'EOF'
 ==PROF== Connected to process 1
-"ID","Kernel Name","Grid Size","{read}","{written}","{time}","{busy}"
-"","","","byte","byte","ns","%"
-"0","begin_chunks","(7, 1, 1)","1,000","0","3000","10"
-"1","scan","(8, 1, 1)","4000000","1000","9000","50"
-"2","scan","(9, 2, 1)","4000000","1000","2000","50"
-"3","end_chunks","(1, 1, 1)","256","0","1500","1"
-"4","begin_chunks","(7, 1, 1)","1,000","0","3000","10"
-"5","end_chunks","(1, 1, 1)","256","0","1500","1"
-"6","begin_chunks","(7, 1, 1)","1,000","0","2000","10"
-"7","scan","(8, 1, 1)","4000000","1000","8000","50"
-"8","scan","(9, 2, 1)","4000000","1000","2500","50"
-"9","end_chunks","(1, 1, 1)","256","0","1600","1"
-"10","begin_chunks","(7, 1, 1)","1,000","0","3000","10"
-"11","end_chunks","(1, 1, 1)","256","0","1500","1"
+"ID","Kernel Name","Grid Size","{read}","{written}","{time}","{issued}","{busy}"
+"","","","byte","byte","ns","inst","%"
+"0","begin_chunks","(7, 1, 1)","1,000","0","3000","2,000,000","10"
+"1","scan","(8, 1, 1)","4000000","1000","9000","2,000,000","50"
+"2","scan","(9, 2, 1)","4000000","1000","2000","2,000,000","50"
+"3","end_chunks","(1, 1, 1)","256","0","1500","2,000,000","1"
+"4","begin_chunks","(7, 1, 1)","1,000","0","3000","2,000,000","10"
+"5","end_chunks","(1, 1, 1)","256","0","1500","2,000,000","1"
+"6","begin_chunks","(7, 1, 1)","1,000","0","2000","2,000,000","10"
+"7","scan","(8, 1, 1)","4000000","1000","8000","2,000,000","50"
+"8","scan","(9, 2, 1)","4000000","1000","2500","2,000,000","50"
+"9","end_chunks","(1, 1, 1)","256","0","1600","2,000,000","1"
+"10","begin_chunks","(7, 1, 1)","1,000","0","3000","2,000,000","10"
+"11","end_chunks","(1, 1, 1)","256","0","1500","2,000,000","1"
 EOF
 """.format(read=cuda_profile.READ, written=cuda_profile.WRITTEN,
-           time=cuda_profile.TIME, busy=cuda_profile.BUSY)
+           time=cuda_profile.TIME, issued=cuda_profile.ISSUED,
+           busy=cuda_profile.BUSY)
 
 
 def make_field(folder, n):
@@ -171,6 +172,7 @@ class CudaBench(unittest.TestCase):
                          ["begin_chunks", "1", "(7,1,1)", "2.0"])
         self.assertEqual(lines[3][:6],
                          ["scan", "2", "(8,1,1)", "10.0", "8.00", "0.00"])
+        self.assertEqual(lines[3][7:], ["4.00", "50", "waiting"])
         self.assertEqual(lines[4][:2], ["end_chunks", "1"])
         self.assertEqual(lines[5][:3], ["all", "4", "13.5"])
         self.assertEqual(lines[6], ["huffman:8:1,", "decompress"])

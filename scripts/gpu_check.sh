@@ -15,7 +15,7 @@
 #                lost device...: the CPU takes over
 #     threads    8 threads, one context
 #     measure    benchmarks: speed, forms of the index, codebooks
-#     profile    time and traffic of each kernel
+#     profile    time, traffic and instructions of each kernel
 #     h5         blocks of datasets in device memory against HDF5 with the
 #                filter, and terp repack with CPU, GPU and both: same chunks,
 #                same values, how fast; skipped where prepare has found no HDF5

@@ -6,8 +6,6 @@
 #include "gpu/block/expand.cuh"
 #include "gpu/engine/state.cuh"
 
-#define EXPAND_NTHREADS 512
-
 /* RRE4 sees a partition as words of four bytes, RZE1 what is left of them as
  * pairs of words. A bit each for the words and for the bytes that are kept. */
 #define EXPAND_MAX_NWORDS (CUDA_PARTITION_MAX_NBYTES / 4)
@@ -15,16 +13,16 @@
 static_assert(EXPAND_MAX_NWORDS % 64 == 0 && EXPAND_MAX_NPAIRS % 64 == 0,
               "Bit maps are whole words of 64 bits.");
 
-/* STAGED_NBYTES of a partition's bytes are staged; more are read where they
- * are. */
-template <unsigned STAGED_NBYTES> struct expand_shared {
+/* Of a block of NTHREADS. STAGED_NBYTES of a partition's bytes are staged; more
+ * are read where they are. */
+template <unsigned NTHREADS, unsigned STAGED_NBYTES> struct expand_shared {
     __align__(16) uint8_t staged[STAGED_NBYTES];
     alignas(8) uint32_t words[EXPAND_MAX_NWORDS / 32]; /* bit maps */
     alignas(8) uint32_t bytes[EXPAND_MAX_NPAIRS / 4];
     alignas(8) uint8_t above[EXPAND_MAX_NPAIRS / 8];
     /* bits set before each word of the maps, which stand one after another */
     uint32_t before[EXPAND_MAX_NWORDS / 32 + EXPAND_MAX_NPAIRS / 4];
-    typename block_sum<EXPAND_NTHREADS>::TempStorage scan;
+    typename block_sum<NTHREADS>::TempStorage scan;
 };
 
 /* What RRE4 and RZE1 kept of a partition. */
@@ -36,20 +34,20 @@ struct kept_bytes {
 
 /* Finds how many bits are set before each word of a map of `nbits`. Returns how
  * many are set in all. Ends with a barrier. */
-template <unsigned STAGED_NBYTES>
+template <unsigned NTHREADS, unsigned STAGED_NBYTES>
 static __device__ __forceinline__ unsigned
-scan_map(struct expand_shared<STAGED_NBYTES> &s, const uint32_t *map,
+scan_map(struct expand_shared<NTHREADS, STAGED_NBYTES> &s, const uint32_t *map,
          unsigned nbits, uint32_t *before_ret)
 {
     const unsigned n = (nbits + 31) / 32;
-    const unsigned share = (n + EXPAND_NTHREADS - 1) / EXPAND_NTHREADS;
+    const unsigned share = (n + NTHREADS - 1) / NTHREADS;
     const unsigned begin = threadIdx.x * share, end = min(begin + share, n);
     unsigned sum = 0, before, all;
 
 #pragma unroll 1
     for (unsigned i = begin; i < end; i++)
         sum += (unsigned)__popc(map_word(map, nbits, i));
-    block_sum<EXPAND_NTHREADS>(s.scan).ExclusiveSum(sum, before, all);
+    block_sum<NTHREADS>(s.scan).ExclusiveSum(sum, before, all);
 #pragma unroll 1
     for (unsigned i = begin; i < end; i++) {
         before_ret[i] = before;
@@ -62,10 +60,11 @@ scan_map(struct expand_shared<STAGED_NBYTES> &s, const uint32_t *map,
 /* Finds what was kept of a partition of `nbytes`, which stands from the
  * reader's place up to its end. False where that is not valid. Ends with a
  * barrier. */
-template <unsigned STAGED_NBYTES>
+template <unsigned NTHREADS, unsigned STAGED_NBYTES>
 static __device__ __forceinline__ bool
-find_kept(struct block_reader *reader, struct expand_shared<STAGED_NBYTES> &s,
-          unsigned nbytes, struct kept_bytes *kept_ret)
+find_kept(struct block_reader *reader,
+          struct expand_shared<NTHREADS, STAGED_NBYTES> &s, unsigned nbytes,
+          struct kept_bytes *kept_ret)
 {
     const unsigned nwords = (nbytes + 3) / 4, nmap = (nwords + 31) / 32;
     const uint8_t *bytes = nullptr;
@@ -76,8 +75,8 @@ find_kept(struct block_reader *reader, struct expand_shared<STAGED_NBYTES> &s,
     uint32_t *map = s.words, *before = s.before;
 #pragma unroll 1
     for (bool of_words = true;; of_words = false) {
-        expand_bitmap<EXPAND_NTHREADS>(reader, (uint8_t *)map, (nbits + 7) / 8,
-                                       s.above);
+        expand_bitmap<NTHREADS>(reader, (uint8_t *)map, (nbits + 7) / 8,
+                                s.above);
         if (reader->underflow)
             return false;
         const unsigned n = scan_map(s, map, nbits, before);
@@ -94,9 +93,9 @@ find_kept(struct block_reader *reader, struct expand_shared<STAGED_NBYTES> &s,
 }
 
 /* Pair `at` of the words that RRE4 kept: RZE1 and TCMS8 backwards. */
-template <unsigned STAGED_NBYTES>
+template <unsigned NTHREADS, unsigned STAGED_NBYTES>
 static __device__ __forceinline__ uint64_t
-kept_pair(const struct expand_shared<STAGED_NBYTES> &s,
+kept_pair(const struct expand_shared<NTHREADS, STAGED_NBYTES> &s,
           const struct kept_bytes &kept, unsigned at)
 {
     const uint32_t map = s.bytes[at / 4];
@@ -114,9 +113,9 @@ kept_pair(const struct expand_shared<STAGED_NBYTES> &s,
 
 /* Word i of the partition: bits set up to its own tell which kept word it is.
  */
-template <unsigned STAGED_NBYTES>
+template <unsigned NTHREADS, unsigned STAGED_NBYTES>
 static __device__ __forceinline__ uint32_t
-kept_word(const struct expand_shared<STAGED_NBYTES> &s,
+kept_word(const struct expand_shared<NTHREADS, STAGED_NBYTES> &s,
           const struct kept_bytes &kept, unsigned i)
 {
     const unsigned n =

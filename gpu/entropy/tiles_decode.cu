@@ -16,8 +16,12 @@
 
 /* ---- partitions ---- */
 
-#define EXPAND_NBLOCKS 4 /* of a multiprocessor */
-#define EXPAND_STAGED_NBYTES 8192
+/* A block's threads wait for each other at a dozen barriers, whatever there is
+ * to do between them: so a multiprocessor has as many blocks as its memory
+ * holds, of few threads. */
+#define EXPAND_NTHREADS 256
+#define EXPAND_NBLOCKS 6 /* of a multiprocessor */
+#define EXPAND_STAGED_NBYTES 4096
 
 /* Where the bytes of a reduced partition's tiles are put: in the region
  * `staging`. */
@@ -43,7 +47,7 @@ static __global__ void
 __launch_bounds__(EXPAND_NTHREADS, EXPAND_NBLOCKS)
     expand_partitions(const struct cuda_batch batch)
 {
-    __shared__ struct expand_shared<EXPAND_STAGED_NBYTES> s;
+    __shared__ struct expand_shared<EXPAND_NTHREADS, EXPAND_STAGED_NBYTES> s;
     struct cuda_chunk &chunk = begin_chunk(batch);
     const uint64_t p = blockIdx.x;
     const uint64_t *begin = region<uint64_t>(batch, batch.at.begin) + p;
@@ -88,7 +92,8 @@ __launch_bounds__(EXPAND_NTHREADS, EXPAND_NBLOCKS)
  * partition keeps, and makes only its own tile's bytes of that. */
 #define FUSED_MAX_NTILES 128
 #define FUSED_STAGED_NBYTES 22528
-typedef struct expand_shared<FUSED_STAGED_NBYTES> fused_shared;
+typedef struct expand_shared<SMALL_BATCH_NTHREADS, FUSED_STAGED_NBYTES>
+    fused_shared;
 
 /* ---- places of tiles ---- */
 
@@ -188,12 +193,11 @@ expand_tile(struct small_batch_codewords &s_codewords, fused_shared &s,
     const unsigned end = skipped + place.nbytes;
     struct kept_bytes kept;
 
-    static_assert(EXPAND_NTHREADS == SMALL_BATCH_NTHREADS,
-                  "A block that expands is the block that decodes.");
     if (!find_kept(reader, s, place.nbytes_all, &kept))
         return false;
 #pragma unroll 1
-    for (unsigned i = threadIdx.x; i <= (end + 3) / 4; i += EXPAND_NTHREADS) {
+    for (unsigned i = threadIdx.x; i <= (end + 3) / 4;
+         i += SMALL_BATCH_NTHREADS) {
         /* One more word is stored, since codewords are looked up across two. */
         const unsigned at = place.nbytes_before / 4 + i;
         const uint32_t word = at < kept.nwords ? kept_word(s, kept, at) : 0;

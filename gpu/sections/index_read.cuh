@@ -2,7 +2,9 @@
  * short index, of no more partitions than a warp has lanes, is read by each
  * warp for itself: to read it again takes less time than to wait for another
  * warp that has. Then the warps share the tiles. Of a long index each thread
- * has some partitions. */
+ * has some partitions, and notes what their tiles follow from: the tiles are
+ * those of other blocks, since one would take as long for them as for all
+ * else. */
 #pragma once
 
 #include <cub/block/block_scan.cuh>
@@ -83,6 +85,7 @@ struct tile_index {
     const uint8_t *offsets;
     int offset_nbytes;
     const uint8_t *lengths;
+    uint64_t lengths_nbytes;
     uint64_t payload_nbytes; /* that are there */
     uint64_t end;            /* of the last partition */
 };
@@ -408,6 +411,7 @@ read_lengths(const struct cuda_batch &batch, index_reader<NTHREADS> *reader,
     index->offsets =
         take_bytes(reader, (index->nfull - 1) * (uint64_t)index->offset_nbytes);
     index->lengths = take_bytes(reader, lengths_nbytes);
+    index->lengths_nbytes = lengths_nbytes;
     index->payload_nbytes = reader->end - position_of(*reader);
     index->end = batch.nskipped > 0 ? UINT64_MAX : index->payload_nbytes;
     return !reader->underflow;
@@ -471,136 +475,270 @@ read_tile(const struct cuda_batch &batch, enum terp_coding coding,
     return valid;
 }
 
-/* Reads the tiles of the partitions that the warp's lanes have: two partitions
- * by a lane a tile, those of lanes `first`, `first` + `step` and so on and of
- * the lanes behind these; NAT_ONCE such pairs before anything is stored, as
- * nothing is read behind a store before that ends. False where a number is not
+/* How many bytes a partition has between these places in the payload, as far as
+ * they are there, and whether it may be cut. False where that is not valid. */
+static __device__ __forceinline__ bool
+place_partition(const struct cuda_batch &batch, const struct tile_index &index,
+                uint64_t at, uint64_t end, struct partition *partition)
+{
+    if (batch.nskipped > 0 && end >= index.payload_nbytes)
+        partition->control |= PARTITION_MAY_BE_CUT;
+    partition->nbytes = (unsigned)min_u64(min_u64(end, index.payload_nbytes) -
+                                              min_u64(at, index.payload_nbytes),
+                                          UINT32_MAX);
+    return at <= end;
+}
+
+/* Reads a tile of a partition, by a lane each: a half of a warp, in which
+ * `partition` is the same, has the partition's. False where a number is not
  * valid, or where a partition that is not reduced has not as many bytes as its
  * tiles; or where it may be cut, fewer than those that are wanted. */
-template <unsigned NAT_ONCE>
 static __device__ __forceinline__ bool
-read_tiles(const struct cuda_batch &batch, enum terp_coding coding,
-           const struct tile_index &index, unsigned p,
-           const struct partition &own, unsigned npartitions, unsigned first,
-           unsigned step)
+read_tile_of_lane(const struct cuda_batch &batch, enum terp_coding coding,
+                  const struct tile_index &index, uint64_t p,
+                  const struct partition &partition, bool is_there)
 {
     static_assert(TERP_PARTITION_NTILES == 16,
                   "Two partitions have a lane for each tile.");
-    uint8_t *nonzero = region<uint8_t>(batch, batch.at.nonzero);
-    uint8_t *entries = region<uint8_t>(batch, batch.at.entry);
-    uint16_t *sizes = region<uint16_t>(batch, batch.at.nbytes);
-    const unsigned lane = threadIdx.x % 32, i = lane % 16;
+    const unsigned i = threadIdx.x % 16;
+    const uint64_t tile = p * TERP_PARTITION_NTILES + i;
+    const bool is_nonzero = (partition.bits >> i & 1) != 0;
+    const bool may_be_cut = (partition.control & PARTITION_MAY_BE_CUT) != 0;
+    unsigned nbytes = 0, entry = 0;
     bool valid = true;
 
-#pragma unroll 1
-    for (; first < npartitions; first += NAT_ONCE * step) {
-        unsigned nbytes[NAT_ONCE] = {}, entry[NAT_ONCE] = {};
-        bool is_nonzero[NAT_ONCE];
-#pragma unroll
-        for (unsigned k = 0; k < NAT_ONCE; k++) {
-            const int owner = (int)(first + k * step + lane / 16);
-            const uint64_t tile =
-                (uint64_t)__shfl_sync(FULL_WARP_MASK, p, owner) * 16 + i;
-            const struct partition partition = {
-                __shfl_sync(FULL_WARP_MASK, own.bits, owner),
-                __shfl_sync(FULL_WARP_MASK, own.control, owner),
-                __shfl_sync(FULL_WARP_MASK, own.ntiles, owner),
-                __shfl_sync(FULL_WARP_MASK, own.lengths_nbytes, owner), 0};
-            is_nonzero[k] = partition.bits >> i & 1;
-            if (is_nonzero[k])
-                valid &= read_tile(
-                    batch, coding, index, tile,
-                    (unsigned)__popc(partition.bits & ((1u << i) - 1)),
-                    partition, &nbytes[k], &entry[k]);
-        }
-#pragma unroll
-        for (unsigned k = 0; k < NAT_ONCE; k++) {
-            const int owner = (int)(first + k * step + lane / 16);
-            const uint64_t tile =
-                (uint64_t)__shfl_sync(FULL_WARP_MASK, p, owner) * 16 + i;
-            const unsigned control =
-                __shfl_sync(FULL_WARP_MASK, own.control, owner);
-            const unsigned expected =
-                __shfl_sync(FULL_WARP_MASK, own.nbytes, owner);
-            const bool may_be_cut = (control & PARTITION_MAY_BE_CUT) != 0;
-            unsigned sum =
-                may_be_cut && tile >= batch.lattice_ntiles ? 0 : nbytes[k];
-            /* Regions are multiples of 256 bytes, so the last partition is
-             * written as a whole too. */
-            if (owner < (int)npartitions) {
-                nonzero[tile] = is_nonzero[k];
-                entries[tile] = (uint8_t)entry[k];
-                sizes[tile] = (uint16_t)nbytes[k];
-            }
-#pragma unroll 1
-            for (int distance = 8; distance > 0; distance /= 2)
-                sum += __shfl_xor_sync(FULL_WARP_MASK, sum, distance);
-            valid &= (control & TERP_CONTROL_REDUCED) != 0 ||
-                     (may_be_cut ? sum <= expected : sum == expected);
-        }
+    if (is_nonzero)
+        valid = read_tile(batch, coding, index, tile,
+                          (unsigned)__popc(partition.bits & ((1u << i) - 1)),
+                          partition, &nbytes, &entry);
+    /* Regions are multiples of 256 bytes, so the last partition is written as
+     * a whole too. */
+    if (is_there) {
+        region<uint8_t>(batch, batch.at.nonzero)[tile] = is_nonzero;
+        region<uint8_t>(batch, batch.at.entry)[tile] = (uint8_t)entry;
+        region<uint16_t>(batch, batch.at.nbytes)[tile] = (uint16_t)nbytes;
     }
-    return valid;
+    unsigned sum = may_be_cut && tile >= batch.lattice_ntiles ? 0 : nbytes;
+#pragma unroll 1
+    for (int distance = 8; distance > 0; distance /= 2)
+        sum += __shfl_xor_sync(FULL_WARP_MASK, sum, distance);
+    return valid &&
+           ((partition.control & TERP_CONTROL_REDUCED) != 0 ||
+            (may_be_cut ? sum <= partition.nbytes : sum == partition.nbytes));
 }
 
-/* Reads what the index says of each partition and its tiles. False in a thread
- * that finds something that is not valid. */
-template <unsigned NTHREADS>
-static __device__ __forceinline__ bool
-read_partitions(const struct cuda_batch &batch, enum terp_coding coding,
-                const struct tile_index &index, struct partition_share share)
+static __device__ __forceinline__ void
+write_place(const struct cuda_batch &batch, const struct tile_index &index,
+            uint64_t p, const struct partition &partition, uint64_t at)
 {
-    uint64_t *begin = region<uint64_t>(batch, batch.at.begin);
-    uint8_t *reduced = region<uint8_t>(batch, batch.at.reduced);
-    const unsigned warp = threadIdx.x / 32;
-    const unsigned most = is_short_index<NTHREADS>
-                              ? 1
-                              : (unsigned)div_up(batch.npartitions, NTHREADS);
+    region<uint64_t>(batch, batch.at.begin)[p] =
+        min_u64(at, index.payload_nbytes);
+    region<uint8_t>(batch, batch.at.reduced)[p] =
+        (partition.control & TERP_CONTROL_REDUCED) != 0;
+}
+
+/* ---- short index ---- */
+
+/* Reads what the index says of each partition, which a lane has, and its tiles,
+ * of two partitions by a warp. False in a thread that finds something that is
+ * not valid. */
+static __device__ __forceinline__ bool
+read_short_partitions(const struct cuda_batch &batch, enum terp_coding coding,
+                      const struct tile_index &index,
+                      const struct partition_share &share)
+{
+    const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const bool is_there = share.count > 0;
+    const unsigned npartitions = (unsigned)batch.npartitions;
+    struct partition own = {0, 0, share.ntiles, share.lengths_nbytes, 0};
+    uint64_t at = 0;
     bool valid = true;
 
-#pragma unroll 1
-    for (unsigned i = 0; i < most; i++) {
-        const unsigned p = share.first + i;
-        const bool is_there = i < share.count;
-        const unsigned npartitions =
-            (unsigned)__popc(__ballot_sync(FULL_WARP_MASK, is_there));
-        struct partition own = {0, 0, share.ntiles, share.lengths_nbytes, 0};
-        uint64_t at = 0;
-        if (is_there) {
-            own.bits = share_bits<NTHREADS>(batch, index, share, i);
-            at = full_begin(index, share.nfull);
-        }
-        if (own.bits != 0) {
-            own.control = index.controls[share.nfull++];
-            const unsigned width = own.control & TERP_CONTROL_WIDTH;
-            const unsigned ntiles = (unsigned)__popc(own.bits);
-            share.ntiles += ntiles;
-            share.lengths_nbytes += (ntiles * width + 7) / 8;
-            const uint64_t end = full_begin(index, share.nfull);
-            valid &= at <= end;
-            if (batch.nskipped > 0 && end >= index.payload_nbytes)
-                own.control |= PARTITION_MAY_BE_CUT;
-            own.nbytes =
-                (unsigned)min_u64(min_u64(end, index.payload_nbytes) -
-                                      min_u64(at, index.payload_nbytes),
-                                  UINT32_MAX);
-        }
-        if (is_there && (!is_short_index<NTHREADS> || warp == 0)) {
-            begin[p] = min_u64(at, index.payload_nbytes);
-            reduced[p] = (own.control & TERP_CONTROL_REDUCED) != 0;
-        }
-        valid &= read_tiles < is_short_index<NTHREADS>
-                     ? 1
-                     : 4 > (batch, coding, index, p, own, npartitions,
-                            is_short_index<NTHREADS> ? 2 * warp : 0,
-                            is_short_index<NTHREADS> ? NTHREADS / 16 : 2);
+    if (is_there) {
+        own.bits = share.bits;
+        at = full_begin(index, share.nfull);
     }
-    if (threadIdx.x == 0)
-        begin[batch.npartitions] = index.payload_nbytes;
+    if (own.bits != 0) {
+        own.control = index.controls[share.nfull];
+        valid = place_partition(batch, index, at,
+                                full_begin(index, share.nfull + 1), &own);
+    }
+    if (is_there && warp == 0)
+        write_place(batch, index, share.first, own, at);
+#pragma unroll 1
+    for (unsigned first = 2 * warp; first < npartitions;
+         first += SHORT_INDEX_NTHREADS / 16) {
+        const int p = (int)(first + lane / 16);
+        const struct partition partition = {
+            __shfl_sync(FULL_WARP_MASK, own.bits, p),
+            __shfl_sync(FULL_WARP_MASK, own.control, p),
+            __shfl_sync(FULL_WARP_MASK, own.ntiles, p),
+            __shfl_sync(FULL_WARP_MASK, own.lengths_nbytes, p),
+            __shfl_sync(FULL_WARP_MASK, own.nbytes, p)};
+        valid &= read_tile_of_lane(batch, coding, index, (uint64_t)p, partition,
+                                   p < (int)npartitions);
+    }
     return valid;
 }
+
+/* ---- long index ---- */
+
+/* What a long index says, in the region `staging`, behind the bit map. Places
+ * are those in the stream. */
+struct noted_index {
+    uint64_t numbers_at, offsets_at, lengths_at, payload_nbytes, end;
+    uint32_t nfull, nused, number_width, offset_nbytes;
+    uint8_t used[(TERP_NENTRIES + 7) / 8 * 8];
+};
+struct alignas(16) noted_partition {
+    uint16_t bits, control;
+    uint32_t ntiles, nfull, lengths_nbytes; /* of the partitions before it */
+};
+
+static __device__ __forceinline__ struct noted_index *
+noted_index_of(const struct cuda_batch &batch)
+{
+    return region<struct noted_index>(batch, batch.at.staging +
+                                                 16 * batch.npartitions);
+}
+
+static __device__ __forceinline__ struct noted_partition *
+noted_partitions_of(const struct cuda_batch &batch)
+{
+    return region<struct noted_partition>(
+        batch, batch.at.staging + 16 * batch.npartitions +
+                   div_up(sizeof(struct noted_index), 16) * 16);
+}
+
+/* Notes what read_index_tiles is to know. `reader` stands at the payload. */
+template <unsigned NTHREADS>
+static __device__ __forceinline__ void
+note_index(const struct cuda_batch &batch, const struct tile_index &index,
+           const struct block_reader &reader, struct partition_share share)
+{
+    struct noted_index *noted = noted_index_of(batch);
+    struct noted_partition *partitions = noted_partitions_of(batch);
+
+    static_assert(16 * 2 + sizeof *noted + 16 + sizeof *partitions <=
+                      CUDA_PARTITION_MAX_NBYTES,
+                  "The region holds bit map and notes.");
+#pragma unroll 1
+    for (unsigned i = 0; i < share.count; i++) {
+        struct noted_partition partition = {};
+        partition.bits =
+            (uint16_t)partition_bits(batch, index.bitmap, share.first + i);
+        partition.ntiles = share.ntiles;
+        partition.nfull = share.nfull;
+        partition.lengths_nbytes = share.lengths_nbytes;
+        if (partition.bits != 0) {
+            const unsigned ntiles = (unsigned)__popc(partition.bits);
+            partition.control = index.controls[share.nfull++];
+            share.ntiles += ntiles;
+            share.lengths_nbytes +=
+                (ntiles * (partition.control & TERP_CONTROL_WIDTH) + 7) / 8;
+        }
+        partitions[share.first + i] = partition;
+    }
+    for (unsigned i = threadIdx.x; i < index.nused; i += NTHREADS)
+        noted->used[i] = index.used[i];
+    if (threadIdx.x != 0)
+        return;
+    noted->lengths_at = reader.at - index.lengths_nbytes;
+    noted->offsets_at =
+        noted->lengths_at -
+        (index.nfull > 0 ? (index.nfull - 1) * (uint64_t)index.offset_nbytes
+                         : 0);
+    noted->numbers_at = noted->offsets_at - 1 - index.nfull -
+                        packed_nbytes(index.nnonzero, index.number_width);
+    noted->payload_nbytes = index.payload_nbytes;
+    noted->end = index.end;
+    noted->nfull = index.nfull;
+    noted->nused = index.nused;
+    noted->number_width = (uint32_t)index.number_width;
+    noted->offset_nbytes = (uint32_t)index.offset_nbytes;
+}
+
+/* Where the partition begins that is number `full` of those that have tiles:
+ * its bytes are loaded at once. */
+static __device__ __forceinline__ uint64_t
+load_full_begin(const struct tile_index &index, unsigned full)
+{
+    const unsigned nbytes =
+        full > 0 && full < index.nfull ? (unsigned)index.offset_nbytes : 0;
+    const uint8_t *at = index.offsets + (full - 1) * (uint64_t)nbytes;
+    uint64_t begin = 0;
+
+#pragma unroll
+    for (unsigned i = 0; i < TERP_OFFSET_MAX_NBYTES; i++)
+        begin |= i < nbytes ? (uint64_t)at[i] << (8 * i) : 0;
+    return full >= index.nfull && full > 0 ? index.end : begin;
+}
+
+/* Grid: (shares of partitions, chunks): 16 lanes a partition. Reads what a long
+ * index says of partitions and tiles: of lossless streams, or of all others,
+ * whose index was noted. */
+#define INDEX_TILES_NTHREADS 256
+#define INDEX_TILES_NPARTITIONS (INDEX_TILES_NTHREADS / TERP_PARTITION_NTILES)
+static __global__ void
+__launch_bounds__(INDEX_TILES_NTHREADS)
+    read_index_tiles(const struct cuda_batch batch, bool of_lossless)
+{
+    struct cuda_chunk &chunk = begin_chunk(batch);
+    const unsigned p = blockIdx.x * INDEX_TILES_NPARTITIONS +
+                       threadIdx.x / TERP_PARTITION_NTILES;
+    const bool is_there = p < batch.npartitions;
+    /* Both are loaded before either is waited for. */
+    const struct noted_index &noted = *noted_index_of(batch);
+    struct noted_partition of = {};
+    if (is_there)
+        of = noted_partitions_of(batch)[p];
+
+    /* Other blocks of this launch may set the status meanwhile. */
+    if (!has_tiles(chunk) || chunk_is_lossless(chunk) != of_lossless)
+        return;
+    const uint8_t *src = (const uint8_t *)chunk.src;
+    struct tile_index index = {};
+    index.nfull = noted.nfull;
+    index.used = noted.used;
+    index.nused = noted.nused;
+    index.numbers = src + noted.numbers_at;
+    index.number_width = (int)noted.number_width;
+    index.offsets = src + noted.offsets_at;
+    index.offset_nbytes = (int)noted.offset_nbytes;
+    index.lengths = src + noted.lengths_at;
+    index.payload_nbytes = noted.payload_nbytes;
+    index.end = noted.end;
+
+    struct partition partition = {of.bits, of.control, of.ntiles,
+                                  of.lengths_nbytes, 0};
+    const uint64_t at = is_there ? load_full_begin(index, of.nfull) : 0;
+    bool valid = true;
+    if (partition.bits != 0)
+        valid = place_partition(
+            batch, index, at, load_full_begin(index, of.nfull + 1), &partition);
+    if (is_there && threadIdx.x % TERP_PARTITION_NTILES == 0)
+        write_place(batch, index, p, partition, at);
+    valid &=
+        read_tile_of_lane(batch, chunk.coding, index, p, partition, is_there);
+    if (!valid)
+        chunk.status = TERP_ERR_CORRUPT;
+}
+
+/* Of batches whose index is long. */
+static inline cudaError_t
+launch_index_tiles(const struct cuda_batch *batch, bool of_lossless,
+                   cudaStream_t stream)
+{
+    return launch_stage(batch, stream, read_index_tiles,
+                        div_up(batch->npartitions, INDEX_TILES_NPARTITIONS),
+                        INDEX_TILES_NTHREADS, of_lossless);
+}
+
+/* ---- all of it ---- */
 
 /* Reads index and codebooks, and returns where the payload begins. False in
- * some threads, or in all, where something is not valid. */
+ * some threads, or in all, where something is not valid. What a long index says
+ * of tiles is read_index_tiles' then. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ bool
 read_index(const struct cuda_batch &batch, enum terp_coding coding,
@@ -631,5 +769,12 @@ read_index(const struct cuda_batch &batch, enum terp_coding coding,
             return false;
     }
     *payload_at_ret = position_of(*reader);
-    return read_partitions<NTHREADS>(batch, coding, index, share);
+    if (threadIdx.x == 0)
+        region<uint64_t>(batch, batch.at.begin)[batch.npartitions] =
+            index.payload_nbytes;
+    if constexpr (is_short_index<NTHREADS>)
+        return read_short_partitions(batch, coding, index, share);
+    else
+        note_index<NTHREADS>(batch, index, *reader, share);
+    return true;
 }

@@ -640,7 +640,9 @@ cuda_lossless_read(const struct cuda_batch *batch, cudaStream_t stream)
     launches.add(is_long ? read_lossless_streams<LONG_INDEX_NTHREADS>
                          : read_lossless_streams<SHORT_INDEX_NTHREADS>,
                  1, index_nthreads(is_long));
-    return launches.error;
+    return launches.error == cudaSuccess && is_long
+               ? launch_index_tiles(batch, true, stream)
+               : launches.error;
 }
 
 cudaError_t
@@ -648,10 +650,15 @@ cuda_model_read(const struct cuda_batch *batch, cudaStream_t stream)
 {
     const bool is_long = batch->npartitions >= CUDA_LONG_INDEX_NPARTITIONS;
 
-    return launch_stage(batch, stream,
-                        is_long ? read_streams<LONG_INDEX_NTHREADS>
-                                : read_streams<SHORT_INDEX_NTHREADS>,
-                        1, index_nthreads(is_long));
+    const cudaError_t error =
+        launch_stage(batch, stream,
+                     is_long ? read_streams<LONG_INDEX_NTHREADS>
+                             : read_streams<SHORT_INDEX_NTHREADS>,
+                     1, index_nthreads(is_long));
+
+    return error == cudaSuccess && is_long
+               ? launch_index_tiles(batch, false, stream)
+               : error;
 }
 
 /* ---- signs ---- */
@@ -712,8 +719,13 @@ cuda_signs_index_read(const struct cuda_batch *batch,
 {
     const bool is_long = signs->npartitions >= CUDA_LONG_INDEX_NPARTITIONS;
 
-    return launch_stage(batch, stream,
-                        is_long ? read_signs_index<LONG_INDEX_NTHREADS>
-                                : read_signs_index<SHORT_INDEX_NTHREADS>,
-                        1, index_nthreads(is_long), *signs);
+    const cudaError_t error =
+        launch_stage(batch, stream,
+                     is_long ? read_signs_index<LONG_INDEX_NTHREADS>
+                             : read_signs_index<SHORT_INDEX_NTHREADS>,
+                     1, index_nthreads(is_long), *signs);
+
+    return error == cudaSuccess && is_long
+               ? launch_index_tiles(signs, false, stream)
+               : error;
 }

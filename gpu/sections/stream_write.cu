@@ -59,7 +59,7 @@ scan_sums(index_sums sums)
 
 /* The map and the numbers of tiles are in shared memory where there are no more
  * partitions than this, else in scratch memory. */
-#define SHARED_NPARTITIONS 1024
+#define SHARED_NPARTITIONS 2048
 #define SHARED_MAP_NBYTES (SHARED_NPARTITIONS * TERP_PARTITION_NTILES / 8)
 #define SHARED_TOWER_NWORDS                                                  \
     (level_nwords(SHARED_MAP_NBYTES) + level_nwords(SHARED_MAP_NBYTES / 8) + \
@@ -71,6 +71,7 @@ struct head_shared {
     scan_storage<HEAD_NTHREADS> scan;
     index_sums warps[HEAD_NTHREADS / 32];
     uint32_t used[USED_ENTRIES_NWORDS]; /* a bit an entry */
+    uint8_t number[TERP_NENTRIES];      /* of those in use */
     alignas(8) uint16_t map[SHARED_NPARTITIONS];
     alignas(8) uint32_t tower[2 * SHARED_TOWER_NWORDS];
     alignas(8) uint8_t numbers[SHARED_NPARTITIONS * TERP_PARTITION_NTILES];
@@ -131,37 +132,50 @@ index_of(const struct cuda_batch &batch, struct head_shared *s)
     return index;
 }
 
-/* Tiles whose entries a thread loads at once. */
-#define LOAD_NTILES 8
-static_assert(TERP_PARTITION_NTILES % LOAD_NTILES == 0,
-              "They are of one partition.");
+/* Partitions that a thread loads at once, and the entries of their tiles. */
+#define LOAD_NPARTITIONS 2
+static_assert(TERP_PARTITION_NTILES == 16,
+              "A word for eight tiles each, and a unit of 16 bytes for both.");
 
-static __device__ __forceinline__ uint64_t
-load_of_tiles(const uint8_t *tiles, unsigned first)
+struct loaded_partition {
+    struct cuda_partition partition;
+    uint64_t entries[2];
+};
+
+/* Those from `first` on; no tiles where there are none. */
+static __device__ __forceinline__ void
+load_partitions(const struct index &index, unsigned first,
+                struct loaded_partition loaded[LOAD_NPARTITIONS])
 {
-    return *(const uint64_t *)(tiles + first);
+#pragma unroll
+    for (unsigned k = 0; k < LOAD_NPARTITIONS; k++) {
+        loaded[k] = {};
+        if (first + k >= index.end)
+            continue;
+        loaded[k].partition = index.scratch.partition[first + k];
+        const ulonglong2 entries = ((const ulonglong2 *)index.entry)[first + k];
+        loaded[k].entries[0] = entries.x;
+        loaded[k].entries[1] = entries.y;
+    }
 }
 
-/* Marks the entries that tiles use. */
-static __device__ void
-mark_entries(const struct cuda_batch &batch, const struct index &index,
-             struct head_shared *s)
+/* The entry of a tile of a partition. */
+static __device__ __forceinline__ unsigned
+entry_of_tile(const struct loaded_partition &loaded, unsigned i)
 {
-    const uint8_t *nonzero = region<uint8_t>(batch, batch.at.nonzero);
+    return (unsigned)(loaded.entries[i / 8] >> (8 * (i % 8)) & 0xFF);
+}
 
-#pragma unroll 1
-    for (unsigned i = LOAD_NTILES * threadIdx.x; i < batch.ntiles;
-         i += LOAD_NTILES * HEAD_NTHREADS) {
-        const uint64_t entries = load_of_tiles(index.entry, i);
-        const uint64_t some = load_of_tiles(nonzero, i);
-        const unsigned n = (unsigned)min_u64(LOAD_NTILES, batch.ntiles - i);
+/* Marks the entries that a partition's tiles use. */
+static __device__ __forceinline__ void
+mark_entries(const struct loaded_partition &loaded, struct head_shared *s)
+{
 #pragma unroll
-        for (unsigned k = 0; k < LOAD_NTILES; k++) {
-            const unsigned entry = entries >> (8 * k) & 0xFF;
-            if (k < n && (some >> (8 * k) & 0xFF) != 0 &&
-                (s->used[entry / 32] >> (entry % 32) & 1) == 0)
-                atomicOr(&s->used[entry / 32], 1u << (entry % 32));
-        }
+    for (unsigned i = 0; i < TERP_PARTITION_NTILES; i++) {
+        const unsigned entry = entry_of_tile(loaded, i);
+        if (loaded.partition.tiles >> i & 1 &&
+            (s->used[entry / 32] >> (entry % 32) & 1) == 0)
+            atomicOr(&s->used[entry / 32], 1u << (entry % 32));
     }
 }
 
@@ -174,13 +188,18 @@ measure_partitions(const struct cuda_batch &batch, struct index *index,
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     index_sums mine = {0, 0, 0, 0};
 
-    if (terp_coding_selects_entries(batch.coding))
-        mark_entries(batch, *index, s);
 #pragma unroll 1
-    for (unsigned p = index->first; p < index->end; p++) {
-        struct cuda_partition partition = index->scratch.partition[p];
-        index->map[p] = partition.tiles;
-        add_sums(&mine, sums_of(partition));
+    for (unsigned p = index->first; p < index->end; p += LOAD_NPARTITIONS) {
+        struct loaded_partition loaded[LOAD_NPARTITIONS];
+        load_partitions(*index, p, loaded);
+#pragma unroll
+        for (unsigned k = 0; k < LOAD_NPARTITIONS; k++) {
+            if (terp_coding_selects_entries(batch.coding))
+                mark_entries(loaded[k], s);
+            if (p + k < index->end)
+                index->map[p + k] = loaded[k].partition.tiles;
+            add_sums(&mine, sums_of(loaded[k].partition));
+        }
     }
     index_sums sums = scan_sums(mine);
     if (lane == 31)
@@ -216,38 +235,29 @@ place_index(const struct cuda_chunk &chunk, struct index *index,
     return index->lengths_at + all.lengths_nbytes + all.payload_nbytes;
 }
 
-/* Tells each partition what those before it take. */
+/* Tells each partition what those before it take, and finds the number of each
+ * tile's entry. */
 static __device__ void
-place_partitions(const struct index &index)
+place_partitions(const struct index &index, bool selects_entries,
+                 const struct head_shared *s)
 {
     index_sums before = index.before;
 
 #pragma unroll 1
-    for (unsigned p = index.first; p < index.end; p++) {
-        index.scratch.prefix[p] = before;
-        add_sums(&before, sums_of(index.scratch.partition[p]));
-    }
-}
-
-/* Finds the number of each tile's entry. */
-static __device__ void
-number_tiles(const struct cuda_batch &batch, const struct index &index,
-             const struct head_shared *s)
-{
-#pragma unroll 1
-    for (unsigned i = LOAD_NTILES * threadIdx.x; i < batch.ntiles;
-         i += LOAD_NTILES * HEAD_NTHREADS) {
-        const unsigned p = i / TERP_PARTITION_NTILES;
-        const unsigned first = i % TERP_PARTITION_NTILES;
-        const unsigned tiles = index.map[p];
-        const uint64_t entries = load_of_tiles(index.entry, i);
-        uint8_t *to = index.numbers + index.scratch.prefix[p].nnonzero +
-                      (unsigned)__popc(tiles & bits_below(first));
-#pragma unroll 1
-        for (unsigned k = 0; k < LOAD_NTILES; k++)
-            if (tiles >> (first + k) & 1)
-                *to++ = (uint8_t)count_used(
-                    s->used, (unsigned)(entries >> (8 * k) & 0xFF));
+    for (unsigned p = index.first; p < index.end; p += LOAD_NPARTITIONS) {
+        struct loaded_partition loaded[LOAD_NPARTITIONS];
+        load_partitions(index, p, loaded);
+#pragma unroll
+        for (unsigned k = 0; k < LOAD_NPARTITIONS; k++) {
+            uint8_t *to = index.numbers + before.nnonzero;
+            if (p + k < index.end)
+                index.scratch.prefix[p + k] = before;
+#pragma unroll
+            for (unsigned i = 0; i < TERP_PARTITION_NTILES; i++)
+                if (selects_entries && loaded[k].partition.tiles >> i & 1)
+                    *to++ = s->number[entry_of_tile(loaded[k], i)];
+            add_sums(&before, sums_of(loaded[k].partition));
+        }
     }
 }
 
@@ -291,17 +301,19 @@ write_index(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     if (end >= batch.raw_nbytes)
         return false;
     tower_store<HEAD_NTHREADS>(index.tower, dst + index_begin(chunk));
-    place_partitions(index); /* of empty ones, too: prefixes end there */
+    const bool selects_entries = terp_coding_selects_entries(chunk.coding);
+    if (selects_entries && threadIdx.x < TERP_NENTRIES)
+        s->number[threadIdx.x] = (uint8_t)count_used(s->used, threadIdx.x);
+    __syncthreads();
+    /* Of empty ones, too: prefixes end there. */
+    place_partitions(index, selects_entries, s);
     if (index.all.nnonzero > 0) {
         uint8_t *books = dst + index.books_at;
-        if (terp_coding_selects_entries(chunk.coding))
-            write_palette(s->used, books);
         if (chunk.coding == TERP_CODING_CUSTOM)
             write_custom<HEAD_NTHREADS>(index.book, books);
-        if (terp_coding_selects_entries(chunk.coding)) {
+        if (selects_entries) {
             unsigned nused = count_used(s->used, TERP_NENTRIES);
-            __syncthreads();
-            number_tiles(batch, index, s);
+            write_palette(s->used, books);
             __syncthreads();
             write_numbers(index, nused, books + 1 + nused);
         }
@@ -337,25 +349,26 @@ write_head(const struct cuda_batch &batch, struct cuda_chunk &chunk)
     __syncthreads(); /* the state may change from here on */
     /* The last threads, which have the fewest partitions, do the rest. */
     const unsigned i = HEAD_NTHREADS - 1 - threadIdx.x;
-    if (!raw && coding != TERP_CODING_CONSTANT)
+    if (!raw && coding != TERP_CODING_CONSTANT) {
         write_model(batch, chunk, dst, (int)i);
-    if (i != MODEL_NTHREADS)
+        if (i >= MODEL_NTHREADS && i - MODEL_NTHREADS < batch.frame_nbytes)
+            dst[i - MODEL_NTHREADS] =
+                frame_byte(batch, chunk, i - MODEL_NTHREADS);
+        return;
+    }
+    if (i != 0)
         return;
     if (raw) {
-        chunk.coding = coding = TERP_CODING_RAW;
+        chunk.coding = TERP_CODING_RAW;
         chunk.prediction = TERP_PREDICTION_NONE;
         chunk.has_specials = false;
         chunk.status = TERP_OK;
     }
-    uint64_t at = write_frame(batch, chunk, dst);
-    if (coding == TERP_CODING_CONSTANT) {
+    const uint64_t at = write_frame(batch, chunk, dst);
+    if (!raw)
         write_constant(batch, chunk, dst);
-        chunk.stream_nbytes = chunk.specials_end;
-    }
-    if (coding == TERP_CODING_RAW) {
-        chunk.payload_at = at;
-        chunk.stream_nbytes = batch.raw_nbytes;
-    }
+    chunk.payload_at = at;
+    chunk.stream_nbytes = raw ? batch.raw_nbytes : chunk.specials_end;
 }
 
 /* ---- payload ---- */
