@@ -1132,7 +1132,7 @@ take_custom(void)
 static const struct codebook **
 take_codebooks(uint64_t coding, uint64_t n)
 {
-    const struct codebook **book = reserve(n, sizeof *book);
+    const struct codebook **book = reserve(n, sizeof(void *));
     const struct codebook *custom = coding == CUSTOM ? take_custom() : NULL;
     const uint64_t nentries = coding == CUSTOM ? 1 : take_number(1);
     const uint8_t *entry = take(coding == CUSTOM ? 0 : nentries);
