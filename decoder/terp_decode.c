@@ -676,6 +676,7 @@ take_head(struct terp_reader_chunk *chunk, uint64_t outer)
     require(coding < COPIES || outer != REFERENCES);
     require(coding != REFERENCES || chunk->value_nbytes > 1);
     require(!(byte & HAS_PREFIXES) || (outer == RAW && s.prediction == SPLINE));
+    require(!(byte & IS_POINTWISE) || s.prediction != LOSSLESS);
     struct terp_reader_chunk domain = s.chunk = *chunk;
     if (byte & HAS_DOMAIN) {
         layout = take_number(1);

@@ -264,7 +264,9 @@ terp_frame_read(const uint8_t *src, uint64_t src_nbytes,
     int prediction = flags & TERP_FRAME_PREDICTION;
     if (!terp_coding_is_valid(src[TERP_FRAME_CODING_AT]) ||
         prediction >= TERP_NPREDICTIONS ||
-        (flags & TERP_FRAME_PREFIXES && prediction != TERP_PREDICTION_SPLINE))
+        (flags & TERP_FRAME_PREFIXES && prediction != TERP_PREDICTION_SPLINE) ||
+        (flags & TERP_FRAME_POINTWISE &&
+         prediction == TERP_PREDICTION_LOSSLESS))
         return TERP_ERR_CORRUPT;
     chunk->type = (enum terp_type)type;
     chunk->big_endian = src[5] & LAYOUT_BIG_ENDIAN;
