@@ -195,14 +195,18 @@ mutate_frame(uint64_t *random, uint8_t *data, size_t nbytes, size_t max_nbytes,
 
     for (uint32_t n = 1 + random_below(random, 3); n > 0; n--)
         change_frame(random, nbytes, frame);
-    const size_t head_nbytes = (size_t)terp_frame_nbytes(frame);
+    const size_t table_nbytes = frame->has_prefixes ? TERP_PREFIXES_NBYTES : 0;
+    const size_t table_at = (size_t)terp_frame_nbytes(frame);
+    const size_t head_nbytes = table_at + table_nbytes;
     if (head_nbytes + body_nbytes > max_nbytes)
         return nbytes;
-    CHECK((size_t)terp_frame_write(frame, head) == head_nbytes);
-    for (int i = 0; i < TERP_NPREFIXES && frame->has_prefixes; i++)
-        store_le(head + head_nbytes - TERP_PREFIXES_NBYTES +
-                     i * TERP_PREFIX_NBYTES,
+    CHECK((size_t)terp_frame_write(frame, head) == table_at);
+    memset(head + table_at, 0, table_nbytes);
+    for (int i = 0; i < TERP_NPREFIXES && frame->has_prefixes; i++) {
+        head[TERP_FRAME_PREDICTION_AT] |= TERP_FRAME_PREFIXES;
+        store_le(head + table_at + i * TERP_PREFIX_NBYTES,
                  frame->prefix[i].nbytes, 4);
+    }
     memmove(data + head_nbytes, data + body_at, body_nbytes);
     memcpy(data + TERP_FRAME_DIMS_AT, head + TERP_FRAME_DIMS_AT,
            head_nbytes - TERP_FRAME_DIMS_AT);
