@@ -112,7 +112,7 @@ static struct input
 enter(const uint8_t *bytes, uint64_t nbytes)
 {
     const struct input outer = in;
-    in = (struct input){bytes, bytes + nbytes};
+    in = (struct input){bytes, nbytes == 0 ? bytes : bytes + nbytes};
     return outer;
 }
 
@@ -1851,11 +1851,14 @@ main(int argc, char **argv)
                                 : terp_reader_decode(stream, nbytes, &chunk,
                                                      values, values_nbytes);
     }
-    if (status == TERP_READER_OK && freopen(argv[2], "wb", stdout) != NULL &&
-        fwrite(values, values_nbytes, 1, stdout) == 1 && fclose(stdout) == 0)
-        return EXIT_SUCCESS;
-    fprintf(stderr, "terp_decode: %s: %s\n", argv[1], why[status]);
-    return EXIT_FAILURE;
+    const bool is_written =
+        status == TERP_READER_OK && freopen(argv[2], "wb", stdout) != NULL &&
+        fwrite(values, values_nbytes, 1, stdout) == 1 && fclose(stdout) == 0;
+    if (!is_written)
+        fprintf(stderr, "terp_decode: %s: %s\n", argv[1], why[status]);
+    free(values);
+    free(stream);
+    return is_written ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 #endif
 #endif

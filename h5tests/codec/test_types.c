@@ -219,8 +219,8 @@ integers_of_any_range_come_back(void **state)
                 value_put(&chunk, values, i, integer_makers[m](type, i));
             for (size_t b = 0; b < COUNT(some); b++)
                 for (uint64_t fill = 0; fill < 3; fill++) {
-                    struct terp_params params =
-                        params_of(some[b], &terp_mode[fill + b]);
+                    struct terp_params params = params_of(
+                        some[b], &terp_mode[(fill + b) % TERP_NMODES]);
                     params.has_fill = fill > 0;
                     params.fill_bits = value_bits(&chunk, values, 5 * fill);
                     check_integers("a range", &params, &chunk, values);
