@@ -40,7 +40,8 @@
 # TERP_DEPS: where `prepare` put its files (build/gpu-deps)
 # TERP_GPU_BUILD: where to build (build/gpu)
 # TERP_GPU_ARCH: what to build for ("90-real"; by default the GPU's own)
-# TERP_FIELD_EXTENT: of the field that is measured (512)
+# TERP_FIELD: the field that is measured (pres; bench/cuda_field.py has others)
+# TERP_FIELD_EXTENT: its extent (512)
 # TERP_BENCHMARKS: those that measure runs ("speed index books")
 # TERP_SPEED_PARTS: of the first ("device host crossover")
 # TERP_H5_FOLDER: where h5 and mpi write their files (/dev/shm)
@@ -259,7 +260,7 @@ stage_threads() {
 }
 
 field() {
-    python3 bench/cuda_field.py "$build/fields" "$extent"
+    python3 bench/cuda_field.py "$build/fields" "$extent" "${TERP_FIELD:-pres}"
 }
 
 # benchmark NAME COMMAND...: its CSV goes to the results, and is shown.
