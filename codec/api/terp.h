@@ -192,8 +192,9 @@ struct terp_info {
     uint64_t index_nbytes;           /* places of tiles and partitions */
     uint64_t ntiles_with_entry[256]; /* huffman, ratio: tiles per
                                         dictionary id */
-    /* In what shape the encoder predicted the chunk: its own, or another one of
-     * as many values. */
+    /* In what shape the encoder predicted the chunk: its own, another one of as
+     * many values, or a smaller one where a dimension is left out, along which
+     * nothing changes. */
     struct terp_chunk domain;
     /* Relative to each value; 0 where the bound is another one. */
     double pointwise_bound;
