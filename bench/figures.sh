@@ -3,9 +3,9 @@
 # and of 64^3 chunks, speed beside SZ3 on 64^3 and 128^3 chunks, ratios of
 # real fields where they are, `terp repack` beside h5repack, small fields whose
 # structure is hard to find, and real ones at tight bounds, and real ones
-# lossless, as other types, and h5py with the connector. Words: ratio, speed,
-# real, repack, structures, lossless, types, connector; all but the last four
-# by default.
+# lossless, under bounds relative to each value, as other types, and h5py with the
+# connector. Words: ratio, speed, real, repack, structures, lossless, pointwise,
+# types, connector; all but the last five by default.
 # TERP_PLUGIN_DIR: where the plugin was built, build/release/plugin if not set.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -84,6 +84,23 @@ for figure in "$@"; do
             --codecs terp,terp:auto:auto:best,bitshuffle,blosc2,gzip \
             --against peers,bitshuffle
         ;;
+    pointwise)
+        nyx=../../shared/data/nyx_z255_32.h5
+        if [ ! -e "$real" ] || [ ! -e "$nyx" ] || [ ! -e "$generator" ]; then
+            echo "pointwise: skipped, no $real, $nyx or $generator"
+            continue
+        fi
+        mkdir -p ../build/fields
+        OUT=../build/fields ../build/bench-venv/bin/python "$generator"
+        fields=$nyx:/native_fields/baryon_density
+        fields+=,$nyx:/native_fields/dark_matter_density
+        fields+=,../build/fields/structures.h5:/density
+        fields+=,../build/fields/structures.h5:/signed_density_f64
+        fields+=,$real:/qmcpack_bccH/electrons/density/spin_0/density_g
+        fields+=,$real:/wrf_katrina/QCLOUD,$real:/wrf_katrina/QVAPOR
+        record pointwise python3 ratio.py --pointwise --plugin "$plugin" \
+            --fields "$fields" --chunks whole --codecs terp,sz2 --against sz2
+        ;;
     types)
         if [ ! -e "$real" ]; then
             echo "types: skipped, no $real"
@@ -105,7 +122,7 @@ for figure in "$@"; do
         ;;
     *)
         echo "usage: figures.sh [ratio] [speed] [real] [repack] [structures]" \
-            "[lossless] [types] [connector]" >&2
+            "[lossless] [pointwise] [types] [connector]" >&2
         exit 2
         ;;
     esac

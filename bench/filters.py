@@ -16,7 +16,7 @@ HEADER = PROJECT / "filter" / "plugin" / "h5z_terp.h"
 TERP_ID = int(re.search(r"#define H5Z_FILTER_TERP (\d+)",
                         HEADER.read_text())[1])
 # The mode word: doc/cd_values.md.
-MODE_ABSOLUTE_EXACT = 1 | 0x10000
+MODE_ABSOLUTE, MODE_POINTWISE, MODE_EXACT = 1, 3, 0x10000
 PIPELINES = {"auto": 0, "huffman": 1, "speed": 3, "ratio": 4}
 PREDICTORS = {"auto": 0, "spline": 1, "lorenzo": 2}
 EFFORTS = {"default": 0, "fast": 1, "best": 2}
@@ -34,6 +34,11 @@ PEERS = {
     "bitshuffle": lambda bound: hdf5plugin.Bitshuffle(cname="zstd"),
     "gzip": lambda bound: {"compression": "gzip", "compression_opts": 4,
                            "shuffle": True},
+}
+
+# Those that have a bound relative to each value.
+POINTWISE_PEERS = {
+    "sz2": lambda bound: hdf5plugin.SZ(pointwise_relative=bound),
 }
 
 # Not a filter: chunks are compressed here and handed to HDF5 as they are. The
@@ -57,17 +62,24 @@ def is_direct(codec):
     return codec in (DIRECT, DIRECT + ":lorenzo")
 
 
-def filter_of(codec, bound):
-    """create_dataset's arguments for a codec by name."""
+def filter_of(codec, bound, pointwise=False):
+    """create_dataset's arguments for a codec by name, and a bound that is
+    absolute or relative to each value."""
+    if pointwise and not is_terp(codec):
+        if codec not in POINTWISE_PEERS:
+            fail(f"{codec} has no bound relative to each value; "
+                 f"{', '.join(POINTWISE_PEERS)} has")
+        return POINTWISE_PEERS[codec](bound)
     if codec in PEERS:
         return PEERS[codec](bound)
     if is_direct(codec):
         return SKIPPED
     name, pipeline, predictor, effort, *more = (codec + ":::").split(":")
     try:
-        mode = (MODE_ABSOLUTE_EXACT | PIPELINES[pipeline or "auto"] << 4 |
-                PREDICTORS[predictor or "auto"] << 8 |
-                EFFORTS[effort or "default"] << 12)
+        mode = (MODE_POINTWISE if pointwise else MODE_ABSOLUTE) | MODE_EXACT
+        mode |= (PIPELINES[pipeline or "auto"] << 4 |
+                 PREDICTORS[predictor or "auto"] << 8 |
+                 EFFORTS[effort or "default"] << 12)
     except KeyError:
         mode = None
     if any(more):
@@ -97,12 +109,12 @@ def memory_file():
                      backing_store=False, block_size=GROWTH_NBYTES)
 
 
-def create(file, field, chunks, codec, bound):
+def create(file, field, chunks, codec, bound, pointwise=False):
     """An empty dataset. The field's fill value is HDF5's, as netCDF-C has
     it, so padded edge chunks look as they do in real files."""
     return file.create_dataset("field", field.data.shape, field.data.dtype,
                                chunks=chunks, fillvalue=field.fill,
-                               **filter_of(codec, bound))
+                               **filter_of(codec, bound, pointwise))
 
 
 def write(dataset, data, codec, bound):
@@ -157,9 +169,10 @@ def unfiltered_nchunks(dataset, codec):
                for i in range(dataset.id.get_num_chunks()))
 
 
-def measure_error(field, copy):
-    """Largest error and PSNR in dB; an infinite error when a value that is
-    not finite did not come back. Counted in more bits than the data have."""
+def measure_error(field, copy, pointwise=False):
+    """Largest error, over each value where it is pointwise, and PSNR in dB; an
+    infinite error when a value that is not finite, or pointwise a zero, did not
+    come back. Counted in more bits than the data have."""
     wide = np.longdouble if field.data.dtype == np.float64 else np.float64
     worst, square_sum, count = 0.0, 0.0, 0
     flat, flat_copy = field.data.reshape(-1), copy.reshape(-1)
@@ -173,7 +186,12 @@ def measure_error(field, copy):
         with np.errstate(invalid="ignore"):
             error = np.abs(x.astype(wide) - y.astype(wide))[~odd]
         if error.size:
-            top = error.max()
+            times = error
+            if pointwise:
+                with np.errstate(divide="ignore"):
+                    times = np.divide(error, np.abs(x[~odd].astype(wide)),
+                                      where=error > 0, out=np.zeros_like(error))
+            top = times.max()
             worst = max(worst, np.inf if np.isnan(top) else top)
         counted = error[field.valid(x)[~odd]]
         square_sum += float(np.sum(counted * counted, dtype=wide))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compression ratio and error of terp and its peers, through HDF5, on the
-same chunks and the same absolute bound, which is 0 for lossless. CSV on stdout,
-summary on stderr."""
+same chunks and the same absolute bound, which is 0 for lossless, or the same
+bound relative to each value. CSV on stdout, summary on stderr."""
 
 import itertools
 
@@ -13,15 +13,16 @@ COLUMNS = ("version", "field", "dims", "type", "bound_rel", "bound_abs",
            "psnr_db")
 
 
-def measure(field, bound_rel, chunk, codec):
+def measure(field, bound_rel, chunk, codec, pointwise):
     """The row of one codec."""
     import fields
     import filters
     import numpy as np
-    bound = bound_rel * field.value_range
+    bound = bound_rel if pointwise else bound_rel * field.value_range
     shape = fields.chunk_shape(chunk, field.data)
     with filters.memory_file() as file:
-        dataset = filters.create(file, field, shape, codec, bound)
+        dataset = filters.create(file, field, shape, codec, bound,
+                                 pointwise)
         filters.write(dataset, field.data, codec, bound)
         unfiltered = filters.unfiltered_nchunks(dataset, codec)
         stored_nbytes = dataset.id.get_storage_size()
@@ -33,7 +34,7 @@ def measure(field, bound_rel, chunk, codec):
     if unfiltered:
         common.note(f"{codec} left {unfiltered} chunks of {field.name} "
                     f"uncompressed at {bound_rel:g}, chunk {chunk}")
-    worst, psnr = filters.measure_error(field, copy)
+    worst, psnr = filters.measure_error(field, copy, pointwise)
     if bound > 0:
         worst /= bound
     elif field.data.tobytes() != copy.tobytes():
@@ -41,7 +42,8 @@ def measure(field, bound_rel, chunk, codec):
     return {"version": filters.version_of(codec), "field": field.name,
             "dims": fields.text_of_dims(field.data.shape),
             "type": field.data.dtype.name, "bound_rel": f"{bound_rel:g}",
-            "bound_abs": repr(bound), "chunk": fields.text_of_dims(shape),
+            "bound_abs": "" if pointwise else repr(bound),
+            "chunk": fields.text_of_dims(shape),
             "codec": codec, "stored_bytes": stored_nbytes,
             "ratio": f"{field.data.nbytes / stored_nbytes:.6g}",
             "max_err_over_bound": f"{worst:.9g}",
@@ -55,6 +57,8 @@ def main():
                         "(the best of them but terp) or 'anchors' "
                         "(anchors.csv), that the summary compares with "
                         "(default %(default)s)")
+    parser.add_argument("--pointwise", action="store_true", help="bounds are "
+                        "relative to each value")
     args = parser.parse_args()
     common.prepare(args, threads=1)
     import fields
@@ -65,13 +69,15 @@ def main():
     broken = False
     for source in fields.find_fields(args.fields):
         field = source.load(args.fill)
-        if not field.value_range > 0 and any(args.bounds):
+        if not field.value_range > 0 and any(args.bounds) and \
+                not args.pointwise:
             common.note(f"{field.name} is constant or has no valid value: a "
                         "relative bound would be 0; skipped")
             continue
         for bound_rel, chunk, codec in itertools.product(
                 args.bounds, args.chunks, args.codecs):
-            row, reason = common.apart(measure, field, bound_rel, chunk, codec)
+            row, reason = common.apart(measure, field, bound_rel, chunk, codec,
+                                       args.pointwise)
             if row is None:
                 common.note(f"{codec} on {field.name} {reason}")
             else:

@@ -176,6 +176,26 @@ class Bench(unittest.TestCase):
         for row in rows:
             self.assertLessEqual(float(row["max_err_over_bound"]), 1, row)
 
+    def test_pointwise_bound_is_of_each_value(self):
+        codecs = ["sz2"] + ["terp"] * bool(PLUGIN)
+        got = run("ratio.py", "--pointwise", "--plugin", PLUGIN or ".",
+                  "--fields", str(self.raw), "--bounds", "1e-2", "--chunks",
+                  "whole", "--codecs", ",".join(codecs), "--against", "sz2")
+        self.assertEqual(got.returncode, 0, got.stderr)
+        rows = rows_of(got)
+        self.assertEqual([row["codec"] for row in rows], codecs)
+        for row in rows:
+            # Near the bound: by that of the range it would be far beyond.
+            self.assertLessEqual(float(row["max_err_over_bound"]), 1, row)
+            self.assertGreater(float(row["max_err_over_bound"]), 0.5, row)
+
+    def test_pointwise_error_of_a_zero_is_infinite(self):
+        field = fields.Field("x", np.array([0, 1], "f4"), fill=None)
+        for copy, worst in (((0, 1.5), 0.5), ((0.25, 1), np.inf)):
+            self.assertEqual(
+                filters.measure_error(field, np.array(copy, "f4"), True)[0],
+                worst)
+
 
 if __name__ == "__main__":
     unittest.main()
