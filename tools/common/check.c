@@ -214,7 +214,8 @@ tool_check_chunks(struct tool_checker *checker,
 {
     struct tool_grid grid = tool_grid_of(dataset, dataset->chunk_dims);
     const bool has_filters = tool_has_filters(dataset);
-    const uint64_t nthreads = (uint64_t)checker->nthreads;
+    const uint64_t nthreads =
+        checker->nthreads > 0 ? (uint64_t)checker->nthreads : 1;
     uint64_t ngiven = 0, ndone = 0;
 
     if (!dataset->chunked)

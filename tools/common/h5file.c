@@ -142,11 +142,7 @@ read_pipeline(struct tool_dataset *dataset)
                 dataset->params_error = NULL;
             continue;
         }
-        if (!dataset->has_terp)
-            continue;
-        if (filter == H5Z_FILTER_FLETCHER32)
-            dataset->checksum_mask |= 1u << i;
-        else
+        if (dataset->has_terp && filter != H5Z_FILTER_FLETCHER32)
             dataset->unseen_mask |= 1u << i;
     }
 }
@@ -583,6 +579,24 @@ tool_chunk_is_absent(const struct tool_dataset *dataset,
            address == HADDR_UNDEF;
 }
 
+/* Bytes of the checksums that stand behind all else in a chunk. */
+static uint64_t
+checksums_nbytes(const struct tool_dataset *dataset, uint32_t unused_mask)
+{
+    const uint32_t mask = dataset->fletcher_mask & ~unused_mask;
+    uint64_t nbytes = 0;
+
+    for (int i = mask == 0 ? -1 : H5Pget_nfilters(dataset->dcpl) - 1; i >= 0;
+         i--) {
+        if (unused_mask & 1u << i)
+            continue;
+        if (!(mask & 1u << i))
+            break;
+        nbytes += FLETCHER32_NBYTES;
+    }
+    return nbytes;
+}
+
 void
 tool_chunk_read(const struct tool_dataset *dataset,
                 const struct tool_grid *grid, struct tool_chunk *chunk)
@@ -610,6 +624,10 @@ tool_chunk_read(const struct tool_dataset *dataset,
         return;
     if (dataset->edges_unfiltered && is_cut(grid))
         mask = UINT32_MAX;
+    /* HDF5 1.10 does not end where it checks less than a checksum. */
+    const uint64_t checksums = checksums_nbytes(dataset, mask);
+    if (nbytes < checksums)
+        return;
     chunk->unused_mask = mask;
     if ((mask & dataset->terp_mask) || !dataset->has_terp)
         chunk->kind = TOOL_CHUNK_PLAIN;
@@ -617,8 +635,7 @@ tool_chunk_read(const struct tool_dataset *dataset,
         chunk->kind = TOOL_CHUNK_HIDDEN;
     else {
         chunk->kind = TOOL_CHUNK_STREAM;
-        if (dataset->checksum_mask & ~mask)
-            chunk->nbytes -= min_u64(nbytes, FLETCHER32_NBYTES);
+        chunk->nbytes -= checksums;
     }
 }
 

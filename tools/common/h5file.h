@@ -47,9 +47,8 @@ struct tool_dataset {
     /* Bits in a chunk's filter mask, where HDF5 notes which filters it left
      * out. */
     unsigned terp_mask;
-    unsigned checksum_mask; /* filters behind terp that append a checksum */
     unsigned unseen_mask;   /* filters behind terp that hide its streams */
-    unsigned fletcher_mask; /* all that are HDF5's fletcher32 */
+    unsigned fletcher_mask; /* all that are HDF5's fletcher32, a checksum */
     struct terp_cd cd;      /* valid when params_error is NULL */
     const char *params_error;
 };
