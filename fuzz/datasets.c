@@ -463,6 +463,14 @@ set_fill(const uint8_t *choices, hid_t type, hid_t dcpl)
     }
 }
 
+bool
+fuzz_dataset_has_fill(const struct fuzz_dataset *dataset)
+{
+    const uint8_t fill = dataset->choices[FUZZ_FILL];
+
+    return fill >> 4 != 2 && (fill & 15) != 1;
+}
+
 static hid_t
 make_dcpl(const uint8_t *choices, const uint8_t *data, size_t nwords,
           const struct shape *shape)

@@ -54,6 +54,10 @@ fuzz_dataset_begins_with_terp(const struct fuzz_dataset *dataset);
 bool
 fuzz_dataset_is_plain(const struct fuzz_dataset *dataset);
 
+/* Whether values that were never written are always the same. */
+bool
+fuzz_dataset_has_fill(const struct fuzz_dataset *dataset);
+
 /* Checks that nothing has been left open. */
 void
 fuzz_dataset_free(struct fuzz_dataset *dataset);

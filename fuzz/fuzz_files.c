@@ -237,7 +237,7 @@ read_block(const struct subject *subject)
         terp_h5_read(NULL, dataset->id, NULL, NULL, values, NULL);
 
     CHECK(st != TERP_OK || subject->all_whole);
-    if (subject->all_whole) {
+    if (subject->all_whole && fuzz_dataset_has_fill(subject->made)) {
         uint8_t *same = make_values(dataset);
         const bool ok = H5Dread(dataset->id, dataset->type, H5S_ALL, H5S_ALL,
                                 H5P_DEFAULT, same) >= 0;

@@ -123,9 +123,8 @@ tool_hdf5_lacks_memory(void)
 static void
 read_pipeline(struct tool_dataset *dataset)
 {
-    int nfilters = H5Pget_nfilters(dataset->dcpl);
-
-    for (int i = 0; i < nfilters; i++) {
+    dataset->nfilters = H5Pget_nfilters(dataset->dcpl);
+    for (int i = 0; i < dataset->nfilters; i++) {
         unsigned words[TERP_CD_MAX_NWORDS] = {0}, flags, config;
         size_t nwords = TERP_CD_MAX_NWORDS;
         H5Z_filter_t filter = H5Pget_filter2(dataset->dcpl, (unsigned)i, &flags,
@@ -583,14 +582,12 @@ tool_chunk_is_absent(const struct tool_dataset *dataset,
 static uint64_t
 checksums_nbytes(const struct tool_dataset *dataset, uint32_t unused_mask)
 {
-    const uint32_t mask = dataset->fletcher_mask & ~unused_mask;
     uint64_t nbytes = 0;
 
-    for (int i = mask == 0 ? -1 : H5Pget_nfilters(dataset->dcpl) - 1; i >= 0;
-         i--) {
+    for (int i = dataset->nfilters - 1; i >= 0; i--) {
         if (unused_mask & 1u << i)
             continue;
-        if (!(mask & 1u << i))
+        if (!(dataset->fletcher_mask & 1u << i))
             break;
         nbytes += FLETCHER32_NBYTES;
     }
@@ -612,6 +609,11 @@ tool_chunk_read(const struct tool_dataset *dataset,
         return;
     }
     chunk->nbytes = nbytes;
+    if (dataset->nfilters == 0) {
+        chunk->kind = TOOL_CHUNK_PLAIN;
+        chunk->unused_mask = 0;
+        return;
+    }
     if (nbytes > chunk->cap_nbytes) {
         uint8_t *bytes = realloc(chunk->bytes, nbytes);
         if (bytes == NULL)

@@ -43,6 +43,7 @@ struct tool_dataset {
     uint64_t chunk_nbytes;
     bool edges_unfiltered; /* HDF5 leaves partial chunks unfiltered */
 
+    int nfilters; /* of chunks */
     bool has_terp;
     /* Bits in a chunk's filter mask, where HDF5 notes which filters it left
      * out. */
@@ -181,7 +182,9 @@ bool
 tool_chunk_is_absent(const struct tool_dataset *dataset,
                      const struct tool_grid *grid);
 
-/* Reads the chunk where `grid` stands. */
+/* Reads the chunk where `grid` stands; of a dataset without filters not its
+ * bytes: H5Dget_chunk_storage_size then tells the size that it should have, and
+ * H5Dread_chunk reads as much as the file says. */
 void
 tool_chunk_read(const struct tool_dataset *dataset,
                 const struct tool_grid *grid, struct tool_chunk *chunk);
