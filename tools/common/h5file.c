@@ -594,6 +594,16 @@ checksums_nbytes(const struct tool_dataset *dataset, uint32_t unused_mask)
     return nbytes;
 }
 
+/* Whether all filters that were not left out are checksums, behind all else. */
+static bool
+has_plain_size(const struct tool_dataset *dataset, uint32_t unused_mask)
+{
+    for (int i = 0; i < dataset->nfilters; i++)
+        if (!((unused_mask | dataset->fletcher_mask) & 1u << i))
+            return false;
+    return true;
+}
+
 void
 tool_chunk_read(const struct tool_dataset *dataset,
                 const struct tool_grid *grid, struct tool_chunk *chunk)
@@ -632,7 +642,10 @@ tool_chunk_read(const struct tool_dataset *dataset,
         return;
     chunk->unused_mask = mask;
     if ((mask & dataset->terp_mask) || !dataset->has_terp)
-        chunk->kind = TOOL_CHUNK_PLAIN;
+        chunk->kind = has_plain_size(dataset, mask) &&
+                              nbytes - checksums != dataset->chunk_nbytes
+                          ? TOOL_CHUNK_MISFIT
+                          : TOOL_CHUNK_PLAIN;
     else if (dataset->unseen_mask & ~mask)
         chunk->kind = TOOL_CHUNK_HIDDEN;
     else {
@@ -646,6 +659,12 @@ tool_chunk_free(struct tool_chunk *chunk)
 {
     free(chunk->bytes);
     memset(chunk, 0, sizeof *chunk);
+}
+
+bool
+tool_stream_fits(const struct tool_dataset *dataset, uint64_t values_nbytes)
+{
+    return values_nbytes == dataset->chunk_nbytes || dataset->terp_mask != 1;
 }
 
 double

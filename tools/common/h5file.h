@@ -165,6 +165,7 @@ enum tool_chunk_kind {
     TOOL_CHUNK_PLAIN,  /* stored without terp */
     TOOL_CHUNK_HIDDEN, /* behind another filter */
     TOOL_CHUNK_STREAM, /* a terp stream */
+    TOOL_CHUNK_MISFIT, /* plain, and not as long as a chunk is */
     TOOL_CHUNK_UNREADABLE
 };
 
@@ -191,6 +192,11 @@ tool_chunk_read(const struct tool_dataset *dataset,
 
 void
 tool_chunk_free(struct tool_chunk *chunk);
+
+/* Whether a stream of so many bytes of values can be that of a chunk: only
+ * filters in front of terp make it another one. */
+bool
+tool_stream_fits(const struct tool_dataset *dataset, uint64_t values_nbytes);
 
 /* How often smaller `stored_nbytes` are; NAN where nothing is stored. */
 double

@@ -162,13 +162,15 @@ sum_chunks(const struct tool_dataset *dataset, struct info_summary *sum)
         case TOOL_CHUNK_UNREADABLE:
             add_damage(sum, &grid, "its bytes cannot be read");
             break;
+        case TOOL_CHUNK_MISFIT:
+            add_damage(sum, &grid, "it holds a chunk of another size");
+            break;
         case TOOL_CHUNK_STREAM: {
             enum terp_status st =
                 terp_inspect(chunk.bytes, chunk.nbytes, &info);
             if (st != TERP_OK)
                 add_damage(sum, &grid, terp_status_text(st));
-            else if (dataset->chunk_nbytes != info.chunk_nbytes &&
-                     dataset->cd.pass != TERP_PASS_NOT_FIRST)
+            else if (!tool_stream_fits(dataset, info.chunk_nbytes))
                 add_damage(sum, &grid, "it holds a chunk of another size");
             else
                 add_stream(sum, &info);
