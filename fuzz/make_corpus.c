@@ -1,5 +1,5 @@
 /* Writes small valid inputs for the fuzzers: make_corpus FOLDER, which holds
- * the folders stream, cd and roundtrip, and with "rules" rules. */
+ * the folders stream, cd and roundtrip, and with "rules files" these. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +8,7 @@
 #include "codec/api/terp.h"
 #include "codec/format/base.h"
 #include "codec/format/frame.h"
+#include "fuzz/choices.h"
 #include "h5tests/support/fields.h"
 
 #define MAX_NVALUES 1024
@@ -37,10 +38,52 @@ write_file(const char *folder, const char *subject, const void *bytes,
     }
 }
 
+/* A dataset as datasets.c makes it, of chunks like the stream's; every other
+ * one has attributes. */
+static void
+write_dataset(const char *folder, const uint8_t *stream, size_t stream_nbytes,
+              uint64_t choice)
+{
+    static const uint8_t attributes[] = {
+        0,  45, 0, 8, 't', 'e', 'r', 'p', ' ', '1', '.', '0', /* text of 64 */
+        1,  43, 0, 9, 'r', 'e', 'l', 'a', 't', 'i', 'v', 'e', 0,
+        7,  46, 2, 4, '0', ':', '4', 0,
+        11, 2,  1, 8, 0,   0,   0,   0,   0,   0,   0xF0, 0x3F};
+    enum {
+        NATTRIBUTES = 4
+    };
+    uint8_t bytes[FUZZ_NCHOICES + sizeof attributes + 4096] = {0};
+    uint64_t random = terp_field_mix(choice + 1);
+    size_t nbytes = FUZZ_NCHOICES;
+
+    if (stream_nbytes > 700)
+        return;
+    bytes[FUZZ_FLAGS] = FUZZ_FROM_STREAM | FUZZ_LOCAL_WORDS |
+                        (uint8_t)(take_below(&random, 8) << 2);
+    bytes[FUZZ_FILTERS] = (uint8_t)(take_below(&random, 4) == 0
+                                        ? take_below(&random, 18)
+                                        : 0);
+    bytes[FUZZ_FILL] = (uint8_t)take_below(&random, 4);
+    for (int i = 0; i < TERP_MAX_RANK; i++)
+        bytes[FUZZ_EXTENT + i] = (uint8_t)take_below(&random, 16);
+    for (int i = 0; i < FUZZ_MAX_NSTORED; i++)
+        bytes[FUZZ_STORED + i] = (uint8_t)take_below(&random, 8);
+    bytes[FUZZ_ACTIONS] = (uint8_t)take_below(&random, 64);
+    bytes[FUZZ_PLACE] = (uint8_t)take_below(&random, 256);
+    bytes[FUZZ_CHANGE] = 1;
+    if (choice % 2 == 0) {
+        bytes[FUZZ_NATTRIBUTES] = NATTRIBUTES;
+        memcpy(bytes + nbytes, attributes, sizeof attributes);
+        nbytes += sizeof attributes;
+    }
+    memcpy(bytes + nbytes, stream, stream_nbytes);
+    write_file(folder, "files", bytes, nbytes + stream_nbytes);
+}
+
 /* Streams of small chunks: of every type, shape, field, kind of bound and mode
  * that an encoder takes, each combined with others. */
 static void
-write_streams(const char *folder)
+write_streams(const char *folder, bool with_files)
 {
     static const uint64_t dims[][TERP_MAX_RANK] = {
         {1},      {65},         {257},        {700},        {3, 11},
@@ -98,6 +141,8 @@ write_streams(const char *folder)
             exit(1);
         }
         write_file(folder, "stream", stream, stream_nbytes);
+        if (with_files && choice % 4 == 0)
+            write_dataset(folder, stream, stream_nbytes, choice);
     }
 }
 
@@ -187,13 +232,18 @@ int
 main(int argc, char **argv)
 {
     if (argc < 2) {
-        fprintf(stderr, "usage: make_corpus FOLDER [rules]\n");
+        fprintf(stderr, "usage: make_corpus FOLDER [rules] [files]\n");
         return 2;
     }
-    write_streams(argv[1]);
+    bool with_rules = false, with_files = false;
+    for (int i = 2; i < argc; i++) {
+        with_rules |= strcmp(argv[i], "rules") == 0;
+        with_files |= strcmp(argv[i], "files") == 0;
+    }
+    write_streams(argv[1], with_files);
     write_cd_values(argv[1]);
     write_round_trips(argv[1]);
-    if (argc == 3 && strcmp(argv[2], "rules") == 0)
+    if (with_rules)
         write_rules(argv[1]);
     return 0;
 }

@@ -58,14 +58,6 @@ fuzz_stream_make(const uint8_t *data, size_t nbytes)
 
 /* ---- mutations ---- */
 
-/* libFuzzer's own mutations. */
-size_t
-LLVMFuzzerMutate(uint8_t *data, size_t nbytes, size_t max_nbytes);
-
-size_t
-LLVMFuzzerCustomMutator(uint8_t *data, size_t nbytes, size_t max_nbytes,
-                        unsigned seed);
-
 static uint32_t
 next_random(uint64_t *random)
 {
@@ -279,8 +271,8 @@ mutate_body(uint64_t *random, uint8_t *data, size_t nbytes, size_t max_nbytes)
 }
 
 size_t
-LLVMFuzzerCustomMutator(uint8_t *data, size_t nbytes, size_t max_nbytes,
-                        unsigned seed)
+fuzz_stream_mutate(uint8_t *data, size_t nbytes, size_t max_nbytes,
+                   unsigned seed)
 {
     uint64_t random = seed;
     struct terp_frame frame;

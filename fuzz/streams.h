@@ -28,3 +28,8 @@ struct fuzz_stream {
 /* The caller frees `bytes`. */
 struct fuzz_stream
 fuzz_stream_make(const uint8_t *data, size_t nbytes);
+
+/* A mutation of a stream; see LLVMFuzzerCustomMutator of libFuzzer. */
+size_t
+fuzz_stream_mutate(uint8_t *data, size_t nbytes, size_t max_nbytes,
+                   unsigned seed);

@@ -58,20 +58,29 @@ reserve_values(struct slot *slot, uint64_t nbytes)
     return slot->values != NULL;
 }
 
+/* Before memory is taken for as much as a damaged frame may announce, and
+ * before HDF5, which compares no sizes, gets less than a chunk. */
+static enum terp_status
+read_size(const struct slot *slot, uint64_t *nbytes_ret)
+{
+    const struct tool_chunk *chunk = &slot->chunk;
+    const enum terp_status st =
+        terp_decoded_nbytes(chunk->bytes, chunk->nbytes, nbytes_ret);
+
+    return st == TERP_OK && !tool_stream_fits(slot->dataset, *nbytes_ret)
+               ? TERP_ERR_CORRUPT
+               : st;
+}
+
 static enum terp_status
 decode(struct slot *slot)
 {
     const struct tool_chunk *chunk = &slot->chunk;
     uint64_t nbytes;
-    enum terp_status st =
-        terp_decoded_nbytes(chunk->bytes, chunk->nbytes, &nbytes);
+    enum terp_status st = read_size(slot, &nbytes);
 
     if (st != TERP_OK)
         return st;
-    /* Before memory is taken for as much as a damaged frame may announce. */
-    if (nbytes != slot->dataset->chunk_nbytes &&
-        slot->dataset->cd.pass != TERP_PASS_NOT_FIRST)
-        return TERP_ERR_CORRUPT;
     st = terp_budget_check(nbytes);
     if (st != TERP_OK)
         return st;
@@ -175,13 +184,21 @@ read_chunk(const struct tool_checker *checker, struct slot *slot,
 {
     const struct tool_dataset *dataset = slot->dataset;
     struct tool_chunk *chunk = &slot->chunk;
+    enum terp_status st = TERP_OK;
+    uint64_t nbytes;
 
     tool_chunk_read(dataset, &slot->box, chunk);
+    if (chunk->kind == TOOL_CHUNK_STREAM)
+        st = read_size(slot, &nbytes);
     const bool by_hdf5 =
         has_filters && (chunk->kind == TOOL_CHUNK_HIDDEN ||
                         (dataset->fletcher_mask & ~chunk->unused_mask) != 0);
     if (chunk->kind == TOOL_CHUNK_UNREADABLE)
         set_damage(slot, "its bytes cannot be read");
+    else if (chunk->kind == TOOL_CHUNK_MISFIT)
+        set_damage(slot, "it holds a chunk of another size");
+    else if (st != TERP_OK)
+        set_damage(slot, terp_status_text(st));
     else if (chunk->kind == TOOL_CHUNK_ABSENT)
         slot->kind = TOOL_CHECK_ABSENT;
     else if (by_hdf5)
@@ -214,7 +231,8 @@ tool_check_chunks(struct tool_checker *checker,
 {
     struct tool_grid grid = tool_grid_of(dataset, dataset->chunk_dims);
     const bool has_filters = tool_has_filters(dataset);
-    const uint64_t nthreads = (uint64_t)checker->nthreads;
+    const uint64_t nthreads =
+        checker->nthreads > 0 ? (uint64_t)checker->nthreads : 1;
     uint64_t ngiven = 0, ndone = 0;
 
     if (!dataset->chunked)

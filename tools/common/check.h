@@ -22,7 +22,8 @@ enum tool_check_rest {
 
 struct tool_checker;
 
-/* NULL for want of memory. */
+/* Without threads of its own (0) the caller's decodes. NULL for want of
+ * memory. */
 struct tool_checker *
 tool_checker_start(int nthreads, enum tool_check_rest rest);
 

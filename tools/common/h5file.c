@@ -123,9 +123,8 @@ tool_hdf5_lacks_memory(void)
 static void
 read_pipeline(struct tool_dataset *dataset)
 {
-    int nfilters = H5Pget_nfilters(dataset->dcpl);
-
-    for (int i = 0; i < nfilters; i++) {
+    dataset->nfilters = H5Pget_nfilters(dataset->dcpl);
+    for (int i = 0; i < dataset->nfilters; i++) {
         unsigned words[TERP_CD_MAX_NWORDS] = {0}, flags, config;
         size_t nwords = TERP_CD_MAX_NWORDS;
         H5Z_filter_t filter = H5Pget_filter2(dataset->dcpl, (unsigned)i, &flags,
@@ -142,11 +141,7 @@ read_pipeline(struct tool_dataset *dataset)
                 dataset->params_error = NULL;
             continue;
         }
-        if (!dataset->has_terp)
-            continue;
-        if (filter == H5Z_FILTER_FLETCHER32)
-            dataset->checksum_mask |= 1u << i;
-        else
+        if (dataset->has_terp && filter != H5Z_FILTER_FLETCHER32)
             dataset->unseen_mask |= 1u << i;
     }
 }
@@ -583,6 +578,32 @@ tool_chunk_is_absent(const struct tool_dataset *dataset,
            address == HADDR_UNDEF;
 }
 
+/* Bytes of the checksums that stand behind all else in a chunk. */
+static uint64_t
+checksums_nbytes(const struct tool_dataset *dataset, uint32_t unused_mask)
+{
+    uint64_t nbytes = 0;
+
+    for (int i = dataset->nfilters - 1; i >= 0; i--) {
+        if (unused_mask & 1u << i)
+            continue;
+        if (!(dataset->fletcher_mask & 1u << i))
+            break;
+        nbytes += FLETCHER32_NBYTES;
+    }
+    return nbytes;
+}
+
+/* Whether all filters that were not left out are checksums, behind all else. */
+static bool
+has_plain_size(const struct tool_dataset *dataset, uint32_t unused_mask)
+{
+    for (int i = 0; i < dataset->nfilters; i++)
+        if (!((unused_mask | dataset->fletcher_mask) & 1u << i))
+            return false;
+    return true;
+}
+
 void
 tool_chunk_read(const struct tool_dataset *dataset,
                 const struct tool_grid *grid, struct tool_chunk *chunk)
@@ -598,6 +619,11 @@ tool_chunk_read(const struct tool_dataset *dataset,
         return;
     }
     chunk->nbytes = nbytes;
+    if (dataset->nfilters == 0) {
+        chunk->kind = TOOL_CHUNK_PLAIN;
+        chunk->unused_mask = 0;
+        return;
+    }
     if (nbytes > chunk->cap_nbytes) {
         uint8_t *bytes = realloc(chunk->bytes, nbytes);
         if (bytes == NULL)
@@ -610,15 +636,21 @@ tool_chunk_read(const struct tool_dataset *dataset,
         return;
     if (dataset->edges_unfiltered && is_cut(grid))
         mask = UINT32_MAX;
+    /* HDF5 1.10 does not end where it checks less than a checksum. */
+    const uint64_t checksums = checksums_nbytes(dataset, mask);
+    if (nbytes < checksums)
+        return;
     chunk->unused_mask = mask;
     if ((mask & dataset->terp_mask) || !dataset->has_terp)
-        chunk->kind = TOOL_CHUNK_PLAIN;
+        chunk->kind = has_plain_size(dataset, mask) &&
+                              nbytes - checksums != dataset->chunk_nbytes
+                          ? TOOL_CHUNK_MISFIT
+                          : TOOL_CHUNK_PLAIN;
     else if (dataset->unseen_mask & ~mask)
         chunk->kind = TOOL_CHUNK_HIDDEN;
     else {
         chunk->kind = TOOL_CHUNK_STREAM;
-        if (dataset->checksum_mask & ~mask)
-            chunk->nbytes -= min_u64(nbytes, FLETCHER32_NBYTES);
+        chunk->nbytes -= checksums;
     }
 }
 
@@ -627,6 +659,12 @@ tool_chunk_free(struct tool_chunk *chunk)
 {
     free(chunk->bytes);
     memset(chunk, 0, sizeof *chunk);
+}
+
+bool
+tool_stream_fits(const struct tool_dataset *dataset, uint64_t values_nbytes)
+{
+    return values_nbytes == dataset->chunk_nbytes || dataset->terp_mask != 1;
 }
 
 double

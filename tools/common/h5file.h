@@ -43,13 +43,13 @@ struct tool_dataset {
     uint64_t chunk_nbytes;
     bool edges_unfiltered; /* HDF5 leaves partial chunks unfiltered */
 
+    int nfilters; /* of chunks */
     bool has_terp;
     /* Bits in a chunk's filter mask, where HDF5 notes which filters it left
      * out. */
     unsigned terp_mask;
-    unsigned checksum_mask; /* filters behind terp that append a checksum */
     unsigned unseen_mask;   /* filters behind terp that hide its streams */
-    unsigned fletcher_mask; /* all that are HDF5's fletcher32 */
+    unsigned fletcher_mask; /* all that are HDF5's fletcher32, a checksum */
     struct terp_cd cd;      /* valid when params_error is NULL */
     const char *params_error;
 };
@@ -165,6 +165,7 @@ enum tool_chunk_kind {
     TOOL_CHUNK_PLAIN,  /* stored without terp */
     TOOL_CHUNK_HIDDEN, /* behind another filter */
     TOOL_CHUNK_STREAM, /* a terp stream */
+    TOOL_CHUNK_MISFIT, /* plain, and not as long as a chunk is */
     TOOL_CHUNK_UNREADABLE
 };
 
@@ -182,13 +183,20 @@ bool
 tool_chunk_is_absent(const struct tool_dataset *dataset,
                      const struct tool_grid *grid);
 
-/* Reads the chunk where `grid` stands. */
+/* Reads the chunk where `grid` stands; of a dataset without filters not its
+ * bytes: H5Dget_chunk_storage_size then tells the size that it should have, and
+ * H5Dread_chunk reads as much as the file says. */
 void
 tool_chunk_read(const struct tool_dataset *dataset,
                 const struct tool_grid *grid, struct tool_chunk *chunk);
 
 void
 tool_chunk_free(struct tool_chunk *chunk);
+
+/* Whether a stream of so many bytes of values can be that of a chunk: only
+ * filters in front of terp make it another one. */
+bool
+tool_stream_fits(const struct tool_dataset *dataset, uint64_t values_nbytes);
 
 /* How often smaller `stored_nbytes` are; NAN where nothing is stored. */
 double

@@ -162,13 +162,15 @@ sum_chunks(const struct tool_dataset *dataset, struct info_summary *sum)
         case TOOL_CHUNK_UNREADABLE:
             add_damage(sum, &grid, "its bytes cannot be read");
             break;
+        case TOOL_CHUNK_MISFIT:
+            add_damage(sum, &grid, "it holds a chunk of another size");
+            break;
         case TOOL_CHUNK_STREAM: {
             enum terp_status st =
                 terp_inspect(chunk.bytes, chunk.nbytes, &info);
             if (st != TERP_OK)
                 add_damage(sum, &grid, terp_status_text(st));
-            else if (dataset->chunk_nbytes != info.chunk_nbytes &&
-                     dataset->cd.pass != TERP_PASS_NOT_FIRST)
+            else if (!tool_stream_fits(dataset, info.chunk_nbytes))
                 add_damage(sum, &grid, "it holds a chunk of another size");
             else
                 add_stream(sum, &info);
@@ -183,20 +185,19 @@ sum_chunks(const struct tool_dataset *dataset, struct info_summary *sum)
 static const struct argp_option options[] = {
     {"json", 'j', NULL, 0, "Print JSON; `man terp` has the keys", 0}, {0}};
 
-/* What the command line asks for, and what has come of it so far. */
+/* What the command line asks for. */
 struct request {
     int nfiles;
     char **files;
-    const struct info_report *report;
-    void *state; /* of the report */
-    bool unopened, damaged;
+    struct info_show show;
+    bool unopened;
 };
 
-static void
-show_dataset(const char *path, const struct tool_dataset *dataset,
-             const char *damage, void *context)
+void
+info_show_dataset(const char *path, const struct tool_dataset *dataset,
+                  const char *damage, void *context)
 {
-    struct request *request = context;
+    struct info_show *show = context;
     struct info_summary sum = {0};
 
     if (dataset != NULL && dataset->has_terp) {
@@ -204,24 +205,25 @@ show_dataset(const char *path, const struct tool_dataset *dataset,
         if (damage == NULL)
             sum_chunks(dataset, &sum);
     }
-    request->report->add(request->state, path, dataset, &sum, damage);
+    show->report->add(show->state, path, dataset, &sum, damage);
     if (damage != NULL || sum.nof_kind[INFO_DAMAGED] > 0)
-        request->damaged = true;
+        show->damaged = true;
 }
 
 static void
 show_file(struct request *request, int nth)
 {
-    const struct info_report *report = request->report;
+    struct info_show *show = &request->show;
+    const struct info_report *report = show->report;
     hid_t file = tool_file_open("info", request->files[nth]);
 
-    report->file(request->state, nth, request->files[nth], file >= 0);
+    report->file(show->state, nth, request->files[nth], file >= 0);
     if (file < 0) {
         request->unopened = true;
-    } else if (!tool_file_visit(file, show_dataset, request)) {
-        report->damaged_file(request->state,
+    } else if (!tool_file_visit(file, info_show_dataset, show)) {
+        report->damaged_file(show->state,
                              "the file's structure cannot be followed");
-        request->damaged = true;
+        show->damaged = true;
     }
     tool_close(file);
 }
@@ -235,7 +237,7 @@ parse_option(int key, char *arg, struct argp_state *state)
     switch (key) {
     case 'j':
 #ifdef TERP_HAVE_JANSSON
-        request->report = &info_report_json;
+        request->show.report = &info_report_json;
 #else
         tool_option_missing(state, "--json", "jansson");
 #endif
@@ -271,16 +273,17 @@ tool_info(int argc, char **argv)
                "\n"
                "Exit codes: 0 all is well; 1 a chunk or dataset is damaged; "
                "2 wrong usage, or a file cannot be opened."};
-    struct request request = {.report = &info_report_text};
+    struct request request = {.show.report = &info_report_text};
+    struct info_show *show = &request.show;
 
     argp_parse(&parser, argc, argv, 0, NULL, &request);
-    if (request.report->begin != NULL)
-        request.state = request.report->begin();
+    if (show->report->begin != NULL)
+        show->state = show->report->begin();
     for (int i = 0; i < request.nfiles; i++)
         show_file(&request, i);
-    if (request.report->end != NULL)
-        request.report->end(request.state);
-    return request.unopened  ? TOOL_TROUBLE
-           : request.damaged ? TOOL_FOUND
-                             : TOOL_OK;
+    if (show->report->end != NULL)
+        show->report->end(show->state);
+    return request.unopened ? TOOL_TROUBLE
+           : show->damaged  ? TOOL_FOUND
+                            : TOOL_OK;
 }

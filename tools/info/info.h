@@ -82,5 +82,17 @@ struct info_report {
     void (*end)(void *report);
 };
 
+/* A run: who prints the datasets, and whether any was damaged. */
+struct info_show {
+    const struct info_report *report;
+    void *state; /* of the report */
+    bool damaged;
+};
+
+/* Shows a dataset; a tool_visit, whose context is a struct info_show. */
+void
+info_show_dataset(const char *path, const struct tool_dataset *dataset,
+                  const char *damage, void *context);
+
 extern const struct info_report info_report_text;
 extern const struct info_report info_report_json; /* with jansson only */

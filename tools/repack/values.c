@@ -249,6 +249,34 @@ repack_copy_attributes(struct repack *repack, const char *path, hid_t in,
            repack_fail(repack, path, NULL);
 }
 
+/* Copies a chunk as it is stored. */
+static bool
+copy_stored(const struct tool_dataset *in, hid_t out,
+            const struct tool_grid *grid, hsize_t nbytes, void *bytes)
+{
+    uint32_t mask = 0;
+
+    return H5Dread_chunk(in->id, H5P_DEFAULT, grid->at, &mask, bytes) >= 0 &&
+           H5Dwrite_chunk(out, H5P_DEFAULT, mask, grid->at, nbytes, bytes) >= 0;
+}
+
+/* Copies its values where there are no filters (tool_chunk_read says why). */
+static bool
+copy_plain(const struct tool_dataset *in, hid_t out,
+           const struct tool_grid *grid, void *values)
+{
+    hid_t in_file = -1, in_memory = -1;
+    const bool ok =
+        tool_box_select(in->id, grid, NULL, &in_file, &in_memory) &&
+        H5Dread(in->id, in->type, in_memory, in_file, H5P_DEFAULT, values) >=
+            0 &&
+        H5Dwrite(out, in->type, in_memory, in_file, H5P_DEFAULT, values) >= 0;
+
+    tool_close(in_file);
+    tool_close(in_memory);
+    return ok;
+}
+
 /* Copies chunks as they are stored, so that no lossy filter codes their values
  * twice. */
 static bool
@@ -263,7 +291,6 @@ copy_chunks(const struct repack_object *object, const struct tool_dataset *in,
 
     while (ok && tool_stored_next(&stored, &grid)) {
         hsize_t nbytes = 0;
-        uint32_t mask = 0;
         if (repack_salvage_lacks(object, in->rank, grid.at))
             continue;
         /* Where there is no chunk, this fails or gives 0, depending on the
@@ -276,10 +303,9 @@ copy_chunks(const struct repack_object *object, const struct tool_dataset *in,
             bytes = malloc(nbytes);
             cap_nbytes = nbytes;
         }
-        ok =
-            bytes != NULL &&
-            H5Dread_chunk(in->id, H5P_DEFAULT, grid.at, &mask, bytes) >= 0 &&
-            H5Dwrite_chunk(out, H5P_DEFAULT, mask, grid.at, nbytes, bytes) >= 0;
+        ok = bytes != NULL &&
+             (in->nfilters > 0 ? copy_stored(in, out, &grid, nbytes, bytes)
+                               : copy_plain(in, out, &grid, bytes));
     }
     free(bytes);
     tool_stored_free(&stored);

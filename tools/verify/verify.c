@@ -15,20 +15,17 @@ const char *const verify_kind_names[TOOL_CHECK_NKINDS] = {
     [TOOL_CHECK_UNCHECKED] = "not checked",
     [TOOL_CHECK_UNTRIED] = "not checked for want of memory"};
 
-/* What the command line asks for, and what has come of it so far. */
+/* What the command line asks for. */
 struct request {
     int nfiles;
     char **files;
     int nthreads;
-    const struct verify_report *report;
-    void *state; /* of the report */
-    struct tool_checker *checker;
-    bool in_trouble, damaged;
+    struct verify verify;
 };
 
 /* A dataset at work. */
 struct verification {
-    struct request *request;
+    struct verify *verify;
     const char *path;
     struct verify_sums sums;
 };
@@ -38,56 +35,56 @@ add_chunk(void *context, const struct tool_grid *box, enum tool_check_kind kind,
           const char *reason)
 {
     struct verification *verification = context;
-    struct request *request = verification->request;
+    struct verify *verify = verification->verify;
 
     verification->sums.nchunks++;
     verification->sums.nof_kind[kind]++;
-    request->damaged |= kind == TOOL_CHECK_DAMAGED;
+    verify->damaged |= kind == TOOL_CHECK_DAMAGED;
     if (kind == TOOL_CHECK_UNTRIED) {
-        request->in_trouble = true;
+        verify->in_trouble = true;
         if (verification->sums.nof_kind[kind] == 1)
             fprintf(stderr, "terp verify: %s: %s\n", verification->path,
                     reason);
     }
     if (kind == TOOL_CHECK_DAMAGED)
-        request->report->damage(request->state, verification->path, box,
+        verify->report->damage(verify->state, verification->path, box,
                                 reason);
 }
 
-static void
-check_dataset(const char *path, const struct tool_dataset *dataset,
-              const char *damage, void *context)
+void
+verify_dataset(const char *path, const struct tool_dataset *dataset,
+               const char *damage, void *context)
 {
-    struct request *request = context;
-    struct verification verification = {request, path, {0}};
+    struct verify *verify = context;
+    struct verification verification = {verify, path, {0}};
 
     if (damage == NULL && dataset->has_terp)
         damage = dataset->params_error;
-    request->report->dataset(request->state, path, damage);
+    verify->report->dataset(verify->state, path, damage);
     if (damage != NULL) {
-        request->damaged = true;
+        verify->damaged = true;
         return;
     }
     const uint64_t nabsent =
-        tool_check_chunks(request->checker, dataset, add_chunk, &verification);
+        tool_check_chunks(verify->checker, dataset, add_chunk, &verification);
     verification.sums.nchunks += nabsent;
     verification.sums.nof_kind[TOOL_CHECK_ABSENT] += nabsent;
-    request->report->sums(request->state, path, &verification.sums);
+    verify->report->sums(verify->state, path, &verification.sums);
 }
 
 static void
-check_file(struct request *request, const char *path)
+check_file(struct verify *verify, const char *path)
 {
-    const struct verify_report *report = request->report;
+    const struct verify_report *report = verify->report;
     hid_t file = tool_file_open("verify", path);
 
-    report->file(request->state, path, file >= 0);
+    report->file(verify->state, path, file >= 0);
     if (file < 0) {
-        request->in_trouble = true;
-    } else if (!tool_file_visit(file, check_dataset, request)) {
-        report->damaged_file(request->state,
+        verify->in_trouble = true;
+    } else if (!tool_file_visit(file, verify_dataset, verify)) {
+        report->damaged_file(verify->state,
                              "the file's structure cannot be followed");
-        request->damaged = true;
+        verify->damaged = true;
     }
     tool_close(file);
 }
@@ -108,7 +105,7 @@ parse_option(int key, char *arg, struct argp_state *state)
     switch (key) {
     case 'j':
 #ifdef TERP_HAVE_JANSSON
-        request->report = &verify_report_json;
+        request->verify.report = &verify_report_json;
 #else
         tool_option_missing(state, "--json", "jansson");
 #endif
@@ -131,12 +128,14 @@ parse_option(int key, char *arg, struct argp_state *state)
 static void
 check_files(struct request *request)
 {
-    if (request->report->begin != NULL)
-        request->state = request->report->begin();
+    struct verify *verify = &request->verify;
+
+    if (verify->report->begin != NULL)
+        verify->state = verify->report->begin();
     for (int i = 0; i < request->nfiles; i++)
-        check_file(request, request->files[i]);
-    if (request->report->end != NULL)
-        request->report->end(request->state);
+        check_file(verify, request->files[i]);
+    if (verify->report->end != NULL)
+        verify->report->end(verify->state);
 }
 
 int
@@ -159,21 +158,21 @@ tool_verify(int argc, char **argv)
                "\n"
                "Exit codes: 0 all is whole; 1 something is damaged; 2 wrong "
                "usage, or a file cannot be opened or checked."};
-    struct request request = {.report = &verify_report_text,
+    struct request request = {.verify.report = &verify_report_text,
                               .nthreads = terp_processor_count()};
 
     argp_parse(&parser, argc, argv, 0, NULL, &request);
     tool_plugin_dirs_add();
-    request.checker =
+    request.verify.checker =
         tool_checker_start(request.nthreads, TOOL_CHECK_PASSES_REST);
-    if (request.checker != NULL) {
+    if (request.verify.checker != NULL) {
         check_files(&request);
     } else {
         fprintf(stderr, "terp verify: %s\n", terp_status_text(TERP_ERR_MEMORY));
-        request.in_trouble = true;
+        request.verify.in_trouble = true;
     }
-    tool_checker_end(request.checker);
-    return request.in_trouble ? TOOL_TROUBLE
-           : request.damaged  ? TOOL_FOUND
+    tool_checker_end(request.verify.checker);
+    return request.verify.in_trouble ? TOOL_TROUBLE
+           : request.verify.damaged  ? TOOL_FOUND
                               : TOOL_OK;
 }

@@ -30,5 +30,18 @@ struct verify_report {
     void (*end)(void *report);
 };
 
+/* A run: who prints what is found, and what has come of it so far. */
+struct verify {
+    const struct verify_report *report;
+    void *state; /* of the report */
+    struct tool_checker *checker;
+    bool in_trouble, damaged;
+};
+
+/* Checks a dataset; a tool_visit, whose context is a struct verify. */
+void
+verify_dataset(const char *path, const struct tool_dataset *dataset,
+               const char *damage, void *context);
+
 extern const struct verify_report verify_report_text;
 extern const struct verify_report verify_report_json; /* with jansson only */

@@ -1,0 +1,846 @@
+/* Makes datasets in files that are in memory alone. */
+#define _POSIX_C_SOURCE 200809L
+#include "fuzz/datasets.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "codec/api/cd_values.h"
+#include "codec/format/base.h"
+#include "codec/format/frame.h"
+#include "codec/format/types.h"
+#include "filter/plugin/h5z_terp.h"
+#include "filter/plugin/host.h"
+#include "fuzz/target.h"
+
+/* ---- what all inputs share ---- */
+
+/* Files are made anew from time to time, since what is deleted leaves room
+ * that HDF5 need not find again. */
+#define MAX_NMADE 4096
+#define FILE_STEP_NBYTES ((size_t)1 << 20)
+
+/* Values and streams of a call, so that what a chunk announces is refused. */
+#define MAX_MEMORY "4M"
+
+/* Chunks of the grid that may all be looked for, and from how many on the tool
+ * asks HDF5 which there are (tools/common/stored.c). */
+#define MAX_NCHUNKS 24
+#define MIN_NSPARSE 4096
+
+enum {
+    MAX_NTYPES = 64,
+    MAX_NSPACES = 8
+};
+
+static hid_t files[2]; /* of the earliest format, and of the latest */
+static int nmade;
+static hid_t types[MAX_NTYPES];
+static int ntypes;
+static hid_t spaces[MAX_NSPACES];
+static int nspaces;
+static int first_type_of[TERP_NTYPES][2]; /* by byte order */
+
+static void
+make_files(void)
+{
+    static const char *const names[2] = {"fuzz-old.h5", "fuzz-new.h5"};
+
+    for (int i = 0; i < 2; i++) {
+        if (files[i] > 0)
+            CHECK(H5Fclose(files[i]) >= 0);
+        hid_t fapl = H5Pcreate(H5P_FILE_ACCESS);
+        CHECK(H5Pset_fapl_core(fapl, FILE_STEP_NBYTES, false) >= 0);
+        CHECK(H5Pset_libver_bounds(
+                  fapl, i == 0 ? H5F_LIBVER_EARLIEST : H5F_LIBVER_LATEST,
+                  H5F_LIBVER_LATEST) >= 0);
+        /* What is deleted stays: HDF5 1.10.8 may write metadata of earlier
+         * datasets over chunks that got their place. */
+        hid_t fcpl = H5Pcreate(H5P_FILE_CREATE);
+        CHECK(H5Pset_file_space_strategy(fcpl, H5F_FSPACE_STRATEGY_NONE, false,
+                                         1) >= 0);
+        files[i] = H5Fcreate(names[i], H5F_ACC_TRUNC, fcpl, fapl);
+        CHECK(files[i] >= 0);
+        H5Pclose(fcpl);
+        H5Pclose(fapl);
+    }
+    nmade = 0;
+}
+
+static void
+add_type(hid_t type)
+{
+    CHECK(type >= 0 && ntypes < MAX_NTYPES);
+    types[ntypes++] = type;
+}
+
+static void
+add_coded_type(enum terp_type coded, hid_t little, hid_t big)
+{
+    first_type_of[coded][0] = ntypes;
+    add_type(little);
+    first_type_of[coded][1] = ntypes;
+    add_type(big);
+}
+
+static hid_t
+make_half(hid_t base, size_t exponent_at, size_t exponent_nbits, size_t bias)
+{
+    hid_t type = H5Tcopy(base);
+
+    CHECK(H5Tset_fields(type, 15, exponent_at, exponent_nbits, 0,
+                        exponent_at) >= 0);
+    CHECK(H5Tset_size(type, 2) >= 0 && H5Tset_ebias(type, bias) >= 0);
+    return type;
+}
+
+static hid_t
+make_pair(hid_t part, const char *first, const char *second)
+{
+    const size_t nbytes = H5Tget_size(part);
+    hid_t type = H5Tcreate(H5T_COMPOUND, 2 * nbytes);
+
+    H5Tinsert(type, first, 0, part);
+    H5Tinsert(type, second, nbytes, part);
+    return type;
+}
+
+static hid_t
+make_enum(hid_t base)
+{
+    hid_t type = H5Tenum_create(base);
+    int one = 1;
+
+    H5Tconvert(H5T_NATIVE_INT, base, 1, &one, NULL, H5P_DEFAULT);
+    H5Tenum_insert(type, "one", &one);
+    return type;
+}
+
+static hid_t
+make_text(size_t nbytes, H5T_str_t padding, H5T_cset_t charset)
+{
+    hid_t type = H5Tcopy(H5T_C_S1);
+
+    H5Tset_size(type, nbytes);
+    H5Tset_strpad(type, padding);
+    H5Tset_cset(type, charset);
+    return type;
+}
+
+static void
+make_odd_types(void)
+{
+    static const hsize_t dims[] = {3};
+    hid_t type = H5Tcopy(H5T_IEEE_F32LE);
+
+    CHECK(H5Tset_fields(type, 23, 15, 8, 0, 15) >= 0);
+    CHECK(H5Tset_precision(type, 24) >= 0);
+    add_type(type);
+    type = H5Tcopy(H5T_IEEE_F64BE);
+    H5Tset_norm(type, H5T_NORM_NONE);
+    add_type(type);
+    type = H5Tcopy(H5T_STD_I16LE);
+    H5Tset_precision(type, 12);
+    H5Tset_offset(type, 3);
+    add_type(type);
+    type = H5Tcopy(H5T_STD_U32BE);
+    H5Tset_size(type, 3);
+    add_type(type);
+    add_type(make_pair(H5T_IEEE_F32LE, "re", "im"));
+    add_type(make_pair(H5T_STD_I32LE, "r", "i"));
+    type = H5Tcreate(H5T_COMPOUND, 20);
+    H5Tinsert(type, "r", 0, H5T_IEEE_F32LE);
+    H5Tinsert(type, "i", 12, H5T_IEEE_F64LE);
+    add_type(type);
+    add_type(make_enum(H5T_STD_I8LE));
+    add_type(make_enum(H5T_STD_U32BE));
+    add_type(H5Tarray_create2(H5T_IEEE_F32LE, 1, dims));
+    type = H5Tcreate(H5T_OPAQUE, 5);
+    H5Tset_tag(type, "five bytes");
+    add_type(type);
+    type = H5Tcreate(H5T_OPAQUE, 1000);
+    add_type(type);
+    add_type(H5Tcopy(H5T_STD_B16LE));
+    add_type(H5Tcopy(H5T_UNIX_D32LE));
+    add_type(H5Tcopy(H5T_STD_REF_OBJ));
+    add_type(make_text(1, H5T_STR_NULLTERM, H5T_CSET_ASCII));
+    add_type(make_text(7, H5T_STR_NULLTERM, H5T_CSET_ASCII));
+    add_type(make_text(16, H5T_STR_SPACEPAD, H5T_CSET_UTF8));
+    add_type(make_text(64, H5T_STR_NULLPAD, H5T_CSET_ASCII));
+    add_type(make_text(300, H5T_STR_NULLPAD, H5T_CSET_UTF8));
+    add_type(make_text(H5T_VARIABLE, H5T_STR_NULLTERM, H5T_CSET_UTF8));
+    add_type(H5Tvlen_create(H5T_IEEE_F32LE));
+}
+
+static void
+make_types(void)
+{
+    static const hsize_t dims[][2] = {{1, 1}, {2, 1}, {8, 1}, {9, 1}, {2, 2}};
+    static const int ranks[] = {1, 1, 1, 1, 2};
+
+    add_coded_type(TERP_FLOAT32, H5T_IEEE_F32LE, H5T_IEEE_F32BE);
+    add_coded_type(TERP_FLOAT64, H5T_IEEE_F64LE, H5T_IEEE_F64BE);
+    add_coded_type(TERP_BYTES, H5Tcreate(H5T_OPAQUE, 1),
+                   H5Tcopy(H5T_STD_B8BE));
+    add_coded_type(TERP_INT8, H5T_STD_I8LE, H5T_STD_I8BE);
+    add_coded_type(TERP_INT16, H5T_STD_I16LE, H5T_STD_I16BE);
+    add_coded_type(TERP_INT32, H5T_STD_I32LE, H5T_STD_I32BE);
+    add_coded_type(TERP_INT64, H5T_STD_I64LE, H5T_STD_I64BE);
+    add_coded_type(TERP_UINT8, H5T_STD_U8LE, H5T_STD_U8BE);
+    add_coded_type(TERP_UINT16, H5T_STD_U16LE, H5T_STD_U16BE);
+    add_coded_type(TERP_UINT32, H5T_STD_U32LE, H5T_STD_U32BE);
+    add_coded_type(TERP_UINT64, H5T_STD_U64LE, H5T_STD_U64BE);
+    add_coded_type(TERP_FLOAT16, make_half(H5T_IEEE_F32LE, 10, 5, 15),
+                   make_half(H5T_IEEE_F32BE, 10, 5, 15));
+    add_coded_type(TERP_BFLOAT16, make_half(H5T_IEEE_F32LE, 7, 8, 127),
+                   make_half(H5T_IEEE_F32BE, 7, 8, 127));
+    add_coded_type(TERP_COMPLEX64, make_pair(H5T_IEEE_F32LE, "r", "i"),
+                   make_pair(H5T_IEEE_F32BE, "r", "i"));
+    add_coded_type(TERP_COMPLEX128, make_pair(H5T_IEEE_F64LE, "r", "i"),
+                   make_pair(H5T_IEEE_F64BE, "r", "i"));
+    make_odd_types();
+    spaces[nspaces++] = H5Screate(H5S_SCALAR);
+    for (size_t i = 0; i < sizeof ranks / sizeof *ranks; i++)
+        spaces[nspaces++] = H5Screate_simple(ranks[i], dims[i], NULL);
+    spaces[nspaces++] = H5Screate(H5S_NULL);
+}
+
+void
+fuzz_datasets_begin(void)
+{
+    /* As the tool has it, but what it hears when a dataset is made: nothing
+     * then looks at the words, so that the file gets those of the input. */
+    static H5Z_class2_t filter;
+
+    setenv("TERP_MAX_MEMORY", MAX_MEMORY, 1);
+    setenv("HDF5_PLUGIN_PRELOAD", "::", 1); /* no plugins */
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+    filter = *(const H5Z_class2_t *)terp_filter_class();
+    filter.set_local = NULL;
+    filter.can_apply = NULL;
+    CHECK(H5Zregister(&filter) >= 0);
+    make_types();
+    make_files();
+    if (getenv("FUZZ_PRINTS") != NULL) /* for who looks into one input */
+        setvbuf(stdout, NULL, _IONBF, 0);
+    else
+        CHECK(freopen("/dev/null", "w", stdout) != NULL);
+}
+
+/* ---- its shape ---- */
+
+struct shape {
+    int rank; /* -1: a null dataspace */
+    hid_t type;
+    hsize_t dims[H5S_MAX_RANK], chunk[H5S_MAX_RANK];
+};
+
+static hsize_t
+extent_of(uint8_t choice)
+{
+    static const hsize_t large[] = {
+        0,       1,       255,     4096,    65537,   1u << 20,
+        1u << 24, 1u << 31, (hsize_t)1 << 32, (hsize_t)1 << 40,
+        (hsize_t)1 << 62};
+    const size_t nlarge = sizeof large / sizeof *large;
+
+    return choice < 256 - nlarge ? choice & 31 : large[255 - choice];
+}
+
+static uint64_t
+count_chunks(const struct shape *shape)
+{
+    uint64_t nchunks = 1;
+
+    for (int i = 0; i < shape->rank; i++) {
+        const uint64_t n = div_up(shape->dims[i], shape->chunk[i]);
+        if (n > 0 && nchunks > UINT64_MAX / n)
+            return UINT64_MAX;
+        nchunks *= n;
+    }
+    return nchunks;
+}
+
+/* Neither so many that looking for each takes long, nor, in the latest format,
+ * an index with room for all of them. */
+static void
+limit_chunks(struct shape *shape, bool is_new)
+{
+    for (int i = 0; i < shape->rank; i++) {
+        const uint64_t nchunks = count_chunks(shape);
+        if (nchunks <= MAX_NCHUNKS || (nchunks >= MIN_NSPARSE && !is_new))
+            return;
+        if (is_new && shape->dims[i] > UINT16_MAX)
+            shape->dims[i] = 1;
+        shape->chunk[i] = shape->dims[i] > 0 ? shape->dims[i] : 1;
+    }
+}
+
+static void
+choose_shape(const uint8_t *choices, struct shape *shape)
+{
+    const uint8_t rank = choices[FUZZ_RANK];
+
+    shape->type = types[choices[FUZZ_TYPE] % ntypes];
+    shape->rank = rank == 255                   ? -1
+                  : rank >= 255 - H5S_MAX_RANK ? 255 - rank
+                                                : 1 + rank % TERP_MAX_RANK;
+    for (int i = 0; i < shape->rank; i++) {
+        const uint8_t chunk = choices[FUZZ_CHUNK + i % 8];
+        shape->dims[i] = extent_of(choices[FUZZ_EXTENT + i % 8]);
+        shape->chunk[i] = chunk > 0 ? extent_of(chunk) : shape->dims[i];
+        if (shape->chunk[i] == 0 || shape->chunk[i] > UINT16_MAX)
+            shape->chunk[i] = 1;
+    }
+    limit_chunks(shape, choices[FUZZ_FLAGS] & FUZZ_NEW_FORMAT);
+}
+
+/* A dataset of a few chunks as the stream has one. */
+static bool
+shape_from_stream(const uint8_t *choices, const struct fuzz_stream *stream,
+                  struct shape *shape)
+{
+    struct terp_chunk chunk;
+
+    if (terp_decoded_chunk(stream->bytes, stream->nbytes, &chunk) != TERP_OK ||
+        terp_chunk_nbytes(&chunk) > stream->max_chunk_nbytes)
+        return false;
+    shape->type = types[first_type_of[chunk.type][chunk.big_endian]];
+    shape->rank = chunk.rank;
+    for (int i = 0; i < chunk.rank; i++) {
+        const uint8_t extent = choices[FUZZ_EXTENT + i];
+        const hsize_t all = chunk.dims[i] * (1 + (extent & 3));
+        shape->chunk[i] = chunk.dims[i];
+        shape->dims[i] = all - (extent >> 2) % chunk.dims[i];
+    }
+    for (int i = 0; i < chunk.rank && count_chunks(shape) > MAX_NCHUNKS; i++)
+        shape->dims[i] = chunk.dims[i];
+    return true;
+}
+
+/* ---- its properties ---- */
+
+enum {
+    MAX_NFILTERS = 3
+};
+enum kind {
+    NO_FILTER,
+    TERP,
+    SHUFFLE,
+    DEFLATE,
+    FLETCHER,
+    NBIT,
+    SCALEOFFSET,
+    UNKNOWN
+};
+
+/* terp alone is the most frequent one. */
+static const uint8_t pipelines[][MAX_NFILTERS] = {
+    {TERP},
+    {TERP, FLETCHER},
+    {TERP, DEFLATE},
+    {NO_FILTER},
+    {SHUFFLE, TERP},
+    {TERP, UNKNOWN},
+    {DEFLATE, SHUFFLE, TERP},
+    {TERP, SHUFFLE},
+    {TERP, TERP},
+    {TERP, FLETCHER, FLETCHER},
+    {TERP, DEFLATE, FLETCHER},
+    {TERP, FLETCHER, DEFLATE},
+    {DEFLATE, TERP},
+    {NBIT, TERP},
+    {SCALEOFFSET, TERP},
+    {SHUFFLE, DEFLATE},
+    {FLETCHER},
+    {UNKNOWN},
+};
+#define NPIPELINES (sizeof pipelines / sizeof *pipelines)
+
+static const uint8_t *
+pipeline_of(const uint8_t *choices)
+{
+    return pipelines[choices[FUZZ_FILTERS] < NPIPELINES
+                         ? choices[FUZZ_FILTERS]
+                         : 0];
+}
+
+/* The words of the input, or what the filter makes of them where they are
+ * some. */
+static size_t
+make_words(const uint8_t *choices, const uint8_t *data, size_t nwords,
+           const struct shape *shape, unsigned *words)
+{
+    struct terp_chunk chunk;
+    struct terp_cd cd;
+    uint64_t dims[TERP_MAX_RANK];
+
+    for (size_t i = 0; i < nwords; i++)
+        words[i] = (unsigned)load_le(data + 4 * i, 4);
+    if (!(choices[FUZZ_FLAGS] & FUZZ_LOCAL_WORDS) || shape->rank < 1 ||
+        shape->rank > TERP_MAX_RANK)
+        return nwords;
+    if (terp_cd_parse(nwords, words, &cd, NULL) != TERP_OK) {
+        static const unsigned relative[] = {TERP_BOUND_RELATIVE, 1, 3};
+        CHECK(terp_cd_parse(3, relative, &cd, NULL) == TERP_OK);
+    }
+    for (int i = 0; i < shape->rank; i++)
+        dims[i] = shape->chunk[i];
+    for (int i = 0; i < TERP_NTYPES; i++)
+        for (int big = 0; big < 2; big++)
+            if (shape->type == types[first_type_of[i][big]] &&
+                terp_chunk_make((enum terp_type)i, shape->rank, dims, &chunk) ==
+                    TERP_OK) {
+                cd.pass = TERP_PASS_NONE;
+                terp_cd_apply_dims(&cd, (enum terp_type)i, big, shape->rank,
+                                   dims);
+                return terp_cd_persist(&cd, words);
+            }
+    cd.pass = TERP_PASS_NOT_NUMBER;
+    return terp_cd_persist(&cd, words);
+}
+
+static void
+add_filter(hid_t dcpl, enum kind kind, size_t nwords, const unsigned *words)
+{
+    enum {
+        UNKNOWN_ID = 31000
+    };
+
+    switch (kind) {
+    case TERP:
+        H5Pset_filter(dcpl, H5Z_FILTER_TERP, H5Z_FLAG_MANDATORY, nwords,
+                      words);
+        break;
+    case SHUFFLE:
+        H5Pset_shuffle(dcpl);
+        break;
+    case DEFLATE:
+        H5Pset_deflate(dcpl, 1);
+        break;
+    case FLETCHER:
+        H5Pset_fletcher32(dcpl);
+        break;
+    case NBIT:
+        H5Pset_nbit(dcpl);
+        break;
+    case SCALEOFFSET:
+        H5Pset_scaleoffset(dcpl, H5Z_SO_INT, 0);
+        break;
+    case UNKNOWN:
+        H5Pset_filter(dcpl, UNKNOWN_ID, H5Z_FLAG_OPTIONAL, 0, NULL);
+        break;
+    default:
+        break;
+    }
+}
+
+static void
+set_fill(const uint8_t *choices, hid_t type, hid_t dcpl)
+{
+    static const H5D_fill_time_t times[] = {
+        H5D_FILL_TIME_IFSET, H5D_FILL_TIME_ALLOC, H5D_FILL_TIME_NEVER};
+    uint8_t value[1024];
+
+    if (choices[FUZZ_FILL] >> 4 < 3 && choices[FUZZ_FILL] >> 4 > 0)
+        H5Pset_fill_time(dcpl, times[choices[FUZZ_FILL] >> 4]);
+    switch (choices[FUZZ_FILL] & 15) {
+    case 1:
+        H5Pset_fill_value(dcpl, type, NULL);
+        break;
+    case 2:
+    case 3:
+        if (H5Tget_size(type) > sizeof value ||
+            H5Tdetect_class(type, H5T_VLEN) > 0 || H5Tis_variable_str(type) > 0)
+            break;
+        for (size_t i = 0; i < sizeof value; i++)
+            value[i] = choices[i % FUZZ_NCHOICES];
+        H5Pset_fill_value(dcpl, type, value);
+        break;
+    default:
+        break;
+    }
+}
+
+bool
+fuzz_dataset_has_fill(const struct fuzz_dataset *dataset)
+{
+    const uint8_t fill = dataset->choices[FUZZ_FILL];
+
+    return fill >> 4 != 2 && (fill & 15) != 1;
+}
+
+static hid_t
+make_dcpl(const uint8_t *choices, const uint8_t *data, size_t nwords,
+          const struct shape *shape)
+{
+    unsigned words[FUZZ_MAX_NWORDS];
+    hid_t dcpl = H5Pcreate(H5P_DATASET_CREATE);
+    const uint8_t *filters = pipeline_of(choices);
+
+    set_fill(choices, shape->type, dcpl);
+    if (choices[FUZZ_LAYOUT] == 255)
+        H5Pset_layout(dcpl, H5D_COMPACT);
+    if (choices[FUZZ_LAYOUT] >= 253 || shape->rank < 1)
+        return dcpl;
+    H5Pset_chunk(dcpl, shape->rank, shape->chunk);
+    if (choices[FUZZ_FLAGS] & FUZZ_EDGES)
+        H5Pset_chunk_opts(dcpl, H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS);
+    nwords = make_words(choices, data, nwords, shape, words);
+    for (int i = 0; i < MAX_NFILTERS; i++)
+        add_filter(dcpl, (enum kind)filters[i], nwords, words);
+    return dcpl;
+}
+
+static hid_t
+make_space(const uint8_t *choices, const struct shape *shape)
+{
+    hsize_t unlimited[H5S_MAX_RANK];
+
+    if (shape->rank < 0)
+        return H5Screate(H5S_NULL);
+    for (int i = 0; i < shape->rank; i++)
+        unlimited[i] = i == 0 || choices[FUZZ_LAYOUT] & 1 ? H5S_UNLIMITED
+                                                          : shape->dims[i];
+    return H5Screate_simple(
+        shape->rank, shape->dims,
+        choices[FUZZ_FLAGS] & FUZZ_UNLIMITED ? unlimited : NULL);
+}
+
+/* ---- its attributes ---- */
+
+static void
+make_attribute(hid_t dataset, const uint8_t *choices, const uint8_t *bytes,
+               size_t nbytes)
+{
+    static const char *const names[] = {
+        "terp_implementation", "terp_bound_kind", "terp_bound",
+        "terp_absolute_bound", "terp_floor",      "terp_max_error",
+        "terp_psnr",           "terp_lost",       "terp_lost_reason",
+        "terp_lost_value",     "_FillValue",      "missing_value"};
+    enum {
+        NNAMES = sizeof names / sizeof *names,
+        MAX_NVALUES = 9,
+        MAX_VALUE_NBYTES = 1000
+    };
+    static uint8_t values[MAX_NVALUES * MAX_VALUE_NBYTES];
+    hid_t type = types[choices[1] % ntypes];
+    char text[256];
+
+    hid_t id = H5Acreate2(dataset, names[choices[0] % NNAMES], type,
+                          spaces[choices[2] % nspaces], H5P_DEFAULT,
+                          H5P_DEFAULT);
+    if (id < 0)
+        return; /* there is one of that name */
+    const size_t needed = MAX_NVALUES * H5Tget_size(type);
+    CHECK(needed <= sizeof values);
+    for (size_t i = 0; i < needed; i++)
+        values[i] = nbytes > 0 ? bytes[i % nbytes] : 0;
+    memcpy(text, bytes, nbytes);
+    text[nbytes] = '\0';
+    if (H5Tget_class(type) == H5T_VLEN)
+        for (int i = 0; i < MAX_NVALUES; i++)
+            ((hvl_t *)(void *)values)[i] = (hvl_t){nbytes / 4, text};
+    else if (H5Tis_variable_str(type) > 0)
+        for (int i = 0; i < MAX_NVALUES; i++)
+            ((char **)(void *)values)[i] = i == 1 ? NULL : text;
+    (void)H5Awrite(id, type, values);
+    H5Aclose(id);
+}
+
+/* ---- its chunks ---- */
+
+/* HDF5's checksum, over big-endian words of 16 bits. */
+static uint32_t
+fletcher32(const uint8_t *bytes, size_t nbytes)
+{
+    uint64_t sum = 0, sum_of_sums = 0;
+
+    for (size_t i = 0; i < nbytes; i += 2) {
+        sum += (uint32_t)bytes[i] << 8 | (i + 1 < nbytes ? bytes[i + 1] : 0);
+        sum %= 65535;
+        sum_of_sums = (sum_of_sums + sum) % 65535;
+    }
+    return (uint32_t)(sum_of_sums << 16 | sum);
+}
+
+bool
+fuzz_dataset_is_plain(const struct fuzz_dataset *dataset)
+{
+    const uint8_t *filters = pipeline_of(dataset->choices);
+
+    return filters[0] == TERP && filters[1] == NO_FILTER;
+}
+
+bool
+fuzz_dataset_begins_with_terp(const struct fuzz_dataset *dataset)
+{
+    const uint8_t *filters = pipeline_of(dataset->choices);
+
+    for (int i = 1; i < MAX_NFILTERS; i++)
+        if (filters[i] != NO_FILTER && filters[i] != DEFLATE &&
+            filters[i] != FLETCHER)
+            return false;
+    return filters[0] == TERP;
+}
+
+static enum kind
+last_filter(const uint8_t *choices, uint32_t mask)
+{
+    const uint8_t *filters = pipeline_of(choices);
+    enum kind last = NO_FILTER;
+
+    for (int i = 0; i < MAX_NFILTERS; i++)
+        if (filters[i] != NO_FILTER && !(mask >> i & 1))
+            last = (enum kind)filters[i];
+    return last;
+}
+
+static void
+deflate_stream(uint8_t **bytes, size_t *nbytes)
+{
+    uLongf less_nbytes = compressBound((uLong)*nbytes);
+    uint8_t *less = malloc(less_nbytes + 4);
+
+    CHECK(less != NULL);
+    CHECK(compress2(less, &less_nbytes, *bytes, (uLong)*nbytes, 1) == Z_OK);
+    free(*bytes);
+    *bytes = less;
+    *nbytes = less_nbytes;
+}
+
+/* Puts what filters behind terp make of a stream in its place, which has room
+ * for checksums. */
+static void
+apply_filters(const uint8_t *choices, uint32_t mask, uint8_t **bytes,
+              size_t *nbytes)
+{
+    const uint8_t *filters = pipeline_of(choices);
+    bool behind = false;
+
+    for (int i = 0; i < MAX_NFILTERS; i++) {
+        if (behind && filters[i] == FLETCHER && !(mask >> i & 1)) {
+            store_le(*bytes + *nbytes, fletcher32(*bytes, *nbytes), 4);
+            *nbytes += 4;
+        }
+        if (behind && filters[i] == DEFLATE && !(mask >> i & 1))
+            deflate_stream(bytes, nbytes);
+        behind |= filters[i] == TERP;
+    }
+}
+
+/* What is stored for a chunk: the stream, or something like it. */
+enum change {
+    AS_IT_IS,
+    ABSENT,
+    SHORTER,
+    CHANGED,
+    LONGER,
+    CHANGED_BEHIND, /* after the other filters */
+    ONE_BYTE,
+    NCHANGES
+};
+
+/* The stream of a chunk, with room for checksums behind it. */
+static uint8_t *
+make_stream(const struct fuzz_dataset *dataset, enum change change,
+            size_t *nbytes_ret)
+{
+    const uint8_t *choices = dataset->choices;
+    const size_t place = choices[FUZZ_PLACE];
+    size_t nbytes = dataset->stream.nbytes;
+    uint8_t *bytes = calloc(1, nbytes + 32);
+
+    CHECK(bytes != NULL);
+    if (nbytes > 0)
+        memcpy(bytes, dataset->stream.bytes, nbytes);
+    if (change == SHORTER)
+        nbytes -= place < nbytes ? place : nbytes;
+    else if (change == CHANGED && nbytes > 0)
+        bytes[place % nbytes] ^= choices[FUZZ_CHANGE];
+    else if (change == LONGER)
+        nbytes += place % 16;
+    *nbytes_ret = nbytes > 0 && change != ONE_BYTE ? nbytes : 1;
+    return bytes;
+}
+
+static void
+store_chunk(struct fuzz_dataset *dataset, const hsize_t *at, int nth)
+{
+    const uint8_t *choices = dataset->choices;
+    struct fuzz_stored *stored = &dataset->stored[dataset->nstored];
+    const uint32_t mask =
+        choices[FUZZ_MASK + nth] < 8 ? choices[FUZZ_MASK + nth] : 0;
+    const enum kind last = last_filter(choices, mask);
+    enum change change = (enum change)(choices[FUZZ_STORED + nth] % NCHANGES);
+    size_t nbytes;
+
+    if (change == ABSENT)
+        return;
+    if (change == CHANGED_BEHIND && last == TERP)
+        change = CHANGED;
+    uint8_t *bytes = make_stream(dataset, change, &nbytes);
+    *stored = (struct fuzz_stored){
+        .mask = mask, .stream = malloc(nbytes), .stream_nbytes = nbytes};
+    CHECK(stored->stream != NULL);
+    memcpy(stored->stream, bytes, nbytes);
+    memcpy(stored->at, at, sizeof stored->at);
+    apply_filters(choices, mask, &bytes, &nbytes);
+    if (change == CHANGED_BEHIND && choices[FUZZ_CHANGE] != 0) {
+        bytes[choices[FUZZ_PLACE] % nbytes] ^= choices[FUZZ_CHANGE];
+        stored->behind =
+            last == FLETCHER ? FUZZ_BEHIND_NOTICES : FUZZ_BEHIND_UNKNOWN;
+    }
+    if (H5Dwrite_chunk(dataset->id, H5P_DEFAULT, mask, at, nbytes, bytes) >= 0)
+        dataset->nstored++;
+    else
+        free(stored->stream);
+    free(bytes);
+}
+
+/* HDF5 1.10.8 keeps what it knew of the chunk that it has looked for last, with
+ * the mask from before it was written, until the file is opened anew. So
+ * another one is looked for; where there is none, the mask is what it says. */
+static void
+forget_last(struct fuzz_dataset *dataset, const hsize_t *other)
+{
+    uint8_t bytes[4096];
+    hsize_t nbytes;
+
+    if (dataset->nstored != 1)
+        return;
+    if (other != NULL)
+        H5Dget_chunk_storage_size(dataset->id, other, &nbytes);
+    else if (H5Dget_chunk_storage_size(dataset->id, dataset->stored[0].at,
+                                       &nbytes) >= 0 &&
+             nbytes <= sizeof bytes)
+        H5Dread_chunk(dataset->id, H5P_DEFAULT, dataset->stored[0].at,
+                      &dataset->stored[0].mask, bytes);
+}
+
+static void
+store_chunks(struct fuzz_dataset *dataset, const struct shape *shape)
+{
+    hsize_t at[H5S_MAX_RANK] = {0}, last[H5S_MAX_RANK];
+
+    if (shape->rank < 1 || count_chunks(shape) == 0)
+        return;
+    for (int nth = 0; nth < FUZZ_MAX_NSTORED; nth++) {
+        store_chunk(dataset, at, nth);
+        memcpy(last, at, sizeof last);
+        int d = shape->rank - 1;
+        while (d >= 0 && at[d] + shape->chunk[d] >= shape->dims[d])
+            at[d--] = 0;
+        if (d < 0) {
+            forget_last(dataset, nth > 0 ? last : NULL);
+            return;
+        }
+        at[d] += shape->chunk[d];
+    }
+    forget_last(dataset, at);
+}
+
+/* ---- all of it ---- */
+
+bool
+fuzz_dataset_make(const uint8_t *data, size_t nbytes, const char *name,
+                  struct fuzz_dataset *dataset_ret)
+{
+    struct fuzz_dataset *dataset = dataset_ret;
+    const uint8_t *end = data + nbytes;
+    struct shape shape = {0};
+
+    if (nbytes < FUZZ_NCHOICES)
+        return false;
+    if (nmade++ == MAX_NMADE)
+        make_files();
+    *dataset = (struct fuzz_dataset){.choices = data};
+    const uint8_t *words = data + FUZZ_NCHOICES;
+    size_t nwords = data[FUZZ_NWORDS] % (FUZZ_MAX_NWORDS + 1);
+    nwords = min_u64(nwords, (uint64_t)(end - words) / 4);
+    const uint8_t *attributes = words + 4 * nwords, *at = attributes;
+    const int nattributes = data[FUZZ_NATTRIBUTES] % (FUZZ_MAX_NATTRIBUTES + 1);
+    for (int i = 0; i < nattributes && end - at > FUZZ_ATTRIBUTE_NBYTES; i++) {
+        at += FUZZ_ATTRIBUTE_NBYTES + at[3];
+        at = at < end ? at : end;
+    }
+    dataset->stream = fuzz_stream_make(at, (size_t)(end - at));
+
+    if (!(data[FUZZ_FLAGS] & FUZZ_FROM_STREAM) ||
+        !shape_from_stream(data, &dataset->stream, &shape))
+        choose_shape(data, &shape);
+    dataset->file = files[(data[FUZZ_FLAGS] & FUZZ_NEW_FORMAT) != 0];
+    hid_t dcpl = make_dcpl(data, words, nwords, &shape);
+    hid_t space = make_space(data, &shape);
+    dataset->id =
+        name == NULL
+            ? H5Dcreate_anon(dataset->file, shape.type, space, dcpl,
+                             H5P_DEFAULT)
+            : H5Dcreate2(dataset->file, name, shape.type, space, H5P_DEFAULT,
+                         dcpl, H5P_DEFAULT);
+    H5Sclose(space);
+    H5Pclose(dcpl);
+    if (dataset->id < 0)
+        return true;
+    for (int i = 0;
+         i < nattributes && end - attributes > FUZZ_ATTRIBUTE_NBYTES; i++) {
+        const uint8_t *value = attributes + FUZZ_ATTRIBUTE_NBYTES;
+        const size_t n =
+            min_u64(attributes[3], (uint64_t)(end - value));
+        make_attribute(dataset->id, attributes, value, n);
+        attributes = value + n;
+    }
+    store_chunks(dataset, &shape);
+    return true;
+}
+
+void
+fuzz_dataset_free(struct fuzz_dataset *dataset)
+{
+    if (dataset->id >= 0) {
+        H5Dclose(dataset->id);
+        CHECK(H5Fget_obj_count(dataset->file, H5F_OBJ_ALL) == 1);
+    }
+    for (int i = 0; i < dataset->nstored; i++)
+        free(dataset->stored[i].stream);
+    free(dataset->stream.bytes);
+}
+
+/* ---- mutations ---- */
+
+size_t
+LLVMFuzzerCustomMutator(uint8_t *data, size_t nbytes, size_t max_nbytes,
+                        unsigned seed)
+{
+    uint64_t random = seed * UINT64_C(0x9E3779B97F4A7C15) >> 8;
+    size_t at = FUZZ_NCHOICES;
+
+    if (nbytes < FUZZ_NCHOICES || random % 16 == 0)
+        return LLVMFuzzerMutate(data, nbytes, max_nbytes);
+    random /= 16;
+    at += 4 * (size_t)(data[FUZZ_NWORDS] % (FUZZ_MAX_NWORDS + 1));
+    for (int i = data[FUZZ_NATTRIBUTES] % (FUZZ_MAX_NATTRIBUTES + 1);
+         i > 0 && at + FUZZ_ATTRIBUTE_NBYTES <= nbytes; i--)
+        at += (size_t)FUZZ_ATTRIBUTE_NBYTES + data[at + 3];
+    if (at > nbytes)
+        at = nbytes;
+    const uint64_t part = random % 8;
+    random /= 8;
+    if (part < 2) { /* a choice */
+        uint8_t *choice = data + random % FUZZ_NCHOICES;
+        random /= FUZZ_NCHOICES;
+        if (random % 2 == 0)
+            *choice = (uint8_t)(random / 2);
+        else
+            *choice ^= (uint8_t)(1u << random / 2 % 8);
+        return nbytes;
+    }
+    if (part < 4 && at > FUZZ_NCHOICES) { /* words and attributes */
+        (void)LLVMFuzzerMutate(data + FUZZ_NCHOICES, at - FUZZ_NCHOICES,
+                               at - FUZZ_NCHOICES);
+        return nbytes;
+    }
+    return at + fuzz_stream_mutate(data + at, nbytes - at, max_nbytes - at,
+                                   (unsigned)random);
+}
