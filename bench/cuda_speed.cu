@@ -166,7 +166,7 @@ run_device(const struct bench_field *field)
     uint64_t whole = field->extent;
 
     run_ceiling(field);
-    for (uint64_t extent = whole; extent >= whole / 8; extent /= 2) {
+    for (uint64_t extent = whole; extent >= whole / 4; extent /= 2) {
         uint64_t nsets = extent <= whole / 4 ? NSETS : 1;
         struct bench_chunks chunks = bench_chunks_make(
             field, TERP_FLOAT32, extent, 1, nsets, TERP_MEMORY_DEVICE);
@@ -177,14 +177,25 @@ run_device(const struct bench_field *field)
         }
         bench_chunks_free(&chunks);
     }
-    struct bench_chunks batch = bench_chunks_make(
-        field, TERP_FLOAT32, whole / 8, batch_nchunks(), 1, TERP_MEMORY_DEVICE);
-    measure_all(&batch);
-    bench_chunks_free(&batch);
     struct bench_chunks doubles = bench_chunks_make(
         field, TERP_FLOAT64, whole / 4 * 3, 1, 1, TERP_MEMORY_DEVICE);
     measure_all(&doubles);
     bench_chunks_free(&doubles);
+}
+
+/* One small chunk, and a batch of them. */
+static void
+run_small(const struct bench_field *field)
+{
+    const uint64_t extent = field->extent / 8;
+
+    for (uint64_t nchunks : {(uint64_t)1, batch_nchunks()}) {
+        struct bench_chunks chunks =
+            bench_chunks_make(field, TERP_FLOAT32, extent, nchunks,
+                              nchunks == 1 ? NSETS : 1, TERP_MEMORY_DEVICE);
+        measure_all(&chunks);
+        bench_chunks_free(&chunks);
+    }
 }
 
 /* ---- bounds relative to each value, data on the device ---- */
@@ -581,8 +592,9 @@ run_profile(const struct bench_field *field, const char *pipeline,
 static int
 usage(void)
 {
-    fputs("usage: cuda_speed FIELD_NxNxN.f32 [device] [pointwise] [lossless] "
-          "[tight] [complex] [psnr] [coarse] [integers] [host] [crossover]\n"
+    fputs("usage: cuda_speed FIELD_NxNxN.f32 [device] [small] [pointwise] "
+          "[lossless] [tight] [complex] [psnr] [coarse] [integers] [host] "
+          "[crossover]\n"
           "       cuda_speed FIELD_NxNxN.f32 profile PIPELINE EXTENT NCHUNKS\n",
           stderr);
     return EXIT_FAILURE;
@@ -594,11 +606,12 @@ main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(const struct bench_field *);
-    } parts[] = {{"device", run_device},     {"pointwise", run_pointwise},
-                 {"lossless", run_lossless}, {"tight", run_tight},
-                 {"complex", run_complex},   {"psnr", run_psnr},
-                 {"coarse", run_coarse},     {"integers", run_integers},
-                 {"host", run_host},         {"crossover", run_crossover}};
+    } parts[] = {{"device", run_device},       {"small", run_small},
+                 {"pointwise", run_pointwise}, {"lossless", run_lossless},
+                 {"tight", run_tight},         {"complex", run_complex},
+                 {"psnr", run_psnr},           {"coarse", run_coarse},
+                 {"integers", run_integers},   {"host", run_host},
+                 {"crossover", run_crossover}};
 
     if (argc < 2)
         return usage();

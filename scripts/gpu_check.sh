@@ -43,7 +43,7 @@
 # TERP_FIELD: the field that is measured (pres; bench/cuda_field.py has others)
 # TERP_FIELD_EXTENT: its extent (512)
 # TERP_BENCHMARKS: those that measure runs ("speed index books")
-# TERP_SPEED_PARTS: of the first ("device host crossover")
+# TERP_SPEED_PARTS: of the first ("device small host crossover")
 # TERP_H5_FOLDER: where h5 and mpi write their files (/dev/shm)
 # TERP_TEST_EVERY: bytes and sanitize take one call in so many to the device
 #                  (bytes: all but those of damaged streams, one in 5)
