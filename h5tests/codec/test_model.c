@@ -689,6 +689,18 @@ cpu_alone_stores_bytes_and_reaches_enormous_psnrs(void **state)
     assert_false(terp_is_the_cpus(TERP_FLOAT64, &params));
 }
 
+/* How far every engine looks around a sample: so the keys of both are alike,
+ * and streams that refer. */
+static void
+samples_have_the_reach_that_they_always_had(void **state)
+{
+    (void)state;
+    assert_int_equal(terp_repeats_reach(TERP_FLOAT16), 3);
+    assert_int_equal(terp_repeats_reach(TERP_BFLOAT16), 3);
+    assert_int_equal(terp_repeats_reach(TERP_FLOAT32), 1);
+    assert_int_equal(terp_repeats_reach(TERP_FLOAT64), 1);
+}
+
 /* Rows of a flat chunk divide it, twice at least. */
 static void
 periods_divide_an_extent(void **state)
@@ -752,6 +764,7 @@ main(void)
         cmocka_unit_test(huge_ranges_have_a_bound),
         cmocka_unit_test(plain_bits_of_tokens_are_no_more_than_the_most),
         cmocka_unit_test(floors_of_streams_have_a_joint_within_the_type),
+        cmocka_unit_test(samples_have_the_reach_that_they_always_had),
         cmocka_unit_test(periods_divide_an_extent),
         cmocka_unit_test(chunks_are_open_to_more_by_their_parameters),
         cmocka_unit_test(products_up_to_the_largest_int64_fit),
