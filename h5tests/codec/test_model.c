@@ -714,6 +714,32 @@ periods_divide_an_extent(void **state)
     assert_false(terp_may_be_period(4 * TERP_MAX_PERIOD, 2 * TERP_MAX_PERIOD));
 }
 
+/* 16-bit floats under a bound that lets none of them change are all bits, too.
+ */
+static void
+what_keeps_all_bits_may_refer_exactly(void **state)
+{
+    struct terp_params params = {.bound_mode = TERP_BOUND_ABSOLUTE};
+
+    (void)state;
+    assert_true(terp_may_refer_exactly(&params, TERP_FLOAT32));
+    assert_true(terp_may_refer_exactly(&params, TERP_INT16));
+    assert_false(terp_may_refer_exactly(&params, TERP_INT8));
+    assert_false(terp_may_refer_exactly(&params, TERP_COMPLEX64));
+    params.bound = 0.5;
+    assert_false(terp_may_refer_exactly(&params, TERP_FLOAT32));
+    assert_true(terp_may_refer_exactly(&params, TERP_INT16));
+    for (int type = TERP_FLOAT16; type <= TERP_BFLOAT16; type++) {
+        const double least = terp_half_least((enum terp_type)type);
+        params.bound = least;
+        assert_false(terp_may_refer_exactly(&params, (enum terp_type)type));
+        params.bound = least / 2;
+        assert_true(terp_may_refer_exactly(&params, (enum terp_type)type));
+    }
+    params.effort = TERP_EFFORT_FAST;
+    assert_false(terp_may_refer_exactly(&params, TERP_FLOAT16));
+}
+
 /* What is open to a domain, or to repeats, by what is asked for. */
 static void
 chunks_are_open_to_more_by_their_parameters(void **state)
@@ -765,6 +791,7 @@ main(void)
         cmocka_unit_test(plain_bits_of_tokens_are_no_more_than_the_most),
         cmocka_unit_test(floors_of_streams_have_a_joint_within_the_type),
         cmocka_unit_test(samples_have_the_reach_that_they_always_had),
+        cmocka_unit_test(what_keeps_all_bits_may_refer_exactly),
         cmocka_unit_test(periods_divide_an_extent),
         cmocka_unit_test(chunks_are_open_to_more_by_their_parameters),
         cmocka_unit_test(products_up_to_the_largest_int64_fit),
