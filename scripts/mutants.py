@@ -637,6 +637,8 @@ def main():
                     tested += sum(counts(future.result()) for future in done)
                 if tested >= count:
                     break
+            for future in pending:
+                future.result() # an error of a test's ends the run
 
     if args.again:
         survivors = {row_key(row) for row in found if row["verdict"] == SURVIVED}
