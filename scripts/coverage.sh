@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds terp with counters in it, runs the tests of the codec, the filter and the
-# connector, and prints how many branches of each file that reads streams were
-# taken, with the lines where some were not.
+# Builds terp with counters in it, runs the tests of the codec, the filter, the
+# connector and the second decoder, and prints how many branches of each file that
+# reads streams were taken, the lines where some were not, and sums.
 #   scripts/coverage.sh           builds, runs all of these tests, reports
 #   scripts/coverage.sh REGEX     as above, the tests of that name alone
 #   scripts/coverage.sh --report  reports what earlier runs have counted
@@ -52,19 +52,35 @@ gcovr "${arguments[@]}" "$build" -j "$jobs" \
     --branches --txt "$build/branches.txt" \
     --html-details "$build/html/index.html" --json "$build/branches.json"
 cat "$build/branches.txt"
+# Lines of which some branch was not taken, by the function, and the sums.
 python3 - "$build/branches.json" <<'END_OF_SUMS'
-import collections, json, sys
+import collections, json, re, sys
+rows = {"codec, cpu": ("codec/", "cpu/"), "  codec/format": ("codec/format/",),
+        "filter/plugin": ("filter/plugin/",), "filter/h5": ("filter/h5/",),
+        "vol": ("vol/",), "decoder": ("decoder/",)}
 taken, total = collections.Counter(), collections.Counter()
 with open(sys.argv[1]) as file:
-    for entry in json.load(file)["files"]:
-        name = entry["file"]
-        group = ("/".join(name.split("/")[:2]) if name.startswith("filter")
-                 else "codec, cpu" if name.startswith(("codec/", "cpu/"))
-                 else name.split("/")[0])
-        for line in entry["lines"]:
-            total[group] += len(line["branches"])
-            taken[group] += sum(b["count"] > 0 for b in line["branches"])
-for group in sorted(total):
+    entries = json.load(file)["files"]
+for entry in sorted(entries, key=lambda entry: entry["file"]):
+    name, function, of_line = entry["file"], "", {}
+    with open(name) as source:
+        lines = source.read().splitlines()
+    for number, line in enumerate(lines, 1):
+        begin = re.match(r"([A-Za-z_]\w*)\(", line) # as the formatter puts it
+        function = begin.group(1) if begin else function
+        of_line[number] = function
+    for line in entry["lines"]:
+        number, branches = line["line_number"], line["branches"]
+        ntaken = sum(branch["count"] > 0 for branch in branches)
+        for row, begins in rows.items():
+            if name.startswith(begins):
+                total[row] += len(branches)
+                taken[row] += ntaken
+        if ntaken < len(branches):
+            print("%s:%d: %s: %d of %d: %s" % (
+                name, number, of_line[number], ntaken, len(branches),
+                lines[number - 1].strip()))
+for row in rows:
     print("%-16s %5d of %5d branches, %.1f %%" % (
-        group, taken[group], total[group], 100 * taken[group] / total[group]))
+        row, taken[row], total[row], 100 * taken[row] / max(total[row], 1)))
 END_OF_SUMS

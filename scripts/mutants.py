@@ -6,7 +6,8 @@ the build's own commands, in a copy of the tree. A mutant that does not compile,
 are those of the original, byte for byte, is not counted. Tests are then compiled and linked as
 their turn comes, those first that killed most mutants of that file in the least time, until one
 fails, ends by a signal, or takes several times the processor's time that it took before. A mutant
-that tests of --seconds have not killed has survived, until --again runs all tests of it.
+that tests of --seconds have not killed has survived, until --again runs all tests of it. Rows of
+earlier runs are found by their text, so that lines above them may come and go.
 """
 import argparse
 import collections
@@ -14,6 +15,7 @@ import concurrent.futures
 import csv
 import datetime
 import fnmatch
+import functools
 import json
 import os
 import pathlib
@@ -79,8 +81,13 @@ Mutant = collections.namedtuple("Mutant", "file line before after")
 
 # ---- mutants ----
 
+@functools.lru_cache(maxsize=None)
 def mutants_of(file):
     """All that the rules make of a file, in their order."""
+    return tuple(make_mutants(file))
+
+
+def make_mutants(file):
     from universalmutator import mutator  # of the virtual environment
     with open(ROOT / file) as source:
         lines = source.readlines()
@@ -140,6 +147,10 @@ def in_a_row(line):
 
 def key_of(mutant):
     return mutant.file, in_a_row(mutant.before), in_a_row(mutant.after), mutant.line
+
+
+def row_key(row):
+    return row["file"], row["before"], row["after"], row["line"]
 
 
 # ---- who uses what ----
@@ -530,18 +541,27 @@ def print_totals(rows):
         print(f"of {differ} that differ {n[SURVIVED]} survived, {100 * n[SURVIVED] / differ:.1f} %")
 
 
-def again(rows):
-    """The mutants of rows that survived and are not explained, where the tree has their lines
-    still."""
-    for row in rows:
-        if row["verdict"] != SURVIVED or row["why"]:
-            continue
-        found = [m for m in mutants_of(row["file"])
-                 if (in_a_row(m.before), in_a_row(m.after)) == (row["before"], row["after"])]
-        if not found:
-            print(f"{row['file']}:{row['line']}: the line has changed", file=sys.stderr)
-            continue
-        yield min(found, key=lambda m: abs(m.line - int(row["line"])))
+def found_again(rows):
+    """Rows with the lines where the tree has their mutants now, and those whose text it has no
+    more. Lines above may have come or gone: of several places with that text the nearest is
+    taken, each once."""
+    found, gone = [], []
+    free = collections.defaultdict(list) # lines, of each text
+    for file in {row["file"] for row in rows}:
+        for m in mutants_of(file) if (ROOT / file).exists() else ():
+            free[file, in_a_row(m.before), in_a_row(m.after)].append(m.line)
+    # Those that are where they were come first, so that none takes another's place.
+    def here(row):
+        return int(row["line"]) not in free[row["file"], row["before"], row["after"]]
+    for row in sorted(rows, key=here):
+        lines = free[row["file"], row["before"], row["after"]]
+        if lines:
+            line = min(lines, key=lambda at, row=row: abs(at - int(row["line"])))
+            lines.remove(line)
+            found.append(dict(row, line=line))
+        else:
+            gone.append(row)
+    return found, gone
 
 
 def main():
@@ -576,9 +596,11 @@ def main():
     worker.measure()
     workers.put(worker)
 
-    rows = {}
-    for row in read_rows(args.out):
-        rows[row["file"], row["before"], row["after"], int(row["line"])] = row
+    found, gone = found_again(read_rows(args.out))
+    rows = {row_key(row): row for row in found}
+    for row in gone:
+        print(f"{row['file']}:{row['line']}: gone, was {row['verdict']}\n    {row['before']}\n"
+              f"    {row['after']}", flush=True)
     lock = threading.Lock()
     facts = where()
 
@@ -589,39 +611,45 @@ def main():
         finally:
             workers.put(worker)
         with lock:
-            before, after = in_a_row(mutant.before), in_a_row(mutant.after)
-            rows[key_of(mutant)] = dict(facts, file=mutant.file, line=mutant.line, before=before,
-                                        after=after, verdict=verdict, test=name, why="")
+            row = dict(facts, file=mutant.file, line=mutant.line, before=in_a_row(mutant.before),
+                       after=in_a_row(mutant.after), verdict=verdict, test=name, why="")
+            if verdict == SURVIVED: # what was said of it is as true as before
+                row["why"] = rows.get(row_key(row), row)["why"]
+                print(f"{mutant.file}:{mutant.line}: survived\n    {row['before']}\n"
+                      f"    {row['after']}", flush=True)
+            rows[row_key(row)] = row
             write_rows(args.out, rows.values())
-            if verdict == SURVIVED:
-                print(f"{mutant.file}:{mutant.line}: survived\n    {before}\n    {after}",
-                      flush=True)
-            return rows[key_of(mutant)]
+            return row
+
+    def test_some(mutants, count, every=False):
+        """Those that have no row, or every one, until `count` that count have one."""
+        with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+            tested, pending = 0, set()
+            for mutant in mutants:
+                row = None if every else rows.get(key_of(mutant))
+                if row is None:
+                    pending.add(pool.submit(test, mutant))
+                elif counts(row):
+                    tested += 1
+                while len(pending) >= args.jobs:
+                    done, pending = concurrent.futures.wait(
+                        pending, return_when=concurrent.futures.FIRST_COMPLETED)
+                    tested += sum(counts(future.result()) for future in done)
+                if tested >= count:
+                    break
+            for future in pending:
+                future.result() # an error of a test's ends the run
 
     if args.again:
-        mutants = list(again(list(rows.values())))
-        for mutant in mutants: # by the line where it is now
-            for key in [k for k in rows if k[:3] == key_of(mutant)[:3]
-                        and rows[k]["verdict"] == SURVIVED]:
-                del rows[key]
-        count = len(mutants)
+        survivors = {row_key(row) for row in found if row["verdict"] == SURVIVED}
+        test_some([m for file in sorted({key[0] for key in survivors}) for m in mutants_of(file)
+                   if key_of(m) in survivors], len(survivors) + 1, every=True)
+        # For each that is gone and was counted another one of its file.
+        for file, n in sorted(collections.Counter(r["file"] for r in gone if counts(r)).items()):
+            if (ROOT / file).exists():
+                test_some((m for m in sample([file], args.seed) if key_of(m) not in rows), n)
     else:
-        mutants = sample(files, args.seed)
-        count = args.count
-    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-        tested, pending = 0, set()
-        for mutant in mutants:
-            row = None if args.again else rows.get(key_of(mutant))
-            if row is None:
-                pending.add(pool.submit(test, mutant))
-            elif counts(row):
-                tested += 1
-            while len(pending) >= args.jobs:
-                done, pending = concurrent.futures.wait(
-                    pending, return_when=concurrent.futures.FIRST_COMPLETED)
-                tested += sum(counts(future.result()) for future in done)
-            if tested >= count:
-                break
+        test_some(sample(files, args.seed), args.count)
     print_totals(rows.values())
 
 

@@ -4,7 +4,8 @@
 #   scripts/mutants.sh                    600 mutants of what decodes and checks
 #   scripts/mutants.sh --count 50 FILE... 50 of these files
 #   scripts/mutants.sh --seed 2           others than those of seed 1
-#   scripts/mutants.sh --again            those once more that --out says survived
+#   scripts/mutants.sh --again            those once more that --out says survived,
+#                                         and others for those whose line is gone
 #   scripts/mutants.sh --sanitize --again the same, with ASan and UBSan
 # --seconds 5: of tests, by what they take of a processor, before a mutant has
 # survived; --again runs all.

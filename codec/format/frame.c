@@ -232,7 +232,7 @@ read_domain(struct reader *reader, struct terp_frame *frame)
 
     frame->domain = (struct terp_chunk){.type = frame->chunk.type,
                                         .big_endian = frame->chunk.big_endian};
-    if (reader->underflow || !read_layout(byte, reader, &frame->domain))
+    if (!read_layout(byte, reader, &frame->domain))
         return TERP_ERR_TRUNCATED;
     return byte & LAYOUT_NOT_OF_DOMAIN ||
                    terp_chunk_nbytes(&frame->domain) !=

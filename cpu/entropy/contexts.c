@@ -173,7 +173,7 @@ make_pieces(struct sort *sort)
 
     sort->npieces = 0;
     sort->pieces = NULL;
-    for (int pass = 0; pass < 2; pass++) {
+    for (int pass = 0;; pass++) {
         uint64_t n = 0;
         for (int i = 0; i < TERP_NCLASSES - 1; i++) {
             unsigned odd = terp_nth_class(i);
@@ -186,13 +186,12 @@ make_pieces(struct sort *sort)
                         odd, slab, min_u64(slab + step, nslabs), {0}};
         }
         if (pass == 1)
-            break;
+            return TERP_OK;
         sort->npieces = n;
         sort->pieces = malloc((n + 1) * sizeof *sort->pieces);
         if (sort->pieces == NULL)
             return TERP_ERR_MEMORY;
     }
-    return TERP_OK;
 }
 
 /* Sums of `n` corners' weights, which is a power of two. */

@@ -325,7 +325,7 @@ terp_cpu_tiles_inspect(enum terp_coding coding, struct reader *reader,
     for (uint64_t i = 0; st == TERP_OK && i < index->ntiles; i++) {
         if (!bit_at(index->nonzero, i))
             info->ntiles_zero++;
-        else if (terp_coding_selects_entries(coding))
+        else
             info->ntiles_with_entry[index->entry[i]]++;
     }
     free(decoder.tables);

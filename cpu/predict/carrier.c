@@ -59,21 +59,16 @@ store_word(uint8_t *dst, uint64_t i, int nbytes, uint64_t word)
     store_value(dst + i * (uint64_t)nbytes, word, nbytes);
 }
 
-/* Part i as a word. Returns whether it counts: fill values do not, nor do NaN
- * and infinities. Of 16-bit floats the word is that of an integer. */
+/* Integer i as a word. Returns whether it counts: fill values do not. */
 INLINE bool
 take_part(const struct work *work, uint64_t i, int nbytes, uint64_t *word_ret)
 {
     const struct cpu_parts *parts = work->parts;
     const uint64_t word = load_word(work->src, i, nbytes);
-    const bool counts = !(parts->nfills > 0 && word == parts->fill[0]) &&
-                        !(parts->nfills > 1 && word == parts->fill[1]);
 
     *word_ret = word;
-    if (nbytes != 2 || !terp_type_is_half(parts->type))
-        return counts;
-    *word_ret = terp_half_in_order((uint16_t)word);
-    return counts && terp_half_is_finite(parts->type, (unsigned)word);
+    return !(parts->nfills > 0 && word == parts->fill[0]) &&
+           !(parts->nfills > 1 && word == parts->fill[1]);
 }
 
 /* Calls a function of a width for that of the work's parts. */
@@ -296,12 +291,21 @@ move(const struct work *work, int nbytes, uint64_t begin, uint64_t end,
 }
 
 static void
+move_by_width(const struct work *work, uint64_t begin, uint64_t end, bool joins)
+{
+    if (terp_part_nbytes(work->parts->type) == 4)
+        move(work, 4, begin, end, joins);
+    else
+        move(work, 8, begin, end, joins);
+}
+
+static void
 split_items(void *arg, struct cpu_share share)
 {
     const struct work *work = arg;
     uint64_t end, begin = begin_of(work, share, &end);
 
-    CALL_BY_WIDTH(move, work, begin, end, false);
+    move_by_width(work, begin, end, false);
 }
 
 static void
@@ -310,7 +314,7 @@ join_items(void *arg, struct cpu_share share)
     const struct work *work = arg;
     uint64_t end, begin = begin_of(work, share, &end);
 
-    CALL_BY_WIDTH(move, work, begin, end, true);
+    move_by_width(work, begin, end, true);
 }
 
 void

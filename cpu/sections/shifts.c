@@ -116,12 +116,13 @@ points_of(const struct job *job, uint64_t group, uint64_t places[GROUP])
         return n;
     }
     uint64_t valid = valid_of_word(job, at / 64) >> at % 64 << at % 64;
-    for (at -= at % 64; i < n; at += 64, valid = valid_of_word(job, at / 64))
-        for (; valid != 0 && i < n; valid &= valid - 1) {
-            places[i++] = at + (uint64_t)__builtin_ctzll(valid);
-            if (i == n)
-                return n;
+    for (at -= at % 64; i < n; valid &= valid - 1) {
+        while (valid == 0) {
+            at += 64;
+            valid = valid_of_word(job, at / 64);
         }
+        places[i++] = at + (uint64_t)__builtin_ctzll(valid);
+    }
     return n;
 }
 

@@ -54,14 +54,13 @@ struct walk {
 static int
 color_of(struct walk *walk, uint64_t bits)
 {
-    for (int c = 0; c < walk->ncolors && c < TERP_SPECIALS_MAX_NCOLORS; c++)
+    for (int c = 0; c < walk->ncolors; c++)
         if (walk->palette[c] == bits)
             return c;
+    /* The walk ends at the first color too many. */
     if (walk->ncolors < TERP_SPECIALS_MAX_NCOLORS)
         walk->palette[walk->ncolors] = bits;
-    if (walk->ncolors <= TERP_SPECIALS_MAX_NCOLORS)
-        walk->ncolors++;
-    return walk->ncolors - 1;
+    return walk->ncolors++;
 }
 
 static bool

@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "codec/format/base.h"
+#include "codec/format/coding.h"
+#include "codec/format/frame.h"
 #include "h5tests/support/cases.h"
 #include "h5tests/support/cmocka_all.h"
 #include "h5tests/support/fields.h"
@@ -241,11 +243,46 @@ rare_streams_are_as_ever(void **state)
     assert_int_equal(nothers, 0);
 }
 
+/* With all effort every prediction and pipeline is tried, but for what the
+ * caller asks for. */
+static void
+all_effort_keeps_the_pipeline_that_is_asked_for(void **state)
+{
+    static const enum terp_pipeline pipelines[] = {TERP_PIPELINE_HUFFMAN,
+                                                   TERP_PIPELINE_RATIO};
+    const struct terp_chunk chunk = {
+        TERP_FLOAT32, false, false, 3, {11, 23, 40}};
+    uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&chunk));
+    uint64_t least_nbytes = UINT64_MAX;
+    struct terp_params params = {.bound_mode = TERP_BOUND_RELATIVE,
+                                 .bound = 1e-3,
+                                 .effort = TERP_EFFORT_BEST};
+
+    (void)state;
+    terp_field_make(TERP_FIELD_ROUGH, &chunk, values);
+    for (size_t i = 0; i < COUNT(pipelines); i++) {
+        params.pipeline = pipelines[i];
+        const uint64_t nbytes =
+            terp_case_check("all effort", &params, &chunk, values);
+        struct terp_stream stream =
+            terp_case_encode(&params, &chunk, values, 1);
+        assert_int_equal(stream.bytes[TERP_FRAME_CODING_AT],
+                         terp_coding_of(pipelines[i]));
+        least_nbytes = nbytes < least_nbytes ? nbytes : least_nbytes;
+        free(stream.bytes);
+    }
+    params.pipeline = TERP_PIPELINE_AUTO;
+    assert_int_equal(terp_case_check("all effort", &params, &chunk, values),
+                     least_nbytes);
+    free(values);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rare_streams_are_as_ever),
+        cmocka_unit_test(all_effort_keeps_the_pipeline_that_is_asked_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 
 #include "codec/format/frame.h"
 #include "codec/format/types.h"
+#include "codec/model/coarse.h"
 #include "h5tests/support/cases.h"
 #include "h5tests/support/cmocka_all.h"
 #include "h5tests/support/fields.h"
@@ -509,6 +510,24 @@ only_streams_that_are_long_enough_have_prefixes(void **state)
                     2 * TERP_PREFIXES_MIN_STREAM_NBYTES);
 }
 
+/* A table has 32 bits for a length, which that of a chunk of 2 GiB may not
+ * fit. */
+static void
+chunks_of_2_gib_have_no_prefixes(void **state)
+{
+    struct terp_frame frame = {
+        .chunk = {TERP_FLOAT32, false, false, 3, {1 << 9, 1 << 10, 1 << 10}},
+        .coding = TERP_CODING_RATIO,
+        .prediction = TERP_PREDICTION_SPLINE};
+
+    (void)state;
+    frame.domain = frame.chunk;
+    assert_false(terp_may_have_prefixes(&frame));
+    frame.chunk.dims[0]--;
+    frame.domain = frame.chunk;
+    assert_true(terp_may_have_prefixes(&frame));
+}
+
 static void
 batch_gives_the_values_of_single_calls(void **state)
 {
@@ -584,6 +603,7 @@ main(void)
         cmocka_unit_test(damaged_and_truncated_prefixes_are_refused),
         cmocka_unit_test(prefixes_of_impossible_length_are_refused),
         cmocka_unit_test(only_streams_that_are_long_enough_have_prefixes),
+        cmocka_unit_test(chunks_of_2_gib_have_no_prefixes),
         cmocka_unit_test(batch_gives_the_values_of_single_calls)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);

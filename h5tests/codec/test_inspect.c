@@ -5,13 +5,14 @@
 #include "codec/api/inspect.h"
 #include "codec/format/base.h"
 #include "codec/format/frame.h"
+#include "codec/format/sections.h"
 #include "h5tests/support/cases.h"
 #include "h5tests/support/cmocka_all.h"
 #include "h5tests/support/fields.h"
 
 /* A stream that is written byte by byte. */
 struct written {
-    uint8_t bytes[256];
+    uint8_t bytes[1 << 16];
     uint64_t nbytes;
 };
 
@@ -74,6 +75,107 @@ specials_of_huge_parts_are_not_counted(void **state)
     assert_int_equal(inspect(&stream, &info), TERP_ERR_CORRUPT);
 }
 
+/* Of 2^24 values and more special ones are counted where the stream itself
+ * takes as much as their mask: here runs of one value each, one behind the
+ * other, that tell how a row differs from the one before it. */
+static void
+specials_of_large_streams_are_counted(void **state)
+{
+    enum {
+        NROWS = (1 << 14) + 1,
+        ROW = 1 << 10,
+        NRUNS = 20000
+    };
+    static const uint8_t one[] = {0, 0, 128, 63}, nan[] = {1, 0, 192, 127};
+    static bool is_special[ROW];
+    struct terp_chunk chunk = {TERP_FLOAT32, false, false, 2, {NROWS, ROW}};
+    const struct terp_frame frame = {
+        .chunk = chunk, .coding = TERP_CODING_CONSTANT, .has_specials = true};
+    const uint8_t head[] = {0x80 | NRUNS % 128, 0x80 | NRUNS / 128 % 128,
+                            NRUNS >> 14, 0x11}; /* one color, of rows */
+    const uint8_t width = 8, zero = 0;
+    struct written stream = {{0}, 0};
+    struct terp_info info;
+    uint64_t nspecials = 0;
+
+    (void)state;
+    stream.nbytes = (uint64_t)terp_frame_write(&frame, stream.bytes);
+    write_bytes(&stream, one, sizeof one);
+    write_bytes(&stream, head, sizeof head);
+    for (int field = 0; field < 2; field++) /* gaps, and more values */
+        for (int i = 0; i < NRUNS; i++) {
+            if (i % TERP_SPECIALS_GROUP_NNUMBERS == 0)
+                write_bytes(&stream, &width, 1);
+            write_bytes(&stream, &zero, 1);
+        }
+    write_bytes(&stream, nan, sizeof nan);
+    for (int row = 0; row < NROWS; row++)
+        for (int x = 0; x < ROW; x++) {
+            is_special[x] ^= row * ROW + x < NRUNS;
+            nspecials += is_special[x];
+        }
+    assert_int_equal(inspect(&stream, &info), TERP_OK);
+    assert_int_equal(info.nspecials, nspecials);
+}
+
+/* They have values within, of which all is told. */
+static void
+copies_and_references_without_values_are_refused(void **state)
+{
+    static const struct {
+        enum terp_coding coding;
+        uint8_t body[5];
+        uint64_t nbytes;
+        enum terp_status st;
+    } cases[] = {
+        {TERP_CODING_COPIES, {0}, 0, TERP_ERR_TRUNCATED},
+        {TERP_CODING_COPIES, {0}, 1, TERP_ERR_CORRUPT}, /* of no dimension */
+        {TERP_CODING_REFERENCES, {1, 0, 192, 127}, 4, TERP_ERR_TRUNCATED},
+        {TERP_CODING_REFERENCES, {1, 0, 192, 127, 0}, 5, TERP_ERR_CORRUPT}};
+    const struct terp_chunk chunk = {TERP_FLOAT32, false, false, 2, {30, 40}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct written stream = begin_stream(&chunk, cases[i].coding);
+        struct terp_info info;
+        write_bytes(&stream, cases[i].body, cases[i].nbytes);
+        assert_int_equal(inspect(&stream, &info), cases[i].st);
+    }
+}
+
+/* Of integers that is a whole number, however large: one of a frame that no
+ * encoder writes, since all values are within it, may have no integer. */
+static void
+bounds_of_integers_are_told(void **state)
+{
+    const struct terp_chunk chunk = {TERP_INT64, false, false, 1, {5000}};
+    const struct terp_params params = {.bound_mode = TERP_BOUND_ABSOLUTE,
+                                       .bound = 3,
+                                       .predictor = TERP_PREDICTOR_LORENZO};
+    int64_t *values = terp_case_alloc(terp_chunk_nbytes(&chunk));
+    struct terp_info info = {.size = sizeof info};
+    struct terp_frame frame;
+    int frame_nbytes;
+
+    (void)state;
+    for (uint64_t i = 0; i < chunk.dims[0]; i++)
+        values[i] = 2 * (int64_t)(terp_field_mix(i) % 1000);
+    struct terp_stream stream =
+        terp_case_encode(&params, &chunk, (uint8_t *)values, 1);
+    assert_int_equal(terp_inspect(stream.bytes, stream.nbytes, &info), TERP_OK);
+    assert_true(info.bound == 2); /* all are even */
+    assert_int_equal(
+        terp_frame_read(stream.bytes, stream.nbytes, &frame, &frame_nbytes),
+        TERP_OK);
+    frame.bound = 0x1p70;
+    assert_int_equal(terp_frame_write(&frame, stream.bytes), frame_nbytes);
+    terp_case_seal(&stream);
+    assert_int_equal(terp_inspect(stream.bytes, stream.nbytes, &info), TERP_OK);
+    assert_true(info.bound == 0x1p71);
+    free(stream.bytes);
+    free(values);
+}
+
 /* What is told of complex values: the sums of both parts' counts, and all else
  * of the first that is predicted. */
 static void
@@ -106,6 +208,18 @@ parts_are_told_together(void **state)
 }
 
 static void
+every_status_has_a_text(void **state)
+{
+    (void)state;
+    for (int st = TERP_OK; st <= TERP_ERR_LIMIT; st++)
+        assert_string_not_equal(terp_status_text((enum terp_status)st),
+                                "unknown status");
+    assert_string_equal(
+        terp_status_text((enum terp_status)(TERP_ERR_LIMIT + 1)),
+        "unknown status");
+}
+
+static void
 entries_have_families(void **state)
 {
     int place = -1;
@@ -125,7 +239,11 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(specials_of_huge_parts_are_not_counted),
+        cmocka_unit_test(specials_of_large_streams_are_counted),
+        cmocka_unit_test(copies_and_references_without_values_are_refused),
+        cmocka_unit_test(bounds_of_integers_are_told),
         cmocka_unit_test(parts_are_told_together),
+        cmocka_unit_test(every_status_has_a_text),
         cmocka_unit_test(entries_have_families),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -61,6 +61,7 @@ sizes_have_units_and_what_is_none_allows_nothing(void **state)
         {"3K", 3 << 10, true},
         {"3k", 3 << 10, true},
         {"500M", UINT64_C(500) << 20, true},
+        {"500m", UINT64_C(500) << 20, true},
         {"2G", UINT64_C(2) << 30, true},
         {"2g", UINT64_C(2) << 30, true},
         {"17179869183G", UINT64_C(17179869183) << 30, true},

@@ -337,6 +337,32 @@ few_values_off_a_grid_spoil_no_colors(void **state)
     free(values);
 }
 
+/* Under a bound below the last bit of the largest values a stream without a
+ * loss is made as well, and left where it is the larger one: of any bits no
+ * stream is smaller, while a bound leaves out those of small values. */
+static void
+streams_without_a_loss_are_left_where_they_are_larger(void **state)
+{
+    const struct terp_chunk chunk = {TERP_FLOAT64, false, false, 2, {61, 70}};
+    const struct terp_params params = {.bound_mode = TERP_BOUND_RELATIVE,
+                                       .bound = 1e-17};
+    const uint64_t nbytes = terp_chunk_nbytes(&chunk);
+    uint8_t *values = terp_case_alloc(nbytes);
+
+    (void)state;
+    for (uint64_t i = 0; i < nbytes / 8; i++) {
+        uint64_t bits = terp_field_mix(i);
+        if ((bits >> 52 & 0x7FF) == 0x7FF)
+            bits ^= UINT64_C(1) << 62;
+        store_le(values + 8 * i, bits, 8);
+    }
+    assert_true(terp_case_check("any bits", &lossless, &chunk, values) >=
+                nbytes);
+    assert_true(terp_case_check("any bits", &params, &chunk, values) <
+                nbytes / 4);
+    free(values);
+}
+
 /* ---- damage ---- */
 
 static void
@@ -386,6 +412,7 @@ main(void)
         cmocka_unit_test(values_that_are_markers_come_back),
         cmocka_unit_test(a_grid_of_samples_alone_is_none),
         cmocka_unit_test(few_values_off_a_grid_spoil_no_colors),
+        cmocka_unit_test(streams_without_a_loss_are_left_where_they_are_larger),
         cmocka_unit_test(damaged_streams_are_refused_or_decoded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

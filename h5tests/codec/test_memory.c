@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "codec/format/frame.h"
 #include "h5tests/support/allocations.h"
 #include "h5tests/support/cases.h"
 #include "h5tests/support/cmocka_all.h"
@@ -213,6 +214,51 @@ failed_allocations_of_other_types_leak_nothing(void **state)
             }
 }
 
+/* Of what an encoder codes a second time: without copies, with references to
+ * what an estimate finds among many values, without a loss. */
+static void
+failed_allocations_of_second_streams_leak_nothing(void **state)
+{
+    static const struct {
+        struct terp_chunk chunk;
+        enum terp_field field;
+        double bound;
+        enum terp_coding coding;
+    } cases[] = {
+        {{TERP_FLOAT32, false, false, 2, {61, 70}},
+         TERP_FIELD_PROFILE,
+         1e-3,
+         TERP_CODING_COPIES},
+        {{TERP_FLOAT64, false, false, 2, {260, 253}},
+         TERP_FIELD_MIRRORS,
+         1e-3,
+         TERP_CODING_REFERENCES},
+        {{TERP_BFLOAT16, false, false, 2, {260, 253}},
+         TERP_FIELD_MIRRORS,
+         1e-3,
+         TERP_CODING_REFERENCES},
+        {{TERP_FLOAT64, false, false, 2, {61, 70}},
+         TERP_FIELD_FINE,
+         1e-17,
+         TERP_CODING_RATIO},
+    };
+
+    (void)state;
+    for (size_t c = 0; c < COUNT(cases); c++) {
+        const struct terp_chunk *chunk = &cases[c].chunk;
+        const struct terp_params params = {.bound_mode = TERP_BOUND_RELATIVE,
+                                           .bound = cases[c].bound};
+        uint8_t *values = terp_case_alloc(terp_chunk_nbytes(chunk));
+        terp_field_make(cases[c].field, chunk, values);
+        struct terp_stream stream = terp_case_encode(&params, chunk, values, 1);
+        assert_int_equal(stream.bytes[TERP_FRAME_CODING_AT], cases[c].coding);
+        fail_encode(&params, chunk, values, 1, &stream);
+        fail_decode(&stream, chunk, 1);
+        free(stream.bytes);
+        free(values);
+    }
+}
+
 /* A context that cannot be made. */
 static void
 failed_context_is_reported(void **state)
@@ -386,6 +432,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(failed_allocations_are_reported_and_leak_nothing),
         cmocka_unit_test(failed_allocations_of_other_types_leak_nothing),
+        cmocka_unit_test(failed_allocations_of_second_streams_leak_nothing),
         cmocka_unit_test(failed_context_is_reported),
         cmocka_unit_test(failed_allocations_of_a_team_leak_nothing),
         cmocka_unit_test(refused_threads_change_nothing),

@@ -12,6 +12,7 @@
 #include "codec/format/tokens.h"
 #include "codec/model/carrier.h"
 #include "codec/model/contexts.h"
+#include "codec/model/domain.h"
 #include "codec/model/lossless.h"
 #include "codec/model/low_bits.h"
 #include "codec/model/pointwise.h"
@@ -688,6 +689,98 @@ cpu_alone_stores_bytes_and_reaches_enormous_psnrs(void **state)
     assert_false(terp_is_the_cpus(TERP_FLOAT64, &params));
 }
 
+/* How far every engine looks around a sample: so the keys of both are alike,
+ * and streams that refer. */
+static void
+samples_have_the_reach_that_they_always_had(void **state)
+{
+    (void)state;
+    assert_int_equal(terp_repeats_reach(TERP_FLOAT16), 3);
+    assert_int_equal(terp_repeats_reach(TERP_BFLOAT16), 3);
+    assert_int_equal(terp_repeats_reach(TERP_FLOAT32), 1);
+    assert_int_equal(terp_repeats_reach(TERP_FLOAT64), 1);
+}
+
+/* Rows of a flat chunk divide it, twice at least. */
+static void
+periods_divide_an_extent(void **state)
+{
+    (void)state;
+    assert_true(terp_may_be_period(100, 50));
+    assert_true(terp_may_be_period(100, TERP_MIN_PERIOD));
+    assert_false(terp_may_be_period(100, 30));
+    assert_false(terp_may_be_period(100, 100));
+    assert_false(terp_may_be_period(100, 2));
+    assert_false(terp_may_be_period(4 * TERP_MAX_PERIOD, 2 * TERP_MAX_PERIOD));
+}
+
+/* 16-bit floats under a bound that lets none of them change are all bits, too.
+ */
+static void
+what_keeps_all_bits_may_refer_exactly(void **state)
+{
+    struct terp_params params = {.bound_mode = TERP_BOUND_ABSOLUTE};
+
+    (void)state;
+    assert_true(terp_may_refer_exactly(&params, TERP_FLOAT32));
+    assert_true(terp_may_refer_exactly(&params, TERP_INT16));
+    assert_false(terp_may_refer_exactly(&params, TERP_INT8));
+    assert_false(terp_may_refer_exactly(&params, TERP_COMPLEX64));
+    params.bound = 0.5;
+    assert_false(terp_may_refer_exactly(&params, TERP_FLOAT32));
+    assert_true(terp_may_refer_exactly(&params, TERP_INT16));
+    for (int type = TERP_FLOAT16; type <= TERP_BFLOAT16; type++) {
+        const double least = terp_half_least((enum terp_type)type);
+        params.bound = least;
+        assert_false(terp_may_refer_exactly(&params, (enum terp_type)type));
+        params.bound = least / 2;
+        assert_true(terp_may_refer_exactly(&params, (enum terp_type)type));
+    }
+    params.effort = TERP_EFFORT_FAST;
+    assert_false(terp_may_refer_exactly(&params, TERP_FLOAT16));
+}
+
+/* What is open to a domain, or to repeats, by what is asked for. */
+static void
+chunks_are_open_to_more_by_their_parameters(void **state)
+{
+    const struct terp_chunk chunk = {TERP_FLOAT32, false, false, 2, {100, 100}};
+    const struct terp_params plain = {.bound_mode = TERP_BOUND_RELATIVE,
+                                      .bound = 1e-3};
+    struct terp_params params = plain;
+    struct terp_chunk other = chunk;
+
+    (void)state;
+    assert_true(terp_is_open_to_more(&params, &chunk, 10000));
+    assert_false(
+        terp_is_open_to_more(&params, &chunk, TERP_DOMAIN_MIN_NVALUES - 1));
+    assert_true(terp_is_open_to_more(&params, &chunk, TERP_DOMAIN_MAX_NVALUES));
+    assert_false(
+        terp_is_open_to_more(&params, &chunk, TERP_DOMAIN_MAX_NVALUES + 1));
+    other.stack = true;
+    assert_false(terp_is_open_to_more(&params, &other, 10000));
+    params.predictor = TERP_PREDICTOR_SPLINE;
+    assert_false(terp_is_open_to_more(&params, &chunk, 10000));
+    params = plain;
+    params.bound = 0;
+    params.bound_mode = TERP_BOUND_ABSOLUTE;
+    assert_false(terp_is_open_to_more(&params, &chunk, 10000));
+    params = plain;
+    params.bound_mode = TERP_BOUND_POINTWISE;
+    assert_true(terp_is_open_to_more(&params, &chunk, 10000));
+    params.floor = 1e-3;
+    assert_false(terp_is_open_to_more(&params, &chunk, 10000));
+    for (int type = TERP_FLOAT16; type <= TERP_BFLOAT16; type++) {
+        other = chunk;
+        other.type = (enum terp_type)type;
+        assert_true(terp_is_open_to_more(&plain, &other, 10000));
+        params.floor = 0;
+        assert_false(terp_is_open_to_more(&params, &other, 10000));
+    }
+    other.type = TERP_INT16;
+    assert_false(terp_is_open_to_more(&plain, &other, 10000));
+}
+
 int
 main(void)
 {
@@ -697,6 +790,10 @@ main(void)
         cmocka_unit_test(huge_ranges_have_a_bound),
         cmocka_unit_test(plain_bits_of_tokens_are_no_more_than_the_most),
         cmocka_unit_test(floors_of_streams_have_a_joint_within_the_type),
+        cmocka_unit_test(samples_have_the_reach_that_they_always_had),
+        cmocka_unit_test(what_keeps_all_bits_may_refer_exactly),
+        cmocka_unit_test(periods_divide_an_extent),
+        cmocka_unit_test(chunks_are_open_to_more_by_their_parameters),
         cmocka_unit_test(products_up_to_the_largest_int64_fit),
         cmocka_unit_test(cpu_alone_stores_bytes_and_reaches_enormous_psnrs),
     };

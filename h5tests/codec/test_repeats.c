@@ -217,6 +217,47 @@ what_does_not_change_is_left_out(void **state)
         }
 }
 
+/* Under a bound below the last bit they may be left out of a stream without a
+ * loss, which is not made once more. */
+static void
+what_does_not_change_is_left_out_without_a_loss(void **state)
+{
+    const struct terp_chunk chunk = {
+        TERP_FLOAT64, false, false, 3, {12, 34, 21}};
+    const struct terp_params params = relative(1e-17);
+    uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&chunk));
+
+    (void)state;
+    terp_field_make(TERP_FIELD_PROFILE, &chunk, values);
+    terp_case_check("copies of all bits", &params, &chunk, values);
+    struct terp_stream stream = terp_case_encode(&params, &chunk, values, 1);
+    assert_int_equal(stream.bytes[TERP_FRAME_CODING_AT], TERP_CODING_COPIES);
+    free(stream.bytes);
+    free(values);
+}
+
+/* What is left may be bits that no stream makes smaller: under a bound of 0 it
+ * is not tried to. */
+static void
+copies_of_any_bits_come_back(void **state)
+{
+    const struct terp_chunk chunk = {TERP_FLOAT32, false, false, 2, {90, 70}};
+    const struct terp_params params = {.bound_mode = TERP_BOUND_ABSOLUTE,
+                                       .bound = 1e-30};
+    uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&chunk));
+
+    (void)state;
+    for (uint64_t i = 0; i < 90 * 70; i++) {
+        uint32_t bits = (uint32_t)terp_field_mix(i / 70);
+        if ((bits >> 23 & 0xFF) == 0xFF)
+            bits ^= UINT32_C(1) << 30;
+        store_le(values + 4 * i, bits, 4);
+    }
+    assert_int_equal(terp_cpu_copies_find(&chunk, values), 1);
+    terp_case_check("copies of any bits", &params, &chunk, values);
+    free(values);
+}
+
 /* One value that is another one is enough. */
 static void
 what_changes_once_is_not_left_out(void **state)
@@ -327,6 +368,8 @@ main(void)
         cmocka_unit_test(what_repeats_refers_by_each_value),
         cmocka_unit_test(mirrored_pairs_refer),
         cmocka_unit_test(what_does_not_change_is_left_out),
+        cmocka_unit_test(what_does_not_change_is_left_out_without_a_loss),
+        cmocka_unit_test(copies_of_any_bits_come_back),
         cmocka_unit_test(what_changes_once_is_not_left_out),
         cmocka_unit_test(what_is_one_value_wide_may_be_copies),
         cmocka_unit_test(other_chunks_are_coded_plainly),

@@ -168,12 +168,51 @@ escapes_are_put_on_the_grid(void **state)
     }
 }
 
+/* Integers that are marked take what stands so far before them by then, one
+ * after the other, at any distance: shorter than a vector, or longer. */
+static void
+marked_integers_repeat_those_before_them(void **state)
+{
+    enum {
+        N = 500
+    };
+    uint64_t mask[N / 64 + 1], after64[N], expected64[N];
+    uint32_t after32[N], expected32[N];
+
+    (void)state;
+    for (uint64_t distance = 1; distance < 70; distance++)
+        for (int every = 1; every < 4; every++) {
+            for (size_t i = 0; i < sizeof mask / sizeof *mask; i++)
+                mask[i] = 0;
+            for (uint64_t i = 0; i < N; i++) {
+                after64[i] = expected64[i] = 1000 + i;
+                after32[i] = expected32[i] = (uint32_t)(1000 + i);
+                /* In runs that are longer than some distances. */
+                if (pseudo_random(i / (uint64_t)(11 * every)) < 0.5 ||
+                    i % 7 == 0)
+                    mask[i / 64] |= UINT64_C(1) << i % 64;
+            }
+            for (uint64_t i = distance; i < N; i++)
+                if (mask[i / 64] >> i % 64 & 1) {
+                    expected64[i] = expected64[i - distance];
+                    expected32[i] = expected32[i - distance];
+                }
+            cpu_stages_of(TERP_FLOAT32)
+                ->repeat(after32, mask, distance, N, distance);
+            cpu_stages_of(TERP_FLOAT64)
+                ->repeat(after64, mask, distance, N, distance);
+            assert_memory_equal(after32, expected32, sizeof after32);
+            assert_memory_equal(after64, expected64, sizeof after64);
+        }
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(step_too_wide_escapes_in_a_class),
         cmocka_unit_test(escapes_are_put_on_the_grid),
+        cmocka_unit_test(marked_integers_repeat_those_before_them),
         cmocka_unit_test(step_too_wide_makes_specials_for_lorenzo),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

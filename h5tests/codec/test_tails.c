@@ -6,6 +6,7 @@
 
 #include "codec/format/low_bits.h"
 #include "cpu/predict/stages.h"
+#include "cpu/sections/low_bits_tile.h"
 #include "h5tests/support/cases.h"
 #include "h5tests/support/cmocka_all.h"
 #include "h5tests/support/fields.h"
@@ -174,11 +175,36 @@ any_number_of_threads_gives_the_same_bytes(void **state)
     }
 }
 
+/* Of a list without bits every escape has a code. */
+static void
+lists_have_a_code_for_every_escape(void **state)
+{
+    enum {
+        NSYMBOLS = 5,
+        CODE = 300
+    };
+    static const uint8_t one[] = {1, 0, 16, 2 * CODE % 256, 2 * CODE / 256};
+
+    (void)state;
+    for (int nescapes = 0; nescapes < 4; nescapes++) {
+        const struct cpu_low_tile tile = {.list_nbytes = sizeof one};
+        uint16_t symbols[NSYMBOLS];
+        for (int i = 0; i < NSYMBOLS; i++)
+            symbols[i] = (uint16_t)(i < nescapes ? TERP_ESCAPE : 7);
+        assert_int_equal(
+            terp_cpu_low_tile_join(&tile, NSYMBOLS, NSYMBOLS, one, symbols),
+            nescapes == 1);
+        if (nescapes == 1)
+            assert_int_equal(symbols[0], terp_symbol_of_wide(CODE));
+    }
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_difference_is_split_and_joined),
+        cmocka_unit_test(lists_have_a_code_for_every_escape),
         cmocka_unit_test(tails_keep_the_bound),
         cmocka_unit_test(any_number_of_threads_gives_the_same_bytes),
     };

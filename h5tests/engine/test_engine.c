@@ -2,6 +2,7 @@
  * one. A process loads the engine once, so every test runs in its own: a
  * child of this program, which never asks for the engine itself. */
 #define _GNU_SOURCE /* setenv, usleep */
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -460,12 +461,78 @@ coarse_values_without_device(void)
     CHECK(status == TERP_ERR_DEVICE);
 }
 
+/* How many blocks there still are. */
+static int nblocks;
+
+static void *
+allocate_one_of_few(void *arg, size_t nbytes)
+{
+    void *at = NULL;
+
+    (void)arg;
+    return nblocks-- > 0 && posix_memalign(&at, 64, nbytes) == 0 ? at : NULL;
+}
+
+static void
+release(void *arg, void *memory)
+{
+    (void)arg;
+    free(memory);
+}
+
+/* What the device leaves, and has in its memory, comes by way of the host's: a
+ * copy may fail there, and memory may lack. */
+static void
+coarse_values_that_fail_on_their_way(void)
+{
+    struct fake_cuda *fake = take_fake();
+    const struct terp_context_options options = {.size = sizeof options,
+                                                 .device = -1,
+                                                 .allocate =
+                                                     allocate_one_of_few,
+                                                 .release = release};
+    struct terp_run_options run = {.engine = TERP_ENGINE_CUDA,
+                                   .memory = TERP_MEMORY_DEVICE};
+    uint8_t *got = malloc(chunk_nbytes);
+    enum terp_status status = TERP_ERR_DEVICE;
+    void *dst = got;
+    const int last = NCHUNKS - 1; /* longer than a head */
+    int nfailed = 0;
+
+    CHECK(got != NULL);
+    CHECK(terp_context_make(&options, &run.context) == TERP_OK);
+    fake->stream_status = TERP_ERR_DEVICE;
+    fake->fail_status = TERP_ERR_DEVICE;
+    for (int n = 2; status != TERP_OK; n++) {
+        nblocks = INT_MAX;
+        fake->ncalls = 0;
+        fake->fail_at = n;
+        (void)terp_decode_coarse_batch(
+            &run, &chunk, 4, 1, CONST(streams + last), stream_nbytes + last,
+            &dst, &status, NULL);
+        CHECK(status == (fake->ncalls < n ? TERP_OK : TERP_ERR_DEVICE));
+        nfailed += status != TERP_OK;
+    }
+    CHECK(nfailed == 3); /* a head, what is behind it, values */
+    fake->fail_at = 0;
+    for (int n = 0; n < 2; n++) {
+        nblocks = n;
+        (void)terp_decode_coarse_batch(
+            &run, &chunk, 4, 1, CONST(streams + last), stream_nbytes + last,
+            &dst, &status, NULL);
+        CHECK(status == TERP_ERR_MEMORY);
+    }
+    terp_context_destroy(run.context);
+    free(got);
+}
+
 static void
 coarse_values_come_from_either(void **state)
 {
     (void)state;
     run_in_child(coarse_values_by_either);
     run_in_child(coarse_values_without_device);
+    run_in_child(coarse_values_that_fail_on_their_way);
 }
 
 static void

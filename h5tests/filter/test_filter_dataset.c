@@ -694,6 +694,9 @@ words_of_a_config_are_read_back(void **state)
     assert_true(cd.has_missing && cd.missing == -9999);
     config.effort = H5Z_TERP_NEFFORTS;
     assert_int_equal(H5Z_terp_cd_values(&config, words), 0);
+    config.effort = 0;
+    config.pipeline = H5Z_TERP_PIPELINE_NONE;
+    assert_int_equal(H5Z_terp_cd_values(&config, words), 0);
 }
 
 static void

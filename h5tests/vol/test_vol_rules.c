@@ -121,7 +121,8 @@ file_has_lines_and_comments(void **state)
 
     (void)state;
     assert_non_null(file);
-    fputs("# first; v=none\n\n v=abs:2 # tight; w=abs:3\r\n w=rel:1;x=none",
+    fputs("# first; v=none\n\n v=abs:2 # tight; w=abs:3\r\n w=rel:1;x=none\n"
+          "z=lossless\r\n",
           file);
     assert_int_equal(fclose(file), 0);
     snprintf(rules, sizeof rules, "@%s", name);
@@ -130,7 +131,46 @@ file_has_lines_and_comments(void **state)
     assert_int_equal(find(rules, "/w", &config), VOL_RULE_APPLY);
     assert_int_equal(config.bound_mode, H5Z_TERP_RELATIVE);
     assert_int_equal(find(rules, "/x", &config), VOL_RULE_LEAVE);
+    assert_int_equal(find(rules, "/z", &config), VOL_RULE_APPLY);
+    assert_true(config.bound == 0);
     remove(name);
+}
+
+/* Behind it there might be more rules. */
+static void
+file_with_a_byte_of_0_is_refused(void **state)
+{
+    static const char text[] = "v=abs:1\n\0w=abs:2\n";
+    char name[] = "/tmp/test_vol_rules_XXXXXX", rules[64];
+    struct H5Z_terp_config config;
+    int made = mkstemp(name);
+    FILE *file = made < 0 ? NULL : fdopen(made, "w");
+
+    (void)state;
+    assert_non_null(file);
+    assert_int_equal(fwrite(text, sizeof text - 1, 1, file), 1);
+    assert_int_equal(fclose(file), 0);
+    snprintf(rules, sizeof rules, "@%s", name);
+    assert_int_equal(find(rules, "/v", &config), VOL_RULE_WRONG);
+    remove(name);
+}
+
+/* As a file of them is. */
+static void
+rules_of_more_than_64_kib_are_refused(void **state)
+{
+    enum {
+        NBYTES = 1 << 16
+    };
+    static char rules[NBYTES + 2];
+    struct H5Z_terp_config config;
+
+    (void)state;
+    memset(rules, ' ', NBYTES);
+    memcpy(rules, "v=abs:1", 7);
+    assert_int_equal(find(rules, "/v", &config), VOL_RULE_APPLY);
+    rules[NBYTES] = ' ';
+    assert_int_equal(find(rules, "/v", &config), VOL_RULE_WRONG);
 }
 
 int
@@ -142,6 +182,8 @@ main(void)
         cmocka_unit_test(nameless_dataset_heeds_only_a_first_rule_for_all),
         cmocka_unit_test(what_is_no_rule_is_refused_for_every_dataset),
         cmocka_unit_test(file_has_lines_and_comments),
+        cmocka_unit_test(file_with_a_byte_of_0_is_refused),
+        cmocka_unit_test(rules_of_more_than_64_kib_are_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
