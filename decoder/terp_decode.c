@@ -65,43 +65,48 @@ terp_reader_decode(const void *stream, size_t nbytes,
 /* The integer v that 2v, or -2v - 1, stands for; modulo 2^64. */
 #define UNFOLDED(n) ((n)&1 ? ~((n) >> 1) : (n) >> 1)
 
-/* Where the running call goes when a rule is broken; its memory; and the bytes
- * that it has not read. */
+/* Where the running call goes when it cannot go on, and why; its memory; and
+ * the bytes that it has not read, of the first of which `nbits` bits are. */
 static jmp_buf refused;
-static struct block {
-    struct block *next;
+static enum terp_reader_status status;
+static union block {
+    union block *next;
+    double aligned[2];
 } * blocks;
 static struct input {
     const uint8_t *at, *end;
+    uint64_t nbits;
 } in;
 
-/* Every rule of the document goes through here. */
 static void
-require(bool holds)
+require_or(bool holds, enum terp_reader_status otherwise)
 {
+    status = otherwise;
     if (!holds)
-        longjmp(refused, TERP_READER_DAMAGED);
+        longjmp(refused, 1);
 }
+
+/* Every rule of the document goes through here. */
+#define require(rule) require_or(rule, TERP_READER_DAMAGED)
 
 /* Zeros, until the call ends. */
 static void *
 reserve(uint64_t count, size_t size)
 {
-    const size_t head = 16;
-    struct block *block = NULL;
-
-    if (count < (SIZE_MAX - head) / size)
-        block = calloc(1, head + (size_t)count * size);
-    if (block == NULL)
-        longjmp(refused, TERP_READER_MEMORY);
+    const size_t n = sizeof(union block) + (size_t)count; /* room for it, too */
+    union block *block = count < SIZE_MAX / 2 ? calloc(n, size) : NULL;
+    require_or(block != NULL, TERP_READER_MEMORY);
     block->next = blocks;
     blocks = block;
-    return (uint8_t *)block + head;
+    return block + 1;
 }
 
+/* Whole bytes; what is left of one of which bits were taken says nothing. */
 static const uint8_t *
 take(uint64_t nbytes)
 {
+    in.at += DIVIDED_UP(in.nbits, 8);
+    in.nbits = 0;
     require(nbytes <= BYTES_LEFT);
     in.at += nbytes;
     return in.at - nbytes;
@@ -112,14 +117,14 @@ static struct input
 enter(const uint8_t *bytes, uint64_t nbytes)
 {
     const struct input outer = in;
-    in = (struct input){bytes, nbytes == 0 ? bytes : bytes + nbytes};
+    in = (struct input){bytes, nbytes == 0 ? bytes : bytes + nbytes, 0};
     return outer;
 }
 
 static void
 leave(struct input outer)
 {
-    require(in.at == in.end);
+    require(take(0) == in.end);
     in = outer;
 }
 
@@ -139,6 +144,16 @@ store(uint8_t *at, uint64_t nbytes, uint64_t value)
         *at++ = (uint8_t)value;
 }
 
+/* How many bits a number has. */
+static uint64_t
+width_of(uint64_t number)
+{
+    uint64_t width = 0;
+    for (; number > 0; number /= 2)
+        width++;
+    return width;
+}
+
 /* The same bytes in the other order. */
 static uint64_t
 swapped(uint64_t value, uint64_t nbytes)
@@ -156,6 +171,14 @@ take_number(uint64_t nbytes)
 }
 
 static uint64_t
+take_within(uint64_t nbytes, uint64_t least, uint64_t most)
+{
+    const uint64_t number = take_number(nbytes);
+    require(number >= least && number <= most);
+    return number;
+}
+
+static uint64_t
 take_uleb(void)
 {
     uint64_t value = 0, byte = 128;
@@ -167,6 +190,21 @@ take_uleb(void)
     return value;
 }
 
+/* A number of n bits, its lowest bit first, of each byte the lowest ones; or
+ * the highest ones. */
+static uint64_t
+take_bits(uint64_t n, bool highest_first)
+{
+    uint64_t value = 0;
+    require(n <= 8 * BYTES_LEFT - in.nbits);
+    for (uint64_t i = 0; i < n; i++, in.nbits++)
+        if (highest_first)
+            value = value << 1 | BIT(in.at, in.nbits ^ 7);
+        else
+            value |= (uint64_t)BIT(in.at, in.nbits) << i;
+    return value;
+}
+
 /* Numbers in groups, each of which is a bit field array. Its width is one of
  * `widths`, or where there are none a byte before it. */
 static uint64_t *
@@ -174,17 +212,15 @@ take_groups(uint64_t count, uint64_t group, const uint64_t *widths,
             uint64_t max_width)
 {
     uint64_t *numbers = reserve(count, sizeof *numbers), width = 0;
-    const uint8_t *fields = NULL;
-
     for (uint64_t i = 0; i < count; i++) {
         if (i % group == 0) {
+            take(0);
             width = widths != NULL ? widths[i / group] : take_number(1);
             require(width <= max_width);
-            fields = take(DIVIDED_UP(width * LEAST(group, count - i), 8));
         }
-        for (uint64_t b = 0, at = i % group * width; b < width; b++)
-            numbers[i] |= (uint64_t)BIT(fields, at + b) << b;
+        numbers[i] = take_bits(width, false);
     }
+    take(0);
     return numbers;
 }
 
@@ -212,6 +248,8 @@ static const uint64_t prime64[] = {0x9e3779b185ebca87, 0xc2b2ae3d27d4eb4f,
                                    0x27d4eb2f165667c5};
 static const uint64_t prime_mx[] = {0x165667919e3779f9, 0x9fb21c651e98df25};
 
+#define WORD(at) load(at, 8)
+
 /* The high half of a product, xor the low one. */
 static uint64_t
 folded(uint64_t a, uint64_t b)
@@ -226,8 +264,8 @@ folded(uint64_t a, uint64_t b)
 static uint64_t
 mixed(const uint8_t *at, const uint8_t *key, uint64_t seed)
 {
-    return folded(load(at, 8) ^ (load(key, 8) + seed),
-                  load(at + 8, 8) ^ (load(key + 8, 8) - seed));
+    return folded(WORD(at) ^ (WORD(key) + seed),
+                  WORD(at + 8) ^ (WORD(key + 8) - seed));
 }
 
 static uint64_t
@@ -249,19 +287,18 @@ hash_long(const uint8_t *at, size_t n, const uint8_t *key)
         const uint8_t *from = at + (stripe < last ? 64 * stripe : n - 64);
         const uint8_t *part = key + (stripe < last ? 8 * (stripe % 16) : 121);
         for (size_t i = 0; i < 8; i++) {
-            const uint64_t value = load(from + 8 * i, 8);
-            const uint64_t keyed = value ^ load(part + 8 * i, 8);
+            const uint64_t value = WORD(from + 8 * i);
+            const uint64_t keyed = value ^ WORD(part + 8 * i);
             sums[i ^ 1] += value;
             sums[i] += (keyed & 0xffffffff) * (keyed >> 32);
         }
-        for (size_t i = 0; i < 8 && stripe < last && stripe % 16 == 15; i++) {
-            sums[i] ^= sums[i] >> 47 ^ load(key + 128 + 8 * i, 8);
-            sums[i] *= prime32[0];
-        }
+        for (size_t i = 0; i < 8 && stripe < last && stripe % 16 == 15; i++)
+            sums[i] = (sums[i] ^ sums[i] >> 47 ^ WORD(key + 128 + 8 * i)) *
+                      prime32[0];
     }
     for (size_t i = 0; i < 8; i += 2)
-        h += folded(sums[i] ^ load(key + 11 + 8 * i, 8),
-                    sums[i + 1] ^ load(key + 19 + 8 * i, 8));
+        h += folded(sums[i] ^ WORD(key + 11 + 8 * i),
+                    sums[i + 1] ^ WORD(key + 19 + 8 * i));
     return avalanche(h);
 }
 
@@ -279,8 +316,7 @@ hash(const uint8_t *at, size_t n, uint64_t seed)
         return hash_long(at, n, key);
     if (n > 128) {
         for (size_t i = 0; i < n / 16; i++) {
-            const size_t key_at = i < 8 ? 16 * i : 16 * i - 125;
-            h += mixed(at + 16 * i, key + key_at, seed);
+            h += mixed(at + 16 * i, key + 16 * i - (i < 8 ? 0 : 125), seed);
             h = i == 7 ? avalanche(h) : h;
         }
         return avalanche(h + mixed(at + n - 16, key + 119, seed));
@@ -292,15 +328,15 @@ hash(const uint8_t *at, size_t n, uint64_t seed)
         return avalanche(h);
     }
     if (n > 8) {
-        h = load(at, 8) ^ ((load(key + 24, 8) ^ load(key + 32, 8)) + seed);
-        high = load(key + 40, 8) ^ load(key + 48, 8);
-        high = load(at + n - 8, 8) ^ (high - seed);
+        h = WORD(at) ^ ((WORD(key + 24) ^ WORD(key + 32)) + seed);
+        high = WORD(key + 40) ^ WORD(key + 48);
+        high = WORD(at + n - 8) ^ (high - seed);
         return avalanche(n + swapped(h, 8) + high + folded(h, high));
     }
-    if (n >= 4) {
+    if (n > 3) {
         seed ^= swapped(seed, 4) << 32;
         h = load(at + n - 4, 4) + (load(at, 4) << 32);
-        h ^= (load(key + 8, 8) ^ load(key + 16, 8)) - seed;
+        h ^= (WORD(key + 8) ^ WORD(key + 16)) - seed;
         h = (h ^ (h << 49 | h >> 15) ^ (h << 24 | h >> 40)) * prime_mx[1];
         h = (h ^ ((h >> 35) + n)) * prime_mx[1];
         return h ^ h >> 28;
@@ -317,11 +353,10 @@ checksum(const uint8_t *at, size_t n, uint64_t seed)
 {
     const size_t piece = 16384, npieces = n < 2 * piece ? 1 : n / piece;
     uint64_t sum = 0;
-
-    for (size_t i = 0; i < npieces; i++) {
-        const size_t nbytes = i + 1 < npieces ? piece : n - i * piece;
-        sum += (2 * i + 1) * hash(at + i * piece, nbytes, seed);
-    }
+    for (size_t i = 0; i < npieces; i++)
+        sum +=
+            (2 * i + 1) *
+            hash(at + i * piece, i + 1 < npieces ? piece : n - i * piece, seed);
     return sum;
 }
 
@@ -406,66 +441,65 @@ struct codebook {
 
 /* Makes a codebook of the words' lengths; 0: no word. */
 static void
-make_codebook(struct codebook *book, const uint8_t *nbits, int nsymbols)
+make_codebook(struct codebook *book, const uint8_t nbits[NSYMBOLS])
 {
-    uint16_t *symbol = book->symbol;
+    uint64_t nleft = POWER(WORD_MAX_NBITS), n = 0; /* words of 15 bits */
     for (int length = 1; length <= WORD_MAX_NBITS; length++)
-        for (int i = 0; i < nsymbols; i++)
+        for (int i = 0; i < NSYMBOLS; i++)
             if (nbits[i] == length) {
+                require(nleft >= POWER(WORD_MAX_NBITS - length));
+                nleft -= POWER(WORD_MAX_NBITS - length);
                 book->nwords[length]++;
-                *symbol++ = (uint16_t)i;
+                book->symbol[n++] = (uint16_t)i;
             }
 }
 
-/* Package-merge: a level's list has all symbols, and the pairs of the list
- * before, by weight. Of the last one's first items are taken; of a pair that
- * is, both; and a symbol's word has a bit each time. */
+/* Package-merge. A level's list has all symbols, and the pairs of the list
+ * before, by weight, and ends in items that weigh more than all. Of the last
+ * list the first items are taken, of a pair that is, both, and a symbol's word
+ * has a bit each time: what counts is how many of a list's first are symbols.
+ */
 static void
 make_optimal(struct codebook *book, const uint64_t *weight, int nsymbols)
 {
-    static struct item {
-        uint64_t weight;
-        int symbol; /* or -1 */
-    } lists[WORD_MAX_NBITS + 1][2 * NSYMBOLS];
-    const int most = 2 * nsymbols - 2;
+    static uint64_t list[WORD_MAX_NBITS + 1][2 * NSYMBOLS];
+    static int nsingle[WORD_MAX_NBITS + 1][2 * NSYMBOLS];
+    const int nitems = 2 * nsymbols - 2;
+    int order[NSYMBOLS], n = nitems;
     uint8_t nbits[NSYMBOLS] = {0};
-    int npairs = 0, n = most;
 
-    for (int level = 1; level <= WORD_MAX_NBITS; level++) {
-        struct item *list = lists[level], *pair = lists[level - 1];
-        for (int at, i = 0; i < nsymbols + npairs; i++) {
-            struct item item = {pair[0].weight + pair[1].weight, -1};
-            if (i < nsymbols)
-                item = (struct item){weight[i], i};
-            else
-                pair += 2;
-            for (at = i; at > 0 && list[at - 1].weight > item.weight; at--)
-                list[at] = list[at - 1];
-            list[at] = item;
+    for (int at, i = 0; i < nsymbols; order[at] = i++)
+        for (at = i; at > 0 && weight[order[at - 1]] > weight[i]; at--)
+            order[at] = order[at - 1];
+    memset(list, 0x3f, sizeof list);
+    for (int level = 1; level <= WORD_MAX_NBITS; level++)
+        for (int i = 0, k = 0; k < nitems; nsingle[level][++k] = i) {
+            const uint64_t *two = list[level - 1] + 2 * (k - i);
+            const uint64_t pair = LEAST(two[0] + two[1], list[0][0]);
+            const bool is_pair = i == nsymbols || pair < weight[order[i]];
+            list[level][k] = is_pair ? pair : weight[order[i]];
+            i += !is_pair;
         }
-        npairs = LEAST(nsymbols + npairs, most) / 2;
+    for (int level = WORD_MAX_NBITS; level > 0; level--) {
+        const int taken = nsingle[level][n];
+        for (int i = 0; i < taken; i++)
+            nbits[order[i]]++;
+        n = 2 * (n - taken);
     }
-    for (int level = WORD_MAX_NBITS; level > 0; level--, n = 2 * npairs) {
-        npairs = 0;
-        for (const struct item *item = lists[level]; n > 0; n--, item++)
-            if (item->symbol < 0)
-                npairs++;
-            else
-                nbits[item->symbol]++;
-    }
-    make_codebook(book, nbits, nsymbols);
+    make_codebook(book, nbits);
 }
 
-/* What of a distribution is beyond x, on both sides. */
+/* What of a distribution, Cauchy, Laplace or Gauss, is beyond x of both signs.
+ */
 static double
 tail_of(int family, double scale, double x)
 {
-    if (family == 0) /* Cauchy */
-        return 2 / 3.14159265358979323846 * atan(scale / x);
-    return family == 1 ? exp(-x / scale) : erfc(x / scale / sqrt(2));
+    return family == 0   ? 2 / 3.14159265358979323846 * atan(scale / x)
+           : family == 1 ? exp(-x / scale)
+                         : erfc(x / scale / sqrt(2));
 }
 
-/* Of the magnitudes 0 to 511, and of the escape behind them. */
+/* Of magnitudes, and of the escape behind them. */
 static void
 make_frequencies(int entry, uint64_t frequency[513])
 {
@@ -518,27 +552,26 @@ dictionary(int entry, bool of_tokens)
 {
     static struct codebook books[2][NENTRIES];
     struct codebook *book = &books[of_tokens][entry];
-    uint64_t frequency[513], weight[NSYMBOLS], of_code[NCODE_CLASSES] = {0};
+    uint64_t frequency[513], weight[NSYMBOLS];
     uint64_t of_runs[TILE_NSYMBOLS + 1] = {POWER(32)};
+    uint64_t of_code[NCODE_CLASSES] = {0};
 
     if (book->is_made)
         return book;
     make_frequencies(entry, frequency);
-    weight[0] = frequency[512];
-    for (int m = 0; m < 512; m++)
-        weight[512 + m] = weight[512 - m] = frequency[m];
+    weight[0] = of_code[NCODE_CLASSES - 1] = frequency[512];
     for (int i = 0; i < TILE_NSYMBOLS; i++)
         of_runs[i + 1] = of_runs[i] * (256 * frequency[0]) >> 32;
-    for (int m = 1, nth = 0; m < 512; m++) {
+    for (int m = 0, nth = 0; m < 512; m++) {
+        weight[512 + m] = weight[512 - m] = frequency[m];
         nth += m > CLASS_FIRST(nth + 1, 8);
-        of_code[nth] += 2 * frequency[m];
+        of_code[nth] += m > 0 ? 2 * frequency[m] : 0;
     }
-    of_code[NCODE_CLASSES - 1] = frequency[512];
     for (int token = 0; of_tokens && token < NTOKENS; token++) {
         const int run = token / NCODE_CLASSES;
-        weight[token] = of_runs[CLASS_FIRST(run, 4)];
-        weight[token] -= of_runs[CLASS_FIRST(run + 1, 4)];
-        weight[token] *= of_code[token % NCODE_CLASSES];
+        const uint64_t share =
+            of_runs[CLASS_FIRST(run, 4)] - of_runs[CLASS_FIRST(run + 1, 4)];
+        weight[token] = share * of_code[token % NCODE_CLASSES];
         weight[token] += weight[token] == 0;
     }
     make_optimal(book, weight, of_tokens ? NTOKENS : NSYMBOLS);
@@ -550,15 +583,17 @@ dictionary(int entry, bool of_tokens)
 
 /* Types, codings, predictions, and the bits beside these. */
 static const uint64_t FLOAT64 = 1, BYTES = 2, INT64 = 6, UINT8 = 7, UINT32 = 9,
-                      FLOAT16 = 11, COMPLEX64 = 13, COMPLEX128 = 14;
+                      FLOAT16 = 11, COMPLEX64 = 13;
 static const uint64_t RAW = 0, CONSTANT = 1, HUFFMAN = 2, CUSTOM = 3, RATIO = 5,
                       COPIES = 13, REFERENCES = 14, PARTS = 15;
 static const uint64_t SPLINE = 1, LORENZO = 2, LOSSLESS = 3;
 static const uint64_t HAS_SPECIALS = 0x10, HAS_DOMAIN = 0x20,
                       IS_POINTWISE = 0x40, HAS_PREFIXES = 0x80;
-static const uint64_t NATURAL = 1, LINEAR = 2, LONG = 3, MEAN = 4;
+static const uint64_t CUBIC = 0, LINEAR = 2, LONG = 3, MEAN = 4, SIX = 5;
 
-/* Complex values have two. */
+/* Bytes of a type's values; complex values have two parts. */
+static const uint8_t nbytes_of[] = {4, 8, 1, 1, 2, 4, 8, 1,
+                                    2, 4, 8, 2, 2, 8, 16};
 #define NPARTS(type) ((type) >= COMPLEX64 ? UINT64_C(2) : UINT64_C(1))
 
 /* How many of n symbols a tile has. */
@@ -586,7 +621,7 @@ static struct {
 
     double step, reference;
     uint64_t wide;
-    struct {
+    struct plan {
         double step;
         uint64_t spline, priorities;
     } plan[66]; /* of levels; of anchors above them */
@@ -595,10 +630,9 @@ static struct {
     uint64_t lossless_form, lossless_center;
     double unit;
 
-    uint8_t *mark;               /* 0: not special, else color + 1 */
+    uint8_t *mark, *is_minus;    /* mark: 0: not special, else color + 1 */
     uint64_t nspecials, ncolors, /* of colors, or of all specials: */
         *special;
-    uint8_t *is_minus;
     uint64_t *extra; /* tails, or the numbers that belong to shifts */
     uint64_t *group_shift, *group_zeros;
     const uint8_t *remainders;
@@ -624,8 +658,7 @@ take_dims(uint64_t layout, struct terp_reader_chunk *chunk)
     for (uint64_t i = 0; i < chunk->rank; i++) {
         const uint64_t dim = take_number(POWER(layout >> 2 & 3));
         require(dim > 0 && chunk->nvalues <= ONES(63) / dim);
-        chunk->dims[i] = dim;
-        chunk->nvalues *= dim;
+        chunk->nvalues *= chunk->dims[i] = dim;
     }
 }
 
@@ -642,54 +675,49 @@ take_bound(void)
 static void
 take_head(struct terp_reader_chunk *chunk, uint64_t outer)
 {
-    static const int nbytes[] = {4, 8, 1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 8, 16};
-    uint64_t layout = 0;
-
+    /* The bits that may stand beside a prediction. */
+    static const uint64_t may[] = {0, 0xf0, 0x70, 0x30};
+    const uint8_t *head = outer == RAW ? take(16) : take(2) - 6;
+    const uint64_t coding = head[6];
     memset(&s, 0, sizeof s);
+    s.coding = coding;
+    s.prediction = head[7] & 15;
+    s.flags = head[7] & 0xf0;
     if (outer == RAW) {
-        require(memcmp(take(5), "TERP\1", 5) == 0); /* and version 1 */
-        layout = take_number(1);
-    }
-    const uint64_t coding = s.coding = take_number(1), byte = take_number(1);
-    s.prediction = byte & 15;
-    s.flags = byte & 0xf0;
-    if (outer == RAW) {
-        take(8);
-        take_dims(layout, chunk);
-        chunk->big_endian = layout >> 6 & 1;
-        const uint64_t type = layout >> 4 & 3;
+        const uint64_t type = head[5] >> 4 & 3;
+        require(memcmp(head, "TERP\1", 5) == 0); /* and version 1 */
+        take_dims(head[5], chunk);
+        chunk->big_endian = head[5] >> 6 & 1;
         chunk->type = type < 3 ? type : take_number(1);
-        require(chunk->type >= type && chunk->type <= COMPLEX128);
-        chunk->value_nbytes = (uint64_t)nbytes[chunk->type];
+        require(chunk->type >= type && chunk->type < sizeof nbytes_of);
+        chunk->value_nbytes = nbytes_of[chunk->type];
         require(chunk->type != BYTES || chunk->rank == 1);
         require(chunk->nvalues <= ONES(63) / chunk->value_nbytes);
     }
     const bool is_coded = coding == HUFFMAN || coding == RATIO;
     require(is_coded || coding <= CONSTANT ||
             (coding >= COPIES && coding <= PARTS));
-    require(is_coded
-                ? s.prediction >= SPLINE && s.prediction <= LOSSLESS
-                : byte == 0 || (coding == CONSTANT && byte == HAS_SPECIALS));
+    require(s.prediction <= LOSSLESS && is_coded == (s.prediction > 0));
+    require((s.flags & ~may[s.prediction]) == 0 ||
+            (coding == CONSTANT && s.flags == HAS_SPECIALS));
     require(coding == RAW || chunk->type != BYTES);
     require(coding == RAW || (coding == PARTS) == (chunk->type >= COMPLEX64));
     require(coding != COPIES || outer != COPIES);
     require(coding < COPIES || outer != REFERENCES);
     require(coding != REFERENCES || chunk->value_nbytes > 1);
-    require(!(byte & HAS_PREFIXES) || (outer == RAW && s.prediction == SPLINE));
-    require(!(byte & IS_POINTWISE) || s.prediction != LOSSLESS);
+    require(outer == RAW || !(s.flags & HAS_PREFIXES));
     struct terp_reader_chunk domain = s.chunk = *chunk;
-    if (byte & HAS_DOMAIN) {
-        layout = take_number(1);
+    if (s.flags & HAS_DOMAIN) {
+        const uint64_t layout = take_number(1);
         require((layout & 0x70) == 0);
         take_dims(layout, &domain);
         require(domain.nvalues == chunk->nvalues);
         require(domain.stack != chunk->stack || domain.rank != chunk->rank ||
                 memcmp(domain.dims, chunk->dims, sizeof domain.dims) != 0);
     }
-    if (is_coded)
-        s.bound = take_bound();
+    s.bound = is_coded ? take_bound() : 0;
     require(s.bound > 0 || s.prediction != SPLINE);
-    take(byte & HAS_PREFIXES ? 24 : 0);
+    take(s.flags & HAS_PREFIXES ? 24 : 0);
     s.rank = domain.rank - domain.stack;
     s.nbricks = domain.stack ? domain.dims[0] : 1;
     s.nvalues = domain.nvalues;
@@ -699,8 +727,8 @@ take_head(struct terp_reader_chunk *chunk, uint64_t outer)
         s.extent[d] = d < s.rank ? domain.dims[domain.rank - 1 - d] : 1;
         s.pitch[d + 1] = s.pitch[d] * s.extent[d];
         s.slowest = s.extent[d] > 1 ? d : s.slowest;
-        while (has_levels && POWER(s.nlevels) < s.extent[d])
-            s.nlevels++;
+        const uint64_t nlevels = has_levels ? width_of(s.extent[d] - 1) : 0;
+        s.nlevels = s.nlevels > nlevels ? s.nlevels : nlevels;
     }
 }
 
@@ -709,20 +737,18 @@ take_head(struct terp_reader_chunk *chunk, uint64_t outer)
 static void
 read_carrier(void)
 {
-    const uint64_t byte = take_number(1), nbytes = (byte >> 4) + 1;
-
-    require((byte & 0x8c) == 0);
+    const uint64_t byte = take_number(1);
     s.carrier = byte & 3;
     s.t = s.carried = s.carrier > 1 ? 64 : 32;
     if (s.carrier == 0) {
-        require(s.chunk.type >= FLOAT16 && nbytes == 1);
+        require(s.chunk.type >= FLOAT16 && byte == 0);
         take_bound();
-    } else {
-        require(!(s.flags & IS_POINTWISE));
-        s.offset = take_number(s.chunk.value_nbytes);
-        s.scale = take_number(nbytes);
-        require(s.scale > 0);
+        return;
     }
+    require((byte & 0x8c) == 0 && !(s.flags & IS_POINTWISE));
+    s.offset = take_number(s.chunk.value_nbytes);
+    s.scale = take_number((byte >> 4) + 1);
+    require(s.scale > 0);
 }
 
 /* An integer, or the bits of a 16-bit float, of what carries it. */
@@ -734,9 +760,8 @@ carried_integer(uint64_t word)
     const uint64_t above = s.offset ^ (is_unsigned ? 0 : sign); /* the lowest */
     const double y = value_of(s.carried, word), below = floor(fabs(y));
     const bool is_minus = s.carrier == 3 ? word >> 63 : !(y >= 0);
-    uint64_t n = (is_minus ? above : ONES(nbits) - above) / s.scale;
-
     const uint64_t most = POWER(s.carrier == 1 ? 24 : 53);
+    uint64_t n = (is_minus ? above : ONES(nbits) - above) / s.scale;
     n = LEAST(n, s.carrier == 3 ? word & ONES(63) : most);
     if (s.carrier < 3 && fabs(y) < (double)n) /* which a NaN is not */
         n = (uint64_t)below + (fabs(y) - below > 0.5);
@@ -746,13 +771,13 @@ carried_integer(uint64_t word)
 
 /* A 16-bit float; there is no infinity and no NaN. */
 static uint64_t
-carried_half(double y)
+carried_half(uint64_t word)
 {
+    const double y = value_of(32, word);
     const int nfraction = s.chunk.type == FLOAT16 ? 10 : 7;
     const int bias = s.chunk.type == FLOAT16 ? 15 : 127;
     const uint64_t sign = signbit(y) && !isnan(y) ? 0x8000 : 0;
     const uint64_t largest = (ONES(15) >> nfraction << nfraction) - 1;
-
     if (!(fabs(y) < 0x1p+128))
         return sign | largest;
     const int exponent = ilogb(y) + bias > 1 ? ilogb(y) + bias : 1;
@@ -765,64 +790,65 @@ carried_half(double y)
 
 /* ---- pointwise ---- */
 
+/* Above the exponents of what carries a value; of T: bits of a fraction. */
+#define MAX_EXPONENT(nbits) ((nbits) == 32 ? 128 : 1024)
+#define NFRACTION(nbits) ((nbits) == 32 ? 23 : 52)
+
 static void
 read_pointwise(void)
 {
-    const int most = s.carried == 64 ? 1024 : 128;
+    const int most = MAX_EXPONENT(s.carried);
     const uint64_t byte = take_number(1), has_floor = byte >> 4;
     const double e = take_bound();
-
     s.form = byte & 3;
     s.signs = byte >> 2 & 3;
     require(byte < 32 && s.form < 3 && s.signs < 3 && e > 0 && e < 1);
     require((s.form > 0 && !has_floor) || s.signs == 0);
     require(s.form > 0 || !has_floor);
-    if (s.form == 0)
-        return;
-    s.t = s.form == 1 ? 32 : 64;
-    s.center = (int)signed_of(16, take_number(2));
-    require(-most <= s.center && s.center <= most);
-    if (!has_floor)
-        return;
-    s.joint = rounded(64, take_bound() / e);
-    s.shift = take_bound();
-    require(s.joint >= ldexp(1, 4 - most) && s.joint <= ldexp(1, most - 3));
-    require(s.shift > 0 && s.shift <= 2);
+    if (s.form > 0) {
+        s.t = s.form == 1 ? 32 : 64;
+        s.center = (int)signed_of(16, take_number(2));
+        require(-most <= s.center && s.center <= most);
+    }
+    if (has_floor) {
+        s.joint = rounded(64, take_bound() / e);
+        s.shift = take_bound();
+        require(s.joint >= ldexp(1, 4 - most) && s.joint <= ldexp(1, most - 3));
+        require(s.shift > 0 && s.shift <= 2);
+    }
 }
 
 /* 2^(y + center), as carried. */
 static double
 power_of_two(double y)
 {
-    static const double q32[] = {0x1.62e430p-1, 0x1.ebfbe0p-3,  0x1.c6af6cp-5,
-                                 0x1.3b2a54p-7, 0x1.5f0890p-10, 0x1.44138ap-13};
-    static const double q64[] = {
-        0x1.62e42fefa39efp-1,  0x1.ebfbdff82c598p-3,  0x1.c6b08d704a0c2p-5,
-        0x1.3b2ab6fba1ddap-7,  0x1.5d87fe78a5276p-10, 0x1.430913096fd9fp-13,
-        0x1.ffcbfc670dcd4p-17, 0x1.62bfd47773353p-20, 0x1.b524fae627834p-24,
-        0x1.e6063f7217bc6p-28, 0x1.e9d3fe3952179p-32};
-    const int most = s.carried == 64 ? 1024 : 128;
+    static const double q[2][11] = {
+        {0x1.62e430p-1, 0x1.ebfbe0p-3, 0x1.c6af6cp-5, 0x1.3b2a54p-7,
+         0x1.5f0890p-10, 0x1.44138ap-13},
+        {0x1.62e42fefa39efp-1, 0x1.ebfbdff82c598p-3, 0x1.c6b08d704a0c2p-5,
+         0x1.3b2ab6fba1ddap-7, 0x1.5d87fe78a5276p-10, 0x1.430913096fd9fp-13,
+         0x1.ffcbfc670dcd4p-17, 0x1.62bfd47773353p-20, 0x1.b524fae627834p-24,
+         0x1.e6063f7217bc6p-28, 0x1.e9d3fe3952179p-32}};
+    const int most = MAX_EXPONENT(s.carried);
     const double low = 3 - most - s.center, high = most - s.center;
     const double large = s.t == 32 ? 0x1.8p23 : 0x1.8p52;
-    double q = 0;
-
+    double sum = 0;
     y = y > low ? y : low; /* of a NaN, too */
     y = y < high ? y : high;
     const double n = fl(fl(y + large) - large), r = fl(y - n);
-    for (int i = s.t == 32 ? 5 : 10; i >= 0; i--)
-        q = fl((s.t == 32 ? q32[i] : q64[i]) + fl(r * q));
-    const double power = ldexp(fl(1 + fl(r * q)), (int)n + s.center);
+    for (int i = 11; i > 0; i--)
+        sum = fl(q[s.t == 64][i - 1] + fl(r * sum));
+    const double power = ldexp(fl(1 + fl(r * sum)), (int)n + s.center);
     return rounded(s.carried, fmin(power, LARGEST(s.carried)));
 }
 
-/* A value, as carried, of what is coded. */
-static double
-pointwise_value(double y, bool is_minus)
+/* The word of a value, as carried, of what is coded. */
+static uint64_t
+pointwise_word(double y, bool is_minus)
 {
     const double unit = 0x1.71547652b82fep+0; /* L */
     const double factor = rounded(64, s.joint / unit);
     double x = fabs(y);
-
     if (s.joint > 0) /* which -0.0 and NaN are not */
         is_minus = y < 0;
     if (s.joint == 0)
@@ -833,7 +859,7 @@ pointwise_value(double y, bool is_minus)
         x = fl(x * fl(factor));
     else
         x = rounded(s.carried, rounded(64, x * factor));
-    return is_minus ? -x : x;
+    return word_of(s.carried, is_minus ? -x : x);
 }
 
 /* ---- model ---- */
@@ -843,12 +869,27 @@ pointwise_value(double y, bool is_minus)
 #define STEPS(n, step) fl(fl((double)signed_of(s.t, n)) * (step))
 
 static void
+read_plans(double step)
+{
+    s.reference = value_of(s.t, take_number(s.t / 8));
+    for (uint64_t level = s.nlevels; level > 0; level--) {
+        const uint64_t byte = take_number(1);
+        const double share = (double)((byte & 63) + 1) / 64;
+        struct plan *plan = &s.plan[level];
+        plan->step = QUANTIZER_STEP(rounded(64, step * share));
+        plan->priorities = take_number(1);
+        plan->spline = byte >> 6;
+        if (plan->spline == LONG && plan->priorities == 170)
+            plan->spline = MEAN;
+    }
+}
+
+static void
 read_model(void)
 {
     const uint64_t byte = take_number(1), slack = byte & 15;
     const double two = rounded(64, s.bound + s.bound);
     double taken = two;
-
     for (uint64_t i = 0; i < slack; i++)
         taken = rounded(64, taken / 2);
     const double step = rounded(64, two - taken);
@@ -856,16 +897,7 @@ read_model(void)
     s.wide = byte >> 4;
     require(slack >= 1 && slack <= 12 && s.wide <= 13);
     if (s.prediction == SPLINE) {
-        s.reference = value_of(s.t, take_number(s.t / 8));
-        for (uint64_t level = s.nlevels; level > 0; level--) {
-            const uint64_t plan = take_number(1);
-            const double share = (double)((plan & 63) + 1) / 64;
-            s.plan[level].step = QUANTIZER_STEP(rounded(64, step * share));
-            s.plan[level].spline = plan >> 6;
-            s.plan[level].priorities = take_number(1);
-            if (plan >> 6 == LONG && s.plan[level].priorities == 170)
-                s.plan[level].spline = MEAN;
-        }
+        read_plans(step);
         return;
     }
     const uint64_t dimensions = take_number(1), d = s.slowest;
@@ -881,18 +913,18 @@ read_model(void)
     require(is_lossless ? s.wide == 0 : dimensions < 0x80);
     require(!s.has_means || (!(s.flags & HAS_SPECIALS) && d > 0 &&
                              s.mask >> d & 1 && s.extent[d] >= 8));
+    s.mask &= s.has_means ? ~POWER(d) : ONES(4); /* means come first, instead */
     require(is_exact || s.bound > 0);
     if (is_exact) {
         const uint64_t significand = is_lossless ? 1 : take_number(1);
-        const uint64_t nfraction = s.t == 32 ? 23 : 52;
-        const int bias = s.t == 32 ? 127 : 1023;
-        const int lowest = 1 - bias - (int)nfraction;
+        const int nfraction = NFRACTION(s.t), most = MAX_EXPONENT(s.t) - 1;
         s.zeros = take_number(1);
         const int e = (int)signed_of(16, take_number(2));
-        require(significand > 0 && s.zeros <= nfraction);
-        require(e == lowest || (e > -bias && e < bias - (int)nfraction));
+        const bool is_lowest = e == 1 - most - nfraction;
+        require(significand > 0 && s.zeros <= (uint64_t)nfraction);
+        require(is_lowest || (e > -most && e < most - nfraction));
         s.unit = fl(ldexp((double)significand, e));
-        s.limit = e == lowest ? 0 : POWER(nfraction - s.zeros);
+        s.limit = is_lowest ? 0 : POWER((uint64_t)nfraction - s.zeros);
     }
     s.lossless_center = form & 4 ? take_number(s.t / 8) : 0;
     s.tail_nbits = has_tails ? take_number(1) : 0;
@@ -917,20 +949,18 @@ static void
 read_specials(void)
 {
     const uint64_t nruns = take_uleb(), byte = take_number(1), n = byte & 15;
-    uint64_t at = 0;
-
+    uint64_t left = s.nvalues;
     require(nruns <= s.nvalues && (byte < 16 || n == 1));
     const uint64_t *gap = take_groups(nruns, 64, NULL, 56);
     const uint64_t *more = take_groups(nruns, 64, NULL, 56);
     const uint64_t *color = take_groups(n > 1 ? nruns : 0, 64, NULL, 56);
     for (uint64_t run = 0; run < nruns; run++) {
-        const uint64_t mark = n > 1 ? color[run] + 1 : 1;
-        require(n < 2 || mark <= n);
-        require(gap[run] < s.nvalues - at);
-        at += gap[run];
-        require(more[run] < s.nvalues - at);
-        memset(s.mark + at, (int)mark, (size_t)more[run] + 1);
-        at += more[run] + 1;
+        const uint64_t mark = n > 1 ? color[run] : 0;
+        require(mark == 0 || mark < n);
+        require(gap[run] < left && more[run] < left - gap[run]);
+        left -= gap[run] + more[run] + 1;
+        memset(s.mark + s.nvalues - left - more[run] - 1, (int)mark + 1,
+               (size_t)more[run] + 1);
     }
     undo_delta(s.mark, byte >> 4);
     for (uint64_t i = 0; i < s.nvalues; i++)
@@ -942,11 +972,11 @@ read_specials(void)
 /* ---- low bits ---- */
 
 #define LIMITED(code) \
-    (int32_t)((code) > 32767 ? 32767 : (code) < -32767 ? -32767 : (code))
+    ((code) > 32767 ? 32767 : (code) < -32767 ? -32767 : (int32_t)(code))
 
-/* Of a tile of n symbols. */
+/* Of a tile. */
 struct low {
-    uint64_t n, nbits, *widths, *numbers, list_nbytes;
+    uint64_t nbits, *widths, *numbers, list_nbytes;
     const uint8_t *list;
 };
 
@@ -957,19 +987,15 @@ read_low_bits(void)
     const uint64_t ntiles = DIVIDED_UP(s.nvalues, TILE_NSYMBOLS);
     const uint64_t *has = take_fields(ntiles, s.wide > 0 ? 2 : 0);
     struct low *low = reserve(ntiles, sizeof *low);
-
     for (uint64_t i = 0; i < ntiles; i++) {
-        const bool has_bits = has[i] & 1, has_list = has[i] & 2;
-        low[i].n = NSYMBOLS_OF(i, s.nvalues);
-        low[i].nbits = has_bits ? take_number(1) : 0;
-        low[i].widths = take_fields(DIVIDED_UP(low[i].n, 256), 4 * has_bits);
-        low[i].list_nbytes = has_list ? take_number(2) : 0;
-        require(has_bits == (low[i].nbits > 0) && low[i].nbits <= 12);
-        require(has_list == (low[i].list_nbytes > 0));
+        const uint64_t ngroups = DIVIDED_UP(NSYMBOLS_OF(i, s.nvalues), 256);
+        low[i].nbits = has[i] & 1 ? take_within(1, 1, 12) : 0;
+        low[i].widths = take_fields(ngroups, has[i] & 1 ? 4 : 0);
+        low[i].list_nbytes = has[i] & 2 ? take_within(2, 1, UINT16_MAX) : 0;
     }
     for (uint64_t i = 0; i < ntiles; i++) {
-        low[i].numbers =
-            take_groups(low[i].n, 256, low[i].widths, low[i].nbits);
+        low[i].numbers = take_groups(NSYMBOLS_OF(i, s.nvalues), 256,
+                                     low[i].widths, low[i].nbits);
         low[i].list = take(low[i].list_nbytes);
     }
     return low;
@@ -977,48 +1003,57 @@ read_low_bits(void)
 
 /* Makes whole codes of a tile's high parts; symbols 0 come as ESCAPE. */
 static void
-add_low_bits(const struct low *low, int32_t *code)
+add_low_bits(const struct low *low, int32_t *code, uint64_t n)
 {
-    uint64_t nzeros = 0, next = 0;
-
-    for (uint64_t i = 0; i < low->n; i++) {
-        int64_t whole = (int64_t)code[i] * (1 << low->nbits);
-        whole += (int64_t)UNFOLDED(low->numbers[i]);
+    uint64_t nzeros = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        const int64_t rest = (int64_t)UNFOLDED(low->numbers[i]);
+        const int64_t whole = code[i] * (1 << low->nbits) + rest;
         nzeros += code[i] == ESCAPE;
         code[i] = code[i] == ESCAPE ? ESCAPE : LIMITED(whole);
     }
     if (low->list_nbytes == 0)
         return;
     const struct input outer = enter(low->list, low->list_nbytes);
-    const uint64_t head = take_number(2), ncodes = head & 0x7fff;
-    const uint64_t *widths = take_fields(DIVIDED_UP(ncodes, 32), 8);
-    const uint64_t *numbers = take_groups(ncodes, 32, widths, 16);
+    const uint64_t head = take_number(2);
+    uint64_t nlisted = head & 0x7fff;
+    require(nlisted >= 1 && nlisted <= TILE_NSYMBOLS);
+    const uint64_t *widths = take_fields(DIVIDED_UP(nlisted, 32), 8);
+    const uint64_t *number = take_groups(nlisted, 32, widths, 16);
     const uint64_t *is_listed = take_fields(head >> 15 ? nzeros : 0, 1);
-    for (uint64_t i = 0; i < low->n; i++)
+    for (uint64_t i = 0; i < n; i++)
         if (code[i] == ESCAPE && (!(head >> 15) || *is_listed++)) {
-            require(next < ncodes);
-            const int64_t listed = (int64_t)UNFOLDED(numbers[next]);
+            require(nlisted-- > 0);
+            const int64_t listed = (int64_t)UNFOLDED(*number);
+            number++;
             code[i] = LIMITED(listed);
-            next++;
         }
-    require(next == ncodes && ncodes >= 1 && ncodes <= TILE_NSYMBOLS);
+    require(nlisted == 0);
     leave(outer);
 }
 
 /* ---- bit maps and stages ---- */
 
+/* n items of k bytes, of which those that a bit map tells of are there. Others
+ * are the one before, or zeros, as is what is before the first. */
+static uint8_t *
+take_kept(const uint8_t *is_kept, uint64_t n, uint64_t k, bool repeats)
+{
+    uint8_t *zeros = reserve(n + 1, (size_t)k), *item = zeros;
+    for (uint64_t i = 0; i < n; i++, item += k)
+        memcpy(item + k,
+               BIT(is_kept, i) ? take(k)
+               : repeats       ? item
+                               : zeros,
+               (size_t)k);
+    return zeros + k;
+}
+
 static const uint8_t *
 take_map(uint64_t nbits)
 {
-    const uint64_t nbytes = DIVIDED_UP(nbits, 8);
-
-    if (nbytes <= 8)
-        return take(nbytes);
-    const uint8_t *is_kept = take_map(nbytes);
-    uint8_t *map = reserve(nbytes, 1);
-    for (uint64_t i = 0; i < nbytes; i++)
-        map[i] = BIT(is_kept, i) ? *take(1) : i > 0 ? map[i - 1] : 0;
-    return map;
+    const uint64_t n = DIVIDED_UP(nbits, 8);
+    return n <= 8 ? take(n) : take_kept(take_map(n), n, 1, true);
 }
 
 /* Undoes RRE4-TCMS8-RZE1, of n bytes. */
@@ -1026,129 +1061,75 @@ static const uint8_t *
 take_stages(uint64_t n)
 {
     const uint64_t nwords = DIVIDED_UP(n, 4);
-    const uint8_t *changes = take_map(nwords);
-    uint8_t *bytes = reserve(nwords + 1, 4); /* behind a word of zeros */
+    const uint8_t *is_other = take_map(nwords);
     uint64_t nkept = 0;
-
     for (uint64_t i = 0; i < nwords; i++)
-        nkept += BIT(changes, i);
-    nkept = DIVIDED_UP(nkept, 2);
-    const uint8_t *is_kept = take_map(8 * nkept);
-    uint8_t *kept = reserve(nkept, 8);
-    for (uint64_t i = 0; i < 8 * nkept; i++)
-        kept[i] = BIT(is_kept, i) ? *take(1) : 0;
-    for (uint64_t i = 0; i < nkept; i++)
-        store(kept + 8 * i, 8, UNFOLDED(load(kept + 8 * i, 8)));
-    for (uint64_t i = 0; i < nwords; i++) {
-        memcpy(bytes + 4 * i + 4, BIT(changes, i) ? kept : bytes + 4 * i, 4);
-        kept += BIT(changes, i) ? 4 : 0;
-    }
-    return bytes + 4;
+        nkept += BIT(is_other, i);
+    nkept = 8 * DIVIDED_UP(nkept, 2); /* bytes */
+    uint8_t *kept = take_kept(take_map(nkept), nkept, 1, false);
+    for (uint64_t i = 0; i < nkept; i += 8)
+        store(kept + i, 8, UNFOLDED(load(kept + i, 8)));
+    const struct input outer = enter(kept, nkept);
+    const uint8_t *bytes = take_kept(is_other, nwords, 4, true);
+    in = outer;
+    return bytes;
 }
 
 /* ---- tiles ---- */
 
-/* The bits of a tile, of a byte the most significant ones first. */
-static struct {
-    const uint8_t *at;
-    uint64_t n, next;
-} bits;
-
-static uint64_t
-take_bits(uint64_t n)
-{
-    uint64_t value = 0;
-    require(n <= bits.n - bits.next);
-    for (; n > 0; n--, bits.next++)
-        value = value << 1 | BIT(bits.at, bits.next ^ 7);
-    return value;
-}
-
 /* The symbol of a canonical word. */
-static uint16_t
+static uint64_t
 take_symbol(const struct codebook *book)
 {
     const uint16_t *symbol = book->symbol;
-    uint64_t word = take_bits(1);
-
+    uint64_t word = take_bits(1, true);
     for (int length = 1; word >= book->nwords[length]; length++) {
         require(length < WORD_MAX_NBITS);
-        word = (word - book->nwords[length]) << 1 | take_bits(1);
+        word = (word - book->nwords[length]) << 1 | take_bits(1, true);
         symbol += book->nwords[length];
     }
     return symbol[word];
 }
 
-/* The codes of a tile, which come as zeros. */
+/* The n codes of a tile, which come as zeros, of the bytes that are left. */
 static void
-decode_tile(uint64_t coding, const struct codebook *book, int32_t *code,
+decode_tile(const struct codebook *book, bool is_ratio, int32_t *code,
             uint64_t n)
 {
-    for (uint64_t i = 0; coding != RATIO && i < n; i++) {
-        const int symbol = take_symbol(book);
+    for (uint64_t i = 0; !is_ratio && i < n; i++) {
+        const int32_t symbol = (int32_t)take_symbol(book);
         code[i] = symbol == 0 ? ESCAPE : symbol - 512;
     }
-    for (uint64_t i = 0; coding == RATIO; i++) {
-        const uint64_t left = bits.n - bits.next;
-        const int last = bits.at[bits.n / 8 - 1];
-        if (left < 8 && (~last & ((1 << left) - 1)) == 0)
+    for (uint64_t i = 0; is_ratio; i++) {
+        const uint64_t left = 8 * BYTES_LEFT - in.nbits;
+        if (left < 8 && (~in.end[-1] & ((1 << left) - 1)) == 0)
             return; /* but ones are left */
         const uint64_t token = take_symbol(book), run = token / NCODE_CLASSES;
         const uint64_t nth = token % NCODE_CLASSES;
-        i += CLASS_FIRST(run, 4) + take_bits(CLASS_NBITS(run, 4));
+        i += CLASS_FIRST(run, 4) + take_bits(CLASS_NBITS(run, 4), true);
         require(i < n);
         code[i] = ESCAPE;
         if (nth == NCODE_CLASSES - 1)
             continue;
-        const bool is_minus = take_bits(1);
-        const uint64_t more = take_bits(CLASS_NBITS(nth, 8));
+        const bool is_minus = take_bits(1, true);
+        const uint64_t more = take_bits(CLASS_NBITS(nth, 8), true);
         const int32_t magnitude = (int32_t)(CLASS_FIRST(nth, 8) + more + 1);
         require(magnitude < 512);
         code[i] = is_minus ? -magnitude : magnitude;
     }
-    require(bits.n - bits.next < 8);
 }
 
 static const struct codebook *
 take_custom(void)
 {
     struct codebook *book = reserve(1, sizeof *book);
-    uint8_t nbits[NSYMBOLS] = {0};
-    const uint64_t low = take_number(2), high = take_number(2);
-    uint64_t kraft = 0;
-
-    require(low >= 1 && low <= high && high < NSYMBOLS);
+    const uint64_t low = take_within(2, 1, NSYMBOLS - 1);
+    const uint64_t high = take_within(2, low, NSYMBOLS - 1);
     const uint64_t *length = take_fields(high - low + 2, 4);
-    nbits[0] = (uint8_t)*length++;
+    uint8_t nbits[NSYMBOLS] = {(uint8_t)length[0]};
     for (uint64_t i = low; i <= high; i++)
-        nbits[i] = (uint8_t)*length++;
-    for (int i = 0; i < NSYMBOLS; i++)
-        kraft += nbits[i] > 0 ? 1u << (WORD_MAX_NBITS - nbits[i]) : 0;
-    require(kraft <= 1u << WORD_MAX_NBITS);
-    make_codebook(book, nbits, NSYMBOLS);
-    return book;
-}
-
-/* The codebooks of n tiles. */
-static const struct codebook **
-take_codebooks(uint64_t coding, uint64_t n)
-{
-    const struct codebook **book = reserve(n, sizeof(void *));
-    const struct codebook *custom = coding == CUSTOM ? take_custom() : NULL;
-    const uint64_t nentries = coding == CUSTOM ? 1 : take_number(1);
-    const uint8_t *entry = take(coding == CUSTOM ? 0 : nentries);
-    uint64_t width = 0;
-
-    require(nentries >= 1 && nentries <= NENTRIES);
-    while ((nentries - 1) >> width != 0)
-        width++;
-    const uint64_t *nth = take_fields(n, width);
-    for (uint64_t i = 0; i < n; i++) {
-        require(coding == CUSTOM ||
-                (nth[i] < nentries && entry[nth[i]] < NENTRIES));
-        book[i] = coding == CUSTOM ? custom
-                                   : dictionary(entry[nth[i]], coding == RATIO);
-    }
+        nbits[i] = (uint8_t)length[i - low + 1];
+    make_codebook(book, nbits);
     return book;
 }
 
@@ -1158,51 +1139,63 @@ decode_tiles(uint64_t coding, uint64_t n)
 {
     const uint64_t ntiles = DIVIDED_UP(n, TILE_NSYMBOLS);
     const uint8_t *map = take_map(ntiles);
-    uint64_t *tile = reserve(ntiles, sizeof *tile);   /* that is not zero */
-    uint64_t *count = reserve(ntiles, sizeof *count); /* of a partition's */
-    uint64_t **nbytes = reserve(ntiles, sizeof *nbytes);
     int32_t *code = reserve(n, sizeof *code);
+    struct tile {
+        uint64_t nth, nbytes;
+        const struct codebook *book;
+    } *tile = reserve(ntiles, sizeof *tile); /* those that are not zero */
+    uint64_t *first = reserve(ntiles + 1, sizeof *first); /* of a partition */
     uint64_t ntaken = 0, nparts = 0, begin = 0;
 
     for (uint64_t i = 0; i < 8 * DIVIDED_UP(ntiles, 8); i++)
         if (BIT(map, i)) {
             require(i < ntiles);
-            nparts += ntaken == 0 || tile[ntaken - 1] / 16 != i / 16;
-            count[nparts - 1]++;
-            tile[ntaken++] = i;
+            if (ntaken == 0 || tile[ntaken - 1].nth / 16 != i / 16)
+                first[nparts++] = ntaken;
+            tile[ntaken++].nth = i;
         }
     if (ntaken == 0)
         return code;
-    const struct codebook **book = take_codebooks(coding, ntaken);
+    first[nparts] = ntaken;
+    const bool is_custom = coding == CUSTOM, is_ratio = coding == RATIO;
+    const struct codebook *custom = is_custom ? take_custom() : NULL;
+    const uint64_t nentries = is_custom ? 1 : take_within(1, 1, NENTRIES);
+    const uint8_t *entry = take(is_custom ? 0 : nentries);
+    const uint64_t *nth = take_fields(ntaken, width_of(nentries - 1));
+    for (uint64_t i = 0; i < ntaken; i++) {
+        require(nth[i] < nentries && (is_custom || entry[nth[i]] < NENTRIES));
+        tile[i].book = is_custom ? custom : dictionary(entry[nth[i]], is_ratio);
+    }
     const uint8_t *control = take(nparts);
-    const uint64_t offset_nbytes = take_number(1);
-    require(offset_nbytes >= 1 && offset_nbytes <= 8);
-    const uint64_t *offset = take_fields(nparts - 1, 8 * offset_nbytes);
+    const uint64_t offset_nbytes = take_within(1, 1, 8);
+    const uint64_t *end = take_fields(nparts - 1, 8 * offset_nbytes);
     for (uint64_t p = 0; p < nparts; p++) {
-        require((control[p] & 127) <= 16);
-        nbytes[p] = take_fields(count[p], control[p] & 127);
+        const uint64_t width = control[p] & 127;
+        const uint64_t *more =
+            take_groups(first[p + 1] - first[p], 16, &width, 16);
+        for (uint64_t i = first[p]; i < first[p + 1]; i++) {
+            const uint64_t least = DIVIDED_UP(NSYMBOLS_OF(tile[i].nth, n), 8);
+            tile[i].nbytes = *more++ + (is_ratio ? 1 : least);
+            require(tile[i].nbytes <= (is_ratio ? 11776 : 7680));
+        }
     }
     for (uint64_t p = 0; p < nparts; p++) {
-        const uint64_t end = p + 1 < nparts ? offset[p] : begin + BYTES_LEFT;
+        const uint64_t nbytes = p + 1 < nparts ? end[p] - begin : BYTES_LEFT;
+        const struct input rest = enter(take(nbytes), nbytes);
         uint64_t total = 0;
-        require(end >= begin);
-        const struct input outer = enter(take(end - begin), end - begin);
-        for (uint64_t i = 0; i < count[p]; i++) {
-            const uint64_t eighth = DIVIDED_UP(NSYMBOLS_OF(tile[i], n), 8);
-            nbytes[p][i] += coding == RATIO ? 1 : eighth;
-            require(nbytes[p][i] <= (coding == RATIO ? 11776 : 7680));
-            total += nbytes[p][i];
+        for (uint64_t i = first[p]; i < first[p + 1]; i++)
+            total += tile[i].nbytes;
+        const uint8_t *at = control[p] >> 7 ? take_stages(total) : take(total);
+        leave(rest);
+        begin += nbytes;
+        for (uint64_t i = first[p]; i < first[p + 1]; i++) {
+            const struct input outer = enter(at, tile[i].nbytes);
+            decode_tile(tile[i].book, is_ratio,
+                        code + tile[i].nth * TILE_NSYMBOLS,
+                        NSYMBOLS_OF(tile[i].nth, n));
+            leave(outer);
+            at += tile[i].nbytes;
         }
-        bits.at = control[p] >> 7 ? take_stages(total) : take(total);
-        leave(outer);
-        for (uint64_t i = 0; i < count[p]; i++, tile++) {
-            bits.n = 8 * nbytes[p][i];
-            bits.next = 0;
-            decode_tile(coding, *book++, code + *tile * TILE_NSYMBOLS,
-                        NSYMBOLS_OF(*tile, n));
-            bits.at += nbytes[p][i];
-        }
-        begin = end;
     }
     return code;
 }
@@ -1219,13 +1212,11 @@ list_points(uint64_t level, uint64_t edge, uint64_t *list)
     const bool is_first = level > s.nlevels;
     const uint64_t stride = POWER(is_first ? s.nlevels : level);
     uint64_t n = 0;
-
     for (int c = is_first ? 0 : 1; c < (is_first ? 1 : 16); c++) {
         uint64_t first[4], count[4], size[4], nboxes[4], most = s.nbricks;
         for (int d = 0; d < 4; d++) {
             first[d] = classes[c] >> d & 1 ? stride / 2 : 0;
-            first[d] = LEAST(first[d], s.extent[d]);
-            count[d] = DIVIDED_UP(s.extent[d] - first[d], stride);
+            count[d] = (s.extent[d] - first[d] + stride - 1) / stride;
             size[d] = count[d] > 0 ? LEAST(count[d], edge) : 1;
             nboxes[d] = DIVIDED_UP(count[d], size[d]);
             most *= size[d] * nboxes[d];
@@ -1247,28 +1238,19 @@ list_points(uint64_t level, uint64_t edge, uint64_t *list)
     return n;
 }
 
-/* The context of a point that a level adds, of what its corners weigh: of 16,
- * so that each counts as often as there are even dimensions to double it. */
-static int
-context_of(const uint8_t *weight, uint64_t point, uint64_t level)
+/* What the corners of a point weigh, from dimension d on; of 16, so that each
+ * counts as often as there are even dimensions to double it. */
+static uint64_t
+weigh_corners(const uint8_t *weight, uint64_t point, uint64_t step, uint64_t d)
 {
-    const uint64_t step = POWER(level - 1);
-    uint64_t total = 0, move[4][2] = {{0}};
-    int context = 0;
-
-    for (uint64_t d = 0; d < 4; d++) {
-        const uint64_t x = COORDINATE(point, d), far = step * s.pitch[d];
-        if ((x & step) == 0)
-            continue;
-        move[d][0] = 0 - far;
-        move[d][1] = x + step < s.extent[d] ? far : 0 - far;
-    }
-    for (int corner = 0; corner < 16; corner++)
-        total += weight[point + move[0][corner & 1] + move[1][corner >> 1 & 1] +
-                        move[2][corner >> 2 & 1] + move[3][corner >> 3]];
-    while (context < 7 && total >= (context > 0 ? POWER(context + 2) : 1))
-        context++;
-    return s.mark[point] != 0 ? 8 : context;
+    if (d == 4)
+        return weight[point];
+    const uint64_t x = COORDINATE(point, d), far = step * s.pitch[d];
+    if ((x & step) == 0)
+        return 2 * weigh_corners(weight, point, step, d + 1);
+    const uint64_t above = x + step < s.extent[d] ? point + far : point - far;
+    return weigh_corners(weight, point - far, step, d + 1) +
+           weigh_corners(weight, above, step, d + 1);
 }
 
 /* Gives points their codes, which are in tile order or context order. */
@@ -1276,20 +1258,24 @@ static void
 place_codes(const int32_t *code)
 {
     static const uint64_t edges[] = {TILE_NSYMBOLS, 64, 16, 8};
-    uint64_t *list = reserve(s.nvalues, sizeof *list), next = 0;
+    uint64_t *list = reserve(s.nvalues, sizeof *list);
     uint8_t *weight = reserve(s.nvalues, 1), *context = reserve(s.nvalues, 1);
-
     s.code = reserve(s.nvalues, sizeof *s.code);
-    for (uint64_t level = s.nlevels + 1; next < s.nvalues; level--) {
+    for (uint64_t level = s.nlevels + 1; level > 0; level--) {
         const uint64_t n = list_points(level, edges[s.rank - 1], list);
         const bool has_contexts =
             s.coding == RATIO && level <= LEAST(s.nlevels, 3);
-        for (uint64_t i = 0; has_contexts && i < n; i++)
-            context[i] = (uint8_t)context_of(weight, list[i], level);
+        for (uint64_t i = 0; has_contexts && i < n; i++) {
+            const uint64_t t =
+                weigh_corners(weight, list[i], POWER(level - 1), 0);
+            context[i] = s.mark[list[i]] != 0 ? 8
+                         : t < 8              ? t > 0
+                                 : (uint8_t)LEAST(width_of(t) - 2, 7);
+        }
         for (int c = 0; c <= 8; c++)
             for (uint64_t i = 0; i < n; i++)
                 if (context[i] == c)
-                    s.code[list[i]] = code[next++];
+                    s.code[list[i]] = *code++;
         for (uint64_t i = 0; i < s.nvalues; i++)
             weight[i] /= 2;
         for (uint64_t i = 0; i < n; i++) {
@@ -1308,10 +1294,8 @@ next_escape(void)
 {
     require(s.nescapes-- > 0);
     const uint64_t number = *s.escape++, n = UNFOLDED(number);
-    if (s.are_words)
-        return number;
-    if (s.prediction != SPLINE)
-        return n;
+    if (s.are_words || s.prediction != SPLINE)
+        return s.are_words ? number : n;
     return word_of(s.t, fl(s.reference + STEPS(n, s.step)));
 }
 
@@ -1342,7 +1326,6 @@ boolean_sum(uint64_t p, const struct line *line, int n, const double *weight)
 {
     static const int nlines[] = {0, 1, 1, 2, 1, 2, 2, 3}; /* of sets */
     double sum = -0.0; /* and x make x, be it -0.0 or 0.0 */
-
     for (int k = 1; k <= n && weight[k - 1] != 0; k++) {
         double total = -0.0;
         for (unsigned set = 1; set < 1u << n; set++)
@@ -1361,11 +1344,15 @@ static double
 predict_along(uint64_t p, const struct line *line, int n, uint64_t spline,
               int *order_ret)
 {
+    /* The weights of b + c, a + d, y + u and z + v, and of their sum. */
+    static const double weights[][5] = {
+        {9, 1, 0, 0, 0x1p-4},   {23, 3, 0, 0, 1. / 40}, /* cubic, natural */
+        {1, 0, 0, 0, 0.5},      {1225, 245, 49, 5, 0x1p-11}, /* linear, long */
+        {1, -1, 1, -1, 0x1p-3}, {150, 25, 3, 0, 0x1p-8}};    /* mean, six */
     const uint64_t i = line[n - 1].i, e = line[n - 1].e;
     const bool has_a = i >= 1, has_d = i + 2 < e;
     const bool has_yu = i >= 2 && i + 3 < e, has_zv = i >= 3 && i + 4 < e;
     double v[8] = {0}; /* at even points i-3 to i+4: z, y, a, b, c, d, u, v */
-
     for (uint64_t k = 0; k < 8; k++)
         if (i + k >= 3 && i + k - 3 < e) {
             const uint64_t at = p + line[n - 1].pitch * (2 * k - 7);
@@ -1374,31 +1361,25 @@ predict_along(uint64_t p, const struct line *line, int n, uint64_t spline,
                 v[k] = fl(v[k] - boolean_sum(at, line, n - 1, of_all));
         }
     const double a = v[2], b = v[3], c = v[4], d = v[5];
-    const double bc = fl(b + c), ad = fl(a + d);
-    const double yu = fl(v[1] + v[6]), zv = fl(v[0] + v[7]);
     *order_ret = has_a;
     if (i + 1 == e)
         return has_a ? fl(fl(1.5 * b) - fl(0.5 * a)) : b;
-    *order_ret = 2;
-    if (spline == LINEAR || (!has_a && !has_d) || (spline == MEAN && !has_zv))
-        return fl(bc * 0.5);
-    *order_ret = 3;
-    if (!has_d)
-        return fl(fl(fl(fl(6 * b) + fl(3 * c)) - a) * 0.125);
-    if (!has_a)
-        return fl(fl(fl(fl(3 * b) + fl(6 * c)) - d) * 0.125);
-    *order_ret = 4;
-    if (spline == MEAN)
-        return fl(fl(fl(bc + ad) + fl(yu + zv)) * 0.125);
-    if (spline == NATURAL)
-        return fl(fl(fl(23 * bc) - fl(3 * ad)) * fl(1. / 40));
-    if (spline == LONG && has_zv) {
-        const double outer = fl(fl(49 * yu) - fl(5 * zv));
-        return fl(fl(fl(fl(1225 * bc) - fl(245 * ad)) + outer) * 0x1p-11);
+    if (spline == LONG && !has_zv)
+        spline = has_yu ? SIX : CUBIC;
+    if ((!has_a && !has_d) || (spline == MEAN && !has_zv))
+        spline = LINEAR;
+    *order_ret = spline == LINEAR ? 2 : has_a && has_d ? 4 : 3;
+    if (*order_ret == 3) {
+        const double six = has_a ? b : c, three = has_a ? c : b;
+        const double sum = fl(fl(6 * six) + fl(3 * three));
+        return fl(fl(sum - (has_a ? a : d)) * 0.125);
     }
-    if (spline == LONG && has_yu)
-        return fl(fl(fl(fl(150 * bc) - fl(25 * ad)) + fl(3 * yu)) * 0x1p-8);
-    return fl(fl(fl(9 * bc) - ad) * 0.0625);
+    const double *w = weights[spline], ad = spline == LINEAR ? 0 : fl(a + d);
+    const double yu = fl(v[1] + v[6]), zv = has_zv ? fl(v[0] + v[7]) : 0;
+    double sum = fl(fl(w[0] * fl(b + c)) - fl(w[1] * ad));
+    if (w[2] != 0)
+        sum = fl(sum + fl(fl(w[2] * yu) - fl(w[3] * zv)));
+    return fl(sum * fl(w[4]));
 }
 
 static double
@@ -1419,9 +1400,8 @@ predict(uint64_t p, uint64_t level)
             continue;
         n = priority > highest ? 0 : n;
         highest = priority;
-        line[n].pitch = step * s.pitch[d];
-        line[n].i = x / step / 2;
-        line[n].e = DIVIDED_UP(s.extent[d], 2 * step);
+        line[n] = (struct line){step * s.pitch[d], x / step / 2,
+                                DIVIDED_UP(s.extent[d], 2 * step)};
         nabove += nabove == n && line[n].i + 1 < line[n].e;
         n++;
     }
@@ -1449,7 +1429,6 @@ decode_spline(void)
 {
     uint64_t *list = reserve(s.nvalues, sizeof *list);
     double prediction = s.reference; /* of an anchor: the one before */
-
     for (uint64_t level = s.nlevels + 1; level > 0; level--) {
         const uint64_t n = list_points(level, UINT64_MAX, list);
         for (uint64_t i = 0; i < n; i++) {
@@ -1466,24 +1445,12 @@ decode_spline(void)
 
 /* ---- lorenzo and lossless ---- */
 
-static void
-sum_along(uint64_t dimension, uint64_t from)
-{
-    for (uint64_t i = 0; i < s.nvalues; i++) {
-        if (s.mark[i] != 0)
-            s.word[i] = 0;
-        if (COORDINATE(i, dimension) > from)
-            s.word[i] += s.word[i - s.pitch[dimension]];
-    }
-}
-
 /* Along the slowest dimension: to points an odd multiple of h from the begin,
  * the mean of those 1, 3, 5 and 7 `h` away. */
 static void
 add_means(uint64_t h)
 {
     const uint64_t pitch = s.pitch[s.slowest], n = s.extent[s.slowest];
-
     for (uint64_t i = 0; i < s.nvalues; i++) {
         const uint64_t x = COORDINATE(i, s.slowest);
         uint64_t total = 0;
@@ -1514,8 +1481,7 @@ static void
 decode_integers(void)
 {
     const uint64_t sign = POWER(s.t - 1);
-    uint64_t h = 1, next = 0, nth = 0; /* of the points that are not special */
-
+    uint64_t nth = 0; /* of the points that are not special */
     for (uint64_t i = 0; i < s.nvalues; i++) {
         uint64_t difference = (uint64_t)(int64_t)s.code[i];
         if (s.prediction == LORENZO)
@@ -1527,42 +1493,38 @@ decode_integers(void)
         }
         s.word[i] = s.code[i] == ESCAPE ? next_escape() : difference;
     }
-    while (2 * h < s.extent[s.slowest])
-        h *= 2;
-    for (; s.has_means && h > 0; h /= 2)
-        add_means(h);
-    for (uint64_t d = 0; d < 4; d++) {
-        if (s.twice >> d & 1)
-            sum_along(d, 1);
-        if (s.mask >> d & 1 && !(s.has_means && d == s.slowest))
-            sum_along(d, 0);
-    }
+    for (uint64_t w = width_of(s.extent[s.slowest] - 1); s.has_means && w > 0;
+         w--)
+        add_means(POWER(w - 1));
+    for (uint64_t d = 0; d < 4; d++)
+        for (uint64_t from = 2; from-- > 0;)
+            for (uint64_t i = 0; i < s.nvalues; i++) {
+                if (((from > 0 ? s.twice : s.mask) >> d & 1) == 0)
+                    break;
+                s.word[i] = s.mark[i] != 0 ? 0 : s.word[i];
+                if (COORDINATE(i, d) > from)
+                    s.word[i] += s.word[i - s.pitch[d]];
+            }
+    const struct input outer = enter(s.remainders, s.remainders_nbytes);
     for (uint64_t i = 0; i < s.nvalues; i++) {
         const uint64_t q = (s.word[i] + s.lossless_center) & ONES(s.t);
-        const bool is_minus = q & sign;
-        const uint64_t a = (is_minus ? 0 - q : q) & ONES(s.t);
+        const uint64_t a = (q & sign ? 0 - q : q) & ONES(s.t);
         uint64_t word = word_of(s.t, STEPS(q, s.step));
         if (s.lossless_form == 2)
             word = ((q / 2 + word_of(s.t, s.unit)) & ~sign) | q << (s.t - 1);
         else if (s.unit > 0)
-            word = exact_word(a) | (is_minus ? sign : 0);
+            word = exact_word(a) | (q & sign);
         if (i % TILE_NSYMBOLS == 0)
-            next = 8 * DIVIDED_UP(next, 8);
+            take(0);
         if (s.lossless_form == 1 && s.mark[i] == 0 && a < s.limit) {
-            uint64_t r = 0, nbits = a == 0;
-            uint64_t last = (exact_word(a + 1) - 1 - exact_word(a)) >> s.zeros;
-            for (; last != 0; last /= 2)
-                nbits++;
-            for (uint64_t b = 0; b < nbits; b++, next++) {
-                require(next / 8 < s.remainders_nbytes);
-                r |= (uint64_t)BIT(s.remainders, next) << b;
-            }
-            word += a > 0 ? r << s.zeros : r >> 1 << s.zeros;
-            word += a > 0 ? 0 : (r & 1) << (s.t - 1);
+            const uint64_t nwords = exact_word(a + 1) - exact_word(a);
+            word += a == 0 ? take_bits(1, false) << (s.t - 1) : 0;
+            word += take_bits(width_of((nwords - 1) >> s.zeros), false)
+                    << s.zeros;
         }
         s.word[i] = word & ONES(s.t);
     }
-    require(DIVIDED_UP(next, 8) == s.remainders_nbytes);
+    leave(outer);
 }
 
 /* ---- a coded stream: its sections, one after another ---- */
@@ -1573,7 +1535,6 @@ read_signs(void)
     const uint64_t delta = take_number(1), nbytes = take_number(8);
     const struct input outer = enter(take(nbytes), nbytes);
     const int32_t *code = decode_tiles(CUSTOM, DIVIDED_UP(s.nvalues, 8));
-
     leave(outer);
     for (uint64_t i = 0; i < s.nvalues; i++) {
         require(code[i / 8] >= -128 && code[i / 8] <= 127);
@@ -1586,24 +1547,24 @@ static void
 read_sections(void)
 {
     const uint64_t n = s.nvalues;
-
     s.mark = reserve(n, sizeof *s.mark);
     s.word = reserve(n, sizeof *s.word);
     s.is_minus = reserve(n, sizeof *s.is_minus);
     s.t = s.carried = s.chunk.type == FLOAT64 ? 64 : 32;
     if (s.chunk.type > BYTES)
         read_carrier();
-    const uint64_t constant = s.coding == CONSTANT ? take_number(s.t / 8) : 0;
-    for (uint64_t i = 0; i < n; i++)
-        s.word[i] = constant;
     if (s.flags & IS_POINTWISE)
         read_pointwise();
+    const bool is_constant = s.coding == CONSTANT;
+    const uint64_t constant = is_constant ? take_number(s.t / 8) : 0;
+    for (uint64_t i = 0; i < n; i++)
+        s.word[i] = constant;
     memset(s.is_minus, s.signs == 1, (size_t)n);
-    if (s.coding != CONSTANT)
+    if (!is_constant)
         read_model();
     if (s.flags & HAS_SPECIALS)
         read_specials();
-    if (s.coding == CONSTANT)
+    if (is_constant)
         return;
     if (s.signs == 2)
         read_signs();
@@ -1611,28 +1572,25 @@ read_sections(void)
         const uint64_t width = s.tail_nbits > 0 ? 8 : 0;
         const uint64_t *widths = take_fields(DIVIDED_UP(n, 256), width);
         s.extra = take_groups(n, 256, widths, s.tail_nbits);
-    }
-    if (s.prediction == LOSSLESS) {
-        const uint64_t flags = take_number(1), width = s.t == 32 ? 5 : 6;
-        const uint64_t ngroups = DIVIDED_UP(n - s.nspecials, 256);
-        require(flags < 4);
+    } else if (s.prediction == LOSSLESS) {
+        const uint64_t flags = take_within(1, 0, 3), width = s.t == 32 ? 5 : 6;
+        const uint64_t count = n - s.nspecials,
+                       ngroups = DIVIDED_UP(count, 256);
         s.group_shift = take_fields(ngroups, flags & 1 ? width : 0);
         s.group_zeros = take_fields(ngroups, flags & 2 ? width : 0);
-        s.extra = take_groups(n - s.nspecials, 256, s.group_shift, s.t - 2);
+        s.extra = take_groups(count, 256, s.group_shift, s.t - 2);
     }
-    if (s.lossless_form == 1) {
-        s.remainders_nbytes = take_uleb();
-        s.remainders = take(s.remainders_nbytes);
-    }
+    s.remainders_nbytes = s.lossless_form == 1 ? take_uleb() : 0;
+    s.remainders = take(s.remainders_nbytes);
     s.nescapes = take_uleb();
-    const uint64_t w = s.nescapes > 0 ? take_number(1) : 0;
-    require(s.nescapes <= n && w <= s.t / 8);
+    const uint64_t w = s.nescapes > 0 ? take_within(1, 0, s.t / 8) : 0;
+    require(s.nescapes <= n);
     s.are_words = w == 0;
     s.escape = take_fields(s.nescapes, w == 0 ? s.t : 8 * w);
     const struct low *low = read_low_bits();
     int32_t *code = decode_tiles(s.coding, n);
     for (uint64_t i = 0; i < n; i += TILE_NSYMBOLS)
-        add_low_bits(low++, code + i);
+        add_low_bits(low++, code + i, LEAST(n - i, TILE_NSYMBOLS));
     place_codes(code);
 }
 
@@ -1646,15 +1604,14 @@ decode_coded(void)
         decode_integers();
     require(s.nescapes == 0);
     for (uint64_t i = 0; i < s.nvalues; i++) {
-        uint64_t *word = &s.word[i];
+        uint64_t word = s.word[i];
         if (s.form > 0)
-            *word =
-                word_of(s.carried, pointwise_value(VALUE_AT(i), s.is_minus[i]));
+            word = pointwise_word(value_of(s.t, word), s.is_minus[i]);
         if (s.chunk.type > BYTES)
-            *word = s.carrier == 0 ? carried_half(value_of(32, *word))
-                                   : carried_integer(*word);
+            word = s.carrier == 0 ? carried_half(word) : carried_integer(word);
         if (s.mark[i] != 0)
-            *word = s.ncolors > 0 ? s.special[s.mark[i] - 1] : *s.special++;
+            word = s.ncolors > 0 ? s.special[s.mark[i] - 1] : *s.special++;
+        s.word[i] = word;
     }
     return s.word;
 }
@@ -1677,15 +1634,14 @@ decode_inner(struct terp_reader_chunk chunk, uint64_t nbytes, uint64_t outer)
 static uint64_t *
 decode_copies(const struct terp_reader_chunk chunk)
 {
-    const uint64_t mask = take_number(1), rank = chunk.rank;
+    const uint64_t mask = take_within(1, 1, POWER(chunk.rank) - 1);
     uint64_t *word = reserve(chunk.nvalues, sizeof *word);
     struct terp_reader_chunk left = chunk;
-
-    require(mask > 0 && mask < POWER(rank) && !chunk.stack);
+    require(!chunk.stack);
     left.nvalues = 1;
     left.rank = 0;
-    for (uint64_t d = 0; d < rank; d++)
-        if (mask >> (rank - 1 - d) & 1)
+    for (uint64_t d = 0; d < chunk.rank; d++)
+        if (mask >> (chunk.rank - 1 - d) & 1)
             require(chunk.dims[d] > 1);
         else
             left.nvalues *= left.dims[left.rank++] = chunk.dims[d];
@@ -1694,9 +1650,9 @@ decode_copies(const struct terp_reader_chunk chunk)
     const uint64_t *from = decode_inner(left, BYTES_LEFT, COPIES);
     for (uint64_t i = 0; i < chunk.nvalues; i++) {
         uint64_t source = 0, pitch = chunk.nvalues;
-        for (uint64_t d = 0; d < rank; d++) {
+        for (uint64_t d = 0; d < chunk.rank; d++) {
             pitch /= chunk.dims[d];
-            if (!(mask >> (rank - 1 - d) & 1))
+            if (!(mask >> (chunk.rank - 1 - d) & 1))
                 source = source * chunk.dims[d] + i / pitch % chunk.dims[d];
         }
         word[i] = from[source];
@@ -1711,23 +1667,19 @@ decode_references(struct terp_reader_chunk chunk)
     const bool is_integer = chunk.type > BYTES && chunk.type < FLOAT16;
     const uint64_t marker = take_number(nbytes);
     uint64_t n = take_uleb();
-    struct terp_reader_chunk list = {UINT32, 4, 1, {n}, n, false, false};
-
     require(n >= 1 && n <= chunk.nvalues);
-    const uint64_t *distance = decode_inner(list, take_uleb(), REFERENCES);
-    list.type = INT64;
-    list.value_nbytes = 8;
-    const uint64_t *added = decode_inner(list, take_uleb(), REFERENCES);
+    const struct terp_reader_chunk distances = {UINT32, 4, 1, {n}, n, 0, 0};
+    const struct terp_reader_chunk differences = {INT64, 8, 1, {n}, n, 0, 0};
+    const uint64_t *distance = decode_inner(distances, take_uleb(), REFERENCES);
+    const uint64_t *added = decode_inner(differences, take_uleb(), REFERENCES);
     chunk.big_endian = false;
     uint64_t *word = decode_inner(chunk, BYTES_LEFT, REFERENCES);
     /* From the last one, so that what is before it is as it was decoded. */
     for (uint64_t i = chunk.nvalues; i-- > 0;) {
         if (word[i] != marker)
             continue;
-        require(n-- > 0);
-        const uint64_t d = added[n];
-        require(distance[n] >= 1 && distance[n] <= i);
-        const uint64_t v = word[i - distance[n]];
+        require(n-- > 0 && distance[n] >= 1 && distance[n] <= i);
+        const uint64_t d = added[n], v = word[i - distance[n]];
         require(v != marker);
         word[i] = (v + (d >> 1)) & (sign - 1);
         word[i] |= (v ^ d << (8 * nbytes - 1)) & sign;
@@ -1742,7 +1694,6 @@ static uint64_t *
 decode_parts(struct terp_reader_chunk chunk)
 {
     uint64_t *word = reserve(chunk.nvalues, 2 * sizeof *word);
-
     take_bound();
     chunk.type -= COMPLEX64;
     chunk.value_nbytes /= 2;
@@ -1760,6 +1711,8 @@ decode_parts(struct terp_reader_chunk chunk)
 static uint64_t *
 decode_body(void)
 {
+    const uint64_t nparts = NPARTS(s.chunk.type), n = nparts * s.chunk.nvalues;
+    const uint64_t nbytes = s.chunk.value_nbytes / nparts;
     if (s.coding == COPIES)
         return decode_copies(s.chunk);
     if (s.coding == REFERENCES)
@@ -1768,9 +1721,6 @@ decode_body(void)
         return decode_parts(s.chunk);
     if (s.coding != RAW)
         return decode_coded();
-    const uint64_t nparts = NPARTS(s.chunk.type);
-    const uint64_t n = nparts * s.chunk.nvalues;
-    const uint64_t nbytes = s.chunk.value_nbytes / nparts;
     uint64_t *word = take_fields(n, 8 * nbytes);
     for (uint64_t i = 0; s.chunk.big_endian && i < n; i++)
         word[i] = swapped(word[i], nbytes);
@@ -1784,11 +1734,10 @@ terp_reader_decode(const void *stream, size_t nbytes,
                    struct terp_reader_chunk *chunk_ret, void *values,
                    size_t values_cap_nbytes)
 {
-    const int status = is_ieee() ? setjmp(refused) : TERP_READER_ARITHMETIC;
-
-    if (status == TERP_READER_OK) {
-        const uint8_t *head = stream;
-        memset(chunk_ret, 0, sizeof *chunk_ret);
+    const uint8_t *head = stream;
+    memset(chunk_ret, 0, sizeof *chunk_ret);
+    if (setjmp(refused) == 0) {
+        require_or(is_ieee(), TERP_READER_ARITHMETIC);
         enter(head, nbytes);
         take_head(chunk_ret, RAW);
         const uint64_t nparts = NPARTS(chunk_ret->type);
@@ -1797,8 +1746,8 @@ terp_reader_decode(const void *stream, size_t nbytes,
         if (values != NULL) {
             require(load(head + 8, 8) ==
                     checksum(head + 16, nbytes - 16, load(head, 8)));
-            if (n > values_cap_nbytes / part_nbytes)
-                longjmp(refused, TERP_READER_CAPACITY);
+            require_or(n <= values_cap_nbytes / part_nbytes,
+                       TERP_READER_CAPACITY);
             const uint64_t *word = decode_body();
             require(BYTES_LEFT == 0);
             for (uint64_t i = 0; i < n; i++)
@@ -1806,13 +1755,14 @@ terp_reader_decode(const void *stream, size_t nbytes,
                       chunk_ret->big_endian ? swapped(word[i], part_nbytes)
                                             : word[i]);
         }
+        status = TERP_READER_OK;
     }
     while (blocks != NULL) {
-        struct block *next = blocks->next;
+        union block *next = blocks->next;
         free(blocks);
         blocks = next;
     }
-    return (enum terp_reader_status)status;
+    return status;
 }
 
 #ifdef TERP_READER_MAIN
@@ -1842,8 +1792,7 @@ main(int argc, char **argv)
         stream = more;
         nbytes += fread(stream + nbytes, 1, cap_nbytes - nbytes, stdin);
     }
-    enum terp_reader_status status =
-        terp_reader_decode(stream, nbytes, &chunk, NULL, 0);
+    status = terp_reader_decode(stream, nbytes, &chunk, NULL, 0);
     const size_t values_nbytes = (size_t)(chunk.nvalues * chunk.value_nbytes);
     if (status == TERP_READER_OK) {
         values = malloc(values_nbytes);
