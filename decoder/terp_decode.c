@@ -69,10 +69,7 @@ terp_reader_decode(const void *stream, size_t nbytes,
  * the bytes that it has not read, of the first of which `nbits` bits are. */
 static jmp_buf refused;
 static enum terp_reader_status status;
-static union block {
-    union block *next;
-    double aligned[2];
-} * blocks;
+static void **blocks; /* each begins with where the next one is */
 static struct input {
     const uint8_t *at, *end;
     uint64_t nbits;
@@ -93,12 +90,12 @@ require_or(bool holds, enum terp_reader_status otherwise)
 static void *
 reserve(uint64_t count, size_t size)
 {
-    const size_t n = sizeof(union block) + (size_t)count; /* room for it, too */
-    union block *block = count < SIZE_MAX / 2 ? calloc(n, size) : NULL;
+    const size_t n = (size_t)count + 16; /* with room for that */
+    void **block = count < SIZE_MAX / 2 ? calloc(n, size) : NULL;
     require_or(block != NULL, TERP_READER_MEMORY);
-    block->next = blocks;
+    block[0] = blocks;
     blocks = block;
-    return block + 1;
+    return block + 2;
 }
 
 /* Whole bytes; what is left of one of which bits were taken says nothing. */
@@ -164,11 +161,7 @@ swapped(uint64_t value, uint64_t nbytes)
     return other;
 }
 
-static uint64_t
-take_number(uint64_t nbytes)
-{
-    return load(take(nbytes), nbytes);
-}
+#define take_number(nbytes) load(take(nbytes), nbytes)
 
 static uint64_t
 take_within(uint64_t nbytes, uint64_t least, uint64_t most)
@@ -178,16 +171,12 @@ take_within(uint64_t nbytes, uint64_t least, uint64_t most)
     return number;
 }
 
+/* Of at most so many bytes. */
 static uint64_t
-take_uleb(void)
+take_uleb(uint64_t nbytes)
 {
-    uint64_t value = 0, byte = 128;
-    for (unsigned shift = 0; byte >= 128; shift += 7) {
-        require(shift < 63);
-        byte = take_number(1);
-        value |= (byte & 127) << shift;
-    }
-    return value;
+    const uint64_t byte = take_within(1, 0, nbytes > 1 ? 255 : 127);
+    return byte < 128 ? byte : (byte & 127) | take_uleb(nbytes - 1) << 7;
 }
 
 /* A number of n bits, its lowest bit first, of each byte the lowest ones; or
@@ -205,18 +194,17 @@ take_bits(uint64_t n, bool highest_first)
     return value;
 }
 
-/* Numbers in groups, each of which is a bit field array. Its width is one of
+/* n numbers in groups, each of which is a bit field array. Its width is one of
  * `widths`, or where there are none a byte before it. */
 static uint64_t *
-take_groups(uint64_t count, uint64_t group, const uint64_t *widths,
-            uint64_t max_width)
+take_groups(uint64_t n, uint64_t group, const uint64_t *widths, uint64_t most)
 {
-    uint64_t *numbers = reserve(count, sizeof *numbers), width = 0;
-    for (uint64_t i = 0; i < count; i++) {
+    uint64_t *numbers = reserve(n, sizeof *numbers), width = 0;
+    for (uint64_t i = 0; i < n; i++) {
         if (i % group == 0) {
             take(0);
             width = widths != NULL ? widths[i / group] : take_number(1);
-            require(width <= max_width);
+            require(width <= most);
         }
         numbers[i] = take_bits(width, false);
     }
@@ -224,11 +212,9 @@ take_groups(uint64_t count, uint64_t group, const uint64_t *widths,
     return numbers;
 }
 
-static uint64_t *
-take_fields(uint64_t count, uint64_t width)
-{
-    return take_groups(count, count, &width, width);
-}
+/* In one group. */
+#define take_fields(n, width) \
+    take_groups(n, UINT64_MAX, (uint64_t[]){width}, 64)
 
 /* ---- checksum: XXH3 of 64 bits, seeded; xxhash's doc/xxhash_spec.md ---- */
 
@@ -388,16 +374,16 @@ static double
 value_of(uint64_t nbits, uint64_t word)
 {
     const union number narrow = {.narrow_bits = (uint32_t)word};
-    const union number wide = {.wide_bits = word};
-    return nbits == 32 ? (double)narrow.narrow : wide.wide;
+    return nbits == 32 ? (double)narrow.narrow
+                       : (union number){.wide_bits = word}.wide;
 }
 
 static uint64_t
 word_of(uint64_t nbits, double value)
 {
-    const union number narrow = {.narrow = nbits == 32 ? (float)value : 0};
     const union number wide = {.wide = value};
-    return nbits == 32 ? narrow.narrow_bits : wide.wide_bits;
+    return nbits == 32 ? (union number){.narrow = (float)value}.narrow_bits
+                       : wide.wide_bits;
 }
 
 /* A word as a signed integer. */
@@ -408,16 +394,15 @@ signed_of(uint64_t nbits, uint64_t word)
     return (int64_t)(((word & ONES(nbits)) ^ sign) - sign);
 }
 
-/* Whether this program's doubles are those of IEEE 754: no more digits, to
+/* Whether this program's numbers are those of IEEE 754: no more digits, to
  * nearest even, subnormal ones too, no operation merged with another. */
 static bool
 is_ieee(void)
 {
     const double a = rounded(64, 0x1.0000001p0), square = rounded(64, a * a);
-    return word_of(64, -2.5) == UINT64_C(0xc004000000000000) &&
-           word_of(32, -2.5) == 0xc0200000 &&
-           rounded(64, rounded(64, 1) + rounded(64, 0x1.001p-53)) > 1 &&
+    return rounded(64, rounded(64, 1) + rounded(64, 0x1.001p-53)) > 1 &&
            rounded(64, square - rounded(64, 0x1.0000002p0)) == 0 &&
+           word_of(32, rounded(32, 0x1p-149) * rounded(32, 1.5)) == 2 &&
            word_of(64, rounded(64, 0x1p-1074) * rounded(64, 1.5)) == 2;
 }
 
@@ -621,7 +606,7 @@ static struct {
 
     double step, reference;
     uint64_t wide;
-    struct plan {
+    struct {
         double step;
         uint64_t spline, priorities;
     } plan[66]; /* of levels; of anchors above them */
@@ -846,19 +831,18 @@ power_of_two(double y)
 static uint64_t
 pointwise_word(double y, bool is_minus)
 {
-    const double unit = 0x1.71547652b82fep+0; /* L */
+    const uint64_t nbits = s.t == s.carried ? s.t : 64; /* of the product */
+    const double unit = 0x1.71547652b82fep+0;           /* L */
     const double factor = rounded(64, s.joint / unit);
     double x = fabs(y);
-    if (s.joint > 0) /* which -0.0 and NaN are not */
-        is_minus = y < 0;
+    if (s.joint > 0)
+        is_minus = y < 0; /* which -0.0 and NaN are not */
     if (s.joint == 0)
         x = power_of_two(y);
     else if (!(x <= fl(unit)))
         x = power_of_two(fl(x - fl(s.shift)));
-    else if (s.t == 32 && s.carried == 32)
-        x = fl(x * fl(factor));
     else
-        x = rounded(s.carried, rounded(64, x * factor));
+        x = rounded(s.carried, rounded(nbits, x * rounded(nbits, factor)));
     return word_of(s.carried, is_minus ? -x : x);
 }
 
@@ -867,22 +851,6 @@ pointwise_word(double y, bool is_minus)
 /* A quantizer's step; n steps, n being a signed integer of T's width. */
 #define QUANTIZER_STEP(step) fl(fmin(step, LARGEST(s.t) / 2048))
 #define STEPS(n, step) fl(fl((double)signed_of(s.t, n)) * (step))
-
-static void
-read_plans(double step)
-{
-    s.reference = value_of(s.t, take_number(s.t / 8));
-    for (uint64_t level = s.nlevels; level > 0; level--) {
-        const uint64_t byte = take_number(1);
-        const double share = (double)((byte & 63) + 1) / 64;
-        struct plan *plan = &s.plan[level];
-        plan->step = QUANTIZER_STEP(rounded(64, step * share));
-        plan->priorities = take_number(1);
-        plan->spline = byte >> 6;
-        if (plan->spline == LONG && plan->priorities == 170)
-            plan->spline = MEAN;
-    }
-}
 
 static void
 read_model(void)
@@ -897,7 +865,15 @@ read_model(void)
     s.wide = byte >> 4;
     require(slack >= 1 && slack <= 12 && s.wide <= 13);
     if (s.prediction == SPLINE) {
-        read_plans(step);
+        s.reference = value_of(s.t, take_number(s.t / 8));
+        for (uint64_t level = s.nlevels; level > 0; level--) {
+            const uint64_t plan = take_number(1), is_long = plan >> 6 == LONG;
+            const double share = (double)((plan & 63) + 1) / 64;
+            s.plan[level].step = QUANTIZER_STEP(rounded(64, step * share));
+            s.plan[level].priorities = take_number(1);
+            s.plan[level].spline =
+                is_long && s.plan[level].priorities == 170 ? MEAN : plan >> 6;
+        }
         return;
     }
     const uint64_t dimensions = take_number(1), d = s.slowest;
@@ -948,7 +924,7 @@ undo_delta(uint8_t *mask, uint64_t d)
 static void
 read_specials(void)
 {
-    const uint64_t nruns = take_uleb(), byte = take_number(1), n = byte & 15;
+    const uint64_t nruns = take_uleb(9), byte = take_number(1), n = byte & 15;
     uint64_t left = s.nvalues;
     require(nruns <= s.nvalues && (byte < 16 || n == 1));
     const uint64_t *gap = take_groups(nruns, 64, NULL, 56);
@@ -1580,9 +1556,9 @@ read_sections(void)
         s.group_zeros = take_fields(ngroups, flags & 2 ? width : 0);
         s.extra = take_groups(count, 256, s.group_shift, s.t - 2);
     }
-    s.remainders_nbytes = s.lossless_form == 1 ? take_uleb() : 0;
+    s.remainders_nbytes = s.lossless_form == 1 ? take_uleb(9) : 0;
     s.remainders = take(s.remainders_nbytes);
-    s.nescapes = take_uleb();
+    s.nescapes = take_uleb(9);
     const uint64_t w = s.nescapes > 0 ? take_within(1, 0, s.t / 8) : 0;
     require(s.nescapes <= n);
     s.are_words = w == 0;
@@ -1666,12 +1642,13 @@ decode_references(struct terp_reader_chunk chunk)
     const uint64_t nbytes = chunk.value_nbytes, sign = POWER(8 * nbytes - 1);
     const bool is_integer = chunk.type > BYTES && chunk.type < FLOAT16;
     const uint64_t marker = take_number(nbytes);
-    uint64_t n = take_uleb();
+    uint64_t n = take_uleb(9);
     require(n >= 1 && n <= chunk.nvalues);
     const struct terp_reader_chunk distances = {UINT32, 4, 1, {n}, n, 0, 0};
     const struct terp_reader_chunk differences = {INT64, 8, 1, {n}, n, 0, 0};
-    const uint64_t *distance = decode_inner(distances, take_uleb(), REFERENCES);
-    const uint64_t *added = decode_inner(differences, take_uleb(), REFERENCES);
+    const uint64_t *distance =
+        decode_inner(distances, take_uleb(9), REFERENCES);
+    const uint64_t *added = decode_inner(differences, take_uleb(9), REFERENCES);
     chunk.big_endian = false;
     uint64_t *word = decode_inner(chunk, BYTES_LEFT, REFERENCES);
     /* From the last one, so that what is before it is as it was decoded. */
@@ -1699,7 +1676,7 @@ decode_parts(struct terp_reader_chunk chunk)
     chunk.value_nbytes /= 2;
     chunk.big_endian = false;
     for (uint64_t part = 0; part < 2; part++) {
-        const uint64_t nbytes = part == 0 ? take_uleb() : BYTES_LEFT;
+        const uint64_t nbytes = part == 0 ? take_uleb(9) : BYTES_LEFT;
         const uint64_t *from = decode_inner(chunk, nbytes, PARTS);
         for (uint64_t i = 0; i < chunk.nvalues; i++)
             word[2 * i + part] = from[i];
@@ -1758,7 +1735,7 @@ terp_reader_decode(const void *stream, size_t nbytes,
         status = TERP_READER_OK;
     }
     while (blocks != NULL) {
-        union block *next = blocks->next;
+        void **next = blocks[0];
         free(blocks);
         blocks = next;
     }
