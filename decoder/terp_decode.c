@@ -675,10 +675,10 @@ take_head(struct terp_reader_chunk *chunk, uint64_t outer)
         chunk->big_endian = head[5] >> 6 & 1;
         chunk->type = type < 3 ? type : take_number(1);
         require(chunk->type >= type && chunk->type < sizeof nbytes_of);
-        chunk->value_nbytes = nbytes_of[chunk->type];
         require(chunk->type != BYTES || chunk->rank == 1);
-        require(chunk->nvalues <= ONES(63) / chunk->value_nbytes);
     }
+    chunk->value_nbytes = nbytes_of[chunk->type];
+    require(chunk->nvalues <= ONES(63) / chunk->value_nbytes);
     const bool is_coded = coding == HUFFMAN || coding == RATIO;
     require(is_coded || coding <= CONSTANT ||
             (coding >= COPIES && coding <= PARTS));
@@ -1531,16 +1531,15 @@ read_sections(void)
         read_carrier();
     if (s.flags & IS_POINTWISE)
         read_pointwise();
-    const bool is_constant = s.coding == CONSTANT;
-    const uint64_t constant = is_constant ? take_number(s.t / 8) : 0;
-    for (uint64_t i = 0; i < n; i++)
-        s.word[i] = constant;
     memset(s.is_minus, s.signs == 1, (size_t)n);
-    if (!is_constant)
+    if (s.coding != CONSTANT)
         read_model();
+    else
+        for (uint64_t i = 0, constant = take_number(s.t / 8); i < n; i++)
+            s.word[i] = constant;
     if (s.flags & HAS_SPECIALS)
         read_specials();
-    if (is_constant)
+    if (s.coding == CONSTANT)
         return;
     if (s.signs == 2)
         read_signs();
@@ -1559,8 +1558,8 @@ read_sections(void)
     s.remainders_nbytes = s.lossless_form == 1 ? take_uleb(9) : 0;
     s.remainders = take(s.remainders_nbytes);
     s.nescapes = take_uleb(9);
-    const uint64_t w = s.nescapes > 0 ? take_within(1, 0, s.t / 8) : 0;
     require(s.nescapes <= n);
+    const uint64_t w = s.nescapes > 0 ? take_within(1, 0, s.t / 8) : 0;
     s.are_words = w == 0;
     s.escape = take_fields(s.nescapes, w == 0 ? s.t : 8 * w);
     const struct low *low = read_low_bits();
@@ -1594,6 +1593,7 @@ decode_coded(void)
 
 /* ---- copies, references, parts: streams within a stream ---- */
 
+/* The words of the values that a body tells; of complex ones of each part. */
 static uint64_t *
 decode_body(void);
 
@@ -1601,6 +1601,7 @@ static uint64_t *
 decode_inner(struct terp_reader_chunk chunk, uint64_t nbytes, uint64_t outer)
 {
     const struct input rest = enter(take(nbytes), nbytes);
+    chunk.big_endian = chunk.big_endian && outer == COPIES;
     take_head(&chunk, outer);
     uint64_t *word = decode_body();
     leave(rest);
@@ -1610,25 +1611,24 @@ decode_inner(struct terp_reader_chunk chunk, uint64_t nbytes, uint64_t outer)
 static uint64_t *
 decode_copies(const struct terp_reader_chunk chunk)
 {
-    const uint64_t mask = take_within(1, 1, POWER(chunk.rank) - 1);
+    const uint64_t rank = chunk.rank, mask = take_within(1, 1, POWER(rank) - 1);
     uint64_t *word = reserve(chunk.nvalues, sizeof *word);
     struct terp_reader_chunk left = chunk;
     require(!chunk.stack);
-    left.nvalues = 1;
     left.rank = 0;
-    for (uint64_t d = 0; d < chunk.rank; d++)
-        if (mask >> (chunk.rank - 1 - d) & 1)
+    left.nvalues = left.dims[0] = 1;
+    for (uint64_t d = 0; d < rank; d++)
+        if (mask >> (rank - 1 - d) & 1)
             require(chunk.dims[d] > 1);
         else
             left.nvalues *= left.dims[left.rank++] = chunk.dims[d];
-    if (left.rank == 0)
-        left.dims[left.rank++] = 1;
+    left.rank += left.rank == 0;
     const uint64_t *from = decode_inner(left, BYTES_LEFT, COPIES);
     for (uint64_t i = 0; i < chunk.nvalues; i++) {
         uint64_t source = 0, pitch = chunk.nvalues;
-        for (uint64_t d = 0; d < chunk.rank; d++) {
+        for (uint64_t d = 0; d < rank; d++) {
             pitch /= chunk.dims[d];
-            if (!(mask >> (chunk.rank - 1 - d) & 1))
+            if (!(mask >> (rank - 1 - d) & 1))
                 source = source * chunk.dims[d] + i / pitch % chunk.dims[d];
         }
         word[i] = from[source];
@@ -1637,19 +1637,16 @@ decode_copies(const struct terp_reader_chunk chunk)
 }
 
 static uint64_t *
-decode_references(struct terp_reader_chunk chunk)
+decode_references(const struct terp_reader_chunk chunk)
 {
-    const uint64_t nbytes = chunk.value_nbytes, sign = POWER(8 * nbytes - 1);
-    const bool is_integer = chunk.type > BYTES && chunk.type < FLOAT16;
-    const uint64_t marker = take_number(nbytes);
+    const uint64_t nbits = 8 * chunk.value_nbytes, sign = POWER(nbits - 1);
+    const uint64_t marker = take_number(nbits / 8);
     uint64_t n = take_uleb(9);
     require(n >= 1 && n <= chunk.nvalues);
-    const struct terp_reader_chunk distances = {UINT32, 4, 1, {n}, n, 0, 0};
-    const struct terp_reader_chunk differences = {INT64, 8, 1, {n}, n, 0, 0};
-    const uint64_t *distance =
-        decode_inner(distances, take_uleb(9), REFERENCES);
-    const uint64_t *added = decode_inner(differences, take_uleb(9), REFERENCES);
-    chunk.big_endian = false;
+    struct terp_reader_chunk list = {UINT32, 0, 1, {n}, n, false, false};
+    const uint64_t *distance = decode_inner(list, take_uleb(9), REFERENCES);
+    list.type = INT64;
+    const uint64_t *added = decode_inner(list, take_uleb(9), REFERENCES);
     uint64_t *word = decode_inner(chunk, BYTES_LEFT, REFERENCES);
     /* From the last one, so that what is before it is as it was decoded. */
     for (uint64_t i = chunk.nvalues; i-- > 0;) {
@@ -1658,10 +1655,10 @@ decode_references(struct terp_reader_chunk chunk)
         require(n-- > 0 && distance[n] >= 1 && distance[n] <= i);
         const uint64_t d = added[n], v = word[i - distance[n]];
         require(v != marker);
-        word[i] = (v + (d >> 1)) & (sign - 1);
-        word[i] |= (v ^ d << (8 * nbytes - 1)) & sign;
-        if (is_integer)
-            word[i] = (v + d) & ONES(8 * nbytes);
+        word[i] = (v + d) & ONES(nbits);
+        if (chunk.type < BYTES || chunk.type >= FLOAT16)
+            word[i] =
+                ((v + d / 2) & (sign - 1)) | ((v ^ d << (nbits - 1)) & sign);
     }
     require(n == 0);
     return word;
@@ -1673,8 +1670,6 @@ decode_parts(struct terp_reader_chunk chunk)
     uint64_t *word = reserve(chunk.nvalues, 2 * sizeof *word);
     take_bound();
     chunk.type -= COMPLEX64;
-    chunk.value_nbytes /= 2;
-    chunk.big_endian = false;
     for (uint64_t part = 0; part < 2; part++) {
         const uint64_t nbytes = part == 0 ? take_uleb(9) : BYTES_LEFT;
         const uint64_t *from = decode_inner(chunk, nbytes, PARTS);
@@ -1684,12 +1679,9 @@ decode_parts(struct terp_reader_chunk chunk)
     return word;
 }
 
-/* The words of the values; of complex ones those of each part. */
 static uint64_t *
 decode_body(void)
 {
-    const uint64_t nparts = NPARTS(s.chunk.type), n = nparts * s.chunk.nvalues;
-    const uint64_t nbytes = s.chunk.value_nbytes / nparts;
     if (s.coding == COPIES)
         return decode_copies(s.chunk);
     if (s.coding == REFERENCES)
@@ -1698,6 +1690,8 @@ decode_body(void)
         return decode_parts(s.chunk);
     if (s.coding != RAW)
         return decode_coded();
+    const uint64_t n = s.chunk.nvalues * NPARTS(s.chunk.type);
+    const uint64_t nbytes = s.chunk.value_nbytes / NPARTS(s.chunk.type);
     uint64_t *word = take_fields(n, 8 * nbytes);
     for (uint64_t i = 0; s.chunk.big_endian && i < n; i++)
         word[i] = swapped(word[i], nbytes);
@@ -1706,32 +1700,36 @@ decode_body(void)
 
 /* ---- the library's function ---- */
 
+/* Of a whole stream; nothing where `values` is NULL. */
+static void
+decode(const uint8_t *stream, size_t nbytes, struct terp_reader_chunk *chunk,
+       uint8_t *values, size_t cap_nbytes)
+{
+    require_or(is_ieee(), TERP_READER_ARITHMETIC);
+    enter(stream, nbytes);
+    take_head(chunk, RAW);
+    if (values == NULL)
+        return;
+    require(load(stream + 8, 8) ==
+            checksum(stream + 16, nbytes - 16, load(stream, 8)));
+    const uint64_t n = chunk->nvalues * NPARTS(chunk->type);
+    const uint64_t size = chunk->value_nbytes / NPARTS(chunk->type);
+    require_or(n <= cap_nbytes / size, TERP_READER_CAPACITY);
+    const uint64_t *word = decode_body();
+    require(BYTES_LEFT == 0);
+    for (uint64_t i = 0; i < n; i++)
+        store(values + i * size, size,
+              chunk->big_endian ? swapped(word[i], size) : word[i]);
+}
+
 enum terp_reader_status
 terp_reader_decode(const void *stream, size_t nbytes,
                    struct terp_reader_chunk *chunk_ret, void *values,
                    size_t values_cap_nbytes)
 {
-    const uint8_t *head = stream;
     memset(chunk_ret, 0, sizeof *chunk_ret);
     if (setjmp(refused) == 0) {
-        require_or(is_ieee(), TERP_READER_ARITHMETIC);
-        enter(head, nbytes);
-        take_head(chunk_ret, RAW);
-        const uint64_t nparts = NPARTS(chunk_ret->type);
-        const uint64_t part_nbytes = chunk_ret->value_nbytes / nparts;
-        const uint64_t n = chunk_ret->nvalues * nparts;
-        if (values != NULL) {
-            require(load(head + 8, 8) ==
-                    checksum(head + 16, nbytes - 16, load(head, 8)));
-            require_or(n <= values_cap_nbytes / part_nbytes,
-                       TERP_READER_CAPACITY);
-            const uint64_t *word = decode_body();
-            require(BYTES_LEFT == 0);
-            for (uint64_t i = 0; i < n; i++)
-                store((uint8_t *)values + i * part_nbytes, part_nbytes,
-                      chunk_ret->big_endian ? swapped(word[i], part_nbytes)
-                                            : word[i]);
-        }
+        decode(stream, nbytes, chunk_ret, values, values_cap_nbytes);
         status = TERP_READER_OK;
     }
     while (blocks != NULL) {
@@ -1752,24 +1750,19 @@ main(int argc, char **argv)
         "cannot read or write it", "not a whole stream of version 1",
         "too large", "no memory", "this program does not round as IEEE 754"};
     struct terp_reader_chunk chunk = {0};
-    size_t nbytes = 0, cap_nbytes = 0;
-    uint8_t *stream = NULL, *values = NULL;
-
-    if (argc != 3 || freopen(argv[1], "rb", stdin) == NULL) {
+    if (argc != 3 || freopen(argv[1], "rb", stdin) == NULL ||
+        fseek(stdin, 0, SEEK_END) != 0) {
         fputs("usage: terp_decode STREAM VALUES\n", stderr);
         return EXIT_FAILURE;
     }
-    while (nbytes == cap_nbytes) {
-        cap_nbytes = 2 * cap_nbytes + 65536;
-        uint8_t *more = realloc(stream, cap_nbytes);
-        if (more == NULL) {
-            free(stream);
-            return EXIT_FAILURE;
-        }
-        stream = more;
-        nbytes += fread(stream + nbytes, 1, cap_nbytes - nbytes, stdin);
-    }
-    status = terp_reader_decode(stream, nbytes, &chunk, NULL, 0);
+    const long end = ftell(stdin);
+    const size_t nbytes = end > 0 ? (size_t)end : 0;
+    uint8_t *stream = malloc(nbytes + 1), *values = NULL;
+    rewind(stdin);
+    if (stream == NULL || fread(stream, 1, nbytes, stdin) < nbytes)
+        status = TERP_READER_MEMORY;
+    else
+        status = terp_reader_decode(stream, nbytes, &chunk, NULL, 0);
     const size_t values_nbytes = (size_t)(chunk.nvalues * chunk.value_nbytes);
     if (status == TERP_READER_OK) {
         values = malloc(values_nbytes);
