@@ -56,6 +56,7 @@ terp_reader_decode(const void *stream, size_t nbytes,
 /* ---- bytes, numbers, bit field arrays ---- */
 
 #define LEAST(a, b) ((a) < (b) ? (a) : (b))
+#define MOST(a, b) ((a) > (b) ? (a) : (b))
 #define DIVIDED_UP(a, b) ((a) / (b) + ((a) % (b) != 0))
 #define POWER(n) (UINT64_C(1) << (n))
 #define ONES(n) (UINT64_MAX >> (64 - (n))) /* n bits, at least 1 */
@@ -533,8 +534,9 @@ make_frequencies(int entry, uint64_t frequency[513])
 
 /* An entry's codebook, of symbols or of tokens; it stays, once it is made. */
 static const struct codebook *
-dictionary(int entry, bool of_tokens)
+dictionary(uint64_t entry, bool of_tokens)
 {
+    require(entry < NENTRIES);
     static struct codebook books[2][NENTRIES];
     struct codebook *book = &books[of_tokens][entry];
     uint64_t frequency[513], weight[NSYMBOLS];
@@ -568,7 +570,7 @@ dictionary(int entry, bool of_tokens)
 
 /* Types, codings, predictions, and the bits beside these. */
 static const uint64_t FLOAT64 = 1, BYTES = 2, INT64 = 6, UINT8 = 7, UINT32 = 9,
-                      FLOAT16 = 11, COMPLEX64 = 13;
+                      FLOAT16 = 11, COMPLEX64 = 13, COMPLEX128 = 14;
 static const uint64_t RAW = 0, CONSTANT = 1, HUFFMAN = 2, CUSTOM = 3, RATIO = 5,
                       COPIES = 13, REFERENCES = 14, PARTS = 15;
 static const uint64_t SPLINE = 1, LORENZO = 2, LOSSLESS = 3;
@@ -580,9 +582,6 @@ static const uint64_t CUBIC = 0, LINEAR = 2, LONG = 3, MEAN = 4, SIX = 5;
 static const uint8_t nbytes_of[] = {4, 8, 1, 1, 2, 4, 8, 1,
                                     2, 4, 8, 2, 2, 8, 16};
 #define NPARTS(type) ((type) >= COMPLEX64 ? UINT64_C(2) : UINT64_C(1))
-
-/* How many of n symbols a tile has. */
-#define NSYMBOLS_OF(tile, n) LEAST((n) - (tile)*TILE_NSYMBOLS, TILE_NSYMBOLS)
 
 /* A code beyond all others: an escape, until it is known to be listed. */
 #define ESCAPE (-32768)
@@ -597,13 +596,11 @@ static struct {
      * more than one value; neighbours are `pitch` apart, bricks pitch[4]. There
      * are no levels where neither prediction nor contexts ask for them. */
     uint64_t rank, nvalues, nbricks, slowest, extent[4], pitch[5], nlevels;
-
     uint64_t t, carried; /* bits of T; of what carries a value */
     uint64_t carrier, offset, scale;
     uint64_t form, signs; /* of a pointwise bound */
     int center;
     double joint, shift; /* 0: no floor */
-
     double step, reference;
     uint64_t wide;
     struct {
@@ -614,10 +611,8 @@ static struct {
     uint64_t mask, twice, has_means, zeros, limit, tail_nbits;
     uint64_t lossless_form, lossless_center;
     double unit;
-
-    uint8_t *mark, *is_minus;    /* mark: 0: not special, else color + 1 */
-    uint64_t nspecials, ncolors, /* of colors, or of all specials: */
-        *special;
+    uint8_t *mark, *is_minus; /* mark: 0: not special, else color + 1 */
+    uint64_t nspecials, ncolors, *special; /* of colors, or of all specials */
     uint64_t *extra; /* tails, or the numbers that belong to shifts */
     uint64_t *group_shift, *group_zeros;
     const uint8_t *remainders;
@@ -660,21 +655,19 @@ take_bound(void)
 static void
 take_head(struct terp_reader_chunk *chunk, uint64_t outer)
 {
-    /* The bits that may stand beside a prediction. */
-    static const uint64_t may[] = {0, 0xf0, 0x70, 0x30};
-    const uint8_t *head = outer == RAW ? take(16) : take(2) - 6;
+    const bool is_whole = outer == RAW;
+    const uint8_t *head = is_whole ? take(16) : take(2) - 6;
     const uint64_t coding = head[6];
     memset(&s, 0, sizeof s);
     s.coding = coding;
     s.prediction = head[7] & 15;
     s.flags = head[7] & 0xf0;
-    if (outer == RAW) {
+    if (is_whole) {
         const uint64_t type = head[5] >> 4 & 3;
         require(memcmp(head, "TERP\1", 5) == 0); /* and version 1 */
         take_dims(head[5], chunk);
         chunk->big_endian = head[5] >> 6 & 1;
-        chunk->type = type < 3 ? type : take_number(1);
-        require(chunk->type >= type && chunk->type < sizeof nbytes_of);
+        chunk->type = type < 3 ? type : take_within(1, 3, COMPLEX128);
         require(chunk->type != BYTES || chunk->rank == 1);
     }
     chunk->value_nbytes = nbytes_of[chunk->type];
@@ -682,21 +675,19 @@ take_head(struct terp_reader_chunk *chunk, uint64_t outer)
     const bool is_coded = coding == HUFFMAN || coding == RATIO;
     require(is_coded || coding <= CONSTANT ||
             (coding >= COPIES && coding <= PARTS));
-    require(s.prediction <= LOSSLESS && is_coded == (s.prediction > 0));
-    require((s.flags & ~may[s.prediction]) == 0 ||
-            (coding == CONSTANT && s.flags == HAS_SPECIALS));
-    require(coding == RAW || chunk->type != BYTES);
-    require(coding == RAW || (coding == PARTS) == (chunk->type >= COMPLEX64));
-    require(coding != COPIES || outer != COPIES);
-    require(coding < COPIES || outer != REFERENCES);
+    require(coding < COPIES || (coding != outer && outer != REFERENCES));
     require(coding != REFERENCES || chunk->value_nbytes > 1);
-    require(outer == RAW || !(s.flags & HAS_PREFIXES));
+    require(coding == RAW || (chunk->type != BYTES &&
+                              (coding == PARTS) == (chunk->type >= COMPLEX64)));
+    require(s.prediction <= LOSSLESS && is_coded == (s.prediction > 0));
+    const uint64_t may[] = {coding == CONSTANT ? HAS_SPECIALS : 0,
+                            is_whole ? 0xf0 : 0x70, 0x70, 0x30};
+    require((s.flags & ~may[s.prediction]) == 0);
     struct terp_reader_chunk domain = s.chunk = *chunk;
     if (s.flags & HAS_DOMAIN) {
         const uint64_t layout = take_number(1);
-        require((layout & 0x70) == 0);
         take_dims(layout, &domain);
-        require(domain.nvalues == chunk->nvalues);
+        require((layout & 0x70) == 0 && domain.nvalues == chunk->nvalues);
         require(domain.stack != chunk->stack || domain.rank != chunk->rank ||
                 memcmp(domain.dims, chunk->dims, sizeof domain.dims) != 0);
     }
@@ -707,13 +698,12 @@ take_head(struct terp_reader_chunk *chunk, uint64_t outer)
     s.nbricks = domain.stack ? domain.dims[0] : 1;
     s.nvalues = domain.nvalues;
     s.pitch[0] = 1;
-    const bool has_levels = coding == RATIO || s.prediction == SPLINE;
     for (uint64_t d = 0; d < 4; d++) {
         s.extent[d] = d < s.rank ? domain.dims[domain.rank - 1 - d] : 1;
         s.pitch[d + 1] = s.pitch[d] * s.extent[d];
         s.slowest = s.extent[d] > 1 ? d : s.slowest;
-        const uint64_t nlevels = has_levels ? width_of(s.extent[d] - 1) : 0;
-        s.nlevels = s.nlevels > nlevels ? s.nlevels : nlevels;
+        if (coding == RATIO || s.prediction == SPLINE)
+            s.nlevels = MOST(s.nlevels, width_of(s.extent[d] - 1));
     }
 }
 
@@ -952,11 +942,11 @@ read_specials(void)
 
 /* Of a tile. */
 struct low {
-    uint64_t nbits, *widths, *numbers, list_nbytes;
+    uint64_t n, nbits, *widths, *numbers, list_nbytes;
     const uint8_t *list;
 };
 
-/* Nothing is read where codes are not wide. */
+/* Of tiles; nothing is read where codes are not wide. */
 static struct low *
 read_low_bits(void)
 {
@@ -964,25 +954,25 @@ read_low_bits(void)
     const uint64_t *has = take_fields(ntiles, s.wide > 0 ? 2 : 0);
     struct low *low = reserve(ntiles, sizeof *low);
     for (uint64_t i = 0; i < ntiles; i++) {
-        const uint64_t ngroups = DIVIDED_UP(NSYMBOLS_OF(i, s.nvalues), 256);
+        low[i].n = LEAST(s.nvalues - i * TILE_NSYMBOLS, TILE_NSYMBOLS);
         low[i].nbits = has[i] & 1 ? take_within(1, 1, 12) : 0;
-        low[i].widths = take_fields(ngroups, has[i] & 1 ? 4 : 0);
+        low[i].widths =
+            take_fields(DIVIDED_UP(low[i].n, 256), has[i] & 1 ? 4 : 0);
         low[i].list_nbytes = has[i] & 2 ? take_within(2, 1, UINT16_MAX) : 0;
     }
-    for (uint64_t i = 0; i < ntiles; i++) {
-        low[i].numbers = take_groups(NSYMBOLS_OF(i, s.nvalues), 256,
-                                     low[i].widths, low[i].nbits);
-        low[i].list = take(low[i].list_nbytes);
+    for (struct low *at = low; at < low + ntiles; at++) {
+        at->numbers = take_groups(at->n, 256, at->widths, at->nbits);
+        at->list = take(at->list_nbytes);
     }
     return low;
 }
 
 /* Makes whole codes of a tile's high parts; symbols 0 come as ESCAPE. */
 static void
-add_low_bits(const struct low *low, int32_t *code, uint64_t n)
+add_low_bits(const struct low *low, int32_t *code)
 {
     uint64_t nzeros = 0;
-    for (uint64_t i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < low->n; i++) {
         const int64_t rest = (int64_t)UNFOLDED(low->numbers[i]);
         const int64_t whole = code[i] * (1 << low->nbits) + rest;
         nzeros += code[i] == ESCAPE;
@@ -997,7 +987,7 @@ add_low_bits(const struct low *low, int32_t *code, uint64_t n)
     const uint64_t *widths = take_fields(DIVIDED_UP(nlisted, 32), 8);
     const uint64_t *number = take_groups(nlisted, 32, widths, 16);
     const uint64_t *is_listed = take_fields(head >> 15 ? nzeros : 0, 1);
-    for (uint64_t i = 0; i < n; i++)
+    for (uint64_t i = 0; i < low->n; i++)
         if (code[i] == ESCAPE && (!(head >> 15) || *is_listed++)) {
             require(nlisted-- > 0);
             const int64_t listed = (int64_t)UNFOLDED(*number);
@@ -1067,31 +1057,37 @@ take_symbol(const struct codebook *book)
     return symbol[word];
 }
 
-/* The n codes of a tile, which come as zeros, of the bytes that are left. */
+/* n codes, which come as zeros, of so many bytes. */
+struct tile {
+    int32_t *code;
+    uint64_t n, nbytes;
+    const struct codebook *book;
+};
+
+/* Decodes a tile of the bytes that are left. */
 static void
-decode_tile(const struct codebook *book, bool is_ratio, int32_t *code,
-            uint64_t n)
+decode_tile(const struct tile *tile, bool is_ratio)
 {
-    for (uint64_t i = 0; !is_ratio && i < n; i++) {
-        const int32_t symbol = (int32_t)take_symbol(book);
-        code[i] = symbol == 0 ? ESCAPE : symbol - 512;
+    for (uint64_t i = 0; !is_ratio && i < tile->n; i++) {
+        const int32_t symbol = (int32_t)take_symbol(tile->book);
+        tile->code[i] = symbol == 0 ? ESCAPE : symbol - 512;
     }
     for (uint64_t i = 0; is_ratio; i++) {
         const uint64_t left = 8 * BYTES_LEFT - in.nbits;
         if (left < 8 && (~in.end[-1] & ((1 << left) - 1)) == 0)
             return; /* but ones are left */
-        const uint64_t token = take_symbol(book), run = token / NCODE_CLASSES;
-        const uint64_t nth = token % NCODE_CLASSES;
+        const uint64_t token = take_symbol(tile->book);
+        const uint64_t run = token / NCODE_CLASSES, nth = token % NCODE_CLASSES;
         i += CLASS_FIRST(run, 4) + take_bits(CLASS_NBITS(run, 4), true);
-        require(i < n);
-        code[i] = ESCAPE;
+        require(i < tile->n);
+        tile->code[i] = ESCAPE;
         if (nth == NCODE_CLASSES - 1)
             continue;
         const bool is_minus = take_bits(1, true);
         const uint64_t more = take_bits(CLASS_NBITS(nth, 8), true);
         const int32_t magnitude = (int32_t)(CLASS_FIRST(nth, 8) + more + 1);
         require(magnitude < 512);
-        code[i] = is_minus ? -magnitude : magnitude;
+        tile->code[i] = is_minus ? -magnitude : magnitude;
     }
 }
 
@@ -1114,64 +1110,60 @@ static int32_t *
 decode_tiles(uint64_t coding, uint64_t n)
 {
     const uint64_t ntiles = DIVIDED_UP(n, TILE_NSYMBOLS);
+    const bool is_custom = coding == CUSTOM, is_ratio = coding == RATIO;
     const uint8_t *map = take_map(ntiles);
     int32_t *code = reserve(n, sizeof *code);
-    struct tile {
-        uint64_t nth, nbytes;
-        const struct codebook *book;
-    } *tile = reserve(ntiles, sizeof *tile); /* those that are not zero */
-    uint64_t *first = reserve(ntiles + 1, sizeof *first); /* of a partition */
-    uint64_t ntaken = 0, nparts = 0, begin = 0;
-
+    struct tile *tile = reserve(ntiles, sizeof *tile); /* that are not zero */
+    struct part {
+        uint64_t nth, ntiles, nbytes;
+    } *parts = reserve(ntiles + 1, sizeof *parts), *part = parts;
+    uint64_t ntaken = 0, begin = 0;
     for (uint64_t i = 0; i < 8 * DIVIDED_UP(ntiles, 8); i++)
         if (BIT(map, i)) {
             require(i < ntiles);
-            if (ntaken == 0 || tile[ntaken - 1].nth / 16 != i / 16)
-                first[nparts++] = ntaken;
-            tile[ntaken++].nth = i;
+            part += part->ntiles > 0 && part->nth != i / 16;
+            part->nth = i / 16;
+            part->ntiles++;
+            tile[ntaken].n = LEAST(n - i * TILE_NSYMBOLS, TILE_NSYMBOLS);
+            tile[ntaken++].code = code + i * TILE_NSYMBOLS;
         }
     if (ntaken == 0)
         return code;
-    first[nparts] = ntaken;
-    const bool is_custom = coding == CUSTOM, is_ratio = coding == RATIO;
     const struct codebook *custom = is_custom ? take_custom() : NULL;
     const uint64_t nentries = is_custom ? 1 : take_within(1, 1, NENTRIES);
     const uint8_t *entry = take(is_custom ? 0 : nentries);
     const uint64_t *nth = take_fields(ntaken, width_of(nentries - 1));
     for (uint64_t i = 0; i < ntaken; i++) {
-        require(nth[i] < nentries && (is_custom || entry[nth[i]] < NENTRIES));
+        require(nth[i] < nentries);
         tile[i].book = is_custom ? custom : dictionary(entry[nth[i]], is_ratio);
     }
+    const uint64_t nparts = (uint64_t)(part - parts) + 1;
     const uint8_t *control = take(nparts);
     const uint64_t offset_nbytes = take_within(1, 1, 8);
     const uint64_t *end = take_fields(nparts - 1, 8 * offset_nbytes);
+    struct tile *next = tile;
     for (uint64_t p = 0; p < nparts; p++) {
         const uint64_t width = control[p] & 127;
-        const uint64_t *more =
-            take_groups(first[p + 1] - first[p], 16, &width, 16);
-        for (uint64_t i = first[p]; i < first[p + 1]; i++) {
-            const uint64_t least = DIVIDED_UP(NSYMBOLS_OF(tile[i].nth, n), 8);
-            tile[i].nbytes = *more++ + (is_ratio ? 1 : least);
-            require(tile[i].nbytes <= (is_ratio ? 11776 : 7680));
+        const uint64_t *more = take_groups(parts[p].ntiles, 16, &width, 16);
+        for (uint64_t i = 0; i < parts[p].ntiles; i++, next++) {
+            next->nbytes = more[i] + (is_ratio ? 1 : DIVIDED_UP(next->n, 8));
+            require(next->nbytes <= (is_ratio ? 11776 : 7680));
+            parts[p].nbytes += next->nbytes;
         }
     }
     for (uint64_t p = 0; p < nparts; p++) {
         const uint64_t nbytes = p + 1 < nparts ? end[p] - begin : BYTES_LEFT;
         const struct input rest = enter(take(nbytes), nbytes);
-        uint64_t total = 0;
-        for (uint64_t i = first[p]; i < first[p + 1]; i++)
-            total += tile[i].nbytes;
-        const uint8_t *at = control[p] >> 7 ? take_stages(total) : take(total);
+        const uint8_t *at = control[p] >> 7 ? take_stages(parts[p].nbytes)
+                                            : take(parts[p].nbytes);
         leave(rest);
-        begin += nbytes;
-        for (uint64_t i = first[p]; i < first[p + 1]; i++) {
-            const struct input outer = enter(at, tile[i].nbytes);
-            decode_tile(tile[i].book, is_ratio,
-                        code + tile[i].nth * TILE_NSYMBOLS,
-                        NSYMBOLS_OF(tile[i].nth, n));
+        for (uint64_t i = 0; i < parts[p].ntiles; i++, tile++) {
+            const struct input outer = enter(at, tile->nbytes);
+            decode_tile(tile, is_ratio);
             leave(outer);
-            at += tile[i].nbytes;
+            at += tile->nbytes;
         }
+        begin += nbytes;
     }
     return code;
 }
@@ -1565,7 +1557,7 @@ read_sections(void)
     const struct low *low = read_low_bits();
     int32_t *code = decode_tiles(s.coding, n);
     for (uint64_t i = 0; i < n; i += TILE_NSYMBOLS)
-        add_low_bits(low++, code + i, LEAST(n - i, TILE_NSYMBOLS));
+        add_low_bits(low++, code + i);
     place_codes(code);
 }
 
