@@ -857,45 +857,42 @@ read_model(void)
     if (s.prediction == SPLINE) {
         s.reference = value_of(s.t, take_number(s.t / 8));
         for (uint64_t level = s.nlevels; level > 0; level--) {
-            const uint64_t plan = take_number(1), is_long = plan >> 6 == LONG;
+            const uint64_t plan = take_number(2), is_mean = LONG | 170 << 2;
             const double share = (double)((plan & 63) + 1) / 64;
             s.plan[level].step = QUANTIZER_STEP(rounded(64, step * share));
-            s.plan[level].priorities = take_number(1);
-            s.plan[level].spline =
-                is_long && s.plan[level].priorities == 170 ? MEAN : plan >> 6;
+            s.plan[level].spline = plan >> 6 == is_mean ? MEAN : plan >> 6 & 3;
+            s.plan[level].priorities = plan >> 8;
         }
         return;
     }
-    const uint64_t dimensions = take_number(1), d = s.slowest;
     const bool is_lossless = s.prediction == LOSSLESS;
-    const uint64_t form = is_lossless ? take_number(1) : 0;
-    const bool is_exact = is_lossless || dimensions & 0x20;
-    const bool has_tails = !is_lossless && dimensions & 0x40;
-    s.mask = dimensions & 15;
-    s.twice = is_lossless ? dimensions >> 4 : 0;
-    s.has_means = !is_lossless && dimensions & 0x10;
+    const uint64_t bits = take_number(is_lossless ? 2 : 1), form = bits >> 8;
+    const uint64_t high = bits >> 4 & 15, d = s.slowest;
+    const bool is_exact = is_lossless || high & 2;
+    const bool has_tails = !is_lossless && high & 4;
+    s.mask = bits & 15;
+    s.twice = is_lossless ? high : 0;
+    s.has_means = !is_lossless && high & 1;
     s.lossless_form = form & 3;
     require((s.twice & ~s.mask) == 0 && s.lossless_form < 3 && form < 8);
-    require(is_lossless ? s.wide == 0 : dimensions < 0x80);
+    require(is_lossless ? s.wide == 0 : high < 8);
     require(!s.has_means || (!(s.flags & HAS_SPECIALS) && d > 0 &&
                              s.mask >> d & 1 && s.extent[d] >= 8));
     s.mask &= s.has_means ? ~POWER(d) : ONES(4); /* means come first, instead */
     require(is_exact || s.bound > 0);
     if (is_exact) {
-        const uint64_t significand = is_lossless ? 1 : take_number(1);
         const int nfraction = NFRACTION(s.t), most = MAX_EXPONENT(s.t) - 1;
-        s.zeros = take_number(1);
+        const uint64_t significand = is_lossless ? 1 : take_within(1, 1, 255);
+        s.zeros = take_within(1, 0, (uint64_t)nfraction);
         const int e = (int)signed_of(16, take_number(2));
         const bool is_lowest = e == 1 - most - nfraction;
-        require(significand > 0 && s.zeros <= (uint64_t)nfraction);
         require(is_lowest || (e > -most && e < most - nfraction));
         s.unit = fl(ldexp((double)significand, e));
         s.limit = is_lowest ? 0 : POWER((uint64_t)nfraction - s.zeros);
     }
     s.lossless_center = form & 4 ? take_number(s.t / 8) : 0;
-    s.tail_nbits = has_tails ? take_number(1) : 0;
-    require(!has_tails || (s.tail_nbits > 0 && s.wide == 13));
-    require(s.tail_nbits <= (s.t == 32 ? 16 : 48));
+    require(!has_tails || s.wide == 13);
+    s.tail_nbits = has_tails ? take_within(1, 1, s.t == 32 ? 16 : 48) : 0;
 }
 
 /* ---- specials, signs ---- */
@@ -915,18 +912,18 @@ static void
 read_specials(void)
 {
     const uint64_t nruns = take_uleb(9), byte = take_number(1), n = byte & 15;
-    uint64_t left = s.nvalues;
+    uint64_t at = 0;
     require(nruns <= s.nvalues && (byte < 16 || n == 1));
     const uint64_t *gap = take_groups(nruns, 64, NULL, 56);
     const uint64_t *more = take_groups(nruns, 64, NULL, 56);
     const uint64_t *color = take_groups(n > 1 ? nruns : 0, 64, NULL, 56);
     for (uint64_t run = 0; run < nruns; run++) {
-        const uint64_t mark = n > 1 ? color[run] : 0;
-        require(mark == 0 || mark < n);
-        require(gap[run] < left && more[run] < left - gap[run]);
-        left -= gap[run] + more[run] + 1;
-        memset(s.mark + s.nvalues - left - more[run] - 1, (int)mark + 1,
-               (size_t)more[run] + 1);
+        require(n < 2 || color[run] < n);
+        require(gap[run] < s.nvalues - at);
+        at += gap[run];
+        require(more[run] < s.nvalues - at);
+        for (uint64_t end = at + more[run] + 1; at < end; at++)
+            s.mark[at] = (uint8_t)(n > 1 ? color[run] + 1 : 1);
     }
     undo_delta(s.mark, byte >> 4);
     for (uint64_t i = 0; i < s.nvalues; i++)
@@ -1168,105 +1165,6 @@ decode_tiles(uint64_t coding, uint64_t n)
     return code;
 }
 
-/* ---- order of symbols ---- */
-
-/* Lists the points that a level adds, class by class and box by box; those of
- * the level above the highest one are anchors, or all. Returns how many. */
-static uint64_t
-list_points(uint64_t level, uint64_t edge, uint64_t *list)
-{
-    static const int classes[] = {0, 1,  2,  4, 8,  3,  5,  6,
-                                  9, 10, 12, 7, 11, 13, 14, 15};
-    const bool is_first = level > s.nlevels;
-    const uint64_t stride = POWER(is_first ? s.nlevels : level);
-    uint64_t n = 0;
-    for (int c = is_first ? 0 : 1; c < (is_first ? 1 : 16); c++) {
-        uint64_t first[4], count[4], size[4], nboxes[4], most = s.nbricks;
-        for (int d = 0; d < 4; d++) {
-            first[d] = classes[c] >> d & 1 ? stride / 2 : 0;
-            count[d] = (s.extent[d] - first[d] + stride - 1) / stride;
-            size[d] = count[d] > 0 ? LEAST(count[d], edge) : 1;
-            nboxes[d] = DIVIDED_UP(count[d], size[d]);
-            most *= size[d] * nboxes[d];
-        }
-        for (uint64_t i = 0; i < most; i++) {
-            uint64_t rest = i, x[4], point = 0;
-            bool is_inside = true;
-            for (int d = 0; d < 4; rest /= size[d++])
-                x[d] = rest % size[d];
-            for (int d = 0; d < 4; rest /= nboxes[d++]) {
-                x[d] += rest % nboxes[d] * size[d];
-                is_inside &= x[d] < count[d];
-                point += s.pitch[d] * (first[d] + stride * x[d]);
-            }
-            if (is_inside)
-                list[n++] = point + rest * s.pitch[4];
-        }
-    }
-    return n;
-}
-
-/* What the corners of a point weigh, from dimension d on; of 16, so that each
- * counts as often as there are even dimensions to double it. */
-static uint64_t
-weigh_corners(const uint8_t *weight, uint64_t point, uint64_t step, uint64_t d)
-{
-    if (d == 4)
-        return weight[point];
-    const uint64_t x = COORDINATE(point, d), far = step * s.pitch[d];
-    if ((x & step) == 0)
-        return 2 * weigh_corners(weight, point, step, d + 1);
-    const uint64_t above = x + step < s.extent[d] ? point + far : point - far;
-    return weigh_corners(weight, point - far, step, d + 1) +
-           weigh_corners(weight, above, step, d + 1);
-}
-
-/* Gives points their codes, which are in tile order or context order. */
-static void
-place_codes(const int32_t *code)
-{
-    static const uint64_t edges[] = {TILE_NSYMBOLS, 64, 16, 8};
-    uint64_t *list = reserve(s.nvalues, sizeof *list);
-    uint8_t *weight = reserve(s.nvalues, 1), *context = reserve(s.nvalues, 1);
-    s.code = reserve(s.nvalues, sizeof *s.code);
-    for (uint64_t level = s.nlevels + 1; level > 0; level--) {
-        const uint64_t n = list_points(level, edges[s.rank - 1], list);
-        const bool has_contexts =
-            s.coding == RATIO && level <= LEAST(s.nlevels, 3);
-        for (uint64_t i = 0; has_contexts && i < n; i++) {
-            const uint64_t t =
-                weigh_corners(weight, list[i], POWER(level - 1), 0);
-            context[i] = s.mark[list[i]] != 0 ? 8
-                         : t < 8              ? t > 0
-                                 : (uint8_t)LEAST(width_of(t) - 2, 7);
-        }
-        for (int c = 0; c <= 8; c++)
-            for (uint64_t i = 0; i < n; i++)
-                if (context[i] == c)
-                    s.code[list[i]] = *code++;
-        for (uint64_t i = 0; i < s.nvalues; i++)
-            weight[i] /= 2;
-        for (uint64_t i = 0; i < n; i++) {
-            const int32_t of = s.code[list[i]];
-            uint64_t four = 4 * (uint64_t)(of < 0 ? -of : of);
-            if (s.wide > 0)
-                four = (uint64_t)sqrt((double)(four >> (s.wide - 1)));
-            weight[list[i]] = (uint8_t)LEAST(four, 252);
-        }
-    }
-}
-
-/* The next escape: a difference, or, of a spline, a value. */
-static uint64_t
-next_escape(void)
-{
-    require(s.nescapes-- > 0);
-    const uint64_t number = *s.escape++, n = UNFOLDED(number);
-    if (s.are_words || s.prediction != SPLINE)
-        return s.are_words ? number : n;
-    return word_of(s.t, fl(s.reference + STEPS(n, s.step)));
-}
-
 /* ---- spline ---- */
 
 /* What a point sees along an odd dimension: even points 1, 3, 5 and 7 `pitch`
@@ -1358,10 +1256,9 @@ predict(uint64_t p, uint64_t level)
     const bool is_all = priorities == 255, blends = is_all || priorities == 170;
     const double of_pairs[] = {fl(1. / 3), fl(-1. / 12), 0};
     struct line line[4];
-    int n = 0, nabove = 0, best = -1, nbest = 0, order;
+    int n = 0, nabove = 0, order, best = 0, count[5] = {0}; /* of an order */
     uint64_t highest = 0;
-    double value = 0;
-
+    double total[5];
     for (uint64_t d = 4; d-- > 0;) {
         const uint64_t x = COORDINATE(p, d), priority = priorities >> 2 * d & 3;
         if ((x & step) == 0 || priority < highest)
@@ -1383,30 +1280,113 @@ predict(uint64_t p, uint64_t level)
     }
     for (int i = 0; i < n; i++) {
         const double next = predict_along(p, line + i, 1, spline, &order);
-        if (order < best)
-            continue;
-        nbest = order > best ? 1 : nbest + 1;
-        value = order > best ? next : fl(value + next);
-        best = order;
+        total[order] = count[order]++ == 0 ? next : fl(total[order] + next);
+        best = MOST(best, order);
     }
-    return fl(value * fl(1. / nbest));
+    return fl(total[best] * fl(1. / count[best]));
 }
 
-static void
-decode_spline(void)
+/* ---- order of symbols ---- */
+
+/* Lists the points that a level adds, class by class and box by box; those of
+ * the level above the highest one are anchors, or all. Returns how many. */
+static uint64_t
+list_points(uint64_t level, uint64_t edge, uint64_t *list)
 {
-    uint64_t *list = reserve(s.nvalues, sizeof *list);
+    static const int classes[] = {0, 1,  2,  4, 8,  3,  5,  6,
+                                  9, 10, 12, 7, 11, 13, 14, 15};
+    const bool is_first = level > s.nlevels;
+    const uint64_t stride = POWER(is_first ? s.nlevels : level);
+    uint64_t n = 0;
+    for (int c = is_first ? 0 : 1; c < (is_first ? 1 : 16); c++) {
+        uint64_t first[4], count[4], size[4], nboxes[4], most = s.nbricks;
+        for (int d = 0; d < 4; d++) {
+            first[d] = classes[c] >> d & 1 ? stride / 2 : 0;
+            count[d] = (s.extent[d] - first[d] + stride - 1) / stride;
+            size[d] = count[d] > 0 ? LEAST(count[d], edge) : 1;
+            nboxes[d] = DIVIDED_UP(count[d], size[d]);
+            most *= size[d] * nboxes[d];
+        }
+        for (uint64_t i = 0; i < most; i++) {
+            uint64_t rest = i, x[4], point = 0;
+            bool is_inside = true;
+            for (int d = 0; d < 4; rest /= size[d++])
+                x[d] = rest % size[d];
+            for (int d = 0; d < 4; rest /= nboxes[d++]) {
+                x[d] += rest % nboxes[d] * size[d];
+                is_inside &= x[d] < count[d];
+                point += s.pitch[d] * (first[d] + stride * x[d]);
+            }
+            if (is_inside)
+                list[n++] = point + rest * s.pitch[4];
+        }
+    }
+    return n;
+}
+
+/* What the corners of a point weigh, from dimension d on; of 16, so that each
+ * counts as often as there are even dimensions to double it. */
+static uint64_t
+weigh_corners(const uint8_t *weight, uint64_t point, uint64_t step, uint64_t d)
+{
+    if (d == 4)
+        return weight[point];
+    const uint64_t x = COORDINATE(point, d), far = step * s.pitch[d];
+    if ((x & step) == 0)
+        return 2 * weigh_corners(weight, point, step, d + 1);
+    const uint64_t above = x + step < s.extent[d] ? point + far : point - far;
+    return weigh_corners(weight, point - far, step, d + 1) +
+           weigh_corners(weight, above, step, d + 1);
+}
+
+/* The next escape: a difference, or, of a spline, a value. */
+static uint64_t
+next_escape(void)
+{
+    require(s.nescapes-- > 0);
+    const uint64_t number = *s.escape++, n = UNFOLDED(number);
+    if (s.are_words || s.prediction != SPLINE)
+        return s.are_words ? number : n;
+    return word_of(s.t, fl(s.reference + STEPS(n, s.step)));
+}
+
+/* Gives points their codes, which are in tile order or context order, and, if
+ * they are a spline's, their values. */
+static void
+decode_levels(const int32_t *code)
+{
+    static const uint64_t edges[] = {TILE_NSYMBOLS, 64, 16, 8};
+    uint64_t *list = reserve(s.nvalues, sizeof *list), n, t;
+    uint8_t *weight = reserve(s.nvalues, 1), *context = reserve(s.nvalues, 1);
     double prediction = s.reference; /* of an anchor: the one before */
     for (uint64_t level = s.nlevels + 1; level > 0; level--) {
-        const uint64_t n = list_points(level, UINT64_MAX, list);
+        n = list_points(level, edges[s.rank - 1], list);
+        for (uint64_t i = 0;
+             i < n && s.coding == RATIO && level <= LEAST(s.nlevels, 3); i++) {
+            t = weigh_corners(weight, list[i], POWER(level - 1), 0);
+            t = t < 8 ? t > 0 : LEAST(width_of(t) - 2, 7);
+            context[i] = s.mark[list[i]] == 0 ? (uint8_t)t : 8;
+        }
+        for (int c = 0; c <= 8; c++)
+            for (uint64_t i = 0; i < n; i++)
+                if (context[i] == c)
+                    s.code[list[i]] = *code++;
+        for (uint64_t i = 0; i < s.nvalues; i++)
+            weight[i] /= 2;
         for (uint64_t i = 0; i < n; i++) {
-            const int32_t code = s.code[list[i]];
+            t = 4 * (uint64_t)abs(s.code[list[i]]);
+            t = s.wide > 0 ? (uint64_t)sqrt((double)(t >> (s.wide - 1))) : t;
+            weight[list[i]] = (uint8_t)LEAST(t, 252);
+        }
+        n = s.prediction == SPLINE ? list_points(level, UINT64_MAX, list) : 0;
+        for (uint64_t i = 0; i < n; i++) {
+            const uint64_t p = list[i];
             if (level <= s.nlevels)
-                prediction = predict(list[i], level);
-            const double value = fl(prediction + fl(code * s.plan[level].step));
-            s.word[list[i]] =
-                code == ESCAPE ? next_escape() : word_of(s.t, value);
-            prediction = VALUE_AT(list[i]);
+                prediction = predict(p, level);
+            prediction = fl(prediction + fl(s.code[p] * s.plan[level].step));
+            s.word[p] =
+                s.code[p] == ESCAPE ? next_escape() : word_of(s.t, prediction);
+            prediction = VALUE_AT(p);
         }
     }
 }
@@ -1518,6 +1498,7 @@ read_sections(void)
     s.mark = reserve(n, sizeof *s.mark);
     s.word = reserve(n, sizeof *s.word);
     s.is_minus = reserve(n, sizeof *s.is_minus);
+    s.code = reserve(n, sizeof *s.code);
     s.t = s.carried = s.chunk.type == FLOAT64 ? 64 : 32;
     if (s.chunk.type > BYTES)
         read_carrier();
@@ -1558,16 +1539,14 @@ read_sections(void)
     int32_t *code = decode_tiles(s.coding, n);
     for (uint64_t i = 0; i < n; i += TILE_NSYMBOLS)
         add_low_bits(low++, code + i);
-    place_codes(code);
+    decode_levels(code);
 }
 
 static uint64_t *
 decode_coded(void)
 {
     read_sections();
-    if (s.prediction == SPLINE)
-        decode_spline();
-    else if (s.coding != CONSTANT)
+    if (s.prediction > SPLINE)
         decode_integers();
     require(s.nescapes == 0);
     for (uint64_t i = 0; i < s.nvalues; i++) {
@@ -1657,71 +1636,59 @@ decode_references(const struct terp_reader_chunk chunk)
 }
 
 static uint64_t *
-decode_parts(struct terp_reader_chunk chunk)
+decode_body(void)
 {
-    uint64_t *word = reserve(chunk.nvalues, 2 * sizeof *word);
+    struct terp_reader_chunk chunk = s.chunk;
+    const uint64_t nparts = NPARTS(chunk.type), n = nparts * chunk.nvalues;
+    const uint64_t nbytes = chunk.value_nbytes / nparts;
+    if (s.coding == COPIES)
+        return decode_copies(chunk);
+    if (s.coding == REFERENCES)
+        return decode_references(chunk);
+    if (s.coding == HUFFMAN || s.coding == RATIO || s.coding == CONSTANT)
+        return decode_coded();
+    if (s.coding == RAW) {
+        uint64_t *word = take_fields(n, 8 * nbytes);
+        for (uint64_t i = 0; chunk.big_endian && i < n; i++)
+            word[i] = swapped(word[i], nbytes);
+        return word;
+    }
     take_bound();
-    chunk.type -= COMPLEX64;
+    uint64_t *word = reserve(n, sizeof *word);
+    chunk.type -= COMPLEX64; /* of the parts */
     for (uint64_t part = 0; part < 2; part++) {
-        const uint64_t nbytes = part == 0 ? take_uleb(9) : BYTES_LEFT;
-        const uint64_t *from = decode_inner(chunk, nbytes, PARTS);
+        const uint64_t nleft = part == 0 ? take_uleb(9) : BYTES_LEFT;
+        const uint64_t *from = decode_inner(chunk, nleft, PARTS);
         for (uint64_t i = 0; i < chunk.nvalues; i++)
             word[2 * i + part] = from[i];
     }
     return word;
 }
 
-static uint64_t *
-decode_body(void)
-{
-    if (s.coding == COPIES)
-        return decode_copies(s.chunk);
-    if (s.coding == REFERENCES)
-        return decode_references(s.chunk);
-    if (s.coding == PARTS)
-        return decode_parts(s.chunk);
-    if (s.coding != RAW)
-        return decode_coded();
-    const uint64_t n = s.chunk.nvalues * NPARTS(s.chunk.type);
-    const uint64_t nbytes = s.chunk.value_nbytes / NPARTS(s.chunk.type);
-    uint64_t *word = take_fields(n, 8 * nbytes);
-    for (uint64_t i = 0; s.chunk.big_endian && i < n; i++)
-        word[i] = swapped(word[i], nbytes);
-    return word;
-}
-
 /* ---- the library's function ---- */
-
-/* Of a whole stream; nothing where `values` is NULL. */
-static void
-decode(const uint8_t *stream, size_t nbytes, struct terp_reader_chunk *chunk,
-       uint8_t *values, size_t cap_nbytes)
-{
-    require_or(is_ieee(), TERP_READER_ARITHMETIC);
-    enter(stream, nbytes);
-    take_head(chunk, RAW);
-    if (values == NULL)
-        return;
-    require(load(stream + 8, 8) ==
-            checksum(stream + 16, nbytes - 16, load(stream, 8)));
-    const uint64_t n = chunk->nvalues * NPARTS(chunk->type);
-    const uint64_t size = chunk->value_nbytes / NPARTS(chunk->type);
-    require_or(n <= cap_nbytes / size, TERP_READER_CAPACITY);
-    const uint64_t *word = decode_body();
-    require(BYTES_LEFT == 0);
-    for (uint64_t i = 0; i < n; i++)
-        store(values + i * size, size,
-              chunk->big_endian ? swapped(word[i], size) : word[i]);
-}
 
 enum terp_reader_status
 terp_reader_decode(const void *stream, size_t nbytes,
                    struct terp_reader_chunk *chunk_ret, void *values,
                    size_t values_cap_nbytes)
 {
+    const uint8_t *at = stream;
     memset(chunk_ret, 0, sizeof *chunk_ret);
     if (setjmp(refused) == 0) {
-        decode(stream, nbytes, chunk_ret, values, values_cap_nbytes);
+        require_or(is_ieee(), TERP_READER_ARITHMETIC);
+        enter(at, nbytes);
+        take_head(chunk_ret, RAW);
+        const uint64_t nparts = NPARTS(chunk_ret->type);
+        const uint64_t size = chunk_ret->value_nbytes / nparts;
+        const uint64_t n = values == NULL ? 0 : chunk_ret->nvalues * nparts;
+        require_or(n <= values_cap_nbytes / size, TERP_READER_CAPACITY);
+        require(n == 0 ||
+                load(at + 8, 8) == checksum(at + 16, nbytes - 16, load(at, 8)));
+        const uint64_t *word = n > 0 ? decode_body() : NULL;
+        require(n == 0 || BYTES_LEFT == 0);
+        for (uint64_t i = 0; i < n; i++)
+            store((uint8_t *)values + i * size, size,
+                  chunk_ret->big_endian ? swapped(word[i], size) : word[i]);
         status = TERP_READER_OK;
     }
     while (blocks != NULL) {
