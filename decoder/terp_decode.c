@@ -409,14 +409,12 @@ is_ieee(void)
 
 /* ---- dictionary ---- */
 
-enum {
-    NSYMBOLS = 1024,
-    NTOKENS = 504,
-    WORD_MAX_NBITS = 15,
-    NENTRIES = 75,
-    TILE_NSYMBOLS = 4096,
-    NCODE_CLASSES = 21
-};
+#define NENTRIES 75
+#define NSYMBOLS 1024
+#define NTOKENS 504
+#define NCODE_CLASSES 21
+#define WORD_MAX_NBITS 15
+#define TILE_NSYMBOLS UINT64_C(4096)
 
 /* A canonical code: how many words have each length, and whose they are, by
  * (length, symbol). */
@@ -443,7 +441,7 @@ make_codebook(struct codebook *book, const uint8_t nbits[NSYMBOLS])
 /* Package-merge. A level's list has all symbols, and the pairs of the list
  * before, by weight, and ends in items that weigh more than all. Of the last
  * list the first items are taken, of a pair that is, both, and a symbol's word
- * has a bit each time: what counts is how many of a list's first are symbols.
+ * has a bit each time: so the symbols among a list's first items are counted.
  */
 static void
 make_optimal(struct codebook *book, const uint64_t *weight, int nsymbols)
@@ -453,7 +451,6 @@ make_optimal(struct codebook *book, const uint64_t *weight, int nsymbols)
     const int nitems = 2 * nsymbols - 2;
     int order[NSYMBOLS], n = nitems;
     uint8_t nbits[NSYMBOLS] = {0};
-
     for (int at, i = 0; i < nsymbols; order[at] = i++)
         for (at = i; at > 0 && weight[order[at - 1]] > weight[i]; at--)
             order[at] = order[at - 1];
@@ -475,7 +472,7 @@ make_optimal(struct codebook *book, const uint64_t *weight, int nsymbols)
     make_codebook(book, nbits);
 }
 
-/* What of a distribution, Cauchy, Laplace or Gauss, is beyond x of both signs.
+/* What of a Cauchy, Laplace or Gauss distribution is beyond x, of both signs.
  */
 static double
 tail_of(int family, double scale, double x)
@@ -501,7 +498,6 @@ make_frequencies(int entry, uint64_t frequency[513])
     const double rest = 1 - zeros[mixture], unit = rest / (1 - beyond);
     const double escape = fmin(fmax(rest * beyond, 0x1p-16), 0x1p-6);
     double outer = tail_of(family, scale, 0.5), remainder[512] = {0};
-
     frequency[512] = (uint64_t)(escape * 0x1p24 + 0.5);
     uint64_t left = POWER(24) - frequency[512];
     const double shared = (double)(left - 1023);
@@ -536,18 +532,17 @@ make_frequencies(int entry, uint64_t frequency[513])
 static const struct codebook *
 dictionary(uint64_t entry, bool of_tokens)
 {
-    require(entry < NENTRIES);
     static struct codebook books[2][NENTRIES];
+    require(entry < NENTRIES);
     struct codebook *book = &books[of_tokens][entry];
     uint64_t frequency[513], weight[NSYMBOLS];
     uint64_t of_runs[TILE_NSYMBOLS + 1] = {POWER(32)};
     uint64_t of_code[NCODE_CLASSES] = {0};
-
     if (book->is_made)
         return book;
-    make_frequencies(entry, frequency);
+    make_frequencies((int)entry, frequency);
     weight[0] = of_code[NCODE_CLASSES - 1] = frequency[512];
-    for (int i = 0; i < TILE_NSYMBOLS; i++)
+    for (uint64_t i = 0; i < TILE_NSYMBOLS; i++)
         of_runs[i + 1] = of_runs[i] * (256 * frequency[0]) >> 32;
     for (int m = 0, nth = 0; m < 512; m++) {
         weight[512 + m] = weight[512 - m] = frequency[m];
@@ -636,9 +631,9 @@ take_dims(uint64_t layout, struct terp_reader_chunk *chunk)
     chunk->nvalues = 1;
     require(!chunk->stack || chunk->rank > 1);
     for (uint64_t i = 0; i < chunk->rank; i++) {
-        const uint64_t dim = take_number(POWER(layout >> 2 & 3));
-        require(dim > 0 && chunk->nvalues <= ONES(63) / dim);
-        chunk->nvalues *= chunk->dims[i] = dim;
+        const uint64_t most = ONES(63) / chunk->nvalues;
+        chunk->dims[i] = take_within(POWER(layout >> 2 & 3), 1, most);
+        chunk->nvalues *= chunk->dims[i];
     }
 }
 
@@ -722,8 +717,7 @@ read_carrier(void)
     }
     require((byte & 0x8c) == 0 && !(s.flags & IS_POINTWISE));
     s.offset = take_number(s.chunk.value_nbytes);
-    s.scale = take_number((byte >> 4) + 1);
-    require(s.scale > 0);
+    s.scale = take_within((byte >> 4) + 1, 1, UINT64_MAX);
 }
 
 /* An integer, or the bits of a 16-bit float, of what carries it. */
@@ -778,8 +772,7 @@ read_pointwise(void)
     s.form = byte & 3;
     s.signs = byte >> 2 & 3;
     require(byte < 32 && s.form < 3 && s.signs < 3 && e > 0 && e < 1);
-    require((s.form > 0 && !has_floor) || s.signs == 0);
-    require(s.form > 0 || !has_floor);
+    require((s.form > 0 || byte == 0) && (s.signs == 0 || !has_floor));
     if (s.form > 0) {
         s.t = s.form == 1 ? 32 : 64;
         s.center = (int)signed_of(16, take_number(2));
@@ -1054,10 +1047,10 @@ take_symbol(const struct codebook *book)
     return symbol[word];
 }
 
-/* n codes, which come as zeros, of so many bytes. */
+/* n codes, which come as zeros, of so many bytes, in the nth partition. */
 struct tile {
     int32_t *code;
-    uint64_t n, nbytes;
+    uint64_t n, nbytes, nth;
     const struct codebook *book;
 };
 
@@ -1111,56 +1104,57 @@ decode_tiles(uint64_t coding, uint64_t n)
     const uint8_t *map = take_map(ntiles);
     int32_t *code = reserve(n, sizeof *code);
     struct tile *tile = reserve(ntiles, sizeof *tile); /* that are not zero */
-    struct part {
-        uint64_t nth, ntiles, nbytes;
-    } *parts = reserve(ntiles + 1, sizeof *parts), *part = parts;
-    uint64_t ntaken = 0, begin = 0;
+    uint64_t *total = reserve(ntiles, sizeof *total);  /* of a partition */
+    uint64_t ntaken = 0, nparts = 0, begin = 0, last = UINT64_MAX;
     for (uint64_t i = 0; i < 8 * DIVIDED_UP(ntiles, 8); i++)
         if (BIT(map, i)) {
             require(i < ntiles);
-            part += part->ntiles > 0 && part->nth != i / 16;
-            part->nth = i / 16;
-            part->ntiles++;
-            tile[ntaken].n = LEAST(n - i * TILE_NSYMBOLS, TILE_NSYMBOLS);
-            tile[ntaken++].code = code + i * TILE_NSYMBOLS;
+            nparts += i / 16 != last;
+            last = i / 16;
+            tile[ntaken++] =
+                (struct tile){code + i * TILE_NSYMBOLS,
+                              LEAST(n - i * TILE_NSYMBOLS, TILE_NSYMBOLS), 0,
+                              nparts - 1, NULL};
         }
     if (ntaken == 0)
         return code;
     const struct codebook *custom = is_custom ? take_custom() : NULL;
     const uint64_t nentries = is_custom ? 1 : take_within(1, 1, NENTRIES);
-    const uint8_t *entry = take(is_custom ? 0 : nentries);
-    const uint64_t *nth = take_fields(ntaken, width_of(nentries - 1));
+    const uint8_t *entry = take(is_custom ? 0 : nentries), *at = NULL;
+    const uint64_t *which = take_fields(ntaken, width_of(nentries - 1));
     for (uint64_t i = 0; i < ntaken; i++) {
-        require(nth[i] < nentries);
-        tile[i].book = is_custom ? custom : dictionary(entry[nth[i]], is_ratio);
+        require(which[i] < nentries);
+        tile[i].book =
+            is_custom ? custom : dictionary(entry[which[i]], is_ratio);
     }
-    const uint64_t nparts = (uint64_t)(part - parts) + 1;
     const uint8_t *control = take(nparts);
     const uint64_t offset_nbytes = take_within(1, 1, 8);
     const uint64_t *end = take_fields(nparts - 1, 8 * offset_nbytes);
-    struct tile *next = tile;
-    for (uint64_t p = 0; p < nparts; p++) {
-        const uint64_t width = control[p] & 127;
-        const uint64_t *more = take_groups(parts[p].ntiles, 16, &width, 16);
-        for (uint64_t i = 0; i < parts[p].ntiles; i++, next++) {
-            next->nbytes = more[i] + (is_ratio ? 1 : DIVIDED_UP(next->n, 8));
-            require(next->nbytes <= (is_ratio ? 11776 : 7680));
-            parts[p].nbytes += next->nbytes;
-        }
+    for (uint64_t i = 0; i < ntaken; i++) {
+        const uint64_t p = tile[i].nth, width = control[p] & 127;
+        if (i > 0 && p != tile[i - 1].nth)
+            take(0);
+        require(width <= 16);
+        tile[i].nbytes = is_ratio ? 1 : DIVIDED_UP(tile[i].n, 8);
+        tile[i].nbytes += take_bits(width, false);
+        require(tile[i].nbytes <= (is_ratio ? 11776 : 7680));
+        total[p] += tile[i].nbytes;
     }
-    for (uint64_t p = 0; p < nparts; p++) {
-        const uint64_t nbytes = p + 1 < nparts ? end[p] - begin : BYTES_LEFT;
-        const struct input rest = enter(take(nbytes), nbytes);
-        const uint8_t *at = control[p] >> 7 ? take_stages(parts[p].nbytes)
-                                            : take(parts[p].nbytes);
-        leave(rest);
-        for (uint64_t i = 0; i < parts[p].ntiles; i++, tile++) {
-            const struct input outer = enter(at, tile->nbytes);
-            decode_tile(tile, is_ratio);
-            leave(outer);
-            at += tile->nbytes;
+    take(0);
+    for (uint64_t i = 0; i < ntaken; i++) {
+        const uint64_t p = tile[i].nth;
+        if (i == 0 || p != tile[i - 1].nth) {
+            const uint64_t nbytes =
+                p + 1 < nparts ? end[p] - begin : BYTES_LEFT;
+            const struct input rest = enter(take(nbytes), nbytes);
+            at = control[p] >> 7 ? take_stages(total[p]) : take(total[p]);
+            leave(rest);
+            begin += nbytes;
         }
-        begin += nbytes;
+        const struct input outer = enter(at, tile[i].nbytes);
+        decode_tile(&tile[i], is_ratio);
+        leave(outer);
+        at += tile[i].nbytes;
     }
     return code;
 }
