@@ -702,7 +702,7 @@ take_head(struct terp_reader_chunk *chunk, uint64_t outer)
     }
 }
 
-/* ---- carrier ---- */
+/* ---- carrier, pointwise ---- */
 
 static void
 read_carrier(void)
@@ -757,8 +757,6 @@ carried_half(uint64_t word)
     return sign | LEAST(above + (uint64_t)digits, largest);
 }
 
-/* ---- pointwise ---- */
-
 /* Above the exponents of what carries a value; of T: bits of a fraction. */
 #define MAX_EXPONENT(nbits) ((nbits) == 32 ? 128 : 1024)
 #define NFRACTION(nbits) ((nbits) == 32 ? 23 : 52)
@@ -786,9 +784,9 @@ read_pointwise(void)
     }
 }
 
-/* 2^(y + center), as carried. */
-static double
-power_of_two(double y)
+/* The word of a value, as carried, of what is coded: of |y| s, or of 2^z. */
+static uint64_t
+pointwise_word(double y, bool is_minus)
 {
     static const double q[2][11] = {
         {0x1.62e430p-1, 0x1.ebfbe0p-3, 0x1.c6af6cp-5, 0x1.3b2a54p-7,
@@ -800,32 +798,21 @@ power_of_two(double y)
     const int most = MAX_EXPONENT(s.carried);
     const double low = 3 - most - s.center, high = most - s.center;
     const double large = s.t == 32 ? 0x1.8p23 : 0x1.8p52;
-    double sum = 0;
-    y = y > low ? y : low; /* of a NaN, too */
-    y = y < high ? y : high;
-    const double n = fl(fl(y + large) - large), r = fl(y - n);
+    const double unit = 0x1.71547652b82fep+0; /* L */
+    double z = s.joint > 0 ? fl(fabs(y) - fl(s.shift)) : y, sum = 0;
+    z = z > low ? z : low; /* of a NaN, too */
+    z = z < high ? z : high;
+    const double n = fl(fl(z + large) - large), r = fl(z - n);
     for (int i = 11; i > 0; i--)
         sum = fl(q[s.t == 64][i - 1] + fl(r * sum));
-    const double power = ldexp(fl(1 + fl(r * sum)), (int)n + s.center);
-    return rounded(s.carried, fmin(power, LARGEST(s.carried)));
-}
-
-/* The word of a value, as carried, of what is coded. */
-static uint64_t
-pointwise_word(double y, bool is_minus)
-{
-    const uint64_t nbits = s.t == s.carried ? s.t : 64; /* of the product */
-    const double unit = 0x1.71547652b82fep+0;           /* L */
-    const double factor = rounded(64, s.joint / unit);
-    double x = fabs(y);
-    if (s.joint > 0)
+    double x = ldexp(fl(1 + fl(r * sum)), (int)n + s.center);
+    if (s.joint > 0) {
+        const uint64_t nbits = s.t == s.carried ? s.t : 64;
+        const double factor = rounded(nbits, rounded(64, s.joint / unit));
+        x = fabs(y) <= fl(unit) ? rounded(nbits, fabs(y) * factor) : x;
         is_minus = y < 0; /* which -0.0 and NaN are not */
-    if (s.joint == 0)
-        x = power_of_two(y);
-    else if (!(x <= fl(unit)))
-        x = power_of_two(fl(x - fl(s.shift)));
-    else
-        x = rounded(s.carried, rounded(nbits, x * rounded(nbits, factor)));
+    }
+    x = rounded(s.carried, fmin(x, LARGEST(s.carried)));
     return word_of(s.carried, is_minus ? -x : x);
 }
 
@@ -888,7 +875,7 @@ read_model(void)
     s.tail_nbits = has_tails ? take_within(1, 1, s.t == 32 ? 16 : 48) : 0;
 }
 
-/* ---- specials, signs ---- */
+/* ---- specials, signs, low bits ---- */
 
 /* Undoes the mask delta d. */
 static void
@@ -924,8 +911,6 @@ read_specials(void)
     s.ncolors = n;
     s.special = take_fields(n > 0 ? n : s.nspecials, 8 * s.chunk.value_nbytes);
 }
-
-/* ---- low bits ---- */
 
 #define LIMITED(code) \
     ((code) > 32767 ? 32767 : (code) < -32767 ? -32767 : (int32_t)(code))
@@ -988,7 +973,7 @@ add_low_bits(const struct low *low, int32_t *code)
     leave(outer);
 }
 
-/* ---- bit maps and stages ---- */
+/* ---- bit maps, stages, tiles ---- */
 
 /* n items of k bytes, of which those that a bit map tells of are there. Others
  * are the one before, or zeros, as is what is before the first. */
@@ -1030,8 +1015,6 @@ take_stages(uint64_t n)
     in = outer;
     return bytes;
 }
-
-/* ---- tiles ---- */
 
 /* The symbol of a canonical word. */
 static uint64_t
