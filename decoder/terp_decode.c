@@ -720,41 +720,35 @@ read_carrier(void)
     s.scale = take_within((byte >> 4) + 1, 1, UINT64_MAX);
 }
 
-/* An integer, or the bits of a 16-bit float, of what carries it. */
+/* An integer, or the bits of a 16-bit float, of the word that carries it. */
 static uint64_t
-carried_integer(uint64_t word)
+carried(uint64_t word)
 {
     const uint64_t nbits = 8 * s.chunk.value_nbytes, sign = POWER(nbits - 1);
+    const double y = value_of(s.carried, word), magnitude = fabs(y);
+    if (s.carrier == 0) {
+        const int nfraction = s.chunk.type == FLOAT16 ? 10 : 7;
+        const int bias = s.chunk.type == FLOAT16 ? 15 : 127;
+        uint64_t n = (ONES(15) >> nfraction << nfraction) - 1; /* the largest */
+        if (magnitude < 0x1p+128) {
+            const int exponent = MOST(ilogb(y), 1 - bias);
+            const double digits = rint(ldexp(magnitude, nfraction - exponent));
+            const int above = (exponent + bias - 1) * (1 << nfraction);
+            /* The first digit, or a carry, counts on. */
+            n = LEAST(n, (uint64_t)above + (uint64_t)digits);
+        }
+        return n | (signbit(y) && !isnan(y) ? sign : 0);
+    }
     const bool is_unsigned = s.chunk.type >= UINT8 && s.chunk.type < FLOAT16;
     const uint64_t above = s.offset ^ (is_unsigned ? 0 : sign); /* the lowest */
-    const double y = value_of(s.carried, word), below = floor(fabs(y));
     const bool is_minus = s.carrier == 3 ? word >> 63 : !(y >= 0);
     const uint64_t most = POWER(s.carrier == 1 ? 24 : 53);
     uint64_t n = (is_minus ? above : ONES(nbits) - above) / s.scale;
     n = LEAST(n, s.carrier == 3 ? word & ONES(63) : most);
-    if (s.carrier < 3 && fabs(y) < (double)n) /* which a NaN is not */
-        n = (uint64_t)below + (fabs(y) - below > 0.5);
+    if (s.carrier < 3 && magnitude < (double)n) /* which a NaN is not */
+        n = (uint64_t)magnitude + (magnitude - floor(magnitude) > 0.5);
     n = (s.offset + (is_minus ? 0 - s.scale * n : s.scale * n)) & ONES(nbits);
     return s.chunk.type >= FLOAT16 && n >= sign ? n ^ (sign - 1) : n;
-}
-
-/* A 16-bit float; there is no infinity and no NaN. */
-static uint64_t
-carried_half(uint64_t word)
-{
-    const double y = value_of(32, word);
-    const int nfraction = s.chunk.type == FLOAT16 ? 10 : 7;
-    const int bias = s.chunk.type == FLOAT16 ? 15 : 127;
-    const uint64_t sign = signbit(y) && !isnan(y) ? 0x8000 : 0;
-    const uint64_t largest = (ONES(15) >> nfraction << nfraction) - 1;
-    if (!(fabs(y) < 0x1p+128))
-        return sign | largest;
-    const int exponent = ilogb(y) + bias > 1 ? ilogb(y) + bias : 1;
-    /* To nearest even; the highest digit of what is not subnormal, or a carry,
-     * counts on. */
-    const double digits = rint(ldexp(fabs(y), nfraction + bias - exponent));
-    const uint64_t above = (uint64_t)(exponent - 1) << nfraction;
-    return sign | LEAST(above + (uint64_t)digits, largest);
 }
 
 /* Above the exponents of what carries a value; of T: bits of a fraction. */
@@ -981,12 +975,10 @@ static uint8_t *
 take_kept(const uint8_t *is_kept, uint64_t n, uint64_t k, bool repeats)
 {
     uint8_t *zeros = reserve(n + 1, (size_t)k), *item = zeros;
-    for (uint64_t i = 0; i < n; i++, item += k)
-        memcpy(item + k,
-               BIT(is_kept, i) ? take(k)
-               : repeats       ? item
-                               : zeros,
-               (size_t)k);
+    for (uint64_t i = 0; i < n; i++, item += k) {
+        const uint8_t *other = repeats ? item : zeros;
+        memcpy(item + k, BIT(is_kept, i) ? take(k) : other, (size_t)k);
+    }
     return zeros + k;
 }
 
@@ -1247,14 +1239,13 @@ predict(uint64_t p, uint64_t level)
         nabove += nabove == n && line[n].i + 1 < line[n].e;
         n++;
     }
-    if (blends && spline != MEAN && (n == 2 || n == 3)) {
-        if (is_all && spline == LONG && nabove >= n - 1)
-            return fl(predict_along(p, line, n, LONG, &order) +
-                      boolean_sum(p, line, n - 1, of_all));
-        if (nabove == n)
-            return boolean_sum(p, line, n,
-                               is_all || n == 2 ? of_all : of_pairs);
-    }
+    if (!blends || spline == MEAN || n == 1 || n == 4)
+        nabove = -1;
+    if (is_all && spline == LONG && nabove >= n - 1)
+        return fl(predict_along(p, line, n, LONG, &order) +
+                  boolean_sum(p, line, n - 1, of_all));
+    if (nabove == n)
+        return boolean_sum(p, line, n, is_all || n == 2 ? of_all : of_pairs);
     for (int i = 0; i < n; i++) {
         const double next = predict_along(p, line + i, 1, spline, &order);
         total[order] = count[order]++ == 0 ? next : fl(total[order] + next);
@@ -1276,21 +1267,21 @@ list_points(uint64_t level, uint64_t edge, uint64_t *list)
     const uint64_t stride = POWER(is_first ? s.nlevels : level);
     uint64_t n = 0;
     for (int c = is_first ? 0 : 1; c < (is_first ? 1 : 16); c++) {
-        uint64_t first[4], count[4], size[4], nboxes[4], most = s.nbricks;
+        uint64_t first[4], count[4], most = s.nbricks;
+        uint64_t radix[8]; /* points in a box, and boxes, along a dimension */
         for (int d = 0; d < 4; d++) {
             first[d] = classes[c] >> d & 1 ? stride / 2 : 0;
             count[d] = (s.extent[d] - first[d] + stride - 1) / stride;
-            size[d] = count[d] > 0 ? LEAST(count[d], edge) : 1;
-            nboxes[d] = DIVIDED_UP(count[d], size[d]);
-            most *= size[d] * nboxes[d];
+            radix[d] = count[d] > 0 ? LEAST(count[d], edge) : 1;
+            radix[4 + d] = DIVIDED_UP(count[d], radix[d]);
+            most *= radix[d] * radix[4 + d];
         }
         for (uint64_t i = 0; i < most; i++) {
-            uint64_t rest = i, x[4], point = 0;
+            uint64_t rest = i, x[4] = {0}, point = 0;
             bool is_inside = true;
-            for (int d = 0; d < 4; rest /= size[d++])
-                x[d] = rest % size[d];
-            for (int d = 0; d < 4; rest /= nboxes[d++]) {
-                x[d] += rest % nboxes[d] * size[d];
+            for (int k = 0; k < 8; rest /= radix[k++])
+                x[k % 4] += rest % radix[k] * (k < 4 ? 1 : radix[k - 4]);
+            for (int d = 0; d < 4; d++) {
                 is_inside &= x[d] < count[d];
                 point += s.pitch[d] * (first[d] + stride * x[d]);
             }
@@ -1380,13 +1371,13 @@ add_means(uint64_t h)
         const uint64_t x = COORDINATE(i, s.slowest);
         uint64_t total = 0;
         int64_t count = 0;
-        for (uint64_t far = h; x % (2 * h) == h && far <= 7 * h; far += 2 * h) {
+        if (x % (2 * h) != h)
+            continue;
+        for (uint64_t far = h; far <= 7 * h; far += 2 * h) {
             total += far <= x ? s.word[i - far * pitch] : 0;
             total += far < n - x ? s.word[i + far * pitch] : 0;
             count += (far <= x) + (far < n - x);
         }
-        if (count == 0)
-            continue;
         /* Rounded down: what is divided last is above 0. */
         const int64_t sum = signed_of(s.t, total);
         const int64_t rest = (sum % count + count / 2 + count) / count;
@@ -1418,9 +1409,9 @@ decode_integers(void)
         }
         s.word[i] = s.code[i] == ESCAPE ? next_escape() : difference;
     }
-    for (uint64_t w = width_of(s.extent[s.slowest] - 1); s.has_means && w > 0;
-         w--)
-        add_means(POWER(w - 1));
+    const uint64_t reach = s.has_means ? s.extent[s.slowest] - 1 : 0;
+    for (uint64_t level = width_of(reach); level > 0; level--)
+        add_means(POWER(level - 1));
     for (uint64_t d = 0; d < 4; d++)
         for (uint64_t from = 2; from-- > 0;)
             for (uint64_t i = 0; i < s.nvalues; i++) {
@@ -1444,8 +1435,8 @@ decode_integers(void)
         if (s.lossless_form == 1 && s.mark[i] == 0 && a < s.limit) {
             const uint64_t nwords = exact_word(a + 1) - exact_word(a);
             word += a == 0 ? take_bits(1, false) << (s.t - 1) : 0;
-            word += take_bits(width_of((nwords - 1) >> s.zeros), false)
-                    << s.zeros;
+            const uint64_t nbits = width_of((nwords - 1) >> s.zeros);
+            word += take_bits(nbits, false) << s.zeros;
         }
         s.word[i] = word & ONES(s.t);
     }
@@ -1531,7 +1522,7 @@ decode_coded(void)
         if (s.form > 0)
             word = pointwise_word(value_of(s.t, word), s.is_minus[i]);
         if (s.chunk.type > BYTES)
-            word = s.carrier == 0 ? carried_half(word) : carried_integer(word);
+            word = carried(word);
         if (s.mark[i] != 0)
             word = s.ncolors > 0 ? s.special[s.mark[i] - 1] : *s.special++;
         s.word[i] = word;
@@ -1658,11 +1649,14 @@ terp_reader_decode(const void *stream, size_t nbytes,
         const uint64_t nparts = NPARTS(chunk_ret->type);
         const uint64_t size = chunk_ret->value_nbytes / nparts;
         const uint64_t n = values == NULL ? 0 : chunk_ret->nvalues * nparts;
-        require_or(n <= values_cap_nbytes / size, TERP_READER_CAPACITY);
-        require(n == 0 ||
-                load(at + 8, 8) == checksum(at + 16, nbytes - 16, load(at, 8)));
-        const uint64_t *word = n > 0 ? decode_body() : NULL;
-        require(n == 0 || BYTES_LEFT == 0);
+        const uint64_t *word = NULL;
+        if (values != NULL) {
+            require(load(at + 8, 8) ==
+                    checksum(at + 16, nbytes - 16, load(at, 8)));
+            require_or(n <= values_cap_nbytes / size, TERP_READER_CAPACITY);
+            word = decode_body();
+            require(BYTES_LEFT == 0);
+        }
         for (uint64_t i = 0; i < n; i++)
             store((uint8_t *)values + i * size, size,
                   chunk_ret->big_endian ? swapped(word[i], size) : word[i]);
