@@ -578,7 +578,7 @@ static const uint8_t nbytes_of[] = {4, 8, 1, 1, 2, 4, 8, 1,
                                     2, 4, 8, 2, 2, 8, 16};
 #define NPARTS(type) ((type) >= COMPLEX64 ? UINT64_C(2) : UINT64_C(1))
 
-/* A code beyond all others: an escape, until it is known to be listed. */
+/* The code that stands for an escape. */
 #define ESCAPE (-32768)
 
 /* The stream that is decoded, or the one within it. */
@@ -936,34 +936,31 @@ read_low_bits(void)
     return low;
 }
 
-/* Makes whole codes of a tile's high parts; symbols 0 come as ESCAPE. */
+/* Makes whole codes of a tile's high parts, of which -512 are symbols 0. */
 static void
 add_low_bits(const struct low *low, int32_t *code)
 {
-    uint64_t nzeros = 0;
     for (uint64_t i = 0; i < low->n; i++) {
         const int64_t rest = (int64_t)UNFOLDED(low->numbers[i]);
         const int64_t whole = code[i] * (1 << low->nbits) + rest;
-        nzeros += code[i] == ESCAPE;
-        code[i] = code[i] == ESCAPE ? ESCAPE : LIMITED(whole);
+        code[i] = code[i] == -512 ? ESCAPE : LIMITED(whole);
     }
     if (low->list_nbytes == 0)
         return;
     const struct input outer = enter(low->list, low->list_nbytes);
-    const uint64_t head = take_number(2);
-    uint64_t nlisted = head & 0x7fff;
+    const uint64_t head = take_number(2), nlisted = head & 0x7fff;
     require(nlisted >= 1 && nlisted <= TILE_NSYMBOLS);
     const uint64_t *widths = take_fields(DIVIDED_UP(nlisted, 32), 8);
     const uint64_t *number = take_groups(nlisted, 32, widths, 16);
-    const uint64_t *is_listed = take_fields(head >> 15 ? nzeros : 0, 1);
+    uint64_t next = 0;
     for (uint64_t i = 0; i < low->n; i++)
-        if (code[i] == ESCAPE && (!(head >> 15) || *is_listed++)) {
-            require(nlisted-- > 0);
-            const int64_t listed = (int64_t)UNFOLDED(*number);
-            number++;
+        if (code[i] == ESCAPE && (head >> 15 == 0 || take_bits(1, false))) {
+            require(next < nlisted);
+            const int64_t listed = (int64_t)UNFOLDED(number[next]);
             code[i] = LIMITED(listed);
+            next++;
         }
-    require(nlisted == 0);
+    require(next == nlisted);
     leave(outer);
 }
 
@@ -1033,10 +1030,8 @@ struct tile {
 static void
 decode_tile(const struct tile *tile, bool is_ratio)
 {
-    for (uint64_t i = 0; !is_ratio && i < tile->n; i++) {
-        const int32_t symbol = (int32_t)take_symbol(tile->book);
-        tile->code[i] = symbol == 0 ? ESCAPE : symbol - 512;
-    }
+    for (uint64_t i = 0; !is_ratio && i < tile->n; i++)
+        tile->code[i] = (int32_t)take_symbol(tile->book) - 512;
     for (uint64_t i = 0; is_ratio; i++) {
         const uint64_t left = 8 * BYTES_LEFT - in.nbits;
         if (left < 8 && (~in.end[-1] & ((1 << left) - 1)) == 0)
@@ -1045,7 +1040,7 @@ decode_tile(const struct tile *tile, bool is_ratio)
         const uint64_t run = token / NCODE_CLASSES, nth = token % NCODE_CLASSES;
         i += CLASS_FIRST(run, 4) + take_bits(CLASS_NBITS(run, 4), true);
         require(i < tile->n);
-        tile->code[i] = ESCAPE;
+        tile->code[i] = -512;
         if (nth == NCODE_CLASSES - 1)
             continue;
         const bool is_minus = take_bits(1, true);
@@ -1062,10 +1057,9 @@ take_custom(void)
     struct codebook *book = reserve(1, sizeof *book);
     const uint64_t low = take_within(2, 1, NSYMBOLS - 1);
     const uint64_t high = take_within(2, low, NSYMBOLS - 1);
-    const uint64_t *length = take_fields(high - low + 2, 4);
-    uint8_t nbits[NSYMBOLS] = {(uint8_t)length[0]};
+    uint8_t nbits[NSYMBOLS] = {(uint8_t)take_bits(4, false)};
     for (uint64_t i = low; i <= high; i++)
-        nbits[i] = (uint8_t)length[i - low + 1];
+        nbits[i] = (uint8_t)take_bits(4, false);
     make_codebook(book, nbits);
     return book;
 }
@@ -1689,20 +1683,18 @@ main(int argc, char **argv)
     const size_t nbytes = end > 0 ? (size_t)end : 0;
     uint8_t *stream = malloc(nbytes + 1), *values = NULL;
     rewind(stdin);
-    if (stream == NULL || fread(stream, 1, nbytes, stdin) < nbytes)
-        status = TERP_READER_MEMORY;
-    else
+    if (stream != NULL && fread(stream, 1, nbytes, stdin) == nbytes)
         status = terp_reader_decode(stream, nbytes, &chunk, NULL, 0);
     const size_t values_nbytes = (size_t)(chunk.nvalues * chunk.value_nbytes);
-    if (status == TERP_READER_OK) {
+    if (values_nbytes > 0)
         values = malloc(values_nbytes);
-        status = values == NULL ? TERP_READER_MEMORY
-                                : terp_reader_decode(stream, nbytes, &chunk,
-                                                     values, values_nbytes);
-    }
-    const bool is_written =
-        status == TERP_READER_OK && freopen(argv[2], "wb", stdout) != NULL &&
-        fwrite(values, values_nbytes, 1, stdout) == 1 && fclose(stdout) == 0;
+    if (values != NULL)
+        status =
+            terp_reader_decode(stream, nbytes, &chunk, values, values_nbytes);
+    const bool is_written = values != NULL && status == TERP_READER_OK &&
+                            freopen(argv[2], "wb", stdout) != NULL &&
+                            fwrite(values, values_nbytes, 1, stdout) == 1 &&
+                            fclose(stdout) == 0;
     if (!is_written)
         fprintf(stderr, "terp_decode: %s: %s\n", argv[1], why[status]);
     free(values);
