@@ -262,15 +262,19 @@ avalanche(uint64_t h)
     return h ^ h >> 32;
 }
 
+/* Of at least one byte; the key has the seed added where they are many. */
 static uint64_t
-hash_long(const uint8_t *at, size_t n, const uint8_t *key)
+hash(const uint8_t *at, size_t n, uint64_t seed)
 {
     uint64_t sums[8] = {prime32[2], prime64[0], prime64[1], prime64[2],
                         prime64[3], prime32[1], prime64[4], prime32[0]};
-    uint64_t h = n * prime64[0];
+    const uint64_t added = n > 240 ? seed : 0;
+    uint64_t h = n * prime64[0], high;
     const size_t last = (n - 1) / 64;
-
-    for (size_t stripe = 0; stripe <= last; stripe++) {
+    uint8_t key[192];
+    for (int i = 0; i < 24; i++)
+        store(key + 8 * i, 8, default_secret[i] + (i % 2 ? 0 - added : added));
+    for (size_t stripe = 0; n > 240 && stripe <= last; stripe++) {
         const uint8_t *from = at + (stripe < last ? 64 * stripe : n - 64);
         const uint8_t *part = key + (stripe < last ? 8 * (stripe % 16) : 121);
         for (size_t i = 0; i < 8; i++) {
@@ -279,28 +283,17 @@ hash_long(const uint8_t *at, size_t n, const uint8_t *key)
             sums[i ^ 1] += value;
             sums[i] += (keyed & 0xffffffff) * (keyed >> 32);
         }
-        for (size_t i = 0; i < 8 && stripe < last && stripe % 16 == 15; i++)
-            sums[i] = (sums[i] ^ sums[i] >> 47 ^ WORD(key + 128 + 8 * i)) *
-                      prime32[0];
+        for (size_t i = 0; i < 8 && stripe < last && stripe % 16 == 15; i++) {
+            sums[i] ^= sums[i] >> 47 ^ WORD(key + 128 + 8 * i);
+            sums[i] *= prime32[0];
+        }
     }
-    for (size_t i = 0; i < 8; i += 2)
-        h += folded(sums[i] ^ WORD(key + 11 + 8 * i),
-                    sums[i + 1] ^ WORD(key + 19 + 8 * i));
-    return avalanche(h);
-}
-
-/* The key has the seed added where the bytes are many. */
-static uint64_t
-hash(const uint8_t *at, size_t n, uint64_t seed)
-{
-    const uint64_t added = n > 240 ? seed : 0;
-    uint64_t h = n * prime64[0], high;
-    uint8_t key[192];
-
-    for (int i = 0; i < 24; i++)
-        store(key + 8 * i, 8, default_secret[i] + (i % 2 ? 0 - added : added));
-    if (n > 240)
-        return hash_long(at, n, key);
+    if (n > 240) {
+        for (size_t i = 0; i < 8; i += 2)
+            h += folded(sums[i] ^ WORD(key + 11 + 8 * i),
+                        sums[i + 1] ^ WORD(key + 19 + 8 * i));
+        return avalanche(h);
+    }
     if (n > 128) {
         for (size_t i = 0; i < n / 16; i++) {
             h += mixed(at + 16 * i, key + 16 * i - (i < 8 ? 0 : 125), seed);
@@ -340,10 +333,8 @@ checksum(const uint8_t *at, size_t n, uint64_t seed)
 {
     const size_t piece = 16384, npieces = n < 2 * piece ? 1 : n / piece;
     uint64_t sum = 0;
-    for (size_t i = 0; i < npieces; i++)
-        sum +=
-            (2 * i + 1) *
-            hash(at + i * piece, i + 1 < npieces ? piece : n - i * piece, seed);
+    for (size_t i = 0; i < npieces; i++, at += piece, n -= piece)
+        sum += (2 * i + 1) * hash(at, i + 1 < npieces ? piece : n, seed);
     return sum;
 }
 
@@ -474,13 +465,10 @@ make_optimal(struct codebook *book, const uint64_t *weight, int nsymbols)
 
 /* What of a Cauchy, Laplace or Gauss distribution is beyond x, of both signs.
  */
-static double
-tail_of(int family, double scale, double x)
-{
-    return family == 0   ? 2 / 3.14159265358979323846 * atan(scale / x)
-           : family == 1 ? exp(-x / scale)
-                         : erfc(x / scale / sqrt(2));
-}
+#define TAIL(x)                                                     \
+    (family == 0   ? 2 / 3.14159265358979323846 * atan(scale / (x)) \
+     : family == 1 ? exp(-(x) / scale)                              \
+                   : erfc((x) / scale / sqrt(2)))
 
 /* Of magnitudes, and of the escape behind them. */
 static void
@@ -494,10 +482,10 @@ make_frequencies(int entry, uint64_t frequency[513])
     const double *range = scales[family] + (mixture > 0 ? 2 : 0);
     const double nth = mixture > 0 ? (place - 19) % 3 / 2. : place / 18.;
     const double scale = range[0] * pow(range[1] / range[0], nth);
-    const double beyond = tail_of(family, scale, 511.5);
+    const double beyond = TAIL(511.5);
     const double rest = 1 - zeros[mixture], unit = rest / (1 - beyond);
     const double escape = fmin(fmax(rest * beyond, 0x1p-16), 0x1p-6);
-    double outer = tail_of(family, scale, 0.5), remainder[512] = {0};
+    double outer = TAIL(0.5), remainder[512] = {0};
     frequency[512] = (uint64_t)(escape * 0x1p24 + 0.5);
     uint64_t left = POWER(24) - frequency[512];
     const double shared = (double)(left - 1023);
@@ -506,7 +494,7 @@ make_frequencies(int entry, uint64_t frequency[513])
     left = (left - frequency[0]) / 2;
     for (int m = 1; m < 512; m++) {
         const double inner = outer;
-        outer = tail_of(family, scale, m + 0.5);
+        outer = TAIL(m + 0.5);
         const double share = shared * (unit * (inner - outer) / 2);
         frequency[m] = 1 + (uint64_t)share;
         remainder[m] = share - floor(share);
@@ -585,27 +573,23 @@ static const uint8_t nbytes_of[] = {4, 8, 1, 1, 2, 4, 8, 1,
 static struct {
     struct terp_reader_chunk chunk;
     uint64_t coding, prediction, flags;
-    double bound;
-
     /* The domain. Dimensions are numbered from the fastest; `slowest` is one of
      * more than one value; neighbours are `pitch` apart, bricks pitch[4]. There
      * are no levels where neither prediction nor contexts ask for them. */
     uint64_t rank, nvalues, nbricks, slowest, extent[4], pitch[5], nlevels;
     uint64_t t, carried; /* bits of T; of what carries a value */
     uint64_t carrier, offset, scale;
-    uint64_t form, signs; /* of a pointwise bound */
+    uint64_t form, signs; /* of a pointwise bound, without a floor joint is 0 */
+    double bound, joint, shift, step, reference;
     int center;
-    double joint, shift; /* 0: no floor */
-    double step, reference;
-    uint64_t wide;
     struct {
         double step;
         uint64_t spline, priorities;
     } plan[66]; /* of levels; of anchors above them */
     /* Of lorenzo and lossless: N; S, or 0 where quants are not exact. */
-    uint64_t mask, twice, has_means, zeros, limit, tail_nbits;
-    uint64_t lossless_form, lossless_center;
+    uint64_t mask, twice, has_means, zeros, limit, tail_nbits, wide;
     double unit;
+    uint64_t lossless_form, lossless_center;
     uint8_t *mark, *is_minus; /* mark: 0: not special, else color + 1 */
     uint64_t nspecials, ncolors, *special; /* of colors, or of all specials */
     uint64_t *extra; /* tails, or the numbers that belong to shifts */
@@ -906,9 +890,6 @@ read_specials(void)
     s.special = take_fields(n > 0 ? n : s.nspecials, 8 * s.chunk.value_nbytes);
 }
 
-#define LIMITED(code) \
-    ((code) > 32767 ? 32767 : (code) < -32767 ? -32767 : (int32_t)(code))
-
 /* Of a tile. */
 struct low {
     uint64_t n, nbits, *widths, *numbers, list_nbytes;
@@ -941,9 +922,9 @@ static void
 add_low_bits(const struct low *low, int32_t *code)
 {
     for (uint64_t i = 0; i < low->n; i++) {
-        const int64_t rest = (int64_t)UNFOLDED(low->numbers[i]);
-        const int64_t whole = code[i] * (1 << low->nbits) + rest;
-        code[i] = code[i] == -512 ? ESCAPE : LIMITED(whole);
+        const int32_t rest = (int32_t)UNFOLDED(low->numbers[i]);
+        const int32_t whole = code[i] * (1 << low->nbits) + rest;
+        code[i] = code[i] == -512 ? ESCAPE : LEAST(MOST(whole, -32767), 32767);
     }
     if (low->list_nbytes == 0)
         return;
@@ -956,8 +937,7 @@ add_low_bits(const struct low *low, int32_t *code)
     for (uint64_t i = 0; i < low->n; i++)
         if (code[i] == ESCAPE && (head >> 15 == 0 || take_bits(1, false))) {
             require(next < nlisted);
-            const int64_t listed = (int64_t)UNFOLDED(number[next]);
-            code[i] = LIMITED(listed);
+            code[i] = MOST((int32_t)UNFOLDED(number[next]), -32767);
             next++;
         }
     require(next == nlisted);
@@ -1080,10 +1060,9 @@ decode_tiles(uint64_t coding, uint64_t n)
             require(i < ntiles);
             nparts += i / 16 != last;
             last = i / 16;
-            tile[ntaken++] =
-                (struct tile){code + i * TILE_NSYMBOLS,
-                              LEAST(n - i * TILE_NSYMBOLS, TILE_NSYMBOLS), 0,
-                              nparts - 1, NULL};
+            tile[ntaken].n = LEAST(n - i * TILE_NSYMBOLS, TILE_NSYMBOLS);
+            tile[ntaken].nth = nparts - 1;
+            tile[ntaken++].code = code + i * TILE_NSYMBOLS;
         }
     if (ntaken == 0)
         return code;
