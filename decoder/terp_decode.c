@@ -248,12 +248,9 @@ folded(uint64_t a, uint64_t b)
 }
 
 /* Two words, each xor what is the key there. */
-static uint64_t
-mixed(const uint8_t *at, const uint8_t *key, uint64_t seed)
-{
-    return folded(WORD(at) ^ (WORD(key) + seed),
-                  WORD(at + 8) ^ (WORD(key + 8) - seed));
-}
+#define mixed(at, key, seed)                \
+    folded(WORD(at) ^ (WORD(key) + (seed)), \
+           WORD((at) + 8) ^ (WORD((key) + 8) - (seed)))
 
 static uint64_t
 avalanche(uint64_t h)
@@ -379,12 +376,8 @@ word_of(uint64_t nbits, double value)
 }
 
 /* A word as a signed integer. */
-static int64_t
-signed_of(uint64_t nbits, uint64_t word)
-{
-    const uint64_t sign = POWER(nbits - 1);
-    return (int64_t)(((word & ONES(nbits)) ^ sign) - sign);
-}
+#define SIGNED(nbits, word) \
+    ((int64_t)((((word)&ONES(nbits)) ^ POWER((nbits)-1)) - POWER((nbits)-1)))
 
 /* Whether this program's numbers are those of IEEE 754: no more digits, to
  * nearest even, subnormal ones too, no operation merged with another. */
@@ -751,7 +744,7 @@ read_pointwise(void)
     require((s.form > 0 || byte == 0) && (s.signs == 0 || !has_floor));
     if (s.form > 0) {
         s.t = s.form == 1 ? 32 : 64;
-        s.center = (int)signed_of(16, take_number(2));
+        s.center = (int)SIGNED(16, take_number(2));
         require(-most <= s.center && s.center <= most);
     }
     if (has_floor) {
@@ -798,7 +791,7 @@ pointwise_word(double y, bool is_minus)
 
 /* A quantizer's step; n steps, n being a signed integer of T's width. */
 #define QUANTIZER_STEP(step) fl(fmin(step, LARGEST(s.t) / 2048))
-#define STEPS(n, step) fl(fl((double)signed_of(s.t, n)) * (step))
+#define STEPS(n, step) fl(fl((double)SIGNED(s.t, n)) * (step))
 
 static void
 read_model(void)
@@ -842,7 +835,7 @@ read_model(void)
         const int nfraction = NFRACTION(s.t), most = MAX_EXPONENT(s.t) - 1;
         const uint64_t significand = is_lossless ? 1 : take_within(1, 1, 255);
         s.zeros = take_within(1, 0, (uint64_t)nfraction);
-        const int e = (int)signed_of(16, take_number(2));
+        const int e = (int)SIGNED(16, take_number(2));
         const bool is_lowest = e == 1 - most - nfraction;
         require(is_lowest || (e > -most && e < most - nfraction));
         s.unit = fl(ldexp((double)significand, e));
@@ -1352,7 +1345,7 @@ add_means(uint64_t h)
             count += (far <= x) + (far < n - x);
         }
         /* Rounded down: what is divided last is above 0. */
-        const int64_t sum = signed_of(s.t, total);
+        const int64_t sum = SIGNED(s.t, total);
         const int64_t rest = (sum % count + count / 2 + count) / count;
         s.word[i] += (uint64_t)(sum / count + rest - 1);
     }
@@ -1419,20 +1412,6 @@ decode_integers(void)
 /* ---- a coded stream: its sections, one after another ---- */
 
 static void
-read_signs(void)
-{
-    const uint64_t delta = take_number(1), nbytes = take_number(8);
-    const struct input outer = enter(take(nbytes), nbytes);
-    const int32_t *code = decode_tiles(CUSTOM, DIVIDED_UP(s.nvalues, 8));
-    leave(outer);
-    for (uint64_t i = 0; i < s.nvalues; i++) {
-        require(code[i / 8] >= -128 && code[i / 8] <= 127);
-        s.is_minus[i] = (uint32_t)code[i / 8] >> i % 8 & 1;
-    }
-    undo_delta(s.is_minus, delta);
-}
-
-static void
 read_sections(void)
 {
     const uint64_t n = s.nvalues;
@@ -1455,8 +1434,17 @@ read_sections(void)
         read_specials();
     if (s.coding == CONSTANT)
         return;
-    if (s.signs == 2)
-        read_signs();
+    if (s.signs == 2) {
+        const uint64_t delta = take_number(1), nbytes = take_number(8);
+        const struct input outer = enter(take(nbytes), nbytes);
+        const int32_t *code = decode_tiles(CUSTOM, DIVIDED_UP(n, 8));
+        leave(outer);
+        for (uint64_t i = 0; i < n; i++) {
+            require(code[i / 8] >= -128 && code[i / 8] <= 127);
+            s.is_minus[i] = (uint32_t)code[i / 8] >> i % 8 & 1;
+        }
+        undo_delta(s.is_minus, delta);
+    }
     if (s.prediction == LORENZO) {
         const uint64_t width = s.tail_nbits > 0 ? 8 : 0;
         const uint64_t *widths = take_fields(DIVIDED_UP(n, 256), width);
