@@ -853,10 +853,9 @@ static void
 undo_delta(uint8_t *mask, uint64_t d)
 {
     require(d <= 4);
-    const uint64_t distance = s.pitch[d];
-    require(d == 0 || (distance >= 64 && distance < s.nvalues));
-    for (uint64_t i = distance; d > 0 && i < s.nvalues; i++)
-        mask[i] ^= mask[i - distance];
+    require(d == 0 || (s.pitch[d] >= 64 && s.pitch[d] < s.nvalues));
+    for (uint64_t i = s.pitch[d]; d > 0 && i < s.nvalues; i++)
+        mask[i] ^= mask[i - s.pitch[d]];
 }
 
 static void
@@ -869,10 +868,9 @@ read_specials(void)
     const uint64_t *more = take_groups(nruns, 64, NULL, 56);
     const uint64_t *color = take_groups(n > 1 ? nruns : 0, 64, NULL, 56);
     for (uint64_t run = 0; run < nruns; run++) {
-        require(n < 2 || color[run] < n);
-        require(gap[run] < s.nvalues - at);
+        require((n < 2 || color[run] < n) && gap[run] < s.nvalues - at);
+        require(more[run] < s.nvalues - at - gap[run]);
         at += gap[run];
-        require(more[run] < s.nvalues - at);
         for (uint64_t end = at + more[run] + 1; at < end; at++)
             s.mark[at] = (uint8_t)(n > 1 ? color[run] + 1 : 1);
     }
@@ -1112,10 +1110,8 @@ struct line {
 static double
 around(uint64_t p, const struct line *line, unsigned set)
 {
-    if (set == 0)
-        return VALUE_AT(p);
     if (set % 2 == 0)
-        return around(p, line + 1, set / 2);
+        return set == 0 ? VALUE_AT(p) : around(p, line + 1, set / 2);
     return fl(around(p - line->pitch, line + 1, set / 2) +
               around(p + line->pitch, line + 1, set / 2));
 }
@@ -1609,15 +1605,12 @@ terp_reader_decode(const void *stream, size_t nbytes,
         take_head(chunk_ret, RAW);
         const uint64_t nparts = NPARTS(chunk_ret->type);
         const uint64_t size = chunk_ret->value_nbytes / nparts;
-        const uint64_t n = values == NULL ? 0 : chunk_ret->nvalues * nparts;
-        const uint64_t *word = NULL;
-        if (values != NULL) {
-            require(load(at + 8, 8) ==
-                    checksum(at + 16, nbytes - 16, load(at, 8)));
-            require_or(n <= values_cap_nbytes / size, TERP_READER_CAPACITY);
-            word = decode_body();
-            require(BYTES_LEFT == 0);
-        }
+        const uint64_t n = values != NULL ? chunk_ret->nvalues * nparts : 0;
+        require_or(n <= values_cap_nbytes / size, TERP_READER_CAPACITY);
+        if (n > 0)
+            require(WORD(at + 8) == checksum(at + 16, nbytes - 16, WORD(at)));
+        const uint64_t *word = n > 0 ? decode_body() : NULL;
+        require(n == 0 || BYTES_LEFT == 0);
         for (uint64_t i = 0; i < n; i++)
             store((uint8_t *)values + i * size, size,
                   chunk_ret->big_endian ? swapped(word[i], size) : word[i]);
