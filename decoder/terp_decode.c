@@ -463,45 +463,6 @@ make_optimal(struct codebook *book, const uint64_t *weight, int nsymbols)
      : family == 1 ? exp(-(x) / scale)                              \
                    : erfc((x) / scale / sqrt(2)))
 
-/* Of magnitudes, and of the escape behind them. */
-static void
-make_frequencies(int entry, uint64_t frequency[513])
-{
-    static const double scales[3][4] = {
-        {0.0005, 64, 1, 32}, {0.05, 200, 0.5, 8}, {0.12, 256, 0.5, 8}};
-    static const double zeros[] = {0, 0.25, 0.875};
-    const int family = entry / 25, place = entry % 25;
-    const int mixture = place < 19 ? 0 : 1 + (place - 19) / 3;
-    const double *range = scales[family] + (mixture > 0 ? 2 : 0);
-    const double nth = mixture > 0 ? (place - 19) % 3 / 2. : place / 18.;
-    const double scale = range[0] * pow(range[1] / range[0], nth);
-    const double beyond = TAIL(511.5);
-    const double rest = 1 - zeros[mixture], unit = rest / (1 - beyond);
-    const double escape = fmin(fmax(rest * beyond, 0x1p-16), 0x1p-6);
-    double outer = TAIL(0.5), remainder[512] = {0};
-    frequency[512] = (uint64_t)(escape * 0x1p24 + 0.5);
-    uint64_t left = POWER(24) - frequency[512];
-    const double shared = (double)(left - 1023);
-    frequency[0] = 1 + (uint64_t)ceil(shared * (1 - rest + unit * (1 - outer)));
-    frequency[0] += (left - frequency[0]) % 2;
-    left = (left - frequency[0]) / 2;
-    for (int m = 1; m < 512; m++) {
-        const double inner = outer;
-        outer = TAIL(m + 0.5);
-        const double share = shared * (unit * (inner - outer) / 2);
-        frequency[m] = 1 + (uint64_t)share;
-        remainder[m] = share - floor(share);
-        left -= frequency[m];
-    }
-    for (; left > 0; left--) {
-        int largest = 1;
-        for (int m = 2; m < 512; m++)
-            largest = remainder[m] > remainder[largest] ? m : largest;
-        frequency[largest]++;
-        remainder[largest] = -1;
-    }
-}
-
 /* Classes of numbers: `alone` of one number, then two an octave. Those of runs
  * are 4, those of magnitudes less one, of which the last is the escape, 8. */
 #define CLASS_NBITS(nth, alone) \
@@ -513,28 +474,57 @@ make_frequencies(int entry, uint64_t frequency[513])
 static const struct codebook *
 dictionary(uint64_t entry, bool of_tokens)
 {
+    static const double scales[3][4] = {
+        {0.0005, 64, 1, 32}, {0.05, 200, 0.5, 8}, {0.12, 256, 0.5, 8}};
+    static const double zeros[] = {0, 0.25, 0.875};
     static struct codebook books[2][NENTRIES];
     require(entry < NENTRIES);
     struct codebook *book = &books[of_tokens][entry];
-    uint64_t frequency[513], weight[NSYMBOLS];
-    uint64_t of_runs[TILE_NSYMBOLS + 1] = {POWER(32)};
-    uint64_t of_code[NCODE_CLASSES] = {0};
     if (book->is_made)
         return book;
-    make_frequencies((int)entry, frequency);
-    weight[0] = of_code[NCODE_CLASSES - 1] = frequency[512];
+    const int family = (int)entry / 25, place = (int)entry % 25;
+    const int mixture = place < 19 ? 0 : 1 + (place - 19) / 3;
+    const double *range = scales[family] + (mixture > 0 ? 2 : 0);
+    const double nth = mixture > 0 ? (place - 19) % 3 / 2. : place / 18.;
+    const double scale = range[0] * pow(range[1] / range[0], nth);
+    const double beyond = TAIL(511.5), rest = 1 - zeros[mixture];
+    const double escape = fmin(fmax(rest * beyond, 0x1p-16), 0x1p-6);
+    double outer = TAIL(0.5), remainder[512], unit = rest / (1 - beyond);
+    uint64_t weight[NSYMBOLS] = {(uint64_t)(escape * 0x1p24 + 0.5)};
+    uint64_t *of = weight + 512, left = POWER(24) - weight[0]; /* magnitudes */
+    const double shared = (double)(left - 1023);
+    of[0] = 1 + (uint64_t)ceil(shared * (1 - rest + unit * (1 - outer)));
+    of[0] += (left - of[0]) % 2;
+    left = (left - of[0]) / 2;
+    for (int m = 1; m < 512; m++) {
+        const double inner = outer;
+        outer = TAIL(m + 0.5);
+        const double share = shared * (unit * (inner - outer) / 2);
+        of[m] = 1 + (uint64_t)share;
+        remainder[m] = share - floor(share);
+        left -= of[m];
+    }
+    for (; left > 0; left--) {
+        int largest = 1;
+        for (int m = 2; m < 512; m++)
+            largest = remainder[m] > remainder[largest] ? m : largest;
+        of[largest]++;
+        remainder[largest] = -1;
+    }
+    uint64_t of_runs[TILE_NSYMBOLS + 1] = {POWER(32)};
+    uint64_t of_code[NCODE_CLASSES] = {[NCODE_CLASSES - 1] = weight[0]};
     for (uint64_t i = 0; i < TILE_NSYMBOLS; i++)
-        of_runs[i + 1] = of_runs[i] * (256 * frequency[0]) >> 32;
-    for (int m = 0, nth = 0; m < 512; m++) {
-        weight[512 + m] = weight[512 - m] = frequency[m];
-        nth += m > CLASS_FIRST(nth + 1, 8);
-        of_code[nth] += m > 0 ? 2 * frequency[m] : 0;
+        of_runs[i + 1] = of_runs[i] * (256 * of[0]) >> 32;
+    for (int m = 1, nth_class = 0; m < 512; m++) {
+        weight[512 - m] = of[m];
+        nth_class += m > CLASS_FIRST(nth_class + 1, 8);
+        of_code[nth_class] += 2 * of[m];
     }
     for (int token = 0; of_tokens && token < NTOKENS; token++) {
         const int run = token / NCODE_CLASSES;
-        const uint64_t share =
-            of_runs[CLASS_FIRST(run, 4)] - of_runs[CLASS_FIRST(run + 1, 4)];
-        weight[token] = share * of_code[token % NCODE_CLASSES];
+        weight[token] = of_runs[CLASS_FIRST(run, 4)];
+        weight[token] -= of_runs[CLASS_FIRST(run + 1, 4)];
+        weight[token] *= of_code[token % NCODE_CLASSES];
         weight[token] += weight[token] == 0;
     }
     make_optimal(book, weight, of_tokens ? NTOKENS : NSYMBOLS);
@@ -681,22 +671,6 @@ take_head(struct terp_reader_chunk *chunk, uint64_t outer)
 
 /* ---- carrier, pointwise ---- */
 
-static void
-read_carrier(void)
-{
-    const uint64_t byte = take_number(1);
-    s.carrier = byte & 3;
-    s.t = s.carried = s.carrier > 1 ? 64 : 32;
-    if (s.carrier == 0) {
-        require(s.chunk.type >= FLOAT16 && byte == 0);
-        take_bound();
-        return;
-    }
-    require((byte & 0x8c) == 0 && !(s.flags & IS_POINTWISE));
-    s.offset = take_number(s.chunk.value_nbytes);
-    s.scale = take_within((byte >> 4) + 1, 1, UINT64_MAX);
-}
-
 /* An integer, or the bits of a 16-bit float, of the word that carries it. */
 static uint64_t
 carried(uint64_t word)
@@ -733,8 +707,24 @@ carried(uint64_t word)
 #define NFRACTION(nbits) ((nbits) == 32 ? 23 : 52)
 
 static void
-read_pointwise(void)
+read_carrier(void)
 {
+    s.t = s.carried = s.chunk.type == FLOAT64 ? 64 : 32;
+    if (s.chunk.type > BYTES) {
+        const uint64_t byte = take_number(1);
+        s.carrier = byte & 3;
+        s.t = s.carried = s.carrier > 1 ? 64 : 32;
+        if (s.carrier == 0) {
+            require(byte == 0 && s.chunk.type >= FLOAT16);
+            take_bound();
+        } else {
+            require((byte & 0x8c) == 0 && !(s.flags & IS_POINTWISE));
+            s.offset = take_number(s.chunk.value_nbytes);
+            s.scale = take_within((byte >> 4) + 1, 1, UINT64_MAX);
+        }
+    }
+    if (!(s.flags & IS_POINTWISE))
+        return;
     const int most = MAX_EXPONENT(s.carried);
     const uint64_t byte = take_number(1), has_floor = byte >> 4;
     const double e = take_bound();
@@ -1415,11 +1405,7 @@ read_sections(void)
     s.word = reserve(n, sizeof *s.word);
     s.is_minus = reserve(n, sizeof *s.is_minus);
     s.code = reserve(n, sizeof *s.code);
-    s.t = s.carried = s.chunk.type == FLOAT64 ? 64 : 32;
-    if (s.chunk.type > BYTES)
-        read_carrier();
-    if (s.flags & IS_POINTWISE)
-        read_pointwise();
+    read_carrier();
     memset(s.is_minus, s.signs == 1, (size_t)n);
     if (s.coding != CONSTANT)
         read_model();
