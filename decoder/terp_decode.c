@@ -808,15 +808,14 @@ read_model(void)
     }
     const bool is_lossless = s.prediction == LOSSLESS;
     const uint64_t bits = take_number(is_lossless ? 2 : 1), form = bits >> 8;
-    const uint64_t high = bits >> 4 & 15, d = s.slowest;
-    const bool is_exact = is_lossless || high & 2;
-    const bool has_tails = !is_lossless && high & 4;
+    const uint64_t flags = is_lossless ? 2 : bits >> 4, d = s.slowest;
+    const bool is_exact = flags & 2, has_tails = flags & 4;
     s.mask = bits & 15;
-    s.twice = is_lossless ? high : 0;
-    s.has_means = !is_lossless && high & 1;
+    s.twice = is_lossless ? bits >> 4 & 15 : 0;
     s.lossless_form = form & 3;
+    s.has_means = flags & 1;
     require((s.twice & ~s.mask) == 0 && s.lossless_form < 3 && form < 8);
-    require(is_lossless ? s.wide == 0 : high < 8);
+    require(flags < 8 && !(is_lossless && s.wide > 0));
     require(!s.has_means || (!(s.flags & HAS_SPECIALS) && d > 0 &&
                              s.mask >> d & 1 && s.extent[d] >= 8));
     s.mask &= s.has_means ? ~POWER(d) : ONES(4); /* means come first, instead */
@@ -1137,32 +1136,32 @@ predict_along(uint64_t p, const struct line *line, int n, uint64_t spline,
         {1, 0, 0, 0, 0.5},      {1225, 245, 49, 5, 0x1p-11}, /* linear, long */
         {1, -1, 1, -1, 0x1p-3}, {150, 25, 3, 0, 0x1p-8}};    /* mean, six */
     const uint64_t i = line[n - 1].i, e = line[n - 1].e;
-    const bool has_a = i >= 1, has_d = i + 2 < e;
-    const bool has_yu = i >= 2 && i + 3 < e, has_zv = i >= 3 && i + 4 < e;
     double v[8] = {0}; /* at even points i-3 to i+4: z, y, a, b, c, d, u, v */
     for (uint64_t k = 0; k < 8; k++)
         if (i + k >= 3 && i + k - 3 < e) {
             const uint64_t at = p + line[n - 1].pitch * (2 * k - 7);
-            v[k] = VALUE_AT(at);
-            if (n > 1)
-                v[k] = fl(v[k] - boolean_sum(at, line, n - 1, of_all));
+            v[k] =
+                n == 1
+                    ? VALUE_AT(at)
+                    : fl(VALUE_AT(at) - boolean_sum(at, line, n - 1, of_all));
         }
     const double a = v[2], b = v[3], c = v[4], d = v[5];
-    *order_ret = has_a;
+    *order_ret = i > 0;
     if (i + 1 == e)
-        return has_a ? fl(fl(1.5 * b) - fl(0.5 * a)) : b;
-    if (spline == LONG && !has_zv)
-        spline = has_yu ? SIX : CUBIC;
-    if ((!has_a && !has_d) || (spline == MEAN && !has_zv))
+        return i > 0 ? fl(fl(1.5 * b) - fl(0.5 * a)) : b;
+    const uint64_t reach = LEAST(i, e - i - 2); /* a and d, y and u, z and v */
+    if (spline == LONG && reach < 3)
+        spline = reach == 2 ? SIX : CUBIC;
+    if ((i == 0 && e == 2) || (spline == MEAN && reach < 3))
         spline = LINEAR;
-    *order_ret = spline == LINEAR ? 2 : has_a && has_d ? 4 : 3;
+    *order_ret = spline == LINEAR ? 2 : reach > 0 ? 4 : 3;
     if (*order_ret == 3) {
-        const double six = has_a ? b : c, three = has_a ? c : b;
-        const double sum = fl(fl(6 * six) + fl(3 * three));
-        return fl(fl(sum - (has_a ? a : d)) * 0.125);
+        const double sum =
+            i > 0 ? fl(6 * b) + fl(3 * c) : fl(3 * b) + fl(6 * c);
+        return fl(fl(fl(sum) - (i > 0 ? a : d)) * 0.125);
     }
     const double *w = weights[spline], ad = spline == LINEAR ? 0 : fl(a + d);
-    const double yu = fl(v[1] + v[6]), zv = has_zv ? fl(v[0] + v[7]) : 0;
+    const double yu = fl(v[1] + v[6]), zv = reach > 2 ? fl(v[0] + v[7]) : 0;
     double sum = fl(fl(w[0] * fl(b + c)) - fl(w[1] * ad));
     if (w[2] != 0)
         sum = fl(sum + fl(fl(w[2] * yu) - fl(w[3] * zv)));
