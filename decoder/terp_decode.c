@@ -425,8 +425,7 @@ make_codebook(struct codebook *book, const uint8_t nbits[NSYMBOLS])
 /* Package-merge. A level's list has all symbols, and the pairs of the list
  * before, by weight, and ends in items that weigh more than all. Of the last
  * list the first items are taken, of a pair that is, both, and a symbol's word
- * has a bit each time: so the symbols among a list's first items are counted.
- */
+ * has a bit each time: so what counts is how many of them are symbols. */
 static void
 make_optimal(struct codebook *book, const uint64_t *weight, int nsymbols)
 {
@@ -456,8 +455,7 @@ make_optimal(struct codebook *book, const uint64_t *weight, int nsymbols)
     make_codebook(book, nbits);
 }
 
-/* What of a Cauchy, Laplace or Gauss distribution is beyond x, of both signs.
- */
+/* What of a Cauchy, Laplace or Gauss distribution is beyond x of both signs. */
 #define TAIL(x)                                                     \
     (family == 0   ? 2 / 3.14159265358979323846 * atan(scale / (x)) \
      : family == 1 ? exp(-(x) / scale)                              \
@@ -1130,20 +1128,20 @@ static double
 predict_along(uint64_t p, const struct line *line, int n, uint64_t spline,
               int *order_ret)
 {
-    /* The weights of b + c, a + d, y + u and z + v, and of their sum. */
+    /* The weights of b + c, a + d, y + u and z + v, and of their sum: of cubic,
+     * natural, linear and long ones, the mean, and six. */
     static const double weights[][5] = {
-        {9, 1, 0, 0, 0x1p-4},   {23, 3, 0, 0, 1. / 40}, /* cubic, natural */
-        {1, 0, 0, 0, 0.5},      {1225, 245, 49, 5, 0x1p-11}, /* linear, long */
-        {1, -1, 1, -1, 0x1p-3}, {150, 25, 3, 0, 0x1p-8}};    /* mean, six */
+        {9, 1, 0, 0, 0x1p-4},   {23, 3, 0, 0, 1. / 40},
+        {1, 0, 0, 0, 0.5},      {1225, 245, 49, 5, 0x1p-11},
+        {1, -1, 1, -1, 0x1p-3}, {150, 25, 3, 0, 0x1p-8}};
     const uint64_t i = line[n - 1].i, e = line[n - 1].e;
     double v[8] = {0}; /* at even points i-3 to i+4: z, y, a, b, c, d, u, v */
     for (uint64_t k = 0; k < 8; k++)
         if (i + k >= 3 && i + k - 3 < e) {
             const uint64_t at = p + line[n - 1].pitch * (2 * k - 7);
-            v[k] =
-                n == 1
-                    ? VALUE_AT(at)
-                    : fl(VALUE_AT(at) - boolean_sum(at, line, n - 1, of_all));
+            v[k] = VALUE_AT(at);
+            if (n > 1)
+                v[k] = fl(v[k] - boolean_sum(at, line, n - 1, of_all));
         }
     const double a = v[2], b = v[3], c = v[4], d = v[5];
     *order_ret = i > 0;
