@@ -474,7 +474,6 @@ dictionary(uint64_t entry, bool of_tokens)
 {
     static const double scales[3][4] = {
         {0.0005, 64, 1, 32}, {0.05, 200, 0.5, 8}, {0.12, 256, 0.5, 8}};
-    static const double zeros[] = {0, 0.25, 0.875};
     static struct codebook books[2][NENTRIES];
     require(entry < NENTRIES);
     struct codebook *book = &books[of_tokens][entry];
@@ -485,9 +484,10 @@ dictionary(uint64_t entry, bool of_tokens)
     const double *range = scales[family] + (mixture > 0 ? 2 : 0);
     const double nth = mixture > 0 ? (place - 19) % 3 / 2. : place / 18.;
     const double scale = range[0] * pow(range[1] / range[0], nth);
-    const double beyond = TAIL(511.5), rest = 1 - zeros[mixture];
+    const double rest = mixture == 0 ? 1 : mixture == 1 ? 0.75 : 0.125;
+    const double beyond = TAIL(511.5), unit = rest / (1 - beyond);
     const double escape = fmin(fmax(rest * beyond, 0x1p-16), 0x1p-6);
-    double outer = TAIL(0.5), remainder[512], unit = rest / (1 - beyond);
+    double outer = TAIL(0.5), remainder[512];
     uint64_t weight[NSYMBOLS] = {(uint64_t)(escape * 0x1p24 + 0.5)};
     uint64_t *of = weight + 512, left = POWER(24) - weight[0]; /* magnitudes */
     const double shared = (double)(left - 1023);
@@ -1047,11 +1047,10 @@ decode_tiles(uint64_t coding, uint64_t n)
     const struct codebook *custom = is_custom ? take_custom() : NULL;
     const uint64_t nentries = is_custom ? 1 : take_within(1, 1, NENTRIES);
     const uint8_t *entry = take(is_custom ? 0 : nentries), *at = NULL;
-    const uint64_t *which = take_fields(ntaken, width_of(nentries - 1));
+    const uint64_t *nth = take_fields(ntaken, width_of(nentries - 1));
     for (uint64_t i = 0; i < ntaken; i++) {
-        require(which[i] < nentries);
-        tile[i].book =
-            is_custom ? custom : dictionary(entry[which[i]], is_ratio);
+        require(nth[i] < nentries);
+        tile[i].book = is_custom ? custom : dictionary(entry[nth[i]], is_ratio);
     }
     const uint8_t *control = take(nparts);
     const uint64_t offset_nbytes = take_within(1, 1, 8);
@@ -1070,12 +1069,11 @@ decode_tiles(uint64_t coding, uint64_t n)
     for (uint64_t i = 0; i < ntaken; i++) {
         const uint64_t p = tile[i].nth;
         if (i == 0 || p != tile[i - 1].nth) {
-            const uint64_t nbytes =
-                p + 1 < nparts ? end[p] - begin : BYTES_LEFT;
-            const struct input rest = enter(take(nbytes), nbytes);
+            const uint64_t size = p + 1 < nparts ? end[p] - begin : BYTES_LEFT;
+            const struct input rest = enter(take(size), size);
             at = control[p] >> 7 ? take_stages(total[p]) : take(total[p]);
             leave(rest);
-            begin += nbytes;
+            begin += size;
         }
         const struct input outer = enter(at, tile[i].nbytes);
         decode_tile(&tile[i], is_ratio);
@@ -1104,23 +1102,23 @@ around(uint64_t p, const struct line *line, unsigned set)
 }
 
 /* The boolean sum of what linear interpolants predict along n lines: F, E and C
- * of the document, weighed. */
+ * of the document, weighed; of all lines, or of pairs of three. */
 static double
-boolean_sum(uint64_t p, const struct line *line, int n, const double *weight)
+boolean_sum(uint64_t p, const struct line *line, int n, bool of_pairs)
 {
     static const int nlines[] = {0, 1, 1, 2, 1, 2, 2, 3}; /* of sets */
+    static const double weight[2][3] = {{0.5, -0.25, 0.125},
+                                        {1. / 3, -1. / 12}};
     double sum = -0.0; /* and x make x, be it -0.0 or 0.0 */
-    for (int k = 1; k <= n && weight[k - 1] != 0; k++) {
+    for (int k = 1; k <= (of_pairs ? 2 : n); k++) {
         double total = -0.0;
         for (unsigned set = 1; set < 1u << n; set++)
             if (nlines[set] == k)
                 total = fl(total + around(p, line, set));
-        sum = fl(sum + fl(weight[k - 1] * total));
+        sum = fl(sum + fl(fl(weight[of_pairs][k - 1]) * total));
     }
     return sum;
 }
-
-static const double of_all[] = {0.5, -0.25, 0.125};
 
 /* The prediction along the last of n lines, and its order; of values that are
  * each less what the other lines predict of it. */
@@ -1141,7 +1139,7 @@ predict_along(uint64_t p, const struct line *line, int n, uint64_t spline,
             const uint64_t at = p + line[n - 1].pitch * (2 * k - 7);
             v[k] = VALUE_AT(at);
             if (n > 1)
-                v[k] = fl(v[k] - boolean_sum(at, line, n - 1, of_all));
+                v[k] = fl(v[k] - boolean_sum(at, line, n - 1, false));
         }
     const double a = v[2], b = v[3], c = v[4], d = v[5];
     *order_ret = i > 0;
@@ -1172,7 +1170,6 @@ predict(uint64_t p, uint64_t level)
     const uint64_t step = POWER(level - 1), spline = s.plan[level].spline;
     const uint64_t priorities = s.plan[level].priorities;
     const bool is_all = priorities == 255, blends = is_all || priorities == 170;
-    const double of_pairs[] = {fl(1. / 3), fl(-1. / 12), 0};
     struct line line[4];
     int n = 0, nabove = 0, order, best = 0, count[5] = {0}; /* of an order */
     uint64_t highest = 0;
@@ -1192,9 +1189,9 @@ predict(uint64_t p, uint64_t level)
         nabove = -1;
     if (is_all && spline == LONG && nabove >= n - 1)
         return fl(predict_along(p, line, n, LONG, &order) +
-                  boolean_sum(p, line, n - 1, of_all));
+                  boolean_sum(p, line, n - 1, false));
     if (nabove == n)
-        return boolean_sum(p, line, n, is_all || n == 2 ? of_all : of_pairs);
+        return boolean_sum(p, line, n, !is_all && n == 3);
     for (int i = 0; i < n; i++) {
         const double next = predict_along(p, line + i, 1, spline, &order);
         total[order] = count[order]++ == 0 ? next : fl(total[order] + next);
@@ -1430,11 +1427,10 @@ read_sections(void)
         s.extra = take_groups(n, 256, widths, s.tail_nbits);
     } else if (s.prediction == LOSSLESS) {
         const uint64_t flags = take_within(1, 0, 3), width = s.t == 32 ? 5 : 6;
-        const uint64_t count = n - s.nspecials,
-                       ngroups = DIVIDED_UP(count, 256);
+        const uint64_t m = n - s.nspecials, ngroups = DIVIDED_UP(m, 256);
         s.group_shift = take_fields(ngroups, flags & 1 ? width : 0);
         s.group_zeros = take_fields(ngroups, flags & 2 ? width : 0);
-        s.extra = take_groups(count, 256, s.group_shift, s.t - 2);
+        s.extra = take_groups(m, 256, s.group_shift, s.t - 2);
     }
     s.remainders_nbytes = s.lossless_form == 1 ? take_uleb(9) : 0;
     s.remainders = take(s.remainders_nbytes);
@@ -1628,15 +1624,14 @@ main(int argc, char **argv)
     rewind(stdin);
     if (stream != NULL && fread(stream, 1, nbytes, stdin) == nbytes)
         status = terp_reader_decode(stream, nbytes, &chunk, NULL, 0);
-    const size_t values_nbytes = (size_t)(chunk.nvalues * chunk.value_nbytes);
-    if (values_nbytes > 0)
-        values = malloc(values_nbytes);
+    const size_t size = (size_t)(chunk.nvalues * chunk.value_nbytes);
+    if (size > 0)
+        values = malloc(size);
     if (values != NULL)
-        status =
-            terp_reader_decode(stream, nbytes, &chunk, values, values_nbytes);
+        status = terp_reader_decode(stream, nbytes, &chunk, values, size);
     const bool is_written = values != NULL && status == TERP_READER_OK &&
                             freopen(argv[2], "wb", stdout) != NULL &&
-                            fwrite(values, values_nbytes, 1, stdout) == 1 &&
+                            fwrite(values, size, 1, stdout) == 1 &&
                             fclose(stdout) == 0;
     if (!is_written)
         fprintf(stderr, "terp_decode: %s: %s\n", argv[1], why[status]);
