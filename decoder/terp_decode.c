@@ -667,7 +667,7 @@ take_head(struct terp_reader_chunk *chunk, uint64_t outer)
     }
 }
 
-/* ---- carrier, pointwise ---- */
+/* ---- carrier, pointwise, model ---- */
 
 /* An integer, or the bits of a 16-bit float, of the word that carries it. */
 static uint64_t
@@ -774,8 +774,6 @@ pointwise_word(double y, bool is_minus)
     x = rounded(s.carried, fmin(x, LARGEST(s.carried)));
     return word_of(s.carried, is_minus ? -x : x);
 }
-
-/* ---- model ---- */
 
 /* A quantizer's step; n steps, n being a signed integer of T's width. */
 #define QUANTIZER_STEP(step) fl(fmin(step, LARGEST(s.t) / 2048))
@@ -1009,19 +1007,6 @@ decode_tile(const struct tile *tile, bool is_ratio)
     }
 }
 
-static const struct codebook *
-take_custom(void)
-{
-    struct codebook *book = reserve(1, sizeof *book);
-    const uint64_t low = take_within(2, 1, NSYMBOLS - 1);
-    const uint64_t high = take_within(2, low, NSYMBOLS - 1);
-    uint8_t nbits[NSYMBOLS] = {(uint8_t)take_bits(4, false)};
-    for (uint64_t i = low; i <= high; i++)
-        nbits[i] = (uint8_t)take_bits(4, false);
-    make_codebook(book, nbits);
-    return book;
-}
-
 /* The codes of n symbols, of tiles that are all that is left. */
 static int32_t *
 decode_tiles(uint64_t coding, uint64_t n)
@@ -1044,7 +1029,15 @@ decode_tiles(uint64_t coding, uint64_t n)
         }
     if (ntaken == 0)
         return code;
-    const struct codebook *custom = is_custom ? take_custom() : NULL;
+    struct codebook *custom = reserve(1, sizeof *custom);
+    if (is_custom) {
+        const uint64_t low = take_within(2, 1, NSYMBOLS - 1);
+        const uint64_t high = take_within(2, low, NSYMBOLS - 1);
+        uint8_t nbits[NSYMBOLS] = {(uint8_t)take_bits(4, false)};
+        for (uint64_t i = low; i <= high; i++)
+            nbits[i] = (uint8_t)take_bits(4, false);
+        make_codebook(custom, nbits);
+    }
     const uint64_t nentries = is_custom ? 1 : take_within(1, 1, NENTRIES);
     const uint8_t *entry = take(is_custom ? 0 : nentries), *at = NULL;
     const uint64_t *nth = take_fields(ntaken, width_of(nentries - 1));
