@@ -1480,7 +1480,6 @@ static uint64_t *
 decode_copies(const struct terp_reader_chunk chunk)
 {
     const uint64_t rank = chunk.rank, mask = take_within(1, 1, POWER(rank) - 1);
-    uint64_t *word = reserve(chunk.nvalues, sizeof *word);
     struct terp_reader_chunk left = chunk;
     require(!chunk.stack);
     left.rank = 0;
@@ -1491,16 +1490,14 @@ decode_copies(const struct terp_reader_chunk chunk)
         else
             left.nvalues *= left.dims[left.rank++] = chunk.dims[d];
     left.rank += left.rank == 0;
-    const uint64_t *from = decode_inner(left, BYTES_LEFT, COPIES);
-    for (uint64_t i = 0; i < chunk.nvalues; i++) {
-        uint64_t source = 0, pitch = chunk.nvalues;
-        for (uint64_t d = 0; d < rank; d++) {
-            pitch /= chunk.dims[d];
-            if (!(mask >> (rank - 1 - d) & 1))
-                source = source * chunk.dims[d] + i / pitch % chunk.dims[d];
+    uint64_t *word = decode_inner(left, BYTES_LEFT, COPIES), n = left.nvalues;
+    for (uint64_t d = rank, pitch = 1; d-- > 0; pitch *= chunk.dims[d])
+        if (mask >> (rank - 1 - d) & 1) {
+            const uint64_t *from = word, ncopied = pitch * chunk.dims[d];
+            word = reserve(n *= chunk.dims[d], sizeof *word);
+            for (uint64_t i = 0; i < n; i++)
+                word[i] = from[i / ncopied * pitch + i % pitch];
         }
-        word[i] = from[source];
-    }
     return word;
 }
 
