@@ -1145,9 +1145,8 @@ predict_along(uint64_t p, const struct line *line, int n, uint64_t spline,
         spline = LINEAR;
     *order_ret = spline == LINEAR ? 2 : reach > 0 ? 4 : 3;
     if (*order_ret == 3) {
-        const double sum =
-            i > 0 ? fl(6 * b) + fl(3 * c) : fl(3 * b) + fl(6 * c);
-        return fl(fl(fl(sum) - (i > 0 ? a : d)) * 0.125);
+        const double x = i > 0 ? fl(6 * b) + fl(3 * c) : fl(3 * b) + fl(6 * c);
+        return fl(fl(fl(x) - (i > 0 ? a : d)) * 0.125);
     }
     const double *w = weights[spline], ad = spline == LINEAR ? 0 : fl(a + d);
     const double yu = fl(v[1] + v[6]), zv = reach > 2 ? fl(v[0] + v[7]) : 0;
