@@ -293,7 +293,7 @@ hash(const uint8_t *at, size_t n, uint64_t seed)
     }
     if (n > 128) {
         for (size_t i = 0; i < n / 16; i++) {
-            h += mixed(at + 16 * i, key + 16 * i - (i < 8 ? 0 : 125), seed);
+            h += mixed(at + 16 * i, key + (16 * i - (i < 8 ? 0 : 125)), seed);
             h = i == 7 ? avalanche(h) : h;
         }
         return avalanche(h + mixed(at + n - 16, key + 119, seed));
@@ -328,11 +328,11 @@ hash(const uint8_t *at, size_t n, uint64_t seed)
 static uint64_t
 checksum(const uint8_t *at, size_t n, uint64_t seed)
 {
-    const size_t piece = 16384, npieces = n < 2 * piece ? 1 : n / piece;
-    uint64_t sum = 0;
-    for (size_t i = 0; i < npieces; i++, at += piece, n -= piece)
-        sum += (2 * i + 1) * hash(at, i + 1 < npieces ? piece : n, seed);
-    return sum;
+    const size_t piece = 16384;
+    uint64_t sum = 0, factor = 1;
+    for (; n >= 2 * piece; at += piece, n -= piece, factor += 2)
+        sum += factor * hash(at, piece, seed);
+    return sum + factor * hash(at, n, seed);
 }
 
 /* ---- arithmetic ---- */
