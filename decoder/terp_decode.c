@@ -93,7 +93,9 @@ reserve(uint64_t count, size_t size)
 {
     const size_t n = (size_t)count + 16; /* with room for that */
     void **block = count < SIZE_MAX / 2 ? calloc(n, size) : NULL;
-    require_or(block != NULL, TERP_READER_MEMORY);
+    status = TERP_READER_MEMORY;
+    if (block == NULL)
+        longjmp(refused, 1);
     block[0] = blocks;
     blocks = block;
     return block + 2;
@@ -363,16 +365,16 @@ static double
 value_of(uint64_t nbits, uint64_t word)
 {
     const union number narrow = {.narrow_bits = (uint32_t)word};
-    return nbits == 32 ? (double)narrow.narrow
-                       : (union number){.wide_bits = word}.wide;
+    const union number wide = {.wide_bits = word};
+    return nbits == 32 ? (double)narrow.narrow : wide.wide;
 }
 
 static uint64_t
 word_of(uint64_t nbits, double value)
 {
+    const union number narrow = {.narrow = nbits == 32 ? (float)value : 0};
     const union number wide = {.wide = value};
-    return nbits == 32 ? (union number){.narrow = (float)value}.narrow_bits
-                       : wide.wide_bits;
+    return nbits == 32 ? narrow.narrow_bits : wide.wide_bits;
 }
 
 /* A word as a signed integer. */
@@ -432,7 +434,7 @@ make_optimal(struct codebook *book, const uint64_t *weight, int nsymbols)
     static uint64_t list[WORD_MAX_NBITS + 1][2 * NSYMBOLS];
     static int nsingle[WORD_MAX_NBITS + 1][2 * NSYMBOLS];
     const int nitems = 2 * nsymbols - 2;
-    int order[NSYMBOLS], n = nitems;
+    int order[NSYMBOLS] = {0}, n = nitems;
     uint8_t nbits[NSYMBOLS] = {0};
     for (int at, i = 0; i < nsymbols; order[at] = i++)
         for (at = i; at > 0 && weight[order[at - 1]] > weight[i]; at--)
