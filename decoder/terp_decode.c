@@ -1616,7 +1616,7 @@ main(int argc, char **argv)
     if (stream != NULL && fread(stream, 1, nbytes, stdin) == nbytes)
         status = terp_reader_decode(stream, nbytes, &chunk, NULL, 0);
     const size_t size = (size_t)(chunk.nvalues * chunk.value_nbytes);
-    if (size > 0)
+    if (status == TERP_READER_OK && size > 0)
         values = malloc(size);
     if (values != NULL)
         status = terp_reader_decode(stream, nbytes, &chunk, values, size);
