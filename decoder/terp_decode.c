@@ -56,6 +56,7 @@ terp_reader_decode(const void *stream, size_t nbytes,
 /* ---- bytes, numbers, bit field arrays ---- */
 
 #define LEAST(a, b) ((a) < (b) ? (a) : (b))
+#define MOST(a, b) ((a) > (b) ? (a) : (b))
 #define DIVIDED_UP(a, b) ((a) / (b) + ((a) % (b) != 0))
 #define POWER(n) (UINT64_C(1) << (n))
 #define ONES(n) (UINT64_MAX >> (64 - (n))) /* n bits, at least 1 */
@@ -65,43 +66,47 @@ terp_reader_decode(const void *stream, size_t nbytes,
 /* The integer v that 2v, or -2v - 1, stands for; modulo 2^64. */
 #define UNFOLDED(n) ((n)&1 ? ~((n) >> 1) : (n) >> 1)
 
-/* Where the running call goes when a rule is broken; its memory; and the bytes
- * that it has not read. */
+/* Where the running call goes when it cannot go on, and why; its memory; and
+ * the bytes that it has not read, of the first of which `nbits` bits are. */
 static jmp_buf refused;
-static struct block {
-    struct block *next;
-} * blocks;
+static enum terp_reader_status status;
+static void **blocks; /* each begins with where the next one is */
 static struct input {
     const uint8_t *at, *end;
+    uint64_t nbits;
 } in;
 
-/* Every rule of the document goes through here. */
 static void
-require(bool holds)
+require_or(bool holds, enum terp_reader_status otherwise)
 {
+    status = otherwise;
     if (!holds)
-        longjmp(refused, TERP_READER_DAMAGED);
+        longjmp(refused, 1);
 }
+
+/* Every rule of the document goes through here. */
+#define require(rule) require_or(rule, TERP_READER_DAMAGED)
 
 /* Zeros, until the call ends. */
 static void *
 reserve(uint64_t count, size_t size)
 {
-    const size_t head = 16;
-    struct block *block = NULL;
-
-    if (count < (SIZE_MAX - head) / size)
-        block = calloc(1, head + (size_t)count * size);
+    const size_t n = (size_t)count + 16; /* with room for that */
+    void **block = count < SIZE_MAX / 2 ? calloc(n, size) : NULL;
+    status = TERP_READER_MEMORY;
     if (block == NULL)
-        longjmp(refused, TERP_READER_MEMORY);
-    block->next = blocks;
+        longjmp(refused, 1);
+    block[0] = blocks;
     blocks = block;
-    return (uint8_t *)block + head;
+    return block + 2;
 }
 
+/* Whole bytes; what is left of one of which bits were taken says nothing. */
 static const uint8_t *
 take(uint64_t nbytes)
 {
+    in.at += DIVIDED_UP(in.nbits, 8);
+    in.nbits = 0;
     require(nbytes <= BYTES_LEFT);
     in.at += nbytes;
     return in.at - nbytes;
@@ -112,14 +117,14 @@ static struct input
 enter(const uint8_t *bytes, uint64_t nbytes)
 {
     const struct input outer = in;
-    in = (struct input){bytes, nbytes == 0 ? bytes : bytes + nbytes};
+    in = (struct input){bytes, nbytes == 0 ? bytes : bytes + nbytes, 0};
     return outer;
 }
 
 static void
 leave(struct input outer)
 {
-    require(in.at == in.end);
+    require(take(0) == in.end);
     in = outer;
 }
 
@@ -139,6 +144,16 @@ store(uint8_t *at, uint64_t nbytes, uint64_t value)
         *at++ = (uint8_t)value;
 }
 
+/* How many bits a number has. */
+static uint64_t
+width_of(uint64_t number)
+{
+    uint64_t width = 0;
+    for (; number > 0; number /= 2)
+        width++;
+    return width;
+}
+
 /* The same bytes in the other order. */
 static uint64_t
 swapped(uint64_t value, uint64_t nbytes)
@@ -149,50 +164,60 @@ swapped(uint64_t value, uint64_t nbytes)
     return other;
 }
 
-static uint64_t
-take_number(uint64_t nbytes)
-{
-    return load(take(nbytes), nbytes);
-}
+#define take_number(nbytes) load(take(nbytes), nbytes)
 
 static uint64_t
-take_uleb(void)
+take_within(uint64_t nbytes, uint64_t least, uint64_t most)
 {
-    uint64_t value = 0, byte = 128;
-    for (unsigned shift = 0; byte >= 128; shift += 7) {
-        require(shift < 63);
-        byte = take_number(1);
-        value |= (byte & 127) << shift;
-    }
+    const uint64_t number = take_number(nbytes);
+    require(number >= least && number <= most);
+    return number;
+}
+
+/* Of at most so many bytes. */
+static uint64_t
+take_uleb(uint64_t nbytes)
+{
+    const uint64_t byte = take_within(1, 0, nbytes > 1 ? 255 : 127);
+    return byte < 128 ? byte : (byte & 127) | take_uleb(nbytes - 1) << 7;
+}
+
+/* A number of n bits, its lowest bit first, of each byte the lowest ones; or
+ * the highest ones. */
+static uint64_t
+take_bits(uint64_t n, bool highest_first)
+{
+    uint64_t value = 0;
+    require(n <= 8 * BYTES_LEFT - in.nbits);
+    for (uint64_t i = 0; i < n; i++, in.nbits++)
+        if (highest_first)
+            value = value << 1 | BIT(in.at, in.nbits ^ 7);
+        else
+            value |= (uint64_t)BIT(in.at, in.nbits) << i;
     return value;
 }
 
-/* Numbers in groups, each of which is a bit field array. Its width is one of
+/* n numbers in groups, each of which is a bit field array. Its width is one of
  * `widths`, or where there are none a byte before it. */
 static uint64_t *
-take_groups(uint64_t count, uint64_t group, const uint64_t *widths,
-            uint64_t max_width)
+take_groups(uint64_t n, uint64_t group, const uint64_t *widths, uint64_t most)
 {
-    uint64_t *numbers = reserve(count, sizeof *numbers), width = 0;
-    const uint8_t *fields = NULL;
-
-    for (uint64_t i = 0; i < count; i++) {
+    uint64_t *numbers = reserve(n, sizeof *numbers), width = 0;
+    for (uint64_t i = 0; i < n; i++) {
         if (i % group == 0) {
+            take(0);
             width = widths != NULL ? widths[i / group] : take_number(1);
-            require(width <= max_width);
-            fields = take(DIVIDED_UP(width * LEAST(group, count - i), 8));
+            require(width <= most);
         }
-        for (uint64_t b = 0, at = i % group * width; b < width; b++)
-            numbers[i] |= (uint64_t)BIT(fields, at + b) << b;
+        numbers[i] = take_bits(width, false);
     }
+    take(0);
     return numbers;
 }
 
-static uint64_t *
-take_fields(uint64_t count, uint64_t width)
-{
-    return take_groups(count, count, &width, width);
-}
+/* In one group. */
+#define take_fields(n, width) \
+    take_groups(n, UINT64_MAX, (uint64_t[]){width}, 64)
 
 /* ---- checksum: XXH3 of 64 bits, seeded; xxhash's doc/xxhash_spec.md ---- */
 
@@ -212,6 +237,8 @@ static const uint64_t prime64[] = {0x9e3779b185ebca87, 0xc2b2ae3d27d4eb4f,
                                    0x27d4eb2f165667c5};
 static const uint64_t prime_mx[] = {0x165667919e3779f9, 0x9fb21c651e98df25};
 
+#define WORD(at) load(at, 8)
+
 /* The high half of a product, xor the low one. */
 static uint64_t
 folded(uint64_t a, uint64_t b)
@@ -223,12 +250,9 @@ folded(uint64_t a, uint64_t b)
 }
 
 /* Two words, each xor what is the key there. */
-static uint64_t
-mixed(const uint8_t *at, const uint8_t *key, uint64_t seed)
-{
-    return folded(load(at, 8) ^ (load(key, 8) + seed),
-                  load(at + 8, 8) ^ (load(key + 8, 8) - seed));
-}
+#define mixed(at, key, seed)                \
+    folded(WORD(at) ^ (WORD(key) + (seed)), \
+           WORD((at) + 8) ^ (WORD((key) + 8) - (seed)))
 
 static uint64_t
 avalanche(uint64_t h)
@@ -237,50 +261,41 @@ avalanche(uint64_t h)
     return h ^ h >> 32;
 }
 
+/* Of at least one byte; the key has the seed added where they are many. */
 static uint64_t
-hash_long(const uint8_t *at, size_t n, const uint8_t *key)
+hash(const uint8_t *at, size_t n, uint64_t seed)
 {
     uint64_t sums[8] = {prime32[2], prime64[0], prime64[1], prime64[2],
                         prime64[3], prime32[1], prime64[4], prime32[0]};
-    uint64_t h = n * prime64[0];
+    const uint64_t added = n > 240 ? seed : 0;
+    uint64_t h = n * prime64[0], high;
     const size_t last = (n - 1) / 64;
-
-    for (size_t stripe = 0; stripe <= last; stripe++) {
+    uint8_t key[192];
+    for (int i = 0; i < 24; i++)
+        store(key + 8 * i, 8, default_secret[i] + (i % 2 ? 0 - added : added));
+    for (size_t stripe = 0; n > 240 && stripe <= last; stripe++) {
         const uint8_t *from = at + (stripe < last ? 64 * stripe : n - 64);
         const uint8_t *part = key + (stripe < last ? 8 * (stripe % 16) : 121);
         for (size_t i = 0; i < 8; i++) {
-            const uint64_t value = load(from + 8 * i, 8);
-            const uint64_t keyed = value ^ load(part + 8 * i, 8);
+            const uint64_t value = WORD(from + 8 * i);
+            const uint64_t keyed = value ^ WORD(part + 8 * i);
             sums[i ^ 1] += value;
             sums[i] += (keyed & 0xffffffff) * (keyed >> 32);
         }
         for (size_t i = 0; i < 8 && stripe < last && stripe % 16 == 15; i++) {
-            sums[i] ^= sums[i] >> 47 ^ load(key + 128 + 8 * i, 8);
+            sums[i] ^= sums[i] >> 47 ^ WORD(key + 128 + 8 * i);
             sums[i] *= prime32[0];
         }
     }
-    for (size_t i = 0; i < 8; i += 2)
-        h += folded(sums[i] ^ load(key + 11 + 8 * i, 8),
-                    sums[i + 1] ^ load(key + 19 + 8 * i, 8));
-    return avalanche(h);
-}
-
-/* The key has the seed added where the bytes are many. */
-static uint64_t
-hash(const uint8_t *at, size_t n, uint64_t seed)
-{
-    const uint64_t added = n > 240 ? seed : 0;
-    uint64_t h = n * prime64[0], high;
-    uint8_t key[192];
-
-    for (int i = 0; i < 24; i++)
-        store(key + 8 * i, 8, default_secret[i] + (i % 2 ? 0 - added : added));
-    if (n > 240)
-        return hash_long(at, n, key);
+    if (n > 240) {
+        for (size_t i = 0; i < 8; i += 2)
+            h += folded(sums[i] ^ WORD(key + 11 + 8 * i),
+                        sums[i + 1] ^ WORD(key + 19 + 8 * i));
+        return avalanche(h);
+    }
     if (n > 128) {
         for (size_t i = 0; i < n / 16; i++) {
-            const size_t key_at = i < 8 ? 16 * i : 16 * i - 125;
-            h += mixed(at + 16 * i, key + key_at, seed);
+            h += mixed(at + 16 * i, key + (16 * i - (i < 8 ? 0 : 125)), seed);
             h = i == 7 ? avalanche(h) : h;
         }
         return avalanche(h + mixed(at + n - 16, key + 119, seed));
@@ -292,15 +307,15 @@ hash(const uint8_t *at, size_t n, uint64_t seed)
         return avalanche(h);
     }
     if (n > 8) {
-        h = load(at, 8) ^ ((load(key + 24, 8) ^ load(key + 32, 8)) + seed);
-        high = load(key + 40, 8) ^ load(key + 48, 8);
-        high = load(at + n - 8, 8) ^ (high - seed);
+        h = WORD(at) ^ ((WORD(key + 24) ^ WORD(key + 32)) + seed);
+        high = WORD(key + 40) ^ WORD(key + 48);
+        high = WORD(at + n - 8) ^ (high - seed);
         return avalanche(n + swapped(h, 8) + high + folded(h, high));
     }
-    if (n >= 4) {
+    if (n > 3) {
         seed ^= swapped(seed, 4) << 32;
         h = load(at + n - 4, 4) + (load(at, 4) << 32);
-        h ^= (load(key + 8, 8) ^ load(key + 16, 8)) - seed;
+        h ^= (WORD(key + 8) ^ WORD(key + 16)) - seed;
         h = (h ^ (h << 49 | h >> 15) ^ (h << 24 | h >> 40)) * prime_mx[1];
         h = (h ^ ((h >> 35) + n)) * prime_mx[1];
         return h ^ h >> 28;
@@ -315,14 +330,11 @@ hash(const uint8_t *at, size_t n, uint64_t seed)
 static uint64_t
 checksum(const uint8_t *at, size_t n, uint64_t seed)
 {
-    const size_t piece = 16384, npieces = n < 2 * piece ? 1 : n / piece;
-    uint64_t sum = 0;
-
-    for (size_t i = 0; i < npieces; i++) {
-        const size_t nbytes = i + 1 < npieces ? piece : n - i * piece;
-        sum += (2 * i + 1) * hash(at + i * piece, nbytes, seed);
-    }
-    return sum;
+    const size_t piece = 16384;
+    uint64_t sum = 0, factor = 1;
+    for (; n >= 2 * piece; at += piece, n -= piece, factor += 2)
+        sum += factor * hash(at, piece, seed);
+    return sum + factor * hash(at, n, seed);
 }
 
 /* ---- arithmetic ---- */
@@ -366,36 +378,29 @@ word_of(uint64_t nbits, double value)
 }
 
 /* A word as a signed integer. */
-static int64_t
-signed_of(uint64_t nbits, uint64_t word)
-{
-    const uint64_t sign = POWER(nbits - 1);
-    return (int64_t)(((word & ONES(nbits)) ^ sign) - sign);
-}
+#define SIGNED(nbits, word) \
+    ((int64_t)((((word)&ONES(nbits)) ^ POWER((nbits)-1)) - POWER((nbits)-1)))
 
-/* Whether this program's doubles are those of IEEE 754: no more digits, to
+/* Whether this program's numbers are those of IEEE 754: no more digits, to
  * nearest even, subnormal ones too, no operation merged with another. */
 static bool
 is_ieee(void)
 {
     const double a = rounded(64, 0x1.0000001p0), square = rounded(64, a * a);
-    return word_of(64, -2.5) == UINT64_C(0xc004000000000000) &&
-           word_of(32, -2.5) == 0xc0200000 &&
-           rounded(64, rounded(64, 1) + rounded(64, 0x1.001p-53)) > 1 &&
+    return rounded(64, rounded(64, 1) + rounded(64, 0x1.001p-53)) > 1 &&
            rounded(64, square - rounded(64, 0x1.0000002p0)) == 0 &&
+           word_of(32, rounded(32, 0x1p-149) * rounded(32, 1.5)) == 2 &&
            word_of(64, rounded(64, 0x1p-1074) * rounded(64, 1.5)) == 2;
 }
 
 /* ---- dictionary ---- */
 
-enum {
-    NSYMBOLS = 1024,
-    NTOKENS = 504,
-    WORD_MAX_NBITS = 15,
-    NENTRIES = 75,
-    TILE_NSYMBOLS = 4096,
-    NCODE_CLASSES = 21
-};
+#define NENTRIES 75
+#define NSYMBOLS 1024
+#define NTOKENS 504
+#define NCODE_CLASSES 21
+#define WORD_MAX_NBITS 15
+#define TILE_NSYMBOLS UINT64_C(4096)
 
 /* A canonical code: how many words have each length, and whose they are, by
  * (length, symbol). */
@@ -406,104 +411,57 @@ struct codebook {
 
 /* Makes a codebook of the words' lengths; 0: no word. */
 static void
-make_codebook(struct codebook *book, const uint8_t *nbits, int nsymbols)
+make_codebook(struct codebook *book, const uint8_t nbits[NSYMBOLS])
 {
-    uint16_t *symbol = book->symbol;
+    uint64_t nleft = POWER(WORD_MAX_NBITS), n = 0; /* words of 15 bits */
     for (int length = 1; length <= WORD_MAX_NBITS; length++)
-        for (int i = 0; i < nsymbols; i++)
+        for (int i = 0; i < NSYMBOLS; i++)
             if (nbits[i] == length) {
+                require(nleft >= POWER(WORD_MAX_NBITS - length));
+                nleft -= POWER(WORD_MAX_NBITS - length);
                 book->nwords[length]++;
-                *symbol++ = (uint16_t)i;
+                book->symbol[n++] = (uint16_t)i;
             }
 }
 
-/* Package-merge: a level's list has all symbols, and the pairs of the list
- * before, by weight. Of the last one's first items are taken; of a pair that
- * is, both; and a symbol's word has a bit each time. */
+/* Package-merge. A level's list has all symbols, and the pairs of the list
+ * before, by weight, and ends in items that weigh more than all. Of the last
+ * list the first items are taken, of a pair that is, both, and a symbol's word
+ * has a bit each time: so what counts is how many of them are symbols. */
 static void
 make_optimal(struct codebook *book, const uint64_t *weight, int nsymbols)
 {
-    static struct item {
-        uint64_t weight;
-        int symbol; /* or -1 */
-    } lists[WORD_MAX_NBITS + 1][2 * NSYMBOLS];
-    const int most = 2 * nsymbols - 2;
+    static uint64_t list[WORD_MAX_NBITS + 1][2 * NSYMBOLS];
+    static int nsingle[WORD_MAX_NBITS + 1][2 * NSYMBOLS];
+    const int nitems = 2 * nsymbols - 2;
+    int order[NSYMBOLS] = {0}, n = nitems;
     uint8_t nbits[NSYMBOLS] = {0};
-    int npairs = 0, n = most;
-
-    for (int level = 1; level <= WORD_MAX_NBITS; level++) {
-        struct item *list = lists[level], *pair = lists[level - 1];
-        for (int at, i = 0; i < nsymbols + npairs; i++) {
-            struct item item = {pair[0].weight + pair[1].weight, -1};
-            if (i < nsymbols)
-                item = (struct item){weight[i], i};
-            else
-                pair += 2;
-            for (at = i; at > 0 && list[at - 1].weight > item.weight; at--)
-                list[at] = list[at - 1];
-            list[at] = item;
+    for (int at, i = 0; i < nsymbols; order[at] = i++)
+        for (at = i; at > 0 && weight[order[at - 1]] > weight[i]; at--)
+            order[at] = order[at - 1];
+    memset(list, 0x3f, sizeof list);
+    for (int level = 1; level <= WORD_MAX_NBITS; level++)
+        for (int i = 0, k = 0; k < nitems; nsingle[level][++k] = i) {
+            const uint64_t *two = list[level - 1] + 2 * (k - i);
+            const uint64_t pair = LEAST(two[0] + two[1], list[0][0]);
+            const bool is_pair = i == nsymbols || pair < weight[order[i]];
+            list[level][k] = is_pair ? pair : weight[order[i]];
+            i += !is_pair;
         }
-        npairs = LEAST(nsymbols + npairs, most) / 2;
+    for (int level = WORD_MAX_NBITS; level > 0; level--) {
+        const int taken = nsingle[level][n];
+        for (int i = 0; i < taken; i++)
+            nbits[order[i]]++;
+        n = 2 * (n - taken);
     }
-    for (int level = WORD_MAX_NBITS; level > 0; level--, n = 2 * npairs) {
-        npairs = 0;
-        for (const struct item *item = lists[level]; n > 0; n--, item++)
-            if (item->symbol < 0)
-                npairs++;
-            else
-                nbits[item->symbol]++;
-    }
-    make_codebook(book, nbits, nsymbols);
+    make_codebook(book, nbits);
 }
 
-/* What of a distribution is beyond x, on both sides. */
-static double
-tail_of(int family, double scale, double x)
-{
-    if (family == 0) /* Cauchy */
-        return 2 / 3.14159265358979323846 * atan(scale / x);
-    return family == 1 ? exp(-x / scale) : erfc(x / scale / sqrt(2));
-}
-
-/* Of the magnitudes 0 to 511, and of the escape behind them. */
-static void
-make_frequencies(int entry, uint64_t frequency[513])
-{
-    static const double scales[3][4] = {
-        {0.0005, 64, 1, 32}, {0.05, 200, 0.5, 8}, {0.12, 256, 0.5, 8}};
-    static const double zeros[] = {0, 0.25, 0.875};
-    const int family = entry / 25, place = entry % 25;
-    const int mixture = place < 19 ? 0 : 1 + (place - 19) / 3;
-    const double *range = scales[family] + (mixture > 0 ? 2 : 0);
-    const double nth = mixture > 0 ? (place - 19) % 3 / 2. : place / 18.;
-    const double scale = range[0] * pow(range[1] / range[0], nth);
-    const double beyond = tail_of(family, scale, 511.5);
-    const double rest = 1 - zeros[mixture], unit = rest / (1 - beyond);
-    const double escape = fmin(fmax(rest * beyond, 0x1p-16), 0x1p-6);
-    double outer = tail_of(family, scale, 0.5), remainder[512] = {0};
-
-    frequency[512] = (uint64_t)(escape * 0x1p24 + 0.5);
-    uint64_t left = POWER(24) - frequency[512];
-    const double shared = (double)(left - 1023);
-    frequency[0] = 1 + (uint64_t)ceil(shared * (1 - rest + unit * (1 - outer)));
-    frequency[0] += (left - frequency[0]) % 2;
-    left = (left - frequency[0]) / 2;
-    for (int m = 1; m < 512; m++) {
-        const double inner = outer;
-        outer = tail_of(family, scale, m + 0.5);
-        const double share = shared * (unit * (inner - outer) / 2);
-        frequency[m] = 1 + (uint64_t)share;
-        remainder[m] = share - floor(share);
-        left -= frequency[m];
-    }
-    for (; left > 0; left--) {
-        int largest = 1;
-        for (int m = 2; m < 512; m++)
-            largest = remainder[m] > remainder[largest] ? m : largest;
-        frequency[largest]++;
-        remainder[largest] = -1;
-    }
-}
+/* What of a Cauchy, Laplace or Gauss distribution is beyond x of both signs. */
+#define TAIL(x)                                                     \
+    (family == 0   ? 2 / 3.14159265358979323846 * atan(scale / (x)) \
+     : family == 1 ? exp(-(x) / scale)                              \
+                   : erfc((x) / scale / sqrt(2)))
 
 /* Classes of numbers: `alone` of one number, then two an octave. Those of runs
  * are 4, those of magnitudes less one, of which the last is the escape, 8. */
@@ -514,26 +472,54 @@ make_frequencies(int entry, uint64_t frequency[513])
 
 /* An entry's codebook, of symbols or of tokens; it stays, once it is made. */
 static const struct codebook *
-dictionary(int entry, bool of_tokens)
+dictionary(uint64_t entry, bool of_tokens)
 {
+    static const double scales[3][4] = {
+        {0.0005, 64, 1, 32}, {0.05, 200, 0.5, 8}, {0.12, 256, 0.5, 8}};
     static struct codebook books[2][NENTRIES];
+    require(entry < NENTRIES);
     struct codebook *book = &books[of_tokens][entry];
-    uint64_t frequency[513], weight[NSYMBOLS], of_code[NCODE_CLASSES] = {0};
-    uint64_t of_runs[TILE_NSYMBOLS + 1] = {POWER(32)};
-
     if (book->is_made)
         return book;
-    make_frequencies(entry, frequency);
-    weight[0] = frequency[512];
-    for (int m = 0; m < 512; m++)
-        weight[512 + m] = weight[512 - m] = frequency[m];
-    for (int i = 0; i < TILE_NSYMBOLS; i++)
-        of_runs[i + 1] = of_runs[i] * (256 * frequency[0]) >> 32;
-    for (int m = 1, nth = 0; m < 512; m++) {
-        nth += m > CLASS_FIRST(nth + 1, 8);
-        of_code[nth] += 2 * frequency[m];
+    const int family = (int)entry / 25, place = (int)entry % 25;
+    const int mixture = place < 19 ? 0 : 1 + (place - 19) / 3;
+    const double *range = scales[family] + (mixture > 0 ? 2 : 0);
+    const double nth = mixture > 0 ? (place - 19) % 3 / 2. : place / 18.;
+    const double scale = range[0] * pow(range[1] / range[0], nth);
+    const double rest = mixture == 0 ? 1 : mixture == 1 ? 0.75 : 0.125;
+    const double beyond = TAIL(511.5), unit = rest / (1 - beyond);
+    const double escape = fmin(fmax(rest * beyond, 0x1p-16), 0x1p-6);
+    double outer = TAIL(0.5), remainder[512];
+    uint64_t weight[NSYMBOLS] = {(uint64_t)(escape * 0x1p24 + 0.5)};
+    uint64_t *of = weight + 512, left = POWER(24) - weight[0]; /* magnitudes */
+    const double shared = (double)(left - 1023);
+    of[0] = 1 + (uint64_t)ceil(shared * (1 - rest + unit * (1 - outer)));
+    of[0] += (left - of[0]) % 2;
+    left = (left - of[0]) / 2;
+    for (int m = 1; m < 512; m++) {
+        const double inner = outer;
+        outer = TAIL(m + 0.5);
+        const double share = shared * (unit * (inner - outer) / 2);
+        of[m] = 1 + (uint64_t)share;
+        remainder[m] = share - floor(share);
+        left -= of[m];
     }
-    of_code[NCODE_CLASSES - 1] = frequency[512];
+    for (; left > 0; left--) {
+        int largest = 1;
+        for (int m = 2; m < 512; m++)
+            largest = remainder[m] > remainder[largest] ? m : largest;
+        of[largest]++;
+        remainder[largest] = -1;
+    }
+    uint64_t of_runs[TILE_NSYMBOLS + 1] = {POWER(32)};
+    uint64_t of_code[NCODE_CLASSES] = {[NCODE_CLASSES - 1] = weight[0]};
+    for (uint64_t i = 0; i < TILE_NSYMBOLS; i++)
+        of_runs[i + 1] = of_runs[i] * (256 * of[0]) >> 32;
+    for (int m = 1, nth_class = 0; m < 512; m++) {
+        weight[512 - m] = of[m];
+        nth_class += m > CLASS_FIRST(nth_class + 1, 8);
+        of_code[nth_class] += 2 * of[m];
+    }
     for (int token = 0; of_tokens && token < NTOKENS; token++) {
         const int run = token / NCODE_CLASSES;
         weight[token] = of_runs[CLASS_FIRST(run, 4)];
@@ -556,49 +542,39 @@ static const uint64_t RAW = 0, CONSTANT = 1, HUFFMAN = 2, CUSTOM = 3, RATIO = 5,
 static const uint64_t SPLINE = 1, LORENZO = 2, LOSSLESS = 3;
 static const uint64_t HAS_SPECIALS = 0x10, HAS_DOMAIN = 0x20,
                       IS_POINTWISE = 0x40, HAS_PREFIXES = 0x80;
-static const uint64_t NATURAL = 1, LINEAR = 2, LONG = 3, MEAN = 4;
+static const uint64_t CUBIC = 0, LINEAR = 2, LONG = 3, MEAN = 4, SIX = 5;
 
-/* Complex values have two. */
+/* Bytes of a type's values; complex values have two parts. */
+static const uint8_t nbytes_of[] = {4, 8, 1, 1, 2, 4, 8, 1,
+                                    2, 4, 8, 2, 2, 8, 16};
 #define NPARTS(type) ((type) >= COMPLEX64 ? UINT64_C(2) : UINT64_C(1))
 
-/* How many of n symbols a tile has. */
-#define NSYMBOLS_OF(tile, n) LEAST((n) - (tile)*TILE_NSYMBOLS, TILE_NSYMBOLS)
-
-/* A code beyond all others: an escape, until it is known to be listed. */
+/* The code that stands for an escape. */
 #define ESCAPE (-32768)
 
 /* The stream that is decoded, or the one within it. */
 static struct {
     struct terp_reader_chunk chunk;
     uint64_t coding, prediction, flags;
-    double bound;
-
     /* The domain. Dimensions are numbered from the fastest; `slowest` is one of
      * more than one value; neighbours are `pitch` apart, bricks pitch[4]. There
      * are no levels where neither prediction nor contexts ask for them. */
     uint64_t rank, nvalues, nbricks, slowest, extent[4], pitch[5], nlevels;
-
     uint64_t t, carried; /* bits of T; of what carries a value */
     uint64_t carrier, offset, scale;
-    uint64_t form, signs; /* of a pointwise bound */
+    uint64_t form, signs; /* of a pointwise bound, without a floor joint is 0 */
+    double bound, joint, shift, step, reference;
     int center;
-    double joint, shift; /* 0: no floor */
-
-    double step, reference;
-    uint64_t wide;
     struct {
         double step;
         uint64_t spline, priorities;
     } plan[66]; /* of levels; of anchors above them */
     /* Of lorenzo and lossless: N; S, or 0 where quants are not exact. */
-    uint64_t mask, twice, has_means, zeros, limit, tail_nbits;
-    uint64_t lossless_form, lossless_center;
+    uint64_t mask, twice, has_means, zeros, limit, tail_nbits, wide;
     double unit;
-
-    uint8_t *mark;               /* 0: not special, else color + 1 */
-    uint64_t nspecials, ncolors, /* of colors, or of all specials: */
-        *special;
-    uint8_t *is_minus;
+    uint64_t lossless_form, lossless_center;
+    uint8_t *mark, *is_minus; /* mark: 0: not special, else color + 1 */
+    uint64_t nspecials, ncolors, *special; /* of colors, or of all specials */
     uint64_t *extra; /* tails, or the numbers that belong to shifts */
     uint64_t *group_shift, *group_zeros;
     const uint8_t *remainders;
@@ -622,10 +598,9 @@ take_dims(uint64_t layout, struct terp_reader_chunk *chunk)
     chunk->nvalues = 1;
     require(!chunk->stack || chunk->rank > 1);
     for (uint64_t i = 0; i < chunk->rank; i++) {
-        const uint64_t dim = take_number(POWER(layout >> 2 & 3));
-        require(dim > 0 && chunk->nvalues <= ONES(63) / dim);
-        chunk->dims[i] = dim;
-        chunk->nvalues *= dim;
+        const uint64_t most = ONES(63) / chunk->nvalues;
+        chunk->dims[i] = take_within(POWER(layout >> 2 & 3), 1, most);
+        chunk->nvalues *= chunk->dims[i];
     }
 }
 
@@ -642,205 +617,169 @@ take_bound(void)
 static void
 take_head(struct terp_reader_chunk *chunk, uint64_t outer)
 {
-    static const int nbytes[] = {4, 8, 1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 8, 16};
-    uint64_t layout = 0;
-
+    const bool is_whole = outer == RAW;
+    const uint8_t *head = is_whole ? take(16) : take(2) - 6;
+    const uint64_t coding = head[6];
     memset(&s, 0, sizeof s);
-    if (outer == RAW) {
-        require(memcmp(take(5), "TERP\1", 5) == 0); /* and version 1 */
-        layout = take_number(1);
-    }
-    const uint64_t coding = s.coding = take_number(1), byte = take_number(1);
-    s.prediction = byte & 15;
-    s.flags = byte & 0xf0;
-    if (outer == RAW) {
-        take(8);
-        take_dims(layout, chunk);
-        chunk->big_endian = layout >> 6 & 1;
-        const uint64_t type = layout >> 4 & 3;
-        chunk->type = type < 3 ? type : take_number(1);
-        require(chunk->type >= type && chunk->type <= COMPLEX128);
-        chunk->value_nbytes = (uint64_t)nbytes[chunk->type];
+    s.coding = coding;
+    s.prediction = head[7] & 15;
+    s.flags = head[7] & 0xf0;
+    if (is_whole) {
+        const uint64_t type = head[5] >> 4 & 3;
+        require(memcmp(head, "TERP\1", 5) == 0); /* and version 1 */
+        take_dims(head[5], chunk);
+        chunk->big_endian = head[5] >> 6 & 1;
+        chunk->type = type < 3 ? type : take_within(1, 3, COMPLEX128);
         require(chunk->type != BYTES || chunk->rank == 1);
-        require(chunk->nvalues <= ONES(63) / chunk->value_nbytes);
     }
+    chunk->value_nbytes = nbytes_of[chunk->type];
+    require(chunk->nvalues <= ONES(63) / chunk->value_nbytes);
     const bool is_coded = coding == HUFFMAN || coding == RATIO;
     require(is_coded || coding <= CONSTANT ||
             (coding >= COPIES && coding <= PARTS));
-    require(is_coded
-                ? s.prediction >= SPLINE && s.prediction <= LOSSLESS
-                : byte == 0 || (coding == CONSTANT && byte == HAS_SPECIALS));
-    require(coding == RAW || chunk->type != BYTES);
-    require(coding == RAW || (coding == PARTS) == (chunk->type >= COMPLEX64));
-    require(coding != COPIES || outer != COPIES);
-    require(coding < COPIES || outer != REFERENCES);
+    require(coding < COPIES || (coding != outer && outer != REFERENCES));
     require(coding != REFERENCES || chunk->value_nbytes > 1);
-    require(!(byte & HAS_PREFIXES) || (outer == RAW && s.prediction == SPLINE));
-    require(!(byte & IS_POINTWISE) || s.prediction != LOSSLESS);
+    require(coding == RAW || (chunk->type != BYTES &&
+                              (coding == PARTS) == (chunk->type >= COMPLEX64)));
+    require(s.prediction <= LOSSLESS && is_coded == (s.prediction > 0));
+    const uint64_t may[] = {coding == CONSTANT ? HAS_SPECIALS : 0,
+                            is_whole ? 0xf0 : 0x70, 0x70, 0x30};
+    require((s.flags & ~may[s.prediction]) == 0);
     struct terp_reader_chunk domain = s.chunk = *chunk;
-    if (byte & HAS_DOMAIN) {
-        layout = take_number(1);
-        require((layout & 0x70) == 0);
+    if (s.flags & HAS_DOMAIN) {
+        const uint64_t layout = take_number(1);
         take_dims(layout, &domain);
-        require(domain.nvalues == chunk->nvalues);
+        require((layout & 0x70) == 0 && domain.nvalues == chunk->nvalues);
         require(domain.stack != chunk->stack || domain.rank != chunk->rank ||
                 memcmp(domain.dims, chunk->dims, sizeof domain.dims) != 0);
     }
-    if (is_coded)
-        s.bound = take_bound();
+    s.bound = is_coded ? take_bound() : 0;
     require(s.bound > 0 || s.prediction != SPLINE);
-    take(byte & HAS_PREFIXES ? 24 : 0);
+    take(s.flags & HAS_PREFIXES ? 24 : 0);
     s.rank = domain.rank - domain.stack;
     s.nbricks = domain.stack ? domain.dims[0] : 1;
     s.nvalues = domain.nvalues;
     s.pitch[0] = 1;
-    const bool has_levels = coding == RATIO || s.prediction == SPLINE;
     for (uint64_t d = 0; d < 4; d++) {
         s.extent[d] = d < s.rank ? domain.dims[domain.rank - 1 - d] : 1;
         s.pitch[d + 1] = s.pitch[d] * s.extent[d];
         s.slowest = s.extent[d] > 1 ? d : s.slowest;
-        while (has_levels && POWER(s.nlevels) < s.extent[d])
-            s.nlevels++;
+        if (coding == RATIO || s.prediction == SPLINE)
+            s.nlevels = MOST(s.nlevels, width_of(s.extent[d] - 1));
     }
 }
 
-/* ---- carrier ---- */
+/* ---- carrier, pointwise, model ---- */
 
-static void
-read_carrier(void)
-{
-    const uint64_t byte = take_number(1), nbytes = (byte >> 4) + 1;
-
-    require((byte & 0x8c) == 0);
-    s.carrier = byte & 3;
-    s.t = s.carried = s.carrier > 1 ? 64 : 32;
-    if (s.carrier == 0) {
-        require(s.chunk.type >= FLOAT16 && nbytes == 1);
-        take_bound();
-    } else {
-        require(!(s.flags & IS_POINTWISE));
-        s.offset = take_number(s.chunk.value_nbytes);
-        s.scale = take_number(nbytes);
-        require(s.scale > 0);
-    }
-}
-
-/* An integer, or the bits of a 16-bit float, of what carries it. */
+/* An integer, or the bits of a 16-bit float, of the word that carries it. */
 static uint64_t
-carried_integer(uint64_t word)
+carried(uint64_t word)
 {
     const uint64_t nbits = 8 * s.chunk.value_nbytes, sign = POWER(nbits - 1);
+    const double y = value_of(s.carried, word), magnitude = fabs(y);
+    if (s.carrier == 0) {
+        const int nfraction = s.chunk.type == FLOAT16 ? 10 : 7;
+        const int bias = s.chunk.type == FLOAT16 ? 15 : 127;
+        uint64_t n = (ONES(15) >> nfraction << nfraction) - 1; /* the largest */
+        if (magnitude < 0x1p+128) {
+            const int exponent = MOST(ilogb(y), 1 - bias);
+            const double digits = rint(ldexp(magnitude, nfraction - exponent));
+            const int above = (exponent + bias - 1) * (1 << nfraction);
+            /* The first digit, or a carry, counts on. */
+            n = LEAST(n, (uint64_t)above + (uint64_t)digits);
+        }
+        return n | (signbit(y) && !isnan(y) ? sign : 0);
+    }
     const bool is_unsigned = s.chunk.type >= UINT8 && s.chunk.type < FLOAT16;
     const uint64_t above = s.offset ^ (is_unsigned ? 0 : sign); /* the lowest */
-    const double y = value_of(s.carried, word), below = floor(fabs(y));
     const bool is_minus = s.carrier == 3 ? word >> 63 : !(y >= 0);
-    uint64_t n = (is_minus ? above : ONES(nbits) - above) / s.scale;
-
     const uint64_t most = POWER(s.carrier == 1 ? 24 : 53);
+    uint64_t n = (is_minus ? above : ONES(nbits) - above) / s.scale;
     n = LEAST(n, s.carrier == 3 ? word & ONES(63) : most);
-    if (s.carrier < 3 && fabs(y) < (double)n) /* which a NaN is not */
-        n = (uint64_t)below + (fabs(y) - below > 0.5);
+    if (s.carrier < 3 && magnitude < (double)n) /* which a NaN is not */
+        n = (uint64_t)magnitude + (magnitude - floor(magnitude) > 0.5);
     n = (s.offset + (is_minus ? 0 - s.scale * n : s.scale * n)) & ONES(nbits);
     return s.chunk.type >= FLOAT16 && n >= sign ? n ^ (sign - 1) : n;
 }
 
-/* A 16-bit float; there is no infinity and no NaN. */
-static uint64_t
-carried_half(double y)
-{
-    const int nfraction = s.chunk.type == FLOAT16 ? 10 : 7;
-    const int bias = s.chunk.type == FLOAT16 ? 15 : 127;
-    const uint64_t sign = signbit(y) && !isnan(y) ? 0x8000 : 0;
-    const uint64_t largest = (ONES(15) >> nfraction << nfraction) - 1;
-
-    if (!(fabs(y) < 0x1p+128))
-        return sign | largest;
-    const int exponent = ilogb(y) + bias > 1 ? ilogb(y) + bias : 1;
-    /* To nearest even; the highest digit of what is not subnormal, or a carry,
-     * counts on. */
-    const double digits = rint(ldexp(fabs(y), nfraction + bias - exponent));
-    const uint64_t above = (uint64_t)(exponent - 1) << nfraction;
-    return sign | LEAST(above + (uint64_t)digits, largest);
-}
-
-/* ---- pointwise ---- */
+/* Above the exponents of what carries a value; of T: bits of a fraction. */
+#define MAX_EXPONENT(nbits) ((nbits) == 32 ? 128 : 1024)
+#define NFRACTION(nbits) ((nbits) == 32 ? 23 : 52)
 
 static void
-read_pointwise(void)
+read_carrier(void)
 {
-    const int most = s.carried == 64 ? 1024 : 128;
+    s.t = s.carried = s.chunk.type == FLOAT64 ? 64 : 32;
+    if (s.chunk.type > BYTES) {
+        const uint64_t byte = take_number(1);
+        s.carrier = byte & 3;
+        s.t = s.carried = s.carrier > 1 ? 64 : 32;
+        if (s.carrier == 0) {
+            require(byte == 0 && s.chunk.type >= FLOAT16);
+            take_bound();
+        } else {
+            require((byte & 0x8c) == 0 && !(s.flags & IS_POINTWISE));
+            s.offset = take_number(s.chunk.value_nbytes);
+            s.scale = take_within((byte >> 4) + 1, 1, UINT64_MAX);
+        }
+    }
+    if (!(s.flags & IS_POINTWISE))
+        return;
+    const int most = MAX_EXPONENT(s.carried);
     const uint64_t byte = take_number(1), has_floor = byte >> 4;
     const double e = take_bound();
-
     s.form = byte & 3;
     s.signs = byte >> 2 & 3;
     require(byte < 32 && s.form < 3 && s.signs < 3 && e > 0 && e < 1);
-    require((s.form > 0 && !has_floor) || s.signs == 0);
-    require(s.form > 0 || !has_floor);
-    if (s.form == 0)
-        return;
-    s.t = s.form == 1 ? 32 : 64;
-    s.center = (int)signed_of(16, take_number(2));
-    require(-most <= s.center && s.center <= most);
-    if (!has_floor)
-        return;
-    s.joint = rounded(64, take_bound() / e);
-    s.shift = take_bound();
-    require(s.joint >= ldexp(1, 4 - most) && s.joint <= ldexp(1, most - 3));
-    require(s.shift > 0 && s.shift <= 2);
+    require((s.form > 0 || byte == 0) && (s.signs == 0 || !has_floor));
+    if (s.form > 0) {
+        s.t = s.form == 1 ? 32 : 64;
+        s.center = (int)SIGNED(16, take_number(2));
+        require(-most <= s.center && s.center <= most);
+    }
+    if (has_floor) {
+        s.joint = rounded(64, take_bound() / e);
+        s.shift = take_bound();
+        require(s.joint >= ldexp(1, 4 - most) && s.joint <= ldexp(1, most - 3));
+        require(s.shift > 0 && s.shift <= 2);
+    }
 }
 
-/* 2^(y + center), as carried. */
-static double
-power_of_two(double y)
+/* The word of a value, as carried, of what is coded: of |y| s, or of 2^z. */
+static uint64_t
+pointwise_word(double y, bool is_minus)
 {
-    static const double q32[] = {0x1.62e430p-1, 0x1.ebfbe0p-3,  0x1.c6af6cp-5,
-                                 0x1.3b2a54p-7, 0x1.5f0890p-10, 0x1.44138ap-13};
-    static const double q64[] = {
-        0x1.62e42fefa39efp-1,  0x1.ebfbdff82c598p-3,  0x1.c6b08d704a0c2p-5,
-        0x1.3b2ab6fba1ddap-7,  0x1.5d87fe78a5276p-10, 0x1.430913096fd9fp-13,
-        0x1.ffcbfc670dcd4p-17, 0x1.62bfd47773353p-20, 0x1.b524fae627834p-24,
-        0x1.e6063f7217bc6p-28, 0x1.e9d3fe3952179p-32};
-    const int most = s.carried == 64 ? 1024 : 128;
+    static const double q[2][11] = {
+        {0x1.62e430p-1, 0x1.ebfbe0p-3, 0x1.c6af6cp-5, 0x1.3b2a54p-7,
+         0x1.5f0890p-10, 0x1.44138ap-13},
+        {0x1.62e42fefa39efp-1, 0x1.ebfbdff82c598p-3, 0x1.c6b08d704a0c2p-5,
+         0x1.3b2ab6fba1ddap-7, 0x1.5d87fe78a5276p-10, 0x1.430913096fd9fp-13,
+         0x1.ffcbfc670dcd4p-17, 0x1.62bfd47773353p-20, 0x1.b524fae627834p-24,
+         0x1.e6063f7217bc6p-28, 0x1.e9d3fe3952179p-32}};
+    const int most = MAX_EXPONENT(s.carried);
     const double low = 3 - most - s.center, high = most - s.center;
     const double large = s.t == 32 ? 0x1.8p23 : 0x1.8p52;
-    double q = 0;
-
-    y = y > low ? y : low; /* of a NaN, too */
-    y = y < high ? y : high;
-    const double n = fl(fl(y + large) - large), r = fl(y - n);
-    for (int i = s.t == 32 ? 5 : 10; i >= 0; i--)
-        q = fl((s.t == 32 ? q32[i] : q64[i]) + fl(r * q));
-    const double power = ldexp(fl(1 + fl(r * q)), (int)n + s.center);
-    return rounded(s.carried, fmin(power, LARGEST(s.carried)));
-}
-
-/* A value, as carried, of what is coded. */
-static double
-pointwise_value(double y, bool is_minus)
-{
     const double unit = 0x1.71547652b82fep+0; /* L */
-    const double factor = rounded(64, s.joint / unit);
-    double x = fabs(y);
-
-    if (s.joint > 0) /* which -0.0 and NaN are not */
-        is_minus = y < 0;
-    if (s.joint == 0)
-        x = power_of_two(y);
-    else if (!(x <= fl(unit)))
-        x = power_of_two(fl(x - fl(s.shift)));
-    else if (s.t == 32 && s.carried == 32)
-        x = fl(x * fl(factor));
-    else
-        x = rounded(s.carried, rounded(64, x * factor));
-    return is_minus ? -x : x;
+    double z = s.joint > 0 ? fl(fabs(y) - fl(s.shift)) : y, sum = 0;
+    z = z > low ? z : low; /* of a NaN, too */
+    z = z < high ? z : high;
+    const double n = fl(fl(z + large) - large), r = fl(z - n);
+    for (int i = 11; i > 0; i--)
+        sum = fl(q[s.t == 64][i - 1] + fl(r * sum));
+    double x = ldexp(fl(1 + fl(r * sum)), (int)n + s.center);
+    if (s.joint > 0) {
+        const uint64_t nbits = s.t == s.carried ? s.t : 64;
+        const double factor = rounded(nbits, rounded(64, s.joint / unit));
+        x = fabs(y) <= fl(unit) ? rounded(nbits, fabs(y) * factor) : x;
+        is_minus = y < 0; /* which -0.0 and NaN are not */
+    }
+    x = rounded(s.carried, fmin(x, LARGEST(s.carried)));
+    return word_of(s.carried, is_minus ? -x : x);
 }
-
-/* ---- model ---- */
 
 /* A quantizer's step; n steps, n being a signed integer of T's width. */
 #define QUANTIZER_STEP(step) fl(fmin(step, LARGEST(s.t) / 2048))
-#define STEPS(n, step) fl(fl((double)signed_of(s.t, n)) * (step))
+#define STEPS(n, step) fl(fl((double)SIGNED(s.t, n)) * (step))
 
 static void
 read_model(void)
@@ -848,7 +787,6 @@ read_model(void)
     const uint64_t byte = take_number(1), slack = byte & 15;
     const double two = rounded(64, s.bound + s.bound);
     double taken = two;
-
     for (uint64_t i = 0; i < slack; i++)
         taken = rounded(64, taken / 2);
     const double step = rounded(64, two - taken);
@@ -858,79 +796,70 @@ read_model(void)
     if (s.prediction == SPLINE) {
         s.reference = value_of(s.t, take_number(s.t / 8));
         for (uint64_t level = s.nlevels; level > 0; level--) {
-            const uint64_t plan = take_number(1);
+            const uint64_t plan = take_number(2), is_mean = LONG | 170 << 2;
             const double share = (double)((plan & 63) + 1) / 64;
             s.plan[level].step = QUANTIZER_STEP(rounded(64, step * share));
-            s.plan[level].spline = plan >> 6;
-            s.plan[level].priorities = take_number(1);
-            if (plan >> 6 == LONG && s.plan[level].priorities == 170)
-                s.plan[level].spline = MEAN;
+            s.plan[level].spline = plan >> 6 == is_mean ? MEAN : plan >> 6 & 3;
+            s.plan[level].priorities = plan >> 8;
         }
         return;
     }
-    const uint64_t dimensions = take_number(1), d = s.slowest;
     const bool is_lossless = s.prediction == LOSSLESS;
-    const uint64_t form = is_lossless ? take_number(1) : 0;
-    const bool is_exact = is_lossless || dimensions & 0x20;
-    const bool has_tails = !is_lossless && dimensions & 0x40;
-    s.mask = dimensions & 15;
-    s.twice = is_lossless ? dimensions >> 4 : 0;
-    s.has_means = !is_lossless && dimensions & 0x10;
+    const uint64_t bits = take_number(is_lossless ? 2 : 1), form = bits >> 8;
+    const uint64_t flags = is_lossless ? 2 : bits >> 4, d = s.slowest;
+    const bool is_exact = flags & 2, has_tails = flags & 4;
+    s.mask = bits & 15;
+    s.twice = is_lossless ? bits >> 4 & 15 : 0;
     s.lossless_form = form & 3;
+    s.has_means = flags & 1;
     require((s.twice & ~s.mask) == 0 && s.lossless_form < 3 && form < 8);
-    require(is_lossless ? s.wide == 0 : dimensions < 0x80);
+    require(flags < 8 && !(is_lossless && s.wide > 0));
     require(!s.has_means || (!(s.flags & HAS_SPECIALS) && d > 0 &&
                              s.mask >> d & 1 && s.extent[d] >= 8));
+    s.mask &= s.has_means ? ~POWER(d) : ONES(4); /* means come first, instead */
     require(is_exact || s.bound > 0);
     if (is_exact) {
-        const uint64_t significand = is_lossless ? 1 : take_number(1);
-        const uint64_t nfraction = s.t == 32 ? 23 : 52;
-        const int bias = s.t == 32 ? 127 : 1023;
-        const int lowest = 1 - bias - (int)nfraction;
-        s.zeros = take_number(1);
-        const int e = (int)signed_of(16, take_number(2));
-        require(significand > 0 && s.zeros <= nfraction);
-        require(e == lowest || (e > -bias && e < bias - (int)nfraction));
+        const int nfraction = NFRACTION(s.t), most = MAX_EXPONENT(s.t) - 1;
+        const uint64_t significand = is_lossless ? 1 : take_within(1, 1, 255);
+        s.zeros = take_within(1, 0, (uint64_t)nfraction);
+        const int e = (int)SIGNED(16, take_number(2));
+        const bool is_lowest = e == 1 - most - nfraction;
+        require(is_lowest || (e > -most && e < most - nfraction));
         s.unit = fl(ldexp((double)significand, e));
-        s.limit = e == lowest ? 0 : POWER(nfraction - s.zeros);
+        s.limit = is_lowest ? 0 : POWER((uint64_t)nfraction - s.zeros);
     }
     s.lossless_center = form & 4 ? take_number(s.t / 8) : 0;
-    s.tail_nbits = has_tails ? take_number(1) : 0;
-    require(!has_tails || (s.tail_nbits > 0 && s.wide == 13));
-    require(s.tail_nbits <= (s.t == 32 ? 16 : 48));
+    require(!has_tails || s.wide == 13);
+    s.tail_nbits = has_tails ? take_within(1, 1, s.t == 32 ? 16 : 48) : 0;
 }
 
-/* ---- specials, signs ---- */
+/* ---- specials, signs, low bits ---- */
 
 /* Undoes the mask delta d. */
 static void
 undo_delta(uint8_t *mask, uint64_t d)
 {
     require(d <= 4);
-    const uint64_t distance = s.pitch[d];
-    require(d == 0 || (distance >= 64 && distance < s.nvalues));
-    for (uint64_t i = distance; d > 0 && i < s.nvalues; i++)
-        mask[i] ^= mask[i - distance];
+    require(d == 0 || (s.pitch[d] >= 64 && s.pitch[d] < s.nvalues));
+    for (uint64_t i = s.pitch[d]; d > 0 && i < s.nvalues; i++)
+        mask[i] ^= mask[i - s.pitch[d]];
 }
 
 static void
 read_specials(void)
 {
-    const uint64_t nruns = take_uleb(), byte = take_number(1), n = byte & 15;
+    const uint64_t nruns = take_uleb(9), byte = take_number(1), n = byte & 15;
     uint64_t at = 0;
-
     require(nruns <= s.nvalues && (byte < 16 || n == 1));
     const uint64_t *gap = take_groups(nruns, 64, NULL, 56);
     const uint64_t *more = take_groups(nruns, 64, NULL, 56);
     const uint64_t *color = take_groups(n > 1 ? nruns : 0, 64, NULL, 56);
     for (uint64_t run = 0; run < nruns; run++) {
-        const uint64_t mark = n > 1 ? color[run] + 1 : 1;
-        require(n < 2 || mark <= n);
-        require(gap[run] < s.nvalues - at);
+        require((n < 2 || color[run] < n) && gap[run] < s.nvalues - at);
+        require(more[run] < s.nvalues - at - gap[run]);
         at += gap[run];
-        require(more[run] < s.nvalues - at);
-        memset(s.mark + at, (int)mark, (size_t)more[run] + 1);
-        at += more[run] + 1;
+        for (uint64_t end = at + more[run] + 1; at < end; at++)
+            s.mark[at] = (uint8_t)(n > 1 ? color[run] + 1 : 1);
     }
     undo_delta(s.mark, byte >> 4);
     for (uint64_t i = 0; i < s.nvalues; i++)
@@ -939,86 +868,80 @@ read_specials(void)
     s.special = take_fields(n > 0 ? n : s.nspecials, 8 * s.chunk.value_nbytes);
 }
 
-/* ---- low bits ---- */
-
-#define LIMITED(code) \
-    (int32_t)((code) > 32767 ? 32767 : (code) < -32767 ? -32767 : (code))
-
-/* Of a tile of n symbols. */
+/* Of a tile. */
 struct low {
     uint64_t n, nbits, *widths, *numbers, list_nbytes;
     const uint8_t *list;
 };
 
-/* Nothing is read where codes are not wide. */
+/* Of tiles; nothing is read where codes are not wide. */
 static struct low *
 read_low_bits(void)
 {
     const uint64_t ntiles = DIVIDED_UP(s.nvalues, TILE_NSYMBOLS);
     const uint64_t *has = take_fields(ntiles, s.wide > 0 ? 2 : 0);
     struct low *low = reserve(ntiles, sizeof *low);
-
     for (uint64_t i = 0; i < ntiles; i++) {
-        const bool has_bits = has[i] & 1, has_list = has[i] & 2;
-        low[i].n = NSYMBOLS_OF(i, s.nvalues);
-        low[i].nbits = has_bits ? take_number(1) : 0;
-        low[i].widths = take_fields(DIVIDED_UP(low[i].n, 256), 4 * has_bits);
-        low[i].list_nbytes = has_list ? take_number(2) : 0;
-        require(has_bits == (low[i].nbits > 0) && low[i].nbits <= 12);
-        require(has_list == (low[i].list_nbytes > 0));
+        low[i].n = LEAST(s.nvalues - i * TILE_NSYMBOLS, TILE_NSYMBOLS);
+        low[i].nbits = has[i] & 1 ? take_within(1, 1, 12) : 0;
+        low[i].widths =
+            take_fields(DIVIDED_UP(low[i].n, 256), has[i] & 1 ? 4 : 0);
+        low[i].list_nbytes = has[i] & 2 ? take_within(2, 1, UINT16_MAX) : 0;
     }
-    for (uint64_t i = 0; i < ntiles; i++) {
-        low[i].numbers =
-            take_groups(low[i].n, 256, low[i].widths, low[i].nbits);
-        low[i].list = take(low[i].list_nbytes);
+    for (struct low *at = low; at < low + ntiles; at++) {
+        at->numbers = take_groups(at->n, 256, at->widths, at->nbits);
+        at->list = take(at->list_nbytes);
     }
     return low;
 }
 
-/* Makes whole codes of a tile's high parts; symbols 0 come as ESCAPE. */
+/* Makes whole codes of a tile's high parts, of which -512 are symbols 0. */
 static void
 add_low_bits(const struct low *low, int32_t *code)
 {
-    uint64_t nzeros = 0, next = 0;
-
     for (uint64_t i = 0; i < low->n; i++) {
-        int64_t whole = (int64_t)code[i] * (1 << low->nbits);
-        whole += (int64_t)UNFOLDED(low->numbers[i]);
-        nzeros += code[i] == ESCAPE;
-        code[i] = code[i] == ESCAPE ? ESCAPE : LIMITED(whole);
+        const int32_t rest = (int32_t)UNFOLDED(low->numbers[i]);
+        const int32_t whole = code[i] * (1 << low->nbits) + rest;
+        code[i] = code[i] == -512 ? ESCAPE : LEAST(MOST(whole, -32767), 32767);
     }
     if (low->list_nbytes == 0)
         return;
     const struct input outer = enter(low->list, low->list_nbytes);
-    const uint64_t head = take_number(2), ncodes = head & 0x7fff;
-    const uint64_t *widths = take_fields(DIVIDED_UP(ncodes, 32), 8);
-    const uint64_t *numbers = take_groups(ncodes, 32, widths, 16);
-    const uint64_t *is_listed = take_fields(head >> 15 ? nzeros : 0, 1);
+    const uint64_t head = take_number(2), nlisted = head & 0x7fff;
+    require(nlisted >= 1 && nlisted <= TILE_NSYMBOLS);
+    const uint64_t *widths = take_fields(DIVIDED_UP(nlisted, 32), 8);
+    const uint64_t *number = take_groups(nlisted, 32, widths, 16);
+    uint64_t next = 0;
     for (uint64_t i = 0; i < low->n; i++)
-        if (code[i] == ESCAPE && (!(head >> 15) || *is_listed++)) {
-            require(next < ncodes);
-            const int64_t listed = (int64_t)UNFOLDED(numbers[next]);
-            code[i] = LIMITED(listed);
+        if (code[i] == ESCAPE && (head >> 15 == 0 || take_bits(1, false))) {
+            require(next < nlisted);
+            code[i] = MOST((int32_t)UNFOLDED(number[next]), -32767);
             next++;
         }
-    require(next == ncodes && ncodes >= 1 && ncodes <= TILE_NSYMBOLS);
+    require(next == nlisted);
     leave(outer);
 }
 
-/* ---- bit maps and stages ---- */
+/* ---- bit maps, stages, tiles ---- */
+
+/* n items of k bytes, of which those that a bit map tells of are there. Others
+ * are the one before, or zeros, as is what is before the first. */
+static uint8_t *
+take_kept(const uint8_t *is_kept, uint64_t n, uint64_t k, bool repeats)
+{
+    uint8_t *zeros = reserve(n + 1, (size_t)k), *item = zeros;
+    for (uint64_t i = 0; i < n; i++, item += k) {
+        const uint8_t *other = repeats ? item : zeros;
+        memcpy(item + k, BIT(is_kept, i) ? take(k) : other, (size_t)k);
+    }
+    return zeros + k;
+}
 
 static const uint8_t *
 take_map(uint64_t nbits)
 {
-    const uint64_t nbytes = DIVIDED_UP(nbits, 8);
-
-    if (nbytes <= 8)
-        return take(nbytes);
-    const uint8_t *is_kept = take_map(nbytes);
-    uint8_t *map = reserve(nbytes, 1);
-    for (uint64_t i = 0; i < nbytes; i++)
-        map[i] = BIT(is_kept, i) ? *take(1) : i > 0 ? map[i - 1] : 0;
-    return map;
+    const uint64_t n = DIVIDED_UP(nbits, 8);
+    return n <= 8 ? take(n) : take_kept(take_map(n), n, 1, true);
 }
 
 /* Undoes RRE4-TCMS8-RZE1, of n bytes. */
@@ -1026,130 +949,64 @@ static const uint8_t *
 take_stages(uint64_t n)
 {
     const uint64_t nwords = DIVIDED_UP(n, 4);
-    const uint8_t *changes = take_map(nwords);
-    uint8_t *bytes = reserve(nwords + 1, 4); /* behind a word of zeros */
+    const uint8_t *is_other = take_map(nwords);
     uint64_t nkept = 0;
-
     for (uint64_t i = 0; i < nwords; i++)
-        nkept += BIT(changes, i);
-    nkept = DIVIDED_UP(nkept, 2);
-    const uint8_t *is_kept = take_map(8 * nkept);
-    uint8_t *kept = reserve(nkept, 8);
-    for (uint64_t i = 0; i < 8 * nkept; i++)
-        kept[i] = BIT(is_kept, i) ? *take(1) : 0;
-    for (uint64_t i = 0; i < nkept; i++)
-        store(kept + 8 * i, 8, UNFOLDED(load(kept + 8 * i, 8)));
-    for (uint64_t i = 0; i < nwords; i++) {
-        memcpy(bytes + 4 * i + 4, BIT(changes, i) ? kept : bytes + 4 * i, 4);
-        kept += BIT(changes, i) ? 4 : 0;
-    }
-    return bytes + 4;
-}
-
-/* ---- tiles ---- */
-
-/* The bits of a tile, of a byte the most significant ones first. */
-static struct {
-    const uint8_t *at;
-    uint64_t n, next;
-} bits;
-
-static uint64_t
-take_bits(uint64_t n)
-{
-    uint64_t value = 0;
-    require(n <= bits.n - bits.next);
-    for (; n > 0; n--, bits.next++)
-        value = value << 1 | BIT(bits.at, bits.next ^ 7);
-    return value;
+        nkept += BIT(is_other, i);
+    nkept = 8 * DIVIDED_UP(nkept, 2); /* bytes */
+    uint8_t *kept = take_kept(take_map(nkept), nkept, 1, false);
+    for (uint64_t i = 0; i < nkept; i += 8)
+        store(kept + i, 8, UNFOLDED(load(kept + i, 8)));
+    const struct input outer = enter(kept, nkept);
+    const uint8_t *bytes = take_kept(is_other, nwords, 4, true);
+    in = outer;
+    return bytes;
 }
 
 /* The symbol of a canonical word. */
-static uint16_t
+static uint64_t
 take_symbol(const struct codebook *book)
 {
     const uint16_t *symbol = book->symbol;
-    uint64_t word = take_bits(1);
-
+    uint64_t word = take_bits(1, true);
     for (int length = 1; word >= book->nwords[length]; length++) {
         require(length < WORD_MAX_NBITS);
-        word = (word - book->nwords[length]) << 1 | take_bits(1);
+        word = (word - book->nwords[length]) << 1 | take_bits(1, true);
         symbol += book->nwords[length];
     }
     return symbol[word];
 }
 
-/* The codes of a tile, which come as zeros. */
+/* n codes, which come as zeros, of so many bytes, in the nth partition. */
+struct tile {
+    int32_t *code;
+    uint64_t n, nbytes, nth;
+    const struct codebook *book;
+};
+
+/* Decodes a tile of the bytes that are left. */
 static void
-decode_tile(uint64_t coding, const struct codebook *book, int32_t *code,
-            uint64_t n)
+decode_tile(const struct tile *tile, bool is_ratio)
 {
-    for (uint64_t i = 0; coding != RATIO && i < n; i++) {
-        const int symbol = take_symbol(book);
-        code[i] = symbol == 0 ? ESCAPE : symbol - 512;
-    }
-    for (uint64_t i = 0; coding == RATIO; i++) {
-        const uint64_t left = bits.n - bits.next;
-        const int last = bits.at[bits.n / 8 - 1];
-        if (left < 8 && (~last & ((1 << left) - 1)) == 0)
+    for (uint64_t i = 0; !is_ratio && i < tile->n; i++)
+        tile->code[i] = (int32_t)take_symbol(tile->book) - 512;
+    for (uint64_t i = 0; is_ratio; i++) {
+        const uint64_t left = 8 * BYTES_LEFT - in.nbits;
+        if (left < 8 && (~in.end[-1] & ((1 << left) - 1)) == 0)
             return; /* but ones are left */
-        const uint64_t token = take_symbol(book), run = token / NCODE_CLASSES;
-        const uint64_t nth = token % NCODE_CLASSES;
-        i += CLASS_FIRST(run, 4) + take_bits(CLASS_NBITS(run, 4));
-        require(i < n);
-        code[i] = ESCAPE;
+        const uint64_t token = take_symbol(tile->book);
+        const uint64_t run = token / NCODE_CLASSES, nth = token % NCODE_CLASSES;
+        i += CLASS_FIRST(run, 4) + take_bits(CLASS_NBITS(run, 4), true);
+        require(i < tile->n);
+        tile->code[i] = -512;
         if (nth == NCODE_CLASSES - 1)
             continue;
-        const bool is_minus = take_bits(1);
-        const uint64_t more = take_bits(CLASS_NBITS(nth, 8));
+        const bool is_minus = take_bits(1, true);
+        const uint64_t more = take_bits(CLASS_NBITS(nth, 8), true);
         const int32_t magnitude = (int32_t)(CLASS_FIRST(nth, 8) + more + 1);
         require(magnitude < 512);
-        code[i] = is_minus ? -magnitude : magnitude;
+        tile->code[i] = is_minus ? -magnitude : magnitude;
     }
-    require(bits.n - bits.next < 8);
-}
-
-static const struct codebook *
-take_custom(void)
-{
-    struct codebook *book = reserve(1, sizeof *book);
-    uint8_t nbits[NSYMBOLS] = {0};
-    const uint64_t low = take_number(2), high = take_number(2);
-    uint64_t kraft = 0;
-
-    require(low >= 1 && low <= high && high < NSYMBOLS);
-    const uint64_t *length = take_fields(high - low + 2, 4);
-    nbits[0] = (uint8_t)*length++;
-    for (uint64_t i = low; i <= high; i++)
-        nbits[i] = (uint8_t)*length++;
-    for (int i = 0; i < NSYMBOLS; i++)
-        kraft += nbits[i] > 0 ? 1u << (WORD_MAX_NBITS - nbits[i]) : 0;
-    require(kraft <= 1u << WORD_MAX_NBITS);
-    make_codebook(book, nbits, NSYMBOLS);
-    return book;
-}
-
-/* The codebooks of n tiles. */
-static const struct codebook **
-take_codebooks(uint64_t coding, uint64_t n)
-{
-    const struct codebook **book = reserve(n, sizeof(void *));
-    const struct codebook *custom = coding == CUSTOM ? take_custom() : NULL;
-    const uint64_t nentries = coding == CUSTOM ? 1 : take_number(1);
-    const uint8_t *entry = take(coding == CUSTOM ? 0 : nentries);
-    uint64_t width = 0;
-
-    require(nentries >= 1 && nentries <= NENTRIES);
-    while ((nentries - 1) >> width != 0)
-        width++;
-    const uint64_t *nth = take_fields(n, width);
-    for (uint64_t i = 0; i < n; i++) {
-        require(coding == CUSTOM ||
-                (nth[i] < nentries && entry[nth[i]] < NENTRIES));
-        book[i] = coding == CUSTOM ? custom
-                                   : dictionary(entry[nth[i]], coding == RATIO);
-    }
-    return book;
 }
 
 /* The codes of n symbols, of tiles that are all that is left. */
@@ -1157,162 +1014,68 @@ static int32_t *
 decode_tiles(uint64_t coding, uint64_t n)
 {
     const uint64_t ntiles = DIVIDED_UP(n, TILE_NSYMBOLS);
+    const bool is_custom = coding == CUSTOM, is_ratio = coding == RATIO;
     const uint8_t *map = take_map(ntiles);
-    uint64_t *tile = reserve(ntiles, sizeof *tile);   /* that is not zero */
-    uint64_t *count = reserve(ntiles, sizeof *count); /* of a partition's */
-    uint64_t **nbytes = reserve(ntiles, sizeof *nbytes);
     int32_t *code = reserve(n, sizeof *code);
-    uint64_t ntaken = 0, nparts = 0, begin = 0;
-
+    struct tile *tile = reserve(ntiles, sizeof *tile); /* that are not zero */
+    uint64_t *total = reserve(ntiles, sizeof *total);  /* of a partition */
+    uint64_t ntaken = 0, nparts = 0, begin = 0, last = UINT64_MAX;
     for (uint64_t i = 0; i < 8 * DIVIDED_UP(ntiles, 8); i++)
         if (BIT(map, i)) {
             require(i < ntiles);
-            nparts += ntaken == 0 || tile[ntaken - 1] / 16 != i / 16;
-            count[nparts - 1]++;
-            tile[ntaken++] = i;
+            nparts += i / 16 != last;
+            last = i / 16;
+            tile[ntaken].n = LEAST(n - i * TILE_NSYMBOLS, TILE_NSYMBOLS);
+            tile[ntaken].nth = nparts - 1;
+            tile[ntaken++].code = code + i * TILE_NSYMBOLS;
         }
     if (ntaken == 0)
         return code;
-    const struct codebook **book = take_codebooks(coding, ntaken);
-    const uint8_t *control = take(nparts);
-    const uint64_t offset_nbytes = take_number(1);
-    require(offset_nbytes >= 1 && offset_nbytes <= 8);
-    const uint64_t *offset = take_fields(nparts - 1, 8 * offset_nbytes);
-    for (uint64_t p = 0; p < nparts; p++) {
-        require((control[p] & 127) <= 16);
-        nbytes[p] = take_fields(count[p], control[p] & 127);
+    struct codebook *custom = reserve(1, sizeof *custom);
+    if (is_custom) {
+        const uint64_t low = take_within(2, 1, NSYMBOLS - 1);
+        const uint64_t high = take_within(2, low, NSYMBOLS - 1);
+        uint8_t nbits[NSYMBOLS] = {(uint8_t)take_bits(4, false)};
+        for (uint64_t i = low; i <= high; i++)
+            nbits[i] = (uint8_t)take_bits(4, false);
+        make_codebook(custom, nbits);
     }
-    for (uint64_t p = 0; p < nparts; p++) {
-        const uint64_t end = p + 1 < nparts ? offset[p] : begin + BYTES_LEFT;
-        uint64_t total = 0;
-        require(end >= begin);
-        const struct input outer = enter(take(end - begin), end - begin);
-        for (uint64_t i = 0; i < count[p]; i++) {
-            const uint64_t eighth = DIVIDED_UP(NSYMBOLS_OF(tile[i], n), 8);
-            nbytes[p][i] += coding == RATIO ? 1 : eighth;
-            require(nbytes[p][i] <= (coding == RATIO ? 11776 : 7680));
-            total += nbytes[p][i];
+    const uint64_t nentries = is_custom ? 1 : take_within(1, 1, NENTRIES);
+    const uint8_t *entry = take(is_custom ? 0 : nentries), *at = NULL;
+    const uint64_t *nth = take_fields(ntaken, width_of(nentries - 1));
+    for (uint64_t i = 0; i < ntaken; i++) {
+        require(nth[i] < nentries);
+        tile[i].book = is_custom ? custom : dictionary(entry[nth[i]], is_ratio);
+    }
+    const uint8_t *control = take(nparts);
+    const uint64_t offset_nbytes = take_within(1, 1, 8);
+    const uint64_t *end = take_fields(nparts - 1, 8 * offset_nbytes);
+    for (uint64_t i = 0; i < ntaken; i++) {
+        const uint64_t p = tile[i].nth, width = control[p] & 127;
+        if (i > 0 && p != tile[i - 1].nth)
+            take(0);
+        require(width <= 16);
+        tile[i].nbytes = is_ratio ? 1 : DIVIDED_UP(tile[i].n, 8);
+        tile[i].nbytes += take_bits(width, false);
+        require(tile[i].nbytes <= (is_ratio ? 11776 : 7680));
+        total[p] += tile[i].nbytes;
+    }
+    take(0);
+    for (uint64_t i = 0; i < ntaken; i++) {
+        const uint64_t p = tile[i].nth;
+        if (i == 0 || p != tile[i - 1].nth) {
+            const uint64_t size = p + 1 < nparts ? end[p] - begin : BYTES_LEFT;
+            const struct input rest = enter(take(size), size);
+            at = control[p] >> 7 ? take_stages(total[p]) : take(total[p]);
+            leave(rest);
+            begin += size;
         }
-        bits.at = control[p] >> 7 ? take_stages(total) : take(total);
+        const struct input outer = enter(at, tile[i].nbytes);
+        decode_tile(&tile[i], is_ratio);
         leave(outer);
-        for (uint64_t i = 0; i < count[p]; i++, tile++) {
-            bits.n = 8 * nbytes[p][i];
-            bits.next = 0;
-            decode_tile(coding, *book++, code + *tile * TILE_NSYMBOLS,
-                        NSYMBOLS_OF(*tile, n));
-            bits.at += nbytes[p][i];
-        }
-        begin = end;
+        at += tile[i].nbytes;
     }
     return code;
-}
-
-/* ---- order of symbols ---- */
-
-/* Lists the points that a level adds, class by class and box by box; those of
- * the level above the highest one are anchors, or all. Returns how many. */
-static uint64_t
-list_points(uint64_t level, uint64_t edge, uint64_t *list)
-{
-    static const int classes[] = {0, 1,  2,  4, 8,  3,  5,  6,
-                                  9, 10, 12, 7, 11, 13, 14, 15};
-    const bool is_first = level > s.nlevels;
-    const uint64_t stride = POWER(is_first ? s.nlevels : level);
-    uint64_t n = 0;
-
-    for (int c = is_first ? 0 : 1; c < (is_first ? 1 : 16); c++) {
-        uint64_t first[4], count[4], size[4], nboxes[4], most = s.nbricks;
-        for (int d = 0; d < 4; d++) {
-            first[d] = classes[c] >> d & 1 ? stride / 2 : 0;
-            first[d] = LEAST(first[d], s.extent[d]);
-            count[d] = DIVIDED_UP(s.extent[d] - first[d], stride);
-            size[d] = count[d] > 0 ? LEAST(count[d], edge) : 1;
-            nboxes[d] = DIVIDED_UP(count[d], size[d]);
-            most *= size[d] * nboxes[d];
-        }
-        for (uint64_t i = 0; i < most; i++) {
-            uint64_t rest = i, x[4], point = 0;
-            bool is_inside = true;
-            for (int d = 0; d < 4; rest /= size[d++])
-                x[d] = rest % size[d];
-            for (int d = 0; d < 4; rest /= nboxes[d++]) {
-                x[d] += rest % nboxes[d] * size[d];
-                is_inside &= x[d] < count[d];
-                point += s.pitch[d] * (first[d] + stride * x[d]);
-            }
-            if (is_inside)
-                list[n++] = point + rest * s.pitch[4];
-        }
-    }
-    return n;
-}
-
-/* The context of a point that a level adds, of what its corners weigh: of 16,
- * so that each counts as often as there are even dimensions to double it. */
-static int
-context_of(const uint8_t *weight, uint64_t point, uint64_t level)
-{
-    const uint64_t step = POWER(level - 1);
-    uint64_t total = 0, move[4][2] = {{0}};
-    int context = 0;
-
-    for (uint64_t d = 0; d < 4; d++) {
-        const uint64_t x = COORDINATE(point, d), far = step * s.pitch[d];
-        if ((x & step) == 0)
-            continue;
-        move[d][0] = 0 - far;
-        move[d][1] = x + step < s.extent[d] ? far : 0 - far;
-    }
-    for (int corner = 0; corner < 16; corner++)
-        total += weight[point + move[0][corner & 1] + move[1][corner >> 1 & 1] +
-                        move[2][corner >> 2 & 1] + move[3][corner >> 3]];
-    while (context < 7 && total >= (context > 0 ? POWER(context + 2) : 1))
-        context++;
-    return s.mark[point] != 0 ? 8 : context;
-}
-
-/* Gives points their codes, which are in tile order or context order. */
-static void
-place_codes(const int32_t *code)
-{
-    static const uint64_t edges[] = {TILE_NSYMBOLS, 64, 16, 8};
-    uint64_t *list = reserve(s.nvalues, sizeof *list), next = 0;
-    uint8_t *weight = reserve(s.nvalues, 1), *context = reserve(s.nvalues, 1);
-
-    s.code = reserve(s.nvalues, sizeof *s.code);
-    for (uint64_t level = s.nlevels + 1; next < s.nvalues; level--) {
-        const uint64_t n = list_points(level, edges[s.rank - 1], list);
-        const bool has_contexts =
-            s.coding == RATIO && level <= LEAST(s.nlevels, 3);
-        for (uint64_t i = 0; has_contexts && i < n; i++)
-            context[i] = (uint8_t)context_of(weight, list[i], level);
-        for (int c = 0; c <= 8; c++)
-            for (uint64_t i = 0; i < n; i++)
-                if (context[i] == c)
-                    s.code[list[i]] = code[next++];
-        for (uint64_t i = 0; i < s.nvalues; i++)
-            weight[i] /= 2;
-        for (uint64_t i = 0; i < n; i++) {
-            const int32_t of = s.code[list[i]];
-            uint64_t four = 4 * (uint64_t)(of < 0 ? -of : of);
-            if (s.wide > 0)
-                four = (uint64_t)sqrt((double)(four >> (s.wide - 1)));
-            weight[list[i]] = (uint8_t)LEAST(four, 252);
-        }
-    }
-}
-
-/* The next escape: a difference, or, of a spline, a value. */
-static uint64_t
-next_escape(void)
-{
-    require(s.nescapes-- > 0);
-    const uint64_t number = *s.escape++, n = UNFOLDED(number);
-    if (s.are_words)
-        return number;
-    if (s.prediction != SPLINE)
-        return n;
-    return word_of(s.t, fl(s.reference + STEPS(n, s.step)));
 }
 
 /* ---- spline ---- */
@@ -1327,33 +1090,30 @@ struct line {
 static double
 around(uint64_t p, const struct line *line, unsigned set)
 {
-    if (set == 0)
-        return VALUE_AT(p);
     if (set % 2 == 0)
-        return around(p, line + 1, set / 2);
+        return set == 0 ? VALUE_AT(p) : around(p, line + 1, set / 2);
     return fl(around(p - line->pitch, line + 1, set / 2) +
               around(p + line->pitch, line + 1, set / 2));
 }
 
 /* The boolean sum of what linear interpolants predict along n lines: F, E and C
- * of the document, weighed. */
+ * of the document, weighed; of all lines, or of pairs of three. */
 static double
-boolean_sum(uint64_t p, const struct line *line, int n, const double *weight)
+boolean_sum(uint64_t p, const struct line *line, int n, bool of_pairs)
 {
     static const int nlines[] = {0, 1, 1, 2, 1, 2, 2, 3}; /* of sets */
+    static const double weight[2][3] = {{0.5, -0.25, 0.125},
+                                        {1. / 3, -1. / 12}};
     double sum = -0.0; /* and x make x, be it -0.0 or 0.0 */
-
-    for (int k = 1; k <= n && weight[k - 1] != 0; k++) {
+    for (int k = 1; k <= (of_pairs ? 2 : n); k++) {
         double total = -0.0;
         for (unsigned set = 1; set < 1u << n; set++)
             if (nlines[set] == k)
                 total = fl(total + around(p, line, set));
-        sum = fl(sum + fl(weight[k - 1] * total));
+        sum = fl(sum + fl(fl(weight[of_pairs][k - 1]) * total));
     }
     return sum;
 }
-
-static const double of_all[] = {0.5, -0.25, 0.125};
 
 /* The prediction along the last of n lines, and its order; of values that are
  * each less what the other lines predict of it. */
@@ -1361,44 +1121,41 @@ static double
 predict_along(uint64_t p, const struct line *line, int n, uint64_t spline,
               int *order_ret)
 {
+    /* The weights of b + c, a + d, y + u and z + v, and of their sum: of cubic,
+     * natural, linear and long ones, the mean, and six. */
+    static const double weights[][5] = {
+        {9, 1, 0, 0, 0x1p-4},   {23, 3, 0, 0, 1. / 40},
+        {1, 0, 0, 0, 0.5},      {1225, 245, 49, 5, 0x1p-11},
+        {1, -1, 1, -1, 0x1p-3}, {150, 25, 3, 0, 0x1p-8}};
     const uint64_t i = line[n - 1].i, e = line[n - 1].e;
-    const bool has_a = i >= 1, has_d = i + 2 < e;
-    const bool has_yu = i >= 2 && i + 3 < e, has_zv = i >= 3 && i + 4 < e;
     double v[8] = {0}; /* at even points i-3 to i+4: z, y, a, b, c, d, u, v */
-
     for (uint64_t k = 0; k < 8; k++)
         if (i + k >= 3 && i + k - 3 < e) {
             const uint64_t at = p + line[n - 1].pitch * (2 * k - 7);
             v[k] = VALUE_AT(at);
             if (n > 1)
-                v[k] = fl(v[k] - boolean_sum(at, line, n - 1, of_all));
+                v[k] = fl(v[k] - boolean_sum(at, line, n - 1, false));
         }
     const double a = v[2], b = v[3], c = v[4], d = v[5];
-    const double bc = fl(b + c), ad = fl(a + d);
-    const double yu = fl(v[1] + v[6]), zv = fl(v[0] + v[7]);
-    *order_ret = has_a;
+    *order_ret = i > 0;
     if (i + 1 == e)
-        return has_a ? fl(fl(1.5 * b) - fl(0.5 * a)) : b;
-    *order_ret = 2;
-    if (spline == LINEAR || (!has_a && !has_d) || (spline == MEAN && !has_zv))
-        return fl(bc * 0.5);
-    *order_ret = 3;
-    if (!has_d)
-        return fl(fl(fl(fl(6 * b) + fl(3 * c)) - a) * 0.125);
-    if (!has_a)
-        return fl(fl(fl(fl(3 * b) + fl(6 * c)) - d) * 0.125);
-    *order_ret = 4;
-    if (spline == MEAN)
-        return fl(fl(fl(bc + ad) + fl(yu + zv)) * 0.125);
-    if (spline == NATURAL)
-        return fl(fl(fl(23 * bc) - fl(3 * ad)) * fl(1. / 40));
-    if (spline == LONG && has_zv) {
-        const double outer = fl(fl(49 * yu) - fl(5 * zv));
-        return fl(fl(fl(fl(1225 * bc) - fl(245 * ad)) + outer) * 0x1p-11);
+        return i > 0 ? fl(fl(1.5 * b) - fl(0.5 * a)) : b;
+    const uint64_t reach = LEAST(i, e - i - 2); /* a and d, y and u, z and v */
+    if (spline == LONG && reach < 3)
+        spline = reach == 2 ? SIX : CUBIC;
+    if ((i == 0 && e == 2) || (spline == MEAN && reach < 3))
+        spline = LINEAR;
+    *order_ret = spline == LINEAR ? 2 : reach > 0 ? 4 : 3;
+    if (*order_ret == 3) {
+        const double x = i > 0 ? fl(6 * b) + fl(3 * c) : fl(3 * b) + fl(6 * c);
+        return fl(fl(fl(x) - (i > 0 ? a : d)) * 0.125);
     }
-    if (spline == LONG && has_yu)
-        return fl(fl(fl(fl(150 * bc) - fl(25 * ad)) + fl(3 * yu)) * 0x1p-8);
-    return fl(fl(fl(9 * bc) - ad) * 0.0625);
+    const double *w = weights[spline], ad = spline == LINEAR ? 0 : fl(a + d);
+    const double yu = fl(v[1] + v[6]), zv = reach > 2 ? fl(v[0] + v[7]) : 0;
+    double sum = fl(fl(w[0] * fl(b + c)) - fl(w[1] * ad));
+    if (w[2] != 0)
+        sum = fl(sum + fl(fl(w[2] * yu) - fl(w[3] * zv)));
+    return fl(sum * fl(w[4]));
 }
 
 static double
@@ -1407,75 +1164,142 @@ predict(uint64_t p, uint64_t level)
     const uint64_t step = POWER(level - 1), spline = s.plan[level].spline;
     const uint64_t priorities = s.plan[level].priorities;
     const bool is_all = priorities == 255, blends = is_all || priorities == 170;
-    const double of_pairs[] = {fl(1. / 3), fl(-1. / 12), 0};
     struct line line[4];
-    int n = 0, nabove = 0, best = -1, nbest = 0, order;
+    int n = 0, nabove = 0, order, best = 0, count[5] = {0}; /* of an order */
     uint64_t highest = 0;
-    double value = 0;
-
+    double total[5];
     for (uint64_t d = 4; d-- > 0;) {
         const uint64_t x = COORDINATE(p, d), priority = priorities >> 2 * d & 3;
         if ((x & step) == 0 || priority < highest)
             continue;
         n = priority > highest ? 0 : n;
         highest = priority;
-        line[n].pitch = step * s.pitch[d];
-        line[n].i = x / step / 2;
-        line[n].e = DIVIDED_UP(s.extent[d], 2 * step);
+        line[n] = (struct line){step * s.pitch[d], x / step / 2,
+                                DIVIDED_UP(s.extent[d], 2 * step)};
         nabove += nabove == n && line[n].i + 1 < line[n].e;
         n++;
     }
-    if (blends && spline != MEAN && (n == 2 || n == 3)) {
-        if (is_all && spline == LONG && nabove >= n - 1)
-            return fl(predict_along(p, line, n, LONG, &order) +
-                      boolean_sum(p, line, n - 1, of_all));
-        if (nabove == n)
-            return boolean_sum(p, line, n,
-                               is_all || n == 2 ? of_all : of_pairs);
-    }
+    if (!blends || spline == MEAN || n == 1 || n == 4)
+        nabove = -1;
+    if (is_all && spline == LONG && nabove >= n - 1)
+        return fl(predict_along(p, line, n, LONG, &order) +
+                  boolean_sum(p, line, n - 1, false));
+    if (nabove == n)
+        return boolean_sum(p, line, n, !is_all && n == 3);
     for (int i = 0; i < n; i++) {
         const double next = predict_along(p, line + i, 1, spline, &order);
-        if (order < best)
-            continue;
-        nbest = order > best ? 1 : nbest + 1;
-        value = order > best ? next : fl(value + next);
-        best = order;
+        total[order] = count[order]++ == 0 ? next : fl(total[order] + next);
+        best = MOST(best, order);
     }
-    return fl(value * fl(1. / nbest));
+    return fl(total[best] * fl(1. / count[best]));
 }
 
-static void
-decode_spline(void)
-{
-    uint64_t *list = reserve(s.nvalues, sizeof *list);
-    double prediction = s.reference; /* of an anchor: the one before */
+/* ---- order of symbols ---- */
 
+/* Lists the points that a level adds, class by class and box by box; those of
+ * the level above the highest one are anchors, or all. Returns how many. */
+static uint64_t
+list_points(uint64_t level, uint64_t edge, uint64_t *list)
+{
+    static const int classes[] = {0, 1,  2,  4, 8,  3,  5,  6,
+                                  9, 10, 12, 7, 11, 13, 14, 15};
+    const bool is_first = level > s.nlevels;
+    const uint64_t stride = POWER(is_first ? s.nlevels : level);
+    uint64_t n = 0;
+    for (int c = is_first ? 0 : 1; c < (is_first ? 1 : 16); c++) {
+        uint64_t first[4], count[4], most = s.nbricks;
+        uint64_t radix[8]; /* points in a box, and boxes, along a dimension */
+        for (int d = 0; d < 4; d++) {
+            first[d] = classes[c] >> d & 1 ? stride / 2 : 0;
+            count[d] = (s.extent[d] - first[d] + stride - 1) / stride;
+            radix[d] = count[d] > 0 ? LEAST(count[d], edge) : 1;
+            radix[4 + d] = DIVIDED_UP(count[d], radix[d]);
+            most *= radix[d] * radix[4 + d];
+        }
+        for (uint64_t i = 0; i < most; i++) {
+            uint64_t rest = i, x[4] = {0}, point = 0;
+            bool is_inside = true;
+            for (int k = 0; k < 8; rest /= radix[k++])
+                x[k % 4] += rest % radix[k] * (k < 4 ? 1 : radix[k - 4]);
+            for (int d = 0; d < 4; d++) {
+                is_inside &= x[d] < count[d];
+                point += s.pitch[d] * (first[d] + stride * x[d]);
+            }
+            if (is_inside)
+                list[n++] = point + rest * s.pitch[4];
+        }
+    }
+    return n;
+}
+
+/* What the corners of a point weigh, from dimension d on; of 16, so that each
+ * counts as often as there are even dimensions to double it. */
+static uint64_t
+weigh_corners(const uint8_t *weight, uint64_t point, uint64_t step, uint64_t d)
+{
+    if (d == 4)
+        return weight[point];
+    const uint64_t x = COORDINATE(point, d), far = step * s.pitch[d];
+    if ((x & step) == 0)
+        return 2 * weigh_corners(weight, point, step, d + 1);
+    const uint64_t above = x + step < s.extent[d] ? point + far : point - far;
+    return weigh_corners(weight, point - far, step, d + 1) +
+           weigh_corners(weight, above, step, d + 1);
+}
+
+/* The next escape: a difference, or, of a spline, a value. */
+static uint64_t
+next_escape(void)
+{
+    require(s.nescapes-- > 0);
+    const uint64_t number = *s.escape++, n = UNFOLDED(number);
+    if (s.are_words || s.prediction != SPLINE)
+        return s.are_words ? number : n;
+    return word_of(s.t, fl(s.reference + STEPS(n, s.step)));
+}
+
+/* Gives points their codes, which are in tile order or context order, and, if
+ * they are a spline's, their values. */
+static void
+decode_levels(const int32_t *code)
+{
+    static const uint64_t edges[] = {TILE_NSYMBOLS, 64, 16, 8};
+    uint64_t *list = reserve(s.nvalues, sizeof *list), n, t;
+    uint8_t *weight = reserve(s.nvalues, 1), *context = reserve(s.nvalues, 1);
+    double prediction = s.reference; /* of an anchor: the one before */
     for (uint64_t level = s.nlevels + 1; level > 0; level--) {
-        const uint64_t n = list_points(level, UINT64_MAX, list);
+        n = list_points(level, edges[s.rank - 1], list);
+        for (uint64_t i = 0;
+             i < n && s.coding == RATIO && level <= LEAST(s.nlevels, 3); i++) {
+            t = weigh_corners(weight, list[i], POWER(level - 1), 0);
+            t = t < 8 ? t > 0 : LEAST(width_of(t) - 2, 7);
+            context[i] = s.mark[list[i]] == 0 ? (uint8_t)t : 8;
+        }
+        for (int c = 0; c <= 8; c++)
+            for (uint64_t i = 0; i < n; i++)
+                if (context[i] == c)
+                    s.code[list[i]] = *code++;
+        for (uint64_t i = 0; i < s.nvalues; i++)
+            weight[i] /= 2;
         for (uint64_t i = 0; i < n; i++) {
-            const int32_t code = s.code[list[i]];
+            t = 4 * (uint64_t)abs(s.code[list[i]]);
+            t = s.wide > 0 ? (uint64_t)sqrt((double)(t >> (s.wide - 1))) : t;
+            weight[list[i]] = (uint8_t)LEAST(t, 252);
+        }
+        n = s.prediction == SPLINE ? list_points(level, UINT64_MAX, list) : 0;
+        for (uint64_t i = 0; i < n; i++) {
+            const uint64_t p = list[i];
             if (level <= s.nlevels)
-                prediction = predict(list[i], level);
-            const double value = fl(prediction + fl(code * s.plan[level].step));
-            s.word[list[i]] =
-                code == ESCAPE ? next_escape() : word_of(s.t, value);
-            prediction = VALUE_AT(list[i]);
+                prediction = predict(p, level);
+            prediction = fl(prediction + fl(s.code[p] * s.plan[level].step));
+            s.word[p] =
+                s.code[p] == ESCAPE ? next_escape() : word_of(s.t, prediction);
+            prediction = VALUE_AT(p);
         }
     }
 }
 
 /* ---- lorenzo and lossless ---- */
-
-static void
-sum_along(uint64_t dimension, uint64_t from)
-{
-    for (uint64_t i = 0; i < s.nvalues; i++) {
-        if (s.mark[i] != 0)
-            s.word[i] = 0;
-        if (COORDINATE(i, dimension) > from)
-            s.word[i] += s.word[i - s.pitch[dimension]];
-    }
-}
 
 /* Along the slowest dimension: to points an odd multiple of h from the begin,
  * the mean of those 1, 3, 5 and 7 `h` away. */
@@ -1483,20 +1307,19 @@ static void
 add_means(uint64_t h)
 {
     const uint64_t pitch = s.pitch[s.slowest], n = s.extent[s.slowest];
-
     for (uint64_t i = 0; i < s.nvalues; i++) {
         const uint64_t x = COORDINATE(i, s.slowest);
         uint64_t total = 0;
         int64_t count = 0;
-        for (uint64_t far = h; x % (2 * h) == h && far <= 7 * h; far += 2 * h) {
+        if (x % (2 * h) != h)
+            continue;
+        for (uint64_t far = h; far <= 7 * h; far += 2 * h) {
             total += far <= x ? s.word[i - far * pitch] : 0;
             total += far < n - x ? s.word[i + far * pitch] : 0;
             count += (far <= x) + (far < n - x);
         }
-        if (count == 0)
-            continue;
         /* Rounded down: what is divided last is above 0. */
-        const int64_t sum = signed_of(s.t, total);
+        const int64_t sum = SIGNED(s.t, total);
         const int64_t rest = (sum % count + count / 2 + count) / count;
         s.word[i] += (uint64_t)(sum / count + rest - 1);
     }
@@ -1514,8 +1337,7 @@ static void
 decode_integers(void)
 {
     const uint64_t sign = POWER(s.t - 1);
-    uint64_t h = 1, next = 0, nth = 0; /* of the points that are not special */
-
+    uint64_t nth = 0; /* of the points that are not special */
     for (uint64_t i = 0; i < s.nvalues; i++) {
         uint64_t difference = (uint64_t)(int64_t)s.code[i];
         if (s.prediction == LORENZO)
@@ -1527,140 +1349,120 @@ decode_integers(void)
         }
         s.word[i] = s.code[i] == ESCAPE ? next_escape() : difference;
     }
-    while (2 * h < s.extent[s.slowest])
-        h *= 2;
-    for (; s.has_means && h > 0; h /= 2)
-        add_means(h);
-    for (uint64_t d = 0; d < 4; d++) {
-        if (s.twice >> d & 1)
-            sum_along(d, 1);
-        if (s.mask >> d & 1 && !(s.has_means && d == s.slowest))
-            sum_along(d, 0);
-    }
+    const uint64_t reach = s.has_means ? s.extent[s.slowest] - 1 : 0;
+    for (uint64_t level = width_of(reach); level > 0; level--)
+        add_means(POWER(level - 1));
+    for (uint64_t d = 0; d < 4; d++)
+        for (uint64_t from = 2; from-- > 0;)
+            for (uint64_t i = 0; i < s.nvalues; i++) {
+                if (((from > 0 ? s.twice : s.mask) >> d & 1) == 0)
+                    break;
+                s.word[i] = s.mark[i] != 0 ? 0 : s.word[i];
+                if (COORDINATE(i, d) > from)
+                    s.word[i] += s.word[i - s.pitch[d]];
+            }
+    const struct input outer = enter(s.remainders, s.remainders_nbytes);
     for (uint64_t i = 0; i < s.nvalues; i++) {
         const uint64_t q = (s.word[i] + s.lossless_center) & ONES(s.t);
-        const bool is_minus = q & sign;
-        const uint64_t a = (is_minus ? 0 - q : q) & ONES(s.t);
+        const uint64_t a = (q & sign ? 0 - q : q) & ONES(s.t);
         uint64_t word = word_of(s.t, STEPS(q, s.step));
         if (s.lossless_form == 2)
             word = ((q / 2 + word_of(s.t, s.unit)) & ~sign) | q << (s.t - 1);
         else if (s.unit > 0)
-            word = exact_word(a) | (is_minus ? sign : 0);
+            word = exact_word(a) | (q & sign);
         if (i % TILE_NSYMBOLS == 0)
-            next = 8 * DIVIDED_UP(next, 8);
+            take(0);
         if (s.lossless_form == 1 && s.mark[i] == 0 && a < s.limit) {
-            uint64_t r = 0, nbits = a == 0;
-            uint64_t last = (exact_word(a + 1) - 1 - exact_word(a)) >> s.zeros;
-            for (; last != 0; last /= 2)
-                nbits++;
-            for (uint64_t b = 0; b < nbits; b++, next++) {
-                require(next / 8 < s.remainders_nbytes);
-                r |= (uint64_t)BIT(s.remainders, next) << b;
-            }
-            word += a > 0 ? r << s.zeros : r >> 1 << s.zeros;
-            word += a > 0 ? 0 : (r & 1) << (s.t - 1);
+            const uint64_t nwords = exact_word(a + 1) - exact_word(a);
+            word += a == 0 ? take_bits(1, false) << (s.t - 1) : 0;
+            const uint64_t nbits = width_of((nwords - 1) >> s.zeros);
+            word += take_bits(nbits, false) << s.zeros;
         }
         s.word[i] = word & ONES(s.t);
     }
-    require(DIVIDED_UP(next, 8) == s.remainders_nbytes);
+    leave(outer);
 }
 
 /* ---- a coded stream: its sections, one after another ---- */
 
 static void
-read_signs(void)
-{
-    const uint64_t delta = take_number(1), nbytes = take_number(8);
-    const struct input outer = enter(take(nbytes), nbytes);
-    const int32_t *code = decode_tiles(CUSTOM, DIVIDED_UP(s.nvalues, 8));
-
-    leave(outer);
-    for (uint64_t i = 0; i < s.nvalues; i++) {
-        require(code[i / 8] >= -128 && code[i / 8] <= 127);
-        s.is_minus[i] = (uint32_t)code[i / 8] >> i % 8 & 1;
-    }
-    undo_delta(s.is_minus, delta);
-}
-
-static void
 read_sections(void)
 {
     const uint64_t n = s.nvalues;
-
     s.mark = reserve(n, sizeof *s.mark);
     s.word = reserve(n, sizeof *s.word);
     s.is_minus = reserve(n, sizeof *s.is_minus);
-    s.t = s.carried = s.chunk.type == FLOAT64 ? 64 : 32;
-    if (s.chunk.type > BYTES)
-        read_carrier();
-    const uint64_t constant = s.coding == CONSTANT ? take_number(s.t / 8) : 0;
-    for (uint64_t i = 0; i < n; i++)
-        s.word[i] = constant;
-    if (s.flags & IS_POINTWISE)
-        read_pointwise();
+    s.code = reserve(n, sizeof *s.code);
+    read_carrier();
     memset(s.is_minus, s.signs == 1, (size_t)n);
     if (s.coding != CONSTANT)
         read_model();
+    else
+        for (uint64_t i = 0, constant = take_number(s.t / 8); i < n; i++)
+            s.word[i] = constant;
     if (s.flags & HAS_SPECIALS)
         read_specials();
     if (s.coding == CONSTANT)
         return;
-    if (s.signs == 2)
-        read_signs();
+    if (s.signs == 2) {
+        const uint64_t delta = take_number(1), nbytes = take_number(8);
+        const struct input outer = enter(take(nbytes), nbytes);
+        const int32_t *code = decode_tiles(CUSTOM, DIVIDED_UP(n, 8));
+        leave(outer);
+        for (uint64_t i = 0; i < n; i++) {
+            require(code[i / 8] >= -128 && code[i / 8] <= 127);
+            s.is_minus[i] = (uint32_t)code[i / 8] >> i % 8 & 1;
+        }
+        undo_delta(s.is_minus, delta);
+    }
     if (s.prediction == LORENZO) {
         const uint64_t width = s.tail_nbits > 0 ? 8 : 0;
         const uint64_t *widths = take_fields(DIVIDED_UP(n, 256), width);
         s.extra = take_groups(n, 256, widths, s.tail_nbits);
-    }
-    if (s.prediction == LOSSLESS) {
-        const uint64_t flags = take_number(1), width = s.t == 32 ? 5 : 6;
-        const uint64_t ngroups = DIVIDED_UP(n - s.nspecials, 256);
-        require(flags < 4);
+    } else if (s.prediction == LOSSLESS) {
+        const uint64_t flags = take_within(1, 0, 3), width = s.t == 32 ? 5 : 6;
+        const uint64_t m = n - s.nspecials, ngroups = DIVIDED_UP(m, 256);
         s.group_shift = take_fields(ngroups, flags & 1 ? width : 0);
         s.group_zeros = take_fields(ngroups, flags & 2 ? width : 0);
-        s.extra = take_groups(n - s.nspecials, 256, s.group_shift, s.t - 2);
+        s.extra = take_groups(m, 256, s.group_shift, s.t - 2);
     }
-    if (s.lossless_form == 1) {
-        s.remainders_nbytes = take_uleb();
-        s.remainders = take(s.remainders_nbytes);
-    }
-    s.nescapes = take_uleb();
-    const uint64_t w = s.nescapes > 0 ? take_number(1) : 0;
-    require(s.nescapes <= n && w <= s.t / 8);
+    s.remainders_nbytes = s.lossless_form == 1 ? take_uleb(9) : 0;
+    s.remainders = take(s.remainders_nbytes);
+    s.nescapes = take_uleb(9);
+    require(s.nescapes <= n);
+    const uint64_t w = s.nescapes > 0 ? take_within(1, 0, s.t / 8) : 0;
     s.are_words = w == 0;
     s.escape = take_fields(s.nescapes, w == 0 ? s.t : 8 * w);
     const struct low *low = read_low_bits();
     int32_t *code = decode_tiles(s.coding, n);
     for (uint64_t i = 0; i < n; i += TILE_NSYMBOLS)
         add_low_bits(low++, code + i);
-    place_codes(code);
+    decode_levels(code);
 }
 
 static uint64_t *
 decode_coded(void)
 {
     read_sections();
-    if (s.prediction == SPLINE)
-        decode_spline();
-    else if (s.coding != CONSTANT)
+    if (s.prediction > SPLINE)
         decode_integers();
     require(s.nescapes == 0);
     for (uint64_t i = 0; i < s.nvalues; i++) {
-        uint64_t *word = &s.word[i];
+        uint64_t word = s.word[i];
         if (s.form > 0)
-            *word =
-                word_of(s.carried, pointwise_value(VALUE_AT(i), s.is_minus[i]));
+            word = pointwise_word(value_of(s.t, word), s.is_minus[i]);
         if (s.chunk.type > BYTES)
-            *word = s.carrier == 0 ? carried_half(value_of(32, *word))
-                                   : carried_integer(*word);
+            word = carried(word);
         if (s.mark[i] != 0)
-            *word = s.ncolors > 0 ? s.special[s.mark[i] - 1] : *s.special++;
+            word = s.ncolors > 0 ? s.special[s.mark[i] - 1] : *s.special++;
+        s.word[i] = word;
     }
     return s.word;
 }
 
 /* ---- copies, references, parts: streams within a stream ---- */
 
+/* The words of the values that a body tells; of complex ones of each part. */
 static uint64_t *
 decode_body(void);
 
@@ -1668,6 +1470,7 @@ static uint64_t *
 decode_inner(struct terp_reader_chunk chunk, uint64_t nbytes, uint64_t outer)
 {
     const struct input rest = enter(take(nbytes), nbytes);
+    chunk.big_endian = chunk.big_endian && outer == COPIES;
     take_head(&chunk, outer);
     uint64_t *word = decode_body();
     leave(rest);
@@ -1677,103 +1480,83 @@ decode_inner(struct terp_reader_chunk chunk, uint64_t nbytes, uint64_t outer)
 static uint64_t *
 decode_copies(const struct terp_reader_chunk chunk)
 {
-    const uint64_t mask = take_number(1), rank = chunk.rank;
-    uint64_t *word = reserve(chunk.nvalues, sizeof *word);
+    const uint64_t rank = chunk.rank, mask = take_within(1, 1, POWER(rank) - 1);
     struct terp_reader_chunk left = chunk;
-
-    require(mask > 0 && mask < POWER(rank) && !chunk.stack);
-    left.nvalues = 1;
+    require(!chunk.stack);
     left.rank = 0;
+    left.nvalues = left.dims[0] = 1;
     for (uint64_t d = 0; d < rank; d++)
         if (mask >> (rank - 1 - d) & 1)
             require(chunk.dims[d] > 1);
         else
             left.nvalues *= left.dims[left.rank++] = chunk.dims[d];
-    if (left.rank == 0)
-        left.dims[left.rank++] = 1;
-    const uint64_t *from = decode_inner(left, BYTES_LEFT, COPIES);
-    for (uint64_t i = 0; i < chunk.nvalues; i++) {
-        uint64_t source = 0, pitch = chunk.nvalues;
-        for (uint64_t d = 0; d < rank; d++) {
-            pitch /= chunk.dims[d];
-            if (!(mask >> (rank - 1 - d) & 1))
-                source = source * chunk.dims[d] + i / pitch % chunk.dims[d];
+    left.rank += left.rank == 0;
+    uint64_t *word = decode_inner(left, BYTES_LEFT, COPIES), n = left.nvalues;
+    for (uint64_t d = rank, pitch = 1; d-- > 0; pitch *= chunk.dims[d])
+        if (mask >> (rank - 1 - d) & 1) {
+            const uint64_t *from = word, ncopied = pitch * chunk.dims[d];
+            word = reserve(n *= chunk.dims[d], sizeof *word);
+            for (uint64_t i = 0; i < n; i++)
+                word[i] = from[i / ncopied * pitch + i % pitch];
         }
-        word[i] = from[source];
-    }
     return word;
 }
 
 static uint64_t *
-decode_references(struct terp_reader_chunk chunk)
+decode_references(const struct terp_reader_chunk chunk)
 {
-    const uint64_t nbytes = chunk.value_nbytes, sign = POWER(8 * nbytes - 1);
-    const bool is_integer = chunk.type > BYTES && chunk.type < FLOAT16;
-    const uint64_t marker = take_number(nbytes);
-    uint64_t n = take_uleb();
-    struct terp_reader_chunk list = {UINT32, 4, 1, {n}, n, false, false};
-
+    const uint64_t nbits = 8 * chunk.value_nbytes, sign = POWER(nbits - 1);
+    const uint64_t marker = take_number(nbits / 8);
+    uint64_t n = take_uleb(9);
     require(n >= 1 && n <= chunk.nvalues);
-    const uint64_t *distance = decode_inner(list, take_uleb(), REFERENCES);
+    struct terp_reader_chunk list = {UINT32, 0, 1, {n}, n, false, false};
+    const uint64_t *distance = decode_inner(list, take_uleb(9), REFERENCES);
     list.type = INT64;
-    list.value_nbytes = 8;
-    const uint64_t *added = decode_inner(list, take_uleb(), REFERENCES);
-    chunk.big_endian = false;
+    const uint64_t *added = decode_inner(list, take_uleb(9), REFERENCES);
     uint64_t *word = decode_inner(chunk, BYTES_LEFT, REFERENCES);
     /* From the last one, so that what is before it is as it was decoded. */
     for (uint64_t i = chunk.nvalues; i-- > 0;) {
         if (word[i] != marker)
             continue;
-        require(n-- > 0);
-        const uint64_t d = added[n];
-        require(distance[n] >= 1 && distance[n] <= i);
-        const uint64_t v = word[i - distance[n]];
+        require(n-- > 0 && distance[n] >= 1 && distance[n] <= i);
+        const uint64_t d = added[n], v = word[i - distance[n]];
         require(v != marker);
-        word[i] = (v + (d >> 1)) & (sign - 1);
-        word[i] |= (v ^ d << (8 * nbytes - 1)) & sign;
-        if (is_integer)
-            word[i] = (v + d) & ONES(8 * nbytes);
+        word[i] = (v + d) & ONES(nbits);
+        if (chunk.type < BYTES || chunk.type >= FLOAT16)
+            word[i] =
+                ((v + d / 2) & (sign - 1)) | ((v ^ d << (nbits - 1)) & sign);
     }
     require(n == 0);
     return word;
 }
 
 static uint64_t *
-decode_parts(struct terp_reader_chunk chunk)
+decode_body(void)
 {
-    uint64_t *word = reserve(chunk.nvalues, 2 * sizeof *word);
-
+    struct terp_reader_chunk chunk = s.chunk;
+    const uint64_t nparts = NPARTS(chunk.type), n = nparts * chunk.nvalues;
+    const uint64_t nbytes = chunk.value_nbytes / nparts;
+    if (s.coding == COPIES)
+        return decode_copies(chunk);
+    if (s.coding == REFERENCES)
+        return decode_references(chunk);
+    if (s.coding == HUFFMAN || s.coding == RATIO || s.coding == CONSTANT)
+        return decode_coded();
+    if (s.coding == RAW) {
+        uint64_t *word = take_fields(n, 8 * nbytes);
+        for (uint64_t i = 0; chunk.big_endian && i < n; i++)
+            word[i] = swapped(word[i], nbytes);
+        return word;
+    }
     take_bound();
-    chunk.type -= COMPLEX64;
-    chunk.value_nbytes /= 2;
-    chunk.big_endian = false;
+    uint64_t *word = reserve(n, sizeof *word);
+    chunk.type -= COMPLEX64; /* of the parts */
     for (uint64_t part = 0; part < 2; part++) {
-        const uint64_t nbytes = part == 0 ? take_uleb() : BYTES_LEFT;
-        const uint64_t *from = decode_inner(chunk, nbytes, PARTS);
+        const uint64_t nleft = part == 0 ? take_uleb(9) : BYTES_LEFT;
+        const uint64_t *from = decode_inner(chunk, nleft, PARTS);
         for (uint64_t i = 0; i < chunk.nvalues; i++)
             word[2 * i + part] = from[i];
     }
-    return word;
-}
-
-/* The words of the values; of complex ones those of each part. */
-static uint64_t *
-decode_body(void)
-{
-    if (s.coding == COPIES)
-        return decode_copies(s.chunk);
-    if (s.coding == REFERENCES)
-        return decode_references(s.chunk);
-    if (s.coding == PARTS)
-        return decode_parts(s.chunk);
-    if (s.coding != RAW)
-        return decode_coded();
-    const uint64_t nparts = NPARTS(s.chunk.type);
-    const uint64_t n = nparts * s.chunk.nvalues;
-    const uint64_t nbytes = s.chunk.value_nbytes / nparts;
-    uint64_t *word = take_fields(n, 8 * nbytes);
-    for (uint64_t i = 0; s.chunk.big_endian && i < n; i++)
-        word[i] = swapped(word[i], nbytes);
     return word;
 }
 
@@ -1784,35 +1567,31 @@ terp_reader_decode(const void *stream, size_t nbytes,
                    struct terp_reader_chunk *chunk_ret, void *values,
                    size_t values_cap_nbytes)
 {
-    const int status = is_ieee() ? setjmp(refused) : TERP_READER_ARITHMETIC;
-
-    if (status == TERP_READER_OK) {
-        const uint8_t *head = stream;
-        memset(chunk_ret, 0, sizeof *chunk_ret);
-        enter(head, nbytes);
+    const uint8_t *at = stream;
+    memset(chunk_ret, 0, sizeof *chunk_ret);
+    if (setjmp(refused) == 0) {
+        require_or(is_ieee(), TERP_READER_ARITHMETIC);
+        enter(at, nbytes);
         take_head(chunk_ret, RAW);
         const uint64_t nparts = NPARTS(chunk_ret->type);
-        const uint64_t part_nbytes = chunk_ret->value_nbytes / nparts;
-        const uint64_t n = chunk_ret->nvalues * nparts;
-        if (values != NULL) {
-            require(load(head + 8, 8) ==
-                    checksum(head + 16, nbytes - 16, load(head, 8)));
-            if (n > values_cap_nbytes / part_nbytes)
-                longjmp(refused, TERP_READER_CAPACITY);
-            const uint64_t *word = decode_body();
-            require(BYTES_LEFT == 0);
-            for (uint64_t i = 0; i < n; i++)
-                store((uint8_t *)values + i * part_nbytes, part_nbytes,
-                      chunk_ret->big_endian ? swapped(word[i], part_nbytes)
-                                            : word[i]);
-        }
+        const uint64_t size = chunk_ret->value_nbytes / nparts;
+        const uint64_t n = values != NULL ? chunk_ret->nvalues * nparts : 0;
+        require_or(n <= values_cap_nbytes / size, TERP_READER_CAPACITY);
+        if (n > 0)
+            require(WORD(at + 8) == checksum(at + 16, nbytes - 16, WORD(at)));
+        const uint64_t *word = n > 0 ? decode_body() : NULL;
+        require(n == 0 || BYTES_LEFT == 0);
+        for (uint64_t i = 0; i < n; i++)
+            store((uint8_t *)values + i * size, size,
+                  chunk_ret->big_endian ? swapped(word[i], size) : word[i]);
+        status = TERP_READER_OK;
     }
     while (blocks != NULL) {
-        struct block *next = blocks->next;
+        void **next = blocks[0];
         free(blocks);
         blocks = next;
     }
-    return (enum terp_reader_status)status;
+    return status;
 }
 
 #ifdef TERP_READER_MAIN
@@ -1825,35 +1604,26 @@ main(int argc, char **argv)
         "cannot read or write it", "not a whole stream of version 1",
         "too large", "no memory", "this program does not round as IEEE 754"};
     struct terp_reader_chunk chunk = {0};
-    size_t nbytes = 0, cap_nbytes = 0;
-    uint8_t *stream = NULL, *values = NULL;
-
-    if (argc != 3 || freopen(argv[1], "rb", stdin) == NULL) {
+    if (argc != 3 || freopen(argv[1], "rb", stdin) == NULL ||
+        fseek(stdin, 0, SEEK_END) != 0) {
         fputs("usage: terp_decode STREAM VALUES\n", stderr);
         return EXIT_FAILURE;
     }
-    while (nbytes == cap_nbytes) {
-        cap_nbytes = 2 * cap_nbytes + 65536;
-        uint8_t *more = realloc(stream, cap_nbytes);
-        if (more == NULL) {
-            free(stream);
-            return EXIT_FAILURE;
-        }
-        stream = more;
-        nbytes += fread(stream + nbytes, 1, cap_nbytes - nbytes, stdin);
-    }
-    enum terp_reader_status status =
-        terp_reader_decode(stream, nbytes, &chunk, NULL, 0);
-    const size_t values_nbytes = (size_t)(chunk.nvalues * chunk.value_nbytes);
-    if (status == TERP_READER_OK) {
-        values = malloc(values_nbytes);
-        status = values == NULL ? TERP_READER_MEMORY
-                                : terp_reader_decode(stream, nbytes, &chunk,
-                                                     values, values_nbytes);
-    }
-    const bool is_written =
-        status == TERP_READER_OK && freopen(argv[2], "wb", stdout) != NULL &&
-        fwrite(values, values_nbytes, 1, stdout) == 1 && fclose(stdout) == 0;
+    const long end = ftell(stdin);
+    const size_t nbytes = end > 0 ? (size_t)end : 0;
+    uint8_t *stream = malloc(nbytes + 1), *values = NULL;
+    rewind(stdin);
+    if (stream != NULL && fread(stream, 1, nbytes, stdin) == nbytes)
+        status = terp_reader_decode(stream, nbytes, &chunk, NULL, 0);
+    const size_t size = (size_t)(chunk.nvalues * chunk.value_nbytes);
+    if (status == TERP_READER_OK && size > 0)
+        values = malloc(size);
+    if (values != NULL)
+        status = terp_reader_decode(stream, nbytes, &chunk, values, size);
+    const bool is_written = values != NULL && status == TERP_READER_OK &&
+                            freopen(argv[2], "wb", stdout) != NULL &&
+                            fwrite(values, size, 1, stdout) == 1 &&
+                            fclose(stdout) == 0;
     if (!is_written)
         fprintf(stderr, "terp_decode: %s: %s\n", argv[1], why[status]);
     free(values);

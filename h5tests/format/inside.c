@@ -8,7 +8,7 @@
 void
 reader_word_nbits(int entry, bool of_tokens, uint8_t *nbits_ret)
 {
-    const struct codebook *book = dictionary(entry, of_tokens);
+    const struct codebook *book = dictionary((uint64_t)entry, of_tokens);
     const uint16_t *symbol = book->symbol;
 
     for (int length = 1; length <= WORD_MAX_NBITS; length++)
