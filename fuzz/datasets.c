@@ -181,8 +181,7 @@ make_types(void)
 
     add_coded_type(TERP_FLOAT32, H5T_IEEE_F32LE, H5T_IEEE_F32BE);
     add_coded_type(TERP_FLOAT64, H5T_IEEE_F64LE, H5T_IEEE_F64BE);
-    add_coded_type(TERP_BYTES, H5Tcreate(H5T_OPAQUE, 1),
-                   H5Tcopy(H5T_STD_B8BE));
+    add_coded_type(TERP_BYTES, H5Tcreate(H5T_OPAQUE, 1), H5Tcopy(H5T_STD_B8BE));
     add_coded_type(TERP_INT8, H5T_STD_I8LE, H5T_STD_I8BE);
     add_coded_type(TERP_INT16, H5T_STD_I16LE, H5T_STD_I16BE);
     add_coded_type(TERP_INT32, H5T_STD_I32LE, H5T_STD_I32BE);
@@ -239,10 +238,17 @@ struct shape {
 static hsize_t
 extent_of(uint8_t choice)
 {
-    static const hsize_t large[] = {
-        0,       1,       255,     4096,    65537,   1u << 20,
-        1u << 24, 1u << 31, (hsize_t)1 << 32, (hsize_t)1 << 40,
-        (hsize_t)1 << 62};
+    static const hsize_t large[] = {0,
+                                    1,
+                                    255,
+                                    4096,
+                                    65537,
+                                    1u << 20,
+                                    1u << 24,
+                                    1u << 31,
+                                    (hsize_t)1 << 32,
+                                    (hsize_t)1 << 40,
+                                    (hsize_t)1 << 62};
     const size_t nlarge = sizeof large / sizeof *large;
 
     return choice < 256 - nlarge ? choice & 31 : large[255 - choice];
@@ -262,8 +268,8 @@ count_chunks(const struct shape *shape)
     return nchunks;
 }
 
-/* Neither so many that looking for each takes long, nor, in the latest format,
- * an index with room for all of them. */
+/* Neither so many that looking for each takes long, nor, in the latest format
+ * (which FUZZ_EDGES needs, too), an index with room for all of them. */
 static void
 limit_chunks(struct shape *shape, bool is_new)
 {
@@ -283,9 +289,9 @@ choose_shape(const uint8_t *choices, struct shape *shape)
     const uint8_t rank = choices[FUZZ_RANK];
 
     shape->type = types[choices[FUZZ_TYPE] % ntypes];
-    shape->rank = rank == 255                   ? -1
+    shape->rank = rank == 255                  ? -1
                   : rank >= 255 - H5S_MAX_RANK ? 255 - rank
-                                                : 1 + rank % TERP_MAX_RANK;
+                                               : 1 + rank % TERP_MAX_RANK;
     for (int i = 0; i < shape->rank; i++) {
         const uint8_t chunk = choices[FUZZ_CHUNK + i % 8];
         shape->dims[i] = extent_of(choices[FUZZ_EXTENT + i % 8]);
@@ -293,7 +299,7 @@ choose_shape(const uint8_t *choices, struct shape *shape)
         if (shape->chunk[i] == 0 || shape->chunk[i] > UINT16_MAX)
             shape->chunk[i] = 1;
     }
-    limit_chunks(shape, choices[FUZZ_FLAGS] & FUZZ_NEW_FORMAT);
+    limit_chunks(shape, choices[FUZZ_FLAGS] & (FUZZ_NEW_FORMAT | FUZZ_EDGES));
 }
 
 /* A dataset of a few chunks as the stream has one. */
@@ -361,9 +367,8 @@ static const uint8_t pipelines[][MAX_NFILTERS] = {
 static const uint8_t *
 pipeline_of(const uint8_t *choices)
 {
-    return pipelines[choices[FUZZ_FILTERS] < NPIPELINES
-                         ? choices[FUZZ_FILTERS]
-                         : 0];
+    return pipelines[choices[FUZZ_FILTERS] < NPIPELINES ? choices[FUZZ_FILTERS]
+                                                        : 0];
 }
 
 /* The words of the input, or what the filter makes of them where they are
@@ -410,8 +415,7 @@ add_filter(hid_t dcpl, enum kind kind, size_t nwords, const unsigned *words)
 
     switch (kind) {
     case TERP:
-        H5Pset_filter(dcpl, H5Z_FILTER_TERP, H5Z_FLAG_MANDATORY, nwords,
-                      words);
+        H5Pset_filter(dcpl, H5Z_FILTER_TERP, H5Z_FLAG_MANDATORY, nwords, words);
         break;
     case SHUFFLE:
         H5Pset_shuffle(dcpl);
@@ -501,11 +505,11 @@ make_space(const uint8_t *choices, const struct shape *shape)
     if (shape->rank < 0)
         return H5Screate(H5S_NULL);
     for (int i = 0; i < shape->rank; i++)
-        unlimited[i] = i == 0 || choices[FUZZ_LAYOUT] & 1 ? H5S_UNLIMITED
-                                                          : shape->dims[i];
-    return H5Screate_simple(
-        shape->rank, shape->dims,
-        choices[FUZZ_FLAGS] & FUZZ_UNLIMITED ? unlimited : NULL);
+        unlimited[i] =
+            i == 0 || choices[FUZZ_LAYOUT] & 1 ? H5S_UNLIMITED : shape->dims[i];
+    return H5Screate_simple(shape->rank, shape->dims,
+                            choices[FUZZ_FLAGS] & FUZZ_UNLIMITED ? unlimited
+                                                                 : NULL);
 }
 
 /* ---- its attributes ---- */
@@ -528,9 +532,9 @@ make_attribute(hid_t dataset, const uint8_t *choices, const uint8_t *bytes,
     hid_t type = types[choices[1] % ntypes];
     char text[256];
 
-    hid_t id = H5Acreate2(dataset, names[choices[0] % NNAMES], type,
-                          spaces[choices[2] % nspaces], H5P_DEFAULT,
-                          H5P_DEFAULT);
+    hid_t id =
+        H5Acreate2(dataset, names[choices[0] % NNAMES], type,
+                   spaces[choices[2] % nspaces], H5P_DEFAULT, H5P_DEFAULT);
     if (id < 0)
         return; /* there is one of that name */
     const size_t needed = MAX_NVALUES * H5Tget_size(type);
@@ -773,21 +777,19 @@ fuzz_dataset_make(const uint8_t *data, size_t nbytes, const char *name,
     dataset->file = files[(data[FUZZ_FLAGS] & FUZZ_NEW_FORMAT) != 0];
     hid_t dcpl = make_dcpl(data, words, nwords, &shape);
     hid_t space = make_space(data, &shape);
-    dataset->id =
-        name == NULL
-            ? H5Dcreate_anon(dataset->file, shape.type, space, dcpl,
-                             H5P_DEFAULT)
-            : H5Dcreate2(dataset->file, name, shape.type, space, H5P_DEFAULT,
-                         dcpl, H5P_DEFAULT);
+    dataset->id = name == NULL
+                      ? H5Dcreate_anon(dataset->file, shape.type, space, dcpl,
+                                       H5P_DEFAULT)
+                      : H5Dcreate2(dataset->file, name, shape.type, space,
+                                   H5P_DEFAULT, dcpl, H5P_DEFAULT);
     H5Sclose(space);
     H5Pclose(dcpl);
     if (dataset->id < 0)
         return true;
-    for (int i = 0;
-         i < nattributes && end - attributes > FUZZ_ATTRIBUTE_NBYTES; i++) {
+    for (int i = 0; i < nattributes && end - attributes > FUZZ_ATTRIBUTE_NBYTES;
+         i++) {
         const uint8_t *value = attributes + FUZZ_ATTRIBUTE_NBYTES;
-        const size_t n =
-            min_u64(attributes[3], (uint64_t)(end - value));
+        const size_t n = min_u64(attributes[3], (uint64_t)(end - value));
         make_attribute(dataset->id, attributes, value, n);
         attributes = value + n;
     }

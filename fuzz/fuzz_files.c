@@ -88,10 +88,10 @@ expect(const struct subject *subject, const struct fuzz_stored *stored)
     uint8_t *values = malloc(nbytes <= MAX_NBYTES ? nbytes : 1);
     CHECK(values != NULL);
     const enum terp_status st =
-        nbytes <= MAX_NBYTES ? terp_decode(stored->stream,
-                                           stored->stream_nbytes, values,
-                                           nbytes, &nbytes, 1)
-                             : TERP_ERR_LIMIT;
+        nbytes <= MAX_NBYTES
+            ? terp_decode(stored->stream, stored->stream_nbytes, values, nbytes,
+                          &nbytes, 1)
+            : TERP_ERR_LIMIT;
     free(values);
     return st == TERP_OK          ? EXPECT_WHOLE
            : st == TERP_ERR_LIMIT ? EXPECT_ANYTHING
@@ -169,10 +169,9 @@ verify(const struct subject *subject, uint8_t actions)
         .dataset = hear_dataset, .damage = hear_damage, .sums = hear_sums};
     struct hearing hearing = {.printer = &verify_report_text,
                               .subject = subject};
-    struct verify run = {
-        .report = &report,
-        .state = &hearing,
-        .checker = checkers[(actions & READS_REST) != 0]};
+    struct verify run = {.report = &report,
+                         .state = &hearing,
+                         .checker = checkers[(actions & READS_REST) != 0]};
 
 #ifdef TERP_HAVE_JANSSON
     if (actions & PRINTS_JSON)
@@ -322,8 +321,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
             read_attributes(&subject.dataset);
         read_values(&subject, actions);
         if (actions & LISTS_BOXES) {
-            const struct tool_grid grid = tool_grid_of(
-                &subject.dataset, subject.dataset.chunk_dims);
+            const struct tool_grid grid =
+                tool_grid_of(&subject.dataset, subject.dataset.chunk_dims);
             if (subject.dataset.chunked && tool_grid_nboxes(&grid) < 1 << 16)
                 free(tool_stored_boxes(&subject.dataset, &grid));
         }
