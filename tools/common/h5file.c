@@ -146,6 +146,20 @@ read_pipeline(struct tool_dataset *dataset)
     }
 }
 
+/* Whether the bytes of all values are a number: HDF5 1.10 does not look. */
+static bool
+has_size(const struct tool_dataset *dataset)
+{
+    uint64_t nleft = INT64_MAX / dataset->value_nbytes;
+
+    for (int i = 0; i < dataset->rank; i++)
+        if (dataset->dims[i] == 0)
+            return true;
+    for (int i = 0; i < dataset->rank; i++)
+        nleft /= dataset->dims[i];
+    return nleft > 0;
+}
+
 bool
 tool_dataset_of(hid_t id, struct tool_dataset *dataset_ret)
 {
@@ -162,6 +176,12 @@ tool_dataset_of(hid_t id, struct tool_dataset *dataset_ret)
     }
     dataset.value_nbytes = H5Tget_size(dataset.type);
     dataset.rank = H5Sget_simple_extent_dims(dataset.space, dataset.dims, NULL);
+    if (!has_size(&dataset)) {
+        tool_dataset_close(&dataset);
+        H5Epush2(H5E_DEFAULT, __FILE__, __func__, __LINE__, H5E_ERR_CLS,
+                 H5E_DATASPACE, H5E_BADRANGE, "it has too many values");
+        return false;
+    }
     dataset.nvalues = (uint64_t)H5Sget_simple_extent_npoints(dataset.space);
     dataset.chunked = H5Pget_layout(dataset.dcpl) == H5D_CHUNKED;
     if (dataset.chunked) {
@@ -189,7 +209,12 @@ tool_dataset_open(hid_t file, const char *path,
     hid_t id = H5Dopen2(file, path, dapl);
     H5Pclose(dapl);
     bool ok = id >= 0 && tool_dataset_of(id, dataset_ret);
+    /* Closing it empties the stack, which tells why it cannot be used. */
+    hid_t errors = id >= 0 && !ok ? H5Eget_current_stack() : -1;
+
     tool_close(id);
+    if (errors >= 0)
+        H5Eset_current_stack(errors);
     return ok;
 }
 
