@@ -67,7 +67,7 @@ write_dataset(const char *folder, const uint8_t *stream, size_t stream_nbytes,
         bytes[FUZZ_EXTENT + i] = (uint8_t)take_below(&random, 16);
     for (int i = 0; i < FUZZ_MAX_NSTORED; i++)
         bytes[FUZZ_STORED + i] = (uint8_t)take_below(&random, 8);
-    bytes[FUZZ_ACTIONS] = (uint8_t)take_below(&random, 64);
+    bytes[FUZZ_ACTIONS] = (uint8_t)take_below(&random, 128);
     bytes[FUZZ_PLACE] = (uint8_t)take_below(&random, 256);
     bytes[FUZZ_CHANGE] = 1;
     if (choice % 2 == 0) {
