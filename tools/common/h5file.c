@@ -146,6 +146,21 @@ read_pipeline(struct tool_dataset *dataset)
     }
 }
 
+/* Leaves the reason where it is for failures of HDF5, and tells who listens. */
+static void
+fail_as_hdf5(const char *reason)
+{
+    H5E_auto2_t tell = NULL;
+    void *context = NULL;
+
+    H5Eclear2(H5E_DEFAULT);
+    H5Eget_auto2(H5E_DEFAULT, &tell, &context);
+    H5Epush2(H5E_DEFAULT, "h5file.c", "tool_dataset_of", __LINE__, H5E_ERR_CLS,
+             H5E_DATASPACE, H5E_BADRANGE, "%s", reason);
+    if (tell != NULL)
+        (void)tell(H5E_DEFAULT, context);
+}
+
 /* Whether the bytes of all values are a number: HDF5 1.10 does not look. */
 static bool
 has_size(const struct tool_dataset *dataset)
@@ -178,8 +193,7 @@ tool_dataset_of(hid_t id, struct tool_dataset *dataset_ret)
     dataset.rank = H5Sget_simple_extent_dims(dataset.space, dataset.dims, NULL);
     if (!has_size(&dataset)) {
         tool_dataset_close(&dataset);
-        H5Epush2(H5E_DEFAULT, __FILE__, __func__, __LINE__, H5E_ERR_CLS,
-                 H5E_DATASPACE, H5E_BADRANGE, "it has too many values");
+        fail_as_hdf5("it has too many values");
         return false;
     }
     dataset.nvalues = (uint64_t)H5Sget_simple_extent_npoints(dataset.space);
