@@ -161,6 +161,8 @@ class Verify(ToolTest):
         """A file of 20 values, two chunks, whose first one is stored so."""
         plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
         plist.set_chunk((10,))
+        if "shuffle" in filters:
+            plist.set_shuffle()
         if "terp" in filters:
             plist.set_filter(46117, 0, TERP["compression_opts"])
         if "fletcher32" in filters:
@@ -180,6 +182,7 @@ class Verify(ToolTest):
         for chunk, filters, mask, reason in (
             (b"a", ("terp",), 1, "it holds a chunk of another size"),
             (b"abcd" * 20, ("terp",), 1, "it holds a chunk of another size"),
+            (b"a", ("shuffle", "terp"), 2, "it holds a chunk of another size"),
             (b"a", ("terp", "fletcher32"), 0, "its bytes cannot be read"),
             (b"a", ("fletcher32",), 0, "its bytes cannot be read"),
         ):

@@ -131,6 +131,8 @@ read_pipeline(struct tool_dataset *dataset)
                                              &nwords, words, 0, NULL, &config);
         if (filter == H5Z_FILTER_FLETCHER32)
             dataset->fletcher_mask |= 1u << i;
+        if (filter == H5Z_FILTER_SHUFFLE)
+            dataset->shuffle_mask |= 1u << i;
         if (filter == H5Z_FILTER_TERP && !dataset->has_terp) {
             dataset->has_terp = true;
             dataset->terp_mask = 1u << i;
@@ -633,14 +635,22 @@ checksums_nbytes(const struct tool_dataset *dataset, uint32_t unused_mask)
     return nbytes;
 }
 
-/* Whether all filters that were not left out are checksums, behind all else. */
+/* Whether a chunk that terp has not compressed can be that long: shuffled and
+ * checked it is a chunk and its checksums, and behind other filters anything.
+ */
 static bool
-has_plain_size(const struct tool_dataset *dataset, uint32_t unused_mask)
+fits(const struct tool_dataset *dataset, uint32_t unused_mask, uint64_t nbytes)
 {
-    for (int i = 0; i < dataset->nfilters; i++)
-        if (!((unused_mask | dataset->fletcher_mask) & 1u << i))
-            return false;
-    return true;
+    uint64_t expected = dataset->chunk_nbytes;
+
+    for (int i = 0; i < dataset->nfilters; i++) {
+        const uint32_t bit = 1u << i;
+        if (dataset->fletcher_mask & bit & ~unused_mask)
+            expected += FLETCHER32_NBYTES;
+        else if (!((dataset->shuffle_mask | unused_mask) & bit))
+            return true;
+    }
+    return nbytes == expected;
 }
 
 void
@@ -681,10 +691,8 @@ tool_chunk_read(const struct tool_dataset *dataset,
         return;
     chunk->unused_mask = mask;
     if ((mask & dataset->terp_mask) || !dataset->has_terp)
-        chunk->kind = has_plain_size(dataset, mask) &&
-                              nbytes - checksums != dataset->chunk_nbytes
-                          ? TOOL_CHUNK_MISFIT
-                          : TOOL_CHUNK_PLAIN;
+        chunk->kind =
+            fits(dataset, mask, nbytes) ? TOOL_CHUNK_PLAIN : TOOL_CHUNK_MISFIT;
     else if (dataset->unseen_mask & ~mask)
         chunk->kind = TOOL_CHUNK_HIDDEN;
     else {
