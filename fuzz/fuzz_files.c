@@ -55,7 +55,9 @@ struct subject {
     const struct fuzz_dataset *made;
     struct tool_dataset dataset;
     enum expected expected[FUZZ_MAX_NSTORED];
-    bool all_whole; /* every chunk that is stored */
+    bool all_whole;      /* every chunk that is stored */
+    bool has_other_size; /* a stream has not as many values as a chunk */
+    bool has_longer;     /* one has more */
 };
 
 static bool
@@ -68,7 +70,7 @@ is_cut(const struct tool_dataset *dataset, const hsize_t *at)
 }
 
 static enum expected
-expect(const struct subject *subject, const struct fuzz_stored *stored)
+expect(struct subject *subject, const struct fuzz_stored *stored)
 {
     const struct tool_dataset *dataset = &subject->dataset;
     uint64_t nbytes = 0;
@@ -83,8 +85,11 @@ expect(const struct subject *subject, const struct fuzz_stored *stored)
             TERP_OK)
         return EXPECT_DAMAGED;
     /* HDF5, which has what other filters hide, compares no sizes. */
-    if (nbytes != dataset->chunk_nbytes)
+    if (nbytes != dataset->chunk_nbytes) {
+        subject->has_other_size = true;
+        subject->has_longer |= nbytes > dataset->chunk_nbytes;
         return dataset->unseen_mask == 0 ? EXPECT_DAMAGED : EXPECT_ANYTHING;
+    }
     uint8_t *values = malloc(nbytes <= MAX_NBYTES ? nbytes : 1);
     CHECK(values != NULL);
     const enum terp_status st =
@@ -237,7 +242,9 @@ read_block(const struct subject *subject)
     const enum terp_status st =
         terp_h5_read(NULL, dataset->id, NULL, NULL, values, NULL);
 
-    CHECK(st != TERP_OK || subject->all_whole);
+    /* The filter takes more bytes than a chunk has for those of a dataset whose
+     * words are another's, and HDF5 the first ones of them. */
+    CHECK(st != TERP_OK || subject->all_whole || subject->has_longer);
     if (subject->all_whole && fuzz_dataset_has_fill(subject->made)) {
         uint8_t *same = make_values(dataset);
         const bool ok = H5Dread(dataset->id, dataset->type, H5S_ALL, H5S_ALL,
@@ -277,6 +284,12 @@ read_values(const struct subject *subject, uint8_t actions)
         dataset->nvalues == 0 ||
         dataset->nvalues > MAX_NBYTES / dataset->value_nbytes ||
         dataset->chunk_nbytes > MAX_NBYTES)
+        return;
+    /* What terp_h5_read leaves to HDF5 is read beyond its end there. */
+    if (subject->has_other_size &&
+        (dataset->params_error != NULL || dataset->cd.pass != TERP_PASS_NONE ||
+         dataset->edges_unfiltered ||
+         !(subject->made->choices[FUZZ_FLAGS] & FUZZ_LOCAL_WORDS)))
         return;
     for (int i = 0; i < subject->made->nstored; i++)
         if (subject->expected[i] == EXPECT_ANYTHING)
