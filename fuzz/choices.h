@@ -4,21 +4,21 @@
 #pragma once
 
 enum fuzz_choice {
-    FUZZ_FLAGS,      /* FUZZ_FROM_STREAM, ... */
-    FUZZ_TYPE,       /* an entry of the list of types */
-    FUZZ_RANK,       /* 0 to 32, often what a stream may have */
-    FUZZ_LAYOUT,     /* chunked, most often */
-    FUZZ_FILTERS,    /* an entry of the list of pipelines */
-    FUZZ_NWORDS,     /* cd_values in the input */
+    FUZZ_FLAGS,   /* FUZZ_FROM_STREAM, ... */
+    FUZZ_TYPE,    /* an entry of the list of types */
+    FUZZ_RANK,    /* 0 to 32, often what a stream may have */
+    FUZZ_LAYOUT,  /* chunked, most often */
+    FUZZ_FILTERS, /* an entry of the list of pipelines */
+    FUZZ_NWORDS,  /* cd_values in the input */
     FUZZ_NATTRIBUTES,
-    FUZZ_FILL,       /* fill value, and when it is written */
-    FUZZ_EXTENT,     /* 8: of a dimension; further ones begin anew */
-    FUZZ_CHUNK = FUZZ_EXTENT + 8,       /* 8: likewise */
-    FUZZ_STORED = FUZZ_CHUNK + 8,       /* 4: what is made of the stream */
-    FUZZ_MASK = FUZZ_STORED + 4,        /* 4: the chunks' filter masks */
-    FUZZ_ACTIONS = FUZZ_MASK + 4,       /* for the target */
+    FUZZ_FILL,   /* fill value, and when it is written */
+    FUZZ_EXTENT, /* 8: of a dimension; further ones begin anew */
+    FUZZ_CHUNK = FUZZ_EXTENT + 8, /* 8: likewise */
+    FUZZ_STORED = FUZZ_CHUNK + 8, /* 4: what is made of the stream */
+    FUZZ_MASK = FUZZ_STORED + 4,  /* 4: the chunks' filter masks */
+    FUZZ_ACTIONS = FUZZ_MASK + 4, /* for the target */
     FUZZ_ACTIONS_MORE,
-    FUZZ_PLACE,      /* of a changed byte in a stream */
+    FUZZ_PLACE, /* of a changed byte in a stream */
     FUZZ_CHANGE,
     FUZZ_NCHOICES
 };

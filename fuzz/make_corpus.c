@@ -45,10 +45,10 @@ write_dataset(const char *folder, const uint8_t *stream, size_t stream_nbytes,
               uint64_t choice)
 {
     static const uint8_t attributes[] = {
-        0,  45, 0, 8, 't', 'e', 'r', 'p', ' ', '1', '.', '0', /* text of 64 */
-        1,  43, 0, 9, 'r', 'e', 'l', 'a', 't', 'i', 'v', 'e', 0,
-        7,  46, 2, 4, '0', ':', '4', 0,
-        11, 2,  1, 8, 0,   0,   0,   0,   0,   0,   0xF0, 0x3F};
+        0, 45, 0,  8, 't', 'e', 'r', 'p',  ' ', '1', '.', '0', /* text of 64 */
+        1, 43, 0,  9, 'r', 'e', 'l', 'a',  't', 'i', 'v', 'e',
+        0, 7,  46, 2, 4,   '0', ':', '4',  0,   11,  2,   1,
+        8, 0,  0,  0, 0,   0,   0,   0xF0, 0x3F};
     enum {
         NATTRIBUTES = 4
     };
@@ -60,15 +60,14 @@ write_dataset(const char *folder, const uint8_t *stream, size_t stream_nbytes,
         return;
     bytes[FUZZ_FLAGS] = FUZZ_FROM_STREAM | FUZZ_LOCAL_WORDS |
                         (uint8_t)(take_below(&random, 8) << 2);
-    bytes[FUZZ_FILTERS] = (uint8_t)(take_below(&random, 4) == 0
-                                        ? take_below(&random, 18)
-                                        : 0);
+    bytes[FUZZ_FILTERS] =
+        (uint8_t)(take_below(&random, 4) == 0 ? take_below(&random, 18) : 0);
     bytes[FUZZ_FILL] = (uint8_t)take_below(&random, 4);
     for (int i = 0; i < TERP_MAX_RANK; i++)
         bytes[FUZZ_EXTENT + i] = (uint8_t)take_below(&random, 16);
     for (int i = 0; i < FUZZ_MAX_NSTORED; i++)
         bytes[FUZZ_STORED + i] = (uint8_t)take_below(&random, 8);
-    bytes[FUZZ_ACTIONS] = (uint8_t)take_below(&random, 64);
+    bytes[FUZZ_ACTIONS] = (uint8_t)take_below(&random, 128);
     bytes[FUZZ_PLACE] = (uint8_t)take_below(&random, 256);
     bytes[FUZZ_CHANGE] = 1;
     if (choice % 2 == 0) {

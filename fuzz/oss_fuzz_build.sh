@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the fuzz targets as OSS-Fuzz asks for it: with $CC and $CFLAGS, linked to
 # $LIB_FUZZING_ENGINE, into $OUT, with their seeds as TARGET_seed_corpus.zip and
-# their options. Needs xxhash.h, cmocka and HDF5's headers (Debian: libxxhash-dev,
+# their options. Needs xxhash.h, cmocka and HDF5 (Debian: libxxhash-dev,
 # libcmocka-dev, libhdf5-dev), zip, and a $WORK for what is in between.
 #   CC=clang CFLAGS='-g -O1 -fsanitize=address,fuzzer-no-link' \
 #   LIB_FUZZING_ENGINE=-fsanitize=fuzzer OUT=/tmp/out WORK=/tmp/work \
@@ -9,7 +9,7 @@
 set -euo pipefail
 : "${CC:?}" "${CFLAGS?}" "${LIB_FUZZING_ENGINE:?}" "${OUT:?}" "${WORK:?}"
 top=$(cd "$(dirname "$0")/.." && pwd)
-targets=(frame inspect decode reader cd roundtrip rules)
+targets=(frame inspect decode reader cd roundtrip rules files)
 mkdir -p "$OUT" "$WORK"
 
 # TERP_FUZZ links libFuzzer by the name that clang has for it; another engine
@@ -18,10 +18,10 @@ cmake -S "$top" -B "$WORK/build" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_C_COM
     -DCMAKE_C_FLAGS="$CFLAGS" -DTERP_CUDA=OFF -DTERP_FUZZ=ON \
     -DTERP_FUZZ_ENGINE="$LIB_FUZZING_ENGINE"
 cmake --build "$WORK/build" -j "$(nproc)" --target fuzzers
-for folder in stream cd roundtrip rules; do
+for folder in stream cd roundtrip rules files; do
     mkdir -p "$WORK/seeds/$folder"
 done
-"$WORK/build/fuzz/make_corpus" "$WORK/seeds" rules
+"$WORK/build/fuzz/make_corpus" "$WORK/seeds" rules files
 for target in "${targets[@]}"; do
     cp "$WORK/build/fuzz/fuzz_$target" "$OUT/"
     max_len=4096

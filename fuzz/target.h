@@ -7,13 +7,13 @@
 #include <stdlib.h>
 
 /* Survives NDEBUG. */
-#define CHECK(condition)                                              \
-    do {                                                              \
-        if (!(condition)) {                                           \
+#define CHECK(condition)                                               \
+    do {                                                               \
+        if (!(condition)) {                                            \
             fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, \
-                    #condition);                                      \
-            abort();                                                  \
-        }                                                             \
+                    #condition);                                       \
+            abort();                                                   \
+        }                                                              \
     } while (0)
 
 int

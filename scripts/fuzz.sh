@@ -23,7 +23,8 @@
 # a core does some 100 executions a second.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-targets=(frame inspect decode reader cd roundtrip rules)
+targets=(frame inspect decode reader cd roundtrip rules files)
+folders=(stream cd roundtrip rules files)
 jobs=${JOBS:-$(nproc)}
 max_nbytes=400000
 results=bench/results/fuzz.csv
@@ -69,10 +70,10 @@ build_targets() { # BUILD...
     done
     mkdir -p build/fuzz-seeds
     rm -rf build/fuzz-seeds/*
-    for folder in stream cd roundtrip rules; do
+    for folder in "${folders[@]}"; do
         mkdir -p "build/fuzz-seeds/$folder" "build/fuzz/found/$folder"
     done
-    "build/$1/fuzz/make_corpus" build/fuzz-seeds rules
+    "build/$1/fuzz/make_corpus" build/fuzz-seeds rules files
 }
 
 # libFuzzer's processes, each on its own, since one that it forks spends its time
@@ -163,7 +164,7 @@ prepare() { # FOLDER
             strip -o "$to/$build/fuzz_$target" "build/$build/fuzz/fuzz_$target"
         done
     done
-    for folder in stream cd roundtrip rules; do
+    for folder in "${folders[@]}"; do
         mkdir -p "$to/corpus/$folder"
         # An input may be in two folders, by the same name, its digest.
         for from in fuzz/corpus build/fuzz-seeds build/fuzz/found; do
@@ -224,7 +225,7 @@ run_only() { # FOLDER OUT SECONDS BUILD:TARGET:PROCESSES[:RUNS]...
 minimize() { # TARGET...
     local folder target sum nbytes name sources
     build_targets fuzz-fast
-    for folder in stream cd roundtrip rules; do
+    for folder in "${folders[@]}"; do
         rm -rf build/fuzz/minimal
         mkdir -p build/fuzz/minimal
         for target in "$@"; do

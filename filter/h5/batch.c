@@ -319,8 +319,12 @@ decode_streams(struct coding *coding, uint64_t n)
     for (uint64_t i = 0; st == TERP_OK && i < n; i++) {
         st = batch->status[i];
         /* A stream that only the filter makes something of. */
-        if (st == TERP_ERR_ARGUMENT)
-            st = read_chunk(coding, batch->number[i], batch->chunk[i]);
+        if (st == TERP_ERR_ARGUMENT) {
+            st = terp_h5_block_check_size(coding->block, batch->host_stream[i],
+                                          batch->stream_nbytes[i]);
+            if (st == TERP_OK)
+                st = read_chunk(coding, batch->number[i], batch->chunk[i]);
+        }
     }
     return st;
 }

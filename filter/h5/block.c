@@ -43,6 +43,8 @@ fetch_stream(const struct terp_h5_block *block, const hsize_t *place,
         return TERP_OK;
     if (H5Dread_chunk(block->dataset, H5P_DEFAULT, place, &skipped, stream) < 0)
         return TERP_ERR_HDF5;
+    if (skipped != 0 && nbytes < terp_chunk_nbytes(&block->cd.chunk))
+        return TERP_ERR_CORRUPT; /* HDF5 would read beyond it */
     *nbytes_ret = skipped == 0 ? nbytes : 0;
     return TERP_OK;
 }
@@ -79,6 +81,19 @@ read_extent(struct terp_h5_block *block, const hsize_t *offset,
             return TERP_ERR_ARGUMENT;
     }
     return TERP_OK;
+}
+
+enum terp_status
+terp_h5_block_check_size(const struct terp_h5_block *block, const void *stream,
+                         uint64_t stream_nbytes)
+{
+    uint64_t nbytes;
+    const enum terp_status st =
+        terp_decoded_nbytes(stream, stream_nbytes, &nbytes);
+
+    return st == TERP_OK && nbytes != terp_chunk_nbytes(&block->cd.chunk)
+               ? TERP_ERR_CORRUPT
+               : st;
 }
 
 bool

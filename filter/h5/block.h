@@ -55,6 +55,12 @@ terp_h5_block_open(hid_t dataset, const hsize_t *offset, const hsize_t *count,
 void
 terp_h5_block_close(struct terp_h5_block *block);
 
+/* TERP_ERR_CORRUPT where a stream, which the filter has to read, has not the
+ * size of a chunk: HDF5, which compares no sizes, would read beyond it. */
+enum terp_status
+terp_h5_block_check_size(const struct terp_h5_block *block, const void *stream,
+                         uint64_t stream_nbytes);
+
 bool
 terp_h5_block_is_empty(const struct terp_h5_block *block);
 

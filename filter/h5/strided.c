@@ -156,6 +156,16 @@ read_whole(struct reading *reading, const struct piece *piece)
     return st;
 }
 
+/* A stream that only the filter makes something of. */
+static enum terp_status
+read_by_filter(struct reading *reading, uint64_t i)
+{
+    const enum terp_status st = terp_h5_block_check_size(
+        reading->block, reading->stream[i], reading->stream_nbytes[i]);
+
+    return st == TERP_OK ? read_whole(reading, &reading->pieces[i]) : st;
+}
+
 static enum terp_status
 decode_taken(struct reading *reading)
 {
@@ -170,9 +180,8 @@ decode_taken(struct reading *reading)
         if (st == TERP_OK)
             pick(reading, &reading->pieces[i], reading->step,
                  reading->chunk[i]);
-        /* A stream that only the filter makes something of. */
         else if (st == TERP_ERR_ARGUMENT)
-            st = read_whole(reading, &reading->pieces[i]);
+            st = read_by_filter(reading, i);
     }
     reading->ntaken = 0;
     return st;

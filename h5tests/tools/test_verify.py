@@ -157,6 +157,73 @@ class Verify(ToolTest):
             "/x: 1 whole, 9 not written\n", self.expect(OK, "verify", path)
         )
 
+    def put(self, path, chunk, filters, mask=0):
+        """A file of 20 values, two chunks, whose first one is stored so."""
+        plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        plist.set_chunk((10,))
+        if "shuffle" in filters:
+            plist.set_shuffle()
+        if "terp" in filters:
+            plist.set_filter(46117, 0, TERP["compression_opts"])
+        if "fletcher32" in filters:
+            plist.set_fletcher32()
+        with h5py.File(path, "w") as file:
+            x = h5py.h5d.create(
+                file.id,
+                b"x",
+                h5py.h5t.NATIVE_FLOAT,
+                h5py.h5s.create_simple((20,)),
+                plist,
+            )
+            x.write_direct_chunk((0,), chunk, mask)
+
+    def test_chunks_of_another_size(self):
+        path = self.path("in.h5")
+        for chunk, filters, mask, reason in (
+            (b"a", ("terp",), 1, "it holds a chunk of another size"),
+            (b"abcd" * 20, ("terp",), 1, "it holds a chunk of another size"),
+            (b"a", ("shuffle", "terp"), 2, "it holds a chunk of another size"),
+            (b"a", ("terp", "fletcher32"), 0, "its bytes cannot be read"),
+            (b"a", ("fletcher32",), 0, "its bytes cannot be read"),
+        ):
+            with self.subTest(chunk=chunk, filters=filters):
+                self.put(path, chunk, filters, mask)
+                text = self.expect(FOUND, "verify", path)
+                self.assertIn(f"/x[0:10]: DAMAGED: {reason}\n", text)
+                self.assertIn("/x: 1 damaged, 1 not written\n", text)
+                out = self.path("out.h5")
+                self.expect(FOUND, "repack", "--salvage", path, out, "--abs=1")
+                with h5py.File(out) as file:
+                    self.assertEqual(list(file["x"].attrs["terp_lost"]),
+                                     [b"0:10"])
+
+    def test_longer_chunk_without_filters_is_read_as_a_chunk(self):
+        path, out = self.path("in.h5"), self.path("out.h5")
+        values = np.arange(1000, dtype="f4")
+        self.put(path, values.tobytes(), ())
+        self.assertIn(
+            "/x: 1 not written, 1 not checked\n",
+            self.expect(OK, "verify", path),
+        )
+        for options in ("--salvage", "--abs=1"), ("--abs=1",):
+            self.expect(OK, "repack", *options, path, out)
+            with h5py.File(out) as file:
+                self.assertEqual(list(file["x"][:10]), list(range(10)))
+
+    def test_more_values_than_can_be_counted(self):
+        path = self.path("in.h5")
+        with h5py.File(path, "w") as file:
+            file.create_dataset(
+                "x", (2**32, 2**31 + 1, 2), "f4", chunks=(1024, 1024, 1)
+            )
+        for command in "info", "verify":
+            text = self.expect(FOUND, command, path)
+            self.assertRegex(text, "DAMAGED:? +it has too many values")
+        text = self.expect(
+            TROUBLE, "repack", "--abs=1", path, self.path("out.h5")
+        )
+        self.assertIn("terp repack: /x: it has too many values\n", text)
+
     def test_file_that_ends_too_soon(self):
         path = self.write()
         size = os.path.getsize(path)

@@ -131,6 +131,8 @@ read_pipeline(struct tool_dataset *dataset)
                                              &nwords, words, 0, NULL, &config);
         if (filter == H5Z_FILTER_FLETCHER32)
             dataset->fletcher_mask |= 1u << i;
+        if (filter == H5Z_FILTER_SHUFFLE)
+            dataset->shuffle_mask |= 1u << i;
         if (filter == H5Z_FILTER_TERP && !dataset->has_terp) {
             dataset->has_terp = true;
             dataset->terp_mask = 1u << i;
@@ -144,6 +146,35 @@ read_pipeline(struct tool_dataset *dataset)
         if (dataset->has_terp && filter != H5Z_FILTER_FLETCHER32)
             dataset->unseen_mask |= 1u << i;
     }
+}
+
+/* Leaves the reason where it is for failures of HDF5, and tells who listens. */
+static void
+fail_as_hdf5(const char *reason)
+{
+    H5E_auto2_t tell = NULL;
+    void *context = NULL;
+
+    H5Eclear2(H5E_DEFAULT);
+    H5Eget_auto2(H5E_DEFAULT, &tell, &context);
+    H5Epush2(H5E_DEFAULT, "h5file.c", "tool_dataset_of", __LINE__, H5E_ERR_CLS,
+             H5E_DATASPACE, H5E_BADRANGE, "%s", reason);
+    if (tell != NULL)
+        (void)tell(H5E_DEFAULT, context);
+}
+
+/* Whether the bytes of all values are a number: HDF5 1.10 does not look. */
+static bool
+has_size(const struct tool_dataset *dataset)
+{
+    uint64_t nleft = INT64_MAX / dataset->value_nbytes;
+
+    for (int i = 0; i < dataset->rank; i++)
+        if (dataset->dims[i] == 0)
+            return true;
+    for (int i = 0; i < dataset->rank; i++)
+        nleft /= dataset->dims[i];
+    return nleft > 0;
 }
 
 bool
@@ -162,6 +193,11 @@ tool_dataset_of(hid_t id, struct tool_dataset *dataset_ret)
     }
     dataset.value_nbytes = H5Tget_size(dataset.type);
     dataset.rank = H5Sget_simple_extent_dims(dataset.space, dataset.dims, NULL);
+    if (!has_size(&dataset)) {
+        tool_dataset_close(&dataset);
+        fail_as_hdf5("it has too many values");
+        return false;
+    }
     dataset.nvalues = (uint64_t)H5Sget_simple_extent_npoints(dataset.space);
     dataset.chunked = H5Pget_layout(dataset.dcpl) == H5D_CHUNKED;
     if (dataset.chunked) {
@@ -189,7 +225,12 @@ tool_dataset_open(hid_t file, const char *path,
     hid_t id = H5Dopen2(file, path, dapl);
     H5Pclose(dapl);
     bool ok = id >= 0 && tool_dataset_of(id, dataset_ret);
+    /* Closing it empties the stack, which tells why it cannot be used. */
+    hid_t errors = id >= 0 && !ok ? H5Eget_current_stack() : -1;
+
     tool_close(id);
+    if (errors >= 0)
+        H5Eset_current_stack(errors);
     return ok;
 }
 
@@ -594,14 +635,22 @@ checksums_nbytes(const struct tool_dataset *dataset, uint32_t unused_mask)
     return nbytes;
 }
 
-/* Whether all filters that were not left out are checksums, behind all else. */
+/* Whether a chunk that terp has not compressed can be that long: shuffled and
+ * checked it is a chunk and its checksums, and behind other filters anything.
+ */
 static bool
-has_plain_size(const struct tool_dataset *dataset, uint32_t unused_mask)
+fits(const struct tool_dataset *dataset, uint32_t unused_mask, uint64_t nbytes)
 {
-    for (int i = 0; i < dataset->nfilters; i++)
-        if (!((unused_mask | dataset->fletcher_mask) & 1u << i))
-            return false;
-    return true;
+    uint64_t expected = dataset->chunk_nbytes;
+
+    for (int i = 0; i < dataset->nfilters; i++) {
+        const uint32_t bit = 1u << i;
+        if (dataset->fletcher_mask & bit & ~unused_mask)
+            expected += FLETCHER32_NBYTES;
+        else if (!((dataset->shuffle_mask | unused_mask) & bit))
+            return true;
+    }
+    return nbytes == expected;
 }
 
 void
@@ -642,10 +691,8 @@ tool_chunk_read(const struct tool_dataset *dataset,
         return;
     chunk->unused_mask = mask;
     if ((mask & dataset->terp_mask) || !dataset->has_terp)
-        chunk->kind = has_plain_size(dataset, mask) &&
-                              nbytes - checksums != dataset->chunk_nbytes
-                          ? TOOL_CHUNK_MISFIT
-                          : TOOL_CHUNK_PLAIN;
+        chunk->kind =
+            fits(dataset, mask, nbytes) ? TOOL_CHUNK_PLAIN : TOOL_CHUNK_MISFIT;
     else if (dataset->unseen_mask & ~mask)
         chunk->kind = TOOL_CHUNK_HIDDEN;
     else {

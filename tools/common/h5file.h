@@ -50,6 +50,7 @@ struct tool_dataset {
     unsigned terp_mask;
     unsigned unseen_mask;   /* filters behind terp that hide its streams */
     unsigned fletcher_mask; /* all that are HDF5's fletcher32, a checksum */
+    unsigned shuffle_mask;  /* that are its shuffle, which keeps the size */
     struct terp_cd cd;      /* valid when params_error is NULL */
     const char *params_error;
 };

@@ -47,8 +47,7 @@ add_chunk(void *context, const struct tool_grid *box, enum tool_check_kind kind,
                     reason);
     }
     if (kind == TOOL_CHECK_DAMAGED)
-        verify->report->damage(verify->state, verification->path, box,
-                                reason);
+        verify->report->damage(verify->state, verification->path, box, reason);
 }
 
 void
@@ -174,5 +173,5 @@ tool_verify(int argc, char **argv)
     tool_checker_end(request.verify.checker);
     return request.verify.in_trouble ? TOOL_TROUBLE
            : request.verify.damaged  ? TOOL_FOUND
-                              : TOOL_OK;
+                                     : TOOL_OK;
 }
