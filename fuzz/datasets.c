@@ -12,6 +12,7 @@
 #include "codec/format/types.h"
 #include "filter/plugin/h5z_terp.h"
 #include "filter/plugin/host.h"
+#include "fuzz/dataset_types.h"
 #include "fuzz/target.h"
 
 /* ---- what all inputs share ---- */
@@ -29,18 +30,8 @@
 #define MAX_NCHUNKS 24
 #define MIN_NSPARSE 4096
 
-enum {
-    MAX_NTYPES = 64,
-    MAX_NSPACES = 8
-};
-
 static hid_t files[2]; /* of the earliest format, and of the latest */
 static int nmade;
-static hid_t types[MAX_NTYPES];
-static int ntypes;
-static hid_t spaces[MAX_NSPACES];
-static int nspaces;
-static int first_type_of[TERP_NTYPES][2]; /* by byte order */
 
 static void
 make_files(void)
@@ -68,143 +59,6 @@ make_files(void)
     nmade = 0;
 }
 
-static void
-add_type(hid_t type)
-{
-    CHECK(type >= 0 && ntypes < MAX_NTYPES);
-    types[ntypes++] = type;
-}
-
-static void
-add_coded_type(enum terp_type coded, hid_t little, hid_t big)
-{
-    first_type_of[coded][0] = ntypes;
-    add_type(little);
-    first_type_of[coded][1] = ntypes;
-    add_type(big);
-}
-
-static hid_t
-make_half(hid_t base, size_t exponent_at, size_t exponent_nbits, size_t bias)
-{
-    hid_t type = H5Tcopy(base);
-
-    CHECK(H5Tset_fields(type, 15, exponent_at, exponent_nbits, 0,
-                        exponent_at) >= 0);
-    CHECK(H5Tset_size(type, 2) >= 0 && H5Tset_ebias(type, bias) >= 0);
-    return type;
-}
-
-static hid_t
-make_pair(hid_t part, const char *first, const char *second)
-{
-    const size_t nbytes = H5Tget_size(part);
-    hid_t type = H5Tcreate(H5T_COMPOUND, 2 * nbytes);
-
-    H5Tinsert(type, first, 0, part);
-    H5Tinsert(type, second, nbytes, part);
-    return type;
-}
-
-static hid_t
-make_enum(hid_t base)
-{
-    hid_t type = H5Tenum_create(base);
-    int one = 1;
-
-    H5Tconvert(H5T_NATIVE_INT, base, 1, &one, NULL, H5P_DEFAULT);
-    H5Tenum_insert(type, "one", &one);
-    return type;
-}
-
-static hid_t
-make_text(size_t nbytes, H5T_str_t padding, H5T_cset_t charset)
-{
-    hid_t type = H5Tcopy(H5T_C_S1);
-
-    H5Tset_size(type, nbytes);
-    H5Tset_strpad(type, padding);
-    H5Tset_cset(type, charset);
-    return type;
-}
-
-static void
-make_odd_types(void)
-{
-    static const hsize_t dims[] = {3};
-    hid_t type = H5Tcopy(H5T_IEEE_F32LE);
-
-    CHECK(H5Tset_fields(type, 23, 15, 8, 0, 15) >= 0);
-    CHECK(H5Tset_precision(type, 24) >= 0);
-    add_type(type);
-    type = H5Tcopy(H5T_IEEE_F64BE);
-    H5Tset_norm(type, H5T_NORM_NONE);
-    add_type(type);
-    type = H5Tcopy(H5T_STD_I16LE);
-    H5Tset_precision(type, 12);
-    H5Tset_offset(type, 3);
-    add_type(type);
-    type = H5Tcopy(H5T_STD_U32BE);
-    H5Tset_size(type, 3);
-    add_type(type);
-    add_type(make_pair(H5T_IEEE_F32LE, "re", "im"));
-    add_type(make_pair(H5T_STD_I32LE, "r", "i"));
-    type = H5Tcreate(H5T_COMPOUND, 20);
-    H5Tinsert(type, "r", 0, H5T_IEEE_F32LE);
-    H5Tinsert(type, "i", 12, H5T_IEEE_F64LE);
-    add_type(type);
-    add_type(make_enum(H5T_STD_I8LE));
-    add_type(make_enum(H5T_STD_U32BE));
-    add_type(H5Tarray_create2(H5T_IEEE_F32LE, 1, dims));
-    type = H5Tcreate(H5T_OPAQUE, 5);
-    H5Tset_tag(type, "five bytes");
-    add_type(type);
-    type = H5Tcreate(H5T_OPAQUE, 1000);
-    add_type(type);
-    add_type(H5Tcopy(H5T_STD_B16LE));
-    add_type(H5Tcopy(H5T_UNIX_D32LE));
-    add_type(H5Tcopy(H5T_STD_REF_OBJ));
-    add_type(make_text(1, H5T_STR_NULLTERM, H5T_CSET_ASCII));
-    add_type(make_text(7, H5T_STR_NULLTERM, H5T_CSET_ASCII));
-    add_type(make_text(16, H5T_STR_SPACEPAD, H5T_CSET_UTF8));
-    add_type(make_text(64, H5T_STR_NULLPAD, H5T_CSET_ASCII));
-    add_type(make_text(300, H5T_STR_NULLPAD, H5T_CSET_UTF8));
-    add_type(make_text(H5T_VARIABLE, H5T_STR_NULLTERM, H5T_CSET_UTF8));
-    add_type(H5Tvlen_create(H5T_IEEE_F32LE));
-}
-
-static void
-make_types(void)
-{
-    static const hsize_t dims[][2] = {{1, 1}, {2, 1}, {8, 1}, {9, 1}, {2, 2}};
-    static const int ranks[] = {1, 1, 1, 1, 2};
-
-    add_coded_type(TERP_FLOAT32, H5T_IEEE_F32LE, H5T_IEEE_F32BE);
-    add_coded_type(TERP_FLOAT64, H5T_IEEE_F64LE, H5T_IEEE_F64BE);
-    add_coded_type(TERP_BYTES, H5Tcreate(H5T_OPAQUE, 1), H5Tcopy(H5T_STD_B8BE));
-    add_coded_type(TERP_INT8, H5T_STD_I8LE, H5T_STD_I8BE);
-    add_coded_type(TERP_INT16, H5T_STD_I16LE, H5T_STD_I16BE);
-    add_coded_type(TERP_INT32, H5T_STD_I32LE, H5T_STD_I32BE);
-    add_coded_type(TERP_INT64, H5T_STD_I64LE, H5T_STD_I64BE);
-    add_coded_type(TERP_UINT8, H5T_STD_U8LE, H5T_STD_U8BE);
-    add_coded_type(TERP_UINT16, H5T_STD_U16LE, H5T_STD_U16BE);
-    add_coded_type(TERP_UINT32, H5T_STD_U32LE, H5T_STD_U32BE);
-    add_coded_type(TERP_UINT64, H5T_STD_U64LE, H5T_STD_U64BE);
-    add_coded_type(TERP_FLOAT16, make_half(H5T_IEEE_F32LE, 10, 5, 15),
-                   make_half(H5T_IEEE_F32BE, 10, 5, 15));
-    add_coded_type(TERP_BFLOAT16, make_half(H5T_IEEE_F32LE, 7, 8, 127),
-                   make_half(H5T_IEEE_F32BE, 7, 8, 127));
-    add_coded_type(TERP_COMPLEX64, make_pair(H5T_IEEE_F32LE, "r", "i"),
-                   make_pair(H5T_IEEE_F32BE, "r", "i"));
-    add_coded_type(TERP_COMPLEX128, make_pair(H5T_IEEE_F64LE, "r", "i"),
-                   make_pair(H5T_IEEE_F64BE, "r", "i"));
-    make_odd_types();
-    spaces[nspaces++] = H5Screate(H5S_SCALAR);
-    for (size_t i = 0; i < sizeof ranks / sizeof *ranks; i++)
-        spaces[nspaces++] = H5Screate_simple(ranks[i], dims[i], NULL);
-    spaces[nspaces++] = H5Screate(H5S_NULL);
-}
-
 void
 fuzz_datasets_begin(void)
 {
@@ -219,7 +73,7 @@ fuzz_datasets_begin(void)
     filter.set_local = NULL;
     filter.can_apply = NULL;
     CHECK(H5Zregister(&filter) >= 0);
-    make_types();
+    fuzz_types_begin();
     make_files();
     if (getenv("FUZZ_PRINTS") != NULL) /* for who looks into one input */
         setvbuf(stdout, NULL, _IONBF, 0);
@@ -288,7 +142,7 @@ choose_shape(const uint8_t *choices, struct shape *shape)
 {
     const uint8_t rank = choices[FUZZ_RANK];
 
-    shape->type = types[choices[FUZZ_TYPE] % ntypes];
+    shape->type = fuzz_type(choices[FUZZ_TYPE]);
     shape->rank = rank == 255                  ? -1
                   : rank >= 255 - H5S_MAX_RANK ? 255 - rank
                                                : 1 + rank % TERP_MAX_RANK;
@@ -312,7 +166,7 @@ shape_from_stream(const uint8_t *choices, const struct fuzz_stream *stream,
     if (terp_decoded_chunk(stream->bytes, stream->nbytes, &chunk) != TERP_OK ||
         terp_chunk_nbytes(&chunk) > stream->max_chunk_nbytes)
         return false;
-    shape->type = types[first_type_of[chunk.type][chunk.big_endian]];
+    shape->type = fuzz_coded_type(chunk.type, chunk.big_endian);
     shape->rank = chunk.rank;
     for (int i = 0; i < chunk.rank; i++) {
         const uint8_t extent = choices[FUZZ_EXTENT + i];
@@ -395,7 +249,7 @@ make_words(const uint8_t *choices, const uint8_t *data, size_t nwords,
         dims[i] = shape->chunk[i];
     for (int i = 0; i < TERP_NTYPES; i++)
         for (int big = 0; big < 2; big++)
-            if (shape->type == types[first_type_of[i][big]] &&
+            if (shape->type == fuzz_coded_type((enum terp_type)i, big) &&
                 terp_chunk_make((enum terp_type)i, shape->rank, dims, &chunk) ==
                     TERP_OK) {
                 cd.pass = TERP_PASS_NONE;
@@ -511,47 +365,6 @@ make_space(const uint8_t *choices, const struct shape *shape)
     return H5Screate_simple(shape->rank, shape->dims,
                             choices[FUZZ_FLAGS] & FUZZ_UNLIMITED ? unlimited
                                                                  : NULL);
-}
-
-/* ---- its attributes ---- */
-
-static void
-make_attribute(hid_t dataset, const uint8_t *choices, const uint8_t *bytes,
-               size_t nbytes)
-{
-    static const char *const names[] = {
-        "terp_implementation", "terp_bound_kind", "terp_bound",
-        "terp_absolute_bound", "terp_floor",      "terp_max_error",
-        "terp_psnr",           "terp_lost",       "terp_lost_reason",
-        "terp_lost_value",     "_FillValue",      "missing_value"};
-    enum {
-        NNAMES = sizeof names / sizeof *names,
-        MAX_NVALUES = 9,
-        MAX_VALUE_NBYTES = 1000
-    };
-    static uint8_t values[MAX_NVALUES * MAX_VALUE_NBYTES];
-    hid_t type = types[choices[1] % ntypes];
-    char text[256];
-
-    hid_t id =
-        H5Acreate2(dataset, names[choices[0] % NNAMES], type,
-                   spaces[choices[2] % nspaces], H5P_DEFAULT, H5P_DEFAULT);
-    if (id < 0)
-        return; /* there is one of that name */
-    const size_t needed = MAX_NVALUES * H5Tget_size(type);
-    CHECK(needed <= sizeof values);
-    for (size_t i = 0; i < needed; i++)
-        values[i] = nbytes > 0 ? bytes[i % nbytes] : 0;
-    memcpy(text, bytes, nbytes);
-    text[nbytes] = '\0';
-    if (H5Tget_class(type) == H5T_VLEN)
-        for (int i = 0; i < MAX_NVALUES; i++)
-            ((hvl_t *)(void *)values)[i] = (hvl_t){nbytes / 4, text};
-    else if (H5Tis_variable_str(type) > 0)
-        for (int i = 0; i < MAX_NVALUES; i++)
-            ((char **)(void *)values)[i] = i == 1 ? NULL : text;
-    (void)H5Awrite(id, type, values);
-    H5Aclose(id);
 }
 
 /* ---- its chunks ---- */
@@ -824,7 +637,7 @@ fuzz_dataset_make(const uint8_t *data, size_t nbytes, const char *name,
          i++) {
         const uint8_t *value = attributes + FUZZ_ATTRIBUTE_NBYTES;
         const size_t n = min_u64(attributes[3], (uint64_t)(end - value));
-        make_attribute(dataset->id, attributes, value, n);
+        fuzz_attribute_make(dataset->id, attributes, value, n);
         attributes = value + n;
     }
     dataset->min_nbytes = min_nbytes_of(data, &shape);
@@ -842,42 +655,4 @@ fuzz_dataset_free(struct fuzz_dataset *dataset)
     for (int i = 0; i < dataset->nstored; i++)
         free(dataset->stored[i].stream);
     free(dataset->stream.bytes);
-}
-
-/* ---- mutations ---- */
-
-size_t
-LLVMFuzzerCustomMutator(uint8_t *data, size_t nbytes, size_t max_nbytes,
-                        unsigned seed)
-{
-    uint64_t random = seed * UINT64_C(0x9E3779B97F4A7C15) >> 8;
-    size_t at = FUZZ_NCHOICES;
-
-    if (nbytes < FUZZ_NCHOICES || random % 16 == 0)
-        return LLVMFuzzerMutate(data, nbytes, max_nbytes);
-    random /= 16;
-    at += 4 * (size_t)(data[FUZZ_NWORDS] % (FUZZ_MAX_NWORDS + 1));
-    for (int i = data[FUZZ_NATTRIBUTES] % (FUZZ_MAX_NATTRIBUTES + 1);
-         i > 0 && at + FUZZ_ATTRIBUTE_NBYTES <= nbytes; i--)
-        at += (size_t)FUZZ_ATTRIBUTE_NBYTES + data[at + 3];
-    if (at > nbytes)
-        at = nbytes;
-    const uint64_t part = random % 8;
-    random /= 8;
-    if (part < 2) { /* a choice */
-        uint8_t *choice = data + random % FUZZ_NCHOICES;
-        random /= FUZZ_NCHOICES;
-        if (random % 2 == 0)
-            *choice = (uint8_t)(random / 2);
-        else
-            *choice ^= (uint8_t)(1u << random / 2 % 8);
-        return nbytes;
-    }
-    if (part < 4 && at > FUZZ_NCHOICES) { /* words and attributes */
-        (void)LLVMFuzzerMutate(data + FUZZ_NCHOICES, at - FUZZ_NCHOICES,
-                               at - FUZZ_NCHOICES);
-        return nbytes;
-    }
-    return at + fuzz_stream_mutate(data + at, nbytes - at, max_nbytes - at,
-                                   (unsigned)random);
 }

@@ -229,7 +229,7 @@ minimize() { # TARGET...
         rm -rf build/fuzz/minimal
         mkdir -p build/fuzz/minimal
         for target in "$@"; do
-            [ "$(folder_of "$target")" = $folder ] || continue
+            [ "$(folder_of "$target")" = "$folder" ] || continue
             sources=("build/fuzz/found/$folder" "fuzz/corpus/$folder"
                 "build/fuzz-seeds/$folder")
             build/fuzz-fast/fuzz/fuzz_"$target" -merge=1 -use_counters=0 \
