@@ -83,19 +83,6 @@ read_extent(struct terp_h5_block *block, const hsize_t *offset,
     return TERP_OK;
 }
 
-enum terp_status
-terp_h5_block_check_size(const struct terp_h5_block *block, const void *stream,
-                         uint64_t stream_nbytes)
-{
-    uint64_t nbytes;
-    const enum terp_status st =
-        terp_decoded_nbytes(stream, stream_nbytes, &nbytes);
-
-    return st == TERP_OK && nbytes != terp_chunk_nbytes(&block->cd.chunk)
-               ? TERP_ERR_CORRUPT
-               : st;
-}
-
 bool
 terp_h5_block_is_empty(const struct terp_h5_block *block)
 {

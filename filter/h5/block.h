@@ -57,9 +57,18 @@ terp_h5_block_close(struct terp_h5_block *block);
 
 /* TERP_ERR_CORRUPT where a stream, which the filter has to read, has not the
  * size of a chunk: HDF5, which compares no sizes, would read beyond it. */
-enum terp_status
+static inline enum terp_status
 terp_h5_block_check_size(const struct terp_h5_block *block, const void *stream,
-                         uint64_t stream_nbytes);
+                         uint64_t stream_nbytes)
+{
+    uint64_t nbytes;
+    const enum terp_status st =
+        terp_decoded_nbytes(stream, stream_nbytes, &nbytes);
+
+    return st == TERP_OK && nbytes != terp_chunk_nbytes(&block->cd.chunk)
+               ? TERP_ERR_CORRUPT
+               : st;
+}
 
 bool
 terp_h5_block_is_empty(const struct terp_h5_block *block);
