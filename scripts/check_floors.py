@@ -46,6 +46,7 @@ PLACES = [
     ("device test", r"h5tests/(filter/test_h5_blocks\.c|support/cuda_buffer\.[ch])"),
     ("connector test", r"(h5tests/vol/\w+\.[ch]|fuzz/fuzz_rules\.c)"),
     ("plugin test", r"h5tests/filter/test_filter_(dataset|program)\.c"),
+    ("tool test", r"fuzz/(fuzz_files|datasets)\.c"),
     ("test", r"(h5tests/\w+|fuzz)/\w+\.[ch]"),
 ]
 
@@ -76,6 +77,7 @@ MAY_INCLUDE = {
     "connector test": {"connector", "header", "filter", "test",
                        "connector test"},
     "plugin test": {"filter", "header", "format", "test"},
+    "tool test": {"user", "filter", "header", "public", "api", "format", "test"},
     "stage test": MODEL | {"cpu", "test"},
     # A stand-in for CUDA, and tests that compare the stages of both engines.
     "emulator": {"emulator"},
@@ -95,7 +97,7 @@ MAY_CALL["api"] = MAY_CALL["api"] | {"cpu"}
 
 # Headers from outside that only some places may include.
 RESTRICTED = [
-    (r"(hdf5|H5\w*)\.h", {"header", "filter", "connector", "connector test", "plugin test", "user", "test", "device user", "device test", *REPACK}),
+    (r"(hdf5|H5\w*)\.h", {"header", "filter", "connector", "connector test", "plugin test", "tool test", "user", "test", "device user", "device test", *REPACK}),
     (r"(cuda\w*\.h|cub/|cooperative_groups|nv\w*/)",
      {"gpu", "emulator", "device test", "device user"}),
 ]

@@ -293,11 +293,11 @@ copy_chunks(const struct repack_object *object, const struct tool_dataset *in,
         hsize_t nbytes = 0;
         if (repack_salvage_lacks(object, in->rank, grid.at))
             continue;
-        /* Where there is no chunk, this fails or gives 0, depending on the
-         * version of HDF5. */
         if (H5Dget_chunk_storage_size(in->id, grid.at, &nbytes) < 0 ||
-            nbytes == 0)
+            nbytes == 0) {
+            ok = tool_chunk_is_absent(in, &grid);
             continue;
+        }
         if (nbytes > cap_nbytes) {
             free(bytes);
             bytes = malloc(nbytes);
