@@ -166,8 +166,7 @@ rules_of_more_than_64_kib_are_refused(void **state)
     struct H5Z_terp_config config;
 
     (void)state;
-    memset(rules, ' ', NBYTES);
-    memcpy(rules, "v=abs:1", 7);
+    snprintf(rules, sizeof rules, "%-*s", NBYTES, "v=abs:1");
     assert_int_equal(find(rules, "/v", &config), VOL_RULE_APPLY);
     rules[NBYTES] = ' ';
     assert_int_equal(find(rules, "/v", &config), VOL_RULE_WRONG);
