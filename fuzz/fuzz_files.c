@@ -202,8 +202,9 @@ info(const struct subject *subject, uint8_t actions)
     struct info_show show = {.report = &info_report_text};
     struct terp_info told = {.size = sizeof told};
 
+    (void)actions;
 #ifdef TERP_HAVE_JANSSON
-    if ((actions & PRINTS_JSON) == PRINTS_JSON)
+    if (actions & PRINTS_JSON)
         show.report = &info_report_json;
 #endif
     if (show.report->begin != NULL)
