@@ -116,8 +116,10 @@ take(uint64_t nbytes)
 static struct input
 enter(const uint8_t *bytes, uint64_t nbytes)
 {
+    static const uint8_t none; /* in C, nothing is added to NULL, not even 0 */
     const struct input outer = in;
-    in = (struct input){bytes, nbytes == 0 ? bytes : bytes + nbytes, 0};
+    const uint8_t *at = nbytes == 0 ? &none : bytes;
+    in = (struct input){at, at + nbytes, 0};
     return outer;
 }
 
