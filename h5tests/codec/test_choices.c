@@ -84,6 +84,15 @@ with_a_still_half(const struct terp_chunk *chunk, uint8_t *values)
         put(chunk, values, i, 0.5);
 }
 
+/* Magnitudes of float64, of which the least is 0. */
+static void
+without_signs(const struct terp_chunk *chunk, uint8_t *values)
+{
+    for (uint64_t i = 0; i < nvalues_of(chunk); i++)
+        values[8 * i + 7] &= 0x7f;
+    memset(values, 0, 8);
+}
+
 static const struct {
     const char *name;
     struct terp_chunk chunk;
@@ -185,6 +194,18 @@ static const struct {
      as_it_is,
      {.bound_mode = TERP_BOUND_RELATIVE, .bound = 0.02},
      UINT64_C(0xcd450cb9c358ae71)},
+    {"mirrors above 0",
+     {TERP_FLOAT64, false, false, 2, {220, 300}},
+     TERP_FIELD_MIRRORS,
+     without_signs,
+     {.bound_mode = TERP_BOUND_RELATIVE, .bound = 1e-4},
+     UINT64_C(0x7ac355ca8fc9f6b7)},
+    {"splines where lorenzo would have tails",
+     {TERP_FLOAT64, false, false, 1, {5003}},
+     TERP_FIELD_SINES,
+     as_it_is,
+     {.bound_mode = TERP_BOUND_RELATIVE, .bound = 1e-8},
+     UINT64_C(0x0202c18d5424685a)},
 };
 
 /* Words of a digest in one order on every machine. */
