@@ -537,10 +537,13 @@ store_chunk(struct fuzz_dataset *dataset, const hsize_t *at, int nth)
 
 /* HDF5 1.10.8 keeps what it knew of the chunk that it has looked for last, with
  * the mask from before it was written, until the file is opened anew. So
- * another one is looked for; where there is none, the mask is what it says. */
+ * another one is looked for; where there is none, the mask is what it says, and
+ * filters may be undone that were not applied. */
 static void
 forget_last(struct fuzz_dataset *dataset, const hsize_t *other)
 {
+    struct fuzz_stored *stored = &dataset->stored[0];
+    const uint32_t written = stored->mask;
     uint8_t bytes[4096];
     hsize_t nbytes;
 
@@ -548,11 +551,12 @@ forget_last(struct fuzz_dataset *dataset, const hsize_t *other)
         return;
     if (other != NULL)
         H5Dget_chunk_storage_size(dataset->id, other, &nbytes);
-    else if (H5Dget_chunk_storage_size(dataset->id, dataset->stored[0].at,
-                                       &nbytes) >= 0 &&
+    else if (H5Dget_chunk_storage_size(dataset->id, stored->at, &nbytes) >= 0 &&
              nbytes <= sizeof bytes)
-        H5Dread_chunk(dataset->id, H5P_DEFAULT, dataset->stored[0].at,
-                      &dataset->stored[0].mask, bytes);
+        H5Dread_chunk(dataset->id, H5P_DEFAULT, stored->at, &stored->mask,
+                      bytes);
+    if (stored->mask != written)
+        stored->behind = FUZZ_BEHIND_UNKNOWN;
 }
 
 /* HDF5 1.10.8 does not make chunks of an array that has more values than can be
