@@ -244,7 +244,7 @@ find_last_group(const uint8_t *const *corner, unsigned ncorners, uint64_t x)
 
 /* Points [begin, end) of a class, as if they stood one after another. Rows
  * whose corners do are done as one. */
-static void
+CPU_APART void
 mark_points(const struct weights *w, unsigned odd, uint64_t begin, uint64_t end,
             uint8_t *groups)
 {
@@ -408,7 +408,7 @@ count_blocks(const uint8_t *groups, uint64_t nblocks,
             counts_inout[g] += counts[g][j];
 }
 
-static void
+CPU_APART void
 count_groups(const uint8_t *groups, uint64_t n,
              uint64_t counts_ret[TERP_NGROUPS])
 {
