@@ -697,20 +697,21 @@ class Choice(Repack):
                                        chunks=(100, 1000, 500))
             data[:50] = smooth(50, 1000, 500)
             data[200:] = 0
-        outs = {}
-        for engine in "cpu", "cuda", "auto":
-            outs[engine] = self.path(f"{engine}.h5")
+        outs = {name: self.path(f"{name}.h5") for name in ("cpu", "cuda", "auto")}
+
+        def repack(engine):
+            """The percents of chunks that the GPU codes, None without one."""
             text = self.expect(
                 OK, "repack", path, outs[engine], "--abs=1e-3", "--verbose",
                 f"--engine={engine}", "--chunk=50x100x100", "--threads=2",
                 env={**os.environ, "TERP_CUDA_LIBRARY": FAKE_DEVICE})
             share = re.search(r"(\d+) % by the GPU", text)
-            if engine == "cpu":
-                self.assertIsNone(share)
-            elif engine == "cuda":
-                self.assertEqual(int(share[1]), 100)
-            else:
-                self.assertGreater(int(share[1]), 0)
+            return share and int(share[1])
+
+        self.assertIsNone(repack("cpu"))
+        self.assertEqual(repack("cuda"), 100)
+        # On a busy machine all chunks may be taken before it is there.
+        self.assertTrue(any(repack("auto") > 0 for _ in range(3)))
         files = [h5py.File(out, "r") for out in outs.values()]
         ids = [file["x"].id for file in files]
         for i in range(ids[0].get_num_chunks()):
