@@ -629,6 +629,49 @@ damaged_stream_is_told_from_the_others(void **state)
     H5Dclose(dataset);
 }
 
+/* HDF5, to which these are left, compares no sizes. */
+static void
+chunk_of_another_size_is_damage(void **state)
+{
+    static const hsize_t zeros[3];
+    const hsize_t stride[] = {4, 4, 4};
+    const struct terp_chunk bytes = {
+        .type = TERP_BYTES, .rank = 1, .dims = {2047}};
+    const struct terp_params params = {.bound_mode = TERP_BOUND_ABSOLUTE,
+                                       .bound = 1};
+    const uint64_t nbytes = nbytes_of(cube.dims, 3, H5T_IEEE_F32LE);
+    uint8_t *values = make_values(&cube, H5T_IEEE_F32LE);
+    uint8_t stream[2047 + TERP_MAX_FRAME_NBYTES];
+    struct terp_run_options run = make_options();
+    uint64_t stream_nbytes;
+
+    (void)state;
+    assert_int_equal(terp_encode(&params, &bytes, values, stream, sizeof stream,
+                                 &stream_nbytes, 1),
+                     TERP_OK);
+    for (uint32_t skipped = 0; skipped < 2; skipped++) {
+        hid_t dataset =
+            create(skipped ? "skipped" : "bytes", H5T_IEEE_F32LE, &cube);
+        assert_true(H5Dwrite_chunk(dataset, H5P_DEFAULT, skipped, zeros,
+                                   skipped ? bytes.dims[0] : stream_nbytes,
+                                   skipped ? values : stream) >= 0);
+        /* Of the last chunk HDF5 1.10 knows what it was before. */
+        write_block(dataset, cube.chunk, cube.chunk, NULL, values,
+                    8 * 8 * 8 * 4);
+        struct cuda_buffer buffer =
+            cuda_buffer_make(memory, NULL, nbytes, OFFSET);
+        assert_int_equal(
+            terp_h5_read(&run, dataset, NULL, NULL, buffer.bytes, &result),
+            TERP_ERR_CORRUPT);
+        assert_int_equal(terp_h5_read_strided(&run, dataset, zeros, stride,
+                                              NULL, buffer.bytes, &result),
+                         TERP_ERR_CORRUPT);
+        cuda_buffer_free(&buffer);
+        H5Dclose(dataset);
+    }
+    free(values);
+}
+
 static void
 wrong_arguments_are_refused(void **state)
 {
@@ -856,6 +899,7 @@ main(void)
         BLOCK_TEST(dataset_without_dims_is_one_value),
         BLOCK_TEST(empty_block_is_done_at_once),
         BLOCK_TEST(damaged_stream_is_told_from_the_others),
+        BLOCK_TEST(chunk_of_another_size_is_damage),
         BLOCK_TEST(wrong_arguments_are_refused),
         BLOCK_TEST(file_that_is_only_read_is_not_written),
         BLOCK_TEST(strided_values_are_those_that_hdf5_reads),
