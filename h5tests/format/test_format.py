@@ -552,10 +552,22 @@ class FormatTest(unittest.TestCase):
             with self.subTest(path.name):
                 self.assertEqual(output.read_bytes(),
                                  path.with_suffix(".values").read_bytes())
-        path.write_bytes(path.read_bytes()[:-1])
-        refused = subprocess.run([os.environ["TEST_DECODER"], path, output],
+        whole = path.read_bytes()
+        for stream, target, why in (
+                (whole[:-1], output, b"not a whole stream"),
+                (b"", output, b"not a whole stream"),
+                (whole, "/dev/full", b"read or write it"),
+                (whole, self.folder / "missing/output", b"read or write it")):
+            path.write_bytes(stream)
+            with self.subTest(target=target, nbytes=len(stream)):
+                self.check_refused(why, path, target)
+        self.check_refused(b"usage", path)
+        self.check_refused(b"usage", self.folder / "missing", output)
+
+    def check_refused(self, why, *arguments):
+        refused = subprocess.run([os.environ["TEST_DECODER"], *arguments],
                                  stderr=subprocess.PIPE, check=False)
-        self.assertIn(b"not a whole stream", refused.stderr)
+        self.assertIn(why, refused.stderr)
         self.assertEqual(refused.returncode, 1)
 
 
