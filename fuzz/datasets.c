@@ -385,6 +385,13 @@ min_nbytes_of(const uint8_t *choices, const struct shape *shape)
     return nbytes;
 }
 
+/* Modulo 65535, but 65535 for its other multiples, as HDF5 has it. */
+static uint64_t
+folded(uint64_t sum)
+{
+    return sum == 0 ? 0 : (sum - 1) % 65535 + 1;
+}
+
 /* HDF5's checksum, over big-endian words of 16 bits. */
 static uint32_t
 fletcher32(const uint8_t *bytes, size_t nbytes)
@@ -393,8 +400,8 @@ fletcher32(const uint8_t *bytes, size_t nbytes)
 
     for (size_t i = 0; i < nbytes; i += 2) {
         sum += (uint32_t)bytes[i] << 8 | (i + 1 < nbytes ? bytes[i + 1] : 0);
-        sum %= 65535;
-        sum_of_sums = (sum_of_sums + sum) % 65535;
+        sum = folded(sum);
+        sum_of_sums = folded(sum_of_sums + sum);
     }
     return (uint32_t)(sum_of_sums << 16 | sum);
 }
