@@ -79,6 +79,25 @@ begin_kernel(void)
     wait_for_kernels();
 }
 
+/* Waits for all threads of the block's cluster, and so for what they wrote.
+ * Each thread comes by here as often as the others, or has ended. */
+#ifdef __CUDACC__
+static __device__ __forceinline__ void
+sync_cluster(void)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("barrier.cluster.arrive.release;" ::: "memory");
+    asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
+#endif
+}
+#else
+static inline void
+sync_cluster(emulator_place place = emulator_here())
+{
+    emulator_sync_cluster(place);
+}
+#endif
+
 /* Copies a value to shared memory without waiting for it. */
 template <typename T>
 static __device__ __forceinline__ void
@@ -123,21 +142,40 @@ wait_async(void)
  * wait_for_kernels. */
 inline thread_local bool kernels_wait = false;
 
+/* Blocks that a cluster of kernels made for it may have on that device, as
+ * cuda_spline_find_clusters has found; 0: there are no clusters. */
+inline thread_local unsigned max_cluster_nblocks = 0;
+
+/* What an attribute of a launch, or of a graph's node, says: so many
+ * neighbouring blocks along x are a cluster. */
+static inline cudaLaunchAttributeValue
+cluster_dimension(unsigned nblocks)
+{
+    cudaLaunchAttributeValue value = {};
+
+    value.clusterDim.x = nblocks;
+    value.clusterDim.y = value.clusterDim.z = 1;
+    return value;
+}
+
 /* Takes a thread's launches instead of the device. */
 struct launch_recorder {
     cudaError_t (*add)(struct launch_recorder *recorder, cudaStream_t stream,
-                       const cudaKernelNodeParams *kernel);
+                       const cudaKernelNodeParams *kernel,
+                       unsigned cluster_nblocks);
 };
 
 /* The one that takes this thread's launches; NULL: the device does. */
 inline thread_local struct launch_recorder *thread_recorder = NULL;
 
-/* Launches kernel(arguments...), which are converted to its parameters' types.
- * Returns what the launch returned; errors of the kernel itself come later. */
+/* Launches kernel(arguments...), which are converted to its parameters' types,
+ * in clusters of so many blocks; 1: in none. Returns what the launch returned;
+ * errors of the kernel itself come later. */
 template <typename... Expected, typename... Actual>
 static inline cudaError_t
-launch(void (*kernel)(Expected...), dim3 grid, dim3 block, size_t shared_nbytes,
-       cudaStream_t stream, Actual... arguments)
+launch_clusters(void (*kernel)(Expected...), unsigned cluster_nblocks,
+                dim3 grid, dim3 block, size_t shared_nbytes,
+                cudaStream_t stream, Actual... arguments)
 {
     if (thread_recorder != NULL) {
 #ifndef __CUDACC__
@@ -153,7 +191,8 @@ launch(void (*kernel)(Expected...), dim3 grid, dim3 block, size_t shared_nbytes,
                 node.blockDim = block;
                 node.sharedMemBytes = (unsigned)shared_nbytes;
                 node.kernelParams = at;
-                return thread_recorder->add(thread_recorder, stream, &node);
+                return thread_recorder->add(thread_recorder, stream, &node,
+                                            cluster_nblocks);
             },
             values);
     }
@@ -162,12 +201,27 @@ launch(void (*kernel)(Expected...), dim3 grid, dim3 block, size_t shared_nbytes,
     config.blockDim = block;
     config.dynamicSmemBytes = shared_nbytes;
     config.stream = stream;
+    cudaLaunchAttribute attributes[2] = {};
+    config.attrs = attributes;
+    if (cluster_nblocks > 1) {
+        attributes[config.numAttrs].id = cudaLaunchAttributeClusterDimension;
+        attributes[config.numAttrs++].val = cluster_dimension(cluster_nblocks);
+    }
 #ifdef __CUDACC__
-    cudaLaunchAttribute early;
-    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    early.val.programmaticStreamSerializationAllowed = 1;
-    config.attrs = &early;
-    config.numAttrs = kernels_wait ? 1 : 0;
+    if (kernels_wait) {
+        cudaLaunchAttribute *early = &attributes[config.numAttrs++];
+        early->id = cudaLaunchAttributeProgrammaticStreamSerialization;
+        early->val.programmaticStreamSerializationAllowed = 1;
+    }
 #endif
     return cudaLaunchKernelEx(&config, kernel, arguments...);
+}
+
+template <typename... Expected, typename... Actual>
+static inline cudaError_t
+launch(void (*kernel)(Expected...), dim3 grid, dim3 block, size_t shared_nbytes,
+       cudaStream_t stream, Actual... arguments)
+{
+    return launch_clusters(kernel, 1, grid, block, shared_nbytes, stream,
+                           arguments...);
 }

@@ -154,8 +154,9 @@ add_edges(cudaGraph_t graph, const struct branch *branch, cudaGraphNode_t node)
 
 static cudaError_t
 add_kernel(struct launch_recorder *recorder, cudaStream_t stream,
-           const cudaKernelNodeParams *kernel)
+           const cudaKernelNodeParams *kernel, unsigned cluster_nblocks)
 {
+    const cudaLaunchAttributeValue cluster = cluster_dimension(cluster_nblocks);
     struct recording *recording = (struct recording *)recorder;
     struct branch *branch = &recording->main;
     cudaGraphNode_t node;
@@ -165,6 +166,9 @@ add_kernel(struct launch_recorder *recorder, cudaStream_t stream,
             branch = &recording->side[i];
     cudaError_t error =
         cudaGraphAddKernelNode(&node, recording->graph, NULL, 0, kernel);
+    if (error == cudaSuccess && cluster_nblocks > 1)
+        error = cudaGraphKernelNodeSetAttribute(
+            node, cudaLaunchAttributeClusterDimension, &cluster);
     if (error == cudaSuccess)
         error = add_edges(recording->graph, branch, node);
     branch->nafter = 1;

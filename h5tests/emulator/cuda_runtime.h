@@ -36,6 +36,7 @@ enum cudaError_t {
     cudaErrorLaunchFailure = 719,
     cudaErrorStreamCaptureUnsupported = 900,
     cudaErrorStreamCaptureImplicit = 906,
+    cudaErrorInvalidClusterSize = 912,
     cudaErrorUnknown = 999
 };
 
@@ -61,7 +62,8 @@ enum cudaDeviceAttr {
 
 enum cudaFuncAttribute {
     cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
-    cudaFuncAttributePreferredSharedMemoryCarveout = 9
+    cudaFuncAttributePreferredSharedMemoryCarveout = 9,
+    cudaFuncAttributeNonPortableClusterSizeAllowed = 14
 };
 
 enum cudaMemoryType {
@@ -127,7 +129,21 @@ struct cudaGraphEdgeData {
     unsigned char from_port, to_port, type, reserved[5];
 };
 
-struct cudaLaunchAttribute;
+enum cudaLaunchAttributeID {
+    cudaLaunchAttributeClusterDimension = 4
+};
+
+union cudaLaunchAttributeValue {
+    struct {
+        unsigned x, y, z;
+    } clusterDim;
+};
+
+struct cudaLaunchAttribute {
+    cudaLaunchAttributeID id;
+    cudaLaunchAttributeValue val;
+};
+
 struct cudaLaunchConfig_t {
     dim3 gridDim, blockDim;
     size_t dynamicSmemBytes;
@@ -248,6 +264,10 @@ cudaGraphAddKernelNode(cudaGraphNode_t *node_ret, cudaGraph_t graph,
                        const cudaGraphNode_t *before, size_t nbefore,
                        const cudaKernelNodeParams *kernel);
 cudaError_t
+cudaGraphKernelNodeSetAttribute(cudaGraphNode_t node,
+                                cudaLaunchAttributeID attribute,
+                                const cudaLaunchAttributeValue *value);
+cudaError_t
 cudaGraphAddDependencies(cudaGraph_t graph, const cudaGraphNode_t *from,
                          const cudaGraphNode_t *to,
                          const cudaGraphEdgeData *edges, size_t n);
@@ -265,6 +285,8 @@ cudaGraphDestroy(cudaGraph_t graph);
 
 cudaError_t
 emulator_set_shared_limit(const void *kernel, int nbytes);
+cudaError_t
+emulator_count_clusters(int *nclusters_ret, const cudaLaunchConfig_t *config);
 cudaError_t
 emulator_launch(const cudaLaunchConfig_t *config, const void *kernel_at,
                 std::function<void()> kernel);
@@ -302,6 +324,14 @@ cudaFuncSetAttribute(Kernel *kernel, cudaFuncAttribute attribute, int value)
     if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize)
         return cudaSuccess;
     return emulator_set_shared_limit((const void *)kernel, value);
+}
+
+template <typename Kernel>
+cudaError_t
+cudaOccupancyMaxActiveClusters(int *nclusters_ret, Kernel *,
+                               const cudaLaunchConfig_t *config)
+{
+    return emulator_count_clusters(nclusters_ret, config);
 }
 
 template <typename... Expected, typename... Actual>

@@ -1,6 +1,9 @@
 /* Fibers, barriers and their reports. */
 #include "emulator.h"
+#include "emulator_failures.h"
+#include <atomic>
 #include <boost/context/fiber.hpp>
+#include <boost/context/fixedsize_stack.hpp>
 #include <boost/context/protected_fixedsize_stack.hpp>
 #include <fenv.h>
 #include <memory>
@@ -66,16 +69,20 @@ class dynamic_shared
 };
 
 /* Stacks whose tops lie apart in the caches' sets, as the threads of a warp
- * take turns: a thread's first bytes lie `index` times 320 bytes lower. */
+ * take turns: a thread's first bytes lie `index` times 320 bytes lower. Those
+ * of a cluster's other blocks would be too many with a page between them that
+ * nothing may touch: a process has 2^16 mappings. */
 class staggered_stack
 {
   public:
-    explicit staggered_stack(unsigned index) : offset(index % 32 * 320)
+    staggered_stack(unsigned index, bool is_guarded_)
+        : offset(index % 32 * 320), is_guarded(is_guarded_)
     {
     }
     boost::context::stack_context allocate()
     {
-        boost::context::stack_context stack = pages.allocate();
+        boost::context::stack_context stack =
+            is_guarded ? guarded.allocate() : plain.allocate();
         stack.sp = (unsigned char *)stack.sp - offset;
         stack.size -= offset;
         return stack;
@@ -84,12 +91,17 @@ class staggered_stack
     {
         stack.sp = (unsigned char *)stack.sp + offset;
         stack.size += offset;
-        pages.deallocate(stack);
+        if (is_guarded)
+            guarded.deallocate(stack);
+        else
+            plain.deallocate(stack);
     }
 
   private:
-    boost::context::protected_fixedsize_stack pages{STACK_NBYTES};
+    boost::context::protected_fixedsize_stack guarded{STACK_NBYTES};
+    boost::context::fixedsize_stack plain{STACK_NBYTES};
     size_t offset;
+    bool is_guarded;
 };
 
 struct barrier {
@@ -110,25 +122,38 @@ struct emulated_thread {
     uint64_t generation;
 };
 
-/* One for each host thread that launches; its fibers run every block. */
+/* Its fibers run one block after another. */
 struct emulated_block {
     std::vector<emulated_thread> threads{MAX_NTHREADS};
     barrier whole, warps[MAX_NTHREADS / WARP];
-    unsigned nthreads;
-    bool descending;
-    unsigned current; /* thread that runs */
-    fiber *left;      /* where to keep the context that ran before it */
-    fiber launcher;   /* what began the block */
-    const std::function<void()> *kernel;
+    unsigned rank; /* in its cluster */
+    uint3 index;
+    unsigned current; /* thread that runs, or ran last */
     dynamic_shared shared;
-    uint64_t nlaunches;
     /* Storage of collectives, and the __syncthreads before its last use. */
     std::vector<std::pair<const void *, uint64_t>> storages;
     uint64_t nsyncthreads;
 };
 
-thread_local std::unique_ptr<emulated_block> own_block;
-__thread emulated_block *block; /* the same: no guard at each use */
+/* One for each host thread that launches: the blocks of the cluster that runs,
+ * which is one block where a launch does not ask for more. */
+struct emulated_cluster {
+    std::vector<std::unique_ptr<emulated_block>> blocks; /* as many as ever */
+    unsigned nblocks, nthreads;                          /* of a block */
+    bool descending;
+    barrier whole;
+    fiber *left;    /* where to keep the context that ran before */
+    fiber launcher; /* what began the cluster */
+    const std::function<void()> *kernel;
+    uint64_t nlaunches;
+};
+
+thread_local std::unique_ptr<emulated_cluster> own_cluster;
+__thread emulated_cluster *cluster; /* the same: no guard at each use */
+__thread emulated_block *block;     /* that runs */
+
+/* Of all host threads. */
+std::atomic<uint64_t> nlaunches;
 
 void
 report_waiting(const barrier *at, const emulated_thread *thread)
@@ -147,10 +172,12 @@ fail(const char *problem, emulator_place place)
             problem, place.file, place.line, blockIdx.x, blockIdx.y, blockIdx.z,
             threadIdx.x, threadIdx.y, threadIdx.z);
     unsigned nreported = 0;
-    for (const emulated_thread &thread : block->threads)
-        if (thread.is_alive && thread.waits_at != nullptr &&
-            thread.waits_at->generation == thread.generation && nreported++ < 8)
-            report_waiting(thread.waits_at, &thread);
+    for (unsigned i = 0; i < cluster->nblocks; i++)
+        for (const emulated_thread &thread : cluster->blocks[i]->threads)
+            if (thread.is_alive && thread.waits_at != nullptr &&
+                thread.waits_at->generation == thread.generation &&
+                nreported++ < 8)
+                report_waiting(thread.waits_at, &thread);
     fprintf(stderr, "  %u threads wait\n", nreported);
     abort();
 }
@@ -182,42 +209,45 @@ can_run(const emulated_thread *thread)
             thread->waits_at->generation != thread->generation);
 }
 
-/* Thread `i` in the order in which a block's threads start. */
+/* Thread `i` in the order in which a block's threads start, and block `i` of a
+ * cluster. */
 unsigned
-in_order(const emulated_block *b, unsigned i)
+in_order(unsigned i, unsigned n)
 {
-    return b->descending ? b->nthreads - 1 - i : i;
+    return cluster->descending ? n - 1 - i : i;
 }
 
-/* The next thread that can run: of the warp of the one that runs, so that a
- * warp goes on until it waits for others, else of those after it. */
-unsigned
-find_next(const emulated_block *b)
+/* The thread of a block that can run and comes next: of the warp of the one
+ * that ran, so that a warp goes on until it waits for others, else of those
+ * after it. -1: none can. */
+int
+find_next_of(const emulated_block *b)
 {
-    const unsigned self = in_order(b, b->current);
+    const unsigned nthreads = cluster->nthreads;
+    const unsigned self = in_order(b->current, nthreads);
     const unsigned lane = self % WARP, first = self - lane;
 
-    for (unsigned k = 1; k < WARP; k++) {
+    for (unsigned k = 0; k < WARP; k++) {
         const unsigned i = first + (lane + k) % WARP;
-        if (i < b->nthreads && can_run(&b->threads[in_order(b, i)]))
-            return in_order(b, i);
+        if (i < nthreads && can_run(&b->threads[in_order(i, nthreads)]))
+            return (int)in_order(i, nthreads);
     }
-    for (unsigned k = WARP; k < b->nthreads; k++) {
+    for (unsigned k = WARP; k < nthreads; k++) {
         const unsigned i =
-            first + k < b->nthreads ? first + k : first + k - b->nthreads;
-        if (can_run(&b->threads[in_order(b, i)]))
-            return in_order(b, i);
+            first + k < nthreads ? first + k : first + k - nthreads;
+        if (can_run(&b->threads[in_order(i, nthreads)]))
+            return (int)in_order(i, nthreads);
     }
-    fail("no thread can run, barriers diverge", emulator_here());
+    return -1;
 }
 
 /* Leaves the running context in `left` and goes on with `next`. */
 void
-switch_to(emulated_block *b, fiber *left, fiber *next)
+switch_to(fiber *left, fiber *next)
 {
-    b->left = left;
+    cluster->left = left;
     fiber before = std::move(*next).resume();
-    *b->left = std::move(before);
+    *cluster->left = std::move(before);
 }
 
 fiber
@@ -232,64 +262,97 @@ make_current(emulated_block *b, unsigned at)
     thread->waits_at = nullptr;
     if (!thread->context)
         thread->context =
-            fiber(std::allocator_arg, staggered_stack(at),
+            fiber(std::allocator_arg, staggered_stack(at, b->rank == 0),
                   [b, thread](fiber &&before) {
                       return run_thread(std::move(before), b, thread);
                   });
     b->current = at;
+    block = b;
+    blockIdx = b->index;
     threadIdx = thread->index;
     return &thread->context;
 }
 
+/* A block goes on until it waits for others of its cluster. */
 void
-run_next(emulated_block *b, emulated_thread *thread)
+run_next(fiber *left)
 {
-    switch_to(b, &thread->context, make_current(b, find_next(b)));
+    const unsigned first = in_order(block->rank, cluster->nblocks);
+
+    for (unsigned k = 0; k < cluster->nblocks; k++) {
+        const unsigned i = (first + k) % cluster->nblocks;
+        emulated_block *b =
+            cluster->blocks[in_order(i, cluster->nblocks)].get();
+        const int next = find_next_of(b);
+        if (next >= 0) {
+            switch_to(left, make_current(b, (unsigned)next));
+            return;
+        }
+    }
+    fail("no thread can run, barriers diverge", emulator_here());
 }
 
 void
 leave_block(emulated_block *b, emulated_thread *thread)
 {
-    barrier *warp = &b->warps[b->current / WARP];
     thread->is_alive = false;
-    b->whole.nlive--;
-    warp->nlive--;
-    complete_if_all_are_here(&b->whole);
-    complete_if_all_are_here(warp);
+    for (barrier *at :
+         {&cluster->whole, &b->whole, &b->warps[b->current / WARP]}) {
+        at->nlive--;
+        complete_if_all_are_here(at);
+    }
 }
 
 /* A fiber: runs its thread of one block after another. */
 fiber
 run_thread(fiber &&before, emulated_block *b, emulated_thread *thread)
 {
-    *b->left = std::move(before);
+    *cluster->left = std::move(before);
     for (;;) {
-        (*b->kernel)();
+        (*cluster->kernel)();
         leave_block(b, thread);
-        if (b->whole.nlive > 0)
-            run_next(b, thread);
+        if (cluster->whole.nlive > 0)
+            run_next(&thread->context);
         else
-            switch_to(b, &thread->context, &b->launcher);
+            switch_to(&thread->context, &cluster->launcher);
     }
 }
 
 void
-run_block(emulated_block *b, dim3 size)
+begin_block(emulated_block *b, uint3 index, dim3 size)
 {
-    b->nthreads = size.x * size.y * size.z;
-    for (unsigned i = 0; i < b->nthreads; i++) {
+    const unsigned nthreads = cluster->nthreads;
+
+    b->index = index;
+    b->current = in_order(0, nthreads);
+    for (unsigned i = 0; i < nthreads; i++) {
         emulated_thread *thread = &b->threads[i];
         thread->index = {i % size.x, i / size.x % size.y, i / size.x / size.y};
         thread->is_alive = true;
         thread->waits_at = nullptr;
     }
-    reset(&b->whole, b->nthreads);
-    for (unsigned first = 0; first < b->nthreads; first += WARP)
+    reset(&b->whole, nthreads);
+    for (unsigned first = 0; first < nthreads; first += WARP)
         reset(&b->warps[first / WARP],
-              b->nthreads - first < WARP ? b->nthreads - first : WARP);
+              nthreads - first < WARP ? nthreads - first : WARP);
     b->storages.clear();
     b->shared.spoil();
-    switch_to(b, &b->launcher, make_current(b, in_order(b, 0)));
+}
+
+/* The blocks from `first` of the grid on. */
+void
+run_cluster(uint64_t first, dim3 grid, dim3 block_size)
+{
+    for (unsigned i = 0; i < cluster->nblocks; i++) {
+        const uint64_t at = first + i;
+        begin_block(cluster->blocks[i].get(),
+                    {(unsigned)(at % grid.x), (unsigned)(at / grid.x % grid.y),
+                     (unsigned)(at / grid.x / grid.y)},
+                    block_size);
+    }
+    reset(&cluster->whole, cluster->nblocks * cluster->nthreads);
+    emulated_block *b = cluster->blocks[in_order(0, cluster->nblocks)].get();
+    switch_to(&cluster->launcher, make_current(b, b->current));
 }
 
 bool
@@ -306,10 +369,17 @@ emulator_meet(emulator_group group, const char *name, emulator_place place,
               void (*finish)(void *argument, void **items, unsigned nitems),
               void *argument)
 {
-    emulated_block *b = block;
-    unsigned self = b->current;
-    emulated_thread *thread = &b->threads[self];
-    barrier *at = group == EMULATOR_BLOCK ? &b->whole : &b->warps[self / WARP];
+    unsigned self = block->current;
+    emulated_thread *thread = &block->threads[self];
+    barrier *at = &block->warps[self / WARP];
+    unsigned number = self % WARP;
+    if (group == EMULATOR_CLUSTER) {
+        at = &cluster->whole;
+        number = block->rank * cluster->nthreads + self;
+    } else if (group == EMULATOR_BLOCK) {
+        at = &block->whole;
+        number = self;
+    }
     if (at->narrived == 0) {
         at->name = name;
         at->place = place;
@@ -319,13 +389,13 @@ emulator_meet(emulator_group group, const char *name, emulator_place place,
                !is_same(at->place.file, place.file)) {
         fail("this thread is at another barrier than the rest", place);
     }
-    at->items[group == EMULATOR_BLOCK ? self : self % WARP] = item;
+    at->items[number] = item;
     at->narrived++;
     thread->waits_at = at;
     thread->generation = at->generation;
     complete_if_all_are_here(at);
     if (at->generation == thread->generation)
-        run_next(b, thread);
+        run_next(&thread->context);
     thread->waits_at = nullptr;
 }
 
@@ -351,29 +421,51 @@ emulator_dynamic_shared(void)
 
 void
 emulator_run_grid(dim3 grid, dim3 block_size, size_t shared_nbytes,
-                  const std::function<void()> &kernel)
+                  const std::function<void()> &kernel, unsigned cluster_nblocks)
 {
-    if (block == nullptr) {
-        own_block = std::make_unique<emulated_block>();
-        block = own_block.get();
+    if (cluster == nullptr) {
+        own_cluster = std::make_unique<emulated_cluster>();
+        cluster = own_cluster.get();
     }
-    block->descending = block->nlaunches++ % 2 != 0;
+    nlaunches++;
+    cluster->descending = cluster->nlaunches++ % 2 != 0;
     uint64_t nblocks = (uint64_t)grid.x * grid.y * grid.z;
-    block->kernel = &kernel;
-    block->shared.resize(shared_nbytes);
+    cluster->kernel = &kernel;
+    cluster->nblocks = cluster_nblocks;
+    cluster->nthreads = block_size.x * block_size.y * block_size.z;
+    while (cluster->blocks.size() < cluster_nblocks) {
+        cluster->blocks.push_back(std::make_unique<emulated_block>());
+        cluster->blocks.back()->rank = (unsigned)cluster->blocks.size() - 1;
+    }
+    for (unsigned i = 0; i < cluster_nblocks; i++)
+        cluster->blocks[i]->shared.resize(shared_nbytes);
     gridDim = {grid.x, grid.y, grid.z};
     blockDim = {block_size.x, block_size.y, block_size.z};
     /* The caller's rounding and denormals are not the device's. */
     fenv_t callers;
     fegetenv(&callers);
     fesetenv(FE_DFL_ENV);
-    for (uint64_t i = 0; i < nblocks; i++) {
-        uint64_t at = block->descending ? nblocks - 1 - i : i;
-        blockIdx = {(unsigned)(at % grid.x), (unsigned)(at / grid.x % grid.y),
-                    (unsigned)(at / grid.x / grid.y)};
-        run_block(block, block_size);
-    }
+    for (uint64_t i = 0; i < nblocks; i += cluster_nblocks)
+        run_cluster(cluster->descending ? nblocks - cluster_nblocks - i : i,
+                    grid, block_size);
     fesetenv(&callers);
+}
+
+uint64_t
+emulator_nlaunches(void)
+{
+    return nlaunches;
+}
+
+void
+emulator_sync_cluster(emulator_place place)
+{
+    char nothing = 0;
+    emulator_meet(EMULATOR_CLUSTER, "sync_cluster", place, nothing,
+                  [](char **, unsigned) {
+                      for (unsigned i = 0; i < cluster->nblocks; i++)
+                          cluster->blocks[i]->nsyncthreads++;
+                  });
 }
 
 void

@@ -1,10 +1,14 @@
-/* The device side of the emulator: one block at a time, a fiber a thread.
+/* The device side of the emulator: one block at a time, or the blocks of one
+ * cluster, a fiber a thread.
  *
  * A block's fibers run one after another, each until it waits at a barrier or
  * ends. They start in ascending order in one launch and in descending order in
  * the next, and so do the blocks of a grid: what depends on the order because
  * a barrier is missing gives different results. Who reaches beyond a block's
- * dynamic shared memory is stopped by the system.
+ * dynamic shared memory is stopped by the system. The blocks of a cluster are
+ * all alive, and one goes on until its threads wait for the others': each has
+ * dynamic shared memory of its own, and so these kernels must do without other
+ * shared memory, of which there is one for all.
  *
  * Not shown: races inside a statement, between a warp's lanes that a warp
  * primitive orders by chance, or between blocks that run at the same time; the
@@ -58,6 +62,7 @@ emulator_here(const char *file = __builtin_FILE(), int line = __builtin_LINE())
 
 /* Who waits together. */
 enum emulator_group {
+    EMULATOR_CLUSTER,
     EMULATOR_BLOCK,
     EMULATOR_WARP
 };
@@ -95,10 +100,16 @@ emulator_use_storage(const void *storage, emulator_place place);
 unsigned char *
 emulator_dynamic_shared(void);
 
-/* Runs a grid on the calling thread. */
+/* Waits for all threads of the running cluster. */
+void
+emulator_sync_cluster(emulator_place place);
+
+/* Runs a grid on the calling thread; so many neighbouring blocks along x are a
+ * cluster. */
 void
 emulator_run_grid(dim3 grid, dim3 block, size_t shared_nbytes,
-                  const std::function<void()> &kernel);
+                  const std::function<void()> &kernel,
+                  unsigned cluster_nblocks);
 
 /* A value that no kernel should use. */
 template <typename T>

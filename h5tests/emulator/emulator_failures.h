@@ -25,6 +25,15 @@ emulator_fail_graphs(int error);
 uint64_t
 emulator_ngraphs(void);
 
+/* Kernels that were run so far. */
+uint64_t
+emulator_nlaunches(void);
+
+/* From now on no cluster can have more blocks; 0: there are no clusters. At
+ * first that is 8. */
+void
+emulator_limit_clusters(unsigned nblocks);
+
 /* No call fails any more. */
 void
 emulator_fail_never(void);

@@ -35,10 +35,12 @@ struct emulator_event {
     std::chrono::steady_clock::time_point time;
 };
 
-/* A kernel of a graph and those that it comes after. */
+/* A kernel of a graph, by how many blocks a cluster has, and those that it
+ * comes after. */
 struct emulator_node {
-    std::function<void()> work;
+    std::function<void(unsigned)> work;
     std::vector<const emulator_node *> before;
+    unsigned cluster_nblocks;
 };
 
 struct emulator_graph {
@@ -80,6 +82,7 @@ cudaError_t failure = cudaSuccess;
 bool failure_is_sticky;
 std::atomic<cudaError_t> graph_failure = cudaSuccess;
 std::atomic<uint64_t> ngraphs;
+std::atomic<unsigned> max_cluster_nblocks = 8;
 
 thread_local cudaError_t last_error = cudaSuccess;
 thread_local std::vector<emulator_context *> stack; /* current: the last */
@@ -289,7 +292,8 @@ enqueue(cudaStream_t at, std::function<void()> work)
     if (stream->captured != nullptr) {
         auto &nodes = stream->captured->nodes;
         const emulator_node *last = nodes.empty() ? nullptr : &nodes.back();
-        nodes.push_back({std::move(work), {}});
+        nodes.push_back(
+            {[work = std::move(work)](unsigned) { work(); }, {}, 1});
         if (last != nullptr)
             nodes.back().before.push_back(last);
     } else if (stream->is_held) {
@@ -341,6 +345,17 @@ is_valid(dim3 grid, dim3 block, size_t shared_nbytes, const void *kernel)
            shared_nbytes <= (size_t)limit;
 }
 
+/* Blocks of a cluster that a launch asks for. */
+unsigned
+cluster_nblocks_of(const cudaLaunchConfig_t *config)
+{
+    unsigned nblocks = 1;
+    for (unsigned i = 0; i < config->numAttrs; i++)
+        if (config->attrs[i].id == cudaLaunchAttributeClusterDimension)
+            nblocks = config->attrs[i].val.clusterDim.x;
+    return nblocks;
+}
+
 /* Of the nodes that may be next the one that was added last: a dependency that
  * is missing lets work be done before what it needs. */
 std::vector<std::function<void()>>
@@ -357,7 +372,10 @@ order(const emulator_graph &graph)
                 is_ready = is_ready && done.count(before) != 0;
             if (is_ready) {
                 done.insert(&*node);
-                work.push_back(node->work);
+                work.push_back(
+                    [work = node->work, nblocks = node->cluster_nblocks] {
+                        work(nblocks);
+                    });
             }
         }
         if (work.size() == nbefore)
@@ -381,6 +399,12 @@ void
 emulator_fail_graphs(int error)
 {
     graph_failure = (cudaError_t)error;
+}
+
+void
+emulator_limit_clusters(unsigned nblocks)
+{
+    max_cluster_nblocks = nblocks;
 }
 
 uint64_t
@@ -821,10 +845,29 @@ cudaGraphAddKernelNode(cudaGraphNode_t *node_ret, cudaGraph_t graph,
             std::lock_guard<std::mutex> guard(lock);
             bound = kernels.at(kernel->func)(kernel->kernelParams);
         }
-        graph->nodes.push_back(
-            {[=] { emulator_run_grid(grid, block, shared_nbytes, bound); },
-             {before, before + nbefore}});
+        graph->nodes.push_back({[=](unsigned cluster_nblocks) {
+                                    emulator_run_grid(grid, block,
+                                                      shared_nbytes, bound,
+                                                      cluster_nblocks);
+                                },
+                                {before, before + nbefore},
+                                1});
         *node_ret = &graph->nodes.back();
+        return cudaSuccess;
+    });
+}
+
+cudaError_t
+cudaGraphKernelNodeSetAttribute(cudaGraphNode_t node,
+                                cudaLaunchAttributeID attribute,
+                                const cudaLaunchAttributeValue *value)
+{
+    return call([=] {
+        if (attribute != cudaLaunchAttributeClusterDimension)
+            return cudaErrorInvalidValue;
+        if (value->clusterDim.x > max_cluster_nblocks)
+            return cudaErrorInvalidClusterSize;
+        node->cluster_nblocks = value->clusterDim.x;
         return cudaSuccess;
     });
 }
@@ -1061,6 +1104,15 @@ emulator_set_shared_limit(const void *kernel, int nbytes)
     });
 }
 
+cudaError_t
+emulator_count_clusters(int *nclusters_ret, const cudaLaunchConfig_t *config)
+{
+    return call([=] {
+        *nclusters_ret = cluster_nblocks_of(config) <= max_cluster_nblocks;
+        return cudaSuccess;
+    });
+}
+
 void
 emulator_know_at(const void *kernel_at, emulator_kernel kernel)
 {
@@ -1076,11 +1128,15 @@ emulator_launch(const cudaLaunchConfig_t *config, const void *kernel_at,
         dim3 grid = config->gridDim;
         dim3 block = config->blockDim;
         size_t shared_nbytes = config->dynamicSmemBytes;
+        const unsigned cluster_nblocks = cluster_nblocks_of(config);
         if (!is_valid(grid, block, shared_nbytes, kernel_at) ||
-            config->numAttrs != 0)
+            grid.x % cluster_nblocks != 0)
             return cudaErrorInvalidConfiguration;
+        if (cluster_nblocks > 1 && cluster_nblocks > max_cluster_nblocks)
+            return cudaErrorInvalidClusterSize;
         return enqueue(config->stream, [=] {
-            emulator_run_grid(grid, block, shared_nbytes, kernel);
+            emulator_run_grid(grid, block, shared_nbytes, kernel,
+                              cluster_nblocks);
         });
     });
 }

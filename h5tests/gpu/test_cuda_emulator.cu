@@ -235,6 +235,120 @@ missing_barrier_changes_results(void **state)
     assert_false(reverses(false));
 }
 
+/* Each block tells the next one of its cluster, the last one the first. */
+static const int CLUSTER_NBLOCKS = 8;
+
+static __global__ void
+tell_next_block(int *d_told, int *d_heard, bool has_barrier)
+{
+    const int at = (int)(blockIdx.x * NTHREADS + threadIdx.x);
+    const int first = at / (CLUSTER_NBLOCKS * NTHREADS) * CLUSTER_NBLOCKS;
+    const int self = (int)blockIdx.x - first;
+    const int before = first + (self + CLUSTER_NBLOCKS - 1) % CLUSTER_NBLOCKS;
+    int *s_own = dynamic_shared<int>();
+
+    s_own[threadIdx.x] = at;
+    d_told[at] = at;
+    if (has_barrier)
+        sync_cluster();
+    d_heard[at] = d_told[before * NTHREADS + (int)threadIdx.x];
+    if (s_own[threadIdx.x] != at) /* of another block */
+        d_heard[at] = -2;
+}
+
+/* Whether all blocks of a grid hear what they were told, in both orders. */
+static bool
+hears_all(bool has_barrier)
+{
+    const int nblocks = 2 * CLUSTER_NBLOCKS, n = nblocks * NTHREADS;
+    bool all = true;
+    int *told = make_array<int>(n), *heard = make_array<int>(n);
+    for (int order = 0; order < 2; order++) {
+        for (int i = 0; i < n; i++)
+            told[i] = -1;
+        assert_int_equal(launch_clusters(tell_next_block, CLUSTER_NBLOCKS,
+                                         nblocks, NTHREADS,
+                                         NTHREADS * sizeof(int), 0, told, heard,
+                                         has_barrier),
+                         0);
+        for (int i = 0; i < n; i++) {
+            const int block = i / NTHREADS;
+            const int before = block % CLUSTER_NBLOCKS == 0
+                                   ? block + CLUSTER_NBLOCKS - 1
+                                   : block - 1;
+            assert_int_not_equal(heard[i], -2);
+            all &= heard[i] == before * NTHREADS + i % NTHREADS;
+        }
+    }
+    cudaFree(told);
+    cudaFree(heard);
+    return all;
+}
+
+static void
+missing_barrier_of_a_cluster_changes_results(void **state)
+{
+    (void)state;
+    assert_true(hears_all(true));
+    assert_false(hears_all(false));
+}
+
+/* Half of the blocks leave first, which keeps nobody waiting. */
+static __global__ void
+leave_or_add(int *d_sum)
+{
+    if (blockIdx.x % 2 == 0)
+        return;
+    atomicAdd(d_sum, 1);
+    sync_cluster();
+    if (threadIdx.x == 0 && blockIdx.x == 1)
+        d_sum[1] = d_sum[0];
+}
+
+static void
+clusters_wait_for_those_who_are_left(void **state)
+{
+    int *sum = make_array<int>(2);
+
+    (void)state;
+    for (int order = 0; order < 2; order++) {
+        sum[0] = sum[1] = 0;
+        assert_int_equal(launch_clusters(leave_or_add, 4, 4, 32, 0, 0, sum), 0);
+        assert_int_equal(sum[1], 2 * 32);
+    }
+    cudaFree(sum);
+}
+
+static __global__ void
+wait_in_one_block(void)
+{
+    if (blockIdx.x == 0)
+        sync_cluster();
+    else
+        for (int i = 0; i < 2; i++)
+            __syncthreads();
+}
+
+static void
+clusters_are_of_neighbours_and_not_too_large(void **state)
+{
+    int *sum = make_array<int>(2);
+
+    (void)state;
+    /* Alone, a block is its own cluster. */
+    assert_int_equal(launch(wait_in_one_block, 3, 32, 0, 0), 0);
+    assert_int_equal(launch_clusters(leave_or_add, 4, 6, 32, 0, 0, sum),
+                     cudaErrorInvalidConfiguration);
+    assert_int_equal(launch_clusters(leave_or_add, 16, 16, 32, 0, 0, sum),
+                     cudaErrorInvalidClusterSize);
+    emulator_limit_clusters(0);
+    assert_int_equal(launch_clusters(leave_or_add, 4, 4, 32, 0, 0, sum),
+                     cudaErrorInvalidClusterSize);
+    emulator_limit_clusters(8);
+    cudaFree(sum);
+    (void)cudaGetLastError();
+}
+
 static __global__ void
 take_first_block(int *d_first)
 {
@@ -269,6 +383,15 @@ diverge_in_a_warp(void)
 {
     if (threadIdx.x % 2 == 0)
         __syncwarp();
+    else
+        __syncthreads();
+}
+
+static __global__ void
+diverge_in_a_cluster(void)
+{
+    if (threadIdx.x < 32)
+        sync_cluster();
     else
         __syncthreads();
 }
@@ -325,6 +448,7 @@ divergent_barriers_abort(void **state)
     (void)state;
     assert_kernel_aborts(diverge_at_a_barrier);
     assert_kernel_aborts(diverge_in_a_warp);
+    assert_kernel_aborts(diverge_in_a_cluster);
     assert_kernel_aborts(name_half_of_the_warp);
 }
 
@@ -364,14 +488,41 @@ struct test_recorder {
 
 static cudaError_t
 record(struct launch_recorder *recorder, cudaStream_t,
-       const cudaKernelNodeParams *kernel)
+       const cudaKernelNodeParams *kernel, unsigned cluster_nblocks)
 {
+    const cudaLaunchAttributeValue cluster = cluster_dimension(cluster_nblocks);
     struct test_recorder *self = (struct test_recorder *)recorder;
     bool has_last = self->is_chained && self->last != NULL;
     cudaGraphNode_t before = self->last;
 
-    return cudaGraphAddKernelNode(&self->last, self->graph, &before,
-                                  has_last ? 1 : 0, kernel);
+    cudaError_t error = cudaGraphAddKernelNode(
+        &self->last, self->graph, &before, has_last ? 1 : 0, kernel);
+    return error == cudaSuccess
+               ? cudaGraphKernelNodeSetAttribute(
+                     self->last, cudaLaunchAttributeClusterDimension, &cluster)
+               : error;
+}
+
+/* A graph's node says how many blocks a cluster has. */
+static void
+graph_has_clusters(void **state)
+{
+    struct test_recorder recorder = {{record}, NULL, true, NULL};
+    cudaGraphExec_t executable;
+    int *sum = make_array<int>(2);
+
+    (void)state;
+    sum[0] = sum[1] = 0;
+    assert_int_equal(cudaGraphCreate(&recorder.graph, 0), 0);
+    thread_recorder = &recorder.recorder;
+    assert_int_equal(launch_clusters(leave_or_add, 4, 4, 32, 0, NULL, sum), 0);
+    thread_recorder = NULL;
+    assert_int_equal(cudaGraphInstantiate(&executable, recorder.graph), 0);
+    assert_int_equal(cudaGraphDestroy(recorder.graph), 0);
+    assert_int_equal(cudaGraphLaunch(executable, NULL), 0);
+    assert_int_equal(cudaGraphExecDestroy(executable), 0);
+    assert_int_equal(sum[1], 2 * 32);
+    cudaFree(sum);
 }
 
 /* What the graph makes of 0. */
@@ -467,11 +618,15 @@ main(void)
         cmocka_unit_test(reductions_equal_serial_sums),
         cmocka_unit_test(warp_primitives_follow_their_definition),
         cmocka_unit_test(missing_barrier_changes_results),
+        cmocka_unit_test(missing_barrier_of_a_cluster_changes_results),
+        cmocka_unit_test(clusters_wait_for_those_who_are_left),
+        cmocka_unit_test(clusters_are_of_neighbours_and_not_too_large),
         cmocka_unit_test(order_of_blocks_alternates),
         cmocka_unit_test(divergent_barriers_abort),
         cmocka_unit_test(storage_without_a_barrier_between_aborts),
         cmocka_unit_test(dynamic_shared_memory_has_an_end),
         cmocka_unit_test(graph_keeps_to_its_edges_and_to_nothing_else),
+        cmocka_unit_test(graph_has_clusters),
         cmocka_unit_test(asked_for_failures_happen),
         cmocka_unit_test(wrong_launches_and_copies_are_refused),
     };
