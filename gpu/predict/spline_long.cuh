@@ -172,6 +172,32 @@ make_long_turn(const struct level_shape &shape, const struct row_type &type,
     store_turn<T, nodd_dims, decode, 1, false>(shape, type, view, turn, in);
 }
 
+/* So many runs of a type and their points. Shared: the runs, and even points of
+ * two turns of the block. */
+template <typename T, int nodd_dims, bool decode>
+static __device__ __forceinline__ void
+make_long_group(const struct level_shape &shape, const struct row_type &type,
+                const struct terp_level_plan &plan,
+                const struct level_view<T> &view, const struct place &place,
+                uint64_t first, unsigned nruns, struct run<T> *s_runs,
+                T *s_even)
+{
+    const unsigned nthreads = blockDim.x * blockDim.y;
+    const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x;
+
+    for (unsigned i = thread; i < nruns; i += nthreads)
+        make_run(shape, type, predictors_of(plan, type), first + i, &s_runs[i]);
+    __syncthreads();
+#pragma unroll 1
+    for (unsigned i = 0; i * place.nat_once < nruns; i++) {
+        const unsigned r = i * place.nat_once + place.row;
+        const bool is_run = place.row < place.nat_once && r < nruns;
+        make_long_turn<T, nodd_dims, decode>(shape, type, view,
+                                             s_runs[is_run ? r : 0], is_run,
+                                             place, s_even + i % 2 * nthreads);
+    }
+}
+
 /* Grid: (blocks, chunks). Block: (shape.span, runs at once). Shared: runs, then
  * even points of two turns. */
 template <typename T, int nodd_dims, bool decode>
@@ -211,19 +237,9 @@ __launch_bounds__(SPLINE_MAX_SPAN, sizeof(T) == 4 ? 4 : 3)
             const unsigned nruns =
                 (unsigned)min_u64(nruns_per_task, type.nruns - first);
             __syncthreads();
-            for (unsigned i = thread; i < nruns; i += nthreads)
-                make_run(shape, type,
-                         predictors_of(chunk.model.plan[shape.l], type),
-                         first + i, &s_runs[i]);
-            __syncthreads();
-#pragma unroll 1
-            for (unsigned i = 0; i * place.nat_once < nruns; i++) {
-                const unsigned r = i * place.nat_once + place.row;
-                const bool is_run = place.row < place.nat_once && r < nruns;
-                make_long_turn<T, nodd_dims, decode>(
-                    shape, type, view, s_runs[is_run ? r : 0], is_run, place,
-                    s_even + i % 2 * nthreads);
-            }
+            make_long_group<T, nodd_dims, decode>(
+                shape, type, chunk.model.plan[shape.l], view, place, first,
+                nruns, s_runs, s_even);
         }
         task -= ntasks;
     }

@@ -579,3 +579,61 @@ make_points(const struct level_shape &shape, const struct row_type &type,
         capacity = -capacity;
     }
 }
+
+template <int width, typename T>
+static __device__ __forceinline__ bool
+is_aligned(const T *at)
+{
+    return (uintptr_t)at % sizeof(struct points<T, width>) == 0;
+}
+
+/* Whether all points of rows are there, aligned in pairs, or twos of these. */
+template <typename T, bool decode, int width>
+static __device__ __forceinline__ bool
+rows_are_whole(const struct level_shape &shape,
+               const struct level_view<T> &view)
+{
+    return shape.nodd == shape.neven && is_aligned<width>(view.fine) &&
+           (decode || shape.l > 1 || is_aligned<width>(view.src));
+}
+
+/* So many runs of a type and their points. Shared: the runs, and even points of
+ * two turns of the block. */
+template <typename T, int nodd_dims, bool decode, int width>
+static __device__ __forceinline__ void
+make_group(const struct level_shape &shape, const struct row_type &type,
+           const struct terp_level_plan &plan, const struct level_view<T> &view,
+           const struct place &place, uint64_t first, unsigned nruns,
+           bool vector, struct run<T> *s_runs, T *s_even)
+{
+    const unsigned nthreads = blockDim.x * blockDim.y;
+    const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x;
+    const unsigned nturns = (nruns - 1) / place.nat_once + 1;
+    const int capacity = (int)nthreads * width;
+
+    if (thread < nruns) {
+        struct predictors p = predictors_of(plan, type);
+        for (unsigned i = thread; i < nruns; i += nthreads)
+            make_run(shape, type, p, first + i, &s_runs[i]);
+    }
+    __syncthreads();
+    if constexpr (nodd_dims > 0) {
+        if (view.blend_order > 1) {
+            if (vector)
+                make_points<T, nodd_dims, decode, width, true, true>(
+                    shape, type, view, s_runs, nruns, nturns, place, s_even,
+                    capacity);
+            else
+                make_points<T, nodd_dims, decode, width, false, true>(
+                    shape, type, view, s_runs, nruns, nturns, place, s_even,
+                    capacity);
+            return;
+        }
+    }
+    if (vector)
+        make_points<T, nodd_dims, decode, width, true, false>(
+            shape, type, view, s_runs, nruns, nturns, place, s_even, capacity);
+    else
+        make_points<T, nodd_dims, decode, width, false, false>(
+            shape, type, view, s_runs, nruns, nturns, place, s_even, capacity);
+}

@@ -536,23 +536,6 @@ plan_tile(const struct tile_work &work, struct tile_column<T> *column,
         shared->weights[first_weights_of(plan.spline) + column->reach];
 }
 
-/* The chunk's state as memory has it. A multiprocessor's own cache may still
- * have what kernels before `choose` read, as long as this kernel has not
- * waited: volatile words pass it by. */
-template <typename T>
-static __device__ __forceinline__ void
-copy_state_early(const struct cuda_batch &batch, struct tile_shared<T> *shared)
-{
-    constexpr unsigned NWORDS = sizeof shared->chunk / sizeof(uint64_t);
-    const volatile uint64_t *from =
-        (const volatile uint64_t *)&batch.d_chunks[blockIdx.y];
-
-    static_assert(NWORDS <= TILE_NTHREADS, "A thread copies a word.");
-    if (threadIdx.x < NWORDS)
-        ((uint64_t *)&shared->chunk)[threadIdx.x] = from[threadIdx.x];
-    __syncthreads();
-}
-
 /* Grid: (tiles of all bricks, chunks). Shared: struct tile_shared. A warp
  * makes every TILE_NWARPS-th row; types with as many odd dimensions make a
  * step. Before the kernels before it have ended, a block may look at all that
@@ -575,7 +558,7 @@ __launch_bounds__(TILE_NTHREADS, sizeof(T) == 4 ? 2 : 1)
     else if (threadIdx.x >= TILE_NTHREADS - NWEIGHTS)
         shared->weights[threadIdx.x % NWEIGHTS] =
             weights_at<T>(threadIdx.x % NWEIGHTS);
-    copy_state_early(batch, shared);
+    copy_state_early(batch, threadIdx.x, TILE_NTHREADS, &shared->chunk);
     if (!chunk_applies(chunk) || level_is_long(chunk, work.l)) {
         wait_for_kernels();
         return;

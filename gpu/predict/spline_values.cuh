@@ -23,6 +23,23 @@ copy_state(const struct cuda_batch &batch, unsigned thread, unsigned nthreads,
     __syncthreads();
 }
 
+/* The block's chunk as memory has it. A multiprocessor's own cache may still
+ * have what kernels before `choose` read, as long as this kernel has not
+ * waited: volatile words pass it by. */
+static __device__ __forceinline__ void
+copy_state_early(const struct cuda_batch &batch, unsigned thread,
+                 unsigned nthreads, struct cuda_chunk *s_chunk)
+{
+    constexpr unsigned NWORDS = sizeof *s_chunk / sizeof(uint64_t);
+    const volatile uint64_t *from =
+        (const volatile uint64_t *)&batch.d_chunks[blockIdx.y];
+
+#pragma unroll 1
+    for (unsigned i = thread; i < NWORDS; i += nthreads)
+        ((uint64_t *)s_chunk)[i] = from[i];
+    __syncthreads();
+}
+
 static __device__ __forceinline__ bool
 chunk_applies(const struct cuda_chunk &chunk)
 {
