@@ -116,6 +116,11 @@ target_compile_definitions(test_cuda_prediction_busy
   PRIVATE CUDA_BUSY_NTHREADS=64 CUDA_MARCH_NBLOCKS=24u
     CUDA_SINGLE_BLOCK_MAX_NRANGES=0
     CUDA_LORENZO_MAX_NBLOCKS=1 CUDA_LORENZO_MIN_NBLOCKS=1u)
+# The same with clusters that share out levels too small for that.
+terp_add_cuda_test(test_cuda_prediction_planes gpu/test_cuda_prediction.cu
+  ${PROJECT_SOURCE_DIR}/gpu/predict/spline.cu)
+target_compile_definitions(test_cuda_prediction_planes
+  PRIVATE CUDA_CLUSTER_ALONE_NVALUES=0)
 terp_add_cuda_test(test_cuda_specials_busy gpu/test_cuda_specials.cu
   ${PROJECT_SOURCE_DIR}/gpu/predict/scan.cu
   ${PROJECT_SOURCE_DIR}/gpu/sections/specials_mask.cu

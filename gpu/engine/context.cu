@@ -90,20 +90,20 @@ wait_only(void)
 }
 #endif
 
-/* The kernels do not wait where they were built for a device before 9.0, even
- * on a newer one. */
+/* What kernels may do: those that were built for a device before 9.0 neither
+ * wait nor come in clusters, even on a newer one. */
 static cudaError_t
-find_whether_kernels_wait(bool *wait_ret)
+find_what_kernels_may(struct terp_cuda_device *device)
 {
 #ifdef __CUDACC__
     cudaFuncAttributes attributes;
     cudaError_t error = cudaFuncGetAttributes(&attributes, wait_only);
-    *wait_ret = error == cudaSuccess && attributes.ptxVersion >= 90;
-    return error;
-#else
-    *wait_ret = false;
-    return cudaSuccess;
+    if (error != cudaSuccess || attributes.ptxVersion < 90)
+        return error;
+    device->kernels_wait = true;
 #endif
+    device->max_cluster_nblocks = cuda_spline_find_clusters();
+    return cudaSuccess;
 }
 
 /* Which one it is, and its name. `*reason_ret` where CUDA has none. */
@@ -145,7 +145,7 @@ find_device(struct terp_cuda_device *device, int wanted,
 static cudaError_t
 fill_device(struct terp_cuda_device *device)
 {
-    cudaError_t error = find_whether_kernels_wait(&device->kernels_wait);
+    cudaError_t error = find_what_kernels_may(device);
 
     for (int i = 0; error == cudaSuccess && i < CUDA_NSLOTS; i++)
         error = open_slot(&device->slot[i]);
@@ -298,6 +298,7 @@ cuda_device_enter(struct terp_cuda_device *device, struct cuda_visit *visit)
     visit->mode = cudaStreamCaptureModeRelaxed;
     cudaThreadExchangeStreamCaptureMode(&visit->mode);
     kernels_wait = device->kernels_wait;
+    max_cluster_nblocks = device->max_cluster_nblocks;
     return TERP_OK;
 }
 

@@ -67,7 +67,8 @@ struct terp_cuda_device {
     struct cuda_driver driver;
     CUdevice handle;
     CUcontext context;
-    bool kernels_wait; /* see gpu/engine/platform.cuh */
+    bool kernels_wait;            /* see gpu/engine/platform.cuh, */
+    unsigned max_cluster_nblocks; /* and this one */
     struct cuda_tables tables;
     uint8_t *d_tables;
     unsigned long long d_tables_id; /* of the allocation: no other has it */

@@ -715,6 +715,10 @@ bool
 cuda_spline_begins(const struct cuda_batch *batch);
 cuda_stage cuda_spline_begin;
 
+/* For max_cluster_nblocks, of the current context's device. */
+unsigned
+cuda_spline_find_clusters(void);
+
 /* Sums `ranges`, or reads the list; escaped words into work; checks their
  * number. */
 cuda_stage cuda_escapes_place;

@@ -12,10 +12,9 @@
  * small one a launch makes all steps, by tiles, and coarse levels are done all
  * in one launch, by a block a chunk. Levels of long splines have launches of
  * their own, and so has the finest level of large chunks whose plan allows to
- * march through it. */
-#include "gpu/predict/spline_long.cuh"
+ * march through it. Of few small chunks clusters of blocks make the steps. */
+#include "gpu/predict/spline_cluster.cuh"
 #include "gpu/predict/spline_march_small.cuh"
-#include "gpu/predict/spline_steps.cuh"
 #include "gpu/predict/spline_tile.cuh"
 
 /* Whether a level's rows are wide. */
@@ -109,6 +108,9 @@ launch_levels(const struct cuda_batch *batch, cudaStream_t stream)
         err = launch_coarse<T, decode>(batch, ncoarse, stream);
     if (ncoarse < 0)
         return err;
+    if (err == cudaSuccess && is_clustered(batch, ncoarse))
+        return launch_clustered<T, decode>(batch, layout->nlevels - ncoarse,
+                                           stream);
     for (int l = layout->nlevels - ncoarse; l >= 1 && err == cudaSuccess; l--) {
         make_shape(layout, l, 1, SPLINE_LEFT, SPLINE_RIGHT, &shape);
         if (is_tiled(batch, shape)) {
@@ -170,4 +172,19 @@ cuda_spline_reconstruct(const struct cuda_batch *batch, cudaStream_t stream)
     return batch->value_nbytes == 4
                ? launch_levels<float, true>(batch, stream)
                : launch_levels<double, true>(batch, stream);
+}
+
+unsigned
+cuda_spline_find_clusters(void)
+{
+    unsigned nblocks = CLUSTER_MAX_NBLOCKS;
+
+    while (nblocks >= CLUSTER_PORTABLE_NBLOCKS &&
+           !(can_cluster<float, false>(nblocks) &&
+             can_cluster<float, true>(nblocks) &&
+             can_cluster<double, false>(nblocks) &&
+             can_cluster<double, true>(nblocks)))
+        nblocks /= 2;
+    cudaGetLastError(); /* of a device that knows nothing of clusters */
+    return nblocks >= CLUSTER_PORTABLE_NBLOCKS ? nblocks : 0;
 }

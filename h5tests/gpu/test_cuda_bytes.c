@@ -598,6 +598,50 @@ call_that_comes_again_does_its_own_work(void **state)
     }
 }
 
+/* Few chunks that are small have kernels of their own, for levels of more
+ * values than one block has room for; the third call comes from a graph. */
+static void
+few_small_chunks_equal_the_cpu(void **state)
+{
+    static const struct terp_chunk small[] = {
+        {TERP_FLOAT32, false, false, 3, {64, 64, 64}},
+        {TERP_FLOAT32, false, false, 3, {31, 42, 53}},
+        {TERP_FLOAT64, false, false, 3, {40, 33, 28}},
+        {TERP_FLOAT32, true, false, 3, {65, 1, 130}},
+        {TERP_FLOAT32, false, false, 1, {70001}},
+        {TERP_FLOAT64, false, false, 2, {121, 200}},
+        {TERP_FLOAT32, false, false, 2, {300, 301}},
+        {TERP_FLOAT32, false, false, 4, {9, 14, 11, 20}},
+        {TERP_FLOAT64, false, true, 4, {2, 24, 24, 24}},
+        {TERP_FLOAT32, false, true, 4, {3, 31, 32, 33}},
+        {TERP_INT16, false, false, 3, {30, 31, 32}},
+    };
+    static const double relative[] = {1e-3, 1e-5, 1e-7};
+    static const enum terp_field fields[] = {TERP_FIELD_SMOOTH,
+                                             TERP_FIELD_ROUGH, TERP_FIELD_COAST,
+                                             TERP_FIELD_GAPS, TERP_FIELD_FINE};
+
+    (void)state;
+    for (size_t c = 0; c < COUNT(small); c++)
+        for (size_t b = 0; b < COUNT(relative); b++) {
+            if (!terp_case_taken(2))
+                continue;
+            const size_t turn = c + b;
+            const struct place *place = &places[turn % COUNT(places)];
+            struct terp_params params = params_of(turn % 2 == 0 ? 1 : 3, 0);
+            params.bound = relative[b];
+            params.has_fill = true;
+            struct batch *batch = make_batch(&params, &small[c], 1 + turn % 4,
+                                             fields[turn % COUNT(fields)]);
+            for (int call = 0; call < 3; call++) {
+                check_encode(batch, &params, place);
+                check_decode(batch, place);
+            }
+            check_coarse(batch, 2, place);
+            free_batch(batch);
+        }
+}
+
 static void
 batch_of_hundreds_equals_single_chunks(void **state)
 {
@@ -771,6 +815,7 @@ main(int argc, char **argv)
         cmocka_unit_test(prefixes_of_empty_payload_are_whole_streams),
         cmocka_unit_test(parts_of_a_huge_range_equal_single_chunks),
         cmocka_unit_test(call_that_comes_again_does_its_own_work),
+        cmocka_unit_test(few_small_chunks_equal_the_cpu),
         cmocka_unit_test(batch_of_hundreds_equals_single_chunks),
         cmocka_unit_test(bad_streams_spoil_no_good_ones),
         cmocka_unit_test(calls_at_the_same_time_do_not_meet),

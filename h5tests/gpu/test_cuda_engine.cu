@@ -685,6 +685,65 @@ limit_of_memory_is_kept(void **state)
     engine->close(device);
 }
 
+/* ---- launches ---- */
+
+/* Of a call for one chunk of 64^3 that comes for the first time. */
+static uint64_t
+count_launches(enum terp_pipeline pipeline, bool decodes)
+{
+    static const uint64_t dims[] = {64, 64, 64};
+    const struct terp_chunk chunk = terp_case_chunk(TERP_FLOAT32, 3, dims);
+    struct terp_params params = sample.params;
+    struct terp_cuda_device *device = open_device(0);
+    const uint64_t nbytes = terp_chunk_nbytes(&chunk);
+    uint8_t *values = (uint8_t *)terp_case_alloc(nbytes);
+    uint64_t stream_nbytes;
+    enum terp_status status = TERP_OK;
+
+    terp_field_make(TERP_FIELD_ROUGH, &chunk, values);
+    params.pipeline = pipeline;
+    void *stream = terp_case_alloc(terp_encode_bound(&chunk));
+    void *made = terp_case_alloc(nbytes);
+    void *src = values;
+    uint64_t nlaunches = emulator_nlaunches();
+    assert_int_equal(engine->encode(device, &on_host, &params, &chunk, 1, &src,
+                                    &stream, &stream_nbytes),
+                     TERP_OK);
+    if (decodes) {
+        nlaunches = emulator_nlaunches();
+        assert_int_equal(engine->decode(device, &on_host, &chunk, 1, &stream,
+                                        &stream_nbytes, &made, &status),
+                         TERP_OK);
+        assert_int_equal(status, TERP_OK);
+    }
+    nlaunches = emulator_nlaunches() - nlaunches;
+    engine->close(device);
+    free(values);
+    free(stream);
+    free(made);
+    return nlaunches;
+}
+
+/* The two levels of 64^3 that have more than 16^3 values: without clusters a
+ * launch for tiles and three for rows of long splines each; with them one for
+ * the coarser level and two for the finer one. */
+static void
+lone_chunk_has_fewer_launches_by_clusters(void **state)
+{
+    static const enum terp_pipeline pipelines[] = {TERP_PIPELINE_HUFFMAN,
+                                                   TERP_PIPELINE_RATIO};
+
+    (void)state;
+    for (enum terp_pipeline pipeline : pipelines)
+        for (int decodes = 0; decodes < 2; decodes++) {
+            emulator_limit_clusters(0);
+            const uint64_t without = count_launches(pipeline, decodes != 0);
+            emulator_limit_clusters(8);
+            const uint64_t with = count_launches(pipeline, decodes != 0);
+            assert_int_equal(without - with, 8 - 3);
+        }
+}
+
 /* ---- failures ---- */
 
 static void
@@ -918,6 +977,7 @@ main(void)
         cmocka_unit_test(memory_that_idle_slots_keep_is_released),
         cmocka_unit_test(trim_releases_what_calls_have_left),
         cmocka_unit_test(limit_of_memory_is_kept),
+        cmocka_unit_test(lone_chunk_has_fewer_launches_by_clusters),
         cmocka_unit_test(graph_that_fails_is_launched_plainly),
         cmocka_unit_test(failure_of_a_call_leaves_the_device_open),
         cmocka_unit_test(lack_of_memory_once_is_made_good),

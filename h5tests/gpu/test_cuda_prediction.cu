@@ -349,6 +349,19 @@ fine_nvalues(const struct terp_layout *layout, int l)
     return nvalues;
 }
 
+/* Blocks of a cluster: none of few chunks, or some. */
+static const unsigned cluster_sizes[] = {8, 0};
+
+/* What a step reads before others have made it is wrong then. */
+static void
+forget_values(struct bench *b)
+{
+    memset(device_region(b, b->batch.at.lattice), 0xA5,
+           b->layout.nlattice * (uint64_t)b->stages->value_nbytes);
+    memset(device_region(b, b->batch.at.work), 0xA5, b->nbytes);
+    memset(b->dst, 0xA5, b->nbytes);
+}
+
 /* Dimensions that are blended at a time where they may be; 1: none. Or plans
  * that a chunk's finest level is marched through by. */
 #define CHECK_MARCHES 4
@@ -404,22 +417,33 @@ check_spline(struct bench *b, int blend, uint64_t *seed)
     terp_cpu_spline_deinterleave(&cpu);
     terp_cpu_spline.quantize(&cpu);
 
-    begin_call(b);
-    state->src = b->values;
-    assert_int_equal(cuda_spline_quantize(&b->batch, NULL), cudaSuccess);
-    assert_int_equal(state->status, TERP_OK);
-    check_symbols(b, TERP_PREDICTION_SPLINE);
-    check_escapes(b, cpu.work);
+    for (unsigned nblocks : cluster_sizes) {
+        max_cluster_nblocks = nblocks;
+        begin_call(b);
+        forget_values(b);
+        state->src = b->values;
+        assert_int_equal(cuda_spline_quantize(&b->batch, NULL), cudaSuccess);
+        assert_int_equal(state->status, TERP_OK);
+        check_symbols(b, TERP_PREDICTION_SPLINE);
+        check_escapes(b, cpu.work);
+    }
 
     terp_cpu_order_tiles(NULL, &b->layout, TERP_PREDICTION_SPLINE, b->tiled,
                          b->symbols, false);
     memcpy(device_region(b, b->batch.at.symbols), b->tiled, 2 * b->nvalues);
-    memcpy(device_region(b, b->batch.at.work), cpu.work, b->nbytes);
     uint8_t *words = gather_escapes(b, (uint8_t *)cpu.work);
+    uint8_t *work = (uint8_t *)malloc(b->nbytes);
+    memcpy(work, cpu.work, b->nbytes);
     terp_cpu_spline.reconstruct(&cpu, values);
-    assert_int_equal(cuda_spline_begin(&b->batch, NULL), cudaSuccess);
-    assert_int_equal(cuda_spline_reconstruct(&b->batch, NULL), cudaSuccess);
-    check_values(b, values);
+    for (unsigned nblocks : cluster_sizes) {
+        max_cluster_nblocks = nblocks;
+        forget_values(b);
+        memcpy(device_region(b, b->batch.at.work), work, b->nbytes);
+        assert_int_equal(cuda_spline_begin(&b->batch, NULL), cudaSuccess);
+        assert_int_equal(cuda_spline_reconstruct(&b->batch, NULL), cudaSuccess);
+        check_values(b, values);
+    }
+    free(work);
     free(words);
     free(values);
     terp_cpu_prediction_free(&cpu);
