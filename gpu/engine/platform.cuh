@@ -79,22 +79,24 @@ begin_kernel(void)
     wait_for_kernels();
 }
 
-/* Waits for all threads of the block's cluster, and so for what they wrote.
- * Each thread comes by here as often as the others, or has ended. */
 #ifdef __CUDACC__
+/* A thread tells the others of its block's cluster that it has come so far, and
+ * is to wait for them before it comes to such a place again. */
 static __device__ __forceinline__ void
-sync_cluster(void)
+arrive_at_cluster(void)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     asm volatile("barrier.cluster.arrive.release;" ::: "memory");
-    asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
 #endif
 }
-#else
-static inline void
-sync_cluster(emulator_place place = emulator_here())
+
+/* Waits until all have, or have ended, and so for what they wrote before. */
+static __device__ __forceinline__ void
+wait_for_cluster(void)
 {
-    emulator_sync_cluster(place);
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
+#endif
 }
 #endif
 

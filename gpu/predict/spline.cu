@@ -177,7 +177,7 @@ cuda_spline_reconstruct(const struct cuda_batch *batch, cudaStream_t stream)
 unsigned
 cuda_spline_find_clusters(void)
 {
-    unsigned nblocks = CLUSTER_MAX_NBLOCKS;
+    unsigned nblocks = CUDA_CLUSTER_MAX_NBLOCKS;
 
     while (nblocks >= CLUSTER_PORTABLE_NBLOCKS &&
            !(can_cluster<float, false>(nblocks) &&

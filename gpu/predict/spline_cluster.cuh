@@ -22,9 +22,17 @@
 #define CUDA_CLUSTER_ALONE_NVALUES (1u << 16)
 #endif
 
-#define CLUSTER_NTHREADS 512 /* of a block, where one cluster does all */
+/* Threads of a block where one cluster does all, and for how many its
+ * multiprocessor is to have registers: the blocks of a cluster come all at
+ * once, which no small block of other kernels need keep them from. */
+#define CLUSTER_NTHREADS 512
+template <typename T>
+constexpr unsigned CLUSTER_BOUND = sizeof(T) == 4 ? 640 : CLUSTER_NTHREADS;
 #define CLUSTER_PLANE_NTHREADS 256
-#define CLUSTER_MAX_NBLOCKS 16 /* for more than 8 a kernel is to ask */
+/* Blocks of it; for more than 8 a kernel is to ask. */
+#ifndef CUDA_CLUSTER_MAX_NBLOCKS
+#define CUDA_CLUSTER_MAX_NBLOCKS 16
+#endif
 #define CLUSTER_PORTABLE_NBLOCKS 8
 #define CLUSTER_MAX_NLEVELS 8
 #define CLUSTER_MAX_NRUNS 128 /* that a block finds at once */
@@ -32,6 +40,9 @@
 /* Blocks of all clusters of all chunks, about: two a multiprocessor of a large
  * device. */
 #define CLUSTER_PLANES_NBLOCKS 264u
+
+static_assert(SPLINE_MAX_SPAN <= CLUSTER_PLANE_NTHREADS,
+              "A block has a row, or a segment of one.");
 
 /* Types of rows: odd >> 1. */
 #define NROW_TYPES (1 << NUPPER)
@@ -43,8 +54,7 @@ struct cluster_work {
     int nrounds;
     uint8_t types[TERP_NDIMS];
     unsigned nblocks, nclusters; /* of a cluster; of a chunk */
-    int across; /* the dimension that planes lie across; 0: any runs are apart
-                 */
+    int across; /* the dimension that planes lie across; 0: runs are apart */
 };
 
 /* Some of a type's runs. */
@@ -111,12 +121,28 @@ find_rows(const struct terp_layout &layout, const struct cluster_work &work,
     __syncthreads();
 }
 
+/* What a block waits for once a round, before it looks at what others have
+ * made: other kernels at first, then the other blocks of its cluster. All its
+ * threads come by, each time or never. */
+struct cluster_wait {
+    bool is_due, is_first;
+
+    __device__ __forceinline__ void operator()()
+    {
+        if (is_due && is_first)
+            wait_for_kernels();
+        else if (is_due)
+            wait_for_cluster();
+        is_due = false;
+    }
+};
+
 /* A block's runs of a type, so many at a time. */
 template <typename T, int nodd_dims, bool decode>
 static __device__ __forceinline__ void
 make_runs(const struct level_shape &shape, const struct row_type &type,
           const struct level_view<T> &view, struct run_range range,
-          struct cluster_shared<T> *shared)
+          struct cluster_shared<T> *shared, struct cluster_wait *wait)
 {
     const struct terp_level_plan &plan = shared->chunk.model.plan[shape.l];
     const bool is_long = level_is_long(shared->chunk, shape.l);
@@ -135,11 +161,11 @@ make_runs(const struct level_shape &shape, const struct row_type &type,
         if (is_long)
             make_long_group<T, nodd_dims, decode>(shape, type, plan, view,
                                                   place, first, n, shared->runs,
-                                                  shared->even);
+                                                  shared->even, *wait);
         else
             make_group<T, nodd_dims, decode, 1>(shape, type, plan, view, place,
                                                 first, n, vector, shared->runs,
-                                                shared->even);
+                                                shared->even, *wait);
     }
 }
 
@@ -149,7 +175,7 @@ template <typename T, bool decode>
 static __device__ __forceinline__ void
 make_round(const struct cluster_work &work, const struct cluster_level &level,
            unsigned types, const struct level_view<T> &view,
-           struct cluster_shared<T> *shared)
+           struct cluster_shared<T> *shared, struct cluster_wait *wait)
 {
     unsigned nruns = 0, end = 0;
 
@@ -170,59 +196,63 @@ make_round(const struct cluster_work &work, const struct cluster_level &level,
         switch (__popc(t)) {
         case 0:
             make_runs<T, 0, decode>(level.shape, level.type[t], view, range,
-                                    shared);
+                                    shared, wait);
             break;
         case 1:
             make_runs<T, 1, decode>(level.shape, level.type[t], view, range,
-                                    shared);
+                                    shared, wait);
             break;
         case 2:
             make_runs<T, 2, decode>(level.shape, level.type[t], view, range,
-                                    shared);
+                                    shared, wait);
             break;
         default:
             make_runs<T, 3, decode>(level.shape, level.type[t], view, range,
-                                    shared);
+                                    shared, wait);
         }
     }
 }
 
 /* Grid: (work.nclusters clusters of work.nblocks blocks, chunks). Shared:
  * struct cluster_shared, and nothing besides (see h5tests/emulator). What it
- * does before it waits is as in spline_tile. */
+ * does before it waits for kernels is as in spline_tile; what it does of a
+ * round before it waits for its cluster needs nothing that a round makes. */
 template <typename T, bool decode>
 static __global__ void
-__launch_bounds__(CLUSTER_NTHREADS, 1)
+__launch_bounds__(CLUSTER_BOUND<T>, 1)
     spline_cluster(const __grid_constant__ struct cuda_batch batch,
                    const __grid_constant__ struct cluster_work work)
 {
     let_next_kernel_come();
     struct cluster_shared<T> *shared =
         dynamic_shared<struct cluster_shared<T>>();
+    const int nrounds = work.nlevels * work.nrounds;
+    struct cluster_wait wait = {true, true};
 
     copy_state_early(batch, threadIdx.x, blockDim.x, &shared->chunk);
-    find_rows(*batch.d_layout, work, shared);
-    wait_for_kernels();
-    if (!chunk_applies(shared->chunk))
+    if (!chunk_applies(shared->chunk)) {
+        wait_for_kernels();
         return;
+    }
+    find_rows(*batch.d_layout, work, shared);
     struct level_view<T> view = view_of<T>(batch, shared->chunk);
 #pragma unroll 1
-    for (int i = 0; i < work.nlevels; i++) {
-        const struct cluster_level &level = shared->level[i];
+    for (int i = 0; i < nrounds; i++) {
+        const struct cluster_level &level = shared->level[i / work.nrounds];
         view_level<T, decode>(shared->chunk, level.shape, &view);
-#pragma unroll 1
-        for (int round = 0; round < work.nrounds; round++) {
-            if (i > 0 || round > 0)
-                sync_cluster();
-            make_round<T, decode>(work, level, work.types[round], view, shared);
-        }
+        make_round<T, decode>(work, level, work.types[i % work.nrounds], view,
+                              shared, &wait);
+        wait(); /* a block that had nothing to do */
+        if (i + 1 < nrounds)
+            arrive_at_cluster();
+        wait = {true, false};
     }
 }
 
 /* ---- launches ---- */
 
-/* Whether they are for this batch, so many levels of whose chunks are coarse.
- * (of a chunk that is too long: -1). */
+/* Whether they are for this batch, of whose chunks so many levels are coarse;
+ * -1: chunks are too long. */
 static bool
 is_clustered(const struct cuda_batch *batch, int ncoarse)
 {

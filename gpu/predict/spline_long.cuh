@@ -121,13 +121,30 @@ make_long_point(const struct level_view<T> &view, T value, T pred,
                                                        : made;
 }
 
+/* What a thread has of its points of a turn before it predicts; `run` is its
+ * own if it is one. */
+template <typename T, int nodd_dims, bool decode>
+static __device__ __forceinline__ struct input<T, 1>
+load_long_turn(const struct level_shape &shape,
+               const struct level_view<T> &view, const struct run<T> &run,
+               bool is_run, const struct place &place) {
+    struct input<T, 1> in = {
+    };
+
+    if (is_run)
+        load_input<T, nodd_dims, decode, 1, false>(
+            shape, view, run, run.x + place.column - shape.halo, &in);
+    return in;
+}
+
 /* Makes a thread's points of a turn, of which `run` is its own if it is one. A
  * turn's half of shared memory is at `s_even`. Has one barrier. */
 template <typename T, int nodd_dims, bool decode>
 static __device__ __forceinline__ void
 make_long_turn(const struct level_shape &shape, const struct row_type &type,
                const struct level_view<T> &view, const struct run<T> &run,
-               bool is_run, const struct place &place, T *s_even)
+               bool is_run, const struct place &place, struct input<T, 1> in,
+               T *s_even)
 {
     const uint32_t ahead = place.column - shape.halo;
     const uint32_t neven = shape.neven, x = run.x + ahead;
@@ -136,13 +153,10 @@ make_long_turn(const struct level_shape &shape, const struct row_type &type,
     const bool blends =
         nodd_dims >= 1 && nodd_dims <= 2 && run.blends && exists;
     T *fine = view.fine + run.fine_at + 2 * (uint64_t)x;
-    struct input<T, 1> in = {
-    };
 
     s_even += place.row * shape.span + place.column;
     if (exists) {
         T &even = in.value.at[0];
-        load_input<T, nodd_dims, decode, 1, false>(shape, view, run, x, &in);
         if constexpr (nodd_dims == 0)
             even = view.coarse[run.row * neven + x];
         else
@@ -173,28 +187,42 @@ make_long_turn(const struct level_shape &shape, const struct row_type &type,
 }
 
 /* So many runs of a type and their points. Shared: the runs, and even points of
- * two turns of the block. */
-template <typename T, int nodd_dims, bool decode>
+ * two turns of the block. wait(): see make_points. */
+template <typename T, int nodd_dims, bool decode, typename Wait>
 static __device__ __forceinline__ void
 make_long_group(const struct level_shape &shape, const struct row_type &type,
                 const struct terp_level_plan &plan,
                 const struct level_view<T> &view, const struct place &place,
                 uint64_t first, unsigned nruns, struct run<T> *s_runs,
-                T *s_even)
+                T *s_even, Wait &wait)
 {
+    constexpr bool waits = !std::is_same_v<Wait, struct no_wait>;
     const unsigned nthreads = blockDim.x * blockDim.y;
     const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x;
+    const bool is_row = place.row < place.nat_once;
+    struct input<T, 1> first_in;
 
     for (unsigned i = thread; i < nruns; i += nthreads)
         make_run(shape, type, predictors_of(plan, type), first + i, &s_runs[i]);
     __syncthreads();
+    if constexpr (waits) {
+        const bool is_run = is_row && place.row < nruns;
+        first_in = load_long_turn<T, nodd_dims, decode>(
+            shape, view, s_runs[is_run ? place.row : 0], is_run, place);
+        wait();
+    }
 #pragma unroll 1
     for (unsigned i = 0; i * place.nat_once < nruns; i++) {
         const unsigned r = i * place.nat_once + place.row;
-        const bool is_run = place.row < place.nat_once && r < nruns;
-        make_long_turn<T, nodd_dims, decode>(shape, type, view,
-                                             s_runs[is_run ? r : 0], is_run,
-                                             place, s_even + i % 2 * nthreads);
+        const bool is_run = is_row && r < nruns;
+        const struct run<T> &run = s_runs[is_run ? r : 0];
+        const struct input<T, 1> in =
+            waits && i == 0 ? first_in
+                            : load_long_turn<T, nodd_dims, decode>(
+                                  shape, view, run, is_run, place);
+        make_long_turn<T, nodd_dims, decode>(shape, type, view, run, is_run,
+                                             place, in,
+                                             s_even + i % 2 * nthreads);
     }
 }
 
@@ -226,6 +254,7 @@ __launch_bounds__(SPLINE_MAX_SPAN, sizeof(T) == 4 ? 4 : 3)
     T *s_even = (T *)(s_runs + nruns_per_task);
     struct level_view<T> view = view_of<T>(batch, chunk);
     view_level<T, decode>(chunk, shape, &view);
+    struct no_wait wait;
     uint64_t task = blockIdx.x;
 #pragma unroll 1
     for (int t = 0; t < step.ntypes; t++) {
@@ -239,7 +268,7 @@ __launch_bounds__(SPLINE_MAX_SPAN, sizeof(T) == 4 ? 4 : 3)
             __syncthreads();
             make_long_group<T, nodd_dims, decode>(
                 shape, type, chunk.model.plan[shape.l], view, place, first,
-                nruns, s_runs, s_even);
+                nruns, s_runs, s_even, wait);
         }
         task -= ntasks;
     }

@@ -513,17 +513,25 @@ store_turn(const struct level_shape &shape, const struct row_type &type,
             type.odd_class_at + run.row * nodd + x, nodd - x, in.odd_symbol);
 }
 
+/* For what makes points of others that are there. */
+struct no_wait {
+    __device__ __forceinline__ void operator()() const
+    {
+    }
+};
+
 /* Makes the points of `nruns` runs of one type in `nturns` turns. Odd points
  * see the even ones through s_even[2][capacity], whose halves take turns so
  * that one barrier a turn will do. A turn's input is loaded in the turn
- * before. With `blend` the level's points may be blended. */
+ * before, and the first one before wait(), after which there is all that points
+ * are predicted from. With `blend` the level's points may be blended. */
 template <typename T, int nodd_dims, bool decode, int width, bool vector,
-          bool blend>
+          bool blend, typename Wait>
 static __device__ __forceinline__ void
 make_points(const struct level_shape &shape, const struct row_type &type,
             const struct level_view<T> &view, const struct run<T> *s_runs,
             unsigned nruns, unsigned nturns, const struct place &place,
-            T *s_even, int capacity)
+            T *s_even, int capacity, Wait &wait)
 {
     const uint32_t neven = shape.neven, nodd = vector ? neven : shape.nodd;
     const uint32_t ahead = (place.column - shape.halo) * width;
@@ -535,6 +543,7 @@ make_points(const struct level_shape &shape, const struct row_type &type,
     if (i < nruns)
         load_input<T, nodd_dims, decode, width, vector>(
             shape, view, s_runs[i], s_runs[i].x + ahead, &next);
+    wait();
     s_even += (place.row * shape.span + place.column) * width;
     for (unsigned t = 0; t < nturns; t++) {
         const struct run<T> &run = s_runs[i < nruns ? i : 0];
@@ -598,13 +607,13 @@ rows_are_whole(const struct level_shape &shape,
 }
 
 /* So many runs of a type and their points. Shared: the runs, and even points of
- * two turns of the block. */
-template <typename T, int nodd_dims, bool decode, int width>
+ * two turns of the block. wait(): see make_points. */
+template <typename T, int nodd_dims, bool decode, int width, typename Wait>
 static __device__ __forceinline__ void
 make_group(const struct level_shape &shape, const struct row_type &type,
            const struct terp_level_plan &plan, const struct level_view<T> &view,
            const struct place &place, uint64_t first, unsigned nruns,
-           bool vector, struct run<T> *s_runs, T *s_even)
+           bool vector, struct run<T> *s_runs, T *s_even, Wait &wait)
 {
     const unsigned nthreads = blockDim.x * blockDim.y;
     const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x;
@@ -622,18 +631,20 @@ make_group(const struct level_shape &shape, const struct row_type &type,
             if (vector)
                 make_points<T, nodd_dims, decode, width, true, true>(
                     shape, type, view, s_runs, nruns, nturns, place, s_even,
-                    capacity);
+                    capacity, wait);
             else
                 make_points<T, nodd_dims, decode, width, false, true>(
                     shape, type, view, s_runs, nruns, nturns, place, s_even,
-                    capacity);
+                    capacity, wait);
             return;
         }
     }
     if (vector)
         make_points<T, nodd_dims, decode, width, true, false>(
-            shape, type, view, s_runs, nruns, nturns, place, s_even, capacity);
+            shape, type, view, s_runs, nruns, nturns, place, s_even, capacity,
+            wait);
     else
         make_points<T, nodd_dims, decode, width, false, false>(
-            shape, type, view, s_runs, nruns, nturns, place, s_even, capacity);
+            shape, type, view, s_runs, nruns, nturns, place, s_even, capacity,
+            wait);
 }

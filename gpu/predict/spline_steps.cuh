@@ -37,6 +37,7 @@ make_groups(const struct cuda_batch &batch, const struct level_shape &shape,
     const struct place place = {blockDim.y, threadIdx.y, threadIdx.x};
     struct run<T> *s_runs = dynamic_shared<struct run<T>>();
     T *s_even = (T *)(s_runs + nruns_per_block);
+    struct no_wait wait;
 #pragma unroll 1
     for (unsigned group = first; group < ngroups; group += nblocks) {
         const struct row_type &type = step.type[group % ntypes];
@@ -47,7 +48,7 @@ make_groups(const struct cuda_batch &batch, const struct level_shape &shape,
             make_group<T, nodd_dims, decode, width>(
                 shape, type, s_chunk->model.plan[shape.l], view, place, run,
                 (unsigned)min_u64(nruns_per_block, type.nruns - run), vector,
-                s_runs, s_even);
+                s_runs, s_even, wait);
     }
 }
 

@@ -120,6 +120,8 @@ struct emulated_thread {
     bool is_alive;
     barrier *waits_at; /* null: can run */
     uint64_t generation;
+    bool has_arrived; /* at its cluster, in this generation of its barrier */
+    uint64_t arrived;
 };
 
 /* Its fibers run one block after another. */
@@ -329,6 +331,7 @@ begin_block(emulated_block *b, uint3 index, dim3 size)
         emulated_thread *thread = &b->threads[i];
         thread->index = {i % size.x, i / size.x % size.y, i / size.x / size.y};
         thread->is_alive = true;
+        thread->has_arrived = false;
         thread->waits_at = nullptr;
     }
     reset(&b->whole, nthreads);
@@ -337,6 +340,14 @@ begin_block(emulated_block *b, uint3 index, dim3 size)
               nthreads - first < WARP ? nthreads - first : WARP);
     b->storages.clear();
     b->shared.spoil();
+}
+
+/* A barrier of all blocks orders uses of storage too. */
+void
+order_collectives(void *, void **, unsigned)
+{
+    for (unsigned i = 0; i < cluster->nblocks; i++)
+        cluster->blocks[i]->nsyncthreads++;
 }
 
 /* The blocks from `first` of the grid on. */
@@ -350,7 +361,9 @@ run_cluster(uint64_t first, dim3 grid, dim3 block_size)
                      (unsigned)(at / grid.x / grid.y)},
                     block_size);
     }
-    reset(&cluster->whole, cluster->nblocks * cluster->nthreads);
+    cluster->whole.narrived = 0;
+    cluster->whole.nlive = cluster->nblocks * cluster->nthreads;
+    cluster->whole.finish = order_collectives;
     emulated_block *b = cluster->blocks[in_order(0, cluster->nblocks)].get();
     switch_to(&cluster->launcher, make_current(b, b->current));
 }
@@ -371,15 +384,8 @@ emulator_meet(emulator_group group, const char *name, emulator_place place,
 {
     unsigned self = block->current;
     emulated_thread *thread = &block->threads[self];
-    barrier *at = &block->warps[self / WARP];
-    unsigned number = self % WARP;
-    if (group == EMULATOR_CLUSTER) {
-        at = &cluster->whole;
-        number = block->rank * cluster->nthreads + self;
-    } else if (group == EMULATOR_BLOCK) {
-        at = &block->whole;
-        number = self;
-    }
+    barrier *at =
+        group == EMULATOR_BLOCK ? &block->whole : &block->warps[self / WARP];
     if (at->narrived == 0) {
         at->name = name;
         at->place = place;
@@ -389,7 +395,7 @@ emulator_meet(emulator_group group, const char *name, emulator_place place,
                !is_same(at->place.file, place.file)) {
         fail("this thread is at another barrier than the rest", place);
     }
-    at->items[number] = item;
+    at->items[group == EMULATOR_BLOCK ? self : self % WARP] = item;
     at->narrived++;
     thread->waits_at = at;
     thread->generation = at->generation;
@@ -458,14 +464,33 @@ emulator_nlaunches(void)
 }
 
 void
-emulator_sync_cluster(emulator_place place)
+arrive_at_cluster(emulator_place place)
 {
-    char nothing = 0;
-    emulator_meet(EMULATOR_CLUSTER, "sync_cluster", place, nothing,
-                  [](char **, unsigned) {
-                      for (unsigned i = 0; i < cluster->nblocks; i++)
-                          cluster->blocks[i]->nsyncthreads++;
-                  });
+    barrier *at = &cluster->whole;
+    emulated_thread *thread = &block->threads[block->current];
+    if (thread->has_arrived)
+        fail("a thread has not waited for its cluster", place);
+    thread->has_arrived = true;
+    thread->arrived = at->generation;
+    at->name = "wait_for_cluster";
+    at->narrived++;
+    complete_if_all_are_here(at);
+}
+
+void
+wait_for_cluster(emulator_place place)
+{
+    barrier *at = &cluster->whole;
+    emulated_thread *thread = &block->threads[block->current];
+    if (!thread->has_arrived)
+        fail("a thread has not arrived where it waits for its cluster", place);
+    thread->has_arrived = false;
+    at->place = place;
+    thread->waits_at = at;
+    thread->generation = thread->arrived;
+    if (at->generation == thread->generation)
+        run_next(&thread->context);
+    thread->waits_at = nullptr;
 }
 
 void

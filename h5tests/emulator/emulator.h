@@ -62,7 +62,6 @@ emulator_here(const char *file = __builtin_FILE(), int line = __builtin_LINE())
 
 /* Who waits together. */
 enum emulator_group {
-    EMULATOR_CLUSTER,
     EMULATOR_BLOCK,
     EMULATOR_WARP
 };
@@ -100,9 +99,11 @@ emulator_use_storage(const void *storage, emulator_place place);
 unsigned char *
 emulator_dynamic_shared(void);
 
-/* Waits for all threads of the running cluster. */
+/* As gpu/engine/platform.cuh says of them. */
 void
-emulator_sync_cluster(emulator_place place);
+arrive_at_cluster(emulator_place place = emulator_here());
+void
+wait_for_cluster(emulator_place place = emulator_here());
 
 /* Runs a grid on the calling thread; so many neighbouring blocks along x are a
  * cluster. */

@@ -239,7 +239,7 @@ missing_barrier_changes_results(void **state)
 static const int CLUSTER_NBLOCKS = 8;
 
 static __global__ void
-tell_next_block(int *d_told, int *d_heard, bool has_barrier)
+tell_next_block(int *d_told, int *d_heard, bool waits)
 {
     const int at = (int)(blockIdx.x * NTHREADS + threadIdx.x);
     const int first = at / (CLUSTER_NBLOCKS * NTHREADS) * CLUSTER_NBLOCKS;
@@ -249,16 +249,19 @@ tell_next_block(int *d_told, int *d_heard, bool has_barrier)
 
     s_own[threadIdx.x] = at;
     d_told[at] = at;
-    if (has_barrier)
-        sync_cluster();
+    arrive_at_cluster();
+    if (waits)
+        wait_for_cluster();
     d_heard[at] = d_told[before * NTHREADS + (int)threadIdx.x];
+    if (!waits)
+        wait_for_cluster();
     if (s_own[threadIdx.x] != at) /* of another block */
         d_heard[at] = -2;
 }
 
 /* Whether all blocks of a grid hear what they were told, in both orders. */
 static bool
-hears_all(bool has_barrier)
+hears_all(bool waits)
 {
     const int nblocks = 2 * CLUSTER_NBLOCKS, n = nblocks * NTHREADS;
     bool all = true;
@@ -266,11 +269,10 @@ hears_all(bool has_barrier)
     for (int order = 0; order < 2; order++) {
         for (int i = 0; i < n; i++)
             told[i] = -1;
-        assert_int_equal(launch_clusters(tell_next_block, CLUSTER_NBLOCKS,
-                                         nblocks, NTHREADS,
-                                         NTHREADS * sizeof(int), 0, told, heard,
-                                         has_barrier),
-                         0);
+        assert_int_equal(
+            launch_clusters(tell_next_block, CLUSTER_NBLOCKS, nblocks, NTHREADS,
+                            NTHREADS * sizeof(int), 0, told, heard, waits),
+            0);
         for (int i = 0; i < n; i++) {
             const int block = i / NTHREADS;
             const int before = block % CLUSTER_NBLOCKS == 0
@@ -286,7 +288,7 @@ hears_all(bool has_barrier)
 }
 
 static void
-missing_barrier_of_a_cluster_changes_results(void **state)
+waiting_late_for_a_cluster_changes_results(void **state)
 {
     (void)state;
     assert_true(hears_all(true));
@@ -300,7 +302,8 @@ leave_or_add(int *d_sum)
     if (blockIdx.x % 2 == 0)
         return;
     atomicAdd(d_sum, 1);
-    sync_cluster();
+    arrive_at_cluster();
+    wait_for_cluster();
     if (threadIdx.x == 0 && blockIdx.x == 1)
         d_sum[1] = d_sum[0];
 }
@@ -322,9 +325,10 @@ clusters_wait_for_those_who_are_left(void **state)
 static __global__ void
 wait_in_one_block(void)
 {
-    if (blockIdx.x == 0)
-        sync_cluster();
-    else
+    if (blockIdx.x == 0) {
+        arrive_at_cluster();
+        wait_for_cluster();
+    } else
         for (int i = 0; i < 2; i++)
             __syncthreads();
 }
@@ -390,10 +394,25 @@ diverge_in_a_warp(void)
 static __global__ void
 diverge_in_a_cluster(void)
 {
+    arrive_at_cluster();
     if (threadIdx.x < 32)
-        sync_cluster();
-    else
         __syncthreads();
+    wait_for_cluster();
+    if (threadIdx.x >= 32)
+        __syncthreads();
+}
+
+static __global__ void
+wait_for_nobody(void)
+{
+    wait_for_cluster();
+}
+
+static __global__ void
+arrive_twice(void)
+{
+    arrive_at_cluster();
+    arrive_at_cluster();
 }
 
 static __global__ void
@@ -449,6 +468,8 @@ divergent_barriers_abort(void **state)
     assert_kernel_aborts(diverge_at_a_barrier);
     assert_kernel_aborts(diverge_in_a_warp);
     assert_kernel_aborts(diverge_in_a_cluster);
+    assert_kernel_aborts(wait_for_nobody);
+    assert_kernel_aborts(arrive_twice);
     assert_kernel_aborts(name_half_of_the_warp);
 }
 
@@ -618,7 +639,7 @@ main(void)
         cmocka_unit_test(reductions_equal_serial_sums),
         cmocka_unit_test(warp_primitives_follow_their_definition),
         cmocka_unit_test(missing_barrier_changes_results),
-        cmocka_unit_test(missing_barrier_of_a_cluster_changes_results),
+        cmocka_unit_test(waiting_late_for_a_cluster_changes_results),
         cmocka_unit_test(clusters_wait_for_those_who_are_left),
         cmocka_unit_test(clusters_are_of_neighbours_and_not_too_large),
         cmocka_unit_test(order_of_blocks_alternates),
