@@ -7,7 +7,8 @@
 #                streams and batches through both engines: same bytes, same
 #                values, same errors
 #     large      the same for 512^3 float32, 384^3 float64, 2^31 + 4095 values
-#     sanitize   some of it under compute-sanitizer's memcheck and racecheck
+#     sanitize   some of it under compute-sanitizer's memcheck, racecheck and
+#                synccheck
 #     random     random chunks through both engines, by 1 and by 8 threads
 #     exhaustive all float32 there are, and 10^10 float64, under bounds of
 #                every mode: each value keeps its own
@@ -218,11 +219,17 @@ stage_sanitize() {
             "${wrapper[@]}" || failed=1
         if [ "$tool" = memcheck ]; then
             try_both "${tool}_bytes" 100 1 bytes "${wrapper[@]}" || failed=1
+        else
+            try "${tool}_few_chunks" 100 "${wrapper[@]}" \
+                "$build/h5tests/cuda_bytes" 'few_small*' || failed=1
         fi
         try "${tool}_large" 100 "${wrapper[@]}" \
             "$build/h5tests/cuda_large" 48 || failed=1
         times=20
     done
+    # Barriers of clusters.
+    try synccheck_few_chunks 100 compute-sanitizer --tool synccheck \
+        --error-exitcode 9 "$build/h5tests/cuda_bytes" 'few_small*' || failed=1
     return "$failed"
 }
 
