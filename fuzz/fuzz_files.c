@@ -167,6 +167,12 @@ hear_sums(void *report, const char *path, const struct verify_sums *sums)
     hearing->printer->sums(hearing->state, path, sums);
 }
 
+static bool
+is_of_any_length(hid_t type)
+{
+    return H5Tdetect_class(type, H5T_VLEN) > 0 || H5Tis_variable_str(type) > 0;
+}
+
 static void
 verify(const struct subject *subject, uint8_t actions)
 {
@@ -174,10 +180,15 @@ verify(const struct subject *subject, uint8_t actions)
         .dataset = hear_dataset, .damage = hear_damage, .sums = hear_sums};
     struct hearing hearing = {.printer = &verify_report_text,
                               .subject = subject};
+    const struct tool_dataset *dataset = &subject->dataset;
     struct verify run = {.report = &report,
                          .state = &hearing,
                          .checker = checkers[(actions & READS_REST) != 0]};
 
+    /* HDF5, where it reads such, takes memory for as many as a chunk tells. */
+    if (is_of_any_length(dataset->type) &&
+        (dataset->nfilters > 1 || (actions & READS_REST) != 0))
+        return;
 #ifdef TERP_HAVE_JANSSON
     if ((actions & PRINTS_JSON) == PRINTS_JSON)
         hearing.printer = &verify_report_json;
@@ -185,7 +196,7 @@ verify(const struct subject *subject, uint8_t actions)
     if (hearing.printer->begin != NULL)
         hearing.state = hearing.printer->begin();
     hearing.printer->file(hearing.state, "fuzz.h5", true);
-    verify_dataset("/x", &subject->dataset, NULL, &run);
+    verify_dataset("/x", dataset, NULL, &run);
     if (hearing.printer->end != NULL)
         hearing.printer->end(hearing.state);
     CHECK(run.damaged == (hearing.lost || hearing.ndamaged > 0));
