@@ -242,9 +242,13 @@ find_last_group(const uint8_t *const *corner, unsigned ncorners, uint64_t x)
     return (uint8_t)(terp_context_of(all) * GROUP_UNIT);
 }
 
+/* For loops of which gcc 12 spills registers where it puts them into their
+ * caller: doc/design/12-version-1.md. */
+#define APART static __attribute__((noinline))
+
 /* Points [begin, end) of a class, as if they stood one after another. Rows
  * whose corners do are done as one. */
-CPU_APART void
+APART void
 mark_points(const struct weights *w, unsigned odd, uint64_t begin, uint64_t end,
             uint8_t *groups)
 {
@@ -408,7 +412,7 @@ count_blocks(const uint8_t *groups, uint64_t nblocks,
             counts_inout[g] += counts[g][j];
 }
 
-CPU_APART void
+APART void
 count_groups(const uint8_t *groups, uint64_t n,
              uint64_t counts_ret[TERP_NGROUPS])
 {

@@ -27,10 +27,6 @@ terp_cpu_order_level(struct cpu_pool *pool, const struct terp_layout *layout,
 /* Walks are compiled for each visitor. */
 #define CPU_INLINE static inline __attribute__((always_inline))
 
-/* A loop that gcc would put into another function, and then spill registers:
- * marking takes 1.25 of the time. */
-#define CPU_APART static __attribute__((noinline))
-
 /* Stacked arrays [nbricks][n3][n2][n1][n0], cut into boxes. A slab holds a
  * brick's boxes of one place along the slowest dimension; it covers the same
  * range in C order and in tile order. */
