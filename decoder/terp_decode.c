@@ -32,13 +32,11 @@ struct terp_reader_chunk {
     bool big_endian, stack;
 };
 
-/* Says what a stream of any bytes holds and, unless `values` is NULL, decodes
- * it, with some 60 bytes of memory for each value. What is in `values` says
- * nothing where it fails. */
-enum terp_reader_status
-terp_reader_decode(const void *stream, size_t nbytes,
-                   struct terp_reader_chunk *chunk_ret, void *values,
-                   size_t values_cap_nbytes);
+/* Says what a stream of any bytes holds and, unless `values` is NULL, decodes it, with
+ * some 60 bytes of memory a value. What is in `values` says nothing where it fails. */
+enum terp_reader_status terp_reader_decode(const void *stream, size_t nbytes,
+                                           struct terp_reader_chunk *chunk_ret,
+                                           void *values, size_t values_cap_nbytes);
 
 #endif
 #ifndef TERP_READER_HEADER
@@ -76,34 +74,29 @@ static struct input {
     uint64_t nbits;
 } in;
 
-static void
-require_or(bool holds, enum terp_reader_status otherwise)
+static void require_or(bool holds, enum terp_reader_status otherwise)
 {
     status = otherwise;
-    if (!holds)
-        longjmp(refused, 1);
+    if (!holds) longjmp(refused, 1);
 }
 
 /* Every rule of the document goes through here. */
 #define require(rule) require_or(rule, TERP_READER_DAMAGED)
 
 /* Zeros, until the call ends. */
-static void *
-reserve(uint64_t count, size_t size)
+static void *reserve(uint64_t count, size_t size)
 {
     const size_t n = (size_t)count + 16; /* with room for that */
     void **block = count < SIZE_MAX / 2 ? calloc(n, size) : NULL;
     status = TERP_READER_MEMORY;
-    if (block == NULL)
-        longjmp(refused, 1);
+    if (block == NULL) longjmp(refused, 1);
     block[0] = blocks;
     blocks = block;
     return block + 2;
 }
 
 /* Whole bytes; what is left of one of which bits were taken says nothing. */
-static const uint8_t *
-take(uint64_t nbytes)
+static const uint8_t *take(uint64_t nbytes)
 {
     in.at += DIVIDED_UP(in.nbits, 8);
     in.nbits = 0;
@@ -113,63 +106,48 @@ take(uint64_t nbytes)
 }
 
 /* Turns to other bytes, and back to those before when these are all read. */
-static struct input
-enter(const uint8_t *bytes, uint64_t nbytes)
+static struct input enter(const uint8_t *bytes, uint64_t nbytes)
 {
-    static const uint8_t none; /* in C, nothing is added to NULL, not even 0 */
     const struct input outer = in;
-    const uint8_t *at = nbytes == 0 ? &none : bytes;
+    const uint8_t *at = nbytes > 0 ? bytes : (const uint8_t *)""; /* not NULL + 0 */
     in = (struct input){at, at + nbytes, 0};
     return outer;
 }
 
-static void
-leave(struct input outer)
+static void leave(struct input outer)
 {
     require(take(0) == in.end);
     in = outer;
 }
 
-static uint64_t
-load(const uint8_t *at, uint64_t nbytes)
+static uint64_t load(const uint8_t *at, uint64_t nbytes)
 {
     uint64_t value = 0;
-    while (nbytes > 0)
-        value = value << 8 | at[--nbytes];
+    while (nbytes > 0) value = value << 8 | at[--nbytes];
     return value;
 }
 
-static void
-store(uint8_t *at, uint64_t nbytes, uint64_t value)
+static void store(uint8_t *at, uint64_t nbytes, uint64_t value)
 {
-    for (; nbytes > 0; nbytes--, value >>= 8)
-        *at++ = (uint8_t)value;
+    for (; nbytes > 0; nbytes--, value >>= 8) *at++ = (uint8_t)value;
 }
 
 /* How many bits a number has. */
-static uint64_t
-width_of(uint64_t number)
+static uint64_t width_of(uint64_t number)
 {
-    uint64_t width = 0;
-    for (; number > 0; number /= 2)
-        width++;
-    return width;
+    return number == 0 ? 0 : 1 + width_of(number / 2);
 }
 
 /* The same bytes in the other order. */
-static uint64_t
-swapped(uint64_t value, uint64_t nbytes)
+static uint64_t swapped(uint64_t value, uint64_t nbytes)
 {
-    uint64_t other = 0;
-    for (; nbytes > 0; nbytes--, value >>= 8)
-        other = other << 8 | (value & 255);
-    return other;
+    const uint64_t rest = nbytes > 1 ? swapped(value >> 8, nbytes - 1) : 0;
+    return (value & 255) << 8 * (nbytes - 1) | rest;
 }
 
 #define take_number(nbytes) load(take(nbytes), nbytes)
 
-static uint64_t
-take_within(uint64_t nbytes, uint64_t least, uint64_t most)
+static uint64_t take_within(uint64_t nbytes, uint64_t least, uint64_t most)
 {
     const uint64_t number = take_number(nbytes);
     require(number >= least && number <= most);
@@ -177,17 +155,14 @@ take_within(uint64_t nbytes, uint64_t least, uint64_t most)
 }
 
 /* Of at most so many bytes. */
-static uint64_t
-take_uleb(uint64_t nbytes)
+static uint64_t take_uleb(uint64_t nbytes)
 {
     const uint64_t byte = take_within(1, 0, nbytes > 1 ? 255 : 127);
     return byte < 128 ? byte : (byte & 127) | take_uleb(nbytes - 1) << 7;
 }
 
-/* A number of n bits, its lowest bit first, of each byte the lowest ones; or
- * the highest ones. */
-static uint64_t
-take_bits(uint64_t n, bool highest_first)
+/* A number of n bits: the lowest of it and of each byte first, or the highest. */
+static uint64_t take_bits(uint64_t n, bool highest_first)
 {
     uint64_t value = 0;
     require(n <= 8 * BYTES_LEFT - in.nbits);
@@ -199,10 +174,10 @@ take_bits(uint64_t n, bool highest_first)
     return value;
 }
 
-/* n numbers in groups, each of which is a bit field array. Its width is one of
- * `widths`, or where there are none a byte before it. */
-static uint64_t *
-take_groups(uint64_t n, uint64_t group, const uint64_t *widths, uint64_t most)
+/* n numbers in groups, bit field arrays of `widths`, or of what a byte before each
+ * says. */
+static uint64_t *take_groups(uint64_t n, uint64_t group, const uint64_t *widths,
+                             uint64_t most)
 {
     uint64_t *numbers = reserve(n, sizeof *numbers), width = 0;
     for (uint64_t i = 0; i < n; i++) {
@@ -218,20 +193,17 @@ take_groups(uint64_t n, uint64_t group, const uint64_t *widths, uint64_t most)
 }
 
 /* In one group. */
-#define take_fields(n, width) \
-    take_groups(n, UINT64_MAX, (uint64_t[]){width}, 64)
+#define take_fields(n, width) take_groups(n, UINT64_MAX, (uint64_t[]){width}, 64)
 
 /* ---- checksum: XXH3 of 64 bits, seeded; xxhash's doc/xxhash_spec.md ---- */
 
 static const uint64_t default_secret[24] = {
-    0xbe4ba423396cfeb8, 0x1cad21f72c81017c, 0xdb979083e96dd4de,
-    0x1f67b3b7a4a44072, 0x78e5c0cc4ee679cb, 0x2172ffcc7dd05a82,
-    0x8e2443f7744608b8, 0x4c263a81e69035e0, 0xcb00c391bb52283c,
-    0xa32e531b8b65d088, 0x4ef90da297486471, 0xd8acdea946ef1938,
-    0x3f349ce33f76faa8, 0x1d4f0bc7c7bbdcf9, 0x3159b4cd4be0518a,
-    0x647378d9c97e9fc8, 0xc3ebd33483acc5ea, 0xeb6313faffa081c5,
-    0x49daf0b751dd0d17, 0x9e68d429265516d3, 0xfca1477d58be162b,
-    0xce31d07ad1b8f88f, 0x280416958f3acb45, 0x7e404bbbcafbd7af};
+    0xbe4ba423396cfeb8, 0x1cad21f72c81017c, 0xdb979083e96dd4de, 0x1f67b3b7a4a44072,
+    0x78e5c0cc4ee679cb, 0x2172ffcc7dd05a82, 0x8e2443f7744608b8, 0x4c263a81e69035e0,
+    0xcb00c391bb52283c, 0xa32e531b8b65d088, 0x4ef90da297486471, 0xd8acdea946ef1938,
+    0x3f349ce33f76faa8, 0x1d4f0bc7c7bbdcf9, 0x3159b4cd4be0518a, 0x647378d9c97e9fc8,
+    0xc3ebd33483acc5ea, 0xeb6313faffa081c5, 0x49daf0b751dd0d17, 0x9e68d429265516d3,
+    0xfca1477d58be162b, 0xce31d07ad1b8f88f, 0x280416958f3acb45, 0x7e404bbbcafbd7af};
 
 static const uint64_t prime32[] = {0x9e3779b1, 0x85ebca77, 0xc2b2ae3d};
 static const uint64_t prime64[] = {0x9e3779b185ebca87, 0xc2b2ae3d27d4eb4f,
@@ -242,8 +214,7 @@ static const uint64_t prime_mx[] = {0x165667919e3779f9, 0x9fb21c651e98df25};
 #define WORD(at) load(at, 8)
 
 /* The high half of a product, xor the low one. */
-static uint64_t
-folded(uint64_t a, uint64_t b)
+static uint64_t folded(uint64_t a, uint64_t b)
 {
     const uint64_t half = 0xffffffff, low = (a & half) * (b & half);
     const uint64_t mid = (a >> 32) * (b & half) + (low >> 32);
@@ -252,20 +223,17 @@ folded(uint64_t a, uint64_t b)
 }
 
 /* Two words, each xor what is the key there. */
-#define mixed(at, key, seed)                \
-    folded(WORD(at) ^ (WORD(key) + (seed)), \
-           WORD((at) + 8) ^ (WORD((key) + 8) - (seed)))
+#define mixed(at, key, seed) \
+    folded(WORD(at) ^ (WORD(key) + (seed)), WORD((at) + 8) ^ (WORD((key) + 8) - (seed)))
 
-static uint64_t
-avalanche(uint64_t h)
+static uint64_t avalanche(uint64_t h)
 {
     h = (h ^ h >> 37) * prime_mx[0];
     return h ^ h >> 32;
 }
 
 /* Of at least one byte; the key has the seed added where they are many. */
-static uint64_t
-hash(const uint8_t *at, size_t n, uint64_t seed)
+static uint64_t hash(const uint8_t *at, size_t n, uint64_t seed)
 {
     uint64_t sums[8] = {prime32[2], prime64[0], prime64[1], prime64[2],
                         prime64[3], prime32[1], prime64[4], prime32[0]};
@@ -329,8 +297,7 @@ hash(const uint8_t *at, size_t n, uint64_t seed)
     return h ^ h >> 32;
 }
 
-static uint64_t
-checksum(const uint8_t *at, size_t n, uint64_t seed)
+static uint64_t checksum(const uint8_t *at, size_t n, uint64_t seed)
 {
     const size_t piece = 16384;
     uint64_t sum = 0, factor = 1;
@@ -352,27 +319,24 @@ union number {
 };
 
 /* The nearest number of 32 or 64 bits. Each operation stands in one of these:
- * `volatile` keeps compilers from merging two, or from more digits than there
- * are. That what is made of two float32 is first rounded to float64 makes no
- * difference to a sum, a difference, a product or a quotient. */
-static double
-rounded(uint64_t nbits, double x)
+ * `volatile` keeps compilers from merging two, or from more digits. That what is made
+ * of two float32 is first rounded to float64 makes no difference to a sum, product or
+ * quotient. */
+static double rounded(uint64_t nbits, double x)
 {
     volatile double wide = x;
     volatile float narrow = nbits == 32 ? (float)wide : 0;
     return nbits == 32 ? (double)narrow : wide;
 }
 
-static double
-value_of(uint64_t nbits, uint64_t word)
+static double value_of(uint64_t nbits, uint64_t word)
 {
     const union number narrow = {.narrow_bits = (uint32_t)word};
     const union number wide = {.wide_bits = word};
     return nbits == 32 ? (double)narrow.narrow : wide.wide;
 }
 
-static uint64_t
-word_of(uint64_t nbits, double value)
+static uint64_t word_of(uint64_t nbits, double value)
 {
     const union number narrow = {.narrow = nbits == 32 ? (float)value : 0};
     const union number wide = {.wide = value};
@@ -383,10 +347,9 @@ word_of(uint64_t nbits, double value)
 #define SIGNED(nbits, word) \
     ((int64_t)((((word)&ONES(nbits)) ^ POWER((nbits)-1)) - POWER((nbits)-1)))
 
-/* Whether this program's numbers are those of IEEE 754: no more digits, to
- * nearest even, subnormal ones too, no operation merged with another. */
-static bool
-is_ieee(void)
+/* Whether this program's numbers are those of IEEE 754: no more digits, to nearest
+ * even, subnormal ones too, no operation merged with another. */
+static bool is_ieee(void)
 {
     const double a = rounded(64, 0x1.0000001p0), square = rounded(64, a * a);
     return rounded(64, rounded(64, 1) + rounded(64, 0x1.001p-53)) > 1 &&
@@ -404,16 +367,14 @@ is_ieee(void)
 #define WORD_MAX_NBITS 15
 #define TILE_NSYMBOLS UINT64_C(4096)
 
-/* A canonical code: how many words have each length, and whose they are, by
- * (length, symbol). */
+/* A canonical code: how many words have each length; whose, by (length, symbol). */
 struct codebook {
     uint16_t nwords[WORD_MAX_NBITS + 1], symbol[NSYMBOLS];
     bool is_made;
 };
 
 /* Makes a codebook of the words' lengths; 0: no word. */
-static void
-make_codebook(struct codebook *book, const uint8_t nbits[NSYMBOLS])
+static void make_codebook(struct codebook *book, const uint8_t nbits[NSYMBOLS])
 {
     uint64_t nleft = POWER(WORD_MAX_NBITS), n = 0; /* words of 15 bits */
     for (int length = 1; length <= WORD_MAX_NBITS; length++)
@@ -430,8 +391,7 @@ make_codebook(struct codebook *book, const uint8_t nbits[NSYMBOLS])
  * before, by weight, and ends in items that weigh more than all. Of the last
  * list the first items are taken, of a pair that is, both, and a symbol's word
  * has a bit each time: so what counts is how many of them are symbols. */
-static void
-make_optimal(struct codebook *book, const uint64_t *weight, int nsymbols)
+static void make_optimal(struct codebook *book, const uint64_t *weight, int nsymbols)
 {
     static uint64_t list[WORD_MAX_NBITS + 1][2 * NSYMBOLS];
     static int nsingle[WORD_MAX_NBITS + 1][2 * NSYMBOLS];
@@ -452,8 +412,7 @@ make_optimal(struct codebook *book, const uint64_t *weight, int nsymbols)
         }
     for (int level = WORD_MAX_NBITS; level > 0; level--) {
         const int taken = nsingle[level][n];
-        for (int i = 0; i < taken; i++)
-            nbits[order[i]]++;
+        for (int i = 0; i < taken; i++) nbits[order[i]]++;
         n = 2 * (n - taken);
     }
     make_codebook(book, nbits);
@@ -473,16 +432,14 @@ make_optimal(struct codebook *book, const uint64_t *weight, int nsymbols)
     ((nth) < (alone) ? (nth) : (2 + (nth) % 2) << CLASS_NBITS(nth, alone))
 
 /* An entry's codebook, of symbols or of tokens; it stays, once it is made. */
-static const struct codebook *
-dictionary(uint64_t entry, bool of_tokens)
+static const struct codebook *dictionary(uint64_t entry, bool of_tokens)
 {
     static const double scales[3][4] = {
         {0.0005, 64, 1, 32}, {0.05, 200, 0.5, 8}, {0.12, 256, 0.5, 8}};
     static struct codebook books[2][NENTRIES];
     require(entry < NENTRIES);
     struct codebook *book = &books[of_tokens][entry];
-    if (book->is_made)
-        return book;
+    if (book->is_made) return book;
     const int family = (int)entry / 25, place = (int)entry % 25;
     const int mixture = place < 19 ? 0 : 1 + (place - 19) / 3;
     const double *range = scales[family] + (mixture > 0 ? 2 : 0);
@@ -542,13 +499,12 @@ static const uint64_t FLOAT64 = 1, BYTES = 2, INT64 = 6, UINT8 = 7, UINT32 = 9,
 static const uint64_t RAW = 0, CONSTANT = 1, HUFFMAN = 2, CUSTOM = 3, RATIO = 5,
                       COPIES = 13, REFERENCES = 14, PARTS = 15;
 static const uint64_t SPLINE = 1, LORENZO = 2, LOSSLESS = 3;
-static const uint64_t HAS_SPECIALS = 0x10, HAS_DOMAIN = 0x20,
-                      IS_POINTWISE = 0x40, HAS_PREFIXES = 0x80;
+static const uint64_t HAS_SPECIALS = 0x10, HAS_DOMAIN = 0x20, IS_POINTWISE = 0x40,
+                      HAS_PREFIXES = 0x80;
 static const uint64_t CUBIC = 0, LINEAR = 2, LONG = 3, MEAN = 4, SIX = 5;
 
 /* Bytes of a type's values; complex values have two parts. */
-static const uint8_t nbytes_of[] = {4, 8, 1, 1, 2, 4, 8, 1,
-                                    2, 4, 8, 2, 2, 8, 16};
+static const uint8_t nbytes_of[] = {4, 8, 1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 8, 16};
 #define NPARTS(type) ((type) >= COMPLEX64 ? UINT64_C(2) : UINT64_C(1))
 
 /* The code that stands for an escape. */
@@ -575,7 +531,7 @@ static struct {
     uint64_t mask, twice, has_means, zeros, limit, tail_nbits, wide;
     double unit;
     uint64_t lossless_form, lossless_center;
-    uint8_t *mark, *is_minus; /* mark: 0: not special, else color + 1 */
+    uint8_t *mark, *is_minus;              /* mark: 0: not special, else color + 1 */
     uint64_t nspecials, ncolors, *special; /* of colors, or of all specials */
     uint64_t *extra; /* tails, or the numbers that belong to shifts */
     uint64_t *group_shift, *group_zeros;
@@ -592,8 +548,7 @@ static struct {
 #define COORDINATE(point, d) ((point) / s.pitch[d] % s.extent[d])
 
 /* The dims that `layout` tells of. */
-static void
-take_dims(uint64_t layout, struct terp_reader_chunk *chunk)
+static void take_dims(uint64_t layout, struct terp_reader_chunk *chunk)
 {
     chunk->stack = layout >> 7;
     chunk->rank = (layout & 3) + 1;
@@ -606,18 +561,16 @@ take_dims(uint64_t layout, struct terp_reader_chunk *chunk)
     }
 }
 
-static double
-take_bound(void)
+static double take_bound(void)
 {
     const double bound = value_of(64, take_number(8));
     require(bound >= 0 && bound < INFINITY);
     return bound;
 }
 
-/* What stands before the body of a whole stream, `outer` being RAW, or of one
- * within a stream of that coding, whose chunk is known. */
-static void
-take_head(struct terp_reader_chunk *chunk, uint64_t outer)
+/* What stands before the body of a whole stream, `outer` being RAW, or of one within
+ * a stream of that coding, whose chunk is known. */
+static void take_head(struct terp_reader_chunk *chunk, uint64_t outer)
 {
     const bool is_whole = outer == RAW;
     const uint8_t *head = is_whole ? take(16) : take(2) - 6;
@@ -637,12 +590,11 @@ take_head(struct terp_reader_chunk *chunk, uint64_t outer)
     chunk->value_nbytes = nbytes_of[chunk->type];
     require(chunk->nvalues <= ONES(63) / chunk->value_nbytes);
     const bool is_coded = coding == HUFFMAN || coding == RATIO;
-    require(is_coded || coding <= CONSTANT ||
-            (coding >= COPIES && coding <= PARTS));
+    require(is_coded || coding <= CONSTANT || (coding >= COPIES && coding <= PARTS));
     require(coding < COPIES || (coding != outer && outer != REFERENCES));
     require(coding != REFERENCES || chunk->value_nbytes > 1);
-    require(coding == RAW || (chunk->type != BYTES &&
-                              (coding == PARTS) == (chunk->type >= COMPLEX64)));
+    require(coding == RAW ||
+            (chunk->type != BYTES && (coding == PARTS) == (chunk->type >= COMPLEX64)));
     require(s.prediction <= LOSSLESS && is_coded == (s.prediction > 0));
     const uint64_t may[] = {coding == CONSTANT ? HAS_SPECIALS : 0,
                             is_whole ? 0xf0 : 0x70, 0x70, 0x30};
@@ -674,8 +626,7 @@ take_head(struct terp_reader_chunk *chunk, uint64_t outer)
 /* ---- carrier, pointwise, model ---- */
 
 /* An integer, or the bits of a 16-bit float, of the word that carries it. */
-static uint64_t
-carried(uint64_t word)
+static uint64_t carried(uint64_t word)
 {
     const uint64_t nbits = 8 * s.chunk.value_nbytes, sign = POWER(nbits - 1);
     const double y = value_of(s.carried, word), magnitude = fabs(y);
@@ -708,8 +659,7 @@ carried(uint64_t word)
 #define MAX_EXPONENT(nbits) ((nbits) == 32 ? 128 : 1024)
 #define NFRACTION(nbits) ((nbits) == 32 ? 23 : 52)
 
-static void
-read_carrier(void)
+static void read_carrier(void)
 {
     s.t = s.carried = s.chunk.type == FLOAT64 ? 64 : 32;
     if (s.chunk.type > BYTES) {
@@ -725,8 +675,7 @@ read_carrier(void)
             s.scale = take_within((byte >> 4) + 1, 1, UINT64_MAX);
         }
     }
-    if (!(s.flags & IS_POINTWISE))
-        return;
+    if (!(s.flags & IS_POINTWISE)) return;
     const int most = MAX_EXPONENT(s.carried);
     const uint64_t byte = take_number(1), has_floor = byte >> 4;
     const double e = take_bound();
@@ -748,12 +697,11 @@ read_carrier(void)
 }
 
 /* The word of a value, as carried, of what is coded: of |y| s, or of 2^z. */
-static uint64_t
-pointwise_word(double y, bool is_minus)
+static uint64_t pointwise_word(double y, bool is_minus)
 {
     static const double q[2][11] = {
-        {0x1.62e430p-1, 0x1.ebfbe0p-3, 0x1.c6af6cp-5, 0x1.3b2a54p-7,
-         0x1.5f0890p-10, 0x1.44138ap-13},
+        {0x1.62e430p-1, 0x1.ebfbe0p-3, 0x1.c6af6cp-5, 0x1.3b2a54p-7, 0x1.5f0890p-10,
+         0x1.44138ap-13},
         {0x1.62e42fefa39efp-1, 0x1.ebfbdff82c598p-3, 0x1.c6b08d704a0c2p-5,
          0x1.3b2ab6fba1ddap-7, 0x1.5d87fe78a5276p-10, 0x1.430913096fd9fp-13,
          0x1.ffcbfc670dcd4p-17, 0x1.62bfd47773353p-20, 0x1.b524fae627834p-24,
@@ -763,11 +711,9 @@ pointwise_word(double y, bool is_minus)
     const double large = s.t == 32 ? 0x1.8p23 : 0x1.8p52;
     const double unit = 0x1.71547652b82fep+0; /* L */
     double z = s.joint > 0 ? fl(fabs(y) - fl(s.shift)) : y, sum = 0;
-    z = z > low ? z : low; /* of a NaN, too */
-    z = z < high ? z : high;
+    z = fmin(fmax(z, low), high); /* of a NaN low */
     const double n = fl(fl(z + large) - large), r = fl(z - n);
-    for (int i = 11; i > 0; i--)
-        sum = fl(q[s.t == 64][i - 1] + fl(r * sum));
+    for (int i = 11; i > 0; i--) sum = fl(q[s.t == 64][i - 1] + fl(r * sum));
     double x = ldexp(fl(1 + fl(r * sum)), (int)n + s.center);
     if (s.joint > 0) {
         const uint64_t nbits = s.t == s.carried ? s.t : 64;
@@ -783,14 +729,12 @@ pointwise_word(double y, bool is_minus)
 #define QUANTIZER_STEP(step) fl(fmin(step, LARGEST(s.t) / 2048))
 #define STEPS(n, step) fl(fl((double)SIGNED(s.t, n)) * (step))
 
-static void
-read_model(void)
+static void read_model(void)
 {
     const uint64_t byte = take_number(1), slack = byte & 15;
     const double two = rounded(64, s.bound + s.bound);
     double taken = two;
-    for (uint64_t i = 0; i < slack; i++)
-        taken = rounded(64, taken / 2);
+    for (uint64_t i = 0; i < slack; i++) taken = rounded(64, taken / 2);
     const double step = rounded(64, two - taken);
     s.step = s.plan[s.nlevels + 1].step = QUANTIZER_STEP(step);
     s.wide = byte >> 4;
@@ -816,8 +760,8 @@ read_model(void)
     s.has_means = flags & 1;
     require((s.twice & ~s.mask) == 0 && s.lossless_form < 3 && form < 8);
     require(flags < 8 && !(is_lossless && s.wide > 0));
-    require(!s.has_means || (!(s.flags & HAS_SPECIALS) && d > 0 &&
-                             s.mask >> d & 1 && s.extent[d] >= 8));
+    require(!s.has_means || (!(s.flags & HAS_SPECIALS) && d > 0 && s.mask >> d & 1 &&
+                             s.extent[d] >= 8));
     s.mask &= s.has_means ? ~POWER(d) : ONES(4); /* means come first, instead */
     require(is_exact || s.bound > 0);
     if (is_exact) {
@@ -838,17 +782,14 @@ read_model(void)
 /* ---- specials, signs, low bits ---- */
 
 /* Undoes the mask delta d. */
-static void
-undo_delta(uint8_t *mask, uint64_t d)
+static void undo_delta(uint8_t *mask, uint64_t d)
 {
-    require(d <= 4);
-    require(d == 0 || (s.pitch[d] >= 64 && s.pitch[d] < s.nvalues));
+    require(d == 0 || (d <= 4 && s.pitch[d] >= 64 && s.pitch[d] < s.nvalues));
     for (uint64_t i = s.pitch[d]; d > 0 && i < s.nvalues; i++)
         mask[i] ^= mask[i - s.pitch[d]];
 }
 
-static void
-read_specials(void)
+static void read_specials(void)
 {
     const uint64_t nruns = take_uleb(9), byte = take_number(1), n = byte & 15;
     uint64_t at = 0;
@@ -864,8 +805,7 @@ read_specials(void)
             s.mark[at] = (uint8_t)(n > 1 ? color[run] + 1 : 1);
     }
     undo_delta(s.mark, byte >> 4);
-    for (uint64_t i = 0; i < s.nvalues; i++)
-        s.nspecials += s.mark[i] != 0;
+    for (uint64_t i = 0; i < s.nvalues; i++) s.nspecials += s.mark[i] != 0;
     s.ncolors = n;
     s.special = take_fields(n > 0 ? n : s.nspecials, 8 * s.chunk.value_nbytes);
 }
@@ -877,8 +817,7 @@ struct low {
 };
 
 /* Of tiles; nothing is read where codes are not wide. */
-static struct low *
-read_low_bits(void)
+static struct low *read_low_bits(void)
 {
     const uint64_t ntiles = DIVIDED_UP(s.nvalues, TILE_NSYMBOLS);
     const uint64_t *has = take_fields(ntiles, s.wide > 0 ? 2 : 0);
@@ -886,8 +825,7 @@ read_low_bits(void)
     for (uint64_t i = 0; i < ntiles; i++) {
         low[i].n = LEAST(s.nvalues - i * TILE_NSYMBOLS, TILE_NSYMBOLS);
         low[i].nbits = has[i] & 1 ? take_within(1, 1, 12) : 0;
-        low[i].widths =
-            take_fields(DIVIDED_UP(low[i].n, 256), has[i] & 1 ? 4 : 0);
+        low[i].widths = take_fields(DIVIDED_UP(low[i].n, 256), has[i] & 1 ? 4 : 0);
         low[i].list_nbytes = has[i] & 2 ? take_within(2, 1, UINT16_MAX) : 0;
     }
     for (struct low *at = low; at < low + ntiles; at++) {
@@ -898,16 +836,14 @@ read_low_bits(void)
 }
 
 /* Makes whole codes of a tile's high parts, of which -512 are symbols 0. */
-static void
-add_low_bits(const struct low *low, int32_t *code)
+static void add_low_bits(const struct low *low, int32_t *code)
 {
     for (uint64_t i = 0; i < low->n; i++) {
         const int32_t rest = (int32_t)UNFOLDED(low->numbers[i]);
         const int32_t whole = code[i] * (1 << low->nbits) + rest;
         code[i] = code[i] == -512 ? ESCAPE : LEAST(MOST(whole, -32767), 32767);
     }
-    if (low->list_nbytes == 0)
-        return;
+    if (low->list_nbytes == 0) return;
     const struct input outer = enter(low->list, low->list_nbytes);
     const uint64_t head = take_number(2), nlisted = head & 0x7fff;
     require(nlisted >= 1 && nlisted <= TILE_NSYMBOLS);
@@ -928,8 +864,7 @@ add_low_bits(const struct low *low, int32_t *code)
 
 /* n items of k bytes, of which those that a bit map tells of are there. Others
  * are the one before, or zeros, as is what is before the first. */
-static uint8_t *
-take_kept(const uint8_t *is_kept, uint64_t n, uint64_t k, bool repeats)
+static uint8_t *take_kept(const uint8_t *is_kept, uint64_t n, uint64_t k, bool repeats)
 {
     uint8_t *zeros = reserve(n + 1, (size_t)k), *item = zeros;
     for (uint64_t i = 0; i < n; i++, item += k) {
@@ -939,22 +874,19 @@ take_kept(const uint8_t *is_kept, uint64_t n, uint64_t k, bool repeats)
     return zeros + k;
 }
 
-static const uint8_t *
-take_map(uint64_t nbits)
+static const uint8_t *take_map(uint64_t nbits)
 {
     const uint64_t n = DIVIDED_UP(nbits, 8);
     return n <= 8 ? take(n) : take_kept(take_map(n), n, 1, true);
 }
 
 /* Undoes RRE4-TCMS8-RZE1, of n bytes. */
-static const uint8_t *
-take_stages(uint64_t n)
+static const uint8_t *take_stages(uint64_t n)
 {
     const uint64_t nwords = DIVIDED_UP(n, 4);
     const uint8_t *is_other = take_map(nwords);
     uint64_t nkept = 0;
-    for (uint64_t i = 0; i < nwords; i++)
-        nkept += BIT(is_other, i);
+    for (uint64_t i = 0; i < nwords; i++) nkept += BIT(is_other, i);
     nkept = 8 * DIVIDED_UP(nkept, 2); /* bytes */
     uint8_t *kept = take_kept(take_map(nkept), nkept, 1, false);
     for (uint64_t i = 0; i < nkept; i += 8)
@@ -966,8 +898,7 @@ take_stages(uint64_t n)
 }
 
 /* The symbol of a canonical word. */
-static uint64_t
-take_symbol(const struct codebook *book)
+static uint64_t take_symbol(const struct codebook *book)
 {
     const uint16_t *symbol = book->symbol;
     uint64_t word = take_bits(1, true);
@@ -987,8 +918,7 @@ struct tile {
 };
 
 /* Decodes a tile of the bytes that are left. */
-static void
-decode_tile(const struct tile *tile, bool is_ratio)
+static void decode_tile(const struct tile *tile, bool is_ratio)
 {
     for (uint64_t i = 0; !is_ratio && i < tile->n; i++)
         tile->code[i] = (int32_t)take_symbol(tile->book) - 512;
@@ -1001,8 +931,7 @@ decode_tile(const struct tile *tile, bool is_ratio)
         i += CLASS_FIRST(run, 4) + take_bits(CLASS_NBITS(run, 4), true);
         require(i < tile->n);
         tile->code[i] = -512;
-        if (nth == NCODE_CLASSES - 1)
-            continue;
+        if (nth == NCODE_CLASSES - 1) continue;
         const bool is_minus = take_bits(1, true);
         const uint64_t more = take_bits(CLASS_NBITS(nth, 8), true);
         const int32_t magnitude = (int32_t)(CLASS_FIRST(nth, 8) + more + 1);
@@ -1012,8 +941,7 @@ decode_tile(const struct tile *tile, bool is_ratio)
 }
 
 /* The codes of n symbols, of tiles that are all that is left. */
-static int32_t *
-decode_tiles(uint64_t coding, uint64_t n)
+static int32_t *decode_tiles(uint64_t coding, uint64_t n)
 {
     const uint64_t ntiles = DIVIDED_UP(n, TILE_NSYMBOLS);
     const bool is_custom = coding == CUSTOM, is_ratio = coding == RATIO;
@@ -1031,15 +959,13 @@ decode_tiles(uint64_t coding, uint64_t n)
             tile[ntaken].nth = nparts - 1;
             tile[ntaken++].code = code + i * TILE_NSYMBOLS;
         }
-    if (ntaken == 0)
-        return code;
+    if (ntaken == 0) return code;
     struct codebook *custom = reserve(1, sizeof *custom);
     if (is_custom) {
         const uint64_t low = take_within(2, 1, NSYMBOLS - 1);
         const uint64_t high = take_within(2, low, NSYMBOLS - 1);
         uint8_t nbits[NSYMBOLS] = {(uint8_t)take_bits(4, false)};
-        for (uint64_t i = low; i <= high; i++)
-            nbits[i] = (uint8_t)take_bits(4, false);
+        for (uint64_t i = low; i <= high; i++) nbits[i] = (uint8_t)take_bits(4, false);
         make_codebook(custom, nbits);
     }
     const uint64_t nentries = is_custom ? 1 : take_within(1, 1, NENTRIES);
@@ -1054,8 +980,7 @@ decode_tiles(uint64_t coding, uint64_t n)
     const uint64_t *end = take_fields(nparts - 1, 8 * offset_nbytes);
     for (uint64_t i = 0; i < ntaken; i++) {
         const uint64_t p = tile[i].nth, width = control[p] & 127;
-        if (i > 0 && p != tile[i - 1].nth)
-            take(0);
+        if (i > 0 && p != tile[i - 1].nth) take(0);
         require(width <= 16);
         tile[i].nbytes = is_ratio ? 1 : DIVIDED_UP(tile[i].n, 8);
         tile[i].nbytes += take_bits(width, false);
@@ -1089,29 +1014,24 @@ struct line {
 };
 
 /* The sum of the points that differ along each line of a set. */
-static double
-around(uint64_t p, const struct line *line, unsigned set)
+static double around(uint64_t p, const struct line *line, unsigned set)
 {
-    if (set % 2 == 0)
-        return set == 0 ? VALUE_AT(p) : around(p, line + 1, set / 2);
+    if (set % 2 == 0) return set == 0 ? VALUE_AT(p) : around(p, line + 1, set / 2);
     return fl(around(p - line->pitch, line + 1, set / 2) +
               around(p + line->pitch, line + 1, set / 2));
 }
 
 /* The boolean sum of what linear interpolants predict along n lines: F, E and C
  * of the document, weighed; of all lines, or of pairs of three. */
-static double
-boolean_sum(uint64_t p, const struct line *line, int n, bool of_pairs)
+static double boolean_sum(uint64_t p, const struct line *line, int n, bool of_pairs)
 {
     static const int nlines[] = {0, 1, 1, 2, 1, 2, 2, 3}; /* of sets */
-    static const double weight[2][3] = {{0.5, -0.25, 0.125},
-                                        {1. / 3, -1. / 12}};
+    static const double weight[2][3] = {{0.5, -0.25, 0.125}, {1. / 3, -1. / 12}};
     double sum = -0.0; /* and x make x, be it -0.0 or 0.0 */
     for (int k = 1; k <= (of_pairs ? 2 : n); k++) {
         double total = -0.0;
         for (unsigned set = 1; set < 1u << n; set++)
-            if (nlines[set] == k)
-                total = fl(total + around(p, line, set));
+            if (nlines[set] == k) total = fl(total + around(p, line, set));
         sum = fl(sum + fl(fl(weight[of_pairs][k - 1]) * total));
     }
     return sum;
@@ -1119,34 +1039,28 @@ boolean_sum(uint64_t p, const struct line *line, int n, bool of_pairs)
 
 /* The prediction along the last of n lines, and its order; of values that are
  * each less what the other lines predict of it. */
-static double
-predict_along(uint64_t p, const struct line *line, int n, uint64_t spline,
-              int *order_ret)
+static double predict_along(uint64_t p, const struct line *line, int n, uint64_t spline,
+                            int *order_ret)
 {
     /* The weights of b + c, a + d, y + u and z + v, and of their sum: of cubic,
      * natural, linear and long ones, the mean, and six. */
     static const double weights[][5] = {
-        {9, 1, 0, 0, 0x1p-4},   {23, 3, 0, 0, 1. / 40},
-        {1, 0, 0, 0, 0.5},      {1225, 245, 49, 5, 0x1p-11},
-        {1, -1, 1, -1, 0x1p-3}, {150, 25, 3, 0, 0x1p-8}};
+        {9, 1, 0, 0, 0x1p-4},        {23, 3, 0, 0, 1. / 40}, {1, 0, 0, 0, 0.5},
+        {1225, 245, 49, 5, 0x1p-11}, {1, -1, 1, -1, 0x1p-3}, {150, 25, 3, 0, 0x1p-8}};
     const uint64_t i = line[n - 1].i, e = line[n - 1].e;
     double v[8] = {0}; /* at even points i-3 to i+4: z, y, a, b, c, d, u, v */
     for (uint64_t k = 0; k < 8; k++)
         if (i + k >= 3 && i + k - 3 < e) {
             const uint64_t at = p + line[n - 1].pitch * (2 * k - 7);
             v[k] = VALUE_AT(at);
-            if (n > 1)
-                v[k] = fl(v[k] - boolean_sum(at, line, n - 1, false));
+            if (n > 1) v[k] = fl(v[k] - boolean_sum(at, line, n - 1, false));
         }
     const double a = v[2], b = v[3], c = v[4], d = v[5];
     *order_ret = i > 0;
-    if (i + 1 == e)
-        return i > 0 ? fl(fl(1.5 * b) - fl(0.5 * a)) : b;
+    if (i + 1 == e) return i > 0 ? fl(fl(1.5 * b) - fl(0.5 * a)) : b;
     const uint64_t reach = LEAST(i, e - i - 2); /* a and d, y and u, z and v */
-    if (spline == LONG && reach < 3)
-        spline = reach == 2 ? SIX : CUBIC;
-    if ((i == 0 && e == 2) || (spline == MEAN && reach < 3))
-        spline = LINEAR;
+    if (spline == LONG && reach < 3) spline = reach == 2 ? SIX : CUBIC;
+    if ((i == 0 && e == 2) || (spline == MEAN && reach < 3)) spline = LINEAR;
     *order_ret = spline == LINEAR ? 2 : reach > 0 ? 4 : 3;
     if (*order_ret == 3) {
         const double x = i > 0 ? fl(6 * b) + fl(3 * c) : fl(3 * b) + fl(6 * c);
@@ -1155,13 +1069,11 @@ predict_along(uint64_t p, const struct line *line, int n, uint64_t spline,
     const double *w = weights[spline], ad = spline == LINEAR ? 0 : fl(a + d);
     const double yu = fl(v[1] + v[6]), zv = reach > 2 ? fl(v[0] + v[7]) : 0;
     double sum = fl(fl(w[0] * fl(b + c)) - fl(w[1] * ad));
-    if (w[2] != 0)
-        sum = fl(sum + fl(fl(w[2] * yu) - fl(w[3] * zv)));
+    if (w[2] != 0) sum = fl(sum + fl(fl(w[2] * yu) - fl(w[3] * zv)));
     return fl(sum * fl(w[4]));
 }
 
-static double
-predict(uint64_t p, uint64_t level)
+static double predict(uint64_t p, uint64_t level)
 {
     const uint64_t step = POWER(level - 1), spline = s.plan[level].spline;
     const uint64_t priorities = s.plan[level].priorities;
@@ -1172,8 +1084,7 @@ predict(uint64_t p, uint64_t level)
     double total[5];
     for (uint64_t d = 4; d-- > 0;) {
         const uint64_t x = COORDINATE(p, d), priority = priorities >> 2 * d & 3;
-        if ((x & step) == 0 || priority < highest)
-            continue;
+        if ((x & step) == 0 || priority < highest) continue;
         n = priority > highest ? 0 : n;
         highest = priority;
         line[n] = (struct line){step * s.pitch[d], x / step / 2,
@@ -1181,13 +1092,11 @@ predict(uint64_t p, uint64_t level)
         nabove += nabove == n && line[n].i + 1 < line[n].e;
         n++;
     }
-    if (!blends || spline == MEAN || n == 1 || n == 4)
-        nabove = -1;
+    if (!blends || spline == MEAN || n == 1 || n == 4) nabove = -1;
     if (is_all && spline == LONG && nabove >= n - 1)
         return fl(predict_along(p, line, n, LONG, &order) +
                   boolean_sum(p, line, n - 1, false));
-    if (nabove == n)
-        return boolean_sum(p, line, n, !is_all && n == 3);
+    if (nabove == n) return boolean_sum(p, line, n, !is_all && n == 3);
     for (int i = 0; i < n; i++) {
         const double next = predict_along(p, line + i, 1, spline, &order);
         total[order] = count[order]++ == 0 ? next : fl(total[order] + next);
@@ -1200,11 +1109,9 @@ predict(uint64_t p, uint64_t level)
 
 /* Lists the points that a level adds, class by class and box by box; those of
  * the level above the highest one are anchors, or all. Returns how many. */
-static uint64_t
-list_points(uint64_t level, uint64_t edge, uint64_t *list)
+static uint64_t list_points(uint64_t level, uint64_t edge, uint64_t *list)
 {
-    static const int classes[] = {0, 1,  2,  4, 8,  3,  5,  6,
-                                  9, 10, 12, 7, 11, 13, 14, 15};
+    static const int classes[] = {0, 1, 2, 4, 8, 3, 5, 6, 9, 10, 12, 7, 11, 13, 14, 15};
     const bool is_first = level > s.nlevels;
     const uint64_t stride = POWER(is_first ? s.nlevels : level);
     uint64_t n = 0;
@@ -1227,8 +1134,7 @@ list_points(uint64_t level, uint64_t edge, uint64_t *list)
                 is_inside &= x[d] < count[d];
                 point += s.pitch[d] * (first[d] + stride * x[d]);
             }
-            if (is_inside)
-                list[n++] = point + rest * s.pitch[4];
+            if (is_inside) list[n++] = point + rest * s.pitch[4];
         }
     }
     return n;
@@ -1236,34 +1142,28 @@ list_points(uint64_t level, uint64_t edge, uint64_t *list)
 
 /* What the corners of a point weigh, from dimension d on; of 16, so that each
  * counts as often as there are even dimensions to double it. */
-static uint64_t
-weigh_corners(const uint8_t *weight, uint64_t point, uint64_t step, uint64_t d)
+static uint64_t weigh_corners(const uint8_t *weight, uint64_t point, uint64_t step,
+                              uint64_t d)
 {
-    if (d == 4)
-        return weight[point];
+    if (d == 4) return weight[point];
     const uint64_t x = COORDINATE(point, d), far = step * s.pitch[d];
-    if ((x & step) == 0)
-        return 2 * weigh_corners(weight, point, step, d + 1);
+    if ((x & step) == 0) return 2 * weigh_corners(weight, point, step, d + 1);
     const uint64_t above = x + step < s.extent[d] ? point + far : point - far;
     return weigh_corners(weight, point - far, step, d + 1) +
            weigh_corners(weight, above, step, d + 1);
 }
 
 /* The next escape: a difference, or, of a spline, a value. */
-static uint64_t
-next_escape(void)
+static uint64_t next_escape(void)
 {
     require(s.nescapes-- > 0);
     const uint64_t number = *s.escape++, n = UNFOLDED(number);
-    if (s.are_words || s.prediction != SPLINE)
-        return s.are_words ? number : n;
+    if (s.are_words || s.prediction != SPLINE) return s.are_words ? number : n;
     return word_of(s.t, fl(s.reference + STEPS(n, s.step)));
 }
 
-/* Gives points their codes, which are in tile order or context order, and, if
- * they are a spline's, their values. */
-static void
-decode_levels(const int32_t *code)
+/* Gives points their codes, in tile or context order, and a spline's their values. */
+static void decode_levels(const int32_t *code)
 {
     static const uint64_t edges[] = {TILE_NSYMBOLS, 64, 16, 8};
     uint64_t *list = reserve(s.nvalues, sizeof *list), n, t;
@@ -1271,18 +1171,16 @@ decode_levels(const int32_t *code)
     double prediction = s.reference; /* of an anchor: the one before */
     for (uint64_t level = s.nlevels + 1; level > 0; level--) {
         n = list_points(level, edges[s.rank - 1], list);
-        for (uint64_t i = 0;
-             i < n && s.coding == RATIO && level <= LEAST(s.nlevels, 3); i++) {
+        for (uint64_t i = 0; i < n && s.coding == RATIO && level <= LEAST(s.nlevels, 3);
+             i++) {
             t = weigh_corners(weight, list[i], POWER(level - 1), 0);
             t = t < 8 ? t > 0 : LEAST(width_of(t) - 2, 7);
             context[i] = s.mark[list[i]] == 0 ? (uint8_t)t : 8;
         }
         for (int c = 0; c <= 8; c++)
             for (uint64_t i = 0; i < n; i++)
-                if (context[i] == c)
-                    s.code[list[i]] = *code++;
-        for (uint64_t i = 0; i < s.nvalues; i++)
-            weight[i] /= 2;
+                if (context[i] == c) s.code[list[i]] = *code++;
+        for (uint64_t i = 0; i < s.nvalues; i++) weight[i] /= 2;
         for (uint64_t i = 0; i < n; i++) {
             t = 4 * (uint64_t)abs(s.code[list[i]]);
             t = s.wide > 0 ? (uint64_t)sqrt((double)(t >> (s.wide - 1))) : t;
@@ -1291,11 +1189,9 @@ decode_levels(const int32_t *code)
         n = s.prediction == SPLINE ? list_points(level, UINT64_MAX, list) : 0;
         for (uint64_t i = 0; i < n; i++) {
             const uint64_t p = list[i];
-            if (level <= s.nlevels)
-                prediction = predict(p, level);
+            if (level <= s.nlevels) prediction = predict(p, level);
             prediction = fl(prediction + fl(s.code[p] * s.plan[level].step));
-            s.word[p] =
-                s.code[p] == ESCAPE ? next_escape() : word_of(s.t, prediction);
+            s.word[p] = s.code[p] == ESCAPE ? next_escape() : word_of(s.t, prediction);
             prediction = VALUE_AT(p);
         }
     }
@@ -1303,18 +1199,15 @@ decode_levels(const int32_t *code)
 
 /* ---- lorenzo and lossless ---- */
 
-/* Along the slowest dimension: to points an odd multiple of h from the begin,
- * the mean of those 1, 3, 5 and 7 `h` away. */
-static void
-add_means(uint64_t h)
+/* Along the slowest dimension: to odd multiples of h, means of 1, 3, 5, 7 h away. */
+static void add_means(uint64_t h)
 {
     const uint64_t pitch = s.pitch[s.slowest], n = s.extent[s.slowest];
     for (uint64_t i = 0; i < s.nvalues; i++) {
         const uint64_t x = COORDINATE(i, s.slowest);
         uint64_t total = 0;
         int64_t count = 0;
-        if (x % (2 * h) != h)
-            continue;
+        if (x % (2 * h) != h) continue;
         for (uint64_t far = h; far <= 7 * h; far += 2 * h) {
             total += far <= x ? s.word[i - far * pitch] : 0;
             total += far < n - x ? s.word[i + far * pitch] : 0;
@@ -1328,15 +1221,13 @@ add_means(uint64_t h)
 }
 
 /* The word of the least magnitude that an integer's, a, stands for: W(a). */
-static uint64_t
-exact_word(uint64_t a)
+static uint64_t exact_word(uint64_t a)
 {
     const uint64_t n = LEAST(a, s.limit);
     return word_of(s.t, fl((double)n * s.unit)) + ((a - n) << s.zeros);
 }
 
-static void
-decode_integers(void)
+static void decode_integers(void)
 {
     const uint64_t sign = POWER(s.t - 1);
     uint64_t nth = 0; /* of the points that are not special */
@@ -1357,11 +1248,9 @@ decode_integers(void)
     for (uint64_t d = 0; d < 4; d++)
         for (uint64_t from = 2; from-- > 0;)
             for (uint64_t i = 0; i < s.nvalues; i++) {
-                if (((from > 0 ? s.twice : s.mask) >> d & 1) == 0)
-                    break;
+                if (((from > 0 ? s.twice : s.mask) >> d & 1) == 0) break;
                 s.word[i] = s.mark[i] != 0 ? 0 : s.word[i];
-                if (COORDINATE(i, d) > from)
-                    s.word[i] += s.word[i - s.pitch[d]];
+                if (COORDINATE(i, d) > from) s.word[i] += s.word[i - s.pitch[d]];
             }
     const struct input outer = enter(s.remainders, s.remainders_nbytes);
     for (uint64_t i = 0; i < s.nvalues; i++) {
@@ -1372,8 +1261,7 @@ decode_integers(void)
             word = ((q / 2 + word_of(s.t, s.unit)) & ~sign) | q << (s.t - 1);
         else if (s.unit > 0)
             word = exact_word(a) | (q & sign);
-        if (i % TILE_NSYMBOLS == 0)
-            take(0);
+        if (i % TILE_NSYMBOLS == 0) take(0);
         if (s.lossless_form == 1 && s.mark[i] == 0 && a < s.limit) {
             const uint64_t nwords = exact_word(a + 1) - exact_word(a);
             word += a == 0 ? take_bits(1, false) << (s.t - 1) : 0;
@@ -1387,8 +1275,7 @@ decode_integers(void)
 
 /* ---- a coded stream: its sections, one after another ---- */
 
-static void
-read_sections(void)
+static void read_sections(void)
 {
     const uint64_t n = s.nvalues;
     s.mark = reserve(n, sizeof *s.mark);
@@ -1402,10 +1289,8 @@ read_sections(void)
     else
         for (uint64_t i = 0, constant = take_number(s.t / 8); i < n; i++)
             s.word[i] = constant;
-    if (s.flags & HAS_SPECIALS)
-        read_specials();
-    if (s.coding == CONSTANT)
-        return;
+    if (s.flags & HAS_SPECIALS) read_specials();
+    if (s.coding == CONSTANT) return;
     if (s.signs == 2) {
         const uint64_t delta = take_number(1), nbytes = take_number(8);
         const struct input outer = enter(take(nbytes), nbytes);
@@ -1437,24 +1322,19 @@ read_sections(void)
     s.escape = take_fields(s.nescapes, w == 0 ? s.t : 8 * w);
     const struct low *low = read_low_bits();
     int32_t *code = decode_tiles(s.coding, n);
-    for (uint64_t i = 0; i < n; i += TILE_NSYMBOLS)
-        add_low_bits(low++, code + i);
+    for (uint64_t i = 0; i < n; i += TILE_NSYMBOLS) add_low_bits(low++, code + i);
     decode_levels(code);
 }
 
-static uint64_t *
-decode_coded(void)
+static uint64_t *decode_coded(void)
 {
     read_sections();
-    if (s.prediction > SPLINE)
-        decode_integers();
+    if (s.prediction > SPLINE) decode_integers();
     require(s.nescapes == 0);
     for (uint64_t i = 0; i < s.nvalues; i++) {
         uint64_t word = s.word[i];
-        if (s.form > 0)
-            word = pointwise_word(value_of(s.t, word), s.is_minus[i]);
-        if (s.chunk.type > BYTES)
-            word = carried(word);
+        if (s.form > 0) word = pointwise_word(value_of(s.t, word), s.is_minus[i]);
+        if (s.chunk.type > BYTES) word = carried(word);
         if (s.mark[i] != 0)
             word = s.ncolors > 0 ? s.special[s.mark[i] - 1] : *s.special++;
         s.word[i] = word;
@@ -1465,11 +1345,10 @@ decode_coded(void)
 /* ---- copies, references, parts: streams within a stream ---- */
 
 /* The words of the values that a body tells; of complex ones of each part. */
-static uint64_t *
-decode_body(void);
+static uint64_t *decode_body(void);
 
-static uint64_t *
-decode_inner(struct terp_reader_chunk chunk, uint64_t nbytes, uint64_t outer)
+static uint64_t *decode_inner(struct terp_reader_chunk chunk, uint64_t nbytes,
+                              uint64_t outer)
 {
     const struct input rest = enter(take(nbytes), nbytes);
     chunk.big_endian = chunk.big_endian && outer == COPIES;
@@ -1479,8 +1358,7 @@ decode_inner(struct terp_reader_chunk chunk, uint64_t nbytes, uint64_t outer)
     return word;
 }
 
-static uint64_t *
-decode_copies(const struct terp_reader_chunk chunk)
+static uint64_t *decode_copies(const struct terp_reader_chunk chunk)
 {
     const uint64_t rank = chunk.rank, mask = take_within(1, 1, POWER(rank) - 1);
     struct terp_reader_chunk left = chunk;
@@ -1504,8 +1382,7 @@ decode_copies(const struct terp_reader_chunk chunk)
     return word;
 }
 
-static uint64_t *
-decode_references(const struct terp_reader_chunk chunk)
+static uint64_t *decode_references(const struct terp_reader_chunk chunk)
 {
     const uint64_t nbits = 8 * chunk.value_nbytes, sign = POWER(nbits - 1);
     const uint64_t marker = take_number(nbits / 8);
@@ -1518,32 +1395,26 @@ decode_references(const struct terp_reader_chunk chunk)
     uint64_t *word = decode_inner(chunk, BYTES_LEFT, REFERENCES);
     /* From the last one, so that what is before it is as it was decoded. */
     for (uint64_t i = chunk.nvalues; i-- > 0;) {
-        if (word[i] != marker)
-            continue;
+        if (word[i] != marker) continue;
         require(n-- > 0 && distance[n] >= 1 && distance[n] <= i);
         const uint64_t d = added[n], v = word[i - distance[n]];
         require(v != marker);
         word[i] = (v + d) & ONES(nbits);
         if (chunk.type < BYTES || chunk.type >= FLOAT16)
-            word[i] =
-                ((v + d / 2) & (sign - 1)) | ((v ^ d << (nbits - 1)) & sign);
+            word[i] = ((v + d / 2) & (sign - 1)) | ((v ^ d << (nbits - 1)) & sign);
     }
     require(n == 0);
     return word;
 }
 
-static uint64_t *
-decode_body(void)
+static uint64_t *decode_body(void)
 {
     struct terp_reader_chunk chunk = s.chunk;
     const uint64_t nparts = NPARTS(chunk.type), n = nparts * chunk.nvalues;
     const uint64_t nbytes = chunk.value_nbytes / nparts;
-    if (s.coding == COPIES)
-        return decode_copies(chunk);
-    if (s.coding == REFERENCES)
-        return decode_references(chunk);
-    if (s.coding == HUFFMAN || s.coding == RATIO || s.coding == CONSTANT)
-        return decode_coded();
+    if (s.coding == COPIES) return decode_copies(chunk);
+    if (s.coding == REFERENCES) return decode_references(chunk);
+    if (s.prediction > 0 || s.coding == CONSTANT) return decode_coded();
     if (s.coding == RAW) {
         uint64_t *word = take_fields(n, 8 * nbytes);
         for (uint64_t i = 0; chunk.big_endian && i < n; i++)
@@ -1556,18 +1427,16 @@ decode_body(void)
     for (uint64_t part = 0; part < 2; part++) {
         const uint64_t nleft = part == 0 ? take_uleb(9) : BYTES_LEFT;
         const uint64_t *from = decode_inner(chunk, nleft, PARTS);
-        for (uint64_t i = 0; i < chunk.nvalues; i++)
-            word[2 * i + part] = from[i];
+        for (uint64_t i = 0; i < chunk.nvalues; i++) word[2 * i + part] = from[i];
     }
     return word;
 }
 
 /* ---- the library's function ---- */
 
-enum terp_reader_status
-terp_reader_decode(const void *stream, size_t nbytes,
-                   struct terp_reader_chunk *chunk_ret, void *values,
-                   size_t values_cap_nbytes)
+enum terp_reader_status terp_reader_decode(const void *stream, size_t nbytes,
+                                           struct terp_reader_chunk *chunk_ret,
+                                           void *values, size_t values_cap_nbytes)
 {
     const uint8_t *at = stream;
     memset(chunk_ret, 0, sizeof *chunk_ret);
@@ -1579,8 +1448,7 @@ terp_reader_decode(const void *stream, size_t nbytes,
         const uint64_t size = chunk_ret->value_nbytes / nparts;
         const uint64_t n = values != NULL ? chunk_ret->nvalues * nparts : 0;
         require_or(n <= values_cap_nbytes / size, TERP_READER_CAPACITY);
-        if (n > 0)
-            require(WORD(at + 8) == checksum(at + 16, nbytes - 16, WORD(at)));
+        if (n > 0) require(WORD(at + 8) == checksum(at + 16, nbytes - 16, WORD(at)));
         const uint64_t *word = n > 0 ? decode_body() : NULL;
         require(n == 0 || BYTES_LEFT == 0);
         for (uint64_t i = 0; i < n; i++)
@@ -1599,12 +1467,11 @@ terp_reader_decode(const void *stream, size_t nbytes,
 #ifdef TERP_READER_MAIN
 #include <stdio.h>
 
-int
-main(int argc, char **argv)
+int main(int argc, char **argv)
 {
     static const char *const why[] = {
-        "cannot read or write it", "not a whole stream of version 1",
-        "too large", "no memory", "this program does not round as IEEE 754"};
+        "cannot read or write it", "not a whole stream of version 1", "too large",
+        "no memory", "this program does not round as IEEE 754"};
     struct terp_reader_chunk chunk = {0};
     if (argc != 3 || freopen(argv[1], "rb", stdin) == NULL ||
         fseek(stdin, 0, SEEK_END) != 0) {
@@ -1618,16 +1485,13 @@ main(int argc, char **argv)
     if (stream != NULL && fread(stream, 1, nbytes, stdin) == nbytes)
         status = terp_reader_decode(stream, nbytes, &chunk, NULL, 0);
     const size_t size = (size_t)(chunk.nvalues * chunk.value_nbytes);
-    if (status == TERP_READER_OK && size > 0)
-        values = malloc(size);
+    if (status == TERP_READER_OK && size > 0) values = malloc(size);
     if (values != NULL)
         status = terp_reader_decode(stream, nbytes, &chunk, values, size);
     const bool is_written = values != NULL && status == TERP_READER_OK &&
                             freopen(argv[2], "wb", stdout) != NULL &&
-                            fwrite(values, size, 1, stdout) == 1 &&
-                            fclose(stdout) == 0;
-    if (!is_written)
-        fprintf(stderr, "terp_decode: %s: %s\n", argv[1], why[status]);
+                            fwrite(values, size, 1, stdout) == 1 && fclose(stdout) == 0;
+    if (!is_written) fprintf(stderr, "terp_decode: %s: %s\n", argv[1], why[status]);
     free(values);
     free(stream);
     return is_written ? EXIT_SUCCESS : EXIT_FAILURE;
