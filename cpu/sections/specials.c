@@ -49,6 +49,9 @@ struct walk {
     uint64_t palette[TERP_SPECIALS_MAX_NCOLORS];
     int ncolors;  /* MAX_NCOLORS + 1: too many */
     uint64_t end; /* of the last run */
+    /* Where the special values that it is among end: runs of many colors would
+     * each look for that again. */
+    uint64_t stop;
 };
 
 static int
@@ -67,11 +70,15 @@ static bool
 next_run(struct walk *walk, struct run *run_ret)
 {
     size_t nbytes = (size_t)walk->value_nbytes;
-    uint64_t first = find_bit(&walk->bits, walk->end, true);
+    uint64_t first = walk->end;
 
-    if (first == walk->bits.nvalues)
-        return false;
-    uint64_t stop = find_bit(&walk->bits, first, false);
+    if (first >= walk->stop) {
+        first = find_bit(&walk->bits, first, true);
+        if (first == walk->bits.nvalues)
+            return false;
+        walk->stop = find_bit(&walk->bits, first, false);
+    }
+    uint64_t stop = walk->stop;
     *run_ret = (struct run){{0}};
     run_ret->number[TERP_SPECIALS_GAP] = first - walk->end;
     if (walk->by_color) {
@@ -102,7 +109,7 @@ count_runs(struct walk *walk)
 
     while (walk->ncolors <= TERP_SPECIALS_MAX_NCOLORS && next_run(walk, &run))
         nruns++;
-    walk->end = 0;
+    walk->end = walk->stop = 0;
     return nruns;
 }
 

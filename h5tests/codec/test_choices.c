@@ -298,11 +298,33 @@ all_effort_keeps_the_pipeline_that_is_asked_for(void **state)
     free(values);
 }
 
+/* Runs of one value each, all of them neighbours: a writer that looks for the
+ * end of them from each would take hours for so many. */
+static void
+fills_by_turns_take_no_longer(void **state)
+{
+    const struct terp_chunk chunk = {TERP_FLOAT32, false, false, 1, {1 << 24}};
+    const struct terp_params params = {.bound_mode = TERP_BOUND_ABSOLUTE,
+                                       .bound = 1e-3,
+                                       .has_fill = true,
+                                       .fill_bits = 0xC479C000, /* -999 */
+                                       .has_missing = true};
+    uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&chunk));
+
+    (void)state;
+    for (uint64_t i = 0; i < nvalues_of(&chunk); i++)
+        put(&chunk, values, i, i % 2 ? -999 : 0);
+    put(&chunk, values, 1 << 23, 1.5);
+    terp_case_check("fills by turns", &params, &chunk, values);
+    free(values);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rare_streams_are_as_ever),
+        cmocka_unit_test(fills_by_turns_take_no_longer),
         cmocka_unit_test(all_effort_keeps_the_pipeline_that_is_asked_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
