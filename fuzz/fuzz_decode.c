@@ -9,26 +9,6 @@
 #include "fuzz/streams.h"
 #include "fuzz/target.h"
 
-/* Copies every step-th value of each dimension. */
-static void
-take(const struct terp_chunk *chunk, const uint8_t *values, uint64_t step,
-     uint8_t *taken)
-{
-    const uint64_t nbytes = (uint64_t)terp_value_nbytes(chunk->type);
-    const uint64_t nvalues = terp_chunk_nbytes(chunk) / nbytes;
-
-    for (uint64_t v = 0; v < nvalues; v++) {
-        uint64_t left = v;
-        bool is_taken = true;
-        for (int i = chunk->rank - 1; i >= 0; left /= chunk->dims[i--])
-            is_taken &= left % chunk->dims[i] % step == 0;
-        if (is_taken) {
-            memcpy(taken, values + v * nbytes, nbytes);
-            taken += nbytes;
-        }
-    }
-}
-
 /* Every step-th value: those of the whole stream, or where `whole` is NULL, and
  * that is an error, any or an error. */
 static void
@@ -50,7 +30,7 @@ decode_coarse(const uint8_t *src, size_t src_nbytes, uint64_t step,
         terp_decode_coarse(src, src_nbytes, step, values, nbytes, &got, 1);
     CHECK(values[nbytes] == 0x5A);
     if (whole != NULL) {
-        take(&chunk, whole, step, expected);
+        fuzz_take(&chunk, whole, step, expected);
         CHECK((st == TERP_OK && got == nbytes) || needed != UINT64_MAX);
         CHECK(st != TERP_OK || memcmp(values, expected, nbytes) == 0);
     }

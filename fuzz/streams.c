@@ -56,6 +56,27 @@ fuzz_stream_make(const uint8_t *data, size_t nbytes)
     return stream;
 }
 
+/* ---- values ---- */
+
+void
+fuzz_take(const struct terp_chunk *chunk, const uint8_t *values, uint64_t step,
+          uint8_t *taken)
+{
+    const uint64_t nbytes = (uint64_t)terp_value_nbytes(chunk->type);
+    const uint64_t nvalues = terp_chunk_nbytes(chunk) / nbytes;
+
+    for (uint64_t v = 0; v < nvalues; v++) {
+        uint64_t left = v;
+        bool is_taken = true;
+        for (int i = chunk->rank - 1; i >= 0; left /= chunk->dims[i--])
+            is_taken &= left % chunk->dims[i] % step == 0;
+        if (is_taken) {
+            memcpy(taken, values + v * nbytes, nbytes);
+            taken += nbytes;
+        }
+    }
+}
+
 /* ---- mutations ---- */
 
 static uint32_t

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "codec/api/terp.h"
+
 /* Of 16 inputs one has large chunks, and one threads; small chunks are what
  * makes executions many. */
 #define FUZZ_SMALL_NBYTES (UINT64_C(8) << 10)
@@ -33,3 +35,8 @@ fuzz_stream_make(const uint8_t *data, size_t nbytes);
 size_t
 fuzz_stream_mutate(uint8_t *data, size_t nbytes, size_t max_nbytes,
                    unsigned seed);
+
+/* Copies every step-th value of each dimension. */
+void
+fuzz_take(const struct terp_chunk *chunk, const uint8_t *values, uint64_t step,
+          uint8_t *taken);
