@@ -51,6 +51,8 @@ make_files(void)
         hid_t fcpl = H5Pcreate(H5P_FILE_CREATE);
         CHECK(H5Pset_file_space_strategy(fcpl, H5F_FSPACE_STRATEGY_NONE, false,
                                          1) >= 0);
+        /* A table of few slots: one is made and cleared for each dataset. */
+        CHECK(H5Pset_cache(fapl, 0, 7, 1 << 16, 0.75) >= 0);
         files[i] = H5Fcreate(names[i], H5F_ACC_TRUNC, fcpl, fapl);
         CHECK(files[i] >= 0);
         H5Pclose(fcpl);

@@ -85,6 +85,10 @@ run_process() { # BINARY TARGET SECONDS RUNS LOG ARTIFACTS FOLDER...
         -max_len="$(max_len_of "$target")" -malloc_limit_mb=64
         -entropic=0 -print_final_stats=1 -reload=10 -artifact_prefix="$artifacts")
     shift 6
+    # What an execution frees the next one takes again, without glibc's searching:
+    # `files` is half as fast again for it.
+    local -x GLIBC_TUNABLES=glibc.malloc.tcache_max=600000:glibc.malloc.tcache_count=1000
+    GLIBC_TUNABLES+=:glibc.malloc.mmap_threshold=100000000:glibc.malloc.top_pad=67108864
     # Of clang 14's sanitizers some kernels' random addresses are too random.
     setarch "$(uname -m)" -R "$binary" "${options[@]}" "$@" >"$log" 2>&1
 }
