@@ -166,6 +166,14 @@ if(golden_folders)
 endif()
 terp_add_emulated(cuda_bytes 1)
 
+# What TERP_ENGINE asks for, programs for load do.
+if(TARGET load_chunks)
+  add_test(NAME load_chunks_emulated
+           COMMAND load_chunks --seconds 2 --threads 2)
+  set_tests_properties(load_chunks_emulated PROPERTIES ENVIRONMENT
+    "TERP_ENGINE=cuda;TERP_CUDA_LIBRARY=$<TARGET_FILE:terp_cuda_emulated_library>")
+endif()
+
 # Chunks of all bounds by an engine whose launches are shaped as for large ones.
 add_library(terp_cuda_busy_library SHARED)
 set(busy_sources predict/pointwise.cu predict/scan.cu sections/signs.cu

@@ -9,7 +9,8 @@
 # Two processes more write and read HDF5 files through the filter and by
 # terp_h5_write. A row for each minute tells what all have done, and their resident
 # memory; the exit code is 0 where all went well.
-# TERP_ENGINE=cuda: batches go to a device. BUILD: a folder that has the programs,
+# TERP_ENGINE=cuda: batches and the filter's chunks go to a device; it fails
+# where that is not so. BUILD: a folder that has the programs,
 # instead of one that is built.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -97,6 +98,7 @@ done
 pids=()
 cat "$work"/*.err
 for log in "$work"/*.csv; do
+    sed -n "s/^device,\(.*\),\(.*\)/$(basename "$log" .csv): \1 batches by a device, \2 by the CPU/p" "$log"
     sed -n "s/^memory,\(.*\),\(.*\)/$(basename "$log" .csv): \1 MiB in the first third, \2 in the last/p" "$log"
 done
 for ((i = 0; i < nchunk_processes; i += 2)); do

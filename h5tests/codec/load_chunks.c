@@ -4,9 +4,9 @@
  * and pipelines at the same time, in contexts of their own and in common ones,
  * and compare every stream with the one that a single thread makes, and every
  * value with its bound. Ends with exit code 1 at the first that is wrong, or
- * where memory has grown. With TERP_ENGINE=cuda a device codes the batches. A
- * seed is a series of cases: DIGESTS gets a line for
- * every BLOCK_NCASES of them, which another process of that seed has, too. */
+ * where memory has grown. With TERP_ENGINE=cuda a device codes the batches, or
+ * it is wrong, too. A seed is a series of cases: DIGESTS gets a line for every
+ * BLOCK_NCASES of them, which another process of that seed has, too. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -35,7 +35,6 @@
 /* What all threads have in common. */
 static struct load_options options;
 static struct terp_context *common;
-static enum terp_engine_kind engine; /* of batches */
 static atomic_uint_fast64_t next_case;
 static struct {
     atomic_uint_fast64_t sum;
@@ -217,6 +216,7 @@ check_batch(struct load_case *it, struct terp_context *context,
 {
     struct terp_run_options run = {.size = sizeof run,
                                    .context = context,
+                                   .engine = load_engine(),
                                    .nthreads =
                                        1 + (int)load_below(&it->random, 4)};
     const uint64_t n = 1 + load_below(&it->random, MAX_NCOPIES - 1);
@@ -224,6 +224,7 @@ check_batch(struct load_case *it, struct terp_context *context,
     void *dst[MAX_NCOPIES];
     uint64_t nbytes[MAX_NCOPIES] = {0};
     enum terp_status status[1];
+    struct terp_run_result result = {.size = sizeof result};
 
     for (uint64_t i = 0; i < n; i++) {
         it->streams[i + 1] = terp_case_alloc(it->cap_nbytes);
@@ -232,8 +233,9 @@ check_batch(struct load_case *it, struct terp_context *context,
     }
     need(it,
          terp_encode_batch(&run, &it->params, &it->chunk, n, src, dst, nbytes,
-                           NULL),
+                           &result),
          "encoding a batch");
+    load_note(&result);
     for (uint64_t i = 0; i < n; i++)
         if (nbytes[i] != stream_nbytes ||
             memcmp(dst[i], it->streams[0], stream_nbytes) != 0)
@@ -241,8 +243,10 @@ check_batch(struct load_case *it, struct terp_context *context,
     src[0] = dst[0];
     dst[0] = it->other;
     need(it,
-         terp_decode_batch(&run, &it->chunk, 1, src, nbytes, dst, status, NULL),
+         terp_decode_batch(&run, &it->chunk, 1, src, nbytes, dst, status,
+                           &result),
          "decoding a batch");
+    load_note(&result);
     if (memcmp(it->other, it->decoded, it->nbytes) != 0)
         load_fail(it->number, "a batch decodes to other values");
 }
@@ -352,11 +356,7 @@ main(int argc, char **argv)
 {
     pthread_t threads[MAX_NTHREADS];
 
-    const char *wanted = getenv("TERP_ENGINE");
-
     options = load_options_of(argc, argv);
-    if (wanted != NULL && strcmp(wanted, "cuda") == 0)
-        engine = TERP_ENGINE_CUDA;
     if (options.nthreads > MAX_NTHREADS ||
         terp_context_make(NULL, &common) != TERP_OK)
         load_fail(0, "too many threads, or no memory");
@@ -371,5 +371,7 @@ main(int argc, char **argv)
         load_fail(0, "the digests cannot be written");
     if (!load_memory_is_flat())
         load_fail(0, "memory grows");
+    if (!load_engine_is_used())
+        load_fail(0, "no device is used");
     return 0;
 }

@@ -4,7 +4,8 @@
  * the filter, and the same by terp_h5_write and several threads. The chunks of
  * both must have the same bytes, and what is read of either, by HDF5 and by
  * terp_h5_read, whole and strided, the same values within the bound. Ends with
- * exit code 1 where that is not so, or where memory has grown. */
+ * exit code 1 where that is not so, or where memory has grown, or where
+ * TERP_ENGINE=cuda asks for a device that is not used. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,7 +97,10 @@ static void
 write_file(struct load_file *it)
 {
     const struct terp_run_options run = {
-        .size = sizeof run, .nthreads = 1 + (int)load_below(&it->random, 4)};
+        .size = sizeof run,
+        .engine = load_engine(),
+        .nthreads = 1 + (int)load_below(&it->random, 4)};
+    struct terp_run_result result = {.size = sizeof result};
     hid_t fapl = H5Pcreate(H5P_FILE_ACCESS);
 
     if (load_once_in(&it->random, 2))
@@ -112,8 +116,9 @@ write_file(struct load_file *it)
          "H5Dwrite");
     need(it,
          terp_h5_write(&run, it->by_blocks, NULL, NULL, NULL, it->values,
-                       NULL) == TERP_OK,
+                       &result) == TERP_OK,
          "terp_h5_write");
+    load_note(&result);
     H5Dclose(it->by_filter);
     H5Dclose(it->by_blocks);
     need(it, H5Fclose(it->file) >= 0, "closing the file");
@@ -188,7 +193,10 @@ static void
 read_file(struct load_file *it)
 {
     const struct terp_run_options run = {
-        .size = sizeof run, .nthreads = 1 + (int)load_below(&it->random, 4)};
+        .size = sizeof run,
+        .engine = load_engine(),
+        .nthreads = 1 + (int)load_below(&it->random, 4)};
+    struct terp_run_result result = {.size = sizeof result};
     char name[64];
 
     need(it,
@@ -196,9 +204,10 @@ read_file(struct load_file *it)
                  it->read) >= 0,
          "H5Dread");
     need(it,
-         terp_h5_read(&run, it->by_filter, NULL, NULL, it->other, NULL) ==
+         terp_h5_read(&run, it->by_filter, NULL, NULL, it->other, &result) ==
              TERP_OK,
          "terp_h5_read");
+    load_note(&result);
     need(it, memcmp(it->read, it->other, it->nbytes) == 0, "other values");
     snprintf(name, sizeof name, "case %llu", (unsigned long long)it->number);
     terp_case_compare(name, &it->params, &it->array, it->values, it->read,
@@ -245,5 +254,7 @@ main(int argc, char **argv)
     pthread_join(thread, NULL);
     if (!load_memory_is_flat())
         load_fail(0, "memory grows");
+    if (!load_engine_is_used())
+        load_fail(0, "no device is used");
     return 0;
 }

@@ -20,6 +20,7 @@
 #define MIN_NSAMPLES (300 * SAMPLES_PER_SECOND) /* that tell something */
 
 static atomic_uint_fast64_t all_ncases, all_nvalues;
+static atomic_uint_fast64_t nby_device, nby_cpu; /* batches */
 static atomic_bool over;
 static double *samples; /* MiB */
 static uint64_t nsamples;
@@ -75,6 +76,37 @@ load_dims(struct load_random *random, int rank, uint64_t nvalues,
         if (nvalues == 0)
             nvalues = 1;
     }
+}
+
+/* ---- the engine ---- */
+
+enum terp_engine_kind
+load_engine(void)
+{
+    const char *wanted = getenv("TERP_ENGINE");
+
+    return wanted != NULL && strcmp(wanted, "cuda") == 0 ? TERP_ENGINE_CUDA
+                                                         : TERP_ENGINE_CPU;
+}
+
+void
+load_note(const struct terp_run_result *result)
+{
+    if (result->used == TERP_ENGINE_CUDA)
+        atomic_fetch_add(&nby_device, 1);
+    else if (atomic_fetch_add(&nby_cpu, 1) == 0 &&
+             load_engine() == TERP_ENGINE_CUDA)
+        fprintf(stderr, "the CPU did the first one: %s\n",
+                result->reason != NULL ? result->reason : "no reason");
+}
+
+bool
+load_engine_is_used(void)
+{
+    if (load_engine() != TERP_ENGINE_CUDA)
+        return true;
+    printf("device,%" PRIuFAST64 ",%" PRIuFAST64 "\n", nby_device, nby_cpu);
+    return nby_device > nby_cpu;
 }
 
 /* ---- the command line ---- */

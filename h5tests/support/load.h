@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "codec/api/terp.h"
+
 /* Random words: the same for the same seed, on every machine. */
 struct load_random {
     uint64_t seed, n;
@@ -43,6 +45,20 @@ load_options_of(int argc, char **argv);
 /* Work that was done, by any thread. */
 void
 load_count(uint64_t ncases, uint64_t nvalues);
+
+/* Who is to code batches: what TERP_ENGINE asks for, "cuda", or the CPU. */
+enum terp_engine_kind
+load_engine(void);
+
+/* Notes who did a batch, and says why it was the CPU, the first time, where a
+ * device is asked for. Any thread's. */
+void
+load_note(const struct terp_run_result *result);
+
+/* Whether a device did most batches, where one is asked for; prints how many
+ * it did, and the CPU: "device,batches,batches". */
+bool
+load_engine_is_used(void);
 
 /* Says what is wrong with a case, and ends the program with exit code 1. */
 void
