@@ -179,6 +179,23 @@ class CudaBench(unittest.TestCase):
         self.assertEqual([line[0] for line in lines[8:]],
                          ["begin_chunks", "end_chunks", "all"])
 
+    def test_engines_take_turns(self):
+        library = os.environ["TERP_CUDA_LIBRARY"]
+        got = subprocess.run(
+            [sys.executable, "-B", HERE / "cuda_turns.py",
+             PROGRAMS / "cuda_speed", make_field(self.folder, 16), library,
+             library, "tight"], capture_output=True, text=True,
+            env=os.environ | {"TERP_BENCH_REPS": "1", "TERP_BENCH_TURNS": "1",
+                              "TERP_BENCH_CHUNKS": "2"})
+        self.assertEqual(got.returncode, 0, got.stderr)
+        rows = list(csv.DictReader(io.StringIO(got.stdout)))
+        self.assertEqual({row["direction"] for row in rows},
+                         {"compress", "decompress"})
+        for row in rows:
+            self.assertAlmostEqual(
+                float(row["second_over_first"]),
+                float(row["second_us"]) / float(row["first_us"]), places=3)
+
     def test_field_has_mean_0_and_deviation_1(self):
         try:
             import numpy as np
