@@ -66,6 +66,23 @@ color_of(struct walk *walk, uint64_t bits)
     return walk->ncolors++;
 }
 
+/* How many of n values are the first one, up to another. Most are all the same,
+ * each as the next one: so many are compared at once. */
+static uint64_t
+find_other(const uint8_t *values, uint64_t n, size_t nbytes)
+{
+    const uint64_t nat_once = 64;
+    uint64_t i = 1;
+
+    while (n - i >= nat_once &&
+           memcmp(values + (i - 1) * nbytes, values + i * nbytes,
+                  nat_once * nbytes) == 0)
+        i += nat_once;
+    while (i < n && memcmp(values + i * nbytes, values, nbytes) == 0)
+        i++;
+    return i;
+}
+
 static bool
 next_run(struct walk *walk, struct run *run_ret)
 {
@@ -83,14 +100,7 @@ next_run(struct walk *walk, struct run *run_ret)
     run_ret->number[TERP_SPECIALS_GAP] = first - walk->end;
     if (walk->by_color) {
         const uint8_t *value = walk->values + first * nbytes;
-        uint64_t i = first + 1;
-        /* Most are all the same: each as the next one. */
-        if (memcmp(value, value + nbytes, (stop - i) * nbytes) == 0)
-            i = stop;
-        while (i < stop &&
-               memcmp(walk->values + i * nbytes, value, nbytes) == 0)
-            i++;
-        stop = i;
+        stop = find_other(value, stop - first, nbytes) + first;
         run_ret->number[TERP_SPECIALS_COLOR] =
             (uint64_t)color_of(walk, load_value(value, walk->value_nbytes));
     }

@@ -303,7 +303,7 @@ all_effort_keeps_the_pipeline_that_is_asked_for(void **state)
 static void
 fills_by_turns_take_no_longer(void **state)
 {
-    const struct terp_chunk chunk = {TERP_FLOAT32, false, false, 1, {1 << 24}};
+    const struct terp_chunk chunk = {TERP_FLOAT32, false, false, 1, {1 << 23}};
     const struct terp_params params = {.bound_mode = TERP_BOUND_ABSOLUTE,
                                        .bound = 1e-3,
                                        .has_fill = true,
@@ -314,7 +314,7 @@ fills_by_turns_take_no_longer(void **state)
     (void)state;
     for (uint64_t i = 0; i < nvalues_of(&chunk); i++)
         put(&chunk, values, i, i % 2 ? -999 : 0);
-    put(&chunk, values, 1 << 23, 1.5);
+    put(&chunk, values, 1 << 22, 1.5);
     terp_case_check("fills by turns", &params, &chunk, values);
     free(values);
 }
