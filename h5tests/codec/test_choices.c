@@ -299,7 +299,7 @@ all_effort_keeps_the_pipeline_that_is_asked_for(void **state)
 }
 
 /* Runs of one value each, all of them neighbours: a writer that looks for the
- * end of them from each would take hours for so many. */
+ * end of them from each would not end within the time of a test. */
 static void
 fills_by_turns_take_no_longer(void **state)
 {
