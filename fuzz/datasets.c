@@ -371,17 +371,30 @@ make_space(const uint8_t *choices, const struct shape *shape)
 
 /* ---- its chunks ---- */
 
-/* HDF5 1.10.8 reads beyond a chunk without filters that is too short, so such
- * ones are long enough, or not stored. */
+/* HDF5 1.10.8 reads beyond a chunk that is too short, so such ones are long
+ * enough, or not stored, where neither terp nor the tool compares sizes. */
 #define MAX_PLAIN_NBYTES 4096
 
+static bool
+compares_sizes(const uint8_t *choices, uint32_t mask)
+{
+    const uint8_t *filters = pipeline_of(choices);
+    bool deflated = false;
+
+    for (int i = 0; i < MAX_NFILTERS; i++) {
+        const bool used = !(mask >> i & 1);
+        if (used && filters[i] == TERP)
+            return true;
+        deflated |= used && filters[i] == DEFLATE;
+    }
+    return filters[0] != NO_FILTER && !deflated;
+}
+
 static size_t
-min_nbytes_of(const uint8_t *choices, const struct shape *shape)
+chunk_nbytes_of(const struct shape *shape)
 {
     uint64_t nbytes = H5Tget_size(shape->type);
 
-    if (pipeline_of(choices)[0] != NO_FILTER)
-        return 0;
     for (int i = 0; i < shape->rank && nbytes <= MAX_PLAIN_NBYTES; i++)
         nbytes *= shape->chunk[i];
     return nbytes;
@@ -488,12 +501,12 @@ enum change {
 /* The stream of a chunk, with room for checksums behind it. */
 static uint8_t *
 make_stream(const struct fuzz_dataset *dataset, enum change change,
-            size_t *nbytes_ret)
+            size_t min_nbytes, size_t *nbytes_ret)
 {
     const uint8_t *choices = dataset->choices;
     const size_t place = choices[FUZZ_PLACE];
     size_t nbytes = dataset->stream.nbytes;
-    uint8_t *bytes = calloc(1, nbytes + dataset->min_nbytes + 32);
+    uint8_t *bytes = calloc(1, nbytes + min_nbytes + 32);
 
     CHECK(bytes != NULL);
     if (nbytes > 0)
@@ -506,7 +519,7 @@ make_stream(const struct fuzz_dataset *dataset, enum change change,
         nbytes += place % 16;
     if (nbytes == 0 || change == ONE_BYTE)
         nbytes = 1;
-    *nbytes_ret = nbytes < dataset->min_nbytes ? dataset->min_nbytes : nbytes;
+    *nbytes_ret = nbytes < min_nbytes ? min_nbytes : nbytes;
     return bytes;
 }
 
@@ -518,14 +531,16 @@ store_chunk(struct fuzz_dataset *dataset, const hsize_t *at, int nth)
     const uint32_t mask =
         choices[FUZZ_MASK + nth] < 8 ? choices[FUZZ_MASK + nth] : 0;
     const enum kind last = last_filter(choices, mask);
+    const size_t min_nbytes =
+        compares_sizes(choices, mask) ? 0 : dataset->chunk_nbytes;
     enum change change = (enum change)(choices[FUZZ_STORED + nth] % NCHANGES);
     size_t nbytes;
 
-    if (change == ABSENT || dataset->min_nbytes > MAX_PLAIN_NBYTES)
+    if (change == ABSENT || min_nbytes > MAX_PLAIN_NBYTES)
         return;
     if (change == CHANGED_BEHIND && last == TERP)
         change = CHANGED;
-    uint8_t *bytes = make_stream(dataset, change, &nbytes);
+    uint8_t *bytes = make_stream(dataset, change, min_nbytes, &nbytes);
     *stored = (struct fuzz_stored){
         .mask = mask, .stream = malloc(nbytes), .stream_nbytes = nbytes};
     CHECK(stored->stream != NULL);
@@ -653,7 +668,7 @@ fuzz_dataset_make(const uint8_t *data, size_t nbytes, const char *name,
         fuzz_attribute_make(dataset->id, attributes, value, n);
         attributes = value + n;
     }
-    dataset->min_nbytes = min_nbytes_of(data, &shape);
+    dataset->chunk_nbytes = chunk_nbytes_of(&shape);
     store_chunks(dataset, &shape);
     return true;
 }

@@ -31,7 +31,7 @@ struct fuzz_dataset {
     hid_t file, id; /* id: negative where HDF5 makes no such dataset */
     struct fuzz_stream stream;
     const uint8_t *choices; /* [FUZZ_NCHOICES] */
-    size_t min_nbytes;      /* that a chunk has */
+    size_t chunk_nbytes;    /* or more than datasets.c makes of it */
     int nstored;
     struct fuzz_stored stored[FUZZ_MAX_NSTORED];
 };
