@@ -379,15 +379,16 @@ static bool
 compares_sizes(const uint8_t *choices, uint32_t mask)
 {
     const uint8_t *filters = pipeline_of(choices);
-    bool deflated = false;
+    bool keep_sizes = true;
 
     for (int i = 0; i < MAX_NFILTERS; i++) {
-        const bool used = !(mask >> i & 1);
-        if (used && filters[i] == TERP)
+        if (filters[i] == NO_FILTER || (mask >> i & 1))
+            continue;
+        if (filters[i] == TERP)
             return true;
-        deflated |= used && filters[i] == DEFLATE;
+        keep_sizes &= filters[i] == SHUFFLE || filters[i] == FLETCHER;
     }
-    return filters[0] != NO_FILTER && !deflated;
+    return filters[0] != NO_FILTER && keep_sizes;
 }
 
 static size_t
