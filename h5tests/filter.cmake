@@ -74,6 +74,13 @@ if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
            COMMAND load_files --seconds 2 ${CMAKE_CURRENT_BINARY_DIR}/load.h5)
   set_tests_properties(load_files_sample PROPERTIES ENVIRONMENT
     "HDF5_PLUGIN_PATH=$<TARGET_FILE_DIR:h5zterp>;TERP_NUM_THREADS=2")
+  if(TARGET terp_cuda_emulated_library)
+    add_test(NAME load_files_emulated
+             COMMAND load_files --seconds 2
+                     ${CMAKE_CURRENT_BINARY_DIR}/load_emulated.h5)
+    set_tests_properties(load_files_emulated PROPERTIES ENVIRONMENT
+      "HDF5_PLUGIN_PATH=$<TARGET_FILE_DIR:h5zterp>;TERP_ENGINE=cuda;TERP_CUDA_LIBRARY=$<TARGET_FILE:terp_cuda_emulated_library>")
+  endif()
 endif()
 
 # Hosts that are no libhdf5 at all, for what real ones cannot show here.

@@ -18,6 +18,8 @@
  * must have come, in every arena of the C library. */
 #define NWARM (300 * SAMPLES_PER_SECOND)
 #define MIN_NSAMPLES (300 * SAMPLES_PER_SECOND) /* that tell something */
+/* Batches until it is clear that no device comes. */
+#define MAX_NIN_VAIN 64
 
 static atomic_uint_fast64_t all_ncases, all_nvalues;
 static atomic_uint_fast64_t nby_device, nby_cpu; /* batches */
@@ -92,12 +94,18 @@ load_engine(void)
 void
 load_note(const struct terp_run_result *result)
 {
-    if (result->used == TERP_ENGINE_CUDA)
+    if (result->used == TERP_ENGINE_CUDA) {
         atomic_fetch_add(&nby_device, 1);
-    else if (atomic_fetch_add(&nby_cpu, 1) == 0 &&
-             load_engine() == TERP_ENGINE_CUDA)
+        return;
+    }
+    const uint64_t n = atomic_fetch_add(&nby_cpu, 1);
+    if (load_engine() != TERP_ENGINE_CUDA)
+        return;
+    if (n == 0)
         fprintf(stderr, "the CPU did the first one: %s\n",
                 result->reason != NULL ? result->reason : "no reason");
+    if (n >= MAX_NIN_VAIN && nby_device == 0)
+        load_fail(0, "no device is used");
 }
 
 bool

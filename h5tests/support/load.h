@@ -50,8 +50,9 @@ load_count(uint64_t ncases, uint64_t nvalues);
 enum terp_engine_kind
 load_engine(void);
 
-/* Notes who did a batch, and says why it was the CPU, the first time, where a
- * device is asked for. Any thread's. */
+/* Notes who did a batch. Where a device is asked for, says why it was the CPU,
+ * the first time, and ends the process where it is the CPU again and again. Any
+ * thread's. */
 void
 load_note(const struct terp_run_result *result);
 
