@@ -22,6 +22,7 @@
 #     mpi        processes that write one file, each on its GPU, against one
 #                on the CPU: same chunks, how fast; messages. Skipped where
 #                prepare has found no MPI
+#     load       scripts/load.sh on each GPU at once; skipped as h5 is
 #     wheels     the Python package and its CUDA engine, installed by pip: arrays
 #                of PyTorch and CuPy and the connector in h5py; h5py with and
 #                without it, how fast. Skipped where prepare has found no wheels
@@ -48,13 +49,14 @@
 # TERP_TEST_EVERY: bytes and sanitize take one call in so many to the device
 #                  (bytes: all but those of damaged streams, one in 5)
 # TERP_TEST_ALL: set, bytes tries all cases, not the one in some that ctest does
+# TERP_LOAD_MINUTES: that load takes (2)
 # TERP_SEEDS: of the cases of random ("20261122 20261123 20261124")
 # Exit status: 0, 1 (a stage failed), 3 (there is no GPU; build needs none).
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
 all_stages="build bytes large sanitize random exhaustive failures threads"
-all_stages+=" measure profile h5 mpi wheels"
+all_stages+=" measure profile h5 mpi load wheels"
 build=$(realpath -m "${TERP_GPU_BUILD:-build/gpu}")
 deps=$(realpath -m "${TERP_DEPS:-build/gpu-deps}")
 extent=${TERP_FIELD_EXTENT:-512}
@@ -305,9 +307,10 @@ stage_profile() {
     return "$status"
 }
 
-# A build of its own, with HDF5; the engine is the first build's.
-stage_h5() {
-    local path failed=0 generator=()
+# build_h5 TARGET...: a build of its own, with HDF5; the engine is the first
+# build's. 77 where there is no HDF5.
+build_h5() {
+    local generator=()
     if [ ! -e "$deps/bin/h5cc" ]; then
         echo "skipped: no HDF5 in $deps"
         return 77
@@ -315,11 +318,15 @@ stage_h5() {
     if command -v ninja >/dev/null; then
         generator=(-G Ninja)
     fi
-    # shellcheck disable=SC2016 # the inner shell's
-    try h5_build 300 sh -c 'cmake "$@" && cmake --build "$0" -j "$(nproc)" \
-        --target h5zterp h5vlterp terp cuda_h5 test_h5_blocks' "$build/h5" \
-        -S . -B "$build/h5" "${generator[@]}" -DTERP_CUDA=OFF \
-        -DCMAKE_PREFIX_PATH="$deps" || return 1
+    try h5_configure 100 cmake -S . -B "$build/h5" "${generator[@]}" \
+        -DTERP_CUDA=OFF -DCMAKE_PREFIX_PATH="$deps" || return 1
+    try h5_build 300 cmake --build "$build/h5" -j "$(nproc)" --target "$@" ||
+        return 1
+}
+
+stage_h5() {
+    local path failed=0
+    build_h5 h5zterp h5vlterp terp cuda_h5 test_h5_blocks || return
     export HDF5_PLUGIN_PATH=$build/h5/plugin
     export TEST_MEMORY=device
     try h5_blocks 100 "$build/h5/h5tests/test_h5_blocks" || failed=1
@@ -362,6 +369,24 @@ stage_mpi() {
     path=$(python3 bench/cuda_field.py "$build/fields" 256) || return 1
     benchmark cuda_mpi_messages bench/mpi_messages.sh \
         "$mpi/bin/mpi_messages" "$path" 4 cuda || failed=1
+    return "$failed"
+}
+
+# All of it fails where a device does not do the batches that it is asked for.
+stage_load() {
+    local minutes=${TERP_LOAD_MINUTES:-2} ndevices i failed=0 pids=()
+    build_h5 h5zterp load_chunks load_files || return
+    ndevices=$(nvidia-smi -L | wc -l)
+    for ((i = 0; i < ndevices; i++)); do
+        CUDA_VISIBLE_DEVICES=$i TERP_ENGINE=cuda BUILD=$build/h5 \
+            scripts/load.sh "$minutes" >"$logs/load_$i.log" 2>&1 &
+        pids+=($!)
+    done
+    for i in "${!pids[@]}"; do
+        wait "${pids[i]}" || failed=1
+        echo "-- load of GPU $i"
+        cat "$logs/load_$i.log"
+    done
     return "$failed"
 }
 
@@ -424,6 +449,7 @@ run_stage() {
     profile) stage_profile ;;
     h5) stage_h5 ;;
     mpi) stage_mpi ;;
+    load) stage_load ;;
     wheels) stage_wheels ;;
     esac
 }
