@@ -66,7 +66,10 @@ build() {
 }
 
 mkdir -p build
-compare=(dev clang)
+compare=(dev)
+if [ ! "$all" ]; then
+    compare+=(clang) # which compiles what has sanitizers, too
+fi
 if grep -qw fma /proc/cpuinfo && grep -qw avx2 /proc/cpuinfo; then
     compare+=(fma)
 fi

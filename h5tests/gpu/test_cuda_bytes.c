@@ -254,13 +254,23 @@ static const struct terp_chunk chunks[] = {
     {TERP_COMPLEX128, true, true, 3, {5, 16, 15}},
 };
 
+/* Of many; TERP_TEST_EVERY=n, for an emulated device: one in n of these. */
+static bool
+is_taken(unsigned every)
+{
+    const char *n = getenv("TERP_TEST_EVERY");
+
+    return terp_case_taken(n == NULL ? every
+                                     : every * (unsigned)strtoul(n, NULL, 10));
+}
+
 static void
 batch_of_mixed_contents_equals_single_chunks(void **state)
 {
     (void)state;
     for (size_t c = 0; c < COUNT(chunks); c++)
         for (int mode = 0; mode < TERP_NMODES; mode++) {
-            if (!terp_case_taken(2))
+            if (!is_taken(2))
                 continue;
             struct terp_params params = params_of(mode, 0);
             struct batch *batch =
@@ -278,7 +288,7 @@ batch_under_each_bound_equals_single_chunks(void **state)
     (void)state;
     for (size_t c = 0; c < COUNT(chunks); c++)
         for (int b = 1 + (int)c % 2; b < NBOUNDS; b += 2) {
-            if (!terp_case_taken(2))
+            if (!is_taken(2))
                 continue;
             const size_t turn = c + (size_t)b;
             struct terp_params params = params_of((int)turn % TERP_NMODES, b);
@@ -366,7 +376,7 @@ chunks_of_a_batch_may_have_other_domains(void **state)
     (void)state;
     for (size_t c = 0; c < COUNT(shapes); c++)
         for (int mode = 0; mode < 2; mode++) {
-            if (!terp_case_taken(3))
+            if (!is_taken(3))
                 continue;
             struct terp_params params =
                 params_of(mode, (int)c % (c < 4 ? 3 : 4));

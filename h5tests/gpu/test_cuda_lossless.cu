@@ -227,7 +227,7 @@ both_engines_make_the_same_of_lossless_chunks(void **state)
     (void)state;
     for (int c = 0; c < NCHUNKS; c++)
         for (enum terp_pipeline pipeline : pipelines) {
-            if (!terp_case_taken(4))
+            if (!terp_case_taken(8))
                 continue;
             make_sample(&chunks[c], pipeline, TERP_EFFORT_FAST);
             check_encoder(c);
@@ -245,7 +245,7 @@ device_finds_references(void **state)
 
     (void)state;
     for (int c = 0; c < NCHUNKS; c++) {
-        if (c != 0 && c != 3 && !terp_case_taken(4))
+        if (c != 0 && c != 3 && !terp_case_taken(8))
             continue;
         make_sample(&chunks[c], pipelines[0], TERP_EFFORT_DEFAULT);
         check_encoder(c);
