@@ -66,10 +66,7 @@ build() {
 }
 
 mkdir -p build
-compare=(dev)
-if [ ! "$all" ]; then
-    compare+=(clang) # which compiles what has sanitizers, too
-fi
+compare=(dev clang)
 if grep -qw fma /proc/cpuinfo && grep -qw avx2 /proc/cpuinfo; then
     compare+=(fma)
 fi

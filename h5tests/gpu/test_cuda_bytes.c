@@ -254,7 +254,8 @@ static const struct terp_chunk chunks[] = {
     {TERP_COMPLEX128, true, true, 3, {5, 16, 15}},
 };
 
-/* Of many; TERP_TEST_EVERY=n, for an emulated device: one in n of these. */
+/* As terp_case_taken. TERP_TEST_EVERY=n, which is at least 1, takes one in n of
+ * these, as both_engines.c does: the emulator is slow. */
 static bool
 is_taken(unsigned every)
 {
