@@ -379,7 +379,8 @@ stage_load() {
     ndevices=$(nvidia-smi -L | wc -l)
     for ((i = 0; i < ndevices; i++)); do
         CUDA_VISIBLE_DEVICES=$i TERP_ENGINE=cuda BUILD=$build/h5 \
-            scripts/load.sh "$minutes" >"$logs/load_$i.log" 2>&1 &
+            LOAD_SEED=$((1 + 100 * i)) scripts/load.sh "$minutes" \
+            >"$logs/load_$i.log" 2>&1 &
         pids+=($!)
     done
     for i in "${!pids[@]}"; do

@@ -10,8 +10,8 @@
 # terp_h5_write. A row for each minute tells what all have done, and their resident
 # memory; the exit code is 0 where all went well.
 # TERP_ENGINE=cuda: batches and the filter's chunks go to a device; it fails
-# where that is not so. BUILD: a folder that has the programs,
-# instead of one that is built.
+# where that is not so. LOAD_SEED: of the first cases (1); the others follow.
+# BUILD: a folder that has the programs, instead of one that is built.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 minutes=${1:-60}
@@ -19,6 +19,7 @@ if ! [[ $minutes =~ ^[1-9][0-9]*$ ]]; then
     sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2
     exit 2
 fi
+seed=${LOAD_SEED:-1}
 nchunk_processes=4
 nfile_processes=2
 nthreads=8
@@ -56,13 +57,13 @@ printf '%s, %s, %s CPUs, commit %s\n' "$(date -u +%Y-%m-%dT%H:%MZ)" \
     "$(git rev-parse --short HEAD 2>/dev/null || echo unknown)"
 for ((i = 0; i < nchunk_processes; i++)); do
     "$BUILD/h5tests/load_chunks" --seconds $((60 * minutes)) \
-        --threads $nthreads --seed $((1 + i / 2)) "$work/digests$i" \
+        --threads $nthreads --seed $((seed + i / 2)) "$work/digests$i" \
         >"$work/chunks$i.csv" 2>"$work/chunks$i.err" &
     pids+=($!)
 done
 for ((i = 0; i < nfile_processes; i++)); do
     "$BUILD/h5tests/load_files" --seconds $((60 * minutes)) \
-        --seed $((1 + i)) "$work/file$i.h5" \
+        --seed $((seed + i)) "$work/file$i.h5" \
         >"$work/files$i.csv" 2>"$work/files$i.err" &
     pids+=($!)
 done

@@ -352,6 +352,16 @@ terp_params_of_halves(enum terp_type type, const struct terp_params *params)
     return coded;
 }
 
+/* A fill value by its own bits, of which terp_params_of_halves has made those
+ * of a float32 where the type has 16 bits. */
+static inline TERP_HOST_DEVICE uint64_t
+terp_own_fill(enum terp_type type, uint64_t fill_bits)
+{
+    return terp_type_is_half(type)
+               ? terp_half_of_f32_bits(type, (uint32_t)fill_bits)
+               : fill_bits;
+}
+
 /* The bits of the float32 that a value is coded as: NaN for what is no number,
  * or with `normal_only` no normal one. */
 static inline TERP_HOST_DEVICE uint32_t

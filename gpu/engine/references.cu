@@ -379,8 +379,8 @@ job_of(struct terp_cuda_device *device, const struct terp_cuda_call *where,
     job.of.is_float = !terp_type_is_integer(call->chunk->type);
     job.of.big_endian = call->chunk->big_endian;
     job.of.infinity = terp_references_infinity(call->chunk->type);
-    job.of.fill[0] = params->fill_bits;
-    job.of.fill[1] = params->missing_bits;
+    job.of.fill[0] = terp_own_fill(call->chunk->type, params->fill_bits);
+    job.of.fill[1] = terp_own_fill(call->chunk->type, params->missing_bits);
     job.of.has_fill[0] = params->has_fill;
     job.of.has_fill[1] = params->has_missing;
     job.marker = terp_references_marker_of_floats(job.of.value_nbytes);

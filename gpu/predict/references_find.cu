@@ -20,17 +20,6 @@ template <typename T> struct repeat_values {
     word_of<T> most; /* of these, the largest finite value */
 };
 
-/* A fill value, as the values have it that are carried. */
-template <typename T>
-static __device__ __forceinline__ word_of<T>
-own_fill_of(const struct cuda_batch &batch, uint64_t fill)
-{
-    if constexpr (sizeof(T) == 2)
-        return terp_half_of_f32_bits(batch.chunk.type, (uint32_t)fill);
-    else
-        return (word_of<T>)fill;
-}
-
 template <typename T>
 static __device__ __forceinline__ word_of<T>
 largest_of(const struct cuda_batch &batch)
@@ -57,8 +46,8 @@ repeat_values_of(const struct cuda_batch &batch,
                 all};
     return {(const word_of<T> *)chunk.values,
             batch.nvalues,
-            {own_fill_of<T>(batch, params.fill_bits),
-             own_fill_of<T>(batch, params.missing_bits)},
+            {(word_of<T>)terp_own_fill(batch.chunk.type, params.fill_bits),
+             (word_of<T>)terp_own_fill(batch.chunk.type, params.missing_bits)},
             {params.has_fill, params.has_missing},
             (word_of<T>)(all >> 1),
             largest_of<T>(batch)};

@@ -1,4 +1,4 @@
-/* load_chunks [--seconds N] [--threads N] [--seed N] [DIGESTS]
+/* load_chunks [--seconds N] [--threads N] [--seed N] [--first N] [DIGESTS]
  *
  * Threads encode and decode chunks of random types, shapes, contents, bounds
  * and pipelines at the same time, in contexts of their own and in common ones,
@@ -357,6 +357,7 @@ main(int argc, char **argv)
     pthread_t threads[MAX_NTHREADS];
 
     options = load_options_of(argc, argv);
+    next_case = options.first;
     if (options.nthreads > MAX_NTHREADS ||
         terp_context_make(NULL, &common) != TERP_OK)
         load_fail(0, "too many threads, or no memory");

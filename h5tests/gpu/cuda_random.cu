@@ -36,6 +36,7 @@ struct random_case {
     enum terp_field field; /* of the first chunk */
     bool on_device;
     bool is_damaged;
+    bool has_own_fill; /* the fill value is one of the first chunk's values */
 };
 
 /* What one chunk of a case is on its way; d_: of the call on the device, in
@@ -160,6 +161,8 @@ make_case(uint64_t number)
     c.params.fill_bits =
         is_zero_fill ? 0 : value_to_bits(c.chunk.type, -999.25);
     c.params.missing_bits = value_to_bits(c.chunk.type, 1e20);
+    c.has_own_fill = c.params.has_fill && c.chunk.type != TERP_BYTES &&
+                     draw(&random, 2) == 0;
     return c;
 }
 
@@ -247,7 +250,7 @@ holds(const void *at, const uint8_t *expected, uint64_t nbytes)
 }
 
 static void
-make_item(const struct random_case *c, uint64_t i, struct item *item)
+make_item(struct random_case *c, uint64_t i, struct item *item)
 {
     uint64_t nbytes = terp_chunk_nbytes(&c->chunk);
     uint64_t cap_nbytes = terp_encode_bound(&c->chunk), got;
@@ -262,6 +265,9 @@ make_item(const struct random_case *c, uint64_t i, struct item *item)
     } else
         terp_field_make((enum terp_field)((c->field + i) % TERP_NFIELDS),
                         &shape, item->values);
+    if (i == 0 && c->has_own_fill)
+        c->params.fill_bits = value_bits(&c->chunk, item->values,
+                                         c->number % chunk_nvalues(&c->chunk));
     if (terp_encode(&c->params, &c->chunk, item->values, item->stream,
                     cap_nbytes, &item->stream_nbytes, 1) != TERP_OK ||
         terp_decode(item->stream, item->stream_nbytes, item->decoded, nbytes,
@@ -394,7 +400,7 @@ check_damaged(const struct random_case *c, const struct item *item)
 static void
 run_case(uint64_t number)
 {
-    const struct random_case c = make_case(number);
+    struct random_case c = make_case(number);
     struct item items[MAX_NCHUNKS];
 
     for (uint64_t i = 0; i < c.nchunks; i++)

@@ -15,6 +15,7 @@ extern "C" {
 #include "h5tests/support/cases.h"
 #include "h5tests/support/cmocka_all.h"
 #include "h5tests/support/fields.h"
+#include "h5tests/support/values.h"
 
 terp_cuda_open_function terp_cuda_open;
 }
@@ -314,7 +315,19 @@ device_finds_more_within_bounds(void **state)
     assert_in_range(nreferring, 3, 20);
 }
 
-/* Integers and floats of 16 bits, whose values are words of their own. */
+static uint64_t
+value_of(const struct terp_chunk *chunk, enum terp_field field, uint64_t i)
+{
+    uint8_t *values = (uint8_t *)terp_case_alloc(terp_chunk_nbytes(chunk));
+
+    terp_field_make(field, chunk, values);
+    const uint64_t bits = value_bits(chunk, values, i);
+    free(values);
+    return bits;
+}
+
+/* Integers and floats of 16 bits, whose values are words of their own; also
+ * where a value that is repeated is the fill value. */
 static void
 device_finds_references_of_types(void **state)
 {
@@ -332,6 +345,8 @@ device_finds_references_of_types(void **state)
                       TERP_CODING_REFERENCES;
         params.has_fill = true;
         check_one(&params, &chunk, TERP_FIELD_GAPS);
+        params.fill_bits = value_of(&chunk, TERP_FIELD_MIRRORS, 70 * 91 / 3);
+        check_one(&params, &chunk, TERP_FIELD_MIRRORS);
     }
     assert_in_range(nreferring, 2, 5);
 }

@@ -141,13 +141,16 @@ load_options_of(int argc, char **argv)
             options.nthreads = number;
         else if (strcmp(argv[i], "--seed") == 0)
             options.seed = number;
+        else if (strcmp(argv[i], "--first") == 0)
+            options.first = number;
         else
             ok = false;
         i++;
     }
     if (!ok || options.nseconds == 0 || options.nthreads == 0) {
         fprintf(stderr,
-                "usage: %s [--seconds N] [--threads N] [--seed N] [PATH]\n",
+                "usage: %s [--seconds N] [--threads N] [--seed N] [--first N]"
+                " [PATH]\n",
                 argv[0]);
         exit(2);
     }

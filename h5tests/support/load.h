@@ -32,9 +32,11 @@ void
 load_dims(struct load_random *random, int rank, uint64_t nvalues,
           uint64_t *dims_ret);
 
-/* What the command line says: --seconds N --threads N --seed N, and a path. */
+/* What the command line says: --seconds N --threads N --seed N --first N, and a
+ * path. */
 struct load_options {
     uint64_t nseconds, nthreads, seed;
+    uint64_t first;   /* case, by number: what failed comes again at once */
     const char *path; /* NULL: not given */
 };
 
