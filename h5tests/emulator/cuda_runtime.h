@@ -265,15 +265,37 @@ cudaGraphDestroy(cudaGraph_t graph);
 
 cudaError_t
 emulator_set_shared_limit(const void *kernel, int nbytes);
+/* Deletes `kernel` in the end. */
 cudaError_t
 emulator_launch(const cudaLaunchConfig_t *config, const void *kernel_at,
-                std::function<void()> kernel);
+                const emulator_work *kernel);
 
-/* What a kernel does with the arguments that a graph's node points to. */
-typedef std::function<std::function<void()>(void **)> emulator_kernel;
+/* A kernel with the arguments that a graph's node points to. */
+typedef const emulator_work *
+emulator_bind(const void *kernel_at, void **arguments);
 
 void
-emulator_know_at(const void *kernel_at, emulator_kernel kernel);
+emulator_know_at(const void *kernel_at, emulator_bind *bind);
+
+template <typename... Parameters>
+class emulator_kernel final : public emulator_work
+{
+  public:
+    typedef std::tuple<std::decay_t<Parameters>...> values;
+
+    emulator_kernel(void (*kernel_)(Parameters...), values copies_)
+        : kernel(kernel_), copies(std::move(copies_))
+    {
+    }
+    void run() const override
+    {
+        std::apply(kernel, copies);
+    }
+
+  private:
+    void (*kernel)(Parameters...);
+    values copies;
+};
 
 template <typename... Values, size_t... I>
 std::tuple<Values...>
@@ -287,12 +309,14 @@ template <typename... Parameters>
 void
 emulator_know(void (*kernel)(Parameters...))
 {
-    emulator_know_at((const void *)kernel, [kernel](void **arguments) {
-        std::tuple<std::decay_t<Parameters>...> copies =
-            emulator_arguments<std::decay_t<Parameters>...>(
-                arguments, std::index_sequence_for<Parameters...>());
-        return [kernel, copies] { std::apply(kernel, copies); };
-    });
+    emulator_know_at(
+        (const void *)kernel,
+        [](const void *kernel_at, void **at) -> const emulator_work * {
+            return new emulator_kernel<Parameters...>(
+                (void (*)(Parameters...))kernel_at,
+                emulator_arguments<std::decay_t<Parameters>...>(
+                    at, std::index_sequence_for<Parameters...>()));
+        });
 }
 
 template <typename Kernel>
@@ -309,10 +333,11 @@ cudaError_t
 cudaLaunchKernelEx(const cudaLaunchConfig_t *config,
                    void (*kernel)(Expected...), Actual &&...arguments)
 {
-    std::tuple<std::decay_t<Expected>...> copies(
-        std::forward<Actual>(arguments)...);
-    return emulator_launch(config, (const void *)kernel,
-                           [kernel, copies] { std::apply(kernel, copies); });
+    return emulator_launch(
+        config, (const void *)kernel,
+        new emulator_kernel<Expected...>(
+            kernel, typename emulator_kernel<Expected...>::values(
+                        std::forward<Actual>(arguments)...)));
 }
 
 template <typename T>

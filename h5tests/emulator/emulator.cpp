@@ -119,7 +119,7 @@ struct emulated_block {
     unsigned current; /* thread that runs */
     fiber *left;      /* where to keep the context that ran before it */
     fiber launcher;   /* what began the block */
-    const std::function<void()> *kernel;
+    const emulator_work *kernel;
     dynamic_shared shared;
     uint64_t nlaunches;
     /* Storage of collectives, and the __syncthreads before its last use. */
@@ -264,7 +264,7 @@ run_thread(fiber &&before, emulated_block *b, emulated_thread *thread)
 {
     *b->left = std::move(before);
     for (;;) {
-        (*b->kernel)();
+        b->kernel->run();
         leave_block(b, thread);
         if (b->whole.nlive > 0)
             run_next(b, thread);
@@ -351,7 +351,7 @@ emulator_dynamic_shared(void)
 
 void
 emulator_run_grid(dim3 grid, dim3 block_size, size_t shared_nbytes,
-                  const std::function<void()> &kernel)
+                  const emulator_work &kernel)
 {
     if (block == nullptr) {
         own_block = std::make_unique<emulated_block>();

@@ -11,7 +11,6 @@
  * memory model; limits of registers and of static shared memory; speed. */
 #pragma once
 
-#include <functional>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -95,10 +94,20 @@ emulator_use_storage(const void *storage, emulator_place place);
 unsigned char *
 emulator_dynamic_shared(void);
 
+/* What a thread of a grid does: a kernel with its arguments. (Not a
+ * std::function: clang-tidy would look at <functional> as long as at all else
+ * of a CUDA file.) */
+class emulator_work
+{
+  public:
+    virtual ~emulator_work() = default;
+    virtual void run() const = 0;
+};
+
 /* Runs a grid on the calling thread. */
 void
 emulator_run_grid(dim3 grid, dim3 block, size_t shared_nbytes,
-                  const std::function<void()> &kernel);
+                  const emulator_work &kernel);
 
 /* A value that no kernel should use. */
 template <typename T>

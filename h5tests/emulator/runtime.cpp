@@ -7,7 +7,9 @@
 #include <chrono>
 #include <cuda.h>
 #include <deque>
+#include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <stdio.h>
@@ -68,7 +70,7 @@ struct allocation {
 std::mutex lock; /* for all that follows but what is a thread's own */
 std::map<uintptr_t, allocation> allocations;
 std::map<const void *, int> shared_limits;
-std::map<const void *, emulator_kernel> kernels;
+std::map<const void *, emulator_bind *> kernels;
 std::set<emulator_stream *> streams;
 emulator_context primary = {true, false, 0};
 size_t device_nbytes, device_limit_nbytes = DEVICE_NBYTES;
@@ -816,13 +818,14 @@ cudaGraphAddKernelNode(cudaGraphNode_t *node_ret, cudaGraph_t graph,
         size_t shared_nbytes = kernel->sharedMemBytes;
         if (!is_valid(grid, block, shared_nbytes, kernel->func))
             return cudaErrorInvalidConfiguration;
-        std::function<void()> bound;
+        std::shared_ptr<const emulator_work> bound;
         {
             std::lock_guard<std::mutex> guard(lock);
-            bound = kernels.at(kernel->func)(kernel->kernelParams);
+            bound.reset(
+                kernels.at(kernel->func)(kernel->func, kernel->kernelParams));
         }
         graph->nodes.push_back(
-            {[=] { emulator_run_grid(grid, block, shared_nbytes, bound); },
+            {[=] { emulator_run_grid(grid, block, shared_nbytes, *bound); },
              {before, before + nbefore}});
         *node_ret = &graph->nodes.back();
         return cudaSuccess;
@@ -1062,16 +1065,18 @@ emulator_set_shared_limit(const void *kernel, int nbytes)
 }
 
 void
-emulator_know_at(const void *kernel_at, emulator_kernel kernel)
+emulator_know_at(const void *kernel_at, emulator_bind *bind)
 {
     std::lock_guard<std::mutex> guard(lock);
-    kernels.emplace(kernel_at, std::move(kernel));
+    kernels.emplace(kernel_at, bind);
 }
 
 cudaError_t
 emulator_launch(const cudaLaunchConfig_t *config, const void *kernel_at,
-                std::function<void()> kernel)
+                const emulator_work *kernel)
 {
+    const std::shared_ptr<const emulator_work> own(kernel);
+
     return call([&] {
         dim3 grid = config->gridDim;
         dim3 block = config->blockDim;
@@ -1080,7 +1085,7 @@ emulator_launch(const cudaLaunchConfig_t *config, const void *kernel_at,
             config->numAttrs != 0)
             return cudaErrorInvalidConfiguration;
         return enqueue(config->stream, [=] {
-            emulator_run_grid(grid, block, shared_nbytes, kernel);
+            emulator_run_grid(grid, block, shared_nbytes, *own);
         });
     });
 }
