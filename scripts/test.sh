@@ -36,9 +36,8 @@ fi
 
 jobs=$(nproc)
 if command -v ccache >/dev/null; then
-    # Another clone, or another folder of it, finds what one has compiled; the
-    # builds for several purposes have much in common.
-    export CCACHE_BASEDIR=$PWD CMAKE_C_COMPILER_LAUNCHER=ccache \
+    # The builds for several purposes have much in common, of the same paths.
+    export CMAKE_C_COMPILER_LAUNCHER=ccache \
         CMAKE_CXX_COMPILER_LAUNCHER=ccache CMAKE_CUDA_COMPILER_LAUNCHER=ccache
 fi
 
