@@ -214,16 +214,22 @@ static enum terp_status
 encode_part(struct job *job, int p)
 {
     const struct terp_chunk chunk = part_of(job, p);
-    const struct terp_params params =
+    struct terp_params params =
         terp_references_params(job->call->params, job->of.is_float, job->bound,
                                job->marker, (enum terp_references_part)p);
+    const double bound = params.bound;
     const void *src = job->memory + job->part_at[p];
     void *dst = job->memory + job->stream_at[p];
     struct cuda_call call = {};
 
+    /* What was a part of the range is now a bound, which may let no value
+     * change. */
+    if (terp_type_is_half(chunk.type) &&
+        terp_half_is_exact(chunk.type, &params))
+        params.bound = 0;
     call.chunk = &chunk;
     call.params = &params;
-    call.caller_bound = params.bound;
+    call.caller_bound = bound;
     call.is_part = true;
     call.is_plain = true;
     call.nchunks = 1;

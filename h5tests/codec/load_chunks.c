@@ -18,6 +18,7 @@
 #include <xxhash.h>
 
 #include "codec/format/types.h"
+#include "codec/model/repeats.h"
 #include "h5tests/support/cases.h"
 #include "h5tests/support/fields.h"
 #include "h5tests/support/load.h"
@@ -28,6 +29,7 @@
 #define MAX_NBITS 17   /* of the number of values */
 #define LARGE_NBITS 21 /* once in LARGE_EVERY */
 #define LARGE_EVERY 100
+#define REPEATS_EVERY 32  /* a chunk of values that repeat others */
 #define BEST_NVALUES 4096 /* TERP_EFFORT_BEST takes so long */
 #define BLOCK_NCASES 256
 #define MAX_NBLOCKS (1 << 16)
@@ -46,6 +48,7 @@ struct load_case {
     struct load_random random;
     struct terp_params params;
     struct terp_chunk chunk;
+    bool repeats;
     uint64_t nbytes;
     uint8_t *values, *decoded, *other;
     uint8_t *streams[MAX_NCOPIES];
@@ -72,7 +75,9 @@ choose_chunk(struct load_case *it)
     struct terp_chunk *chunk = &it->chunk;
     const int nbits =
         load_once_in(random, LARGE_EVERY) ? LARGE_NBITS : MAX_NBITS;
-    const uint64_t nvalues = load_size(random, nbits);
+    const uint64_t nvalues = it->repeats ? TERP_REPEATS_MIN_NVALUES +
+                                               load_size(random, MAX_NBITS - 1)
+                                         : load_size(random, nbits);
     const enum terp_type types[] = {
         TERP_FLOAT32, TERP_FLOAT64,
         (enum terp_type)load_below(random, TERP_NTYPES)};
@@ -93,7 +98,7 @@ choose_bound(struct load_case *it)
 {
     struct load_random *random = &it->random;
     struct terp_params *params = &it->params;
-    const double bound = ldexp(1, -(int)load_below(random, 24));
+    const double bound = ldexp(1, -(int)load_below(random, 40));
 
     *params = (struct terp_params){.size = sizeof *params};
     params->bound_mode =
@@ -118,7 +123,8 @@ choose_bound(struct load_case *it)
             (enum terp_pipeline)load_below(random, TERP_NPIPELINES);
     while (terp_pipeline_name(params->pipeline) == NULL);
     params->predictor =
-        (enum terp_predictor)load_below(random, TERP_NPREDICTORS);
+        it->repeats ? TERP_PREDICTOR_AUTO
+                    : (enum terp_predictor)load_below(random, TERP_NPREDICTORS);
     params->effort = (enum terp_effort)load_below(random, TERP_NEFFORTS);
     if (params->effort == TERP_EFFORT_BEST &&
         it->nbytes / (uint64_t)terp_value_nbytes(it->chunk.type) > BEST_NVALUES)
@@ -131,6 +137,7 @@ make_case(struct load_case *it, uint64_t number)
 {
     *it = (struct load_case){
         .number = number, .random = {options.seed + terp_field_mix(number), 0}};
+    it->repeats = load_once_in(&it->random, REPEATS_EVERY);
     choose_chunk(it);
     it->nbytes = terp_chunk_nbytes(&it->chunk);
     it->cap_nbytes = terp_encode_bound(&it->chunk);
@@ -144,9 +151,10 @@ make_case(struct load_case *it, uint64_t number)
         for (uint64_t i = 0; i < it->nbytes; i++)
             it->values[i] = (uint8_t)terp_field_mix(number + i);
     else
-        terp_field_make(
-            (enum terp_field)load_below(&it->random, TERP_NNAMED_FIELDS),
-            &it->chunk, it->values);
+        terp_field_make(it->repeats ? TERP_FIELD_MIRRORS
+                                    : (enum terp_field)load_below(
+                                          &it->random, TERP_NNAMED_FIELDS),
+                        &it->chunk, it->values);
     /* One of its values, or 0. */
     if (it->params.has_fill && it->chunk.type != TERP_BYTES &&
         load_once_in(&it->random, 2))

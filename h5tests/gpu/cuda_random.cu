@@ -148,7 +148,7 @@ make_case(uint64_t number)
     const bool is_zero_fill = draw(&random, 2) == 0;
     c.params.has_missing = draw(&random, 6) == 0;
     c.nchunks = draw(&random, 4) == 0 ? 1 + draw(&random, MAX_NCHUNKS) : 1;
-    c.field = (enum terp_field)draw(&random, TERP_NFIELDS);
+    c.field = (enum terp_field)draw(&random, TERP_NNAMED_FIELDS);
     c.on_device = draw(&random, 2) == 0;
     c.is_damaged = draw(&random, 5) == 0;
     if (c.chunk.type == TERP_FLOAT32 && draw(&random, 5) == 0)
@@ -263,7 +263,7 @@ make_item(struct random_case *c, uint64_t i, struct item *item)
         for (uint64_t at = 0; at < nbytes; at++)
             item->values[at] = (uint8_t)terp_field_mix(at * i + c->number);
     } else
-        terp_field_make((enum terp_field)((c->field + i) % TERP_NFIELDS),
+        terp_field_make((enum terp_field)((c->field + i) % TERP_NNAMED_FIELDS),
                         &shape, item->values);
     if (i == 0 && c->has_own_fill)
         c->params.fill_bits = value_bits(&c->chunk, item->values,

@@ -312,6 +312,14 @@ device_finds_more_within_bounds(void **state)
                           TERP_CODING_REFERENCES;
             check_one(&params, &chunk, TERP_FIELD_SMOOTH);
         }
+    /* A part of the range under which no value of the parts may change. */
+    const struct terp_chunk halves = {TERP_FLOAT16, false, false, 1, {72080}};
+    struct terp_params params = {};
+    params.bound_mode = TERP_BOUND_RELATIVE;
+    params.bound = 0x1p-30;
+    params.pipeline = TERP_PIPELINE_SPEED;
+    assert_int_equal(check_one(&params, &halves, TERP_FIELD_SINES),
+                     TERP_CODING_REFERENCES);
     assert_in_range(nreferring, 3, 20);
 }
 
