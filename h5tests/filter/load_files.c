@@ -1,4 +1,4 @@
-/* load_files [--seconds N] [--seed N] FILE
+/* load_files [--seconds N] [--seed N] [--first N] FILE
  *
  * Writes FILE over and over: a dataset of random dims, chunks and bound through
  * the filter, and the same by terp_h5_write and several threads. The chunks of
@@ -220,7 +220,7 @@ work(void *unused)
 {
     struct load_file it;
 
-    for (uint64_t number = 0; !load_is_over(); number++) {
+    for (uint64_t number = options.first; !load_is_over(); number++) {
         choose(&it, number);
         write_file(&it);
         compare_chunks(&it);
