@@ -50,6 +50,7 @@
 #                  (bytes: all but those of damaged streams, one in 5)
 # TERP_TEST_ALL: set, bytes tries all cases, not the one in some that ctest does
 # TERP_LOAD_MINUTES: that load takes (2)
+# LOAD_SEED: of the first GPU's cases of load (1)
 # TERP_SEEDS: of the cases of random ("20261122 20261123 20261124")
 # Exit status: 0, 1 (a stage failed), 3 (there is no GPU; build needs none).
 set -uo pipefail
@@ -379,7 +380,7 @@ stage_load() {
     ndevices=$(nvidia-smi -L | wc -l)
     for ((i = 0; i < ndevices; i++)); do
         CUDA_VISIBLE_DEVICES=$i TERP_ENGINE=cuda BUILD=$build/h5 \
-            LOAD_SEED=$((1 + 100 * i)) scripts/load.sh "$minutes" \
+            LOAD_SEED=$((${LOAD_SEED:-1} + 100 * i)) scripts/load.sh "$minutes" \
             >"$logs/load_$i.log" 2>&1 &
         pids+=($!)
     done

@@ -46,6 +46,7 @@ struct part {
     void **dst;
     uint64_t *dst_nbytes;
     double *bounds;
+    struct cuda_found_domain *found;
     enum terp_status *status;
 };
 
@@ -58,6 +59,7 @@ free_part(struct part *part)
     delete[] part->dst;
     delete[] part->dst_nbytes;
     delete[] part->bounds;
+    delete[] part->found;
     delete[] part->status;
 }
 
@@ -70,7 +72,6 @@ make_part(const struct cuda_call *call, const struct order *order,
 
     *part = {};
     part->call = *call;
-    part->call.found = NULL;
     part->call.form = order->form;
     part->call.decodes_all = order->decodes_all;
     if (!terp_shapes_are_equal(&order->trial.domain, call->chunk))
@@ -87,10 +88,12 @@ make_part(const struct cuda_call *call, const struct order *order,
     part->call.dst = part->dst = new (std::nothrow) void *[n];
     part->call.dst_nbytes = part->dst_nbytes = new (std::nothrow) uint64_t[n];
     part->call.bounds = part->bounds = new (std::nothrow) double[n];
+    part->call.found = part->found =
+        new (std::nothrow) struct cuda_found_domain[n]();
     part->call.status = part->status = new (std::nothrow) enum terp_status[n];
     return part->at != NULL && part->src != NULL && part->src_nbytes != NULL &&
            part->dst != NULL && part->dst_nbytes != NULL &&
-           part->bounds != NULL && part->status != NULL;
+           part->bounds != NULL && part->found != NULL && part->status != NULL;
 }
 
 static void
@@ -170,6 +173,20 @@ orders_are_equal(const struct order *a, const struct order *b)
            terp_shapes_are_equal(&a->trial.domain, &b->trial.domain);
 }
 
+/* Whether references are worth a search, where all bits come back, is asked of
+ * a stream's length: of that which is kept. */
+static void
+learn_of_repeats(const struct cuda_call *call, const struct part *part)
+{
+    if (!terp_may_refer_exactly(call->params, call->chunk->type))
+        return;
+    for (uint64_t i = 0; i < part->n; i++) {
+        const uint64_t at = part->at[i], nbytes = call->dst_nbytes[at];
+        if (nbytes != 0 && nbytes == part->dst_nbytes[i])
+            call->found[at].may_repeat = part->found[i].may_repeat;
+    }
+}
+
 /* All chunks from the first on that have the same order, as many as one trial
  * holds. Their orders are taken back. */
 static enum terp_status
@@ -197,6 +214,8 @@ code_part(struct terp_cuda_device *device, const struct terp_cuda_call *where,
                 call->status[part.at[i]] = part.status[i];
             else if (like.how == INSTEAD)
                 call->dst_nbytes[part.at[i]] = part.dst_nbytes[i];
+        if (st == TERP_OK && call->params != NULL)
+            learn_of_repeats(call, &part);
     }
     free_part(&part);
     return st;
@@ -253,24 +272,20 @@ encode_in_form(struct terp_cuda_device *device,
         INSTEAD,
         {*call->chunk, call->params->predictor, call->params->pipeline},
         call->found[first].form};
-    struct cuda_found_domain *found =
-        new (std::nothrow) struct cuda_found_domain[(size_t)call->nchunks]();
     struct part part;
     enum terp_status st = TERP_ERR_MEMORY;
 
-    if (make_part(call, &own, &part) && found != NULL) {
-        part.call.found = found;
+    if (make_part(call, &own, &part)) {
         for (uint64_t i = first; i < call->nchunks; i++)
             if (call->dst_nbytes[i] == 0 && call->found[i].form == own.form)
                 add_to_part(call, i, &part);
         st = cuda_call_do(device, where, &part.call);
         for (uint64_t i = 0; st == TERP_OK && i < part.n; i++) {
             call->dst_nbytes[part.at[i]] = part.dst_nbytes[i];
-            call->found[part.at[i]] = found[i];
+            call->found[part.at[i]] = part.found[i];
         }
     }
     free_part(&part);
-    delete[] found;
     return st;
 }
 

@@ -29,7 +29,7 @@
 #define MAX_NBITS 17   /* of the number of values */
 #define LARGE_NBITS 21 /* once in LARGE_EVERY */
 #define LARGE_EVERY 100
-#define REPEATS_EVERY 32  /* a chunk of values that repeat others */
+#define REPEATS_EVERY 16  /* a chunk of values that repeat others */
 #define BEST_NVALUES 4096 /* TERP_EFFORT_BEST takes so long */
 #define BLOCK_NCASES 256
 #define MAX_NBLOCKS (1 << 16)
@@ -75,9 +75,11 @@ choose_chunk(struct load_case *it)
     struct terp_chunk *chunk = &it->chunk;
     const int nbits =
         load_once_in(random, LARGE_EVERY) ? LARGE_NBITS : MAX_NBITS;
-    const uint64_t nvalues = it->repeats ? TERP_REPEATS_MIN_NVALUES +
-                                               load_size(random, MAX_NBITS - 1)
-                                         : load_size(random, nbits);
+    /* Within bounds only large ones are searched. */
+    const uint64_t nvalues =
+        it->repeats && load_once_in(random, 2)
+            ? TERP_REPEATS_MIN_NVALUES + load_size(random, MAX_NBITS - 1)
+            : load_size(random, nbits);
     const enum terp_type types[] = {
         TERP_FLOAT32, TERP_FLOAT64,
         (enum terp_type)load_below(random, TERP_NTYPES)};

@@ -335,7 +335,8 @@ value_of(const struct terp_chunk *chunk, enum terp_field field, uint64_t i)
 }
 
 /* Integers and floats of 16 bits, whose values are words of their own; also
- * where a value that is repeated is the fill value. */
+ * where a value that is repeated is the fill value, and where another shape
+ * leaves values so few bits that references are not worth a search. */
 static void
 device_finds_references_of_types(void **state)
 {
@@ -357,6 +358,12 @@ device_finds_references_of_types(void **state)
         check_one(&params, &chunk, TERP_FIELD_MIRRORS);
     }
     assert_in_range(nreferring, 2, 5);
+    const struct terp_chunk folded = {
+        TERP_INT16, false, false, 4, {2, 6, 1113, 5}};
+    struct terp_params params = {};
+    params.bound_mode = TERP_BOUND_ABSOLUTE;
+    assert_int_equal(check_one(&params, &folded, TERP_FIELD_MIRRORS),
+                     TERP_CODING_RATIO);
 }
 
 /* Of smooth integers few bits are new: some in a row repeat others by chance.
