@@ -2,7 +2,11 @@
  * the CPU's. TERP_CUDA_LIBRARY names the engine: that of a machine with a GPU,
  * or the emulated one of another build (h5tests/cuda.cmake), which is slow and
  * tells no edges of its own: inputs are those that reach something in the
- * CPU's. */
+ * CPU's.
+ *
+ * A device takes about as long for many streams as for one: FUZZ_NSTREAMS says
+ * how many are decoded at once, of which all but the first are varied. How many
+ * that were in all is told at the end. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,89 +15,178 @@
 #include "fuzz/target.h"
 #include "h5tests/support/reader.h"
 
-static enum terp_status
-decode(const struct fuzz_stream *stream, enum terp_engine_kind engine,
-       const struct terp_chunk *chunk, uint64_t step, uint8_t *values)
+#define MAX_NSTREAMS 1024
+
+/* Of chunks that are alike. */
+struct streams {
+    struct terp_chunk chunk;
+    uint64_t n;
+    uint8_t *bytes[MAX_NSTREAMS];
+    uint64_t nbytes[MAX_NSTREAMS];
+};
+
+struct decoded {
+    uint64_t chunk_nbytes;
+    uint8_t *values[MAX_NSTREAMS]; /* and a byte behind them */
+    enum terp_status status[MAX_NSTREAMS];
+};
+
+static uint64_t
+nstreams(void)
+{
+    const char *text = getenv("FUZZ_NSTREAMS");
+    const long n = text != NULL ? strtol(text, NULL, 10) : 1;
+
+    return n < 1 ? 1 : n > MAX_NSTREAMS ? MAX_NSTREAMS : (uint64_t)n;
+}
+
+static uint64_t ntried;
+
+static void
+tell_ntried(void)
+{
+    fprintf(stderr, "stat::number_of_streams: %llu\n",
+            (unsigned long long)ntried);
+}
+
+static void
+count(uint64_t n)
+{
+    if (ntried == 0)
+        atexit(tell_ntried);
+    ntried += n;
+}
+
+/* ---- decoding ---- */
+
+#define GUARD 0x5A
+
+static struct decoded *
+decode(const struct streams *streams, enum terp_engine_kind engine,
+       uint64_t step)
 {
     const struct terp_run_options options = {.engine = engine};
     struct terp_run_result result = {.size = sizeof result};
-    const void *src = stream->bytes;
-    void *dst = values;
-    enum terp_status status;
-    const enum terp_status st =
-        terp_decode_coarse_batch(&options, chunk, step, 1, &src,
-                                 &stream->nbytes, &dst, &status, &result);
+    struct decoded *decoded = malloc(sizeof *decoded);
+    const void *src[MAX_NSTREAMS];
+    void *dst[MAX_NSTREAMS];
+    struct terp_chunk taken;
 
+    CHECK(decoded != NULL);
+    CHECK(terp_coarse_chunk(&streams->chunk, step, &taken) == TERP_OK);
+    decoded->chunk_nbytes = terp_chunk_nbytes(&taken);
+    for (uint64_t i = 0; i < streams->n; i++) {
+        src[i] = streams->bytes[i];
+        dst[i] = decoded->values[i] = malloc(decoded->chunk_nbytes + 1);
+        CHECK(dst[i] != NULL);
+        decoded->values[i][decoded->chunk_nbytes] = GUARD;
+    }
+    (void)terp_decode_coarse_batch(&options, &streams->chunk, step, streams->n,
+                                   src, streams->nbytes, dst, decoded->status,
+                                   &result);
+    for (uint64_t i = 0; i < streams->n; i++)
+        CHECK(decoded->values[i][decoded->chunk_nbytes] == GUARD);
     if (engine == TERP_ENGINE_CUDA && result.used != engine &&
-        chunk->type != TERP_BYTES) {
+        streams->chunk.type != TERP_BYTES) {
         fprintf(stderr, "the CUDA engine is not used: %s\n",
                 result.reason != NULL ? result.reason : "no reason");
         exit(1);
     }
-    CHECK(st == status);
-    return st;
+    return decoded;
+}
+
+static void
+free_decoded(const struct streams *streams, struct decoded *decoded)
+{
+    for (uint64_t i = 0; i < streams->n; i++)
+        free(decoded->values[i]);
+    free(decoded);
 }
 
 /* One of them had nothing to object to: it read the whole stream, of which the
  * other one took a prefix that lies. */
 static void
-check_prefix(const struct fuzz_stream *stream, const struct terp_chunk *chunk,
-             const struct terp_chunk *taken, uint64_t step,
+check_prefix(const struct streams *streams, uint64_t i, uint64_t step,
              const uint8_t *values)
 {
-    uint8_t *whole = malloc(terp_chunk_nbytes(chunk));
-    uint8_t *expected = malloc(terp_chunk_nbytes(taken));
+    struct streams whole = {.chunk = streams->chunk,
+                            .n = 1,
+                            .bytes = {streams->bytes[i]},
+                            .nbytes = {streams->nbytes[i]}};
+    struct terp_chunk taken;
     uint64_t needed;
 
-    CHECK(whole != NULL && expected != NULL);
-    CHECK(terp_coarse_nbytes(stream->bytes, stream->nbytes, step, &needed) ==
+    CHECK(terp_coarse_chunk(&whole.chunk, step, &taken) == TERP_OK);
+    uint8_t *expected = malloc(terp_chunk_nbytes(&taken));
+    CHECK(expected != NULL);
+    CHECK(terp_coarse_nbytes(whole.bytes[0], whole.nbytes[0], step, &needed) ==
               TERP_OK &&
           needed != UINT64_MAX);
-    CHECK(decode(stream, TERP_ENGINE_CPU, chunk, 1, whole) == TERP_OK);
-    fuzz_take(chunk, whole, step, expected);
-    CHECK(reader_values_equal(taken, values, expected));
-    free(whole);
+    struct decoded *decoded = decode(&whole, TERP_ENGINE_CPU, 1);
+    CHECK(decoded->status[0] == TERP_OK);
+    fuzz_take(&whole.chunk, decoded->values[0], step, expected);
+    CHECK(reader_values_equal(&taken, values, expected));
+    free_decoded(&whole, decoded);
     free(expected);
 }
 
 static void
-compare(const struct fuzz_stream *stream, const struct terp_chunk *chunk,
-        uint64_t step)
+compare(const struct streams *streams, uint64_t step)
 {
+    struct decoded *own = decode(streams, TERP_ENGINE_CPU, step);
+    struct decoded *other = decode(streams, TERP_ENGINE_CUDA, step);
     struct terp_chunk taken;
 
-    CHECK(terp_coarse_chunk(chunk, step, &taken) == TERP_OK);
-    const uint64_t nbytes = terp_chunk_nbytes(&taken);
-    uint8_t *values = malloc(nbytes + 1), *other = malloc(nbytes + 1);
-    CHECK(values != NULL && other != NULL);
-    values[nbytes] = other[nbytes] = 0x5A;
-    const enum terp_status st =
-        decode(stream, TERP_ENGINE_CPU, chunk, step, values);
-    const enum terp_status other_st =
-        decode(stream, TERP_ENGINE_CUDA, chunk, step, other);
-    CHECK(values[nbytes] == 0x5A && other[nbytes] == 0x5A);
-    /* Which of several faults is told depends on who is first to find one. */
-    if ((st == TERP_OK) != (other_st == TERP_OK))
-        check_prefix(stream, chunk, &taken, step,
-                     st == TERP_OK ? values : other);
-    else
-        CHECK(st != TERP_OK || reader_values_equal(&taken, values, other));
-    free(values);
-    free(other);
+    CHECK(terp_coarse_chunk(&streams->chunk, step, &taken) == TERP_OK);
+    for (uint64_t i = 0; i < streams->n; i++) {
+        const bool is_good = own->status[i] == TERP_OK;
+        /* Which of several faults is told depends on who is first to find
+         * one. */
+        if (is_good != (other->status[i] == TERP_OK))
+            check_prefix(streams, i, step, (is_good ? own : other)->values[i]);
+        else
+            CHECK(!is_good || reader_values_equal(&taken, own->values[i],
+                                                  other->values[i]));
+    }
+    free_decoded(streams, own);
+    free_decoded(streams, other);
+}
+
+/* ---- streams ---- */
+
+static void
+add_varied(struct streams *streams, const uint8_t *data, size_t nbytes,
+           uint64_t seed)
+{
+    uint8_t *bytes = malloc(nbytes);
+
+    CHECK(bytes != NULL);
+    memcpy(bytes, data, nbytes);
+    const struct fuzz_stream varied =
+        fuzz_stream_make(bytes, fuzz_stream_vary(bytes, nbytes, seed));
+    free(bytes);
+    streams->bytes[streams->n] = varied.bytes;
+    streams->nbytes[streams->n++] = varied.nbytes;
 }
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
 {
-    struct fuzz_stream stream = fuzz_stream_make(data, nbytes);
-    struct terp_chunk chunk;
+    const struct fuzz_stream first = fuzz_stream_make(data, nbytes);
+    struct streams streams = {
+        .n = 1, .bytes = {first.bytes}, .nbytes = {nbytes}};
 
-    if (terp_decoded_chunk(stream.bytes, nbytes, &chunk) == TERP_OK &&
-        terp_chunk_nbytes(&chunk) <= stream.max_chunk_nbytes) {
-        compare(&stream, &chunk, 1);
-        if (stream.again)
-            compare(&stream, &chunk, stream.step);
+    if (terp_decoded_chunk(first.bytes, nbytes, &streams.chunk) == TERP_OK &&
+        terp_chunk_nbytes(&streams.chunk) <= first.max_chunk_nbytes) {
+        for (uint64_t i = 1, n = nstreams(); i < n; i++)
+            add_varied(&streams, data, nbytes,
+                       i + ((uint64_t)first.other << 32));
+        compare(&streams, 1);
+        if (first.again)
+            compare(&streams, first.step);
+        count(streams.n);
     }
-    free(stream.bytes);
+    for (uint64_t i = 0; i < streams.n; i++)
+        free(streams.bytes[i]);
     return 0;
 }

@@ -292,6 +292,31 @@ mutate_body(uint64_t *random, uint8_t *data, size_t nbytes, size_t max_nbytes)
 }
 
 size_t
+fuzz_stream_vary(uint8_t *data, size_t nbytes, uint64_t seed)
+{
+    uint64_t random = seed;
+    struct terp_frame frame;
+    int frame_nbytes;
+
+    (void)next_random(&random);
+    if (terp_frame_read(data, nbytes, &frame, &frame_nbytes) != TERP_OK ||
+        (size_t)frame_nbytes == nbytes)
+        return nbytes;
+    uint8_t *body = data + frame_nbytes;
+    const size_t body_nbytes = nbytes - (size_t)frame_nbytes;
+    switch (random_below(&random, 8)) {
+    case 0:
+        return nbytes - 1 - random_place(&random, body_nbytes);
+    case 1:
+        copy_piece(&random, body, body_nbytes);
+        return nbytes;
+    default:
+        overwrite(&random, body, body_nbytes);
+        return nbytes;
+    }
+}
+
+size_t
 fuzz_stream_mutate(uint8_t *data, size_t nbytes, size_t max_nbytes,
                    unsigned seed)
 {

@@ -36,6 +36,11 @@ size_t
 fuzz_stream_mutate(uint8_t *data, size_t nbytes, size_t max_nbytes,
                    unsigned seed);
 
+/* A mutation of a stream's body, no longer than it was: of a seed always the
+ * same. Streams that have no frame keep their bytes. */
+size_t
+fuzz_stream_vary(uint8_t *data, size_t nbytes, uint64_t seed);
+
 /* Copies every step-th value of each dimension. */
 void
 fuzz_take(const struct terp_chunk *chunk, const uint8_t *values, uint64_t step,

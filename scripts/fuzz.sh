@@ -20,7 +20,8 @@
 # build/fuzz/found/TARGET-..., and the exit code is 1.
 # The target `kernels` is run only where it is named, and TERP_CUDA_LIBRARY names a
 # CUDA engine: libterp_cuda.so, or the emulated one of the preset release, by which
-# a core does some 100 executions a second.
+# a core does some 100 executions a second. On a GPU FUZZ_NSTREAMS=256 tries as many
+# streams at once; each of them is counted.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 targets=(frame inspect decode reader cd roundtrip rules files)
@@ -93,12 +94,14 @@ run_process() { # BINARY TARGET SECONDS RUNS LOG ARTIFACTS FOLDER...
     setarch "$(uname -m)" -R "$binary" "${options[@]}" "$@" >"$log" 2>&1
 }
 
-# Adds up logs. "stat::number_of_executed_units: N", "#N ... cov: N ... corp: N/".
+# Adds up logs. "stat::number_of_executed_units: N", "#N ... cov: N ... corp: N/";
+# of `kernels`, which decodes many streams in an execution, "stat::number_of_streams: N".
 row_of() { # COMMIT TARGET BUILD SECONDS PROCESSES LOG...
     local commit=$1 target=$2 build=$3 seconds=$4 processes=$5
     shift 5
     awk -v row="$(date -u +%Y-%m-%d),$commit,$target,$build,$seconds,$processes" '
-        /^stat::number_of_executed_units:/ { executions += $2; ended[FILENAME] = 1 }
+        /^stat::number_of_streams:/ { streams[FILENAME] = $2 }
+        /^stat::number_of_executed_units:/ { last[FILENAME] = $2 }
         /^#[0-9]+/ {
             sub("#", "", $1)
             last[FILENAME] = $1
@@ -109,7 +112,8 @@ row_of() { # COMMIT TARGET BUILD SECONDS PROCESSES LOG...
         }
         END {
             # Of a process that was killed what it told last counts.
-            for (file in last) if (!ended[file]) executions += last[file]
+            for (file in last)
+                executions += file in streams ? streams[file] : last[file]
             printf "%s,%d,%d,%d\n", row, executions, inputs, edges
         }' "$@"
 }
