@@ -4,7 +4,6 @@
  * differ by. */
 #include "gpu/predict/carrier.cuh"
 
-#include "gpu/block/reduce.cuh"
 #include "gpu/block/warp.cuh"
 #include "gpu/predict/extremes.cuh"
 

@@ -122,6 +122,9 @@ struct emulated_block {
     const emulator_work *kernel;
     dynamic_shared shared;
     uint64_t nlaunches;
+    /* By warps of the order in which threads start, a bit a thread: it has not
+     * ended; it can run, and does not yet. */
+    uint32_t alive[MAX_NTHREADS / WARP], runnable[MAX_NTHREADS / WARP];
     /* Storage of collectives, and the __syncthreads before its last use. */
     std::vector<std::pair<const void *, uint64_t>> storages;
     uint64_t nsyncthreads;
@@ -163,25 +166,6 @@ reset(barrier *at, unsigned nthreads)
     at->nlive = nthreads;
 }
 
-void
-complete_if_all_are_here(barrier *at)
-{
-    if (at->narrived == 0 || at->narrived < at->nlive)
-        return;
-    at->finish(at->argument, at->items.data(), (unsigned)at->items.size());
-    std::fill(at->items.begin(), at->items.end(), nullptr);
-    at->narrived = 0;
-    at->generation++;
-}
-
-bool
-can_run(const emulated_thread *thread)
-{
-    return thread->is_alive &&
-           (thread->waits_at == nullptr ||
-            thread->waits_at->generation != thread->generation);
-}
-
 /* Thread `i` in the order in which a block's threads start. */
 unsigned
 in_order(const emulated_block *b, unsigned i)
@@ -189,24 +173,63 @@ in_order(const emulated_block *b, unsigned i)
     return b->descending ? b->nthreads - 1 - i : i;
 }
 
+unsigned
+nwarps_of(const emulated_block *b)
+{
+    return (b->nthreads + WARP - 1) / WARP;
+}
+
+uint32_t
+bit_of(unsigned lane)
+{
+    return UINT32_C(1) << lane % WARP;
+}
+
+/* Those that have not ended can run, but for the one that does. */
+void
+wake(emulated_block *b, const barrier *at)
+{
+    if (at == &b->whole) {
+        for (unsigned w = 0; w < nwarps_of(b); w++)
+            b->runnable[w] = b->alive[w];
+    } else {
+        const unsigned first = WARP * (unsigned)(at - b->warps);
+        for (unsigned i = first; i < first + at->items.size(); i++) {
+            const unsigned own = in_order(b, i);
+            b->runnable[own / WARP] |= b->alive[own / WARP] & bit_of(own);
+        }
+    }
+    const unsigned self = in_order(b, b->current);
+    b->runnable[self / WARP] &= ~bit_of(self);
+}
+
+void
+complete_if_all_are_here(emulated_block *b, barrier *at)
+{
+    if (at->narrived == 0 || at->narrived < at->nlive)
+        return;
+    at->finish(at->argument, at->items.data(), (unsigned)at->items.size());
+    at->narrived = 0;
+    at->generation++;
+    wake(b, at);
+}
+
 /* The next thread that can run: of the warp of the one that runs, so that a
  * warp goes on until it waits for others, else of those after it. */
 unsigned
 find_next(const emulated_block *b)
 {
-    const unsigned self = in_order(b, b->current);
-    const unsigned lane = self % WARP, first = self - lane;
+    const unsigned self = in_order(b, b->current), own = self / WARP;
+    const unsigned nwarps = nwarps_of(b);
+    const uint32_t behind = b->runnable[own] & ~(bit_of(self) * 2 - 1);
 
-    for (unsigned k = 1; k < WARP; k++) {
-        const unsigned i = first + (lane + k) % WARP;
-        if (i < b->nthreads && can_run(&b->threads[in_order(b, i)]))
-            return in_order(b, i);
-    }
-    for (unsigned k = WARP; k < b->nthreads; k++) {
-        const unsigned i =
-            first + k < b->nthreads ? first + k : first + k - b->nthreads;
-        if (can_run(&b->threads[in_order(b, i)]))
-            return in_order(b, i);
+    if (behind != 0)
+        return in_order(b, own * WARP + (unsigned)__builtin_ctz(behind));
+    for (unsigned k = 0; k < nwarps; k++) {
+        const unsigned w = own + k < nwarps ? own + k : own + k - nwarps;
+        if (b->runnable[w] != 0)
+            return in_order(b,
+                            w * WARP + (unsigned)__builtin_ctz(b->runnable[w]));
     }
     fail("no thread can run, barriers diverge", emulator_here());
 }
@@ -229,6 +252,8 @@ make_current(emulated_block *b, unsigned at)
 {
     emulated_thread *thread = &b->threads[at];
 
+    const unsigned own = in_order(b, at);
+    b->runnable[own / WARP] &= ~bit_of(own);
     thread->waits_at = nullptr;
     if (!thread->context)
         thread->context =
@@ -250,12 +275,15 @@ run_next(emulated_block *b, emulated_thread *thread)
 void
 leave_block(emulated_block *b, emulated_thread *thread)
 {
-    barrier *warp = &b->warps[b->current / WARP];
+    const unsigned self = b->current, own = in_order(b, self);
+    barrier *warp = &b->warps[self / WARP];
     thread->is_alive = false;
+    b->alive[own / WARP] &= ~bit_of(own);
+    b->whole.items[self] = warp->items[self % WARP] = nullptr;
     b->whole.nlive--;
     warp->nlive--;
-    complete_if_all_are_here(&b->whole);
-    complete_if_all_are_here(warp);
+    complete_if_all_are_here(b, &b->whole);
+    complete_if_all_are_here(b, warp);
 }
 
 /* A fiber: runs its thread of one block after another. */
@@ -282,6 +310,11 @@ run_block(emulated_block *b, dim3 size)
         thread->index = {i % size.x, i / size.x % size.y, i / size.x / size.y};
         thread->is_alive = true;
         thread->waits_at = nullptr;
+    }
+    for (unsigned w = 0; w < nwarps_of(b); w++) {
+        const unsigned n = b->nthreads - WARP * w;
+        b->alive[w] = n < WARP ? bit_of(n) - 1 : UINT32_MAX;
+        b->runnable[w] = b->alive[w];
     }
     reset(&b->whole, b->nthreads);
     for (unsigned first = 0; first < b->nthreads; first += WARP)
@@ -323,7 +356,7 @@ emulator_meet(emulator_group group, const char *name, emulator_place place,
     at->narrived++;
     thread->waits_at = at;
     thread->generation = at->generation;
-    complete_if_all_are_here(at);
+    complete_if_all_are_here(b, at);
     if (at->generation == thread->generation)
         run_next(b, thread);
     thread->waits_at = nullptr;
