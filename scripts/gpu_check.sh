@@ -23,6 +23,9 @@
 #                on the CPU: same chunks, how fast; messages. Skipped where
 #                prepare has found no MPI
 #     load       scripts/load.sh on each GPU at once; skipped as h5 is
+#     fuzz       scripts/fuzz.sh with the target kernels on each GPU at once, 256
+#                streams at a time; skipped where scripts/fuzz.sh prepare has not
+#                made build/fuzz-carry
 #     wheels     the Python package and its CUDA engine, installed by pip: arrays
 #                of PyTorch and CuPy and the connector in h5py; h5py with and
 #                without it, how fast. Skipped where prepare has found no wheels
@@ -50,6 +53,7 @@
 #                  (bytes: all but those of damaged streams, one in 5)
 # TERP_TEST_ALL: set, bytes tries all cases, not the one in some that ctest does
 # TERP_LOAD_MINUTES: that load takes (2)
+# TERP_FUZZ_MINUTES, TERP_FUZZ_PROCESSES: that fuzz takes (2), and of each GPU (8)
 # LOAD_SEED: of the first GPU's cases of load (1)
 # TERP_SEEDS: of the cases of random ("20261122 20261123 20261124")
 # Exit status: 0, 1 (a stage failed), 3 (there is no GPU; build needs none).
@@ -57,7 +61,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 
 all_stages="build bytes large sanitize random exhaustive failures threads"
-all_stages+=" measure profile h5 mpi load wheels"
+all_stages+=" measure profile h5 mpi load fuzz wheels"
 build=$(realpath -m "${TERP_GPU_BUILD:-build/gpu}")
 deps=$(realpath -m "${TERP_DEPS:-build/gpu-deps}")
 extent=${TERP_FIELD_EXTENT:-512}
@@ -392,6 +396,28 @@ stage_load() {
     return "$failed"
 }
 
+stage_fuzz() {
+    local carried=build/fuzz-carry ndevices i failed=0 pids=()
+    local plan=fuzz-fast:kernels:${TERP_FUZZ_PROCESSES:-8}
+    if [ ! -e "$carried/fuzz.tar.gz" ]; then
+        echo "skipped: no $carried"
+        return 77
+    fi
+    ndevices=$(nvidia-smi -L | wc -l)
+    for ((i = 0; i < ndevices; i++)); do
+        CUDA_VISIBLE_DEVICES=$i FUZZ_NSTREAMS=${FUZZ_NSTREAMS:-256} scripts/fuzz.sh run-only \
+            "$carried" "$logs/fuzz_$i" $((60 * ${TERP_FUZZ_MINUTES:-2})) "$plan" \
+            >"$logs/fuzz_$i.log" 2>&1 &
+        pids+=($!)
+    done
+    for i in "${!pids[@]}"; do
+        wait "${pids[i]}" || failed=1
+        echo "-- fuzz of GPU $i"
+        cat "$logs/fuzz_$i.log"
+    done
+    return "$failed"
+}
+
 # Beside the packages of the machine: h5py, numpy, PyTorch...
 stage_wheels() {
     local failed=0 path plugin name
@@ -452,6 +478,7 @@ run_stage() {
     h5) stage_h5 ;;
     mpi) stage_mpi ;;
     load) stage_load ;;
+    fuzz) stage_fuzz ;;
     wheels) stage_wheels ;;
     esac
 }

@@ -105,7 +105,6 @@ struct barrier {
 struct emulated_thread {
     fiber context;
     uint3 index;
-    bool is_alive;
     barrier *waits_at; /* null: can run */
     uint64_t generation;
 };
@@ -151,7 +150,7 @@ fail(const char *problem, emulator_place place)
             threadIdx.x, threadIdx.y, threadIdx.z);
     unsigned nreported = 0;
     for (const emulated_thread &thread : block->threads)
-        if (thread.is_alive && thread.waits_at != nullptr &&
+        if (thread.waits_at != nullptr &&
             thread.waits_at->generation == thread.generation && nreported++ < 8)
             report_waiting(thread.waits_at, &thread);
     fprintf(stderr, "  %u threads wait\n", nreported);
@@ -251,8 +250,8 @@ fiber *
 make_current(emulated_block *b, unsigned at)
 {
     emulated_thread *thread = &b->threads[at];
-
     const unsigned own = in_order(b, at);
+
     b->runnable[own / WARP] &= ~bit_of(own);
     thread->waits_at = nullptr;
     if (!thread->context)
@@ -273,11 +272,11 @@ run_next(emulated_block *b, emulated_thread *thread)
 }
 
 void
-leave_block(emulated_block *b, emulated_thread *thread)
+leave_block(emulated_block *b)
 {
     const unsigned self = b->current, own = in_order(b, self);
     barrier *warp = &b->warps[self / WARP];
-    thread->is_alive = false;
+
     b->alive[own / WARP] &= ~bit_of(own);
     b->whole.items[self] = warp->items[self % WARP] = nullptr;
     b->whole.nlive--;
@@ -293,7 +292,7 @@ run_thread(fiber &&before, emulated_block *b, emulated_thread *thread)
     *b->left = std::move(before);
     for (;;) {
         b->kernel->run();
-        leave_block(b, thread);
+        leave_block(b);
         if (b->whole.nlive > 0)
             run_next(b, thread);
         else
@@ -308,7 +307,6 @@ run_block(emulated_block *b, dim3 size)
     for (unsigned i = 0; i < b->nthreads; i++) {
         emulated_thread *thread = &b->threads[i];
         thread->index = {i % size.x, i / size.x % size.y, i / size.x / size.y};
-        thread->is_alive = true;
         thread->waits_at = nullptr;
     }
     for (unsigned w = 0; w < nwarps_of(b); w++) {
