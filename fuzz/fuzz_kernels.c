@@ -26,7 +26,7 @@ struct streams {
 };
 
 struct decoded {
-    uint64_t chunk_nbytes;
+    struct terp_chunk chunk;       /* every step-th value */
     uint8_t *values[MAX_NSTREAMS]; /* and a byte behind them */
     enum terp_status status[MAX_NSTREAMS];
 };
@@ -70,28 +70,31 @@ decode(const struct streams *streams, enum terp_engine_kind engine,
     struct decoded *decoded = malloc(sizeof *decoded);
     const void *src[MAX_NSTREAMS];
     void *dst[MAX_NSTREAMS];
-    struct terp_chunk taken;
+    enum terp_status first = TERP_OK;
 
     CHECK(decoded != NULL);
-    CHECK(terp_coarse_chunk(&streams->chunk, step, &taken) == TERP_OK);
-    decoded->chunk_nbytes = terp_chunk_nbytes(&taken);
+    CHECK(terp_coarse_chunk(&streams->chunk, step, &decoded->chunk) == TERP_OK);
+    const uint64_t nbytes = terp_chunk_nbytes(&decoded->chunk);
     for (uint64_t i = 0; i < streams->n; i++) {
         src[i] = streams->bytes[i];
-        dst[i] = decoded->values[i] = malloc(decoded->chunk_nbytes + 1);
+        dst[i] = decoded->values[i] = malloc(nbytes + 1);
         CHECK(dst[i] != NULL);
-        decoded->values[i][decoded->chunk_nbytes] = GUARD;
+        decoded->values[i][nbytes] = GUARD;
     }
-    (void)terp_decode_coarse_batch(&options, &streams->chunk, step, streams->n,
-                                   src, streams->nbytes, dst, decoded->status,
-                                   &result);
-    for (uint64_t i = 0; i < streams->n; i++)
-        CHECK(decoded->values[i][decoded->chunk_nbytes] == GUARD);
+    const enum terp_status st = terp_decode_coarse_batch(
+        &options, &streams->chunk, step, streams->n, src, streams->nbytes, dst,
+        decoded->status, &result);
+    for (uint64_t i = 0; i < streams->n; i++) {
+        CHECK(decoded->values[i][nbytes] == GUARD);
+        first = first == TERP_OK ? decoded->status[i] : first;
+    }
     if (engine == TERP_ENGINE_CUDA && result.used != engine &&
         streams->chunk.type != TERP_BYTES) {
         fprintf(stderr, "the CUDA engine is not used: %s\n",
                 result.reason != NULL ? result.reason : "no reason");
         exit(1);
     }
+    CHECK(st == first);
     return decoded;
 }
 
@@ -107,26 +110,24 @@ free_decoded(const struct streams *streams, struct decoded *decoded)
  * other one took a prefix that lies. */
 static void
 check_prefix(const struct streams *streams, uint64_t i, uint64_t step,
-             const uint8_t *values)
+             const struct decoded *taken)
 {
-    struct streams whole = {.chunk = streams->chunk,
-                            .n = 1,
-                            .bytes = {streams->bytes[i]},
-                            .nbytes = {streams->nbytes[i]}};
-    struct terp_chunk taken;
+    const struct streams one = {.chunk = streams->chunk,
+                                .n = 1,
+                                .bytes = {streams->bytes[i]},
+                                .nbytes = {streams->nbytes[i]}};
+    uint8_t *expected = malloc(terp_chunk_nbytes(&taken->chunk));
     uint64_t needed;
 
-    CHECK(terp_coarse_chunk(&whole.chunk, step, &taken) == TERP_OK);
-    uint8_t *expected = malloc(terp_chunk_nbytes(&taken));
     CHECK(expected != NULL);
-    CHECK(terp_coarse_nbytes(whole.bytes[0], whole.nbytes[0], step, &needed) ==
+    CHECK(terp_coarse_nbytes(one.bytes[0], one.nbytes[0], step, &needed) ==
               TERP_OK &&
           needed != UINT64_MAX);
-    struct decoded *decoded = decode(&whole, TERP_ENGINE_CPU, 1);
-    CHECK(decoded->status[0] == TERP_OK);
-    fuzz_take(&whole.chunk, decoded->values[0], step, expected);
-    CHECK(reader_values_equal(&taken, values, expected));
-    free_decoded(&whole, decoded);
+    struct decoded *whole = decode(&one, TERP_ENGINE_CPU, 1);
+    CHECK(whole->status[0] == TERP_OK);
+    fuzz_take(&one.chunk, whole->values[0], step, expected);
+    CHECK(reader_values_equal(&taken->chunk, taken->values[i], expected));
+    free_decoded(&one, whole);
     free(expected);
 }
 
@@ -135,17 +136,15 @@ compare(const struct streams *streams, uint64_t step)
 {
     struct decoded *own = decode(streams, TERP_ENGINE_CPU, step);
     struct decoded *other = decode(streams, TERP_ENGINE_CUDA, step);
-    struct terp_chunk taken;
 
-    CHECK(terp_coarse_chunk(&streams->chunk, step, &taken) == TERP_OK);
     for (uint64_t i = 0; i < streams->n; i++) {
         const bool is_good = own->status[i] == TERP_OK;
         /* Which of several faults is told depends on who is first to find
          * one. */
         if (is_good != (other->status[i] == TERP_OK))
-            check_prefix(streams, i, step, (is_good ? own : other)->values[i]);
+            check_prefix(streams, i, step, is_good ? own : other);
         else
-            CHECK(!is_good || reader_values_equal(&taken, own->values[i],
+            CHECK(!is_good || reader_values_equal(&own->chunk, own->values[i],
                                                   other->values[i]));
     }
     free_decoded(streams, own);

@@ -377,45 +377,49 @@ stage_mpi() {
     return "$failed"
 }
 
-# All of it fails where a device does not do the batches that it is asked for.
-stage_load() {
-    local minutes=${TERP_LOAD_MINUTES:-2} ndevices i failed=0 pids=()
-    build_h5 h5zterp load_chunks load_files || return
+# on_each_gpu NAME FUNCTION: calls it with each GPU's number, all at once, and
+# shows what each printed.
+on_each_gpu() {
+    local ndevices i failed=0 pids=()
     ndevices=$(nvidia-smi -L | wc -l)
     for ((i = 0; i < ndevices; i++)); do
-        CUDA_VISIBLE_DEVICES=$i TERP_ENGINE=cuda BUILD=$build/h5 \
-            LOAD_SEED=$((${LOAD_SEED:-1} + 100 * i)) scripts/load.sh "$minutes" \
-            >"$logs/load_$i.log" 2>&1 &
+        CUDA_VISIBLE_DEVICES=$i "$2" "$i" >"$logs/$1_$i.log" 2>&1 &
         pids+=($!)
     done
     for i in "${!pids[@]}"; do
         wait "${pids[i]}" || failed=1
-        echo "-- load of GPU $i"
-        cat "$logs/load_$i.log"
+        echo "-- $1 of GPU $i"
+        cat "$logs/$1_$i.log"
     done
     return "$failed"
 }
 
+# All of it fails where a device does not do the batches that it is asked for.
+# shellcheck disable=SC2317 # on_each_gpu calls it
+load_gpu() {
+    TERP_ENGINE=cuda BUILD=$build/h5 LOAD_SEED=$((${LOAD_SEED:-1} + 100 * $1)) \
+        scripts/load.sh "${TERP_LOAD_MINUTES:-2}"
+}
+
+stage_load() {
+    build_h5 h5zterp load_chunks load_files || return
+    on_each_gpu load load_gpu
+}
+
+carried=build/fuzz-carry
+# shellcheck disable=SC2317 # on_each_gpu calls it
+fuzz_gpu() {
+    FUZZ_NSTREAMS=${FUZZ_NSTREAMS:-256} scripts/fuzz.sh run-only "$carried" \
+        "$logs/fuzz_$1" $((60 * ${TERP_FUZZ_MINUTES:-2})) \
+        "fuzz-fast:kernels:${TERP_FUZZ_PROCESSES:-8}"
+}
+
 stage_fuzz() {
-    local carried=build/fuzz-carry ndevices i failed=0 pids=()
-    local plan=fuzz-fast:kernels:${TERP_FUZZ_PROCESSES:-8}
     if [ ! -e "$carried/fuzz.tar.gz" ]; then
         echo "skipped: no $carried"
         return 77
     fi
-    ndevices=$(nvidia-smi -L | wc -l)
-    for ((i = 0; i < ndevices; i++)); do
-        CUDA_VISIBLE_DEVICES=$i FUZZ_NSTREAMS=${FUZZ_NSTREAMS:-256} scripts/fuzz.sh run-only \
-            "$carried" "$logs/fuzz_$i" $((60 * ${TERP_FUZZ_MINUTES:-2})) "$plan" \
-            >"$logs/fuzz_$i.log" 2>&1 &
-        pids+=($!)
-    done
-    for i in "${!pids[@]}"; do
-        wait "${pids[i]}" || failed=1
-        echo "-- fuzz of GPU $i"
-        cat "$logs/fuzz_$i.log"
-    done
-    return "$failed"
+    on_each_gpu fuzz fuzz_gpu
 }
 
 # Beside the packages of the machine: h5py, numpy, PyTorch...

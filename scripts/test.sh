@@ -6,7 +6,8 @@
 #                          one device
 #   scripts/test.sh --all  all that must pass before a change lands, so also:
 #                          static analysis and hosts from PyPI (label ci),
-#                          sanitizers in what clang compiles, and fuzzing
+#                          sanitizers in what clang compiles, which stands for
+#                          the other level and compiler, and fuzzing
 # The first failure ends the run; the last lines are ctest's own summary.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -65,7 +66,6 @@ build() {
 }
 
 mkdir -p build
-# The sanitizers' build of --all is another compiler's, and of another level.
 compare=()
 [ "$all" ] || compare=(dev clang)
 if grep -qw fma /proc/cpuinfo && grep -qw avx2 /proc/cpuinfo; then
