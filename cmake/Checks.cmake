@@ -14,11 +14,9 @@ endfunction()
 add_tree_test(format ./check_format.sh)
 add_tree_test(cross ./cross.sh --every 50)
 add_tree_test(scripts ./check_scripts.sh)
-add_tree_test(cppcheck ./check_static.sh cppcheck ${CMAKE_BINARY_DIR})
-add_tree_test(clang_tidy ./check_static.sh clang-tidy ${CMAKE_BINARY_DIR})
+add_tree_test(clang_tidy ./check_static.sh ${CMAKE_BINARY_DIR})
 add_tree_test(abi ./check_abi.sh)
-set_property(TEST tree_abi tree_cppcheck tree_clang_tidy tree_cross APPEND PROPERTY
-             LABELS ci)
+set_property(TEST tree_abi tree_clang_tidy tree_cross APPEND PROPERTY LABELS ci)
 if(Python3_FOUND)
   add_tree_test(floors ${Python3_EXECUTABLE} check_floors.py
                 ${CMAKE_BINARY_DIR})

@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
-# Static analysis of every file that a build compiles; findings are errors.
-#   scripts/check_static.sh cppcheck|clang-tidy BUILD_DIR [NODES]
+# Static analysis, by clang-tidy, of every file that a build compiles; findings
+# are errors.
+#   scripts/check_static.sh BUILD_DIR [NODES]
 # NODES: how far clang's analyzer follows a function, 10000 states by default;
 # its own limit is 225000.
 set -euo pipefail
-tool=$1
-database=$(cd "$2" && pwd)/compile_commands.json
-nodes=${3:-10000}
+database=$(cd "$1" && pwd)/compile_commands.json
+nodes=${2:-10000}
 cd "$(dirname "$0")/.."
 
 # shellcheck source=scripts/setup.sh
 . scripts/setup.sh
+judged_by clang-tidy 14
 # Once a file, however many targets compile it.
 once=$(mktemp -d)
 trap 'rm -r "$once"' EXIT
@@ -21,33 +22,22 @@ with open(sys.argv[1]) as database, open(sys.argv[2], "w") as once:
     json.dump(list(commands.values()), once)
 print(*commands, sep="\n")
 END
-case $tool in
-cppcheck)
-    judged_by cppcheck 2.10
-    cppcheck --project="$once/compile_commands.json" --quiet --error-exitcode=1 \
-        -j "$(nproc)" --enable=warning,performance,portability --inline-suppr \
-        --suppress=missingIncludeSystem --suppress=arrayIndexThenCheck
-    ;;
-clang-tidy)
-    judged_by clang-tidy 14
-    # The largest first, so that no process ends long after the others. The
-    # analyzer looks at what is installed; in CUDA files it would follow the
-    # emulator, and there what looks for other than defects takes half of the
-    # time. What is defined leaves libstdc++'s special functions out of
-    # <math.h>, which take longer than the rest of a small CUDA file.
-    in_cuda='-clang-analyzer-*,-cert-*,-misc-*,-performance-*,-portability-*'
-    in_tests='-clang-analyzer-*'
-    # shellcheck disable=SC2016 # the inner shell expands
-    grep -v '/codebooks/\(frequencies\|tables\)\.c$' "$once/files" | xargs ls -S |
-        xargs -P "$(nproc)" -n 1 sh -c 'case $4 in
-            *.cu) set -- "$@" --checks="$1" ;;
-            */h5tests/* | */bench/*) set -- "$@" --checks="$2" ;;
-            esac
-            shift 2
-            clang-tidy --quiet --extra-arg=-D_GLIBCXX_BITS_SPECFUN_H --extra-arg-before=-Xclang \
-                --extra-arg-before=-analyzer-config --extra-arg-before=-Xclang \
-                --extra-arg-before=max-nodes="$0" -p "$@"' \
-            "$nodes" "$in_cuda" "$in_tests" "$once"
-    ;;
-esac
-echo "$tool found nothing"
+# The largest first, so that no process ends long after the others. The
+# analyzer looks at what is installed; in CUDA files it would follow the
+# emulator, and there what looks for other than defects takes half of the
+# time. What is defined leaves libstdc++'s special functions out of
+# <math.h>, which take longer than the rest of a small CUDA file.
+in_cuda='-clang-analyzer-*,-cert-*,-misc-*,-performance-*,-portability-*'
+in_tests='-clang-analyzer-*'
+# shellcheck disable=SC2016 # the inner shell expands
+grep -v '/codebooks/\(frequencies\|tables\)\.c$' "$once/files" | xargs ls -S |
+    xargs -P "$(nproc)" -n 1 sh -c 'case $4 in
+        *.cu) set -- "$@" --checks="$1" ;;
+        */h5tests/* | */bench/*) set -- "$@" --checks="$2" ;;
+        esac
+        shift 2
+        clang-tidy --quiet --extra-arg=-D_GLIBCXX_BITS_SPECFUN_H --extra-arg-before=-Xclang \
+            --extra-arg-before=-analyzer-config --extra-arg-before=-Xclang \
+            --extra-arg-before=max-nodes="$0" -p "$@"' \
+        "$nodes" "$in_cuda" "$in_tests" "$once"
+echo "clang-tidy found nothing"

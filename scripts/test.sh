@@ -7,7 +7,7 @@
 #   scripts/test.sh --all  all that must pass before a change lands, so also:
 #                          static analysis and hosts from PyPI (label ci),
 #                          sanitizers in what clang compiles, which stands for
-#                          the other level and compiler, and fuzzing
+#                          the others that streams are compared with, and fuzzing
 # The first failure ends the run; the last lines are ctest's own summary.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -21,15 +21,15 @@ fi
 
 # shellcheck source=scripts/setup.sh
 . scripts/setup.sh
-install_packages "${TERP_BUILD_PACKAGES[@]}" ccache clang clang-format shellcheck \
-    g++ libboost-context-dev libcmocka-dev libhdf5-dev \
+install_packages "${TERP_BUILD_PACKAGES[@]}" ccache clang clang-format ninja-build \
+    shellcheck g++ libboost-context-dev libcmocka-dev libhdf5-dev \
     libjansson-dev libcairo2-dev gfortran libhdf5-openmpi-dev openmpi-bin \
     hdf5-tools netcdf-bin pkg-config python3 python3-numpy python3-h5py \
     python3-venv
 if [ "$all" ]; then
     # Debian ships clang's sanitizers and libFuzzer apart from clang.
     clang_version=$(clang -dumpversion)
-    install_packages abigail-tools clang-tidy cppcheck gcc-aarch64-linux-gnu \
+    install_packages abigail-tools clang-tidy gcc-aarch64-linux-gnu \
         gcc-s390x-linux-gnu libc6-dev-arm64-cross libc6-dev-s390x-cross \
         qemu-user-static \
         "libclang-rt-${clang_version%%.*}-dev"
@@ -40,6 +40,9 @@ if command -v ccache >/dev/null; then
     # The builds for several purposes have much in common, of the same paths.
     export CMAKE_C_COMPILER_LAUNCHER=ccache \
         CMAKE_CXX_COMPILER_LAUNCHER=ccache CMAKE_CUDA_COMPILER_LAUNCHER=ccache
+fi
+if command -v ninja >/dev/null; then
+    export CMAKE_GENERATOR=Ninja # of folders that are new
 fi
 
 say() {
@@ -66,16 +69,17 @@ build() {
 }
 
 mkdir -p build
-compare=()
-[ "$all" ] || compare=(dev clang)
+other_instructions=
 if grep -qw fma /proc/cpuinfo && grep -qw avx2 /proc/cpuinfo; then
-    compare+=(fma)
+    other_instructions=yes
 fi
 folders=
-for preset in "${compare[@]}"; do
-    build "$preset" stream_digest
-    folders+="$PWD/build/$preset;"
-done
+if [ ! "$all" ]; then
+    for preset in dev clang ${other_instructions:+fma}; do
+        build "$preset" stream_digest
+        folders+="$PWD/build/$preset;"
+    done
+fi
 build release all -DTERP_COMPARE_BUILDS="$folders"
 
 if command -v nvcc >/dev/null; then
@@ -94,7 +98,7 @@ else
 fi
 
 if [ "$all" ]; then
-    build asan all
+    build asan all "-DCMAKE_C_FLAGS=${other_instructions:+-mfma -mavx2}"
     say "tests with AddressSanitizer and UndefinedBehaviorSanitizer"
     ctest --preset asan -j "$jobs"
     build tsan all
