@@ -43,14 +43,9 @@ endforeach()
 find_package(Threads REQUIRED)
 add_executable(exhaustive codec/exhaustive.c)
 target_link_libraries(exhaustive PRIVATE terp_fields Threads::Threads)
-set(nchunks 4)
-set(every 1)
-if(TERP_SANITIZE) # which takes several times as long
-  set(nchunks 1)
-  set(every 4)
+if(NOT TERP_SANITIZE)
+  add_test(NAME exhaustive_sample COMMAND exhaustive --chunks 4 --threads 2)
 endif()
-add_test(NAME exhaustive_sample
-         COMMAND exhaustive --chunks ${nchunks} --threads 2)
 
 # Many threads and processes at a time for long (scripts/load.sh); here for
 # moments.
@@ -66,6 +61,10 @@ endif()
 
 # One file for all compilers, options and numbers of threads.
 set(digests ${CMAKE_CURRENT_SOURCE_DIR}/codec/stream_digest.txt)
+set(every 1)
+if(TERP_SANITIZE) # which takes several times as long
+  set(every 4)
+endif()
 if(EXISTS ${digests})
   add_test(NAME stream_digest_2
            COMMAND stream_digest --threads 2 --every ${every}

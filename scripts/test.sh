@@ -6,8 +6,8 @@
 #                          one device
 #   scripts/test.sh --all  all that must pass before a change lands, so also:
 #                          static analysis and hosts from PyPI (label ci),
-#                          sanitizers in what clang compiles, which stands for
-#                          the others that streams are compared with, and fuzzing
+#                          sanitizers in what clang compiles, a quarter of whose
+#                          streams stands for the other builds' here, and fuzzing
 # The first failure ends the run; the last lines are ctest's own summary.
 set -euo pipefail
 cd "$(dirname "$0")/.."

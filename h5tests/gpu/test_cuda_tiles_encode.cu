@@ -401,7 +401,7 @@ ratio_streams_equal_the_cpu_engines(void **state)
 }
 
 /* Enough tiles for three levels of their bit map, and more partitions than the
- * index takes at once: half a minute, and a part of what cuda_large does. */
+ * index takes at once. The emulator takes half a minute for it. */
 static void
 long_index_equals_the_cpu_engines(void **state)
 {
