@@ -72,18 +72,23 @@ terp_release(const struct terp_allocator *allocator, void *at)
         allocator->release(allocator->arg, at);
 }
 
+/* Of decoded values (codec/model/valid_range.h). */
+struct terp_limits;
+
 /* How a call works. */
 struct terp_cpu_call {
     int nthreads; /* at least 1 */
     const struct terp_allocator
         *allocator; /* NULL: the C library, no reserve */
     bool is_part;   /* encode: the stream becomes a part of another one */
+    const struct terp_limits *limits; /* encode; NULL: none */
 };
 
 /* Half the range of a chunk's valid values, 0 where there is none; and the mean
  * square of how far those of `other` are from them, as a part of the range. */
 struct terp_measure {
     double half_range, square;
+    double min, max; /* of the valid values; min > max: there are none */
 };
 
 /* Encodes a chunk of floats into a sealed stream at `dst`, whose capacity is

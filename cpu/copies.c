@@ -104,7 +104,8 @@ terp_cpu_copies_encode(const struct terp_cpu_call *call,
                        const struct terp_chunk *chunk, unsigned dims,
                        const void *src, uint8_t *dst, uint64_t *nbytes)
 {
-    const struct terp_cpu_call own = {call->nthreads, call->allocator, true};
+    const struct terp_cpu_call own = {call->nthreads, call->allocator, true,
+                                      call->limits};
     const struct terp_chunk left = terp_copies_chunk(chunk, dims);
     uint8_t *values =
         terp_allocate(call->allocator, terp_chunk_nbytes(chunk) / 2);

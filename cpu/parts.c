@@ -109,7 +109,8 @@ encode_part(const struct terp_cpu_call *call, const struct terp_params *params,
             const struct parts *parts, int i, uint8_t *stream,
             struct writer *writer)
 {
-    const struct terp_cpu_call own = {call->nthreads, call->allocator, true};
+    const struct terp_cpu_call own = {call->nthreads, call->allocator, true,
+                                      NULL};
     const uint8_t *values = parts->values + (uint64_t)i * parts->nbytes;
     uint64_t nbytes;
     enum terp_status st =

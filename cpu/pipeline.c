@@ -88,6 +88,8 @@ struct job {
     bool is_part; /* of another stream */
     bool may_have_prefixes;
     struct cpu_tiles_prefixes found;
+    struct terp_limits kept; /* of what is coded, where `is_limited` */
+    bool is_limited;
     struct prefixes {
         int frame_nbytes; /* of a frame that has their table; 0: none has */
         uint32_t nbytes[TERP_NPREFIXES];
@@ -255,6 +257,31 @@ params_under(const struct terp_params *params, double bound)
     return own;
 }
 
+/* A number that is nearer to a whole one than half becomes that. */
+#define NEAR_WHOLE 0.49
+
+/* What the limits of integers are for the numbers that stand for them. */
+static void
+take_carried_limits(struct job *job, enum terp_type type,
+                    const struct terp_carrier_head *head)
+{
+    struct terp_limits *kept = &job->kept;
+    const double offset = terp_type_is_signed(type)
+                              ? (double)(int64_t)head->offset
+                              : (double)head->offset;
+
+    if (head->form == TERP_CARRIER_INTS_BITS)
+        job->is_limited = false;
+    for (int i = 0; job->is_limited && i < TERP_NLIMITS; i++) {
+        const double low = (kept->low[i].at - offset) / (double)head->scale;
+        const double high = (kept->high[i].at - offset) / (double)head->scale;
+        kept->low[i] = (struct terp_limit){ceil(low), ceil(low) - NEAR_WHOLE};
+        kept->high[i] =
+            (struct terp_limit){floor(high), floor(high) + NEAR_WHOLE};
+    }
+    kept->anchor = NAN;
+}
+
 /* Has the floats that stand for integers. TERP_ERR_CAPACITY: there are none. */
 static enum terp_status
 carry_integers(struct job *job)
@@ -278,6 +305,7 @@ carry_integers(struct job *job)
     job->coded_params.has_fill = job->coded_params.has_missing = false;
     job->params = &job->coded_params;
     job->prediction.values = job->carried;
+    take_carried_limits(job, parts.type, &carrier.head);
     return TERP_OK;
 }
 
@@ -413,6 +441,59 @@ use_of_floor(const struct job *job, const struct terp_magnitudes *magnitudes)
         job->chunk_stages->value_nbytes);
 }
 
+/* What a limit of values is for what is coded of them. */
+static struct terp_limit
+coded_limit(const struct job *job, const struct terp_pointwise *how,
+            double limit, bool is_low)
+{
+    return isinf(limit)
+               ? terp_limit_at(limit)
+               : terp_cpu_pointwise_limit(carrier_type_of(job), how,
+                                          &job->pointwise, limit, is_low);
+}
+
+/* What the limits of a chunk's values are for what is coded of them: numbers
+ * that rise with values where there is a floor, else with magnitudes, whose
+ * signs are kept. */
+static void
+take_coded_limits(struct job *job, const struct terp_pointwise *how)
+{
+    const struct terp_limits whole = job->kept;
+    const double low = whole.low[0].at, high = whole.high[0].at;
+    struct terp_limits *kept = &job->kept;
+
+    if (!job->is_limited)
+        return;
+    *kept = terp_no_limits();
+    if (how->form == TERP_POINTWISE_ROUNDED) {
+        job->is_limited = false;
+        return;
+    }
+    for (int i = 0; how->joint > 0 && i < TERP_NLIMITS; i++) {
+        kept->low[i] = coded_limit(job, how, whole.low[i].at, true);
+        kept->high[i] = coded_limit(job, how, whole.high[i].at, false);
+    }
+    if (how->joint == 0 && how->signs != TERP_SIGNS_NEGATIVE) {
+        if (low > 0)
+            kept->low[0] = coded_limit(job, how, low, true);
+        if (high > 0)
+            kept->high[0] = coded_limit(job, how, high, false);
+    }
+    if (how->joint == 0 && how->signs != TERP_SIGNS_POSITIVE) {
+        if (low < 0)
+            kept->high[1] = coded_limit(job, how, -low, false);
+        if (high < 0)
+            kept->low[1] = coded_limit(job, how, -high, true);
+    }
+    if (!isnan(whole.anchor))
+        kept->anchor =
+            how->joint > 0 || whole.anchor > 0
+                ? (whole.anchor == low ? kept->low : kept->high)->at
+                : (whole.anchor == low ? kept->high : kept->low)[1].at;
+    if (isinf(kept->anchor))
+        kept->anchor = NAN;
+}
+
 /* Has what a bound relative to each value codes instead of the values; finds
  * its bound, and the constant that the chunk may be. */
 static enum terp_status
@@ -456,6 +537,7 @@ code_pointwise(struct job *job, const struct cpu_pointwise *chunk,
     }
     p->values = job->coded;
     clear_fills(job);
+    take_coded_limits(job, &how);
     const bool all_special = stats->nspecials == chunk->nvalues;
     *is_constant_ret =
         terp_find_constant(stats->min, stats->max, all_special, how.bound,
@@ -470,6 +552,26 @@ code_pointwise(struct job *job, const struct cpu_pointwise *chunk,
     return TERP_OK;
 }
 
+/* The bound, or a little less: that both limits, or a limit and 0, are whole
+ * steps apart. */
+static double
+bound_within_limits(const struct job *job, double bound)
+{
+    const struct terp_limits *limits = &job->kept;
+    const int value_nbytes = job->prediction.stages->value_nbytes;
+    const double min = job->stats.min, max = job->stats.max;
+
+    if (!job->is_limited || !terp_type_is_plain(job->frame.chunk.type) ||
+        !(max + bound > limits->high[0].at))
+        return bound;
+    const double distance = min - bound < limits->low[0].at
+                                ? limits->high[0].at - limits->low[0].at
+                                : fabs(limits->high[0].at);
+    const double step =
+        terp_step_of(bound, terp_step_slack_of(bound, min, max, value_nbytes));
+    return bound * terp_limits_factor(distance, step);
+}
+
 /* An absolute bound, and the constant that the chunk may be. */
 static enum terp_status
 scan_absolute(struct job *job, bool *is_constant_ret)
@@ -477,7 +579,7 @@ scan_absolute(struct job *job, bool *is_constant_ret)
     const struct terp_params *params = job->params;
     const struct cpu_stats *stats = &job->stats;
 
-    job->frame.bound = find_bound(job);
+    job->frame.bound = bound_within_limits(job, find_bound(job));
     *is_constant_ret = terp_find_constant(
         stats->min, stats->max, stats->nspecials == job->layout.nvalues,
         job->frame.bound, terp_is_lossless(params),
@@ -700,6 +802,9 @@ reference_of(const struct job *job)
     const struct cpu_prediction *p = &job->prediction;
     struct cpu_stats first;
 
+    if (job->is_limited && !isnan(job->kept.anchor))
+        return job->kept.anchor;
+
     p->stages->scan(p->values, 1, &job->fills, &first);
     return terp_reference_of(first.min, first.nspecials > 0, job->stats.min,
                              job->stats.max, p->stages->value_nbytes);
@@ -729,14 +834,16 @@ choose_predictor(struct job *job)
 
     if (job->frame.coding == TERP_CODING_CONSTANT)
         return TERP_OK;
-    p->quantizer = (struct cpu_quantizer){.step = job->step,
-                                          .grid_step = job->step,
-                                          .bound = job->frame.bound,
-                                          .may_be_wide = job->may_be_wide,
-                                          .escape_nbytes = job->escape_nbytes,
-                                          .exact = job->exact,
-                                          .has_specials = p->nspecials > 0,
-                                          .reference = reference_of(job)};
+    p->quantizer =
+        (struct cpu_quantizer){.step = job->step,
+                               .grid_step = job->step,
+                               .bound = job->frame.bound,
+                               .may_be_wide = job->may_be_wide,
+                               .escape_nbytes = job->escape_nbytes,
+                               .exact = job->exact,
+                               .limits = job->is_limited ? &job->kept : NULL,
+                               .has_specials = p->nspecials > 0,
+                               .reference = reference_of(job)};
     cpu_set_nbits_below(&p->quantizer, find_nbits_below(job));
     p->fills = p->nspecials > 0 ? &job->fills : NULL;
     enum terp_status st = terp_cpu_prediction_make(p);
@@ -998,6 +1105,10 @@ encode_values(const struct terp_cpu_call *call,
     job->dst_nbytes = dst_nbytes_ret;
     job->is_part = call->is_part;
     job->more = more;
+    if (call->limits != NULL && !terp_is_lossless(params)) {
+        job->is_limited = true;
+        job->kept = *call->limits;
+    }
     return do_steps(job, encode_steps, call);
 }
 

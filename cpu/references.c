@@ -238,8 +238,9 @@ encode_part(const struct job *job, const struct terp_params *params,
         params, job->is_float, job->bound, job->marker, part);
     const uint8_t *const values[] = {job->distances, job->differences,
                                      job->values};
-    const struct terp_cpu_call call = {job->call->nthreads,
-                                       job->call->allocator, true};
+    const struct terp_cpu_call call = {
+        job->call->nthreads, job->call->allocator, true,
+        part == TERP_REFERENCES_VALUES ? job->call->limits : NULL};
     uint8_t *room = terp_cpu_memory_make(job->pool, terp_encode_bound(&chunk));
     uint64_t nbytes = 0;
 

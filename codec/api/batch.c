@@ -32,7 +32,10 @@ choose_device(struct terp_run *run, const struct terp_params *params,
         return NULL;
     }
     if (params != NULL && terp_is_the_cpus(chunk->type, params) && on_host) {
-        run->result.reason = "so high a PSNR is the CPU's";
+        run->result.reason =
+            terp_params_have_limits(chunk->type, params)
+                ? "chunks with limits of values are encoded on the CPU"
+                : "a PSNR above 640 dB is encoded on the CPU";
         return NULL;
     }
     if (run->engine == TERP_ENGINE_AUTO && on_host) {
@@ -80,8 +83,9 @@ struct batch {
     void *const *dst;
     /* encode; else NULL */
     const struct terp_params *params;
-    uint64_t *dst_nbytes; /* 0: left to the CPU */
-    atomic_int failed;    /* the status of a chunk that failed, or TERP_OK */
+    struct terp_params own; /* these, once they are checked */
+    uint64_t *dst_nbytes;   /* 0: left to the CPU */
+    atomic_int failed;      /* the status of a chunk that failed, or TERP_OK */
     /* decode */
     const uint64_t *src_nbytes;
     uint64_t step;            /* in each dimension; 1: all values */
@@ -169,7 +173,7 @@ code_chunks(void *arg, struct terp_cpu_batch_part part)
 {
     struct batch *batch = arg;
     const struct terp_cpu_call call = {part.nthreads, batch->run->cpu.allocator,
-                                       false};
+                                       false, NULL};
 
     for (uint64_t i = part.first; i < part.end; i++) {
         if (!is_left(batch, i))
@@ -208,8 +212,11 @@ code_batch(struct terp_run *run, struct batch *batch, uint64_t nchunks)
         run->result.reason = "the step is no power of two";
         return TERP_ERR_ARGUMENT;
     }
-    if (encode && chunk->type != TERP_BYTES)
+    if (encode && chunk->type != TERP_BYTES) {
         st = terp_params_check(batch->params, &run->result.reason);
+        if (st == TERP_OK && terp_params_copy(batch->params, &batch->own))
+            batch->params = &batch->own;
+    }
     if (st == TERP_OK)
         st = terp_budget_check(terp_chunk_nbytes(chunk));
     if (st != TERP_OK || nchunks == 0)

@@ -110,7 +110,7 @@ terp_context_cpu_call(const struct terp_context *context, int nthreads,
         nthreads = context->options.nthreads;
     return (struct terp_cpu_call){
         nthreads == 0 ? 1 : nthreads,
-        terp_budget_begin(budget, &context->allocator), false};
+        terp_budget_begin(budget, &context->allocator), false, NULL};
 }
 
 /* With the lock held. */

@@ -19,6 +19,11 @@ terp_size_is_known(size_t size, size_t known)
     return size == 0 || size == known;
 }
 
+/* Copies a caller's parameters, of the struct of version 1.0 or of this one:
+ * members that the caller's struct does not have are 0. False: of neither. */
+bool
+terp_params_copy(const struct terp_params *params, struct terp_params *own_ret);
+
 /* `context`, or for NULL the process's own. */
 struct terp_context *
 terp_context_of(struct terp_context *context);

@@ -4,6 +4,7 @@
 
 #include "codec/api/processor.h"
 #include "codec/api/psnr.h"
+#include "codec/api/valid_range.h"
 #include "codec/model/bound.h"
 #include "codec/model/coarse.h"
 
@@ -62,6 +63,20 @@ encode_with_floor(const struct terp_cpu_call *call,
     return st;
 }
 
+/* Under any kind of bound. */
+static enum terp_status
+encode_under_bound(const struct terp_cpu_call *call,
+                   const struct terp_params *params,
+                   const struct terp_chunk *chunk, const void *src,
+                   uint8_t *dst, uint64_t *dst_nbytes_ret)
+{
+    if (params->bound_mode == TERP_BOUND_PSNR)
+        return terp_psnr_search(encode, call, params, chunk, src, dst,
+                                dst_nbytes_ret);
+    return (params->floor > 0 ? encode_with_floor : encode)(
+        call, params, chunk, src, dst, dst_nbytes_ret);
+}
+
 enum terp_status
 terp_stream_encode(const struct terp_cpu_call *call,
                    const struct terp_params *params,
@@ -71,11 +86,11 @@ terp_stream_encode(const struct terp_cpu_call *call,
     if (chunk->type == TERP_BYTES)
         return encode(call, params, chunk, src, dst, dst_nbytes_ret);
     const struct terp_params known = terp_params_of_type(chunk->type, params);
-    if (known.bound_mode == TERP_BOUND_PSNR)
-        return terp_psnr_search(encode, call, &known, chunk, src, dst,
-                                dst_nbytes_ret);
-    return (known.floor > 0 ? encode_with_floor : encode)(
-        call, &known, chunk, src, dst, dst_nbytes_ret);
+    return terp_params_have_limits(chunk->type, &known)
+               ? terp_limits_encode(encode_under_bound, call, &known, chunk,
+                                    src, dst, dst_nbytes_ret)
+               : encode_under_bound(call, &known, chunk, src, dst,
+                                    dst_nbytes_ret);
 }
 
 enum terp_status

@@ -1,6 +1,8 @@
 /* One chunk: checks of what callers say, and its stream on the CPU. */
 #include "codec/api/terp.h"
 
+#include <string.h>
+
 #include "codec/api/context.h"
 #include "codec/api/stream.h"
 #include "codec/format/base.h"
@@ -13,11 +15,27 @@ terp_version(void)
     return TERP_VERSION;
 }
 
+/* The size of the struct of version 1.0. */
+#define PARAMS_1_0_NBYTES offsetof(struct terp_params, keep_sign)
+_Static_assert(PARAMS_1_0_NBYTES % _Alignof(struct terp_params) == 0,
+               "the struct of version 1.0 ended without padding");
+
+bool
+terp_params_copy(const struct terp_params *params, struct terp_params *own_ret)
+{
+    const size_t nbytes = params->size == 0 ? PARAMS_1_0_NBYTES : params->size;
+
+    if (nbytes != PARAMS_1_0_NBYTES && nbytes != sizeof *params)
+        return false;
+    memset(own_ret, 0, sizeof *own_ret);
+    memcpy(own_ret, params, nbytes);
+    own_ret->size = sizeof *own_ret;
+    return true;
+}
+
 static const char *
 unknown_member(const struct terp_params *params)
 {
-    if (!terp_size_is_known(params->size, sizeof *params))
-        return "terp_params.size is that of no known version";
     if (params->bound_mode < TERP_BOUND_ABSOLUTE ||
         params->bound_mode >= TERP_NBOUND_MODES)
         return "terp_params.bound_mode is none of the known ones";
@@ -27,13 +45,19 @@ unknown_member(const struct terp_params *params)
         return "terp_params.predictor is none of the known ones";
     if ((unsigned)params->effort >= TERP_NEFFORTS)
         return "terp_params.effort is none of the known ones";
+    if ((unsigned)params->keep_sign >= TERP_NKEEP_SIGNS)
+        return "terp_params.keep_sign is none of the known ones";
     return NULL;
 }
 
 enum terp_status
-terp_params_check(const struct terp_params *params, const char **reason_ret)
+terp_params_check(const struct terp_params *caller, const char **reason_ret)
 {
-    const char *reason = unknown_member(params);
+    struct terp_params own;
+    const struct terp_params *params = &own;
+    const char *reason = terp_params_copy(caller, &own)
+                             ? unknown_member(params)
+                             : "terp_params.size is that of no known version";
     enum terp_status st = reason == NULL ? TERP_OK : TERP_ERR_ARGUMENT;
 
     if (reason == NULL && !is_bound(params->bound) &&
@@ -55,6 +79,11 @@ terp_params_check(const struct terp_params *params, const char **reason_ret)
         reason = "terp_params.floor is no finite number above zero, or the "
                  "bound is not relative to each value";
     }
+    if (st == TERP_OK && params->has_valid_range &&
+        !(params->valid_min <= params->valid_max)) {
+        st = TERP_ERR_ARGUMENT;
+        reason = "terp_params.valid_min must not be above valid_max";
+    }
     if (reason_ret != NULL)
         *reason_ret = reason;
     return st;
@@ -66,6 +95,7 @@ terp_encode(const struct terp_params *params, const struct terp_chunk *chunk,
             uint64_t *dst_nbytes_ret, int nthreads)
 {
     struct terp_budget budget;
+    struct terp_params own;
     const struct terp_cpu_call call =
         terp_context_cpu_call(terp_context_of(NULL), nthreads, &budget);
 
@@ -77,8 +107,10 @@ terp_encode(const struct terp_params *params, const struct terp_chunk *chunk,
         return TERP_ERR_CAPACITY;
     if (st == TERP_OK)
         st = terp_budget_check(terp_chunk_nbytes(chunk));
+    if (st == TERP_OK && chunk->type != TERP_BYTES)
+        terp_params_copy(params, &own);
     if (st == TERP_OK)
-        st = terp_stream_encode(&call, params, chunk, src, dst, dst_nbytes_ret);
+        st = terp_stream_encode(&call, &own, chunk, src, dst, dst_nbytes_ret);
     return terp_budget_status(&budget, st);
 }
 

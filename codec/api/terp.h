@@ -102,6 +102,18 @@ enum terp_effort {
     TERP_NEFFORTS
 };
 
+/* Whether decoded values keep signs, beside the bound. */
+enum terp_keep_sign {
+    TERP_KEEP_SIGN_NONE = 0,
+    /* A chunk without values below 0 decodes to none below 0, a chunk without
+     * values above 0 to none above 0. */
+    TERP_KEEP_SIGN_OF_CHUNK = 1,
+    /* No value at or above 0 decodes to one below 0, no value at or below 0 to
+     * one above 0. */
+    TERP_KEEP_SIGN_OF_VALUES = 2,
+    TERP_NKEEP_SIGNS
+};
+
 /* What people call each: "auto", "huffman", ... NULL: this version of terp has
  * no such number. No bound is bound mode 0. */
 const char *
@@ -151,6 +163,15 @@ struct terp_params {
      * that nobody has told. */
     bool has_missing;
     uint64_t missing_bits;
+    /* Limits of decoded values, beside the bound. With `has_valid_range` a
+     * value at valid_min or above does not decode to one below valid_min, nor a
+     * value at valid_max or below to one above valid_max; infinite ones are no
+     * limit, and valid_min is at most valid_max. Complex values have no limits.
+     * The CPU codes chunks that have limits; a chunk that keeps them anyway has
+     * the same stream as without. */
+    enum terp_keep_sign keep_sign;
+    bool has_valid_range;
+    double valid_min, valid_max;
 };
 
 /* Whether terp_encode takes them: TERP_OK, TERP_ERR_BOUND, or

@@ -40,6 +40,16 @@ terp_params_of_type(enum terp_type type, const struct terp_params *params)
     return known;
 }
 
+/* Whether decoded values keep limits beside the bound: a valid range, signs. */
+static inline bool
+terp_params_have_limits(enum terp_type type, const struct terp_params *params)
+{
+    return type != TERP_BYTES && terp_type_nparts(type) == 1 &&
+           !terp_is_lossless(params) &&
+           (params->has_valid_range ||
+            params->keep_sign != TERP_KEEP_SIGN_NONE);
+}
+
 /* Beyond this PSNR, in dB, no double of the range's magnitude may change. */
 #define TERP_MAX_PSNR 640
 
@@ -47,7 +57,7 @@ terp_params_of_type(enum terp_type type, const struct terp_params *params)
 static inline bool
 terp_is_the_cpus(enum terp_type type, const struct terp_params *params)
 {
-    return type == TERP_BYTES ||
+    return type == TERP_BYTES || terp_params_have_limits(type, params) ||
            (terp_params_of_type(type, params).bound_mode == TERP_BOUND_PSNR &&
             params->bound > TERP_MAX_PSNR);
 }

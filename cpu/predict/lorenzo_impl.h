@@ -30,6 +30,42 @@ nearest_exact_quants(const T *values, uint64_t n, struct exact_quants k,
     return misses;
 }
 
+static void
+dequantize(const void *quants_in, uint64_t nvalues,
+           const struct cpu_quantizer *quantizer, void *dst)
+{
+    const T step = level_constants(quantizer).step;
+    const struct exact_quants exact =
+        exact_quants_of(quantizer->exact, quantizer->bound);
+    const INT *quants = quants_in;
+    T *restrict values = dst;
+
+    if (quantizer->exact.significand > 0) {
+        for (uint64_t i = 0; i < nvalues; i++)
+            values[i] = value_of_exact_quant(quants[i], exact);
+        return;
+    }
+    for (uint64_t i = 0; i < nvalues; i++)
+        values[i] = (T)quants[i] * step;
+}
+
+/* Bits of those of `n` values, 64 at most, that do not miss, but whose integers
+ * pass a limit. */
+static uint64_t
+beyond_limits(const T *values, uint64_t n, uint64_t misses, const INT *quants,
+              const struct cpu_quantizer *quantizer)
+{
+    T decoded[64];
+    uint64_t beyond = 0;
+
+    dequantize(quants, n, quantizer, decoded);
+    for (uint64_t j = 0; j < n; j++)
+        beyond |=
+            (uint64_t)!keeps_limits(values[j], decoded[j], quantizer->limits)
+            << j;
+    return beyond & ~misses;
+}
+
 /* From so many marked points of a vector's on, all lanes are gone through. */
 #define MIN_NMARKED 4
 
@@ -80,33 +116,17 @@ prequantize(const void *src, uint64_t nvalues,
 
     for (uint64_t at = 0; at < nvalues; at += 64) {
         uint64_t n = min_u64(64, nvalues - at);
-        const uint64_t misses =
+        uint64_t misses =
             quantizer->exact.significand > 0
                 ? nearest_exact_quants(values + at, n, exact, quants + at)
                 : nearest_quants(values + at, n, k, quants + at);
+        if (quantizer->limits != NULL)
+            misses |=
+                beyond_limits(values + at, n, misses, quants + at, quantizer);
         nunpredictable +=
             set_aside(misses, &mask_words[at / 64], quants + at, n);
     }
     return nunpredictable;
-}
-
-static void
-dequantize(const void *quants_in, uint64_t nvalues,
-           const struct cpu_quantizer *quantizer, void *dst)
-{
-    const T step = level_constants(quantizer).step;
-    const struct exact_quants exact =
-        exact_quants_of(quantizer->exact, quantizer->bound);
-    const INT *quants = quants_in;
-    T *restrict values = dst;
-
-    if (quantizer->exact.significand > 0) {
-        for (uint64_t i = 0; i < nvalues; i++)
-            values[i] = value_of_exact_quant(quants[i], exact);
-        return;
-    }
-    for (uint64_t i = 0; i < nvalues; i++)
-        values[i] = (T)quants[i] * step;
 }
 
 static uint64_t

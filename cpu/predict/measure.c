@@ -70,6 +70,8 @@ measure(const struct terp_params *params, const struct terp_chunk *chunk,
                         .half_range = terp_half_range(stats.min, stats.max)};
     measure_ret->half_range = work.half_range;
     measure_ret->square = 0;
+    measure_ret->min = stats.min;
+    measure_ret->max = stats.max;
     return others == NULL || work.half_range == 0
                ? TERP_OK
                : find_mean_square(pool, &work, layout.nvalues - stats.nspecials,

@@ -210,3 +210,46 @@ terp_cpu_pointwise_decode(const struct cpu_pointwise *chunk,
     work.signs = signs;
     do_parts(&work, decode_part);
 }
+
+/* Roundings of a logarithm and its inverse are fewer steps of this number. */
+#define LIMIT_MAX_NSTEPS 64
+
+struct terp_limit
+terp_cpu_pointwise_limit(enum terp_type type, const struct terp_pointwise *how,
+                         const struct terp_pointwise_head *head, double limit,
+                         bool is_low)
+{
+    const struct cpu_stages *stages = cpu_stages_of(type);
+    const struct cpu_stages *coded_stages =
+        cpu_stages_of(terp_pointwise_type(how->form, type));
+    const uint64_t none = stages->negative_zero_bits;
+    const struct cpu_fills no_fills = {{none, none, none}};
+    const struct cpu_pointwise one = {NULL, type, 1, &no_fills};
+    const double toward = is_low ? INFINITY : -INFINITY;
+    struct terp_pointwise_head positive = *head;
+    struct cpu_stats stats;
+    uint64_t value, coded;
+
+    positive.signs = TERP_SIGNS_POSITIVE;
+    store_value(&value, cpu_value_bits(stages, limit), stages->value_nbytes);
+    terp_cpu_pointwise_code(&one, &value, how, &coded, &stats);
+    const double from = cpu_value_of_bits(
+        coded_stages, load_value(&coded, coded_stages->value_nbytes));
+    /* What decodes to the limit itself (codec/model/pointwise.h). */
+    double found = coded_stages->value_nbytes == 4
+                       ? (double)(float)(from - how->offset)
+                       : from - how->offset;
+    for (int i = 0; found == found && i < LIMIT_MAX_NSTEPS; i++) {
+        store_value(&coded, cpu_value_bits(coded_stages, found),
+                    coded_stages->value_nbytes);
+        terp_cpu_pointwise_decode(&one, &positive, NULL, NULL, &coded, &value);
+        const double decoded =
+            cpu_value_of_bits(stages, load_value(&value, stages->value_nbytes));
+        if (is_low ? decoded >= limit : decoded <= limit)
+            return (struct terp_limit){from, found};
+        found = coded_stages->value_nbytes == 4
+                    ? (double)nextafterf((float)found, (float)toward)
+                    : nextafter(found, toward);
+    }
+    return terp_limit_at(-toward);
+}

@@ -63,6 +63,13 @@ terp_cpu_pointwise_code(const struct cpu_pointwise *chunk, const void *values,
                         const struct terp_pointwise *how, void *coded,
                         struct cpu_stats *stats_ret);
 
+/* What `limit`, which is a high or a low one, is for what is coded: infinite
+ * where that has no limit. Without a floor it is a magnitude. */
+struct terp_limit
+terp_cpu_pointwise_limit(enum terp_type type, const struct terp_pointwise *how,
+                         const struct terp_pointwise_head *head, double limit,
+                         bool is_low);
+
 /* `signs` is for TERP_SIGNS_MIXED. With a mask special values may be left as
  * they are. */
 void

@@ -14,6 +14,7 @@
 #include "codec/model/repeats.h"
 #include "codec/model/sample.h"
 #include "codec/model/spline.h"
+#include "codec/model/valid_range.h"
 
 struct cpu_fills {
     uint64_t bits[TERP_NFILLS];
@@ -75,8 +76,9 @@ struct cpu_quantizer {
     bool may_be_wide;        /* terp_may_be_wide */
     struct terp_exact exact; /* lorenzo */
     unsigned escape_nbytes;  /* likely, of a number */
-    bool has_specials;       /* NaN among the values stands for a special */
-    double reference; /* predicts the first anchor; a value of the type */
+    const struct terp_limits *limits; /* NULL: none */
+    bool has_specials; /* NaN among the values stands for a special */
+    double reference;  /* predicts the first anchor; a value of the type */
 };
 
 /* Of codes that have so many bits below symbols. */
@@ -102,6 +104,7 @@ cpu_nbits_below(const struct cpu_quantizer *quantizer)
  * reference value. All are values of the type. */
 struct cpu_grid {
     double reference, step, inverse, limit;
+    const struct terp_limits *limits; /* of decoded values; NULL: none */
 };
 
 /* Has the high bit of each of four symbols that is not an escape. */

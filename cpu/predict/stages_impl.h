@@ -873,7 +873,8 @@ grid(const struct cpu_quantizer *quantizer)
     return (struct cpu_grid){.reference = quantizer->reference,
                              .step = (double)k.step,
                              .inverse = (double)k.inverse,
-                             .limit = (double)k.limit};
+                             .limit = (double)k.limit,
+                             .limits = quantizer->limits};
 }
 
 static inline struct value_grid
@@ -883,6 +884,13 @@ grid_of_type(const struct cpu_grid *grid)
                                .step = (T)grid->step,
                                .inverse = (T)grid->inverse,
                                .limit = (T)grid->limit};
+}
+
+static inline bool
+keeps_limits(T value, T decoded, const struct terp_limits *limits)
+{
+    return limits == NULL ||
+           terp_keeps_limits((double)value, (double)decoded, limits);
 }
 
 /* Puts those of the values that have escaped on the grid, if they can be. */
@@ -907,9 +915,12 @@ to_grid(const void *src, const struct cpu_grid *grid, int64_t *nsteps_ret)
 
     memcpy(&value, src, sizeof value);
     const struct grid_point point = find_on_grid(grid_of_type(grid), value);
-    if (point.fits)
+    /* Within limits a value is on the grid already, or may not be moved. */
+    const bool fits =
+        point.fits && (grid->limits == NULL || point.value == value);
+    if (fits)
         *nsteps_ret = (int64_t)point.nsteps;
-    return point.fits;
+    return fits;
 }
 
 static void
@@ -941,6 +952,50 @@ quantize_values(T *restrict values, const T *restrict pred, uint64_t n,
     }
 }
 
+/* What stands for a value that escapes where decoded values keep limits. */
+static inline T
+escape_within_limits(T value, struct value_grid grid,
+                     const struct terp_limits *limits)
+{
+    const struct grid_point point = find_on_grid(grid, value);
+
+    return point.fits && keeps_limits(value, point.value, limits)
+               ? point.value
+               : (T)terp_within_limits((double)value, limits);
+}
+
+/* As quantize_values and put_on_grid, where decoded values keep limits. The
+ * next code towards the limit may be within the bound, where a level's steps
+ * are small; else the value escapes. */
+static void
+quantize_within_limits(T *values, const T *pred, uint64_t n, struct constants k,
+                       INT radius, const struct cpu_grid *grid,
+                       uint16_t *symbols)
+{
+    const struct value_grid of_escapes = grid_of_type(grid);
+    const struct terp_limits *limits = grid->limits;
+
+    for (uint64_t i = 0; i < n; i++) {
+        const T value = values[i];
+        if (value != value) {
+            values[i] = pred[i];
+            symbols[i] = (uint16_t)radius;
+            continue;
+        }
+        TERP_QUANTIZE(value, pred[i], k, rounded, code, rec, fits);
+        if (fits && !keeps_limits(value, rec, limits)) {
+            code += rec < value ? (T)1 : (T)-1;
+            rec = pred[i] + code * k.step;
+            fits = TERP_ABS(code) <= k.max_code &&
+                   TERP_ABS(value - rec) < k.limit &&
+                   keeps_limits(value, rec, limits);
+        }
+        values[i] =
+            fits ? rec : escape_within_limits(value, of_escapes, limits);
+        symbols[i] = fits ? (uint16_t)((INT)code + radius) : TERP_ESCAPE;
+    }
+}
+
 static void
 reconstruct_values(T *restrict values, const T *restrict pred, uint64_t n,
                    T step, INT radius, const uint16_t *restrict symbols)
@@ -968,13 +1023,17 @@ quantize(const struct cpu_class *cls, const struct cpu_quantizer *quantizer,
         predict_run(cls, &run, pred);
         T *values = (T *)cls->values + run.at;
         uint16_t *symbols = cls->symbols + run.at;
-        if (quantizer->has_specials)
+        if (quantizer->limits != NULL)
+            quantize_within_limits(values, pred, run.n, k, quantizer->radius,
+                                   &of_escapes, symbols);
+        else if (quantizer->has_specials)
             quantize_values(values, pred, run.n, k, quantizer->radius, symbols,
                             true);
         else
             quantize_values(values, pred, run.n, k, quantizer->radius, symbols,
                             false);
-        put_on_grid(values, symbols, run.n, &of_escapes);
+        if (quantizer->limits == NULL)
+            put_on_grid(values, symbols, run.n, &of_escapes);
     }
 }
 
@@ -1158,9 +1217,14 @@ quantize_chain(void *inout, uint64_t nvalues,
     T *values = inout, pred = (T)quantizer->reference;
 
     for (uint64_t i = 0; i < nvalues; i++) {
-        quantize_values(&values[i], &pred, 1, k, quantizer->radius, &symbols[i],
-                        true);
-        put_on_grid(&values[i], &symbols[i], 1, &of_escapes);
+        if (quantizer->limits != NULL)
+            quantize_within_limits(&values[i], &pred, 1, k, quantizer->radius,
+                                   &of_escapes, &symbols[i]);
+        else
+            quantize_values(&values[i], &pred, 1, k, quantizer->radius,
+                            &symbols[i], true);
+        if (quantizer->limits == NULL)
+            put_on_grid(&values[i], &symbols[i], 1, &of_escapes);
         pred = values[i];
     }
 }

@@ -867,7 +867,7 @@ stream_of_variant(const struct variant *variant)
     uint8_t *values = (uint8_t *)malloc(nbytes);
     terp_field_make(variant->field, &chunk, values);
     stream.bytes = (uint8_t *)malloc(nbytes + TERP_MAX_FRAME_NBYTES);
-    const struct terp_cpu_call call = {1, NULL, true}; /* no prefixes */
+    const struct terp_cpu_call call = {1, NULL, true, NULL}; /* no prefixes */
     assert_int_equal(terp_cpu_encode(&call, &params, &chunk, values,
                                      stream.bytes, &stream.nbytes),
                      TERP_OK);

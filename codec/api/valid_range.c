@@ -1,0 +1,307 @@
+/* Encodes chunks whose decoded values keep limits.
+ *
+ * Most chunks keep them without being told. Of the others several streams are
+ * tried: escapes cost the spline predictor much where a smooth field stays near
+ * a limit, which a smaller bound avoids, while the numbers of lorenzo's grid
+ * never change their sign. Whatever is kept was decoded and compared. */
+#include "codec/api/valid_range.h"
+
+#include <float.h>
+#include <string.h>
+
+#include "codec/api/processor.h"
+#include "codec/format/types.h"
+#include "codec/model/bound.h"
+#include "codec/model/carrier.h"
+#include "codec/model/valid_range.h"
+
+/* Values are looked at in blocks of so many. */
+#define BLOCK_NVALUES 128
+
+/* Limits are cheap where they add at most this part of the stream; where they
+ * make it so many times larger, a bound is tried that is this part of the
+ * caller's. */
+#define CHEAP_PART 20
+#define DEAR_FACTOR 2
+#define SMALLER_BOUND 0.25
+
+/* ---- values as doubles ---- */
+
+/* NaN for values that are not finite. Integers beyond 2^53 are rounded, which
+ * keeps their order. */
+static double
+number_of(enum terp_type type, uint64_t bits)
+{
+    float f32;
+    double f64;
+    uint32_t word = (uint32_t)bits;
+
+    switch (type) {
+    case TERP_INT8:
+        return (int8_t)bits;
+    case TERP_INT16:
+        return (int16_t)bits;
+    case TERP_INT32:
+        return (int32_t)bits;
+    case TERP_INT64:
+        return (double)(int64_t)bits;
+    case TERP_FLOAT16:
+    case TERP_BFLOAT16:
+        word = terp_carried_half(type, (uint16_t)bits, false);
+        /* fall through */
+    case TERP_FLOAT32:
+        memcpy(&f32, &word, sizeof f32);
+        return f32 - f32 == 0 ? (double)f32 : (double)NAN;
+    case TERP_FLOAT64:
+        memcpy(&f64, &bits, sizeof f64);
+        return f64 - f64 == 0 ? f64 : (double)NAN;
+    default:
+        return (double)bits;
+    }
+}
+
+static void
+read_numbers(const struct terp_chunk *chunk, const void *values, uint64_t at,
+             uint64_t n, double *numbers)
+{
+    const int nbytes = terp_part_nbytes(chunk->type);
+    const uint8_t *from = (const uint8_t *)values + at * (uint64_t)nbytes;
+
+    for (uint64_t i = 0; i < n; i++, from += nbytes) {
+        uint8_t bytes[8];
+        for (int b = 0; b < nbytes; b++)
+            bytes[b] = from[chunk->big_endian ? nbytes - 1 - b : b];
+        numbers[i] = number_of(chunk->type, load_le(bytes, nbytes));
+    }
+}
+
+static uint64_t
+count_values(const struct terp_chunk *chunk)
+{
+    return terp_chunk_nbytes(chunk) / (uint64_t)terp_value_nbytes(chunk->type);
+}
+
+/* The extremes of values that are finite and no fill values. */
+static enum terp_status
+find_extremes(const struct terp_cpu_call *call,
+              const struct terp_params *params, const struct terp_chunk *chunk,
+              const void *src, double *min_ret, double *max_ret)
+{
+    const uint64_t nvalues = count_values(chunk);
+    const double fill =
+        params->has_fill ? number_of(chunk->type, params->fill_bits) : NAN;
+    const double missing = params->has_missing
+                               ? number_of(chunk->type, params->missing_bits)
+                               : NAN;
+    double numbers[BLOCK_NVALUES];
+    struct terp_measure measure;
+
+    *min_ret = INFINITY;
+    *max_ret = -INFINITY;
+    if (terp_type_is_plain(chunk->type)) {
+        const enum terp_status st = terp_processor_engine()->measure(
+            call, params, chunk, src, NULL, &measure);
+        *min_ret = measure.min;
+        *max_ret = measure.max;
+        return st;
+    }
+    for (uint64_t at = 0; at < nvalues; at += BLOCK_NVALUES) {
+        const uint64_t n = min_u64(BLOCK_NVALUES, nvalues - at);
+        read_numbers(chunk, src, at, n, numbers);
+        for (uint64_t i = 0; i < n; i++) {
+            const double value = numbers[i];
+            if (value == fill || value == missing)
+                continue;
+            *min_ret = value < *min_ret ? value : *min_ret;
+            *max_ret = value > *max_ret ? value : *max_ret;
+        }
+    }
+    return TERP_OK;
+}
+
+/* ---- limits ---- */
+
+/* The least float32 that is not below `low`, of which no float32 need be told
+ * apart. */
+static double
+float_above(double low)
+{
+    if (!(low >= -FLT_MAX && low <= FLT_MAX))
+        return -INFINITY;
+    const float nearest = (float)low;
+    return (double)nearest < low ? (double)nextafterf(nearest, INFINITY)
+                                 : (double)nearest;
+}
+
+static struct terp_limits
+limits_of(const struct terp_params *params, const struct terp_chunk *chunk,
+          double min, double max)
+{
+    const bool of_values = params->keep_sign == TERP_KEEP_SIGN_OF_VALUES;
+    const bool of_chunk = params->keep_sign == TERP_KEEP_SIGN_OF_CHUNK;
+    struct terp_limits limits = terp_no_limits();
+    double low = params->has_valid_range ? params->valid_min : -INFINITY;
+    double high = params->has_valid_range ? params->valid_max : INFINITY;
+
+    if (chunk->type != TERP_FLOAT64 && !terp_type_is_integer(chunk->type)) {
+        low = float_above(low);
+        high = -float_above(-high);
+    }
+    limits.low[0] = terp_limit_at(low);
+    limits.high[0] = terp_limit_at(high);
+    if (of_values || (of_chunk && min >= 0))
+        limits.low[low < 0 && isinf(low) ? 0 : 1] = terp_limit_at(0);
+    if (of_values || (of_chunk && max <= 0))
+        limits.high[high > 0 && isinf(high) ? 0 : 1] = terp_limit_at(0);
+    return limits;
+}
+
+/* Whether a value that is off by the bound can pass a limit at all. */
+static bool
+may_pass(const struct terp_params *params, const struct terp_limits *limits,
+         double min, double max)
+{
+    const double bound = params->bound_mode == TERP_BOUND_ABSOLUTE
+                             ? params->bound
+                         : params->bound_mode == TERP_BOUND_RELATIVE
+                             ? terp_bound_of_range(params->bound, min, max)
+                             : INFINITY;
+    bool may = false;
+
+    for (int i = 0; i < TERP_NLIMITS; i++) {
+        const double low = limits->low[i].at, high = limits->high[i].at;
+        may |= min - bound < low && max >= low;
+        may |= max + bound > high && min <= high;
+    }
+    return may && min <= max;
+}
+
+/* ---- trials ---- */
+
+struct trial {
+    terp_cpu_encoder *encode;
+    const struct terp_cpu_call *call;
+    const struct terp_chunk *chunk;
+    const void *src;
+    void *decoded;
+    struct terp_limits limits;
+    bool passes_low, passes_high; /* the last stream that was decoded */
+};
+
+/* Decodes a stream, and finds out which limits its values pass. */
+static enum terp_status
+check_stream(struct trial *trial, const uint8_t *stream, uint64_t nbytes)
+{
+    const uint64_t nvalues = count_values(trial->chunk);
+    double values[BLOCK_NVALUES], decoded[BLOCK_NVALUES];
+    struct terp_stream opened;
+
+    trial->passes_low = trial->passes_high = false;
+    enum terp_status st = terp_stream_open(stream, nbytes, 1, &opened);
+    if (st == TERP_OK)
+        st = terp_stream_decode(trial->call, &opened, 1, trial->decoded);
+    for (uint64_t at = 0; st == TERP_OK && at < nvalues; at += BLOCK_NVALUES) {
+        const uint64_t n = min_u64(BLOCK_NVALUES, nvalues - at);
+        read_numbers(trial->chunk, trial->src, at, n, values);
+        read_numbers(trial->chunk, trial->decoded, at, n, decoded);
+        for (uint64_t i = 0; i < n; i++) {
+            const bool keeps =
+                terp_keeps_limits(values[i], decoded[i], &trial->limits);
+            trial->passes_low |= !keeps && decoded[i] < values[i];
+            trial->passes_high |= !keeps && decoded[i] > values[i];
+        }
+    }
+    return st;
+}
+
+/* Encodes into `other` within limits, and takes the stream in place of that of
+ * `*nbytes` in `dst` where it is smaller. */
+static enum terp_status
+try_params(struct trial *trial, const struct terp_params *params, double anchor,
+           uint8_t *dst, uint8_t *other, uint64_t *nbytes)
+{
+    struct terp_limits limits = trial->limits;
+    struct terp_cpu_call call = *trial->call;
+    uint64_t other_nbytes;
+
+    limits.anchor = anchor;
+    call.limits = &limits;
+    enum terp_status st = trial->encode(&call, params, trial->chunk, trial->src,
+                                        other, &other_nbytes);
+    if (st != TERP_OK || other_nbytes >= *nbytes)
+        return st;
+    st = check_stream(trial, other, other_nbytes);
+    if (st == TERP_OK && !trial->passes_low && !trial->passes_high) {
+        memcpy(dst, other, other_nbytes);
+        *nbytes = other_nbytes;
+    }
+    return st;
+}
+
+/* Has a small stream that keeps limits, of a chunk whose own stream, of
+ * `free_nbytes`, does not. Trials end when limits cost next to nothing. */
+static enum terp_status
+encode_within_limits(struct trial *trial, const struct terp_params *params,
+                     uint64_t free_nbytes, uint8_t *dst, uint8_t *other,
+                     uint64_t *nbytes)
+{
+    const double anchor =
+        (trial->passes_low ? trial->limits.low : trial->limits.high)->at;
+    const uint64_t cheap_nbytes = free_nbytes + free_nbytes / CHEAP_PART;
+    const bool is_pointwise = params->bound_mode == TERP_BOUND_POINTWISE;
+    struct terp_params lorenzo = *params, smaller = *params, lossless = *params;
+
+    lorenzo.predictor = TERP_PREDICTOR_LORENZO;
+    smaller.bound *= SMALLER_BOUND;
+    lossless.bound_mode = TERP_BOUND_ABSOLUTE;
+    lossless.bound = lossless.floor = 0;
+    *nbytes = UINT64_MAX;
+    enum terp_status st = try_params(trial, params, anchor, dst, other, nbytes);
+    if (st == TERP_OK && *nbytes > cheap_nbytes && !is_pointwise &&
+        params->predictor == TERP_PREDICTOR_AUTO)
+        st = try_params(trial, &lorenzo, anchor, dst, other, nbytes);
+    if (st == TERP_OK && *nbytes > cheap_nbytes)
+        st = try_params(trial, params, NAN, dst, other, nbytes);
+    if (st == TERP_OK && *nbytes / DEAR_FACTOR > free_nbytes && !is_pointwise &&
+        params->bound_mode != TERP_BOUND_PSNR && is_bound(smaller.bound))
+        st = try_params(trial, &smaller, NAN, dst, other, nbytes);
+    return st == TERP_OK && *nbytes == UINT64_MAX
+               ? trial->encode(trial->call, &lossless, trial->chunk, trial->src,
+                               dst, nbytes)
+               : st;
+}
+
+enum terp_status
+terp_limits_encode(terp_cpu_encoder *encode, const struct terp_cpu_call *call,
+                   const struct terp_params *params,
+                   const struct terp_chunk *chunk, const void *src,
+                   uint8_t *dst, uint64_t *dst_nbytes_ret)
+{
+    struct trial trial = {
+        .encode = encode, .call = call, .chunk = chunk, .src = src};
+    double min, max;
+    uint8_t *other = NULL;
+
+    enum terp_status st = encode(call, params, chunk, src, dst, dst_nbytes_ret);
+    if (st == TERP_OK)
+        st = find_extremes(call, params, chunk, src, &min, &max);
+    if (st != TERP_OK)
+        return st;
+    trial.limits = limits_of(params, chunk, min, max);
+    if (!may_pass(params, &trial.limits, min, max))
+        return TERP_OK;
+    trial.decoded = terp_allocate(call->allocator, terp_chunk_nbytes(chunk));
+    if (trial.decoded == NULL)
+        return TERP_ERR_MEMORY;
+    st = check_stream(&trial, dst, *dst_nbytes_ret);
+    if (st == TERP_OK && (trial.passes_low || trial.passes_high)) {
+        other = terp_allocate(call->allocator, terp_encode_bound(chunk));
+        st = other == NULL
+                 ? TERP_ERR_MEMORY
+                 : encode_within_limits(&trial, params, *dst_nbytes_ret, dst,
+                                        other, dst_nbytes_ret);
+    }
+    terp_release(call->allocator, other);
+    terp_release(call->allocator, trial.decoded);
+    return st;
+}

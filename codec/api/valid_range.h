@@ -1,0 +1,13 @@
+/* Encodes chunks whose decoded values keep limits (codec/model/valid_range.h).
+ */
+#pragma once
+
+#include "codec/api/stream.h"
+
+/* As `encode`, which knows nothing of limits: has its stream where that keeps
+ * them, else the smallest of several that do. */
+enum terp_status
+terp_limits_encode(terp_cpu_encoder *encode, const struct terp_cpu_call *call,
+                   const struct terp_params *params,
+                   const struct terp_chunk *chunk, const void *src,
+                   uint8_t *dst, uint64_t *dst_nbytes_ret);
