@@ -16,8 +16,10 @@ enum {
     KEY_DIGITS,
     KEY_EFFORT,
     KEY_FLOOR,
+    KEY_KEEP_SIGN,
     KEY_MISSING,
-    KEY_PWR
+    KEY_PWR,
+    KEY_VALID_RANGE
 };
 
 static const struct argp_option options[] = {
@@ -38,6 +40,9 @@ static const struct argp_option options[] = {
      "Keep X bit for bit, and do not count it for the range, as the dataset's "
      "own fill value",
      2},
+    {"valid-range", KEY_VALID_RANGE, "MIN:MAX", 0, TOOL_HELP_VALID_RANGE, 2},
+    {"keep-sign", KEY_KEEP_SIGN, "WHICH", OPTION_ARG_OPTIONAL,
+     TOOL_HELP_KEEP_SIGN, 2},
     {"brick", 'b', "AxBxC", 0,
      "Each chunk is a stack of bricks of this shape, slowest dimension first",
      2},
@@ -93,7 +98,10 @@ struct request {
     char made_text[16]; /* of a bound that follows from another number */
     const char *missing_text;
     double bound, floor, missing;
-    unsigned pipeline, predictor, effort;
+    bool has_valid_range;
+    double valid_min, valid_max;
+    char min_text[32], max_text[32];
+    unsigned pipeline, predictor, effort, keep_sign;
     struct tool_shape brick, chunk;
     unsigned type;
 };
@@ -161,6 +169,18 @@ parse_option(int key, char *arg, struct argp_state *state)
     case KEY_MISSING:
         request->missing_text = arg;
         request->missing = read_missing(state, arg);
+        return 0;
+    case KEY_KEEP_SIGN:
+        request->keep_sign = tool_option_keep_sign(state, arg);
+        return 0;
+    case KEY_VALID_RANGE:
+        request->has_valid_range = true;
+        tool_option_valid_range(state, arg, &request->valid_min,
+                                &request->valid_max);
+        snprintf(request->min_text, sizeof request->min_text, "%.*s",
+                 (int)strcspn(arg, ":"), arg);
+        snprintf(request->max_text, sizeof request->max_text, "%s",
+                 strchr(arg, ':') + 1);
         return 0;
     case KEY_FLOOR:
         request->floor_text = arg;
@@ -266,6 +286,10 @@ reads_back(const struct request *request, const unsigned *words, size_t nwords)
         (unsigned)cd.params.pipeline != request->pipeline ||
         (unsigned)cd.params.predictor != request->predictor ||
         (unsigned)cd.params.effort != request->effort ||
+        (unsigned)cd.params.keep_sign != request->keep_sign ||
+        cd.params.has_valid_range != request->has_valid_range ||
+        double_bits(cd.params.valid_min) != double_bits(request->valid_min) ||
+        double_bits(cd.params.valid_max) != double_bits(request->valid_max) ||
         (unsigned)cd.nlogical != request->brick.rank)
         return false;
     for (unsigned i = 0; i < request->brick.rank; i++)
@@ -307,40 +331,68 @@ exact_words(double value, unsigned *words)
     words[1] = (uint32_t)(double_bits(value) >> 32);
 }
 
-/* Writes the bound, and the floor, as decimals, where these are read back as
- * the same doubles, else as the two words of the doubles. Returns the number of
- * words, 0 when neither is read back as the request. */
+/* The numbers of a request, as they follow each other in the words: the bound,
+ * the floor, the missing value, the valid range. */
+struct number {
+    const char *text;
+    double value;
+    bool is_signed;
+};
+#define MAX_NNUMBERS 5
+
+static size_t
+list_numbers(const struct request *request, struct number *numbers)
+{
+    size_t n = 0;
+
+    numbers[n++] = (struct number){request->bound_text, request->bound, false};
+    if (request->floor > 0)
+        numbers[n++] =
+            (struct number){request->floor_text, request->floor, false};
+    if (request->missing_text != NULL)
+        numbers[n++] =
+            (struct number){request->missing_text, request->missing, true};
+    if (request->has_valid_range) {
+        numbers[n++] =
+            (struct number){request->min_text, request->valid_min, true};
+        numbers[n++] =
+            (struct number){request->max_text, request->valid_max, true};
+    }
+    return n;
+}
+
+/* Writes the numbers as decimals, where these are read back as the same
+ * doubles, else as the two words of the doubles. Returns the number of words, 0
+ * when neither is read back as the request. */
 static size_t
 make_words(const struct request *request, unsigned *words)
 {
-    const bool has_floor = request->floor > 0;
-    const bool has_missing = request->missing_text != NULL;
-    const size_t missing_at = has_floor ? 5 : 3;
-    unsigned mode =
-        request->bound_mode | request->pipeline << TERP_CD_PIPELINE_SHIFT |
-        request->predictor << TERP_CD_PREDICTOR_SHIFT |
-        request->effort << TERP_CD_EFFORT_SHIFT |
-        (has_floor ? TERP_CD_FLOOR : 0) | (has_missing ? TERP_CD_MISSING : 0);
-    size_t nwords = missing_at + (has_missing ? 2 : 0);
+    struct number numbers[MAX_NNUMBERS];
+    const size_t nnumbers = list_numbers(request, numbers);
+    size_t nwords = 1 + 2 * nnumbers;
+    bool is_decimal = true;
 
+    words[0] = request->bound_mode |
+               request->pipeline << TERP_CD_PIPELINE_SHIFT |
+               request->predictor << TERP_CD_PREDICTOR_SHIFT |
+               request->effort << TERP_CD_EFFORT_SHIFT |
+               request->keep_sign << TERP_CD_KEEP_SIGN_SHIFT |
+               (request->floor > 0 ? TERP_CD_FLOOR : 0) |
+               (request->missing_text != NULL ? TERP_CD_MISSING : 0) |
+               (request->has_valid_range ? TERP_CD_VALID_RANGE : 0);
     if (request->brick.rank > 0)
         words[nwords++] = request->brick.rank;
     for (unsigned i = 0; i < request->brick.rank; i++)
         words[nwords++] = (unsigned)request->brick.dims[i];
-
-    words[0] = mode;
-    if (decimal_words(request->bound_text, words + 1) &&
-        (!has_floor || decimal_words(request->floor_text, words + 3)) &&
-        (!has_missing ||
-         signed_decimal_words(request->missing_text, words + missing_at)) &&
-        reads_back(request, words, nwords))
+    for (size_t i = 0; i < nnumbers && is_decimal; i++)
+        is_decimal = (numbers[i].is_signed
+                          ? signed_decimal_words
+                          : decimal_words)(numbers[i].text, words + 1 + 2 * i);
+    if (is_decimal && reads_back(request, words, nwords))
         return nwords;
-    words[0] = mode | TERP_CD_EXACT;
-    exact_words(request->bound, words + 1);
-    if (has_floor)
-        exact_words(request->floor, words + 3);
-    if (has_missing)
-        exact_words(request->missing, words + missing_at);
+    words[0] |= TERP_CD_EXACT;
+    for (size_t i = 0; i < nnumbers; i++)
+        exact_words(numbers[i].value, words + 1 + 2 * i);
     return reads_back(request, words, nwords) ? nwords : 0;
 }
 

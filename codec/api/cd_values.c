@@ -18,7 +18,7 @@ enum {
     WORD_FILL_HIGH = 6,
     WORD_DIMS = 7
 };
-_Static_assert(WORD_DIMS + 2 * TERP_MAX_RANK + 4 == TERP_CD_MAX_NWORDS,
+_Static_assert(WORD_DIMS + 2 * TERP_MAX_RANK + 8 == TERP_CD_MAX_NWORDS,
                "the persisted form is the longest");
 
 /* The layout word: version | type << 8 | flags << 16 | rank << 24. */
@@ -81,11 +81,13 @@ parse_mode(uint32_t mode, struct terp_params *params, const char **reason_ret)
     uint32_t known = TERP_CD_MODE_MASK | 0xFu << TERP_CD_PIPELINE_SHIFT |
                      0xFu << TERP_CD_PREDICTOR_SHIFT |
                      0xFu << TERP_CD_EFFORT_SHIFT | TERP_CD_EXACT |
-                     TERP_CD_FLOOR | TERP_CD_MISSING | TERP_CD_PERSISTED;
+                     TERP_CD_FLOOR | TERP_CD_MISSING | TERP_CD_VALID_RANGE |
+                     3u << TERP_CD_KEEP_SIGN_SHIFT | TERP_CD_PERSISTED;
     uint32_t bound_mode = mode & TERP_CD_MODE_MASK;
     uint32_t pipeline = mode >> TERP_CD_PIPELINE_SHIFT & 0xF;
     uint32_t predictor = mode >> TERP_CD_PREDICTOR_SHIFT & 0xF;
     uint32_t effort = mode >> TERP_CD_EFFORT_SHIFT & 0xF;
+    uint32_t keep_sign = mode >> TERP_CD_KEEP_SIGN_SHIFT & 3;
 
     if (mode & ~known)
         return refuse(reason_ret,
@@ -108,10 +110,15 @@ parse_mode(uint32_t mode, struct terp_params *params, const char **reason_ret)
     if (effort >= TERP_NEFFORTS)
         return refuse(reason_ret, "cd_values[0] (mode) names an unknown "
                                   "effort");
+    if (keep_sign >= TERP_NKEEP_SIGNS)
+        return refuse(reason_ret, "cd_values[0] (mode) names an unknown way "
+                                  "to keep signs");
+    params->size = sizeof *params;
     params->bound_mode = (enum terp_bound_mode)bound_mode;
     params->pipeline = (enum terp_pipeline)pipeline;
     params->predictor = (enum terp_predictor)predictor;
     params->effort = (enum terp_effort)effort;
+    params->keep_sign = (enum terp_keep_sign)keep_sign;
     return TERP_OK;
 }
 
@@ -132,12 +139,11 @@ parse_logical(size_t cd_nelmts, const unsigned *cd_values, struct terp_cd *cd,
     if (cd_nelmts < 4)
         return TERP_OK;
     if (cd_values[3] > TERP_MAX_RANK - 1)
-        return refuse(reason_ret, "cd_values[3], or behind a floor and so on "
-                                  "(number of logical dims), exceeds 3");
+        return refuse(reason_ret, "the number of logical dims in cd_values "
+                                  "exceeds 3");
     if (cd_nelmts < 4 + (size_t)cd_values[3])
         return refuse(reason_ret,
-                      "cd_values[3], or behind a floor and so on, announces "
-                      "more logical dims than there are cd_values");
+                      "cd_values announce more logical dims than they hold");
     cd->nlogical = (int)cd_values[3];
     for (int i = 0; i < cd->nlogical; i++) {
         cd->logical[i] = cd_values[4 + i];
@@ -168,9 +174,12 @@ parse_more(size_t cd_nelmts, const unsigned *cd_values, size_t *at,
     const bool has_floor = mode & TERP_CD_FLOOR;
 
     cd->has_missing = mode & TERP_CD_MISSING;
-    if (cd_nelmts < *at + 2 * ((size_t)has_floor + cd->has_missing))
-        return refuse(reason_ret, "cd_values[0] (mode) announces a floor or a "
-                                  "missing value that cd_values lack");
+    cd->params.has_valid_range = mode & TERP_CD_VALID_RANGE;
+    if (cd_nelmts < *at + 2 * ((size_t)has_floor + cd->has_missing +
+                               2 * (size_t)cd->params.has_valid_range))
+        return refuse(reason_ret,
+                      "cd_values[0] (mode) announces a floor, a missing value "
+                      "or a valid range that cd_values lack");
     if (has_floor) {
         cd->params.floor = number_of(mode, cd_values + *at);
         *at += 2;
@@ -178,6 +187,14 @@ parse_more(size_t cd_nelmts, const unsigned *cd_values, size_t *at,
     if (cd->has_missing) {
         cd->missing = signed_number_of(mode, cd_values + *at);
         *at += 2;
+    }
+    if (cd->params.has_valid_range) {
+        cd->params.valid_min = signed_number_of(mode, cd_values + *at);
+        cd->params.valid_max = signed_number_of(mode, cd_values + *at + 2);
+        *at += 4;
+        if (!(cd->params.valid_min <= cd->params.valid_max))
+            return refuse(reason_ret, "the valid range in cd_values ends below "
+                                      "its begin");
     }
     if (!has_floor || is_bound(cd->params.floor))
         return TERP_OK;
@@ -340,7 +357,9 @@ terp_cd_persist(const struct terp_cd *cd, unsigned *words_ret)
         (unsigned)params->predictor << TERP_CD_PREDICTOR_SHIFT |
         (unsigned)params->effort << TERP_CD_EFFORT_SHIFT |
         (params->floor > 0 ? TERP_CD_FLOOR : 0) |
-        (cd->has_missing ? TERP_CD_MISSING : 0);
+        (cd->has_missing ? TERP_CD_MISSING : 0) |
+        (params->has_valid_range ? TERP_CD_VALID_RANGE : 0) |
+        (unsigned)params->keep_sign << TERP_CD_KEEP_SIGN_SHIFT;
     split(double_bits(params->bound), words_ret + WORD_BOUND_LOW);
     words_ret[WORD_LAYOUT] = LAYOUT_VERSION | (unsigned)chunk->type << 8 |
                              flags << 16 | (unsigned)rank << 24;
@@ -355,6 +374,11 @@ terp_cd_persist(const struct terp_cd *cd, unsigned *words_ret)
     if (cd->has_missing) {
         split(double_bits(cd->missing), words_ret + nwords);
         nwords += 2;
+    }
+    if (params->has_valid_range) {
+        split(double_bits(params->valid_min), words_ret + nwords);
+        split(double_bits(params->valid_max), words_ret + nwords + 2);
+        nwords += 4;
     }
     return nwords;
 }

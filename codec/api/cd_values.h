@@ -9,9 +9,11 @@
  * With FLOOR in the mode the floor of a pointwise bound follows in two words,
  * as the bound is given: behind the bound, in a file behind the dims. MISSING
  * says the same of a second fill value, which comes behind the floor; its
- * mantissa is signed.
+ * mantissa is signed. VALID_RANGE says it of a valid range, two numbers that
+ * come last and are signed too.
  *
- * mode = bound mode | pipeline << 4 | predictor << 8 | effort << 12. The bound
+ * mode = bound mode | pipeline << 4 | predictor << 8 | effort << 12
+ *        | keep sign << 20. The bound
  * is mantissa * 10^-exponent (the exponent is read as a signed 32-bit number),
  * or the float64 whose words are low and high; 0 is lossless if absolute. n, d1
  * ... dn: logical dims, a chunk of k * d1 * ... * dn values is a stack of k
@@ -27,8 +29,10 @@
 #define TERP_CD_EXACT 0x00010000u
 #define TERP_CD_FLOOR 0x00020000u
 #define TERP_CD_MISSING 0x00040000u
+#define TERP_CD_VALID_RANGE 0x00080000u
+#define TERP_CD_KEEP_SIGN_SHIFT 20
 #define TERP_CD_PERSISTED 0x80000000u
-#define TERP_CD_MAX_NWORDS 19
+#define TERP_CD_MAX_NWORDS 23
 
 /* Why a dataset passes through uncompressed. Pinned: stored in files. */
 enum terp_pass {
@@ -70,10 +74,15 @@ bool
 terp_cd_apply_dims(struct terp_cd *cd, enum terp_type type, bool big_endian,
                    int ndims, const uint64_t *dims);
 
-/* Gives other parameters the fill values of a dataset's. */
+/* Gives other parameters the fill values and limits of a dataset's. */
 static inline void
 terp_cd_copy_fills(const struct terp_cd *cd, struct terp_params *params)
 {
+    params->size = sizeof *params;
+    params->keep_sign = cd->params.keep_sign;
+    params->has_valid_range = cd->params.has_valid_range;
+    params->valid_min = cd->params.valid_min;
+    params->valid_max = cd->params.valid_max;
     params->has_fill = cd->params.has_fill;
     params->fill_bits = cd->params.fill_bits;
     params->has_missing = cd->params.has_missing;

@@ -35,6 +35,10 @@ _Static_assert(H5Z_TERP_ABSOLUTE == TERP_BOUND_ABSOLUTE &&
                    H5Z_TERP_EFFORT_FAST == TERP_EFFORT_FAST &&
                    H5Z_TERP_EFFORT_BEST == TERP_EFFORT_BEST &&
                    H5Z_TERP_NEFFORTS == TERP_NEFFORTS &&
+                   H5Z_TERP_KEEP_SIGN_NONE == TERP_KEEP_SIGN_NONE &&
+                   H5Z_TERP_KEEP_SIGN_OF_CHUNK == TERP_KEEP_SIGN_OF_CHUNK &&
+                   H5Z_TERP_KEEP_SIGN_OF_VALUES == TERP_KEEP_SIGN_OF_VALUES &&
+                   H5Z_TERP_NKEEP_SIGNS == TERP_NKEEP_SIGNS &&
                    H5Z_TERP_MAX_NLOGICAL == TERP_MAX_RANK - 1,
                "the installed header says what the codec means");
 
@@ -106,7 +110,7 @@ can_apply(hid_t dcpl, hid_t type, hid_t space)
 static void
 say_words(const struct terp_call *call, const struct terp_cd *cd, bool fits)
 {
-    char dims[128] = "", floor[64] = "", missing[64] = "";
+    char dims[128] = "", floor[64] = "", missing[64] = "", limits[96] = "";
     size_t at = 0;
 
     if (cd->pass != TERP_PASS_NONE) {
@@ -121,13 +125,18 @@ say_words(const struct terp_call *call, const struct terp_cd *cd, bool fits)
         snprintf(floor, sizeof floor, ", floor %.17g", cd->params.floor);
     if (cd->has_missing)
         snprintf(missing, sizeof missing, ", missing value %.17g", cd->missing);
-    terp_call_say(call, "set_local: %s%s, %s %s, %s bound %.17g%s%s%s%s",
-                  terp_type_name(cd->chunk.type),
-                  cd->chunk.big_endian ? " big-endian" : "",
-                  cd->chunk.stack ? "stack" : "chunk", dims,
-                  terp_bound_mode_name(cd->params.bound_mode), cd->params.bound,
-                  floor, cd->params.has_fill ? ", fill value" : "", missing,
-                  fits ? "" : "; the logical dims do not divide the chunk");
+    if (cd->params.has_valid_range)
+        snprintf(limits, sizeof limits, ", valid range %.17g to %.17g",
+                 cd->params.valid_min, cd->params.valid_max);
+    terp_call_say(
+        call, "set_local: %s%s, %s %s, %s bound %.17g%s%s%s%s%s%s",
+        terp_type_name(cd->chunk.type),
+        cd->chunk.big_endian ? " big-endian" : "",
+        cd->chunk.stack ? "stack" : "chunk", dims,
+        terp_bound_mode_name(cd->params.bound_mode), cd->params.bound, floor,
+        cd->params.has_fill ? ", fill value" : "", missing, limits,
+        cd->params.keep_sign == TERP_KEEP_SIGN_NONE ? "" : ", signs kept",
+        fits ? "" : "; the logical dims do not divide the chunk");
 }
 
 /* Replaces the user's words by those that tell all of this dataset. */

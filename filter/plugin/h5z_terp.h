@@ -51,8 +51,16 @@
 #define H5Z_TERP_EFFORT_BEST 2u
 #define H5Z_TERP_NEFFORTS 3u
 
+/* Signs of decoded values: as the bound leaves them; a chunk without values
+ * below 0 decodes to none below 0, and one without values above 0 to none above
+ * 0; or each value keeps its own. */
+#define H5Z_TERP_KEEP_SIGN_NONE 0u
+#define H5Z_TERP_KEEP_SIGN_OF_CHUNK 1u
+#define H5Z_TERP_KEEP_SIGN_OF_VALUES 2u
+#define H5Z_TERP_NKEEP_SIGNS 3u
+
 #define H5Z_TERP_MAX_NLOGICAL 3
-#define H5Z_TERP_MAX_NWORDS (8 + H5Z_TERP_MAX_NLOGICAL)
+#define H5Z_TERP_MAX_NWORDS (12 + H5Z_TERP_MAX_NLOGICAL)
 
 /* How to compress a dataset. Every field but `bound_mode` and `bound` may be
  * left 0.
@@ -77,6 +85,12 @@ struct H5Z_terp_config {
      * bounds, like the fill value that the dataset may have. */
     unsigned has_missing;
     double missing;
+    unsigned keep_sign;
+    /* With `has_valid_range` a value from valid_min on does not decode to one
+     * below it, nor a value up to valid_max to one above it; each may be
+     * infinite. */
+    unsigned has_valid_range;
+    double valid_min, valid_max;
 };
 
 /* Writes a float64 to two words, low word first. */
@@ -128,10 +142,12 @@ H5Z_terp_cd_values(const struct H5Z_terp_config *config,
                    unsigned cd_values[H5Z_TERP_MAX_NWORDS])
 {
     /* Mark the form that holds a float64 in two words, and two words more for a
-     * floor, and for a missing value. */
+     * floor, for a missing value, and for each end of a valid range. */
     const unsigned exact = 0x10000u, floored = 0x20000u, missing = 0x40000u;
+    const unsigned ranged = 0x80000u;
     const unsigned has_floor = config->floor != 0;
     const unsigned has_missing = config->has_missing != 0;
+    const unsigned has_range = config->has_valid_range != 0;
     size_t n = 3;
 
     if (config->bound_mode < H5Z_TERP_ABSOLUTE ||
@@ -140,11 +156,13 @@ H5Z_terp_cd_values(const struct H5Z_terp_config *config,
         config->pipeline == H5Z_TERP_PIPELINE_NONE ||
         config->predictor >= H5Z_TERP_NPREDICTORS ||
         config->effort >= H5Z_TERP_NEFFORTS ||
+        config->keep_sign >= H5Z_TERP_NKEEP_SIGNS ||
         config->nlogical > H5Z_TERP_MAX_NLOGICAL)
         return 0;
     cd_values[0] = config->bound_mode | config->pipeline << 4 |
                    config->predictor << 8 | config->effort << 12 | exact |
-                   floored * has_floor | missing * has_missing;
+                   floored * has_floor | missing * has_missing |
+                   ranged * has_range | config->keep_sign << 20;
     H5Z_terp_put_double(config->bound, cd_values + 1);
     if (has_floor) {
         H5Z_terp_put_double(config->floor, cd_values + n);
@@ -153,6 +171,11 @@ H5Z_terp_cd_values(const struct H5Z_terp_config *config,
     if (has_missing) {
         H5Z_terp_put_double(config->missing, cd_values + n);
         n += 2;
+    }
+    if (has_range) {
+        H5Z_terp_put_double(config->valid_min, cd_values + n);
+        H5Z_terp_put_double(config->valid_max, cd_values + n + 2);
+        n += 4;
     }
     cd_values[n++] = config->nlogical;
     for (unsigned i = 0; i < config->nlogical; i++)
@@ -188,8 +211,21 @@ H5Pset_terp(hid_t dcpl, const struct H5Z_terp_config *config)
 static inline herr_t
 H5Pset_terp_abs(hid_t dcpl, double bound)
 {
-    const struct H5Z_terp_config config = {
-        H5Z_TERP_ABSOLUTE, bound, 0, 0, H5Z_FLAG_MANDATORY, 0, {0}, 0, 0, 0, 0};
+    const struct H5Z_terp_config config = {H5Z_TERP_ABSOLUTE,
+                                           bound,
+                                           0,
+                                           0,
+                                           H5Z_FLAG_MANDATORY,
+                                           0,
+                                           {0},
+                                           0,
+                                           0,
+                                           0,
+                                           0,
+                                           0,
+                                           0,
+                                           0,
+                                           0};
     return H5Pset_terp(dcpl, &config);
 }
 
@@ -205,8 +241,21 @@ H5Pset_terp_lossless(hid_t dcpl)
 static inline herr_t
 H5Pset_terp_rel(hid_t dcpl, double bound)
 {
-    const struct H5Z_terp_config config = {
-        H5Z_TERP_RELATIVE, bound, 0, 0, H5Z_FLAG_MANDATORY, 0, {0}, 0, 0, 0, 0};
+    const struct H5Z_terp_config config = {H5Z_TERP_RELATIVE,
+                                           bound,
+                                           0,
+                                           0,
+                                           H5Z_FLAG_MANDATORY,
+                                           0,
+                                           {0},
+                                           0,
+                                           0,
+                                           0,
+                                           0,
+                                           0,
+                                           0,
+                                           0,
+                                           0};
     return H5Pset_terp(dcpl, &config);
 }
 
@@ -225,6 +274,10 @@ H5Pset_terp_pwr_floor(hid_t dcpl, double bound, double floor)
                                            0,
                                            floor,
                                            0,
+                                           0,
+                                           0,
+                                           0,
+                                           0,
                                            0};
     return H5Pset_terp(dcpl, &config);
 }
@@ -241,8 +294,21 @@ H5Pset_terp_pwr(hid_t dcpl, double bound)
 static inline herr_t
 H5Pset_terp_psnr(hid_t dcpl, double psnr)
 {
-    const struct H5Z_terp_config config = {
-        H5Z_TERP_PSNR, psnr, 0, 0, H5Z_FLAG_MANDATORY, 0, {0}, 0, 0, 0, 0};
+    const struct H5Z_terp_config config = {H5Z_TERP_PSNR,
+                                           psnr,
+                                           0,
+                                           0,
+                                           H5Z_FLAG_MANDATORY,
+                                           0,
+                                           {0},
+                                           0,
+                                           0,
+                                           0,
+                                           0,
+                                           0,
+                                           0,
+                                           0,
+                                           0};
     return H5Pset_terp(dcpl, &config);
 }
 

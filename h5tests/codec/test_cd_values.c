@@ -18,6 +18,10 @@ assert_same_cd(const struct terp_cd *a, const struct terp_cd *b)
     assert_int_equal(a->params.effort, b->params.effort);
     assert_int_equal(a->params.has_fill, b->params.has_fill);
     assert_int_equal(a->params.fill_bits, b->params.fill_bits);
+    assert_int_equal(a->params.keep_sign, b->params.keep_sign);
+    assert_int_equal(a->params.has_valid_range, b->params.has_valid_range);
+    assert_true(a->params.valid_min == b->params.valid_min);
+    assert_true(a->params.valid_max == b->params.valid_max);
     assert_int_equal(a->nlogical, b->nlogical);
     for (int i = 0; i < a->nlogical; i++)
         assert_int_equal(a->logical[i], b->logical[i]);
@@ -207,9 +211,9 @@ wrong_words_are_refused_by_name(void **state)
         {3, {2 | 15 << 12, 1, 3}, "effort"},
         {3, {2 | 1 << 17, 1, 3}, "cd_values[0]"},
         {3, {2 | 1 << 30, 1, 3}, "cd_values[0]"},
-        {8, {2, 1, 3, 4, 1, 1, 1, 1}, "cd_values[3]"},
-        {5, {2, 1, 3, 2, 8}, "cd_values[3]"},
-        {4, {2, 1, 3, UINT32_MAX}, "cd_values[3]"},
+        {8, {2, 1, 3, 4, 1, 1, 1, 1}, "exceeds 3"},
+        {5, {2, 1, 3, 2, 8}, "logical dims"},
+        {4, {2, 1, 3, UINT32_MAX}, "exceeds 3"},
         {6, {2, 1, 3, 2, 8, 0}, "logical dim"},
     };
 
@@ -488,6 +492,45 @@ missing_value_is_read(void **state)
 }
 
 /* Integer types have only some of all numbers. */
+/* A signed mantissa each, or in the exact form a double, also an infinite one;
+ * behind a missing value. */
+static void
+limits_are_read(void **state)
+{
+    const unsigned typed[] = {0x1C0002, 1, 3, 0xFFFFFFFD, 0, 5, 1, 2, 0, 0};
+    unsigned exact[7] = {0x290002, 0, 0x3FF00000}, words[TERP_CD_MAX_NWORDS];
+    const uint64_t dims[] = {8, 8};
+    struct terp_cd cd, again;
+
+    (void)state;
+    assert_int_equal(terp_cd_parse(COUNT(typed), typed, &cd, NULL), TERP_OK);
+    assert_true(cd.has_missing);
+    assert_true(cd.missing == -3);
+    assert_true(cd.params.has_valid_range);
+    assert_true(cd.params.valid_min == 0.5);
+    assert_true(cd.params.valid_max == 2);
+    assert_int_equal(cd.params.keep_sign, TERP_KEEP_SIGN_OF_CHUNK);
+    assert_int_equal(cd.nlogical, 0);
+    assert_true(terp_cd_apply_dims(&cd, TERP_FLOAT32, false, 2, dims));
+    size_t nwords = terp_cd_persist(&cd, words);
+    assert_int_equal(terp_cd_parse(nwords, words, &again, NULL), TERP_OK);
+    assert_same_cd(&cd, &again);
+
+    exact[5] = 0;
+    exact[6] = 0x7FF00000; /* infinite */
+    assert_int_equal(terp_cd_parse(COUNT(exact), exact, &cd, NULL), TERP_OK);
+    assert_true(cd.params.valid_min == 0);
+    assert_true(isinf(cd.params.valid_max));
+    assert_int_equal(cd.params.keep_sign, TERP_KEEP_SIGN_OF_VALUES);
+    assert_int_equal(terp_cd_parse(6, exact, &cd, NULL), TERP_ERR_PARAMS);
+    exact[6] = 0xBFF00000; /* below the other end */
+    assert_int_equal(terp_cd_parse(COUNT(exact), exact, &cd, NULL),
+                     TERP_ERR_PARAMS);
+    exact[0] |= 0x300000; /* signs are kept in no third way */
+    assert_int_equal(terp_cd_parse(COUNT(exact), exact, &cd, NULL),
+                     TERP_ERR_PARAMS);
+}
+
 static void
 missing_value_of_integers_is_one_that_they_have(void **state)
 {
@@ -632,6 +675,7 @@ main(void)
         cmocka_unit_test(persisted_form_reads_back_the_same),
         cmocka_unit_test(floor_of_a_pointwise_bound_is_read),
         cmocka_unit_test(missing_value_is_read),
+        cmocka_unit_test(limits_are_read),
         cmocka_unit_test(missing_value_of_integers_is_one_that_they_have),
         cmocka_unit_test(persisted_reason_reads_back),
         cmocka_unit_test(wrong_persisted_words_are_refused),

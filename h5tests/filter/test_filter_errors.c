@@ -101,15 +101,16 @@ wrong_words_are_named_and_create_nothing(void **state)
         {3, {2 | 15 << 4, 1, 3}, "cd_values[0] (mode) names an unknown pipe"},
         {3, {2 | 15 << 8, 1, 3}, "cd_values[0] (mode) names an unknown pred"},
         {3, {2 | 15 << 12, 1, 3}, "cd_values[0] (mode) names an unknown eff"},
-        {3, {2 | 1 << 20, 1, 3}, "cd_values[0] (mode) has bits"},
+        {3, {2 | 1 << 22, 1, 3}, "cd_values[0] (mode) has bits"},
+        {3, {2 | 3 << 20, 1, 3}, "cd_values[0] (mode) names an unknown way"},
         {3, {2, 0, 3}, "cd_values[1] and cd_values[2] (bound)"},
         {3, {1, 1, 400}, "cd_values[1] and cd_values[2] (bound)"},
         {3, {1 | TERP_CD_EXACT, 0, 0xBFF00000}, "(bound)"}, /* -1 */
         {3, {1 | TERP_CD_EXACT, 0, 0x7FF00000}, "(bound)"}, /* infinity */
         {3, {1 | TERP_CD_EXACT, 0, 0x7FF80000}, "(bound)"}, /* NaN */
         {2, {2, 1}, "at least three cd_values"},
-        {4, {2, 1, 3, 4}, "(number of logical dims)"},
-        {5, {2, 1, 3, 3, 8}, "announces more"},
+        {4, {2, 1, 3, 4}, "number of logical dims"},
+        {5, {2, 1, 3, 3, 8}, "announce more"},
         {5, {2, 1, 3, 1, 0}, "a logical dim is 0"},
         {7, {2 | TERP_CD_PERSISTED, 0, 0x3FF00000, 99}, "newer version"},
     };

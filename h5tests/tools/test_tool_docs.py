@@ -23,7 +23,7 @@ def commands():
 def options(command):
     """Long options; those with an argument end with "="."""
     text = terp(command, "--help").stdout
-    return set(re.findall(r"^ {2,6}(?:-., )?(--[a-z]+=?)", text, re.MULTILINE))
+    return set(re.findall(r"^ {2,6}(?:-., )?(--[a-z-]+=?)", text, re.MULTILINE))
 
 
 def section(title, subtitle):
@@ -45,7 +45,7 @@ class Page(ToolTest):
             with self.subTest(command):
                 text = section("COMMANDS", command)
                 listed = re.findall(
-                    r"^\.TP\n\.BR? (?:-\w \", \" )?(--\w+)( =)?",
+                    r"^\.TP\n\.BR? (?:-\w \", \" )?(--[\w-]+)( =)?",
                     text,
                     re.MULTILINE,
                 )

@@ -37,6 +37,9 @@ class Info(ToolTest):
                 "bricks": [5, 10],
                 "fill_kept": True,
                 "missing_value": None,
+                "valid_min": None,
+                "valid_max": None,
+                "keep_sign": "none",
                 "passed_through": None,
             },
         )

@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +39,17 @@ const char *
 tool_effort_name(int effort)
 {
     return terp_effort_name((enum terp_effort)effort);
+}
+
+const char *
+tool_keep_sign_name(int keep_sign)
+{
+    static const char *const names[] = {[TERP_KEEP_SIGN_NONE] = "none",
+                                        [TERP_KEEP_SIGN_OF_CHUNK] = "chunk",
+                                        [TERP_KEEP_SIGN_OF_VALUES] = "values"};
+
+    return keep_sign >= 0 && keep_sign < TERP_NKEEP_SIGNS ? names[keep_sign]
+                                                          : NULL;
 }
 
 unsigned
@@ -133,6 +145,43 @@ tool_option_bits(struct argp_state *state, const char *text)
 {
     return H5Z_terp_bound_of_bits(
         (unsigned)read_count(state, text, "bits", H5Z_TERP_MAX_NBITS));
+}
+
+unsigned
+tool_option_keep_sign(struct argp_state *state, const char *text)
+{
+    return text == NULL ? TERP_KEEP_SIGN_OF_VALUES
+                        : tool_option_name(state, "kind of signs to keep", text,
+                                           tool_keep_sign_name);
+}
+
+/* A number up to `end`, or `without` where there is no text. */
+static double
+read_end(struct argp_state *state, const char *text, const char *end,
+         double without)
+{
+    char *stop;
+    const double value = strtod(text, &stop);
+
+    if (text == end)
+        return without;
+    if (stop != end || isnan(value))
+        argp_error(state, "'%.*s' is not a number", (int)(end - text), text);
+    return value;
+}
+
+void
+tool_option_valid_range(struct argp_state *state, const char *text,
+                        double *min_ret, double *max_ret)
+{
+    const char *colon = strchr(text, ':');
+
+    if (colon == NULL || strlen(text) == 1)
+        argp_error(state, "'%s' is not a range such as 0:1, 0: or :1", text);
+    *min_ret = read_end(state, text, colon, -INFINITY);
+    *max_ret = read_end(state, colon + 1, colon + strlen(colon), INFINITY);
+    if (*min_ret > *max_ret)
+        argp_error(state, "the valid range %s ends below its begin", text);
 }
 
 int

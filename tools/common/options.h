@@ -24,6 +24,9 @@ const char *
 tool_predictor_name(int predictor);
 const char *
 tool_effort_name(int effort);
+/* "none", "chunk" and "values" of enum terp_keep_sign. */
+const char *
+tool_keep_sign_name(int keep_sign);
 
 /* The number whose name is `text`, of functions like these; otherwise says that
  * there is no such `what`, and exits. */
@@ -36,6 +39,13 @@ tool_option_name(struct argp_state *state, const char *what, const char *text,
 #define TOOL_HELP_BITS "Keep B bits of every mantissa: --pwr with half of 2^-B"
 #define TOOL_HELP_FLOOR \
     "With --pwr, allow every error of up to X: the bound is the larger one"
+
+#define TOOL_HELP_KEEP_SIGN                                                \
+    "Keep signs beside the bound: of all \"values\" (if not given), of a " \
+    "\"chunk\" whose values have one sign, or \"none\""
+#define TOOL_HELP_VALID_RANGE                                                 \
+    "Let no value from MIN to MAX become one below MIN or above MAX; either " \
+    "may be left out"
 
 /* The help_filter of commands with options whose help is this: it becomes
  * "auto, huffman, ... or ratio". */
@@ -59,6 +69,16 @@ double
 tool_option_digits(struct argp_state *state, const char *text);
 double
 tool_option_bits(struct argp_state *state, const char *text);
+
+/* One of enum terp_keep_sign; `text` NULL is that of all values. */
+unsigned
+tool_option_keep_sign(struct argp_state *state, const char *text);
+
+/* The ends of MIN:MAX, infinite where there is none; otherwise says what is
+ * wrong, and exits. */
+void
+tool_option_valid_range(struct argp_state *state, const char *text,
+                        double *min_ret, double *max_ret);
 
 /* A number of threads; otherwise says that it is none, and exits. */
 int

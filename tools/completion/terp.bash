@@ -30,7 +30,7 @@ _terp() {
         words="cpu cuda auto"
     elif [ "${word:0:1}" = - ]; then
         words=$("${COMP_WORDS[0]}" "${COMP_WORDS[1]}" --help |
-            sed -n 's/^  [ -].[ ,] \(--[a-z]*=\{0,1\}\).*/\1/p')
+            sed -n 's/^  [ -].[ ,] \(--[a-z-]*=\{0,1\}\).*/\1/p')
         compopt -o nospace 2>/dev/null
     else
         # Files and directories, by readline.

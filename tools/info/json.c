@@ -5,6 +5,7 @@
 #include "codec/api/inspect.h"
 #include "tools/common/json.h"
 #include "tools/common/lost.h"
+#include "tools/common/options.h"
 #include "tools/common/record.h"
 #include "tools/info/info.h"
 
@@ -82,6 +83,14 @@ make_params(const struct tool_dataset *dataset)
     tool_json_set(object, "fill_kept", json_boolean(params->has_fill));
     tool_json_set_number(object, "missing_value",
                          cd->has_missing ? cd->missing : (double)NAN);
+    tool_json_set_number(object, "valid_min",
+                         params->has_valid_range ? params->valid_min
+                                                 : (double)NAN);
+    tool_json_set_number(object, "valid_max",
+                         params->has_valid_range ? params->valid_max
+                                                 : (double)NAN);
+    tool_json_set_text(object, "keep_sign",
+                       tool_keep_sign_name((int)params->keep_sign));
     tool_json_set_text(object, "passed_through", info_pass_text(dataset));
     return object;
 }

@@ -7,6 +7,7 @@
 #include "codec/api/inspect.h"
 #include "codec/model/bound.h"
 #include "tools/common/lost.h"
+#include "tools/common/options.h"
 #include "tools/common/record.h"
 #include "tools/info/info.h"
 
@@ -44,6 +45,12 @@ print_params(const struct tool_dataset *dataset)
         printf(", fill value kept");
     if (cd->has_missing)
         printf(", missing value %.17g kept", cd->missing);
+    if (params->has_valid_range)
+        printf(", valid range %.17g to %.17g", params->valid_min,
+               params->valid_max);
+    if (params->keep_sign != TERP_KEEP_SIGN_NONE)
+        printf(", signs of %s kept",
+               tool_keep_sign_name((int)params->keep_sign));
     printf("\n");
     if (cd->pass != TERP_PASS_NONE)
         printf("  passed      through uncompressed: %s\n",
