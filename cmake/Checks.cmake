@@ -33,6 +33,15 @@ if(NOT TERP_SANITIZE)
                    -P ${CMAKE_CURRENT_SOURCE_DIR}/cmake/test_arithmetic.cmake)
 endif()
 
+add_test(NAME cuda_architectures
+         COMMAND ${CMAKE_COMMAND}
+                 -DWORK_DIR=${CMAKE_BINARY_DIR}/test_cuda_architectures
+                 -P ${CMAKE_CURRENT_SOURCE_DIR}/cmake/test_cuda_architectures.cmake)
+add_test(NAME needed
+         COMMAND ${CMAKE_COMMAND} -DSOURCE_DIR=${CMAKE_CURRENT_SOURCE_DIR}
+                 -DWORK_DIR=${CMAKE_BINARY_DIR}/test_needed
+                 -P ${CMAKE_CURRENT_SOURCE_DIR}/cmake/test_needed.cmake)
+
 # A plugin with sanitizers in it loads only into programs that have them too.
 if(TARGET h5zterp AND TARGET terp AND NOT TERP_SANITIZE)
   add_test(NAME install

@@ -68,9 +68,15 @@ if(TARGET h5vlterp)
   install(TARGETS h5vlterp LIBRARY DESTINATION ${TERP_INSTALL_PLUGIN_DIR})
 endif()
 install(TARGETS terp_shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-# Where the plugin looks for it, "../../" (codec/api/loader.c).
+# Where the plugin looks for it, "../../" (codec/api/loader.c), or by a run path.
 if(TARGET terp_cuda)
   install(TARGETS terp_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  file(RELATIVE_PATH terp_engine_folder /${TERP_INSTALL_PLUGIN_DIR}
+       /${CMAKE_INSTALL_LIBDIR})
+  if(TARGET h5zterp AND NOT terp_engine_folder STREQUAL "../..")
+    set_target_properties(h5zterp h5vlterp PROPERTIES
+      INSTALL_RPATH "$ORIGIN/${terp_engine_folder}")
+  endif()
 endif()
 if(TERP_PYTHON)
   install(TARGETS h5zterp h5vlterp
@@ -110,3 +116,10 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/terp.pc
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/terp-config.cmake
               ${CMAKE_CURRENT_BINARY_DIR}/terp-config-version.cmake
         DESTINATION ${terp_install_cmake_dir})
+
+# Whether HDF5 finds the plugin by itself: said where it is installed.
+if(TARGET h5zterp AND PROJECT_IS_TOP_LEVEL AND NOT TERP_PYTHON)
+  install(CODE "set(plugin_dir \"${TERP_INSTALL_PLUGIN_DIR}\")
+set(default_dir \"${TERP_HDF5_PLUGIN_DIR}\")")
+  install(SCRIPT cmake/plugin_hint.cmake)
+endif()

@@ -1,12 +1,20 @@
 # Installs BUILD_DIR into a folder of its own, builds the consumer against it
-# there, and runs it, also with FAKE_ENGINE in the CUDA engine's place:
+# there, and runs it, also with FAKE_ENGINE in the CUDA engine's place, and what
+# README.md tells of programs and of h5repack:
 #   cmake -DBUILD_DIR=... -DWORK_DIR=... -DFAKE_ENGINE=... -P test_install.cmake
 
 include(${CMAKE_CURRENT_LIST_DIR}/run.cmake)
 
 file(REMOVE_RECURSE ${WORK_DIR})
 file(MAKE_DIRECTORY ${WORK_DIR})
-run(${CMAKE_COMMAND} --install ${BUILD_DIR} --prefix ${WORK_DIR}/first)
+execute_process(
+  COMMAND ${CMAKE_COMMAND} --install ${BUILD_DIR} --prefix ${WORK_DIR}/first
+  OUTPUT_VARIABLE said COMMAND_ERROR_IS_FATAL ANY)
+file(GLOB_RECURSE plugin ${WORK_DIR}/first/libh5zterp.so)
+get_filename_component(plugin_dir ${plugin} DIRECTORY)
+if(NOT said MATCHES "\n +export HDF5_PLUGIN_PATH=${plugin_dir}\n")
+  message(FATAL_ERROR "the line that lets HDF5 find the plugin is missing:\n${said}")
+endif()
 # Moved, so that a path of the first place that was kept shows.
 file(RENAME ${WORK_DIR}/first ${WORK_DIR}/prefix)
 run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR}/consumer -B build
@@ -33,6 +41,54 @@ if(PKG_CONFIG)
   run(sh -c "cc '${CMAKE_CURRENT_LIST_DIR}/consumer/batch.c' -o shared \
 $('${PKG_CONFIG}' --cflags --libs terp) -Wl,-rpath,'${lib_dir}'")
   run(${WORK_DIR}/shared)
+endif()
+
+# README.md's lines, those that are indented, from `first` to an empty one.
+function(readme_lines first variable)
+  file(READ ${CMAKE_CURRENT_LIST_DIR}/../README.md readme)
+  string(FIND "${readme}" "\n    ${first}" begin)
+  if(begin EQUAL -1)
+    message(FATAL_ERROR "README.md has no line that begins with ${first}")
+  endif()
+  string(SUBSTRING "${readme}" ${begin} -1 lines)
+  string(FIND "${lines}" "\n\n" end)
+  string(SUBSTRING "${lines}" 0 ${end} lines)
+  string(REPLACE "\n    " "\n" lines "${lines}")
+  set(${variable} "${lines}\n" PARENT_SCOPE)
+endfunction()
+
+readme_lines("find_package" lines)
+file(WRITE ${WORK_DIR}/readme/CMakeLists.txt "cmake_minimum_required(VERSION 3.22)
+project(readme LANGUAGES C)
+add_executable(my_program ${CMAKE_CURRENT_LIST_DIR}/consumer/consumer.c)
+${lines}
+target_compile_definitions(my_program PRIVATE PLUGIN_DIR=\"\${terp_PLUGIN_DIR}\")
+")
+run(${CMAKE_COMMAND} -S readme -B readme/build
+    -DCMAKE_PREFIX_PATH=${WORK_DIR}/prefix)
+run(${CMAKE_COMMAND} --build readme/build)
+run(readme/build/my_program)
+
+# That program's file, packed anew; with the plugin's folder, and without it.
+find_program(H5REPACK h5repack)
+if(H5REPACK)
+  readme_lines("export HDF5_PLUGIN_PATH" lines)
+  string(REPLACE /usr/local ${WORK_DIR}/prefix lines "${lines}")
+  run(${CMAKE_COMMAND} -E env HDF5_PLUGIN_PATH=${lib_dir}/hdf5/plugin
+      ${H5REPACK} -f NONE consumer.h5 in.h5)
+  foreach(folder ${lib_dir}/hdf5/plugin ${WORK_DIR}/readme)
+    string(REPLACE ${lib_dir}/hdf5/plugin ${folder} these "${lines}")
+    execute_process(COMMAND sh -ec "PATH=$PWD/prefix/bin:$PATH ${these}"
+                    WORKING_DIRECTORY ${WORK_DIR} OUTPUT_VARIABLE said
+                    COMMAND_ERROR_IS_FATAL ANY)
+    list(APPEND shown "${said}")
+  endforeach()
+  list(GET shown 0 found)
+  list(GET shown 1 missed)
+  if(NOT found MATCHES "relative bound 0[.]001" OR missed MATCHES "relative bound")
+    message(FATAL_ERROR "terp info does not tell whether the plugin was found:\n"
+                        "${shown}")
+  endif()
 endif()
 foreach(file man/man1/terp.1 bash-completion/completions/terp
         zsh/site-functions/_terp)

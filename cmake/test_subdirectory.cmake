@@ -1,13 +1,29 @@
-# Builds the consumer with terp's source in it, by add_subdirectory, and runs it:
+# Builds the consumer with terp's source in it, by add_subdirectory, and runs it;
+# fails if that holds more than the libraries, unless told to:
 #   cmake -DWORK_DIR=... -P test_subdirectory.cmake
 # As the preset release does, whose objects ccache has.
 include(${CMAKE_CURRENT_LIST_DIR}/run.cmake)
 
 file(MAKE_DIRECTORY ${WORK_DIR})
 run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR}/consumer -B build
-    -DTERP_SOURCE_DIR=${CMAKE_CURRENT_LIST_DIR}/.. -DTERP_CUDA=OFF
+    -DTERP_SOURCE_DIR=${CMAKE_CURRENT_LIST_DIR}/..
     -DCMAKE_BUILD_TYPE=Release -DTERP_WERROR=ON)
+execute_process(COMMAND ${CMAKE_COMMAND} --build build --target help
+                WORKING_DIRECTORY ${WORK_DIR} OUTPUT_VARIABLE targets
+                COMMAND_ERROR_IS_FATAL ANY)
+foreach(target terp terp_cuda test_frame gray_scott)
+  if(targets MATCHES "(^|\n|[.] )${target}(:| *\n)")
+    message(FATAL_ERROR "${target} is there, which nobody wants of a subproject")
+  endif()
+endforeach()
+if(NOT targets MATCHES "(\n|[.] )h5zterp(:| *\n)")
+  message(FATAL_ERROR "h5zterp is missing among the targets:\n${targets}")
+endif()
 run(${CMAKE_COMMAND} --build build --target consumer batch blocks h5zterp)
 run(build/consumer)
 run(build/batch)
 run(build/blocks)
+# The tool where it is wanted.
+run(${CMAKE_COMMAND} build -DTERP_TOOL=ON)
+run(${CMAKE_COMMAND} --build build --target terp)
+run(build/terp/tools/terp --version)

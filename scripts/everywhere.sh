@@ -238,7 +238,7 @@ make_cuda_wheel() {
     local folder=$work/cuda gcc
     gcc=$(dirname "$(g++ -print-libgcc-file-name)")
     cmake -S . -B "$folder/build" -G Ninja -DTERP_CUDA=ON -DTERP_HDF5=OFF \
-        -DBUILD_TESTING=OFF
+        -DTERP_CUDA_PORTABLE=ON -DBUILD_TESTING=OFF
     cmake --build "$folder/build" --target terp_cuda
     echo 'char __libc_single_threaded;' >"$folder/old_glibc.c"
     echo '{ global: terp_cuda_open; local: *; };' >"$folder/map"
