@@ -95,11 +95,18 @@ if(TARGET terp)
   install(FILES tools/completion/_terp
           DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
 endif()
-# What it is made of, in SPDX's form.
-configure_file(cmake/terp.spdx.json.in terp.spdx.json @ONLY)
+include(cmake/Sbom.cmake)
 install(FILES LICENSE README.md CHANGELOG.md doc/format.md decoder/terp_decode.c
               ${CMAKE_CURRENT_BINARY_DIR}/terp.spdx.json
         DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES licenses/xxHash.txt DESTINATION ${CMAKE_INSTALL_DOCDIR}/licenses)
+if(TARGET terp_cuda)
+  install(FILES licenses/CUB.txt DESTINATION ${CMAKE_INSTALL_DOCDIR}/licenses)
+endif()
+if(terp_jansson_link STREQUAL "STATIC_LINK")
+  install(FILES licenses/jansson.txt
+          DESTINATION ${CMAKE_INSTALL_DOCDIR}/licenses)
+endif()
 
 configure_package_config_file(
   cmake/terp-config.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/terp-config.cmake

@@ -90,9 +90,18 @@ if(H5REPACK)
                         "${shown}")
   endif()
 endif()
-foreach(file man/man1/terp.1 bash-completion/completions/terp
+foreach(file man/man1/terp.1 doc/terp/licenses/xxHash.txt
+        bash-completion/completions/terp
         zsh/site-functions/_terp)
   if(NOT EXISTS ${WORK_DIR}/prefix/share/${file})
     message(FATAL_ERROR "share/${file} is not installed")
+  endif()
+endforeach()
+# Each part of what was installed has its version.
+file(READ ${WORK_DIR}/prefix/share/doc/terp/terp.spdx.json parts)
+foreach(part 1 2) # xxHash, HDF5
+  string(JSON version GET "${parts}" packages ${part} versionInfo)
+  if(NOT version MATCHES "^[0-9]+[.][0-9]+[.][0-9]+")
+    message(FATAL_ERROR "terp.spdx.json has no version of part ${part}: ${version}")
   endif()
 endforeach()

@@ -125,6 +125,8 @@ make_archive() { # TARGET FOLDER
     cp filter/plugin/h5z_terp.h "$root/include"
     cp codec/api/terp.h codec/api/terp_status.h "$root/include/terp"
     cp LICENSE README.md CHANGELOG.md "$root"
+    mkdir "$root/licenses"
+    cp licenses/xxHash.txt "$root/licenses" # the tool alone has jansson
     case $1 in *windows*) kind=zip ;; esac
     python3 -c 'import shutil, sys; shutil.make_archive(*sys.argv[1:])' \
         "$work/archives/$name" "$kind" "$2/archive" "$name"
