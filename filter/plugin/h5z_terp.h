@@ -1,6 +1,7 @@
-/* H5Z-TERP: error-bounded lossy compression of float32 and float64 datasets
- * in HDF5. This header is for programs that write HDF5 files; to read them
- * only the plugin is needed, found through HDF5_PLUGIN_PATH.
+/* H5Z-TERP: compression of HDF5's datasets of numbers, with an error bound that
+ * every value keeps or without loss: floats of 16, 32 and 64 bits, complex
+ * values, and integers. This header is for programs that write HDF5 files; to
+ * read them only the plugin is needed, found through HDF5_PLUGIN_PATH.
  *
  * Works from C and C++. Link with libhdf5; there is no terp library to link.
  * All functions here touch nothing but their arguments, so they follow
@@ -201,6 +202,15 @@ H5Pset_terp(hid_t dcpl, const struct H5Z_terp_config *config)
         H5Epush2(H5E_DEFAULT, "h5z_terp.h", "H5Pset_terp", __LINE__,
                  H5E_ERR_CLS, H5E_ARGS, H5E_BADRANGE,
                  "a field of struct H5Z_terp_config is out of range");
+        return -1;
+    }
+    /* H5Pset_filter takes what it does not find, and only H5Dcreate fails. */
+    if (config->flags == H5Z_FLAG_MANDATORY &&
+        H5Zfilter_avail(H5Z_FILTER_TERP) <= 0) {
+        H5Epush2(H5E_DEFAULT, "h5z_terp.h", "H5Pset_terp", __LINE__,
+                 H5E_ERR_CLS, H5E_PLINE, H5E_NOFILTER,
+                 "the plugin of terp was not found: its folder belongs in "
+                 "HDF5_PLUGIN_PATH");
         return -1;
     }
     return H5Pset_filter(dcpl, H5Z_FILTER_TERP, config->flags, cd_nelmts,
