@@ -131,6 +131,58 @@ class FilterTest(PlotfileTest):
                     np.testing.assert_array_equal(want[name][()], got[name][()])
 
 
+def exact_words(mode, bound):
+    """The mode and a float64 in two words, the low one first."""
+    bits = int(np.float64(bound).view("u8"))
+    return 65536 + mode, bits & 0xFFFFFFFF, bits >> 32
+
+
+class MixedBoxesTest(PlotfileTest):
+    """doc/simulations.md, "While writing": boxes of several sizes, components
+    whose ranges are far apart. Each row of its table."""
+
+    def setUp(self):
+        super().setUp()
+        boxes = [((0, 0, 0), (32, 32, 32)), ((32, 0, 0), (8, 16, 32)),
+                 ((40, 0, 0), (16, 8, 8)), ((0, 32, 0), (24, 32, 16))]
+        self.levels = [amrex.make_level(64, boxes)]
+        for box in self.levels[0].values:
+            box *= np.array([1e-9, 1, 1e3], "f4").reshape(3, 1, 1, 1)
+
+    def test_single_dset_in_chunks_that_divide_all_boxes(self):
+        sizes = [box[0].size for box in self.levels[0].values]
+        path = self.write("rel.h5", chunks=(int(np.gcd.reduce(sizes)),),
+                          compression=amrex.TERP,
+                          compression_opts=exact_words(2, 1e-3))
+        self.check_bound(path, component_range)
+        self.assertGreater(self.ratio(path), 2)
+
+    def test_single_dset_by_a_bound_of_each_value(self):
+        path = self.write("pwr.h5", chunks=(32768,), compression=amrex.TERP,
+                          compression_opts=exact_words(3, 1e-3))
+        self.assertGreater(self.ratio(path), 2)
+        for i, name in enumerate(amrex.COMPONENTS):
+            for box, (_, got) in zip(self.levels[0].values,
+                                     amrex.read_boxes(path, 0, name)):
+                want = box[i].astype("f8")
+                self.assertTrue((np.abs(want - got) <=
+                                 1e-3 * np.abs(want)).all())
+
+    def test_dataset_of_each_component_by_its_range(self):
+        level, path = self.levels[0], self.path("multi.h5")
+        with h5py.File(path, "w") as file:
+            for i in range(len(amrex.COMPONENTS)):
+                want = np.concatenate([box[i].ravel() for box in level.values])
+                bound = 1e-3 * component_range(level, 0, i)
+                data = file.create_dataset(
+                    f"data:datatype={i}", data=want, chunks=(32768,),
+                    compression=amrex.TERP,
+                    compression_opts=exact_words(1, bound))
+                self.assertLessEqual(
+                    np.abs(want.astype("f8") - data[()]).max(), bound)
+                self.assertGreater(data.nbytes / data.id.get_storage_size(), 2)
+
+
 def component_range(level, _, i):
     """Of a component on the whole level, without what is not finite."""
     values = np.concatenate([box[i].reshape(-1) for box in level.values])
