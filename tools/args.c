@@ -26,12 +26,14 @@ static const struct argp_option options[] = {
     {"abs", 'a', "X", 0, "Bound every error by X", 1},
     {"rel", 'r', "X", 0,
      "Bound every error by X times the value range of its chunk", 1},
-    {"pwr", KEY_PWR, "X", 0, "Bound every error by X times its own value", 1},
+    {"pwr", KEY_PWR, "X", 0, TOOL_HELP_PWR, 1},
     {"digits", KEY_DIGITS, "D", 0, TOOL_HELP_DIGITS, 1},
     {"bits", KEY_BITS, "B", 0, TOOL_HELP_BITS, 1},
     {"floor", KEY_FLOOR, "X", 0, TOOL_HELP_FLOOR, 1},
     {"psnr", 's', "DB", 0,
-     "Let each chunk have a PSNR of DB, or up to half a dB more", 1},
+     "Let each chunk have a PSNR of DB, or up to half a dB more, which is "
+     "measured; not the PSNR of `terp repack --psnr`",
+     1},
     {"lossless", 'l', NULL, 0, "Let every bit come back", 1},
     {"pipeline", 'p', "NAME", 0, TOOL_HELP_PIPELINES, 2},
     {"predictor", 'd', "NAME", 0, TOOL_HELP_PREDICTORS, 2},
@@ -70,7 +72,7 @@ static const char doc[] =
     "  terp args --pwr 1e-3 --floor 1e-9\n"
     "      no error above the larger of a thousandth of the value and 1e-9\n"
     "  terp args --rel 1e-3 --effort best\n"
-    "      the smallest file, in up to twenty times the time\n"
+    "      the smallest file, in up to thirty times the time\n"
     "  terp args --psnr 60\n"
     "      a PSNR of 60 dB in each chunk, whose bound is looked for\n"
     "  terp args --lossless\n"

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Holds the manual page and the shell completions against the program."""
+import json
 import os
 import re
 import shutil
@@ -92,6 +93,30 @@ class Page(ToolTest):
             with self.subTest(test=f"{path}: {name}"):
                 with open(os.path.join(SOURCE, path), encoding="utf-8") as file:
                     self.assertRegex(file.read(), rf"(?m)^(    def )?{name}\(")
+
+    def test_effort_costs_the_same_everywhere(self):
+        """The most time that "best" takes of "default", wherever it is told."""
+        texts = {name: terp(name, "--help").stdout for name in ("args", "repack")}
+        for path in ("README.md", "CHANGELOG.md", "doc/cd_values.md", "doc/terp.1",
+                     "codec/api/terp.h", "filter/plugin/h5z_terp.h"):
+            with open(os.path.join(SOURCE, path), encoding="utf-8") as file:
+                texts[path] = file.read()
+        for name, text in texts.items():
+            with self.subTest(name):
+                told = re.findall(r"up to (\w+)[ *\n]+(?:times as|times the time)",
+                                  text)
+                self.assertEqual(set(told) - {"half"}, {"thirty"})
+
+    def test_presets_are_told(self):
+        with open(os.path.join(SOURCE, "CMakePresets.json"),
+                  encoding="utf-8") as file:
+            presets = {preset["name"] for preset in
+                       json.load(file)["configurePresets"]
+                       if not preset.get("hidden")}
+        with open(os.path.join(SOURCE, "CONTRIBUTING.md"),
+                  encoding="utf-8") as file:
+            told = re.search(r"shows the others: ([^.]*)\.", file.read())[1]
+        self.assertEqual(set(re.findall(r"[\w-]+", told)) | {"dev"}, presets)
 
     def test_page_has_no_mistakes_of_form(self):
         if not shutil.which("groff"):

@@ -34,6 +34,7 @@ unsigned
 tool_option_name(struct argp_state *state, const char *what, const char *text,
                  const char *(*name_of)(int));
 
+#define TOOL_HELP_PWR "Bound the error of each value by X times that value"
 #define TOOL_HELP_DIGITS \
     "Keep D significant digits of every value: --pwr with half of 10^-D"
 #define TOOL_HELP_BITS "Keep B bits of every mantissa: --pwr with half of 2^-B"

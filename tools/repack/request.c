@@ -26,12 +26,14 @@ static const struct argp_option options[] = {
     {"rel", 'r', "X", 0,
      "Bound every error by X times the range of the dataset's valid values", 1},
     {"abs", 'a', "X", 0, "Bound every error by X", 1},
-    {"pwr", KEY_PWR, "X", 0, "Bound every error by X times its own value", 1},
+    {"pwr", KEY_PWR, "X", 0, TOOL_HELP_PWR, 1},
     {"digits", KEY_DIGITS, "D", 0, TOOL_HELP_DIGITS, 1},
     {"bits", KEY_BITS, "B", 0, TOOL_HELP_BITS, 1},
     {"floor", KEY_FLOOR, "X", 0, TOOL_HELP_FLOOR, 1},
     {"psnr", 's', "DB", 0,
-     "Bound errors so that the PSNR is DB when they are spread evenly", 1},
+     "Bound errors so that the PSNR of the dataset is DB when they are "
+     "spread evenly; not the PSNR of each chunk, as `terp args --psnr`",
+     1},
     {"lossless", 'l', NULL, 0, "Let every bit come back", 1},
     {"dataset", 'd', "GLOB=BOUND", 0,
      "Another bound for datasets whose path matches GLOB: rel:X, abs:X, "
@@ -91,7 +93,7 @@ static const char doc[] =
     "  terp repack in.h5 out.h5 --rel 1e-3 --chunk auto --verbose\n"
     "      chunks that compress well, whatever they were\n"
     "  terp repack in.h5 out.h5 --rel 1e-3 --effort best\n"
-    "      the smallest file, in up to twenty times the time\n"
+    "      the smallest file, in up to thirty times the time\n"
     "  terp repack damaged.h5 out.h5 --dataset '*=none' --salvage\n"
     "      what is whole, as it is\n"
     "  terp repack plt00100.h5 small.h5 --amrex --rel 1e-3\n"
