@@ -36,5 +36,5 @@ if(terp_missing)
   list(JOIN terp_missing_packages " " terp_missing_packages)
   message(FATAL_ERROR "terp needs what was not found here:\n"
     "  ${terp_missing}\n"
-    "On Debian and Ubuntu: apt-get install ${terp_missing_packages}")
+    "On Debian and Ubuntu:\n  apt-get install ${terp_missing_packages}")
 endif()
