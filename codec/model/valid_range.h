@@ -42,8 +42,8 @@ terp_no_limits(void)
     struct terp_limits limits;
 
     for (int i = 0; i < TERP_NLIMITS; i++) {
-        limits.low[i] = terp_limit_at(-INFINITY);
-        limits.high[i] = terp_limit_at(INFINITY);
+        limits.low[i] = terp_limit_at(-HUGE_VAL);
+        limits.high[i] = terp_limit_at(HUGE_VAL);
     }
     limits.anchor = NAN;
     return limits;

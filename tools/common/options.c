@@ -176,8 +176,10 @@ tool_option_valid_range(struct argp_state *state, const char *text,
 {
     const char *colon = strchr(text, ':');
 
-    if (colon == NULL || strlen(text) == 1)
+    if (colon == NULL || strlen(text) == 1) {
         argp_error(state, "'%s' is not a range such as 0:1, 0: or :1", text);
+        return; /* argp_error has ended the program */
+    }
     *min_ret = read_end(state, text, colon, -INFINITY);
     *max_ret = read_end(state, colon + 1, colon + strlen(colon), INFINITY);
     if (*min_ret > *max_ret)
