@@ -121,6 +121,19 @@ terp_cpu_meter(const struct terp_cpu_call *call,
                const struct terp_params *params, const struct terp_chunk *chunk,
                const void *src, void *other, struct terp_measure *measure_ret);
 
+/* As terp_cpu_encoder, of a chunk whose values were those of an earlier stream
+ * and have changed in part, by the steps and predictions of that: `before` and
+ * `body`. Values that have not changed stay as they are; in few bytes where
+ * those around them have not changed either. TERP_ERR_CAPACITY also where this
+ * cannot be: it is for the spline predictor under absolute and relative bounds,
+ * and takes no larger bound than the earlier one. */
+typedef enum terp_status
+terp_cpu_again(const struct terp_cpu_call *call,
+               const struct terp_params *params, const struct terp_chunk *chunk,
+               const void *src, const struct terp_frame *before,
+               const uint8_t *body, uint64_t body_nbytes, uint8_t *dst,
+               uint64_t *dst_nbytes_ret);
+
 /* The functions of the CPU engine, which is compiled once for each instruction
  * set that it makes use of. All make the same bytes. */
 struct terp_cpu_engine {
@@ -130,6 +143,7 @@ struct terp_cpu_engine {
     terp_cpu_decoder *decode;
     terp_cpu_inspector *inspect;
     terp_cpu_meter *measure;
+    terp_cpu_again *encode_changed;
 };
 
 /* codec/api/processor.h tells which of them a processor runs; of the others,

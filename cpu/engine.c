@@ -15,4 +15,5 @@ const struct terp_cpu_engine NAMED(terp_cpu_, TERP_INSTRUCTIONS) = {
     .encode = terp_cpu_encode,
     .decode = terp_cpu_decode,
     .inspect = terp_cpu_inspect,
-    .measure = terp_cpu_measure};
+    .measure = terp_cpu_measure,
+    .encode_changed = terp_cpu_encode_changed};

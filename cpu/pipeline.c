@@ -21,6 +21,7 @@
 #include "cpu/predict/deinterleave.h"
 #include "cpu/predict/pointwise.h"
 #include "cpu/predict/predictor.h"
+#include "cpu/predict/spline.h"
 #include "cpu/references.h"
 #include "cpu/sections/escapes.h"
 #include "cpu/sections/low_bits.h"
@@ -88,6 +89,7 @@ struct job {
     bool is_part; /* of another stream */
     bool may_have_prefixes;
     struct cpu_tiles_prefixes found;
+    struct job *before; /* decoded: a stream of the chunk's earlier values */
     struct terp_limits kept; /* of what is coded, where `is_limited` */
     bool is_limited;
     struct prefixes {
@@ -190,6 +192,10 @@ do_steps(struct job *job, job_step *const *steps,
                                  call->allocator);
     enum terp_status st = take_steps(job, steps);
     free_prediction(p);
+    if (job->before != NULL) {
+        free_prediction(&job->before->prediction);
+        free(job->before);
+    }
     terp_cpu_memory_free(p->pool, job->swapped);
     terp_cpu_memory_free(p->pool, job->carried);
     terp_cpu_memory_free(p->pool, job->coded);
@@ -842,6 +848,7 @@ choose_predictor(struct job *job)
                                .escape_nbytes = job->escape_nbytes,
                                .exact = job->exact,
                                .limits = job->is_limited ? &job->kept : NULL,
+                               .has_exact_escapes = job->is_limited,
                                .has_specials = p->nspecials > 0,
                                .reference = reference_of(job)};
     cpu_set_nbits_below(&p->quantizer, find_nbits_below(job));
@@ -1006,30 +1013,45 @@ static job_step *const stream_steps[] = {
     make_mask,      choose_predictor, quantize, write_head,
     write_sections, write_tiles,      NULL};
 
-/* Writes a stream of the chunk, in less than `cap_nbytes`, which a frame
+/* Writes a stream by these steps, in less than `cap_nbytes`, which a frame
  * fits. */
 static enum terp_status
-encode_trial(struct job *job, const struct terp_trial *trial, uint8_t *dst,
+write_stream(struct job *job, job_step *const *steps, uint8_t *dst,
              uint64_t cap_nbytes)
 {
-    struct cpu_prediction *p = &job->prediction;
-
-    terp_layout_make(&trial->domain, &job->layout);
-    job->frame.domain = trial->domain;
-    if (job->frame.coding != TERP_CODING_CONSTANT)
-        job->frame.coding = terp_coding_of(trial->pipeline);
     job->frame.has_specials = job->stats.nspecials > 0;
-    job->asked = trial->predictor;
-    job->predictor = NULL;
     job->may_have_prefixes = false;
-    p->nspecials = job->stats.nspecials;
+    job->prediction.nspecials = job->stats.nspecials;
     job->writer = (struct writer){dst, dst + cap_nbytes - 1, false};
-    enum terp_status st = take_steps(job, stream_steps);
-    free_prediction(p);
+    enum terp_status st = take_steps(job, steps);
+    free_prediction(&job->prediction);
     *job->dst_nbytes = (uint64_t)(job->writer.at - dst);
     if (st != TERP_OK || job->writer.overflow)
         return st == TERP_OK ? TERP_ERR_CAPACITY : st;
     return add_prefixes(job, dst, cap_nbytes);
+}
+
+static void
+seal(struct job *job, const struct prefixes *prefixes, uint64_t nbytes)
+{
+    if (prefixes->frame_nbytes > 0)
+        terp_frame_seal_prefixes(job->dst, prefixes->frame_nbytes,
+                                 prefixes->nbytes);
+    terp_frame_seal(job->dst, nbytes);
+}
+
+/* Writes a stream of the chunk as a trial says. */
+static enum terp_status
+encode_trial(struct job *job, const struct terp_trial *trial, uint8_t *dst,
+             uint64_t cap_nbytes)
+{
+    terp_layout_make(&trial->domain, &job->layout);
+    job->frame.domain = trial->domain;
+    if (job->frame.coding != TERP_CODING_CONSTANT)
+        job->frame.coding = terp_coding_of(trial->pipeline);
+    job->asked = trial->predictor;
+    job->predictor = NULL;
+    return write_stream(job, stream_steps, dst, cap_nbytes);
 }
 
 /* Keeps the smallest stream of all that are tried. */
@@ -1077,16 +1099,30 @@ encode_smallest(struct job *job)
     terp_cpu_memory_free(pool, other);
     *job->dst_nbytes = least_nbytes;
     st = st == TERP_OK ? least : st;
-    if (st == TERP_OK && prefixes.frame_nbytes > 0)
-        terp_frame_seal_prefixes(job->dst, prefixes.frame_nbytes,
-                                 prefixes.nbytes);
     if (st == TERP_OK)
-        terp_frame_seal(job->dst, least_nbytes);
+        seal(job, &prefixes, least_nbytes);
     return st;
 }
 
 static job_step *const encode_steps[] = {
     swap_source, carry, scan, find_domain, find_more, encode_smallest, NULL};
+
+/* What the caller of an encoder gives. */
+static void
+take_call(struct job *job, const struct terp_cpu_call *call,
+          const struct terp_params *params, const void *src, uint8_t *dst,
+          uint64_t *dst_nbytes_ret)
+{
+    job->params = params;
+    job->prediction.values = src;
+    job->dst = dst;
+    job->dst_nbytes = dst_nbytes_ret;
+    job->is_part = call->is_part;
+    if (call->limits != NULL && !terp_is_lossless(params)) {
+        job->is_limited = true;
+        job->kept = *call->limits;
+    }
+}
 
 static enum terp_status
 encode_values(const struct terp_cpu_call *call,
@@ -1099,16 +1135,8 @@ encode_values(const struct terp_cpu_call *call,
     struct job *job = make_job(&frame);
     if (job == NULL)
         return TERP_ERR_MEMORY;
-    job->params = params;
-    job->prediction.values = src;
-    job->dst = dst;
-    job->dst_nbytes = dst_nbytes_ret;
-    job->is_part = call->is_part;
+    take_call(job, call, params, src, dst, dst_nbytes_ret);
     job->more = more;
-    if (call->limits != NULL && !terp_is_lossless(params)) {
-        job->is_limited = true;
-        job->kept = *call->limits;
-    }
     return do_steps(job, encode_steps, call);
 }
 
@@ -1254,6 +1282,7 @@ read_head(struct job *job)
     if (job->reader.underflow || step_slack_log2 < TERP_MIN_STEP_SLACK_LOG2 ||
         step_slack_log2 > TERP_MAX_STEP_SLACK_LOG2 || wide > TERP_WIDE_MAX)
         return TERP_ERR_CORRUPT;
+    job->step_slack_log2 = step_slack_log2;
     double step = terp_step_of(job->frame.bound, step_slack_log2);
     p->quantizer =
         (struct cpu_quantizer){.step = step,
@@ -1571,6 +1600,115 @@ terp_cpu_decode(const struct terp_cpu_call *call,
         terp_cpu_coarse_values(&coarse, value_nbytes, lattice, dst);
     terp_release(call->allocator, lattice);
     return st;
+}
+
+/* ---- encoding again ---- */
+
+static job_step *const before_steps[] = {read_head,  read_sections,  coarsen,
+                                         read_tiles, place_sections, NULL};
+
+/* Has the earlier values in level order. */
+static enum terp_status
+read_before(struct job *job)
+{
+    struct job *before = job->before;
+    struct cpu_pool *pool = job->prediction.pool;
+
+    before->prediction.pool = pool;
+    enum terp_status st = take_steps(before, before_steps);
+    void *values =
+        terp_cpu_memory_make(pool, terp_chunk_nbytes(&job->frame.chunk));
+    if (st == TERP_OK && values == NULL)
+        st = TERP_ERR_MEMORY;
+    if (st == TERP_OK)
+        before->predictor->reconstruct(&before->prediction, values);
+    terp_cpu_memory_free(pool, values);
+    return st;
+}
+
+/* What the earlier stream has of steps and predictions. */
+static enum terp_status
+take_model(struct job *job)
+{
+    const struct job *before = job->before;
+    struct cpu_prediction *p = &job->prediction;
+
+    find_range(job);
+    if (!(before->frame.bound <= find_bound(job)))
+        return TERP_ERR_CAPACITY;
+    job->frame.bound = before->frame.bound;
+    job->frame.coding = before->frame.coding;
+    job->frame.prediction = before->frame.prediction;
+    job->predictor = before->predictor;
+    job->step_slack_log2 = before->step_slack_log2;
+    p->quantizer = before->prediction.quantizer;
+    p->quantizer.max_code = terp_max_code_of(p->quantizer.wide);
+    p->quantizer.has_specials = job->stats.nspecials > 0;
+    p->quantizer.limits = job->is_limited ? &job->kept : NULL;
+    p->quantizer.has_exact_escapes = true;
+    memcpy(p->plan, before->prediction.plan, sizeof p->plan);
+    p->before = before->prediction.work;
+    return TERP_OK;
+}
+
+static enum terp_status
+quantize_as_before(struct job *job)
+{
+    struct cpu_prediction *p = &job->prediction;
+
+    p->fills = p->nspecials > 0 ? &job->fills : NULL;
+    enum terp_status st = terp_cpu_prediction_make(p);
+    if (st != TERP_OK)
+        return st;
+    terp_cpu_spline_deinterleave(p);
+    return quantize(job);
+}
+
+static job_step *const changed_stream_steps[] = {
+    make_mask,      quantize_as_before, write_head,
+    write_sections, write_tiles,        NULL};
+
+static enum terp_status
+encode_as_before(struct job *job)
+{
+    const struct terp_frame raw = {.chunk = job->frame.chunk};
+    const enum terp_status st = write_stream(
+        job, changed_stream_steps, job->dst,
+        (uint64_t)terp_frame_nbytes(&raw) + terp_chunk_nbytes(&raw.chunk));
+
+    if (st == TERP_OK)
+        seal(job, &job->prefixes, *job->dst_nbytes);
+    return st;
+}
+
+static job_step *const changed_steps[] = {swap_source, read_before, take_model,
+                                          encode_as_before, NULL};
+
+enum terp_status
+terp_cpu_encode_changed(const struct terp_cpu_call *call,
+                        const struct terp_params *params,
+                        const struct terp_chunk *chunk, const void *src,
+                        const struct terp_frame *before, const uint8_t *body,
+                        uint64_t body_nbytes, uint8_t *dst,
+                        uint64_t *dst_nbytes_ret)
+{
+    const struct terp_frame frame = {.chunk = *chunk, .domain = before->domain};
+
+    if (!terp_type_is_plain(chunk->type) || before->is_pointwise ||
+        before->prediction != TERP_PREDICTION_SPLINE ||
+        (params->bound_mode != TERP_BOUND_ABSOLUTE &&
+         params->bound_mode != TERP_BOUND_RELATIVE))
+        return TERP_ERR_CAPACITY;
+    struct job *job = make_job(&frame);
+    if (job == NULL)
+        return TERP_ERR_MEMORY;
+    job->before = make_decode_job(before, body, body_nbytes);
+    if (job->before == NULL) {
+        free(job);
+        return TERP_ERR_MEMORY;
+    }
+    take_call(job, call, params, src, dst, dst_nbytes_ret);
+    return do_steps(job, changed_steps, call);
 }
 
 /* The bound that a stream of carried values keeps. */

@@ -13,7 +13,6 @@
 #include "codec/format/types.h"
 #include "codec/model/bound.h"
 #include "codec/model/carrier.h"
-#include "codec/model/valid_range.h"
 
 /* Values are looked at in blocks of so many. */
 #define BLOCK_NVALUES 128
@@ -156,6 +155,21 @@ limits_of(const struct terp_params *params, const struct terp_chunk *chunk,
     return limits;
 }
 
+enum terp_status
+terp_limits_find(const struct terp_cpu_call *call,
+                 const struct terp_params *params,
+                 const struct terp_chunk *chunk, const void *src,
+                 double *min_ret, double *max_ret,
+                 struct terp_limits *limits_ret)
+{
+    const enum terp_status st =
+        find_extremes(call, params, chunk, src, min_ret, max_ret);
+
+    if (st == TERP_OK)
+        *limits_ret = limits_of(params, chunk, *min_ret, *max_ret);
+    return st;
+}
+
 /* Whether a value that is off by the bound can pass a limit at all. */
 static bool
 may_pass(const struct terp_params *params, const struct terp_limits *limits,
@@ -284,10 +298,10 @@ terp_limits_encode(terp_cpu_encoder *encode, const struct terp_cpu_call *call,
 
     enum terp_status st = encode(call, params, chunk, src, dst, dst_nbytes_ret);
     if (st == TERP_OK)
-        st = find_extremes(call, params, chunk, src, &min, &max);
+        st = terp_limits_find(call, params, chunk, src, &min, &max,
+                              &trial.limits);
     if (st != TERP_OK)
         return st;
-    trial.limits = limits_of(params, chunk, min, max);
     if (!may_pass(params, &trial.limits, min, max))
         return TERP_OK;
     trial.decoded = terp_allocate(call->allocator, terp_chunk_nbytes(chunk));

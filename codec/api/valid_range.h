@@ -3,6 +3,16 @@
 #pragma once
 
 #include "codec/api/stream.h"
+#include "codec/model/valid_range.h"
+
+/* The extremes of a chunk's values that are finite and no fill values, `min` >
+ * `max` where there are none; and the limits that the parameters set for it. */
+enum terp_status
+terp_limits_find(const struct terp_cpu_call *call,
+                 const struct terp_params *params,
+                 const struct terp_chunk *chunk, const void *src,
+                 double *min_ret, double *max_ret,
+                 struct terp_limits *limits_ret);
 
 /* As `encode`, which knows nothing of limits: has its stream where that keeps
  * them, else the smallest of several that do. */

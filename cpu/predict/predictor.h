@@ -20,6 +20,9 @@ struct cpu_prediction {
     /* encode: what is predicted. NULL, or which fill values there are. */
     const void *values;
     const struct cpu_fills *fills;
+    /* encode, spline: `work` of an earlier chunk, with its values in level
+     * order, of which those that are the same now stay as they are; or NULL. */
+    const void *before;
 
     /* Special points, a bit each in C order, and their number. Lorenzo adds
      * those that it cannot predict. decode: `mask` is NULL if there are none.

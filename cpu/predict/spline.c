@@ -47,6 +47,10 @@ terp_cpu_spline_class(const struct cpu_prediction *spline, int l, unsigned odd,
     if (cls_ret->nrows == 0 || cls_ret->extent[0] == 0)
         return false;
     cls_ret->values = class_values(spline, l, odd);
+    if (spline->before != NULL)
+        cls_ret->before =
+            (const uint8_t *)spline->before +
+            level->class_at[odd] * (uint64_t)spline->stages->value_nbytes;
     cls_ret->symbols =
         spline->symbols == NULL ? NULL : spline->symbols + level->class_at[odd];
     cls_ret->blend_order = 1;
@@ -254,8 +258,8 @@ quantize(struct cpu_prediction *spline)
     struct cpu_quantizer quantizer = spline->quantizer;
     uint64_t nbricks = spline->layout->nbricks;
 
-    spline->stages->quantize_chain(spline->work, nbricks, &quantizer,
-                                   spline->symbols);
+    spline->stages->quantize_chain(spline->work, spline->before, nbricks,
+                                   &quantizer, spline->symbols);
     place_anchors(spline);
     for (int l = spline->layout->nlevels; l >= 1; l--) {
         pass_level(spline, l, false);

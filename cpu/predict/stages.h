@@ -43,6 +43,8 @@ struct cpu_class {
     uint64_t nrows;
     uint64_t nruns_per_row;
     void *values;
+    const void
+        *before; /* earlier values, of which the same ones stay; or NULL */
     uint16_t *symbols;
     struct {
         const void *values;
@@ -77,8 +79,9 @@ struct cpu_quantizer {
     struct terp_exact exact; /* lorenzo */
     unsigned escape_nbytes;  /* likely, of a number */
     const struct terp_limits *limits; /* NULL: none */
-    bool has_specials; /* NaN among the values stands for a special */
-    double reference;  /* predicts the first anchor; a value of the type */
+    bool has_exact_escapes; /* they are put on the grid as they are, or not */
+    bool has_specials;      /* NaN among the values stands for a special */
+    double reference;       /* predicts the first anchor; a value of the type */
 };
 
 /* Of codes that have so many bits below symbols. */
@@ -105,6 +108,7 @@ cpu_nbits_below(const struct cpu_quantizer *quantizer)
 struct cpu_grid {
     double reference, step, inverse, limit;
     const struct terp_limits *limits; /* of decoded values; NULL: none */
+    bool has_exact_escapes;
 };
 
 /* Has the high bit of each of four symbols that is not an escape. */
@@ -249,8 +253,8 @@ struct cpu_stages {
                        uint64_t capacity, uint16_t *rows_ret);
 
     /* Anchors, each predicted by the one before, the first by the reference
-     * value. */
-    void (*quantize_chain)(void *values, uint64_t nvalues,
+     * value. `before`: as of a class. */
+    void (*quantize_chain)(void *values, const void *before, uint64_t nvalues,
                            const struct cpu_quantizer *quantizer,
                            uint16_t *symbols);
     void (*reconstruct_chain)(void *values, uint64_t nvalues,

@@ -874,7 +874,8 @@ grid(const struct cpu_quantizer *quantizer)
                              .step = (double)k.step,
                              .inverse = (double)k.inverse,
                              .limit = (double)k.limit,
-                             .limits = quantizer->limits};
+                             .limits = quantizer->limits,
+                             .has_exact_escapes = quantizer->has_exact_escapes};
 }
 
 static inline struct value_grid
@@ -915,9 +916,8 @@ to_grid(const void *src, const struct cpu_grid *grid, int64_t *nsteps_ret)
 
     memcpy(&value, src, sizeof value);
     const struct grid_point point = find_on_grid(grid_of_type(grid), value);
-    /* Within limits a value is on the grid already, or may not be moved. */
     const bool fits =
-        point.fits && (grid->limits == NULL || point.value == value);
+        point.fits && (!grid->has_exact_escapes || point.value == value);
     if (fits)
         *nsteps_ret = (int64_t)point.nsteps;
     return fits;
@@ -954,27 +954,26 @@ quantize_values(T *restrict values, const T *restrict pred, uint64_t n,
 
 /* What stands for a value that escapes where decoded values keep limits. */
 static inline T
-escape_within_limits(T value, struct value_grid grid,
-                     const struct terp_limits *limits)
+escape_within_limits(T value, const struct cpu_grid *grid)
 {
-    const struct grid_point point = find_on_grid(grid, value);
+    const struct grid_point point = find_on_grid(grid_of_type(grid), value);
 
-    return point.fits && keeps_limits(value, point.value, limits)
+    return point.fits && keeps_limits(value, point.value, grid->limits)
                ? point.value
-               : (T)terp_within_limits((double)value, limits);
+           : grid->limits == NULL
+               ? value
+               : (T)terp_within_limits((double)value, grid->limits);
 }
 
-/* As quantize_values and put_on_grid, where decoded values keep limits. The
- * next code towards the limit may be within the bound, where a level's steps
- * are small; else the value escapes. */
+/* As quantize_values and put_on_grid, where decoded values keep limits, or stay
+ * as they are if they are those of `before`, which may be NULL. The next code
+ * towards a limit may be within the bound, where a level's steps are small;
+ * else the value escapes. */
 static void
-quantize_within_limits(T *values, const T *pred, uint64_t n, struct constants k,
-                       INT radius, const struct cpu_grid *grid,
-                       uint16_t *symbols)
+quantize_carefully(T *values, const T *before, const T *pred, uint64_t n,
+                   struct constants k, INT radius, const struct cpu_grid *grid,
+                   uint16_t *symbols)
 {
-    const struct value_grid of_escapes = grid_of_type(grid);
-    const struct terp_limits *limits = grid->limits;
-
     for (uint64_t i = 0; i < n; i++) {
         const T value = values[i];
         if (value != value) {
@@ -982,16 +981,20 @@ quantize_within_limits(T *values, const T *pred, uint64_t n, struct constants k,
             symbols[i] = (uint16_t)radius;
             continue;
         }
+        const bool stays =
+            before != NULL && bits_of(value) == bits_of(before[i]);
         TERP_QUANTIZE(value, pred[i], k, rounded, code, rec, fits);
-        if (fits && !keeps_limits(value, rec, limits)) {
+        if (fits && !stays && !keeps_limits(value, rec, grid->limits)) {
             code += rec < value ? (T)1 : (T)-1;
             rec = pred[i] + code * k.step;
             fits = TERP_ABS(code) <= k.max_code &&
                    TERP_ABS(value - rec) < k.limit &&
-                   keeps_limits(value, rec, limits);
+                   keeps_limits(value, rec, grid->limits);
         }
-        values[i] =
-            fits ? rec : escape_within_limits(value, of_escapes, limits);
+        fits = fits && (!stays || bits_of(rec) == bits_of(value));
+        values[i] = fits    ? rec
+                    : stays ? value
+                            : escape_within_limits(value, grid);
         symbols[i] = fits ? (uint16_t)((INT)code + radius) : TERP_ESCAPE;
     }
 }
@@ -1023,16 +1026,18 @@ quantize(const struct cpu_class *cls, const struct cpu_quantizer *quantizer,
         predict_run(cls, &run, pred);
         T *values = (T *)cls->values + run.at;
         uint16_t *symbols = cls->symbols + run.at;
-        if (quantizer->limits != NULL)
-            quantize_within_limits(values, pred, run.n, k, quantizer->radius,
-                                   &of_escapes, symbols);
+        if (quantizer->has_exact_escapes)
+            quantize_carefully(
+                values,
+                cls->before == NULL ? NULL : (const T *)cls->before + run.at,
+                pred, run.n, k, quantizer->radius, &of_escapes, symbols);
         else if (quantizer->has_specials)
             quantize_values(values, pred, run.n, k, quantizer->radius, symbols,
                             true);
         else
             quantize_values(values, pred, run.n, k, quantizer->radius, symbols,
                             false);
-        if (quantizer->limits == NULL)
+        if (!quantizer->has_exact_escapes)
             put_on_grid(values, symbols, run.n, &of_escapes);
     }
 }
@@ -1209,7 +1214,7 @@ sample(const struct cpu_class *cls, const struct cpu_quantizer *quantizer,
 }
 
 static void
-quantize_chain(void *inout, uint64_t nvalues,
+quantize_chain(void *inout, const void *before, uint64_t nvalues,
                const struct cpu_quantizer *quantizer, uint16_t *symbols)
 {
     struct constants k = level_constants(quantizer);
@@ -1217,13 +1222,14 @@ quantize_chain(void *inout, uint64_t nvalues,
     T *values = inout, pred = (T)quantizer->reference;
 
     for (uint64_t i = 0; i < nvalues; i++) {
-        if (quantizer->limits != NULL)
-            quantize_within_limits(&values[i], &pred, 1, k, quantizer->radius,
-                                   &of_escapes, &symbols[i]);
+        if (quantizer->has_exact_escapes)
+            quantize_carefully(
+                &values[i], before == NULL ? NULL : (const T *)before + i,
+                &pred, 1, k, quantizer->radius, &of_escapes, &symbols[i]);
         else
             quantize_values(&values[i], &pred, 1, k, quantizer->radius,
                             &symbols[i], true);
-        if (quantizer->limits == NULL)
+        if (!quantizer->has_exact_escapes)
             put_on_grid(&values[i], &symbols[i], 1, &of_escapes);
         pred = values[i];
     }

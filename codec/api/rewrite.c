@@ -1,0 +1,418 @@
+/* Encodes chunks again of whose values some have changed.
+ *
+ * A decoded value that is coded again gets a second error, unless what stands
+ * for it is found again. The usual stream is kept where all values that have
+ * not changed come back as they are, which those of Lorenzo's grid do as long
+ * as the step stays the same. Else the smallest of three is kept that do so: by
+ * the predictions of the earlier stream, by Lorenzo with its step, and one
+ * without loss, of values that have changed and were rounded first, as far as
+ * the bound allows, to few bits: so it is small, and they cost little when the
+ * chunk is written the next time. */
+#include "codec/api/rewrite.h"
+
+#include <float.h>
+#include <string.h>
+
+#include "codec/api/processor.h"
+#include "codec/api/stream.h"
+#include "codec/api/valid_range.h"
+#include "codec/format/types.h"
+#include "codec/model/bound.h"
+#include "codec/model/range.h"
+
+/* What is known of a chunk and its earlier values. */
+struct rewrite {
+    struct terp_run *run;
+    const struct terp_params *params;
+    const struct terp_chunk *chunk;
+    const uint8_t *src;
+    uint8_t *before;            /* its earlier values */
+    uint8_t *decoded, *rounded; /* room for values */
+    uint8_t *other;             /* room for a stream */
+    uint64_t nvalues, nsame;
+    int value_nbytes;
+    bool is_one_value; /* those that are the same */
+    uint64_t same_at;  /* one of them */
+};
+
+static const uint8_t *
+value_at(const struct rewrite *rewrite, const uint8_t *values, uint64_t i)
+{
+    return values + i * (uint64_t)rewrite->value_nbytes;
+}
+
+static bool
+are_equal(const struct rewrite *rewrite, const uint8_t *a, const uint8_t *b)
+{
+    return memcmp(a, b, (size_t)rewrite->value_nbytes) == 0;
+}
+
+static bool
+is_same(const struct rewrite *rewrite, uint64_t i)
+{
+    return are_equal(rewrite, value_at(rewrite, rewrite->src, i),
+                     value_at(rewrite, rewrite->before, i));
+}
+
+/* Counts the values that have not changed. */
+static void
+compare(struct rewrite *rewrite)
+{
+    rewrite->is_one_value = true;
+    for (uint64_t i = 0; i < rewrite->nvalues; i++) {
+        if (!is_same(rewrite, i))
+            continue;
+        if (rewrite->nsame++ == 0)
+            rewrite->same_at = i;
+        rewrite->is_one_value &=
+            are_equal(rewrite, value_at(rewrite, rewrite->before, i),
+                      value_at(rewrite, rewrite->before, rewrite->same_at));
+    }
+}
+
+static enum terp_status
+encode(const struct rewrite *rewrite, const struct terp_params *params,
+       const void *src, void *dst, uint64_t *nbytes_ret)
+{
+    return terp_run_encode(rewrite->run, params, rewrite->chunk, 1, &src, &dst,
+                           nbytes_ret);
+}
+
+static enum terp_status
+decode(const struct rewrite *rewrite, const void *stream, uint64_t nbytes,
+       void *values)
+{
+    enum terp_status status;
+    const enum terp_status st = terp_run_decode(
+        rewrite->run, rewrite->chunk, 1, 1, &stream, &nbytes, &values, &status);
+
+    return st == TERP_OK ? status : st;
+}
+
+/* Whether a stream has the values that have not changed as they are. */
+static enum terp_status
+keeps_values(const struct rewrite *rewrite, const void *stream, uint64_t nbytes,
+             bool *keeps_ret)
+{
+    const enum terp_status st =
+        decode(rewrite, stream, nbytes, rewrite->decoded);
+
+    *keeps_ret = st == TERP_OK;
+    for (uint64_t i = 0; *keeps_ret && i < rewrite->nvalues; i++)
+        *keeps_ret = !is_same(rewrite, i) ||
+                     are_equal(rewrite, value_at(rewrite, rewrite->src, i),
+                               value_at(rewrite, rewrite->decoded, i));
+    return st;
+}
+
+/* ---- the step of the earlier stream ---- */
+
+/* The parameters that give Lorenzo's step of the earlier stream; false where it
+ * has none, or its bound is not that of `bound`. */
+static bool
+params_of_stream(const struct rewrite *rewrite, const void *stream,
+                 uint64_t nbytes, double bound, struct terp_params *params_ret)
+{
+    struct terp_info info = {.size = sizeof info};
+
+    if (terp_inspect(stream, nbytes, &info) != TERP_OK ||
+        strcmp(info.predictor, terp_predictor_name(TERP_PREDICTOR_LORENZO)) !=
+            0 ||
+        !is_bound(info.bound) || !(info.bound <= bound))
+        return false;
+    *params_ret = *rewrite->params;
+    params_ret->bound_mode = TERP_BOUND_ABSOLUTE;
+    params_ret->bound = info.bound;
+    params_ret->floor = 0;
+    params_ret->predictor = TERP_PREDICTOR_LORENZO;
+    return true;
+}
+
+/* ---- the predictions of the earlier stream ---- */
+
+/* TERP_ERR_CAPACITY where there is no such stream. */
+static enum terp_status
+encode_as_before(const struct rewrite *rewrite, const void *stream,
+                 uint64_t stream_nbytes, const struct terp_limits *limits,
+                 uint64_t *nbytes_ret)
+{
+    struct terp_cpu_call call = rewrite->run->cpu;
+    struct terp_stream before;
+
+    if (terp_params_have_limits(rewrite->chunk->type, rewrite->params))
+        call.limits = limits;
+    const enum terp_status st =
+        terp_stream_open(stream, stream_nbytes, 1, &before);
+    return st != TERP_OK ? st
+                         : terp_processor_engine()->encode_changed(
+                               &call, rewrite->params, rewrite->chunk,
+                               rewrite->src, &before.frame, before.body,
+                               before.body_nbytes, rewrite->other, nbytes_ret);
+}
+
+/* ---- rounding ---- */
+
+/* How far values may be rounded. */
+struct rounding {
+    double bound;    /* of each value, absolute; 0: none */
+    double relative; /* of each value, relative to it; 0: none */
+    struct terp_limits limits;
+};
+
+/* The bound of the chunk's values where it is one for all, else 0. */
+static enum terp_status
+find_rounding(const struct rewrite *rewrite, struct rounding *rounding_ret)
+{
+    const struct terp_params *params = rewrite->params;
+    const bool is_relative = params->bound_mode == TERP_BOUND_RELATIVE;
+    double min, max;
+
+    *rounding_ret = (struct rounding){0, 0, terp_no_limits()};
+    if (!terp_type_is_plain(rewrite->chunk->type) ||
+        params->bound_mode == TERP_BOUND_PSNR)
+        return TERP_OK;
+    const enum terp_status st =
+        terp_limits_find(&rewrite->run->cpu, params, rewrite->chunk,
+                         rewrite->src, &min, &max, &rounding_ret->limits);
+    if (params->bound_mode == TERP_BOUND_POINTWISE) {
+        rounding_ret->relative = params->bound;
+        rounding_ret->bound = params->floor;
+    } else if (!is_relative || min < max) {
+        rounding_ret->bound = is_relative
+                                  ? terp_bound_of_range(params->bound, min, max)
+                                  : params->bound;
+    }
+    if (!is_bound(rounding_ret->bound))
+        rounding_ret->bound = 0;
+    return st;
+}
+
+/* The multiple of a power of two that is nearest to `value`; within `bound`,
+ * since that power is at most twice the bound. Both are exact: a value whose
+ * last bit is larger is such a multiple. */
+static double
+round_to_step(double value, double bound)
+{
+    int exponent;
+
+    (void)frexp(bound, &exponent);
+    const double step = ldexp(1, exponent);
+    const double nsteps = value / step;
+    return fabs(nsteps) < 0x1p52 && step > 0 && isfinite(nsteps)
+               ? rint(nsteps) * step
+               : value;
+}
+
+/* As many bits of the mantissa as `relative` needs. */
+static double
+round_mantissa(double value, double relative)
+{
+    int exponent, of_relative;
+
+    (void)frexp(relative, &of_relative);
+    (void)frexp(value, &exponent);
+    return round_to_step(value, ldexp(1, exponent + of_relative - 2));
+}
+
+static double
+rounded(double value, int value_nbytes, const struct rounding *rounding)
+{
+    const double of_value = rounding->relative * fabs(value);
+    const double bound =
+        rounding->bound > of_value ? rounding->bound : of_value;
+    const double smallest = 2 * (value_nbytes == 4 ? (double)FLT_MIN : DBL_MIN);
+    double found = value;
+
+    if (!isfinite(value))
+        return value;
+    if (rounding->bound > 0 && rounding->bound >= of_value)
+        found = round_to_step(value, rounding->bound);
+    else if (rounding->relative > 0 && fabs(value) >= smallest)
+        found = round_mantissa(value, rounding->relative);
+    if (value_nbytes == 4)
+        found = fabs(found) <= FLT_MAX ? (double)(float)found : value;
+    return fabs(found - value) <= bound &&
+                   terp_keeps_limits(value, found, &rounding->limits)
+               ? found
+               : value;
+}
+
+/* Whether a value is one that the codec keeps bit for bit. */
+static bool
+is_fill(const struct terp_params *params, uint64_t bits)
+{
+    return (params->has_fill && bits == params->fill_bits) ||
+           (params->has_missing && bits == params->missing_bits);
+}
+
+/* The values, with those rounded that have changed. */
+static void
+round_values(const struct rewrite *rewrite, const struct rounding *rounding,
+             uint8_t *values)
+{
+    const int nbytes = rewrite->value_nbytes;
+    const bool swaps = rewrite->chunk->big_endian != TERP_HOST_IS_BIG_ENDIAN;
+
+    memcpy(values, rewrite->src, rewrite->nvalues * (uint64_t)nbytes);
+    if (rounding->bound == 0 && rounding->relative == 0)
+        return;
+    for (uint64_t i = 0; i < rewrite->nvalues; i++) {
+        uint8_t *at = values + i * (uint64_t)nbytes;
+        float narrow;
+        double value;
+        if (is_same(rewrite, i))
+            continue;
+        if (swaps)
+            terp_swap_values(at, 1, nbytes);
+        if (nbytes == 4)
+            memcpy(&narrow, at, 4);
+        else
+            memcpy(&value, at, 8);
+        if (nbytes == 4)
+            value = (double)narrow;
+        if (!is_fill(rewrite->params, load_value(at, nbytes)))
+            value = rounded(value, nbytes, rounding);
+        narrow = (float)value;
+        if (nbytes == 4 && isfinite(value))
+            memcpy(at, &narrow, 4);
+        else if (nbytes == 8 && isfinite(value))
+            memcpy(at, &value, 8);
+        if (swaps)
+            terp_swap_values(at, 1, nbytes);
+    }
+}
+
+/* ---- streams ---- */
+
+/* Takes the stream of `other_nbytes`, if `st` tells that it is one, in place of
+ * that of `*nbytes` where it is smaller and keeps the values that have not
+ * changed. */
+static enum terp_status
+take_if_better(const struct rewrite *rewrite, enum terp_status st,
+               uint64_t other_nbytes, void *dst, uint64_t *nbytes)
+{
+    bool keeps;
+
+    if (st != TERP_OK || other_nbytes >= *nbytes)
+        return st == TERP_ERR_CAPACITY ? TERP_OK : st;
+    st = keeps_values(rewrite, rewrite->other, other_nbytes, &keeps);
+    if (st == TERP_OK && keeps) {
+        memcpy(dst, rewrite->other, other_nbytes);
+        *nbytes = other_nbytes;
+    }
+    return st;
+}
+
+/* Encodes a chunk that was written before. */
+static enum terp_status
+encode_changed(const struct rewrite *rewrite, const void *stream,
+               uint64_t stream_nbytes, void *dst, uint64_t *nbytes)
+{
+    struct terp_params params = *rewrite->params;
+    struct rounding rounding;
+    uint64_t other_nbytes = 0;
+    bool keeps = false;
+
+    enum terp_status st = encode(rewrite, &params, rewrite->src, dst, nbytes);
+    if (st == TERP_OK)
+        st = keeps_values(rewrite, dst, *nbytes, &keeps);
+    if (st == TERP_OK && !keeps)
+        st = find_rounding(rewrite, &rounding);
+    if (st != TERP_OK || keeps)
+        return st;
+    *nbytes = UINT64_MAX;
+    st = encode_as_before(rewrite, stream, stream_nbytes, &rounding.limits,
+                          &other_nbytes);
+    st = take_if_better(rewrite, st, other_nbytes, dst, nbytes);
+    if (st == TERP_OK && params_of_stream(rewrite, stream, stream_nbytes,
+                                          rounding.bound, &params)) {
+        st = encode(rewrite, &params, rewrite->src, rewrite->other,
+                    &other_nbytes);
+        st = take_if_better(rewrite, st, other_nbytes, dst, nbytes);
+    }
+    if (st != TERP_OK)
+        return st;
+    params = *rewrite->params;
+    params.bound_mode = TERP_BOUND_ABSOLUTE;
+    params.bound = params.floor = 0;
+    round_values(rewrite, &rounding, rewrite->rounded);
+    st = encode(rewrite, &params, rewrite->rounded, rewrite->other,
+                &other_nbytes);
+    return take_if_better(rewrite, st, other_nbytes, dst, nbytes);
+}
+
+/* Values that are as they were may be those of another chunk, if all are alike:
+ * then they are taken for a fill value, which costs little. */
+static enum terp_status
+encode_with_one_value(const struct rewrite *rewrite, void *dst,
+                      uint64_t *nbytes)
+{
+    struct terp_params params = *rewrite->params;
+    uint8_t value[8] = {0};
+
+    if (rewrite->nsame > 0 && rewrite->is_one_value && !params.has_missing &&
+        terp_type_nparts(rewrite->chunk->type) == 1) {
+        memcpy(value, value_at(rewrite, rewrite->src, rewrite->same_at),
+               (size_t)rewrite->value_nbytes);
+        if (rewrite->chunk->big_endian != TERP_HOST_IS_BIG_ENDIAN)
+            terp_swap_values(value, 1, rewrite->value_nbytes);
+        params.has_missing = true;
+        params.missing_bits = load_value(value, rewrite->value_nbytes);
+    }
+    return encode(rewrite, &params, rewrite->src, dst, nbytes);
+}
+
+static enum terp_status
+encode_again(struct rewrite *rewrite, const void *stream,
+             uint64_t stream_nbytes, void *dst, uint64_t *nbytes,
+             bool *is_rewrite_ret)
+{
+    if (decode(rewrite, stream, stream_nbytes, rewrite->before) != TERP_OK)
+        return encode(rewrite, rewrite->params, rewrite->src, dst, nbytes);
+    compare(rewrite);
+    *is_rewrite_ret = rewrite->nsame > 0 && !rewrite->is_one_value;
+    if (rewrite->nsame == rewrite->nvalues) {
+        *is_rewrite_ret = true;
+        memcpy(dst, stream, stream_nbytes);
+        *nbytes = stream_nbytes;
+        return TERP_OK;
+    }
+    return *is_rewrite_ret
+               ? encode_changed(rewrite, stream, stream_nbytes, dst, nbytes)
+               : encode_with_one_value(rewrite, dst, nbytes);
+}
+
+enum terp_status
+terp_rewrite_encode(struct terp_run *run, const struct terp_params *params,
+                    const struct terp_chunk *chunk, const void *stream,
+                    uint64_t stream_nbytes, const void *src, void *dst,
+                    uint64_t *dst_nbytes_ret, bool *is_rewrite_ret)
+{
+    const struct terp_allocator *allocator = run->cpu.allocator;
+    const uint64_t chunk_nbytes = terp_chunk_nbytes(chunk);
+    const int value_nbytes = terp_value_nbytes(chunk->type);
+    struct rewrite rewrite = {
+        .run = run,
+        .params = params,
+        .chunk = chunk,
+        .src = src,
+        .before = terp_allocate(allocator, chunk_nbytes),
+        .decoded = terp_allocate(allocator, chunk_nbytes),
+        .rounded = terp_allocate(allocator, chunk_nbytes),
+        .other = terp_allocate(allocator, terp_encode_bound(chunk)),
+        .nvalues = chunk_nbytes / (uint64_t)value_nbytes,
+        .value_nbytes = value_nbytes};
+
+    *is_rewrite_ret = false;
+    const enum terp_status st =
+        rewrite.before == NULL || rewrite.decoded == NULL ||
+                rewrite.rounded == NULL || rewrite.other == NULL
+            ? TERP_ERR_MEMORY
+            : encode_again(&rewrite, stream, stream_nbytes, dst, dst_nbytes_ret,
+                           is_rewrite_ret);
+    terp_release(allocator, rewrite.before);
+    terp_release(allocator, rewrite.decoded);
+    terp_release(allocator, rewrite.rounded);
+    terp_release(allocator, rewrite.other);
+    return st;
+}
