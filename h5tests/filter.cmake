@@ -8,13 +8,14 @@ target_link_libraries(terp_h5_files
   PUBLIC terp_codec terp_cmocka ${HDF5_C_LIBRARIES})
 
 # The plugin is found as users find it, and linked to no test.
-foreach(name absent values pass errors)
+foreach(name absent values pass errors rewrite)
   terp_add_ctest(test_filter_${name} filter/test_filter_${name}.c)
   target_link_libraries(test_filter_${name} PRIVATE terp_h5_files)
   add_dependencies(test_filter_${name} h5zterp)
   set_tests_properties(test_filter_${name} PROPERTIES
     ENVIRONMENT HDF5_PLUGIN_PATH=$<TARGET_FILE_DIR:h5zterp>)
 endforeach()
+target_link_libraries(test_filter_rewrite PRIVATE terp_fields)
 
 # Files of each release.
 file(GLOB golden_files ${CMAKE_CURRENT_SOURCE_DIR}/golden/*/*.h5)

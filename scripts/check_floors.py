@@ -67,7 +67,7 @@ MAY_INCLUDE = {
     "cpu": MODEL | {"contract", "cpu"},
     "gpu": MODEL | {"contract", "gpu"},
     "header": {"header", "public", "api", "format"},
-    "filter": {"header", "filter", "public", "api", "format"},
+    "filter": {"header", "filter", "public", "api", "format", "bound"},
     "connector": {"connector", "header", "filter", "public", "api", "format"},
     "user": {"header", "user", "public", "api", "format", "bound"},
     # Benchmarks of the CUDA engine, and of the CPU's same stages.

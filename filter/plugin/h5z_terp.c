@@ -1,7 +1,8 @@
 /* The filter as HDF5 sees it. Only here do HDF5's 0 and -1 appear.
  *
- * Nothing is kept between calls but the codec's CUDA engine, where one is asked
- * for, and which causes were printed. No object needs construction: HDF5 opens
+ * Kept between calls are the codec's CUDA engine, where one is asked for, which
+ * causes were printed, and what was decoded lately. No object needs
+ * construction: HDF5 opens
  * every plugin it meets, and may call from several threads. */
 #include "filter/plugin/h5z_terp.h"
 
@@ -13,10 +14,14 @@
 #include <H5PLextern.h>
 
 #include "codec/api/processor.h"
+#include "codec/api/rewrite.h"
 #include "codec/api/run.h"
 #include "codec/format/base.h"
+#include "codec/format/types.h"
+#include "codec/model/bound.h"
 #include "filter/plugin/call.h"
 #include "filter/plugin/dataset.h"
+#include "filter/plugin/history.h"
 
 _Static_assert(H5Z_TERP_ABSOLUTE == TERP_BOUND_ABSOLUTE &&
                    H5Z_TERP_RELATIVE == TERP_BOUND_RELATIVE &&
@@ -179,11 +184,54 @@ set_local(hid_t dcpl, hid_t type, hid_t space)
     return result;
 }
 
+/* What the filter is given beside a chunk. */
+struct words {
+    size_t n;
+    const unsigned *at;
+};
+
+/* Whether values may come back otherwise: only then it matters what they were
+ * before a part of a chunk is changed. */
+static bool
+may_lose(enum terp_type type, const struct terp_params *params)
+{
+    return type != TERP_BYTES && !terp_is_lossless(params) &&
+           (!terp_type_is_integer(type) ||
+            params->bound_mode == TERP_BOUND_ABSOLUTE);
+}
+
+/* Encodes one chunk, which may be one that was decoded lately and has changed
+ * in part since. */
+static enum terp_status
+encode_chunk(struct terp_run *run, const struct words *words,
+             const struct terp_params *params, const struct terp_chunk *chunk,
+             const void *src, void *stream, uint64_t *stream_nbytes_ret,
+             bool *is_rewrite_ret)
+{
+    struct terp_remembered *before =
+        may_lose(chunk->type, params)
+            ? terp_history_find(words->n, words->at, chunk, src)
+            : NULL;
+    uint64_t before_nbytes;
+
+    *is_rewrite_ret = false;
+    if (before == NULL)
+        return terp_run_encode(run, params, chunk, 1, &src, &stream,
+                               stream_nbytes_ret);
+    const void *before_stream = terp_history_stream(before, &before_nbytes);
+    const enum terp_status st =
+        terp_rewrite_encode(run, params, chunk, before_stream, before_nbytes,
+                            src, stream, stream_nbytes_ret, is_rewrite_ret);
+    terp_history_end(before, src);
+    return st;
+}
+
 /* Encodes into a buffer that the caller releases, NULL on an error. */
 static enum terp_status
-encode(const struct terp_call *call, const struct terp_params *params,
-       const struct terp_chunk *chunk, const void *src, void **stream_ret,
-       uint64_t *stream_nbytes_ret, struct terp_run_result *result)
+encode(const struct terp_call *call, const struct words *words,
+       const struct terp_params *params, const struct terp_chunk *chunk,
+       const void *src, void **stream_ret, uint64_t *stream_nbytes_ret,
+       bool *is_rewrite_ret, struct terp_run_result *result)
 {
     uint64_t cap_nbytes = terp_encode_bound(chunk);
     struct terp_run run;
@@ -201,8 +249,8 @@ encode(const struct terp_call *call, const struct terp_params *params,
     void *stream = terp_host_allocate(&call->host, cap_nbytes);
     if (stream == NULL)
         return TERP_ERR_MEMORY;
-    st = terp_run_encode(&run, params, chunk, 1, &src, &stream,
-                         stream_nbytes_ret);
+    st = encode_chunk(&run, words, params, chunk, src, stream,
+                      stream_nbytes_ret, is_rewrite_ret);
     st = terp_run_end(&run, st, result);
     if (st != TERP_OK) {
         terp_host_release(&call->host, stream);
@@ -273,14 +321,20 @@ write_chunk(const struct terp_call *call, unsigned flags, size_t cd_nelmts,
     void *stream = NULL;
     uint64_t stream_nbytes = 0;
     struct terp_run_result result = {.size = sizeof result};
+    const struct words words = {cd_nelmts, cd_values};
+    bool is_rewrite;
 
     enum terp_status st = terp_cd_parse(cd_nelmts, cd_values, &cd, &reason);
     reason = reason_to_pass(st, &cd, reason, nbytes);
     struct terp_chunk chunk = {TERP_BYTES, false, false, 1, {nbytes}};
     if (reason == NULL) {
         chunk = cd.chunk;
-        st = encode(call, &cd.params, &chunk, *buf, &stream, &stream_nbytes,
-                    &result);
+        st = encode(call, &words, &cd.params, &chunk, *buf, &stream,
+                    &stream_nbytes, &is_rewrite, &result);
+        if (st == TERP_OK && is_rewrite)
+            terp_call_say(call,
+                          "write: a chunk that was written before; values "
+                          "that have not changed stay as they are");
         if (st != TERP_OK) {
             reason = terp_status_text(st);
             chunk = (struct terp_chunk){TERP_BYTES, false, false, 1, {nbytes}};
@@ -295,8 +349,8 @@ write_chunk(const struct terp_call *call, unsigned flags, size_t cd_nelmts,
         struct terp_params unused = {.bound_mode = TERP_BOUND_ABSOLUTE};
         terp_call_say(call, "write: %zu bytes pass through in a frame: %s",
                       nbytes, reason);
-        st = encode(call, &unused, &chunk, *buf, &stream, &stream_nbytes,
-                    &result);
+        st = encode(call, &words, &unused, &chunk, *buf, &stream,
+                    &stream_nbytes, &is_rewrite, &result);
     }
     if (st != TERP_OK) {
         reason = terp_status_text(st);
@@ -340,8 +394,10 @@ read_chunk(const struct terp_call *call, size_t cd_nelmts,
     struct terp_run run;
 
     /* The stream tells all that decoding needs; the words are a check. */
-    if (terp_cd_parse(cd_nelmts, cd_values, &cd, NULL) == TERP_OK &&
-        cd.persisted && cd.pass == TERP_PASS_NONE)
+    const bool is_known =
+        terp_cd_parse(cd_nelmts, cd_values, &cd, NULL) == TERP_OK &&
+        cd.persisted && cd.pass == TERP_PASS_NONE;
+    if (is_known)
         expected_nbytes = terp_chunk_nbytes(&cd.chunk);
 
     enum terp_status st = terp_decoded_chunk(*buf, nbytes, &chunk);
@@ -380,6 +436,8 @@ read_chunk(const struct terp_call *call, size_t cd_nelmts,
         return 0;
     }
     say_stream(call, &result, "read", *buf, nbytes);
+    if (is_known && may_lose(chunk.type, &cd.params))
+        terp_history_add(cd_nelmts, cd_values, &chunk, *buf, nbytes, values);
     exchange(call, values, chunk_nbytes, buf_size, buf);
     return chunk_nbytes;
 }

@@ -1,0 +1,270 @@
+/* Remembers streams that were decoded lately, in a table by the place of their
+ * decoded values. */
+#include "filter/plugin/history.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codec/format/base.h"
+#include "codec/format/types.h"
+
+/* Sampled values tell chunks apart that HDF5 has copied, as it does when it
+ * flushes its cache: one that is equal, and differs from the sample before, is
+ * enough to look at all. */
+#define NSAMPLES 256
+#define SAMPLE_NBYTES 8
+
+#define MAX_NWORDS 32
+
+/* A stream is in one of NPROBES slots from that of its place on, where the
+ * oldest gives way. */
+#define NSLOTS 8192
+#define NPROBES 16
+
+/* Others hold the lock for moments; who waits so often is a forked child. */
+#define MAX_NTRIES 10000
+
+struct terp_remembered {
+    int nusers;   /* the table, and calls */
+    uint64_t age; /* the larger the later */
+    size_t nwords;
+    unsigned words[MAX_NWORDS];
+    struct terp_chunk chunk;
+    const void *values; /* where HDF5 got them; not to be read */
+    uint64_t nsamples;
+    uint8_t samples[NSAMPLES][SAMPLE_NBYTES];
+    uint64_t stream_nbytes;
+    uint8_t stream[];
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static atomic_bool is_lost; /* a child's lock */
+static struct terp_remembered *slots[NSLOTS];
+static uint64_t nremembered, total_nbytes, age;
+
+static bool
+take_lock(void)
+{
+    for (int i = 0; i < MAX_NTRIES && !atomic_load(&is_lost); i++) {
+        if (pthread_mutex_trylock(&lock) == 0)
+            return true;
+        sched_yield();
+    }
+    atomic_store(&is_lost, true);
+    return false;
+}
+
+/* ---- the table; with the lock held ---- */
+
+static uint64_t
+nbytes_of(const struct terp_remembered *one)
+{
+    return sizeof *one + one->stream_nbytes;
+}
+
+/* Ends `nuses` of one. */
+static void
+release(struct terp_remembered *one, int nuses)
+{
+    one->nusers -= nuses;
+    if (one->nusers == 0)
+        free(one);
+}
+
+/* Takes out the one that is there, whose use by the table has not ended yet. */
+static struct terp_remembered *
+empty_slot(struct terp_remembered **slot)
+{
+    struct terp_remembered *one = *slot;
+
+    nremembered--;
+    total_nbytes -= nbytes_of(one);
+    *slot = NULL;
+    return one;
+}
+
+/* The one of two slots that is to be taken first. */
+static struct terp_remembered **
+older(struct terp_remembered **a, struct terp_remembered **b)
+{
+    return *a == NULL || (*b != NULL && (*a)->age <= (*b)->age) ? a : b;
+}
+
+/* The slot of the stream whose values are there, else the one to take for it.
+ */
+static struct terp_remembered **
+find_slot(const void *values)
+{
+    const uint64_t hash =
+        (uint64_t)(uintptr_t)values / 16 * UINT64_C(0x9E3779B97F4A7C15);
+    const uint64_t first = hash >> 32;
+    struct terp_remembered **found = &slots[first % NSLOTS];
+
+    for (uint64_t i = 0; i < NPROBES; i++) {
+        struct terp_remembered **slot = &slots[(first + i) % NSLOTS];
+        if (*slot != NULL && (*slot)->values == values)
+            return slot;
+        found = older(found, slot);
+    }
+    return found;
+}
+
+/* There is one. */
+static struct terp_remembered **
+find_oldest(void)
+{
+    struct terp_remembered **oldest = NULL;
+
+    for (int i = 0; i < NSLOTS; i++)
+        if (slots[i] != NULL)
+            oldest = oldest == NULL ? &slots[i] : older(oldest, &slots[i]);
+    return oldest;
+}
+
+/* ---- what is remembered ---- */
+
+/* Takes values from all over the chunk. */
+static uint64_t
+take_samples(const struct terp_chunk *chunk, const void *values,
+             uint8_t samples_ret[NSAMPLES][SAMPLE_NBYTES])
+{
+    const uint64_t value_nbytes = (uint64_t)terp_value_nbytes(chunk->type);
+    const uint64_t nvalues = terp_chunk_nbytes(chunk) / value_nbytes;
+    const uint64_t n = min_u64(nvalues, NSAMPLES);
+
+    memset(samples_ret, 0, NSAMPLES * SAMPLE_NBYTES);
+    for (uint64_t i = 0; i < n; i++) {
+        const uint64_t at = nvalues / n * i + i * 7 % (nvalues / n);
+        memcpy(samples_ret[i], (const uint8_t *)values + at * value_nbytes,
+               (size_t)min_u64(value_nbytes, SAMPLE_NBYTES));
+    }
+    return n;
+}
+
+static bool
+is_like(const struct terp_remembered *one, size_t nwords, const unsigned *words,
+        const struct terp_chunk *chunk)
+{
+    return one->nwords == nwords &&
+           memcmp(one->words, words, nwords * sizeof *words) == 0 &&
+           one->chunk.type == chunk->type &&
+           one->chunk.big_endian == chunk->big_endian &&
+           terp_chunk_nbytes(&one->chunk) == terp_chunk_nbytes(chunk);
+}
+
+void
+terp_history_add(size_t nwords, const unsigned *words,
+                 const struct terp_chunk *chunk, const void *stream,
+                 uint64_t stream_nbytes, const void *values)
+{
+    if (nwords > MAX_NWORDS || stream_nbytes > TERP_HISTORY_NBYTES / 4)
+        return;
+    struct terp_remembered *one = malloc(sizeof *one + (size_t)stream_nbytes);
+    if (one == NULL)
+        return;
+    one->nusers = 1;
+    one->nwords = nwords;
+    memcpy(one->words, words, nwords * sizeof *words);
+    one->chunk = *chunk;
+    one->values = values;
+    one->nsamples = take_samples(chunk, values, one->samples);
+    one->stream_nbytes = stream_nbytes;
+    memcpy(one->stream, stream, (size_t)stream_nbytes);
+    if (!take_lock()) {
+        free(one);
+        return;
+    }
+    struct terp_remembered **slot = find_slot(values);
+    if (*slot != NULL)
+        release(empty_slot(slot), 1);
+    one->age = age++;
+    *slot = one;
+    nremembered++;
+    total_nbytes += nbytes_of(one);
+    while (total_nbytes > TERP_HISTORY_NBYTES)
+        release(empty_slot(find_oldest()), 1);
+    pthread_mutex_unlock(&lock);
+}
+
+/* How many samples are equal and differ from the one before. */
+static uint64_t
+count_equal(const struct terp_remembered *one,
+            uint8_t samples[NSAMPLES][SAMPLE_NBYTES])
+{
+    uint64_t nequal = 0;
+
+    for (uint64_t i = 1; i < one->nsamples; i++)
+        nequal += memcmp(one->samples[i], samples[i], SAMPLE_NBYTES) == 0 &&
+                  memcmp(samples[i], samples[i - 1], SAMPLE_NBYTES) != 0;
+    return nequal;
+}
+
+/* The stream of which most sampled values are equal; with the lock held. */
+static struct terp_remembered *
+find_by_samples(size_t nwords, const unsigned *words,
+                const struct terp_chunk *chunk, const void *values)
+{
+    uint8_t samples[NSAMPLES][SAMPLE_NBYTES];
+    struct terp_remembered *found = NULL;
+    uint64_t most = 0;
+
+    (void)take_samples(chunk, values, samples);
+    for (int i = 0; i < NSLOTS; i++) {
+        struct terp_remembered *one = slots[i];
+        if (one == NULL || !is_like(one, nwords, words, chunk))
+            continue;
+        const uint64_t nequal = count_equal(one, samples);
+        if (nequal > most) {
+            most = nequal;
+            found = one;
+        }
+    }
+    return found;
+}
+
+struct terp_remembered *
+terp_history_find(size_t nwords, const unsigned *words,
+                  const struct terp_chunk *chunk, const void *values)
+{
+    struct terp_remembered *found = NULL;
+
+    if (nwords > MAX_NWORDS || !take_lock())
+        return NULL;
+    if (nremembered > 0) {
+        found = *find_slot(values);
+        if (found == NULL || found->values != values ||
+            !is_like(found, nwords, words, chunk))
+            found = find_by_samples(nwords, words, chunk, values);
+    }
+    if (found != NULL)
+        found->nusers++;
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+const void *
+terp_history_stream(const struct terp_remembered *remembered,
+                    uint64_t *nbytes_ret)
+{
+    *nbytes_ret = remembered->stream_nbytes;
+    return remembered->stream;
+}
+
+void
+terp_history_end(struct terp_remembered *remembered, const void *values)
+{
+    int nuses = 1;
+
+    if (!take_lock())
+        return;
+    struct terp_remembered **slot = find_slot(values);
+    if (*slot == remembered && remembered->values == values) {
+        (void)empty_slot(slot);
+        nuses++;
+    }
+    release(remembered, nuses);
+    pthread_mutex_unlock(&lock);
+}
