@@ -68,11 +68,13 @@ inspect_one(const struct terp_frame *frame, const uint8_t *body,
         values = &copies.values;
         st = terp_copies_read(&frame->chunk, body, body_nbytes, &copies);
     }
+    if (values != NULL && st == TERP_OK) {
+        info->bound = values->frame.bound;
+        return inspect_one(&values->frame, values->body, values->body_nbytes,
+                           tells_coding, info);
+    }
     if (values != NULL)
-        return st == TERP_OK
-                   ? inspect_one(&values->frame, values->body,
-                                 values->body_nbytes, tells_coding, info)
-                   : st;
+        return st;
     if (tells_coding)
         tell_coding(frame, info);
     return frame->coding == TERP_CODING_RAW

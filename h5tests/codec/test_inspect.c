@@ -1,4 +1,5 @@
 /* What terp_inspect tells of streams within streams, whole and damaged ones. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -176,6 +177,40 @@ bounds_of_integers_are_told(void **state)
     free(values);
 }
 
+/* Streams that leave dimensions out, or refer to other values, have their bound
+ * in the stream within. */
+static void
+bounds_of_streams_within_are_told(void **state)
+{
+    static const enum terp_coding codings[] = {TERP_CODING_COPIES,
+                                               TERP_CODING_REFERENCES};
+    const struct terp_chunk chunk = {TERP_FLOAT64, false, false, 2, {300, 251}};
+    const struct terp_params params = {.bound_mode = TERP_BOUND_RELATIVE,
+                                       .bound = 1e-3};
+    double *values = terp_case_alloc(terp_chunk_nbytes(&chunk));
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct terp_info info = {.size = sizeof info};
+        double min = INFINITY, max = -INFINITY;
+        terp_field_make(TERP_FIELD_MIRRORS, &chunk, (uint8_t *)values);
+        for (uint64_t k = 0; k < 300 * 251; k++) {
+            if (codings[i] == TERP_CODING_COPIES)
+                values[k] = values[k / 251 * 251];
+            min = fmin(min, values[k]);
+            max = fmax(max, values[k]);
+        }
+        struct terp_stream stream =
+            terp_case_encode(&params, &chunk, (uint8_t *)values, 1);
+        assert_int_equal(stream.bytes[TERP_FRAME_CODING_AT], codings[i]);
+        assert_int_equal(terp_inspect(stream.bytes, stream.nbytes, &info),
+                         TERP_OK);
+        assert_true(info.bound == 1e-3 * (max - min));
+        free(stream.bytes);
+    }
+    free(values);
+}
+
 /* What is told of complex values: the sums of both parts' counts, and all else
  * of the first that is predicted. */
 static void
@@ -242,6 +277,7 @@ main(void)
         cmocka_unit_test(specials_of_large_streams_are_counted),
         cmocka_unit_test(copies_and_references_without_values_are_refused),
         cmocka_unit_test(bounds_of_integers_are_told),
+        cmocka_unit_test(bounds_of_streams_within_are_told),
         cmocka_unit_test(parts_are_told_together),
         cmocka_unit_test(every_status_has_a_text),
         cmocka_unit_test(entries_have_families),
