@@ -5,6 +5,7 @@ files), HDF5_PLUGIN_PATH and, where it can be used, TERP_H5REPACK.
 """
 import json
 import os
+import re
 import subprocess
 import tempfile
 import unittest
@@ -29,6 +30,12 @@ def terp(*arguments, **options):
         timeout=60,
         **options,
     )
+
+
+def warnings_of(result):
+    """What a command says on standard error, but for the line in the end of
+    repack and preview."""
+    return re.sub(r"^.* -> .*, ratio .* s\n\Z", "", result.stderr, flags=re.M)
 
 
 class ToolTest(unittest.TestCase):

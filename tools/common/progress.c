@@ -106,8 +106,6 @@ tool_progress_sum(double start_s, const char *in, uint64_t in_nbytes,
     char before[16], after[16];
     double ratio = (double)in_nbytes / (double)out_nbytes;
 
-    if (isatty(STDERR_FILENO) != 1)
-        return;
     nbytes_text((double)in_nbytes, before);
     nbytes_text((double)out_nbytes, after);
     fprintf(stderr, "%s %s -> %s %s, ratio %.*f, %.1f s\n", in, before, out,

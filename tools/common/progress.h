@@ -1,5 +1,5 @@
-/* A progress bar, and a line in the end, on standard error when that is a
- * terminal. */
+/* A progress bar on standard error when that is a terminal, and a line in the
+ * end. */
 #pragma once
 
 #include <stdbool.h>

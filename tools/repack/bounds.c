@@ -164,8 +164,11 @@ repack_find_bounds(struct repack_job *job)
     if (job->has_range)
         find_fills(job);
     if (bound->mode == REPACK_REL && job->written && job->has_range) {
+        const bool fits = job->split.nparts <= job->split.nslots;
+        /* Else they are read again to be coded. */
+        job->npasses = fits ? 1 : 2;
         ok = repack_job_do(job, job->native, &steps);
-        job->has_all = job->split.nparts <= job->split.nslots;
+        job->has_all = fits;
     }
     for (uint64_t c = 0; c < job->ncomponents; c++) {
         job->params[c].pipeline = job->repack->request.pipeline;

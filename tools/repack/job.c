@@ -131,7 +131,8 @@ repack_job_open(struct repack *repack, const struct repack_object *object,
         .object = object,
         .level = object->plan.level,
         .in = {.id = -1, .space = -1, .dcpl = -1, .type = -1},
-        .out = -1};
+        .out = -1,
+        .npasses = 1};
     if (!tool_dataset_open(repack->in, object->path, &job->in))
         return repack_job_fails(job, TERP_ERR_HDF5);
     const enum terp_type type = tool_type(job->in.type);
@@ -257,6 +258,17 @@ work_part(void *arg, struct tool_work *work)
         crew->steps->work(job, part);
 }
 
+/* Counts what was read. Where the values are read twice, each time counts
+ * half. */
+static void
+add_progress(struct repack_job *job, const struct tool_grid *box)
+{
+    if (!job->has_all)
+        tool_progress_add(&job->repack->progress, box->nvalues *
+                                                      job->in.value_nbytes /
+                                                      (uint64_t)job->npasses);
+}
+
 /* Waits until the thread that has the part is done with it. */
 static bool
 finish_part(struct crew *crew, struct repack_part *part)
@@ -267,9 +279,7 @@ finish_part(struct crew *crew, struct repack_part *part)
     if (part->unread)
         repack_fail(job->repack, job->object->path,
                     "its values cannot all be read");
-    if (!job->has_all)
-        tool_progress_add(&job->repack->progress,
-                          part->box.nvalues * job->in.value_nbytes);
+    add_progress(job, &part->box);
     return crew->steps->finish(job, part);
 }
 
@@ -282,9 +292,7 @@ pass_part(const struct crew *crew)
 
     if (crew->steps->absent != NULL)
         crew->steps->absent(job, box);
-    if (!job->has_all)
-        tool_progress_add(&job->repack->progress,
-                          box->nvalues * job->in.value_nbytes);
+    add_progress(job, box);
 }
 
 /* Begins parts, which are work for the other threads, and finishes them in the

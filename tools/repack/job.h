@@ -44,6 +44,8 @@ struct repack_job {
     bool *has_chunks;
     uint64_t fill_bits; /* that value, as `native`, where that is a float */
     bool has_all;       /* the parts hold all values, as `native` */
+    int npasses;        /* in which the values are read: each is a part of the
+                           progress */
     uint64_t ndevice;   /* parts that the device has coded */
     uint64_t fills[REPACK_MAX_NFILLS];
     int nfills;

@@ -7,7 +7,6 @@
 
 #include "codec/format/types.h"
 #include "tools/common/chunk_shape.h"
-#include "tools/repack/split.h"
 
 /* A unit of chunks (struct repack_plan) has at most so many bytes, unless one
  * chunk has more. */
@@ -148,15 +147,9 @@ repack_plan(struct repack *repack, struct repack_object *object,
     if (request->amrex)
         plan_level(repack->in, object->path, &dataset, plan);
 
-    /* Where the values do not all fit into memory, they are read once for the
-     * range and once to be coded. */
     plan_unit(&dataset, plan);
-    struct repack_split split =
-        repack_split(request, &dataset, plan->unit_dims, false);
-    bool twice = plan->bound.mode == REPACK_REL && split.nparts > split.nslots;
     if (H5Dget_storage_size(dataset.id) > 0)
-        *total_nbytes +=
-            dataset.nvalues * dataset.value_nbytes * (twice ? 2 : 1);
+        *total_nbytes += dataset.nvalues * dataset.value_nbytes;
 out:
     tool_dataset_close(&dataset);
     return true;
