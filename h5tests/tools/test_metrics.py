@@ -116,7 +116,8 @@ class Metrics(ToolTest):
 
     def measure(self, a, b, **options):
         document = self.json(
-            OK, "compare", *self.write(a, b, **options), "--metrics"
+            OK, "compare", *self.write(a, b, **options), "--metrics",
+            "--allow-unjudged"
         )
         return document["datasets"][0]["metrics"]
 
@@ -275,7 +276,7 @@ class Metrics(ToolTest):
 
     def test_table_tells_them_and_only_when_asked(self):
         a, b = pair(20, 30)
-        files = self.write(a, b)
+        files = (*self.write(a, b), "--allow-unjudged")
         self.assertEqual(len(self.expect(OK, "compare", *files).splitlines()), 2)
         text = self.expect(OK, "compare", *files, "--metrics")
         for word in ("RMSE", "SSIM", "drift", "dimension 1", "power"):
@@ -284,7 +285,7 @@ class Metrics(ToolTest):
         self.assertIn(f"at [{at[0]}, {at[1]}]", text)
 
     def test_picture_grows_by_panels(self):
-        files = self.write(*pair(40, 50))
+        files = (*self.write(*pair(40, 50)), "--allow-unjudged")
         directory = self.path("png")
         heights = []
         for options in ([], ["--metrics"]):

@@ -526,10 +526,74 @@ class Compare(ToolTest):
         a, b = "new x f64 4 - - 0=1e-40", "new x f64 4 - - 0=0.5"
         self.compare(OK, a, b, "--abs", "0.5")
 
-    def test_without_any_bound_errors_are_only_reported(self):
-        text = self.compare(OK, "new x f32 4 - - 0=1", "new x f32 4 - - 0=2")
-        row = self.row(text, "/x")
-        self.assertEqual((row[0], row[1], row[2]), ("unjudged", "-", "1"))
+    def test_what_cannot_be_judged_is_found_unless_allowed(self):
+        a, b = "new x f32 4 - - 0=1", "new x f32 4 - - 0=2"
+        for code, options in ((FOUND, ()), (OK, ("--allow-unjudged",))):
+            row = self.row(self.compare(code, a, b, *options), "/x")
+            self.assertEqual((row[0], row[1], row[2]), ("unjudged", "-", "1"))
+        result = terp("compare", self.path("a.h5"), self.path("b.h5"))
+        self.assertIn("cannot be judged: 1; give a bound", result.stderr)
+        self.assertIn("--allow-unjudged", result.stderr)
+        # The same values need no bound.
+        row = self.row(self.compare(OK, a, a), "/x")
+        self.assertEqual((row[0], row[2]), ("ok", "0"))
+
+    def test_datasets_in_b_only_are_named(self):
+        a = ("new x f32 4 - - -", "new g/y f32 4 - - -")
+        b = (*a, "new g/z f32 4 - - -", "new i i32 4 - - -")
+        for code, options in ((FOUND, ()), (OK, ("--allow-unjudged",))):
+            text = self.compare(code, a, b, *options)
+            for path in ("/g/z", "/i"):
+                self.assertEqual(self.row(text, path)[0], "extra")
+            self.assertEqual(self.row(text, "/x")[0], "ok")
+        # A group stands where B has a dataset.
+        text = self.compare(FOUND, "new p/x f32 4 - - -", "new p f32 4 - - -")
+        self.assertEqual(self.row(text, "/p")[0], "extra")
+        self.assertEqual(self.row(text, "/p/x")[0], "MISSING")
+
+    def test_bound_that_is_given_judges_all_floats(self):
+        a = f"new x f32 {CUBE} - -"
+        for terp_words in ("2,1,3", "1,1,3", "3,1,3", "4,60,0"):
+            b = f"new x f32 {CUBE} terp={terp_words} -"
+            for bound, code in (
+                ("--abs=1e-9", FOUND),
+                ("--abs=1", OK),
+                ("--rel=1e-9", FOUND),
+                ("--rel=0.1", OK),
+                ("--pwr=1e-9", FOUND),
+            ):
+                with self.subTest(terp=terp_words, bound=bound):
+                    row = self.row(self.compare(code, a, b, bound), "/x")
+                    self.assertEqual(row[0], "EXCEEDED" if code else "ok")
+        # Not the zeros' signs of a lossless one either.
+        a = f"new x f32 {CUBE} - 1=-0.0"
+        b = f"new x f32 {CUBE} terp=1,0,0 1=0.0"
+        self.compare(FOUND, a, b)
+        self.compare(OK, a, b, "--abs=1e-9")
+
+    def test_bound_that_is_given_does_not_judge_integers(self):
+        a, b = "new x i32 100 - - 7=5", "new x i32 100 - - 7=6"
+        text = self.compare(FOUND, a, b, "--abs=10", "--allow-unjudged")
+        self.assertEqual(self.row(text, "/x")[0], "DIFFERENT")
+        # But those that terp has within a bound.
+        b = "new x i32 100 100 terp=1,3,0 7=7"
+        self.assertEqual(self.row(self.compare(OK, a, b), "/x")[0], "ok")
+        self.compare(OK, a, b, "--abs=3")
+        self.compare(FOUND, a, b, "--abs=0.5")
+
+    def test_fill_value_that_was_changed_does_not_widen_the_range(self):
+        a = "new x f64 100 - - 5=1e20,6=1e20,10=0.5"
+        b = "new x f64 100 - - 5=1e20,6=1.000001e20,10="
+        self.compare(OK, a, b.replace("1.000001e20", "1e20") + "0.5", "--rel=0.1")
+        text = self.compare(FOUND, a, b + "0.5", "--rel=0.1")
+        self.assertEqual(self.row(text, "/x")[0], "EXCEEDED")
+
+    def test_chunks_that_exceed_their_bound_are_counted(self):
+        a = f"new x f32 {CUBE} - 0=5,15=5,7999=5"
+        text = self.compare(
+            FOUND, a, f"new x f32 {CUBE} terp=1,1,3 0=5.1,15=5.1,7999=5.1"
+        )
+        self.assertIn("/x: 3 of 8 chunks exceed their bound\n", text)
 
     def test_relative_option_refers_to_the_range_of_a(self):
         a = "new x f64 3 - - 0=0,1=10,2=4"
@@ -677,9 +741,8 @@ class Compare(ToolTest):
             "new text text 1 - - -",
         )
         text = self.compare(OK, datasets, datasets)
-        for path in ("/empty", "/null", "/one"):
+        for path in ("/empty", "/null", "/one", "/text"):
             self.assertEqual(self.row(text, path)[0], "ok")
-        self.assertIn("/text: its type is not compared", text)
 
     def test_damaged_chunk_is_found_and_others_are_compared(self):
         text = self.compare(

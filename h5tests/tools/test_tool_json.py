@@ -169,6 +169,9 @@ class Compare(ToolTest):
                 "path": "/x",
                 "verdict": "ok",
                 "reason": None,
+                "lossless": False,
+                "chunks": None,
+                "chunks_exceeded": None,
                 "bound": 2,
                 "pointwise_bound": None,
                 "floor": None,
@@ -195,6 +198,28 @@ class Compare(ToolTest):
         self.assertGreater(x["error_of_bound"], 0.5)
         self.assertGreater(x["ratio"], 2)
 
+    def test_lossless_datasets_are_told(self):
+        names = {
+            "exact": ("f32", "terp=1,0,0", True),
+            "lossy": ("f32", "terp=1,1,3", False),
+            "plain": ("f32", "gzip", False),
+            "whole": ("i32", "terp=2,1,3", True),
+            "coarse": ("i32", "terp=1,2,0", False),
+        }
+        found = self.compare(
+            OK,
+            [f"new {name} {t} 60 60 - -" for name, (t, _, _) in names.items()],
+            [f"new {name} {t} 60 60 {filters} -"
+             for name, (t, filters, _) in names.items()],
+        )
+        info = self.json(OK, "info", self.path("b.h5"))["files"][0]["datasets"]
+        for name, (_, _, lossless) in names.items():
+            self.assertIs(found["/" + name]["lossless"], lossless, name)
+        for dataset in info:
+            self.assertIs(
+                dataset["lossless"], names[dataset["path"][1:]][2],
+                dataset["path"])
+
     def test_absolute_bound_of_the_filter_is_told(self):
         x = self.compare(
             FOUND,
@@ -203,6 +228,7 @@ class Compare(ToolTest):
         )["/x"]
         self.assertEqual(x["bound"], 0.25)
         self.assertEqual(x["verdict"], "exceeded")
+        self.assertEqual((x["chunks_exceeded"], x["chunks"]), (1, 8))
 
     def test_every_finding_has_its_word(self):
         found = self.compare(
@@ -223,6 +249,7 @@ class Compare(ToolTest):
                 "new text text 1 - - -",
                 "new type f64 4 - - -",
                 "new free f32 4 - - 0=2",
+                "new more f32 4 - - -",
             ],
         )
         self.assertEqual(
@@ -232,7 +259,8 @@ class Compare(ToolTest):
                 "/i": "different",
                 "/shape": "shape",
                 "/special": "specials",
-                "/text": "skipped",
+                "/text": "ok",
+                "/more": "extra",
                 "/type": "type",
                 "/free": "unjudged",
             },

@@ -50,6 +50,7 @@ class Picture(ToolTest):
         result = terp(
             "compare",
             f"--png={directory}",
+            "--allow-unjudged",
             *options,
             self.make("a.h5", *([a] if isinstance(a, str) else a)),
             self.make("b.h5", *([b] if isinstance(b, str) else b)),
@@ -361,6 +362,7 @@ class Files(Picture):
         document = self.json(
             OK,
             "compare",
+            "--allow-unjudged",
             "--png=" + self.path("png"),
             self.path("a.h5"),
             self.path("b.h5"),

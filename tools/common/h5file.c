@@ -10,6 +10,8 @@
 #include <string.h>
 
 #include "codec/format/base.h"
+#include "codec/format/types.h"
+#include "codec/model/bound.h"
 #include "filter/plugin/h5z_terp.h"
 #include "tools/common/range.h"
 
@@ -460,6 +462,20 @@ tool_coded_type(hid_t type)
 }
 
 bool
+tool_is_lossless(const struct tool_dataset *dataset)
+{
+    const enum terp_type type = tool_coded_type(dataset->type);
+    const struct terp_params params =
+        terp_params_of_type(type, &dataset->cd.params);
+
+    return dataset->has_terp && dataset->params_error == NULL &&
+           (dataset->cd.pass != TERP_PASS_NONE || type == TERP_BYTES ||
+            terp_is_lossless(&params) ||
+            (terp_type_is_integer(type) &&
+             (params.bound_mode != TERP_BOUND_ABSOLUTE || params.bound < 1)));
+}
+
+bool
 tool_fill_bits(const struct tool_dataset *dataset, bool wide,
                uint64_t *bits_ret)
 {
@@ -553,10 +569,17 @@ bool
 tool_box_read(hid_t dataset, hid_t type, const struct tool_grid *box,
               const hsize_t *stride, void *values)
 {
+    return tool_box_read_by(H5P_DEFAULT, dataset, type, box, stride, values);
+}
+
+bool
+tool_box_read_by(hid_t dxpl, hid_t dataset, hid_t type,
+                 const struct tool_grid *box, const hsize_t *stride,
+                 void *values)
+{
     hid_t in_file, in_memory;
-    bool ok =
-        tool_box_select(dataset, box, stride, &in_file, &in_memory) &&
-        H5Dread(dataset, type, in_memory, in_file, H5P_DEFAULT, values) >= 0;
+    bool ok = tool_box_select(dataset, box, stride, &in_file, &in_memory) &&
+              H5Dread(dataset, type, in_memory, in_file, dxpl, values) >= 0;
     /* Each call empties the stack, which tells why this one failed. */
     hid_t errors = ok ? -1 : H5Eget_current_stack();
 

@@ -123,6 +123,10 @@ tool_type(hid_t type);
 enum terp_type
 tool_coded_type(hid_t type);
 
+/* Whether terp gives back every bit of what it was given. */
+bool
+tool_is_lossless(const struct tool_dataset *dataset);
+
 /* The fill value that the creator of a dataset has set, as the bits of a
  * double (`wide`) or float. False where there is none. */
 bool
@@ -155,6 +159,12 @@ tool_box_select(hid_t dataset, const struct tool_grid *box,
 bool
 tool_box_read(hid_t dataset, hid_t type, const struct tool_grid *box,
               const hsize_t *stride, void *values);
+
+/* The same with other properties than the default ones. */
+bool
+tool_box_read_by(hid_t dxpl, hid_t dataset, hid_t type,
+                 const struct tool_grid *box, const hsize_t *stride,
+                 void *values);
 
 /* Such as "float32", "uint16", "big-endian float64", "string". */
 void

@@ -13,6 +13,14 @@
 /* Where more are stored than one in so many, all may be looked for. */
 #define SPARSE_EVERY 16
 
+/* To read so many bytes of fill values takes longer than to look for chunks,
+ * however few these are: then every other one may be stored. */
+#define LARGE_NBYTES ((uint64_t)64 << 20)
+#define LARGE_SPARSE_EVERY 2
+
+/* More boxes are not listed. */
+#define MAX_NBOXES ((uint64_t)1 << 24)
+
 /* What it takes to look for one. */
 #define LOOK_S 0.4e-6
 
@@ -80,17 +88,29 @@ listing_pays(const struct tool_dataset *dataset, uint64_t n, uint64_t nchunks)
     return last_s * (double)n / 2 <= LOOK_S * (double)nchunks;
 }
 
+/* Among how many chunks one may be stored for the dataset to be sparse; 0: it
+ * is too small. */
+static uint64_t
+sparse_every(const struct tool_dataset *dataset, uint64_t nchunks)
+{
+    return nchunks >= MIN_NCHUNKS ? SPARSE_EVERY
+           : dataset->nvalues >= LARGE_NBYTES / dataset->value_nbytes
+               ? LARGE_SPARSE_EVERY
+               : 0;
+}
+
 struct tool_stored
 tool_stored_find(const struct tool_dataset *dataset)
 {
     struct tool_grid grid = tool_grid_of(dataset, dataset->chunk_dims);
     struct tool_stored stored = {
         .nchunks = dataset->chunked ? tool_grid_nboxes(&grid) : 0};
+    const uint64_t every = sparse_every(dataset, stored.nchunks);
     hsize_t n = 0;
 
-    if (stored.nchunks < MIN_NCHUNKS ||
+    if (every == 0 || !dataset->chunked ||
         H5Dget_num_chunks(dataset->id, dataset->space, &n) < 0 ||
-        n > stored.nchunks / SPARSE_EVERY)
+        n > stored.nchunks / every)
         return stored;
     stored.sparse = true;
     if (!listing_pays(dataset, n, stored.nchunks))
@@ -136,27 +156,53 @@ tool_stored_nabsent(const struct tool_stored *stored)
     return stored->listed ? stored->nchunks - stored->n : 0;
 }
 
+/* The boxes of a grid that have values of a box of another grid. */
+struct touched {
+    const struct tool_grid *grid;
+    struct tool_grid steps; /* from the first of them */
+    hsize_t first[H5S_MAX_RANK];
+};
+
+static struct touched
+touch(const struct tool_grid *grid, const struct tool_grid *box)
+{
+    struct touched touched = {.grid = grid, .steps = {.rank = grid->rank}};
+
+    for (int d = 0; d < grid->rank; d++) {
+        const hsize_t last = box->at[d] + box->count[d] - 1;
+        touched.first[d] = box->at[d] / grid->step[d];
+        touched.steps.dims[d] = last / grid->step[d] - touched.first[d] + 1;
+        touched.steps.step[d] = 1;
+    }
+    return touched;
+}
+
+/* The number of the next box; false past the last. */
+static bool
+next_touched(struct touched *touched, uint64_t *number_ret)
+{
+    const struct tool_grid *grid = touched->grid;
+    uint64_t number = 0;
+
+    if (!tool_grid_next(&touched->steps))
+        return false;
+    for (int d = 0; d < grid->rank; d++)
+        number = number * div_up(grid->dims[d], grid->step[d]) +
+                 touched->first[d] + touched->steps.at[d];
+    *number_ret = number;
+    return true;
+}
+
 /* Marks the boxes of `grid` that have values of the chunk `chunk`. */
 static void
 mark(const struct tool_grid *grid, const struct tool_grid *chunk,
      bool *boxes_ret)
 {
-    struct tool_grid touched = {.rank = grid->rank};
-    hsize_t first[H5S_MAX_RANK];
+    struct touched touched = touch(grid, chunk);
+    uint64_t number;
 
-    for (int d = 0; d < grid->rank; d++) {
-        const hsize_t last = chunk->at[d] + chunk->count[d] - 1;
-        first[d] = chunk->at[d] / grid->step[d];
-        touched.dims[d] = last / grid->step[d] - first[d] + 1;
-        touched.step[d] = 1;
-    }
-    while (tool_grid_next(&touched)) {
-        uint64_t number = 0;
-        for (int d = 0; d < grid->rank; d++)
-            number = number * div_up(grid->dims[d], grid->step[d]) + first[d] +
-                     touched.at[d];
+    while (next_touched(&touched, &number))
         boxes_ret[number] = true;
-    }
 }
 
 bool *
@@ -187,4 +233,123 @@ tool_stored_next_box(const bool *boxes, struct tool_grid *grid)
             return false;
     } while (boxes != NULL && !boxes[number]);
     return true;
+}
+
+/* ---- what was written ---- */
+
+/* Whether values of a dataset without chunks may have been written, in its file
+ * or in others. */
+static bool
+has_values(const struct tool_dataset *dataset)
+{
+    return H5Dget_storage_size(dataset->id) > 0 ||
+           H5Pget_layout(dataset->dcpl) == H5D_VIRTUAL ||
+           H5Pget_external_count(dataset->dcpl) > 0;
+}
+
+/* False where there are too many, or no memory for more. */
+static bool
+add_box(struct tool_boxes *boxes, uint64_t number)
+{
+    if (boxes->n == MAX_NBOXES)
+        return false;
+    if (boxes->n == boxes->cap) {
+        const uint64_t cap = boxes->cap == 0 ? 64 : 2 * boxes->cap;
+        uint64_t *more = realloc(boxes->numbers, cap * sizeof *more);
+        if (more == NULL)
+            return false;
+        boxes->numbers = more;
+        boxes->cap = cap;
+    }
+    boxes->numbers[boxes->n++] = number;
+    return true;
+}
+
+static void
+take_all(struct tool_boxes *boxes)
+{
+    tool_boxes_free(boxes);
+    boxes->all = true;
+}
+
+/* Puts them in order, each once. */
+static void
+sort(struct tool_boxes *boxes)
+{
+    uint64_t n = 0;
+
+    if (boxes->n == 0)
+        return;
+    qsort(boxes->numbers, boxes->n, sizeof *boxes->numbers, compare);
+    for (uint64_t i = 1; i < boxes->n; i++)
+        if (boxes->numbers[i] != boxes->numbers[n])
+            boxes->numbers[++n] = boxes->numbers[i];
+    boxes->n = n + 1;
+}
+
+struct tool_boxes
+tool_boxes_written(const struct tool_dataset *dataset,
+                   const struct tool_grid *grid)
+{
+    struct tool_grid chunk = tool_grid_of(dataset, dataset->chunk_dims);
+    struct tool_boxes boxes = {.all = dataset->chunked ? false
+                                                       : has_values(dataset)};
+
+    if (!dataset->chunked)
+        return boxes;
+    struct tool_stored stored = tool_stored_find(dataset);
+    bool ok = stored.listed;
+    while (ok && tool_stored_next(&stored, &chunk)) {
+        struct touched touched = touch(grid, &chunk);
+        uint64_t number;
+        while (ok && next_touched(&touched, &number))
+            ok = add_box(&boxes, number);
+    }
+    tool_stored_free(&stored);
+    if (ok)
+        sort(&boxes);
+    else
+        take_all(&boxes);
+    return boxes;
+}
+
+void
+tool_boxes_merge(struct tool_boxes *boxes, const struct tool_boxes *other)
+{
+    bool ok = !boxes->all && !other->all;
+
+    for (uint64_t i = 0; ok && i < other->n; i++)
+        ok = add_box(boxes, other->numbers[i]);
+    if (ok)
+        sort(boxes);
+    else
+        take_all(boxes);
+}
+
+void
+tool_boxes_free(struct tool_boxes *boxes)
+{
+    free(boxes->numbers);
+    *boxes = (struct tool_boxes){0};
+}
+
+bool
+tool_box_is_written(const struct tool_dataset *dataset,
+                    const struct tool_grid *box)
+{
+    struct tool_grid chunks = tool_grid_of(dataset, dataset->chunk_dims);
+    uint64_t number;
+
+    if (!dataset->chunked)
+        return has_values(dataset);
+    struct touched touched = touch(&chunks, box);
+    while (next_touched(&touched, &number)) {
+        hsize_t nbytes = 0;
+        chunks.next = number;
+        if (!tool_grid_next(&chunks) ||
+            H5Dget_chunk_storage_size(dataset->id, chunks.at, &nbytes) < 0 ||
+            nbytes > 0)
+            return true;
+    }
+    return false;
 }

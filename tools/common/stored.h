@@ -36,6 +36,33 @@ bool *
 tool_stored_boxes(const struct tool_dataset *dataset,
                   const struct tool_grid *grid);
 
+/* Boxes of a grid, by their numbers. */
+struct tool_boxes {
+    bool all; /* that the grid has; else those that are listed */
+    uint64_t n, cap;
+    uint64_t *numbers; /* ascending */
+};
+
+/* The boxes of a grid over a dataset that may have values which were written:
+ * the others are nothing but the fill value. `all` where few are written or
+ * not, or none are listed. Free with tool_boxes_free. */
+struct tool_boxes
+tool_boxes_written(const struct tool_dataset *dataset,
+                   const struct tool_grid *grid);
+
+/* Adds those of `other`, which are of the same grid. */
+void
+tool_boxes_merge(struct tool_boxes *boxes, const struct tool_boxes *other);
+
+void
+tool_boxes_free(struct tool_boxes *boxes);
+
+/* False where HDF5 has nothing but the fill value for a box of a dataset that
+ * has values. */
+bool
+tool_box_is_written(const struct tool_dataset *dataset,
+                    const struct tool_grid *box);
+
 /* As tool_grid_next, but to the next box that `boxes` tells of. */
 bool
 tool_stored_next_box(const bool *boxes, struct tool_grid *grid);

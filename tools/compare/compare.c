@@ -1,6 +1,9 @@
 /* terp compare: holds a compressed file against its original. */
+#define _XOPEN_SOURCE 700 /* tsearch */
 #include <argp.h>
+#include <inttypes.h>
 #include <math.h>
+#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -12,17 +15,22 @@
 #include "tools/compare/plot.h"
 
 enum {
-    KEY_FLOOR = 256, /* no letter */
+    KEY_ALLOW_UNJUDGED = 256, /* no letter */
+    KEY_FLOOR,
     KEY_PWR
 };
 
 static const struct argp_option options[] = {
-    {"abs", 'a', "X", 0, "Bound for datasets of B that terp did not compress",
-     1},
+    {"abs", 'a', "X", 0,
+     "Judge all float datasets by this bound, whatever B's own is", 1},
     {"rel", 'r', "X", 0,
      "The same, times the range of the dataset's values in A", 1},
     {"pwr", KEY_PWR, "X", 0, "The same, times each value in A", 1},
     {"floor", KEY_FLOOR, "X", 0, TOOL_HELP_FLOOR, 1},
+    {"allow-unjudged", KEY_ALLOW_UNJUDGED, NULL, 0,
+     "Datasets for which no bound is known, that cannot be compared, or that "
+     "are in B only do no harm",
+     1},
     {"json", 'j', NULL, 0, "Print JSON; `man terp` has the keys", 2},
     {"metrics", 'm', NULL, 0,
      "Tell more of float datasets: RMSE, correlation, SSIM, drift of the mean, "
@@ -36,29 +44,35 @@ static const struct argp_option options[] = {
     {0}};
 
 static const char doc[] =
-    "Compares the datasets of A with those of B, its compressed copy."
+    "Compares the datasets of A with those of B, its compressed copy; not "
+    "their attributes."
     "\v"
     "Examples:\n"
     "  terp compare in.h5 out.h5\n"
     "  terp compare in.h5 out.h5 --png pictures\n"
     "  terp compare in.h5 other.h5 --rel 1e-3\n"
-    "      when another program compressed other.h5\n"
+    "      by this bound, whoever compressed other.h5\n"
     "  terp compare in.h5 out.h5 --json | jq '.datasets[].psnr'\n"
     "  terp compare in.h5 out.h5 --metrics\n"
     "\n"
-    "The bound is the one in B's parameters; a relative one is taken from "
-    "the stream of each chunk. Of lossless ones, zeros must have the same "
-    "sign. NaN, infinities and fill values must be the "
-    "same bit for bit, and so must data that is not floating-point. "
+    "Without --abs, --rel or --pwr each chunk of B is judged by the bound in "
+    "its own stream; a chunk whose stream has none, since it is exact or one "
+    "value, by that in B's parameters. Of lossless ones, zeros must have the "
+    "same sign. NaN, infinities and fill values must be the same bit for bit, "
+    "and so must all that is neither float nor complex, and integers unless "
+    "terp has a bound for them. Text and sequences of varying length are "
+    "compared by what they hold, references by the path of what they are to. "
     "\"error/bound\" above 1 means that the bound is exceeded. PSNR refers to "
     "the range of A's values; a largest or smallest value is left out when it "
     "looks like a fill value that nobody declared: met more than once, the "
     "same in B, and more than eight times as far from the others as these are "
     "from each other.\n"
     "\n"
-    "Exit codes: 0 all within the bound; 1 a bound is exceeded, a special "
-    "value changed, a dataset is missing in B, differs in type or shape, or "
-    "cannot be read; 2 wrong usage, a file cannot be opened, metrics "
+    "Exit codes: 0 all is the same or within its bound; 1 a bound is exceeded, "
+    "a special value changed, a dataset is missing in B, differs in type or "
+    "shape, cannot be read, or without --allow-unjudged cannot be judged: B "
+    "differs, and no bound is known, or A does not have it; 2 wrong usage, a "
+    "file cannot be opened, metrics "
     "cannot be taken, or a picture cannot be written.";
 
 /* What the command line asks for, and what has come of it so far. */
@@ -66,11 +80,14 @@ struct request {
     const char *path_a, *path_b;
     struct compare_bounds bounds;
     const struct compare_report *report;
-    bool wants_metrics;
+    bool allows_unjudged, wants_metrics;
     const char *png_directory;
     compare_plot *plot; /* NULL: no pictures */
 
     hid_t file_a, file_b;
+    struct nested_files *files;
+    void *compared; /* addresses in B, a tree of tsearch() */
+    uint64_t nunjudged;
     void *state; /* of the report */
     bool lacks_plugin, lacks_metrics, lacks_picture;
     int code;
@@ -93,6 +110,9 @@ parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_FLOOR:
         request->bounds.floor = tool_option_number(state, arg);
+        return 0;
+    case KEY_ALLOW_UNJUDGED:
+        request->allows_unjudged = true;
         return 0;
     case 'j':
 #ifdef TERP_HAVE_JANSSON
@@ -138,6 +158,7 @@ compare_verdict_text(enum compare_verdict verdict)
     static const char *const texts[] = {[COMPARE_OK] = "ok",
                                         [COMPARE_UNJUDGED] = "unjudged",
                                         [COMPARE_SKIPPED] = "skipped",
+                                        [COMPARE_EXTRA] = "extra",
                                         [COMPARE_EXCEEDED] = "exceeded",
                                         [COMPARE_SPECIALS] = "specials",
                                         [COMPARE_DIFFERENT] = "different",
@@ -156,16 +177,6 @@ conclude(struct compare_result *result, enum compare_verdict verdict,
     snprintf(result->reason, sizeof result->reason, "%s", reason);
 }
 
-/* Values of these types are addresses in memory or in their file, and say
- * nothing as bytes. */
-static bool
-has_pointers(hid_t type)
-{
-    return H5Tdetect_class(type, H5T_VLEN) > 0 ||
-           H5Tdetect_class(type, H5T_REFERENCE) > 0 ||
-           H5Tis_variable_str(type) > 0;
-}
-
 static void
 compare_open(struct request *request, const struct tool_dataset *a,
              const struct tool_dataset *b, struct compare_result *result)
@@ -180,10 +191,8 @@ compare_open(struct request *request, const struct tool_dataset *a,
     else if ((a->has_terp || b->has_terp) &&
              H5Zfilter_avail(H5Z_FILTER_TERP) <= 0)
         request->lacks_plugin = true;
-    else if (has_pointers(a->type))
-        conclude(result, COMPARE_SKIPPED, "its type is not compared");
     else
-        compare_values(a, b, &request->bounds, result);
+        compare_values(a, b, &request->bounds, request->files, result);
 }
 
 static void
@@ -216,8 +225,8 @@ plot(struct request *request, const struct tool_dataset *a,
         !(b->has_terp || result->max_error > 0 ||
           result->nspecials_changed > 0))
         return;
-    if (!request->plot(request->png_directory, a, b, result, reason,
-                       sizeof reason)) {
+    if (!request->plot(request->png_directory, a, b, &request->bounds, result,
+                       reason, sizeof reason)) {
         fprintf(stderr, "terp compare: no picture of %s: %s\n", result->path,
                 reason);
         request->lacks_picture = true;
@@ -230,8 +239,100 @@ add_result(struct request *request, const struct compare_result *result)
     if (request->lacks_plugin)
         return;
     request->report->add(request->state, result);
-    if (result->verdict >= COMPARE_EXCEEDED)
+    if (result->verdict != COMPARE_OK && result->verdict < COMPARE_EXCEEDED)
+        request->nunjudged++;
+    if (result->verdict >= COMPARE_EXCEEDED ||
+        (result->verdict != COMPARE_OK && !request->allows_unjudged))
         request->code = TOOL_FOUND;
+}
+
+/* ---- datasets of B that were compared ---- */
+
+static int
+compare_addresses(const void *a, const void *b)
+{
+    const haddr_t x = *(const haddr_t *)a, y = *(const haddr_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+static haddr_t
+address_of(const struct tool_dataset *dataset)
+{
+    H5O_info_t info;
+
+    return H5Oget_info(dataset->id, &info) >= 0 ? info.addr : HADDR_UNDEF;
+}
+
+/* Without memory for it the dataset is compared again. */
+static void
+note_compared(struct request *request, const struct tool_dataset *b)
+{
+    haddr_t *address = malloc(sizeof *address);
+
+    if (address == NULL)
+        return;
+    *address = address_of(b);
+    haddr_t **found = tsearch(address, &request->compared, compare_addresses);
+    if (found == NULL || *found != address)
+        free(address);
+}
+
+static bool
+was_compared(const struct request *request, const struct tool_dataset *b)
+{
+    const haddr_t address = address_of(b);
+
+    return tfind(&address, &request->compared, compare_addresses) != NULL;
+}
+
+static void
+forget_compared(struct request *request)
+{
+    while (request->compared != NULL) {
+        haddr_t *address = *(haddr_t **)request->compared;
+        tdelete(address, &request->compared, compare_addresses);
+        free(address);
+    }
+}
+
+/* ---- datasets ---- */
+
+static void
+compare_pair(struct request *request, const struct tool_dataset *a,
+             const struct tool_dataset *b, struct compare_result *result)
+{
+    note_compared(request, b);
+    compare_open(request, a, b, result);
+    measure(request, a, b, result);
+    plot(request, a, b, result);
+    add_result(request, result);
+    compare_metrics_free(result->metrics);
+    free(result->picture);
+}
+
+/* Concludes without a comparison. */
+static void
+find(struct request *request, const char *path, enum compare_verdict verdict,
+     const char *reason)
+{
+    struct compare_result result = compare_new_result(path);
+
+    conclude(&result, verdict, reason);
+    add_result(request, &result);
+}
+
+/* What a path leads to, nothing or what cannot be opened. */
+static void
+find_no_dataset(struct request *request, const char *path)
+{
+    char reason[256];
+
+    tool_hdf5_reason(reason, sizeof reason);
+    if (H5Oexists_by_name(request->file_b, path, H5P_DEFAULT) > 0)
+        find(request, path, COMPARE_UNREADABLE, reason);
+    else
+        find(request, path, COMPARE_MISSING, "not in B");
 }
 
 static void
@@ -245,32 +346,68 @@ compare_dataset(const char *path, const struct tool_dataset *a,
     if (request->lacks_plugin)
         return;
     if (a == NULL) {
-        conclude(&result, COMPARE_UNREADABLE, reason);
+        find(request, path, COMPARE_UNREADABLE, reason);
     } else if (!tool_dataset_open(request->file_b, path, &b)) {
-        conclude(&result, COMPARE_MISSING, "not in B");
+        find_no_dataset(request, path);
     } else {
-        compare_open(request, a, &b, &result);
-        measure(request, a, &b, &result);
-        plot(request, a, &b, &result);
+        compare_pair(request, a, &b, &result);
         tool_dataset_close(&b);
     }
-    add_result(request, &result);
-    compare_metrics_free(result.metrics);
-    free(result.picture);
+}
+
+/* Looks at a dataset of B, which may have another path in A that the walk over
+ * A has not taken. */
+static void
+look_at_dataset(const char *path, const struct tool_dataset *b,
+                const char *reason, void *context)
+{
+    struct request *request = context;
+    struct compare_result result = compare_new_result(path);
+    struct tool_dataset a;
+    H5O_info_t info;
+
+    (void)reason; /* the walk over A has told of what B cannot open */
+    if (request->lacks_plugin || (b != NULL && was_compared(request, b)))
+        return;
+    if (!tool_dataset_open(request->file_a, path, &a)) {
+        /* The walk over A has told what cannot be opened. */
+        if (H5Oget_info_by_name(request->file_a, path, &info, H5P_DEFAULT) <
+                0 ||
+            info.type != H5O_TYPE_DATASET)
+            find(request, path, COMPARE_EXTRA, "not in A");
+        return;
+    }
+    if (b != NULL)
+        compare_pair(request, &a, b, &result);
+    tool_dataset_close(&a);
+}
+
+static void
+compare_structure(struct request *request)
+{
+    if (!tool_file_visit(request->file_a, compare_dataset, request))
+        find(request, request->path_a, COMPARE_UNREADABLE,
+             "the file's structure cannot be followed");
+    if (!tool_file_visit(request->file_b, look_at_dataset, request))
+        find(request, request->path_b, COMPARE_UNREADABLE,
+             "the file's structure cannot be followed");
 }
 
 static void
 compare_files(struct request *request)
 {
-    struct compare_result result = compare_new_result(request->path_a);
-
     request->code = TOOL_OK;
+    request->files = nested_files_open(request->file_a, request->file_b);
     request->state = request->report->begin(request->path_a, request->path_b);
-    if (!tool_file_visit(request->file_a, compare_dataset, request)) {
-        conclude(&result, COMPARE_UNREADABLE,
-                 "the file's structure cannot be followed");
-        add_result(request, &result);
-    }
+    compare_structure(request);
+    nested_files_close(request->files);
+    forget_compared(request);
+    if (request->nunjudged > 0 && !request->allows_unjudged)
+        fprintf(stderr,
+                "terp compare: datasets that cannot be judged: %" PRIu64
+                "; give a bound (--abs, --rel or --pwr), or "
+                "--allow-unjudged\n",
+                request->nunjudged);
     if (request->lacks_plugin) {
         fprintf(stderr,
                 "terp compare: HDF5 does not find the terp filter plugin; set "

@@ -100,8 +100,23 @@ set_metrics(json_t *dataset, const struct compare_result *result)
 }
 
 static void
+set_chunks(json_t *dataset, const struct compare_result *result)
+{
+    const bool known = result->nchunks > 0;
+
+    tool_json_set(dataset, "chunks",
+                  known ? json_integer((json_int_t)result->nchunks)
+                        : json_null());
+    tool_json_set(dataset, "chunks_exceeded",
+                  known ? json_integer((json_int_t)result->nchunks_exceeded)
+                        : json_null());
+}
+
+static void
 set_values(json_t *dataset, const struct compare_result *result)
 {
+    tool_json_set(dataset, "lossless", json_boolean(result->is_lossless));
+    set_chunks(dataset, result);
     tool_json_set_number(dataset, "bound", result->bound);
     tool_json_set_number(dataset, "pointwise_bound",
                          result->pointwise_bound > 0 ? result->pointwise_bound

@@ -376,7 +376,7 @@ compare_metrics_measure(const struct tool_dataset *a,
                                         high = {-INFINITY, UINT64_MAX};
     struct compare_metrics *metrics = calloc(1, sizeof *metrics);
     struct measure measure = {
-        .result = result, .metrics = metrics, .walk = {.pair_type = -1}};
+        .result = result, .metrics = metrics, .walk = COMPARE_WALK_NONE};
     const char *trouble = no_memory;
 
     if (metrics != NULL) {

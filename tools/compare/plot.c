@@ -201,12 +201,14 @@ draw(cairo_t *cairo, const void *context)
 
 bool
 plot_compared(const char *directory, const struct tool_dataset *a,
-              const struct tool_dataset *b, struct compare_result *result,
-              char *reason_ret, size_t reason_cap)
+              const struct tool_dataset *b, const struct compare_bounds *bounds,
+              struct compare_result *result, char *reason_ret,
+              size_t reason_cap)
 {
     struct plot_data data;
     const struct plot plot = {b, result, &data};
-    bool ok = plot_data_read(&data, a, b, result, reason_ret, reason_cap);
+    bool ok =
+        plot_data_read(&data, a, b, bounds, result, reason_ret, reason_cap);
 
     if (ok && data.rank > 0) {
         result->picture = plot_draw_file(

@@ -39,6 +39,7 @@ struct plot_data {
 bool
 plot_data_read(struct plot_data *data, const struct tool_dataset *a,
                const struct tool_dataset *b,
+               const struct compare_bounds *bounds,
                const struct compare_result *result, char *reason_ret,
                size_t reason_cap);
 

@@ -168,33 +168,42 @@ range_of_step(const struct compare_walk *walk)
     return range;
 }
 
+/* What the error of a value of the current step is over: its bound, or where
+ * that is not known the largest error. */
+static double
+unit_of(const struct compare_bound *bound, const struct compare_result *result,
+        double value)
+{
+    return bound->pointwise > 0
+               ? fmax(bound->pointwise * fabs(value), bound->floor)
+           : !isnan(bound->absolute) ? bound->absolute
+           : !isnan(result->bound)   ? result->bound
+                                     : result->max_error;
+}
+
 static bool
 fill_bins(struct plot_data *data, const struct tool_dataset *a,
-          const struct tool_dataset *b, const struct compare_result *result,
-          struct compare_walk *walk)
+          const struct tool_dataset *b, const struct compare_bounds *bounds,
+          const struct compare_result *result, struct compare_walk *walk)
 {
-    double bound = isnan(result->bound) ? result->max_error : result->bound;
-    const double pointwise = result->pointwise_bound;
-    const double floor = result->floor;
+    struct compare_bound bound;
 
-    if (!compare_walk_open(walk, a, b))
+    if (!compare_walk_open(walk, a, b, NULL))
         return false;
     while (compare_walk_next(walk)) {
-        if (b->has_terp && result->pointwise_bound == 0) {
-            struct tool_range range = range_of_step(walk);
-            if (!compare_walk_bound(walk, range.low.value, range.high.value,
-                                    &bound))
-                return false;
+        if (!compare_walk_bound(walk, bounds, &bound))
+            return false;
+        if (bound.of_range > 0) {
+            const struct tool_range range = range_of_step(walk);
+            compare_bound_resolve(&bound, &range);
         }
         for (uint64_t i = 0; i < walk->grid.nvalues; i++) {
             double from, to;
             bool changed;
             if (compare_walk_value(walk, i, &from, &to, &changed) &&
                 is_drawn(result, from))
-                data->bins[bin_of(to - from,
-                                  pointwise > 0
-                                      ? fmax(pointwise * fabs(from), floor)
-                                      : bound)]++;
+                data->bins[bin_of(to - from, unit_of(&bound, result, from))] +=
+                    walk->nsame;
         }
     }
     return walk->trouble == NULL;
@@ -203,18 +212,18 @@ fill_bins(struct plot_data *data, const struct tool_dataset *a,
 bool
 plot_data_read(struct plot_data *data, const struct tool_dataset *a,
                const struct tool_dataset *b,
+               const struct compare_bounds *bounds,
                const struct compare_result *result, char *reason_ret,
                size_t reason_cap)
 {
-    struct compare_walk slice = {0}, walk = {0};
+    struct compare_walk slice = COMPARE_WALK_NONE, walk = COMPARE_WALK_NONE;
 
     *data = (struct plot_data){0};
-    data->of_bound =
-        b->has_terp || !isnan(result->bound) || result->pointwise_bound > 0;
+    data->of_bound = !isnan(result->error_of_bound);
     data->error_scale = fmax(result->max_error, result->bound);
     if (!read_slice(data, a, b, result, &slice))
         snprintf(reason_ret, reason_cap, "%s", slice.trouble);
-    else if (data->rank > 0 && !fill_bins(data, a, b, result, &walk))
+    else if (data->rank > 0 && !fill_bins(data, a, b, bounds, result, &walk))
         snprintf(reason_ret, reason_cap, "%s", walk.trouble);
     compare_walk_close(&slice);
     compare_walk_close(&walk);

@@ -19,8 +19,7 @@ text_begin(const char *path_a, const char *path_b)
 static void
 print_verdict(enum compare_verdict verdict)
 {
-    const char *text =
-        verdict == COMPARE_SKIPPED ? "-" : compare_verdict_text(verdict);
+    const char *text = compare_verdict_text(verdict);
     int width = 0;
 
     for (; text[width] != '\0'; width++)

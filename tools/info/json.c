@@ -260,6 +260,8 @@ json_add(void *report, const char *path, const struct tool_dataset *dataset,
         return;
     set_layout(object, dataset);
     tool_json_set(object, "terp", json_boolean(dataset->has_terp));
+    tool_json_set(object, "lossless",
+                  json_boolean(damage == NULL && tool_is_lossless(dataset)));
     tool_json_set(object, "record", make_record(dataset));
     tool_json_set(object, "lost", make_lost(dataset));
     if (!known)

@@ -9,14 +9,18 @@
 #include "tools/compare/compare.h"
 
 static void
-fill_in(const struct repack_bound *bound, const struct compare_result *result,
-        struct tool_record *record)
+fill_in(const struct repack_bound *bound, const struct terp_cd *cd,
+        const struct compare_result *result, struct tool_record *record)
 {
+    const bool is_absolute = cd->pass == TERP_PASS_NONE &&
+                             cd->params.bound_mode == TERP_BOUND_ABSOLUTE;
+
     snprintf(record->implementation, sizeof record->implementation, "terp %s",
              TERP_VERSION);
     snprintf(record->bound_kind, sizeof record->bound_kind, "%s", bound->kind);
     record->bound = bound->asked;
-    record->absolute_bound = result->bound;
+    /* Of all chunks: those of a level of AMReX have bounds of their own. */
+    record->absolute_bound = is_absolute ? cd->params.bound : (double)NAN;
     record->floor = bound->floor > 0 ? bound->floor : (double)NAN;
     /* What is no number, or kept, is the same bit for bit. */
     record->max_error = isnan(result->max_error) ? 0 : result->max_error;
@@ -31,13 +35,13 @@ measure(struct repack *repack, const struct repack_object *object,
     const struct compare_bounds none = {0};
     struct compare_result result = compare_new_result(object->path);
 
-    compare_values(in, out, &none, &result);
+    compare_values(in, out, &none, NULL, &result);
     if (!result.compared)
         return repack_fail(repack, object->path, "%s", result.reason);
     if (result.verdict >= COMPARE_EXCEEDED)
         return repack_fail(repack, object->path,
                            "what was written does not keep the bound");
-    fill_in(&object->plan.bound, &result, record);
+    fill_in(&object->plan.bound, &out->cd, &result, record);
     return true;
 }
 

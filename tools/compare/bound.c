@@ -1,0 +1,141 @@
+/* terp compare: what bound a step of a walk has. */
+#include <math.h>
+#include <string.h>
+
+#include "codec/model/bound.h"
+#include "tools/compare/compare.h"
+
+bool
+compare_bounds_are_given(const struct compare_bounds *bounds)
+{
+    return bounds->absolute > 0 || bounds->relative > 0 ||
+           bounds->pointwise > 0;
+}
+
+double
+compare_relative_bound(double relative, const struct tool_range *range)
+{
+    struct tool_range kept = *range;
+    uint64_t nleft_out;
+    double min, max;
+
+    /* Whether a copy has changed them makes no fill values of others. */
+    kept.low.changed = kept.high.changed = false;
+    tool_range_trim(&kept, &min, &max, &nleft_out);
+    return min < max ? terp_bound_of_range(relative, min, max) : 0;
+}
+
+void
+compare_bound_resolve(struct compare_bound *bound,
+                      const struct tool_range *range)
+{
+    if (bound->of_range > 0)
+        bound->absolute = compare_relative_bound(bound->of_range, range);
+}
+
+/* The largest error that `n` values can have whose root mean square error is so
+ * many dB below their range, as a part of that. */
+static double
+bound_of_psnr(double psnr, uint64_t n)
+{
+    return pow(10, -psnr / 20) * sqrt((double)n);
+}
+
+/* By B's parameters, which hold for all of its values. */
+static struct compare_bound
+bound_of_parameters(const struct compare_walk *walk)
+{
+    const struct terp_cd *cd = &walk->b->cd;
+    const struct terp_params params =
+        terp_params_of_type(tool_coded_type(walk->b->type), &cd->params);
+    struct compare_bound bound = {.absolute = 0};
+
+    if (cd->pass != TERP_PASS_NONE)
+        return bound;
+    switch (params.bound_mode) {
+    case TERP_BOUND_RELATIVE:
+        bound.of_range = params.bound;
+        break;
+    case TERP_BOUND_POINTWISE:
+        bound.absolute = NAN;
+        bound.pointwise = params.bound;
+        bound.floor = params.floor;
+        break;
+    case TERP_BOUND_PSNR:
+        bound.of_range =
+            bound_of_psnr(params.bound, walk->grid.nvalues * walk->nparts);
+        break;
+    default:
+        bound.absolute = params.bound;
+    }
+    return bound;
+}
+
+/* By what the chunk's stream tells, if it tells one: chunks that are exact, or
+ * one value, have none, and may have been rounded before they were written
+ * again. The parameters' absolute bound is above all of them. */
+static struct compare_bound
+bound_of_stream(const struct terp_info *info,
+                const struct compare_bound *parameters)
+{
+    struct compare_bound bound = *parameters;
+    const bool is_absolute =
+        parameters->of_range == 0 && parameters->pointwise == 0;
+
+    if (is_absolute && parameters->absolute == 0)
+        return bound;
+    if (info->pointwise_bound > 0)
+        return (struct compare_bound){.absolute = NAN,
+                                      .pointwise = info->pointwise_bound,
+                                      .floor = info->floor,
+                                      .is_own = true};
+    if (info->bound > 0) {
+        if (!is_absolute || info->bound < parameters->absolute)
+            bound = (struct compare_bound){
+                .absolute = info->bound,
+                /* Integers have a whole number of the parameters'. */
+                .is_own = !terp_type_is_integer(info->chunk.type)};
+        return bound;
+    }
+    bound.is_constant = strcmp(info->pipeline, "constant") == 0;
+    if (bound.is_constant && bound.of_range > 1)
+        bound.of_range = 1;
+    return bound;
+}
+
+static struct compare_bound
+bound_given(const struct compare_bounds *bounds)
+{
+    struct compare_bound bound = {.absolute = NAN};
+
+    bound.pointwise = bounds->pointwise;
+    bound.floor = bounds->floor;
+    if (bounds->absolute > 0)
+        bound.absolute = bounds->absolute;
+    return bound;
+}
+
+bool
+compare_walk_bound(struct compare_walk *walk,
+                   const struct compare_bounds *bounds,
+                   struct compare_bound *bound_ret)
+{
+    struct terp_info info = {.size = sizeof info};
+    struct tool_chunk *chunk = &walk->chunk;
+
+    *bound_ret = bound_given(bounds);
+    if (compare_bounds_are_given(bounds) || !walk->b->has_terp)
+        return true;
+    *bound_ret = bound_of_parameters(walk);
+    tool_chunk_read(walk->b, &walk->grid, chunk);
+    if (chunk->kind == TOOL_CHUNK_STREAM &&
+        terp_inspect(chunk->bytes, chunk->nbytes, &info) == TERP_OK) {
+        *bound_ret = bound_of_stream(&info, bound_ret);
+        return true;
+    }
+    if (chunk->kind == TOOL_CHUNK_ABSENT || chunk->kind == TOOL_CHUNK_PLAIN ||
+        chunk->kind == TOOL_CHUNK_HIDDEN)
+        return true;
+    walk->trouble = "the bound of a chunk of B cannot be read";
+    return false;
+}
