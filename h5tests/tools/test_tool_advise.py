@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """What `terp advise` measures, held against files that terp wrote."""
+import os
 import struct
 import unittest
 
@@ -97,6 +98,35 @@ class Advise(ToolTest):
         # The chunks in the middle of sixteen equal parts: not the 300th.
         self.assertLess(x["sample"]["max"], 2)
 
+    def test_speeds_are_of_so_many_threads_and_the_rest_of_none(self):
+        # A box for each, and more and fewer of them than threads.
+        path = self.make("a.h5", f"new x f32 {CUBE} - -", "new y f64 5000 - - -")
+        found = []
+        for threads in (1, 3, 8, 40):
+            document = self.json(OK, "advise", path, f"--threads={threads}")
+            self.assertEqual(document["threads"], threads)
+            for dataset in document["datasets"]:
+                for choice in dataset["choices"]:
+                    self.assertGreater(choice.pop("write_mb_per_s"), 0)
+                    self.assertGreater(choice.pop("read_mb_per_s"), 0)
+            found.append(document["datasets"])
+            text = self.expect(OK, "advise", path, f"-t{threads}")
+            self.assertIn(f"by the clock, of {threads} thread", text)
+        for other in found[1:]:
+            self.assertEqual(other, found[0])
+        self.assertEqual(
+            self.json(OK, "advise", path)["threads"],
+            len(os.sched_getaffinity(0)))
+
+    def test_sample_is_of_what_was_written(self):
+        for chunk in (100, 7):  # at most 65536 values, of which one is written
+            x = self.advise(
+                OK, f"new x f32 65000 {chunk} - only=1", options=("-dx",))["/x"]
+            self.assertEqual(x["sample"]["boxes"], 1)
+            self.assertEqual(x["sample"]["values"], chunk)
+        text = self.expect(OK, "advise", self.path("a.h5"))
+        self.assertIn("only where values were written", text)
+
     def test_undeclared_fill_values_do_not_count(self):
         path = self.make("a.h5", "new x f32 5000 - - 5=1e20,6=1e20")
         text = self.expect(OK, "advise", path)
@@ -115,11 +145,11 @@ class Advise(ToolTest):
             "new one f64 scalar - - -",
             "new empty f64 0x3 5x3 - -",
             "new text text 1 - - -",
-            "new unwritten f32 5000 100 - only=1",
+            "new zeros f32 5000 100 - 0=0,only=1",
         )
-        self.assertEqual(sorted(found), ["/few", "/unwritten"])
+        self.assertEqual(sorted(found), ["/few", "/zeros"])
         self.assertEqual(found["/few"]["reason"], "few values")
-        self.assertIn("the same value", found["/unwritten"]["reason"])
+        self.assertIn("the same value", found["/zeros"]["reason"])
         self.assertEqual(found["/few"]["choices"], [])
         found = self.advise(
             OK,

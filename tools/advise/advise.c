@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "codec/api/processor.h"
 #include "tools/advise/advise.h"
 #include "tools/common/chunk_shape.h"
 #include "tools/common/options.h"
@@ -18,6 +19,10 @@ static const struct argp_option options[] = {
      "Only datasets whose path matches GLOB; may be given more than once", 0},
     {"pwr", KEY_PWR, NULL, 0, "Measure bounds relative to each value", 0},
     {"floor", KEY_FLOOR, "X", 0, TOOL_HELP_FLOOR, 0},
+    {"threads", 't', "N", 0,
+     "Measure speeds of N threads; as many as CPUs, which repack takes, if not "
+     "given",
+     0},
     {"json", 'j', NULL, 0, "Print JSON; `man terp` has the keys", 0},
     {"png", 'p', "DIR", 0,
      "Draw ratio and PSNR over the bound, a curve for each pipeline, into a "
@@ -37,8 +42,9 @@ static const char doc[] =
     "  terp advise in.h5 --json | jq '.datasets[].choices[0].ratio'\n"
     "\n"
     "The sample is about a million values in whole chunks, or in chunks as "
-    "`terp repack` would make them, spread over the dataset; a dataset takes "
-    "about a second. Bounds are 1e-2 to 1e-5 times the range of the sample's "
+    "`terp repack` would make them, spread over what was written of the "
+    "dataset, which takes about a second. Bounds are 1e-2 to 1e-5 times the "
+    "range of the sample's "
     "values, or with --pwr times each value. Datasets of fewer than 4096 "
     "values are measured only when "
     "--dataset names them.\n"
@@ -52,7 +58,7 @@ struct request {
     const char *path;
     const char **globs; /* room for as many as there are words */
     bool *used;         /* which of them match a dataset */
-    int nglobs;
+    int nglobs, nthreads;
     bool pointwise;
     double floor;
     const struct advise_report *report;
@@ -76,6 +82,9 @@ parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_FLOOR:
         request->floor = tool_option_number(state, arg);
+        return 0;
+    case 't':
+        request->nthreads = tool_option_nthreads(state, arg);
         return 0;
     case 'j':
 #ifdef TERP_HAVE_JANSSON
@@ -169,8 +178,9 @@ advise_dataset(const char *path, const struct tool_dataset *dataset,
     }
     advise_sample_read(dataset, &sample);
     sample.params.floor = request->floor;
-    bool measured = sample.reason[0] == '\0' &&
-                    advise_measure(&sample, request->pointwise, choices);
+    bool measured =
+        sample.reason[0] == '\0' &&
+        advise_measure(&sample, request->pointwise, request->nthreads, choices);
     char *picture = measured ? plot(request, path, &sample, choices) : NULL;
     request->report->add(request->state, path, dataset, &sample,
                          measured ? choices : NULL, picture, sample.reason);
@@ -184,14 +194,14 @@ static void
 advise_file(struct request *request, hid_t file)
 {
     request->code = TOOL_OK;
-    request->state = request->report->begin(request->path);
+    request->state = request->report->begin(request->path, request->nthreads);
     if (!tool_file_visit(file, advise_dataset, request)) {
         fprintf(stderr,
                 "terp advise: %s: the file's structure cannot be followed\n",
                 request->path);
         find(request);
     }
-    request->report->end(request->state);
+    request->report->end(request->state, request->nthreads);
     for (int i = 0; i < request->nglobs; i++)
         if (!request->used[i]) {
             fprintf(stderr, "terp advise: no float dataset matches '%s'\n",
@@ -208,6 +218,7 @@ tool_advise(int argc, char **argv)
                                        .args_doc = "FILE",
                                        .doc = doc};
     struct request request = {.report = &advise_report_text,
+                              .nthreads = terp_processor_count(),
                               .code = TOOL_TROUBLE};
 
     request.globs = calloc((size_t)argc, sizeof *request.globs);

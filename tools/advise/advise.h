@@ -24,6 +24,8 @@ struct advise_sample {
     struct tool_grid grid;     /* of boxes; the sample has some of them */
     int nboxes;
     struct advise_box boxes[ADVISE_MAX_BOXES];
+    bool has_unwritten; /* the dataset has boxes that were never written, of
+                           which none is in the sample */
     uint64_t nvalues, nvalid;
     double min, max; /* of valid values; see tool_range_trim */
     uint64_t nleft_out;
@@ -31,8 +33,9 @@ struct advise_sample {
     bool damaged;     /* reading failed */
 };
 
-/* Reads boxes spread evenly over the dataset, which is not empty and of a
- * float type: about a million values, whatever its size. Free in any case. */
+/* Reads boxes spread evenly over what was written of the dataset, which is not
+ * empty and of a float type: about a million values, whatever its size. Free in
+ * any case. */
 void
 advise_sample_read(const struct tool_dataset *dataset,
                    struct advise_sample *sample);
@@ -40,8 +43,8 @@ advise_sample_read(const struct tool_dataset *dataset,
 void
 advise_sample_free(struct advise_sample *sample);
 
-/* What one bound and pipeline make of a sample. Speeds are of one thread, in
- * MB of values a second. */
+/* What one bound and pipeline make of a sample. Speeds are by the clock, of
+ * several threads together, in MB of values a second. */
 struct advise_choice {
     double relative, bound; /* bound = relative * range of the sample */
     double pointwise;       /* the bound is relative to each value: above 0,
@@ -52,10 +55,10 @@ struct advise_choice {
 };
 
 /* Encodes and decodes the sample in every way, with bounds relative to the
- * sample's range, or `pointwise` to each value. False, with `reason` set, if
- * the codec fails. */
+ * sample's range, or `pointwise` to each value, by so many threads. False, with
+ * `reason` set, if the codec fails. */
 bool
-advise_measure(struct advise_sample *sample, bool pointwise,
+advise_measure(struct advise_sample *sample, bool pointwise, int nthreads,
                struct advise_choice choices_ret[ADVISE_NCHOICES]);
 
 /* Draws the choices into a PNG file in `directory`, named after the dataset.
@@ -71,7 +74,7 @@ advise_plot advise_plot_choices;
 /* A way to print the results. `begin` returns the state that the other
  * functions get; `end` frees it. */
 struct advise_report {
-    void *(*begin)(const char *path);
+    void *(*begin)(const char *path, int nthreads);
     /* `choices` is NULL where nothing was measured, because of `reason`;
      * `picture`, the path of a file, where none was drawn. */
     void (*add)(void *report, const char *path,
@@ -79,7 +82,7 @@ struct advise_report {
                 const struct advise_sample *sample,
                 const struct advise_choice *choices, const char *picture,
                 const char *reason);
-    void (*end)(void *report);
+    void (*end)(void *report, int nthreads);
 };
 
 extern const struct advise_report advise_report_text;

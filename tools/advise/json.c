@@ -5,11 +5,12 @@
 #include "tools/common/json.h"
 
 static void *
-json_begin(const char *path)
+json_begin(const char *path, int nthreads)
 {
     json_t *document = tool_json_document("advise");
 
     tool_json_set_text(document, "file", path);
+    tool_json_set(document, "threads", json_integer(nthreads));
     tool_json_set(document, "datasets", json_array());
     return document;
 }
@@ -75,5 +76,12 @@ json_add(void *report, const char *path, const struct tool_dataset *dataset,
         tool_json_append(array, make_choice(&choices[i]));
 }
 
+static void
+json_end(void *report, int nthreads)
+{
+    (void)nthreads;
+    tool_json_print(report);
+}
+
 const struct advise_report advise_report_json = {json_begin, json_add,
-                                                 tool_json_print};
+                                                 json_end};

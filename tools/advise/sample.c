@@ -4,9 +4,11 @@
 #include <stdlib.h>
 
 #include "codec/format/base.h"
+#include "codec/model/bound.h"
 #include "tools/advise/advise.h"
 #include "tools/common/chunk_shape.h"
 #include "tools/common/range.h"
+#include "tools/common/stored.h"
 
 /* A sample of this size has about the ratio of the whole dataset, and is coded
  * in a dozen ways in about a second. */
@@ -64,11 +66,87 @@ read_box(const struct tool_dataset *dataset, struct advise_sample *sample,
                          NULL, box->values);
 }
 
+/* Reads the box that has the middle of chunk number `n`. */
+static bool
+read_chunk(const struct tool_dataset *dataset, struct advise_sample *sample,
+           uint64_t n)
+{
+    struct tool_grid chunk = tool_grid_of(dataset, dataset->chunk_dims);
+    const struct tool_grid *grid = &sample->grid;
+    uint64_t number = 0;
+
+    chunk.next = n;
+    tool_grid_next(&chunk);
+    for (int i = 0; i < grid->rank; i++)
+        number = number * div_up(grid->dims[i], grid->step[i]) +
+                 (chunk.at[i] + chunk.count[i] / 2) / grid->step[i];
+    return read_box(dataset, sample, number);
+}
+
+/* Finds the first box from number `n` on, and before `end`, that has values
+ * which were written. */
+static bool
+find_written(const struct tool_dataset *dataset, struct advise_sample *sample,
+             uint64_t n, uint64_t end, uint64_t *found_ret)
+{
+    struct tool_grid grid = sample->grid;
+
+    for (grid.next = n; grid.next < end;) {
+        *found_ret = grid.next;
+        tool_grid_next(&grid);
+        if (tool_box_is_written(dataset, &grid))
+            return true;
+        sample->has_unwritten = true;
+    }
+    return false;
+}
+
+/* Reads at most `nwanted` boxes, spread evenly over what was written. */
+static bool
+read_boxes(const struct tool_dataset *dataset, struct advise_sample *sample,
+           uint64_t nwanted)
+{
+    const uint64_t nboxes = tool_grid_nboxes(&sample->grid);
+
+    if (!dataset->chunked && !tool_box_is_written(dataset, &sample->grid))
+        return true;
+    struct tool_stored stored = tool_stored_find(dataset);
+    const uint64_t n = stored.listed ? stored.n : nboxes;
+    bool ok = true;
+
+    nwanted = min_u64(nwanted, n);
+    sample->has_unwritten = tool_stored_nabsent(&stored) > 0;
+    for (uint64_t i = 0; ok && i < nwanted; i++) {
+        const uint64_t begin = i * n / nwanted, end = (i + 1) * n / nwanted;
+        const uint64_t middle = (2 * i + 1) * n / (2 * nwanted);
+        uint64_t found;
+        if (stored.listed)
+            ok = read_chunk(dataset, sample, stored.numbers[middle]);
+        else if (find_written(dataset, sample, middle, end, &found) ||
+                 find_written(dataset, sample, begin, middle, &found))
+            ok = read_box(dataset, sample, found);
+    }
+    tool_stored_free(&stored);
+    return ok;
+}
+
+/* Adds the fill value of what was never written, unless it does not count since
+ * the dataset's creator has set it. */
+static void
+add_unwritten(const struct advise_sample *sample, struct tool_range *range)
+{
+    if (!sample->has_unwritten || sample->params.has_fill)
+        return;
+    for (int i = 0; i < TERP_FILL_MIN_REPEATS; i++)
+        tool_range_add(range, 0, false);
+}
+
 static void
 find_range(struct advise_sample *sample)
 {
     const bool wide = sample->type == TERP_FLOAT64;
     struct tool_range range = TOOL_RANGE_EMPTY;
+    uint64_t nall;
 
     for (int i = 0; i < sample->nboxes; i++) {
         const struct advise_box *box = &sample->boxes[i];
@@ -85,6 +163,8 @@ find_range(struct advise_sample *sample)
     }
     sample->nvalid = range.nvalues;
     tool_range_trim(&range, &sample->min, &sample->max, &sample->nleft_out);
+    add_unwritten(sample, &range);
+    tool_range_trim(&range, &sample->min, &sample->max, &nall);
 }
 
 void
@@ -99,17 +179,18 @@ advise_sample_read(const struct tool_dataset *dataset,
     sample->params.has_missing = tool_second_fill(dataset, wide, &missing);
     if (sample->params.has_missing)
         sample->params.missing_bits = tool_number_bits(wide, missing);
-    uint64_t nwanted = SAMPLE_NVALUES / choose_boxes(dataset, &sample->grid);
-    uint64_t nboxes = tool_grid_nboxes(&sample->grid);
-    nwanted = min_u64(min_u64(nwanted, ADVISE_MAX_BOXES), nboxes);
-    for (uint64_t i = 0; i < nwanted; i++)
-        if (!read_box(dataset, sample, (2 * i + 1) * nboxes / (2 * nwanted))) {
-            tool_hdf5_reason(sample->reason, sizeof sample->reason);
-            sample->damaged = true;
-            return;
-        }
+    const uint64_t nwanted =
+        SAMPLE_NVALUES / choose_boxes(dataset, &sample->grid);
+    if (!read_boxes(dataset, sample, min_u64(nwanted, ADVISE_MAX_BOXES))) {
+        tool_hdf5_reason(sample->reason, sizeof sample->reason);
+        sample->damaged = true;
+        return;
+    }
     find_range(sample);
-    if (sample->nvalid == 0)
+    if (sample->nboxes == 0)
+        snprintf(sample->reason, sizeof sample->reason,
+                 "nothing was ever written");
+    else if (sample->nvalid == 0)
         snprintf(sample->reason, sizeof sample->reason,
                  "no valid values in the sample");
     else if (!(sample->max > sample->min))

@@ -5,8 +5,9 @@
 #include "tools/advise/advise.h"
 
 static void *
-text_begin(const char *path)
+text_begin(const char *path, int nthreads)
 {
+    (void)nthreads;
     printf("%s\n", path);
     return NULL;
 }
@@ -25,6 +26,9 @@ print_sample(const struct tool_dataset *dataset,
     tool_dims_print(dataset->rank, sample->grid.step);
     printf(", %.3g %% of the values\n",
            100 * (double)sample->nvalues / (double)dataset->nvalues);
+    if (sample->has_unwritten)
+        printf("  only where values were written; the others are the fill "
+               "value\n");
     if (sample->nleft_out > 0)
         printf("  %" PRIu64 " values look like a fill value that is not "
                "declared\n",
@@ -67,11 +71,13 @@ text_add(void *report, const char *path, const struct tool_dataset *dataset,
 }
 
 static void
-text_end(void *report)
+text_end(void *report, int nthreads)
 {
     (void)report;
-    printf("\nSpeeds are those of one thread. To write what you chose, such "
-           "as rel 1e-3:\n  terp repack IN OUT --rel 1e-3 --pipeline ratio\n");
+    printf("\nSpeeds are by the clock, of %d thread%s that code, without "
+           "reading and writing the file. To write what you chose, such as rel "
+           "1e-3:\n  terp repack IN OUT --rel 1e-3 --pipeline ratio\n",
+           nthreads, nthreads == 1 ? "" : "s");
 }
 
 const struct advise_report advise_report_text = {text_begin, text_add,

@@ -333,6 +333,20 @@ tool_boxes_free(struct tool_boxes *boxes)
     *boxes = (struct tool_boxes){0};
 }
 
+/* Whether HDF5 finds a chunk where it reads one: else it says so, or tells the
+ * size 0. */
+static bool
+is_found(const struct tool_dataset *dataset, const hsize_t *at)
+{
+    hsize_t nbytes = 0;
+    char reason[64];
+
+    if (H5Dget_chunk_storage_size(dataset->id, at, &nbytes) >= 0)
+        return nbytes > 0;
+    tool_hdf5_reason(reason, sizeof reason);
+    return strcmp(reason, "chunk storage is not allocated") != 0;
+}
+
 bool
 tool_box_is_written(const struct tool_dataset *dataset,
                     const struct tool_grid *box)
@@ -344,11 +358,8 @@ tool_box_is_written(const struct tool_dataset *dataset,
         return has_values(dataset);
     struct touched touched = touch(&chunks, box);
     while (next_touched(&touched, &number)) {
-        hsize_t nbytes = 0;
         chunks.next = number;
-        if (!tool_grid_next(&chunks) ||
-            H5Dget_chunk_storage_size(dataset->id, chunks.at, &nbytes) < 0 ||
-            nbytes > 0)
+        if (!tool_grid_next(&chunks) || is_found(dataset, chunks.at))
             return true;
     }
     return false;
