@@ -10,6 +10,7 @@
  * like DIMS, or -; FILTERS such as terp=2,1,3+fletcher32+gzip+fill=-1, or -;
  * EDITS such as 7=nan,9=-0.0 (value 7, value 9), maps=64@100 (from value 100
  * on there are maps of 64x64 values that have nothing to do with each other),
+ * all=7 (every value), decades=4@-8 (from 1e-8 on, four values a decade),
  * or only=N (the first N values of a 1-D dataset are all that is written), or
  * -. */
 #include <math.h>
@@ -126,8 +127,15 @@ make_values(char *edits)
             return strtoull(edit + 5, NULL, 10);
         char *value = strchr(edit, '=');
         unsigned long width, at;
+        double number, first;
         if (sscanf(edit, "maps=%lu@%lu", &width, &at) == 2)
             make_maps(width, at);
+        else if (sscanf(edit, "all=%lf", &number) == 1)
+            for (int i = 0; i < MAX_NVALUES; i++)
+                values[i] = number;
+        else if (sscanf(edit, "decades=%lf@%lf", &number, &first) == 2)
+            for (int i = 0; i < MAX_NVALUES; i++)
+                values[i] = pow(10, i / number + first);
         else if (value != NULL)
             values[strtoul(edit, NULL, 10)] = strtod(value + 1, NULL);
     }

@@ -2,6 +2,7 @@
 """What `terp compare --png` and `terp advise --png` draw, pixel by pixel."""
 import math
 import os
+import resource
 import subprocess
 import unittest
 
@@ -196,6 +197,67 @@ class Images(Picture):
             self.assertEqual(row[4:6], [GREY] * 2)
             self.assertNotIn(GREY, row[6:])
 
+    def test_values_of_many_decades_are_told_apart(self):
+        # The same part of the smallest and of the largest value.
+        errors = f"3={1.4 * 10 ** (3 / 4 - 8)!r},60=6e6"
+        values = "f64 %s - - decades=4@-8"
+        rows = self.draw_x(
+            OK, "new x " + values % "8x8", f"new x {values % '8x8'},{errors}",
+            "--pwr=0.5")
+        original = sum(self.cells(rows, ORIGINAL, 8), [])
+        brightness = [sum(cell) for cell in original]
+        self.assertEqual(brightness, sorted(brightness))
+        self.assertGreater(len(set(original)), 55)
+        errors = sum(self.cells(rows, ERROR, 8), [])
+        red, blue = errors[3], errors[60]
+        self.assertGreater(red[0], red[2] + 100)
+        self.assertGreater(blue[2], blue[0] + 100)
+        self.assertEqual(len(set(errors)), 3)
+        # Curves too: the line goes up evenly.
+        rows = self.draw_x(
+            OK, "new x " + values % "64", f"new x {values % '64'},3=1e-7",
+            "--abs=1")
+        box = self.box(rows, *CURVE)
+        for part in range(1, 8):
+            column = [row[CHART_WIDTH * part // 8] for row in box]
+            drawn = [y for y, c in enumerate(column) if c != (255, 255, 255)]
+            self.assertAlmostEqual(
+                sum(drawn) / len(drawn), CURVE[1] * (1 - part / 8), delta=6)
+
+    def test_values_around_zero_are_told_apart_evenly(self):
+        """A wave has small values, but not many."""
+        wave = "new x f64 40x40 - - "
+        rows = self.draw_x(OK, wave + "-", wave + "0=1", "--abs=2")
+        brightness = [sum(cell) for cell in
+                      sum(self.cells(rows, ORIGINAL, 40), [])]
+        values = [math.sin(i * 0.01) + 0.3 * math.cos(i * 0.002)
+                  for i in range(1600)]
+        low, high = min(values), max(values)
+        # The brightness goes up by equal steps from end to end.
+        for i in range(0, 1600, 7):
+            at = (values[i] - low) / (high - low)
+            near = [b for b, v in zip(brightness, values)
+                    if abs((v - low) / (high - low) - at) < 0.004]
+            self.assertLess(max(near) - min(near), 20)
+        self.assertGreater(len(set(brightness)), 150)
+
+    def test_constant_data_has_one_number(self):
+        a = "new x f64 8x8 - - all=3.25"
+        b = "new x f64 8x8 8x8 terp=2,1,3 all=3.25"
+        rows = self.draw_x(OK, a, b)
+        white = (255, 255, 255)
+        for bar_x in (704, 1148):  # behind the bars
+            def has_ink(y):
+                return any(c != white for row in rows[y:y + 16]
+                           for c in row[bar_x:bar_x + 60])
+            self.assertFalse(has_ink(ORIGINAL[1]))
+            self.assertTrue(has_ink(ORIGINAL[1] + SIDE // 2 - 8))
+            self.assertFalse(has_ink(ORIGINAL[1] + SIDE - 12))
+        # Nothing is told behind "no error", where PSNR was no number.
+        title = rows[44:62]
+        self.assertTrue(any(c != white for row in title for c in row[20:180]))
+        self.assertFalse(any(c != white for row in title for c in row[300:]))
+
     def test_long_images_keep_their_shape(self):
         rows = self.draw_x(
             OK, "new x f32 1x10x40x1 - - -", "new x f32 1x10x40x1 - - 0=9"
@@ -370,6 +432,32 @@ class Files(Picture):
         self.assertEqual(
             document["datasets"][0]["png"], self.path("png/x.png")
         )
+
+    def test_full_disk_is_trouble_and_leaves_no_file(self):
+        self.draw(OK, "new x f32 4 - - 0=1", "new x f32 4 - - 0=2")
+        directory = self.path("png")
+
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+
+        for command in (
+            ["compare", "--allow-unjudged", self.path("a.h5"),
+             self.path("b.h5")],
+            ["advise", "-dx", self.path("a.h5")],
+        ):
+            result = terp(*command, "--png", directory, preexec_fn=limit)
+            self.assertEqual(result.returncode, TROUBLE, result.stderr)
+            self.assertRegex(
+                result.stderr, r"no picture of /x: .*x\.png: File too large")
+            self.assertEqual(os.listdir(directory), [])
+            # What is no file stays.
+            if os.path.exists("/dev/full"):
+                os.symlink("/dev/full", self.path("png/x.png"))
+                result = terp(*command, "--png", directory)
+                self.assertEqual(result.returncode, TROUBLE, result.stderr)
+                self.assertIn("No space left on device", result.stderr)
+                self.assertTrue(os.path.islink(self.path("png/x.png")))
+                os.remove(self.path("png/x.png"))
 
     def test_directory_that_is_none_is_trouble(self):
         self.draw(OK, "new x f32 4 - - 0=1", "new x f32 4 - - 0=2")

@@ -82,6 +82,16 @@ make_axis(const double *values, bool logarithmic)
     return axis;
 }
 
+static bool
+has_finite(const double *values)
+{
+    bool found = false;
+
+    for (int i = 0; i < ADVISE_NCHOICES; i++)
+        found |= isfinite(values[i]);
+    return found;
+}
+
 static void
 draw_axis(cairo_t *cairo, struct plot_box box, const struct axis *axis)
 {
@@ -117,6 +127,9 @@ draw_chart(cairo_t *cairo, struct plot_box box, const char *caption,
         plot_draw_tick(cairo, box, x[i], false, label);
     }
     plot_draw_frame(cairo, box, caption, NAN, NAN);
+    if (!has_finite(values))
+        plot_draw_text(cairo, box.x + 20, box.y + box.height / 2, 12, false,
+                       "infinite: no value changes");
     plot_draw_text(cairo, box.x, box.y + box.height + 40, 12, false,
                    pointwise ? "bound, relative to each value"
                              : "bound, relative to the range of the sample");

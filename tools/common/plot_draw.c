@@ -1,11 +1,16 @@
 /* Draws pictures with cairo: files, images, curves, bars and numbers. */
+#define _POSIX_C_SOURCE 200809L /* lstat */
 #include "tools/common/plot_draw.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define INK 0x202020u
 #define GREY 0x808080u /* kept bit for bit */
@@ -61,6 +66,56 @@ file_path(const char *directory, const char *dataset)
     return path;
 }
 
+/* A file that is being written, and why that failed. */
+struct output {
+    FILE *file;
+    int error;
+};
+
+static cairo_status_t
+write_bytes(void *context, const unsigned char *bytes, unsigned nbytes)
+{
+    struct output *output = context;
+
+    if (fwrite(bytes, 1, nbytes, output->file) == nbytes)
+        return CAIRO_STATUS_SUCCESS;
+    output->error = errno;
+    return CAIRO_STATUS_WRITE_ERROR;
+}
+
+/* Removes what a failure has left, unless it is no file of its own. */
+static void
+remove_file(const char *path)
+{
+    struct stat found;
+
+    if (lstat(path, &found) == 0 && S_ISREG(found.st_mode))
+        unlink(path);
+}
+
+/* Writes the picture. Why not, or NULL. */
+static const char *
+write_file(cairo_surface_t *surface, const char *path)
+{
+    struct output output = {.file = fopen(path, "wb")};
+
+    if (output.file == NULL)
+        return strerror(errno);
+#ifdef SIGXFSZ
+    /* Without the signal, fwrite fails where the file may not grow further. */
+    signal(SIGXFSZ, SIG_IGN);
+#endif
+    const cairo_status_t status =
+        cairo_surface_write_to_png_stream(surface, write_bytes, &output);
+    if (fclose(output.file) != 0 && output.error == 0)
+        output.error = errno;
+    if (status == CAIRO_STATUS_SUCCESS && output.error == 0)
+        return NULL;
+    remove_file(path);
+    return output.error != 0 ? strerror(output.error)
+                             : cairo_status_to_string(status);
+}
+
 char *
 plot_draw_file(const char *directory, const char *dataset, int width,
                int height, void (*draw)(cairo_t *cairo, const void *context),
@@ -77,13 +132,14 @@ plot_draw_file(const char *directory, const char *dataset, int width,
     cairo_status_t status =
         path == NULL ? CAIRO_STATUS_NO_MEMORY : cairo_status(cairo);
     cairo_destroy(cairo);
-    if (status == CAIRO_STATUS_SUCCESS)
-        status = cairo_surface_write_to_png(surface, path);
+    const char *reason = status == CAIRO_STATUS_SUCCESS
+                             ? write_file(surface, path)
+                             : cairo_status_to_string(status);
     cairo_surface_destroy(surface);
-    if (status == CAIRO_STATUS_SUCCESS)
+    if (reason == NULL)
         return path;
     snprintf(reason_ret, reason_cap, "%s: %s", path != NULL ? path : directory,
-             cairo_status_to_string(status));
+             reason);
     free(path);
     return NULL;
 }
@@ -190,7 +246,7 @@ draw_number(cairo_t *cairo, double x, double y, double value, bool ends)
     cairo_text_extents_t extents = {0};
     char text[32];
 
-    snprintf(text, sizeof text, "%.4g", value);
+    snprintf(text, sizeof text, "%.4g", value == 0 ? 0 : value); /* no -0 */
     cairo_set_font_size(cairo, TEXT_SIZE);
     if (ends)
         cairo_text_extents(cairo, text, &extents);
@@ -258,10 +314,16 @@ plot_draw_bar(cairo_t *cairo, struct plot_box box,
     }
     if (!isfinite(image->min) || !isfinite(image->max))
         return;
-    draw_number(cairo, x, box.y + TEXT_SIZE, image->max, false);
-    draw_number(cairo, x, box.y + box.height / 2 + TEXT_SIZE / 2.0,
-                image->min / 2 + image->max / 2, false);
-    draw_number(cairo, x, box.y + box.height, image->min, false);
+    draw_number(
+        cairo, x, box.y + box.height / 2 + TEXT_SIZE / 2.0,
+        plot_scale_value(&image->scale, image->min / 2 + image->max / 2),
+        false);
+    if (!(image->max > image->min))
+        return;
+    draw_number(cairo, x, box.y + TEXT_SIZE,
+                plot_scale_value(&image->scale, image->max), false);
+    draw_number(cairo, x, box.y + box.height,
+                plot_scale_value(&image->scale, image->min), false);
 }
 
 static void
@@ -284,10 +346,15 @@ plot_draw_frame(cairo_t *cairo, struct plot_box box, const char *caption,
     cairo_rectangle(cairo, box.x - 0.5, box.y - 0.5, box.width + 1,
                     box.height + 1);
     cairo_stroke(cairo);
-    if (isfinite(min) && isfinite(max)) {
-        draw_number(cairo, box.x - 5, box.y + TEXT_SIZE, max, true);
-        draw_number(cairo, box.x - 5, box.y + box.height, min, true);
+    if (!isfinite(min) || !isfinite(max))
+        return;
+    if (!(max > min)) {
+        draw_number(cairo, box.x - 5, box.y + box.height / 2 + TEXT_SIZE / 2.0,
+                    max, true);
+        return;
     }
+    draw_number(cairo, box.x - 5, box.y + TEXT_SIZE, max, true);
+    draw_number(cairo, box.x - 5, box.y + box.height, min, true);
 }
 
 void

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tools/common/plot_scale.h"
+
 /* Draws a white picture of so many pixels into a PNG file in `directory`, which
  * is named after the dataset. Returns the file's path, which the caller frees,
  * or NULL with a reason. */
@@ -25,9 +27,10 @@ struct plot_box {
 struct plot_image {
     int nx, ny;
     double aspect;
-    const double *values;
+    const double *values; /* places on the scale, as these: */
     double min, max;
-    bool sequential; /* else diverging */
+    struct plot_scale scale; /* for the numbers of its bar */
+    bool sequential;         /* else diverging */
 };
 
 /* `y` is the base line. */

@@ -37,6 +37,14 @@ enum {
     SPECTRUM_DECADES = 8
 };
 
+static const char *
+error_caption(const struct plot_data *data)
+{
+    return data->is_relative
+               ? "relative error: (reconstruction - original) / |original|"
+               : "error: reconstruction - original";
+}
+
 static void
 draw_images(cairo_t *cairo, const struct plot_data *data)
 {
@@ -52,8 +60,11 @@ draw_images(cairo_t *cairo, const struct plot_data *data)
                                .values = data->a,
                                .min = data->min,
                                .max = data->max,
+                               .scale = data->scale,
                                .sequential = true};
-    plot_draw_image(cairo, box, "original", &image);
+    plot_draw_image(
+        cairo, box,
+        data->scale.floor > 0 ? "original, logarithmic" : "original", &image);
     box.x = COPY_X;
     image.values = data->b;
     plot_draw_image(cairo, box, "reconstruction", &image);
@@ -63,9 +74,10 @@ draw_images(cairo_t *cairo, const struct plot_data *data)
     image.min = -scale;
     image.max = scale;
     image.sequential = false;
+    image.scale = (struct plot_scale){0};
     box.x = ERROR_X;
     bar.x = ERROR_BAR_X;
-    plot_draw_image(cairo, box, "error: reconstruction - original", &image);
+    plot_draw_image(cairo, box, error_caption(data), &image);
     plot_draw_bar(cairo, bar, &image);
 }
 
@@ -75,14 +87,17 @@ draw_curves(cairo_t *cairo, const struct plot_data *data)
     double min = data->min, max = data->max, scale = data->error_scale;
     struct plot_box box = {CHART_X, IMAGE_Y, CHART_WIDTH, CURVE_HEIGHT};
 
-    plot_draw_frame(cairo, box, "original (black), reconstruction (red)", min,
-                    max);
+    plot_draw_frame(cairo, box,
+                    data->scale.floor > 0
+                        ? "original (black), reconstruction (red), logarithmic"
+                        : "original (black), reconstruction (red)",
+                    plot_scale_value(&data->scale, min),
+                    plot_scale_value(&data->scale, max));
     plot_draw_curve(cairo, box, data->a, data->nx, min, max, 0x202020);
     plot_draw_curve(cairo, box, data->b, data->nx, min, max, 0xD55E00);
     box.y = ERROR_CURVE_Y;
     box.height = ERROR_CURVE_HEIGHT;
-    plot_draw_frame(cairo, box, "error: reconstruction - original", -scale,
-                    scale);
+    plot_draw_frame(cairo, box, error_caption(data), -scale, scale);
     plot_draw_curve(cairo, box, data->errors, data->nx, -scale, scale,
                     0xD55E00);
 }
@@ -151,6 +166,21 @@ draw_lags(cairo_t *cairo, const struct compare_metrics *metrics)
     plot_draw_text(cairo, box.x, box.y + box.height + 18, 12, false, text);
 }
 
+/* PSNR, or why there is none. Returns the length of the text. */
+static size_t
+add_psnr(const struct compare_result *result, char *text, size_t cap)
+{
+    const char *reason = result->nvalid == 0      ? "no valid values"
+                         : result->max_error == 0 ? "no error"
+                         : isnan(result->psnr)
+                             ? "no PSNR: all values are the same"
+                             : NULL;
+
+    return (size_t)(reason != NULL ? snprintf(text, cap, "    %s", reason)
+                                   : snprintf(text, cap, "    PSNR %.2f dB",
+                                              result->psnr));
+}
+
 static void
 draw_title(cairo_t *cairo, const struct tool_dataset *b,
            const struct compare_result *result, const struct plot_data *data)
@@ -165,11 +195,11 @@ draw_title(cairo_t *cairo, const struct tool_dataset *b,
         at +=
             (size_t)snprintf(line + at, cap - at, "    ratio %.4g",
                              tool_ratio(result->nbytes, result->stored_nbytes));
-    at +=
-        (size_t)snprintf(line + at, cap - at, "    PSNR %.2f dB", result->psnr);
-    at += (size_t)snprintf(line + at, cap - at, "    largest error %.4g",
-                           result->max_error);
-    if (!isnan(result->error_of_bound))
+    at += add_psnr(result, line + at, cap - at);
+    if (result->nvalid > 0 && result->max_error > 0)
+        at += (size_t)snprintf(line + at, cap - at, "    largest error %.4g",
+                               result->max_error);
+    if (result->max_error > 0 && !isnan(result->error_of_bound))
         snprintf(line + at, cap - at, ", %.6g of the bound",
                  result->error_of_bound);
     plot_draw_text(cairo, MARGIN, TITLE_Y + 24, 13, false, line);

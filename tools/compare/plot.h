@@ -2,6 +2,7 @@
  * cairo. */
 #pragma once
 
+#include "tools/common/plot_scale.h"
 #include "tools/compare/compare.h"
 
 /* Draws a slice of both, their error and its histogram into a PNG file in
@@ -29,6 +30,10 @@ struct plot_data {
     double *a, *b;
     double *errors;  /* b - a, or like `b` where values are kept or should be */
     double min, max; /* of the valid values of `a` */
+    /* Of what is above as long as it is drawn: `a`, `b`, `min` and `max` are
+     * places on it. */
+    struct plot_scale scale;
+    bool is_relative; /* errors are over the magnitude of `a` */
 
     double error_scale;        /* errors are drawn up to here */
     bool of_bound;             /* bins are of error / bound, else of error / */

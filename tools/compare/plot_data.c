@@ -90,6 +90,84 @@ turn_rows(const struct plot_data *data, double *values)
         }
 }
 
+static int
+compare_numbers(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Values of so many decades have a logarithmic scale, on which one in so many
+ * is too near to zero. */
+#define MIN_NDECADES 4
+#define NEAR_ZERO_EVERY 64
+
+/* Chooses a logarithmic scale where many values are too small to be seen beside
+ * the largest one. */
+static void
+find_floor(struct plot_data *data, uint64_t nvalues)
+{
+    double *magnitudes = calloc(nvalues, sizeof *magnitudes);
+    uint64_t n = 0;
+
+    for (uint64_t i = 0; magnitudes != NULL && i < nvalues; i++)
+        if (isfinite(data->a[i]) && data->a[i] != 0)
+            magnitudes[n++] = fabs(data->a[i]);
+    if (n > 0) {
+        qsort(magnitudes, n, sizeof *magnitudes, compare_numbers);
+        const double low = magnitudes[n / NEAR_ZERO_EVERY];
+        if (log10(magnitudes[n - 1]) - log10(low) >= MIN_NDECADES)
+            data->scale.floor = low;
+    }
+    free(magnitudes);
+}
+
+static void
+place_values(struct plot_data *data, uint64_t nvalues)
+{
+    for (uint64_t i = 0; i < nvalues; i++) {
+        data->a[i] = plot_scale_place(&data->scale, data->a[i]);
+        data->b[i] = plot_scale_place(&data->scale, data->b[i]);
+    }
+    data->min = plot_scale_place(&data->scale, data->min);
+    data->max = plot_scale_place(&data->scale, data->max);
+}
+
+/* Errors over the magnitude of their value, or of what is as large as the bound
+ * where that has a floor; no more than all of it is told apart. */
+static void
+divide_errors(struct plot_data *data, const struct compare_result *result,
+              uint64_t nvalues)
+{
+    const double least = result->pointwise_bound > 0
+                             ? result->floor / result->pointwise_bound
+                             : 0;
+    double largest = result->pointwise_bound;
+
+    for (uint64_t i = 0; i < nvalues; i++) {
+        double *error = &data->errors[i];
+        if (!isfinite(*error) || *error == 0)
+            continue;
+        const double value = fmax(fabs(data->a[i]), least);
+        *error = copysign(fmin(fabs(*error) / value, 1), *error);
+        largest = fmax(largest, fabs(*error));
+    }
+    data->error_scale = fmin(largest, 1);
+}
+
+/* Errors first, since they are over values as they are. */
+static void
+find_scales(struct plot_data *data, const struct compare_result *result,
+            uint64_t nvalues)
+{
+    find_floor(data, nvalues);
+    data->is_relative = data->scale.floor > 0 || result->pointwise_bound > 0;
+    if (data->is_relative)
+        divide_errors(data, result, nvalues);
+    place_values(data, nvalues);
+}
+
 static bool
 read_slice(struct plot_data *data, const struct tool_dataset *a,
            const struct tool_dataset *b, const struct compare_result *result,
@@ -130,6 +208,7 @@ read_slice(struct plot_data *data, const struct tool_dataset *a,
         turn_rows(data, data->b);
         turn_rows(data, data->errors);
     }
+    find_scales(data, result, walk->grid.nvalues);
     return true;
 }
 
@@ -221,6 +300,8 @@ plot_data_read(struct plot_data *data, const struct tool_dataset *a,
     *data = (struct plot_data){0};
     data->of_bound = !isnan(result->error_of_bound);
     data->error_scale = fmax(result->max_error, result->bound);
+    if (isnan(data->error_scale)) /* there are no valid values */
+        data->error_scale = 0;
     if (!read_slice(data, a, b, result, &slice))
         snprintf(reason_ret, reason_cap, "%s", slice.trouble);
     else if (data->rank > 0 && !fill_bins(data, a, b, bounds, result, &walk))
