@@ -68,6 +68,11 @@ if(TERP_SYSTEM_PYTHON AND NOT TERP_SANITIZE)
                    ${CMAKE_CURRENT_SOURCE_DIR}/tools/test_compare.py)
   set_tests_properties(test_compare PROPERTIES
     ENVIRONMENT "${environment}" SKIP_RETURN_CODE 77)
+  add_test(NAME test_limits
+           COMMAND ${TERP_SYSTEM_PYTHON}
+                   ${CMAKE_CURRENT_SOURCE_DIR}/tools/test_limits.py)
+  set_tests_properties(test_limits PROPERTIES
+    ENVIRONMENT "${environment}" SKIP_RETURN_CODE 77)
   add_test(NAME test_sparse
            COMMAND ${TERP_SYSTEM_PYTHON}
                    ${CMAKE_CURRENT_SOURCE_DIR}/tools/test_sparse.py)

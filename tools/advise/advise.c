@@ -2,10 +2,12 @@
 #include <argp.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "codec/api/processor.h"
 #include "tools/advise/advise.h"
 #include "tools/common/chunk_shape.h"
+#include "tools/common/limit.h"
 #include "tools/common/options.h"
 #include "tools/common/tool.h"
 
@@ -24,6 +26,7 @@ static const struct argp_option options[] = {
      "given",
      0},
     {"json", 'j', NULL, 0, "Print JSON; `man terp` has the keys", 0},
+    {"trusted", TOOL_KEY_TRUSTED, NULL, 0, TOOL_HELP_TRUSTED, 0},
     {"png", 'p', "DIR", 0,
      "Draw ratio and PSNR over the bound, a curve for each pipeline, into a "
      "PNG "
@@ -59,7 +62,7 @@ struct request {
     const char **globs; /* room for as many as there are words */
     bool *used;         /* which of them match a dataset */
     int nglobs, nthreads;
-    bool pointwise;
+    bool pointwise, is_trusted;
     double floor;
     const struct advise_report *report;
     const char *png_directory;
@@ -82,6 +85,9 @@ parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_FLOOR:
         request->floor = tool_option_number(state, arg);
+        return 0;
+    case TOOL_KEY_TRUSTED:
+        request->is_trusted = true;
         return 0;
     case 't':
         request->nthreads = tool_option_nthreads(state, arg);
@@ -154,6 +160,16 @@ plot(struct request *request, const char *path,
     return picture;
 }
 
+/* How what is wanting could be had. */
+static void
+add_hint(struct advise_sample *sample)
+{
+    char *end = sample->reason + strlen(sample->reason);
+
+    snprintf(end, (size_t)(sample->reason + sizeof sample->reason - end), "%s",
+             tool_limit_hint(sample->reason));
+}
+
 static void
 advise_dataset(const char *path, const struct tool_dataset *dataset,
                const char *reason, void *context)
@@ -161,6 +177,7 @@ advise_dataset(const char *path, const struct tool_dataset *dataset,
     struct request *request = context;
     struct advise_choice choices[ADVISE_NCHOICES];
     struct advise_sample sample;
+    char why[512];
 
     if (dataset == NULL) {
         request->report->add(request->state, path, NULL, NULL, NULL, NULL,
@@ -176,8 +193,15 @@ advise_dataset(const char *path, const struct tool_dataset *dataset,
                              "few values");
         return;
     }
+    if (!tool_limit_take(dataset, TOOL_LIMIT_SOME, why, sizeof why)) {
+        request->report->add(request->state, path, dataset, NULL, NULL, NULL,
+                             why);
+        find(request);
+        return;
+    }
     advise_sample_read(dataset, &sample);
     sample.params.floor = request->floor;
+    add_hint(&sample);
     bool measured =
         sample.reason[0] == '\0' &&
         advise_measure(&sample, request->pointwise, request->nthreads, choices);
@@ -194,6 +218,7 @@ static void
 advise_file(struct request *request, hid_t file)
 {
     request->code = TOOL_OK;
+    tool_limit_begin(tool_limit_file_nbytes(file), request->is_trusted);
     request->state = request->report->begin(request->path, request->nthreads);
     if (!tool_file_visit(file, advise_dataset, request)) {
         fprintf(stderr,

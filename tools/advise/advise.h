@@ -29,7 +29,7 @@ struct advise_sample {
     uint64_t nvalues, nvalid;
     double min, max; /* of valid values; see tool_range_trim */
     uint64_t nleft_out;
-    char reason[256]; /* why there is none, or nothing to measure; or "" */
+    char reason[512]; /* why there is none, or nothing to measure; or "" */
     bool damaged;     /* reading failed */
 };
 

@@ -112,6 +112,10 @@ check_stream(void *arg, struct tool_work *work)
  */
 #define MAX_WORKING_NCHUNKS 40
 
+/* About what it takes to decode a chunk, its values and its stream among that.
+ */
+#define DECODING_NCHUNKS 4
+
 /* HDF5 from 1.14.5 on, before 2.2, drops what a filter says. */
 static bool
 hdf5_keeps_errors(void)
@@ -222,6 +226,18 @@ finish_chunk(struct tool_checker *checker, struct slot *slot,
              : NULL);
 }
 
+/* How many of its chunks may be decoded at once where TERP_MAX_MEMORY is for
+ * all of them together; at least 1, which has it alone. */
+static uint64_t
+count_fitting(const struct tool_dataset *dataset)
+{
+    uint64_t limit_nbytes;
+
+    (void)terp_budget_limit(&limit_nbytes);
+    const uint64_t n = limit_nbytes / DECODING_NCHUNKS / dataset->chunk_nbytes;
+    return n > 0 ? n : 1;
+}
+
 /* Chunks take turns in the slots. Where there are fewer of them than threads,
  * these share each. */
 uint64_t
@@ -233,6 +249,7 @@ tool_check_chunks(struct tool_checker *checker,
     const bool has_filters = tool_has_filters(dataset);
     const uint64_t nthreads =
         checker->nthreads > 0 ? (uint64_t)checker->nthreads : 1;
+    const uint64_t nslots = min_u64(checker->nslots, count_fitting(dataset));
     uint64_t ngiven = 0, ndone = 0;
 
     if (!dataset->chunked)
@@ -241,19 +258,19 @@ tool_check_chunks(struct tool_checker *checker,
     const uint64_t nabsent = tool_stored_nabsent(&stored);
     const uint64_t nchunks = stored.nchunks - nabsent;
     for (; tool_stored_next(&stored, &grid); ngiven++) {
-        struct slot *slot = &checker->slots[ngiven % checker->nslots];
-        if (ngiven - ndone == checker->nslots)
-            finish_chunk(checker, &checker->slots[ndone++ % checker->nslots],
-                         tell, context);
+        struct slot *slot = &checker->slots[ngiven % nslots];
+        if (ngiven - ndone == nslots)
+            finish_chunk(checker, &checker->slots[ndone++ % nslots], tell,
+                         context);
         slot->box = grid;
         slot->dataset = dataset;
-        slot->nthreads = (int)(nthreads / min_u64(nthreads, nchunks));
+        slot->nthreads =
+            (int)(nthreads / min_u64(nthreads, min_u64(nchunks, nslots)));
         read_chunk(checker, slot, has_filters);
         tool_workers_give(checker->workers, &slot->work);
     }
     for (; ndone < ngiven; ndone++)
-        finish_chunk(checker, &checker->slots[ndone % checker->nslots], tell,
-                     context);
+        finish_chunk(checker, &checker->slots[ndone % nslots], tell, context);
     tool_stored_free(&stored);
     return nabsent;
 }

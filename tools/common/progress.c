@@ -30,9 +30,8 @@ ndigits(double number)
     return number < 10 ? 2 : number < 100 ? 1 : 0;
 }
 
-/* Such as "3.42 GB". */
-static void
-nbytes_text(double nbytes, char text[16])
+void
+tool_nbytes_text(double nbytes, char text[16])
 {
     static const char units[] = {'k', 'M', 'G', 'T', 'P'};
     size_t unit = 0;
@@ -57,9 +56,9 @@ draw(struct tool_progress *progress, double s)
     for (int i = 0; i < BAR_WIDTH; i++)
         bar[i] = i < nfilled ? '#' : '.';
     bar[BAR_WIDTH] = '\0';
-    nbytes_text((double)progress->done_nbytes, done);
-    nbytes_text((double)progress->total_nbytes, total);
-    nbytes_text((double)progress->done_nbytes / s, speed);
+    tool_nbytes_text((double)progress->done_nbytes, done);
+    tool_nbytes_text((double)progress->total_nbytes, total);
+    tool_nbytes_text((double)progress->done_nbytes / s, speed);
     int width = fprintf(stderr, "\r[%s] %3.0f %%  %s of %s  %s/s  %.0f s left",
                         bar, 100 * part, done, total, speed, left_s);
     /* Blanks cover what is left of a longer line. */
@@ -106,8 +105,8 @@ tool_progress_sum(double start_s, const char *in, uint64_t in_nbytes,
     char before[16], after[16];
     double ratio = (double)in_nbytes / (double)out_nbytes;
 
-    nbytes_text((double)in_nbytes, before);
-    nbytes_text((double)out_nbytes, after);
+    tool_nbytes_text((double)in_nbytes, before);
+    tool_nbytes_text((double)out_nbytes, after);
     fprintf(stderr, "%s %s -> %s %s, ratio %.*f, %.1f s\n", in, before, out,
             after, ndigits(ratio), ratio, tool_seconds() - start_s);
 }

@@ -9,6 +9,10 @@
 double
 tool_seconds(void);
 
+/* Such as "3.42 GB". */
+void
+tool_nbytes_text(double nbytes, char text[16]);
+
 struct tool_progress {
     bool shown; /* standard error is a terminal */
     uint64_t total_nbytes, done_nbytes;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "filter/plugin/h5z_terp.h"
+#include "tools/common/limit.h"
 #include "tools/common/options.h"
 #include "tools/common/tool.h"
 #include "tools/compare/compare.h"
@@ -31,6 +32,7 @@ static const struct argp_option options[] = {
      "Datasets for which no bound is known, that cannot be compared, or that "
      "are in B only do no harm",
      1},
+    {"trusted", TOOL_KEY_TRUSTED, NULL, 0, TOOL_HELP_TRUSTED, 3},
     {"json", 'j', NULL, 0, "Print JSON; `man terp` has the keys", 2},
     {"metrics", 'm', NULL, 0,
      "Tell more of float datasets: RMSE, correlation, SSIM, drift of the mean, "
@@ -80,7 +82,7 @@ struct request {
     const char *path_a, *path_b;
     struct compare_bounds bounds;
     const struct compare_report *report;
-    bool allows_unjudged, wants_metrics;
+    bool allows_unjudged, is_trusted, wants_metrics;
     const char *png_directory;
     compare_plot *plot; /* NULL: no pictures */
 
@@ -113,6 +115,9 @@ parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_ALLOW_UNJUDGED:
         request->allows_unjudged = true;
+        return 0;
+    case TOOL_KEY_TRUSTED:
+        request->is_trusted = true;
         return 0;
     case 'j':
 #ifdef TERP_HAVE_JANSSON
@@ -181,6 +186,8 @@ static void
 compare_open(struct request *request, const struct tool_dataset *a,
              const struct tool_dataset *b, struct compare_result *result)
 {
+    char reason[sizeof result->reason];
+
     if (H5Tequal(a->type, b->type) <= 0)
         conclude(result, COMPARE_TYPE, "the types differ");
     else if (a->rank != b->rank || a->nvalues != b->nvalues ||
@@ -191,6 +198,9 @@ compare_open(struct request *request, const struct tool_dataset *a,
     else if ((a->has_terp || b->has_terp) &&
              H5Zfilter_avail(H5Z_FILTER_TERP) <= 0)
         request->lacks_plugin = true;
+    else if (!tool_limit_take(a, TOOL_LIMIT_ALL, reason, sizeof reason) ||
+             !tool_limit_take(b, TOOL_LIMIT_ALL, reason, sizeof reason))
+        conclude(result, COMPARE_SKIPPED, reason);
     else
         compare_values(a, b, &request->bounds, request->files, result);
 }
@@ -397,6 +407,9 @@ static void
 compare_files(struct request *request)
 {
     request->code = TOOL_OK;
+    tool_limit_begin(tool_limit_file_nbytes(request->file_a) +
+                         tool_limit_file_nbytes(request->file_b),
+                     request->is_trusted);
     request->files = nested_files_open(request->file_a, request->file_b);
     request->state = request->report->begin(request->path_a, request->path_b);
     compare_structure(request);

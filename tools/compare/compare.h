@@ -33,7 +33,7 @@ compare_verdict_text(enum compare_verdict verdict);
 struct compare_result {
     const char *path;
     enum compare_verdict verdict;
-    char reason[256]; /* of the verdict; "" where that says it all */
+    char reason[512]; /* of the verdict; "" where that says it all */
 
     bool compared; /* what follows is known */
     enum terp_type type;

@@ -6,6 +6,7 @@
 
 #include "codec/format/types.h"
 #include "codec/model/bound.h"
+#include "tools/common/limit.h"
 #include "tools/compare/compare.h"
 
 /* The exact |a - b| as high + low: high is the rounded difference and low
@@ -355,7 +356,8 @@ compare_values(const struct tool_dataset *a, const struct tool_dataset *b,
     if (walk.trouble != NULL) {
         result->verdict =
             walk.cannot_compare ? COMPARE_SKIPPED : COMPARE_UNREADABLE;
-        snprintf(result->reason, sizeof result->reason, "%s", walk.trouble);
+        snprintf(result->reason, sizeof result->reason, "%s%s", walk.trouble,
+                 tool_limit_hint(walk.trouble));
     } else {
         if (sum.has_own_bounds)
             sum.by_parameters = sum.by_range;

@@ -1,8 +1,10 @@
 /* terp info: shows what the datasets of files hold, read from their streams. */
 #include <argp.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "codec/format/frame.h"
+#include "tools/common/limit.h"
 #include "tools/common/options.h"
 #include "tools/common/stored.h"
 #include "tools/common/tool.h"
@@ -183,7 +185,9 @@ sum_chunks(const struct tool_dataset *dataset, struct info_summary *sum)
 }
 
 static const struct argp_option options[] = {
-    {"json", 'j', NULL, 0, "Print JSON; `man terp` has the keys", 0}, {0}};
+    {"json", 'j', NULL, 0, "Print JSON; `man terp` has the keys", 0},
+    {"trusted", TOOL_KEY_TRUSTED, NULL, 0, TOOL_HELP_TRUSTED, 0},
+    {0}};
 
 /* What the command line asks for. */
 struct request {
@@ -199,11 +203,17 @@ info_show_dataset(const char *path, const struct tool_dataset *dataset,
 {
     struct info_show *show = context;
     struct info_summary sum = {0};
+    char reason[512];
 
     if (dataset != NULL && dataset->has_terp) {
         damage = dataset->params_error;
-        if (damage == NULL)
+        if (damage == NULL &&
+            tool_limit_take(dataset, TOOL_LIMIT_LIST, reason, sizeof reason)) {
             sum_chunks(dataset, &sum);
+        } else if (damage == NULL) {
+            fprintf(stderr, "terp info: %s: %s\n", path, reason);
+            show->in_trouble = true;
+        }
     }
     show->report->add(show->state, path, dataset, &sum, damage);
     if (damage != NULL || sum.nof_kind[INFO_DAMAGED] > 0)
@@ -217,6 +227,7 @@ show_file(struct request *request, int nth)
     const struct info_report *report = show->report;
     hid_t file = tool_file_open("info", request->files[nth]);
 
+    tool_limit_begin(tool_limit_file_nbytes(file), show->is_trusted);
     report->file(show->state, nth, request->files[nth], file >= 0);
     if (file < 0) {
         request->unopened = true;
@@ -241,6 +252,9 @@ parse_option(int key, char *arg, struct argp_state *state)
 #else
         tool_option_missing(state, "--json", "jansson");
 #endif
+        return 0;
+    case TOOL_KEY_TRUSTED:
+        request->show.is_trusted = true;
         return 0;
     case ARGP_KEY_ARGS:
         request->files = state->argv + state->next;
@@ -283,7 +297,7 @@ tool_info(int argc, char **argv)
         show_file(&request, i);
     if (show->report->end != NULL)
         show->report->end(show->state);
-    return request.unopened ? TOOL_TROUBLE
-           : show->damaged  ? TOOL_FOUND
-                            : TOOL_OK;
+    return request.unopened || show->in_trouble ? TOOL_TROUBLE
+           : show->damaged                      ? TOOL_FOUND
+                                                : TOOL_OK;
 }

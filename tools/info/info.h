@@ -86,7 +86,9 @@ struct info_report {
 struct info_show {
     const struct info_report *report;
     void *state; /* of the report */
+    bool is_trusted;
     bool damaged;
+    bool in_trouble; /* a dataset's chunks are too many to be looked for */
 };
 
 /* Shows a dataset; a tool_visit, whose context is a struct info_show. */

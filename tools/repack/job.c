@@ -12,6 +12,7 @@
 
 #include "codec/api/budget.h"
 #include "codec/format/base.h"
+#include "tools/common/limit.h"
 #include "tools/common/stored.h"
 #include "tools/repack/salvage.h"
 
@@ -125,6 +126,7 @@ repack_job_open(struct repack *repack, const struct repack_object *object,
                 struct repack_job *job_ret)
 {
     struct repack_job *job = job_ret;
+    char reason[512];
 
     *job = (struct repack_job){
         .repack = repack,
@@ -135,6 +137,10 @@ repack_job_open(struct repack *repack, const struct repack_object *object,
         .npasses = 1};
     if (!tool_dataset_open(repack->in, object->path, &job->in))
         return repack_job_fails(job, TERP_ERR_HDF5);
+    /* Salvage has counted it. */
+    if (!repack->request.salvage &&
+        !tool_limit_take(&job->in, TOOL_LIMIT_ALL, reason, sizeof reason))
+        return repack_fail(repack, object->path, "%s", reason);
     const enum terp_type type = tool_type(job->in.type);
     job->wide = type == TERP_FLOAT64;
     job->has_range = type != TERP_BYTES;

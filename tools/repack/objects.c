@@ -10,11 +10,12 @@
 #include <string.h>
 
 #include "tools/common/h5file.h"
+#include "tools/common/limit.h"
 
 bool
 repack_fail(struct repack *repack, const char *path, const char *format, ...)
 {
-    char reason[256];
+    char reason[512];
     va_list arguments;
 
     if (repack->error[0] != '\0')
@@ -26,7 +27,8 @@ repack_fail(struct repack *repack, const char *path, const char *format, ...)
         vsnprintf(reason, sizeof reason, format, arguments);
         va_end(arguments);
     }
-    snprintf(repack->error, sizeof repack->error, "%s: %s", path, reason);
+    snprintf(repack->error, sizeof repack->error, "%s: %s%s", path, reason,
+             tool_limit_hint(reason));
     return false;
 }
 

@@ -72,7 +72,7 @@ struct repack {
     _Atomic(enum repack_device) device;
     atomic_int ndevice_threads; /* which use the GPU now */
     char reason[256];           /* why HDF5 failed most recently */
-    char error[512];            /* of the first failure */
+    char error[1024];           /* of the first failure */
 };
 
 /* Notes why the work fails, with HDF5's reason when `format` is NULL; the

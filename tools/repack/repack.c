@@ -16,6 +16,7 @@
 
 #include "codec/api/memory.h"
 #include "tools/common/h5file.h"
+#include "tools/common/limit.h"
 #include "tools/common/part.h"
 #include "tools/common/tool.h"
 #include "tools/repack/structure.h"
@@ -343,6 +344,8 @@ copy_file(struct repack *repack)
     repack->in =
         tool_file_open(repack->request.command, repack->request.path_in);
     if (repack->in >= 0) {
+        tool_limit_begin(tool_limit_file_nbytes(repack->in),
+                         repack->request.is_trusted);
         H5Eset_auto2(H5E_DEFAULT, note_reason, repack);
         ok = run(repack);
         if (!ok)

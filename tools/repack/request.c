@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "codec/api/processor.h"
+#include "tools/common/limit.h"
 #include "tools/common/tool.h"
 #include "tools/repack/request.h"
 
@@ -70,6 +71,7 @@ static const struct argp_option options[] = {
      "Of a damaged file, copy what is whole: values of damaged chunks become "
      "the fill value, and are listed, also beside their dataset",
      4},
+    {"trusted", TOOL_KEY_TRUSTED, NULL, 0, TOOL_HELP_TRUSTED, 4},
     {"verbose", 'v', NULL, 0, "Say what becomes of each dataset", 4},
     {0}};
 
@@ -267,6 +269,9 @@ parse_shared_option(int key, char *arg, struct argp_state *state)
     case 't':
         request->nthreads = tool_option_nthreads(state, arg);
         return 0;
+    case TOOL_KEY_TRUSTED:
+        request->is_trusted = true;
+        return 0;
     case 'v':
         request->verbose = true;
         return 0;
@@ -394,6 +399,7 @@ static const struct argp_option preview_options[] = {
      1},
     {"threads", 't', "N", 0,
      "Threads that decode; as many as CPUs if not given", 2},
+    {"trusted", TOOL_KEY_TRUSTED, NULL, 0, TOOL_HELP_TRUSTED, 3},
     {"verbose", 'v', NULL, 0, "Say what becomes of each dataset", 3},
     {0}};
 

@@ -40,9 +40,10 @@ struct repack_request {
     unsigned pipeline, effort;
     enum terp_engine_kind engine;
     int nthreads;
-    bool amrex;   /* levels of plotfiles are compressed box by box */
-    bool record;  /* attributes tell how each dataset was compressed */
-    bool salvage; /* damaged chunks become fill values */
+    bool amrex;      /* levels of plotfiles are compressed box by box */
+    bool record;     /* attributes tell how each dataset was compressed */
+    bool salvage;    /* damaged chunks become fill values */
+    bool is_trusted; /* IN: without limits by its size */
     bool verbose;
 };
 

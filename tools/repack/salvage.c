@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "tools/common/check.h"
+#include "tools/common/limit.h"
 
 /* Values of these refer to other places of the file; all that can be put in
  * their place is none. */
@@ -148,11 +149,15 @@ find_in(struct repack *repack, struct tool_checker *checker,
     struct repack_losses *losses = &object->losses;
     struct finding finding = {repack, object, true};
     struct tool_dataset in;
+    char reason[512];
 
     if (!tool_dataset_open(repack->in, object->path, &in))
         return repack_fail(repack, object->path, NULL);
     (void)tool_lost_read(in.id, &losses->noted);
-    (void)tool_check_chunks(checker, &in, take_chunk, &finding);
+    if (tool_limit_take(&in, TOOL_LIMIT_ALL, reason, sizeof reason))
+        (void)tool_check_chunks(checker, &in, take_chunk, &finding);
+    else
+        finding.ok = repack_fail(repack, object->path, "%s", reason);
     if (finding.ok && losses->nchunks > 0) {
         losses->fill = make_fill(&in);
         if (losses->fill == NULL)

@@ -11,6 +11,7 @@
 #include "filter/h5/terp_h5.h"
 #include "tools/common/chunk_shape.h"
 #include "tools/common/h5file.h"
+#include "tools/common/limit.h"
 #include "tools/common/stored.h"
 #include "tools/repack/split.h"
 
@@ -271,6 +272,16 @@ copy_sample(struct repack *repack, const struct repack_object *object,
                                               terp_status_text(st)));
 }
 
+static bool
+is_within_limits(struct repack *repack, const struct repack_object *object,
+                 const struct tool_dataset *in)
+{
+    char reason[512];
+
+    return tool_limit_take(in, TOOL_LIMIT_ALL, reason, sizeof reason) ||
+           repack_fail(repack, object->path, "%s", reason);
+}
+
 hid_t
 repack_sample(struct repack *repack, const struct repack_object *object,
               hid_t in, hid_t parent, const char *name, hid_t lcpl)
@@ -292,7 +303,8 @@ repack_sample(struct repack *repack, const struct repack_object *object,
     const bool may_have_values = H5Dget_storage_size(in) > 0 ||
                                  H5Pget_layout(dataset.dcpl) == H5D_VIRTUAL;
     if (out >= 0 && sample.nvalues > 0 && may_have_values &&
-        !copy_sample(repack, object, &sample, out)) {
+        (!is_within_limits(repack, object, &dataset) ||
+         !copy_sample(repack, object, &sample, out))) {
         H5Dclose(out);
         out = -1;
     }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/common/limit.h"
 #include "tools/common/stored.h"
 #include "tools/repack/salvage.h"
 #include "tools/repack/split.h"
@@ -347,6 +348,7 @@ repack_copy_values(struct repack *repack, const struct repack_object *object,
                    hid_t in, hid_t out, bool as_stored)
 {
     struct tool_dataset dataset;
+    char reason[512];
     bool ok = true;
 
     if (!tool_dataset_of(in, &dataset))
@@ -359,6 +361,9 @@ repack_copy_values(struct repack *repack, const struct repack_object *object,
              H5Tdetect_class(dataset.type, H5T_REFERENCE) <= 0 &&
              !has_heap_values(dataset.type))
         ok = copy_chunks(object, &dataset, out);
+    else if (!repack->request.salvage &&
+             !tool_limit_take(&dataset, TOOL_LIMIT_ALL, reason, sizeof reason))
+        ok = repack_fail(repack, object->path, "%s", reason);
     else
         ok = copy_blocks(repack, object, &dataset, out);
     tool_dataset_close(&dataset);

@@ -4,6 +4,7 @@
 
 #include "codec/api/processor.h"
 #include "codec/api/terp.h"
+#include "tools/common/limit.h"
 #include "tools/common/options.h"
 #include "tools/common/tool.h"
 #include "tools/verify/verify.h"
@@ -43,11 +44,37 @@ add_chunk(void *context, const struct tool_grid *box, enum tool_check_kind kind,
     if (kind == TOOL_CHECK_UNTRIED) {
         verify->in_trouble = true;
         if (verification->sums.nof_kind[kind] == 1)
-            fprintf(stderr, "terp verify: %s: %s\n", verification->path,
-                    reason);
+            fprintf(stderr, "terp verify: %s: %s%s\n", verification->path,
+                    reason, tool_limit_hint(reason));
     }
     if (kind == TOOL_CHECK_DAMAGED)
         verify->report->damage(verify->state, verification->path, box, reason);
+}
+
+static void
+check_chunks(struct verification *verification,
+             const struct tool_dataset *dataset)
+{
+    struct verify_sums *sums = &verification->sums;
+    const uint64_t nabsent = tool_check_chunks(
+        verification->verify->checker, dataset, add_chunk, verification);
+
+    sums->nchunks += nabsent;
+    sums->nof_kind[TOOL_CHECK_ABSENT] += nabsent;
+}
+
+/* Says why none of its chunks is decoded. */
+static void
+pass_over(struct verification *verification, const struct tool_dataset *dataset,
+          const char *reason)
+{
+    const struct tool_grid grid = tool_grid_of(dataset, dataset->chunk_dims);
+
+    fprintf(stderr, "terp verify: %s: %s\n", verification->path, reason);
+    verification->sums.nchunks = tool_grid_nboxes(&grid);
+    verification->sums.nof_kind[TOOL_CHECK_UNTRIED] =
+        verification->sums.nchunks;
+    verification->verify->in_trouble = true;
 }
 
 void
@@ -56,6 +83,7 @@ verify_dataset(const char *path, const struct tool_dataset *dataset,
 {
     struct verify *verify = context;
     struct verification verification = {verify, path, {0}};
+    char reason[512];
 
     if (damage == NULL && dataset->has_terp)
         damage = dataset->params_error;
@@ -64,10 +92,10 @@ verify_dataset(const char *path, const struct tool_dataset *dataset,
         verify->damaged = true;
         return;
     }
-    const uint64_t nabsent =
-        tool_check_chunks(verify->checker, dataset, add_chunk, &verification);
-    verification.sums.nchunks += nabsent;
-    verification.sums.nof_kind[TOOL_CHECK_ABSENT] += nabsent;
+    if (tool_limit_take(dataset, TOOL_LIMIT_ALL, reason, sizeof reason))
+        check_chunks(&verification, dataset);
+    else
+        pass_over(&verification, dataset, reason);
     verify->report->sums(verify->state, path, &verification.sums);
 }
 
@@ -77,6 +105,7 @@ check_file(struct verify *verify, const char *path)
     const struct verify_report *report = verify->report;
     hid_t file = tool_file_open("verify", path);
 
+    tool_limit_begin(tool_limit_file_nbytes(file), verify->is_trusted);
     report->file(verify->state, path, file >= 0);
     if (file < 0) {
         verify->in_trouble = true;
@@ -94,6 +123,7 @@ static const struct argp_option options[] = {
      "Threads that decode; as many as there are CPUs "
      "if not given",
      0},
+    {"trusted", TOOL_KEY_TRUSTED, NULL, 0, TOOL_HELP_TRUSTED, 0},
     {0}};
 
 static error_t
@@ -111,6 +141,9 @@ parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case 't':
         request->nthreads = tool_option_nthreads(state, arg);
+        return 0;
+    case TOOL_KEY_TRUSTED:
+        request->verify.is_trusted = true;
         return 0;
     case ARGP_KEY_ARGS:
         request->files = state->argv + state->next;

@@ -35,6 +35,7 @@ struct verify {
     const struct verify_report *report;
     void *state; /* of the report */
     struct tool_checker *checker;
+    bool is_trusted;
     bool in_trouble, damaged;
 };
 
