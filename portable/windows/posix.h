@@ -69,6 +69,19 @@ pread(int file, void *to, size_t nbytes, off_t at)
     return -1;
 }
 
+static inline int
+setenv(const char *name, const char *value, int overwrite)
+{
+    (void)overwrite;
+    return _putenv_s(name, value);
+}
+
+static inline int
+unsetenv(const char *name)
+{
+    return _putenv_s(name, "");
+}
+
 static inline ssize_t
 readlink(const char *path, char *to, size_t nbytes)
 {

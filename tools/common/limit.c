@@ -1,5 +1,6 @@
 /* Limits by the size of files and of the machine's memory. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
+#define _DARWIN_C_SOURCE        /* _SC_PHYS_PAGES */
 #include "tools/common/limit.h"
 
 #include <inttypes.h>
@@ -38,6 +39,7 @@ static struct {
 
 /* ---- the machine ---- */
 
+#ifndef _WIN32
 /* The number that a file of the system's holds; UINT64_MAX where it has none,
  * "max", say. */
 static uint64_t
@@ -52,6 +54,7 @@ read_number(const char *path)
         fclose(file);
     return number;
 }
+#endif
 
 /* The machine's memory, or what a container may have of it. */
 static uint64_t
