@@ -133,6 +133,28 @@ class Sparse(ToolTest):
                 self.assertTrue((got == expected).all())
             self.assertTrue((x[1000:2000] == 0).all())
 
+    def test_few_large_chunks(self):
+        """Fewer than are looked for one by one, but of 64 GiB of values."""
+        n, chunk, step = 1 << 34, 1 << 23, 64
+        path, out = self.path("in.h5"), self.path("out.h5")
+        with h5py.File(path, "w") as file:
+            x = file.create_dataset(
+                "x", shape=(n,), dtype="f4", chunks=(chunk,), **ABSOLUTE)
+            x[n // 2:n // 2 + chunk] = 2.5
+        begin = time.monotonic()
+        self.expect(OK, "preview", f"--step={step}", path, out)
+        with h5py.File(out, "r") as file:
+            x = file["x"]
+            at, size = n // 2 // step, chunk // step
+            self.assertTrue((x[at:at + size] == 2.5).all())
+            self.assertTrue((x[at - size:at] == 0).all())
+            self.assertTrue((x[at + size:at + 2 * size] == 0).all())
+        self.expect(OK, "repack", "--lossless", path, out)
+        self.expect(OK, "compare", path, out)
+        self.assertIn("only where values were written",
+                      self.expect(OK, "advise", path))
+        self.assertLess(time.monotonic() - begin, 40)
+
     def test_preview_whose_step_does_not_divide_chunks(self):
         """Few enough values to compare all."""
         shape, chunks, step = (30, 30000), (7, 31), 4
