@@ -28,7 +28,7 @@ enum pass {
  * are fewer boxes than threads, some are coded by several. */
 struct crew {
     const struct advise_sample *sample;
-    const struct terp_params *params;
+    struct terp_params params;
     enum pass pass;
     int nworkers;
     int nthreads; /* of each call of the codec */
@@ -84,7 +84,7 @@ code_box(const struct crew *crew, struct turn *turn, int n)
 
     if (crew->pass == WRITE) {
         const bool is_first = n == nth;
-        st = terp_encode(crew->params, &box->chunk, box->values,
+        st = terp_encode(&crew->params, &box->chunk, box->values,
                          is_first ? stream->bytes : turn->stream,
                          crew->stream_cap, is_first ? &stream->nbytes : &nbytes,
                          crew->nthreads);
@@ -213,15 +213,15 @@ set_choice(const struct crew *crew, struct advise_choice *choice)
 static enum terp_status
 measure(struct crew *crew, struct advise_choice *choice)
 {
-    struct terp_params params = crew->sample->params;
+    struct terp_params *params = &crew->params;
     double check_speed;
 
-    params.bound_mode =
+    *params = crew->sample->params;
+    params->bound_mode =
         choice->pointwise > 0 ? TERP_BOUND_POINTWISE : TERP_BOUND_ABSOLUTE;
-    params.bound = choice->pointwise > 0 ? choice->pointwise : choice->bound;
-    params.pipeline = choice->pipeline;
-    params.predictor = TERP_PREDICTOR_AUTO;
-    crew->params = &params;
+    params->bound = choice->pointwise > 0 ? choice->pointwise : choice->bound;
+    params->pipeline = choice->pipeline;
+    params->predictor = TERP_PREDICTOR_AUTO;
     enum terp_status st = run_pass(crew, WRITE, &choice->write_speed);
     if (st == TERP_OK)
         st = run_pass(crew, READ, &choice->read_speed);
