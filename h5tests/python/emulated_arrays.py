@@ -29,8 +29,13 @@ class Array:
         return self.shape[0]
 
     def __getitem__(self, part):
+        if isinstance(part, tuple):
+            return array(self.get()[part])
         length = len(range(*part.indices(self.shape[0])))
         return Array(self.at, (length,), self.dtype, self)
+
+    def __ne__(self, value):
+        return array(self.get() != value)
 
     def __del__(self):
         if self.owner is None:
@@ -40,6 +45,10 @@ class Array:
         host = np.empty(self.shape, self.dtype)
         _copy(host.ctypes.data, self.at, host.nbytes)
         return host
+
+    def set(self, values):
+        assert values.nbytes == self.nbytes
+        _copy(self.at, values.ctypes.data, self.nbytes)
 
 
 def empty(shape, dtype):
@@ -51,7 +60,7 @@ def empty(shape, dtype):
 
 
 def array(values):
-    values = np.ascontiguousarray(values)
+    values = np.array(values, order="C")
     made = empty(values.shape, values.dtype)
     _copy(made.at, values.ctypes.data, values.nbytes)
     return made

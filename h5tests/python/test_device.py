@@ -62,6 +62,34 @@ def test_stacks_and_fills(arrays):
     assert arrays.get(stream).tobytes() == settings.compress(values, fill=1e20)
 
 
+@pytest.mark.parametrize("dtype", ["f4", "?"])
+@pytest.mark.parametrize("shape", [
+    (), (1,), (1, 40, 1, 30), (30, 1), (2, 3, 4, 5, 6), (3, 1, 2, 5, 7, 4),
+    (0, 5), (2, 0, 3, 4, 5)])
+def test_any_shape_comes_back(arrays, shape, dtype):
+    values = waves(shape) if shape else np.array(2.5)
+    values = (values > 0) if dtype == "?" else values.astype(dtype)
+    stream = h5z_terp.compress(arrays.array(values), lossless=True)
+    expected = h5z_terp.compress(values, lossless=True)
+    assert arrays.get(stream).tobytes() == expected
+    read = h5z_terp.decompress(stream)
+    assert isinstance(read, arrays.Array)
+    read = arrays.get(read)
+    assert read.shape == shape and read.dtype == values.dtype
+    np.testing.assert_array_equal(read, values)
+    out = arrays.array(np.zeros_like(values))
+    assert h5z_terp.decompress(stream, out) is out
+    np.testing.assert_array_equal(arrays.get(out), values)
+    few = h5z_terp.decompress(stream, step=2)
+    np.testing.assert_array_equal(arrays.get(few),
+                                  h5z_terp.decompress(expected, step=2))
+    if values.size:
+        plain = h5z_terp.compress(arrays.array(values), lossless=True,
+                                  plain=True)
+        assert (arrays.get(plain).tobytes() ==
+                h5z_terp.compress(values, lossless=True, plain=True))
+
+
 def test_out_is_filled(arrays):
     values = waves((30, 40), "f4")
     stream = h5z_terp.compress(arrays.array(values), lossless=True)

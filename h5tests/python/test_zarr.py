@@ -37,19 +37,80 @@ def test_numcodecs():
     check(reader.decode(stream))
     with pytest.raises(ValueError):
         reader.encode(VALUES)
+    assert repr(codec) == "TerpCodec(abs=0.001)"
+    assert repr(reader) == "TerpCodec()"
+    with pytest.raises(TypeError, match="name it"):
+        type(codec)(1e-3)
 
 
-def test_version_2(tmp_path):
+@pytest.mark.parametrize("values", [
+    VALUES, np.asfortranarray(VALUES), VALUES[::2, :, ::3], VALUES.T,
+    VALUES.astype(">f8"), memoryview(VALUES), VALUES[:1], VALUES[0, 0, 0],
+    np.array(2.5), np.broadcast_to(VALUES[0], VALUES.shape)])
+def test_numcodecs_keeps_the_order_in_memory(values):
+    codec = numcodecs.get_codec({"id": "terp", "lossless": True})
+    array = np.asarray(values)
+    if array.ndim:
+        array.flags.writeable = False
+    stream = codec.encode(values)
+    in_memory = array.ravel(order="A")
+    read = codec.decode(stream)
+    assert read.dtype == array.dtype
+    np.testing.assert_array_equal(read.ravel(), in_memory)
+    for out in (np.empty_like(array), np.empty(array.size, array.dtype),
+                np.empty(array.nbytes, "u1"),
+                np.empty(2 * array.size, array.dtype)[::2]):
+        assert codec.decode(stream, out=out) is out
+        np.testing.assert_array_equal(
+            out.ravel(order="A").view(array.dtype), in_memory)
+
+
+def test_numcodecs_refuses_masks_and_no_values():
     codec = numcodecs.get_codec({"id": "terp", "abs": 1e-3})
-    path = str(tmp_path / "v2.zarr")
+    with pytest.raises(ValueError, match="filled"):
+        codec.encode(np.ma.masked_array([1.0, 2], mask=[0, 1]))
+    with pytest.raises(ValueError, match="no values"):
+        codec.encode(np.empty((3, 0)))
+
+
+def create_version_2(path, values, chunks, order, codecs):
+    """An array that is compressed by `codecs`, its filters and compressor."""
+    *filters, compressor = codecs
+    made = dict(shape=values.shape, dtype=values.dtype, chunks=chunks,
+                order=order, filters=filters or None)
     if is_v3:
-        array = zarr.create_array(path, shape=VALUES.shape, dtype="f4",
-                                  chunks=(16, 16, 16), zarr_format=2,
-                                  compressors=codec)
-        array[...] = VALUES
+        array = zarr.create_array(path, zarr_format=2, compressors=compressor,
+                                  **made)
     else:
-        zarr.save_array(path, VALUES, chunks=(16, 16, 16), compressor=codec)
-    check(zarr.open(path, mode="r")[...])
+        array = zarr.open(path, mode="w", compressor=compressor, **made)
+    array[...] = values
+
+
+SHAPES_AND_CHUNKS = [((40, 33, 20), (16, 16, 16)), ((40, 40), (16, 16)),
+                     ((40, 30), (40, 30)), ((3, 4, 5, 6, 7), (2, 2, 3, 3, 4)),
+                     ((1, 40, 1), (1, 16, 1)), ((50,), (16,)), ((), ()),
+                     ((0, 4), (2, 2))]
+
+
+@pytest.mark.parametrize("shape, chunks", SHAPES_AND_CHUNKS)
+@pytest.mark.parametrize("order", "CF")
+@pytest.mark.parametrize("dtype", [">f4", "?"])
+def test_version_2(tmp_path, shape, chunks, order, dtype):
+    terp = numcodecs.get_codec({"id": "terp", "abs": 1e-3})
+    values = np.asarray(waves(shape) if shape else 2.5).astype(dtype)
+    for name, codecs in (("compressor", [terp]), ("filter", [terp, None]),
+                         ("before zlib", [terp, numcodecs.Zlib()])):
+        for memory in "CF":
+            path = str(tmp_path / (name + memory))
+            create_version_2(path, np.asarray(values, order=memory), chunks,
+                             order, codecs)
+            array = zarr.open(path, mode="r+")
+            assert array.shape == shape
+            np.testing.assert_allclose(array[...].astype("f8"),
+                                       values.astype("f8"), 0, 1e-3)
+            if len(shape) == 2 and values.size:
+                array[3:20, 5:7] = 1
+                assert abs(array[3:20, 5:7].astype("f8") - 1).max() <= 1e-3
 
 
 @only_v3
@@ -65,6 +126,42 @@ def test_version_3(tmp_path, dtype):
     assert array.dtype == np.dtype(dtype).newbyteorder("=") or (
         array.dtype == np.dtype(dtype))
     assert array.nbytes_stored() < VALUES.nbytes / 2
+
+
+@only_v3
+@pytest.mark.parametrize("shape, chunks", SHAPES_AND_CHUNKS)
+@pytest.mark.parametrize("order", "CF")
+@pytest.mark.parametrize("dtype", [">f4", "?"])
+def test_version_3_in_any_order(tmp_path, shape, chunks, order, dtype):
+    from h5z_terp.zarr import TerpCodec
+
+    values = np.asarray(waves(shape) if shape else 2.5).astype(dtype)
+    turned = [zarr.codecs.TransposeCodec(order=(*range(1, len(shape)), 0))]
+    sharded = {"shards": tuple(2 * n for n in chunks)}
+    for name, how in (("plain", {}), ("turned", {"filters": turned}),
+                      ("sharded", sharded),
+                      ("both", {"filters": turned, **sharded})):
+        if name != "plain" and not shape:
+            continue
+        path = str(tmp_path / name)
+        array = zarr.create_array(
+            path, shape=shape, dtype=dtype, chunks=chunks, compressors=None,
+            serializer=TerpCodec(abs=1e-3), config={"order": order}, **how)
+        array[...] = values
+        read = zarr.open_array(path, mode="r")[...]
+        np.testing.assert_allclose(np.asarray(read, "f8"),
+                                   values.astype("f8"), 0, 1e-3)
+
+
+@only_v3
+def test_codecs_show_their_bound():
+    from h5z_terp.zarr import TerpCodec
+
+    codec = TerpCodec(rel=1e-3, effort="best")
+    assert repr(codec) == "TerpCodec(rel=0.001, effort='best')"
+    assert TerpCodec.from_dict(codec.to_dict()) == codec
+    with pytest.raises(TypeError, match="name it"):
+        TerpCodec(1e-3)
 
 
 @only_v3
@@ -90,6 +187,19 @@ def test_fill_value(tmp_path):
     read = zarr.open_array(path, mode="r")[...]
     assert (read[10:20] == np.float32(1e20)).all()
     assert abs(read - values).max() <= 1e-3 * np.ptp(VALUES)
+
+
+@only_v3
+def test_complex_fill_value(tmp_path):
+    from h5z_terp.zarr import TerpCodec
+
+    values = (VALUES + 1j * VALUES[::-1]).astype("c8")
+    values[10:20] = 3 - 4j
+    path = str(tmp_path / "v3.zarr")
+    zarr.create_array(path, data=values, chunks=(40, 33, 20), fill_value=3 - 4j,
+                      serializer=TerpCodec(abs=1e-3), compressors=None)
+    read = zarr.open_array(path, mode="r")[...]
+    assert (read[10:20] == 3 - 4j).all() and abs(read - values).max() <= 1e-3
 
 
 @only_v3
@@ -131,3 +241,26 @@ def test_example_of_kerchunk(tmp_path):
     with h5py.File(path) as file:
         mean = file["wave"][...].mean()
     assert ended.stdout == f"wave: 40x33x20 float32, mean {mean:.6g}\n"
+
+
+@only_v3
+@pytest.mark.parametrize("shape, chunks", SHAPES_AND_CHUNKS[:-2])
+def test_references_to_chunks_of_hdf5(tmp_path, shape, chunks):
+    reference = pytest.importorskip("fsspec.implementations.reference")
+    pytest.importorskip("kerchunk")
+    sys.path.insert(0, str(EXAMPLES))
+    from kerchunk_reference import Hdf5ToZarr
+
+    path = str(tmp_path / "a.h5")
+    for values in (waves(shape), np.asfortranarray(waves(shape, ">f8"))):
+        with h5py.File(path, "w") as file:
+            file.create_dataset("wave", data=values, chunks=chunks,
+                                **h5z_terp.Terp(abs=1e-3))
+        with open(path, "rb") as file:
+            found = Hdf5ToZarr(file, path, inline_threshold=0).translate()
+        store = zarr.storage.FsspecStore(
+            reference.ReferenceFileSystem(found, asynchronous=True),
+            read_only=True)
+        read = zarr.open_group(store, mode="r", zarr_format=2)["wave"][...]
+        assert read.shape == shape
+        assert abs(read - values).max() <= 1e-3

@@ -1,11 +1,16 @@
 """The codec, libterp, and what its structs are in Python."""
 
+from __future__ import annotations
+
 import ctypes
+from math import prod
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 PREFIX = Path(__file__).resolve().parent
 MAX_RANK = 4
@@ -22,9 +27,11 @@ except OSError as error:
         "brings this one's") from error
 
 # enum terp_type, by numpy's names in the host's byte order.
-_TYPES = {"f4": 0, "f8": 1, "i1": 3, "i2": 4, "i4": 5, "i8": 6, "u1": 7,
+TYPES = {"f4": 0, "f8": 1, "i1": 3, "i2": 4, "i4": 5, "i8": 6, "u1": 7,
           "u2": 8, "u4": 9, "u8": 10, "f2": 11, "c8": 13, "c16": 14}
-_DTYPES = {number: name for name, number in _TYPES.items()}
+_BFLOAT16 = 12
+_DTYPES = {2: "u1", _BFLOAT16: "V2",
+           **{number: name for name, number in TYPES.items()}}
 
 
 class Chunk(ctypes.Structure):
@@ -35,13 +42,13 @@ class Chunk(ctypes.Structure):
                 ("dims", ctypes.c_uint64 * MAX_RANK)]
 
     @property
-    def shape(self):
+    def shape(self) -> tuple[int, ...]:
         return tuple(self.dims[:self.rank])
 
     @property
-    def dtype(self):
+    def dtype(self) -> np.dtype[Any]:
         return np.dtype((">" if self.big_endian else "<") +
-                        _DTYPES.get(self.type, "u1"))
+                        _DTYPES[self.type])
 
 
 class Params(ctypes.Structure):
@@ -75,7 +82,7 @@ class Info(ctypes.Structure):
                 ("prefix_nbytes", ctypes.c_uint64 * 3)]
 
 
-def _declare(name, result, *arguments):
+def _declare(name: str, result: type, *arguments: type) -> Any:
     function = getattr(_library, name)
     function.restype = result
     function.argtypes = arguments
@@ -102,7 +109,6 @@ _coarse_chunk = _declare("terp_coarse_chunk", ctypes.c_int,
                          ctypes.POINTER(Chunk), _size, ctypes.POINTER(Chunk))
 _decode_coarse = _declare("terp_decode_coarse", ctypes.c_int, _at, _size, _size,
                           _at, _size, ctypes.POINTER(_size), ctypes.c_int)
-chunk_nbytes = _declare("terp_chunk_nbytes", _size, ctypes.POINTER(Chunk))
 # On devices: _device.py.
 encode_batch = _declare("terp_encode_batch", ctypes.c_int, _at,
                         ctypes.POINTER(Params), ctypes.POINTER(Chunk), _size,
@@ -118,16 +124,17 @@ class TerpError(ValueError):
     """A stream that is damaged or none of terp's, or a call that cannot be."""
 
 
-def status_text(status):
-    return _status_text(status).decode()
+def status_text(status: int) -> str:
+    text: bytes = _status_text(status)
+    return text.decode()
 
 
-def _check(status):
+def _check(status: int) -> None:
     if status != 0:
         raise TerpError(status_text(status))
 
 
-def numbers(of):
+def numbers(of: str) -> dict[str, int]:
     """The numbers of pipelines, predictors or efforts, by their names."""
     name_of = getattr(_library, f"terp_{of}_name")
     name_of.restype = ctypes.c_char_p
@@ -135,27 +142,41 @@ def numbers(of):
             if (name := name_of(number)) is not None}
 
 
-def version():
-    return _version().decode()
+def version() -> str:
+    text: bytes = _version()
+    return text.decode()
 
 
-def check(params):
+def check(params: Params) -> None:
     """Raises ValueError where the codec does not take them."""
     reason = ctypes.c_char_p()
     if _params_check(params, ctypes.byref(reason)) != 0:
-        raise ValueError(reason.value.decode().replace("terp_params.", ""))
+        text = (reason.value or b"").decode()
+        raise ValueError(text.replace("terp_params.", ""))
 
 
-def type_of(dtype):
+# What to do with an array of another kind of dtype.
+_REMEDIES = {
+    "f": 'array.astype("f8") is one that it does, with fewer digits',
+    "c": 'array.astype("c16") is one that it does, with fewer digits',
+    "M": 'array.view("i8") with lossless=True keeps its times',
+    "m": 'array.view("i8") with lossless=True keeps its times',
+    "O": "np.asarray(array, float) makes numbers of Python's objects",
+    "V": "compress its fields one by one, such as array[name]",
+}
+
+
+def type_of(dtype: np.dtype[Any]) -> int:
     """The codec's number of a dtype; TypeError where there is none."""
     kind = "u" if dtype.kind == "b" else dtype.kind
-    number = _TYPES.get(f"{kind}{dtype.itemsize}")
+    number = TYPES.get(f"{kind}{dtype.itemsize}")
     if number is None:
-        raise TypeError(f"terp does not compress {dtype}")
+        remedy = _REMEDIES.get(dtype.kind, "it takes numbers, no text")
+        raise TypeError(f"terp does not compress arrays of {dtype}: {remedy}")
     return number
 
 
-def thread_count(count):
+def thread_count(count: int | None) -> int:
     """As asked for, or all processors that this process may use."""
     if count is not None:
         return count
@@ -164,68 +185,96 @@ def thread_count(count):
     return os.cpu_count() or 1
 
 
-def chunk_of(dtype, shape, is_stack):
+def chunk_of(dtype: np.dtype[Any], shape: tuple[int, ...],
+             box: tuple[int, ...], is_plain: bool) -> Chunk | None:
+    """The chunk that an array's values are: a stack where there is a `box`;
+    without unit dims where it is to be as HDF5 has it. None: it has no
+    values."""
     number = type_of(dtype)
-    shape = shape or (1,)
-    chunk = Chunk()
-    if is_stack and shape[0] > 1:
-        chunk.type, chunk.stack, chunk.rank = number, True, len(shape)
+    if 0 in shape:
+        if is_plain:
+            raise ValueError(f"an array of shape {shape} has no values, and is "
+                             "no chunk of HDF5")
+        return None
+    chunk = Chunk(type=number)
+    count, rest = divmod(prod(shape), prod(box))
+    if rest:
+        raise ValueError(f"an array of shape {shape} is no stack of boxes of "
+                         f"{box}")
+    if box and count > 1:
+        shape, chunk.stack = (count, *box), True
+    if chunk.stack or (0 < len(shape) <= MAX_RANK and not is_plain):
+        chunk.rank = len(shape)
         chunk.dims[:len(shape)] = shape
     else:
-        dims = (ctypes.c_uint64 * len(shape))(*shape)
+        shape = shape or (1,)
+        dims = (_size * len(shape))(*shape)
         _check(_chunk_make(number, len(shape), dims, chunk))
     chunk.big_endian = dtype.newbyteorder("<") != dtype
     return chunk
 
 
-def encode(params, array, is_stack, threads):
-    chunk = chunk_of(array.dtype, array.shape, is_stack)
-    array = np.require(array, requirements="CA")
+def encode(params: Params, chunk: Chunk | None, array: NDArray[Any],
+           header: bytes, threads: int | None) -> bytes:
+    """The header and, where there is a chunk, its stream."""
+    if chunk is None:
+        return header
+    array = np.require(array, requirements=("C", "A"))
     stream = np.empty(encode_bound(chunk), np.uint8)
     nbytes = _size()
     _check(_encode(params, chunk, array.ctypes.data, stream.ctypes.data,
                    stream.nbytes, nbytes, thread_count(threads)))
-    return stream[:nbytes.value].tobytes()
+    return header + stream[:nbytes.value].tobytes()
 
 
-def _bytes_of(stream):
+def bytes_of(stream: Any) -> NDArray[np.uint8]:
     return np.frombuffer(stream, np.uint8)
 
 
-def decoded_chunk(stream):
+def decoded_chunk(stream: NDArray[np.uint8]) -> Chunk:
     chunk = Chunk()
     _check(_decoded_chunk(stream.ctypes.data, stream.nbytes, chunk))
     return chunk
 
 
-def coarse_chunk(chunk, step):
+def check_step(step: int) -> None:
     if step < 1 or step & (step - 1) or step >= 2**64:
         raise ValueError(f"the step {step} is no power of two")
+
+
+def coarse_chunk(chunk: Chunk, step: int) -> Chunk:
+    check_step(step)
     coarse = Chunk()
     _check(_coarse_chunk(chunk, step, coarse))
     return coarse
 
 
-def decode(stream, out, threads, step=1):
-    stream = _bytes_of(stream)
+def check_out(out: NDArray[Any], dtype: np.dtype[Any],
+              shape: tuple[int, ...]) -> None:
+    """ValueError unless values of that dtype can be decoded into it."""
+    if not (out.flags.c_contiguous and out.flags.writeable
+            and out.ctypes.data % dtype.alignment == 0):
+        raise ValueError("out is not C-contiguous, not aligned, or cannot be "
+                         "written to: out[...] = decompress(stream) fills it")
+    nbytes = dtype.itemsize * prod(shape)
+    if out.nbytes != nbytes:
+        raise ValueError(f"out has {out.nbytes} bytes, the stream {nbytes}")
+
+
+def decode(stream: NDArray[np.uint8], out: NDArray[Any] | None,
+           threads: int | None, step: int = 1) -> NDArray[Any]:
     nbytes = _size()
     chunk = coarse_chunk(decoded_chunk(stream), step)
     if out is None:
         out = np.empty(chunk.shape, chunk.dtype)
-    elif not (out.flags.c_contiguous and out.flags.writeable
-              and out.flags.aligned):
-        raise ValueError("out is not contiguous, or cannot be written to")
+    check_out(out, chunk.dtype, chunk.shape)
     _check(_decode_coarse(stream.ctypes.data, stream.nbytes, step,
                           out.ctypes.data, out.nbytes, nbytes,
                           thread_count(threads)))
-    if nbytes.value != out.nbytes:
-        raise ValueError(f"out has {out.nbytes} bytes, the stream "
-                         f"{nbytes.value}")
     return out
 
 
-def inspect(stream):
-    stream = _bytes_of(stream)
+def inspect(stream: NDArray[np.uint8]) -> Info:
     info = Info(size=ctypes.sizeof(Info))
     _check(_inspect(stream.ctypes.data, stream.nbytes, info))
     return info

@@ -7,17 +7,20 @@ A stream of one is an array of bytes of the same library on the same device.
 from __future__ import annotations
 
 import ctypes
+from math import prod
 import sys
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from . import _codec
+from . import _codec, _header
 
 _CUDA = 1  # enum terp_engine_kind, which also codes on the CPU where it must
 _DEVICE = 1  # enum terp_memory
 _ALIGNMENT = 16  # of streams
-_HEAD_NBYTES = 256  # the frame, from which a stream's chunk is known
+# The header and the frame, from which a stream's chunk is known.
+_HEAD_NBYTES = _header.MAX_NBYTES + 256
 
 
 class _RunOptions(ctypes.Structure):
@@ -41,18 +44,19 @@ def has(array: Any) -> bool:
     return hasattr(array, "__cuda_array_interface__")
 
 
-class _View:
+class View:
     """What is known of an array on a device."""
 
     def __init__(self, array: Any) -> None:
         found = array.__cuda_array_interface__
         self.dtype = np.dtype(found["typestr"])
         self.shape = tuple(found["shape"])
-        self.nbytes = self.dtype.itemsize * int(np.prod(self.shape))
+        self.nbytes = self.dtype.itemsize * prod(self.shape)
         self.at, self.is_readonly = found["data"]
         self.library = sys.modules[type(array).__module__.partition(".")[0]]
         strides = found.get("strides")
-        size, expected = self.dtype.itemsize, []
+        size = self.dtype.itemsize
+        expected: list[int] = []
         for dim in reversed(self.shape):
             expected.insert(0, size)
             size *= dim
@@ -69,19 +73,30 @@ class _View:
         else:
             self.device = {}
 
-    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
         """A new array of the same library, on the same device."""
         if self.library.__name__ == "torch":
             return self.library.empty(
                 shape, dtype=getattr(self.library, dtype.name), **self.device)
         return self.library.empty(shape, dtype=dtype)
 
+    def fill(self, array: Any, data: bytes) -> None:
+        """Copies bytes of the host to an array of uint8 of that library."""
+        values = np.frombuffer(bytearray(data), np.uint8)
+        if self.device:
+            array.copy_(self.library.from_numpy(values))
+        elif hasattr(array, "set"):
+            array.set(values)
+        else:
+            array.copy_to_device(values)
 
-def _pointers(*addresses: int) -> ctypes.Array:
+
+def _pointers(*addresses: int) -> Any:
     return (ctypes.c_void_p * len(addresses))(*addresses)
 
 
-def _run(view: _View, threads: int | None):
+def _run(view: View,
+         threads: int | None) -> tuple[_RunOptions, _RunResult]:
     options = _RunOptions(size=ctypes.sizeof(_RunOptions), engine=_CUDA,
                           memory=_DEVICE,
                           nthreads=_codec.thread_count(threads),
@@ -96,29 +111,28 @@ def _check(status: int, result: _RunResult) -> None:
         raise _codec.TerpError(_codec.status_text(status) + why)
 
 
-def encode(params: _codec.Params, array: Any, dims: tuple[int, ...],
-           threads: int | None) -> Any:
-    view = _View(array)
-    shape = view.shape
-    if dims:
-        count = int(np.prod(shape)) // int(np.prod(dims))
-        if count * int(np.prod(dims)) != int(np.prod(shape)):
-            raise ValueError(f"{shape} is no stack of {dims}")
-        shape = (count, *dims)
-    chunk = _codec.chunk_of(view.dtype, shape, bool(dims))
-    stream = view.empty((_codec.encode_bound(chunk),), np.dtype(np.uint8))
+def encode(params: _codec.Params, chunk: _codec.Chunk | None, view: View,
+           header: bytes, threads: int | None) -> Any:
+    capacity = len(header)
+    if chunk is not None:
+        capacity += _codec.encode_bound(chunk)
+    stream = view.empty((capacity,), np.dtype(np.uint8))
     nbytes = ctypes.c_uint64()
-    options, result = _run(view, threads)
-    ref = ctypes.byref
-    _check(_codec.encode_batch(ref(options), params, chunk, 1,
-                               _pointers(view.at), _pointers(_View(stream).at),
-                               ref(nbytes), ref(result)), result)
-    return stream[:nbytes.value]
+    if chunk is not None:
+        options, result = _run(view, threads)
+        ref = ctypes.byref
+        _check(_codec.encode_batch(
+            ref(options), params, chunk, 1, _pointers(view.at),
+            _pointers(View(stream).at + len(header)), ref(nbytes),
+            ref(result)), result)
+    if header:
+        view.fill(stream[:len(header)], header)
+    return stream[:len(header) + nbytes.value]
 
 
-def _chunk_of_stream(stream: Any, view: _View) -> _codec.Chunk:
-    """The chunk that a stream on the device holds: no more than its head is
-    copied."""
+def _head_of(stream: Any, view: View) -> NDArray[np.uint8]:
+    """A stream of which no more than the head was copied from the device; what
+    is behind it is as long, and unknown."""
     head = stream[:_HEAD_NBYTES]
     if view.device:
         head = head.cpu().numpy()
@@ -126,33 +140,60 @@ def _chunk_of_stream(stream: Any, view: _View) -> _codec.Chunk:
         head = head.get()
     else:
         head = head.copy_to_host()
-    # As long as the stream: what is behind the head is not read.
     host = np.empty(view.nbytes, np.uint8)
     host[:len(head)] = head
-    return _codec.decoded_chunk(host)
+    return host
 
 
 def decode(stream: Any, out: Any, threads: int | None, step: int) -> Any:
-    view = _View(stream)
+    view = View(stream)
     if view.dtype != np.uint8 or len(view.shape) != 1:
         raise TypeError("a stream on the device is an array of uint8")
     if view.at % _ALIGNMENT != 0:
         raise ValueError("a stream on the device is aligned to 16 bytes")
-    chunk = _chunk_of_stream(stream, view)
-    few = _codec.coarse_chunk(chunk, step)
+    head = _head_of(stream, view)
+    header = _header.read(head)
+    if header is None:
+        chunk = _codec.decoded_chunk(head)
+        few = _codec.coarse_chunk(chunk, step)
+        return _decode_chunk(view, chunk, 0, few.shape, few.dtype, out, threads,
+                             step)
+    shape = _header.coarse_shape(header.shape, step)
+    if 0 in shape:
+        return view.empty(shape, header.dtype) if out is None else out
+    chunk = _codec.decoded_chunk(head[header.nbytes:])
+    _header.check(header, chunk)
+    if step > 1 and _header.nfolded(header, chunk) not in (0, 1):
+        if out is not None:
+            raise ValueError("every step-th value of an array of more than four "
+                             "dims is decoded without `out`")
+        whole = decode(stream, None, threads, 1)
+        return whole[(slice(None, None, step),) * len(shape)]
+    if out is None and header.dtype.kind == "b":
+        return _decode_chunk(view, chunk, header.nbytes, shape, chunk.dtype,
+                             None, threads, step) != 0
+    return _decode_chunk(view, chunk, header.nbytes, shape, header.dtype, out,
+                         threads, step)
+
+
+def _decode_chunk(view: View, chunk: _codec.Chunk, begin: int,
+                  shape: tuple[int, ...], dtype: np.dtype[Any], out: Any,
+                  threads: int | None, step: int) -> Any:
+    """Decodes the stream that begins so many bytes into the view."""
     if out is None:
-        if few.big_endian:
+        if chunk.big_endian:
             raise ValueError("its values are big-endian, which arrays on the "
                              "device are not: give an `out` of bytes")
-        out = view.empty(few.shape, few.dtype)
-    to = _View(out)
-    if to.is_readonly or to.nbytes != _codec.chunk_nbytes(few):
+        out = view.empty(shape, dtype)
+    to = View(out)
+    nbytes = dtype.itemsize * prod(shape)
+    if to.is_readonly or to.nbytes != nbytes:
         raise ValueError(f"out has {to.nbytes} bytes or cannot be written to; "
-                         f"the stream has {_codec.chunk_nbytes(few)}")
+                         f"the stream has {nbytes}")
     options, result = _run(view, threads)
     ref = ctypes.byref
     _check(_codec.decode_coarse_batch(
-        ref(options), chunk, step, 1, _pointers(view.at),
-        ref(ctypes.c_uint64(view.nbytes)), _pointers(to.at),
+        ref(options), chunk, step, 1, _pointers(view.at + begin),
+        ref(ctypes.c_uint64(view.nbytes - begin)), _pointers(to.at),
         ref(ctypes.c_int()), ref(result)), result)
     return out

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+import functools
+import inspect
 import struct
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from . import _codec, _device
+from . import _codec, _device, _header
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 FILTER_ID = 46117
+
+Pipeline = Literal["auto", "huffman", "speed", "ratio"]
+Predictor = Literal["auto", "spline", "lorenzo"]
+Effort = Literal["default", "fast", "best"]
 
 _MODES = {"abs": 1, "rel": 2, "pwr": 3, "psnr": 4, "lossless": 1}
 # doc/cd_values.md, "Exact form"
@@ -19,9 +28,58 @@ _EXACT = 0x10000
 _FLOOR = 0x20000
 _SHIFTS = {"pipeline": 4, "predictor": 8, "effort": 12}
 
+_Function = TypeVar("_Function", bound=Any)
+
+
+class Settings(TypedDict, total=False):
+    """The arguments of Terp, for what passes them on."""
+
+    abs: float | None
+    rel: float | None
+    pwr: float | None
+    psnr: float | None
+    lossless: bool
+    floor: float | None
+    pipeline: Pipeline
+    predictor: Predictor
+    effort: Effort
+    dims: Sequence[int]
+
+
+def _unnamed(value: object) -> TypeError:
+    shown = repr(value) if isinstance(value, (int, float)) else "1e-3"
+    return TypeError(f"{value!r} does not say which bound it is: name it, such "
+                     f"as abs={shown} or rel={shown}, or give Terp(abs={shown})")
+
+
+def bound_is_named(function: _Function) -> _Function:
+    """A method that takes named arguments alone, and says so."""
+    @functools.wraps(function)
+    def call(self: Any, *unnamed: Any, **named: Any) -> Any:
+        if unnamed:
+            raise _unnamed(unnamed[0])
+        return function(self, **named)
+
+    return cast(_Function, call)
+
+
+def shows_settings(function: _Function) -> _Function:
+    """Lets help() show the arguments of Terp in place of ``**bound``."""
+    own = inspect.signature(function)
+    settings = list(inspect.signature(Terp.__init__).parameters.values())[1:]
+    function.__signature__ = own.replace(parameters=[
+        *(p for p in own.parameters.values() if p.kind != p.VAR_KEYWORD),
+        *settings])
+    return function
+
 
 def _words_of(number: float) -> tuple[int, ...]:
     return struct.unpack("<2I", struct.pack("<d", number))
+
+
+def _plain(number: Any) -> Any:
+    """Python's number of numpy's, as JSON takes it."""
+    return number.item() if isinstance(number, np.generic) else number
 
 
 class Terp(Mapping[str, Any]):
@@ -39,14 +97,18 @@ class Terp(Mapping[str, Any]):
         file.create_dataset("rho", data=rho, chunks=(64, 64, 64),
                             **h5z_terp.Terp(rel=1e-3))
 
+    Not beside ``shuffle=True``, a filter that comes before terp: terp takes
+    values, and leaves chunks as they are where it gets none.
+
     Raises ValueError for a bound that is none, or an unknown name.
     """
 
+    @bound_is_named
     def __init__(self, *, abs: float | None = None, rel: float | None = None,
                  pwr: float | None = None, psnr: float | None = None,
                  lossless: bool = False, floor: float | None = None,
-                 pipeline: str = "auto", predictor: str = "auto",
-                 effort: str = "default", dims: Sequence[int] = ()) -> None:
+                 pipeline: Pipeline = "auto", predictor: Predictor = "auto",
+                 effort: Effort = "default", dims: Sequence[int] = ()) -> None:
         bounds = {"abs": abs, "rel": rel, "pwr": pwr, "psnr": psnr,
                   "lossless": lossless or None}
         given = {name: bound for name, bound in bounds.items()
@@ -72,10 +134,10 @@ class Terp(Mapping[str, Any]):
                                  f"{', '.join(known)}")
             setattr(params, member, known[value])
         _codec.check(params)
-        words = {name: bound, "floor": floor, "pipeline": pipeline,
+        words = {name: _plain(bound), "floor": _plain(floor), "pipeline": pipeline,
                  "predictor": predictor, "effort": effort,
                  "dims": self._dims}
-        self._config = {key: word for key, word in words.items()
+        self._config: dict[str, Any] = {key: word for key, word in words.items()
                         if word not in (None, "auto", "default", ())}
 
     @property
@@ -97,37 +159,51 @@ class Terp(Mapping[str, Any]):
         return dict(self._config)
 
     def compress(self, array: ArrayLike, *, fill: Any = None,
-                 threads: int | None = None) -> bytes:
+                 threads: int | None = None, plain: bool = False) -> bytes:
         """The stream, as bytes, of an array: one chunk of the filter.
 
         ``array``: of a dtype that terp compresses (TypeError otherwise), in
-        either byte order, of any shape; unit dims are dropped, and of more
-        than four dims the slowest are one in the stream. Values that equal
-        ``fill`` come back exactly and are ignored by prediction and range.
-        ``threads``: of the CPU; None stands for all that the process may use.
-        The bytes do not depend on it.
+        either byte order, of any shape and layout in memory. Values that equal
+        ``fill`` come back exactly and are ignored by prediction and range. A
+        masked array with masked values is a ValueError: ``array.filled(v)``
+        and ``fill=v`` keep them. ``threads``: of the CPU; None stands for all
+        that the process may use. The bytes do not depend on it.
+
+        A stream has one to four dims, and no type for bool. Where the array is
+        another one, or has no values, a header before the stream says so to
+        ``decompress`` (doc/python.md). With ``plain`` there is never a header,
+        and the bytes are those that an HDF5 chunk of these values has: unit
+        dims are dropped, of more than four dims the slowest are one, and bool
+        is uint8.
 
         An array on a GPU, of CuPy, PyTorch or others that have
         ``__cuda_array_interface__``, is compressed there where the CUDA engine
         is installed, and the stream is an array of uint8 on the same device.
         """
-        is_on_device = _device.has(array)
-        if not is_on_device:
-            array = np.asarray(array)
+        view = (_device.View(array) if _device.has(array) else
+                _unmasked(array))
+        chunk = _codec.chunk_of(view.dtype, view.shape, self._dims, plain)
+        is_told = (chunk is not None and chunk.shape == view.shape and
+                   view.dtype.kind != "b")
+        header = (b"" if plain or is_told else
+                  _header.make(view.dtype, view.shape))
+        encode: Any = (_device.encode if _device.has(array) else
+                       _codec.encode)
+        stream: bytes = encode(self._params_with(fill, view.dtype), chunk, view, header,
+                               threads)
+        return stream
+
+    def _params_with(self, fill: Any, dtype: np.dtype[Any]) -> _codec.Params:
         params = _codec.Params.from_buffer_copy(self._params)
         if fill is not None:
-            # Of complex values, both parts.
-            dtype = (np.dtype(array.__cuda_array_interface__["typestr"])
-                     if is_on_device else array.dtype)
-            part = dtype.type(0).real.dtype
-            bits = np.asarray(fill, part.newbyteorder("<")).tobytes()
-            params.has_fill = True
-            params.fill_bits = int.from_bytes(bits, "little")
-        if is_on_device:
-            return _device.encode(params, array, self._dims, threads)
-        if self._dims:
-            array = array.reshape(-1, *self._dims)
-        return _codec.encode(params, array, bool(self._dims), threads)
+            # Of complex values both parts, which have their own.
+            part = dtype.type(0).real.dtype.newbyteorder("<")
+            fills = [int.from_bytes(np.asarray(value, part).tobytes(), "little")
+                     for value in (np.real(fill), np.imag(fill))]
+            params.has_fill, params.fill_bits = True, fills[0]
+            if np.iscomplexobj(fill) and fills[1] != fills[0]:
+                params.has_missing, params.missing_bits = True, fills[1]
+        return params
 
     def __getitem__(self, key: str) -> Any:
         return {"compression": FILTER_ID,
@@ -145,31 +221,46 @@ class Terp(Mapping[str, Any]):
     def __hash__(self) -> int:
         return hash(tuple(self._config.items()))
 
+    @property
+    def arguments(self) -> str:
+        """The same, as they are written."""
+        return ", ".join(f"{k}={v!r}" for k, v in self._config.items())
+
     def __repr__(self) -> str:
-        words = ", ".join(f"{k}={v!r}" for k, v in self._config.items())
-        return f"Terp({words})"
+        return f"Terp({self.arguments})"
 
 
-def settings_of(settings: Terp | None, bound: Mapping[str, Any]) -> Terp:
+def _unmasked(array: ArrayLike) -> NDArray[Any]:
+    if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
+        raise ValueError(
+            "a stream keeps no mask: compress(array.filled(v), fill=v), with a "
+            "value v that no other value has, keeps masked values as v")
+    return np.asarray(array)
+
+
+def settings_of(settings: Terp | None, bound: Settings) -> Terp:
     if settings is None:
         return Terp(**bound)
+    if not isinstance(settings, Terp):
+        raise _unnamed(settings)
     if bound:
         raise TypeError("settings hold the bound already")
     return settings
 
 
+@shows_settings
 def compress(array: ArrayLike, settings: Terp | None = None, *,
-             fill: Any = None, threads: int | None = None,
-             **bound: Any) -> bytes:
+             fill: Any = None, threads: int | None = None, plain: bool = False,
+             **bound: Unpack[Settings]) -> bytes:
     """``Terp(**bound).compress(array)``; see there."""
     return settings_of(settings, bound).compress(array, fill=fill,
-                                                 threads=threads)
+                                                 threads=threads, plain=plain)
 
 
 def decompress(stream: Any, out: NDArray[Any] | None = None, *,
                step: int = 1, threads: int | None = None) -> NDArray[Any]:
-    """The array of a stream, in the shape and byte order it has there, or in
-    ``out``, a C-contiguous array of as many bytes, which is returned.
+    """The array of a stream, in the shape, type and byte order that it had, or
+    in ``out``, a C-contiguous array of as many bytes, which is returned.
 
     With ``step``, a power of two, every step-th value of each dimension alone:
     of the spline predictor's streams no more is decoded than that.
@@ -179,26 +270,39 @@ def decompress(stream: Any, out: NDArray[Any] | None = None, *,
     is damaged, or none of terp's.
     """
     if _device.has(stream):
-        return _device.decode(stream, out, threads, step)
-    return _codec.decode(stream, out, threads, step)
+        array: NDArray[Any] = _device.decode(stream, out, threads, step)
+        return array
+    return _header.decode(_codec.bytes_of(stream), out, threads, step)
 
 
 def info(stream: Any) -> dict[str, Any]:
     """What a stream holds, as a dict: shape, dtype, bound, pipeline, predictor,
-    counts, and by step the first bytes that suffice for a preview, where the
-    stream tells. TerpError where it is damaged, or none of terp's."""
-    found = _codec.inspect(stream)
+    counts, how many bytes its header has, and by step the first bytes that
+    suffice for a preview, where the stream tells. TerpError where it is
+    damaged, or none of terp's."""
+    data = _codec.bytes_of(stream)
+    header = _header.read(data) or _header.NONE
+    array = {"shape": header.shape, "dtype": header.dtype,
+             "stream_nbytes": len(data), "header_nbytes": header.nbytes}
+    if header.nbytes and 0 in header.shape:
+        return {**array, "nbytes": 0, "version": None, "pipeline": "raw",
+                "predictor": "none", "abs": 0.0, "pwr": 0.0, "floor": 0.0,
+                "predicted_shape": header.shape, "prefix_nbytes": {},
+                "nescapes": 0, "nspecials": 0, "ntiles": 0}
+    found = _codec.inspect(data[header.nbytes:])
+    if header.nbytes:
+        _header.check(header, found.chunk)
+    else:
+        array.update(shape=found.chunk.shape, dtype=found.chunk.dtype)
     unknown = 2**64 - 1
 
-    def count(name):
+    def count(name: str) -> int | None:
         number = getattr(found, name)
         return None if number == unknown else number
 
     return {
-        "shape": found.chunk.shape,
-        "dtype": found.chunk.dtype,
+        **array,
         "nbytes": found.chunk_nbytes,
-        "stream_nbytes": found.stream_nbytes,
         "version": found.version,
         "pipeline": found.pipeline.decode(),
         "predictor": found.predictor.decode(),
@@ -206,13 +310,15 @@ def info(stream: Any) -> dict[str, Any]:
         "pwr": found.pointwise_bound,
         "floor": found.floor,
         "predicted_shape": found.domain.shape,
-        "prefix_nbytes": {2 << i: n for i, n in enumerate(found.prefix_nbytes)
-                          if n > 0},
+        "prefix_nbytes": {2 << i: header.nbytes + n
+                          for i, n in enumerate(found.prefix_nbytes) if n > 0},
         **{name: count(name) for name in ("nescapes", "nspecials", "ntiles")},
     }
 
 
-def encoding(settings: Terp | None = None, **bound: Any) -> dict[str, Any]:
+@shows_settings
+def encoding(settings: Terp | None = None,
+             **bound: Unpack[Settings]) -> dict[str, Any]:
     """What xarray's ``to_netcdf(engine="h5netcdf", encoding={name: ...})`` takes
     for a variable."""
     return dict(settings_of(settings, bound))

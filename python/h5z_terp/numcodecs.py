@@ -3,12 +3,18 @@
 The chunk is one stream, as in HDF5. doc/zarr.md is the specification.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 from numcodecs.abc import Codec
 from numcodecs.compat import ensure_contiguous_ndarray_like, ndarray_copy
 
-from . import _codec
-from ._settings import Terp
+from ._settings import Settings, Terp, bound_is_named, decompress, shows_settings
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class TerpCodec(Codec):
@@ -16,22 +22,34 @@ class TerpCodec(Codec):
 
     Chunks of a dtype that terp does not compress raise TypeError. With no
     arguments it decodes only.
+
+    As other codecs of numcodecs, it keeps the order of values in memory: of an
+    array in Fortran's order (Zarr's ``order="F"``), the transposed one.
     """
 
     codec_id = "terp"
 
-    def __init__(self, **settings):
+    @shows_settings
+    @bound_is_named
+    def __init__(self, **settings: Unpack[Settings]) -> None:
         self._settings = Terp(**settings) if settings else None
 
-    def encode(self, buf):
+    def encode(self, buf: Any) -> bytes:
         if self._settings is None:
-            raise ValueError("this terp codec has no bound, it decodes only")
-        return self._settings.compress(np.asarray(buf), threads=1)
+            raise ValueError("this terp codec has no bound, it decodes only: "
+                             "TerpCodec(rel=1e-3) has one")
+        array = np.asanyarray(buf)
+        if array.flags.f_contiguous and not array.flags.c_contiguous:
+            array = array.T
+        return self._settings.compress(array, threads=1, plain=True)
 
-    def decode(self, buf, out=None):
-        decoded = _codec.decode(ensure_contiguous_ndarray_like(buf), None, 1)
-        return decoded if out is None else ndarray_copy(decoded, out)
+    def decode(self, buf: Any, out: Any = None) -> Any:
+        decoded = decompress(ensure_contiguous_ndarray_like(buf), threads=1)
+        return ndarray_copy(decoded, out)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         config = self._settings.config if self._settings else {}
         return {"id": self.codec_id, **config}
+
+    def __repr__(self) -> str:
+        return f"TerpCodec({self._settings.arguments if self._settings else ''})"

@@ -3,17 +3,23 @@
 The chunk is one stream, as in HDF5. doc/zarr.md is the specification.
 """
 
+from __future__ import annotations
+
 import asyncio
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from zarr.abc.codec import ArrayBytesCodec
 
 from . import _codec
-from ._settings import Terp
+from ._settings import Settings, Terp, bound_is_named, decompress, shows_settings
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)
 class TerpCodec(ArrayBytesCodec):
     """``TerpCodec(rel=1e-3)``: arguments as ``h5z_terp.Terp``.
 
@@ -26,39 +32,46 @@ class TerpCodec(ArrayBytesCodec):
 
     settings: Terp
 
-    def __init__(self, **settings):
+    @shows_settings
+    @bound_is_named
+    def __init__(self, **settings: Unpack[Settings]) -> None:
         object.__setattr__(self, "settings", Terp(**settings))
 
     @classmethod
-    def from_dict(cls, data):
+    def from_dict(cls, data: dict[str, Any]) -> TerpCodec:
         return cls(**data["configuration"])
 
-    def to_dict(self):
+    def to_dict(self) -> dict[str, Any]:
         return {"name": "terp", "configuration": self.settings.config}
 
-    def validate(self, *, shape, dtype, chunk_grid):
+    def __repr__(self) -> str:
+        return f"TerpCodec({self.settings.arguments})"
+
+    def validate(self, *, shape: Any, dtype: Any, chunk_grid: Any) -> None:
         _codec.type_of(dtype.to_native_dtype())
 
-    def compute_encoded_size(self, input_byte_length, chunk_spec):
+    def compute_encoded_size(self, input_byte_length: int,
+                             chunk_spec: Any) -> int:
         raise NotImplementedError("how long a stream is depends on the values")
 
-    def _encode_sync(self, chunk_array, chunk_spec):
+    def _encode_sync(self, chunk_data: Any, chunk_spec: Any) -> Any:
         fill = chunk_spec.fill_value
         stream = self.settings.compress(
-            chunk_array.as_numpy_array(),
-            fill=fill if fill is not None and fill != 0 else None, threads=1)
+            chunk_data.as_numpy_array(),
+            fill=fill if fill is not None and fill != 0 else None, threads=1,
+            plain=True)
         return chunk_spec.prototype.buffer.from_bytes(stream)
 
-    def _decode_sync(self, chunk_bytes, chunk_spec):
-        values = _codec.decode(chunk_bytes.as_numpy_array(), None, 1)
+    def _decode_sync(self, chunk_data: Any, chunk_spec: Any) -> Any:
+        values = decompress(chunk_data.as_numpy_array(), threads=1)
         values = values.reshape(chunk_spec.shape)
         return chunk_spec.prototype.nd_buffer.from_numpy_array(
             np.asarray(values, chunk_spec.dtype.to_native_dtype()))
 
-    async def _encode_single(self, chunk_array, chunk_spec):
-        return await asyncio.to_thread(self._encode_sync, chunk_array,
+    async def _encode_single(self, chunk_data: Any, chunk_spec: Any) -> Any:
+        return await asyncio.to_thread(self._encode_sync, chunk_data,
                                        chunk_spec)
 
-    async def _decode_single(self, chunk_bytes, chunk_spec):
-        return await asyncio.to_thread(self._decode_sync, chunk_bytes,
+    async def _decode_single(self, chunk_data: Any, chunk_spec: Any) -> Any:
+        return await asyncio.to_thread(self._decode_sync, chunk_data,
                                        chunk_spec)
