@@ -36,6 +36,28 @@ def test_h5py(tmp_path):
     assert stream == whole
 
 
+@pytest.mark.parametrize("shape", [(16, 1, 16, 16), (1, 40, 30), (2, 3, 4, 5, 6),
+                                   (1,)])
+def test_streams_are_chunks(tmp_path, shape):
+    values = waves(shape)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for name in "plain", "own":
+            file.create_dataset(name, shape, "f4", chunks=shape, **SETTINGS)
+        stream = SETTINGS.compress(values, plain=True)
+        file["plain"].id.write_direct_chunk((0,) * len(shape), stream)
+        file["own"][...] = values
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert file["own"].id.read_direct_chunk((0,) * len(shape))[1] == stream
+        assert abs(file["plain"][...] - values).max() <= 1e-3
+    # Of up to four dims the stream keeps unit dims, which HDF5 reads too.
+    if len(shape) <= 4:
+        with h5py.File(tmp_path / "a.h5", "r+") as file:
+            file["plain"].id.write_direct_chunk((0,) * len(shape),
+                                                SETTINGS.compress(values))
+        with h5py.File(tmp_path / "a.h5") as file:
+            assert abs(file["plain"][...] - values).max() <= 1e-3
+
+
 @pytest.mark.parametrize("options, limit", [
     ({"psnr": 50}, None), ({"pwr": 1e-2, "floor": 1e-3}, 0.04),
     ({"abs": 1e-3, "dims": (16, 16)}, 1e-3)])
@@ -119,6 +141,132 @@ def test_netcdf4(tmp_path):
         with pytest.raises(RuntimeError):
             h5z_terp.set_filter(file["wave"], SETTINGS)
     assert (tmp_path / "a.nc").stat().st_size < VALUES.nbytes * 1.5
+
+
+@pytest.fixture
+def netcdf_file(tmp_path):
+    netCDF4 = pytest.importorskip("netCDF4")
+    with netCDF4.Dataset(tmp_path / "a.nc", "w") as file:
+        for name, size in zip("xyz", VALUES.shape):
+            file.createDimension(name, size)
+        yield file
+
+
+@pytest.mark.parametrize("others, named", [
+    ({"zlib": True}, "shuffle, zlib"), ({"fletcher32": True}, "fletcher32"),
+    ({"zlib": True, "shuffle": False}, "zlib")])
+def test_netcdf4_with_other_filters_is_refused(netcdf_file, others, named):
+    wave = netcdf_file.createVariable("wave", "f4", ("x", "y", "z"),
+                                      chunksizes=(16, 16, 16), **others)
+    with pytest.raises(ValueError, match=f"'wave' has other filters: {named}. "
+                                         ".*create the variable without"):
+        h5z_terp.set_filter(wave, SETTINGS)
+
+
+def test_netcdf4_takes_the_last_bound(netcdf_file):
+    wave = netcdf_file.createVariable("wave", "f4", ("x", "y", "z"),
+                                      chunksizes=(40, 33, 20))
+    h5z_terp.set_filter(wave, lossless=True)
+    h5z_terp.set_filter(wave, SETTINGS)
+    wave[:] = VALUES
+    path = netcdf_file.filepath()
+    netcdf_file.sync()
+    with h5py.File(path, locking=False) as file:
+        stream = file["wave"].id.read_direct_chunk((0, 0, 0))[1]
+    assert stream == SETTINGS.compress(VALUES)
+
+
+@pytest.mark.parametrize("dtype", [str, "S1"])
+def test_netcdf4_text_is_refused(netcdf_file, dtype):
+    text = netcdf_file.createVariable("text", dtype, ("x",), chunksizes=(8,))
+    with pytest.raises(TypeError, match="does not compress"):
+        h5z_terp.set_filter(text, SETTINGS)
+
+
+def test_netcdf4_scalars_are_refused(netcdf_file):
+    scalar = netcdf_file.createVariable("scalar", "f4", ())
+    with pytest.raises(RuntimeError, match="'scalar': .* with dimensions"):
+        h5z_terp.set_filter(scalar, SETTINGS)
+
+
+def test_set_filter_of_other_variables_is_refused(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        with pytest.raises(TypeError, match=r"h5py.*create_dataset\(.*Terp"):
+            h5z_terp.set_filter(file.create_dataset("wave", data=VALUES),
+                                SETTINGS)
+    with pytest.raises(TypeError, match="builtins.float is not a variable"):
+        h5z_terp.set_filter(1e-3, SETTINGS)
+
+
+def run(script, **environment):
+    plain = {key: value for key, value in os.environ.items()
+             if key not in ("HDF5_PLUGIN_PATH", "HDF5_VOL_CONNECTOR")}
+    return subprocess.run([sys.executable, "-c", script], check=True, text=True,
+                          env={**plain, **environment},
+                          stdout=subprocess.PIPE).stdout.strip()
+
+
+@pytest.fixture
+def zstd_file(tmp_path):
+    """A file with a filter that netCDF4's wheel brings."""
+    netCDF4 = pytest.importorskip("netCDF4")
+    if not getattr(netCDF4, "__has_zstandard_support__", False):
+        pytest.skip("netCDF4 has no zstd")
+    path = str(tmp_path / "zstd.nc")
+    run(f"""
+import netCDF4, numpy
+with netCDF4.Dataset({path!r}, "w") as file:
+    file.createDimension("x", 5000)
+    variable = file.createVariable("v", "f4", ("x",), compression="zstd")
+    variable[:] = numpy.arange(5000)
+""")
+    return path
+
+
+# As in doc/python.md, "All cores".
+def test_filters_of_netcdf4_are_found_beside_terps(tmp_path, zstd_file):
+    path = run("import h5z_terp; print(h5z_terp.plugin_path())")
+    write(tmp_path / "a.h5")
+    read = f"""
+import netCDF4
+assert netCDF4.Dataset({zstd_file!r})["v"][-1] == 4999
+assert netCDF4.Dataset({str(tmp_path / "a.h5")!r})["wave"].shape == (40, 33, 20)
+"""
+    run(read, HDF5_PLUGIN_PATH=path, HDF5_VOL_CONNECTOR="terp")
+    for variables in {}, {"HDF5_PLUGIN_PATH": h5z_terp.PLUGIN_DIR}:
+        run("import h5z_terp" + read, **variables)
+    run("import h5py, h5z_terp" + read)
+    run("import netCDF4, h5z_terp" + read)
+
+
+@pytest.mark.parametrize("before", [None, "/a" + os.pathsep + "/b"])
+def test_plugin_path_keeps_what_there_was(before):
+    variables = {"HDF5_PLUGIN_PATH": before} if before else {}
+    path = run("import h5z_terp; print(h5z_terp.plugin_path())",
+               **variables).split(os.pathsep)
+    assert path.count(h5z_terp.PLUGIN_DIR) == 1
+    if before:
+        assert set(before.split(os.pathsep)) < set(path)
+    else:
+        assert "/usr/local/hdf5/lib/plugin" in path or sys.platform == "win32"
+    again = run("import h5z_terp; print(h5z_terp.plugin_path())",
+                HDF5_PLUGIN_PATH=os.pathsep.join(path))
+    assert again.split(os.pathsep) == path
+
+
+def test_hdf5plugin_beside_terp(tmp_path):
+    pytest.importorskip("hdf5plugin")
+    for imports in ("h5z_terp, hdf5plugin", "hdf5plugin, h5z_terp"):
+        run(f"""
+import h5py, numpy, {imports}
+with h5py.File({str(tmp_path / "a.h5")!r}, "w") as file:
+    file.create_dataset("z", data=numpy.arange(5000.), **hdf5plugin.Zstd())
+    file.create_dataset("t", data=numpy.arange(5000.),
+                        chunks=True, **h5z_terp.Terp(abs=0.1))
+with h5py.File({str(tmp_path / "a.h5")!r}) as file:
+    assert (file["z"][...] == numpy.arange(5000)).all()
+    assert abs(file["t"][...] - numpy.arange(5000)).max() <= 0.1
+""")
 
 
 @pytest.mark.parametrize("reader", ["h5netcdf", "netcdf4"])

@@ -14,11 +14,12 @@ called by any thread.
 """
 
 from ._codec import TerpError, version
-from ._hdf5 import PLUGIN_DIR, register, set_filter
+from ._hdf5 import PLUGIN_DIR, plugin_path, register, set_filter
 from ._settings import FILTER_ID, Terp, compress, decompress, encoding, info
 
 __all__ = ["FILTER_ID", "PLUGIN_DIR", "Terp", "TerpError", "compress",
-           "decompress", "encoding", "info", "register", "set_filter"]
+           "decompress", "encoding", "info", "plugin_path", "register",
+           "set_filter"]
 __version__ = version()
 
 register()
