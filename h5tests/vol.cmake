@@ -28,10 +28,16 @@ if(TARGET h5vlterp AND Python3_FOUND AND NOT TERP_SANITIZE)
   set_property(TEST vol_xarray APPEND PROPERTY ENVIRONMENT
     "HDF5_VOL_CONNECTOR=terp;TERP_NUM_THREADS=2")
 
-  # No test of h5py's fails that does not fail without the connector.
+  # No test of others' fails that does not fail without the connector.
   if(TERP_TEST_READERS)
-    set(venv-suite_packages h5py,pytest,pytest-mpi)
-    terp_add_venv_test(vol_h5py_suite venv-suite ../vol/test_suite.py)
+    set(venv-suites_packages
+      h5py,h5netcdf,netCDF4,pandas,tables,xarray,dask,hypothesis,pytest,pytest-mpi)
+    foreach(suite h5py h5netcdf pandas tables xarray)
+      terp_add_venv_test(vol_suite_${suite} venv-suites ../vol/test_suite.py)
+      set_property(TEST vol_suite_${suite} APPEND PROPERTY ENVIRONMENT
+        "TEST_SUITE=${suite};TERP_NUM_THREADS=2")
+      set_tests_properties(vol_suite_${suite} PROPERTIES TIMEOUT 7200)
+    endforeach()
   endif()
 endif()
 

@@ -1,37 +1,133 @@
-"""h5py's own tests with the connector: none fails that does not fail without,
-and the plugin folder alone changes nothing either."""
+"""Another package's own tests with the connector: TEST_SUITE names it.
+
+None fails that does not fail without it: with the plugins' folder alone, with
+the connector, and where its rules compress what the tests write. netCDF4's own
+filters are found in each run.
+"""
+import importlib.util
 import os
-import re
 import subprocess
 import sys
 import tempfile
+import unittest
+from importlib.metadata import version
+from xml.etree import ElementTree
 
-import h5py
+# What pytest is told. xarray has many tests that do not touch HDF5.
+SUITES = {
+    "h5py": ["h5py.tests"],
+    "h5netcdf": ["h5netcdf.tests"],
+    "pandas": ["pandas.tests.io.pytables"],
+    "xarray": ["xarray.tests.test_backends",
+               "xarray.tests.test_backends_datatree",
+               "xarray.tests.test_backends_file_manager",
+               "xarray.tests.test_backends_api",
+               "xarray.tests.test_backends_common",
+               "-k", "not Zarr"],
+    "tables": None,  # by its own runner
+}
+THROUGH = {"HDF5_VOL_CONNECTOR": "terp"}
+RUNS = {"without": None, "plugins alone": {}, "connector": THROUGH,
+        "rules": {**THROUGH, "TERP_RULES": "*=lossless"}}
+# Tests of what compression changes, beside the values.
+COMPRESSED = {
+    # A file is no smaller than its array, of zeros.
+    "tables.tests.test_basics.FilePropertyTestCase.test_get_filesize"}
+# A test that waits for ever tells where.
+SECONDS = 900
 
-FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
+
+class TablesResult(unittest.TextTestResult):
+    """Prints tests that fail. Their names are gone when they have ended."""
+
+    def startTest(self, test):
+        super().startTest(test)
+        self.name = test.id()
+
+    def addFailure(self, test, error):
+        super().addFailure(test, error)
+        print("FAILED TEST", self.name)
+
+    def addError(self, test, error):
+        super().addError(test, error)
+        print("FAILED TEST", getattr(self, "name", test))
 
 
-def run(name, **variables):
+def run_tables():
+    """PyTables' tests, by its own list of them, as pytest also finds classes that
+    are there to be inherited."""
+    from tables.tests import test_suite
+
+    result = unittest.TextTestRunner(
+        stream=sys.stdout, verbosity=0, resultclass=TablesResult).run(
+            test_suite.suite())
+    print(result.testsRun, "tests,", len(result.failures), "failures,",
+          len(result.errors), "errors,", len(result.skipped), "skipped")
+
+
+def environment_of(variables):
+    environment = {**os.environ, **(variables or {})}
+    if variables is None:
+        del environment["HDF5_PLUGIN_PATH"]
+        return environment
+    # The variable takes the place of the folder that netCDF4's wheel names.
+    netcdf4 = importlib.util.find_spec("netCDF4")
+    if netcdf4:
+        environment["HDF5_PLUGIN_PATH"] += os.pathsep + os.path.join(
+            os.path.dirname(netcdf4.origin), "plugins")
+    return environment
+
+
+def run(suite, variables):
+    """The tests that fail, and what was printed."""
     with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",
-             "--pyargs", "h5py.tests"], cwd=folder, capture_output=True,
-            text=True, env={**os.environ, **variables})
-    print(name + ":", done.stdout.strip().splitlines()[-1])
-    if done.returncode not in (0, 1):
-        sys.exit(done.stdout + done.stderr)
-    return set(FAILED.findall(done.stdout))
+        if SUITES[suite] is None:
+            command = [sys.executable, os.path.abspath(__file__), "--tables"]
+        else:
+            command = [sys.executable, "-m", "pytest", "-q",
+                       "-p", "no:cacheprovider", "--tb=short",
+                       "--junitxml=found.xml",
+                       "-o", "faulthandler_timeout=%d" % SECONDS,
+                       "--pyargs", *SUITES[suite]]
+        done = subprocess.run(command, cwd=folder, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              env=environment_of(variables))
+        if done.returncode not in (0, 1):
+            sys.exit("%s\nexit status %d" % (done.stdout, done.returncode))
+        if SUITES[suite] is None:
+            failed = {line.split()[2] for line in done.stdout.splitlines()
+                      if line.startswith("FAILED TEST ")}
+        else:
+            cases = ElementTree.parse(os.path.join(folder, "found.xml"))
+            failed = {"%s::%s" % (case.get("classname"), case.get("name"))
+                      for case in cases.iter("testcase")
+                      if case.find("failure") is not None
+                      or case.find("error") is not None}
+    return failed, done.stdout
 
 
 def main():
-    print("h5py", h5py.version.version, "HDF5", h5py.version.hdf5_version)
-    plain = run("no plugin", HDF5_PLUGIN_PATH="/nonexistent")
-    beside = run("not asked for")
-    through = run("connector", HDF5_VOL_CONNECTOR="terp")
-    print("fail without:", *sorted(plain))
-    for name, failed in (("not asked for", beside), ("connector", through)):
-        if failed - plain:
-            sys.exit("fail only with it (%s): %s" % (name, failed - plain))
+    if sys.argv[1:] == ["--tables"]:
+        return run_tables()
+    suite = os.environ["TEST_SUITE"]
+    print(suite, version(suite))
+    without, found = set(), []
+    for name, variables in RUNS.items():
+        failed, output = run(suite, variables)
+        print("%s: %s" % (name, output.strip().splitlines()[-1]), flush=True)
+        if variables is None:
+            without = failed
+            print("fail without the connector:", *sorted(failed))
+            continue
+        more = failed - without
+        if "TERP_RULES" in variables:
+            more -= COMPRESSED
+        if more:
+            found.append("fail only with it (%s): %s" % (
+                name, " ".join(sorted(more))))
+            print(output)
+    if found:
+        sys.exit("\n".join(found))
 
 
 if __name__ == "__main__":
