@@ -210,6 +210,59 @@ def test_floor_and_psnr():
     assert 60 <= 20 * np.log10(np.ptp(values) / rmse) <= 60.5
 
 
+def fractions():
+    """Values from 0 to 1, many of them at and near the ends."""
+    return np.clip(1.2 * waves((40, 30, 20)) + noise((40, 30, 20)) / 50,
+                   0, 1).astype("f4")
+
+
+@pytest.mark.parametrize("bound", [{"abs": 1e-2}, {"rel": 1e-2}, {"psnr": 40},
+                                   {"pwr": 1e-2, "floor": 1e-2}])
+@pytest.mark.parametrize("limits, least, largest", [
+    ({"valid_range": (0, 1)}, 0, 1), ({"valid_range": (0, None)}, 0, 2),
+    ({"valid_range": (-np.inf, 1)}, -1, 1), ({"keep_sign": "chunk"}, 0, 2),
+    ({"keep_sign": "values", "valid_range": [None, 1.0]}, 0, 1)])
+def test_limits(bound, limits, least, largest):
+    values = fractions()
+    free = h5z_terp.decompress(h5z_terp.compress(values, **bound))
+    assert free.min() < 0 and free.max() > 1, "values that test nothing"
+    settings = h5z_terp.Terp(**bound, **limits)
+    stream = settings.compress(values)
+    read = h5z_terp.decompress(stream)
+    assert least <= read.min() and read.max() <= largest
+    if "psnr" not in bound:
+        assert abs(read.astype("f8") - values).max() <= 1.0001e-2
+    assert h5z_terp.Terp(**json.loads(json.dumps(settings.config))) == settings
+    assert len(stream) < values.nbytes / 2
+
+
+def test_signs_of_values():
+    values = waves((40, 30, 20)) + noise((40, 30, 20)) / 50
+    values[values < -0.5] = 0
+    read = h5z_terp.decompress(h5z_terp.compress(values, abs=0.1,
+                                                 keep_sign="values"))
+    assert (values.min(), values.max()) < (0, 0) < (read.max(), 1)
+    assert (read[values >= 0] >= 0).all() and (read[values <= 0] <= 0).all()
+
+
+def test_limits_that_are_none():
+    plain = h5z_terp.Terp(rel=1e-3)
+    for without in ({"keep_sign": "none"}, {"valid_range": None},
+                    {"valid_range": (None, None)},
+                    {"valid_range": (-np.inf, np.inf)}):
+        assert h5z_terp.Terp(rel=1e-3, **without) == plain
+        assert h5z_terp.Terp(rel=1e-3, **without).cd_values == plain.cd_values
+    for wrong in (1, (0,), (0, 1, 2), ("a", "b")):
+        with pytest.raises(ValueError, match="is not a pair of numbers"):
+            h5z_terp.Terp(rel=1e-3, valid_range=wrong)
+    for wrong in (1, 0), (np.nan, 1):
+        with pytest.raises(ValueError, match="must not be above valid_max"):
+            h5z_terp.Terp(rel=1e-3, valid_range=wrong)
+    with pytest.raises(ValueError, match="keep_sign 'all' is none of none, "
+                                         "chunk, values"):
+        h5z_terp.Terp(rel=1e-3, keep_sign="all")
+
+
 def test_any_layout_in_memory():
     values = waves((40, 30, 20))
     want = h5z_terp.compress(np.ascontiguousarray(values[::2, ::-1, 3:]),

@@ -72,6 +72,27 @@ def test_words_of_other_settings(tmp_path, options, limit):
         assert data.id.get_storage_size() < VALUES.nbytes / 3
 
 
+@pytest.mark.parametrize("limits", [
+    {"valid_range": (0, 1)}, {"keep_sign": "chunk", "valid_range": (None, 1)},
+    {"keep_sign": "values", "valid_range": (None, 1), "dims": (16, 16)}])
+def test_limits_in_files(tmp_path, limits):
+    """By words the filter keeps what the codec keeps by its struct."""
+    values = np.clip(1.2 * VALUES, 0, 1)
+    settings = h5z_terp.Terp(abs=1e-2, **limits)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("free", data=values, chunks=(16, 16, 16),
+                            **h5z_terp.Terp(abs=1e-2))
+        file.create_dataset("limited", data=values, chunks=(16, 16, 16),
+                            **settings)
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert np.ptp(file["free"]) > 1
+        read = file["limited"][...]
+        stream = file["limited"].id.read_direct_chunk((0, 0, 0))[1]
+    assert 0 <= read.min() and read.max() <= 1
+    assert abs(read - values).max() <= 1e-2
+    assert stream == settings.compress(values[:16, :16, :16])
+
+
 IMPORTS = [("h5z_terp", "h5py"), ("h5py", "h5z_terp"),
            ("h5z_terp", "netCDF4"), ("netCDF4", "h5z_terp"),
            ("h5py", "netCDF4", "h5z_terp")]

@@ -22,11 +22,14 @@ read: np.ndarray = h5z_terp.decompress(stream, step=2)
 h5z_terp.compress(values, abs=1, floor=None, pipeline="ratio", plain=True)
 h5z_terp.set_filter(values, lossless=True, predictor="lorenzo")
 h5z_terp.encoding(bound)
+h5z_terp.encoding(rel=1e-3, keep_sign="chunk", valid_range=(0, None))
 h5z_terp.compress(values, 1e-3)  # wrong
 h5z_terp.compress(values, relative=1e-3)  # wrong
 h5z_terp.compress(values, rel="1e-3")  # wrong
 h5z_terp.Terp(rel=1e-3, effort="hard")  # wrong
 h5z_terp.Terp(1e-3)  # wrong
+h5z_terp.Terp(rel=1e-3, keep_sign=True)  # wrong
+h5z_terp.Terp(rel=1e-3, valid_range=(0, "1"))  # wrong
 h5z_terp.encoding(rel=1e-3, pipeline="zip")  # wrong
 h5z_terp.set_filter(values, rel=1e-3, predictor="none")  # wrong
 """

@@ -59,7 +59,11 @@ class Params(ctypes.Structure):
                 ("predictor", ctypes.c_int), ("has_fill", ctypes.c_bool),
                 ("fill_bits", ctypes.c_uint64), ("effort", ctypes.c_int),
                 ("floor", ctypes.c_double), ("has_missing", ctypes.c_bool),
-                ("missing_bits", ctypes.c_uint64)]
+                ("missing_bits", ctypes.c_uint64),
+                ("keep_sign", ctypes.c_int),
+                ("has_valid_range", ctypes.c_bool),
+                ("valid_min", ctypes.c_double),
+                ("valid_max", ctypes.c_double)]
 
 
 PARAMS_NBYTES = ctypes.sizeof(Params)

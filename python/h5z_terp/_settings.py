@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 import functools
 import inspect
+import math
 import struct
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, cast
+from typing import (TYPE_CHECKING, Any, Literal, Optional, Tuple, TypedDict,
+                    TypeVar, cast, get_args)
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,12 +23,15 @@ FILTER_ID = 46117
 Pipeline = Literal["auto", "huffman", "speed", "ratio"]
 Predictor = Literal["auto", "spline", "lorenzo"]
 Effort = Literal["default", "fast", "best"]
+KeepSign = Literal["none", "chunk", "values"]
+ValidRange = Tuple[Optional[float], Optional[float]]
 
 _MODES = {"abs": 1, "rel": 2, "pwr": 3, "psnr": 4, "lossless": 1}
 # doc/cd_values.md, "Exact form"
 _EXACT = 0x10000
 _FLOOR = 0x20000
-_SHIFTS = {"pipeline": 4, "predictor": 8, "effort": 12}
+_VALID_RANGE = 0x80000
+_SHIFTS = {"pipeline": 4, "predictor": 8, "effort": 12, "keep_sign": 20}
 
 _Function = TypeVar("_Function", bound=Any)
 
@@ -40,6 +45,8 @@ class Settings(TypedDict, total=False):
     psnr: float | None
     lossless: bool
     floor: float | None
+    keep_sign: KeepSign
+    valid_range: ValidRange | None
     pipeline: Pipeline
     predictor: Predictor
     effort: Effort
@@ -82,13 +89,37 @@ def _plain(number: Any) -> Any:
     return number.item() if isinstance(number, np.generic) else number
 
 
+def _numbers(of: str) -> Mapping[str, int]:
+    if of == "keep_sign":  # enum terp_keep_sign, in its order
+        return {name: i for i, name in enumerate(get_args(KeepSign))}
+    return _codec.numbers(of)
+
+
+def _ends_of(valid_range: Any) -> ValidRange:
+    """Both as numbers; None: an end that is no limit."""
+    try:
+        least, largest = (None if end is None else float(end)
+                          for end in valid_range)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"valid_range {valid_range!r} is not a pair of numbers, such as "
+            "(0, 1), of which one may be None") from None
+    return (None if least == -math.inf else least,
+            None if largest == math.inf else largest)
+
+
 class Terp(Mapping[str, Any]):
     """A bound, and how to keep it.
 
     Exactly one bound is given: ``abs``, ``|x - x'| <= abs``; ``rel``,
     ``|x - x'| <= rel * (max - min)`` of each chunk; ``pwr``,
     ``|x - x'| <= pwr * |x|``, or with ``floor`` at most that where it is more;
-    ``psnr``, in dB, of each chunk; or ``lossless=True``. ``pipeline``,
+    ``psnr``, in dB, of each chunk; or ``lossless=True``. Limits hold beside
+    it: by ``keep_sign="values"`` no value at or above 0 becomes negative and
+    none at or below 0 positive, by ``"chunk"`` so in chunks whose values all
+    have one sign; by ``valid_range=(least, largest)``, of which one may be
+    None, no value within becomes one outside. Complex values have no limits.
+    ``pipeline``,
     ``predictor`` and ``effort`` are names as in doc/cd_values.md. ``dims``: a
     chunk is a stack of boxes of these dims, slowest first; at most three.
 
@@ -107,6 +138,8 @@ class Terp(Mapping[str, Any]):
     def __init__(self, *, abs: float | None = None, rel: float | None = None,
                  pwr: float | None = None, psnr: float | None = None,
                  lossless: bool = False, floor: float | None = None,
+                 keep_sign: KeepSign = "none",
+                 valid_range: ValidRange | None = None,
                  pipeline: Pipeline = "auto", predictor: Predictor = "auto",
                  effort: Effort = "default", dims: Sequence[int] = ()) -> None:
         bounds = {"abs": abs, "rel": rel, "pwr": pwr, "psnr": psnr,
@@ -126,19 +159,27 @@ class Terp(Mapping[str, Any]):
         params.size = _codec.PARAMS_NBYTES
         if floor is not None:
             params.floor = float(floor)
+        if valid_range is not None:
+            least, largest = valid_range = _ends_of(valid_range)
+            params.valid_min = -math.inf if least is None else least
+            params.valid_max = math.inf if largest is None else largest
+            params.has_valid_range = valid_range != (None, None)
         for member, value in (("pipeline", pipeline), ("predictor", predictor),
-                              ("effort", effort)):
-            known = _codec.numbers(member)
+                              ("effort", effort), ("keep_sign", keep_sign)):
+            known = _numbers(member)
             if value not in known:
                 raise ValueError(f"{member} {value!r} is none of "
                                  f"{', '.join(known)}")
             setattr(params, member, known[value])
         _codec.check(params)
-        words = {name: _plain(bound), "floor": _plain(floor), "pipeline": pipeline,
-                 "predictor": predictor, "effort": effort,
+        words = {name: _plain(bound), "floor": _plain(floor),
+                 "keep_sign": keep_sign,
+                 "valid_range": valid_range if params.has_valid_range else None,
+                 "pipeline": pipeline, "predictor": predictor, "effort": effort,
                  "dims": self._dims}
-        self._config: dict[str, Any] = {key: word for key, word in words.items()
-                        if word not in (None, "auto", "default", ())}
+        self._config: dict[str, Any] = {
+            key: word for key, word in words.items()
+            if word not in (None, "none", "auto", "default", ())}
 
     @property
     def cd_values(self) -> tuple[int, ...]:
@@ -150,6 +191,10 @@ class Terp(Mapping[str, Any]):
         if self._params.floor:
             mode |= _FLOOR
             words += _words_of(self._params.floor)
+        if self._params.has_valid_range:
+            mode |= _VALID_RANGE
+            words += _words_of(self._params.valid_min)
+            words += _words_of(self._params.valid_max)
         return (mode, *words, *((len(self._dims), *self._dims)
                                 if self._dims else ()))
 
