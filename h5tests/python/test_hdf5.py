@@ -93,6 +93,17 @@ def test_limits_in_files(tmp_path, limits):
     assert stream == settings.compress(values[:16, :16, :16])
 
 
+def test_h5py_takes_it_as_an_object(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for name, options in {"object": {"compression": SETTINGS},
+                              "mapping": SETTINGS}.items():
+            file.create_dataset(name, data=VALUES, chunks=(16, 16, 16),
+                                **options)
+        assert (file["object"].id.get_storage_size() ==
+                file["mapping"].id.get_storage_size() < VALUES.nbytes / 3)
+        assert abs(file["object"][...] - VALUES).max() <= 1e-3
+
+
 IMPORTS = [("h5z_terp", "h5py"), ("h5py", "h5z_terp"),
            ("h5z_terp", "netCDF4"), ("netCDF4", "h5z_terp"),
            ("h5py", "netCDF4", "h5z_terp")]

@@ -1,5 +1,6 @@
 """numcodecs and Zarr, and HDF5 files through references."""
 
+import json
 from pathlib import Path
 import subprocess
 import sys
@@ -71,6 +72,26 @@ def test_numcodecs_refuses_masks_and_no_values():
         codec.encode(np.ma.masked_array([1.0, 2], mask=[0, 1]))
     with pytest.raises(ValueError, match="no values"):
         codec.encode(np.empty((3, 0)))
+
+
+def test_limits_in_the_configuration(tmp_path):
+    values = np.clip(1.2 * VALUES, 0, 1)
+    limits = {"keep_sign": "chunk", "valid_range": (None, 1)}
+    codec = numcodecs.get_codec({"id": "terp", "abs": 1e-2, **limits})
+    assert numcodecs.get_codec(
+        json.loads(json.dumps(codec.get_config()))) == codec
+    create_version_2(tmp_path / "2", values, (16, 16, 16), "F", [codec])
+    paths = [tmp_path / "2"]
+    if is_v3:
+        from h5z_terp.zarr import TerpCodec
+        paths.append(tmp_path / "3")
+        zarr.create_array(paths[1], data=values, chunks=(16, 16, 16),
+                          serializer=TerpCodec(abs=1e-2, **limits),
+                          compressors=None)
+    for path in paths:
+        read = zarr.open(path, mode="r")[...]
+        assert 0 < abs(read - values).max() <= 1e-2
+        assert 0 <= read.min() and read.max() <= 1
 
 
 def create_version_2(path, values, chunks, order, codecs):

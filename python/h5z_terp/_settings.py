@@ -7,6 +7,7 @@ import functools
 import inspect
 import math
 import struct
+import sys
 from typing import (TYPE_CHECKING, Any, Literal, Optional, Tuple, TypedDict,
                     TypeVar, cast, get_args)
 
@@ -119,17 +120,18 @@ class Terp(Mapping[str, Any]):
     none at or below 0 positive, by ``"chunk"`` so in chunks whose values all
     have one sign; by ``valid_range=(least, largest)``, of which one may be
     None, no value within becomes one outside. Complex values have no limits.
-    ``pipeline``,
-    ``predictor`` and ``effort`` are names as in doc/cd_values.md. ``dims``: a
-    chunk is a stack of boxes of these dims, slowest first; at most three.
+    ``pipeline``, ``predictor`` and ``effort`` are names as in
+    doc/cd_values.md. ``dims``: a chunk is a stack of boxes of these dims,
+    slowest first; at most three.
 
     It is the mapping that h5py's ``create_dataset`` takes::
 
         file.create_dataset("rho", data=rho, chunks=(64, 64, 64),
                             **h5z_terp.Terp(rel=1e-3))
 
-    Not beside ``shuffle=True``, a filter that comes before terp: terp takes
-    values, and leaves chunks as they are where it gets none.
+    ``compression=h5z_terp.Terp(rel=1e-3)`` is the same, where h5py was imported
+    before that is made. Leave ``shuffle=True`` out: terp takes values, and what
+    comes before it has no use.
 
     Raises ValueError for a bound that is none, or an unknown name.
     """
@@ -150,6 +152,9 @@ class Terp(Mapping[str, Any]):
             raise ValueError(f"exactly one of {', '.join(bounds)} is a bound, "
                              f"not {' and '.join(given) or 'none'}")
         name, bound = given.popitem()
+        filters = sys.modules.get("h5py._hl.filters")
+        if filters is not None:  # what `compression` may be an object of
+            filters.FilterRefBase.register(Terp)
         self._dims = tuple(int(d) for d in dims)
         if len(self._dims) >= _codec.MAX_RANK or min(self._dims, default=1) < 1:
             raise ValueError("dims are one to three positive numbers")
@@ -180,6 +185,13 @@ class Terp(Mapping[str, Any]):
         self._config: dict[str, Any] = {
             key: word for key, word in words.items()
             if word not in (None, "none", "auto", "default", ())}
+
+    # h5py's names of both.
+    filter_id = FILTER_ID
+
+    @property
+    def filter_options(self) -> tuple[int, ...]:
+        return self.cd_values
 
     @property
     def cd_values(self) -> tuple[int, ...]:
