@@ -4,7 +4,7 @@
 //     mpiexec -n 2 plotfile name=plt layout=multi boxes=mixed ncells=128
 //         compression=TERP_REL@1e-3 [particles=100000]
 //
-// examples/amrex/check.py compares such files, bench/amrex.sh runs this.
+// examples/amrex/check.py compares such files.
 #include <AMReX.H>
 #include <AMReX_MultiFab.H>
 #include <AMReX_ParmParse.H>
