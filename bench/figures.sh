@@ -5,7 +5,7 @@
 # structure is hard to find, and real ones at tight bounds, and real ones
 # lossless, under bounds relative to each value, as other types, and h5py with the
 # connector. Words: ratio, speed, real, repack, structures, lossless, pointwise,
-# types, connector; all but the last five by default.
+# types, rewrites, connector; all but the last six by default.
 # TERP_PLUGIN_DIR: where the plugin was built, build/release/plugin if not set.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -114,6 +114,9 @@ for figure in "$@"; do
             --tool "$plugin/../tools/terp" --fields pres,vel,mira,dens \
             --large 20
         ;;
+    rewrites)
+        record rewrites python3 rewrites.py --plugin "$plugin"
+        ;;
     connector)
         # h5py's own tests need what no other figure does.
         ../build/bench-venv/bin/pip install -q pytest pytest-mpi
@@ -122,7 +125,7 @@ for figure in "$@"; do
         ;;
     *)
         echo "usage: figures.sh [ratio] [speed] [real] [repack] [structures]" \
-            "[lossless] [pointwise] [types] [connector]" >&2
+            "[lossless] [pointwise] [types] [rewrites] [connector]" >&2
         exit 2
         ;;
     esac
