@@ -2,8 +2,8 @@
 // AMReX's AMReX_PlotFileUtilHDF5.cpp includes this file, and calls one of the
 // two functions before a dataset is created (doc/simulations.md tells where).
 //
-// A compression of "TERP_REL@1e-3" bounds each error by 1e-3 of the range of its
-// component, "TERP_PWR@1e-3" by 1e-3 of the value itself.
+// A compression of "TERP_REL@1e-3" bounds each error by 1e-3 of the range of
+// its component, "TERP_PWR@1e-3" by 1e-3 of the value itself.
 #ifndef TERP_AMREX_H
 #define TERP_AMREX_H
 
