@@ -14,7 +14,7 @@ function(terp_add_codec_test folder name)
 endfunction()
 
 foreach(name cd_values choices coarse domain environment estimates frame inspect lossless model pointwise precision processor psnr ratio reduce repeats reserve rewrite roundtrip special_values
-        stages tails threads tight_bounds types valid_range)
+        stages tails text threads tight_bounds types valid_range)
   terp_add_codec_test(codec test_${name})
 endforeach()
 

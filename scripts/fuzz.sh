@@ -46,7 +46,7 @@ folder_of() {
 
 max_len_of() {
     case $1 in
-    rules) echo 256 ;; # patterns of many * take fnmatch long
+    rules) echo 256 ;; # longer texts say nothing new
     cd) echo 192 ;;
     *) echo "${MAX_LEN:-1024}" ;;
     esac

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "codec/api/cd_values.h"
+#include "codec/api/text.h"
 #include "codec/format/base.h"
 #include "filter/plugin/h5z_terp.h"
 #include "tools/common/options.h"
@@ -125,10 +126,9 @@ set_bound(struct argp_state *state, unsigned mode, const char *text,
 static double
 read_missing(struct argp_state *state, const char *text)
 {
-    char *end;
-    double value = strtod(text, &end);
+    double value;
 
-    if (end == text || *end != '\0' || !isfinite(value))
+    if (!terp_text_read_number(text, &value))
         argp_error(state, "'%s' is not a finite number", text);
     return value;
 }

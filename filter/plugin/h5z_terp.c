@@ -16,6 +16,7 @@
 #include "codec/api/processor.h"
 #include "codec/api/rewrite.h"
 #include "codec/api/run.h"
+#include "codec/api/text.h"
 #include "codec/format/base.h"
 #include "codec/format/types.h"
 #include "codec/model/bound.h"
@@ -116,6 +117,7 @@ static void
 say_words(const struct terp_call *call, const struct terp_cd *cd, bool fits)
 {
     char dims[128] = "", floor[64] = "", missing[64] = "", limits[96] = "";
+    char number[TERP_TEXT_NUMBER_NBYTES], other[TERP_TEXT_NUMBER_NBYTES];
     size_t at = 0;
 
     if (cd->pass != TERP_PASS_NONE) {
@@ -127,18 +129,22 @@ say_words(const struct terp_call *call, const struct terp_cd *cd, bool fits)
         at += (size_t)snprintf(dims + at, sizeof dims - at, "%s%" PRIu64,
                                i == 0 ? "" : "x", cd->chunk.dims[i]);
     if (cd->params.floor > 0)
-        snprintf(floor, sizeof floor, ", floor %.17g", cd->params.floor);
+        snprintf(floor, sizeof floor, ", floor %s",
+                 terp_text_number(cd->params.floor, 17, number));
     if (cd->has_missing)
-        snprintf(missing, sizeof missing, ", missing value %.17g", cd->missing);
+        snprintf(missing, sizeof missing, ", missing value %s",
+                 terp_text_number(cd->missing, 17, number));
     if (cd->params.has_valid_range)
-        snprintf(limits, sizeof limits, ", valid range %.17g to %.17g",
-                 cd->params.valid_min, cd->params.valid_max);
+        snprintf(limits, sizeof limits, ", valid range %s to %s",
+                 terp_text_number(cd->params.valid_min, 17, number),
+                 terp_text_number(cd->params.valid_max, 17, other));
     terp_call_say(
-        call, "set_local: %s%s, %s %s, %s bound %.17g%s%s%s%s%s%s",
+        call, "set_local: %s%s, %s %s, %s bound %s%s%s%s%s%s%s",
         terp_type_name(cd->chunk.type),
         cd->chunk.big_endian ? " big-endian" : "",
         cd->chunk.stack ? "stack" : "chunk", dims,
-        terp_bound_mode_name(cd->params.bound_mode), cd->params.bound, floor,
+        terp_bound_mode_name(cd->params.bound_mode),
+        terp_text_number(cd->params.bound, 17, number), floor,
         cd->params.has_fill ? ", fill value" : "", missing, limits,
         cd->params.keep_sign == TERP_KEEP_SIGN_NONE ? "" : ", signs kept",
         fits ? "" : "; the logical dims do not divide the chunk");
@@ -280,17 +286,20 @@ say_stream(const struct terp_call *call, const struct terp_run_result *result,
     /* Reading the frame again costs time, for the curious only. */
     if (!call->verbose || terp_inspect(stream, stream_nbytes, &info) != TERP_OK)
         return;
-    terp_call_say(
-        call,
-        "%s: %" PRIu64 " bytes, stored %" PRIu64
-        ", ratio %.2f, pipeline %s, predictor %s, engine %s%s%s%s%s, "
-        "threads %d, instructions %s",
-        action, info.chunk_nbytes, stream_nbytes,
-        (double)info.chunk_nbytes / (double)stream_nbytes, info.pipeline,
-        info.predictor, result->used == TERP_ENGINE_CUDA ? "cuda" : "cpu",
-        more != NULL ? " (" : "", result->reason != NULL ? "not cuda: " : "",
-        more != NULL ? more : "", more != NULL ? ")" : "",
-        call->options.nthreads, terp_processor_instructions());
+    const uint64_t hundredths =
+        (uint64_t)(100. * (double)info.chunk_nbytes / (double)stream_nbytes +
+                   .5);
+    terp_call_say(call,
+                  "%s: %" PRIu64 " bytes, stored %" PRIu64 ", ratio %" PRIu64
+                  ".%02u, pipeline %s, predictor %s, engine %s%s%s%s%s, "
+                  "threads %d, instructions %s",
+                  action, info.chunk_nbytes, stream_nbytes, hundredths / 100,
+                  (unsigned)(hundredths % 100), info.pipeline, info.predictor,
+                  result->used == TERP_ENGINE_CUDA ? "cuda" : "cpu",
+                  more != NULL ? " (" : "",
+                  result->reason != NULL ? "not cuda: " : "",
+                  more != NULL ? more : "", more != NULL ? ")" : "",
+                  call->options.nthreads, terp_processor_instructions());
 }
 
 /* Why the words do not allow to compress `nbytes`; NULL when they do. */

@@ -386,6 +386,22 @@ class Choice(Repack):
             self.assertIsNotNone(parameters(file["a/rho"]))
             self.assertIsNone(parameters(file["a/mask"]))
 
+    def test_patterns_are_those_of_the_connector(self):
+        path = self.path("in.h5")
+        names = ("a/rho", "a/gr\u00fcn", "b/rho", "b/x")
+        with h5py.File(path, "w") as file:
+            for name in names:
+                file[name] = self.values
+        for pattern, expected in (("rho", {"a/rho", "b/rho"}),
+                                  ("r?[!x]", {"a/rho", "b/rho"}),
+                                  ("b/*", {"b/rho", "b/x"}),
+                                  ("/b/x", {"b/x"}),
+                                  ("gr?n", {"a/gr\u00fcn"}),
+                                  ("?", {"b/x"})):
+            with h5py.File(self.repack(path, f"-d{pattern}=abs:1")) as file:
+                found = {name for name in names if parameters(file[name])}
+            self.assertEqual(found, expected, pattern)
+
     def test_what_is_not_compressed_is_the_same(self):
         path = self.path("in.h5")
         with h5py.File(path, "w") as file:

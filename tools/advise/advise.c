@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "codec/api/processor.h"
+#include "codec/api/text.h"
 #include "tools/advise/advise.h"
 #include "tools/common/chunk_shape.h"
 #include "tools/common/limit.h"
@@ -18,7 +19,9 @@ enum {
 
 static const struct argp_option options[] = {
     {"dataset", 'd', "GLOB", 0,
-     "Only datasets whose path matches GLOB; may be given more than once", 0},
+     "Only datasets that GLOB matches by their name, or if it has a slash by "
+     "their path; may be given more than once",
+     0},
     {"pwr", KEY_PWR, NULL, 0, "Measure bounds relative to each value", 0},
     {"floor", KEY_FLOOR, "X", 0, TOOL_HELP_FLOOR, 0},
     {"threads", 't', "N", 0,
@@ -129,7 +132,7 @@ is_wanted(struct request *request, const char *path)
     bool wanted = request->nglobs == 0;
 
     for (int i = 0; i < request->nglobs; i++)
-        if (tool_path_matches(path, request->globs[i]))
+        if (terp_text_matches(request->globs[i], path))
             wanted = request->used[i] = true;
     return wanted;
 }

@@ -2,7 +2,6 @@
 #include "tools/common/h5file.h"
 
 #include <errno.h>
-#include <fnmatch.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -50,12 +49,6 @@ tool_close(hid_t id)
 {
     if (id >= 0)
         H5Idec_ref(id);
-}
-
-bool
-tool_path_matches(const char *path, const char *glob)
-{
-    return fnmatch(glob, path, 0) == 0 || fnmatch(glob, path + 1, 0) == 0;
 }
 
 struct message {

@@ -17,11 +17,6 @@ tool_file_open(const char *command, const char *path);
 void
 tool_close(hid_t id);
 
-/* Whether `path` is one that --dataset=GLOB means: the pattern may leave out
- * the first slash. */
-bool
-tool_path_matches(const char *path, const char *glob);
-
 /* The innermost message on HDF5's error stack. */
 void
 tool_hdf5_reason(char *text_ret, size_t text_cap);

@@ -11,6 +11,7 @@
 
 #include "codec/api/processor.h"
 #include "codec/api/terp.h"
+#include "codec/api/text.h"
 #include "codec/format/base.h"
 #include "filter/plugin/h5z_terp.h"
 #include "tools/common/tool.h"
@@ -101,10 +102,9 @@ tool_option_help(int key, const char *text, void *input)
 double
 tool_option_number(struct argp_state *state, const char *text)
 {
-    char *end;
-    double value = strtod(text, &end);
+    double value;
 
-    if (end == text || *end != '\0' || !is_bound(value))
+    if (!terp_text_read_number(text, &value) || !is_bound(value))
         argp_error(state, "'%s' is not a finite number above zero", text);
     return value;
 }

@@ -37,7 +37,7 @@ static const struct argp_option options[] = {
      1},
     {"lossless", 'l', NULL, 0, "Let every bit come back", 1},
     {"dataset", 'd', "GLOB=BOUND", 0,
-     "Another bound for datasets whose path matches GLOB: rel:X, abs:X, "
+     "Another bound for datasets that GLOB matches: rel:X, abs:X, "
      "pwr:X, pwr:X:FLOOR, digits:D, bits:B, psnr:DB, X (as rel:X), lossless, "
      "or none; the last "
      "match counts",

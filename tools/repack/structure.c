@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codec/api/text.h"
 #include "filter/plugin/h5z_terp.h"
 #include "tools/common/chunk_shape.h"
 #include "tools/common/h5file.h"
@@ -24,7 +25,7 @@ match_rules(const struct repack *repack, struct repack_object *object,
 {
     for (int i = 0; i < repack->request.nrules; i++) {
         struct repack_rule *rule = &repack->request.rules[i];
-        if (!tool_path_matches(path, rule->glob))
+        if (!terp_text_matches(rule->glob, path))
             continue;
         if (object->rule == NULL || object->rule < rule)
             object->rule = rule;
