@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "filter/plugin/call.h"
+#include "filter/plugin/h5z_terp.h"
 #include "filter/plugin/host.h"
 
 /* More than a process has been seen to hold: h5py's, netCDF4's, the system's,
@@ -59,14 +61,13 @@ find_functions(const struct terp_host *host, struct vol_library *library)
 static void
 say_missing(const struct terp_host *host, const char *missing)
 {
-    const char *verbose = getenv("TERP_VERBOSE");
     char text[128];
 
     snprintf(text, sizeof text, "this HDF5 cannot have connectors: no %s",
              missing);
     if (!terp_host_push(host, "vol/library.c", __func__, __LINE__,
                         "H5E_CANTINIT_g", text) &&
-        (verbose == NULL || strcmp(verbose, "0") != 0))
+        terp_verbosity() != TERP_VERBOSITY_QUIET)
         fprintf(stderr, "H5Z-TERP: %s\n", text);
 }
 

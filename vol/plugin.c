@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "filter/plugin/call.h"
 #include "vol/library.h"
 #include "vol/pass.h"
 
@@ -24,12 +25,11 @@ static void
 say_too_old(const unsigned version[3])
 {
     const char *wanted = getenv("HDF5_VOL_CONNECTOR");
-    const char *verbose = getenv("TERP_VERBOSE");
     static int said;
 
     if (said || version[0] == 0 || wanted == NULL ||
         strncmp(wanted, VOL_NAME, strlen(VOL_NAME)) != 0 ||
-        (verbose != NULL && strcmp(verbose, "0") == 0))
+        terp_verbosity() == TERP_VERBOSITY_QUIET)
         return;
     said = 1;
     fprintf(stderr,

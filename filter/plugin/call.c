@@ -47,15 +47,26 @@ read_engine(enum terp_engine_kind *engine_ret)
     return false;
 }
 
+enum terp_verbosity
+terp_verbosity(void)
+{
+    const char *text = getenv("TERP_VERBOSE");
+
+    if (text == NULL || *text == '\0')
+        return TERP_VERBOSITY_NORMAL;
+    return strcmp(text, "0") == 0 ? TERP_VERBOSITY_QUIET
+                                  : TERP_VERBOSITY_VERBOSE;
+}
+
 void
 terp_call_begin(const void *caller, struct terp_call *call_ret)
 {
-    const char *verbose = getenv("TERP_VERBOSE");
+    const enum terp_verbosity verbosity = terp_verbosity();
     uint64_t limit_nbytes;
 
     terp_host_open(caller, &call_ret->host);
-    call_ret->quiet = verbose != NULL && strcmp(verbose, "0") == 0;
-    call_ret->verbose = verbose != NULL && !call_ret->quiet;
+    call_ret->quiet = verbosity == TERP_VERBOSITY_QUIET;
+    call_ret->verbose = verbosity == TERP_VERBOSITY_VERBOSE;
     call_ret->options = (struct terp_run_options){
         .size = sizeof call_ret->options, .memory = TERP_MEMORY_HOST};
     if (!read_nthreads(&call_ret->options.nthreads))

@@ -7,10 +7,19 @@
 #include "codec/api/terp.h"
 #include "filter/plugin/host.h"
 
+/* What TERP_VERBOSE asks for. */
+enum terp_verbosity {
+    TERP_VERBOSITY_QUIET,  /* 0: nothing is printed */
+    TERP_VERBOSITY_NORMAL, /* unset or empty: errors that HDF5 does not print */
+    TERP_VERBOSITY_VERBOSE
+};
+
+enum terp_verbosity
+terp_verbosity(void);
+
 struct terp_call {
     struct terp_host host;
-    bool verbose; /* TERP_VERBOSE is set and not 0 */
-    bool quiet;   /* TERP_VERBOSE is 0 */
+    bool verbose, quiet; /* TERP_VERBOSE */
     /* Chunks are in host memory. TERP_ENGINE and TERP_NUM_THREADS, where 0
      * means all CPUs. */
     struct terp_run_options options;
