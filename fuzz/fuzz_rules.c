@@ -13,26 +13,25 @@
 #include "vol/rules.h"
 
 static enum vol_rule
-find(const char *rules, const char *path, struct H5Z_terp_config *config)
+find(const char *rules, const char *path, struct vol_choice *choice)
 {
     char reason[VOL_REASON_NBYTES] = "";
 
-    memset(config, 0, sizeof *config);
-    const enum vol_rule found = vol_rules_find(rules, path, config, reason);
+    memset(choice, 0, sizeof *choice);
+    const enum vol_rule found = vol_rules_find(rules, path, choice, reason);
     CHECK(memchr(reason, '\0', sizeof reason) != NULL);
     CHECK((found == VOL_RULE_WRONG) == (reason[0] != '\0'));
     if (found == VOL_RULE_APPLY) {
         unsigned words[H5Z_TERP_MAX_NWORDS];
-        CHECK(isfinite(config->bound) && config->bound >= 0);
-        CHECK(H5Z_terp_cd_values(config, words) > 0);
+        CHECK(isfinite(choice->config.bound) && choice->config.bound >= 0);
+        CHECK(H5Z_terp_cd_values(&choice->config, words) > 0);
     }
     return found;
 }
 
 /* The same rules in a file, whose name is @/proc/self/fd/N. */
 static enum vol_rule
-find_in_file(const char *rules, const char *path,
-             struct H5Z_terp_config *config)
+find_in_file(const char *rules, const char *path, struct vol_choice *choice)
 {
     char name[64];
     const int fd = memfd_create("rules", 0);
@@ -40,7 +39,7 @@ find_in_file(const char *rules, const char *path,
 
     CHECK(fd >= 0 && write(fd, rules, nbytes) == (ssize_t)nbytes);
     snprintf(name, sizeof name, "@/proc/self/fd/%d", fd);
-    const enum vol_rule found = find(name, path, config);
+    const enum vol_rule found = find(name, path, choice);
     close(fd);
     return found;
 }
@@ -49,7 +48,7 @@ find_in_file(const char *rules, const char *path,
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
 {
-    struct H5Z_terp_config config, other;
+    struct vol_choice choice, other;
     char *text = malloc(nbytes + 2);
 
     CHECK(text != NULL);
@@ -63,16 +62,23 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
     const char *path = rules > text ? text : NULL;
     /* A name would be one of a file of this machine. */
     if (rules[0] != '@') {
-        const enum vol_rule found = find(rules, path, &config);
+        const enum vol_rule found = find(rules, path, &choice);
         /* A file takes longer, so that of eight inputs one has it. */
         const bool is_filed = (nbytes > 0 ? data[nbytes / 2] : 0) % 8 == 0;
         const enum vol_rule in_file =
             is_filed ? find_in_file(rules, path, &other) : found;
         if (is_filed && strpbrk(rules, "#\n") == NULL && strlen(rules) > 0) {
             CHECK(found == in_file);
-            CHECK(found != VOL_RULE_APPLY ||
-                  (config.bound_mode == other.bound_mode &&
-                   config.bound == other.bound));
+            CHECK(
+                found != VOL_RULE_APPLY ||
+                (choice.config.bound_mode == other.config.bound_mode &&
+                 choice.config.bound == other.config.bound &&
+                 choice.config.floor == other.config.floor &&
+                 choice.has_small == other.has_small &&
+                 choice.replaces_filters == other.replaces_filters &&
+                 choice.replaces_chunks == other.replaces_chunks &&
+                 choice.rank == other.rank &&
+                 memcmp(choice.chunk, other.chunk, sizeof choice.chunk) == 0));
         }
     }
     free(text);

@@ -217,7 +217,7 @@ write_rules(const char *folder)
         "/a/velocity_x\n*/velocity*=rel:1e-3; *=lossless",
         "/rho\nrho=abs:0.5;*=none",
         "/v[0]\nv\\[0]=pwr:1e-4; v[!xy]=abs:1",
-        "/x\nx=abs:0x1p-3 ; # all else\n*=lossless\n",
+        "/x\nx=abs:0x1p-3, chunk:8x9,small ; # all else\n*=lossless\n",
         "*=abs:1e400",
         "/t\n?=pwr:1",
         "/x=1\nx=1=rel:.5",

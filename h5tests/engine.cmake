@@ -61,11 +61,11 @@ endif()
 # functions that HDF5 has for connectors are in tables alone, so any HDF5 does.
 if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND HDF5_VERSION VERSION_LESS 2)
   set(vol_sources)
-  foreach(name batches create dataset device info library object pass plugin
+  foreach(name batches chunks create dataset device info library object pass plugin
           rules selection)
     list(APPEND vol_sources ${PROJECT_SOURCE_DIR}/vol/${name}.c)
   endforeach()
-  foreach(name call errors host program)
+  foreach(name call dataset errors h5z_terp history host program)
     list(APPEND vol_sources ${PROJECT_SOURCE_DIR}/filter/plugin/${name}.c)
   endforeach()
   foreach(name calls transfers)
@@ -75,7 +75,7 @@ if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND HDF5_VERSION VERSION_LESS 2)
       ${PROJECT_SOURCE_DIR}/filter/h5/strided.c)
     terp_wrap_allocations(test_vol_${name})
     target_compile_definitions(test_vol_${name}
-      PRIVATE VOL_BATCH_MIN_NVALUES=128 VOL_CREATE_MIN_NVALUES=256
+      PRIVATE TERP_LINKED VOL_BATCH_MIN_NVALUES=128 VOL_CREATE_MIN_NVALUES=256
               VOL_CHUNK_NVALUES=512)
     foreach(call terp_host_find_id vol_library_of)
       target_link_options(test_vol_${name} PRIVATE -Wl,--wrap=${call})

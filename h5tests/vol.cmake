@@ -1,5 +1,6 @@
 # The connector's rules, which need no HDF5.
 terp_add_ctest(test_vol_rules vol/test_vol_rules.c ${PROJECT_SOURCE_DIR}/vol/rules.c)
+target_link_libraries(test_vol_rules PRIVATE terp_codec)
 terp_use_hdf5_headers(test_vol_rules)
 
 # The connector under HDF5 2.x and 1.14, which wheels from PyPI bring; and what

@@ -6,31 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codec/api/text.h"
 #include "codec/format/base.h"
 #include "filter/plugin/call.h"
-#include "vol/rules.h"
+#include "vol/chunks.h"
 
 /* Fewer values are hardly worth a chunk's place in the file's index. */
 #ifndef VOL_CREATE_MIN_NVALUES
 #define VOL_CREATE_MIN_NVALUES 4096
 #endif
-
-/* Of a chunk: 64^3, from where on ratios hardly grow; 1 to 2 MiB. */
-#ifndef VOL_CHUNK_NVALUES
-#define VOL_CHUNK_NVALUES ((uint64_t)1 << 18)
-#endif
-
-/* A program that writes one row of the slowest dim after the other must find
- * each chunk in the cache until it is full: coded more than once, it takes its
- * time as often, and its error grows. */
-#define MAX_CACHE_NBYTES ((uint64_t)256 << 20)
-#define MIN_CACHE_NBYTES ((uint64_t)1 << 20) /* HDF5's own */
-
-struct extent {
-    int rank;
-    hsize_t dims[H5S_MAX_RANK];
-    uint64_t nvalues;
-};
 
 /* The dataset's path, which the caller frees; NULL where it has no name yet. */
 static char *
@@ -66,21 +50,6 @@ read_path(const struct vol_creation *creation)
     return path;
 }
 
-static bool
-read_extent(const struct vol_library *library, hid_t space,
-            struct extent *extent)
-{
-    extent->rank = library->H5Sget_simple_extent_ndims(space);
-    if (library->H5Sget_simple_extent_type(space) != H5S_SIMPLE ||
-        extent->rank < 1 || extent->rank > H5S_MAX_RANK ||
-        library->H5Sget_simple_extent_dims(space, extent->dims, NULL) < 0)
-        return false;
-    extent->nvalues = 1;
-    for (int d = 0; d < extent->rank; d++)
-        extent->nvalues *= extent->dims[d];
-    return true;
-}
-
 /* 4 or 8; 0 of a type that terp does not compress. */
 static unsigned
 read_value_nbytes(const void *caller, const struct vol_library *library,
@@ -102,106 +71,134 @@ read_value_nbytes(const void *caller, const struct vol_library *library,
     return nbytes;
 }
 
-/* The longest side is halved until a chunk has no more values than wanted. */
-static void
-choose_chunk(const struct extent *extent, hsize_t *chunk_ret)
-{
-    uint64_t nvalues = extent->nvalues;
+/* What a rule finds. */
+struct found {
+    struct vol_extent extent;
+    unsigned value_nbytes;
+    bool has_chunks, has_filters, has_terp, has_fletcher;
+    hsize_t chunk[H5S_MAX_RANK]; /* the program's */
+};
 
-    memcpy(chunk_ret, extent->dims, sizeof extent->dims);
-    while (nvalues > VOL_CHUNK_NVALUES) {
-        int longest = 0;
-        for (int d = 1; d < extent->rank; d++)
-            if (chunk_ret[d] > chunk_ret[longest])
-                longest = d;
-        nvalues /= chunk_ret[longest];
-        chunk_ret[longest] = div_up(chunk_ret[longest], 2);
-        nvalues *= chunk_ret[longest];
-    }
-}
-
-/* A cache for all chunks with the same place in the slowest dim. */
 static bool
-set_cache(const struct vol_library *library, hid_t dapl,
-          const struct extent *extent, const hsize_t *chunk,
-          unsigned value_nbytes)
+read_filters(const struct vol_library *library, hid_t dcpl, struct found *found)
 {
-    uint64_t nbytes = chunk[0] * value_nbytes, nchunks = 1;
+    const int nfilters = library->H5Pget_nfilters(dcpl);
+    unsigned flags;
 
-    for (int d = 1; d < extent->rank; d++) {
-        uint64_t n = div_up(extent->dims[d], chunk[d]);
-        nchunks *= n;
-        nbytes *= n * chunk[d];
+    found->has_filters = nfilters > 0;
+    for (int i = 0; i < nfilters; i++) {
+        size_t nwords = 0;
+        const H5Z_filter_t filter = library->H5Pget_filter2(
+            dcpl, (unsigned)i, &flags, &nwords, NULL, 0, NULL, NULL);
+        found->has_terp |= filter == H5Z_FILTER_TERP;
+        found->has_fletcher |= filter == H5Z_FILTER_FLETCHER32;
     }
-    nbytes = min_u64(nbytes, MAX_CACHE_NBYTES);
-    if (nbytes < MIN_CACHE_NBYTES)
-        nbytes = MIN_CACHE_NBYTES;
-    /* Ten slots for each chunk, as HDF5 advises; full chunks go first. */
-    return library->H5Pset_chunk_cache(dapl, 10 * nchunks + 521, nbytes, 1.0) >=
-           0;
+    return nfilters >= 0;
 }
 
-/* Of a chunk, where there are chunks: such a dataset may have no values yet. */
-static uint64_t
-count_values(const struct vol_library *library, hid_t dcpl,
-             const struct extent *extent)
+/* Whether the dataset has fewer values than are worth a chunk: in the program's
+ * chunks, or where these do not stay in all. One that grows may have none yet.
+ */
+static bool
+has_few_values(const struct vol_choice *choice, const struct found *found)
 {
-    hsize_t chunk[H5S_MAX_RANK];
     uint64_t nvalues = 1;
 
-    if (library->H5Pget_layout(dcpl) != H5D_CHUNKED)
-        return extent->nvalues;
-    if (library->H5Pget_chunk(dcpl, H5S_MAX_RANK, chunk) != extent->rank)
-        return 0;
-    for (int d = 0; d < extent->rank; d++)
-        nvalues *= chunk[d];
-    return nvalues;
+    if (!found->has_chunks || choice->replaces_chunks)
+        return !found->extent.grows &&
+               found->extent.nvalues < VOL_CREATE_MIN_NVALUES;
+    for (int d = 0; d < found->extent.rank; d++)
+        nvalues *= found->chunk[d];
+    return nvalues < VOL_CREATE_MIN_NVALUES;
 }
 
-/* Why the dataset stays as it is; NULL where it need not. */
+/* Fills in what holds of the dataset, and returns why it stays as it is; NULL
+ * where it need not. */
 static const char *
 reason_to_leave(const struct vol_library *library,
                 const struct vol_creation *creation,
-                const struct extent *extent, unsigned value_nbytes)
+                const struct vol_choice *choice, struct found *found)
 {
-    H5D_layout_t layout = library->H5Pget_layout(creation->dcpl);
+    const hid_t dcpl = creation->dcpl;
+    const H5D_layout_t layout = library->H5Pget_layout(dcpl);
 
-    if (value_nbytes == 0)
+    if (!vol_extent_read(library, creation->space, &found->extent))
+        return "it is no array";
+    if (found->value_nbytes == 0)
         return "its type has no bound: it is neither float32 nor float64";
-    if (count_values(library, creation->dcpl, extent) < VOL_CREATE_MIN_NVALUES)
-        return "it has few values";
-    if (layout != H5D_CHUNKED &&
-        (layout != H5D_CONTIGUOUS ||
-         library->H5Pget_external_count(creation->dcpl) != 0))
+    found->has_chunks = layout == H5D_CHUNKED;
+    if (found->has_chunks &&
+        library->H5Pget_chunk(dcpl, H5S_MAX_RANK, found->chunk) !=
+            found->extent.rank)
+        return "its chunks have another rank";
+    if (!choice->has_small && has_few_values(choice, found))
+        return "it has few values; the rule's option \"small\" takes it too";
+    if (found->extent.nvalues == 0 && !found->extent.grows)
+        return "it has no values";
+    if (choice->rank > 0 && choice->rank != found->extent.rank)
+        return "the rule's chunk has another rank";
+    if (!found->has_chunks &&
+        (layout != H5D_CONTIGUOUS || library->H5Pget_external_count(dcpl) != 0))
         return "its layout has no chunks";
-    if (library->H5Pget_nfilters(creation->dcpl) != 0)
-        return "it has filters already";
+    if (!read_filters(library, dcpl, found))
+        return "its filters are not known";
+    if (found->has_terp)
+        return "it has terp already";
+    if (found->has_filters && !choice->replaces_filters)
+        return "it has filters already; the rule's option "
+               "\"replace-filters\" replaces them";
     if (vol_object_is_shared(creation->parent, creation->loc->obj_type,
                              creation->dxpl))
         return "several processes may have its file open";
     return NULL;
 }
 
-/* The lists with the rule in them; false where HDF5 refuses that. */
 static bool
-make_lists(const struct vol_library *library,
-           const struct H5Z_terp_config *config, const struct extent *extent,
-           unsigned value_nbytes, struct vol_creation *creation)
+set_chunks(const struct vol_library *library, const struct vol_choice *choice,
+           const struct found *found, hid_t dcpl, hid_t dapl)
+{
+    const struct vol_extent *extent = &found->extent;
+    hsize_t chunk[H5S_MAX_RANK];
+
+    if (found->has_chunks && !choice->replaces_chunks)
+        return true;
+    vol_chunks_choose(extent, found->has_chunks ? found->chunk : NULL, chunk);
+    /* HDF5 refuses chunks that are longer than a dimension can become. */
+    for (int d = 0; d < choice->rank; d++)
+        chunk[d] = min_u64(choice->chunk[d], extent->max[d]);
+    return library->H5Pset_chunk(dcpl, extent->rank, chunk) >= 0 &&
+           vol_chunks_set_cache(library, dapl, extent, chunk,
+                                found->value_nbytes);
+}
+
+/* A checksum of the program's stays, behind terp. */
+static bool
+set_filters(const struct vol_library *library, const struct vol_choice *choice,
+            const struct found *found, hid_t dcpl)
 {
     unsigned words[H5Z_TERP_MAX_NWORDS];
-    size_t nwords = H5Z_terp_cd_values(config, words);
+    const size_t nwords = H5Z_terp_cd_values(&choice->config, words);
+
+    return (!found->has_filters ||
+            library->H5Premove_filter(dcpl, H5Z_FILTER_ALL) >= 0) &&
+           library->H5Pset_filter(dcpl, H5Z_FILTER_TERP, choice->config.flags,
+                                  nwords, words) >= 0 &&
+           (!found->has_fletcher ||
+            library->H5Pset_filter(dcpl, H5Z_FILTER_FLETCHER32,
+                                   H5Z_FLAG_MANDATORY, 0, NULL) >= 0);
+}
+
+/* The lists with the rule in them; false where HDF5 refuses that. */
+static bool
+make_lists(const struct vol_library *library, const struct vol_choice *choice,
+           const struct found *found, struct vol_creation *creation)
+{
     hid_t dcpl = library->H5Pcopy(creation->dcpl);
     hid_t dapl = library->H5Pcopy(creation->dapl);
-    hsize_t chunk[H5S_MAX_RANK];
-    bool works = dcpl >= 0 && dapl >= 0;
 
-    if (works && library->H5Pget_layout(dcpl) == H5D_CONTIGUOUS) {
-        choose_chunk(extent, chunk);
-        works = library->H5Pset_chunk(dcpl, extent->rank, chunk) >= 0 &&
-                set_cache(library, dapl, extent, chunk, value_nbytes);
-    }
-    if (works && library->H5Pset_filter(dcpl, H5Z_FILTER_TERP, config->flags,
-                                        nwords, words) >= 0) {
+    if (dcpl >= 0 && dapl >= 0 &&
+        set_chunks(library, choice, found, dcpl, dapl) &&
+        set_filters(library, choice, found, dcpl)) {
         creation->dcpl = dcpl;
         creation->dapl = dapl;
         return true;
@@ -223,29 +220,47 @@ say_wrong(const struct terp_call *call, const char *reason)
         fprintf(stderr, "H5Z-TERP: TERP_RULES: %s; no rule is used\n", reason);
 }
 
+static const char no_filter[] = "this HDF5 has no filter of terp";
+
+/* Told once, since a user of rules expects compressed data. */
+static void
+say_no_filter(const struct terp_call *call)
+{
+    static atomic_flag said = ATOMIC_FLAG_INIT;
+
+    if (!call->quiet && !call->verbose && !atomic_flag_test_and_set(&said))
+        fprintf(stderr,
+                "H5Z-TERP: TERP_RULES: %s, so that data is stored "
+                "uncompressed; name the plugin's folder in HDF5_PLUGIN_PATH\n",
+                no_filter);
+}
+
 /* Applies a rule to the dataset at `path`, for which there is one. */
 static bool
 apply(const void *caller, const struct terp_call *call, const char *path,
-      const struct H5Z_terp_config *config, struct vol_creation *creation)
+      const struct vol_choice *choice, struct vol_creation *creation)
 {
     const struct vol_library *library = creation->parent->library;
-    unsigned value_nbytes = read_value_nbytes(caller, library, creation->type);
-    struct extent extent;
+    struct found found = {
+        .value_nbytes = read_value_nbytes(caller, library, creation->type)};
+    char bound[TERP_TEXT_NUMBER_NBYTES];
 
-    const char *reason =
-        read_extent(library, creation->space, &extent)
-            ? reason_to_leave(library, creation, &extent, value_nbytes)
-            : "it is no array";
-    if (reason == NULL &&
-        !make_lists(library, config, &extent, value_nbytes, creation))
-        reason = "HDF5 does not find the filter";
+    const char *reason = reason_to_leave(library, creation, choice, &found);
+    /* HDF5 takes an optional filter that it has not, and leaves it out. */
+    if (reason == NULL && library->H5Zfilter_avail(H5Z_FILTER_TERP) <= 0) {
+        reason = no_filter;
+        say_no_filter(call);
+    }
+    if (reason == NULL && !make_lists(library, choice, &found, creation))
+        reason = "HDF5 refuses the rule's filter or chunks";
     if (reason != NULL)
         terp_call_say(call, "rules: %s is not compressed: %s",
                       path == NULL ? "(no name)" : path, reason);
     else
-        terp_call_say(call, "rules: %s is compressed, mode %u, bound %g",
-                      path == NULL ? "(no name)" : path, config->bound_mode,
-                      config->bound);
+        terp_call_say(call, "rules: %s is compressed, mode %u, bound %s",
+                      path == NULL ? "(no name)" : path,
+                      choice->config.bound_mode,
+                      terp_text_number(choice->config.bound, 17, bound));
     return reason == NULL;
 }
 
@@ -254,7 +269,7 @@ vol_create_apply(const void *caller, struct vol_creation *creation)
 {
     const char *rules = getenv("TERP_RULES");
     char reason[VOL_REASON_NBYTES];
-    struct H5Z_terp_config config;
+    struct vol_choice choice;
     struct terp_call call;
     bool applied = false;
 
@@ -262,13 +277,17 @@ vol_create_apply(const void *caller, struct vol_creation *creation)
         return false;
     char *path = read_path(creation);
     terp_call_begin(caller, &call);
-    enum vol_rule rule = vol_rules_find(rules, path, &config, reason);
+    enum vol_rule rule = vol_rules_find(rules, path, &choice, reason);
     if (rule == VOL_RULE_WRONG)
         say_wrong(&call, reason);
-    if (rule == VOL_RULE_LEAVE && path == NULL)
-        terp_call_say(&call, "rules: a dataset without name is not compressed");
+    if (rule == VOL_RULE_LEAVE || rule == VOL_RULE_UNMATCHED)
+        terp_call_say(&call, "rules: %s is not compressed: %s",
+                      path == NULL ? "(no name)" : path,
+                      path == NULL             ? "it has no name yet"
+                      : rule == VOL_RULE_LEAVE ? "its rule says none"
+                                               : "no rule matches its path");
     if (rule == VOL_RULE_APPLY)
-        applied = apply(caller, &call, path, &config, creation);
+        applied = apply(caller, &call, path, &choice, creation);
     terp_host_close(&call.host);
     free(path);
     return applied;

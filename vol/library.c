@@ -162,6 +162,16 @@ vol_library_suits(const void *caller, unsigned version_ret[3])
 }
 
 void
+vol_library_add_filter(const struct vol_library *library)
+{
+    hid_t errors = library->H5Eget_current_stack();
+
+    if (library->H5Zfilter_avail(H5Z_FILTER_TERP) <= 0)
+        (void)library->H5Zregister(terp_filter_class());
+    library->H5Eset_current_stack(errors);
+}
+
+void
 vol_library_push(const void *caller, const char *function, unsigned line,
                  const char *text)
 {

@@ -168,6 +168,9 @@
        unsigned *))                                                       \
     X(herr_t, H5Pset_filter,                                              \
       (hid_t, H5Z_filter_t, unsigned, size_t, const unsigned *))          \
+    X(herr_t, H5Premove_filter, (hid_t, H5Z_filter_t))                    \
+    X(htri_t, H5Zfilter_avail, (H5Z_filter_t))                            \
+    X(herr_t, H5Zregister, (const void *))                                \
     X(herr_t, H5Pfill_value_defined, (hid_t, H5D_fill_value_t *))         \
     X(herr_t, H5Pget_fill_time, (hid_t, H5D_fill_time_t *))               \
     X(herr_t, H5Pget_fill_value, (hid_t, hid_t, void *))                  \
@@ -220,6 +223,11 @@ vol_library_of(const void *caller);
  * would lack. */
 bool
 vol_library_suits(const void *caller, unsigned version_ret[3]);
+
+/* Gives the library terp's filter where it finds none: the program, or netCDF,
+ * may have taken the plugin's folder from those where it looks. */
+void
+vol_library_add_filter(const struct vol_library *library);
 
 /* The reason of an error, for a call that fails. */
 void

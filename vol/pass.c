@@ -254,6 +254,7 @@ file_create(const char *name, unsigned flags, hid_t fcpl, hid_t fapl,
 
     if (!open_below(vol_library_of(__builtin_return_address(0)), fapl, &below))
         return NULL;
+    vol_library_add_filter(below.like.library);
     void *file = below.like.library->H5VLfile_create(name, flags, fcpl,
                                                      below.fapl, dxpl, req);
     return take_file(&below, file, req);
@@ -266,6 +267,7 @@ file_open(const char *name, unsigned flags, hid_t fapl, hid_t dxpl, void **req)
 
     if (!open_below(vol_library_of(__builtin_return_address(0)), fapl, &below))
         return NULL;
+    vol_library_add_filter(below.like.library);
     void *file =
         below.like.library->H5VLfile_open(name, flags, below.fapl, dxpl, req);
     return take_file(&below, file, req);

@@ -1,32 +1,88 @@
-/* Reads rules and matches patterns. */
-#define _POSIX_C_SOURCE 200809L /* fnmatch, strdup */
+/* Reads rules. */
+#define _POSIX_C_SOURCE 200809L /* strdup */
 #include "vol/rules.h"
 
 #include <errno.h>
-#include <fnmatch.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "codec/api/text.h"
 
 /* More is not meant: the longest known list, of a simulation with a bound for
  * each of its variables, has 3 KB. */
 #define MAX_FILE_NBYTES 65536
 
 static bool
-matches_dataset(const char *pattern, const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    bool is_whole = strchr(pattern, '/') != NULL;
-
-    return fnmatch(pattern, is_whole || slash == NULL ? path : slash + 1, 0) ==
-           0;
-}
-
-static bool
 is_space(char c)
 {
     return c == ' ' || c == '\t' || c == '\r';
+}
+
+/* Reads all of `text` as digits. */
+static bool
+read_count(const char *text, uint64_t max, uint64_t *count_ret)
+{
+    uint64_t count = 0;
+
+    if (*text == '\0')
+        return false;
+    for (; *text >= '0' && *text <= '9' && count <= max; text++)
+        count = 10 * count + (uint64_t)(*text - '0');
+    *count_ret = count;
+    return *text == '\0' && count > 0 && count <= max;
+}
+
+static bool
+read_absolute(const char *text, struct H5Z_terp_config *config)
+{
+    config->bound_mode = H5Z_TERP_ABSOLUTE;
+    return terp_text_read_number(text, &config->bound) && config->bound > 0;
+}
+
+static bool
+read_relative(const char *text, struct H5Z_terp_config *config)
+{
+    config->bound_mode = H5Z_TERP_RELATIVE;
+    return terp_text_read_number(text, &config->bound) && config->bound > 0;
+}
+
+/* NUMBER or NUMBER:FLOOR. */
+static bool
+read_pointwise(const char *text, struct H5Z_terp_config *config)
+{
+    const size_t length = strcspn(text, ":");
+
+    config->bound_mode = H5Z_TERP_POINTWISE;
+    return terp_text_read_number_of(text, length, &config->bound) &&
+           config->bound > 0 && config->bound < 1 &&
+           (text[length] == '\0' ||
+            (terp_text_read_number(text + length + 1, &config->floor) &&
+             config->floor > 0));
+}
+
+static bool
+read_digits(const char *text, struct H5Z_terp_config *config)
+{
+    uint64_t n;
+
+    if (!read_count(text, H5Z_TERP_MAX_NDIGITS, &n))
+        return false;
+    config->bound_mode = H5Z_TERP_POINTWISE;
+    config->bound = H5Z_terp_bound_of_digits((unsigned)n);
+    return true;
+}
+
+static bool
+read_bits(const char *text, struct H5Z_terp_config *config)
+{
+    uint64_t n;
+
+    if (!read_count(text, H5Z_TERP_MAX_NBITS, &n))
+        return false;
+    config->bound_mode = H5Z_TERP_POINTWISE;
+    config->bound = H5Z_terp_bound_of_bits((unsigned)n);
+    return true;
 }
 
 /* Reads BOUND, of which VOL_RULE_LEAVE is `none`. */
@@ -35,11 +91,12 @@ read_bound(const char *text, struct H5Z_terp_config *config)
 {
     static const struct {
         const char *name;
-        unsigned mode;
-    } kinds[] = {{"abs:", H5Z_TERP_ABSOLUTE},
-                 {"rel:", H5Z_TERP_RELATIVE},
-                 {"pwr:", H5Z_TERP_POINTWISE}};
-    char *end;
+        bool (*read)(const char *text, struct H5Z_terp_config *config);
+    } kinds[] = {{"abs:", read_absolute},
+                 {"rel:", read_relative},
+                 {"pwr:", read_pointwise},
+                 {"digits:", read_digits},
+                 {"bits:", read_bits}};
 
     /* Optional, so that a chunk that cannot be coded is stored as it is. */
     *config = (struct H5Z_terp_config){.bound_mode = H5Z_TERP_ABSOLUTE,
@@ -50,16 +107,9 @@ read_bound(const char *text, struct H5Z_terp_config *config)
         return VOL_RULE_APPLY;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         size_t length = strlen(kinds[i].name);
-        if (strncmp(text, kinds[i].name, length) != 0)
-            continue;
-        config->bound_mode = kinds[i].mode;
-        config->bound = strtod(text + length, &end);
-        return end != text + length && *end == '\0' &&
-                       isfinite(config->bound) && config->bound > 0 &&
-                       (kinds[i].mode != H5Z_TERP_POINTWISE ||
-                        config->bound < 1)
-                   ? VOL_RULE_APPLY
-                   : VOL_RULE_WRONG;
+        if (strncmp(text, kinds[i].name, length) == 0)
+            return kinds[i].read(text + length, config) ? VOL_RULE_APPLY
+                                                        : VOL_RULE_WRONG;
     }
     return VOL_RULE_WRONG;
 }
@@ -75,47 +125,108 @@ trim(char **begin, char *end)
     *end = '\0';
 }
 
+/* AxBxC, which is cut up. */
+static bool
+read_chunk(char *text, struct vol_choice *choice)
+{
+    while (text != NULL) {
+        char *next = strchr(text, 'x');
+        uint64_t dim;
+        if (next != NULL)
+            *next++ = '\0';
+        if (choice->rank == H5S_MAX_RANK || !read_count(text, UINT32_MAX, &dim))
+            return false;
+        choice->chunk[choice->rank++] = dim;
+        text = next;
+    }
+    return true;
+}
+
+static bool
+read_option(char *text, struct vol_choice *choice)
+{
+    if (strcmp(text, "small") == 0) {
+        choice->has_small = true;
+    } else if (strcmp(text, "replace-filters") == 0) {
+        choice->replaces_filters = true;
+    } else if (strcmp(text, "chunk") == 0 || strncmp(text, "chunk:", 6) == 0) {
+        const bool is_first = !choice->replaces_chunks;
+        choice->replaces_chunks = true;
+        return is_first && (text[5] == '\0' || read_chunk(text + 6, choice));
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* BOUND[,OPTION ...], which is cut up; *wrong_ret is the part that is wrong. */
+static enum vol_rule
+read_choice(char *text, struct vol_choice *choice, const char **wrong_ret)
+{
+    char *next = strchr(text, ',');
+
+    *choice = (struct vol_choice){0};
+    if (next != NULL)
+        *next++ = '\0';
+    trim(&text, text + strlen(text));
+    *wrong_ret = text;
+    enum vol_rule found = read_bound(text, &choice->config);
+    if (found == VOL_RULE_LEAVE && next != NULL)
+        return VOL_RULE_WRONG;
+    while (found == VOL_RULE_APPLY && next != NULL) {
+        text = next;
+        next = strchr(text, ',');
+        if (next != NULL)
+            *next++ = '\0';
+        trim(&text, text + strlen(text));
+        *wrong_ret = text;
+        if (!read_option(text, choice))
+            found = VOL_RULE_WRONG;
+    }
+    return found;
+}
+
 /* One rule, which is cut up and has no spaces around it. */
 static enum vol_rule
-read_rule(char *rule, const char *path, struct H5Z_terp_config *config,
-          char *reason)
+read_rule(char *rule, const char *path, struct vol_choice *choice, char *reason)
 {
-    struct H5Z_terp_config bound;
+    struct vol_choice read;
+    const char *wrong;
 
-    /* Names hold = now and then, bounds never. */
+    /* Names hold = now and then, bounds and options never. */
     char *equal = strrchr(rule, '=');
     if (equal == NULL || equal == rule) {
         snprintf(reason, VOL_REASON_NBYTES,
-                 "rule \"%.100s\" is no "
-                 "PATTERN=BOUND",
+                 "rule \"%.100s\" is not of the form "
+                 "PATTERN=BOUND[,OPTION...]",
                  rule);
         return VOL_RULE_WRONG;
     }
-    char *text = equal + 1;
     *equal = '\0';
-    trim(&text, text + strlen(text));
     trim(&rule, equal);
-    enum vol_rule found = read_bound(text, &bound);
+    enum vol_rule found = read_choice(equal + 1, &read, &wrong);
     if (found == VOL_RULE_WRONG) {
         snprintf(reason, VOL_REASON_NBYTES,
-                 "bound \"%.60s\" of rule \"%.60s\" is none of abs:NUMBER, "
-                 "rel:NUMBER, pwr:NUMBER below 1, lossless, none",
-                 text, rule);
+                 "\"%.40s\" of the rule for \"%.40s\" is neither a bound "
+                 "(abs:X, rel:X, pwr:X below 1, pwr:X:FLOOR, digits:N, bits:N, "
+                 "lossless, or none alone) nor behind one an option (chunk, "
+                 "chunk:AxBxC, replace-filters, small)",
+                 wrong, rule);
         return VOL_RULE_WRONG;
     }
-    if (path == NULL || !matches_dataset(rule, path))
+    if (path == NULL || !terp_text_matches(rule, path))
         return VOL_RULE_NONE;
-    *config = bound;
+    *choice = read;
     return found;
 }
 
 /* All rules in `text`, which is cut up. What has no name yet may be meant by
  * any rule: the first decides, if it is for every name. */
 static enum vol_rule
-read_rules(char *text, const char *path, struct H5Z_terp_config *config,
+read_rules(char *text, const char *path, struct vol_choice *choice,
            char *reason)
 {
-    struct H5Z_terp_config ignored;
+    struct vol_choice ignored;
     enum vol_rule found = VOL_RULE_NONE;
     bool is_nameless = path == NULL;
 
@@ -129,7 +240,7 @@ read_rules(char *text, const char *path, struct H5Z_terp_config *config,
         enum vol_rule rule = VOL_RULE_NONE;
         if (*text != '\0') {
             rule = read_rule(
-                text, path, found == VOL_RULE_NONE ? config : &ignored, reason);
+                text, path, found == VOL_RULE_NONE ? choice : &ignored, reason);
             if (is_nameless)
                 path = NULL;
         }
@@ -139,7 +250,7 @@ read_rules(char *text, const char *path, struct H5Z_terp_config *config,
             found = rule;
         text = next;
     }
-    return found == VOL_RULE_NONE ? VOL_RULE_LEAVE : found;
+    return found == VOL_RULE_NONE ? VOL_RULE_UNMATCHED : found;
 }
 
 static void
@@ -178,7 +289,7 @@ read_file(const char *name, char *reason)
 
 enum vol_rule
 vol_rules_find(const char *rules, const char *path,
-               struct H5Z_terp_config *config_ret,
+               struct vol_choice *choice_ret,
                char reason_ret[VOL_REASON_NBYTES])
 {
     if (rules == NULL || *rules == '\0')
@@ -189,9 +300,13 @@ vol_rules_find(const char *rules, const char *path,
     }
     char *text =
         *rules == '@' ? read_file(rules + 1, reason_ret) : strdup(rules);
+    if (text == NULL && *rules != '@')
+        snprintf(reason_ret, VOL_REASON_NBYTES,
+                 "there is no memory to read "
+                 "it");
     if (text == NULL)
         return VOL_RULE_WRONG;
-    enum vol_rule found = read_rules(text, path, config_ret, reason_ret);
+    enum vol_rule found = read_rules(text, path, choice_ret, reason_ret);
     free(text);
     return found;
 }

@@ -777,6 +777,9 @@ PLAIN(herr_t, H5Pset_filter, -1,
       (hid_t dcpl, H5Z_filter_t id, unsigned flags, size_t nwords,
        const unsigned *words),
       (dcpl, id, flags, nwords, words))
+PLAIN(herr_t, H5Premove_filter, -1, (hid_t dcpl, H5Z_filter_t id), (dcpl, id))
+PLAIN(htri_t, H5Zfilter_avail, -1, (H5Z_filter_t id), (id))
+PLAIN(herr_t, H5Zregister, -1, (const void *filter), (filter))
 PLAIN(herr_t, H5Pfill_value_defined, -1,
       (hid_t dcpl, H5D_fill_value_t *status_ret), (dcpl, status_ret))
 PLAIN(herr_t, H5Pget_fill_time, -1, (hid_t dcpl, H5D_fill_time_t *time_ret),

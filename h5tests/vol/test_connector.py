@@ -624,6 +624,82 @@ class RuleTest(unittest.TestCase):
                                     maxshape=(None, 90, 100)), (RELATIVE, 1e-3))
         self.assertEqual(self.file["d"].chunks, (20, 30, 50))
 
+    def test_option_small_takes_few_values(self):
+        rules = "*=abs:1e-3,small"
+        self.assertEqual(self.bound("few", rules, smooth((30, 40), "f4")),
+                         (ABSOLUTE, 1e-3))
+        self.assertEqual(self.bound("tiny", rules, smooth((900, 9), "f4"),
+                                    chunks=(100, 9)), (ABSOLUTE, 1e-3))
+        self.assertEqual(self.file["tiny"].chunks, (100, 9))
+
+    def test_option_replaces_filters(self):
+        rules = "*=abs:1e-3 , replace-filters"
+        more = {"chunks": (40, 90, 100), "compression": "gzip",
+                "shuffle": True}
+        self.assertEqual(self.bound("z", rules, **more), (ABSOLUTE, 1e-3))
+        self.assertEqual(list(self.file["z"]._filters), [str(FILTER)])
+        self.assertEqual(self.file["z"].chunks, (40, 90, 100))
+        self.assertEqual(self.bound("f", rules, fletcher32=True, **more),
+                         (ABSOLUTE, 1e-3))
+        self.assertEqual(list(self.file["f"]._filters),
+                         [str(FILTER), "fletcher32"])
+        # A bound that the program has chosen itself stays.
+        self.assertEqual(
+            self.bound("t", rules, compression=FILTER,
+                       compression_opts=(RELATIVE, 1, 2)), (RELATIVE, 1e-2))
+        self.assertIn("it has terp already", self.said.text)
+
+    def test_option_chunk_replaces_chunks(self):
+        more = {"chunks": (1, 90, 100), "maxshape": (None, 90, 100)}
+        for option, chunks in (("chunk", (16, 90, 100)),
+                               ("chunk:20x90x300", (20, 90, 100))):
+            self.assertEqual(self.bound("d", "*=abs:1e-3," + option, **more),
+                             (ABSOLUTE, 1e-3))
+            self.assertEqual(self.file["d"].chunks, chunks)
+            del self.file["d"]
+        self.assertIsNone(self.bound("d", "*=abs:1e-3,chunk:20x90", **more))
+        self.assertIn("another rank", self.said.text)
+        # Nothing grows, and the program has no chunks.
+        for option, chunks in (("", (80, 45, 50)), (",chunk:1x30x100",
+                                                    (1, 30, 100))):
+            name = "contiguous" + option
+            self.assertEqual(self.bound(name, "*=abs:1e-3" + option),
+                             (ABSOLUTE, 1e-3))
+            self.assertEqual(self.file[name].chunks, chunks)
+
+    def test_growing_dataset_has_its_frames_coded_once(self):
+        """As LAMMPS writes h5md: a frame at a time, each a chunk."""
+        field = smooth((100, 1000, 3), "f4")
+        sizes = {}
+        for rules in "*=abs:1e-3,small", "*=abs:1e-3,chunk":
+            os.environ["TERP_RULES"] = rules
+            dataset = self.file.create_dataset(
+                rules, (0, 1000, 3), "f4", maxshape=(None, 1000, 3),
+                chunks=(1, 1000, 3))
+            with Said() as said:
+                for i, frame in enumerate(field):
+                    dataset.resize(i + 1, axis=0)
+                    dataset[i] = frame
+                self.file.flush()
+            check(self, field, dataset[()], 1e-3)
+            self.assertEqual(said.text.count("H5Z-TERP: write:"),
+                             dataset.id.get_num_chunks())
+            sizes[rules] = dataset.id.get_storage_size()
+        small, chunk = sizes.values()
+        self.assertLess(small, field.nbytes / 3)
+        self.assertLess(chunk, small / 2)
+
+    def test_dataset_that_grows_in_two_dimensions(self):
+        os.environ["TERP_RULES"] = "*=lossless,chunk"
+        for maxshape, chunks in (((None, None), (512, 320)),
+                                 ((40, None), (32, 5120)),
+                                 ((5, None), (5, 40960))):
+            dataset = self.file.create_dataset(
+                "d", (5, 7), "f8", maxshape=maxshape, chunks=(1, 10))
+            self.assertIn(str(FILTER), dataset._filters)
+            self.assertEqual(dataset.chunks, chunks)
+            del self.file["d"]
+
     def test_rows_are_coded_once(self):
         field = smooth((64, 256, 256), "f4")
         os.environ["TERP_RULES"] = "*=abs:1e-3"
@@ -736,8 +812,8 @@ class DeviceTest(Files):
 class ErrorTest(unittest.TestCase):
     """What a user gets wrong; each in a process of its own."""
 
-    def run_with(self, script, **variables):
-        return subprocess.run([sys.executable, "-c", script],
+    def run_with(self, script, *arguments, **variables):
+        return subprocess.run([sys.executable, "-c", script, *arguments],
                               env={**os.environ, **variables},
                               capture_output=True, text=True)
 
@@ -762,6 +838,52 @@ class ErrorTest(unittest.TestCase):
                 "pass_through under_vol=46117;under_info={%s}" % native):
             said = self.run_with(script, HDF5_VOL_CONNECTOR=connector)
             self.assertEqual(said.stdout, "10\n", said)
+
+    def test_hdf5_that_finds_no_plugin_has_the_connector_s_filter(self):
+        """netCDF-C 4.9.3 takes the folders of plugins from HDF5."""
+        script = ("import h5py, numpy as np, sys\n"
+                  "while h5py.h5pl.size(): h5py.h5pl.remove(0)\n"
+                  "a = np.arange(1e5).reshape(100, 1000)\n"
+                  "with h5py.File(sys.argv[1], 'w') as f:\n"
+                  "    f['x'] = a\n"
+                  "    f.create_dataset('y', data=a)\n"
+                  "with h5py.File(sys.argv[1]) as f:\n"
+                  "    for x in f['x'], f['y']:\n"
+                  "        assert (abs(x[()] - a) <= 1e-3).all()\n"
+                  "        assert (abs(x[3, 5:8] - a[3, 5:8]) <= 1e-3).all()\n"
+                  "        print(x.id.get_storage_size() < a.nbytes / 4)\n")
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "file.h5")
+            said = self.run_with(script, path, TERP_RULES="*=abs:1e-3")
+        self.assertEqual((said.stdout, said.stderr), ("True\nTrue\n", ""))
+
+    def test_rules_are_the_same_in_every_locale(self):
+        script = ("import h5py, locale, numpy as np\n"
+                  "locale.setlocale(locale.LC_ALL, 'de_DE.UTF-8')\n"
+                  "assert locale.localeconv()['decimal_point'] == ','\n"
+                  "with h5py.File('m', 'w', driver='core', "
+                  "backing_store=False) as file:\n"
+                  "    d = file.create_dataset('d', data=np.zeros(99999))\n"
+                  "    print(d._filters.keys())\n")
+        with tempfile.TemporaryDirectory() as folder:
+            made = subprocess.run(
+                ["localedef", "-c", "-i", "de_DE", "-f", "UTF-8",
+                 os.path.join(folder, "de_DE.UTF-8")], capture_output=True)
+            if made.returncode not in (0, 1):
+                self.skipTest("no locale de_DE can be made here")
+            said = self.run_with(script, LOCPATH=folder, TERP_VERBOSE="1",
+                                 TERP_RULES="d=pwr:0.125:2.5e-9")
+        self.assertEqual(said.stdout, f"dict_keys(['{FILTER}'])\n", said)
+        self.assertIn("bound 0.125", said.stderr)
+        self.assertIn("floor 2.5", said.stderr)
+        self.assertNotRegex(said.stderr, r"(bound|floor|ratio) \d+,")
+
+    def test_empty_verbose_is_none(self):
+        script = ("import h5py\nwith h5py.File('m', 'w', driver='core', "
+                  "backing_store=False) as file:\n"
+                  "    file.create_dataset('d', data=range(99999))\n")
+        said = self.run_with(script, TERP_RULES="*=lossless", TERP_VERBOSE="")
+        self.assertEqual(said.stderr, "")
 
     def test_wrong_text_is_named(self):
         for text in "under_vol=x", "under_vol=0;under_info={", "something":

@@ -67,6 +67,28 @@ class XarrayTest(unittest.TestCase):
                 variable[at:at + 8] = self.field[at:at + 8]
         self.check()
 
+    def test_records_of_netcdf4_are_coded_once(self):
+        """netCDF-C's own chunks of an unlimited dimension are of one record."""
+        os.environ["TERP_RULES"] = "t*=abs:1e-3,chunk,replace-filters"
+        os.environ["TERP_VERBOSE"] = "1"
+        self.addCleanup(os.environ.pop, "TERP_VERBOSE", None)
+        with Stderr() as said, netCDF4.Dataset(self.path, "w") as file:
+            file.createDimension("z", None)
+            for name, size in zip("yx", self.field.shape[1:]):
+                file.createDimension(name, size)
+            variable = file.createVariable("temperature", "f8", tuple("zyx"),
+                                           zlib=True)
+            for at, record in enumerate(self.field):
+                variable[at] = record
+        del os.environ["TERP_VERBOSE"]
+        with h5py.File(self.path) as file:
+            dataset = file["temperature"]
+            self.assertEqual(list(dataset._filters), [str(FILTER)])
+            self.assertGreater(dataset.chunks[0], 8)
+            self.assertEqual(said.text.count("H5Z-TERP: write:"),
+                             dataset.id.get_num_chunks())
+        self.check()
+
     def test_xarray_writes_what_rules_say(self):
         for engine in "netcdf4", "h5netcdf":
             data = xarray.Dataset(
