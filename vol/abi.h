@@ -82,13 +82,15 @@ struct vol_file_specific {
 };
 
 enum {
-    VOL_FILE_GET_FAPL = 1
+    VOL_FILE_GET_FAPL = 1,
+    VOL_FILE_GET_INTENT = 4
 };
 
 struct vol_file_get {
     int op;
     union {
         hid_t fapl; /* made by the call */
+        unsigned *intent_ret;
         struct {
             int type;
             size_t buf_nbytes;

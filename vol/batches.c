@@ -20,6 +20,7 @@
 /* What holds of a dataset as long as it is open. */
 struct vol_plan {
     const char *reason; /* why no batches; NULL: there may be */
+    bool may_write;     /* its file is open for writing */
     hid_t type;         /* of the values, and of the dataset */
     hid_t dxpl;         /* the default one */
     hsize_t chunk[H5S_MAX_RANK];
@@ -243,6 +244,8 @@ make_plan(const void *caller, struct vol_object *dataset, hid_t dxpl)
     if (plan->reason == NULL &&
         vol_object_is_shared(dataset, H5I_DATASET, dxpl))
         plan->reason = "several processes may have its file open";
+    if (plan->reason == NULL)
+        plan->may_write = vol_object_may_write(dataset, H5I_DATASET, dxpl);
     if (type >= 0)
         library->H5Tclose(type);
     if (dcpl >= 0)
@@ -434,6 +437,8 @@ reason_of_transfer(const struct vol_plan *plan,
 {
     const struct vol_library *library = transfer->dataset->library;
 
+    if (transfer->src != NULL && !plan->may_write)
+        return "its file is open for reading";
     if (library->H5Tequal(transfer->type, plan->type) <= 0)
         return "the type in memory is another one";
     if (transforms(plan, transfer))

@@ -6,6 +6,9 @@
 /* H5FD_FEAT_HAS_MPI. */
 #define FEATURE_HAS_MPI 0x100UL
 
+/* H5F_ACC_RDWR, of which HDF5's macro would call H5open. */
+#define ACC_RDWR 1u
+
 void *
 vol_object_make(const struct vol_object *like, void *under)
 {
@@ -51,22 +54,46 @@ vol_dataset_id(const struct vol_object *dataset, int op, hid_t dxpl)
                : get.args.id;
 }
 
+/* The object's file, under this connector; NULL where that cannot be told. */
+static void *
+find_file(const struct vol_object *object, int type, hid_t dxpl)
+{
+    const struct vol_loc self = {.obj_type = type, .type = VOL_BY_SELF};
+    void *file = NULL;
+    struct vol_object_get get = {VOL_OBJECT_GET_FILE, {.file = {&file}}};
+
+    return object->library->H5VLobject_get(object->under, &self, object->vol,
+                                           &get, dxpl, NULL) < 0
+               ? NULL
+               : file;
+}
+
+bool
+vol_object_may_write(const struct vol_object *object, int type, hid_t dxpl)
+{
+    unsigned intent = 0;
+    struct vol_file_get get = {VOL_FILE_GET_INTENT, {.intent_ret = &intent}};
+    void *file = find_file(object, type, dxpl);
+
+    return file != NULL &&
+           object->library->H5VLfile_get(file, object->vol, &get, dxpl, NULL) >=
+               0 &&
+           (intent & ACC_RDWR) != 0;
+}
+
 bool
 vol_object_is_shared(const struct vol_object *object, int type, hid_t dxpl)
 {
     const struct vol_library *library = object->library;
-    const struct vol_loc self = {.obj_type = type, .type = VOL_BY_SELF};
     struct vol_file_get get = {VOL_FILE_GET_FAPL, {.fapl = H5I_INVALID_HID}};
-    void *file = NULL;
-    struct vol_object_get get_file = {VOL_OBJECT_GET_FILE, {.file = {&file}}};
     unsigned long features = FEATURE_HAS_MPI;
 
     if (!library->is_parallel)
         return false;
     if (object->vol != library->native)
         return true;
-    if (library->H5VLobject_get(object->under, &self, object->vol, &get_file,
-                                dxpl, NULL) < 0 ||
+    void *file = find_file(object, type, dxpl);
+    if (file == NULL ||
         library->H5VLfile_get(file, object->vol, &get, dxpl, NULL) < 0)
         return true;
     hid_t driver = library->H5Pget_driver(get.args.fapl);

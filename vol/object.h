@@ -33,6 +33,12 @@ vol_object_take_request(const struct vol_object *like, void **req);
 hid_t
 vol_dataset_id(const struct vol_object *dataset, int op, hid_t dxpl);
 
+/* Whether the object's file is open for writing, which HDF5 does not ask where
+ * it stores a chunk as it is. `type` is the H5I_type_t of the object. False
+ * where that cannot be told. */
+bool
+vol_object_may_write(const struct vol_object *object, int type, hid_t dxpl);
+
 /* Whether several processes may have the object's file open. `type` is the
  * H5I_type_t of the object. True where that cannot be told. */
 bool

@@ -177,15 +177,26 @@ read_chunks(struct terp_h5_block *block)
     return read_padding(block, array->pad);
 }
 
+/* What has gone wrong is for the caller to read, and closing would clear it. */
+static void
+restore_errors(hid_t errors)
+{
+    if (errors >= 0)
+        H5Eset_current_stack(errors);
+}
+
 void
 terp_h5_block_close(struct terp_h5_block *block)
 {
+    const hid_t errors = H5Eget_current_stack();
+
     if (block->dcpl >= 0)
         H5Pclose(block->dcpl);
     if (block->space >= 0)
         H5Sclose(block->space);
     if (block->type >= 0)
         H5Tclose(block->type);
+    restore_errors(errors);
 }
 
 enum terp_status
@@ -234,8 +245,10 @@ terp_h5_block_transfer_part(const struct terp_h5_block *block,
                                         space, H5P_DEFAULT, src)
                              : H5Dread(block->dataset, block->type, memory,
                                        space, H5P_DEFAULT, dst);
+    const hid_t errors = H5Eget_current_stack();
     if (memory != H5S_ALL)
         H5Sclose(memory);
+    restore_errors(errors);
     return result < 0 ? TERP_ERR_HDF5 : TERP_OK;
 }
 

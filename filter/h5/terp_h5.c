@@ -6,6 +6,21 @@
 #include "filter/h5/batch.h"
 #include "filter/h5/strided.h"
 
+/* Whether HDF5 would write to the dataset: it does not ask where a chunk is
+ * stored as it is. False where it does not tell, which leaves the writing to
+ * HDF5. */
+static bool
+may_write(hid_t dataset)
+{
+    unsigned intent = H5F_ACC_RDONLY;
+    const hid_t file = H5Iget_file_id(dataset);
+    const bool is_known = file >= 0 && H5Fget_intent(file, &intent) >= 0;
+
+    if (file >= 0)
+        H5Fclose(file);
+    return is_known && (intent & H5F_ACC_RDWR) != 0;
+}
+
 /* Writes the values at `src`, or where that is NULL reads them to `dst`. */
 static enum terp_status
 move_block(const struct terp_run_options *options, hid_t dataset,
@@ -21,13 +36,17 @@ move_block(const struct terp_run_options *options, hid_t dataset,
         return terp_run_end(&run, st, result);
     st = terp_h5_block_open(dataset, offset, count, &block);
     if (st == TERP_OK && !terp_h5_block_is_empty(&block)) {
-        if ((src != NULL && block.is_chunked && !block.is_whole) ||
-            (params != NULL && block.reason != NULL))
-            st = TERP_ERR_ARGUMENT;
-        else if (block.reason != NULL)
+        if (src != NULL && !may_write(dataset)) {
+            block.reason = "the file is open for reading";
             st = terp_h5_block_transfer(&run, &block, src, dst);
-        else
+        } else if ((src != NULL && block.is_chunked && !block.is_whole) ||
+                   (params != NULL && block.reason != NULL)) {
+            st = TERP_ERR_ARGUMENT;
+        } else if (block.reason != NULL) {
+            st = terp_h5_block_transfer(&run, &block, src, dst);
+        } else {
             st = terp_h5_batch_move(&run, &block, params, src, dst);
+        }
         if (run.result.reason == NULL)
             run.result.reason = block.reason;
     }

@@ -36,8 +36,9 @@ extern "C" {
  * there, and only streams come to the host. The call takes some 128 MiB of
  * memory for itself (of the device's 512 MiB), or twice the size of a chunk
  * that is larger. Errors: those of terp_encode_batch, TERP_ERR_ARGUMENT (a
- * block that is not in the dataset, or not of whole chunks), TERP_ERR_HDF5. On
- * an error some chunks may have been written. */
+ * block that is not in the dataset, or not of whole chunks), TERP_ERR_HDF5,
+ * with the reason on HDF5's error stack: of a file that is open for reading it
+ * is H5Dwrite's own. On an error some chunks may have been written. */
 enum terp_status
 terp_h5_write(const struct terp_run_options *options, hid_t dataset,
               const hsize_t *offset, const hsize_t *count,

@@ -312,6 +312,9 @@ fake_H5VLfile_get(void *at, hid_t vol, void *a, hid_t dxpl, void **req)
     if (get->op == VOL_FILE_GET_FAPL) {
         get->args.fapl = H5Pcreate(H5P_FILE_ACCESS);
         fake_below.nids++;
+    } else if (get->op == VOL_FILE_GET_INTENT) {
+        *get->args.intent_ret =
+            fake_below.is_read_only ? H5F_ACC_RDONLY : H5F_ACC_RDWR;
     }
     return 0;
 }

@@ -37,6 +37,7 @@ extern struct fake_below {
     int nstacks;         /* of errors */
     bool makes_requests; /* each call that can */
     bool is_mpi;         /* the files' driver */
+    bool is_read_only;   /* files are open so */
     const void *info;    /* of a file's properties, or NULL */
     hid_t vol;           /* that properties were made with last */
     struct fake_call last;

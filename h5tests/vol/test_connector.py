@@ -422,6 +422,32 @@ class BatchTest(Files):
         check(self, field, np.frombuffer(read.stdout, "f4").reshape(field.shape),
               1e-3)
 
+    def test_file_that_is_open_for_reading_is_not_written(self):
+        """HDF5 does not ask what the file is open for where it stores a chunk
+        as it is: its cache had the new chunk, and the file did not close."""
+        field = np.arange(40000.0, dtype="f4")
+        other = np.random.default_rng(1).normal(size=40000).astype("f4")
+        for how in ({}, {"driver": "stdio"}, {"driver": "core"},
+                    {"rdcc_nbytes": 0}, {"swmr": True}):
+            with h5py.File(self.path, "w", libver="latest") as file:
+                file.create_dataset("d", data=field, chunks=(10000,),
+                                    maxshape=(None,), compression=FILTER,
+                                    compression_opts=LOSSLESS)
+            with open(self.path, "rb") as file:
+                before = file.read()
+            with Said() as said, h5py.File(self.path, "r", **how) as file:
+                for write in (lambda d: d.write_direct(other),
+                              lambda d: d.__setitem__(slice(5, 9), 1),
+                              lambda d: d.resize(5, axis=0)):
+                    with self.assertRaisesRegex(Exception, "no write intent"):
+                        write(file["d"])
+                    np.testing.assert_array_equal(file["d"][()], field)
+                    np.testing.assert_array_equal(
+                        file["d"][10000:20000], field[10000:20000])
+            self.assertIn("its file is open for reading", said.passed)
+            with open(self.path, "rb") as file:
+                self.assertEqual(file.read(), before)
+
     def test_swmr_reader_sees_what_is_flushed(self):
         field = smooth((64, 64, 64), "f4")
         with h5py.File(self.path, "w", libver="latest") as file:

@@ -116,15 +116,16 @@ static const struct scenario {
     bool is_left; /* to the connector below */
     enum {
         SAME = 0,
-        WIDER = 1,        /* the type in memory is another one */
-        OTHER = 2,        /* properties are not the default ones */
-        DOUBLED = 4,      /* they have an expression */
-        SHARED = 8,       /* HDF5 is parallel */
-        MPI = 16,         /* so is the file */
-        PAIR = 32,        /* two datasets at once */
-        ABOVE = 64,       /* the connector below is not the native one */
-        NEWER = 128,      /* HDF5 2 */
-        ALLOCATIONS = 256 /* fail too */
+        WIDER = 1,         /* the type in memory is another one */
+        OTHER = 2,         /* properties are not the default ones */
+        DOUBLED = 4,       /* they have an expression */
+        SHARED = 8,        /* HDF5 is parallel */
+        MPI = 16,          /* so is the file */
+        PAIR = 32,         /* two datasets at once */
+        ABOVE = 64,        /* the connector below is not the native one */
+        NEWER = 128,       /* HDF5 2 */
+        ALLOCATIONS = 256, /* fail too */
+        READ_ONLY = 512    /* the file is open so */
     } how;
 } scenarios[] = {
     {"write", CUBE, true, ALL, ALL, false, ALLOCATIONS},
@@ -133,6 +134,7 @@ static const struct scenario {
     {"write ghosts", CUBE, true, CHUNKS, GHOSTS, false, SAME},
     {"write a part", CUBE, true, PART, DENSE, true, SAME},
     {"write late", CUBE, true, LATE, DENSE, true, SAME},
+    {"write nothing", CUBE, true, ALL, ALL, true, READ_ONLY},
     {"write big", BIG, true, ALL, ALL, false, SAME},
     {"read untold", UNTOLD, false, ALL, ALL, false, SAME},
     {"write two", CUBE, true, ALL, ALL, false, PAIR},
@@ -523,6 +525,7 @@ prepare_below(const struct trial *trial, uint64_t fail_at)
     fake_below.library.major = trial->scenario->how & NEWER ? 2 : 1;
     fake_below.library.is_parallel = (trial->scenario->how & SHARED) != 0;
     fake_below.is_mpi = (trial->scenario->how & MPI) != 0;
+    fake_below.is_read_only = (trial->scenario->how & READ_ONLY) != 0;
     fake_below.fail_at = fail_at;
     for (size_t i = 0; i < trial->n && trial->scenario->writes; i++)
         fill_dataset(trial, trial->datasets[i]);

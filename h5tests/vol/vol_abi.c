@@ -38,6 +38,7 @@ static_assert(VOL_FILE_IS_ACCESSIBLE == (int)H5VL_FILE_IS_ACCESSIBLE, "");
 static_assert(VOL_FILE_DELETE == (int)H5VL_FILE_DELETE, "");
 static_assert(VOL_FILE_IS_EQUAL == (int)H5VL_FILE_IS_EQUAL, "");
 static_assert(VOL_FILE_GET_FAPL == (int)H5VL_FILE_GET_FAPL, "");
+static_assert(VOL_FILE_GET_INTENT == (int)H5VL_FILE_GET_INTENT, "");
 static_assert(VOL_GROUP_MOUNT == (int)H5VL_GROUP_MOUNT, "");
 static_assert(VOL_LINK_CREATE_HARD == (int)H5VL_LINK_CREATE_HARD, "");
 static_assert(VOL_OBJECT_GET_FILE == (int)H5VL_OBJECT_GET_FILE, "");
@@ -62,6 +63,8 @@ SAME_PLACE(struct vol_dataset_get, args, H5VL_dataset_get_args_t,
 SAME_SIZE(struct vol_file_get, H5VL_file_get_args_t);
 SAME_PLACE(struct vol_file_get, args.fapl, H5VL_file_get_args_t,
            args.get_fapl.fapl_id);
+SAME_PLACE(struct vol_file_get, args.intent_ret, H5VL_file_get_args_t,
+           args.get_intent.flags);
 SAME_SIZE(struct vol_object_get, H5VL_object_get_args_t);
 SAME_PLACE(struct vol_object_get, args.name.buf_nbytes, H5VL_object_get_args_t,
            args.get_name.buf_size);
