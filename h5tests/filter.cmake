@@ -8,7 +8,7 @@ target_link_libraries(terp_h5_files
   PUBLIC terp_codec terp_cmocka ${HDF5_C_LIBRARIES})
 
 # The plugin is found as users find it, and linked to no test.
-foreach(name absent values pass errors rewrite)
+foreach(name absent values pass pipeline errors rewrite)
   terp_add_ctest(test_filter_${name} filter/test_filter_${name}.c)
   target_link_libraries(test_filter_${name} PRIVATE terp_h5_files)
   add_dependencies(test_filter_${name} h5zterp)
@@ -116,7 +116,8 @@ endforeach()
 # What a host says, by a host of functions.
 terp_add_ctest(test_filter_dataset filter/test_filter_dataset.c
   ${PROJECT_SOURCE_DIR}/filter/plugin/dataset.c
-  ${PROJECT_SOURCE_DIR}/filter/plugin/errors.c)
+  ${PROJECT_SOURCE_DIR}/filter/plugin/errors.c
+  ${PROJECT_SOURCE_DIR}/filter/plugin/pipeline.c)
 terp_use_hdf5_headers(test_filter_dataset)
 
 # Files of programs, damaged ones too.

@@ -269,7 +269,7 @@ parse_persisted(size_t cd_nelmts, const unsigned *cd_values, struct terp_cd *cd,
     if (!terp_type_is_known((int)type) ||
         flags > (FLAG_BIG_ENDIAN | FLAG_FILL | FLAG_STACK))
         return refuse(reason_ret, "cd_values[3] (layout) is not valid");
-    if (cd_values[WORD_PASS] > TERP_PASS_NOT_FIRST)
+    if (cd_values[WORD_PASS] > TERP_PASS_BEHIND)
         return refuse(reason_ret, "cd_values[4] names an unknown reason to "
                                   "pass data through");
     cd->persisted = true;
@@ -309,9 +309,16 @@ terp_cd_parse(size_t cd_nelmts, const unsigned *cd_values,
     if (reason_ret == NULL)
         reason_ret = &unused;
     *reason_ret = "";
+    /* As h5py's compression=46117, and programs that lose the words. */
+    if (cd_nelmts == 0) {
+        cd.params.bound_mode = TERP_BOUND_ABSOLUTE;
+        *cd_ret = cd;
+        return TERP_OK;
+    }
     if (cd_nelmts < 3)
-        return refuse(reason_ret, "terp needs at least three cd_values: "
-                                  "mode, mantissa, exponent");
+        return refuse(reason_ret, "terp needs at least three cd_values, mode, "
+                                  "mantissa, exponent, or none, which is "
+                                  "lossless");
 
     uint32_t mode = cd_values[WORD_MODE];
     enum terp_status st = parse_mode(mode, &cd.params, reason_ret);

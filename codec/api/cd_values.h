@@ -1,6 +1,7 @@
 /* The one translator between cd_values and parameters. Tables:
  * doc/cd_values.md.
  *
+ * Nothing, lossless:            {}
  * User form, typed by people:   {mode, mantissa, exponent [, n, d1 ... dn]}
  * Exact form, made by helpers:  {mode | EXACT, low, high [, n, d1 ... dn]}
  * Persisted form, in the file:  {mode | PERSISTED, low, high, layout,
@@ -41,7 +42,8 @@ enum terp_pass {
     TERP_PASS_FLOAT_FORMAT = 2,   /* a float, but of no known format */
     TERP_PASS_UNKNOWN_LAYOUT = 3, /* set_local could not ask the library */
     TERP_PASS_TOO_LARGE = 4,      /* dims that terp cannot address */
-    TERP_PASS_NOT_FIRST = 5       /* another filter comes before terp */
+    TERP_PASS_NOT_FIRST = 5,      /* another filter comes before terp */
+    TERP_PASS_BEHIND = 6          /* one behind it spoils streams */
 };
 
 /* Everything cd_values can say. */
@@ -56,7 +58,7 @@ struct terp_cd {
     struct terp_chunk chunk;
 };
 
-/* Reads any of the three forms. TERP_ERR_PARAMS, with `*reason_ret` set to a
+/* Reads any of the forms. TERP_ERR_PARAMS, with `*reason_ret` set to a
  * static English sentence that names the wrong word, or TERP_ERR_BOUND. */
 enum terp_status
 terp_cd_parse(size_t cd_nelmts, const unsigned *cd_values,

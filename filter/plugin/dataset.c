@@ -3,6 +3,7 @@
 
 #include "codec/format/types.h"
 #include "filter/plugin/h5z_terp.h"
+#include "filter/plugin/pipeline.h"
 
 /* What is known of a dataset's values. */
 struct values {
@@ -66,22 +67,6 @@ terp_dataset_set_words(const struct terp_host *host, hid_t dcpl, unsigned flags,
 
     return terp_host_find(host, "H5Pmodify_filter", &modify_filter) &&
            modify_filter(dcpl, H5Z_FILTER_TERP, flags, nwords, words) >= 0;
-}
-
-/* Whether the values arrive here as they are in memory. */
-static enum terp_pass
-check_place(const struct terp_host *host, hid_t dcpl)
-{
-    H5Z_filter_t (*get_filter)(hid_t, unsigned, unsigned *, size_t *,
-                               unsigned *, size_t, char *, unsigned *);
-    unsigned flags, config;
-    size_t nwords = 0;
-
-    if (!terp_host_find(host, "H5Pget_filter2", &get_filter))
-        return TERP_PASS_UNKNOWN_LAYOUT;
-    H5Z_filter_t first =
-        get_filter(dcpl, 0, &flags, &nwords, NULL, 0, NULL, &config);
-    return first == H5Z_FILTER_TERP ? TERP_PASS_NONE : TERP_PASS_NOT_FIRST;
 }
 
 /* Compared as a whole: a program that is linked with libhdf5.a lacks the
@@ -293,6 +278,7 @@ terp_dataset_describe(const struct terp_host *host, hid_t dcpl, hid_t type,
     struct values values = {TERP_BYTES, false};
     bool fits = true;
     uint64_t dims[H5S_MAX_RANK];
+    char in_the_way[TERP_PIPELINE_NAME_NBYTES];
     int ndims = 0;
 
     /* What the words say of another dataset is not true of this one. */
@@ -300,7 +286,7 @@ terp_dataset_describe(const struct terp_host *host, hid_t dcpl, hid_t type,
     cd->params.has_fill = false;
     cd->params.fill_bits = 0;
 
-    cd->pass = check_place(host, dcpl);
+    cd->pass = terp_pipeline_check(host, dcpl, in_the_way);
     if (cd->pass == TERP_PASS_NONE)
         cd->pass = read_type(host, type, &values);
     if (cd->pass == TERP_PASS_NONE) {
@@ -327,6 +313,8 @@ terp_pass_text(enum terp_pass pass)
         [TERP_PASS_UNKNOWN_LAYOUT] =
             "HDF5 has not told the type and the dims of the chunk",
         [TERP_PASS_TOO_LARGE] = "the chunk is too large",
-        [TERP_PASS_NOT_FIRST] = "another filter comes before terp"};
+        [TERP_PASS_NOT_FIRST] = "another filter comes before terp",
+        [TERP_PASS_BEHIND] =
+            "a filter behind terp does not give the bytes of streams back"};
     return texts[pass];
 }

@@ -23,6 +23,7 @@
 #include "filter/plugin/call.h"
 #include "filter/plugin/dataset.h"
 #include "filter/plugin/history.h"
+#include "filter/plugin/pipeline.h"
 
 _Static_assert(H5Z_TERP_ABSOLUTE == TERP_BOUND_ABSOLUTE &&
                    H5Z_TERP_RELATIVE == TERP_BOUND_RELATIVE &&
@@ -104,6 +105,25 @@ report(const struct terp_call *call, enum outcome outcome, const char *cause,
 #define REPORT(call, outcome, cause, ...) \
     report(call, outcome, cause, __func__, __LINE__, __VA_ARGS__)
 
+/* Prints what the user should know of a dataset that works: once a `cause`, or
+ * each time when verbose. */
+__attribute__((format(printf, 3, 4))) static void
+warn(const struct terp_call *call, const char *cause, const char *format, ...)
+{
+    char text[256];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    terp_call_say(call, "%s", text);
+    if (!call->verbose && !call->quiet && is_first(cause))
+        fprintf(stderr,
+                "H5Z-TERP: %s (said once; TERP_VERBOSE=1 says it each time, "
+                "TERP_VERBOSE=0 never)\n",
+                text);
+}
+
 /* Everything is accepted, because an optional filter runs anyway, and
  * h5repack applies a mandatory one to every dataset of a file. */
 static htri_t
@@ -150,6 +170,48 @@ say_words(const struct terp_call *call, const struct terp_cd *cd, bool fits)
         fits ? "" : "; the logical dims do not divide the chunk");
 }
 
+/* Makes the other filters such that terp works among them, or tells of those by
+ * which it does not: data passes through then. Where it must not, the dataset
+ * is refused. */
+static herr_t
+arrange_filters(const struct terp_call *call, hid_t dcpl, unsigned flags,
+                const struct terp_cd *cd)
+{
+    char name[TERP_PIPELINE_NAME_NBYTES];
+    const char *reason;
+
+    if (cd->pass == TERP_PASS_NONE && !terp_pipeline_clear(&call->host, dcpl)) {
+        reason = "cannot take other filters away from before terp";
+        REPORT(call, REFUSED, reason, "%s", reason);
+        return -1;
+    }
+    if (cd->pass != TERP_PASS_NOT_FIRST && cd->pass != TERP_PASS_BEHIND)
+        return 0;
+    (void)terp_pipeline_check(&call->host, dcpl, name);
+    if (cd->pass == TERP_PASS_NOT_FIRST) {
+        warn(
+            call, "not first",
+            "a dataset is not compressed by terp: %s comes before it; put terp "
+            "first, or leave the other filter out",
+            name);
+        return 0;
+    }
+    if (flags & H5Z_FLAG_OPTIONAL) {
+        warn(
+            call, "behind",
+            "a dataset is not compressed by terp: %s comes behind it, and does "
+            "not give the bytes of streams back; leave it out",
+            name);
+        return 0;
+    }
+    reason = "a filter behind terp";
+    REPORT(call, REFUSED, reason,
+           "%s comes behind terp, and does not give the bytes of streams back: "
+           "leave it out",
+           name);
+    return -1;
+}
+
 /* Replaces the user's words by those that tell all of this dataset. */
 static herr_t
 localize(const struct terp_call *call, hid_t dcpl, hid_t type, hid_t space)
@@ -169,6 +231,8 @@ localize(const struct terp_call *call, hid_t dcpl, hid_t type, hid_t space)
         return -1;
     }
     bool fits = terp_dataset_describe(&call->host, dcpl, type, space, &cd);
+    if (arrange_filters(call, dcpl, flags, &cd) < 0)
+        return -1;
     nwords = terp_cd_persist(&cd, words);
     if (!terp_dataset_set_words(&call->host, dcpl, flags, nwords, words)) {
         reason = "cannot keep the cd_values";
@@ -368,7 +432,9 @@ write_chunk(const struct terp_call *call, unsigned flags, size_t cd_nelmts,
         return 0;
     }
     say_stream(call, &result, "write", stream, stream_nbytes);
-    exchange(call, stream, terp_encode_bound(&chunk), buf_size, buf);
+    /* Not what there is room for: nbit, where it has nothing to do, hands on
+     * that many bytes. */
+    exchange(call, stream, stream_nbytes, buf_size, buf);
     return stream_nbytes;
 }
 

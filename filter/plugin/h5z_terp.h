@@ -185,8 +185,9 @@ H5Z_terp_cd_values(const struct H5Z_terp_config *config,
 }
 
 /* Adds terp to the filters of `dcpl`, a chunked dataset creation property
- * list, which it modifies and does not keep. Must be the first filter: data
- * that a shuffle has mixed passes through uncompressed. Returns a
+ * list, which it modifies and does not keep. Should be the first filter: data
+ * that another one has mixed passes through uncompressed, but for shuffle and
+ * fletcher32 (doc/cd_values.md, "Other filters in the pipeline"). Returns a
  * non-negative value, or a negative one with the reason on HDF5's error
  * stack: a field out of range, or the plugin not found. A bound that is no
  * finite number above 0, nor the absolute bound 0, or a pointwise one that is

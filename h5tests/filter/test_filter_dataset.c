@@ -8,6 +8,7 @@
 #include "codec/format/base.h"
 #include "filter/plugin/dataset.h"
 #include "filter/plugin/h5z_terp.h"
+#include "filter/plugin/pipeline.h"
 #include "h5tests/support/cmocka_all.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
@@ -42,7 +43,7 @@ static struct {
     const char *lacks, *fails;
     int rank;
     hsize_t dims[H5S_MAX_RANK];
-    H5Z_filter_t first;
+    H5Z_filter_t first, second; /* of the pipeline; 0: none */
     H5D_fill_value_t fill_status;
     uint8_t fill[16];
     unsigned words[TERP_CD_MAX_NWORDS + 4];
@@ -121,9 +122,34 @@ static H5Z_filter_t
 get_filter(hid_t dcpl, unsigned at, unsigned *flags, size_t *nwords,
            unsigned *words, size_t n, char *name, unsigned *config)
 {
-    (void)dcpl, (void)at, (void)flags, (void)nwords, (void)words, (void)n,
-        (void)name, (void)config;
-    return host.first;
+    (void)dcpl, (void)flags, (void)nwords, (void)words, (void)n, (void)name,
+        (void)config;
+    return fails("H5Pget_filter2") ? -1 : at == 0 ? host.first : host.second;
+}
+
+static int
+count_filters(hid_t dcpl)
+{
+    (void)dcpl;
+    return fails("H5Pget_nfilters") ? -1 : 1 + (host.second != 0);
+}
+
+static herr_t
+remove_filter(hid_t dcpl, H5Z_filter_t id)
+{
+    (void)dcpl, (void)id;
+    host.first = host.second;
+    host.second = 0;
+    return fails("H5Premove_filter") ? -1 : 0;
+}
+
+static herr_t
+set_filter(hid_t dcpl, H5Z_filter_t id, unsigned flags, size_t nwords,
+           const unsigned *words)
+{
+    (void)dcpl, (void)flags, (void)nwords, (void)words;
+    host.second = id;
+    return fails("H5Pset_filter") ? -1 : 0;
 }
 
 static htri_t
@@ -306,6 +332,9 @@ static const struct {
     {"H5Pget_filter_by_id2", (any_function *)get_filter_by_id},
     {"H5Pmodify_filter", (any_function *)modify_filter},
     {"H5Pget_filter2", (any_function *)get_filter},
+    {"H5Pget_nfilters", (any_function *)count_filters},
+    {"H5Premove_filter", (any_function *)remove_filter},
+    {"H5Pset_filter", (any_function *)set_filter},
     {"H5Tequal", (any_function *)type_is_equal},
     {"H5Tget_class", (any_function *)get_class},
     {"H5Tget_size", (any_function *)get_size},
@@ -406,6 +435,8 @@ host_without_a_function_passes_data_through(void **state)
         enum terp_pass pass;
     } cases[] = {
         {"H5Pget_filter2", FLOAT32, TERP_PASS_UNKNOWN_LAYOUT},
+        {"H5Pget_nfilters", FLOAT32, TERP_PASS_NONE},
+        {"H5Premove_filter", FLOAT32, TERP_PASS_NONE},
         {"H5Tget_class", FLOAT32, TERP_PASS_UNKNOWN_LAYOUT},
         {"H5Tequal", FLOAT32, TERP_PASS_UNKNOWN_LAYOUT},
         {"H5T_IEEE_F32LE_g", FLOAT32, TERP_PASS_UNKNOWN_LAYOUT},
@@ -447,6 +478,8 @@ function_that_fails_passes_data_through(void **state)
         hid_t type;
         enum terp_pass pass;
     } cases[] = {
+        {"H5Pget_filter2", FLOAT32, TERP_PASS_UNKNOWN_LAYOUT},
+        {"H5Pget_nfilters", FLOAT32, TERP_PASS_UNKNOWN_LAYOUT},
         {"H5Tget_class", FLOAT32, TERP_PASS_UNKNOWN_LAYOUT},
         {"H5Tequal", COMPOUND, TERP_PASS_NOT_NUMBER},
         {"H5Tget_fields", HALF, TERP_PASS_FLOAT_FORMAT},
@@ -465,9 +498,49 @@ function_that_fails_passes_data_through(void **state)
     assert_int_equal(describe(FLOAT32).pass, TERP_PASS_UNKNOWN_LAYOUT);
     host.rank = H5S_MAX_RANK + 1;
     assert_int_equal(describe(FLOAT32).pass, TERP_PASS_UNKNOWN_LAYOUT);
+}
+
+static void
+other_filters_are_taken_away_where_the_host_can(void **state)
+{
+    static const char *const functions_of_it[] = {
+        "H5Premove_filter", "H5Pset_filter", "H5Pmodify_filter"};
+
+    (void)state;
     reset();
-    host.first = 1;
+    host.first = H5Z_FILTER_DEFLATE;
+    host.second = H5Z_FILTER_TERP;
     assert_int_equal(describe(FLOAT32).pass, TERP_PASS_NOT_FIRST);
+    assert_false(terp_pipeline_clear(NULL, 1));
+    assert_int_equal(host.first, H5Z_FILTER_DEFLATE);
+    host.second = 0;
+    assert_int_equal(describe(FLOAT32).pass, TERP_PASS_UNKNOWN_LAYOUT);
+    assert_false(terp_pipeline_clear(NULL, 1));
+    host.first = H5Z_FILTER_TERP;
+    host.second = H5Z_FILTER_NBIT;
+    assert_int_equal(describe(FLOAT32).pass, TERP_PASS_BEHIND);
+    host.second = H5Z_FILTER_DEFLATE;
+    assert_int_equal(describe(FLOAT32).pass, TERP_PASS_NONE);
+    assert_true(terp_pipeline_clear(NULL, 1));
+    assert_int_equal(host.second, H5Z_FILTER_DEFLATE);
+
+    for (size_t i = 0; i < COUNT(functions_of_it); i++) {
+        reset();
+        host.first = H5Z_FILTER_FLETCHER32;
+        host.second = H5Z_FILTER_TERP;
+        assert_int_equal(describe(FLOAT32).pass, TERP_PASS_NONE);
+        host.lacks = functions_of_it[i];
+        assert_int_equal(describe(FLOAT32).pass, TERP_PASS_NOT_FIRST);
+        assert_false(terp_pipeline_clear(NULL, 1));
+        assert_int_equal(host.first, H5Z_FILTER_FLETCHER32);
+        host.lacks = NULL;
+        host.fails = i < 2 ? functions_of_it[i] : NULL;
+        assert_int_equal(terp_pipeline_clear(NULL, 1), host.fails == NULL);
+        if (host.fails == NULL) {
+            assert_int_equal(host.first, H5Z_FILTER_TERP);
+            assert_int_equal(host.second, H5Z_FILTER_FLETCHER32);
+        }
+    }
 }
 
 static void
@@ -703,7 +776,7 @@ static void
 every_reason_has_a_text(void **state)
 {
     (void)state;
-    for (int pass = 0; pass <= TERP_PASS_NOT_FIRST; pass++)
+    for (int pass = 0; pass <= TERP_PASS_BEHIND; pass++)
         assert_true(strlen(terp_pass_text((enum terp_pass)pass)) > 10);
 }
 
@@ -714,6 +787,7 @@ main(void)
         cmocka_unit_test(values_of_known_types_are_compressed),
         cmocka_unit_test(host_without_a_function_passes_data_through),
         cmocka_unit_test(function_that_fails_passes_data_through),
+        cmocka_unit_test(other_filters_are_taken_away_where_the_host_can),
         cmocka_unit_test(half_floats_are_those_of_two_formats),
         cmocka_unit_test(complex_values_are_two_parts),
         cmocka_unit_test(enumerations_are_their_integers),

@@ -223,34 +223,6 @@ strings_of_any_length_pass_through(void **state)
     H5Tclose(type);
 }
 
-/* Shuffled bytes are no numbers: a bound would mean nothing. */
-static void
-shuffled_values_pass_through_exactly(void **state)
-{
-    const unsigned both[] = {H5Z_FLAG_MANDATORY, H5Z_FLAG_OPTIONAL};
-    float want[NVALUES], got[NVALUES];
-
-    (void)state;
-    for (size_t i = 0; i < NVALUES; i++)
-        want[i] = (float)i / 7;
-    for (size_t i = 0; i < COUNT(both); i++) {
-        struct terp_cd cd;
-        hid_t dcpl = h5_dcpl_new(&shape, 0, 0, NULL);
-        assert_true(H5Pset_shuffle(dcpl) >= 0);
-        assert_true(H5Pset_filter(dcpl, H5Z_FILTER_TERP, both[i], COUNT(words),
-                                  words) >= 0);
-        hid_t dataset = h5_dataset_new(file, i == 0 ? "shuffle 0" : "shuffle 1",
-                                       H5T_IEEE_F32LE, &shape, dcpl);
-        h5_dataset_cd(dataset, &cd);
-        assert_int_equal(cd.pass, TERP_PASS_NOT_FIRST);
-        h5_write(dataset, H5T_NATIVE_FLOAT, want);
-        h5_read(dataset, H5T_NATIVE_FLOAT, got);
-        assert_memory_equal(got, want, sizeof want);
-        H5Dclose(dataset);
-        H5Pclose(dcpl);
-    }
-}
-
 static void
 later_filters_take_the_stream(void **state)
 {
@@ -313,7 +285,6 @@ main(void)
         cmocka_unit_test(other_types_are_stored_plain_when_optional),
         cmocka_unit_test(other_types_are_framed_when_mandatory),
         cmocka_unit_test(strings_of_any_length_pass_through),
-        cmocka_unit_test(shuffled_values_pass_through_exactly),
         cmocka_unit_test(later_filters_take_the_stream),
         cmocka_unit_test(group_heap_passes_through),
     };

@@ -140,10 +140,55 @@ class H5pyTest(unittest.TestCase):
             dataset = self.write(name, field, (RELATIVE, 1, 3))
             np.testing.assert_array_equal(dataset[()], field)
 
-    def test_shuffled_values_come_back_exactly(self):
+    def test_shuffle_and_checksum_before_terp_do_no_harm(self):
         field = smooth((40, 50), "f4")
-        dataset = self.write("shuffle", field, (RELATIVE, 1, 1), shuffle=True)
-        np.testing.assert_array_equal(dataset[()], field)
+        kinds = {
+            "shuffle": h5py.h5p.PropDCID.set_shuffle,
+            "fletcher32": h5py.h5p.PropDCID.set_fletcher32,
+            "terp": lambda plist: plist.set_filter(FILTER, 0, (ABSOLUTE, 1, 2)),
+        }
+        for before in (["shuffle"], ["fletcher32"], ["shuffle", "fletcher32"],
+                       ["fletcher32", "shuffle"]):
+            name = " ".join(before)
+            plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+            plist.set_chunk((16, 50))
+            for kind in [*before, "terp"]:
+                kinds[kind](plist)
+            for again in "", " again":
+                made = h5py.h5d.create(
+                    self.file.id, (name + again).encode(),
+                    h5py.h5t.IEEE_F32LE, h5py.h5s.create_simple((40, 50)),
+                    plist)
+                h5py.Dataset(made)[...] = field
+                dataset = self.file[name + again]
+                self.assertEqual(
+                    list(dataset._filters),
+                    [str(FILTER)] + ["fletcher32"] * ("fletcher32" in before))
+                self.assertLess(dataset.id.get_storage_size(),
+                                field.nbytes / 2)
+                check(self, field, dataset[()], 1e-2)
+            self.assertEqual(plist.get_nfilters(), len(before) + 1)
+        for more in {}, {"fletcher32": True}:
+            dataset = self.write(f"h5py {more}", field, (ABSOLUTE, 1, 2),
+                                 shuffle=True, **more)
+            self.assertLess(dataset.id.get_storage_size(), field.nbytes / 2)
+            check(self, field, dataset[()], 1e-2)
+
+    def test_filters_that_spoil_streams_are_refused(self):
+        plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        plist.set_chunk((64,))
+        plist.set_filter(FILTER, 0, (ABSOLUTE, 1, 2))
+        plist.set_scaleoffset(h5py.h5z.SO_FLOAT_DSCALE, 3)
+        with self.assertRaisesRegex(ValueError, "scaleoffset comes behind"):
+            h5py.h5d.create(self.file.id, b"x", h5py.h5t.IEEE_F32LE,
+                            h5py.h5s.create_simple((640,)), plist)
+
+    def test_no_words_are_lossless(self):
+        field = smooth((40, 50), "f4")
+        field[3] = np.nan
+        dataset = self.write("none", field, None)
+        np.testing.assert_array_equal(dataset[()].view("u4"), field.view("u4"))
+        self.assertLess(dataset.id.get_storage_size(), field.nbytes)
 
     def test_checksum_filter_follows(self):
         field = smooth((40, 50), "f4")

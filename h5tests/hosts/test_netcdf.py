@@ -48,6 +48,31 @@ class NetcdfTest(unittest.TestCase):
     def test_process_holds_two_libraries(self):
         self.assertEqual(len(libraries()), 2)
 
+    def test_filters_that_netcdf_puts_before_terp(self):
+        """A checksum goes behind terp; deflate stays, which is told."""
+        field = smooth((40, 50), "f4")
+        define = ctypes.CDLL(netCDF4._netCDF4.__file__).nc_def_var_filter
+        words = (ctypes.c_uint * 3)(ABSOLUTE, 1, 2)
+        for more, filters in (({}, [str(FILTER)]),
+                              ({"fletcher32": True},
+                               [str(FILTER), "fletcher32"]),
+                              ({"zlib": True},
+                               ["shuffle", "gzip", str(FILTER)])):
+            with Stderr() as said, netCDF4.Dataset(self.path, "w") as file:
+                file.createDimension("y", 40)
+                file.createDimension("x", 50)
+                variable = file.createVariable("v", "f4", ("y", "x"), **more)
+                self.assertEqual(define(file._grpid, variable._varid, FILTER,
+                                        3, words), 0)
+                variable[...] = field
+            self.assertEqual("deflate comes before it" in said.text,
+                             "zlib" in more, said.text)
+            with h5py.File(self.path) as file:
+                self.assertEqual(list(file["v"]._filters), filters)
+                check(self, field, file["v"][()], 1e-2)
+            with netCDF4.Dataset(self.path) as file:
+                check(self, field, file["v"][:].filled(), 1e-2)
+
     def test_netcdf_reads_and_appends(self):
         with netCDF4.Dataset(self.path, "a") as file:
             variable = file["x"]
