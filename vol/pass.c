@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+#include "filter/plugin/opened.h"
 #include "vol/dataset.h"
 #include "vol/info.h"
 #include "vol/object.h"
@@ -138,9 +139,6 @@ MAKE_AT(object_open, (H5I_type_t *type_ret, hid_t dxpl), (type_ret, dxpl))
 PASS_ARGUMENTS_AT(object_get)
 PASS_ARGUMENTS_AT(object_specific)
 PASS_ARGUMENTS_AT(object_optional)
-
-PASS(introspect_opt_query, (int part, int op, uint64_t *flags_ret),
-     (part, op, flags_ret))
 
 PASS(request_wait, (uint64_t timeout, int *status_ret), (timeout, status_ret))
 PASS(request_notify, (void (*call)(void), void *data), (call, data))
@@ -509,6 +507,18 @@ introspect_get_conn_cls(void *at, int level, const struct vol_class **class_ret)
         return on->library->H5VLintrospect_get_conn_cls(on->under, on->vol,
                                                         level, class_ret);
     *class_ret = &vol_pass_class;
+    return 0;
+}
+
+static herr_t
+introspect_opt_query(void *at, int part, int op, uint64_t *flags_ret)
+{
+    const struct vol_object *on = at;
+
+    if (op != TERP_OPENED_QUERY)
+        return on->library->H5VLintrospect_opt_query(on->under, on->vol, part,
+                                                     op, flags_ret);
+    *flags_ret = on->vol == on->library->native ? TERP_OPENED_ABOVE_NATIVE : 0;
     return 0;
 }
 

@@ -23,6 +23,7 @@
 #include "filter/plugin/call.h"
 #include "filter/plugin/dataset.h"
 #include "filter/plugin/history.h"
+#include "filter/plugin/opened.h"
 #include "filter/plugin/pipeline.h"
 
 _Static_assert(H5Z_TERP_ABSOLUTE == TERP_BOUND_ABSOLUTE &&
@@ -158,16 +159,16 @@ say_words(const struct terp_call *call, const struct terp_cd *cd, bool fits)
         snprintf(limits, sizeof limits, ", valid range %s to %s",
                  terp_text_number(cd->params.valid_min, 17, number),
                  terp_text_number(cd->params.valid_max, 17, other));
-    terp_call_say(
-        call, "set_local: %s%s, %s %s, %s bound %s%s%s%s%s%s%s",
-        terp_type_name(cd->chunk.type),
-        cd->chunk.big_endian ? " big-endian" : "",
-        cd->chunk.stack ? "stack" : "chunk", dims,
-        terp_bound_mode_name(cd->params.bound_mode),
-        terp_text_number(cd->params.bound, 17, number), floor,
-        cd->params.has_fill ? ", fill value" : "", missing, limits,
-        cd->params.keep_sign == TERP_KEEP_SIGN_NONE ? "" : ", signs kept",
-        fits ? "" : "; the logical dims do not divide the chunk");
+    terp_call_say(call, "set_local: %s%s, %s %s, %s bound %s%s%s%s%s%s%s",
+                  terp_type_name(cd->chunk.type),
+                  cd->chunk.big_endian ? " big-endian" : "",
+                  cd->chunk.stack ? "stack" : "chunk", dims,
+                  terp_bound_mode_name(cd->params.bound_mode),
+                  terp_text_number(cd->params.bound, 17, number), floor,
+                  cd->params.has_fill ? ", fill value" : "", missing, limits,
+                  cd->params.keep_sign == TERP_KEEP_SIGN_NONE ? ""
+                                                              : ", signs kept",
+                  fits ? "" : "; the logical dims do not divide the chunk");
 }
 
 /* Makes the other filters such that terp works among them, or tells of those by
@@ -456,14 +457,39 @@ may_announce(const struct terp_chunk *announced, uint64_t expected_nbytes,
     return announced_nbytes <= nbytes && announced->type == TERP_BYTES;
 }
 
+/* Whether HDF5 may have it for a chunk of the dataset, as far as it tells: it
+ * would read beyond a shorter one, and find there what else is in memory. There
+ * has to be room for a chunk of any dataset that may be meant. Data that passes
+ * through is not refused: HDF5 copies such a dataset without opening it. */
+static bool
+is_whole_chunk(const struct terp_call *call, enum terp_pass pass,
+               size_t cd_nelmts, const unsigned *cd_values,
+               uint64_t chunk_nbytes, uint64_t *expected_nbytes,
+               uint64_t *room_nbytes)
+{
+    uint64_t largest_nbytes;
+    const bool true_so_far = *expected_nbytes == chunk_nbytes;
+    const enum terp_opened opened =
+        terp_opened_find(&call->host, true_so_far, cd_nelmts, cd_values,
+                         chunk_nbytes, &largest_nbytes);
+
+    if (largest_nbytes > *room_nbytes)
+        *room_nbytes = largest_nbytes;
+    if (opened != TERP_OPENED_OTHER || pass != TERP_PASS_NONE)
+        return true;
+    *expected_nbytes = largest_nbytes;
+    return false;
+}
+
 static size_t
 read_chunk(const struct terp_call *call, size_t cd_nelmts,
            const unsigned *cd_values, size_t nbytes, size_t *buf_size,
            void **buf)
 {
-    struct terp_cd cd;
+    struct terp_cd cd = {.pass = TERP_PASS_NONE};
     struct terp_chunk chunk;
-    uint64_t expected_nbytes = 0, chunk_nbytes = 0, stream_nbytes = nbytes;
+    uint64_t expected_nbytes = 0, chunk_nbytes = 0, room_nbytes = 0;
+    uint64_t stream_nbytes = nbytes;
     struct terp_run_result result = {.size = sizeof result};
     enum terp_status status;
     struct terp_run run;
@@ -477,8 +503,11 @@ read_chunk(const struct terp_call *call, size_t cd_nelmts,
 
     enum terp_status st = terp_decoded_chunk(*buf, nbytes, &chunk);
     if (st == TERP_OK)
-        chunk_nbytes = terp_chunk_nbytes(&chunk);
-    if (st == TERP_OK && !may_announce(&chunk, expected_nbytes, nbytes)) {
+        chunk_nbytes = room_nbytes = terp_chunk_nbytes(&chunk);
+    if (st == TERP_OK &&
+        (!may_announce(&chunk, expected_nbytes, nbytes) ||
+         !is_whole_chunk(call, cd.pass, cd_nelmts, cd_values, chunk_nbytes,
+                         &expected_nbytes, &room_nbytes))) {
         REPORT(call, FAILED, "another size",
                "a stream of %zu bytes announces a chunk of %" PRIu64
                " bytes where %" PRIu64 " are expected",
@@ -490,11 +519,13 @@ read_chunk(const struct terp_call *call, size_t cd_nelmts,
     if (st == TERP_OK)
         st = terp_run_begin(&call->options, &result, &run);
     if (st == TERP_OK)
-        st = terp_budget_hold(&run.budget, chunk_nbytes);
-    if (st == TERP_OK && chunk_nbytes <= SIZE_MAX)
-        values = terp_host_allocate(&call->host, chunk_nbytes);
+        st = terp_budget_hold(&run.budget, room_nbytes);
+    if (st == TERP_OK && room_nbytes <= SIZE_MAX)
+        values = terp_host_allocate(&call->host, room_nbytes);
     if (st == TERP_OK && values == NULL)
         st = TERP_ERR_MEMORY;
+    if (st == TERP_OK)
+        memset((uint8_t *)values + chunk_nbytes, 0, room_nbytes - chunk_nbytes);
     if (st == TERP_OK) {
         st = terp_run_decode(&run, &chunk, 1, 1, (const void *const *)buf,
                              &stream_nbytes, &values, &status);
@@ -513,7 +544,7 @@ read_chunk(const struct terp_call *call, size_t cd_nelmts,
     say_stream(call, &result, "read", *buf, nbytes);
     if (is_known && may_lose(chunk.type, &cd.params))
         terp_history_add(cd_nelmts, cd_values, &chunk, *buf, nbytes, values);
-    exchange(call, values, chunk_nbytes, buf_size, buf);
+    exchange(call, values, room_nbytes, buf_size, buf);
     return chunk_nbytes;
 }
 
@@ -544,6 +575,7 @@ static const H5Z_class2_t filter_class = {
 const void *
 terp_filter_class(void)
 {
+    terp_opened_forget();
     return &filter_class;
 }
 
@@ -560,7 +592,7 @@ H5PLget_plugin_type(void)
 EXPORT const void *
 H5PLget_plugin_info(void)
 {
-    return &filter_class;
+    return terp_filter_class();
 }
 
 /* hdf5plugin's loader hands over the library to take functions from. There

@@ -94,6 +94,12 @@ terp_host_find(const struct terp_host *host, const char *name,
 }
 
 bool
+terp_host_exports(const struct terp_host *host, const char *name)
+{
+    return find(find_exported, host, name) != NULL;
+}
+
+bool
 terp_host_find_id(const struct terp_host *host, const char *variable,
                   hid_t *id_ret)
 {

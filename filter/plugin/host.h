@@ -31,6 +31,11 @@ bool
 terp_host_find(const struct terp_host *host, const char *name,
                void *function_ret);
 
+/* Whether the loader knows the function, so that it is found in no time: a
+ * program that holds HDF5 itself may export none. */
+bool
+terp_host_exports(const struct terp_host *host, const char *name);
+
 /* Stores the id that HDF5 keeps in `variable`, such as "H5T_IEEE_F32LE_g";
  * false when there is no such variable, or HDF5 has not set it. */
 bool

@@ -22,14 +22,23 @@ static const struct {
     const char *name;
     function *function;
 } functions[] = {
+    FUNCTION(H5Dget_create_plist),
+    FUNCTION(H5Dget_type),
     FUNCTION(H5Eauto_is_v2),
     FUNCTION(H5Eget_auto2),
     FUNCTION(H5Eget_num),
     FUNCTION(H5Epush2),
+    FUNCTION(H5Fget_obj_ids),
+#if H5_VERSION_GE(1, 12, 0)
+    FUNCTION(H5Iiterate),
+#endif
+    FUNCTION(H5Pclose),
     FUNCTION(H5Pfill_value_defined),
+    FUNCTION(H5Pget_chunk),
     FUNCTION(H5Pget_fill_value),
     FUNCTION(H5Pget_filter2),
     FUNCTION(H5Pget_filter_by_id2),
+    FUNCTION(H5Pget_layout),
     FUNCTION(H5Pget_nfilters),
     FUNCTION(H5Pmodify_filter),
     FUNCTION(H5Premove_filter),
@@ -37,6 +46,7 @@ static const struct {
     FUNCTION(H5Sget_simple_extent_dims),
     FUNCTION(H5Sget_simple_extent_ndims),
     FUNCTION(H5Tclose),
+    FUNCTION(H5Tdetect_class),
     FUNCTION(H5Tequal),
     FUNCTION(H5Tget_class),
     FUNCTION(H5Tget_ebias),
@@ -50,6 +60,11 @@ static const struct {
     FUNCTION(H5Tget_precision),
     FUNCTION(H5Tget_size),
     FUNCTION(H5Tget_super),
+    FUNCTION(H5Tis_variable_str),
+#if H5_VERSION_GE(1, 12, 0)
+    FUNCTION(H5VLget_connector_name),
+    FUNCTION(H5VLquery_optional),
+#endif
 };
 
 static const struct {
@@ -96,6 +111,14 @@ terp_host_find(const struct terp_host *host, const char *name,
             found = functions[i].function;
     memcpy(function_ret, &found, sizeof found);
     return found != NULL;
+}
+
+bool
+terp_host_exports(const struct terp_host *host, const char *name)
+{
+    function *found;
+
+    return terp_host_find(host, name, &found);
 }
 
 bool

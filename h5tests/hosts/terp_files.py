@@ -1,5 +1,6 @@
 """What the Python tests share: fields, and the checks of what comes back."""
 import os
+import struct
 import tempfile
 
 import numpy as np
@@ -38,6 +39,50 @@ def damage(dataset):
         _, stream = dataset.id.read_direct_chunk(offset)
         dataset.id.write_direct_chunk(
             offset, stream[:-1] + bytes([stream[-1] ^ 1]))
+
+
+def terp_words(dataset):
+    """The cd_values that are stored."""
+    dcpl = dataset.id.get_create_plist()
+    return next(dcpl.get_filter(i)[2] for i in range(dcpl.get_nfilters())
+                if dcpl.get_filter(i)[0] == FILTER)
+
+
+def replace_words(path, old, new):
+    """Makes a file that deceives: the first len(new) of the cd_values `old`."""
+    with open(path, "rb") as file:
+        text = file.read()
+    old, new = (struct.pack("<%dI" % len(words), *words)
+                for words in (old, new))
+    assert text.count(old) == 1
+    at = text.index(old)
+    with open(path, "r+b") as file:
+        file.seek(at)
+        file.write(new)
+
+
+def write_short_chunk(path, words, dtype="<f4", others=0):
+    """A dataset of 64x64 values whose only chunk has the stream of 2x2, with
+    the first cd_values changed: to `words` of one that is 2x2, or of that
+    itself where there are none. `others` datasets are beside it."""
+    import h5py  # some tests have another library loaded before it
+
+    with h5py.File(path, "w", libver="earliest") as file:
+        small = file.create_dataset(
+            "small", data=np.full((2, 2), 3.25, dtype), chunks=(2, 2),
+            compression=FILTER, compression_opts=(ABSOLUTE, 1, 3))
+        short = file.create_dataset(
+            "short", (64, 64), dtype, chunks=(64, 64), compression=FILTER,
+            compression_opts=(ABSOLUTE, 1, 4))
+        short.id.write_direct_chunk((0, 0),
+                                    small.id.read_direct_chunk((0, 0))[1])
+        for i in range(others):
+            file.create_dataset(
+                "other%d" % i, data=smooth((30, 9 + i), dtype),
+                chunks=(10, 9 + i), compression=FILTER,
+                compression_opts=(ABSOLUTE, 1, 3))
+        small, short = terp_words(small), terp_words(short)
+    replace_words(path, short, words or small)
 
 
 def smooth(shape, dtype, phase=0):

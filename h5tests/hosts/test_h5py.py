@@ -10,7 +10,8 @@ import h5py
 import numpy as np
 
 from terp_files import (ABSOLUTE, FILTER, REAL_DATA, RELATIVE, Stderr, check,
-                        damage, smooth, value_range, with_specials)
+                        damage, replace_words, smooth, terp_words, value_range,
+                        with_specials, write_short_chunk)
 
 # Whether what a filter puts on the error stack while it codes a chunk is still
 # there afterwards.
@@ -262,6 +263,102 @@ class H5pyTest(unittest.TestCase):
             check(self, field, dataset[()], 1e-4 * value_range(field))
             streams.add(bytes(dataset.id.read_direct_chunk((0, 0, 0))[1]))
         self.assertEqual(len(streams), 1)
+
+
+class ShortChunksTest(unittest.TestCase):
+    """A stream of fewer values than the dataset's chunk has: HDF5 would read
+    beyond what it decodes to."""
+
+    # Words that tell no size; and none, which are those of the small dataset.
+    WORDS = (ABSOLUTE,), None
+
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.path = os.path.join(directory.name, "short.h5")
+
+    def check_refused(self, dataset):
+        with Stderr() as stderr, self.assertRaises(OSError) as refused:
+            dataset[()]
+        if HDF5_KEEPS_ERRORS:
+            self.assertIn("16 bytes where 16384 are expected",
+                          str(refused.exception))
+        return stderr.text
+
+    def test_it_is_refused_whatever_the_words_tell(self):
+        for words in self.WORDS:
+            write_short_chunk(self.path, words)
+            with h5py.File(self.path) as file:
+                self.check_refused(file["short"])
+                self.assertEqual(file["small"][0, 0], 3.25)
+
+    def test_it_is_refused_beside_other_datasets_that_are_open(self):
+        for words in self.WORDS:
+            write_short_chunk(self.path, words, others=70)
+            with h5py.File(self.path) as file:
+                self.assertEqual(file["small"][0, 0], 3.25)
+                others = [file["other%d" % i] for i in range(70)]
+                short = file["short"]
+                for i, other in enumerate(others):
+                    check(self, smooth((30, 9 + i), "f4"), other[()], 1e-3)
+                    if i % 20 == 0:
+                        self.check_refused(short)
+                del others
+                self.check_refused(short)
+
+    def test_it_is_refused_when_a_part_is_read_or_written(self):
+        for words in self.WORDS:
+            write_short_chunk(self.path, words)
+            with h5py.File(self.path, "r+") as file:
+                with self.assertRaises(OSError):
+                    file["short"][60:, 60:]
+                with self.assertRaises(OSError):
+                    file["short"][0, 0] = 1
+
+    def test_whole_chunks_are_read_whatever_the_words_tell(self):
+        field = smooth((64, 64), "f4")
+        with h5py.File(self.path, "w", libver="earliest") as file:
+            dataset = file.create_dataset(
+                "d", data=field, chunks=(32, 64), compression=FILTER,
+                compression_opts=(ABSOLUTE, 1, 3))
+            words = terp_words(dataset)
+        replace_words(self.path, words, (ABSOLUTE,))
+        with h5py.File(self.path) as file:
+            check(self, field, file["d"][()], 1e-3)
+
+    def test_words_of_a_size_do_not_make_other_datasets_fail(self):
+        """Two datasets have the same words, as copies of lists may."""
+        write_short_chunk(self.path, None)
+        with h5py.File(self.path) as file:
+            short, small = file["short"], file["small"]
+            self.assertEqual(terp_words(short), terp_words(small))
+            self.assertTrue((small[()] == 3.25).all())
+            # Which of them is read, nobody tells: nothing but zeros follows.
+            with Stderr():
+                try:
+                    self.assertFalse(short[()].ravel()[4:].any())
+                except OSError:
+                    pass
+
+    def test_data_that_passes_through_is_followed_by_zeros(self):
+        text = np.dtype("S4")
+        with h5py.File(self.path, "w") as file:
+            datasets = []
+            for n in 4, 4096:
+                dcpl = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+                dcpl.set_chunk((n,))
+                dcpl.set_filter(FILTER, 0, (ABSOLUTE, 1, 3))
+                datasets.append(h5py.Dataset(h5py.h5d.create(
+                    file.id, b"%d" % n, h5py.h5t.py_create(text),
+                    h5py.h5s.create_simple((n,)), dcpl)))
+            small, short = datasets
+            small[...] = b"abcd"
+            short.id.write_direct_chunk((0,),
+                                        small.id.read_direct_chunk((0,))[1])
+        with h5py.File(self.path) as file:
+            got = file["4096"][()]
+        self.assertEqual(list(got[:4]), 4 * [b"abcd"])
+        self.assertEqual(set(got[4:]), {b""})
 
 
 def write_and_read(path, field):
