@@ -215,7 +215,7 @@ write_rules(const char *folder)
 {
     static const char *const texts[] = {
         "/a/velocity_x\n*/velocity*=rel:1e-3; *=lossless",
-        "/rho\nrho=abs:0.5;*=none",
+        "/rho\nrho=abs:0.5,keep-sign:chunk,valid-range:0:;*=none",
         "/v[0]\nv\\[0]=pwr:1e-4; v[!xy]=abs:1",
         "/x\nx=abs:0x1p-3, chunk:8x9,small ; # all else\n*=lossless\n",
         "*=abs:1e400",

@@ -3,6 +3,7 @@
 #include "vol/rules.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -142,9 +143,42 @@ read_chunk(char *text, struct vol_choice *choice)
     return true;
 }
 
+/* The names are those of the tool's --keep-sign. */
+static bool
+read_keep_sign(const char *text, struct H5Z_terp_config *config)
+{
+    const bool of_chunk = strcmp(text, ":chunk") == 0;
+
+    config->keep_sign =
+        of_chunk ? H5Z_TERP_KEEP_SIGN_OF_CHUNK : H5Z_TERP_KEEP_SIGN_OF_VALUES;
+    return of_chunk || *text == '\0' || strcmp(text, ":values") == 0;
+}
+
+/* MIN:MAX, of which one may be left out. */
+static bool
+read_valid_range(const char *text, struct H5Z_terp_config *config)
+{
+    const size_t length = strcspn(text, ":");
+    const char *end = text + length;
+
+    config->has_valid_range = 1;
+    config->valid_min = -INFINITY;
+    config->valid_max = INFINITY;
+    return *end == ':' && text[1] != '\0' &&
+           (length == 0 ||
+            terp_text_read_number_of(text, length, &config->valid_min)) &&
+           (end[1] == '\0' ||
+            terp_text_read_number(end + 1, &config->valid_max)) &&
+           config->valid_min <= config->valid_max;
+}
+
 static bool
 read_option(char *text, struct vol_choice *choice)
 {
+    if (strncmp(text, "keep-sign", 9) == 0)
+        return read_keep_sign(text + 9, &choice->config);
+    if (strncmp(text, "valid-range:", 12) == 0)
+        return read_valid_range(text + 12, &choice->config);
     if (strcmp(text, "small") == 0) {
         choice->has_small = true;
     } else if (strcmp(text, "replace-filters") == 0) {
@@ -210,7 +244,8 @@ read_rule(char *rule, const char *path, struct vol_choice *choice, char *reason)
                  "\"%.40s\" of the rule for \"%.40s\" is neither a bound "
                  "(abs:X, rel:X, pwr:X below 1, pwr:X:FLOOR, digits:N, bits:N, "
                  "lossless, or none alone) nor behind one an option (chunk, "
-                 "chunk:AxBxC, replace-filters, small)",
+                 "chunk:AxBxC, replace-filters, small, keep-sign, "
+                 "keep-sign:chunk, valid-range:MIN:MAX)",
                  wrong, rule);
         return VOL_RULE_WRONG;
     }

@@ -7,7 +7,8 @@
  * (codec/api/text.h tells what a pattern matches). BOUND is abs:NUMBER,
  * rel:NUMBER, pwr:NUMBER, pwr:NUMBER:FLOOR, digits:NUMBER, bits:NUMBER,
  * lossless or none, which has no options. OPTION is chunk, chunk:AxBxC,
- * replace-filters or small. */
+ * replace-filters, small, keep-sign, keep-sign:chunk, keep-sign:values or
+ * valid-range:MIN:MAX, of which one number may be left out. */
 #pragma once
 
 #include <stdbool.h>
@@ -32,7 +33,7 @@ struct vol_choice {
     hsize_t chunk[H5S_MAX_RANK];
 };
 
-#define VOL_REASON_NBYTES 384
+#define VOL_REASON_NBYTES 512
 
 /* Finds the rule for the dataset at `path`, or NULL of one without name, in
  * `rules`, the variable's value or NULL. Reads the file anew in every call. All

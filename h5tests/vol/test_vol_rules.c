@@ -1,6 +1,7 @@
 #define _POSIX_C_SOURCE 200809L /* mkstemp, fdopen */
 /* Rules for datasets that programs create: which one counts, and what is no
  * rule. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,6 +121,37 @@ options_stand_behind_the_bound(void **state)
 }
 
 static void
+limits_of_values_are_those_of_the_tool(void **state)
+{
+    static const struct {
+        const char *text;
+        unsigned keep_sign;
+        bool has_range;
+        double min, max;
+    } cases[] = {
+        {"keep-sign", H5Z_TERP_KEEP_SIGN_OF_VALUES, false, 0, 0},
+        {"keep-sign:values", H5Z_TERP_KEEP_SIGN_OF_VALUES, false, 0, 0},
+        {"keep-sign:chunk", H5Z_TERP_KEEP_SIGN_OF_CHUNK, false, 0, 0},
+        {"valid-range:0:1e2", H5Z_TERP_KEEP_SIGN_NONE, true, 0, 100},
+        {"valid-range:-.5:", H5Z_TERP_KEEP_SIGN_NONE, true, -.5, INFINITY},
+        {"valid-range::0", H5Z_TERP_KEEP_SIGN_NONE, true, -INFINITY, 0},
+        {"small,valid-range:7:7,keep-sign", H5Z_TERP_KEEP_SIGN_OF_VALUES, true,
+         7, 7}};
+    struct vol_choice choice;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char rules[64];
+        snprintf(rules, sizeof rules, "v=rel:1e-3,%s", cases[i].text);
+        assert_int_equal(find(rules, "/v", &choice), VOL_RULE_APPLY);
+        assert_int_equal(choice.config.keep_sign, cases[i].keep_sign);
+        assert_int_equal(choice.config.has_valid_range, cases[i].has_range);
+        assert_true(choice.config.valid_min == cases[i].min);
+        assert_true(choice.config.valid_max == cases[i].max);
+    }
+}
+
+static void
 nameless_dataset_heeds_only_a_first_rule_for_all(void **state)
 {
     struct vol_choice choice;
@@ -176,6 +208,15 @@ what_is_no_rule_is_refused_for_every_dataset(void **state)
         "v=abs:1,chunk:-4",
         "v=abs:1,chunk:4294967296",
         "v=lossless,,small",
+        "v=abs:1,keep-sign:",
+        "v=abs:1,keep-signs",
+        "v=abs:1,valid-range",
+        "v=abs:1,valid-range:",
+        "v=abs:1,valid-range::",
+        "v=abs:1,valid-range:1",
+        "v=abs:1,valid-range:1:0",
+        "v=abs:1,valid-range:0:x",
+        "v=abs:1,valid-range:0:1:2",
         "v=abs:1,chunk:1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x"
         "1x1x1x1x1",
     };
@@ -259,6 +300,7 @@ main(void)
         cmocka_unit_test(first_rule_that_matches_counts),
         cmocka_unit_test(bounds_are_those_of_the_tool),
         cmocka_unit_test(options_stand_behind_the_bound),
+        cmocka_unit_test(limits_of_values_are_those_of_the_tool),
         cmocka_unit_test(nameless_dataset_heeds_only_a_first_rule_for_all),
         cmocka_unit_test(what_is_no_rule_is_refused_for_every_dataset),
         cmocka_unit_test(file_has_lines_and_comments),
