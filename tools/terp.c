@@ -1,7 +1,10 @@
 /* The terp tool: finds the command and hands over its arguments. */
 #include <argp.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "codec/api/terp.h"
 #include "tools/common/tool.h"
@@ -74,6 +77,26 @@ parse_option(int key, char *arg, struct argp_state *state)
     }
 }
 
+/* Whether all that was printed has been written; says why not. */
+static bool
+output_is_written(void)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return true;
+    perror("terp: standard output");
+    clearerr(stdout);
+    return false;
+}
+
+/* argp ends the program after --help and --version, whose text may be lost. No
+ * command has run then, and 1 is what other programs end with. */
+static void
+check_output_at_exit(void)
+{
+    if (!output_is_written())
+        _exit(EXIT_FAILURE);
+}
+
 /* The Python package calls it, in a shared object. */
 #ifdef __GNUC__
 __attribute__((visibility("default")))
@@ -88,14 +111,11 @@ main(int argc, char **argv)
 
     argp_program_version = "terp " TERP_VERSION;
     argp_err_exit_status = TOOL_TROUBLE;
+    (void)atexit(check_output_at_exit);
     argp_parse(&parser, argc, argv, ARGP_IN_ORDER, NULL, &call);
     /* What --help and errors call it. */
     snprintf(name, sizeof name, "terp %s", call.command->name);
     call.argv[0] = name;
     int code = call.command->run(call.argc, call.argv);
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        perror("terp: standard output");
-        return TOOL_TROUBLE;
-    }
-    return code;
+    return output_is_written() ? code : TOOL_TROUBLE;
 }

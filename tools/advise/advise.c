@@ -10,7 +10,9 @@
 #include "tools/common/chunk_shape.h"
 #include "tools/common/limit.h"
 #include "tools/common/options.h"
+#include "tools/common/text.h"
 #include "tools/common/tool.h"
+#include "tools/common/walk.h"
 
 enum {
     KEY_FLOOR = 256, /* no letter */
@@ -56,8 +58,9 @@ static const char doc[] =
     "--dataset names them.\n"
     "\n"
     "Exit codes: 0 done; 1 a dataset cannot be read; 2 wrong usage, the file "
-    "cannot be opened, --dataset matches no float dataset, or a picture "
-    "cannot be written.";
+    "cannot be opened or holds what a newer HDF5 has written, --dataset "
+    "matches "
+    "no float dataset, or a picture cannot be written.";
 
 /* What the command line asks for, and what has come of it so far. */
 struct request {
@@ -157,7 +160,8 @@ plot(struct request *request, const char *path,
     char *picture = request->plot(request->png_directory, path, sample, choices,
                                   reason, sizeof reason);
     if (picture == NULL) {
-        fprintf(stderr, "terp advise: no picture of %s: %s\n", path, reason);
+        fprintf(stderr, "terp advise: no picture of %s: %s\n", tool_shown(path),
+                tool_shown(reason));
         request->code = TOOL_TROUBLE;
     }
     return picture;
@@ -175,7 +179,7 @@ add_hint(struct advise_sample *sample)
 
 static void
 advise_dataset(const char *path, const struct tool_dataset *dataset,
-               const char *reason, void *context)
+               const struct tool_trouble *trouble, void *context)
 {
     struct request *request = context;
     struct advise_choice choices[ADVISE_NCHOICES];
@@ -184,8 +188,11 @@ advise_dataset(const char *path, const struct tool_dataset *dataset,
 
     if (dataset == NULL) {
         request->report->add(request->state, path, NULL, NULL, NULL, NULL,
-                             reason);
-        find(request);
+                             trouble->reason);
+        if (trouble->is_newer)
+            request->code = TOOL_TROUBLE;
+        else
+            find(request);
         return;
     }
     if (tool_type(dataset->type) == TERP_BYTES || dataset->nvalues == 0 ||
@@ -226,14 +233,14 @@ advise_file(struct request *request, hid_t file)
     if (!tool_file_visit(file, advise_dataset, request)) {
         fprintf(stderr,
                 "terp advise: %s: the file's structure cannot be followed\n",
-                request->path);
+                tool_shown(request->path));
         find(request);
     }
     request->report->end(request->state, request->nthreads);
     for (int i = 0; i < request->nglobs; i++)
         if (!request->used[i]) {
             fprintf(stderr, "terp advise: no float dataset matches '%s'\n",
-                    request->globs[i]);
+                    tool_shown(request->globs[i]));
             request->code = TOOL_TROUBLE;
         }
 }

@@ -3,12 +3,13 @@
 #include <stdio.h>
 
 #include "tools/advise/advise.h"
+#include "tools/common/text.h"
 
 static void *
 text_begin(const char *path, int nthreads)
 {
     (void)nthreads;
-    printf("%s\n", path);
+    printf("%s\n", tool_shown(path));
     return NULL;
 }
 
@@ -43,9 +44,9 @@ text_add(void *report, const char *path, const struct tool_dataset *dataset,
 {
     (void)report;
     (void)picture;
-    printf("\n%s\n", path);
+    printf("\n%s\n", tool_shown(path));
     if (choices == NULL) {
-        printf("  %s\n", reason);
+        printf("  %s\n", tool_shown(reason));
         return;
     }
     print_sample(dataset, sample);

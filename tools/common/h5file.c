@@ -7,12 +7,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "codec/format/base.h"
 #include "codec/format/types.h"
 #include "codec/model/bound.h"
 #include "filter/plugin/h5z_terp.h"
 #include "tools/common/range.h"
+#include "tools/common/text.h"
 
 #define FLETCHER32_NBYTES 4
 
@@ -20,27 +22,46 @@
  * not decompressed for each of them: chunks of two files need not line up. */
 #define CHUNK_CACHE_NBYTES ((size_t)64 << 20)
 
+/* Why a file of that kind is not opened; NULL where it may be HDF5's. Whoever
+ * opens a pipe waits for another program. */
+static const char *
+kind_obstacle(mode_t mode)
+{
+    return S_ISREG(mode)   ? NULL
+           : S_ISDIR(mode) ? "a directory, not a file"
+                           : "not a regular file";
+}
+
 hid_t
 tool_file_open(const char *command, const char *path)
 {
     char reason[256];
-    FILE *probe = fopen(path, "rb");
+    struct stat found;
+    const char *obstacle = NULL;
+    hid_t file = -1;
 
-    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
-    if (probe == NULL) {
-        fprintf(stderr, "terp %s: %s: %s\n", command, path, strerror(errno));
-        return -1;
+    tool_hdf5_quiet();
+    if (stat(path, &found) != 0)
+        obstacle = strerror(errno);
+    else
+        obstacle = kind_obstacle(found.st_mode);
+    FILE *probe = obstacle == NULL ? fopen(path, "rb") : NULL;
+    if (obstacle == NULL && probe == NULL)
+        obstacle = strerror(errno);
+    if (probe != NULL)
+        fclose(probe);
+    if (obstacle == NULL && H5Fis_hdf5(path) <= 0)
+        obstacle = "not an HDF5 file";
+    if (obstacle == NULL) {
+        file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
+        if (file < 0) {
+            tool_hdf5_reason(reason, sizeof reason);
+            obstacle = reason;
+        }
     }
-    fclose(probe);
-    if (H5Fis_hdf5(path) <= 0) {
-        fprintf(stderr, "terp %s: %s: not an HDF5 file\n", command, path);
-        return -1;
-    }
-    hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
-    if (file < 0) {
-        tool_hdf5_reason(reason, sizeof reason);
-        fprintf(stderr, "terp %s: %s: %s\n", command, path, reason);
-    }
+    if (obstacle != NULL)
+        fprintf(stderr, "terp %s: %s: %s\n", command, tool_shown(path),
+                tool_shown(obstacle));
     return file;
 }
 
@@ -49,69 +70,6 @@ tool_close(hid_t id)
 {
     if (id >= 0)
         H5Idec_ref(id);
-}
-
-struct message {
-    char *text;
-    size_t cap;
-};
-
-static herr_t
-keep_first(unsigned n, const H5E_error2_t *error, void *context)
-{
-    struct message *message = context;
-    if (n == 0 && error->desc != NULL)
-        snprintf(message->text, message->cap, "%s", error->desc);
-    return 0;
-}
-
-/* Shortens "file write failed: time = ..., errno = 28, error message = 'No
- * space left on device', buf = ..." to "file write failed: No space left on
- * device". */
-static void
-shorten(char *text)
-{
-    static const char mark[] = "error message = '";
-    char *colon = strstr(text, ": time = ");
-    char *system = strstr(text, mark);
-
-    if (colon == NULL || system == NULL)
-        return;
-    system += sizeof mark - 1;
-    size_t length = strcspn(system, "'");
-    memmove(colon + 2, system, length);
-    colon[2 + length] = '\0';
-}
-
-void
-tool_hdf5_reason(char *text_ret, size_t text_cap)
-{
-    struct message message = {text_ret, text_cap};
-    snprintf(text_ret, text_cap, "HDF5 gives no reason");
-    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, keep_first, &message);
-    shorten(text_ret);
-}
-
-static herr_t
-find_lack(unsigned n, const H5E_error2_t *error, void *context)
-{
-    bool *lacks = context;
-
-    (void)n;
-    *lacks |= error->maj_num == H5E_RESOURCE ||
-              (error->desc != NULL &&
-               (strstr(error->desc, terp_status_text(TERP_ERR_MEMORY)) ||
-                strstr(error->desc, terp_status_text(TERP_ERR_LIMIT))));
-    return 0;
-}
-
-bool
-tool_hdf5_lacks_memory(void)
-{
-    bool lacks = false;
-
-    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, find_lack, &lacks);
-    return lacks;
 }
 
 /* Reads terp's parameters, and which filters come after it. */
@@ -180,13 +138,16 @@ tool_dataset_of(hid_t id, struct tool_dataset *dataset_ret)
 
     H5Iinc_ref(id);
     dataset.type = H5Dget_type(id);
-    dataset.space = H5Dget_space(id);
-    dataset.dcpl = H5Dget_create_plist(id);
-    if (dataset.type < 0 || dataset.space < 0 || dataset.dcpl < 0) {
+    dataset.space = dataset.type < 0 ? -1 : H5Dget_space(id);
+    dataset.dcpl = dataset.space < 0 ? -1 : H5Dget_create_plist(id);
+    if (dataset.dcpl < 0) {
+        hid_t errors = tool_hdf5_hold();
         tool_dataset_close(&dataset);
+        tool_hdf5_release(errors);
         return false;
     }
     dataset.value_nbytes = H5Tget_size(dataset.type);
+    dataset.has_addresses = tool_type_has_addresses(dataset.type);
     dataset.rank = H5Sget_simple_extent_dims(dataset.space, dataset.dims, NULL);
     if (!has_size(&dataset)) {
         tool_dataset_close(&dataset);
@@ -218,14 +179,13 @@ tool_dataset_open(hid_t file, const char *path,
     H5Pset_chunk_cache(dapl, H5D_CHUNK_CACHE_NSLOTS_DEFAULT, CHUNK_CACHE_NBYTES,
                        H5D_CHUNK_CACHE_W0_DEFAULT);
     hid_t id = H5Dopen2(file, path, dapl);
-    H5Pclose(dapl);
     bool ok = id >= 0 && tool_dataset_of(id, dataset_ret);
-    /* Closing it empties the stack, which tells why it cannot be used. */
-    hid_t errors = id >= 0 && !ok ? H5Eget_current_stack() : -1;
+    /* Why it cannot be used. */
+    hid_t errors = ok ? -1 : tool_hdf5_hold();
 
     tool_close(id);
-    if (errors >= 0)
-        H5Eset_current_stack(errors);
+    H5Pclose(dapl);
+    tool_hdf5_release(errors);
     return ok;
 }
 
@@ -254,45 +214,6 @@ tool_has_filters(const struct tool_dataset *dataset)
             return false;
     }
     return true;
-}
-
-struct visitor {
-    tool_visit *visit;
-    void *context;
-};
-
-static herr_t
-visit_object(hid_t file, const char *name, const H5O_info_t *info,
-             void *context)
-{
-    const struct visitor *visitor = context;
-    struct tool_dataset dataset;
-    char reason[256];
-
-    if (info->type != H5O_TYPE_DATASET)
-        return 0;
-    char *path = malloc(strlen(name) + 2);
-    if (path == NULL)
-        return -1;
-    path[0] = '/';
-    strcpy(path + 1, name);
-    if (tool_dataset_open(file, path, &dataset)) {
-        visitor->visit(path, &dataset, NULL, visitor->context);
-        tool_dataset_close(&dataset);
-    } else {
-        tool_hdf5_reason(reason, sizeof reason);
-        visitor->visit(path, NULL, reason, visitor->context);
-    }
-    free(path);
-    return 0;
-}
-
-bool
-tool_file_visit(hid_t file, tool_visit *visit, void *context)
-{
-    struct visitor visitor = {visit, context};
-    return H5Ovisit(file, H5_INDEX_NAME, H5_ITER_INC, visit_object, &visitor) >=
-           0;
 }
 
 struct tool_grid
@@ -454,6 +375,44 @@ tool_coded_type(hid_t type)
     return result;
 }
 
+static bool
+any_member_has_addresses(hid_t type)
+{
+    const int nmembers = H5Tget_nmembers(type);
+    bool found = false;
+
+    for (int i = 0; !found && i < nmembers; i++) {
+        hid_t member = H5Tget_member_type(type, (unsigned)i);
+        found = tool_type_has_addresses(member);
+        tool_close(member);
+    }
+    return found;
+}
+
+bool
+tool_type_has_addresses(hid_t type)
+{
+    hid_t super;
+    bool found;
+
+    switch (H5Tget_class(type)) {
+    case H5T_VLEN:
+    case H5T_REFERENCE:
+        return true;
+    case H5T_STRING:
+        return H5Tis_variable_str(type) > 0;
+    case H5T_COMPOUND:
+        return any_member_has_addresses(type);
+    case H5T_ARRAY:
+        super = H5Tget_super(type);
+        found = tool_type_has_addresses(super);
+        tool_close(super);
+        return found;
+    default:
+        return false;
+    }
+}
+
 bool
 tool_is_lossless(const struct tool_dataset *dataset)
 {
@@ -574,12 +533,11 @@ tool_box_read_by(hid_t dxpl, hid_t dataset, hid_t type,
     bool ok = tool_box_select(dataset, box, stride, &in_file, &in_memory) &&
               H5Dread(dataset, type, in_memory, in_file, dxpl, values) >= 0;
     /* Each call empties the stack, which tells why this one failed. */
-    hid_t errors = ok ? -1 : H5Eget_current_stack();
+    hid_t errors = ok ? -1 : tool_hdf5_hold();
 
     tool_close(in_file);
     tool_close(in_memory);
-    if (errors >= 0)
-        H5Eset_current_stack(errors);
+    tool_hdf5_release(errors);
     return ok;
 }
 
@@ -621,18 +579,22 @@ is_cut(const struct tool_grid *grid)
 }
 
 /* H5Dget_chunk_storage_size gives 0 or fails both for a chunk that was never
- * written and for one that cannot be found. This slower call can tell. */
+ * written and for one that cannot be found; its reason tells. The call that
+ * looks through all chunks, H5Dget_chunk_info_by_coord, finds the wrong ones of
+ * extensible arrays whose dim without limit is not the first one, also in HDF5
+ * 1.14. */
 bool
 tool_chunk_is_absent(const struct tool_dataset *dataset,
                      const struct tool_grid *grid)
 {
-    unsigned mask;
-    haddr_t address;
-    hsize_t nbytes;
+    char reason[256];
+    hsize_t nbytes = 0;
 
-    return H5Dget_chunk_info_by_coord(dataset->id, grid->at, &mask, &address,
-                                      &nbytes) >= 0 &&
-           address == HADDR_UNDEF;
+    if (H5Dget_chunk_storage_size(dataset->id, grid->at, &nbytes) >= 0)
+        return nbytes == 0;
+    tool_hdf5_reason(reason, sizeof reason);
+    return strcmp(reason, "chunk storage is not allocated") == 0 ||
+           strcmp(reason, "chunk address isn't defined") == 0;
 }
 
 /* Bytes of the checksums that stand behind all else in a chunk. */
@@ -659,6 +621,8 @@ fits(const struct tool_dataset *dataset, uint32_t unused_mask, uint64_t nbytes)
 {
     uint64_t expected = dataset->chunk_nbytes;
 
+    if (dataset->has_addresses)
+        return true; /* they have another size in a file */
     for (int i = 0; i < dataset->nfilters; i++) {
         const uint32_t bit = 1u << i;
         if (dataset->fletcher_mask & bit & ~unused_mask)

@@ -1,5 +1,5 @@
 /* The tool's view of HDF5 files: datasets, their chunks as stored, and walks
- * over both. Nothing here needs the filter plugin. */
+ * over these. Nothing here needs the filter plugin. */
 #pragma once
 
 #include <hdf5.h>
@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "codec/api/cd_values.h"
+#include "tools/common/reason.h"
 
 /* Opens a file to read; on failure says why on standard error and returns a
  * negative number. Silences HDF5's own error printing. */
@@ -17,21 +18,14 @@ tool_file_open(const char *command, const char *path);
 void
 tool_close(hid_t id);
 
-/* The innermost message on HDF5's error stack. */
-void
-tool_hdf5_reason(char *text_ret, size_t text_cap);
-
-/* Whether HDF5 has failed most recently for want of memory, also of what
- * TERP_MAX_MEMORY allows. */
-bool
-tool_hdf5_lacks_memory(void);
-
 struct tool_dataset {
     hid_t id, space, dcpl;
     hid_t type; /* as stored in the file */
     int rank;
-    uint64_t nvalues; /* 0 also of a null dataspace */
-    size_t value_nbytes;
+    bool has_addresses;  /* as tool_type_has_addresses tells */
+    uint64_t nvalues;    /* 0 also of a null dataspace */
+    size_t value_nbytes; /* in memory; that in the file is another one where
+                            values have addresses */
     hsize_t dims[H5S_MAX_RANK];
     bool chunked;
     hsize_t chunk_dims[H5S_MAX_RANK];
@@ -65,16 +59,6 @@ tool_dataset_close(struct tool_dataset *dataset);
 /* Whether HDF5 has all filters that its chunks need. */
 bool
 tool_has_filters(const struct tool_dataset *dataset);
-
-/* Calls `visit` once for every dataset, in the order of their names, with its
- * path. `dataset` is NULL where HDF5 cannot open it, which `reason` explains.
- * False when the file's structure is damaged. */
-typedef void
-tool_visit(const char *path, const struct tool_dataset *dataset,
-           const char *reason, void *context);
-
-bool
-tool_file_visit(hid_t file, tool_visit *visit, void *context);
 
 /* Steps through the boxes of shape `step` that cover an array. */
 struct tool_grid {
@@ -121,6 +105,11 @@ tool_coded_type(hid_t type);
 /* Whether terp gives back every bit of what it was given. */
 bool
 tool_is_lossless(const struct tool_dataset *dataset);
+
+/* Whether values of a type in a file hold addresses in that file: sequences and
+ * texts of varying length, and references, also within others. */
+bool
+tool_type_has_addresses(hid_t type);
 
 /* The fill value that the creator of a dataset has set, as the bits of a
  * double (`wide`) or float. False where there is none. */

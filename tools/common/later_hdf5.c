@@ -6,8 +6,10 @@
 #include <hdf5.h>
 #include <string.h>
 
-/* HDF5 2.0 gave H5Dread_chunk a second form, and took H5FD_sec2_init away. */
+/* HDF5 2.0 gave H5Dread_chunk and H5Tdecode a second form, and took
+ * H5FD_sec2_init away. */
 #undef H5Dread_chunk
+#undef H5Tdecode
 
 herr_t
 H5Dread_chunk(hid_t dataset, hid_t dxpl, const hsize_t *offset,
@@ -23,6 +25,20 @@ H5Dread_chunk(hid_t dataset, hid_t dxpl, const hsize_t *offset,
     /* ISO C has no cast from an object's address to a function's. */
     memcpy(&read, &symbol, sizeof symbol);
     return read(dataset, dxpl, offset, filters, chunk);
+}
+
+hid_t
+H5Tdecode(const void *bytes)
+{
+    hid_t (*decode)(const void *);
+    void *symbol = dlsym(RTLD_DEFAULT, "H5Tdecode1");
+
+    if (symbol == NULL)
+        symbol = dlsym(RTLD_DEFAULT, "H5Tdecode");
+    if (symbol == NULL)
+        return H5I_INVALID_HID;
+    memcpy(&decode, &symbol, sizeof symbol);
+    return decode(bytes);
 }
 
 hid_t

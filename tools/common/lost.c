@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "codec/format/base.h"
+#include "tools/common/copies.h"
 #include "tools/common/h5file.h"
 
 static const char VALUES[] = "terp_lost";
@@ -152,7 +153,7 @@ tool_lost_write(hid_t dataset, const struct tool_lost *lost, hid_t type,
                 const void *fill)
 {
     hid_t scalar = H5Screate(H5S_SCALAR);
-    hid_t own = H5Tcopy(type); /* a committed type would be the input's */
+    hid_t own = tool_type_copy(type); /* `type` may be another file's */
     const bool ok = scalar >= 0 && own >= 0 &&
                     write_texts(dataset, VALUES, lost->n, lost->values) &&
                     write_texts(dataset, REASONS, lost->n, lost->reasons) &&

@@ -14,6 +14,7 @@
 #include "codec/api/text.h"
 #include "codec/format/base.h"
 #include "filter/plugin/h5z_terp.h"
+#include "tools/common/text.h"
 #include "tools/common/tool.h"
 
 #define MAX_HELP_NBYTES 256
@@ -226,7 +227,8 @@ tool_directory_make(const char *command, const char *path)
 {
     if (path == NULL || mkdir(path, 0777) == 0 || errno == EEXIST)
         return true;
-    fprintf(stderr, "terp %s: %s: %s\n", command, path, strerror(errno));
+    fprintf(stderr, "terp %s: %s: %s\n", command, tool_shown(path),
+            strerror(errno));
     return false;
 }
 

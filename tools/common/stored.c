@@ -56,9 +56,13 @@ list(const struct tool_dataset *dataset, uint64_t n, uint64_t *numbers)
         hsize_t at[H5S_MAX_RANK], nbytes;
         haddr_t address;
         unsigned mask;
+        /* HDF5 gives the wrong places of chunks in extensible arrays whose dim
+         * without limit is not the first one. Where all of them hold a chunk,
+         * and no two are the same, these are all chunks. */
         if (H5Dget_chunk_info(dataset->id, dataset->space, i, at, &mask,
                               &address, &nbytes) < 0 ||
-            !number_of(dataset, at, &numbers[i]))
+            !number_of(dataset, at, &numbers[i]) ||
+            H5Dget_chunk_storage_size(dataset->id, at, &nbytes) < 0)
             return false;
     }
     qsort(numbers, n, sizeof *numbers, compare);

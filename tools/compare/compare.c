@@ -10,7 +10,9 @@
 #include "filter/plugin/h5z_terp.h"
 #include "tools/common/limit.h"
 #include "tools/common/options.h"
+#include "tools/common/text.h"
 #include "tools/common/tool.h"
+#include "tools/common/walk.h"
 #include "tools/compare/compare.h"
 #include "tools/compare/metrics.h"
 #include "tools/compare/plot.h"
@@ -74,7 +76,7 @@ static const char doc[] =
     "a special value changed, a dataset is missing in B, differs in type or "
     "shape, cannot be read, or without --allow-unjudged cannot be judged: B "
     "differs, and no bound is known, or A does not have it; 2 wrong usage, a "
-    "file cannot be opened, metrics "
+    "file cannot be opened or holds what a newer HDF5 has written, metrics "
     "cannot be taken, or a picture cannot be written.";
 
 /* What the command line asks for, and what has come of it so far. */
@@ -91,7 +93,7 @@ struct request {
     void *compared; /* addresses in B, a tree of tsearch() */
     uint64_t nunjudged;
     void *state; /* of the report */
-    bool lacks_plugin, lacks_metrics, lacks_picture;
+    bool lacks_plugin, lacks_metrics, lacks_picture, lacks_hdf5;
     int code;
 };
 
@@ -217,8 +219,8 @@ measure(struct request *request, const struct tool_dataset *a,
     result->metrics =
         compare_metrics_measure(a, b, result, reason, sizeof reason);
     if (result->metrics == NULL) {
-        fprintf(stderr, "terp compare: no metrics of %s: %s\n", result->path,
-                reason);
+        fprintf(stderr, "terp compare: no metrics of %s: %s\n",
+                tool_shown(result->path), tool_shown(reason));
         request->lacks_metrics = true;
     }
 }
@@ -237,8 +239,8 @@ plot(struct request *request, const struct tool_dataset *a,
         return;
     if (!request->plot(request->png_directory, a, b, &request->bounds, result,
                        reason, sizeof reason)) {
-        fprintf(stderr, "terp compare: no picture of %s: %s\n", result->path,
-                reason);
+        fprintf(stderr, "terp compare: no picture of %s: %s\n",
+                tool_shown(result->path), tool_shown(reason));
         request->lacks_picture = true;
     }
 }
@@ -332,22 +334,29 @@ find(struct request *request, const char *path, enum compare_verdict verdict,
     add_result(request, &result);
 }
 
+static void
+find_trouble(struct request *request, const char *path,
+             const struct tool_trouble *trouble)
+{
+    find(request, path, COMPARE_UNREADABLE, trouble->reason);
+    request->lacks_hdf5 |= trouble->is_newer;
+}
+
 /* What a path leads to, nothing or what cannot be opened. */
 static void
 find_no_dataset(struct request *request, const char *path)
 {
-    char reason[256];
+    const struct tool_trouble trouble = tool_hdf5_trouble();
 
-    tool_hdf5_reason(reason, sizeof reason);
     if (H5Oexists_by_name(request->file_b, path, H5P_DEFAULT) > 0)
-        find(request, path, COMPARE_UNREADABLE, reason);
+        find_trouble(request, path, &trouble);
     else
         find(request, path, COMPARE_MISSING, "not in B");
 }
 
 static void
 compare_dataset(const char *path, const struct tool_dataset *a,
-                const char *reason, void *context)
+                const struct tool_trouble *trouble, void *context)
 {
     struct request *request = context;
     struct compare_result result = compare_new_result(path);
@@ -356,7 +365,7 @@ compare_dataset(const char *path, const struct tool_dataset *a,
     if (request->lacks_plugin)
         return;
     if (a == NULL) {
-        find(request, path, COMPARE_UNREADABLE, reason);
+        find_trouble(request, path, trouble);
     } else if (!tool_dataset_open(request->file_b, path, &b)) {
         find_no_dataset(request, path);
     } else {
@@ -369,14 +378,14 @@ compare_dataset(const char *path, const struct tool_dataset *a,
  * A has not taken. */
 static void
 look_at_dataset(const char *path, const struct tool_dataset *b,
-                const char *reason, void *context)
+                const struct tool_trouble *trouble, void *context)
 {
     struct request *request = context;
     struct compare_result result = compare_new_result(path);
     struct tool_dataset a;
     H5O_info_t info;
 
-    (void)reason; /* the walk over A has told of what B cannot open */
+    (void)trouble; /* the walk over A has told of what B cannot open */
     if (request->lacks_plugin || (b != NULL && was_compared(request, b)))
         return;
     if (!tool_dataset_open(request->file_a, path, &a)) {
@@ -427,7 +436,7 @@ compare_files(struct request *request)
                 "HDF5_PLUGIN_PATH to the directory that holds it\n");
         request->code = TOOL_TROUBLE;
     }
-    if (request->lacks_metrics || request->lacks_picture)
+    if (request->lacks_metrics || request->lacks_picture || request->lacks_hdf5)
         request->code = TOOL_TROUBLE;
     if (request->report->end != NULL)
         request->report->end(request->state, request->code);

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "tools/common/text.h"
 #include "tools/compare/metrics.h"
 
 static void *
@@ -111,9 +112,9 @@ text_add(void *report, const struct compare_result *result)
     print_number("%.2f", 8, tool_ratio(result->nbytes, result->stored_nbytes));
     print_number("%.0f", 9,
                  result->compared ? (double)result->nspecials : (double)NAN);
-    printf("  %s", result->path);
+    printf("  %s", tool_shown(result->path));
     if (result->reason[0] != '\0')
-        printf(": %s", result->reason);
+        printf(": %s", tool_shown(result->reason));
     if (result->nleft_out > 0)
         printf("%s %" PRIu64 " values left out of PSNR",
                result->reason[0] != '\0' ? "," : ":", result->nleft_out);

@@ -7,6 +7,7 @@
 #include "tools/common/limit.h"
 #include "tools/common/options.h"
 #include "tools/common/stored.h"
+#include "tools/common/text.h"
 #include "tools/common/tool.h"
 #include "tools/info/info.h"
 
@@ -194,24 +195,31 @@ struct request {
     int nfiles;
     char **files;
     struct info_show show;
-    bool unopened;
 };
 
 void
 info_show_dataset(const char *path, const struct tool_dataset *dataset,
-                  const char *damage, void *context)
+                  const struct tool_trouble *trouble, void *context)
 {
     struct info_show *show = context;
     struct info_summary sum = {0};
+    const char *damage = NULL;
     char reason[512];
 
-    if (dataset != NULL && dataset->has_terp) {
+    if (dataset == NULL) {
+        show->report->add_trouble(show->state, path, trouble);
+        show->damaged |= !trouble->is_newer;
+        show->in_trouble |= trouble->is_newer;
+        return;
+    }
+    if (dataset->has_terp) {
         damage = dataset->params_error;
         if (damage == NULL &&
             tool_limit_take(dataset, TOOL_LIMIT_LIST, reason, sizeof reason)) {
             sum_chunks(dataset, &sum);
         } else if (damage == NULL) {
-            fprintf(stderr, "terp info: %s: %s\n", path, reason);
+            fprintf(stderr, "terp info: %s: %s\n", tool_shown(path),
+                    tool_shown(reason));
             show->in_trouble = true;
         }
     }
@@ -230,7 +238,7 @@ show_file(struct request *request, int nth)
     tool_limit_begin(tool_limit_file_nbytes(file), show->is_trusted);
     report->file(show->state, nth, request->files[nth], file >= 0);
     if (file < 0) {
-        request->unopened = true;
+        show->in_trouble = true;
     } else if (!tool_file_visit(file, info_show_dataset, show)) {
         report->damaged_file(show->state,
                              "the file's structure cannot be followed");
@@ -286,7 +294,8 @@ tool_info(int argc, char **argv)
                "needed.\n"
                "\n"
                "Exit codes: 0 all is well; 1 a chunk or dataset is damaged; "
-               "2 wrong usage, or a file cannot be opened."};
+               "2 wrong usage, or a file cannot be opened, or holds what a "
+               "newer HDF5 has written."};
     struct request request = {.show.report = &info_report_text};
     struct info_show *show = &request.show;
 
@@ -297,7 +306,7 @@ tool_info(int argc, char **argv)
         show_file(&request, i);
     if (show->report->end != NULL)
         show->report->end(show->state);
-    return request.unopened || show->in_trouble ? TOOL_TROUBLE
-           : show->damaged                      ? TOOL_FOUND
-                                                : TOOL_OK;
+    return show->in_trouble ? TOOL_TROUBLE
+           : show->damaged  ? TOOL_FOUND
+                            : TOOL_OK;
 }

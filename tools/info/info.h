@@ -1,7 +1,7 @@
 /* What the parts of terp info share: what is known of a dataset. */
 #pragma once
 
-#include "tools/common/h5file.h"
+#include "tools/common/walk.h"
 
 /* What a chunk can be: a stream that was not predicted, one of a pipeline, and
  * everything else. */
@@ -72,11 +72,14 @@ struct info_report {
     /* Datasets that follow are of this file, the `nth` from 0; none if it was
      * not opened. */
     void (*file)(void *report, int nth, const char *path, bool opened);
-    /* `dataset` is NULL if it cannot be opened, because of `damage`. The
-     * summary is all zero where no streams were read. */
+    /* The summary is all zero where no streams were read, because of `damage`.
+     */
     void (*add)(void *report, const char *path,
                 const struct tool_dataset *dataset,
                 const struct info_summary *summary, const char *damage);
+    /* An object that cannot be opened. */
+    void (*add_trouble)(void *report, const char *path,
+                        const struct tool_trouble *trouble);
     /* The file has more datasets, which cannot be found. */
     void (*damaged_file)(void *report, const char *damage);
     void (*end)(void *report);
@@ -88,13 +91,13 @@ struct info_show {
     void *state; /* of the report */
     bool is_trusted;
     bool damaged;
-    bool in_trouble; /* a dataset's chunks are too many to be looked for */
+    bool in_trouble; /* something cannot be looked at, but may be whole */
 };
 
 /* Shows a dataset; a tool_visit, whose context is a struct info_show. */
 void
 info_show_dataset(const char *path, const struct tool_dataset *dataset,
-                  const char *damage, void *context);
+                  const struct tool_trouble *trouble, void *context);
 
 extern const struct info_report info_report_text;
 extern const struct info_report info_report_json; /* with jansson only */

@@ -251,13 +251,12 @@ json_add(void *report, const char *path, const struct tool_dataset *dataset,
          const struct info_summary *summary, const char *damage)
 {
     json_t *object = json_object();
-    bool known = dataset != NULL && dataset->has_terp && damage == NULL;
+    bool known = dataset->has_terp && damage == NULL;
 
     tool_json_append(json_object_get(last_file(report), "datasets"), object);
     tool_json_set_text(object, "path", path);
     tool_json_set_text(object, "damage", damage);
-    if (dataset == NULL)
-        return;
+    tool_json_set(object, "unreadable", json_null());
     set_layout(object, dataset);
     tool_json_set(object, "terp", json_boolean(dataset->has_terp));
     tool_json_set(object, "lossless",
@@ -271,10 +270,25 @@ json_add(void *report, const char *path, const struct tool_dataset *dataset,
 }
 
 static void
+json_add_trouble(void *report, const char *path,
+                 const struct tool_trouble *trouble)
+{
+    json_t *object = json_object();
+
+    tool_json_append(json_object_get(last_file(report), "datasets"), object);
+    tool_json_set_text(object, "path", path);
+    tool_json_set_text(object, "damage",
+                       trouble->is_newer ? NULL : trouble->reason);
+    tool_json_set_text(object, "unreadable",
+                       trouble->is_newer ? trouble->reason : NULL);
+}
+
+static void
 json_damaged_file(void *report, const char *damage)
 {
     tool_json_set_text(last_file(report), "damage", damage);
 }
 
 const struct info_report info_report_json = {
-    json_begin, json_file, json_add, json_damaged_file, tool_json_print};
+    json_begin,       json_file,         json_add,
+    json_add_trouble, json_damaged_file, tool_json_print};

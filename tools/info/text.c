@@ -9,6 +9,7 @@
 #include "tools/common/lost.h"
 #include "tools/common/options.h"
 #include "tools/common/record.h"
+#include "tools/common/text.h"
 #include "tools/info/info.h"
 
 #define NENTRIES_SHOWN 3
@@ -64,11 +65,11 @@ print_record(const struct tool_dataset *dataset)
 
     if (!tool_record_read(dataset->id, &record))
         return;
-    printf("  record      %s, ", record.implementation);
+    printf("  record      %s, ", tool_shown(record.implementation));
     if (strcmp(record.bound_kind, "lossless") == 0)
         printf("lossless");
     else
-        printf("%s bound %.17g", record.bound_kind, record.bound);
+        printf("%s bound %.17g", tool_shown(record.bound_kind), record.bound);
     if (!isnan(record.floor))
         printf(", floor %.17g", record.floor);
     printf(", largest error %.6g", record.max_error);
@@ -169,7 +170,7 @@ print_lost(const struct tool_dataset *dataset)
     if (tool_lost_read(dataset->id, &lost))
         printf("  LOST        chunks: %" PRIu64
                ", fill values instead; the first one [%s]: %s\n",
-               lost.n, lost.values[0], lost.reasons[0]);
+               lost.n, tool_shown(lost.values[0]), tool_shown(lost.reasons[0]));
     tool_lost_free(&lost);
 }
 
@@ -236,7 +237,7 @@ text_file(void *report, int nth, const char *path, bool opened)
 {
     (void)report;
     if (opened)
-        printf("%s%s\n", nth > 0 ? "\n" : "", path);
+        printf("%s%s\n", nth > 0 ? "\n" : "", tool_shown(path));
 }
 
 static void
@@ -244,11 +245,7 @@ text_add(void *report, const char *path, const struct tool_dataset *dataset,
          const struct info_summary *summary, const char *damage)
 {
     (void)report;
-    printf("%s\n", path);
-    if (dataset == NULL) {
-        printf("  DAMAGED     %s\n", damage);
-        return;
-    }
+    printf("%s\n", tool_shown(path));
     print_head(dataset);
     if (damage != NULL) {
         printf("  DAMAGED     parameters: %s\n", damage);
@@ -263,11 +260,23 @@ text_add(void *report, const char *path, const struct tool_dataset *dataset,
 }
 
 static void
+text_add_trouble(void *report, const char *path,
+                 const struct tool_trouble *trouble)
+{
+    (void)report;
+    printf("%s\n  %-10s  %s\n", tool_shown(path),
+           trouble->is_newer ? "UNREADABLE" : "DAMAGED",
+           tool_shown(trouble->reason));
+}
+
+static void
 text_damaged_file(void *report, const char *damage)
 {
     (void)report;
     printf("DAMAGED: %s\n", damage);
 }
 
-const struct info_report info_report_text = {
-    .file = text_file, .add = text_add, .damaged_file = text_damaged_file};
+const struct info_report info_report_text = {.file = text_file,
+                                             .add = text_add,
+                                             .add_trouble = text_add_trouble,
+                                             .damaged_file = text_damaged_file};

@@ -39,6 +39,7 @@ json_dataset(void *report, const char *path, const char *damage)
                      dataset);
     tool_json_set_text(dataset, "path", path);
     tool_json_set_text(dataset, "damage", damage);
+    tool_json_set(dataset, "unreadable", json_null());
     tool_json_set(dataset, "damaged_chunks", json_array());
 }
 
@@ -46,6 +47,13 @@ static json_t *
 last_dataset(void *report)
 {
     return last_of(last_of(report, "files"), "datasets");
+}
+
+static void
+json_unreadable(void *report, const char *path, const char *reason)
+{
+    json_dataset(report, path, NULL);
+    tool_json_set_text(last_dataset(report), "unreadable", reason);
 }
 
 static void
@@ -86,5 +94,5 @@ json_damaged_file(void *report, const char *damage)
 }
 
 const struct verify_report verify_report_json = {
-    json_begin, json_file,         json_dataset,   json_damage,
-    json_sums,  json_damaged_file, tool_json_print};
+    json_begin,  json_file, json_dataset,      json_unreadable,
+    json_damage, json_sums, json_damaged_file, tool_json_print};

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "tools/common/text.h"
 #include "tools/verify/verify.h"
 
 static void
@@ -10,7 +11,7 @@ text_file(void *report, const char *path, bool opened)
 {
     (void)report;
     if (opened)
-        printf("%s\n", path);
+        printf("%s\n", tool_shown(path));
 }
 
 static void
@@ -18,7 +19,14 @@ text_dataset(void *report, const char *path, const char *damage)
 {
     (void)report;
     if (damage != NULL)
-        printf("%s: DAMAGED: %s\n", path, damage);
+        printf("%s: DAMAGED: %s\n", tool_shown(path), tool_shown(damage));
+}
+
+static void
+text_unreadable(void *report, const char *path, const char *reason)
+{
+    (void)report;
+    printf("%s: UNREADABLE: %s\n", tool_shown(path), tool_shown(reason));
 }
 
 static void
@@ -29,7 +37,8 @@ text_damage(void *report, const char *path, const struct tool_grid *box,
 
     (void)report;
     tool_selection_text(box, values);
-    printf("%s[%s]: DAMAGED: %s\n", path, values, reason);
+    printf("%s[%s]: DAMAGED: %s\n", tool_shown(path), values,
+           tool_shown(reason));
 }
 
 static void
@@ -38,7 +47,7 @@ text_sums(void *report, const char *path, const struct verify_sums *sums)
     const char *separator = "";
 
     (void)report;
-    printf("%s: ", path);
+    printf("%s: ", tool_shown(path));
     if (sums->nchunks == 0)
         printf("no chunks");
     for (int i = 0; i < TOOL_CHECK_NKINDS; i++)
@@ -59,6 +68,7 @@ text_damaged_file(void *report, const char *damage)
 
 const struct verify_report verify_report_text = {.file = text_file,
                                                  .dataset = text_dataset,
+                                                 .unreadable = text_unreadable,
                                                  .damage = text_damage,
                                                  .sums = text_sums,
                                                  .damaged_file =

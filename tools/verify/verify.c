@@ -6,6 +6,7 @@
 #include "codec/api/terp.h"
 #include "tools/common/limit.h"
 #include "tools/common/options.h"
+#include "tools/common/text.h"
 #include "tools/common/tool.h"
 #include "tools/verify/verify.h"
 
@@ -44,8 +45,9 @@ add_chunk(void *context, const struct tool_grid *box, enum tool_check_kind kind,
     if (kind == TOOL_CHECK_UNTRIED) {
         verify->in_trouble = true;
         if (verification->sums.nof_kind[kind] == 1)
-            fprintf(stderr, "terp verify: %s: %s%s\n", verification->path,
-                    reason, tool_limit_hint(reason));
+            fprintf(stderr, "terp verify: %s: %s%s\n",
+                    tool_shown(verification->path), tool_shown(reason),
+                    tool_limit_hint(reason));
     }
     if (kind == TOOL_CHECK_DAMAGED)
         verify->report->damage(verify->state, verification->path, box, reason);
@@ -70,7 +72,8 @@ pass_over(struct verification *verification, const struct tool_dataset *dataset,
 {
     const struct tool_grid grid = tool_grid_of(dataset, dataset->chunk_dims);
 
-    fprintf(stderr, "terp verify: %s: %s\n", verification->path, reason);
+    fprintf(stderr, "terp verify: %s: %s\n", tool_shown(verification->path),
+            tool_shown(reason));
     verification->sums.nchunks = tool_grid_nboxes(&grid);
     verification->sums.nof_kind[TOOL_CHECK_UNTRIED] =
         verification->sums.nchunks;
@@ -79,12 +82,18 @@ pass_over(struct verification *verification, const struct tool_dataset *dataset,
 
 void
 verify_dataset(const char *path, const struct tool_dataset *dataset,
-               const char *damage, void *context)
+               const struct tool_trouble *trouble, void *context)
 {
     struct verify *verify = context;
     struct verification verification = {verify, path, {0}};
+    const char *damage = trouble != NULL ? trouble->reason : NULL;
     char reason[512];
 
+    if (trouble != NULL && trouble->is_newer) {
+        verify->report->unreadable(verify->state, path, damage);
+        verify->in_trouble = true;
+        return;
+    }
     if (damage == NULL && dataset->has_terp)
         damage = dataset->params_error;
     verify->report->dataset(verify->state, path, damage);
@@ -189,7 +198,8 @@ tool_verify(int argc, char **argv)
                "checked where they have HDF5's fletcher32.\n"
                "\n"
                "Exit codes: 0 all is whole; 1 something is damaged; 2 wrong "
-               "usage, or a file cannot be opened or checked."};
+               "usage, or a file cannot be opened or checked, as what a newer "
+               "HDF5 has written."};
     struct request request = {.verify.report = &verify_report_text,
                               .nthreads = terp_processor_count()};
 

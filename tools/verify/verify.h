@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tools/common/check.h"
+#include "tools/common/walk.h"
 
 /* "whole", "damaged", ... */
 extern const char *const verify_kind_names[TOOL_CHECK_NKINDS];
@@ -19,6 +20,8 @@ struct verify_report {
     void (*file)(void *report, const char *path, bool opened);
     /* Begins a dataset, which is wholly lost if there is `damage`. */
     void (*dataset)(void *report, const char *path, const char *damage);
+    /* An object that this HDF5 is too old for, and which is not checked. */
+    void (*unreadable)(void *report, const char *path, const char *reason);
     /* A chunk of it that is not whole: the values in `box`. */
     void (*damage)(void *report, const char *path, const struct tool_grid *box,
                    const char *reason);
@@ -42,7 +45,7 @@ struct verify {
 /* Checks a dataset; a tool_visit, whose context is a struct verify. */
 void
 verify_dataset(const char *path, const struct tool_dataset *dataset,
-               const char *damage, void *context);
+               const struct tool_trouble *trouble, void *context);
 
 extern const struct verify_report verify_report_text;
 extern const struct verify_report verify_report_json; /* with jansson only */
