@@ -17,8 +17,9 @@ import sys
 # The floors of terp repack, lowest first. A file of tools/repack knows its own
 # header and those of lower floors; other files there are for all of them.
 REPACK = [f"tools/repack/{name}" for name in (
-    "request", "objects", "split", "salvage", "values", "plan", "job", "bounds",
-    "compress", "record", "sample", "structure", "repack")]
+    "request", "objects", "lists", "types", "regions", "references",
+    "dataset_list", "filters", "split", "salvage", "values", "plan", "job",
+    "bounds", "compress", "record", "sample", "structure", "output", "repack")]
 
 # Place -> pattern of paths. First match counts.
 PLACES = [

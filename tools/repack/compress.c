@@ -5,7 +5,11 @@
 
 #include "codec/model/bound.h"
 #include "filter/plugin/h5z_terp.h"
+#include "tools/common/copies.h"
+#include "tools/common/text.h"
 #include "tools/repack/bounds.h"
+#include "tools/repack/dataset_list.h"
+#include "tools/repack/types.h"
 
 /* Sets the filter's parameters. They have one bound for the dataset: the
  * largest of all components, so that no value exceeds what the file claims. */
@@ -45,7 +49,7 @@ warn_of_lossy(struct repack_job *job)
     fprintf(stderr,
             "terp repack: %s: compressed by terp before, with %s %s bound of "
             "%g; errors add up\n",
-            job->object->path,
+            tool_shown(job->object->path),
             params->bound_mode == TERP_BOUND_ABSOLUTE ? "an" : "a",
             terp_bound_mode_name(params->bound_mode), params->bound);
 }
@@ -55,26 +59,25 @@ warn_of_lossy(struct repack_job *job)
 static bool
 create(struct repack_job *job, hid_t parent, const char *name, hid_t lcpl)
 {
-    const hid_t dcpl = job->in.dcpl;
+    hid_t type = -1, space = -1;
     struct H5Z_terp_config config = {0};
 
     warn_of_lossy(job);
     set_config(job, &config);
-    bool ok =
-        H5Pset_layout(dcpl, H5D_CHUNKED) >= 0 &&
+    hid_t dcpl = repack_dataset_list(job->repack, job->object->path, &job->in,
+                                     REPACK_LIST_WITHOUT_STORAGE);
+    if (dcpl >= 0 &&
         H5Pset_chunk(dcpl, job->in.rank, job->object->plan.chunk_dims) >= 0 &&
-        H5Pset_chunk_opts(dcpl, 0) >= 0 &&
-        H5Premove_filter(dcpl, H5Z_FILTER_ALL) >= 0 &&
         H5Pset_alloc_time(dcpl, H5D_ALLOC_TIME_INCR) >= 0 &&
-        H5Pset_terp(dcpl, &config) >= 0;
-    if (!ok)
-        return repack_job_fails(job, TERP_ERR_HDF5);
-    hid_t type = repack_type(job->repack, job->object->path, job->in.type);
-    if (type < 0)
-        return repack_job_fails(job, TERP_ERR_HDF5);
-    job->out =
-        H5Dcreate2(parent, name, type, job->in.space, lcpl, dcpl, H5P_DEFAULT);
-    H5Tclose(type);
+        H5Pset_terp(dcpl, &config) >= 0)
+        type = repack_type(job->repack, job->object->path, job->in.type);
+    space = type < 0 ? -1 : tool_space_copy(job->in.space);
+    if (space >= 0)
+        job->out =
+            H5Dcreate2(parent, name, type, space, lcpl, dcpl, H5P_DEFAULT);
+    tool_close(space);
+    tool_close(type);
+    tool_close(dcpl);
     return job->out >= 0 || repack_job_fails(job, TERP_ERR_HDF5);
 }
 
@@ -197,7 +200,7 @@ print_dataset(const struct repack_job *job)
     uint64_t stored_nbytes = H5Dget_storage_size(job->out);
     uint64_t nbytes = job->in.nvalues * job->in.value_nbytes;
 
-    printf("%s: ", job->object->path);
+    printf("%s: ", tool_shown(job->object->path));
     if (terp_is_lossless(&job->params[0]))
         printf("lossless");
     else

@@ -28,14 +28,14 @@ struct repack_part {
 struct repack_job {
     struct repack *repack;
     const struct repack_object *object;
-    struct tool_dataset in; /* its dcpl becomes that of the output */
-    hid_t out;              /* of the same type */
-    hid_t native;           /* that type in this machine's byte order, or as it
-                               is where no range is looked for */
-    bool wide;              /* values are doubles, else floats */
-    bool has_range;         /* they are either */
-    bool written;           /* the input holds values at all */
-    int file; /* to be read without HDF5, from file_offset on; else -1 */
+    struct tool_dataset in;
+    hid_t out;      /* of the same type */
+    hid_t native;   /* that type in this machine's byte order, or as it
+                       is where no range is looked for */
+    bool wide;      /* values are doubles, else floats */
+    bool has_range; /* they are either */
+    bool written;   /* the input holds values at all */
+    int file;       /* to be read without HDF5, from file_offset on; else -1 */
     uint64_t file_offset;
     struct repack_split split;
     struct repack_part *parts; /* [split.nslots] */

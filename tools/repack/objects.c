@@ -20,14 +20,17 @@ repack_fail(struct repack *repack, const char *path, const char *format, ...)
 
     if (repack->error[0] != '\0')
         return false;
+    repack->error_path = strdup(path);
     if (format == NULL) {
-        snprintf(reason, sizeof reason, "%s", repack->reason);
+        snprintf(reason, sizeof reason, "%s",
+                 repack->reason[0] != '\0' ? repack->reason
+                                           : "not enough memory");
     } else {
         va_start(arguments, format);
         vsnprintf(reason, sizeof reason, format, arguments);
         va_end(arguments);
     }
-    snprintf(repack->error, sizeof repack->error, "%s: %s%s", path, reason,
+    snprintf(repack->error, sizeof repack->error, "%s%s", reason,
              tool_limit_hint(reason));
     return false;
 }
@@ -93,46 +96,6 @@ repack_add_link(struct repack *repack, struct repack_object *parent,
     return link;
 }
 
-hid_t
-repack_type(struct repack *repack, const char *path, hid_t type)
-{
-    H5O_info_t info;
-
-    if (H5Tcommitted(type) <= 0)
-        return H5Tcopy(type);
-    if (H5Oget_info(type, &info) < 0)
-        return -1;
-    /* A committed type that has lost its last link is still the type of
-     * datasets and attributes. It was not listed then. */
-    struct repack_object *object = repack_find_object(repack, info.addr);
-    if (object == NULL)
-        object = repack_add_object(repack, &info, path);
-    if (object == NULL)
-        return -1;
-    if (object->made && object->unlinked < 0)
-        return H5Oopen_by_addr(repack->out, object->out_address);
-    if (object->made) {
-        H5Iinc_ref(object->unlinked);
-        return object->unlinked;
-    }
-
-    hid_t tcpl = H5Tget_create_plist(type);
-    hid_t id = H5Tcopy(type);
-    if (tcpl >= 0 && id >= 0 &&
-        H5Tcommit_anon(repack->out, id, tcpl, H5P_DEFAULT) >= 0 &&
-        H5Oget_info(id, &info) >= 0) {
-        object->made = true;
-        object->out_address = info.addr;
-        object->unlinked = id;
-        H5Iinc_ref(id);
-    } else if (id >= 0) {
-        H5Tclose(id);
-        id = -1;
-    }
-    tool_close(tcpl);
-    return id;
-}
-
 static void
 free_object(struct repack_object *object)
 {
@@ -147,6 +110,8 @@ free_object(struct repack_object *object)
 void
 repack_free_objects(struct repack *repack)
 {
+    free(repack->error_path);
+    repack->error_path = NULL;
     while (repack->first_link != NULL) {
         struct repack_link *link = repack->first_link;
         repack->first_link = link->next;

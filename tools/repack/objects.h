@@ -39,6 +39,7 @@ struct repack_object {
     struct repack_plan plan;        /* of a dataset */
     struct repack_losses losses;    /* likewise */
     bool made;                      /* it is in the output */
+    bool left_out;                  /* with --salvage: it cannot be copied */
     bool deferred;  /* its values are written when all objects are there */
     hid_t unlinked; /* a committed type without a link so far; else -1 */
     struct repack_object *next;
@@ -67,12 +68,15 @@ struct repack {
     struct repack_link *first_link, **end_of_links;
     void *objects_by_address; /* a tree of tsearch() */
     struct tool_progress progress;
-    uint64_t nlost;   /* damaged chunks */
+    uint64_t nlost;     /* damaged chunks */
+    uint64_t nleft_out; /* objects */
+    uint64_t nlost_references;
     bool engine_told; /* the user knows that the CPU codes instead */
     _Atomic(enum repack_device) device;
     atomic_int ndevice_threads; /* which use the GPU now */
     char reason[256];           /* why HDF5 failed most recently */
-    char error[1024];           /* of the first failure */
+    char *error_path;           /* of the first failure */
+    char error[1024];           /* why; "" without one */
 };
 
 /* Notes why the work fails, with HDF5's reason when `format` is NULL; the
@@ -92,12 +96,6 @@ repack_add_object(struct repack *repack, const H5O_info_t *info,
 struct repack_link *
 repack_add_link(struct repack *repack, struct repack_object *parent,
                 const char *name, const H5L_info_t *info);
-
-/* The type for a dataset or attribute of the output that has `type` in the
- * input: where that is committed, the output's committed type. Negative on a
- * failure; to be closed. */
-hid_t
-repack_type(struct repack *repack, const char *path, hid_t type);
 
 void
 repack_free_objects(struct repack *repack);

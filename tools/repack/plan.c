@@ -7,6 +7,7 @@
 
 #include "codec/format/types.h"
 #include "tools/common/chunk_shape.h"
+#include "tools/common/text.h"
 
 /* A unit of chunks (struct repack_plan) has at most so many bytes, unless one
  * chunk has more. */
@@ -110,8 +111,8 @@ plan_level(hid_t file, const char *path, const struct tool_dataset *dataset,
     if (plan->level != NULL)
         plan->chunk_dims[0] = plan->level->chunk_nvalues;
     else if (reason != NULL)
-        fprintf(stderr, "terp repack: %s: not taken box by box: %s\n", path,
-                reason);
+        fprintf(stderr, "terp repack: %s: not taken box by box: %s\n",
+                tool_shown(path), tool_shown(reason));
 }
 
 bool

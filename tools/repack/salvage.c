@@ -9,16 +9,7 @@
 
 #include "tools/common/check.h"
 #include "tools/common/limit.h"
-
-/* Values of these refer to other places of the file; all that can be put in
- * their place is none. */
-static bool
-refers(hid_t type)
-{
-    return H5Tdetect_class(type, H5T_VLEN) > 0 ||
-           H5Tdetect_class(type, H5T_STRING) > 0 ||
-           H5Tdetect_class(type, H5T_REFERENCE) > 0;
-}
+#include "tools/common/text.h"
 
 /* ---- the fill value ---- */
 
@@ -82,7 +73,8 @@ make_fill(const struct tool_dataset *in)
     const size_t nbytes = in->value_nbytes + 2 * sizeof(double);
     void *value = calloc(1, nbytes);
 
-    if (value != NULL && !refers(in->type) && !find_fill(in, value)) {
+    /* In the place of values that have addresses none can be put. */
+    if (value != NULL && !in->has_addresses && !find_fill(in, value)) {
         free(value);
         return NULL;
     }
@@ -137,8 +129,8 @@ take_chunk(void *context, const struct tool_grid *box,
         return;
     }
     const struct tool_lost *noted = &object->losses.noted;
-    printf("%s[%s]: DAMAGED: %s\n", object->path, noted->values[noted->n - 1],
-           reason);
+    printf("%s[%s]: DAMAGED: %s\n", tool_shown(object->path),
+           noted->values[noted->n - 1], tool_shown(reason));
     repack->nlost++;
 }
 
@@ -249,8 +241,8 @@ repack_salvage_read(const struct repack_object *object,
         ok =
             H5Dread(in->id, type, in_memory, in_file, H5P_DEFAULT, values) >= 0;
     if (ok && H5Sget_select_npoints(lost) > 0)
-        ok = H5Dfill(refers(type) ? NULL : losses->fill, in->type, values, type,
-                     lost) >= 0;
+        ok = H5Dfill(in->has_addresses ? NULL : losses->fill, in->type, values,
+                     type, lost) >= 0;
     tool_close(lost);
     tool_close(in_memory);
     tool_close(in_file);
@@ -306,8 +298,9 @@ repack_salvage_note(struct repack *repack, const struct repack_object *object,
         return true;
     hid_t type = H5Dget_type(in);
     const bool ok =
-        type >= 0 && tool_lost_write(out, &losses->noted, type,
-                                     refers(type) ? NULL : losses->fill);
+        type >= 0 &&
+        tool_lost_write(out, &losses->noted, type,
+                        tool_type_has_addresses(type) ? NULL : losses->fill);
     tool_close(type);
     return ok || repack_fail(repack, object->path, NULL);
 }

@@ -13,7 +13,9 @@
 #include "tools/common/h5file.h"
 #include "tools/common/limit.h"
 #include "tools/common/stored.h"
+#include "tools/repack/dataset_list.h"
 #include "tools/repack/split.h"
+#include "tools/repack/types.h"
 
 /* Values that are in memory at a time, or one row of the slowest dimension. */
 #define SLAB_NBYTES ((uint64_t)256 << 20)
@@ -63,7 +65,7 @@ struct sample {
     uint64_t step;
     hsize_t dims[H5S_MAX_RANK];
     uint64_t nvalues;
-    bool may_grow; /* a dim has no limit */
+    bool may_grow; /* a dim may become larger */
 };
 
 /* The dataspace; dims without limit stay so. */
@@ -80,44 +82,12 @@ make_space(struct sample *sample)
     for (int d = 0; d < rank; d++) {
         sample->dims[d] = div_up(sample->in->dims[d], sample->step);
         sample->nvalues *= sample->dims[d];
-        if (max_dims[d] == H5S_UNLIMITED)
-            sample->may_grow = true;
-        else
+        if (max_dims[d] != H5S_UNLIMITED)
             max_dims[d] = div_up(max_dims[d], sample->step);
+        if (max_dims[d] != sample->dims[d])
+            sample->may_grow = true;
     }
     return H5Screate_simple(rank, sample->dims, max_dims);
-}
-
-static bool
-copy_fill_value(const struct tool_dataset *in, hid_t dcpl)
-{
-    H5D_fill_value_t status;
-    H5D_fill_time_t when;
-
-    if (H5Pfill_value_defined(in->dcpl, &status) < 0 ||
-        H5Pget_fill_time(in->dcpl, &when) < 0 ||
-        H5Pset_fill_time(dcpl, when) < 0)
-        return false;
-    if (status != H5D_FILL_VALUE_USER_DEFINED ||
-        H5Tis_variable_str(in->type) > 0)
-        return true;
-    void *value = malloc(in->value_nbytes);
-    const bool ok = value != NULL &&
-                    H5Pget_fill_value(in->dcpl, in->type, value) >= 0 &&
-                    H5Pset_fill_value(dcpl, in->type, value) >= 0;
-    free(value);
-    return ok;
-}
-
-static bool
-copy_order(const struct tool_dataset *in, hid_t dcpl)
-{
-    unsigned order, max_compact, min_dense;
-
-    return H5Pget_attr_creation_order(in->dcpl, &order) >= 0 &&
-           H5Pset_attr_creation_order(dcpl, order) >= 0 &&
-           H5Pget_attr_phase_change(in->dcpl, &max_compact, &min_dense) >= 0 &&
-           H5Pset_attr_phase_change(dcpl, max_compact, min_dense) >= 0;
 }
 
 static bool
@@ -141,13 +111,12 @@ set_chunks(const struct sample *sample, hid_t dcpl)
 }
 
 static hid_t
-make_dcpl(const struct sample *sample)
+make_dcpl(struct repack *repack, const char *path, const struct sample *sample)
 {
-    hid_t dcpl = H5Pcreate(H5P_DATASET_CREATE);
+    hid_t dcpl = repack_dataset_list(repack, path, sample->in,
+                                     REPACK_LIST_WITHOUT_STORAGE);
 
-    if (dcpl >= 0 &&
-        (!copy_fill_value(sample->in, dcpl) || !copy_order(sample->in, dcpl) ||
-         !set_chunks(sample, dcpl))) {
+    if (dcpl >= 0 && !set_chunks(sample, dcpl)) {
         H5Pclose(dcpl);
         dcpl = -1;
     }
@@ -201,14 +170,13 @@ find_boxes(const struct sample *sample, bool **has_chunks_ret)
     const struct tool_dataset *in = sample->in;
     hsize_t step[H5S_MAX_RANK];
 
+    *has_chunks_ret = NULL;
     if (in->chunked) {
         const struct tool_grid few =
-            repack_grid(in, in->chunk_dims, SPARSE_BOX_NBYTES);
-        *has_chunks_ret = tool_stored_boxes(in, &few);
+            repack_stored_grid(in, SPARSE_BOX_NBYTES, has_chunks_ret);
         if (*has_chunks_ret != NULL)
             return few;
     }
-    *has_chunks_ret = NULL;
     memcpy(step, in->dims, sizeof step);
     step[0] = count_rows(sample) * sample->step;
     return tool_grid_of(in, step);
@@ -287,28 +255,31 @@ repack_sample(struct repack *repack, const struct repack_object *object,
               hid_t in, hid_t parent, const char *name, hid_t lcpl)
 {
     struct sample sample = {.step = repack->request.step};
-    hid_t space = -1, dcpl = -1, type = -1, out = -1;
+    hid_t space = -1, dcpl = -1, dapl = -1, type = -1, out = -1;
     struct tool_dataset dataset;
 
     if (!tool_dataset_of(in, &dataset))
         return -1;
     sample.in = &dataset;
     space = make_space(&sample);
-    dcpl = space < 0 ? -1 : make_dcpl(&sample);
+    dcpl = space < 0 ? -1 : make_dcpl(repack, object->path, &sample);
     type = dcpl < 0 ? -1 : repack_type(repack, object->path, dataset.type);
     if (type >= 0)
-        out = H5Dcreate2(parent, name, type, space, lcpl, dcpl, H5P_DEFAULT);
+        dapl = repack_access_list(dcpl, space, type);
+    if (dapl >= 0)
+        out = H5Dcreate2(parent, name, type, space, lcpl, dcpl, dapl);
     /* Nothing stored is the fill value here as there; but values of another
      * file may be there all the same. */
     const bool may_have_values = H5Dget_storage_size(in) > 0 ||
                                  H5Pget_layout(dataset.dcpl) == H5D_VIRTUAL;
     if (out >= 0 && sample.nvalues > 0 && may_have_values &&
         (!is_within_limits(repack, object, &dataset) ||
-         !copy_sample(repack, object, &sample, out))) {
+         !copy_sample(repack, object, &sample, out) || !repack_flush(out))) {
         H5Dclose(out);
         out = -1;
     }
     tool_close(space);
+    tool_close(dapl);
     tool_close(dcpl);
     tool_close(type);
     tool_dataset_close(&dataset);

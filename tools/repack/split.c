@@ -1,7 +1,10 @@
 /* terp repack: chooses the size of parts, and how many threads work on them. */
 #include "tools/repack/split.h"
 
+#include <stdlib.h>
+
 #include "codec/format/base.h"
+#include "tools/common/stored.h"
 
 /* Small parts keep all threads busy until the end. Large parts are long runs of
  * the file, such as rows of units, which are read faster. These limits weigh
@@ -39,6 +42,44 @@ repack_grid(const struct tool_dataset *dataset, const hsize_t *unit_dims,
             break;
     }
     return grid;
+}
+
+/* For each chunk whether it is stored; NULL where all are, or without memory.
+ */
+static bool *
+find_stored(const struct tool_dataset *dataset)
+{
+    struct tool_grid grid = tool_grid_of(dataset, dataset->chunk_dims);
+    const uint64_t nchunks = tool_grid_nboxes(&grid);
+    hsize_t nstored = 0;
+
+    if (H5Dget_num_chunks(dataset->id, dataset->space, &nstored) < 0 ||
+        nstored >= nchunks)
+        return NULL;
+    bool *stored = calloc(nchunks, sizeof *stored);
+    for (uint64_t i = 0; stored != NULL && tool_grid_next(&grid); i++)
+        stored[i] = !tool_chunk_is_absent(dataset, &grid);
+    return stored;
+}
+
+/* HDF5 1.10 cannot read what was never written of texts and sequences that have
+ * a fill value: it would write that to the input. */
+struct tool_grid
+repack_stored_grid(const struct tool_dataset *dataset, uint64_t cap_nbytes,
+                   bool **has_chunks_ret)
+{
+    struct tool_grid grid =
+        repack_grid(dataset, dataset->chunk_dims, cap_nbytes);
+
+    *has_chunks_ret = NULL;
+    if (!dataset->chunked)
+        return grid;
+    *has_chunks_ret = tool_stored_boxes(dataset, &grid);
+    if (*has_chunks_ret != NULL || !dataset->has_addresses)
+        return grid;
+    *has_chunks_ret = find_stored(dataset);
+    return *has_chunks_ret != NULL ? tool_grid_of(dataset, dataset->chunk_dims)
+                                   : grid;
 }
 
 struct repack_split

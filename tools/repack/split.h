@@ -10,6 +10,14 @@ struct tool_grid
 repack_grid(const struct tool_dataset *dataset, const hsize_t *unit_dims,
             uint64_t cap_nbytes);
 
+/* The same over a chunked dataset whose values are copied one by one. Where
+ * chunks were never written, a block may be a chunk, and *has_chunks_ret, which
+ * the caller frees, tells for each block whether anything of it is stored;
+ * NULL: that is not known, or all is. */
+struct tool_grid
+repack_stored_grid(const struct tool_dataset *dataset, uint64_t cap_nbytes,
+                   bool **has_chunks_ret);
+
 /* How a dataset is shared out among threads, beside which a device may
  * code. */
 struct repack_split {

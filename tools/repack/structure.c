@@ -1,5 +1,6 @@
 /* terp repack: lists the objects and links of the input, and makes them anew
  * in the output, in the order in which groups list them. */
+#define _POSIX_C_SOURCE 200809L /* strdup */
 #include "tools/repack/structure.h"
 
 #include <stdio.h>
@@ -9,12 +10,18 @@
 #include "codec/api/text.h"
 #include "filter/plugin/h5z_terp.h"
 #include "tools/common/chunk_shape.h"
-#include "tools/common/h5file.h"
+#include "tools/common/copies.h"
+#include "tools/common/text.h"
+#include "tools/common/walk.h"
 #include "tools/repack/compress.h"
+#include "tools/repack/dataset_list.h"
+#include "tools/repack/filters.h"
+#include "tools/repack/lists.h"
 #include "tools/repack/plan.h"
 #include "tools/repack/record.h"
 #include "tools/repack/salvage.h"
 #include "tools/repack/sample.h"
+#include "tools/repack/types.h"
 #include "tools/repack/values.h"
 
 /* Notes the last rule that matches `path`, which may be one of several paths of
@@ -34,77 +41,112 @@ match_rules(const struct repack *repack, struct repack_object *object,
     }
 }
 
-struct listing {
-    struct repack *repack;
-    struct repack_object *group;
-};
+/* The path of a group only tells of failures; of groups that are nested very
+ * deep it is cut, since all of them together would take too much memory. */
+#define MAX_GROUP_PATH_NBYTES 1024
 
-static herr_t
-list_link(hid_t in_group, const char *name, const H5L_info_t *info,
-          void *context);
-
-static bool
-list_group(struct repack *repack, struct repack_object *group, hid_t id)
+static void
+shorten_path(char *path)
 {
-    struct listing listing = {repack, group};
-    hid_t gcpl = H5Gget_create_plist(id);
-    unsigned order = 0;
+    const size_t nbytes = strlen(path), nkept = MAX_GROUP_PATH_NBYTES / 2;
 
-    if (gcpl < 0 || H5Pget_link_creation_order(gcpl, &order) < 0)
-        return repack_fail(repack, group->path, NULL);
-    H5Pclose(gcpl);
-    return H5Literate(id,
-                      order & H5P_CRT_ORDER_TRACKED ? H5_INDEX_CRT_ORDER
-                                                    : H5_INDEX_NAME,
-                      H5_ITER_INC, NULL, list_link, &listing) >= 0 ||
-           repack_fail(repack, group->path, NULL);
+    if (nbytes <= MAX_GROUP_PATH_NBYTES)
+        return;
+    memcpy(path + nkept, "...", 3);
+    memmove(path + nkept + 3, path + nbytes - nkept, nkept + 1);
 }
 
-static herr_t
-list_link(hid_t in_group, const char *name, const H5L_info_t *info,
-          void *context)
+/* Adds the object that the walk has come to. NULL without memory. */
+static struct repack_object *
+add_object(struct repack *repack, const char *path, const H5O_info_t *info)
 {
-    const struct listing *listing = context;
-    struct repack *repack = listing->repack;
-    const char *group_path = listing->group->path;
+    char *copy = strdup(path);
+    struct repack_object *object = NULL;
+
+    if (copy != NULL) {
+        if (info->type == H5O_TYPE_GROUP)
+            shorten_path(copy);
+        object = repack_add_object(repack, info, copy);
+    }
+    free(copy);
+    return object;
+}
+
+static bool
+list_group(struct repack *repack, struct tool_walk *walk,
+           struct repack_object *group)
+{
+    hid_t id = H5Oopen_by_addr(repack->in, group->address);
+    const bool ok = id >= 0 && tool_walk_enter(walk, id, group);
+
+    tool_close(id);
+    return ok || repack_fail(repack, group->path, NULL);
+}
+
+static bool
+list_dataset(struct repack *repack, const struct tool_walk *walk,
+             struct repack_object *object, bool is_new)
+{
+    if (is_new) {
+        hid_t id = tool_walk_open(walk);
+        if (id < 0)
+            return repack_fail(repack, walk->path, NULL);
+        object->plan.reason = repack_obstacle(id);
+        tool_close(id);
+    }
+    match_rules(repack, object, walk->path);
+    return true;
+}
+
+/* Lists a link, and its target where that is not listed yet. */
+static bool
+list_link(struct repack *repack, struct tool_walk *walk)
+{
     struct repack_link *link =
-        repack_add_link(repack, listing->group, name, info);
-    H5O_info_t object_info;
-    bool ok = true;
+        repack_add_link(repack, walk->group, walk->name, &walk->link);
+    H5O_info_t info;
 
     if (link == NULL)
-        return repack_fail(repack, group_path, "not enough memory") ? 0 : -1;
-    if (info->type != H5L_TYPE_HARD)
-        return 0;
-    size_t path_nbytes = strlen(group_path) + strlen(name) + 2;
-    char *path = malloc(path_nbytes);
-    if (path == NULL)
-        return repack_fail(repack, group_path, "not enough memory") ? 0 : -1;
-    snprintf(path, path_nbytes, "%s/%s",
-             strcmp(group_path, "/") == 0 ? "" : group_path, name);
-
-    hid_t id = H5Oopen(in_group, name, H5P_DEFAULT);
-    if (id < 0 || H5Oget_info(id, &object_info) < 0) {
-        ok = repack_fail(repack, path, NULL);
-        goto out;
-    }
-    link->target = repack_find_object(repack, object_info.addr);
-    bool is_new = link->target == NULL;
+        return repack_fail(repack, walk->path, "not enough memory");
+    if (link->type != H5L_TYPE_HARD)
+        return true;
+    if (!tool_walk_info(walk, &info))
+        return repack_fail(repack, walk->path, NULL);
+    struct repack_object *object = repack_find_object(repack, info.addr);
+    const bool is_new = object == NULL;
     if (is_new)
-        link->target = repack_add_object(repack, &object_info, path);
-    if (link->target == NULL) {
-        ok = repack_fail(repack, path, "not enough memory");
-    } else if (link->target->type == H5O_TYPE_DATASET) {
-        if (is_new)
-            link->target->plan.reason = repack_obstacle(id);
-        match_rules(repack, link->target, path);
-    } else if (is_new && link->target->type == H5O_TYPE_GROUP) {
-        ok = list_group(repack, link->target, id);
+        object = add_object(repack, walk->path, &info);
+    if (object == NULL)
+        return repack_fail(repack, walk->path, "not enough memory");
+    link->target = object;
+    return object->type == H5O_TYPE_DATASET
+               ? list_dataset(repack, walk, object, is_new)
+           : object->type == H5O_TYPE_GROUP && is_new
+               ? list_group(repack, walk, object)
+               : true;
+}
+
+/* Lists all links and objects from the root on. */
+static bool
+list_all(struct repack *repack)
+{
+    struct tool_walk walk = tool_walk_begin(repack->in, true);
+    hid_t root = H5Gopen2(repack->in, "/", H5P_DEFAULT);
+    struct repack_object *object = NULL;
+    H5O_info_t info;
+
+    bool ok = (root >= 0 && tool_object_info(root, &info)) ||
+              repack_fail(repack, repack->request.path_in, NULL);
+    tool_close(root);
+    if (ok) {
+        object = add_object(repack, "/", &info);
+        ok = object != NULL || repack_fail(repack, "/", "not enough memory");
     }
-out:
-    tool_close(id);
-    free(path);
-    return ok ? 0 : -1;
+    ok = ok && list_group(repack, &walk, object);
+    while (ok && tool_walk_next(&walk))
+        ok = list_link(repack, &walk);
+    tool_walk_end(&walk);
+    return ok;
 }
 
 bool
@@ -112,17 +154,10 @@ repack_list(struct repack *repack)
 {
     const struct repack_request *request = &repack->request;
     uint64_t total_nbytes = 0;
-    H5O_info_t info;
+    bool ok = list_all(repack);
 
-    hid_t root = H5Gopen2(repack->in, "/", H5P_DEFAULT);
-    if (root < 0 || H5Oget_info(root, &info) < 0)
-        return repack_fail(repack, request->path_in, NULL);
-    struct repack_object *object = repack_add_object(repack, &info, "/");
-    if (object == NULL)
-        return repack_fail(repack, "/", "not enough memory");
-    bool ok = list_group(repack, object, root);
-    H5Gclose(root);
-    for (; ok && object != NULL; object = object->next)
+    for (struct repack_object *object = repack->first_object;
+         ok && object != NULL; object = object->next)
         if (object->type == H5O_TYPE_DATASET)
             ok = repack_plan(repack, object, &total_nbytes);
     if (ok && total_nbytes > 0 && H5Zfilter_avail(H5Z_FILTER_TERP) <= 0)
@@ -174,15 +209,14 @@ is_deflated(const struct repack *repack, const struct repack_object *object,
             H5Tis_variable_str(dataset->type) == 0) &&
            dataset->value_nbytes <= DEFLATE_MAX_VALUE_NBYTES &&
            dataset->nvalues * dataset->value_nbytes >= DEFLATE_MIN_NBYTES &&
-           H5Pall_filters_avail(dataset->dcpl) > 0;
+           tool_has_filters(dataset);
 }
 
 /* Chunks stay as they are; a dataset without gets some. */
 static bool
-set_deflate(const struct tool_dataset *dataset)
+set_deflate(const struct tool_dataset *dataset, hid_t dcpl)
 {
     hsize_t chunk_dims[H5S_MAX_RANK];
-    const hid_t dcpl = dataset->dcpl;
 
     if (!dataset->chunked) {
         tool_chunk_shape(dataset->rank, dataset->dims, chunk_dims);
@@ -196,42 +230,70 @@ set_deflate(const struct tool_dataset *dataset)
            H5Pset_deflate(dcpl, DEFLATE_LEVEL) >= 0;
 }
 
-/* Copies a dataset that stays as it is, or is deflated. H5Ocopy, which needs no
- * filter, is left for those that cannot be created without: it knows nothing of
- * the output's committed types and of where references point, and crashes on a
- * full disk (HDF5 1.10.8). */
+/* Fails because of a filter that HDF5 does not find, or with --salvage leaves
+ * the dataset out. */
+static hid_t
+fail_for_filter(struct repack *repack, struct repack_object *object,
+                const struct tool_dataset *dataset)
+{
+    char filter[128], reason[384];
+
+    repack_missing_filter(dataset, filter, sizeof filter);
+    snprintf(reason, sizeof reason,
+             "it has values of varying length or references, which cannot be "
+             "copied without its filter %s; set HDF5_PLUGIN_PATH to the folder "
+             "that holds the filter",
+             filter);
+    object->left_out = repack->request.salvage;
+    if (!object->left_out) {
+        repack_fail(repack, object->path, "%s", reason);
+        return -1;
+    }
+    repack->nleft_out++;
+    tool_progress_end(&repack->progress);
+    fprintf(stderr, "terp repack: %s: left out: %s\n", tool_shown(object->path),
+            tool_shown(reason));
+    return -1;
+}
+
+/* Copies a dataset that stays as it is, or is deflated. */
 static hid_t
 copy_dataset(struct repack *repack, struct repack_object *object, hid_t in,
              hid_t parent, const char *name, hid_t lcpl)
 {
     struct tool_dataset dataset;
-    hid_t out_type = -1, out = -1;
+    hid_t dcpl = -1, dapl = -1, out_type = -1, space = -1, out = -1;
 
     if (!tool_dataset_of(in, &dataset))
         return -1;
     bool has_values = !is_elsewhere(dataset.dcpl);
     const bool deflates = is_deflated(repack, object, &dataset);
     object->deferred = has_references(dataset.type) && has_values;
-    if (H5Tcommitted(dataset.type) <= 0 && !has_references(dataset.type) &&
-        dataset.chunked && object->losses.nchunks == 0 &&
-        H5Pall_filters_avail(dataset.dcpl) <= 0) {
-        hid_t ocpypl = H5Pcreate(H5P_OBJECT_COPY);
-        if (H5Pset_copy_object(ocpypl, H5O_COPY_WITHOUT_ATTR_FLAG) >= 0 &&
-            H5Ocopy(in, ".", parent, name, ocpypl, lcpl) >= 0)
-            out = H5Dopen2(parent, name, H5P_DEFAULT);
-        H5Pclose(ocpypl);
-        goto out;
+    if (!tool_has_filters(&dataset)) {
+        if (dataset.has_addresses) {
+            out = fail_for_filter(repack, object, &dataset);
+            goto out;
+        }
+        if (!repack_stand_in(&dataset))
+            goto out;
     }
-    out_type = repack_type(repack, object->path, dataset.type);
-    if (out_type >= 0 && (!deflates || set_deflate(&dataset)))
-        out = H5Dcreate2(parent, name, out_type, dataset.space, lcpl,
-                         dataset.dcpl, H5P_DEFAULT);
+    dcpl = repack_dataset_list(repack, object->path, &dataset, REPACK_LIST_ALL);
+    out_type = dcpl < 0 ? -1 : repack_type(repack, object->path, dataset.type);
+    space = out_type < 0 ? -1 : tool_space_copy(dataset.space);
+    if (space >= 0 && (!deflates || set_deflate(&dataset, dcpl)))
+        dapl = repack_access_list(dcpl, space, out_type);
+    if (dapl >= 0)
+        out = H5Dcreate2(parent, name, out_type, space, lcpl, dcpl, dapl);
     if (out >= 0 && has_values && !object->deferred &&
-        !repack_copy_values(repack, object, in, out, !deflates)) {
+        (!repack_copy_values(repack, object, in, out, !deflates) ||
+         !repack_flush(out))) {
         H5Dclose(out);
         out = -1;
     }
 out:
+    tool_close(dapl);
+    tool_close(dcpl);
+    tool_close(space);
     tool_close(out_type);
     tool_dataset_close(&dataset);
     return out;
@@ -243,23 +305,26 @@ make_dataset(struct repack *repack, struct repack_object *object, hid_t in,
 {
     if (repack->request.step > 0 && repack_is_sampled(in)) {
         if (repack->request.verbose)
-            printf("%s: every %lluth value\n", object->path,
+            printf("%s: every %lluth value\n", tool_shown(object->path),
                    (unsigned long long)repack->request.step);
         return repack_sample(repack, object, in, parent, name, lcpl);
     }
     if (object->plan.bound.mode != REPACK_KEEP)
         return repack_compress(repack, object, parent, name, lcpl);
     if (repack->request.verbose)
-        printf("%s: copied, %s\n", object->path, object->plan.reason);
+        printf("%s: copied, %s\n", tool_shown(object->path),
+               object->plan.reason);
     return copy_dataset(repack, object, in, parent, name, lcpl);
 }
 
 static hid_t
 make_group(hid_t in, hid_t parent, const char *name, hid_t lcpl)
 {
-    hid_t gcpl = H5Gget_create_plist(in);
-    hid_t out = H5Gcreate2(parent, name, lcpl, gcpl, H5P_DEFAULT);
-    H5Pclose(gcpl);
+    hid_t gcpl = repack_group_list(in);
+    hid_t out =
+        gcpl < 0 ? -1 : H5Gcreate2(parent, name, lcpl, gcpl, H5P_DEFAULT);
+
+    tool_close(gcpl);
     return out;
 }
 
@@ -285,6 +350,8 @@ make_hard_link(struct repack *repack, const struct repack_link *link,
     H5O_info_t info;
     bool ok = false;
 
+    if (object->left_out)
+        return true;
     if (object->made) {
         hid_t out = H5Oopen_by_addr(repack->out, object->out_address);
         ok = out >= 0 &&
@@ -299,16 +366,44 @@ make_hard_link(struct repack *repack, const struct repack_link *link,
         out = make_dataset(repack, object, in, parent, link->name, lcpl);
     else if (in >= 0 && object->type == H5O_TYPE_NAMED_DATATYPE)
         out = make_type(repack, object, in, parent, link->name, lcpl);
-    if (out >= 0 && H5Oget_info(out, &info) >= 0) {
+    if (out >= 0 && tool_object_info(out, &info)) {
         object->made = true;
         object->out_address = info.addr;
         ok = true;
     } else {
-        repack_fail(repack, object->path, NULL);
+        ok = object->left_out || repack_fail(repack, object->path, NULL);
     }
     tool_close(out);
     tool_close(in);
+    repack_stand_in_end();
     return ok;
+}
+
+static hid_t
+follow_nowhere(const char *name, hid_t group, const void *value,
+               size_t value_nbytes, hid_t lapl, hid_t dxpl)
+{
+    (void)name;
+    (void)group;
+    (void)value;
+    (void)value_nbytes;
+    (void)lapl;
+    (void)dxpl;
+    return -1;
+}
+
+/* Programs define kinds of links, which HDF5 makes only where it has functions
+ * for them. A copy needs none that does anything. */
+static bool
+know_link(H5L_type_t type)
+{
+    const H5L_class_t class = {.version = H5L_LINK_CLASS_T_VERS,
+                               .id = type,
+                               .comment = "copied",
+                               .trav_func = follow_nowhere};
+
+    return type < H5L_TYPE_UD_MIN || H5Lis_registered(type) > 0 ||
+           H5Lregister(&class) >= 0;
 }
 
 /* Makes a soft, external or user-defined link, whose value is mere bytes. */
@@ -327,7 +422,8 @@ make_other_link(struct repack *repack, const struct repack_link *link,
     if (value == NULL ||
         H5Lget_val(in, link->name, value, info.u.val_size, H5P_DEFAULT) < 0)
         goto out;
-    ok = (link->type == H5L_TYPE_SOFT
+    ok = know_link(link->type) &&
+         (link->type == H5L_TYPE_SOFT
               ? H5Lcreate_soft(value, parent, link->name, lcpl, H5P_DEFAULT)
               : H5Lcreate_ud(parent, link->name, link->type, value,
                              info.u.val_size, lcpl, H5P_DEFAULT)) >= 0;
@@ -356,6 +452,28 @@ make_link(struct repack *repack, const struct repack_link *link)
     return ok;
 }
 
+/* Writes values that refer to other objects. */
+static bool
+fill_dataset(struct repack *repack, const struct repack_object *object,
+             hid_t in)
+{
+    struct tool_dataset dataset;
+    hid_t dapl = -1, out = -1;
+
+    if (tool_dataset_of(in, &dataset)) {
+        dapl = repack_access_list(dataset.dcpl, dataset.space, dataset.type);
+        tool_dataset_close(&dataset);
+    }
+    if (dapl >= 0)
+        out = H5Dopen2(repack->out, object->path, dapl);
+    bool ok = out >= 0 || repack_fail(repack, object->path, NULL);
+    ok = ok && repack_copy_values(repack, object, in, out, true) &&
+         (repack_flush(out) || repack_fail(repack, object->path, NULL));
+    tool_close(out);
+    tool_close(dapl);
+    return ok;
+}
+
 /* Writes attributes and references, which may point to any other object, so
  * that all objects must exist before. */
 static bool
@@ -367,8 +485,12 @@ fill_object(struct repack *repack, const struct repack_object *object)
 
     if (!ok)
         repack_fail(repack, object->path, NULL);
-    if (ok && object->deferred)
-        ok = repack_copy_values(repack, object, in, out, true);
+    if (ok && object->deferred) {
+        /* A dataset that is open has its cache already. */
+        tool_close(out);
+        ok = fill_dataset(repack, object, in);
+        out = ok ? H5Oopen_by_addr(repack->out, object->out_address) : -1;
+    }
     ok = ok && repack_copy_attributes(repack, object->path, in, out);
     ok = ok && repack_salvage_note(repack, object, in, out);
     if (ok && object->type == H5O_TYPE_DATASET &&
@@ -388,7 +510,8 @@ repack_make(struct repack *repack)
     H5O_info_t info;
     bool ok = true;
 
-    if (H5Oget_info_by_name(repack->out, "/", &info, H5P_DEFAULT) < 0)
+    if (H5Oget_info_by_name2(repack->out, "/", &info, H5O_INFO_BASIC,
+                             H5P_DEFAULT) < 0)
         return repack_fail(repack, "/", NULL);
     root->made = true;
     root->out_address = info.addr;
@@ -397,6 +520,6 @@ repack_make(struct repack *repack)
         ok = make_link(repack, link);
     for (struct repack_object *object = root; ok && object != NULL;
          object = object->next)
-        ok = fill_object(repack, object);
+        ok = object->left_out || fill_object(repack, object);
     return ok;
 }

@@ -1,157 +1,83 @@
 /* terp repack: copies values as HDF5 reads them: those of attributes, and of
- * datasets that cannot be copied as stored. References become those of the
- * output. */
+ * datasets that cannot be copied as stored. */
 #include "tools/repack/values.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/common/copies.h"
 #include "tools/common/limit.h"
 #include "tools/common/stored.h"
+#include "tools/repack/lists.h"
+#include "tools/repack/references.h"
 #include "tools/repack/salvage.h"
 #include "tools/repack/split.h"
+#include "tools/repack/types.h"
 
 /* Values are copied in blocks of about this size. */
 #define COPY_NBYTES ((uint64_t)16 << 20)
 
-static bool
-translate(struct repack *repack, hid_t type, size_t nvalues, void *values);
+/* ---- arrays that HDF5 writes wrongly ---- */
 
-/* Replaces a reference to an object of the input by one to its counterpart. A
- * reference to an object that no longer exists becomes a null reference, which
- * HDF5 writes as zeros. Members of a compound value need not be aligned, so the
- * reference is copied out and in. */
+/* Whether the HDF5 that is linked does: before 1.14.4 it has what one array has
+ * become in the place of the next one's background. */
 static bool
-translate_object(struct repack *repack, void *value)
+mixes_arrays(void)
 {
-    hobj_ref_t reference;
+    unsigned major = 0, minor = 0, release = 0;
 
-    memcpy(&reference, value, sizeof reference);
-    const struct repack_object *object =
-        reference == 0 ? NULL : repack_find_object(repack, reference);
-    reference = 0;
-    if (object != NULL && object->made) {
-        hid_t target = H5Oopen_by_addr(repack->out, object->out_address);
-        if (target < 0)
-            return false;
-        herr_t status = H5Rcreate(&reference, target, ".", H5R_OBJECT, -1);
-        H5Oclose(target);
-        if (status < 0)
-            return false;
-    }
-    memcpy(value, &reference, sizeof reference);
-    return true;
+    (void)H5get_libversion(&major, &minor, &release);
+    return major < 1 ||
+           (major == 1 && (minor < 14 || (minor == 14 && release < 4)));
 }
 
+/* How often a type comes in a type. */
+enum frequency {
+    ONCE,
+    MANY
+};
+
+/* Whether values of a type, `often` of which are converted at once, become each
+ * other's: compound values with addresses, in arrays. */
 static bool
-translate_region(struct repack *repack, void *value)
+are_mixed(hid_t type, enum frequency often)
 {
-    const hdset_reg_ref_t null = {0};
-    hdset_reg_ref_t reference;
-    H5O_info_t info;
-    bool ok = false;
-    hid_t target = -1, space = -1, in = -1;
+    const H5T_class_t class = H5Tget_class(type);
+    bool mixed = false;
 
-    if (memcmp(value, &null, sizeof null) == 0)
-        return true;
-    memcpy(&reference, value, sizeof reference);
-    in = H5Rdereference2(repack->in, H5P_DEFAULT, H5R_DATASET_REGION,
-                         &reference);
-    if (in >= 0 && H5Oget_info(in, &info) >= 0) {
-        const struct repack_object *object =
-            repack_find_object(repack, info.addr);
-        space = H5Rget_region(repack->in, H5R_DATASET_REGION, &reference);
-        if (object != NULL && object->made && space >= 0)
-            target = H5Oopen_by_addr(repack->out, object->out_address);
-    }
-    memset(&reference, 0, sizeof reference);
-    if (target >= 0)
-        ok = H5Rcreate(&reference, target, ".", H5R_DATASET_REGION, space) >= 0;
-    else
-        ok = in < 0; /* what it pointed to is gone */
-    memcpy(value, &reference, sizeof reference);
-    tool_close(target);
-    tool_close(space);
-    tool_close(in);
-    return ok;
-}
-
-/* Translates the references in members of compound values. */
-static bool
-translate_parts(struct repack *repack, hid_t type, size_t nvalues,
-                uint8_t *values)
-{
-    size_t value_nbytes = H5Tget_size(type);
-    int nmembers = H5Tget_nmembers(type);
-    bool ok = true;
-
-    for (int i = 0; ok && i < nmembers; i++) {
-        hid_t member = H5Tget_member_type(type, (unsigned)i);
-        size_t at = H5Tget_member_offset(type, (unsigned)i);
-        if (H5Tdetect_class(member, H5T_REFERENCE) > 0)
-            for (size_t j = 0; ok && j < nvalues; j++)
-                ok = translate(repack, member, 1,
-                               values + j * value_nbytes + at);
-        H5Tclose(member);
-    }
-    return ok;
-}
-
-/* Translates the references among values of a type in memory. */
-static bool
-translate(struct repack *repack, hid_t type, size_t nvalues, void *values)
-{
-    size_t value_nbytes = H5Tget_size(type);
-    uint8_t *at = values, *end = at + nvalues * value_nbytes;
-    hid_t super = -1;
-    hvl_t sequence;
-    bool ok = true;
-
-    if (H5Tdetect_class(type, H5T_REFERENCE) <= 0)
-        return true;
-    switch (H5Tget_class(type)) {
-    case H5T_REFERENCE:
-        if (H5Tequal(type, H5T_STD_REF_OBJ) > 0)
-            for (; ok && at < end; at += value_nbytes)
-                ok = translate_object(repack, at);
-        else if (H5Tequal(type, H5T_STD_REF_DSETREG) > 0)
-            for (; ok && at < end; at += value_nbytes)
-                ok = translate_region(repack, at);
-        else {
-            snprintf(repack->reason, sizeof repack->reason,
-                     "references of HDF5 1.12's new kind are not known here");
-            ok = false;
+    if (class == H5T_COMPOUND) {
+        const int nmembers = H5Tget_nmembers(type);
+        for (int i = 0; !mixed && i < nmembers; i++) {
+            hid_t member = H5Tget_member_type(type, (unsigned)i);
+            mixed = are_mixed(member, often);
+            tool_close(member);
         }
-        break;
-    case H5T_COMPOUND:
-        ok = translate_parts(repack, type, nvalues, values);
-        break;
-    case H5T_ARRAY:
-        super = H5Tget_super(type);
-        ok = translate(repack, super,
-                       nvalues * value_nbytes / H5Tget_size(super), values);
-        break;
-    case H5T_VLEN:
-        super = H5Tget_super(type);
-        for (; ok && at < end; at += value_nbytes) {
-            memcpy(&sequence, at, sizeof sequence);
-            ok = translate(repack, super, sequence.len, sequence.p);
-        }
-        break;
-    default:
-        break;
+    } else if (class == H5T_ARRAY || class == H5T_VLEN) {
+        hid_t super = H5Tget_super(type);
+        mixed = (class == H5T_ARRAY && often == MANY &&
+                 H5Tget_class(super) == H5T_COMPOUND &&
+                 tool_type_has_addresses(super)) ||
+                are_mixed(super, MANY);
+        tool_close(super);
     }
-    tool_close(super);
-    return ok;
+    return mixed;
 }
 
 static bool
-has_heap_values(hid_t type)
+fail_for_arrays(struct repack *repack)
 {
-    return H5Tdetect_class(type, H5T_VLEN) > 0 ||
-           H5Tdetect_class(type, H5T_STRING) > 0;
+    unsigned major = 0, minor = 0, release = 0;
+
+    (void)H5get_libversion(&major, &minor, &release);
+    snprintf(repack->reason, sizeof repack->reason,
+             "HDF5 %u.%u.%u cannot write arrays of compound values that hold "
+             "text or sequences; take a terp with HDF5 1.14.4 or a later one",
+             major, minor, release);
+    return false;
 }
+
+/* ---- attributes ---- */
 
 static bool
 copy_attribute_values(struct repack *repack, hid_t in, hid_t out, hid_t type,
@@ -165,9 +91,11 @@ copy_attribute_values(struct repack *repack, hid_t in, hid_t out, hid_t type,
     void *values = calloc((size_t)nvalues, H5Tget_size(type));
     if (values == NULL || H5Aread(in, type, values) < 0)
         goto out;
-    ok = translate(repack, type, (size_t)nvalues, values) &&
+    ok = repack_translate(repack, type, (size_t)nvalues, values) &&
          H5Awrite(out, type, values) >= 0;
-    if (has_heap_values(type))
+    if (mixes_arrays() && are_mixed(type, nvalues > 1 ? MANY : ONCE))
+        ok = fail_for_arrays(repack);
+    if (tool_type_has_addresses(type))
         H5Dvlen_reclaim(type, space, H5P_DEFAULT, values);
 out:
     free(values);
@@ -186,7 +114,8 @@ copy_attribute(hid_t in_object, const char *name, const H5A_info_t *info,
 {
     const struct attributes *attributes = context;
     struct repack *repack = attributes->repack;
-    hid_t type = -1, memory_type = -1, out_type = -1, space = -1, acpl = -1;
+    hid_t type = -1, memory_type = -1, out_type = -1, acpl = -1;
+    hid_t space = -1, out_space = -1;
     hid_t out = -1, in = H5Aopen(in_object, name, H5P_DEFAULT);
     bool ok = false;
 
@@ -195,14 +124,16 @@ copy_attribute(hid_t in_object, const char *name, const H5A_info_t *info,
         goto out;
     type = H5Aget_type(in);
     space = H5Aget_space(in);
-    acpl = H5Aget_create_plist(in);
+    acpl = repack_attribute_list(in);
     if (type < 0 || space < 0 || acpl < 0)
         goto out;
     memory_type = H5Tcopy(type);
     out_type = repack_type(repack, attributes->path, type);
-    if (memory_type < 0 || out_type < 0)
+    out_space = tool_space_copy(space);
+    if (memory_type < 0 || out_type < 0 || out_space < 0)
         goto out;
-    out = H5Acreate2(attributes->out, name, out_type, space, acpl, H5P_DEFAULT);
+    out = H5Acreate2(attributes->out, name, out_type, out_space, acpl,
+                     H5P_DEFAULT);
     ok = out >= 0 && copy_attribute_values(repack, in, out, memory_type, space);
 out:
     if (!ok)
@@ -212,6 +143,7 @@ out:
     tool_close(out_type);
     tool_close(memory_type);
     tool_close(type);
+    tool_close(out_space);
     tool_close(space);
     tool_close(acpl);
     tool_close(in);
@@ -250,7 +182,27 @@ repack_copy_attributes(struct repack *repack, const char *path, hid_t in,
            repack_fail(repack, path, NULL);
 }
 
-/* Copies a chunk as it is stored. */
+/* ---- datasets ---- */
+
+/* Whether H5Dwrite_chunk finds a chunk of that size: HDF5 allocates chunks when
+ * it makes a dataset, or all of them when the first one is written. */
+static bool
+has_its_size(hid_t out, const struct tool_dataset *in,
+             const struct tool_grid *grid, hsize_t nbytes)
+{
+    hsize_t old_nbytes = 0;
+    H5D_alloc_time_t when;
+
+    if (H5Dget_chunk_storage_size(out, grid->at, &old_nbytes) >= 0 &&
+        old_nbytes > 0)
+        return old_nbytes == nbytes;
+    return H5Pget_alloc_time(in->dcpl, &when) >= 0 &&
+           when == H5D_ALLOC_TIME_LATE;
+}
+
+/* Copies a chunk as it is stored. One that is there and has the right size
+ * keeps its filter mask, whatever H5Dwrite_chunk is given; so it gets another
+ * size first. */
 static bool
 copy_stored(const struct tool_dataset *in, hid_t out,
             const struct tool_grid *grid, hsize_t nbytes, void *bytes)
@@ -258,6 +210,9 @@ copy_stored(const struct tool_dataset *in, hid_t out,
     uint32_t mask = 0;
 
     return H5Dread_chunk(in->id, H5P_DEFAULT, grid->at, &mask, bytes) >= 0 &&
+           (!has_its_size(out, in, grid, nbytes) ||
+            H5Dwrite_chunk(out, H5P_DEFAULT, mask, grid->at,
+                           nbytes > 1 ? nbytes - 1 : 2, bytes) >= 0) &&
            H5Dwrite_chunk(out, H5P_DEFAULT, mask, grid->at, nbytes, bytes) >= 0;
 }
 
@@ -301,7 +256,7 @@ copy_chunks(const struct repack_object *object, const struct tool_dataset *in,
         }
         if (nbytes > cap_nbytes) {
             free(bytes);
-            bytes = malloc(nbytes);
+            bytes = calloc(nbytes + 1, 1);
             cap_nbytes = nbytes;
         }
         ok = bytes != NULL &&
@@ -313,25 +268,57 @@ copy_chunks(const struct repack_object *object, const struct tool_dataset *in,
     return ok && repack_salvage_fill(object, in, out);
 }
 
+/* Writes the values of a box each by itself. */
+static bool
+write_each(hid_t out, hid_t type, const struct tool_grid *box,
+           const uint8_t *values)
+{
+    const size_t value_nbytes = H5Tget_size(type);
+    struct tool_grid one = {.rank = box->rank};
+    bool ok = true;
+
+    for (int d = 0; d < box->rank; d++) {
+        one.dims[d] = box->count[d];
+        one.step[d] = 1;
+    }
+    for (uint64_t i = 0; ok && tool_grid_next(&one); i++) {
+        struct tool_grid value = one;
+        hid_t in_file = -1, in_memory = -1;
+        for (int d = 0; d < box->rank; d++)
+            value.at[d] += box->at[d];
+        ok = tool_box_select(out, &value, NULL, &in_file, &in_memory) &&
+             H5Dwrite(out, type, in_memory, in_file, H5P_DEFAULT,
+                      values + i * value_nbytes) >= 0;
+        tool_close(in_file);
+        tool_close(in_memory);
+    }
+    return ok;
+}
+
 static bool
 copy_blocks(struct repack *repack, const struct repack_object *object,
             const struct tool_dataset *in, hid_t out)
 {
-    struct tool_grid grid = repack_grid(in, in->chunk_dims, COPY_NBYTES);
+    bool *has_chunks = NULL;
+    struct tool_grid grid = repack_stored_grid(in, COPY_NBYTES, &has_chunks);
     hid_t type = H5Tcopy(in->type);
     void *values = calloc(tool_grid_cap(&grid), H5Tget_size(type));
-    bool *has_chunks = tool_stored_boxes(in, &grid);
+    const bool mixes = in->has_addresses && mixes_arrays();
+    const bool one_by_one = mixes && are_mixed(type, MANY);
     bool ok = values != NULL;
 
+    if (mixes && are_mixed(type, ONCE))
+        ok = fail_for_arrays(repack);
     while (ok && tool_stored_next_box(has_chunks, &grid)) {
         hid_t in_file = -1, in_memory = -1;
         ok = tool_box_select(in->id, &grid, NULL, &in_file, &in_memory) &&
              repack_salvage_read(object, in, type, &grid, values);
         if (ok) {
-            ok = translate(repack, type, grid.nvalues, values) &&
-                 H5Dwrite(out, type, in_memory, in_file, H5P_DEFAULT, values) >=
-                     0;
-            if (has_heap_values(type))
+            ok = repack_translate(repack, type, grid.nvalues, values) &&
+                 (one_by_one ? write_each(out, type, &grid, values)
+                             : H5Dwrite(out, type, in_memory, in_file,
+                                        H5P_DEFAULT, values) >= 0);
+            if (in->has_addresses)
                 H5Dvlen_reclaim(type, in_memory, H5P_DEFAULT, values);
         }
         tool_close(in_file);
@@ -357,9 +344,7 @@ repack_copy_values(struct repack *repack, const struct repack_object *object,
         dataset.chunk_dims[i] = 1;
     if (H5Dget_storage_size(in) == 0 || dataset.nvalues == 0)
         ok = true; /* nothing was ever written */
-    else if (as_stored && dataset.chunked &&
-             H5Tdetect_class(dataset.type, H5T_REFERENCE) <= 0 &&
-             !has_heap_values(dataset.type))
+    else if (as_stored && dataset.chunked && !dataset.has_addresses)
         ok = copy_chunks(object, &dataset, out);
     else if (!repack->request.salvage &&
              !tool_limit_take(&dataset, TOOL_LIMIT_ALL, reason, sizeof reason))

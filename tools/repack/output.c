@@ -1,0 +1,279 @@
+/* terp repack: makes the output beside OUT, and puts it in place when all of it
+ * is written. */
+#define _GNU_SOURCE /* realpath, readlink, fchown */
+#include "tools/repack/output.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/common/part.h"
+#include "tools/common/text.h"
+#include "tools/repack/lists.h"
+
+/* With room for what describes it. */
+#define MAX_OLD_ATTRIBUTE_NBYTES 60000
+
+/* As many symbolic links as Linux follows. */
+#define MAX_NLINKS 40
+
+/* The file that is written until it gets OUT's name. It is removed when the
+ * program ends otherwise. */
+static char part_path[4096];
+static volatile sig_atomic_t has_part;
+
+/* What is known of it. */
+static struct {
+    int file;        /* it is open, so that nobody can put another in its place
+                        before it gets its owner; or -1 */
+    char *path;      /* of OUT, symbolic links followed */
+    bool exists;     /* OUT was there before */
+    struct stat old; /* in this case */
+} output = {.file = -1};
+
+void
+repack_output_remove(void)
+{
+    if (has_part)
+        unlink(part_path);
+    has_part = 0;
+}
+
+static void
+end_by_signal(int number)
+{
+    repack_output_remove();
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+static void
+watch_ends(void)
+{
+    signal(SIGINT, end_by_signal);
+    signal(SIGTERM, end_by_signal);
+#ifndef _WIN32
+    signal(SIGHUP, end_by_signal);
+    signal(SIGPIPE, end_by_signal);
+    /* Without the signal, write() fails where the file may not grow further. */
+    signal(SIGXFSZ, SIG_IGN);
+#endif
+    atexit(repack_output_remove);
+}
+
+static void
+warn_of_part(void *context, const char *path)
+{
+    const struct repack *repack = context;
+
+    fprintf(stderr,
+            "terp %s: %s: a run elsewhere, or before this machine was started, "
+            "writes it or has left it; remove it unless that runs\n",
+            repack->request.command, tool_shown(path));
+}
+
+/* The path that OUT means: that of its target where it is a symbolic link, also
+ * of one that does not exist yet, as any program that writes to OUT would make
+ * it. To be freed; NULL, and errno says why. */
+static char *
+find_target(const char *path)
+{
+#ifdef _WIN32
+    return strdup(path);
+#else
+    char target[4096];
+    char *at = strdup(path);
+
+    for (int i = 0; at != NULL && i <= MAX_NLINKS; i++) {
+        const ssize_t n = readlink(at, target, sizeof target - 1);
+        if (n < 0)
+            return at; /* no link, and maybe nothing at all */
+        target[n] = '\0';
+        /* A link names its target from the folder that it is in. */
+        const char *slash = target[0] == '/' ? NULL : strrchr(at, '/');
+        const int folder_nbytes = slash == NULL ? 0 : (int)(slash + 1 - at);
+        char *next = malloc((size_t)folder_nbytes + (size_t)n + 1);
+        if (next != NULL)
+            sprintf(next, "%.*s%s", folder_nbytes, at, target);
+        free(at);
+        at = next;
+    }
+    free(at);
+    errno = ELOOP;
+    return NULL;
+#endif
+}
+
+/* Finds out what OUT is, and where. */
+static bool
+find_out(struct repack *repack, const struct stat *stat_in)
+{
+    const char *path = repack->request.path_out;
+
+    output.exists = stat(path, &output.old) == 0;
+    if (!output.exists && errno != ENOENT)
+        return repack_fail(repack, path, "%s", strerror(errno));
+    if (output.exists && output.old.st_dev == stat_in->st_dev &&
+        output.old.st_ino == stat_in->st_ino)
+        return repack_fail(repack, path, "this is IN itself");
+    if (output.exists && !S_ISREG(output.old.st_mode))
+        return repack_fail(repack, path, "not a regular file");
+    if (output.exists && access(path, W_OK) != 0)
+        return repack_fail(repack, path, "%s", strerror(errno));
+    output.path = output.exists ? realpath(path, NULL) : find_target(path);
+    return output.path != NULL ||
+           repack_fail(repack, path, "%s", strerror(errno));
+}
+
+bool
+repack_output_begin(struct repack *repack, const struct stat *stat_in)
+{
+    watch_ends();
+    if (!find_out(repack, stat_in))
+        return false;
+    tool_part_sweep(output.path, warn_of_part, repack);
+    output.file = tool_part_make(output.path, part_path, sizeof part_path);
+    if (output.file < 0)
+        return repack_fail(repack, repack->request.path_out, "%s",
+                           strerror(errno));
+    has_part = 1;
+#ifdef _WIN32 /* a file that is open gets no other name */
+    close(output.file);
+    output.file = -1;
+#endif
+    return true;
+}
+
+/* Gives the file the owner and rights that OUT had. A new one has the rights
+ * that any new file gets; its owner is that of the input, if the user is
+ * another one and may set it. */
+static void
+set_rights(const struct stat *stat_in)
+{
+#ifndef _WIN32
+    const mode_t mask = umask(0);
+    struct stat made;
+
+    (void)umask(mask);
+    if (output.file < 0 || fstat(output.file, &made) != 0)
+        return;
+    if (output.exists) {
+        if (fchown(output.file, output.old.st_uid, output.old.st_gid) != 0)
+            (void)!fchown(output.file, (uid_t)-1, output.old.st_gid);
+    } else if (stat_in->st_uid != made.st_uid) {
+        (void)!fchown(output.file, stat_in->st_uid, stat_in->st_gid);
+    }
+    (void)fchmod(output.file,
+                 output.exists ? output.old.st_mode & 0777 : 0666 & ~mask);
+    close(output.file);
+    output.file = -1;
+#else
+    (void)stat_in;
+#endif
+}
+
+/* Object headers before HDF5 1.8 have attributes of less than 64 KiB. */
+static bool
+has_long_notes(const struct repack *repack)
+{
+    for (const struct repack_object *object = repack->first_object;
+         object != NULL; object = object->next)
+        if (object->losses.nchunks > 0 &&
+            tool_lost_nbytes(&object->losses.noted) > MAX_OLD_ATTRIBUTE_NBYTES)
+            return true;
+    return false;
+}
+
+/* Creates the output with the input's creation properties, and with object
+ * headers of the same version, so that the same programs can read it. */
+bool
+repack_output_create(struct repack *repack)
+{
+    hid_t fcpl = repack_file_list(repack->in);
+    hid_t fapl = H5Pcreate(H5P_FILE_ACCESS);
+    H5F_info2_t info;
+    H5O_info_t root;
+    H5F_libver_t low = H5F_LIBVER_EARLIEST;
+
+    /* Shared messages and other ways to use space need a new superblock, but no
+     * new headers. */
+    if (H5Fget_info2(repack->in, &info) >= 0 && info.super.version >= 2 &&
+        H5Oget_info2(repack->in, &root, H5O_INFO_HDR) >= 0 &&
+        root.hdr.version >= 2)
+        low = info.super.version == 2 ? H5F_LIBVER_V18 : H5F_LIBVER_V110;
+    if (low == H5F_LIBVER_EARLIEST && has_long_notes(repack))
+        low = H5F_LIBVER_V18;
+    if (fcpl < 0) {
+        H5Pclose(fapl);
+        return repack_fail(repack, repack->request.path_in, NULL);
+    }
+    H5Pset_libver_bounds(fapl, low, H5F_LIBVER_LATEST);
+    H5Pset_fclose_degree(fapl, H5F_CLOSE_STRONG);
+    /* Values are written at once: of what a dataset's buffers still have when
+     * it is closed, HDF5 1.10.8 does not say that writing it failed. */
+    H5Pset_sieve_buf_size(fapl, 0);
+    H5Pset_cache(fapl, 0, 0, 0, 0); /* no chunk is kept */
+    repack->out = H5Fcreate(part_path, H5F_ACC_TRUNC, fcpl, fapl);
+    H5Pclose(fapl);
+    H5Pclose(fcpl);
+    return repack->out >= 0 ||
+           repack_fail(repack, repack->request.path_out, NULL);
+}
+
+/* Copies the user block: bytes in front of the HDF5 data, which belong to the
+ * user. */
+static bool
+copy_userblock(struct repack *repack, hsize_t nbytes)
+{
+    const struct repack_request *request = &repack->request;
+    char bytes[512]; /* the smallest userblock; larger ones are multiples */
+    bool ok = true;
+
+    FILE *in = fopen(request->path_in, "rb");
+    FILE *out = fopen(part_path, "r+b");
+    for (hsize_t at = 0; in != NULL && out != NULL && at < nbytes && ok;
+         at += sizeof bytes)
+        ok = fread(bytes, sizeof bytes, 1, in) == 1 &&
+             fwrite(bytes, sizeof bytes, 1, out) == 1;
+    ok = ok && in != NULL && out != NULL;
+    if (in != NULL)
+        fclose(in);
+    if (out != NULL && (fflush(out) != 0 || fsync(fileno(out)) != 0))
+        ok = false;
+    if (out != NULL)
+        fclose(out);
+    return ok || repack_fail(repack, request->path_out, "%s", strerror(errno));
+}
+
+bool
+repack_output_finish(struct repack *repack, const struct stat *stat_in)
+{
+    const struct repack_request *request = &repack->request;
+    hid_t fcpl = H5Fget_create_plist(repack->out);
+    hsize_t userblock_nbytes = 0;
+    struct stat now;
+
+    H5Pget_userblock(fcpl, &userblock_nbytes);
+    H5Pclose(fcpl);
+    if (H5Fflush(repack->out, H5F_SCOPE_GLOBAL) < 0 ||
+        H5Fclose(repack->out) < 0)
+        return repack_fail(repack, request->path_out, NULL);
+    if (!copy_userblock(repack, userblock_nbytes))
+        return false;
+    if (stat(request->path_in, &now) != 0 || now.st_ino != stat_in->st_ino ||
+        now.st_size != stat_in->st_size ||
+        now.st_mtim.tv_sec != stat_in->st_mtim.tv_sec ||
+        now.st_mtim.tv_nsec != stat_in->st_mtim.tv_nsec)
+        return repack_fail(repack, request->path_in,
+                           "it has changed while it was read");
+    set_rights(stat_in);
+    if (rename(part_path, output.path) != 0)
+        return repack_fail(repack, request->path_out, "%s", strerror(errno));
+    has_part = 0;
+    free(output.path);
+    output.path = NULL;
+    return true;
+}
