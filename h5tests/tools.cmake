@@ -73,6 +73,21 @@ if(TERP_SYSTEM_PYTHON AND NOT TERP_SANITIZE)
                    ${CMAKE_CURRENT_SOURCE_DIR}/tools/test_limits.py)
   set_tests_properties(test_limits PROPERTIES
     ENVIRONMENT "${environment}" SKIP_RETURN_CODE 77)
+  add_test(NAME test_structure
+           COMMAND ${TERP_SYSTEM_PYTHON}
+                   ${CMAKE_CURRENT_SOURCE_DIR}/tools/test_structure.py)
+  # A few files that are drawn; scripts/structures.sh draws others each day.
+  add_test(NAME test_structures
+           COMMAND ${TERP_SYSTEM_PYTHON}
+                   ${CMAKE_CURRENT_SOURCE_DIR}/tools/test_structures.py)
+  # All that there are in h5tests, in every way.
+  add_test(NAME test_structures_all
+           COMMAND ${TERP_SYSTEM_PYTHON}
+                   ${CMAKE_CURRENT_SOURCE_DIR}/tools/test_structures.py
+                   --files 1 ${CMAKE_CURRENT_SOURCE_DIR})
+  set_tests_properties(test_structure test_structures test_structures_all
+    PROPERTIES ENVIRONMENT "${environment}" SKIP_RETURN_CODE 77)
+  set_tests_properties(test_structures_all PROPERTIES LABELS ci)
   add_test(NAME test_sparse
            COMMAND ${TERP_SYSTEM_PYTHON}
                    ${CMAKE_CURRENT_SOURCE_DIR}/tools/test_sparse.py)
