@@ -1,8 +1,6 @@
 /* Codes the parts of complex values, and puts them together. */
 #include "cpu/parts.h"
 
-#include <fenv.h>
-
 #include "codec/format/parts.h"
 #include "codec/format/types.h"
 #include "codec/model/carrier.h"
@@ -167,10 +165,7 @@ terp_cpu_parts_encode(const struct terp_cpu_call *call,
 {
     struct parts parts;
     enum terp_status st = TERP_ERR_MEMORY;
-    fenv_t host;
 
-    fegetenv(&host);
-    fesetenv(FE_DFL_ENV);
     if (make_parts(call, chunk, &parts)) {
         const struct cpu_parts carried = as_carried(&parts);
         terp_cpu_parts_split(&carried, src, parts.values);
@@ -178,7 +173,6 @@ terp_cpu_parts_encode(const struct terp_cpu_call *call,
         st = encode_parts(call, params, chunk, &parts, dst, dst_nbytes_ret);
     }
     free_parts(&parts);
-    fesetenv(&host);
     return st;
 }
 

@@ -2,7 +2,6 @@
  * steps. doc/format.md describes what is written. */
 #include "cpu/pipeline.h"
 
-#include <fenv.h>
 #include <stdlib.h>
 
 #include "codec/format/bytes.h"
@@ -181,12 +180,9 @@ do_steps(struct job *job, job_step *const *steps,
          const struct terp_cpu_call *call)
 {
     struct cpu_prediction *p = &job->prediction;
-    fenv_t host;
-
-    fegetenv(&host);
-    fesetenv(FE_DFL_ENV);
     const uint64_t nvalues =
         job->coarse == NULL ? job->layout.nvalues : job->coarse->nvalues;
+
     p->pool = terp_cpu_pool_make((int)min_u64((uint64_t)call->nthreads,
                                               nvalues / CPU_THREAD_MIN_NVALUES),
                                  call->allocator);
@@ -203,7 +199,6 @@ do_steps(struct job *job, job_step *const *steps,
     free(job->whole_mask);
     terp_cpu_pool_free(p->pool);
     free(job);
-    fesetenv(&host);
     return st;
 }
 

@@ -18,6 +18,7 @@ foreach(name cd_values choices coarse domain environment estimates frame inspect
   terp_add_codec_test(codec test_${name})
 endforeach()
 
+target_sources(test_environment PRIVATE support/environment.c)
 target_link_options(test_frame PRIVATE -Wl,--wrap=terp_frame_read)
 
 # These watch the memory that the codec takes.
@@ -38,6 +39,7 @@ foreach(name stream_digest make_golden)
   target_include_directories(${name} SYSTEM PRIVATE ${XXHASH_INCLUDE_DIR})
   target_link_libraries(${name} PRIVATE terp_fields)
 endforeach()
+target_sources(stream_digest PRIVATE support/environment.c)
 
 # Every float32 there is, for a night; here some of them for each bound.
 find_package(Threads REQUIRED)
@@ -78,6 +80,14 @@ if(EXISTS ${digests} AND NOT TERP_SANITIZE)
            COMMAND stream_digest --threads 2 --expect ${digests})
   set_tests_properties(stream_digest_baseline PROPERTIES
     ENVIRONMENT TERP_CPU=baseline)
+  # In programs that have another floating-point environment.
+  foreach(environment flush upward traps)
+    add_test(NAME stream_digest_${environment}
+             COMMAND stream_digest --threads 2 --every 5
+                     --environment ${environment} --expect ${digests})
+    set_tests_properties(stream_digest_${environment} PROPERTIES
+      SKIP_RETURN_CODE 77)
+  endforeach()
 endif()
 
 # A folder for each release.

@@ -8,7 +8,7 @@ target_link_libraries(terp_h5_files
   PUBLIC terp_codec terp_cmocka ${HDF5_C_LIBRARIES})
 
 # The plugin is found as users find it, and linked to no test.
-foreach(name absent values pass pipeline errors rewrite short)
+foreach(name absent environment values pass pipeline errors rewrite short)
   terp_add_ctest(test_filter_${name} filter/test_filter_${name}.c)
   target_link_libraries(test_filter_${name} PRIVATE terp_h5_files)
   add_dependencies(test_filter_${name} h5zterp)
@@ -16,6 +16,7 @@ foreach(name absent values pass pipeline errors rewrite short)
     ENVIRONMENT HDF5_PLUGIN_PATH=$<TARGET_FILE_DIR:h5zterp>)
 endforeach()
 target_link_libraries(test_filter_rewrite PRIVATE terp_fields)
+target_sources(test_filter_environment PRIVATE support/environment.c)
 
 # The same with the filter in the program.
 terp_add_ctest(test_filter_short_linked filter/test_filter_short.c)

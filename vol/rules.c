@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codec/format/environment.h"
 #include "codec/api/text.h"
 
 /* More is not meant: the longest known list, of a simulation with a bound for
@@ -194,7 +195,7 @@ read_option(char *text, struct vol_choice *choice)
 }
 
 /* BOUND[,OPTION ...], which is cut up; *wrong_ret is the part that is wrong. */
-static enum vol_rule
+TERP_GUARDED enum vol_rule
 read_choice(char *text, struct vol_choice *choice, const char **wrong_ret)
 {
     char *next = strchr(text, ',');
@@ -226,6 +227,7 @@ read_rule(char *rule, const char *path, struct vol_choice *choice, char *reason)
 {
     struct vol_choice read;
     const char *wrong;
+    struct terp_environment host;
 
     /* Names hold = now and then, bounds and options never. */
     char *equal = strrchr(rule, '=');
@@ -238,7 +240,9 @@ read_rule(char *rule, const char *path, struct vol_choice *choice, char *reason)
     }
     *equal = '\0';
     trim(&rule, equal);
+    terp_environment_enter(&host);
     enum vol_rule found = read_choice(equal + 1, &read, &wrong);
+    terp_environment_leave(&host);
     if (found == VOL_RULE_WRONG) {
         snprintf(reason, VOL_REASON_NBYTES,
                  "\"%.40s\" of the rule for \"%.40s\" is neither a bound "

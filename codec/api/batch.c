@@ -7,6 +7,7 @@
 #include "codec/api/run.h"
 #include "codec/api/stream.h"
 #include "codec/format/base.h"
+#include "codec/format/environment.h"
 #include "codec/format/types.h"
 #include "codec/model/bound.h"
 #include "codec/model/coarse.h"
@@ -195,8 +196,8 @@ code_chunks(void *arg, struct terp_cpu_batch_part part)
 
 /* All that can be done. Unless TERP_OK is returned, nothing was; or, of an
  * encoder, not all. */
-static enum terp_status
-code_batch(struct terp_run *run, struct batch *batch, uint64_t nchunks)
+TERP_GUARDED enum terp_status
+code_guarded(struct terp_run *run, struct batch *batch, uint64_t nchunks)
 {
     const bool encode = batch->dst_nbytes != NULL;
     const struct terp_chunk *chunk = batch->chunk;
@@ -245,6 +246,17 @@ code_batch(struct terp_run *run, struct batch *batch, uint64_t nchunks)
     if (nleft > 0)
         terp_run_share(run, code_chunks, batch, nchunks);
     return (enum terp_status)batch->failed;
+}
+
+static enum terp_status
+code_batch(struct terp_run *run, struct batch *batch, uint64_t nchunks)
+{
+    struct terp_environment host;
+
+    terp_environment_enter(&host);
+    const enum terp_status st = code_guarded(run, batch, nchunks);
+    terp_environment_leave(&host);
+    return st;
 }
 
 enum terp_status

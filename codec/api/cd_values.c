@@ -1,8 +1,7 @@
 /* Parses cd_values, and writes those that a file keeps. */
 #include "codec/api/cd_values.h"
 
-#include <fenv.h>
-
+#include "codec/format/environment.h"
 #include "codec/format/types.h"
 #include "codec/model/bound.h"
 #include "codec/model/carrier.h"
@@ -43,28 +42,23 @@ split(uint64_t value, unsigned *words)
     words[1] = (unsigned)(value >> 32);
 }
 
-/* mantissa * 10^-exponent, by correctly rounded divisions or products only,
- * whatever the caller's environment; volatile keeps them between the calls. */
+/* mantissa * 10^-exponent, by correctly rounded divisions or products only. */
 static double
 decimal(uint32_t mantissa, int32_t exponent)
 {
     static const double powers[MAX_EXACT_EXPONENT + 1] = {
         1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
         1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
-    volatile double value = mantissa;
-    fenv_t host;
+    double value = mantissa;
     int64_t left = exponent < 0 ? -(int64_t)exponent : exponent;
     /* Past 700 every product is 0 or infinite already. */
     if (left > 700)
         left = 700;
-    fegetenv(&host);
-    fesetenv(FE_DFL_ENV);
     while (left > 0) {
         int step = left < MAX_EXACT_EXPONENT ? (int)left : MAX_EXACT_EXPONENT;
         value = exponent < 0 ? value * powers[step] : value / powers[step];
         left -= step;
     }
-    fesetenv(&host);
     return value;
 }
 
@@ -300,9 +294,9 @@ parse_persisted(size_t cd_nelmts, const unsigned *cd_values, struct terp_cd *cd,
     return st;
 }
 
-enum terp_status
-terp_cd_parse(size_t cd_nelmts, const unsigned *cd_values,
-              struct terp_cd *cd_ret, const char **reason_ret)
+TERP_GUARDED enum terp_status
+parse(size_t cd_nelmts, const unsigned *cd_values, struct terp_cd *cd_ret,
+      const char **reason_ret)
 {
     struct terp_cd cd = {0};
     const char *unused;
@@ -347,8 +341,20 @@ terp_cd_parse(size_t cd_nelmts, const unsigned *cd_values,
     return st;
 }
 
-size_t
-terp_cd_persist(const struct terp_cd *cd, unsigned *words_ret)
+enum terp_status
+terp_cd_parse(size_t cd_nelmts, const unsigned *cd_values,
+              struct terp_cd *cd_ret, const char **reason_ret)
+{
+    struct terp_environment host;
+
+    terp_environment_enter(&host);
+    const enum terp_status st = parse(cd_nelmts, cd_values, cd_ret, reason_ret);
+    terp_environment_leave(&host);
+    return st;
+}
+
+TERP_GUARDED size_t
+persist(const struct terp_cd *cd, unsigned *words_ret)
 {
     const struct terp_params *params = &cd->params;
     const struct terp_chunk *chunk = &cd->chunk;
@@ -390,9 +396,20 @@ terp_cd_persist(const struct terp_cd *cd, unsigned *words_ret)
     return nwords;
 }
 
-bool
-terp_cd_apply_dims(struct terp_cd *cd, enum terp_type type, bool big_endian,
-                   int ndims, const uint64_t *dims)
+size_t
+terp_cd_persist(const struct terp_cd *cd, unsigned *words_ret)
+{
+    struct terp_environment host;
+
+    terp_environment_enter(&host);
+    const size_t nwords = persist(cd, words_ret);
+    terp_environment_leave(&host);
+    return nwords;
+}
+
+TERP_GUARDED bool
+apply_dims(struct terp_cd *cd, enum terp_type type, bool big_endian, int ndims,
+           const uint64_t *dims)
 {
     uint64_t brick_nvalues = 1;
     bool fits = true;
@@ -419,4 +436,16 @@ terp_cd_apply_dims(struct terp_cd *cd, enum terp_type type, bool big_endian,
     for (int i = 0; i < cd->nlogical; i++)
         cd->chunk.dims[i + 1] = cd->logical[i];
     return true;
+}
+
+bool
+terp_cd_apply_dims(struct terp_cd *cd, enum terp_type type, bool big_endian,
+                   int ndims, const uint64_t *dims)
+{
+    struct terp_environment host;
+
+    terp_environment_enter(&host);
+    const bool fits = apply_dims(cd, type, big_endian, ndims, dims);
+    terp_environment_leave(&host);
+    return fits;
 }

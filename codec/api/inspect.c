@@ -6,6 +6,7 @@
 #include "codec/api/processor.h"
 #include "codec/api/stream.h"
 #include "codec/format/copies.h"
+#include "codec/format/environment.h"
 #include "codec/format/references.h"
 
 const char *
@@ -137,8 +138,8 @@ inspect_parts(const struct terp_stream *stream, struct terp_info *info)
     return st;
 }
 
-enum terp_status
-terp_inspect(const void *src, uint64_t src_nbytes, struct terp_info *info_ret)
+TERP_GUARDED enum terp_status
+inspect(const void *src, uint64_t src_nbytes, struct terp_info *info_ret)
 {
     struct terp_stream stream;
     const struct terp_frame *frame = &stream.frame;
@@ -159,4 +160,15 @@ terp_inspect(const void *src, uint64_t src_nbytes, struct terp_info *info_ret)
     if (frame->coding == TERP_CODING_PARTS)
         return inspect_parts(&stream, info_ret);
     return inspect_one(frame, stream.body, stream.body_nbytes, true, info_ret);
+}
+
+enum terp_status
+terp_inspect(const void *src, uint64_t src_nbytes, struct terp_info *info_ret)
+{
+    struct terp_environment host;
+
+    terp_environment_enter(&host);
+    const enum terp_status st = inspect(src, src_nbytes, info_ret);
+    terp_environment_leave(&host);
+    return st;
 }

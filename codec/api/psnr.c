@@ -2,7 +2,6 @@
  */
 #include "codec/api/psnr.h"
 
-#include <fenv.h>
 #include <string.h>
 
 #include "codec/api/processor.h"
@@ -74,12 +73,11 @@ search_bound(struct trial *trial, double psnr, double half_range, uint8_t *dst,
                                trial->src, dst, dst_nbytes_ret);
 }
 
-static enum terp_status
-search_in_default_environment(terp_cpu_encoder *encode,
-                              const struct terp_cpu_call *call,
-                              const struct terp_params *params,
-                              const struct terp_chunk *chunk, const void *src,
-                              uint8_t *dst, uint64_t *dst_nbytes_ret)
+enum terp_status
+terp_psnr_search(terp_cpu_encoder *encode, const struct terp_cpu_call *call,
+                 const struct terp_params *params,
+                 const struct terp_chunk *chunk, const void *src, uint8_t *dst,
+                 uint64_t *dst_nbytes_ret)
 {
     struct trial trial = {
         .encode = encode, .call = call, .chunk = chunk, .src = src};
@@ -102,21 +100,5 @@ search_in_default_environment(terp_cpu_encoder *encode,
                             other, dst_nbytes_ret);
     terp_release(call->allocator, trial.decoded);
     terp_release(call->allocator, other);
-    return st;
-}
-
-enum terp_status
-terp_psnr_search(terp_cpu_encoder *encode, const struct terp_cpu_call *call,
-                 const struct terp_params *params,
-                 const struct terp_chunk *chunk, const void *src, uint8_t *dst,
-                 uint64_t *dst_nbytes_ret)
-{
-    fenv_t host;
-
-    fegetenv(&host);
-    fesetenv(FE_DFL_ENV);
-    enum terp_status st = search_in_default_environment(
-        encode, call, params, chunk, src, dst, dst_nbytes_ret);
-    fesetenv(&host);
     return st;
 }

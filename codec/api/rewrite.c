@@ -16,6 +16,7 @@
 #include "codec/api/processor.h"
 #include "codec/api/stream.h"
 #include "codec/api/valid_range.h"
+#include "codec/format/environment.h"
 #include "codec/format/types.h"
 #include "codec/model/bound.h"
 #include "codec/model/range.h"
@@ -382,11 +383,11 @@ encode_again(struct rewrite *rewrite, const void *stream,
                : encode_with_one_value(rewrite, dst, nbytes);
 }
 
-enum terp_status
-terp_rewrite_encode(struct terp_run *run, const struct terp_params *params,
-                    const struct terp_chunk *chunk, const void *stream,
-                    uint64_t stream_nbytes, const void *src, void *dst,
-                    uint64_t *dst_nbytes_ret, bool *is_rewrite_ret)
+TERP_GUARDED enum terp_status
+encode_guarded(struct terp_run *run, const struct terp_params *params,
+               const struct terp_chunk *chunk, const void *stream,
+               uint64_t stream_nbytes, const void *src, void *dst,
+               uint64_t *dst_nbytes_ret, bool *is_rewrite_ret)
 {
     const struct terp_allocator *allocator = run->cpu.allocator;
     const uint64_t chunk_nbytes = terp_chunk_nbytes(chunk);
@@ -414,5 +415,21 @@ terp_rewrite_encode(struct terp_run *run, const struct terp_params *params,
     terp_release(allocator, rewrite.decoded);
     terp_release(allocator, rewrite.rounded);
     terp_release(allocator, rewrite.other);
+    return st;
+}
+
+enum terp_status
+terp_rewrite_encode(struct terp_run *run, const struct terp_params *params,
+                    const struct terp_chunk *chunk, const void *stream,
+                    uint64_t stream_nbytes, const void *src, void *dst,
+                    uint64_t *dst_nbytes_ret, bool *is_rewrite_ret)
+{
+    struct terp_environment host;
+
+    terp_environment_enter(&host);
+    const enum terp_status st =
+        encode_guarded(run, params, chunk, stream, stream_nbytes, src, dst,
+                       dst_nbytes_ret, is_rewrite_ret);
+    terp_environment_leave(&host);
     return st;
 }

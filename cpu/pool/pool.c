@@ -4,7 +4,6 @@
 
 #include "cpu/pool/pool.h"
 
-#include <fenv.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -13,6 +12,8 @@
 #ifdef __linux__
 #include <sys/mman.h>
 #endif
+
+#include "codec/format/environment.h"
 
 /* Ranges that a worker takes of a task, one after another, so that none
  * waits long where work is spread unevenly. */
@@ -101,9 +102,10 @@ work(void *arg)
 {
     struct worker *worker = arg;
     struct cpu_pool *pool = worker->pool;
+    struct terp_environment inherited;
     unsigned epoch = 0;
 
-    fesetenv(FE_DFL_ENV);
+    terp_environment_enter(&inherited);
     while (!atomic_load(&pool->stop)) {
         unsigned now = atomic_load(&pool->epoch);
         if (now % 2 == 0 || now == epoch) {

@@ -1,8 +1,6 @@
 /* The range of a chunk's valid values, and how far others are from them. Sums
  * are added up in the order of codec/model/psnr.h, whatever the number of
  * threads. */
-#include <fenv.h>
-
 #include "codec/format/base.h"
 #include "codec/model/psnr.h"
 #include "cpu/pipeline.h"
@@ -88,7 +86,6 @@ terp_cpu_measure(const struct terp_cpu_call *call,
     const int value_nbytes = chunk->type == TERP_FLOAT32 ? 4 : 8;
     const uint64_t nvalues = nbytes / (uint64_t)value_nbytes;
     void *swapped = NULL;
-    fenv_t host;
 
     if (chunk->big_endian != TERP_HOST_IS_BIG_ENDIAN) {
         swapped = terp_allocate(call->allocator, nbytes);
@@ -100,8 +97,6 @@ terp_cpu_measure(const struct terp_cpu_call *call,
         if (other != NULL)
             terp_swap_values(other, nvalues, value_nbytes);
     }
-    fegetenv(&host);
-    fesetenv(FE_DFL_ENV);
     struct cpu_pool *pool =
         terp_cpu_pool_make((int)min_u64((uint64_t)call->nthreads,
                                         nvalues / CPU_THREAD_MIN_NVALUES),
@@ -109,7 +104,6 @@ terp_cpu_measure(const struct terp_cpu_call *call,
     const enum terp_status st =
         measure(params, chunk, pool, src, other, measure_ret);
     terp_cpu_pool_free(pool);
-    fesetenv(&host);
     terp_release(call->allocator, swapped);
     return st;
 }

@@ -18,6 +18,7 @@
 #include "codec/api/run.h"
 #include "codec/api/text.h"
 #include "codec/format/base.h"
+#include "codec/format/environment.h"
 #include "codec/format/types.h"
 #include "codec/model/bound.h"
 #include "filter/plugin/call.h"
@@ -134,7 +135,7 @@ can_apply(hid_t dcpl, hid_t type, hid_t space)
     return 1;
 }
 
-static void
+TERP_GUARDED void
 say_words(const struct terp_call *call, const struct terp_cd *cd, bool fits)
 {
     char dims[128] = "", floor[64] = "", missing[64] = "", limits[96] = "";
@@ -219,6 +220,7 @@ localize(const struct terp_call *call, hid_t dcpl, hid_t type, hid_t space)
 {
     unsigned words[TERP_CD_MAX_NWORDS], flags;
     size_t nwords;
+    struct terp_environment host;
     struct terp_cd cd;
     const char *reason;
 
@@ -240,7 +242,9 @@ localize(const struct terp_call *call, hid_t dcpl, hid_t type, hid_t space)
         REPORT(call, REFUSED, reason, "%s", reason);
         return -1;
     }
+    terp_environment_enter(&host);
     say_words(call, &cd, fits);
+    terp_environment_leave(&host);
     return 0;
 }
 
@@ -341,30 +345,42 @@ exchange(const struct terp_call *call, void *data, size_t cap_nbytes,
     *buf_size = cap_nbytes;
 }
 
-static void
-say_stream(const struct terp_call *call, const struct terp_run_result *result,
-           const char *action, const void *stream, uint64_t stream_nbytes)
+TERP_GUARDED void
+say_info(const struct terp_call *call, const struct terp_run_result *result,
+         const char *action, const struct terp_info *info,
+         uint64_t stream_nbytes)
 {
-    struct terp_info info = {.size = sizeof info};
     const char *more = result->device != NULL ? result->device : result->reason;
 
-    /* Reading the frame again costs time, for the curious only. */
-    if (!call->verbose || terp_inspect(stream, stream_nbytes, &info) != TERP_OK)
-        return;
     const uint64_t hundredths =
-        (uint64_t)(100. * (double)info.chunk_nbytes / (double)stream_nbytes +
+        (uint64_t)(100. * (double)info->chunk_nbytes / (double)stream_nbytes +
                    .5);
     terp_call_say(call,
                   "%s: %" PRIu64 " bytes, stored %" PRIu64 ", ratio %" PRIu64
                   ".%02u, pipeline %s, predictor %s, engine %s%s%s%s%s, "
                   "threads %d, instructions %s",
-                  action, info.chunk_nbytes, stream_nbytes, hundredths / 100,
-                  (unsigned)(hundredths % 100), info.pipeline, info.predictor,
+                  action, info->chunk_nbytes, stream_nbytes, hundredths / 100,
+                  (unsigned)(hundredths % 100), info->pipeline, info->predictor,
                   result->used == TERP_ENGINE_CUDA ? "cuda" : "cpu",
                   more != NULL ? " (" : "",
                   result->reason != NULL ? "not cuda: " : "",
                   more != NULL ? more : "", more != NULL ? ")" : "",
                   call->options.nthreads, terp_processor_instructions());
+}
+
+static void
+say_stream(const struct terp_call *call, const struct terp_run_result *result,
+           const char *action, const void *stream, uint64_t stream_nbytes)
+{
+    struct terp_info info = {.size = sizeof info};
+    struct terp_environment host;
+
+    /* Reading the frame again costs time, for the curious only. */
+    if (!call->verbose || terp_inspect(stream, stream_nbytes, &info) != TERP_OK)
+        return;
+    terp_environment_enter(&host);
+    say_info(call, result, action, &info, stream_nbytes);
+    terp_environment_leave(&host);
 }
 
 /* Why the words do not allow to compress `nbytes`; NULL when they do. */

@@ -116,11 +116,12 @@ H5Z_terp_put_double(double value, unsigned *words)
 static inline double
 H5Z_terp_bound_of_digits(unsigned ndigits)
 {
-    double power = 10;
+    /* No division: the program may have changed the direction of rounding. */
+    static const double bounds[H5Z_TERP_MAX_NDIGITS + 1] = {
+        0,    5e-2,  5e-3,  5e-4,  5e-5,  5e-6,  5e-7,  5e-8,
+        5e-9, 5e-10, 5e-11, 5e-12, 5e-13, 5e-14, 5e-15, 5e-16};
 
-    for (unsigned i = 0; i < ndigits && i < H5Z_TERP_MAX_NDIGITS; i++)
-        power *= 10;
-    return ndigits < 1 || ndigits > H5Z_TERP_MAX_NDIGITS ? 0 : 5 / power;
+    return ndigits > H5Z_TERP_MAX_NDIGITS ? 0 : bounds[ndigits];
 }
 
 /* That of values whose mantissas are rounded to `nbits` bits, from 1 to
@@ -146,7 +147,10 @@ H5Z_terp_cd_values(const struct H5Z_terp_config *config,
      * floor, for a missing value, and for each end of a valid range. */
     const unsigned exact = 0x10000u, floored = 0x20000u, missing = 0x40000u;
     const unsigned ranged = 0x80000u;
-    const unsigned has_floor = config->floor != 0;
+    /* By its bits: where subnormal numbers are flushed they compare as 0. */
+    unsigned words[2];
+    H5Z_terp_put_double(config->floor, words);
+    const unsigned has_floor = (words[0] | words[1] << 1) != 0;
     const unsigned has_missing = config->has_missing != 0;
     const unsigned has_range = config->has_valid_range != 0;
     size_t n = 3;

@@ -3,7 +3,6 @@
  * tried. */
 #include "gpu/engine/again.cuh"
 
-#include <fenv.h>
 #include <new>
 
 #include "codec/format/types.h"
@@ -433,8 +432,7 @@ code_flat(enum terp_type carrier, const struct flat_chunk *flat, void *coded)
         code_values_of<double>(flat, coded);
 }
 
-/* Searches for rows of a flat chunk, as the CPU engine does, in the same
- * floating-point environment. */
+/* Searches for rows of a flat chunk, as the CPU engine does. */
 static enum terp_status
 find_rows(struct terp_cuda_device *device, const struct terp_cuda_call *where,
           const struct cuda_call *call, uint64_t i)
@@ -448,7 +446,6 @@ find_rows(struct terp_cuda_device *device, const struct terp_cuda_call *where,
                               found};
     void *values = NULL, *carried = NULL, *coded = NULL;
     enum terp_status st = TERP_OK;
-    fenv_t host;
 
     if (!call->host || call->chunk->big_endian) {
         values = malloc(nbytes);
@@ -459,8 +456,6 @@ find_rows(struct terp_cuda_device *device, const struct terp_cuda_call *where,
     }
     if (call->chunk->big_endian)
         terp_swap_values(values, flat.nvalues, own_nbytes);
-    fegetenv(&host);
-    fesetenv(FE_DFL_ENV);
     if (st == TERP_OK && !terp_type_is_plain(type)) {
         carried = carry_flat(call, &flat);
         st = carried == NULL ? TERP_ERR_MEMORY : TERP_OK;
@@ -479,7 +474,6 @@ find_rows(struct terp_cuda_device *device, const struct terp_cuda_call *where,
             terp_price_of_anchor(found->min, found->max, found->step),
             wide ? flat_errors<double> : flat_errors<float>, &flat,
             &found->domain, &found->verdict);
-    fesetenv(&host);
     free(coded);
     free(carried);
     free(values);
@@ -551,10 +545,6 @@ encode_again(struct terp_cuda_device *device,
 static void
 take_bounds_of_pairs(struct cuda_call *call)
 {
-    fenv_t host;
-
-    fegetenv(&host);
-    fesetenv(FE_DFL_ENV);
     for (uint64_t i = 0; i < call->nchunks; i += TERP_NPARTS) {
         const struct cuda_found_domain *found = &call->found[i];
         const double min[TERP_NPARTS] = {found[0].min, found[1].min};
@@ -562,7 +552,6 @@ take_bounds_of_pairs(struct cuda_call *call)
         call->bounds[i] = call->bounds[i + 1] =
             terp_bound_of_parts(call->params->bound, min, max);
     }
-    fesetenv(&host);
     call->bounds_are = CUDA_BOUNDS_GIVEN;
 }
 

@@ -5,7 +5,6 @@
  * range, which the encoder finds. */
 #include "gpu/engine/psnr.cuh"
 
-#include <fenv.h>
 #include <stdlib.h>
 
 #include "codec/format/types.h"
@@ -426,10 +425,7 @@ cuda_psnr_encode(struct terp_cuda_device *device,
         nbytes / (uint64_t)terp_value_nbytes(call->chunk->type);
     uint64_t most = min_u64(PORTION_NBYTES / nbytes + 1, PORTION_MAX_NCHUNKS);
     enum terp_status st = TERP_OK;
-    fenv_t host;
 
-    fegetenv(&host);
-    fesetenv(FE_DFL_ENV);
     for (uint64_t first = 0; st == TERP_OK && first < call->nchunks;) {
         struct portion portion = {};
         portion.device = device;
@@ -447,6 +443,5 @@ cuda_psnr_encode(struct terp_cuda_device *device,
             st = TERP_OK;
         }
     }
-    fesetenv(&host);
     return st;
 }

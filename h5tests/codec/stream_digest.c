@@ -1,4 +1,4 @@
-/* stream_digest [--threads N] [--every N] [--expect FILE]
+/* stream_digest [--threads N] [--every N] [--environment NAME] [--expect FILE]
  *
  * Prints the XXH3-64 digests of streams, and of what they decode to, for
  * chunks of all kinds in all modes. A line says what the data and the mode
@@ -6,9 +6,10 @@
  * agree when their outputs are the same file.
  *
  * With --expect, prints the lines that differ from FILE instead, and fails
- * when there are any. With --every, one of so many lines is made. Exit
- * status 77 where TERP_CPU names instructions that there are not. Needs no test
- * framework. */
+ * when there are any. With --every, one of so many lines is made. With
+ * --environment, chunks are coded in that floating-point environment. Exit
+ * status 77 where TERP_CPU names instructions, or NAME an environment, that
+ * there are not. Needs no test framework. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@
 #include <xxhash.h>
 
 #include "codec/api/processor.h"
+#include "h5tests/support/environment.h"
 #include "h5tests/support/fields.h"
 #include "h5tests/support/modes.h"
 
@@ -96,7 +98,8 @@ dims_text(const struct terp_chunk *chunk, char text[static 64])
 static bool
 digest(enum terp_field field, const struct terp_chunk *chunk,
        const struct terp_params *params, const char *mode,
-       const uint8_t *values, int nthreads, char line[static LINE_CAP])
+       const uint8_t *values, int nthreads, enum test_environment environment,
+       char line[static LINE_CAP])
 {
     uint64_t nbytes = terp_chunk_nbytes(chunk), stream_nbytes, got;
     uint64_t cap_nbytes = terp_encode_bound(chunk);
@@ -104,12 +107,14 @@ digest(enum terp_field field, const struct terp_chunk *chunk,
     char dims[64], floor[32] = "";
     enum terp_status st = TERP_ERR_MEMORY;
 
+    test_environment_set(environment);
     if (stream != NULL && decoded != NULL)
         st = terp_encode(params, chunk, values, stream, cap_nbytes,
                          &stream_nbytes, nthreads);
     if (st == TERP_OK)
         st =
             terp_decode(stream, stream_nbytes, decoded, nbytes, &got, nthreads);
+    test_environment_set(TEST_ENVIRONMENT_DEFAULT);
     if (params->floor > 0)
         snprintf(floor, sizeof floor, " floor %g", params->floor);
     if (st == TERP_OK)
@@ -132,6 +137,7 @@ digest(enum terp_field field, const struct terp_chunk *chunk,
 struct run {
     int nthreads;
     unsigned every;
+    enum test_environment environment;
     unsigned long nlines; /* so far */
     FILE *expected;       /* NULL: lines are printed */
     bool same;
@@ -151,7 +157,8 @@ report(struct run *run, enum terp_field field, const struct terp_chunk *chunk,
         wanted[strcspn(wanted, "\n")] = '\0';
     if (run->nlines++ % run->every != 0)
         return true;
-    if (!digest(field, chunk, params, mode, values, run->nthreads, line))
+    if (!digest(field, chunk, params, mode, values, run->nthreads,
+                run->environment, line))
         return false;
     if (run->expected == NULL) {
         puts(line);
@@ -278,6 +285,18 @@ digest_lossless(struct run *run)
     return true;
 }
 
+/* TEST_NENVIRONMENTS for a name of none. */
+static enum test_environment
+environment_of(const char *name)
+{
+    int environment = 0;
+
+    while (environment < TEST_NENVIRONMENTS &&
+           strcmp(test_environment_name[environment], name) != 0)
+        environment++;
+    return (enum test_environment)environment;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -293,6 +312,9 @@ main(int argc, char **argv)
             run.nthreads = atoi(value);
         } else if (strcmp(argv[i], "--every") == 0 && atoi(value) > 0) {
             run.every = (unsigned)atoi(value);
+        } else if (strcmp(argv[i], "--environment") == 0 &&
+                   environment_of(value) < TEST_NENVIRONMENTS) {
+            run.environment = environment_of(value);
         } else if (strcmp(argv[i], "--expect") == 0) {
             run.expected = fopen(value, "r");
             if (run.expected == NULL) {
@@ -301,12 +323,18 @@ main(int argc, char **argv)
             }
         } else {
             fputs("usage: stream_digest [--threads N] [--every N] "
-                  "[--expect FILE]\n",
+                  "[--environment NAME] [--expect FILE]\n",
                   stderr);
             if (run.expected != NULL)
                 fclose(run.expected);
             return EXIT_FAILURE;
         }
+    }
+    const bool has_environment = test_environment_set(run.environment);
+    test_environment_set(TEST_ENVIRONMENT_DEFAULT);
+    if (!has_environment) {
+        fputs("skipped: there is no such environment here\n", stderr);
+        return 77;
     }
     bool made = digest_all(bounds, COUNT(bounds), TERP_NMODES, &run) &&
                 digest_all(pointwise, COUNT(pointwise), TERP_NMODES, &run) &&

@@ -1,6 +1,7 @@
 #define _POSIX_C_SOURCE 200809L /* mkstemp, fdopen */
 /* Rules for datasets that programs create: which one counts, and what is no
  * rule. */
+#include <fenv.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -292,6 +293,22 @@ rules_of_more_than_64_kib_are_refused(void **state)
     assert_int_equal(find(rules, "/v", &choice), VOL_RULE_WRONG);
 }
 
+static void
+direction_of_rounding_changes_no_bound(void **state)
+{
+    struct vol_choice choice;
+
+    (void)state;
+    fesetround(FE_UPWARD);
+    const enum vol_rule found =
+        find("v=abs:0.3,valid-range:0.1:0.7", "/v", &choice);
+    fesetround(FE_TONEAREST);
+    assert_int_equal(found, VOL_RULE_APPLY);
+    assert_true(choice.config.bound == 0.3);
+    assert_true(choice.config.valid_min == 0.1);
+    assert_true(choice.config.valid_max == 0.7);
+}
+
 int
 main(void)
 {
@@ -306,6 +323,7 @@ main(void)
         cmocka_unit_test(file_has_lines_and_comments),
         cmocka_unit_test(file_with_a_byte_of_0_is_refused),
         cmocka_unit_test(rules_of_more_than_64_kib_are_refused),
+        cmocka_unit_test(direction_of_rounding_changes_no_bound),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
