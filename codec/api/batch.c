@@ -70,9 +70,10 @@ note_call(struct terp_run *run, const struct terp_device *device,
 static enum terp_status
 copy(const struct terp_run *run, const void *src, void *dst, uint64_t nbytes)
 {
-    struct terp_run part = *run; /* a thread's own */
+    struct terp_run branch;
 
-    return terp_memory_copy(&part, 1, &dst, &src, &nbytes);
+    terp_run_branch(run, &branch);
+    return terp_memory_copy(&branch, 1, &dst, &src, &nbytes);
 }
 
 /* ---- a batch, in either direction ---- */
@@ -186,7 +187,7 @@ code_chunks(void *arg, struct terp_cpu_batch_part part)
                              batch->src_nbytes == NULL ? 0
                                                        : batch->src_nbytes[i],
                              batch->dst[i], &call);
-        st = terp_budget_status(&batch->run->budget, st);
+        st = terp_budget_status(batch->run->budget, st);
         if (batch->status != NULL)
             batch->status[i] = st;
         else if (st != TERP_OK)

@@ -44,9 +44,21 @@ terp_run_begin(const struct terp_run_options *options,
         .engine = options->engine,
         .call = {options->memory, options->has_stream, options->stream, 0},
         .result = {.used = TERP_ENGINE_CPU, .reason = reason}};
+    run_ret->budget = &run_ret->own_budget;
     run_ret->cpu =
-        terp_context_cpu_call(context, options->nthreads, &run_ret->budget);
+        terp_context_cpu_call(context, options->nthreads, run_ret->budget);
     return reason == NULL ? TERP_OK : TERP_ERR_ARGUMENT;
+}
+
+void
+terp_run_branch(const struct terp_run *run, struct terp_run *branch_ret)
+{
+    *branch_ret = (struct terp_run){.context = run->context,
+                                    .engine = run->engine,
+                                    .call = run->call,
+                                    .cpu = run->cpu,
+                                    .result = {.used = TERP_ENGINE_CPU},
+                                    .budget = run->budget};
 }
 
 enum terp_status
@@ -59,7 +71,7 @@ terp_run_end(const struct terp_run *run, enum terp_status st,
         *result_ret = run->result;
         result_ret->size = size;
     }
-    return terp_budget_status(&run->budget, st);
+    return terp_budget_status(run->budget, st);
 }
 
 void

@@ -8,9 +8,10 @@ struct terp_run {
     struct terp_context *context; /* never NULL */
     enum terp_engine_kind engine;
     struct terp_cuda_call call;
-    struct terp_budget budget; /* of the CPU's memory */
     struct terp_cpu_call cpu;
     struct terp_run_result result;
+    struct terp_budget *budget; /* of the CPU's memory, which threads share */
+    struct terp_budget own_budget;
 };
 
 /* Begins a call, of which `run_ret` stays where it is; `options` NULL: the
@@ -19,6 +20,12 @@ struct terp_run {
 enum terp_status
 terp_run_begin(const struct terp_run_options *options,
                const struct terp_run_result *result, struct terp_run *run_ret);
+
+/* Has a run of the same call for one of its threads, which may change it: it
+ * counts its memory in the same budget, and has a result of its own. A struct
+ * is not copied, since other threads change its budget. */
+void
+terp_run_branch(const struct terp_run *run, struct terp_run *branch_ret);
 
 /* Tells the result, unless `result_ret` is NULL; returns `st`, or
  * TERP_ERR_LIMIT where that is why memory was wanting. */

@@ -101,7 +101,7 @@ terp_h5_batch_make(struct terp_run *run, const struct terp_h5_block *block,
         STREAM_ALIGNMENT;
     /* What stays of the budget is working memory. */
     if (nbytes != UINT64_MAX)
-        nbytes = min_u64(nbytes, run->budget.limit_nbytes / 8);
+        nbytes = min_u64(nbytes, run->budget->limit_nbytes / 8);
     uint64_t n = nbytes / batch->chunk_nbytes;
     for (n = min_u64(terp_array_nchunks(&block->array), n > 0 ? n : 1);
          st == TERP_ERR_MEMORY && n > 0; n /= 2)
@@ -186,9 +186,10 @@ code_one_by_one(void *arg, struct terp_cpu_batch_part part)
 {
     struct coding *coding = arg;
     struct terp_h5_batch *batch = coding->batch;
-    struct terp_run run = *batch->run;
+    struct terp_run run;
     enum terp_status st = TERP_OK;
 
+    terp_run_branch(batch->run, &run);
     run.cpu.nthreads = part.nthreads;
     for (uint64_t i = part.first; st == TERP_OK && i < part.end; i++) {
         batch->chunk[i] =

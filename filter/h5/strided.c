@@ -228,7 +228,7 @@ make_room(struct reading *reading)
         return TERP_ERR_ARGUMENT;
     /* What stays of the budget is working memory. */
     const uint64_t nbytes =
-        min_u64(TERP_H5_BATCH_NBYTES, reading->run.budget.limit_nbytes / 8);
+        min_u64(TERP_H5_BATCH_NBYTES, reading->run.budget->limit_nbytes / 8);
     const uint64_t n =
         min_u64(NCHUNKS_PER_THREAD * (uint64_t)reading->run.cpu.nthreads,
                 nbytes / terp_chunk_nbytes(chunk) + 1);
@@ -275,12 +275,12 @@ terp_h5_strided_read(const struct terp_run *run,
 {
     struct reading reading = {.block = block,
                               .strided = strided,
-                              .run = *run,
                               .step = terp_h5_strided_step(block, strided),
                               .dst = dst};
     uint64_t nchunks = 1;
     struct piece piece;
 
+    terp_run_branch(run, &reading.run);
     reading.run.engine = TERP_ENGINE_CPU;
     reading.run.call.memory = TERP_MEMORY_HOST;
     enum terp_status st = make_room(&reading);

@@ -318,7 +318,7 @@ encode(const struct terp_call *call, const struct words *words,
         return TERP_ERR_MEMORY;
     enum terp_status st = terp_run_begin(&call->options, result, &run);
     if (st == TERP_OK)
-        st = terp_budget_hold(&run.budget, cap_nbytes);
+        st = terp_budget_hold(run.budget, cap_nbytes);
     if (st != TERP_OK)
         return st;
     void *stream = terp_host_allocate(&call->host, cap_nbytes);
@@ -535,7 +535,7 @@ read_chunk(const struct terp_call *call, size_t cd_nelmts,
     if (st == TERP_OK)
         st = terp_run_begin(&call->options, &result, &run);
     if (st == TERP_OK)
-        st = terp_budget_hold(&run.budget, room_nbytes);
+        st = terp_budget_hold(run.budget, room_nbytes);
     if (st == TERP_OK && room_nbytes <= SIZE_MAX)
         values = terp_host_allocate(&call->host, room_nbytes);
     if (st == TERP_OK && values == NULL)

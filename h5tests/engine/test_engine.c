@@ -636,6 +636,22 @@ device_leaves_chunks_of_its_own(void)
     device_leaves_chunks_on(TERP_MEMORY_DEVICE);
 }
 
+/* Threads of the CPU bring chunks of the device to the host and back, and count
+ * what they take there in one budget: a race that ThreadSanitizer sees. */
+static void
+device_fails_while_memory_is_counted(void)
+{
+    const struct terp_run_options run = {.engine = TERP_ENGINE_CUDA,
+                                         .memory = TERP_MEMORY_DEVICE,
+                                         .nthreads = NCHUNKS};
+    struct fake_cuda *fake = take_fake();
+
+    setenv("TERP_MAX_MEMORY", "1G", 1);
+    fake->call_status = TERP_ERR_DEVICE;
+    check_cpu(encode_by(&run), "told to fail");
+    check_cpu(decode_by(&run), "told to fail");
+}
+
 static void
 failure_of_one_call_is_made_good_for_that_call(void **state)
 {
@@ -645,6 +661,7 @@ failure_of_one_call_is_made_good_for_that_call(void **state)
     run_in_child(device_lacks_memory_once);
     run_in_child(device_lacks_memory_once_with_its_memory);
     run_in_child(device_without_memory_to_open);
+    run_in_child(device_fails_while_memory_is_counted);
 }
 
 static void

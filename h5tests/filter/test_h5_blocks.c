@@ -1,3 +1,4 @@
+#define _POSIX_C_SOURCE 200112L /* setenv */
 /* terp_h5_write and terp_h5_read against H5Dwrite and H5Dread. With
  * TEST_MEMORY=device the blocks are in the memory of the CUDA engine's device,
  * which TERP_CUDA_LIBRARY and TERP_TEST_CUDART tell. */
@@ -757,6 +758,19 @@ file_that_is_only_read_is_not_written(void **state)
     free(values);
 }
 
+/* All threads count in one budget: a race that ThreadSanitizer sees. */
+static void
+threads_share_the_limit_of_memory(void **state)
+{
+    hid_t dcpl = h5_dcpl_new(&cube, 0, 0, NULL);
+
+    (void)state;
+    assert_int_equal(setenv("TERP_MAX_MEMORY", "1G", 1), 0);
+    compare_writers(&cube, H5T_IEEE_F32LE, dcpl, "limited");
+    assert_int_equal(unsetenv("TERP_MAX_MEMORY"), 0);
+    H5Pclose(dcpl);
+}
+
 #define BLOCK_TEST(test) \
     cmocka_unit_test_setup_teardown(test, open_file, close_file)
 
@@ -823,6 +837,8 @@ strided_values_are_those_that_hdf5_reads(void **state)
             for (size_t i = 0; i < COUNT(strides); i++)
                 for (size_t o = 0; o < COUNT(offsets); o++) {
                     bool fits = true;
+                    if (!terp_case_taken(1))
+                        continue;
                     for (int d = 0; d < shape->rank; d++)
                         fits &= offsets[o][d] < shape->dims[d];
                     check_strided(dataset, shape, fits ? offsets[o] : zeros,
@@ -928,6 +944,7 @@ main(void)
         BLOCK_TEST(chunk_of_another_size_is_damage),
         BLOCK_TEST(wrong_arguments_are_refused),
         BLOCK_TEST(file_that_is_only_read_is_not_written),
+        BLOCK_TEST(threads_share_the_limit_of_memory),
         BLOCK_TEST(strided_values_are_those_that_hdf5_reads),
         BLOCK_TEST(strided_values_of_any_dataset_are_read),
         BLOCK_TEST(wrong_strides_are_refused),

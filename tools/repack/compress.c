@@ -157,7 +157,7 @@ static bool
 finish_coding(struct repack_job *job, struct repack_part *part)
 {
     const struct terp_h5_block *block = &part->block;
-    enum terp_status st = terp_budget_status(&part->run.budget, part->status);
+    enum terp_status st = terp_budget_status(part->run.budget, part->status);
 
     if (st == TERP_OK && block->reason != NULL) {
         st = terp_h5_block_transfer(&part->run, block, part->values, NULL);
