@@ -170,7 +170,7 @@ terp_cpu_batch(terp_cpu_batch_task *task, void *batch, uint64_t nchunks,
 /* ---- the CUDA engine ---- */
 
 /* Counts changes of what follows, and of the structs of terp.h. */
-#define TERP_CUDA_ABI 8
+#define TERP_CUDA_ABI 9
 
 /* The name of the shared object, and of its only exported function. */
 #define TERP_CUDA_LIBRARY "libterp_cuda.so"
@@ -203,6 +203,8 @@ struct terp_cuda_call {
     void *stream;
     uint64_t step; /* decode: every step-th value of each dimension, a power of
                       two; 0: all */
+    /* encode: of host memory as large as chunks. NULL: the C library */
+    const struct terp_allocator *allocator;
 };
 
 /* Batches of whole streams, frame, checksum and stored form included.

@@ -42,11 +42,14 @@ terp_run_begin(const struct terp_run_options *options,
     *run_ret = (struct terp_run){
         .context = context,
         .engine = options->engine,
-        .call = {options->memory, options->has_stream, options->stream, 0},
+        .call = {.memory = options->memory,
+                 .has_stream = options->has_stream,
+                 .stream = options->stream},
         .result = {.used = TERP_ENGINE_CPU, .reason = reason}};
     run_ret->budget = &run_ret->own_budget;
     run_ret->cpu =
         terp_context_cpu_call(context, options->nthreads, run_ret->budget);
+    run_ret->call.allocator = run_ret->cpu.allocator;
     return reason == NULL ? TERP_OK : TERP_ERR_ARGUMENT;
 }
 

@@ -135,7 +135,7 @@ encode_trial(struct terp_cuda_device *device,
     enum terp_status st = TERP_OK;
 
     if (call->host)
-        memory = malloc(part->n * stride);
+        memory = terp_allocate(call->allocator, part->n * stride);
     else
         cuda_array_allocate(device, part->n * stride, &memory);
     for (uint64_t i = 0; i < part->n; i++)
@@ -156,7 +156,7 @@ encode_trial(struct terp_cuda_device *device,
         }
     }
     if (call->host)
-        free(memory);
+        terp_release(call->allocator, memory);
     else if (memory != NULL)
         cuda_array_release(device, memory);
     return st;
@@ -403,7 +403,8 @@ carry_flat(const struct cuda_call *call, const struct flat_chunk *flat)
     const int nbytes = terp_value_nbytes(
         cuda_carrier_type(flat->found->form, call->chunk->type));
     const uint64_t ones = UINT64_MAX >> (64 - 8 * own_nbytes);
-    uint8_t *carried = (uint8_t *)malloc(flat->nvalues * (uint64_t)nbytes);
+    uint8_t *carried = (uint8_t *)terp_allocate(
+        call->allocator, flat->nvalues * (uint64_t)nbytes);
 
     for (uint64_t i = 0; carried != NULL && i < flat->nvalues; i++) {
         const uint64_t word =
@@ -448,7 +449,7 @@ find_rows(struct terp_cuda_device *device, const struct terp_cuda_call *where,
     enum terp_status st = TERP_OK;
 
     if (!call->host || call->chunk->big_endian) {
-        values = malloc(nbytes);
+        values = terp_allocate(call->allocator, nbytes);
         if (values == NULL)
             return TERP_ERR_MEMORY;
         st = copy(device, where, 1, &values, &flat.values, &nbytes);
@@ -462,7 +463,7 @@ find_rows(struct terp_cuda_device *device, const struct terp_cuda_call *where,
         flat.values = carried;
     }
     if (st == TERP_OK && cuda_form_is_pointwise(found->form)) {
-        coded = malloc(flat.nvalues * (wide ? 8 : 4));
+        coded = terp_allocate(call->allocator, flat.nvalues * (wide ? 8 : 4));
         if (coded != NULL)
             code_flat(cuda_carrier_type(found->form, type), &flat, coded);
         st = coded == NULL ? TERP_ERR_MEMORY : TERP_OK;
@@ -474,9 +475,9 @@ find_rows(struct terp_cuda_device *device, const struct terp_cuda_call *where,
             terp_price_of_anchor(found->min, found->max, found->step),
             wide ? flat_errors<double> : flat_errors<float>, &flat,
             &found->domain, &found->verdict);
-    free(coded);
-    free(carried);
-    free(values);
+    terp_release(call->allocator, coded);
+    terp_release(call->allocator, carried);
+    terp_release(call->allocator, values);
     return st;
 }
 

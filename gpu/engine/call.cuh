@@ -53,6 +53,7 @@ struct cuda_call {
      * predictions have no levels are refused otherwise */
     bool decodes_all;
     bool host;
+    const struct terp_allocator *allocator; /* encode: as of terp_cuda_call */
     uint64_t batch_nchunks; /* at most; later, what there was memory for */
 };
 

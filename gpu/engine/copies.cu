@@ -13,7 +13,7 @@
 #include "gpu/predict/values.cuh"
 
 static const struct terp_cuda_call on_device = {TERP_MEMORY_DEVICE, false, NULL,
-                                                0};
+                                                0, NULL};
 
 /* A chunk, and the memory in which it is coded again. */
 struct job {
@@ -163,6 +163,7 @@ encode_left(struct job *job, cuda_encode_function *encode)
     call.src = &src;
     call.dst = &dst;
     call.dst_nbytes = &job->stream_nbytes;
+    call.allocator = job->call->allocator;
     return encode(job->device, &on_device, &call);
 }
 

@@ -35,6 +35,7 @@ encode(struct terp_cuda_device *device, const struct terp_cuda_call *where,
     call.src = src;
     call.dst = dst;
     call.dst_nbytes = dst_nbytes_ret;
+    call.allocator = where->allocator;
     return known.bound_mode == TERP_BOUND_PSNR
                ? cuda_psnr_encode(device, where, &call)
                : cuda_encode(device, where, &call);

@@ -459,6 +459,7 @@ encode_parts(struct portion *portion, const struct terp_params *params)
     call.src = portion->part_src;
     call.dst = portion->part_dst;
     call.dst_nbytes = portion->part_stream_nbytes;
+    call.allocator = portion->inside.allocator;
     for (uint64_t i = 0; i < call.nchunks; i++) {
         portion->part_src[i] =
             part_of(portion, i / TERP_NPARTS, (int)(i % TERP_NPARTS));

@@ -21,7 +21,7 @@
 #define PORTION_MAX_NCHUNKS 16384
 
 static const struct terp_cuda_call on_device = {TERP_MEMORY_DEVICE, false, NULL,
-                                                0};
+                                                0, NULL};
 
 /* A chunk. */
 struct quest {
@@ -97,9 +97,11 @@ take_memory(struct portion *portion)
     const uint64_t status_at = place_take(&at, n * sizeof *portion->status);
     const uint64_t found_at = place_take(&at, n * sizeof *portion->found);
     const uint64_t measured_at = place_take(&at, n * sizeof *portion->measured);
-    uint8_t *host = portion->host = (uint8_t *)calloc(1, at);
+    uint8_t *host = portion->host =
+        (uint8_t *)terp_allocate(portion->call->allocator, at);
     if (host == NULL)
         return TERP_ERR_MEMORY;
+    memset(host, 0, at);
     portion->quests = (struct quest *)(host + quests_at);
     portion->at = (uint64_t *)(host + at_at);
     portion->nbytes = (uint64_t *)(host + nbytes_at);
@@ -117,7 +119,7 @@ give_memory(struct portion *portion)
 {
     if (portion->block.at != NULL)
         cuda_block_give(portion->device, portion->block);
-    free(portion->host);
+    terp_release(portion->call->allocator, portion->host);
 }
 
 static const void *
@@ -198,6 +200,7 @@ encode_listed(struct portion *portion, const struct terp_params *params,
     call.dst = portion->dst;
     call.dst_nbytes = portion->nbytes;
     call.found = portion->found;
+    call.allocator = portion->call->allocator;
     const enum terp_status st =
         cuda_encode(portion->device,
                     is_on_host(portion) ? &on_device : portion->where, &call);

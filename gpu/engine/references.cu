@@ -10,7 +10,7 @@
 #include "gpu/predict/references_search.cuh"
 
 static const struct terp_cuda_call on_device = {TERP_MEMORY_DEVICE, false, NULL,
-                                                0};
+                                                0, NULL};
 
 /* Of a chunk, for want of memory, or since a part of it is. */
 #define IS_THE_CPUS TERP_ERR_MEMORY
@@ -236,6 +236,7 @@ encode_part(struct job *job, int p)
     call.src = &src;
     call.dst = &dst;
     call.dst_nbytes = &job->stream_nbytes[p];
+    call.allocator = job->call->allocator;
     const enum terp_status st = cuda_encode(job->device, &on_device, &call);
     return st == TERP_OK && job->stream_nbytes[p] == 0 ? IS_THE_CPUS : st;
 }

@@ -84,7 +84,7 @@ struct portion {
 };
 
 static const struct terp_cuda_call on_device = {TERP_MEMORY_DEVICE, false, NULL,
-                                                0};
+                                                0, NULL};
 
 /* ---- what streams hold ---- */
 

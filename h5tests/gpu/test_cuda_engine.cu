@@ -27,9 +27,10 @@ terp_cuda_open_function terp_cuda_open;
 #define STEP (41 * nleft_out)
 static uint64_t nleft_out = 1;
 
-static const struct terp_cuda_call on_host = {TERP_MEMORY_HOST, false, NULL, 0};
+static const struct terp_cuda_call on_host = {TERP_MEMORY_HOST, false, NULL, 0,
+                                              NULL};
 static const struct terp_cuda_call on_device = {TERP_MEMORY_DEVICE, false, NULL,
-                                                0};
+                                                0, NULL};
 
 static const struct terp_cuda_engine *engine;
 
@@ -337,7 +338,8 @@ psnr_is_searched_for(void **state)
 static void
 check_follows(struct terp_cuda_device *device, cudaStream_t stream)
 {
-    const struct terp_cuda_call call = {TERP_MEMORY_DEVICE, true, stream, 0};
+    const struct terp_cuda_call call = {TERP_MEMORY_DEVICE, true, stream, 0,
+                                        NULL};
     void *src = take(&on_device, NULL, sample.chunk_nbytes);
     void *dst = take(&on_device, NULL, sample.cap_nbytes);
     void *copy = take(&on_device, NULL, sample.chunk_nbytes);
@@ -579,7 +581,8 @@ stream_that_is_captured_is_refused(void **state)
     assert_int_equal(
         cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal),
         cudaSuccess);
-    const struct terp_cuda_call call = {TERP_MEMORY_DEVICE, true, stream, 0};
+    const struct terp_cuda_call call = {TERP_MEMORY_DEVICE, true, stream, 0,
+                                        NULL};
     assert_int_equal(encode(device, &call, 1), TERP_ERR_ARGUMENT);
     assert_int_equal(cudaStreamEndCapture(stream, &graph), cudaSuccess);
     assert_int_equal(cudaGraphDestroy(graph), cudaSuccess);

@@ -20,7 +20,8 @@ extern "C" {
 terp_cuda_open_function terp_cuda_open;
 }
 
-static const struct terp_cuda_call on_host = {TERP_MEMORY_HOST, false, NULL, 0};
+static const struct terp_cuda_call on_host = {TERP_MEMORY_HOST, false, NULL, 0,
+                                              NULL};
 
 static const struct terp_cuda_engine *engine;
 static struct terp_cuda_device *device;
@@ -487,7 +488,7 @@ free_memory(const struct terp_cuda_call *where, void *at)
 static int
 check_streams(const struct streams *all, enum terp_memory memory, uint64_t step)
 {
-    const struct terp_cuda_call where = {memory, false, NULL, step};
+    const struct terp_cuda_call where = {memory, false, NULL, step, NULL};
     const struct terp_chunk wanted = terp_coarse_chunk_of(&all->chunk, step);
     const uint64_t nbytes = terp_chunk_nbytes(&wanted);
     const void *src[MAX_NSTREAMS];
@@ -633,7 +634,8 @@ device_leaves_copies_out(void **state)
     (void)state;
     for (int c = 0; c < 3; c++) {
         const struct terp_chunk &chunk = wholes[c];
-        const struct terp_cuda_call where = {memories[c % 2], false, NULL, 0};
+        const struct terp_cuda_call where = {memories[c % 2], false, NULL, 0,
+                                             NULL};
         const uint64_t nbytes = terp_chunk_nbytes(&chunk);
         struct terp_params params = {};
         uint8_t *values = (uint8_t *)terp_case_alloc(nbytes);
