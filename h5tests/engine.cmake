@@ -17,9 +17,22 @@ set_tests_properties(test_engine PROPERTIES
 
 if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
   terp_add_ctest(test_loader engine/test_loader.c)
-  foreach(call dladdr dlopen dlerror pthread_atfork atexit)
+  foreach(call dlopen dlerror pthread_atfork atexit)
     target_link_options(test_loader PRIVATE -Wl,--wrap=${call})
   endforeach()
+endif()
+
+# Folders from which the engine is opened, and those from which it is not. A
+# program with sanitizers asks for more of its environment.
+find_package(Python3 COMPONENTS Interpreter)
+if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND Python3_FOUND AND NOT TERP_SANITIZE)
+  add_executable(load_engine engine/load_engine.c)
+  target_link_libraries(load_engine PRIVATE terp_codec)
+  add_test(NAME engine_places COMMAND ${Python3_EXECUTABLE} -B
+           ${CMAKE_CURRENT_SOURCE_DIR}/engine/test_places.py)
+  set_tests_properties(engine_places PROPERTIES ENVIRONMENT
+    "TEST_PROGRAM=$<TARGET_FILE:load_engine>;\
+TEST_FAKE_CUDA=$<TARGET_FILE:fake_cuda_engine>")
 endif()
 
 terp_add_ctest(test_cuda_device

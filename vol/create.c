@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codec/api/privilege.h"
 #include "codec/api/text.h"
 #include "codec/format/base.h"
 #include "filter/plugin/call.h"
@@ -267,7 +268,7 @@ apply(const void *caller, const struct terp_call *call, const char *path,
 bool
 vol_create_apply(const void *caller, struct vol_creation *creation)
 {
-    const char *rules = getenv("TERP_RULES");
+    const char *rules = terp_getenv_of_file("TERP_RULES");
     char reason[VOL_REASON_NBYTES];
     struct vol_choice choice;
     struct terp_call call;

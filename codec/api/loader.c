@@ -4,21 +4,26 @@
  * Nothing here needs CUDA: where the library is missing, the answer is a
  * reason. The library is never closed, because a driver's threads may still
  * run in it. Devices are opened by contexts (context.c). */
-#define _GNU_SOURCE /* dladdr, secure_getenv */
+#define _DEFAULT_SOURCE /* getline */
 #include "codec/api/loader.h"
 
 #include <dlfcn.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "codec/api/privilege.h"
 
 #define MAX_REASON_NBYTES 256
 #define MAX_PATH_NBYTES 4096
 
-/* Where the library is, seen from the directory of the object that this code
- * is linked into: beside it; build/plugin and build/lib, or bin and lib; and
+/* Where the library is, seen from the folder of the object that this code is
+ * linked into: beside it; build/plugin and build/lib, or bin and lib; and
  * lib/hdf5/plugin and lib. */
 static const char *const places[] = {"", "../lib/", "../../"};
 
@@ -44,40 +49,115 @@ note_end(void)
     atomic_store(&is_ending, true);
 }
 
-static void *
-open_beside(const char *place)
-{
-    static const int here; /* in the object that we are linked into */
-    char path[MAX_PATH_NBYTES];
-    Dl_info info;
+/* ---- the search ---- */
 
-    if (dladdr(&here, &info) == 0 || info.dli_fname == NULL)
+/* The file of the object that this code is linked into, as the kernel tells it:
+ * dladdr gives of the program what its caller chose as argv[0], and of plugins
+ * the path that they were opened by, which may have been relative to another
+ * folder. False where it is not known. */
+static bool
+find_own_file(char path[MAX_PATH_NBYTES])
+{
+    static const int here;
+    const uintptr_t at = (uintptr_t)&here;
+    uintptr_t begin, end;
+    FILE *maps = fopen("/proc/self/maps", "re");
+    char *line = NULL;
+    size_t cap_nbytes = 0;
+    ssize_t length;
+    bool found = false;
+
+    while (maps != NULL && !found &&
+           (length = getline(&line, &cap_nbytes, maps)) > 0) {
+        const char *file = strchr(line, '/');
+        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR, &begin, &end) != 2 ||
+            at < begin || at >= end || file == NULL)
+            continue;
+        line[length - 1] = '\0'; /* for its end */
+        found = strlen(file) < MAX_PATH_NBYTES;
+        if (found)
+            memcpy(path, file, strlen(file) + 1);
+    }
+    free(line);
+    if (maps != NULL)
+        fclose(maps);
+    return found;
+}
+
+/* Whether nobody may change it but who may change the object that this code is
+ * linked into, or this process, anyway. */
+static bool
+is_trusted(const char *path, const struct stat *own)
+{
+    struct stat status;
+
+    return stat(path, &status) == 0 && (status.st_mode & S_IWOTH) == 0 &&
+           (status.st_uid == 0 || status.st_uid == geteuid() ||
+            status.st_uid == own->st_uid);
+}
+
+/* The library in a folder, which `path` names up to its slash. One in a folder
+ * where anybody may have put it is left: from a plugin in a shallow folder
+ * "../../" may be /tmp. */
+static void *
+open_in(char path[MAX_PATH_NBYTES], const struct stat *own)
+{
+    const size_t length = strlen(path);
+
+    if (length + sizeof TERP_CUDA_LIBRARY > MAX_PATH_NBYTES)
         return NULL;
-    const char *slash = strrchr(info.dli_fname, '/');
-    if (slash == NULL)
+    memcpy(path + length, TERP_CUDA_LIBRARY, sizeof TERP_CUDA_LIBRARY);
+    if (access(path, F_OK) != 0)
         return NULL;
-    int length = snprintf(path, sizeof path, "%.*s%s%s",
-                          (int)(slash + 1 - info.dli_fname), info.dli_fname,
-                          place, TERP_CUDA_LIBRARY);
-    if (length < 0 || (size_t)length >= sizeof path)
+    bool good = is_trusted(path, own);
+    path[length] = '\0';
+    good = good && is_trusted(path, own);
+    path[length] = TERP_CUDA_LIBRARY[0];
+    if (!good) {
+        snprintf(reason_text, sizeof reason_text,
+                 "others may write %s or its folder, so it is not opened",
+                 path);
         return NULL;
+    }
     return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+}
+
+/* Of a program with more rights than its caller has, which may have put the
+ * program into another folder by a link, nothing beside it is opened. */
+static void *
+open_beside(void)
+{
+    char path[MAX_PATH_NBYTES];
+    struct stat own;
+    void *library = NULL;
+
+    if (terp_is_privileged() || !find_own_file(path) || stat(path, &own) != 0)
+        return NULL;
+    char *folder_end = strrchr(path, '/') + 1;
+    for (size_t i = 0; library == NULL && i < sizeof places / sizeof *places;
+         i++) {
+        const size_t nbytes = strlen(places[i]) + 1;
+        if ((size_t)(folder_end - path) + nbytes > sizeof path)
+            return NULL;
+        memcpy(folder_end, places[i], nbytes);
+        library = open_in(path, &own);
+    }
+    return library;
 }
 
 static void *
 open_library(void)
 {
-    const char *named = secure_getenv("TERP_CUDA_LIBRARY");
-    void *library = NULL;
+    const char *named = terp_getenv_of_file("TERP_CUDA_LIBRARY");
 
     if (named != NULL && *named != '\0')
         return dlopen(named, RTLD_NOW | RTLD_LOCAL);
-    for (size_t i = 0; library == NULL && i < sizeof places / sizeof *places;
-         i++)
-        library = open_beside(places[i]);
+    void *library = open_beside();
     return library != NULL ? library
                            : dlopen(TERP_CUDA_LIBRARY, RTLD_NOW | RTLD_LOCAL);
 }
+
+/* ---- the engine ---- */
 
 static void
 load(void)
@@ -91,6 +171,8 @@ load(void)
     void *library = open_library();
     if (library == NULL) {
         const char *error = dlerror();
+        if (*reason_text != '\0')
+            return;
         snprintf(reason_text, sizeof reason_text, "%s",
                  error != NULL ? error : "no " TERP_CUDA_LIBRARY);
         return;

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "codec/api/privilege.h"
 #include "tools/common/tool.h"
 
 static bool
@@ -29,7 +30,7 @@ tool_plugin_dirs_add(void)
         if (H5PLget(i, path, sizeof path) > 0 && !is_directory(path))
             H5PLremove(i);
     ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-    if (length < 0)
+    if (length < 0 || terp_is_privileged())
         return;
     program[length] = '\0';
     *strrchr(program, '/') = '\0';
