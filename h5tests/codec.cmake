@@ -18,6 +18,9 @@ foreach(name cd_values choices coarse domain environment estimates frame inspect
   terp_add_codec_test(codec test_${name})
 endforeach()
 
+if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
+  terp_add_codec_test(codec test_signals)
+endif()
 target_sources(test_environment PRIVATE support/environment.c)
 target_link_options(test_frame PRIVATE -Wl,--wrap=terp_frame_read)
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "codec/api/loader.h"
+#include "codec/format/thread.h"
 
 #define MAX_REASON_NBYTES 256
 
@@ -124,7 +125,7 @@ give_up(struct terp_context *context, const char *reason)
 /* With the lock held, in a state of DEVICE_UNTRIED, which a want of memory
  * leaves as it is. */
 static enum terp_status
-try_to_open(struct terp_context *context)
+open_device(struct terp_context *context)
 {
     const struct terp_cuda_options options = {
         context->options.device, context->options.device_memory_limit_nbytes};
@@ -150,6 +151,29 @@ try_to_open(struct terp_context *context)
     else
         give_up(context, "the process is ending");
     return TERP_OK;
+}
+
+struct opening {
+    struct terp_context *context;
+    enum terp_status st;
+};
+
+static void
+open_for(void *arg)
+{
+    struct opening *opening = arg;
+
+    opening->st = open_device(opening->context);
+}
+
+/* The driver starts threads, which are terp's, too. */
+static enum terp_status
+try_to_open(struct terp_context *context)
+{
+    struct opening opening = {context, TERP_ERR_DEVICE};
+
+    terp_without_signals(open_for, &opening);
+    return opening.st;
 }
 
 const struct terp_device *

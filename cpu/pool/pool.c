@@ -14,6 +14,7 @@
 #endif
 
 #include "codec/format/environment.h"
+#include "codec/format/thread.h"
 
 /* Ranges that a worker takes of a task, one after another, so that none
  * waits long where work is spread unevenly. */
@@ -143,7 +144,7 @@ terp_cpu_pool_make(int nthreads, const struct terp_allocator *allocator)
         struct worker *worker = &pool->workers[pool->nworkers];
         worker->pool = pool;
         worker->id = pool->nworkers;
-        if (pthread_create(&worker->thread, NULL, work, worker) != 0)
+        if (terp_thread_start(&worker->thread, work, worker) != 0)
             break;
     }
     return pool;

@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "codec/format/thread.h"
+
 struct tool_workers {
     tool_work_do *do_work;
     void *arg;
@@ -57,8 +59,8 @@ tool_workers_start(int nthreads, tool_work_do *do_work, void *arg)
     pthread_cond_init(&workers->given, NULL);
     pthread_cond_init(&workers->done, NULL);
     while (workers->nthreads < nthreads &&
-           pthread_create(&workers->threads[workers->nthreads], NULL, take_work,
-                          workers) == 0)
+           terp_thread_start(&workers->threads[workers->nthreads], take_work,
+                             workers) == 0)
         workers->nthreads++;
     return workers;
 }

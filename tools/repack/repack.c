@@ -10,6 +10,7 @@
 #endif
 
 #include "codec/api/memory.h"
+#include "codec/format/thread.h"
 #include "tools/common/h5file.h"
 #include "tools/common/limit.h"
 #include "tools/common/text.h"
@@ -91,7 +92,7 @@ make_out(struct repack *repack)
     } else if (request->engine == TERP_ENGINE_AUTO &&
                repack->progress.total_nbytes / DEVICE_NBYTES >= nthreads) {
         atomic_store(&repack->device, REPACK_DEVICE_OPENING);
-        opens = pthread_create(&opener, NULL, open_device, repack) == 0;
+        opens = terp_thread_start(&opener, open_device, repack) == 0;
     }
     bool ok = repack_make(repack);
     if (opens)
