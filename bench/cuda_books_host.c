@@ -7,6 +7,8 @@
 #include "codec/format/huffman.h"
 #include "cpu/entropy/codebooks.h"
 
+static struct terp_huffman_work work;
+
 #define NREPS 21
 
 /* Histograms of the tiles that are not zero, and of all of these. */
@@ -50,7 +52,7 @@ build_code(struct histograms *h)
     uint8_t nbits[TERP_NSYMBOLS];
     uint16_t words[TERP_NSYMBOLS];
 
-    terp_huffman_lengths(h->frequency, nbits);
+    terp_huffman_lengths(h->frequency, &work, nbits);
     (void)terp_huffman_codewords(nbits, words);
 }
 

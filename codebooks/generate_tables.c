@@ -7,6 +7,8 @@
 #include "codebooks/codebooks.h"
 #include "codec/format/huffman.h"
 
+static struct terp_huffman_work work;
+
 enum {
     TOTAL_NBITS = 24,
     LINE_NBYTES = 80,
@@ -134,7 +136,7 @@ print_code_nbits(void)
             frequency[TERP_RADIUS - m] = row[m];
         }
         frequency[TERP_ESCAPE] = row[TERP_ROW_ESCAPE];
-        terp_huffman_lengths(frequency, nbits[entry]);
+        terp_huffman_lengths(frequency, &work, nbits[entry]);
     }
     print_nbits("terp_entry_code_nbits[TERP_NSYMBOLS]", nbits, TERP_NSYMBOLS);
     puts("");
@@ -187,7 +189,7 @@ print_token_nbits(void)
                 code_class_frequency(row, token % TERP_NCODE_CLASSES);
             frequency[token] = product > 0 ? product : 1;
         }
-        terp_huffman_lengths(frequency, nbits[entry]);
+        terp_huffman_lengths(frequency, &work, nbits[entry]);
     }
     print_nbits("terp_entry_token_nbits[TERP_NTOKENS]", nbits, TERP_NTOKENS);
 }

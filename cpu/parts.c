@@ -61,19 +61,14 @@ static double
 bound_of_ranges(const struct parts *parts, const struct terp_params *params)
 {
     double min[TERP_NPARTS], max[TERP_NPARTS];
-    struct terp_layout layout;
+    const struct cpu_stages *stages = cpu_stages_of(parts->chunk.type);
 
     swap_parts(parts, TERP_HOST_IS_BIG_ENDIAN, parts->values);
-    terp_layout_make(&parts->chunk, &layout);
     for (uint64_t i = 0; i < TERP_NPARTS; i++) {
-        const struct cpu_prediction prediction = {
-            .pool = parts->pool,
-            .layout = &layout,
-            .stages = cpu_stages_of(parts->chunk.type),
-            .values = parts->values + i * parts->nbytes};
-        struct cpu_fills fills = cpu_fills_of(prediction.stages, params);
+        struct cpu_fills fills = cpu_fills_of(stages, params);
         struct cpu_stats stats;
-        terp_cpu_scan(&prediction, &fills, &stats);
+        terp_cpu_scan(stages, parts->pool, parts->values + i * parts->nbytes,
+                      parts->nvalues, &fills, &stats);
         min[i] = stats.min;
         max[i] = stats.max;
     }

@@ -78,6 +78,8 @@ struct job {
     double step;
     unsigned escape_nbytes; /* likely, of a number */
     bool may_be_wide;       /* codes */
+    struct terp_code_widths widths;
+    struct terp_trial trials[TERP_MAX_NTRIALS];
     struct terp_exact exact;
     bool is_open; /* to other domains */
     struct terp_chunk domain;
@@ -640,7 +642,8 @@ find_range(struct job *job)
     struct cpu_stats *stats = &job->stats;
 
     job->fills = cpu_fills_of(p->stages, job->params);
-    terp_cpu_scan(p, &job->fills, stats);
+    terp_cpu_scan(p->stages, p->pool, p->values, job->layout.nvalues,
+                  &job->fills, stats);
     if (job->carrier.form != TERP_CARRIER_FLOATS &&
         !(stats->min < stats->max)) {
         clear_fills(job);
@@ -813,18 +816,17 @@ reference_of(const struct job *job)
 
 /* How many bits of the codes of the domain are below symbols. */
 static int
-find_nbits_below(const struct job *job)
+find_nbits_below(struct job *job)
 {
     const struct cpu_prediction *p = &job->prediction;
-    struct terp_code_widths widths;
     const double step = terp_coding_step(job->step, job->exact);
 
     if (!job->may_be_wide)
         return 0;
     p->stages->code_widths(p->values, &job->layout, &job->fills, 1 / step,
-                           job->exact.nzeros, &widths);
+                           job->exact.nzeros, &job->widths);
     return terp_nbits_below_of_forms(
-        &widths, terp_below_max_nbits(p->stages->value_nbytes, job->asked),
+        &job->widths, terp_below_max_nbits(p->stages->value_nbytes, job->asked),
         job->escape_nbytes);
 }
 
@@ -1055,7 +1057,7 @@ encode_smallest(struct job *job)
 {
     const struct terp_frame raw = {.chunk = job->frame.chunk};
     struct cpu_pool *pool = job->prediction.pool;
-    struct terp_trial trials[TERP_MAX_NTRIALS];
+    struct terp_trial *trials = job->trials;
     uint64_t least_nbytes =
         (uint64_t)terp_frame_nbytes(&raw) + terp_chunk_nbytes(&raw.chunk);
     int ntrials = terp_trials_make(job->params, &raw.chunk, job->is_open,

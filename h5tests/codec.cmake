@@ -20,6 +20,10 @@ endforeach()
 
 if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
   terp_add_codec_test(codec test_signals)
+  # Sanitizers, and compilers that do not optimize, make larger frames.
+  if(NOT TERP_SANITIZE AND CMAKE_BUILD_TYPE MATCHES "^(Release|RelWithDebInfo)$")
+    terp_add_codec_test(codec test_stack support/painted.c)
+  endif()
 endif()
 target_sources(test_environment PRIVATE support/environment.c)
 target_link_options(test_frame PRIVATE -Wl,--wrap=terp_frame_read)

@@ -109,8 +109,9 @@ keeps_values(const struct rewrite *rewrite, const void *stream, uint64_t nbytes,
 /* ---- the step of the earlier stream ---- */
 
 /* The parameters that give Lorenzo's step of the earlier stream; false where it
- * has none, or its bound is not that of `bound`. */
-static bool
+ * has none, or its bound is not that of `bound`. Not inline: what it knows of
+ * the stream is not to take stack while the chunk is encoded. */
+static __attribute__((noinline)) bool
 params_of_stream(const struct rewrite *rewrite, const void *stream,
                  uint64_t nbytes, double bound, struct terp_params *params_ret)
 {

@@ -5,6 +5,9 @@
  * context: the CUDA device, once a call has asked for it. Sizes of chunks and
  * streams are 64-bit. Streams are described in doc/format.md.
  *
+ * A call takes at most 16 KiB of the stack of its thread, where it opens no
+ * device: the rest of its memory is allocated.
+ *
  * Structs that begin with `size` may grow in later versions. The caller sets
  * it to the struct's sizeof; 0 stands for the struct of version 1.0. A size
  * that the library does not know is TERP_ERR_ARGUMENT.

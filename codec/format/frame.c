@@ -136,13 +136,17 @@ terp_frame_write(const struct terp_frame *frame, uint8_t *dst)
 static uint64_t
 hash_piece(const uint8_t *at, uint64_t n, uint64_t seed, int table_end)
 {
-    uint8_t piece[2 * TERP_CHECKSUM_PIECE_NBYTES];
+    static const uint8_t zeros[TERP_PREFIXES_NBYTES];
+    XXH3_state_t state;
 
     if (table_end == 0)
         return XXH3_64bits_withSeed(at, n, seed);
-    memcpy(piece, at, n);
-    memset(piece + table_end - TERP_PREFIXES_NBYTES, 0, TERP_PREFIXES_NBYTES);
-    return XXH3_64bits_withSeed(piece, n, seed);
+    memset(&state, 0, sizeof state); /* which it reads */
+    XXH3_64bits_reset_withSeed(&state, seed);
+    XXH3_64bits_update(&state, at, (size_t)table_end - sizeof zeros);
+    XXH3_64bits_update(&state, zeros, sizeof zeros);
+    XXH3_64bits_update(&state, at + table_end, n - (uint64_t)table_end);
+    return XXH3_64bits_digest(&state);
 }
 
 /* The bytes before the checksum seed the hashes of the bytes behind it. A frame

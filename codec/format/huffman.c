@@ -4,7 +4,7 @@
 #include <stddef.h>
 
 enum {
-    MAX_NITEMS = 2 * TERP_NSYMBOLS - 2,
+    MAX_NITEMS = TERP_HUFFMAN_MAX_NITEMS,
     DIGIT_NBITS = 8,
     NDIGITS = 1 << DIGIT_NBITS,
 };
@@ -14,23 +14,18 @@ _Static_assert(TERP_NSYMBOLS <= 1 << TERP_MAX_CODE_NBITS,
 _Static_assert(TERP_MAX_CODE_NBITS <= 16,
                "Each level has a bit of a uint16_t.");
 
-struct leaf {
-    uint64_t weight;
-    uint16_t symbol;
-};
-
 /* Ascending by weight; stable, so that equal weights stay ascending by symbol.
  * A radix sort of only the digits in use: counts of a chunk take few. */
 static void
-sort_leaves(struct leaf *leaves, size_t nleaves)
+sort_leaves(struct terp_huffman_leaf *leaves, struct terp_huffman_leaf *other,
+            size_t nleaves)
 {
-    struct leaf other[TERP_NSYMBOLS];
     uint64_t used = 0;
     for (size_t i = 0; i < nleaves; i++)
         used |= leaves[i].weight;
 
-    struct leaf *from = leaves;
-    struct leaf *to = other;
+    struct terp_huffman_leaf *from = leaves;
+    struct terp_huffman_leaf *to = other;
     for (unsigned shift = 0; shift < 64 && used >> shift != 0;
          shift += DIGIT_NBITS) {
         size_t at[NDIGITS + 1] = {0};
@@ -40,7 +35,7 @@ sort_leaves(struct leaf *leaves, size_t nleaves)
             at[digit] += at[digit - 1];
         for (size_t i = 0; i < nleaves; i++)
             to[at[(from[i].weight >> shift) % NDIGITS]++] = from[i];
-        struct leaf *swap = from;
+        struct terp_huffman_leaf *swap = from;
         from = to;
         to = swap;
     }
@@ -53,13 +48,13 @@ sort_leaves(struct leaf *leaves, size_t nleaves)
  * the order matters afterwards: bit `level` of is_leaf[i] says that item i of
  * that level's list is a leaf. A leaf goes before a package of its weight. */
 static void
-merge_packages(const struct leaf *leaves, size_t nleaves,
-               uint16_t is_leaf[MAX_NITEMS])
+merge_packages(struct terp_huffman_work *work, size_t nleaves)
 {
+    const struct terp_huffman_leaf *leaves = work->leaves;
     const size_t nwanted = 2 * nleaves - 2;
-    uint64_t lists[2][MAX_NITEMS];
-    uint64_t *before = lists[0];
-    uint64_t *list = lists[1];
+    uint16_t *is_leaf = work->is_leaf;
+    uint64_t *before = work->lists[0];
+    uint64_t *list = work->lists[1];
     size_t nbefore = 0;
 
     for (size_t i = 0; i < nwanted; i++)
@@ -93,10 +88,10 @@ merge_packages(const struct leaf *leaves, size_t nleaves,
 
 void
 terp_huffman_lengths(const uint64_t frequency[TERP_NSYMBOLS],
+                     struct terp_huffman_work *work,
                      uint8_t nbits_ret[TERP_NSYMBOLS])
 {
-    struct leaf leaves[TERP_NSYMBOLS];
-    uint16_t is_leaf[MAX_NITEMS];
+    struct terp_huffman_leaf *leaves = work->leaves;
     size_t nleaves = 0;
 
     for (size_t symbol = 0; symbol < TERP_NSYMBOLS; symbol++) {
@@ -113,8 +108,8 @@ terp_huffman_lengths(const uint64_t frequency[TERP_NSYMBOLS],
         nbits_ret[leaves[0].symbol] = 1;
         return;
     }
-    sort_leaves(leaves, nleaves);
-    merge_packages(leaves, nleaves, is_leaf);
+    sort_leaves(leaves, work->other, nleaves);
+    merge_packages(work, nleaves);
 
     /* From the last list down: an item taken is a leaf, one bit more for its
      * symbol, or a package, two items taken from the list before. */
@@ -122,7 +117,7 @@ terp_huffman_lengths(const uint64_t frequency[TERP_NSYMBOLS],
     for (unsigned level = TERP_MAX_CODE_NBITS; level-- > 0;) {
         size_t nleaves_taken = 0;
         for (size_t i = 0; i < ntaken; i++)
-            nleaves_taken += (is_leaf[i] >> level) & 1u;
+            nleaves_taken += (work->is_leaf[i] >> level) & 1u;
         for (size_t i = 0; i < nleaves_taken; i++)
             nbits_ret[leaves[i].symbol]++;
         ntaken = 2 * (ntaken - nleaves_taken);

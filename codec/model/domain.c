@@ -8,6 +8,13 @@
  * last one is told anew. */
 #define MAX_LAGS 128
 
+/* A dimension of `extent` values that are `stride` values apart, and where each
+ * sample of the sets is along it. */
+struct axis {
+    uint64_t stride, extent;
+    uint64_t at[TERP_DOMAIN_NCHECKS][TERP_DOMAIN_NSAMPLES];
+};
+
 struct survey {
     uint64_t nvalues;
     terp_lag_errors_at *errors_at;
@@ -16,6 +23,8 @@ struct survey {
     int nlags;
     uint64_t lag[MAX_LAGS];
     struct terp_lag_errors errors[MAX_LAGS][TERP_DOMAIN_NSAMPLES];
+    struct terp_lag_errors other[TERP_DOMAIN_NSAMPLES]; /* of another set */
+    struct axis along, across;                          /* that are looked at */
 };
 
 static const struct terp_lag_errors *
@@ -31,13 +40,7 @@ errors_of_lag(struct survey *survey, uint64_t lag)
     return survey->errors[survey->nlags - 1];
 }
 
-/* A dimension of `extent` values that are `stride` values apart, and where each
- * sample of the sets is along it. */
-struct axis {
-    uint64_t stride, extent;
-    uint64_t at[TERP_DOMAIN_NCHECKS][TERP_DOMAIN_NSAMPLES];
-};
-
+/* Has one of the survey's axes. */
 static void
 make_axis(const struct survey *survey, uint64_t stride, uint64_t extent,
           struct axis *axis_ret)
@@ -56,15 +59,15 @@ static struct terp_price_sum
 sum_errors(struct survey *survey, const struct axis *axis, uint64_t distance)
 {
     const uint64_t lag = axis->stride * distance;
-    struct terp_lag_errors other[TERP_DOMAIN_NSAMPLES];
     struct terp_price_sum sum = {0, 0, 0};
 
     for (uint64_t k = 0; k < survey->nsets; k++) {
-        const struct terp_lag_errors *errors = other;
+        const struct terp_lag_errors *errors = survey->other;
         if (survey->first_set == 0)
             errors = errors_of_lag(survey, lag);
         else
-            survey->errors_at(survey->arg, lag, survey->first_set + k, other);
+            survey->errors_at(survey->arg, lag, survey->first_set + k,
+                              survey->other);
         for (uint64_t i = 0; i < TERP_DOMAIN_NSAMPLES; i++)
             terp_price_add(&errors[i], axis->at[k][i], axis->extent, distance,
                            &sum);
@@ -77,11 +80,11 @@ price_along(struct survey *survey, uint64_t stride, uint64_t extent,
             uint32_t along[TERP_MAX_LEVELS])
 {
     uint32_t before = TERP_PRICE_UNKNOWN;
-    struct axis axis;
 
-    make_axis(survey, stride, extent, &axis);
+    make_axis(survey, stride, extent, &survey->along);
     for (int j = 0; UINT64_C(1) << j < extent; j++) {
-        struct terp_price_sum sum = sum_errors(survey, &axis, UINT64_C(1) << j);
+        struct terp_price_sum sum =
+            sum_errors(survey, &survey->along, UINT64_C(1) << j);
         before = along[j] = terp_price_of(&sum, before);
     }
 }
@@ -110,13 +113,11 @@ price_shape(struct shape *shape)
 static bool
 seems_periodic(struct survey *survey, uint64_t period)
 {
-    struct axis along, across;
-
-    make_axis(survey, 1, survey->nvalues, &along);
-    make_axis(survey, period, survey->nvalues / period, &across);
+    make_axis(survey, 1, survey->nvalues, &survey->along);
+    make_axis(survey, period, survey->nvalues / period, &survey->across);
     struct terp_price_sum at_half = sum_errors(
-        survey, &along, UINT64_C(1) << terp_half_period_log2(period));
-    struct terp_price_sum at_period = sum_errors(survey, &across, 1);
+        survey, &survey->along, UINT64_C(1) << terp_half_period_log2(period));
+    struct terp_price_sum at_period = sum_errors(survey, &survey->across, 1);
     return terp_seems_periodic(&at_half, &at_period);
 }
 

@@ -13,31 +13,51 @@ widest_of(const int8_t *widths, int nwidths)
     return widest;
 }
 
-/* What a sample costs follows from its width and that of its run: so samples of
- * which both are the same are priced together. */
+/* Of samples' widths, and of runs. */
 #define NWIDTHS 65
+#define MAX_NRUNS TERP_DIFFERENCES_NRUNS
+_Static_assert(TERP_LOW_BITS_NRUNS <= MAX_NRUNS, "There is room for all runs.");
+
+/* What a sample costs follows from its width and that of its run: so samples of
+ * which both are the same are priced together, a width of runs at a time, which
+ * takes less memory than all at once. */
+static void
+add_costs(const int8_t *widths, const uint8_t *run_widths, int nruns,
+          int run_width, int all_width, int most, unsigned escape_nbytes,
+          uint32_t *cost)
+{
+    uint16_t count[NWIDTHS] = {0};
+
+    for (int r = 0; r < nruns; r++)
+        for (int j = r * RUN; run_widths[r] == run_width && j < (r + 1) * RUN;
+             j++)
+            if (widths[j] >= 0)
+                count[widths[j]]++;
+    for (int width = 0; width <= run_width; width++)
+        for (int n = 0; count[width] > 0 && n <= most; n++)
+            cost[n] +=
+                count[width] * terp_cost_of_width(width, run_width, all_width,
+                                                  n, escape_nbytes);
+}
 
 int
 terp_nbits_below(const int8_t *widths, int nwidths, int most,
                  unsigned escape_nbytes)
 {
-    const int all_width = widest_of(widths, nwidths);
+    const int all_width = widest_of(widths, nwidths), nruns = nwidths / RUN;
     uint32_t cost[TERP_BELOW_MAX_NBITS + 1] = {0};
-    uint16_t count[NWIDTHS][NWIDTHS] = {{0}}; /* [run's][own] */
+    bool is_present[NWIDTHS] = {false};
+    uint8_t run_widths[MAX_NRUNS];
     int nbits_below = 0;
 
-    for (int i = 0; i < nwidths; i += RUN) {
-        const int run_width = widest_of(widths + i, RUN);
-        for (int j = i; j < i + RUN; j++)
-            if (widths[j] >= 0)
-                count[run_width][widths[j]]++;
+    for (int r = 0; r < nruns; r++) {
+        run_widths[r] = (uint8_t)widest_of(widths + r * RUN, RUN);
+        is_present[run_widths[r]] = true;
     }
     for (int run_width = 0; run_width <= all_width; run_width++)
-        for (int width = 0; width <= run_width; width++)
-            for (int n = 0; count[run_width][width] > 0 && n <= most; n++)
-                cost[n] += count[run_width][width] *
-                           terp_cost_of_width(width, run_width, all_width, n,
-                                              escape_nbytes);
+        if (is_present[run_width])
+            add_costs(widths, run_widths, nruns, run_width, all_width, most,
+                      escape_nbytes, cost);
     for (int n = 1; n <= most; n++)
         if (cost[n] < cost[nbits_below])
             nbits_below = n;

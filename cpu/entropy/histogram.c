@@ -4,16 +4,15 @@
 #include <string.h>
 
 enum {
-    NLANES = 4
+    NLANES = CPU_HISTOGRAM_NLANES
 };
 
 void
 terp_cpu_histogram(const uint16_t *numbers, uint64_t nnumbers, int end,
-                   uint16_t common, uint32_t *counts_ret)
+                   uint16_t common, struct cpu_histogram *histogram,
+                   uint32_t *counts_ret)
 {
-    /* Equal neighbours go to different counters, which need not wait for each
-     * other. */
-    uint16_t lane[NLANES][TERP_NSYMBOLS];
+    uint16_t(*lane)[TERP_NSYMBOLS] = histogram->lane;
     uint64_t i = 0, n = 0;
     uint32_t ncommon = 0;
 

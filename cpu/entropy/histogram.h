@@ -35,8 +35,16 @@ cpu_find_others(const uint16_t *numbers, uint16_t common)
 /* At most so many numbers are counted at once. */
 #define CPU_COUNT_MAX_NNUMBERS (4 * (uint64_t)UINT16_MAX)
 
+/* What numbers are counted in: a worker's own memory. Equal neighbours go to
+ * different lanes of counters, which need not wait for each other. */
+#define CPU_HISTOGRAM_NLANES 4
+struct cpu_histogram {
+    uint16_t lane[CPU_HISTOGRAM_NLANES][TERP_NSYMBOLS];
+};
+
 /* How often each number occurs: they are below `end`, at most TERP_NSYMBOLS,
  * and `common` may be most of them. */
 void
 terp_cpu_histogram(const uint16_t *numbers, uint64_t nnumbers, int end,
-                   uint16_t common, uint32_t *counts_ret);
+                   uint16_t common, struct cpu_histogram *histogram,
+                   uint32_t *counts_ret);

@@ -20,11 +20,16 @@ _Static_assert(TERP_PARTITION_NTILES % 8 == 0,
 #define STAGED_PARTITION_NBYTES \
     (PARTITION_MAX_NBYTES + CPU_OUTPUT_PADDING_NBYTES)
 
-/* A worker's own memory, where partitions are reduced. */
+/* A worker's own memory. */
 struct worker_scratch {
     uint64_t frequency[TERP_NSYMBOLS]; /* custom: of non-zero tiles */
-    uint8_t reduced[PARTITION_MAX_NBYTES];
-    uint8_t reduce[]; /* terp_reduce_scratch_nbytes */
+    uint32_t counts[TERP_NSYMBOLS];
+    struct cpu_histogram histogram;
+    /* The encoder stores whole words, and would reach into the next tile. */
+    uint8_t tile[TERP_TOKENS_MAX_NBYTES + CPU_OUTPUT_PADDING_NBYTES];
+    /* Where partitions are reduced: PARTITION_MAX_NBYTES, and
+     * terp_reduce_scratch_nbytes. */
+    uint8_t reduced[];
 };
 
 struct encoder {
@@ -83,38 +88,37 @@ codebook_of_tile(const struct encoder *encoder, uint64_t tile)
 
 static bool
 count_symbols(const struct encoder *encoder, uint64_t tile,
-              uint32_t counts_ret[TERP_NSYMBOLS])
+              struct worker_scratch *scratch)
 {
     uint64_t n;
     const uint16_t *symbols = tile_symbols(encoder, tile, &n);
 
-    terp_cpu_histogram(symbols, n, TERP_NSYMBOLS, TERP_ZERO_SYMBOL, counts_ret);
-    return counts_ret[TERP_ZERO_SYMBOL] < n;
+    terp_cpu_histogram(symbols, n, TERP_NSYMBOLS, TERP_ZERO_SYMBOL,
+                       &scratch->histogram, scratch->counts);
+    return scratch->counts[TERP_ZERO_SYMBOL] < n;
 }
 
 static bool
 count_for_entry(struct encoder *encoder, int worker, uint64_t tile)
 {
-    uint32_t counts[TERP_NSYMBOLS];
+    struct worker_scratch *scratch = scratch_of(encoder, worker);
 
-    (void)worker;
-    if (!count_symbols(encoder, tile, counts))
+    if (!count_symbols(encoder, tile, scratch))
         return false;
-    encoder->index.entry[tile] =
-        terp_cpu_entry_costs(encoder->coding, counts, encoder->cost[tile]);
+    encoder->index.entry[tile] = terp_cpu_entry_costs(
+        encoder->coding, scratch->counts, encoder->cost[tile]);
     return true;
 }
 
 static bool
 count_for_custom(struct encoder *encoder, int worker, uint64_t tile)
 {
-    uint64_t *frequency = scratch_of(encoder, worker)->frequency;
-    uint32_t counts[TERP_NSYMBOLS];
+    struct worker_scratch *scratch = scratch_of(encoder, worker);
 
-    if (!count_symbols(encoder, tile, counts))
+    if (!count_symbols(encoder, tile, scratch))
         return false;
     for (int s = 0; s < TERP_NSYMBOLS; s++)
-        frequency[s] += counts[s];
+        scratch->frequency[s] += scratch->counts[s];
     return true;
 }
 
@@ -123,11 +127,10 @@ count_for_custom(struct encoder *encoder, int worker, uint64_t tile)
 static bool
 count_tokens(struct encoder *encoder, int worker, uint64_t tile)
 {
-    uint32_t counts[TERP_NSYMBOLS], nbits;
+    uint32_t *counts = scratch_of(encoder, worker)->counts, nbits;
     uint64_t n;
     const uint16_t *symbols = tile_symbols(encoder, tile, &n);
 
-    (void)worker;
     if (!terp_cpu_tokens_count(encoder->tokens, symbols, n, counts, &nbits))
         return false;
     encoder->index.entry[tile] =
@@ -181,10 +184,9 @@ static void
 make_token_codebook(int entry, void *codebook)
 {
     uint8_t nbits[TERP_NSYMBOLS];
-    struct cpu_tokens own;
 
     terp_cpu_entry_lengths(TERP_CODING_RATIO, entry, nbits);
-    terp_cpu_token_encode_table_make(find_tokens(&own), nbits, codebook);
+    terp_cpu_token_encode_table_make(nbits, codebook);
 }
 
 static bool
@@ -204,12 +206,17 @@ choose_entries(struct encoder *encoder, struct writer *writer)
 static bool
 choose_custom(struct encoder *encoder, struct writer *writer)
 {
+    struct custom {
+        struct cpu_codebook codebook;
+        struct terp_huffman_work work;
+    } * own;
     uint64_t *frequency = scratch_of(encoder, 0)->frequency;
     uint8_t nbits[TERP_NSYMBOLS];
     bool any = false;
 
-    encoder->codebooks = malloc(sizeof(struct cpu_codebook));
-    if (encoder->codebooks == NULL)
+    encoder->codebooks = malloc(sizeof *own);
+    own = encoder->codebooks;
+    if (own == NULL)
         return false;
     for (int worker = 1; worker < encoder->nworkers; worker++)
         for (int s = 0; s < TERP_NSYMBOLS; s++)
@@ -218,9 +225,9 @@ choose_custom(struct encoder *encoder, struct writer *writer)
         any |= frequency[s] != 0;
     if (!any)
         return true;
-    terp_huffman_lengths(frequency, nbits);
-    terp_cpu_encode_table_make(nbits, encoder->codebooks);
-    encoder->codebook_of_entry[0] = encoder->codebooks;
+    terp_huffman_lengths(frequency, &own->work, nbits);
+    terp_cpu_encode_table_make(nbits, &own->codebook);
+    encoder->codebook_of_entry[0] = &own->codebook;
     terp_cpu_custom_write(writer, nbits);
     return true;
 }
@@ -288,8 +295,7 @@ encode_in_place(void *arg, struct cpu_share share)
 {
     const struct encoder *encoder = arg;
     const struct cpu_tile_index *index = &encoder->index;
-    /* The encoder stores whole words, and would reach into the next tile. */
-    uint8_t bytes[TERP_TOKENS_MAX_NBYTES + CPU_OUTPUT_PADDING_NBYTES];
+    uint8_t *bytes = scratch_of(encoder, share.worker)->tile;
 
     for (uint64_t p = share.first; p < share.end; p++) {
         uint64_t stop = cpu_end_tile(index, p);
@@ -335,7 +341,8 @@ reduce_partition(struct encoder *encoder, int worker, uint64_t p,
     struct writer writer = {scratch->reduced, scratch->reduced + nbytes - 1,
                             false};
 
-    terp_reduce_write(&writer, bytes, nbytes, scratch->reduce);
+    terp_reduce_write(&writer, bytes, nbytes,
+                      scratch->reduced + PARTITION_MAX_NBYTES);
     if (writer.overflow)
         return nbytes;
     nbytes = (uint64_t)(writer.at - scratch->reduced);
@@ -396,15 +403,23 @@ make_encoder(struct encoder *encoder, struct cpu_pool *pool)
         encoder->cost = malloc(index->ntiles * sizeof *encoder->cost);
         good = encoder->cost != NULL;
     }
-    if (good && terp_coding_reduces(encoder->coding)) {
-        const size_t nbytes = sizeof(struct worker_scratch) +
-                              terp_reduce_scratch_nbytes(PARTITION_MAX_NBYTES);
-        encoder->scratch_nbytes = div_up(nbytes, 64) * 64;
-        encoder->scratch =
-            calloc((size_t)encoder->nworkers, encoder->scratch_nbytes);
+    const bool reduces = terp_coding_reduces(encoder->coding);
+    const size_t nbytes =
+        sizeof(struct worker_scratch) +
+        (reduces ? PARTITION_MAX_NBYTES +
+                       terp_reduce_scratch_nbytes(PARTITION_MAX_NBYTES)
+                 : 0);
+    encoder->scratch_nbytes = div_up(nbytes, 64) * 64;
+    encoder->scratch = terp_cpu_memory_make(pool, (size_t)encoder->nworkers *
+                                                      encoder->scratch_nbytes);
+    good = good && encoder->scratch != NULL;
+    for (int worker = 0; good && worker < encoder->nworkers; worker++)
+        memset(scratch_of(encoder, worker)->frequency, 0,
+               TERP_NSYMBOLS * sizeof(uint64_t));
+    if (good && reduces) {
         encoder->staging = terp_cpu_memory_make(
             pool, index->npartitions * STAGED_PARTITION_NBYTES);
-        good = encoder->scratch != NULL && encoder->staging != NULL;
+        good = encoder->staging != NULL;
     }
     return good;
 }
@@ -453,7 +468,7 @@ terp_cpu_tiles_encode(struct cpu_pool *pool, enum terp_coding coding,
     if (st == TERP_OK && prefixes != NULL)
         find_prefixes(encoder, prefixes);
 out:
-    free(encoder->scratch);
+    terp_cpu_memory_free(pool, encoder->scratch);
     free(encoder->codebooks);
     free(encoder->cost);
     terp_cpu_memory_free(pool, encoder->staging);

@@ -190,8 +190,7 @@ bits_of_item(const struct cpu_codebook *codebook, uint32_t item, int *nbits_ret)
 }
 
 void
-terp_cpu_token_encode_table_make(const struct cpu_tokens *tokens,
-                                 const uint8_t nbits[TERP_NSYMBOLS],
+terp_cpu_token_encode_table_make(const uint8_t nbits[TERP_NSYMBOLS],
                                  struct cpu_token_codebook *codebook)
 {
     int n;
@@ -200,7 +199,7 @@ terp_cpu_token_encode_table_make(const struct cpu_tokens *tokens,
     for (unsigned run = 0; run < CPU_SHORT_NRUNS; run++)
         for (unsigned code = 0; code < CPU_SHORT_NCODES; code++) {
             const uint32_t item = join_items(
-                tokens->run[run], tokens->code[CPU_SHORT_FIRST + code]);
+                item_of_run(run), item_of_code(CPU_SHORT_FIRST + code));
             const uint64_t bits = bits_of_item(&codebook->all, item, &n);
             codebook->token[run][code] =
                 (uint32_t)(bits << COUNT_NBITS) | (uint32_t)n;

@@ -39,8 +39,7 @@ struct cpu_token_codebook {
 };
 
 void
-terp_cpu_token_encode_table_make(const struct cpu_tokens *tokens,
-                                 const uint8_t nbits[TERP_NSYMBOLS],
+terp_cpu_token_encode_table_make(const uint8_t nbits[TERP_NSYMBOLS],
                                  struct cpu_token_codebook *codebook_ret);
 
 /* Returns the number of bytes. `dst` has room for TERP_TOKENS_MAX_NBYTES and

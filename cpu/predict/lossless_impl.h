@@ -179,7 +179,7 @@ sample_row(const T *values, uint64_t n, const WORD *fills,
  * apart, the later first. */
 static void
 take_order(WORD (*rows)[ROW_NVALUES], uint64_t nrows, int order,
-           WORD (*to)[ROW_NVALUES])
+           WORD (*restrict to)[ROW_NVALUES])
 {
     for (uint64_t r = 0; r < nrows; r++) {
         const WORD *a = rows[r], *b = rows[r + nrows], *c = rows[r + 2 * nrows];
@@ -213,6 +213,14 @@ count_values(const T *values, const WORD *fills, struct lossless_quants k,
         sample->ncounted++;
     }
 }
+
+/* What a run is weighed in: differences along the slower dimensions. */
+struct weighing {
+    struct sample sample;
+    WORD of_3[9][ROW_NVALUES], of_2[3][ROW_NVALUES], of_1[1][ROW_NVALUES];
+};
+_Static_assert(sizeof(struct weighing) <= CPU_LOSSLESS_SCRATCH_NBYTES,
+               "There is room for it.");
 
 /* False where a row has special values only. */
 static bool
@@ -281,30 +289,30 @@ sum_of_widths(const struct sample *sample, const WORD *row, int order)
 static void
 weigh_orders(const void *src, const struct terp_layout *layout,
              const struct cpu_fills *fills, const struct cpu_lossless *model,
-             const struct terp_lossless_run *run,
+             const struct terp_lossless_run *run, void *scratch,
              struct cpu_order_weights *weights)
 {
-    WORD of_3[9][ROW_NVALUES], of_2[3][ROW_NVALUES], of_1[1][ROW_NVALUES];
+    struct weighing *w = scratch;
+    struct sample *sample = &w->sample;
     const int *most = run->most;
-    struct sample sample;
     int order[TERP_NDIMS];
 
-    if (!take_sample(src, layout, fills, model, run, &sample))
+    if (!take_sample(src, layout, fills, model, run, sample))
         return;
-    weights->nsampled += sample.ncounted;
-    weights->remainder_nbits += sample.remainder_nbits;
+    weights->nsampled += sample->ncounted;
+    weights->remainder_nbits += sample->remainder_nbits;
     for (order[3] = 0; order[3] <= most[3]; order[3]++) {
-        take_order(sample.rows, 9, order[3], of_3);
+        take_order(sample->rows, 9, order[3], w->of_3);
         for (order[2] = 0; order[2] <= most[2]; order[2]++) {
-            take_order(of_3, 3, order[2], of_2);
+            take_order(w->of_3, 3, order[2], w->of_2);
             for (order[1] = 0; order[1] <= most[1]; order[1]++) {
                 uint64_t *nbits =
                     weights->nbits +
                     3 * (order[1] + 3 * (order[2] + 3 * order[3]));
-                take_order(of_2, 1, order[1], of_1);
+                take_order(w->of_2, 1, order[1], w->of_1);
                 for (order[0] = 0; order[0] <= most[0]; order[0]++)
                     nbits[order[0]] +=
-                        sum_of_widths(&sample, of_1[0], order[0]);
+                        sum_of_widths(sample, w->of_1[0], order[0]);
             }
         }
     }
@@ -313,35 +321,36 @@ weigh_orders(const void *src, const struct terp_layout *layout,
 static uint64_t
 cost_of_run(const void *src, const struct terp_layout *layout,
             const struct cpu_fills *fills, const struct cpu_lossless *model,
-            const struct terp_lossless_run *run)
+            const struct terp_lossless_run *run, void *scratch)
 {
-    WORD of_3[9][ROW_NVALUES], of_2[3][ROW_NVALUES], of_1[1][ROW_NVALUES];
+    struct weighing *w = scratch;
+    struct sample *sample = &w->sample;
+    const WORD *row = w->of_1[0];
     uint16_t counts[TERP_NWIDTHS] = {0};
     struct terp_lossless_run own = *run;
-    struct sample sample;
     int order[TERP_NDIMS];
     WORD all = 0;
 
     terp_lossless_order_of(model->dims, order);
     memcpy(own.most, order, sizeof own.most);
-    if (!take_sample(src, layout, fills, model, &own, &sample))
+    if (!take_sample(src, layout, fills, model, &own, sample))
         return 0;
-    take_order(sample.rows, 9, order[3], of_3);
-    take_order(of_3, 3, order[2], of_2);
-    take_order(of_2, 1, order[1], of_1);
-    for (uint64_t i = 0; i < sample.n; i++)
-        all |= sample.counts[i] ? last_difference(of_1[0], i, order[0]) : 0;
+    take_order(sample->rows, 9, order[3], w->of_3);
+    take_order(w->of_3, 3, order[2], w->of_2);
+    take_order(w->of_2, 1, order[1], w->of_1);
+    for (uint64_t i = 0; i < sample->n; i++)
+        all |= sample->counts[i] ? last_difference(row, i, order[0]) : 0;
     const int nzeros = all == 0 ? 0 : __builtin_ctzll(all);
-    for (uint64_t i = 0; i < sample.n; i++) {
-        const WORD d = last_difference(of_1[0], i, order[0]);
+    for (uint64_t i = 0; i < sample->n; i++) {
+        const WORD d = last_difference(row, i, order[0]);
         const WORD opposite = 0 - d;
-        if (sample.counts[i])
+        if (sample->counts[i])
             counts[bit_width((d < opposite ? d : opposite) >> nzeros)]++;
     }
     uint64_t cost;
     const int shift = terp_shift_of_group(
         counts, terp_max_shift(TERP_VALUE_NBYTES), TERP_VALUE_NBYTES, &cost);
-    return 16 * sample.remainder_nbits +
+    return 16 * sample->remainder_nbits +
            terp_cost_of_group(counts, shift, cost);
 }
 
@@ -355,11 +364,11 @@ compare_integers(const void *a, const void *b)
 
 static int64_t
 center(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
-       const struct cpu_lossless *model)
+       const struct cpu_lossless *model, void *scratch)
 {
     const struct lossless_quants k = quants_of_model(model);
     const T *values = src;
-    int64_t samples[TERP_COMMON_VALUE_NRUNS] = {0};
+    int64_t *samples = scratch;
     WORD fill[TERP_NFILLS];
     size_t n = 0;
 

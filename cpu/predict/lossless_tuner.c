@@ -4,30 +4,41 @@
 #include "codec/format/sections.h"
 #include "cpu/predict/predictor.h"
 
+/* What is tuned, and memory for its samples. */
+struct tuning {
+    const struct cpu_prediction *lossless;
+    void *scratch;
+};
+
 static void
-weigh(const struct cpu_prediction *lossless, const struct cpu_lossless *model,
+weigh(const struct tuning *tuning, const struct cpu_lossless *model,
       uint64_t nruns, struct cpu_order_weights *weights)
 {
+    const struct cpu_prediction *lossless = tuning->lossless;
+
     memset(weights, 0, sizeof *weights);
     for (uint64_t i = 0; i < nruns; i++) {
         const struct terp_lossless_run run =
             terp_lossless_run_at(lossless->layout, i, nruns);
         lossless->stages->weigh_orders(lossless->values, lossless->layout,
-                                       lossless->fills, model, &run, weights);
+                                       lossless->fills, model, &run,
+                                       tuning->scratch, weights);
     }
 }
 
 static uint64_t
-cost_of(const struct cpu_prediction *lossless, const struct cpu_lossless *model,
+cost_of(const struct tuning *tuning, const struct cpu_lossless *model,
         uint64_t nruns)
 {
+    const struct cpu_prediction *lossless = tuning->lossless;
     uint64_t cost = 0;
 
     for (uint64_t i = 0; i < nruns; i++) {
         const struct terp_lossless_run run =
             terp_lossless_run_at(lossless->layout, i, nruns);
-        cost += lossless->stages->cost_of_run(
-            lossless->values, lossless->layout, lossless->fills, model, &run);
+        cost += lossless->stages->cost_of_run(lossless->values,
+                                              lossless->layout, lossless->fills,
+                                              model, &run, tuning->scratch);
     }
     return cost;
 }
@@ -69,7 +80,7 @@ choose_dims(const struct terp_layout *layout,
 
 /* As terp_lossless_drops_center. */
 static void
-drop_center(const struct cpu_prediction *lossless,
+drop_center(const struct tuning *tuning,
             const struct cpu_order_weights *weights, struct cpu_lossless *model)
 {
     struct cpu_order_weights of_zero;
@@ -78,7 +89,7 @@ drop_center(const struct cpu_prediction *lossless,
     without.center = 0;
     if (model->dims == 0 || model->center == 0)
         return;
-    weigh(lossless, &without, TERP_LOSSLESS_MANY_NRUNS, &of_zero);
+    weigh(tuning, &without, TERP_LOSSLESS_MANY_NRUNS, &of_zero);
     if (terp_lossless_drops_center(model->dims, weights->nbits[0],
                                    of_zero.nbits[0], weights->nsampled))
         model->center = 0;
@@ -87,9 +98,10 @@ drop_center(const struct cpu_prediction *lossless,
 /* The step and the dimensions that cost least, of those steps that ask for
  * more or not. */
 static void
-choose_step(const struct cpu_prediction *lossless, bool may_ask_for_more,
+choose_step(const struct tuning *tuning, bool may_ask_for_more,
             struct cpu_lossless *best)
 {
+    const struct cpu_prediction *lossless = tuning->lossless;
     struct cpu_order_weights weights;
     uint64_t least = UINT64_MAX, more_nbits = 0;
 
@@ -99,14 +111,13 @@ choose_step(const struct cpu_prediction *lossless, bool may_ask_for_more,
         if (!may_ask_for_more &&
             terp_lossless_asks_for_more(step, lossless->stages->value_nbytes))
             continue;
-        model.center = lossless->stages->center(lossless->values,
-                                                lossless->layout->nvalues,
-                                                lossless->fills, &model);
-        weigh(lossless, &model, TERP_LOSSLESS_FEW_NRUNS, &weights);
+        model.center = lossless->stages->center(
+            lossless->values, lossless->layout->nvalues, lossless->fills,
+            &model, tuning->scratch);
+        weigh(tuning, &model, TERP_LOSSLESS_FEW_NRUNS, &weights);
         model.dims = choose_dims(lossless->layout, &weights, &more_nbits);
         const uint64_t cost =
-            cost_of(lossless, &model, TERP_LOSSLESS_FEW_NRUNS) +
-            16 * more_nbits;
+            cost_of(tuning, &model, TERP_LOSSLESS_FEW_NRUNS) + 16 * more_nbits;
         if (cost < least) {
             least = cost;
             *best = model;
@@ -114,28 +125,42 @@ choose_step(const struct cpu_prediction *lossless, bool may_ask_for_more,
     }
 }
 
-enum terp_status
-terp_cpu_lossless_tune(struct cpu_prediction *lossless,
-                       struct terp_price *price_ret)
+static void
+tune(const struct tuning *tuning, struct cpu_lossless *best,
+     struct terp_price *price_ret)
 {
+    const struct cpu_prediction *lossless = tuning->lossless;
     const uint64_t nvalues = lossless->layout->nvalues;
-    struct cpu_lossless *best = &lossless->lossless;
     struct cpu_order_weights weights;
     uint64_t more_nbits = 0;
 
-    choose_step(lossless, true, best);
+    choose_step(tuning, true, best);
     if (lossless->stages->count_unpredictable(lossless->values, nvalues,
                                               lossless->fills, best) >
         terp_lossless_max_unpredictable(nvalues, lossless->nspecials))
-        choose_step(lossless, false, best);
-    weigh(lossless, best, TERP_LOSSLESS_MANY_NRUNS, &weights);
+        choose_step(tuning, false, best);
+    weigh(tuning, best, TERP_LOSSLESS_MANY_NRUNS, &weights);
     best->dims = choose_dims(lossless->layout, &weights, &more_nbits);
     const uint64_t cost =
-        cost_of(lossless, best, TERP_LOSSLESS_MANY_NRUNS) + 16 * more_nbits;
-    drop_center(lossless, &weights, best);
+        cost_of(tuning, best, TERP_LOSSLESS_MANY_NRUNS) + 16 * more_nbits;
+    drop_center(tuning, &weights, best);
     *price_ret = (struct terp_price){
         terp_lossless_cost_of_samples(cost, weights.nsampled,
                                       nvalues - lossless->nspecials),
         0};
+}
+
+enum terp_status
+terp_cpu_lossless_tune(struct cpu_prediction *lossless,
+                       struct terp_price *price_ret)
+{
+    const struct tuning tuning = {
+        lossless,
+        terp_cpu_memory_make(lossless->pool, CPU_LOSSLESS_SCRATCH_NBYTES)};
+
+    if (tuning.scratch == NULL)
+        return TERP_ERR_MEMORY;
+    tune(&tuning, &lossless->lossless, price_ret);
+    terp_cpu_memory_free(lossless->pool, tuning.scratch);
     return TERP_OK;
 }

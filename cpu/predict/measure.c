@@ -53,18 +53,16 @@ measure(const struct terp_params *params, const struct terp_chunk *chunk,
 {
     const struct cpu_stages *stages = cpu_stages_of(chunk->type);
     struct cpu_fills fills = cpu_fills_of(stages, params);
-    struct terp_layout layout;
+    const uint64_t nvalues =
+        terp_chunk_nbytes(chunk) / (uint64_t)stages->value_nbytes;
     struct cpu_stats stats;
 
-    terp_layout_make(chunk, &layout);
-    const struct cpu_prediction prediction = {
-        .stages = stages, .layout = &layout, .pool = pool, .values = values};
-    terp_cpu_scan(&prediction, &fills, &stats);
+    terp_cpu_scan(stages, pool, values, nvalues, &fills, &stats);
     struct work work = {.stages = stages,
                         .values = values,
                         .others = others,
                         .fills = &fills,
-                        .nvalues = layout.nvalues,
+                        .nvalues = nvalues,
                         .half_range = terp_half_range(stats.min, stats.max)};
     measure_ret->half_range = work.half_range;
     measure_ret->square = 0;
@@ -72,7 +70,7 @@ measure(const struct terp_params *params, const struct terp_chunk *chunk,
     measure_ret->max = stats.max;
     return others == NULL || work.half_range == 0
                ? TERP_OK
-               : find_mean_square(pool, &work, layout.nvalues - stats.nspecials,
+               : find_mean_square(pool, &work, nvalues - stats.nspecials,
                                   &measure_ret->square);
 }
 

@@ -21,8 +21,9 @@ struct work {
     const struct terp_pointwise_head *head;
     const uint64_t *mask, *signs;
     uint64_t *signs_ret;
-    struct terp_magnitudes magnitudes[NPARTS];
-    struct cpu_stats stats[NPARTS];
+    /* Of parts: what is measured, or coded. */
+    struct terp_magnitudes *magnitudes;
+    struct cpu_stats *stats;
 };
 
 static struct work
@@ -72,12 +73,14 @@ terp_cpu_pointwise_measure(const struct cpu_pointwise *chunk,
                            struct terp_magnitudes *magnitudes_ret)
 {
     struct work work = make_work(chunk, TERP_POINTWISE_ROUNDED);
+    struct terp_magnitudes magnitudes[NPARTS];
 
     work.values = values;
+    work.magnitudes = magnitudes;
     do_parts(&work, measure_part);
-    *magnitudes_ret = work.magnitudes[0];
+    *magnitudes_ret = magnitudes[0];
     for (uint64_t p = 1; p < work.nparts; p++) {
-        const struct terp_magnitudes *part = &work.magnitudes[p];
+        const struct terp_magnitudes *part = &magnitudes[p];
         magnitudes_ret->min_bits =
             min_u64(magnitudes_ret->min_bits, part->min_bits);
         if (part->max_bits > magnitudes_ret->max_bits)
@@ -118,14 +121,16 @@ terp_cpu_pointwise_code(const struct cpu_pointwise *chunk, const void *values,
                         struct cpu_stats *stats_ret)
 {
     struct work work = make_work(chunk, how->form);
+    struct cpu_stats stats[NPARTS];
 
     work.values = values;
     work.coded_ret = coded;
     work.how = how;
+    work.stats = stats;
     do_parts(&work, code_part);
-    *stats_ret = work.stats[0];
+    *stats_ret = stats[0];
     for (uint64_t p = 1; p < work.nparts; p++)
-        cpu_stats_add(stats_ret, &work.stats[p]);
+        cpu_stats_add(stats_ret, &stats[p]);
 }
 
 static void

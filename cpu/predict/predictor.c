@@ -3,6 +3,9 @@
 
 #include <stdlib.h>
 
+/* Of scratch, for vectors. */
+#define ALIGNMENT 64
+
 const struct cpu_predictor *const terp_cpu_predictors[TERP_NPREDICTIONS] = {
     [TERP_PREDICTION_SPLINE] = &terp_cpu_spline,
     [TERP_PREDICTION_LORENZO] = &terp_cpu_lorenzo,
@@ -15,17 +18,26 @@ terp_cpu_prediction_make(struct cpu_prediction *prediction)
     uint64_t value_nbytes = (uint64_t)prediction->stages->value_nbytes;
     uint64_t work_nbytes = layout->nvalues * value_nbytes;
     uint64_t lattice_nbytes = layout->nlattice * value_nbytes;
+    uint64_t symbols_nbytes = layout->nvalues * sizeof *prediction->symbols;
+    uint64_t nworkers = (uint64_t)terp_cpu_pool_nworkers(prediction->pool);
+    uint64_t scratch_nbytes =
+        (prediction->values == NULL ? CPU_RUN_SCRATCH_NVALUES
+                                    : CPU_SAMPLE_SCRATCH_NVALUES) *
+        value_nbytes;
     /* One block: if parts were freed one by one, memory would go back to the
      * system more often, whose pages are zeroed anew for every call. */
     uint8_t *memory = terp_cpu_memory_make(
-        prediction->pool, work_nbytes + lattice_nbytes +
-                              layout->nvalues * sizeof *prediction->symbols);
+        prediction->pool, work_nbytes + lattice_nbytes + symbols_nbytes +
+                              nworkers * scratch_nbytes + ALIGNMENT);
 
     if (memory == NULL)
         return TERP_ERR_MEMORY;
     prediction->work = memory;
     prediction->lattice = memory + work_nbytes;
     prediction->symbols = (uint16_t *)(memory + work_nbytes + lattice_nbytes);
+    prediction->scratch_nbytes = scratch_nbytes;
+    memory += work_nbytes + lattice_nbytes + symbols_nbytes;
+    prediction->scratch = memory + (ALIGNMENT - (uintptr_t)memory % ALIGNMENT);
     return TERP_OK;
 }
 
@@ -36,6 +48,7 @@ terp_cpu_prediction_free(struct cpu_prediction *prediction)
     prediction->work = NULL;
     prediction->lattice = NULL;
     prediction->symbols = NULL;
+    prediction->scratch = NULL;
 }
 
 enum terp_status

@@ -36,6 +36,9 @@ struct cpu_prediction {
     void *work;
     void *lattice;
     uint16_t *symbols;
+    uint8_t *scratch; /* of all workers */
+    /* of each: CPU_RUN_SCRATCH_NVALUES; encode: CPU_SAMPLE_SCRATCH_NVALUES */
+    size_t scratch_nbytes;
 
     /* The predictors' models, chosen by `tune` or read from a stream. */
     struct terp_level_plan plan[TERP_MAX_LEVELS + 1];
@@ -46,6 +49,13 @@ struct cpu_prediction {
     struct terp_lossless_step steps[TERP_LOSSLESS_MAX_NSTEPS];
     int nsteps; /* 0: it is not for this chunk */
 };
+
+/* A worker's own memory. */
+static inline void *
+cpu_prediction_scratch(const struct cpu_prediction *prediction, int worker)
+{
+    return prediction->scratch + (size_t)worker * prediction->scratch_nbytes;
+}
 
 /* What the tuners' samples know of codes that no symbol holds. */
 static inline struct terp_beyond
@@ -81,12 +91,13 @@ extern const struct cpu_predictor terp_cpu_spline, terp_cpu_lorenzo,
 /* By enum terp_prediction; NULL where nothing is predicted. */
 extern const struct cpu_predictor *const terp_cpu_predictors[TERP_NPREDICTIONS];
 
-/* Extremes of the values that are not special, and the number of those that
+/* Extremes of `nvalues` that are not special, and the number of those that
  * are. Slot 0 of `fills` has the fill value that the caller knows; slots
  * without one have -0.0. Extremes that look like fill values take the other
  * slots. */
 void
-terp_cpu_scan(const struct cpu_prediction *prediction, struct cpu_fills *fills,
+terp_cpu_scan(const struct cpu_stages *stages, struct cpu_pool *pool,
+              const void *values, uint64_t nvalues, struct cpu_fills *fills,
               struct cpu_stats *stats_ret);
 
 /* Chooses the dimensions along which differences are taken, without means, and
@@ -100,7 +111,7 @@ enum terp_status
 terp_cpu_lossless_tune(struct cpu_prediction *lossless,
                        struct terp_price *price_ret);
 
-/* Allocates work, lattice and symbols. */
+/* Allocates work, lattice, symbols and scratch. */
 enum terp_status
 terp_cpu_prediction_make(struct cpu_prediction *prediction);
 

@@ -15,7 +15,9 @@
 #define PROBE_NVALUES UINT64_C(4096)
 
 struct scan {
-    const struct cpu_prediction *prediction;
+    const struct cpu_stages *stages;
+    struct cpu_pool *pool;
+    const uint8_t *values;
     uint64_t nvalues, part_nvalues, nparts;
     struct cpu_fills fills;
     struct cpu_stats stats; /* of all */
@@ -28,10 +30,9 @@ static void
 scan_values(const struct scan *scan, uint64_t at, uint64_t nvalues,
             struct cpu_stats *stats_ret)
 {
-    const struct cpu_stages *stages = scan->prediction->stages;
-    const uint8_t *values = scan->prediction->values;
+    const struct cpu_stages *stages = scan->stages;
 
-    stages->scan(values + at * (uint64_t)stages->value_nbytes, nvalues,
+    stages->scan(scan->values + at * (uint64_t)stages->value_nbytes, nvalues,
                  &scan->fills, stats_ret);
 }
 
@@ -47,8 +48,7 @@ scan_part(void *arg, uint64_t p)
 static void
 scan_all(struct scan *scan)
 {
-    terp_cpu_pool_each(scan->prediction->pool, scan_part, scan, scan->nparts,
-                       2);
+    terp_cpu_pool_each(scan->pool, scan_part, scan, scan->nparts, 2);
     scan->stats = scan->part[0];
     for (uint64_t p = 1; p < scan->nparts; p++)
         cpu_stats_add(&scan->stats, &scan->part[p]);
@@ -86,7 +86,7 @@ try_fill(struct scan *scan, double extreme, int slot)
     struct cpu_stats before = scan->stats;
     uint64_t bits = scan->fills.bits[slot];
 
-    scan->fills.bits[slot] = cpu_value_bits(scan->prediction->stages, extreme);
+    scan->fills.bits[slot] = cpu_value_bits(scan->stages, extreme);
     scan_all(scan);
     if (scan->stats.nspecials - before.nspecials >= TERP_FILL_MIN_REPEATS)
         return;
@@ -95,12 +95,13 @@ try_fill(struct scan *scan, double extreme, int slot)
 }
 
 void
-terp_cpu_scan(const struct cpu_prediction *prediction, struct cpu_fills *fills,
+terp_cpu_scan(const struct cpu_stages *stages, struct cpu_pool *pool,
+              const void *values, uint64_t nvalues, struct cpu_fills *fills,
               struct cpu_stats *stats_ret)
 {
-    const struct cpu_stages *stages = prediction->stages;
-    uint64_t nvalues = prediction->layout->nvalues;
-    struct scan scan = {.prediction = prediction,
+    struct scan scan = {.stages = stages,
+                        .pool = pool,
+                        .values = values,
                         .nvalues = nvalues,
                         .part_nvalues = div_up(nvalues, NPARTS),
                         .fills = *fills};
@@ -111,7 +112,7 @@ terp_cpu_scan(const struct cpu_prediction *prediction, struct cpu_fills *fills,
     if (min <= max && fills->bits[1] == stages->negative_zero_bits) {
         scan.fills.bits[1] = cpu_value_bits(stages, min);
         scan.fills.bits[2] = cpu_value_bits(stages, max);
-        terp_cpu_pool_run(prediction->pool, probe_inner, &scan, scan.nparts, 2);
+        terp_cpu_pool_run(pool, probe_inner, &scan, scan.nparts, 2);
         scan.fills = *fills;
         if (!atomic_load(&scan.near_min))
             try_fill(&scan, min, 1);

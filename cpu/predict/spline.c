@@ -206,7 +206,7 @@ terp_cpu_spline_deinterleave(struct cpu_prediction *spline)
 /* ---- prediction, level by level ---- */
 
 struct pass {
-    const struct cpu_stages *stages;
+    const struct cpu_prediction *spline;
     const struct cpu_class *cls;
     struct cpu_quantizer quantizer;
     bool decode;
@@ -216,9 +216,11 @@ static void
 pass_runs(void *arg, struct cpu_share share)
 {
     const struct pass *pass = arg;
+    const struct cpu_stages *stages = pass->spline->stages;
 
-    (pass->decode ? pass->stages->reconstruct : pass->stages->quantize)(
-        pass->cls, &pass->quantizer, share.first, share.end);
+    (pass->decode ? stages->reconstruct : stages->quantize)(
+        pass->cls, &pass->quantizer, share.first, share.end,
+        cpu_prediction_scratch(pass->spline, share.worker));
 }
 
 static void
@@ -226,7 +228,7 @@ pass_level(const struct cpu_prediction *spline, int l, bool decode)
 {
     const struct terp_level_plan *plan = &spline->plan[l];
     struct cpu_class cls;
-    struct pass pass = {.stages = spline->stages,
+    struct pass pass = {.spline = spline,
                         .cls = &cls,
                         .quantizer = terp_cpu_spline_quantizer(spline, l),
                         .decode = decode};

@@ -2,8 +2,8 @@
  * All costs are integers, in the units of the dictionary's cost table; ties go
  * to the candidate that is tried first. */
 #include <stdatomic.h>
-#include <stdlib.h>
 
+#include "codec/format/base.h"
 #include "codec/model/cost.h"
 #include "cpu/entropy/codebooks.h"
 #include "cpu/entropy/histogram.h"
@@ -24,11 +24,31 @@ _Static_assert((uint64_t)MAX_NROWS *(24 << TERP_COST_FRACTION_NBITS) <
 _Static_assert(TERP_ROW_SPECIAL < TERP_NSYMBOLS,
                "A histogram counts samples without a code, too.");
 
+/* Estimated costs of a level. */
+struct level_costs {
+    /* Under the cubic spline: [odd][dims]. */
+    uint64_t cubic[TERP_NCLASSES][TERP_NCLASSES];
+    /* Of the class of one odd dimension. */
+    uint64_t single[TERP_NSPLINES][TERP_NDIMS];
+};
+
+#define NCOUNTS (TERP_ROW_SPECIAL + 1)
+
+/* A worker's own memory; behind it are rows. */
+struct planner {
+    struct level_costs costs;
+    uint32_t counts[NCOUNTS];
+    struct cpu_histogram histogram;
+};
+#define PLANNER_NBYTES ((sizeof(struct planner) + 63) / 64 * 64)
+
 /* What levels are planned by: the samples' rows, [dims][capacity]. */
 struct sampler {
     const struct cpu_prediction *spline;
     int l;
     uint64_t capacity;
+    struct planner *planner;
+    void *scratch;
     uint16_t *rows;
 };
 
@@ -38,9 +58,9 @@ sample_rows(const struct sampler *sampler, const struct cpu_class *cls)
     const uint64_t nruns = cls->nrows * cls->nruns_per_row;
     const uint64_t nvalues = cls->nrows * cls->extent[0];
 
-    return sampler->spline->stages->sample(cls, &sampler->spline->quantizer,
-                                           terp_sample_distance(nvalues, nruns),
-                                           sampler->capacity, sampler->rows);
+    return sampler->spline->stages->sample(
+        cls, &sampler->spline->quantizer, terp_sample_distance(nvalues, nruns),
+        sampler->capacity, sampler->scratch, sampler->rows);
 }
 
 /* What a class that is predicted along `dims` costs by its samples. */
@@ -48,10 +68,10 @@ static uint64_t
 cost_of_rows(const struct sampler *sampler, const struct cpu_class *cls,
              unsigned dims, uint64_t nsampled)
 {
-    uint32_t counts[TERP_ROW_SPECIAL + 1];
+    uint32_t *counts = sampler->planner->counts;
 
     terp_cpu_histogram(sampler->rows + dims * sampler->capacity, nsampled,
-                       TERP_ROW_SPECIAL + 1, 0, counts);
+                       NCOUNTS, 0, &sampler->planner->histogram, counts);
     const struct terp_class_samples samples = {
         .npredicting = (unsigned)__builtin_popcount(dims),
         .blends = cls->blend_order > 1,
@@ -63,14 +83,6 @@ cost_of_rows(const struct sampler *sampler, const struct cpu_class *cls,
             counts, cpu_beyond_of(&sampler->spline->quantizer))};
     return terp_cost_of_class(&samples, cls->nrows * cls->extent[0]);
 }
-
-/* Estimated costs of a level. */
-struct level_costs {
-    /* Under the cubic spline: [odd][dims]. */
-    uint64_t cubic[TERP_NCLASSES][TERP_NCLASSES];
-    /* Of the class of one odd dimension. */
-    uint64_t single[TERP_NSPLINES][TERP_NDIMS];
-};
 
 static void
 sample_level(const struct sampler *sampler, struct level_costs *costs)
@@ -180,7 +192,7 @@ plan_level(const struct sampler *sampler, struct terp_level_plan *plan)
 {
     const struct terp_layout *layout = sampler->spline->layout;
     const struct terp_level *level = &layout->level[sampler->l];
-    struct level_costs costs;
+    struct level_costs *costs = &sampler->planner->costs;
     struct terp_blend_costs blends = {0};
     uint64_t nvalues = layout->nbricks;
     int nactive = 0;
@@ -190,14 +202,14 @@ plan_level(const struct sampler *sampler, struct terp_level_plan *plan)
         nactive += level->nodd[d] > 0;
     }
     const bool is_large = nvalues > TERP_BLEND_MIN_NVALUES;
-    sample_level(sampler, &costs);
+    sample_level(sampler, costs);
     uint64_t best = plan_averages(
-        level, &costs, is_large ? TERP_NSPLINES : TERP_SPLINE_LONG, plan);
+        level, costs, is_large ? TERP_NSPLINES : TERP_SPLINE_LONG, plan);
     if (!is_large || nactive < 2)
         return best;
     for (unsigned kind = 0; kind < TERP_NSPLINES; kind++)
-        blends.single[kind] = cost_of_singles(&costs, kind, TERP_NCLASSES - 1);
-    blends.average = costs.cubic[15][15];
+        blends.single[kind] = cost_of_singles(costs, kind, TERP_NCLASSES - 1);
+    blends.average = costs->cubic[15][15];
     blends.two =
         sample_blended(sampler, 2, TERP_SPLINE_LINEAR, TERP_BLEND_FULL);
     blends.two_long =
@@ -212,8 +224,9 @@ plan_level(const struct sampler *sampler, struct terp_level_plan *plan)
 /* Levels, each of which is planned on its own. */
 struct planning {
     struct cpu_prediction *spline;
-    uint64_t capacity; /* of rows, TERP_NCLASSES times for each worker */
-    uint16_t *rows;
+    uint64_t capacity;      /* of rows, TERP_NCLASSES times */
+    uint8_t *memory;        /* of all workers */
+    uint64_t memory_nbytes; /* of each */
     atomic_int next;
     uint64_t cost[TERP_MAX_LEVELS + 1];
 };
@@ -224,16 +237,35 @@ plan_levels(void *arg, struct cpu_share share)
 {
     struct planning *planning = arg;
     struct cpu_prediction *spline = planning->spline;
-    const uint64_t nrows = TERP_NCLASSES * planning->capacity;
+    uint8_t *memory =
+        planning->memory + (uint64_t)share.worker * planning->memory_nbytes;
     struct sampler sampler = {.spline = spline,
                               .capacity = planning->capacity,
-                              .rows = planning->rows +
-                                      (uint64_t)share.worker * nrows};
+                              .planner = (struct planner *)memory,
+                              .scratch =
+                                  cpu_prediction_scratch(spline, share.worker),
+                              .rows = (uint16_t *)(memory + PLANNER_NBYTES)};
 
     while ((sampler.l = atomic_fetch_add(&planning->next, 1)) <=
            spline->layout->nlevels)
         planning->cost[sampler.l] =
             plan_level(&sampler, &spline->plan[sampler.l]);
+}
+
+/* A block for each worker. */
+static bool
+make_memory(struct planning *planning, uint64_t nworkers)
+{
+    const struct cpu_prediction *spline = planning->spline;
+
+    /* A class has no more than half of all values. */
+    planning->capacity = 2 * terp_nsamples_of(spline->layout->nvalues / 2 + 1);
+    planning->memory_nbytes =
+        PLANNER_NBYTES + TERP_NCLASSES * planning->capacity * sizeof(uint16_t);
+    planning->memory_nbytes = div_up(planning->memory_nbytes, 64) * 64;
+    planning->memory =
+        terp_cpu_memory_make(spline->pool, nworkers * planning->memory_nbytes);
+    return planning->memory != NULL;
 }
 
 enum terp_status
@@ -246,11 +278,7 @@ terp_cpu_spline_tune(struct cpu_prediction *spline,
     int ndims = 0;
 
     terp_cpu_spline_deinterleave(spline);
-    /* A class has no more than half of all values. */
-    planning.capacity = 2 * terp_nsamples_of(spline->layout->nvalues / 2 + 1);
-    planning.rows = malloc(nworkers * TERP_NCLASSES * planning.capacity *
-                           sizeof *planning.rows);
-    if (planning.rows == NULL)
+    if (!make_memory(&planning, nworkers))
         return TERP_ERR_MEMORY;
     terp_cpu_pool_run(spline->pool, plan_levels, &planning, nworkers, 1);
     for (int d = 0; d < TERP_NDIMS; d++)
@@ -263,6 +291,6 @@ terp_cpu_spline_tune(struct cpu_prediction *spline,
         spline->plan[l].bound_ratio = (uint8_t)terp_bound_ratio_of(
             l, ndims, cost, spline->layout->nvalues);
     *price_ret = (struct terp_price){cost, 0};
-    free(planning.rows);
+    terp_cpu_memory_free(spline->pool, planning.memory);
     return TERP_OK;
 }

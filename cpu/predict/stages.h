@@ -30,6 +30,21 @@ struct cpu_stats {
 /* Threads take points in runs of this many along dimension 0. */
 #define CPU_RUN_NVALUES TERP_SAMPLE_RUN_NVALUES
 
+/* A line of such a run in memory: lines that are 4096 bytes apart would wait
+ * for each other. */
+#define CPU_LINE_NVALUES (CPU_RUN_NVALUES + 16)
+
+/* Values that stages work in, of a worker's own memory: of a run that is
+ * predicted, and of one that is sampled. A thread's stack is too small. */
+#define CPU_RUN_SCRATCH_NVALUES (10 * CPU_LINE_NVALUES)
+#define CPU_SAMPLE_SCRATCH_NVALUES \
+    (CPU_RUN_SCRATCH_NVALUES + (TERP_NCLASSES + 3) * CPU_LINE_NVALUES + 16)
+_Static_assert(CPU_SAMPLE_SCRATCH_NVALUES % 16 == 0,
+               "That of each worker is aligned for vectors.");
+
+/* Bytes of the same for the estimates of the lossless prediction. */
+#define CPU_LOSSLESS_SCRATCH_NBYTES ((size_t)32 << 10)
+
 /* Values of a vector loop over lanes: so many that compilers make vectors of
  * it, in either type, before they unroll it. */
 #define CPU_VECTOR_NVALUES 16
@@ -236,21 +251,21 @@ struct cpu_stages {
 
     /* Runs [first, end) of a class, values in place: predict and quantize,
      * predict and reconstruct. What escapes is put on the grid if that is
-     * within the bound. */
+     * within the bound. `scratch` has CPU_RUN_SCRATCH_NVALUES. */
     void (*quantize)(const struct cpu_class *cls,
                      const struct cpu_quantizer *quantizer, uint64_t first,
-                     uint64_t end);
+                     uint64_t end, void *scratch);
     void (*reconstruct)(const struct cpu_class *cls,
                         const struct cpu_quantizer *quantizer, uint64_t first,
-                        uint64_t end);
+                        uint64_t end, void *scratch);
 
     /* One in `every` runs of a class, predicted from original values: rows of
      * the dictionary that its codes would be, along each set of its dimensions,
      * or all of them where they are blended, [dims][capacity]. Returns how many
-     * there are of each. */
+     * there are of each. `scratch` has CPU_SAMPLE_SCRATCH_NVALUES. */
     uint64_t (*sample)(const struct cpu_class *cls,
                        const struct cpu_quantizer *quantizer, uint64_t every,
-                       uint64_t capacity, uint16_t *rows_ret);
+                       uint64_t capacity, void *scratch, uint16_t *rows_ret);
 
     /* Anchors, each predicted by the one before, the first by the reference
      * value. `before`: as of a class. */
@@ -357,23 +372,24 @@ struct cpu_stages {
     void (*scatter)(const int64_t *differences, const uint64_t *places,
                     uint64_t n, void *quants);
 
-    /* The integer in the middle of samples'. */
+    /* In all that follows `scratch` has CPU_LOSSLESS_SCRATCH_NBYTES. The
+     * integer in the middle of samples'. */
     int64_t (*center)(const void *values, uint64_t nvalues,
                       const struct cpu_fills *fills,
-                      const struct cpu_lossless *model);
+                      const struct cpu_lossless *model, void *scratch);
 
     /* Adds what differences of a run take up by every order; what they cost, in
      * 1/16 bit, by the model's. Nothing where that is not known. */
     void (*weigh_orders)(const void *values, const struct terp_layout *layout,
                          const struct cpu_fills *fills,
                          const struct cpu_lossless *model,
-                         const struct terp_lossless_run *run,
+                         const struct terp_lossless_run *run, void *scratch,
                          struct cpu_order_weights *weights);
     uint64_t (*cost_of_run)(const void *values,
                             const struct terp_layout *layout,
                             const struct cpu_fills *fills,
                             const struct cpu_lossless *model,
-                            const struct terp_lossless_run *run);
+                            const struct terp_lossless_run *run, void *scratch);
 };
 
 /* The bits of a value that was widened to a double, and back. */

@@ -597,14 +597,22 @@ find_run(const struct cpu_class *cls, const struct place *place,
     (((points)[at][i] + (points)[(at) + 1][i]) + \
      ((points)[(at) + 2][i] + (points)[(at) + 3][i]))
 
+/* What a run is predicted in: lines of what it is predicted from. */
+struct run_scratch {
+    T lines[8][CPU_LINE_NVALUES], line[CPU_LINE_NVALUES];
+    T pred[CPU_LINE_NVALUES]; /* of a run that is not sampled */
+};
+_Static_assert(sizeof(struct run_scratch) ==
+                   CPU_RUN_SCRATCH_NVALUES * sizeof(T),
+               "There is room for it.");
+
 /* Points [x, x + n) of a row that are blended. */
 static void
 blend_segment(const struct cpu_class *cls, const struct run *run, uint64_t x,
-              uint64_t n, T *restrict pred)
+              uint64_t n, T *restrict edges, T *restrict pred)
 {
     const T *face[6], *edge[12], *corner[8];
     bool three = __builtin_popcount(cls->predicting) == 3;
-    T edges[CPU_RUN_NVALUES];
 
     for (int i = 0; i < (three ? 6 : 4); i++)
         face[i] = run->face[i] + x;
@@ -650,9 +658,9 @@ count_others(const struct cpu_class *cls, const struct run *run)
  * points, the first one `at` behind the run's. */
 static void
 sum_others(const struct cpu_class *cls, const struct run *run, uint64_t at,
-           uint64_t step, uint64_t n, T share, T *sums)
+           uint64_t step, uint64_t n, T share, T own[][CPU_LINE_NVALUES],
+           T *sums)
 {
-    T own[2][CPU_RUN_NVALUES];
     const T *before = NULL;
     int nleft = count_others(cls, run);
 
@@ -721,31 +729,35 @@ add_line_to_rows(const struct cpu_class *cls, const struct run *run,
 }
 
 static void
-average_run(const struct cpu_class *cls, const struct run *run, T *pred)
+average_run(const struct cpu_class *cls, const struct run *run,
+            struct run_scratch *scratch, T *pred)
 {
-    T sums[CPU_RUN_NVALUES];
+    T *sums = scratch->line;
     const int nothers = count_others(cls, run);
 
     if (cls->predicting & 1) {
         const struct line line = {run->row[0] + run->x, run->order, nothers,
                                   sums};
-        sum_others(cls, run, 0, 1, run->n, (T)1, sums);
+        sum_others(cls, run, 0, 1, run->n, (T)1, scratch->lines, sums);
         add_line_to_rows(cls, run, &line, pred);
     } else {
-        sum_others(cls, run, 0, 1, run->n, TERP_SHARE(T, nothers), pred);
+        sum_others(cls, run, 0, 1, run->n, TERP_SHARE(T, nothers),
+                   scratch->lines, pred);
     }
 }
 
 /* The last points of a run's rows. */
 static void
-average_last(const struct cpu_class *cls, const struct run *run, T *pred)
+average_last(const struct cpu_class *cls, const struct run *run,
+             struct run_scratch *scratch, T *pred)
 {
     const uint64_t last = run->row_n - 1;
-    T sums[CPU_RUN_NVALUES];
+    T *sums = scratch->line;
     const struct line line = {run->row[0] + run->x, run->order,
                               count_others(cls, run), sums};
 
-    sum_others(cls, run, last, run->row_n, run->nrows, (T)1, sums + last);
+    sum_others(cls, run, last, run->row_n, run->nrows, (T)1, scratch->lines,
+               sums + last);
     add_line(cls, run, &line, run->x + last, run->row_n, run->nrows, pred);
 }
 
@@ -772,14 +784,14 @@ blend_rows(const T *const row[8], int ndims, int64_t at, uint64_t n,
  * miss. */
 static void
 blend_long(const struct cpu_class *cls, const struct run *run,
-           T pred[CPU_RUN_NVALUES])
+           struct run_scratch *scratch, T *pred)
 {
     const int first = __builtin_ctz(cls->predicting);
     const uint64_t neven = cls->source[1u << first].extent[first];
-    T blended[CPU_RUN_NVALUES];
+    T *restrict blended = scratch->line;
 
     if (first == 0) {
-        T missed[CPU_RUN_NVALUES + 8];
+        T *restrict missed = scratch->lines[0]; /* and some of the next line */
         const uint64_t before = min_u64(run->x, 3);
         const uint64_t behind = min_u64(4, neven - run->x - run->row_n);
         const uint64_t begin = run->x - before;
@@ -790,7 +802,7 @@ blend_long(const struct cpu_class *cls, const struct run *run,
             missed[i] = run->row[0][begin + i] - missed[i];
         add_line_to_rows(cls, run, &line, pred);
     } else {
-        T missed[8][CPU_RUN_NVALUES];
+        T(*missed)[CPU_LINE_NVALUES] = scratch->lines;
         const enum terp_form form = run->form[first];
         const int64_t stride = (int64_t)run->stride[first];
         for (int i = 0; i < 8; i++) {
@@ -801,7 +813,7 @@ blend_long(const struct cpu_class *cls, const struct run *run,
             for (uint64_t j = 0; j < run->n; j++)
                 missed[i][j] = run->row[first][at + (int64_t)j] - missed[i][j];
         }
-        predict_along(form, missed[3], CPU_RUN_NVALUES, 1, run->n, NULL, 1,
+        predict_along(form, missed[3], CPU_LINE_NVALUES, 1, run->n, NULL, 1,
                       pred);
     }
     blend_rows(run->odd, run->nothers, (int64_t)run->x, run->n, blended);
@@ -812,19 +824,19 @@ blend_long(const struct cpu_class *cls, const struct run *run,
 
 static void
 predict_run(const struct cpu_class *cls, const struct run *run,
-            T pred[CPU_RUN_NVALUES])
+            struct run_scratch *scratch, T *pred)
 {
     if (run->nothers > 0) {
-        blend_long(cls, run, pred);
+        blend_long(cls, run, scratch, pred);
     } else if (run->face[0] == NULL) {
-        average_run(cls, run, pred);
+        average_run(cls, run, scratch, pred);
     } else if (cls->predicting & 1 &&
                run->x + run->row_n == cls->source[1].extent[0]) {
         /* Above the last even point along dimension 0 nothing is. */
-        blend_segment(cls, run, run->x, run->n - 1, pred);
-        average_last(cls, run, pred);
+        blend_segment(cls, run, run->x, run->n - 1, scratch->line, pred);
+        average_last(cls, run, scratch, pred);
     } else {
-        blend_segment(cls, run, run->x, run->n, pred);
+        blend_segment(cls, run, run->x, run->n, scratch->line, pred);
     }
 }
 
@@ -1012,18 +1024,19 @@ reconstruct_values(T *restrict values, const T *restrict pred, uint64_t n,
 
 static void
 quantize(const struct cpu_class *cls, const struct cpu_quantizer *quantizer,
-         uint64_t first, uint64_t end)
+         uint64_t first, uint64_t end, void *memory)
 {
+    struct run_scratch *scratch = memory;
     struct constants k = level_constants(quantizer);
     struct cpu_grid of_escapes = grid(quantizer);
     struct place place = find_place(cls, first);
+    T *pred = scratch->pred;
     struct run run;
-    T pred[CPU_RUN_NVALUES];
 
     for (uint64_t i = first; i < end;
          i += run.nrows, advance(cls, run.nrows, &place)) {
         find_run(cls, &place, end - i, &run);
-        predict_run(cls, &run, pred);
+        predict_run(cls, &run, scratch, pred);
         T *values = (T *)cls->values + run.at;
         uint16_t *symbols = cls->symbols + run.at;
         if (quantizer->has_exact_escapes)
@@ -1044,17 +1057,18 @@ quantize(const struct cpu_class *cls, const struct cpu_quantizer *quantizer,
 
 static void
 reconstruct(const struct cpu_class *cls, const struct cpu_quantizer *quantizer,
-            uint64_t first, uint64_t end)
+            uint64_t first, uint64_t end, void *memory)
 {
+    struct run_scratch *scratch = memory;
     T step = level_constants(quantizer).step;
     struct place place = find_place(cls, first);
+    T *pred = scratch->pred;
     struct run run;
-    T pred[CPU_RUN_NVALUES];
 
     for (uint64_t i = first; i < end;
          i += run.nrows, advance(cls, run.nrows, &place)) {
         find_run(cls, &place, end - i, &run);
-        predict_run(cls, &run, pred);
+        predict_run(cls, &run, scratch, pred);
         reconstruct_values((T *)cls->values + run.at, pred, run.n, step,
                            quantizer->radius, cls->symbols + run.at);
     }
@@ -1063,10 +1077,14 @@ reconstruct(const struct cpu_class *cls, const struct cpu_quantizer *quantizer,
 /* Samples on their way: runs one behind the other, and what they are predicted
  * as along each set of dimensions. */
 struct samples {
+    struct run_scratch run;
+    T values[CPU_LINE_NVALUES], noise[CPU_LINE_NVALUES];
+    T noise_of_run[CPU_LINE_NVALUES];
+    T pred[TERP_NCLASSES][CPU_LINE_NVALUES];
     uint64_t n;
-    T values[CPU_RUN_NVALUES], noise[CPU_RUN_NVALUES];
-    T pred[TERP_NCLASSES][CPU_RUN_NVALUES];
 };
+_Static_assert(sizeof(struct samples) <= CPU_SAMPLE_SCRATCH_NVALUES * sizeof(T),
+               "There is room for them.");
 
 /* Averages what the dimensions of `set` predict of points [at, at + n), the
  * slowest first, as the prediction along `dims`. */
@@ -1178,38 +1196,39 @@ put_rows(const struct cpu_class *cls, const struct cpu_quantizer *quantizer,
 
 static uint64_t
 sample(const struct cpu_class *cls, const struct cpu_quantizer *quantizer,
-       uint64_t every, uint64_t capacity, uint16_t *rows)
+       uint64_t every, uint64_t capacity, void *scratch, uint16_t *rows)
 {
+    struct samples *samples = scratch;
     struct run run;
-    struct samples samples;
-    T noise[CPU_RUN_NVALUES];
     uint64_t nruns = cls->nrows * cls->nruns_per_row, nsampled = 0;
 
-    samples.n = 0;
+    samples->n = 0;
 
     for (uint64_t i = 0; i < CPU_RUN_NVALUES; i++)
-        noise[i] = (T)terp_noise_at(i);
+        samples->noise_of_run[i] = (T)terp_noise_at(i);
 
     struct place place = find_place(cls, every / 2);
     const struct place step = find_place(cls, every);
     for (uint64_t i = every / 2; i < nruns;
          i += every, advance_by(cls, &step, &place)) {
         find_run(cls, &place, 1, &run);
-        if (samples.n + run.n > CPU_RUN_NVALUES) {
-            rows += samples.n;
-            put_rows(cls, quantizer, capacity, &samples, rows - samples.n);
+        if (samples->n + run.n > CPU_RUN_NVALUES) {
+            rows += samples->n;
+            put_rows(cls, quantizer, capacity, samples, rows - samples->n);
         }
-        memcpy(samples.values + samples.n, (const T *)cls->values + run.at,
-               run.n * sizeof *samples.values);
-        memcpy(samples.noise + samples.n, noise, run.n * sizeof *noise);
+        memcpy(samples->values + samples->n, (const T *)cls->values + run.at,
+               run.n * sizeof *samples->values);
+        memcpy(samples->noise + samples->n, samples->noise_of_run,
+               run.n * sizeof *samples->noise);
         if (cls->blend_order > 1)
-            predict_run(cls, &run, samples.pred[cls->predicting] + samples.n);
+            predict_run(cls, &run, &samples->run,
+                        samples->pred[cls->predicting] + samples->n);
         else
-            predict_sets(cls, &run, &samples);
-        samples.n += run.n;
+            predict_sets(cls, &run, samples);
+        samples->n += run.n;
         nsampled += run.n;
     }
-    put_rows(cls, quantizer, capacity, &samples, rows);
+    put_rows(cls, quantizer, capacity, samples, rows);
     return nsampled;
 }
 

@@ -13,7 +13,10 @@ struct job {
     uint64_t nsymbols; /* of all tiles */
     uint64_t nwanted;  /* of them, the first ones */
     uint16_t *symbols;
+    struct cpu_low_scratch *scratch; /* of each worker */
     struct cpu_low_tile *tiles;
+    void (*work)(const struct job *job, uint64_t tile,
+                 struct cpu_low_scratch *scratch);
     uint8_t *to;         /* what stands behind all records */
     const uint8_t *from; /* the same */
     uint8_t *records;
@@ -45,22 +48,51 @@ tile_nsymbols(uint64_t nsymbols, uint64_t tile)
                              nsymbols - tile * TERP_TILE_NSYMBOLS);
 }
 
-/* ---- writing ---- */
-
-static void
-measure_tile(void *arg, uint64_t t)
+/* Memory for `ntiles`, and for each worker. */
+static bool
+make_tiles(struct job *job, struct cpu_pool *pool, uint64_t ntiles)
 {
-    const struct job *job = arg;
-    terp_cpu_low_tile_measure(job->symbols + t * TERP_TILE_NSYMBOLS,
-                              tile_nsymbols(job->nsymbols, t), &job->tiles[t]);
+    const uint64_t nworkers = (uint64_t)terp_cpu_pool_nworkers(pool);
+
+    job->tiles = terp_cpu_memory_make(
+        pool, ntiles * sizeof *job->tiles + nworkers * sizeof *job->scratch);
+    job->scratch = (struct cpu_low_scratch *)(job->tiles + ntiles);
+    return job->tiles != NULL;
 }
 
 static void
-split_tile(void *arg, uint64_t t)
+do_tiles(void *arg, struct cpu_share share)
 {
     const struct job *job = arg;
+
+    for (uint64_t t = share.first; t < share.end; t++)
+        job->work(job, t, &job->scratch[share.worker]);
+}
+
+static void
+for_tiles(struct job *job, struct cpu_pool *pool, uint64_t ntiles,
+          void (*work)(const struct job *job, uint64_t tile,
+                       struct cpu_low_scratch *scratch))
+{
+    job->work = work;
+    terp_cpu_pool_run(pool, do_tiles, job, ntiles, MIN_NTILES_SHARED);
+}
+
+/* ---- writing ---- */
+
+static void
+measure_tile(const struct job *job, uint64_t t, struct cpu_low_scratch *scratch)
+{
+    terp_cpu_low_tile_measure(job->symbols + t * TERP_TILE_NSYMBOLS,
+                              tile_nsymbols(job->nsymbols, t), scratch,
+                              &job->tiles[t]);
+}
+
+static void
+split_tile(const struct job *job, uint64_t t, struct cpu_low_scratch *scratch)
+{
     terp_cpu_low_tile_split(&job->tiles[t], tile_nsymbols(job->nsymbols, t),
-                            job->records, job->to,
+                            scratch, job->records, job->to,
                             job->symbols + t * TERP_TILE_NSYMBOLS);
 }
 
@@ -70,14 +102,11 @@ terp_cpu_low_bits_split(struct cpu_pool *pool, uint64_t nsymbols,
 {
     const uint64_t ntiles = ntiles_of(nsymbols);
     uint64_t records_nbytes = 0, nbytes = 0;
-    struct job job = {
-        .nsymbols = nsymbols,
-        .symbols = symbols,
-        .tiles = terp_cpu_memory_make(pool, ntiles * sizeof *job.tiles)};
+    struct job job = {.nsymbols = nsymbols, .symbols = symbols};
 
-    if (job.tiles == NULL)
+    if (!make_tiles(&job, pool, ntiles))
         return TERP_ERR_MEMORY;
-    terp_cpu_pool_each(pool, measure_tile, &job, ntiles, MIN_NTILES_SHARED);
+    for_tiles(&job, pool, ntiles, measure_tile);
     uint8_t *kinds = writer_take_packed(writer, ntiles, TERP_LOW_KIND_NBITS);
     for (uint64_t t = 0; t < ntiles; t++) {
         struct cpu_low_tile *tile = &job.tiles[t];
@@ -94,7 +123,7 @@ terp_cpu_low_bits_split(struct cpu_pool *pool, uint64_t nsymbols,
     job.records = writer_take(writer, records_nbytes);
     job.to = writer_take(writer, nbytes);
     if (!writer->overflow)
-        terp_cpu_pool_each(pool, split_tile, &job, ntiles, MIN_NTILES_SHARED);
+        for_tiles(&job, pool, ntiles, split_tile);
     terp_cpu_memory_free(pool, job.tiles);
     return writer->overflow ? TERP_ERR_CAPACITY : TERP_OK;
 }
@@ -144,13 +173,13 @@ terp_cpu_low_bits_read(struct reader *reader, uint64_t nsymbols,
 }
 
 static void
-join_tile(void *arg, uint64_t t)
+join_tile(const struct job *job, uint64_t t, struct cpu_low_scratch *scratch)
 {
-    const struct job *job = arg;
     struct cpu_low_tile *tile = &job->tiles[t];
+
     tile->is_valid = terp_cpu_low_tile_join(
         tile, tile_nsymbols(job->nsymbols, t), tile_nsymbols(job->nwanted, t),
-        job->from + tile->at, job->symbols + t * TERP_TILE_NSYMBOLS);
+        job->from + tile->at, scratch, job->symbols + t * TERP_TILE_NSYMBOLS);
 }
 
 enum terp_status
@@ -161,16 +190,14 @@ terp_cpu_low_bits_join(struct cpu_pool *pool, uint64_t nsymbols,
 {
     const uint64_t ntiles = ntiles_of(nwanted);
     struct reader records = {section->records, section->at, false};
-    struct job job = {
-        .nsymbols = nsymbols,
-        .nwanted = nwanted,
-        .symbols = symbols,
-        .from = section->at,
-        .tiles = terp_cpu_memory_make(pool, ntiles * sizeof *job.tiles)};
+    struct job job = {.nsymbols = nsymbols,
+                      .nwanted = nwanted,
+                      .symbols = symbols,
+                      .from = section->at};
     uint64_t nbytes = 0;
     bool valid = true;
 
-    if (job.tiles == NULL)
+    if (!make_tiles(&job, pool, ntiles))
         return TERP_ERR_MEMORY;
     for (uint64_t t = 0; t < ntiles; t++) {
         valid &= read_record(&records, kind_at(section->kinds, t),
@@ -179,7 +206,7 @@ terp_cpu_low_bits_join(struct cpu_pool *pool, uint64_t nsymbols,
         nbytes += job.tiles[t].numbers_nbytes + job.tiles[t].list_nbytes;
     }
     if (valid)
-        terp_cpu_pool_each(pool, join_tile, &job, ntiles, MIN_NTILES_SHARED);
+        for_tiles(&job, pool, ntiles, join_tile);
     for (uint64_t t = 0; valid && t < ntiles; t++)
         valid = job.tiles[t].is_valid;
     terp_cpu_memory_free(pool, job.tiles);

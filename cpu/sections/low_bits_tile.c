@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "codec/model/low_bits.h"
-#include "cpu/entropy/histogram.h"
 
 #define GROUP TERP_LOW_GROUP_NNUMBERS
 
@@ -24,7 +23,8 @@ struct sizes {
 
 /* Adds a group. */
 static void
-add_group(const uint16_t *symbols, unsigned n, struct sizes *sizes)
+add_group(const uint16_t *symbols, unsigned n, struct cpu_histogram *histogram,
+          struct sizes *sizes)
 {
     uint16_t size[GROUP];
     uint32_t counts[TERP_TILE_NSIZES];
@@ -39,7 +39,7 @@ add_group(const uint16_t *symbols, unsigned n, struct sizes *sizes)
         size[i] = (uint16_t)(symbols[i] == TERP_ESCAPE ? TERP_TILE_SIZE_ESCAPE
                                                        : bits);
     }
-    terp_cpu_histogram(size, n, TERP_TILE_NSIZES, 0, counts);
+    terp_cpu_histogram(size, n, TERP_TILE_NSIZES, 0, histogram, counts);
     uint32_t present = 0;
     for (int s = 0; s < TERP_TILE_NSIZES; s++) {
         sizes->count[s] += counts[s];
@@ -102,16 +102,9 @@ choose_low_nbits(const struct sizes *sizes)
 
 /* ---- writing ---- */
 
-/* The codes of a tile's list. */
-struct list {
-    unsigned nescapes, nlisted;
-    uint16_t number[TERP_TILE_NSYMBOLS];
-    uint8_t is_listed[TERP_TILE_NSYMBOLS / 8]; /* a bit an escape */
-};
-
 static void
 list_group(const uint16_t *symbols, unsigned n, int low_nbits,
-           struct list *list)
+           struct cpu_low_list *list)
 {
     uint16_t split[GROUP];
 
@@ -133,7 +126,7 @@ list_group(const uint16_t *symbols, unsigned n, int low_nbits,
 
 static void
 make_list(const uint16_t *symbols, unsigned nsymbols,
-          const struct cpu_low_tile *tile, struct list *list)
+          const struct cpu_low_tile *tile, struct cpu_low_list *list)
 {
     list->nescapes = list->nlisted = 0;
     memset(list->is_listed, 0, sizeof list->is_listed);
@@ -145,7 +138,7 @@ make_list(const uint16_t *symbols, unsigned nsymbols,
 }
 
 static int
-width_of_list_group(const struct list *list, unsigned group)
+width_of_list_group(const struct cpu_low_list *list, unsigned group)
 {
     const uint16_t *number = list->number + group * TERP_LIST_GROUP_NNUMBERS;
     unsigned all = 0;
@@ -157,7 +150,7 @@ width_of_list_group(const struct list *list, unsigned group)
 }
 
 static unsigned
-list_nbytes(const struct list *list)
+list_nbytes(const struct cpu_low_list *list)
 {
     const unsigned ngroups = terp_list_ngroups(list->nlisted);
     unsigned nbytes =
@@ -173,7 +166,7 @@ list_nbytes(const struct list *list)
 }
 
 static void
-write_list(const struct list *list, uint8_t *to)
+write_list(const struct cpu_low_list *list, uint8_t *to)
 {
     const unsigned ngroups = terp_list_ngroups(list->nlisted);
     const bool has_bits = list->nlisted < list->nescapes;
@@ -223,13 +216,14 @@ width_of_group(const uint16_t *symbols, unsigned n, int low_nbits)
 
 void
 terp_cpu_low_tile_measure(const uint16_t *symbols, unsigned nsymbols,
+                          struct cpu_low_scratch *scratch,
                           struct cpu_low_tile *tile_ret)
 {
     struct sizes sizes = {.ngroups = 0};
 
     for (unsigned i = 0; i < nsymbols; i += GROUP)
         add_group(symbols + i, nsymbols - i < GROUP ? nsymbols - i : GROUP,
-                  &sizes);
+                  &scratch->histogram, &sizes);
     *tile_ret = (struct cpu_low_tile){.low_nbits = choose_low_nbits(&sizes)};
     const int n = tile_ret->low_nbits;
     for (unsigned g = 0; n > 0 && g < sizes.ngroups; g++)
@@ -244,9 +238,8 @@ terp_cpu_low_tile_measure(const uint16_t *symbols, unsigned nsymbols,
                                          sizes.of_group[g] >> first != 0)
                               << g;
     if (tile_ret->escaping != 0) {
-        struct list list;
-        make_list(symbols, nsymbols, tile_ret, &list);
-        tile_ret->list_nbytes = list_nbytes(&list);
+        make_list(symbols, nsymbols, tile_ret, &scratch->list);
+        tile_ret->list_nbytes = list_nbytes(&scratch->list);
     }
 }
 
@@ -293,14 +286,16 @@ split_group(uint16_t *symbols, unsigned n, int low_nbits, int width,
 
 void
 terp_cpu_low_tile_split(const struct cpu_low_tile *tile, unsigned nsymbols,
-                        uint8_t *records, uint8_t *to, uint16_t *symbols)
+                        struct cpu_low_scratch *scratch, uint8_t *records,
+                        uint8_t *to, uint16_t *symbols)
 {
+    struct cpu_low_list *list = &scratch->list;
+
     write_record(tile, nsymbols, records + tile->record_at);
     to += tile->at;
     if (tile->list_nbytes > 0) {
-        struct list list;
-        make_list(symbols, nsymbols, tile, &list);
-        write_list(&list, to + tile->numbers_nbytes);
+        make_list(symbols, nsymbols, tile, list);
+        write_list(list, to + tile->numbers_nbytes);
     }
     for (unsigned g = 0; g < terp_cpu_low_tile_ngroups(nsymbols); g++) {
         split_group(symbols + (size_t)g * GROUP,
@@ -368,7 +363,7 @@ join_group(const uint8_t *from, uint64_t nbytes, int low_nbits, int width,
 
 /* Reads a list of `nbytes`. False where it is not valid. */
 static bool
-read_list(const uint8_t *from, unsigned nbytes, struct list *list)
+read_list(const uint8_t *from, unsigned nbytes, struct cpu_low_list *list)
 {
     struct reader reader = {from, from + nbytes, false};
     const unsigned head = (unsigned)read_le(&reader, TERP_LIST_HEAD_NBYTES);
@@ -402,7 +397,7 @@ read_list(const uint8_t *from, unsigned nbytes, struct list *list)
 /* Puts listed codes in the places of the escapes among the first `nwanted`
  * symbols. False where there are more escapes than the list knows of. */
 static bool
-place_list(const struct list *list, unsigned nwanted, uint16_t *symbols,
+place_list(const struct cpu_low_list *list, unsigned nwanted, uint16_t *symbols,
            unsigned *nescapes_ret, unsigned *nplaced_ret)
 {
     unsigned k = 0, nplaced = 0;
@@ -426,18 +421,20 @@ place_list(const struct list *list, unsigned nwanted, uint16_t *symbols,
 
 /* Whether all of a list was placed: bits are as many bytes as escapes need. */
 static bool
-is_all_placed(const struct list *list, unsigned nescapes, unsigned nplaced)
+is_all_placed(const struct cpu_low_list *list, unsigned nescapes,
+              unsigned nplaced)
 {
     return nplaced == list->nlisted && nescapes + 7 >= list->nescapes;
 }
 
 bool
 terp_cpu_low_tile_join(const struct cpu_low_tile *tile, unsigned nsymbols,
-                       unsigned nwanted, const uint8_t *from, uint16_t *symbols)
+                       unsigned nwanted, const uint8_t *from,
+                       struct cpu_low_scratch *scratch, uint16_t *symbols)
 {
     const uint8_t *of_list = from + tile->numbers_nbytes;
+    struct cpu_low_list *list = &scratch->list;
     unsigned nescapes, nplaced;
-    struct list list;
 
     for (unsigned first = 0; first < nwanted; first += GROUP) {
         const unsigned g = first / GROUP;
@@ -450,7 +447,7 @@ terp_cpu_low_tile_join(const struct cpu_low_tile *tile, unsigned nsymbols,
     }
     if (tile->list_nbytes == 0)
         return true;
-    return read_list(of_list, tile->list_nbytes, &list) &&
-           place_list(&list, nwanted, symbols, &nescapes, &nplaced) &&
-           (nwanted < nsymbols || is_all_placed(&list, nescapes, nplaced));
+    return read_list(of_list, tile->list_nbytes, list) &&
+           place_list(list, nwanted, symbols, &nescapes, &nplaced) &&
+           (nwanted < nsymbols || is_all_placed(list, nescapes, nplaced));
 }

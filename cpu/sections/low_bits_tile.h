@@ -2,6 +2,7 @@
 #pragma once
 
 #include "codec/format/low_bits.h"
+#include "cpu/entropy/histogram.h"
 
 struct cpu_low_tile {
     int low_nbits;
@@ -11,6 +12,19 @@ struct cpu_low_tile {
     uint64_t record_at; /* among all records */
     uint64_t at;        /* behind them */
     bool is_valid;      /* join */
+};
+
+/* The codes of a tile's list. */
+struct cpu_low_list {
+    unsigned nescapes, nlisted;
+    uint16_t number[TERP_TILE_NSYMBOLS];
+    uint8_t is_listed[TERP_TILE_NSYMBOLS / 8]; /* a bit an escape */
+};
+
+/* A worker's own memory. */
+struct cpu_low_scratch {
+    struct cpu_low_list list;
+    struct cpu_histogram histogram;
 };
 
 static inline unsigned
@@ -30,13 +44,15 @@ terp_cpu_low_tile_kind(const struct cpu_low_tile *tile)
  * of `max_high` at most, and finds what the tile takes. */
 void
 terp_cpu_low_tile_measure(const uint16_t *symbols, unsigned nsymbols,
+                          struct cpu_low_scratch *scratch,
                           struct cpu_low_tile *tile_ret);
 
 /* Writes the tile's record and what stands behind all records, at its places
  * from `records` and `to` on, and leaves symbols as tiles have them. */
 void
 terp_cpu_low_tile_split(const struct cpu_low_tile *tile, unsigned nsymbols,
-                        uint8_t *records, uint8_t *to, uint16_t *symbols);
+                        struct cpu_low_scratch *scratch, uint8_t *records,
+                        uint8_t *to, uint16_t *symbols);
 
 /* Reads a record. False where it is not valid. */
 bool
@@ -48,4 +64,4 @@ terp_cpu_low_tile_read(const uint8_t *record, unsigned kind, unsigned nsymbols,
 bool
 terp_cpu_low_tile_join(const struct cpu_low_tile *tile, unsigned nsymbols,
                        unsigned nwanted, const uint8_t *from,
-                       uint16_t *symbols);
+                       struct cpu_low_scratch *scratch, uint16_t *symbols);

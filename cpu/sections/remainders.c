@@ -11,11 +11,19 @@
 /* Fewer groups than this are not worth waking the pool for. */
 #define MIN_NGROUPS_SHARED 8
 
+/* What a worker finds of a group. */
+struct found {
+    uint64_t numbers[GROUP];
+    uint8_t nbits[GROUP];
+};
+
 /* What the threads share. */
 struct job {
     const struct cpu_prediction *lossless;
     uint64_t ngroups;
-    uint64_t *begin; /* of each among the bytes of all; before: its bytes */
+    struct found *found; /* of each worker */
+    uint64_t *begin;     /* of each among the bytes of all; before: its bytes */
+    void (*work)(const struct job *job, uint64_t group, struct found *found);
     uint8_t *to;
     const uint8_t *from;
     void *values;
@@ -24,17 +32,38 @@ struct job {
 static enum terp_status
 make_job(const struct cpu_prediction *lossless, struct job *job)
 {
+    const uint64_t nworkers = (uint64_t)terp_cpu_pool_nworkers(lossless->pool);
+
     *job = (struct job){.lossless = lossless,
                         .ngroups = div_up(lossless->layout->nvalues, GROUP)};
-    job->begin = terp_cpu_memory_make(lossless->pool, 8 * job->ngroups);
-    return job->begin == NULL ? TERP_ERR_MEMORY : TERP_OK;
+    job->found = terp_cpu_memory_make(
+        lossless->pool, nworkers * sizeof *job->found + 8 * job->ngroups);
+    job->begin = (uint64_t *)(job->found + nworkers);
+    return job->found == NULL ? TERP_ERR_MEMORY : TERP_OK;
 }
 
 static void
-for_groups(const struct job *job, cpu_item *work)
+free_job(const struct job *job)
 {
-    terp_cpu_pool_each(job->lossless->pool, work, (void *)job, job->ngroups,
-                       MIN_NGROUPS_SHARED);
+    terp_cpu_memory_free(job->lossless->pool, job->found);
+}
+
+static void
+do_groups(void *arg, struct cpu_share share)
+{
+    const struct job *job = arg;
+
+    for (uint64_t g = share.first; g < share.end; g++)
+        job->work(job, g, &job->found[share.worker]);
+}
+
+static void
+for_groups(struct job *job, void (*work)(const struct job *job, uint64_t group,
+                                         struct found *found))
+{
+    job->work = work;
+    terp_cpu_pool_run(job->lossless->pool, do_groups, job, job->ngroups,
+                      MIN_NGROUPS_SHARED);
 }
 
 static uint64_t
@@ -59,39 +88,34 @@ place_groups(const struct job *job)
 /* ---- writing ---- */
 
 static uint64_t
-find_remainders(const struct job *job, uint64_t group, uint64_t numbers[GROUP],
-                uint8_t nbits[GROUP])
+find_remainders(const struct job *job, uint64_t group, struct found *found)
 {
     const struct cpu_prediction *lossless = job->lossless;
 
     return lossless->stages->remainders_of_values(
         lossless->values, group * GROUP, group_end(job, group),
-        &lossless->lossless, lossless->mask, numbers, nbits);
+        &lossless->lossless, lossless->mask, found->numbers, found->nbits);
 }
 
 static void
-measure_group(void *arg, uint64_t g)
+measure_group(const struct job *job, uint64_t g, struct found *found)
 {
-    const struct job *job = arg;
-    uint64_t numbers[GROUP];
-    uint8_t nbits[GROUP];
-    const uint64_t n = find_remainders(job, g, numbers, nbits);
+    const uint64_t n = find_remainders(job, g, found);
     uint64_t sum = 0;
+
     for (uint64_t i = 0; i < n; i++)
-        sum += nbits[i];
+        sum += found->nbits[i];
     job->begin[g] = div_up(sum, 8);
 }
 
 static void
-write_group(void *arg, uint64_t g)
+write_group(const struct job *job, uint64_t g, struct found *found)
 {
-    const struct job *job = arg;
-    uint64_t numbers[GROUP];
-    uint8_t nbits[GROUP];
-    const uint64_t n = find_remainders(job, g, numbers, nbits);
+    const uint64_t n = find_remainders(job, g, found);
     struct bit_writer to = {.to = job->to + job->begin[g]};
+
     for (uint64_t i = 0; i < n; i++)
-        bit_writer_put(&to, numbers[i], nbits[i]);
+        bit_writer_put(&to, found->numbers[i], found->nbits[i]);
     bit_writer_end(&to);
 }
 
@@ -110,7 +134,7 @@ terp_cpu_remainders_write(const struct cpu_prediction *lossless,
     job.to = writer_take(writer, nbytes);
     if (job.to != NULL)
         for_groups(&job, write_group);
-    terp_cpu_memory_free(lossless->pool, job.begin);
+    free_job(&job);
     return TERP_OK;
 }
 
@@ -144,29 +168,27 @@ find_nbits(const struct job *job, uint64_t group, uint8_t nbits[GROUP])
 }
 
 static void
-measure_integers_of(void *arg, uint64_t g)
+measure_integers_of(const struct job *job, uint64_t g, struct found *found)
 {
-    const struct job *job = arg;
-    uint8_t nbits[GROUP];
-    job->begin[g] = div_up(find_nbits(job, g, nbits), 8);
+    job->begin[g] = div_up(find_nbits(job, g, found->nbits), 8);
 }
 
 static void
-read_group(void *arg, uint64_t g)
+read_group(const struct job *job, uint64_t g, struct found *found)
 {
-    const struct job *job = arg;
     const struct cpu_prediction *lossless = job->lossless;
-    uint64_t numbers[GROUP];
-    uint8_t nbits[GROUP];
     const uint64_t first = g * GROUP, end = group_end(job, g);
     uint64_t at = 0;
-    find_nbits(job, g, nbits);
+
+    find_nbits(job, g, found->nbits);
     for (uint64_t i = 0; i < end - first; i++) {
-        numbers[i] = load_bits(job->from + job->begin[g], at, nbits[i]);
-        at += nbits[i];
+        found->numbers[i] =
+            load_bits(job->from + job->begin[g], at, found->nbits[i]);
+        at += found->nbits[i];
     }
-    lossless->stages->join_remainders(
-        lossless->work, first, end, &lossless->lossless, numbers, job->values);
+    lossless->stages->join_remainders(lossless->work, first, end,
+                                      &lossless->lossless, found->numbers,
+                                      job->values);
 }
 
 enum terp_status
@@ -187,6 +209,6 @@ terp_cpu_remainders_place(const struct cpu_prediction *lossless,
     } else {
         st = TERP_ERR_CORRUPT;
     }
-    terp_cpu_memory_free(lossless->pool, job.begin);
+    free_job(&job);
     return st;
 }

@@ -11,12 +11,20 @@
 /* Fewer groups than this are not worth waking the pool for. */
 #define MIN_NGROUPS_SHARED 64
 
+/* What a worker finds of a group. */
+struct found {
+    uint64_t places[GROUP];
+    int64_t differences[GROUP];
+};
+
 /* What the threads share. */
 struct job {
     const struct cpu_prediction *lossless;
     const uint64_t *mask; /* NULL: no point is special */
     uint64_t nvalues;     /* that are not special */
     uint64_t ngroups;
+    struct found *found; /* of each worker */
+    void (*work)(const struct job *job, uint64_t group, struct found *found);
     uint64_t *first; /* point of each group */
     uint64_t *begin; /* of each, among the bytes of all */
     uint8_t *shifts, *zeros;
@@ -74,15 +82,18 @@ find_groups(struct job *job)
 static enum terp_status
 make_job(const struct cpu_prediction *lossless, struct job *job)
 {
+    const uint64_t nworkers = (uint64_t)terp_cpu_pool_nworkers(lossless->pool);
     const uint64_t nspecials = lossless->nspecials;
 
     *job = (struct job){.lossless = lossless,
                         .mask = nspecials > 0 ? lossless->mask : NULL,
                         .nvalues = lossless->layout->nvalues - nspecials};
     job->ngroups = div_up(job->nvalues, GROUP);
-    job->first = terp_cpu_memory_make(lossless->pool, 18 * job->ngroups + 1);
-    if (job->first == NULL)
+    job->found = terp_cpu_memory_make(
+        lossless->pool, nworkers * sizeof *job->found + 18 * job->ngroups + 1);
+    if (job->found == NULL)
         return TERP_ERR_MEMORY;
+    job->first = (uint64_t *)(job->found + nworkers);
     job->begin = job->first + job->ngroups;
     job->shifts = (uint8_t *)(job->begin + job->ngroups);
     job->zeros = job->shifts + job->ngroups;
@@ -93,14 +104,25 @@ make_job(const struct cpu_prediction *lossless, struct job *job)
 static void
 free_job(struct job *job)
 {
-    terp_cpu_memory_free(job->lossless->pool, job->first);
+    terp_cpu_memory_free(job->lossless->pool, job->found);
 }
 
 static void
-for_groups(const struct job *job, cpu_item *work)
+do_groups(void *arg, struct cpu_share share)
 {
-    terp_cpu_pool_each(job->lossless->pool, work, (void *)job, job->ngroups,
-                       MIN_NGROUPS_SHARED);
+    const struct job *job = arg;
+
+    for (uint64_t g = share.first; g < share.end; g++)
+        job->work(job, g, &job->found[share.worker]);
+}
+
+static void
+for_groups(struct job *job, void (*work)(const struct job *job, uint64_t group,
+                                         struct found *found))
+{
+    job->work = work;
+    terp_cpu_pool_run(job->lossless->pool, do_groups, job, job->ngroups,
+                      MIN_NGROUPS_SHARED);
 }
 
 /* Has the points of a group and returns how many. */
@@ -141,14 +163,13 @@ place_groups(const struct job *job)
 /* ---- writing ---- */
 
 static void
-measure_group(void *arg, uint64_t g)
+measure_group(const struct job *job, uint64_t g, struct found *found)
 {
-    const struct job *job = arg;
     const struct cpu_prediction *lossless = job->lossless;
     const int value_nbytes = lossless->stages->value_nbytes;
     const int max_code = lossless->quantizer.max_code;
-    uint64_t places[GROUP];
-    int64_t differences[GROUP];
+    uint64_t *restrict places = found->places;
+    int64_t *restrict differences = found->differences;
     const uint64_t n = points_of(job, g, places);
     uint16_t counts[TERP_NWIDTHS] = {0};
     uint64_t all = 0, cost;
@@ -196,12 +217,11 @@ any_of(const uint8_t *numbers, uint64_t n)
 }
 
 static void
-write_group(void *arg, uint64_t g)
+write_group(const struct job *job, uint64_t g, struct found *found)
 {
-    const struct job *job = arg;
     const struct cpu_prediction *lossless = job->lossless;
-    uint64_t places[GROUP];
-    int64_t differences[GROUP];
+    uint64_t *restrict places = found->places;
+    int64_t *restrict differences = found->differences;
     const uint64_t n = points_of(job, g, places);
     const int shift = job->shifts[g];
     struct bit_writer to = {.to = job->to + job->begin[g]};
@@ -302,12 +322,11 @@ terp_cpu_shifts_read(struct reader *reader, int value_nbytes, uint64_t nvalues,
 }
 
 static void
-read_group(void *arg, uint64_t g)
+read_group(const struct job *job, uint64_t g, struct found *found)
 {
-    const struct job *job = arg;
     const struct cpu_prediction *lossless = job->lossless;
-    uint64_t places[GROUP];
-    int64_t differences[GROUP];
+    uint64_t *restrict places = found->places;
+    int64_t *restrict differences = found->differences;
     const uint64_t n = points_of(job, g, places);
     const int shift = job->shifts[g];
     const uint8_t *from = job->from + job->begin[g];

@@ -52,6 +52,10 @@ static const enum terp_field fields[] = {
     TERP_FIELD_INTEGERS, TERP_FIELD_SINES, TERP_FIELD_SPIKES};
 
 /* A chunk's values, and what is known of them. */
+/* Of any stage. */
+static uint64_t scratch[CPU_SAMPLE_SCRATCH_NVALUES];
+_Static_assert(sizeof scratch >= CPU_LOSSLESS_SCRATCH_NBYTES, "It is enough.");
+
 struct known {
     const struct cpu_stages *stages;
     struct terp_layout layout;
@@ -173,7 +177,7 @@ losslessly(const struct known *known)
         struct cpu_lossless model = {steps[s].exact, steps[s].form, 0, 0};
         unsigned dims;
         model.center = known->stages->center(known->values, known->nvalues,
-                                             &known->fills, &model);
+                                             &known->fills, &model, scratch);
         add((uint64_t)model.center);
         add(known->stages->count_unpredictable(known->values, known->nvalues,
                                                &known->fills, &model));
@@ -182,14 +186,15 @@ losslessly(const struct known *known)
             const struct terp_lossless_run run = terp_lossless_run_at(
                 &known->layout, i, TERP_LOSSLESS_FEW_NRUNS);
             known->stages->weigh_orders(known->values, &known->layout,
-                                        &known->fills, &model, &run, &weights);
+                                        &known->fills, &model, &run, scratch,
+                                        &weights);
             for (int order = (int)i % 9; order < TERP_LOSSLESS_NORDERS;
                  order += 9)
                 if (terp_lossless_dims_of(&known->layout, order, &dims)) {
                     model.dims = dims;
                     add(known->stages->cost_of_run(
                         known->values, &known->layout, &known->fills, &model,
-                        &run));
+                        &run, scratch));
                 }
         }
         for (int order = 0; order < TERP_LOSSLESS_NORDERS; order++)
@@ -242,7 +247,8 @@ classes(const struct known *known)
                                        around);
                 }
                 memset(rows, 0, sizeof rows);
-                add(known->stages->sample(&cls, &quantizer, 1, CAPACITY, rows));
+                add(known->stages->sample(&cls, &quantizer, 1, CAPACITY,
+                                          scratch, rows));
                 for (size_t i = 0; i < COUNT(rows); i += 4)
                     add((uint64_t)rows[i] << 48 | (uint64_t)rows[i + 1] << 32 |
                         (uint64_t)rows[i + 2] << 16 | rows[i + 3]);

@@ -12,6 +12,7 @@
 #define UNREACHABLE_COST (UINT64_MAX / 2)
 
 static uint64_t random_state;
+static struct terp_huffman_work work;
 
 /* xorshift64 (Marsaglia 2003). */
 static uint64_t
@@ -142,7 +143,7 @@ random_histograms_get_codes_of_least_cost(void **state)
             frequency[symbol] = 8 + random_next() % 32;
         }
         frequency[0] = frequency[TERP_NSYMBOLS - 1] = 9;
-        terp_huffman_lengths(frequency, nbits);
+        terp_huffman_lengths(frequency, &work, nbits);
         assert_complete_code(frequency, nbits);
         assert_int_equal(total_nbits(frequency, nbits),
                          unlimited_total_nbits(frequency));
@@ -167,7 +168,7 @@ steep_histograms_get_limited_codes_of_least_cost(void **state)
                                 : 1;
         for (size_t i = 0; i < nleaves; i++)
             frequency[(i * 389 + 7) % TERP_NSYMBOLS] = descending[i];
-        terp_huffman_lengths(frequency, nbits);
+        terp_huffman_lengths(frequency, &work, nbits);
         assert_complete_code(frequency, nbits);
         assert_true(total_nbits(frequency, nbits) >
                     unlimited_total_nbits(frequency));
@@ -184,14 +185,14 @@ largest_frequencies_do_not_overflow(void **state)
     uint8_t nbits[TERP_NSYMBOLS];
     for (size_t symbol = 0; symbol < TERP_NSYMBOLS; symbol++)
         frequency[symbol] = (UINT64_C(1) << 48) - 1;
-    terp_huffman_lengths(frequency, nbits);
+    terp_huffman_lengths(frequency, &work, nbits);
     for (size_t symbol = 0; symbol < TERP_NSYMBOLS; symbol++)
         assert_int_equal(nbits[symbol], 10);
 
     for (size_t symbol = 0; symbol < TERP_NSYMBOLS; symbol++)
         frequency[symbol] = 1;
     frequency[700] = (UINT64_C(1) << 58) - TERP_NSYMBOLS;
-    terp_huffman_lengths(frequency, nbits);
+    terp_huffman_lengths(frequency, &work, nbits);
     assert_complete_code(frequency, nbits);
     assert_int_equal(nbits[700], 1);
 }
@@ -203,7 +204,7 @@ tied_symbols_get_longer_words_first(void **state)
     uint64_t frequency[TERP_NSYMBOLS] = {0};
     uint8_t nbits[TERP_NSYMBOLS];
     frequency[3] = frequency[500] = frequency[1023] = 5;
-    terp_huffman_lengths(frequency, nbits);
+    terp_huffman_lengths(frequency, &work, nbits);
     assert_int_equal(nbits[3], 2);
     assert_int_equal(nbits[500], 2);
     assert_int_equal(nbits[1023], 1);
@@ -216,7 +217,7 @@ tied_leaf_goes_before_package(void **state)
     (void)state;
     uint64_t frequency[TERP_NSYMBOLS] = {1, 1, 2, 2};
     uint8_t nbits[TERP_NSYMBOLS];
-    terp_huffman_lengths(frequency, nbits);
+    terp_huffman_lengths(frequency, &work, nbits);
     for (size_t symbol = 0; symbol < 4; symbol++)
         assert_int_equal(nbits[symbol], 2);
 }
@@ -229,7 +230,7 @@ lone_symbol_gets_one_bit(void **state)
     uint8_t nbits[TERP_NSYMBOLS];
     uint16_t words[TERP_NSYMBOLS];
     frequency[TERP_RADIUS] = 1000;
-    terp_huffman_lengths(frequency, nbits);
+    terp_huffman_lengths(frequency, &work, nbits);
     for (size_t symbol = 0; symbol < TERP_NSYMBOLS; symbol++)
         assert_int_equal(nbits[symbol], symbol == TERP_RADIUS);
     assert_true(terp_huffman_codewords(nbits, words));
@@ -244,7 +245,7 @@ empty_histogram_gets_no_words(void **state)
     uint8_t nbits[TERP_NSYMBOLS];
     uint16_t words[TERP_NSYMBOLS];
     memset(nbits, 0xff, sizeof nbits);
-    terp_huffman_lengths(frequency, nbits);
+    terp_huffman_lengths(frequency, &work, nbits);
     for (size_t symbol = 0; symbol < TERP_NSYMBOLS; symbol++)
         assert_int_equal(nbits[symbol], 0);
     assert_true(terp_huffman_codewords(nbits, words));
@@ -283,7 +284,7 @@ words_are_prefix_free(void **state)
             const unsigned shift = 17 + (unsigned)(random_next() % 47);
             frequency[symbol] = random_next() >> shift;
         }
-        terp_huffman_lengths(frequency, nbits);
+        terp_huffman_lengths(frequency, &work, nbits);
         assert_true(terp_huffman_codewords(nbits, words));
         memset(taken, 0, sizeof taken);
         for (size_t symbol = 0; symbol < TERP_NSYMBOLS; symbol++) {

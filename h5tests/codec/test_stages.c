@@ -69,6 +69,8 @@ row(void *values, const void *even, uint16_t *symbols)
     return cls;
 }
 
+static double scratch[CPU_RUN_SCRATCH_NVALUES];
+
 static void
 step_too_wide_escapes_in_a_class(void **state)
 {
@@ -84,12 +86,12 @@ step_too_wide_escapes_in_a_class(void **state)
         fill(before, floats);
         fill(doubles, floats);
         struct cpu_class cls = row(doubles, even64, symbols);
-        terp_cpu_stages_f64.quantize(&cls, &quantizer, 0, nruns);
+        terp_cpu_stages_f64.quantize(&cls, &quantizer, 0, nruns, scratch);
         check(before, doubles, symbols);
 
         widen(floats, before);
         cls = row(floats, even32, symbols);
-        terp_cpu_stages_f32.quantize(&cls, &quantizer, 0, nruns);
+        terp_cpu_stages_f32.quantize(&cls, &quantizer, 0, nruns, scratch);
         widen(floats, doubles);
         check(before, doubles, symbols);
     }
@@ -141,7 +143,8 @@ escapes_are_put_on_the_grid(void **state)
         struct cpu_class cls = wide_type ? row(doubles, even64, symbols)
                                          : row(floats, even32, symbols);
         struct cpu_grid grid = stages->grid(&quantizer);
-        stages->quantize(&cls, &quantizer, 0, NVALUES / CPU_RUN_NVALUES);
+        stages->quantize(&cls, &quantizer, 0, NVALUES / CPU_RUN_NVALUES,
+                         scratch);
         for (int i = 0; i < NVALUES; i++) {
             union {
                 float narrow;

@@ -189,11 +189,12 @@ lists_have_a_code_for_every_escape(void **state)
     for (int nescapes = 0; nescapes < 4; nescapes++) {
         const struct cpu_low_tile tile = {.list_nbytes = sizeof one};
         uint16_t symbols[NSYMBOLS];
+        static struct cpu_low_scratch scratch;
         for (int i = 0; i < NSYMBOLS; i++)
             symbols[i] = (uint16_t)(i < nescapes ? TERP_ESCAPE : 7);
-        assert_int_equal(
-            terp_cpu_low_tile_join(&tile, NSYMBOLS, NSYMBOLS, one, symbols),
-            nescapes == 1);
+        assert_int_equal(terp_cpu_low_tile_join(&tile, NSYMBOLS, NSYMBOLS, one,
+                                                &scratch, symbols),
+                         nescapes == 1);
         if (nescapes == 1)
             assert_int_equal(symbols[0], terp_symbol_of_wide(CODE));
     }

@@ -548,7 +548,7 @@ make_token_tile(int entry, unsigned max_run_class, struct token_tile *tile)
     }
     symbols[random_below(tile->nsymbols)] = TERP_RADIUS - 1;
     terp_cpu_entry_lengths(TERP_CODING_RATIO, entry, lengths);
-    terp_cpu_token_encode_table_make(&tokens, lengths, &codebook);
+    terp_cpu_token_encode_table_make(lengths, &codebook);
     tile->nbytes = terp_cpu_tokens_encode(&tokens, &codebook, symbols,
                                           tile->nsymbols, tile->bytes);
 }

@@ -40,6 +40,8 @@ device_memory(uint64_t nbytes)
     return memory;
 }
 
+static struct terp_huffman_work work;
+
 static uint64_t
 place_region(uint64_t *end, uint64_t nbytes)
 {
@@ -522,7 +524,7 @@ custom_codes_equal_package_merge(void **state)
         b.chunk[0].coding = TERP_CODING_CUSTOM;
         for (unsigned s = 0; s < TERP_NSYMBOLS; s++)
             frequency[s] = make_frequency(kind, s);
-        terp_huffman_lengths(frequency, nbits);
+        terp_huffman_lengths(frequency, &work, nbits);
         terp_cpu_encode_table_make(nbits, &codebook);
         assert_int_equal(cuda_custom_make(&b.batch, NULL), cudaSuccess);
         assert_memory_equal(
