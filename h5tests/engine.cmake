@@ -83,7 +83,7 @@ if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND HDF5_VERSION VERSION_LESS 2)
   endforeach()
   foreach(name calls transfers)
     terp_add_ctest(test_vol_${name} vol/test_vol_${name}.c vol/fake_below.c
-      support/allocations.c ${vol_sources}
+      support/painted.c support/allocations.c ${vol_sources}
       ${PROJECT_SOURCE_DIR}/filter/h5/batch.c
       ${PROJECT_SOURCE_DIR}/filter/h5/strided.c)
     terp_wrap_allocations(test_vol_${name})
@@ -93,6 +93,11 @@ if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND HDF5_VERSION VERSION_LESS 2)
     foreach(call terp_host_find_id vol_library_of)
       target_link_options(test_vol_${name} PRIVATE -Wl,--wrap=${call})
     endforeach()
+    # Sanitizers, and compilers that do not optimize, make larger frames.
+    if(NOT TERP_SANITIZE
+       AND CMAKE_BUILD_TYPE MATCHES "^(Release|RelWithDebInfo)$")
+      target_compile_definitions(test_vol_${name} PRIVATE MAX_STACK_NBYTES=16384)
+    endif()
     if(name STREQUAL "calls")
       target_link_options(test_vol_calls
         PRIVATE -Wl,--wrap=terp_host_find -Wl,--wrap=dladdr)

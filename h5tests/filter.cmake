@@ -55,6 +55,18 @@ add_dependencies(test_h5_blocks h5zterp)
 set_tests_properties(test_h5_blocks PROPERTIES
   ENVIRONMENT HDF5_PLUGIN_PATH=$<TARGET_FILE_DIR:h5zterp>)
 
+# Sanitizers, and compilers that do not optimize, make larger frames.
+if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND NOT TERP_SANITIZE
+   AND CMAKE_BUILD_TYPE MATCHES "^(Release|RelWithDebInfo)$")
+  terp_add_ctest(test_filter_stack filter/test_filter_stack.c support/painted.c)
+  target_compile_definitions(test_filter_stack PRIVATE H5_USE_110_API)
+  target_link_libraries(test_filter_stack
+    PRIVATE terp_h5_files terp_cases terp_h5)
+  add_dependencies(test_filter_stack h5zterp)
+  set_tests_properties(test_filter_stack PROPERTIES
+    ENVIRONMENT HDF5_PLUGIN_PATH=$<TARGET_FILE_DIR:h5zterp>)
+endif()
+
 # A terabyte, of which little is written: a sparse file.
 if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
   terp_add_ctest(test_h5_terabyte filter/test_h5_terabyte.c)

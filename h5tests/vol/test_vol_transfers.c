@@ -14,6 +14,7 @@
 #include "h5tests/support/cases.h"
 #include "h5tests/support/cmocka_all.h"
 #include "h5tests/support/h5_files.h"
+#include "h5tests/support/painted.h"
 #include "h5tests/vol/fake_below.h"
 #include "vol/object.h"
 #include "vol/pass.h"
@@ -585,6 +586,49 @@ without_failure_it_is_left_or_moved(void **state)
     }
 }
 
+#ifdef MAX_STACK_NBYTES
+static void
+move_all(void *arg)
+{
+    bool left;
+
+    (void)move_by_new_objects(arg, &left);
+}
+
+static void
+read_plainly(void *arg)
+{
+    const struct trial *trial = arg;
+
+    H5Dread(trial->datasets[0], trial->type, H5S_ALL, H5S_ALL, H5P_DEFAULT,
+            trial->want);
+}
+
+/* What HDF5 takes itself for chunks of another filter is not terp's. */
+static void
+transfers_take_little_of_the_stack(void **state)
+{
+    static const struct scenario deflated = {"read", DEFLATED, false, ALL,
+                                             ALL,    true,     SAME};
+    const uint64_t all_nbytes = 1 << 20;
+    struct trial trial;
+
+    (void)state;
+    open_trial(&deflated, &trial);
+    const uint64_t of_hdf5 = painted_run(read_plainly, &trial, all_nbytes);
+    close_trial(&trial);
+    for (size_t i = 0; i < COUNT(scenarios); i++) {
+        open_trial(&scenarios[i], &trial);
+        prepare_below(&trial, UINT64_MAX);
+        const uint64_t nbytes = painted_run(move_all, &trial, all_nbytes);
+        if (nbytes > of_hdf5 + MAX_STACK_NBYTES)
+            fail_msg("%s: %d bytes of stack, HDF5 itself takes %d",
+                     scenarios[i].name, (int)nbytes, (int)of_hdf5);
+        close_trial(&trial);
+    }
+}
+#endif
+
 static void
 failure_of_hdf5_is_an_error_or_right(void **state)
 {
@@ -834,6 +878,9 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_failure_it_is_left_or_moved),
+#ifdef MAX_STACK_NBYTES
+        cmocka_unit_test(transfers_take_little_of_the_stack),
+#endif
         cmocka_unit_test(failure_of_hdf5_is_an_error_or_right),
         cmocka_unit_test(failure_of_memory_is_an_error_or_right),
         cmocka_unit_test(failure_on_a_device_is_an_error_or_right),
