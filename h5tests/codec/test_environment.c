@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "codec/api/cd_values.h"
+#include "codec/api/rewrite.h"
 #include "h5tests/support/cases.h"
 #include "h5tests/support/cmocka_all.h"
 #include "h5tests/support/environment.h"
@@ -89,7 +90,7 @@ make_values(const struct content *content, const struct terp_chunk *chunk)
 }
 
 struct result {
-    struct terp_stream stream;
+    struct terp_stream stream, again;
     uint8_t *decoded, *coarse;
 };
 
@@ -97,8 +98,36 @@ static void
 free_result(struct result *result)
 {
     free(result->stream.bytes);
+    free(result->again.bytes);
     free(result->decoded);
     free(result->coarse);
+}
+
+/* Encodes again in an environment, after some values have changed. */
+static void
+run_again(enum test_environment environment, const struct terp_params *params,
+          const struct terp_chunk *chunk, const uint8_t *values,
+          struct result *result)
+{
+    const uint64_t nbytes = terp_chunk_nbytes(chunk);
+    uint8_t *changed = terp_case_alloc(nbytes);
+    struct terp_run run;
+    bool is_rewrite;
+
+    memcpy(changed, result->decoded, nbytes);
+    memcpy(changed, values, nbytes / 4);
+    result->again.bytes = terp_case_alloc(terp_encode_bound(chunk));
+    assert_int_equal(terp_run_begin(NULL, NULL, &run), TERP_OK);
+    test_environment_set(environment);
+    enum terp_status st = terp_rewrite_encode(
+        &run, params, chunk, result->stream.bytes, result->stream.nbytes,
+        changed, result->again.bytes, &result->again.nbytes, &is_rewrite);
+    st = terp_run_end(&run, st, NULL);
+    const bool is_kept = test_environment_is(environment);
+    test_environment_set(TEST_ENVIRONMENT_DEFAULT);
+    assert_true(is_kept);
+    assert_int_equal(st, TERP_OK);
+    free(changed);
 }
 
 /* All calls, in an environment, which is not changed. */
@@ -137,6 +166,7 @@ run(enum test_environment environment, const struct terp_params *params,
         assert_int_equal(st[i], TERP_OK);
     assert_int_equal(got, nbytes);
     memset(result.coarse + got_coarse, 0, nbytes - got_coarse);
+    run_again(environment, params, chunk, values, &result);
     return result;
 }
 
@@ -153,7 +183,12 @@ compare_in_environment(enum test_environment environment, enum terp_type type,
         .floor = content->floor,
         .pipeline = terp_mode[mode].pipeline,
         .predictor = terp_mode[mode].predictor,
-        .effort = (enum terp_effort)(mode % TERP_NEFFORTS)};
+        .effort = (enum terp_effort)(mode % TERP_NEFFORTS),
+        .size = sizeof params,
+        .keep_sign = (enum terp_keep_sign)(mode / 2 % TERP_NKEEP_SIGNS),
+        .has_valid_range = mode % 3 == 0,
+        .valid_min = -1e-311,
+        .valid_max = 1e300};
     uint8_t *values = make_values(content, &chunk);
     const int nthreads = 1 + mode % 2;
     const uint64_t nbytes = terp_chunk_nbytes(&chunk);
@@ -164,6 +199,9 @@ compare_in_environment(enum test_environment environment, enum terp_type type,
     assert_int_equal(changed.stream.nbytes, plain.stream.nbytes);
     assert_memory_equal(changed.stream.bytes, plain.stream.bytes,
                         plain.stream.nbytes);
+    assert_int_equal(changed.again.nbytes, plain.again.nbytes);
+    assert_memory_equal(changed.again.bytes, plain.again.bytes,
+                        plain.again.nbytes);
     assert_memory_equal(changed.decoded, plain.decoded, nbytes);
     assert_memory_equal(changed.coarse, plain.coarse, nbytes);
     free_result(&changed);
