@@ -68,15 +68,18 @@ if(TARGET h5vlterp)
   install(TARGETS h5vlterp LIBRARY DESTINATION ${TERP_INSTALL_PLUGIN_DIR})
 endif()
 install(TARGETS terp_shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-# Where the plugin looks for it, "../../" (codec/api/loader.c), or by a run path.
 if(TARGET terp_cuda)
   install(TARGETS terp_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-  file(RELATIVE_PATH terp_engine_folder /${TERP_INSTALL_PLUGIN_DIR}
-       /${CMAKE_INSTALL_LIBDIR})
-  if(TARGET h5zterp AND NOT terp_engine_folder STREQUAL "../..")
-    set_target_properties(h5zterp h5vlterp PROPERTIES
-      INSTALL_RPATH "$ORIGIN/${terp_engine_folder}")
-  endif()
+endif()
+# Where the plugin looks for it, if that is not "../../". A run path would do
+# without asking who may write there (codec/api/loader.c).
+file(RELATIVE_PATH terp_engine_folder /${TERP_INSTALL_PLUGIN_DIR}
+     /${CMAKE_INSTALL_LIBDIR})
+string(REGEX REPLACE "/+$" "" terp_engine_folder "${terp_engine_folder}")
+if(NOT terp_engine_folder STREQUAL "../..")
+  set_property(SOURCE codec/api/loader.c TARGET_DIRECTORY terp_codec
+    APPEND PROPERTY COMPILE_DEFINITIONS
+    TERP_ENGINE_FOLDER="${terp_engine_folder}/")
 endif()
 if(TERP_PYTHON)
   install(TARGETS h5zterp h5vlterp

@@ -28,10 +28,17 @@ find_package(Python3 COMPONENTS Interpreter)
 if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND Python3_FOUND AND NOT TERP_SANITIZE)
   add_executable(load_engine engine/load_engine.c)
   target_link_libraries(load_engine PRIVATE terp_codec)
+  # As a plugin that is installed in a deeper folder.
+  add_executable(load_engine_deep engine/load_engine.c
+    ${PROJECT_SOURCE_DIR}/codec/api/loader.c)
+  target_link_libraries(load_engine_deep PRIVATE terp_codec)
+  target_compile_definitions(load_engine_deep
+    PRIVATE TERP_ENGINE_FOLDER="../../../")
   add_test(NAME engine_places COMMAND ${Python3_EXECUTABLE} -B
            ${CMAKE_CURRENT_SOURCE_DIR}/engine/test_places.py)
   set_tests_properties(engine_places PROPERTIES ENVIRONMENT
     "TEST_PROGRAM=$<TARGET_FILE:load_engine>;\
+TEST_DEEP_PROGRAM=$<TARGET_FILE:load_engine_deep>;\
 TEST_FAKE_CUDA=$<TARGET_FILE:fake_cuda_engine>")
 endif()
 

@@ -23,9 +23,13 @@
 #define MAX_PATH_NBYTES 4096
 
 /* Where the library is, seen from the folder of the object that this code is
- * linked into: beside it; build/plugin and build/lib, or bin and lib; and
- * lib/hdf5/plugin and lib. */
-static const char *const places[] = {"", "../lib/", "../../"};
+ * linked into: beside it; build/plugin and build/lib, or bin and lib;
+ * lib/hdf5/plugin and lib; and as cmake/Install.cmake installs both. */
+static const char *const places[] = {"", "../lib/", "../../",
+#ifdef TERP_ENGINE_FOLDER
+                                     TERP_ENGINE_FOLDER
+#endif
+};
 
 static pthread_once_t loaded = PTHREAD_ONCE_INIT;
 static const struct terp_cuda_engine *engine;

@@ -1,6 +1,7 @@
 """From which folders the CUDA engine is opened, and from which it is not.
 
-TEST_PROGRAM is load_engine, TEST_FAKE_CUDA an engine."""
+TEST_PROGRAM is load_engine, TEST_DEEP_PROGRAM the same of an installation with
+a deeper folder, TEST_FAKE_CUDA an engine."""
 import os
 import shutil
 import subprocess
@@ -9,6 +10,7 @@ import unittest
 from pathlib import Path
 
 PROGRAM = os.environ["TEST_PROGRAM"]
+DEEP_PROGRAM = os.environ["TEST_DEEP_PROGRAM"]
 FAKE = os.environ["TEST_FAKE_CUDA"]
 
 
@@ -21,9 +23,9 @@ class Places(unittest.TestCase):
                             if name not in ("TERP_CUDA_LIBRARY",
                                             "LD_LIBRARY_PATH")}
 
-    def make(self, program, engine):
+    def make(self, program, engine, original=PROGRAM):
         """Copies of both, below the test's folder."""
-        for source, at in ((PROGRAM, program), (FAKE, engine)):
+        for source, at in ((original, program), (FAKE, engine)):
             to = self.folder / at
             to.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(source, to)
@@ -63,6 +65,12 @@ class Places(unittest.TestCase):
         said = self.said(program)
         self.assertIn("others may write", said)
         self.assertTrue(said.startswith("cpu: "), said)
+
+    def test_folder_of_the_installation_is_held_to_the_same(self):
+        program = self.make("x/y/z/program", "libterp_cuda.so", DEEP_PROGRAM)
+        self.assertEqual(self.said(program), "cuda: fake 0")
+        self.folder.chmod(0o1777)
+        self.assertIn("others may write", self.said(program))
 
     def test_file_of_everybody_is_not_opened(self):
         program = self.make("bin/load_engine", "bin/libterp_cuda.so")
