@@ -42,6 +42,21 @@ add_test(NAME needed
                  -DWORK_DIR=${CMAKE_BINARY_DIR}/test_needed
                  -P ${CMAKE_CURRENT_SOURCE_DIR}/cmake/test_needed.cmake)
 
+# What the flags of Hardening.cmake do is seen in what is installed.
+if(terp_hardened AND CMAKE_SYSTEM_NAME STREQUAL "Linux")
+  set(hardened_files)
+  foreach(target terp_shared h5zterp h5vlterp terp terp_cuda)
+    if(TARGET ${target})
+      list(APPEND hardened_files $<TARGET_FILE:${target}>)
+    endif()
+  endforeach()
+  add_test(NAME hardening
+           COMMAND ${CMAKE_COMMAND} "-DREADELF=${CMAKE_READELF}"
+                   "-DFILES=${hardened_files}" "-DHARDENED=${terp_hardened}"
+                   -P ${CMAKE_CURRENT_SOURCE_DIR}/cmake/test_hardening.cmake)
+  set_tests_properties(hardening PROPERTIES SKIP_REGULAR_EXPRESSION "skipped:")
+endif()
+
 # A plugin with sanitizers in it loads only into programs that have them too.
 if(TARGET h5zterp AND TARGET terp AND NOT TERP_SANITIZE)
   add_test(NAME install
