@@ -163,8 +163,9 @@ filter_takes_little_of_the_stack(void **state)
             terp_field_make(fields[f], &chunk, values);
             measure(types[t].type, FILTER_NOTHING, 0, NULL, values, alone);
             for (size_t w = 0; w < COUNT(words); w++)
-                measure(types[t].type, H5Z_FILTER_TERP, 3, words[w], values,
-                        deepest);
+                if (terp_case_taken(4))
+                    measure(types[t].type, H5Z_FILTER_TERP, 3, words[w], values,
+                            deepest);
             free(values);
         }
     for (int i = 0; i < NOPERATIONS; i++) {
