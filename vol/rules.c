@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codec/format/environment.h"
 #include "codec/api/text.h"
+#include "codec/format/environment.h"
 
 /* More is not meant: the longest known list, of a simulation with a bound for
  * each of its variables, has 3 KB. */
