@@ -3,8 +3,9 @@
  * A decoded value that is coded again gets a second error, unless what stands
  * for it is found again. The usual stream is kept where all values that have
  * not changed come back as they are, which those of Lorenzo's grid do as long
- * as the step stays the same. Else the smallest of three is kept that do so: by
- * the predictions of the earlier stream, by Lorenzo with its step, and one
+ * as the step stays the same, and where so few values are the same that the
+ * earlier ones were those of another chunk. Else the smallest of three is kept:
+ * by the predictions of the earlier stream, by Lorenzo with its step, and one
  * without loss, of values that have changed and were rounded first, as far as
  * the bound allows, to few bits: so it is small, and they cost little when the
  * chunk is written the next time. */
@@ -21,6 +22,11 @@
 #include "codec/model/bound.h"
 #include "codec/model/range.h"
 
+/* How many values are enough, or next to each other, or which part of all. */
+#define ENOUGH 8
+#define SMALL_PART 16
+#define LARGE_PART 2
+
 /* What is known of a chunk and its earlier values. */
 struct rewrite {
     struct terp_run *run;
@@ -31,8 +37,11 @@ struct rewrite {
     uint8_t *decoded, *rounded; /* room for values */
     uint8_t *other;             /* room for a stream */
     uint64_t nvalues, nsame;
+    /* Values but 0 that the usual stream changes, those of them that are the
+     * same as earlier, and how often such ones begin behind another. */
+    uint64_t nchanged, nchanged_same, nruns;
     int value_nbytes;
-    bool is_one_value; /* those that are the same */
+    bool is_one_value; /* those of nchanged_same */
     uint64_t same_at;  /* one of them */
 };
 
@@ -55,20 +64,59 @@ is_same(const struct rewrite *rewrite, uint64_t i)
                      value_at(rewrite, rewrite->before, i));
 }
 
-/* Counts the values that have not changed. */
 static void
-compare(struct rewrite *rewrite)
+count_same(struct rewrite *rewrite)
 {
+    for (uint64_t i = 0; i < rewrite->nvalues; i++)
+        rewrite->nsame += is_same(rewrite, i);
+}
+
+static bool
+is_zero(const struct rewrite *rewrite, const uint8_t *value)
+{
+    static const uint8_t zero[16];
+
+    return are_equal(rewrite, value, zero);
+}
+
+/* Counts the values that the usual stream, whose values are `decoded`, does not
+ * give back as they are. What was never written, and what pads chunks at the
+ * edge, is 0 in any chunk. */
+static void
+count_changed(struct rewrite *rewrite)
+{
+    bool was_same = false;
+
     rewrite->is_one_value = true;
     for (uint64_t i = 0; i < rewrite->nvalues; i++) {
-        if (!is_same(rewrite, i))
+        const uint8_t *value = value_at(rewrite, rewrite->src, i);
+        if (are_equal(rewrite, value, value_at(rewrite, rewrite->decoded, i)) ||
+            is_zero(rewrite, value))
             continue;
-        if (rewrite->nsame++ == 0)
+        const bool same = is_same(rewrite, i);
+        rewrite->nchanged++;
+        rewrite->nruns += same && !was_same;
+        was_same = same;
+        if (!same)
+            continue;
+        if (rewrite->nchanged_same++ == 0)
             rewrite->same_at = i;
-        rewrite->is_one_value &=
-            are_equal(rewrite, value_at(rewrite, rewrite->before, i),
-                      value_at(rewrite, rewrite->before, rewrite->same_at));
+        rewrite->is_one_value &= are_equal(
+            rewrite, value, value_at(rewrite, rewrite->src, rewrite->same_at));
     }
+}
+
+/* Whether values are the same because nobody has changed them. Values of
+ * another chunk are equal here and there; those that a write leaves alone are
+ * many, or next to each other. */
+static bool
+is_same_chunk(const struct rewrite *rewrite)
+{
+    const uint64_t n = rewrite->nchanged_same;
+
+    return n > 0 && ((n >= ENOUGH && n >= rewrite->nchanged / SMALL_PART) ||
+                     n >= ENOUGH * rewrite->nruns ||
+                     n >= rewrite->nchanged / LARGE_PART);
 }
 
 static enum terp_status
@@ -310,17 +358,12 @@ static enum terp_status
 encode_changed(const struct rewrite *rewrite, const void *stream,
                uint64_t stream_nbytes, void *dst, uint64_t *nbytes)
 {
-    struct terp_params params = *rewrite->params;
+    struct terp_params params;
     struct rounding rounding;
     uint64_t other_nbytes = 0;
-    bool keeps = false;
 
-    enum terp_status st = encode(rewrite, &params, rewrite->src, dst, nbytes);
-    if (st == TERP_OK)
-        st = keeps_values(rewrite, dst, *nbytes, &keeps);
-    if (st == TERP_OK && !keeps)
-        st = find_rounding(rewrite, &rounding);
-    if (st != TERP_OK || keeps)
+    enum terp_status st = find_rounding(rewrite, &rounding);
+    if (st != TERP_OK)
         return st;
     *nbytes = UINT64_MAX;
     st = encode_as_before(rewrite, stream, stream_nbytes, &rounding.limits,
@@ -352,8 +395,7 @@ encode_with_one_value(const struct rewrite *rewrite, void *dst,
     struct terp_params params = *rewrite->params;
     uint8_t value[8] = {0};
 
-    if (rewrite->nsame > 0 && rewrite->is_one_value && !params.has_missing &&
-        terp_type_nparts(rewrite->chunk->type) == 1) {
+    if (!params.has_missing && terp_type_nparts(rewrite->chunk->type) == 1) {
         memcpy(value, value_at(rewrite, rewrite->src, rewrite->same_at),
                (size_t)rewrite->value_nbytes);
         if (rewrite->chunk->big_endian != TERP_HOST_IS_BIG_ENDIAN)
@@ -369,19 +411,28 @@ encode_again(struct rewrite *rewrite, const void *stream,
              uint64_t stream_nbytes, void *dst, uint64_t *nbytes,
              bool *is_rewrite_ret)
 {
-    if (decode(rewrite, stream, stream_nbytes, rewrite->before) != TERP_OK)
-        return encode(rewrite, rewrite->params, rewrite->src, dst, nbytes);
-    compare(rewrite);
-    *is_rewrite_ret = rewrite->nsame > 0 && !rewrite->is_one_value;
+    if (decode(rewrite, stream, stream_nbytes, rewrite->before) == TERP_OK)
+        count_same(rewrite);
     if (rewrite->nsame == rewrite->nvalues) {
         *is_rewrite_ret = true;
         memcpy(dst, stream, stream_nbytes);
         *nbytes = stream_nbytes;
         return TERP_OK;
     }
-    return *is_rewrite_ret
-               ? encode_changed(rewrite, stream, stream_nbytes, dst, nbytes)
-               : encode_with_one_value(rewrite, dst, nbytes);
+    enum terp_status st =
+        encode(rewrite, rewrite->params, rewrite->src, dst, nbytes);
+    if (st != TERP_OK || rewrite->nsame == 0)
+        return st;
+    st = decode(rewrite, dst, *nbytes, rewrite->decoded);
+    if (st != TERP_OK)
+        return st;
+    count_changed(rewrite);
+    if (!is_same_chunk(rewrite))
+        return st;
+    *is_rewrite_ret = true;
+    return rewrite->is_one_value
+               ? encode_with_one_value(rewrite, dst, nbytes)
+               : encode_changed(rewrite, stream, stream_nbytes, dst, nbytes);
 }
 
 TERP_GUARDED enum terp_status

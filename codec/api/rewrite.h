@@ -8,9 +8,10 @@
 /* Encodes `src`, which may be the values of an earlier `stream` of the same
  * chunk and parameters with some of them changed. Then values that have not
  * changed keep every bit, so that their error does not grow, and the others are
- * within the bound of `src`; *is_rewrite_ret tells whether any two values have
- * not changed that differ. A value that is as before by chance keeps its bits
- * as well. Where none is, this is terp_run_encode.
+ * within the bound of `src`; *is_rewrite_ret tells whether the stream is
+ * another than that of terp_run_encode. Where few values are as they were, and
+ * they are not next to each other, `stream` was that of another chunk, and this
+ * is terp_run_encode.
  *
  * All memory is the host's; `dst` holds terp_encode_bound bytes. Fails as
  * terp_run_encode does. */
