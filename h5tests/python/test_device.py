@@ -38,7 +38,9 @@ def arrays(request):
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "i4", "c8"])
-@pytest.mark.parametrize("bound", [{"abs": 1e-2}, {"lossless": True}])
+@pytest.mark.parametrize("bound", [
+    {"abs": 1e-2}, {"lossless": True},
+    {"abs": 1e-2, "keep_sign": "values", "valid_range": (0, 5)}])
 def test_streams_are_those_of_the_host(arrays, dtype, bound):
     values = (waves((20, 33, 40), "f8") * 10).astype(dtype)
     stream = h5z_terp.compress(arrays.array(values), **bound)
