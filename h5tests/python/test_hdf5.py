@@ -185,14 +185,42 @@ def netcdf_file(tmp_path):
 
 
 @pytest.mark.parametrize("others, named", [
-    ({"zlib": True}, "shuffle, zlib"), ({"fletcher32": True}, "fletcher32"),
-    ({"zlib": True, "shuffle": False}, "zlib")])
+    ({"zlib": True}, "shuffle, zlib"), ({"zlib": True, "shuffle": False}, "zlib"),
+    ({"zlib": True, "fletcher32": True},
+     "fletcher32, shuffle, zlib")])
 def test_netcdf4_with_other_filters_is_refused(netcdf_file, others, named):
     wave = netcdf_file.createVariable("wave", "f4", ("x", "y", "z"),
                                       chunksizes=(16, 16, 16), **others)
     with pytest.raises(ValueError, match=f"'wave' has other filters: {named}. "
                                          ".*create the variable without"):
         h5z_terp.set_filter(wave, SETTINGS)
+
+
+def test_checksums_of_hosts_come_behind_terp(netcdf_file):
+    wave = netcdf_file.createVariable("wave", "f4", ("x", "y", "z"),
+                                      chunksizes=(16, 16, 16), fletcher32=True)
+    h5z_terp.set_filter(wave, SETTINGS)
+    wave[:] = VALUES
+    path = netcdf_file.filepath()
+    netcdf_file.sync()
+    with h5py.File(path, locking=False) as file:
+        assert file["wave"].fletcher32
+        assert file["wave"].id.get_storage_size() < VALUES.nbytes / 3
+        check(file["wave"][...])
+
+
+def test_a_shuffle_before_terp_is_taken_away(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for name, shuffle in ("without", False), ("with", True):
+            file.create_dataset(name, data=VALUES, chunks=(16, 16, 16),
+                                shuffle=shuffle, **SETTINGS)
+        assert (file["with"].id.get_storage_size() ==
+                file["without"].id.get_storage_size())
+        file.create_dataset("no words", data=VALUES, chunks=(16, 16, 16),
+                            compression=h5z_terp.FILTER_ID)
+    with h5py.File(tmp_path / "a.h5") as file:
+        check(file["with"][...])
+        assert (file["no words"][...] == VALUES).all()
 
 
 def test_netcdf4_takes_the_last_bound(netcdf_file):

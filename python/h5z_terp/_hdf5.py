@@ -91,6 +91,8 @@ _OTHERS = {
 }
 _FILTERS = {1: "zlib", 2: "shuffle", 3: "fletcher32", 4: "szip", 307: "bzip2",
             32001: "blosc", 32015: "zstd"}
+# Before terp: it takes the one away, and the other behind itself.
+_HARMLESS = {"shuffle", "fletcher32"}
 
 
 def _check_variable(variable: Any) -> None:
@@ -130,9 +132,9 @@ def set_filter(variable: Any, settings: Terp | None = None,
         h5z_terp.set_filter(rho, rel=1e-3)
 
     TypeError where it is not a variable of netCDF4, or one of values that terp
-    does not compress. ValueError where it has other filters: terp takes values,
-    and netCDF would put it behind them. RuntimeError where the netCDF library
-    refuses.
+    does not compress. ValueError where it has other filters than shuffle and
+    fletcher32: terp takes values, and netCDF would put it behind them.
+    RuntimeError where the netCDF library refuses.
     """
     _check_variable(variable)
     words = settings_of(settings, bound).cd_values
@@ -141,12 +143,11 @@ def set_filter(variable: Any, settings: Terp | None = None,
         raise RuntimeError("no netCDF library is loaded")
     library = ctypes.CDLL(path)
     others = _filters_of(library, variable)
-    if others and others[0] != str(FILTER_ID):
+    if others[:1] != [str(FILTER_ID)] and not _HARMLESS.issuperset(others):
         raise ValueError(
             f"{variable.name!r} has other filters: {', '.join(others)}. terp "
             "takes values, and cannot stand behind them: create the variable "
-            "without zlib, compression and fletcher32 (terp's chunks have a "
-            "checksum)")
+            "without zlib and compression")
     status = library.nc_def_var_filter(
         ctypes.c_int(variable._grpid), ctypes.c_int(variable._varid),
         ctypes.c_uint(FILTER_ID), ctypes.c_size_t(len(words)),
