@@ -33,10 +33,7 @@ choose_device(struct terp_run *run, const struct terp_params *params,
         return NULL;
     }
     if (params != NULL && terp_is_the_cpus(chunk->type, params) && on_host) {
-        run->result.reason =
-            terp_params_have_limits(chunk->type, params)
-                ? "chunks with limits of values are encoded on the CPU"
-                : "a PSNR above 640 dB is encoded on the CPU";
+        run->result.reason = "a PSNR above 640 dB is encoded on the CPU";
         return NULL;
     }
     if (run->engine == TERP_ENGINE_AUTO && on_host) {
@@ -85,9 +82,11 @@ struct batch {
     void *const *dst;
     /* encode; else NULL */
     const struct terp_params *params;
-    struct terp_params own; /* these, once they are checked */
-    uint64_t *dst_nbytes;   /* 0: left to the CPU */
-    atomic_int failed;      /* the status of a chunk that failed, or TERP_OK */
+    struct terp_params own;       /* these, once they are checked */
+    struct terp_params of_device; /* without limits, where `checks_limits` */
+    bool checks_limits;           /* of streams that the device has made */
+    uint64_t *dst_nbytes;         /* 0: left to the CPU */
+    atomic_int failed; /* the status of a chunk that failed, or TERP_OK */
     /* decode */
     const uint64_t *src_nbytes;
     uint64_t step;            /* in each dimension; 1: all values */
@@ -109,6 +108,9 @@ code_chunk(const struct batch *batch, uint64_t i, const void *src,
 {
     struct terp_stream stream;
 
+    if (batch->dst_nbytes != NULL && !is_left(batch, i))
+        return terp_stream_keep_limits(call, batch->params, batch->chunk, src,
+                                       dst, &batch->dst_nbytes[i]);
     if (batch->dst_nbytes != NULL)
         return terp_stream_encode(call, batch->params, batch->chunk, src, dst,
                                   &batch->dst_nbytes[i]);
@@ -178,7 +180,7 @@ code_chunks(void *arg, struct terp_cpu_batch_part part)
                                        false, NULL};
 
     for (uint64_t i = part.first; i < part.end; i++) {
-        if (!is_left(batch, i))
+        if (!batch->checks_limits && !is_left(batch, i))
             continue;
         enum terp_status st =
             batch->run->call.memory == TERP_MEMORY_DEVICE
@@ -193,6 +195,19 @@ code_chunks(void *arg, struct terp_cpu_batch_part part)
         else if (st != TERP_OK)
             atomic_store(&batch->failed, (int)st);
     }
+}
+
+/* What the device is told: of chunks that are on the host the CPU looks after
+ * limits. */
+static const struct terp_params *
+params_of_device(struct batch *batch)
+{
+    if (batch->params == NULL || batch->run->call.memory != TERP_MEMORY_HOST ||
+        !terp_params_have_limits(batch->chunk->type, batch->params))
+        return batch->params;
+    batch->checks_limits = true;
+    batch->of_device = terp_params_without_limits(batch->params);
+    return &batch->of_device;
 }
 
 /* All that can be done. Unless TERP_OK is returned, nothing was; or, of an
@@ -223,13 +238,14 @@ code_guarded(struct terp_run *run, struct batch *batch, uint64_t nchunks)
         st = terp_budget_check(terp_chunk_nbytes(chunk));
     if (st != TERP_OK || nchunks == 0)
         return st;
+    const struct terp_params *params = params_of_device(batch);
     const struct terp_device *device =
-        choose_device(run, chunk->type == TERP_BYTES ? NULL : batch->params,
-                      chunk, nchunks, batch->step > 1, &st);
+        choose_device(run, chunk->type == TERP_BYTES ? NULL : params, chunk,
+                      nchunks, batch->step > 1, &st);
     run->call.step = batch->step;
     if (device != NULL && encode)
-        st = device->engine->encode(device->opened, &run->call, batch->params,
-                                    chunk, nchunks, batch->src, batch->dst,
+        st = device->engine->encode(device->opened, &run->call, params, chunk,
+                                    nchunks, batch->src, batch->dst,
                                     batch->dst_nbytes);
     else if (device != NULL)
         st = device->engine->decode(device->opened, &run->call, chunk, nchunks,
@@ -244,7 +260,7 @@ code_guarded(struct terp_run *run, struct batch *batch, uint64_t nchunks)
             batch->status[i] = TERP_ERR_DEVICE;
         nleft += is_left(batch, i);
     }
-    if (nleft > 0)
+    if (nleft > 0 || batch->checks_limits)
         terp_run_share(run, code_chunks, batch, nchunks);
     return (enum terp_status)batch->failed;
 }

@@ -86,11 +86,25 @@ terp_stream_encode(const struct terp_cpu_call *call,
     if (chunk->type == TERP_BYTES)
         return encode(call, params, chunk, src, dst, dst_nbytes_ret);
     const struct terp_params known = terp_params_of_type(chunk->type, params);
+    const enum terp_status st =
+        encode_under_bound(call, &known, chunk, src, dst, dst_nbytes_ret);
+    return st == TERP_OK ? terp_stream_keep_limits(call, &known, chunk, src,
+                                                   dst, dst_nbytes_ret)
+                         : st;
+}
+
+enum terp_status
+terp_stream_keep_limits(const struct terp_cpu_call *call,
+                        const struct terp_params *params,
+                        const struct terp_chunk *chunk, const void *src,
+                        uint8_t *dst, uint64_t *dst_nbytes)
+{
+    const struct terp_params known = terp_params_of_type(chunk->type, params);
+
     return terp_params_have_limits(chunk->type, &known)
-               ? terp_limits_encode(encode_under_bound, call, &known, chunk,
-                                    src, dst, dst_nbytes_ret)
-               : encode_under_bound(call, &known, chunk, src, dst,
-                                    dst_nbytes_ret);
+               ? terp_limits_keep(encode_under_bound, call, &known, chunk, src,
+                                  dst, dst_nbytes)
+               : TERP_OK;
 }
 
 enum terp_status

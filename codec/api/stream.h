@@ -11,6 +11,15 @@ terp_stream_encode(const struct terp_cpu_call *call,
                    const struct terp_chunk *chunk, const void *src,
                    uint8_t *dst, uint64_t *dst_nbytes_ret);
 
+/* Sees to the limits of a stream in `dst` that was made without them, of
+ * otherwise equal parameters: the bytes are then those of terp_stream_encode.
+ */
+enum terp_status
+terp_stream_keep_limits(const struct terp_cpu_call *call,
+                        const struct terp_params *params,
+                        const struct terp_chunk *chunk, const void *src,
+                        uint8_t *dst, uint64_t *dst_nbytes);
+
 /* An intact stream, or a prefix. */
 struct terp_stream {
     struct terp_frame frame;

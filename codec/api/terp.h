@@ -170,7 +170,8 @@ struct terp_params {
      * value at valid_min or above does not decode to one below valid_min, nor a
      * value at valid_max or below to one above valid_max; infinite ones are no
      * limit, and valid_min is at most valid_max. Complex values have no limits.
-     * The CPU codes chunks that have limits; a chunk that keeps them anyway has
+     * The CPU looks after limits of what a device has encoded, and encodes
+     * chunks that are on the device; a chunk that keeps its limits anyway has
      * the same stream as without. */
     enum terp_keep_sign keep_sign;
     bool has_valid_range;

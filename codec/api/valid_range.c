@@ -286,20 +286,18 @@ encode_within_limits(struct trial *trial, const struct terp_params *params,
 }
 
 enum terp_status
-terp_limits_encode(terp_cpu_encoder *encode, const struct terp_cpu_call *call,
-                   const struct terp_params *params,
-                   const struct terp_chunk *chunk, const void *src,
-                   uint8_t *dst, uint64_t *dst_nbytes_ret)
+terp_limits_keep(terp_cpu_encoder *encode, const struct terp_cpu_call *call,
+                 const struct terp_params *params,
+                 const struct terp_chunk *chunk, const void *src, uint8_t *dst,
+                 uint64_t *dst_nbytes)
 {
     struct trial trial = {
         .encode = encode, .call = call, .chunk = chunk, .src = src};
     double min, max;
     uint8_t *other = NULL;
 
-    enum terp_status st = encode(call, params, chunk, src, dst, dst_nbytes_ret);
-    if (st == TERP_OK)
-        st = terp_limits_find(call, params, chunk, src, &min, &max,
-                              &trial.limits);
+    enum terp_status st =
+        terp_limits_find(call, params, chunk, src, &min, &max, &trial.limits);
     if (st != TERP_OK)
         return st;
     if (!may_pass(params, &trial.limits, min, max))
@@ -307,13 +305,12 @@ terp_limits_encode(terp_cpu_encoder *encode, const struct terp_cpu_call *call,
     trial.decoded = terp_allocate(call->allocator, terp_chunk_nbytes(chunk));
     if (trial.decoded == NULL)
         return TERP_ERR_MEMORY;
-    st = check_stream(&trial, dst, *dst_nbytes_ret);
+    st = check_stream(&trial, dst, *dst_nbytes);
     if (st == TERP_OK && (trial.passes_low || trial.passes_high)) {
         other = terp_allocate(call->allocator, terp_encode_bound(chunk));
-        st = other == NULL
-                 ? TERP_ERR_MEMORY
-                 : encode_within_limits(&trial, params, *dst_nbytes_ret, dst,
-                                        other, dst_nbytes_ret);
+        st = other == NULL ? TERP_ERR_MEMORY
+                           : encode_within_limits(&trial, params, *dst_nbytes,
+                                                  dst, other, dst_nbytes);
     }
     terp_release(call->allocator, other);
     terp_release(call->allocator, trial.decoded);

@@ -14,10 +14,11 @@ terp_limits_find(const struct terp_cpu_call *call,
                  double *min_ret, double *max_ret,
                  struct terp_limits *limits_ret);
 
-/* As `encode`, which knows nothing of limits: has its stream where that keeps
- * them, else the smallest of several that do. */
+/* Has the limits kept by the stream in `dst`, which `encode`, that knows
+ * nothing of limits, or a device made of the chunk: leaves it where it keeps
+ * them, else replaces it by the smallest of several that do. */
 enum terp_status
-terp_limits_encode(terp_cpu_encoder *encode, const struct terp_cpu_call *call,
-                   const struct terp_params *params,
-                   const struct terp_chunk *chunk, const void *src,
-                   uint8_t *dst, uint64_t *dst_nbytes_ret);
+terp_limits_keep(terp_cpu_encoder *encode, const struct terp_cpu_call *call,
+                 const struct terp_params *params,
+                 const struct terp_chunk *chunk, const void *src, uint8_t *dst,
+                 uint64_t *dst_nbytes);

@@ -50,6 +50,16 @@ terp_params_have_limits(enum terp_type type, const struct terp_params *params)
             params->keep_sign != TERP_KEEP_SIGN_NONE);
 }
 
+static inline struct terp_params
+terp_params_without_limits(const struct terp_params *params)
+{
+    struct terp_params free = *params;
+
+    free.keep_sign = TERP_KEEP_SIGN_NONE;
+    free.has_valid_range = false;
+    return free;
+}
+
 /* Beyond this PSNR, in dB, no double of the range's magnitude may change. */
 #define TERP_MAX_PSNR 640
 

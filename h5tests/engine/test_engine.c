@@ -3,6 +3,7 @@
  * child of this program, which never asks for the engine itself. */
 #define _GNU_SOURCE /* setenv, usleep */
 #include <limits.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -652,6 +653,78 @@ device_fails_while_memory_is_counted(void)
     check_cpu(decode_by(&run), "told to fail");
 }
 
+/* The range of chunk `i`, so that values of it pass a limit within the bound.
+ */
+static struct terp_params
+params_with_limits(int i)
+{
+    const float *chunk_values = values[i];
+    struct terp_params limited = params;
+
+    limited.size = sizeof limited;
+    limited.keep_sign = TERP_KEEP_SIGN_OF_VALUES;
+    limited.has_valid_range = true;
+    limited.valid_min = limited.valid_max = chunk_values[0];
+    for (uint64_t k = 1; k < chunk_nvalues(&chunk); k++) {
+        limited.valid_min = fmin(limited.valid_min, chunk_values[k]);
+        limited.valid_max = fmax(limited.valid_max, chunk_values[k]);
+    }
+    return limited;
+}
+
+/* Encodes all chunks within the limits of each; returns how many streams are
+ * not those without limits. */
+static int
+encode_within_limits(enum terp_memory memory)
+{
+    const struct terp_run_options run = {.engine = TERP_ENGINE_CUDA,
+                                         .memory = memory};
+    struct terp_run_result result = {.size = sizeof result};
+    uint64_t nbytes[NCHUNKS];
+    void *dst[NCHUNKS];
+    int nchanged = 0;
+
+    for (int i = 0; i < NCHUNKS; i++)
+        CHECK((dst[i] = malloc(terp_encode_bound(&chunk))) != NULL);
+    for (int i = 0; i < NCHUNKS; i++) {
+        const struct terp_params limited = params_with_limits(i);
+        CHECK(terp_encode_batch(&run, &limited, &chunk, NCHUNKS, CONST(values),
+                                dst, nbytes, &result) == TERP_OK);
+        check_cuda(result);
+        for (int k = 0; k < NCHUNKS; k++) {
+            struct terp_stream stream =
+                terp_case_encode(&limited, &chunk, values[k], 1);
+            CHECK(nbytes[k] == stream.nbytes);
+            CHECK(memcmp(dst[k], stream.bytes, nbytes[k]) == 0);
+            nchanged += nbytes[k] != stream_nbytes[k] ||
+                        memcmp(dst[k], streams[k], nbytes[k]) != 0;
+            free(stream.bytes);
+        }
+    }
+    for (int i = 0; i < NCHUNKS; i++)
+        free(dst[i]);
+    return nchanged;
+}
+
+static void
+device_encodes_chunks_with_limits(void)
+{
+    struct fake_cuda *fake = take_fake();
+
+    CHECK(encode_within_limits(TERP_MEMORY_HOST) > 0);
+    CHECK(fake->nencodes == NCHUNKS && fake->ncopies == 0);
+    fake->leaves_odd_chunks = true;
+    CHECK(encode_within_limits(TERP_MEMORY_HOST) > 0);
+}
+
+/* The device encodes them, and the CPU makes good what passes a limit. */
+static void
+limits_are_kept_whoever_encodes(void **state)
+{
+    (void)state;
+    run_in_child(device_encodes_chunks_with_limits);
+}
+
 static void
 failure_of_one_call_is_made_good_for_that_call(void **state)
 {
@@ -1030,6 +1103,7 @@ main(void)
         cmocka_unit_test(device_that_is_lost_is_not_used_again),
         cmocka_unit_test(failure_of_one_call_is_made_good_for_that_call),
         cmocka_unit_test(chunks_that_the_device_leaves_are_coded_by_the_cpu),
+        cmocka_unit_test(limits_are_kept_whoever_encodes),
         cmocka_unit_test(contexts_have_devices_of_their_own),
         cmocka_unit_test(device_memory_without_a_device_is_an_error),
         cmocka_unit_test(bad_stream_is_told_and_ends_nothing),
