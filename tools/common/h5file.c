@@ -13,6 +13,7 @@
 #include "codec/format/types.h"
 #include "codec/model/bound.h"
 #include "filter/plugin/h5z_terp.h"
+#include "tools/common/attribute.h"
 #include "tools/common/range.h"
 #include "tools/common/text.h"
 
@@ -447,26 +448,17 @@ add_missing(hid_t dataset, const char *name, bool wide, int nvalues,
             double *values)
 {
     double found[TOOL_MAX_NMISSING];
-    hid_t attribute = H5Aopen(dataset, name, H5P_DEFAULT);
-    hid_t space = H5Aget_space(attribute);
-    hid_t type = H5Aget_type(attribute);
-    const hssize_t n = H5Sget_simple_extent_npoints(space);
+    const int n =
+        tool_attribute_numbers(dataset, name, TOOL_MAX_NMISSING, found);
 
-    if (n >= 1 && n <= TOOL_MAX_NMISSING &&
-        (H5Tget_class(type) == H5T_FLOAT ||
-         H5Tget_class(type) == H5T_INTEGER) &&
-        H5Aread(attribute, H5T_NATIVE_DOUBLE, found) >= 0)
-        for (hssize_t i = 0; i < n && nvalues < TOOL_MAX_NMISSING; i++) {
-            const double value = wide ? found[i] : (double)(float)found[i];
-            bool known = !isfinite(value); /* special anyway */
-            for (int j = 0; j < nvalues; j++)
-                known |= values[j] == value;
-            if (!known)
-                values[nvalues++] = value;
-        }
-    tool_close(type);
-    tool_close(space);
-    tool_close(attribute);
+    for (int i = 0; i < n && nvalues < TOOL_MAX_NMISSING; i++) {
+        const double value = wide ? found[i] : (double)(float)found[i];
+        bool known = !isfinite(value); /* special anyway */
+        for (int j = 0; j < nvalues; j++)
+            known |= values[j] == value;
+        if (!known)
+            values[nvalues++] = value;
+    }
     return nvalues;
 }
 
@@ -478,9 +470,7 @@ tool_missing_values(const struct tool_dataset *dataset, bool wide,
     int nvalues = 0;
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (H5Aexists(dataset->id, names[i]) > 0)
-            nvalues =
-                add_missing(dataset->id, names[i], wide, nvalues, values_ret);
+        nvalues = add_missing(dataset->id, names[i], wide, nvalues, values_ret);
     return nvalues;
 }
 
