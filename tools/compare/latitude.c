@@ -1,59 +1,9 @@
 /* terp compare --png: which way the rows of a map run, by the scale of their
  * dimension, as netCDF files have one. */
 #include <stdlib.h>
-#include <string.h>
 
+#include "tools/common/coordinates.h"
 #include "tools/compare/plot.h"
-
-enum {
-    MAX_TEXT_NBYTES = 32
-};
-
-/* The text of an attribute, if that is short; else "". */
-static void
-read_text(hid_t object, const char *name, char text[MAX_TEXT_NBYTES])
-{
-    char *longer = NULL;
-
-    text[0] = '\0';
-    if (H5Aexists(object, name) <= 0)
-        return;
-    hid_t attribute = H5Aopen(object, name, H5P_DEFAULT);
-    hid_t type = H5Aget_type(attribute), space = H5Aget_space(attribute);
-    hid_t in_memory = H5Tcopy(H5T_C_S1);
-    const bool varies = H5Tis_variable_str(type) > 0;
-    H5Tset_size(in_memory, varies ? H5T_VARIABLE : MAX_TEXT_NBYTES);
-    H5Tset_cset(in_memory, H5Tget_cset(type));
-    if (H5Tget_class(type) == H5T_STRING &&
-        H5Sget_simple_extent_npoints(space) == 1 &&
-        H5Aread(attribute, in_memory, varies ? (void *)&longer : text) >= 0 &&
-        longer != NULL && strlen(longer) < MAX_TEXT_NBYTES)
-        memcpy(text, longer, strlen(longer) + 1);
-    H5free_memory(longer);
-    H5Tclose(in_memory);
-    H5Sclose(space);
-    H5Tclose(type);
-    H5Aclose(attribute);
-}
-
-/* By what the CF conventions ask for (4.1, "Latitude Coordinate"). */
-static bool
-is_latitude(hid_t scale)
-{
-    static const char *const all_units[] = {"degrees_north", "degree_north",
-                                            "degree_N",      "degrees_N",
-                                            "degreeN",       "degreesN"};
-    char text[MAX_TEXT_NBYTES];
-
-    read_text(scale, "standard_name", text);
-    if (strcmp(text, "latitude") == 0)
-        return true;
-    read_text(scale, "units", text);
-    for (size_t i = 0; i < sizeof all_units / sizeof *all_units; i++)
-        if (strcmp(text, all_units[i]) == 0)
-            return true;
-    return false;
-}
 
 /* The scale of a dimension, or -1. */
 static hid_t
@@ -105,7 +55,8 @@ plot_runs_north(const struct tool_dataset *dataset, int axis)
     if (scale < 0)
         return false;
     const bool north = H5Iget_type(scale) == H5I_DATASET &&
-                       is_latitude(scale) && rises(scale, dataset->dims[axis]);
+                       tool_is_latitude(scale) &&
+                       rises(scale, dataset->dims[axis]);
     H5Oclose(scale);
     return north;
 }
