@@ -19,7 +19,8 @@ import sys
 REPACK = [f"tools/repack/{name}" for name in (
     "request", "objects", "lists", "types", "regions", "references",
     "dataset_list", "filters", "split", "salvage", "values", "plan", "job",
-    "bounds", "compress", "record", "sample", "structure", "output", "repack")]
+    "bounds", "warn", "compress", "record", "sample", "structure", "output",
+    "repack")]
 
 # Place -> pattern of paths. First match counts.
 PLACES = [

@@ -198,7 +198,8 @@ class RepackTest(PlotfileTest):
                                 stdout=subprocess.PIPE, text=True,
                                 stderr=subprocess.STDOUT)
         self.assertEqual(result.returncode, code, result.stdout)
-        return out, result.stdout
+        return out, re.sub(r"^.* -> .*, ratio .* s\n\Z", "", result.stdout,
+                           flags=re.M)
 
     def ratio_of_lines(self, levels):
         """Without boxes; components of one range, as they share a bound."""
@@ -209,7 +210,8 @@ class RepackTest(PlotfileTest):
             for ranges in [np.array(
                 [component_range(level, 0, i) for i in range(3)],
                 "f4").reshape(3, 1, 1, 1)]]
-        return self.ratio(self.repack(self.write("lines.h5"), "--rel=1e-3")[0])
+        return self.ratio(self.repack(self.write("lines.h5"), "--rel=1e-3",
+                                      "--no-amrex")[0])
 
     def check(self, levels, gain, chunk):
         """Repacks levels. Chunks are so long, and the ratio is `gain` times
@@ -301,7 +303,9 @@ class RepackTest(PlotfileTest):
             for number, level in enumerate(self.levels):
                 for i in range(len(amrex.COMPONENTS)):
                     data = file[f"level_{number}/data:datatype={i}"]
-                    self.assertEqual(data.chunks, (BOX**3,))
+                    # Boxes of one component share a bound, and so a chunk.
+                    self.assertEqual(data.chunks,
+                                     (len(level.values) * BOX**3,))
                     want = np.concatenate(
                         [box[i].reshape(-1) for box in level.values])
                     error = np.abs(want.astype("f8") - data[()]).max()
@@ -325,10 +329,11 @@ class RepackTest(PlotfileTest):
         self.assertEqual(said, "")
         with h5py.File(small, "r") as file:
             data = file["level_0"][DATA]
-            self.assertEqual(data.chunks, (8192,))
+            self.assertEqual(data.chunks, (16384,))
             self.assertLessEqual(np.abs(data[()] - want).max(), 1e-4)
             words = data.id.get_create_plist().get_filter_by_id(amrex.TERP)[1]
-            self.assertEqual(words[7::2], (1, 1, 64, 128))
+            self.assertTrue(words[3] >> 16 & STACK)
+            self.assertEqual(words[7::2][:4], (2, 1, 64, 128))
 
     def check_without_boxes(self, reason):
         """The level is compressed like any other data, and says why."""
@@ -431,6 +436,162 @@ class RepackTest(PlotfileTest):
                     self.assertLessEqual(
                         np.nanmax(error, initial=0),
                         1e-3 * component_range(level, 0, i))
+
+    def test_levels_are_found_without_an_option(self):
+        plain = self.write("plain.h5")
+        for option in "--rel=1e-3", "--lossless":
+            with self.subTest(option):
+                forced, _ = self.repack(plain, "--amrex", option)
+                want = [chunks(forced, n) for n in range(len(self.levels))]
+                small, said = self.repack(plain, option)
+                self.assertEqual(said, "")
+                self.assertEqual(
+                    [chunks(small, n) for n in range(len(self.levels))], want)
+        small, said = self.repack(plain, "--rel=1e-3", "--verbose")
+        self.check_bound(small, component_range)
+        for name in amrex.COMPONENTS:
+            self.assertIn(name + ": absolute bound ", said)
+
+    def test_psnr_is_of_each_component(self):
+        small, _ = self.repack(self.write("plain.h5"), "--psnr=60")
+        for number, level in enumerate(self.levels):
+            for i, name in enumerate(amrex.COMPONENTS):
+                errors = [box[i].astype("f8") - got for box, (_, got) in zip(
+                    level.values, amrex.read_boxes(small, number, name))]
+                psnr = 20 * np.log10(component_range(level, 0, i) /
+                                     np.sqrt(np.mean(np.square(errors))))
+                self.assertGreater(psnr, 59.5)
+
+    def test_lines_are_taken_where_they_are_asked_for(self):
+        plain = self.write("plain.h5")
+        small, _ = self.repack(plain, "--rel=1e-3", "--no-amrex")
+        whole = float(np.ptp(np.stack(self.levels[0].values).astype("f8")))
+        with h5py.File(small, "r") as file:
+            data = file["level_0"][DATA]
+            words = data.id.get_create_plist().get_filter_by_id(amrex.TERP)[1]
+            bound = np.array(words[1:3], "u4").view("f8")[0]
+        self.assertAlmostEqual(bound / (1e-3 * whole), 1, 6)
+        _, said = self.repack(plain, "--rel=1e-3", "--no-amrex", "--amrex",
+                              code=2)
+        self.assertIn("give one of --amrex and --no-amrex", said)
+
+    # Boxes of 8 and of 24 cells a side have no longer length in common.
+    def test_boxes_share_chunks_where_they_share_the_bound(self):
+        boxes = [((0, 0, 0), (24, 24, 24)), ((24, 0, 0), (8, 8, 8)),
+                 ((0, 24, 0), (32, 8, 40)), ((32, 0, 0), (16, 40, 24))]
+        self.levels = [amrex.make_level(64, boxes)]
+        plain = self.write("plain.h5")
+        for option, chunk in (("--rel=1e-3", 512), ("--lossless", 32768),
+                              ("--pwr=1e-3", 32768)):
+            small, said = self.repack(plain, option)
+            self.assertEqual(said, "")
+            with h5py.File(small, "r") as file:
+                self.assertEqual(file["level_0"][DATA].chunks, (chunk,))
+            if option == "--lossless":
+                self.check_bound(small, lambda level, box, i: 0)
+
+    def test_absolute_bound_for_several_components_tells_their_ranges(self):
+        plain = self.write("plain.h5")
+        _, said = self.repack(plain, "--abs=10")
+        self.assertIn("/level_0/data:datatype=0: it has 3 components, of the "
+                      "ranges density ", said)
+        self.assertRegex(said, r"Temp [\d.e+]+ and xmom [\d.e+]+; the bound of "
+                               r"10 for all of them leaves little")
+        self.assertEqual(self.repack(plain, "--abs=1e-3")[1], "")
+
+    def check_ghosts(self, attribute, ncells, ndims=3):
+        """Chombo's boxes, with cells around those of the level."""
+        box = 8
+        shape = (box + 2 * ncells,) * ndims
+        scale = np.array([1, 1e6], "f8")
+        random = np.random.default_rng(5)
+        values = [np.stack([
+            s * (1 + np.sin(random.uniform(0, 3, ()) + sum(np.meshgrid(
+                *[np.arange(n) / 5 for n in shape], indexing="ij"))))
+            for s in scale]) for _ in range(8)]
+        axes = "ijk"[:ndims]
+        vector = np.dtype([("intvect" + axis, "i4") for axis in axes])
+        corners = np.dtype([(end + axis, "i4") for end in ("lo_", "hi_")
+                            for axis in axes])
+        plain = self.path("chombo.h5")
+        with h5py.File(plain, "w") as file:
+            file.attrs["num_components"] = 2
+            file.attrs["component_0"] = "lapse"
+            file.attrs["component_1"] = "K"
+            group = file.create_group("level_0")
+            group["boxes"] = np.array(
+                [(8 * i,) + (0,) * (ndims - 1) + (8 * i + 7,) +
+                 (7,) * (ndims - 1) for i in range(8)], corners)
+            sizes = [v.size for v in values]
+            group["data:offsets=0"] = np.concatenate(([0], np.cumsum(sizes)))
+            group[DATA] = np.concatenate([v.reshape(-1) for v in values])
+            told = group.create_group("data_attributes").attrs
+            told["comps"] = np.int32(2)
+            told["outputGhost"] = np.array((0,) * ndims, vector)
+            told["ghost"] = np.array((3,) * ndims, vector)
+            told[attribute] = np.array((ncells,) * ndims, vector)
+        small, said = self.repack(plain, "--rel=1e-3", "--verbose")
+        self.assertIn("lapse: absolute bound", said)
+        self.assertNotIn("not taken", said)
+        with h5py.File(small, "r") as file:
+            got = file["level_0"][DATA][()]
+        want = np.stack(values)
+        got = got.reshape(want.shape)
+        for i in range(2):
+            self.assertLessEqual(np.abs(got[:, i] - want[:, i]).max(),
+                                 1e-3 * np.ptp(want[:, i]))
+
+    def test_ghost_cells_of_chombo_belong_to_boxes(self):
+        for ncells in 0, 2, 4:  # with 4, a box is as large as 8 without
+            for attribute in "outputGhost", "ghost":
+                with self.subTest(f"{attribute} {ncells}"):
+                    self.check_ghosts(attribute, ncells)
+        self.check_ghosts("outputGhost", 12, 2)
+
+    def test_integers_of_such_a_name_are_no_level(self):
+        with h5py.File(self.path("plain.h5"), "w") as file:
+            file["level_0/" + DATA] = np.arange(10000)
+        self.assertEqual(
+            self.repack(self.path("plain.h5"), "--rel=1e-3")[1], "")
+
+    def test_preview_keeps_boxes_whole(self):
+        plain = self.write("plain.h5")
+        with h5py.File(plain, "r+") as file:
+            for number, level in enumerate(self.levels):
+                file[f"level_{number}/Processors"] = np.arange(len(level.low))
+            file["x"] = np.arange(100.0)
+        lossy, _ = self.repack(plain, "--rel=1e-3")
+        small = self.path("preview.h5")
+        said = subprocess.run([TERP, "preview", lossy, small, "--verbose"],
+                              check=True, stdout=subprocess.PIPE,
+                              text=True).stdout
+        self.assertIn("/level_0/boxes: all values, which are of boxes", said)
+        self.assertIn("/x: every 4th value", said)
+        with h5py.File(lossy, "r") as want, h5py.File(small, "r") as got:
+            self.assertEqual(got["x"].shape, (25,))
+            for number in range(len(self.levels)):
+                for name in want[f"level_{number}"]:
+                    name = f"level_{number}/{name}"
+                    np.testing.assert_array_equal(want[name][()],
+                                                  got[name][()])
+        self.check_bound(small, component_range)
+
+    def test_advise_measures_each_component(self):
+        plain = self.write("plain.h5")
+        said = subprocess.run([TERP, "advise", plain], check=True,
+                              stdout=subprocess.PIPE, text=True).stdout
+        for name in amrex.COMPONENTS:
+            self.assertIn(f"\n/level_1/{DATA}, {name}\n", said)
+        # Its command keeps the bound of each component.
+        command = re.search(r"^  terp repack IN OUT (.*)$", said, re.MULTILINE)
+        small, _ = self.repack(plain, *command[1].split())
+        self.check_bound(small, component_range)
+        ranges = re.findall(r", values (\S+) to (\S+)$", said, re.MULTILINE)
+        for (low, high), (level, i) in zip(
+                ranges, [(level, i) for level in self.levels
+                         for i in range(3)]):
+            self.assertLessEqual(float(high) - float(low),
+                                 1.001 * component_range(level, 0, i))
 
     def test_file_without_levels_is_refused(self):
         with h5py.File(self.path("plain.h5"), "w") as file:

@@ -76,10 +76,10 @@ class Advise(ToolTest):
         self.assertIn("  pwr ", text)
 
     def test_table_has_a_row_for_each_choice(self):
-        path = self.make("a.h5", f"new g/x f32 {CUBE} - -")
+        path = self.make("a.h5", "new g/x f32 24x24x24 12x12x12 - -")
         text = self.expect(OK, "advise", path)
-        self.assertIn("\n/g/x\n  float32, 20x20x20, values -", text)
-        self.assertIn("measured on 8 of 10x10x10, 100 % of the values\n", text)
+        self.assertIn("\n/g/x\n  float32, 24x24x24, values -", text)
+        self.assertIn("measured on 8 of 12x12x12, 100 % of the values\n", text)
         rows = [line.split() for line in text.splitlines()]
         for name in PIPELINES:
             found = [row for row in rows if name in row[:3] and len(row) < 8]
@@ -91,11 +91,11 @@ class Advise(ToolTest):
         self.assertGreater(x["choices"][0]["ratio"], 5)
 
     def test_sample_of_many_chunks_is_spread_and_bounded(self):
-        x = self.advise(OK, "new x f32 60000 100 - 30050=40")["/x"]
+        x = self.advise(OK, "new x f64 65536 512 - 32818=40")["/x"]
         self.assertEqual(x["sample"]["boxes"], 16)
-        self.assertEqual(x["sample"]["values"], 1600)
-        self.assertEqual(x["sample"]["box"], [100])
-        # The chunks in the middle of sixteen equal parts: not the 300th.
+        self.assertEqual(x["sample"]["values"], 8192)
+        self.assertEqual(x["sample"]["box"], [512])
+        # The chunks in the middle of sixteen equal parts: not the 64th.
         self.assertLess(x["sample"]["max"], 2)
 
     def test_speeds_are_of_so_many_threads_and_the_rest_of_none(self):
@@ -119,13 +119,21 @@ class Advise(ToolTest):
             len(os.sched_getaffinity(0)))
 
     def test_sample_is_of_what_was_written(self):
-        for chunk in (100, 7):  # at most 65536 values, of which one is written
+        for chunk in (1100, 2007):  # at most 65536 values; one is written
             x = self.advise(
                 OK, f"new x f32 65000 {chunk} - only=1", options=("-dx",))["/x"]
             self.assertEqual(x["sample"]["boxes"], 1)
             self.assertEqual(x["sample"]["values"], chunk)
         text = self.expect(OK, "advise", self.path("a.h5"))
         self.assertIn("only where values were written", text)
+        # Of tiny chunks the sample has larger boxes.
+        x = self.advise(OK, "new x f32 65000 7 - only=1", options=("-dx",))["/x"]
+        self.assertEqual(x["sample"]["boxes"], 1)
+
+    # As repack makes them.
+    def test_tiny_chunks_are_measured_as_larger_ones(self):
+        x = self.advise(OK, "new x f32 60000 100 - -")["/x"]
+        self.assertEqual(x["sample"]["box"], [60000])
 
     def test_undeclared_fill_values_do_not_count(self):
         path = self.make("a.h5", "new x f32 5000 - - 5=1e20,6=1e20")

@@ -8,6 +8,7 @@
 #include "codec/api/text.h"
 #include "tools/advise/advise.h"
 #include "tools/common/chunk_shape.h"
+#include "tools/common/coordinates.h"
 #include "tools/common/limit.h"
 #include "tools/common/options.h"
 #include "tools/common/text.h"
@@ -70,6 +71,7 @@ struct request {
     int nglobs, nthreads;
     bool pointwise, is_trusted;
     double floor;
+    struct tool_coordinates *coordinates;
     const struct advise_report *report;
     const char *png_directory;
     advise_plot *plot; /* NULL: no pictures */
@@ -153,14 +155,16 @@ static char *
 plot(struct request *request, const char *path,
      const struct advise_sample *sample, const struct advise_choice *choices)
 {
-    char reason[512];
+    char reason[512], name[4096];
 
     if (request->plot == NULL)
         return NULL;
-    char *picture = request->plot(request->png_directory, path, sample, choices,
+    snprintf(name, sizeof name, "%s%s%s", path,
+             sample->component[0] != '\0' ? ", " : "", sample->component);
+    char *picture = request->plot(request->png_directory, name, sample, choices,
                                   reason, sizeof reason);
     if (picture == NULL) {
-        fprintf(stderr, "terp advise: no picture of %s: %s\n", tool_shown(path),
+        fprintf(stderr, "terp advise: no picture of %s: %s\n", tool_shown(name),
                 tool_shown(reason));
         request->code = TOOL_TROUBLE;
     }
@@ -177,14 +181,62 @@ add_hint(struct advise_sample *sample)
              tool_limit_hint(sample->reason));
 }
 
+/* Measures what has been sampled, reports it, and frees it. */
+static void
+advise_sampled(struct request *request, const char *path,
+               const struct tool_dataset *dataset, struct advise_sample *sample)
+{
+    struct advise_choice choices[ADVISE_NCHOICES];
+
+    sample->params.floor = request->floor;
+    add_hint(sample);
+    bool measured =
+        sample->reason[0] == '\0' &&
+        advise_measure(sample, request->pointwise, request->nthreads, choices);
+    char *picture = measured ? plot(request, path, sample, choices) : NULL;
+    request->report->add(request->state, path, dataset, sample,
+                         measured ? choices : NULL, picture, sample->reason);
+    free(picture);
+    if (sample->damaged)
+        find(request);
+    advise_sample_free(sample);
+}
+
+/* Of a level of a plotfile each component. False where it is none. */
+static bool
+advise_level(struct request *request, const char *path,
+             const struct tool_dataset *dataset)
+{
+    struct advise_sample sample;
+    const char *reason;
+    hid_t file = H5Iget_file_id(dataset->id);
+    struct amrex_level *level =
+        file < 0 ? NULL : amrex_level_open(file, path, dataset, &reason);
+
+    if (level != NULL)
+        amrex_level_choose_chunk(
+            level,
+            request->pointwise && request->floor == 0 ? AMREX_ONE : AMREX_OWN);
+    for (uint64_t c = 0; level != NULL && c < level->ncomponents; c++) {
+        advise_sample_read_component(dataset, level, c, &sample);
+        amrex_component_name(file, level, c, sample.component);
+        advise_sampled(request, path, dataset, &sample);
+    }
+    const bool is_level = level != NULL;
+    amrex_level_free(level);
+    if (file >= 0)
+        H5Fclose(file);
+    return is_level;
+}
+
 static void
 advise_dataset(const char *path, const struct tool_dataset *dataset,
                const struct tool_trouble *trouble, void *context)
 {
     struct request *request = context;
-    struct advise_choice choices[ADVISE_NCHOICES];
     struct advise_sample sample;
-    char why[512];
+    const char *kind, *reason = NULL;
+    char text[128], why[512];
 
     if (dataset == NULL) {
         request->report->add(request->state, path, NULL, NULL, NULL, NULL,
@@ -198,9 +250,18 @@ advise_dataset(const char *path, const struct tool_dataset *dataset,
     if (tool_type(dataset->type) == TERP_BYTES || dataset->nvalues == 0 ||
         dataset->rank == 0 || !is_wanted(request, path))
         return;
-    if (request->nglobs == 0 && dataset->nvalues < TOOL_MIN_NVALUES) {
+    if (request->nglobs == 0 && dataset->nvalues < TOOL_MIN_NVALUES)
+        reason = "few values";
+    else if (request->nglobs == 0 && request->coordinates != NULL &&
+             (kind = tool_coordinates_kind(request->coordinates,
+                                           dataset->id)) != NULL) {
+        snprintf(text, sizeof text, "%s, which terp repack keeps lossless",
+                 kind);
+        reason = text;
+    }
+    if (reason != NULL) {
         request->report->add(request->state, path, dataset, NULL, NULL, NULL,
-                             "few values");
+                             reason);
         return;
     }
     if (!tool_limit_take(dataset, TOOL_LIMIT_SOME, why, sizeof why)) {
@@ -209,19 +270,22 @@ advise_dataset(const char *path, const struct tool_dataset *dataset,
         find(request);
         return;
     }
+    if (advise_level(request, path, dataset))
+        return;
     advise_sample_read(dataset, &sample);
-    sample.params.floor = request->floor;
-    add_hint(&sample);
-    bool measured =
-        sample.reason[0] == '\0' &&
-        advise_measure(&sample, request->pointwise, request->nthreads, choices);
-    char *picture = measured ? plot(request, path, &sample, choices) : NULL;
-    request->report->add(request->state, path, dataset, &sample,
-                         measured ? choices : NULL, picture, sample.reason);
-    free(picture);
-    if (sample.damaged)
-        find(request);
-    advise_sample_free(&sample);
+    advise_sampled(request, path, dataset, &sample);
+}
+
+/* What `terp repack` keeps lossless is not measured, unless it is named. */
+static void
+note_coordinates(const char *path, const struct tool_dataset *dataset,
+                 const struct tool_trouble *trouble, void *context)
+{
+    struct request *request = context;
+
+    (void)trouble;
+    if (dataset != NULL)
+        (void)tool_coordinates_note(request->coordinates, dataset->id, path);
 }
 
 static void
@@ -230,6 +294,10 @@ advise_file(struct request *request, hid_t file)
     request->code = TOOL_OK;
     tool_limit_begin(tool_limit_file_nbytes(file), request->is_trusted);
     request->state = request->report->begin(request->path, request->nthreads);
+    if (request->nglobs == 0)
+        request->coordinates = tool_coordinates_new();
+    if (request->coordinates != NULL)
+        (void)tool_file_visit(file, note_coordinates, request);
     if (!tool_file_visit(file, advise_dataset, request)) {
         fprintf(stderr,
                 "terp advise: %s: the file's structure cannot be followed\n",
@@ -269,6 +337,7 @@ tool_advise(int argc, char **argv)
         advise_file(&request, file);
     tool_close(file);
 out:
+    tool_coordinates_free(request.coordinates);
     free(request.globs);
     free(request.used);
     return request.code;

@@ -2,7 +2,8 @@
  * makes of it. */
 #pragma once
 
-#include "tools/common/h5file.h"
+#include "tools/common/fields.h"
+#include "tools/repack/amrex.h"
 
 enum {
     ADVISE_MAX_BOXES = 16,
@@ -19,6 +20,8 @@ struct advise_box {
 };
 
 struct advise_sample {
+    char component[AMREX_MAX_NAME_NBYTES];   /* of a level; else "" */
+    char note[TOOL_MAX_RANGES_NBYTES + 256]; /* what the user should know */
     enum terp_type type;
     struct terp_params params; /* the fill value, and the floor of bounds */
     struct tool_grid grid;     /* of boxes; the sample has some of them */
@@ -39,6 +42,13 @@ struct advise_sample {
 void
 advise_sample_read(const struct tool_dataset *dataset,
                    struct advise_sample *sample);
+
+/* The same of a component of a level of a plotfile, in chunks as `terp repack`
+ * makes them there. */
+void
+advise_sample_read_component(const struct tool_dataset *dataset,
+                             const struct amrex_level *level,
+                             uint64_t component, struct advise_sample *sample);
 
 void
 advise_sample_free(struct advise_sample *sample);

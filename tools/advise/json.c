@@ -65,6 +65,13 @@ json_add(void *report, const char *path, const struct tool_dataset *dataset,
     tool_json_set_text(object, "path", path);
     tool_json_set_text(object, "reason", reason);
     tool_json_set_text(object, "png", picture);
+    tool_json_set_text(object, "component",
+                       sample != NULL && sample->component[0] != '\0'
+                           ? sample->component
+                           : NULL);
+    tool_json_set_text(object, "note",
+                       sample != NULL && sample->note[0] != '\0' ? sample->note
+                                                                 : NULL);
     tool_json_set(object, "choices", array);
     if (choices == NULL)
         return;

@@ -7,6 +7,7 @@
 #include "codec/model/bound.h"
 #include "tools/advise/advise.h"
 #include "tools/common/chunk_shape.h"
+#include "tools/common/line_chunk.h"
 #include "tools/common/range.h"
 #include "tools/common/stored.h"
 
@@ -14,19 +15,27 @@
  * in a dozen ways in about a second. */
 #define SAMPLE_NVALUES ((uint64_t)1 << 20)
 
+/* Of a component, of which levels have many. */
+#define COMPONENT_NVALUES ((uint64_t)1 << 18)
+
 /* Boxes are the chunks that the dataset has or would get. One that is larger
  * than the whole sample is halved along its longest dimension until it fits.
  * Returns the values of a box. */
 static uint64_t
 choose_boxes(const struct tool_dataset *dataset, struct tool_grid *grid_ret)
 {
+    static const struct terp_params params = {.size = sizeof params,
+                                              .bound_mode = TERP_BOUND_RELATIVE,
+                                              .bound = 1e-3};
+    const bool keeps = dataset->chunked && !tool_chunk_is_tiny(dataset);
     hsize_t shape[H5S_MAX_RANK];
     uint64_t nvalues;
 
-    if (!dataset->chunked)
+    if (!keeps && dataset->rank == 1)
+        shape[0] = tool_chunk_of_line(dataset, params);
+    else if (!keeps)
         tool_chunk_shape(dataset->rank, dataset->dims, shape);
-    *grid_ret =
-        tool_grid_of(dataset, dataset->chunked ? dataset->chunk_dims : shape);
+    *grid_ret = tool_grid_of(dataset, keeps ? dataset->chunk_dims : shape);
     hsize_t *step = grid_ret->step;
     for (int i = 0; i < dataset->rank; i++)
         step[i] = min_u64(step[i], dataset->dims[i]);
@@ -40,30 +49,40 @@ choose_boxes(const struct tool_dataset *dataset, struct tool_grid *grid_ret)
     return nvalues;
 }
 
+/* Reads the box where the grid stands, as a chunk of such a shape. */
+static bool
+read_values(const struct tool_dataset *dataset, struct advise_sample *sample,
+            const struct terp_chunk *chunk)
+{
+    struct advise_box *box = &sample->boxes[sample->nboxes];
+    const bool wide = sample->type == TERP_FLOAT64;
+
+    box->chunk = *chunk;
+    box->nvalues = sample->grid.nvalues;
+    box->values = calloc(box->nvalues, dataset->value_nbytes);
+    if (box->values == NULL)
+        return false;
+    sample->nboxes++;
+    return tool_box_read(dataset->id,
+                         wide ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT,
+                         &sample->grid, NULL, box->values);
+}
+
 /* Reads box number `n` of the grid. */
 static bool
 read_box(const struct tool_dataset *dataset, struct advise_sample *sample,
          uint64_t n)
 {
-    struct advise_box *box = &sample->boxes[sample->nboxes];
     struct tool_grid *grid = &sample->grid;
-    bool wide = sample->type == TERP_FLOAT64;
     uint64_t dims[H5S_MAX_RANK];
+    struct terp_chunk chunk;
 
     grid->next = n;
     tool_grid_next(grid);
     for (int i = 0; i < grid->rank; i++)
         dims[i] = grid->count[i];
-    box->nvalues = grid->nvalues;
-    box->values = calloc(box->nvalues, dataset->value_nbytes);
-    if (box->values == NULL)
-        return false;
-    sample->nboxes++;
-    return terp_chunk_make(sample->type, grid->rank, dims, &box->chunk) ==
-               TERP_OK &&
-           tool_box_read(dataset->id,
-                         wide ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT, grid,
-                         NULL, box->values);
+    return terp_chunk_make(sample->type, grid->rank, dims, &chunk) == TERP_OK &&
+           read_values(dataset, sample, &chunk);
 }
 
 /* Reads the box that has the middle of chunk number `n`. */
@@ -111,7 +130,9 @@ read_boxes(const struct tool_dataset *dataset, struct advise_sample *sample,
     if (!dataset->chunked && !tool_box_is_written(dataset, &sample->grid))
         return true;
     struct tool_stored stored = tool_stored_find(dataset);
-    const uint64_t n = stored.listed ? stored.n : nboxes;
+    /* Of tiny chunks a box has many. */
+    const bool by_chunks = stored.listed && !tool_chunk_is_tiny(dataset);
+    const uint64_t n = by_chunks ? stored.n : nboxes;
     bool ok = true;
 
     nwanted = min_u64(nwanted, n);
@@ -120,7 +141,7 @@ read_boxes(const struct tool_dataset *dataset, struct advise_sample *sample,
         const uint64_t begin = i * n / nwanted, end = (i + 1) * n / nwanted;
         const uint64_t middle = (2 * i + 1) * n / (2 * nwanted);
         uint64_t found;
-        if (stored.listed)
+        if (by_chunks)
             ok = read_chunk(dataset, sample, stored.numbers[middle]);
         else if (find_written(dataset, sample, middle, end, &found) ||
                  find_written(dataset, sample, begin, middle, &found))
@@ -167,25 +188,24 @@ find_range(struct advise_sample *sample)
     tool_range_trim(&range, &sample->min, &sample->max, &nall);
 }
 
-void
-advise_sample_read(const struct tool_dataset *dataset,
-                   struct advise_sample *sample)
+static struct advise_sample
+begin_sample(const struct tool_dataset *dataset)
 {
-    *sample = (struct advise_sample){.type = tool_type(dataset->type)};
-    const bool wide = sample->type == TERP_FLOAT64;
+    struct advise_sample sample = {.type = tool_type(dataset->type)};
+    const bool wide = sample.type == TERP_FLOAT64;
     double missing;
-    sample->params.has_fill =
-        tool_fill_bits(dataset, wide, &sample->params.fill_bits);
-    sample->params.has_missing = tool_second_fill(dataset, wide, &missing);
-    if (sample->params.has_missing)
-        sample->params.missing_bits = tool_number_bits(wide, missing);
-    const uint64_t nwanted =
-        SAMPLE_NVALUES / choose_boxes(dataset, &sample->grid);
-    if (!read_boxes(dataset, sample, min_u64(nwanted, ADVISE_MAX_BOXES))) {
-        tool_hdf5_reason(sample->reason, sizeof sample->reason);
-        sample->damaged = true;
-        return;
-    }
+
+    sample.params.has_fill =
+        tool_fill_bits(dataset, wide, &sample.params.fill_bits);
+    sample.params.has_missing = tool_second_fill(dataset, wide, &missing);
+    if (sample.params.has_missing)
+        sample.params.missing_bits = tool_number_bits(wide, missing);
+    return sample;
+}
+
+static void
+end_sample(struct advise_sample *sample)
+{
     find_range(sample);
     if (sample->nboxes == 0)
         snprintf(sample->reason, sizeof sample->reason,
@@ -199,6 +219,97 @@ advise_sample_read(const struct tool_dataset *dataset,
     else if (!isfinite(sample->max - sample->min))
         snprintf(sample->reason, sizeof sample->reason,
                  "a range beyond what a float64 holds");
+}
+
+static void
+note_damage(struct advise_sample *sample)
+{
+    tool_hdf5_reason(sample->reason, sizeof sample->reason);
+    sample->damaged = true;
+}
+
+/* Says so where the dataset seems to be several fields, of which a relative
+ * bound leaves little. */
+static void
+note_fields(const struct tool_dataset *dataset, struct advise_sample *sample)
+{
+    const struct tool_fields fields = tool_fields_find(dataset);
+    char ranges[TOOL_MAX_RANGES_NBYTES];
+
+    if (fields.n == 0 || !isfinite(tool_fields_least(&fields)))
+        return;
+    tool_fields_text(&fields, ranges);
+    snprintf(sample->note, sizeof sample->note,
+             "it seems to be %d fields, of the ranges %s: a bound that is "
+             "relative to the range of all of them leaves little of the "
+             "smallest, one that is relative to each value (--pwr) keeps them",
+             fields.n, ranges);
+}
+
+void
+advise_sample_read(const struct tool_dataset *dataset,
+                   struct advise_sample *sample)
+{
+    *sample = begin_sample(dataset);
+    const uint64_t nwanted =
+        SAMPLE_NVALUES / choose_boxes(dataset, &sample->grid);
+    if (!read_boxes(dataset, sample, min_u64(nwanted, ADVISE_MAX_BOXES))) {
+        note_damage(sample);
+        return;
+    }
+    note_fields(dataset, sample);
+    end_sample(sample);
+}
+
+/* Reads a chunk of a component of a box: the one in its middle, or a line where
+ * chunks do not begin in it, or are too long. */
+static bool
+read_piece(const struct tool_dataset *dataset, const struct amrex_level *level,
+           const struct amrex_box *box, uint64_t component,
+           struct advise_sample *sample)
+{
+    const uint64_t begin = box->begin + component * box->nvalues;
+    const uint64_t end = begin + box->nvalues, length = level->chunk_nvalues;
+    const uint64_t at = div_up(begin + box->nvalues / 2, length) * length;
+    struct tool_grid *grid = &sample->grid;
+    struct terp_chunk chunk;
+
+    grid->count[0] = min_u64(min_u64(length, box->nvalues), SAMPLE_NVALUES);
+    grid->at[0] = end - grid->count[0];
+    chunk = (struct terp_chunk){
+        .type = sample->type, .rank = 1, .dims = {grid->count[0]}};
+    for (int back = 0; back < 2; back++) {
+        const uint64_t from = at - (uint64_t)back * length;
+        if (grid->count[0] < length || at < length * (uint64_t)back ||
+            from < begin || from + length > end)
+            continue;
+        grid->at[0] = from;
+        amrex_level_shape(level, sample->type, from, &chunk);
+        break;
+    }
+    grid->nvalues = grid->count[0];
+    return read_values(dataset, sample, &chunk);
+}
+
+void
+advise_sample_read_component(const struct tool_dataset *dataset,
+                             const struct amrex_level *level,
+                             uint64_t component, struct advise_sample *sample)
+{
+    *sample = begin_sample(dataset);
+    const hsize_t length = level->chunk_nvalues;
+    const uint64_t n = min_u64(min_u64(ADVISE_MAX_BOXES, level->nboxes),
+                               div_up(COMPONENT_NVALUES, length));
+
+    sample->grid = tool_grid_of(dataset, &length);
+    for (uint64_t i = 0; i < n; i++)
+        if (!read_piece(dataset, level,
+                        &level->boxes[(2 * i + 1) * level->nboxes / (2 * n)],
+                        component, sample)) {
+            note_damage(sample);
+            return;
+        }
+    end_sample(sample);
 }
 
 void

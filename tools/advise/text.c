@@ -1,16 +1,22 @@
 /* terp advise: prints a table for each dataset. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "tools/advise/advise.h"
 #include "tools/common/text.h"
+
+/* Whether bounds were relative to each value, for the command at the end. */
+struct text {
+    bool pointwise;
+};
 
 static void *
 text_begin(const char *path, int nthreads)
 {
     (void)nthreads;
     printf("%s\n", tool_shown(path));
-    return NULL;
+    return calloc(1, sizeof(struct text));
 }
 
 static void
@@ -42,15 +48,23 @@ text_add(void *report, const char *path, const struct tool_dataset *dataset,
          const struct advise_choice *choices, const char *picture,
          const char *reason)
 {
-    (void)report;
+    struct text *text = report;
+
     (void)picture;
-    printf("\n%s\n", tool_shown(path));
+    printf("\n%s", tool_shown(path));
+    if (sample != NULL && sample->component[0] != '\0')
+        printf(", %s", tool_shown(sample->component));
+    printf("\n");
     if (choices == NULL) {
         printf("  %s\n", tool_shown(reason));
         return;
     }
     print_sample(dataset, sample);
     const bool pointwise = choices->pointwise > 0;
+    if (text != NULL)
+        text->pointwise = pointwise;
+    if (sample->note[0] != '\0')
+        printf("  %s\n", sample->note);
     if (sample->params.floor > 0)
         printf("  no bound is below the floor of %g\n", sample->params.floor);
     printf("  %5s %10s  %-8s %8s %8s %11s %11s\n", pointwise ? "pwr" : "rel",
@@ -74,11 +88,14 @@ text_add(void *report, const char *path, const struct tool_dataset *dataset,
 static void
 text_end(void *report, int nthreads)
 {
-    (void)report;
+    struct text *text = report;
+    const char *bound = text != NULL && text->pointwise ? "pwr" : "rel";
+
     printf("\nSpeeds are by the clock, of %d thread%s that code, without "
-           "reading and writing the file. To write what you chose, such as rel "
-           "1e-3:\n  terp repack IN OUT --rel 1e-3 --pipeline ratio\n",
-           nthreads, nthreads == 1 ? "" : "s");
+           "reading and writing the file. To write what you chose, such as %s "
+           "1e-3:\n  terp repack IN OUT --%s 1e-3 --pipeline ratio\n",
+           nthreads, nthreads == 1 ? "" : "s", bound, bound);
+    free(text);
 }
 
 const struct advise_report advise_report_text = {text_begin, text_add,

@@ -1,7 +1,7 @@
 /* Chunks that terp compresses well, for arrays that have none yet. */
 #pragma once
 
-#include <hdf5.h>
+#include "tools/common/h5file.h"
 
 /* Datasets with fewer values than a tile of the codec are often coordinates or
  * parameters, which should stay exact, and gain little. Commands leave them
@@ -14,3 +14,11 @@
  * Rank 1 to H5S_MAX_RANK. */
 void
 tool_chunk_shape(int rank, const hsize_t *dims, hsize_t *chunk_dims_ret);
+
+/* Whether chunks are so small that what HDF5 and a filter keep of each takes
+ * about as much as its values: netCDF makes such for variables that grow by a
+ * record at a time. False where one chunk holds the whole array, and where less
+ * than half of them are stored: larger ones would hold what was never written.
+ */
+bool
+tool_chunk_is_tiny(const struct tool_dataset *dataset);

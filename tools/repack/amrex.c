@@ -3,25 +3,43 @@
  * values are those of AMReX's WriteMultiLevelPlotfileHDF5SingleDset and
  * ...MultiDset, which take them from Chombo: "data:datatype=0" holds all
  * components of each box, or there is a dataset "data:datatype=c" for each
- * component c. */
+ * component c. Chombo's boxes may have ghost cells, which AMReX's have not. */
 #define _POSIX_C_SOURCE 200809L /* strndup */
 #include "tools/repack/amrex.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "codec/api/cd_values.h"
 #include "codec/format/base.h"
+#include "tools/common/attribute.h"
 
 #define DATA_NAME "data:datatype="
 #define OFFSETS_NAME "data:offsets=0"
 #define BOXES_NAME "boxes"
+#define ATTRIBUTES_NAME "data_attributes"
+#define COMPS_NAME "comps"
+#define OUTPUT_GHOST_NAME "outputGhost"
+#define GHOST_NAME "ghost"
+
+/* No simulation has more boxes or components; a damaged file may say so. */
+#define MAX_NBOXES ((uint64_t)1 << 22)
+#define MAX_NCOMPONENTS ((uint64_t)1 << 16)
 
 /* A chunk of one component has at least as many values as AMReX's smallest
  * usual boxes, 8^3, since HDF5's index and terp's frame take about 100 bytes
  * for each chunk; and at most 128^3, for readers of a part of a level. */
 #define MIN_CHUNK_NVALUES 512
 #define MAX_CHUNK_NVALUES ((uint64_t)1 << 21)
+/* Where components may share chunks, boxes of equal shape are stacked, up to as
+ * many values as chunks of other datasets have. Boxes of several shapes get
+ * long chunks where the length that divides them is short: the frames of short
+ * ones then take more than the shape of a box saves. */
+#define STACK_NVALUES ((uint64_t)1 << 18)
+#define MIN_SHAPED_NVALUES ((uint64_t)1 << 11)
+#define SHARED_CHUNK_NVALUES ((uint64_t)1 << 15)
 /* Where no length divides all boxes, some chunks hold the end of one component
  * and the start of the next, and must keep the smaller of their bounds. They
  * are few when chunks are this small a part of the smallest box. */
@@ -77,15 +95,22 @@ corners_type(hid_t stored)
     return type;
 }
 
+/* How many ghost cells boxes have on each side, x first. */
+struct ghosts {
+    long long n[3];
+};
+
 static bool
-set_box(const struct corners *corners, struct amrex_box *box)
+set_box(const struct corners *corners, const struct ghosts *ghosts,
+        struct amrex_box *box)
 {
     box->nvalues = 1;
     for (int d = 0; d < 3; d++) {
         if (corners->high[d] < corners->low[d] ||
             corners->high[d] - corners->low[d] >= INT32_MAX)
             return false;
-        box->dims[2 - d] = (uint64_t)(corners->high[d] - corners->low[d]) + 1;
+        box->dims[2 - d] = (uint64_t)(corners->high[d] - corners->low[d]) + 1 +
+                           2 * (uint64_t)ghosts->n[d];
         if (!mul_fits(box->nvalues, box->dims[2 - d], &box->nvalues))
             return false;
     }
@@ -96,25 +121,90 @@ set_box(const struct corners *corners, struct amrex_box *box)
  * do not follow from the boxes. */
 static bool
 set_boxes(struct amrex_level *level, const struct corners *corners,
-          const long long *offsets)
+          const struct ghosts *ghosts, const long long *offsets)
 {
     uint64_t at = 0;
 
     for (uint64_t i = 0; i < level->nboxes; i++) {
         struct amrex_box *box = &level->boxes[i];
-        if (!set_box(&corners[i], box) || offsets[i] < 0 ||
+        if (!set_box(&corners[i], ghosts, box) || offsets[i] < 0 ||
             (uint64_t)offsets[i] != at || offsets[i + 1] <= offsets[i])
             return false;
         uint64_t nvalues = (uint64_t)(offsets[i + 1] - offsets[i]);
         if (i == 0)
             level->ncomponents = nvalues / box->nvalues;
-        if (level->ncomponents == 0 || nvalues % box->nvalues != 0 ||
+        if (level->ncomponents == 0 || level->ncomponents > MAX_NCOMPONENTS ||
+            nvalues % box->nvalues != 0 ||
             nvalues / box->nvalues != level->ncomponents)
             return false;
         box->begin = at;
         at += nvalues;
     }
     return at == level->nvalues;
+}
+
+/* Reads an attribute that is a compound of up to three numbers, whose names end
+ * in i, j and k. All are 0 where there is no such attribute; false where they
+ * are none that boxes can have. */
+static bool
+read_ghosts(hid_t group, const char *name, struct ghosts *ghosts_ret)
+{
+    static const char *const names[] = {"intvecti", "intvectj", "intvectk"};
+    bool ok = true;
+
+    *ghosts_ret = (struct ghosts){{0, 0, 0}};
+    if (group < 0 || name[0] == '\0' || H5Aexists(group, name) <= 0)
+        return true;
+    hid_t attribute = H5Aopen(group, name, H5P_DEFAULT);
+    hid_t stored = attribute >= 0 ? H5Aget_type(attribute) : -1;
+    hid_t type = H5Tcreate(H5T_COMPOUND, sizeof *ghosts_ret);
+    hid_t space = attribute >= 0 ? H5Aget_space(attribute) : -1;
+    int nfound = 0;
+
+    for (size_t d = 0; stored >= 0 && d < 3; d++)
+        if (H5Tget_class(stored) == H5T_COMPOUND &&
+            H5Tget_member_index(stored, names[d]) >= 0 &&
+            H5Tinsert(type, names[d], d * sizeof(long long),
+                      H5T_NATIVE_LLONG) >= 0)
+            nfound++;
+    if (nfound > 0)
+        ok = H5Sget_simple_extent_npoints(space) == 1 &&
+             H5Aread(attribute, type, ghosts_ret) >= 0;
+    for (int d = 0; d < 3; d++)
+        ok = ok && ghosts_ret->n[d] >= 0 && ghosts_ret->n[d] < INT32_MAX / 4;
+    tool_close(space);
+    tool_close(type);
+    tool_close(stored);
+    tool_close(attribute);
+    return ok;
+}
+
+/* Sets the boxes with as many ghost cells as make them agree with the offsets.
+ * Chombo's outputGhost are those in the file; files without have none, or
+ * `ghost`. Where several agree, since boxes happen to be multiples of each
+ * other, the number of components decides. */
+static bool
+fit_boxes(hid_t group, struct amrex_level *level, const struct corners *corners,
+          const long long *offsets)
+{
+    static const char *const names[] = {OUTPUT_GHOST_NAME, "", GHOST_NAME};
+    const hid_t attributes = H5Lexists(group, ATTRIBUTES_NAME, H5P_DEFAULT) > 0
+                                 ? H5Gopen2(group, ATTRIBUTES_NAME, H5P_DEFAULT)
+                                 : -1;
+    struct ghosts ghosts;
+    double ncomponents = 0;
+    bool found = false;
+
+    if (attributes >= 0)
+        (void)tool_attribute_numbers(attributes, COMPS_NAME, 1, &ncomponents);
+    for (int strict = 1; !found && strict >= 0; strict--)
+        for (int i = 0; !found && i < 3; i++)
+            found = read_ghosts(attributes, names[i], &ghosts) &&
+                    set_boxes(level, corners, &ghosts, offsets) &&
+                    (!strict || level->ncomponents == 1 || ncomponents == 0 ||
+                     (double)level->ncomponents == ncomponents);
+    tool_close(attributes);
+    return found;
 }
 
 /* ---- how long chunks are ---- */
@@ -148,6 +238,16 @@ count_in_shape(const struct amrex_level *level, uint64_t chunk_nvalues)
     return nvalues;
 }
 
+static bool
+boxes_have_one_shape(const struct amrex_level *level)
+{
+    for (uint64_t i = 1; i < level->nboxes; i++)
+        if (memcmp(level->boxes[i].dims, level->boxes[0].dims,
+                   sizeof level->boxes[0].dims) != 0)
+            return false;
+    return true;
+}
+
 /* Chooses a length that divides all boxes, so that each chunk is of one
  * component and has its bound. Among such lengths it takes those by which most
  * values are in chunks that keep the shape of their boxes, and of these the
@@ -178,6 +278,36 @@ choose_chunk(const struct amrex_level *level)
     return min_u64(best, level->nvalues);
 }
 
+/* The same where components may share chunks: whole boxes where they are equal
+ * and small, else chunks that are long enough. `stacks`: what is beside each
+ * other in a chunk may be of several components; bits of these have nothing in
+ * common, and then a stack is larger than its boxes one by one. */
+static uint64_t
+choose_shared_chunk(const struct amrex_level *level, bool stacks)
+{
+    const uint64_t box_nvalues = level->boxes[0].nvalues;
+    const uint64_t nvalues = choose_chunk(level);
+
+    if (stacks && boxes_have_one_shape(level) &&
+        box_nvalues <= STACK_NVALUES / 2)
+        return min_u64(STACK_NVALUES / box_nvalues * box_nvalues,
+                       level->nvalues);
+    return nvalues < MIN_SHAPED_NVALUES
+               ? min_u64(SHARED_CHUNK_NVALUES, level->nvalues)
+               : nvalues;
+}
+
+void
+amrex_level_choose_chunk(struct amrex_level *level, enum amrex_bounds bounds)
+{
+    const bool is_one = level->ncomponents == 1;
+
+    level->chunk_nvalues =
+        bounds == AMREX_OWN && !is_one
+            ? choose_chunk(level)
+            : choose_shared_chunk(level, is_one || bounds != AMREX_LOSSLESS);
+}
+
 /* ---- levels ---- */
 
 /* Reads the boxes of `level`, whose nvalues is set. NULL, or why not. */
@@ -192,17 +322,21 @@ read_boxes(hid_t group, struct amrex_level *level)
 
     if (tool_dataset_open(group, BOXES_NAME, &list)) {
         hid_t type = corners_type(list.type);
-        corners = read_list(&list, type);
         level->nboxes = list.nvalues;
+        if (level->nboxes <= MAX_NBOXES)
+            corners = read_list(&list, type);
         tool_close(type);
         tool_dataset_close(&list);
     }
     if (tool_dataset_open(group, OFFSETS_NAME, &list)) {
-        offsets = read_list(&list, H5T_NATIVE_LLONG);
         noffsets = list.nvalues;
+        if (noffsets <= MAX_NBOXES + 1)
+            offsets = read_list(&list, H5T_NATIVE_LLONG);
         tool_dataset_close(&list);
     }
-    if (corners == NULL || level->nboxes == 0)
+    if (level->nboxes > MAX_NBOXES)
+        reason = "it has more boxes than terp knows how to take";
+    else if (corners == NULL || level->nboxes == 0)
         reason = "there are no boxes beside it";
     else if (offsets == NULL || noffsets != level->nboxes + 1)
         reason = "there are no offsets for its boxes";
@@ -210,12 +344,58 @@ read_boxes(hid_t group, struct amrex_level *level)
         level->boxes = calloc(level->nboxes, sizeof *level->boxes);
         if (level->boxes == NULL)
             reason = "there is not enough memory for its boxes";
-        else if (!set_boxes(level, corners, offsets))
+        else if (!fit_boxes(group, level, corners, offsets))
             reason = "its boxes and their offsets do not agree";
     }
     free(corners);
     free(offsets);
     return reason;
+}
+
+/* The group in which the object at `path` is; to be closed. */
+static hid_t
+open_folder(hid_t file, const char *path)
+{
+    const char *name = strrchr(path, '/');
+    char *folder =
+        name == NULL ? NULL : strndup(path, (size_t)(name + 1 - path));
+    hid_t group = folder == NULL ? -1 : H5Gopen2(file, folder, H5P_DEFAULT);
+
+    free(folder);
+    return group;
+}
+
+bool
+amrex_is_of_level(hid_t file, const char *path)
+{
+    static const char *const names[] = {BOXES_NAME, OFFSETS_NAME,
+                                        DATA_NAME "0"};
+    hid_t group = open_folder(file, path);
+    bool is_of_level = group >= 0;
+
+    for (size_t i = 0; is_of_level && i < sizeof names / sizeof *names; i++)
+        is_of_level = H5Lexists(group, names[i], H5P_DEFAULT) > 0;
+    tool_close(group);
+    return is_of_level;
+}
+
+void
+amrex_component_name(hid_t file, const struct amrex_level *level,
+                     uint64_t component, char name_ret[AMREX_MAX_NAME_NBYTES])
+{
+    char attribute[32];
+    hid_t root = H5Gopen2(file, "/", H5P_DEFAULT);
+
+    snprintf(attribute, sizeof attribute, "component_%" PRIu64,
+             level->first + component);
+    char *name = root < 0 ? NULL : tool_attribute_text(root, attribute);
+    if (name != NULL && name[0] != '\0')
+        snprintf(name_ret, AMREX_MAX_NAME_NBYTES, "%s", name);
+    else
+        snprintf(name_ret, AMREX_MAX_NAME_NBYTES, "component %" PRIu64,
+                 level->first + component);
+    free(name);
+    tool_close(root);
 }
 
 struct amrex_level *
@@ -227,10 +407,9 @@ amrex_level_open(hid_t file, const char *path,
     if (name == NULL || strncmp(name + 1, DATA_NAME, strlen(DATA_NAME)) != 0)
         return NULL;
 
-    char *folder = strndup(path, (size_t)(name + 1 - path));
+    hid_t group = open_folder(file, path);
     struct amrex_level *level = calloc(1, sizeof *level);
-    hid_t group = folder == NULL ? -1 : H5Gopen2(file, folder, H5P_DEFAULT);
-    if (folder == NULL || level == NULL) {
+    if (level == NULL) {
         *reason_ret = "there is not enough memory";
     } else if (dataset->rank != 1 ||
                (H5Tequal(dataset->type, H5T_NATIVE_FLOAT) <= 0 &&
@@ -238,15 +417,14 @@ amrex_level_open(hid_t file, const char *path,
         *reason_ret = "it is no array of this machine's floating-point numbers";
     } else {
         level->nvalues = dataset->nvalues;
+        level->first = strtoull(name + 1 + strlen(DATA_NAME), NULL, 10);
         *reason_ret = read_boxes(group, level);
     }
     tool_close(group);
-    free(folder);
     if (*reason_ret != NULL) {
         amrex_level_free(level);
         return NULL;
     }
-    level->chunk_nvalues = choose_chunk(level);
     return level;
 }
 
@@ -301,12 +479,11 @@ boxes_are_alike(const struct amrex_level *level, uint64_t at, uint64_t nvalues)
     return true;
 }
 
-/* Finds the shape in which the chunk at value `at` is coded: a stack of boxes
- * where it holds whole ones, a box where it holds planes of one, a map where it
- * holds rows, else a line. */
-static void
-find_shape(const struct amrex_level *level, enum terp_type type, uint64_t at,
-           struct terp_chunk *chunk_ret)
+/* A stack of boxes where the chunk holds whole ones, a box where it holds
+ * planes of one, a map where it holds rows, else a line. */
+void
+amrex_level_shape(const struct amrex_level *level, enum terp_type type,
+                  uint64_t at, struct terp_chunk *chunk_ret)
 {
     uint64_t nvalues = level->chunk_nvalues;
     struct terp_chunk line = {.type = type, .rank = 1, .dims = {nvalues}};
@@ -341,11 +518,10 @@ amrex_level_brick(const struct amrex_level *level, unsigned *dims_ret)
     uint64_t chunk_nvalues = level->chunk_nvalues;
     uint64_t box_nvalues = level->boxes[0].nvalues;
 
-    if (!boxes_are_alike(level, 0, level->nvalues) ||
-        level->nvalues % chunk_nvalues != 0 ||
+    if (!boxes_have_one_shape(level) || level->nvalues % chunk_nvalues != 0 ||
         (box_nvalues % chunk_nvalues != 0 && chunk_nvalues % box_nvalues != 0))
         return 0;
-    find_shape(level, TERP_FLOAT32, 0, &chunk);
+    amrex_level_shape(level, TERP_FLOAT32, 0, &chunk);
     if (chunk.rank == 1)
         return 0;
     int first = chunk.stack ? 1 : 0;
@@ -426,7 +602,7 @@ amrex_level_encode(const struct amrex_level *level, struct terp_h5_batch *batch,
                                             values, batch->chunks);
     for (uint64_t i = 0; i < nwork; i++) {
         uint64_t at = block->offset[0] + i * level->chunk_nvalues;
-        find_shape(level, block->cd.chunk.type, at, &work[i].chunk);
+        amrex_level_shape(level, block->cd.chunk.type, at, &work[i].chunk);
         work[i].params = params_at(level, params, at);
         terp_cd_copy_fills(&block->cd, &work[i].params);
     }

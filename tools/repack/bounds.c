@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "codec/model/bound.h"
+#include "tools/repack/plan.h"
 
 /* Values that are compared with the range together. */
 #define PIECE_NVALUES ((uint64_t)1024)
@@ -134,11 +135,6 @@ resolve_bound(const struct repack_bound *bound, const struct tool_range *range,
     double min, max;
     uint64_t nleft_out;
 
-    params->bound = bound->number;
-    params->floor = bound->floor;
-    params->bound_mode = bound->mode == REPACK_ABS   ? TERP_BOUND_ABSOLUTE
-                         : bound->mode == REPACK_PWR ? TERP_BOUND_POINTWISE
-                                                     : TERP_BOUND_RELATIVE;
     if (bound->mode != REPACK_REL)
         return;
     tool_range_trim(range, &min, &max, &nleft_out);
@@ -163,7 +159,8 @@ repack_find_bounds(struct repack_job *job)
         job->ranges[c] = TOOL_RANGE_EMPTY;
     if (job->has_range)
         find_fills(job);
-    if (bound->mode == REPACK_REL && job->written && job->has_range) {
+    if (repack_needs_range(&job->object->plan) && job->written &&
+        job->has_range) {
         const bool fits = job->split.nparts <= job->split.nslots;
         /* Else they are read again to be coded. */
         job->npasses = fits ? 1 : 2;
@@ -171,8 +168,7 @@ repack_find_bounds(struct repack_job *job)
         job->has_all = fits;
     }
     for (uint64_t c = 0; c < job->ncomponents; c++) {
-        job->params[c].pipeline = job->repack->request.pipeline;
-        job->params[c].effort = job->repack->request.effort;
+        job->params[c] = repack_params(&job->repack->request, bound);
         resolve_bound(bound, &job->ranges[c], &job->params[c]);
     }
     return ok;

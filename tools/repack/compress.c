@@ -5,11 +5,13 @@
 
 #include "codec/model/bound.h"
 #include "filter/plugin/h5z_terp.h"
+#include "tools/common/chunk_shape.h"
 #include "tools/common/copies.h"
 #include "tools/common/text.h"
 #include "tools/repack/bounds.h"
 #include "tools/repack/dataset_list.h"
 #include "tools/repack/types.h"
+#include "tools/repack/warn.h"
 
 /* Sets the filter's parameters. They have one bound for the dataset: the
  * largest of all components, so that no value exceeds what the file claims. */
@@ -34,26 +36,6 @@ set_config(const struct repack_job *job, struct H5Z_terp_config *config)
         config->nlogical = amrex_level_brick(job->level, config->logical);
 }
 
-/* Warns of a dataset that terp has compressed before: a lossy copy of a lossy
- * copy is allowed, but seldom meant. All components are lossless, or none. */
-static void
-warn_of_lossy(struct repack_job *job)
-{
-    const struct terp_params *params = &job->in.cd.params;
-
-    if (!job->in.has_terp || job->in.params_error != NULL ||
-        job->in.cd.pass != TERP_PASS_NONE || terp_is_lossless(params) ||
-        terp_is_lossless(&job->params[0]))
-        return;
-    tool_progress_end(&job->repack->progress);
-    fprintf(stderr,
-            "terp repack: %s: compressed by terp before, with %s %s bound of "
-            "%g; errors add up\n",
-            tool_shown(job->object->path),
-            params->bound_mode == TERP_BOUND_ABSOLUTE ? "an" : "a",
-            terp_bound_mode_name(params->bound_mode), params->bound);
-}
-
 /* Creates the dataset as the input was created, except for its layout and
  * filters. */
 static bool
@@ -62,7 +44,8 @@ create(struct repack_job *job, hid_t parent, const char *name, hid_t lcpl)
     hid_t type = -1, space = -1;
     struct H5Z_terp_config config = {0};
 
-    warn_of_lossy(job);
+    repack_warn_of_lossy(job);
+    repack_warn_of_fields(job);
     set_config(job, &config);
     hid_t dcpl = repack_dataset_list(job->repack, job->object->path, &job->in,
                                      REPACK_LIST_WITHOUT_STORAGE);
@@ -184,9 +167,15 @@ write_values(struct repack_job *job)
 static void
 print_bounds(const struct repack_job *job)
 {
+    char name[AMREX_MAX_NAME_NBYTES];
+
     for (uint64_t c = 0; c < job->ncomponents; c++) {
-        printf("%s%s bound %g", c == 0 ? "" : ", ",
-               terp_bound_mode_name(job->params[c].bound_mode),
+        printf("%s", c == 0 ? "" : ", ");
+        if (job->level != NULL) {
+            amrex_component_name(job->repack->in, job->level, c, name);
+            printf("%s: ", tool_shown(name));
+        }
+        printf("%s bound %g", terp_bound_mode_name(job->params[c].bound_mode),
                job->params[c].bound);
         if (job->params[c].floor > 0)
             printf(", floor %g", job->params[c].floor);
@@ -207,6 +196,10 @@ print_dataset(const struct repack_job *job)
         print_bounds(job);
     printf(", chunks ");
     tool_dims_print(job->in.rank, job->object->plan.chunk_dims);
+    if (tool_chunk_is_tiny(&job->in)) {
+        printf(" in place of ");
+        tool_dims_print(job->in.rank, job->in.chunk_dims);
+    }
     if (stored_nbytes > 0)
         printf(", ratio %.2f", tool_ratio(nbytes, stored_nbytes));
     if (job->ndevice > 0)

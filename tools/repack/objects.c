@@ -124,4 +124,5 @@ repack_free_objects(struct repack *repack)
         tdelete(object, &repack->objects_by_address, compare_addresses);
         free_object(object);
     }
+    tool_coordinates_free(repack->coordinates);
 }

@@ -5,6 +5,7 @@
 #include <hdf5.h>
 #include <stdatomic.h>
 
+#include "tools/common/coordinates.h"
 #include "tools/common/h5file.h"
 #include "tools/common/lost.h"
 #include "tools/common/progress.h"
@@ -15,7 +16,9 @@
 struct repack_plan {
     struct repack_bound bound; /* REPACK_KEEP: copied as it is */
     const char *reason;        /* why it is copied; static */
-    bool unwanted;             /* nobody asked for it to be compressed */
+    bool unwanted;             /* nobody asked for other filters */
+    const char *coordinate;    /* which kind, where it is one: static */
+    bool whole;                /* preview keeps all its values */
     hsize_t chunk_dims[H5S_MAX_RANK];
     hsize_t unit_dims[H5S_MAX_RANK]; /* chunks that are best coded together */
     struct amrex_level *level;       /* NULL for other data; of the plan */
@@ -67,6 +70,7 @@ struct repack {
     struct repack_object *first_object, **end_of_objects;
     struct repack_link *first_link, **end_of_links;
     void *objects_by_address; /* a tree of tsearch() */
+    struct tool_coordinates *coordinates;
     struct tool_progress progress;
     uint64_t nlost;     /* damaged chunks */
     uint64_t nleft_out; /* objects */

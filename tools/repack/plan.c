@@ -3,10 +3,13 @@
 #include "tools/repack/plan.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "codec/format/types.h"
+#include "tools/common/attribute.h"
 #include "tools/common/chunk_shape.h"
+#include "tools/common/line_chunk.h"
 #include "tools/common/text.h"
 
 /* A unit of chunks (struct repack_plan) has at most so many bytes, unless one
@@ -35,41 +38,132 @@ repack_obstacle(hid_t id)
     return obstacle;
 }
 
-/* Whether the dataset holds coordinates of others. HDF5's dimension scales and
- * netCDF mark such datasets alike. */
+/* Whether the dataset is a scale of dimensions of others. HDF5's dimension
+ * scales and netCDF mark such datasets alike. */
 static bool
 is_scale(hid_t dataset)
 {
-    static const char mark[] = "DIMENSION_SCALE";
-    char text[sizeof mark] = {0};
-    bool scale = false;
+    char *class = tool_attribute_text(dataset, "CLASS");
+    const bool scale = class != NULL && strcmp(class, "DIMENSION_SCALE") == 0;
 
-    if (H5Aexists(dataset, "CLASS") <= 0)
-        return false;
-    hid_t attribute = H5Aopen(dataset, "CLASS", H5P_DEFAULT);
-    hid_t type = attribute >= 0 ? H5Aget_type(attribute) : -1;
-    if (type >= 0 && H5Tget_class(type) == H5T_STRING &&
-        H5Tis_variable_str(type) == 0 && H5Tget_size(type) <= sizeof text &&
-        H5Aread(attribute, type, text) >= 0)
-        scale = strncmp(text, mark, sizeof text) == 0;
-    tool_close(type);
-    tool_close(attribute);
+    free(class);
     return scale;
+}
+
+/* ---- coordinates ---- */
+
+static bool
+is_lossy(const struct repack_bound *bound)
+{
+    return bound->mode != REPACK_KEEP &&
+           !(bound->mode == REPACK_ABS && bound->number == 0);
+}
+
+bool
+repack_note_coordinates(struct repack *repack, hid_t id, const char *path)
+{
+    if (!is_lossy(&repack->request.bound))
+        return true;
+    if (repack->coordinates == NULL)
+        repack->coordinates = tool_coordinates_new();
+    return (repack->coordinates != NULL &&
+            tool_coordinates_note(repack->coordinates, id, path)) ||
+           repack_fail(repack, path, "not enough memory");
+}
+
+/* Counts, flags and identifiers stay what they are, and so do coordinates,
+ * unless they are named. */
+static void
+plan_bound(const struct repack *repack, const struct repack_object *object,
+           const struct tool_dataset *dataset, struct repack_plan *plan)
+{
+    plan->bound =
+        object->rule != NULL ? object->rule->bound : repack->request.bound;
+    if (object->rule != NULL || !is_lossy(&plan->bound))
+        return;
+    const bool is_integer =
+        terp_type_is_integer(tool_coded_type(dataset->type));
+    if (repack->coordinates != NULL && !is_integer)
+        plan->coordinate =
+            tool_coordinates_kind(repack->coordinates, dataset->id);
+    if (plan->coordinate != NULL || is_integer)
+        plan->bound =
+            (struct repack_bound){.mode = REPACK_ABS, .kind = "lossless"};
+}
+
+/* So many names fill a line. */
+#define MAX_NTOLD 6
+
+void
+repack_tell_coordinates(const struct repack *repack)
+{
+    uint64_t n = 0;
+
+    for (const struct repack_object *object = repack->first_object;
+         object != NULL; object = object->next) {
+        if (object->type != H5O_TYPE_DATASET ||
+            object->plan.coordinate == NULL ||
+            object->plan.bound.mode == REPACK_KEEP)
+            continue;
+        if (n == 0)
+            fprintf(stderr, "terp repack: coordinates stay lossless:");
+        if (n++ < MAX_NTOLD)
+            fprintf(stderr, "%s %s (%s)", n == 1 ? "" : ",",
+                    tool_shown(object->path), object->plan.coordinate);
+    }
+    if (n > MAX_NTOLD)
+        fprintf(stderr, ", and %llu more", (unsigned long long)n - MAX_NTOLD);
+    if (n > 0)
+        fprintf(stderr, "; --dataset gives them a bound\n");
+}
+
+/* ---- chunks ---- */
+
+struct terp_params
+repack_params(const struct repack_request *request,
+              const struct repack_bound *bound)
+{
+    return (struct terp_params){
+        .size = sizeof(struct terp_params),
+        .bound_mode = bound->mode == REPACK_ABS   ? TERP_BOUND_ABSOLUTE
+                      : bound->mode == REPACK_PWR ? TERP_BOUND_POINTWISE
+                                                  : TERP_BOUND_RELATIVE,
+        .bound = bound->number,
+        .floor = bound->floor,
+        .pipeline = request->pipeline,
+        .effort = request->effort};
+}
+
+static void
+choose_chunks(const struct repack_request *request,
+              const struct tool_dataset *dataset,
+              const struct repack_bound *bound, hsize_t *chunk_dims)
+{
+    struct terp_params params = repack_params(request, bound);
+
+    if (dataset->rank > 1) {
+        tool_chunk_shape(dataset->rank, dataset->dims, chunk_dims);
+        return;
+    }
+    if (params.effort == TERP_EFFORT_BEST) /* for trials it takes too long */
+        params.effort = TERP_EFFORT_DEFAULT;
+    chunk_dims[0] = tool_chunk_of_line(dataset, params);
 }
 
 static void
 plan_chunks(const struct repack_request *request,
-            const struct tool_dataset *dataset, hsize_t *chunk_dims)
+            const struct tool_dataset *dataset, struct repack_plan *plan)
 {
     const struct tool_shape *given = &request->chunk;
     const hsize_t *dims = dataset->dims;
-    hsize_t max_dims[H5S_MAX_RANK];
+    hsize_t *chunk_dims = plan->chunk_dims, max_dims[H5S_MAX_RANK];
 
     if ((int)given->rank == dataset->rank)
         for (int i = 0; i < dataset->rank; i++)
             chunk_dims[i] = given->dims[i];
-    else if (request->chunk_auto || !dataset->chunked)
-        tool_chunk_shape(dataset->rank, dims, chunk_dims);
+    else if (request->chunk_auto || !dataset->chunked ||
+             tool_chunk_is_tiny(dataset))
+        choose_chunks(request, dataset, &plan->bound, chunk_dims);
     else
         memcpy(chunk_dims, dataset->chunk_dims, sizeof dataset->chunk_dims);
     /* HDF5 refuses chunks that are longer than a dim, unless that can grow. */
@@ -102,17 +196,38 @@ plan_unit(const struct tool_dataset *dataset, struct repack_plan *plan)
 
 /* The chunks of a level follow its boxes, whatever --chunk asks for. */
 static void
-plan_level(hid_t file, const char *path, const struct tool_dataset *dataset,
-           struct repack_plan *plan)
+plan_level(const struct repack *repack, const char *path,
+           const struct tool_dataset *dataset, struct repack_plan *plan)
 {
-    const char *reason;
+    const enum repack_levels levels = repack->request.levels;
+    const bool is_relative = plan->bound.mode == REPACK_REL;
+    const char *reason = NULL;
 
-    plan->level = amrex_level_open(file, path, dataset, &reason);
-    if (plan->level != NULL)
+    if (levels == REPACK_LEVELS_AS_LINES ||
+        (levels == REPACK_LEVELS_FOUND &&
+         tool_type(dataset->type) == TERP_BYTES))
+        return;
+    plan->level = amrex_level_open(repack->in, path, dataset, &reason);
+    if (plan->level != NULL) {
+        amrex_level_choose_chunk(plan->level, is_relative ? AMREX_OWN
+                                              : is_lossy(&plan->bound)
+                                                  ? AMREX_ONE
+                                                  : AMREX_LOSSLESS);
         plan->chunk_dims[0] = plan->level->chunk_nvalues;
-    else if (reason != NULL)
-        fprintf(stderr, "terp repack: %s: not taken box by box: %s\n",
-                tool_shown(path), tool_shown(reason));
+    } else if (reason != NULL) {
+        fprintf(stderr, "terp repack: %s: not taken box by box: %s%s\n",
+                tool_shown(path), tool_shown(reason),
+                is_relative ? "; one bound is of the range of all its values"
+                            : "");
+    }
+}
+
+bool
+repack_needs_range(const struct repack_plan *plan)
+{
+    return plan->bound.mode == REPACK_REL ||
+           (plan->level != NULL && plan->level->ncomponents > 1 &&
+            plan->bound.mode == REPACK_ABS && plan->bound.number > 0);
 }
 
 bool
@@ -125,12 +240,9 @@ repack_plan(struct repack *repack, struct repack_object *object,
 
     if (!tool_dataset_open(repack->in, object->path, &dataset))
         return repack_fail(repack, object->path, NULL);
-    plan->bound = object->rule != NULL ? object->rule->bound : request->bound;
-    /* Counts, flags and identifiers stay what they are, unless they are named.
-     */
-    if (object->rule == NULL && plan->bound.mode != REPACK_KEEP &&
-        terp_type_is_integer(tool_coded_type(dataset.type)))
-        plan->bound = (struct repack_bound){.mode = REPACK_ABS};
+    plan_bound(repack, object, &dataset, plan);
+    plan->whole =
+        request->step > 0 && amrex_is_of_level(repack->in, object->path);
     plan->unwanted = plan->bound.mode == REPACK_KEEP;
     if (plan->reason == NULL && plan->unwanted)
         plan->reason = "not asked for";
@@ -144,9 +256,9 @@ repack_plan(struct repack *repack, struct repack_object *object,
         plan->bound.mode = REPACK_KEEP;
         goto out;
     }
-    plan_chunks(request, &dataset, plan->chunk_dims);
-    if (request->amrex)
-        plan_level(repack->in, object->path, &dataset, plan);
+    plan_level(repack, object->path, &dataset, plan);
+    if (plan->level == NULL)
+        plan_chunks(request, &dataset, plan);
 
     plan_unit(&dataset, plan);
     if (H5Dget_storage_size(dataset.id) > 0)

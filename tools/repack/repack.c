@@ -48,7 +48,7 @@ note_reason(hid_t stack, void *context)
 static bool
 check_levels(struct repack *repack)
 {
-    bool found = !repack->request.amrex;
+    bool found = repack->request.levels != REPACK_LEVELS_NEEDED;
 
     for (const struct repack_object *object = repack->first_object;
          object != NULL; object = object->next)

@@ -17,6 +17,7 @@ enum {
     KEY_DIGITS,
     KEY_EFFORT,
     KEY_FLOOR,
+    KEY_NO_AMREX,
     KEY_PWR,
     KEY_RECORD,
     KEY_REST,
@@ -51,9 +52,13 @@ static const struct argp_option options[] = {
      "where the rank is the same",
      2},
     {"amrex", KEY_AMREX, NULL, 0,
-     "IN is an AMReX plotfile: compress its levels box by box, relative bounds "
-     "being of each component's range on a level",
+     "Fail unless IN has levels of an AMReX plotfile or a Chombo file; they "
+     "are "
+     "compressed box by box in any case, relative bounds being of each "
+     "component's range on a level",
      2},
+    {"no-amrex", KEY_NO_AMREX, NULL, 0,
+     "Take such levels as lines of values, all components by one bound", 2},
     {"pipeline", 'p', "NAME", 0, TOOL_HELP_PIPELINES, 2},
     {"effort", KEY_EFFORT, "NAME", 0, TOOL_HELP_EFFORTS, 2},
     {"threads", 't', "N", 0,
@@ -98,19 +103,29 @@ static const char doc[] =
     "      the smallest file, in up to thirty times the time\n"
     "  terp repack damaged.h5 out.h5 --dataset '*=none' --salvage\n"
     "      what is whole, as it is\n"
-    "  terp repack plt00100.h5 small.h5 --amrex --rel 1e-3\n"
+    "  terp repack plt00100.h5 small.h5 --rel 1e-3\n"
     "      each component of an AMReX plotfile by its own range\n"
     "\n"
     "Groups, links, attributes, types, dimension scales and references are "
     "kept. Integers and enumerations are compressed without loss, unless "
-    "--dataset names them. A relative bound of 16-bit floats and of complex "
+    "--dataset names them; so are coordinates: datasets that are latitudes, "
+    "longitudes, times or an axis by CF's attributes, those that other "
+    "datasets name as coordinates, bounds or cell measures, and meshes of "
+    "UGRID. A relative bound of 16-bit floats and of complex "
     "values is one of the range of each chunk. Copied as they are: what is "
     "neither integer, float nor complex; datasets "
     "without values, of fewer than 4096, virtual ones, and those in external "
-    "files; and dimension scales. --dataset compresses small ones and scales, "
+    "files; dimension scales; and what terp makes no smaller than it is. "
+    "--dataset compresses small ones and scales, "
     "too. A dataset with filters is decompressed, and its filters give way to "
-    "terp. Chunks stay as they are; a dataset without gets chunks of "
+    "terp, unless they made it smaller. Chunks stay as they are, but those of "
+    "less than 4 KiB; a dataset without gets chunks of "
     "about 64x64x64 values.\n"
+    "\n"
+    "Levels of AMReX plotfiles and of Chombo files are compressed box by box: "
+    "a bound relative to a range, or --psnr, is of each component's own. Of "
+    "other datasets that seem to hold several fields, and of which a bound "
+    "leaves little, the ranges of the fields are told.\n"
     "\n"
     "--lossless brings every bit back, those of NaN and of -0.0 too.\n"
     "\n"
@@ -226,6 +241,16 @@ set_bound(struct argp_state *state, struct repack_bound bound)
                           "--psnr and --lossless, once");
     bound.floor = request->bound.floor;
     request->bound = bound;
+}
+
+static void
+set_levels(struct argp_state *state, enum repack_levels levels)
+{
+    struct repack_request *request = state->input;
+
+    if (request->levels != REPACK_LEVELS_FOUND && request->levels != levels)
+        argp_error(state, "give one of --amrex and --no-amrex");
+    request->levels = levels;
 }
 
 static void
@@ -362,7 +387,10 @@ parse_option(int key, char *arg, struct argp_state *state)
         request->engine = tool_option_name(state, "engine", arg, engine_name);
         return 0;
     case KEY_AMREX:
-        request->amrex = true;
+        set_levels(state, REPACK_LEVELS_NEEDED);
+        return 0;
+    case KEY_NO_AMREX:
+        set_levels(state, REPACK_LEVELS_AS_LINES);
         return 0;
     case ARGP_KEY_END:
         check_request(state, request);
@@ -419,7 +447,9 @@ static const char preview_doc[] =
     "\n"
     "Groups, links, attributes, types and references are kept. Dimension "
     "scales are datasets, and have every N-th value too; openPMD's gridSpacing "
-    "is multiplied by N. Copied as they are: datasets without dims, of "
+    "is multiplied by N. All values are left of levels of AMReX plotfiles and "
+    "of Chombo files, of which every N-th would be no box. Copied as they are: "
+    "datasets without dims, of "
     "references, of sequences of varying length, and of compounds with "
     "strings. The values are stored with shuffle and deflate, which any HDF5 "
     "reads.\n"

@@ -27,6 +27,13 @@ struct repack_rule {
     bool used;
 };
 
+/* Which datasets are compressed box by box: levels of plotfiles. */
+enum repack_levels {
+    REPACK_LEVELS_FOUND,  /* those that there are */
+    REPACK_LEVELS_NEEDED, /* the same, and there must be some */
+    REPACK_LEVELS_AS_LINES
+};
+
 struct repack_request {
     const char *command; /* "repack" or "preview" */
     const char *path_in, *path_out;
@@ -40,7 +47,7 @@ struct repack_request {
     unsigned pipeline, effort;
     enum terp_engine_kind engine;
     int nthreads;
-    bool amrex;      /* levels of plotfiles are compressed box by box */
+    enum repack_levels levels;
     bool record;     /* attributes tell how each dataset was compressed */
     bool salvage;    /* damaged chunks become fill values */
     bool is_trusted; /* IN: without limits by its size */

@@ -254,7 +254,8 @@ hid_t
 repack_sample(struct repack *repack, const struct repack_object *object,
               hid_t in, hid_t parent, const char *name, hid_t lcpl)
 {
-    struct sample sample = {.step = repack->request.step};
+    struct sample sample = {.step =
+                                object->plan.whole ? 1 : repack->request.step};
     hid_t space = -1, dcpl = -1, dapl = -1, type = -1, out = -1;
     struct tool_dataset dataset;
 

@@ -73,11 +73,12 @@ add_object(struct repack *repack, const char *path, const H5O_info_t *info)
 }
 
 static bool
-list_group(struct repack *repack, struct tool_walk *walk,
+list_group(struct repack *repack, struct tool_walk *walk, const char *path,
            struct repack_object *group)
 {
     hid_t id = H5Oopen_by_addr(repack->in, group->address);
-    const bool ok = id >= 0 && tool_walk_enter(walk, id, group);
+    const bool ok = id >= 0 && repack_note_coordinates(repack, id, path) &&
+                    tool_walk_enter(walk, id, group);
 
     tool_close(id);
     return ok || repack_fail(repack, group->path, NULL);
@@ -92,7 +93,10 @@ list_dataset(struct repack *repack, const struct tool_walk *walk,
         if (id < 0)
             return repack_fail(repack, walk->path, NULL);
         object->plan.reason = repack_obstacle(id);
+        const bool ok = repack_note_coordinates(repack, id, walk->path);
         tool_close(id);
+        if (!ok)
+            return false;
     }
     match_rules(repack, object, walk->path);
     return true;
@@ -122,7 +126,7 @@ list_link(struct repack *repack, struct tool_walk *walk)
     return object->type == H5O_TYPE_DATASET
                ? list_dataset(repack, walk, object, is_new)
            : object->type == H5O_TYPE_GROUP && is_new
-               ? list_group(repack, walk, object)
+               ? list_group(repack, walk, walk->path, object)
                : true;
 }
 
@@ -142,7 +146,7 @@ list_all(struct repack *repack)
         object = add_object(repack, "/", &info);
         ok = object != NULL || repack_fail(repack, "/", "not enough memory");
     }
-    ok = ok && list_group(repack, &walk, object);
+    ok = ok && list_group(repack, &walk, "/", object);
     while (ok && tool_walk_next(&walk))
         ok = list_link(repack, &walk);
     tool_walk_end(&walk);
@@ -160,6 +164,8 @@ repack_list(struct repack *repack)
          ok && object != NULL; object = object->next)
         if (object->type == H5O_TYPE_DATASET)
             ok = repack_plan(repack, object, &total_nbytes);
+    if (ok)
+        repack_tell_coordinates(repack);
     if (ok && total_nbytes > 0 && H5Zfilter_avail(H5Z_FILTER_TERP) <= 0)
         ok = repack_fail(repack, request->path_in,
                          "HDF5 does not find the terp filter plugin; set "
@@ -212,13 +218,14 @@ is_deflated(const struct repack *repack, const struct repack_object *object,
            tool_has_filters(dataset);
 }
 
-/* Chunks stay as they are; a dataset without gets some. */
+/* Chunks stay as they are; a dataset without gets some, and so does one whose
+ * chunks are too small for any filter. */
 static bool
 set_deflate(const struct tool_dataset *dataset, hid_t dcpl)
 {
     hsize_t chunk_dims[H5S_MAX_RANK];
 
-    if (!dataset->chunked) {
+    if (!dataset->chunked || tool_chunk_is_tiny(dataset)) {
         tool_chunk_shape(dataset->rank, dataset->dims, chunk_dims);
         if (H5Pset_layout(dcpl, H5D_CHUNKED) < 0 ||
             H5Pset_chunk(dcpl, dataset->rank, chunk_dims) < 0)
@@ -304,7 +311,10 @@ make_dataset(struct repack *repack, struct repack_object *object, hid_t in,
              hid_t parent, const char *name, hid_t lcpl)
 {
     if (repack->request.step > 0 && repack_is_sampled(in)) {
-        if (repack->request.verbose)
+        if (repack->request.verbose && object->plan.whole)
+            printf("%s: all values, which are of boxes\n",
+                   tool_shown(object->path));
+        else if (repack->request.verbose)
             printf("%s: every %lluth value\n", tool_shown(object->path),
                    (unsigned long long)repack->request.step);
         return repack_sample(repack, object, in, parent, name, lcpl);

@@ -1,0 +1,382 @@
+/* Finds datasets that hold several fields, by samples of their values. */
+#include "tools/common/fields.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "codec/format/base.h"
+#include "tools/common/chunk_shape.h"
+#include "tools/common/range.h"
+
+/* A sample is some runs of values. HDF5 decodes whole chunks for each: of large
+ * ones there are few. */
+#define NRUNS 8
+#define RUN_NVALUES ((uint64_t)4096)
+#define SLICE_NVALUES ((uint64_t)1024)
+#define LARGE_CHUNK_NBYTES ((uint64_t)32 << 20)
+
+/* The fields explain so much of the variance of the logarithms, or the values
+ * have no period. Of a multiple of the period they explain the same; so the
+ * shortest period counts that explains nearly as much as the best one. */
+#define MIN_EXPLAINED 0.25
+#define NEARLY 0.95
+
+/* Slices of the first dimension may be one field whose magnitude changes along
+ * it. That they are several is said of few, where one is so many octaves above
+ * or below the one before. */
+#define MAX_NOUTER 16
+#define MIN_OUTER_JUMP 6
+
+/* Fields of ranges that differ by less are as good as one. */
+#define MIN_RATIO 16
+
+/* A field has so many values in the sample, or nothing is said. */
+#define MIN_FIELD_NVALUES 32
+
+/* A field whose values differ by no more than this part of their magnitude,
+ * times the distance of floats, is one value that was rounded. */
+#define ROUNDING 64
+
+/* Values that follow each other in the dataset. */
+struct run {
+    uint64_t at;             /* of the first one there */
+    uint64_t begin, nvalues; /* in the sample */
+};
+
+struct sample {
+    const struct tool_dataset *dataset;
+    bool wide;
+    uint64_t cap, nvalues;
+    void *values;
+    double *log2s; /* of its magnitude; NAN: it does not count */
+    uint64_t fills[1 + TOOL_MAX_NMISSING];
+    int nfills;
+    int nruns;
+    struct run runs[NRUNS * MAX_NOUTER];
+};
+
+static bool
+make_sample(const struct tool_dataset *dataset, uint64_t cap,
+            struct sample *sample)
+{
+    double missing[TOOL_MAX_NMISSING];
+    const bool wide = tool_type(dataset->type) == TERP_FLOAT64;
+    const int nmissing = tool_missing_values(dataset, wide, missing);
+
+    *sample = (struct sample){.dataset = dataset, .wide = wide, .cap = cap};
+    sample->values = calloc(cap, wide ? sizeof(double) : sizeof(float));
+    sample->log2s = calloc(cap, sizeof *sample->log2s);
+    if (tool_fill_bits(dataset, wide, &sample->fills[0]))
+        sample->nfills++;
+    for (int i = 0; i < nmissing; i++)
+        sample->fills[sample->nfills++] = tool_number_bits(wide, missing[i]);
+    return sample->values != NULL && sample->log2s != NULL;
+}
+
+static void
+free_sample(struct sample *sample)
+{
+    free(sample->values);
+    free(sample->log2s);
+}
+
+static bool
+is_valid(const struct sample *sample, uint64_t i)
+{
+    bool valid = isfinite(tool_value_at(sample->wide, sample->values, i));
+
+    for (int j = 0; j < sample->nfills; j++)
+        valid &= tool_value_bits(sample->wide, sample->values, i) !=
+                 sample->fills[j];
+    return valid;
+}
+
+/* Adds the box where `grid` stands, which is whole in its last dimensions. */
+static bool
+add_run(struct sample *sample, const struct tool_grid *grid)
+{
+    const struct tool_dataset *dataset = sample->dataset;
+    const size_t value_nbytes = sample->wide ? sizeof(double) : sizeof(float);
+    uint64_t begin = 0;
+
+    for (int d = 0; d < grid->rank; d++)
+        begin = begin * grid->dims[d] + grid->at[d];
+    if (grid->nvalues > sample->cap - sample->nvalues ||
+        !tool_box_read(dataset->id,
+                       sample->wide ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT,
+                       grid, NULL,
+                       (char *)sample->values + sample->nvalues * value_nbytes))
+        return false;
+    for (uint64_t i = 0; i < grid->nvalues; i++) {
+        const uint64_t k = sample->nvalues + i;
+        const double value = tool_value_at(sample->wide, sample->values, k);
+        sample->log2s[k] =
+            value != 0 && is_valid(sample, k) ? log2(fabs(value)) : (double)NAN;
+    }
+    sample->runs[sample->nruns++] =
+        (struct run){begin, sample->nvalues, grid->nvalues};
+    sample->nvalues += grid->nvalues;
+    return true;
+}
+
+/* A grid of runs of about `nvalues` values that follow each other in the
+ * dataset; `outer`: none goes beyond an index of the first dimension. */
+static struct tool_grid
+grid_of_runs(const struct tool_dataset *dataset, uint64_t nvalues, bool outer)
+{
+    hsize_t step[H5S_MAX_RANK];
+
+    for (int d = dataset->rank - 1; d >= 0; d--) {
+        step[d] = outer && d == 0 ? 1 : min_u64(dataset->dims[d], nvalues);
+        nvalues = step[d] < dataset->dims[d] ? 1 : nvalues / step[d];
+        if (nvalues == 0)
+            nvalues = 1;
+    }
+    return tool_grid_of(dataset, step);
+}
+
+/* The values of a field in the sample. */
+struct field {
+    uint64_t nlogs;
+    double sum; /* of logarithms */
+};
+
+/* How much of the variance of the logarithms is one between `n` fields. These
+ * take turns where `distance` is 1, else each has so many values, and none of
+ * the runs has values of two. Means of neighbours differ by up to *jump_ret. */
+static double
+explained(const struct sample *sample, uint64_t n, uint64_t distance,
+          double *jump_ret)
+{
+    struct field fields[TOOL_MAX_NFIELDS] = {{0, 0}};
+    double total = 0, squares = 0, between = 0;
+    uint64_t nvalid = 0;
+
+    for (int r = 0; r < sample->nruns; r++) {
+        const struct run *run = &sample->runs[r];
+        uint64_t c = run->at / distance % n;
+        for (uint64_t i = 0; i < run->nvalues; i++) {
+            const double value = sample->log2s[run->begin + i];
+            if (!isnan(value)) {
+                fields[c].sum += value;
+                fields[c].nlogs++;
+                squares += value * value;
+            }
+            if (distance == 1 && ++c == n)
+                c = 0;
+        }
+    }
+    *jump_ret = 0;
+    for (uint64_t c = 0; c < n; c++) {
+        nvalid += fields[c].nlogs;
+        total += fields[c].sum;
+        if (c > 0 && fields[c - 1].nlogs > 0 && fields[c].nlogs > 0)
+            *jump_ret =
+                fmax(*jump_ret,
+                     fabs(fields[c].sum / (double)fields[c].nlogs -
+                          fields[c - 1].sum / (double)fields[c - 1].nlogs));
+    }
+    if (nvalid < n * MIN_FIELD_NVALUES)
+        return 0;
+    const double mean = total / (double)nvalid;
+    const double variance = squares / (double)nvalid - mean * mean;
+    for (uint64_t c = 0; c < n; c++)
+        if (fields[c].nlogs > 0)
+            between +=
+                fields[c].sum *
+                (fields[c].sum / (double)fields[c].nlogs / (double)nvalid);
+    between -= mean * mean;
+    return variance > 1e-9 ? between / variance : 0;
+}
+
+/* The number of fields that take turns; 0: there are none. */
+static uint64_t
+find_period(const struct sample *sample)
+{
+    const struct tool_dataset *dataset = sample->dataset;
+    double best = 0, jump, by[TOOL_MAX_NFIELDS + 1];
+
+    if (dataset->rank > 1) {
+        const uint64_t last = dataset->dims[dataset->rank - 1];
+        return explained(sample, last, 1, &jump) >= MIN_EXPLAINED ? last : 0;
+    }
+    for (uint64_t n = 2; n <= TOOL_MAX_NFIELDS; n++) {
+        by[n] = explained(sample, n, 1, &jump);
+        best = fmax(best, by[n]);
+    }
+    for (uint64_t n = 2; best >= MIN_EXPLAINED && n <= TOOL_MAX_NFIELDS; n++)
+        if (by[n] >= NEARLY * best)
+            return n;
+    return 0;
+}
+
+static void
+find_ranges(const struct sample *sample, uint64_t n, uint64_t distance,
+            struct tool_fields *fields)
+{
+    for (uint64_t c = 0; c < n; c++) {
+        fields->nsampled[c] = 0;
+        fields->min[c] = INFINITY;
+        fields->max[c] = -INFINITY;
+    }
+    for (int r = 0; r < sample->nruns; r++) {
+        const struct run *run = &sample->runs[r];
+        for (uint64_t i = 0; i < run->nvalues; i++) {
+            const uint64_t k = run->begin + i;
+            const uint64_t c =
+                (run->at + (distance == 1 ? i : 0)) / distance % n;
+            const double value = tool_value_at(sample->wide, sample->values, k);
+            if (!is_valid(sample, k))
+                continue;
+            fields->nsampled[c]++;
+            fields->min[c] = fmin(fields->min[c], value);
+            fields->max[c] = fmax(fields->max[c], value);
+        }
+    }
+    for (uint64_t c = 0; c < n; c++)
+        if (fields->max[c] - fields->min[c] <=
+            ROUNDING * (sample->wide ? DBL_EPSILON : (double)FLT_EPSILON) *
+                fmax(fabs(fields->min[c]), fabs(fields->max[c])))
+            fields->min[c] = fields->max[c];
+    fields->n = (int)n;
+}
+
+/* Reads the runs number (2 i + 1) nruns / 2 n of those that there are. */
+static bool
+read_runs(struct sample *sample, struct tool_grid *grid, uint64_t first,
+          uint64_t nruns, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        grid->next = first + (2 * i + 1) * nruns / (2 * n);
+        if (!tool_grid_next(grid) || !add_run(sample, grid))
+            return false;
+    }
+    return true;
+}
+
+/* Fields that take turns along the last dimension. */
+static bool
+find_inner(const struct tool_dataset *dataset, uint64_t nruns,
+           struct tool_fields *fields)
+{
+    struct tool_grid grid = grid_of_runs(dataset, RUN_NVALUES, false);
+    const uint64_t nboxes = tool_grid_nboxes(&grid);
+    const uint64_t n = min_u64(nruns, nboxes);
+    struct sample sample;
+    uint64_t period = 0;
+
+    if (make_sample(dataset, n * tool_grid_cap(&grid), &sample) &&
+        read_runs(&sample, &grid, 0, nboxes, n))
+        period = find_period(&sample);
+    if (period > 0)
+        find_ranges(&sample, period, 1, fields);
+    free_sample(&sample);
+    return period > 0;
+}
+
+/* Fields that are slices of the first dimension. */
+static void
+find_outer(const struct tool_dataset *dataset, struct tool_fields *fields)
+{
+    struct tool_grid grid = grid_of_runs(dataset, SLICE_NVALUES, true);
+    const uint64_t nfields = dataset->dims[0];
+    const uint64_t nboxes = tool_grid_nboxes(&grid) / nfields;
+    const uint64_t n = min_u64(NRUNS, nboxes);
+    struct sample sample;
+    bool ok = make_sample(dataset, nfields * n * tool_grid_cap(&grid), &sample);
+
+    for (uint64_t c = 0; ok && c < nfields; c++)
+        ok = read_runs(&sample, &grid, c * nboxes, nboxes, n);
+    const uint64_t distance = dataset->nvalues / nfields;
+    double jump = 0;
+    if (ok && explained(&sample, nfields, distance, &jump) >= MIN_EXPLAINED &&
+        jump >= MIN_OUTER_JUMP)
+        find_ranges(&sample, nfields, distance, fields);
+    fields->outer = true;
+    free_sample(&sample);
+}
+
+static bool
+may_be_fields(hsize_t n, hsize_t most)
+{
+    return n >= 2 && n <= most;
+}
+
+struct tool_fields
+tool_fields_find(const struct tool_dataset *dataset)
+{
+    struct tool_fields fields = {0};
+    const int rank = dataset->rank;
+    const bool is_large =
+        dataset->chunked && dataset->chunk_nbytes > LARGE_CHUNK_NBYTES;
+    hsize_t max_dims[H5S_MAX_RANK];
+
+    if (tool_type(dataset->type) == TERP_BYTES || rank == 0 ||
+        dataset->nvalues < TOOL_MIN_NVALUES ||
+        H5Sget_simple_extent_dims(dataset->space, NULL, max_dims) < 0 ||
+        H5Aexists(dataset->id, "DIMENSION_LIST") > 0)
+        return fields;
+    if ((rank == 1 ||
+         may_be_fields(dataset->dims[rank - 1], TOOL_MAX_NFIELDS)) &&
+        find_inner(dataset, is_large ? 1 : NRUNS, &fields))
+        return fields;
+    if (rank > 1 && may_be_fields(dataset->dims[0], MAX_NOUTER) &&
+        max_dims[0] == dataset->dims[0] && !is_large)
+        find_outer(dataset, &fields);
+    return fields;
+}
+
+double
+tool_fields_least(const struct tool_fields *fields)
+{
+    double least = INFINITY, most = 0;
+
+    for (int c = 0; c < fields->n; c++) {
+        const double range = fields->max[c] - fields->min[c];
+        if (fields->nsampled[c] >= MIN_FIELD_NVALUES && range > 0) {
+            least = fmin(least, range);
+            most = fmax(most, range);
+        }
+    }
+    return most >= MIN_RATIO * least ? least : (double)INFINITY;
+}
+
+/* More than so many ranges are not all told: some of the first, and the last
+ * one. */
+#define MAX_NTOLD 12
+
+void
+tool_ranges_text(int n, const double *ranges, const char *const *names,
+                 char text_ret[TOOL_MAX_RANGES_NBYTES])
+{
+    size_t at = 0;
+
+    text_ret[0] = '\0';
+    for (int i = 0; i < n; i++) {
+        const bool is_cut = n > MAX_NTOLD && i == MAX_NTOLD - 1;
+        const char *before = i == 0       ? ""
+                             : is_cut     ? " ... "
+                             : i == n - 1 ? " and "
+                                          : ", ";
+        if (is_cut)
+            i = n - 1;
+        at += (size_t)snprintf(
+            text_ret + at, TOOL_MAX_RANGES_NBYTES - at, "%s%.40s%s%.3g", before,
+            names != NULL ? names[i] : "", names != NULL ? " " : "", ranges[i]);
+    }
+}
+
+void
+tool_fields_text(const struct tool_fields *fields,
+                 char text_ret[TOOL_MAX_RANGES_NBYTES])
+{
+    double ranges[TOOL_MAX_NFIELDS];
+
+    for (int c = 0; c < fields->n; c++)
+        ranges[c] = fields->max[c] >= fields->min[c]
+                        ? fields->max[c] - fields->min[c]
+                        : 0;
+    tool_ranges_text(fields->n, ranges, NULL, text_ret);
+}
