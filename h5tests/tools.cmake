@@ -53,7 +53,7 @@ if(TERP_SYSTEM_PYTHON AND NOT TERP_SANITIZE)
   set_tests_properties(test_repack PROPERTIES
     ENVIRONMENT "${environment};TEST_FAKE_CUDA=$<TARGET_FILE:fake_cuda_engine>"
     SKIP_RETURN_CODE 77)
-  foreach(name test_coordinates test_fields)
+  foreach(name test_coordinates test_fields test_growth)
     add_test(NAME ${name}
              COMMAND ${TERP_SYSTEM_PYTHON}
                      ${CMAKE_CURRENT_SOURCE_DIR}/tools/${name}.py)

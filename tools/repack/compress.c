@@ -37,9 +37,9 @@ set_config(const struct repack_job *job, struct H5Z_terp_config *config)
 }
 
 /* Creates the dataset as the input was created, except for its layout and
- * filters. */
+ * filters, and without a name: HDF5 deletes what gets none. */
 static bool
-create(struct repack_job *job, hid_t parent, const char *name, hid_t lcpl)
+create(struct repack_job *job, hid_t parent)
 {
     hid_t type = -1, space = -1;
     struct H5Z_terp_config config = {0};
@@ -56,8 +56,7 @@ create(struct repack_job *job, hid_t parent, const char *name, hid_t lcpl)
         type = repack_type(job->repack, job->object->path, job->in.type);
     space = type < 0 ? -1 : tool_space_copy(job->in.space);
     if (space >= 0)
-        job->out =
-            H5Dcreate2(parent, name, type, space, lcpl, dcpl, H5P_DEFAULT);
+        job->out = H5Dcreate_anon(parent, type, space, dcpl, H5P_DEFAULT);
     tool_close(space);
     tool_close(type);
     tool_close(dcpl);
@@ -136,6 +135,41 @@ code_part(struct repack_job *job, struct repack_part *part)
         atomic_fetch_sub(&repack->ndevice_threads, 1);
 }
 
+/* Whether HDF5 can create a dataset with the filters of the input: of szip,
+ * some builds have the decoder alone. */
+static bool
+has_encoders(const struct tool_dataset *in)
+{
+    unsigned flags, config;
+
+    for (int i = 0; i < in->nfilters; i++) {
+        const H5Z_filter_t filter = H5Pget_filter2(
+            in->dcpl, (unsigned)i, &flags, NULL, NULL, 0, NULL, NULL);
+        if (filter < 0 || H5Zget_filter_info(filter, &config) < 0 ||
+            (config & H5Z_FILTER_CONFIG_ENCODE_ENABLED) == 0)
+            return false;
+    }
+    return true;
+}
+
+/* Streams of terp are replaced whatever others take: another pipeline may have
+ * been asked for. Of tiny chunks the index takes more than the values. */
+static bool
+may_stay(const struct tool_dataset *in)
+{
+    return !in->has_terp && !tool_chunk_is_tiny(in) && has_encoders(in);
+}
+
+/* Counts what the streams of a part take. */
+static void
+count_streams(struct repack_job *job, const struct terp_h5_batch *batch,
+              uint64_t nchunks)
+{
+    for (uint64_t i = 0; i < nchunks; i++)
+        job->out_nbytes += batch->stream_nbytes[i];
+    job->is_larger = job->may_stay && job->out_nbytes >= job->in_nbytes;
+}
+
 static bool
 finish_coding(struct repack_job *job, struct repack_part *part)
 {
@@ -145,14 +179,16 @@ finish_coding(struct repack_job *job, struct repack_part *part)
     if (st == TERP_OK && block->reason != NULL) {
         st = terp_h5_block_transfer(&part->run, block, part->values, NULL);
     } else if (st == TERP_OK) {
+        const uint64_t nchunks = terp_array_nchunks(&block->array);
         warn_of_engine(job->repack, &part->run);
         job->ndevice += part->run.result.used == TERP_ENGINE_CUDA;
-        st = terp_h5_batch_store(&part->batch, block,
-                                 terp_array_nchunks(&block->array));
+        count_streams(job, &part->batch, nchunks);
+        if (!job->is_larger)
+            st = terp_h5_batch_store(&part->batch, block, nchunks);
     }
     terp_h5_batch_free(&part->batch);
     terp_h5_block_close(&part->block);
-    return st == TERP_OK || repack_job_fails(job, st);
+    return st == TERP_OK ? !job->is_larger : repack_job_fails(job, st);
 }
 
 static bool
@@ -208,21 +244,38 @@ print_dataset(const struct repack_job *job)
     printf("\n");
 }
 
+/* Plans to copy the dataset. */
+static void
+keep_filters(const struct repack_job *job, struct repack_object *object)
+{
+    const bool has_filters = job->in.nfilters > 0;
+
+    object->plan.bound.mode = REPACK_KEEP;
+    object->plan.unwanted = has_filters;
+    object->plan.reason = has_filters ? "its own filters make it smaller"
+                                      : "terp does not make it smaller";
+}
+
 hid_t
-repack_compress(struct repack *repack, const struct repack_object *object,
+repack_compress(struct repack *repack, struct repack_object *object,
                 hid_t parent, const char *name, hid_t lcpl)
 {
     struct repack_job job;
 
-    bool ok = repack_job_open(repack, object, &job) &&
-              repack_find_bounds(&job) && create(&job, parent, name, lcpl) &&
-              write_values(&job);
+    bool ok = repack_job_open(repack, object, &job);
+    job.may_stay = ok && may_stay(&job.in);
+    ok = ok && repack_find_bounds(&job) && create(&job, parent) &&
+         write_values(&job) &&
+         (H5Olink(job.out, parent, name, lcpl, H5P_DEFAULT) >= 0 ||
+          repack_job_fails(&job, TERP_ERR_HDF5));
     if (ok && repack->request.verbose)
         print_dataset(&job);
-    repack_job_close(&job);
     if (!ok && job.out >= 0) {
         H5Dclose(job.out);
-        return -1;
+        job.out = -1;
+        if (job.is_larger && repack->error[0] == '\0')
+            keep_filters(&job, object);
     }
+    repack_job_close(&job);
     return job.out;
 }

@@ -147,7 +147,8 @@ repack_job_open(struct repack *repack, const struct repack_object *object,
     job->native = job->wide              ? H5T_NATIVE_DOUBLE
                   : type == TERP_FLOAT32 ? H5T_NATIVE_FLOAT
                                          : job->in.type;
-    job->written = H5Dget_storage_size(job->in.id) > 0;
+    job->in_nbytes = H5Dget_storage_size(job->in.id);
+    job->written = job->in_nbytes > 0;
     job->ncomponents = job->level != NULL ? job->level->ncomponents : 1;
     job->split =
         repack_split(&repack->request, &job->in, object->plan.unit_dims,

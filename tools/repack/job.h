@@ -47,6 +47,9 @@ struct repack_job {
     int npasses;        /* in which the values are read: each is a part of the
                            progress */
     uint64_t ndevice;   /* parts that the device has coded */
+    uint64_t in_nbytes, out_nbytes; /* stored of the input, and so far */
+    bool may_stay;  /* the input can be copied in place of larger streams */
+    bool is_larger; /* it should be: out_nbytes is not below in_nbytes */
     uint64_t fills[REPACK_MAX_NFILLS];
     int nfills;
     /* A level of an AMReX plotfile has a range and a bound for each component;

@@ -306,25 +306,32 @@ out:
     return out;
 }
 
+/* `*in` is opened anew where values have been read in vain: HDF5 takes chunks
+ * of its cache for stored ones. */
 static hid_t
-make_dataset(struct repack *repack, struct repack_object *object, hid_t in,
+make_dataset(struct repack *repack, struct repack_object *object, hid_t *in,
              hid_t parent, const char *name, hid_t lcpl)
 {
-    if (repack->request.step > 0 && repack_is_sampled(in)) {
+    if (repack->request.step > 0 && repack_is_sampled(*in)) {
         if (repack->request.verbose && object->plan.whole)
             printf("%s: all values, which are of boxes\n",
                    tool_shown(object->path));
         else if (repack->request.verbose)
             printf("%s: every %lluth value\n", tool_shown(object->path),
                    (unsigned long long)repack->request.step);
-        return repack_sample(repack, object, in, parent, name, lcpl);
+        return repack_sample(repack, object, *in, parent, name, lcpl);
     }
-    if (object->plan.bound.mode != REPACK_KEEP)
-        return repack_compress(repack, object, parent, name, lcpl);
+    if (object->plan.bound.mode != REPACK_KEEP) {
+        hid_t out = repack_compress(repack, object, parent, name, lcpl);
+        if (out >= 0 || object->plan.bound.mode != REPACK_KEEP)
+            return out;
+        H5Oclose(*in);
+        *in = H5Oopen_by_addr(repack->in, object->address);
+    }
     if (repack->request.verbose)
         printf("%s: copied, %s\n", tool_shown(object->path),
                object->plan.reason);
-    return copy_dataset(repack, object, in, parent, name, lcpl);
+    return *in < 0 ? -1 : copy_dataset(repack, object, *in, parent, name, lcpl);
 }
 
 static hid_t
@@ -373,7 +380,7 @@ make_hard_link(struct repack *repack, const struct repack_link *link,
     if (in >= 0 && object->type == H5O_TYPE_GROUP)
         out = make_group(in, parent, link->name, lcpl);
     else if (in >= 0 && object->type == H5O_TYPE_DATASET)
-        out = make_dataset(repack, object, in, parent, link->name, lcpl);
+        out = make_dataset(repack, object, &in, parent, link->name, lcpl);
     else if (in >= 0 && object->type == H5O_TYPE_NAMED_DATATYPE)
         out = make_type(repack, object, in, parent, link->name, lcpl);
     if (out >= 0 && tool_object_info(out, &info)) {
