@@ -15,6 +15,20 @@ target_compile_definitions(test_tool_files
   PRIVATE ${HDF5_C_DEFINITIONS} H5_USE_110_API _POSIX_C_SOURCE=200809L)
 target_link_libraries(test_tool_files PRIVATE ${HDF5_C_LIBRARIES} m)
 
+# Attributes that tell which values a variable may have.
+terp_add_ctest(test_valid tools/test_valid.c
+  ${PROJECT_SOURCE_DIR}/tools/common/attribute.c
+  ${PROJECT_SOURCE_DIR}/tools/common/h5file.c
+  ${PROJECT_SOURCE_DIR}/tools/common/range.c
+  ${PROJECT_SOURCE_DIR}/tools/common/reason.c
+  ${PROJECT_SOURCE_DIR}/tools/common/text.c
+  ${PROJECT_SOURCE_DIR}/tools/repack/valid.c)
+target_include_directories(test_valid SYSTEM PRIVATE ${HDF5_C_INCLUDE_DIRS})
+target_compile_definitions(test_valid
+  PRIVATE ${HDF5_C_DEFINITIONS} H5_USE_110_API)
+target_link_libraries(test_valid
+  PRIVATE terp_h5_files terp_h5 ${HDF5_C_LIBRARIES} m)
+
 set(environment
   TERP_SOURCE=${PROJECT_SOURCE_DIR}
   TERP_TOOL=$<TARGET_FILE:terp>
@@ -53,7 +67,7 @@ if(TERP_SYSTEM_PYTHON AND NOT TERP_SANITIZE)
   set_tests_properties(test_repack PROPERTIES
     ENVIRONMENT "${environment};TEST_FAKE_CUDA=$<TARGET_FILE:fake_cuda_engine>"
     SKIP_RETURN_CODE 77)
-  foreach(name test_coordinates test_fields test_growth)
+  foreach(name test_coordinates test_fields test_growth test_signs)
     add_test(NAME ${name}
              COMMAND ${TERP_SYSTEM_PYTHON}
                      ${CMAKE_CURRENT_SOURCE_DIR}/tools/${name}.py)

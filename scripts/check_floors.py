@@ -49,7 +49,7 @@ PLACES = [
     ("device test", r"h5tests/(filter/test_h5_blocks\.c|support/cuda_buffer\.[ch])"),
     ("connector test", r"(h5tests/vol/\w+\.[ch]|fuzz/fuzz_rules\.c)"),
     ("plugin test", r"h5tests/filter/test_filter_(dataset|program)\.c"),
-    ("tool test", r"fuzz/(fuzz_files|datasets)\.c"),
+    ("tool test", r"(fuzz/(fuzz_files|datasets)|h5tests/tools/test_valid)\.c"),
     ("test", r"(h5tests/\w+|fuzz)/\w+\.[ch]"),
 ]
 

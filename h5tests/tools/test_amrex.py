@@ -490,6 +490,20 @@ class RepackTest(PlotfileTest):
             if option == "--lossless":
                 self.check_bound(small, lambda level, box, i: 0)
 
+    # Signs of the other components in a chunk tell nothing of it.
+    def test_component_that_is_never_negative_stays_so(self):
+        for level in self.levels:
+            for box in level.values:
+                box[0] = np.maximum(box[0] - 1, 0) ** 3 / 100
+                box[1:] = box[1:] / np.abs(box[1:]).max()
+        plain = self.write("plain.h5")
+        for arguments, negative in ((["--keep-sign=none"], True), ([], False)):
+            for bound in "--abs=1e-2", "--rel=1e-2":
+                small, _ = self.repack(plain, bound, *arguments)
+                boxes = amrex.read_boxes(small, 0, "density")
+                least = min(got.min() for _, got in boxes)
+                self.assertEqual(least < 0, negative, bound)
+
     def test_absolute_bound_for_several_components_tells_their_ranges(self):
         plain = self.write("plain.h5")
         _, said = self.repack(plain, "--abs=10")

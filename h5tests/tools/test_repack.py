@@ -28,6 +28,7 @@ except ImportError as error:
     sys.exit(77)
 
 FILTER = 46117
+SIGNS_OF_CHUNK = 1048576  # part of the mode
 FAKE_DEVICE = os.environ.get("TEST_FAKE_CUDA")
 NOBODY = 65534
 
@@ -291,7 +292,8 @@ class Values(Repack):
         ):
             expected = self.path("expected.h5")
             subprocess.run(
-                [H5REPACK, "-f", f"UD={FILTER},0,3,{1 + word},1,3", path,
+                [H5REPACK, "-f",
+                 f"UD={FILTER},0,3,{SIGNS_OF_CHUNK + 1 + word},1,3", path,
                  expected],
                 check=True,
             )

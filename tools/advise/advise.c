@@ -14,10 +14,13 @@
 #include "tools/common/text.h"
 #include "tools/common/tool.h"
 #include "tools/common/walk.h"
+#include "tools/repack/limits.h"
 
 enum {
     KEY_FLOOR = 256, /* no letter */
-    KEY_PWR
+    KEY_KEEP_SIGN,
+    KEY_PWR,
+    KEY_VALID_RANGE
 };
 
 static const struct argp_option options[] = {
@@ -31,6 +34,9 @@ static const struct argp_option options[] = {
      "Measure speeds of N threads; as many as CPUs, which repack takes, if not "
      "given",
      0},
+    {"keep-sign", KEY_KEEP_SIGN, "WHICH", OPTION_ARG_OPTIONAL,
+     REPACK_HELP_KEEP_SIGN, 0},
+    {"valid-range", KEY_VALID_RANGE, "MIN:MAX", 0, REPACK_HELP_VALID_RANGE, 0},
     {"json", 'j', NULL, 0, "Print JSON; `man terp` has the keys", 0},
     {"trusted", TOOL_KEY_TRUSTED, NULL, 0, TOOL_HELP_TRUSTED, 0},
     {"png", 'p', "DIR", 0,
@@ -71,6 +77,7 @@ struct request {
     int nglobs, nthreads;
     bool pointwise, is_trusted;
     double floor;
+    struct repack_limits limits;
     struct tool_coordinates *coordinates;
     const struct advise_report *report;
     const char *png_directory;
@@ -99,6 +106,13 @@ parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case 't':
         request->nthreads = tool_option_nthreads(state, arg);
+        return 0;
+    case KEY_KEEP_SIGN:
+        request->limits.keep_sign =
+            (enum terp_keep_sign)tool_option_keep_sign(state, arg);
+        return 0;
+    case KEY_VALID_RANGE:
+        repack_limits_read_range(state, arg, &request->limits);
         return 0;
     case 'j':
 #ifdef TERP_HAVE_JANSSON
@@ -181,6 +195,18 @@ add_hint(struct advise_sample *sample)
              tool_limit_hint(sample->reason));
 }
 
+/* What all choices have in common, whose bounds differ in their number. */
+static void
+set_params(const struct request *request, const struct tool_dataset *dataset,
+           struct terp_params *params)
+{
+    params->bound_mode =
+        request->pointwise ? TERP_BOUND_POINTWISE : TERP_BOUND_ABSOLUTE;
+    params->bound = 1e-2;
+    params->floor = request->floor;
+    repack_limits_set(&request->limits, dataset, params);
+}
+
 /* Measures what has been sampled, reports it, and frees it. */
 static void
 advise_sampled(struct request *request, const char *path,
@@ -188,7 +214,7 @@ advise_sampled(struct request *request, const char *path,
 {
     struct advise_choice choices[ADVISE_NCHOICES];
 
-    sample->params.floor = request->floor;
+    set_params(request, dataset, &sample->params);
     add_hint(sample);
     bool measured =
         sample->reason[0] == '\0' &&
@@ -322,6 +348,7 @@ tool_advise(int argc, char **argv)
                                        .doc = doc};
     struct request request = {.report = &advise_report_text,
                               .nthreads = terp_processor_count(),
+                              .limits = REPACK_LIMITS_DEFAULT,
                               .code = TOOL_TROUBLE};
 
     request.globs = calloc((size_t)argc, sizeof *request.globs);

@@ -23,7 +23,7 @@ struct advise_sample {
     char component[AMREX_MAX_NAME_NBYTES];   /* of a level; else "" */
     char note[TOOL_MAX_RANGES_NBYTES + 256]; /* what the user should know */
     enum terp_type type;
-    struct terp_params params; /* the fill value, and the floor of bounds */
+    struct terp_params params; /* fill values, the floor of bounds, limits */
     struct tool_grid grid;     /* of boxes; the sample has some of them */
     int nboxes;
     struct advise_box boxes[ADVISE_MAX_BOXES];

@@ -191,7 +191,10 @@ find_range(struct advise_sample *sample)
 static struct advise_sample
 begin_sample(const struct tool_dataset *dataset)
 {
-    struct advise_sample sample = {.type = tool_type(dataset->type)};
+    struct advise_sample sample = {
+        .type = tool_type(dataset->type),
+        .params.size = sizeof sample.params,
+    };
     const bool wide = sample.type == TERP_FLOAT64;
     double missing;
 

@@ -19,6 +19,8 @@ _terp() {
         words="auto huffman speed ratio"
     elif [ "$previous" = --predictor ]; then
         words="auto spline lorenzo"
+    elif [ "$previous" = --keep-sign ]; then
+        words="values chunk none"
     elif [ "$previous" = --rest ]; then
         words="keep deflate"
     elif [ "$previous" = --effort ]; then

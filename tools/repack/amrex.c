@@ -531,14 +531,17 @@ amrex_level_brick(const struct amrex_level *level, unsigned *dims_ret)
 }
 
 /* The smallest bound of all components that the chunk holds. An absolute bound
- * counts before a relative one. */
+ * counts before a relative one. The signs of a chunk of several components tell
+ * nothing of one of them, so all values keep theirs there. */
 static struct terp_params
 params_at(const struct amrex_level *level, const struct terp_params *params,
           uint64_t at)
 {
     uint64_t nvalues = min_u64(level->chunk_nvalues, level->nvalues - at);
     struct amrex_piece piece = amrex_level_piece(level, at, nvalues);
-    struct terp_params least = params[piece.component];
+    const uint64_t first = piece.component;
+    struct terp_params least = params[first];
+    bool several = false;
 
     for (uint64_t done = piece.nvalues; done < nvalues; done += piece.nvalues) {
         piece = amrex_level_piece(level, at + done, nvalues - done);
@@ -547,7 +550,10 @@ params_at(const struct amrex_level *level, const struct terp_params *params,
             (other->bound_mode == least.bound_mode &&
              other->bound < least.bound))
             least = *other;
+        several |= piece.component != first;
     }
+    if (several && least.keep_sign != TERP_KEEP_SIGN_NONE)
+        least.keep_sign = TERP_KEEP_SIGN_OF_VALUES;
     return least;
 }
 
@@ -564,7 +570,8 @@ is_alike(const struct work *a, const struct work *b)
     return a->chunk.rank == b->chunk.rank && a->chunk.stack == b->chunk.stack &&
            memcmp(a->chunk.dims, b->chunk.dims, sizeof a->chunk.dims) == 0 &&
            a->params.bound_mode == b->params.bound_mode &&
-           double_bits(a->params.bound) == double_bits(b->params.bound);
+           double_bits(a->params.bound) == double_bits(b->params.bound) &&
+           a->params.keep_sign == b->params.keep_sign;
 }
 
 /* Encodes in one batch `work[first]` and all later chunks of the same shape and
@@ -603,8 +610,10 @@ amrex_level_encode(const struct amrex_level *level, struct terp_h5_batch *batch,
     for (uint64_t i = 0; i < nwork; i++) {
         uint64_t at = block->offset[0] + i * level->chunk_nvalues;
         amrex_level_shape(level, block->cd.chunk.type, at, &work[i].chunk);
-        work[i].params = params_at(level, params, at);
+        const struct terp_params own = params_at(level, params, at);
+        work[i].params = own;
         terp_cd_copy_fills(&block->cd, &work[i].params);
+        work[i].params.keep_sign = own.keep_sign; /* not the dataset's */
     }
     for (uint64_t i = 0; st == TERP_OK && i < nwork; i++)
         if (!work[i].taken)

@@ -35,7 +35,7 @@ amrex_level_open(hid_t file, const char *path,
 
 /* How components are coded. */
 enum amrex_bounds {
-    AMREX_OWN,      /* each by a bound of its own */
+    AMREX_OWN,      /* each by a bound or by signs of its own */
     AMREX_ONE,      /* all by the same */
     AMREX_LOSSLESS, /* all bit for bit */
 };

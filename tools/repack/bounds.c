@@ -170,6 +170,8 @@ repack_find_bounds(struct repack_job *job)
     for (uint64_t c = 0; c < job->ncomponents; c++) {
         job->params[c] = repack_params(&job->repack->request, bound);
         resolve_bound(bound, &job->ranges[c], &job->params[c]);
+        repack_limits_set(&job->repack->request.limits, &job->in,
+                          &job->params[c]);
     }
     return ok;
 }

@@ -32,6 +32,10 @@ set_config(const struct repack_job *job, struct H5Z_terp_config *config)
         tool_second_fill(&job->in, job->wide, &config->missing);
     config->pipeline = job->repack->request.pipeline;
     config->effort = job->repack->request.effort;
+    config->keep_sign = largest->keep_sign;
+    config->has_valid_range = largest->has_valid_range;
+    config->valid_min = largest->valid_min;
+    config->valid_max = largest->valid_max;
     if (job->level != NULL)
         config->nlogical = amrex_level_brick(job->level, config->logical);
 }
@@ -218,6 +222,17 @@ print_bounds(const struct repack_job *job)
     }
 }
 
+/* Limits that say something of this dataset; whether it has values below 0 is
+ * another matter. */
+static void
+print_limits(const struct terp_params *params)
+{
+    if (params->has_valid_range)
+        printf(", valid range %g to %g", params->valid_min, params->valid_max);
+    if (params->keep_sign == TERP_KEEP_SIGN_OF_VALUES)
+        printf(", signs kept");
+}
+
 /* --verbose. */
 static void
 print_dataset(const struct repack_job *job)
@@ -230,6 +245,7 @@ print_dataset(const struct repack_job *job)
         printf("lossless");
     else
         print_bounds(job);
+    print_limits(&job->params[0]);
     printf(", chunks ");
     tool_dims_print(job->in.rank, job->object->plan.chunk_dims);
     if (tool_chunk_is_tiny(&job->in)) {

@@ -194,6 +194,21 @@ plan_unit(const struct tool_dataset *dataset, struct repack_plan *plan)
     }
 }
 
+/* Signs of a chunk are those of a component where the chunk is of one. A bound
+ * of each value keeps them anyway. */
+static enum amrex_bounds
+bounds_of_components(const struct repack_request *request,
+                     const struct repack_bound *bound)
+{
+    const bool has_own_signs =
+        request->limits.keep_sign == TERP_KEEP_SIGN_OF_CHUNK &&
+        !(bound->mode == REPACK_PWR && bound->floor == 0);
+
+    if (!is_lossy(bound))
+        return AMREX_LOSSLESS;
+    return bound->mode == REPACK_REL || has_own_signs ? AMREX_OWN : AMREX_ONE;
+}
+
 /* The chunks of a level follow its boxes, whatever --chunk asks for. */
 static void
 plan_level(const struct repack *repack, const char *path,
@@ -209,10 +224,8 @@ plan_level(const struct repack *repack, const char *path,
         return;
     plan->level = amrex_level_open(repack->in, path, dataset, &reason);
     if (plan->level != NULL) {
-        amrex_level_choose_chunk(plan->level, is_relative ? AMREX_OWN
-                                              : is_lossy(&plan->bound)
-                                                  ? AMREX_ONE
-                                                  : AMREX_LOSSLESS);
+        amrex_level_choose_chunk(
+            plan->level, bounds_of_components(&repack->request, &plan->bound));
         plan->chunk_dims[0] = plan->level->chunk_nvalues;
     } else if (reason != NULL) {
         fprintf(stderr, "terp repack: %s: not taken box by box: %s%s\n",

@@ -17,11 +17,13 @@ enum {
     KEY_DIGITS,
     KEY_EFFORT,
     KEY_FLOOR,
+    KEY_KEEP_SIGN,
     KEY_NO_AMREX,
     KEY_PWR,
     KEY_RECORD,
     KEY_REST,
-    KEY_SALVAGE
+    KEY_SALVAGE,
+    KEY_VALID_RANGE
 };
 
 static const struct argp_option options[] = {
@@ -43,6 +45,9 @@ static const struct argp_option options[] = {
      "or none; the last "
      "match counts",
      1},
+    {"keep-sign", KEY_KEEP_SIGN, "WHICH", OPTION_ARG_OPTIONAL,
+     REPACK_HELP_KEEP_SIGN, 1},
+    {"valid-range", KEY_VALID_RANGE, "MIN:MAX", 0, REPACK_HELP_VALID_RANGE, 1},
     {"rest", KEY_REST, "NAME", 0,
      "What terp does not compress, such as strings, compounds and small "
      "datasets: keep (if not given) its filters, or deflate, after shuffle",
@@ -128,6 +133,9 @@ static const char doc[] =
     "leaves little, the ranges of the fields are told.\n"
     "\n"
     "--lossless brings every bit back, those of NaN and of -0.0 too.\n"
+    "\n"
+    "What is never negative stays so, and values within the range that the "
+    "attributes valid_range, valid_min and valid_max tell stay there.\n"
     "\n"
     "Values that are not finite and fill values come back bit for bit, and do "
     "not count for the range. --psnr takes the bound from the range and the "
@@ -350,6 +358,13 @@ parse_option(int key, char *arg, struct argp_state *state)
     case KEY_FLOOR:
         request->bound.floor = tool_option_number(state, arg);
         return 0;
+    case KEY_KEEP_SIGN:
+        request->limits.keep_sign =
+            (enum terp_keep_sign)tool_option_keep_sign(state, arg);
+        return 0;
+    case KEY_VALID_RANGE:
+        repack_limits_read_range(state, arg, &request->limits);
+        return 0;
     case 's':
         set_bound(state, read_psnr(state, arg));
         return 0;
@@ -411,7 +426,8 @@ repack_request_read(int argc, char **argv, struct repack_request *request_ret)
 
     *request_ret = (struct repack_request){.command = "repack",
                                            .nthreads = terp_processor_count(),
-                                           .engine = TERP_ENGINE_AUTO};
+                                           .engine = TERP_ENGINE_AUTO,
+                                           .limits = REPACK_LIMITS_DEFAULT};
     request_ret->rules = calloc((size_t)argc, sizeof *request_ret->rules);
     if (request_ret->rules == NULL)
         return false;

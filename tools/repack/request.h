@@ -3,6 +3,7 @@
 
 #include "codec/api/terp.h"
 #include "tools/common/options.h"
+#include "tools/repack/limits.h"
 
 enum repack_mode {
     REPACK_KEEP, /* do not compress */
@@ -48,6 +49,7 @@ struct repack_request {
     enum terp_engine_kind engine;
     int nthreads;
     enum repack_levels levels;
+    struct repack_limits limits;
     bool record;     /* attributes tell how each dataset was compressed */
     bool salvage;    /* damaged chunks become fill values */
     bool is_trusted; /* IN: without limits by its size */
