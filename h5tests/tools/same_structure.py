@@ -25,12 +25,13 @@ class Mode:
     """What was asked of the copy."""
 
     def __init__(self, kind="keep", number=0.0, floor=0.0, step=0,
-                 deflates=False):
+                 deflates=False, keeps_signs=False):
         self.kind = kind  # keep, lossless, abs, rel or pwr
         self.number = number
         self.floor = floor
         self.step = step
         self.deflates = deflates
+        self.keeps_signs = keeps_signs
 
 
 class File:
@@ -283,6 +284,9 @@ def same_numbers(what, a, mode, dataset, list_, type_, old, new):
         else:
             bound = np.maximum(mode.number * abs(numbers), mode.floor)
             bound = np.where(special, 0, bound)
+    if mode.keeps_signs and numbers.shape[1] == 1 and np.any(
+            ~special & ((got < 0) & (numbers > 0) | (got > 0) & (numbers < 0))):
+        raise Difference(f"{what}: a sign differs")
     if np.any(error > bound * ROUNDED):
         raise Difference(f"{what}: an error of {np.max(error)} exceeds the "
                          f"bound {np.min(bound)}")
