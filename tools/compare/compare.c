@@ -273,7 +273,8 @@ address_of(const struct tool_dataset *dataset)
 {
     H5O_info_t info;
 
-    return H5Oget_info(dataset->id, &info) >= 0 ? info.addr : HADDR_UNDEF;
+    return H5Oget_info2(dataset->id, &info, H5O_INFO_BASIC) >= 0 ? info.addr
+                                                                 : HADDR_UNDEF;
 }
 
 /* Without memory for it the dataset is compared again. */
@@ -390,8 +391,8 @@ look_at_dataset(const char *path, const struct tool_dataset *b,
         return;
     if (!tool_dataset_open(request->file_a, path, &a)) {
         /* The walk over A has told what cannot be opened. */
-        if (H5Oget_info_by_name(request->file_a, path, &info, H5P_DEFAULT) <
-                0 ||
+        if (H5Oget_info_by_name2(request->file_a, path, &info, H5O_INFO_BASIC,
+                                 H5P_DEFAULT) < 0 ||
             info.type != H5O_TYPE_DATASET)
             find(request, path, COMPARE_EXTRA, "not in A");
         return;

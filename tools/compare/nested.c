@@ -258,7 +258,8 @@ compare_objects(const void *a, const void *b)
 static void
 list(hid_t file, struct objects *objects)
 {
-    (void)H5Ovisit(file, H5_INDEX_NAME, H5_ITER_NATIVE, add_object, objects);
+    (void)H5Ovisit2(file, H5_INDEX_NAME, H5_ITER_NATIVE, add_object, objects,
+                    H5O_INFO_BASIC);
     if (objects->n > 0)
         qsort(objects->list, objects->n, sizeof *objects->list,
               compare_objects);
@@ -292,8 +293,9 @@ is_counterpart(struct nested_files *files, haddr_t a, haddr_t b)
     if (object == NULL || find(&files->of_b, b) == NULL)
         return object == NULL && find(&files->of_b, b) == NULL;
     if (!object->is_known) {
-        const bool is_there = H5Oget_info_by_name(files->b, object->path, &info,
-                                                  H5P_DEFAULT) >= 0;
+        const bool is_there =
+            H5Oget_info_by_name2(files->b, object->path, &info, H5O_INFO_BASIC,
+                                 H5P_DEFAULT) >= 0;
         object->other = is_there ? info.addr : HADDR_UNDEF;
         object->is_known = true;
     }
@@ -360,7 +362,8 @@ dataset_of_region(hid_t file, const void *reference)
         H5Rdereference2(file, H5P_DEFAULT, H5R_DATASET_REGION, reference);
     H5O_info_t info;
     const haddr_t address =
-        id >= 0 && H5Oget_info(id, &info) >= 0 ? info.addr : HADDR_UNDEF;
+        id >= 0 && H5Oget_info2(id, &info, H5O_INFO_BASIC) >= 0 ? info.addr
+                                                                : HADDR_UNDEF;
 
     tool_close(id);
     return address;
