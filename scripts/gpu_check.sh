@@ -199,10 +199,12 @@ try_both() {
 # thousand of the others.
 stage_bytes() {
     local program failed=0
-    for program in domain environment threads golden bytes precision special_values types; do
+    for program in domain environment threads golden bytes precision special_values types \
+        valid_range; do
         try_both "bytes_$program" 100 1 "$program" || failed=1
     done
     try bytes_lossless 100 "$build/h5tests/cuda_lossless" || failed=1
+    try bytes_memory 100 "$build/h5tests/cuda_memory" || failed=1
     try_both bytes_roundtrip 200 1 roundtrip || failed=1
     try_both bytes_hostile 200 5 hostile || failed=1
     return "$failed"

@@ -11,6 +11,7 @@
 #include <cuda_runtime.h>
 
 #include <atomic>
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -117,6 +118,20 @@ draw_bound(uint64_t *random, struct terp_params *params)
         params->floor *= 0.5;
 }
 
+/* Limits that some of the values are at, in one case of four. */
+static void
+draw_limits(uint64_t *random, struct terp_params *params)
+{
+    params->size = sizeof *params;
+    if (draw(random, 4) != 0)
+        return;
+    params->keep_sign =
+        (enum terp_keep_sign)draw(random, TERP_KEEP_SIGN_OF_VALUES + 1);
+    params->has_valid_range = draw(random, 2) == 0;
+    params->valid_min = draw(random, 3) == 0 ? -INFINITY : -0.5;
+    params->valid_max = draw(random, 3) == 0 ? INFINITY : 0.75;
+}
+
 /* Under a bound that is of some units, in one case of two. */
 static void
 make_integers(uint64_t *random, struct random_case *c)
@@ -163,6 +178,7 @@ make_case(uint64_t number)
     c.params.missing_bits = value_to_bits(c.chunk.type, 1e20);
     c.has_own_fill = c.params.has_fill && c.chunk.type != TERP_BYTES &&
                      draw(&random, 2) == 0;
+    draw_limits(&random, &c.params);
     return c;
 }
 
