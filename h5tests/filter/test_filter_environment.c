@@ -162,7 +162,7 @@ compare_in(enum test_environment environment)
         skip();
     }
     for (size_t i = 0; i < COUNT(cases); i++) {
-        const double factor = 1 + environment * 0.0123;
+        const double factor = 1 + (int)environment * 0.0123;
         const hid_t file = h5_file_new();
         struct result plain, changed;
         write_case(file, "plain", i, factor, TEST_ENVIRONMENT_DEFAULT, &plain);

@@ -218,8 +218,9 @@ what_is_no_rule_is_refused_for_every_dataset(void **state)
         "v=abs:1,valid-range:1:0",
         "v=abs:1,valid-range:0:x",
         "v=abs:1,valid-range:0:1:2",
-        "v=abs:1,chunk:1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x"
-        "1x1x1x1x1",
+        ("v=abs:1,chunk:"
+         "1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x"
+         "1x1x1x1x1"),
     };
     struct vol_choice choice;
 

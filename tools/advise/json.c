@@ -73,7 +73,7 @@ json_add(void *report, const char *path, const struct tool_dataset *dataset,
                        sample != NULL && sample->note[0] != '\0' ? sample->note
                                                                  : NULL);
     tool_json_set(object, "choices", array);
-    if (choices == NULL)
+    if (choices == NULL || sample == NULL)
         return;
     tool_dataset_type_name(dataset, type, sizeof type);
     tool_json_set_text(object, "type", type);

@@ -55,7 +55,7 @@ text_add(void *report, const char *path, const struct tool_dataset *dataset,
     if (sample != NULL && sample->component[0] != '\0')
         printf(", %s", tool_shown(sample->component));
     printf("\n");
-    if (choices == NULL) {
+    if (choices == NULL || sample == NULL) {
         printf("  %s\n", tool_shown(reason));
         return;
     }

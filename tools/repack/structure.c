@@ -52,7 +52,7 @@ shorten_path(char *path)
 
     if (nbytes <= MAX_GROUP_PATH_NBYTES)
         return;
-    memcpy(path + nkept, "...", 3);
+    memset(path + nkept, '.', 3);
     memmove(path + nkept + 3, path + nbytes - nkept, nkept + 1);
 }
 
@@ -146,7 +146,7 @@ list_all(struct repack *repack)
         object = add_object(repack, "/", &info);
         ok = object != NULL || repack_fail(repack, "/", "not enough memory");
     }
-    ok = ok && list_group(repack, &walk, "/", object);
+    ok = ok && object != NULL && list_group(repack, &walk, "/", object);
     while (ok && tool_walk_next(&walk))
         ok = list_link(repack, &walk);
     tool_walk_end(&walk);
