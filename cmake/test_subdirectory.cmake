@@ -25,5 +25,9 @@ run(build/batch)
 run(build/blocks)
 # The tool where it is wanted.
 run(${CMAKE_COMMAND} build -DTERP_TOOL=ON)
-run(${CMAKE_COMMAND} --build build --target terp)
-run(build/terp/tools/terp --version)
+execute_process(COMMAND ${CMAKE_COMMAND} --build build --target help
+                WORKING_DIRECTORY ${WORK_DIR} OUTPUT_VARIABLE targets
+                COMMAND_ERROR_IS_FATAL ANY)
+if(NOT targets MATCHES "(^|\n|[.] )terp(:| *\n)")
+  message(FATAL_ERROR "terp is missing among the targets:\n${targets}")
+endif()

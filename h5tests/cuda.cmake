@@ -169,7 +169,7 @@ set_property(TEST cuda_hostile APPEND PROPERTY ENVIRONMENT TERP_TEST_NANS=any)
 if(golden_folders)
   terp_add_emulated(cuda_golden 1 ${golden_folders})
 endif()
-terp_add_emulated(cuda_bytes 6)
+terp_add_emulated(cuda_bytes 12)
 
 # What TERP_ENGINE asks for, programs for load do.
 if(TARGET load_chunks)
