@@ -464,7 +464,8 @@ class RepackTest(PlotfileTest):
 
     def test_lines_are_taken_where_they_are_asked_for(self):
         plain = self.write("plain.h5")
-        small, _ = self.repack(plain, "--rel=1e-3", "--no-amrex")
+        small, said = self.repack(plain, "--rel=1e-3", "--no-amrex")
+        self.assertIn("is for all of its components", said)
         whole = float(np.ptp(np.stack(self.levels[0].values).astype("f8")))
         with h5py.File(small, "r") as file:
             data = file["level_0"][DATA]

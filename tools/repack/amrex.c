@@ -379,6 +379,17 @@ amrex_is_of_level(hid_t file, const char *path)
     return is_of_level;
 }
 
+bool
+amrex_is_of_components(hid_t file, const char *path)
+{
+    hid_t group = amrex_is_of_level(file, path) ? open_folder(file, path) : -1;
+    const bool is_one =
+        group >= 0 && H5Lexists(group, DATA_NAME "1", H5P_DEFAULT) == 0;
+
+    tool_close(group);
+    return is_one;
+}
+
 void
 amrex_component_name(hid_t file, const struct amrex_level *level,
                      uint64_t component, char name_ret[AMREX_MAX_NAME_NBYTES])

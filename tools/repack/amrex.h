@@ -49,6 +49,10 @@ amrex_level_choose_chunk(struct amrex_level *level, enum amrex_bounds bounds);
 bool
 amrex_is_of_level(hid_t file, const char *path);
 
+/* Whether it is of a level whose components are in one dataset. */
+bool
+amrex_is_of_components(hid_t file, const char *path);
+
 /* What the file calls a component: "density", or "component 3". */
 #define AMREX_MAX_NAME_NBYTES 64
 void

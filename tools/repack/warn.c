@@ -73,6 +73,17 @@ warn_of_components(struct repack_job *job)
     warn(job, fields, text);
 }
 
+/* A level that is to be taken as a line. */
+static void
+warn_of_line(struct repack_job *job)
+{
+    tool_progress_end(&job->repack->progress);
+    fprintf(stderr,
+            "terp repack: %s: a level of boxes, taken as a line: the bound of "
+            "%g is for all of its components, whatever their ranges\n",
+            tool_shown(job->object->path), job->params[0].bound);
+}
+
 /* What seems to be fields, in other datasets. */
 static void
 warn_of_others(struct repack_job *job)
@@ -99,7 +110,10 @@ repack_warn_of_fields(struct repack_job *job)
     if (!job->has_range || !job->written ||
         params->bound_mode != TERP_BOUND_ABSOLUTE || params->bound == 0)
         return;
-    if (job->level == NULL)
+    if (job->level == NULL &&
+        amrex_is_of_components(job->repack->in, job->object->path))
+        warn_of_line(job);
+    else if (job->level == NULL)
         warn_of_others(job);
     else if (job->ncomponents > 1 && job->object->plan.bound.mode == REPACK_ABS)
         warn_of_components(job);
