@@ -56,8 +56,10 @@ make_tiles(struct job *job, struct cpu_pool *pool, uint64_t ntiles)
 
     job->tiles = terp_cpu_memory_make(
         pool, ntiles * sizeof *job->tiles + nworkers * sizeof *job->scratch);
+    if (job->tiles == NULL)
+        return false;
     job->scratch = (struct cpu_low_scratch *)(job->tiles + ntiles);
-    return job->tiles != NULL;
+    return true;
 }
 
 static void

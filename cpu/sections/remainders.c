@@ -38,8 +38,10 @@ make_job(const struct cpu_prediction *lossless, struct job *job)
                         .ngroups = div_up(lossless->layout->nvalues, GROUP)};
     job->found = terp_cpu_memory_make(
         lossless->pool, nworkers * sizeof *job->found + 8 * job->ngroups);
+    if (job->found == NULL)
+        return TERP_ERR_MEMORY;
     job->begin = (uint64_t *)(job->found + nworkers);
-    return job->found == NULL ? TERP_ERR_MEMORY : TERP_OK;
+    return TERP_OK;
 }
 
 static void
