@@ -22,10 +22,12 @@
 #include "codec/model/bound.h"
 #include "codec/model/range.h"
 
-/* How many values are enough, or next to each other, or which part of all. */
+/* How many values are enough, or next to each other, or which part of all; and
+ * how many times more than are equal by chance. */
 #define ENOUGH 8
 #define SMALL_PART 16
 #define LARGE_PART 2
+#define NOT_BY_CHANCE 2
 
 /* What is known of a chunk and its earlier values. */
 struct rewrite {
@@ -40,6 +42,9 @@ struct rewrite {
     /* Values but 0 that the usual stream changes, those of them that are the
      * same as earlier, and how often such ones begin behind another. */
     uint64_t nchanged, nchanged_same, nruns;
+    /* Values but 0, NaN and infinities that the usual stream gives back by
+     * chance, and those that are the same as earlier. */
+    uint64_t nexact, nordinary_same;
     int value_nbytes;
     bool is_one_value; /* those of nchanged_same */
     uint64_t same_at;  /* one of them */
@@ -79,6 +84,30 @@ is_zero(const struct rewrite *rewrite, const uint8_t *value)
     return are_equal(rewrite, value, zero);
 }
 
+/* Whether it is neither NaN nor infinite, nor a fill value. */
+static bool
+is_ordinary(const struct rewrite *rewrite, const uint8_t *value)
+{
+    const struct terp_params *params = rewrite->params;
+    const int nbytes = rewrite->value_nbytes;
+    const bool swaps = rewrite->chunk->big_endian != TERP_HOST_IS_BIG_ENDIAN;
+    const enum terp_type type = rewrite->chunk->type;
+    uint8_t bytes[8];
+
+    if (nbytes > 8 || terp_type_nparts(type) != 1)
+        return true;
+    memcpy(bytes, value, (size_t)nbytes);
+    if (swaps)
+        terp_swap_values(bytes, 1, nbytes);
+    const uint64_t bits = load_value(bytes, nbytes);
+    if ((params->has_fill && bits == params->fill_bits) ||
+        (params->has_missing && bits == params->missing_bits))
+        return false;
+    return type == TERP_FLOAT32   ? (bits >> 23 & 0xFF) != 0xFF
+           : type == TERP_FLOAT64 ? (bits >> 52 & 0x7FF) != 0x7FF
+                                  : true;
+}
+
 /* Counts the values that the usual stream, whose values are `decoded`, does not
  * give back as they are. What was never written, and what pads chunks at the
  * edge, is 0 in any chunk. */
@@ -90,10 +119,16 @@ count_changed(struct rewrite *rewrite)
     rewrite->is_one_value = true;
     for (uint64_t i = 0; i < rewrite->nvalues; i++) {
         const uint8_t *value = value_at(rewrite, rewrite->src, i);
-        if (are_equal(rewrite, value, value_at(rewrite, rewrite->decoded, i)) ||
-            is_zero(rewrite, value))
-            continue;
         const bool same = is_same(rewrite, i);
+        if (is_zero(rewrite, value))
+            continue;
+        const bool exact =
+            are_equal(rewrite, value, value_at(rewrite, rewrite->decoded, i));
+        const bool ordinary = is_ordinary(rewrite, value);
+        rewrite->nexact += ordinary && exact;
+        rewrite->nordinary_same += ordinary && same;
+        if (exact)
+            continue;
         rewrite->nchanged++;
         rewrite->nruns += same && !was_same;
         was_same = same;

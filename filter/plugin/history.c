@@ -126,7 +126,8 @@ find_oldest(void)
 
 /* ---- what is remembered ---- */
 
-/* Takes values from all over the chunk. */
+/* Takes the chunk's first values, which a program that appends to it leaves
+ * alone, and others from all over it. */
 static uint64_t
 take_samples(const struct terp_chunk *chunk, const void *values,
              uint8_t samples_ret[NSAMPLES][SAMPLE_NBYTES])
@@ -134,10 +135,14 @@ take_samples(const struct terp_chunk *chunk, const void *values,
     const uint64_t value_nbytes = (uint64_t)terp_value_nbytes(chunk->type);
     const uint64_t nvalues = terp_chunk_nbytes(chunk) / value_nbytes;
     const uint64_t n = min_u64(nvalues, NSAMPLES);
+    const uint64_t nfirst = n / 2, nleft = nvalues - nfirst;
+    const uint64_t stride = nleft / (n - nfirst);
 
     memset(samples_ret, 0, NSAMPLES * SAMPLE_NBYTES);
     for (uint64_t i = 0; i < n; i++) {
-        const uint64_t at = nvalues / n * i + i * 7 % (nvalues / n);
+        const uint64_t k = i - nfirst; /* of those from all over */
+        const uint64_t at =
+            i < nfirst ? i : nfirst + stride * k + k * 7 % stride;
         memcpy(samples_ret[i], (const uint8_t *)values + at * value_nbytes,
                (size_t)min_u64(value_nbytes, SAMPLE_NBYTES));
     }
@@ -189,23 +194,26 @@ terp_history_add(size_t nwords, const unsigned *words,
     pthread_mutex_unlock(&lock);
 }
 
-/* How many samples are equal and differ from the one before. */
+/* How many samples are equal, and neither 0 nor like the one before. */
 static uint64_t
 count_equal(const struct terp_remembered *one,
             uint8_t samples[NSAMPLES][SAMPLE_NBYTES])
 {
+    static const uint8_t zero[SAMPLE_NBYTES];
     uint64_t nequal = 0;
 
-    for (uint64_t i = 1; i < one->nsamples; i++)
+    for (uint64_t i = 0; i < one->nsamples; i++)
         nequal += memcmp(one->samples[i], samples[i], SAMPLE_NBYTES) == 0 &&
-                  memcmp(samples[i], samples[i - 1], SAMPLE_NBYTES) != 0;
+                  memcmp(samples[i], i > 0 ? samples[i - 1] : zero,
+                         SAMPLE_NBYTES) != 0;
     return nequal;
 }
 
-/* The stream of which most sampled values are equal; with the lock held. */
+/* The stream of which most sampled values are equal, of several the one whose
+ * values were at the same place, else the newest; with the lock held. */
 static struct terp_remembered *
-find_by_samples(size_t nwords, const unsigned *words,
-                const struct terp_chunk *chunk, const void *values)
+find_best(size_t nwords, const unsigned *words, const struct terp_chunk *chunk,
+          const void *values)
 {
     uint8_t samples[NSAMPLES][SAMPLE_NBYTES];
     struct terp_remembered *found = NULL;
@@ -216,8 +224,13 @@ find_by_samples(size_t nwords, const unsigned *words,
         struct terp_remembered *one = slots[i];
         if (one == NULL || !is_like(one, nwords, words, chunk))
             continue;
+        const bool is_there = one->values == values;
         const uint64_t nequal = count_equal(one, samples);
-        if (nequal > most) {
+        if (nequal == 0 && !is_there)
+            continue;
+        if (found == NULL || nequal > most ||
+            (nequal == most && found->values != values &&
+             (is_there || one->age > found->age))) {
             most = nequal;
             found = one;
         }
@@ -233,12 +246,8 @@ terp_history_find(size_t nwords, const unsigned *words,
 
     if (nwords > MAX_NWORDS || !take_lock())
         return NULL;
-    if (nremembered > 0) {
-        found = *find_slot(values);
-        if (found == NULL || found->values != values ||
-            !is_like(found, nwords, words, chunk))
-            found = find_by_samples(nwords, words, chunk, values);
-    }
+    if (nremembered > 0)
+        found = find_best(nwords, words, chunk, values);
     if (found != NULL)
         found->nusers++;
     pthread_mutex_unlock(&lock);
