@@ -142,16 +142,19 @@ count_changed(struct rewrite *rewrite)
 }
 
 /* Whether values are the same because nobody has changed them. Values of
- * another chunk are equal here and there; those that a write leaves alone are
- * many, or next to each other. */
+ * another chunk are equal here and there, as often as the usual stream gives
+ * some back as they are; those that a write leaves alone are more, or next to
+ * each other. */
 static bool
 is_same_chunk(const struct rewrite *rewrite)
 {
     const uint64_t n = rewrite->nchanged_same;
 
-    return n > 0 && ((n >= ENOUGH && n >= rewrite->nchanged / SMALL_PART) ||
-                     n >= ENOUGH * rewrite->nruns ||
-                     n >= rewrite->nchanged / LARGE_PART);
+    return n > 0 &&
+           (rewrite->nordinary_same > 1 + NOT_BY_CHANCE * rewrite->nexact ||
+            (n >= ENOUGH && n >= rewrite->nchanged / SMALL_PART) ||
+            n >= ENOUGH * rewrite->nruns ||
+            n >= rewrite->nchanged / LARGE_PART);
 }
 
 static enum terp_status
