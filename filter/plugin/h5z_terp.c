@@ -558,7 +558,8 @@ read_chunk(const struct terp_call *call, size_t cd_nelmts,
         return 0;
     }
     say_stream(call, &result, "read", *buf, nbytes);
-    if (is_known && may_lose(chunk.type, &cd.params))
+    if (is_known && may_lose(chunk.type, &cd.params) &&
+        terp_opened_may_be_written(&call->host))
         terp_history_add(cd_nelmts, cd_values, &chunk, *buf, nbytes, values);
     exchange(call, values, room_nbytes, buf_size, buf);
     return chunk_nbytes;

@@ -220,10 +220,20 @@ take_id(hid_t id, void *data)
     return 0;
 }
 
+/* What is looked for: datasets, or files. */
+struct sort {
+    H5I_type_t type;
+    unsigned kind; /* the same for H5Fget_obj_ids */
+};
+
+static const struct sort datasets = {H5I_DATASET, H5F_OBJ_DATASET},
+                         files = {H5I_FILE, H5F_OBJ_FILE};
+
 /* Fills the room; false where HDF5 does not tell. H5Fget_obj_ids asks the
  * connectors of files, where there are any. */
 static bool
-fill_room(const struct terp_host *host, struct room *room)
+fill_room(const struct terp_host *host, const struct sort *sort,
+          struct room *room)
 {
     herr_t (*iterate)(int, herr_t (*)(hid_t, void *), void *);
     ssize_t (*get_ids)(hid_t, unsigned, size_t, hid_t *);
@@ -232,18 +242,18 @@ fill_room(const struct terp_host *host, struct room *room)
     const bool is_hidden = !terp_host_exports(host, "H5Fget_obj_ids");
     if ((is_hidden || terp_host_exports(host, "H5Iiterate")) &&
         terp_host_find(host, "H5Iiterate", &iterate))
-        return iterate(H5I_DATASET, take_id, room) >= 0;
+        return iterate((int)sort->type, take_id, room) >= 0;
     if (!terp_host_find(host, "H5Fget_obj_ids", &get_ids))
         return false;
     const ssize_t n =
-        get_ids((hid_t)H5F_OBJ_ALL, H5F_OBJ_DATASET, room->cap, room->ids);
+        get_ids((hid_t)H5F_OBJ_ALL, sort->kind, room->cap, room->ids);
     room->n = n < 0 ? 0 : (size_t)n;
     return n >= 0;
 }
 
-/* The ids of open datasets, to be given back; NULL: HDF5 does not tell. */
+/* The ids of what is open, to be given back; NULL: HDF5 does not tell. */
 static struct room *
-take_room(const struct terp_host *host)
+take_room(const struct terp_host *host, const struct sort *sort)
 {
     struct room *room = atomic_exchange(&kept, NULL);
 
@@ -255,7 +265,7 @@ take_room(const struct terp_host *host)
                 return NULL;
             room->cap = cap;
         }
-        if (!fill_room(host, room)) {
+        if (!fill_room(host, sort, room)) {
             free(room);
             return NULL;
         }
@@ -399,7 +409,7 @@ terp_opened_find(const struct terp_host *host, bool true_so_far,
     /* What a program hides takes longer to find than a chunk takes. */
     if (true_so_far && !terp_host_exports(host, "H5Fget_obj_ids"))
         return TERP_OPENED_UNKNOWN;
-    struct room *room = take_room(host);
+    struct room *room = take_room(host, &datasets);
     if (room == NULL)
         return TERP_OPENED_UNKNOWN;
     const enum terp_opened found =
@@ -407,4 +417,43 @@ terp_opened_find(const struct terp_host *host, bool true_so_far,
                      chunk_nbytes, largest_nbytes_ret);
     give_room(room);
     return found;
+}
+
+/* ---- files ---- */
+
+/* H5F_ACC_RDWR, which would call HDF5 by its name. */
+#define MAY_WRITE 0x0001u
+
+/* Whether a file that is asked by `get_intent` may be written. */
+static bool
+is_written(herr_t (*get_intent)(hid_t, unsigned *),
+           ssize_t (*get_connector)(hid_t, char *, size_t), hid_t id)
+{
+    char name[8] = "";
+    unsigned intent;
+
+    if (get_connector != NULL && (get_connector(id, name, sizeof name) < 0 ||
+                                  strcmp(name, "native") != 0))
+        return true;
+    return get_intent(id, &intent) < 0 || (intent & MAY_WRITE) != 0;
+}
+
+bool
+terp_opened_may_be_written(const struct terp_host *host)
+{
+    herr_t (*get_intent)(hid_t, unsigned *);
+    ssize_t (*get_connector)(hid_t, char *, size_t);
+
+    if (!terp_host_exports(host, "H5Fget_obj_ids") ||
+        !terp_host_find(host, "H5Fget_intent", &get_intent))
+        return true;
+    if (!terp_host_find(host, "H5VLget_connector_name", &get_connector))
+        get_connector = NULL;
+    struct room *room = take_room(host, &files);
+    bool may = room == NULL || room->n == 0;
+    for (size_t i = 0; !may && i < room->n; i++)
+        may = is_written(get_intent, get_connector, room->ids[i]);
+    if (room != NULL)
+        give_room(room);
+    return may;
 }

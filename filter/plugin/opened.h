@@ -36,3 +36,8 @@ terp_opened_find(const struct terp_host *host, bool true_so_far,
  * its datasets anew, so that all are looked at again. Safe for threads. */
 void
 terp_opened_forget(void);
+
+/* Whether any file that is open may be written, as far as HDF5 tells. Safe for
+ * threads. */
+bool
+terp_opened_may_be_written(const struct terp_host *host);
