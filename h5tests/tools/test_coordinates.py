@@ -82,6 +82,7 @@ class Coordinates(ToolTest):
         for attributes, kind in (
                 ({"standard_name": "latitude"}, "a latitude"),
                 ({"standard_name": "projection_x_coordinate"}, "a coordinate"),
+                ({"standard_name": "depth"}, "a coordinate"),
                 ({"standard_name": "time"}, "a time"),
                 ({"axis": "Z"}, "a coordinate")):
             with self.subTest(attributes):

@@ -247,6 +247,17 @@ class Structure(ToolTest):
             self.assertEqual(times[0], 0)
             self.assertNotEqual(times[1], 0)
 
+    def test_comments_are_kept(self):
+        path = self.path("in.h5")
+        with h5py.File(path, "w") as file:
+            file["group/data"] = np.arange(5000.0)
+            for name in (b"/", b"group", b"group/data"):
+                h5py.h5o.set_comment(file.id, b"of " + name, obj_name=name)
+        for copy in self.copies(path):
+            for name in (b"/", b"group", b"group/data"):
+                self.assertEqual(copy["/"].id.get_comment(name),
+                                 b"of " + name)
+
 
 class Output(ToolTest):
     def setUp(self):

@@ -114,6 +114,9 @@ kind_by_name(hid_t object)
                {"projection_y_coordinate", "a coordinate"},
                {"projection_x_angular_coordinate", "a coordinate"},
                {"projection_y_angular_coordinate", "a coordinate"},
+               {"altitude", "a coordinate"},
+               {"depth", "a coordinate"},
+               {"height", "a coordinate"},
                {"time", "a time"},
                {"forecast_reference_time", "a time"},
                {"forecast_period", "a time"}};
@@ -127,6 +130,7 @@ kind_by_name(hid_t object)
     return kind;
 }
 
+/* Not `positive`, which fluxes have, too. */
 static const char *
 kind_by_axis(hid_t object)
 {

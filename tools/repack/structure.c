@@ -491,6 +491,21 @@ fill_dataset(struct repack *repack, const struct repack_object *object,
     return ok;
 }
 
+/* HDF5's comment of an object, which few programs write. */
+static bool
+copy_comment(struct repack *repack, const char *path, hid_t in, hid_t out)
+{
+    const ssize_t nbytes = H5Oget_comment(in, NULL, 0);
+    char *comment = nbytes > 0 ? malloc((size_t)nbytes + 1) : NULL;
+    const bool ok =
+        nbytes == 0 || (comment != NULL &&
+                        H5Oget_comment(in, comment, (size_t)nbytes + 1) >= 0 &&
+                        H5Oset_comment(out, comment) >= 0);
+
+    free(comment);
+    return ok || repack_fail(repack, path, NULL);
+}
+
 /* Writes attributes and references, which may point to any other object, so
  * that all objects must exist before. */
 static bool
@@ -508,6 +523,7 @@ fill_object(struct repack *repack, const struct repack_object *object)
         ok = fill_dataset(repack, object, in);
         out = ok ? H5Oopen_by_addr(repack->out, object->out_address) : -1;
     }
+    ok = ok && copy_comment(repack, object->path, in, out);
     ok = ok && repack_copy_attributes(repack, object->path, in, out);
     ok = ok && repack_salvage_note(repack, object, in, out);
     if (ok && object->type == H5O_TYPE_DATASET &&
