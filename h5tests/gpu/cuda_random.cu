@@ -128,8 +128,8 @@ draw_limits(uint64_t *random, struct terp_params *params)
     params->keep_sign =
         (enum terp_keep_sign)draw(random, TERP_KEEP_SIGN_OF_VALUES + 1);
     params->has_valid_range = draw(random, 2) == 0;
-    params->valid_min = draw(random, 3) == 0 ? -INFINITY : -0.5;
-    params->valid_max = draw(random, 3) == 0 ? INFINITY : 0.75;
+    params->valid_min = draw(random, 3) == 0 ? -HUGE_VAL : -0.5;
+    params->valid_max = draw(random, 3) == 0 ? HUGE_VAL : 0.75;
 }
 
 /* Under a bound that is of some units, in one case of two. */
