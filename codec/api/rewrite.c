@@ -84,24 +84,36 @@ is_zero(const struct rewrite *rewrite, const uint8_t *value)
     return are_equal(rewrite, value, zero);
 }
 
-/* Whether it is neither NaN nor infinite, nor a fill value. */
+/* The bits of a value of one part, in the host's byte order. */
+static uint64_t
+bits_of(const struct rewrite *rewrite, const uint8_t *value)
+{
+    uint8_t bytes[8] = {0};
+
+    memcpy(bytes, value, (size_t)rewrite->value_nbytes);
+    if (rewrite->chunk->big_endian != TERP_HOST_IS_BIG_ENDIAN)
+        terp_swap_values(bytes, 1, rewrite->value_nbytes);
+    return load_value(bytes, rewrite->value_nbytes);
+}
+
+/* Whether a value is one that the codec keeps bit for bit. */
+static bool
+is_fill(const struct terp_params *params, uint64_t bits)
+{
+    return (params->has_fill && bits == params->fill_bits) ||
+           (params->has_missing && bits == params->missing_bits);
+}
+
+/* Whether a value may lose bits: NaN, infinities and fill values do not. */
 static bool
 is_ordinary(const struct rewrite *rewrite, const uint8_t *value)
 {
-    const struct terp_params *params = rewrite->params;
-    const int nbytes = rewrite->value_nbytes;
-    const bool swaps = rewrite->chunk->big_endian != TERP_HOST_IS_BIG_ENDIAN;
     const enum terp_type type = rewrite->chunk->type;
-    uint8_t bytes[8];
 
-    if (nbytes > 8 || terp_type_nparts(type) != 1)
+    if (terp_type_nparts(type) != 1)
         return true;
-    memcpy(bytes, value, (size_t)nbytes);
-    if (swaps)
-        terp_swap_values(bytes, 1, nbytes);
-    const uint64_t bits = load_value(bytes, nbytes);
-    if ((params->has_fill && bits == params->fill_bits) ||
-        (params->has_missing && bits == params->missing_bits))
+    const uint64_t bits = bits_of(rewrite, value);
+    if (is_fill(rewrite->params, bits))
         return false;
     return type == TERP_FLOAT32   ? (bits >> 23 & 0xFF) != 0xFF
            : type == TERP_FLOAT64 ? (bits >> 52 & 0x7FF) != 0x7FF
@@ -142,9 +154,9 @@ count_changed(struct rewrite *rewrite)
 }
 
 /* Whether values are the same because nobody has changed them. Values of
- * another chunk are equal here and there, as often as the usual stream gives
- * some back as they are; those that a write leaves alone are more, or next to
- * each other. */
+ * another chunk are equal by chance, about as often as the usual stream gives
+ * values back as they are. Values that a write leaves alone are more, or next
+ * to each other. */
 static bool
 is_same_chunk(const struct rewrite *rewrite)
 {
@@ -325,14 +337,6 @@ rounded(double value, int value_nbytes, const struct rounding *rounding)
                : value;
 }
 
-/* Whether a value is one that the codec keeps bit for bit. */
-static bool
-is_fill(const struct terp_params *params, uint64_t bits)
-{
-    return (params->has_fill && bits == params->fill_bits) ||
-           (params->has_missing && bits == params->missing_bits);
-}
-
 /* The values, with those rounded that have changed. */
 static void
 round_values(const struct rewrite *rewrite, const struct rounding *rounding,
@@ -431,15 +435,11 @@ encode_with_one_value(const struct rewrite *rewrite, void *dst,
                       uint64_t *nbytes)
 {
     struct terp_params params = *rewrite->params;
-    uint8_t value[8] = {0};
 
     if (!params.has_missing && terp_type_nparts(rewrite->chunk->type) == 1) {
-        memcpy(value, value_at(rewrite, rewrite->src, rewrite->same_at),
-               (size_t)rewrite->value_nbytes);
-        if (rewrite->chunk->big_endian != TERP_HOST_IS_BIG_ENDIAN)
-            terp_swap_values(value, 1, rewrite->value_nbytes);
         params.has_missing = true;
-        params.missing_bits = load_value(value, rewrite->value_nbytes);
+        params.missing_bits =
+            bits_of(rewrite, value_at(rewrite, rewrite->src, rewrite->same_at));
     }
     return encode(rewrite, &params, rewrite->src, dst, nbytes);
 }

@@ -15,7 +15,6 @@
  * flushes its cache: one that is equal, and differs from the sample before, is
  * enough to look at all. */
 #define NSAMPLES 256
-#define SAMPLE_NBYTES 8
 
 #define MAX_NWORDS 32
 
@@ -35,7 +34,7 @@ struct terp_remembered {
     struct terp_chunk chunk;
     const void *values; /* where HDF5 got them; not to be read */
     uint64_t nsamples;
-    uint8_t samples[NSAMPLES][SAMPLE_NBYTES];
+    uint64_t samples[NSAMPLES];
     uint64_t stream_nbytes;
     uint8_t stream[];
 };
@@ -130,7 +129,7 @@ find_oldest(void)
  * alone, and others from all over it. */
 static uint64_t
 take_samples(const struct terp_chunk *chunk, const void *values,
-             uint8_t samples_ret[NSAMPLES][SAMPLE_NBYTES])
+             uint64_t samples_ret[NSAMPLES])
 {
     const uint64_t value_nbytes = (uint64_t)terp_value_nbytes(chunk->type);
     const uint64_t nvalues = terp_chunk_nbytes(chunk) / value_nbytes;
@@ -138,13 +137,13 @@ take_samples(const struct terp_chunk *chunk, const void *values,
     const uint64_t nfirst = n / 2, nleft = nvalues - nfirst;
     const uint64_t stride = nleft / (n - nfirst);
 
-    memset(samples_ret, 0, NSAMPLES * SAMPLE_NBYTES);
+    memset(samples_ret, 0, NSAMPLES * sizeof *samples_ret);
     for (uint64_t i = 0; i < n; i++) {
         const uint64_t k = i - nfirst; /* of those from all over */
         const uint64_t at =
             i < nfirst ? i : nfirst + stride * k + k * 7 % stride;
-        memcpy(samples_ret[i], (const uint8_t *)values + at * value_nbytes,
-               (size_t)min_u64(value_nbytes, SAMPLE_NBYTES));
+        memcpy(&samples_ret[i], (const uint8_t *)values + at * value_nbytes,
+               (size_t)min_u64(value_nbytes, sizeof *samples_ret));
     }
     return n;
 }
@@ -194,18 +193,16 @@ terp_history_add(size_t nwords, const unsigned *words,
     pthread_mutex_unlock(&lock);
 }
 
-/* How many samples are equal, and neither 0 nor like the one before. */
+/* How many samples are equal, and differ from the sample before. The first one
+ * is to differ from 0. */
 static uint64_t
-count_equal(const struct terp_remembered *one,
-            uint8_t samples[NSAMPLES][SAMPLE_NBYTES])
+count_equal(const struct terp_remembered *one, const uint64_t samples[NSAMPLES])
 {
-    static const uint8_t zero[SAMPLE_NBYTES];
-    uint64_t nequal = 0;
+    uint64_t nequal = one->samples[0] == samples[0] && samples[0] != 0;
 
-    for (uint64_t i = 0; i < one->nsamples; i++)
-        nequal += memcmp(one->samples[i], samples[i], SAMPLE_NBYTES) == 0 &&
-                  memcmp(samples[i], i > 0 ? samples[i - 1] : zero,
-                         SAMPLE_NBYTES) != 0;
+    for (uint64_t i = 1; i < one->nsamples; i++)
+        nequal +=
+            (one->samples[i] == samples[i]) & (samples[i] != samples[i - 1]);
     return nequal;
 }
 
@@ -215,7 +212,7 @@ static struct terp_remembered *
 find_best(size_t nwords, const unsigned *words, const struct terp_chunk *chunk,
           const void *values)
 {
-    uint8_t samples[NSAMPLES][SAMPLE_NBYTES];
+    uint64_t samples[NSAMPLES];
     struct terp_remembered *found = NULL;
     uint64_t most = 0;
 
