@@ -86,7 +86,7 @@ def measure():
             for writes in (planes, rows):
                 for name in BOUNDS:
                     for cache in (0, 1 << 26):
-                        # Apart: the plugin remembers what it has decoded.
+                        # In a process of its own: the plugin keeps streams of earlier chunks.
                         (error, ratio), _ = common.apart(
                             row, os.path.join(folder, "x.h5"), values, writes,
                             name, cache)

@@ -16,7 +16,7 @@ terp_is_privileged(void)
 #elif defined(__APPLE__) || defined(__FreeBSD__)
     return issetugid() != 0;
 #else
-    return false; /* Windows has no such programs */
+    return false; /* Windows runs no program with another user's rights */
 #endif
 }
 

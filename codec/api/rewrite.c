@@ -1,14 +1,16 @@
-/* Encodes chunks again of whose values some have changed.
+/* Encodes chunks that were decoded before and whose values have changed in
+ * part.
  *
- * A decoded value that is coded again gets a second error, unless what stands
- * for it is found again. The usual stream is kept where all values that have
- * not changed come back as they are, which those of Lorenzo's grid do as long
- * as the step stays the same, and where so few values are the same that the
- * earlier ones were those of another chunk. Else the smallest of three is kept:
- * by the predictions of the earlier stream, by Lorenzo with its step, and one
- * without loss, of values that have changed and were rounded first, as far as
- * the bound allows, to few bits: so it is small, and they cost little when the
- * chunk is written the next time. */
+ * Coding a decoded value again adds a second error, unless the encoder finds
+ * the same code for it. The usual stream is kept in two cases: all unchanged
+ * values keep their bits in it (Lorenzo's grid does that while the step stays
+ * the same), or so few values are equal to the earlier ones that these were of
+ * another chunk. Else three streams are made, and the smallest is kept:
+ * - one by the predictions of the earlier stream;
+ * - one by Lorenzo with the step of the earlier stream;
+ * - a lossless one, whose changed values are first rounded to few bits within
+ *   the bound. Rounded values are small, also when the chunk is written the
+ *   next time. */
 #include "codec/api/rewrite.h"
 
 #include <float.h>
@@ -22,8 +24,12 @@
 #include "codec/model/bound.h"
 #include "codec/model/range.h"
 
-/* How many values are enough, or next to each other, or which part of all; and
- * how many times more than are equal by chance. */
+/* When is_same_chunk trusts that equal values are unchanged ones: ENOUGH values
+ * that are 1/SMALL_PART of all, or runs of ENOUGH values, or 1/LARGE_PART of
+ * all, or NOT_BY_CHANCE times as many as are equal by chance. Smaller numbers
+ * take chunks of other places for rewritten ones, which costs bytes; larger
+ * ones miss rewritten chunks with few unchanged values, which then get one more
+ * error of up to the bound. */
 #define ENOUGH 8
 #define SMALL_PART 16
 #define LARGE_PART 2
@@ -39,15 +45,15 @@ struct rewrite {
     uint8_t *decoded, *rounded; /* room for values */
     uint8_t *other;             /* room for a stream */
     uint64_t nvalues, nsame;
-    /* Values but 0 that the usual stream changes, those of them that are the
-     * same as earlier, and how often such ones begin behind another. */
+    /* Nonzero values that the usual stream changes; how many of them are equal
+     * to the earlier value; and in how many runs the equal ones stand. */
     uint64_t nchanged, nchanged_same, nruns;
-    /* Values but 0, NaN and infinities that the usual stream gives back by
-     * chance, and those that are the same as earlier. */
+    /* Nonzero finite values: how many the usual stream keeps exactly, by
+     * chance; and how many are equal to the earlier value. */
     uint64_t nexact, nordinary_same;
     int value_nbytes;
-    bool is_one_value; /* those of nchanged_same */
-    uint64_t same_at;  /* one of them */
+    bool is_one_value; /* all values of nchanged_same are equal */
+    uint64_t same_at;  /* the index of one of them */
 };
 
 static const uint8_t *
@@ -120,9 +126,9 @@ is_ordinary(const struct rewrite *rewrite, const uint8_t *value)
                                   : true;
 }
 
-/* Counts the values that the usual stream, whose values are `decoded`, does not
- * give back as they are. What was never written, and what pads chunks at the
- * edge, is 0 in any chunk. */
+/* Counts the values that the usual stream changes; `decoded` holds what it
+ * decodes to. Zeros do not count: unwritten values and the padding of chunks at
+ * the edge are 0 in every chunk. */
 static void
 count_changed(struct rewrite *rewrite)
 {
@@ -153,10 +159,10 @@ count_changed(struct rewrite *rewrite)
     }
 }
 
-/* Whether values are the same because nobody has changed them. Values of
- * another chunk are equal by chance, about as often as the usual stream gives
- * values back as they are. Values that a write leaves alone are more, or next
- * to each other. */
+/* Whether equal values are equal because no write has changed them. Values of
+ * another chunk are equal by chance, about as often as the usual stream keeps a
+ * value exactly. Values that a write leaves alone are more numerous, or stand
+ * next to each other. */
 static bool
 is_same_chunk(const struct rewrite *rewrite)
 {
@@ -188,7 +194,7 @@ decode(const struct rewrite *rewrite, const void *stream, uint64_t nbytes,
     return st == TERP_OK ? status : st;
 }
 
-/* Whether a stream has the values that have not changed as they are. */
+/* Whether a stream keeps every bit of the unchanged values. */
 static enum terp_status
 keeps_values(const struct rewrite *rewrite, const void *stream, uint64_t nbytes,
              bool *keeps_ret)
@@ -206,9 +212,9 @@ keeps_values(const struct rewrite *rewrite, const void *stream, uint64_t nbytes,
 
 /* ---- the step of the earlier stream ---- */
 
-/* The parameters that give Lorenzo's step of the earlier stream; false where it
- * has none, or its bound is not that of `bound`. Not inline: what it knows of
- * the stream is not to take stack while the chunk is encoded. */
+/* Parameters by which Lorenzo codes with the step of the earlier stream. False
+ * if that stream has another predictor, or its bound is larger than `bound`.
+ * Not inline: terp_info must not take stack while the chunk is encoded. */
 static __attribute__((noinline)) bool
 params_of_stream(const struct rewrite *rewrite, const void *stream,
                  uint64_t nbytes, double bound, struct terp_params *params_ret)
@@ -230,7 +236,8 @@ params_of_stream(const struct rewrite *rewrite, const void *stream,
 
 /* ---- the predictions of the earlier stream ---- */
 
-/* TERP_ERR_CAPACITY where there is no such stream. */
+/* Encodes with the predictions and the step of the earlier stream.
+ * TERP_ERR_CAPACITY: the earlier stream has no predictions of that kind. */
 static enum terp_status
 encode_as_before(const struct rewrite *rewrite, const void *stream,
                  uint64_t stream_nbytes, const struct terp_limits *limits,
@@ -287,9 +294,9 @@ find_rounding(const struct rewrite *rewrite, struct rounding *rounding_ret)
     return st;
 }
 
-/* The multiple of a power of two that is nearest to `value`; within `bound`,
- * since that power is at most twice the bound. Both are exact: a value whose
- * last bit is larger is such a multiple. */
+/* The nearest multiple of a power of two that is at most twice the bound, so
+ * the result is within the bound. Division and product are exact: a value whose
+ * last bit is above that power already is a multiple. */
 static double
 round_to_step(double value, double bound)
 {
@@ -337,7 +344,7 @@ rounded(double value, int value_nbytes, const struct rounding *rounding)
                : value;
 }
 
-/* The values, with those rounded that have changed. */
+/* Copies the values, and rounds those that have changed. */
 static void
 round_values(const struct rewrite *rewrite, const struct rounding *rounding,
              uint8_t *values)
@@ -376,9 +383,9 @@ round_values(const struct rewrite *rewrite, const struct rounding *rounding,
 
 /* ---- streams ---- */
 
-/* Takes the stream of `other_nbytes`, if `st` tells that it is one, in place of
- * that of `*nbytes` where it is smaller and keeps the values that have not
- * changed. */
+/* Replaces the stream of `*nbytes` at `dst` by rewrite->other, of
+ * `other_nbytes`, if that was made (`st`), is smaller, and keeps the unchanged
+ * values. */
 static enum terp_status
 take_if_better(const struct rewrite *rewrite, enum terp_status st,
                uint64_t other_nbytes, void *dst, uint64_t *nbytes)
@@ -428,8 +435,9 @@ encode_changed(const struct rewrite *rewrite, const void *stream,
     return take_if_better(rewrite, st, other_nbytes, dst, nbytes);
 }
 
-/* Values that are as they were may be those of another chunk, if all are alike:
- * then they are taken for a fill value, which costs little. */
+/* If all equal values are one and the same value, they may also be of another
+ * chunk. They are then coded as a fill value, which is exact and costs little.
+ */
 static enum terp_status
 encode_with_one_value(const struct rewrite *rewrite, void *dst,
                       uint64_t *nbytes)

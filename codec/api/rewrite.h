@@ -1,17 +1,16 @@
-/* Chunks that are encoded again after a part of their values has changed, as
- * HDF5 does when a program writes a part of a chunk: it decodes the chunk,
- * changes it, and hands all of it to the filter. */
+/* Encodes chunks again after some of their values have changed. When a program
+ * writes a part of a chunk, HDF5 decodes the chunk, changes it, and hands all
+ * of it to the filter. */
 #pragma once
 
 #include "codec/api/run.h"
 
-/* Encodes `src`, which may be the values of an earlier `stream` of the same
- * chunk and parameters with some of them changed. Then values that have not
- * changed keep every bit, so that their error does not grow, and the others are
- * within the bound of `src`; *is_rewrite_ret tells whether the stream is
- * another than that of terp_run_encode. Where few values are as they were, and
- * they are not next to each other, `stream` was that of another chunk, and this
- * is terp_run_encode.
+/* Encodes `src`. If `stream` is an earlier stream of the same chunk by the same
+ * parameters, unchanged values keep every bit, so their error does not grow,
+ * and changed values are within the bound of `src`. If only few scattered
+ * values of `src` and `stream` are equal, `stream` is taken for that of another
+ * chunk, and the result is that of terp_run_encode. *is_rewrite_ret tells
+ * whether the result may differ from that of terp_run_encode.
  *
  * All memory is the host's; `dst` holds terp_encode_bound bytes. Fails as
  * terp_run_encode does. */
