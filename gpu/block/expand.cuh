@@ -4,7 +4,7 @@
  * arguments, and get the same result. */
 #pragma once
 
-#include <cub/block/block_scan.cuh>
+#include "gpu/block/scan.cuh"
 
 #include "codec/format/base.h"
 #include "codec/format/reduce.h"
@@ -76,10 +76,6 @@ take_le(struct block_reader *reader, int nbytes)
 }
 
 /* ---- expansion ---- */
-
-template <unsigned NTHREADS>
-using block_sum =
-    cub::BlockScan<unsigned, (int)NTHREADS, cub::BLOCK_SCAN_WARP_SCANS>;
 
 /* Word i of a bit map of `nbits`; bits behind the last are 0. */
 static __device__ __forceinline__ uint32_t

@@ -22,7 +22,7 @@ template <unsigned NTHREADS, unsigned STAGED_NBYTES> struct expand_shared {
     alignas(8) uint8_t above[EXPAND_MAX_NPAIRS / 8];
     /* bits set before each word of the maps, which stand one after another */
     uint32_t before[EXPAND_MAX_NWORDS / 32 + EXPAND_MAX_NPAIRS / 4];
-    typename block_sum<NTHREADS>::TempStorage scan;
+    struct block_scan<unsigned, NTHREADS> scan;
 };
 
 /* What RRE4 and RZE1 kept of a partition. */
@@ -47,7 +47,7 @@ scan_map(struct expand_shared<NTHREADS, STAGED_NBYTES> &s, const uint32_t *map,
 #pragma unroll 1
     for (unsigned i = begin; i < end; i++)
         sum += (unsigned)__popc(map_word(map, nbits, i));
-    block_sum<NTHREADS>(s.scan).ExclusiveSum(sum, before, all);
+    before = scan_block(s.scan, sum, &all);
 #pragma unroll 1
     for (unsigned i = begin; i < end; i++) {
         before_ret[i] = before;

@@ -10,16 +10,10 @@
  * for turns of a loop. */
 #pragma once
 
-#include <cub/block/block_scan.cuh>
+#include "gpu/block/scan.cuh"
 
 #include "codec/format/reduce.h"
 #include "gpu/engine/platform.cuh"
-
-template <int NTHREADS>
-using block_scan =
-    cub::BlockScan<uint32_t, NTHREADS, cub::BLOCK_SCAN_WARP_SCANS>;
-template <int NTHREADS>
-using scan_storage = typename block_scan<NTHREADS>::TempStorage;
 
 /* The bits of a word that are below bit i. */
 static __device__ __forceinline__ uint32_t
@@ -33,7 +27,7 @@ bits_below(unsigned i)
 template <int NTHREADS>
 static __device__ unsigned
 scan_bits(const uint32_t *words, unsigned nwords, uint32_t *before,
-          scan_storage<NTHREADS> &s_scan)
+          struct block_scan<unsigned, NTHREADS> &s_scan)
 {
     unsigned total = 0;
 
@@ -41,7 +35,7 @@ scan_bits(const uint32_t *words, unsigned nwords, uint32_t *before,
         unsigned i = first + threadIdx.x;
         uint32_t at, sum;
         uint32_t n = i < nwords ? (uint32_t)__popc(words[i]) : 0;
-        block_scan<NTHREADS>(s_scan).ExclusiveSum(n, at, sum);
+        at = scan_block(s_scan, n, &sum);
         if (i < nwords)
             before[i] = total + at;
         total += sum;
@@ -142,7 +136,8 @@ differing_bytes(const uint64_t *bytes, unsigned i, unsigned nbytes)
 /* Makes the levels. */
 template <int NTHREADS>
 static __device__ void
-tower_build(struct cuda_tower *tower, scan_storage<NTHREADS> &s_scan)
+tower_build(struct cuda_tower *tower,
+            struct block_scan<unsigned, NTHREADS> &s_scan)
 {
     const uint64_t *below = tower->bytes;
     unsigned nbytes = tower->nbytes, at = tower->nwords;

@@ -1,14 +1,10 @@
 /* Sums of the numbers before each of many, by one block. */
 #pragma once
 
-#include <cub/block/block_scan.cuh>
+#include "gpu/block/scan.cuh"
 
 #include "codec/format/base.h"
 #include "gpu/engine/platform.cuh"
-
-template <unsigned NTHREADS>
-using number_scan = cub::BlockScan<unsigned long long, (int)NTHREADS,
-                                   cub::BLOCK_SCAN_WARP_SCANS>;
 
 /* Numbers that a thread has after one another. */
 #define NUMBERS_PER_THREAD 8
@@ -18,7 +14,7 @@ using number_scan = cub::BlockScan<unsigned long long, (int)NTHREADS,
  * one that calls put(i). */
 template <unsigned NTHREADS, typename Get, typename Put>
 static __device__ __forceinline__ uint64_t
-sum_numbers(uint64_t n, typename number_scan<NTHREADS>::TempStorage &s_scan,
+sum_numbers(uint64_t n, struct block_scan<unsigned long long, NTHREADS> &s_scan,
             Get get, Put put)
 {
     unsigned long long end = 0;
@@ -32,7 +28,7 @@ sum_numbers(uint64_t n, typename number_scan<NTHREADS>::TempStorage &s_scan,
         for (uint64_t i = own; i < stop; i++)
             sum += get(i);
         __syncthreads(); /* no thread needs the storage any more */
-        number_scan<NTHREADS>(s_scan).ExclusiveSum(sum, before, all);
+        before = scan_block(s_scan, sum, &all);
         before += end;
         for (uint64_t i = own; i < stop; i++) {
             const uint64_t number = get(i);

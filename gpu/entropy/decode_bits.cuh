@@ -7,9 +7,6 @@
 #include "gpu/entropy/order.cuh"
 #include "gpu/sections/escapes.cuh"
 
-template <unsigned NTHREADS>
-using tile_scan = typename block_sum<NTHREADS>::TempStorage;
-
 /* Symbols are stored in units of 16 bytes. */
 #define DECODE_UNIT_NSYMBOLS 8
 

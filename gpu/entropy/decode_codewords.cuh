@@ -173,7 +173,7 @@ template <unsigned NTHREADS>
 static __device__ bool
 decode_codewords(const struct cuda_batch &batch, struct cuda_chunk &chunk,
                  struct codewords_shared<NTHREADS> &s,
-                 tile_scan<NTHREADS> &s_scan,
+                 struct block_scan<unsigned, NTHREADS> &s_scan,
                  const struct cuda_decode_table *table, bool stage,
                  uint64_t tile, const uint8_t *src, unsigned nbytes,
                  uint16_t *symbols, unsigned nsymbols)
@@ -199,7 +199,7 @@ decode_codewords(const struct cuda_batch &batch, struct cuda_chunk &chunk,
         s.stop, bits.begin, begin, is_idle, [&](unsigned at) {
             return count_codewords(s, at, end, bits.end, &ncodewords);
         });
-    block_sum<NTHREADS>(s_scan).ExclusiveSum(ncodewords, first, nall);
+    first = scan_block(s_scan, ncodewords, &nall);
     valid = nall >= nsymbols;
     if (valid)
         valid =

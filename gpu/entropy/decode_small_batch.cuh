@@ -286,17 +286,17 @@ decode_unit(const struct small_batch_codewords &s, uint16_t *symbols,
  * Sets a bit for each escape of the thread's unit of symbols. False where the
  * bytes are not exactly that many codewords. */
 static __device__ __forceinline__ bool
-decode_small_batch_codewords(struct small_batch_codewords &s,
-                             tile_scan<SMALL_BATCH_NTHREADS> &s_scan,
-                             const struct tile_bits &bits, uint16_t *symbols,
-                             unsigned nsymbols, unsigned *escapes_ret)
+decode_small_batch_codewords(
+    struct small_batch_codewords &s,
+    struct block_scan<unsigned, SMALL_BATCH_NTHREADS> &s_scan,
+    const struct tile_bits &bits, uint16_t *symbols, unsigned nsymbols,
+    unsigned *escapes_ret)
 {
     unsigned first, nall;
 
     __syncthreads();
     struct subsequence own = find_codewords(s, bits);
-    block_sum<SMALL_BATCH_NTHREADS>(s_scan).ExclusiveSum(own.ncodewords, first,
-                                                         nall);
+    first = scan_block(s_scan, own.ncodewords, &nall);
     const unsigned end = first + own.ncodewords;
     bool valid = nall >= nsymbols && (!own.is_cut || end >= nsymbols);
     if (valid && first < nsymbols) {

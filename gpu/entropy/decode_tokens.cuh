@@ -141,7 +141,8 @@ template <unsigned NTHREADS> struct tokens_shared {
  * shared memory, or will be with `stage`. */
 template <unsigned NTHREADS>
 static __device__ bool
-decode_tokens(struct tokens_shared<NTHREADS> &s, tile_scan<NTHREADS> &s_scan,
+decode_tokens(struct tokens_shared<NTHREADS> &s,
+              struct block_scan<unsigned, NTHREADS> &s_scan,
               const struct cuda_token_decode_table *table, bool stage,
               const uint8_t *src, unsigned nbytes, uint16_t *symbols,
               unsigned nsymbols)
@@ -167,7 +168,7 @@ decode_tokens(struct tokens_shared<NTHREADS> &s, tile_scan<NTHREADS> &s_scan,
         s.stop, bits.begin, begin, is_idle, [&](unsigned at) {
             return count_tokens(s.bits, s.token, short_end, at, end, &n);
         });
-    block_sum<NTHREADS>(s_scan).ExclusiveSum(n, first, nall);
+    first = scan_block(s_scan, n, &nall);
     bool valid =
         nall <= nsymbols && (!is_last || s.stop[threadIdx.x] <= bits.end);
     if (nall <= nsymbols)

@@ -116,10 +116,10 @@ find_token_entry(struct small_batch_tokens &s, unsigned ntables)
 
 /* Decodes a tile whose bits and table are there when all threads come here. */
 static __device__ __forceinline__ bool
-decode_small_batch_tokens(struct small_batch_tokens &s,
-                          tile_scan<SMALL_BATCH_NTHREADS> &s_scan,
-                          const struct tile_bits &bits, uint16_t *symbols,
-                          unsigned nsymbols)
+decode_small_batch_tokens(
+    struct small_batch_tokens &s,
+    struct block_scan<unsigned, SMALL_BATCH_NTHREADS> &s_scan,
+    const struct tile_bits &bits, uint16_t *symbols, unsigned nsymbols)
 {
     __syncthreads();
     const unsigned last_byte = bits_at(s.bits, bits.end - 8) >> 24;
@@ -142,7 +142,7 @@ decode_small_batch_tokens(struct small_batch_tokens &s,
             count_tokens(s.bits, s.table.token, s.table.end, at, end, &n);
         valid = threadIdx.x < last || stop <= bits.end;
     }
-    block_sum<SMALL_BATCH_NTHREADS>(s_scan).ExclusiveSum(n, first, nall);
+    first = scan_block(s_scan, n, &nall);
     /* All threads are done with the tables, whose memory symbols take. */
     clear_symbols<SMALL_BATCH_NTHREADS>(s.symbols);
     __syncthreads();

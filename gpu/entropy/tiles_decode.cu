@@ -218,7 +218,7 @@ template <> union small_batch_shared<true> {
 /* A tile of tokens. False where it is not valid. */
 static __device__ __forceinline__ bool
 decode_token_tile(struct small_batch_tokens &s,
-                  tile_scan<SMALL_BATCH_NTHREADS> &s_scan,
+                  struct block_scan<unsigned, SMALL_BATCH_NTHREADS> &s_scan,
                   const struct cuda_token_decode_table *table,
                   const uint8_t *src, unsigned nbytes, uint16_t *symbols,
                   unsigned nsymbols)
@@ -235,7 +235,7 @@ decode_token_tile(struct small_batch_tokens &s,
  * escape of the thread's codewords. */
 static __device__ __forceinline__ bool
 decode_codeword_tile(struct small_batch_codewords &s_codewords,
-                     tile_scan<SMALL_BATCH_NTHREADS> &s_scan,
+                     struct block_scan<unsigned, SMALL_BATCH_NTHREADS> &s_scan,
                      const struct cuda_decode_table *table,
                      fused_shared *s_fused, struct block_reader reader,
                      const struct tile_place &place, const uint8_t *src,
@@ -271,7 +271,7 @@ __launch_bounds__(SMALL_BATCH_NTHREADS, 1)
 {
     let_next_kernel_come();
     __shared__ union small_batch_shared<tokens> s;
-    __shared__ tile_scan<SMALL_BATCH_NTHREADS> s_scan;
+    __shared__ struct block_scan<unsigned, SMALL_BATCH_NTHREADS> s_scan;
     fused_shared *s_fused = dynamic_shared<fused_shared>();
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const uint64_t tile = blockIdx.x;
@@ -343,7 +343,7 @@ __launch_bounds__(LARGE_BATCH_NTHREADS, LARGE_BATCH_NBLOCKS)
     decode_large_batch(const struct cuda_batch batch)
 {
     __shared__ union large_batch_shared<tokens> s;
-    __shared__ tile_scan<LARGE_BATCH_NTHREADS> s_scan;
+    __shared__ struct block_scan<unsigned, LARGE_BATCH_NTHREADS> s_scan;
     struct cuda_chunk &chunk = begin_chunk(batch);
     const uint64_t first = blockIdx.x;
     const enum terp_coding coding = chunk.coding;

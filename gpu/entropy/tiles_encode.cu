@@ -186,7 +186,7 @@ __launch_bounds__(ENCODE_NTHREADS, SMALL_BATCH ? 4 : 6)
 {
     let_next_kernel_come();
     alignas(16) __shared__ uint32_t s_bits[TILE_MAX_NWORDS];
-    __shared__ scan_storage<ENCODE_NTHREADS> s_scan;
+    __shared__ struct block_scan<unsigned, ENCODE_NTHREADS> s_scan;
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const unsigned tile = blockIdx.x,
                    nsymbols = terp_tile_nsymbols(batch.nvalues, tile);
@@ -225,7 +225,7 @@ __launch_bounds__(ENCODE_NTHREADS, SMALL_BATCH ? 4 : 6)
             first + i < nsymbols ? __ldg(&codewords[symbol_at(symbols, i)]) : 0;
         nbits += terp_codeword_nbits(packed[i]);
     }
-    block_scan<ENCODE_NTHREADS>(s_scan).ExclusiveSum(nbits, at, total);
+    at = scan_block(s_scan, nbits, &total);
 
     uint32_t *to = s_bits + at / 32;
     unsigned npending = at % 32;

@@ -25,7 +25,7 @@ code_at(uint32_t *s_codes, unsigned i)
  * when it returns. */
 static __device__ __forceinline__ unsigned
 list_codes(const struct thread_symbols &symbols, uint32_t *s_codes,
-           scan_storage<ENCODE_NTHREADS> &s_scan)
+           struct block_scan<unsigned, ENCODE_NTHREADS> &s_scan)
 {
     uint32_t first = ENCODE_THREAD_NSYMBOLS * threadIdx.x, mask = 0, at, n;
 
@@ -33,8 +33,7 @@ list_codes(const struct thread_symbols &symbols, uint32_t *s_codes,
     for (unsigned i = 0; i < ENCODE_THREAD_NSYMBOLS; i++)
         if (symbol_at(symbols, i) != TERP_RADIUS)
             mask |= 1u << i;
-    block_scan<ENCODE_NTHREADS>(s_scan).ExclusiveSum((uint32_t)__popc(mask), at,
-                                                     n);
+    at = scan_block(s_scan, (uint32_t)__popc(mask), &n);
     if (mask != 0) {
 #pragma unroll
         for (unsigned i = 0; i < ENCODE_THREAD_NSYMBOLS; i++)
@@ -187,7 +186,7 @@ __launch_bounds__(ENCODE_NTHREADS, SMALL_BATCH ? 3 : 6)
     __shared__ uint32_t s_codes[CODES_NWORDS];
     __shared__ struct token_counts s_counts;
     __shared__ struct four_costs s_costs[COST_NGROUPS][COST_ROW_NWORDS];
-    __shared__ scan_storage<ENCODE_NTHREADS> s_scan;
+    __shared__ struct block_scan<unsigned, ENCODE_NTHREADS> s_scan;
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const unsigned tile = blockIdx.x,
                    nsymbols = terp_tile_nsymbols(batch.nvalues, tile);
@@ -329,7 +328,7 @@ __launch_bounds__(ENCODE_NTHREADS, SMALL_BATCH ? 3 : 7)
     alignas(16) __shared__ uint32_t s_codewords[SMALL_BATCH ? TERP_NTOKENS : 4];
     alignas(16) __shared__ uint32_t s_bits[BITS_NWORDS];
     __shared__ uint32_t s_codes[CODES_NWORDS];
-    __shared__ scan_storage<ENCODE_NTHREADS> s_scan;
+    __shared__ struct block_scan<unsigned, ENCODE_NTHREADS> s_scan;
     const struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
     const unsigned tile = blockIdx.x,
                    nsymbols = terp_tile_nsymbols(batch.nvalues, tile);
@@ -371,7 +370,7 @@ __launch_bounds__(ENCODE_NTHREADS, SMALL_BATCH ? 3 : 7)
     __syncthreads(); /* tokens take the place of codes */
     const uint32_t nbits = make_tokens<NLOADS>(
         s_codes, begin, end, run_at, batch.tables.d_token_parts, codewords);
-    block_scan<ENCODE_NTHREADS>(s_scan).ExclusiveSum(nbits, at, total);
+    at = scan_block(s_scan, nbits, &total);
 
     write_tokens<NLOADS>(s_codes, begin, end, codewords, s_bits, at);
     /* The last byte is filled up with ones. */

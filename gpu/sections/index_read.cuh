@@ -7,7 +7,7 @@
  * else. */
 #pragma once
 
-#include <cub/block/block_scan.cuh>
+#include "gpu/block/scan.cuh"
 #include <type_traits>
 
 #include "codec/format/sections.h"
@@ -55,16 +55,12 @@ using share_sum =
 template <unsigned NTHREADS>
 static constexpr int half_nbits = 4 * sizeof(share_sum<NTHREADS>);
 
-template <unsigned NTHREADS>
-using wide_sum = cub::BlockScan<unsigned long long, (int)NTHREADS,
-                                cub::BLOCK_SCAN_WARP_SCANS>;
-
 template <unsigned NTHREADS> struct read_shared {
     __align__(16) uint8_t staged[STAGED_READER_NBYTES];
     __align__(16) uint8_t bitmap[INDEX_BITMAP_NBYTES];
     __align__(16) uint8_t above[INDEX_BITMAP_NBYTES / 8];
     uint64_t host[CUDA_HOST_NBYTES / 8]; /* of the chunk's state */
-    typename wide_sum<NTHREADS>::TempStorage scan;
+    struct block_scan<unsigned long long, NTHREADS> scan;
     /* the chunk's own codebook, by length of codewords */
     uint32_t nbefore[TERP_NSYMBOLS / 32][TERP_MAX_CODE_NBITS + 1];
     uint32_t nwords[TERP_MAX_CODE_NBITS + 1];
@@ -141,7 +137,7 @@ sum_before(share_sum<NTHREADS> n, read_shared<NTHREADS> &s,
         return sum - n;
     } else {
         __syncthreads(); /* no thread needs the storage any more */
-        wide_sum<NTHREADS>(s.scan).ExclusiveSum(n, sum, *all_ret);
+        sum = scan_block(s.scan, n, all_ret);
         return sum;
     }
 }

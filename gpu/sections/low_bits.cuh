@@ -2,7 +2,7 @@
  * codes, and how a block writes it. */
 #pragma once
 
-#include <cub/block/block_scan.cuh>
+#include "gpu/block/scan.cuh"
 
 #include "gpu/block/concatenate.cuh"
 #include "gpu/engine/state.cuh"
@@ -27,10 +27,6 @@ static_assert(TERP_LOW_TILE_NGROUPS * TERP_LOW_WIDTH_NBITS == 64,
 static_assert(LOW_TILE_MAX_NBYTES % 16 == 0,
               "Numbers and lists are aligned, and some bytes behind them are "
               "readable.");
-
-template <unsigned NTHREADS>
-using low_tile_scan = cub::BlockScan<unsigned long long, (int)NTHREADS,
-                                     cub::BLOCK_SCAN_WARP_SCANS>;
 
 /* The low bits of a block's chunk. */
 struct low_bits_view {
@@ -156,7 +152,7 @@ struct low_sizes {
 template <unsigned NTHREADS, typename F, typename G>
 static __device__ __forceinline__ struct low_sizes
 place_low_tiles(const struct low_bits_view &view,
-                typename low_tile_scan<NTHREADS>::TempStorage &s_scan,
+                struct block_scan<unsigned long long, NTHREADS> &s_scan,
                 const F &kind_of, const G &load)
 {
     struct low_sizes sizes = {0, 0};
@@ -171,7 +167,7 @@ place_low_tiles(const struct low_bits_view &view,
             nbytes = terp_low_record_nbytes(kind_of(tile),
                                             low_tile_ngroups(view, tile));
         __syncthreads(); /* no thread needs the storage any more */
-        low_tile_scan<NTHREADS>(s_scan).ExclusiveSum(nbytes, before, all);
+        before = scan_block(s_scan, nbytes, &all);
         low.record_at = sizes.records_nbytes + before;
         sizes.records_nbytes += all;
         nbytes = 0;
@@ -181,7 +177,7 @@ place_low_tiles(const struct low_bits_view &view,
                 low_numbers_nbytes(view, tile, low.widths) + low.list_nbytes;
         }
         __syncthreads();
-        low_tile_scan<NTHREADS>(s_scan).ExclusiveSum(nbytes, before, all);
+        before = scan_block(s_scan, nbytes, &all);
         low.begin = sizes.nbytes + before;
         sizes.nbytes += all;
         if (exists)

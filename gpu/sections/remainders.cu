@@ -152,7 +152,7 @@ template <bool decode>
 static __global__ void
 __launch_bounds__(SUM_NTHREADS) place_tiles(const struct cuda_batch batch)
 {
-    __shared__ typename number_scan<SUM_NTHREADS>::TempStorage s_scan;
+    __shared__ struct block_scan<unsigned long long, SUM_NTHREADS> s_scan;
     struct cuda_chunk &chunk = begin_chunk(batch);
     uint64_t *begins = region<uint64_t>(batch, batch.at.remainders);
 

@@ -223,7 +223,7 @@ template <typename T>
 static __global__ void
 __launch_bounds__(PLACE_NTHREADS) place_spans(const struct cuda_batch batch)
 {
-    __shared__ typename number_scan<PLACE_NTHREADS>::TempStorage s_scan;
+    __shared__ struct block_scan<unsigned long long, PLACE_NTHREADS> s_scan;
     struct cuda_chunk &chunk = begin_chunk(batch);
 
     if (__syncthreads_or(!chunk_is_lossless(chunk)))

@@ -3,7 +3,7 @@
  * sound, and has left its batches of groups in the region `runs`. */
 #pragma once
 
-#include <cub/block/block_scan.cuh>
+#include "gpu/block/scan.cuh"
 
 #include "gpu/sections/specials.cuh"
 
@@ -73,14 +73,19 @@ specials_first_batch(const struct specials_view &view)
 static __device__ inline unsigned long long
 specials_sums_before(unsigned long long (&numbers)[SPECIALS_READ_NRUNS])
 {
-    typedef cub::BlockScan<unsigned long long, SPECIALS_READ_NTHREADS,
-                           cub::BLOCK_SCAN_WARP_SCANS>
-        sum_scan;
-    __shared__ typename sum_scan::TempStorage s_scan;
-    unsigned long long all;
+    __shared__ struct block_scan<unsigned long long, SPECIALS_READ_NTHREADS>
+        s_scan;
+    unsigned long long own = 0, all;
 
+    for (int i = 0; i < SPECIALS_READ_NRUNS; i++)
+        own += numbers[i];
     __syncthreads();
-    sum_scan(s_scan).ExclusiveSum(numbers, numbers, all);
+    unsigned long long before = scan_block(s_scan, own, &all);
+    for (int i = 0; i < SPECIALS_READ_NRUNS; i++) {
+        const unsigned long long number = numbers[i];
+        numbers[i] = before;
+        before += number;
+    }
     return all;
 }
 

@@ -3,7 +3,7 @@
  * does with it. gpu/sections/specials_write.cu says what the steps are. */
 #pragma once
 
-#include <cub/block/block_scan.cuh>
+#include "gpu/block/scan.cuh"
 
 #include "gpu/sections/mask_pieces.cuh"
 #include "gpu/sections/specials.cuh"
@@ -117,15 +117,13 @@ lay_out(const struct cuda_batch &batch, struct specials_scratch &scratch)
 static __device__ uint64_t
 sum_before(uint64_t number, uint64_t *sum)
 {
-    typedef cub::BlockScan<unsigned long long, SPECIALS_WRITE_NTHREADS,
-                           cub::BLOCK_SCAN_WARP_SCANS>
-        scan;
-    __shared__ typename scan::TempStorage s_scan;
-    unsigned long long before, all;
+    __shared__ struct block_scan<unsigned long long, SPECIALS_WRITE_NTHREADS>
+        s_scan;
+    unsigned long long all;
 
     __syncthreads();
-    scan(s_scan).ExclusiveSum((unsigned long long)number, before, all);
-    before += *sum;
+    const unsigned long long before =
+        *sum + scan_block(s_scan, (unsigned long long)number, &all);
     *sum += all;
     return before;
 }

@@ -68,7 +68,7 @@ static_assert(SHARED_MAP_NBYTES / 512 <= TERP_BITMAP_STORED_NBYTES,
               "A map has no more levels than are counted here.");
 
 struct head_shared {
-    scan_storage<HEAD_NTHREADS> scan;
+    struct block_scan<unsigned, HEAD_NTHREADS> scan;
     index_sums warps[HEAD_NTHREADS / 32];
     uint32_t used[USED_ENTRIES_NWORDS]; /* a bit an entry */
     uint8_t number[TERP_NENTRIES];      /* of those in use */

@@ -30,7 +30,7 @@ group_nbytes_of(const struct tails_view &view, uint64_t group)
 template <unsigned NTHREADS>
 static __device__ __forceinline__ uint64_t
 place_tail_tiles(const struct tails_view &view,
-                 typename low_tile_scan<NTHREADS>::TempStorage &s_scan)
+                 struct block_scan<unsigned long long, NTHREADS> &s_scan)
 {
     const uint64_t ngroups = terp_low_ngroups(view.nvalues);
     unsigned long long end = 0;
@@ -44,7 +44,7 @@ place_tail_tiles(const struct tails_view &view,
         for (uint64_t g = tile * TERP_LOW_TILE_NGROUPS; g < stop; g++)
             nbytes += group_nbytes_of(view, g);
         __syncthreads(); /* no thread needs the storage any more */
-        low_tile_scan<NTHREADS>(s_scan).ExclusiveSum(nbytes, before, all);
+        before = scan_block(s_scan, nbytes, &all);
         if (tile < view.ntiles)
             view.begins[tile] = end + before;
         end += all;

@@ -1,11 +1,22 @@
-/* cub::BlockRadixSort: a stable sort of unsigned keys, thread t's items
- * standing before those of thread t + 1. */
+/* cub::BlockRadixSort, with CUB's own names and arguments: a stable sort of
+ * unsigned keys, thread t's items standing before those of thread t + 1. The
+ * last thread to arrive does the work for all. */
 #pragma once
 
-#include "cub/emulated.cuh"
+#include "cuda_runtime.h"
+#include <algorithm>
+#include <type_traits>
+#include <vector>
 
 namespace cub
 {
+
+struct NullType {
+};
+
+struct emulated_storage {
+    char used;
+};
 
 template <typename Key, int BLOCK_DIM_X, int NITEMS, typename Value = NullType>
 struct BlockRadixSort {
