@@ -7,6 +7,7 @@
 #   scripts/coverage.sh --report  reports what earlier runs have counted
 # build/coverage/html/index.html shows the lines. JOBS: processes at a time.
 set -euo pipefail
+export TERP_TEST_SEED=${TERP_TEST_SEED:-1} # runs are compared
 cd "$(dirname "$0")/.."
 
 # shellcheck source=scripts/setup.sh

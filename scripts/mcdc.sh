@@ -6,6 +6,7 @@
 #   scripts/mcdc.sh --report  reports what the last run has counted
 # Needs clang and llvm 19 or later: Debian 13 has them. JOBS: processes at a time.
 set -euo pipefail
+export TERP_TEST_SEED=${TERP_TEST_SEED:-1} # runs are compared
 cd "$(dirname "$0")/.."
 
 # shellcheck source=scripts/setup.sh

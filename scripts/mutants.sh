@@ -12,6 +12,7 @@
 # --out FILE (bench/results/mutants.csv) has a row a mutant; where it has some of
 # them already, only the others are tested. JOBS: processes at a time.
 set -euo pipefail
+export TERP_TEST_SEED=${TERP_TEST_SEED:-1} # runs are compared
 cd "$(dirname "$0")/.."
 
 # shellcheck source=scripts/setup.sh

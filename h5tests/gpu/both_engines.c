@@ -4,7 +4,7 @@
  *
  * TERP_CUDA_LIBRARY names the engine: the emulated one or libterp_cuda.so of a
  * machine with a GPU. TERP_TEST_EVERY=n takes one call in n to the device, for
- * the emulator is slow; which ones is mixed, but the same each time. With
+ * the emulator is slow; terp_case_is_drawn chooses them. With
  * TERP_TEST_NANS=any a NaN is as good as another: of a damaged stream
  * arithmetic may make one, whose bits are the machine's. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
@@ -17,7 +17,7 @@
 
 #include "codec/format/types.h"
 #include "codec/model/bound.h"
-#include "h5tests/support/fields.h"
+#include "h5tests/support/cases.h"
 #include "h5tests/support/values.h"
 
 /* Names that --wrap gives. */
@@ -59,7 +59,7 @@ is_chosen(void)
     const char *every = getenv("TERP_TEST_EVERY");
     uint64_t n = every == NULL ? 1 : strtoull(every, NULL, 10);
 
-    return n > 0 && terp_field_mix(ncalls++) % n == 0;
+    return n > 0 && terp_case_is_drawn(ncalls++, n);
 }
 
 /* Not malloc: some tests count and limit what the codec takes from it. */

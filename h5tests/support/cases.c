@@ -3,7 +3,10 @@
 
 #include <float.h>
 #include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "codec/format/frame.h"
 #include "codec/format/sections.h"
@@ -37,12 +40,28 @@ terp_case_alloc(uint64_t nbytes)
 #endif
 
 bool
+terp_case_is_drawn(uint64_t i, uint64_t every)
+{
+    static atomic_bool is_printed;
+    const char *set = getenv("TERP_TEST_SEED");
+    const uint64_t seed = set != NULL ? strtoull(set, NULL, 10)
+                                      : (uint64_t)time(NULL) / (24 * 60 * 60);
+
+    if (every > 1 && !atomic_exchange(&is_printed, true))
+        fprintf(stderr,
+                "some cases of many are tried: TERP_TEST_SEED=%" PRIu64
+                " tries the same ones again\n",
+                seed);
+    return every <= 1 || terp_field_mix(terp_field_mix(seed) + i) % every == 0;
+}
+
+bool
 terp_case_taken(unsigned every)
 {
     static uint64_t ncases;
 
     return getenv("TERP_TEST_ALL") != NULL ||
-           terp_field_mix(ncases++) % (every * FEWER) == 0;
+           terp_case_is_drawn(ncases++, (uint64_t)every * FEWER);
 }
 
 struct terp_chunk

@@ -13,9 +13,14 @@ struct terp_stream {
 void *
 terp_case_alloc(uint64_t nbytes);
 
-/* Whether the next case of a product of many is tried: about one in `every`,
- * always the same ones, fewer where a sanitizer watches, and all where
- * TERP_TEST_ALL is set. */
+/* Whether case i is one of those that a run tries, about one in `every`. The
+ * number TERP_TEST_SEED draws them, or without it the day, and standard error
+ * has that number. Any thread may call it. */
+bool
+terp_case_is_drawn(uint64_t i, uint64_t every);
+
+/* Whether a run tries the next case of a product of many: about one in `every`,
+ * drawn as above, fewer under a sanitizer, all where TERP_TEST_ALL is set. */
 bool
 terp_case_taken(unsigned every);
 
