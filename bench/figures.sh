@@ -5,7 +5,7 @@
 # structure is hard to find, and real ones at tight bounds, and real ones
 # lossless, under bounds relative to each value, as other types, and h5py with the
 # connector. Words: ratio, speed, real, repack, structures, lossless, pointwise,
-# types, rewrites, connector; all but the last six by default.
+# types, rewrites, connector, table (README's); the first four by default.
 # TERP_PLUGIN_DIR: where the plugin was built, build/release/plugin if not set.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -123,9 +123,26 @@ for figure in "$@"; do
         record connector python3 connector.py --plugin "$plugin" \
             --fields pres,mira --reps 15 --suite 4
         ;;
+    table)
+        # A smooth and a rough field, in the chunks that README's examples have.
+        fields=(--plugin "$plugin" --fields pres,vel --chunks 64)
+        record table_ratio python3 ratio.py "${fields[@]}" --bounds 1e-3 \
+            --codecs terp,sz3,pysz,zfp,sperr
+        record table_lossless python3 ratio.py "${fields[@]}" --bounds 0 \
+            --codecs terp,pysz:lossless,zfp_lossless,blosc2 --against peers
+        record table_speed python3 speed.py "${fields[@]}" --clock cpu \
+            --codecs terp,pysz,zfp,sperr,blosc2
+        # Errors of the fields of bench/cuda_speed.cu; both engines have one stream.
+        for name in pres vel; do
+            ../build/bench-venv/bin/python cuda_field.py ../build/fields 512 "$name"
+        done
+        record table_device python3 ratio.py --plugin "$plugin" \
+            --fields "../build/fields/pres_512x512x512.f32,../build/fields/vel_512x512x512.f32" \
+            --chunks whole --bounds 1e-3,0 --codecs terp:ratio --against anchors
+        ;;
     *)
         echo "usage: figures.sh [ratio] [speed] [real] [repack] [structures]" \
-            "[lossless] [pointwise] [types] [rewrites] [connector]" >&2
+            "[lossless] [pointwise] [types] [rewrites] [connector] [table]" >&2
         exit 2
         ;;
     esac

@@ -29,6 +29,7 @@ PEERS = {
     "sz2": lambda bound: hdf5plugin.SZ(absolute=bound),
     "zfp": lambda bound: hdf5plugin.Zfp(accuracy=bound),
     "sperr": lambda bound: hdf5plugin.Sperr(absolute=bound),
+    "zfp_lossless": lambda bound: hdf5plugin.Zfp(reversible=True),
     "blosc2": lambda bound: hdf5plugin.Blosc2(
         cname="zstd", clevel=5, filters=hdf5plugin.Blosc2.SHUFFLE),
     "bitshuffle": lambda bound: hdf5plugin.Bitshuffle(cname="zstd"),
@@ -44,7 +45,8 @@ POINTWISE_PEERS = {
 # Not a filter: chunks are compressed here and handed to HDF5 as they are. The
 # dataset names a filter that every chunk skips, since an unfiltered dataset
 # has room for whole chunks only.
-DIRECT = "pysz"
+DIRECT_ALGORITHMS = {"pysz": None, "pysz:lorenzo": "LORENZO_REG",
+                     "pysz:lossless": "LOSSLESS"}
 SKIPPED = {"compression": "gzip"}
 SKIP_MASK = 1
 
@@ -59,7 +61,7 @@ def is_terp(codec):
 
 
 def is_direct(codec):
-    return codec in (DIRECT, DIRECT + ":lorenzo")
+    return codec in DIRECT_ALGORITHMS
 
 
 def filter_of(codec, bound, pointwise=False):
@@ -87,7 +89,7 @@ def filter_of(codec, bound, pointwise=False):
     if name != "terp" or mode is None:
         fail(f"no codec {codec}: terp[:{'|'.join(PIPELINES)}"
              f"[:{'|'.join(PREDICTORS)}[:{'|'.join(EFFORTS)}]]], "
-             f"{', '.join(PEERS)}, {DIRECT}[:lorenzo]")
+             f"{', '.join([*PEERS, *DIRECT_ALGORITHMS])}")
     if not h5py.h5z.filter_avail(TERP_ID):
         fail("HDF5 cannot load the terp plugin; see --plugin")
     low_high = struct.unpack("<2I", struct.pack("<d", bound))
@@ -100,8 +102,8 @@ def version_of(codec):
     if is_direct(codec):
         return f"pysz {importlib.metadata.version('pysz')}"
     return f"hdf5plugin {hdf5plugin.version}" if codec in (
-        "sz3", "sz2", "zfp", "sperr", "blosc2", "bitshuffle") \
-        else f"HDF5 {h5py.version.hdf5_version}"
+        "sz3", "sz2", "zfp", "sperr", "zfp_lossless", "blosc2",
+        "bitshuffle") else f"HDF5 {h5py.version.hdf5_version}"
 
 
 def memory_file():
@@ -120,7 +122,7 @@ def create(file, field, chunks, codec, bound, pointwise=False):
 def write(dataset, data, codec, bound):
     """Writes all values; every byte is in the file when it returns."""
     if is_direct(codec):
-        write_direct_chunks(dataset, data, bound, codec != DIRECT)
+        write_direct_chunks(dataset, data, bound, DIRECT_ALGORITHMS[codec])
     else:
         dataset.write_direct(data)
     dataset.file.flush()
@@ -133,11 +135,11 @@ def read(dataset, data, codec):
         dataset.read_direct(data)
 
 
-def write_direct_chunks(dataset, data, bound, lorenzo):
+def write_direct_chunks(dataset, data, bound, algorithm):
     import pysz
     config = pysz.szConfig()
-    if lorenzo:
-        config.cmprAlgo = pysz.szAlgorithm.LORENZO_REG
+    if algorithm:
+        config.cmprAlgo = getattr(pysz.szAlgorithm, algorithm)
     config.errorBoundMode = pysz.szErrorBoundMode.ABS
     config.absErrorBound = bound
     for place in dataset.iter_chunks():
