@@ -125,7 +125,7 @@ for figure in "$@"; do
         ;;
     table)
         # A smooth and a rough field, in the chunks that README's examples have.
-        fields=(--plugin "$plugin" --fields pres,vel --chunks 64)
+        fields=(--plugin "$plugin" --fields "pres,vel" --chunks 64)
         record table_ratio python3 ratio.py "${fields[@]}" --bounds 1e-3 \
             --codecs terp,sz3,pysz,zfp,sperr
         record table_lossless python3 ratio.py "${fields[@]}" --bounds 0 \
