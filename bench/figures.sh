@@ -124,21 +124,26 @@ for figure in "$@"; do
             --fields pres,mira --reps 15 --suite 4
         ;;
     table)
-        # A smooth and a rough field, in the chunks that README's examples have.
-        fields=(--plugin "$plugin" --fields "pres,vel" --chunks 64)
+        # A smooth and a rough field: in the chunks of README's examples, and
+        # whole, as cuda_speed takes them; both engines write the same stream.
+        for extent in 256 512; do
+            for name in pres vel; do
+                ../build/bench-venv/bin/python cuda_field.py ../build/fields \
+                    $extent $name
+            done
+        done
+        pres=../build/fields/pres_256x256x256.f32
+        vel=../build/fields/vel_256x256x256.f32
+        fields=(--plugin "$plugin" --fields "$pres,$vel" --chunks 64)
         record table_ratio python3 ratio.py "${fields[@]}" --bounds 1e-3 \
             --codecs terp,sz3,pysz,zfp,sperr
         record table_lossless python3 ratio.py "${fields[@]}" --bounds 0 \
             --codecs terp,pysz:lossless,zfp_lossless,blosc2 --against peers
         record table_speed python3 speed.py "${fields[@]}" --clock cpu \
             --codecs terp,pysz,zfp,sperr,blosc2
-        # Errors of the fields of bench/cuda_speed.cu; both engines have one stream.
-        for name in pres vel; do
-            ../build/bench-venv/bin/python cuda_field.py ../build/fields 512 "$name"
-        done
         record table_device python3 ratio.py --plugin "$plugin" \
-            --fields "../build/fields/pres_512x512x512.f32,../build/fields/vel_512x512x512.f32" \
-            --chunks whole --bounds 1e-3,0 --codecs terp:ratio --against anchors
+            --fields "${pres//256/512},${vel//256/512}" --chunks whole \
+            --bounds 1e-3,0 --codecs terp:ratio --against anchors
         ;;
     *)
         echo "usage: figures.sh [ratio] [speed] [real] [repack] [structures]" \
