@@ -1,6 +1,6 @@
 # Installs BUILD_DIR into a folder of its own, builds the consumer against it
-# there, and runs it, also with FAKE_ENGINE in the CUDA engine's place, and what
-# README.md tells of programs and of h5repack:
+# there, and runs it, also with FAKE_ENGINE in the CUDA engine's place. Compiles
+# README.md's lines for CMake and CUDA, and runs those for h5repack:
 #   cmake -DBUILD_DIR=... -DWORK_DIR=... -DFAKE_ENGINE=... -P test_install.cmake
 
 include(${CMAKE_CURRENT_LIST_DIR}/run.cmake)
@@ -57,10 +57,12 @@ function(readme_lines first variable)
   set(${variable} "${lines}\n" PARENT_SCOPE)
 endfunction()
 
+readme_lines("#include <terp/terp_h5.h>" lines)
+file(WRITE ${WORK_DIR}/readme/device.c "${lines}")
 readme_lines("find_package" lines)
 file(WRITE ${WORK_DIR}/readme/CMakeLists.txt "cmake_minimum_required(VERSION 3.22)
 project(readme LANGUAGES C)
-add_executable(my_program ${CMAKE_CURRENT_LIST_DIR}/consumer/consumer.c)
+add_executable(my_program ${CMAKE_CURRENT_LIST_DIR}/consumer/consumer.c device.c)
 ${lines}
 target_compile_definitions(my_program PRIVATE PLUGIN_DIR=\"\${terp_PLUGIN_DIR}\")
 ")
