@@ -15,10 +15,7 @@ foreach(name absent environment values pass pipeline errors rewrite short)
   set_tests_properties(test_filter_${name} PROPERTIES
     ENVIRONMENT HDF5_PLUGIN_PATH=$<TARGET_FILE_DIR:h5zterp>)
 endforeach()
-target_link_libraries(test_filter_rewrite PRIVATE terp_fields)
-if(TERP_SANITIZE MATCHES thread) # it has one thread, and takes minutes
-  set_tests_properties(test_filter_rewrite PROPERTIES DISABLED TRUE)
-endif()
+target_link_libraries(test_filter_rewrite PRIVATE terp_cases)
 target_sources(test_filter_environment PRIVATE support/environment.c)
 
 # The same with the filter in the program.

@@ -101,7 +101,7 @@ if [ "$all" ]; then
     build asan all "-DCMAKE_C_FLAGS=${other_instructions:+-mfma -mavx2}"
     say "tests with AddressSanitizer and UndefinedBehaviorSanitizer"
     ctest --preset asan -j "$jobs"
-    build tsan all
+    build tsan thread_tests
     say "tests with ThreadSanitizer"
     ctest --preset tsan -j "$jobs"
     build fuzz fuzzers

@@ -225,11 +225,13 @@ compare_with_default(enum test_environment environment)
     }
     for (size_t i = 0; i < COUNT(of_floats); i++)
         for (int type = TERP_FLOAT32; type <= TERP_FLOAT64; type++, turn++)
-            compare_in_environment(environment, (enum terp_type)type,
-                                   &of_floats[i], turn % TERP_NMODES);
+            if (terp_case_taken(1))
+                compare_in_environment(environment, (enum terp_type)type,
+                                       &of_floats[i], turn % TERP_NMODES);
     for (int type = 0; type < TERP_NTYPES; type++)
         for (size_t i = 0; i < COUNT(of_others); i++, turn++)
-            if (type != TERP_BYTES && !terp_type_is_plain((enum terp_type)type))
+            if (type != TERP_BYTES &&
+                !terp_type_is_plain((enum terp_type)type) && terp_case_taken(1))
                 compare_in_environment(environment, (enum terp_type)type,
                                        &of_others[i], turn % TERP_NMODES);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "h5tests/support/cases.h"
 #include "h5tests/support/cmocka_all.h"
 #include "h5tests/support/fields.h"
 #include "h5tests/support/h5_files.h"
@@ -182,7 +183,8 @@ errors_do_not_add_up(void **state)
     (void)state;
     for (size_t b = 0; b < COUNT(bounds); b++)
         for (size_t c = 0; c < COUNT(caches); c++)
-            check(&bounds[b], caches[c], fields[(b + c) % COUNT(fields)]);
+            if ((b == 0 && c == 0) || terp_case_taken(1))
+                check(&bounds[b], caches[c], fields[(b + c) % COUNT(fields)]);
 }
 
 /* What was read from elsewhere, and is written whole, is as small as ever. */

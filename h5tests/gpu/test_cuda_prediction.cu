@@ -573,6 +573,8 @@ all_shapes(int blend)
     uint64_t seed = (uint64_t)blend;
 
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        if (!terp_case_taken(2))
+            continue;
         const struct shape *shape = &shapes[i];
         for (int type = 0; type < 2; type++) {
             struct bench b;
@@ -638,6 +640,8 @@ all_marched_shapes(int plan)
 
     for (size_t i = 0; i < sizeof marched / sizeof *marched; i++)
         for (size_t f = 0; f < sizeof fields / sizeof *fields; f++, ncases++) {
+            if (!terp_case_taken(2))
+                continue;
             struct bench b;
             if ((i + f + (plan == CHECK_MARCHES)) % 3 != 0)
                 continue;
@@ -712,6 +716,8 @@ chunks_of_a_batch_may_differ_in_their_plans(void **state)
 
     (void)state;
     for (size_t p = 0; p < nplans; p++) {
+        if (!terp_case_taken(2))
+            continue;
         struct bench b;
         make_bench(&b, TERP_FLOAT32, 3, dims, false, TERP_FIELD_SMOOTH, 1e-2,
                    0);
@@ -764,6 +770,8 @@ exact_quants_equal_the_cpu_for_all_shapes(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (int kind = 1; kind < EXACT_NKINDS; kind++, ncases++) {
+            if (!terp_case_taken(2))
+                continue;
             const struct shape *shape = &shapes[i];
             struct bench b;
             make_bench(&b, ncases % 2 ? TERP_FLOAT64 : TERP_FLOAT32,
@@ -786,6 +794,8 @@ lorenzo_equals_the_cpu_around_special_values(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        if (!terp_case_taken(2))
+            continue;
         const struct shape *shape = &shapes[i];
         for (int turn = 0; turn < 2; turn++) {
             struct bench b;
@@ -840,6 +850,8 @@ contents_equal_the_cpu(void **state)
     (void)state;
     for (int field = 0; field < TERP_NFIELDS; field++) {
         for (int type = 0; type < 2; type++) {
+            if (!terp_case_taken(2))
+                continue;
             struct bench b;
             double bound = field == TERP_FIELD_DENORMALS ? 1e-40
                            : field == TERP_FIELD_HUGE    ? 1e33
@@ -885,6 +897,8 @@ tile_order_equals_the_cpu(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        if (!terp_case_taken(2))
+            continue;
         struct bench b;
         make_bench(&b, TERP_FLOAT32, shapes[i].rank, shapes[i].dims,
                    shapes[i].stack, TERP_FIELD_CONSTANT, 1, 0);

@@ -8,6 +8,7 @@
 extern "C" {
 #include "cpu/predict/stages.h"
 #include "cpu/sections/specials.h"
+#include "h5tests/support/cases.h"
 #include "h5tests/support/cmocka_all.h"
 #include "h5tests/support/fields.h"
 }
@@ -269,6 +270,8 @@ all_fields_are_scanned_as_by_the_cpu(void **state)
         const struct shape *shape = &shapes[i / 2];
         enum terp_type type = i % 2 ? TERP_FLOAT64 : TERP_FLOAT32;
         for (int field = 0; field < TERP_NFIELDS; field++) {
+            if (!terp_case_taken(2))
+                continue;
             make_bench(&b, type, shape->rank, shape->dims, shape->stack,
                        field % 3 == 0);
             terp_field_make((enum terp_field)field, &b.chunk, b.values);
@@ -281,8 +284,8 @@ all_fields_are_scanned_as_by_the_cpu(void **state)
             free_bench(&b);
         }
     }
-    assert_true(ncodings[TERP_CODING_CONSTANT] > 20);
-    assert_true(ncodings[TERP_CODING_HUFFMAN] > 100);
+    assert_true(ncodings[TERP_CODING_CONSTANT] > 5);
+    assert_true(ncodings[TERP_CODING_HUFFMAN] > 30);
 }
 
 /* Few different values at distances around the one that makes a fill value,

@@ -17,6 +17,7 @@ extern "C" {
 #include "cpu/sections/low_bits.h"
 #include "cpu/sections/specials.h"
 #include "cpu/sections/tails.h"
+#include "h5tests/support/cases.h"
 #include "h5tests/support/cmocka_all.h"
 #include "h5tests/support/fields.h"
 }
@@ -413,6 +414,8 @@ symbols_come_back(void **state)
     for (enum terp_coding coding : codings)
         for (uint64_t n : sizes)
             for (int nbits = 0; nbits <= 10; nbits++) {
+                if (!terp_case_taken(2))
+                    continue;
                 uint16_t *symbols = make_symbols(n, nbits, n % 2 ? 50 : 0, 1);
                 check_symbols(coding, symbols, n);
                 free(symbols);
@@ -428,6 +431,8 @@ many_tiles_come_back(void **state)
     for (enum terp_coding coding : codings)
         for (uint64_t sparse = 3; sparse < 200; sparse += 61)
             for (uint64_t tiles : ntiles) {
+                if (!terp_case_taken(2))
+                    continue;
                 const uint64_t n = tiles * TERP_TILE_NSYMBOLS - 5;
                 uint16_t *symbols = make_symbols(n, 2, 5000, sparse);
                 check_symbols(coding, symbols, n);

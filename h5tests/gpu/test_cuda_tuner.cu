@@ -7,6 +7,7 @@
 
 extern "C" {
 #include "cpu/predict/predictor.h"
+#include "h5tests/support/cases.h"
 #include "h5tests/support/cmocka_all.h"
 #include "h5tests/support/exact_quants.h"
 #include "h5tests/support/fields.h"
@@ -264,6 +265,8 @@ any_shape_is_planned_as_by_the_cpu(void **)
         TERP_FIELD_SMOOTH, TERP_FIELD_ROUGH, TERP_FIELD_INTEGERS};
 
     for (size_t i = 0; i < NSHAPES; i++) {
+        if (!terp_case_taken(2))
+            continue;
         enum terp_type type = i % 2 ? TERP_FLOAT64 : TERP_FLOAT32;
         check_batch(type, &shapes[i], fields[i % 3], 1e-3, 0, 1);
         type = i % 2 ? TERP_FLOAT32 : TERP_FLOAT64;
@@ -294,6 +297,8 @@ static void
 special_values_in_any_rank_are_planned_as_by_the_cpu(void **)
 {
     for (size_t i = 0; i < NSHAPES; i++) {
+        if (!terp_case_taken(2))
+            continue;
         check_batch(i % 2 ? TERP_FLOAT64 : TERP_FLOAT32, &shapes[i],
                     TERP_FIELD_GAPS, 1e-3, 0, 1);
         check_batch(i % 2 ? TERP_FLOAT32 : TERP_FLOAT64, &shapes[i],

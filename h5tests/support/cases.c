@@ -34,7 +34,7 @@ terp_case_alloc(uint64_t nbytes)
 #ifdef TERP_FEWER_CASES /* by scripts/cross.sh */
 #define FEWER TERP_FEWER_CASES
 #elif defined(SANITIZED)
-#define FEWER 16u /* of cases that take four times as long */
+#define FEWER 32u /* of cases that take four times as long */
 #else
 #define FEWER 1u
 #endif
