@@ -608,12 +608,23 @@ class RepackTest(PlotfileTest):
             self.assertLessEqual(float(high) - float(low),
                                  1.001 * component_range(level, 0, i))
 
+    # Datasets of fewer than 4096 values are copied, and still levels.
+    def test_levels_too_small_to_compress_are_levels(self):
+        level = amrex.make_level(8, amrex.tiled(0, 8, 4))
+        level.values = [box[:1] for box in level.values]
+        self.levels = [level]
+        small, said = self.repack(self.write("plain.h5", names=("density",)),
+                                  "--amrex", "--rel=1e-3")
+        self.assertEqual(said, "")
+        (_, got), *_ = amrex.read_boxes(small, 0, "density")
+        np.testing.assert_array_equal(got, level.values[0][0])
+
     def test_file_without_levels_is_refused(self):
         with h5py.File(self.path("plain.h5"), "w") as file:
             file["x"] = np.arange(10000.0)
         out, said = self.repack(self.path("plain.h5"), "--amrex", "--rel=1e-3",
                                 code=2)
-        self.assertIn("no level of an AMReX plotfile", said)
+        self.assertIn("found no level of an AMReX plotfile", said)
         self.assertFalse(os.path.exists(out))
 
 

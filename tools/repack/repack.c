@@ -45,18 +45,42 @@ note_reason(hid_t stack, void *context)
     return 0;
 }
 
+/* Whether a dataset is data of a level, also where the plan copies it, as it
+ * does with few values. */
+static bool
+is_level(const struct repack *repack, const struct repack_object *object)
+{
+    struct tool_dataset dataset;
+    const char *reason;
+
+    if (object->type != H5O_TYPE_DATASET)
+        return false;
+    if (object->plan.level != NULL)
+        return true;
+    if (!tool_dataset_open(repack->in, object->path, &dataset))
+        return false;
+    struct amrex_level *level =
+        amrex_level_open(repack->in, object->path, &dataset, &reason);
+    const bool found = level != NULL;
+    amrex_level_free(level);
+    tool_dataset_close(&dataset);
+    return found;
+}
+
+/* Checks what --amrex demands: one level at least. */
 static bool
 check_levels(struct repack *repack)
 {
     bool found = repack->request.levels != REPACK_LEVELS_NEEDED;
 
     for (const struct repack_object *object = repack->first_object;
-         object != NULL; object = object->next)
-        found |= object->plan.level != NULL;
-    return found || repack_fail(repack, repack->request.path_in,
-                                "no level of an AMReX plotfile is in it: no "
-                                "data:datatype=0 with boxes and "
-                                "data:offsets=0");
+         !found && object != NULL; object = object->next)
+        found = is_level(repack, object);
+    return found ||
+           repack_fail(repack, repack->request.path_in,
+                       "--amrex: terp found no level of an AMReX plotfile or "
+                       "a Chombo file: a group with data:datatype=0, boxes "
+                       "and data:offsets=0");
 }
 
 /* Opens the GPU. That takes some tenths of a second, so it is done by a thread
