@@ -64,6 +64,18 @@ class Fields(ToolTest):
             _, said = self.repack([bound], x=records)
             self.check_warning(said, n, ranges)
 
+    def test_vectors_and_odd_fields_are_no_gradual_change(self):
+        random = np.random.default_rng(5)
+        vectors = np.repeat([1, 30, 1e-3, 2e4], 3)
+        odd = np.ones(16)
+        odd[7] = 1e-6
+        for scale in vectors, odd, np.append(np.ones(40), 1e4):
+            with self.subTest(n=len(scale)):
+                _, said = self.repack(
+                    ["--rel=1e-3"],
+                    x=scale * random.normal(size=(8192, len(scale))))
+                self.assertIn(f"it seems to be {len(scale)} fields", said)
+
     def test_fields_behind_each_other_are_told(self):
         records = particles().T
         for values in records, records[3:].reshape(6, 60, 1000):
@@ -90,6 +102,10 @@ class Fields(ToolTest):
         height = np.exp(-np.arange(12) / 1.5)  # as of water in the air
         spikes = random.normal(size=50000)
         spikes[::9973] = 1e9
+        # An amplitude that passes through 0.
+        wave = np.cos(2 * np.pi * np.arange(64) / 64)
+        crossing = wave * (1 + 1e-3 * random.normal(size=(4096, 64)))
+        bell = np.exp(-((np.arange(64) - 20) / 6.0)**2)
         for name, values in {
                 "walk": walk,
                 "noise": random.lognormal(0, 3, 100000),
@@ -100,6 +116,12 @@ class Fields(ToolTest):
                     (12, 50, 50))),
                 "alike": random.random((4000, 9)),
                 "wave": np.sin(np.arange(100000) / 7.3),
+                "crossing": crossing,
+                "crossing line": crossing.reshape(-1),
+                "crossing first": crossing.T[::4].reshape(16, 64, 64),
+                "crossing noise": wave * random.normal(size=(4096, 64)),
+                "short crossing": wave[::8] * random.uniform(1, 2, (4096, 8)),
+                "bell": bell * random.uniform(1, 2, (4096, 64)),
         }.items():
             with self.subTest(name):
                 self.assertEqual(self.repack(["--rel=1e-3"], x=values)[1], "")

@@ -35,6 +35,14 @@
 /* A field has so many values in the sample, or nothing is said. */
 #define MIN_FIELD_NVALUES 32
 
+/* From so many fields on, magnitudes that change gradually from one to the next
+ * are those of one field. A step by a factor of 3 is two bends of 1/3 of the
+ * larger side; a wave of eight columns bends by 0.3 of it. In logarithms a
+ * bend of 1 is a step by a factor of 4. */
+#define MIN_NGRADUAL 8
+#define MAX_BEND (1.0 / 3)
+#define MAX_LOG2_BEND 1
+
 /* A field whose values differ by no more than this part of their magnitude,
  * times the distance of floats, is one value that was rounded. */
 #define ROUNDING 64
@@ -143,9 +151,46 @@ struct field {
     double sum; /* of logarithms */
 };
 
-/* How much of the variance of the logarithms is one between `n` fields. These
- * take turns where `distance` is 1, else each has so many values, and none of
- * the runs has values of two. Means of neighbours differ by up to *jump_ret. */
+/* The mean of the logarithms; without any, all values are 0. */
+static double
+mean_log2(const struct field *field)
+{
+    return field->nlogs > 0 ? field->sum / (double)field->nlogs
+                            : (double)-INFINITY;
+}
+
+/* Whether the magnitude of `b` lies on the way from `a` to `c`: a straight one
+ * in logarithms, in values, or in values that change their sign. */
+static bool
+is_on_the_way(double a, double b, double c)
+{
+    const double largest = fmax(fmax(a, b), c);
+    const double x = exp2(a - largest), y = exp2(b - largest),
+                 z = exp2(c - largest);
+
+    return isinf(largest) || fabs(b - (a + c) / 2) <= MAX_LOG2_BEND ||
+           fabs(y - (x + z) / 2) <= MAX_BEND ||
+           fabs(y - fabs(x - z) / 2) <= MAX_BEND;
+}
+
+/* Whether the magnitude changes gradually from each of `n` fields to the next,
+ * as it does along a dimension of one field. */
+static bool
+is_gradual(const struct field *fields, uint64_t n)
+{
+    bool gradual = n >= MIN_NGRADUAL;
+
+    for (uint64_t c = 1; gradual && c + 1 < n; c++)
+        gradual = is_on_the_way(mean_log2(&fields[c - 1]),
+                                mean_log2(&fields[c]),
+                                mean_log2(&fields[c + 1]));
+    return gradual;
+}
+
+/* How much of the variance of the logarithms lies between `n` fields; 0 where
+ * they seem to be one. The fields take turns where `distance` is 1; else each
+ * has `distance` values, and no run has values of two fields. Means of
+ * neighbours differ by up to *jump_ret. */
 static double
 explained(const struct sample *sample, uint64_t n, uint64_t distance,
           double *jump_ret)
@@ -178,7 +223,7 @@ explained(const struct sample *sample, uint64_t n, uint64_t distance,
                      fabs(fields[c].sum / (double)fields[c].nlogs -
                           fields[c - 1].sum / (double)fields[c - 1].nlogs));
     }
-    if (nvalid < n * MIN_FIELD_NVALUES)
+    if (nvalid < n * MIN_FIELD_NVALUES || is_gradual(fields, n))
         return 0;
     const double mean = total / (double)nvalid;
     const double variance = squares / (double)nvalid - mean * mean;
