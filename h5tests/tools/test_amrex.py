@@ -339,8 +339,8 @@ class RepackTest(PlotfileTest):
         """The level is compressed like any other data, and says why."""
         small, said = self.repack(self.path("plain.h5"), "--amrex",
                                   "--rel=1e-3")
-        self.assertIn("/level_0/data:datatype=0: not taken box by box: " +
-                      reason, said)
+        self.assertIn("/level_0/data:datatype=0: compressed as a line, not box "
+                      "by box: " + reason, said)
         self.assertGreater(self.ratio(small), 2)
         level = self.levels[0]
         whole = float(np.ptp(np.stack(level.values).astype("f8")))
@@ -353,15 +353,15 @@ class RepackTest(PlotfileTest):
     def test_boxes_that_do_not_fit_are_said(self):
         for change, reason in (
                 (lambda g: g["data:offsets=0"].__setitem__(3, 5),
-                 "its boxes and their offsets do not agree"),
+                 "its boxes and data:offsets=0 contradict each other"),
                 (lambda g: g["boxes"].__setitem__(0, (0, 0, 0, 15, 15, 16)),
-                 "its boxes and their offsets do not agree"),
+                 "its boxes and data:offsets=0 contradict each other"),
                 (lambda g: g["boxes"].__setitem__(0, (0, 0, 0, -9, 15, 15)),
-                 "its boxes and their offsets do not agree"),
+                 "its boxes and data:offsets=0 contradict each other"),
                 (lambda g: g.__delitem__("data:offsets=0"),
-                 "there are no offsets for its boxes"),
+                 "its group has no data:offsets=0 that fits the boxes"),
                 (lambda g: g.__delitem__("boxes"),
-                 "there are no boxes beside it")):
+                 "its group has no readable dataset boxes")):
             with self.subTest(reason):
                 with h5py.File(self.write("plain.h5"), "r+") as file:
                     change(file["level_0"])
@@ -474,7 +474,7 @@ class RepackTest(PlotfileTest):
         self.assertAlmostEqual(bound / (1e-3 * whole), 1, 6)
         _, said = self.repack(plain, "--rel=1e-3", "--no-amrex", "--amrex",
                               code=2)
-        self.assertIn("give one of --amrex and --no-amrex", said)
+        self.assertIn("give only one of --amrex and --no-amrex", said)
 
     # Boxes of 8 and of 24 cells a side have no longer length in common.
     def test_boxes_share_chunks_where_they_share_the_bound(self):
@@ -508,10 +508,10 @@ class RepackTest(PlotfileTest):
     def test_absolute_bound_for_several_components_tells_their_ranges(self):
         plain = self.write("plain.h5")
         _, said = self.repack(plain, "--abs=10")
-        self.assertIn("/level_0/data:datatype=0: it has 3 components, of the "
+        self.assertIn("/level_0/data:datatype=0: it has 3 components with the "
                       "ranges density ", said)
-        self.assertRegex(said, r"Temp [\d.e+]+ and xmom [\d.e+]+; the bound of "
-                               r"10 for all of them leaves little")
+        self.assertRegex(said, r"Temp [\d.e+]+ and xmom [\d.e+]+; one bound of "
+                               r"10 for all leaves little")
         self.assertEqual(self.repack(plain, "--abs=1e-3")[1], "")
 
     def check_ghosts(self, attribute, ncells, ndims=3):
@@ -580,7 +580,7 @@ class RepackTest(PlotfileTest):
         said = subprocess.run([TERP, "preview", lossy, small, "--verbose"],
                               check=True, stdout=subprocess.PIPE,
                               text=True).stdout
-        self.assertIn("/level_0/boxes: all values, which are of boxes", said)
+        self.assertIn("/level_0/boxes: all values, because they belong to boxes", said)
         self.assertIn("/x: every 4th value", said)
         with h5py.File(lossy, "r") as want, h5py.File(small, "r") as got:
             self.assertEqual(got["x"].shape, (25,))

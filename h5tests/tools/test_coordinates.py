@@ -59,7 +59,7 @@ class Coordinates(ToolTest):
         self.assertEqual(changed, {"data"})
         self.assertEqual(
             said, f"terp repack: coordinates stay lossless: /x ({kind}); "
-            "--dataset gives them a bound\n")
+            "use --dataset to give them a bound\n")
 
     def test_units_tell_of_places_and_times(self):
         for units, kind in (("degrees_north", "a latitude"),

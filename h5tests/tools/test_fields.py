@@ -41,8 +41,8 @@ class Fields(ToolTest):
         return out, warnings_of(result)
 
     def check_warning(self, said, n, ranges):
-        found = re.search(rf"/x: it seems to be {n} fields.*, of the ranges "
-                          r"(.*); the bound of \S+ for all of them leaves "
+        found = re.search(rf"/x: it seems to hold {n}.* fields.* with the "
+                          r"ranges (.*); one bound of \S+ for all leaves "
                           r"little of the smallest: use --pwr", said)
         self.assertTrue(found, said)
         told = [float(text) for text in re.split(", | and ", found[1])]
@@ -74,7 +74,7 @@ class Fields(ToolTest):
                 _, said = self.repack(
                     ["--rel=1e-3"],
                     x=scale * random.normal(size=(8192, len(scale))))
-                self.assertIn(f"it seems to be {len(scale)} fields", said)
+                self.assertIn(f"it seems to hold {len(scale)} interleaved", said)
 
     def test_fields_behind_each_other_are_told(self):
         records = particles().T

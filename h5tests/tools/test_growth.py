@@ -55,7 +55,7 @@ class Growth(ToolTest):
             file["few"].attrs["note"] = "kept"
         for option in "--lossless", "--rel=1e-4":
             out, said = self.repack(path, option, "--rest=deflate")
-            self.assertIn("/few: copied, its own filters make it smaller\n",
+            self.assertIn("/few: copied: its own filters make it smaller\n",
                           said)
             with h5py.File(path, "r") as a, h5py.File(out, "r") as b:
                 self.assertEqual(filters(b["few"]), filters(a["few"]))
@@ -87,7 +87,7 @@ class Growth(ToolTest):
             file["noise"] = bits
             file.create_dataset("chunked", data=bits, chunks=(25000,))
         out, said = self.repack(path, "--lossless")
-        self.assertEqual(said.count("copied, terp does not make it smaller"), 2)
+        self.assertEqual(said.count("copied: terp does not make it smaller"), 2)
         with h5py.File(out, "r") as file:
             for name in file:
                 np.testing.assert_array_equal(file[name][()], bits)
@@ -120,7 +120,7 @@ class Growth(ToolTest):
         out = self.path("out.h5")
         said = self.expect(1, "repack", path, out, "--lossless", "--salvage",
                            "--verbose")
-        self.assertIn("/few: copied, its own filters", said)
+        self.assertIn("/few: copied: its own filters", said)
         with h5py.File(out, "r") as file:
             self.assertEqual(list(file["few"].attrs["terp_lost"]),
                              [b"100:200, 200:300"])

@@ -210,7 +210,7 @@ class Preview(ToolTest):
             file["x"] = np.arange(10.0)
         for step in "0", "3", "-4", "4x", "", "6":
             message = self.preview(path, f"--step={step}", code=TROUBLE)
-            self.assertIn(f"the step '{step}' is no power of two", message)
+            self.assertIn(f"the step '{step}' must be a power of two", message)
         self.assertFalse(os.path.exists(self.path("out.h5")))
         self.expect(TROUBLE, "preview", path)
         self.expect(TROUBLE, "preview", path, path)

@@ -361,8 +361,8 @@ class Choice(Repack):
         self.assertEqual(result.returncode, OK)
         self.assertEqual(
             warnings_of(result),
-            "terp repack: /x: compressed by terp before, with an absolute "
-            "bound of 0.0001; errors add up\n"
+            "terp repack: /x: already lossy: terp compressed it with an "
+            "absolute bound of 0.0001; the new error adds to the old one\n"
         )
 
     def test_rules_choose_bounds_by_path(self):
@@ -695,7 +695,7 @@ class Choice(Repack):
         )
         self.assertEqual(result.returncode, OK)
         self.assertRegex(warnings_of(result),
-                         r"\Aterp repack: the CPU compresses: .+\n\Z")
+                         r"\Aterp repack: the CPU replaces the GPU: .+\n\Z")
 
     def test_output_does_not_depend_on_threads(self):
         path = self.write(x=smooth(90, 80, 70))
@@ -1056,7 +1056,7 @@ class Trouble(Repack):
         for out, word in (
             (self.path("no/out.h5"), "No such file"),
             (self.directory, "not a regular file"),
-            (self.good, "IN itself"),
+            (self.good, "IN and OUT are the same file"),
         ):
             text = self.expect(TROUBLE, "repack", self.good, out, "--rel=0.1")
             self.assertIn(word, text)
@@ -1141,7 +1141,7 @@ class Trouble(Repack):
         os.utime(path)
         _, text = process.communicate()
         self.assertEqual(process.returncode, TROUBLE)
-        self.assertIn("changed while it was read", text)
+        self.assertIn("changed during the run", text)
         self.assertEqual(sorted(os.listdir(self.directory)),
                          ["good.h5", "noise.h5"])
 

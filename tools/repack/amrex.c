@@ -1,9 +1,9 @@
-/* Levels of AMReX plotfiles: reads their boxes, chooses the length of chunks,
- * and encodes chunks in the shape of the boxes. The names and the order of
- * values are those of AMReX's WriteMultiLevelPlotfileHDF5SingleDset and
- * ...MultiDset, which take them from Chombo: "data:datatype=0" holds all
- * components of each box, or there is a dataset "data:datatype=c" for each
- * component c. Chombo's boxes may have ghost cells, which AMReX's have not. */
+/* Reads the boxes of the levels of AMReX plotfiles, chooses the length of
+ * chunks, and encodes chunks in the shape of the boxes. AMReX's
+ * WriteMultiLevelPlotfileHDF5SingleDset and ...MultiDset took names and order
+ * of values from Chombo: either "data:datatype=0" holds all components of each
+ * box, or a dataset "data:datatype=c" holds component c. Boxes of Chombo may
+ * have ghost cells; boxes of AMReX have none. */
 #define _POSIX_C_SOURCE 200809L /* strndup */
 #include "tools/repack/amrex.h"
 
@@ -24,46 +24,50 @@
 #define OUTPUT_GHOST_NAME "outputGhost"
 #define GHOST_NAME "ghost"
 
-/* No simulation has more boxes or components; a damaged file may say so. */
+/* These limits bound the memory that a damaged file can claim; simulations have
+ * fewer boxes and components. Every count that is read from a file is checked
+ * against them. */
 #define MAX_NBOXES ((uint64_t)1 << 22)
 #define MAX_NCOMPONENTS ((uint64_t)1 << 16)
 
-/* A chunk of one component has at least as many values as AMReX's smallest
- * usual boxes, 8^3, since HDF5's index and terp's frame take about 100 bytes
- * for each chunk; and at most 128^3, for readers of a part of a level. */
+/* Limits of a chunk that holds one component. At least 8^3 values, as AMReX's
+ * smallest usual boxes have: HDF5's index and terp's frame take about 100 bytes
+ * for each chunk. At most 128^3 values, so that a reader of a small region
+ * decodes little else. */
 #define MIN_CHUNK_NVALUES 512
 #define MAX_CHUNK_NVALUES ((uint64_t)1 << 21)
-/* Where components may share chunks, boxes of equal shape are stacked, up to as
- * many values as chunks of other datasets have. Boxes of several shapes get
- * long chunks where the length that divides them is short: the frames of short
- * ones then take more than the shape of a box saves. */
+/* Sizes of chunks that several components may share. Boxes of equal shape are
+ * stacked in a chunk up to STACK_NVALUES, the size of chunks of other datasets.
+ * Boxes of several shapes get chunks of SHARED_CHUNK_NVALUES where their common
+ * divisor is below MIN_SHAPED_NVALUES: the frames of so short chunks take more
+ * than the shape of the boxes saves. */
 #define STACK_NVALUES ((uint64_t)1 << 18)
 #define MIN_SHAPED_NVALUES ((uint64_t)1 << 11)
 #define SHARED_CHUNK_NVALUES ((uint64_t)1 << 15)
 /* Where no length divides all boxes, some chunks hold the end of one component
- * and the start of the next, and must keep the smaller of their bounds. They
- * are few when chunks are this small a part of the smallest box. */
+ * and the start of the next; they must keep the smaller of the two bounds. With
+ * ODD_CHUNKS_PER_BOX chunks in the smallest box such chunks are few. */
 #define ODD_CHUNKS_PER_BOX 8
 #define MAX_ODD_CHUNK_NVALUES ((uint64_t)1 << 15)
 
-/* ---- what the file says ---- */
+/* ---- what the file contains ---- */
 
-/* A box in the file: inclusive corners, x first. */
+/* A box of the file: inclusive corners, x first. */
 struct corners {
     long long low[3], high[3];
 };
 _Static_assert(sizeof(struct corners) == 6 * sizeof(long long),
                "corners_type places six numbers one after the other");
 
-/* Reads all elements of a dataset of one dimension. NULL when it is no such
- * dataset; to be freed. */
+/* Reads all elements of a dataset of one dimension. Free the result; NULL where
+ * the dataset has another rank or cannot be read. */
 static void *
 read_list(const struct tool_dataset *dataset, hid_t type)
 {
     if (dataset->rank != 1 || type < 0)
         return NULL;
-    /* Members that the file does not have, since its boxes have fewer
-     * dimensions, stay 0. */
+    /* Where boxes have fewer dimensions, the file lacks members; they stay 0.
+     */
     void *list = calloc(dataset->nvalues + 1, H5Tget_size(type));
     if (list != NULL &&
         H5Dread(dataset->id, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, list) < 0) {
@@ -73,8 +77,8 @@ read_list(const struct tool_dataset *dataset, hid_t type)
     return list;
 }
 
-/* The type of struct corners with those members that the boxes of the file,
- * which are `stored`, have. Negative where they have none; to be closed. */
+/* The type of struct corners with the members that `stored`, the type of the
+ * file's boxes, has. Close it; negative where `stored` has none of them. */
 static hid_t
 corners_type(hid_t stored)
 {
@@ -95,7 +99,7 @@ corners_type(hid_t stored)
     return type;
 }
 
-/* How many ghost cells boxes have on each side, x first. */
+/* The number of ghost cells on each side of a box, x first. */
 struct ghosts {
     long long n[3];
 };
@@ -117,8 +121,8 @@ set_box(const struct corners *corners, const struct ghosts *ghosts,
     return true;
 }
 
-/* Fills in all members of the level but the chunks' length. False where offsets
- * do not follow from the boxes. */
+/* Fills in the level except for chunk_nvalues. False where the offsets
+ * contradict the boxes. */
 static bool
 set_boxes(struct amrex_level *level, const struct corners *corners,
           const struct ghosts *ghosts, const long long *offsets)
@@ -144,8 +148,8 @@ set_boxes(struct amrex_level *level, const struct corners *corners,
 }
 
 /* Reads an attribute that is a compound of up to three numbers, whose names end
- * in i, j and k. All are 0 where there is no such attribute; false where they
- * are none that boxes can have. */
+ * in i, j and k. Without the attribute all numbers are 0. False where a number
+ * cannot be a count of ghost cells. */
 static bool
 read_ghosts(hid_t group, const char *name, struct ghosts *ghosts_ret)
 {
@@ -179,10 +183,10 @@ read_ghosts(hid_t group, const char *name, struct ghosts *ghosts_ret)
     return ok;
 }
 
-/* Sets the boxes with as many ghost cells as make them agree with the offsets.
- * Chombo's outputGhost are those in the file; files without have none, or
- * `ghost`. Where several agree, since boxes happen to be multiples of each
- * other, the number of components decides. */
+/* Sets the boxes with the ghost cells that make the boxes agree with the
+ * offsets. Chombo's outputGhost counts the ghost cells in the file; a file
+ * without this attribute has none, or `ghost`. Several counts can agree where
+ * boxes are multiples of each other; then the number of components decides. */
 static bool
 fit_boxes(hid_t group, struct amrex_level *level, const struct corners *corners,
           const long long *offsets)
@@ -207,7 +211,7 @@ fit_boxes(hid_t group, struct amrex_level *level, const struct corners *corners,
     return found;
 }
 
-/* ---- how long chunks are ---- */
+/* ---- length of chunks ---- */
 
 static uint64_t
 gcd(uint64_t a, uint64_t b)
@@ -226,7 +230,7 @@ plane_of(const struct amrex_box *box)
     return box->dims[1] * box->dims[2];
 }
 
-/* How many values would lie in chunks that keep the shape of their boxes. */
+/* The number of values in chunks that keep the shape of their boxes. */
 static uint64_t
 count_in_shape(const struct amrex_level *level, uint64_t chunk_nvalues)
 {
@@ -248,9 +252,9 @@ boxes_have_one_shape(const struct amrex_level *level)
     return true;
 }
 
-/* Chooses a length that divides all boxes, so that each chunk is of one
- * component and has its bound. Among such lengths it takes those by which most
- * values are in chunks that keep the shape of their boxes, and of these the
+/* Chooses a length that divides all boxes: then each chunk holds one component
+ * and has its bound. Of such lengths the function takes the one with the most
+ * values in chunks that keep the shape of their boxes, and of equal ones the
  * largest. */
 static uint64_t
 choose_chunk(const struct amrex_level *level)
@@ -278,10 +282,10 @@ choose_chunk(const struct amrex_level *level)
     return min_u64(best, level->nvalues);
 }
 
-/* The same where components may share chunks: whole boxes where they are equal
- * and small, else chunks that are long enough. `stacks`: what is beside each
- * other in a chunk may be of several components; bits of these have nothing in
- * common, and then a stack is larger than its boxes one by one. */
+/* Chooses a length where components may share chunks: whole boxes if boxes are
+ * equal and small, else chunks of a sufficient length. `stacks` is false for
+ * lossless chunks of several components: bits of different components have
+ * nothing in common, and a stack would be larger than its boxes one by one. */
 static uint64_t
 choose_shared_chunk(const struct amrex_level *level, bool stacks)
 {
@@ -310,7 +314,8 @@ amrex_level_choose_chunk(struct amrex_level *level, enum amrex_bounds bounds)
 
 /* ---- levels ---- */
 
-/* Reads the boxes of `level`, whose nvalues is set. NULL, or why not. */
+/* Reads the boxes of `level`, whose nvalues is set. Returns NULL, or the reason
+ * of a failure. */
 static const char *
 read_boxes(hid_t group, struct amrex_level *level)
 {
@@ -335,24 +340,24 @@ read_boxes(hid_t group, struct amrex_level *level)
         tool_dataset_close(&list);
     }
     if (level->nboxes > MAX_NBOXES)
-        reason = "it has more boxes than terp knows how to take";
+        reason = "it has more boxes than terp supports";
     else if (corners == NULL || level->nboxes == 0)
-        reason = "there are no boxes beside it";
+        reason = "its group has no readable dataset boxes";
     else if (offsets == NULL || noffsets != level->nboxes + 1)
-        reason = "there are no offsets for its boxes";
+        reason = "its group has no data:offsets=0 that fits the boxes";
     if (reason == NULL) {
         level->boxes = calloc(level->nboxes, sizeof *level->boxes);
         if (level->boxes == NULL)
-            reason = "there is not enough memory for its boxes";
+            reason = "not enough memory for its boxes";
         else if (!fit_boxes(group, level, corners, offsets))
-            reason = "its boxes and their offsets do not agree";
+            reason = "its boxes and data:offsets=0 contradict each other";
     }
     free(corners);
     free(offsets);
     return reason;
 }
 
-/* The group in which the object at `path` is; to be closed. */
+/* Opens the group that holds the object at `path`. Close it. */
 static hid_t
 open_folder(hid_t file, const char *path)
 {
@@ -421,11 +426,12 @@ amrex_level_open(hid_t file, const char *path,
     hid_t group = open_folder(file, path);
     struct amrex_level *level = calloc(1, sizeof *level);
     if (level == NULL) {
-        *reason_ret = "there is not enough memory";
+        *reason_ret = "not enough memory";
     } else if (dataset->rank != 1 ||
                (H5Tequal(dataset->type, H5T_NATIVE_FLOAT) <= 0 &&
                 H5Tequal(dataset->type, H5T_NATIVE_DOUBLE) <= 0)) {
-        *reason_ret = "it is no array of this machine's floating-point numbers";
+        *reason_ret = "it must have one dimension, and floats or doubles in "
+                      "this machine's byte order";
     } else {
         level->nvalues = dataset->nvalues;
         level->first = strtoull(name + 1 + strlen(DATA_NAME), NULL, 10);
@@ -447,9 +453,8 @@ amrex_level_free(struct amrex_level *level)
     free(level);
 }
 
-struct amrex_piece
-amrex_level_piece(const struct amrex_level *level, uint64_t at,
-                  uint64_t nvalues)
+struct amrex_span
+amrex_level_span(const struct amrex_level *level, uint64_t at, uint64_t nvalues)
 {
     uint64_t first = 0, last = level->nboxes - 1;
 
@@ -461,37 +466,36 @@ amrex_level_piece(const struct amrex_level *level, uint64_t at,
             last = middle - 1;
     }
     const struct amrex_box *box = &level->boxes[first];
-    struct amrex_piece piece = {
+    struct amrex_span span = {
         .box = box,
         .component = (at - box->begin) / box->nvalues,
         .at = (at - box->begin) % box->nvalues,
     };
-    piece.nvalues = min_u64(nvalues, box->nvalues - piece.at);
-    return piece;
+    span.nvalues = min_u64(nvalues, box->nvalues - span.at);
+    return span;
 }
 
 /* ---- chunks ---- */
 
-/* Whether the values from `at` on are of boxes like the first of them. */
+/* Whether all boxes of the values from `at` on have the same shape. */
 static bool
 boxes_are_alike(const struct amrex_level *level, uint64_t at, uint64_t nvalues)
 {
     if (nvalues > level->nvalues - at)
         return false;
-    struct amrex_piece first = amrex_level_piece(level, at, nvalues);
+    struct amrex_span first = amrex_level_span(level, at, nvalues);
     for (uint64_t done = first.nvalues; done < nvalues;) {
-        struct amrex_piece piece =
-            amrex_level_piece(level, at + done, nvalues - done);
-        if (memcmp(piece.box->dims, first.box->dims, sizeof piece.box->dims) !=
-            0)
+        struct amrex_span span =
+            amrex_level_span(level, at + done, nvalues - done);
+        if (memcmp(span.box->dims, first.box->dims, sizeof span.box->dims) != 0)
             return false;
-        done += piece.nvalues;
+        done += span.nvalues;
     }
     return true;
 }
 
-/* A stack of boxes where the chunk holds whole ones, a box where it holds
- * planes of one, a map where it holds rows, else a line. */
+/* The shape is a stack of boxes if the chunk holds whole boxes, a box if it
+ * holds planes of one box, a map if it holds rows, else a line. */
 void
 amrex_level_shape(const struct amrex_level *level, enum terp_type type,
                   uint64_t at, struct terp_chunk *chunk_ret)
@@ -502,21 +506,21 @@ amrex_level_shape(const struct amrex_level *level, enum terp_type type,
     *chunk_ret = line;
     if (!boxes_are_alike(level, at, nvalues))
         return;
-    struct amrex_piece piece = amrex_level_piece(level, at, nvalues);
-    const uint64_t *box = piece.box->dims;
+    struct amrex_span span = amrex_level_span(level, at, nvalues);
+    const uint64_t *box = span.box->dims;
     uint64_t plane = box[1] * box[2], row = box[2];
-    if (piece.at == 0 && nvalues % piece.box->nvalues == 0 &&
-        nvalues > piece.box->nvalues) {
+    if (span.at == 0 && nvalues % span.box->nvalues == 0 &&
+        nvalues > span.box->nvalues) {
         *chunk_ret = (struct terp_chunk){
             .type = type,
             .stack = true,
             .rank = 4,
-            .dims = {nvalues / piece.box->nvalues, box[0], box[1], box[2]}};
-    } else if (piece.at % plane == 0 && nvalues % plane == 0 &&
-               piece.nvalues == nvalues) {
+            .dims = {nvalues / span.box->nvalues, box[0], box[1], box[2]}};
+    } else if (span.at % plane == 0 && nvalues % plane == 0 &&
+               span.nvalues == nvalues) {
         *chunk_ret = (struct terp_chunk){
             .type = type, .rank = 3, .dims = {nvalues / plane, box[1], row}};
-    } else if (piece.at % row == 0 && nvalues % row == 0) {
+    } else if (span.at % row == 0 && nvalues % row == 0) {
         *chunk_ret = (struct terp_chunk){
             .type = type, .rank = 2, .dims = {nvalues / row, row}};
     }
@@ -541,34 +545,35 @@ amrex_level_brick(const struct amrex_level *level, unsigned *dims_ret)
     return (unsigned)(chunk.rank - first);
 }
 
-/* The smallest bound of all components that the chunk holds. An absolute bound
- * counts before a relative one. The signs of a chunk of several components tell
- * nothing of one of them, so all values keep theirs there. */
+/* The smallest bound of all components in the chunk; an absolute bound takes
+ * precedence over a relative one. A chunk of several components keeps the sign
+ * of each value: the common sign of a chunk says nothing about one component.
+ */
 static struct terp_params
 params_at(const struct amrex_level *level, const struct terp_params *params,
           uint64_t at)
 {
     uint64_t nvalues = min_u64(level->chunk_nvalues, level->nvalues - at);
-    struct amrex_piece piece = amrex_level_piece(level, at, nvalues);
-    const uint64_t first = piece.component;
+    struct amrex_span span = amrex_level_span(level, at, nvalues);
+    const uint64_t first = span.component;
     struct terp_params least = params[first];
     bool several = false;
 
-    for (uint64_t done = piece.nvalues; done < nvalues; done += piece.nvalues) {
-        piece = amrex_level_piece(level, at + done, nvalues - done);
-        const struct terp_params *other = &params[piece.component];
+    for (uint64_t done = span.nvalues; done < nvalues; done += span.nvalues) {
+        span = amrex_level_span(level, at + done, nvalues - done);
+        const struct terp_params *other = &params[span.component];
         if (other->bound_mode < least.bound_mode ||
             (other->bound_mode == least.bound_mode &&
              other->bound < least.bound))
             least = *other;
-        several |= piece.component != first;
+        several |= span.component != first;
     }
     if (several && least.keep_sign != TERP_KEEP_SIGN_NONE)
         least.keep_sign = TERP_KEEP_SIGN_OF_VALUES;
     return least;
 }
 
-/* How a chunk is coded. */
+/* How one chunk is encoded. */
 struct work {
     struct terp_chunk chunk;
     struct terp_params params;
@@ -585,8 +590,8 @@ is_alike(const struct work *a, const struct work *b)
            a->params.keep_sign == b->params.keep_sign;
 }
 
-/* Encodes in one batch `work[first]` and all later chunks of the same shape and
- * bound; *ntaken counts the chunks that are taken. */
+/* Encodes `work[first]` and all later chunks of the same shape and bound in one
+ * batch; *ntaken counts the chunks that batches have taken. */
 static enum terp_status
 encode_alike(struct terp_h5_batch *batch, struct work *work, uint64_t nwork,
              uint64_t first, uint64_t *ntaken)
@@ -624,7 +629,8 @@ amrex_level_encode(const struct amrex_level *level, struct terp_h5_batch *batch,
         const struct terp_params own = params_at(level, params, at);
         work[i].params = own;
         terp_cd_copy_fills(&block->cd, &work[i].params);
-        work[i].params.keep_sign = own.keep_sign; /* not the dataset's */
+        work[i].params.keep_sign = own.keep_sign; /* of the chunk, not of the
+                                                     dataset */
     }
     for (uint64_t i = 0; st == TERP_OK && i < nwork; i++)
         if (!work[i].taken)

@@ -1,5 +1,5 @@
-/* terp repack: finds the range of a dataset's values, and the bounds that
- * follow from it. */
+/* terp repack: finds the range of a dataset's values, and derives the bounds
+ * from it. */
 #include "tools/repack/bounds.h"
 
 #include <math.h>
@@ -7,11 +7,12 @@
 #include "codec/model/bound.h"
 #include "tools/repack/plan.h"
 
-/* Values that are compared with the range together. */
-#define PIECE_NVALUES ((uint64_t)1024)
+/* Number of values that is_inside compares with the range at once. Longer runs
+ * more often hold a value outside, and then each value is looked at. */
+#define COMPARED_NVALUES ((uint64_t)1024)
 
-/* Lists the fill values, which do not count for the range: the one that the
- * filter keeps, and those that netCDF's conventions name. */
+/* Lists the fill values, which do not count for the range: the filter's fill
+ * value, and the values that netCDF's conventions name. */
 static void
 find_fills(struct repack_job *job)
 {
@@ -34,12 +35,12 @@ is_valid(const struct repack_job *job, const void *values, uint64_t i)
     return valid;
 }
 
-/* Whether `n` values from `at` on lie strictly within the known range, so that
- * none of them can change it. Most pieces do, and this loop is vectorized. NaN
- * counts as within, since comparisons with it are false; it does not belong to
- * the range. */
+/* Whether `n` values from `at` on lie strictly inside the known range and
+ * cannot change it. Most runs do, and the compiler vectorizes this loop.
+ * Comparisons with NaN are false, so that NaN counts as inside; NaN does not
+ * belong to the range. */
 static bool
-is_within(const struct repack_job *job, const void *values, uint64_t at,
+is_inside(const struct repack_job *job, const void *values, uint64_t at,
           uint64_t n, const struct tool_range *range)
 {
     const double low = range->low.next, high = range->high.next;
@@ -57,16 +58,16 @@ is_within(const struct repack_job *job, const void *values, uint64_t at,
 }
 
 static void
-add_values(const struct repack_job *job, const struct repack_part *part,
+add_values(const struct repack_job *job, const struct repack_slab *slab,
            uint64_t component, uint64_t begin, uint64_t end)
 {
-    struct tool_range *range = &part->range[component];
-    const void *values = part->values;
+    struct tool_range *range = &slab->range[component];
+    const void *values = slab->values;
 
-    for (uint64_t at = begin; at < end; at += PIECE_NVALUES) {
-        uint64_t n = min_u64(PIECE_NVALUES, end - at);
-        if (is_within(job, values, at, n, &part->known[component]) ||
-            is_within(job, values, at, n, range))
+    for (uint64_t at = begin; at < end; at += COMPARED_NVALUES) {
+        uint64_t n = min_u64(COMPARED_NVALUES, end - at);
+        if (is_inside(job, values, at, n, &slab->known[component]) ||
+            is_inside(job, values, at, n, range))
             continue;
         for (uint64_t i = at; i < at + n; i++)
             if (is_valid(job, values, i))
@@ -76,40 +77,41 @@ add_values(const struct repack_job *job, const struct repack_part *part,
 }
 
 static bool
-begin_range(struct repack_job *job, struct repack_part *part)
+begin_range(struct repack_job *job, struct repack_slab *slab)
 {
     for (uint64_t c = 0; c < job->ncomponents; c++) {
-        part->range[c] = TOOL_RANGE_EMPTY;
-        part->known[c] = job->ranges[c];
+        slab->range[c] = TOOL_RANGE_EMPTY;
+        slab->known[c] = job->ranges[c];
     }
     return true;
 }
 
 static void
-find_range(struct repack_job *job, struct repack_part *part)
+find_range(struct repack_job *job, struct repack_slab *slab)
 {
     const struct amrex_level *level = job->level;
     uint64_t at = 0;
 
     if (level == NULL)
-        add_values(job, part, 0, 0, part->box.nvalues);
-    while (level != NULL && at < part->box.nvalues) {
-        struct amrex_piece piece = amrex_level_piece(
-            level, part->box.at[0] + at, part->box.nvalues - at);
-        add_values(job, part, piece.component, at, at + piece.nvalues);
-        at += piece.nvalues;
+        add_values(job, slab, 0, 0, slab->box.nvalues);
+    while (level != NULL && at < slab->box.nvalues) {
+        struct amrex_span span = amrex_level_span(level, slab->box.at[0] + at,
+                                                  slab->box.nvalues - at);
+        add_values(job, slab, span.component, at, at + span.nvalues);
+        at += span.nvalues;
     }
 }
 
 static bool
-finish_range(struct repack_job *job, struct repack_part *part)
+finish_range(struct repack_job *job, struct repack_slab *slab)
 {
     for (uint64_t c = 0; c < job->ncomponents; c++)
-        tool_range_merge(&job->ranges[c], &part->range[c]);
-    return part->status == TERP_OK || repack_job_fails(job, part->status);
+        tool_range_merge(&job->ranges[c], &slab->range[c]);
+    return slab->status == TERP_OK || repack_job_fails(job, slab->status);
 }
 
-/* The fill value of all these values, unless it is one that does not count. */
+/* Adds the values of a box that was never written: all are the fill value,
+ * which may not count. */
 static void
 add_absent(struct repack_job *job, const struct tool_grid *box)
 {
@@ -125,9 +127,8 @@ add_absent(struct repack_job *job, const struct tool_grid *box)
 }
 
 /* Turns a relative bound into an absolute one by the range of all valid values.
- * Where these are all the same, the range is 0, which is no bound, and the
- * relative bound is kept; so it is where no range is looked for, and each chunk
- * has its own. */
+ * The bound stays relative, with the range of each chunk, where all values are
+ * equal (range 0) and where the range is unknown. */
 static void
 resolve_bound(const struct repack_bound *bound, const struct tool_range *range,
               struct terp_params *params)
@@ -161,9 +162,9 @@ repack_find_bounds(struct repack_job *job)
         find_fills(job);
     if (repack_needs_range(&job->object->plan) && job->written &&
         job->has_range) {
-        const bool fits = job->split.nparts <= job->split.nslots;
-        /* Else they are read again to be coded. */
-        job->npasses = fits ? 1 : 2;
+        const bool fits = job->split.nslabs <= job->split.nslots;
+        /* Otherwise a second reading encodes the values. */
+        job->nreadings = fits ? 1 : 2;
         ok = repack_job_do(job, job->native, &steps);
         job->has_all = fits;
     }

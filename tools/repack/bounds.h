@@ -3,6 +3,6 @@
 
 #include "tools/repack/job.h"
 
-/* Fills in job->params, for which it may have to look at all values. */
+/* Fills in job->params. This may read all values. */
 bool
 repack_find_bounds(struct repack_job *job);

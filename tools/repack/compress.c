@@ -13,8 +13,9 @@
 #include "tools/repack/types.h"
 #include "tools/repack/warn.h"
 
-/* Sets the filter's parameters. They have one bound for the dataset: the
- * largest of all components, so that no value exceeds what the file claims. */
+/* Sets the filter's parameters. The dataset has one bound in the file, the
+ * largest of all components: no value exceeds the bound that the file states.
+ */
 static void
 set_config(const struct repack_job *job, struct H5Z_terp_config *config)
 {
@@ -40,8 +41,8 @@ set_config(const struct repack_job *job, struct H5Z_terp_config *config)
         config->nlogical = amrex_level_brick(job->level, config->logical);
 }
 
-/* Creates the dataset as the input was created, except for its layout and
- * filters, and without a name: HDF5 deletes what gets none. */
+/* Creates the dataset like the input, except for layout and filters. The
+ * dataset has no name yet: HDF5 deletes it if it gets none. */
 static bool
 create(struct repack_job *job, hid_t parent)
 {
@@ -67,80 +68,78 @@ create(struct repack_job *job, hid_t parent)
     return job->out >= 0 || repack_job_fails(job, TERP_ERR_HDF5);
 }
 
-/* Says once why the GPU that was asked for does not code. */
+/* Says once why the GPU does not compress, where the user requested it. */
 static void
 warn_of_engine(struct repack *repack, const struct terp_run *run)
 {
     if (repack->request.engine != TERP_ENGINE_CUDA ||
-        run->result.used == TERP_ENGINE_CUDA || repack->engine_told)
+        run->result.used == TERP_ENGINE_CUDA || repack->engine_warned)
         return;
-    repack->engine_told = true;
+    repack->engine_warned = true;
     tool_progress_end(&repack->progress);
-    fprintf(stderr, "terp repack: the CPU compresses: %s\n",
-            run->result.reason != NULL ? run->result.reason
-                                       : "no reason is known");
+    fprintf(stderr, "terp repack: the CPU replaces the GPU: %s\n",
+            run->result.reason != NULL ? run->result.reason : "unknown reason");
 }
 
-/* Finds the place of a part in the output, and allocates its batch. An error is
- * noted in part->status, for finish_coding, which frees both. */
+/* Finds the position of a slab in the output and allocates its batch. Notes an
+ * error in slab->status; finish_coding frees both. */
 static bool
-begin_coding(struct repack_job *job, struct repack_part *part)
+begin_coding(struct repack_job *job, struct repack_slab *slab)
 {
     const struct terp_run_options options = {.nthreads = job->split.nthreads};
 
-    (void)terp_run_begin(&options, NULL, &part->run);
-    part->batch = (struct terp_h5_batch){.run = &part->run};
-    /* The conversion is done in place, since the native values are not needed
-     * again. */
+    (void)terp_run_begin(&options, NULL, &slab->run);
+    slab->batch = (struct terp_h5_batch){.run = &slab->run};
+    /* This is the last use of the native values: convert them in place. */
     if (job->has_all && H5Tequal(job->in.type, job->native) <= 0 &&
-        H5Tconvert(job->native, job->in.type, part->box.nvalues, part->values,
+        H5Tconvert(job->native, job->in.type, slab->box.nvalues, slab->values,
                    NULL, H5P_DEFAULT) < 0)
         return repack_job_fails(job, TERP_ERR_HDF5);
-    part->status = terp_h5_block_open(job->out, part->box.at, part->box.count,
-                                      &part->block);
-    if (part->status == TERP_OK && part->block.reason == NULL)
-        part->status = terp_h5_batch_make(&part->run, &part->block, UINT64_MAX,
-                                          UINT64_MAX, &part->batch);
+    slab->status = terp_h5_block_open(job->out, slab->box.at, slab->box.count,
+                                      &slab->block);
+    if (slab->status == TERP_OK && slab->block.reason == NULL)
+        slab->status = terp_h5_batch_make(&slab->run, &slab->block, UINT64_MAX,
+                                          UINT64_MAX, &slab->batch);
     return true;
 }
 
 static enum terp_status
-encode_part(const struct repack_job *job, struct repack_part *part)
+encode_slab(const struct repack_job *job, struct repack_slab *slab)
 {
-    const struct terp_h5_block *block = &part->block;
+    const struct terp_h5_block *block = &slab->block;
     const uint64_t nchunks = terp_array_nchunks(&block->array);
 
-    if (part->batch.cap_nchunks < nchunks)
+    if (slab->batch.cap_nchunks < nchunks)
         return TERP_ERR_MEMORY;
     return job->level != NULL
-               ? amrex_level_encode(job->level, &part->batch, block,
-                                    job->params, part->values)
-               : terp_h5_batch_encode(&part->batch, block, &block->cd.params, 0,
-                                      nchunks, part->values);
+               ? amrex_level_encode(job->level, &slab->batch, block,
+                                    job->params, slab->values)
+               : terp_h5_batch_encode(&slab->batch, block, &block->cd.params, 0,
+                                      nchunks, slab->values);
 }
 
-/* Encodes a part. Where a GPU codes beside the CPU, up to split.ndevice_threads
- * threads at a time hand their parts to it. */
+/* Encodes a slab. Where a GPU encodes beside the CPU, up to
+ * split.ndevice_threads threads at a time give their slabs to the GPU. */
 static void
-code_part(struct repack_job *job, struct repack_part *part)
+code_slab(struct repack_job *job, struct repack_slab *slab)
 {
     struct repack *repack = job->repack;
 
-    if (part->status != TERP_OK || part->block.reason != NULL)
+    if (slab->status != TERP_OK || slab->block.reason != NULL)
         return;
     int nothers = atomic_fetch_add(&repack->ndevice_threads, 1);
     if (atomic_load(&repack->device) == REPACK_DEVICE_OPEN &&
         nothers < job->split.ndevice_threads)
-        part->run.engine = TERP_ENGINE_CUDA;
+        slab->run.engine = TERP_ENGINE_CUDA;
     else
         atomic_fetch_sub(&repack->ndevice_threads, 1);
-    part->status = encode_part(job, part);
-    if (part->run.engine == TERP_ENGINE_CUDA)
+    slab->status = encode_slab(job, slab);
+    if (slab->run.engine == TERP_ENGINE_CUDA)
         atomic_fetch_sub(&repack->ndevice_threads, 1);
 }
 
-/* Whether HDF5 can create a dataset with the filters of the input: of szip,
- * some builds have the decoder alone. */
+/* Whether HDF5 can create a dataset with the filters of the input. Some builds
+ * have only the decoder of szip. */
 static bool
 has_encoders(const struct tool_dataset *in)
 {
@@ -156,15 +155,16 @@ has_encoders(const struct tool_dataset *in)
     return true;
 }
 
-/* Streams of terp are replaced whatever others take: another pipeline may have
- * been asked for. Of tiny chunks the index takes more than the values. */
+/* Whether the input may be copied where terp's streams are not smaller. Streams
+ * of terp are always replaced: the user may want another pipeline. Tiny chunks
+ * are always replaced: HDF5's index takes more than their values. */
 static bool
 may_stay(const struct tool_dataset *in)
 {
     return !in->has_terp && !tool_chunk_is_tiny(in) && has_encoders(in);
 }
 
-/* Counts what the streams of a part take. */
+/* Counts the bytes of a slab's streams. */
 static void
 count_streams(struct repack_job *job, const struct terp_h5_batch *batch,
               uint64_t nchunks)
@@ -175,30 +175,30 @@ count_streams(struct repack_job *job, const struct terp_h5_batch *batch,
 }
 
 static bool
-finish_coding(struct repack_job *job, struct repack_part *part)
+finish_coding(struct repack_job *job, struct repack_slab *slab)
 {
-    const struct terp_h5_block *block = &part->block;
-    enum terp_status st = terp_budget_status(part->run.budget, part->status);
+    const struct terp_h5_block *block = &slab->block;
+    enum terp_status st = terp_budget_status(slab->run.budget, slab->status);
 
     if (st == TERP_OK && block->reason != NULL) {
-        st = terp_h5_block_transfer(&part->run, block, part->values, NULL);
+        st = terp_h5_block_transfer(&slab->run, block, slab->values, NULL);
     } else if (st == TERP_OK) {
         const uint64_t nchunks = terp_array_nchunks(&block->array);
-        warn_of_engine(job->repack, &part->run);
-        job->ndevice += part->run.result.used == TERP_ENGINE_CUDA;
-        count_streams(job, &part->batch, nchunks);
+        warn_of_engine(job->repack, &slab->run);
+        job->ndevice += slab->run.result.used == TERP_ENGINE_CUDA;
+        count_streams(job, &slab->batch, nchunks);
         if (!job->is_larger)
-            st = terp_h5_batch_store(&part->batch, block, nchunks);
+            st = terp_h5_batch_store(&slab->batch, block, nchunks);
     }
-    terp_h5_batch_free(&part->batch);
-    terp_h5_block_close(&part->block);
+    terp_h5_batch_free(&slab->batch);
+    terp_h5_block_close(&slab->block);
     return st == TERP_OK ? !job->is_larger : repack_job_fails(job, st);
 }
 
 static bool
 write_values(struct repack_job *job)
 {
-    static const struct repack_steps steps = {begin_coding, code_part,
+    static const struct repack_steps steps = {begin_coding, code_slab,
                                               finish_coding, NULL};
 
     return !job->written || repack_job_do(job, job->in.type, &steps);
@@ -222,8 +222,8 @@ print_bounds(const struct repack_job *job)
     }
 }
 
-/* Limits that say something of this dataset; whether it has values below 0 is
- * another matter. */
+/* Prints limits of values; whether the dataset has values below 0 is not known
+ * here. */
 static void
 print_limits(const struct terp_params *params)
 {
@@ -233,7 +233,7 @@ print_limits(const struct terp_params *params)
         printf(", signs kept");
 }
 
-/* --verbose. */
+/* Prints a line of --verbose. */
 static void
 print_dataset(const struct repack_job *job)
 {
@@ -256,11 +256,11 @@ print_dataset(const struct repack_job *job)
         printf(", ratio %.2f", tool_ratio(nbytes, stored_nbytes));
     if (job->ndevice > 0)
         printf(", %.0f %% by the GPU",
-               100.0 * (double)job->ndevice / (double)job->split.nparts);
+               100.0 * (double)job->ndevice / (double)job->split.nslabs);
     printf("\n");
 }
 
-/* Plans to copy the dataset. */
+/* Changes the plan: the dataset is copied. */
 static void
 keep_filters(const struct repack_job *job, struct repack_object *object)
 {

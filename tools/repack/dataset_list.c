@@ -9,14 +9,14 @@
 #include "tools/repack/lists.h"
 #include "tools/repack/references.h"
 
-/* The fill value as HDF5 gives it, references translated. Those to objects that
- * are not made yet are lost. */
+/* Copies the fill value and translates its references. References to objects
+ * that do not exist yet are lost. */
 static bool
 copy_set_fill(struct repack *repack, const char *path,
               const struct tool_dataset *in, hid_t out)
 {
     const uint64_t nlost = repack->nlost_references;
-    hid_t type = H5Tcopy(in->type); /* for memory */
+    hid_t type = H5Tcopy(in->type); /* as in memory */
     hid_t one = H5Screate(H5S_SCALAR);
     void *value = calloc(1, in->value_nbytes);
     bool ok = type >= 0 && one >= 0 && value != NULL &&
@@ -29,8 +29,8 @@ copy_set_fill(struct repack *repack, const char *path,
     }
     if (repack->nlost_references > nlost)
         fprintf(stderr,
-                "terp %s: %s: its fill value refers to what comes later in the "
-                "file, and becomes a null reference\n",
+                "terp %s: %s: its fill value is a reference to an object later "
+                "in the file; it becomes a null reference\n",
                 repack->request.command, tool_shown(path));
     free(value);
     tool_close(one);
@@ -84,7 +84,7 @@ copy_external(hid_t in, hid_t out)
     return ok;
 }
 
-/* A name that `get` gives of a mapping, to be freed; NULL where it fails. */
+/* The name that `get` returns for a mapping; free it. NULL on failure. */
 static char *
 get_name(hid_t in, size_t i, ssize_t (*get)(hid_t, size_t, char *, size_t))
 {
@@ -98,8 +98,8 @@ get_name(hid_t in, size_t i, ssize_t (*get)(hid_t, size_t, char *, size_t))
     return name;
 }
 
-/* How many values a source gives to a mapping: what is selected of the virtual
- * dataset; where that has no limit, a block of it for each source. */
+/* Counts the values that a source gives to a mapping: the selected values of
+ * the virtual dataset; for an unlimited selection one block per source. */
 static bool
 count_mapped(hid_t here, hsize_t *nvalues_ret)
 {
@@ -119,9 +119,9 @@ count_mapped(hid_t here, hsize_t *nvalues_ret)
     return true;
 }
 
-/* What is selected of the source of a mapping. A file does not tell the shape
- * of a source of which all is selected, and HDF5 knows none until it opens the
- * source; it takes any shape with as many values. */
+/* The selection in the source of a mapping. For a selection of all values the
+ * file does not store the shape of the source, and HDF5 learns it only when it
+ * opens the source; any shape with the same number of values will do. */
 static hid_t
 get_source(hid_t in, size_t i, hid_t here)
 {
@@ -181,8 +181,8 @@ copy_storage(const struct tool_dataset *in, hid_t out)
              copy_mappings(in->dcpl, out);
     else
         ok = H5Pset_layout(out, layout) >= 0 && copy_external(in->dcpl, out);
-    /* A compact dataset is allocated when it is made, whatever the file says.
-     */
+    /* HDF5 allocates compact datasets when it creates them, whatever the file
+     * says. */
     return ok && H5Pget_alloc_time(in->dcpl, &when) >= 0 &&
            H5Pset_alloc_time(out, layout == H5D_COMPACT ? H5D_ALLOC_TIME_EARLY
                                                         : when) >= 0;
@@ -190,18 +190,18 @@ copy_storage(const struct tool_dataset *in, hid_t out)
 
 hid_t
 repack_dataset_list(struct repack *repack, const char *path,
-                    const struct tool_dataset *in, enum repack_list_part part)
+                    const struct tool_dataset *in, enum repack_list_scope scope)
 {
     hid_t out = H5Pcreate(H5P_DATASET_CREATE);
     const bool ok =
         out >= 0 && repack_list_object(in->id, in->dcpl, out) &&
         copy_fill(repack, path, in, out) &&
-        (part == REPACK_LIST_WITHOUT_STORAGE || copy_storage(in, out));
+        (scope == REPACK_LIST_WITHOUT_STORAGE || copy_storage(in, out));
 
     return repack_list_end(out, ok);
 }
 
-/* Whether all values are in one chunk; its bytes. */
+/* Whether one chunk holds all values. *nbytes_ret is its size. */
 static bool
 has_one_chunk(hid_t dcpl, hid_t space, hid_t type, size_t *nbytes_ret)
 {
@@ -220,9 +220,9 @@ has_one_chunk(hid_t dcpl, hid_t space, hid_t type, size_t *nbytes_ret)
     return true;
 }
 
-/* HDF5 1.10 forgets where it has written the only chunk of a dataset, unless
- * the chunk goes through its cache or through filters. The output has no cache
- * otherwise. Values with addresses have up to twice as many bytes in a file. */
+/* HDF5 1.10 loses the address of the only chunk of a dataset unless the chunk
+ * goes through its cache or through filters. The output has no other cache.
+ * Values with addresses take up to twice as many bytes in a file. */
 hid_t
 repack_access_list(hid_t dcpl, hid_t space, hid_t type)
 {

@@ -1,4 +1,4 @@
-/* terp repack: stands in for filters that are missing. */
+/* terp repack: registers substitutes for missing filters. */
 #include "tools/repack/filters.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #define NAME_NBYTES 64
 
-/* HDF5 has pointers to the names. */
+/* HDF5 keeps pointers to the names. */
 static struct {
     H5Z_filter_t filter;
     char name[NAME_NBYTES];
@@ -50,8 +50,8 @@ repack_missing_filter(const struct tool_dataset *dataset, char *text_ret,
     }
 }
 
-/* HDF5 writes the fill value to chunks of datasets that are allocated when they
- * are made; all of these are written over. Nothing can be read. */
+/* HDF5 filters fill values when it creates a dataset with early allocation;
+ * repack overwrites these chunks. Reading fails. */
 static size_t
 pass_through(unsigned flags, size_t nwords, const unsigned *words,
              size_t nbytes, size_t *cap_nbytes, void **bytes)
@@ -63,7 +63,7 @@ pass_through(unsigned flags, size_t nwords, const unsigned *words,
     return flags & H5Z_FLAG_REVERSE ? 0 : nbytes;
 }
 
-/* Of one filter; `name` is its name in the file. */
+/* Registers a substitute for one filter; `name` is its name in the file. */
 static bool
 stand_in_for(H5Z_filter_t filter, const char *name)
 {

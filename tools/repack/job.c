@@ -1,5 +1,5 @@
-/* terp repack: opens a dataset of the input, reads its parts and shares them
- * out among the threads. */
+/* terp repack: opens a dataset of the input, reads it in slabs and gives slabs
+ * to the threads. */
 #define _GNU_SOURCE /* madvise, pread */
 #include "tools/repack/job.h"
 
@@ -29,12 +29,11 @@ repack_job_fails(const struct repack_job *job, enum terp_status st)
 
 /* ---- a dataset ---- */
 
-/* The descriptor of HDF5's file, where that is one file on its own; else
- * -1. */
+/* The descriptor of the input where HDF5 uses one plain file, else -1. */
 static int
 find_file(hid_t in)
 {
-#ifdef _WIN32 /* the number is one of HDF5's own C library */
+#ifdef _WIN32 /* HDF5's C library has its own numbers */
     (void)in;
     return -1;
 #else
@@ -48,8 +47,8 @@ find_file(hid_t in)
 #endif
 }
 
-/* Finds out whether the values stand in the file as they are in memory. All
- * threads can read them then, without HDF5, which lets in one at a time. */
+/* Finds out whether the file stores the values as they are in memory. Then all
+ * threads read them directly; HDF5 admits one thread at a time. */
 static void
 find_values(struct repack_job *job)
 {
@@ -65,9 +64,9 @@ find_values(struct repack_job *job)
         job->file = find_file(job->repack->in);
 }
 
-/* Finds the parts that have nothing but a fill value, which HDF5 gives for a
- * chunk that was never written. A level's parts are not told apart: each has
- * values of several components. */
+/* Finds slabs that hold the fill value alone, because none of their chunks was
+ * ever written. Slabs of a level are not distinguished: each has values of
+ * several components. */
 static void
 find_chunks(struct repack_job *job)
 {
@@ -84,8 +83,8 @@ find_chunks(struct repack_job *job)
     job->has_chunks = tool_stored_boxes(&job->in, &job->split.grid);
 }
 
-/* Allocates large pages, since the system clears a few large pages sooner than
- * many small ones. */
+/* Allocates large pages: the system clears few large pages faster than many
+ * small ones. */
 static void *
 allocate(uint64_t nbytes)
 {
@@ -93,7 +92,7 @@ allocate(uint64_t nbytes)
     uint64_t npages = div_up(nbytes, LARGE_PAGE_NBYTES);
     void *memory = aligned_alloc(LARGE_PAGE_NBYTES, npages * LARGE_PAGE_NBYTES);
 
-    /* Small pages do as well, so a failure does not matter. */
+    /* A failure does no harm: pages stay small. */
     if (memory != NULL)
         (void)madvise(memory, nbytes, MADV_HUGEPAGE);
     return memory;
@@ -103,22 +102,22 @@ allocate(uint64_t nbytes)
 }
 
 static bool
-make_parts(struct repack_job *job)
+make_slabs(struct repack_job *job)
 {
     const uint64_t nvalues = tool_grid_cap(&job->split.grid);
 
-    job->parts = calloc(job->split.nslots, sizeof *job->parts);
-    for (uint64_t i = 0; job->parts != NULL && i < job->split.nslots; i++) {
-        struct repack_part *part = &job->parts[i];
-        part->values = allocate(nvalues * job->in.value_nbytes);
-        part->range = calloc(job->ncomponents, sizeof *part->range);
-        part->known = calloc(job->ncomponents, sizeof *part->known);
-        if (part->values == NULL || part->range == NULL || part->known == NULL)
+    job->slabs = calloc(job->split.nslots, sizeof *job->slabs);
+    for (uint64_t i = 0; job->slabs != NULL && i < job->split.nslots; i++) {
+        struct repack_slab *slab = &job->slabs[i];
+        slab->values = allocate(nvalues * job->in.value_nbytes);
+        slab->range = calloc(job->ncomponents, sizeof *slab->range);
+        slab->known = calloc(job->ncomponents, sizeof *slab->known);
+        if (slab->values == NULL || slab->range == NULL || slab->known == NULL)
             return false;
     }
     job->ranges = calloc(job->ncomponents, sizeof *job->ranges);
     job->params = calloc(job->ncomponents, sizeof *job->params);
-    return job->parts != NULL && job->ranges != NULL && job->params != NULL;
+    return job->slabs != NULL && job->ranges != NULL && job->params != NULL;
 }
 
 bool
@@ -134,10 +133,10 @@ repack_job_open(struct repack *repack, const struct repack_object *object,
         .level = object->plan.level,
         .in = {.id = -1, .space = -1, .dcpl = -1, .type = -1},
         .out = -1,
-        .npasses = 1};
+        .nreadings = 1};
     if (!tool_dataset_open(repack->in, object->path, &job->in))
         return repack_job_fails(job, TERP_ERR_HDF5);
-    /* Salvage has counted it. */
+    /* With --salvage the dataset has been counted before. */
     if (!repack->request.salvage &&
         !tool_limit_take(&job->in, TOOL_LIMIT_ALL, reason, sizeof reason))
         return repack_fail(repack, object->path, "%s", reason);
@@ -159,25 +158,25 @@ repack_job_open(struct repack *repack, const struct repack_object *object,
         tool_grid_cap(&job->split.grid) * job->in.value_nbytes);
     if (st != TERP_OK)
         return repack_job_fails(job, st);
-    return make_parts(job) || repack_job_fails(job, TERP_ERR_MEMORY);
+    return make_slabs(job) || repack_job_fails(job, TERP_ERR_MEMORY);
 }
 
 void
 repack_job_close(struct repack_job *job)
 {
-    for (uint64_t i = 0; job->parts != NULL && i < job->split.nslots; i++) {
-        free(job->parts[i].values);
-        free(job->parts[i].range);
-        free(job->parts[i].known);
+    for (uint64_t i = 0; job->slabs != NULL && i < job->split.nslots; i++) {
+        free(job->slabs[i].values);
+        free(job->slabs[i].range);
+        free(job->slabs[i].known);
     }
-    free(job->parts);
+    free(job->slabs);
     free(job->has_chunks);
     free(job->ranges);
     free(job->params);
     tool_dataset_close(&job->in);
 }
 
-/* ---- its parts ---- */
+/* ---- slabs ---- */
 
 static bool
 read_run(int file, uint64_t offset, uint64_t nbytes, uint8_t *to)
@@ -195,16 +194,16 @@ read_run(int file, uint64_t offset, uint64_t nbytes, uint8_t *to)
     return true;
 }
 
-/* Reads the values of a part from job->file; any thread may do so. */
+/* Reads the values of a slab from job->file. Any thread may call this. */
 static bool
-read_direct(const struct repack_job *job, struct repack_part *part)
+read_direct(const struct repack_job *job, struct repack_slab *slab)
 {
-    const struct tool_grid *box = &part->box;
+    const struct tool_grid *box = &slab->box;
     uint64_t run_nvalues = 1, at[H5S_MAX_RANK] = {0};
-    uint8_t *to = part->values;
+    uint8_t *to = slab->values;
     int nouter = box->rank;
 
-    /* A run is a series of values that follow each other in the file. */
+    /* A run is a series of values that are contiguous in the file. */
     while (nouter > 0) {
         nouter--;
         run_nvalues *= box->count[nouter];
@@ -232,19 +231,19 @@ read_direct(const struct repack_job *job, struct repack_part *part)
 }
 
 static bool
-begin_part(struct repack_job *job, struct repack_part *part, hid_t type,
+begin_slab(struct repack_job *job, struct repack_slab *slab, hid_t type,
            const struct repack_steps *steps)
 {
-    part->box = job->split.grid;
-    part->status = TERP_OK;
+    slab->box = job->split.grid;
+    slab->status = TERP_OK;
     bool has_values = job->has_all || job->file >= 0 ||
                       repack_salvage_read(job->object, &job->in, type,
-                                          &part->box, part->values);
-    return has_values ? steps->begin(job, part)
+                                          &slab->box, slab->values);
+    return has_values ? steps->begin(job, slab)
                       : repack_job_fails(job, TERP_ERR_HDF5);
 }
 
-/* What threads share that work on a job. */
+/* What the threads share that work on a job. */
 struct crew {
     struct repack_job *job;
     const struct repack_steps *steps;
@@ -252,47 +251,47 @@ struct crew {
 };
 
 static void
-work_part(void *arg, struct tool_work *work)
+work_slab(void *arg, struct tool_work *work)
 {
     const struct crew *crew = arg;
     struct repack_job *job = crew->job;
-    struct repack_part *part = (struct repack_part *)work;
+    struct repack_slab *slab = (struct repack_slab *)work;
 
-    part->unread = !job->has_all && job->file >= 0 && !read_direct(job, part);
-    if (part->unread)
-        part->status = TERP_ERR_HDF5;
+    slab->unread = !job->has_all && job->file >= 0 && !read_direct(job, slab);
+    if (slab->unread)
+        slab->status = TERP_ERR_HDF5;
     else
-        crew->steps->work(job, part);
+        crew->steps->work(job, slab);
 }
 
-/* Counts what was read. Where the values are read twice, each time counts
- * half. */
+/* Counts the values that were read. Where all values are read twice, each
+ * reading counts half. */
 static void
 add_progress(struct repack_job *job, const struct tool_grid *box)
 {
     if (!job->has_all)
         tool_progress_add(&job->repack->progress, box->nvalues *
                                                       job->in.value_nbytes /
-                                                      (uint64_t)job->npasses);
+                                                      (uint64_t)job->nreadings);
 }
 
-/* Waits until the thread that has the part is done with it. */
+/* Waits for the thread that works on the slab. */
 static bool
-finish_part(struct crew *crew, struct repack_part *part)
+finish_slab(struct crew *crew, struct repack_slab *slab)
 {
     struct repack_job *job = crew->job;
 
-    tool_workers_await(crew->workers, &part->work);
-    if (part->unread)
+    tool_workers_await(crew->workers, &slab->work);
+    if (slab->unread)
         repack_fail(job->repack, job->object->path,
-                    "its values cannot all be read");
-    add_progress(job, &part->box);
-    return crew->steps->finish(job, part);
+                    "some of its values cannot be read");
+    add_progress(job, &slab->box);
+    return crew->steps->finish(job, slab);
 }
 
-/* Passes over a part that has no chunks. */
+/* Skips a slab that has no chunks. */
 static void
-pass_part(const struct crew *crew)
+skip_slab(const struct crew *crew)
 {
     struct repack_job *job = crew->job;
     const struct tool_grid *box = &job->split.grid;
@@ -302,11 +301,11 @@ pass_part(const struct crew *crew)
     add_progress(job, box);
 }
 
-/* Begins parts, which are work for the other threads, and finishes them in the
- * order of the dataset, whichever is done first: so the bytes of the file do
- * not depend on the threads. */
+/* Begins slabs, which other threads work on, and finishes them in the order of
+ * the dataset. This order makes the bytes of the file independent of the
+ * threads. */
 static bool
-run_parts(struct crew *crew, hid_t type)
+run_slabs(struct crew *crew, hid_t type)
 {
     struct repack_job *job = crew->job;
     const uint64_t nslots = job->split.nslots;
@@ -314,24 +313,24 @@ run_parts(struct crew *crew, hid_t type)
     bool ok = true;
 
     while (ok) {
-        struct repack_part *part = &job->parts[nbegun % nslots];
+        struct repack_slab *slab = &job->slabs[nbegun % nslots];
         const uint64_t number = job->split.grid.next;
         if (!tool_grid_next(&job->split.grid))
             break;
         if (job->has_chunks != NULL && !job->has_chunks[number]) {
-            pass_part(crew);
+            skip_slab(crew);
             continue;
         }
         if (nbegun - nfinished == nslots)
-            ok = finish_part(crew, &job->parts[nfinished++ % nslots]);
-        ok = ok && begin_part(job, part, type, crew->steps);
+            ok = finish_slab(crew, &job->slabs[nfinished++ % nslots]);
+        ok = ok && begin_slab(job, slab, type, crew->steps);
         if (!ok)
             break;
         nbegun++;
-        tool_workers_give(crew->workers, &part->work);
+        tool_workers_give(crew->workers, &slab->work);
     }
     while (nfinished < nbegun)
-        ok &= finish_part(crew, &job->parts[nfinished++ % nslots]);
+        ok &= finish_slab(crew, &job->slabs[nfinished++ % nslots]);
     job->split.grid.next = 0;
     return ok;
 }
@@ -342,10 +341,10 @@ repack_job_do(struct repack_job *job, hid_t type,
 {
     struct crew crew = {job, steps, NULL};
 
-    /* The thread that calls HDF5 comes on top of the workers, since it waits
+    /* The thread that calls HDF5 comes in addition to the workers: it waits
      * most of the time. */
-    crew.workers = tool_workers_start(job->split.nworkers, work_part, &crew);
-    bool ok = crew.workers != NULL ? run_parts(&crew, type)
+    crew.workers = tool_workers_start(job->split.nworkers, work_slab, &crew);
+    bool ok = crew.workers != NULL ? run_slabs(&crew, type)
                                    : repack_job_fails(job, TERP_ERR_MEMORY);
     tool_workers_end(crew.workers);
     return ok;

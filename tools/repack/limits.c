@@ -1,4 +1,4 @@
-/* Chooses limits of decoded values: by options, and by attributes. */
+/* Chooses the limits of decoded values from options and attributes. */
 #include "tools/repack/limits.h"
 
 #include <math.h>
@@ -22,8 +22,8 @@ repack_limits_read_range(struct argp_state *state, const char *text,
                             &limits->valid_max);
 }
 
-/* The limit as the dataset's values have it. Attributes are often of a wider
- * type, and programs that mask values round them likewise. */
+/* Rounds a limit to the dataset's type. Attributes often have a wider type, and
+ * programs that mask values round in the same way. */
 static double
 round_to(hid_t type, double limit)
 {
@@ -59,7 +59,7 @@ set_valid_range(const struct repack_limits *limits,
     params->valid_max = params->has_valid_range ? max : 0;
 }
 
-/* A pointwise bound without a floor keeps signs by itself. */
+/* A pointwise bound without a floor implies that signs stay. */
 static bool
 keeps_signs(const struct terp_params *params)
 {

@@ -1,14 +1,14 @@
-/* terp repack: makes creation property lists from properties. */
+/* terp repack: copies creation property lists property by property. */
 #include "tools/repack/lists.h"
 
 #include <stdlib.h>
 
 #include "tools/common/h5file.h"
 
-/* ---- what several lists have ---- */
+/* ---- properties of all objects ---- */
 
-/* Whether an object has no times. Headers before HDF5 1.8 do not tell their
- * list of that. */
+/* Whether an object has no times. For object headers before HDF5 1.8, the
+ * property list does not show it. */
 static bool
 lacks_times(hid_t object)
 {
@@ -32,7 +32,7 @@ repack_list_object(hid_t object, hid_t in, hid_t out)
            H5Pset_obj_track_times(out, tracks && !lacks_times(object)) >= 0;
 }
 
-/* The parameters of a filter, to be freed; NULL without memory. */
+/* The parameters of a filter; free them. NULL without memory. */
 static unsigned *
 get_filter(hid_t in, unsigned i, H5Z_filter_t *filter_ret, unsigned *flags_ret,
            size_t *nwords_ret)
@@ -110,7 +110,7 @@ repack_group_list(hid_t in)
     return repack_list_end(out, ok);
 }
 
-/* Messages that objects share. */
+/* Copies the settings of messages that objects share. */
 static bool
 copy_shared(hid_t in, hid_t out)
 {
@@ -160,7 +160,7 @@ copy_file(hid_t in, hid_t out)
            copy_space(in, out);
 }
 
-/* HDF5's list of a file leaves out the properties of its root group. */
+/* HDF5's list of a file lacks the properties of its root group. */
 hid_t
 repack_file_list(hid_t in)
 {

@@ -1,5 +1,5 @@
-/* terp repack: keeps the list of the input's objects and links, and the first
- * failure. */
+/* terp repack: lists of the input's objects and links, and the first failure.
+ */
 #define _XOPEN_SOURCE 700 /* tsearch */
 #include "tools/repack/objects.h"
 

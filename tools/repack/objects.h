@@ -1,5 +1,5 @@
-/* terp repack: the state of a copy, above all the objects and links of the
- * input, and what has become of them in the output. */
+/* terp repack: the state of a copy: the objects and links of the input, and
+ * their counterparts in the output. */
 #pragma once
 
 #include <hdf5.h>
@@ -12,52 +12,52 @@
 #include "tools/repack/amrex.h"
 #include "tools/repack/request.h"
 
-/* What becomes of a dataset. */
+/* How a dataset is copied. */
 struct repack_plan {
-    struct repack_bound bound; /* REPACK_KEEP: copied as it is */
-    const char *reason;        /* why it is copied; static */
-    bool unwanted;             /* nobody asked for other filters */
-    const char *coordinate;    /* which kind, where it is one: static */
-    bool whole;                /* preview keeps all its values */
+    struct repack_bound bound; /* REPACK_KEEP: not compressed */
+    const char *reason;        /* why it is not compressed; static */
+    bool unwanted;             /* the user requested no other filters */
+    const char *coordinate;    /* the kind of a coordinate, else NULL; static */
+    bool whole;                /* preview keeps all values */
     hsize_t chunk_dims[H5S_MAX_RANK];
-    hsize_t unit_dims[H5S_MAX_RANK]; /* chunks that are best coded together */
-    struct amrex_level *level;       /* NULL for other data; of the plan */
+    hsize_t unit_dims[H5S_MAX_RANK]; /* chunks to encode together */
+    struct amrex_level *level;       /* owned; NULL for other data */
 };
 
-/* The damaged chunks of a dataset, with --salvage. */
+/* The damaged chunks of a dataset, for --salvage. */
 struct repack_losses {
     uint64_t nchunks, cap;
-    struct tool_grid *boxes; /* the values of each */
-    struct tool_lost noted;  /* these, after those of earlier runs */
-    void *fill;              /* a value of the dataset's type */
+    struct tool_grid *boxes; /* the values of each chunk */
+    struct tool_lost noted;  /* losses of earlier runs, then of this one */
+    void *fill;              /* one value of the dataset's type */
 };
 
 /* A group, dataset or committed type of the input. */
 struct repack_object {
-    haddr_t address;     /* in the input, where it is the key */
-    haddr_t out_address; /* valid when it is made */
+    haddr_t address;     /* in the input; the key */
+    haddr_t out_address; /* valid where made is true */
     H5O_type_t type;
     char *path;
-    const struct repack_rule *rule; /* the last one that names it */
-    struct repack_plan plan;        /* of a dataset */
-    struct repack_losses losses;    /* likewise */
-    bool made;                      /* it is in the output */
-    bool left_out;                  /* with --salvage: it cannot be copied */
-    bool deferred;  /* its values are written when all objects are there */
-    hid_t unlinked; /* a committed type without a link so far; else -1 */
+    const struct repack_rule *rule; /* the last rule that matches */
+    struct repack_plan plan;        /* for a dataset */
+    struct repack_losses losses;    /* for a dataset */
+    bool made;                      /* the output has it */
+    bool left_out;                  /* with --salvage: impossible to copy */
+    bool deferred;  /* values are written after all objects exist */
+    hid_t unlinked; /* an open committed type that has no link yet; else -1 */
     struct repack_object *next;
 };
 
-/* A link of the input, in the order in which they are made anew. */
+/* A link of the input. The list has the order in which links are created. */
 struct repack_link {
-    struct repack_object *parent, *target; /* target: of a hard link */
+    struct repack_object *parent, *target; /* target: for a hard link */
     char *name;
     H5L_type_t type;
     H5T_cset_t charset;
     struct repack_link *next;
 };
 
-/* Whether the GPU can take part in this process. */
+/* Whether this process can use the GPU. */
 enum repack_device {
     REPACK_DEVICE_NONE,
     REPACK_DEVICE_OPENING,
@@ -73,22 +73,22 @@ struct repack {
     struct tool_coordinates *coordinates;
     struct tool_progress progress;
     uint64_t nlost;     /* damaged chunks */
-    uint64_t nleft_out; /* objects */
+    uint64_t nleft_out; /* objects that were impossible to copy */
     uint64_t nlost_references;
-    bool engine_told; /* the user knows that the CPU codes instead */
+    bool engine_warned; /* the user was told that the CPU compresses */
     _Atomic(enum repack_device) device;
-    atomic_int ndevice_threads; /* which use the GPU now */
-    char reason[256];           /* why HDF5 failed most recently */
-    char *error_path;           /* of the first failure */
-    char error[1024];           /* why; "" without one */
+    atomic_int ndevice_threads; /* threads that use the GPU now */
+    char reason[256];           /* of HDF5's latest failure */
+    char *error_path;           /* object of the first failure */
+    char error[1024];           /* reason of the first failure; "" if none */
 };
 
-/* Notes why the work fails, with HDF5's reason when `format` is NULL; the
- * first failure counts. Returns false. */
+/* Records the first failure; later ones are ignored. The reason is HDF5's where
+ * `format` is NULL. Returns false. */
 __attribute__((format(printf, 3, 4))) bool
 repack_fail(struct repack *repack, const char *path, const char *format, ...);
 
-/* NULL when the input has no such object. */
+/* NULL where the input has no object at this address. */
 struct repack_object *
 repack_find_object(const struct repack *repack, haddr_t address);
 

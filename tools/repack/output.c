@@ -1,5 +1,5 @@
-/* terp repack: makes the output beside OUT, and puts it in place when all of it
- * is written. */
+/* terp repack: writes the output beside OUT and renames it to OUT when it is
+ * complete. */
 #define _GNU_SOURCE /* realpath, readlink, fchown */
 #include "tools/repack/output.h"
 
@@ -14,24 +14,26 @@
 #include "tools/common/text.h"
 #include "tools/repack/lists.h"
 
-/* With room for what describes it. */
+/* HDF5's limit for attributes in old object headers is 64 KiB; the rest is for
+ * the message that describes the attribute. Above this limit of terp_lost, the
+ * output gets new object headers. */
 #define MAX_OLD_ATTRIBUTE_NBYTES 60000
 
-/* As many symbolic links as Linux follows. */
+/* Linux follows as many symbolic links; find_target fails beyond. */
 #define MAX_NLINKS 40
 
-/* The file that is written until it gets OUT's name. It is removed when the
- * program ends otherwise. */
+/* The unfinished file. It gets OUT's name when it is complete; otherwise it is
+ * removed when the program ends. */
 static char part_path[4096];
 static volatile sig_atomic_t has_part;
 
-/* What is known of it. */
+/* The state of the output. */
 static struct {
-    int file;        /* it is open, so that nobody can put another in its place
-                        before it gets its owner; or -1 */
-    char *path;      /* of OUT, symbolic links followed */
-    bool exists;     /* OUT was there before */
-    struct stat old; /* in this case */
+    int file;        /* open until the file has its owner, so that nobody can
+                        exchange it before; or -1 */
+    char *path;      /* of OUT, after all symbolic links */
+    bool exists;     /* OUT existed before the run */
+    struct stat old; /* of the existing OUT */
 } output = {.file = -1};
 
 void
@@ -58,7 +60,7 @@ watch_ends(void)
 #ifndef _WIN32
     signal(SIGHUP, end_by_signal);
     signal(SIGPIPE, end_by_signal);
-    /* Without the signal, write() fails where the file may not grow further. */
+    /* Without the signal, write() fails at the limit of a file's size. */
     signal(SIGXFSZ, SIG_IGN);
 #endif
     atexit(repack_output_remove);
@@ -70,14 +72,15 @@ warn_of_part(void *context, const char *path)
     const struct repack *repack = context;
 
     fprintf(stderr,
-            "terp %s: %s: a run elsewhere, or before this machine was started, "
-            "writes it or has left it; remove it unless that runs\n",
+            "terp %s: %s: unfinished output of a run on another machine, or "
+            "of a run before this machine started; remove it unless that run "
+            "is active\n",
             repack->request.command, tool_shown(path));
 }
 
-/* The path that OUT means: that of its target where it is a symbolic link, also
- * of one that does not exist yet, as any program that writes to OUT would make
- * it. To be freed; NULL, and errno says why. */
+/* The path that writing to OUT creates or replaces: the target where OUT is a
+ * symbolic link, even of a missing file. Free the result. NULL: errno says why.
+ */
 static char *
 find_target(const char *path)
 {
@@ -90,9 +93,9 @@ find_target(const char *path)
     for (int i = 0; at != NULL && i <= MAX_NLINKS; i++) {
         const ssize_t n = readlink(at, target, sizeof target - 1);
         if (n < 0)
-            return at; /* no link, and maybe nothing at all */
+            return at; /* not a link, perhaps a missing file */
         target[n] = '\0';
-        /* A link names its target from the folder that it is in. */
+        /* A relative target starts from the folder of the link. */
         const char *slash = target[0] == '/' ? NULL : strrchr(at, '/');
         const int folder_nbytes = slash == NULL ? 0 : (int)(slash + 1 - at);
         char *next = malloc((size_t)folder_nbytes + (size_t)n + 1);
@@ -107,7 +110,7 @@ find_target(const char *path)
 #endif
 }
 
-/* Finds out what OUT is, and where. */
+/* Finds out what OUT is, and its path. */
 static bool
 find_out(struct repack *repack, const struct stat *stat_in)
 {
@@ -118,7 +121,7 @@ find_out(struct repack *repack, const struct stat *stat_in)
         return repack_fail(repack, path, "%s", strerror(errno));
     if (output.exists && output.old.st_dev == stat_in->st_dev &&
         output.old.st_ino == stat_in->st_ino)
-        return repack_fail(repack, path, "this is IN itself");
+        return repack_fail(repack, path, "IN and OUT are the same file");
     if (output.exists && !S_ISREG(output.old.st_mode))
         return repack_fail(repack, path, "not a regular file");
     if (output.exists && access(path, W_OK) != 0)
@@ -140,16 +143,16 @@ repack_output_begin(struct repack *repack, const struct stat *stat_in)
         return repack_fail(repack, repack->request.path_out, "%s",
                            strerror(errno));
     has_part = 1;
-#ifdef _WIN32 /* a file that is open gets no other name */
+#ifdef _WIN32 /* Windows does not rename an open file */
     close(output.file);
     output.file = -1;
 #endif
     return true;
 }
 
-/* Gives the file the owner and rights that OUT had. A new one has the rights
- * that any new file gets; its owner is that of the input, if the user is
- * another one and may set it. */
+/* Gives the file the owner and permissions of the existing OUT. A new file gets
+ * the usual permissions, and the owner of the input where the user may set it.
+ */
 static void
 set_rights(const struct stat *stat_in)
 {
@@ -175,7 +178,7 @@ set_rights(const struct stat *stat_in)
 #endif
 }
 
-/* Object headers before HDF5 1.8 have attributes of less than 64 KiB. */
+/* Object headers before HDF5 1.8 limit attributes to 64 KiB. */
 static bool
 has_long_notes(const struct repack *repack)
 {
@@ -187,7 +190,7 @@ has_long_notes(const struct repack *repack)
     return false;
 }
 
-/* Creates the output with the input's creation properties, and with object
+/* Creates the output with the creation properties of the input and with object
  * headers of the same version, so that the same programs can read it. */
 bool
 repack_output_create(struct repack *repack)
@@ -198,8 +201,8 @@ repack_output_create(struct repack *repack)
     H5O_info_t root;
     H5F_libver_t low = H5F_LIBVER_EARLIEST;
 
-    /* Shared messages and other ways to use space need a new superblock, but no
-     * new headers. */
+    /* Shared messages and file space strategies need a new superblock, but no
+     * new object headers. */
     if (H5Fget_info2(repack->in, &info) >= 0 && info.super.version >= 2 &&
         H5Oget_info2(repack->in, &root, H5O_INFO_HDR) >= 0 &&
         root.hdr.version >= 2)
@@ -212,10 +215,10 @@ repack_output_create(struct repack *repack)
     }
     H5Pset_libver_bounds(fapl, low, H5F_LIBVER_LATEST);
     H5Pset_fclose_degree(fapl, H5F_CLOSE_STRONG);
-    /* Values are written at once: of what a dataset's buffers still have when
-     * it is closed, HDF5 1.10.8 does not say that writing it failed. */
+    /* Write values at once: HDF5 1.10.8 does not report a failed write of what
+     * its buffers hold when it closes a dataset. */
     H5Pset_sieve_buf_size(fapl, 0);
-    H5Pset_cache(fapl, 0, 0, 0, 0); /* no chunk is kept */
+    H5Pset_cache(fapl, 0, 0, 0, 0); /* no cache of chunks */
     repack->out = H5Fcreate(part_path, H5F_ACC_TRUNC, fcpl, fapl);
     H5Pclose(fapl);
     H5Pclose(fcpl);
@@ -223,13 +226,12 @@ repack_output_create(struct repack *repack)
            repack_fail(repack, repack->request.path_out, NULL);
 }
 
-/* Copies the user block: bytes in front of the HDF5 data, which belong to the
- * user. */
+/* Copies the user block: bytes of the user in front of the HDF5 data. */
 static bool
 copy_userblock(struct repack *repack, hsize_t nbytes)
 {
     const struct repack_request *request = &repack->request;
-    char bytes[512]; /* the smallest userblock; larger ones are multiples */
+    char bytes[512]; /* user blocks are multiples of 512 bytes */
     bool ok = true;
 
     FILE *in = fopen(request->path_in, "rb");
@@ -268,7 +270,8 @@ repack_output_finish(struct repack *repack, const struct stat *stat_in)
         now.st_mtim.tv_sec != stat_in->st_mtim.tv_sec ||
         now.st_mtim.tv_nsec != stat_in->st_mtim.tv_nsec)
         return repack_fail(repack, request->path_in,
-                           "it has changed while it was read");
+                           "the file changed during the run; "
+                           "repeat the run");
     set_rights(stat_in);
     if (rename(part_path, output.path) != 0)
         return repack_fail(repack, request->path_out, "%s", strerror(errno));

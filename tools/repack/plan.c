@@ -1,4 +1,4 @@
-/* terp repack: chooses whether a dataset is compressed, by which bound and in
+/* terp repack: decides whether to compress a dataset, with which bound and in
  * which chunks. */
 #include "tools/repack/plan.h"
 
@@ -12,8 +12,8 @@
 #include "tools/common/line_chunk.h"
 #include "tools/common/text.h"
 
-/* A unit of chunks (struct repack_plan) has at most so many bytes, unless one
- * chunk has more. */
+/* Maximum size of a unit (struct repack_plan) of several chunks. Slabs are
+ * whole units, and a slab is in memory up to three times (split.c). */
 #define UNIT_NBYTES ((uint64_t)256 << 20)
 
 const char *
@@ -23,23 +23,23 @@ repack_obstacle(hid_t id)
     const char *obstacle = NULL;
 
     if (!tool_dataset_of(id, &dataset))
-        return "HDF5 does not tell what it is";
+        return "HDF5 cannot read its type or shape";
     if (tool_coded_type(dataset.type) == TERP_BYTES)
-        obstacle = "no numbers that terp knows";
+        obstacle = "terp does not compress its type";
     else if (dataset.rank == 0)
-        obstacle = "no array";
+        obstacle = "a scalar";
     else if (dataset.nvalues == 0)
-        obstacle = "no values";
+        obstacle = "empty";
     else if (H5Pget_layout(dataset.dcpl) == H5D_VIRTUAL)
-        obstacle = "virtual";
+        obstacle = "a virtual dataset";
     else if (H5Pget_external_count(dataset.dcpl) > 0)
         obstacle = "in external files";
     tool_dataset_close(&dataset);
     return obstacle;
 }
 
-/* Whether the dataset is a scale of dimensions of others. HDF5's dimension
- * scales and netCDF mark such datasets alike. */
+/* Whether the dataset is a dimension scale. HDF5 and netCDF mark scales alike.
+ */
 static bool
 is_scale(hid_t dataset)
 {
@@ -71,8 +71,8 @@ repack_note_coordinates(struct repack *repack, hid_t id, const char *path)
            repack_fail(repack, path, "not enough memory");
 }
 
-/* Counts, flags and identifiers stay what they are, and so do coordinates,
- * unless they are named. */
+/* Integers (counts, flags, identifiers) and coordinates stay lossless unless a
+ * rule names them. */
 static void
 plan_bound(const struct repack *repack, const struct repack_object *object,
            const struct tool_dataset *dataset, struct repack_plan *plan)
@@ -91,11 +91,11 @@ plan_bound(const struct repack *repack, const struct repack_object *object,
             (struct repack_bound){.mode = REPACK_ABS, .kind = "lossless"};
 }
 
-/* So many names fill a line. */
-#define MAX_NTOLD 6
+/* This many names fill a line of the message. */
+#define MAX_NNAMED 6
 
 void
-repack_tell_coordinates(const struct repack *repack)
+repack_name_coordinates(const struct repack *repack)
 {
     uint64_t n = 0;
 
@@ -107,14 +107,14 @@ repack_tell_coordinates(const struct repack *repack)
             continue;
         if (n == 0)
             fprintf(stderr, "terp repack: coordinates stay lossless:");
-        if (n++ < MAX_NTOLD)
+        if (n++ < MAX_NNAMED)
             fprintf(stderr, "%s %s (%s)", n == 1 ? "" : ",",
                     tool_shown(object->path), object->plan.coordinate);
     }
-    if (n > MAX_NTOLD)
-        fprintf(stderr, ", and %llu more", (unsigned long long)n - MAX_NTOLD);
+    if (n > MAX_NNAMED)
+        fprintf(stderr, ", and %llu more", (unsigned long long)n - MAX_NNAMED);
     if (n > 0)
-        fprintf(stderr, "; --dataset gives them a bound\n");
+        fprintf(stderr, "; use --dataset to give them a bound\n");
 }
 
 /* ---- chunks ---- */
@@ -145,7 +145,7 @@ choose_chunks(const struct repack_request *request,
         tool_chunk_shape(dataset->rank, dataset->dims, chunk_dims);
         return;
     }
-    if (params.effort == TERP_EFFORT_BEST) /* for trials it takes too long */
+    if (params.effort == TERP_EFFORT_BEST) /* trials would take too long */
         params.effort = TERP_EFFORT_DEFAULT;
     chunk_dims[0] = tool_chunk_of_line(dataset, params);
 }
@@ -166,16 +166,16 @@ plan_chunks(const struct repack_request *request,
         choose_chunks(request, dataset, &plan->bound, chunk_dims);
     else
         memcpy(chunk_dims, dataset->chunk_dims, sizeof dataset->chunk_dims);
-    /* HDF5 refuses chunks that are longer than a dim, unless that can grow. */
+    /* HDF5 refuses chunks longer than a dim that cannot grow. */
     H5Sget_simple_extent_dims(dataset->space, NULL, max_dims);
     for (int i = 0; i < dataset->rank; i++)
         if (dims[i] == max_dims[i] && chunk_dims[i] > dims[i])
             chunk_dims[i] = dims[i];
 }
 
-/* A unit is the fewest chunks of the output that cover a chunk of the input.
- * Parts are whole units, so that most chunks of the input are decoded once.
- * Where a unit would be too large, it is one chunk. */
+/* A unit is the smallest group of output chunks that covers a chunk of the
+ * input. Slabs are whole units: most chunks of the input are decoded once. A
+ * unit that would exceed UNIT_NBYTES becomes one chunk. */
 static void
 plan_unit(const struct tool_dataset *dataset, struct repack_plan *plan)
 {
@@ -194,8 +194,8 @@ plan_unit(const struct tool_dataset *dataset, struct repack_plan *plan)
     }
 }
 
-/* Signs of a chunk are those of a component where the chunk is of one. A bound
- * of each value keeps them anyway. */
+/* The sign rule of chunks applies to a component if a chunk holds one
+ * component. A pointwise bound without a floor keeps signs by itself. */
 static enum amrex_bounds
 bounds_of_components(const struct repack_request *request,
                      const struct repack_bound *bound)
@@ -209,7 +209,7 @@ bounds_of_components(const struct repack_request *request,
     return bound->mode == REPACK_REL || has_own_signs ? AMREX_OWN : AMREX_ONE;
 }
 
-/* The chunks of a level follow its boxes, whatever --chunk asks for. */
+/* The chunks of a level follow its boxes and ignore --chunk. */
 static void
 plan_level(const struct repack *repack, const char *path,
            const struct tool_dataset *dataset, struct repack_plan *plan)
@@ -228,10 +228,12 @@ plan_level(const struct repack *repack, const char *path,
             plan->level, bounds_of_components(&repack->request, &plan->bound));
         plan->chunk_dims[0] = plan->level->chunk_nvalues;
     } else if (reason != NULL) {
-        fprintf(stderr, "terp repack: %s: not taken box by box: %s%s\n",
+        fprintf(stderr,
+                "terp repack: %s: compressed as a line, not box by box: %s%s\n",
                 tool_shown(path), tool_shown(reason),
-                is_relative ? "; one bound is of the range of all its values"
-                            : "");
+                is_relative
+                    ? "; the bound refers to the range of all its values"
+                    : "");
     }
 }
 
@@ -258,7 +260,7 @@ repack_plan(struct repack *repack, struct repack_object *object,
         request->step > 0 && amrex_is_of_level(repack->in, object->path);
     plan->unwanted = plan->bound.mode == REPACK_KEEP;
     if (plan->reason == NULL && plan->unwanted)
-        plan->reason = "not asked for";
+        plan->reason = "no bound given";
     else if (plan->reason == NULL && object->rule == NULL &&
              dataset.nvalues < TOOL_MIN_NVALUES)
         plan->reason = "few values";

@@ -1,34 +1,35 @@
-/* terp repack: decides what becomes of a dataset. */
+/* terp repack: decides how a dataset is copied. */
 #pragma once
 
 #include "tools/repack/objects.h"
 
-/* Why the dataset `id` can never be compressed: static; NULL when it can. */
+/* Why terp cannot compress the dataset `id`: static; NULL if it can. */
 const char *
 repack_obstacle(hid_t id);
 
-/* Notes what the attributes of an object, which is open, say of coordinates:
- * before any dataset is planned. */
+/* Records what the attributes of the open object `id` say about coordinates.
+ * Call it for all objects before repack_plan. */
 bool
 repack_note_coordinates(struct repack *repack, hid_t id, const char *path);
 
-/* Fills in the plan of the object, which is a dataset and whose obstacle is the
- * plan's reason, and adds the bytes that will be read for it. */
+/* Fills in the plan of a dataset, whose plan.reason is its obstacle, and adds
+ * the bytes that its compression will read. */
 bool
 repack_plan(struct repack *repack, struct repack_object *object,
             uint64_t *total_nbytes);
 
-/* The codec's parameters for a bound, relative ones to the range of a chunk. */
+/* The codec's parameters for a bound. A relative bound refers to the range of a
+ * chunk. */
 struct terp_params
 repack_params(const struct repack_request *request,
               const struct repack_bound *bound);
 
-/* Whether all values are to be looked at for their range before they are coded,
- * with such a plan. */
+/* Whether this plan needs the range of all values before the first one is
+ * encoded. */
 bool
 repack_needs_range(const struct repack_plan *plan);
 
-/* When all is planned: names the coordinates that stay lossless although a
- * lossy bound was asked for. */
+/* After all plans: names the coordinates that stay lossless although the user
+ * gave a lossy bound. */
 void
-repack_tell_coordinates(const struct repack *repack);
+repack_name_coordinates(const struct repack *repack);

@@ -1,5 +1,5 @@
-/* terp repack --record: reads what was written back from the file, as any
- * program would, and holds it against the input as terp compare does. */
+/* terp repack --record: reads the output back like any program and compares it
+ * with the input like terp compare. */
 #include "tools/repack/record.h"
 
 #include <math.h>
@@ -18,11 +18,13 @@ fill_in(const struct repack_bound *bound, const struct terp_cd *cd,
     snprintf(record->implementation, sizeof record->implementation, "terp %s",
              TERP_VERSION);
     snprintf(record->bound_kind, sizeof record->bound_kind, "%s", bound->kind);
-    record->bound = bound->asked;
-    /* Of all chunks: those of a level of AMReX have bounds of their own. */
+    record->bound = bound->given;
+    /* The bound of all chunks. Chunks of an AMReX level have their own bounds.
+     */
     record->absolute_bound = is_absolute ? cd->params.bound : (double)NAN;
     record->floor = bound->floor > 0 ? bound->floor : (double)NAN;
-    /* What is no number, or kept, is the same bit for bit. */
+    /* Values that are not numbers, and values that are kept, are equal bit for
+     * bit. */
     record->max_error = isnan(result->max_error) ? 0 : result->max_error;
     record->psnr = result->psnr;
 }
@@ -40,7 +42,7 @@ measure(struct repack *repack, const struct repack_object *object,
         return repack_fail(repack, object->path, "%s", result.reason);
     if (result.verdict >= COMPARE_EXCEEDED)
         return repack_fail(repack, object->path,
-                           "what was written does not keep the bound");
+                           "values in the output exceed the bound");
     fill_in(&object->plan.bound, &out->cd, &result, record);
     return true;
 }
@@ -70,7 +72,7 @@ repack_record(struct repack *repack, const struct repack_object *object,
 {
     if (!tool_record_remove(out))
         return repack_fail(repack, object->path, NULL);
-    /* What is lost cannot be compared; terp_lost tells of it. */
+    /* Lost values cannot be compared; terp_lost lists them. */
     return !repack->request.record || object->losses.nchunks > 0 ||
            write_record(repack, object, in, out);
 }

@@ -1,11 +1,12 @@
-/* terp repack --record: measures what was written, and notes it. */
+/* terp repack --record: measures the compressed dataset and writes the result
+ * as attributes. */
 #pragma once
 
 #include "tools/repack/objects.h"
 
-/* Of a dataset that was compressed and whose attributes were copied: removes a
- * record of what it was before, and writes one where that was asked for. Fails
- * if a value is not within its bound. */
+/* Removes an earlier record from the compressed dataset `out`, whose attributes
+ * are copies, and writes a new one if the user requested it. Fails if a value
+ * exceeds its bound. */
 bool
 repack_record(struct repack *repack, const struct repack_object *object,
               hid_t in, hid_t out);

@@ -1,5 +1,5 @@
-/* terp repack: replaces references to objects of the input by those to their
- * counterparts in the output. */
+/* terp repack: translates references to objects of the input into references to
+ * their counterparts in the output. */
 #include "tools/repack/references.h"
 
 #include <stdio.h>
@@ -9,8 +9,8 @@
 #include "tools/repack/regions.h"
 #include "tools/repack/types.h"
 
-/* Opens the counterpart of an object of the input; -1: it is not there, which
- * is counted; less: HDF5 fails. */
+/* Opens the counterpart of an object of the input. -1: the output lacks it, and
+ * the reference counts as lost; below -1: HDF5 fails. */
 static hid_t
 open_counterpart(struct repack *repack, const struct repack_object *object)
 {
@@ -22,8 +22,8 @@ open_counterpart(struct repack *repack, const struct repack_object *object)
     return -1;
 }
 
-/* The same of an object that was not listed: a committed type that has lost its
- * last link is there as long as something is of it. */
+/* Opens the counterpart of an object that has no link and was not listed: a
+ * committed type without links exists as long as objects use it. */
 static hid_t
 open_unlisted(struct repack *repack, const hobj_ref_t *reference)
 {
@@ -38,9 +38,9 @@ open_unlisted(struct repack *repack, const hobj_ref_t *reference)
     return out;
 }
 
-/* Replaces a reference to an object of the input by one to its counterpart. A
- * null reference is zeros to HDF5. Members of a compound value need not be
- * aligned, so the reference is copied out and in. */
+/* Replaces a reference to an object of the input by a reference to its
+ * counterpart. Zeros are HDF5's null reference. Members of compound values may
+ * be unaligned; so the reference is copied out and back. */
 static bool
 translate_object(struct repack *repack, void *value)
 {
@@ -61,7 +61,8 @@ translate_object(struct repack *repack, void *value)
     return ok;
 }
 
-/* Sets a reference to a region of the counterpart, if that can be told. */
+/* Creates the reference to the region of the counterpart. A region that cannot
+ * be translated counts as lost. */
 static bool
 make_region(struct repack *repack, hid_t target, hid_t space,
             hdset_reg_ref_t *reference_ret)
@@ -113,8 +114,8 @@ translate_region(struct repack *repack, void *value)
 
 /* Translates the references in members of compound values. */
 static bool
-translate_parts(struct repack *repack, hid_t type, size_t nvalues,
-                uint8_t *values)
+translate_members(struct repack *repack, hid_t type, size_t nvalues,
+                  uint8_t *values)
 {
     size_t value_nbytes = H5Tget_size(type);
     int nmembers = H5Tget_nmembers(type);
@@ -154,12 +155,12 @@ repack_translate(struct repack *repack, hid_t type, size_t nvalues,
                 ok = translate_region(repack, at);
         else {
             snprintf(repack->reason, sizeof repack->reason,
-                     "references of HDF5 1.12's new kind are not known here");
+                     "terp cannot copy the references that HDF5 1.12 added");
             ok = false;
         }
         break;
     case H5T_COMPOUND:
-        ok = translate_parts(repack, type, nvalues, values);
+        ok = translate_members(repack, type, nvalues, values);
         break;
     case H5T_ARRAY:
         super = H5Tget_super(type);

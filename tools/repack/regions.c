@@ -1,4 +1,5 @@
-/* terp preview: selects of a thinned dataset what is left of a region. */
+/* terp preview: translates regions of datasets to the values that a preview
+ * keeps. */
 #include "tools/repack/regions.h"
 
 #include <stdbool.h>
@@ -8,10 +9,11 @@
 #include "codec/format/base.h"
 #include "tools/common/h5file.h"
 
-/* HDF5 takes time with each block that is added to others. */
+/* Regions of more blocks become null references: HDF5 takes time for each block
+ * that joins a selection. */
 #define MAX_NBLOCKS 4096
 
-/* Selects of `out` the points that are left. */
+/* Selects the kept points in `out`. */
 static bool
 select_points(hid_t in, hid_t out, int rank, uint64_t step)
 {
@@ -41,7 +43,7 @@ select_points(hid_t in, hid_t out, int rank, uint64_t step)
     return ok;
 }
 
-/* Adds what is left of a block, from `first` to `last`. */
+/* Adds the kept values of a block, from `first` to `last`. */
 static bool
 select_block(hid_t out, int rank, uint64_t step, const hsize_t *first,
              const hsize_t *last)
@@ -94,7 +96,7 @@ repack_region(hid_t in, hid_t target, uint64_t step)
 
     if (out < 0 || kind == H5S_SEL_ALL)
         return out;
-    if (have_same_dims(in, out)) { /* nothing is left out */
+    if (have_same_dims(in, out)) { /* all values are kept */
         H5Sclose(out);
         return H5Scopy(in);
     }

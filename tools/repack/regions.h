@@ -1,12 +1,11 @@
-/* terp preview: what is left of a region of a dataset of which every step-th
- * value is kept. */
+/* terp preview: regions of datasets that keep every step-th value. */
 #pragma once
 
 #include <hdf5.h>
 #include <stdint.h>
 
-/* The region `in` of a dataset as one of `target`, which has every step-th
- * value of it in each dimension, or all. To be closed; negative where that
- * cannot be told, as of regions in thousands of blocks. */
+/* Translates the region `in` of a dataset to `target`, which has every step-th
+ * value in each dimension, or all values. Close the result; negative where the
+ * translation fails, as for regions of thousands of blocks. */
 hid_t
 repack_region(hid_t in, hid_t target, uint64_t step);

@@ -1,5 +1,4 @@
-/* terp repack: opens the input and the GPU, and has one copied with the other.
- */
+/* terp repack: opens input and GPU, runs the copy and reports its end. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -18,12 +17,13 @@
 #include "tools/repack/output.h"
 #include "tools/repack/structure.h"
 
-/* The GPU is worth opening for so many bytes of values for each thread. */
+/* Opening the GPU takes some tenths of a second; it pays if each thread has
+ * this many bytes to compress. */
 #define DEVICE_NBYTES ((uint64_t)256 << 20)
 
-/* Keeps freed memory in the process, since the next part needs as much again,
- * and the system clears each page that it hands out. glibc takes no threshold
- * above 32 MiB. */
+/* Keeps freed memory in the process: the next slab needs as much, and the
+ * system clears each page that it hands out. glibc accepts no threshold above
+ * 32 MiB. */
 static void
 keep_memory(void)
 {
@@ -33,8 +33,8 @@ keep_memory(void)
 #endif
 }
 
-/* HDF5 calls this for each failure. The reason is copied here, because the next
- * call of HDF5 clears the error stack. */
+/* HDF5 calls this for each failure. Copies the reason, because the next call of
+ * HDF5 clears the error stack. */
 static herr_t
 note_reason(hid_t stack, void *context)
 {
@@ -45,8 +45,8 @@ note_reason(hid_t stack, void *context)
     return 0;
 }
 
-/* Whether a dataset is data of a level, also where the plan copies it, as it
- * does with few values. */
+/* Whether a dataset is data of a level. The plan has no level for data that is
+ * copied, such as a dataset of few values. */
 static bool
 is_level(const struct repack *repack, const struct repack_object *object)
 {
@@ -67,7 +67,7 @@ is_level(const struct repack *repack, const struct repack_object *object)
     return found;
 }
 
-/* Checks what --amrex demands: one level at least. */
+/* --amrex demands at least one level. */
 static bool
 check_levels(struct repack *repack)
 {
@@ -83,18 +83,18 @@ check_levels(struct repack *repack)
                        "and data:offsets=0");
 }
 
-/* Opens the GPU. That takes some tenths of a second, so it is done by a thread
- * of its own while the CPU begins to code. */
+/* Opens the GPU in a thread of its own, while the CPU starts to compress.
+ * Opening takes some tenths of a second. */
 static void *
 open_device(void *context)
 {
     struct repack *repack = context;
-    const struct terp_run_options asked = {.engine = TERP_ENGINE_CUDA,
-                                           .memory = TERP_MEMORY_DEVICE};
+    const struct terp_run_options options = {.engine = TERP_ENGINE_CUDA,
+                                             .memory = TERP_MEMORY_DEVICE};
     struct terp_run run;
     void *at;
 
-    (void)terp_run_begin(&asked, NULL, &run);
+    (void)terp_run_begin(&options, NULL, &run);
     bool works = terp_memory_make(&run, 1, &at) == TERP_OK;
     if (works)
         terp_memory_free(&run, at);
@@ -143,21 +143,21 @@ run(struct repack *repack)
             tool_shown(request->path_out), (uint64_t)stat_out.st_size);
     if (ok && repack->nlost > 0)
         fprintf(stderr,
-                "terp repack: %s: damaged chunks: %llu; their values are lost, "
-                "and in the attribute terp_lost beside each dataset\n",
+                "terp repack: %s: damaged chunks: %llu; their values are lost; "
+                "the attribute terp_lost of each dataset lists them\n",
                 tool_shown(request->path_in),
                 (unsigned long long)repack->nlost);
     if (ok && repack->nlost_references > 0)
         fprintf(stderr,
-                "terp %s: %s: references that became null, since what they "
-                "refer to is not in the copy: %llu\n",
+                "terp %s: %s: references that became null because the copy "
+                "lacks their target: %llu\n",
                 request->command, tool_shown(request->path_in),
                 (unsigned long long)repack->nlost_references);
     repack_output_remove();
     return ok;
 }
 
-/* Does what the request asks for. */
+/* Runs the request. */
 static int
 copy_file(struct repack *repack)
 {
@@ -166,8 +166,8 @@ copy_file(struct repack *repack)
     repack->in = repack->out = -1;
     repack->end_of_objects = &repack->first_object;
     repack->end_of_links = &repack->first_link;
-    /* After an error the output is not closed, since HDF5 would try to write
-     * again and might not come to an end. It must not do so at exit either. */
+    /* A failed output stays open, also at exit: HDF5 would try to write again
+     * and might not end. */
     H5dont_atexit();
     keep_memory();
     tool_plugin_dirs_add();

@@ -1,4 +1,4 @@
-/* terp repack: the options, and what they ask for. */
+/* terp repack and terp preview: parse the options. */
 #define _POSIX_C_SOURCE 200809L /* strndup */
 #include <argp.h>
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include "tools/repack/request.h"
 
 enum {
-    KEY_AMREX = 256, /* no letter */
+    KEY_AMREX = 256, /* has no letter */
     KEY_BITS,
     KEY_DIGITS,
     KEY_EFFORT,
@@ -28,123 +28,121 @@ enum {
 
 static const struct argp_option options[] = {
     {"rel", 'r', "X", 0,
-     "Bound every error by X times the range of the dataset's valid values", 1},
-    {"abs", 'a', "X", 0, "Bound every error by X", 1},
+     "Limit each error to X times the range of the dataset's valid values", 1},
+    {"abs", 'a', "X", 0, "Limit each error to X", 1},
     {"pwr", KEY_PWR, "X", 0, TOOL_HELP_PWR, 1},
     {"digits", KEY_DIGITS, "D", 0, TOOL_HELP_DIGITS, 1},
     {"bits", KEY_BITS, "B", 0, TOOL_HELP_BITS, 1},
     {"floor", KEY_FLOOR, "X", 0, TOOL_HELP_FLOOR, 1},
     {"psnr", 's', "DB", 0,
-     "Bound errors so that the PSNR of the dataset is DB when they are "
-     "spread evenly; not the PSNR of each chunk, as `terp args --psnr`",
+     "Choose the bound so that errors spread evenly within it give the "
+     "dataset a PSNR of DB; `terp args --psnr` refers to each chunk instead",
      1},
-    {"lossless", 'l', NULL, 0, "Let every bit come back", 1},
+    {"lossless", 'l', NULL, 0, "Keep every bit", 1},
     {"dataset", 'd', "GLOB=BOUND", 0,
-     "Another bound for datasets that GLOB matches: rel:X, abs:X, "
-     "pwr:X, pwr:X:FLOOR, digits:D, bits:B, psnr:DB, X (as rel:X), lossless, "
-     "or none; the last "
-     "match counts",
+     "Set the bound of datasets that GLOB matches: rel:X, abs:X, pwr:X, "
+     "pwr:X:FLOOR, digits:D, bits:B, psnr:DB, X (as rel:X), lossless, or none "
+     "(copy them); the last match counts",
      1},
     {"keep-sign", KEY_KEEP_SIGN, "WHICH", OPTION_ARG_OPTIONAL,
      REPACK_HELP_KEEP_SIGN, 1},
     {"valid-range", KEY_VALID_RANGE, "MIN:MAX", 0, REPACK_HELP_VALID_RANGE, 1},
     {"rest", KEY_REST, "NAME", 0,
-     "What terp does not compress, such as strings, compounds and small "
-     "datasets: keep (if not given) its filters, or deflate, after shuffle",
+     "How to store what terp does not compress, such as strings, compounds "
+     "and small datasets: keep its filters (default), or shuffle and deflate",
      1},
     {"chunk", 'c', "auto|AxBxC", 0,
-     "New chunks for datasets that have chunks, too: chosen, or of this shape "
-     "where the rank is the same",
+     "Change the chunks also of datasets that have chunks: to a chosen shape, "
+     "or to this shape where the rank is the same",
      2},
     {"amrex", KEY_AMREX, NULL, 0,
-     "Fail unless IN has levels of an AMReX plotfile or a Chombo file; they "
-     "are "
-     "compressed box by box in any case, relative bounds being of each "
-     "component's range on a level",
+     "Fail unless IN has levels of an AMReX plotfile or a Chombo file. Also "
+     "without this option terp compresses levels box by box, and a relative "
+     "bound refers to the range of each component on a level",
      2},
     {"no-amrex", KEY_NO_AMREX, NULL, 0,
-     "Take such levels as lines of values, all components by one bound", 2},
+     "Compress levels as lines of values, with one bound for all components",
+     2},
     {"pipeline", 'p', "NAME", 0, TOOL_HELP_PIPELINES, 2},
     {"effort", KEY_EFFORT, "NAME", 0, TOOL_HELP_EFFORTS, 2},
     {"threads", 't', "N", 0,
-     "Threads that compress; as many as CPUs if not given", 3},
+     "Number of threads that compress (default: the number of CPUs)", 3},
     {"engine", 'e', "NAME", 0,
-     "cpu, cuda, or auto (if not given): the GPU beside the CPU, where a file "
-     "is worth it",
-     3},
+     "cpu, cuda, or auto (default): the GPU helps the CPU with large files", 3},
     {"record", KEY_RECORD, NULL, 0,
-     "Note beside each compressed dataset, as attributes, by what and under "
-     "which bound it was compressed, and its largest error and PSNR, for which "
-     "it is read back",
+     "Read each compressed dataset back, and write attributes with terp's "
+     "version, the bound, the largest error and the PSNR",
      4},
     {"salvage", KEY_SALVAGE, NULL, 0,
-     "Of a damaged file, copy what is whole: values of damaged chunks become "
-     "the fill value, and are listed, also beside their dataset",
+     "Copy a damaged file: values of damaged chunks become the fill value; "
+     "the output and an attribute of the dataset list them",
      4},
     {"trusted", TOOL_KEY_TRUSTED, NULL, 0, TOOL_HELP_TRUSTED, 4},
-    {"verbose", 'v', NULL, 0, "Say what becomes of each dataset", 4},
+    {"verbose", 'v', NULL, 0, "Print how each dataset is copied", 4},
     {0}};
 
 static const char doc[] =
-    "Copies the HDF5 file IN to OUT, with its numbers compressed."
+    "Copies the HDF5 file IN to OUT and compresses its numbers."
     "\v"
     "Examples:\n"
     "  terp repack in.h5 out.h5 --rel 1e-3\n"
-    "      no error above a thousandth of each dataset's range\n"
+    "      errors up to a thousandth of each dataset's range\n"
     "  terp repack in.h5 out.h5 --pwr 1e-2\n"
-    "      no error above a hundredth of the value: for data of many "
+    "      errors up to a hundredth of each value: for data of many "
     "magnitudes\n"
     "  terp repack in.h5 out.h5 --pwr 1e-2 --floor 1e-6\n"
-    "      the same, but no digits below 1e-6\n"
+    "      the same, but errors may always reach 1e-6\n"
     "  terp repack in.h5 out.h5 --psnr 70 --dataset '*/mask=none'\n"
-    "      about 70 dB, and datasets named mask as they are\n"
+    "      a PSNR of about 70 dB; datasets named mask are copied\n"
     "  terp repack in.h5 out.h5 --dataset rho=abs:0.05 -d 'fields/*=1e-4'\n"
-    "      only what is named\n"
+    "      compress only the named datasets\n"
     "  terp repack in.h5 out.h5 --lossless --dataset 'fields/*=1e-4'\n"
-    "      all numbers bit for bit, but what is named\n"
+    "      lossless, except for the named datasets\n"
     "  terp repack in.h5 out.h5 --rel 1e-3 --chunk auto --verbose\n"
-    "      chunks that compress well, whatever they were\n"
+    "      replace the chunks by chunks that compress well\n"
     "  terp repack in.h5 out.h5 --rel 1e-3 --effort best\n"
     "      the smallest file, in up to thirty times the time\n"
     "  terp repack damaged.h5 out.h5 --dataset '*=none' --salvage\n"
-    "      what is whole, as it is\n"
+    "      copy the undamaged chunks without compression\n"
     "  terp repack plt00100.h5 small.h5 --rel 1e-3\n"
-    "      each component of an AMReX plotfile by its own range\n"
+    "      a bound for each component of an AMReX plotfile, by its range\n"
     "\n"
-    "Groups, links, attributes, types, dimension scales and references are "
-    "kept. Integers and enumerations are compressed without loss, unless "
-    "--dataset names them; so are coordinates: datasets that are latitudes, "
-    "longitudes, times or an axis by CF's attributes, those that other "
-    "datasets name as coordinates, bounds or cell measures, and meshes of "
-    "UGRID. A relative bound of 16-bit floats and of complex "
-    "values is one of the range of each chunk. Copied as they are: what is "
-    "neither integer, float nor complex; datasets "
-    "without values, of fewer than 4096, virtual ones, and those in external "
-    "files; dimension scales; and what terp makes no smaller than it is. "
-    "--dataset compresses small ones and scales, "
-    "too. A dataset with filters is decompressed, and its filters give way to "
-    "terp, unless they made it smaller. Chunks stay as they are, but those of "
-    "less than 4 KiB; a dataset without gets chunks of "
-    "about 64x64x64 values.\n"
+    "The copy keeps groups, links, attributes, types, dimension scales and "
+    "references.\n"
     "\n"
-    "Levels of AMReX plotfiles and of Chombo files are compressed box by box: "
-    "a bound relative to a range, or --psnr, is of each component's own. Of "
-    "other datasets that seem to hold several fields, and of which a bound "
-    "leaves little, the ranges of the fields are told.\n"
+    "Lossless unless --dataset names them: integers, enumerations and "
+    "coordinates. Coordinates are datasets that CF's attributes mark as "
+    "latitude, longitude, time or axis, datasets that other datasets name as "
+    "coordinates, bounds or cell measures, and meshes of UGRID.\n"
     "\n"
-    "--lossless brings every bit back, those of NaN and of -0.0 too.\n"
+    "Copied unless --dataset names them: datasets of fewer than 4096 values, "
+    "and dimension scales. Always copied: datasets that are neither integer, "
+    "float nor complex, empty and virtual datasets, datasets in external "
+    "files, and datasets that terp does not make smaller.\n"
     "\n"
-    "What is never negative stays so, and values within the range that the "
-    "attributes valid_range, valid_min and valid_max tell stay there.\n"
+    "Terp replaces the filters of a dataset, unless they made it smaller. "
+    "Chunks keep their shape, unless they are smaller than 4 KiB; a dataset "
+    "without chunks gets chunks of about 64x64x64 values.\n"
     "\n"
-    "Values that are not finite and fill values come back bit for bit, and do "
-    "not count for the range. --psnr takes the bound from the range and the "
-    "mean square of errors spread evenly within the bound, bound^2 / 3.\n"
+    "A relative bound of 16-bit floats and of complex values refers to the "
+    "range of each chunk. Levels of AMReX plotfiles and of Chombo files are "
+    "compressed box by box; relative bounds and --psnr refer to the range of "
+    "each component. If another dataset seems to hold several fields, and the "
+    "bound leaves little of one, terp prints the ranges of the fields.\n"
     "\n"
-    "OUT appears when all is written; until then, and after any failure, it "
-    "is what it was.\n"
+    "--lossless keeps every bit, also of NaN and -0.0.\n"
     "\n"
-    "Exit codes: 0 done; 1 done with --salvage, and something is lost; 2 wrong "
+    "Data that is never negative stays so. Values within the range of the "
+    "attributes valid_range, valid_min and valid_max stay within it.\n"
+    "\n"
+    "Fill values, NaN and infinite values stay bit for bit, and do not count "
+    "for the range. --psnr derives the bound from the range and from the mean "
+    "square bound^2 / 3 of errors spread evenly within the bound.\n"
+    "\n"
+    "OUT appears when it is complete. Until then, and after a failure, an "
+    "existing OUT stays unchanged.\n"
+    "\n"
+    "Exit codes: 0 done; 1 done with --salvage, and values are lost; 2 wrong "
     "usage, or a file cannot be read or written.";
 
 static struct repack_bound
@@ -153,8 +151,7 @@ read_rel(struct argp_state *state, const char *text)
     const double rel = tool_option_number(state, text);
 
     if (rel >= 1)
-        argp_error(state, "a relative bound of %s leaves nothing of the data",
-                   text);
+        argp_error(state, "the relative bound %s must be below 1", text);
     return (struct repack_bound){REPACK_REL, rel, 0, "relative", rel};
 }
 
@@ -188,7 +185,7 @@ read_bits(struct argp_state *state, const char *text)
                                  "bits", strtod(text, NULL)};
 }
 
-/* "X" or "X:FLOOR", which is taken apart. */
+/* Parses "X" or "X:FLOOR". */
 static struct repack_bound
 read_pwr_floor(struct argp_state *state, char *text)
 {
@@ -203,7 +200,7 @@ read_pwr_floor(struct argp_state *state, char *text)
     return bound;
 }
 
-/* Errors spread evenly in [-b, b] have the mean square b^2 / 3; so PSNR =
+/* Errors spread evenly in [-b, b] have the mean square b^2 / 3, so that PSNR =
  * 20 log10(range / (b / sqrt(3))). */
 static struct repack_bound
 read_psnr(struct argp_state *state, const char *text)
@@ -212,7 +209,7 @@ read_psnr(struct argp_state *state, const char *text)
     double rel = sqrt(3) * pow(10, -psnr / 20);
 
     if (rel >= 1 || rel < 1e-300)
-        argp_error(state, "a PSNR of %s dB makes no sense", text);
+        argp_error(state, "the PSNR %s dB must be between 4.8 and 6000", text);
     return (struct repack_bound){REPACK_REL, rel, 0, "psnr", psnr};
 }
 
@@ -245,8 +242,8 @@ set_bound(struct argp_state *state, struct repack_bound bound)
 {
     struct repack_request *request = state->input;
     if (request->bound.mode != REPACK_KEEP)
-        argp_error(state, "give one of --rel, --abs, --pwr, --digits, --bits, "
-                          "--psnr and --lossless, once");
+        argp_error(state, "give only one of --rel, --abs, --pwr, --digits, "
+                          "--bits, --psnr and --lossless");
     bound.floor = request->bound.floor;
     request->bound = bound;
 }
@@ -257,7 +254,7 @@ set_levels(struct argp_state *state, enum repack_levels levels)
     struct repack_request *request = state->input;
 
     if (request->levels != REPACK_LEVELS_FOUND && request->levels != levels)
-        argp_error(state, "give one of --amrex and --no-amrex");
+        argp_error(state, "give only one of --amrex and --no-amrex");
     request->levels = levels;
 }
 
@@ -266,11 +263,11 @@ add_rule(struct argp_state *state, char *text)
 {
     struct repack_request *request = state->input;
     struct repack_rule *rule = &request->rules[request->nrules++];
-    /* The last '=' counts, since names of datasets may hold one. */
+    /* The last '=' separates: names of datasets may contain '='. */
     char *equals = strrchr(text, '=');
 
     if (equals == NULL || equals == text) {
-        argp_error(state, "'%s' is not GLOB=BOUND", text);
+        argp_error(state, "--dataset '%s' must be GLOB=BOUND", text);
         return;
     }
     rule->text = text;
@@ -284,15 +281,15 @@ static void
 check_request(struct argp_state *state, const struct repack_request *request)
 {
     if (request->path_out == NULL)
-        argp_error(state, "two files are needed, IN and OUT");
+        argp_error(state, "give two files, IN and OUT");
     if (request->bound.mode == REPACK_KEEP && request->nrules == 0)
-        argp_error(state, "a bound is needed: --rel, --abs, --pwr, --digits, "
+        argp_error(state, "give a bound: --rel, --abs, --pwr, --digits, "
                           "--bits, --psnr, --lossless or --dataset");
     if (request->bound.floor > 0 && request->bound.mode != REPACK_PWR)
-        argp_error(state, "--floor is for --pwr");
+        argp_error(state, "--floor needs --pwr, --digits or --bits");
 }
 
-/* What repack and preview have both. */
+/* Options of both repack and preview. */
 static error_t
 parse_shared_option(int key, char *arg, struct argp_state *state)
 {
@@ -310,7 +307,7 @@ parse_shared_option(int key, char *arg, struct argp_state *state)
         return 0;
     case ARGP_KEY_ARG:
         if (state->arg_num > 1)
-            argp_error(state, "two files are needed, not more");
+            argp_error(state, "too many files; give IN and OUT");
         *(state->arg_num == 0 ? &request->path_in : &request->path_out) = arg;
         return 0;
     default:
@@ -392,7 +389,7 @@ parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_REST:
         request->deflates_rest =
-            tool_option_name(state, "way for the rest", arg, rest_name) > 0;
+            tool_option_name(state, "value of --rest", arg, rest_name) > 0;
         return 0;
     case KEY_EFFORT:
         request->effort =
@@ -439,39 +436,38 @@ repack_request_read(int argc, char **argv, struct repack_request *request_ret)
 
 static const struct argp_option preview_options[] = {
     {"step", 's', "N", 0,
-     "Keep every N-th value of each dimension; a power of two, 4 if not given",
+     "Keep every N-th value of each dimension; N is a power of two (default 4)",
      1},
     {"threads", 't', "N", 0,
-     "Threads that decode; as many as CPUs if not given", 2},
+     "Number of threads that decode (default: the number of CPUs)", 2},
     {"trusted", TOOL_KEY_TRUSTED, NULL, 0, TOOL_HELP_TRUSTED, 3},
-    {"verbose", 'v', NULL, 0, "Say what becomes of each dataset", 3},
+    {"verbose", 'v', NULL, 0, "Print how each dataset is copied", 3},
     {0}};
 
 static const char preview_doc[] =
-    "Copies the HDF5 file IN to OUT with every N-th value of each dimension of "
-    "its datasets."
+    "Copies the HDF5 file IN to OUT and keeps every N-th value of each "
+    "dimension."
     "\v"
     "Examples:\n"
     "  terp preview in.h5 small.h5\n"
-    "      every 4th value of each dimension: of a cube, a 64th of all\n"
+    "      every 4th value of each dimension: a 64th of a cube\n"
     "  terp preview in.h5 small.h5 --step 16\n"
-    "      every 16th\n"
+    "      every 16th value of each dimension\n"
     "\n"
-    "Of datasets that terp has compressed only the coarse levels are decoded "
-    "where the predictor is spline, in some percent of the time that all "
-    "values take. Values are those of IN as it is read.\n"
+    "OUT has the values that a reader of IN gets. Where the predictor is "
+    "spline, terp decodes only the coarse levels of its datasets, in a few "
+    "percent of the time for all values.\n"
     "\n"
-    "Groups, links, attributes, types and references are kept. Dimension "
-    "scales are datasets, and have every N-th value too; openPMD's gridSpacing "
-    "is multiplied by N. All values are left of levels of AMReX plotfiles and "
-    "of Chombo files, of which every N-th would be no box. Copied as they are: "
-    "datasets without dims, of "
-    "references, of sequences of varying length, and of compounds with "
-    "strings. The values are stored with shuffle and deflate, which any HDF5 "
-    "reads.\n"
+    "The copy keeps groups, links, attributes, types and references. Dimension "
+    "scales are datasets, and keep every N-th value too. Preview multiplies "
+    "openPMD's gridSpacing by N. Levels of AMReX plotfiles and of Chombo files "
+    "keep all values, because every N-th value would not make boxes. Copied "
+    "whole: datasets without dimensions, and datasets of references, of "
+    "sequences of varying length, and of compounds with strings. OUT uses "
+    "shuffle and deflate, which any HDF5 reads.\n"
     "\n"
-    "OUT appears when all is written; until then, and after any failure, it "
-    "is what it was.\n"
+    "OUT appears when it is complete. Until then, and after a failure, an "
+    "existing OUT stays unchanged.\n"
     "\n"
     "Exit codes: 0 done; 2 wrong usage, or a file cannot be read or written.";
 
@@ -483,7 +479,7 @@ read_step(struct argp_state *state, const char *text)
 
     if (end == text || *end != '\0' || *text == '-' || step == 0 ||
         (step & (step - 1)) != 0)
-        argp_error(state, "the step '%s' is no power of two", text);
+        argp_error(state, "the step '%s' must be a power of two", text);
     return step;
 }
 
@@ -498,7 +494,7 @@ parse_preview_option(int key, char *arg, struct argp_state *state)
         return 0;
     case ARGP_KEY_END:
         if (request->path_out == NULL)
-            argp_error(state, "two files are needed, IN and OUT");
+            argp_error(state, "give two files, IN and OUT");
         return 0;
     default:
         return parse_shared_option(key, arg, state);

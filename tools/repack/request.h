@@ -1,4 +1,4 @@
-/* terp repack and terp preview: what the command line asks for. */
+/* terp repack and terp preview: the parsed command line. */
 #pragma once
 
 #include "codec/api/terp.h"
@@ -7,7 +7,7 @@
 
 enum repack_mode {
     REPACK_KEEP, /* do not compress */
-    REPACK_ABS,  /* the bound itself, 0 for lossless */
+    REPACK_ABS,  /* absolute; 0: lossless */
     REPACK_REL,  /* times the range of the dataset's valid values */
     REPACK_PWR   /* times each value */
 };
@@ -15,9 +15,9 @@ enum repack_mode {
 struct repack_bound {
     enum repack_mode mode;
     double number;
-    double floor;     /* of REPACK_PWR; 0: none */
-    const char *kind; /* of bound that was asked for, for --record */
-    double asked;     /* its number */
+    double floor;     /* for REPACK_PWR; 0: none */
+    const char *kind; /* option of the bound, for --record */
+    double given;     /* argument of this option */
 };
 
 /* --dataset GLOB=BOUND. */
@@ -28,10 +28,10 @@ struct repack_rule {
     bool used;
 };
 
-/* Which datasets are compressed box by box: levels of plotfiles. */
+/* Whether levels of plotfiles are compressed box by box. */
 enum repack_levels {
-    REPACK_LEVELS_FOUND,  /* those that there are */
-    REPACK_LEVELS_NEEDED, /* the same, and there must be some */
+    REPACK_LEVELS_FOUND,  /* if the file has levels */
+    REPACK_LEVELS_NEEDED, /* the same; fail without levels */
     REPACK_LEVELS_AS_LINES
 };
 
@@ -39,10 +39,10 @@ struct repack_request {
     const char *command; /* "repack" or "preview" */
     const char *path_in, *path_out;
     uint64_t step;             /* preview: a power of two; repack: 0 */
-    struct repack_bound bound; /* where no rule says otherwise */
+    struct repack_bound bound; /* where no rule matches */
     struct repack_rule *rules;
     int nrules;
-    bool deflates_rest; /* what terp does not compress */
+    bool deflates_rest; /* deflate what terp does not compress */
     bool chunk_auto;
     struct tool_shape chunk;
     unsigned pipeline, effort;
@@ -50,18 +50,18 @@ struct repack_request {
     int nthreads;
     enum repack_levels levels;
     struct repack_limits limits;
-    bool record;     /* attributes tell how each dataset was compressed */
-    bool salvage;    /* damaged chunks become fill values */
-    bool is_trusted; /* IN: without limits by its size */
+    bool record;     /* write attributes that describe the compression */
+    bool salvage;    /* replace damaged chunks by fill values */
+    bool is_trusted; /* no limits derived from the size of IN */
     bool verbose;
 };
 
-/* Reads the options, and ends the program where they are wrong. False without
- * memory. The request is to be freed in any case. */
+/* Parses the options; ends the program if one is wrong. False without memory.
+ * Free the request in any case. */
 bool
 repack_request_read(int argc, char **argv, struct repack_request *request_ret);
 
-/* The same of terp preview, which keeps what it copies. */
+/* Parses the options of terp preview. */
 bool
 repack_request_read_preview(int argc, char **argv,
                             struct repack_request *request_ret);

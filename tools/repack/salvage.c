@@ -1,5 +1,5 @@
-/* terp repack --salvage: finds damage before anything is copied, so that the
- * values of whole chunks alone are asked for later. */
+/* terp repack --salvage: finds damaged chunks before the copy starts, so that
+ * the copy never reads them. */
 #include "tools/repack/salvage.h"
 
 #include <math.h>
@@ -13,10 +13,10 @@
 
 /* ---- the fill value ---- */
 
-/* The type of both parts of a complex value, to be closed; negative for other
- * types. */
+/* The type of the real and imaginary component of a complex value; close it.
+ * Negative for other types. */
 static hid_t
-part_type(hid_t type)
+component_type(hid_t type)
 {
     const enum terp_type coded = tool_coded_type(type);
 
@@ -26,8 +26,8 @@ part_type(hid_t type)
                                               : H5Tget_super(type);
 }
 
-/* The number that stands for lost values of a numeric type where the creator
- * has set no fill value: that of an attribute, or NaN, or 0. */
+/* The number that replaces lost values where the creator set no fill value: the
+ * number of an attribute, or NaN, or 0 for integers. */
 static double
 number_for(const struct tool_dataset *in)
 {
@@ -41,7 +41,8 @@ number_for(const struct tool_dataset *in)
     return class == H5T_INTEGER ? 0 : (double)NAN;
 }
 
-/* Sets `value`, zeros that have room for two doubles, to the fill value. */
+/* Sets `value` to the fill value; it is zeroed and has capacity for two
+ * doubles. */
 static bool
 find_fill(const struct tool_dataset *in, void *value)
 {
@@ -53,27 +54,28 @@ find_fill(const struct tool_dataset *in, void *value)
     if (status == H5D_FILL_VALUE_USER_DEFINED)
         return H5Pget_fill_value(in->dcpl, in->type, value) >= 0;
     const double number = number_for(in);
-    const double parts[2] = {number, number};
-    hid_t part = part_type(in->type);
+    const double components[2] = {number, number};
+    hid_t component = component_type(in->type);
     bool ok = true;
-    if (part >= 0 || class == H5T_FLOAT || class == H5T_INTEGER) {
-        memcpy(value, parts, sizeof parts);
-        ok = H5Tconvert(H5T_NATIVE_DOUBLE, part >= 0 ? part : in->type,
-                        part >= 0 ? 2 : 1, value, NULL, H5P_DEFAULT) >= 0;
+    if (component >= 0 || class == H5T_FLOAT || class == H5T_INTEGER) {
+        memcpy(value, components, sizeof components);
+        ok =
+            H5Tconvert(H5T_NATIVE_DOUBLE, component >= 0 ? component : in->type,
+                       component >= 0 ? 2 : 1, value, NULL, H5P_DEFAULT) >= 0;
     }
-    tool_close(part);
+    tool_close(component);
     return ok;
 }
 
-/* The fill value as the dataset stores it; NULL for want of memory, or where
- * HDF5 fails. */
+/* The fill value as the dataset stores it; free it. NULL without memory, or
+ * where HDF5 fails. */
 static void *
 make_fill(const struct tool_dataset *in)
 {
     const size_t nbytes = in->value_nbytes + 2 * sizeof(double);
     void *value = calloc(1, nbytes);
 
-    /* In the place of values that have addresses none can be put. */
+    /* Values with addresses have no replacement but zeros. */
     if (value != NULL && !in->has_addresses && !find_fill(in, value)) {
         free(value);
         return NULL;
@@ -81,7 +83,7 @@ make_fill(const struct tool_dataset *in)
     return value;
 }
 
-/* ---- what is lost ---- */
+/* ---- finding losses ---- */
 
 struct finding {
     struct repack *repack;
@@ -153,8 +155,9 @@ find_in(struct repack *repack, struct tool_checker *checker,
     if (finding.ok && losses->nchunks > 0) {
         losses->fill = make_fill(&in);
         if (losses->fill == NULL)
-            finding.ok = repack_fail(repack, object->path,
-                                     "its fill value cannot be made");
+            finding.ok =
+                repack_fail(repack, object->path,
+                            "cannot make a fill value for lost values");
     }
     tool_dataset_close(&in);
     return finding.ok;
@@ -177,9 +180,9 @@ repack_salvage_find(struct repack *repack)
     return ok;
 }
 
-/* ---- what stands for it ---- */
+/* ---- replacing losses ---- */
 
-/* What `a` has of `b`; false where that is nothing. */
+/* The intersection of `a` and `b`; false where it is empty. */
 static bool
 intersect(const struct tool_grid *a, const struct tool_grid *b, hsize_t *at_ret,
           hsize_t *count_ret)
@@ -197,8 +200,8 @@ intersect(const struct tool_grid *a, const struct tool_grid *b, hsize_t *at_ret,
     return true;
 }
 
-/* Takes what is lost out of both selections of a box, and adds it to the third
- * one, of its place in memory. */
+/* Removes the lost values from the selections in the file and in memory, and
+ * adds them to the selection `lost` in memory. */
 static bool
 take_out(const struct repack_losses *losses, const struct tool_grid *box,
          hid_t in_file, hid_t in_memory, hid_t lost)

@@ -1,6 +1,6 @@
-/* terp preview: reads every step-th value, of terp's datasets from the coarse
- * levels of their chunks, and writes them with shuffle and deflate, which any
- * HDF5 reads. */
+/* terp preview: reads every step-th value and writes it with shuffle and
+ * deflate, which any HDF5 reads. Of terp's chunks it decodes only the coarse
+ * levels. */
 #include "tools/repack/sample.h"
 
 #include <stdio.h>
@@ -17,14 +17,17 @@
 #include "tools/repack/split.h"
 #include "tools/repack/types.h"
 
-/* Values that are in memory at a time, or one row of the slowest dimension. */
+/* Limit of the values in memory at a time; one row of the slowest dimension may
+ * have more. */
 #define SLAB_NBYTES ((uint64_t)256 << 20)
 
-/* The same where few chunks are stored, as they are in the input. */
+/* The same for datasets of which few chunks are stored. Smaller boxes skip more
+ * of the chunks that were never written. */
 #define SPARSE_BOX_NBYTES ((uint64_t)16 << 20)
 
-/* Datasets from so many bytes on are chunked and deflated. Even so deflating
- * takes most of the time; a higher level takes more, and gains a percent. */
+/* Smaller datasets stay contiguous: chunks and filters cost more than they
+ * save. DEFLATE_LEVEL 1: deflate takes most of preview's time, and higher
+ * levels take more and save a percent. */
 #define DEFLATE_MIN_NBYTES 1024
 #define DEFLATE_LEVEL 1
 
@@ -59,16 +62,16 @@ repack_is_sampled(hid_t in)
 
 /* ---- the new dataset ---- */
 
-/* What is made of a dataset. */
+/* The dataset that a preview creates. */
 struct sample {
     const struct tool_dataset *in;
     uint64_t step;
     hsize_t dims[H5S_MAX_RANK];
     uint64_t nvalues;
-    bool may_grow; /* a dim may become larger */
+    bool may_grow; /* its maximum size exceeds its size */
 };
 
-/* The dataspace; dims without limit stay so. */
+/* The dataspace. Unlimited dims stay unlimited. */
 static hid_t
 make_space(struct sample *sample)
 {
@@ -123,10 +126,10 @@ make_dcpl(struct repack *repack, const char *path, const struct sample *sample)
     return dcpl;
 }
 
-/* ---- its values ---- */
+/* ---- values ---- */
 
-/* Rows of the slowest dimension that are sampled at a time: whole chunks, so
- * that none is decoded twice. */
+/* Rows of the slowest dimension to sample at a time: whole chunks, so that each
+ * is decoded once. */
 static hsize_t
 count_rows(const struct sample *sample)
 {
@@ -161,9 +164,9 @@ write_rows(const struct sample *sample, hid_t out, const hsize_t *at,
     return ok;
 }
 
-/* The boxes that are sampled at a time: slabs of rows; or of few chunks where
- * few are stored, since what was never written need not be sampled. Which boxes
- * have such chunks *has_chunks_ret tells, which is the caller's; NULL: all. */
+/* The boxes to sample at a time: slabs of rows, or boxes of few chunks where
+ * few chunks are stored. *has_chunks_ret then tells for each box whether it has
+ * stored chunks; NULL: all boxes count. Free it. */
 static struct tool_grid
 find_boxes(const struct sample *sample, bool **has_chunks_ret)
 {
@@ -182,7 +185,7 @@ find_boxes(const struct sample *sample, bool **has_chunks_ret)
     return tool_grid_of(in, step);
 }
 
-/* The most values that a box gives. */
+/* The largest number of values that a box keeps. */
 static uint64_t
 count_values(const struct sample *sample, const struct tool_grid *grid)
 {
@@ -193,7 +196,7 @@ count_values(const struct sample *sample, const struct tool_grid *grid)
     return nvalues;
 }
 
-/* Reads what a box gives, and writes it. */
+/* Samples one box. */
 static enum terp_status
 copy_box(const struct terp_run_options *run, const struct sample *sample,
          const struct tool_grid *box, hid_t out, void *values)
@@ -269,8 +272,8 @@ repack_sample(struct repack *repack, const struct repack_object *object,
         dapl = repack_access_list(dcpl, space, type);
     if (dapl >= 0)
         out = H5Dcreate2(parent, name, type, space, lcpl, dcpl, dapl);
-    /* Nothing stored is the fill value here as there; but values of another
-     * file may be there all the same. */
+    /* Without storage, all values are the fill value in both files; values of a
+     * virtual dataset are in other files. */
     const bool may_have_values = H5Dget_storage_size(in) > 0 ||
                                  H5Pget_layout(dataset.dcpl) == H5D_VIRTUAL;
     if (out >= 0 && sample.nvalues > 0 && may_have_values &&
@@ -289,8 +292,8 @@ repack_sample(struct repack *repack, const struct repack_object *object,
 
 /* ---- attributes ---- */
 
-/* openPMD: how far values of a mesh are apart, slowest or fastest dimension
- * first, which makes no difference here. */
+/* openPMD: the distance of a mesh's values, for each dimension. The order of
+ * dimensions does not matter here. */
 static bool
 scale_spacing(hid_t out, uint64_t step)
 {
@@ -317,7 +320,7 @@ scale_spacing(hid_t out, uint64_t step)
     return ok;
 }
 
-/* netCDF: the name of a dimension that has no values ends in its length, ten
+/* netCDF: the NAME of a dimension without variable ends in its length, ten
  * digits wide. */
 static bool
 count_dimension(hid_t out)

@@ -1,4 +1,4 @@
-/* terp preview: makes datasets of every step-th value. */
+/* terp preview: creates datasets of every step-th value. */
 #pragma once
 
 #include "tools/repack/objects.h"
@@ -8,14 +8,13 @@
 bool
 repack_is_sampled(hid_t in);
 
-/* Makes the dataset of every step-th value of `in` in each dimension. Returns
+/* Creates the dataset of every step-th value of `in` in each dimension. Returns
  * it, or a negative number. */
 hid_t
 repack_sample(struct repack *repack, const struct repack_object *object,
               hid_t in, hid_t parent, const char *name, hid_t lcpl);
 
-/* Changes the attributes of an object of the output that tell how far values
- * are apart, or how many there are: openPMD's gridSpacing, and the names of
- * netCDF's dimensions without variables. */
+/* Adapts attributes that depend on the number or distance of values: openPMD's
+ * gridSpacing, and the names of netCDF's dimensions without variables. */
 bool
 repack_sample_attributes(struct repack *repack, const char *path, hid_t out);

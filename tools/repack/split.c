@@ -1,4 +1,4 @@
-/* terp repack: chooses the size of parts, and how many threads work on them. */
+/* terp repack: chooses the size of slabs and the number of threads. */
 #include "tools/repack/split.h"
 
 #include <stdlib.h>
@@ -6,18 +6,21 @@
 #include "codec/format/base.h"
 #include "tools/common/stored.h"
 
-/* Small parts keep all threads busy until the end. Large parts are long runs of
- * the file, such as rows of units, which are read faster. These limits weigh
- * the two. */
-#define PARTS_PER_THREAD 8
-#define MAX_PART_NBYTES ((uint64_t)16 << 20)
+/* Small slabs keep all threads busy until the end; SLABS_PER_THREAD slabs for
+ * each leave little idle time. Large slabs are long runs of the file, such as
+ * whole rows of units, which are read faster: a slab that is shorter than a row
+ * grows to a row of at most MAX_ROW_NBYTES. Both limits also bound the memory
+ * of a slab. */
+#define SLABS_PER_THREAD 8
+#define MAX_SLAB_NBYTES ((uint64_t)16 << 20)
 #define MAX_ROW_NBYTES ((uint64_t)64 << 20)
-/* The parts in memory hold at most so many bytes. Each part has its values up
- * to three times: as read, cut into chunks, and as streams. */
-#define PARTS_NBYTES ((uint64_t)768 << 20)
-#define COPIES_PER_PART 3
-/* The device does so many parts while a thread does one. */
-#define DEVICE_NPARTS 16
+/* Limit for all slabs in memory. A slab's values are in memory up to three
+ * times: as read, cut into chunks, and as streams. */
+#define SLABS_NBYTES ((uint64_t)768 << 20)
+#define COPIES_PER_SLAB 3
+/* Slabs in memory for the device, which encodes this many in the time in which
+ * a thread encodes one. */
+#define DEVICE_NSLABS 16
 
 struct tool_grid
 repack_grid(const struct tool_dataset *dataset, const hsize_t *unit_dims,
@@ -28,7 +31,7 @@ repack_grid(const struct tool_dataset *dataset, const hsize_t *unit_dims,
 
     for (int i = 0; i < grid.rank; i++)
         nbytes *= unit_dims[i];
-    /* A block takes as many units as fit of a row, then as many whole rows of a
+    /* A block takes as many units of a row as fit, then as many rows of a
      * plane, and so on. */
     for (int i = grid.rank - 1; i >= 0; i--) {
         uint64_t nunits = div_up(grid.dims[i], unit_dims[i]);
@@ -44,8 +47,7 @@ repack_grid(const struct tool_dataset *dataset, const hsize_t *unit_dims,
     return grid;
 }
 
-/* For each chunk whether it is stored; NULL where all are, or without memory.
- */
+/* For each chunk, whether it is stored; NULL if all are, or without memory. */
 static bool *
 find_stored(const struct tool_dataset *dataset)
 {
@@ -62,8 +64,8 @@ find_stored(const struct tool_dataset *dataset)
     return stored;
 }
 
-/* HDF5 1.10 cannot read what was never written of texts and sequences that have
- * a fill value: it would write that to the input. */
+/* HDF5 1.10 cannot read unwritten strings and sequences that have a fill value:
+ * it would write the fill value to the input. */
 struct tool_grid
 repack_stored_grid(const struct tool_dataset *dataset, uint64_t cap_nbytes,
                    bool **has_chunks_ret)
@@ -91,22 +93,22 @@ repack_split(const struct repack_request *request,
     const uint64_t value_nbytes = dataset->value_nbytes;
     uint64_t nbytes = dataset->nvalues * value_nbytes;
     uint64_t row_nbytes = value_nbytes;
-    uint64_t nslots = nthreads + (with_device ? DEVICE_NPARTS : 0) + 2;
+    uint64_t nslots = nthreads + (with_device ? DEVICE_NSLABS : 0) + 2;
     struct repack_split split;
 
     for (int d = 0; d < dataset->rank; d++)
         row_nbytes *= d < dataset->rank - 1 ? unit_dims[d] : dataset->dims[d];
-    uint64_t part_nbytes = min_u64(nbytes / (PARTS_PER_THREAD * nthreads),
-                                   PARTS_NBYTES / (COPIES_PER_PART * nslots));
-    part_nbytes = min_u64(part_nbytes, MAX_PART_NBYTES);
-    if (part_nbytes < row_nbytes && row_nbytes <= MAX_ROW_NBYTES)
-        part_nbytes = row_nbytes;
-    split.grid = repack_grid(dataset, unit_dims, part_nbytes);
-    split.nparts = tool_grid_nboxes(&split.grid);
-    part_nbytes = tool_grid_cap(&split.grid) * value_nbytes;
+    uint64_t slab_nbytes = min_u64(nbytes / (SLABS_PER_THREAD * nthreads),
+                                   SLABS_NBYTES / (COPIES_PER_SLAB * nslots));
+    slab_nbytes = min_u64(slab_nbytes, MAX_SLAB_NBYTES);
+    if (slab_nbytes < row_nbytes && row_nbytes <= MAX_ROW_NBYTES)
+        slab_nbytes = row_nbytes;
+    split.grid = repack_grid(dataset, unit_dims, slab_nbytes);
+    split.nslabs = tool_grid_nboxes(&split.grid);
+    slab_nbytes = tool_grid_cap(&split.grid) * value_nbytes;
 
-    nslots = min_u64(nslots, PARTS_NBYTES / (COPIES_PER_PART * part_nbytes));
-    nslots = min_u64(nslots, split.nparts);
+    nslots = min_u64(nslots, SLABS_NBYTES / (COPIES_PER_SLAB * slab_nbytes));
+    nslots = min_u64(nslots, split.nslabs);
     split.nslots = nslots > 0 ? nslots : 1;
     uint64_t nworkers = min_u64(nthreads, split.nslots);
     split.nworkers = (int)nworkers;

@@ -1,5 +1,5 @@
-/* terp repack: lists the objects and links of the input, and makes them anew
- * in the output, in the order in which groups list them. */
+/* terp repack: lists the objects and links of the input, and creates them in
+ * the output in the order in which groups list them. */
 #define _POSIX_C_SOURCE 200809L /* strdup */
 #include "tools/repack/structure.h"
 
@@ -24,8 +24,8 @@
 #include "tools/repack/types.h"
 #include "tools/repack/values.h"
 
-/* Notes the last rule that matches `path`, which may be one of several paths of
- * the dataset. */
+/* Records the last rule that matches `path`; a dataset may have several paths.
+ */
 static void
 match_rules(const struct repack *repack, struct repack_object *object,
             const char *path)
@@ -41,8 +41,8 @@ match_rules(const struct repack *repack, struct repack_object *object,
     }
 }
 
-/* The path of a group only tells of failures; of groups that are nested very
- * deep it is cut, since all of them together would take too much memory. */
+/* Only messages show the path of a group. Longer ones are shortened: with
+ * deeply nested groups, all paths together would take too much memory. */
 #define MAX_GROUP_PATH_NBYTES 1024
 
 static void
@@ -56,7 +56,7 @@ shorten_path(char *path)
     memmove(path + nkept + 3, path + nbytes - nkept, nkept + 1);
 }
 
-/* Adds the object that the walk has come to. NULL without memory. */
+/* Adds the object that the walk has reached. NULL without memory. */
 static struct repack_object *
 add_object(struct repack *repack, const char *path, const H5O_info_t *info)
 {
@@ -102,7 +102,7 @@ list_dataset(struct repack *repack, const struct tool_walk *walk,
     return true;
 }
 
-/* Lists a link, and its target where that is not listed yet. */
+/* Lists a link, and its target if this is the first link to it. */
 static bool
 list_link(struct repack *repack, struct tool_walk *walk)
 {
@@ -130,7 +130,7 @@ list_link(struct repack *repack, struct tool_walk *walk)
                : true;
 }
 
-/* Lists all links and objects from the root on. */
+/* Lists all links and objects, from the root on. */
 static bool
 list_all(struct repack *repack)
 {
@@ -165,7 +165,7 @@ repack_list(struct repack *repack)
         if (object->type == H5O_TYPE_DATASET)
             ok = repack_plan(repack, object, &total_nbytes);
     if (ok)
-        repack_tell_coordinates(repack);
+        repack_name_coordinates(repack);
     if (ok && total_nbytes > 0 && H5Zfilter_avail(H5Z_FILTER_TERP) <= 0)
         ok = repack_fail(repack, request->path_in,
                          "HDF5 does not find the terp filter plugin; set "
@@ -173,8 +173,8 @@ repack_list(struct repack *repack)
     for (int i = 0; ok && i < request->nrules; i++)
         if (!request->rules[i].used)
             ok = repack_fail(repack, request->path_in,
-                             "--dataset %s: no dataset that could be "
-                             "compressed has such a name",
+                             "--dataset %s: no dataset that terp can "
+                             "compress matches",
                              request->rules[i].text);
     if (ok && request->salvage)
         ok = repack_salvage_find(repack);
@@ -188,7 +188,7 @@ has_references(hid_t type)
     return H5Tdetect_class(type, H5T_REFERENCE) > 0;
 }
 
-/* Whether the values of such a dataset are in other datasets or files. */
+/* Whether the values of the dataset are in other datasets or files. */
 static bool
 is_elsewhere(hid_t dcpl)
 {
@@ -196,13 +196,15 @@ is_elsewhere(hid_t dcpl)
            H5Pget_external_count(dcpl) > 0;
 }
 
-/* The rest is deflated from so many bytes on, and up to so many a value. */
+/* Limits for --rest deflate. Smaller datasets save less than chunks cost.
+ * Larger values would make chunks of 64^3 values very large. Level 6 is zlib's
+ * default. */
 #define DEFLATE_MIN_NBYTES 1024
 #define DEFLATE_MAX_VALUE_NBYTES 4096
 #define DEFLATE_LEVEL 6
 
-/* Whether a dataset that terp does not compress is to be deflated, and can be:
- * what it holds is in its chunks, and the program can read it. */
+/* Whether a dataset that terp does not compress gets deflate: its values are in
+ * its chunks, and HDF5 can read them. */
 static bool
 is_deflated(const struct repack *repack, const struct repack_object *object,
             const struct tool_dataset *dataset)
@@ -218,8 +220,8 @@ is_deflated(const struct repack *repack, const struct repack_object *object,
            tool_has_filters(dataset);
 }
 
-/* Chunks stay as they are; a dataset without gets some, and so does one whose
- * chunks are too small for any filter. */
+/* Existing chunks stay, unless they are too small for any filter. A dataset
+ * without chunks gets some. */
 static bool
 set_deflate(const struct tool_dataset *dataset, hid_t dcpl)
 {
@@ -237,8 +239,8 @@ set_deflate(const struct tool_dataset *dataset, hid_t dcpl)
            H5Pset_deflate(dcpl, DEFLATE_LEVEL) >= 0;
 }
 
-/* Fails because of a filter that HDF5 does not find, or with --salvage leaves
- * the dataset out. */
+/* Reports a filter that HDF5 does not find. With --salvage the dataset is left
+ * out. */
 static hid_t
 fail_for_filter(struct repack *repack, struct repack_object *object,
                 const struct tool_dataset *dataset)
@@ -247,9 +249,8 @@ fail_for_filter(struct repack *repack, struct repack_object *object,
 
     repack_missing_filter(dataset, filter, sizeof filter);
     snprintf(reason, sizeof reason,
-             "it has values of varying length or references, which cannot be "
-             "copied without its filter %s; set HDF5_PLUGIN_PATH to the folder "
-             "that holds the filter",
+             "copying its strings, sequences or references needs its filter "
+             "%s; set HDF5_PLUGIN_PATH to the directory that holds the filter",
              filter);
     object->left_out = repack->request.salvage;
     if (!object->left_out) {
@@ -263,7 +264,7 @@ fail_for_filter(struct repack *repack, struct repack_object *object,
     return -1;
 }
 
-/* Copies a dataset that stays as it is, or is deflated. */
+/* Copies a dataset that terp does not compress; may deflate it. */
 static hid_t
 copy_dataset(struct repack *repack, struct repack_object *object, hid_t in,
              hid_t parent, const char *name, hid_t lcpl)
@@ -306,15 +307,15 @@ out:
     return out;
 }
 
-/* `*in` is opened anew where values have been read in vain: HDF5 takes chunks
- * of its cache for stored ones. */
+/* Opens `*in` again after a failed compression: HDF5 takes chunks in its cache
+ * for stored ones. */
 static hid_t
 make_dataset(struct repack *repack, struct repack_object *object, hid_t *in,
              hid_t parent, const char *name, hid_t lcpl)
 {
     if (repack->request.step > 0 && repack_is_sampled(*in)) {
         if (repack->request.verbose && object->plan.whole)
-            printf("%s: all values, which are of boxes\n",
+            printf("%s: all values, because they belong to boxes\n",
                    tool_shown(object->path));
         else if (repack->request.verbose)
             printf("%s: every %lluth value\n", tool_shown(object->path),
@@ -329,7 +330,7 @@ make_dataset(struct repack *repack, struct repack_object *object, hid_t *in,
         *in = H5Oopen_by_addr(repack->in, object->address);
     }
     if (repack->request.verbose)
-        printf("%s: copied, %s\n", tool_shown(object->path),
+        printf("%s: copied: %s\n", tool_shown(object->path),
                object->plan.reason);
     return *in < 0 ? -1 : copy_dataset(repack, object, *in, parent, name, lcpl);
 }
@@ -358,7 +359,7 @@ make_type(struct repack *repack, struct repack_object *object, hid_t in,
     return out;
 }
 
-/* Makes the object that the link points to, or one more link to it. */
+/* Creates the object of the link, or one more link to it. */
 static bool
 make_hard_link(struct repack *repack, const struct repack_link *link,
                hid_t parent, hid_t lcpl)
@@ -409,8 +410,8 @@ follow_nowhere(const char *name, hid_t group, const void *value,
     return -1;
 }
 
-/* Programs define kinds of links, which HDF5 makes only where it has functions
- * for them. A copy needs none that does anything. */
+/* HDF5 creates user-defined links only after their kind was registered with
+ * functions. A copy does not follow links; so the function fails. */
 static bool
 know_link(H5L_type_t type)
 {
@@ -423,7 +424,8 @@ know_link(H5L_type_t type)
            H5Lregister(&class) >= 0;
 }
 
-/* Makes a soft, external or user-defined link, whose value is mere bytes. */
+/* Creates a soft, external or user-defined link. Its value is copied byte for
+ * byte. */
 static bool
 make_other_link(struct repack *repack, const struct repack_link *link,
                 hid_t parent, hid_t lcpl)
@@ -491,7 +493,7 @@ fill_dataset(struct repack *repack, const struct repack_object *object,
     return ok;
 }
 
-/* HDF5's comment of an object, which few programs write. */
+/* Copies HDF5's comment of an object. */
 static bool
 copy_comment(struct repack *repack, const char *path, hid_t in, hid_t out)
 {
@@ -506,8 +508,8 @@ copy_comment(struct repack *repack, const char *path, hid_t in, hid_t out)
     return ok || repack_fail(repack, path, NULL);
 }
 
-/* Writes attributes and references, which may point to any other object, so
- * that all objects must exist before. */
+/* Writes attributes, and values that refer to other objects. All objects exist
+ * now. */
 static bool
 fill_object(struct repack *repack, const struct repack_object *object)
 {
@@ -518,7 +520,7 @@ fill_object(struct repack *repack, const struct repack_object *object)
     if (!ok)
         repack_fail(repack, object->path, NULL);
     if (ok && object->deferred) {
-        /* A dataset that is open has its cache already. */
+        /* An open dataset already has its chunk cache. */
         tool_close(out);
         ok = fill_dataset(repack, object, in);
         out = ok ? H5Oopen_by_addr(repack->out, object->out_address) : -1;

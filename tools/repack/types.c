@@ -1,4 +1,4 @@
-/* terp repack: finds or makes the types of the output. */
+/* terp repack: finds or creates the types of the output. */
 #include "tools/repack/types.h"
 
 #include "tools/common/copies.h"
@@ -14,8 +14,8 @@ repack_type(struct repack *repack, const char *path, hid_t type)
         return tool_type_copy(type);
     if (!tool_object_info(type, &info))
         return -1;
-    /* A committed type that has lost its last link is still the type of
-     * datasets and attributes. It was not listed then. */
+    /* Datasets and attributes can use a committed type that has lost its last
+     * link. The walk over links has not listed it. */
     struct repack_object *object = repack_find_object(repack, info.addr);
     if (object == NULL)
         object = repack_add_object(repack, &info, path);

@@ -3,8 +3,8 @@
 
 #include "tools/repack/objects.h"
 
-/* The type for a dataset or attribute of the output that has `type` in the
- * input: where that is committed, the output's committed type. Negative on a
- * failure; to be closed. */
+/* The output's type for a dataset or attribute that has `type` in the input.
+ * For a committed type this is the output's committed type. Close it; negative
+ * on failure. */
 hid_t
 repack_type(struct repack *repack, const char *path, hid_t type);

@@ -1,4 +1,4 @@
-/* Reads the attributes that tell which values a variable may have. */
+/* Reads the attributes that give the valid range of a variable. */
 #include "tools/repack/valid.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 #include "tools/common/attribute.h"
 #include "tools/common/h5file.h"
 
-/* Of which type an attribute of numbers is; 0 bytes where it is none. */
+/* The type of a numeric attribute; nbytes is 0 for other attributes. */
 struct kind {
     bool is_float;
     size_t nbytes;
@@ -43,9 +43,9 @@ is_wider(struct kind a, struct kind b)
     return a.is_float != b.is_float ? a.is_float : a.nbytes > b.nbytes;
 }
 
-/* How stored values become those that are meant: value * scale + offset. */
+/* How netCDF unpacks stored values: value * scale + offset. */
 struct packing {
-    struct kind kind; /* of the values that are meant; 0 bytes: not packed */
+    struct kind kind; /* of unpacked values; 0 bytes: values are not packed */
     double scale, offset;
 };
 
@@ -63,8 +63,8 @@ packing_of(hid_t dataset)
     return packing;
 }
 
-/* Whether an attribute is of unpacked values, by netCDF's rule: it has their
- * type, which is wider than that of the stored ones. */
+/* Whether an attribute refers to unpacked values. By netCDF's rule it then has
+ * the type of unpacked values, which is wider than that of stored ones. */
 static bool
 is_unpacked(hid_t dataset, const char *name, const struct packing *packing,
             struct kind stored)
@@ -85,8 +85,8 @@ is_unsigned_in_disguise(hid_t dataset)
     return is_unsigned;
 }
 
-/* Reads the ends that attributes give, NAN where they give none, as packed
- * values. */
+/* Reads the ends of the range as packed values. An end without attribute is
+ * NAN. */
 static void
 read_ends(hid_t dataset, struct kind stored, double ends_ret[2])
 {
@@ -108,7 +108,7 @@ read_ends(hid_t dataset, struct kind stored, double ends_ret[2])
     for (int i = 0; i < 2; i++)
         if (unpacked[i])
             ends[i] = (ends[i] - packing.offset) / packing.scale;
-    /* Where the scale is negative, the largest value is packed as the least. */
+    /* A negative scale swaps the ends. */
     if (packing.scale < 0 && (unpacked[0] || unpacked[1])) {
         const double end = ends[0];
         ends[0] = ends[1];

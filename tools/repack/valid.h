@@ -1,22 +1,22 @@
-/* Which values a variable may have, as its attributes say by netCDF's
- * conventions, so that a lossy copy has no others. */
+/* The valid range of a variable, which attributes give by netCDF's conventions.
+ * A lossy copy keeps valid values inside. */
 #pragma once
 
 #include <hdf5.h>
 
-/* Ends of the range that the attributes give. */
+/* Ends of the range that attributes give. */
 enum {
     REPACK_VALID_MIN = 1,
     REPACK_VALID_MAX = 2
 };
 
-/* The range of valid values of a dataset of numbers: of valid_range, or, where
- * that is none, of valid_min and valid_max; in the units of the values that the
- * file stores. Where the dataset is packed (scale_factor, add_offset), netCDF
- * takes attributes of the unpacked values' type for unpacked values; these are
- * packed here. Returns which ends there are; others are infinite. An end that
- * is NaN or infinite is none, and neither is any of a range that is empty, or
- * of signed integers that mean unsigned ones (_Unsigned). Values outside the
- * range are no error: netCDF takes them for missing. */
+/* The range of valid values of a numeric dataset, as stored values: of
+ * valid_range, else of valid_min and valid_max. If the dataset is packed
+ * (scale_factor, add_offset) and an attribute has the type of unpacked values,
+ * netCDF takes the attribute for unpacked values; this function packs it.
+ * Returns which ends exist; a missing end is infinite. An end that is NaN or
+ * infinite counts as missing; so do both ends if the range is empty or if the
+ * dataset stores unsigned integers as signed ones (_Unsigned). Values outside
+ * the range are not errors: netCDF takes them for missing. */
 unsigned
 repack_valid_range(hid_t dataset, double *min_ret, double *max_ret);

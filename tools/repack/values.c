@@ -1,5 +1,4 @@
-/* terp repack: copies values as HDF5 reads them: those of attributes, and of
- * datasets that cannot be copied as stored. */
+/* terp repack: copies attributes, and datasets that terp does not compress. */
 #include "tools/repack/values.h"
 
 #include <stdio.h>
@@ -15,13 +14,14 @@
 #include "tools/repack/split.h"
 #include "tools/repack/types.h"
 
-/* Values are copied in blocks of about this size. */
+/* Size of the blocks in which values are copied; bounds the memory of a copy.
+ */
 #define COPY_NBYTES ((uint64_t)16 << 20)
 
 /* ---- arrays that HDF5 writes wrongly ---- */
 
-/* Whether the HDF5 that is linked does: before 1.14.4 it has what one array has
- * become in the place of the next one's background. */
+/* Whether the linked HDF5 has this bug: before 1.14.4, H5Tconvert uses the
+ * converted previous array as the background of the next one. */
 static bool
 mixes_arrays(void)
 {
@@ -32,14 +32,14 @@ mixes_arrays(void)
            (major == 1 && (minor < 14 || (minor == 14 && release < 4)));
 }
 
-/* How often a type comes in a type. */
+/* How often a type occurs within another type. */
 enum frequency {
     ONCE,
     MANY
 };
 
-/* Whether values of a type, `often` of which are converted at once, become each
- * other's: compound values with addresses, in arrays. */
+/* Whether the bug mixes values of this type, `often` of which are converted at
+ * once: arrays of compound values with addresses. */
 static bool
 are_mixed(hid_t type, enum frequency often)
 {
@@ -72,7 +72,8 @@ fail_for_arrays(struct repack *repack)
     (void)H5get_libversion(&major, &minor, &release);
     snprintf(repack->reason, sizeof repack->reason,
              "HDF5 %u.%u.%u cannot write arrays of compound values that hold "
-             "text or sequences; take a terp with HDF5 1.14.4 or a later one",
+             "strings or sequences; use a terp that is built with HDF5 1.14.4 "
+             "or later",
              major, minor, release);
     return false;
 }
@@ -184,8 +185,8 @@ repack_copy_attributes(struct repack *repack, const char *path, hid_t in,
 
 /* ---- datasets ---- */
 
-/* Whether H5Dwrite_chunk finds a chunk of that size: HDF5 allocates chunks when
- * it makes a dataset, or all of them when the first one is written. */
+/* Whether H5Dwrite_chunk will find a chunk of this size: HDF5 allocates chunks
+ * with the dataset, or all chunks with the first write. */
 static bool
 has_its_size(hid_t out, const struct tool_dataset *in,
              const struct tool_grid *grid, hsize_t nbytes)
@@ -200,9 +201,9 @@ has_its_size(hid_t out, const struct tool_dataset *in,
            when == H5D_ALLOC_TIME_LATE;
 }
 
-/* Copies a chunk as it is stored. One that is there and has the right size
- * keeps its filter mask, whatever H5Dwrite_chunk is given; so it gets another
- * size first. */
+/* Copies a chunk as stored. H5Dwrite_chunk does not change the filter mask of
+ * an existing chunk of the same size; a first write with another size makes it
+ * do so. */
 static bool
 copy_stored(const struct tool_dataset *in, hid_t out,
             const struct tool_grid *grid, hsize_t nbytes, void *bytes)
@@ -216,7 +217,7 @@ copy_stored(const struct tool_dataset *in, hid_t out,
            H5Dwrite_chunk(out, H5P_DEFAULT, mask, grid->at, nbytes, bytes) >= 0;
 }
 
-/* Copies its values where there are no filters (tool_chunk_read says why). */
+/* Copies the values of a chunk without filters (tool_chunk_read says why). */
 static bool
 copy_plain(const struct tool_dataset *in, hid_t out,
            const struct tool_grid *grid, void *values)
@@ -233,8 +234,8 @@ copy_plain(const struct tool_dataset *in, hid_t out,
     return ok;
 }
 
-/* Copies chunks as they are stored, so that no lossy filter codes their values
- * twice. */
+/* Copies chunks as stored: a lossy filter would change their values a second
+ * time. */
 static bool
 copy_chunks(const struct repack_object *object, const struct tool_dataset *in,
             hid_t out)
@@ -268,7 +269,7 @@ copy_chunks(const struct repack_object *object, const struct tool_dataset *in,
     return ok && repack_salvage_fill(object, in, out);
 }
 
-/* Writes the values of a box each by itself. */
+/* Writes each value of a box by itself. */
 static bool
 write_each(hid_t out, hid_t type, const struct tool_grid *box,
            const uint8_t *values)
@@ -343,7 +344,7 @@ repack_copy_values(struct repack *repack, const struct repack_object *object,
     for (int i = 0; !dataset.chunked && i < dataset.rank; i++)
         dataset.chunk_dims[i] = 1;
     if (H5Dget_storage_size(in) == 0 || dataset.nvalues == 0)
-        ok = true; /* nothing was ever written */
+        ok = true; /* without storage */
     else if (as_stored && dataset.chunked && !dataset.has_addresses)
         ok = copy_chunks(object, &dataset, out);
     else if (!repack->request.salvage &&

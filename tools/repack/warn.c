@@ -1,5 +1,4 @@
-/* terp repack: warns of lossy copies of lossy copies, and of bounds for several
- * fields at once. */
+/* terp repack: warns of bounds that rarely suit the data. */
 #include "tools/repack/warn.h"
 
 #include <math.h>
@@ -9,11 +8,11 @@
 #include "tools/common/fields.h"
 #include "tools/common/text.h"
 
-/* Of a field whose range is less than so many times the bound little is left.
- */
+/* Warn if the range of a field is less than this many times the bound: the copy
+ * then has few distinct values of the field. */
 #define MIN_RANGE_PER_BOUND 10
 
-/* All components are lossless, or none. */
+/* Components are either all lossless or all lossy. */
 void
 repack_warn_of_lossy(struct repack_job *job)
 {
@@ -25,8 +24,8 @@ repack_warn_of_lossy(struct repack_job *job)
         return;
     tool_progress_end(&job->repack->progress);
     fprintf(stderr,
-            "terp repack: %s: compressed by terp before, with %s %s bound of "
-            "%g; errors add up\n",
+            "terp repack: %s: already lossy: terp compressed it with %s %s "
+            "bound of %g; the new error adds to the old one\n",
             tool_shown(job->object->path),
             params->bound_mode == TERP_BOUND_ABSOLUTE ? "an" : "a",
             terp_bound_mode_name(params->bound_mode), params->bound);
@@ -37,14 +36,14 @@ warn(struct repack_job *job, const char *fields, const char *ranges)
 {
     tool_progress_end(&job->repack->progress);
     fprintf(stderr,
-            "terp repack: %s: %s, of the ranges %s; the bound of %g for all of "
-            "them leaves little of the smallest: use --pwr, or another bound "
-            "by --dataset\n",
+            "terp repack: %s: %s with the ranges %s; one bound of %g for all "
+            "leaves little of the smallest: use --pwr, or --dataset with "
+            "another bound\n",
             tool_shown(job->object->path), fields, tool_shown(ranges),
             job->params[0].bound);
 }
 
-/* Components of a level, which an absolute bound treats alike. */
+/* Warns of an absolute bound for components of different ranges. */
 static void
 warn_of_components(struct repack_job *job)
 {
@@ -73,18 +72,18 @@ warn_of_components(struct repack_job *job)
     warn(job, fields, text);
 }
 
-/* A level that is to be taken as a line. */
+/* Warns of a level that --no-amrex compresses as a line. */
 static void
 warn_of_line(struct repack_job *job)
 {
     tool_progress_end(&job->repack->progress);
     fprintf(stderr,
-            "terp repack: %s: a level of boxes, taken as a line: the bound of "
-            "%g is for all of its components, whatever their ranges\n",
+            "terp repack: %s: a level of boxes, compressed as a line: the "
+            "bound of %g is for all of its components, whatever their ranges\n",
             tool_shown(job->object->path), job->params[0].bound);
 }
 
-/* What seems to be fields, in other datasets. */
+/* Warns of datasets that seem to hold several fields. */
 static void
 warn_of_others(struct repack_job *job)
 {
@@ -96,8 +95,8 @@ warn_of_others(struct repack_job *job)
         return;
     tool_fields_text(&found, text);
     snprintf(fields, sizeof fields,
-             found.outer ? "it seems to be %d fields, one behind the other"
-                         : "it seems to be %d fields that take turns",
+             found.outer ? "it seems to hold %d fields, one after the other,"
+                         : "it seems to hold %d interleaved fields",
              found.n);
     warn(job, fields, text);
 }

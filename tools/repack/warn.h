@@ -1,13 +1,13 @@
-/* terp repack: warns of bounds that are allowed, but seldom meant. */
+/* terp repack: warns of bounds that rarely suit the data. */
 #pragma once
 
 #include "tools/repack/job.h"
 
-/* A lossy copy of a lossy copy. */
+/* Warns if the input is a lossy copy already. */
 void
 repack_warn_of_lossy(struct repack_job *job);
 
-/* A bound for several fields of one dataset that leaves little of some of
- * them; it names their ranges. */
+/* Warns, with the ranges, if one bound for several fields leaves little of some
+ * of them. */
 void
 repack_warn_of_fields(struct repack_job *job);
