@@ -532,7 +532,7 @@ class Compare(ToolTest):
             row = self.row(self.compare(code, a, b, *options), "/x")
             self.assertEqual((row[0], row[1], row[2]), ("unjudged", "-", "1"))
         result = terp("compare", self.path("a.h5"), self.path("b.h5"))
-        self.assertIn("cannot be judged: 1; give a bound", result.stderr)
+        self.assertIn("only in B: 1; give a bound", result.stderr)
         self.assertIn("--allow-unjudged", result.stderr)
         # The same values need no bound.
         row = self.row(self.compare(OK, a, a), "/x")

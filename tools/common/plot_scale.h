@@ -10,7 +10,7 @@ struct plot_scale {
 };
 
 static inline double
-plot_scale_place(const struct plot_scale *scale, double value)
+plot_scale_position(const struct plot_scale *scale, double value)
 {
     if (scale->floor == 0 || !isfinite(value))
         return value;

@@ -1,4 +1,4 @@
-/* terp compare: what bound a step of a walk has. */
+/* terp compare: finds the bound that applies to a step of the walk. */
 #include <math.h>
 #include <string.h>
 
@@ -19,7 +19,8 @@ compare_relative_bound(double relative, const struct tool_range *range)
     uint64_t nleft_out;
     double min, max;
 
-    /* Whether a copy has changed them makes no fill values of others. */
+    /* Judges the range of A alone: whether B changed an outlier does not
+     * matter. */
     kept.low.changed = kept.high.changed = false;
     tool_range_trim(&kept, &min, &max, &nleft_out);
     return min < max ? terp_bound_of_range(relative, min, max) : 0;
@@ -33,15 +34,15 @@ compare_bound_resolve(struct compare_bound *bound,
         bound->absolute = compare_relative_bound(bound->of_range, range);
 }
 
-/* The largest error that `n` values can have whose root mean square error is so
- * many dB below their range, as a part of that. */
+/* Converts a PSNR bound into the largest error that one of `n` values can have,
+ * as a fraction of the range. */
 static double
 bound_of_psnr(double psnr, uint64_t n)
 {
     return pow(10, -psnr / 20) * sqrt((double)n);
 }
 
-/* By B's parameters, which hold for all of its values. */
+/* The bound of B's parameters, which holds for all values. */
 static struct compare_bound
 bound_of_parameters(const struct compare_walk *walk)
 {
@@ -63,7 +64,7 @@ bound_of_parameters(const struct compare_walk *walk)
         break;
     case TERP_BOUND_PSNR:
         bound.of_range =
-            bound_of_psnr(params.bound, walk->grid.nvalues * walk->nparts);
+            bound_of_psnr(params.bound, walk->grid.nvalues * walk->ncomponents);
         break;
     default:
         bound.absolute = params.bound;
@@ -71,9 +72,9 @@ bound_of_parameters(const struct compare_walk *walk)
     return bound;
 }
 
-/* By what the chunk's stream tells, if it tells one: chunks that are exact, or
- * one value, have none, and may have been rounded before they were written
- * again. The parameters' absolute bound is above all of them. */
+/* The bound in the chunk's stream, if the stream has one. Streams of lossless
+ * chunks and of constant chunks have none; their values may have been rounded
+ * before. The absolute bound of the parameters is an upper limit. */
 static struct compare_bound
 bound_of_stream(const struct terp_info *info,
                 const struct compare_bound *parameters)
@@ -93,7 +94,7 @@ bound_of_stream(const struct terp_info *info,
         if (!is_absolute || info->bound < parameters->absolute)
             bound = (struct compare_bound){
                 .absolute = info->bound,
-                /* Integers have a whole number of the parameters'. */
+                /* For integers this is the parameters' bound rounded down. */
                 .is_own = !terp_type_is_integer(info->chunk.type)};
         return bound;
     }
@@ -136,6 +137,6 @@ compare_walk_bound(struct compare_walk *walk,
     if (chunk->kind == TOOL_CHUNK_ABSENT || chunk->kind == TOOL_CHUNK_PLAIN ||
         chunk->kind == TOOL_CHUNK_HIDDEN)
         return true;
-    walk->trouble = "the bound of a chunk of B cannot be read";
+    walk->trouble = "cannot read the bound of a chunk of B";
     return false;
 }

@@ -1,4 +1,4 @@
-/* terp compare: holds a compressed file against its original. */
+/* terp compare: compares a compressed file with its original. */
 #define _XOPEN_SOURCE 700 /* tsearch */
 #include <argp.h>
 #include <inttypes.h>
@@ -18,68 +18,69 @@
 #include "tools/compare/plot.h"
 
 enum {
-    KEY_ALLOW_UNJUDGED = 256, /* no letter */
+    KEY_ALLOW_UNJUDGED = 256, /* has no letter */
     KEY_FLOOR,
     KEY_PWR
 };
 
 static const struct argp_option options[] = {
     {"abs", 'a', "X", 0,
-     "Judge all float datasets by this bound, whatever B's own is", 1},
+     "Limit each error to X in all float datasets, in place of B's bounds", 1},
     {"rel", 'r', "X", 0,
-     "The same, times the range of the dataset's values in A", 1},
-    {"pwr", KEY_PWR, "X", 0, "The same, times each value in A", 1},
+     "The same with X times the range of the dataset's values in A", 1},
+    {"pwr", KEY_PWR, "X", 0, "The same with X times each value in A", 1},
     {"floor", KEY_FLOOR, "X", 0, TOOL_HELP_FLOOR, 1},
     {"allow-unjudged", KEY_ALLOW_UNJUDGED, NULL, 0,
-     "Datasets for which no bound is known, that cannot be compared, or that "
-     "are in B only do no harm",
+     "Accept datasets without a known bound, datasets that terp cannot "
+     "compare, and datasets that only B has",
      1},
     {"trusted", TOOL_KEY_TRUSTED, NULL, 0, TOOL_HELP_TRUSTED, 3},
     {"json", 'j', NULL, 0, "Print JSON; `man terp` has the keys", 2},
     {"metrics", 'm', NULL, 0,
-     "Tell more of float datasets: RMSE, correlation, SSIM, drift of the mean, "
-     "extremes, gradients, the error's autocorrelation and spectrum",
+     "Print more about float datasets: RMSE, correlation, SSIM, drift of the "
+     "mean, extremes, gradients, the error's autocorrelation and spectrum",
      2},
     {"png", 'p', "DIR", 0,
      "Draw each float dataset that terp compressed, or that differs, into a "
-     "PNG file in DIR: a slice of both, the error, and how often which error "
-     "occurs",
+     "PNG file in DIR: a slice of both, the error, and a histogram of all "
+     "errors",
      2},
     {0}};
 
 static const char doc[] =
-    "Compares the datasets of A with those of B, its compressed copy; not "
-    "their attributes."
+    "Compares the datasets of A with the datasets of its compressed copy B. "
+    "Attributes are not compared."
     "\v"
     "Examples:\n"
     "  terp compare in.h5 out.h5\n"
     "  terp compare in.h5 out.h5 --png pictures\n"
     "  terp compare in.h5 other.h5 --rel 1e-3\n"
-    "      by this bound, whoever compressed other.h5\n"
+    "      with this bound, whatever program compressed other.h5\n"
     "  terp compare in.h5 out.h5 --json | jq '.datasets[].psnr'\n"
     "  terp compare in.h5 out.h5 --metrics\n"
     "\n"
-    "Without --abs, --rel or --pwr each chunk of B is judged by the bound in "
-    "its own stream; a chunk whose stream has none, since it is exact or one "
-    "value, by that in B's parameters. Of lossless ones, zeros must have the "
-    "same sign. NaN, infinities and fill values must be the same bit for bit, "
-    "and so must all that is neither float nor complex, and integers unless "
-    "terp has a bound for them. Text and sequences of varying length are "
-    "compared by what they hold, references by the path of what they are to. "
-    "\"error/bound\" above 1 means that the bound is exceeded. PSNR refers to "
-    "the range of A's values; a largest or smallest value is left out when it "
-    "looks like a fill value that nobody declared: met more than once, the "
-    "same in B, and more than eight times as far from the others as these are "
-    "from each other.\n"
+    "Without --abs, --rel and --pwr, the bound of a chunk of B is the one in "
+    "its stream. Streams of lossless and of constant chunks have none; their "
+    "bound is the one in B's parameters. In lossless datasets zeros must keep "
+    "their sign. NaN, infinite values and fill values must be equal bit for "
+    "bit. So must all values that are neither float nor complex, and integers "
+    "without a bound. Strings and sequences of varying length are compared by "
+    "content, references by the path of their target. An \"error/bound\" above "
+    "1 means that an error exceeds the bound.\n"
     "\n"
-    "Exit codes: 0 all is the same or within its bound; 1 a bound is exceeded, "
-    "a special value changed, a dataset is missing in B, differs in type or "
-    "shape, cannot be read, or without --allow-unjudged cannot be judged: B "
-    "differs, and no bound is known, or A does not have it; 2 wrong usage, a "
-    "file cannot be opened or holds what a newer HDF5 has written, metrics "
-    "cannot be taken, or a picture cannot be written.";
+    "PSNR refers to the range of A's values, without values that look like an "
+    "undeclared fill value: the smallest or largest value, if it occurs more "
+    "than once, is equal in B, and is more than eight times as far from the "
+    "other values as they are from each other.\n"
+    "\n"
+    "Exit codes: 0 all values are equal or within their bound; 1 an error "
+    "exceeds its bound, a special value changed, or a dataset is missing in B, "
+    "differs in type or shape, or cannot be read; without --allow-unjudged "
+    "also: a dataset differs and has no known bound, cannot be compared, or "
+    "exists only in B; 2 wrong usage, a file cannot be opened or needs a newer "
+    "HDF5, or metrics or a picture failed.";
 
-/* What the command line asks for, and what has come of it so far. */
+/* The parsed command line, and the state of the comparison. */
 struct request {
     const char *path_a, *path_b;
     struct compare_bounds bounds;
@@ -90,7 +91,8 @@ struct request {
 
     hid_t file_a, file_b;
     struct nested_files *files;
-    void *compared; /* addresses in B, a tree of tsearch() */
+    void *compared; /* addresses in B of compared datasets; a tree of
+                       tsearch() */
     uint64_t nunjudged;
     void *state; /* of the report */
     bool lacks_plugin, lacks_metrics, lacks_picture, lacks_hdf5;
@@ -141,18 +143,18 @@ parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case ARGP_KEY_ARG:
         if (state->arg_num > 1)
-            argp_error(state, "two files are needed, not more");
+            argp_error(state, "too many files; give A and B");
         *(state->arg_num == 0 ? &request->path_a : &request->path_b) = arg;
         return 0;
     case ARGP_KEY_END:
         if (request->path_b == NULL)
-            argp_error(state, "two files are needed");
+            argp_error(state, "give two files, A and B");
         if ((request->bounds.absolute > 0) + (request->bounds.relative > 0) +
                 (request->bounds.pointwise > 0) >
             1)
             argp_error(state, "give only one of --abs, --rel and --pwr");
         if (request->bounds.floor > 0 && request->bounds.pointwise == 0)
-            argp_error(state, "--floor is for --pwr");
+            argp_error(state, "--floor needs --pwr");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -225,7 +227,7 @@ measure(struct request *request, const struct tool_dataset *a,
     }
 }
 
-/* Draws a pair of float datasets that terp compressed, or that differ. */
+/* Draws float datasets that terp compressed or that differ. */
 static void
 plot(struct request *request, const struct tool_dataset *a,
      const struct tool_dataset *b, struct compare_result *result)
@@ -258,7 +260,7 @@ add_result(struct request *request, const struct compare_result *result)
         request->code = TOOL_FOUND;
 }
 
-/* ---- datasets of B that were compared ---- */
+/* ---- compared datasets of B ---- */
 
 static int
 compare_addresses(const void *a, const void *b)
@@ -277,7 +279,7 @@ address_of(const struct tool_dataset *dataset)
                                                                  : HADDR_UNDEF;
 }
 
-/* Without memory for it the dataset is compared again. */
+/* Without memory to record it, the dataset is compared twice. */
 static void
 note_compared(struct request *request, const struct tool_dataset *b)
 {
@@ -324,7 +326,7 @@ compare_pair(struct request *request, const struct tool_dataset *a,
     free(result->picture);
 }
 
-/* Concludes without a comparison. */
+/* Reports a verdict without a comparison. */
 static void
 find(struct request *request, const char *path, enum compare_verdict verdict,
      const char *reason)
@@ -343,7 +345,8 @@ find_trouble(struct request *request, const char *path,
     request->lacks_hdf5 |= trouble->is_newer;
 }
 
-/* What a path leads to, nothing or what cannot be opened. */
+/* Reports a path of A that leads to nothing in B, or to an object that HDF5
+ * cannot open. */
 static void
 find_no_dataset(struct request *request, const char *path)
 {
@@ -375,8 +378,8 @@ compare_dataset(const char *path, const struct tool_dataset *a,
     }
 }
 
-/* Looks at a dataset of B, which may have another path in A that the walk over
- * A has not taken. */
+/* Compares a dataset of B, unless the walk over A has compared it under another
+ * path. */
 static void
 look_at_dataset(const char *path, const struct tool_dataset *b,
                 const struct tool_trouble *trouble, void *context)
@@ -386,11 +389,11 @@ look_at_dataset(const char *path, const struct tool_dataset *b,
     struct tool_dataset a;
     H5O_info_t info;
 
-    (void)trouble; /* the walk over A has told of what B cannot open */
+    (void)trouble; /* the walk over A has reported it */
     if (request->lacks_plugin || (b != NULL && was_compared(request, b)))
         return;
     if (!tool_dataset_open(request->file_a, path, &a)) {
-        /* The walk over A has told what cannot be opened. */
+        /* The walk over A has reported objects that cannot be opened. */
         if (H5Oget_info_by_name2(request->file_a, path, &info, H5O_INFO_BASIC,
                                  H5P_DEFAULT) < 0 ||
             info.type != H5O_TYPE_DATASET)
@@ -407,10 +410,10 @@ compare_structure(struct request *request)
 {
     if (!tool_file_visit(request->file_a, compare_dataset, request))
         find(request, request->path_a, COMPARE_UNREADABLE,
-             "the file's structure cannot be followed");
+             "some of the file's groups cannot be read");
     if (!tool_file_visit(request->file_b, look_at_dataset, request))
         find(request, request->path_b, COMPARE_UNREADABLE,
-             "the file's structure cannot be followed");
+             "some of the file's groups cannot be read");
 }
 
 static void
@@ -427,7 +430,8 @@ compare_files(struct request *request)
     forget_compared(request);
     if (request->nunjudged > 0 && !request->allows_unjudged)
         fprintf(stderr,
-                "terp compare: datasets that cannot be judged: %" PRIu64
+                "terp compare: datasets without a known bound, not compared, "
+                "or only in B: %" PRIu64
                 "; give a bound (--abs, --rel or --pwr), or "
                 "--allow-unjudged\n",
                 request->nunjudged);

@@ -1,5 +1,4 @@
-/* What the parts of terp compare share: pairs of datasets, read side by side,
- * and what is known of them. */
+/* terp compare: results, and walks that read two datasets side by side. */
 #pragma once
 
 #include "tools/common/heap.h"
@@ -11,11 +10,11 @@ struct compare_metrics;
 
 enum compare_verdict {
     COMPARE_OK,
-    COMPARE_UNJUDGED, /* no bound is known; this and those that follow may be
-                         allowed */
-    COMPARE_SKIPPED,  /* of a type whose values cannot be compared */
-    COMPARE_EXTRA,    /* in B only */
-    COMPARE_EXCEEDED, /* from here on, something was found */
+    COMPARE_UNJUDGED, /* no bound is known; --allow-unjudged accepts this
+                         verdict and the next two */
+    COMPARE_SKIPPED,  /* terp cannot compare values of this type */
+    COMPARE_EXTRA,    /* only in B */
+    COMPARE_EXCEEDED, /* this verdict and the next ones are failures */
     COMPARE_SPECIALS,
     COMPARE_DIFFERENT,
     COMPARE_UNREADABLE,
@@ -24,90 +23,92 @@ enum compare_verdict {
     COMPARE_MISSING
 };
 
-/* "ok", "exceeded" and so on. */
+/* Names such as "ok" and "exceeded". */
 const char *
 compare_verdict_text(enum compare_verdict verdict);
 
-/* What is known of one pair of datasets. Numbers that are not known are
- * NAN. */
+/* The result for one pair of datasets. Unknown numbers are NAN. */
 struct compare_result {
     const char *path;
     enum compare_verdict verdict;
-    char reason[512]; /* of the verdict; "" where that says it all */
+    char reason[512]; /* explains the verdict; may be "" */
 
-    bool compared; /* what follows is known */
+    bool compared; /* the members below are set */
     enum terp_type type;
     uint64_t nvalid, nspecials, nspecials_changed;
-    double max_error;       /* NAN without valid values, as these: */
-    double error_of_bound;  /* NAN too where no bound is known */
-    double bound;           /* if the same for all values, else NAN */
-    double pointwise_bound; /* relative to each value; 0: it is not */
-    double floor;           /* of that */
-    bool is_bytes;          /* values have to be the same */
-    bool is_lossless;       /* B's parameters say so */
-    /* Chunks of B, and those in which an error is above their bound; 0 where
-     * one bound is that of all values. */
+    double max_error;       /* NAN without valid values */
+    double error_of_bound;  /* NAN without valid values or bound */
+    double bound;           /* NAN unless all values have the same one */
+    double pointwise_bound; /* relative to each value; 0: none */
+    double floor;           /* of pointwise_bound */
+    bool is_bytes;          /* values must be identical */
+    bool is_lossless;       /* by B's parameters */
+    /* Number of chunks of B, and of chunks with an error above their bound; 0
+     * where one bound applies to all values. */
     uint64_t nchunks, nchunks_exceeded;
-    double min, max;    /* of A, as PSNR takes them */
-    uint64_t nleft_out; /* values outside min .. max: undeclared fill */
+    double min, max;    /* of A, as used for PSNR */
+    uint64_t nleft_out; /* values outside min .. max, which look like fill
+                           values */
     double psnr;        /* NAN also for a range of 0; may be infinite */
     uint64_t nbytes, stored_nbytes; /* of B */
     int rank;
-    const hsize_t *dims;             /* of A, as long as it is open */
-    struct compare_metrics *metrics; /* to be freed, or NULL */
-    char *picture; /* path of its PNG file, to be freed, or NULL */
+    const hsize_t *dims;             /* of A, valid while A is open */
+    struct compare_metrics *metrics; /* owned, or NULL */
+    char *picture;                   /* path of its PNG file, owned, or NULL */
 };
 
-/* Bounds from the command line, which judge whatever B is; 0: not given. */
+/* Bounds from the command line; they override B's bounds. 0: not given. */
 struct compare_bounds {
     double absolute, relative, pointwise, floor;
 };
 
-/* Whether one of them is given. */
+/* Whether the command line gives a bound. */
 bool
 compare_bounds_are_given(const struct compare_bounds *bounds);
 
-/* A walk over two datasets of one shape and type in steps that fit memory:
- * the chunks of B, of A, or whole rows. What neither has written is one step of
- * a single value. */
+/* A walk over two datasets of one shape and type, in steps that fit into
+ * memory: chunks of B, chunks of A, or whole rows. One step of a single value
+ * represents all values that neither dataset stores. */
 struct compare_walk {
     const struct tool_dataset *a, *b;
     enum terp_type type;
-    uint64_t nparts;            /* of a value: 2 of complex ones */
-    hid_t pair_type;            /* of these in memory; -1 of others */
-    hid_t value_type;           /* as which values are read; not to be closed */
-    uint64_t value_nbytes;      /* of that */
-    struct nested_type *nested; /* what values hold that are none of both */
-    struct nested_files *files; /* in which references are looked up */
-    struct tool_heap heap_a, heap_b; /* of those */
-    bool has_fill; /* of A's creator: kept like NaN and infinities */
+    uint64_t ncomponents;       /* of a value: 2 for complex values */
+    hid_t pair_type;            /* complex values in memory, else -1 */
+    hid_t value_type;           /* type of values in memory; not owned */
+    uint64_t value_nbytes;      /* of value_type */
+    struct nested_type *nested; /* for values other than floats, integers and
+                                   complex values */
+    struct nested_files *files; /* where references are looked up */
+    struct tool_heap heap_a, heap_b; /* memory of strings and sequences */
+    bool has_fill; /* the fill value of A; must stay bit for bit, like NaN */
     uint64_t fill_bits;
-    bool has_missing; /* the second one, of B's parameters */
+    bool has_missing; /* the missing value of B's parameters */
     double missing;
-    bool clears; /* values that were never written become 0 in memory */
+    bool clears; /* values are zeroed before each read, because HDF5 leaves
+                    unwritten values unset */
     struct tool_grid grid; /* its box is the current step */
     struct tool_boxes boxes;
-    uint64_t next_box; /* of these */
+    uint64_t next_box; /* index in boxes */
     uint64_t nread, nboxes_read;
     bool has_unwritten, is_done;
     uint64_t unwritten; /* number of the first such box */
-    uint64_t nsame;     /* values that each value of the step stands for: 1, but
-                           for those that neither has written */
-    uint64_t nboxes;    /* of which the step is one, likewise */
+    uint64_t nsame;     /* values that each value of the step represents; above
+                           1 only for unwritten values */
+    uint64_t nboxes;    /* boxes that the step represents, likewise */
     struct tool_chunk chunk;
     void *values_a, *values_b; /* of the current step */
-    const char *trouble; /* why the walk ended early, NULL if it did not */
-    bool cannot_compare; /* since values of this type cannot be */
+    const char *trouble;       /* why the walk ended early, else NULL */
+    bool cannot_compare;       /* values of this type cannot be compared */
     char reason[256];
 };
 
-/* Before the first call of those that open it, so that it can be closed. */
+/* The initial state; makes compare_walk_close valid. */
 #define COMPARE_WALK_NONE   \
     ((struct compare_walk){ \
         .pair_type = -1, .heap_a = {.dxpl = -1}, .heap_b = {.dxpl = -1}})
 
 /* `files` may be NULL where values have no references. False, with `trouble`
- * set, without enough memory. Close in any case. */
+ * set, without memory. Close in any case. */
 bool
 compare_walk_open(struct compare_walk *walk, const struct tool_dataset *a,
                   const struct tool_dataset *b, struct nested_files *files);
@@ -115,14 +116,14 @@ compare_walk_open(struct compare_walk *walk, const struct tool_dataset *a,
 bool
 compare_walk_next(struct compare_walk *walk);
 
-/* Instead of a walk, one step: slice->count values from slice->at on, every
- * slice->step'th. Close in any case. */
+/* A walk of one step: slice->count values from slice->at on, every
+ * slice->step-th one. Close in any case. */
 bool
 compare_walk_slice(struct compare_walk *walk, const struct tool_dataset *a,
                    const struct tool_dataset *b, const struct tool_grid *slice);
 
-/* For boxes of at most `nvalues` values, each read by compare_walk_box: what
- * `box` stands at. Close in any case. */
+/* Prepares reading boxes of at most `nvalues` values with compare_walk_box.
+ * Close in any case. */
 bool
 compare_walk_open_boxes(struct compare_walk *walk, const struct tool_dataset *a,
                         const struct tool_dataset *b, uint64_t nvalues);
@@ -133,59 +134,59 @@ compare_walk_box(struct compare_walk *walk, const struct tool_grid *box);
 void
 compare_walk_close(struct compare_walk *walk);
 
-/* Value `i` of A and of B, for float types. False if it must be kept bit for
- * bit; *changed_ret then tells whether it was not. */
+/* Value `i` of A and of B, for float types. False for special values, which
+ * must stay bit for bit; then *changed_ret tells whether the value changed. */
 bool
 compare_walk_value(const struct compare_walk *walk, uint64_t i, double *a_ret,
                    double *b_ret, bool *changed_ret);
 
-/* Whether the values of the current step are the same, of other types. */
+/* Whether the values of the current step are identical, for other types. */
 bool
 compare_walk_is_same(struct compare_walk *walk);
 
-/* What errors the current step may have. */
+/* The bound of the current step. */
 struct compare_bound {
-    double absolute;  /* NAN: none is known; where of_range is not 0, it is */
-    double of_range;  /* that, times the range of the step's values in A */
-    double pointwise; /* not 0: relative to each value, */
-    double floor;     /* and not below this */
-    bool is_own;      /* it is that of the chunk, and not of all of B */
-    /* The chunk of B is one value in the middle of those that it had, within a
-     * bound that only B's parameters tell. */
+    double absolute;  /* NAN: unknown. Unresolved while of_range is not 0 */
+    double of_range;  /* not 0: absolute is this times the range of the step's
+                         values in A */
+    double pointwise; /* not 0: the bound is this times each value, */
+    double floor;     /* but at least this */
+    bool is_own;      /* the bound of this chunk, not of all of B */
+    /* B's chunk is constant, the middle of its original values, and only B's
+     * parameters have the bound. */
     bool is_constant;
 };
 
-/* The one that is given, or that of the stream, or where the stream has none,
- * of B's parameters. False, with `trouble` set, if it cannot be read. */
+/* The bound of the command line, of the chunk's stream, or of B's parameters,
+ * in this order. False, with `trouble` set, if it cannot be read. */
 bool
 compare_walk_bound(struct compare_walk *walk,
                    const struct compare_bounds *bounds,
                    struct compare_bound *bound_ret);
 
-/* Sets bound->absolute where it follows from the range of the step. */
+/* Sets bound->absolute where it depends on the range of the step. */
 void
 compare_bound_resolve(struct compare_bound *bound,
                       const struct tool_range *range);
 
-/* A bound relative to a range, without values that look like fill values.
- * Values that are all the same have the bound 0, which asks for the same in B.
- */
+/* The absolute bound for a relative one, without values that look like fill
+ * values in the range. Equal values have the bound 0: B must have them
+ * unchanged. */
 double
 compare_relative_bound(double relative, const struct tool_range *range);
 
-/* As what the values of both are compared: integers that B has within a bound
- * as doubles, 16-bit floats as floats, and what is neither float by its
- * bytes. */
+/* The type in which values are compared. Integers for which B has a bound:
+ * doubles. 16-bit floats: floats. Other types: bytes. */
 enum terp_type
 compare_type_of_values(const struct tool_dataset *a,
                        const struct tool_dataset *b);
 
-/* With nothing compared yet. The path is kept. */
+/* A result without a comparison. Keeps `path`. */
 struct compare_result
 compare_new_result(const char *path);
 
-/* Compares all values of datasets that have the same type and shape, into a
- * new result. */
+/* Compares all values of datasets of the same type and shape; `result` must be
+ * new. */
 void
 compare_values(const struct tool_dataset *a, const struct tool_dataset *b,
                const struct compare_bounds *bounds, struct nested_files *files,
@@ -198,8 +199,8 @@ compare_plot(const char *directory, const struct tool_dataset *a,
              struct compare_result *result, char *reason_ret,
              size_t reason_cap);
 
-/* A way to print the results. `begin` returns the state that the other
- * functions get; `end`, which may be NULL, frees it. */
+/* An output format. `begin` returns the state for the other functions; `end`,
+ * which may be NULL, frees it. */
 struct compare_report {
     void *(*begin)(const char *path_a, const char *path_b);
     void (*add)(void *report, const struct compare_result *result);

@@ -1,4 +1,4 @@
-/* terp compare: prints the results as JSON. doc/terp.1 documents the keys. */
+/* terp compare: prints results as JSON. doc/terp.1 documents the keys. */
 #include <math.h>
 
 #include "tools/common/json.h"
@@ -24,7 +24,7 @@ set_extreme(json_t *metrics, const char *key,
     json_t *object = json_object();
     hsize_t at[H5S_MAX_RANK];
 
-    compare_metrics_place(result, extreme->index, at);
+    compare_metrics_coordinates(result, extreme->index, at);
     tool_json_set_number(object, "value", extreme->value);
     tool_json_set_dims(object, "at", result->rank, at);
     tool_json_set(metrics, key, object);

@@ -1,11 +1,11 @@
-/* terp compare --png: which way the rows of a map run, by the scale of their
- * dimension, as netCDF files have one. */
+/* terp compare --png: finds out whether latitudes rise along the rows of a map,
+ * from the dimension scales that netCDF writes. */
 #include <stdlib.h>
 
 #include "tools/common/coordinates.h"
 #include "tools/compare/plot.h"
 
-/* The scale of a dimension, or -1. */
+/* Opens the scale of a dimension; negative without one. */
 static hid_t
 open_scale(const struct tool_dataset *dataset, int axis)
 {

@@ -1,5 +1,5 @@
-/* terp compare --metrics: goes twice through a pair in blocks, first for means,
- * extremes and ranges, then for what needs them. */
+/* terp compare --metrics: reads a pair of datasets twice in blocks, first for
+ * means, extremes and ranges, then for metrics that depend on them. */
 #include "tools/compare/metrics.h"
 
 #include <math.h>
@@ -7,18 +7,22 @@
 #include <stdlib.h>
 
 #include "codec/format/base.h"
-#include "tools/compare/metrics_parts.h"
+#include "tools/compare/metrics_sums.h"
 
-/* Values of a block's side in a field of one, two or three dimensions. */
+/* Side of a block in one, two or three dimensions. A block of 65536 to 2
+ * million values bounds memory; longer sides resolve longer waves in the
+ * spectrum. */
 static const uint64_t max_side[METRICS_NDIMS] = {65536, 1024, 128};
 
 struct measure {
     const struct compare_result *result;
     struct compare_metrics *metrics;
     struct compare_walk walk;
-    struct tool_grid grid;   /* of blocks */
-    int axes[METRICS_NDIMS]; /* -1: of length 1, in front */
-    uint64_t shape[METRICS_NDIMS], cap[METRICS_NDIMS]; /* of blocks, read */
+    struct tool_grid grid;   /* grid of blocks */
+    int axes[METRICS_NDIMS]; /* -1: a leading dimension of length 1 */
+    uint64_t shape[METRICS_NDIMS], cap[METRICS_NDIMS]; /* of blocks, and of
+                                                          blocks with
+                                                          neighbours */
     struct metrics_block block;
 
     double errors, squares, scatter; /* sums over valid values */
@@ -34,8 +38,8 @@ length_of(const struct measure *measure, int dim)
     return measure->axes[dim] < 0 ? 1 : measure->grid.dims[measure->axes[dim]];
 }
 
-/* Chooses the dimensions, the last ones of those longer than 1, and cuts them
- * into blocks of equal length, but for the last ones. */
+/* Chooses the last dimensions longer than 1 and cuts them into blocks of equal
+ * length; the last block of a dimension may be shorter. */
 static void
 plan(struct measure *measure, const struct tool_dataset *a)
 {
@@ -68,8 +72,8 @@ plan(struct measure *measure, const struct tool_dataset *a)
 }
 
 static bool
-open_parts(struct measure *measure, const struct tool_dataset *a,
-           const struct tool_dataset *b)
+open_sums(struct measure *measure, const struct tool_dataset *a,
+          const struct tool_dataset *b)
 {
     struct metrics_block *block = &measure->block;
     const uint64_t nvalues =
@@ -89,7 +93,7 @@ open_parts(struct measure *measure, const struct tool_dataset *a,
 }
 
 static void
-close_parts(struct measure *measure)
+close_sums(struct measure *measure)
 {
     compare_walk_close(&measure->walk);
     metrics_ssim_free(&measure->ssim);
@@ -99,7 +103,7 @@ close_parts(struct measure *measure)
     free(measure->block.errors);
 }
 
-/* Number of the 2-D slice in which the grid's box starts. */
+/* Number of the 2-D slice where the grid's box starts. */
 static uint64_t
 first_slice(const struct measure *measure)
 {
@@ -131,8 +135,8 @@ take_values(struct measure *measure)
     }
 }
 
-/* Reads the next block with its neighbours; false past the last, or with the
- * walk's trouble. */
+/* Reads the next block with its neighbours. False after the last one, or where
+ * the walk has trouble. */
 static bool
 read_next(struct measure *measure)
 {
@@ -160,7 +164,7 @@ read_next(struct measure *measure)
     return true;
 }
 
-/* The number in the dataset of a value of the block's arrays. */
+/* Number in the dataset of value `i` of the block's arrays. */
 static uint64_t
 index_of(const struct measure *measure, uint64_t i)
 {
@@ -175,7 +179,7 @@ index_of(const struct measure *measure, uint64_t i)
     return index;
 }
 
-/* `sign` 1 looks for a maximum, -1 for a minimum. */
+/* `sign` is 1 for a maximum, -1 for a minimum. */
 static void
 meet(const struct measure *measure, struct metrics_extreme *extreme,
      double value, uint64_t i, double sign)
@@ -187,8 +191,8 @@ meet(const struct measure *measure, struct metrics_extreme *extreme,
         *extreme = (struct metrics_extreme){value, index};
 }
 
-/* Sums are made of those of rows, so that few of them are much smaller than
- * what they are added to. */
+/* Adds up rows first: the numbers in a sum then have similar size, and rounding
+ * loses less. */
 static void
 add_row_first(struct measure *measure, uint64_t row)
 {
@@ -297,7 +301,7 @@ go_second(struct measure *measure)
     }
 }
 
-/* NAN where the divisor is 0. */
+/* NAN if the divisor is 0. */
 static double
 quotient(double value, double divisor)
 {
@@ -343,17 +347,17 @@ set_moments(const struct measure *measure)
 
 static const char no_memory[] = "not enough memory for its metrics";
 
-/* Why there are no metrics, NULL where there are. */
+/* Returns NULL, or why there are no metrics. */
 static const char *
 run(struct measure *measure, const struct tool_dataset *a,
     const struct tool_dataset *b)
 {
     plan(measure, a);
-    if (!open_parts(measure, a, b))
+    if (!open_sums(measure, a, b))
         return no_memory;
     go_first(measure);
     if (measure->walk.trouble == NULL && measure->metrics->nvalues == 0)
-        return "B has no finite value where A has one";
+        return "B has no finite values where A has some";
     if (measure->walk.trouble == NULL) {
         set_means(measure);
         go_second(measure);
@@ -384,7 +388,7 @@ compare_metrics_measure(const struct tool_dataset *a,
         metrics->max_a = metrics->max_b = high;
         metrics->ssim = metrics->ssim_min = NAN;
         trouble = run(&measure, a, b);
-        close_parts(&measure);
+        close_sums(&measure);
     }
     if (trouble == NULL)
         return metrics;
@@ -402,8 +406,8 @@ compare_metrics_free(struct compare_metrics *metrics)
 }
 
 void
-compare_metrics_place(const struct compare_result *result, uint64_t index,
-                      hsize_t *at_ret)
+compare_metrics_coordinates(const struct compare_result *result, uint64_t index,
+                            hsize_t *at_ret)
 {
     for (int i = result->rank - 1; i >= 0; i--) {
         at_ret[i] = index % result->dims[i];

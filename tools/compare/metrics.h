@@ -1,53 +1,53 @@
-/* terp compare --metrics: how a copy differs from its original, beyond the
- * largest error. doc/metrics.md defines each number. */
+/* terp compare --metrics: measures of a copy beside its largest error.
+ * doc/metrics.md defines each number. */
 #pragma once
 
 #include "tools/compare/compare.h"
 
 enum {
-    METRICS_NDIMS = 3,    /* dimensions along which neighbours are looked at */
+    METRICS_NDIMS = 3,    /* dimensions with neighbours and lags */
     METRICS_NLAGS = 16,   /* of the autocorrelation */
-    METRICS_NWAVES = 1024 /* a spectrum's bins are no narrower than 1 / this */
+    METRICS_NWAVES = 1024 /* lower limit 1 / METRICS_NWAVES for the width of a
+                             spectrum's bins */
 };
 
-/* A smallest or largest value and its place, the first one in C order. */
+/* A minimum or maximum, and its first occurrence in C order. */
 struct metrics_extreme {
     double value;
     uint64_t index;
 };
 
-/* Of one dimension. NAN: not defined. */
+/* Metrics of one dimension. NAN: undefined. */
 struct metrics_dim {
     int axis;       /* its number in the dataset */
-    uint64_t block; /* values of it that are transformed at a time */
+    uint64_t block; /* length of the transformed blocks */
     double gradient_rmse, gradient_max;
-    double gradient_of_rms; /* gradient_rmse over the RMS of A's */
+    double gradient_of_rms; /* gradient_rmse over the RMS of A's gradient */
     int nlags;
-    double autocorrelation[METRICS_NLAGS]; /* of lag 1 first */
+    double autocorrelation[METRICS_NLAGS]; /* lag 1 first */
 };
 
-/* Numbers that are not defined are NAN. */
+/* All metrics. NAN: undefined. */
 struct compare_metrics {
-    uint64_t nvalues; /* that count: see doc/metrics.md */
+    uint64_t nvalues; /* valid values, see doc/metrics.md */
     double rmse, correlation;
     double mean_a, mean_b;
     double drift, drift_of_range, drift_of_deviation;
     struct metrics_extreme min_a, max_a, min_b, max_b;
 
-    uint64_t nslices; /* that have a SSIM */
+    uint64_t nslices; /* slices that have an SSIM */
     double ssim, ssim_min;
 
-    int ndims; /* the last ones of those longer than 1 */
+    int ndims; /* the last dimensions longer than 1 */
     struct metrics_dim dims[METRICS_NDIMS];
 
-    int nwaves;       /* 0 where no block was transformed */
-    int wave_divisor; /* bin k is of k / this cycles a step */
-    double
-        *spectrum; /* power of each bin; their sum is the mean square error */
+    int nwaves;       /* 0 if no block was transformed */
+    int wave_divisor; /* bin k is for k / wave_divisor cycles per step */
+    double *spectrum; /* power of each bin; the sum is the mean square error */
 };
 
-/* Measures a pair that was compared, whose result tells the range of A. NULL
- * with a reason; free with compare_metrics_free. */
+/* Measures a compared pair; `result` gives the range of A. Free the metrics
+ * with compare_metrics_free. NULL: *reason_ret says why. */
 struct compare_metrics *
 compare_metrics_measure(const struct tool_dataset *a,
                         const struct tool_dataset *b,
@@ -57,7 +57,7 @@ compare_metrics_measure(const struct tool_dataset *a,
 void
 compare_metrics_free(struct compare_metrics *metrics);
 
-/* The place of a value as coordinates. */
+/* Converts the index of a value into coordinates. */
 void
-compare_metrics_place(const struct compare_result *result, uint64_t index,
-                      hsize_t *at_ret);
+compare_metrics_coordinates(const struct compare_result *result, uint64_t index,
+                            hsize_t *at_ret);

@@ -1,10 +1,10 @@
-/* terp compare --metrics: the power of errors by their wave number. A
- * transform of our own, since a library's licence (FFTW's is the GPL) or
- * language (pocketfft's is C++) would be the tool's: doc/design/08-tools.md. */
+/* terp compare --metrics: the power spectrum of errors. The transform is
+ * implemented here because FFTW's licence (GPL) or pocketfft's language (C++)
+ * would bind the whole tool: doc/design/08-tools.md. */
 #include <math.h>
 #include <stdlib.h>
 
-#include "tools/compare/metrics_parts.h"
+#include "tools/compare/metrics_sums.h"
 
 struct number {
     double re, im;
@@ -25,12 +25,12 @@ on_circle(double turns)
     return (struct number){cos(TURN * turns), sin(TURN * turns)};
 }
 
-/* Transforms of one length: a power of two by radix 2, another one as a
- * convolution by such transforms (L. I. Bluestein, "A linear filtering approach
- * to the computation of discrete Fourier transform", IEEE Trans. Audio
- * Electroacoust. 18, 1970, doi:10.1109/TAU.1970.1162132). */
+/* A transform of one length: radix 2 for a power of two, else a convolution by
+ * such transforms (L. I. Bluestein, "A linear filtering approach to the
+ * computation of discrete Fourier transform", IEEE Trans. Audio Electroacoust.
+ * 18, 1970, doi:10.1109/TAU.1970.1162132). */
 struct transform {
-    uint64_t n, m; /* m: the power of two, n itself or at least 2 n - 1 */
+    uint64_t n, m;        /* m: a power of two, n itself or at least 2 n - 1 */
     struct number *roots; /* exp(-2 pi i k / m), k < m / 2 */
     struct number *chirp; /* exp(-pi i k^2 / n); NULL where n is m */
     struct number *filter, *work;
@@ -78,7 +78,7 @@ transform_line(const struct transform *t, struct number *values)
         t->work[i] =
             i < t->n ? times(values[i], t->chirp[i]) : (struct number){0, 0};
     transform_power(t, t->work);
-    /* The second transform goes back, as that of the conjugate does. */
+    /* The conjugate turns the second transform into the inverse one. */
     for (uint64_t i = 0; i < t->m; i++) {
         t->work[i] = times(t->work[i], t->filter[i]);
         t->work[i].im = -t->work[i].im;
@@ -145,8 +145,8 @@ struct metrics_fourier {
     double *power;
 };
 
-/* Bins are of 1 / divisor cycles a step: whole wave numbers of the longest
- * dimension, where it is not longer than METRICS_NWAVES. */
+/* Bins are 1 / divisor cycles per step wide: a wave number of the longest
+ * dimension, if that has at most METRICS_NWAVES values. */
 static void
 plan_bins(struct metrics_fourier *fourier)
 {
@@ -230,7 +230,8 @@ transform_dim(struct metrics_fourier *fourier, int dim)
     }
 }
 
-/* In cycles a step; the upper half of the indices are the negative ones. */
+/* In cycles per step. The upper half of the indices are negative frequencies.
+ */
 static double
 frequency(uint64_t k, uint64_t n)
 {

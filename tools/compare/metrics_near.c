@@ -1,11 +1,11 @@
-/* terp compare --metrics: neighbours of a value, their differences and how
- * their errors go together. */
+/* terp compare --metrics: gradients, and the autocorrelation of errors. */
 #include <math.h>
 
 #include "codec/format/base.h"
-#include "tools/compare/metrics_parts.h"
+#include "tools/compare/metrics_sums.h"
 
-/* How many values of the block have a neighbour `lag` further on in `dim`. */
+/* The number of core indices in `dim` that have a neighbour at distance `lag`.
+ */
 static uint64_t
 nfirst(const struct metrics_block *block, int dim, uint64_t lag)
 {

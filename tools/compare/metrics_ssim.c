@@ -5,13 +5,13 @@
 #include <stdlib.h>
 
 #include "codec/format/base.h"
-#include "tools/compare/metrics_parts.h"
+#include "tools/compare/metrics_sums.h"
 
 enum {
     WINDOW = 11,
     MIDDLE = WINDOW / 2,
     NLEVELS = 256,
-    NSUMS = 6 /* of weights, a, b, a a, b b, a b */
+    NSUMS = 6 /* of the weights, a, b, a^2, b^2, a b */
 };
 static const double SIGMA = 1.5;
 static const double STABLE = 1e-8; /* both constants of the index */
@@ -61,8 +61,8 @@ metrics_ssim_range(struct metrics_ssim *ssim, const struct metrics_block *block)
     }
 }
 
-/* Within the slice's range, as one of 256 levels from 0 to 1. A slice of one
- * value is 1, or 0. */
+/* Maps a value to one of 256 levels from 0 to 1 in the slice's range. In a
+ * slice of equal values the result is 1, or 0 for zeros. */
 static double
 scale(const struct metrics_ssim_slice *slice, double value)
 {
@@ -74,7 +74,8 @@ scale(const struct metrics_ssim_slice *slice, double value)
     return rint(scaled * (NLEVELS - 1)) / (NLEVELS - 1);
 }
 
-/* What a window sums up, of each value of a row; 0 of missing ones. */
+/* Computes the terms of the window sums for each value of a row; 0 for missing
+ * values. */
 static void
 scale_row(const struct metrics_ssim *ssim,
           const struct metrics_ssim_slice *slice,
@@ -134,7 +135,7 @@ index_of(const double sums[NSUMS])
            (2 * of_both + STABLE) / (of_a + of_b + STABLE);
 }
 
-/* Adds the windows that end in row `y`, where their middle is valid. */
+/* Adds the windows that end in row `y` and have a valid middle. */
 static void
 add_windows(const struct metrics_ssim *ssim, struct metrics_ssim_slice *slice,
             const struct metrics_block *block, const double weights[WINDOW],

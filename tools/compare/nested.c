@@ -8,32 +8,34 @@
 #include "codec/format/base.h"
 #include "tools/common/h5file.h"
 
-/* Types that are within more others are not compared. */
+/* Limit of recursion for types within types; protects the stack from damaged
+ * files. Deeper types are not compared. */
 #define MAX_DEPTH 64
 
-/* Blocks or points of a selection that are compared at a time. */
-#define PIECE_NBLOCKS 256
+/* Blocks or points of a selection that are compared at a time; bounds the
+ * memory of a comparison. */
+#define COMPARED_NBLOCKS 256
 
 enum kind {
     BYTES,
-    TEXT,     /* of varying length */
-    SEQUENCE, /* likewise */
+    TEXT,     /* string of varying length */
+    SEQUENCE, /* of varying length */
     ARRAY,
     COMPOUND,
-    OBJECT, /* a reference to it */
-    REGION  /* likewise */
+    OBJECT, /* a reference to an object */
+    REGION  /* a reference to a region */
 };
 
 struct member {
-    size_t at; /* byte within the compound */
+    size_t at; /* position in the compound */
     struct nested_type *type;
 };
 
 struct nested_type {
     enum kind kind;
     size_t nbytes;
-    uint64_t nelements; /* of ARRAY */
-    unsigned nmembers;  /* of COMPOUND; 1 of SEQUENCE and ARRAY, the base */
+    uint64_t nelements; /* for ARRAY */
+    unsigned nmembers;  /* for COMPOUND; 1 for SEQUENCE and ARRAY, the base */
     struct member *members;
 };
 
@@ -53,7 +55,7 @@ nested_type_free(struct nested_type *type)
     free(type);
 }
 
-/* Adds the member that is of a type, which it closes. */
+/* Adds a member of type `member`, and closes this type. */
 static bool
 add_member(struct nested_type *type, unsigned nth, size_t at, hid_t member,
            int depth, const char **reason_ret)
@@ -62,7 +64,7 @@ add_member(struct nested_type *type, unsigned nth, size_t at, hid_t member,
     type->members[nth].type =
         member < 0 ? NULL : make(member, depth + 1, reason_ret);
     if (member < 0)
-        *reason_ret = "HDF5 does not tell its type";
+        *reason_ret = "HDF5 cannot read its type";
     tool_close(member);
     return type->members[nth].type != NULL;
 }
@@ -109,7 +111,8 @@ find_kind(hid_t id, enum kind *kind_ret, const char **reason_ret)
     case H5T_REFERENCE:
         *kind_ret = H5Tequal(id, H5T_STD_REF_OBJ) > 0 ? OBJECT : REGION;
         if (*kind_ret == REGION && H5Tequal(id, H5T_STD_REF_DSETREG) <= 0) {
-            *reason_ret = "references of HDF5 1.12's new kind are not compared";
+            *reason_ret =
+                "terp cannot compare the references that HDF5 1.12 added";
             return false;
         }
         return true;
@@ -130,7 +133,7 @@ make(hid_t id, int depth, const char **reason_ret)
     type->nbytes = H5Tget_size(id);
     bool ok = depth < MAX_DEPTH;
     if (!ok)
-        *reason_ret = "types within so many others are not compared";
+        *reason_ret = "its type is nested too deeply to compare";
     ok = ok && find_kind(id, &type->kind, reason_ret);
     if (ok && (type->kind == SEQUENCE || type->kind == ARRAY ||
                type->kind == COMPOUND))
@@ -149,7 +152,7 @@ nested_type_make(hid_t type, const char **reason_ret)
     return make(type, 0, reason_ret);
 }
 
-/* Whether it is of one of two kinds, or has something within that is. */
+/* Whether the type, or a type within it, is of kind `one` or `other`. */
 static bool
 has(const struct nested_type *type, enum kind one, enum kind other)
 {
@@ -172,19 +175,19 @@ nested_has_references(const struct nested_type *type)
     return has(type, OBJECT, REGION);
 }
 
-/* ---- what references are to ---- */
+/* ---- targets of references ---- */
 
-/* An object of a file, and its counterpart in the other one. */
+/* An object of one file, and its counterpart in the other file. */
 struct object {
     haddr_t address;
     char *path;
-    bool is_known; /* `other` */
-    haddr_t other; /* HADDR_UNDEF: there is none */
+    bool is_known; /* `other` is set */
+    haddr_t other; /* HADDR_UNDEF: no counterpart */
 };
 
 struct objects {
     uint64_t n, cap;
-    struct object *list; /* by their addresses */
+    struct object *list; /* sorted by address */
 };
 
 struct nested_files {
@@ -254,7 +257,7 @@ compare_objects(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* What cannot be listed is as if it were not there. */
+/* Lists all objects. Objects that HDF5 cannot list count as missing. */
 static void
 list(hid_t file, struct objects *objects)
 {
@@ -275,8 +278,8 @@ find(const struct objects *objects, haddr_t address)
                                      sizeof *objects->list, compare_objects);
 }
 
-/* Whether an object of A has the path of one of B. Both may be addresses of
- * nothing, of a null reference, say. */
+/* Whether an object of A and an object of B have the same path. Both addresses
+ * may be invalid, like those of null references; then they match. */
 static bool
 is_counterpart(struct nested_files *files, haddr_t a, haddr_t b)
 {
@@ -313,19 +316,20 @@ objects_are_same(struct nested_files *files, const uint8_t *a, const uint8_t *b)
 }
 
 typedef herr_t
-get_pieces(hid_t space, hsize_t first, hsize_t n, hsize_t *pieces);
+get_entries(hid_t space, hsize_t first, hsize_t n, hsize_t *entries);
 
-/* Whether two selections have the same `n` pieces, of so many numbers each. */
+/* Whether two selections have the same `n` points or blocks, `nnumbers` numbers
+ * each. */
 static bool
-pieces_are_same(hid_t a, hid_t b, hssize_t n, int nnumbers, get_pieces *get)
+entries_are_same(hid_t a, hid_t b, hssize_t n, int nnumbers, get_entries *get)
 {
     const size_t nbytes = (size_t)nnumbers * sizeof(hsize_t);
-    hsize_t *of_a = malloc(PIECE_NBLOCKS * nbytes);
-    hsize_t *of_b = malloc(PIECE_NBLOCKS * nbytes);
+    hsize_t *of_a = malloc(COMPARED_NBLOCKS * nbytes);
+    hsize_t *of_b = malloc(COMPARED_NBLOCKS * nbytes);
     bool same = of_a != NULL && of_b != NULL && n >= 0;
 
-    for (hsize_t at = 0; same && at < (hsize_t)n; at += PIECE_NBLOCKS) {
-        const hsize_t count = min_u64(PIECE_NBLOCKS, (hsize_t)n - at);
+    for (hsize_t at = 0; same && at < (hsize_t)n; at += COMPARED_NBLOCKS) {
+        const hsize_t count = min_u64(COMPARED_NBLOCKS, (hsize_t)n - at);
         same = get(a, at, count, of_a) >= 0 && get(b, at, count, of_b) >= 0 &&
                memcmp(of_a, of_b, count * nbytes) == 0;
     }
@@ -344,17 +348,17 @@ selections_are_same(hid_t a, hid_t b)
         H5Sget_select_npoints(a) != H5Sget_select_npoints(b))
         return false;
     if (type == H5S_SEL_POINTS)
-        return pieces_are_same(a, b, H5Sget_select_elem_npoints(a), rank,
-                               H5Sget_select_elem_pointlist);
+        return entries_are_same(a, b, H5Sget_select_elem_npoints(a), rank,
+                                H5Sget_select_elem_pointlist);
     if (type != H5S_SEL_HYPERSLABS)
         return true;
     const hssize_t n = H5Sget_select_hyper_nblocks(a);
     return n == H5Sget_select_hyper_nblocks(b) &&
-           pieces_are_same(a, b, n, 2 * rank, H5Sget_select_hyper_blocklist);
+           entries_are_same(a, b, n, 2 * rank, H5Sget_select_hyper_blocklist);
 }
 
-/* The address of the dataset that a reference to a region is to; HADDR_UNDEF
- * where there is none. */
+/* The address of the dataset to which a reference to a region points;
+ * HADDR_UNDEF if none. */
 static haddr_t
 dataset_of_region(hid_t file, const void *reference)
 {

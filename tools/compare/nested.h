@@ -1,6 +1,5 @@
-/* Values of any type, compared by what they hold: text and sequences of varying
- * length are addresses in memory, and references are addresses in their
- * file. */
+/* Compares values of any type by content. Strings and sequences of varying
+ * length are addresses in memory; references are addresses in their file. */
 #pragma once
 
 #include <hdf5.h>
@@ -9,23 +8,23 @@
 
 struct nested_type;
 
-/* What values of a type hold, within each other. NULL where that cannot be
- * compared, which *reason_ret explains: a static clause. */
+/* Analyses a type. NULL if its values cannot be compared; *reason_ret then says
+ * why and is static. */
 struct nested_type *
 nested_type_make(hid_t type, const char **reason_ret);
 
-/* NULL: nothing. */
+/* Does nothing for NULL. */
 void
 nested_type_free(struct nested_type *type);
 
-/* Whether values hold memory of their own. */
+/* Whether values contain strings or sequences of varying length. */
 bool
 nested_has_heap(const struct nested_type *type);
 
 bool
 nested_has_references(const struct nested_type *type);
 
-/* Two files of which each may refer to its own objects; both stay open. NULL
+/* Two files whose references are compared; the caller keeps them open. NULL
  * without memory. */
 struct nested_files *
 nested_files_open(hid_t a, hid_t b);
@@ -33,11 +32,10 @@ nested_files_open(hid_t a, hid_t b);
 void
 nested_files_close(struct nested_files *files);
 
-/* Whether `nvalues` values as they are in memory are the same: numbers bit for
- * bit, without what stands between the members of compounds; references where
- * they are to objects that have the same path, and to the same selection.
- * `files` is needed for these alone. Of references to what is no longer there
- * all are the same. */
+/* Whether `nvalues` values in memory are equal. Numbers must be equal bit for
+ * bit; padding of compounds is ignored. References must point to objects of the
+ * same path and to the same selection; only they need `files`. References whose
+ * targets no longer exist are equal. */
 bool
 nested_equal(struct nested_files *files, const struct nested_type *type,
              uint64_t nvalues, const void *a, const void *b);

@@ -1,4 +1,4 @@
-/* terp compare --png: lays a picture out. */
+/* terp compare --png: layout of a picture. */
 #include "tools/compare/plot.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 #include "tools/common/plot_draw.h"
 #include "tools/compare/metrics.h"
 
-/* Pixels. h5tests/tools/test_tool_png.py finds the images at these places. */
+/* Positions in pixels. h5tests/tools/test_tool_png.py uses them too. */
 enum {
     WIDTH = 1240,
     HEIGHT = 720,
@@ -28,7 +28,7 @@ enum {
     ERROR_CURVE_HEIGHT = 110,
     BINS_Y = 480,
     BINS_HEIGHT = 170,
-    /* More with --metrics. */
+    /* For --metrics. */
     METRICS_HEIGHT = 240,
     METRICS_Y = 750,
     METRICS_PANEL_HEIGHT = 150,
@@ -110,11 +110,11 @@ draw_bins(cairo_t *cairo, const struct plot_data *data)
     plot_draw_bins(cairo, box,
                    data->of_bound
                        ? "errors of all values, in units of the bound"
-                       : "errors of all values, in units of the largest one",
+                       : "errors of all values, in units of the largest error",
                    data->bins, PLOT_NBINS, PLOT_NBINS_INSIDE);
 }
 
-/* The logarithm of the power, so many decades down from the largest. */
+/* Draws the logarithm of the power, SPECTRUM_DECADES down from the largest. */
 static void
 draw_spectrum(cairo_t *cairo, const struct compare_metrics *metrics)
 {
@@ -134,7 +134,7 @@ draw_spectrum(cairo_t *cairo, const struct compare_metrics *metrics)
                         top - SPECTRUM_DECADES, top);
         plot_draw_curve(cairo, box, powers, metrics->nwaves,
                         top - SPECTRUM_DECADES, top, 0x0072B2);
-        snprintf(text, sizeof text, "0 to %.3g cycles a step",
+        snprintf(text, sizeof text, "0 to %.3g cycles per step",
                  (double)(metrics->nwaves - 1) / metrics->wave_divisor);
         plot_draw_text(cairo, box.x, box.y + box.height + 18, 12, false, text);
     }
@@ -166,7 +166,7 @@ draw_lags(cairo_t *cairo, const struct compare_metrics *metrics)
     plot_draw_text(cairo, box.x, box.y + box.height + 18, 12, false, text);
 }
 
-/* PSNR, or why there is none. Returns the length of the text. */
+/* Adds the PSNR, or why there is none. Returns the length of the text. */
 static size_t
 add_psnr(const struct compare_result *result, char *text, size_t cap)
 {
@@ -205,7 +205,7 @@ draw_title(cairo_t *cairo, const struct tool_dataset *b,
     plot_draw_text(cairo, MARGIN, TITLE_Y + 24, 13, false, line);
 }
 
-/* What is known of a pair. */
+/* The arguments of draw(). */
 struct plot {
     const struct tool_dataset *b;
     const struct compare_result *result;

@@ -1,5 +1,5 @@
 /* terp compare --png: reads a slice through the middle of a dataset, and counts
- * its errors in bins. */
+ * the errors of all values. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,8 @@
 #include "tools/common/range.h"
 #include "tools/compare/plot.h"
 
-/* The middle of all dimensions but the last one or two that are not 1. */
+/* The slice has the last one or two dimensions longer than 1, and the middle
+ * index of the others. */
 static void
 plan_slice(const struct tool_dataset *dataset, struct plot_data *data,
            struct tool_grid *slice)
@@ -66,15 +67,15 @@ name_slice(const struct tool_dataset *dataset, const struct tool_grid *slice,
     }
 }
 
-/* Values that are left out of PSNR as fill values are not drawn either: they
- * would take up the whole scale of colours. */
+/* Values that PSNR leaves out as fill values are not drawn: they would take the
+ * whole colour scale. */
 static bool
 is_drawn(const struct compare_result *result, double a)
 {
     return a >= result->min && a <= result->max;
 }
 
-/* The last row becomes the first one. */
+/* Reverses the order of rows. */
 static void
 turn_rows(const struct plot_data *data, double *values)
 {
@@ -98,13 +99,14 @@ compare_numbers(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Values of so many decades have a logarithmic scale, on which one in so many
- * is too near to zero. */
+/* Values over MIN_NDECADES decades or more get a logarithmic scale: on a linear
+ * one most would look like zero. The scale starts where one value in
+ * NEAR_ZERO_EVERY is smaller, so that few tiny values do not stretch it. */
 #define MIN_NDECADES 4
 #define NEAR_ZERO_EVERY 64
 
-/* Chooses a logarithmic scale where many values are too small to be seen beside
- * the largest one. */
+/* Chooses a logarithmic scale if most values would be invisible beside the
+ * largest one. */
 static void
 find_floor(struct plot_data *data, uint64_t nvalues)
 {
@@ -124,18 +126,18 @@ find_floor(struct plot_data *data, uint64_t nvalues)
 }
 
 static void
-place_values(struct plot_data *data, uint64_t nvalues)
+scale_values(struct plot_data *data, uint64_t nvalues)
 {
     for (uint64_t i = 0; i < nvalues; i++) {
-        data->a[i] = plot_scale_place(&data->scale, data->a[i]);
-        data->b[i] = plot_scale_place(&data->scale, data->b[i]);
+        data->a[i] = plot_scale_position(&data->scale, data->a[i]);
+        data->b[i] = plot_scale_position(&data->scale, data->b[i]);
     }
-    data->min = plot_scale_place(&data->scale, data->min);
-    data->max = plot_scale_place(&data->scale, data->max);
+    data->min = plot_scale_position(&data->scale, data->min);
+    data->max = plot_scale_position(&data->scale, data->max);
 }
 
-/* Errors over the magnitude of their value, or of what is as large as the bound
- * where that has a floor; no more than all of it is told apart. */
+/* Divides errors by the magnitude of their value, or by the magnitude at which
+ * the bound reaches its floor. Relative errors above 1 are drawn as 1. */
 static void
 divide_errors(struct plot_data *data, const struct compare_result *result,
               uint64_t nvalues)
@@ -156,7 +158,7 @@ divide_errors(struct plot_data *data, const struct compare_result *result,
     data->error_scale = fmin(largest, 1);
 }
 
-/* Errors first, since they are over values as they are. */
+/* Divides errors before the values become positions on the scale. */
 static void
 find_scales(struct plot_data *data, const struct compare_result *result,
             uint64_t nvalues)
@@ -165,7 +167,7 @@ find_scales(struct plot_data *data, const struct compare_result *result,
     data->is_relative = data->scale.floor > 0 || result->pointwise_bound > 0;
     if (data->is_relative)
         divide_errors(data, result, nvalues);
-    place_values(data, nvalues);
+    scale_values(data, nvalues);
 }
 
 static bool
@@ -212,15 +214,15 @@ read_slice(struct plot_data *data, const struct tool_dataset *a,
     return true;
 }
 
-/* The width of a bin is bound / (PLOT_NBINS_INSIDE + 1/2). So the errors around
- * 0 have a bin in the middle, and the bound lies between two bins. */
+/* A bin is bound / (PLOT_NBINS_INSIDE + 1/2) wide: 0 is in the middle of a bin,
+ * and the bound lies between two bins. */
 static int
 bin_of(double error, double bound)
 {
     double width = bound / (PLOT_NBINS_INSIDE + 0.5);
     int last = PLOT_NBINS / 2, bin;
 
-    if (fabs(error) <= bound) { /* the quotient may round to the next bin */
+    if (fabs(error) <= bound) { /* the quotient may round up */
         last = PLOT_NBINS_INSIDE;
         bin = bound > 0 ? (int)fmin(fabs(error) / width + 0.5, last) : 0;
     } else {
@@ -247,8 +249,8 @@ range_of_step(const struct compare_walk *walk)
     return range;
 }
 
-/* What the error of a value of the current step is over: its bound, or where
- * that is not known the largest error. */
+/* The unit for the error of a value: its bound, or the largest error where no
+ * bound is known. */
 static double
 unit_of(const struct compare_bound *bound, const struct compare_result *result,
         double value)
@@ -300,7 +302,7 @@ plot_data_read(struct plot_data *data, const struct tool_dataset *a,
     *data = (struct plot_data){0};
     data->of_bound = !isnan(result->error_of_bound);
     data->error_scale = fmax(result->max_error, result->bound);
-    if (isnan(data->error_scale)) /* there are no valid values */
+    if (isnan(data->error_scale)) /* no valid values */
         data->error_scale = 0;
     if (!read_slice(data, a, b, result, &slice))
         snprintf(reason_ret, reason_cap, "%s", slice.trouble);

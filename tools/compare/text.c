@@ -43,31 +43,32 @@ print_extreme(const char *name, const struct compare_result *result,
 {
     hsize_t at[H5S_MAX_RANK];
 
-    compare_metrics_place(result, extreme->index, at);
+    compare_metrics_coordinates(result, extreme->index, at);
     printf(" %s %.8g at [", name, extreme->value);
     for (int i = 0; i < result->rank; i++)
         printf("%s%" PRIu64, i > 0 ? ", " : "", (uint64_t)at[i]);
     printf("]");
 }
 
-/* How much of the error's power is at long, middle and short waves. */
+/* Prints the shares of the error's power in long, middle and short waves. */
 static void
 print_spectrum(const struct compare_metrics *metrics)
 {
-    double parts[3] = {0}, sum = 0;
+    double bands[3] = {0}, sum = 0;
 
     for (int i = 0; i < metrics->nwaves; i++) {
         const double cycles = (double)i / metrics->wave_divisor;
-        parts[cycles < 1.0 / 6   ? 0
+        bands[cycles < 1.0 / 6   ? 0
               : cycles < 1.0 / 3 ? 1
                                  : 2] += metrics->spectrum[i];
         sum += metrics->spectrum[i];
     }
     if (sum > 0)
-        printf(
-            "  error's power at waves longer than 6 steps %.1f %%, of 3 to 6 "
-            "%.1f %%, shorter %.1f %%\n",
-            100 * parts[0] / sum, 100 * parts[1] / sum, 100 * parts[2] / sum);
+        printf("  error's power in waves longer than 6 steps %.1f %%, 3 to 6 "
+               "steps "
+               "%.1f %%, shorter %.1f %%\n",
+               100 * bands[0] / sum, 100 * bands[1] / sum,
+               100 * bands[2] / sum);
 }
 
 static void

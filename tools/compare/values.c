@@ -1,4 +1,4 @@
-/* terp compare: sums up how two datasets differ. */
+/* terp compare: compares the values of two datasets. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,8 +9,9 @@
 #include "tools/common/limit.h"
 #include "tools/compare/compare.h"
 
-/* The exact |a - b| as high + low: high is the rounded difference and low
- * what rounding left out, so that no error hides within half an ulp. */
+/* The exact |a - b| as high + low: high is the rounded difference, low the
+ * rounding error. Without low, an error above the bound by half an ulp would
+ * pass. */
 struct error {
     double high, low;
 };
@@ -35,11 +36,11 @@ error_is_larger(struct error error, struct error other)
            (error.high == other.high && error.low > other.low);
 }
 
-/* How errors are judged. */
+/* The result of comparing errors with bounds. */
 struct judgement {
     bool exceeded;
     double worst_of_bound; /* largest error / bound of any step */
-    uint64_t nexceeded;    /* boxes in which an error is above the bound */
+    uint64_t nexceeded;    /* boxes with an error above the bound */
 };
 
 /* Sums over the steps. */
@@ -48,9 +49,10 @@ struct sum {
     struct tool_range range;
     double squares; /* of the errors of valid values */
     bool judged, zeros_differ;
-    /* By what B's parameters and streams say; and where streams have bounds
-     * below the parameters', which chunks of one value do not tell, with these
-     * held against the range of what they stand for. */
+    /* by_parameters judges by B's parameters and streams. by_range also limits
+     * the bound of a constant chunk to the range of its values in A; it counts
+     * where streams have smaller bounds than the parameters, which a constant
+     * chunk does not show. */
     struct judgement by_parameters, by_range;
     bool has_own_bounds;
     uint64_t nboxes;
@@ -58,7 +60,7 @@ struct sum {
     bool bytes_differ;
 };
 
-/* What a step has. */
+/* Results of one step. */
 struct step {
     struct error worst;
     struct tool_range range;
@@ -76,7 +78,7 @@ add_judgement(struct judgement *judgement, bool exceeded, double of_bound,
         judgement->worst_of_bound = of_bound;
 }
 
-/* Compares an error with a bound; a bound of 0 allows none. */
+/* Compares an error with a bound; a bound of 0 allows no error. */
 static void
 judge(struct judgement *judgement, struct error error, double bound,
       uint64_t nboxes)
@@ -85,14 +87,14 @@ judge(struct judgement *judgement, struct error error, double bound,
                   error.high == 0 ? 0 : error.high / bound, nboxes);
 }
 
-/* Compares an error with a bound relative to the value; without a floor a zero
- * is kept. */
+/* Compares an error with a bound relative to the value. Without a floor, zeros
+ * must stay. */
 static void
 judge_value(struct step *step, struct error error,
             const struct compare_bound *limit, double value, bool changed)
 {
     const double bound = limit->pointwise * fabs(value);
-    /* The product to the last bit, unless it is subnormal. */
+    /* The exact product, unless it is subnormal. */
     const struct error exact = {bound,
                                 fma(limit->pointwise, fabs(value), -bound)};
     const struct error floor = {limit->floor, 0};
@@ -106,7 +108,7 @@ judge_value(struct step *step, struct error error,
         step->worst_of_bound = of_bound;
 }
 
-/* Adds a value that is met `n` times. */
+/* Adds a value that occurs `n` times. */
 static void
 add_value(struct tool_range *range, double value, bool changed, uint64_t n)
 {
@@ -121,15 +123,15 @@ add_value(struct tool_range *range, double value, bool changed, uint64_t n)
     tool_range_merge(range, &one);
 }
 
-/* Adds the values of the current step, and judges them by a bound relative to
- * each, if there is one. */
+/* Adds the values of the current step, and judges them by a pointwise bound, if
+ * there is one. */
 static struct step
 add_values(const struct compare_walk *walk, struct sum *sum,
            const struct compare_bound *bound)
 {
     struct step step = {.range = TOOL_RANGE_EMPTY};
 
-    for (uint64_t i = 0; i < walk->grid.nvalues * walk->nparts; i++) {
+    for (uint64_t i = 0; i < walk->grid.nvalues * walk->ncomponents; i++) {
         double a, b;
         bool changed;
         if (!compare_walk_value(walk, i, &a, &b, &changed)) {
@@ -206,7 +208,7 @@ add_steps(struct compare_walk *walk, struct sum *sum,
     }
 }
 
-/* Judges by what holds for all values. */
+/* Judges by criteria that apply to all values at once. */
 static void
 judge_all(const struct tool_dataset *b, const struct compare_bounds *bounds,
           struct sum *sum)
@@ -222,8 +224,8 @@ judge_all(const struct tool_dataset *b, const struct compare_bounds *bounds,
         judgement->exceeded |= sum->zeros_differ;
 }
 
-/* The bound that holds for all of B's values, NAN where each chunk has its own
- * or none is known. */
+/* The bound of all of B's values; NAN where chunks have their own bounds, or no
+ * bound is known. */
 static double
 common_bound(const struct tool_dataset *b, const struct compare_bounds *bounds,
              const struct sum *sum)
@@ -241,7 +243,7 @@ common_bound(const struct tool_dataset *b, const struct compare_bounds *bounds,
                : (double)NAN;
 }
 
-/* Sets the bound relative to each value, where it has one. */
+/* Sets the pointwise bound, if there is one. */
 static void
 set_pointwise(const struct tool_dataset *b, const struct compare_bounds *bounds,
               struct compare_result *result)
@@ -297,7 +299,7 @@ set_verdict(const struct sum *sum, struct compare_result *result)
                  "%" PRIu64 " of %" PRIu64 " chunks exceed their bound",
                  nchunks, result->nchunks);
     else if (result->verdict == COMPARE_UNJUDGED)
-        snprintf(result->reason, sizeof result->reason, "no bound is known");
+        snprintf(result->reason, sizeof result->reason, "no known bound");
 }
 
 struct compare_result
@@ -320,8 +322,8 @@ set_result(const struct tool_dataset *a, const struct tool_dataset *b,
     result->compared = true;
     result->rank = a->rank;
     result->dims = a->dims;
-    /* Nothing more is told of complex values than whether they keep the bound,
-     * which each of their parts is held against. */
+    /* Complex values get no numbers beyond the verdict; the bound applies to
+     * each of their components. */
     result->type = terp_type_nparts(tool_coded_type(a->type)) > 1
                        ? TERP_BYTES
                        : compare_type_of_values(a, b);

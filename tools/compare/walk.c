@@ -7,10 +7,10 @@
 #include "codec/format/types.h"
 #include "tools/compare/compare.h"
 
-/* A step has at most so many values where neither dataset has chunks. */
+/* Limit of a step's values where neither dataset has chunks; bounds memory. */
 #define STEP_NVALUES ((uint64_t)1 << 22)
 
-/* Steps are the chunks of B, or of A, or else whole rows. */
+/* Steps are chunks of B, chunks of A, or whole rows. */
 static struct tool_grid
 plan_steps(const struct tool_dataset *a, const struct tool_dataset *b)
 {
@@ -47,7 +47,7 @@ compare_type_of_values(const struct tool_dataset *a,
     return tool_type(a->type);
 }
 
-/* Complex values as pairs of doubles. */
+/* A complex value in memory is a pair of doubles. */
 static hid_t
 make_pair_type(void)
 {
@@ -58,28 +58,29 @@ make_pair_type(void)
     return type;
 }
 
-/* Chooses as what values are read. */
+/* Chooses the type of values in memory. */
 static void
 choose_type(struct compare_walk *walk)
 {
-    walk->nparts = (uint64_t)terp_type_nparts(tool_coded_type(walk->a->type));
-    walk->pair_type = walk->nparts > 1 ? make_pair_type() : -1;
+    walk->ncomponents =
+        (uint64_t)terp_type_nparts(tool_coded_type(walk->a->type));
+    walk->pair_type = walk->ncomponents > 1 ? make_pair_type() : -1;
     walk->type = compare_type_of_values(walk->a, walk->b);
-    walk->value_type = walk->nparts > 1             ? walk->pair_type
+    walk->value_type = walk->ncomponents > 1        ? walk->pair_type
                        : walk->type == TERP_FLOAT32 ? H5T_NATIVE_FLOAT
                        : walk->type == TERP_FLOAT64 ? H5T_NATIVE_DOUBLE
                                                     : walk->a->type;
-    walk->value_nbytes = walk->nparts > 1             ? 2 * sizeof(double)
+    walk->value_nbytes = walk->ncomponents > 1        ? 2 * sizeof(double)
                          : walk->type == TERP_FLOAT32 ? sizeof(float)
                          : walk->type == TERP_FLOAT64 ? sizeof(double)
                                                       : walk->a->value_nbytes;
 }
 
-/* Which values are special. */
+/* Finds the values that must stay bit for bit. */
 static void
 find_fills(struct compare_walk *walk)
 {
-    if (walk->type != TERP_BYTES && walk->nparts == 1)
+    if (walk->type != TERP_BYTES && walk->ncomponents == 1)
         walk->has_fill = tool_fill_bits(walk->a, walk->type == TERP_FLOAT64,
                                         &walk->fill_bits);
     walk->has_missing = walk->b->has_terp && walk->b->cd.has_missing;
@@ -88,7 +89,7 @@ find_fills(struct compare_walk *walk)
                         : walk->b->cd.missing;
 }
 
-/* What values hold that are compared by that. */
+/* Analyses types that are compared by content. */
 static void
 look_into(struct compare_walk *walk)
 {
@@ -101,10 +102,10 @@ look_into(struct compare_walk *walk)
     tool_heap_open(&walk->heap_a);
     tool_heap_open(&walk->heap_b);
     if (walk->heap_a.dxpl < 0 || walk->heap_b.dxpl < 0)
-        walk->trouble = "HDF5 has no memory for its values";
+        walk->trouble = "not enough memory for its values";
 }
 
-/* Whether HDF5 leaves values that were never written as they are in memory. */
+/* Whether HDF5 leaves unwritten values unset in memory. */
 static bool
 has_no_fill(const struct tool_dataset *dataset)
 {
@@ -199,7 +200,7 @@ note_unwritten(struct compare_walk *walk, uint64_t number)
     walk->has_unwritten = true;
 }
 
-/* Goes to the next box that is listed. */
+/* Goes to the next listed box. */
 static bool
 next_listed(struct compare_walk *walk)
 {
@@ -218,7 +219,7 @@ next_listed(struct compare_walk *walk)
     return false;
 }
 
-/* Goes to the next box that one of both has written. */
+/* Goes to the next box of which A or B stores values. */
 static bool
 next_written(struct compare_walk *walk)
 {
@@ -235,7 +236,7 @@ next_written(struct compare_walk *walk)
     }
 }
 
-/* Goes to the first value of all those that neither has written. */
+/* Goes to one value that represents all values that neither dataset stores. */
 static bool
 next_unwritten(struct compare_walk *walk)
 {
