@@ -178,7 +178,7 @@ class Fields(ToolTest):
             file["x"] = particles().reshape(-1)
             file["y"] = np.cumsum(particles()[:, 0])
         said = self.expect(OK, "advise", path)
-        self.assertEqual(said.count("it seems to be 9 fields, of the ranges"),
+        self.assertEqual(said.count("it seems to hold 9 fields with the ranges"),
                          1)
         self.assertIn("terp repack IN OUT --rel 1e-3", said)
         self.assertIn("terp repack IN OUT --pwr 1e-3",

@@ -125,7 +125,7 @@ class Advise(ToolTest):
             self.assertEqual(x["sample"]["boxes"], 1)
             self.assertEqual(x["sample"]["values"], chunk)
         text = self.expect(OK, "advise", self.path("a.h5"))
-        self.assertIn("only where values were written", text)
+        self.assertIn("only stored values", text)
         # Of tiny chunks the sample has larger boxes.
         x = self.advise(OK, "new x f32 65000 7 - only=1", options=("-dx",))["/x"]
         self.assertEqual(x["sample"]["boxes"], 1)
@@ -138,7 +138,7 @@ class Advise(ToolTest):
     def test_undeclared_fill_values_do_not_count(self):
         path = self.make("a.h5", "new x f32 5000 - - 5=1e20,6=1e20")
         text = self.expect(OK, "advise", path)
-        self.assertIn("2 values look like a fill value", text)
+        self.assertIn("2 values look like an undeclared fill value", text)
         x = self.advise(OK, "new x f32 5000 - - 5=1e20,6=1e20")["/x"]
         self.assertEqual(x["sample"]["left_out"], 2)
         self.assertLess(x["choices"][0]["abs"], 0.1)
@@ -157,7 +157,7 @@ class Advise(ToolTest):
         )
         self.assertEqual(sorted(found), ["/few", "/zeros"])
         self.assertEqual(found["/few"]["reason"], "few values")
-        self.assertIn("the same value", found["/zeros"]["reason"])
+        self.assertIn("all values of the sample are equal", found["/zeros"]["reason"])
         self.assertEqual(found["/few"]["choices"], [])
         found = self.advise(
             OK,
@@ -166,7 +166,7 @@ class Advise(ToolTest):
             options=("-d", "*"),
         )
         self.assertIn("no valid values", found["/nan"]["reason"])
-        self.assertIn("a range beyond", found["/wide"]["reason"])
+        self.assertIn("the range exceeds", found["/wide"]["reason"])
 
     def test_patterns_choose_datasets(self):
         names = ("a/x", "a/y", "b/x", "c")

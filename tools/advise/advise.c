@@ -1,4 +1,5 @@
-/* terp advise: shows what bounds and pipelines make of a file's datasets. */
+/* terp advise: shows the effect of bounds and pipelines on a file's datasets.
+ */
 #include <argp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +18,7 @@
 #include "tools/repack/limits.h"
 
 enum {
-    KEY_FLOOR = 256, /* no letter */
+    KEY_FLOOR = 256, /* has no letter */
     KEY_KEEP_SIGN,
     KEY_PWR,
     KEY_VALID_RANGE
@@ -25,14 +26,14 @@ enum {
 
 static const struct argp_option options[] = {
     {"dataset", 'd', "GLOB", 0,
-     "Only datasets that GLOB matches by their name, or if it has a slash by "
-     "their path; may be given more than once",
+     "Measure only datasets whose name matches GLOB, or whose path does if "
+     "GLOB has a slash; may be given more than once",
      0},
     {"pwr", KEY_PWR, NULL, 0, "Measure bounds relative to each value", 0},
     {"floor", KEY_FLOOR, "X", 0, TOOL_HELP_FLOOR, 0},
     {"threads", 't', "N", 0,
-     "Measure speeds of N threads; as many as CPUs, which repack takes, if not "
-     "given",
+     "Measure the speed of N threads (default: the number of CPUs, as repack "
+     "takes)",
      0},
     {"keep-sign", KEY_KEEP_SIGN, "WHICH", OPTION_ARG_OPTIONAL,
      REPACK_HELP_KEEP_SIGN, 0},
@@ -40,15 +41,14 @@ static const struct argp_option options[] = {
     {"json", 'j', NULL, 0, "Print JSON; `man terp` has the keys", 0},
     {"trusted", TOOL_KEY_TRUSTED, NULL, 0, TOOL_HELP_TRUSTED, 0},
     {"png", 'p', "DIR", 0,
-     "Draw ratio and PSNR over the bound, a curve for each pipeline, into a "
-     "PNG "
-     "file in DIR for each dataset",
+     "Draw ratio and PSNR over the bound, with a curve for each pipeline, into "
+     "a PNG file in DIR for each dataset",
      0},
     {0}};
 
 static const char doc[] =
-    "Shows ratio, PSNR and speed of several bounds and pipelines for the float "
-    "datasets of FILE, measured on a sample of each, before you compress it."
+    "Measures ratio, PSNR and speed of several bounds and pipelines on a "
+    "sample of each float dataset of FILE."
     "\v"
     "Examples:\n"
     "  terp advise in.h5\n"
@@ -56,24 +56,21 @@ static const char doc[] =
     "  terp advise in.h5 --png pictures\n"
     "  terp advise in.h5 --json | jq '.datasets[].choices[0].ratio'\n"
     "\n"
-    "The sample is about a million values in whole chunks, or in chunks as "
-    "`terp repack` would make them, spread over what was written of the "
-    "dataset, which takes about a second. Bounds are 1e-2 to 1e-5 times the "
-    "range of the sample's "
-    "values, or with --pwr times each value. Datasets of fewer than 4096 "
-    "values are measured only when "
-    "--dataset names them.\n"
+    "A sample is about a million values in whole chunks, or in the chunks that "
+    "`terp repack` would make, spread over the stored values of the dataset. "
+    "Its measurement takes about a second. Bounds are 1e-2 to 1e-5 times the "
+    "range of the sample, or with --pwr times each value. Datasets of fewer "
+    "than 4096 values are measured only where --dataset names them.\n"
     "\n"
     "Exit codes: 0 done; 1 a dataset cannot be read; 2 wrong usage, the file "
-    "cannot be opened or holds what a newer HDF5 has written, --dataset "
-    "matches "
-    "no float dataset, or a picture cannot be written.";
+    "cannot be opened or needs a newer HDF5, --dataset matches no float "
+    "dataset, or a picture failed.";
 
-/* What the command line asks for, and what has come of it so far. */
+/* The parsed command line, and the state of the run. */
 struct request {
     const char *path;
-    const char **globs; /* room for as many as there are words */
-    bool *used;         /* which of them match a dataset */
+    const char **globs; /* capacity: argc */
+    bool *used;         /* which globs match a dataset */
     int nglobs, nthreads;
     bool pointwise, is_trusted;
     double floor;
@@ -131,14 +128,14 @@ parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case ARGP_KEY_ARG:
         if (request->path != NULL)
-            argp_error(state, "one file is needed, not more");
+            argp_error(state, "too many files; give one");
         request->path = arg;
         return 0;
     case ARGP_KEY_END:
         if (request->path == NULL)
-            argp_error(state, "a file is needed");
+            argp_error(state, "give a file");
         if (request->floor > 0 && !request->pointwise)
-            argp_error(state, "--floor is for --pwr");
+            argp_error(state, "--floor needs --pwr");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -156,7 +153,7 @@ is_wanted(struct request *request, const char *path)
     return wanted;
 }
 
-/* A dataset cannot be read; what is worse stays. */
+/* Records that a dataset cannot be read; a worse exit code stays. */
 static void
 find(struct request *request)
 {
@@ -164,7 +161,7 @@ find(struct request *request)
         request->code = TOOL_FOUND;
 }
 
-/* The path of the picture, which is to be freed; NULL where there is none. */
+/* Draws a picture. Returns its path, which the caller frees, or NULL. */
 static char *
 plot(struct request *request, const char *path,
      const struct advise_sample *sample, const struct advise_choice *choices)
@@ -185,7 +182,7 @@ plot(struct request *request, const char *path,
     return picture;
 }
 
-/* How what is wanting could be had. */
+/* Appends how to lift the limit that the reason names. */
 static void
 add_hint(struct advise_sample *sample)
 {
@@ -195,7 +192,7 @@ add_hint(struct advise_sample *sample)
              tool_limit_hint(sample->reason));
 }
 
-/* What all choices have in common, whose bounds differ in their number. */
+/* Sets the parameters that all choices share; they differ in the bound. */
 static void
 set_params(const struct request *request, const struct tool_dataset *dataset,
            struct terp_params *params)
@@ -207,7 +204,7 @@ set_params(const struct request *request, const struct tool_dataset *dataset,
     repack_limits_set(&request->limits, dataset, params);
 }
 
-/* Measures what has been sampled, reports it, and frees it. */
+/* Measures a sample, reports the result, and frees the sample. */
 static void
 advise_sampled(struct request *request, const char *path,
                const struct tool_dataset *dataset, struct advise_sample *sample)
@@ -228,7 +225,8 @@ advise_sampled(struct request *request, const char *path,
     advise_sample_free(sample);
 }
 
-/* Of a level of a plotfile each component. False where it is none. */
+/* Measures each component of a level. False where the dataset is not a level.
+ */
 static bool
 advise_level(struct request *request, const char *path,
              const struct tool_dataset *dataset)
@@ -302,7 +300,8 @@ advise_dataset(const char *path, const struct tool_dataset *dataset,
     advise_sampled(request, path, dataset, &sample);
 }
 
-/* What `terp repack` keeps lossless is not measured, unless it is named. */
+/* Records coordinates: terp repack keeps them lossless, so that advise measures
+ * them only where --dataset names them. */
 static void
 note_coordinates(const char *path, const struct tool_dataset *dataset,
                  const struct tool_trouble *trouble, void *context)
@@ -326,7 +325,7 @@ advise_file(struct request *request, hid_t file)
         (void)tool_file_visit(file, note_coordinates, request);
     if (!tool_file_visit(file, advise_dataset, request)) {
         fprintf(stderr,
-                "terp advise: %s: the file's structure cannot be followed\n",
+                "terp advise: %s: some of the file's groups cannot be read\n",
                 tool_shown(request->path));
         find(request);
     }

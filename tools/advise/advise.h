@@ -1,5 +1,4 @@
-/* What the parts of terp advise share: a sample of a dataset, and what terp
- * makes of it. */
+/* terp advise: a sample of a dataset, and measurements of it. */
 #pragma once
 
 #include "tools/common/fields.h"
@@ -12,7 +11,7 @@ enum {
     ADVISE_NCHOICES = ADVISE_NBOUNDS * ADVISE_NPIPELINES
 };
 
-/* A chunk of the dataset, or a part of one that is large. */
+/* A chunk of the dataset, or a section of a large chunk. */
 struct advise_box {
     struct terp_chunk chunk;
     uint64_t nvalues;
@@ -20,31 +19,31 @@ struct advise_box {
 };
 
 struct advise_sample {
-    char component[AMREX_MAX_NAME_NBYTES];   /* of a level; else "" */
-    char note[TOOL_MAX_RANGES_NBYTES + 256]; /* what the user should know */
+    char component[AMREX_MAX_NAME_NBYTES];   /* name of a level's component,
+                                                else "" */
+    char note[TOOL_MAX_RANGES_NBYTES + 256]; /* for the user, or "" */
     enum terp_type type;
-    struct terp_params params; /* fill values, the floor of bounds, limits */
-    struct tool_grid grid;     /* of boxes; the sample has some of them */
+    struct terp_params params; /* fill values, floor and limits */
+    struct tool_grid grid;     /* grid of boxes; the sample has some of them */
     int nboxes;
     struct advise_box boxes[ADVISE_MAX_BOXES];
-    bool has_unwritten; /* the dataset has boxes that were never written, of
-                           which none is in the sample */
+    bool has_unwritten; /* the sample leaves out boxes that were never
+                           written */
     uint64_t nvalues, nvalid;
     double min, max; /* of valid values; see tool_range_trim */
     uint64_t nleft_out;
-    char reason[512]; /* why there is none, or nothing to measure; or "" */
+    char reason[512]; /* why the sample is empty or cannot be measured; or "" */
     bool damaged;     /* reading failed */
 };
 
-/* Reads boxes spread evenly over what was written of the dataset, which is not
- * empty and of a float type: about a million values, whatever its size. Free in
- * any case. */
+/* Reads about a million values, in boxes spread evenly over the stored values
+ * of a nonempty float dataset. Free in any case. */
 void
 advise_sample_read(const struct tool_dataset *dataset,
                    struct advise_sample *sample);
 
-/* The same of a component of a level of a plotfile, in chunks as `terp repack`
- * makes them there. */
+/* Reads a sample of one component of a level, in the chunks that terp repack
+ * would choose. Free in any case. */
 void
 advise_sample_read_component(const struct tool_dataset *dataset,
                              const struct amrex_level *level,
@@ -53,26 +52,26 @@ advise_sample_read_component(const struct tool_dataset *dataset,
 void
 advise_sample_free(struct advise_sample *sample);
 
-/* What one bound and pipeline make of a sample. Speeds are by the clock, of
- * several threads together, in MB of values a second. */
+/* Measurements of one bound and pipeline. Speeds are values in MB per second of
+ * wall-clock time, of all threads together. */
 struct advise_choice {
     double relative, bound; /* bound = relative * range of the sample */
-    double pointwise;       /* the bound is relative to each value: above 0,
-                               and those are NAN */
+    double pointwise;       /* above 0: the bound is relative to each value, and
+                               the two bounds above are NAN */
     enum terp_pipeline pipeline;
-    double ratio, psnr; /* PSNR is infinite where nothing changes */
+    double ratio, psnr; /* psnr is infinite where no value changes */
     double write_speed, read_speed;
 };
 
-/* Encodes and decodes the sample in every way, with bounds relative to the
- * sample's range, or `pointwise` to each value, by so many threads. False, with
- * `reason` set, if the codec fails. */
+/* Encodes and decodes the sample with all bounds and pipelines on `nthreads`
+ * threads. Bounds are relative to the sample's range, or with `pointwise` to
+ * each value. False, with `reason` set, if the codec fails. */
 bool
 advise_measure(struct advise_sample *sample, bool pointwise, int nthreads,
                struct advise_choice choices_ret[ADVISE_NCHOICES]);
 
 /* Draws the choices into a PNG file in `directory`, named after the dataset.
- * Returns its path, which the caller frees, or NULL with a reason. Only in
+ * Returns its path, which the caller frees. NULL: *reason_ret says why. Only in
  * builds with cairo. */
 typedef char *
 advise_plot(const char *directory, const char *path,
@@ -81,12 +80,12 @@ advise_plot(const char *directory, const char *path,
             char *reason_ret, size_t reason_cap);
 advise_plot advise_plot_choices;
 
-/* A way to print the results. `begin` returns the state that the other
- * functions get; `end` frees it. */
+/* An output format. `begin` returns the state for the other functions; `end`
+ * frees it. */
 struct advise_report {
     void *(*begin)(const char *path, int nthreads);
-    /* `choices` is NULL where nothing was measured, because of `reason`;
-     * `picture`, the path of a file, where none was drawn. */
+    /* `choices` is NULL where `reason` prevented the measurement; `picture` is
+     * the path of the picture, or NULL. */
     void (*add)(void *report, const char *path,
                 const struct tool_dataset *dataset,
                 const struct advise_sample *sample,

@@ -1,4 +1,4 @@
-/* terp advise: prints the results as JSON. doc/terp.1 documents the keys. */
+/* terp advise: prints results as JSON. doc/terp.1 documents the keys. */
 #include <math.h>
 
 #include "tools/advise/advise.h"

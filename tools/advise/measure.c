@@ -1,4 +1,4 @@
-/* terp advise: encodes and decodes a sample by every bound and pipeline, and
+/* terp advise: encodes and decodes a sample with each bound and pipeline, and
  * measures ratio, PSNR and speed. */
 #include <math.h>
 #include <stdio.h>
@@ -15,26 +15,27 @@ static const double bounds[ADVISE_NBOUNDS] = {1e-2, 1e-3, 1e-4, 1e-5};
 static const enum terp_pipeline pipelines[ADVISE_NPIPELINES] = {
     TERP_PIPELINE_RATIO, TERP_PIPELINE_HUFFMAN};
 
-/* What threads code at a time takes at most so much memory. */
+/* Limit for the buffers of all threads; it may reduce the number of threads. */
 #define CREW_NBYTES ((uint64_t)256 << 20)
 
-enum pass {
+enum task {
     WRITE, /* encode */
     READ,  /* decode */
-    CHECK  /* decode, and sum up errors: not measured */
+    CHECK  /* decode and sum up errors; not timed */
 };
 
-/* Threads that code the boxes at once, each as long as the others: where there
- * are fewer boxes than threads, some are coded by several. */
+/* Threads that code boxes in parallel. Every worker codes the same number of
+ * boxes. Where there are fewer boxes than workers, several workers code the
+ * same box, so that speeds are those of all threads. */
 struct crew {
     const struct advise_sample *sample;
     struct terp_params params;
-    enum pass pass;
+    enum task task;
     int nworkers;
-    int nthreads; /* of each call of the codec */
-    int nturns;   /* boxes that each worker codes */
+    int nthreads;    /* within each call of the codec */
+    int nboxes_each; /* boxes per worker */
     struct tool_workers *workers;
-    struct turn *turns; /* [nworkers] */
+    struct share *shares; /* [nworkers] */
     uint64_t stream_cap, values_cap;
     struct stream *streams; /* [sample->nboxes] */
 };
@@ -45,17 +46,17 @@ struct stream {
     double squares; /* of the errors of its values */
 };
 
-/* What one of them does in a pass. */
-struct turn {
-    struct tool_work work; /* first, so that one is the other's address */
+/* The boxes of one worker. */
+struct share {
+    struct tool_work work; /* first member: both have the same address */
     int first;             /* number of the worker */
-    void *stream, *values; /* to write to */
-    uint64_t nbytes;       /* of values that were coded */
+    void *stream, *values; /* output buffers */
+    uint64_t nbytes;       /* of coded values */
     enum terp_status status;
 };
 
-/* Special values are kept exactly and have no error. They are left out, since
- * the difference of two infinities is not 0 but NaN. */
+/* Special values are exact. The sum leaves them out because the difference of
+ * two infinities is NaN. */
 static double
 sum_squares(const struct advise_box *box, const void *decoded)
 {
@@ -71,10 +72,10 @@ sum_squares(const struct advise_box *box, const void *decoded)
     return sum;
 }
 
-/* Codes box number `n`, counted on where all are coded. Streams are
- * kept of the first time that a box is coded. */
+/* Codes box `n` modulo the number of boxes. The first encoding of a box keeps
+ * its stream. */
 static enum terp_status
-code_box(const struct crew *crew, struct turn *turn, int n)
+code_box(const struct crew *crew, struct share *share, int n)
 {
     const int nth = n % crew->sample->nboxes;
     const struct advise_box *box = &crew->sample->boxes[nth];
@@ -82,54 +83,54 @@ code_box(const struct crew *crew, struct turn *turn, int n)
     uint64_t nbytes = 0;
     enum terp_status st;
 
-    if (crew->pass == WRITE) {
+    if (crew->task == WRITE) {
         const bool is_first = n == nth;
         st = terp_encode(&crew->params, &box->chunk, box->values,
-                         is_first ? stream->bytes : turn->stream,
+                         is_first ? stream->bytes : share->stream,
                          crew->stream_cap, is_first ? &stream->nbytes : &nbytes,
                          crew->nthreads);
     } else {
-        st = terp_decode(stream->bytes, stream->nbytes, turn->values,
+        st = terp_decode(stream->bytes, stream->nbytes, share->values,
                          crew->values_cap, &nbytes, crew->nthreads);
     }
-    turn->nbytes += terp_chunk_nbytes(&box->chunk);
-    if (st == TERP_OK && crew->pass == CHECK)
-        stream->squares = sum_squares(box, turn->values);
+    share->nbytes += terp_chunk_nbytes(&box->chunk);
+    if (st == TERP_OK && crew->task == CHECK)
+        stream->squares = sum_squares(box, share->values);
     return st;
 }
 
 static void
-take_turn(void *arg, struct tool_work *work)
+code_share(void *arg, struct tool_work *work)
 {
     const struct crew *crew = arg;
-    struct turn *turn = (struct turn *)work;
+    struct share *share = (struct share *)work;
 
-    turn->nbytes = 0;
-    turn->status = TERP_OK;
-    for (int i = 0; turn->status == TERP_OK && i < crew->nturns; i++) {
-        const int n = i * crew->nworkers + turn->first;
-        if (crew->pass != CHECK || n < crew->sample->nboxes)
-            turn->status = code_box(crew, turn, n);
+    share->nbytes = 0;
+    share->status = TERP_OK;
+    for (int i = 0; share->status == TERP_OK && i < crew->nboxes_each; i++) {
+        const int n = i * crew->nworkers + share->first;
+        if (crew->task != CHECK || n < crew->sample->nboxes)
+            share->status = code_box(crew, share, n);
     }
 }
 
-/* All of them, at once. Sets how many MB a second they have coded. */
+/* Runs a task on all workers. Sets their speed in MB per second. */
 static enum terp_status
-run_pass(struct crew *crew, enum pass pass, double *speed_ret)
+run_task(struct crew *crew, enum task task, double *speed_ret)
 {
     enum terp_status st = TERP_OK;
     uint64_t nbytes = 0;
     const double start = tool_seconds();
 
-    crew->pass = pass;
+    crew->task = task;
     for (int i = 0; i < crew->nworkers; i++)
-        tool_workers_give(crew->workers, &crew->turns[i].work);
+        tool_workers_give(crew->workers, &crew->shares[i].work);
     for (int i = 0; i < crew->nworkers; i++) {
-        const struct turn *turn = &crew->turns[i];
-        tool_workers_await(crew->workers, &crew->turns[i].work);
-        nbytes += turn->nbytes;
+        const struct share *share = &crew->shares[i];
+        tool_workers_await(crew->workers, &crew->shares[i].work);
+        nbytes += share->nbytes;
         if (st == TERP_OK)
-            st = turn->status;
+            st = share->status;
     }
     *speed_ret = (double)nbytes / 1e6 / (tool_seconds() - start);
     return st;
@@ -158,18 +159,18 @@ make_crew(struct crew *crew, const struct advise_sample *sample, int nthreads)
     const uint64_t nfit = CREW_NBYTES / (crew->stream_cap + crew->values_cap);
     crew->nworkers = (int)min_u64((uint64_t)nthreads, nfit > 0 ? nfit : 1);
     crew->nthreads = nthreads / crew->nworkers;
-    crew->nturns = (sample->nboxes + crew->nworkers - 1) / crew->nworkers;
-    crew->turns = calloc((size_t)crew->nworkers, sizeof *crew->turns);
+    crew->nboxes_each = (sample->nboxes + crew->nworkers - 1) / crew->nworkers;
+    crew->shares = calloc((size_t)crew->nworkers, sizeof *crew->shares);
     crew->streams = calloc((size_t)sample->nboxes, sizeof *crew->streams);
-    crew->workers = tool_workers_start(crew->nworkers, take_turn, crew);
-    if (crew->turns == NULL || crew->streams == NULL || crew->workers == NULL)
+    crew->workers = tool_workers_start(crew->nworkers, code_share, crew);
+    if (crew->shares == NULL || crew->streams == NULL || crew->workers == NULL)
         return false;
     for (int i = 0; i < crew->nworkers; i++) {
-        struct turn *turn = &crew->turns[i];
-        turn->first = i;
-        turn->stream = malloc(crew->stream_cap);
-        turn->values = malloc(crew->values_cap);
-        ok &= turn->stream != NULL && turn->values != NULL;
+        struct share *share = &crew->shares[i];
+        share->first = i;
+        share->stream = malloc(crew->stream_cap);
+        share->values = malloc(crew->values_cap);
+        ok &= share->stream != NULL && share->values != NULL;
     }
     for (int i = 0; i < sample->nboxes; i++) {
         crew->streams[i].bytes = malloc(crew->stream_cap);
@@ -182,13 +183,13 @@ static void
 free_crew(struct crew *crew)
 {
     tool_workers_end(crew->workers);
-    for (int i = 0; crew->turns != NULL && i < crew->nworkers; i++) {
-        free(crew->turns[i].stream);
-        free(crew->turns[i].values);
+    for (int i = 0; crew->shares != NULL && i < crew->nworkers; i++) {
+        free(crew->shares[i].stream);
+        free(crew->shares[i].values);
     }
     for (int i = 0; crew->streams != NULL && i < crew->sample->nboxes; i++)
         free(crew->streams[i].bytes);
-    free(crew->turns);
+    free(crew->shares);
     free(crew->streams);
 }
 
@@ -222,11 +223,11 @@ measure(struct crew *crew, struct advise_choice *choice)
     params->bound = choice->pointwise > 0 ? choice->pointwise : choice->bound;
     params->pipeline = choice->pipeline;
     params->predictor = TERP_PREDICTOR_AUTO;
-    enum terp_status st = run_pass(crew, WRITE, &choice->write_speed);
+    enum terp_status st = run_task(crew, WRITE, &choice->write_speed);
     if (st == TERP_OK)
-        st = run_pass(crew, READ, &choice->read_speed);
+        st = run_task(crew, READ, &choice->read_speed);
     if (st == TERP_OK)
-        st = run_pass(crew, CHECK, &check_speed);
+        st = run_task(crew, CHECK, &check_speed);
     if (st == TERP_OK)
         set_choice(crew, choice);
     return st;
@@ -262,8 +263,8 @@ advise_measure(struct advise_sample *sample, bool pointwise, int nthreads,
             *choice = pointwise ? pointwise_choice(bounds[i])
                                 : range_choice(sample, bounds[i]);
             choice->pipeline = pipelines[k];
-            /* The first measurement is made twice: in the first run the system
-             * still has to supply the pages of the buffers. */
+            /* The first measurement runs twice: in its first run the system
+             * still supplies the pages of the buffers. */
             if (choice == choices_ret)
                 st = measure(&crew, choice);
             if (st == TERP_OK)

@@ -1,4 +1,4 @@
-/* terp advise --png: draws ratio and PSNR over the bound, a curve for each
+/* terp advise --png: draws ratio and PSNR over the bound, with a curve for each
  * pipeline. */
 #include <inttypes.h>
 #include <math.h>
@@ -10,7 +10,7 @@
 _Static_assert((int)ADVISE_NPIPELINES <= (int)PLOT_NSERIES,
                "Each has its own series.");
 
-/* Pixels. */
+/* Positions in pixels. */
 enum {
     WIDTH = 1000,
     HEIGHT = 480,
@@ -36,16 +36,16 @@ struct axis {
     bool logarithmic;
 };
 
-/* From 0 to 1 on the axis. */
+/* The position of a value, 0 to 1 on the axis. */
 static double
-place_on(const struct axis *axis, double value)
+position_on(const struct axis *axis, double value)
 {
     return axis->logarithmic
                ? log(value / axis->min) / log(axis->max / axis->min)
                : (value - axis->min) / (axis->max - axis->min);
 }
 
-/* A number above it of the steps 1, 2, 5, 10, 20 and so on. */
+/* The next number of the series 1, 2, 5, 10, 20 and so on. */
 static double
 next_step(double value)
 {
@@ -56,8 +56,7 @@ next_step(double value)
                                 : 10 * decade;
 }
 
-/* The axis that has all of the values which are finite: from one step to
- * another. */
+/* An axis for all finite values, which begins and ends at a step. */
 static struct axis
 make_axis(const double *values, bool logarithmic)
 {
@@ -102,12 +101,12 @@ draw_axis(cairo_t *cairo, struct plot_box box, const struct axis *axis)
         step *= 2;
     while (at <= axis->max * (1 + 1e-9)) {
         snprintf(label, sizeof label, "%.4g", at);
-        plot_draw_tick(cairo, box, place_on(axis, at), true, label);
+        plot_draw_tick(cairo, box, position_on(axis, at), true, label);
         at = axis->logarithmic ? next_step(at) : at + step;
     }
 }
 
-/* `values` are those of the choices. */
+/* Draws one number of all choices; `values` has the order of the choices. */
 static void
 draw_chart(cairo_t *cairo, struct plot_box box, const char *caption,
            const struct plot *plot, const double *values, bool logarithmic)
@@ -135,7 +134,7 @@ draw_chart(cairo_t *cairo, struct plot_box box, const char *caption,
                              : "bound, relative to the range of the sample");
     for (int k = 0; k < ADVISE_NPIPELINES; k++) {
         for (int i = 0; i < ADVISE_NBOUNDS; i++)
-            y[i] = place_on(&axis, values[i * ADVISE_NPIPELINES + k]);
+            y[i] = position_on(&axis, values[i * ADVISE_NPIPELINES + k]);
         plot_draw_series(cairo, box, x, y, ADVISE_NBOUNDS, k);
     }
 }

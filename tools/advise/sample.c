@@ -11,16 +11,16 @@
 #include "tools/common/range.h"
 #include "tools/common/stored.h"
 
-/* A sample of this size has about the ratio of the whole dataset, and is coded
- * in a dozen ways in about a second. */
+/* A sample of this size has nearly the ratio of the whole dataset, and coding
+ * it in a dozen ways takes about a second. */
 #define SAMPLE_NVALUES ((uint64_t)1 << 20)
 
-/* Of a component, of which levels have many. */
+/* The same for each component of a level; a level has many components. */
 #define COMPONENT_NVALUES ((uint64_t)1 << 18)
 
-/* Boxes are the chunks that the dataset has or would get. One that is larger
- * than the whole sample is halved along its longest dimension until it fits.
- * Returns the values of a box. */
+/* Chooses as boxes the chunks that the dataset has or would get. Halves a box
+ * along its longest dimension until it fits into the sample. Returns the number
+ * of values in a box. */
 static uint64_t
 choose_boxes(const struct tool_dataset *dataset, struct tool_grid *grid_ret)
 {
@@ -49,7 +49,7 @@ choose_boxes(const struct tool_dataset *dataset, struct tool_grid *grid_ret)
     return nvalues;
 }
 
-/* Reads the box where the grid stands, as a chunk of such a shape. */
+/* Reads the grid's box as a chunk of the given shape. */
 static bool
 read_values(const struct tool_dataset *dataset, struct advise_sample *sample,
             const struct terp_chunk *chunk)
@@ -68,7 +68,7 @@ read_values(const struct tool_dataset *dataset, struct advise_sample *sample,
                          &sample->grid, NULL, box->values);
 }
 
-/* Reads box number `n` of the grid. */
+/* Reads box `n` of the grid. */
 static bool
 read_box(const struct tool_dataset *dataset, struct advise_sample *sample,
          uint64_t n)
@@ -85,7 +85,7 @@ read_box(const struct tool_dataset *dataset, struct advise_sample *sample,
            read_values(dataset, sample, &chunk);
 }
 
-/* Reads the box that has the middle of chunk number `n`. */
+/* Reads the box at the middle of chunk `n`. */
 static bool
 read_chunk(const struct tool_dataset *dataset, struct advise_sample *sample,
            uint64_t n)
@@ -102,8 +102,8 @@ read_chunk(const struct tool_dataset *dataset, struct advise_sample *sample,
     return read_box(dataset, sample, number);
 }
 
-/* Finds the first box from number `n` on, and before `end`, that has values
- * which were written. */
+/* Finds the first box from number `n` to before `end` that has stored values.
+ */
 static bool
 find_written(const struct tool_dataset *dataset, struct advise_sample *sample,
              uint64_t n, uint64_t end, uint64_t *found_ret)
@@ -120,7 +120,7 @@ find_written(const struct tool_dataset *dataset, struct advise_sample *sample,
     return false;
 }
 
-/* Reads at most `nwanted` boxes, spread evenly over what was written. */
+/* Reads at most `nwanted` boxes, spread evenly over the stored values. */
 static bool
 read_boxes(const struct tool_dataset *dataset, struct advise_sample *sample,
            uint64_t nwanted)
@@ -130,7 +130,7 @@ read_boxes(const struct tool_dataset *dataset, struct advise_sample *sample,
     if (!dataset->chunked && !tool_box_is_written(dataset, &sample->grid))
         return true;
     struct tool_stored stored = tool_stored_find(dataset);
-    /* Of tiny chunks a box has many. */
+    /* A box covers many tiny chunks. */
     const bool by_chunks = stored.listed && !tool_chunk_is_tiny(dataset);
     const uint64_t n = by_chunks ? stored.n : nboxes;
     bool ok = true;
@@ -151,8 +151,8 @@ read_boxes(const struct tool_dataset *dataset, struct advise_sample *sample,
     return ok;
 }
 
-/* Adds the fill value of what was never written, unless it does not count since
- * the dataset's creator has set it. */
+/* Adds the fill value for boxes that were never written, unless the creator has
+ * declared it: declared fill values do not count. */
 static void
 add_unwritten(const struct advise_sample *sample, struct tool_range *range)
 {
@@ -211,17 +211,16 @@ end_sample(struct advise_sample *sample)
 {
     find_range(sample);
     if (sample->nboxes == 0)
-        snprintf(sample->reason, sizeof sample->reason,
-                 "nothing was ever written");
+        snprintf(sample->reason, sizeof sample->reason, "no values are stored");
     else if (sample->nvalid == 0)
         snprintf(sample->reason, sizeof sample->reason,
                  "no valid values in the sample");
     else if (!(sample->max > sample->min))
         snprintf(sample->reason, sizeof sample->reason,
-                 "the same value all over the sample");
+                 "all values of the sample are equal");
     else if (!isfinite(sample->max - sample->min))
         snprintf(sample->reason, sizeof sample->reason,
-                 "a range beyond what a float64 holds");
+                 "the range exceeds float64");
 }
 
 static void
@@ -231,8 +230,8 @@ note_damage(struct advise_sample *sample)
     sample->damaged = true;
 }
 
-/* Says so where the dataset seems to be several fields, of which a relative
- * bound leaves little. */
+/* Notes where the dataset seems to hold several fields, and a relative bound
+ * would leave little of one. */
 static void
 note_fields(const struct tool_dataset *dataset, struct advise_sample *sample)
 {
@@ -243,9 +242,9 @@ note_fields(const struct tool_dataset *dataset, struct advise_sample *sample)
         return;
     tool_fields_text(&fields, ranges);
     snprintf(sample->note, sizeof sample->note,
-             "it seems to be %d fields, of the ranges %s: a bound that is "
-             "relative to the range of all of them leaves little of the "
-             "smallest, one that is relative to each value (--pwr) keeps them",
+             "it seems to hold %d fields with the ranges %s: a bound relative "
+             "to the range of all fields leaves little of the smallest; a "
+             "bound relative to each value (--pwr) suits all",
              fields.n, ranges);
 }
 
@@ -264,12 +263,12 @@ advise_sample_read(const struct tool_dataset *dataset,
     end_sample(sample);
 }
 
-/* Reads a chunk of a component of a box: the one in its middle, or a line where
- * chunks do not begin in it, or are too long. */
+/* Reads the chunk in the middle of one component of a box, or a line of values
+ * if no whole chunk lies in the component or chunks are too long. */
 static bool
-read_piece(const struct tool_dataset *dataset, const struct amrex_level *level,
-           const struct amrex_box *box, uint64_t component,
-           struct advise_sample *sample)
+read_middle(const struct tool_dataset *dataset, const struct amrex_level *level,
+            const struct amrex_box *box, uint64_t component,
+            struct advise_sample *sample)
 {
     const uint64_t begin = box->begin + component * box->nvalues;
     const uint64_t end = begin + box->nvalues, length = level->chunk_nvalues;
@@ -306,9 +305,9 @@ advise_sample_read_component(const struct tool_dataset *dataset,
 
     sample->grid = tool_grid_of(dataset, &length);
     for (uint64_t i = 0; i < n; i++)
-        if (!read_piece(dataset, level,
-                        &level->boxes[(2 * i + 1) * level->nboxes / (2 * n)],
-                        component, sample)) {
+        if (!read_middle(dataset, level,
+                         &level->boxes[(2 * i + 1) * level->nboxes / (2 * n)],
+                         component, sample)) {
             note_damage(sample);
             return;
         }

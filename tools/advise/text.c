@@ -6,7 +6,8 @@
 #include "tools/advise/advise.h"
 #include "tools/common/text.h"
 
-/* Whether bounds were relative to each value, for the command at the end. */
+/* Whether bounds were relative to each value; decides the command at the end.
+ */
 struct text {
     bool pointwise;
 };
@@ -34,11 +35,9 @@ print_sample(const struct tool_dataset *dataset,
     printf(", %.3g %% of the values\n",
            100 * (double)sample->nvalues / (double)dataset->nvalues);
     if (sample->has_unwritten)
-        printf("  only where values were written; the others are the fill "
-               "value\n");
+        printf("  only stored values; the others are the fill value\n");
     if (sample->nleft_out > 0)
-        printf("  %" PRIu64 " values look like a fill value that is not "
-               "declared\n",
+        printf("  %" PRIu64 " values look like an undeclared fill value\n",
                sample->nleft_out);
 }
 
@@ -66,7 +65,7 @@ text_add(void *report, const char *path, const struct tool_dataset *dataset,
     if (sample->note[0] != '\0')
         printf("  %s\n", sample->note);
     if (sample->params.floor > 0)
-        printf("  no bound is below the floor of %g\n", sample->params.floor);
+        printf("  bounds are at least the floor %g\n", sample->params.floor);
     printf("  %5s %10s  %-8s %8s %8s %11s %11s\n", pointwise ? "pwr" : "rel",
            pointwise ? "" : "abs", "pipeline", "ratio", "PSNR dB", "write MB/s",
            "read MB/s");
@@ -91,9 +90,9 @@ text_end(void *report, int nthreads)
     struct text *text = report;
     const char *bound = text != NULL && text->pointwise ? "pwr" : "rel";
 
-    printf("\nSpeeds are by the clock, of %d thread%s that code, without "
-           "reading and writing the file. To write what you chose, such as %s "
-           "1e-3:\n  terp repack IN OUT --%s 1e-3 --pipeline ratio\n",
+    printf("\nSpeeds are wall-clock speeds of %d thread%s, without reading and "
+           "writing the file. To compress with your choice, such as %s 1e-3:\n"
+           "  terp repack IN OUT --%s 1e-3 --pipeline ratio\n",
            nthreads, nthreads == 1 ? "" : "s", bound, bound);
     free(text);
 }
