@@ -309,7 +309,7 @@ class Salvage(ToolTest):
         self.salvage("--abs=0.01")
         text = self.expect(OK, "info", self.out)
         self.assertEqual(text.count("  LOST  "), 1)
-        self.assertIn(f"chunks: 2, fill values instead; the first one [{lost[0]}]",
+        self.assertIn(f"chunks: 2, replaced by fill values; the first one [{lost[0]}]",
                       text)
         datasets = {
             d["path"]: d["lost"]

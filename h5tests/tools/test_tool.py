@@ -381,7 +381,7 @@ class Info(ToolTest):
             code=FOUND,
         )
         bad, good = text.split("/good")
-        self.assertIn("DAMAGED     the first damaged chunk, at 0x0x0: ", bad)
+        self.assertIn("DAMAGED     first damaged chunk at 0x0x0: ", bad)
         self.assertIn("8: 7 ratio, 1 damaged\n", bad)
         self.assertNotIn("DAMAGED", good)
 

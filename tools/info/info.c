@@ -1,4 +1,4 @@
-/* terp info: shows what the datasets of files hold, read from their streams. */
+/* terp info: shows how datasets are compressed, from their streams. */
 #include <argp.h>
 #include <stdio.h>
 #include <string.h>
@@ -40,10 +40,10 @@ info_pass_text(const struct tool_dataset *dataset)
 {
     static const char *const texts[] = {
         [TERP_PASS_NONE] = "",
-        [TERP_PASS_NOT_NUMBER] = "no number that terp knows",
+        [TERP_PASS_NOT_NUMBER] = "terp does not compress its type",
         [TERP_PASS_FLOAT_FORMAT] =
-            "not an IEEE float of 16, 32 or 64 bits, nor bfloat16",
-        [TERP_PASS_UNKNOWN_LAYOUT] = "the library did not tell the layout",
+            "terp compresses IEEE floats of 16, 32 and 64 bits, and bfloat16",
+        [TERP_PASS_UNKNOWN_LAYOUT] = "HDF5 gave the filter no chunk shape",
         [TERP_PASS_TOO_LARGE] = "the chunk is too large",
         [TERP_PASS_NOT_FIRST] = "another filter comes before terp"};
     return texts[dataset->cd.pass];
@@ -58,8 +58,8 @@ count_name(const char *name, const char *name_of(int), int nnames,
             counts[i]++;
 }
 
-/* What terp_inspect does not count in chunks of GiB that take few bytes adds
- * nothing. */
+/* Unknown counts add nothing: terp_inspect does not count within chunks of GiB
+ * that take few bytes. */
 static void
 add_count(uint64_t *sum, uint64_t count)
 {
@@ -190,7 +190,7 @@ static const struct argp_option options[] = {
     {"trusted", TOOL_KEY_TRUSTED, NULL, 0, TOOL_HELP_TRUSTED, 0},
     {0}};
 
-/* What the command line asks for. */
+/* The parsed command line. */
 struct request {
     int nfiles;
     char **files;
@@ -241,7 +241,7 @@ show_file(struct request *request, int nth)
         show->in_trouble = true;
     } else if (!tool_file_visit(file, info_show_dataset, show)) {
         report->damaged_file(show->state,
-                             "the file's structure cannot be followed");
+                             "some of the file's groups cannot be read");
         show->damaged = true;
     }
     tool_close(file);
@@ -269,7 +269,7 @@ parse_option(int key, char *arg, struct argp_state *state)
         request->nfiles = state->argc - state->next;
         return 0;
     case ARGP_KEY_NO_ARGS:
-        argp_error(state, "a file is needed");
+        argp_error(state, "give at least one file");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -290,12 +290,11 @@ tool_info(int argc, char **argv)
                "  terp info --json run*.h5 | jq "
                "'.files[].datasets[] | [.path, .ratio]'\n"
                "\n"
-               "Reads the streams themselves; the filter plugin is not "
-               "needed.\n"
+               "Needs no filter plugin: terp reads the streams itself.\n"
                "\n"
-               "Exit codes: 0 all is well; 1 a chunk or dataset is damaged; "
-               "2 wrong usage, or a file cannot be opened, or holds what a "
-               "newer HDF5 has written."};
+               "Exit codes: 0 no damage; 1 a chunk or dataset is damaged; 2 "
+               "wrong usage, or a file cannot be opened or needs a newer "
+               "HDF5."};
     struct request request = {.show.report = &info_report_text};
     struct info_show *show = &request.show;
 

@@ -1,10 +1,10 @@
-/* What the parts of terp info share: what is known of a dataset. */
+/* terp info: what the streams of a dataset contain. */
 #pragma once
 
 #include "tools/common/walk.h"
 
-/* What a chunk can be: a stream that was not predicted, one of a pipeline, and
- * everything else. */
+/* Kinds of chunks: streams of the pipelines, and chunks without terp streams.
+ */
 enum info_kind {
     INFO_RAW,
     INFO_CONSTANT,
@@ -17,26 +17,27 @@ enum info_kind {
     INFO_NKINDS
 };
 
-/* What chunks may be predicted by: what a caller may ask for, and "lossless".
- */
+/* Predictors of streams: those that callers can choose, and "lossless". */
 #define INFO_NPREDICTORS (TERP_NPREDICTORS + 1)
 
-/* Names of kinds, and of predictors, "none" for 0. */
+/* Names of kinds and of predictors; predictor 0 is "none". */
 const char *
 info_kind_name(int kind);
 const char *
 info_predictor_name(int predictor);
 
-/* A shape in which the encoder predicted chunks that have another. */
+/* A domain: the shape in which the encoder predicted chunks of another shape.
+ */
 struct info_domain {
     struct terp_chunk shape;
     uint64_t nchunks;
 };
 
-/* Different ones that are counted each; few datasets have more than two. */
+/* Limit of domains that are counted one by one; few datasets have more than
+ * two. Chunks with further domains count only in nwith_domain. */
 #define INFO_MAX_NDOMAINS 64
 
-/* Prefixes of streams are those for steps of 2, 4 and 8. */
+/* Prefixes of streams decode to every 2nd, 4th and 8th value. */
 #define INFO_NPREFIXES 3
 #define INFO_STEP_OF_PREFIX(i) (2u << (i))
 
@@ -50,48 +51,48 @@ struct info_summary {
     uint64_t nvalues, nescapes, nspecials;
     uint64_t ntiles, ntiles_zero, index_nbytes;
     uint64_t ntiles_with_entry[256];
-    /* Streams that tell the lengths of their prefixes, and sums of both. */
+    /* Streams that store the lengths of their prefixes; bytes of these streams;
+     * and bytes of their prefixes. */
     uint64_t nwith_prefixes, prefixed_nbytes;
     uint64_t prefix_nbytes[INFO_NPREFIXES];
     const char *damage; /* of the first damaged chunk */
     hsize_t damaged_at[H5S_MAX_RANK];
 };
 
-/* Why terp lets the dataset pass through uncompressed; "" if it does not. */
+/* Why terp does not compress the dataset; "" if it does. */
 const char *
 info_pass_text(const struct tool_dataset *dataset);
 
-/* The domain that most chunks have; `nchunks` is 0 where there is none. */
+/* The most frequent domain; nchunks is 0 if there is none. */
 const struct info_domain *
 info_main_domain(const struct info_summary *summary);
 
-/* A way to print the results. `begin` returns the state that the other
- * functions get; `end` frees it. Both may be NULL. */
+/* An output format. `begin` returns the state for the other functions; `end`
+ * frees it. Both may be NULL. */
 struct info_report {
     void *(*begin)(void);
-    /* Datasets that follow are of this file, the `nth` from 0; none if it was
-     * not opened. */
+    /* Begins the `nth` file, counted from 0; no datasets follow if it was not
+     * opened. */
     void (*file)(void *report, int nth, const char *path, bool opened);
-    /* The summary is all zero where no streams were read, because of `damage`.
-     */
+    /* `damage` is why no streams were read; the summary is zero then. */
     void (*add)(void *report, const char *path,
                 const struct tool_dataset *dataset,
                 const struct info_summary *summary, const char *damage);
-    /* An object that cannot be opened. */
+    /* Adds an object that cannot be opened. */
     void (*add_trouble)(void *report, const char *path,
                         const struct tool_trouble *trouble);
-    /* The file has more datasets, which cannot be found. */
+    /* Some datasets of the file cannot be found. */
     void (*damaged_file)(void *report, const char *damage);
     void (*end)(void *report);
 };
 
-/* A run: who prints the datasets, and whether any was damaged. */
+/* A run: the output format, and what was found. */
 struct info_show {
     const struct info_report *report;
     void *state; /* of the report */
     bool is_trusted;
     bool damaged;
-    bool in_trouble; /* something cannot be looked at, but may be whole */
+    bool in_trouble; /* something cannot be read, but may be undamaged */
 };
 
 /* Shows a dataset; a tool_visit, whose context is a struct info_show. */

@@ -31,7 +31,7 @@ json_file(void *report, int nth, const char *path, bool opened)
     tool_json_set(file, "datasets", json_array());
 }
 
-/* The file whose datasets are being added. */
+/* The file that receives datasets. */
 static json_t *
 last_file(void *report)
 {
@@ -95,7 +95,7 @@ make_params(const struct tool_dataset *dataset)
     return object;
 }
 
-/* Null where terp repack has noted nothing. */
+/* The record of terp repack --record, or null. */
 static json_t *
 make_record(const struct tool_dataset *dataset)
 {
@@ -114,7 +114,7 @@ make_record(const struct tool_dataset *dataset)
     return object;
 }
 
-/* Likewise. */
+/* The losses that terp repack --salvage lists, or null. */
 static json_t *
 make_lost(const struct tool_dataset *dataset)
 {
@@ -132,7 +132,7 @@ make_lost(const struct tool_dataset *dataset)
     return array;
 }
 
-/* Keys are the names with _ for spaces. */
+/* Keys are names with _ for spaces. */
 static json_t *
 make_counts(const char *name_of(int), const uint64_t *counts, int ncounts)
 {
@@ -149,7 +149,7 @@ make_counts(const char *name_of(int), const uint64_t *counts, int ncounts)
     return object;
 }
 
-/* The main one, as `bricks` of parameters where it is a stack. */
+/* The most frequent domain. A stack also has `bricks`. */
 static json_t *
 make_domain(const struct info_summary *sum)
 {
@@ -190,7 +190,7 @@ make_dictionary(const struct info_summary *sum)
     return array;
 }
 
-/* Null where no stream has a table of prefixes. */
+/* Null if no stream has a table of prefixes. */
 static json_t *
 make_prefixes(const struct info_summary *sum)
 {

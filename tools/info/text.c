@@ -54,8 +54,7 @@ print_params(const struct tool_dataset *dataset)
                tool_keep_sign_name((int)params->keep_sign));
     printf("\n");
     if (cd->pass != TERP_PASS_NONE)
-        printf("  passed      through uncompressed: %s\n",
-               info_pass_text(dataset));
+        printf("  passed      uncompressed: %s\n", info_pass_text(dataset));
 }
 
 static void
@@ -87,7 +86,7 @@ any(const uint64_t *counts, int ncounts)
     return false;
 }
 
-/* "3 huffman, 1 raw" of the counts that are not 0. */
+/* Prints counts that are not 0: "3 huffman, 1 raw". */
 static void
 print_counts(const char *name_of(int), const uint64_t *counts, int ncounts)
 {
@@ -161,7 +160,7 @@ print_entries(const struct info_summary *sum)
     printf(" of tiles\n");
 }
 
-/* What terp repack --salvage has noted. */
+/* Prints the losses that terp repack --salvage lists. */
 static void
 print_lost(const struct tool_dataset *dataset)
 {
@@ -169,7 +168,7 @@ print_lost(const struct tool_dataset *dataset)
 
     if (tool_lost_read(dataset->id, &lost))
         printf("  LOST        chunks: %" PRIu64
-               ", fill values instead; the first one [%s]: %s\n",
+               ", replaced by fill values; the first one [%s]: %s\n",
                lost.n, tool_shown(lost.values[0]), tool_shown(lost.reasons[0]));
     tool_lost_free(&lost);
 }
@@ -201,7 +200,7 @@ print_summary(const struct tool_dataset *dataset,
     if (sum->nwith_prefixes > 0)
         print_prefixes(sum);
     if (sum->nof_kind[INFO_DAMAGED] > 0) {
-        printf("  DAMAGED     the first damaged chunk, at ");
+        printf("  DAMAGED     first damaged chunk at ");
         tool_dims_print(dataset->rank, sum->damaged_at);
         printf(": %s\n", sum->damage);
     }
