@@ -151,7 +151,7 @@ class Sparse(ToolTest):
             self.assertTrue((x[at + size:at + 2 * size] == 0).all())
         self.expect(OK, "repack", "--lossless", path, out)
         self.expect(OK, "compare", path, out)
-        self.assertIn("only where values were written",
+        self.assertIn("only stored values",
                       self.expect(OK, "advise", path))
         self.assertLess(time.monotonic() - begin, 40)
 

@@ -111,7 +111,7 @@ class Advise(ToolTest):
                     self.assertGreater(choice.pop("read_mb_per_s"), 0)
             found.append(document["datasets"])
             text = self.expect(OK, "advise", path, f"-t{threads}")
-            self.assertIn(f"by the clock, of {threads} thread", text)
+            self.assertIn(f"wall-clock speeds of {threads} thread", text)
         for other in found[1:]:
             self.assertEqual(other, found[0])
         self.assertEqual(

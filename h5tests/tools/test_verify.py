@@ -271,7 +271,7 @@ class Verify(ToolTest):
                     self.assertNotIn("DAMAGED", result.stdout)
                     if code == TROUBLE:
                         self.assertIn(
-                            f"{NCHUNKS} not checked for want of memory\n",
+                            f"{NCHUNKS} not checked for lack of memory\n",
                             result.stdout)
                         self.assertIn("/group/x: ", result.stderr)
                         self.assertIn("TERP_MAX_MEMORY", result.stderr)

@@ -1,4 +1,4 @@
-/* terp verify: prints what it found as JSON. doc/terp.1 documents the keys. */
+/* terp verify: prints results as JSON. doc/terp.1 documents the keys. */
 #include "tools/common/json.h"
 #include "tools/verify/verify.h"
 

@@ -1,5 +1,5 @@
-/* terp verify: prints a line for each dataset, and one for each damaged chunk
- * before it. */
+/* terp verify: prints a line for each damaged chunk, then a line for the
+ * dataset. */
 #include <inttypes.h>
 #include <stdio.h>
 

@@ -15,9 +15,9 @@ const char *const verify_kind_names[TOOL_CHECK_NKINDS] = {
     [TOOL_CHECK_DAMAGED] = "damaged",
     [TOOL_CHECK_ABSENT] = "not written",
     [TOOL_CHECK_UNCHECKED] = "not checked",
-    [TOOL_CHECK_UNTRIED] = "not checked for want of memory"};
+    [TOOL_CHECK_UNTRIED] = "not checked for lack of memory"};
 
-/* What the command line asks for. */
+/* The parsed command line. */
 struct request {
     int nfiles;
     char **files;
@@ -25,7 +25,7 @@ struct request {
     struct verify verify;
 };
 
-/* A dataset at work. */
+/* The check of one dataset. */
 struct verification {
     struct verify *verify;
     const char *path;
@@ -65,10 +65,10 @@ check_chunks(struct verification *verification,
     sums->nof_kind[TOOL_CHECK_ABSENT] += nabsent;
 }
 
-/* Says why none of its chunks is decoded. */
+/* Reports why the dataset is not checked. */
 static void
-pass_over(struct verification *verification, const struct tool_dataset *dataset,
-          const char *reason)
+skip_chunks(struct verification *verification,
+            const struct tool_dataset *dataset, const char *reason)
 {
     const struct tool_grid grid = tool_grid_of(dataset, dataset->chunk_dims);
 
@@ -104,7 +104,7 @@ verify_dataset(const char *path, const struct tool_dataset *dataset,
     if (tool_limit_take(dataset, TOOL_LIMIT_ALL, reason, sizeof reason))
         check_chunks(&verification, dataset);
     else
-        pass_over(&verification, dataset, reason);
+        skip_chunks(&verification, dataset, reason);
     verify->report->sums(verify->state, path, &verification.sums);
 }
 
@@ -120,7 +120,7 @@ check_file(struct verify *verify, const char *path)
         verify->in_trouble = true;
     } else if (!tool_file_visit(file, verify_dataset, verify)) {
         report->damaged_file(verify->state,
-                             "the file's structure cannot be followed");
+                             "some of the file's groups cannot be read");
         verify->damaged = true;
     }
     tool_close(file);
@@ -129,9 +129,7 @@ check_file(struct verify *verify, const char *path)
 static const struct argp_option options[] = {
     {"json", 'j', NULL, 0, "Print JSON; `man terp` has the keys", 0},
     {"threads", 't', "N", 0,
-     "Threads that decode; as many as there are CPUs "
-     "if not given",
-     0},
+     "Number of threads that decode (default: the number of CPUs)", 0},
     {"trusted", TOOL_KEY_TRUSTED, NULL, 0, TOOL_HELP_TRUSTED, 0},
     {0}};
 
@@ -159,7 +157,7 @@ parse_option(int key, char *arg, struct argp_state *state)
         request->nfiles = state->argc - state->next;
         return 0;
     case ARGP_KEY_NO_ARGS:
-        argp_error(state, "a file is needed");
+        argp_error(state, "give at least one file");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -194,12 +192,12 @@ tool_verify(int argc, char **argv)
                "  terp verify --json run*.h5 | jq '.files[].datasets[] | "
                "select(.damaged > 0) | [.path, .damaged_chunks]'\n"
                "\n"
-               "Every chunk that terp compressed is decoded; others are "
-               "checked where they have HDF5's fletcher32.\n"
+               "Decodes every chunk that terp compressed. Of other chunks it "
+               "checks those that have HDF5's fletcher32.\n"
                "\n"
-               "Exit codes: 0 all is whole; 1 something is damaged; 2 wrong "
-               "usage, or a file cannot be opened or checked, as what a newer "
-               "HDF5 has written."};
+               "Exit codes: 0 no damage; 1 a chunk or dataset is damaged; 2 "
+               "wrong usage, or a file cannot be opened or checked, for "
+               "example because it needs a newer HDF5."};
     struct request request = {.verify.report = &verify_report_text,
                               .nthreads = terp_processor_count()};
 

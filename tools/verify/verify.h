@@ -1,10 +1,10 @@
-/* What the parts of terp verify share: what was found in a dataset. */
+/* terp verify: checks datasets and prints results. */
 #pragma once
 
 #include "tools/common/check.h"
 #include "tools/common/walk.h"
 
-/* "whole", "damaged", ... */
+/* Names such as "whole" and "damaged". */
 extern const char *const verify_kind_names[TOOL_CHECK_NKINDS];
 
 struct verify_sums {
@@ -12,28 +12,28 @@ struct verify_sums {
     uint64_t nof_kind[TOOL_CHECK_NKINDS];
 };
 
-/* A way to print the results. `begin` returns the state that the other
- * functions get; `end` frees it. Both may be NULL. */
+/* An output format. `begin` returns the state for the other functions; `end`
+ * frees it. Both may be NULL. */
 struct verify_report {
     void *(*begin)(void);
-    /* Datasets that follow are of this file; none if it was not opened. */
+    /* Begins a file; no datasets follow if it was not opened. */
     void (*file)(void *report, const char *path, bool opened);
-    /* Begins a dataset, which is wholly lost if there is `damage`. */
+    /* Begins a dataset; with `damage`, all of it is lost. */
     void (*dataset)(void *report, const char *path, const char *damage);
-    /* An object that this HDF5 is too old for, and which is not checked. */
+    /* An object that needs a newer HDF5 and is not checked. */
     void (*unreadable)(void *report, const char *path, const char *reason);
-    /* A chunk of it that is not whole: the values in `box`. */
+    /* A damaged chunk, which has the values in `box`. */
     void (*damage)(void *report, const char *path, const struct tool_grid *box,
                    const char *reason);
-    /* Ends a dataset that is not lost. */
+    /* Ends a dataset without `damage`. */
     void (*sums)(void *report, const char *path,
                  const struct verify_sums *sums);
-    /* The file has more datasets, which cannot be found. */
+    /* Some datasets of the file cannot be found. */
     void (*damaged_file)(void *report, const char *damage);
     void (*end)(void *report);
 };
 
-/* A run: who prints what is found, and what has come of it so far. */
+/* A run: the output format, and what was found. */
 struct verify {
     const struct verify_report *report;
     void *state; /* of the report */
