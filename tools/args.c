@@ -1,4 +1,4 @@
-/* terp args: prints the filter's parameters as other programs take them. */
+/* terp args: prints the filter's parameters for other programs. */
 #include <argp.h>
 #include <ctype.h>
 #include <math.h>
@@ -13,7 +13,7 @@
 #include "tools/common/tool.h"
 
 enum {
-    KEY_BITS = 256, /* no letter */
+    KEY_BITS = 256, /* has no letter */
     KEY_DIGITS,
     KEY_EFFORT,
     KEY_FLOOR,
@@ -24,24 +24,24 @@ enum {
 };
 
 static const struct argp_option options[] = {
-    {"abs", 'a', "X", 0, "Bound every error by X", 1},
-    {"rel", 'r', "X", 0,
-     "Bound every error by X times the value range of its chunk", 1},
+    {"abs", 'a', "X", 0, "Limit each error to X", 1},
+    {"rel", 'r', "X", 0, "Limit each error to X times the range of its chunk",
+     1},
     {"pwr", KEY_PWR, "X", 0, TOOL_HELP_PWR, 1},
     {"digits", KEY_DIGITS, "D", 0, TOOL_HELP_DIGITS, 1},
     {"bits", KEY_BITS, "B", 0, TOOL_HELP_BITS, 1},
     {"floor", KEY_FLOOR, "X", 0, TOOL_HELP_FLOOR, 1},
     {"psnr", 's', "DB", 0,
-     "Let each chunk have a PSNR of DB, or up to half a dB more, which is "
-     "measured; not the PSNR of `terp repack --psnr`",
+     "Give each chunk a measured PSNR of DB to DB + 0.5; `terp repack --psnr` "
+     "refers to the dataset instead",
      1},
-    {"lossless", 'l', NULL, 0, "Let every bit come back", 1},
+    {"lossless", 'l', NULL, 0, "Keep every bit", 1},
     {"pipeline", 'p', "NAME", 0, TOOL_HELP_PIPELINES, 2},
     {"predictor", 'd', "NAME", 0, TOOL_HELP_PREDICTORS, 2},
     {"effort", KEY_EFFORT, "NAME", 0, TOOL_HELP_EFFORTS, 2},
     {"missing", KEY_MISSING, "X", 0,
-     "Keep X bit for bit, and do not count it for the range, as the dataset's "
-     "own fill value",
+     "Treat X like the dataset's fill value: keep it bit for bit, and do not "
+     "count it for the range",
      2},
     {"valid-range", KEY_VALID_RANGE, "MIN:MAX", 0, TOOL_HELP_VALID_RANGE, 2},
     {"keep-sign", KEY_KEEP_SIGN, "WHICH", OPTION_ARG_OPTIONAL,
@@ -50,55 +50,53 @@ static const struct argp_option options[] = {
      "Each chunk is a stack of bricks of this shape, slowest dimension first",
      2},
     {"chunk", 'c', "AxBxC", 0,
-     "The shape of the chunks, for programs of whose HDF5 the filter learns "
-     "nothing",
+     "Shape of the chunks, for programs whose HDF5 tells the filter nothing",
      3},
     {"type", 't', "NAME", 0,
-     "With --chunk: float32 (if not given), float64, float16, bfloat16, "
-     "complex64, complex128, or int8 to int64 and uint8 to uint64",
+     "With --chunk: float32 (default), float64, float16, bfloat16, complex64, "
+     "complex128, int8 to int64, or uint8 to uint64",
      3},
     {0}};
 
 static const char doc[] =
-    "Prints the parameters of the terp filter as h5repack, h5py and C want "
-    "them."
+    "Prints the parameters of the terp filter for h5repack, h5py and C."
     "\v"
     "Examples:\n"
     "  terp args --rel 1e-3\n"
-    "      no error above a thousandth of the value range of its chunk\n"
+    "      errors up to a thousandth of the range of their chunk\n"
     "  terp args --abs 0.05 --pipeline huffman\n"
-    "      no error above 0.05, and faster on a GPU\n"
+    "      errors up to 0.05, and faster on a GPU\n"
     "  terp args --pwr 1e-3\n"
-    "      no error above a thousandth of the value\n"
+    "      errors up to a thousandth of each value\n"
     "  terp args --pwr 1e-3 --floor 1e-9\n"
-    "      no error above the larger of a thousandth of the value and 1e-9\n"
+    "      errors up to a thousandth of each value, or up to 1e-9 if that is "
+    "larger\n"
     "  terp args --rel 1e-3 --effort best\n"
     "      the smallest file, in up to thirty times the time\n"
     "  terp args --psnr 60\n"
-    "      a PSNR of 60 dB in each chunk, whose bound is looked for\n"
+    "      a PSNR of 60 dB in each chunk; the filter finds the bound\n"
     "  terp args --lossless\n"
-    "      every bit comes back, those of NaN and of -0.0 too\n"
+    "      every bit stays, also of NaN and -0.0\n"
     "  terp args --rel 1e-4 --brick 64x64x64\n"
-    "      1-D chunks of 64^3 values or a multiple, such as AMReX writes\n"
+    "      1-D chunks of 64^3 values or a multiple, as AMReX writes\n"
     "\n"
-    "Exactly one of --abs, --rel, --pwr, --digits, --bits, --psnr and "
-    "--lossless is needed. The number "
-    "is written the "
-    "way h5repack takes it: as a decimal mantissa and exponent where that "
-    "gives the very number, else as the two words of a double.\n"
+    "Give exactly one of --abs, --rel, --pwr, --digits, --bits, --psnr and "
+    "--lossless. Words that h5repack accepts encode the number: a decimal "
+    "mantissa and exponent if they are exact, else the two words of a "
+    "double.\n"
     "\n"
-    "With --chunk the parameters say all that the filter must know, as those "
-    "in a file do. Programs that have HDF5 in themselves and tell nothing of "
-    "it (openPMD-api's wheels, other programs that were stripped) need this; "
-    "with others it does no harm. There, nobody checks shape and type, which "
-    "is little-endian: they have to be those of the dataset.\n"
+    "With --chunk the parameters are complete, like those in a file. Programs "
+    "that contain their own hidden HDF5 need this, such as openPMD-api's "
+    "wheels and other stripped programs; in other programs it does no harm. "
+    "The filter cannot check shape and type then: give those of the dataset, "
+    "whose values must be little-endian.\n"
     "\n"
     "Exit codes: 0 done; 2 wrong usage.";
 
 struct request {
     unsigned bound_mode;
     const char *bound_text, *floor_text;
-    char made_text[16]; /* of a bound that follows from another number */
+    char made_text[16]; /* text of a derived bound */
     const char *missing_text;
     double bound, floor, missing;
     bool has_valid_range;
@@ -116,8 +114,8 @@ set_bound(struct argp_state *state, unsigned mode, const char *text,
     struct request *request = state->input;
 
     if (request->bound_text != NULL)
-        argp_error(state, "give one of --abs, --rel, --pwr, --digits, --bits, "
-                          "--psnr and --lossless, once");
+        argp_error(state, "give only one of --abs, --rel, --pwr, --digits, "
+                          "--bits, --psnr and --lossless");
     request->bound_mode = mode;
     request->bound_text = text;
     request->bound = bound;
@@ -129,7 +127,7 @@ read_missing(struct argp_state *state, const char *text)
     double value;
 
     if (!terp_text_read_number(text, &value))
-        argp_error(state, "'%s' is not a finite number", text);
+        argp_error(state, "'%s' must be a finite number", text);
     return value;
 }
 
@@ -158,7 +156,7 @@ parse_option(int key, char *arg, struct argp_state *state)
                   tool_option_pointwise(state, arg));
         return 0;
     case KEY_DIGITS:
-        /* Text that is read as this very number. */
+        /* A text that parses to exactly this number. */
         snprintf(request->made_text, sizeof request->made_text, "%g",
                  tool_option_digits(state, arg));
         set_bound(state, TERP_BOUND_POINTWISE, request->made_text,
@@ -209,14 +207,14 @@ parse_option(int key, char *arg, struct argp_state *state)
     case 't':
         request->type = tool_option_name(state, "type", arg, tool_type_name);
         if (request->type == TERP_BYTES)
-            argp_error(state, "bytes are not compressed");
+            argp_error(state, "terp does not compress bytes");
         return 0;
     case ARGP_KEY_END:
         if (request->bound_text == NULL)
-            argp_error(state, "one of --abs, --rel, --pwr, --digits, --bits, "
-                              "--psnr and --lossless is needed");
+            argp_error(state, "give one of --abs, --rel, --pwr, --digits, "
+                              "--bits, --psnr and --lossless");
         if (request->floor > 0 && request->bound_mode != TERP_BOUND_POINTWISE)
-            argp_error(state, "--floor is for --pwr");
+            argp_error(state, "--floor needs --pwr, --digits or --bits");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -224,14 +222,14 @@ parse_option(int key, char *arg, struct argp_state *state)
 }
 
 /* Splits a decimal such as "12.50e-3" into mantissa * 10^-exponent, without
- * needless zeros. False when the mantissa exceeds 32 bits, or the text is no
- * plain decimal (hexadecimal, say). */
+ * needless zeros. False if the mantissa exceeds 32 bits, or the text is not a
+ * plain decimal, such as a hexadecimal number. */
 static bool
 split_decimal(const char *text, uint32_t *mantissa_ret, int32_t *exponent_ret)
 {
     uint64_t mantissa = 0;
     long exponent = 0;
-    long nzeros = 0; /* zeros read since the last other digit */
+    long nzeros = 0; /* zeros since the last other digit */
     bool point = false;
 
     text += *text == '+';
@@ -262,8 +260,8 @@ split_decimal(const char *text, uint32_t *mantissa_ret, int32_t *exponent_ret)
     }
     if (*text != '\0' || labs(exponent) > 2000)
         return false;
-    /* A mantissa takes in a positive power of ten, 100 instead of 1e2: the
-     * exponent -2 would have to be given to h5repack as 4294967294. */
+    /* Prefer a larger mantissa to a negative exponent, 100 to 1e2: h5repack
+     * would need the exponent -2 as 4294967294. */
     while (exponent < 0 && mantissa * 10 <= UINT32_MAX) {
         mantissa *= 10;
         exponent++;
@@ -273,7 +271,7 @@ split_decimal(const char *text, uint32_t *mantissa_ret, int32_t *exponent_ret)
     return true;
 }
 
-/* True when the filter would read the words as the request. */
+/* Whether the filter would parse the words into this request. */
 static bool
 reads_back(const struct request *request, const unsigned *words, size_t nwords)
 {
@@ -300,7 +298,7 @@ reads_back(const struct request *request, const unsigned *words, size_t nwords)
     return true;
 }
 
-/* The two words of a decimal; false where it has none. */
+/* The two words of a decimal; false if it does not fit. */
 static bool
 decimal_words(const char *text, unsigned *words)
 {
@@ -314,7 +312,7 @@ decimal_words(const char *text, unsigned *words)
     return true;
 }
 
-/* The same of a number that may be negative, whose mantissa has a sign. */
+/* The same for a signed number; the mantissa carries the sign. */
 static bool
 signed_decimal_words(const char *text, unsigned *words)
 {
@@ -333,14 +331,14 @@ exact_words(double value, unsigned *words)
     words[1] = (uint32_t)(double_bits(value) >> 32);
 }
 
-/* The numbers of a request, as they follow each other in the words: the bound,
- * the floor, the missing value, the valid range. */
+/* The numbers of a request in the order of the words: bound, floor, missing
+ * value, valid range. */
 struct number {
     const char *text;
     double value;
     bool is_signed;
 };
-#define MAX_NNUMBERS 5
+#define MAX_NNUMBERS 5 /* with all of them */
 
 static size_t
 list_numbers(const struct request *request, struct number *numbers)
@@ -363,9 +361,9 @@ list_numbers(const struct request *request, struct number *numbers)
     return n;
 }
 
-/* Writes the numbers as decimals, where these are read back as the same
- * doubles, else as the two words of the doubles. Returns the number of words, 0
- * when neither is read back as the request. */
+/* Writes the numbers as decimals if they parse to the same doubles, else as the
+ * two words of each double. Returns the number of words; 0 if neither parses to
+ * the request. */
 static size_t
 make_words(const struct request *request, unsigned *words)
 {
@@ -398,7 +396,7 @@ make_words(const struct request *request, unsigned *words)
     return reads_back(request, words, nwords) ? nwords : 0;
 }
 
-/* Replaces the words by those that the filter would store in a file. */
+/* Completes the words to those that the filter would store in a file. */
 static size_t
 complete_words(const struct request *request, unsigned *words, size_t nwords)
 {
@@ -409,7 +407,8 @@ complete_words(const struct request *request, unsigned *words, size_t nwords)
     cd.pass = TERP_PASS_NONE;
     if (!terp_cd_apply_dims(&cd, (enum terp_type)request->type, false,
                             (int)request->chunk.rank, request->chunk.dims)) {
-        fprintf(stderr, "terp args: the bricks do not divide the chunk\n");
+        fprintf(stderr, "terp args: the chunk must be a multiple of the "
+                        "brick\n");
         return 0;
     }
     if (cd.pass != TERP_PASS_NONE) {
@@ -439,7 +438,7 @@ tool_args(int argc, char **argv)
     argp_parse(&parser, argc, argv, 0, NULL, &request);
     size_t nwords = make_words(&request, words);
     if (nwords == 0) {
-        fprintf(stderr, "terp args: cannot express the bound %s\n",
+        fprintf(stderr, "terp args: no parameters express the bound %s\n",
                 request.bound_text);
         return TOOL_TROUBLE;
     }

@@ -1,4 +1,4 @@
-/* The terp tool: finds the command and hands over its arguments. */
+/* The terp tool: runs a command. */
 #include <argp.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -28,23 +28,23 @@ static const char doc[] =
     "Error-bounded lossy compression of floating-point data in HDF5 files."
     "\v"
     "Commands:\n"
-    "  advise    show what bounds and pipelines make of a file's data\n"
-    "  repack    copy a file with its numbers compressed\n"
-    "  compare   check a compressed file against its original\n"
+    "  advise    measure bounds and pipelines on a sample of a file\n"
+    "  repack    copy a file and compress its numbers\n"
+    "  compare   compare a compressed file with its original\n"
     "  info      show how the datasets of a file are compressed\n"
     "  verify    look for damage in a file, without its original\n"
     "  args      print the filter parameters for h5repack, h5py and C\n"
-    "  preview   copy a file with every 2nd, 4th, 8th... value of its data\n"
+    "  preview   copy every 2nd, 4th, 8th... value of a file\n"
     "\n"
-    "From a file to a smaller one:\n"
+    "To compress a file:\n"
     "  terp advise in.h5\n"
     "  terp repack in.h5 out.h5 --rel 1e-3\n"
     "  terp compare in.h5 out.h5\n"
     "\n"
-    "`terp COMMAND --help` and `man terp` tell more.\n"
+    "`terp COMMAND --help` and `man terp` explain the commands.\n"
     "\n"
-    "Exit codes: 0 all is well; 1 a bound is exceeded, files differ or a "
-    "chunk is damaged; 2 wrong usage, or a file cannot be read or written.";
+    "Exit codes: 0 done; 1 an error exceeds its bound, files differ or a chunk "
+    "is damaged; 2 wrong usage, or a file cannot be read or written.";
 
 struct call {
     const struct command *command;
@@ -63,21 +63,21 @@ parse_option(int key, char *arg, struct argp_state *state)
             if (strcmp(arg, commands[i].name) == 0)
                 call->command = &commands[i];
         if (call->command == NULL)
-            argp_error(state, "there is no command '%s'", arg);
-        /* All further words are for the command. */
+            argp_error(state, "unknown command '%s'; --help lists them", arg);
+        /* All further words belong to the command. */
         call->argc = state->argc - state->next + 1;
         call->argv = state->argv + state->next - 1;
         state->next = state->argc;
         return 0;
     case ARGP_KEY_NO_ARGS:
-        argp_error(state, "a command is needed");
+        argp_error(state, "give a command; --help lists them");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
 }
 
-/* Whether all that was printed has been written; says why not. */
+/* Whether all output was written; prints why not. */
 static bool
 output_is_written(void)
 {
@@ -88,8 +88,8 @@ output_is_written(void)
     return false;
 }
 
-/* argp ends the program after --help and --version, whose text may be lost. No
- * command has run then, and 1 is what other programs end with. */
+/* argp exits after --help and --version, and their text may be lost. No command
+ * has run; so the exit code is 1, as in other programs. */
 static void
 check_output_at_exit(void)
 {
@@ -97,7 +97,7 @@ check_output_at_exit(void)
         _exit(EXIT_FAILURE);
 }
 
-/* The Python package calls it, in a shared object. */
+/* The Python package calls it in a shared object. */
 #ifdef __GNUC__
 __attribute__((visibility("default")))
 #endif
@@ -113,7 +113,7 @@ main(int argc, char **argv)
     argp_err_exit_status = TOOL_TROUBLE;
     (void)atexit(check_output_at_exit);
     argp_parse(&parser, argc, argv, ARGP_IN_ORDER, NULL, &call);
-    /* What --help and errors call it. */
+    /* The name in --help and error messages. */
     snprintf(name, sizeof name, "terp %s", call.command->name);
     call.argv[0] = name;
     int code = call.command->run(call.argc, call.argv);

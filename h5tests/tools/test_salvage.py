@@ -97,7 +97,7 @@ class Salvage(ToolTest):
             self.assertEqual(lost_of(dataset), lost)
             reasons = dataset.attrs["terp_lost_reason"]
             self.assertEqual(len(reasons), len(lost))
-            self.assertNotIn(b"HDF5 gives no reason", reasons)
+            self.assertNotIn(b"HDF5 failed without a reason", reasons)
             np.testing.assert_equal(dataset.attrs["terp_lost_value"], fill)
         whole = np.ones(got.shape, bool)
         for values in lost:

@@ -352,7 +352,7 @@ class Names(ToolTest):
 class Newer(ToolTest):
     """What a later HDF5 has written is not damaged."""
 
-    TOLD = "written by a newer HDF5"
+    TOLD = "needs a newer HDF5 than"
 
     def write(self):
         """A file of which one dataset has the layout message of HDF5 2.0."""

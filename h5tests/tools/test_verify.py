@@ -227,11 +227,11 @@ class Verify(ToolTest):
             )
         for command in "info", "verify":
             text = self.expect(FOUND, command, path)
-            self.assertRegex(text, "DAMAGED:? +it has too many values")
+            self.assertRegex(text, "DAMAGED:? +it claims too many values")
         text = self.expect(
             TROUBLE, "repack", "--abs=1", path, self.path("out.h5")
         )
-        self.assertIn("terp repack: /x: it has too many values\n", text)
+        self.assertIn("terp repack: /x: it claims too many values\n", text)
 
     def test_file_that_ends_too_soon(self):
         path = self.write()

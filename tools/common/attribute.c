@@ -1,4 +1,4 @@
-/* Reads attributes that hold texts or numbers. */
+/* Reads attributes of text or numbers. */
 #include "tools/common/attribute.h"
 
 #include <stdlib.h>
@@ -6,12 +6,13 @@
 
 #include "tools/common/h5file.h"
 
-/* Longer texts, and arrays of more texts, are none that names anything. */
+/* Attributes of names are shorter. The limit bounds the memory that a damaged
+ * file can claim. */
 #define MAX_TEXT_NBYTES ((size_t)1 << 20)
 
-/* Adds a text of at most `nbytes` at `at`, with a blank before it where it is
- * not the first. `texts`, all zeros from there on, has room for it. Returns
- * where they end now. */
+/* Appends a text of at most `nbytes` at `at`, after a blank unless it is the
+ * first. `texts` has capacity for it, and is zeroed from `at` on. Returns the
+ * new end. */
 static size_t
 append(char *texts, size_t at, const char *text, size_t nbytes)
 {
@@ -51,7 +52,7 @@ join_varying(char *const *values, size_t n)
     return texts;
 }
 
-/* Reads `n` texts of `type`, the attribute's own. */
+/* Reads `n` texts of `type`, the type of the attribute. */
 static char *
 read_texts(hid_t attribute, hid_t type, hid_t space, size_t n)
 {
@@ -72,9 +73,8 @@ read_texts(hid_t attribute, hid_t type, hid_t space, size_t n)
     return texts;
 }
 
-/* Opens an attribute, its type and its dataspace, which are to be closed where
- * they are not negative. Returns how many values it has; 0 where there is no
- * such attribute. */
+/* Opens an attribute, its type and its dataspace; close those that are not
+ * negative. Returns the number of values, 0 without the attribute. */
 static size_t
 open_attribute(hid_t object, const char *name, hid_t *attribute_ret,
                hid_t *type_ret, hid_t *space_ret)

@@ -1,20 +1,20 @@
-/* Attributes of HDF5 objects: texts and numbers, in whichever form programs
- * write them. */
+/* Attributes of HDF5 objects: text and numbers, in all types that programs
+ * write. */
 #pragma once
 
 #include <hdf5.h>
 #include <stdbool.h>
 
-/* The text of an attribute, of fixed or of variable length, in UTF-8 or ASCII;
- * of an array of texts all, with blanks between them. Blanks and null bytes at
- * the end of a fixed text are left out. NULL where there is no such attribute,
- * where it is no text, and without memory. To be freed. */
+/* The text of an attribute, of fixed or varying length, in UTF-8 or ASCII,
+ * without trailing blanks and null bytes. Texts of an array are joined with
+ * blanks. Free it. NULL without the attribute, for other types, and without
+ * memory. */
 char *
 tool_attribute_text(hid_t object, const char *name);
 
-/* Reads an attribute of at most `cap` numbers, and converts them to doubles.
- * Returns how many; 0 where there is no such attribute, where it has more, or
- * none, or is no integer and no float. */
+/* Reads an attribute of at most `cap` numbers as doubles. Returns their number;
+ * 0 if the attribute is missing, empty, longer, or neither integer nor float.
+ */
 int
 tool_attribute_numbers(hid_t object, const char *name, int cap,
                        double *values_ret);

@@ -1,4 +1,5 @@
-/* Chunks on their way through reading and decoding. */
+/* Checks chunks: reads them in order, decodes them in parallel, and reports
+ * them in order. */
 #include "tools/common/check.h"
 
 #include <stdio.h>
@@ -10,12 +11,13 @@
 #include "tools/common/stored.h"
 #include "tools/common/workers.h"
 
+/* Longer reasons are cut; HDF5's messages and the codec's are shorter. */
 #define MAX_REASON_NBYTES 256
 
-/* A chunk on its way: read by the main thread, decoded by a worker, and then
- * told by the main thread, in the order of the grid. */
+/* A chunk. The main thread reads it, a worker decodes it, and the main thread
+ * reports it in the order of the grid. */
 struct slot {
-    struct tool_work work; /* first, so that one is the other's address */
+    struct tool_work work; /* first member: both have the same address */
     struct tool_grid box;
     struct tool_chunk chunk;
     const struct tool_dataset *dataset;
@@ -23,7 +25,7 @@ struct slot {
     uint8_t *values;
     uint64_t values_cap_nbytes;
     enum tool_check_kind kind;
-    char reason[MAX_REASON_NBYTES]; /* of damage, or not to have tried */
+    char reason[MAX_REASON_NBYTES]; /* of damage, or of a missing check */
 };
 
 struct tool_checker {
@@ -58,8 +60,9 @@ reserve_values(struct slot *slot, uint64_t nbytes)
     return slot->values != NULL;
 }
 
-/* Before memory is taken for as much as a damaged frame may announce, and
- * before HDF5, which compares no sizes, gets less than a chunk. */
+/* The size of the decoded values. It is checked before a damaged frame makes
+ * the decoder allocate memory, and before HDF5, which does not compare sizes,
+ * gets less than a chunk. */
 static enum terp_status
 read_size(const struct slot *slot, uint64_t *nbytes_ret)
 {
@@ -108,15 +111,15 @@ check_stream(void *arg, struct tool_work *work)
         set_damage(slot, terp_status_text(st));
 }
 
-/* More than a call of the codec takes for a chunk (h5tests/codec/test_limit.c).
- */
+/* Upper limit, in chunks, of the memory that one call of the codec takes
+ * (h5tests/codec/test_limit.c). Less memory than this may explain a failure. */
 #define MAX_WORKING_NCHUNKS 40
 
-/* About what it takes to decode a chunk, its values and its stream among that.
- */
+/* Typical memory, in chunks, for decoding a chunk, including values and stream.
+ * It decides how many chunks are decoded at once. */
 #define DECODING_NCHUNKS 4
 
-/* HDF5 from 1.14.5 on, before 2.2, drops what a filter says. */
+/* HDF5 from 1.14.5 on, before 2.2, drops the error messages of filters. */
 static bool
 hdf5_keeps_errors(void)
 {
@@ -127,9 +130,9 @@ hdf5_keeps_errors(void)
                       : major > 2 || minor >= 2);
 }
 
-/* Why a chunk that HDF5 could not read may be whole, and memory was wanting, as
- * HDF5 says (`lacks`) or might have said; NULL where that is not so. In doubt
- * it may be: what is damaged does not come back. */
+/* Why a chunk that HDF5 could not read may be undamaged: memory was too short,
+ * as HDF5 reports (`lacks`) or cannot report. NULL if memory sufficed. A
+ * doubtful case counts as a lack of memory: a verdict of damage is final. */
 static const char *
 lack_of(struct slot *slot, bool lacks)
 {
@@ -148,8 +151,8 @@ lack_of(struct slot *slot, bool lacks)
                : NULL;
 }
 
-/* HDF5 reads and checks the whole chunk for its first value. What it can read
- * is of kind `whole`. */
+/* HDF5 reads and checks the whole chunk to get its first value. A readable
+ * chunk is of kind `whole`. */
 static void
 check_by_hdf5(struct slot *slot, enum tool_check_kind whole)
 {
@@ -179,9 +182,9 @@ check_by_hdf5(struct slot *slot, enum tool_check_kind whole)
     H5Sclose(space);
 }
 
-/* Reads the chunk at slot->box. Streams, which are left to the workers, are
- * TOOL_CHECK_UNTRIED then. HDF5, which lets one thread in, has chunks with
- * checksums of its own and those that other filters hide. */
+/* Reads the chunk at slot->box. A stream stays TOOL_CHECK_UNTRIED until a
+ * worker decodes it. HDF5, which admits one thread, checks chunks that have its
+ * checksum or are behind another filter. */
 static void
 read_chunk(const struct tool_checker *checker, struct slot *slot,
            bool has_filters)
@@ -226,8 +229,8 @@ finish_chunk(struct tool_checker *checker, struct slot *slot,
              : NULL);
 }
 
-/* How many of its chunks may be decoded at once where TERP_MAX_MEMORY is for
- * all of them together; at least 1, which has it alone. */
+/* The number of chunks that may be decoded at once within TERP_MAX_MEMORY. At
+ * least 1; then this chunk has all of it. */
 static uint64_t
 count_fitting(const struct tool_dataset *dataset)
 {
@@ -238,8 +241,8 @@ count_fitting(const struct tool_dataset *dataset)
     return n > 0 ? n : 1;
 }
 
-/* Chunks take turns in the slots. Where there are fewer of them than threads,
- * these share each. */
+/* Chunks use the slots in turn. If there are fewer chunks than threads, several
+ * threads decode each chunk. */
 uint64_t
 tool_check_chunks(struct tool_checker *checker,
                   const struct tool_dataset *dataset, tool_check_tell *tell,
@@ -275,7 +278,7 @@ tool_check_chunks(struct tool_checker *checker,
     return nabsent;
 }
 
-/* One slot is read while all threads decode. */
+/* The extra slot is for the chunk that is read while all threads decode. */
 struct tool_checker *
 tool_checker_start(int nthreads, enum tool_check_rest rest)
 {

@@ -3,19 +3,19 @@
 
 #include "codec/format/base.h"
 
-/* Smaller chunks compress worse, larger ones make readers
- * of a few values decode more than they want. */
+/* Target size of chunks. Smaller chunks compress worse; in larger ones, readers
+ * of a few values decode more than they need. All chunks that the tool chooses
+ * follow it. */
 #define CHUNK_NVALUES ((uint64_t)64 * 64 * 64)
 
-/* A frame, and what HDF5's index keeps of a chunk, are about a hundred bytes.
- * Of a chunk of this size that compresses twentyfold they are as much as the
- * rest.
- */
+/* Chunks below this size are replaced. A frame and HDF5's index take about a
+ * hundred bytes per chunk: as much as the rest of a chunk of 4096 bytes that
+ * compresses twentyfold. */
 #define TINY_NBYTES 4096
 
-/* What one chunk covers when `side` is the limit of each of `rank` dims. */
+/* The number of values in a box whose dims are limited to `side`. */
 static uint64_t
-nvalues_within(int rank, const hsize_t *dims, uint64_t side)
+count_covered(int rank, const hsize_t *dims, uint64_t side)
 {
     uint64_t nvalues = 1;
     for (int i = 0; i < rank; i++)
@@ -23,8 +23,8 @@ nvalues_within(int rank, const hsize_t *dims, uint64_t side)
     return nvalues;
 }
 
-/* The largest side of a cube that holds CHUNK_NVALUES of the array; dims
- * that are shorter leave more to the others. */
+/* The largest side of a cube that holds CHUNK_NVALUES values of the array.
+ * Shorter dims leave more for the others. */
 static uint64_t
 side_of(int rank, const hsize_t *dims)
 {
@@ -32,7 +32,7 @@ side_of(int rank, const hsize_t *dims)
 
     while (low < high) {
         uint64_t side = low + (high - low + 1) / 2;
-        if (nvalues_within(rank, dims, side) <= CHUNK_NVALUES)
+        if (count_covered(rank, dims, side) <= CHUNK_NVALUES)
             low = side;
         else
             high = side - 1;
@@ -40,13 +40,13 @@ side_of(int rank, const hsize_t *dims)
     return low;
 }
 
-/* Cuts a dim into equal parts of about `side`, so that the last part is padded
- * by less than one value for each part. */
+/* Cuts a dim into equal shares of about `side` values. The padding of the last
+ * share is below one value per share. */
 static uint64_t
-part_of(uint64_t dim, uint64_t side)
+share_of(uint64_t dim, uint64_t side)
 {
-    uint64_t nparts = (dim + side / 2) / side;
-    return nparts <= 1 ? dim : (dim + nparts - 1) / nparts;
+    uint64_t nshares = (dim + side / 2) / side;
+    return nshares <= 1 ? dim : (dim + nshares - 1) / nshares;
 }
 
 void
@@ -56,7 +56,7 @@ tool_chunk_shape(int rank, const hsize_t *dims, hsize_t *chunk_dims_ret)
     int ninner = (int)min_u64((uint64_t)rank, 3);
     hsize_t inner[3];
 
-    /* An unlimited dim is 0 until something is written. It is taken to become
+    /* An unlimited dim is 0 before the first write; assume that it becomes
      * long. */
     for (int i = 0; i < ninner; i++) {
         hsize_t dim = dims[rank - ninner + i];
@@ -64,18 +64,18 @@ tool_chunk_shape(int rank, const hsize_t *dims, hsize_t *chunk_dims_ret)
     }
     uint64_t side = side_of(ninner, inner);
     for (int i = 0; i < ninner; i++) {
-        hsize_t part = part_of(inner[i], side);
-        chunk_dims_ret[rank - ninner + i] = part;
-        left_nvalues /= part;
+        hsize_t share = share_of(inner[i], side);
+        chunk_dims_ret[rank - ninner + i] = share;
+        left_nvalues /= share;
     }
-    /* Where the three innermost dims leave room in a chunk, it also covers
-     * several steps of the next slower ones. */
+    /* If the three innermost dims leave capacity in a chunk, the chunk covers
+     * several steps of the next slower dims. */
     for (int i = rank - ninner - 1; i >= 0; i--) {
-        hsize_t part = dims[i] > 0 ? dims[i] : 1;
-        if (part > left_nvalues)
-            part = left_nvalues > 1 ? part_of(part, left_nvalues) : 1;
-        chunk_dims_ret[i] = part;
-        left_nvalues /= part;
+        hsize_t share = dims[i] > 0 ? dims[i] : 1;
+        if (share > left_nvalues)
+            share = left_nvalues > 1 ? share_of(share, left_nvalues) : 1;
+        chunk_dims_ret[i] = share;
+        left_nvalues /= share;
     }
 }
 

@@ -1,4 +1,4 @@
-/* Finds coordinates, by attributes of the conventions CF and UGRID. */
+/* Finds coordinates by attributes of the conventions CF and UGRID. */
 #define _XOPEN_SOURCE 700 /* tsearch, strdup */
 #include "tools/common/coordinates.h"
 
@@ -11,14 +11,15 @@
 #include "tools/common/attribute.h"
 #include "tools/common/walk.h"
 
-/* A dataset, by its address in the file. */
+/* A dataset, identified by its address in the file. */
 struct item {
     haddr_t address;
     const char *kind;
     struct item *next;
 };
 
-/* An attribute of more names is none of these conventions. */
+/* Limit for the names in one attribute; attributes of these conventions have
+ * fewer. It bounds the work for a damaged file. */
 #define MAX_NNAMES 256
 
 struct tool_coordinates {
@@ -53,9 +54,9 @@ tool_coordinates_free(struct tool_coordinates *known)
     free(known);
 }
 
-/* ---- what an object says of itself ---- */
+/* ---- attributes about the object itself ---- */
 
-/* The spellings that CF allows (4.1 and 4.2). */
+/* Spellings that CF allows (4.1 and 4.2). */
 static bool
 is_one_of(const char *text, const char *const *all, size_t n)
 {
@@ -73,7 +74,7 @@ static const char *const north[] = {"degrees_north", "degree_north",
 static const char *const east[] = {"degrees_east", "degree_east", "degree_E",
                                    "degrees_E",    "degreeE",     "degreesE"};
 
-/* "hours since 2000-01-01", of whichever unit. */
+/* Whether a unit is like "hours since 2000-01-01". */
 static bool
 is_time_unit(const char *units)
 {
@@ -130,7 +131,7 @@ kind_by_name(hid_t object)
     return kind;
 }
 
-/* Not `positive`, which fluxes have, too. */
+/* `positive` does not count: fluxes have it too. */
 static const char *
 kind_by_axis(hid_t object)
 {
@@ -152,10 +153,10 @@ tool_is_latitude(hid_t object)
     return kind != NULL && strcmp(kind, "a latitude") == 0;
 }
 
-/* ---- what an object says of others ---- */
+/* ---- attributes about other objects ---- */
 
-/* Notes that the dataset with this address is a coordinate; what was said first
- * counts. */
+/* Records the dataset at this address as a coordinate. The first kind counts.
+ */
 static bool
 add(struct tool_coordinates *known, haddr_t address, const char *kind)
 {
@@ -175,7 +176,7 @@ add(struct tool_coordinates *known, haddr_t address, const char *kind)
     return true;
 }
 
-/* Cuts the last name off a path; "/" and "" become "". */
+/* Removes the last name from a path; "/" and "" become "". */
 static void
 go_up(char *path)
 {
@@ -184,8 +185,8 @@ go_up(char *path)
     *(slash != NULL ? slash : path) = '\0';
 }
 
-/* The address of the dataset that `name` means in the group at `base`, or above
- * it; HADDR_UNDEF where the file has none. */
+/* The address of the dataset that `name` denotes in the group at `base` or in a
+ * group above it; HADDR_UNDEF if none. */
 static haddr_t
 find_named(hid_t file, unsigned long fileno, const char *base, const char *name)
 {
@@ -220,8 +221,8 @@ find_named(hid_t file, unsigned long fileno, const char *base, const char *name)
     return address;
 }
 
-/* Notes all names in a text; those that end in a colon tell what the next one
- * is, as in "area: areacella". */
+/* Records all names in a text, except labels that end in a colon, as in "area:
+ * areacella". */
 static bool
 add_named(struct tool_coordinates *known, hid_t file, unsigned long fileno,
           const char *base, char *text, const char *kind)

@@ -1,4 +1,4 @@
-/* Makes types and dataspaces anew. */
+/* Copies types and dataspaces independently of their file. */
 #include "tools/common/copies.h"
 
 #include <stdlib.h>
@@ -6,7 +6,8 @@
 hid_t
 tool_type_copy(hid_t type)
 {
-    hid_t plain = H5Tcopy(type); /* a committed one would be encoded as such */
+    hid_t plain = H5Tcopy(type); /* not committed, so that the encoding is not
+                                    either */
     hid_t copy = -1;
     size_t nbytes = 0;
     void *bytes = NULL;

@@ -1,15 +1,15 @@
-/* Copies of types and dataspaces that other files can take: those of HDF5 keep
- * where a message is that objects of their file share, and another file would
- * look for it there. */
+/* Copies of types and dataspaces for use in other files. HDF5's own copies keep
+ * the addresses of shared messages in the original file, and another file would
+ * look for the messages there. */
 #pragma once
 
 #include <hdf5.h>
 
-/* Of a type that need not be committed: one that is not. To be closed; negative
- * where HDF5 fails. */
+/* A copy that is not committed. Close it; negative where HDF5 fails. */
 hid_t
 tool_type_copy(hid_t type);
 
-/* Of the extent alone; all of it is selected. Likewise. */
+/* A copy of the extent, with all values selected. Close it; negative where HDF5
+ * fails. */
 hid_t
 tool_space_copy(hid_t space);

@@ -1,4 +1,4 @@
-/* Finds datasets that hold several fields, by samples of their values. */
+/* Finds datasets that hold several fields, from samples of their values. */
 #include "tools/common/fields.h"
 
 #include <float.h>
@@ -10,46 +10,50 @@
 #include "tools/common/chunk_shape.h"
 #include "tools/common/range.h"
 
-/* A sample is some runs of values. HDF5 decodes whole chunks for each: of large
- * ones there are few. */
+/* Size of a sample. It has NRUNS runs of RUN_NVALUES values, or of
+ * SLICE_NVALUES values in each slice of the first dimension. HDF5 decodes a
+ * whole chunk for each run; datasets with chunks above LARGE_CHUNK_NBYTES get
+ * one run, so that sampling stays quick. */
 #define NRUNS 8
 #define RUN_NVALUES ((uint64_t)4096)
 #define SLICE_NVALUES ((uint64_t)1024)
 #define LARGE_CHUNK_NBYTES ((uint64_t)32 << 20)
 
-/* The fields explain so much of the variance of the logarithms, or the values
- * have no period. Of a multiple of the period they explain the same; so the
- * shortest period counts that explains nearly as much as the best one. */
+/* Interleaved fields must explain MIN_EXPLAINED of the variance of the values'
+ * logarithms. A multiple of the period explains the same share; so the shortest
+ * period wins that explains NEARLY as much as the best one. */
 #define MIN_EXPLAINED 0.25
 #define NEARLY 0.95
 
-/* Slices of the first dimension may be one field whose magnitude changes along
- * it. That they are several is said of few, where one is so many octaves above
- * or below the one before. */
+/* Slices of the first dimension may also be one field whose magnitude changes
+ * along the dimension. They count as fields only if there are at most
+ * MAX_NOUTER slices, and one is MIN_OUTER_JUMP octaves above or below the one
+ * before. */
 #define MAX_NOUTER 16
 #define MIN_OUTER_JUMP 6
 
-/* Fields of ranges that differ by less are as good as one. */
-#define MIN_RATIO 16
+/* Fields whose ranges differ by a smaller factor can share a bound. */
+#define MIN_RANGE_FACTOR 16
 
-/* A field has so many values in the sample, or nothing is said. */
+/* With fewer values per field in the sample, means are too uncertain. */
 #define MIN_FIELD_NVALUES 32
 
-/* From so many fields on, magnitudes that change gradually from one to the next
- * are those of one field. A step by a factor of 3 is two bends of 1/3 of the
- * larger side; a wave of eight columns bends by 0.3 of it. In logarithms a
- * bend of 1 is a step by a factor of 4. */
+/* With MIN_NGRADUAL or more columns, magnitudes that change gradually from one
+ * column to the next belong to one field. The bend of a column is its distance
+ * from the middle of its neighbours. A step by a factor of 3 has two bends of
+ * 1/3 of the larger side; a wave of eight columns bends by at most 0.3 of the
+ * largest side. In logarithms a bend of 1 is a step by a factor of 4. */
 #define MIN_NGRADUAL 8
 #define MAX_BEND (1.0 / 3)
 #define MAX_LOG2_BEND 1
 
-/* A field whose values differ by no more than this part of their magnitude,
- * times the distance of floats, is one value that was rounded. */
+/* Values of a field that differ by less than ROUNDING units in the last place
+ * are one value that was rounded. */
 #define ROUNDING 64
 
-/* Values that follow each other in the dataset. */
+/* A run of successive values of the dataset. */
 struct run {
-    uint64_t at;             /* of the first one there */
+    uint64_t at;             /* position of the first value in the dataset */
     uint64_t begin, nvalues; /* in the sample */
 };
 
@@ -58,7 +62,7 @@ struct sample {
     bool wide;
     uint64_t cap, nvalues;
     void *values;
-    double *log2s; /* of its magnitude; NAN: it does not count */
+    double *log2s; /* of the magnitudes; NAN for values that do not count */
     uint64_t fills[1 + TOOL_MAX_NMISSING];
     int nfills;
     int nruns;
@@ -101,7 +105,8 @@ is_valid(const struct sample *sample, uint64_t i)
     return valid;
 }
 
-/* Adds the box where `grid` stands, which is whole in its last dimensions. */
+/* Adds the box where `grid` stands; its values are contiguous in the dataset.
+ */
 static bool
 add_run(struct sample *sample, const struct tool_grid *grid)
 {
@@ -129,8 +134,8 @@ add_run(struct sample *sample, const struct tool_grid *grid)
     return true;
 }
 
-/* A grid of runs of about `nvalues` values that follow each other in the
- * dataset; `outer`: none goes beyond an index of the first dimension. */
+/* A grid of runs of about `nvalues` contiguous values; with `outer`, a run
+ * stays within one index of the first dimension. */
 static struct tool_grid
 grid_of_runs(const struct tool_dataset *dataset, uint64_t nvalues, bool outer)
 {
@@ -145,13 +150,13 @@ grid_of_runs(const struct tool_dataset *dataset, uint64_t nvalues, bool outer)
     return tool_grid_of(dataset, step);
 }
 
-/* The values of a field in the sample. */
+/* Sums over the values of a field in the sample. */
 struct field {
     uint64_t nlogs;
     double sum; /* of logarithms */
 };
 
-/* The mean of the logarithms; without any, all values are 0. */
+/* The mean of the logarithms. A field without logarithms is all zeros. */
 static double
 mean_log2(const struct field *field)
 {
@@ -159,8 +164,8 @@ mean_log2(const struct field *field)
                             : (double)-INFINITY;
 }
 
-/* Whether the magnitude of `b` lies on the way from `a` to `c`: a straight one
- * in logarithms, in values, or in values that change their sign. */
+/* Whether the magnitude `b` is near the middle between `a` and `c`: in
+ * logarithms, in values, or in values that change sign. All are logarithms. */
 static bool
 is_on_the_way(double a, double b, double c)
 {
@@ -173,24 +178,25 @@ is_on_the_way(double a, double b, double c)
            fabs(y - fabs(x - z) / 2) <= MAX_BEND;
 }
 
-/* Whether the magnitude changes gradually from each of `n` fields to the next,
- * as it does along a dimension of one field. */
+/* Whether magnitudes change gradually along all `n` columns, as along a
+ * dimension of one field. */
 static bool
 is_gradual(const struct field *fields, uint64_t n)
 {
     bool gradual = n >= MIN_NGRADUAL;
 
     for (uint64_t c = 1; gradual && c + 1 < n; c++)
-        gradual = is_on_the_way(mean_log2(&fields[c - 1]),
-                                mean_log2(&fields[c]),
-                                mean_log2(&fields[c + 1]));
+        gradual =
+            is_on_the_way(mean_log2(&fields[c - 1]), mean_log2(&fields[c]),
+                          mean_log2(&fields[c + 1]));
     return gradual;
 }
 
-/* How much of the variance of the logarithms lies between `n` fields; 0 where
- * they seem to be one. The fields take turns where `distance` is 1; else each
- * has `distance` values, and no run has values of two fields. Means of
- * neighbours differ by up to *jump_ret. */
+/* The share of the variance of logarithms that lies between `n` fields; 0 if
+ * they seem to be one field. With distance 1 the fields are interleaved; else
+ * each field has `distance` successive values, and no run has values of two
+ * fields. *jump_ret is the largest difference between the means of two
+ * neighbours. */
 static double
 explained(const struct sample *sample, uint64_t n, uint64_t distance,
           double *jump_ret)
@@ -236,7 +242,7 @@ explained(const struct sample *sample, uint64_t n, uint64_t distance,
     return variance > 1e-9 ? between / variance : 0;
 }
 
-/* The number of fields that take turns; 0: there are none. */
+/* The number of interleaved fields; 0 if there is one. */
 static uint64_t
 find_period(const struct sample *sample)
 {
@@ -288,7 +294,7 @@ find_ranges(const struct sample *sample, uint64_t n, uint64_t distance,
     fields->n = (int)n;
 }
 
-/* Reads the runs number (2 i + 1) nruns / 2 n of those that there are. */
+/* Reads `n` of the runs, spread evenly. */
 static bool
 read_runs(struct sample *sample, struct tool_grid *grid, uint64_t first,
           uint64_t nruns, uint64_t n)
@@ -301,7 +307,7 @@ read_runs(struct sample *sample, struct tool_grid *grid, uint64_t first,
     return true;
 }
 
-/* Fields that take turns along the last dimension. */
+/* Finds fields that are interleaved along the last dimension. */
 static bool
 find_inner(const struct tool_dataset *dataset, uint64_t nruns,
            struct tool_fields *fields)
@@ -321,7 +327,7 @@ find_inner(const struct tool_dataset *dataset, uint64_t nruns,
     return period > 0;
 }
 
-/* Fields that are slices of the first dimension. */
+/* Finds fields that are slices of the first dimension. */
 static void
 find_outer(const struct tool_dataset *dataset, struct tool_fields *fields)
 {
@@ -385,12 +391,11 @@ tool_fields_least(const struct tool_fields *fields)
             most = fmax(most, range);
         }
     }
-    return most >= MIN_RATIO * least ? least : (double)INFINITY;
+    return most >= MIN_RANGE_FACTOR * least ? least : (double)INFINITY;
 }
 
-/* More than so many ranges are not all told: some of the first, and the last
- * one. */
-#define MAX_NTOLD 12
+/* Limit of ranges in a message: the first ones and the last one. */
+#define MAX_NSHOWN 12
 
 void
 tool_ranges_text(int n, const double *ranges, const char *const *names,
@@ -400,7 +405,7 @@ tool_ranges_text(int n, const double *ranges, const char *const *names,
 
     text_ret[0] = '\0';
     for (int i = 0; i < n; i++) {
-        const bool is_cut = n > MAX_NTOLD && i == MAX_NTOLD - 1;
+        const bool is_cut = n > MAX_NSHOWN && i == MAX_NSHOWN - 1;
         const char *before = i == 0       ? ""
                              : is_cut     ? " ... "
                              : i == n - 1 ? " and "

@@ -1,4 +1,4 @@
-/* Reads datasets, their chunks as stored, and boxes of their values. */
+/* Reads datasets, their stored chunks, and boxes of their values. */
 #include "tools/common/h5file.h"
 
 #include <errno.h>
@@ -19,17 +19,17 @@
 
 #define FLETCHER32_NBYTES 4
 
-/* The cache holds a few large chunks, so that one which several boxes touch is
- * not decompressed for each of them: chunks of two files need not line up. */
+/* Size of HDF5's chunk cache. A few large chunks fit: a chunk that several
+ * boxes touch is then decompressed once. Chunks of two files need not align. */
 #define CHUNK_CACHE_NBYTES ((size_t)64 << 20)
 
-/* Why a file of that kind is not opened; NULL where it may be HDF5's. Whoever
- * opens a pipe waits for another program. */
+/* Why a file of this kind cannot be HDF5, else NULL. Opening a pipe would wait
+ * for another program. */
 static const char *
 kind_obstacle(mode_t mode)
 {
     return S_ISREG(mode)   ? NULL
-           : S_ISDIR(mode) ? "a directory, not a file"
+           : S_ISDIR(mode) ? "this is a directory; give a file"
                            : "not a regular file";
 }
 
@@ -73,7 +73,7 @@ tool_close(hid_t id)
         H5Idec_ref(id);
 }
 
-/* Reads terp's parameters, and which filters come after it. */
+/* Reads terp's parameters, and the positions of filters. */
 static void
 read_pipeline(struct tool_dataset *dataset)
 {
@@ -102,7 +102,7 @@ read_pipeline(struct tool_dataset *dataset)
     }
 }
 
-/* Leaves the reason where it is for failures of HDF5, and tells who listens. */
+/* Reports a failure through HDF5's error stack and its error callback. */
 static void
 fail_as_hdf5(const char *reason)
 {
@@ -117,7 +117,8 @@ fail_as_hdf5(const char *reason)
         (void)tell(H5E_DEFAULT, context);
 }
 
-/* Whether the bytes of all values are a number: HDF5 1.10 does not look. */
+/* Whether the size of all values in bytes fits into 63 bits: HDF5 1.10 does not
+ * check. */
 static bool
 has_size(const struct tool_dataset *dataset)
 {
@@ -152,7 +153,7 @@ tool_dataset_of(hid_t id, struct tool_dataset *dataset_ret)
     dataset.rank = H5Sget_simple_extent_dims(dataset.space, dataset.dims, NULL);
     if (!has_size(&dataset)) {
         tool_dataset_close(&dataset);
-        fail_as_hdf5("it has too many values");
+        fail_as_hdf5("it claims too many values");
         return false;
     }
     dataset.nvalues = (uint64_t)H5Sget_simple_extent_npoints(dataset.space);
@@ -181,7 +182,7 @@ tool_dataset_open(hid_t file, const char *path,
                        H5D_CHUNK_CACHE_W0_DEFAULT);
     hid_t id = H5Dopen2(file, path, dapl);
     bool ok = id >= 0 && tool_dataset_of(id, dataset_ret);
-    /* Why it cannot be used. */
+    /* Keep HDF5's reason. */
     hid_t errors = ok ? -1 : tool_hdf5_hold();
 
     tool_close(id);
@@ -199,7 +200,7 @@ tool_dataset_close(struct tool_dataset *dataset)
     tool_close(dataset->id);
 }
 
-/* H5Pall_filters_avail of HDF5 1.10 looks for no plugin. */
+/* H5Pall_filters_avail of HDF5 1.10 does not look for plugins. */
 bool
 tool_has_filters(const struct tool_dataset *dataset)
 {
@@ -325,9 +326,9 @@ float_type(hid_t type)
 }
 
 static enum terp_type
-complex_type(hid_t part)
+complex_type(hid_t component)
 {
-    const enum terp_type type = tool_type(part);
+    const enum terp_type type = tool_type(component);
 
     return type == TERP_FLOAT32   ? TERP_COMPLEX64
            : type == TERP_FLOAT64 ? TERP_COMPLEX128
@@ -442,7 +443,7 @@ tool_fill_bits(const struct tool_dataset *dataset, bool wide,
                              bits_ret) >= 0;
 }
 
-/* Adds the values of an attribute to those that were found. */
+/* Adds an attribute's values to the ones found before. */
 static int
 add_missing(hid_t dataset, const char *name, bool wide, int nvalues,
             double *values)
@@ -522,7 +523,7 @@ tool_box_read_by(hid_t dxpl, hid_t dataset, hid_t type,
     hid_t in_file, in_memory;
     bool ok = tool_box_select(dataset, box, stride, &in_file, &in_memory) &&
               H5Dread(dataset, type, in_memory, in_file, dxpl, values) >= 0;
-    /* Each call empties the stack, which tells why this one failed. */
+    /* Other calls would clear the error stack with the reason. */
     hid_t errors = ok ? -1 : tool_hdf5_hold();
 
     tool_close(in_file);
@@ -568,11 +569,10 @@ is_cut(const struct tool_grid *grid)
     return false;
 }
 
-/* H5Dget_chunk_storage_size gives 0 or fails both for a chunk that was never
- * written and for one that cannot be found; its reason tells. The call that
- * looks through all chunks, H5Dget_chunk_info_by_coord, finds the wrong ones of
- * extensible arrays whose dim without limit is not the first one, also in HDF5
- * 1.14. */
+/* For a chunk that was never written, and for one that cannot be found,
+ * H5Dget_chunk_storage_size gives 0 or fails; its reason distinguishes them.
+ * The alternative H5Dget_chunk_info_by_coord finds wrong chunks in extensible
+ * arrays whose unlimited dim is not the first one, also in HDF5 1.14. */
 bool
 tool_chunk_is_absent(const struct tool_dataset *dataset,
                      const struct tool_grid *grid)
@@ -587,7 +587,7 @@ tool_chunk_is_absent(const struct tool_dataset *dataset,
            strcmp(reason, "chunk address isn't defined") == 0;
 }
 
-/* Bytes of the checksums that stand behind all else in a chunk. */
+/* Size of the checksums at the end of a chunk. */
 static uint64_t
 checksums_nbytes(const struct tool_dataset *dataset, uint32_t unused_mask)
 {
@@ -603,8 +603,8 @@ checksums_nbytes(const struct tool_dataset *dataset, uint32_t unused_mask)
     return nbytes;
 }
 
-/* Whether a chunk that terp has not compressed can be that long: shuffled and
- * checked it is a chunk and its checksums, and behind other filters anything.
+/* Whether a chunk without terp can have this size. With shuffle and fletcher32
+ * alone, it is the chunk's size and its checksums; other filters give any size.
  */
 static bool
 fits(const struct tool_dataset *dataset, uint32_t unused_mask, uint64_t nbytes)
@@ -612,7 +612,7 @@ fits(const struct tool_dataset *dataset, uint32_t unused_mask, uint64_t nbytes)
     uint64_t expected = dataset->chunk_nbytes;
 
     if (dataset->has_addresses)
-        return true; /* they have another size in a file */
+        return true; /* another size in the file */
     for (int i = 0; i < dataset->nfilters; i++) {
         const uint32_t bit = 1u << i;
         if (dataset->fletcher_mask & bit & ~unused_mask)
@@ -655,7 +655,7 @@ tool_chunk_read(const struct tool_dataset *dataset,
         return;
     if (dataset->edges_unfiltered && is_cut(grid))
         mask = UINT32_MAX;
-    /* HDF5 1.10 does not end where it checks less than a checksum. */
+    /* HDF5 1.10 never returns if a chunk is shorter than its checksum. */
     const uint64_t checksums = checksums_nbytes(dataset, mask);
     if (nbytes < checksums)
         return;

@@ -1,4 +1,4 @@
-/* Keeps blocks that HDF5 asked for in a list. */
+/* Keeps the blocks that HDF5 allocates in a list. */
 #include "tools/common/heap.h"
 
 #include <stddef.h>
@@ -29,7 +29,7 @@ allocate(size_t nbytes, void *context)
     return block->bytes;
 }
 
-/* They are freed together. */
+/* Blocks are freed together. */
 static void
 keep(void *at, void *context)
 {

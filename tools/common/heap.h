@@ -1,23 +1,23 @@
-/* Memory for what HDF5 allocates of values of varying length, text and
- * sequences, when it reads them: many values may refer to one place of a file,
- * so that what they take has no limit in the file. */
+/* Memory for the strings and sequences that HDF5 allocates when it reads values
+ * of varying length. Many values may refer to the same bytes of the file, so
+ * that the file's size does not limit the memory. */
 #pragma once
 
 #include <hdf5.h>
 #include <stdint.h>
 
 struct tool_heap {
-    hid_t dxpl; /* to read values with; -1: there is no heap */
+    hid_t dxpl; /* list for H5Dread; -1: no heap */
     struct tool_heap_block *first;
-    uint64_t nbytes; /* of all blocks; TERP_MAX_MEMORY allows them */
+    uint64_t nbytes; /* of all blocks; TERP_MAX_MEMORY limits them */
 };
 
-/* dxpl is negative where HDF5 fails. The heap stays where it is; free it in any
- * case. */
+/* dxpl is negative where HDF5 fails. Do not move the struct afterwards. Close
+ * in any case. */
 void
 tool_heap_open(struct tool_heap *heap);
 
-/* Frees what was read with it. */
+/* Frees the values that were read. */
 void
 tool_heap_clear(struct tool_heap *heap);
 

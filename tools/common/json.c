@@ -43,7 +43,7 @@ tool_json_document(const char *command)
     return document;
 }
 
-/* The names of HDF5 can be any bytes, but jansson takes only UTF-8. */
+/* Names in HDF5 may be any bytes; jansson accepts only UTF-8. */
 static json_t *
 clean_string(const char *text)
 {
@@ -106,7 +106,7 @@ tool_json_set_dims(json_t *object, const char *key, int rank,
 void
 tool_json_print(void *document)
 {
-    /* A failure shows in ferror(stdout), which main() checks. */
+    /* main() checks ferror(stdout). */
     json_dumpf(document, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
     printf("\n");
     json_decref(document);

@@ -1,13 +1,13 @@
-/* Functions of HDF5 1.10 under the names that later versions have for them.
- * Only for the Python package's tool, which is compiled with 1.10's headers or
- * others, and runs with the HDF5 of any h5py wheel. */
+/* Defines functions of HDF5 1.10 for later versions that renamed them. Only for
+ * the Python package's tool, which is compiled with the headers of one HDF5 and
+ * runs with the HDF5 of any h5py wheel. */
 #define _GNU_SOURCE /* RTLD_DEFAULT */
 #include <dlfcn.h>
 #include <hdf5.h>
 #include <string.h>
 
-/* HDF5 2.0 gave H5Dread_chunk and H5Tdecode a second form, and took
- * H5FD_sec2_init away. */
+/* HDF5 2.0 added other versions of H5Dread_chunk and H5Tdecode, and removed
+ * H5FD_sec2_init. */
 #undef H5Dread_chunk
 #undef H5Tdecode
 
@@ -22,7 +22,7 @@ H5Dread_chunk(hid_t dataset, hid_t dxpl, const hsize_t *offset,
         symbol = dlsym(RTLD_DEFAULT, "H5Dread_chunk");
     if (symbol == NULL)
         return -1;
-    /* ISO C has no cast from an object's address to a function's. */
+    /* ISO C forbids casts from object pointers to function pointers. */
     memcpy(&read, &symbol, sizeof symbol);
     return read(dataset, dxpl, offset, filters, chunk);
 }

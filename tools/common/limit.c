@@ -1,4 +1,4 @@
-/* Limits by the size of files and of the machine's memory. */
+/* Limits for untrusted files, from file size and memory of the machine. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #define _DARWIN_C_SOURCE        /* _SC_PHYS_PAGES */
 #include "tools/common/limit.h"
@@ -18,30 +18,31 @@
 #include "tools/common/progress.h"
 #include "tools/common/stored.h"
 
-/* Files that people make decode to less than so many times their size: a chunk
- * of 64^3 values that are all the same takes about 150 bytes, of 1 or 2 MiB.
- * Larger ones of one value are counted as the part of their bytes that they
- * take of the time. */
+/* Limit of decoded bytes, as a multiple of the file's size; real files stay
+ * below. A chunk of 64^3 equal values takes about 150 bytes for 1 or 2 MiB.
+ * Larger constant chunks count only a CONSTANT_SHARE-th of their bytes, in
+ * proportion to the time that they take. */
 #define TIMES_FILE ((uint64_t)100000)
 #define CONSTANT_SHARE 16
-/* And small files may do so. */
+/* Every file may decode to this much, however small it is. */
 #define BASE_NBYTES ((uint64_t)256 << 20)
-/* What a chunk takes beside its bytes. */
+/* The cost of a chunk beside its bytes. */
 #define CHUNK_NBYTES 64
 
 static const char VARIABLE[] = "TERP_MAX_MEMORY";
 
 static struct {
-    bool is_known, is_default; /* of TERP_MAX_MEMORY: whether it is ours */
+    bool is_default; /* this program sets TERP_MAX_MEMORY */
+    bool is_known;   /* is_default is decided */
     bool is_trusted;
     uint64_t file_nbytes, limit_nbytes, taken_nbytes;
 } limit;
 
-/* ---- the machine ---- */
+/* ---- memory of the machine ---- */
 
 #ifndef _WIN32
-/* The number that a file of the system's holds; UINT64_MAX where it has none,
- * "max", say. */
+/* The number in a file of the system; UINT64_MAX if there is none, as in "max".
+ */
 static uint64_t
 read_number(const char *path)
 {
@@ -56,7 +57,7 @@ read_number(const char *path)
 }
 #endif
 
-/* The machine's memory, or what a container may have of it. */
+/* The memory of the machine, or of the container. */
 static uint64_t
 memory_nbytes(void)
 {
@@ -75,7 +76,7 @@ memory_nbytes(void)
 #endif
 }
 
-/* ---- files ---- */
+/* ---- size of files ---- */
 
 static uint64_t
 add(uint64_t a, uint64_t b)
@@ -131,14 +132,15 @@ tool_limit_hint(const char *reason)
     return limit.is_default && !limit.is_trusted &&
                    strstr(reason, VARIABLE) != NULL &&
                    strstr(reason, "--trusted") == NULL
-               ? ", by default half of the machine's memory, or what suits a "
-                 "file of this size; --trusted lifts that"
+               ? " (its default depends on the machine's memory and the file's "
+                 "size; use --trusted for a file that you trust)"
                : "";
 }
 
-/* ---- datasets ---- */
+/* ---- cost of datasets ---- */
 
-/* The size of a file that a dataset names, beside the one that it is in. */
+/* The size of a file that a dataset names; a relative path may start from the
+ * directory of the dataset's file. */
 static uint64_t
 other_nbytes(const struct tool_dataset *dataset, const char *name)
 {
@@ -155,8 +157,8 @@ other_nbytes(const struct tool_dataset *dataset, const char *name)
     return stat(path, &found) == 0 ? (uint64_t)found.st_size : 0;
 }
 
-/* The bytes of other files that have values of the dataset; as many as there
- * may be where their names are not known. */
+/* The size of other files that hold values of the dataset; UINT64_MAX where
+ * their names are unknown. */
 static uint64_t
 elsewhere_nbytes(const struct tool_dataset *dataset)
 {
@@ -181,7 +183,7 @@ elsewhere_nbytes(const struct tool_dataset *dataset)
     return nbytes;
 }
 
-/* What it takes to look for its chunks where these cannot be listed. */
+/* The cost of looking for chunks one by one, where HDF5 cannot list them. */
 static uint64_t
 cost_of_list(const struct tool_dataset *dataset, hsize_t *nchunks_ret)
 {
@@ -195,7 +197,8 @@ cost_of_list(const struct tool_dataset *dataset, hsize_t *nchunks_ret)
     return multiply(*nchunks_ret, CHUNK_NBYTES);
 }
 
-/* At most what it takes to read all of it, beyond what is in other files. */
+/* An upper limit of the cost of reading all values, minus the share of other
+ * files. */
 static uint64_t
 cost_of_all(const struct tool_dataset *dataset, hsize_t nchunks)
 {
@@ -227,8 +230,7 @@ cost_of_chunk(const struct tool_dataset *dataset,
                add(chunk->nbytes, CHUNK_NBYTES));
 }
 
-/* What it takes to decode its chunks, as each of them says; or more than is
- * left. */
+/* The cost of decoding the chunks, as their frames say. Stops above `left`. */
 static uint64_t
 cost_of_chunks(const struct tool_dataset *dataset, uint64_t left)
 {
@@ -271,8 +273,8 @@ fits_work(uint64_t nbytes, char *reason_ret, size_t reason_cap)
         return true;
     tool_nbytes_text((double)limit.limit_nbytes, size);
     snprintf(reason_ret, reason_cap,
-             "it decodes to more than is left of %s, the limit for a file of "
-             "%" PRIu64 " bytes; --trusted lifts it",
+             "it exceeds the limit of %s decoded bytes for a file of %" PRIu64
+             " bytes; use --trusted for a file that you trust",
              size, limit.file_nbytes);
     return false;
 }

@@ -1,5 +1,5 @@
-/* Chooses the length of chunks for datasets of one dimension, by encoding one
- * chunk of each length. */
+/* Chooses the length of chunks for datasets of one dimension: encodes a chunk
+ * of each candidate length. */
 #include "tools/common/line_chunk.h"
 
 #include <math.h>
@@ -10,11 +10,14 @@
 #include "tools/common/fields.h"
 #include "tools/common/range.h"
 
-/* The least common multiple of all lengths of records up to ten. */
+/* Candidate lengths. 5040 is the least common multiple of all record lengths up
+ * to ten, so that a multiple of it holds whole records. 64^3 is the size of
+ * boxes. */
 #define RECORD_NVALUES ((hsize_t)5040)
 #define BOX_NVALUES ((hsize_t)64 * 64 * 64)
 
-/* Another length than that of chunks of equal shares has to gain so much. */
+/* Another length replaces equal shares only if it saves 3 %; smaller gains may
+ * be chance. */
 #define GAIN 0.97
 
 static void
@@ -32,15 +35,15 @@ set_fills(const struct tool_dataset *dataset, struct terp_params *params)
         params->missing_bits = tool_number_bits(wide, missing);
 }
 
-/* A dataset, and how it is read and coded. */
+/* A dataset, and how its values are read and encoded. */
 struct line {
     const struct tool_dataset *dataset;
     hid_t type;
     struct terp_params params;
 };
 
-/* Bytes that `length` values from `at` on take, over their number; infinite
- * where it cannot be told. */
+/* Encoded bytes per value of the `length` values at `at`; infinite on failure.
+ */
 static double
 code(const struct line *line, hsize_t at, hsize_t length)
 {
@@ -69,8 +72,9 @@ code(const struct line *line, hsize_t at, hsize_t length)
     return result;
 }
 
-/* What a chunk of such a length takes, over what the same values do in one of
- * equal shares: that chunk which is nearest to the middle of the dataset. */
+/* The encoded size of a chunk of this length, relative to the same values in
+ * chunks of equal shares. Compares the chunk nearest to the middle of the
+ * dataset. */
 static double
 compare(const struct line *line, hsize_t length, hsize_t equal)
 {
@@ -89,7 +93,7 @@ round_up(hsize_t length, hsize_t to)
     return (length + to - 1) / to * to;
 }
 
-/* Fills in lengths to be tried in place of equal shares; returns how many. */
+/* Fills in the candidate lengths; returns their number. */
 static int
 list_lengths(const struct tool_dataset *dataset, hsize_t equal,
              hsize_t lengths_ret[3])

@@ -41,7 +41,7 @@ tool_lost_add(struct tool_lost *lost, const char *values, const char *reason)
     return true;
 }
 
-/* Bytes of the longest text, with its end. */
+/* Bytes of the longest text, including its end. */
 static size_t
 width_of(uint64_t n, char *const *texts)
 {
@@ -62,8 +62,8 @@ tool_lost_nbytes(const struct tool_lost *lost)
     return lost->n * (values > reasons ? values : reasons);
 }
 
-/* The texts of an attribute of one dimension, each in `width` bytes with an end
- * of its own; NULL where there is no such attribute. */
+/* Reads an attribute with one dimension of texts, each in `width` bytes with
+ * its end. NULL without the attribute. */
 static char *
 read_texts(hid_t dataset, const char *name, uint64_t *n_ret, size_t *width_ret)
 {
@@ -153,7 +153,7 @@ tool_lost_write(hid_t dataset, const struct tool_lost *lost, hid_t type,
                 const void *fill)
 {
     hid_t scalar = H5Screate(H5S_SCALAR);
-    hid_t own = tool_type_copy(type); /* `type` may be another file's */
+    hid_t own = tool_type_copy(type); /* `type` may belong to another file */
     const bool ok = scalar >= 0 && own >= 0 &&
                     write_texts(dataset, VALUES, lost->n, lost->values) &&
                     write_texts(dataset, REASONS, lost->n, lost->reasons) &&

@@ -1,4 +1,4 @@
-/* Reads the values of options that several commands have. */
+/* Parses arguments of options that several commands have. */
 #include "tools/common/options.h"
 
 #include <ctype.h>
@@ -17,6 +17,7 @@
 #include "tools/common/text.h"
 #include "tools/common/tool.h"
 
+/* Bounds the list of names that tool_option_help makes; all are shorter. */
 #define MAX_HELP_NBYTES 256
 
 const char *
@@ -61,7 +62,7 @@ tool_option_name(struct argp_state *state, const char *what, const char *text,
     for (int i = 0; i < TOOL_MAX_NNAMES; i++)
         if (name_of(i) != NULL && strcmp(text, name_of(i)) == 0)
             return (unsigned)i;
-    argp_error(state, "there is no %s '%s'", what, text);
+    argp_error(state, "unknown %s '%s'; --help lists them", what, text);
     return 0;
 }
 
@@ -85,7 +86,7 @@ tool_option_help(int key, const char *text, void *input)
         if (strcmp(text, lists[i].help) == 0)
             name_of = lists[i].name_of;
     if (name_of == NULL)
-        return (char *)text; /* argp leaves it as it is */
+        return (char *)text; /* argp prints it unchanged */
     list = calloc(1, MAX_HELP_NBYTES);
     for (int i = 0; i < TOOL_MAX_NNAMES; i++)
         if (name_of(i) != NULL)
@@ -106,7 +107,7 @@ tool_option_number(struct argp_state *state, const char *text)
     double value;
 
     if (!terp_text_read_number(text, &value) || !is_bound(value))
-        argp_error(state, "'%s' is not a finite number above zero", text);
+        argp_error(state, "'%s' must be a finite number above 0", text);
     return value;
 }
 
@@ -116,7 +117,7 @@ tool_option_pointwise(struct argp_state *state, const char *text)
     double value = tool_option_number(state, text);
 
     if (value >= 1)
-        argp_error(state, "a bound of %s times each value leaves nothing of it",
+        argp_error(state, "the bound %s relative to each value must be below 1",
                    text);
     return value;
 }
@@ -129,7 +130,7 @@ read_count(struct argp_state *state, const char *text, const char *what,
     long count = strtol(text, &end, 10);
 
     if (end == text || *end != '\0' || count < 1 || count > max)
-        argp_error(state, "'%s' is no number of %s from 1 to %d", text, what,
+        argp_error(state, "the number of %s '%s' must be 1 to %d", what, text,
                    max);
     return (int)count;
 }
@@ -152,11 +153,11 @@ unsigned
 tool_option_keep_sign(struct argp_state *state, const char *text)
 {
     return text == NULL ? TERP_KEEP_SIGN_OF_VALUES
-                        : tool_option_name(state, "kind of signs to keep", text,
+                        : tool_option_name(state, "value of --keep-sign", text,
                                            tool_keep_sign_name);
 }
 
-/* A number up to `end`, or `without` where there is no text. */
+/* A number up to `end`; `without` for an empty text. */
 static double
 read_end(struct argp_state *state, const char *text, const char *end,
          double without)
@@ -167,7 +168,7 @@ read_end(struct argp_state *state, const char *text, const char *end,
     if (text == end)
         return without;
     if (stop != end || isnan(value))
-        argp_error(state, "'%.*s' is not a number", (int)(end - text), text);
+        argp_error(state, "'%.*s' must be a number", (int)(end - text), text);
     return value;
 }
 
@@ -178,13 +179,14 @@ tool_option_valid_range(struct argp_state *state, const char *text,
     const char *colon = strchr(text, ':');
 
     if (colon == NULL || strlen(text) == 1) {
-        argp_error(state, "'%s' is not a range such as 0:1, 0: or :1", text);
+        argp_error(state, "'%s' must be a range such as 0:1, 0: or :1", text);
         return; /* argp_error has ended the program */
     }
     *min_ret = read_end(state, text, colon, -INFINITY);
     *max_ret = read_end(state, colon + 1, colon + strlen(colon), INFINITY);
     if (*min_ret > *max_ret)
-        argp_error(state, "the valid range %s ends below its begin", text);
+        argp_error(state, "the valid range %s must not end below its begin",
+                   text);
 }
 
 int
@@ -194,7 +196,8 @@ tool_option_nthreads(struct argp_state *state, const char *text)
     long nthreads = strtol(text, &end, 10);
     if (end == text || *end != '\0' || nthreads < 1 ||
         nthreads > TERP_MAX_NTHREADS)
-        argp_error(state, "'%s' is no number of threads", text);
+        argp_error(state, "the number of threads '%s' must be 1 to %d", text,
+                   TERP_MAX_NTHREADS);
     return (int)nthreads;
 }
 
@@ -211,7 +214,7 @@ tool_option_shape(struct argp_state *state, const char *text, unsigned max_rank,
         unsigned long long dim = strtoull(at, &end, 10);
         if (!isdigit((unsigned char)*at) || dim == 0 || dim > UINT32_MAX ||
             errno != 0)
-            argp_error(state, "'%s' is no shape such as 64x64x64", text);
+            argp_error(state, "'%s' must be a shape such as 64x64x64", text);
         if (shape_ret->rank == max_rank)
             argp_error(state, "'%s' has more than %u dimensions", text,
                        max_rank);
@@ -236,6 +239,6 @@ void
 tool_option_missing(struct argp_state *state, const char *option,
                     const char *library)
 {
-    argp_failure(state, TOOL_TROUBLE, 0, "%s: built without %s", option,
-                 library);
+    argp_failure(state, TOOL_TROUBLE, 0,
+                 "%s: this program was built without %s", option, library);
 }

@@ -13,23 +13,25 @@
 #include <unistd.h>
 
 #define INK 0x202020u
-#define GREY 0x808080u /* kept bit for bit */
+#define GREY 0x808080u /* special values that are unchanged */
 #define LIGHT 0xDDDDDDu
-#define BLACK 0x000000u /* should have been kept */
+#define BLACK 0x000000u /* special values that changed */
 #define INSIDE 0x3B6FB6u
 #define OUTSIDE 0xD55E00u
 
+/* In pixels. */
 #define TEXT_SIZE 12
+/* Steps of a colour bar; more steps look the same. */
 #define BAR_NSTEPS 160
-/* Images that are longer in one direction are shown in this aspect, so that
- * they do not become a line. */
+/* Limit for the aspect of an image; longer images would become lines. */
 #define MAX_ASPECT 4.0
 #define RADIANS_PER_DEGREE 0.017453292519943295
 
 /* ---- files ---- */
 
-/* File names: letters, digits and these stay, '/' becomes '+', and other bytes
- * %XX, so that no two datasets share a file. */
+/* File names keep letters, digits and these characters; '/' becomes '+', other
+ * bytes become %XX. Different datasets get different files; names longer than
+ * MAX_NAME_NBYTES end in a hash. */
 #define KEPT_IN_NAMES "_-=,@."
 #define MAX_NAME_NBYTES 200
 
@@ -66,7 +68,7 @@ file_path(const char *directory, const char *dataset)
     return path;
 }
 
-/* A file that is being written, and why that failed. */
+/* An open file, and the error of its first failed write. */
 struct output {
     FILE *file;
     int error;
@@ -83,7 +85,7 @@ write_bytes(void *context, const unsigned char *bytes, unsigned nbytes)
     return CAIRO_STATUS_WRITE_ERROR;
 }
 
-/* Removes what a failure has left, unless it is no file of its own. */
+/* Removes an incomplete picture. Leaves devices and links alone. */
 static void
 remove_file(const char *path)
 {
@@ -93,7 +95,7 @@ remove_file(const char *path)
         unlink(path);
 }
 
-/* Writes the picture. Why not, or NULL. */
+/* Writes the picture. Returns NULL, or why it failed. */
 static const char *
 write_file(cairo_surface_t *surface, const char *path)
 {
@@ -102,7 +104,7 @@ write_file(cairo_surface_t *surface, const char *path)
     if (output.file == NULL)
         return strerror(errno);
 #ifdef SIGXFSZ
-    /* Without the signal, fwrite fails where the file may not grow further. */
+    /* Without the signal, fwrite fails at the limit of a file's size. */
     signal(SIGXFSZ, SIG_IGN);
 #endif
     const cairo_status_t status =
@@ -146,7 +148,7 @@ plot_draw_file(const char *directory, const char *dataset, int width,
 
 /* ---- colours ---- */
 
-/* Colour maps whose steps look equally large: straight or evenly curved lines
+/* Colour maps in which equal steps look equal: straight or evenly curved lines
  * in the OKLab space (B. Ottosson, "A perceptual color space for image
  * processing", 2020). */
 
@@ -159,8 +161,8 @@ channel(double linear)
     return (uint32_t)lround(255 * value);
 }
 
-/* Lightness 0 to 1, chroma 0 to about 0.3, hue in degrees, to sRGB, 0xRRGGBB.
- */
+/* Converts lightness 0 to 1, chroma 0 to about 0.3 and hue in degrees to sRGB,
+ * 0xRRGGBB. */
 static uint32_t
 colour(double lightness, double chroma, double hue)
 {
@@ -177,7 +179,8 @@ colour(double lightness, double chroma, double hue)
            channel(-0.0041960863 * l - 0.7034186147 * m + 1.7076147010 * s);
 }
 
-/* 0 dark blue, over green, to 1 light yellow; darker is always less. */
+/* 0 is dark blue, 1 light yellow, with green between them; darker means less.
+ */
 static uint32_t
 sequential(double value)
 {
@@ -185,7 +188,7 @@ sequential(double value)
     return colour(0.22 + 0.73 * t, 0.11, 285 - 180 * t);
 }
 
-/* -1 blue, 0 nearly white, 1 red; as dark as it is far from 0. */
+/* -1 is blue, 0 nearly white, 1 red; darker means farther from 0. */
 static uint32_t
 diverging(double value)
 {
@@ -196,18 +199,19 @@ diverging(double value)
 static uint32_t
 colour_of(const struct plot_image *image, double value)
 {
-    double place = (value - image->min) / (image->max - image->min);
+    double position = (value - image->min) / (image->max - image->min);
 
     if (isnan(value))
         return GREY;
     if (isinf(value))
         return BLACK;
     if (!(image->max > image->min))
-        place = 0.5;
-    return image->sequential ? sequential(place) : diverging(2 * place - 1);
+        position = 0.5;
+    return image->sequential ? sequential(position)
+                             : diverging(2 * position - 1);
 }
 
-/* ---- parts ---- */
+/* ---- elements of pictures ---- */
 
 static void
 set_colour(cairo_t *cairo, uint32_t colour)
@@ -226,7 +230,7 @@ plot_draw_text(cairo_t *cairo, double x, double y, double size, bool bold,
     snprintf(shown, sizeof shown, "%s", text);
     if (length >= sizeof shown)
         strcpy(shown + sizeof shown - 4, "...");
-    /* Cairo wants UTF-8, which names need not be. */
+    /* Cairo needs UTF-8; names may be other bytes. */
     for (char *c = shown; *c != '\0'; c++)
         if ((unsigned char)*c >= 0x80)
             *c = '?';
@@ -239,7 +243,7 @@ plot_draw_text(cairo_t *cairo, double x, double y, double size, bool bold,
     cairo_show_text(cairo, shown);
 }
 
-/* Draws a number that begins at `x`, or that ends there. */
+/* Draws a number that begins or, with `ends`, ends at `x`. */
 static void
 draw_number(cairo_t *cairo, double x, double y, double value, bool ends)
 {
@@ -367,9 +371,9 @@ plot_draw_curve(cairo_t *cairo, struct plot_box box, const double *values,
     cairo_rectangle(cairo, box.x, box.y, box.width, box.height);
     cairo_clip(cairo);
     for (int i = 0; i < nvalues; i++) {
-        double place = max > min ? (values[i] - min) / (max - min) : 0.5;
+        double position = max > min ? (values[i] - min) / (max - min) : 0.5;
         double x = box.x + box.width * (i + 0.5) / nvalues;
-        double y = box.y + box.height * (1 - fmin(fmax(place, -1), 2));
+        double y = box.y + box.height * (1 - fmin(fmax(position, -1), 2));
         bool drawn = isfinite(values[i]);
         if (drawn && down)
             cairo_line_to(cairo, x, y);
@@ -386,11 +390,11 @@ plot_draw_curve(cairo_t *cairo, struct plot_box box, const double *values,
 }
 
 void
-plot_draw_tick(cairo_t *cairo, struct plot_box box, double place, bool across,
-               const char *label)
+plot_draw_tick(cairo_t *cairo, struct plot_box box, double position,
+               bool across, const char *label)
 {
-    const double x = box.x + box.width * place;
-    const double y = box.y + box.height * (1 - place);
+    const double x = box.x + box.width * position;
+    const double y = box.y + box.height * (1 - position);
     cairo_text_extents_t extents;
 
     set_colour(cairo, LIGHT);
@@ -430,8 +434,8 @@ void
 plot_draw_series(cairo_t *cairo, struct plot_box box, const double *x,
                  const double *y, int nmarks, int series)
 {
-    /* Told apart by eyes that see fewer colours, and in print: M. Okabe and
-     * K. Ito, "Color universal design", 2008. */
+    /* Colours that people with colour blindness distinguish, and dashes for
+     * print: M. Okabe and K. Ito, "Color universal design", 2008. */
     static const uint32_t colours[PLOT_NSERIES] = {0x0072B2, 0xD55E00};
     static const double dashes[PLOT_NSERIES][2] = {{1, 0}, {7, 4}};
     bool down = false;
@@ -439,12 +443,12 @@ plot_draw_series(cairo_t *cairo, struct plot_box box, const double *x,
     set_colour(cairo, colours[series]);
     cairo_set_line_width(cairo, 1.6);
     cairo_set_dash(cairo, dashes[series], series == 0 ? 0 : 2, 0);
-    for (int pass = 0; pass < 2; pass++) {
+    for (int layer = 0; layer < 2; layer++) {
         for (int i = 0; i < nmarks; i++) {
             const double at_x = box.x + box.width * x[i];
             const double at_y = box.y + box.height * (1 - y[i]);
             const bool drawn = y[i] >= 0 && y[i] <= 1;
-            if (drawn && pass == 1)
+            if (drawn && layer == 1)
                 draw_mark(cairo, at_x, at_y, series);
             else if (drawn && down)
                 cairo_line_to(cairo, at_x, at_y);
@@ -452,14 +456,14 @@ plot_draw_series(cairo_t *cairo, struct plot_box box, const double *x,
                 cairo_move_to(cairo, at_x, at_y);
             down = drawn;
         }
-        if (pass == 0)
+        if (layer == 0)
             cairo_stroke(cairo);
     }
     cairo_set_dash(cairo, NULL, 0, 0);
 }
 
-/* Draws the lines of the bound, the numbers below them, and how many values the
- * bars hold. */
+/* Draws the lines of the bound, their numbers, and the number of values in the
+ * bars. */
 static void
 label_bins(cairo_t *cairo, struct plot_box box, const uint64_t *bins, int nbins,
            int ninside)

@@ -1,10 +1,11 @@
-/* How values of a picture are placed. */
+/* The scale of a picture's values. */
 #pragma once
 
 #include <math.h>
 
-/* As they are where `floor` is 0, else by how many decades their magnitude is
- * above it, with their sign; what is not is 0. */
+/* With floor 0 a position is the value. Else it is the number of decades of the
+ * magnitude above the floor, with the sign of the value; smaller values have
+ * position 0. */
 struct plot_scale {
     double floor;
 };
@@ -19,11 +20,11 @@ plot_scale_position(const struct plot_scale *scale, double value)
                : copysign(log10(fabs(value) / scale->floor), value);
 }
 
-/* The value at a place: the floor, where many are. */
+/* The value at a position; for position 0 of a logarithmic scale, the floor. */
 static inline double
-plot_scale_value(const struct plot_scale *scale, double place)
+plot_scale_value(const struct plot_scale *scale, double position)
 {
     return scale->floor == 0
-               ? place
-               : copysign(scale->floor * pow(10, fabs(place)), place);
+               ? position
+               : copysign(scale->floor * pow(10, fabs(position)), position);
 }

@@ -1,4 +1,4 @@
-/* Lets HDF5 find the plugin that belongs to this program. */
+/* Adds the directories of this program's plugin to HDF5's list. */
 #define _DEFAULT_SOURCE /* readlink */
 #include <hdf5.h>
 #include <stdbool.h>

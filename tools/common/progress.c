@@ -1,4 +1,4 @@
-/* Draws the progress bar, and says in the end what was done. */
+/* Draws the progress bar, and prints the last line. */
 #define _POSIX_C_SOURCE 200809L /* isatty, clock_gettime */
 #include "tools/common/progress.h"
 
@@ -12,6 +12,7 @@
 enum {
     BAR_WIDTH = 30
 };
+/* Shortest time between two drawings, in seconds. */
 #define REDRAW_S 0.1
 
 double
@@ -23,7 +24,7 @@ tool_seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* How many digits after the point show three digits of a number. */
+/* The number of decimals that shows three digits. */
 static int
 ndigits(double number)
 {
@@ -46,12 +47,12 @@ static void
 draw(struct tool_progress *progress, double s)
 {
     char bar[BAR_WIDTH + 1], done[16], total[16], speed[16];
-    double part =
+    double fraction =
         progress->total_nbytes == 0
             ? 1
             : (double)progress->done_nbytes / (double)progress->total_nbytes;
-    double left_s = part > 0 ? s * (1 - part) / part : 0;
-    int nfilled = (int)(part * (double)BAR_WIDTH);
+    double left_s = fraction > 0 ? s * (1 - fraction) / fraction : 0;
+    int nfilled = (int)(fraction * (double)BAR_WIDTH);
 
     for (int i = 0; i < BAR_WIDTH; i++)
         bar[i] = i < nfilled ? '#' : '.';
@@ -60,8 +61,8 @@ draw(struct tool_progress *progress, double s)
     tool_nbytes_text((double)progress->total_nbytes, total);
     tool_nbytes_text((double)progress->done_nbytes / s, speed);
     int width = fprintf(stderr, "\r[%s] %3.0f %%  %s of %s  %s/s  %.0f s left",
-                        bar, 100 * part, done, total, speed, left_s);
-    /* Blanks cover what is left of a longer line. */
+                        bar, 100 * fraction, done, total, speed, left_s);
+    /* Blanks erase the rest of a longer line. */
     for (int i = width; i < progress->width; i++)
         fputc(' ', stderr);
     progress->width = width;

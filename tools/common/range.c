@@ -1,11 +1,10 @@
-/* Merges ranges of values, and leaves out of a range what looks like a fill
- * value. */
+/* Merges ranges of values, and excludes values that look like fill values. */
 #include "tools/common/range.h"
 
 #include "codec/model/bound.h"
 
-/* Whether the value at an end looks like a fill value: `distance` is that to
- * the next value, `others` the range of all other values. */
+/* Whether the value at an end looks like a fill value. `distance` is its
+ * distance from the next value, `others` the range of all other values. */
 static bool
 is_fill(const struct tool_range_end *end, double distance, double others)
 {
@@ -13,7 +12,7 @@ is_fill(const struct tool_range_end *end, double distance, double others)
            distance > TERP_FILL_DISTANCE * others;
 }
 
-/* Merges `other` into `end`; `sign` is as for tool_range_end_add. */
+/* Merges `other` into `end`; `sign` as in tool_range_end_add. */
 static void
 merge_end(struct tool_range_end *end, const struct tool_range_end *other,
           double sign)
@@ -49,7 +48,7 @@ tool_range_trim(const struct tool_range *range, double *min_ret,
     *min_ret = low->value;
     *max_ret = high->value;
     *nleft_out_ret = 0;
-    if (!(inner > 0)) /* too few values to tell */
+    if (!(inner > 0)) /* too few values to decide */
         return;
     if (is_fill(low, low->next - low->value, inner)) {
         *min_ret = low->next;

@@ -1,4 +1,4 @@
-/* Access to values of either float type, and their range. */
+/* Access to floats and doubles, and their range. */
 #pragma once
 
 #include <math.h>
@@ -26,7 +26,7 @@ tool_value_bits(bool wide, const void *values, uint64_t i)
     return bits;
 }
 
-/* The bits of a number as such a value. */
+/* The bits of a number as a double (`wide`) or float. */
 static inline uint64_t
 tool_number_bits(bool wide, double number)
 {
@@ -35,11 +35,12 @@ tool_number_bits(bool wide, double number)
     return tool_value_bits(wide, wide ? (const void *)&number : &narrow, 0);
 }
 
-/* The low or the high end of a range. */
+/* The low or high end of a range. */
 struct tool_range_end {
-    double value, next; /* the outermost value, and the next; else infinite */
-    uint64_t nvalues;   /* how often `value` was met */
-    bool changed;       /* a copy has not kept it everywhere */
+    double value, next; /* the outermost value, and the next one; infinite if
+                           missing */
+    uint64_t nvalues;   /* occurrences of `value` */
+    bool changed;       /* a copy has changed one of them */
 };
 
 struct tool_range {
@@ -51,8 +52,8 @@ struct tool_range {
     ((struct tool_range){.low = {.value = INFINITY, .next = INFINITY}, \
                          .high = {.value = -INFINITY, .next = -INFINITY}})
 
-/* Adds a value to a high end (`sign` 1) or a low one (-1), whose values are
- * compared with their sign reversed. */
+/* Adds a value to a high end (`sign` 1) or a low end (`sign` -1, which reverses
+ * the comparison). */
 static inline void
 tool_range_end_add(struct tool_range_end *end, double value, bool changed,
                    double sign)
@@ -69,7 +70,7 @@ tool_range_end_add(struct tool_range_end *end, double value, bool changed,
     }
 }
 
-/* Adds a value. `changed`: a copy holds another value in its place. */
+/* Adds a value. `changed`: the copy has another value. */
 static inline void
 tool_range_add(struct tool_range *range, double value, bool changed)
 {
@@ -78,14 +79,14 @@ tool_range_add(struct tool_range *range, double value, bool changed)
     tool_range_end_add(&range->high, value, changed, 1);
 }
 
-/* Adds what `other` has met. */
+/* Adds the values of `other`. */
 void
 tool_range_merge(struct tool_range *range, const struct tool_range *other);
 
-/* The range without what looks like a fill value that nobody declared, by the
- * codec's own rule (codec/model/bound.h): an outermost value that repeats, and
- * is far from the others. A value that a copy has changed is none.
- * *nleft_out_ret counts the values that are outside the range then. */
+/* The range without values that look like an undeclared fill value, by the
+ * codec's rule (codec/model/bound.h): an outermost value that repeats and is
+ * far from the others. A value that a copy changed is not a fill value.
+ * *nleft_out_ret counts the values outside the range. */
 void
 tool_range_trim(const struct tool_range *range, double *min_ret,
                 double *max_ret, uint64_t *nleft_out_ret);

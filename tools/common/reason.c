@@ -1,4 +1,4 @@
-/* Reads HDF5's stack of errors. */
+/* Reads HDF5's error stack. */
 #include "tools/common/reason.h"
 
 #include <stdio.h>
@@ -6,8 +6,7 @@
 
 #include "codec/api/terp.h"
 
-/* Of the HDF5 that is linked: the one whose headers this was compiled with, or
- * the one of h5py. */
+/* Version of the HDF5 that is linked: the one of the headers, or h5py's. */
 static unsigned version[3] = {H5_VERS_MAJOR, H5_VERS_MINOR, H5_VERS_RELEASE};
 
 void
@@ -49,11 +48,11 @@ shorten(char *text)
     colon[2 + length] = '\0';
 }
 
-/* What HDF5 says of parts of the format whose versions, kinds or flags it does
- * not know. Other versions, such as those of heaps, have never changed: such a
- * part is damaged. */
+/* Whether HDF5's message means that a newer HDF5 wrote the object: versions,
+ * kinds or flags that have changed with HDF5's releases. Others, such as
+ * versions of heaps, never changed; a wrong one is damage. */
 static bool
-tells_of_newer(const char *text)
+is_of_newer_hdf5(const char *text)
 {
     static const char *const texts[] = {
         "bad superblock version number",
@@ -80,7 +79,7 @@ read_innermost(char *text_ret, size_t text_cap)
 {
     struct message message = {text_ret, text_cap};
 
-    snprintf(text_ret, text_cap, "HDF5 gives no reason");
+    snprintf(text_ret, text_cap, "HDF5 failed without a reason");
     H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, keep_first, &message);
     shorten(text_ret);
 }
@@ -93,13 +92,12 @@ tool_hdf5_reason(char *text_ret, size_t text_cap)
     read_innermost(innermost, sizeof innermost);
     if (strncmp(innermost, "required filter ", 16) == 0)
         snprintf(text_ret, text_cap,
-                 "%.150s; set HDF5_PLUGIN_PATH to the folder that holds it",
+                 "%.150s; set HDF5_PLUGIN_PATH to the directory that holds it",
                  innermost);
-    else if (tells_of_newer(innermost))
-        snprintf(
-            text_ret, text_cap,
-            "written by a newer HDF5 than %u.%u.%u, which terp uses (%.150s)",
-            version[0], version[1], version[2], innermost);
+    else if (is_of_newer_hdf5(innermost))
+        snprintf(text_ret, text_cap,
+                 "needs a newer HDF5 than terp's %u.%u.%u (%.150s)", version[0],
+                 version[1], version[2], innermost);
     else
         snprintf(text_ret, text_cap, "%s", innermost);
 }
@@ -110,7 +108,7 @@ tool_hdf5_is_older(void)
     char innermost[256];
 
     read_innermost(innermost, sizeof innermost);
-    return tells_of_newer(innermost);
+    return is_of_newer_hdf5(innermost);
 }
 
 struct tool_trouble

@@ -1,44 +1,44 @@
-/* Why HDF5 has failed most recently. Each call of HDF5 that succeeds empties
- * the stack of errors that tells. */
+/* The reason of HDF5's latest failure, from its error stack. Each successful
+ * call of HDF5 clears the stack. */
 #pragma once
 
 #include <hdf5.h>
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Keeps HDF5 from printing errors by itself. */
+/* Turns off HDF5's own error messages. */
 void
 tool_hdf5_quiet(void);
 
-/* The innermost message on HDF5's error stack; of a version of the file format
- * that this HDF5 does not know it says so. */
+/* The innermost message of HDF5's error stack, or that the file needs a newer
+ * HDF5. */
 void
 tool_hdf5_reason(char *text_ret, size_t text_cap);
 
-/* Whether HDF5 has failed most recently for want of memory, also of what
- * TERP_MAX_MEMORY allows. */
+/* Whether the latest failure was a lack of memory, including the limit
+ * TERP_MAX_MEMORY. */
 bool
 tool_hdf5_lacks_memory(void);
 
-/* Whether HDF5 has failed most recently at something that a later version of
- * HDF5 has added to the format of files. */
+/* Whether the latest failure was at something that a later HDF5 added to the
+ * file format. */
 bool
 tool_hdf5_is_older(void);
 
 /* Why an object cannot be opened. */
 struct tool_trouble {
-    bool is_newer; /* HDF5 is too old for it; else it is damaged */
+    bool is_newer; /* it needs a newer HDF5; else it is damaged */
     char reason[256];
 };
 
-/* Of the most recent failure. */
+/* Describes the latest failure. */
 struct tool_trouble
 tool_hdf5_trouble(void);
 
-/* Keeps the error stack while other calls of HDF5 are made. */
+/* Saves the error stack during other calls of HDF5. */
 hid_t
 tool_hdf5_hold(void);
 
-/* Gives the stack back that tool_hdf5_hold has kept. */
+/* Restores the error stack that tool_hdf5_hold saved. */
 void
 tool_hdf5_release(hid_t stack);

@@ -24,7 +24,7 @@ number_of(struct tool_record *record, int i)
     return fields[i];
 }
 
-/* Text of at most `nbytes` bytes, its end among them. */
+/* A text of at most `nbytes` bytes, including its end. */
 static hid_t
 text_type(size_t nbytes)
 {
@@ -34,7 +34,8 @@ text_type(size_t nbytes)
     return type;
 }
 
-/* Reads an attribute of one value. False where there is none of that kind. */
+/* Reads an attribute of one value. False if it is missing or of another type.
+ */
 static bool
 read_one(hid_t dataset, const char *name, hid_t type, void *value)
 {

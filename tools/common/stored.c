@@ -1,4 +1,4 @@
-/* Asks HDF5 for the chunks that its index has. */
+/* Finds the stored chunks of datasets. */
 #include "tools/common/stored.h"
 
 #include <stdlib.h>
@@ -7,21 +7,24 @@
 
 #include "codec/format/base.h"
 
-/* To look for this many, each by itself, takes some milliseconds. */
+/* With fewer chunks, looking for each one takes at most some milliseconds. */
 #define MIN_NCHUNKS 4096
 
-/* Where more are stored than one in so many, all may be looked for. */
+/* If more than one chunk in SPARSE_EVERY is stored, looking for all chunks
+ * costs little beside reading. */
 #define SPARSE_EVERY 16
 
-/* To read so many bytes of fill values takes longer than to look for chunks,
- * however few these are: then every other one may be stored. */
+/* Reading LARGE_NBYTES of fill values takes longer than looking for the chunks.
+ * Larger datasets count as sparse if one chunk in LARGE_SPARSE_EVERY is stored.
+ */
 #define LARGE_NBYTES ((uint64_t)64 << 20)
 #define LARGE_SPARSE_EVERY 2
 
-/* More boxes are not listed. */
+/* Limit of the list of boxes; bounds memory. Longer lists become "all". */
 #define MAX_NBOXES ((uint64_t)1 << 24)
 
-/* What it takes to look for one. */
+/* Time to look for one chunk, in seconds; used to compare with the time for
+ * listing chunks. */
 #define LOOK_S 0.4e-6
 
 static int
@@ -32,7 +35,7 @@ compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The number of the chunk at `at`; false: there is none in the grid. */
+/* The number of the chunk at `at`; false if the grid has no such chunk. */
 static bool
 number_of(const struct tool_dataset *dataset, const hsize_t *at,
           uint64_t *number_ret)
@@ -56,9 +59,9 @@ list(const struct tool_dataset *dataset, uint64_t n, uint64_t *numbers)
         hsize_t at[H5S_MAX_RANK], nbytes;
         haddr_t address;
         unsigned mask;
-        /* HDF5 gives the wrong places of chunks in extensible arrays whose dim
-         * without limit is not the first one. Where all of them hold a chunk,
-         * and no two are the same, these are all chunks. */
+        /* HDF5 gives wrong positions of chunks in extensible arrays whose
+         * unlimited dim is not the first one. If every position holds a chunk
+         * and no two are equal, the list is complete. */
         if (H5Dget_chunk_info(dataset->id, dataset->space, i, at, &mask,
                               &address, &nbytes) < 0 ||
             !number_of(dataset, at, &numbers[i]) ||
@@ -66,24 +69,24 @@ list(const struct tool_dataset *dataset, uint64_t n, uint64_t *numbers)
             return false;
     }
     qsort(numbers, n, sizeof *numbers, compare);
-    /* A damaged index. */
+    /* Two chunks at one position: the index is damaged. */
     for (uint64_t i = 1; i < n; i++)
         if (numbers[i] == numbers[i - 1])
             return false;
     return true;
 }
 
-/* HDF5 finds the n-th chunk by counting up to it: chunks in a B-tree, but all
- * elements of an array, stored or not. So this is worth the time where few are
- * stored, and the last of them tells how few. The time decides nothing but who
- * finds them. */
+/* Whether listing chunks is faster than looking for each one. HDF5 finds the
+ * n-th chunk by counting: chunks in a B-tree, but all elements of an array,
+ * stored or not. The time for the last chunk shows which. It only decides
+ * between two methods with the same result. */
 static bool
 listing_pays(const struct tool_dataset *dataset, uint64_t n, uint64_t nchunks)
 {
     hsize_t at[H5S_MAX_RANK], nbytes;
     haddr_t address;
     unsigned mask;
-    const clock_t begin = clock(); /* not what other processes take */
+    const clock_t begin = clock(); /* CPU time of this process */
 
     if (n > 0 && H5Dget_chunk_info(dataset->id, dataset->space, n - 1, at,
                                    &mask, &address, &nbytes) < 0)
@@ -92,8 +95,8 @@ listing_pays(const struct tool_dataset *dataset, uint64_t n, uint64_t nchunks)
     return last_s * (double)n / 2 <= LOOK_S * (double)nchunks;
 }
 
-/* Among how many chunks one may be stored for the dataset to be sparse; 0: it
- * is too small. */
+/* The dataset is sparse if at most one chunk in this many is stored; 0: it is
+ * too small to be sparse. */
 static uint64_t
 sparse_every(const struct tool_dataset *dataset, uint64_t nchunks)
 {
@@ -160,10 +163,10 @@ tool_stored_nabsent(const struct tool_stored *stored)
     return stored->listed ? stored->nchunks - stored->n : 0;
 }
 
-/* The boxes of a grid that have values of a box of another grid. */
+/* The boxes of one grid that overlap a box of another grid. */
 struct touched {
     const struct tool_grid *grid;
-    struct tool_grid steps; /* from the first of them */
+    struct tool_grid steps; /* from the first of these boxes */
     hsize_t first[H5S_MAX_RANK];
 };
 
@@ -181,7 +184,7 @@ touch(const struct tool_grid *grid, const struct tool_grid *box)
     return touched;
 }
 
-/* The number of the next box; false past the last. */
+/* The number of the next box; false after the last one. */
 static bool
 next_touched(struct touched *touched, uint64_t *number_ret)
 {
@@ -197,7 +200,7 @@ next_touched(struct touched *touched, uint64_t *number_ret)
     return true;
 }
 
-/* Marks the boxes of `grid` that have values of the chunk `chunk`. */
+/* Marks the boxes of `grid` that overlap the chunk `chunk`. */
 static void
 mark(const struct tool_grid *grid, const struct tool_grid *chunk,
      bool *boxes_ret)
@@ -239,10 +242,9 @@ tool_stored_next_box(const bool *boxes, struct tool_grid *grid)
     return true;
 }
 
-/* ---- what was written ---- */
+/* ---- stored boxes ---- */
 
-/* Whether values of a dataset without chunks may have been written, in its file
- * or in others. */
+/* Whether a dataset without chunks stores values, in its file or in others. */
 static bool
 has_values(const struct tool_dataset *dataset)
 {
@@ -251,7 +253,7 @@ has_values(const struct tool_dataset *dataset)
            H5Pget_external_count(dataset->dcpl) > 0;
 }
 
-/* False where there are too many, or no memory for more. */
+/* False above the limit, or without memory. */
 static bool
 add_box(struct tool_boxes *boxes, uint64_t number)
 {
@@ -276,7 +278,7 @@ take_all(struct tool_boxes *boxes)
     boxes->all = true;
 }
 
-/* Puts them in order, each once. */
+/* Sorts the numbers and removes repetitions. */
 static void
 sort(struct tool_boxes *boxes)
 {
@@ -337,8 +339,8 @@ tool_boxes_free(struct tool_boxes *boxes)
     *boxes = (struct tool_boxes){0};
 }
 
-/* Whether HDF5 finds a chunk where it reads one: else it says so, or tells the
- * size 0. */
+/* Whether HDF5 finds a chunk here when it reads: otherwise it reports so, or
+ * gives the size 0. */
 static bool
 is_found(const struct tool_dataset *dataset, const hsize_t *at)
 {

@@ -1,68 +1,67 @@
-/* Which chunks of a dataset are stored, where it may have a thousand times as
- * many: then those are listed, and the grid is not gone through. */
+/* Lists the stored chunks of a dataset that has many chunks but stores few, so
+ * that commands need not walk over the whole grid. */
 #pragma once
 
 #include "tools/common/h5file.h"
 
 struct tool_stored {
     uint64_t nchunks;  /* in the grid of chunks */
-    bool sparse;       /* it has many, and few are stored */
-    bool listed;       /* else any chunk may be stored */
-    uint64_t n;        /* that are listed */
-    uint64_t *numbers; /* of these in the grid's order, ascending */
+    bool sparse;       /* it has many chunks and stores few */
+    bool listed;       /* numbers lists the stored chunks; else any chunk may be
+                          stored */
+    uint64_t n;        /* length of numbers */
+    uint64_t *numbers; /* numbers of stored chunks, ascending */
 };
 
-/* Lists the chunks of a dataset that has many, and few that are stored. Frees
- * nothing; tool_stored_free does. */
+/* Lists the stored chunks of a sparse dataset. Free with tool_stored_free. */
 struct tool_stored
 tool_stored_find(const struct tool_dataset *dataset);
 
 void
 tool_stored_free(struct tool_stored *stored);
 
-/* As tool_grid_next of the grid of chunks, but to the next one that may be
- * stored. */
+/* Like tool_grid_next on the grid of chunks, but moves to the next chunk that
+ * may be stored. */
 bool
 tool_stored_next(const struct tool_stored *stored, struct tool_grid *grid);
 
-/* How many of the grid that never stops at are not stored. */
+/* The number of chunks that tool_stored_next skips. */
 uint64_t
 tool_stored_nabsent(const struct tool_stored *stored);
 
-/* For each box of another grid over a sparse dataset whether chunks in it are
- * stored, or cannot be found; NULL: it is not sparse, or there is no memory to
- * tell. The caller frees. */
+/* For each box of another grid over a sparse dataset, whether it overlaps
+ * chunks that are stored or cannot be found. NULL: the dataset is not sparse,
+ * or memory is short. The caller frees it. */
 bool *
 tool_stored_boxes(const struct tool_dataset *dataset,
                   const struct tool_grid *grid);
 
-/* Boxes of a grid, by their numbers. */
+/* Numbers of boxes of a grid. */
 struct tool_boxes {
-    bool all; /* that the grid has; else those that are listed */
+    bool all; /* all boxes of the grid; else those in numbers */
     uint64_t n, cap;
     uint64_t *numbers; /* ascending */
 };
 
-/* The boxes of a grid over a dataset that may have values which were written:
- * the others are nothing but the fill value. `all` where few are written or
- * not, or none are listed. Free with tool_boxes_free. */
+/* The boxes of a grid over a dataset that may hold stored values; the other
+ * boxes hold the fill value. `all` if chunks cannot be listed or too many boxes
+ * are stored. Free with tool_boxes_free. */
 struct tool_boxes
 tool_boxes_written(const struct tool_dataset *dataset,
                    const struct tool_grid *grid);
 
-/* Adds those of `other`, which are of the same grid. */
+/* Adds the boxes of `other`, which refers to the same grid. */
 void
 tool_boxes_merge(struct tool_boxes *boxes, const struct tool_boxes *other);
 
 void
 tool_boxes_free(struct tool_boxes *boxes);
 
-/* False where HDF5 has nothing but the fill value for a box of a dataset that
- * has values. */
+/* False if the box has only unwritten chunks. */
 bool
 tool_box_is_written(const struct tool_dataset *dataset,
                     const struct tool_grid *box);
 
-/* As tool_grid_next, but to the next box that `boxes` tells of. */
+/* Like tool_grid_next, but moves to the next box that `boxes` marks. */
 bool
 tool_stored_next_box(const bool *boxes, struct tool_grid *grid);

@@ -1,4 +1,4 @@
-/* Escapes what a terminal would not show as it is. */
+/* Escapes characters that a terminal would obey or not show. */
 #include "tools/common/text.h"
 
 #include <stdbool.h>
@@ -7,14 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* As many texts as a message may have. */
+/* The number of texts that one message may show. */
 #define NTEXTS 8
 
 /* "\x1b" for one byte. */
 #define MAX_ESCAPE_NBYTES 4
 
-/* Bytes of the UTF-8 character at `text`, and its number; 0 where the bytes are
- * no such character, in its shortest form, of Unicode. */
+/* The length of the UTF-8 character at `text`, and its number; 0 if the bytes
+ * are not a Unicode character in its shortest encoding. */
 static size_t
 read_character(const unsigned char *text, uint32_t *number_ret)
 {
@@ -28,7 +28,7 @@ read_character(const unsigned char *text, uint32_t *number_ret)
     uint32_t number = nbytes < 2 ? lead : lead & (0x7Fu >> nbytes);
 
     for (size_t i = 1; i < nbytes; i++) {
-        if ((text[i] & 0xC0) != 0x80) /* also the text's end */
+        if ((text[i] & 0xC0) != 0x80) /* also at the end of the text */
             return 0;
         number = number << 6 | (text[i] & 0x3F);
     }
@@ -39,8 +39,8 @@ read_character(const unsigned char *text, uint32_t *number_ret)
                : nbytes;
 }
 
-/* Whether a terminal shows the character, and nothing else happens: no control
- * character, no end of a line, no change of the direction of writing. */
+/* Whether a terminal simply shows the character: it is not a control character,
+ * ends no line, and does not change the direction of writing. */
 static bool
 is_shown(uint32_t number)
 {
@@ -61,7 +61,7 @@ write_escape(unsigned char byte, char *to)
     return (size_t)snprintf(to, MAX_ESCAPE_NBYTES + 1, "\\x%02x", byte);
 }
 
-/* Writes `text` with its escapes to `to`; NULL: counts. Returns its bytes
+/* Writes `text` with escapes to `to`; NULL: only counts. Returns the bytes
  * without the end. */
 static size_t
 escape(const char *text, char *to)
@@ -96,11 +96,11 @@ tool_shown(const char *text)
     const size_t nbytes = escape(text, NULL);
     if (nbytes == strlen(text))
         return text;
-    char **place = &texts[next++ % NTEXTS];
-    char *more = realloc(*place, nbytes + 1);
+    char **slot = &texts[next++ % NTEXTS];
+    char *more = realloc(*slot, nbytes + 1);
     if (more == NULL)
-        return "(a name for which there is no memory)";
-    *place = more;
+        return "(not enough memory for this name)";
+    *slot = more;
     escape(text, more);
     more[nbytes] = '\0';
     return more;

@@ -1,11 +1,11 @@
-/* Names and reasons as they are shown: a file chooses them, and a terminal
- * obeys some. */
+/* Makes names and reasons safe to print: files contain arbitrary bytes, and
+ * terminals obey some of them. */
 #pragma once
 
-/* The text with what is no printable UTF-8 written as in C: "\n", "\x1b", and
- * "\\" for a backslash. Escaped are control characters, bytes that are no
- * UTF-8, and the characters that end a line or turn its direction. A text that
- * needs no escapes is returned itself; another one stays valid until eight
- * calls later. Only for the thread that prints. */
+/* The text with everything but printable UTF-8 escaped as in C: "
+ * ", "\x1b", and "\\" for a backslash. Escapes control characters, bytes
+ * outside UTF-8, and characters that end a line or change its direction.
+ * Returns `text` itself if it needs no escapes; an escaped text stays valid for
+ * the next seven calls. Only for the thread that prints. */
 const char *
 tool_shown(const char *text);

@@ -1,14 +1,14 @@
-/* What the commands of the terp tool share. */
+/* The commands of the terp tool. */
 #pragma once
 
-/* Exit codes of every command; `terp --help` documents them. */
+/* Exit codes of all commands; `terp --help` documents them. */
 enum tool_exit {
     TOOL_OK = 0,
     TOOL_FOUND = 1,  /* a bound exceeded, a difference, a damaged chunk */
     TOOL_TROUBLE = 2 /* wrong usage, or a file that cannot be read */
 };
 
-/* A command gets its own argv, whose first word is "terp COMMAND". */
+/* A command. argv[0] is "terp COMMAND". */
 typedef int
 tool_command(int argc, char **argv);
 
@@ -20,8 +20,8 @@ tool_command tool_compare;
 tool_command tool_repack;
 tool_command tool_preview;
 
-/* Lets HDF5 find the plugin that was built or installed with this program,
- * after those in HDF5_PLUGIN_PATH. HDF5 ends its search at the first directory
- * that does not exist, so such directories are removed from its list. */
+/* Adds the plugin that was built or installed with this program to HDF5's
+ * search path, after HDF5_PLUGIN_PATH. Removes directories that do not exist:
+ * HDF5 would end its search at the first one. */
 void
 tool_plugin_dirs_add(void);

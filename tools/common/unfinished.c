@@ -1,6 +1,6 @@
-/* Names of files that tell who writes them. */
+/* Names of unfinished files, which identify the process that writes them. */
 #define _GNU_SOURCE /* gethostname, mkstemp, readlink */
-#include "tools/common/part.h"
+#include "tools/common/unfinished.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -21,18 +21,19 @@
 
 #define MARK ".part-"
 
-/* A machine's name may have 64 characters, but a file's no more than 255. */
+/* Limit for the host in a file name: hosts may have 64 characters, file names
+ * at most 255. */
 #define MAX_HOST_NBYTES 16
 
-/* "HOST-MACHINE-": what all names of files have that this machine can judge.
- */
-struct place {
+/* "HOST-MACHINE-": the prefix of unfinished files whose process this machine
+ * can check. */
+struct origin {
     char text[MAX_HOST_NBYTES + 32];
 };
 
-/* ---- what Linux tells, and other systems do not ---- */
+/* ---- process information of Linux ---- */
 
-/* Up to `cap` - 1 bytes of a file of the system's, as text; "" without it. */
+/* Reads up to `cap` - 1 bytes of a system file as text; "" on failure. */
 static void
 read_text(const char *path, char *text, size_t cap)
 {
@@ -44,8 +45,8 @@ read_text(const char *path, char *text, size_t cap)
         fclose(file);
 }
 
-/* When a process was started, in the system's own unit; 0: it is not told.
- * '\0' for its state, likewise. */
+/* The start time of a process in the system's unit, and its state; 0 and '\0'
+ * if unknown. */
 static uint64_t
 start_of(unsigned pid, char *state_ret)
 {
@@ -55,8 +56,8 @@ start_of(unsigned pid, char *state_ret)
     *state_ret = '\0';
     snprintf(path, sizeof path, "/proc/%u/stat", pid);
     read_text(path, text, sizeof text);
-    /* The name of the program, in parentheses, may hold any character; 20
-     * words on from its end the 22nd one is the start. */
+    /* The program's name, in parentheses, may contain any character. Of the
+     * words behind it, the 20th is the start time. */
     const char *at = strrchr(text, ')');
     if (at == NULL || at[1] == '\0')
         return 0;
@@ -68,7 +69,7 @@ start_of(unsigned pid, char *state_ret)
     return start;
 }
 
-/* ---- this process, and others ---- */
+/* ---- identity of processes ---- */
 
 static void
 get_host(char *name, size_t cap)
@@ -84,10 +85,10 @@ get_host(char *name, size_t cap)
         name[0] = '\0';
 }
 
-/* A machine from one start to the next, and of it what one list of processes
- * holds: containers with lists of their own may share all else. */
+/* Identifies the machine since its last start, and its list of processes:
+ * containers have lists of their own on the same machine. */
 static void
-find_place(struct place *place_ret)
+find_origin(struct origin *origin_ret)
 {
     char host[256], boot[64], processes[64] = "", all[512];
 
@@ -103,12 +104,11 @@ find_place(struct place *place_ret)
     for (char *at = host; *at != '\0'; at++)
         if (!isalnum((unsigned char)*at) && *at != '.')
             *at = '_';
-    snprintf(place_ret->text, sizeof place_ret->text, "%.*s-%012llx-",
+    snprintf(origin_ret->text, sizeof origin_ret->text, "%.*s-%012llx-",
              MAX_HOST_NBYTES, host, (unsigned long long)(machine >> 16));
 }
 
-/* Whether it is certain that the process which had the number and began then
- * no longer runs. */
+/* Whether the process with this number and start time certainly ended. */
 static bool
 is_gone(unsigned pid, uint64_t start)
 {
@@ -124,31 +124,31 @@ is_gone(unsigned pid, uint64_t start)
 #else
     char state;
 
-    /* /proc may hide what other users run, but kill tells that it is there. */
+    /* /proc may hide processes of other users; kill reports that they exist. */
     if (pid == 0 || pid > INT32_MAX)
         return false;
     if (kill((pid_t)pid, 0) != 0)
         return errno == ESRCH;
     const uint64_t now = start_of(pid, &state);
     if (now != 0 && start != 0 && now != start)
-        return true; /* another one has the number now */
+        return true; /* another process has the number now */
     return state == 'Z' || state == 'X';
 #endif
 }
 
-/* ---- names ---- */
+/* ---- file names ---- */
 
 int
-tool_part_make(const char *out, char *path_ret, size_t path_cap)
+tool_unfinished_make(const char *out, char *path_ret, size_t path_cap)
 {
     const unsigned pid = (unsigned)getpid();
-    struct place place;
+    struct origin origin;
     char state;
 
-    find_place(&place);
+    find_origin(&origin);
     const int length =
         snprintf(path_ret, path_cap, "%s" MARK "%s%x-%llx-XXXXXX", out,
-                 place.text, pid, (unsigned long long)start_of(pid, &state));
+                 origin.text, pid, (unsigned long long)start_of(pid, &state));
     if (length < 0 || (size_t)length >= path_cap) {
         errno = ENAMETOOLONG;
         return -1;
@@ -156,9 +156,8 @@ tool_part_make(const char *out, char *path_ret, size_t path_cap)
     return mkstemp(path_ret);
 }
 
-/* What follows MARK in a name that tool_part_make has made: from the end on,
- * six characters, the start, the process, the machine and the host. False for
- * any other. */
+/* Whether the text after MARK was written by tool_unfinished_make: host,
+ * machine, process, start, and six characters. */
 static bool
 is_of_ours(const char *text)
 {
@@ -171,18 +170,18 @@ is_of_ours(const char *text)
            strlen(rest) == 6 && strcmp(strrchr(text, '-') + 1, rest) == 0;
 }
 
-/* Removes the file or tells of it, if it is one. */
+/* Removes the file if its process has ended, or reports it. */
 static void
-sweep_one(const struct place *place, const char *path, const char *text,
-          tool_part_tell *tell, void *context)
+sweep_one(const struct origin *origin, const char *path, const char *text,
+          tool_unfinished_tell *tell, void *context)
 {
-    const size_t n = strlen(place->text);
+    const size_t n = strlen(origin->text);
     unsigned long long start;
     unsigned pid;
 
     if (!is_of_ours(text))
         return;
-    if (strncmp(text, place->text, n) != 0)
+    if (strncmp(text, origin->text, n) != 0)
         tell(context, path);
     else if (sscanf(text + n, "%x-%llx-", &pid, &start) == 2 &&
              is_gone(pid, start))
@@ -190,20 +189,21 @@ sweep_one(const struct place *place, const char *path, const char *text,
 }
 
 void
-tool_part_sweep(const char *out, tool_part_tell *tell, void *context)
+tool_unfinished_sweep(const char *out, tool_unfinished_tell *tell,
+                      void *context)
 {
     const char *slash = strrchr(out, '/');
     const char *name = slash == NULL ? out : slash + 1;
     const size_t name_nbytes = strlen(name);
     char path[4096];
     struct dirent *entry;
-    struct place place;
+    struct origin origin;
 
     const int folder_nbytes =
         snprintf(path, sizeof path, "%.*s", (int)(name - out), out);
     if (folder_nbytes < 0 || (size_t)folder_nbytes >= sizeof path)
         return;
-    find_place(&place);
+    find_origin(&origin);
     DIR *folder = opendir(folder_nbytes == 0 ? "." : path);
     while (folder != NULL && (entry = readdir(folder)) != NULL) {
         const char *found = entry->d_name;
@@ -214,7 +214,7 @@ tool_part_sweep(const char *out, tool_part_tell *tell, void *context)
             snprintf(path + folder_nbytes, sizeof path - (size_t)folder_nbytes,
                      "%s", found);
         if (n > 0 && (size_t)n < sizeof path - (size_t)folder_nbytes)
-            sweep_one(&place, path, found + name_nbytes + strlen(MARK), tell,
+            sweep_one(&origin, path, found + name_nbytes + strlen(MARK), tell,
                       context);
     }
     if (folder != NULL)

@@ -1,5 +1,4 @@
-/* Lists the links of groups, and keeps the groups that are not done in a list
- * of its own. */
+/* Walks over links with an explicit stack of groups. */
 #define _XOPEN_SOURCE 700 /* strdup, tsearch */
 #include "tools/common/walk.h"
 
@@ -15,11 +14,11 @@ struct link {
     H5L_info_t info;
 };
 
-/* A group of which links are to come. */
+/* A group on the stack. */
 struct tool_walk_group {
     haddr_t address;
     hid_t id;           /* negative while it is closed */
-    size_t path_nbytes; /* with a slash behind it */
+    size_t path_nbytes; /* including the slash behind it */
     void *context;
     struct link *links;
     size_t nlinks, cap_nlinks, next;
@@ -87,9 +86,9 @@ free_group(struct tool_walk_group *group)
     tool_close(group->id);
 }
 
-/* ---- the way ---- */
+/* ---- the walk ---- */
 
-/* Room for one more group. */
+/* Makes capacity for one more group. */
 static bool
 reserve_group(struct tool_walk *walk)
 {
@@ -105,7 +104,7 @@ reserve_group(struct tool_walk *walk)
     return true;
 }
 
-/* Puts a name behind the first `nbytes` bytes of the path. */
+/* Replaces the path behind its first `nbytes` bytes by `name`. */
 static bool
 set_path(struct tool_walk *walk, size_t nbytes, const char *name)
 {
@@ -123,7 +122,7 @@ set_path(struct tool_walk *walk, size_t nbytes, const char *name)
     return true;
 }
 
-/* Of the groups the innermost alone stays open. */
+/* Only the innermost group stays open. */
 static void
 close_innermost(struct tool_walk *walk)
 {
@@ -210,7 +209,7 @@ tool_walk_end(struct tool_walk *walk)
 
 /* ---- each dataset once ---- */
 
-/* A walk over datasets, and the addresses of what it may come by again. */
+/* A walk over datasets, and the addresses that it has seen. */
 struct visit {
     struct tool_walk walk;
     tool_visit *tell;
@@ -227,8 +226,8 @@ compare_addresses(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Whether the walk comes by an address for the first time. Without memory it
- * does not know, and says no, so that it ends. */
+/* Whether the walk sees an address for the first time. Without memory the
+ * answer is no, so that the walk ends. */
 static bool
 is_first(struct visit *visit, haddr_t address)
 {
@@ -244,8 +243,8 @@ is_first(struct visit *visit, haddr_t address)
     return false;
 }
 
-/* An object that cannot be opened or followed. What has no checksum, as headers
- * before HDF5 1.8, may be damaged where it seems to be of a later version. */
+/* Reports an object that cannot be opened or walked. Headers before HDF5 1.8
+ * have no checksum; one that seems to need a newer HDF5 may be damaged. */
 static void
 tell_trouble(struct visit *visit, const char *path, unsigned header_version)
 {

@@ -1,61 +1,61 @@
-/* Walks over the links and objects of a file. No function calls itself, so that
- * groups may be nested to any depth. */
+/* Walks over the links and objects of a file. The walk is not recursive; groups
+ * may be nested to any depth. */
 #pragma once
 
 #include "tools/common/h5file.h"
 
-/* Type, address, number of links and header of an object; it asks HDF5 for no
- * more, and so does not fail on what HDF5 cannot read of the rest. */
+/* Type, address, number of links and header of an object. Asks HDF5 for nothing
+ * else, so that an unreadable rest does no harm. */
 bool
 tool_object_info(hid_t object, H5O_info_t *info_ret);
 
-/* A walk, and the link that it has come to. */
+/* A walk, and its current link. */
 struct tool_walk {
-    const char *path; /* of that link, from "/" on */
-    const char *name; /* its last part */
+    const char *path; /* of the current link, from "/" on */
+    const char *name; /* its last name */
     H5L_info_t link;
-    void *group; /* that the link is in: what tool_walk_enter was given */
+    void *group; /* context of the group that holds the link, from
+                    tool_walk_enter */
 
     hid_t file;
     bool by_creation;
-    char *text; /* the path */
+    char *text; /* memory of the path */
     size_t text_cap;
-    struct tool_walk_group *groups; /* the outermost first */
+    struct tool_walk_group *groups; /* outermost first */
     size_t ngroups, cap_ngroups;
 };
 
-/* A walk of an open file, which begins when a group is entered. Links come in
- * the order of their names, or `by_creation` in the one in which they were
- * made, where that is known. To be ended in any case. */
+/* A walk over an open file; it starts when tool_walk_enter gets the root. Links
+ * come in the order of their names, or with `by_creation` in the order of
+ * creation, if the file tracks it. End the walk in any case. */
 struct tool_walk
 tool_walk_begin(hid_t file, bool by_creation);
 
-/* Lists the links of a group, which is the root at first and then the target of
- * the link that the walk has come to; they come next. False where HDF5 cannot
- * list them, or without memory. */
+/* Enters a group: the root, or the target of the current link. Its links come
+ * next. False where HDF5 cannot list them, or without memory. */
 bool
 tool_walk_enter(struct tool_walk *walk, hid_t group, void *context);
 
-/* Moves on to the next link; false past the last one. */
+/* Moves to the next link; false after the last one. */
 bool
 tool_walk_next(struct tool_walk *walk);
 
-/* The same as tool_object_info of the target of a hard link that the walk has
- * come to, which need not be opened for it. */
+/* tool_object_info of the target of the current hard link, without opening it.
+ */
 bool
 tool_walk_info(struct tool_walk *walk, H5O_info_t *info_ret);
 
-/* Opens that target; negative where HDF5 cannot. */
+/* Opens the target of the current link; negative where HDF5 fails. */
 hid_t
 tool_walk_open(const struct tool_walk *walk);
 
 void
 tool_walk_end(struct tool_walk *walk);
 
-/* Calls `visit` once for every dataset, in the order of their names, with its
- * path, and for every other object that cannot be opened or followed.
- * `dataset` is NULL where HDF5 cannot open it, which `trouble` explains. False
- * where links are missing since a group cannot be followed. */
+/* Calls `visit` once for every dataset, in the order of names, and for every
+ * object that cannot be opened or walked. `dataset` is NULL if HDF5 cannot open
+ * it, and `trouble` says why. False if a group could not be walked, so that
+ * datasets may be missing. */
 typedef void
 tool_visit(const char *path, const struct tool_dataset *dataset,
            const struct tool_trouble *trouble, void *context);

@@ -1,4 +1,4 @@
-/* A queue, and threads that wait for what is put there. */
+/* A queue of work, and threads that take it. */
 #include "tools/common/workers.h"
 
 #include <pthread.h>
@@ -11,7 +11,7 @@ struct tool_workers {
     void *arg;
     pthread_mutex_t lock;
     pthread_cond_t given, done;
-    struct tool_work *first, **end; /* that nobody has taken */
+    struct tool_work *first, **end; /* work that waits */
     bool is_ending;
     int nthreads;
     pthread_t threads[];

@@ -1,9 +1,9 @@
-/* Threads that take work in the order in which it is given. */
+/* Threads that take work in the order in which it was given. */
 #pragma once
 
 #include <stdbool.h>
 
-/* One piece of work, within the struct that says what it is. */
+/* An item of work; the first member of a larger struct. */
 struct tool_work {
     struct tool_work *next;
     bool is_done;
@@ -14,19 +14,19 @@ struct tool_workers;
 typedef void
 tool_work_do(void *arg, struct tool_work *work);
 
-/* Where the system gives fewer threads, the rest is theirs, or the caller's;
- * NULL for want of memory. */
+/* If the system starts fewer threads, these do all the work; without threads,
+ * the caller does. NULL without memory. */
 struct tool_workers *
 tool_workers_start(int nthreads, tool_work_do *do_work, void *arg);
 
-/* Where there is no thread, the work is done before this returns. */
+/* Without threads, does the work before it returns. */
 void
 tool_workers_give(struct tool_workers *workers, struct tool_work *work);
 
-/* Returns when the work that was given is done. */
+/* Waits until this work is done. */
 void
 tool_workers_await(struct tool_workers *workers, struct tool_work *work);
 
-/* When all work is done. NULL: nothing. */
+/* Waits until all work is done. Does nothing for NULL. */
 void
 tool_workers_end(struct tool_workers *workers);

@@ -1,12 +1,11 @@
 # shellcheck shell=bash
-# Completion of the terp tool in bash. Commands and options are those that
-# --help lists.
+# Completion of the terp tool in bash. It reads commands and options from --help.
 
 _terp() {
     local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
     local words
 
-    # "--pipeline=ra" are three words for bash.
+    # bash splits "--pipeline=ra" into three words.
     if [ "$word" = = ]; then
         word=
     elif [ "$previous" = = ]; then
@@ -35,7 +34,7 @@ _terp() {
             sed -n 's/^  [ -].[ ,] \(--[a-z-]*=\{0,1\}\).*/\1/p')
         compopt -o nospace 2>/dev/null
     else
-        # Files and directories, by readline.
+        # readline completes files and directories.
         COMPREPLY=()
         return
     fi

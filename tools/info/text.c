@@ -12,6 +12,7 @@
 #include "tools/common/text.h"
 #include "tools/info/info.h"
 
+/* The most frequent entries, which fit a line. */
 #define NENTRIES_SHOWN 3
 
 static double

@@ -6,6 +6,7 @@
 /* HDF5 has at most 32 filters in a pipeline. */
 #define MAX_NSTAND_INS 32
 
+/* Longer names of filters are cut in messages. */
 #define NAME_NBYTES 64
 
 /* HDF5 keeps pointers to the names. */

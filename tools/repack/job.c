@@ -16,6 +16,7 @@
 #include "tools/common/stored.h"
 #include "tools/repack/salvage.h"
 
+/* The size of Linux's large pages on x86-64; elsewhere only an alignment. */
 #define LARGE_PAGE_NBYTES ((uint64_t)2 << 20)
 
 bool

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tools/common/part.h"
 #include "tools/common/text.h"
+#include "tools/common/unfinished.h"
 #include "tools/repack/lists.h"
 
 /* HDF5's limit for attributes in old object headers is 64 KiB; the rest is for
@@ -24,8 +24,8 @@
 
 /* The unfinished file. It gets OUT's name when it is complete; otherwise it is
  * removed when the program ends. */
-static char part_path[4096];
-static volatile sig_atomic_t has_part;
+static char unfinished_path[4096];
+static volatile sig_atomic_t has_unfinished;
 
 /* The state of the output. */
 static struct {
@@ -39,9 +39,9 @@ static struct {
 void
 repack_output_remove(void)
 {
-    if (has_part)
-        unlink(part_path);
-    has_part = 0;
+    if (has_unfinished)
+        unlink(unfinished_path);
+    has_unfinished = 0;
 }
 
 static void
@@ -67,7 +67,7 @@ watch_ends(void)
 }
 
 static void
-warn_of_part(void *context, const char *path)
+warn_of_unfinished(void *context, const char *path)
 {
     const struct repack *repack = context;
 
@@ -137,12 +137,13 @@ repack_output_begin(struct repack *repack, const struct stat *stat_in)
     watch_ends();
     if (!find_out(repack, stat_in))
         return false;
-    tool_part_sweep(output.path, warn_of_part, repack);
-    output.file = tool_part_make(output.path, part_path, sizeof part_path);
+    tool_unfinished_sweep(output.path, warn_of_unfinished, repack);
+    output.file = tool_unfinished_make(output.path, unfinished_path,
+                                       sizeof unfinished_path);
     if (output.file < 0)
         return repack_fail(repack, repack->request.path_out, "%s",
                            strerror(errno));
-    has_part = 1;
+    has_unfinished = 1;
 #ifdef _WIN32 /* Windows does not rename an open file */
     close(output.file);
     output.file = -1;
@@ -219,7 +220,7 @@ repack_output_create(struct repack *repack)
      * its buffers hold when it closes a dataset. */
     H5Pset_sieve_buf_size(fapl, 0);
     H5Pset_cache(fapl, 0, 0, 0, 0); /* no cache of chunks */
-    repack->out = H5Fcreate(part_path, H5F_ACC_TRUNC, fcpl, fapl);
+    repack->out = H5Fcreate(unfinished_path, H5F_ACC_TRUNC, fcpl, fapl);
     H5Pclose(fapl);
     H5Pclose(fcpl);
     return repack->out >= 0 ||
@@ -235,7 +236,7 @@ copy_userblock(struct repack *repack, hsize_t nbytes)
     bool ok = true;
 
     FILE *in = fopen(request->path_in, "rb");
-    FILE *out = fopen(part_path, "r+b");
+    FILE *out = fopen(unfinished_path, "r+b");
     for (hsize_t at = 0; in != NULL && out != NULL && at < nbytes && ok;
          at += sizeof bytes)
         ok = fread(bytes, sizeof bytes, 1, in) == 1 &&
@@ -273,9 +274,9 @@ repack_output_finish(struct repack *repack, const struct stat *stat_in)
                            "the file changed during the run; "
                            "repeat the run");
     set_rights(stat_in);
-    if (rename(part_path, output.path) != 0)
+    if (rename(unfinished_path, output.path) != 0)
         return repack_fail(repack, request->path_out, "%s", strerror(errno));
-    has_part = 0;
+    has_unfinished = 0;
     free(output.path);
     output.path = NULL;
     return true;

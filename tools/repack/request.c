@@ -48,8 +48,8 @@ static const struct argp_option options[] = {
      REPACK_HELP_KEEP_SIGN, 1},
     {"valid-range", KEY_VALID_RANGE, "MIN:MAX", 0, REPACK_HELP_VALID_RANGE, 1},
     {"rest", KEY_REST, "NAME", 0,
-     "How to store what terp does not compress, such as strings, compounds "
-     "and small datasets: keep its filters (default), or shuffle and deflate",
+     "Filters for what terp does not compress, such as strings, compounds and "
+     "small datasets: keep (default) its own, or deflate, after shuffle",
      1},
     {"chunk", 'c', "auto|AxBxC", 0,
      "Change the chunks also of datasets that have chunks: to a chosen shape, "

@@ -204,7 +204,7 @@ tool_verify(int argc, char **argv)
     argp_parse(&parser, argc, argv, 0, NULL, &request);
     tool_plugin_dirs_add();
     request.verify.checker =
-        tool_checker_start(request.nthreads, TOOL_CHECK_PASSES_REST);
+        tool_checker_start(request.nthreads, TOOL_CHECK_SKIPS_REST);
     if (request.verify.checker != NULL) {
         check_files(&request);
     } else {
