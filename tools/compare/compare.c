@@ -27,8 +27,8 @@ static const struct argp_option options[] = {
     {"abs", 'a', "X", 0,
      "Limit each error to X in all float datasets, in place of B's bounds", 1},
     {"rel", 'r', "X", 0,
-     "The same with X times the range of the dataset's values in A", 1},
-    {"pwr", KEY_PWR, "X", 0, "The same with X times each value in A", 1},
+     "Limit each error to X times the range of the dataset's values in A", 1},
+    {"pwr", KEY_PWR, "X", 0, "Limit each error to X times its value in A", 1},
     {"floor", KEY_FLOOR, "X", 0, TOOL_HELP_FLOOR, 1},
     {"allow-unjudged", KEY_ALLOW_UNJUDGED, NULL, 0,
      "Accept datasets without a known bound, datasets that terp cannot "
