@@ -1,28 +1,28 @@
 #!/usr/bin/env bash
-# Copies Open MPI, as installed here, and terp's programs of several processes
-# to a folder that can be taken to a machine without MPI.
+# Copies the installed Open MPI and terp's MPI programs to a folder, for a machine
+# without MPI.
 #   scripts/carry_mpi.sh FOLDER
-# FOLDER/bin: mpiexec, parallel_write, mpi_messages; FOLDER/plugin: the filter.
-# HDF5 is linked into parallel_write, since its shared library needs many more.
-# Without Open MPI or an HDF5 for it nothing is copied.
+# FOLDER/bin gets mpiexec, parallel_write and mpi_messages, FOLDER/plugin the
+# filter. HDF5 is linked into parallel_write, because its shared library needs many
+# other libraries. Copies nothing without Open MPI or without an HDF5 for it.
 set -euo pipefail
 folder=$(realpath -m "$1")
 cd "$(dirname "$0")/.."
 build=build/carry-mpi
 
 needs() {
-    echo "MPI is left out: no $1 (openmpi-bin, libopenmpi-dev," \
-        "libhdf5-openmpi-dev, libaec-dev, zlib1g-dev)"
+    echo "MPI is not copied: $1 is missing (install openmpi-bin, libopenmpi-dev," \
+        "libhdf5-openmpi-dev, libaec-dev and zlib1g-dev)"
     exit
 }
 
-# setting NAME: a folder of this Open MPI.
+# setting NAME: prints a folder of this Open MPI.
 setting() {
     ompi_info --parsable --path "$1" | sed "s/^path:$1://"
 }
 
-# What programs and plugins need, but for the C library, which must be that of
-# the machine they run on.
+# Copies the libraries that programs and plugins need, except for the C library:
+# the other machine's must be used.
 copy_libraries() {
     find "$folder/bin" "$folder/components" -type f -exec ldd {} + |
         sed -n 's/.* => \(\/.*\) (0x.*/\1/p' | sort -u |
@@ -48,7 +48,7 @@ mpicc -O2 -rdynamic -I filter/plugin -I/usr/include/hdf5/openmpi examples/parall
     "$hdf5" -lsz -laec -lz -ldl -lm -o "$folder/bin/parallel_write"
 
 cp -L "$(command -v orterun)" "$folder/bin/"
-# Without networks, batch systems and other ways to start or watch processes.
+# Leaves out networks, batch systems, and components that start or watch processes.
 find "$(setting pkglibdir)" -name 'mca_*.so' | grep -vE \
     -e '_(ofi|ucx|openib|usnic|psm2?|uct|slurm|flux|monitoring|rsh)\.so' \
     -e '/mca_(btl_tcp|(atomic|memheap|scoll|spml|sshmem)_)' |
@@ -58,7 +58,7 @@ copy_libraries
 strip "$folder"/{bin,lib,components,plugin}/*
 cat >"$folder/bin/mpiexec" <<'END'
 #!/bin/sh
-# Runs Open MPI from this folder, processes of this machine only.
+# Runs Open MPI from this folder, with processes of this machine only.
 here=$(cd "$(dirname "$0")/.." && pwd)
 export OPAL_PREFIX="$here" OPAL_LIBDIR="$here/lib" \
     OPAL_PKGLIBDIR="$here/components" OPAL_DATADIR="$here/share" \

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Checks that every file includes only what its floor may include, and, of the
-objects of a build, that they call only what it may call:
+"""Checks that every file includes only headers that its floor may include, and that
+the objects of a build call only functions that their floors may call:
 
     check_floors.py [BUILD_FOLDER]
 
-A file belongs to the first place below whose pattern matches its path; a file
-that belongs to no place is an error, so that each new file is put on a floor
-on purpose. doc/design/README.md tells what the floors are.
+A file belongs to the first floor below whose pattern matches its path. A file
+without a floor is an error: each new file must get a floor on purpose.
+doc/design/README.md describes the floors.
 """
 import os
 import pathlib
@@ -14,16 +14,16 @@ import re
 import subprocess
 import sys
 
-# The floors of terp repack, lowest first. A file of tools/repack knows its own
-# header and those of lower floors; other files there are for all of them.
+# The floors of terp repack, lowest first. A file may include its own header and
+# headers of lower floors; all may include the other headers of tools/repack.
 REPACK = [f"tools/repack/{name}" for name in (
     "request", "objects", "lists", "types", "regions", "references",
     "dataset_list", "filters", "split", "salvage", "values", "plan", "job",
     "bounds", "warn", "compress", "record", "sample", "structure", "output",
     "repack")]
 
-# Place -> pattern of paths. First match counts.
-PLACES = [
+# Floor -> pattern of paths. The first match counts.
+FLOORS = [
     ("portable", r"portable/\w+/\w+\.[ch]"),
     *((floor, rf"{floor}\.[ch]") for floor in REPACK),
     ("public", r"codec/api/(terp|terp_status)\.h"),
@@ -55,13 +55,13 @@ PLACES = [
 
 MODEL = {"public", "format", "codebooks", "bound", "model"}
 
-# Place -> the places whose files it may include.
+# Floor -> the floors whose files it may include.
 MAY_INCLUDE = {
     "portable": {"portable"},
     "public": {"public"},
     "format": {"public", "format"},
     "codebooks": {"public", "format", "codebooks"},
-    "second decoder": set(), # a file of its own
+    "second decoder": set(), # stands alone
     "bound": {"public", "format", "bound"},
     "model": MODEL,
     "contract": MODEL,
@@ -72,17 +72,17 @@ MAY_INCLUDE = {
     "filter": {"header", "filter", "public", "api", "format", "bound"},
     "connector": {"connector", "header", "filter", "public", "api", "format"},
     "user": {"header", "user", "public", "api", "format", "bound"},
-    # Benchmarks of the CUDA engine, and of the CPU's same stages.
+    # Benchmarks of the CUDA engine, and of the same stages on the CPU.
     "device user": MODEL | {"header", "user", "contract", "api", "gpu", "cpu",
                             "device user"},
-    # Tests reach below the public headers to write bad streams.
+    # Tests use internal headers to write bad streams.
     "test": MODEL | {"header", "contract", "api", "test", "second decoder"},
     "connector test": {"connector", "header", "filter", "test",
                        "connector test"},
     "plugin test": {"filter", "header", "format", "test"},
     "tool test": {"user", "filter", "header", "public", "api", "format", "test"},
     "stage test": MODEL | {"cpu", "test"},
-    # A stand-in for CUDA, and tests that compare the stages of both engines.
+    # The emulator of CUDA, and tests that compare the stages of both engines.
     "emulator": {"emulator"},
     "device test": MODEL | {"header", "contract", "api", "cpu", "gpu", "test",
                             "emulator", "device test"},
@@ -91,37 +91,37 @@ MAY_INCLUDE = {
 for height, floor in enumerate(REPACK):
     MAY_INCLUDE[floor] = MAY_INCLUDE["user"].union(REPACK[: height + 1])
 
-# Place -> the places whose functions it may call. A public header is included by
-# all, but what it declares stands above the engines, which never call up.
-MAY_CALL = {place: MAY_INCLUDE[place] for place in
+# Floor -> the floors whose functions it may call. All floors may include the public
+# header, but only floors above the engines may call its functions.
+MAY_CALL = {floor: MAY_INCLUDE[floor] for floor in
             ("format", "codebooks", "api", "cpu", "gpu", "filter",
              "connector")}
 MAY_CALL["api"] = MAY_CALL["api"] | {"cpu"}
 
-# Headers from outside that only some places may include.
+# Headers of other projects that only some floors may include.
 RESTRICTED = [
     (r"(hdf5|H5\w*)\.h", {"header", "filter", "connector", "connector test", "plugin test", "tool test", "user", "test", "device user", "device test", *REPACK}),
     (r"(cuda\w*\.h|cub/|cooperative_groups|nv\w*/)",
      {"gpu", "emulator", "device test", "device user"}),
 ]
 
-# Folders whose headers are named without them: those that are installed, and
-# the stand-in for CUDA.
+# Folders whose headers are included by name alone: installed headers, and the
+# emulator of CUDA.
 PUBLIC = ("codec/api", "filter/plugin", "filter/h5", "h5tests/emulator")
 
 SUFFIXES = {".c", ".h", ".cpp", ".cu", ".cuh"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 
-def place_of(path):
-    for place, pattern in PLACES:
+def floor_of(path):
+    for floor, pattern in FLOORS:
         if re.fullmatch(pattern, path):
-            return place
+            return floor
     return None
 
 
 def sources(root):
-    """C and CUDA files of the tree, without builds and hidden folders."""
+    """C and CUDA files of the tree, outside of builds and hidden folders."""
     found = []
     for path in root.rglob("*"):
         parts = path.relative_to(root).parts
@@ -131,35 +131,35 @@ def sources(root):
 
 
 def check(root, paths):
-    """Yields one message for each include or file that breaks a rule."""
+    """Yields a message for each include or file that breaks a rule."""
     known = set(paths)
     for path in paths:
-        place = place_of(path)
-        if place is None:
-            yield f"{path}: stands on no floor (scripts/check_floors.py)"
+        floor = floor_of(path)
+        if floor is None:
+            yield f"{path}: has no floor (add it to scripts/check_floors.py)"
             continue
         text = (root / path).read_text(encoding="utf-8")
         for quote, name in INCLUDE.findall(text):
             folder = pathlib.PurePath(path).parent
-            # From the root, or beside the file; users name public headers as
-            # they are installed.
+            # Names start from the root, from the file's folder, or for public
+            # headers from the installed folder.
             found = [target for target in (name, str(folder / name),
                                            *(f"{public}/{name}" for public in PUBLIC))
                      if target in known]
             if quote == '"' and not found:
                 yield f'{path}: includes "{name}", which is not in the tree'
             elif quote == '"':
-                below = place_of(found[0])
-                if below is not None and below not in MAY_INCLUDE[place]:
-                    yield f"{path} ({place}): includes {found[0]} ({below})"
+                below = floor_of(found[0])
+                if below is not None and below not in MAY_INCLUDE[floor]:
+                    yield f"{path} ({floor}): includes {found[0]} ({below})"
             for pattern, allowed in RESTRICTED:
                 if (quote == "<" and re.match(pattern, name) and
-                        place not in allowed):
-                    yield f"{path} ({place}): includes <{name}>"
+                        floor not in allowed):
+                    yield f"{path} ({floor}): includes <{name}>"
 
 
 def source_of(path):
-    """What CMake compiled to the object at `path` in the build folder."""
+    """The source of the object at `path` in the build folder."""
     match = re.fullmatch(r"(.*?)/?CMakeFiles/[^/]+\.dir/(.*)\.o", path)
     if match is None:
         return None
@@ -167,7 +167,7 @@ def source_of(path):
 
 
 def symbols_of(lines):
-    """What an object defines, and what it leaves to others, as nm -gP tells."""
+    """The symbols that an object defines and needs, from the output of nm -gP."""
     defined, undefined = set(), set()
     for line in lines:
         name, kind = line.split()[:2]
@@ -176,21 +176,21 @@ def symbols_of(lines):
 
 
 def check_calls(objects):
-    """Yields one message for each call that breaks a rule; `objects` holds
-    pairs of a source's path and its symbols."""
+    """Yields a message for each call that breaks a rule; `objects` has pairs of
+    a source's path and its symbols."""
     definers = {}
     for path, (defined, _) in objects:
-        if place_of(path) in MAY_CALL:
+        if floor_of(path) in MAY_CALL:
             for name in defined:
                 definers.setdefault(name, set()).add(path)
     for path, (_, undefined) in objects:
-        place = place_of(path)
-        for name in sorted(undefined) if place in MAY_CALL else ():
+        floor = floor_of(path)
+        for name in sorted(undefined) if floor in MAY_CALL else ():
             below = sorted(definers.get(name, ()))
-            if below and not any(place_of(other) in MAY_CALL[place]
+            if below and not any(floor_of(other) in MAY_CALL[floor]
                                  for other in below):
-                yield (f"{path} ({place}): calls {name} of {below[0]} "
-                       f"({place_of(below[0])})")
+                yield (f"{path} ({floor}): calls {name} of {below[0]} "
+                       f"({floor_of(below[0])})")
 
 
 def read_objects(build, paths):

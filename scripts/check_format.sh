@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Fails when clang-format 14 would change a C, C++ or CUDA file; with --fix,
-# changes it.
-# Generated tables keep the form that their generator gave them.
+# Fails if clang-format 14 would change a C, C++ or CUDA file; with --fix, formats
+# the files. Generated tables keep the format of their generators.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs shellcheck over every shell script of the tree.
+# Runs shellcheck on every shell script of the tree.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

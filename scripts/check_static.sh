@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
-# Static analysis, by clang-tidy, of every file that a build compiles; findings
-# are errors.
+# Runs clang-tidy on every file that a build compiles; findings are errors.
 #   scripts/check_static.sh BUILD_DIR [NODES]
-# NODES: how far clang's analyzer follows a function, 10000 states by default;
-# its own limit is 225000.
+# NODES: the number of states in which clang's analyzer follows a function (10000 by
+# default; the analyzer's own limit is 225000).
 set -euo pipefail
 database=$(cd "$1" && pwd)/compile_commands.json
 nodes=${2:-10000}
@@ -12,7 +11,7 @@ cd "$(dirname "$0")/.."
 # shellcheck source=scripts/setup.sh
 . scripts/setup.sh
 judged_by clang-tidy 14
-# Once a file, however many targets compile it.
+# Checks a file once, even if several targets compile it.
 once=$(mktemp -d)
 trap 'rm -r "$once"' EXIT
 python3 - "$database" "$once/compile_commands.json" >"$once/files" <<'END'
@@ -22,11 +21,11 @@ with open(sys.argv[1]) as database, open(sys.argv[2], "w") as once:
     json.dump(list(commands.values()), once)
 print(*commands, sep="\n")
 END
-# The largest first, so that no process ends long after the others. The
-# analyzer looks at what is installed; in CUDA files it would follow the
-# emulator, and there what looks for other than defects takes half of the
-# time. What is defined leaves libstdc++'s special functions out of
-# <math.h>, which take longer than the rest of a small CUDA file.
+# Largest files first: no process then ends long after the others. The analyzer runs
+# on installed code; in CUDA files it would follow the emulator, and checks that look
+# for other problems than defects would take half of the time. The macro leaves
+# libstdc++'s special functions out of <math.h>, which take longer than the rest of
+# a small CUDA file.
 in_cuda='-clang-analyzer-*,-cert-*,-misc-*,-performance-*,-portability-*'
 in_tests='-clang-analyzer-*'
 # shellcheck disable=SC2016 # the inner shell expands

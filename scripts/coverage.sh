@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Builds terp with counters in it, runs the tests of the codec, the filter, the
-# connector and the second decoder, and prints how many branches of each file that
-# reads streams were taken, the lines where some were not, and sums.
-#   scripts/coverage.sh           builds, runs all of these tests, reports
-#   scripts/coverage.sh REGEX     as above, the tests of that name alone
-#   scripts/coverage.sh --report  reports what earlier runs have counted
-# build/coverage/html/index.html shows the lines. JOBS: processes at a time.
+# Measures branch coverage: builds terp with counters, runs the tests of the codec,
+# the filter, the connector and the second decoder, and prints for each file that
+# reads streams the number of branches taken, the lines with branches not taken, and
+# sums.
+#   scripts/coverage.sh           builds, runs the tests, reports
+#   scripts/coverage.sh REGEX     the same for tests whose names match
+#   scripts/coverage.sh --report  reports the counts of earlier runs
+# build/coverage/html/index.html shows the lines. JOBS: number of processes.
 set -euo pipefail
 export TERP_TEST_SEED=${TERP_TEST_SEED:-1} # runs are compared
 cd "$(dirname "$0")/.."
@@ -17,8 +18,8 @@ install_packages "${TERP_BUILD_PACKAGES[@]}" gcovr libcmocka-dev libhdf5-dev \
 jobs=${JOBS:-$(nproc)}
 build=build/coverage
 
-# What a stream, a file's words or a rule reach; encoders beside them are counted
-# where they share a file. Tuners and searches of the encoder are left out.
+# Files that streams, the words in HDF5 files or rules can reach. Encoders count
+# where they share a file with a decoder. Tuners and searches do not count.
 files=(codec/format/ codec/model/ codec/api/ cpu/ filter/plugin/ filter/h5/ vol/
     decoder/)
 without=('.*_tuner\.c' '.*tiles_encode\.c' '.*histogram\.c' '.*references_find\.c'
@@ -53,7 +54,7 @@ gcovr "${arguments[@]}" "$build" -j "$jobs" \
     --branches --txt "$build/branches.txt" \
     --html-details "$build/html/index.html" --json "$build/branches.json"
 cat "$build/branches.txt"
-# Lines of which some branch was not taken, by the function, and the sums.
+# Prints the lines with branches not taken, with their function, and the sums.
 python3 - "$build/branches.json" <<'END_OF_SUMS'
 import collections, json, re, sys
 rows = {"codec, cpu": ("codec/", "cpu/"), "  codec/format": ("codec/format/",),
@@ -67,7 +68,7 @@ for entry in sorted(entries, key=lambda entry: entry["file"]):
     with open(name) as source:
         lines = source.read().splitlines()
     for number, line in enumerate(lines, 1):
-        begin = re.match(r"([A-Za-z_]\w*)\(", line) # as the formatter puts it
+        begin = re.match(r"([A-Za-z_]\w*)\(", line) # the formatter's style
         function = begin.group(1) if begin else function
         of_line[number] = function
     for line in entry["lines"]:

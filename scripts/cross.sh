@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Compiles the codec for other processors and runs it under qemu: streams, and
-# what they decode to, are those of any other machine.
+# Compiles the codec for other processors and runs it under qemu. Streams and decoded
+# values must equal those of other machines.
 #   scripts/cross.sh [--every N] [--tests] [--plugin] [PROCESSOR...]
-# PROCESSOR: aarch64, s390x (big-endian), riscv64, ppc64le, i386, x86_64; the
-# first two where none is named. --every N: one of N cases. --tests: the codec's
-# tests, too, some minutes of a core for each processor. --plugin: the plugin, too,
-# in Debian's libhdf5 for the processor (riscv64 has none in Debian 12); each
-# reads what each has written. Exit status 77, "skipped", where a compiler or qemu
-# is missing (Debian: gcc-s390x-linux-gnu, ..., qemu-user-static). What the
-# machine's own processor can run needs no qemu.
+# PROCESSOR: aarch64, s390x (big-endian), riscv64, ppc64le, i386 or x86_64; by
+# default the first two. --every N runs one of N cases. --tests also runs the codec's
+# tests, some minutes of a core for each processor. --plugin also runs the plugin in
+# Debian's libhdf5 for the processor (riscv64 has none in Debian 12); each processor
+# reads the files of all processors. Exit status 77, "skipped": a compiler or qemu is
+# missing (Debian: gcc-s390x-linux-gnu, ..., qemu-user-static). Processors that this
+# machine can run need no qemu.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/setup.sh
@@ -36,7 +36,7 @@ if [ -n "$tests" ] && [ ! -d build/cross/cmocka ]; then
     fetch_sources "$PWD/build/cross" cmocka >build/cross/apt.log 2>&1
 fi
 
-# What the tests are linked with.
+# Makes the library cmocka for the tests.
 make_cmocka() { # COMPILER FOLDER
     cp build/cross/cmocka/include/cmocka*.h "$2/include"
     "$1" -O2 -DHAVE_SIGNAL_H -DHAVE_STRINGS_H -DHAVE_INTTYPES_H \
@@ -44,7 +44,7 @@ make_cmocka() { # COMPILER FOLDER
         -o "$2/cmocka.o" build/cross/cmocka/src/cmocka.c
 }
 
-# Debian's libhdf5 for the processor and all that it needs, in FOLDER/root.
+# Unpacks Debian's libhdf5 for the processor, and its dependencies, in FOLDER/root.
 fetch_hdf5() { # PROCESSOR FOLDER
     local package apart_processors=$1
     case $1 in
@@ -60,7 +60,7 @@ fetch_hdf5() { # PROCESSOR FOLDER
     done
 }
 
-# The plugin, and a host of it that writes a file.
+# Builds the plugin and a host program, and lets the host write a file.
 run_plugin() { # COMPILER FOLDER RUNNER...
     local root=$PWD/$2/root library
     library=$(find "$root/usr/lib" -name libhdf5_serial.so.103)
@@ -76,7 +76,7 @@ run_plugin() { # COMPILER FOLDER RUNNER...
     run_host "$2" "${@:3}" write "$2/host_file.h5"
 }
 
-# With its own loader and libraries.
+# Runs the host with the processor's own loader and libraries.
 run_host() { # FOLDER RUNNER... ACTION FILE
     local libraries=("$1"/root/{,usr/}lib/*-linux-gnu)
     HDF5_PLUGIN_PATH=$PWD/$1/plugin "${@:2:$#-3}" \
@@ -90,8 +90,7 @@ for processor in "$@"; do
     qemu=qemu-$processor-static
     case $processor in
     ppc64le)
-        # qemu 7 converts a vector of floats to integers wrongly where one of
-        # them is no number.
+        # qemu 7 converts vectors of floats with a NaN to wrong integers.
         target=powerpc64le-linux-gnu
         flags=-fno-tree-vectorize
         ;;
@@ -103,11 +102,11 @@ for processor in "$@"; do
     esac
     case $(uname -m)/$processor in x86_64/i386 | x86_64/x86_64) qemu="env" ;; esac
     if ! command -v "$target-gcc" >/dev/null || ! command -v "$qemu" >/dev/null; then
-        echo "skipped: no $target-gcc, or no $qemu"
+        echo "skipped: $target-gcc or $qemu is missing"
         exit 77
     fi
-    # Not static: its C library would use what tests put in malloc's place, and
-    # opens no folder.
+    # Not linked statically: the C library would call the tests' malloc, and cannot
+    # open folders then.
     link=
     folder=/usr/$target/lib
     if [ -d "$folder" ]; then
@@ -116,7 +115,7 @@ for processor in "$@"; do
     fi
     build=build/cross/$processor
     mkdir -p "$build/include"
-    # Beside no other header of this machine.
+    # A folder without other headers of this machine.
     cp /usr/include/xxh*.h "$build/include"
     cmake -S . -B "$build" -DCMAKE_SYSTEM_NAME=Linux \
         -DCMAKE_SYSTEM_PROCESSOR="$processor" \
@@ -132,7 +131,7 @@ for processor in "$@"; do
     "$qemu" "$build/h5tests/stream_digest" --every "$every" \
         --expect h5tests/codec/stream_digest.txt
     echo "$processor: the same streams"
-    # The second decoder, as anyone would compile it.
+    # The second decoder, compiled like a user does.
     "$target-gcc" -std=c99 -O2 -static -DTERP_READER_MAIN \
         -o "$build/terp_decode" decoder/terp_decode.c -lm
     cc -std=c99 -O2 -DTERP_READER_MAIN \
@@ -145,7 +144,7 @@ for processor in "$@"; do
         "$build/terp_decode_here" "$stream" "$build/here.values"
         cmp "$build/there.values" "$build/here.values"
     done
-    echo "$processor: the second decoder's values"
+    echo "$processor: the same values from the second decoder"
     if [ -n "$tests" ]; then
         make_cmocka "$target-gcc" "$build" >>"$build.log"
         cmake --build "$build" -j "$(nproc)" --target codec_tests >>"$build.log"
@@ -164,5 +163,5 @@ for reader in "${readers[@]}"; do
     for file in "${written[@]}"; do
         run_host "$build" "$qemu" read "$file"
     done
-    echo "${build##*/}: the plugin reads what it and the others have written"
+    echo "${build##*/}: the plugin reads the files of all processors"
 done

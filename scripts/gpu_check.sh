@@ -1,62 +1,65 @@
 #!/usr/bin/env bash
 # Checks and measures the CUDA engine on a machine with a GPU.
 #
-#   scripts/gpu_check.sh [STAGE...]   all stages, or those named, in this order:
-#     build      the engine, its tests and benchmarks, in build/gpu
-#     bytes      the round-trip matrix, special values, golden files, damaged
-#                streams and batches through both engines: same bytes, same
+#   scripts/gpu_check.sh [STAGE...]   runs all stages, or the named ones:
+#     build      builds the engine, its tests and benchmarks in build/gpu
+#     bytes      compares both engines on the round-trip matrix, special values,
+#                golden files, damaged streams and batches: same bytes, same
 #                values, same errors
 #     large      the same for 512^3 float32, 384^3 float64, 2^31 + 4095 values
-#     sanitize   some of it under compute-sanitizer's memcheck and racecheck
-#     random     random chunks through both engines, by 1 and by 8 threads
-#     exhaustive all float32 there are, and 10^10 float64, under bounds of
-#                every mode: each value keeps its own
-#     failures   what a host application sees; no device, no memory, a reset or
-#                lost device...: the CPU takes over
-#     threads    8 threads, one context
-#     measure    benchmarks: speed, forms of the index, codebooks
+#     sanitize   a part of it under compute-sanitizer's memcheck and racecheck
+#     random     compares both engines on random chunks, with 1 and 8 threads
+#     exhaustive all float32 values and 10^10 float64 values, with bounds of all
+#                modes: each value keeps its bound
+#     failures   no device, no memory, a reset or lost device...: the CPU must
+#                replace the GPU
+#     threads    8 threads with one context
+#     measure    benchmarks of speed, of the index's layouts and of codebooks
 #     profile    time, traffic and instructions of each kernel
-#     h5         blocks of datasets in device memory against HDF5 with the
-#                filter, and terp repack with CPU, GPU and both: same chunks,
-#                same values, how fast; skipped where prepare has found no HDF5
-#     mpi        processes that write one file, each on its GPU, against one
-#                on the CPU: same chunks, how fast; messages. Skipped where
-#                prepare has found no MPI
-#     load       scripts/load.sh on each GPU at once; skipped as h5 is
-#     fuzz       scripts/fuzz.sh with the target kernels on each GPU at once, 256
-#                streams at a time; skipped where scripts/fuzz.sh prepare has not
-#                made build/fuzz-carry
+#     h5         compares blocks of datasets in device memory with HDF5 and the
+#                filter, and terp repack with CPU, GPU and both: same chunks, same
+#                values, speed; skipped if prepare found no HDF5
+#     mpi        compares processes that write one file, each on its GPU, with one
+#                process on the CPU: same chunks, speed; messages. Skipped if
+#                prepare found no MPI
+#     load       scripts/load.sh on all GPUs at once; skipped if prepare found no
+#                HDF5
+#     fuzz       scripts/fuzz.sh with the target kernels on all GPUs at once, 256
+#                streams at a time; skipped without build/fuzz-carry, which
+#                scripts/fuzz.sh prepare makes
 #     wheels     the Python package and its CUDA engine, installed by pip: arrays
-#                of PyTorch and CuPy and the connector in h5py; h5py with and
-#                without it, how fast. Skipped where prepare has found no wheels
-#   scripts/gpu_check.sh prepare      copies what such a machine may lack, the
-#                headers of xxHash, the library cmocka and, where they are
-#                installed, HDF5 as a static library and Open MPI with the
-#                programs for it, built here, and wheels that everywhere.sh has
-#                made, to build/gpu-deps
-#   scripts/gpu_check.sh pack         builds, here, and copies the programs to
-#                build/gpu-bin: on the other machine, with build/gpu-deps and
-#                TERP_GPU_BUILD=build/gpu-bin, stages after build can be run
+#                of PyTorch and CuPy, the connector in h5py, and the speed of h5py
+#                with and without it. Skipped if prepare found no wheels
+#   scripts/gpu_check.sh prepare      copies files that the GPU machine may lack to
+#                build/gpu-deps: the headers of xxHash, the library cmocka, wheels
+#                of everywhere.sh, and if installed HDF5 as a static library and
+#                Open MPI with its programs, which are built here
+#   scripts/gpu_check.sh pack         builds here, and copies the programs to
+#                build/gpu-bin. With build/gpu-deps and
+#                TERP_GPU_BUILD=build/gpu-bin the other machine can run the stages
+#                after build
 #
-# The report goes to standard output and, of all stages or where OUT is set,
-# to gpu_check.txt in the folder OUT (bench/results), with the benchmarks' CSV.
+# The report goes to standard output. With all stages, or if OUT is set, it also
+# goes to gpu_check.txt in the folder OUT (bench/results), with the CSV files of the
+# benchmarks.
 #
-# TERP_DEPS: where `prepare` put its files (build/gpu-deps)
-# TERP_GPU_BUILD: where to build (build/gpu)
-# TERP_GPU_ARCH: what to build for ("90-real"; by default the GPU's own)
-# TERP_FIELD: the field that is measured (pres; bench/cuda_field.py has others)
+# TERP_DEPS: the folder of `prepare` (build/gpu-deps)
+# TERP_GPU_BUILD: the build folder (build/gpu)
+# TERP_GPU_ARCH: the architecture to build for (such as "90-real"; by default the GPU's)
+# TERP_FIELD: the field to measure (pres; bench/cuda_field.py has others)
 # TERP_FIELD_EXTENT: its extent (512)
-# TERP_BENCHMARKS: those that measure runs ("speed index books")
-# TERP_SPEED_PARTS: of the first ("device small host crossover")
-# TERP_H5_FOLDER: where h5 and mpi write their files (/dev/shm)
-# TERP_TEST_EVERY: bytes and sanitize take one call in so many to the device
-#                  (bytes: all but those of damaged streams, one in 5)
-# TERP_TEST_ALL: set, bytes tries all cases, not the one in some that ctest does
-# TERP_LOAD_MINUTES: that load takes (2)
-# TERP_FUZZ_MINUTES, TERP_FUZZ_PROCESSES: that fuzz takes (2), and of each GPU (8)
-# LOAD_SEED: of the first GPU's cases of load (1)
-# TERP_SEEDS: of the cases of random ("20261122 20261123 20261124")
-# Exit status: 0, 1 (a stage failed), 3 (there is no GPU; build needs none).
+# TERP_BENCHMARKS: the benchmarks of measure ("speed index books")
+# TERP_SPEED_PARTS: the sections of speed ("device small host crossover")
+# TERP_H5_FOLDER: the folder for files of h5 and mpi (/dev/shm)
+# TERP_TEST_EVERY: bytes and sanitize send one call in this many to the device
+#                  (bytes: every call, but one in 5 for damaged streams)
+# TERP_TEST_ALL: if set, bytes runs all cases instead of the selection of ctest
+# TERP_LOAD_MINUTES: minutes of load (2)
+# TERP_FUZZ_MINUTES, TERP_FUZZ_PROCESSES: minutes of fuzz (2); processes per GPU (8)
+# LOAD_SEED: seed of load for the first GPU (1)
+# TERP_SEEDS: seeds of random ("20261122 20261123 20261124")
+# Exit status: 0; 1: a stage failed; 3: there is no GPU, and a stage beyond build
+# needs one.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -72,14 +75,14 @@ export TERP_CUDA_LIBRARY=$build/lib/libterp_cuda.so
 export LD_LIBRARY_PATH=$deps/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export PYTHONUNBUFFERED=1
 
-# Debian's HDF5, and an h5cc that tells CMake where it is.
+# Copies Debian's HDF5, and writes an h5cc that shows CMake its folder.
 prepare_hdf5() {
     local name file
     for name in hdf5_serial sz aec z; do
         file=$(${CC:-cc} -print-file-name="lib$name.a")
         if [ ! -e "$file" ]; then
-            echo "HDF5 is left out: no lib$name.a (libhdf5-dev, libaec-dev," \
-                "zlib1g-dev)"
+            echo "HDF5 is not copied: lib$name.a is missing (install" \
+                "libhdf5-dev, libaec-dev and zlib1g-dev)"
             return
         fi
         cp -L "$file" "$deps/lib/lib${name%_serial}.a"
@@ -133,9 +136,9 @@ pack() {
 
 # ---- running programs of a stage ----
 
-# try NAME SECONDS COMMAND...: runs it with its own log; where it fails, says
-# how that ends. One at a time: processes that share a GPU take turns, and each
-# turn is long beside what a small chunk takes.
+# try NAME SECONDS COMMAND...: runs a command with its own log; if it fails, shows
+# the log's end. Commands run one after the other: processes that share a GPU would
+# alternate, in intervals that are long beside the time of a small chunk.
 try() {
     local name=$1 limit=$2 begin=$SECONDS status
     shift 2
@@ -173,14 +176,14 @@ stage_build() {
     fi
 }
 
-# The CUDA runtime as a library, by which a test allocates device memory.
+# Prints the path of the CUDA runtime, with which a test allocates device memory.
 find_cudart() {
     find -L "$(dirname "$(command -v nvcc)")/.." -name 'libcudart.so*' \
         2>/dev/null | head -n 1
 }
 
-# try_both NAME SECONDS EVERY PROGRAM [WRAPPER...]: a program with both
-# engines, which takes one call in EVERY to the device.
+# try_both NAME SECONDS EVERY PROGRAM [WRAPPER...]: runs a program with both engines,
+# which sends one call in EVERY to the device.
 try_both() {
     local name=$1 limit=$2 every=$3 program=$4 arguments=() wrapper
     shift 4
@@ -195,8 +198,8 @@ try_both() {
         "$build/h5tests/cuda_$program" "${arguments[@]}"
 }
 
-# Calls: 190000 of roundtrip, 43000 of special_values, 570000 of hostile, a few
-# thousand of the others.
+# Calls: roundtrip 190000, special_values 43000, hostile 570000, others a few
+# thousand.
 stage_bytes() {
     local program failed=0
     for program in domain environment threads golden bytes precision special_values types \
@@ -214,7 +217,7 @@ stage_large() {
     try large 400 "$build/h5tests/cuda_large"
 }
 
-# racecheck is slower than memcheck by far.
+# racecheck is much slower than memcheck: it gets a 20th of the calls.
 stage_sanitize() {
     local tool wrapper times=1 failed=0
     for tool in memcheck racecheck; do
@@ -235,7 +238,7 @@ stage_sanitize() {
     return "$failed"
 }
 
-# Seeds are those of TERP_SEEDS; each takes 40 s by one thread, and by eight.
+# Runs each seed of TERP_SEEDS for 40 s with one thread, and with eight.
 stage_random() {
     local seed nthreads failed=0
     for seed in ${TERP_SEEDS:-20261122 20261123 20261124}; do
@@ -272,7 +275,7 @@ field() {
     python3 bench/cuda_field.py "$build/fields" "$extent" "${TERP_FIELD:-pres}"
 }
 
-# benchmark NAME COMMAND...: its CSV goes to the results, and is shown.
+# benchmark NAME COMMAND...: writes the CSV to the results, and shows it.
 benchmark() {
     local name=$1
     shift
@@ -314,8 +317,8 @@ stage_profile() {
     return "$status"
 }
 
-# build_h5 TARGET...: a build of its own, with HDF5; the engine is the first
-# build's. 77 where there is no HDF5.
+# build_h5 TARGET...: makes a separate build with HDF5; the engine is that of the
+# first build. Returns 77 without HDF5.
 build_h5() {
     local generator=()
     if [ ! -e "$deps/bin/h5cc" ]; then
@@ -349,7 +352,7 @@ stage_h5() {
     return "$failed"
 }
 
-# The plugin and the programs are those of prepare; the engine is the build's.
+# Plugin and programs come from prepare, the engine from the build.
 stage_mpi() {
     local mpi=$deps/mpi ndevices path numbers=(1 4) failed=0
     if [ ! -e "$mpi/bin/mpiexec" ]; then
@@ -365,7 +368,7 @@ stage_mpi() {
         try mpi_files 200 python3 h5tests/tools/test_mpi.py || failed=1
     grep 'written and read by' "$logs/mpi_files.log"
     if [ "$ndevices" -eq 1 ]; then
-        echo "not shown: processes that share several GPUs out; there is one"
+        echo "not tested: processes that share several GPUs; there is one GPU"
     elif [ "$ndevices" -gt 4 ]; then
         numbers+=("$ndevices")
     fi
@@ -379,8 +382,8 @@ stage_mpi() {
     return "$failed"
 }
 
-# on_each_gpu NAME FUNCTION: calls it with each GPU's number, all at once, and
-# shows what each printed.
+# on_each_gpu NAME FUNCTION: calls a function for all GPUs at once, with their
+# numbers, and shows the outputs.
 on_each_gpu() {
     local ndevices i failed=0 pids=()
     ndevices=$(nvidia-smi -L | wc -l)
@@ -396,7 +399,7 @@ on_each_gpu() {
     return "$failed"
 }
 
-# All of it fails where a device does not do the batches that it is asked for.
+# Fails if a device does not process its batches.
 # shellcheck disable=SC2317 # on_each_gpu calls it
 load_gpu() {
     TERP_ENGINE=cuda BUILD=$build/h5 LOAD_SEED=$((${LOAD_SEED:-1} + 100 * $1)) \
@@ -424,7 +427,7 @@ stage_fuzz() {
     on_each_gpu fuzz fuzz_gpu
 }
 
-# Beside the packages of the machine: h5py, numpy, PyTorch...
+# Installs the wheels beside the machine's packages: h5py, numpy, PyTorch...
 stage_wheels() {
     local failed=0 path plugin name
     if [ -z "$(find "$deps/wheels" -name 'h5z_terp_cuda-*')" ]; then
@@ -433,7 +436,7 @@ stage_wheels() {
     fi
     python3 -m pip install -q --no-index --no-deps --no-cache-dir --upgrade \
         --target "$build/site" "$deps"/wheels/*.whl || return 1
-    # Not the engine that was built here.
+    # Use the wheel's engine, not the one that was built here.
     unset TERP_CUDA_LIBRARY
     export PYTHONPATH=$build/site
     for name in test_device test_codec; do
@@ -529,8 +532,7 @@ for stage in "$@"; do
     fi
 done
 if [ "$*" != build ] && ! nvidia-smi -L >/dev/null 2>&1; then
-    echo "There is no NVIDIA GPU here (nvidia-smi -L finds none):" \
-        "nothing was checked." >&2
+    echo "Nothing was checked: nvidia-smi -L finds no NVIDIA GPU." >&2
     exit 3
 fi
 if [ $# -eq 0 ]; then

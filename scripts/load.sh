@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Codes for long, by more processes and threads than there are CPUs, and looks
-# whether an error comes, or memory grows.
-#   scripts/load.sh [MINUTES]   60 where it is not given
-# Four processes of eight threads each code chunks of random types, shapes, bounds
-# and pipelines, and compare every stream with that of one thread; two pairs of
-# them have the same cases, whose digests must be equal. Memory is looked at from
-# the sixth minute on: the last third must not have a quarter more than the first.
-# Two processes more write and read HDF5 files through the filter and by
-# terp_h5_write. A row for each minute tells what all have done, and their resident
-# memory; the exit code is 0 where all went well.
-# TERP_ENGINE=cuda: batches and the filter's chunks go to a device; it fails
-# where that is not so. LOAD_SEED: of the first cases (1); the others follow.
-# BUILD: a folder that has the programs, instead of one that is built.
+# Runs the codec for a long time with more processes and threads than CPUs, and looks
+# for errors and growing memory.
+#   scripts/load.sh [MINUTES]   60 by default
+# Four processes of eight threads encode and decode chunks of random types, shapes,
+# bounds and pipelines, and compare every stream with that of one thread. Two pairs
+# of processes have the same cases, and their digests must be equal. From the sixth
+# minute on, the memory in the last third must not exceed the memory in the first
+# third by a quarter. Two more processes write and read HDF5 files, through the
+# filter and with terp_h5_write. A row for each minute shows the work and the resident
+# memory of all processes. The exit code is 0 without errors.
+# TERP_ENGINE=cuda: batches and the filter's chunks must go to a device. LOAD_SEED is
+# the seed of the first cases (1); others are derived from it. BUILD: a folder with
+# the programs, which are then not built.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 minutes=${1:-60}
@@ -40,9 +40,8 @@ if [ -z "${BUILD:-}" ]; then
 fi
 BUILD=$(realpath "$BUILD")
 export HDF5_PLUGIN_PATH=$BUILD/plugin TERP_NUM_THREADS=2
-# What is resident is to be what terp holds. With its own choice of these, glibc
-# keeps up to 64 MiB of what was freed in each of 16 arenas on 2 CPUs, and takes
-# about an hour to fill them.
+# Resident memory must be terp's own. By default glibc keeps up to 64 MiB of freed
+# memory in each of 16 arenas on 2 CPUs, and takes about an hour to fill them.
 export MALLOC_ARENA_MAX=2 MALLOC_MMAP_THRESHOLD_=131072 MALLOC_TRIM_THRESHOLD_=131072
 work=$(mktemp -d)
 pids=()
@@ -68,7 +67,7 @@ for ((i = 0; i < nfile_processes; i++)); do
     pids+=($!)
 done
 
-# Whether all have a row for the minute; waits until then, or until one has ended.
+# Waits until all processes have a row for the minute, or one has ended.
 await() {
     while [ "$(cat "$work"/*.csv | grep -c "^$1,")" -lt ${#pids[@]} ]; do
         kill -0 "${pids[@]}" 2>/dev/null || return 0
@@ -90,7 +89,7 @@ done
 
 failed=0
 for pid in "${pids[@]}"; do
-    # What goes wrong in one ends all.
+    # A failure of one process ends all.
     if ! wait "$pid"; then
         failed=1
         kill "${pids[@]}" 2>/dev/null || true
@@ -118,7 +117,7 @@ if [ $failed -ne 0 ]; then
     exit 1
 fi
 if [ "$minutes" -lt 10 ]; then
-    echo "no error, bytes are equal; memory needs ten minutes to tell"
+    echo "no error, bytes are equal; a check of memory needs ten minutes"
 else
     echo "no error, memory is flat, bytes are equal"
 fi

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Builds terp with clang's counters of modified condition/decision coverage, runs
-# the codec's tests, and prints for the parsers of frames, parts and sections how
-# many conditions were shown to decide by themselves, and where one was not.
+# Measures modified condition/decision coverage: builds terp with clang's counters,
+# runs the codec's tests, and prints for the parsers of streams the number of
+# conditions that the tests show to decide independently, and the others.
 #   scripts/mcdc.sh           builds, runs the tests, reports
-#   scripts/mcdc.sh --report  reports what the last run has counted
-# Needs clang and llvm 19 or later: Debian 13 has them. JOBS: processes at a time.
+#   scripts/mcdc.sh --report  reports the counts of the last run
+# Needs clang and llvm 19 or later, as in Debian 13. JOBS: number of processes.
 set -euo pipefail
 export TERP_TEST_SEED=${TERP_TEST_SEED:-1} # runs are compared
 cd "$(dirname "$0")/.."
@@ -50,12 +50,12 @@ with open(sys.argv[1]) as file:
     files = json.load(file)["data"][0]["files"]
 shown = total = 0
 for entry in files:
-    # Of functions in headers each program has its own: what one shows counts.
+    # Each program has its own copy of a header's functions; one suffices.
     decisions = {}
     for record in entry.get("mcdc_records", []):
-        place, conditions = tuple(record[:2]), record[-1]
-        before = decisions.setdefault(place, [False] * len(conditions))
-        decisions[place] = [a or b for a, b in zip(before, conditions)]
+        position, conditions = tuple(record[:2]), record[-1]
+        before = decisions.setdefault(position, [False] * len(conditions))
+        decisions[position] = [a or b for a, b in zip(before, conditions)]
     name = os.path.relpath(entry["filename"])
     for (line, column), conditions in sorted(decisions.items()):
         total += len(conditions)

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Tests mutants of terp's sources; scripts/mutants.sh makes the build that this needs.
+"""Tests mutants of terp's sources. scripts/mutants.sh makes the build for it.
 
-A mutant is a source with one line changed. What includes that source is compiled once more, by
-the build's own commands, in a copy of the tree. A mutant that does not compile, or whose objects
-are those of the original, byte for byte, is not counted. Tests are then compiled and linked as
-their turn comes, those first that killed most mutants of that file in the least time, until one
-fails, ends by a signal, or takes several times the processor's time that it took before. A mutant
-that tests of --seconds have not killed has survived, until --again runs all tests of it. Rows of
-earlier runs are found by their text, so that lines above them may come and go.
+A mutant is a source with one changed line. In a copy of the tree, the build's own commands
+compile all files that include the source. Mutants that do not compile, or whose objects equal the
+original ones byte for byte, do not count. Then tests are compiled, linked and run, first those
+that killed most mutants of this file in the least time, until one fails, ends by a signal, or
+takes several times its usual CPU time. A mutant that tests of --seconds do not kill has survived;
+--again runs all its tests. Rows of earlier runs are found by the text of the line, so that lines
+above may come and go.
 """
 import argparse
 import collections
@@ -34,8 +34,8 @@ import threading
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDERS = ("codebooks", "codec", "cpu", "decoder", "filter", "fuzz", "gpu", "h5tests", "portable")
 
-# What rebuilds values, reads what a stream says, or checks a bound. What only chooses between
-# streams that are all right (tuners, costs, searches) is left out.
+# Sources that rebuild values, read streams or check bounds. Sources that only choose between
+# correct streams (tuners, costs, searches) are left out.
 SOURCES = """
 codec/format/*.[ch] codec/api/cd_values.[ch] codec/api/inspect.c codec/api/stream.c
 codec/model/bound.h codec/model/carrier.h codec/model/coarse.[ch] codec/model/contexts.h
@@ -63,7 +63,7 @@ test_domain test_ratio test_threads test_limit test_memory test_environment test
 test_filter_hosts test_filter_values test_filter_pass test_filter_errors test_filter_dataset
 filter_engine_named filter_engine_missing test_h5_blocks
 """.split()
-# Names of tests that are not those of their programs, and what else is built.
+# The programs of tests that have other names than their programs.
 PROGRAMS = {"stream_digest_1": ["stream_digest"], "some_digests": ["stream_digest"],
             "format": ["make_pairs", "terp_decode"],
             "format_fields": ["make_pairs"], "filter_engine_named": ["test_filter_engine"],
@@ -71,10 +71,10 @@ PROGRAMS = {"stream_digest_1": ["stream_digest"], "some_digests": ["stream_diges
 PLUGIN = "h5zterp"
 
 COLUMNS = ("date", "machine", "version", "file", "line", "before", "after", "verdict", "test",
-           "why") # it survives: nothing can tell it apart
+           "why") # explains why no test can find a survivor
 KILLED, TIMED_OUT, SURVIVED = "killed", "timeout", "survived"
-EQUAL, INVALID = "equal", "does not compile" # these are not counted
-EXPLAINED = "explained" # survived, and its row says why
+EQUAL, INVALID = "equal", "does not compile" # do not count
+EXPLAINED = "explained" # survived, with a reason in its row
 
 Mutant = collections.namedtuple("Mutant", "file line before after")
 
@@ -83,15 +83,15 @@ Mutant = collections.namedtuple("Mutant", "file line before after")
 
 @functools.lru_cache(maxsize=None)
 def mutants_of(file):
-    """All that the rules make of a file, in their order."""
+    """All mutants of a file, in the order of the rules."""
     return tuple(make_mutants(file))
 
 
 def make_mutants(file):
-    from universalmutator import mutator  # of the virtual environment
+    from universalmutator import mutator  # in the virtual environment
     with open(ROOT / file) as source:
         lines = source.readlines()
-    stdout, sys.stdout = sys.stdout, open(os.devnull, "w") # it tells what it does
+    stdout, sys.stdout = sys.stdout, open(os.devnull, "w") # hides its messages
     try:
         made = mutator.mutants_regexp(lines, ["universal.rules", "c.rules", "c_like.rules"],
                                       ignorePatterns=["_Static_assert|static_assert"],
@@ -100,29 +100,29 @@ def make_mutants(file):
         sys.stdout.close()
         sys.stdout = stdout
     for number, after, *_ in made:
-        # Rules about values change names too, such as `x2`: that compiles to
-        # something else where both exist, which is as good as any mutant.
+        # Rules for numbers also change names such as `x2`. If both names exist, that
+        # is a mutant like any other.
         yield Mutant(file, number, lines[number - 1], after)
 
 
 def is_idle(mutant):
-    """Whether nothing can tell it from the original, though its object is another."""
+    """Whether a mutant behaves like the original although its object differs."""
     before, after = mutant.before, mutant.after
     if re.match(r"\s*for \(.*\+\+", before) and before.replace("<", "!=") == after:
-        return True # one is added from below
+        return True # the counter grows by one up to the limit
     if re.match(r"\s*/\*static\b[^;{=,(]*\*/$", after):
-        return True # the function's name is seen elsewhere; its type is int
+        return True # the function becomes visible elsewhere; its type is int
     if re.search(r"\n\s*(break|continue);\n$", after):
-        return True # outside of loops nine of ten do not compile
+        return True # nine of ten are outside of loops and do not compile
     at = len(os.path.commonprefix([before, after]))
     if re.search(r"\w$", before[:at]) and re.match(r"\d", before[at:]):
-        return True # within a name, of which there is no other, or a number
+        return True # changes a name to one that does not exist, or a number
     return "__builtin_prefetch" in before or "fetch != NULL" in before
 
 
 def sample(files, seed):
-    """Mutants of all files without end but theirs, in an order that depends on the seed alone. A
-    file with four times as many mutants has its turn twice as often."""
+    """All mutants of the files, in an order that depends on the seed alone. A file with four times
+    as many mutants comes twice as often."""
     drawn, turn = {}, []
     for file in files:
         made = list(mutants_of(file))
@@ -153,15 +153,15 @@ def row_key(row):
     return row["file"], row["before"], row["after"], row["line"]
 
 
-# ---- who uses what ----
+# ---- uses of headers ----
 
 WORD = re.compile(r"\b[A-Za-z_]\w+\b")
 FUNCTION = re.compile(r"^(?!TERP_TYPED)(?:TERP_STRUCT\(\w+\) )?(\w+)\(")
 
 
 def definitions(text):
-    """(name, first line, last line, words) of each function and macro with a body, as the
-    formatter puts them: a name begins a line, a brace ends a body."""
+    """(name, first line, last line, words) of each function and macro with a body. Relies on the
+    formatter: a name begins a line, a brace ends a body."""
     lines = text.splitlines()
     at = 0
     while at < len(lines):
@@ -183,12 +183,13 @@ def definitions(text):
 
 
 class Uses:
-    """Which sources use a line of a header: all, unless it is in the body of an inline function,
-    which those use that name it, or an inline function or macro that does."""
+    """Finds the sources that use a line of a header. A line in the body of an inline function is
+    used by sources that name the function, or an inline function or macro that names it; other
+    lines by all sources."""
 
     def __init__(self, files):
         self.words, self.inline = {}, {}
-        self.users = collections.defaultdict(set) # of a word: inline functions and macros
+        self.users = collections.defaultdict(set) # word -> inline functions and macros
         for file in files:
             text = (ROOT / file).read_text()
             self.words[file] = set(WORD.findall(text))
@@ -199,7 +200,7 @@ class Uses:
                         self.users[word].add(name)
 
     def names_for(self, file, line):
-        """Of a line, or None for any."""
+        """Names of functions and macros that use a line; None: all sources use it."""
         inside = [name for name, first, last, _ in self.inline.get(file, ())
                   if first < line < last]
         if not inside:
@@ -224,7 +225,7 @@ class Unit:
         self.dir = pathlib.Path(entry["directory"])
         self.args = shlex.split(entry["command"])
         if self.args[0].endswith("ccache"):
-            del self.args[0] # nothing is compiled twice
+            del self.args[0] # a cache would not help: mutants are compiled once
         at = self.args.index("-o") + 1
         self.object = (self.dir / self.args[at]).resolve()
         del self.args[at - 1:at + 1]
@@ -268,27 +269,27 @@ class Build:
             ["ctest", "--test-dir", folder, "--show-only=json-v1"], check=True,
             stdout=subprocess.PIPE).stdout)["tests"]
         tests = {test["name"]: test for test in listed}
-        # A build with sanitizers has this one alone, of fewer streams.
+        # A build with sanitizers has only stream_digest_2, with fewer streams.
         tests.setdefault("stream_digest_1", tests["stream_digest_2"])
-        # Some of all lines, which kill nearly as many mutants.
+        # One of eight lines kills nearly as many mutants as all.
         tests["some_digests"] = dict(tests["stream_digest_1"], command=[
             *tests["stream_digest_1"]["command"], "--every", "8"])
         missing = set(TESTS) - set(tests)
         if missing:
             sys.exit(f"mutants: the build has no test {', '.join(sorted(missing))}")
         self.tests = {name: tests[name] for name in TESTS}
-        self.seconds = {} # of each test, of the code as it is
-        # Of each file and test: mutants killed, runs.
+        self.seconds = {} # CPU time of each test without a mutant
+        # For each test, and each file and test: killed mutants, runs.
         self.kills = collections.Counter()
         self.runs = collections.Counter()
 
     def order(self, file):
-        """Tests by what they can be expected to kill in a second."""
+        """Tests, sorted by their expected number of kills per second."""
         subject = re.match(r"[a-z0-9]*?(?=s?(_|$))", pathlib.Path(file).stem).group()
 
         def use(name):
             every = self.kills[name] + 1, self.runs[name] + 20
-            # A test that has the file's name is taken for one that killed some.
+            # Assume some kills by a test that has the file's name.
             prior = 4 if subject in name else 8 * every[0] / every[1]
             here = self.kills[file, name] + prior, self.runs[file, name] + 8
             return here[0] / here[1] / (self.seconds[name] + 0.2)
@@ -305,7 +306,7 @@ class CannotCompile(Exception):
 
 
 class Worker:
-    """A copy of the tree, one line of which is changed at a time."""
+    """A copy of the tree with one changed line at a time."""
 
     def __init__(self, build, number, sanitized):
         self.build, self.sanitized = build, sanitized
@@ -339,7 +340,7 @@ class Worker:
             path = self.made / f"{len(self.objects)}.o"
             args = []
             for arg in unit.args:
-                # The build folder lies within the tree.
+                # Do not replace the build folder, which is inside the tree.
                 args.append(re.sub(rf"^(-I|)({re.escape(str(ROOT))})(?=/(?!build/)|$)",
                                    rf"\g<1>{self.tree}", arg))
             try:
@@ -377,7 +378,7 @@ class Worker:
                        if arg.endswith(".o") and (program.dir / arg).resolve() == unit.object]
                 if own:
                     args[own[0]] = path
-                else: # before the archive, whose own object is then not taken
+                else: # before the archive: the linker then ignores the archive's object
                     of_libraries.append(path)
             if first is not None:
                 args[first:first] = of_libraries
@@ -391,8 +392,8 @@ class Worker:
         return self.linked[name]
 
     def passes(self, name, limit):
-        """True, False, or None where it took more than `limit` seconds of a processor, or so
-        much longer that it waits for ever, on whatever else the machine does."""
+        """True, False, or None if the test took more than `limit` seconds of CPU time, or 20 times
+        as long by the clock, so that it probably waits for ever."""
         test = self.build.tests[name]
         properties = {p["name"]: p["value"] for p in test["properties"]}
         paths = {}
@@ -409,13 +410,13 @@ class Worker:
         for pair in properties.get("ENVIRONMENT", []):
             variable, value = pair.split("=", 1)
             environment[variable] = paths.get(value, value)
-        if "HDF5_PLUGIN_PATH" in environment: # or that of a copy of it
+        if "HDF5_PLUGIN_PATH" in environment: # also for copies of the plugin
             environment["HDF5_PLUGIN_PATH"] = str(self.link(PLUGIN).parent)
 
         def limits():
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 1))
-            if not self.sanitized: # which reserves terabytes
+            if not self.sanitized: # sanitizers reserve terabytes
                 resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
 
         command = [paths.get(arg, arg) for arg in test["command"]]
@@ -429,7 +430,7 @@ class Worker:
         except subprocess.TimeoutExpired:
             return None
         finally:
-            try: # what it started, too
+            try: # also ends processes that the test started
                 os.killpg(process.pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
@@ -442,7 +443,7 @@ class Worker:
             same = [self.compile(unit).read_bytes() == unit.object.read_bytes() for unit in units]
         except CannotCompile:
             return INVALID, ""
-        if all(same): # or nothing uses the line
+        if all(same): # also if no source uses the line
             return EQUAL, ""
         for name in self.build.order(mutant.file):
             if seconds <= 0:
@@ -458,15 +459,15 @@ class Worker:
         return SURVIVED, ""
 
     def measure(self):
-        """How long each test takes, all of which must pass; and that what is compiled here is
-        what the build has."""
+        """Measures the CPU time of each test without a mutant; all must pass. Checks that an object
+        compiled here equals the build's."""
         self.change(None)
         for unit in self.build.units:
             if str(unit.source) == "codec/format/frame.c" and unit.library == "terp_codec":
                 if self.compile(unit).read_bytes() != unit.object.read_bytes():
-                    sys.exit("mutants: the copy compiles to something else than the tree")
+                    sys.exit("mutants: the copy's object differs from the build's; build again")
         known = self.build.folder / "seconds.json"
-        if known.exists(): # of programs that have not been built again
+        if known.exists(): # valid for programs that are older
             at = known.stat().st_mtime
             self.build.seconds = {
                 name: seconds for name, seconds in json.loads(known.read_text()).items()
@@ -536,21 +537,20 @@ def print_totals(rows):
               f"{n[SURVIVED]:8}")
     n = by_file["all"]
     differ = n[KILLED] + n[TIMED_OUT] + n[SURVIVED]
-    print(f"not counted: {n[INVALID]} that do not compile, {n[EQUAL]} of the same objects")
+    print(f"not counted: {n[INVALID]} that do not compile, {n[EQUAL]} with equal objects")
     if differ:
         print(f"of {differ} that differ {n[SURVIVED]} survived, {100 * n[SURVIVED] / differ:.1f} %")
 
 
 def found_again(rows):
-    """Rows with the lines where the tree has their mutants now, and those whose text it has no
-    more. Lines above may have come or gone: of several places with that text the nearest is
-    taken, each once."""
+    """Rows with the present lines of their mutants, and rows whose text is gone. Lines above may
+    have come or gone: of several lines with this text the nearest counts, each once."""
     found, gone = [], []
-    free = collections.defaultdict(list) # lines, of each text
+    free = collections.defaultdict(list) # text -> lines
     for file in {row["file"] for row in rows}:
         for m in mutants_of(file) if (ROOT / file).exists() else ():
             free[file, in_a_row(m.before), in_a_row(m.after)].append(m.line)
-    # Those that are where they were come first, so that none takes another's place.
+    # Rows that have not moved come first, so that no other row takes their line.
     def here(row):
         return int(row["line"]) not in free[row["file"], row["before"], row["after"]]
     for row in sorted(rows, key=here):
@@ -566,7 +566,7 @@ def found_again(rows):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--targets", action="store_true", help="print what must be built")
+    parser.add_argument("--targets", action="store_true", help="print the targets to build")
     parser.add_argument("--build", type=pathlib.Path)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--count", type=int, default=600)
@@ -587,7 +587,7 @@ def main():
     files = [name for name in tracked
              if any(fnmatch.fnmatch(name, pattern) for pattern in args.files or SOURCES)]
     if not files:
-        sys.exit("mutants: no such file")
+        sys.exit("mutants: no file matches")
     build = Build(args.build.resolve())
     workers = queue.Queue()
     for number in range(args.jobs):
@@ -613,7 +613,7 @@ def main():
         with lock:
             row = dict(facts, file=mutant.file, line=mutant.line, before=in_a_row(mutant.before),
                        after=in_a_row(mutant.after), verdict=verdict, test=name, why="")
-            if verdict == SURVIVED: # what was said of it is as true as before
+            if verdict == SURVIVED: # the reason of an earlier run stays true
                 row["why"] = rows.get(row_key(row), row)["why"]
                 print(f"{mutant.file}:{mutant.line}: survived\n    {row['before']}\n"
                       f"    {row['after']}", flush=True)
@@ -622,7 +622,7 @@ def main():
             return row
 
     def test_some(mutants, count, every=False):
-        """Those that have no row, or every one, until `count` that count have one."""
+        """Tests mutants without a row, or with `every` all, until `count` mutants count."""
         with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
             tested, pending = 0, set()
             for mutant in mutants:
@@ -638,13 +638,13 @@ def main():
                 if tested >= count:
                     break
             for future in pending:
-                future.result() # an error of a test's ends the run
+                future.result() # an error in a test ends the run
 
     if args.again:
         survivors = {row_key(row) for row in found if row["verdict"] == SURVIVED}
         test_some([m for file in sorted({key[0] for key in survivors}) for m in mutants_of(file)
                    if key_of(m) in survivors], len(survivors) + 1, every=True)
-        # For each that is gone and was counted another one of its file.
+        # Replace each counted mutant that is gone by another one of its file.
         for file, n in sorted(collections.Counter(r["file"] for r in gone if counts(r)).items()):
             if (ROOT / file).exists():
                 test_some((m for m in sample([file], args.seed) if key_of(m) not in rows), n)

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Changes terp's sources in one place at a time, by the rules of universalmutator,
-# and sees whether a test notices. doc/mutants.md tells what it found.
-#   scripts/mutants.sh                    600 mutants of what decodes and checks
-#   scripts/mutants.sh --count 50 FILE... 50 of these files
-#   scripts/mutants.sh --seed 2           others than those of seed 1
-#   scripts/mutants.sh --again            those once more that --out says survived,
-#                                         and others for those whose line is gone
-#   scripts/mutants.sh --sanitize --again the same, with ASan and UBSan
-# --seconds 5: of tests, by what they take of a processor, before a mutant has
-# survived; --again runs all.
-# --out FILE (bench/results/mutants.csv) has a row a mutant; where it has some of
-# them already, only the others are tested. JOBS: processes at a time.
+# Mutation testing: changes one line of terp's sources at a time, by the rules of
+# universalmutator, and checks whether a test fails. doc/mutants.md has the results.
+#   scripts/mutants.sh                    600 mutants of code that decodes or checks
+#   scripts/mutants.sh --count 50 FILE... 50 mutants of these files
+#   scripts/mutants.sh --seed 2           other mutants than those of seed 1
+#   scripts/mutants.sh --again            mutants that survived according to --out,
+#                                         and new ones where their line is gone
+#   scripts/mutants.sh --sanitize --again the same with ASan and UBSan
+# --seconds 5: CPU time of tests after which a mutant has survived; --again runs all
+# tests.
+# --out FILE (bench/results/mutants.csv) gets a row per mutant; mutants with a row are
+# not tested again. JOBS: number of processes.
 set -euo pipefail
 export TERP_TEST_SEED=${TERP_TEST_SEED:-1} # runs are compared
 cd "$(dirname "$0")/.."
@@ -21,19 +21,19 @@ install_packages "${TERP_BUILD_PACKAGES[@]}" clang ccache libcmocka-dev libhdf5-
     python3 python3-venv
 jobs=${JOBS:-1}
 venv=build/mutants/venv
-rules=universalmutator==1.14.1 # another version makes other mutants
+rules=universalmutator==1.14.1 # other versions make other mutants
 
 mkdir -p build/mutants
 [ -x "$venv/bin/python3" ] || python3 -m venv "$venv"
 if ! "$venv/bin/pip" install -q --disable-pip-version-check "$rules" \
     >build/mutants/pip.log 2>&1; then
-    echo "skipped: PyPI cannot be reached, or lacks $rules; build/mutants/pip.log"
+    echo "skipped: pip cannot install $rules, see build/mutants/pip.log"
     exit 77
 fi
 
-# One set of instructions: the others are of the same sources. Warnings are no
-# errors, since a mutant may leave a variable unused. Tests take a quarter of their
-# products of cases, which does not change what they find of a mutant by much.
+# One instruction set suffices: others compile the same sources. Warnings are not
+# errors, because a mutant may leave a variable unused. Tests run a quarter of their
+# cases, which kill nearly as many mutants.
 build=build/mutants/plain
 arguments=(-DCMAKE_BUILD_TYPE=Release -DCMAKE_C_FLAGS=-DTERP_FEWER_CASES=4u)
 for argument in "$@"; do

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Makes what a release consists of, from the committed tree: the tarball, the wheel
-# for this machine's glibc and later ones, and SHA256SUMS. Each is made twice, in
-# folders of other names, and must be the same bit for bit.
+# Makes the files of a release from the committed tree: the tarball, the wheel for
+# this machine's glibc and later ones, and SHA256SUMS. Makes each file twice, in
+# folders of different names, and checks that both are equal bit for bit.
 #   scripts/release.sh [DIRECTORY]    default: build/release-files
-# The wheel is left out where PyPI cannot be reached.
+# Without PyPI there is no wheel.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 directory=$(realpath -m "${1:-build/release-files}")
@@ -23,7 +23,7 @@ make_tarball() {
     git archive --format=tar --prefix="$name/" HEAD | gzip -9n >"$1/$name.tar.gz"
 }
 
-# From what the tarball has, as who downloads it would.
+# Makes the wheel from the tarball, like users do.
 make_wheel() {
     tar -xzf "$1/$name.tar.gz" -C "$1"
     mv "$1/$name" "$1/$2"
@@ -44,7 +44,7 @@ for folder in first second; do
             exit 1
         }
     else
-        echo "The wheel is left out: PyPI cannot be reached"
+        echo "There is no wheel: PyPI cannot be reached"
     fi
 done
 
@@ -53,7 +53,7 @@ rm -f "$directory"/*
 for file in "$work"/first/*.tar.gz "$work"/first/*.whl; do
     [ -e "$file" ] || continue
     if ! cmp "$file" "$work/second/${file##*/}"; then
-        echo "${file##*/} is another one when it is made again" >&2
+        echo "${file##*/} differs when it is made twice" >&2
         exit 1
     fi
     cp "$file" "$directory"

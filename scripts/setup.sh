@@ -1,18 +1,18 @@
-# Sourced by the other scripts: makes sure that Debian packages are installed,
-# and that a formatter or linter is the one that judges.
+# Functions for the other scripts: install Debian packages, and check the versions
+# of formatters and linters.
 # shellcheck shell=bash
 
-# The compiler side of every build of terp.
+# Packages that every build of terp needs.
 # shellcheck disable=SC2034 # read by the scripts that source this one
 TERP_BUILD_PACKAGES=(gcc libc6-dev make cmake libxxhash-dev)
 
-# install_packages PACKAGE...: installs those that are missing, where that is
-# possible without a question; otherwise says what to install, and exits.
+# install_packages PACKAGE...: installs missing packages if no password is needed;
+# otherwise prints what to install and exits.
 install_packages() {
     local missing=() package as_root=()
     if ! command -v dpkg-query apt-get >/dev/null; then
-        echo "This is not Debian or Ubuntu, so nothing is installed for you." \
-            "Needed, by their Debian names: $*" >&2
+        echo "This is not Debian or Ubuntu: install these packages (Debian's" \
+            "names) yourself: $*" >&2
         return 0
     fi
     for package in "$@"; do
@@ -26,8 +26,7 @@ install_packages() {
     fi
     if [ "$(id -u)" -ne 0 ]; then
         if ! sudo -n true 2>/dev/null; then
-            echo "Missing packages, and no right to install them." \
-                "Please run:" >&2
+            echo "Packages are missing. Please run:" >&2
             echo "    sudo apt-get install ${missing[*]}" >&2
             exit 1
         fi
@@ -39,9 +38,10 @@ install_packages() {
         apt-get install -q -y --no-install-recommends "${missing[@]}"
 }
 
-# apt_apart FOLDER ARGUMENT...: apt-get in FOLDER/apt with lists of its own, of
-# sources, and of packages for `apart_processors`, by default both that wheels are
-# built for. The first of them is the machine's; nothing is installed there.
+# apt_apart FOLDER ARGUMENT...: runs apt-get in FOLDER/apt with separate lists, which
+# include sources, and packages for `apart_processors`: by default both processors
+# that wheels support. apt takes the first one for the machine's own. Installs
+# nothing on the machine.
 apt_apart() {
     local apt=$1/apt processor apart=()
     for processor in ${apart_processors:-amd64 arm64}; do
@@ -61,7 +61,8 @@ apt_apart() {
     )
 }
 
-# fetch_sources FOLDER NAME...: what Debian has of others' sources, in FOLDER/NAME.
+# fetch_sources FOLDER NAME...: unpacks the original sources of Debian's packages in
+# FOLDER/NAME.
 fetch_sources() {
     local name
     apt_apart "$1" update
@@ -73,8 +74,8 @@ fetch_sources() {
     done
 }
 
-# judged_by TOOL VERSION: ends a test as skipped where TOOL is not of the
-# version that CI has, since each version finds something else.
+# judged_by TOOL VERSION: ends a test as skipped if TOOL has another version than
+# CI's: versions find different things.
 judged_by() {
     local found
     found=$("$1" --version 2>/dev/null |

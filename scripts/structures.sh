@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
-# Copies HDF5 files whose structure is drawn at random with terp repack and
-# preview, and compares each copy object by object: other files each day.
-#   scripts/structures.sh [FILES]   500 where it is not given
-# TEST_SEED: a number in place of the day's. BUILD: a folder that has the tool and
-# the plugin, instead of one that is built. Files of which a copy is wrong are kept
-# in build/structures.
+# Copies HDF5 files of random structure with terp repack and preview, and compares
+# each copy object by object. Every day has other files.
+#   scripts/structures.sh [FILES]   500 by default
+# TEST_SEED: a seed in place of the day's. BUILD: a folder with tool and plugin, which
+# are then not built. Files with a wrong copy stay in build/structures.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 nfiles=${1:-500}

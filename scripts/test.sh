@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Sets up a Debian or Ubuntu machine, builds terp and tests it.
-#   scripts/test.sh        the release build's tests; its streams against those
-#                          of another optimization level, compiler and
-#                          instruction set; where nvcc is, the CUDA engine for
+#   scripts/test.sh        runs the tests of the release build, compares its streams
+#                          with those of another optimization level, compiler and
+#                          instruction set, and with nvcc builds the CUDA engine for
 #                          one device
-#   scripts/test.sh --all  all that must pass before a change lands, so also:
-#                          static analysis and hosts from PyPI (label ci),
-#                          sanitizers in what clang compiles, a quarter of whose
-#                          streams stands for the other builds' here, and fuzzing
-# The first failure ends the run; the last lines are ctest's own summary.
+#   scripts/test.sh --all  runs all tests that must pass before a change lands, also
+#                          static analysis and hosts from PyPI (label ci), sanitizers
+#                          in clang's builds, a quarter of whose streams replaces the
+#                          other builds, and fuzzing
+# The first failure ends the run; the last lines are ctest's summary.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 all=
@@ -27,7 +27,7 @@ install_packages "${TERP_BUILD_PACKAGES[@]}" ccache clang clang-format ninja-bui
     hdf5-tools netcdf-bin pkg-config python3 python3-numpy python3-h5py \
     python3-venv
 if [ "$all" ]; then
-    # Debian ships clang's sanitizers and libFuzzer apart from clang.
+    # Debian has clang's sanitizers and libFuzzer in other packages than clang.
     clang_version=$(clang -dumpversion)
     install_packages abigail-tools clang-tidy gcc-aarch64-linux-gnu \
         gcc-s390x-linux-gnu libc6-dev-arm64-cross libc6-dev-s390x-cross \
@@ -37,19 +37,19 @@ fi
 
 jobs=$(nproc)
 if command -v ccache >/dev/null; then
-    # The builds for several purposes have much in common, of the same paths.
+    # The builds compile many files alike.
     export CMAKE_C_COMPILER_LAUNCHER=ccache \
         CMAKE_CXX_COMPILER_LAUNCHER=ccache CMAKE_CUDA_COMPILER_LAUNCHER=ccache
 fi
 if command -v ninja >/dev/null; then
-    export CMAKE_GENERATOR=Ninja # of folders that are new
+    export CMAKE_GENERATOR=Ninja # for new folders
 fi
 
 say() {
     printf '\n== %s\n' "$*"
 }
 
-# logged FILE COMMAND...: shows what a command printed only if it fails.
+# logged FILE COMMAND...: shows the output of a command only if it fails.
 logged() {
     "${@:2}" >"$1" 2>&1 || {
         cat "$1"
@@ -57,8 +57,8 @@ logged() {
     }
 }
 
-# build PRESET TARGETS [CMAKE_ARGUMENT...]: configures build/PRESET and builds
-# the targets, "all" or names with spaces between.
+# build PRESET TARGETS [CMAKE_ARGUMENT...]: configures build/PRESET and builds the
+# targets, "all" or names separated by spaces.
 build() {
     local targets
     read -ra targets <<<"$2"
@@ -83,7 +83,7 @@ fi
 build release all -DTERP_COMPARE_BUILDS="$folders"
 
 if command -v nvcc >/dev/null; then
-    # What is never run here need not be fast.
+    # The engine never runs here, and need not be fast.
     optimize=
     if [[ $(nvcc --help) == *Ofast-compile* ]]; then
         optimize=-Ofc=max
@@ -94,7 +94,7 @@ if command -v nvcc >/dev/null; then
     say "tests of the CUDA engine without a device"
     ctest --preset cuda -j "$jobs"
 else
-    say "the CUDA engine is not compiled: no nvcc here"
+    say "the CUDA engine is not compiled: nvcc is missing"
 fi
 
 if [ "$all" ]; then
@@ -108,7 +108,7 @@ if [ "$all" ]; then
     say "fuzzing"
     ctest --preset fuzz -j "$jobs"
     python3 -B bench/common.py ||
-        say "the benchmarks' own test is skipped: no PyPI here"
+        say "the test of the benchmarks is skipped: PyPI cannot be reached"
     say "all tests of the release build"
     ctest --preset release -j "$jobs"
 else

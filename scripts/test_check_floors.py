@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests that check_floors.py sees what it is there to see."""
+"""Tests that check_floors.py finds broken rules."""
 import pathlib
 import tempfile
 import unittest

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds the wheel of the Python package, h5z-terp, for this machine's glibc and
-# later ones, with all that it needs inside:
+# later ones. The wheel contains all libraries that it needs.
 #   scripts/wheel.sh [DIRECTORY]     default: build/wheels
-# Then: pip install DIRECTORY/h5z_terp-*.whl
+# Install it with: pip install DIRECTORY/h5z_terp-*.whl
 set -euo pipefail
 cd "$(dirname "$0")/.."
 directory=${1:-build/wheels}
