@@ -1,7 +1,7 @@
 """terp for Python: an error-bounded lossy codec, and its HDF5 filter.
 
-Importing this package lets h5py, netCDF4 and xarray read and write HDF5 files
-that terp compressed, with nothing to set::
+After importing this package, h5py, netCDF4 and xarray read and write HDF5 files
+with terp, without further settings::
 
     import h5py, h5z_terp
 
@@ -9,8 +9,8 @@ that terp compressed, with nothing to set::
         file.create_dataset("rho", data=rho, chunks=(64, 64, 64),
                             **h5z_terp.Terp(rel=1e-3))
 
-``compress`` and ``decompress`` do the same without HDF5. All functions may be
-called by any thread.
+``compress`` and ``decompress`` do the same without HDF5. All functions are
+thread-safe.
 """
 
 from ._codec import TerpError, version

@@ -1,4 +1,4 @@
-"""The codec, libterp, and what its structs are in Python."""
+"""The codec, libterp, and its structs in Python."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ try:
     _library = ctypes.CDLL(str(_path) if _path.exists() else _path.name)
 except OSError as error:
     raise ImportError(
-        f"terp's library cannot be loaded: {error}. If h5z-terp was installed for "
-        "another system or C library, pip install --force-reinstall h5z-terp "
-        "brings this one's") from error
+        f"cannot load terp's library: {error}. If h5z-terp was installed for "
+        "another system or C library, run pip install --force-reinstall "
+        "h5z-terp") from error
 
 # enum terp_type, by numpy's names in the host's byte order.
 TYPES = {"f4": 0, "f8": 1, "i1": 3, "i2": 4, "i4": 5, "i8": 6, "u1": 7,
@@ -113,7 +113,7 @@ _coarse_chunk = _declare("terp_coarse_chunk", ctypes.c_int,
                          ctypes.POINTER(Chunk), _size, ctypes.POINTER(Chunk))
 _decode_coarse = _declare("terp_decode_coarse", ctypes.c_int, _at, _size, _size,
                           _at, _size, ctypes.POINTER(_size), ctypes.c_int)
-# On devices: _device.py.
+# For _device.py.
 encode_batch = _declare("terp_encode_batch", ctypes.c_int, _at,
                         ctypes.POINTER(Params), ctypes.POINTER(Chunk), _size,
                         _at, _at, _at, _at)
@@ -125,7 +125,7 @@ _inspect = _declare("terp_inspect", ctypes.c_int, _at, _size,
 
 
 class TerpError(ValueError):
-    """A stream that is damaged or none of terp's, or a call that cannot be."""
+    """A stream is damaged or not terp's, or a call of the codec failed."""
 
 
 def status_text(status: int) -> str:
@@ -152,36 +152,36 @@ def version() -> str:
 
 
 def check(params: Params) -> None:
-    """Raises ValueError where the codec does not take them."""
+    """Raises ValueError if the codec refuses the parameters."""
     reason = ctypes.c_char_p()
     if _params_check(params, ctypes.byref(reason)) != 0:
         text = (reason.value or b"").decode()
         raise ValueError(text.replace("terp_params.", ""))
 
 
-# What to do with an array of another kind of dtype.
+# Advice for arrays of other kinds of dtypes.
 _REMEDIES = {
-    "f": 'array.astype("f8") is one that it does, with fewer digits',
-    "c": 'array.astype("c16") is one that it does, with fewer digits',
-    "M": 'array.view("i8") with lossless=True keeps its times',
-    "m": 'array.view("i8") with lossless=True keeps its times',
-    "O": "np.asarray(array, float) makes numbers of Python's objects",
+    "f": 'use array.astype("f8"), with fewer digits',
+    "c": 'use array.astype("c16"), with fewer digits',
+    "M": 'use array.view("i8") with lossless=True to keep its times',
+    "m": 'use array.view("i8") with lossless=True to keep its times',
+    "O": "use np.asarray(array, float) to make numbers of Python's objects",
     "V": "compress its fields one by one, such as array[name]",
 }
 
 
 def type_of(dtype: np.dtype[Any]) -> int:
-    """The codec's number of a dtype; TypeError where there is none."""
+    """The codec's number of a dtype; TypeError if there is none."""
     kind = "u" if dtype.kind == "b" else dtype.kind
     number = TYPES.get(f"{kind}{dtype.itemsize}")
     if number is None:
-        remedy = _REMEDIES.get(dtype.kind, "it takes numbers, no text")
+        remedy = _REMEDIES.get(dtype.kind, "give numbers instead of text")
         raise TypeError(f"terp does not compress arrays of {dtype}: {remedy}")
     return number
 
 
 def thread_count(count: int | None) -> int:
-    """As asked for, or all processors that this process may use."""
+    """`count`, or for None all processors that this process may use."""
     if count is not None:
         return count
     if hasattr(os, "sched_getaffinity"):
@@ -191,20 +191,19 @@ def thread_count(count: int | None) -> int:
 
 def chunk_of(dtype: np.dtype[Any], shape: tuple[int, ...],
              box: tuple[int, ...], is_plain: bool) -> Chunk | None:
-    """The chunk that an array's values are: a stack where there is a `box`;
-    without unit dims where it is to be as HDF5 has it. None: it has no
-    values."""
+    """The chunk of an array: a stack if `box` has dims; with `is_plain` a chunk
+    as in HDF5, without unit dims. None for an array without values."""
     number = type_of(dtype)
     if 0 in shape:
         if is_plain:
-            raise ValueError(f"an array of shape {shape} has no values, and is "
-                             "no chunk of HDF5")
+            raise ValueError(f"an array of shape {shape} has no values and "
+                             "cannot be a chunk of HDF5")
         return None
     chunk = Chunk(type=number)
     count, rest = divmod(prod(shape), prod(box))
     if rest:
-        raise ValueError(f"an array of shape {shape} is no stack of boxes of "
-                         f"{box}")
+        raise ValueError(f"an array of shape {shape} must be a stack of boxes "
+                         f"of {box}")
     if box and count > 1:
         shape, chunk.stack = (count, *box), True
     if chunk.stack or (0 < len(shape) <= MAX_RANK and not is_plain):
@@ -220,7 +219,7 @@ def chunk_of(dtype: np.dtype[Any], shape: tuple[int, ...],
 
 def encode(params: Params, chunk: Chunk | None, array: NDArray[Any],
            header: bytes, threads: int | None) -> bytes:
-    """The header and, where there is a chunk, its stream."""
+    """The header and, unless chunk is None, the stream."""
     if chunk is None:
         return header
     array = np.require(array, requirements=("C", "A"))
@@ -243,7 +242,7 @@ def decoded_chunk(stream: NDArray[np.uint8]) -> Chunk:
 
 def check_step(step: int) -> None:
     if step < 1 or step & (step - 1) or step >= 2**64:
-        raise ValueError(f"the step {step} is no power of two")
+        raise ValueError(f"the step {step} must be a power of two")
 
 
 def coarse_chunk(chunk: Chunk, step: int) -> Chunk:
@@ -255,14 +254,14 @@ def coarse_chunk(chunk: Chunk, step: int) -> Chunk:
 
 def check_out(out: NDArray[Any], dtype: np.dtype[Any],
               shape: tuple[int, ...]) -> None:
-    """ValueError unless values of that dtype can be decoded into it."""
+    """ValueError unless values of this dtype can be decoded into `out`."""
     if not (out.flags.c_contiguous and out.flags.writeable
             and out.ctypes.data % dtype.alignment == 0):
-        raise ValueError("out is not C-contiguous, not aligned, or cannot be "
-                         "written to: out[...] = decompress(stream) fills it")
+        raise ValueError("out must be C-contiguous, aligned and writable: use "
+                         "out[...] = decompress(stream) for other arrays")
     nbytes = dtype.itemsize * prod(shape)
     if out.nbytes != nbytes:
-        raise ValueError(f"out has {out.nbytes} bytes, the stream {nbytes}")
+        raise ValueError(f"out has {out.nbytes} bytes, but must have {nbytes}")
 
 
 def decode(stream: NDArray[np.uint8], out: NDArray[Any] | None,

@@ -1,7 +1,7 @@
-"""Arrays on a GPU, of CuPy, PyTorch or others that have
-``__cuda_array_interface__``: coded there, and never copied to the host.
+"""Compresses and decompresses arrays on a GPU, of CuPy, PyTorch or another
+library with ``__cuda_array_interface__``, without copying them to the host.
 
-A stream of one is an array of bytes of the same library on the same device.
+The stream is an array of bytes of the same library on the same device.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from . import _codec, _header
 
-_CUDA = 1  # enum terp_engine_kind, which also codes on the CPU where it must
+_CUDA = 1  # enum terp_engine_kind; the CPU replaces the GPU where necessary
 _DEVICE = 1  # enum terp_memory
 _ALIGNMENT = 16  # of streams
-# The header and the frame, from which a stream's chunk is known.
+# Enough for the header and the frame, which describe the stream's chunk.
 _HEAD_NBYTES = _header.MAX_NBYTES + 256
 
 
@@ -40,12 +40,12 @@ class _RunResult(ctypes.Structure):
 
 
 def has(array: Any) -> bool:
-    """Whether it is on a device. PyTorch's raise where they are not."""
+    """Whether an array is on a device. PyTorch's arrays on the host raise."""
     return hasattr(array, "__cuda_array_interface__")
 
 
 class View:
-    """What is known of an array on a device."""
+    """An array on a device."""
 
     def __init__(self, array: Any) -> None:
         found = array.__cuda_array_interface__
@@ -63,8 +63,8 @@ class View:
         if strides is not None and any(
                 have != want for have, want, dim in
                 zip(strides, expected, self.shape) if dim > 1):
-            raise ValueError("the array on the device is not C-contiguous")
-        # What the array's values wait for: 1 and 2 are CUDA's own streams.
+            raise ValueError("the array on the device must be C-contiguous")
+        # The CUDA stream that computes the values; 1 and 2 are default streams.
         self.stream = found.get("stream")
         if self.library.__name__ == "torch":
             self.device = {"device": array.device}
@@ -74,14 +74,14 @@ class View:
             self.device = {}
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-        """A new array of the same library, on the same device."""
+        """A new array of the same library on the same device."""
         if self.library.__name__ == "torch":
             return self.library.empty(
                 shape, dtype=getattr(self.library, dtype.name), **self.device)
         return self.library.empty(shape, dtype=dtype)
 
     def fill(self, array: Any, data: bytes) -> None:
-        """Copies bytes of the host to an array of uint8 of that library."""
+        """Copies bytes of the host to an array of uint8 of this library."""
         values = np.frombuffer(bytearray(data), np.uint8)
         if self.device:
             array.copy_(self.library.from_numpy(values))
@@ -131,8 +131,8 @@ def encode(params: _codec.Params, chunk: _codec.Chunk | None, view: View,
 
 
 def _head_of(stream: Any, view: View) -> NDArray[np.uint8]:
-    """A stream of which no more than the head was copied from the device; what
-    is behind it is as long, and unknown."""
+    """A host array of the stream's size. Only its head is copied from the device;
+    the rest is undefined."""
     head = stream[:_HEAD_NBYTES]
     if view.device:
         head = head.cpu().numpy()
@@ -148,9 +148,9 @@ def _head_of(stream: Any, view: View) -> NDArray[np.uint8]:
 def decode(stream: Any, out: Any, threads: int | None, step: int) -> Any:
     view = View(stream)
     if view.dtype != np.uint8 or len(view.shape) != 1:
-        raise TypeError("a stream on the device is an array of uint8")
+        raise TypeError("a stream on the device must be an array of uint8")
     if view.at % _ALIGNMENT != 0:
-        raise ValueError("a stream on the device is aligned to 16 bytes")
+        raise ValueError("a stream on the device must be aligned to 16 bytes")
     head = _head_of(stream, view)
     header = _header.read(head)
     if header is None:
@@ -165,8 +165,8 @@ def decode(stream: Any, out: Any, threads: int | None, step: int) -> Any:
     _header.check(header, chunk)
     if step > 1 and _header.nfolded(header, chunk) not in (0, 1):
         if out is not None:
-            raise ValueError("every step-th value of an array of more than four "
-                             "dims is decoded without `out`")
+            raise ValueError("for a step above 1, and an array of more than four "
+                             "dims, omit `out`")
         whole = decode(stream, None, threads, 1)
         return whole[(slice(None, None, step),) * len(shape)]
     if out is None and header.dtype.kind == "b":
@@ -179,17 +179,17 @@ def decode(stream: Any, out: Any, threads: int | None, step: int) -> Any:
 def _decode_chunk(view: View, chunk: _codec.Chunk, begin: int,
                   shape: tuple[int, ...], dtype: np.dtype[Any], out: Any,
                   threads: int | None, step: int) -> Any:
-    """Decodes the stream that begins so many bytes into the view."""
+    """Decodes the stream that begins at byte `begin` of the view."""
     if out is None:
         if chunk.big_endian:
-            raise ValueError("its values are big-endian, which arrays on the "
-                             "device are not: give an `out` of bytes")
+            raise ValueError("the values are big-endian, which arrays on the "
+                             "device cannot be: give an `out` of bytes")
         out = view.empty(shape, dtype)
     to = View(out)
     nbytes = dtype.itemsize * prod(shape)
     if to.is_readonly or to.nbytes != nbytes:
-        raise ValueError(f"out has {to.nbytes} bytes or cannot be written to; "
-                         f"the stream has {nbytes}")
+        raise ValueError(f"out has {to.nbytes} bytes or is read-only; it must "
+                         f"be writable and have {nbytes} bytes")
     options, result = _run(view, threads)
     ref = ctypes.byref
     _check(_codec.decode_coarse_batch(

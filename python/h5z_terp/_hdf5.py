@@ -1,8 +1,9 @@
-"""Makes the plugin known to every HDF5 of this process, and netCDF4's variables
-known to the plugin.
+"""Registers the plugin with every HDF5 of this process, and sets the filter of
+netCDF4's variables.
 
-h5py and netCDF4 bring each its own library. One that is loaded later finds the
-plugin by HDF5_PLUGIN_PATH; one that has begun is told by its own function.
+h5py and netCDF4 each contain an HDF5 library. HDF5_PLUGIN_PATH registers the
+plugin for libraries that are loaded later; a function of HDF5 registers it for
+those that are loaded already.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 PLUGIN_DIR = str(PREFIX / "lib" / "hdf5" / "plugin")
-# Where HDF5, and Debian's, looks if the variable is not set.
+# The default directories of HDF5 and of Debian's HDF5.
 _DEFAULT_DIRS = (("%ALLUSERSPROFILE%/hdf5/lib/plugin",)
                  if sys.platform == "win32" else
                  ("/usr/local/hdf5/lib/plugin", "/usr/lib/%s/hdf5/serial/plugins"
@@ -49,21 +50,20 @@ def _prepend(path: str) -> None:
 
 
 def _netcdf4_dirs() -> list[str]:
-    """The folder of filters that netCDF4's wheel brings, and names to HDF5 only
-    where HDF5_PLUGIN_PATH is not set."""
+    """The directory of filters in netCDF4's wheel. netCDF4 passes it to HDF5
+    only if HDF5_PLUGIN_PATH is not set."""
     try:
         spec = importlib.util.find_spec("netCDF4")
-    except ValueError:  # a module that was made by hand
+    except ValueError:  # a module without a spec
         spec = None
-    places = (spec.submodule_search_locations or []) if spec else []
-    return [str(folder) for folder in (Path(at) / "plugins" for at in places)
+    packages = (spec.submodule_search_locations or []) if spec else []
+    return [str(folder) for folder in (Path(at) / "plugins" for at in packages)
             if any(folder.glob("*nczhdf5filters*"))]
 
 
 def plugin_path() -> str:
-    """A value of HDF5_PLUGIN_PATH with which HDF5 finds terp's plugins and all
-    that it finds now: by the variable, or by default where that is not set, and
-    netCDF4's own filters."""
+    """A value of HDF5_PLUGIN_PATH for terp's plugins, all plugins that HDF5 finds
+    now (by the variable or by default), and netCDF4's own filters."""
     before = os.environ.get("HDF5_PLUGIN_PATH")
     dirs = [PLUGIN_DIR,
             *(before.split(os.pathsep) if before else _DEFAULT_DIRS),
@@ -72,9 +72,9 @@ def plugin_path() -> str:
 
 
 def register() -> None:
-    """Called when the package is imported; again, by a program that has changed
-    HDF5's plugin paths since, or loaded another HDF5 that does not read
-    HDF5_PLUGIN_PATH."""
+    """Registers the plugin with HDF5. Importing the package calls it. Call it
+    again after changing HDF5's plugin paths, or after loading another HDF5 that
+    does not read HDF5_PLUGIN_PATH."""
     os.environ["HDF5_PLUGIN_PATH"] = plugin_path()
     objects = sys.modules.get("h5py._objects")
     with objects.phil if objects else contextlib.nullcontext():
@@ -82,7 +82,7 @@ def register() -> None:
             _prepend(path)
 
 
-# What to do with a variable that is not netCDF4's, by the package it is of.
+# How to set the filter in other packages.
 _OTHERS = {
     "h5py": "create_dataset(name, data=..., **h5z_terp.Terp(rel=1e-3))",
     "h5netcdf": "create_variable(name, dims, ..., **h5z_terp.Terp(rel=1e-3))",
@@ -91,18 +91,19 @@ _OTHERS = {
 }
 _FILTERS = {1: "zlib", 2: "shuffle", 3: "fletcher32", 4: "szip", 307: "bzip2",
             32001: "blosc", 32015: "zstd"}
-# Before terp: it takes the one away, and the other behind itself.
+# Filters that may come before terp: it removes shuffle, and moves fletcher32
+# behind itself.
 _HARMLESS = {"shuffle", "fletcher32"}
 
 
 def _check_variable(variable: Any) -> None:
-    """TypeError unless it is a variable of netCDF4 with values for terp."""
+    """TypeError unless this is a variable of netCDF4 that terp can compress."""
     if not hasattr(variable, "_grpid") or not hasattr(variable, "_varid"):
         kind = type(variable)
         other = _OTHERS.get(kind.__module__.partition(".")[0])
         raise TypeError(
             f"{kind.__module__}.{kind.__qualname__} is not a variable of "
-            "netCDF4" + (f": the filter is given when it is written, {other}"
+            "netCDF4" + (f": set the filter when you write, {other}"
                          if other else ""))
     if getattr(variable, "_isvlen", False):
         raise TypeError("terp does not compress values of variable length")
@@ -110,7 +111,7 @@ def _check_variable(variable: Any) -> None:
 
 
 def _filters_of(library: ctypes.CDLL, variable: Any) -> list[str]:
-    """The filters that a variable has, in their order."""
+    """The names of a variable's filters, in their order."""
     if not hasattr(library, "nc_inq_var_filter_ids"):  # netCDF before 4.8
         return [name for name, value in (variable.filters() or {}).items()
                 if name in _FILTERS.values() and value]
@@ -125,16 +126,16 @@ def _filters_of(library: ctypes.CDLL, variable: Any) -> list[str]:
 @shows_settings
 def set_filter(variable: Any, settings: Terp | None = None,
                **bound: Unpack[Settings]) -> None:
-    """Has netCDF4 compress a variable, which was created with ``chunksizes`` and
-    without other filters, and holds no values yet::
+    """Sets terp as the filter of a netCDF4 variable. Create the variable with
+    ``chunksizes`` and without other filters, and write values afterwards::
 
         rho = dataset.createVariable("rho", "f4", dims, chunksizes=(64, 64, 64))
         h5z_terp.set_filter(rho, rel=1e-3)
 
-    TypeError where it is not a variable of netCDF4, or one of values that terp
-    does not compress. ValueError where it has other filters than shuffle and
-    fletcher32: terp takes values, and netCDF would put it behind them.
-    RuntimeError where the netCDF library refuses.
+    Raises TypeError if this is not a variable of netCDF4, or if terp does not
+    compress its type; ValueError if it has other filters than shuffle and
+    fletcher32, because netCDF would put terp behind them, and terp needs values;
+    RuntimeError if the netCDF library refuses.
     """
     _check_variable(variable)
     words = settings_of(settings, bound).cd_values
@@ -146,8 +147,8 @@ def set_filter(variable: Any, settings: Terp | None = None,
     if others[:1] != [str(FILTER_ID)] and not _HARMLESS.issuperset(others):
         raise ValueError(
             f"{variable.name!r} has other filters: {', '.join(others)}. terp "
-            "takes values, and cannot stand behind them: create the variable "
-            "without zlib and compression")
+            "must be the first filter: create the variable without zlib and "
+            "compression")
     status = library.nc_def_var_filter(
         ctypes.c_int(variable._grpid), ctypes.c_int(variable._varid),
         ctypes.c_uint(FILTER_ID), ctypes.c_size_t(len(words)),
@@ -156,6 +157,6 @@ def set_filter(variable: Any, settings: Terp | None = None,
         library.nc_strerror.restype = ctypes.c_char_p
         reason = library.nc_strerror(status).decode()
         raise RuntimeError(
-            f"no filter for {variable.name!r}: {reason}. It is set in a file of "
-            "format NETCDF4 that is open for writing, for a variable with "
-            "dimensions, before its first values")
+            f"cannot set the filter of {variable.name!r}: {reason}. It needs a "
+            "file of format NETCDF4 that is open for writing, and a variable "
+            "with dimensions and without values")

@@ -1,6 +1,6 @@
-"""The header before the stream of an array that a stream alone does not tell:
-of 0 or more than four dims, without values, of bool, or a stack of boxes whose
-own dims are others. doc/python.md, "The header", describes it.
+"""The header before a stream, for arrays that a stream cannot describe: arrays
+of 0 or more than four dims, without values, or of bool, and stacks of boxes
+whose array has other dims. doc/python.md, "The header", describes it.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ _MAX_RANK = 64  # of numpy's arrays
 _FIXED = struct.Struct("<4sIBB6s")  # magic, CRC-32, version, rank, dtype
 _NAMES = {np.dtype(order + name).str for order in "<>"
           for name in ("?", *_codec.TYPES)}
-_CRC_AT = 8  # what the checksum is of
+_CRC_AT = 8  # the checksum covers the header from here on
 MAX_NBYTES = _FIXED.size + 8 * _MAX_RANK
 
 
 class Header(NamedTuple):
-    """What the array is, and how many bytes say so."""
+    """Type and shape of an array, and the size of the header."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
     nbytes: int
 
 
-NONE = Header(np.dtype(np.uint8), (), 0)  # the stream says it itself
+NONE = Header(np.dtype(np.uint8), (), 0)  # the stream describes its array
 
 
 def _nbytes(rank: int) -> int:
@@ -50,8 +50,8 @@ def make(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
 
 
 def read(stream: NDArray[np.uint8]) -> Header | None:
-    """The header of a stream, by its first MAX_NBYTES, or None. TerpError where
-    it is damaged."""
+    """The header of a stream, or None. Reads at most MAX_NBYTES bytes. TerpError
+    if the header is damaged."""
     head = stream[:MAX_NBYTES].tobytes()
     if not head.startswith(MAGIC):
         return None
@@ -63,8 +63,8 @@ def read(stream: NDArray[np.uint8]) -> Header | None:
     if len(head) < nbytes or zlib.crc32(head[_CRC_AT:nbytes]) != checksum:
         raise damaged
     if version != VERSION:
-        raise _codec.TerpError("the header before the stream was written by a "
-                               "newer version of terp")
+        raise _codec.TerpError("a newer version of terp wrote the header before "
+                               "the stream: update terp")
     name = name.rstrip(b"\0").decode("latin-1")
     if name not in _NAMES:
         raise damaged
@@ -73,10 +73,10 @@ def read(stream: NDArray[np.uint8]) -> Header | None:
 
 
 def check(header: Header, chunk: _codec.Chunk) -> None:
-    """TerpError unless the stream's chunk is the header's array."""
+    """TerpError unless the stream's chunk has the array of the header."""
     dtype = np.dtype(np.uint8) if header.dtype.kind == "b" else header.dtype
     if dtype != chunk.dtype or prod(header.shape) != prod(chunk.shape):
-        raise _codec.TerpError("the header is that of another stream")
+        raise _codec.TerpError("the header belongs to another stream")
 
 
 def coarse_shape(shape: tuple[int, ...], step: int) -> tuple[int, ...]:
@@ -84,8 +84,8 @@ def coarse_shape(shape: tuple[int, ...], step: int) -> tuple[int, ...]:
 
 
 def nfolded(header: Header, chunk: _codec.Chunk) -> int:
-    """How many of the array's dims are one in the chunk, its slowest, unit dims
-    apart; below 0 where the chunk has other dims."""
+    """How many dims of the array the chunk has merged into its slowest dim,
+    without unit dims; below 0 if the chunk has other dims."""
     dims, fast = _long(header.shape), _long(chunk.shape[1:])
     count = len(dims) - len(fast)
     return count if dims[max(count, 0):] == fast else -1
@@ -103,17 +103,17 @@ def _decode_coarse(header: Header, plain: NDArray[np.uint8], step: int,
         return whole.reshape(header.shape)[(slice(None, None, step),) *
                                            len(header.shape)]
     values = _codec.decode(plain, None, threads, step)
-    # Of the slow dims as one, every step-th place is there: more than are
-    # wanted of each.
-    places = np.zeros((), np.int64)
+    # The merged dim has every step-th index: select those that are multiples of
+    # step in each of its dims.
+    positions = np.zeros((), np.int64)
     for dim in _long(header.shape)[:count]:
-        places = np.add.outer(places * dim, np.arange(0, dim, step))
-    return values[places.ravel() // step]
+        positions = np.add.outer(positions * dim, np.arange(0, dim, step))
+    return values[positions.ravel() // step]
 
 
 def decode(stream: NDArray[np.uint8], out: NDArray[Any] | None,
            threads: int | None, step: int) -> NDArray[Any]:
-    """As _codec.decode, of a stream with a header or without."""
+    """_codec.decode for streams with or without header."""
     header = read(stream)
     if header is None:
         return _codec.decode(stream, out, threads, step)
@@ -124,7 +124,7 @@ def decode(stream: NDArray[np.uint8], out: NDArray[Any] | None,
     if has_values:
         check(header, _codec.decoded_chunk(plain))
     elif len(plain) > 0:
-        raise _codec.TerpError("the header is that of another stream")
+        raise _codec.TerpError("the header belongs to another stream")
     if out is None:
         out = np.empty(shape, header.dtype)
     _codec.check_out(out, header.dtype, shape)

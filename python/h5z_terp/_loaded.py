@@ -1,4 +1,4 @@
-"""Which libraries this process has loaded, on Linux, macOS and Windows."""
+"""Libraries that this process has loaded, on Linux, macOS and Windows."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ _paths = {"win32": _paths_windows, "darwin": _paths_macos}.get(sys.platform,
 
 
 def loaded_libraries(name: str) -> list[str]:
-    """Paths of the libraries of that name in this process, such as libhdf5,
-    which Windows has without "lib"."""
+    """Paths of the loaded libraries whose names begin with `name`, such as
+    libhdf5; Windows drops "lib"."""
     if sys.platform == "win32":
         name = name.removeprefix("lib")
     return sorted({path for path in _paths()
@@ -53,7 +53,7 @@ def loaded_libraries(name: str) -> list[str]:
 
 
 def open_loaded(path: str) -> ctypes.CDLL:
-    """One of them, which is not loaded anew where its file was replaced."""
+    """Opens a loaded library, never the new file that may have replaced it."""
     if sys.platform == "win32":
         return ctypes.CDLL(path)
     return ctypes.CDLL(path, os.RTLD_NOLOAD | os.RTLD_LAZY)

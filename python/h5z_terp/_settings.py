@@ -1,4 +1,4 @@
-"""Bounds and modes, as every host of terp takes them."""
+"""Bounds and modes, for all users of the codec in Python."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _Function = TypeVar("_Function", bound=Any)
 
 
 class Settings(TypedDict, total=False):
-    """The arguments of Terp, for what passes them on."""
+    """The arguments of Terp, for functions that pass them on."""
 
     abs: float | None
     rel: float | None
@@ -56,12 +56,12 @@ class Settings(TypedDict, total=False):
 
 def _unnamed(value: object) -> TypeError:
     shown = repr(value) if isinstance(value, (int, float)) else "1e-3"
-    return TypeError(f"{value!r} does not say which bound it is: name it, such "
-                     f"as abs={shown} or rel={shown}, or give Terp(abs={shown})")
+    return TypeError(f"the bound {value!r} has no name: name it, such as "
+                     f"abs={shown} or rel={shown}, or give Terp(abs={shown})")
 
 
 def bound_is_named(function: _Function) -> _Function:
-    """A method that takes named arguments alone, and says so."""
+    """Makes a method report unnamed arguments: it takes only named ones."""
     @functools.wraps(function)
     def call(self: Any, *unnamed: Any, **named: Any) -> Any:
         if unnamed:
@@ -86,7 +86,7 @@ def _words_of(number: float) -> tuple[int, ...]:
 
 
 def _plain(number: Any) -> Any:
-    """Python's number of numpy's, as JSON takes it."""
+    """A number of numpy as a number of Python, for JSON."""
     return number.item() if isinstance(number, np.generic) else number
 
 
@@ -97,14 +97,14 @@ def _numbers(of: str) -> Mapping[str, int]:
 
 
 def _ends_of(valid_range: Any) -> ValidRange:
-    """Both as numbers; None: an end that is no limit."""
+    """Both ends as numbers; None: no limit."""
     try:
         least, largest = (None if end is None else float(end)
                           for end in valid_range)
     except (TypeError, ValueError):
         raise ValueError(
-            f"valid_range {valid_range!r} is not a pair of numbers, such as "
-            "(0, 1), of which one may be None") from None
+            f"valid_range {valid_range!r} must be a pair of numbers, such as "
+            "(0, 1); one of them may be None") from None
     return (None if least == -math.inf else least,
             None if largest == math.inf else largest)
 
@@ -112,28 +112,30 @@ def _ends_of(valid_range: Any) -> ValidRange:
 class Terp(Mapping[str, Any]):
     """A bound, and how to keep it.
 
-    Exactly one bound is given: ``abs``, ``|x - x'| <= abs``; ``rel``,
+    Give exactly one bound: ``abs``, ``|x - x'| <= abs``; ``rel``,
     ``|x - x'| <= rel * (max - min)`` of each chunk; ``pwr``,
-    ``|x - x'| <= pwr * |x|``, or with ``floor`` at most that where it is more;
-    ``psnr``, in dB, of each chunk; or ``lossless=True``. Limits hold beside
-    it: by ``keep_sign="values"`` no value at or above 0 becomes negative and
-    none at or below 0 positive, by ``"chunk"`` so in chunks whose values all
-    have one sign; by ``valid_range=(least, largest)``, of which one may be
-    None, no value within becomes one outside. Complex values have no limits.
-    ``pipeline``, ``predictor`` and ``effort`` are names as in
-    doc/cd_values.md. ``dims``: a chunk is a stack of boxes of these dims,
-    slowest first; at most three.
+    ``|x - x'| <= max(pwr * |x|, floor)``, where ``floor`` is optional;
+    ``psnr``, the PSNR of each chunk in dB; or ``lossless=True``.
 
-    It is the mapping that h5py's ``create_dataset`` takes::
+    Limits hold beside the bound. With ``keep_sign="values"`` no value at or
+    above 0 becomes negative, and no value at or below 0 positive;
+    ``keep_sign="chunk"`` does so in chunks whose values all have one sign. With
+    ``valid_range=(least, largest)`` no value inside moves outside; least or
+    largest may be None. Complex values have no limits.
+
+    ``pipeline``, ``predictor`` and ``effort`` are names of doc/cd_values.md.
+    ``dims``: a chunk is a stack of boxes of these dims, slowest first; at most
+    three.
+
+    Terp is a mapping of arguments for h5py's ``create_dataset``::
 
         file.create_dataset("rho", data=rho, chunks=(64, 64, 64),
                             **h5z_terp.Terp(rel=1e-3))
 
-    ``compression=h5z_terp.Terp(rel=1e-3)`` is the same, where h5py was imported
-    before that is made. Beside it ``shuffle=True`` and ``fletcher32=True`` do no
-    harm.
+    ``compression=h5z_terp.Terp(rel=1e-3)`` does the same, if h5py was imported
+    before Terp is created. ``shuffle=True`` and ``fletcher32=True`` do no harm.
 
-    Raises ValueError for a bound that is none, or an unknown name.
+    Raises ValueError for an impossible bound or an unknown name.
     """
 
     @bound_is_named
@@ -149,15 +151,15 @@ class Terp(Mapping[str, Any]):
         given = {name: bound for name, bound in bounds.items()
                  if bound is not None}
         if len(given) != 1:
-            raise ValueError(f"exactly one of {', '.join(bounds)} is a bound, "
-                             f"not {' and '.join(given) or 'none'}")
+            raise ValueError(f"give exactly one of {', '.join(bounds)}, not "
+                             f"{' and '.join(given) or 'none'}")
         name, bound = given.popitem()
         filters = sys.modules.get("h5py._hl.filters")
-        if filters is not None:  # what `compression` may be an object of
+        if filters is not None:  # lets `compression` be an object of Terp
             filters.FilterRefBase.register(Terp)
         self._dims = tuple(int(d) for d in dims)
         if len(self._dims) >= _codec.MAX_RANK or min(self._dims, default=1) < 1:
-            raise ValueError("dims are one to three positive numbers")
+            raise ValueError("dims must be one to three positive numbers")
         self._params = params = _codec.Params()
         params.bound_mode = _MODES[name]
         params.bound = 0.0 if lossless else float(bound)
@@ -173,7 +175,7 @@ class Terp(Mapping[str, Any]):
                               ("effort", effort), ("keep_sign", keep_sign)):
             known = _numbers(member)
             if value not in known:
-                raise ValueError(f"{member} {value!r} is none of "
+                raise ValueError(f"{member} {value!r} must be one of "
                                  f"{', '.join(known)}")
             setattr(params, member, known[value])
         _codec.check(params)
@@ -186,7 +188,7 @@ class Terp(Mapping[str, Any]):
             key: word for key, word in words.items()
             if word not in (None, "none", "auto", "default", ())}
 
-    # h5py's names of both.
+    # h5py's names for the filter and its parameters.
     filter_id = FILTER_ID
 
     @property
@@ -195,7 +197,7 @@ class Terp(Mapping[str, Any]):
 
     @property
     def cd_values(self) -> tuple[int, ...]:
-        """The filter's parameters, in their exact form."""
+        """The filter's parameters, with exact numbers."""
         mode = self._params.bound_mode | _EXACT
         for member, shift in _SHIFTS.items():
             mode |= getattr(self._params, member) << shift
@@ -212,37 +214,37 @@ class Terp(Mapping[str, Any]):
 
     @property
     def config(self) -> dict[str, Any]:
-        """The arguments that make this object, those with no default."""
+        """The arguments of this object, without those that have defaults."""
         return dict(self._config)
 
     def compress(self, array: ArrayLike, *, fill: Any = None,
                  threads: int | None = None, plain: bool = False) -> bytes:
-        """The stream, as bytes, of an array: one chunk of the filter.
+        """Compresses an array. Returns its stream, one chunk of the filter.
 
-        ``array``: of a dtype that terp compresses (TypeError otherwise), in
-        either byte order, of any shape and layout in memory. Values that equal
-        ``fill`` come back exactly and are ignored by prediction and range. A
-        masked array with masked values is a ValueError: ``array.filled(v)``
-        and ``fill=v`` keep them. ``threads``: of the CPU; None stands for all
-        that the process may use. The bytes do not depend on it.
+        ``array`` may have either byte order, any shape and any layout in memory;
+        TypeError if terp does not compress its dtype. Values that equal
+        ``fill`` stay exact, and prediction and range ignore them. Masked values
+        raise ValueError: keep them with ``array.filled(v)`` and ``fill=v``.
+        ``threads`` is the number of CPU threads; None means all that the process
+        may use. The bytes do not depend on it.
 
-        A stream has one to four dims, and no type for bool. Where the array is
-        another one, or has no values, a header before the stream says so to
-        ``decompress`` (doc/python.md). With ``plain`` there is never a header,
-        and the bytes are those that an HDF5 chunk of these values has: unit
-        dims are dropped, of more than four dims the slowest are one, and bool
-        is uint8.
+        A stream has one to four dims, and no type for bool. For other arrays,
+        and for arrays without values, a header before the stream describes the
+        array to ``decompress`` (doc/python.md). With ``plain`` there is never a
+        header, and the bytes are those of an HDF5 chunk of these values: unit
+        dims are dropped, the slowest of more than four dims are merged, and
+        bool becomes uint8.
 
-        An array on a GPU, of CuPy, PyTorch or others that have
-        ``__cuda_array_interface__``, is compressed there where the CUDA engine
-        is installed, and the stream is an array of uint8 on the same device.
+        An array on a GPU, of CuPy, PyTorch or another library with
+        ``__cuda_array_interface__``, is compressed on the GPU if the CUDA engine
+        is installed. The stream is then an array of uint8 on the same device.
         """
         view = (_device.View(array) if _device.has(array) else
                 _unmasked(array))
         chunk = _codec.chunk_of(view.dtype, view.shape, self._dims, plain)
-        is_told = (chunk is not None and chunk.shape == view.shape and
-                   view.dtype.kind != "b")
-        header = (b"" if plain or is_told else
+        is_described = (chunk is not None and chunk.shape == view.shape and
+                        view.dtype.kind != "b")
+        header = (b"" if plain or is_described else
                   _header.make(view.dtype, view.shape))
         encode: Any = (_device.encode if _device.has(array) else
                        _codec.encode)
@@ -253,9 +255,10 @@ class Terp(Mapping[str, Any]):
     def _params_with(self, fill: Any, dtype: np.dtype[Any]) -> _codec.Params:
         params = _codec.Params.from_buffer_copy(self._params)
         if fill is not None:
-            # Of complex values both parts, which have their own.
-            part = dtype.type(0).real.dtype.newbyteorder("<")
-            fills = [int.from_bytes(np.asarray(value, part).tobytes(), "little")
+            # Each component of a complex value has its own fill value.
+            component = dtype.type(0).real.dtype.newbyteorder("<")
+            fills = [int.from_bytes(np.asarray(value, component).tobytes(),
+                                    "little")
                      for value in (np.real(fill), np.imag(fill))]
             params.has_fill, params.fill_bits = True, fills[0]
             if np.iscomplexobj(fill) and fills[1] != fills[0]:
@@ -280,7 +283,7 @@ class Terp(Mapping[str, Any]):
 
     @property
     def arguments(self) -> str:
-        """The same, as they are written."""
+        """The arguments of this object as Python code."""
         return ", ".join(f"{k}={v!r}" for k, v in self._config.items())
 
     def __repr__(self) -> str:
@@ -290,8 +293,8 @@ class Terp(Mapping[str, Any]):
 def _unmasked(array: ArrayLike) -> NDArray[Any]:
     if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
         raise ValueError(
-            "a stream keeps no mask: compress(array.filled(v), fill=v), with a "
-            "value v that no other value has, keeps masked values as v")
+            "a stream has no mask: use compress(array.filled(v), fill=v) with a "
+            "v that differs from all values")
     return np.asarray(array)
 
 
@@ -301,7 +304,7 @@ def settings_of(settings: Terp | None, bound: Settings) -> Terp:
     if not isinstance(settings, Terp):
         raise _unnamed(settings)
     if bound:
-        raise TypeError("settings hold the bound already")
+        raise TypeError("give settings or a bound, not both")
     return settings
 
 
@@ -309,22 +312,22 @@ def settings_of(settings: Terp | None, bound: Settings) -> Terp:
 def compress(array: ArrayLike, settings: Terp | None = None, *,
              fill: Any = None, threads: int | None = None, plain: bool = False,
              **bound: Unpack[Settings]) -> bytes:
-    """``Terp(**bound).compress(array)``; see there."""
+    """``Terp(**bound).compress(array)``; see Terp.compress."""
     return settings_of(settings, bound).compress(array, fill=fill,
                                                  threads=threads, plain=plain)
 
 
 def decompress(stream: Any, out: NDArray[Any] | None = None, *,
                step: int = 1, threads: int | None = None) -> NDArray[Any]:
-    """The array of a stream, in the shape, type and byte order that it had, or
-    in ``out``, a C-contiguous array of as many bytes, which is returned.
+    """Decompresses a stream. Returns the array in its original shape, type and
+    byte order; or ``out``, a C-contiguous array of the same number of bytes.
 
-    With ``step``, a power of two, every step-th value of each dimension alone:
-    of the spline predictor's streams no more is decoded than that.
+    With ``step``, a power of two, the result has every step-th value of each
+    dimension; of the spline predictor's streams terp decodes only these values.
 
-    ``stream``: anything with the buffer protocol; or what ``compress`` made on
-    a GPU, whose array, and ``out``, are on the same device. TerpError where it
-    is damaged, or none of terp's.
+    ``stream`` is any object with the buffer protocol, or a stream that
+    ``compress`` made on a GPU; the array, and ``out``, are then on the same
+    device. TerpError if the stream is damaged or not terp's.
     """
     if _device.has(stream):
         array: NDArray[Any] = _device.decode(stream, out, threads, step)
@@ -333,10 +336,10 @@ def decompress(stream: Any, out: NDArray[Any] | None = None, *,
 
 
 def info(stream: Any) -> dict[str, Any]:
-    """What a stream holds, as a dict: shape, dtype, bound, pipeline, predictor,
-    counts, how many bytes its header has, and by step the first bytes that
-    suffice for a preview, where the stream tells. TerpError where it is
-    damaged, or none of terp's."""
+    """A dict that describes a stream: shape, dtype, bound, pipeline, predictor,
+    counts, the size of its header, and by step the number of first bytes that
+    suffice for a preview, if the stream has them. TerpError if the stream is
+    damaged or not terp's."""
     data = _codec.bytes_of(stream)
     header = _header.read(data) or _header.NONE
     array = {"shape": header.shape, "dtype": header.dtype,
@@ -376,6 +379,6 @@ def info(stream: Any) -> dict[str, Any]:
 @shows_settings
 def encoding(settings: Terp | None = None,
              **bound: Unpack[Settings]) -> dict[str, Any]:
-    """What xarray's ``to_netcdf(engine="h5netcdf", encoding={name: ...})`` takes
-    for a variable."""
+    """The encoding of a variable for xarray's ``to_netcdf(engine="h5netcdf",
+    encoding={name: ...})``."""
     return dict(settings_of(settings, bound))

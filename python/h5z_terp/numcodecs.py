@@ -1,6 +1,6 @@
-"""terp as a codec of numcodecs, thus of Zarr's version 2 and of kerchunk.
+"""terp as a codec of numcodecs, for Zarr version 2 and kerchunk.
 
-The chunk is one stream, as in HDF5. doc/zarr.md is the specification.
+A chunk is one stream, as in HDF5. doc/zarr.md is the specification.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 class TerpCodec(Codec):
-    """``TerpCodec(rel=1e-3)``: arguments as ``h5z_terp.Terp``.
+    """``TerpCodec(rel=1e-3)`` takes the arguments of ``h5z_terp.Terp``.
 
-    Chunks of a dtype that terp does not compress raise TypeError. With no
-    arguments it decodes only.
+    Chunks of a dtype that terp does not compress raise TypeError. Without
+    arguments the codec only decodes.
 
-    As other codecs of numcodecs, it keeps the order of values in memory: of an
-    array in Fortran's order (Zarr's ``order="F"``), the transposed one.
+    Like other codecs of numcodecs, it keeps the order of values in memory: for
+    an array in Fortran order (Zarr's ``order="F"``), the transposed array.
     """
 
     codec_id = "terp"
@@ -36,8 +36,8 @@ class TerpCodec(Codec):
 
     def encode(self, buf: Any) -> bytes:
         if self._settings is None:
-            raise ValueError("this terp codec has no bound, it decodes only: "
-                             "TerpCodec(rel=1e-3) has one")
+            raise ValueError("this terp codec only decodes, because it has no "
+                             "bound: give one, such as TerpCodec(rel=1e-3)")
         array = np.asanyarray(buf)
         if array.flags.f_contiguous and not array.flags.c_contiguous:
             array = array.T

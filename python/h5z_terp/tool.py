@@ -1,4 +1,4 @@
-"""The tool, ``terp``, in h5py's HDF5: the package brings none of its own."""
+"""The tool ``terp``, which runs with h5py's HDF5: the package has none."""
 
 import ctypes
 import os
@@ -8,14 +8,14 @@ from ._codec import PREFIX
 
 
 def main() -> None:
-    # It uses functions as HDF5 1.10 declared them, which later ones keep.
+    # The tool uses the functions of HDF5 1.10, which later versions keep.
     os.environ["HDF5_DISABLE_VERSION_CHECK"] = "2"
     import h5py  # noqa: F401, loads the library
 
     from . import _hdf5, _loaded
 
     _hdf5.register()
-    # On Windows the tool asks for the library by its name, hdf5.dll.
+    # On Windows the tool finds the library by its name, hdf5.dll.
     suffix = "dll" if sys.platform == "win32" else "so"
     if sys.platform != "win32":
         for path in _loaded.loaded_libraries("libhdf5"):

@@ -1,6 +1,6 @@
 """terp as an array-to-bytes codec ("serializer") of Zarr version 3.
 
-The chunk is one stream, as in HDF5. doc/zarr.md is the specification.
+A chunk is one stream, as in HDF5. doc/zarr.md is the specification.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, init=False, repr=False)
 class TerpCodec(ArrayBytesCodec):
-    """``TerpCodec(rel=1e-3)``: arguments as ``h5z_terp.Terp``.
+    """``TerpCodec(rel=1e-3)`` takes the arguments of ``h5z_terp.Terp``.
 
-    Values that equal the array's fill value, where that is not zero, come back
-    exactly. Arrays of a dtype that terp does not compress are refused when
-    they are created (TypeError).
+    Values that equal the array's fill value stay exact unless the fill value is
+    zero. Creating an array of a dtype that terp does not compress raises
+    TypeError.
     """
 
     is_fixed_size = False
@@ -52,7 +52,7 @@ class TerpCodec(ArrayBytesCodec):
 
     def compute_encoded_size(self, input_byte_length: int,
                              chunk_spec: Any) -> int:
-        raise NotImplementedError("how long a stream is depends on the values")
+        raise NotImplementedError("the size of a stream depends on the values")
 
     def _encode_sync(self, chunk_data: Any, chunk_spec: Any) -> Any:
         fill = chunk_spec.fill_value
