@@ -54,10 +54,12 @@ endif()
 if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND HDF5_VERSION VERSION_LESS 2)
   terp_add_ctest(test_h5_faults filter/test_h5_faults.c
     support/allocations.c support/h5_calls.c
+    ${PROJECT_SOURCE_DIR}/filter/dcpl.c
     ${PROJECT_SOURCE_DIR}/filter/h5/batch.c
     ${PROJECT_SOURCE_DIR}/filter/h5/block.c
     ${PROJECT_SOURCE_DIR}/filter/h5/strided.c
-    ${PROJECT_SOURCE_DIR}/filter/h5/terp_h5.c)
+    ${PROJECT_SOURCE_DIR}/filter/h5/terp_h5.c
+    ${PROJECT_SOURCE_DIR}/filter/plugin/linked_host.c)
   target_compile_definitions(test_h5_faults
     PRIVATE TERP_H5_BATCH_NBYTES=12000 TERP_H5_DEVICE_BATCH_NBYTES=9000)
   terp_wrap_allocations(test_h5_faults)
@@ -91,13 +93,15 @@ if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND HDF5_VERSION VERSION_LESS 2)
   foreach(name calls transfers)
     terp_add_ctest(test_vol_${name} vol/test_vol_${name}.c vol/fake_below.c
       support/painted.c support/allocations.c ${vol_sources}
+      ${PROJECT_SOURCE_DIR}/filter/dcpl.c
       ${PROJECT_SOURCE_DIR}/filter/h5/batch.c
-      ${PROJECT_SOURCE_DIR}/filter/h5/strided.c)
+      ${PROJECT_SOURCE_DIR}/filter/h5/strided.c
+      ${PROJECT_SOURCE_DIR}/filter/types.c)
     terp_wrap_allocations(test_vol_${name})
     target_compile_definitions(test_vol_${name}
       PRIVATE TERP_LINKED VOL_BATCH_MIN_NVALUES=128 VOL_CREATE_MIN_NVALUES=256
               VOL_CHUNK_NVALUES=512)
-    foreach(call terp_host_find_id vol_library_of)
+    foreach(call terp_host_find terp_host_find_id vol_library_of)
       target_link_options(test_vol_${name} PRIVATE -Wl,--wrap=${call})
     endforeach()
     # Sanitizers, and compilers that do not optimize, make larger frames.
@@ -106,8 +110,7 @@ if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND HDF5_VERSION VERSION_LESS 2)
       target_compile_definitions(test_vol_${name} PRIVATE MAX_STACK_NBYTES=16384)
     endif()
     if(name STREQUAL "calls")
-      target_link_options(test_vol_calls
-        PRIVATE -Wl,--wrap=terp_host_find -Wl,--wrap=dladdr)
+      target_link_options(test_vol_calls PRIVATE -Wl,--wrap=dladdr)
     endif()
     target_link_libraries(test_vol_${name}
       PRIVATE terp_h5_files terp_cases ${CMAKE_DL_LIBS})

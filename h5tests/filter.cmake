@@ -42,10 +42,12 @@ endif()
 
 # Blocks of datasets, in batches of few chunks.
 terp_add_ctest(test_h5_blocks filter/test_h5_blocks.c support/cuda_buffer.c
+  ${PROJECT_SOURCE_DIR}/filter/dcpl.c
   ${PROJECT_SOURCE_DIR}/filter/h5/batch.c
   ${PROJECT_SOURCE_DIR}/filter/h5/block.c
   ${PROJECT_SOURCE_DIR}/filter/h5/strided.c
-  ${PROJECT_SOURCE_DIR}/filter/h5/terp_h5.c)
+  ${PROJECT_SOURCE_DIR}/filter/h5/terp_h5.c
+  ${PROJECT_SOURCE_DIR}/filter/plugin/linked_host.c)
 target_compile_definitions(test_h5_blocks
   PRIVATE H5_USE_110_API TERP_H5_BATCH_NBYTES=12000
           TERP_H5_DEVICE_BATCH_NBYTES=9000)
@@ -136,7 +138,8 @@ endforeach()
 terp_add_ctest(test_filter_dataset filter/test_filter_dataset.c
   ${PROJECT_SOURCE_DIR}/filter/plugin/dataset.c
   ${PROJECT_SOURCE_DIR}/filter/plugin/errors.c
-  ${PROJECT_SOURCE_DIR}/filter/plugin/pipeline.c)
+  ${PROJECT_SOURCE_DIR}/filter/plugin/pipeline.c
+  ${PROJECT_SOURCE_DIR}/filter/types.c)
 terp_use_hdf5_headers(test_filter_dataset)
 
 # Files of programs, damaged ones too.

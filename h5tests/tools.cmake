@@ -15,19 +15,22 @@ target_compile_definitions(test_tool_files
   PRIVATE ${HDF5_C_DEFINITIONS} H5_USE_110_API _POSIX_C_SOURCE=200809L)
 target_link_libraries(test_tool_files PRIVATE ${HDF5_C_LIBRARIES} m)
 
-# Attributes that tell which values a variable may have.
-terp_add_ctest(test_valid tools/test_valid.c
-  ${PROJECT_SOURCE_DIR}/tools/common/attribute.c
-  ${PROJECT_SOURCE_DIR}/tools/common/h5file.c
-  ${PROJECT_SOURCE_DIR}/tools/common/range.c
-  ${PROJECT_SOURCE_DIR}/tools/common/reason.c
-  ${PROJECT_SOURCE_DIR}/tools/common/text.c
-  ${PROJECT_SOURCE_DIR}/tools/repack/valid.c)
-target_include_directories(test_valid SYSTEM PRIVATE ${HDF5_C_INCLUDE_DIRS})
-target_compile_definitions(test_valid
-  PRIVATE ${HDF5_C_DEFINITIONS} H5_USE_110_API)
-target_link_libraries(test_valid
-  PRIVATE terp_h5_files terp_h5 ${HDF5_C_LIBRARIES} m)
+# Types as the tool recognises them, and attributes that tell which values a
+# variable may have.
+foreach(name tool_types valid)
+  terp_add_ctest(test_${name} tools/test_${name}.c
+    ${PROJECT_SOURCE_DIR}/tools/common/attribute.c
+    ${PROJECT_SOURCE_DIR}/tools/common/h5file.c
+    ${PROJECT_SOURCE_DIR}/tools/common/range.c
+    ${PROJECT_SOURCE_DIR}/tools/common/reason.c
+    ${PROJECT_SOURCE_DIR}/tools/common/text.c)
+  target_include_directories(test_${name} SYSTEM PRIVATE ${HDF5_C_INCLUDE_DIRS})
+  target_compile_definitions(test_${name}
+    PRIVATE ${HDF5_C_DEFINITIONS} H5_USE_110_API)
+  target_link_libraries(test_${name}
+    PRIVATE terp_h5_files terp_h5 ${HDF5_C_LIBRARIES} m)
+endforeach()
+target_sources(test_valid PRIVATE ${PROJECT_SOURCE_DIR}/tools/repack/valid.c)
 
 set(environment
   TERP_SOURCE=${PROJECT_SOURCE_DIR}

@@ -36,6 +36,8 @@ FLOORS = [
     ("api", r"codec/api/\w+\.[ch]"),
     ("cpu", r"cpu/(\w+/)?\w+\.[ch]"),
     ("gpu", r"gpu/\w+/\w+\.(c|h|cu|cuh)"),
+    ("host", r"filter/(types|dcpl)\.[ch]"),
+    ("host", r"filter/plugin/(errors|host|linked_host|program|no_program)\.[ch]"),
     ("header", r"filter/(plugin/h5z_terp|h5/\w+)\.h"),
     ("filter", r"filter/\w+/\w+\.[ch]"),
     ("connector", r"vol/\w+\.[ch]"),
@@ -49,7 +51,7 @@ FLOORS = [
     ("device test", r"h5tests/(filter/test_h5_blocks\.c|support/cuda_buffer\.[ch])"),
     ("connector test", r"(h5tests/vol/\w+\.[ch]|fuzz/fuzz_rules\.c)"),
     ("plugin test", r"h5tests/filter/test_filter_(dataset|program)\.c"),
-    ("tool test", r"(fuzz/(fuzz_files|datasets)|h5tests/tools/test_valid)\.c"),
+    ("tool test", r"(fuzz/(fuzz_files|datasets)|h5tests/tools/test_(tool_types|valid))\.c"),
     ("test", r"(h5tests/\w+|fuzz)/\w+\.[ch]"),
 ]
 
@@ -68,19 +70,24 @@ MAY_INCLUDE = {
     "api": MODEL | {"contract", "api"},
     "cpu": MODEL | {"contract", "cpu"},
     "gpu": MODEL | {"contract", "gpu"},
+    # One HDF5 library, by the names of its functions, and what it tells of types
+    # and property lists: for the plugin, the connector, terp::h5 and the tool.
+    "host": {"host", "header", "public", "api", "format"},
     "header": {"header", "public", "api", "format"},
-    "filter": {"header", "filter", "public", "api", "format", "bound"},
-    "connector": {"connector", "header", "filter", "public", "api", "format"},
-    "user": {"header", "user", "public", "api", "format", "bound"},
+    "filter": {"host", "header", "filter", "public", "api", "format", "bound"},
+    "connector": {"connector", "host", "header", "filter", "public", "api",
+                  "format"},
+    "user": {"host", "header", "user", "public", "api", "format", "bound"},
     # Benchmarks of the CUDA engine, and of the same stages on the CPU.
     "device user": MODEL | {"header", "user", "contract", "api", "gpu", "cpu",
                             "device user"},
     # Tests use internal headers to write bad streams.
     "test": MODEL | {"header", "contract", "api", "test", "second decoder"},
-    "connector test": {"connector", "header", "filter", "test",
+    "connector test": {"connector", "host", "header", "filter", "test",
                        "connector test"},
-    "plugin test": {"filter", "header", "format", "test"},
-    "tool test": {"user", "filter", "header", "public", "api", "format", "test"},
+    "plugin test": {"filter", "host", "header", "format", "test"},
+    "tool test": {"user", "host", "filter", "header", "public", "api", "format",
+                  "test"},
     "stage test": MODEL | {"cpu", "test"},
     # The emulator of CUDA, and tests that compare the stages of both engines.
     "emulator": {"emulator"},
@@ -91,16 +98,16 @@ MAY_INCLUDE = {
 for height, floor in enumerate(REPACK):
     MAY_INCLUDE[floor] = MAY_INCLUDE["user"].union(REPACK[: height + 1])
 
-# Floor -> the floors whose functions it may call. All floors may include the public
-# header, but only floors above the engines may call its functions.
-MAY_CALL = {floor: MAY_INCLUDE[floor] for floor in
-            ("format", "codebooks", "api", "cpu", "gpu", "filter",
+# Place -> the places whose functions it may call. A public header is included by
+# all, but what it declares stands above the engines, which never call up.
+MAY_CALL = {place: MAY_INCLUDE[place] for place in
+            ("format", "codebooks", "api", "cpu", "gpu", "host", "filter",
              "connector")}
 MAY_CALL["api"] = MAY_CALL["api"] | {"cpu"}
 
 # Headers of other projects that only some floors may include.
 RESTRICTED = [
-    (r"(hdf5|H5\w*)\.h", {"header", "filter", "connector", "connector test", "plugin test", "tool test", "user", "test", "device user", "device test", *REPACK}),
+    (r"(hdf5|H5\w*)\.h", {"host", "header", "filter", "connector", "connector test", "plugin test", "tool test", "user", "test", "device user", "device test", *REPACK}),
     (r"(cuda\w*\.h|cub/|cooperative_groups|nv\w*/)",
      {"gpu", "emulator", "device test", "device user"}),
 ]

@@ -6,10 +6,11 @@
 
 #include "codec/api/processor.h"
 #include "codec/format/types.h"
+#include "filter/dcpl.h"
 #include "filter/h5/batch.h"
 #include "filter/h5/strided.h"
 #include "filter/plugin/call.h"
-#include "filter/plugin/h5z_terp.h"
+#include "filter/types.h"
 #include "vol/selection.h"
 
 /* Fewer values are coded in less time than threads take to begin. */
@@ -26,7 +27,7 @@ struct vol_plan {
     hsize_t chunk[H5S_MAX_RANK];
     int rank;
     struct terp_cd cd;
-    uint8_t pad[sizeof((struct terp_array *)0)->pad];
+    uint8_t pad[TERP_DCPL_PAD_NBYTES];
 };
 
 /* What a storage has to know. Chunks are moved with the default properties,
@@ -153,73 +154,41 @@ static const struct terp_h5_storage native_storage = {store_stream,
 
 /* ---- what holds of the dataset ---- */
 
+/* Reads how the chunks are coded. */
 static const char *
-reason_of_filters(const struct vol_library *library, hid_t dcpl,
-                  struct vol_plan *plan)
+read_streams(const struct terp_host *host, const struct vol_library *library,
+             hid_t dcpl, struct vol_plan *plan)
 {
-    unsigned words[TERP_CD_MAX_NWORDS], flags, options;
-    size_t nwords = TERP_CD_MAX_NWORDS;
+    const char *reason = terp_dcpl_read_streams(host, dcpl, &plan->cd);
 
-    if (library->H5Pget_layout(dcpl) != H5D_CHUNKED)
-        return "it has no chunks";
-    if (library->H5Pget_nfilters(dcpl) != 1 ||
-        library->H5Pget_filter2(dcpl, 0, &flags, &nwords, words, 0, NULL,
-                                NULL) != H5Z_FILTER_TERP)
-        return "terp is not its only filter";
-    if (library->H5Pget_chunk_opts(dcpl, &options) < 0 ||
-        (options & H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS) != 0)
-        return "its partial chunks are not filtered";
-    nwords = min_u64(nwords, TERP_CD_MAX_NWORDS);
-    if (terp_cd_parse(nwords, words, &plan->cd, NULL) != TERP_OK ||
-        !plan->cd.persisted || plan->cd.pass != TERP_PASS_NONE)
-        return "its values pass through terp as they are";
+    if (reason != NULL)
+        return reason;
     if (!terp_type_is_plain(plan->cd.chunk.type))
         return "its values are neither float32 nor float64";
     plan->rank = library->H5Pget_chunk(dcpl, H5S_MAX_RANK, plan->chunk);
     return NULL;
 }
 
-/* Finds out of which type the values are, and the library's default list. */
+/* Reads the ids that transfers need: of the values' type, and of the library's
+ * default transfer properties. */
 static const char *
-reason_of_type(const void *caller, const struct vol_library *library,
-               hid_t type, struct vol_plan *plan)
+read_ids(const struct terp_host *host, hid_t type, struct vol_plan *plan)
 {
-    static const char *const variables[2][2] = {
-        {"H5T_IEEE_F32LE_g", "H5T_IEEE_F32BE_g"},
-        {"H5T_IEEE_F64LE_g", "H5T_IEEE_F64BE_g"}};
-    bool wide = plan->cd.chunk.type != TERP_FLOAT32;
-    struct terp_host host;
+    const struct terp_chunk *chunk = &plan->cd.chunk;
+    struct terp_number number;
     uint64_t nvalues = 1;
 
-    terp_host_open(caller, &host);
-    bool found =
-        terp_host_find_id(&host, variables[wide][plan->cd.chunk.big_endian],
-                          &plan->type) &&
-        terp_host_find_id(&host, "H5P_LST_DATASET_XFER_ID_g", &plan->dxpl);
-    terp_host_close(&host);
-    if (!found)
+    if (terp_number_read(host, type, &number) != TERP_PASS_NONE ||
+        !terp_number_find_type(host, &number, &plan->type) ||
+        !terp_host_find_id(host, "H5P_LST_DATASET_XFER_ID_g", &plan->dxpl))
         return "this HDF5 does not tell its types";
     for (int d = 0; d < plan->rank; d++)
         nvalues *= plan->chunk[d];
-    if (plan->rank < 1 || library->H5Tequal(type, plan->type) <= 0 ||
-        terp_chunk_nbytes(&plan->cd.chunk) != nvalues * (wide ? 8 : 4))
+    if (plan->rank < 1 || number.type != chunk->type ||
+        number.big_endian != chunk->big_endian ||
+        terp_chunk_nbytes(chunk) !=
+            nvalues * (uint64_t)terp_value_nbytes(chunk->type))
         return "its cd_values are of another dataset";
-    return NULL;
-}
-
-/* Where values beyond the dataset's end come from: as HDF5 does it. */
-static const char *
-read_padding(const struct vol_library *library, hid_t dcpl,
-             struct vol_plan *plan)
-{
-    H5D_fill_value_t status;
-    H5D_fill_time_t when;
-
-    if (library->H5Pfill_value_defined(dcpl, &status) < 0 ||
-        library->H5Pget_fill_time(dcpl, &when) < 0 ||
-        (status != H5D_FILL_VALUE_UNDEFINED && when != H5D_FILL_TIME_NEVER &&
-         library->H5Pget_fill_value(dcpl, plan->type, plan->pad) < 0))
-        return "its fill value is not known";
     return NULL;
 }
 
@@ -228,19 +197,23 @@ make_plan(const void *caller, struct vol_object *dataset, hid_t dxpl)
 {
     const struct vol_library *library = dataset->library;
     struct vol_plan *plan = calloc(1, sizeof *plan);
+    struct terp_host host;
 
     if (plan == NULL)
         return NULL;
     dataset->plan = plan;
     hid_t dcpl = vol_dataset_id(dataset, VOL_DATASET_GET_DCPL, dxpl);
     hid_t type = vol_dataset_id(dataset, VOL_DATASET_GET_TYPE, dxpl);
+    terp_host_open(caller, &host);
     plan->reason = dcpl < 0 || type < 0
-                       ? "it cannot be asked"
-                       : reason_of_filters(library, dcpl, plan);
+                       ? "HDF5 does not tell its properties"
+                       : read_streams(&host, library, dcpl, plan);
     if (plan->reason == NULL)
-        plan->reason = reason_of_type(caller, library, type, plan);
-    if (plan->reason == NULL)
-        plan->reason = read_padding(library, dcpl, plan);
+        plan->reason = read_ids(&host, type, plan);
+    if (plan->reason == NULL &&
+        !terp_dcpl_read_padding(&host, dcpl, plan->type, plan->pad))
+        plan->reason = "HDF5 does not tell its fill value";
+    terp_host_close(&host);
     if (plan->reason == NULL &&
         vol_object_is_shared(dataset, H5I_DATASET, dxpl))
         plan->reason = "several processes may have its file open";

@@ -8,8 +8,9 @@
 
 #include "codec/api/privilege.h"
 #include "codec/api/text.h"
-#include "codec/format/base.h"
+#include "codec/format/types.h"
 #include "filter/plugin/call.h"
+#include "filter/types.h"
 #include "vol/chunks.h"
 
 /* Fewer values are hardly worth a chunk's place in the file's index. */
@@ -51,25 +52,19 @@ read_path(const struct vol_creation *creation)
     return path;
 }
 
-/* 4 or 8; 0 of a type that terp does not compress. */
+/* 4 or 8; 0 of a type that has no bound. */
 static unsigned
-read_value_nbytes(const void *caller, const struct vol_library *library,
-                  hid_t type)
+read_value_nbytes(const void *caller, hid_t type)
 {
-    static const char *const variables[] = {
-        "H5T_IEEE_F32LE_g", "H5T_IEEE_F32BE_g", "H5T_IEEE_F64LE_g",
-        "H5T_IEEE_F64BE_g"};
-    unsigned nbytes = 0;
     struct terp_host host;
-    hid_t known;
+    struct terp_number number;
 
     terp_host_open(caller, &host);
-    for (unsigned i = 0; nbytes == 0 && i < 4; i++)
-        if (terp_host_find_id(&host, variables[i], &known) &&
-            library->H5Tequal(type, known) > 0)
-            nbytes = i < 2 ? 4 : 8;
+    const bool has_bound =
+        terp_number_read(&host, type, &number) == TERP_PASS_NONE &&
+        terp_type_is_plain(number.type);
     terp_host_close(&host);
-    return nbytes;
+    return has_bound ? (unsigned)terp_value_nbytes(number.type) : 0;
 }
 
 /* What a rule finds. */
@@ -242,8 +237,8 @@ apply(const void *caller, const struct terp_call *call, const char *path,
       const struct vol_choice *choice, struct vol_creation *creation)
 {
     const struct vol_library *library = creation->parent->library;
-    struct found found = {
-        .value_nbytes = read_value_nbytes(caller, library, creation->type)};
+    struct found found = {.value_nbytes =
+                              read_value_nbytes(caller, creation->type)};
     char bound[TERP_TEXT_NUMBER_NBYTES];
 
     const char *reason = reason_to_leave(library, creation, choice, &found);

@@ -160,7 +160,6 @@
     X(herr_t, H5Pset_layout, (hid_t, H5D_layout_t))                       \
     X(int, H5Pget_chunk, (hid_t, int, hsize_t *))                         \
     X(herr_t, H5Pset_chunk, (hid_t, int, const hsize_t *))                \
-    X(herr_t, H5Pget_chunk_opts, (hid_t, unsigned *))                     \
     X(int, H5Pget_external_count, (hid_t))                                \
     X(int, H5Pget_nfilters, (hid_t))                                      \
     X(H5Z_filter_t, H5Pget_filter2,                                       \
@@ -171,9 +170,6 @@
     X(herr_t, H5Premove_filter, (hid_t, H5Z_filter_t))                    \
     X(htri_t, H5Zfilter_avail, (H5Z_filter_t))                            \
     X(herr_t, H5Zregister, (const void *))                                \
-    X(herr_t, H5Pfill_value_defined, (hid_t, H5D_fill_value_t *))         \
-    X(herr_t, H5Pget_fill_time, (hid_t, H5D_fill_time_t *))               \
-    X(herr_t, H5Pget_fill_value, (hid_t, hid_t, void *))                  \
     X(herr_t, H5Pget_chunk_cache, (hid_t, size_t *, size_t *, double *))  \
     X(herr_t, H5Pset_chunk_cache, (hid_t, size_t, size_t, double))        \
     X(herr_t, H5Sclose, (hid_t))                                          \

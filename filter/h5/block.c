@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "codec/format/types.h"
-#include "filter/plugin/h5z_terp.h"
+#include "filter/dcpl.h"
 
 _Static_assert(TERP_ARRAY_MAX_RANK >= H5S_MAX_RANK, "any dataset's rank");
 
@@ -92,53 +92,13 @@ terp_h5_block_is_empty(const struct terp_h5_block *block)
     return false;
 }
 
-/* Where values beyond the dataset's end come from: as HDF5 does it. */
-static enum terp_status
-read_padding(const struct terp_h5_block *block, uint8_t *pad_ret)
-{
-    H5D_fill_value_t status;
-    H5D_fill_time_t when;
-
-    memset(pad_ret, 0, sizeof block->array.pad);
-    if (H5Pfill_value_defined(block->dcpl, &status) < 0 ||
-        H5Pget_fill_time(block->dcpl, &when) < 0)
-        return TERP_ERR_HDF5;
-    if (status == H5D_FILL_VALUE_UNDEFINED || when == H5D_FILL_TIME_NEVER)
-        return TERP_OK;
-    return H5Pget_fill_value(block->dcpl, block->type, pad_ret) < 0
-               ? TERP_ERR_HDF5
-               : TERP_OK;
-}
-
-/* Why the chunks are not streams of terp, as far as the dataset tells. */
-static const char *
-reason_of_filters(struct terp_h5_block *block)
-{
-    unsigned words[TERP_CD_MAX_NWORDS], flags, options;
-    size_t nwords = TERP_CD_MAX_NWORDS;
-
-    int nfilters = H5Pget_nfilters(block->dcpl);
-    if (nfilters < 1 || H5Pget_filter2(block->dcpl, 0, &flags, &nwords, words,
-                                       0, NULL, NULL) != H5Z_FILTER_TERP)
-        return "the dataset's first filter is not terp";
-    if (nfilters > 1)
-        return "the dataset has other filters beside terp";
-    if (H5Pget_chunk_opts(block->dcpl, &options) < 0 ||
-        (options & H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS) != 0)
-        return "the dataset's partial chunks are not filtered";
-    nwords = min_u64(nwords, TERP_CD_MAX_NWORDS);
-    if (terp_cd_parse(nwords, words, &block->cd, NULL) != TERP_OK ||
-        !block->cd.persisted || block->cd.pass != TERP_PASS_NONE)
-        return "the dataset's values pass through terp as they are";
-    return NULL;
-}
-
 /* The block as the codec sees it, and the reason why it cannot. */
 static enum terp_status
 read_chunks(struct terp_h5_block *block)
 {
     struct terp_array *array = &block->array;
     const H5D_layout_t layout = H5Pget_layout(block->dcpl);
+    struct terp_host host;
 
     if (layout == H5D_LAYOUT_ERROR)
         return TERP_ERR_HDF5;
@@ -160,7 +120,8 @@ read_chunks(struct terp_h5_block *block)
         array->chunk[d] = block->chunk[d];
     }
     terp_array_make_dense(array);
-    block->reason = reason_of_filters(block);
+    terp_host_open(NULL, &host);
+    block->reason = terp_dcpl_read_streams(&host, block->dcpl, &block->cd);
     if (block->reason != NULL)
         return TERP_OK;
     if (!block->is_whole) {
@@ -174,7 +135,9 @@ read_chunks(struct terp_h5_block *block)
         block->reason = "the cd_values are of another dataset";
         return TERP_OK;
     }
-    return read_padding(block, array->pad);
+    return terp_dcpl_read_padding(&host, block->dcpl, block->type, array->pad)
+               ? TERP_OK
+               : TERP_ERR_HDF5;
 }
 
 /* What has gone wrong is for the caller to read, and closing would clear it. */

@@ -1,89 +1,88 @@
-/* In place of host.c in programs that have the filter linked into them, with
- * HDF5: its functions are those of the program. For fully static programs,
- * where no plugin can be loaded. */
+/* The HDF5 library that a program is linked with, in place of host.c: for
+ * terp::h5, the tool, and a filter that is linked into a fully static program,
+ * which cannot load a plugin. */
 #include "filter/plugin/host.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 typedef void
 function(void);
 
-#define FUNCTION(name)          \
-    {                           \
-#name, (function *)name \
-    }
-#define VARIABLE(name) \
-    {                  \
-#name, &name   \
-    }
+/* The functions that this folder and the folders beside it call by name. */
+#define FUNCTIONS(X)              \
+    X(H5Dget_create_plist)        \
+    X(H5Dget_type)                \
+    X(H5Eauto_is_v2)              \
+    X(H5Eget_auto2)               \
+    X(H5Eget_num)                 \
+    X(H5Epush2)                   \
+    X(H5Fget_obj_ids)             \
+    X(H5Pclose)                   \
+    X(H5Pfill_value_defined)      \
+    X(H5Pget_chunk)               \
+    X(H5Pget_chunk_opts)          \
+    X(H5Pget_fill_time)           \
+    X(H5Pget_fill_value)          \
+    X(H5Pget_filter2)             \
+    X(H5Pget_filter_by_id2)       \
+    X(H5Pget_layout)              \
+    X(H5Pget_nfilters)            \
+    X(H5Pmodify_filter)           \
+    X(H5Premove_filter)           \
+    X(H5Pset_filter)              \
+    X(H5Sget_simple_extent_dims)  \
+    X(H5Sget_simple_extent_ndims) \
+    X(H5Tclose)                   \
+    X(H5Tdetect_class)            \
+    X(H5Tequal)                   \
+    X(H5Tget_class)               \
+    X(H5Tget_ebias)               \
+    X(H5Tget_fields)              \
+    X(H5Tget_member_index)        \
+    X(H5Tget_member_offset)       \
+    X(H5Tget_member_type)         \
+    X(H5Tget_nmembers)            \
+    X(H5Tget_norm)                \
+    X(H5Tget_order)               \
+    X(H5Tget_precision)           \
+    X(H5Tget_size)                \
+    X(H5Tget_super)               \
+    X(H5Tis_variable_str)
 
-static const struct {
-    const char *name;
-    function *function;
-} functions[] = {
-    FUNCTION(H5Dget_create_plist),
-    FUNCTION(H5Dget_type),
-    FUNCTION(H5Eauto_is_v2),
-    FUNCTION(H5Eget_auto2),
-    FUNCTION(H5Eget_num),
-    FUNCTION(H5Epush2),
-    FUNCTION(H5Fget_obj_ids),
 #if H5_VERSION_GE(1, 12, 0)
-    FUNCTION(H5Iiterate),
+#define LATER_FUNCTIONS(X)    \
+    X(H5Iiterate)             \
+    X(H5VLget_connector_name) \
+    X(H5VLquery_optional)
+#else
+#define LATER_FUNCTIONS(X)
 #endif
-    FUNCTION(H5Pclose),
-    FUNCTION(H5Pfill_value_defined),
-    FUNCTION(H5Pget_chunk),
-    FUNCTION(H5Pget_fill_value),
-    FUNCTION(H5Pget_filter2),
-    FUNCTION(H5Pget_filter_by_id2),
-    FUNCTION(H5Pget_layout),
-    FUNCTION(H5Pget_nfilters),
-    FUNCTION(H5Pmodify_filter),
-    FUNCTION(H5Premove_filter),
-    FUNCTION(H5Pset_filter),
-    FUNCTION(H5Sget_simple_extent_dims),
-    FUNCTION(H5Sget_simple_extent_ndims),
-    FUNCTION(H5Tclose),
-    FUNCTION(H5Tdetect_class),
-    FUNCTION(H5Tequal),
-    FUNCTION(H5Tget_class),
-    FUNCTION(H5Tget_ebias),
-    FUNCTION(H5Tget_fields),
-    FUNCTION(H5Tget_member_index),
-    FUNCTION(H5Tget_member_offset),
-    FUNCTION(H5Tget_member_type),
-    FUNCTION(H5Tget_nmembers),
-    FUNCTION(H5Tget_norm),
-    FUNCTION(H5Tget_order),
-    FUNCTION(H5Tget_precision),
-    FUNCTION(H5Tget_size),
-    FUNCTION(H5Tget_super),
-    FUNCTION(H5Tis_variable_str),
-#if H5_VERSION_GE(1, 12, 0)
-    FUNCTION(H5VLget_connector_name),
-    FUNCTION(H5VLquery_optional),
-#endif
-};
 
-static const struct {
-    const char *name;
-    const hid_t *id;
-} variables[] = {
-    VARIABLE(H5E_CANTFILTER_g), VARIABLE(H5E_ERR_CLS_g),
-    VARIABLE(H5E_PLINE_g),      VARIABLE(H5E_SETLOCAL_g),
-    VARIABLE(H5T_IEEE_F32BE_g), VARIABLE(H5T_IEEE_F32LE_g),
-    VARIABLE(H5T_IEEE_F64BE_g), VARIABLE(H5T_IEEE_F64LE_g),
-    VARIABLE(H5T_STD_I8BE_g),   VARIABLE(H5T_STD_I8LE_g),
-    VARIABLE(H5T_STD_I16BE_g),  VARIABLE(H5T_STD_I16LE_g),
-    VARIABLE(H5T_STD_I32BE_g),  VARIABLE(H5T_STD_I32LE_g),
-    VARIABLE(H5T_STD_I64BE_g),  VARIABLE(H5T_STD_I64LE_g),
-    VARIABLE(H5T_STD_U8BE_g),   VARIABLE(H5T_STD_U8LE_g),
-    VARIABLE(H5T_STD_U16BE_g),  VARIABLE(H5T_STD_U16LE_g),
-    VARIABLE(H5T_STD_U32BE_g),  VARIABLE(H5T_STD_U32LE_g),
-    VARIABLE(H5T_STD_U64BE_g),  VARIABLE(H5T_STD_U64LE_g),
-};
+#define VARIABLES(X)    \
+    X(H5E_CANTFILTER_g) \
+    X(H5E_ERR_CLS_g)    \
+    X(H5E_PLINE_g)      \
+    X(H5E_SETLOCAL_g)   \
+    X(H5T_IEEE_F32BE_g) \
+    X(H5T_IEEE_F32LE_g) \
+    X(H5T_IEEE_F64BE_g) \
+    X(H5T_IEEE_F64LE_g) \
+    X(H5T_STD_I8BE_g)   \
+    X(H5T_STD_I8LE_g)   \
+    X(H5T_STD_I16BE_g)  \
+    X(H5T_STD_I16LE_g)  \
+    X(H5T_STD_I32BE_g)  \
+    X(H5T_STD_I32LE_g)  \
+    X(H5T_STD_I64BE_g)  \
+    X(H5T_STD_I64LE_g)  \
+    X(H5T_STD_U8BE_g)   \
+    X(H5T_STD_U8LE_g)   \
+    X(H5T_STD_U16BE_g)  \
+    X(H5T_STD_U16LE_g)  \
+    X(H5T_STD_U32BE_g)  \
+    X(H5T_STD_U32LE_g)  \
+    X(H5T_STD_U64BE_g)  \
+    X(H5T_STD_U64LE_g)
 
 void
 terp_host_open(const void *caller, struct terp_host *host_ret)
@@ -98,17 +97,27 @@ terp_host_close(struct terp_host *host)
     (void)host;
 }
 
+/* Code in place of a table, because a program for Windows has no constant
+ * address of a function in a DLL. */
+static function *
+find_function(const char *name)
+{
+#define FIND(known)                \
+    if (strcmp(name, #known) == 0) \
+        return (function *)known;
+    FUNCTIONS(FIND)
+    LATER_FUNCTIONS(FIND)
+#undef FIND
+    return NULL;
+}
+
 bool
 terp_host_find(const struct terp_host *host, const char *name,
                void *function_ret)
 {
-    function *found = NULL;
+    function *const found = find_function(name);
 
     (void)host;
-    for (size_t i = 0;
-         found == NULL && i < sizeof functions / sizeof *functions; i++)
-        if (strcmp(functions[i].name, name) == 0)
-            found = functions[i].function;
     memcpy(function_ret, &found, sizeof found);
     return found != NULL;
 }
@@ -116,9 +125,8 @@ terp_host_find(const struct terp_host *host, const char *name,
 bool
 terp_host_exports(const struct terp_host *host, const char *name)
 {
-    function *found;
-
-    return terp_host_find(host, name, &found);
+    (void)host;
+    return find_function(name) != NULL;
 }
 
 bool
@@ -126,11 +134,13 @@ terp_host_find_id(const struct terp_host *host, const char *variable,
                   hid_t *id_ret)
 {
     (void)host;
-    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
-        if (strcmp(variables[i].name, variable) == 0) {
-            *id_ret = *variables[i].id;
-            return *id_ret > 0;
-        }
+#define FIND(known)                      \
+    if (strcmp(variable, #known) == 0) { \
+        *id_ret = known;                 \
+        return *id_ret > 0;              \
+    }
+    VARIABLES(FIND)
+#undef FIND
     return false;
 }
 
@@ -146,10 +156,4 @@ terp_host_release(const struct terp_host *host, void *memory)
 {
     (void)host;
     H5free_memory(memory);
-}
-
-int
-H5Z_terp_register(void)
-{
-    return H5Zregister(terp_filter_class()) < 0 ? -1 : 0;
 }

@@ -11,9 +11,7 @@
 
 #include "codec/format/base.h"
 #include "filter/plugin/h5z_terp.h"
-
-/* H5T_COMPLEX of HDF5 2.0 and later. */
-#define CLASS_COMPLEX 11
+#include "filter/types.h"
 
 /* H5VL_SUBCLS_DATASET of HDF5 1.12 and later. */
 #define SUBCLASS_DATASET 5
@@ -75,7 +73,7 @@ has_size_of_file(const struct asked *asked, hid_t type)
     case H5T_BITFIELD:
     case H5T_OPAQUE:
     case H5T_ENUM:
-    case CLASS_COMPLEX:
+    case TERP_H5T_COMPLEX:
         return true;
     case H5T_STRING:
         return asked->is_variable(type) == 0;

@@ -569,6 +569,13 @@ half_floats_are_those_of_two_formats(void **state)
     types[HALF].exponent_nbits = 4;
     types[HALF].bias = 7;
     assert_int_equal(describe(HALF).pass, TERP_PASS_FLOAT_FORMAT);
+    reset();
+    types[HALF].exponent_nbits = 0;
+    types[HALF].bias = 0;
+    assert_int_equal(describe(HALF).pass, TERP_PASS_FLOAT_FORMAT);
+    reset();
+    types[HALF].order = H5T_ORDER_VAX;
+    assert_int_equal(describe(HALF).pass, TERP_PASS_FLOAT_FORMAT);
     for (int i = 0; i < 7; i++) {
         reset();
         struct type *half = &types[HALF];

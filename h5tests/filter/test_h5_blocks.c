@@ -530,7 +530,7 @@ other_datasets_are_left_to_hdf5(void **state)
     check_foreign(h5_dataset_new(file, "chunks", H5T_STD_I16LE, &cube, dcpl),
                   &cube, "the dataset's first filter is not terp");
     check_foreign(create_with("bits", H5T_STD_B32LE, &cube, dcpl), &cube,
-                  "the dataset's values pass through terp as they are");
+                  "the dataset's values pass through terp uncompressed");
     assert_true(H5Pset_terp_abs(dcpl, 1e-2) >= 0);
     assert_true(H5Pset_fletcher32(dcpl) >= 0);
     check_foreign(

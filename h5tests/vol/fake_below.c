@@ -822,6 +822,35 @@ PLAIN(herr_t, H5Sget_regular_hyperslab, -1,
       (space, start, stride, count, block))
 PLAIN(htri_t, H5Tequal, -1, (hid_t a, hid_t b), (a, b))
 PLAIN(size_t, H5Tget_size, 0, (hid_t type), (type))
+PLAIN(H5T_class_t, H5Tget_class, H5T_NO_CLASS, (hid_t type), (type))
+
+typedef void
+function(void);
+
+bool
+fake_below_find(const char *name, void *function_ret)
+{
+#define LOOKED_UP(name)                \
+    {                                  \
+#name, (function *)fake_##name \
+    }
+    static const struct {
+        const char *name;
+        function *function;
+    } looked_up[] = {
+        LOOKED_UP(H5Pget_layout),     LOOKED_UP(H5Pget_nfilters),
+        LOOKED_UP(H5Pget_filter2),    LOOKED_UP(H5Pget_chunk_opts),
+        LOOKED_UP(H5Pget_fill_time),  LOOKED_UP(H5Pfill_value_defined),
+        LOOKED_UP(H5Pget_fill_value), LOOKED_UP(H5Tget_class),
+        LOOKED_UP(H5Tequal)};
+
+    for (size_t i = 0; i < sizeof looked_up / sizeof *looked_up; i++)
+        if (strcmp(name, looked_up[i].name) == 0) {
+            memcpy(function_ret, &looked_up[i].function, sizeof(function *));
+            return true;
+        }
+    return false;
+}
 
 #define TAKE(result, name, parameters) .name = fake_##name,
 

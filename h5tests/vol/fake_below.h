@@ -51,6 +51,11 @@ fake_below_reset(void);
 bool
 fake_below_fails(const char *name);
 
+/* Stores one of the functions that the connector looks up for a dataset, beside
+ * those of the library's table; false where `name` is another function. */
+bool
+fake_below_find(const char *name, void *function_ret);
+
 /* An object below with an id that is its own from then on. */
 struct fake_object *
 fake_object_make(hid_t id);

@@ -73,7 +73,8 @@ __wrap_terp_host_find(const struct terp_host *at, const char *name,
         memcpy(function_ret, &fake_below.library.function, sizeof(void *));
 
     if (!host.is_fake)
-        return __real_terp_host_find(at, name, function_ret);
+        return fake_below_find(name, function_ret) ||
+               __real_terp_host_find(at, name, function_ret);
     if ((host.missing != NULL && strcmp(name, host.missing) == 0) ||
         (host.missing_too != NULL && strcmp(name, host.missing_too) == 0))
         return false;

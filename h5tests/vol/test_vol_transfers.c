@@ -34,6 +34,10 @@ bool
 __real_terp_host_find_id(const struct terp_host *, const char *, hid_t *);
 bool
 __wrap_terp_host_find_id(const struct terp_host *, const char *, hid_t *);
+bool
+__real_terp_host_find(const struct terp_host *, const char *, void *);
+bool
+__wrap_terp_host_find(const struct terp_host *, const char *, void *);
 const struct vol_library *
 __wrap_vol_library_of(const void *);
 
@@ -57,6 +61,14 @@ __wrap_terp_host_find_id(const struct terp_host *host, const char *variable,
             return !fake_below_fails(variable);
         }
     return false;
+}
+
+bool
+__wrap_terp_host_find(const struct terp_host *host, const char *name,
+                      void *function_ret)
+{
+    return fake_below_find(name, function_ret) ||
+           __real_terp_host_find(host, name, function_ret);
 }
 
 const struct vol_library *

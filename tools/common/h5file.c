@@ -13,6 +13,7 @@
 #include "codec/format/types.h"
 #include "codec/model/bound.h"
 #include "filter/plugin/h5z_terp.h"
+#include "filter/types.h"
 #include "tools/common/attribute.h"
 #include "tools/common/range.h"
 #include "tools/common/text.h"
@@ -282,99 +283,23 @@ tool_selection_text(const struct tool_grid *box,
 }
 
 enum terp_type
-tool_type(hid_t type)
-{
-    if (H5Tequal(type, H5T_IEEE_F32LE) > 0 ||
-        H5Tequal(type, H5T_IEEE_F32BE) > 0)
-        return TERP_FLOAT32;
-    if (H5Tequal(type, H5T_IEEE_F64LE) > 0 ||
-        H5Tequal(type, H5T_IEEE_F64BE) > 0)
-        return TERP_FLOAT64;
-    return TERP_BYTES;
-}
-
-static enum terp_type
-integer_type(hid_t type)
-{
-    static const enum terp_type types[2][4] = {
-        {TERP_UINT8, TERP_UINT16, TERP_UINT32, TERP_UINT64},
-        {TERP_INT8, TERP_INT16, TERP_INT32, TERP_INT64}};
-    const size_t nbytes = H5Tget_size(type);
-
-    for (int i = 0; i < 4; i++)
-        if (nbytes == (size_t)1 << i && H5Tget_precision(type) == 8 * nbytes)
-            return types[H5Tget_sign(type) == H5T_SGN_2][i];
-    return TERP_BYTES;
-}
-
-static enum terp_type
-float_type(hid_t type)
-{
-    size_t sign, exponent, exponent_nbits, mantissa, mantissa_nbits;
-
-    if (tool_type(type) != TERP_BYTES)
-        return tool_type(type);
-    if (H5Tget_size(type) != 2 || H5Tget_precision(type) != 16 ||
-        H5Tget_norm(type) != H5T_NORM_IMPLIED ||
-        H5Tget_fields(type, &sign, &exponent, &exponent_nbits, &mantissa,
-                      &mantissa_nbits) < 0 ||
-        sign != 15 || mantissa != 0)
-        return TERP_BYTES;
-    return mantissa_nbits == 10 && H5Tget_ebias(type) == 15   ? TERP_FLOAT16
-           : mantissa_nbits == 7 && H5Tget_ebias(type) == 127 ? TERP_BFLOAT16
-                                                              : TERP_BYTES;
-}
-
-static enum terp_type
-complex_type(hid_t component)
-{
-    const enum terp_type type = tool_type(component);
-
-    return type == TERP_FLOAT32   ? TERP_COMPLEX64
-           : type == TERP_FLOAT64 ? TERP_COMPLEX128
-                                  : TERP_BYTES;
-}
-
-static enum terp_type
-compound_type(hid_t type)
-{
-    if (H5Tget_nmembers(type) != 2 || H5Tget_member_index(type, "r") != 0 ||
-        H5Tget_member_index(type, "i") != 1)
-        return TERP_BYTES;
-    hid_t real = H5Tget_member_type(type, 0);
-    hid_t imaginary = H5Tget_member_type(type, 1);
-    const size_t nbytes = H5Tget_size(real);
-    const bool is_pair = H5Tequal(real, imaginary) > 0 &&
-                         H5Tget_member_offset(type, 0) == 0 &&
-                         H5Tget_member_offset(type, 1) == nbytes &&
-                         H5Tget_size(type) == 2 * nbytes;
-    const enum terp_type result = is_pair ? complex_type(real) : TERP_BYTES;
-    H5Tclose(real);
-    H5Tclose(imaginary);
-    return result;
-}
-
-/* H5T_COMPLEX of HDF5 2.0 and later. */
-#define CLASS_COMPLEX 11
-
-enum terp_type
 tool_coded_type(hid_t type)
 {
-    const int class = (int)H5Tget_class(type);
+    struct terp_host host;
+    struct terp_number number;
 
-    if (class == H5T_INTEGER)
-        return integer_type(type);
-    if (class == H5T_FLOAT)
-        return float_type(type);
-    if (class == H5T_COMPOUND)
-        return compound_type(type);
-    if (class != H5T_ENUM && class != CLASS_COMPLEX)
-        return TERP_BYTES;
-    hid_t base = H5Tget_super(type);
-    const enum terp_type result =
-        class == H5T_ENUM ? integer_type(base) : complex_type(base);
-    H5Tclose(base);
-    return result;
+    terp_host_open(NULL, &host);
+    return terp_number_read(&host, type, &number) == TERP_PASS_NONE
+               ? number.type
+               : TERP_BYTES;
+}
+
+enum terp_type
+tool_type(hid_t type)
+{
+    const enum terp_type coded = tool_coded_type(type);
+
+    return terp_type_is_plain(coded) ? coded : TERP_BYTES;
 }
 
 static bool
