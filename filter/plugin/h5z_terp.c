@@ -481,13 +481,13 @@ static bool
 is_whole_chunk(const struct terp_call *call, enum terp_pass pass,
                size_t cd_nelmts, const unsigned *cd_values,
                uint64_t chunk_nbytes, uint64_t *expected_nbytes,
-               uint64_t *room_nbytes)
+               uint64_t *room_nbytes, bool *may_be_written_ret)
 {
     uint64_t largest_nbytes;
     const bool true_so_far = *expected_nbytes == chunk_nbytes;
     const enum terp_opened opened =
         terp_opened_find(&call->host, true_so_far, cd_nelmts, cd_values,
-                         chunk_nbytes, &largest_nbytes);
+                         chunk_nbytes, &largest_nbytes, may_be_written_ret);
 
     if (largest_nbytes > *room_nbytes)
         *room_nbytes = largest_nbytes;
@@ -509,6 +509,7 @@ read_chunk(const struct terp_call *call, size_t cd_nelmts,
     struct terp_run_result result = {.size = sizeof result};
     enum terp_status status;
     struct terp_run run;
+    bool may_be_written = false;
 
     /* The stream tells all that decoding needs; the words are a check. */
     const bool is_known =
@@ -523,7 +524,7 @@ read_chunk(const struct terp_call *call, size_t cd_nelmts,
     if (st == TERP_OK &&
         (!may_announce(&chunk, expected_nbytes, nbytes) ||
          !is_whole_chunk(call, cd.pass, cd_nelmts, cd_values, chunk_nbytes,
-                         &expected_nbytes, &room_nbytes))) {
+                         &expected_nbytes, &room_nbytes, &may_be_written))) {
         REPORT(call, FAILED, "another size",
                "a stream of %zu bytes announces a chunk of %" PRIu64
                " bytes where %" PRIu64 " are expected",
@@ -558,8 +559,7 @@ read_chunk(const struct terp_call *call, size_t cd_nelmts,
         return 0;
     }
     say_stream(call, &result, "read", *buf, nbytes);
-    if (is_known && may_lose(chunk.type, &cd.params) &&
-        terp_opened_may_be_written(&call->host))
+    if (is_known && may_be_written && may_lose(chunk.type, &cd.params))
         terp_history_add(cd_nelmts, cd_values, &chunk, *buf, nbytes, values);
     exchange(call, values, room_nbytes, buf_size, buf);
     return chunk_nbytes;

@@ -284,26 +284,74 @@ free_room(void)
     give_room(NULL);
 }
 
+/* ---- files ---- */
+
+/* H5F_ACC_RDWR, whose macro would call H5open. */
+#define MAY_WRITE 0x0001u
+
+/* True also where HDF5 does not tell, or where another connector than HDF5's
+ * own would have to. */
+static bool
+may_write_file(herr_t (*get_intent)(hid_t, unsigned *),
+               ssize_t (*get_connector)(hid_t, char *, size_t), hid_t id)
+{
+    char name[8] = "";
+    unsigned intent;
+
+    if (get_connector != NULL && (get_connector(id, name, sizeof name) < 0 ||
+                                  strcmp(name, "native") != 0))
+        return true;
+    return get_intent(id, &intent) < 0 || (intent & MAY_WRITE) != 0;
+}
+
+/* Whether any open file may be written. */
+static bool
+may_write_any(const struct terp_host *host)
+{
+    herr_t (*get_intent)(hid_t, unsigned *);
+    ssize_t (*get_connector)(hid_t, char *, size_t);
+
+    if (!terp_host_find(host, "H5Fget_intent", &get_intent))
+        return true;
+    if (!terp_host_find(host, "H5VLget_connector_name", &get_connector))
+        get_connector = NULL;
+    struct room *room = take_room(host, &files);
+    bool may = room == NULL || room->n == 0;
+    for (size_t i = 0; !may && i < room->n; i++)
+        may = may_write_file(get_intent, get_connector, room->ids[i]);
+    if (room != NULL)
+        give_room(room);
+    return may;
+}
+
 /* ---- datasets that were looked at ---- */
 
 /* More than a process has been seen to hold of libhdf5. */
 #define MAX_NHOSTS 16
 
-/* HDF5 numbers datasets as they are opened: of each host the last one up to
- * which the words of none lie. */
+/* HDF5 numbers datasets as they are opened. Of each host the newest dataset
+ * that was looked at is kept: the words of no dataset up to it lie. With it, in
+ * the lowest bit, whether a file could be written then: a file that is opened
+ * later gets a newer dataset before a chunk of it can be read. */
 static struct {
     _Atomic(void *) module;
-    _Atomic(hid_t) id;
+    _Atomic(uint64_t) newest;
 } looked[MAX_NHOSTS];
 
-static _Atomic(hid_t) *
+static uint64_t
+pack_looked(hid_t newest, bool may_write)
+{
+    return (uint64_t)newest << 1 | may_write;
+}
+
+static _Atomic(uint64_t) *
 find_looked(void *module)
 {
     for (int i = 0; i < MAX_NHOSTS; i++) {
         void *found = NULL;
         if (atomic_compare_exchange_strong(&looked[i].module, &found, module) ||
             found == module)
-            return &looked[i].id;
+            return &looked[i].newest;
     }
     return NULL;
 }
@@ -312,7 +360,7 @@ void
 terp_opened_forget(void)
 {
     for (int i = 0; i < MAX_NHOSTS; i++)
-        atomic_store(&looked[i].id, 0);
+        atomic_store(&looked[i].newest, 0);
 }
 
 static hid_t
@@ -379,31 +427,44 @@ find_all(const struct asked *asked, const struct room *room, size_t cd_nelmts,
 static enum terp_opened
 find_in_room(const struct terp_host *host, const struct room *room,
              bool true_so_far, size_t cd_nelmts, const unsigned *cd_values,
-             uint64_t chunk_nbytes, uint64_t *largest_nbytes)
+             uint64_t chunk_nbytes, uint64_t *largest_nbytes,
+             bool *may_be_written)
 {
-    _Atomic(hid_t) *last = true_so_far ? find_looked(host->module) : NULL;
-    const hid_t before = last == NULL ? 0 : atomic_load(last);
+    _Atomic(uint64_t) *last = true_so_far ? find_looked(host->module) : NULL;
+    const uint64_t packed = last == NULL ? 0 : atomic_load(last);
+    const hid_t before = (hid_t)(packed >> 1);
     struct asked asked;
     hid_t newest;
 
-    if (true_so_far && find_newest(room) == before)
+    if (true_so_far && before > 0 && find_newest(room) == before) {
+        *may_be_written = (packed & 1) != 0;
         return TERP_OPENED_FITS;
+    }
+    if (true_so_far)
+        *may_be_written = may_write_any(host);
+    if (true_so_far && room->n == 0) {
+        if (last != NULL)
+            atomic_store(last, 0);
+        return TERP_OPENED_FITS;
+    }
     if (!find_functions(host, &asked))
         return TERP_OPENED_UNKNOWN;
     if (!true_so_far || !are_true(&asked, room, before, &newest))
         return find_all(&asked, room, cd_nelmts, cd_values, chunk_nbytes,
                         largest_nbytes);
     if (last != NULL)
-        atomic_store(last, newest);
+        atomic_store(last, pack_looked(newest, *may_be_written));
     return TERP_OPENED_FITS;
 }
 
 enum terp_opened
 terp_opened_find(const struct terp_host *host, bool true_so_far,
                  size_t cd_nelmts, const unsigned *cd_values,
-                 uint64_t chunk_nbytes, uint64_t *largest_nbytes_ret)
+                 uint64_t chunk_nbytes, uint64_t *largest_nbytes_ret,
+                 bool *may_be_written_ret)
 {
     *largest_nbytes_ret = 0;
+    *may_be_written_ret = true;
     /* What a program hides takes longer to find than a chunk takes. */
     if (true_so_far && !terp_host_exports(host, "H5Fget_obj_ids"))
         return TERP_OPENED_UNKNOWN;
@@ -412,46 +473,7 @@ terp_opened_find(const struct terp_host *host, bool true_so_far,
         return TERP_OPENED_UNKNOWN;
     const enum terp_opened found =
         find_in_room(host, room, true_so_far, cd_nelmts, cd_values,
-                     chunk_nbytes, largest_nbytes_ret);
+                     chunk_nbytes, largest_nbytes_ret, may_be_written_ret);
     give_room(room);
     return found;
-}
-
-/* ---- files ---- */
-
-/* H5F_ACC_RDWR, which would call HDF5 by its name. */
-#define MAY_WRITE 0x0001u
-
-/* Whether a file that is asked by `get_intent` may be written. */
-static bool
-is_written(herr_t (*get_intent)(hid_t, unsigned *),
-           ssize_t (*get_connector)(hid_t, char *, size_t), hid_t id)
-{
-    char name[8] = "";
-    unsigned intent;
-
-    if (get_connector != NULL && (get_connector(id, name, sizeof name) < 0 ||
-                                  strcmp(name, "native") != 0))
-        return true;
-    return get_intent(id, &intent) < 0 || (intent & MAY_WRITE) != 0;
-}
-
-bool
-terp_opened_may_be_written(const struct terp_host *host)
-{
-    herr_t (*get_intent)(hid_t, unsigned *);
-    ssize_t (*get_connector)(hid_t, char *, size_t);
-
-    if (!terp_host_exports(host, "H5Fget_obj_ids") ||
-        !terp_host_find(host, "H5Fget_intent", &get_intent))
-        return true;
-    if (!terp_host_find(host, "H5VLget_connector_name", &get_connector))
-        get_connector = NULL;
-    struct room *room = take_room(host, &files);
-    bool may = room == NULL || room->n == 0;
-    for (size_t i = 0; !may && i < room->n; i++)
-        may = is_written(get_intent, get_connector, room->ids[i]);
-    if (room != NULL)
-        give_room(room);
-    return may;
 }

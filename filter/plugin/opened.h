@@ -26,18 +26,15 @@ enum terp_opened {
  * has them, are `chunk_nbytes` long. *largest_nbytes_ret is the size of the
  * largest chunk of any with these cd_values, 0 where none is known. Where the
  * words are `true_so_far`, because they tell that size themselves, only
- * datasets are looked at that were not open before. Safe for threads. */
+ * datasets are looked at that were not open before. *may_be_written_ret: some
+ * open file may be written, or HDF5 does not tell. Safe for threads. */
 enum terp_opened
 terp_opened_find(const struct terp_host *host, bool true_so_far,
                  size_t cd_nelmts, const unsigned *cd_values,
-                 uint64_t chunk_nbytes, uint64_t *largest_nbytes_ret);
+                 uint64_t chunk_nbytes, uint64_t *largest_nbytes_ret,
+                 bool *may_be_written_ret);
 
 /* To be called when an HDF5 gets the filter: one that was closed before numbers
  * its datasets anew, so that all are looked at again. Safe for threads. */
 void
 terp_opened_forget(void);
-
-/* Whether any file that is open may be written, as far as HDF5 tells. Safe for
- * threads. */
-bool
-terp_opened_may_be_written(const struct terp_host *host);
