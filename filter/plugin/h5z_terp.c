@@ -55,9 +55,11 @@ _Static_assert(H5Z_TERP_ABSOLUTE == TERP_BOUND_ABSOLUTE &&
  * than its chunk may ask for this much: the largest chunk before HDF5 2.0. */
 #define MAX_UNKNOWN_NBYTES UINT64_C(0xFFFFFFFF)
 
+/* What a message tells of. */
 enum outcome {
     REFUSED, /* the dataset is not created */
-    SKIPPED, /* the chunk is stored as it is */
+    WARNED,  /* the dataset is created, and not compressed */
+    SKIPPED, /* the chunk is stored uncompressed */
     FAILED   /* the chunk is not written or read */
 };
 
@@ -80,51 +82,35 @@ is_first(const char *cause)
     return false;
 }
 
-/* Puts a message on HDF5's error stack, and prints it when verbose. An error
- * that HDF5 would not print is printed, once a `cause` (static storage), since
- * thousands of chunks may share it. */
+/* Puts a message on HDF5's error stack, unless it is a warning, and prints it
+ * when verbose. Otherwise a message that HDF5 does not print goes to stderr
+ * once for each `cause`, because thousands of chunks may share it. `cause` has
+ * static storage: it is compared by its address. */
 __attribute__((format(printf, 6, 7))) static void
 report(const struct terp_call *call, enum outcome outcome, const char *cause,
        const char *function, unsigned line, const char *format, ...)
 {
     char text[256];
     va_list arguments;
+    bool is_shown = outcome == SKIPPED;
 
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     terp_call_say(call, "%s", text);
-    bool is_shown = terp_host_push(
-        &call->host, "filter/plugin/h5z_terp.c", function, line,
-        outcome == REFUSED ? "H5E_SETLOCAL_g" : "H5E_CANTFILTER_g", text);
-    if (!is_shown && outcome != SKIPPED && !call->verbose && !call->quiet &&
-        is_first(cause))
+    if (outcome != WARNED)
+        is_shown |= terp_host_push(
+            &call->host, "filter/plugin/h5z_terp.c", function, line,
+            outcome == REFUSED ? "H5E_SETLOCAL_g" : "H5E_CANTFILTER_g", text);
+    if (!is_shown && !call->verbose && !call->quiet && is_first(cause))
         fprintf(stderr,
-                "H5Z-TERP: %s (said once; TERP_VERBOSE=1 says it each time)\n",
+                "H5Z-TERP: %s (printed once; TERP_VERBOSE=1 prints it each "
+                "time, TERP_VERBOSE=0 never)\n",
                 text);
 }
 
 #define REPORT(call, outcome, cause, ...) \
     report(call, outcome, cause, __func__, __LINE__, __VA_ARGS__)
-
-/* Prints what the user should know of a dataset that works: once a `cause`, or
- * each time when verbose. */
-__attribute__((format(printf, 3, 4))) static void
-warn(const struct terp_call *call, const char *cause, const char *format, ...)
-{
-    char text[256];
-    va_list arguments;
-
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    terp_call_say(call, "%s", text);
-    if (!call->verbose && !call->quiet && is_first(cause))
-        fprintf(stderr,
-                "H5Z-TERP: %s (said once; TERP_VERBOSE=1 says it each time, "
-                "TERP_VERBOSE=0 never)\n",
-                text);
-}
 
 /* Everything is accepted, because an optional filter runs anyway, and
  * h5repack applies a mandatory one to every dataset of a file. */
@@ -191,19 +177,17 @@ arrange_filters(const struct terp_call *call, hid_t dcpl, unsigned flags,
         return 0;
     (void)terp_pipeline_check(&call->host, dcpl, name);
     if (cd->pass == TERP_PASS_NOT_FIRST) {
-        warn(
-            call, "not first",
-            "a dataset is not compressed by terp: %s comes before it; put terp "
-            "first, or leave the other filter out",
-            name);
+        REPORT(call, WARNED, "not first",
+               "a dataset is not compressed by terp: %s comes before it; put "
+               "terp first, or leave the other filter out",
+               name);
         return 0;
     }
     if (flags & H5Z_FLAG_OPTIONAL) {
-        warn(
-            call, "behind",
-            "a dataset is not compressed by terp: %s comes behind it, and does "
-            "not give the bytes of streams back; leave it out",
-            name);
+        REPORT(call, WARNED, "behind",
+               "a dataset is not compressed by terp: %s comes behind it, and "
+               "does not give the bytes of streams back; leave it out",
+               name);
         return 0;
     }
     reason = "a filter behind terp";
