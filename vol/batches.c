@@ -85,12 +85,12 @@ call_native(const struct terp_h5_block *block, int op, void *arguments)
 }
 
 static enum terp_status
-store_stream(const struct terp_h5_block *block, const hsize_t *place,
+store_stream(const struct terp_h5_block *block, const hsize_t *offset,
              const void *stream, uint64_t stream_nbytes)
 {
     const struct storage *storage = block->context;
-    struct vol_chunk_write_1 old = {place, 0, (uint32_t)stream_nbytes, stream};
-    struct vol_chunk_write_2 new = {place, 0, stream_nbytes, stream};
+    struct vol_chunk_write_1 old = {offset, 0, (uint32_t)stream_nbytes, stream};
+    struct vol_chunk_write_2 new = {offset, 0, stream_nbytes, stream};
     bool is_old = storage->dataset->library->major < 2;
 
     if (is_old && stream_nbytes > UINT32_MAX)
@@ -102,13 +102,13 @@ store_stream(const struct terp_h5_block *block, const hsize_t *place,
 }
 
 static enum terp_status
-fetch_stream(const struct terp_h5_block *block, const hsize_t *place,
+fetch_stream(const struct terp_h5_block *block, const hsize_t *offset,
              void *stream, uint64_t stream_cap_nbytes, uint64_t *nbytes_ret)
 {
     hsize_t nbytes = 0;
     size_t buf_nbytes = stream_cap_nbytes;
-    struct vol_chunk_storage_size size = {place, &nbytes};
-    struct vol_chunk_read read = {place, 0, stream, &buf_nbytes};
+    struct vol_chunk_storage_size size = {offset, &nbytes};
+    struct vol_chunk_read read = {offset, 0, stream, &buf_nbytes};
 
     *nbytes_ret = 0;
     /* Fails where the chunk was never written. */
@@ -122,7 +122,7 @@ fetch_stream(const struct terp_h5_block *block, const hsize_t *place,
 }
 
 static enum terp_status
-read_part(const struct terp_h5_block *block, const hsize_t *place,
+read_part(const struct terp_h5_block *block, const hsize_t *offset,
           const hsize_t *count, const hsize_t *dims, void *dst)
 {
     static const hsize_t start[H5S_MAX_RANK];
@@ -138,7 +138,7 @@ read_part(const struct terp_h5_block *block, const hsize_t *place,
     if (space >= 0 && memory >= 0 &&
         library->H5Sselect_hyperslab(memory, H5S_SELECT_SET, start, NULL, count,
                                      NULL) >= 0 &&
-        library->H5Sselect_hyperslab(space, H5S_SELECT_SET, place, NULL, count,
+        library->H5Sselect_hyperslab(space, H5S_SELECT_SET, offset, NULL, count,
                                      NULL) >= 0)
         result = library->H5VLdataset_read(1, &under, on->vol, &type, &memory,
                                            &space, dxpl, &dst, NULL);

@@ -1,19 +1,24 @@
-/* Batches of chunks, coded by the codec and moved by the block's storage. No
- * function of HDF5 is called here. */
+/* Lets the codec code batches of chunks, and the block's storage move their
+ * streams. No function of HDF5 is called here. */
 #include "filter/h5/batch.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* Values of a batch on the device: enough to fill it. */
+/* Bounds the values of a batch in device memory: enough chunks to occupy the
+ * whole device. The call takes about twice as much device memory, for values
+ * and streams (terp_h5.h names 512 MiB); tests set a small value. */
 #ifndef TERP_H5_DEVICE_BATCH_NBYTES
 #define TERP_H5_DEVICE_BATCH_NBYTES (UINT64_C(256) << 20)
 #endif
 
-/* Of the CPU; streams take no more memory than they have bytes. */
+/* Chunks of a batch for each CPU thread: several, so that threads whose chunks
+ * take different times end at about the same time. Only streams are kept for
+ * all of them, and pages that a stream does not reach take no memory.
+ * batch_nbytes also bounds their bytes. */
 #define NCHUNKS_PER_THREAD 16
 
-/* Of streams on the device (terp_encode_batch). */
+/* The alignment that terp_encode_batch requires of streams on the device. */
 #define STREAM_ALIGNMENT 16
 
 void
@@ -32,10 +37,10 @@ terp_h5_batch_free(struct terp_h5_batch *batch)
     free(batch->status);
 }
 
-/* Memory of the run for `n` streams, and values of `nvalued` chunks or of as
- * many. */
+/* Allocates memory of the run for `n` streams, and for the values of at most
+ * `nvalued` of these chunks. */
 static enum terp_status
-make_room(struct terp_h5_batch *batch, uint64_t n, uint64_t nvalued)
+allocate_run_memory(struct terp_h5_batch *batch, uint64_t n, uint64_t nvalued)
 {
     void *chunks = NULL, *streams = NULL;
     uint64_t nbytes;
@@ -58,9 +63,9 @@ make_room(struct terp_h5_batch *batch, uint64_t n, uint64_t nvalued)
     return TERP_OK;
 }
 
-/* What the host has. */
+/* Allocates the batch's memory on the host. */
 static enum terp_status
-make_host_room(struct terp_h5_batch *batch)
+allocate_host_memory(struct terp_h5_batch *batch)
 {
     const struct terp_allocator *allocator = batch->run->cpu.allocator;
     uint64_t n = batch->cap_nchunks;
@@ -99,14 +104,14 @@ terp_h5_batch_make(struct terp_run *run, const struct terp_h5_block *block,
     batch->stream_stride =
         div_up(terp_encode_bound(&block->cd.chunk), STREAM_ALIGNMENT) *
         STREAM_ALIGNMENT;
-    /* What stays of the budget is working memory. */
+    /* The rest of the budget is for the codec's working memory. */
     if (nbytes != UINT64_MAX)
         nbytes = min_u64(nbytes, run->budget->limit_nbytes / 8);
     uint64_t n = nbytes / batch->chunk_nbytes;
     for (n = min_u64(terp_array_nchunks(&block->array), n > 0 ? n : 1);
          st == TERP_ERR_MEMORY && n > 0; n /= 2)
-        st = make_room(batch, n, max_nvalued);
-    return st == TERP_OK ? make_host_room(batch) : st;
+        st = allocate_run_memory(batch, n, max_nvalued);
+    return st == TERP_OK ? allocate_host_memory(batch) : st;
 }
 
 void
@@ -122,7 +127,7 @@ terp_h5_batch_take(struct terp_h5_batch *batch, uint64_t i, uint64_t number,
 
 /* ---- coding ---- */
 
-/* A batch that is coded, from `src` or to `dst`. */
+/* A batch that is encoded from `src` or decoded to `dst`. */
 struct coding {
     struct terp_h5_batch *batch;
     const struct terp_h5_block *block;
@@ -133,15 +138,15 @@ struct coding {
     _Atomic(const char *) reason;
 };
 
-/* Whether the CPU's threads code one chunk after the other, which are on the
- * host then: terp_run_begin refuses others. */
+/* Whether each CPU thread codes one chunk after another. Chunks are then in
+ * host memory, because terp_run_begin refuses device memory on the CPU. */
 static bool
 is_one_by_one(const struct terp_run *run)
 {
     return run->engine == TERP_ENGINE_CPU;
 }
 
-/* Encodes `n` of those that are taken, from the i-th on. */
+/* Encodes `n` chunks of the batch from chunk i on. */
 static enum terp_status
 encode_taken(const struct coding *coding, struct terp_run *run, uint64_t i,
              uint64_t n)
@@ -158,8 +163,8 @@ encode_taken(const struct coding *coding, struct terp_run *run, uint64_t i,
                : st;
 }
 
-/* Decodes likewise. The call is done also where a stream fails, which its
- * status tells. */
+/* Decodes `n` chunks of the batch from chunk i on. A stream that fails leaves
+ * its error in the chunk's status. */
 static void
 decode_taken(const struct coding *coding, struct terp_run *run, uint64_t i,
              uint64_t n)
@@ -180,7 +185,7 @@ scatter(const struct coding *coding, struct terp_run *run, uint64_t number,
                               coding->dst);
 }
 
-/* A thread's part, in room of its own. */
+/* The chunks of one thread, in memory of its own. */
 static void
 code_one_by_one(void *arg, struct terp_cpu_batch_part part)
 {
@@ -245,14 +250,14 @@ terp_h5_batch_encode(struct terp_h5_batch *batch,
 
 /* ---- storing ---- */
 
-/* Where in the dataset chunk `number` of the block begins. */
+/* The first value of the block's chunk `number`, in the dataset. */
 static void
-find_place(const struct terp_h5_block *block, uint64_t number,
-           hsize_t *place_ret)
+find_offset(const struct terp_h5_block *block, uint64_t number,
+            hsize_t *offset_ret)
 {
     for (int d = block->rank - 1; d >= 0; d--) {
         uint64_t nchunks = div_up(block->count[d], block->chunk[d]);
-        place_ret[d] = block->offset[d] + number % nchunks * block->chunk[d];
+        offset_ret[d] = block->offset[d] + number % nchunks * block->chunk[d];
         number /= nchunks;
     }
 }
@@ -261,12 +266,12 @@ enum terp_status
 terp_h5_batch_store(const struct terp_h5_batch *batch,
                     const struct terp_h5_block *block, uint64_t n)
 {
-    hsize_t place[H5S_MAX_RANK];
+    hsize_t offset[H5S_MAX_RANK];
     enum terp_status st = TERP_OK;
 
     for (uint64_t i = 0; st == TERP_OK && i < n; i++) {
-        find_place(block, batch->number[i], place);
-        st = block->storage->store(block, place, batch->host_stream[i],
+        find_offset(block, batch->number[i], offset);
+        st = block->storage->store(block, offset, batch->host_stream[i],
                                    batch->stream_nbytes[i]);
     }
     return st;
@@ -274,23 +279,23 @@ terp_h5_batch_store(const struct terp_h5_batch *batch,
 
 /* ---- reading ---- */
 
-/* A chunk that HDF5 has to read: to `chunk`, and on to the values where chunks
- * are decoded one by one. */
+/* Lets HDF5 read a chunk to `chunk`; and scatters it to the values at once
+ * where chunks are coded one by one. */
 static enum terp_status
 read_chunk(const struct coding *coding, uint64_t number, void *chunk)
 {
     const struct terp_h5_block *block = coding->block;
     struct terp_run *run = coding->batch->run;
-    hsize_t place[H5S_MAX_RANK] = {0}, count[H5S_MAX_RANK] = {0};
+    hsize_t offset[H5S_MAX_RANK] = {0}, count[H5S_MAX_RANK] = {0};
     bool on_host = run->call.memory == TERP_MEMORY_HOST;
-    void *on_its_way = on_host ? chunk : coding->batch->host_chunk;
-    const void *from = on_its_way;
+    void *read_to = on_host ? chunk : coding->batch->host_chunk;
+    const void *from = read_to;
 
-    find_place(block, number, place);
+    find_offset(block, number, offset);
     for (int d = 0; d < block->rank; d++)
-        count[d] = min_u64(block->chunk[d], block->dims[d] - place[d]);
+        count[d] = min_u64(block->chunk[d], block->dims[d] - offset[d]);
     enum terp_status st =
-        block->storage->read(block, place, count, block->chunk, on_its_way);
+        block->storage->read(block, offset, count, block->chunk, read_to);
     if (st == TERP_OK && !on_host)
         st = terp_memory_copy(run, 1, &chunk, &from,
                               &coding->batch->chunk_nbytes);
@@ -299,7 +304,7 @@ read_chunk(const struct coding *coding, uint64_t number, void *chunk)
     return st;
 }
 
-/* Decodes the first `n` streams that the batch has taken. */
+/* Decodes the streams of the batch's first `n` chunks. */
 static enum terp_status
 decode_streams(struct coding *coding, uint64_t n)
 {
@@ -319,7 +324,7 @@ decode_streams(struct coding *coding, uint64_t n)
         decode_taken(coding, run, 0, n);
     for (uint64_t i = 0; st == TERP_OK && i < n; i++) {
         st = batch->status[i];
-        /* A stream that only the filter makes something of. */
+        /* A stream that only the filter can decode: HDF5 calls it. */
         if (st == TERP_ERR_ARGUMENT) {
             st = terp_h5_block_check_size(coding->block, batch->host_stream[i],
                                           batch->stream_nbytes[i]);
@@ -337,14 +342,14 @@ terp_h5_batch_read(struct terp_h5_batch *batch,
 {
     struct coding coding = {
         .batch = batch, .block = block, .dst = values, .failed = TERP_OK};
-    hsize_t place[H5S_MAX_RANK];
+    hsize_t offset[H5S_MAX_RANK];
     enum terp_status st = TERP_OK;
     uint64_t ntaken = 0;
 
     for (uint64_t i = 0; st == TERP_OK && i < n; i++) {
         terp_h5_batch_take(batch, i, first + i, ntaken);
-        find_place(block, first + i, place);
-        st = block->storage->fetch(block, place, batch->host_stream[ntaken],
+        find_offset(block, first + i, offset);
+        st = block->storage->fetch(block, offset, batch->host_stream[ntaken],
                                    batch->stream_stride,
                                    &batch->stream_nbytes[ntaken]);
         if (st == TERP_OK && batch->stream_nbytes[ntaken] == 0)
@@ -359,9 +364,9 @@ terp_h5_batch_read(struct terp_h5_batch *batch,
                : st;
 }
 
-/* Values whose streams are worth being in memory at a time. Threads of the CPU
- * share as many chunks as are needed to end about the same time, each the same
- * number; their values take no memory. */
+/* Bytes of values of a batch. CPU threads get the same number of chunks each,
+ * and enough of them to end at about the same time; the values of only one
+ * chunk for each thread are in memory. */
 static uint64_t
 batch_nbytes(const struct terp_run *run, const struct terp_h5_block *block)
 {

@@ -1,8 +1,6 @@
-/* Asks HDF5 what a block is, and moves its streams, or those blocks that HDF5
- * has to move.
+/* Asks HDF5 how a block is stored, and moves streams and values through HDF5.
  *
- * The functions of HDF5 are those of the program's own library: this file is
- * for programs, not for the plugin. */
+ * This file is for programs that are linked with HDF5, not for the plugin. */
 #include "filter/h5/block.h"
 
 #include <stdlib.h>
@@ -10,22 +8,23 @@
 #include "codec/format/types.h"
 #include "filter/dcpl.h"
 
-_Static_assert(TERP_ARRAY_MAX_RANK >= H5S_MAX_RANK, "any dataset's rank");
+_Static_assert(TERP_ARRAY_MAX_RANK >= H5S_MAX_RANK,
+               "an array can have the rank of any dataset");
 
 /* ---- HDF5's direct chunk I/O ---- */
 
 static enum terp_status
-store_stream(const struct terp_h5_block *block, const hsize_t *place,
+store_stream(const struct terp_h5_block *block, const hsize_t *offset,
              const void *stream, uint64_t stream_nbytes)
 {
-    return H5Dwrite_chunk(block->dataset, H5P_DEFAULT, 0, place, stream_nbytes,
+    return H5Dwrite_chunk(block->dataset, H5P_DEFAULT, 0, offset, stream_nbytes,
                           stream) < 0
                ? TERP_ERR_HDF5
                : TERP_OK;
 }
 
 static enum terp_status
-fetch_stream(const struct terp_h5_block *block, const hsize_t *place,
+fetch_stream(const struct terp_h5_block *block, const hsize_t *offset,
              void *stream, uint64_t stream_cap_nbytes, uint64_t *nbytes_ret)
 {
     hsize_t nbytes = 0;
@@ -33,34 +32,35 @@ fetch_stream(const struct terp_h5_block *block, const hsize_t *place,
     herr_t known;
 
     *nbytes_ret = 0;
-    /* Of a chunk that was never written it says 0, or fails. */
+    /* The size is 0, or the call fails, where the chunk was never written. */
     H5E_BEGIN_TRY
     {
-        known = H5Dget_chunk_storage_size(block->dataset, place, &nbytes);
+        known = H5Dget_chunk_storage_size(block->dataset, offset, &nbytes);
     }
     H5E_END_TRY
     if (known < 0 || nbytes == 0 || nbytes > stream_cap_nbytes)
         return TERP_OK;
-    if (H5Dread_chunk(block->dataset, H5P_DEFAULT, place, &skipped, stream) < 0)
+    if (H5Dread_chunk(block->dataset, H5P_DEFAULT, offset, &skipped, stream) <
+        0)
         return TERP_ERR_HDF5;
     if (skipped != 0 && nbytes < terp_chunk_nbytes(&block->cd.chunk))
-        return TERP_ERR_CORRUPT; /* HDF5 would read beyond it */
+        return TERP_ERR_CORRUPT; /* HDF5 would read beyond its end */
     *nbytes_ret = skipped == 0 ? nbytes : 0;
     return TERP_OK;
 }
 
 static enum terp_status
-read_part(const struct terp_h5_block *block, const hsize_t *place,
+read_part(const struct terp_h5_block *block, const hsize_t *offset,
           const hsize_t *count, const hsize_t *dims, void *dst)
 {
-    return terp_h5_block_transfer_part(block, place, NULL, count, dims, NULL,
+    return terp_h5_block_transfer_part(block, offset, NULL, count, dims, NULL,
                                        dst);
 }
 
 static const struct terp_h5_storage storage = {store_stream, fetch_stream,
                                                read_part};
 
-/* ---- what the dataset is ---- */
+/* ---- how the dataset is stored ---- */
 
 static enum terp_status
 read_extent(struct terp_h5_block *block, const hsize_t *offset,
@@ -74,10 +74,10 @@ read_extent(struct terp_h5_block *block, const hsize_t *offset,
         hsize_t begin = offset == NULL ? 0 : offset[d];
         if (begin > block->dims[d])
             return TERP_ERR_ARGUMENT;
-        hsize_t room = block->dims[d] - begin;
+        hsize_t available = block->dims[d] - begin;
         block->offset[d] = begin;
-        block->count[d] = count == NULL ? room : count[d];
-        if (block->count[d] > room)
+        block->count[d] = count == NULL ? available : count[d];
+        if (block->count[d] > available)
             return TERP_ERR_ARGUMENT;
     }
     return TERP_OK;
@@ -92,7 +92,8 @@ terp_h5_block_is_empty(const struct terp_h5_block *block)
     return false;
 }
 
-/* The block as the codec sees it, and the reason why it cannot. */
+/* Describes the block for the codec, or sets the reason why HDF5 must move
+ * it. */
 static enum terp_status
 read_chunks(struct terp_h5_block *block)
 {
@@ -140,7 +141,7 @@ read_chunks(struct terp_h5_block *block)
                : TERP_ERR_HDF5;
 }
 
-/* What has gone wrong is for the caller to read, and closing would clear it. */
+/* The caller reads the error stack; closing objects would have cleared it. */
 static void
 restore_errors(hid_t errors)
 {
@@ -180,7 +181,7 @@ terp_h5_block_open(hid_t dataset, const hsize_t *offset, const hsize_t *count,
     return read_chunks(block);
 }
 
-/* ---- what HDF5 moves ---- */
+/* ---- values that HDF5 moves ---- */
 
 enum terp_status
 terp_h5_block_transfer_part(const struct terp_h5_block *block,
@@ -215,9 +216,9 @@ terp_h5_block_transfer_part(const struct terp_h5_block *block,
     return result < 0 ? TERP_ERR_HDF5 : TERP_OK;
 }
 
-/* Moves slabs of the block between the device's memory and HDF5. A slab is some
- * rows of the slowest dim, of whole chunks; or one value where there are no
- * dims. */
+/* Moves the block between device memory and HDF5 in slabs of host memory. A
+ * slab is a number of rows of the slowest dim, in whole chunks; or the one
+ * value of a scalar dataset. */
 static enum terp_status
 transfer_slabs(struct terp_run *run, const struct terp_h5_block *block,
                const void *src, void *dst)

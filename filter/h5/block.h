@@ -1,4 +1,4 @@
-/* A part of a dataset, and how HDF5 stores it. */
+/* A block of a dataset's values, and how HDF5 stores it. */
 #pragma once
 
 #include <hdf5.h>
@@ -6,57 +6,59 @@
 #include "codec/api/cd_values.h"
 #include "codec/api/memory.h"
 
-/* Values that go through the host's memory at a time: enough for many threads
- * to share, few enough to be of no weight beside what the program itself has
- * in memory. */
+/* Bounds the values that are in host memory at a time, in a batch or a slab:
+ * enough chunks for many threads, and little beside the memory of the program
+ * itself. batch.c and strided.c derive the size of their batches from it; tests
+ * set a small value. */
 #ifndef TERP_H5_BATCH_NBYTES
 #define TERP_H5_BATCH_NBYTES (UINT64_C(64) << 20)
 #endif
 
 struct terp_h5_block;
 
-/* How streams get into a dataset's file and back, at a chunk's `place`. */
+/* How streams get into a dataset's file and back. `offset` is a chunk's first
+ * value in the dataset. */
 struct terp_h5_storage {
     enum terp_status (*store)(const struct terp_h5_block *block,
-                              const hsize_t *place, const void *stream,
+                              const hsize_t *offset, const void *stream,
                               uint64_t stream_nbytes);
-    /* *nbytes_ret is 0 where HDF5 has to read the chunk. */
+    /* *nbytes_ret is 0 where HDF5 must read the chunk. */
     enum terp_status (*fetch)(const struct terp_h5_block *block,
-                              const hsize_t *place, void *stream,
+                              const hsize_t *offset, void *stream,
                               uint64_t stream_cap_nbytes, uint64_t *nbytes_ret);
-    /* Reads by HDF5: `count` values from `place` on into the beginning of an
-     * array of `dims`, on the host. */
+    /* Lets HDF5 read `count` values from `offset` on into the first places of
+     * an array of `dims`, in host memory. */
     enum terp_status (*read)(const struct terp_h5_block *block,
-                             const hsize_t *place, const hsize_t *count,
+                             const hsize_t *offset, const hsize_t *count,
                              const hsize_t *dims, void *dst);
 };
 
 struct terp_h5_block {
     const struct terp_h5_storage *storage;
-    void *context; /* of another storage than HDF5's own functions */
+    void *context; /* for the storage's functions */
     hid_t dataset, type, space, dcpl;
     int rank;
     hsize_t dims[H5S_MAX_RANK]; /* of the dataset */
     hsize_t offset[H5S_MAX_RANK], count[H5S_MAX_RANK];
-    hsize_t chunk[H5S_MAX_RANK]; /* dims of the chunks, where there are any */
+    hsize_t chunk[H5S_MAX_RANK]; /* dims of a chunk; only if is_chunked */
     bool is_chunked;
     bool is_whole;      /* made of whole chunks */
-    const char *reason; /* why HDF5 has to move the values; NULL: it need not */
-    /* Where it need not: */
-    struct terp_cd cd;
+    const char *reason; /* why HDF5 must move the values; NULL: terp does */
+    struct terp_cd cd;  /* only if `reason` is NULL, as `array` */
     struct terp_array array;
 };
 
-/* Looks at the block of `count` values from `offset` on, as terp_h5_write has
- * them. Must be closed, whatever the result. */
+/* Describes the block of `count` values from `offset` on; both as for
+ * terp_h5_write. The caller closes the block, whatever the result. */
 enum terp_status
 terp_h5_block_open(hid_t dataset, const hsize_t *offset, const hsize_t *count,
                    struct terp_h5_block *block);
 void
 terp_h5_block_close(struct terp_h5_block *block);
 
-/* TERP_ERR_CORRUPT where a stream, which the filter has to read, has not the
- * size of a chunk: HDF5, which compares no sizes, would read beyond it. */
+/* TERP_ERR_CORRUPT where a stream that the filter would decode announces
+ * another size than a chunk's. HDF5 does not compare sizes, and would read
+ * beyond the end of the decoded values. */
 static inline enum terp_status
 terp_h5_block_check_size(const struct terp_h5_block *block, const void *stream,
                          uint64_t stream_nbytes)
@@ -73,16 +75,17 @@ terp_h5_block_check_size(const struct terp_h5_block *block, const void *stream,
 bool
 terp_h5_block_is_empty(const struct terp_h5_block *block);
 
-/* Reads `count` values from `offset` on, `stride` apart where that is not NULL,
- * into the beginning of an array of `dims`, or with `src` writes them from
- * there, by HDF5. All on the host. */
+/* Lets HDF5 read `count` values from `offset` on, `stride` apart (NULL: 1),
+ * into the first places of an array of `dims` at `dst`; or, where `src` is not
+ * NULL, write them from such an array at `src`. In host memory. */
 enum terp_status
 terp_h5_block_transfer_part(const struct terp_h5_block *block,
                             const hsize_t *offset, const hsize_t *stride,
                             const hsize_t *count, const hsize_t *dims,
                             const void *src, void *dst);
 
-/* All of the block by HDF5, from `src` or to `dst`, in the run's memory. */
+/* Lets HDF5 move the whole block, from `src` or to `dst`, in the run's memory.
+ */
 enum terp_status
 terp_h5_block_transfer(struct terp_run *run, const struct terp_h5_block *block,
                        const void *src, void *dst);

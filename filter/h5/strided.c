@@ -1,39 +1,47 @@
-/* Fetches the chunks that have such values, decodes them as coarsely as these
- * allow, and picks the values. No function of HDF5 is called here. */
+/* Fetches the chunks that hold selected values, decodes only the levels that
+ * hold them, and copies them out. No function of HDF5 is called here. */
 #include "filter/h5/strided.h"
 
 #include <stdlib.h>
 
 #include "codec/format/types.h"
 
+/* Chunks of a batch for each thread: several, so that threads whose chunks take
+ * different times end at about the same time. allocate_memory bounds their
+ * bytes. */
 #define NCHUNKS_PER_THREAD 8
+
+/* Upper limit of the step: the bit that is left where no distance between
+ * selected values limits the step. */
 #define MAX_STEP (UINT64_C(1) << 32)
 
-/* What of a chunk is wanted: `n` values of each dimension, which go to the
- * places from `to` on among all that are. */
-struct piece {
-    hsize_t place[H5S_MAX_RANK]; /* of the chunk, in the dataset */
-    hsize_t to[H5S_MAX_RANK], n[H5S_MAX_RANK];
+/* The selected values in one chunk. */
+struct wanted {
+    hsize_t offset[H5S_MAX_RANK]; /* of the chunk, in the dataset */
+    hsize_t to[H5S_MAX_RANK];     /* of the first value, in the result */
+    hsize_t n[H5S_MAX_RANK];      /* values along each dimension */
 };
 
-/* Chunks that are decoded at once. */
+/* One call, and the batch of chunks that it decodes at a time. */
 struct reading {
     const struct terp_h5_block *block;
     const struct terp_h5_strided *strided;
-    struct terp_run run; /* the CPU's, on the host */
+    struct terp_run run; /* on the CPU, in host memory */
     uint64_t step;
-    uint64_t chunk_nbytes; /* of what is decoded of a chunk */
+    uint64_t chunk_nbytes; /* of the decoded levels of a chunk */
     uint64_t stream_cap_nbytes;
     uint64_t cap_nchunks, ntaken;
-    struct piece *pieces;
-    void *streams, *chunks, *whole; /* whole: one that HDF5 has read */
+    struct wanted *wanted; /* [cap_nchunks] */
+    void *streams, *chunks;
+    void *whole; /* a chunk that HDF5 reads; NULL until the first one */
     void **stream, **chunk;
     uint64_t *stream_nbytes;
     enum terp_status *status;
     uint8_t *dst;
 };
 
-/* Whether the codec's chunk has the dataset's dims, without those of 1. */
+/* Whether the codec's chunk has the dims of HDF5's chunk, apart from dims of
+ * 1. */
 static bool
 dims_are_those_of_chunks(const struct terp_h5_block *block)
 {
@@ -78,31 +86,31 @@ terp_h5_strided_step(const struct terp_h5_block *block,
     return all & (0 - all); /* the lowest bit */
 }
 
-/* What is wanted of the chunk at `piece->place`; false: nothing. */
+/* Finds the selected values in the chunk at `wanted->offset`; false: none. */
 static bool
-find_piece(const struct terp_h5_block *block,
-           const struct terp_h5_strided *strided, struct piece *piece)
+find_wanted(const struct terp_h5_block *block,
+            const struct terp_h5_strided *strided, struct wanted *wanted)
 {
     for (int d = 0; d < block->rank; d++) {
         const hsize_t start = strided->start[d], stride = strided->stride[d];
-        const hsize_t begin = piece->place[d];
+        const hsize_t begin = wanted->offset[d];
         const hsize_t end = begin + block->chunk[d];
         const hsize_t first = begin > start ? div_up(begin - start, stride) : 0;
-        /* The chunk ends behind the first value, or is a later one. */
+        /* No underflow: no chunk ends before the first selected value. */
         const hsize_t stop =
             min_u64(div_up(end - start, stride), strided->count[d]);
         if (first >= stop)
             return false;
-        piece->to[d] = first;
-        piece->n[d] = stop - first;
+        wanted->to[d] = first;
+        wanted->n[d] = stop - first;
     }
     return true;
 }
 
-/* Copies the piece's values out of an array that has every step-th value of the
- * chunk. */
+/* Copies the selected values out of `values`, an array of every step-th value
+ * of the chunk. */
 static void
-pick(const struct reading *reading, const struct piece *piece, uint64_t step,
+pick(const struct reading *reading, const struct wanted *wanted, uint64_t step,
      const uint8_t *values)
 {
     const struct terp_h5_block *block = reading->block;
@@ -112,30 +120,30 @@ pick(const struct reading *reading, const struct piece *piece, uint64_t step,
     uint64_t nrows = 1;
 
     for (int d = 0; d < last; d++)
-        nrows *= piece->n[d];
+        nrows *= wanted->n[d];
     for (uint64_t row = 0; row < nrows; row++) {
         uint64_t left = row, from = 0, to = 0, from_size = 1, to_size = 1;
         for (int d = last; d >= 0; d--) {
-            const uint64_t i = d == last ? 0 : left % piece->n[d];
-            left /= d == last ? 1 : piece->n[d];
+            const uint64_t i = d == last ? 0 : left % wanted->n[d];
+            left /= d == last ? 1 : wanted->n[d];
             from +=
-                (strided->start[d] + (piece->to[d] + i) * strided->stride[d] -
-                 piece->place[d]) /
+                (strided->start[d] + (wanted->to[d] + i) * strided->stride[d] -
+                 wanted->offset[d]) /
                 step * from_size;
-            to += (piece->to[d] + i) * to_size;
+            to += (wanted->to[d] + i) * to_size;
             from_size *= div_up(block->chunk[d], step);
             to_size *= strided->count[d];
         }
-        for (uint64_t i = 0; i < piece->n[last]; i++)
+        for (uint64_t i = 0; i < wanted->n[last]; i++)
             memcpy(reading->dst + (to + i) * nbytes,
                    values + (from + i * strided->stride[last] / step) * nbytes,
                    nbytes);
     }
 }
 
-/* A chunk that HDF5 has to read. */
+/* Lets HDF5 read a whole chunk, and copies the selected values. */
 static enum terp_status
-read_whole(struct reading *reading, const struct piece *piece)
+read_whole(struct reading *reading, const struct wanted *wanted)
 {
     const struct terp_h5_block *block = reading->block;
     hsize_t count[H5S_MAX_RANK];
@@ -148,22 +156,22 @@ read_whole(struct reading *reading, const struct piece *piece)
     if (st != TERP_OK)
         return st;
     for (int d = 0; d < block->rank; d++)
-        count[d] = min_u64(block->chunk[d], block->dims[d] - piece->place[d]);
-    st = block->storage->read(block, piece->place, count, block->chunk,
+        count[d] = min_u64(block->chunk[d], block->dims[d] - wanted->offset[d]);
+    st = block->storage->read(block, wanted->offset, count, block->chunk,
                               reading->whole);
     if (st == TERP_OK)
-        pick(reading, piece, 1, reading->whole);
+        pick(reading, wanted, 1, reading->whole);
     return st;
 }
 
-/* A stream that only the filter makes something of. */
+/* Lets HDF5 read a chunk whose stream only the filter can decode. */
 static enum terp_status
 read_by_filter(struct reading *reading, uint64_t i)
 {
     const enum terp_status st = terp_h5_block_check_size(
         reading->block, reading->stream[i], reading->stream_nbytes[i]);
 
-    return st == TERP_OK ? read_whole(reading, &reading->pieces[i]) : st;
+    return st == TERP_OK ? read_whole(reading, &reading->wanted[i]) : st;
 }
 
 static enum terp_status
@@ -178,7 +186,7 @@ decode_taken(struct reading *reading)
     for (uint64_t i = 0; st == TERP_OK && i < reading->ntaken; i++) {
         st = reading->status[i];
         if (st == TERP_OK)
-            pick(reading, &reading->pieces[i], reading->step,
+            pick(reading, &reading->wanted[i], reading->step,
                  reading->chunk[i]);
         else if (st == TERP_ERR_ARGUMENT)
             st = read_by_filter(reading, i);
@@ -188,22 +196,22 @@ decode_taken(struct reading *reading)
 }
 
 static enum terp_status
-take_chunk(struct reading *reading, const struct piece *piece)
+take_chunk(struct reading *reading, const struct wanted *wanted)
 {
     const struct terp_h5_block *block = reading->block;
     const uint64_t i = reading->ntaken;
 
-    reading->pieces[i] = *piece;
+    reading->wanted[i] = *wanted;
     reading->stream[i] =
         (uint8_t *)reading->streams + i * reading->stream_cap_nbytes;
     reading->chunk[i] = (uint8_t *)reading->chunks + i * reading->chunk_nbytes;
     enum terp_status st = block->storage->fetch(
-        block, piece->place, reading->stream[i], reading->stream_cap_nbytes,
+        block, wanted->offset, reading->stream[i], reading->stream_cap_nbytes,
         &reading->stream_nbytes[i]);
     if (st != TERP_OK)
         return st;
     if (reading->stream_nbytes[i] == 0)
-        return read_whole(reading, piece);
+        return read_whole(reading, wanted);
     reading->ntaken++;
     return reading->ntaken < reading->cap_nchunks ? TERP_OK
                                                   : decode_taken(reading);
@@ -219,24 +227,24 @@ nchunks_along(const struct reading *reading, int d)
 }
 
 static enum terp_status
-make_room(struct reading *reading)
+allocate_memory(struct reading *reading)
 {
     const struct terp_chunk *chunk = &reading->block->cd.chunk;
     struct terp_chunk coarse;
 
     if (terp_coarse_chunk(chunk, reading->step, &coarse) != TERP_OK)
         return TERP_ERR_ARGUMENT;
-    /* What stays of the budget is working memory. */
+    /* The rest of the budget is for the codec's working memory. */
     const uint64_t nbytes =
         min_u64(TERP_H5_BATCH_NBYTES, reading->run.budget->limit_nbytes / 8);
     const uint64_t n =
         min_u64(NCHUNKS_PER_THREAD * (uint64_t)reading->run.cpu.nthreads,
                 nbytes / terp_chunk_nbytes(chunk) + 1);
     reading->cap_nchunks = n;
-    /* Each is aligned to its values. */
+    /* Each chunk is aligned for values of any type. */
     reading->chunk_nbytes = div_up(terp_chunk_nbytes(&coarse), 16) * 16;
     reading->stream_cap_nbytes = terp_encode_bound(chunk);
-    reading->pieces = calloc(n, sizeof *reading->pieces);
+    reading->wanted = calloc(n, sizeof *reading->wanted);
     enum terp_status st = terp_memory_make(
         &reading->run, n * reading->stream_cap_nbytes, &reading->streams);
     if (st == TERP_OK)
@@ -248,7 +256,7 @@ make_room(struct reading *reading)
     reading->chunk = (void **)calloc(n, sizeof *reading->chunk);
     reading->stream_nbytes = calloc(n, sizeof *reading->stream_nbytes);
     reading->status = calloc(n, sizeof *reading->status);
-    return reading->pieces == NULL || reading->stream == NULL ||
+    return reading->wanted == NULL || reading->stream == NULL ||
                    reading->chunk == NULL || reading->stream_nbytes == NULL ||
                    reading->status == NULL
                ? TERP_ERR_MEMORY
@@ -256,9 +264,9 @@ make_room(struct reading *reading)
 }
 
 static void
-free_room(struct reading *reading)
+free_memory(struct reading *reading)
 {
-    free(reading->pieces);
+    free(reading->wanted);
     terp_memory_free(&reading->run, reading->streams);
     terp_memory_free(&reading->run, reading->chunks);
     terp_memory_free(&reading->run, reading->whole);
@@ -278,27 +286,28 @@ terp_h5_strided_read(const struct terp_run *run,
                               .step = terp_h5_strided_step(block, strided),
                               .dst = dst};
     uint64_t nchunks = 1;
-    struct piece piece;
+    struct wanted wanted;
 
     terp_run_branch(run, &reading.run);
     reading.run.engine = TERP_ENGINE_CPU;
     reading.run.call.memory = TERP_MEMORY_HOST;
-    enum terp_status st = make_room(&reading);
+    enum terp_status st = allocate_memory(&reading);
     for (int d = 0; d < block->rank; d++)
         nchunks *= nchunks_along(&reading, d);
     for (uint64_t i = 0; st == TERP_OK && i < nchunks; i++) {
         uint64_t left = i;
         for (int d = block->rank - 1; d >= 0; d--) {
             const uint64_t n = nchunks_along(&reading, d);
-            piece.place[d] = (strided->start[d] / block->chunk[d] + left % n) *
-                             block->chunk[d];
+            wanted.offset[d] =
+                (strided->start[d] / block->chunk[d] + left % n) *
+                block->chunk[d];
             left /= n;
         }
-        if (find_piece(block, strided, &piece))
-            st = take_chunk(&reading, &piece);
+        if (find_wanted(block, strided, &wanted))
+            st = take_chunk(&reading, &wanted);
     }
     if (st == TERP_OK && reading.ntaken > 0)
         st = decode_taken(&reading);
-    free_room(&reading);
+    free_memory(&reading);
     return st;
 }

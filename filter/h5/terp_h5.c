@@ -1,4 +1,4 @@
-/* Blocks of datasets, one batch of chunks after the other. */
+/* Writes and reads blocks of datasets, one batch of chunks after another. */
 #include "filter/h5/terp_h5.h"
 
 #include <stdlib.h>
@@ -6,9 +6,9 @@
 #include "filter/h5/batch.h"
 #include "filter/h5/strided.h"
 
-/* Whether HDF5 would write to the dataset: it does not ask where a chunk is
- * stored as it is. False where it does not tell, which leaves the writing to
- * HDF5. */
+/* Whether the dataset's file is open for writing, which HDF5 does not check
+ * when it stores a stream. False where HDF5 does not tell; HDF5 then does the
+ * writing. */
 static bool
 may_write(hid_t dataset)
 {
@@ -21,7 +21,8 @@ may_write(hid_t dataset)
     return is_known && (intent & H5F_ACC_RDWR) != 0;
 }
 
-/* Writes the values at `src`, or where that is NULL reads them to `dst`. */
+/* Writes the values at `src`; or, where `src` is NULL, reads values to `dst`.
+ */
 static enum terp_status
 move_block(const struct terp_run_options *options, hid_t dataset,
            const hsize_t *offset, const hsize_t *count,
@@ -73,9 +74,9 @@ terp_h5_read(const struct terp_run_options *options, hid_t dataset,
                       result);
 }
 
-/* ---- values that are some steps apart ---- */
+/* ---- every n-th value ---- */
 
-/* Completes what is told; false where it is not in the dataset. */
+/* Fills in the defaults; false where a value is not in the dataset. */
 static bool
 make_strided(const struct terp_h5_block *block, const hsize_t *offset,
              const hsize_t *stride, const hsize_t *count,
@@ -99,7 +100,8 @@ make_strided(const struct terp_h5_block *block, const hsize_t *offset,
     return true;
 }
 
-/* To the host, and from there where the caller has the memory. */
+/* Reads to host memory, and copies from there where the caller's memory is on
+ * the device. */
 static enum terp_status
 read_strided(struct terp_run *run, const struct terp_h5_block *block,
              const struct terp_h5_strided *strided, uint64_t nvalues,

@@ -1,4 +1,4 @@
-/* Reads the environment variables of the plugin, and prints what it says. */
+/* Reads the plugin's environment variables, and prints its messages. */
 #include "filter/plugin/call.h"
 
 #include <stdarg.h>
@@ -25,8 +25,8 @@ read_nthreads(int *nthreads_ret)
     return true;
 }
 
-/* A program that has not asked for the device keeps all of it: its memory, and
- * the right to use it in processes that it forks. */
+/* The CPU is the default, because the CUDA engine takes device memory, and a
+ * process that has used CUDA cannot use it in its forked children. */
 static bool
 read_engine(enum terp_engine_kind *engine_ret)
 {
@@ -70,15 +70,16 @@ terp_call_begin(const void *caller, struct terp_call *call_ret)
     call_ret->options = (struct terp_run_options){
         .size = sizeof call_ret->options, .memory = TERP_MEMORY_HOST};
     if (!read_nthreads(&call_ret->options.nthreads))
-        terp_call_say(call_ret,
-                      "TERP_NUM_THREADS is no number from 0 to %d; 1 is used",
-                      TERP_MAX_NTHREADS);
+        terp_call_say(
+            call_ret,
+            "TERP_NUM_THREADS must be a number from 0 to %d; 1 is used",
+            TERP_MAX_NTHREADS);
     if (!read_engine(&call_ret->options.engine))
-        terp_call_say(call_ret, "TERP_ENGINE is none of cpu, cuda, auto; "
+        terp_call_say(call_ret, "TERP_ENGINE must be cpu, cuda or auto; "
                                 "cpu is used");
     if (!terp_budget_limit(&limit_nbytes))
-        terp_call_say(call_ret, "TERP_MAX_MEMORY is no size such as 500M or "
-                                "2G; nothing is coded");
+        terp_call_say(call_ret, "TERP_MAX_MEMORY must be a size such as 500M "
+                                "or 2G; no chunk is coded");
     if (terp_processor_reason() != NULL)
         terp_call_say(call_ret, "%s", terp_processor_reason());
 }

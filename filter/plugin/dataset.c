@@ -1,4 +1,4 @@
-/* What HDF5 says of a dataset that is about to be created, as parameters. */
+/* Turns HDF5's description of a new dataset into parameters of terp. */
 #include "filter/plugin/dataset.h"
 
 #include "codec/format/types.h"
@@ -15,13 +15,13 @@ terp_dataset_get_words(const struct terp_host *host, hid_t dcpl,
                          size_t, char *, unsigned *);
 
     *nwords_ret = TERP_CD_MAX_NWORDS;
-    /* For the heap of a group HDF5 gives -1 in place of every id. */
+    /* HDF5 passes -1 for every id when the chunk is a group's heap. */
     if (dcpl < 0 ||
         !terp_host_find(host, "H5Pget_filter_by_id2", &get_filter) ||
         get_filter(dcpl, H5Z_FILTER_TERP, flags_ret, nwords_ret, words_ret, 0,
                    NULL, NULL) < 0)
         return false;
-    /* HDF5 says how many there are, also where it gave fewer. */
+    /* HDF5 returns the full number, even where it copied fewer words. */
     *nwords_ret = min_u64(*nwords_ret, TERP_CD_MAX_NWORDS);
     return true;
 }
@@ -37,7 +37,7 @@ terp_dataset_set_words(const struct terp_host *host, hid_t dcpl, unsigned flags,
            modify_filter(dcpl, H5Z_FILTER_TERP, flags, nwords, words) >= 0;
 }
 
-/* A negative result stands for a space that cannot be asked. */
+/* The rank; negative where the host does not tell. */
 static int
 read_dims(const struct terp_host *host, hid_t space, uint64_t *dims_ret)
 {
@@ -56,7 +56,7 @@ read_dims(const struct terp_host *host, hid_t space, uint64_t *dims_ret)
     return rank;
 }
 
-/* The bits of a part, as it is in the file. */
+/* The bits of a value's real or imaginary part, from the file's byte order. */
 static uint64_t
 bits_of_part(const uint8_t *bytes, int nbytes, bool big_endian)
 {
@@ -67,8 +67,8 @@ bits_of_part(const uint8_t *bytes, int nbytes, bool big_endian)
     return bits;
 }
 
-/* Takes over the fill value that the user has set. HDF5's own default, 0,
- * is a value like any other, and so is a complex one whose parts differ. */
+/* Takes over a fill value that the user has set. HDF5's default, 0, is coded
+ * like any other value, and so is a complex fill value whose parts differ. */
 static void
 read_fill(const struct terp_host *host, hid_t dcpl, hid_t type,
           struct terp_cd *cd)
@@ -103,7 +103,7 @@ terp_dataset_describe(const struct terp_host *host, hid_t dcpl, hid_t type,
     char in_the_way[TERP_PIPELINE_NAME_NBYTES];
     int ndims = 0;
 
-    /* What the words say of another dataset is not true of this one. */
+    /* The words may be copied from another dataset. */
     memset(&cd->chunk, 0, sizeof cd->chunk);
     cd->params.has_fill = false;
     cd->params.fill_bits = 0;
@@ -129,14 +129,14 @@ terp_pass_text(enum terp_pass pass)
 {
     static const char *const texts[] = {
         [TERP_PASS_NONE] = "it is compressed",
-        [TERP_PASS_NOT_NUMBER] = "the type is no number that terp knows",
+        [TERP_PASS_NOT_NUMBER] = "terp does not compress values of this type",
         [TERP_PASS_FLOAT_FORMAT] =
-            "the float is neither IEEE binary16, 32 or 64 nor bfloat16",
+            "the float is not IEEE binary16, binary32, binary64 or bfloat16",
         [TERP_PASS_UNKNOWN_LAYOUT] =
-            "HDF5 has not told the type and the dims of the chunk",
+            "HDF5 does not tell the type and the dims of the chunk",
         [TERP_PASS_TOO_LARGE] = "the chunk is too large",
         [TERP_PASS_NOT_FIRST] = "another filter comes before terp",
         [TERP_PASS_BEHIND] =
-            "a filter behind terp does not give the bytes of streams back"};
+            "a filter after terp does not preserve the bytes of streams"};
     return texts[pass];
 }

@@ -1,4 +1,4 @@
-/* What HDF5 says of a dataset that is about to be created. */
+/* Reads from HDF5 what the filter must know of a new dataset. */
 #pragma once
 
 #include <hdf5.h>
@@ -7,8 +7,8 @@
 #include "filter/plugin/host.h"
 
 /* Reads the cd_values of terp in `dcpl`, at most TERP_CD_MAX_NWORDS, and the
- * flags that go with them. False when the host cannot be asked, or has no
- * such filter in `dcpl`. */
+ * filter's flags. False when `dcpl` has no filter terp, or the host lacks a
+ * function. */
 bool
 terp_dataset_get_words(const struct terp_host *host, hid_t dcpl,
                        unsigned *flags_ret, size_t *nwords_ret,
@@ -18,9 +18,9 @@ bool
 terp_dataset_set_words(const struct terp_host *host, hid_t dcpl, unsigned flags,
                        size_t nwords, const unsigned *words);
 
-/* Fills pass, chunk and fill value of `cd` for a dataset of `dcpl`, `type`
- * and the chunk's `space`. Returns false when the logical dims of `cd` do
- * not fit the chunk; its own dims are used then. */
+/* Fills pass, chunk and fill value of `cd` for a dataset with `dcpl`, `type`
+ * and the chunk's `space`. Returns false when the logical dims of `cd` do not
+ * divide the chunk; the chunk's own dims are used then. */
 bool
 terp_dataset_describe(const struct terp_host *host, hid_t dcpl, hid_t type,
                       hid_t space, struct terp_cd *cd);

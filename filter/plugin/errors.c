@@ -1,7 +1,7 @@
 /* HDF5's error stack. */
 #include "filter/plugin/host.h"
 
-/* Whether HDF5 prints its error stack when a function of it fails. */
+/* Whether HDF5 prints its error stack when one of its functions fails. */
 static bool
 prints_errors(const struct terp_host *host)
 {
@@ -15,7 +15,7 @@ prints_errors(const struct terp_host *host)
         !terp_host_find(host, "H5Eget_auto2", &get_auto) ||
         is_v2(H5E_DEFAULT, &version) < 0)
         return false;
-    /* A function set in the style of HDF5 1.6 must not be asked for so. */
+    /* H5Eget_auto2 fails for a callback of HDF5 1.6's kind, version 0. */
     return version == 0 ||
            (get_auto(H5E_DEFAULT, &print, &data) >= 0 && print != NULL);
 }
@@ -36,7 +36,7 @@ terp_host_push(const struct terp_host *host, const char *file,
         !terp_host_find_id(host, "H5E_PLINE_g", &major_id) ||
         !terp_host_find_id(host, minor, &minor_id))
         return false;
-    /* Asked before: old versions clear the stack in these functions. */
+    /* Before the push, because old versions clear the stack here. */
     bool is_printed = prints_errors(host);
     ssize_t nbefore = count(H5E_DEFAULT);
     push(H5E_DEFAULT, file, function, line, class_id, major_id, minor_id,

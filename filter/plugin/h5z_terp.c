@@ -1,9 +1,9 @@
-/* The filter as HDF5 sees it. Only here do HDF5's 0 and -1 appear.
+/* The filter's callbacks. Only here do HDF5's result codes 0 and -1 appear.
  *
- * Kept between calls are the codec's CUDA engine, where one is asked for, which
- * causes were printed, and what was decoded lately. No object needs
- * construction: HDF5 opens
- * every plugin it meets, and may call from several threads. */
+ * Three things are kept between calls: the codec's CUDA engine, where
+ * TERP_ENGINE selects it; which causes were printed; and recently decoded
+ * streams. All are initialized statically, because HDF5 opens every plugin in
+ * its folders and may call from several threads. */
 #include "filter/plugin/h5z_terp.h"
 
 #include <inttypes.h>
@@ -49,10 +49,11 @@ _Static_assert(H5Z_TERP_ABSOLUTE == TERP_BOUND_ABSOLUTE &&
                    H5Z_TERP_KEEP_SIGN_OF_VALUES == TERP_KEEP_SIGN_OF_VALUES &&
                    H5Z_TERP_NKEEP_SIGNS == TERP_NKEEP_SIGNS &&
                    H5Z_TERP_MAX_NLOGICAL == TERP_MAX_RANK - 1,
-               "the installed header says what the codec means");
+               "the installed header and the codec use the same numbers");
 
-/* Where cd_values do not tell the chunk's size, a stream that is smaller
- * than its chunk may ask for this much: the largest chunk before HDF5 2.0. */
+/* Bounds the memory that a damaged or hostile stream can demand where cd_values
+ * do not tell the chunk's size: the largest chunk before HDF5 2.0. Only streams
+ * that are smaller than their chunk need the bound (may_announce). */
 #define MAX_UNKNOWN_NBYTES UINT64_C(0xFFFFFFFF)
 
 /* What a message tells of. */
@@ -63,10 +64,12 @@ enum outcome {
     FAILED   /* the chunk is not written or read */
 };
 
-/* More than there are causes: they are literals of this file and the codec. */
+/* Bounds the table of causes that were printed. Causes are string literals of
+ * this file and of the codec, which have fewer; a cause that does not fit is
+ * not printed. */
 #define MAX_NCAUSES 64
 
-/* Whether the process has met `cause`, in any thread, for the first time. */
+/* Whether this is the first call with `cause` in the process, in any thread. */
 static bool
 is_first(const char *cause)
 {
@@ -112,8 +115,8 @@ report(const struct terp_call *call, enum outcome outcome, const char *cause,
 #define REPORT(call, outcome, cause, ...) \
     report(call, outcome, cause, __func__, __LINE__, __VA_ARGS__)
 
-/* Everything is accepted, because an optional filter runs anyway, and
- * h5repack applies a mandatory one to every dataset of a file. */
+/* Accepts every dataset: HDF5 runs an optional filter whatever this returns,
+ * and h5repack applies a mandatory filter to every dataset of a file. */
 static htri_t
 can_apply(hid_t dcpl, hid_t type, hid_t space)
 {
@@ -158,9 +161,10 @@ say_words(const struct terp_call *call, const struct terp_cd *cd, bool fits)
                   fits ? "" : "; the logical dims do not divide the chunk");
 }
 
-/* Makes the other filters such that terp works among them, or tells of those by
- * which it does not: data passes through then. Where it must not, the dataset
- * is refused. */
+/* Removes useless filters before terp. Where another filter prevents
+ * compression, prints which one, and data passes through uncompressed; where
+ * terp is mandatory and a filter after it would damage streams, the dataset is
+ * refused. */
 static herr_t
 arrange_filters(const struct terp_call *call, hid_t dcpl, unsigned flags,
                 const struct terp_cd *cd)
@@ -169,7 +173,7 @@ arrange_filters(const struct terp_call *call, hid_t dcpl, unsigned flags,
     const char *reason;
 
     if (cd->pass == TERP_PASS_NONE && !terp_pipeline_clear(&call->host, dcpl)) {
-        reason = "cannot take other filters away from before terp";
+        reason = "cannot remove the other filters before terp";
         REPORT(call, REFUSED, reason, "%s", reason);
         return -1;
     }
@@ -185,20 +189,20 @@ arrange_filters(const struct terp_call *call, hid_t dcpl, unsigned flags,
     }
     if (flags & H5Z_FLAG_OPTIONAL) {
         REPORT(call, WARNED, "behind",
-               "a dataset is not compressed by terp: %s comes behind it, and "
-               "does not give the bytes of streams back; leave it out",
+               "a dataset is not compressed by terp: %s comes after it, and "
+               "does not preserve the bytes of streams; leave it out",
                name);
         return 0;
     }
-    reason = "a filter behind terp";
+    reason = "a filter after terp";
     REPORT(call, REFUSED, reason,
-           "%s comes behind terp, and does not give the bytes of streams back: "
+           "%s comes after terp, and does not preserve the bytes of streams: "
            "leave it out",
            name);
     return -1;
 }
 
-/* Replaces the user's words by those that tell all of this dataset. */
+/* Replaces the user's words by words that also describe this dataset. */
 static herr_t
 localize(const struct terp_call *call, hid_t dcpl, hid_t type, hid_t space)
 {
@@ -222,7 +226,7 @@ localize(const struct terp_call *call, hid_t dcpl, hid_t type, hid_t space)
         return -1;
     nwords = terp_cd_persist(&cd, words);
     if (!terp_dataset_set_words(&call->host, dcpl, flags, nwords, words)) {
-        reason = "cannot keep the cd_values";
+        reason = "cannot store the cd_values";
         REPORT(call, REFUSED, reason, "%s", reason);
         return -1;
     }
@@ -243,14 +247,15 @@ set_local(hid_t dcpl, hid_t type, hid_t space)
     return result;
 }
 
-/* What the filter is given beside a chunk. */
+/* The cd_values that HDF5 passes with a chunk. */
 struct words {
     size_t n;
     const unsigned *at;
 };
 
-/* Whether values may come back otherwise: only then it matters what they were
- * before a part of a chunk is changed. */
+/* Whether decoded values may differ from the original ones. Only then it
+ * matters what a chunk decoded to before the program changed some of its
+ * values. */
 static bool
 may_lose(enum terp_type type, const struct terp_params *params)
 {
@@ -259,8 +264,8 @@ may_lose(enum terp_type type, const struct terp_params *params)
             params->bound_mode == TERP_BOUND_ABSOLUTE);
 }
 
-/* Encodes one chunk, which may be one that was decoded lately and has changed
- * in part since. */
+/* Encodes one chunk. Where the chunk was decoded recently and only some of its
+ * values have changed since, the unchanged values stay as they were decoded. */
 static enum terp_status
 encode_chunk(struct terp_run *run, const struct words *words,
              const struct terp_params *params, const struct terp_chunk *chunk,
@@ -285,7 +290,7 @@ encode_chunk(struct terp_run *run, const struct words *words,
     return st;
 }
 
-/* Encodes into a buffer that the caller releases, NULL on an error. */
+/* Encodes into a buffer that the caller releases; NULL on an error. */
 static enum terp_status
 encode(const struct terp_call *call, const struct words *words,
        const struct terp_params *params, const struct terp_chunk *chunk,
@@ -319,7 +324,7 @@ encode(const struct terp_call *call, const struct words *words,
     return TERP_OK;
 }
 
-/* Hands `data` of `cap_nbytes` to HDF5 for its own buffer. */
+/* Replaces HDF5's buffer by `data`, a buffer of `cap_nbytes`. */
 static void
 exchange(const struct terp_call *call, void *data, size_t cap_nbytes,
          size_t *buf_size, void **buf)
@@ -359,7 +364,7 @@ say_stream(const struct terp_call *call, const struct terp_run_result *result,
     struct terp_info info = {.size = sizeof info};
     struct terp_environment host;
 
-    /* Reading the frame again costs time, for the curious only. */
+    /* The frame is read again here, only when verbose. */
     if (!call->verbose || terp_inspect(stream, stream_nbytes, &info) != TERP_OK)
         return;
     terp_environment_enter(&host);
@@ -367,7 +372,7 @@ say_stream(const struct terp_call *call, const struct terp_run_result *result,
     terp_environment_leave(&host);
 }
 
-/* Why the words do not allow to compress `nbytes`; NULL when they do. */
+/* Why a chunk of `nbytes` is not compressed; NULL when it is. */
 static const char *
 reason_to_pass(enum terp_status st, const struct terp_cd *cd,
                const char *parse_reason, size_t nbytes)
@@ -379,12 +384,12 @@ reason_to_pass(enum terp_status st, const struct terp_cd *cd,
     if (cd->pass != TERP_PASS_NONE)
         return terp_pass_text(cd->pass);
     if (terp_chunk_nbytes(&cd->chunk) != nbytes)
-        return "the chunk has not the size that the cd_values tell";
+        return "the chunk's size differs from the size in the cd_values";
     return NULL;
 }
 
-/* Data always finds its way into the file: compressed; or as it is, when
- * HDF5 may skip the filter; or as it is inside our frame. */
+/* A chunk that cannot be compressed is still stored: HDF5 skips an optional
+ * filter, and a mandatory one stores the bytes in a frame of terp. */
 static size_t
 write_chunk(const struct terp_call *call, unsigned flags, size_t cd_nelmts,
             const unsigned *cd_values, size_t nbytes, size_t *buf_size,
@@ -407,8 +412,8 @@ write_chunk(const struct terp_call *call, unsigned flags, size_t cd_nelmts,
                     &stream_nbytes, &is_rewrite, &result);
         if (st == TERP_OK && is_rewrite)
             terp_call_say(call,
-                          "write: a chunk that was written before; values "
-                          "that have not changed stay as they are");
+                          "write: this chunk was written before; unchanged "
+                          "values stay as they are");
         if (st != TERP_OK) {
             reason = terp_status_text(st);
             chunk = (struct terp_chunk){TERP_BYTES, false, false, 1, {nbytes}};
@@ -433,15 +438,16 @@ write_chunk(const struct terp_call *call, unsigned flags, size_t cd_nelmts,
         return 0;
     }
     say_stream(call, &result, "write", stream, stream_nbytes);
-    /* Not what there is room for: nbit, where it has nothing to do, hands on
-     * that many bytes. */
+    /* The buffer's size is given as the stream's, because HDF5's nbit, where it
+     * does nothing, passes on the whole buffer. */
     exchange(call, stream, stream_nbytes, buf_size, buf);
     return stream_nbytes;
 }
 
-/* Whether a chunk may be what its stream of `nbytes` announces, so that a
- * damaged or hostile one neither asks for too much memory nor gives HDF5 less
- * than it expects. `expected_nbytes` is 0 where cd_values do not tell. */
+/* Whether the chunk that a stream of `nbytes` announces is plausible. A damaged
+ * or hostile stream must neither demand too much memory nor give HDF5 fewer
+ * bytes than HDF5 expects. `expected_nbytes` is 0 where cd_values do not tell.
+ */
 static bool
 may_announce(const struct terp_chunk *announced, uint64_t expected_nbytes,
              size_t nbytes)
@@ -453,14 +459,16 @@ may_announce(const struct terp_chunk *announced, uint64_t expected_nbytes,
                announced_nbytes <= MAX_UNKNOWN_NBYTES;
     if (announced_nbytes == expected_nbytes)
         return true;
-    /* Written where set_local could not replace another dataset's words. */
+    /* The words are another dataset's, because set_local could not replace
+     * them; the values are then stored in a frame. */
     return announced_nbytes <= nbytes && announced->type == TERP_BYTES;
 }
 
-/* Whether HDF5 may have it for a chunk of the dataset, as far as it tells: it
- * would read beyond a shorter one, and find there what else is in memory. There
- * has to be room for a chunk of any dataset that may be meant. Data that passes
- * through is not refused: HDF5 copies such a dataset without opening it. */
+/* Whether the announced chunk has the size of the dataset's chunks, as far as
+ * HDF5 tells which dataset it reads: HDF5 would read beyond the end of a
+ * shorter chunk, and return foreign memory. Enlarges *room_nbytes to the
+ * largest chunk of any dataset that may be the one. Uncompressed data is never
+ * refused, because HDF5 copies such a dataset without opening it. */
 static bool
 is_whole_chunk(const struct terp_call *call, enum terp_pass pass,
                size_t cd_nelmts, const unsigned *cd_values,
@@ -468,9 +476,9 @@ is_whole_chunk(const struct terp_call *call, enum terp_pass pass,
                uint64_t *room_nbytes, bool *may_be_written_ret)
 {
     uint64_t largest_nbytes;
-    const bool true_so_far = *expected_nbytes == chunk_nbytes;
+    const bool words_agree = *expected_nbytes == chunk_nbytes;
     const enum terp_opened opened =
-        terp_opened_find(&call->host, true_so_far, cd_nelmts, cd_values,
+        terp_opened_find(&call->host, words_agree, cd_nelmts, cd_values,
                          chunk_nbytes, &largest_nbytes, may_be_written_ret);
 
     if (largest_nbytes > *room_nbytes)
@@ -495,7 +503,7 @@ read_chunk(const struct terp_call *call, size_t cd_nelmts,
     struct terp_run run;
     bool may_be_written = false;
 
-    /* The stream tells all that decoding needs; the words are a check. */
+    /* The stream alone is enough to decode; the words only check it. */
     const bool is_known =
         terp_cd_parse(cd_nelmts, cd_values, &cd, NULL) == TERP_OK &&
         cd.persisted && cd.pass == TERP_PASS_NONE;
@@ -566,8 +574,8 @@ filter(unsigned flags, size_t cd_nelmts, const unsigned *cd_values,
     return result;
 }
 
-/* The name is stored in every file. It has the letters that HDF5 allows in
- * the canonical names of H5Z_class3_t, so that it can stay. */
+/* The name is stored in every file. It uses only letters that HDF5 allows in
+ * the canonical names of H5Z_class3_t, so that it never has to change. */
 static const H5Z_class2_t filter_class = {
     H5Z_CLASS_T_VERS, H5Z_FILTER_TERP, 1,         1,
     "H5Z-TERP",       can_apply,       set_local, filter,
@@ -580,7 +588,8 @@ terp_filter_class(void)
     return &filter_class;
 }
 
-/* What a plugin shows; a program that is linked with the filter has none. */
+/* The plugin's entry points; a program that is linked with the filter has
+ * none. */
 #ifndef TERP_LINKED
 #define EXPORT __attribute__((visibility("default")))
 
@@ -596,8 +605,8 @@ H5PLget_plugin_info(void)
     return terp_filter_class();
 }
 
-/* hdf5plugin's loader hands over the library to take functions from. There
- * is nothing to do: every call finds its own. */
+/* hdf5plugin's loader passes the library whose functions the plugin should use.
+ * The path is not needed: every call finds its library. */
 EXPORT int
 init_filter(const char *libhdf5_path);
 

@@ -1,12 +1,12 @@
-/* H5Z-TERP: compression of HDF5's datasets of numbers, with an error bound that
- * every value keeps or without loss: floats of 16, 32 and 64 bits, complex
- * values, and integers. This header is for programs that write HDF5 files; to
- * read them only the plugin is needed, found through HDF5_PLUGIN_PATH.
+/* H5Z-TERP compresses HDF5 datasets of numbers: lossless, or with an error
+ * bound that holds for every value. The numbers are floats of 16, 32 and 64
+ * bits, complex values, and integers. This header is for programs that write
+ * HDF5 files. A program that reads them needs only the plugin, which HDF5 finds
+ * through HDF5_PLUGIN_PATH.
  *
- * Works from C and C++. Link with libhdf5; there is no terp library to link.
- * All functions here touch nothing but their arguments, so they follow
- * HDF5's own rule for threads. The words that they make are described in
- * doc/cd_values.md.
+ * The header works from C and C++. Link with libhdf5; terp has no library to
+ * link. All functions here use only their arguments, so HDF5's own rule for
+ * threads holds. doc/cd_values.md describes the cd_values that they make.
  */
 #ifndef H5Z_TERP_H
 #define H5Z_TERP_H
@@ -15,24 +15,25 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The filter's identifier, in the range that HDF5 leaves to everybody. */
+/* The filter's identifier, in the range that HDF5 leaves free for any use. */
 #define H5Z_FILTER_TERP 46117
 
-/* Bounds on |x - x'|, in the unit of the data: the bound itself; the bound
- * times (max - min) of the valid values of each chunk; or the bound, which is
- * below 1, times |x|, for each value, or a floor where that is less. By the
- * absolute bound 0 every bit comes back. */
+/* Modes of the bound on |x - x'|, the error of a value x, in the unit of the
+ * data. ABSOLUTE: the bound itself; the absolute bound 0 is lossless. RELATIVE:
+ * the bound times (max - min) of the valid values of the chunk. POINTWISE: the
+ * bound, which must be below 1, times |x|, or a floor where the product is
+ * less. */
 #define H5Z_TERP_ABSOLUTE 1u
 #define H5Z_TERP_RELATIVE 2u
 #define H5Z_TERP_POINTWISE 3u
-/* Instead of a bound, the PSNR of each chunk in dB, 20 log10((max - min) /
- * RMSE) of its valid values: it is reached, and exceeded by 0.5 dB at most
- * where some bound gives that. Writing looks for that bound, and takes some
- * times as long. */
+/* PSNR: not a bound on each value, but the least PSNR of each chunk in dB, 20
+ * log10((max - min) / RMSE) of its valid values. The chunk's PSNR exceeds it by
+ * at most 0.5 dB where some bound gives such a PSNR. Writing searches for that
+ * bound, and takes several times as long. */
 #define H5Z_TERP_PSNR 4u
 
-/* AUTO is this version's default, RATIO, or HUFFMAN where that is found to be
- * smaller; SPEED is what is fastest, HUFFMAN. */
+/* How streams are coded. AUTO: RATIO, or HUFFMAN where the encoder finds
+ * HUFFMAN smaller. SPEED: an alias of HUFFMAN, the fastest pipeline. */
 #define H5Z_TERP_PIPELINE_AUTO 0u
 #define H5Z_TERP_PIPELINE_HUFFMAN 1u
 #define H5Z_TERP_PIPELINE_NONE 2u /* no pipeline has this number */
@@ -45,16 +46,18 @@
 #define H5Z_TERP_PREDICTOR_LORENZO 2u
 #define H5Z_TERP_NPREDICTORS 3u
 
-/* How hard to look for the smallest file: the default, faster, or up to thirty
- * times as slow. Reading does not depend on it. */
+/* Search effort of the encoder. FAST is faster than DEFAULT; BEST searches for
+ * the smallest file, and is up to thirty times as slow. Reading does not depend
+ * on the effort. */
 #define H5Z_TERP_EFFORT_DEFAULT 0u
 #define H5Z_TERP_EFFORT_FAST 1u
 #define H5Z_TERP_EFFORT_BEST 2u
 #define H5Z_TERP_NEFFORTS 3u
 
-/* Signs of decoded values: as the bound leaves them; a chunk without values
- * below 0 decodes to none below 0, and one without values above 0 to none above
- * 0; or each value keeps its own. */
+/* Signs of decoded values. NONE: a sign may change within the bound. OF_CHUNK:
+ * a chunk without values below 0 decodes to no value below 0, and a chunk
+ * without values above 0 to no value above 0. OF_VALUES: each value keeps its
+ * sign. */
 #define H5Z_TERP_KEEP_SIGN_NONE 0u
 #define H5Z_TERP_KEEP_SIGN_OF_CHUNK 1u
 #define H5Z_TERP_KEEP_SIGN_OF_VALUES 2u
@@ -63,15 +66,16 @@
 #define H5Z_TERP_MAX_NLOGICAL 3
 #define H5Z_TERP_MAX_NWORDS (12 + H5Z_TERP_MAX_NLOGICAL)
 
-/* How to compress a dataset. Every field but `bound_mode` and `bound` may be
- * left 0.
+/* How to compress a dataset. Every field but `bound_mode` and `bound` may stay
+ * 0.
  *
- * `flags` is H5Z_FLAG_MANDATORY (0: to create or write the dataset fails
- * where the plugin is not found) or H5Z_FLAG_OPTIONAL (the data is stored
- * uncompressed then). With `nlogical` > 0, a chunk of k * logical[0] * ...
- * values is a stack of k bricks of these dims, slowest first: for datasets
- * that keep many 3-D boxes in one dimension. Where the dims do not divide the
- * chunk, the chunk's own are used. */
+ * `flags` is H5Z_FLAG_MANDATORY (0) or H5Z_FLAG_OPTIONAL. Where HDF5 does not
+ * find the plugin, creating or writing a mandatory dataset fails, and an
+ * optional one is stored uncompressed. With `nlogical` > 0, a chunk of k *
+ * logical[0] *
+ * ... values is a stack of k bricks with the dims logical[0], ..., slowest
+ * first: for datasets that keep many 3-D boxes in one dimension. Where these
+ * dims do not divide the chunk, the chunk's own dims are used. */
 struct H5Z_terp_config {
     unsigned bound_mode;
     double bound;
@@ -81,14 +85,14 @@ struct H5Z_terp_config {
     unsigned nlogical;
     unsigned logical[H5Z_TERP_MAX_NLOGICAL];
     unsigned effort;
-    double floor; /* of H5Z_TERP_POINTWISE */
-    /* With `has_missing` a value that comes back bit for bit, and is ignored by
-     * bounds, like the fill value that the dataset may have. */
+    double floor; /* least bound of a value; H5Z_TERP_POINTWISE only */
+    /* With `has_missing`: `missing` decodes bit for bit, and bounds ignore it,
+     * like the dataset's fill value. */
     unsigned has_missing;
     double missing;
     unsigned keep_sign;
-    /* With `has_valid_range` a value from valid_min on does not decode to one
-     * below it, nor a value up to valid_max to one above it; each may be
+    /* With `has_valid_range`: a value >= valid_min decodes to a value >=
+     * valid_min, and a value <= valid_max to a value <= valid_max. Both may be
      * infinite. */
     unsigned has_valid_range;
     double valid_min, valid_max;
@@ -105,18 +109,21 @@ H5Z_terp_put_double(double value, unsigned *words)
     words[1] = (unsigned)(bits >> 32);
 }
 
-/* Digits and bits that netCDF's nc_def_var_quantize can keep of a float64. */
+/* The most digits and bits that netCDF's nc_def_var_quantize keeps of a
+ * float64. */
 #define H5Z_TERP_MAX_NDIGITS 15u
 #define H5Z_TERP_MAX_NBITS 52u
 
-/* The pointwise bound that keeps `ndigits` significant decimal digits, from 1
- * to H5Z_TERP_MAX_NDIGITS, of every value: half of the last one, where that is
- * least, 10^-ndigits / 2 of the value (Zender, GMD 9, 2016). This is what
- * netCDF's BITGROOM and GRANULARBR are to keep. 0: another number. */
+/* The pointwise bound that keeps `ndigits` significant decimal digits of every
+ * value, 1 to H5Z_TERP_MAX_NDIGITS: 10^-ndigits / 2, half a unit of the last
+ * digit, relative to the largest value of as many digits (Zender, GMD 9, 2016).
+ * netCDF's BITGROOM and GRANULARBR promise the same. Returns 0 for any other
+ * number of digits. */
 static inline double
 H5Z_terp_bound_of_digits(unsigned ndigits)
 {
-    /* No division: the program may have changed the direction of rounding. */
+    /* A table, because the program may have changed the rounding of
+     * divisions. */
     static const double bounds[H5Z_TERP_MAX_NDIGITS + 1] = {
         0,    5e-2,  5e-3,  5e-4,  5e-5,  5e-6,  5e-7,  5e-8,
         5e-9, 5e-10, 5e-11, 5e-12, 5e-13, 5e-14, 5e-15, 5e-16};
@@ -124,8 +131,9 @@ H5Z_terp_bound_of_digits(unsigned ndigits)
     return ndigits > H5Z_TERP_MAX_NDIGITS ? 0 : bounds[ndigits];
 }
 
-/* That of values whose mantissas are rounded to `nbits` bits, from 1 to
- * H5Z_TERP_MAX_NBITS, as netCDF's BITROUND does: 2^-nbits / 2 of the value. */
+/* The pointwise bound of values whose mantissas are rounded to `nbits` bits, 1
+ * to H5Z_TERP_MAX_NBITS, as by netCDF's BITROUND: 2^-nbits / 2. Returns 0 for
+ * any other number of bits. */
 static inline double
 H5Z_terp_bound_of_bits(unsigned nbits)
 {
@@ -136,18 +144,19 @@ H5Z_terp_bound_of_bits(unsigned nbits)
     return nbits < 1 || nbits > H5Z_TERP_MAX_NBITS ? 0 : bound;
 }
 
-/* Writes the cd_values of `config` for H5Pset_filter, nc_def_var_filter and
- * the like. Returns their number, or 0 when a field is out of range. The
- * bound itself is checked when the dataset is created. */
+/* Writes the cd_values of `config`, for H5Pset_filter, nc_def_var_filter and
+ * similar functions. Returns their number, or 0 when a field is out of range.
+ * The bound itself is checked when the dataset is created. */
 static inline size_t
 H5Z_terp_cd_values(const struct H5Z_terp_config *config,
                    unsigned cd_values[H5Z_TERP_MAX_NWORDS])
 {
-    /* Mark the form that holds a float64 in two words, and two words more for a
-     * floor, for a missing value, and for each end of a valid range. */
+    /* Flags in the first word: the bound is a float64 in two words; two more
+     * words hold a floor, two a missing value, four a valid range. */
     const unsigned exact = 0x10000u, floored = 0x20000u, missing = 0x40000u;
     const unsigned ranged = 0x80000u;
-    /* By its bits: where subnormal numbers are flushed they compare as 0. */
+    /* Tested by its bits: where the CPU flushes subnormals, a subnormal floor
+     * compares equal to 0. */
     unsigned words[2];
     H5Z_terp_put_double(config->floor, words);
     const unsigned has_floor = (words[0] | words[1] << 1) != 0;
@@ -188,15 +197,16 @@ H5Z_terp_cd_values(const struct H5Z_terp_config *config,
     return n;
 }
 
-/* Adds terp to the filters of `dcpl`, a chunked dataset creation property
- * list, which it modifies and does not keep. Should be the first filter: data
- * that another one has mixed passes through uncompressed, but for shuffle and
- * fletcher32 (doc/cd_values.md, "Other filters in the pipeline"). Returns a
- * non-negative value, or a negative one with the reason on HDF5's error
- * stack: a field out of range, or the plugin not found. A bound that is no
- * finite number above 0, nor the absolute bound 0, or a pointwise one that is
- * not below 1, is refused when the dataset is created, and so is a floor of
- * another bound than a pointwise one. */
+/* Adds terp to the filters of `dcpl`, a creation property list of a chunked
+ * dataset. terp should be the first filter: data that another filter has
+ * changed passes through uncompressed, except after shuffle and fletcher32
+ * (doc/cd_values.md, "Other filters in the pipeline"). Returns a non-negative
+ * value; or a negative value, with the reason on HDF5's error stack, when a
+ * field is out of range or HDF5 does not find the plugin.
+ *
+ * Creating the dataset fails for a bound that is not finite and positive (0 is
+ * allowed for H5Z_TERP_ABSOLUTE), for a pointwise bound of 1 or more, and for a
+ * floor with a mode other than H5Z_TERP_POINTWISE. */
 static inline herr_t
 H5Pset_terp(hid_t dcpl, const struct H5Z_terp_config *config)
 {
@@ -209,12 +219,12 @@ H5Pset_terp(hid_t dcpl, const struct H5Z_terp_config *config)
                  "a field of struct H5Z_terp_config is out of range");
         return -1;
     }
-    /* H5Pset_filter takes what it does not find, and only H5Dcreate fails. */
+    /* H5Pset_filter succeeds without the plugin; only H5Dcreate would fail. */
     if (config->flags == H5Z_FLAG_MANDATORY &&
         H5Zfilter_avail(H5Z_FILTER_TERP) <= 0) {
         H5Epush2(H5E_DEFAULT, "h5z_terp.h", "H5Pset_terp", __LINE__,
                  H5E_ERR_CLS, H5E_PLINE, H5E_NOFILTER,
-                 "the plugin of terp was not found: its folder belongs in "
+                 "HDF5 does not find the plugin of terp: add its folder to "
                  "HDF5_PLUGIN_PATH");
         return -1;
     }
@@ -222,7 +232,7 @@ H5Pset_terp(hid_t dcpl, const struct H5Z_terp_config *config)
                          cd_values);
 }
 
-/* |x - x'| <= bound, mandatory, everything else chosen by terp. */
+/* |x - x'| <= bound. Mandatory; terp chooses everything else. */
 static inline herr_t
 H5Pset_terp_abs(hid_t dcpl, double bound)
 {
@@ -244,15 +254,15 @@ H5Pset_terp_abs(hid_t dcpl, double bound)
     return H5Pset_terp(dcpl, &config);
 }
 
-/* Every bit comes back, mandatory, everything else chosen by terp. */
+/* Lossless. Mandatory; terp chooses everything else. */
 static inline herr_t
 H5Pset_terp_lossless(hid_t dcpl)
 {
     return H5Pset_terp_abs(dcpl, 0);
 }
 
-/* |x - x'| <= bound * (max - min) of each chunk, mandatory, everything else
- * chosen by terp. */
+/* |x - x'| <= bound * (max - min) of the chunk. Mandatory; terp chooses
+ * everything else. */
 static inline herr_t
 H5Pset_terp_rel(hid_t dcpl, double bound)
 {
@@ -274,8 +284,8 @@ H5Pset_terp_rel(hid_t dcpl, double bound)
     return H5Pset_terp(dcpl, &config);
 }
 
-/* |x - x'| <= max(floor, bound * |x|) of each value, mandatory, everything else
- * chosen by terp. Zeros and signs of small values need not stay. */
+/* |x - x'| <= max(floor, bound * |x|). Zeros and signs of values within the
+ * floor may change. Mandatory; terp chooses everything else. */
 static inline herr_t
 H5Pset_terp_pwr_floor(hid_t dcpl, double bound, double floor)
 {
@@ -297,15 +307,16 @@ H5Pset_terp_pwr_floor(hid_t dcpl, double bound, double floor)
     return H5Pset_terp(dcpl, &config);
 }
 
-/* |x - x'| <= bound * |x| of each value, zeros and signs kept, mandatory,
- * everything else chosen by terp. */
+/* |x - x'| <= bound * |x|, so zeros and signs stay. Mandatory; terp chooses
+ * everything else. */
 static inline herr_t
 H5Pset_terp_pwr(hid_t dcpl, double bound)
 {
     return H5Pset_terp_pwr_floor(dcpl, bound, 0);
 }
 
-/* The PSNR of each chunk, in dB, mandatory, everything else chosen by terp. */
+/* Each chunk has at least this PSNR in dB. Mandatory; terp chooses everything
+ * else. */
 static inline herr_t
 H5Pset_terp_psnr(hid_t dcpl, double psnr)
 {
@@ -327,9 +338,9 @@ H5Pset_terp_psnr(hid_t dcpl, double psnr)
     return H5Pset_terp(dcpl, &config);
 }
 
-/* Keeps significant decimal digits, 1 to 15, or bits of mantissas, 1 to 52, of
- * each value: H5Pset_terp_pwr with the bound that does so. Another number is
- * refused when the dataset is created. */
+/* Keeps 1 to 15 significant decimal digits, or 1 to 52 bits of the mantissa, of
+ * each value: H5Pset_terp_pwr with the bound for that number. Creating the
+ * dataset fails for any other number. */
 static inline herr_t
 H5Pset_terp_digits(hid_t dcpl, unsigned ndigits)
 {
@@ -342,9 +353,9 @@ H5Pset_terp_bits(hid_t dcpl, unsigned nbits)
     return H5Pset_terp_pwr(dcpl, H5Z_terp_bound_of_bits(nbits));
 }
 
-/* For programs that are linked with the filter itself, the library
- * terp::h5z_linked, since they can load no plugin: registers it with HDF5.
- * Below 0 where that fails. */
+/* Registers the filter with HDF5, in a program that is linked with the library
+ * terp::h5z_linked because it cannot load a plugin. Negative where HDF5
+ * refuses. */
 #ifdef __cplusplus
 extern "C"
 #endif

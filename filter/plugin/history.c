@@ -1,5 +1,6 @@
-/* Remembers streams that were decoded lately, in a table by the place of their
- * decoded values. */
+/* Remembers recently decoded streams in a hash table. The key is the address at
+ * which HDF5 got the decoded values, because HDF5 often passes the same buffer
+ * back. */
 #include "filter/plugin/history.h"
 
 #include <pthread.h>
@@ -11,28 +12,38 @@
 #include "codec/format/base.h"
 #include "codec/format/types.h"
 
-/* Sampled values tell chunks apart that HDF5 has copied, as it does when it
- * flushes its cache: one that is equal, and differs from the sample before, is
- * enough to look at all. */
+/* Values that are compared in place of a whole chunk, because HDF5 may pass a
+ * copy at another address, as it does when it flushes its cache. One equal
+ * sample that differs from the sample before it makes a stream a candidate; 256
+ * of 8 bytes cost 2 KiB for each remembered stream. take_samples and
+ * count_equal depend on the number. */
 #define NSAMPLES 256
 
+/* Bounds the cd_values of a remembered stream: more than TERP_CD_MAX_NWORDS. A
+ * chunk with more words is not remembered. */
 #define MAX_NWORDS 32
 
-/* A stream is in one of NPROBES slots from that of its place on, where the
- * oldest gives way. */
+/* Bounds the number of remembered streams. TERP_HISTORY_NBYTES / NSLOTS is 8
+ * KiB: only where streams are shorter on average does the table fill up first.
+ */
 #define NSLOTS 8192
+
+/* A stream lies in one of NPROBES slots from its hash on. Where all are taken,
+ * the oldest stream in them is dropped. */
 #define NPROBES 16
 
-/* Others hold the lock for moments; who waits so often is a forked child. */
+/* Bounds the wait for the lock, in calls of sched_yield. Threads hold the lock
+ * for moments only. A wait of this length means that the process is a forked
+ * child, in which no thread will release the lock. */
 #define MAX_NTRIES 10000
 
 struct terp_remembered {
-    int nusers;   /* the table, and calls */
-    uint64_t age; /* the larger the later */
+    int nusers;   /* the table, and calls that use the stream */
+    uint64_t age; /* larger: newer */
     size_t nwords;
     unsigned words[MAX_NWORDS];
     struct terp_chunk chunk;
-    const void *values; /* where HDF5 got them; not to be read */
+    const void *values; /* address of the decoded values; HDF5 owns them */
     uint64_t nsamples;
     uint64_t samples[NSAMPLES];
     uint64_t stream_nbytes;
@@ -40,7 +51,7 @@ struct terp_remembered {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static atomic_bool is_lost; /* a child's lock */
+static atomic_bool is_lost; /* in a forked child: the lock stays taken */
 static struct terp_remembered *slots[NSLOTS];
 static uint64_t nremembered, total_nbytes, age;
 
@@ -56,7 +67,7 @@ take_lock(void)
     return false;
 }
 
-/* ---- the table; with the lock held ---- */
+/* ---- the table; callers hold the lock ---- */
 
 static uint64_t
 nbytes_of(const struct terp_remembered *one)
@@ -64,7 +75,7 @@ nbytes_of(const struct terp_remembered *one)
     return sizeof *one + one->stream_nbytes;
 }
 
-/* Ends `nuses` of one. */
+/* Ends `nuses` uses, and frees the stream after the last one. */
 static void
 release(struct terp_remembered *one, int nuses)
 {
@@ -73,7 +84,7 @@ release(struct terp_remembered *one, int nuses)
         free(one);
 }
 
-/* Takes out the one that is there, whose use by the table has not ended yet. */
+/* Empties a slot. The caller ends the table's use of the returned stream. */
 static struct terp_remembered *
 empty_slot(struct terp_remembered **slot)
 {
@@ -85,15 +96,15 @@ empty_slot(struct terp_remembered **slot)
     return one;
 }
 
-/* The one of two slots that is to be taken first. */
+/* The slot to reuse first: an empty one, or the one with the older stream. */
 static struct terp_remembered **
 older(struct terp_remembered **a, struct terp_remembered **b)
 {
     return *a == NULL || (*b != NULL && (*a)->age <= (*b)->age) ? a : b;
 }
 
-/* The slot of the stream whose values are there, else the one to take for it.
- */
+/* The slot of the stream that was decoded to the address `values`; else the
+ * slot to reuse for it. */
 static struct terp_remembered **
 find_slot(const void *values)
 {
@@ -111,7 +122,7 @@ find_slot(const void *values)
     return found;
 }
 
-/* There is one. */
+/* The slot of the oldest stream; the table must not be empty. */
 static struct terp_remembered **
 find_oldest(void)
 {
@@ -123,10 +134,10 @@ find_oldest(void)
     return oldest;
 }
 
-/* ---- what is remembered ---- */
+/* ---- streams ---- */
 
-/* Takes the chunk's first values, which a program that appends to it leaves
- * alone, and others from all over it. */
+/* Takes the chunk's first values, which a program that appends does not change,
+ * and as many values from the rest of the chunk. */
 static uint64_t
 take_samples(const struct terp_chunk *chunk, const void *values,
              uint64_t samples_ret[NSAMPLES])
@@ -139,7 +150,7 @@ take_samples(const struct terp_chunk *chunk, const void *values,
 
     memset(samples_ret, 0, NSAMPLES * sizeof *samples_ret);
     for (uint64_t i = 0; i < n; i++) {
-        const uint64_t k = i - nfirst; /* of those from all over */
+        const uint64_t k = i - nfirst; /* number among the spread samples */
         const uint64_t at =
             i < nfirst ? i : nfirst + stride * k + k * 7 % stride;
         memcpy(&samples_ret[i], (const uint8_t *)values + at * value_nbytes,
@@ -193,8 +204,8 @@ terp_history_add(size_t nwords, const unsigned *words,
     pthread_mutex_unlock(&lock);
 }
 
-/* How many samples are equal, and differ from the sample before. The first one
- * is to differ from 0. */
+/* Counts equal samples that differ from the sample before. The first sample
+ * counts where it differs from 0. */
 static uint64_t
 count_equal(const struct terp_remembered *one, const uint64_t samples[NSAMPLES])
 {
@@ -206,8 +217,7 @@ count_equal(const struct terp_remembered *one, const uint64_t samples[NSAMPLES])
     return nequal;
 }
 
-/* The stream of which most sampled values are equal, of several the one whose
- * values were at the same place, else the newest; with the lock held. */
+/* As terp_history_find; the caller holds the lock. */
 static struct terp_remembered *
 find_best(size_t nwords, const unsigned *words, const struct terp_chunk *chunk,
           const void *values)

@@ -1,9 +1,10 @@
-/* Streams that were decoded lately, in the whole process: when HDF5 writes a
- * part of a chunk, it has the chunk decoded, and encoded again once it is
- * changed. The filter then knows what the values were (codec/api/rewrite.h).
+/* Streams that the process decoded recently. When a program writes some values
+ * of a chunk, HDF5 decodes the chunk, changes it and encodes it. The filter
+ * then finds the old stream here, and so what the values were
+ * (codec/api/rewrite.h).
  *
- * All functions may be called from any thread. A child that was forked while
- * another thread held the lock remembers nothing more. */
+ * All functions may be called from any thread. In a child process that was
+ * forked while another thread held the lock, nothing is remembered any more. */
 #pragma once
 
 #include <stdbool.h>
@@ -12,22 +13,25 @@
 
 #include "codec/api/terp.h"
 
-/* What is kept at most, of streams and what describes them. */
+/* Bounds the memory that a process spends on remembered streams and their
+ * descriptions; the oldest streams go first. A larger bound would help only
+ * programs that change a chunk after 64 MiB of other streams were decoded. */
 #define TERP_HISTORY_NBYTES (UINT64_C(64) << 20)
 
 struct terp_remembered;
 
-/* Remembers a copy of the stream that `values`, which HDF5 gets, were decoded
- * from under these cd_values. Where there is no memory, it is not. */
+/* Remembers a copy of `stream`, which was decoded to `values` under these
+ * cd_values; HDF5 gets `values` next. Does nothing where memory is missing. */
 void
 terp_history_add(size_t nwords, const unsigned *words,
                  const struct terp_chunk *chunk, const void *stream,
                  uint64_t stream_nbytes, const void *values);
 
-/* The stream that `values` may be a change of, by the same cd_values and of a
- * chunk like this: that whose decoded values HDF5 got at the same place, else
- * one of which sampled values are equal. NULL: there is none. To be given to
- * terp_history_end. */
+/* The stream, with the same cd_values and the same kind of chunk, whose decoded
+ * values the program may have changed to `values`. The stream with the most
+ * equal sampled values wins; then the stream that was decoded to the same
+ * address; then the newest. NULL: no stream has an equal sample or the same
+ * address. The caller passes the result to terp_history_end. */
 struct terp_remembered *
 terp_history_find(size_t nwords, const unsigned *words,
                   const struct terp_chunk *chunk, const void *values);
@@ -36,7 +40,8 @@ const void *
 terp_history_stream(const struct terp_remembered *remembered,
                     uint64_t *nbytes_ret);
 
-/* Ends the use of what was found for `values`, and forgets it where they are at
- * the place of the decoded ones: HDF5 hands them over. */
+/* Ends the use of the stream that was found for `values`. Forgets the stream
+ * where HDF5 passed the very buffer that it was decoded to: HDF5 will not
+ * encode that buffer once more. */
 void
 terp_history_end(struct terp_remembered *remembered, const void *values);

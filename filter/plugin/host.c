@@ -1,4 +1,4 @@
-/* Finds the HDF5 library that called the plugin, and its functions. */
+/* Finds the HDF5 library that called the plugin, and functions in it. */
 #define _GNU_SOURCE /* dladdr, RTLD_DEFAULT */
 #include "filter/plugin/host.h"
 
@@ -9,9 +9,11 @@
 
 #include "filter/plugin/program.h"
 
-/* VTK, and so ParaView, renames all of HDF5 with this prefix. */
+/* VTK, and so ParaView, gives all symbols of its HDF5 this prefix. */
 #define VTK_PREFIX "vtkhdf5_"
 
+/* Holds the prefix and the longest name that is looked up, about 40 bytes with
+ * the final 0; snprintf would cut a longer name, which is then not found. */
 #define MAX_SYMBOL_NBYTES 64
 
 void
@@ -37,7 +39,7 @@ terp_host_close(struct terp_host *host)
     host->module = NULL;
 }
 
-/* One way to look for a symbol of this very name. */
+/* One way to look for a symbol, without a prefix. */
 typedef void *
 finder(const struct terp_host *host, const char *name);
 
@@ -46,8 +48,8 @@ find_exported(const struct terp_host *host, const char *name)
 {
     void *symbol = host->module == NULL ? NULL : dlsym(host->module, name);
 
-    /* The program's handle stands for all that is loaded with it, and another
-     * libhdf5 knows nothing of this one's ids. */
+    /* The program's handle covers the libraries that are loaded with it, and
+     * another libhdf5 cannot use the ids of this one. */
     if (symbol != NULL && host->is_program && !terp_program_holds(symbol))
         return NULL;
     return symbol;
@@ -59,15 +61,15 @@ find_hidden(const struct terp_host *host, const char *name)
     return host->is_program ? terp_program_find(name) : NULL;
 }
 
-/* Where a program has taken a variable over (a copy relocation), the one in
- * the library is never set. */
+/* A program may hold a copy of a library's variable (a copy relocation); HDF5
+ * then sets the copy, and never the library's own variable. */
 static void *
 find_taken_over(const struct terp_host *host, const char *name)
 {
     return host->is_program ? NULL : dlsym(RTLD_DEFAULT, name);
 }
 
-/* A symbol under either name. */
+/* A symbol, with or without the prefix. */
 static void *
 find(finder *find_one, const struct terp_host *host, const char *name)
 {
@@ -116,8 +118,8 @@ terp_host_find_id(const struct terp_host *host, const char *variable,
     return false;
 }
 
-/* Not looked for where it is hidden: that may take longer than a small chunk,
- * and HDF5 itself calls malloc. */
+/* Only an exported H5allocate_memory is used: a search for a hidden one may
+ * take longer than a small chunk, and malloc is what HDF5 itself calls. */
 void *
 terp_host_allocate(const struct terp_host *host, size_t nbytes)
 {

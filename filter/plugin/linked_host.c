@@ -8,7 +8,7 @@
 typedef void
 function(void);
 
-/* The functions that this folder and the folders beside it call by name. */
+/* All functions that filter/ calls by name. */
 #define FUNCTIONS(X)              \
     X(H5Dget_create_plist)        \
     X(H5Dget_type)                \
@@ -97,8 +97,8 @@ terp_host_close(struct terp_host *host)
     (void)host;
 }
 
-/* Code in place of a table, because a program for Windows has no constant
- * address of a function in a DLL. */
+/* Compares names in code, because a static table cannot hold the address of a
+ * function in a Windows DLL. */
 static function *
 find_function(const char *name)
 {

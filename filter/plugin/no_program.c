@@ -1,5 +1,5 @@
-/* In place of program.c where programs are no ELF files, Windows and macOS:
- * what a program with HDF5 in it does not export is not found. */
+/* In place of program.c on Windows and macOS, whose programs are not ELF files:
+ * finds no function of HDF5 that a program holds and does not export. */
 #include "filter/plugin/program.h"
 
 #include <dlfcn.h>

@@ -1,8 +1,8 @@
-/* Asks HDF5 for open datasets, and what their chunks are.
+/* Asks HDF5 for its open datasets and the sizes of their chunks.
  *
- * All that is asked is in memory, and answered at once by HDF5's own connector.
- * Another one may wait for what the thread does that has called: datasets of
- * such a one are not asked. */
+ * HDF5's own connector answers from memory. Another connector might wait for
+ * work of the very thread that called the filter, so its datasets are not asked
+ * for anything. */
 #include "filter/plugin/opened.h"
 
 #include <stdatomic.h>
@@ -16,8 +16,8 @@
 /* H5VL_SUBCLS_DATASET of HDF5 1.12 and later. */
 #define SUBCLASS_DATASET 5
 
-/* Functions of the host. */
-struct asked {
+/* Functions of the host that tell about a dataset. */
+struct calls {
     hid_t (*get_dcpl)(hid_t), (*get_type)(hid_t);
     herr_t (*close_list)(hid_t), (*close_type)(hid_t);
     H5D_layout_t (*get_layout)(hid_t);
@@ -27,47 +27,47 @@ struct asked {
     size_t (*get_size)(hid_t);
     H5T_class_t (*get_class)(hid_t);
     htri_t (*detect)(hid_t, H5T_class_t), (*is_variable)(hid_t);
-    /* Of an HDF5 that has connectors, from 1.12 on. */
+    /* Of HDF5 1.12 and later, which has connectors; else NULL. */
     ssize_t (*get_connector)(hid_t, char *, size_t);
     herr_t (*query)(hid_t, int, int, uint64_t *);
 };
 
 static bool
-find_functions(const struct terp_host *host, struct asked *asked)
+find_functions(const struct terp_host *host, struct calls *calls)
 {
-    if (!terp_host_find(host, "H5VLget_connector_name", &asked->get_connector))
-        asked->get_connector = NULL;
-    else if (!terp_host_find(host, "H5VLquery_optional", &asked->query))
+    if (!terp_host_find(host, "H5VLget_connector_name", &calls->get_connector))
+        calls->get_connector = NULL;
+    else if (!terp_host_find(host, "H5VLquery_optional", &calls->query))
         return false;
-    return terp_host_find(host, "H5Dget_create_plist", &asked->get_dcpl) &&
-           terp_host_find(host, "H5Dget_type", &asked->get_type) &&
-           terp_host_find(host, "H5Pclose", &asked->close_list) &&
-           terp_host_find(host, "H5Tclose", &asked->close_type) &&
-           terp_host_find(host, "H5Pget_layout", &asked->get_layout) &&
-           terp_host_find(host, "H5Pget_chunk", &asked->get_chunk) &&
-           terp_host_find(host, "H5Pget_nfilters", &asked->count_filters) &&
-           terp_host_find(host, "H5Pget_filter2", &asked->get_filter) &&
-           terp_host_find(host, "H5Tget_size", &asked->get_size) &&
-           terp_host_find(host, "H5Tget_class", &asked->get_class) &&
-           terp_host_find(host, "H5Tdetect_class", &asked->detect) &&
-           terp_host_find(host, "H5Tis_variable_str", &asked->is_variable);
+    return terp_host_find(host, "H5Dget_create_plist", &calls->get_dcpl) &&
+           terp_host_find(host, "H5Dget_type", &calls->get_type) &&
+           terp_host_find(host, "H5Pclose", &calls->close_list) &&
+           terp_host_find(host, "H5Tclose", &calls->close_type) &&
+           terp_host_find(host, "H5Pget_layout", &calls->get_layout) &&
+           terp_host_find(host, "H5Pget_chunk", &calls->get_chunk) &&
+           terp_host_find(host, "H5Pget_nfilters", &calls->count_filters) &&
+           terp_host_find(host, "H5Pget_filter2", &calls->get_filter) &&
+           terp_host_find(host, "H5Tget_size", &calls->get_size) &&
+           terp_host_find(host, "H5Tget_class", &calls->get_class) &&
+           terp_host_find(host, "H5Tdetect_class", &calls->detect) &&
+           terp_host_find(host, "H5Tis_variable_str", &calls->is_variable);
 }
 
 /* ---- one dataset ---- */
 
-/* What is known of one. */
 struct dataset {
-    bool is_asked, is_virtual, has_terp;
-    size_t nwords; /* of terp */
+    bool is_known; /* HDF5 told the members below */
+    bool is_virtual, has_terp;
+    size_t nwords; /* terp's cd_values */
     unsigned words[TERP_CD_MAX_NWORDS];
-    uint64_t nbytes; /* of a chunk, where terp has it; 0: not known */
+    uint64_t nbytes; /* of a chunk as terp gets it; 0: not known */
 };
 
-/* Whether values have in the file the size that their type has in memory. */
+/* Whether a value has the same size in the file as in memory. */
 static bool
-has_size_of_file(const struct asked *asked, hid_t type)
+has_size_of_file(const struct calls *calls, hid_t type)
 {
-    switch ((int)asked->get_class(type)) {
+    switch ((int)calls->get_class(type)) {
     case H5T_INTEGER:
     case H5T_FLOAT:
     case H5T_BITFIELD:
@@ -76,36 +76,36 @@ has_size_of_file(const struct asked *asked, hid_t type)
     case TERP_H5T_COMPLEX:
         return true;
     case H5T_STRING:
-        return asked->is_variable(type) == 0;
+        return calls->is_variable(type) == 0;
     case H5T_COMPOUND:
     case H5T_ARRAY:
-        return asked->detect(type, H5T_STRING) == 0 &&
-               asked->detect(type, H5T_VLEN) == 0 &&
-               asked->detect(type, H5T_REFERENCE) == 0;
+        return calls->detect(type, H5T_STRING) == 0 &&
+               calls->detect(type, H5T_VLEN) == 0 &&
+               calls->detect(type, H5T_REFERENCE) == 0;
     default:
         return false;
     }
 }
 
 static uint64_t
-read_chunk_nbytes(const struct asked *asked, hid_t id, hid_t dcpl)
+read_chunk_nbytes(const struct calls *calls, hid_t id, hid_t dcpl)
 {
     hsize_t dims[H5S_MAX_RANK];
-    const int rank = asked->get_chunk(dcpl, H5S_MAX_RANK, dims);
-    const hid_t type = asked->get_type(id);
+    const int rank = calls->get_chunk(dcpl, H5S_MAX_RANK, dims);
+    const hid_t type = calls->get_type(id);
     uint64_t nbytes =
-        type >= 0 && has_size_of_file(asked, type) ? asked->get_size(type) : 0;
+        type >= 0 && has_size_of_file(calls, type) ? calls->get_size(type) : 0;
 
     if (type >= 0)
-        asked->close_type(type);
+        calls->close_type(type);
     for (int d = 0; d < rank; d++)
         if (!mul_fits(nbytes, dims[d], &nbytes))
             return 0;
     return rank > 0 ? nbytes : 0;
 }
 
-/* How many bytes more terp has by the filters before it; false where that
- * depends on the values. */
+/* Adds the bytes that a filter before terp appends to a chunk. False where
+ * their number depends on the values. */
 static bool
 add_filter(H5Z_filter_t filter, uint64_t *more_nbytes)
 {
@@ -114,29 +114,31 @@ add_filter(H5Z_filter_t filter, uint64_t *more_nbytes)
     return filter == H5Z_FILTER_FLETCHER32 || filter == H5Z_FILTER_SHUFFLE;
 }
 
+/* Whether HDF5's own connector, or terp's directly above it, holds the
+ * dataset. */
 static bool
-may_ask(const struct asked *asked, hid_t id)
+may_call(const struct calls *calls, hid_t id)
 {
     char name[8] = "";
     uint64_t flags = 0;
 
-    if (asked->get_connector == NULL)
+    if (calls->get_connector == NULL)
         return true;
-    if (asked->get_connector(id, name, sizeof name) < 0)
+    if (calls->get_connector(id, name, sizeof name) < 0)
         return false;
     return strcmp(name, "native") == 0 ||
            (strcmp(name, "terp") == 0 &&
-            asked->query(id, SUBCLASS_DATASET, TERP_OPENED_QUERY, &flags) >=
+            calls->query(id, SUBCLASS_DATASET, TERP_OPENED_QUERY, &flags) >=
                 0 &&
             flags == TERP_OPENED_ABOVE_NATIVE);
 }
 
-/* Fills in where terp is among the filters of `dcpl`, and what a chunk is. */
+/* Reads terp's cd_values, and the size of a chunk as terp gets it. */
 static void
-read_filters(const struct asked *asked, hid_t id, hid_t dcpl,
+read_filters(const struct calls *calls, hid_t id, hid_t dcpl,
              struct dataset *dataset)
 {
-    const int n = asked->count_filters(dcpl);
+    const int n = calls->count_filters(dcpl);
     uint64_t more_nbytes = 0;
     unsigned flags, config;
     bool is_known = true;
@@ -144,7 +146,7 @@ read_filters(const struct asked *asked, hid_t id, hid_t dcpl,
     for (int i = 0; i < n && !dataset->has_terp; i++) {
         dataset->nwords = TERP_CD_MAX_NWORDS;
         const H5Z_filter_t filter =
-            asked->get_filter(dcpl, (unsigned)i, &flags, &dataset->nwords,
+            calls->get_filter(dcpl, (unsigned)i, &flags, &dataset->nwords,
                               dataset->words, 0, NULL, &config);
         dataset->has_terp = filter == H5Z_FILTER_TERP;
         if (!dataset->has_terp)
@@ -152,23 +154,23 @@ read_filters(const struct asked *asked, hid_t id, hid_t dcpl,
     }
     if (!dataset->has_terp || !is_known)
         return;
-    const uint64_t nbytes = read_chunk_nbytes(asked, id, dcpl);
+    const uint64_t nbytes = read_chunk_nbytes(calls, id, dcpl);
     dataset->nbytes = nbytes > 0 ? nbytes + more_nbytes : 0;
 }
 
 static void
-read_dataset(const struct asked *asked, hid_t id, struct dataset *dataset)
+read_dataset(const struct calls *calls, hid_t id, struct dataset *dataset)
 {
     *dataset = (struct dataset){.nbytes = 0};
-    const hid_t dcpl = may_ask(asked, id) ? asked->get_dcpl(id) : -1;
+    const hid_t dcpl = may_call(calls, id) ? calls->get_dcpl(id) : -1;
     if (dcpl < 0)
         return;
-    const H5D_layout_t layout = asked->get_layout(dcpl);
-    dataset->is_asked = true;
+    const H5D_layout_t layout = calls->get_layout(dcpl);
+    dataset->is_known = true;
     dataset->is_virtual = layout == H5D_VIRTUAL;
     if (layout == H5D_CHUNKED)
-        read_filters(asked, id, dcpl, dataset);
-    asked->close_list(dcpl);
+        read_filters(calls, id, dcpl, dataset);
+    calls->close_list(dcpl);
 }
 
 static bool
@@ -180,9 +182,9 @@ has_words(const struct dataset *dataset, size_t nwords, const unsigned *words)
            (n == 0 || memcmp(dataset->words, words, n * sizeof *words) == 0);
 }
 
-/* Whether its words say a size that its chunks have not. */
+/* Whether the dataset's cd_values tell another size than its chunks have. */
 static bool
-is_lie(const struct dataset *dataset)
+has_false_words(const struct dataset *dataset)
 {
     struct terp_cd cd;
 
@@ -193,104 +195,107 @@ is_lie(const struct dataset *dataset)
            terp_chunk_nbytes(&cd.chunk) != dataset->nbytes;
 }
 
-/* ---- the datasets that are open ---- */
+/* ---- ids of open datasets and files ---- */
 
-/* Room for the ids of datasets. It is kept from call to call: taken anew for
- * each chunk it would make the allocator give the memory of chunks back to the
- * system, and ask for it again. */
-struct room {
+/* A list of ids. One list is kept between calls: if each chunk allocated its
+ * own, the allocator would return the memory of chunks to the system, and take
+ * it again. */
+struct list {
     size_t cap, n;
     hid_t ids[];
 };
 
+/* Ids that a new list has space for: 512 bytes. A process with more open
+ * datasets enlarges its list eightfold at a time, once. */
 #define MIN_NIDS 64
 
-static _Atomic(struct room *) kept;
+static _Atomic(struct list *) kept;
 
 static herr_t
 take_id(hid_t id, void *data)
 {
-    struct room *room = data;
+    struct list *list = data;
 
-    if (room->n == room->cap)
+    if (list->n == list->cap)
         return 1;
-    room->ids[room->n++] = id;
+    list->ids[list->n++] = id;
     return 0;
 }
 
-/* What is looked for: datasets, or files. */
-struct sort {
-    H5I_type_t type;
-    unsigned kind; /* the same for H5Fget_obj_ids */
+/* A kind of object, for both functions that list ids. */
+struct kind {
+    H5I_type_t type; /* for H5Iiterate */
+    unsigned flag;   /* for H5Fget_obj_ids */
 };
 
-static const struct sort datasets = {H5I_DATASET, H5F_OBJ_DATASET},
+static const struct kind datasets = {H5I_DATASET, H5F_OBJ_DATASET},
                          files = {H5I_FILE, H5F_OBJ_FILE};
 
-/* Fills the room; false where HDF5 does not tell. H5Fget_obj_ids asks the
- * connectors of files, where there are any. */
+/* Fills the list; false where HDF5 does not tell. H5Iiterate goes first,
+ * because H5Fget_obj_ids calls the connectors of files. */
 static bool
-fill_room(const struct terp_host *host, const struct sort *sort,
-          struct room *room)
+fill_list(const struct terp_host *host, const struct kind *kind,
+          struct list *list)
 {
     herr_t (*iterate)(int, herr_t (*)(hid_t, void *), void *);
     ssize_t (*get_ids)(hid_t, unsigned, size_t, hid_t *);
 
-    room->n = 0;
+    list->n = 0;
     const bool is_hidden = !terp_host_exports(host, "H5Fget_obj_ids");
     if ((is_hidden || terp_host_exports(host, "H5Iiterate")) &&
         terp_host_find(host, "H5Iiterate", &iterate))
-        return iterate((int)sort->type, take_id, room) >= 0;
+        return iterate((int)kind->type, take_id, list) >= 0;
     if (!terp_host_find(host, "H5Fget_obj_ids", &get_ids))
         return false;
     const ssize_t n =
-        get_ids((hid_t)H5F_OBJ_ALL, sort->kind, room->cap, room->ids);
-    room->n = n < 0 ? 0 : (size_t)n;
+        get_ids((hid_t)H5F_OBJ_ALL, kind->flag, list->cap, list->ids);
+    list->n = n < 0 ? 0 : (size_t)n;
     return n >= 0;
 }
 
-/* The ids of what is open, to be given back; NULL: HDF5 does not tell. */
-static struct room *
-take_room(const struct terp_host *host, const struct sort *sort)
+/* The ids of all open objects of a kind, for give_list; NULL: HDF5 does not
+ * tell. */
+static struct list *
+take_list(const struct terp_host *host, const struct kind *kind)
 {
-    struct room *room = atomic_exchange(&kept, NULL);
+    struct list *list = atomic_exchange(&kept, NULL);
 
-    for (size_t cap = MIN_NIDS;; cap = 8 * room->cap) {
-        if (room == NULL || room->n == room->cap) {
-            free(room);
-            room = malloc(sizeof *room + cap * sizeof *room->ids);
-            if (room == NULL)
+    for (size_t cap = MIN_NIDS;; cap = 8 * list->cap) {
+        if (list == NULL || list->n == list->cap) {
+            free(list);
+            list = malloc(sizeof *list + cap * sizeof *list->ids);
+            if (list == NULL)
                 return NULL;
-            room->cap = cap;
+            list->cap = cap;
         }
-        if (!fill_room(host, sort, room)) {
-            free(room);
+        if (!fill_list(host, kind, list)) {
+            free(list);
             return NULL;
         }
-        if (room->n < room->cap)
-            return room;
+        if (list->n < list->cap)
+            return list;
     }
 }
 
 static void
-give_room(struct room *room)
+give_list(struct list *list)
 {
-    free(atomic_exchange(&kept, room));
+    free(atomic_exchange(&kept, list));
 }
 
 __attribute__((destructor)) static void
-free_room(void)
+free_list(void)
 {
-    give_room(NULL);
+    give_list(NULL);
 }
 
 /* ---- files ---- */
 
-/* H5F_ACC_RDWR, whose macro would call H5open. */
+/* H5F_ACC_RDWR; HDF5's macro would call H5open. */
 #define MAY_WRITE 0x0001u
 
-/* True also where HDF5 does not tell, or where another connector than HDF5's
- * own would have to. */
+/* Whether the file may be written. True also where HDF5 does not tell, or where
+ * another connector than HDF5's own holds the file. */
 static bool
 may_write_file(herr_t (*get_intent)(hid_t, unsigned *),
                ssize_t (*get_connector)(hid_t, char *, size_t), hid_t id)
@@ -315,43 +320,48 @@ may_write_any(const struct terp_host *host)
         return true;
     if (!terp_host_find(host, "H5VLget_connector_name", &get_connector))
         get_connector = NULL;
-    struct room *room = take_room(host, &files);
-    bool may = room == NULL || room->n == 0;
-    for (size_t i = 0; !may && i < room->n; i++)
-        may = may_write_file(get_intent, get_connector, room->ids[i]);
-    if (room != NULL)
-        give_room(room);
+    struct list *list = take_list(host, &files);
+    bool may = list == NULL || list->n == 0;
+    for (size_t i = 0; !may && i < list->n; i++)
+        may = may_write_file(get_intent, get_connector, list->ids[i]);
+    if (list != NULL)
+        give_list(list);
     return may;
 }
 
-/* ---- datasets that were looked at ---- */
+/* ---- datasets that were checked ---- */
 
-/* More than a process has been seen to hold of libhdf5. */
+/* Bounds the libhdf5 of one process whose checks are remembered: more than any
+ * process has been seen to hold. Without an entry each chunk checks all
+ * datasets. */
 #define MAX_NHOSTS 16
 
-/* HDF5 numbers datasets as they are opened. Of each host the newest dataset
- * that was looked at is kept: the words of no dataset up to it lie. With it, in
- * the lowest bit, whether a file could be written then: a file that is opened
- * later gets a newer dataset before a chunk of it can be read. */
+/* The newest checked dataset of each host. HDF5's ids grow as datasets are
+ * opened, so all datasets up to this id were checked, and no cd_values of
+ * theirs are false. The lowest bit holds whether a file could be written at
+ * that time. The bit stays right for these datasets: a file that is opened
+ * later has chunks to read only once a dataset of it, with a newer id, is
+ * opened. */
 static struct {
     _Atomic(void *) module;
-    _Atomic(uint64_t) newest;
-} looked[MAX_NHOSTS];
+    _Atomic(uint64_t) newest; /* id << 1 | whether a file could be written */
+} checked[MAX_NHOSTS];
 
 static uint64_t
-pack_looked(hid_t newest, bool may_write)
+pack_checked(hid_t newest, bool may_write)
 {
     return (uint64_t)newest << 1 | may_write;
 }
 
 static _Atomic(uint64_t) *
-find_looked(void *module)
+find_checked(void *module)
 {
     for (int i = 0; i < MAX_NHOSTS; i++) {
         void *found = NULL;
-        if (atomic_compare_exchange_strong(&looked[i].module, &found, module) ||
+        if (atomic_compare_exchange_strong(&checked[i].module, &found,
+                                           module) ||
             found == module)
-            return &looked[i].newest;
+            return &checked[i].newest;
     }
     return NULL;
 }
@@ -360,57 +370,58 @@ void
 terp_opened_forget(void)
 {
     for (int i = 0; i < MAX_NHOSTS; i++)
-        atomic_store(&looked[i].newest, 0);
+        atomic_store(&checked[i].newest, 0);
 }
 
 static hid_t
-find_newest(const struct room *room)
+find_newest(const struct list *list)
 {
     hid_t newest = 0;
 
-    for (size_t i = 0; i < room->n; i++)
-        if (room->ids[i] > newest)
-            newest = room->ids[i];
+    for (size_t i = 0; i < list->n; i++)
+        if (list->ids[i] > newest)
+            newest = list->ids[i];
     return newest;
 }
 
-/* Whether none of the datasets behind `before`, or of all where that one is
- * closed, has words that lie. Then *newest_ret is the last one. */
+/* Whether the cd_values of all datasets that are newer than `before` are true;
+ * of all datasets where `before` is no longer open. *newest_ret is the newest.
+ */
 static bool
-are_true(const struct asked *asked, const struct room *room, hid_t before,
-         hid_t *newest_ret)
+have_true_words(const struct calls *calls, const struct list *list,
+                hid_t before, hid_t *newest_ret)
 {
     struct dataset dataset;
 
-    *newest_ret = find_newest(room);
-    for (size_t i = 0; i < room->n; i++) {
-        if (*newest_ret > before && room->ids[i] <= before)
+    *newest_ret = find_newest(list);
+    for (size_t i = 0; i < list->n; i++) {
+        if (*newest_ret > before && list->ids[i] <= before)
             continue;
-        read_dataset(asked, room->ids[i], &dataset);
-        if (is_lie(&dataset))
+        read_dataset(calls, list->ids[i], &dataset);
+        if (has_false_words(&dataset))
             return false;
     }
     return true;
 }
 
-/* ---- the dataset that is read ---- */
+/* ---- the dataset that HDF5 reads ---- */
 
-/* Looks at all datasets with these words. */
+/* Compares the chunks of all datasets with these cd_values. */
 static enum terp_opened
-find_all(const struct asked *asked, const struct room *room, size_t cd_nelmts,
+find_all(const struct calls *calls, const struct list *list, size_t cd_nelmts,
          const unsigned *cd_values, uint64_t chunk_nbytes,
          uint64_t *largest_nbytes)
 {
     enum terp_opened found = TERP_OPENED_UNKNOWN;
-    bool is_any_other = false; /* which may be meant */
+    bool is_any_other = false; /* HDF5 may be reading one that is not known */
     struct dataset dataset;
 
-    for (size_t i = 0; i < room->n; i++) {
-        read_dataset(asked, room->ids[i], &dataset);
-        const bool is_meant = has_words(&dataset, cd_nelmts, cd_values);
-        is_any_other |= !dataset.is_asked || dataset.is_virtual ||
-                        (is_meant && dataset.nbytes == 0);
-        if (!is_meant || dataset.nbytes == 0)
+    for (size_t i = 0; i < list->n; i++) {
+        read_dataset(calls, list->ids[i], &dataset);
+        const bool is_match = has_words(&dataset, cd_nelmts, cd_values);
+        is_any_other |= !dataset.is_known || dataset.is_virtual ||
+                        (is_match && dataset.nbytes == 0);
+        if (!is_match || dataset.nbytes == 0)
             continue;
         if (dataset.nbytes == chunk_nbytes)
             found = TERP_OPENED_FITS;
@@ -423,57 +434,57 @@ find_all(const struct asked *asked, const struct room *room, size_t cd_nelmts,
                                                       : found;
 }
 
-/* Looks at as few as is needed. */
+/* Checks as few datasets as possible. */
 static enum terp_opened
-find_in_room(const struct terp_host *host, const struct room *room,
-             bool true_so_far, size_t cd_nelmts, const unsigned *cd_values,
+find_in_list(const struct terp_host *host, const struct list *list,
+             bool words_agree, size_t cd_nelmts, const unsigned *cd_values,
              uint64_t chunk_nbytes, uint64_t *largest_nbytes,
              bool *may_be_written)
 {
-    _Atomic(uint64_t) *last = true_so_far ? find_looked(host->module) : NULL;
+    _Atomic(uint64_t) *last = words_agree ? find_checked(host->module) : NULL;
     const uint64_t packed = last == NULL ? 0 : atomic_load(last);
     const hid_t before = (hid_t)(packed >> 1);
-    struct asked asked;
+    struct calls calls;
     hid_t newest;
 
-    if (true_so_far && before > 0 && find_newest(room) == before) {
+    if (words_agree && before > 0 && find_newest(list) == before) {
         *may_be_written = (packed & 1) != 0;
         return TERP_OPENED_FITS;
     }
-    if (true_so_far)
+    if (words_agree)
         *may_be_written = may_write_any(host);
-    if (true_so_far && room->n == 0) {
+    if (words_agree && list->n == 0) {
         if (last != NULL)
             atomic_store(last, 0);
         return TERP_OPENED_FITS;
     }
-    if (!find_functions(host, &asked))
+    if (!find_functions(host, &calls))
         return TERP_OPENED_UNKNOWN;
-    if (!true_so_far || !are_true(&asked, room, before, &newest))
-        return find_all(&asked, room, cd_nelmts, cd_values, chunk_nbytes,
+    if (!words_agree || !have_true_words(&calls, list, before, &newest))
+        return find_all(&calls, list, cd_nelmts, cd_values, chunk_nbytes,
                         largest_nbytes);
     if (last != NULL)
-        atomic_store(last, pack_looked(newest, *may_be_written));
+        atomic_store(last, pack_checked(newest, *may_be_written));
     return TERP_OPENED_FITS;
 }
 
 enum terp_opened
-terp_opened_find(const struct terp_host *host, bool true_so_far,
+terp_opened_find(const struct terp_host *host, bool words_agree,
                  size_t cd_nelmts, const unsigned *cd_values,
                  uint64_t chunk_nbytes, uint64_t *largest_nbytes_ret,
                  bool *may_be_written_ret)
 {
     *largest_nbytes_ret = 0;
     *may_be_written_ret = true;
-    /* What a program hides takes longer to find than a chunk takes. */
-    if (true_so_far && !terp_host_exports(host, "H5Fget_obj_ids"))
+    /* Finding a function that a program hides takes longer than a chunk. */
+    if (words_agree && !terp_host_exports(host, "H5Fget_obj_ids"))
         return TERP_OPENED_UNKNOWN;
-    struct room *room = take_room(host, &datasets);
-    if (room == NULL)
+    struct list *list = take_list(host, &datasets);
+    if (list == NULL)
         return TERP_OPENED_UNKNOWN;
     const enum terp_opened found =
-        find_in_room(host, room, true_so_far, cd_nelmts, cd_values,
+        find_in_list(host, list, words_agree, cd_nelmts, cd_values,
                      chunk_nbytes, largest_nbytes_ret, may_be_written_ret);
-    give_room(room);
+    give_list(list);
     return found;
 }

@@ -1,17 +1,17 @@
-/* Looks at the filters before terp and behind it.
+/* Checks the filters before and after terp, and removes useless ones.
  *
- * HDF5 calls each filter's set_local in the pipeline's order, by the number of
- * filters that there were at first, and uses the list that is there in the end.
- * So terp may take filters away that come before it where it is the last one:
- * no other is then skipped or called twice. This holds in HDF5 1.8 to 2.2,
- * whose H5Premove_filter keeps the list where it is. */
+ * HDF5 calls each filter's set_local in the pipeline's order. It counts the
+ * filters once, before the first call, and uses the list as it is after the
+ * last call. So terp may remove filters before it only where terp is the last
+ * one: no other filter is then skipped or called twice. This holds in HDF5 1.8
+ * to 2.2, whose H5Premove_filter changes the list in place. */
 #include "filter/plugin/pipeline.h"
 
 #include <stdio.h>
 
 #include "filter/plugin/h5z_terp.h"
 
-/* H5Z_MAX_NFILTERS. */
+/* HDF5's own limit, H5Z_MAX_NFILTERS: a pipeline has no more filters. */
 #define MAX_NFILTERS 32
 
 struct pipeline {
@@ -21,13 +21,13 @@ struct pipeline {
     char name[MAX_NFILTERS][TERP_PIPELINE_NAME_NBYTES];
 };
 
-/* Filters that take numbers of the dataset's type for granted, and do not give
- * a stream's bytes back, by their registered numbers. Of others it is expected
- * that they do. */
+/* Filters that treat their input as numbers of the dataset's type, so that they
+ * do not preserve a stream's bytes. By registered number; any other filter is
+ * expected to preserve bytes. */
 static const struct {
     H5Z_filter_t filter;
     const char *name;
-} of_numbers[] = {
+} numeric_filters[] = {
     {H5Z_FILTER_NBIT, "nbit"},
     {H5Z_FILTER_SCALEOFFSET, "scaleoffset"},
     {32013, "zfp"},
@@ -41,10 +41,10 @@ static const struct {
     {32024, "SZ3"},
     {32028, "SPERR"},
     {32033, "HTJ2K"},
-    {H5Z_FILTER_TERP, "terp once more"},
+    {H5Z_FILTER_TERP, "a second terp"},
 };
 
-/* False where the host does not tell all of them. */
+/* False where the host does not tell every filter. */
 static bool
 read_pipeline(const struct terp_host *host, hid_t dcpl,
               struct pipeline *pipeline)
@@ -56,7 +56,7 @@ read_pipeline(const struct terp_host *host, hid_t dcpl,
 
     if (!terp_host_find(host, "H5Pget_filter2", &get_filter))
         return false;
-    /* A program that holds HDF5 itself may have no such function. */
+    /* A program that is linked with libhdf5.a may lack H5Pget_nfilters. */
     pipeline->nfilters =
         terp_host_find(host, "H5Pget_nfilters", &count) ? count(dcpl) : 1;
     pipeline->terp_at = -1;
@@ -77,7 +77,7 @@ read_pipeline(const struct terp_host *host, hid_t dcpl,
     return pipeline->terp_at >= 0;
 }
 
-/* What takes filters away. */
+/* Functions that change a pipeline. */
 struct tools {
     herr_t (*remove)(hid_t, H5Z_filter_t);
     herr_t (*set)(hid_t, H5Z_filter_t, unsigned, size_t, const unsigned *);
@@ -92,8 +92,9 @@ find_tools(const struct terp_host *host, struct tools *tools)
            terp_host_find(host, "H5Pmodify_filter", &tools->modify);
 }
 
-/* The first filter before terp that cannot be taken away; -1: none. Where terp
- * is not the last one, a single shuffle may stay that does nothing. */
+/* The first filter before terp that cannot be removed or made harmless; -1:
+ * none. Where terp is not the last filter, one shuffle may stay before it and
+ * is made to do nothing. */
 static int
 find_in_the_way(const struct pipeline *pipeline)
 {
@@ -115,9 +116,10 @@ static const char *
 find_behind(const struct pipeline *pipeline)
 {
     for (int i = pipeline->terp_at + 1; i < pipeline->nfilters; i++)
-        for (size_t k = 0; k < sizeof of_numbers / sizeof *of_numbers; k++)
-            if (pipeline->filter[i] == of_numbers[k].filter)
-                return of_numbers[k].name;
+        for (size_t k = 0; k < sizeof numeric_filters / sizeof *numeric_filters;
+             k++)
+            if (pipeline->filter[i] == numeric_filters[k].filter)
+                return numeric_filters[k].name;
     return NULL;
 }
 
@@ -152,7 +154,7 @@ terp_pipeline_check(const struct terp_host *host, hid_t dcpl,
     return TERP_PASS_NOT_FIRST;
 }
 
-/* All filters before terp, of which a checksum goes behind it. */
+/* Removes all filters before terp, and adds a checksum again after terp. */
 static bool
 remove_before(const struct tools *tools, hid_t dcpl,
               const struct pipeline *pipeline)
@@ -173,8 +175,7 @@ remove_before(const struct tools *tools, hid_t dcpl,
 bool
 terp_pipeline_clear(const struct terp_host *host, hid_t dcpl)
 {
-    /* A shuffle of values of one byte leaves them where they are, in any
-     * version and for any reader. */
+    /* A shuffle of 1-byte values moves no byte, in any version of HDF5. */
     static const unsigned value_nbytes = 1;
     struct pipeline pipeline;
     struct tools tools;

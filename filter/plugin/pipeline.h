@@ -1,4 +1,4 @@
-/* The filters beside terp in a dataset's pipeline. */
+/* The filters before and after terp in a dataset's pipeline. */
 #pragma once
 
 #include "codec/api/cd_values.h"
@@ -6,17 +6,17 @@
 
 #define TERP_PIPELINE_NAME_NBYTES 32
 
-/* Whether terp can have the values as they are, and give its streams to the
- * filters behind it: TERP_PASS_NONE, ..._NOT_FIRST, ..._BEHIND or
- * ..._UNKNOWN_LAYOUT where the host does not tell. `name_ret` is the filter
- * that is in the way, or empty. */
+/* Whether terp gets the dataset's values unchanged and the filters after terp
+ * preserve its streams: TERP_PASS_NONE, ..._NOT_FIRST, ..._BEHIND, or
+ * ..._UNKNOWN_LAYOUT where the host does not tell. `name_ret` is the name of
+ * the filter that prevents compression, or empty. */
 enum terp_pass
 terp_pipeline_check(const struct terp_host *host, hid_t dcpl,
                     char name_ret[TERP_PIPELINE_NAME_NBYTES]);
 
-/* Takes away from before terp what is of no use there, and allowed by
- * terp_pipeline_check: a shuffle, and a fletcher32, which goes behind it. To be
- * called by terp's set_local, in the midst of HDF5's list of filters. False
- * where HDF5 refuses that; values do not come as they are then. */
+/* Removes the filters before terp that terp_pipeline_check allows: a shuffle,
+ * and a fletcher32, which is added again after terp. Call it in terp's
+ * set_local only. False where HDF5 refuses; terp would then not get the values
+ * unchanged. */
 bool
 terp_pipeline_clear(const struct terp_host *host, hid_t dcpl);

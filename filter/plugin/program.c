@@ -1,4 +1,4 @@
-/* Looks symbols up in the file of a program that is linked from libhdf5.a. */
+/* Looks up symbols in the ELF file of the running program. */
 #define _GNU_SOURCE /* dladdr */
 #include "filter/plugin/program.h"
 
@@ -13,16 +13,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The file that runs, also where it has been moved or replaced since. */
+/* The running program's file, even if it was moved or replaced since. */
 #define PROGRAM_FILE "/proc/self/exe"
 
-/* A mapped ELF file, of the word size and byte order of this plugin. */
+/* A mapped ELF file, with the word size and byte order of this plugin. */
 struct elf {
     const unsigned char *bytes;
     size_t nbytes;
 };
 
-/* The kernel says where the program begins. */
+/* The kernel tells the program's entry point. */
 bool
 terp_program_holds(const void *address)
 {
@@ -35,9 +35,10 @@ terp_program_holds(const void *address)
            found.dli_fbase == program.dli_fbase;
 }
 
-/* `count` items of `item_nbytes` at `at`, NULL when the file ends before. */
+/* `count` items of `item_nbytes` at offset `at`; NULL when the file is shorter.
+ */
 static const void *
-part(const struct elf *elf, uint64_t at, uint64_t count, size_t item_nbytes)
+items_at(const struct elf *elf, uint64_t at, uint64_t count, size_t item_nbytes)
 {
     if (at > elf->nbytes || count > (elf->nbytes - at) / item_nbytes)
         return NULL;
@@ -55,7 +56,7 @@ is_global(const ElfW(Sym) * symbol)
            (type == STT_FUNC || type == STT_OBJECT);
 }
 
-/* The value of `name` in one symbol table, 0 when it is not there. */
+/* The value of `name` in one symbol table; 0: the table does not have it. */
 static uintptr_t
 find_in_table(const struct elf *elf, const ElfW(Shdr) * table,
               const ElfW(Shdr) * strings, const char *name)
@@ -63,8 +64,8 @@ find_in_table(const struct elf *elf, const ElfW(Shdr) * table,
     uint64_t nsymbols = table->sh_size / sizeof(ElfW(Sym));
     size_t name_nbytes = strlen(name) + 1;
     const ElfW(Sym) *symbols =
-        part(elf, table->sh_offset, nsymbols, sizeof *symbols);
-    const char *names = part(elf, strings->sh_offset, strings->sh_size, 1);
+        items_at(elf, table->sh_offset, nsymbols, sizeof *symbols);
+    const char *names = items_at(elf, strings->sh_offset, strings->sh_size, 1);
 
     if (symbols == NULL || names == NULL)
         return 0;
@@ -78,16 +79,16 @@ find_in_table(const struct elf *elf, const ElfW(Shdr) * table,
     return 0;
 }
 
-/* The address of `name` in this process, 0 when the file does not tell it. */
+/* The address of `name` in this process; 0: the file does not have it. */
 static uintptr_t
 find_in_file(const struct elf *elf, const char *name)
 {
-    const ElfW(Ehdr) *head = part(elf, 0, 1, sizeof *head);
+    const ElfW(Ehdr) *head = items_at(elf, 0, 1, sizeof *head);
 
     if (head == NULL || memcmp(head->e_ident, ELFMAG, SELFMAG) != 0)
         return 0;
     const ElfW(Shdr) *sections =
-        part(elf, head->e_shoff, head->e_shnum, sizeof *sections);
+        items_at(elf, head->e_shoff, head->e_shnum, sizeof *sections);
     if (sections == NULL)
         return 0;
     for (size_t i = 0; i < head->e_shnum; i++) {
@@ -96,8 +97,8 @@ find_in_file(const struct elf *elf, const char *name)
             sections[i].sh_link < head->e_shnum)
             value = find_in_table(elf, &sections[i],
                                   &sections[sections[i].sh_link], name);
-        /* The file says where the program would begin if it were not
-         * moved. */
+        /* The difference of both entry points is how far the loader has
+         * moved the program. */
         if (value != 0)
             return value + getauxval(AT_ENTRY) - head->e_entry;
     }

@@ -215,11 +215,11 @@ wrong_environment_is_told(void **state)
     } cases[] = {{"", "", NULL},
                  {"0", "cpu", NULL},
                  {"1024", "auto", NULL},
-                 {"many", "cpu", "TERP_NUM_THREADS is no number"},
-                 {"2 or 3", "cpu", "TERP_NUM_THREADS is no number"},
-                 {"-1", "cpu", "TERP_NUM_THREADS is no number"},
-                 {"1025", "cpu", "TERP_NUM_THREADS is no number"},
-                 {"1", "abacus", "TERP_ENGINE is none of"}};
+                 {"many", "cpu", "TERP_NUM_THREADS must be a number"},
+                 {"2 or 3", "cpu", "TERP_NUM_THREADS must be a number"},
+                 {"-1", "cpu", "TERP_NUM_THREADS must be a number"},
+                 {"1025", "cpu", "TERP_NUM_THREADS must be a number"},
+                 {"1", "abacus", "TERP_ENGINE must be"}};
 
     (void)state;
     setenv("TERP_VERBOSE", "1", 1);
@@ -327,7 +327,7 @@ words_that_cannot_be_kept_are_an_error(void **state)
     host_reset(hosts[0]);
     hosts[0]->keeps_words = true;
     assert_true(hosts[0]->set_local(filter) < 0);
-    assert_non_null(strstr(hosts[0]->error, "cannot keep the cd_values"));
+    assert_non_null(strstr(hosts[0]->error, "cannot store the cd_values"));
 }
 
 /* Reads 1000 streams of different sizes that are none, in a thread. */
@@ -448,7 +448,7 @@ chunk_of_another_size_is_framed(void **state)
     }
     restore_stderr(kept, file, text, sizeof text);
     unsetenv("TERP_VERBOSE");
-    assert_int_equal(count_lines(text, "not the size that the cd_values tell"),
+    assert_int_equal(count_lines(text, "differs from the size in the cd_values"),
                      COUNT(sizes));
 }
 

@@ -238,11 +238,11 @@ filters_that_spoil_streams_are_refused_or_told(void **state)
         create_twice(file, cases[i], H5Z_FLAG_MANDATORY, true, text,
                      sizeof text);
         if (i == 0)
-            assert_non_null(strstr(text, "nbit comes behind terp"));
+            assert_non_null(strstr(text, "nbit comes after terp"));
         create_twice(file, cases[i], H5Z_FLAG_OPTIONAL, false, text,
                      sizeof text);
         if (i == 0)
-            assert_non_null(strstr(text, "nbit comes behind it"));
+            assert_non_null(strstr(text, "nbit comes after it"));
         else
             assert_string_equal(text, "");
         hid_t dataset = H5Dopen2(file, "x", H5P_DEFAULT);
