@@ -1,30 +1,31 @@
-/* What the connector knows of HDF5's interface for VOL connectors, which HDF5
- * before 1.14 has not and which is the same in 1.14 to 2.2. Declared here so
- * that terp is built with any HDF5; h5tests/vol/vol_abi.c holds it against the
- * headers of an HDF5 that has it.
+/* Declares HDF5's interface for VOL connectors, as far as the connector uses
+ * it. HDF5 before 1.14 lacks the interface; HDF5 1.14 to 2.2 have the same one.
+ * It is declared here so that terp builds with any HDF5; h5tests/vol/vol_abi.c
+ * compares it with the headers of an HDF5 that has the interface.
  *
- * An argument that is handed on as it came is a void pointer. Of a struct that
- * HDF5 makes and we look into, only what comes first is declared. */
+ * An argument that the connector only passes on is a void pointer. Of a struct
+ * that HDF5 makes and the connector reads, only the first members are
+ * declared. */
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Only types and constants, as in the plugin. */
+/* Only for types and constants, as in the plugin. */
 #include <hdf5.h>
 
 #define VOL_CLASS_VERSION 3
 #define VOL_PLUGIN_TYPE 1
 
-/* The connector that writes files. */
+/* HDF5's own connector, which writes files. */
 #define VOL_NATIVE_VALUE 0
 
-/* What every connector of a file in HDF5's own format can do:
+/* The capabilities of every connector for files in HDF5's own format:
  * H5VL_CAP_FLAG_NATIVE_FILES up to _FILL_VALUES, without _MAP_BASIC and
- * _MAP_MORE; and not _THREADSAFE, so that HDF5 keeps its lock. */
+ * _MAP_MORE. Without _THREADSAFE, too, so that HDF5 keeps its lock. */
 #define VOL_CAPABILITIES UINT64_C(0x1FFFFF9FFC)
 
-/* Where an object is. */
+/* Where an object is (H5VL_loc_params_t). VOL_BY_SELF: the object itself. */
 enum {
     VOL_BY_SELF = 0
 };
@@ -43,7 +44,7 @@ struct vol_loc {
     } data;
 };
 
-/* Arguments of the operations that hold objects or property lists. */
+/* Arguments of the operations that contain objects or property lists. */
 enum {
     VOL_DATASET_GET_DCPL = 1,
     VOL_DATASET_GET_SPACE = 2,
@@ -53,7 +54,7 @@ enum {
 struct vol_dataset_get {
     int op;
     union {
-        hid_t id; /* made by the call */
+        hid_t id; /* set by the call */
         void *out;
     } args;
 };
@@ -71,7 +72,7 @@ struct vol_file_specific {
         struct {
             void **file;
         } reopen;
-        struct { /* is_accessible and del alike */
+        struct { /* of is_accessible and of del */
             const char *name;
             hid_t fapl;
         } named;
@@ -89,7 +90,7 @@ enum {
 struct vol_file_get {
     int op;
     union {
-        hid_t fapl; /* made by the call */
+        hid_t fapl; /* set by the call */
         unsigned *intent_ret;
         struct {
             int type;
@@ -150,7 +151,7 @@ enum {
     VOL_CONNECTOR_CURRENT = 0
 };
 
-/* Of the native connector's datasets. */
+/* Operations on the native connector's datasets. */
 enum {
     VOL_NATIVE_CHUNK_STORAGE_SIZE = 2,
     VOL_NATIVE_CHUNK_READ = 6,
@@ -167,7 +168,7 @@ struct vol_chunk_storage_size {
     hsize_t *nbytes_ret;
 };
 
-/* HDF5 1.14 knows nothing of the last field. */
+/* HDF5 1.14 lacks the last member. */
 struct vol_chunk_read {
     const hsize_t *offset;
     uint32_t filters_ret;
@@ -175,7 +176,7 @@ struct vol_chunk_read {
     size_t *buf_nbytes;
 };
 
-/* Up to HDF5 1.14, and since 2.0. */
+/* vol_chunk_write_1: HDF5 1.14; vol_chunk_write_2: 2.0 and later. */
 struct vol_chunk_write_1 {
     const hsize_t *offset;
     uint32_t filters, nbytes;
@@ -189,7 +190,7 @@ struct vol_chunk_write_2 {
     const void *buf;
 };
 
-/* The connector as HDF5 sees it: H5VL_class_t. */
+/* The connector's class: H5VL_class_t. */
 struct vol_class {
     unsigned version;
     int value;

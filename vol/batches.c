@@ -1,5 +1,5 @@
-/* Decides what can go in batches, and moves streams by the native connector's
- * direct chunk I/O. */
+/* Decides which transfers terp moves in batches, and moves their streams by the
+ * native connector's direct chunk I/O. */
 #include "vol/batches.h"
 
 #include <stdlib.h>
@@ -13,47 +13,49 @@
 #include "filter/types.h"
 #include "vol/selection.h"
 
-/* Fewer values are coded in less time than threads take to begin. */
+/* Transfers of fewer values stay with HDF5: coding them takes less time than
+ * starting threads. Tests set a smaller number. */
 #ifndef VOL_BATCH_MIN_NVALUES
 #define VOL_BATCH_MIN_NVALUES 16384
 #endif
 
-/* What holds of a dataset as long as it is open. */
+/* How terp moves a dataset's values, while the dataset is open. */
 struct vol_plan {
-    const char *reason; /* why no batches; NULL: there may be */
+    const char *reason; /* why HDF5 moves every transfer; NULL: it need not */
     bool may_write;     /* its file is open for writing */
-    hid_t type;         /* of the values, and of the dataset */
-    hid_t dxpl;         /* the default one */
+    hid_t type;         /* of the dataset, predefined by HDF5 */
+    hid_t dxpl;         /* HDF5's default transfer properties */
     hsize_t chunk[H5S_MAX_RANK];
     int rank;
     struct terp_cd cd;
     uint8_t pad[TERP_DCPL_PAD_NBYTES];
 };
 
-/* What a storage has to know. Chunks are moved with the default properties,
- * since HDF5 notes in others what it has done. */
+/* The context of a block's storage. Chunks are moved with the default transfer
+ * properties, because HDF5 notes in other ones what it has done. */
 struct storage {
     const struct vol_object *dataset;
     const struct vol_plan *plan;
 };
 
-/* ---- errors that are none ---- */
+/* ---- expected errors ---- */
 
-/* How the program wants to learn of errors. */
+/* The program's callback for errors. */
 struct errors {
     H5E_auto2_t call;
     void *data;
     bool known;
 };
 
-/* For calls that may fail: what goes wrong here is done once more by HDF5,
- * which then tells of it, or is told where the program's call ends. */
+/* Before calls that may fail. After a failure HDF5 does the work again and
+ * reports its own error, or the connector reports the error when the program's
+ * call ends. */
 static void
 silence_errors(const struct vol_library *library, struct errors *errors)
 {
     unsigned is_v2 = 0;
 
-    /* A function set in the style of HDF5 1.6 must not be asked for so. */
+    /* H5Eget_auto2 fails for a callback of HDF5 1.6's kind, version 0. */
     library->H5Eauto_is_v2(H5E_DEFAULT, &is_v2);
     errors->known = is_v2 && library->H5Eget_auto2(H5E_DEFAULT, &errors->call,
                                                    &errors->data) >= 0;
@@ -62,8 +64,8 @@ silence_errors(const struct vol_library *library, struct errors *errors)
 }
 
 static void
-say_errors(const struct vol_library *library, const struct errors *errors,
-           bool are_kept)
+restore_errors(const struct vol_library *library, const struct errors *errors,
+               bool are_kept)
 {
     if (errors->known)
         library->H5Eset_auto2(H5E_DEFAULT, errors->call, errors->data);
@@ -111,7 +113,7 @@ fetch_stream(const struct terp_h5_block *block, const hsize_t *offset,
     struct vol_chunk_read read = {offset, 0, stream, &buf_nbytes};
 
     *nbytes_ret = 0;
-    /* Fails where the chunk was never written. */
+    /* The call fails where the chunk was never written. */
     if (call_native(block, VOL_NATIVE_CHUNK_STORAGE_SIZE, &size) < 0 ||
         nbytes == 0 || nbytes > stream_cap_nbytes)
         return TERP_OK;
@@ -152,7 +154,7 @@ read_part(const struct terp_h5_block *block, const hsize_t *offset,
 static const struct terp_h5_storage native_storage = {store_stream,
                                                       fetch_stream, read_part};
 
-/* ---- what holds of the dataset ---- */
+/* ---- the plan of a dataset ---- */
 
 /* Reads how the chunks are coded. */
 static const char *
@@ -181,7 +183,7 @@ read_ids(const struct terp_host *host, hid_t type, struct vol_plan *plan)
     if (terp_number_read(host, type, &number) != TERP_PASS_NONE ||
         !terp_number_find_type(host, &number, &plan->type) ||
         !terp_host_find_id(host, "H5P_LST_DATASET_XFER_ID_g", &plan->dxpl))
-        return "this HDF5 does not tell its types";
+        return "HDF5 does not tell its type";
     for (int d = 0; d < plan->rank; d++)
         nvalues *= plan->chunk[d];
     if (plan->rank < 1 || number.type != chunk->type ||
@@ -228,7 +230,7 @@ make_plan(const void *caller, struct vol_object *dataset, hid_t dxpl)
 
 /* ---- the block ---- */
 
-/* What of a block does not depend on the selection. */
+/* Fills in the members of a block that do not depend on the selection. */
 static const char *
 start_block(const struct vol_plan *plan, const struct vol_box *box,
             struct terp_h5_block *block)
@@ -241,7 +243,7 @@ start_block(const struct vol_plan *plan, const struct vol_box *box,
     array->value_nbytes = plan->cd.chunk.type == TERP_FLOAT32 ? 4 : 8;
     memcpy(array->pad, plan->pad, sizeof plan->pad);
     if (box->rank != plan->rank)
-        return "its chunks have another rank";
+        return "its chunks have another rank than its dataspace";
     for (int d = 0; d < plan->rank; d++) {
         block->dims[d] = box->dims[d];
         block->chunk[d] = plan->chunk[d];
@@ -273,10 +275,10 @@ make_block(const struct vol_plan *plan, const struct vol_selection *selection,
     }
     if (selection->is_dense)
         terp_array_make_dense(array);
-    return nchunks < 2 ? "it is one chunk" : NULL;
+    return nchunks < 2 ? "the selection is a single chunk" : NULL;
 }
 
-/* The same of values that are some steps apart. */
+/* The block of a selection of every n-th value. */
 static const char *
 make_strided_block(const struct vol_plan *plan,
                    const struct vol_selection *selection,
@@ -285,14 +287,15 @@ make_strided_block(const struct vol_plan *plan,
     const char *reason = start_block(plan, &selection->file, block);
 
     if (reason == NULL && terp_h5_strided_step(block, &selection->strided) < 2)
-        reason = "its chunks have no such levels";
+        reason = "no coarse levels hold all selected values";
     return reason;
 }
 
 /* ---- the transfer ---- */
 
-/* Whether there is nothing to be gained, or so little that asking costs more.
- * Of values that are some steps apart HDF5 decodes those between them too. */
+/* Whether the transfer is so small that batches gain nothing. A read of every
+ * n-th value counts with the values between them, because HDF5 would decode
+ * these too. */
 static bool
 is_small(const struct vol_transfer *transfer)
 {
@@ -307,8 +310,7 @@ is_small(const struct vol_transfer *transfer)
                 VOL_BATCH_MIN_NVALUES);
 }
 
-/* All CPUs unless the user says otherwise, since that is what the connector is
- * for. */
+/* Uses all CPUs unless the user sets TERP_NUM_THREADS. */
 static void
 choose_threads(struct terp_run_options *options)
 {
@@ -334,20 +336,20 @@ run_strided(struct terp_call *call, const struct vol_transfer *transfer,
         silence_errors(library, &said);
         st = terp_h5_strided_read(&run, block, &selection->strided,
                                   (uint8_t *)transfer->dst + skipped_nbytes);
-        say_errors(library, &said, false);
+        restore_errors(library, &said, false);
     }
     st = terp_run_end(&run, st, &result);
     terp_call_say(
         call,
-        "connector: read of every %lluth value of its chunks, %d "
+        "connector: read of every %lluth value of the chunks, %d "
         "threads: %s",
         (unsigned long long)terp_h5_strided_step(block, &selection->strided),
         call->options.nthreads, terp_status_text(st));
     return st;
 }
 
-/* HDF5 must not try such a chunk again: from then on it may hold the chunk for
- * written (1.14.5 stored 0 bytes). */
+/* Whether storing a stream failed. HDF5 must then not write the chunk again,
+ * because it may take the chunk for written (1.14.5 stored 0 bytes). */
 static bool
 is_not_stored(const struct vol_transfer *transfer, enum terp_status st)
 {
@@ -374,7 +376,7 @@ run_batches(struct terp_call *call, const struct vol_transfer *transfer,
                 : (const uint8_t *)transfer->src + skipped_nbytes,
             transfer->dst == NULL ? NULL
                                   : (uint8_t *)transfer->dst + skipped_nbytes);
-        say_errors(library, &said, is_not_stored(transfer, st));
+        restore_errors(library, &said, is_not_stored(transfer, st));
     }
     st = terp_run_end(&run, st, &result);
     terp_call_say(
@@ -386,8 +388,8 @@ run_batches(struct terp_call *call, const struct vol_transfer *transfer,
     return st;
 }
 
-/* Whether the values are an expression of those in memory. Other properties of
- * a transfer change nothing here. */
+/* Whether the transfer properties have an expression that changes the values
+ * (H5Pset_data_transform). Other properties have no effect here. */
 static bool
 transforms(const struct vol_plan *plan, const struct vol_transfer *transfer)
 {
@@ -396,10 +398,10 @@ transforms(const struct vol_plan *plan, const struct vol_transfer *transfer)
 
     if (transfer->dxpl == plan->dxpl)
         return false;
-    /* Fails where there is no expression. */
+    /* The call fails where there is no expression. */
     silence_errors(library, &said);
     ssize_t length = library->H5Pget_data_transform(transfer->dxpl, NULL, 0);
-    say_errors(library, &said, false);
+    restore_errors(library, &said, false);
     return length >= 0;
 }
 
@@ -413,21 +415,21 @@ reason_of_transfer(const struct vol_plan *plan,
     if (transfer->src != NULL && !plan->may_write)
         return "its file is open for reading";
     if (library->H5Tequal(transfer->type, plan->type) <= 0)
-        return "the type in memory is another one";
+        return "the type in memory is not the dataset's";
     if (transforms(plan, transfer))
         return "the transfer changes the values";
     hid_t space = vol_dataset_id(transfer->dataset, VOL_DATASET_GET_SPACE,
                                  transfer->dxpl);
     if (space < 0)
-        return "it cannot be asked";
+        return "HDF5 does not tell its dataspace";
     const char *reason = vol_selection_read(transfer, space, selection);
     library->H5Sclose(space);
     if (reason == NULL && selection->is_strided && transfer->on_device)
-        return "values go to the device";
+        return "the memory is on the device";
     if (reason == NULL && selection->is_strided)
         return make_strided_block(plan, selection, block);
     if (reason == NULL && selection->file.nvalues < VOL_BATCH_MIN_NVALUES)
-        reason = "there are few values";
+        reason = "the selection has few values";
     return reason != NULL ? reason : make_block(plan, selection, block);
 }
 

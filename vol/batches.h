@@ -1,4 +1,4 @@
-/* Whole chunks of datasets whose only filter is terp, many at once. */
+/* Moves whole chunks of datasets whose only filter is terp, many at once. */
 #pragma once
 
 #include "vol/object.h"
@@ -7,19 +7,20 @@
 struct vol_transfer {
     struct vol_object *dataset;
     hid_t type, mem_space, file_space, dxpl;
-    const void *src; /* where the values are to be written, or */
-    void *dst;       /* where they are to be read */
-    bool on_device;  /* these are in the memory of a GPU */
+    const void *src; /* values to write; NULL: read */
+    void *dst;       /* memory for values to read; NULL: write */
+    bool on_device;  /* `src` or `dst` is in device memory */
 };
 
 enum vol_moved {
     VOL_MOVED,
-    VOL_LEFT,  /* not all, if any: the connector under this one has to do it */
-    VOL_FAILED /* a stream could not be stored, and HDF5's stack says why */
+    VOL_LEFT,  /* the connector below must move the values */
+    VOL_FAILED /* a stream could not be stored; HDF5's error stack says why */
 };
 
-/* Moves the values, where that can be done here: a selection of whole chunks,
- * in memory a box too and of the dataset's own type. `caller` is in the library
- * that has called. */
+/* Moves the values where terp can: of whole chunks or of every n-th value, to
+ * or from a box in memory, in the dataset's own type. `caller` is the return
+ * address of the callback. With VOL_LEFT some values may have been moved
+ * already. */
 enum vol_moved
 vol_batches_move(const void *caller, const struct vol_transfer *transfer);

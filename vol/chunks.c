@@ -1,18 +1,21 @@
-/* Chooses chunks, and the cache that goes with them. */
+/* Chooses chunk dims, and the size of the chunk cache. */
 #include "vol/chunks.h"
 
 #include "codec/format/base.h"
 
-/* Of a chunk: 64^3, from where on ratios hardly grow; 1 to 2 MiB. */
+/* Most values of a chunk that terp chooses: 64^3, or 1 to 2 MiB. Larger chunks
+ * hardly give better ratios. Tests set a smaller number. */
 #ifndef VOL_CHUNK_NVALUES
 #define VOL_CHUNK_NVALUES ((uint64_t)1 << 18)
 #endif
 
-/* A program that writes one row of the slowest dim after the other must find
- * each chunk in the cache until it is full: coded more than once, it takes its
- * time as often, and its error grows. */
+/* Bounds of the chunk cache that a dataset gets. A program that writes one row
+ * of the slowest dim after another should find each chunk in the cache until
+ * the chunk is full: a chunk that leaves the cache earlier is coded several
+ * times, which takes time and adds up errors. The upper bound limits the
+ * program's memory (doc/vol.md); the lower one is HDF5's default. */
 #define MAX_CACHE_NBYTES ((uint64_t)256 << 20)
-#define MIN_CACHE_NBYTES ((uint64_t)1 << 20) /* HDF5's own */
+#define MIN_CACHE_NBYTES ((uint64_t)1 << 20)
 
 bool
 vol_extent_read(const struct vol_library *library, hid_t space,
@@ -33,7 +36,7 @@ vol_extent_read(const struct vol_library *library, hid_t space,
     return true;
 }
 
-/* The longest side is halved until a chunk has no more values than wanted. */
+/* Halves the longest side until the chunk has at most VOL_CHUNK_NVALUES. */
 static void
 cut_chunk(int rank, uint64_t nvalues, hsize_t *chunk)
 {
@@ -48,7 +51,7 @@ cut_chunk(int rank, uint64_t nvalues, hsize_t *chunk)
     }
 }
 
-/* The shortest side that may still be doubled; -1: none may. */
+/* The shortest side that may be doubled; -1: none. */
 static int
 find_side_to_double(const struct vol_extent *extent, const hsize_t *chunk)
 {
@@ -72,7 +75,7 @@ vol_chunks_choose(const struct vol_extent *extent, const hsize_t *wanted,
         chunk[d] = wanted != NULL && extent->max[d] > extent->dims[d]
                        ? wanted[d]
                        : extent->dims[d];
-        /* Nothing is as large as that but by dims that lie. */
+        /* Only false dims have so large a product. */
         if (!mul_fits(nvalues, chunk[d], &nvalues))
             nvalues = UINT64_MAX;
     }
@@ -107,7 +110,7 @@ vol_chunks_set_cache(const struct vol_library *library, hid_t dapl,
         return false;
     if (own_nbytes > nbytes)
         nbytes = own_nbytes;
-    /* Ten slots for each chunk, as HDF5 advises; full chunks go first. */
+    /* HDF5 advises ten slots for each chunk. 1.0: full chunks leave first. */
     return library->H5Pset_chunk_cache(dapl, 10 * nchunks + 521, nbytes, 1.0) >=
            0;
 }

@@ -1,4 +1,4 @@
-/* Gives new datasets chunks and the filter, by rules. */
+/* Gives new datasets chunks and the filter where a rule applies. */
 #include "vol/create.h"
 
 #include <stdatomic.h>
@@ -13,12 +13,14 @@
 #include "filter/types.h"
 #include "vol/chunks.h"
 
-/* Fewer values are hardly worth a chunk's place in the file's index. */
+/* Datasets of fewer values stay uncompressed, unless the rule says "small":
+ * they hardly save more than a chunk's entry in the file's index takes. Tests
+ * set a smaller number. */
 #ifndef VOL_CREATE_MIN_NVALUES
 #define VOL_CREATE_MIN_NVALUES 4096
 #endif
 
-/* The dataset's path, which the caller frees; NULL where it has no name yet. */
+/* The dataset's path, which the caller frees; NULL: an anonymous dataset. */
 static char *
 read_path(const struct vol_creation *creation)
 {
@@ -52,7 +54,7 @@ read_path(const struct vol_creation *creation)
     return path;
 }
 
-/* 4 or 8; 0 of a type that has no bound. */
+/* Bytes of a float32 or float64; 0: rules do not apply to the type. */
 static unsigned
 read_value_nbytes(const void *caller, hid_t type)
 {
@@ -67,12 +69,12 @@ read_value_nbytes(const void *caller, hid_t type)
     return has_bound ? (unsigned)terp_value_nbytes(number.type) : 0;
 }
 
-/* What a rule finds. */
+/* The dataset that a rule applies to. */
 struct found {
     struct vol_extent extent;
     unsigned value_nbytes;
     bool has_chunks, has_filters, has_terp, has_fletcher;
-    hsize_t chunk[H5S_MAX_RANK]; /* the program's */
+    hsize_t chunk[H5S_MAX_RANK]; /* the program's, if has_chunks */
 };
 
 static bool
@@ -92,9 +94,9 @@ read_filters(const struct vol_library *library, hid_t dcpl, struct found *found)
     return nfilters >= 0;
 }
 
-/* Whether the dataset has fewer values than are worth a chunk: in the program's
- * chunks, or where these do not stay in all. One that grows may have none yet.
- */
+/* Whether the dataset has too few values to compress. Where the program's
+ * chunks stay, their values count; otherwise the dataset's values now, unless
+ * it may grow. */
 static bool
 has_few_values(const struct vol_choice *choice, const struct found *found)
 {
@@ -108,8 +110,8 @@ has_few_values(const struct vol_choice *choice, const struct found *found)
     return nvalues < VOL_CREATE_MIN_NVALUES;
 }
 
-/* Fills in what holds of the dataset, and returns why it stays as it is; NULL
- * where it need not. */
+/* Fills in `found`, and returns why the dataset stays uncompressed; NULL: it is
+ * compressed. */
 static const char *
 reason_to_leave(const struct vol_library *library,
                 const struct vol_creation *creation,
@@ -119,14 +121,14 @@ reason_to_leave(const struct vol_library *library,
     const H5D_layout_t layout = library->H5Pget_layout(dcpl);
 
     if (!vol_extent_read(library, creation->space, &found->extent))
-        return "it is no array";
+        return "it is scalar or null";
     if (found->value_nbytes == 0)
-        return "its type has no bound: it is neither float32 nor float64";
+        return "its type is neither float32 nor float64";
     found->has_chunks = layout == H5D_CHUNKED;
     if (found->has_chunks &&
         library->H5Pget_chunk(dcpl, H5S_MAX_RANK, found->chunk) !=
             found->extent.rank)
-        return "its chunks have another rank";
+        return "its chunks have another rank than its dataspace";
     if (!choice->has_small && has_few_values(choice, found))
         return "it has few values; the rule's option \"small\" takes it too";
     if (found->extent.nvalues == 0 && !found->extent.grows)
@@ -135,9 +137,9 @@ reason_to_leave(const struct vol_library *library,
         return "the rule's chunk has another rank";
     if (!found->has_chunks &&
         (layout != H5D_CONTIGUOUS || library->H5Pget_external_count(dcpl) != 0))
-        return "its layout has no chunks";
+        return "its layout cannot have chunks";
     if (!read_filters(library, dcpl, found))
-        return "its filters are not known";
+        return "HDF5 does not tell its filters";
     if (found->has_terp)
         return "it has terp already";
     if (found->has_filters && !choice->replaces_filters)
@@ -167,7 +169,7 @@ set_chunks(const struct vol_library *library, const struct vol_choice *choice,
                                 found->value_nbytes);
 }
 
-/* A checksum of the program's stays, behind terp. */
+/* Replaces the filters by terp, and by the program's checksum after terp. */
 static bool
 set_filters(const struct vol_library *library, const struct vol_choice *choice,
             const struct found *found, hid_t dcpl)
@@ -184,7 +186,8 @@ set_filters(const struct vol_library *library, const struct vol_choice *choice,
                                    H5Z_FLAG_MANDATORY, 0, NULL) >= 0);
 }
 
-/* The lists with the rule in them; false where HDF5 refuses that. */
+/* Makes property lists with the rule's chunks and filter; false where HDF5
+ * refuses. */
 static bool
 make_lists(const struct vol_library *library, const struct vol_choice *choice,
            const struct found *found, struct vol_creation *creation)
@@ -206,7 +209,7 @@ make_lists(const struct vol_library *library, const struct vol_choice *choice,
     return false;
 }
 
-/* Wrong rules are told once, since every dataset would tell of them. */
+/* Prints a wrong rule once, not for each dataset. */
 static void
 say_wrong(const struct terp_call *call, const char *reason)
 {
@@ -216,9 +219,10 @@ say_wrong(const struct terp_call *call, const char *reason)
         fprintf(stderr, "H5Z-TERP: TERP_RULES: %s; no rule is used\n", reason);
 }
 
-static const char no_filter[] = "this HDF5 has no filter of terp";
+static const char no_filter[] = "this HDF5 does not find the filter of terp";
 
-/* Told once, since a user of rules expects compressed data. */
+/* Printed once even when not verbose: a user of rules expects compressed
+ * data. */
 static void
 say_no_filter(const struct terp_call *call)
 {
@@ -226,12 +230,12 @@ say_no_filter(const struct terp_call *call)
 
     if (!call->quiet && !call->verbose && !atomic_flag_test_and_set(&said))
         fprintf(stderr,
-                "H5Z-TERP: TERP_RULES: %s, so that data is stored "
-                "uncompressed; name the plugin's folder in HDF5_PLUGIN_PATH\n",
+                "H5Z-TERP: TERP_RULES: %s, and stores data uncompressed; add "
+                "the plugin's folder to HDF5_PLUGIN_PATH\n",
                 no_filter);
 }
 
-/* Applies a rule to the dataset at `path`, for which there is one. */
+/* Applies the rule `choice` to the dataset at `path`. */
 static bool
 apply(const void *caller, const struct terp_call *call, const char *path,
       const struct vol_choice *choice, struct vol_creation *creation)
@@ -242,7 +246,7 @@ apply(const void *caller, const struct terp_call *call, const char *path,
     char bound[TERP_TEXT_NUMBER_NBYTES];
 
     const char *reason = reason_to_leave(library, creation, choice, &found);
-    /* HDF5 takes an optional filter that it has not, and leaves it out. */
+    /* HDF5 accepts an optional filter that it does not find, and omits it. */
     if (reason == NULL && library->H5Zfilter_avail(H5Z_FILTER_TERP) <= 0) {
         reason = no_filter;
         say_no_filter(call);
@@ -279,7 +283,7 @@ vol_create_apply(const void *caller, struct vol_creation *creation)
     if (rule == VOL_RULE_LEAVE || rule == VOL_RULE_UNMATCHED)
         terp_call_say(&call, "rules: %s is not compressed: %s",
                       path == NULL ? "(no name)" : path,
-                      path == NULL             ? "it has no name yet"
+                      path == NULL             ? "it has no name"
                       : rule == VOL_RULE_LEAVE ? "its rule says none"
                                                : "no rule matches its path");
     if (rule == VOL_RULE_APPLY)

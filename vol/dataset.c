@@ -1,5 +1,5 @@
-/* Datasets: created by rules, written and read in batches, and all else by the
- * connector under this one. */
+/* Creates datasets by rules, and writes and reads them in batches; passes
+ * everything else to the connector below. */
 #include "vol/dataset.h"
 
 #include <stdlib.h>
@@ -36,24 +36,24 @@ vol_dataset_create(void *at, const struct vol_loc *loc, const char *name,
     return vol_object_make(parent, under);
 }
 
-/* One call of H5Dwrite or H5Dread, or of those of several datasets. */
+/* One call of H5Dwrite or H5Dread, or of H5Dwrite_multi or H5Dread_multi. */
 struct request {
     size_t count;
     void **datasets;
     hid_t *types, *mem_spaces, *file_spaces;
     hid_t dxpl;
-    const void *const *src; /* of what is written */
-    void *const *dst;       /* of what is read */
+    const void *const *src; /* values to write, or NULL */
+    void *const *dst;       /* memory for values to read, or NULL */
 };
 
-/* What is left of a request for the connector under this one. */
+/* The datasets of a request that the connector below must move. */
 struct rest {
     size_t count;
     void **under;
     hid_t *types, *mem_spaces, *file_spaces;
     const void **src;
     void **dst;
-    struct vol_staged *staged; /* for each of these */
+    struct vol_staged *staged; /* of each dataset */
 };
 
 static void
@@ -93,8 +93,8 @@ say_not_copied(const void *caller)
     return -1;
 }
 
-/* Moves in batches what can be, and lists the rest, whose values are on the
- * host then. */
+/* Moves the datasets that can go in batches, and lists the rest, with values in
+ * host memory. */
 static herr_t
 move_batches(const void *caller, const struct request *request,
              struct rest *rest)
@@ -133,7 +133,7 @@ move_batches(const void *caller, const struct request *request,
     return 0;
 }
 
-/* Gives back what was read for the device. */
+/* Copies values that were read to the device, and frees the host copies. */
 static herr_t
 end_staging(const void *caller, struct rest *rest, herr_t result)
 {

@@ -1,9 +1,9 @@
-/* What the connector does with datasets beyond handing on. */
+/* Creates, writes and reads datasets, with rules and in batches. */
 #pragma once
 
 #include "vol/object.h"
 
-/* Callbacks of the class. */
+/* Callbacks of the connector's class. */
 void *
 vol_dataset_create(void *at, const struct vol_loc *loc, const char *name,
                    hid_t lcpl, hid_t type, hid_t space, hid_t dcpl, hid_t dapl,

@@ -1,5 +1,5 @@
-/* Finds out whether values are in the memory of a GPU, and copies them from it
- * and to it. */
+/* Finds out whether values are in device memory, and copies them to and from
+ * the host. */
 #include "vol/device.h"
 
 #include <stdlib.h>
@@ -8,12 +8,11 @@
 #include "filter/plugin/call.h"
 #include "vol/selection.h"
 
-/* Begins a call on device memory. False where the program has no engine for
- * it. */
+/* Begins a call on device memory. False where no CUDA engine is available. */
 static bool
 begin(const void *caller, struct terp_call *call, struct terp_run *run)
 {
-    /* Asked first, since most programs have none and write little. */
+    /* A quick test first: most programs do not set the variable. */
     if (getenv("TERP_ENGINE") == NULL)
         return false;
     terp_call_begin(caller, call);
@@ -42,7 +41,7 @@ copy(const void *caller, void *dst, const void *src, uint64_t nbytes)
            terp_memory_copy(&run, 1, &dst, &src, &nbytes) == TERP_OK;
 }
 
-/* Of the transfer's memory, gaps included. */
+/* The size of the transfer's memory, including gaps. */
 static bool
 memory_nbytes(const struct vol_transfer *transfer, uint64_t *nbytes_ret)
 {

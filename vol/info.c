@@ -1,6 +1,6 @@
-/* Reads and writes "under_vol=VALUE;under_info={TEXT}", as HDF5's own
- * pass-through connector has it, so that HDF5_VOL_CONNECTOR can name a
- * connector under this one. */
+/* Reads and writes "under_vol=VALUE;under_info={TEXT}", the syntax of HDF5's
+ * own pass-through connector, so that HDF5_VOL_CONNECTOR can name a connector
+ * below this one. */
 #define _POSIX_C_SOURCE 200809L /* strndup */
 #include "vol/info.h"
 
@@ -62,7 +62,7 @@ vol_info_free(void *at)
     const struct vol_library *library = info->library;
     herr_t result = 0;
 
-    /* May stand on the way of an error. */
+    /* HDF5 may be on its way back from an error: keep the stack. */
     hid_t errors = library->H5Eget_current_stack();
     if (info->under != NULL)
         result = library->H5VLfree_connector_info(info->vol, info->under);
@@ -87,7 +87,7 @@ vol_info_to_str(const void *at, char **text_ret)
         return -1;
     const char *inside = under == NULL ? "" : under;
     size_t nbytes = strlen(inside) + 64;
-    /* HDF5 releases it. */
+    /* HDF5 frees the text. */
     *text_ret = library->H5allocate_memory(nbytes, 0);
     if (*text_ret != NULL)
         snprintf(*text_ret, nbytes, "under_vol=%d" UNDER_INFO "%s}", value,
@@ -97,8 +97,8 @@ vol_info_to_str(const void *at, char **text_ret)
     return *text_ret == NULL ? -1 : 0;
 }
 
-/* Copies what stands between the braces, which the caller frees; NULL where
- * there are none or nothing. */
+/* Copies the text between the braces, which the caller frees; NULL where there
+ * are no braces, or nothing between them. */
 static char *
 read_under_text(const char *text, bool *valid_ret)
 {

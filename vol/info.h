@@ -1,5 +1,5 @@
-/* The connector's own information: which connector is under it. Files have none
- * where that is HDF5's native one. */
+/* The connector's information for HDF5: which connector is below it. A file has
+ * no information where HDF5's native connector is below. */
 #pragma once
 
 #include "vol/library.h"
@@ -7,7 +7,7 @@
 struct vol_info {
     const struct vol_library *library;
     hid_t vol;
-    void *under; /* that connector's information, or NULL */
+    void *under; /* information of the connector below, or NULL */
 };
 
 void *

@@ -1,4 +1,4 @@
-/* Finds the libhdf5 that calls, and keeps what was found of it. */
+/* Finds the libhdf5 that called, and keeps its table of functions. */
 #define _GNU_SOURCE /* dladdr */
 #include "vol/library.h"
 
@@ -13,11 +13,12 @@
 #include "filter/plugin/h5z_terp.h"
 #include "filter/plugin/host.h"
 
-/* More than a process has been seen to hold: h5py's, netCDF4's, the system's,
- * PyTables', VTK's. */
+/* Bounds the libhdf5 of one process: more than any process has been seen to
+ * hold (h5py's, netCDF4's, the system's, PyTables', VTK's). The connector does
+ * not work with a further one. */
 #define MAX_NLIBRARIES 16
 
-/* Entries stay where they are, and are complete before they are counted. */
+/* An entry never moves, and is complete before nlibraries counts it. */
 static struct vol_library libraries[MAX_NLIBRARIES];
 static atomic_int nlibraries;
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
@@ -39,7 +40,7 @@ find(const void *base)
     return NULL;
 }
 
-/* Fills in all functions; the name of the first that is missing, or NULL. */
+/* Finds all functions. Returns the name of the first missing one, or NULL. */
 static const char *
 find_functions(const struct terp_host *host, struct vol_library *library)
 {
@@ -56,14 +57,14 @@ find_functions(const struct terp_host *host, struct vol_library *library)
     return missing;
 }
 
-/* On stderr where HDF5 does not say so itself: its function for that may be
- * missing too. */
+/* Prints to stderr where HDF5 will not print its error stack: its function for
+ * errors may be missing, too. */
 static void
 say_missing(const struct terp_host *host, const char *missing)
 {
     char text[128];
 
-    snprintf(text, sizeof text, "this HDF5 cannot have connectors: no %s",
+    snprintf(text, sizeof text, "this HDF5 cannot use connectors: no %s",
              missing);
     if (!terp_host_push(host, "vol/library.c", __func__, __LINE__,
                         "H5E_CANTINIT_g", text) &&
@@ -71,7 +72,8 @@ say_missing(const struct terp_host *host, const char *missing)
         fprintf(stderr, "H5Z-TERP: %s\n", text);
 }
 
-/* Not after HDF5 was closed and opened anew. */
+/* Whether `id` is still HDF5's own connector. It is not after HDF5 was closed
+ * and opened again. */
 static bool
 is_native(const struct vol_library *library, hid_t id)
 {
@@ -90,14 +92,15 @@ open_locked(const struct terp_host *host, const void *caller, bool says)
 
     const char *missing = find_functions(host, &library);
     if (missing == NULL && place == NULL && nlibraries == MAX_NLIBRARIES)
-        missing = "place for another one";
+        missing = "space for another libhdf5";
     if (missing != NULL && says)
         say_missing(host, missing);
     if (missing != NULL)
         return NULL;
-    /* HDF5 also looks at connectors where it could not open a file without. */
+    /* HDF5 also tries connectors after it failed to open a file: keep its
+     * error stack. */
     hid_t errors = library.H5Eget_current_stack();
-    /* Kept: HDF5 closes it when it ends. */
+    /* The id stays open until HDF5 closes. */
     library.native =
         library.H5get_libversion(&library.major, &minor, &release) < 0
             ? H5I_INVALID_HID
@@ -152,8 +155,8 @@ vol_library_suits(const void *caller, unsigned version_ret[3])
 
     memset(version_ret, 0, 3 * sizeof *version_ret);
     terp_host_open(caller, &host);
-    /* Of 1.14. To ask for the version would clear HDF5's error stack, in the
-     * middle of an error. */
+    /* H5Dread_multi is new in 1.14. H5get_libversion would clear HDF5's error
+     * stack, perhaps in the middle of an error. */
     const bool suits = terp_host_find(&host, "H5Dread_multi", &read_multi);
     if (!suits && terp_host_find(&host, "H5get_libversion", &get_version))
         get_version(&version_ret[0], &version_ret[1], &version_ret[2]);

@@ -1,14 +1,14 @@
-/* One libhdf5 of the process, and the functions of it that the connector uses.
+/* One libhdf5 of the process, and its functions that the connector calls.
  *
- * A process may hold several, of different versions, and all load the same
- * connector: each object of it knows its own. */
+ * A process may hold several libhdf5, of different versions, which all load the
+ * same connector. So each object of the connector points to its library. */
 #pragma once
 
 #include <stdbool.h>
 
 #include "vol/abi.h"
 
-/* X(result, name, parameters): what a connector hands on with. */
+/* X(result, name, parameters): the functions that pass a call on. */
 #define VOL_PASS_FUNCTIONS(X)                                                  \
     X(hid_t, H5VLget_connector_id_by_value, (int))                             \
     X(hid_t, H5VLregister_connector_by_value, (int, hid_t))                    \
@@ -195,37 +195,37 @@
 #define VOL_DECLARE(result, name, parameters) result(*name) parameters;
 
 struct vol_library {
-    const void *base; /* where it is loaded */
-    hid_t native;     /* the connector that writes files */
+    const void *base; /* the address at which it is loaded */
+    hid_t native;     /* HDF5's own connector, which writes files */
     unsigned major;   /* version */
     bool is_parallel; /* built for MPI */
     VOL_PASS_FUNCTIONS(VOL_DECLARE)
     VOL_PLAIN_FUNCTIONS(VOL_DECLARE)
 };
 
-/* Finds the functions of the library that `caller`, the return address of a
- * callback, lies in. To be called when that has registered the connector: it
- * may be in no need of it, so nothing is said where a function is missing. */
+/* Finds the functions of the library that contains `caller`, the return address
+ * of a callback. Called when a library registers the connector. Silent where a
+ * function is missing, because the library may never use the connector. */
 void
 vol_library_open(const void *caller);
 
-/* The library that `caller` lies in. Where a function is missing, NULL, with
- * the reason on HDF5's error stack. */
+/* The library that contains `caller`. NULL where a function is missing; the
+ * reason is then on HDF5's error stack. */
 const struct vol_library *
 vol_library_of(const void *caller);
 
-/* Whether `caller` lies in a libhdf5 that knows connectors like this one. Else
- * its version; zeros where a program hides its functions, which the connector
- * would lack. */
+/* Whether `caller` is in a libhdf5 that supports connectors like this one. If
+ * not, *version_ret is its version; zeros where a program hides HDF5's
+ * functions, so that the connector cannot call them. */
 bool
 vol_library_suits(const void *caller, unsigned version_ret[3]);
 
-/* Gives the library terp's filter where it finds none: the program, or netCDF,
- * may have taken the plugin's folder from those where it looks. */
+/* Registers terp's filter with a library that does not find it: the program, or
+ * netCDF, may have removed the plugin's folder from HDF5's search path. */
 void
 vol_library_add_filter(const struct vol_library *library);
 
-/* The reason of an error, for a call that fails. */
+/* Puts the reason of a failing call on HDF5's error stack. */
 void
 vol_library_push(const void *caller, const char *function, unsigned line,
                  const char *text);

@@ -1,4 +1,4 @@
-/* Objects, and what is asked of any of them. */
+/* Wraps objects, and asks the connector below for their properties. */
 #include "vol/object.h"
 
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 /* H5FD_FEAT_HAS_MPI. */
 #define FEATURE_HAS_MPI 0x100UL
 
-/* H5F_ACC_RDWR, of which HDF5's macro would call H5open. */
+/* H5F_ACC_RDWR; HDF5's macro would call H5open. */
 #define ACC_RDWR 1u
 
 void *
@@ -54,7 +54,7 @@ vol_dataset_id(const struct vol_object *dataset, int op, hid_t dxpl)
                : get.args.id;
 }
 
-/* The object's file, under this connector; NULL where that cannot be told. */
+/* The object's file, of the connector below; NULL where HDF5 does not tell. */
 static void *
 find_file(const struct vol_object *object, int type, hid_t dxpl)
 {

@@ -1,6 +1,6 @@
-/* Hands every call on to the connector under this one: objects that come with a
- * call are replaced by those under them, and objects that a call makes are put
- * into one of ours. */
+/* Passes every call to the connector below. Objects among the arguments are
+ * replaced by the objects that they wrap, and objects that the call makes are
+ * wrapped. */
 #include "vol/pass.h"
 
 #include <stdlib.h>
@@ -12,10 +12,12 @@
 
 #define LIST(...) __VA_ARGS__
 
-/* ---- calls that make nothing ----
+/* ---- calls that make no object ----
  *
- * `what` is the function of HDF5 without H5VL. The object is copied, since a
- * call such as that of H5Drefresh may close it. */
+ * `what` is the name of HDF5's function without H5VL. For example,
+ * PASS_ARGUMENTS(attr_get) makes the callback attr_get, which calls
+ * H5VLattr_get on the wrapped object. The wrapper is copied first, because a
+ * call such as H5Drefresh's may close it. */
 
 /* (object, arguments) */
 #define PASS(what, parameters, arguments)                                \
@@ -51,7 +53,7 @@
         return result;                                                       \
     }
 
-/* ---- calls that make an object, and those that end it ---- */
+/* ---- calls that make or close an object ---- */
 
 #define MAKE_AT(what, parameters, arguments)                                \
     static void *what(void *at, const struct vol_loc *loc, LIST parameters, \
@@ -135,7 +137,7 @@ PASS_ARGUMENTS_AT(link_specific)
 PASS_ARGUMENTS_AT(link_optional)
 
 MAKE_AT(object_open, (H5I_type_t *type_ret, hid_t dxpl), (type_ret, dxpl))
-/* HDF5 itself wraps the file that this may tell. */
+/* HDF5 itself wraps the file that object_get may return. */
 PASS_ARGUMENTS_AT(object_get)
 PASS_ARGUMENTS_AT(object_specific)
 PASS_ARGUMENTS_AT(object_optional)
@@ -189,10 +191,9 @@ token_from_str(void *at, H5I_type_t type, const char *text, void *token)
 
 /* ---- files ---- */
 
-/* What a file is made with: the connector under this one, and access properties
- * that name it. */
+/* The connector below a new file, and access properties that name it. */
 struct below {
-    struct vol_object like; /* of the file that is made */
+    struct vol_object like; /* library and connector of the file */
     hid_t fapl;
     struct vol_info *info;
 };
@@ -202,7 +203,7 @@ close_below(struct below *below)
 {
     const struct vol_library *library = below->like.library;
 
-    /* What has gone wrong is for the caller of the call. */
+    /* The error stack is for the program. */
     hid_t errors = library->H5Eget_current_stack();
     if (below->fapl >= 0)
         library->H5Pclose(below->fapl);
@@ -223,8 +224,8 @@ open_below(const struct vol_library *library, hid_t fapl, struct below *below)
                             .info = info};
     if (below->info != NULL) {
         below->like.vol = below->info->vol;
-        /* Files of it may outlive what names it, so it stays as long as HDF5
-         * does. */
+        /* The connector's files may stay open longer than its id, so the id
+         * stays open until HDF5 closes. */
         library->H5Iinc_ref(below->like.vol);
     }
     if (below->fapl >= 0 &&
@@ -271,7 +272,7 @@ file_open(const char *name, unsigned flags, hid_t fapl, hid_t dxpl, void **req)
     return take_file(&below, file, req);
 }
 
-/* A file that is named and not open. */
+/* An operation on a file that is not open, by its name. */
 static herr_t
 named_file_specific(const void *caller, struct vol_file_specific *arguments,
                     hid_t dxpl, void **req)
@@ -282,8 +283,8 @@ named_file_specific(const void *caller, struct vol_file_specific *arguments,
 
     if (library == NULL)
         return -1;
-    /* HDF5 asks connectors for a file that it could not open without, and tells
-     * of that error where none can. */
+    /* HDF5 tries connectors after it failed to open a file. Where they fail
+     * too, HDF5 reports its first error: errors below are put after it. */
     hid_t errors = library->H5Eget_current_stack();
     herr_t result = -1;
     if (open_below(library, fapl, &below)) {
@@ -343,7 +344,7 @@ group_specific(void *at, struct vol_group_specific *arguments, hid_t dxpl,
     return result;
 }
 
-/* H5L_SAME_LOC makes one of two objects NULL. */
+/* With H5L_SAME_LOC one of two objects is NULL. */
 static const struct vol_object *
 either(const void *a, const void *b)
 {
@@ -411,7 +412,7 @@ object_copy(void *src, const struct vol_loc *src_loc, const char *src_name,
     return result;
 }
 
-/* ---- objects that HDF5 makes and hands out itself ---- */
+/* ---- objects that HDF5 wraps and unwraps itself ---- */
 
 static void *
 get_object(const void *at)
@@ -421,7 +422,8 @@ get_object(const void *at)
     return on->library->H5VLget_object(on->under, on->vol);
 }
 
-/* A context is an object whose `under` is the context below it. */
+/* A context is a vol_object whose `under` is the context of the connector
+ * below. */
 static herr_t
 get_wrap_ctx(const void *at, void **context_ret)
 {
@@ -481,8 +483,8 @@ unwrap_object(void *at)
 
 /* ---- the connector itself ---- */
 
-/* HDF5 does so also where it only looks for a connector that can open a file,
- * so that a program's errors must not change by it. */
+/* HDF5 also initializes the connector when it only searches for a connector
+ * that can open a file, so this must not change the program's error stack. */
 static herr_t
 initialize(hid_t properties)
 {
@@ -491,7 +493,7 @@ initialize(hid_t properties)
     return 0;
 }
 
-/* What was found of the library stays, for others that it still calls. */
+/* The library's table stays, because HDF5 may still make calls. */
 static herr_t
 terminate(void)
 {

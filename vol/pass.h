@@ -3,8 +3,9 @@
 
 #include "vol/abi.h"
 
-/* The name in HDF5_VOL_CONNECTOR, and a number that no registered connector
- * has: those of projects begin at 512, and 46117 is the filter's. */
+/* The connector's name in HDF5_VOL_CONNECTOR, and its number. Numbers of
+ * projects begin at 512; no registered connector has this one, which is the
+ * filter's. */
 #define VOL_NAME "terp"
 #define VOL_VALUE 46117
 

@@ -1,4 +1,4 @@
-/* What HDF5 asks of a library in its plugin folder. */
+/* The connector's entry points as an HDF5 plugin. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,13 +14,14 @@ H5PLget_plugin_type(void);
 EXPORT const void *
 H5PLget_plugin_info(void);
 
-/* HDF5 1.10 takes whatever stands in its plugin folder for a filter, and the
- * connector's number for the filter's. It is told another one, that no filter
- * has. */
+/* HDF5 1.10 takes every library in its plugin folder for a filter, and would
+ * take the connector's number for the filter's. So it gets a number that no
+ * filter has. */
 static const struct vol_class not_a_filter = {
     .version = VOL_CLASS_VERSION, .value = -1, .name = ""};
 
-/* To who has asked for the connector; a version of zeros is unknown. */
+/* Prints, once, to users who set HDF5_VOL_CONNECTOR=terp, that HDF5 is too old.
+ * A version of zeros is unknown. */
 static void
 say_too_old(const unsigned version[3])
 {
@@ -33,8 +34,8 @@ say_too_old(const unsigned version[3])
         return;
     said = 1;
     fprintf(stderr,
-            "H5Z-TERP: HDF5 %u.%u.%u has no connectors like terp's, which "
-            "needs 1.14 or newer; the filter works without\n",
+            "H5Z-TERP: HDF5 %u.%u.%u is too old for terp's connector, which "
+            "needs 1.14 or newer; the filter works without the connector\n",
             version[0], version[1], version[2]);
 }
 
@@ -44,7 +45,7 @@ H5PLget_plugin_type(void)
     return VOL_PLUGIN_TYPE;
 }
 
-/* HDF5 before 1.14 asks for it, too, when it looks for a filter. */
+/* HDF5 before 1.14 calls this, too, when it searches for a filter. */
 const void *
 H5PLget_plugin_info(void)
 {

@@ -1,4 +1,4 @@
-/* Reads rules. */
+/* Parses rules. */
 #define _POSIX_C_SOURCE 200809L /* strdup */
 #include "vol/rules.h"
 
@@ -11,8 +11,8 @@
 #include "codec/api/text.h"
 #include "codec/format/environment.h"
 
-/* More is not meant: the longest known list, of a simulation with a bound for
- * each of its variables, has 3 KB. */
+/* Bounds the text of the rules, and so the memory for it. The longest known
+ * list, of a simulation with a bound for each variable, has 3 KB. */
 #define MAX_FILE_NBYTES 65536
 
 static bool
@@ -21,7 +21,7 @@ is_space(char c)
     return c == ' ' || c == '\t' || c == '\r';
 }
 
-/* Reads all of `text` as digits. */
+/* Reads `text`, digits only, as a number from 1 to `max`. */
 static bool
 read_count(const char *text, uint64_t max, uint64_t *count_ret)
 {
@@ -87,7 +87,7 @@ read_bits(const char *text, struct H5Z_terp_config *config)
     return true;
 }
 
-/* Reads BOUND, of which VOL_RULE_LEAVE is `none`. */
+/* Reads BOUND; returns VOL_RULE_LEAVE for "none". */
 static enum vol_rule
 read_bound(const char *text, struct H5Z_terp_config *config)
 {
@@ -100,7 +100,7 @@ read_bound(const char *text, struct H5Z_terp_config *config)
                  {"digits:", read_digits},
                  {"bits:", read_bits}};
 
-    /* Optional, so that a chunk that cannot be coded is stored as it is. */
+    /* Optional, so that a chunk that cannot be coded is stored uncompressed. */
     *config = (struct H5Z_terp_config){.bound_mode = H5Z_TERP_ABSOLUTE,
                                        .flags = H5Z_FLAG_OPTIONAL};
     if (strcmp(text, "none") == 0)
@@ -116,7 +116,7 @@ read_bound(const char *text, struct H5Z_terp_config *config)
     return VOL_RULE_WRONG;
 }
 
-/* Cuts the spaces around [*begin, end) off, ending the text there. */
+/* Cuts off the spaces around the text [*begin, end), and ends it with a 0. */
 static void
 trim(char **begin, char *end)
 {
@@ -127,7 +127,7 @@ trim(char **begin, char *end)
     *end = '\0';
 }
 
-/* AxBxC, which is cut up. */
+/* Reads AxBxC, and writes zeros into the text. */
 static bool
 read_chunk(char *text, struct vol_choice *choice)
 {
@@ -144,7 +144,7 @@ read_chunk(char *text, struct vol_choice *choice)
     return true;
 }
 
-/* The names are those of the tool's --keep-sign. */
+/* The names are the same as for the tool's --keep-sign. */
 static bool
 read_keep_sign(const char *text, struct H5Z_terp_config *config)
 {
@@ -155,7 +155,7 @@ read_keep_sign(const char *text, struct H5Z_terp_config *config)
     return of_chunk || *text == '\0' || strcmp(text, ":values") == 0;
 }
 
-/* MIN:MAX, of which one may be left out. */
+/* Reads MIN:MAX, where one number may be empty. */
 static bool
 read_valid_range(const char *text, struct H5Z_terp_config *config)
 {
@@ -194,7 +194,8 @@ read_option(char *text, struct vol_choice *choice)
     return true;
 }
 
-/* BOUND[,OPTION ...], which is cut up; *wrong_ret is the part that is wrong. */
+/* Reads BOUND[,OPTION ...], and writes zeros into the text. *wrong_ret is the
+ * bound or option that was read last. */
 TERP_GUARDED enum vol_rule
 read_choice(char *text, struct vol_choice *choice, const char **wrong_ret)
 {
@@ -221,7 +222,7 @@ read_choice(char *text, struct vol_choice *choice, const char **wrong_ret)
     return found;
 }
 
-/* One rule, which is cut up and has no spaces around it. */
+/* Reads one rule without spaces around it, and writes zeros into the text. */
 static enum vol_rule
 read_rule(char *rule, const char *path, struct vol_choice *choice, char *reason)
 {
@@ -229,11 +230,11 @@ read_rule(char *rule, const char *path, struct vol_choice *choice, char *reason)
     const char *wrong;
     struct terp_environment host;
 
-    /* Names hold = now and then, bounds and options never. */
+    /* A pattern may contain =, a bound or an option never. */
     char *equal = strrchr(rule, '=');
     if (equal == NULL || equal == rule) {
         snprintf(reason, VOL_REASON_NBYTES,
-                 "rule \"%.100s\" is not of the form "
+                 "rule \"%.100s\" must have the form "
                  "PATTERN=BOUND[,OPTION...]",
                  rule);
         return VOL_RULE_WRONG;
@@ -245,12 +246,12 @@ read_rule(char *rule, const char *path, struct vol_choice *choice, char *reason)
     terp_environment_leave(&host);
     if (found == VOL_RULE_WRONG) {
         snprintf(reason, VOL_REASON_NBYTES,
-                 "\"%.40s\" of the rule for \"%.40s\" is neither a bound "
+                 "in the rule for \"%.40s\", \"%.40s\" must be a bound "
                  "(abs:X, rel:X, pwr:X below 1, pwr:X:FLOOR, digits:N, bits:N, "
-                 "lossless, or none alone) nor behind one an option (chunk, "
-                 "chunk:AxBxC, replace-filters, small, keep-sign, "
-                 "keep-sign:chunk, valid-range:MIN:MAX)",
-                 wrong, rule);
+                 "lossless, or none without options) or, after a bound, an "
+                 "option (chunk, chunk:AxBxC, replace-filters, small, "
+                 "keep-sign, keep-sign:chunk, valid-range:MIN:MAX)",
+                 rule, wrong);
         return VOL_RULE_WRONG;
     }
     if (path == NULL || !terp_text_matches(rule, path))
@@ -259,8 +260,8 @@ read_rule(char *rule, const char *path, struct vol_choice *choice, char *reason)
     return found;
 }
 
-/* All rules in `text`, which is cut up. What has no name yet may be meant by
- * any rule: the first decides, if it is for every name. */
+/* Reads all rules in `text`, and writes zeros into it. For an anonymous dataset
+ * only the first rule counts, and only if its pattern matches every name. */
 static enum vol_rule
 read_rules(char *text, const char *path, struct vol_choice *choice,
            char *reason)
@@ -299,7 +300,8 @@ blank_comments(char *text)
         memset(at, ' ', strcspn(at, "\n"));
 }
 
-/* The file's text, which the caller frees; NULL with the reason. */
+/* The file's text, which the caller frees; NULL, with the reason, on failure.
+ */
 static char *
 read_file(const char *name, char *reason)
 {
@@ -313,7 +315,8 @@ read_file(const char *name, char *reason)
         memchr(text, '\0', nbytes) != NULL) {
         snprintf(reason, VOL_REASON_NBYTES,
                  "rules cannot be read from %.160s: %s", name,
-                 file == NULL ? strerror(errno) : "it is no short text");
+                 file == NULL ? strerror(errno)
+                              : "it must be text of at most 64 KiB");
         free(text);
         text = NULL;
     }
@@ -340,9 +343,7 @@ vol_rules_find(const char *rules, const char *path,
     char *text =
         *rules == '@' ? read_file(rules + 1, reason_ret) : strdup(rules);
     if (text == NULL && *rules != '@')
-        snprintf(reason_ret, VOL_REASON_NBYTES,
-                 "there is no memory to read "
-                 "it");
+        snprintf(reason_ret, VOL_REASON_NBYTES, "out of memory");
     if (text == NULL)
         return VOL_RULE_WRONG;
     enum vol_rule found = read_rules(text, path, choice_ret, reason_ret);

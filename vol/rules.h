@@ -1,14 +1,14 @@
-/* What TERP_RULES says of datasets that are to be created:
+/* Parses TERP_RULES, the rules for new datasets:
  *
  *     PATTERN=BOUND[,OPTION ...]; PATTERN=BOUND[,OPTION ...]; ...
  *
- * or @FILE, which holds the same, also with line ends for semicolons, and
- * comments from # on. The first pattern that matches a dataset counts
- * (codec/api/text.h tells what a pattern matches). BOUND is abs:NUMBER,
+ * or @FILE. The file holds the same text; a line end may stand for a semicolon,
+ * and # begins a comment. The first pattern that matches a dataset decides
+ * (codec/api/text.h defines patterns). BOUND is abs:NUMBER,
  * rel:NUMBER, pwr:NUMBER, pwr:NUMBER:FLOOR, digits:NUMBER, bits:NUMBER,
- * lossless or none, which has no options. OPTION is chunk, chunk:AxBxC,
+ * lossless, or none without options. OPTION is chunk, chunk:AxBxC,
  * replace-filters, small, keep-sign, keep-sign:chunk, keep-sign:values or
- * valid-range:MIN:MAX, of which one number may be left out. */
+ * valid-range:MIN:MAX, where MIN or MAX may be empty. */
 #pragma once
 
 #include <stdbool.h>
@@ -16,28 +16,29 @@
 #include "filter/plugin/h5z_terp.h"
 
 enum vol_rule {
-    VOL_RULE_NONE,      /* there are no rules */
+    VOL_RULE_NONE,      /* TERP_RULES has no rules */
     VOL_RULE_UNMATCHED, /* no rule matches */
-    VOL_RULE_LEAVE,     /* the rule says none */
+    VOL_RULE_LEAVE,     /* the rule's bound is "none" */
     VOL_RULE_APPLY,     /* *choice_ret tells how to compress */
-    VOL_RULE_WRONG      /* reason_ret tells what cannot be read */
+    VOL_RULE_WRONG      /* a rule is invalid; reason_ret tells which */
 };
 
-/* What a rule chooses for a dataset. */
+/* The bound and the options of a rule. */
 struct vol_choice {
     struct H5Z_terp_config config;
-    bool has_small;        /* datasets of few values too */
-    bool replaces_filters; /* of the program */
-    bool replaces_chunks;  /* of the program, */
-    int rank;              /* by chunks of these dims, 0: of terp's choice */
+    bool has_small;        /* also compress datasets of few values */
+    bool replaces_filters; /* replace the program's filters */
+    bool replaces_chunks;  /* replace the program's chunks */
+    int rank;              /* of `chunk`; 0: terp chooses the chunk */
     hsize_t chunk[H5S_MAX_RANK];
 };
 
+/* Holds the longest reason: 400 bytes of text, and 80 of the wrong rule. */
 #define VOL_REASON_NBYTES 512
 
-/* Finds the rule for the dataset at `path`, or NULL of one without name, in
- * `rules`, the variable's value or NULL. Reads the file anew in every call. All
- * rules are read, so that a wrong one does not wait for its dataset. */
+/* Finds the rule for the dataset at `path` (NULL: an anonymous dataset) in
+ * `rules`, the value of TERP_RULES or NULL. Reads the file in every call.
+ * Parses all rules, so that an invalid rule shows at the first dataset. */
 enum vol_rule
 vol_rules_find(const char *rules, const char *path,
                struct vol_choice *choice_ret,

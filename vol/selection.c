@@ -1,4 +1,4 @@
-/* Asks the library of the program for selections. */
+/* Asks HDF5 for the selections of transfers. */
 #include "vol/selection.h"
 
 static bool
@@ -9,8 +9,8 @@ read_dims(const struct vol_library *library, hid_t space, struct vol_box *box)
            library->H5Sget_simple_extent_dims(space, box->dims, NULL) >= 0;
 }
 
-/* False where another shape than a box is selected, or in another order than
- * that of the places. */
+/* False where the selection is not a box, or not in the order of the
+ * coordinates. */
 static bool
 read_box(const struct vol_library *library, hid_t space, struct vol_box *box)
 {
@@ -32,7 +32,7 @@ read_box(const struct vol_library *library, hid_t space, struct vol_box *box)
     return box->nvalues == (uint64_t)npoints;
 }
 
-/* Whether no other values are between those of a box in memory. */
+/* Whether the values of a box have no gaps in memory. */
 static bool
 is_run(const struct vol_box *box)
 {
@@ -46,7 +46,7 @@ is_run(const struct vol_box *box)
     return true;
 }
 
-/* The next dimension from `d` down which has more than one value. */
+/* The next dimension, from `d` down, with more than one value; -1: none. */
 static int
 next_dim(const struct vol_box *box, int d)
 {
@@ -55,9 +55,9 @@ next_dim(const struct vol_box *box, int d)
     return d;
 }
 
-/* How far apart a box's values are in memory, if they are a box of the same
- * shape there whose rows have no gaps: a field without its ghost cells, say, or
- * one of several. */
+/* Finds the strides in memory, where the values form a box of the same shape
+ * whose rows have no gaps: for example a field without its ghost cells, or one
+ * of several fields. */
 static bool
 find_strides(const struct vol_box *memory, const struct vol_box *file,
              uint64_t *strides_ret)
@@ -79,7 +79,7 @@ find_strides(const struct vol_box *memory, const struct vol_box *file,
     return true;
 }
 
-/* Where in memory the values are, or why they are nowhere for batches. */
+/* Finds the values in memory. Returns NULL, or why batches cannot move them. */
 static const char *
 find_places(const struct vol_box *memory, struct vol_selection *selection)
 {
@@ -94,14 +94,14 @@ find_places(const struct vol_box *memory, struct vol_selection *selection)
     if (selection->is_dense)
         return NULL;
     if (selection->is_strided)
-        return "memory has gaps";
+        return "the values in memory have gaps";
     return find_strides(memory, &selection->file, selection->stride)
                ? NULL
-               : "memory has gaps in rows, or another shape";
+               : "the selection in memory has gaps in rows, or another shape";
 }
 
-/* Values that are some steps apart, in at least one dimension. False where
- * something else is selected. */
+/* Reads a selection of every n-th value in at least one dimension. False where
+ * the selection is of another kind. */
 static bool
 read_strides(const struct vol_library *library, hid_t space,
              struct vol_box *file, struct terp_h5_strided *strided)
@@ -119,7 +119,7 @@ read_strides(const struct vol_library *library, hid_t space,
         return false;
     file->nvalues = 1;
     for (int d = 0; d < file->rank; d++) {
-        /* A run of values is a block, or blocks that touch each other. */
+        /* One block, or blocks that touch each other, are a run of values. */
         if (strided->count[d] == 1 || strided->stride[d] == block[d]) {
             strided->count[d] *= block[d];
             strided->stride[d] = 1;
@@ -156,9 +156,9 @@ vol_selection_read(const struct vol_transfer *transfer, hid_t space,
                        (size_t)all.rank * sizeof *all.dims) == 0;
     }
     if (!known)
-        return "the selection is no box";
+        return "the selection is not a box";
     if (transfer->mem_space == H5S_ALL && selection->is_strided)
-        return "memory has gaps";
+        return "the values in memory have gaps";
     memory = *file;
     if (transfer->mem_space == VOL_SPACE_BLOCK) {
         memory.rank = 1;
@@ -168,7 +168,7 @@ vol_selection_read(const struct vol_transfer *transfer, hid_t space,
                (transfer->mem_space <= VOL_SPACE_PLIST ||
                 !read_box(library, transfer->mem_space, &memory) ||
                 memory.nvalues != file->nvalues))
-        return "the selection in memory is no box";
+        return "the selection in memory is not a box";
     return find_places(&memory, selection);
 }
 

@@ -1,17 +1,17 @@
-/* Which values of a dataset a call means, and where in memory these are. */
+/* The values that a transfer selects, in the dataset and in memory. */
 #pragma once
 
 #include "filter/h5/strided.h"
 #include "vol/batches.h"
 
-/* H5S_BLOCK of HDF5 1.14, which has replaced no older value: values without
- * gaps. */
+/* H5S_BLOCK of HDF5 1.14: values without gaps. The value 1 has no meaning in
+ * older versions. */
 #define VOL_SPACE_BLOCK ((hid_t)1)
 
 /* H5S_PLIST: the selection is one of the transfer's properties. */
 #define VOL_SPACE_PLIST ((hid_t)2)
 
-/* A box of a space's values, without gaps between them. */
+/* A box of a dataspace's values, without gaps. */
 struct vol_box {
     int rank;
     hsize_t dims[H5S_MAX_RANK], offset[H5S_MAX_RANK], count[H5S_MAX_RANK];
@@ -19,21 +19,22 @@ struct vol_box {
 };
 
 struct vol_selection {
-    struct vol_box file;
-    bool is_strided; /* no box of the file's values, but these: */
+    struct vol_box file; /* in the dataset; dims and nvalues if is_strided */
+    bool is_strided;     /* every n-th value, given by `strided` */
     struct terp_h5_strided strided;
-    uint64_t at;   /* in memory, where the values begin */
-    bool is_dense; /* there, without gaps; or a box's are so many apart: */
-    uint64_t stride[H5S_MAX_RANK];
+    uint64_t at;                   /* first value in memory */
+    bool is_dense;                 /* no gaps in memory */
+    uint64_t stride[H5S_MAX_RANK]; /* in memory, in values, unless is_dense */
 };
 
-/* What a transfer selects in its dataset, whose dataspace is `space`; or why
- * that is nothing for batches. Only what is read may be strided. */
+/* Reads what a transfer selects in its dataset, whose dataspace is `space`.
+ * Returns NULL, or why batches cannot move the selection. Only a read may be
+ * strided. */
 const char *
 vol_selection_read(const struct vol_transfer *transfer, hid_t space,
                    struct vol_selection *selection_ret);
 
-/* Values between the first and the last one that is selected in a space, these
- * included. */
+/* The values in the smallest box around the values that are selected in a
+ * dataspace. */
 uint64_t
 vol_selection_span(const struct vol_library *library, hid_t space);
