@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""An AMReX plotfile in HDF5, with and without the shape of its boxes.
+"""Writes an AMReX plotfile in HDF5, with and without the shape of its boxes.
 
-AMReX, and with it Nyx, keeps a level in one dataset of one dimension: box
-after box, in a box component after component, x fastest. A filter sees a line
-of numbers. Told the shape of the boxes (logical dims, doc/cd_values.md), terp
-compresses bricks.
+AMReX, and so Nyx, keeps a level in one dataset of one dimension: box after box,
+in a box component after component, in a component x fastest. A filter sees a
+line of numbers. With logical dims (doc/cd_values.md), terp gets the shape of
+the boxes and compresses 3-D bricks.
 
     HDF5_PLUGIN_PATH=DIRECTORY_OF_THE_PLUGIN ./amrex_plotfile.py DIRECTORY
 
-writes the same two levels as plain.h5, lines.h5 and bricks.h5, prints what
-they take, and reads a component back as yt would. The layout and the names are
-those of AMReX's WriteMultiLevelPlotfileHDF5SingleDset.
+writes the same two levels to plain.h5, lines.h5 and bricks.h5, prints the size
+of each file's data, and reads a component as yt would. Layout and names are
+the same as from AMReX's WriteMultiLevelPlotfileHDF5SingleDset.
 """
 import os
 import sys
@@ -27,7 +27,7 @@ COMPONENTS = ("density", "Temp", "xmom")
 
 
 class Level:
-    """Boxes, as inclusive corners in x, y, z, and the values of their cells:
+    """Boxes, as inclusive corners in x, y, z, and the values of their cells.
     values[box] has the shape (component, z, y, x)."""
 
     def __init__(self, domain, low, high, values):
@@ -42,7 +42,7 @@ class Level:
 
 
 def fields(position):
-    """Smooth components of a unit cube; their ranges are far apart."""
+    """Smooth components in a unit cube, of very different ranges."""
     x, y, z = (2 * np.pi * p for p in position)
     wave = (np.sin(2 * x + 1) * np.cos(y) + np.sin(3 * y + z) * np.cos(2 * z) +
             0.5 * np.sin(4 * z + x) * np.cos(3 * y + 2 * x))
@@ -52,7 +52,7 @@ def fields(position):
 
 
 def make_level(domain, boxes):
-    """A level of `domain` cells a side, with boxes given as (low, shape)."""
+    """A level of `domain` cells along each side; a box is (low, shape)."""
     low = np.array([box[0] for box in boxes])
     high = low + np.array([box[1] for box in boxes]) - 1
     values = []
@@ -72,7 +72,7 @@ def tiled(first, last, size):
 
 
 def example_levels(domain=DOMAIN, box=BOX):
-    """The domain, and the middle of it twice as fine."""
+    """Level 0 covers the domain; level 1 is its middle, twice as fine."""
     fine = domain * REFINEMENT
     return [make_level(domain, tiled(0, domain, box)),
             make_level(fine, tiled(fine // 4, fine * 3 // 4, box))]
@@ -104,13 +104,13 @@ def write_level(file, number, level, finest, options):
     group["boxes"] = np.ascontiguousarray(corners).view(BOX_TYPE).reshape(-1)
     group["data:offsets=0"] = level.offsets()
     group["boxcenter"] = np.zeros(len(level.low), CENTER_TYPE)
-    # Each box is (component, z, y, x) in C order already.
+    # The values of a box are (component, z, y, x) in C order already.
     data = np.concatenate([box.reshape(-1) for box in level.values])
     group.create_dataset("data:datatype=0", data=data, **options)
 
 
 def write_plotfile(path, levels, names=COMPONENTS, **options):
-    """`options` are those of h5py's create_dataset, for the data."""
+    """`options` go to h5py's create_dataset, for the data."""
     with h5py.File(path, "w") as file:
         file.attrs["version_name"] = np.bytes_("HyperCLaw-V1.1")
         file.attrs["plotfile_type"] = np.bytes_("VanillaHDF5")
@@ -129,7 +129,7 @@ def write_plotfile(path, levels, names=COMPONENTS, **options):
 
 
 def read_boxes(path, number, name):
-    """Yields the low corner (x, y, z) of each box of a level, and its values
+    """Yields, for each box of a level, the low corner (x, y, z) and the values
     of component `name` as (z, y, x)."""
     with h5py.File(path, "r") as file:
         index = next(i for i in range(int(file.attrs["num_components"][0]))
@@ -144,7 +144,7 @@ def read_boxes(path, number, name):
 
 
 def stored(path):
-    """Bytes of values, and what they take in the file."""
+    """The bytes of all values, uncompressed and in the file."""
     with h5py.File(path, "r") as file:
         data = [file[name]["data:datatype=0"] for name in file
                 if name.startswith("level_")]
@@ -153,7 +153,7 @@ def stored(path):
 
 
 def largest_errors(path, level, number, name):
-    """The largest error of each box, in ranges of the box."""
+    """The largest error of each box, relative to the box's range."""
     index = COMPONENTS.index(name)
     for want, (_, got) in zip(level.values, read_boxes(path, number, name)):
         want = want[index].astype("f8")
@@ -161,7 +161,7 @@ def largest_errors(path, level, number, name):
 
 
 def brick_options(box, boxes_per_chunk=1):
-    """What tells terp, by way of h5py, that a chunk is a stack of bricks."""
+    """Options of h5py: a chunk is a stack of bricks, one for each component."""
     return {"chunks": (boxes_per_chunk * box**3,), "compression": TERP,
             "compression_opts": (*BOUND, 3, box, box, box)}
 
@@ -170,7 +170,7 @@ def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     levels = example_levels()
-    # A chunk is a component of a box, as HDF5_CHUNK_SIZE=32768 has AMReX do.
+    # A chunk is one component of a box, as with AMReX's HDF5_CHUNK_SIZE=32768.
     bricks = brick_options(BOX)
     for name, options in (("plain", {}),
                           ("lines", dict(bricks, compression_opts=BOUND)),

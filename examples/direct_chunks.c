@@ -1,12 +1,13 @@
-/* Compresses many chunks in one call, on a GPU where there is one, and hands
- * the streams to HDF5, which runs no filter then (direct chunk I/O). The file
- * is like any that the filter wrote: here HDF5 itself reads it back.
+/* Compresses many chunks in one call, on a GPU if there is one, and hands the
+ * streams to HDF5, which then runs no filter (direct chunk I/O). The file is
+ * the same as through the filter: the program lets HDF5 read it with the
+ * filter.
  *
  *     direct_chunks FILE
  *
  * The program links the codec (terp::codec). Where a simulation keeps its data
  * on the device, `src` and `streams` are device pointers, and `memory` is
- * TERP_MEMORY_DEVICE: then only streams travel to the host, not values. */
+ * TERP_MEMORY_DEVICE: only streams are then copied to the host, not values. */
 #include <hdf5.h>
 #include <math.h>
 #include <stdio.h>
@@ -21,36 +22,37 @@
 #define CHUNK_NVALUES (CHUNK_DIM * CHUNK_DIM * CHUNK_DIM)
 #define BOUND 1e-3
 
-/* Values of chunk c, as a simulation that works in boxes keeps them. */
+/* values[c]: the values of chunk c, as in a simulation that works in boxes. */
 static float values[NCHUNKS][CHUNK_NVALUES], values_read[CHUNK_NVALUES];
 static const void *src[NCHUNKS];
 static void *streams[NCHUNKS];
 static uint64_t nbytes[NCHUNKS];
 
 static void
-place_of(int c, hsize_t *place)
+offset_of(int c, hsize_t *offset)
 {
-    place[0] = (hsize_t)(c / (NCHUNKS_DIM * NCHUNKS_DIM)) * CHUNK_DIM;
-    place[1] = (hsize_t)(c / NCHUNKS_DIM % NCHUNKS_DIM) * CHUNK_DIM;
-    place[2] = (hsize_t)(c % NCHUNKS_DIM) * CHUNK_DIM;
+    offset[0] = (hsize_t)(c / (NCHUNKS_DIM * NCHUNKS_DIM)) * CHUNK_DIM;
+    offset[1] = (hsize_t)(c / NCHUNKS_DIM % NCHUNKS_DIM) * CHUNK_DIM;
+    offset[2] = (hsize_t)(c % NCHUNKS_DIM) * CHUNK_DIM;
 }
 
 static void
 simulate(void)
 {
     for (int c = 0; c < NCHUNKS; c++) {
-        hsize_t place[3];
-        place_of(c, place);
+        hsize_t offset[3];
+        offset_of(c, offset);
         for (int i = 0; i < CHUNK_NVALUES; i++) {
-            double z = (double)place[0] + i / (CHUNK_DIM * CHUNK_DIM);
-            double y = (double)place[1] + i / CHUNK_DIM % CHUNK_DIM;
-            double x = (double)place[2] + i % CHUNK_DIM;
+            double z = (double)offset[0] + i / (CHUNK_DIM * CHUNK_DIM);
+            double y = (double)offset[1] + i / CHUNK_DIM % CHUNK_DIM;
+            double x = (double)offset[2] + i % CHUNK_DIM;
             values[c][i] = (float)(sin(0.1 * x) * sin(0.07 * y + 0.05 * z));
         }
     }
 }
 
-/* All chunks, one call. Returns the bytes of all streams, 0 on an error. */
+/* Encodes all chunks in one call. Returns the bytes of all streams; 0: error.
+ */
 static uint64_t
 compress(void)
 {
@@ -87,7 +89,8 @@ compress(void)
     return total_nbytes;
 }
 
-/* A dataset as for the filter: its words tell readers what the chunks are. */
+/* Creates the dataset as for the filter: readers find the filter's cd_values.
+ */
 static hid_t
 create(hid_t file, hid_t space)
 {
@@ -102,17 +105,17 @@ create(hid_t file, hid_t space)
     return dataset;
 }
 
-/* Reads a chunk through the filter; returns the largest error in it. */
+/* Reads a chunk through the filter, and returns the chunk's largest error. */
 static double
 read_back(hid_t dataset, hid_t space, int c)
 {
     const hsize_t count[] = {CHUNK_DIM, CHUNK_DIM, CHUNK_DIM};
     hid_t memory = H5Screate_simple(3, count, NULL);
-    hsize_t place[3];
+    hsize_t offset[3];
     double largest = 0;
 
-    place_of(c, place);
-    if (H5Sselect_hyperslab(space, H5S_SELECT_SET, place, NULL, count, NULL) <
+    offset_of(c, offset);
+    if (H5Sselect_hyperslab(space, H5S_SELECT_SET, offset, NULL, count, NULL) <
             0 ||
         H5Dread(dataset, H5T_NATIVE_FLOAT, memory, space, H5P_DEFAULT,
                 values_read) < 0)
@@ -130,7 +133,7 @@ main(int argc, char **argv)
     const hsize_t dims[] = {NCHUNKS_DIM * CHUNK_DIM, NCHUNKS_DIM * CHUNK_DIM,
                             NCHUNKS_DIM * CHUNK_DIM};
     double largest = 0;
-    hsize_t place[3];
+    hsize_t offset[3];
 
     if (argc != 2) {
         fprintf(stderr, "usage: %s FILE\n", argv[0]);
@@ -146,8 +149,8 @@ main(int argc, char **argv)
     if (dataset < 0)
         return 1;
     for (int c = 0; c < NCHUNKS; c++) {
-        place_of(c, place);
-        if (H5Dwrite_chunk(dataset, H5P_DEFAULT, 0, place, (size_t)nbytes[c],
+        offset_of(c, offset);
+        if (H5Dwrite_chunk(dataset, H5P_DEFAULT, 0, offset, (size_t)nbytes[c],
                            streams[c]) < 0)
             return 1;
         free(streams[c]);

@@ -1,10 +1,10 @@
-! A Fortran program that writes a compressed dataset, and reads it back.
+! Writes a compressed dataset, and reads it.
 !
 !     fortran_write FILE
 !
-! h5pset_filter_f takes the words of doc/cd_values.md. They are 32 bits wide
-! there and unsigned; `terp args` prints those of any bound, of which Fortran
-! takes the ones above 2147483647 less 4294967296.
+! h5pset_filter_f takes the cd_values of doc/cd_values.md, which are unsigned
+! 32-bit numbers. `terp args` prints them for any bound. Fortran has no unsigned
+! integers: subtract 4294967296 from a number above 2147483647.
 program fortran_write
     use hdf5
     implicit none
@@ -12,9 +12,9 @@ program fortran_write
     integer, parameter :: terp = 46117
     integer, parameter :: mandatory = 0 ! H5Z_FLAG_MANDATORY of C
     integer, parameter :: n = 48
-    ! A relative bound of 1 x 10^-3 of the range of a chunk.
+    ! A relative bound, 1 x 10^-3 of the range of each chunk.
     integer, parameter :: words(3) = [2, 1, 3]
-    ! Fortran's first dimension is the fastest, and HDF5's last.
+    ! The first dimension is the fastest one in Fortran, the last one in HDF5.
     integer(hsize_t), parameter :: dims(3) = [2 * n, n, n]
     integer(hsize_t), parameter :: chunk(3) = [n, n, n]
 
@@ -39,7 +39,7 @@ program fortran_write
     call h5open_f(status)
     call h5zfilter_avail_f(terp, found, status)
     if (.not. found) &
-        error stop 'the filter was not found: is HDF5_PLUGIN_PATH set?'
+        error stop 'HDF5 does not find the filter: is HDF5_PLUGIN_PATH set?'
     call h5fcreate_f(trim(path), H5F_ACC_TRUNC_F, file, status)
     call h5screate_simple_f(3, dims, space, status)
     call h5pcreate_f(H5P_DATASET_CREATE_F, dcpl, status)
@@ -52,7 +52,7 @@ program fortran_write
     call h5dget_storage_size_f(dataset, stored_nbytes, status)
     call h5dclose_f(dataset, status)
 
-    ! Opened anew, so that nothing comes from HDF5's cache of chunks.
+    ! Opened again, so that HDF5 does not read from its chunk cache.
     call h5dopen_f(file, 'field', dataset, status)
     call h5dread_f(dataset, H5T_NATIVE_REAL, got, dims, status)
     if (status < 0) error stop 'cannot read the dataset'

@@ -7,8 +7,8 @@
  *     dv/dt = Dv lap(v) + u v^2 - (F + k) v
  *
  * With the seven-point Laplacian on a grid of spacing 1, forward Euler is
- * stable for dt <= 1 / (6 Du). Nothing of terp is linked: the filter is known
- * to HDF5 by its number, and found through HDF5_PLUGIN_PATH. */
+ * stable for dt <= 1 / (6 Du). The program links no library of terp: HDF5 finds
+ * the filter by its number, through HDF5_PLUGIN_PATH. */
 #include <hdf5.h>
 #include <math.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@
 struct run {
     int size; /* points along each of three dimensions */
     int nsteps;
-    int noutputs; /* spread evenly over the steps; the last is at the end */
+    int noutputs; /* spread evenly over the steps, the last after all steps */
     double relative_bound; /* 0: uncompressed */
 };
 
@@ -37,7 +37,7 @@ struct state {
     float *u, *v;
 };
 
-/* A box of u with drops of v in it, at places that every run shares. */
+/* A box of u with drops of v, at the same positions in every run. */
 static void
 start(const struct run *run, struct state *state)
 {
@@ -125,7 +125,7 @@ write_number(hid_t object, const char *name, double value)
     H5Sclose(space);
 }
 
-/* How datasets are stored: in cubes of at most 64 points, compressed. */
+/* Datasets are stored in compressed cubes of at most 64^3 points. */
 static hid_t
 make_dcpl(const struct run *run)
 {
@@ -142,7 +142,7 @@ make_dcpl(const struct run *run)
         need(H5Zfilter_avail(H5Z_FILTER_TERP) > 0 ? 0 : -1,
              "find the terp filter: HDF5_PLUGIN_PATH must name the directory "
              "that holds it");
-        /* What a simulation adds. H5Pset_terp_rel() does the same. */
+        /* All that a simulation adds. H5Pset_terp_rel() does the same. */
         size_t nwords = H5Z_terp_cd_values(&config, cd_values);
         need(H5Pset_filter(dcpl, H5Z_FILTER_TERP, H5Z_FLAG_MANDATORY, nwords,
                            cd_values),
@@ -219,11 +219,11 @@ usage(void)
 {
     fprintf(stderr,
             "usage: gray_scott FILE [SIZE [STEPS [OUTPUTS [BOUND]]]]\n"
-            "Simulates a box of SIZE^3 points (64) for STEPS steps (400), "
-            "writes OUTPUTS (4)\n"
-            "times to FILE through the terp filter, with a relative BOUND "
-            "(1e-3; 0 writes\n"
-            "uncompressed data and needs no filter).\n");
+            "Simulates a box of SIZE^3 points (64) for STEPS steps (400), and "
+            "writes OUTPUTS\n"
+            "times (4) to FILE through the terp filter, with the relative "
+            "bound BOUND (1e-3).\n"
+            "BOUND 0 writes uncompressed data without the filter.\n");
     return 2;
 }
 

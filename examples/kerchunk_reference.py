@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Reads an HDF5 file that terp compressed without HDF5: kerchunk lists where its
-chunks are, Zarr fetches and h5z_terp decodes them.
+"""Reads, without HDF5, an HDF5 file that terp compressed: kerchunk lists the
+positions of the chunks, Zarr fetches the chunks, and h5z_terp decodes them.
 
     pip install h5z-terp kerchunk "zarr>=3"
     ./kerchunk_reference.py FILE REFERENCES.json
@@ -16,7 +16,7 @@ from kerchunk.hdf import SingleHdf5ToZarr
 
 
 class Hdf5ToZarr(SingleHdf5ToZarr):
-    """kerchunk's, which has no registry of filters, with terp's."""
+    """kerchunk's class, which has no registry of filters, with terp's."""
 
     def _decode_filters(self, h5obj):
         if str(FILTER_ID) not in h5obj._filters:

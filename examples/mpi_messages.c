@@ -1,19 +1,19 @@
-/* When does it pay to compress what MPI processes send each other? Shah et al.
- * (Lightweight Huffman Coding for Efficient GPU Compression, ICS 2023, section
- * 5) asked this of point-to-point messages and of a scatter; so does this.
+/* Measures whether it pays to compress the messages of MPI processes, for
+ * point-to-point messages and for a scatter, as Shah et al. did (Lightweight
+ * Huffman Coding for Efficient GPU Compression, ICS 2023, section 5).
  *
  *     mpirun -n 2 mpi_messages [PIPELINE [ENGINE [MAX_MIB [FIELD]]]]
  *
- * PIPELINE: ratio or huffman. ENGINE: cpu or cuda. MAX_MIB: 64 if not
- * given. FIELD: a file of 256^3 float32 values; else there is a formula.
- * Prints CSV, see `head`.
+ * PIPELINE: ratio (default) or huffman. ENGINE: cpu (default) or cuda. MAX_MIB:
+ * the largest message, 64 by default. FIELD: a file of 256^3 float32 values; a
+ * formula by default. Prints CSV with the columns of `head`.
  *
- * In the ring every process sends a block of the field to the next one. In the
- * scatter the first process has a block for each, and compresses one after
- * another. The processes of one machine send through its memory, which no
- * codec is fast enough for; `pays_below_gb_s` is the speed of a network, for
- * all that leaves a process, at which compression comes out even. It is
- * computed from the time that the codec took, and from the bytes. */
+ * In the ring, every process sends a block of the field to the next process.
+ * In the scatter, the first process has a block for each process, and
+ * compresses one block after another. Processes of one machine send through its
+ * memory, which is faster than any codec. So `pays_below_gb_s` is computed from
+ * the codec's time and the bytes: compression pays where the network carries
+ * less than this from a process in a second. */
 #include <math.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -46,12 +46,12 @@ struct message {
     struct terp_run_result result;
     uint64_t nbytes, cap_nbytes;
     float *values, *received;
-    uint8_t *all; /* of the first process: the values for each */
+    uint8_t *all; /* on the first process: the values for all processes */
     uint8_t *stream, *received_stream; /* streams for all processes */
     int *stream_nbytes, *stream_at;    /* of each process */
 };
 
-/* What is timed, in the order of one exchange. */
+/* The timed steps, in the order of one exchange. */
 enum {
     PLAIN,
     ENCODE,
@@ -116,7 +116,7 @@ make_message(const float *field, const uint64_t *dims,
     need(terp_chunk_make(TERP_FLOAT32, 3, dims, &m.chunk) == TERP_OK,
          "describe the message");
     m.nbytes = terp_chunk_nbytes(&m.chunk);
-    /* MPI takes no more than an int of bytes from all streams together. */
+    /* MPI counts the bytes of all streams together in an int. */
     m.cap_nbytes = terp_encode_bound(&m.chunk);
     need(m.cap_nbytes * (uint64_t)nranks <= INT32_MAX, "send that much");
     m.values = allocate(m.nbytes);
@@ -176,7 +176,7 @@ decode(struct message *m, int stream_nbytes)
          "decompress");
 }
 
-/* Every process sends to the next. */
+/* Every process sends to the next one. */
 static void
 send_ring(struct message *m)
 {
@@ -199,7 +199,7 @@ send_ring_streams(struct message *m)
     return received_nbytes;
 }
 
-/* The first process sends to every one, itself too. */
+/* The first process sends to every process, including itself. */
 static void
 send_scatter(struct message *m)
 {
@@ -232,8 +232,8 @@ static const struct operation operations[] = {
     {"scatter", true, send_scatter, send_scatter_streams},
 };
 
-/* Steps begin at the same time everywhere, so that none waits for a slow
- * neighbour in the step before it. */
+/* A step begins at the same time on all processes, so that its time does not
+ * include the wait for a process that is slow in the step before. */
 static double
 start_step(void)
 {
@@ -266,7 +266,8 @@ exchange(struct message *m, const struct operation *operation, int nth,
     seconds[DECODE][nth] = MPI_Wtime() - begin;
 }
 
-/* What arrived is what was sent, within the bound. */
+/* Checks that the received values differ from the sent ones within the bound.
+ */
 static void
 check(const struct message *m)
 {
@@ -305,7 +306,7 @@ measure(const struct operation *operation, struct message *m,
 {
     double seconds[NTIMES][NREPS], t[NTIMES];
 
-    /* Memory is touched, and a device opened. */
+    /* A first exchange, not timed: touches memory and opens the device. */
     exchange(m, operation, 0, seconds);
     check(m);
     for (int i = 0; i < NREPS; i++)
@@ -317,7 +318,7 @@ measure(const struct operation *operation, struct message *m,
     need(strcmp(engine, "cuda") != 0 || m->result.used == TERP_ENGINE_CUDA,
          "use the GPU");
     double total = t[ENCODE] + t[TRANSFER] + t[DECODE];
-    /* What leaves a process: of a scatter, all but its own. */
+    /* Messages that leave a process: in a scatter, all but its own. */
     double nsent = operation->from_first ? nranks - 1 : 1;
     double saved_nbytes =
         nsent * (double)(m->nbytes - (uint64_t)m->stream_nbytes[0]);

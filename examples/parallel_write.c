@@ -1,16 +1,18 @@
-/* Processes of an MPI program write one compressed dataset together.
+/* The processes of an MPI program write one compressed dataset together.
  *
  *     mpirun -n 4 parallel_write FILE NZ NY NX [CHUNK]
  *
- * CHUNK: extent of the cubic chunks, 32 if not given.
+ * CHUNK: the side of the cubic chunks, 32 by default.
  *
- * Each process has whole layers of chunks of the field; HDF5 lets each one
- * compress its own. The file does not depend on how many there are, but for
- * the places of chunks in it. With TERP_ENGINE=cuda the processes of a machine
- * share its GPUs out by their ranks there (TERP_DEVICE in doc/cd_values.md).
+ * Each process has whole layers of the field's chunks, and HDF5 lets each
+ * process compress its own chunks. Apart from the positions of chunks in the
+ * file, the file does not depend on the number of processes. With
+ * TERP_ENGINE=cuda the processes of a machine share its GPUs by their rank on
+ * the machine (TERP_DEVICE in doc/cd_values.md).
  *
- * Nothing of terp is linked. HDF5 wants writes through a filter to be
- * collective: every process calls H5Dwrite, also one that has no values. */
+ * The program links no library of terp. HDF5 requires that writes through a
+ * filter are collective: every process calls H5Dwrite, even one without values.
+ */
 #include <hdf5.h>
 #include <math.h>
 #include <mpi.h>
@@ -26,8 +28,8 @@
 
 static hsize_t chunk_dim = 32;
 
-/* The part of the field that this process has: all of y and x. */
-struct part {
+/* The layers of the field that this process has, in all of y and x. */
+struct layers {
     hsize_t begin[RANK], count[RANK];
     size_t nvalues;
     float *values, *values_read;
@@ -43,9 +45,9 @@ need(long long result, const char *what)
     exit(1);
 }
 
-/* Layers of whole chunks, as evenly as they go. */
+/* Shares the layers of chunks out as evenly as possible. */
 static void
-take_part(const hsize_t *dims, struct part *part_ret)
+take_layers(const hsize_t *dims, struct layers *layers_ret)
 {
     hsize_t nlayers = (dims[0] + chunk_dim - 1) / chunk_dim;
     int rank, nranks;
@@ -57,32 +59,32 @@ take_part(const hsize_t *dims, struct part *part_ret)
     hsize_t begin = first * chunk_dim, end = last * chunk_dim;
     if (end > dims[0])
         end = dims[0];
-    *part_ret = (struct part){.begin = {begin, 0, 0},
-                              .count = {end - begin, dims[1], dims[2]}};
-    part_ret->nvalues = (size_t)((end - begin) * dims[1] * dims[2]);
-    /* One value more, so that a process without values has memory too. */
-    part_ret->values = malloc((part_ret->nvalues + 1) * sizeof(float));
-    part_ret->values_read = malloc((part_ret->nvalues + 1) * sizeof(float));
-    if (part_ret->values == NULL || part_ret->values_read == NULL)
+    *layers_ret = (struct layers){.begin = {begin, 0, 0},
+                                  .count = {end - begin, dims[1], dims[2]}};
+    layers_ret->nvalues = (size_t)((end - begin) * dims[1] * dims[2]);
+    /* One value more, so that a process without values gets memory, too. */
+    layers_ret->values = malloc((layers_ret->nvalues + 1) * sizeof(float));
+    layers_ret->values_read = malloc((layers_ret->nvalues + 1) * sizeof(float));
+    if (layers_ret->values == NULL || layers_ret->values_read == NULL)
         need(-1, "get memory");
 }
 
 /* f(x, z) cos(0.07 y) + g(x, z) */
 static void
-simulate(struct part *part)
+simulate(struct layers *layers)
 {
-    size_t nx = part->count[2];
+    size_t nx = layers->count[2];
     double f[MAX_EXTENT], g[MAX_EXTENT];
-    float *value = part->values;
+    float *value = layers->values;
 
-    for (hsize_t k = 0; k < part->count[0]; k++) {
-        double z = (double)(part->begin[0] + k);
+    for (hsize_t k = 0; k < layers->count[0]; k++) {
+        double z = (double)(layers->begin[0] + k);
         for (size_t i = 0; i < nx; i++) {
             double x = (double)i;
             f[i] = sin(0.11 * x + 0.02 * z);
             g[i] = 0.3 * sin(0.09 * z * cos(0.01 * x));
         }
-        for (hsize_t j = 0; j < part->count[1]; j++) {
+        for (hsize_t j = 0; j < layers->count[1]; j++) {
             double wave = cos(0.07 * (double)j);
             for (size_t i = 0; i < nx; i++)
                 *value++ = (float)(f[i] * wave + g[i]);
@@ -90,16 +92,16 @@ simulate(struct part *part)
     }
 }
 
-/* A bound in the unit of the data, relative to the range of the whole field,
- * which no process knows by itself. */
+/* The bound in the unit of the data: RELATIVE_BOUND times the range of the
+ * whole field, over all processes. */
 static double
-find_bound(const struct part *part)
+find_bound(const struct layers *layers)
 {
     double extremes[2] = {-INFINITY, -INFINITY}; /* of -x and x */
 
-    for (size_t i = 0; i < part->nvalues; i++) {
-        extremes[0] = fmax(extremes[0], -(double)part->values[i]);
-        extremes[1] = fmax(extremes[1], (double)part->values[i]);
+    for (size_t i = 0; i < layers->nvalues; i++) {
+        extremes[0] = fmax(extremes[0], -(double)layers->values[i]);
+        extremes[1] = fmax(extremes[1], (double)layers->values[i]);
     }
     MPI_Allreduce(MPI_IN_PLACE, extremes, 2, MPI_DOUBLE, MPI_MAX,
                   MPI_COMM_WORLD);
@@ -128,7 +130,7 @@ create(hid_t file, const hsize_t *dims, double bound)
     return dataset;
 }
 
-/* A time that all processes have in common. */
+/* The time now; all processes call this at the same time. */
 static double
 start(void)
 {
@@ -136,31 +138,32 @@ start(void)
     return MPI_Wtime();
 }
 
-/* Seconds of the slowest process to write, and to read. */
+/* Returns the seconds that the slowest process takes to write and to read. */
 static void
-write_and_read(hid_t dataset, struct part *part, double *seconds_ret)
+write_and_read(hid_t dataset, struct layers *layers, double *seconds_ret)
 {
-    hid_t memory = H5Screate_simple(RANK, part->count, NULL);
+    hid_t memory = H5Screate_simple(RANK, layers->count, NULL);
     hid_t space = H5Dget_space(dataset);
     hid_t dxpl = H5Pcreate(H5P_DATASET_XFER);
 
-    if (part->nvalues > 0) {
-        H5Sselect_hyperslab(space, H5S_SELECT_SET, part->begin, NULL,
-                            part->count, NULL);
+    if (layers->nvalues > 0) {
+        H5Sselect_hyperslab(space, H5S_SELECT_SET, layers->begin, NULL,
+                            layers->count, NULL);
     } else {
         H5Sselect_none(space);
         H5Sselect_none(memory);
     }
     H5Pset_dxpl_mpio(dxpl, H5FD_MPIO_COLLECTIVE);
     double begin = start();
-    need(H5Dwrite(dataset, H5T_NATIVE_FLOAT, memory, space, dxpl, part->values),
+    need(H5Dwrite(dataset, H5T_NATIVE_FLOAT, memory, space, dxpl,
+                  layers->values),
          "write the dataset");
     seconds_ret[0] = MPI_Wtime() - begin;
-    /* So that reading is not the first to touch the memory. */
-    memset(part->values_read, 0, part->nvalues * sizeof(float));
+    /* Touches the memory, so that reading does not pay for it. */
+    memset(layers->values_read, 0, layers->nvalues * sizeof(float));
     begin = start();
     need(H5Dread(dataset, H5T_NATIVE_FLOAT, memory, space, dxpl,
-                 part->values_read),
+                 layers->values_read),
          "read the dataset");
     seconds_ret[1] = MPI_Wtime() - begin;
     MPI_Allreduce(MPI_IN_PLACE, seconds_ret, 2, MPI_DOUBLE, MPI_MAX,
@@ -171,13 +174,13 @@ write_and_read(hid_t dataset, struct part *part, double *seconds_ret)
 }
 
 static double
-find_largest_error(const struct part *part)
+find_largest_error(const struct layers *layers)
 {
     double largest = 0;
 
-    for (size_t i = 0; i < part->nvalues; i++)
-        largest = fmax(largest, fabs((double)part->values[i] -
-                                     (double)part->values_read[i]));
+    for (size_t i = 0; i < layers->nvalues; i++)
+        largest = fmax(largest, fabs((double)layers->values[i] -
+                                     (double)layers->values_read[i]));
     MPI_Allreduce(MPI_IN_PLACE, &largest, 1, MPI_DOUBLE, MPI_MAX,
                   MPI_COMM_WORLD);
     return largest;
@@ -198,7 +201,7 @@ int
 main(int argc, char **argv)
 {
     hsize_t dims[RANK];
-    struct part part;
+    struct layers layers;
     double seconds[2];
     int rank, nranks;
 
@@ -209,17 +212,17 @@ main(int argc, char **argv)
         dims[d] = read_extent(argc, argv, 2 + d);
     if (argc > 2 + RANK)
         chunk_dim = read_extent(argc, argv, 2 + RANK);
-    take_part(dims, &part);
-    simulate(&part);
-    double bound = find_bound(&part);
+    take_layers(dims, &layers);
+    simulate(&layers);
+    double bound = find_bound(&layers);
 
     hid_t fapl = H5Pcreate(H5P_FILE_ACCESS);
     H5Pset_fapl_mpio(fapl, MPI_COMM_WORLD, MPI_INFO_NULL);
     hid_t file = H5Fcreate(argv[1], H5F_ACC_TRUNC, H5P_DEFAULT, fapl);
     need(file, "create the file");
     hid_t dataset = create(file, dims, bound);
-    write_and_read(dataset, &part, seconds);
-    double error = find_largest_error(&part);
+    write_and_read(dataset, &layers, seconds);
+    double error = find_largest_error(&layers);
     if (rank == 0)
         printf("%d processes: ratio %.1f, the largest error is %g, the bound "
                "%g; %.4f s to write, %.4f s to read\n",
@@ -230,8 +233,8 @@ main(int argc, char **argv)
     H5Dclose(dataset);
     need(H5Fclose(file), "complete the file");
     H5Pclose(fapl);
-    free(part.values);
-    free(part.values_read);
+    free(layers.values);
+    free(layers.values_read);
     MPI_Finalize();
     return !(error <= bound);
 }

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Reads an HDF5 file that terp compressed and prints what it holds.
+"""Reads an HDF5 file that terp compressed, and prints a summary of it.
 
-Nothing here knows of terp: HDF5 finds the filter through HDF5_PLUGIN_PATH.
+The program has no line about terp: HDF5 finds the filter through
+HDF5_PLUGIN_PATH.
 
     HDF5_PLUGIN_PATH=DIRECTORY_OF_THE_PLUGIN ./read_h5.py FILE
 """

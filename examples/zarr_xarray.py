@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes a Zarr store through xarray and dask, compressed by terp, and reads it
-back: chunks are coded where dask computes them.
+"""Writes a Zarr store through xarray and dask, compressed by terp, and reads
+it. Each chunk is encoded in the worker in which dask computes it.
 
     pip install h5z-terp xarray "dask[array]" "zarr>=3"
     ./zarr_xarray.py STORE
@@ -16,7 +16,7 @@ BOUND = 1e-3
 
 
 def plane(block_info=None):
-    """Waves in a box of the array, by the place that dask tells."""
+    """Waves in one block of the array; dask passes the block's position."""
     boxes = block_info[None]["array-location"]
     x, y, z = np.meshgrid(*(np.arange(*box) for box in boxes), indexing="ij")
     return np.sin(x / 9 + np.cos(y / 7) + z / 11).astype("f4")

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Holds an AMReX plotfile in HDF5 against another of the same boxes:
+"""Compares two AMReX plotfiles in HDF5 with the same boxes:
 
-    check.py PLAIN.h5 OTHER.h5 [BOUND]
+    check.py [--pwr] PLAIN.h5 OTHER.h5 [BOUND]
 
-prints the ratio and, for each component on each level, the largest error over
-the component's range there, and the largest over the value itself. Ends with 1
-where an error is above BOUND times the range, and with --pwr times the value.
-Boxes are found by their corners, so that files of any number of processes can
-be compared.
+prints the compression ratio of OTHER.h5. For each component on each level it
+prints the largest error relative to the component's range on that level, and
+the largest error relative to the value. Exits with 1 where an error exceeds
+BOUND times the range; with --pwr, BOUND times the value. Boxes are matched by
+their corners, so the files may be written by different numbers of processes.
 """
 import argparse
 import sys
@@ -17,8 +17,8 @@ import numpy as np
 
 
 def components(file, level):
-    """The values of a level: for each component a dict from the corners of a
-    box to its cells."""
+    """The values of a level: for each component, a dict from the corners of a
+    box to the cells of the box."""
     group = file[level]
     ncomponents = int(file.attrs["num_components"].item())
     is_multi = "data:datatype=1" in group
@@ -41,7 +41,7 @@ def components(file, level):
 
 
 def stored(file):
-    """Bytes of values, and the bytes that they take."""
+    """The bytes of all values, uncompressed and in the file."""
     data = [group[name] for group in file.values()
             for name in group if name.startswith("data:datatype")]
     return (sum(d.nbytes for d in data),
@@ -74,7 +74,7 @@ def main():
                 print(f"{level} {name}: error / range {of_range:.4g}, "
                       f"error / value {of_value.max():.4g}")
                 worst = of_value.max() if options.pwr else of_range
-                # A bound is rounded once, as is the error of float64 here.
+                # Rounding: of the bound once, and of the float64 error once.
                 is_kept &= bool(worst <= options.bound * (1 + 1e-9))
     sys.exit(not is_kept)
 

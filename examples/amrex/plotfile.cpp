@@ -1,10 +1,11 @@
-// Writes a plotfile of two levels through AMReX: five components whose ranges
-// are far apart, in boxes of one size or, on level 1, of several.
+// Writes a plotfile of two levels through AMReX, with five components of very
+// different ranges. Boxes have one size; with boxes=mixed, several sizes on
+// level 1.
 //
 //     mpiexec -n 2 plotfile name=plt layout=multi boxes=mixed ncells=128
 //         compression=TERP_REL@1e-3 [particles=100000]
 //
-// examples/amrex/check.py compares such files.
+// examples/amrex/check.py compares two of these files.
 #include <AMReX.H>
 #include <AMReX_MultiFab.H>
 #include <AMReX_ParmParse.H>
@@ -25,16 +26,16 @@ static Real
 value(int component, Real x, Real y, Real z)
 {
     Real wave = 0;
-    for (int k = 1; k <= 16; k *= 2) // smaller eddies are weaker
+    for (int k = 1; k <= 16; k *= 2) // smaller waves are weaker
         wave += std::pow(k, -1.5) * std::sin(6.3 * k * x + component) *
                 std::cos(5.9 * k * y - component) *
                 std::sin(6.1 * k * z + 9 * x * y);
     if (component == 4)
-        wave = std::max(wave, 0.0); // much of it is 0
+        wave = std::max(wave, 0.0); // many values are 0
     return offsets[component] + scales[component] * wave;
 }
 
-// Sides of 8, 16 or 32 cells, as a clustering of cells makes them.
+// Boxes with sides of 8, 16 or 32 cells, as from AMReX's clustering of cells.
 static BoxArray
 mixed_boxes(const Box &region)
 {

@@ -1,9 +1,9 @@
-// terp in the functions of AMReX that write plotfiles in HDF5. A copy of
+// Adds terp to AMReX's functions that write plotfiles in HDF5. A copy of
 // AMReX's AMReX_PlotFileUtilHDF5.cpp includes this file, and calls one of the
-// two functions before a dataset is created (doc/simulations.md tells where).
+// two functions before it creates a dataset (doc/simulations.md tells where).
 //
-// A compression of "TERP_REL@1e-3" bounds each error by 1e-3 of the range of
-// its component, "TERP_PWR@1e-3" by 1e-3 of the value itself.
+// The compression "TERP_REL@1e-3" limits each error to 1e-3 of the component's
+// range, and "TERP_PWR@1e-3" to 1e-3 of the value.
 #ifndef TERP_AMREX_H
 #define TERP_AMREX_H
 
@@ -18,19 +18,20 @@
 namespace terp
 {
 
-// AMReX prints HDF5's errors and goes on. A run whose output cannot be written
-// ends here.
+// Ends the run where the filter cannot be used, because AMReX itself prints
+// HDF5's errors and continues.
 inline void
 check(herr_t status)
 {
     if (status < 0)
-        amrex::Abort("terp: no filter; is the folder of its plugin in "
-                     "HDF5_PLUGIN_PATH?");
+        amrex::Abort("terp: HDF5 does not find the filter; add the folder of "
+                     "the plugin to HDF5_PLUGIN_PATH");
 }
 
-// For a dataset of one component (multi dset): `mode` and `bound` stand before
-// and after the "@", `data` are the cells of the level. Collective, since the
-// range is that of all processes. A component that is not finite is lossless.
+// For a dataset of one component ("multi dset"). `mode` and `bound` are the
+// texts before and after the "@"; `data` is the level's cells. Collective: the
+// range is over all processes. Where the range is 0 or not finite, the
+// component is compressed lossless.
 inline void
 compress_component(hid_t dcpl, const std::string &mode, double bound,
                    const amrex::MultiFab &data, int component)
@@ -47,9 +48,9 @@ compress_component(hid_t dcpl, const std::string &mode, double bound,
     }
 }
 
-// For a dataset of all components of a level (single dset): no chunk may hold
-// values of two components, or its range is that of both, so that chunks are as
-// long as the greatest common divisor of the boxes.
+// For a dataset of all components of a level ("single dset"). A chunk must not
+// hold values of two components, because its range would be that of both. So
+// the chunk's length is the greatest common divisor of the boxes' sizes.
 inline void
 compress_level(hid_t dcpl, const std::string &mode, double bound,
                const amrex::BoxArray &boxes)
@@ -62,8 +63,8 @@ compress_level(hid_t dcpl, const std::string &mode, double bound,
         for (int i = 0; i < boxes.size(); i++)
             chunk = std::gcd(chunk, hsize_t(boxes[i].numPts()));
         if (chunk < 512)
-            amrex::Abort("terp: no chunk of 512 values or more divides the "
-                         "boxes; write a dataset for each component");
+            amrex::Abort("terp: chunks that divide all boxes have fewer than "
+                         "512 values; write a dataset for each component");
         H5Pset_chunk(dcpl, 1, &chunk);
         H5Premove_filter(dcpl, H5Z_FILTER_ALL);
         check(H5Pset_terp_rel(dcpl, bound));
