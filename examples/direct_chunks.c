@@ -16,11 +16,11 @@
 #include "h5z_terp.h"
 #include "terp.h"
 
-#define CHUNK_DIM 32
-#define NCHUNKS_DIM 3 /* along each of three dimensions */
+#define CHUNK_DIM 32  /* values along each dimension of a chunk */
+#define NCHUNKS_DIM 3 /* chunks along each of three dimensions */
 #define NCHUNKS (NCHUNKS_DIM * NCHUNKS_DIM * NCHUNKS_DIM)
 #define CHUNK_NVALUES (CHUNK_DIM * CHUNK_DIM * CHUNK_DIM)
-#define BOUND 1e-3
+#define BOUND 1e-3 /* absolute */
 
 /* values[c]: the values of chunk c, as in a simulation that works in boxes. */
 static float values[NCHUNKS][CHUNK_NVALUES], values_read[CHUNK_NVALUES];

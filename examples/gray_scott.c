@@ -17,14 +17,15 @@
 
 #include "h5z_terp.h"
 
+/* Du, Dv, F, k and dt of the equations. */
 #define DIFFUSION_U 0.16
 #define DIFFUSION_V 0.08
 #define FEED 0.035
 #define KILL 0.060
 #define TIME_STEP 0.5
 
-#define NDROPS 12
-#define LARGEST_CHUNK_DIM 64
+#define NDROPS 12            /* drops of v at the start */
+#define LARGEST_CHUNK_DIM 64 /* a larger chunk hardly gives a better ratio */
 
 struct run {
     int size; /* points along each of three dimensions */

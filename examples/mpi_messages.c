@@ -22,9 +22,9 @@
 
 #include "terp.h"
 
-#define FIELD_DIM 256
-#define RELATIVE_BOUND 1e-3
-#define NREPS 7
+#define FIELD_DIM 256 /* values along each dimension: the largest message */
+#define RELATIVE_BOUND 1e-3 /* of the range of a message */
+#define NREPS 7             /* exchanges; the median of their times counts */
 
 static const char head[] =
     "operation,processes,pipeline,engine,message_mib,ratio,plain_ms,encode_ms,"

@@ -23,8 +23,8 @@
 #include "h5z_terp.h"
 
 #define RANK 3
-#define MAX_EXTENT 4096
-#define RELATIVE_BOUND 1e-3
+#define MAX_EXTENT 4096     /* bounds two rows on the stack (simulate) */
+#define RELATIVE_BOUND 1e-3 /* of the range of the whole field */
 
 static hsize_t chunk_dim = 32;
 

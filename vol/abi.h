@@ -14,6 +14,7 @@
 /* Only for types and constants, as in the plugin. */
 #include <hdf5.h>
 
+/* H5VL_VERSION and H5PL_TYPE_VOL. */
 #define VOL_CLASS_VERSION 3
 #define VOL_PLUGIN_TYPE 1
 

@@ -33,7 +33,7 @@ struct vol_choice {
     hsize_t chunk[H5S_MAX_RANK];
 };
 
-/* Holds the longest reason: 400 bytes of text, and 80 of the wrong rule. */
+/* Holds the longest reason, which lists all bounds and options (rules.c). */
 #define VOL_REASON_NBYTES 512
 
 /* Finds the rule for the dataset at `path` (NULL: an anonymous dataset) in

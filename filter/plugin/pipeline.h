@@ -4,6 +4,8 @@
 #include "codec/api/cd_values.h"
 #include "filter/plugin/host.h"
 
+/* Bounds the filter's name in messages, with the final 0; longer names are cut.
+ */
 #define TERP_PIPELINE_NAME_NBYTES 32
 
 /* Whether terp gets the dataset's values unchanged and the filters after terp

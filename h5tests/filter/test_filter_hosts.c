@@ -448,8 +448,9 @@ chunk_of_another_size_is_framed(void **state)
     }
     restore_stderr(kept, file, text, sizeof text);
     unsetenv("TERP_VERBOSE");
-    assert_int_equal(count_lines(text, "differs from the size in the cd_values"),
-                     COUNT(sizes));
+    assert_int_equal(
+        count_lines(text, "differs from the size in the cd_values"),
+        COUNT(sizes));
 }
 
 /* Called from this program, which holds no HDF5. */

@@ -918,8 +918,8 @@ too_old_hdf5_is_told_no_filter_has_this_number(void **state)
         restore_stderr(kept, said, text, sizeof text);
         assert_int_equal(class->value, -1);
         /* Once. */
-        assert_int_equal(strstr(text, "is too old for terp's connector") != NULL,
-                         i == 3);
+        assert_int_equal(
+            strstr(text, "is too old for terp's connector") != NULL, i == 3);
     }
     unsetenv("HDF5_VOL_CONNECTOR");
     unsetenv("TERP_VERBOSE");
