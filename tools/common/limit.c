@@ -272,10 +272,12 @@ fits_work(uint64_t nbytes, char *reason_ret, size_t reason_cap)
     if (nbytes <= limit.limit_nbytes - limit.taken_nbytes)
         return true;
     tool_nbytes_text((double)limit.limit_nbytes, size);
-    snprintf(reason_ret, reason_cap,
-             "it exceeds the limit of %s decoded bytes for a file of %" PRIu64
-             " bytes; use --trusted for a file that you trust",
-             size, limit.file_nbytes);
+    snprintf(
+        reason_ret, reason_cap,
+        "with it the file's datasets decode to more than %s, the limit for "
+        "a file of %" PRIu64 " bytes; use --trusted for a file that you "
+        "trust",
+        size, limit.file_nbytes);
     return false;
 }
 
