@@ -1,4 +1,5 @@
-/* The checksum of a stream, by one block of threads or by a grid of blocks. */
+/* Computes the checksum of a stream with one block of threads or with several
+ * blocks. */
 #pragma once
 
 #include "codec/format/bytes.h"
@@ -11,14 +12,17 @@ static_assert(CUDA_SHORT_NBYTES - TERP_FRAME_DIMS_AT + 1 >= XXH3_MIN_NBYTES &&
                   TERP_CHECKSUM_PIECE_NBYTES >= XXH3_MIN_NBYTES,
               "XXH3 hashes shorter inputs in another way.");
 
-/* Blocks of XXH3 that the last piece has at most, and warps that share a piece,
- * a block each of the others. */
+/* The last piece of a stream is shorter than two pieces, so it has at most
+ * PIECE_MAX_NBLOCKS blocks of XXH3. PIECE_NWARPS warps share a piece; in every
+ * piece but the last, each warp has one block. */
 #define PIECE_MAX_NBLOCKS (2 * TERP_CHECKSUM_PIECE_NBYTES / XXH3_BLOCK_NBYTES)
 #define PIECE_NWARPS (PIECE_MAX_NBLOCKS / 2)
 
-/* What a block of threads shares: the seed's secret; sums of the blocks of a
- * piece and of the next, for each of the pieces at once; and what each warp has
- * summed up. */
+/* Shared memory of a block of NTHREADS threads, which hashes NAT_ONCE pieces at
+ * a time. secret: the secret that follows from the seed. sums: the sums of the
+ * XXH3 blocks of each piece; the first index alternates between the pieces that
+ * the warps sum up and the pieces before them. of_warp: the share of the
+ * checksum that each warp has added up. */
 template <unsigned NTHREADS> struct checksum_shared {
     static constexpr unsigned NWARPS = NTHREADS / 32;
     static constexpr unsigned NAT_ONCE = NWARPS / PIECE_NWARPS;
@@ -33,8 +37,10 @@ halves_of(uint64_t word)
     return make_uint2((uint32_t)word, (uint32_t)(word >> 32));
 }
 
-/* A warp chains the sums of a piece's blocks: each is added to the scrambled
- * accumulators. Returns the piece's hash. */
+/* Hashes a piece whose blocks are already summed up. A warp calls it; lane i
+ * works on accumulator i % XXH3_NLANES. The warp adds the sum of each block to
+ * the accumulators and scrambles them between two blocks. Returns the hash of
+ * the piece in all lanes. */
 static __device__ __forceinline__ uint64_t
 hash_of_sums(const uint64_t (*s_sums)[XXH3_NLANES], uint64_t nbytes,
              const uint64_t *s_secret)
@@ -50,7 +56,8 @@ hash_of_sums(const uint64_t (*s_sums)[XXH3_NLANES], uint64_t nbytes,
     return xxh3_end((uint64_t)value.y << 32 | value.x, s_secret, nbytes);
 }
 
-/* What the last stripe adds, which ends where the piece ends. */
+/* Returns what the last stripe adds to accumulator lane % XXH3_NLANES. The last
+ * stripe ends where the piece ends. */
 static __device__ __forceinline__ uint64_t
 sum_last_stripe(const uint8_t *end, const uint64_t *s_secret)
 {
@@ -61,8 +68,10 @@ sum_last_stripe(const uint8_t *end, const uint64_t *s_secret)
            __shfl_xor_sync(FULL_WARP_MASK, word, 1);
 }
 
-/* The warps of a piece, so many, sum up its blocks. Its first block is taken
- * from `s_first` unless that is NULL; it does not end in it then. */
+/* NWARPS warps sum up the blocks of a piece; warp w has the blocks w, w +
+ * NWARPS and so on. If `s_first` is not NULL, the first block is read from
+ * there; the piece must then have more than one block. A barrier must follow
+ * before other warps read `s_sums`. */
 template <unsigned NWARPS>
 static __device__ __forceinline__ void
 sum_blocks(const uint8_t *piece, uint64_t nbytes, const uint64_t *s_secret,
@@ -87,11 +96,12 @@ sum_blocks(const uint8_t *piece, uint64_t nbytes, const uint64_t *s_secret,
     }
 }
 
-/* Returns, in the first warp, what a block of threads adds to the checksum,
- * which is one of so many that share the pieces. The secret is in shared
- * memory. A piece's warps take turns chaining its sums, while the others sum up
- * the next. The first block of all is taken from `s_first` unless that is NULL.
- */
+/* Adds up the checksum shares of the pieces that a block of threads hashes.
+ * `block` is its number among the `nblocks` blocks of threads that share the
+ * stream. The secret is in shared memory. In each turn one warp per piece
+ * chains the sums, while the other warps already sum up the next pieces. The
+ * first block of the stream is read from `s_first` if that is not NULL. Returns
+ * the sum in the first warp; the result in other warps has no meaning. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ uint64_t
 sum_pieces(const uint8_t *input, uint64_t nbytes, unsigned block,
@@ -120,7 +130,7 @@ sum_pieces(const uint8_t *input, uint64_t nbytes, unsigned block,
         if (i < npieces && warp % PIECE_NWARPS == turn % PIECE_NWARPS)
             sum += terp_checksum_share(hash_of_sums(sums, n, s->secret), i);
     }
-    if (npieces <= nblocks) /* the first warp alone has taken one */
+    if (npieces <= nblocks) /* only the first warp has hashed a piece */
         return sum;
     if (threadIdx.x % 32 == 0)
         s->of_warp[warp] = sum;
@@ -129,9 +139,9 @@ sum_pieces(const uint8_t *input, uint64_t nbytes, unsigned block,
                                          : UINT64_C(0));
 }
 
-/* Adds up the checksums of a stream's prefixes, all at once: half as many warps
- * have a piece of one of them each, and chain its sums side by side. The sums
- * are zero before. Ends with a barrier. */
+/* Adds up the checksums of all prefixes of a stream. Half of PIECE_NWARPS warps
+ * hash a piece of one prefix while other warps hash pieces of the same or
+ * another prefix. `s_sum` must be zero before the call. Ends with a barrier. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ void
 sum_prefixes(const uint8_t *stream,
@@ -174,8 +184,8 @@ sum_prefixes(const uint8_t *stream,
     }
 }
 
-/* Copies what is hashed first of a prefix, but a table of prefixes that ends
- * `table_end` bytes behind its begin as zeros. */
+/* Copies the first block of a prefix to shared memory. The table of prefixes,
+ * which ends at byte `table_end`, is copied as zeros. A barrier must follow. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ void
 copy_without_table(const uint8_t *input, uint64_t nbytes, uint64_t table_end,
@@ -193,11 +203,15 @@ copy_without_table(const uint8_t *input, uint64_t nbytes, uint64_t table_end,
                          : input[i];
 }
 
-/* Returns the checksum of a stream in all threads of the first warp of the
- * block that ends last, and false in all other threads. `block` is one of so
- * many that share the stream; it takes a piece at a time. `sum` and `progress`
- * are theirs. A table of prefixes that begins at `table_at`, unless that is 0,
- * counts as zeros. */
+/* Computes the checksum of a stream. `block` is the number of this block of
+ * threads among the `nblocks` blocks that share the stream; each block hashes a
+ * piece at a time. `sum` and `progress` belong to the stream and must be zero
+ * before. Returns true, and the checksum, in the first warp of the block that
+ * finishes last; returns false in all other threads. If `table_at` is not 0, a
+ * table of prefixes begins there and counts as zeros.
+ *
+ * MAY_BE_PREFIX: whether `table_at` may differ from 0. Without it no shared
+ * memory is needed for the copy of the first block. */
 template <unsigned NTHREADS, bool MAY_BE_PREFIX = false>
 static __device__ bool
 checksum(unsigned long long *sum, unsigned *progress, const uint8_t *stream,
@@ -232,8 +246,9 @@ checksum(unsigned long long *sum, unsigned *progress, const uint8_t *stream,
     return threadIdx.x < 32;
 }
 
-/* Writes the checksum into a chunk's stream, unless there is no stream or the
- * host seals it, since it is short. Grid: x blocks of a stream, y chunks. */
+/* Writes the checksum into a chunk's stream. Does nothing if the chunk has no
+ * stream, or if the stream is so short that the host writes the checksum. Grid:
+ * x blocks per stream, y chunks. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ void
 seal_stream(struct cuda_chunk &chunk)

@@ -1,10 +1,11 @@
-/* How threads put bytes one after another, at places of any alignment. */
+/* Functions by which threads copy bytes to destinations of any alignment. */
 #pragma once
 
 #include "gpu/engine/platform.cuh"
 
-/* Thread `i` of `nthreads` copies its part of the bytes. `src` is aligned to 4,
- * `dst` need not be. */
+/* Copies `nbytes` bytes by `nthreads` threads; this is thread `i`. It writes
+ * words of 4 bytes to aligned addresses, and single bytes before the first and
+ * after the last such word. `src` must be aligned to 4; `dst` need not be. */
 static __device__ __forceinline__ void
 copy_bytes(uint8_t *dst, const uint8_t *src, unsigned nbytes, unsigned i,
            unsigned nthreads)
@@ -23,7 +24,7 @@ copy_bytes(uint8_t *dst, const uint8_t *src, unsigned nbytes, unsigned i,
         dst[tail] = src[tail];
 }
 
-/* The same where `src` is aligned to anything. */
+/* Does what copy_bytes does, but `src` may have any alignment. */
 static __device__ __forceinline__ void
 copy_odd_bytes(uint8_t *dst, const uint8_t *src, unsigned nbytes, unsigned i,
                unsigned nthreads)
@@ -33,21 +34,22 @@ copy_odd_bytes(uint8_t *dst, const uint8_t *src, unsigned nbytes, unsigned i,
         dst[i] = src[i];
 }
 
-/* Four words of 4 bytes, and the one behind them. */
+/* Four words of 4 bytes, and the word after them. */
 struct five_words {
     uint4 four;
     uint32_t next;
 };
 
-/* Words 4 i to 4 i + 4 of `from`, which is aligned to 16. */
+/* Loads the words 4 i to 4 i + 4 of `from`, which must be aligned to 16. */
 static __device__ __forceinline__ struct five_words
 load_five(const uint8_t *from, unsigned i)
 {
     return {((const uint4 *)from)[i], ((const uint32_t *)from)[4 * i + 4]};
 }
 
-/* Does what copy_bytes does, but the thread has loaded its first words before:
- * `five` is load_five(from, i). */
+/* Does what copy_bytes does, but the thread has loaded its first words before
+ * the call: `five` is load_five(from, i). In each turn the thread loads its
+ * next words before it stores the current ones. */
 static __device__ __forceinline__ void
 concatenate_bytes(uint8_t *to, const uint8_t *from, struct five_words five,
                   unsigned nbytes, unsigned i, unsigned nthreads)

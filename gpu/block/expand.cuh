@@ -1,7 +1,7 @@
-/* How a block of threads reads bytes of a stream and expands bit maps and bytes
- * that RRE1 has reduced: what gpu/block/reduce.cuh and codec/format/reduce.c
- * write. All threads of the block call these functions together, with the same
- * arguments, and get the same result. */
+/* Functions by which a block of threads reads bytes of a stream and expands bit
+ * maps that RRE1 has reduced (doc/format.md, "Stages"). gpu/block/reduce.cuh
+ * and codec/format/reduce.c write such bytes. All threads of the block call
+ * each function together, with the same arguments, and get the same result. */
 #pragma once
 
 #include "gpu/block/scan.cuh"
@@ -12,8 +12,10 @@
 
 /* ---- bytes ---- */
 
-/* A reader that every thread of a block holds, at the same place. Some of the
- * bytes are staged, that is in shared memory too. Places count from `src`. */
+/* A position in a stream. Every thread of a block holds a copy, and all copies
+ * are equal. The bytes from staged_at to staged_end are also in shared memory.
+ * Positions are offsets from `src`. underflow: more bytes were read than the
+ * stream has. */
 struct block_reader {
     const uint8_t *src, *s_staged;
     uint64_t staged_at, staged_end;
@@ -21,9 +23,11 @@ struct block_reader {
     bool underflow;
 };
 
-/* Stages what comes next, in aligned units of 16 bytes. So up to 15 bytes
- * before it are read too, which exist since a frame is longer; and up to as
- * many less than `cap_nbytes` are staged. s_staged is aligned to 16. */
+/* Copies the next bytes to `s_staged`, which must be aligned to 16. It loads
+ * aligned units of 16 bytes. It therefore reads up to 15 bytes before the
+ * reader's position, which exist because a frame is longer than that; and it
+ * stages between `cap_nbytes` - 15 and `cap_nbytes` bytes if the stream has as
+ * many. Begins and ends with a barrier. */
 template <unsigned NTHREADS>
 static __device__ inline void
 stage_bytes(struct block_reader *reader, uint8_t *s_staged, unsigned cap_nbytes)
@@ -47,7 +51,8 @@ stage_bytes(struct block_reader *reader, uint8_t *s_staged, unsigned cap_nbytes)
     __syncthreads();
 }
 
-/* The bytes [at, at + nbytes), none of which stands before what is staged. */
+/* Returns the address of the bytes [at, at + nbytes), in shared memory if all
+ * of them are staged. They must not begin before staged_at. */
 static __device__ __forceinline__ const uint8_t *
 bytes_at(const struct block_reader &reader, uint64_t at, uint64_t nbytes)
 {
@@ -56,7 +61,8 @@ bytes_at(const struct block_reader &reader, uint64_t at, uint64_t nbytes)
                : reader.src + at;
 }
 
-/* The next `nbytes`; NULL where there are fewer. */
+/* Returns the next `nbytes` bytes and moves the reader past them. Returns NULL
+ * and sets underflow if fewer bytes are left. */
 static __device__ __forceinline__ const uint8_t *
 take_bytes(struct block_reader *reader, uint64_t nbytes)
 {
@@ -77,7 +83,8 @@ take_le(struct block_reader *reader, int nbytes)
 
 /* ---- expansion ---- */
 
-/* Word i of a bit map of `nbits`; bits behind the last are 0. */
+/* Returns word i of a bit map of `nbits` bits. Bits after the last one are 0.
+ */
 static __device__ __forceinline__ uint32_t
 map_word(const uint32_t *map, unsigned nbits, unsigned i)
 {
@@ -85,8 +92,9 @@ map_word(const uint32_t *map, unsigned nbits, unsigned i)
     return n < 32 ? map[i] & ((1u << n) - 1) : map[i];
 }
 
-/* How many bits are set in a map of `nbits`, and how many in its words before
- * word `end`. Each warp finds this out for itself. */
+/* Returns how many bits are set in a map of `nbits` bits, and in *before_ret
+ * how many are set in the words before word `end`. Each warp counts for itself,
+ * so no barrier is needed. */
 static __device__ __forceinline__ unsigned
 count_map(const uint32_t *map, unsigned nbits, unsigned end,
           unsigned *before_ret)
@@ -103,9 +111,10 @@ count_map(const uint32_t *map, unsigned nbits, unsigned end,
     return __reduce_add_sync(FULL_WARP_MASK, all);
 }
 
-/* RRE1 backwards: dst[i] is the byte kept for the last bit that is set in the
- * first i + 1 of the map, or 0. A warp has some words of the map that follow
- * each other, and makes a byte a lane. Ends with a barrier. */
+/* Undoes RRE1. dst[i] is the byte that was kept for the last bit set among the
+ * first i + 1 bits of the map, or 0 if none is set. Each warp has consecutive
+ * words of the map; for each word a lane writes one byte. Ends with a barrier.
+ */
 template <unsigned NTHREADS>
 static __device__ void
 expand_level(struct block_reader *reader, const uint32_t *map, uint8_t *dst,
@@ -129,9 +138,10 @@ expand_level(struct block_reader *reader, const uint32_t *map, uint8_t *dst,
     __syncthreads();
 }
 
-/* A bit map of `nbytes` that is stored or reduced, into dst: aligned to 8, as
- * `scratch` is, which has room for an eighth. Both have room for a multiple of
- * 8 bytes. Bits behind the last one in use are not checked. */
+/* Expands a bit map of `nbytes` bytes, which is stored or reduced, to `dst`.
+ * `dst` and `scratch` are aligned to 8 and hold a multiple of 8 bytes;
+ * `scratch` holds at least nbytes / 8. Bits after the last one in use are not
+ * checked. */
 template <unsigned NTHREADS>
 static __device__ void
 expand_bitmap(struct block_reader *reader, uint8_t *dst, unsigned nbytes,
@@ -141,8 +151,8 @@ expand_bitmap(struct block_reader *reader, uint8_t *dst, unsigned nbytes,
 
     if (nbytes == 0)
         return;
-        /* Level k has a bit for each byte of level k - 1. The levels take turns
-         * in dst and scratch. */
+        /* Level k has a bit for each byte of level k - 1. Levels with even
+         * numbers are in `dst`, levels with odd numbers in `scratch`. */
 #pragma unroll 1
     while ((nbytes - 1) >> (3 * level) >= TERP_BITMAP_STORED_NBYTES)
         level++;

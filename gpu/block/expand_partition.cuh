@@ -1,39 +1,41 @@
-/* How a block of threads expands a reduced partition of tiles: RRE4-TCMS8-RZE1
- * backwards. codec/format/reduce.c does the same one word after another. */
+/* Expands a reduced partition of tiles with a block of threads: undoes
+ * RRE4-TCMS8-RZE1 (doc/format.md, "Stages"). codec/format/reduce.c does the
+ * same one word after another. */
 #pragma once
 
 #include "codec/format/bytes.h"
 #include "gpu/block/expand.cuh"
 #include "gpu/engine/state.cuh"
 
-/* RRE4 sees a partition as words of four bytes, RZE1 what is left of them as
- * pairs of words. A bit each for the words and for the bytes that are kept. */
+/* RRE4 takes a partition as words of 4 bytes. RZE1 takes the words that RRE4
+ * keeps, in pairs of 8 bytes. One bit map says which words are kept, the other
+ * which bytes. */
 #define EXPAND_MAX_NWORDS (CUDA_PARTITION_MAX_NBYTES / 4)
 #define EXPAND_MAX_NPAIRS (EXPAND_MAX_NWORDS / 2)
 static_assert(EXPAND_MAX_NWORDS % 64 == 0 && EXPAND_MAX_NPAIRS % 64 == 0,
               "Bit maps are whole words of 64 bits.");
 
-/* Of a block of NTHREADS. STAGED_NBYTES of a partition's bytes are staged; more
- * are read where they are. */
+/* Shared memory of a block of NTHREADS threads. STAGED_NBYTES bytes of the
+ * reduced partition are staged; bytes beyond are read from the stream. */
 template <unsigned NTHREADS, unsigned STAGED_NBYTES> struct expand_shared {
     __align__(16) uint8_t staged[STAGED_NBYTES];
-    alignas(8) uint32_t words[EXPAND_MAX_NWORDS / 32]; /* bit maps */
+    alignas(8) uint32_t words[EXPAND_MAX_NWORDS / 32]; /* the two bit maps */
     alignas(8) uint32_t bytes[EXPAND_MAX_NPAIRS / 4];
     alignas(8) uint8_t above[EXPAND_MAX_NPAIRS / 8];
-    /* bits set before each word of the maps, which stand one after another */
+    /* for each word of both maps, `words` first: bits set before it */
     uint32_t before[EXPAND_MAX_NWORDS / 32 + EXPAND_MAX_NPAIRS / 4];
     struct block_scan<unsigned, NTHREADS> scan;
 };
 
-/* What RRE4 and RZE1 kept of a partition. */
+/* What RRE4 and RZE1 have kept of a partition. */
 struct kept_bytes {
-    unsigned nwords; /* of the partition */
-    unsigned nmap;   /* words of the map of words */
+    unsigned nwords; /* of the whole partition */
+    unsigned nmap;   /* words of 32 bits in the map of words */
     const uint8_t *bytes;
 };
 
-/* Finds how many bits are set before each word of a map of `nbits`. Returns how
- * many are set in all. Ends with a barrier. */
+/* Writes to before_ret[i] how many bits of a map of `nbits` bits are set before
+ * word i. Returns how many are set in the whole map. Ends with a barrier. */
 template <unsigned NTHREADS, unsigned STAGED_NBYTES>
 static __device__ __forceinline__ unsigned
 scan_map(struct expand_shared<NTHREADS, STAGED_NBYTES> &s, const uint32_t *map,
@@ -57,9 +59,9 @@ scan_map(struct expand_shared<NTHREADS, STAGED_NBYTES> &s, const uint32_t *map,
     return all;
 }
 
-/* Finds what was kept of a partition of `nbytes`, which stands from the
- * reader's place up to its end. False where that is not valid. Ends with a
- * barrier. */
+/* Expands both bit maps of a partition of `nbytes` bytes and finds the bytes
+ * that were kept. The reduced partition extends from the reader's position to
+ * its end. Returns false if it is not valid. Ends with a barrier. */
 template <unsigned NTHREADS, unsigned STAGED_NBYTES>
 static __device__ __forceinline__ bool
 find_kept(struct block_reader *reader,
@@ -69,8 +71,8 @@ find_kept(struct block_reader *reader,
     const unsigned nwords = (nbytes + 3) / 4, nmap = (nwords + 31) / 32;
     const uint8_t *bytes = nullptr;
 
-    /* First the map of words, then that of the bytes of those that are kept.
-     * A loop, for less code. */
+    /* The first turn expands the map of words, the second the map of the bytes
+     * of those words. A loop has less code than two calls. */
     unsigned nbits = nwords;
     uint32_t *map = s.words, *before = s.before;
 #pragma unroll 1
@@ -92,7 +94,8 @@ find_kept(struct block_reader *reader,
     return bytes != nullptr && reader->at == reader->end;
 }
 
-/* Pair `at` of the words that RRE4 kept: RZE1 and TCMS8 backwards. */
+/* Returns pair `at` of the words that RRE4 has kept. It undoes RZE1 and TCMS8.
+ */
 template <unsigned NTHREADS, unsigned STAGED_NBYTES>
 static __device__ __forceinline__ uint64_t
 kept_pair(const struct expand_shared<NTHREADS, STAGED_NBYTES> &s,
@@ -111,8 +114,8 @@ kept_pair(const struct expand_shared<NTHREADS, STAGED_NBYTES> &s,
     return terp_tcms8_inverse(pair);
 }
 
-/* Word i of the partition: bits set up to its own tell which kept word it is.
- */
+/* Returns word i of the partition. The number of bits set up to and including
+ * bit i says which kept word it is. */
 template <unsigned NTHREADS, unsigned STAGED_NBYTES>
 static __device__ __forceinline__ uint32_t
 kept_word(const struct expand_shared<NTHREADS, STAGED_NBYTES> &s,

@@ -1,11 +1,11 @@
-/* Numbers of some bits of a stream in device memory, read by words. */
+/* Loads numbers of some bits from a stream in device memory, by whole words. */
 #pragma once
 
 #include "codec/format/bits.h"
 #include "gpu/engine/platform.cuh"
 
-/* As load_bits. Words are aligned: they may begin up to three bytes before
- * `bytes`, and are not read from `end` on. */
+/* Returns what load_bits returns. It loads aligned words, so it may read up to
+ * three bytes before `bytes`. It does not read `end` or beyond. */
 static __device__ __forceinline__ uint64_t
 load_bits_by_words(const uint8_t *bytes, uint64_t first_bit, int nbits,
                    const uint8_t *end)

@@ -1,10 +1,10 @@
-/* Numbers of some bits that a block's threads put together in shared memory. */
+/* Packs numbers of some bits in shared memory, by all threads of a block. */
 #pragma once
 
 #include "gpu/engine/platform.cuh"
 
-/* Puts up to 32 bits from bit `at` on, where all bits are 0. Other threads may
- * put theirs beside these at the same time. */
+/* Writes the bits of `value` from bit `at` on. The bits there must be 0 before.
+ * Other threads may write neighbouring bits at the same time. */
 static __device__ __forceinline__ void
 put_bits(uint32_t *s_words, unsigned at, uint32_t value)
 {

@@ -1,13 +1,13 @@
-/* How a block of threads reduces bit maps: RRE1 and the levels of bit maps
- * above it. doc/format.md, "Bit maps"; codec/format/reduce.c writes the same
- * bytes. gpu/block/expand.cuh reads them.
+/* Functions by which a block of threads reduces bit maps: RRE1, and the levels
+ * of bit maps above it (doc/format.md, "Bit maps"). codec/format/reduce.c
+ * writes the same bytes, gpu/block/expand.cuh reads them.
  *
- * All threads of a block of NTHREADS call these functions together. Memory is
- * shared or global. What a function is given is visible to all threads of the
- * block; what it writes is visible to them after the next barrier, unless noted
- * otherwise. Loops with few turns are not unrolled: the only block of a small
- * chunk runs through its code once, and would wait longer for more code than
- * for turns of a loop. */
+ * All threads of a block of NTHREADS call each function together. Memory is
+ * shared or global. The input of a function must be visible to all threads of
+ * the block before the call. Its output is visible to all threads after the
+ * next barrier, unless a comment says otherwise. Loops with few turns are not
+ * unrolled: the only block of a small chunk runs its code once, so loading more
+ * code takes longer than taking more turns. */
 #pragma once
 
 #include "gpu/block/scan.cuh"
@@ -15,15 +15,15 @@
 #include "codec/format/reduce.h"
 #include "gpu/engine/platform.cuh"
 
-/* The bits of a word that are below bit i. */
+/* Returns the bits of a word below bit i. */
 static __device__ __forceinline__ uint32_t
 bits_below(unsigned i)
 {
     return (1u << i) - 1;
 }
 
-/* Writes to before[i] how many bits are set in words before word i. Returns how
- * many are set in all. Ends with a barrier. */
+/* Writes to before[i] how many bits are set in the words before word i. Returns
+ * how many bits are set in all words. Ends with a barrier. */
 template <int NTHREADS>
 static __device__ unsigned
 scan_bits(const uint32_t *words, unsigned nwords, uint32_t *before,
@@ -44,17 +44,18 @@ scan_bits(const uint32_t *words, unsigned nwords, uint32_t *before,
     return total;
 }
 
-/* A bit for each of eight bytes: it is not zero. */
+/* Returns one bit for each of eight bytes: 1 if the byte is not zero. */
 static __device__ __forceinline__ unsigned
 nonzero_bytes(uint64_t bytes)
 {
     const uint64_t low = UINT64_C(0x7F7F7F7F7F7F7F7F);
     uint64_t high = (((bytes & low) + low) | bytes) & ~low;
-    /* The product gathers the bytes' flags in its highest byte. */
+    /* The product gathers the flags of all bytes in the highest byte. */
     return (unsigned)((high >> 7) * UINT64_C(0x0102040810204080) >> 56);
 }
 
-/* Writes those of eight bytes whose bits are set. */
+/* Writes the bytes of `bytes` whose bits are set in `bits`, one after another.
+ */
 static __device__ __forceinline__ void
 keep_bytes(uint8_t *dst, uint64_t bytes, unsigned bits)
 {
@@ -63,33 +64,35 @@ keep_bytes(uint8_t *dst, uint64_t bytes, unsigned bits)
         *dst++ = (uint8_t)(bytes >> (8 * (__ffs((int)bits) - 1)));
 }
 
-/* A bit map and those above it: level 0 is its bytes, each further level
- * the bit map of the RRE1 of the one below, the last one short enough to be
- * stored. The stream has the last level, then the bytes that RRE1 keeps of
- * each level below, down to level 0.
+/* A bit map and the levels above it. Level 0 is the bytes of the map itself.
+ * Each further level is the bit map of RRE1 of the level below. The last level
+ * is short enough to be stored. The stream has the last level, then the bytes
+ * that RRE1 keeps of each lower level, down to level 0.
  *
- * Levels from 1 on stand in `words`, the last one first, each filled up with
- * zeros to a multiple of 8 bytes, so that one scan of all their bits tells
- * where each kept byte goes. Threads take eight bytes at a time: level 0 is
- * aligned to 8, and its last eight bytes can be read. */
+ * The levels from 1 on are in `words`, the last level first. Each level is
+ * padded with zeros to a multiple of 8 bytes, so one scan over all bits says
+ * where each kept byte goes. A thread takes eight bytes at a time. Level 0 must
+ * therefore be aligned to 8, and its last eight bytes must be readable as one
+ * word. */
 struct cuda_tower {
     const uint64_t *bytes; /* level 0 */
     unsigned nbytes;
     uint32_t *words;
-    uint32_t *before; /* for each of `words` */
+    uint32_t *before; /* bits set before each of `words` */
     unsigned nwords;
     unsigned top_nbytes; /* of the last level */
-    unsigned nkept;      /* bytes, of all levels */
+    unsigned nkept;      /* bytes kept of all levels */
 };
 
-/* Words of the level above `nbytes` bytes. */
+/* Returns the words of the level above `nbytes` bytes. */
 static __host__ __device__ constexpr unsigned
 level_nwords(unsigned nbytes)
 {
     return (nbytes + 63) / 64 * 2;
 }
 
-/* Words of all levels above a bit map of `nbytes`, and bytes of the last. */
+/* Returns the words of all levels above a bit map of `nbytes` bytes, and in
+ * *top_nbytes_ret the bytes of the last level. */
 static __host__ __device__ __forceinline__ unsigned
 tower_nwords(unsigned nbytes, unsigned *top_nbytes_ret)
 {
@@ -104,8 +107,9 @@ tower_nwords(unsigned nbytes, unsigned *top_nbytes_ret)
     return nwords;
 }
 
-/* A tower whose levels are yet to be made. It takes twice the words of its
- * levels from *memory, which is aligned to 8. */
+/* Returns a tower whose levels tower_build will fill. It takes memory for
+ * `words` and `before` from *memory, which must be aligned to 8, and moves
+ * *memory past them. */
 static __device__ __forceinline__ struct cuda_tower
 tower_of(const void *bitmap, unsigned nbytes, uint32_t **memory)
 {
@@ -120,8 +124,8 @@ tower_of(const void *bitmap, unsigned nbytes, uint32_t **memory)
     return tower;
 }
 
-/* A bit for each of the eight bytes from 8 i on: it differs from the byte
- * before it. */
+/* Returns one bit for each of the eight bytes from byte 8 i on: 1 if the byte
+ * differs from the byte before it. */
 static __device__ __forceinline__ unsigned
 differing_bytes(const uint64_t *bytes, unsigned i, unsigned nbytes)
 {
@@ -133,7 +137,8 @@ differing_bytes(const uint64_t *bytes, unsigned i, unsigned nbytes)
     return nbytes - 8 * i < 8 ? bits & bits_below(nbytes - 8 * i) : bits;
 }
 
-/* Makes the levels. */
+/* Fills all levels, from level 1 up, and counts the bytes that are kept. One
+ * thread makes one byte of a level. Ends with a barrier. */
 template <int NTHREADS>
 static __device__ void
 tower_build(struct cuda_tower *tower,
@@ -164,8 +169,8 @@ tower_nbytes(const struct cuda_tower &tower)
     return tower.top_nbytes + tower.nkept;
 }
 
-/* Writes the bytes whose bits are set in `map`. `before`: how many bits are set
- * before each of its words. `bytes` is aligned to 8. */
+/* Writes the bytes whose bits are set in `map`. before[i]: how many bits are
+ * set before word i of the map. `bytes` is aligned to 8. */
 template <int NTHREADS>
 static __device__ void
 keep_marked(uint8_t *dst, const uint64_t *bytes, unsigned nbytes,
@@ -182,7 +187,8 @@ keep_marked(uint8_t *dst, const uint64_t *bytes, unsigned nbytes,
     }
 }
 
-/* Writes the tower's bytes, tower_nbytes, to dst. Its levels are made. */
+/* Writes the bytes of a tower to `dst`, tower_nbytes of them. tower_build must
+ * have filled its levels. */
 template <int NTHREADS>
 static __device__ void
 tower_store(const struct cuda_tower &tower, uint8_t *dst)

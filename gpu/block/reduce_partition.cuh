@@ -1,26 +1,34 @@
-/* How a block of threads reduces a partition of tiles: RRE4-TCMS8-RZE1.
- * doc/format.md, "Stages"; codec/format/reduce.c writes the same bytes, and
- * gpu/block/expand_partition.cuh goes backwards. What gpu/block/reduce.cuh says
- * of its functions holds here too. */
+/* Reduces a partition of tiles with a block of threads: RRE4-TCMS8-RZE1
+ * (doc/format.md, "Stages"). codec/format/reduce.c writes the same bytes,
+ * gpu/block/expand_partition.cuh undoes it. The comment at the top of
+ * gpu/block/reduce.cuh says what memory, visibility and barriers a function
+ * expects; that holds here too. */
 #pragma once
 
 #include "gpu/block/reduce.cuh"
 
-/* Bit maps of a reduction stand in memory one after another: the levels above
- * the map of words, the highest first; that map; the levels above the map of
- * bytes; that map. Each is filled up with zeros to a multiple of 8 bytes. A
- * level tells which bytes are kept of what comes next, the map of bytes which
- * are kept of the pairs of words; so they are in the order of the stream. Lane
- * i of each warp knows where map i begins, in words of 4 bytes, and the lane
- * behind them where all end. The map of words is always at the same place. */
-#define REDUCE_NLEVELS 4 /* above a map */
+/* The bit maps of a reduction follow each other in memory in this order: the
+ * levels above the map of words, the highest first; the map of words; the
+ * levels above the map of bytes, the highest first; the map of bytes. Each is
+ * padded with zeros to a multiple of 8 bytes. A level says which bytes of the
+ * following map are kept, and the map of bytes says which bytes of the pairs of
+ * words are kept, so the maps have the order of the stream. The map of words
+ * always begins at REDUCE_WORD_MAP_AT.
+ *
+ * Lane i of each warp holds where map i begins, in words of 4 bytes. Lane
+ * REDUCE_NMAPS holds where the last map ends.
+ *
+ * REDUCE_NLEVELS, REDUCE_WORD_MAP_AT and REDUCE_MAX_NBYTES bound the size of a
+ * partition; the static asserts below check that they agree. */
+#define REDUCE_NLEVELS 4 /* the most levels above a map */
 #define REDUCE_WORD_MAP REDUCE_NLEVELS
 #define REDUCE_BYTE_MAP (2 * REDUCE_NLEVELS + 1)
 #define REDUCE_NMAPS (REDUCE_BYTE_MAP + 1)
 #define REDUCE_WORD_MAP_AT 160
 #define REDUCE_MAX_NBYTES (1 << 17)
 
-/* Words of a map of `nbytes` bytes (level 0), or of a level above it. */
+/* Returns the words of a map of `nbytes` bytes (level 0), or of a level above
+ * it. */
 static __host__ __device__ constexpr unsigned
 reduce_map_nwords(unsigned nbytes, unsigned level)
 {
@@ -38,36 +46,41 @@ static_assert(REDUCE_MAX_NBYTES / 8 >> (3 * REDUCE_NLEVELS) <=
                   TERP_BITMAP_STORED_NBYTES,
               "No map has more levels above it.");
 
-/* Words of 4 bytes that reduce_write needs for maps: the maps, and a number for
- * each of their words. */
+/* Returns the words of 4 bytes that reduce_write needs in `maps`: one for each
+ * word of the maps, and one for the number of bits before it. */
 static __host__ __device__ __forceinline__ unsigned
 reduce_maps_nwords(unsigned nbytes)
 {
     unsigned nwords = (nbytes + 3) / 4, npairs = (nwords + 1) / 2;
 
-    /* The map of bytes has npairs / 4 words, each level above it an eighth. */
+    /* The map of bytes has npairs / 4 words. Each level above has an eighth of
+     * the words of the level below. */
     return 2 * (REDUCE_WORD_MAP_AT + reduce_map_nwords((nwords + 7) / 8, 0) +
                 npairs / 3 + 2 * (REDUCE_NLEVELS + 1)) +
            2;
 }
 
-/* The most words of 4 bytes that RRE4 keeps of so many bytes. */
+/* Returns the most words of 4 bytes that RRE4 keeps of `nbytes` bytes, rounded
+ * up to whole pairs. */
 static __host__ __device__ __forceinline__ unsigned
 reduce_kept_nwords(unsigned nbytes)
 {
     return ((nbytes + 3) / 4 + 1) & ~1u;
 }
 
-/* Words that a thread loads at once. */
+/* How many words a thread loads before it uses the first one. */
 #define REDUCE_NLOADS 4
 
-/* Shared memory: what warps tell each other while they reduce. */
+/* Shared memory by which the warps exchange their counts. */
 template <int NTHREADS> struct reduce_counts {
-    unsigned nwords[NTHREADS / 32]; /* that differ, of each warp's */
-    unsigned nbytes[NTHREADS / 32]; /* that are kept, of each warp's maps */
+    unsigned nwords[NTHREADS / 32]; /* words that differ, counted by each warp
+                                     */
+    unsigned nbytes[NTHREADS / 32]; /* bytes that are kept, counted by each warp
+                                     */
 };
 
-/* The sum of the counts of the warps before this one, and of all warps. */
+/* Returns the sum of the counts of the warps before this one, and in *total_ret
+ * the sum of all. */
 template <int NTHREADS>
 static __device__ __forceinline__ unsigned
 sum_of_warps(const unsigned counts[NTHREADS / 32], unsigned *total_ret)
@@ -85,7 +98,7 @@ sum_of_warps(const unsigned counts[NTHREADS / 32], unsigned *total_ret)
     return before;
 }
 
-/* The sum of the numbers of this lane and of those before it. */
+/* Returns the sum of the numbers of this lane and the lanes before it. */
 static __device__ __forceinline__ unsigned
 sum_of_lanes(unsigned n)
 {
@@ -99,9 +112,9 @@ sum_of_lanes(unsigned n)
     return n;
 }
 
-/* RRE4: makes its map, and gathers the words that it keeps, the last pair of
- * them filled up with zeros. Each warp has a part of the words. Returns how
- * many are kept. */
+/* Does RRE4: makes the map of words, and gathers the words that are kept. If
+ * their number is odd, a zero word completes the last pair. Each warp has
+ * consecutive words. Returns how many words are kept. Ends with a barrier. */
 template <int NTHREADS>
 static __device__ __forceinline__ unsigned
 reduce_words(const uint32_t *words, unsigned nwords, uint32_t *map,
@@ -166,8 +179,8 @@ reduce_words(const uint32_t *words, unsigned nwords, uint32_t *map,
     return nkept;
 }
 
-/* Where this lane's map begins, when those of words and of bytes have so many
- * bytes. */
+/* Returns where this lane's map begins. The map of words has `word_nbytes`
+ * bytes, the map of bytes `byte_nbytes`. */
 static __device__ __forceinline__ unsigned
 place_maps(unsigned word_nbytes, unsigned byte_nbytes)
 {
@@ -184,8 +197,8 @@ place_maps(unsigned word_nbytes, unsigned byte_nbytes)
            __shfl_sync(FULL_WARP_MASK, begin, REDUCE_WORD_MAP);
 }
 
-/* TCMS8 of pairs, in place, and the map of RZE1, filled up with zeros. A thread
- * has a pair. */
+/* Does TCMS8 of the pairs, in place, and makes the map of RZE1, padded with
+ * zeros. A thread has one pair at a time. */
 template <int NTHREADS>
 static __device__ __forceinline__ void
 reduce_pairs(uint64_t *pairs, unsigned npairs, uint8_t *map)
@@ -201,7 +214,8 @@ reduce_pairs(uint64_t *pairs, unsigned npairs, uint8_t *map)
     }
 }
 
-/* Makes the levels above both maps; each half of the threads has one map. */
+/* Makes the levels above both maps. One half of the threads works on the map of
+ * words, the other half on the map of bytes. Begins and ends with a barrier. */
 template <int NTHREADS>
 static __device__ __forceinline__ void
 reduce_maps(uint32_t *maps, unsigned begin, unsigned word_nbytes,
@@ -227,9 +241,9 @@ reduce_maps(uint32_t *maps, unsigned begin, unsigned word_nbytes,
     }
 }
 
-/* Writes to before[i] how many bytes the maps' words before word i keep; the
- * map of words keeps no bytes. Returns how many bytes all keep. Ends with a
- * barrier. */
+/* Writes to before[i] how many bytes are kept by the words of the maps before
+ * word i. The map of words does not count, since it keeps words. Returns how
+ * many bytes are kept in all. Ends with a barrier. */
 template <int NTHREADS>
 static __device__ __forceinline__ unsigned
 count_kept(const uint32_t *maps, unsigned begin, uint32_t *before,
@@ -264,7 +278,8 @@ count_kept(const uint32_t *maps, unsigned begin, uint32_t *before,
     return total;
 }
 
-/* Of a level's bytes, those that are kept. A warp a word of a map. */
+/* Writes the bytes of the levels and maps that the level above them keeps. A
+ * warp has one word of a map at a time, a lane one bit. */
 template <int NTHREADS>
 static __device__ __forceinline__ void
 store_levels(uint8_t *dst, const uint32_t *maps, unsigned begin,
@@ -275,7 +290,7 @@ store_levels(uint8_t *dst, const uint32_t *maps, unsigned begin,
     const unsigned end = __shfl_sync(FULL_WARP_MASK, begin, REDUCE_BYTE_MAP);
     const unsigned of_words =
         __shfl_sync(FULL_WARP_MASK, begin, REDUCE_WORD_MAP);
-    /* The map of words keeps no bytes, and is left out. */
+    /* The map of words keeps words, not bytes, and is left out. */
     const unsigned after =
         __shfl_sync(FULL_WARP_MASK, begin, REDUCE_WORD_MAP + 1) - of_words;
 
@@ -296,8 +311,8 @@ store_levels(uint8_t *dst, const uint32_t *maps, unsigned begin,
     }
 }
 
-/* Writes those of the pairs' bytes that are kept. A warp has a word of their
- * map. */
+/* Writes the bytes of the pairs that the map of bytes keeps. A warp has one
+ * word of the map at a time, a lane one bit. */
 template <int NTHREADS>
 static __device__ __forceinline__ void
 store_bytes(uint8_t *dst, const uint8_t *bytes, const uint32_t *map,
@@ -327,7 +342,8 @@ store_bytes(uint8_t *dst, const uint8_t *bytes, const uint32_t *map,
     }
 }
 
-/* Bytes of the highest level above a map, or of a map that has no level. */
+/* Returns the bytes of the highest level above a map, or of the map itself if
+ * it has no level above it. */
 static __device__ __forceinline__ unsigned
 top_nbytes(unsigned nbytes)
 {
@@ -337,10 +353,11 @@ top_nbytes(unsigned nbytes)
     return nbytes;
 }
 
-/* Reduces `nbytes` bytes, which stand in `words`, filled up with zeros; all of
- * them are visible to the block. `kept`: reduce_kept_nwords; `maps`:
- * reduce_maps_nwords; both aligned to 8. Returns how many bytes it wrote to
- * dst: less than nbytes, or 0, and wrote none, where these do not suffice. */
+/* Reduces the `nbytes` bytes in `words`, which are padded with zeros to a whole
+ * word and visible to the block. `kept` holds reduce_kept_nwords words, `maps`
+ * reduce_maps_nwords; both are aligned to 8. Returns how many bytes it has
+ * written to `dst`. That is less than `nbytes`; if it would not be, the
+ * function writes nothing and returns 0. */
 template <int NTHREADS>
 static __device__ unsigned
 reduce_write(uint8_t *dst, const uint32_t *words, unsigned nbytes,

@@ -1,19 +1,20 @@
-/* The sums of the numbers that the threads of a block have before each other.
- * It is what cub::BlockScan does by warp scans, without its headers, with which
- * a file takes four times as long to compile. */
+/* Prefix sums over the threads of a block. scan_block does what cub::BlockScan
+ * does by scans of warps. It does not include CUB's headers, with which a file
+ * takes four times as long to compile. */
 #pragma once
 
 #include "gpu/block/warp.cuh"
 
-/* Shared memory of one scan: the sums of the warps. */
+/* Shared memory of a scan: the sum of each warp. */
 template <typename T, unsigned NTHREADS> struct block_scan {
     static_assert(NTHREADS % 32 == 0, "Warps are whole.");
     T sums[NTHREADS / 32];
 };
 
 /* Returns the sum of the numbers of all threads before this one, and in
- * *all_ret that of all. All threads of the block call it together; a barrier
- * stands between two uses of the same shared memory. */
+ * *all_ret the sum of all threads. All threads of the block call it together.
+ * The caller must place a barrier between two uses of the same shared memory.
+ */
 template <typename T, unsigned NTHREADS>
 static __device__ __forceinline__ T
 scan_block(struct block_scan<T, NTHREADS> &s_scan, T number, T *all_ret)

@@ -1,20 +1,22 @@
-/* How a block of threads reads a short part of a stream, out of shared memory
- * alone. */
+/* A reader by which a block of threads reads a short section of a stream from
+ * shared memory. */
 #pragma once
 
 #include "gpu/block/expand.cuh"
 
-/* Bytes of the stream that are staged at a time. */
+/* Bytes of the stream that are staged at a time. advance_to stages anew unless
+ * half of them are left, so a section of up to half as many bytes is staged
+ * completely. */
 #define STAGED_READER_NBYTES 8192
 
-/* A reader of what is staged, which is at the same place in all threads. A
- * short index is staged as a whole, unless the stream ends before it does: so
- * to take its bytes is no more than to count them. */
+/* A position in the bytes that are staged, equal in all threads. A short index
+ * is staged completely, unless the stream ends before the index does. To take
+ * bytes of it therefore needs no more than counting them. */
 struct staged_reader {
-    const uint8_t *src; /* the stream */
+    const uint8_t *src; /* the whole stream */
     uint64_t end;
-    const uint8_t *s_at; /* what comes next */
-    unsigned left;       /* how much of it is staged */
+    const uint8_t *s_at; /* the next byte */
+    unsigned left;       /* staged bytes from s_at on */
     uint64_t staged_end;
     bool underflow;
 };
@@ -31,8 +33,9 @@ position_of(const struct block_reader &reader)
     return reader.at;
 }
 
-/* The next `nbytes`. Where fewer are staged the reader underflows, and what it
- * returns must not be read. */
+/* Returns the next `nbytes` bytes and moves the reader past them. If fewer
+ * bytes are staged, the reader underflows and the bytes returned must not be
+ * used. */
 static __device__ __forceinline__ const uint8_t *
 take_bytes(struct staged_reader *reader, unsigned nbytes)
 {
@@ -45,7 +48,8 @@ take_bytes(struct staged_reader *reader, unsigned nbytes)
     return s_at;
 }
 
-/* The next byte; where the reader underflows any other one of shared memory. */
+/* Returns the next byte. If the reader underflows, the result is any byte of
+ * shared memory. */
 static __device__ __forceinline__ unsigned
 take_byte(struct staged_reader *reader)
 {
@@ -58,7 +62,7 @@ take_byte(struct block_reader *reader)
     return (unsigned)take_le(reader, 1);
 }
 
-/* Stages what stands from a place on. */
+/* Moves the reader to `at` and stages the bytes from there on. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ void
 stage_at(struct staged_reader *reader, uint64_t at, uint8_t *s_staged)
@@ -74,8 +78,9 @@ stage_at(struct staged_reader *reader, uint64_t at, uint8_t *s_staged)
     reader->staged_end = block.staged_end;
 }
 
-/* Goes on to a place that is not behind the end. Then a short index, and what
- * stands right before one, is staged. */
+/* Moves the reader forward to `at`, which must not be beyond the end. Stages
+ * anew if fewer than half of STAGED_READER_NBYTES are staged from there on, so
+ * that a short index, and what precedes it, is staged afterwards. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ void
 advance_to(struct staged_reader *reader, uint64_t at, uint8_t *s_staged)
@@ -92,7 +97,8 @@ advance_to(struct staged_reader *reader, uint64_t at, uint8_t *s_staged)
     reader->left -= passed;
 }
 
-/* load_le by a loop rather than by eight loads: it takes less code. */
+/* Does what load_le does, by a loop instead of eight loads, since a loop has
+ * less code. */
 static __device__ __forceinline__ uint64_t
 load_le_loop(const uint8_t *at, unsigned nbytes)
 {

@@ -1,4 +1,4 @@
-/* Sums of the numbers before each of many, by one block. */
+/* Prefix sums of more numbers than a block has threads, by one block. */
 #pragma once
 
 #include "gpu/block/scan.cuh"
@@ -6,12 +6,12 @@
 #include "codec/format/base.h"
 #include "gpu/engine/platform.cuh"
 
-/* Numbers that a thread has after one another. */
+/* Consecutive numbers that a thread adds up before each scan of the block. */
 #define NUMBERS_PER_THREAD 8
 
-/* put(i, sum of get(0) to get(i - 1)), for each i below n, which is the same in
- * all threads. Returns the sum of all. No other thread calls get(i) than the
- * one that calls put(i). */
+/* Calls put(i, get(0) + ... + get(i - 1)) for each i below n. Returns the sum
+ * of all numbers. n is the same in all threads. For each i the same thread
+ * calls get(i), twice, and put(i), so put may overwrite what get reads. */
 template <unsigned NTHREADS, typename Get, typename Put>
 static __device__ __forceinline__ uint64_t
 sum_numbers(uint64_t n, struct block_scan<unsigned long long, NTHREADS> &s_scan,
@@ -27,7 +27,7 @@ sum_numbers(uint64_t n, struct block_scan<unsigned long long, NTHREADS> &s_scan,
         unsigned long long sum = 0, before, all;
         for (uint64_t i = own; i < stop; i++)
             sum += get(i);
-        __syncthreads(); /* no thread needs the storage any more */
+        __syncthreads(); /* s_scan may be used again */
         before = scan_block(s_scan, sum, &all);
         before += end;
         for (uint64_t i = own; i < stop; i++) {

@@ -1,4 +1,4 @@
-/* Words in the other byte order. */
+/* Reverses the byte order of a word. */
 #pragma once
 
 #include "gpu/engine/platform.cuh"

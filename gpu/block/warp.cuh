@@ -1,10 +1,11 @@
-/* What a warp's lanes have together: all 32 call these functions. */
+/* Functions that all 32 lanes of a warp call together. */
 #pragma once
 
 #include "gpu/engine/platform.cuh"
 
-/* The number of this warp among those of the chunk, in blocks of NWARPS; how
- * many these are. */
+/* Returns the number of this warp among all warps that work on the chunk, and
+ * how many there are. Blocks have NWARPS warps; blockIdx.x counts the blocks of
+ * a chunk. */
 template <unsigned NWARPS>
 static __device__ __forceinline__ uint64_t
 warp_of_chunk(void)
@@ -48,8 +49,8 @@ warp_min(uint32_t value)
     return value;
 }
 
-/* The sum of the values of this lane and those before it, of which the first
- * NLANES count. */
+/* Returns the sum of the values of this lane and the lanes before it. Only the
+ * first NLANES lanes get a meaningful result. */
 template <unsigned NLANES = 32, typename W>
 static __device__ __forceinline__ W
 warp_inclusive_sum(W value)

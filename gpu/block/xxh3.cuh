@@ -1,12 +1,12 @@
-/* XXH3, 64 bits, of more than 240 bytes with a seed, by many threads. The
- * library that the CPU uses has no code for devices. After the specification of
- * xxHash (Yann Collet,
- * doc/xxhash_spec.md of the reference implementation, "XXH3").
+/* XXH3 with 64 bits and a seed, for more than 240 bytes, by many threads. The
+ * library that the CPU engine uses has no code for devices. Source: the
+ * specification of xxHash (Yann Collet, doc/xxhash_spec.md of the reference
+ * implementation, "XXH3").
  *
- * Eight accumulators take one stripe of 64 bytes after another, and are
- * scrambled at the end of each block of 16 stripes. What a stripe adds does
- * not depend on the accumulators, so the blocks' sums are found side by side;
- * only the scrambling goes from block to block. */
+ * XXH3 adds one stripe of 64 bytes after another to eight accumulators and
+ * scrambles them at the end of each block of 16 stripes. What a stripe adds
+ * does not depend on the accumulators. Threads therefore sum up all blocks in
+ * parallel, and only the scrambling goes from block to block. */
 #pragma once
 
 #include "gpu/engine/platform.cuh"
@@ -27,8 +27,8 @@
 #define XXH3_PRIME64_4 UINT64_C(0x85EBCA77C2B2AE63)
 #define XXH3_PRIME64_5 UINT64_C(0x27D4EB2F165667C5)
 
-/* The default secret of 192 bytes, as little-endian words, and the first values
- * of the accumulators: a load fetches both. */
+/* The default secret of 192 bytes, as little-endian words, followed by the
+ * first values of the accumulators. One load per thread fetches both. */
 #define XXH3_TABLE_NWORDS (XXH3_SECRET_NWORDS + XXH3_NLANES)
 static __device__ const uint64_t xxh3_table[XXH3_TABLE_NWORDS] = {
     0xBE4BA423396CFEB8, 0x1CAD21F72C81017C, 0xDB979083E96DD4DE,
@@ -43,7 +43,8 @@ static __device__ const uint64_t xxh3_table[XXH3_TABLE_NWORDS] = {
     XXH3_PRIME64_3,     XXH3_PRIME64_4,     XXH3_PRIME32_2,
     XXH3_PRIME64_5,     XXH3_PRIME32_1};
 
-/* A block makes the seed's secret, which is visible after the next barrier. */
+/* A block of threads derives the secret from the seed. The secret is visible
+ * after the next barrier. */
 static __device__ __forceinline__ void
 xxh3_make_secret(uint64_t seed, uint64_t s_secret[XXH3_TABLE_NWORDS])
 {
@@ -57,7 +58,7 @@ xxh3_make_secret(uint64_t seed, uint64_t s_secret[XXH3_TABLE_NWORDS])
     }
 }
 
-/* Eight bytes of the secret from any byte on. */
+/* Returns eight bytes of the secret, from any byte on. */
 static __device__ __forceinline__ uint64_t
 xxh3_key(const uint64_t *secret, unsigned byte)
 {
@@ -68,8 +69,8 @@ xxh3_key(const uint64_t *secret, unsigned byte)
                       : low >> shift | secret[byte / 8 + 1] << (64 - shift);
 }
 
-/* Eight bytes of the input, from any place; one load does where they are
- * aligned. */
+/* Loads eight bytes of the input from any address. An aligned address needs
+ * only one load. */
 static __device__ __forceinline__ uint64_t
 xxh3_load(const uint8_t *at)
 {
@@ -83,8 +84,8 @@ xxh3_load(const uint8_t *at)
     return word;
 }
 
-/* What a lane of a stripe adds to its own accumulator; it adds its input to
- * its neighbour's. */
+/* Returns what a lane of a stripe adds to its own accumulator. The lane also
+ * adds its input to the accumulator of its neighbour. */
 static __device__ __forceinline__ uint64_t
 xxh3_product(uint64_t input, uint64_t key)
 {
@@ -92,15 +93,16 @@ xxh3_product(uint64_t input, uint64_t key)
     return (mixed & 0xFFFFFFFF) * (mixed >> 32);
 }
 
-/* The number of whole blocks before the block that holds the last byte. */
+/* Returns how many whole blocks precede the block that holds the last byte. */
 static __device__ __forceinline__ uint64_t
 xxh3_nblocks(uint64_t nbytes)
 {
     return (nbytes - 1) / XXH3_BLOCK_NBYTES;
 }
 
-/* A warp finds what `nstripes` stripes add to accumulator lane % 8. A lane has
- * word lane % 8 of every fourth stripe, and the key of each in `key`. */
+/* A warp sums up `nstripes` stripes, at most a block. Returns what they add to
+ * accumulator lane % 8. A lane reads word lane % 8 of every fourth stripe;
+ * key[i] belongs to its i-th stripe. */
 static __device__ __forceinline__ uint64_t
 xxh3_sum_stripes(const uint8_t *input, unsigned nstripes,
                  const uint64_t key[XXH3_BLOCK_NSTRIPES / 4])
@@ -122,7 +124,7 @@ xxh3_sum_stripes(const uint8_t *input, unsigned nstripes,
     return products;
 }
 
-/* The keys that xxh3_sum_stripes needs. */
+/* Finds the keys that xxh3_sum_stripes needs. */
 static __device__ __forceinline__ void
 xxh3_stripe_keys(const uint64_t *secret, uint64_t key[XXH3_BLOCK_NSTRIPES / 4])
 {
@@ -133,17 +135,18 @@ xxh3_stripe_keys(const uint64_t *secret, uint64_t key[XXH3_BLOCK_NSTRIPES / 4])
         key[i] = secret[4 * i + lane / XXH3_NLANES + lane % XXH3_NLANES];
 }
 
-/* The first value of accumulator lane % 8. */
+/* Returns the first value of accumulator lane % 8. */
 static __device__ __forceinline__ uint64_t
 xxh3_first(const uint64_t *secret)
 {
     return secret[XXH3_SECRET_NWORDS + threadIdx.x % XXH3_NLANES];
 }
 
-/* An accumulator (x the low half) that a block's sum was added to, scrambled,
- * and the next block's sum added. A stream waits for as many of these one
- * after another as it has blocks. In halves, so that each is no more than a
- * shift, an xor and a multiply-add of 64 bits. */
+/* Scrambles an accumulator (value.x is its low half), to which the sum of a
+ * block has been added, and adds the sum of the next block. Each block of a
+ * stream waits for this step of the block before. The function works on halves,
+ * so a step takes no more than a shift, an xor and a multiply-add of 64 bits.
+ */
 static __device__ __forceinline__ uint2
 xxh3_scramble_add(uint2 value, uint2 key, uint2 next_sum)
 {
@@ -156,8 +159,8 @@ xxh3_scramble_add(uint2 value, uint2 key, uint2 next_sum)
     return make_uint2((uint32_t)next, (uint32_t)(next >> 32));
 }
 
-/* Where in the secret the keys begin of the scrambling, of the last stripe and
- * of the end. */
+/* Where in the secret the keys of the scrambling, of the last stripe and of the
+ * final mixing begin, in bytes. */
 #define XXH3_SCRAMBLE_AT (8 * XXH3_SECRET_NWORDS - XXH3_STRIPE_NBYTES)
 #define XXH3_LAST_STRIPE_AT (XXH3_SCRAMBLE_AT - 7)
 #define XXH3_END_AT 11
@@ -171,8 +174,8 @@ xxh3_mul_high(uint64_t a, uint64_t b)
     return ah * bh + (ah * bl >> 32) + (middle >> 32);
 }
 
-/* A warp turns accumulators into the hash, which all lanes get. `value` is
- * accumulator lane % 8's. */
+/* A warp turns the accumulators into the hash, which all lanes get. `value` is
+ * accumulator lane % 8. */
 static __device__ __forceinline__ uint64_t
 xxh3_end(uint64_t value, const uint64_t *secret, uint64_t nbytes)
 {
@@ -180,7 +183,7 @@ xxh3_end(uint64_t value, const uint64_t *secret, uint64_t nbytes)
         value ^ xxh3_key(secret, XXH3_END_AT + 8 * (threadIdx.x % XXH3_NLANES));
     uint64_t other = __shfl_xor_sync(FULL_WARP_MASK, mixed, 1);
     uint64_t folded = mixed * other ^ xxh3_mul_high(mixed, other);
-    /* Pairs of lanes hold the same number. */
+    /* Both lanes of a pair hold the same number, so only pairs are added. */
     folded += __shfl_xor_sync(FULL_WARP_MASK, folded, 2);
     folded += __shfl_xor_sync(FULL_WARP_MASK, folded, 4);
     uint64_t hash = nbytes * XXH3_PRIME64_1 + folded;
