@@ -1,48 +1,54 @@
-/* Marching through a level of splines, which reads and writes each of its
- * points once: what all kernels that do so have in common.
+/* Marching: a kernel makes all points of a spline level in one launch and reads
+ * and writes each point once. This file holds what all such kernels share.
  *
- * A cube is an even point and the seven points behind it, one of each class. A
- * block has the cubes of a tile along x and y and of a segment along z, and
- * marches along z, two cubes of a row a thread. In step z it makes the points
- * of even z of cubes z, and those of odd z of cubes a little behind, as these
- * reach for even planes above them. A thread has the last planes in registers;
- * along x and y points see each other through shared memory. What a tile needs
- * of its surroundings it makes itself: an odd point reaches for even ones only,
- * so these are few cubes, however many classes there are.
+ * A *cube* is an even point and the seven points after it, one of each class. A
+ * block has the cubes of a tile along x and y and of a segment along z. It
+ * marches along z, plane by plane; a thread has two cubes of a row. Step z
+ * makes the points with even z of the cubes of plane z. It also makes the
+ * points with odd z of the cubes of an earlier plane, because an odd point
+ * reads even planes above it. A thread keeps the last planes in registers;
+ * along x and y threads exchange points through shared memory. A block computes
+ * the cubes around its tile again instead of waiting for other blocks. An odd
+ * point reads only even points, so few cubes are computed twice.
  *
- * Which chunks have plans that a kernel knows is known on the device alone: all
- * kernels of a level are launched, and the blocks of all but one end at once.
- * Odd extents, special values, and chunks that do not begin at a multiple of 16
- * bytes are left to gpu/predict/spline_rows.cuh. */
+ * Only the device knows which plan a chunk has. The host therefore launches all
+ * marching kernels of a level, and the blocks of all but one end at once.
+ * Chunks with odd extents, with special values (when encoding), or that do not
+ * begin at a multiple of 16 bytes are left to gpu/predict/spline_rows.cuh. */
 #pragma once
 
 #include "gpu/predict/spline_values.cuh"
 
+/* A class is a number of three bits: which of x, y and z are odd. */
 #define MARCH_NDIMS 3
 #define MARCH_NCLASSES (1 << MARCH_NDIMS)
 #define MARCH_ODD_X 1
 #define MARCH_ODD_Y 2
 #define MARCH_ODD_Z 4
 
-/* Cubes of a thread, all in a row. */
+/* Cubes of a thread, neighbours in a row. Two cubes make a row of four values,
+ * 16 bytes of float32, which is the widest load. */
 #define MARCH_WIDTH 2
 
-/* ---- what can be done so ---- */
+/* ---- which levels and chunks are marched through ---- */
 
-/* Cubes along x, y and z, and how they are cut. */
+/* The cubes of a level along x, y and z, and how they are cut into tiles and
+ * segments. The host fills it, except brick_at, which each block sets. */
 struct march_work {
     int nx, ny, nz;
     uint32_t ntiles_x, ntiles_y, nsegments;
     int segment_nz;
-    uint32_t plane_ncubes, fine_plane; /* the latter in values */
-    uint32_t brick_at;  /* cubes of the bricks before a block's */
+    /* fine_plane: values of a plane of the chunk */
+    uint32_t plane_ncubes, fine_plane;
+    uint32_t brick_at;  /* cubes of the bricks before the block's brick */
     uint64_t coarse_at; /* in `lattice` */
     uint32_t class_at[MARCH_NCLASSES];
-    uint32_t class_byte_at[MARCH_NCLASSES]; /* of its symbols */
+    uint32_t class_byte_at[MARCH_NCLASSES]; /* of its symbols, in bytes */
 };
 
-/* Whether a level's shape allows it: level 1 of three dimensions, whose extents
- * are even and have three cubes, and rows that are read by 16 bytes. */
+/* Whether the shape of a level allows marching. It must be level 1 of three
+ * dimensions with even extents and at least three cubes along each, and rows
+ * must consist of words of 16 bytes. */
 static inline bool
 shape_marches(const struct terp_layout *layout, int l)
 {
@@ -55,7 +61,8 @@ shape_marches(const struct terp_layout *layout, int l)
            level->neven[0] % MARCH_WIDTH == 0 && layout->nvalues <= INT32_MAX;
 }
 
-/* Whether a chunk's values do, where the shape of its level does. */
+/* Whether the values of a chunk allow marching, if the shape of the level does.
+ */
 template <bool decode>
 static __device__ __forceinline__ bool
 values_march(const struct cuda_chunk &chunk)
@@ -65,14 +72,16 @@ values_march(const struct cuda_chunk &chunk)
     return (decode || !chunk.has_specials) && (uintptr_t)values % 16 == 0;
 }
 
-/* Whether a chunk is marched through, where the shape of its level allows it:
- * as gpu/predict/spline_march.cuh says, or .../spline_march_blended.cuh. */
+/* Whether the plan of a chunk allows marching by the kernels of
+ * gpu/predict/spline_march.cuh (plan_marches) or of
+ * gpu/predict/spline_march_blended.cuh (plan_marches_blended), if the shape of
+ * the level does. */
 template <typename T, bool decode>
 static __device__ __forceinline__ bool
 plan_marches(const struct cuda_chunk &chunk, int l)
 {
     const struct terp_level_plan &plan = chunk.model.plan[l];
-    /* Eight planes of wide values are more than a thread has room for. */
+    /* A thread has no registers for eight planes of 8-byte values. */
     const bool may_be_long = sizeof(T) == 4;
 
     return plan.spline != TERP_SPLINE_LINEAR &&
@@ -97,8 +106,9 @@ plan_marches_blended(const struct cuda_chunk &chunk, int l)
 
 /* ---- values and forms ---- */
 
-/* Both cubes' points of a class; a row of both, which takes turns between two
- * classes. */
+/* both: one point of each of a thread's two cubes, of the same class. row: four
+ * consecutive values of these cubes, which belong to an even and an odd class
+ * in turns. */
 template <typename T> struct alignas(2 * sizeof(T)) both {
     T at[MARCH_WIDTH];
 };
@@ -107,8 +117,9 @@ template <typename T> struct alignas(16) row {
     T at[2 * MARCH_WIDTH];
 };
 
-/* The even points around an odd one, or what is missed at these, as many below
- * as above it; and around both cubes'. */
+/* line: the even points around an odd point, as many below as above it; or the
+ * misses at these points (gpu/predict/spline_long.cuh). lines: one line for
+ * each of the two cubes. */
 template <typename T, int npoints> struct line {
     T at[npoints];
 };
@@ -117,7 +128,8 @@ template <typename T, int npoints> struct lines {
     struct line<T, npoints> of[MARCH_WIDTH];
 };
 
-/* Along x, where `s` has the thread's own points among others. */
+/* Gathers the lines along x. `s` points to the thread's own points among the
+ * points of its row in shared memory. */
 template <typename tile, typename T>
 static __device__ __forceinline__ struct lines<T, tile::npoints>
 along_x(const struct both<T> *s, const struct both<T> &own) {
@@ -142,7 +154,8 @@ along_x(const struct both<T> *s, const struct both<T> &own) {
     return lines;
 }
 
-/* Along y, where rows stand so many threads apart. */
+/* Gathers the lines along y. `s` as above; the points of the next row are
+ * tile::ncolumns elements further. */
 template <typename tile, typename T>
 static __device__ __forceinline__ struct lines<T, tile::npoints>
 along_y(const struct both<T> *s, const struct both<T> &own) {
@@ -158,8 +171,9 @@ along_y(const struct both<T> *s, const struct both<T> &own) {
     return lines;
 }
 
-/* What a point reaches for along a dimension, see reach_at; by a long spline
- * its form too, above these bits. */
+/* The neighbours that a point has along a dimension, as reach_at returns them,
+ * in the lower MARCH_REACH_NBITS bits. For long splines the form is in the bits
+ * above. */
 #define MARCH_REACH_NBITS 3
 
 template <enum terp_spline spline>
@@ -174,7 +188,7 @@ march_reach_at(uint32_t i, int neven)
                : reach;
 }
 
-/* Of points away from all borders. */
+/* Returns the same for points away from all borders. */
 template <enum terp_spline spline>
 static __device__ __forceinline__ unsigned
 reach_inside(void)
@@ -184,7 +198,7 @@ reach_inside(void)
                : REACHES_ALL;
 }
 
-/* Whether a tile's spline has all its points there. */
+/* Whether the spline of a tile finds all its points around even point i. */
 template <typename tile>
 static __device__ __forceinline__ bool
 is_inside(int i, int neven)
@@ -192,27 +206,29 @@ is_inside(int i, int neven)
     return i >= tile::below && i + tile::above < neven;
 }
 
-/* Both cubes' along x, and along y and z. */
+/* What reach_at returns for both cubes along x, and for both together along y
+ * and z. */
 struct march_reach {
     unsigned x[MARCH_WIDTH], y, z;
 };
 
-/* Whether the form is of lower order than a cubic one. */
+/* Whether the form has a lower order than a cubic form. */
 static __device__ __forceinline__ bool
 is_low(unsigned reach)
 {
     return (reach & REACHES_ALL) != REACHES_ALL;
 }
 
-/* Whether there is an even point above the odd one. */
+/* Whether there is an even point above the odd point. */
 static __device__ __forceinline__ bool
 has_above(unsigned reach)
 {
     return (reach & REACHES_C) != 0;
 }
 
-/* By one of the forms of lower order that three or more even points have: the
- * quadratic ones, which mirror each other, and behind the last even point. */
+/* Returns the prediction by a form of lower order. With three or more even
+ * points along a dimension these are the two quadratic forms, which mirror each
+ * other, and the extrapolation after the last even point. */
 template <typename T, int npoints>
 static __device__ __forceinline__ T
 low_of(unsigned reach, const struct line<T, npoints> &line)
@@ -232,8 +248,9 @@ order_of_low(unsigned reach)
                                             : TERP_FORM_EXTRAPOLATE);
 }
 
-/* By a form that is not low; which one is known of points inside. Else all are
- * made, as lanes have different ones. */
+/* Returns the prediction by a form of full order. `inside` points have one
+ * form. For other points all forms are computed and one is selected, since the
+ * lanes of a warp have different forms. */
 template <enum terp_spline spline, bool inside, typename T, int npoints>
 static __device__ __forceinline__ T
 whole_of(unsigned reach, const struct line<T, npoints> &line)
@@ -258,7 +275,7 @@ whole_of(unsigned reach, const struct line<T, npoints> &line)
     }
 }
 
-/* By any form. */
+/* Returns the prediction by any form. */
 template <enum terp_spline spline, bool inside, typename T, int npoints>
 static __device__ __forceinline__ T
 value_of(unsigned reach, const struct line<T, npoints> &line)
@@ -271,22 +288,23 @@ value_of(unsigned reach, const struct line<T, npoints> &line)
     return is_low(reach) ? low : whole;
 }
 
-/* ---- a thread's place and points ---- */
+/* ---- a thread's cubes and points ---- */
 
 struct march_thread {
     bool exists;               /* its cubes are in the lattice */
-    bool in_tile_x, in_tile_y; /* of the block's, not of its surroundings */
-    bool owns;                 /* all of these */
-    bool is_beside_y;          /* in a row of the tile, or next to it */
-    bool is_seen;              /* has a place in shared memory: seen_at */
+    bool in_tile_x, in_tile_y; /* its cubes are in the tile, not around it */
+    bool owns;                 /* all three of these */
+    bool is_beside_y;          /* its row is in the tile, or next to it */
+    bool is_seen;              /* it has an element in shared memory, seen_at */
     unsigned seen_at;
-    uint32_t kx, ky; /* of the first cube, if it exists */
-    /* Where its symbols stand, see symbols_at. */
+    uint32_t kx, ky; /* cubes before its first cube, if it exists */
+    /* Position of its symbols, see symbols_at. */
     uint32_t before, box_plane, in_box;
 };
 
-/* Whether its points of a class are what they should be: those of the
- * surroundings lack some neighbours, and are not needed. */
+/* Whether the thread's points of a class are correct. Points around the tile
+ * lack some neighbours, so points that are odd along x or y are correct only
+ * inside the tile along that dimension. The others are not used. */
 template <int odd>
 static __device__ __forceinline__ bool
 is_made(const struct march_thread &thread)
@@ -295,7 +313,7 @@ is_made(const struct march_thread &thread)
            (!(odd & MARCH_ODD_Y) || thread.in_tile_y);
 }
 
-/* Boxes that symbols are ordered by. */
+/* Returns the extent of the boxes by which symbols are ordered. */
 static __device__ __forceinline__ uint32_t
 march_box(void)
 {
@@ -316,8 +334,8 @@ place_symbols(const struct march_work &work, struct march_thread *thread)
     thread->in_box = (thread->ky - low_y) * width + (thread->kx - low_x);
 }
 
-/* Where the thread's symbols of plane z of a class would be if that were the
- * first one: what tiled_row_at says. */
+/* Returns where the thread's symbols of plane z are, relative to the first
+ * symbol of the class. The order is that of tiled_row_at. */
 template <typename T>
 static __device__ __forceinline__ uint8_t *
 symbols_at(const struct march_work &work, const struct level_view<T> &view,
@@ -332,16 +350,18 @@ symbols_at(const struct march_work &work, const struct level_view<T> &view,
     return (uint8_t *)view.symbols + (uint32_t)sizeof(uint16_t) * at;
 }
 
-/* What a block shares: its copy of the state, and the grid of escapes
- * (encode). */
+/* What the threads of a block share: a copy of the chunk's state, and the grid
+ * of escapes (when encoding). */
 template <typename T> struct march_shared {
     struct cuda_chunk chunk;
     struct value_grid<T> grid;
 };
 
-/* Both points of a class, of which one has escaped or both: what the decoder
- * makes of these. `range` counts them; NULL where another thread does that. The
- * block's copy of the state tells which numbers it has noted. */
+/* Handles two points of a class of which at least one has escaped; returns the
+ * values that a decoder will have. `range` counts the escapes; it is NULL if
+ * another block counts them. s_block->chunk records which sizes of numbers are
+ * already noted, so that few threads write to *d_chunk. Not inlined, because
+ * escapes are rare. */
 template <typename T>
 static __device__ __noinline__ struct both<T>
 escape_both(struct march_shared<T> *s_block, struct cuda_chunk *d_chunk,
@@ -368,14 +388,15 @@ escape_both(struct march_shared<T> *s_block, struct cuda_chunk *d_chunk,
     return values;
 }
 
-/* A step: of even planes of cubes z, and of odd ones of cubes odd_z. */
+/* A step: it makes the even points of the cubes of plane z and the points with
+ * odd z of the cubes of plane odd_z. */
 struct march_step {
     int z, odd_z;
     bool has_even, has_odd;
-    bool owns_even, owns_odd; /* by the thread */
+    bool owns_even, owns_odd; /* the thread owns the points it makes */
 };
 
-/* All that points of a class are made of. */
+/* What a thread needs to make the points of a class. */
 template <typename T> struct march {
     const struct march_work &work;
     const struct level_view<T> &view;
@@ -383,11 +404,11 @@ template <typename T> struct march {
     const struct march_thread &thread;
     const struct march_reach &reach;
     const struct march_step &step;
-    /* encode: where the thread's would be, if a class were the first one */
+    /* encode: the thread's symbols, relative to the first symbol of a class */
     uint8_t *even_symbols, *odd_symbols;
 };
 
-/* The thread's first point of a class in level order. */
+/* Returns the index in level order of the thread's first point of a class. */
 template <int odd, typename T>
 static __device__ __forceinline__ uint32_t
 class_point_at(const struct march<T> &m)
@@ -399,8 +420,9 @@ class_point_at(const struct march<T> &m)
            m.thread.ky * (uint32_t)m.work.nx + m.thread.kx;
 }
 
-/* Both points of the class from their predictions and their values among those
- * of their row. */
+/* Quantizes both points of a class. `values`: the row that holds the points.
+ * Stores the symbols if the thread owns the points. Returns the values that a
+ * decoder will have. */
 template <int odd, typename T>
 static __device__ __forceinline__ struct both<T>
 quantize_both(const struct march<T> &m, const struct row<T> &values,
@@ -428,7 +450,8 @@ quantize_both(const struct march<T> &m, const struct row<T> &values,
     return made;
 }
 
-/* The same from both symbols; with `escapes` these may be such. */
+/* Reconstructs both points of a class from their symbols. With `escapes`,
+ * symbols may be escapes. */
 template <int odd, bool escapes, typename T>
 static __device__ __forceinline__ struct both<T>
 reconstruct_both(const struct march<T> &m, uint32_t symbols,
@@ -447,11 +470,16 @@ reconstruct_both(const struct march<T> &m, uint32_t symbols,
 
 /* ---- a block ---- */
 
-/* What a kind of spline asks for: cubes below and above a tile along x and y;
- * by how many planes odd points are behind even ones, and coarse ones ahead of
- * these; classes in shared memory; whether points of odd x are reached for from
- * other rows than those next to theirs; planes of a segment where there are
- * several chunks. For a cubic one: */
+/* What a kind of spline needs from a tile; march_tile inherits from such a
+ * struct.
+ *
+ * below, above: cubes before and after a tile along x and y that its points
+ * read. odd_lag: how many planes the points with odd z are behind the even
+ * ones. coarse_lead: how many planes ahead of the even ones coarse points are
+ * read. nseen: how many classes are in shared memory. odd_x_far: whether points
+ * with odd x are read by other rows than the neighbouring ones. batch_nz:
+ * planes of a segment in batches of several chunks. This is the cubic spline:
+ */
 struct march_cubic {
     static constexpr int below = SPLINE_LEFT, above = SPLINE_RIGHT;
     static constexpr int odd_lag = above, coarse_lead = 0;
@@ -460,17 +488,32 @@ struct march_cubic {
     static constexpr int batch_nz = 16;
 };
 
-/* How many cubes a tile has, how many steps' input is on its way, and how many
- * blocks a multiprocessor has. A tile that is all of a plane has nothing around
- * it: only room, in shared memory, for what no point is made of. */
+/* The size of a tile and of everything that follows from it, at compile time.
+ *
+ * T: type of the values. is_decode: direction. spline: one of the structs
+ * above. nx_, ny_: cubes of a tile along x and y. nstages_: how many steps'
+ * input is in shared memory or on its way there. nblocks_: blocks per
+ * multiprocessor, for __launch_bounds__. is_whole: the tile is a whole plane of
+ * the chunk. Nothing around it is then computed, but shared memory still has
+ * elements around it, which hold nothing that a point uses.
+ *
+ * Example: march_tile<float, false, march_cubic, 32, 16, 2, 2> encodes tiles of
+ * 32 x 16 cubes. A row has 16 threads of two cubes, and nleft = nright = 1
+ * thread on each side, so ncolumns = 18. Rows are 16, one before and two after,
+ * so nrows = 19. 18 * 19 = 342 threads round up to nthreads = 352. Six classes
+ * of nboth = 18 * 19 + 2 = 344 elements of 8 bytes take 16512 bytes; the input
+ * of two steps takes 2 * 352 * 4 rows of 16 bytes = 45056 bytes; coarse points
+ * take 2 * 352 * 8 = 5632 bytes. shared_nbytes is therefore 67200, and two
+ * blocks fit on a multiprocessor. */
 template <typename T, bool is_decode, typename spline, int nx_, int ny_,
           int nstages_, int nblocks_, bool is_whole = false>
 struct march_tile : spline {
     static constexpr bool decode = is_decode, whole = is_whole;
     static constexpr int nx = nx_, ny = ny_, nstages = nstages_;
     static constexpr int nblocks = nblocks_;
-    /* Threads of a row whose points are reached for on its left; threads around
-     * the tile; those of a row, and rows. */
+    /* nleft, nright: threads of a row on the left and right whose points are
+     * read. before_x to behind_y: threads, or rows, around the tile. ncolumns,
+     * nrows: threads of a row, and rows. */
     static constexpr int nleft = (spline::below - 1) / MARCH_WIDTH + 1;
     static constexpr int nright = (spline::above - 1) / MARCH_WIDTH + 1;
     static constexpr int before_x = is_whole ? 0 : nleft;
@@ -481,11 +524,12 @@ struct march_tile : spline {
     static constexpr int nrows = before_y + ny + behind_y;
     static constexpr int nthreads = (ncolumns * nrows + 31) / 32 * 32;
     static constexpr int npoints = spline::below + 1 + spline::above;
-    /* Points of a class, with what rows' ends see before and behind it. */
+    /* Elements of a class in shared memory, including those before and after it
+     * that the ends of rows read. */
     static constexpr int nboth =
         ncolumns * (spline::below + ny + spline::above) + nleft + nright;
-    /* A thread's input of a step: four rows, or symbols of all classes; and its
-     * coarse points. */
+    /* A thread's input of a step: four rows of values, or the symbols of all
+     * classes but the coarse one; and its coarse points. */
     static constexpr int ninputs = decode ? MARCH_NCLASSES - 1 : 4;
     static constexpr int input_nbytes =
         decode ? sizeof(uint32_t) : sizeof(struct row<T>);
@@ -498,8 +542,9 @@ struct march_tile : spline {
         coarse_at + nstages * nthreads * coarse_nbytes;
 };
 
-/* A thread's input of a step in shared memory: rows by class / 2, a stride of
- * all threads apart, or symbols by class - 1. */
+/* A thread's input of a step in shared memory. The row that holds class c is
+ * s_rows[c / 2 * nthreads], the symbols of class c are s_symbols[(c - 1) *
+ * nthreads]. */
 template <typename T> struct march_input {
     struct row<T> *s_rows;
     uint32_t *s_symbols;
@@ -520,7 +565,8 @@ march_input_of(unsigned stage) {
                 (stage * (unsigned)tile::nthreads + threadIdx.x)};
 }
 
-/* Where a thread's cubes have their even rows of a step, and coarse points. */
+/* Addresses of a step: src and fine: the even row of the thread's cubes, in the
+ * input and in the output; coarse: its coarse points. */
 template <typename T>
 struct march_place {
     const T *src, *coarse;
@@ -538,8 +584,8 @@ copy_row_async(struct row<T> *s_to, const T *from)
         copy_async((uint4 *)s_to + i, (const uint4 *)from + i);
 }
 
-/* Lets the input of a step's even points come, or of its odd ones, whose cubes
- * are in plane z. */
+/* Starts the copies of half of a step's input: of the even points, or with
+ * odd_z of the points with odd z. z is the plane of the cubes. */
 template <typename tile, bool odd_z, typename T>
 static __device__ __forceinline__ void
 fetch_half(const struct march_work &work, const struct level_view<T> &view,
@@ -565,7 +611,8 @@ fetch_half(const struct march_work &work, const struct level_view<T> &view,
     }
 }
 
-/* Of the step z. */
+/* Starts the copies of the input of step z, whose segment begins at plane
+ * `begin`. */
 template <typename tile, typename T>
 static __device__ __forceinline__ void
 fetch_input(const struct march_work &work, const struct level_view<T> &view,
@@ -589,7 +636,8 @@ fetch_input(const struct march_work &work, const struct level_view<T> &view,
                                odd_z, in);
 }
 
-/* Makes both points of a class, by the step's input. */
+/* Makes both points of a class from the step's input: quantizes or reconstructs
+ * them. */
 template <typename tile, int odd, bool escapes, typename T>
 static __device__ __forceinline__ struct both<T>
 make_both(const struct march<T> &m, const struct march_input<T> &in,
@@ -603,7 +651,7 @@ make_both(const struct march<T> &m, const struct march_input<T> &in,
         return quantize_both<odd>(m, in.s_rows[odd / 2 * N], pred);
 }
 
-/* Values of an even and an odd class to their row. */
+/* Stores values of an even and an odd class in the order of their row. */
 template <typename T>
 static __device__ __forceinline__ void
 store_row(T *at, const struct both<T> &even, const struct both<T> &odd)
@@ -611,7 +659,7 @@ store_row(T *at, const struct both<T> &even, const struct both<T> &odd)
     *(struct row<T> *)at = {{even.at[0], odd.at[0], even.at[1], odd.at[1]}};
 }
 
-/* Stores what a decoding thread owns of a step's even and odd points. */
+/* A decoding thread stores the points that it owns of a step. */
 template <typename tile, typename T>
 static __device__ __forceinline__ void
 store_step(const struct march<T> &m, T *fine, const struct both<T> even[4],
@@ -630,8 +678,9 @@ store_step(const struct march<T> &m, T *fine, const struct both<T> even[4],
     }
 }
 
-/* Whether a lane of the warp may have an escape among a step's symbols: also
- * where it has none, but an earlier step has left one. */
+/* Whether a lane of the warp may have an escape among a step's symbols. True
+ * also if a lane has not fetched symbols in this step and an earlier step left
+ * an escape in their place. */
 template <typename tile, typename T>
 static __device__ __forceinline__ bool
 warp_has_escapes(const struct march_input<T> &in)
@@ -646,7 +695,8 @@ warp_has_escapes(const struct march_input<T> &in)
     return __any_sync(FULL_WARP_MASK, (zeros & 0x80008000u) != 0);
 }
 
-/* What a thread does not fetch holds no escape. */
+/* Fills the symbols of all stages with a value that is not an escape, for
+ * threads that do not fetch symbols. */
 template <typename tile, typename T>
 static __device__ __forceinline__ void
 clear_symbols(void)
@@ -657,8 +707,8 @@ clear_symbols(void)
                 UINT32_MAX;
 }
 
-/* The thread's cubes among those of the tile and its surroundings: rows of the
- * tile first, then those above it. */
+/* Returns the thread's cubes. Threads are numbered row by row: rows of the tile
+ * and after it first, then rows before it. x, y: first cube of the tile. */
 template <typename tile>
 static __device__ __forceinline__ struct march_thread
 march_thread_of(const struct march_work &work, int x, int y)
@@ -690,7 +740,7 @@ march_thread_of(const struct march_work &work, int x, int y)
     return thread;
 }
 
-/* Where the thread begins, in step z. */
+/* Returns the addresses of step z. */
 template <typename tile, typename T>
 static __device__ __forceinline__ struct march_place<T>
 march_place_of(const struct march_work &work, const struct level_view<T> &view,
@@ -705,7 +755,8 @@ march_place_of(const struct march_work &work, const struct level_view<T> &view,
             view.fine + fine};
 }
 
-/* Lets the input of step `*next` come, if there is one before `last`. */
+/* Starts the copies of step `*next` if it is before `last`, and moves on to the
+ * next step and stage. */
 template <typename tile, typename T>
 static __device__ __forceinline__ void
 fetch_next(const struct march_work &work, const struct level_view<T> &view,
@@ -721,10 +772,11 @@ fetch_next(const struct march_work &work, const struct level_view<T> &view,
     (*next)++;
 }
 
-/* ---- the launch ---- */
+/* ---- launch ---- */
 
-/* A block's part: its tile's first cubes, and its segment's along z. The brick
- * goes to `work` and `view`. */
+/* The work of a block: the first cubes of its tile, and the begin and end of
+ * its segment along z. march_part_of also sets the brick in `work` and `view`.
+ */
 struct march_part {
     int x, y, begin, end;
 };
@@ -745,7 +797,7 @@ march_part_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     work->brick_at = brick * work->plane_ncubes * (uint32_t)work->nz;
     *view = view_of<T>(batch, chunk);
     view->k = level_constants<T>(chunk, chunk.model.plan[l]);
-    view->has_specials = false; /* see values_march */
+    view->has_specials = false; /* values_march has checked that */
     view->coarse = view->lattice + work->coarse_at + work->brick_at;
     view->src += (uint64_t)MARCH_NCLASSES * work->brick_at;
     view->fine = (tile::decode ? view->dst : view->work) +
@@ -754,7 +806,8 @@ march_part_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     return {x, y, begin, min(begin + work->segment_nz, work->nz)};
 }
 
-/* What a block shares, of a chunk whose plan it is, and its part. */
+/* Fills the memory that a block shares and returns its work. The chunk's plan
+ * must be the kernel's. */
 template <typename tile, typename T>
 static __device__ __forceinline__ struct march_part
 begin_march(const struct cuda_batch &batch, int l, struct march_work *work,
@@ -770,12 +823,20 @@ begin_march(const struct cuda_batch &batch, int l, struct march_work *work,
     return part;
 }
 
-/* How segments are cut: of each, a few planes of cubes are read and half made
- * for the others' sake. One chunk has about so many in each, or fewer where
- * blocks would be few, so that a large device is busy twice over. Of several
- * chunks few may have the plan, for which all others wait: segments are short.
- * The last one has no single plane either: what ends there is predicted by two.
- */
+/* How segments are cut. Each segment reads a few planes of cubes beyond its own
+ * and computes half of their points again.
+ *
+ * MARCH_SEGMENT_NZ: planes of a segment of a lone chunk; segments of 20 to 26
+ * planes were measured to be best. In batches tile::batch_nz takes its place:
+ * few chunks of a batch may have the plan, all others wait for them, and
+ * shorter segments finish sooner.
+ *
+ * CUDA_MARCH_NBLOCKS: segments are cut shorter if a launch would have fewer
+ * blocks, so that a large device is busy twice over. Tests set a smaller
+ * number.
+ *
+ * MARCH_MIN_NZ: planes that a segment has at least, the last segment too,
+ * because two planes predict the points that end there. */
 #define MARCH_SEGMENT_NZ 24
 #define MARCH_MIN_NZ 2
 #ifndef CUDA_MARCH_NBLOCKS
@@ -797,7 +858,7 @@ march_segment_nz(int nz, int asked_nz, uint64_t ntiles)
     return segment_nz;
 }
 
-/* Of level l; returns the number of blocks for a chunk. */
+/* Fills `work` for level l. Returns the number of blocks for a chunk. */
 template <typename tile>
 static uint64_t
 make_march_work(const struct cuda_batch *batch, int l, struct march_work *work)

@@ -1,20 +1,20 @@
-/* What a predictor is to the sections of a stream: the one place on the device
- * where these come to the code of the predictor that a chunk has. A new one
- * adds its cases; the kernels of its two stages follow the order of
- * gpu/engine/sequence.cu. */
+/* The sections of a stream (gpu/sections) call the predictor of a chunk through
+ * this file alone. A new predictor adds its cases to the functions below; the
+ * order in which its kernels run is in gpu/engine/sequence.cu. */
 #pragma once
 
 #include "gpu/predict/lorenzo_model.cuh"
 #include "gpu/predict/lossless_model.cuh"
 #include "gpu/predict/spline_model.cuh"
 
-/* Threads that write or read a model: one a level, and one what stands before
- * the levels. */
+/* Threads that write or read a model: one for each level, and one for the bytes
+ * before the levels. A power of two above TERP_MAX_LEVELS. */
 #define MODEL_NTHREADS 64
 static_assert(TERP_MAX_LEVELS < MODEL_NTHREADS,
               "Each level and the begin of the model have a thread.");
 
-/* Thread l of those that call this function writes its part of the model. */
+/* MODEL_NTHREADS threads call this function together; thread l writes its bytes
+ * of the model. */
 static __device__ inline void
 predictor_write_model(const struct cuda_batch &batch,
                       const struct cuda_chunk &chunk, uint8_t *dst, int l)
@@ -37,7 +37,8 @@ predictor_write_model(const struct cuda_batch &batch,
     }
 }
 
-/* Reads the part of a model's thread. False where it is not valid. */
+/* MODEL_NTHREADS threads call this function together; each reads its bytes of
+ * the model. Returns false if they are not valid. */
 static __device__ __forceinline__ bool
 predictor_read_model(const struct cuda_batch &batch,
                      enum terp_prediction prediction, bool has_specials,
@@ -68,8 +69,9 @@ predictor_read_model(const struct cuda_batch &batch,
     }
 }
 
-/* What the section of escapes holds of one, at a position of level order or, of
- * raster predictions, of C order. */
+/* Returns what the section of escapes stores of an escape. `position` is its
+ * index in level order; for Lorenzo and lossless predictions it is the index in
+ * C order. `raster` is always the index in C order. */
 template <typename T>
 static __device__ __forceinline__ uint64_t
 predictor_escape_bits(const struct cuda_batch &batch,

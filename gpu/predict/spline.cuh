@@ -1,4 +1,5 @@
-/* The shape of a level as rows, and what a row's threads share. */
+/* The shape of a level as rows along dimension 0, and what the threads of a row
+ * share. gpu/predict/spline.cu explains rows and types. */
 #pragma once
 
 #include "gpu/engine/state.cuh"
@@ -18,22 +19,26 @@ max_u32(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
-/* ---- shapes: what is known without values ---- */
+/* ---- shapes: they follow from the layout alone ---- */
 
-/* Rows of one type. Dimensions above 0 that are odd are listed slowest first.
- * All extents have 32 bits, see ncoarse_of. */
+/* All rows of one type. The type is the set of dimensions above 0 along which
+ * the coordinates of a row are odd. Odd dimensions are listed slowest first in
+ * the arrays of NUPPER elements. 32 bits suffice for extents, see ncoarse_of.
+ */
 struct row_type {
-    unsigned odd;                /* the type: a mask of dimensions */
-    uint32_t extent[TERP_NDIMS]; /* of its classes; [0] is not used */
-    uint64_t nruns;              /* segments of rows */
+    unsigned odd; /* the type, as a mask of dimensions */
+    /* of the classes of the type; [0] is not used */
+    uint32_t extent[TERP_NDIMS];
+    uint64_t nruns; /* segments of rows: the unit of work */
     uint64_t even_class_at, odd_class_at;
     uint64_t fine_at, src_at; /* of the first row */
-    uint64_t stride[NUPPER];  /* in the fine lattice, of odd dimensions */
-    uint32_t neven[NUPPER];   /* of these */
+    uint64_t stride[NUPPER];  /* along odd dimensions, in the fine lattice */
+    uint32_t neven[NUPPER];   /* even points along odd dimensions */
     uint8_t dim[NUPPER];
 };
 
-/* Types with so many odd dimensions that have rows: the launch's work. */
+/* The types with a given number of odd dimensions that have rows: the work of
+ * one launch. */
 struct step {
     int ntypes;
     struct row_type type[NUPPER];
@@ -41,28 +46,35 @@ struct step {
 
 struct level_shape {
     int l, rank;
-    uint32_t neven, nodd; /* of a row */
+    uint32_t neven, nodd; /* points of a row */
     int nactive;          /* dimensions above 0 that have odd points */
-    /* Values to the next row of the same type along a dimension, or to the
-     * next brick: in the fine lattice, and in the chunk. [0]: values to the
-     * next odd point, that is from an even to an odd one in the chunk. */
+    /* Values to the next row of the same type along a dimension; [TERP_NDIMS]:
+     * to the next brick. fine_stride counts in the fine lattice, src_stride in
+     * the chunk. fine_stride[0] is 1 and src_stride[0] is the distance between
+     * an even point and the odd point after it. */
     uint64_t fine_stride[TERP_NDIMS + 1], src_stride[TERP_NDIMS + 1];
-    uint64_t coarse_at, fine_at; /* in `lattice`; level 1: fine_at is 0 */
+    uint64_t coarse_at, fine_at; /* in `lattice`; fine_at is 0 at level 1 */
     uint64_t fine_nvalues;       /* of all bricks */
-    /* Rows are cut into segments of so many even points and the odd points
-     * behind them, `width` of each a thread. If there is more than one
-     * segment, threads of both ends (`halo` on the left) make the even points
-     * that odd points reach for. */
+    /* Rows are cut into segments of segment_npoints even points and the odd
+     * points after them. A thread has `width` even and `width` odd points. If a
+     * row has more than one segment, additional threads at both ends, `halo` of
+     * them on the left, compute the even points that odd points of the segment
+     * read. */
     uint32_t width;
     uint32_t segment_npoints, nsegments;
-    uint32_t span, halo; /* threads of a segment */
-    bool marches; /* of chunks whose plan allows it; see spline_march.cuh */
+    /* span: threads of a segment, with the additional ones */
+    uint32_t span, halo;
+    /* chunks whose plan allows it are marched through, see spline_march.cuh */
+    bool marches;
 };
 
+/* The most threads of a segment, and of a block that works on rows. */
 #define SPLINE_MAX_SPAN 256
-#define SPLINE_WIDE 2 /* where rows may be read in words of 16 bytes */
+/* width of a thread where rows can be read in words of 16 bytes */
+#define SPLINE_WIDE 2
 
-/* Odd points reach for so many even ones on either side of their own. */
+/* An odd point reads up to SPLINE_LEFT even points before, and SPLINE_RIGHT
+ * after, the even point on its left. */
 #define SPLINE_LEFT 1
 #define SPLINE_RIGHT 2
 
@@ -135,7 +147,7 @@ make_type(const struct terp_layout *layout, const struct level_shape *shape,
     }
 }
 
-/* Masks of types by the number of odd dimensions, a byte each. */
+/* Returns the types with `nodd_dims` odd dimensions as masks, one per byte. */
 static __host__ __device__ __forceinline__ unsigned
 types_of_step(int nodd_dims)
 {
@@ -160,14 +172,14 @@ make_step(const struct terp_layout *layout, const struct level_shape *shape,
     } while (types != 0);
 }
 
-/* ---- runs ---- */
+/* ---- runs: segments of rows ---- */
 
-/* What predicts the rows of a type; masks over its odd dimensions, in the
- * order of row_type. */
+/* The dimensions that predict the rows of a type. Masks count the odd
+ * dimensions in the order of struct row_type. */
 struct predictors {
     enum terp_spline spline;
     unsigned even_dims, odd_dims;
-    bool along_0; /* so does dimension 0 the odd points */
+    bool along_0; /* dimension 0 predicts odd points, too */
     bool blend;
 };
 
@@ -190,28 +202,33 @@ predictors_of(const struct terp_level_plan &plan, const struct row_type &type)
     return p;
 }
 
-/* A segment of a row, as all its threads share it. Of the dimensions that
- * predict it only those of the highest order that occurs are set. */
+/* A run is a segment of a row; its threads share this struct. Of the dimensions
+ * that predict the run, the masks hold only the dimensions whose forms have the
+ * highest order. */
 template <typename T> struct alignas(16) run {
-    uint64_t fine_at, src_at;       /* of the row's first point */
-    uint64_t even_tiled, odd_tiled; /* of the rows before, in tile order */
-    uint64_t row;                   /* its number among those of its type */
-    uint32_t x;                     /* of the segment's first even point */
+    uint64_t fine_at, src_at;       /* of the first point of the row */
+    uint64_t even_tiled, odd_tiled; /* symbols before this row in tile order */
+    /* index of the row among rows of its type */
+    uint64_t row;
+    uint32_t x; /* first even point of the segment */
     uint32_t box_nrows, row_in_box;
-    T share_even, share_odd, share_odd_0; /* 1 / predictions that are added;
-                                             the last: with dimension 0 */
+    /* A sum of predictions is multiplied by a share, 1 / their number.
+     * share_odd_0 counts the prediction along dimension 0, too. */
+    T share_even, share_odd, share_odd_0;
     uint8_t even_dims, odd_dims;
-    int8_t odd_order; /* of the forms above dimension 0; -1: none */
+    /* the order of the forms above dimension 0; -1: there are none */
+    int8_t odd_order;
     bool along_0;
-    bool plain;     /* cubic along all odd dimensions */
-    bool plain_odd; /* odd points are of the order of cubic ones, and so along
-                       dimension 0 away from its ends */
-    bool blends;    /* its points are, as far as they have both neighbours
-                       along dimension 0 */
+    bool plain; /* cubic forms along all odd dimensions */
+    /* The forms above dimension 0 have the order of cubic forms. So does the
+     * form along dimension 0, except at the ends of the row. */
+    bool plain_odd;
+    /* Points that have both neighbours along dimension 0 are blended. */
+    bool blends;
     uint8_t form[NUPPER];
 };
 
-/* Those of `dims` whose form is of the highest order. */
+/* Returns the dimensions among `dims` whose form has the highest order. */
 static __device__ __forceinline__ unsigned
 best_dims(const int form[NUPPER], unsigned dims, int *order_ret)
 {
@@ -229,7 +246,8 @@ best_dims(const int form[NUPPER], unsigned dims, int *order_ret)
     return best;
 }
 
-/* By one thread. */
+/* Fills a run from its index among the runs of its type. One thread calls it.
+ */
 template <typename T>
 static __device__ __forceinline__ void
 make_run(const struct level_shape &shape, const struct row_type &type,

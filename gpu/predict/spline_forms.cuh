@@ -1,4 +1,5 @@
-/* What the forms of splines say, by one point's neighbours. */
+/* Computes predictions of splines from the even points around one odd point. A
+ * *form* (enum terp_form) is the formula that the existing neighbours allow. */
 #pragma once
 
 #include "codec/model/spline.h"
@@ -25,18 +26,20 @@ combine(enum terp_form form, T a, T b, T c, T d)
     }
 }
 
-/* The even points around an odd one that some form reaches for, three below b
- * the first. */
+/* The even points around an odd point that some form reads: FORM_NBELOW below
+ * b, b itself, and the points above b. b is the nearest even point below the
+ * odd point. */
 #define FORM_NBELOW 3
 #define FORM_NPOINTS 8
 template <typename T> struct reached {
     T at[FORM_NPOINTS];
 };
 
-/* By what tells the even point so many above b. Whatever the form is, all
- * points are asked for, before it decides: lanes of a warp have different ones,
- * and the points of one would come after those of the other. Where a form does
- * not reach, b stands in, which nothing is made of. */
+/* Loads the points that a form reads. at(n) returns the even point n steps
+ * above b. All points are loaded before the form decides, because the lanes of
+ * a warp have different forms and would otherwise load one form after another.
+ * Where the form does not read a point, b is loaded in its place and not used.
+ */
 template <typename T, typename F>
 static __device__ __forceinline__ struct reached<T>
 reach(enum terp_form form, const F &at) {
@@ -50,7 +53,8 @@ reach(enum terp_form form, const F &at) {
     return points;
 }
 
-/* Of splines that reach far too. */
+/* Returns the prediction of any form, including forms that read six or eight
+ * points. */
 template <typename T>
 static __device__ __forceinline__ T
 combine_reached(enum terp_form form, const struct reached<T> &points)

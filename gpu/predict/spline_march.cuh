@@ -1,13 +1,13 @@
-/* A level of a cubic, natural or long spline whose points are averages over all
- * their odd dimensions: what most smooth chunks have at their finest level. It
- * is marched through (gpu/predict/march.cuh): points of odd z are so many
- * planes behind that the even planes above them are made. */
+/* Marches through a level of a cubic, natural or long spline whose points are
+ * averages over all their odd dimensions; most smooth chunks have such a finest
+ * level. gpu/predict/march.cuh explains marching. Points with odd z are made
+ * when the even planes above them exist. */
 #pragma once
 
 #include "gpu/predict/march.cuh"
 #include "gpu/predict/spline_long.cuh"
 
-/* What a long spline asks for. */
+/* What a long spline needs from a tile, see march_cubic. */
 struct march_far {
     static constexpr int below = LONG_LEFT, above = LONG_RIGHT;
     static constexpr int odd_lag = above, coarse_lead = 0;
@@ -18,15 +18,15 @@ struct march_far {
 
 /* ---- prediction ---- */
 
-/* Of which borders of the chunk some thread of the warp has points, whose forms
- * are of lower order. */
+/* The borders of the chunk at which the threads of a warp have points. Points
+ * at borders have forms of lower order. */
 enum march_borders {
     MARCH_INSIDE,
     MARCH_BORDER_X,
     MARCH_BORDER_ANY
 };
 
-/* Along z, by the planes before and the one at hand. */
+/* Gathers the lines along z from the planes before and the current plane. */
 template <typename tile, typename T>
 static __device__ __forceinline__ struct lines<T, tile::npoints>
 along_z(const struct both<T> (&old)[tile::npoints - 1][4],
@@ -43,7 +43,7 @@ along_z(const struct both<T> (&old)[tile::npoints - 1][4],
     return lines;
 }
 
-/* The four points next to an odd one. */
+/* Returns the four even points next to an odd point. */
 template <typename T, int npoints>
 static __device__ __forceinline__ struct line<T, 4>
 nearest_of(const struct line<T, npoints> &line) {
@@ -52,8 +52,8 @@ nearest_of(const struct line<T, npoints> &line) {
     return {{b[-1], b[0], b[1], b[2]}};
 }
 
-/* Where all odd dimensions have forms of lower order. Out of the way: few
- * points do. */
+/* Returns the prediction of a point all of whose odd dimensions have forms of
+ * lower order. Not inlined, because few points need it. */
 template <int odd, typename T>
 static __device__ __noinline__ T
 predict_corner(unsigned reach_z, unsigned reach_y, unsigned reach_x,
@@ -72,8 +72,9 @@ predict_corner(unsigned reach_z, unsigned reach_y, unsigned reach_x,
     return sum * TERP_SHARE(T, n);
 }
 
-/* The prediction of a point of the class. Beside a cubic form none of lower
- * order counts: -0 takes its place, which changes no sum. */
+/* Returns the prediction of a point of class `odd`. A form of lower order does
+ * not count next to a cubic form. -0 takes its place in the sum, because adding
+ * -0 changes no sum. */
 template <enum terp_spline spline, int odd, int borders, typename T,
           int npoints>
 static __device__ __forceinline__ T
@@ -133,10 +134,13 @@ predict_both(const struct march_reach &reach, const struct lines<T, npoints> &z,
 
 /* ---- a block ---- */
 
-/* A step of a thread. `old` has its even points of the planes before, the
- * oldest first; `s` its place in shared memory; `fine` its even row. Has two
- * barriers: what is written to before the first is read before the second, and
- * what is written between them is read before the next step's first. */
+/* Makes a thread's points of a step. `old`: the thread's even points of the
+ * planes before, oldest first. `s`: its element in shared memory. `fine`: its
+ * even row in the output.
+ *
+ * A step has two barriers. Shared memory written before the first barrier is
+ * read before the second. Memory written between the barriers is read before
+ * the first barrier of the next step. */
 template <typename tile, enum terp_spline spline, int borders, typename T>
 static __device__ __forceinline__ void
 make_step(const struct march<T> &m, const struct march_input<T> &in,
@@ -144,7 +148,8 @@ make_step(const struct march<T> &m, const struct march_input<T> &in,
           T *fine)
 {
     constexpr int N = tile::nboth, NOLD = tile::npoints - 1;
-    /* Steps of one half alone are at ends of a segment. */
+    /* Steps that make only even or only odd planes are at the ends of a
+     * segment. */
     const bool even = borders != MARCH_BORDER_ANY || m.step.has_even;
     const bool odd = borders != MARCH_BORDER_ANY || m.step.has_odd;
     const struct lines<T, tile::npoints> none = {
@@ -152,6 +157,15 @@ make_step(const struct march<T> &m, const struct march_input<T> &in,
     struct both<T> e[4] = {}, o[4] = {
     };
 
+/* These macros keep the calls below short. MARCH_Z(i) is the lines along z
+ * through even class i. MARCH_MAKE(class, z, y, x) predicts both points of a
+ * class from its lines along z, y and x, `none` where the class is even, and
+ * quantizes or reconstructs them.
+ *
+ * Example: MARCH_MAKE(5, MARCH_Z(1), none, along_x<tile>(s + N, o[0])) makes
+ * the points of class 5, odd in x and z. Along z they lie between points of
+ * class 1 (odd in x), along x between points of class 4 (odd in z), which are
+ * o[0]. */
 #define MARCH_Z(i) along_z<tile>(old, e[i], i)
 #define MARCH_MAKE(class, z, y, x)                       \
     make_both<tile, class, borders == MARCH_BORDER_ANY>( \
@@ -206,7 +220,7 @@ make_step(const struct march<T> &m, const struct march_input<T> &in,
     }
 }
 
-/* All steps of a block, for the cubes of a segment along z. */
+/* Runs all steps of a block, for the cubes of a segment along z. */
 template <typename tile, enum terp_spline spline, typename T>
 static __device__ __forceinline__ void
 march_along_z(const struct march_work &work, const struct level_view<T> &view,
@@ -219,7 +233,7 @@ march_along_z(const struct march_work &work, const struct level_view<T> &view,
     struct both<T> *s = dynamic_shared<struct both<T>>() + thread.seen_at;
     struct march_place<T> place =
         march_place_of<tile>(work, view, thread, first);
-    /* Threads without cubes reach for anything. */
+    /* Threads without cubes take points inside, whose values are not used. */
     struct march_reach reach = {{inside, inside}, inside, inside};
     if (thread.exists && thread.in_tile_x)
         for (int i = 0; i < MARCH_WIDTH; i++)
@@ -230,9 +244,10 @@ march_along_z(const struct march_work &work, const struct level_view<T> &view,
     const bool border_x = __any_sync(FULL_WARP_MASK, reach.x[0] != inside ||
                                                          reach.x[1] != inside);
     const bool border_y = __any_sync(FULL_WARP_MASK, reach.y != inside);
-    /* Borders of x have few forms, but for long splines: these have each warp
-     * take them where planes are whole, and elsewhere the few at borders take
-     * any. */
+    /* Cubic and natural splines have few forms at borders of x. A warp there
+     * uses code that handles only borders of x. Long splines have more forms:
+     * if tiles are whole planes, all warps use that code; otherwise the few
+     * warps at borders use the code for any border. */
     constexpr bool is_long = spline == TERP_SPLINE_LONG;
     const bool any_border = border_y || (is_long && !tile::whole && border_x);
     const bool take_x = is_long ? tile::whole : border_x;
@@ -284,7 +299,8 @@ march_along_z(const struct march_work &work, const struct level_view<T> &view,
     }
 }
 
-/* A block of a chunk whose plan it is; `shape` is without its brick. */
+/* Does the work of a block whose chunk has the plan. `shape` holds the work
+ * without its brick. */
 template <typename tile, enum terp_spline spline, typename T>
 static __device__ __forceinline__ void
 march_block(const struct cuda_batch &batch, const struct march_work &shape,
@@ -300,9 +316,11 @@ march_block(const struct cuda_batch &batch, const struct march_work &shape,
                                 part.begin, part.end);
 }
 
-/* Grid: (tiles along x, then y, then segments, then bricks; chunks). Block:
- * tile::nthreads. Shared: tile::shared_nbytes: points of the classes that
- * others reach for along x or y, then input on its way. */
+/* Grid: x = tiles along x, then y, then segments, then bricks; y = chunks.
+ * Block: tile::nthreads threads; each owns two cubes of every plane of the
+ * segment. Dynamic shared memory: tile::shared_nbytes; points of the classes
+ * that are read along x or y, then input on its way. Barriers: see make_step.
+ * Different blocks do not wait for each other. */
 template <typename T, typename tile, enum terp_spline spline>
 static __global__ void
 __launch_bounds__(tile::nthreads, tile::nblocks)

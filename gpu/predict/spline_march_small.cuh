@@ -1,15 +1,18 @@
-/* Marching through the finest level of small chunks, by blocks that have all
- * cubes of a plane: none makes points for another one's sake, but along z.
- * Kernels of their own for each kind of plan would run one after the other,
- * each with a last wave of few blocks; as blocks of all kinds have as many
- * threads, one a multiprocessor, one kernel is for all. But decoding averaged
- * long splines takes it a fifth longer than a kernel of its own. */
+/* Marches through the finest level of small chunks. A block has all cubes of a
+ * plane, so points are computed twice only along z.
+ *
+ * One kernel for each kind of plan would run after the other, each with a last
+ * wave of few blocks. Blocks of all kinds have the same number of threads, and
+ * one block fits on a multiprocessor, so one kernel serves all kinds. An
+ * exception is decoding averaged long splines, which would take a fifth longer;
+ * it has its own kernel. */
 #pragma once
 
 #include "gpu/predict/spline_march.cuh"
 #include "gpu/predict/spline_march_blended.cuh"
 
-/* Cubes of a plane along x and y. */
+/* Cubes of a plane along x and y: a plane of 64 x 64 values. A thread has two
+ * cubes, so a block has 512 threads. */
 #define SMALL_MARCH_EXTENT 32
 
 template <bool decode, typename kind, int nstages = 2>
@@ -32,8 +35,9 @@ template <bool decode> struct small_tiles {
                   "All blocks have as many threads.");
 };
 
-/* Grid: (segments along z, then bricks; chunks). Shared: of any of the tiles.
- */
+/* Grid: x = segments along z, then bricks; y = chunks. Block: tiles::nthreads
+ * threads, which own two cubes each. Dynamic shared memory: the most of all
+ * three tiles. Barriers: see make_step and make_blended_step. */
 template <bool decode>
 static __global__ void
 __launch_bounds__(small_tiles<decode>::nthreads, 1)
@@ -63,7 +67,7 @@ __launch_bounds__(small_tiles<decode>::nthreads, 1)
     }
 }
 
-/* Whether a plane of level l is so small, and its values narrow enough. */
+/* Whether a plane of level l fits a block, and values have 4 bytes. */
 static inline bool
 has_small_planes(const struct cuda_batch *batch, int l)
 {
@@ -80,7 +84,7 @@ launch_march_small(const struct cuda_batch *batch, int l, cudaStream_t stream)
     typedef small_tiles<decode> tiles;
     typedef std::conditional_t<decode, typename tiles::blended,
                                typename tiles::far>
-        cut; /* whose segments are all kinds' */
+        cut; /* the kind whose segments all kinds use */
     struct march_work work;
     cudaError_t error = cudaSuccess;
 

@@ -1,10 +1,10 @@
-/* What splines put into a stream: their model, and escapes, which are values.
+/* The part of a stream that depends on splines: their model, and their escapes.
  */
 #pragma once
 
 #include "gpu/predict/values.cuh"
 
-/* Thread 0 writes the reference, thread l the plan of level l. */
+/* Thread 0 writes the reference value, thread l the plan of level l. */
 static __device__ __forceinline__ void
 spline_write_model(const struct cuda_batch &batch,
                    const struct cuda_chunk &chunk, uint8_t *dst, int l)
@@ -23,7 +23,8 @@ spline_write_model(const struct cuda_batch &batch,
                             TERP_PLAN_NBYTES * (nlevels - l));
 }
 
-/* Thread 0 reads the reference, and each thread a level. */
+/* Thread 0 reads the reference value; thread t reads the plan of level nlevels
+ * - t. */
 static __device__ __forceinline__ void
 spline_read_model(const struct cuda_batch &batch, int nlevels,
                   const uint8_t *src, int thread, struct cuda_model *s_model)
@@ -38,7 +39,8 @@ spline_read_model(const struct cuda_batch &batch, int nlevels,
                        &s_model->plan[nlevels - thread]);
 }
 
-/* The number of an escape on the grid, or its raw value. */
+/* Returns the grid number of an escape, or its raw value if the chunk stores
+ * escapes as raw values. `raster` is its index in C order. */
 template <typename T>
 static __device__ __forceinline__ uint64_t
 spline_escape_bits(const struct cuda_chunk &chunk,

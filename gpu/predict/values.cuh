@@ -1,5 +1,5 @@
-/* The values of a chunk as kernels see them: codec/model's arithmetic with the
- * chunk's state. */
+/* The values of a chunk on the device: wraps the arithmetic of codec/model with
+ * the state of a chunk (struct cuda_chunk). */
 #pragma once
 
 #include "codec/format/bytes.h"
@@ -29,7 +29,8 @@ larger(T a, T b)
         return a > b ? a : b;
 }
 
-/* 16-bit floats, and integers of so many bits, are but their bits. */
+/* Only the bits of 16-bit floats, and of integers of 8 and 16 bits, are needed.
+ */
 template <> struct value_traits<uint16_t> {
     typedef uint16_t WORD;
 };
@@ -51,7 +52,7 @@ value_of_bits(uint64_t bits)
 
 /* ---- special values ---- */
 
-/* A chunk's fill values, in registers. */
+/* A chunk's fill values, in the registers of a thread. */
 template <typename T> struct fill_words {
     word_of<T> at[TERP_NFILLS];
 };
@@ -73,7 +74,7 @@ is_special(T value, const fill_words<T> &fills)
     return is_special(value, fills.at);
 }
 
-/* What a level is quantized with. */
+/* Returns the constants with which a level is quantized. */
 template <typename T>
 static __device__ __forceinline__ struct constants<T>
 level_constants(const struct cuda_chunk &chunk,
@@ -82,7 +83,7 @@ level_constants(const struct cuda_chunk &chunk,
                            chunk.bound, terp_max_code_of(chunk.model.wide));
 }
 
-/* ---- lorenzo's integers: by a step, or exact ones ---- */
+/* ---- Lorenzo's quants: multiples of a step, or exact quants ---- */
 
 template <typename T>
 static __device__ __forceinline__ struct exact_quants<T>
@@ -90,7 +91,8 @@ exact_quants_of(const struct cuda_chunk &chunk) {
     return exact_quants_of<T>(chunk.model.exact, chunk.bound);
 }
 
-/* The integer that stands for a value, and whether it reproduces it. */
+/* Returns the quant of a value, and in *fits_ret whether the quant reproduces
+ * the value within the bound. */
 template <typename T>
 static __device__ __forceinline__ int_of<T>
 quant_of(T value, const struct constants<T> &k, bool *fits_ret)
@@ -105,7 +107,7 @@ quant_of(T value, const struct exact_quants<T> &k, bool *fits_ret)
     return nearest_exact_quant(value, k, fits_ret);
 }
 
-/* The value that an integer stands for. */
+/* Returns the value that a quant stands for. */
 template <typename T>
 static __device__ __forceinline__ T
 value_of_quant(int_of<T> quant, const struct constants<T> &k)
@@ -122,7 +124,7 @@ value_of_quant(int_of<T> quant, const struct exact_quants<T> &k)
 
 /* ---- escapes ---- */
 
-/* The grid of a chunk that is encoded. */
+/* Returns the grid of a chunk that is being encoded. */
 template <typename T>
 static __device__ __forceinline__ struct value_grid<T>
 grid_of(const struct cuda_chunk &chunk, T limit) {
@@ -130,8 +132,10 @@ grid_of(const struct cuda_chunk &chunk, T limit) {
             limit};
 }
 
-/* Notes how many bytes the number of an escape takes, or that it has none. Few
- * threads find something new, which is returned: only these have to write. */
+/* Notes how many bytes the number of an escape takes, or that the escape has no
+ * number. Returns whether no thread has noted that before. A caller with a copy
+ * of the state in shared memory then notes it in device memory too; few threads
+ * have to. */
 static __device__ __forceinline__ bool
 note_number(struct cuda_chunk *chunk, bool exists, uint64_t number)
 {
