@@ -1,25 +1,30 @@
-/* A level of the spline predictor under a long spline or the mean, along rows
- * as gpu/predict/spline.cu says. Few chunks have such levels, and which have is
- * known on the device alone: so a level's other kernels leave it to these,
- * whose blocks end at once where there is nothing to do. Odd points of a row
- * see its even ones through shared memory, and where points are blended, what
- * linear interpolants along other dimensions miss at these. */
+/* The spline predictor along rows (gpu/predict/spline.cu) of a level with a
+ * long spline or the mean. Few chunks have such levels, and only the device
+ * knows which. The other kernels of a level skip it, and the blocks of these
+ * kernels end at once if there is nothing to do.
+ *
+ * Odd points of a row read its even points through shared memory. Where points
+ * are blended, they read the *misses* instead: the differences between the even
+ * points and what linear interpolation along the other odd dimensions predicts
+ * for them. */
 #pragma once
 
 #include "gpu/predict/march.cuh"
 #include "gpu/predict/spline_rows.cuh"
 
-/* Even points that an odd one reaches for, left and right of its own. */
+/* An odd point reads up to LONG_LEFT even points before, and LONG_RIGHT after,
+ * the even point on its left. */
 #define LONG_LEFT 3
 #define LONG_RIGHT 4
 
-/* Blocks of a launch, as none may be needed, and turns for which one finds its
- * runs at once, if these are many. */
+/* LONG_MAX_NBLOCKS: the most blocks of a launch for all chunks; few, because
+ * none may be needed. LONG_MAX_NTURNS: the most turns for which a block
+ * prepares its runs at once, if there are many runs. */
 #define LONG_MAX_NBLOCKS 528u
 #define LONG_MAX_NTURNS 8u
 
-/* What linear interpolants along one or two dimensions, the slower first,
- * predict; `fast` is 0 of one. */
+/* Returns what linear interpolation predicts: along `slow`, or blended along
+ * `slow` and `fast`. `fast` is 0 if there is only one dimension. */
 template <typename T>
 static __device__ __forceinline__ T
 blend_at(const T *at, int64_t slow, int64_t fast)
@@ -33,7 +38,7 @@ blend_at(const T *at, int64_t slow, int64_t fast)
                             (at[slow - fast] + at[slow + fast]));
 }
 
-/* The even point at `at` of a row with so many odd dimensions. */
+/* Predicts the even point at `at` of a row with nodd_dims odd dimensions. */
 template <typename T, int nodd_dims>
 static __device__ __forceinline__ T
 predict_long_even(const struct row_type &type, const struct run<T> &run,
@@ -72,8 +77,9 @@ predict_long_even(const struct row_type &type, const struct run<T> &run,
     return sum * run.share_even;
 }
 
-/* The odd point at `at`, x-th of the row, by what its even points have in
- * shared memory: what is missed at them where it is blended. */
+/* Predicts the odd point at `at`, which follows even point x of its row.
+ * `s_even` points to that even point in shared memory; if the point is blended,
+ * to the miss there. */
 template <typename T, int nodd_dims>
 static __device__ __forceinline__ T
 predict_long_odd(const struct row_type &type, const struct run<T> &run,
@@ -107,7 +113,8 @@ predict_long_odd(const struct row_type &type, const struct run<T> &run,
     return order > run.odd_order ? along : (sum + along) * run.share_odd_0;
 }
 
-/* A point by its prediction: from its value (encode), or its symbol. */
+/* Makes a point from its prediction: quantizes its value (encode), or
+ * reconstructs it from its symbol (decode). */
 template <typename T, bool decode>
 static __device__ __forceinline__ T
 make_long_point(const struct level_view<T> &view, T value, T pred,
@@ -121,8 +128,9 @@ make_long_point(const struct level_view<T> &view, T value, T pred,
                                                        : made;
 }
 
-/* Makes a thread's points of a turn, of which `run` is its own if it is one. A
- * turn's half of shared memory is at `s_even`. Has one barrier. */
+/* Makes a thread's points of a turn. `is_run`: whether the thread has a run in
+ * this turn; `run` then is that run. `s_even`: the half of shared memory for
+ * this turn. Has one barrier. */
 template <typename T, int nodd_dims, bool decode>
 static __device__ __forceinline__ void
 make_long_turn(const struct level_shape &shape, const struct row_type &type,
@@ -172,8 +180,11 @@ make_long_turn(const struct level_shape &shape, const struct row_type &type,
     store_turn<T, nodd_dims, decode, 1, false>(shape, type, view, turn, in);
 }
 
-/* Grid: (blocks, chunks). Block: (shape.span, runs at once). Shared: runs, then
- * even points of two turns. */
+/* Grid: x = blocks, which take tasks of nruns_per_task runs in turns; y =
+ * chunks. Block: (shape.span threads of a segment, runs at a time); each thread
+ * owns one even point and the odd point after it. Dynamic shared memory: the
+ * runs of a task, then the even points of two turns. Barriers: around the
+ * preparation of a task's runs, and one in each turn. */
 template <typename T, int nodd_dims, bool decode>
 static __global__ void
 __launch_bounds__(SPLINE_MAX_SPAN, sizeof(T) == 4 ? 4 : 3)

@@ -1,19 +1,20 @@
-/* A level of a long spline whose points are fully blended: what rough chunks
- * have at their finest level. It is marched through (gpu/predict/march.cuh):
- * along z only points of one odd dimension reach far, and these for coarse
- * points, which are read ahead; so points of odd z are one plane behind. Along
- * x and y lines have what is missed at their even points, as
- * gpu/predict/spline_long.cuh says.
+/* Marches through a level of a long spline whose points are fully blended;
+ * rough chunks have such a finest level. gpu/predict/march.cuh explains
+ * marching. Along z only points with one odd dimension read far points. They
+ * are coarse points, which are read ahead, so points with odd z are only one
+ * plane behind. Along x and y a line holds the misses at its even points
+ * (gpu/predict/spline_long.cuh).
  *
  * Points of three odd dimensions without an even point above them along y or z,
- * a row of each plane and the last plane, are not blended. They reach far along
- * z too: a launch of its own makes them from the others, which an encoder
- * leaves in `work` for it. */
+ * a row of each plane and the last plane, are not blended. They also read far
+ * points along z. A launch of its own, spline_march_last, makes them from the
+ * other points. An encoder stores the other points that it reads in `work`. */
 #pragma once
 
 #include "gpu/predict/march.cuh"
 #include "gpu/predict/spline_long.cuh"
 
+/* What a blended long spline needs from a tile, see march_cubic. */
 struct march_blended {
     static constexpr int below = LONG_LEFT, above = LONG_RIGHT;
     static constexpr int odd_lag = 1, coarse_lead = LONG_RIGHT - 1;
@@ -22,13 +23,14 @@ struct march_blended {
     static constexpr int batch_nz = 16;
 };
 
-/* Points of a line, and which of them is next below. */
+/* LONG_NREACHED: points of a line. LONG_B: index of the nearest point below the
+ * odd point. */
 #define LONG_NREACHED (LONG_LEFT + 1 + LONG_RIGHT)
 #define LONG_B LONG_LEFT
 
 /* ---- prediction ---- */
 
-/* Along z, by coarse points of so many planes. */
+/* Gathers the lines along z from coarse points of LONG_NREACHED planes. */
 template <typename T>
 static __device__ __forceinline__ struct lines<T, LONG_NREACHED>
 along_coarse(const struct both<T> planes[LONG_NREACHED]) {
@@ -48,9 +50,10 @@ sum_of(const struct both<T> &a, const struct both<T> &b) {
     return {{a.at[0] + b.at[0], a.at[1] + b.at[1]}};
 }
 
-/* What linear interpolants along one dimension predict, of the sum of what is
- * below and above; or along two, of the sum of that of both, and of all four
- * points between. */
+/* Linear interpolation. linear_of: along one dimension; `faces` is the sum of
+ * the points below and above. bilinear_of: blended along two dimensions; `slow`
+ * and `fast` are the sums of both neighbours along each, `edges` is the sum of
+ * the four points diagonally between. */
 template <typename T>
 static __device__ __forceinline__ struct both<T>
 linear_of(const struct both<T> &faces) {
@@ -73,9 +76,11 @@ missed_at(const struct both<T> &point, const struct both<T> &blend,
              blends ? point.at[1] - blend.at[1] : point.at[1]}};
 }
 
-/* The prediction of a point along its line, and by what is blended along its
- * other dimensions; where that is not, its line alone counts, if this is of
- * higher order than what ends along the other dimension: `beyond`. */
+/* Predicts points of two or three odd dimensions: by the line of misses along
+ * the fastest odd dimension, plus the blend along the others. A point that is
+ * not blended is predicted by its line alone, if the line has a form of higher
+ * order than the extrapolation along the other dimension, `beyond`; otherwise
+ * by the mean of both. */
 template <bool inside, typename T>
 static __device__ __forceinline__ struct both<T>
 predict_long(const unsigned reach[MARCH_WIDTH],
@@ -96,7 +101,7 @@ predict_long(const unsigned reach[MARCH_WIDTH],
     return pred;
 }
 
-/* Of a point with one odd dimension. */
+/* Predicts points of one odd dimension. */
 template <bool inside, typename T>
 static __device__ __forceinline__ struct both<T>
 predict_long_alone(const unsigned reach[MARCH_WIDTH],
@@ -114,10 +119,11 @@ beyond_of(const struct both<T> &a, const struct both<T> &b) {
 
 /* ---- a block ---- */
 
-/* What a thread has of earlier planes: coarse points around the odd plane at
- * hand, from the lowest that is reached to the highest; even points of the
- * plane below it, and of the one below that; sums of two rows of that plane, of
- * coarse points and of those of odd x. */
+/* What a thread keeps of earlier planes. coarse: coarse points around the odd
+ * plane that is made, from the lowest that it reads to the highest. below: even
+ * points of the plane below it. before: even points of the plane below that.
+ * rows_0, rows_1: sums of two rows of the plane below, of coarse points and of
+ * points with odd x. */
 template <typename T>
 struct long_planes {
     struct both<T> coarse[LONG_NREACHED];
@@ -125,8 +131,8 @@ struct long_planes {
     struct both<T> rows_0, rows_1;
 };
 
-/* What points of odd y of the last row and of odd z of the last plane an
- * encoder leaves to spline_march_last. */
+/* An encoder stores the points of the last row and the last plane that
+ * spline_march_last reads. */
 template <typename tile, typename T>
 static __device__ __forceinline__ void
 leave_last(const struct march<T> &m, T *fine, const struct both<T> even[4],
@@ -143,10 +149,12 @@ leave_last(const struct march<T> &m, T *fine, const struct both<T> even[4],
         store_row(fine_odd, odd[0], odd[1]);
 }
 
-/* A step of a thread; `s` is its place in shared memory, `fine` its even row.
- * Has two barriers: what is written to before the first is read before the
- * second, and what is written between them is read before the next step's
- * first. */
+/* Makes a thread's points of a step. `s`: its element in shared memory. `fine`:
+ * its even row in the output.
+ *
+ * A step has two barriers. Shared memory written before the first barrier is
+ * read before the second. Memory written between the barriers is read before
+ * the first barrier of the next step. */
 template <typename tile, bool inside, typename T>
 static __device__ __forceinline__ void
 make_blended_step(const struct march<T> &m, const struct march_input<T> &in,
@@ -161,13 +169,15 @@ make_blended_step(const struct march<T> &m, const struct march_input<T> &in,
     const unsigned reach_z[] = {m.reach.z, m.reach.z};
     const struct both<T> none = {
     };
-    /* What others reach for. */
+    /* Shared memory of the seven classes that other threads read. */
     struct both<T> *s_coarse = s, *s_4 = s + N, *s_missed_4 = s + 2 * N;
     struct both<T> *s_1 = s + 3 * N, *s_5 = s + 4 * N;
     struct both<T> *s_missed_2 = s + 5 * N, *s_missed_6 = s + 6 * N;
     struct both<T> e[4] = {}, o[4] = {}, rows_0 = {}, rows_1 = {
     };
 
+/* Quantizes or reconstructs both points of a class by their prediction `pred`.
+ * Example: MARCH_MAKE(1, pred) makes the points with odd x. */
 #define MARCH_MAKE(class, pred) make_both<tile, class, !inside>(m, in, pred)
     e[0] = p->coarse[LONG_B + 1];
     if (odd) {
@@ -247,8 +257,8 @@ make_blended_step(const struct march<T> &m, const struct march_input<T> &in,
     p->rows_1 = rows_1;
 }
 
-/* The coarse points that the first step's odd points would reach for, but for
- * those that are its input. */
+/* Loads the coarse points that the odd points of the first step read, except
+ * the points that are the step's input. */
 template <typename tile, typename T>
 static __device__ __forceinline__ void
 load_coarse(const struct march_work &work, const struct march_thread &thread,
@@ -264,7 +274,7 @@ load_coarse(const struct march_work &work, const struct march_thread &thread,
     }
 }
 
-/* All steps of a block, for the cubes of a segment along z. */
+/* Runs all steps of a block, for the cubes of a segment along z. */
 template <typename tile, typename T>
 static __device__ __forceinline__ void
 march_blended_along_z(const struct march_work &work,
@@ -276,7 +286,7 @@ march_blended_along_z(const struct march_work &work,
     struct both<T> *s = dynamic_shared<struct both<T>>() + thread.seen_at;
     struct march_place<T> place =
         march_place_of<tile>(work, view, thread, begin);
-    /* Threads without cubes reach for anything. */
+    /* Threads without cubes take points inside, whose values are not used. */
     const unsigned all = reach_inside<spline>();
     struct march_reach reach = {{all, all}, all, all};
     if (thread.exists && thread.in_tile_x)
@@ -338,7 +348,8 @@ march_blended_along_z(const struct march_work &work,
     }
 }
 
-/* A block of a chunk whose plan it is; `shape` is without its brick. */
+/* Does the work of a block whose chunk has the plan. `shape` holds the work
+ * without its brick. */
 template <typename tile, typename T>
 static __device__ __forceinline__ void
 march_blended_block(const struct cuda_batch &batch,
@@ -355,9 +366,11 @@ march_blended_block(const struct cuda_batch &batch,
                                 part.begin, part.end);
 }
 
-/* Grid: (tiles along x, then y, then segments, then bricks; chunks). Block:
- * tile::nthreads. Shared: tile::shared_nbytes: points of the classes that
- * others reach for along x or y, then input on its way. */
+/* Grid: x = tiles along x, then y, then segments, then bricks; y = chunks.
+ * Block: tile::nthreads threads; each owns two cubes of every plane of the
+ * segment. Dynamic shared memory: tile::shared_nbytes; points and misses that
+ * are read along x or y, then input on its way. Barriers: see
+ * make_blended_step. Different blocks do not wait for each other. */
 template <typename T, typename tile>
 static __global__ void
 __launch_bounds__(tile::nthreads, tile::nblocks)
@@ -371,9 +384,10 @@ __launch_bounds__(tile::nthreads, tile::nblocks)
     march_blended_block<tile>(batch, shape, l, &s_block);
 }
 
-/* ---- what is left ---- */
+/* ---- points that are not blended ---- */
 
-/* The prediction of a point of three odd dimensions at `at`, by averages. */
+/* Returns the prediction of the point of three odd dimensions at `at`: the
+ * average over the dimensions whose forms have the highest order. */
 template <typename T>
 static __device__ __forceinline__ T
 predict_last(const struct march_work &work, const uint32_t cube[MARCH_NDIMS],
@@ -402,14 +416,16 @@ predict_last(const struct march_work &work, const uint32_t cube[MARCH_NDIMS],
     return sum * TERP_SHARE(T, npredictions);
 }
 
-/* Rows of points that have no even point above them along y or z. */
+/* Returns the number of rows of points without an even point above them along y
+ * or z, in a brick. */
 static __host__ __device__ __forceinline__ uint32_t
 last_nrows(const struct march_work &work)
 {
     return (uint32_t)(work.nz + work.ny - 1);
 }
 
-/* Grid: (points, by LAST_NTHREADS; chunks). */
+/* Grid: x = points, LAST_NTHREADS per block; y = chunks. Each thread makes one
+ * point. No shared memory but a copy of the chunk's state. */
 #define LAST_NTHREADS 256
 template <typename T, bool decode>
 static __global__ void
@@ -490,7 +506,8 @@ launch_blended_by(const struct cuda_batch *batch, int l, cudaStream_t stream)
                : error;
 }
 
-/* Tiles that fit chunks of up to so many cubes along y, or make most of a
+/* The most cubes along y for which tiles of 32 x 32 cubes are used; they fit
+ * chunks of 64^3. Taller planes use 32 x 24, which makes most of a
  * multiprocessor. */
 #define BLENDED_SMALL_NY 64
 template <typename T, bool decode>

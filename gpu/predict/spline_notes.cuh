@@ -1,35 +1,44 @@
-/* What the block of a chunk's coarse levels notes of each point before
- * it makes them: where it is, and what predicts it. */
+/* A chunk's coarse levels are made by one block. Before it makes a point, it
+ * writes a *note* about the point: its position, and what predicts it. */
 #pragma once
 
 #include "gpu/entropy/order.cuh"
 #include "gpu/predict/spline_values.cuh"
 
-/* A level whose fine lattice has no more values is coarse. Each level about
- * halves a lattice of at least two values. */
+/* COARSE_NVALUES: a level is coarse if its fine lattice has at most so many
+ * values. The values, and a note for each, must fit the shared memory of a
+ * block. Long splines are not used on such levels
+ * (doc/design/01-prediction.md).
+ *
+ * MAX_NCOARSE: the most coarse levels; each level about halves a lattice of at
+ * least two values.
+ *
+ * COARSE_NTHREADS: threads of the block; each has COARSE_NEACH values. */
 #define COARSE_NVALUES 4096
 #define MAX_NCOARSE 12
 #define COARSE_NTHREADS 1024
 #define COARSE_NEACH (COARSE_NVALUES / COARSE_NTHREADS)
 
-/* Room for the lattice, whose rows and planes are kept apart so that points of
- * a class mostly lie in different banks. */
+/* Elements in shared memory for the lattice. Rows and planes are padded so that
+ * most points of a class lie in different banks. */
 #define COARSE_NPLACES 5376
 
-/* A warp's part of tile order. */
+/* Positions of tile order that a warp handles. */
 #define COARSE_NPART (32 * COARSE_NEACH)
 
-/* A position of tile order. In `where`, from the lowest bit on: the point's
- * place; how many predictions it has, less one; whether it has escaped
- * (decode); its position in level order; its level, from the finest.
- * In the end: its symbol (encode). */
+/* A note; notes are in tile order. `where` holds, from the lowest bit on: the
+ * element of the point in shared memory; the number of its predictions less
+ * one; whether it has escaped (decode); its index in level order; its level,
+ * counted from the finest coarse level. After the point is made, an encoder
+ * stores its symbol there. */
 struct alignas(8) coarse_note {
     uint32_t where;
-    /* A byte an odd dimension, the slowest first: what the point reaches for
-     * along it, by a spline that is not linear, REACHES_B, and which dimension
-     * it is. Once the chunk's state is known: what it does reach for, zero
-     * where the dimension does not predict it. Its class stands where the
-     * first two bytes have room. */
+    /* A byte for each odd dimension of the point, the slowest first. Each holds
+     * REACHES_A, _C and _D, for the neighbours that exist along the dimension;
+     * REACHES_B; and the dimension's number. Two more bits of the first two
+     * bytes hold the point's class. finish_note clears the neighbours that the
+     * level's spline does not read, and whole bytes of dimensions that do not
+     * predict. */
     uint32_t reaches;
 };
 #define NOTE_PLACE_NBITS 13
@@ -46,59 +55,64 @@ static_assert(COARSE_NVALUES <= 1 << (NOTE_LEVEL_AT - NOTE_WORK_AT) &&
                   MAX_NCOARSE <= 1 << (32 - NOTE_LEVEL_AT),
               "A position and a level fit their bits of a note.");
 
-/* Values from a point to its neighbour b, and from there to the next even
- * point. */
+/* Elements from a point to its neighbour b along a dimension, and from there to
+ * the next even point. */
 struct alignas(8) coarse_stride {
     int to_b, to_next;
 };
 
-/* What chooses the dimensions that predict a class. */
+/* How finish_note chooses the dimensions that predict a class. */
 struct alignas(8) coarse_choice {
-    uint32_t priorities; /* a byte an odd dimension: 8 times as much, and 1 */
-    uint32_t linear;     /* mask of what makes a prediction linear */
+    uint32_t priorities; /* a byte per odd dimension: 8 * priority + 1 */
+    uint32_t linear;     /* REACHES_C of all bytes for linear splines, else 0 */
 };
 
-/* A level, by its distance from the finest. */
+/* A coarse level, counted from the finest. */
 template <typename T> struct coarse_level {
     struct coarse_choice choice[TERP_NCLASSES];
     uint32_t class_at[TERP_NCLASSES];
     struct coarse_stride strides[TERP_NDIMS];
-    uint32_t weights; /* the first of its spline */
+    uint32_t weights; /* index of its spline's first weights */
     struct constants<T> k;
 };
 
 template <typename T> struct coarse_shared {
     struct cuda_chunk chunk; /* a copy of the state */
     struct coarse_level<T> level[MAX_NCOARSE];
-    struct constants<T> k;                  /* of anchors */
-    struct form_weights<T> weights[2 * 16]; /* by spline and REACHES_B .. */
+    struct constants<T> k; /* of the anchors */
+    /* by spline, then by REACHES_B and the other bits */
+    struct form_weights<T> weights[2 * 16];
     T shares[TERP_NDIMS]; /* by the number of predictions less one */
     T values[COARSE_NPLACES];
     struct coarse_note notes[COARSE_NVALUES];
-    uint16_t places[COARSE_NVALUES]; /* in C order */
-    /* decode: a bit a position of level order */
+    uint16_t places[COARSE_NVALUES]; /* elements of `values`, in C order */
+    /* decode: a bit per index of level order */
     uint32_t escaped[COARSE_NVALUES / 32];
 };
+/* The coarse levels of a chunk's shape. The host fills this struct. */
 struct coarse_work {
-    int nlevels; /* 0: anchors only; -1: too long a chunk */
-    int finest;  /* level, if there are any */
+    int nlevels; /* 0: anchors only; -1: the chunk is too long */
+    int finest;  /* the finest coarse level, if there are any */
     int rank;
-    bool in_order; /* no class is wider than a box: tile order is level order */
+    /* No class is wider than a box, so tile order is level order. */
+    bool in_order;
     uint32_t nbricks;
     uint32_t nvalues; /* of the lattice in shared memory */
-    /* Of this lattice. [TERP_NDIMS]: bricks. Reciprocals are for divide_by.
-     * Strides are those in shared memory, where the even points of a row stand
-     * before the odd ones. */
+    /* The lattice of the finest coarse level; index TERP_NDIMS is for bricks.
+     * Reciprocals are for divide_by. stride counts elements in shared memory,
+     * where the even points of a row are before its odd points. */
     uint32_t extent[TERP_NDIMS], reciprocal[TERP_NDIMS];
     uint32_t stride[TERP_NDIMS + 1];
     uint64_t src_stride[TERP_NDIMS + 1];
-    uint64_t lattice_at; /* where it goes to; of finest level 1: not used */
+    /* where a finest level above 1 stores the lattice */
+    uint64_t lattice_at;
     uint16_t class_at[MAX_NCOARSE][TERP_NCLASSES];
     int nsteps;
-    int nsmall; /* steps, from the first on, that a warp does alone */
+    /* A single warp does so many of the first steps alone. */
+    int nsmall;
     struct {
-        uint16_t end;  /* in tile order */
-        uint8_t shift; /* level above the finest */
+        uint16_t end;  /* last position of the step in tile order, plus 1 */
+        uint8_t shift; /* its level, counted from the finest */
         uint8_t nodd_dims;
     } step[MAX_NCOARSE * TERP_NDIMS];
 };
@@ -112,15 +126,16 @@ nodd_dims_of(unsigned odd)
     return n;
 }
 
-/* The least number of at least `least` that leaves `rest` when divided. */
+/* Returns the least number that is at least `least` and leaves `rest` when
+ * divided by `divisor`. */
 static inline uint32_t
 padded(uint32_t least, uint32_t divisor, uint32_t rest)
 {
     return least + (rest + divisor - least % divisor) % divisor;
 }
 
-/* Where the lattice's values stand: with room between rows and planes, if there
- * is so much. A warp's points are each other's second neighbours. */
+/* Computes the strides in shared memory, padded if COARSE_NPLACES suffices. The
+ * threads of a warp have points that are two elements apart. */
 static inline void
 make_coarse_strides(struct coarse_work *work)
 {
@@ -139,7 +154,7 @@ make_coarse_strides(struct coarse_work *work)
     }
 }
 
-/* The first `nlevels` levels. */
+/* Describes the first, coarsest, `nlevels` levels. */
 static inline void
 make_coarse_work(const struct terp_layout *layout, int nlevels,
                  struct coarse_work *work)
@@ -173,7 +188,8 @@ make_coarse_work(const struct terp_layout *layout, int nlevels,
     if (finest > 1)
         work->lattice_at = layout->level[finest - 1].lattice_at;
 
-    /* Classes are in the order of their numbers of odd dimensions. */
+    /* Classes are ordered by their number of odd dimensions. A step makes all
+     * classes of a level with the same number. */
     uint64_t end = layout->nbricks;
     for (int l = layout->nlevels; l >= finest; l--) {
         for (int odd = 1; odd < TERP_NCLASSES; odd++)
@@ -214,8 +230,8 @@ work_of(const struct coarse_note &note)
            (32 - NOTE_LEVEL_AT + NOTE_WORK_AT);
 }
 
-/* What is known of a point without the chunk's state; returns where its value
- * is in the chunk. */
+/* Writes the note of point `number`, as far as it follows from the shape alone.
+ * Returns the position of its value in the chunk. */
 template <typename T>
 static __device__ __forceinline__ uint64_t
 locate_point(const struct coarse_work &work, uint32_t number,
@@ -247,7 +263,8 @@ locate_point(const struct coarse_work &work, uint32_t number,
         return src_at;
     }
 
-    /* Its level is the first that has one of its coordinates odd. */
+    /* The point's level is the first one at which one of its coordinates is
+     * odd. */
     const int shift = __ffs((int)any) - 1;
     const uint32_t box = 1u << terp_box_extent_log2(work.rank);
     uint32_t row = brick, box_nrows = 1, row_in_box = 0, raster = brick;
@@ -284,9 +301,10 @@ locate_point(const struct coarse_work &work, uint32_t number,
     return src_at;
 }
 
-/* What predicts a point: along the dimensions of highest priority, those that
- * have forms of the highest order. A form's order is what it reaches for
- * besides b, c counting twice. */
+/* Completes a note by what the plan says. The point is predicted along its
+ * dimensions of highest priority, and of these along the dimensions whose forms
+ * have the highest order. The order of a form is the number of neighbours that
+ * it reads besides b, where c counts twice. */
 template <typename T>
 static __device__ __forceinline__ void
 finish_note(const struct coarse_shared<T> *shared, struct coarse_note *note)
@@ -305,7 +323,8 @@ finish_note(const struct coarse_shared<T> *shared, struct coarse_note *note)
 #pragma unroll
     for (int j = 0; j < TERP_NDIMS; j++)
         best = max_u32(best, ranks >> (8 * j) & 0xFF);
-    /* No byte exceeds 127, and zero none but that of the best. */
+    /* No byte exceeds 127, and exactly the bytes of the best dimensions are
+     * zero. */
     const uint32_t which = ~((ranks ^ best * ones) + 0x7F * ones) & 0x80 * ones;
     note->reaches = reaches & (which >> 7) * 0xFF;
     note->where |= ((uint32_t)__popc(which) - 1) << NOTE_NPREDICTIONS_AT;

@@ -1,19 +1,28 @@
 /* The spline predictor along rows of a large level: how the threads of a block
- * make the points of some rows of one type. gpu/predict/spline.cu says what
- * rows are. */
+ * make the points of some rows of one type. gpu/predict/spline.cu explains rows
+ * and types.
+ *
+ * Template parameters of this file: T is the type of the values. nodd_dims is
+ * the number of odd dimensions above 0 of the rows, 0 to 3. width is how many
+ * even points a thread has, 1 or SPLINE_WIDE. vector: all points exist and are
+ * aligned, so a thread loads them as one word. blend: points of the level may
+ * be blended. Example: make_points<float, 1, true, 2, true, false> decodes rows
+ * that are odd along one dimension above 0. Each thread has two even and two
+ * odd points, which it stores as one word of 16 bytes. */
 #pragma once
 
 #include "gpu/predict/spline_values.cuh"
 
 /* ---- values ---- */
 
-/* What a thread has of a row of the fine lattice: an even point and the odd
- * one behind it, or two of each. */
+/* The points of a thread in a row of the fine lattice: `width` even points,
+ * each followed by the odd point after it. */
 template <typename T, int width> struct alignas(sizeof(T) * 2 * width) points {
     T at[2 * width];
 };
 
-/* With `vector` points are aligned and none is missing; else so many exist. */
+/* With `vector` the points are aligned and all exist; otherwise only n of them
+ * exist. */
 template <int width, bool vector, typename T>
 static __device__ __forceinline__ struct points<T, width>
 load_points(const T *at, uint32_t n) {
@@ -42,7 +51,8 @@ store_points(T *at, const struct points<T, width> &p, uint32_t n)
     }
 }
 
-/* Symbols of neighbouring points of a class. */
+/* Loads, or stores, the symbols of neighbouring points of a class, of which n
+ * exist. */
 template <int width>
 static __device__ __forceinline__ void
 load_symbols(const uint16_t *at, uint32_t n, uint32_t symbol_ret[width])
@@ -91,8 +101,9 @@ view_level(const struct cuda_chunk &chunk, const struct level_shape &shape,
 
 /* ---- prediction ---- */
 
-/* Sums of predictions along the dimensions above 0, slowest first, for a
- * thread's points at `at` in the fine lattice, of which n exist. */
+/* Returns the sums of the predictions of a thread's points along the dimensions
+ * above 0, slowest first. `at`: the points in the fine lattice; n of them
+ * exist. */
 template <typename T, int nodd_dims, int width, bool vector>
 static __device__ __forceinline__ struct points<T, width>
 predict_points(const struct row_type &type, const struct run<T> &run,
@@ -149,8 +160,8 @@ predict_points(const struct row_type &type, const struct run<T> &run,
     return sum;
 }
 
-/* Of a row beside a thread's points: those at the same place, and the even one
- * behind them. */
+/* Points of a neighbouring row: the points at the same positions as the
+ * thread's points, and the even point after them. */
 template <typename T, int width>
 struct beside {
     struct points<T, width> p;
@@ -167,7 +178,7 @@ load_beside(const T *at, uint32_t n) {
     return row;
 }
 
-/* The sum of the even points around an odd one. */
+/* Returns the sum of the two even points around odd point o. */
 template <int width, typename T>
 static __device__ __forceinline__ T
 evens_around(const struct beside<T, width> &row, int o)
@@ -176,12 +187,14 @@ evens_around(const struct beside<T, width> &row, int o)
            (o + 1 < width ? row.p.at[(2 * o + 2) % (2 * width)] : row.behind);
 }
 
-/* What other rows have of a thread's blended points. */
+/* What other rows contribute to a thread's blended points. */
 template <typename T, int width> struct blended {
     struct blend<T> even[width], odd[width];
 };
 
-/* Even points of two odd dimensions, odd ones of three; or odd ones of two. */
+/* Loads the neighbours of blended points. With nodd_dims 1, odd points have two
+ * odd dimensions. With nodd_dims 2, even points have two and odd points three.
+ */
 template <typename T, int nodd_dims, int width, bool vector>
 static __device__ __forceinline__ void
 load_blended(const struct row_type &type, const T *at, uint32_t n,
@@ -227,7 +240,7 @@ load_blended(const struct row_type &type, const T *at, uint32_t n,
     }
 }
 
-/* An even point of three odd dimensions. */
+/* Loads the neighbours of an even point with three odd dimensions. */
 template <typename T>
 static __device__ __forceinline__ struct blend<T>
 load_cube(const struct row_type &type, const T *at) {
@@ -255,8 +268,8 @@ load_cube(const struct row_type &type, const T *at) {
     return near;
 }
 
-/* The prediction of an odd point: `sum` is of the dimensions above 0, `even`
- * its even point x among those of its row. */
+/* Returns the prediction of an odd point. `sum`: its predictions along the
+ * dimensions above 0. `even`: its row from even point x on. */
 template <typename T>
 static __device__ __forceinline__ T
 predict_odd(const struct level_view<T> &view, const struct run<T> &run, T sum,
@@ -282,14 +295,16 @@ predict_odd(const struct level_view<T> &view, const struct run<T> &run, T sum,
                                    : sum * run.share_odd;
 }
 
-/* Where a block's threads stand: `nat_once` rows (`row`) of shape.span threads
- * (`column`), each of shape.width even points and the odd ones behind. Threads
- * of other rows only meet barriers. */
+/* The position of a thread: its row among the nat_once rows that the block
+ * makes at a time, and its column among the shape.span threads of a row. Each
+ * thread has shape.width even points and the odd ones after them. Threads
+ * beyond the last row only take part in barriers. */
 struct place {
     unsigned nat_once, row, column;
 };
 
-/* Symbols to tile order; counts escapes, from `work_at` on in level order. */
+/* Stores symbols in tile order and counts escapes. `work_at`: index of the
+ * first point in level order. */
 template <int width, typename T>
 static __device__ __forceinline__ void
 write_symbols(const struct level_view<T> &view, uint64_t tiled,
@@ -306,7 +321,8 @@ write_symbols(const struct level_view<T> &view, uint64_t tiled,
             count_escape(view, work_at + i);
 }
 
-/* Of n even or odd points, every second of `value`, those that have escaped. */
+/* Replaces escaped values by the values that a decoder will have. `value` holds
+ * the n even, or odd, points at every second element. */
 template <int width, typename T>
 static __device__ __forceinline__ void
 put_escapes_on_grid(const struct level_view<T> &view, uint32_t n,
@@ -325,13 +341,13 @@ put_escapes_on_grid(const struct level_view<T> &view, uint32_t n,
             value[2 * i] = put_on_grid(value[2 * i], view);
 }
 
-/* What a thread has of its points before it predicts. */
+/* A thread's input: what it loads of its points before it predicts them. */
 template <typename T, int width> struct input {
     struct points<T, width> value;                  /* encode */
     uint32_t even_symbol[width], odd_symbol[width]; /* decode */
 };
 
-/* Of point x of a run, in tile order. */
+/* Returns the index in tile order of point x of a run. */
 template <typename T>
 static __device__ __forceinline__ uint64_t
 symbol_at(const struct level_shape &shape, const struct run<T> &run,
@@ -379,19 +395,21 @@ load_input(const struct level_shape &shape, const struct level_view<T> &view,
     }
 }
 
-/* What a thread does in a turn: its points of a run, from the x-th of the row
+/* The work of a thread in a turn: its points of a run, from point x of the row
  * on. */
 template <typename T> struct turn {
     const struct run<T> &run;
     uint32_t x;
-    bool exists; /* the thread's first even point */
-    bool owned;  /* by this segment; others are made for its odd points */
+    bool exists; /* its first even point exists */
+    /* The segment owns the points. Other points are computed for its odd
+     * points. */
+    bool owned;
     bool blends;
-    uint32_t n; /* points that exist from here on */
-    T *fine;    /* where they stand */
+    uint32_t n; /* points of the row from here on */
+    T *fine;    /* address of the thread's points */
 };
 
-/* Makes the even points, by what lies in other rows: `sum`, or `near` where
+/* Makes the even points from points of other rows: by `sum`, or by `near` where
  * points are blended. */
 template <typename T, int nodd_dims, bool decode, int width, bool vector>
 static __device__ __forceinline__ void
@@ -430,8 +448,8 @@ make_even_points(const struct level_shape &shape, const struct row_type &type,
                                    in->even_symbol, in->value.at);
 }
 
-/* Makes the odd points, by the row's even points too, of which `s_even` has the
- * thread's and those beside them. */
+/* Makes the odd points, also from the even points of their row. `s_even` points
+ * to the thread's even points, with the row's others beside them. */
 template <typename T, int nodd_dims, bool decode, int width, bool vector>
 static __device__ __forceinline__ void
 make_odd_points(const struct level_shape &shape, const struct row_type &type,
@@ -442,7 +460,7 @@ make_odd_points(const struct level_shape &shape, const struct row_type &type,
     const uint32_t neven = shape.neven, nodd = vector ? neven : shape.nodd;
     const struct run<T> &run = turn.run;
     const uint32_t x = turn.x;
-    /* The even point behind the thread's. */
+    /* The even point after the thread's points. */
     T behind = 0;
     if (turn.blends && turn.owned && x + width < neven)
         behind = s_even[width];
@@ -488,7 +506,8 @@ make_odd_points(const struct level_shape &shape, const struct row_type &type,
                                    in->odd_symbol, in->value.at + 1);
 }
 
-/* Stores the thread's own points, if they are to be kept, and their symbols. */
+/* Stores the points that the thread owns, if later steps or the caller need
+ * them, and their symbols. */
 template <typename T, int nodd_dims, bool decode, int width, bool vector>
 static __device__ __forceinline__ void
 store_turn(const struct level_shape &shape, const struct row_type &type,
@@ -514,9 +533,9 @@ store_turn(const struct level_shape &shape, const struct row_type &type,
 }
 
 /* Makes the points of `nruns` runs of one type in `nturns` turns. Odd points
- * see the even ones through s_even[2][capacity], whose halves take turns so
- * that one barrier a turn will do. A turn's input is loaded in the turn
- * before. With `blend` the level's points may be blended. */
+ * read even points through s_even[2][capacity]. Its halves are used
+ * alternately, so one barrier per turn suffices. The input of a turn is loaded
+ * in the turn before. With `blend` the points of the level may be blended. */
 template <typename T, int nodd_dims, bool decode, int width, bool vector,
           bool blend>
 static __device__ __forceinline__ void

@@ -1,20 +1,24 @@
-/* How a small level is cut into tiles. */
+/* How a small level is cut into tiles. A *region* is a tile and the points
+ * around it that the tile's points read. */
 #pragma once
 
 #include "gpu/predict/spline.cuh"
 
-#define TILE_NDIMS 3 /* more have tiles that are mostly surroundings */
+/* Chunks of more dimensions have tiles that consist mostly of surroundings. */
+#define TILE_NDIMS 3
 #define TILE_NUPPER (TILE_NDIMS - 1)
-#define TILE_NTYPES (1 << TILE_NUPPER) /* of rows: odd >> 1 */
-#define TILE_PITCH 64 /* values of a row of a region: two a thread */
+#define TILE_NTYPES (1 << TILE_NUPPER) /* types of rows, by odd >> 1 */
+/* values between two rows of a region: two per thread of a warp */
+#define TILE_PITCH 64
 
-/* Of a dimension. */
+/* A dimension of a level. */
 struct tile_axis {
-    uint32_t neven, nodd; /* of the level */
+    uint32_t neven, nodd; /* points of the level */
     uint32_t ntiles;
     uint32_t core; /* even points of a tile */
-    uint32_t halo; /* even points of a region below its tile: 1, or 0 */
-    uint32_t neven_around, nodd_around; /* of a region */
+    /* even points of a region below its tile: 1, or 0 if one tile has all */
+    uint32_t halo;
+    uint32_t neven_around, nodd_around; /* points of a region */
     uint32_t coarse_stride, fine_stride;
     uint64_t src_stride;
 };
@@ -22,9 +26,10 @@ struct tile_axis {
 struct tile_work {
     int l, rank;
     struct tile_axis axis[TILE_NDIMS];
-    uint32_t pitch[TILE_NUPPER]; /* of a region, the slowest first */
-    /* Rows of a region stand by type, types by the number of odd dimensions:
-     * that makes the steps. */
+    /* strides of a region, the slowest dimension first */
+    uint32_t pitch[TILE_NUPPER];
+    /* Rows of a region are ordered by type, and types by their number of odd
+     * dimensions, so each step has consecutive rows. */
     uint32_t row_end[TILE_NTYPES], step_end[TILE_NDIMS];
     uint32_t class_at[2 * TILE_NTYPES];
     uint32_t coarse_nvalues, fine_nvalues; /* of a brick */
@@ -32,9 +37,9 @@ struct tile_work {
     uint64_t coarse_at, fine_at; /* in `lattice` */
 };
 
-/* Even points of a tile: along dimension 0 what a warp has threads for; along
- * the others so many that there are about as many tiles as a large device has
- * multiprocessors. */
+/* Returns how many even points a tile has along dimension d above 0. There are
+ * then about as many tiles as a large device has multiprocessors. Levels of
+ * more than TILE_SMALL_NVALUES values have larger tiles along dimension 1. */
 #define TILE_SMALL_NVALUES (1u << 15)
 static inline uint32_t
 core_of(int rank, int d, uint64_t fine_nvalues)
@@ -59,8 +64,8 @@ make_tile_axis(uint32_t neven, uint32_t nodd, uint32_t core,
     axis->nodd_around = whole ? nodd : core;
 }
 
-/* Of level l of a chunk of at most TILE_NDIMS dimensions a brick; returns the
- * number of tiles. */
+/* Describes level l of chunks with at most TILE_NDIMS dimensions per brick.
+ * Returns the number of tiles. */
 static inline unsigned
 make_tile_work(const struct terp_layout *layout, int l, struct tile_work *work)
 {
@@ -87,7 +92,9 @@ make_tile_work(const struct terp_layout *layout, int l, struct tile_work *work)
     for (int d = 0; d < TILE_NDIMS; d++) {
         const uint32_t neven = (uint32_t)level->neven[d];
         uint32_t core = core_of(layout->rank, d, fine * layout->nbricks);
-        if (d == 0) /* pieces of about the same length */
+        /* A warp makes a row, so a tile has up to 29 even points and the 3
+         * around them. Tiles are about equally long. */
+        if (d == 0)
             core =
                 neven <= 32 ? neven : (neven - 1) / ((neven - 1) / 29 + 1) + 1;
         make_tile_axis(neven, (uint32_t)level->nodd[d], core, &work->axis[d]);
@@ -110,10 +117,10 @@ make_tile_work(const struct terp_layout *layout, int l, struct tile_work *work)
     return (unsigned)ntiles;
 }
 
-/* The block's tile. */
+/* The tile of a block. */
 struct tile_place {
     uint32_t brick;
-    uint32_t first[TILE_NDIMS]; /* even point */
+    uint32_t first[TILE_NDIMS]; /* its first even point */
 };
 
 static __device__ __forceinline__ struct tile_place

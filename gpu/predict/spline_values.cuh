@@ -1,13 +1,14 @@
-/* What a thread of a spline kernel knows of its chunk, and the
- * arithmetic of one point. */
+/* What a thread of a spline kernel needs from its chunk, and the arithmetic of
+ * one point. */
 #pragma once
 
 #include "gpu/predict/spline.cuh"
 #include "gpu/predict/spline_forms.cuh"
 #include "gpu/predict/values.cuh"
 
-/* A chunk, the block's, to shared memory: all at once, as what lies in
- * different lines would come one after the other. */
+/* Copies the state of a chunk to shared memory; by default the chunk of the
+ * block. All threads load at once, because loads of single fields from
+ * different cache lines would wait for each other. Ends with a barrier. */
 static __device__ __forceinline__ void
 copy_state(const struct cuda_batch &batch, unsigned thread, unsigned nthreads,
            struct cuda_chunk *s_chunk, unsigned c = blockIdx.y)
@@ -30,20 +31,21 @@ chunk_applies(const struct cuda_chunk &chunk)
            chunk.prediction == TERP_PREDICTION_SPLINE;
 }
 
-/* Whether a level of it is that of a spline which has kernels of its own. */
+/* Whether level l has a spline that kernels of its own handle. */
 static __device__ __forceinline__ bool
 level_is_long(const struct cuda_chunk &chunk, int l)
 {
     return terp_spline_is_far(chunk.model.plan[l].spline);
 }
 
-/* The forms in one expression, so that threads of a warp that have different
- * ones stay together. What a form does not read is -0, which changes no sum,
- * and no difference where its weight is -0 too. */
+/* All forms as one expression with different weights, so that the threads of a
+ * warp stay together although their forms differ. A neighbour that a form does
+ * not read is given as -0. Adding -0 changes no sum, and subtracting it changes
+ * no difference if its weight is -0, too. */
 template <typename T> struct alignas(sizeof(T) * 4) form_weights {
-    T b;     /* of b; of b + c where c has none */
-    T c;     /* 0: none of its own */
-    T outer; /* of a + d */
+    T b;     /* the weight of b; of b + c if c is 0 */
+    T c;     /* the weight of c, or 0 */
+    T outer; /* the weight of a + d */
     T scale;
 };
 
@@ -68,16 +70,18 @@ weights_of(enum terp_form form) {
     }
 }
 
-/* What a point reaches for besides b tells its form, but for natural ones,
- * which have tables of their own. */
+/* Which neighbours besides b exist along a dimension, as bits. That selects the
+ * form of every spline but the natural one, which has a table of its own. */
 #define REACHES_A 1u
 #define REACHES_C 2u
 #define REACHES_D 4u
 #define REACHES_ALL 7u
 #define NREACHES 8
-#define NWEIGHTS (2 * NREACHES) /* then those of natural splines */
+/* both tables; the second is for natural splines */
+#define NWEIGHTS (2 * NREACHES)
 
-/* Of point i of `neven` by a spline that is not linear. */
+/* Returns the neighbours of the odd point after even point i of `neven`, for
+ * splines that are not linear. */
 static __device__ __forceinline__ unsigned
 reach_at(uint32_t i, uint32_t neven)
 {
@@ -85,7 +89,8 @@ reach_at(uint32_t i, uint32_t neven)
            (i + 2 < neven) * REACHES_D;
 }
 
-/* By a linear one; three bits a dimension. */
+/* Returns the neighbours that a linear spline reads. `reaches` holds four
+ * dimensions of three bits each. */
 static __device__ __forceinline__ unsigned
 linear_reaches(unsigned reaches)
 {
@@ -94,7 +99,8 @@ linear_reaches(unsigned reaches)
     return reaches & ~(with_c >> 1 | with_c << 1);
 }
 
-/* Of a table that has all. */
+/* Returns element `index` of a table that holds the weights of all cubic forms,
+ * then of all natural ones. */
 template <typename T>
 static __device__ __forceinline__ struct form_weights<T>
 weights_at(unsigned index) {
@@ -112,7 +118,7 @@ first_weights_of(unsigned spline)
     return spline == TERP_SPLINE_NATURAL ? NREACHES : 0;
 }
 
-/* Equal to combine, bit by bit. */
+/* Returns exactly what combine returns, bit for bit. */
 template <typename T>
 static __device__ __forceinline__ T
 combine_weighted(const struct form_weights<T> &w, T a, T b, T c, T d)
@@ -122,14 +128,14 @@ combine_weighted(const struct form_weights<T> &w, T a, T b, T c, T d)
     return (inner - w.outer * (a + d)) * w.scale;
 }
 
-/* Sums of a blended point's neighbours in the cube around it: those that differ
- * from it along one of its odd dimensions, along two, along three. */
+/* Sums of a blended point's neighbours in the cube around it: neighbours that
+ * differ from it along one of its odd dimensions, along two, along three. */
 template <typename T> struct blend {
     T faces, edges, corners;
 };
 
-/* The prediction of a point of NODD odd dimensions, so many of them blended at
- * a time. */
+/* Returns the prediction of a point of NODD odd dimensions; `order` of them are
+ * blended at a time. */
 template <int NODD, typename T>
 static __device__ __forceinline__ T
 blend_of(const struct blend<T> &near, int order)
@@ -140,20 +146,21 @@ blend_of(const struct blend<T> &near, int order)
                       : TERP_BLEND_3_FULL(near.faces, near.edges, near.corners);
 }
 
-/* What one chunk's threads need of it, at a level. */
+/* What a thread needs from its chunk at one level. */
 template <typename T> struct level_view {
-    const struct cuda_chunk *s_chunk; /* a copy of the state */
-    struct cuda_chunk *d_chunk;       /* encode: where escapes are noted */
+    const struct cuda_chunk *s_chunk; /* a copy in shared memory */
+    /* encode: the state in which escapes are noted */
+    struct cuda_chunk *d_chunk;
     const T *src;
     T *dst; /* decode */
     T *lattice;
-    T *work; /* decode: escaped values */
+    T *work; /* decode: values of escapes */
     uint16_t *symbols;
     unsigned long long *ranges;
     fill_words<T> fills;
     bool has_specials;
-    uint32_t radius; /* of symbols */
-    /* Of the level. */
+    uint32_t radius; /* the symbol of code 0 */
+    /* Only of this level: */
     const T *coarse;
     T *fine;
     struct constants<T> k;
@@ -181,8 +188,8 @@ view_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     return view;
 }
 
-/* The code of `value` as a symbol; returns what the decoder makes of it, or the
- * value if it escapes. */
+/* Quantizes a value; *symbol_ret is its code as a symbol. Returns the value
+ * that a decoder will have, or the value itself if it escapes. */
 template <typename T>
 static __device__ __forceinline__ T
 quantize(T value, T pred, const struct level_view<T> &view,
@@ -200,7 +207,7 @@ quantize(T value, T pred, const struct level_view<T> &view,
     return special ? pred : fits ? rec : value;
 }
 
-/* What the decoder makes of a value that has escaped. */
+/* Notes an escape; returns the value that a decoder will have. */
 template <typename T>
 static __device__ __forceinline__ T
 put_on_grid(T value, const struct level_view<T> &view)
@@ -213,7 +220,7 @@ put_on_grid(T value, const struct level_view<T> &view)
     return point.fits ? point.value : value;
 }
 
-/* Of a symbol that is no escape. */
+/* Returns the code of a symbol that is not an escape. */
 template <typename T>
 static __device__ __forceinline__ T
 code_of(uint32_t symbol, uint32_t radius)
