@@ -1,5 +1,6 @@
-/* Every step-th value: what a stream says becomes what a stream of the lattice
- * would say (codec/model/coarse.h), so that all that follows decodes that. */
+/* Coarse decoding, every step-th value: turns what the stream says into what a
+ * stream of the lattice alone would say (codec/model/coarse.h), so that the
+ * following stages decode the lattice like a chunk. */
 #include "codec/model/coarse.h"
 
 #include "gpu/block/warp.cuh"
@@ -9,12 +10,15 @@
 #define NTHREADS 256
 #define NWARPS (NTHREADS / 32)
 
+/* The most blocks for a chunk. More pieces of work go to the same blocks in
+ * turns. */
 #define MAX_NBLOCKS 2048
 
-/* ---- what the stream says ---- */
+/* ---- model and sections ---- */
 
-/* Grid: (1, chunks), a thread. Levels have the numbers that they have in the
- * lattice; the records of low bits begin behind the kinds of fewer tiles. */
+/* Grid: x = 1, y = chunks; one thread. Gives levels the numbers that they have
+ * in the lattice. The records of low bits then begin after the kinds of fewer
+ * tiles. */
 static __global__ void
 coarsen(const struct cuda_batch batch)
 {
@@ -39,8 +43,8 @@ cuda_coarsen(const struct cuda_batch *batch, cudaStream_t stream)
 
 /* ---- bits ---- */
 
-/* A warp makes a word of the lattice's bits, of which each lane's value has
- * place `from` of all. */
+/* A warp makes word `word` of the lattice's bits; each lane gathers the bit of
+ * its value, bit `from` of the whole chunk. */
 static __device__ __forceinline__ void
 gather_word(const struct cuda_batch &batch, uint64_t of_all, uint64_t from,
             bool is_there, uint64_t of_lattice, uint64_t word)
@@ -53,7 +57,7 @@ gather_word(const struct cuda_batch &batch, uint64_t of_all, uint64_t from,
         region<uint32_t>(batch, of_lattice)[word] = made;
 }
 
-/* The coordinates in the lattice of a value, and its brick. */
+/* The coordinates of a value in the lattice, and its brick. */
 struct lattice_place {
     uint64_t at[TERP_NDIMS], brick;
 };
@@ -72,7 +76,7 @@ lattice_place_of(const struct terp_layout &lattice, uint64_t i)
     return place;
 }
 
-/* So many values further on. */
+/* Moves `place` n values forward in C order. */
 static __device__ __forceinline__ void
 advance(const struct terp_layout &lattice, uint64_t n,
         struct lattice_place *place)
@@ -91,11 +95,12 @@ advance(const struct terp_layout &lattice, uint64_t n,
     }
 }
 
-/* Words that a warp makes one after another, without divisions. */
+/* Words that a warp makes one after another. Only the first needs divisions. */
 #define WARP_NWORDS 8
 
-/* Grid: (MAX_NBLOCKS at most, chunks). Other stages may change the chunk's
- * status meanwhile, but none of this. */
+/* Grid: x = up to MAX_NBLOCKS, y = chunks. A warp owns WARP_NWORDS words of 32
+ * bits at a time, a lane one bit of each. No shared memory. Other stages may
+ * change the chunk's status meanwhile, so the kernel does not read it. */
 static __global__ void
 __launch_bounds__(NTHREADS) gather_bits(const struct cuda_batch batch)
 {
@@ -145,11 +150,13 @@ cuda_coarsen_bits(const struct cuda_batch *batch, cudaStream_t stream)
 
 /* ---- values ---- */
 
-/* Values of a row that a warp takes. */
+/* Values of a row that a warp copies at a time. */
 #define PIECE_NVALUES 128
 
-/* Grid: (MAX_NBLOCKS at most, chunks). A warp takes pieces of rows in turn. Of
- * a stream that is stored as it was, the values stand in it. */
+/* Grid: x = up to MAX_NBLOCKS, y = chunks. Copies the values that the caller
+ * wants. A warp takes pieces of rows in turns, a lane every 32nd value. No
+ * shared memory. The values of a stored stream are read from the stream itself.
+ */
 template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS) gather_wanted(const struct cuda_batch batch)

@@ -1,24 +1,26 @@
 /* The spline predictor over all levels of a chunk.
  *
- * A level's new points are made row by row, a row being the points of its fine
- * lattice along dimension 0, even and odd ones together. Rows differ in type:
- * the set of dimensions above 0 in which their coordinate is odd. A row of
- * type 0 has its even points from the coarse lattice; all others are predicted
- * from rows with one odd dimension less, and odd points from the even points
- * of their row too. So a level takes one step for each number of odd
- * dimensions, 0 to 3, and each step writes whole rows of the fine lattice:
- * that of a level above 1 in the region `lattice`, that of level 1 in `dst`
- * or, while encoding, in `work`, all in C order. That is for large levels: of a
- * small one a launch makes all steps, by tiles, and coarse levels are done all
- * in one launch, by a block a chunk. Levels of long splines have launches of
- * their own, and so has the finest level of large chunks whose plan allows to
- * march through it. */
+ * The points of a level are made row by row. A row is the points of the level's
+ * fine lattice along dimension 0, even and odd. Rows differ in *type*: the set
+ * of dimensions above 0 in which their coordinate is odd. The even points of a
+ * row of type 0 come from the coarse lattice. The points of other rows are
+ * predicted from rows with one odd dimension less. Odd points are also
+ * predicted from the even points of their row. A level therefore takes one step
+ * for each number of odd dimensions, 0 to 3, and each step writes whole rows of
+ * the fine lattice, in C order. A level above 1 has them in the region
+ * `lattice`, level 1 in `dst` or, when encoding, in `work`.
+ *
+ * Only large levels take a launch for each step. A small level takes one launch
+ * for all steps, by tiles (spline_tile.cuh). All coarse levels take one launch
+ * together, with one block per chunk (spline_coarse.cuh). Levels of long
+ * splines have launches of their own (spline_long.cuh). So has the finest level
+ * of large chunks whose plan allows marching (march.cuh). */
 #include "gpu/predict/spline_long.cuh"
 #include "gpu/predict/spline_march_small.cuh"
 #include "gpu/predict/spline_rows.cuh"
 #include "gpu/predict/spline_tile.cuh"
 
-/* ---- a step of a large level: a launch ---- */
+/* ---- a step of a large level: one launch ---- */
 
 template <int width, typename T>
 static __device__ __forceinline__ bool
@@ -27,7 +29,7 @@ is_aligned(const T *at)
     return (uintptr_t)at % sizeof(struct points<T, width>) == 0;
 }
 
-/* The runs of a group, up to nruns_per_block of them, and their points. */
+/* Makes the points of a group: up to nruns_per_block runs of a type. */
 template <typename T, int nodd_dims, bool decode, int width>
 static __device__ __forceinline__ void
 make_group(const struct level_shape &shape, const struct row_type &type,
@@ -71,7 +73,7 @@ make_group(const struct level_shape &shape, const struct row_type &type,
             shape, type, view, s_runs, nruns, nturns, place, s_even, capacity);
 }
 
-/* Whether a level of the chunk is made by these steps. */
+/* Whether these steps make the level of the chunk. */
 template <typename T, bool decode>
 static __device__ __forceinline__ bool
 takes_steps(const struct cuda_chunk &chunk, const struct level_shape &shape)
@@ -80,8 +82,8 @@ takes_steps(const struct cuda_chunk &chunk, const struct level_shape &shape)
            !(shape.marches && plan_marches<T, decode>(chunk, shape.l));
 }
 
-/* Every `nblocks`-th group of the chunk, from the first on; neighbouring groups
- * are of all types, which read the same rows. */
+/* Makes every `nblocks`-th group of chunk c, from group `first` on.
+ * Neighbouring groups have different types, which read the same rows. */
 template <typename T, int nodd_dims, bool decode, int width>
 static __device__ __forceinline__ void
 make_groups(const struct cuda_batch &batch, const struct level_shape &shape,
@@ -115,8 +117,9 @@ make_groups(const struct cuda_batch &batch, const struct level_shape &shape,
     }
 }
 
-/* Of a level that is marched through few chunks are left, or all: blocks find
- * out which, of so many at a time, and share their groups. A bit a chunk. */
+/* If a level is marched through, few chunks are left to these steps, or all.
+ * Each block finds out which ones, STEP_NCHUNKS chunks at a time, and all
+ * blocks share the groups of these chunks. Sets one bit per chunk. */
 #define STEP_NCHUNKS 256u
 
 template <typename T, bool decode>
@@ -139,10 +142,13 @@ find_left(const struct cuda_batch &batch, const struct level_shape &shape,
     __syncthreads();
 }
 
-/* Grid: (ngroups groups of nruns_per_block runs, chunks), or any number of
- * blocks for a level that is marched through. Block: (shape.span, runs at
- * once), four of which a multiprocessor has where they have little to hold.
- * Shared: runs, then even points. */
+/* Grid: x = ngroups groups of nruns_per_block runs, y = chunks; for a level
+ * that is marched through any number of blocks, y = 1. Block: (shape.span
+ * threads of a segment, runs at a time); a thread owns `width` even and odd
+ * points. Four blocks fit on a multiprocessor if a thread needs few registers,
+ * otherwise three. Dynamic shared memory: the runs of a group, then even points
+ * of two turns. Barriers: around the preparation of a group's runs, and one in
+ * each turn. */
 template <typename T, int nodd_dims, bool decode, int width>
 static __global__ void
 __launch_bounds__(SPLINE_MAX_SPAN,
@@ -159,7 +165,8 @@ __launch_bounds__(SPLINE_MAX_SPAN,
     const bool shares = shape.marches && batch.nchunks > 1;
     const unsigned nchunks = shares ? (unsigned)batch.nchunks : 1;
     const unsigned nwords = shares ? STEP_NCHUNKS / 32 : 1;
-    unsigned turn = 0; /* of the block that has the next chunk's first group */
+    /* the block that takes the first group of the next chunk */
+    unsigned turn = 0;
 
 #pragma unroll 1
     for (unsigned first = 0; first < nchunks; first += STEP_NCHUNKS) {
@@ -186,9 +193,14 @@ __launch_bounds__(SPLINE_MAX_SPAN,
     }
 }
 
-/* Threads that keep a large device busy twice over; tests make it small.
- * With more than that each thread does several runs; with far more, twice as
- * many points, where rows may be read in words of 16 bytes. */
+/* CUDA_BUSY_NTHREADS: threads that keep a large device busy twice over; tests
+ * set a smaller number. If a launch has more, each thread does several runs, up
+ * to MAX_NRUNS_PER_THREAD; a block has up to MAX_NRUNS_PER_BLOCK, which bounds
+ * its shared memory.
+ *
+ * WIDE_NVALUES: from so many values of a batch on, threads have SPLINE_WIDE
+ * points instead of one, if rows can be read in words of 16 bytes. Marching
+ * (is_marched) starts there, too. */
 #ifndef CUDA_BUSY_NTHREADS
 #define CUDA_BUSY_NTHREADS (1u << 19)
 #endif
@@ -196,7 +208,8 @@ __launch_bounds__(SPLINE_MAX_SPAN,
 #define MAX_NRUNS_PER_THREAD 16
 #define MAX_NRUNS_PER_BLOCK 64
 
-/* Blocks for all chunks where most may have nothing to do. */
+/* The most blocks for all chunks of a level that is marched through, since most
+ * blocks may have nothing to do. */
 #define MARCHED_MAX_NBLOCKS 528
 
 template <typename T, int nodd_dims, bool decode, int width>
@@ -249,7 +262,7 @@ launch_level(const struct cuda_batch *batch, const struct level_shape &shape,
     return err;
 }
 
-/* Whether a level's rows are wide. */
+/* Whether threads have SPLINE_WIDE points of a level's rows. */
 static bool
 is_wide(const struct cuda_batch *batch, const struct level_shape &shape)
 {
@@ -259,8 +272,8 @@ is_wide(const struct cuda_batch *batch, const struct level_shape &shape)
            shape.fine_nvalues * (uint64_t)batch->nchunks >= WIDE_NVALUES;
 }
 
-/* Whether a level is marched through, in chunks whose plan allows it. One chunk
- * of less is faster by its rows. */
+/* Whether a level is marched through, in chunks whose plan allows it. For fewer
+ * values the steps are faster. */
 static bool
 is_marched(const struct cuda_batch *batch, const struct level_shape &shape)
 {
@@ -270,8 +283,10 @@ is_marched(const struct cuda_batch *batch, const struct level_shape &shape)
 
 /* ---- all levels ---- */
 
-/* Whether a level is done by tiles: they make more points, but wait less.
- * Short rows would leave most of a warp without points. */
+/* Whether a level is made by tiles. Tiles compute more points than steps, but
+ * wait less often. TILE_MIN_NEVEN: in shorter rows most lanes of a warp would
+ * have no points. TILE_MAX_NVALUES: with more values steps keep the device
+ * busy. */
 #define TILE_MIN_NEVEN 8
 #define TILE_MAX_NVALUES (2 * CUDA_BUSY_NTHREADS)
 static bool
@@ -293,7 +308,8 @@ launch_tiles(const struct cuda_batch *batch, int l, cudaStream_t stream)
                          TILE_NTHREADS, sizeof(struct tile_shared<T>), work);
 }
 
-/* Coarse levels; -1: the chunk is too long. */
+/* Returns the number of coarse levels; -1: the chunk is too long for extents of
+ * 32 bits. */
 static int
 ncoarse_of(const struct cuda_batch *batch)
 {
@@ -325,8 +341,8 @@ launch_coarse(const struct cuda_batch *batch, int ncoarse, cudaStream_t stream)
                          work);
 }
 
-/* All levels but those that cuda_spline_begin has made. Anchors alone are made
- * here: when decoded, their escapes need be placed. */
+/* Launches all levels that cuda_spline_begin has not made. A chunk that has
+ * only anchors is decoded here, because its escapes must be in place. */
 template <typename T, bool decode>
 static cudaError_t
 launch_levels(const struct cuda_batch *batch, cudaStream_t stream)

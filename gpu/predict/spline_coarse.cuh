@@ -1,12 +1,13 @@
-/* Anchors and coarse levels of the spline predictor, in one launch.
+/* Makes the anchors and coarse levels of the spline predictor, in one launch.
  *
- * A chunk's block keeps the fine lattice of its finest coarse level in shared
- * memory, and in it, at their places, the points of all coarser levels. Tile
- * order begins with these points, level by level, and within a level by the
- * number of odd dimensions: what may be made at once stands together. So the
- * block notes for each position of tile order which point it is, before the
- * kernels before it have ended, and then what predicts it; and it makes one
- * step after the other without looking at global memory. */
+ * A chunk's block keeps the fine lattice of the finest coarse level in shared
+ * memory. The points of all coarser levels are elements of it. Tile order
+ * begins with these points, level by level, and within a level by the number of
+ * odd dimensions, so the points of a step are consecutive. The block first
+ * writes a note for each position of tile order, before the previous kernels
+ * have ended: which point it is. When the plan is known it adds what predicts
+ * the point. It then makes one step after another without reading global
+ * memory. */
 #pragma once
 
 #include "gpu/predict/spline_notes.cuh"
@@ -14,7 +15,8 @@
 
 /* ---- values ---- */
 
-/* Anchors, each predicted by the one before: `last`. By one thread. */
+/* Makes anchors; each is predicted by the anchor before, `last`. One thread
+ * calls it. */
 template <typename T, bool decode>
 static __device__ __forceinline__ void
 make_anchors(const struct level_view<T> &view, uint64_t first, unsigned n,
@@ -36,7 +38,8 @@ make_anchors(const struct level_view<T> &view, uint64_t first, unsigned n,
     }
 }
 
-/* Of a chunk without coarse levels; one that is too long is left alone. */
+/* Makes the anchors of a chunk that has no coarse levels. A chunk that is too
+ * long is left to the CPU. */
 template <typename T, bool decode>
 static __device__ __forceinline__ void
 make_only_anchors(const struct cuda_batch &batch,
@@ -88,9 +91,9 @@ make_only_anchors(const struct cuda_batch &batch,
     }
 }
 
-/* A point of a class of so many odd dimensions; returns its symbol (encode).
- * All along all dimensions is read at once, and no thread of a warp waits for
- * others' forms. */
+/* Makes a point of a class of nodd_dims odd dimensions; returns its symbol
+ * (encode). The neighbours along all dimensions are read at once, and no thread
+ * of a warp waits for the forms of others. */
 template <typename T, bool decode, int nodd_dims>
 static __device__ __forceinline__ uint32_t
 make_coarse_point(const struct coarse_level<T> &level,
@@ -123,7 +126,8 @@ make_coarse_point(const struct coarse_level<T> &level,
     return symbol;
 }
 
-/* Of a step. */
+/* Makes the points of a step: the positions of tile order from begin to end. A
+ * thread makes every COARSE_NTHREADS-th one. */
 template <typename T, bool decode, int nodd_dims>
 static __device__ __forceinline__ void
 make_coarse_points(const struct coarse_level<T> &level, uint32_t begin,
@@ -147,8 +151,9 @@ make_coarse_points(const struct coarse_level<T> &level, uint32_t begin,
     }
 }
 
-/* Step after step, from the notes of coarser ones on. The first warp alone does
- * the small ones, while the others make their notes. */
+/* Makes all steps. The first warp alone makes the first, small steps, while the
+ * other warps write their notes. A warp barrier separates its steps; a barrier
+ * of the block separates the others. */
 template <typename T, bool decode>
 static __device__ __forceinline__ void
 make_steps(const struct coarse_work &work, struct level_view<T> *view,
@@ -180,7 +185,7 @@ make_steps(const struct coarse_work &work, struct level_view<T> *view,
     __syncthreads();
 }
 
-/* Tables that follow from the layout, or from nothing. */
+/* Fills the tables that follow from the layout, or are constant. */
 template <typename T>
 static __device__ __forceinline__ void
 fill_tables(const struct coarse_work &work, struct coarse_shared<T> *shared)
@@ -213,14 +218,15 @@ fill_tables(const struct coarse_work &work, struct coarse_shared<T> *shared)
         shared->shares[last - 2 * 16] = TERP_SHARE(T, last - 2 * 16 + 1);
 }
 
-/* Notes, as far as they are known without the chunk's plan; values start to
- * come (encode). */
+/* Writes the notes as far as the plan is not needed, and copies the values to
+ * shared memory (encode). */
 template <typename T, bool decode>
 static __device__ __forceinline__ void
 locate_points(const struct cuda_batch &batch, const struct coarse_work &work,
               struct coarse_shared<T> *shared)
 {
-    /* Volatile: not to be found again in a cache when the plan is read. */
+    /* Volatile loads bypass the cache, so the state can be read anew when the
+     * plan is complete. */
     const volatile struct cuda_chunk &state = batch.d_chunks[blockIdx.y];
     const T *src = decode ? NULL : (const T *)state.src;
 
@@ -234,14 +240,15 @@ locate_points(const struct cuda_batch &batch, const struct coarse_work &work,
     wait_async();
 }
 
-/* A symbol of a warp's part of tile order. */
+/* Returns the position in tile order of the thread's i-th symbol. */
 static __device__ __forceinline__ uint32_t
 position_of(unsigned i)
 {
     return threadIdx.x / 32 * COARSE_NPART + 32 * i + threadIdx.x % 32;
 }
 
-/* What follows from the state for each level, and for anchors. */
+/* Fills what depends on the chunk's state: the tables of each level, and the
+ * constants of the anchors. Two warps prepare a level. */
 template <typename T, bool decode>
 static __device__ __forceinline__ void
 prepare_levels(const struct cuda_batch &batch, const struct coarse_work &work,
@@ -272,7 +279,8 @@ prepare_levels(const struct cuda_batch &batch, const struct coarse_work &work,
                                                 : 0};
         if (lane == 0)
             s_level.weights = 2 * first_weights_of(plan.spline);
-        /* No encoder of ours does that at such levels. */
+        /* terp's encoders do not blend, or use long splines, at coarse levels.
+         */
         if (lane == 0 && (terp_blend_order(plan.priorities) > 1 ||
                           terp_spline_is_far(plan.spline)))
             batch.d_chunks[blockIdx.y].status = TERP_ERR_DEVICE;
@@ -289,7 +297,7 @@ prepare_levels(const struct cuda_batch &batch, const struct coarse_work &work,
     }
 }
 
-/* Marks those of a warp's symbols that are escapes. */
+/* Sets the bits of the warp's symbols that are escapes. */
 template <typename T>
 static __device__ __forceinline__ void
 mark_escapes(const uint32_t symbol[COARSE_NEACH],
@@ -304,7 +312,8 @@ mark_escapes(const uint32_t symbol[COARSE_NEACH],
     }
 }
 
-/* The chunk's first escapes are those of coarse levels, in level order. */
+/* Returns the value of an escape. The first escapes of a chunk are those of its
+ * coarse levels, in level order. */
 template <typename T>
 static __device__ __forceinline__ T
 escaped_value(const struct coarse_shared<T> *shared, uint32_t work_at)
@@ -316,12 +325,13 @@ escaped_value(const struct coarse_shared<T> *shared, uint32_t work_at)
 #pragma unroll 4
     for (uint32_t i = 0; i < work_at / 32; i++)
         nth += (unsigned)__popc(shared->escaped[i]);
-    if (nth >= chunk.nescapes) /* a stream that will be refused */
+    if (nth >= chunk.nescapes) /* the stream is damaged and will be refused */
         return 0;
     return value_of_bits(read_escape<T>(chunk, shared->k.step, nth));
 }
 
-/* A warp's part of the notes, and what its symbols stand for (decode). */
+/* Completes the notes of a warp, and replaces symbols by codes and escapes by
+ * their values (decode). */
 template <typename T, bool decode>
 static __device__ __forceinline__ void
 finish_notes(const struct coarse_work &work, uint32_t radius,
@@ -347,10 +357,13 @@ finish_notes(const struct coarse_work &work, uint32_t radius,
     }
 }
 
-/* Grid: (1, chunks). The block owns its chunk's anchors and coarse levels.
- * Shared: struct coarse_shared. What encodes may look at values before the
- * kernels before it have ended: those of the tuner, which only make a plan and
- * let this one come when all before them have ended. */
+/* Grid: x = 1, y = chunks. The block has COARSE_NTHREADS threads and owns the
+ * anchors and coarse levels of its chunk. Dynamic shared memory: struct
+ * coarse_shared. Barriers: see make_steps.
+ *
+ * An encoding block may read values before the previous kernels have ended.
+ * They are the tuner's, which write nothing but the plan, and which trigger
+ * this launch only after all kernels before them have ended. */
 template <typename T, bool decode>
 static __global__ void
 __launch_bounds__(COARSE_NTHREADS, 1)

@@ -1,29 +1,32 @@
-/* All steps of a small level in one launch.
+/* Makes all steps of a small level in one launch.
  *
  * A block makes the rows of a tile of the level's fine lattice. Along each
- * dimension an odd point is predicted from even ones at most three places
- * away, and a point is odd in a dimension or it is not: so what a tile needs
- * lies in the tile and three places around it, its region, and the block makes
- * that too, for itself alone. A warp makes a row at once, the even and the odd
- * points of its piece of the row: what the tile's other rows share, it knows
- * before, and what differs from row to row is the same for all its threads. */
+ * dimension an odd point is predicted from even points at most three positions
+ * away. What a tile needs therefore lies in the tile and three positions around
+ * it: its region. The block computes the whole region for itself, so blocks do
+ * not wait for each other. A warp makes a row, a thread one even and one odd
+ * point of it. What the columns of the tile have in common is known before;
+ * what differs from row to row is the same for all threads of a warp. */
 #pragma once
 
 #include "gpu/predict/spline_coarse.cuh"
 #include "gpu/predict/spline_tile_work.cuh"
 
-#define TILE_NTHREADS 512 /* a multiprocessor has room for two blocks */
+#define TILE_NTHREADS 512 /* two blocks fit on a multiprocessor */
 #define TILE_NWARPS (TILE_NTHREADS / 32)
-#define TILE_MAX_NPLACES 117 /* rows that a region has room for */
-#define TILE_NTURNS 8        /* rows of a warp */
+/* The most rows of a region, with the rows between them: (2 * 7 - 1) * (2 * 5 -
+ * 1), from the largest tile that core_of allows. */
+#define TILE_MAX_NPLACES 117
+#define TILE_NTURNS 8 /* the most rows of a warp */
 
-/* What a row's warp looks at first, all at once. In `facts`, from the lowest
- * bit on: the row's type, whether it exists, whether it is this tile's own;
- * whether dimension 0 predicts odd points; masks of the dimensions above 0, the
- * slowest first, that predict even and odd points; the order of their forms of
- * odd ones, and 1; what they reach for; whether points are blended. */
+/* What a warp reads first of a row, as one word. `facts` holds, from the lowest
+ * bit on: the type of the row; whether it exists; whether the tile owns it;
+ * whether dimension 0 predicts odd points; masks of the dimensions above 0,
+ * slowest first, that predict even points and odd points; the order of the
+ * forms of odd points, plus 1; the neighbours that exist along these
+ * dimensions; whether points are blended, and fully. */
 struct alignas(8) tile_head {
-    uint32_t place; /* in the region, of the row's first value there */
+    uint32_t place; /* its first value in the region */
     uint32_t facts;
 };
 #define ROW_TYPE 3u
@@ -34,22 +37,23 @@ struct alignas(8) tile_head {
 #define ROW_ODD_DIMS_AT 7
 #define ROW_ODD_ORDER_AT 9
 #define ROW_REACHES_AT 12
-#define ROW_BLENDS (1u << 18) /* where it goes on along dimension 0 */
+/* where it has both neighbours along dimension 0 */
+#define ROW_BLENDS (1u << 18)
 #define ROW_BLENDS_FULL (1u << 19)
 
-/* 1 / predictions that are added. */
+/* A sum of predictions is multiplied by a share, 1 / their number. */
 template <typename T> struct alignas(16) tile_shares {
-    T even, odd, odd_0; /* the last: with dimension 0 */
+    T even, odd, odd_0; /* odd_0 counts dimension 0, too */
 };
 
 /* A row of a region. */
 template <typename T> struct alignas(16) tile_row {
     struct tile_head head;
     struct tile_shares<T> share;
-    /* Of its points at 0 along dimension 0. */
+    /* Positions of its point with coordinate 0 along dimension 0. */
     uint64_t src_at;
     uint32_t coarse_at, fine_at;
-    uint32_t even_tiled, odd_tiled; /* rows before count, see tiled_at */
+    uint32_t even_tiled, odd_tiled; /* rows before it, see even_tiled_at */
     uint32_t box_nrows, row_in_box;
     uint32_t even_work, odd_work;
     uint32_t even_index[TILE_NUPPER];
@@ -60,13 +64,13 @@ template <typename T> struct tile_shared {
     struct constants<T> k;
     struct form_weights<T> weights[NWEIGHTS];
     struct tile_row<T> rows[TILE_NTURNS * TILE_NWARPS];
-    uint32_t symbols[TILE_NTURNS * TILE_NTHREADS]; /* decode: two a thread */
+    uint32_t symbols[TILE_NTURNS * TILE_NTHREADS]; /* decode: two per thread */
     T values[TILE_MAX_NPLACES * TILE_PITCH];       /* the region */
 };
 
-/* ---- rows, each by one thread ---- */
+/* ---- rows: one thread handles a row ---- */
 
-/* What does not depend on the chunk's state. */
+/* Fills what does not depend on the chunk's state. */
 template <typename T>
 static __device__ __forceinline__ void
 place_row(const struct tile_work &work, const struct tile_place &tile,
@@ -99,7 +103,7 @@ place_row(const struct tile_work &work, const struct tile_place &tile,
         const struct tile_axis &axis = work.axis[d];
         const uint32_t is_odd = type >> (d - 1) & 1;
         const uint32_t extent = is_odd ? axis.nodd : axis.neven;
-        /* Less than zero becomes large. */
+        /* A difference below zero becomes a large number. */
         uint32_t in_tile = is_odd ? index[j] : index[j] - axis.halo;
         uint32_t e = tile.first[d] + in_tile;
         uint32_t low = e & ~(box - 1);
@@ -130,7 +134,7 @@ place_row(const struct tile_work &work, const struct tile_place &tile,
                             (exists && owned ? ROW_OWNED : 0)};
 }
 
-/* What predicts it. */
+/* Fills what predicts the row. */
 template <typename T>
 static __device__ __forceinline__ void
 plan_row(const struct tile_work &work, const struct terp_level_plan &plan,
@@ -174,18 +178,18 @@ plan_row(const struct tile_work &work, const struct terp_level_plan &plan,
     row->share.odd_0 = TERP_SHARE(T, __popc(odds) + 1);
 }
 
-/* ---- points, each thread's pair of a row by a warp ---- */
+/* ---- points: a warp makes a row, each thread a pair ---- */
 
-/* What a thread knows of its pair in all rows. */
+/* What is the same for a thread's pairs in all rows. */
 template <typename T> struct tile_column {
-    uint32_t x;          /* of the even point, and of the odd one behind it */
-    bool exists;         /* the even point */
-    bool owned, has_odd; /* both by this tile */
-    /* In tile order, see tiled_at. */
+    uint32_t x;          /* index of the even point; the odd point follows it */
+    bool exists;         /* the even point exists */
+    bool owned, has_odd; /* the tile owns the even, and the odd point */
+    /* Positions in tile order, see even_tiled_at. */
     uint32_t low, even_width, odd_width;
     struct form_weights<T> weights; /* of the odd point along dimension 0 */
     unsigned reach;
-    int order; /* of its form */
+    int order; /* of the form along dimension 0 */
 };
 
 template <typename T>
@@ -229,13 +233,14 @@ template <typename T> struct alignas(2 * sizeof(T)) tile_pair {
     T even, odd;
 };
 
-/* Starts to load values (encode), or loads symbols and what they stand for. */
+/* Starts to copy values to shared memory (encode), or loads symbols and stores
+ * their codes there (decode). */
 template <typename T, bool decode>
 static __device__ __forceinline__ void
 load_rows(const struct tile_work &work, const struct level_view<T> &view,
           const struct tile_column<T> &column, struct tile_shared<T> *shared)
 {
-    /* Copies do not wait, loads wait all at once. */
+    /* Copies do not block; loads are issued all before the first is used. */
     [[maybe_unused]] constexpr int NATONCE = decode ? TILE_NTURNS : 1;
     const uint32_t nrows = work.row_end[TILE_NTYPES - 1];
     const uint32_t lane = threadIdx.x % 32;
@@ -281,8 +286,8 @@ load_rows(const struct tile_work &work, const struct level_view<T> &view,
     }
 }
 
-/* Starts to load what the kernels before have made: the coarse lattice, and
- * values that escaped (decode). */
+/* Starts to copy what previous kernels have made: the coarse lattice, and the
+ * values of escapes (decode). */
 template <typename T, bool decode>
 static __device__ __forceinline__ void
 load_made(const struct tile_work &work, const struct level_view<T> &view,
@@ -311,8 +316,8 @@ load_made(const struct tile_work &work, const struct level_view<T> &view,
     }
 }
 
-/* A point: from its value (encode), or from the code that its symbol stands
- * for, or as it has escaped. */
+/* Makes a point: quantizes its value (encode), or adds its code to the
+ * prediction unless it has escaped (decode). */
 template <typename T, bool decode>
 static __device__ __forceinline__ T
 make_tile_point(const struct level_view<T> &view, T value, T pred,
@@ -336,7 +341,8 @@ load_pair(const T *at, bool exists) {
     return exists ? *reinterpret_cast<const struct tile_pair<T> *>(at) : none;
 }
 
-/* Sums of predictions along the dimensions above 0. */
+/* Returns the sums of the predictions of a pair along the dimensions above 0.
+ */
 template <typename T>
 static __device__ __forceinline__ struct tile_pair<T>
 predict_pair(const struct tile_work &work, uint32_t facts,
@@ -370,8 +376,9 @@ predict_pair(const struct tile_work &work, uint32_t facts,
     return sum;
 }
 
-/* The prediction of an odd point: `sum` is of the dimensions above 0, `even`
- * its row's even point behind which it stands. By all threads of a warp. */
+/* Returns the prediction of an odd point. `sum`: its predictions along the
+ * dimensions above 0. `even`: the even point before it. All threads of a warp
+ * call it. */
 template <typename T>
 static __device__ __forceinline__ T
 predict_tile_odd(uint32_t facts, const struct tile_shares<T> &share,
@@ -392,8 +399,8 @@ predict_tile_odd(uint32_t facts, const struct tile_shares<T> &share,
     return column.order > order ? along : (sum + along) * share.odd_0;
 }
 
-/* What other rows have of a pair in a row that blends: of the even point if it
- * has two odd dimensions, of the odd one where `has_odd`. */
+/* What other rows contribute to a pair of a blended row: to the even point if
+ * it has two odd dimensions, to the odd point if `has_odd`. */
 template <typename T> struct tile_blend {
     struct blend<T> even, odd;
 };
@@ -434,7 +441,8 @@ blend_pair(const struct tile_work &work, uint32_t type, const T *at,
     return near;
 }
 
-/* `to` has the level's fine lattice; nothing is written if it is NULL. */
+/* Makes a row. `to`: the level's fine lattice; NULL: do not store points there.
+ */
 template <typename T, bool decode>
 static __device__ __forceinline__ void
 make_tile_row(const struct tile_work &work, const struct level_view<T> &view,
@@ -512,8 +520,8 @@ make_tile_row(const struct tile_work &work, const struct level_view<T> &view,
     }
 }
 
-/* What follows from the chunk's state: what predicts rows and columns, by how
- * much, and how it is quantized. */
+/* Fills what depends on the chunk's state: what predicts rows and columns, and
+ * the constants of the quantizer. */
 template <typename T>
 static __device__ __forceinline__ void
 plan_tile(const struct tile_work &work, struct tile_column<T> *column,
@@ -536,9 +544,9 @@ plan_tile(const struct tile_work &work, struct tile_column<T> *column,
         shared->weights[first_weights_of(plan.spline) + column->reach];
 }
 
-/* The chunk's state as memory has it. A multiprocessor's own cache may still
- * have what kernels before `choose` read, as long as this kernel has not
- * waited: volatile words pass it by. */
+/* Copies the state from device memory, before this kernel has waited for
+ * previous ones. The cache of a multiprocessor may still hold what kernels
+ * before `choose` have read; volatile loads bypass it. Ends with a barrier. */
 template <typename T>
 static __device__ __forceinline__ void
 copy_state_early(const struct cuda_batch &batch, struct tile_shared<T> *shared)
@@ -553,11 +561,15 @@ copy_state_early(const struct cuda_batch &batch, struct tile_shared<T> *shared)
     __syncthreads();
 }
 
-/* Grid: (tiles of all bricks, chunks). Shared: struct tile_shared. A warp
- * makes every TILE_NWARPS-th row; types with as many odd dimensions make a
- * step. Before the kernels before it have ended, a block may look at all that
- * those of splines do not write: spline_coarse lets the next one come when all
- * before it have ended. */
+/* Grid: x = tiles of all bricks, y = chunks. The block has TILE_NTHREADS
+ * threads. A warp makes every TILE_NWARPS-th row of the region, and a thread an
+ * even and an odd point of it. Dynamic shared memory: struct tile_shared. A
+ * barrier separates the steps; types of rows with equally many odd dimensions
+ * make a step.
+ *
+ * Before previous kernels have ended, a block may read everything that spline
+ * kernels do not write: spline_coarse triggers the next launch only after all
+ * kernels before it have ended. */
 template <typename T, bool decode>
 static __global__ void
 __launch_bounds__(TILE_NTHREADS, sizeof(T) == 4 ? 2 : 1)
