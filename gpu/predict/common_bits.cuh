@@ -1,5 +1,5 @@
-/* What sampled values of a chunk have in common, and which exact quants lorenzo
- * has by that: as the CPU's common_bits. */
+/* What sampled values of a chunk have in common, and the exact quants that
+ * Lorenzo can then use. The CPU engine finds the same. */
 #pragma once
 
 #include <limits.h>
@@ -8,13 +8,15 @@
 #include "codec/model/difference_widths.h"
 #include "gpu/predict/values.cuh"
 
-/* The lowest of all samples. */
+/* The minima over all samples. */
 struct common_bits {
-    int exponent; /* of the last bit that is set; INT_MAX: there is no sample */
-    int nzeros;   /* behind that */
+    int exponent; /* of the last set bit; INT_MAX: there is no sample */
+    int nzeros;   /* zero bits at the end of the mantissa */
 };
 
-/* By a block of any number of threads. */
+/* Finds what the samples have in common. A block with any number of threads
+ * calls it; a thread takes every blockDim.x-th sample. Threads combine their
+ * minima in *s_common by atomics. Begins and ends with a barrier. */
 template <typename T>
 static __device__ __forceinline__ struct common_bits
 find_common_bits(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
@@ -41,7 +43,7 @@ find_common_bits(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     return s_common->exponent < INT_MAX ? *s_common : common_bits{0, 0};
 }
 
-/* The same. */
+/* Finds the exact quants of a chunk; called as find_common_bits. */
 template <typename T>
 static __device__ __forceinline__ struct terp_exact
 find_exact(const struct cuda_batch &batch, const struct cuda_chunk &chunk,

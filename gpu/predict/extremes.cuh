@@ -1,11 +1,11 @@
-/* Extremes of a chunk's values, which many blocks find together: in an order in
- * which integers can be compared by atomics. */
+/* Extremes of a chunk's values that many blocks find together, as integers that
+ * atomics can compare. */
 #pragma once
 
 #include "gpu/predict/values.cuh"
 
-/* Keys order values like the values; 0 is below the key of any that is not
- * special. */
+/* Returns an integer that orders values as the values do. The keys of all
+ * values that are not special are above 0. */
 static __device__ __forceinline__ unsigned long long
 key_of(double value)
 {
@@ -20,8 +20,9 @@ value_of_key(unsigned long long key)
     return value_of_bits(bits);
 }
 
-/* The largest and, by its complement, the smallest value so far. Few blocks
- * change it: the others only read. */
+/* Raises *at to `key`. The largest value is kept as its key, the smallest one
+ * as the complement of its key. Most blocks change nothing, so they only read.
+ */
 static __device__ __forceinline__ void
 raise_key(unsigned long long *at, unsigned long long key)
 {
@@ -29,7 +30,8 @@ raise_key(unsigned long long *at, unsigned long long key)
         atomicMax(at, key);
 }
 
-/* Extremes of some values and two counts of them. `min` > `max`: none. */
+/* The extremes of some values, and two counts. `min` > `max`: there are no
+ * values. */
 template <typename T> struct extremes {
     T min, max;
     unsigned long long n[2];
@@ -42,8 +44,8 @@ no_extremes(void)
     return {value_traits<T>::MAX, -value_traits<T>::MAX, {0, 0}};
 }
 
-/* The extremes of all threads of a block of NWARPS warps, for its first thread.
- */
+/* Returns the extremes of all threads of a block of NWARPS warps in the first
+ * thread. Has one barrier. */
 template <int NWARPS, typename T>
 static __device__ extremes<T>
 reduce_extremes(extremes<T> own)

@@ -1,5 +1,5 @@
-/* Differences of lorenzo's integers, and their means: what predicts an integer,
- * and what the chunk's state tells of it. */
+/* Differences of Lorenzo's quants, and means of quants: what predicts a quant,
+ * and what a chunk's state says about it. */
 #pragma once
 
 #include "codec/model/lorenzo.h"
@@ -7,7 +7,7 @@
 #include "gpu/engine/state.cuh"
 #include "gpu/entropy/order.cuh"
 
-/* Bit i of a mask. */
+/* Returns bit i of a mask. */
 static __device__ __forceinline__ bool
 is_set(const uint32_t *mask, uint64_t i)
 {
@@ -20,7 +20,7 @@ is_exact(const struct cuda_chunk &chunk)
     return chunk.model.exact.significand > 0;
 }
 
-/* The byte of dimensions that a stream has. */
+/* Returns the byte of dimensions that a stream holds. */
 static __device__ __forceinline__ unsigned
 coded_dims(const struct cuda_chunk &chunk)
 {
@@ -30,16 +30,17 @@ coded_dims(const struct cuda_chunk &chunk)
            (chunk.model.tail_nbits > 0 ? TERP_LORENZO_TAILS : 0);
 }
 
-/* The dimension along which means are taken, or 0. */
+/* Returns the dimension along which means are subtracted, or 0. */
 static __device__ __forceinline__ int
 means_dim_of(const struct cuda_chunk &chunk, const struct terp_layout *layout)
 {
     return coded_dims(chunk) & TERP_LORENZO_MEANS ? terp_means_dim(layout) : 0;
 }
 
-/* Along which dimensions the integers that an encoder leaves are still to be
- * subtracted. Where points are special, it has subtracted them along the
- * dimensions above 0, and special ones repeat the integer before them. */
+/* Returns the dimensions along which an encoder still has to take differences
+ * of the quants in `work`. If a chunk has special points, differences along the
+ * dimensions above 0 are already taken, and special points repeat the quant
+ * before them. */
 static __device__ __forceinline__ unsigned
 dims_to_subtract(const struct cuda_chunk &chunk, int means_dim)
 {
@@ -48,9 +49,10 @@ dims_to_subtract(const struct cuda_chunk &chunk, int means_dim)
                : chunk.model.lorenzo_dims & ~(1u << means_dim & ~1u);
 }
 
-/* The difference at `at` along all dimensions of `dims`: of the 2^n points
- * one before it in some of them, each added or taken by turns. Dimensions in
- * which it is the first are left out, there is nothing before it. */
+/* Returns the difference at `at` along all n dimensions of `dims`. It is a sum
+ * of 2^n quants with alternating signs, at points that are one step back along
+ * some of these dimensions. `dims` must leave out dimensions along which the
+ * point is the first, since nothing is before it. */
 template <typename W>
 static __device__ __forceinline__ W
 lorenzo_difference(const W *at, unsigned dims, const uint64_t *stride)
@@ -68,8 +70,9 @@ lorenzo_difference(const W *at, unsigned dims, const uint64_t *stride)
     return sum;
 }
 
-/* The mean that predicts the integer at `at`, the i-th along means_dim, i > 0.
- * Of differences along `dims`, if there are still to be any. */
+/* Returns the mean that predicts the quant at `at`, which is the i-th along
+ * means_dim, i > 0. With `subtract` it is the mean of differences along `dims`.
+ */
 template <typename W, bool subtract>
 static __device__ __forceinline__ W
 lorenzo_mean(const W *at, unsigned dims, const struct terp_layout *layout,

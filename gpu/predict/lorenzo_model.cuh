@@ -1,5 +1,5 @@
-/* What lorenzo puts into a stream: its model, and escapes, which are integers.
- */
+/* The part of a stream that depends on Lorenzo: its model, and its escapes,
+ * which are integers. */
 #pragma once
 
 #include "gpu/predict/lorenzo.cuh"
@@ -19,8 +19,8 @@ lorenzo_write_model(const struct cuda_chunk &chunk, uint8_t *dst, int thread)
         *dst = (uint8_t)chunk.model.tail_nbits;
 }
 
-/* What the model at `src` says that tails have, from the byte of dimensions on;
- * 0: there are none. */
+/* Returns the number of bits of tails according to the model at `src`, which
+ * begins with the byte of dimensions; 0: no tails. */
 static __device__ __forceinline__ int
 lorenzo_tail_nbits(const uint8_t *src)
 {
@@ -48,8 +48,8 @@ lorenzo_read_model(const struct cuda_batch &batch, bool has_specials,
                                       batch.value_nbytes));
 }
 
-/* The difference that an escape at a position in C order stands for. It is not
- * inlined: the rest should not need as many registers. */
+/* Returns the difference that escapes at index `position` in C order. Not
+ * inlined, so that its callers need fewer registers. */
 template <typename W>
 static __device__ __attribute__((noinline)) W
 lorenzo_raw(const struct terp_layout *layout, const struct cuda_chunk &chunk,

@@ -1,23 +1,24 @@
-/* The Lorenzo predictor with dual quantization: values to integers, which lie
- * in the region `work` in C order, and integers to symbols. */
+/* The Lorenzo predictor when encoding: turns values into quants, which are in
+ * the region `work` in C order, and quants into symbols. */
 #include "codec/model/low_bits.h"
 #include "gpu/predict/lorenzo_shape.cuh"
 
-/* ---- values to integers ---- */
+/* ---- values to quants ---- */
 
-/* Values are taken in pieces. */
+/* A piece is the values that a block turns into quants at a time. */
 #define PIECE_NVALUES 4096
 #define PIECE_NWORDS (PIECE_NVALUES / 32)
 
-/* Where a chunk's pieces tell which of their values that is not special comes
- * last: its position plus one, or 0. */
+/* Returns an array with an element for each piece: the position of its last
+ * value that is not special, plus 1; 0 if there is none. */
 static __device__ __forceinline__ uint64_t *
 last_valid(const struct cuda_batch &batch)
 {
     return region<uint64_t>(batch, batch.at.staging);
 }
 
-/* What prequantizes a piece, by K, see quant_of. */
+/* What a block needs to turn values into quants. K: struct constants or struct
+ * exact_quants, see quant_of. */
 template <typename T, typename K> struct prequantizer {
     const T *src;
     uint64_t nvalues; /* of the chunk */
@@ -25,26 +26,27 @@ template <typename T, typename K> struct prequantizer {
     uint32_t *mask;
     K k;
     fill_words<T> fills;
-    /* Where no value is special, none needs to be tested: what other blocks add
-     * to the count does not matter here. */
+    /* Whether to test for special values. Other blocks may meanwhile count
+     * unpredictable values; that does not matter here. */
     bool has_specials;
 };
 
-/* What blocks find in a piece. */
+/* What a block finds in a piece. */
 struct piece_found {
-    unsigned last; /* that is not special, plus one */
+    unsigned last; /* last value that is not special, plus 1 */
     unsigned nunpredictable;
 };
 
-/* Of the piece that begins at `first`: a thread takes every LORENZO_NTHREADS-th
- * value, a warp makes 32 bits of the mask. */
+/* Turns the values of the piece that begins at `first` into quants. A thread
+ * takes every LORENZO_NTHREADS-th value; a warp makes 32 bits of the mask at a
+ * time. */
 template <typename T, typename K>
 static __device__ __forceinline__ void
 prequantize_piece(const struct prequantizer<T, K> &p, uint64_t first,
                   struct piece_found *s_found)
 {
     const unsigned lane = threadIdx.x % 32;
-    /* Words of 64 bits are whole. */
+    /* The mask consists of whole words of 64 bits. */
     const uint64_t end = div_up(p.nvalues, 64) * 64;
 
     for (unsigned i = threadIdx.x; i < PIECE_NVALUES; i += LORENZO_NTHREADS) {
@@ -62,7 +64,7 @@ prequantize_piece(const struct prequantizer<T, K> &p, uint64_t first,
         const unsigned unpredictable =
             __ballot_sync(FULL_WARP_MASK, miss && !special);
         unsigned valid = ~word;
-        if (at - lane + 32 > p.nvalues) /* the chunk's last warp */
+        if (at - lane + 32 > p.nvalues) /* the last warp of the chunk */
             valid &= p.nvalues > at - lane ? (1u << (p.nvalues % 32)) - 1 : 0;
         if (lane == 0 && at < end) {
             p.mask[at / 32] = word;
@@ -106,7 +108,7 @@ prequantize(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     }
 }
 
-/* Not inlined: the kernel would need as many registers for other chunks. */
+/* Not inlined, so that the kernel needs fewer registers for other chunks. */
 template <typename T>
 static __device__ __attribute__((noinline)) void
 prequantize_exactly(const struct cuda_batch &batch, struct cuda_chunk &chunk,
@@ -115,8 +117,10 @@ prequantize_exactly(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     prequantize<T>(batch, chunk, exact_quants_of<T>(chunk), s_found);
 }
 
-/* Integers of values that they reproduce; the mask of all others, whose integer
- * is 0. Grid: (nblocks_for pieces, chunks). */
+/* Turns values into quants, and makes the mask of values that quants do not
+ * reproduce; their quant is 0. Grid: x = pieces, nblocks_for of them at a time,
+ * y = chunks. A thread owns the values that it reads. Shared memory: struct
+ * piece_found; barriers before and after each piece. */
 template <typename T>
 static __global__ void
 __launch_bounds__(LORENZO_NTHREADS, 8)
@@ -138,9 +142,10 @@ __launch_bounds__(LORENZO_NTHREADS, 8)
 
 /* ---- differences along a dimension above 0 ---- */
 
-/* Where points are special: differences along a dimension above 0, each to the
- * last point before it that is not special. Special ones keep 0.
- * Grid: blocks_of_lines. */
+/* If some points are special, takes differences along dimension d above 0, each
+ * from the last point before it that is not special. Special points keep 0.
+ * Grid: x = blocks_of_lines, y = chunks. A thread owns whole lines. No shared
+ * memory. */
 template <typename T>
 static __global__ void
 __launch_bounds__(LORENZO_NTHREADS)
@@ -159,12 +164,12 @@ __launch_bounds__(LORENZO_NTHREADS)
         subtract_line<word_of<T>, false>(line, mask, quants);
 }
 
-/* ---- whether means are taken ---- */
+/* ---- whether means are subtracted ---- */
 
-/* Adds to the chunk's sums what differences and means leave of the samples that
- * the CPU takes too. Blocks of LORENZO_NTHREADS, any number; a warp takes a
- * stretch. Not inlined: the kernel would need as many registers for all
- * chunks. */
+/* Adds to the chunk's sums what differences and what means leave of the
+ * samples; the CPU takes the same samples. Any number of blocks of
+ * LORENZO_NTHREADS threads calls it; a warp takes a stretch of a row. Not
+ * inlined, so that the kernel needs fewer registers for other chunks. */
 template <typename W>
 static __device__ __attribute__((noinline)) void
 weigh_means(const struct terp_layout *layout, const W *quants,
@@ -226,8 +231,9 @@ weigh_means(const struct terp_layout *layout, const W *quants,
 
 /* ---- rows ---- */
 
-/* The last valid position, plus one, of the pieces before one, in *s_before,
- * which is 0 if they have none: LORENZO_NTHREADS pieces at a time. */
+/* Finds the last valid position, plus 1, of all pieces before `piece`.
+ * *s_before must be 0, and stays 0 if there is none. The block looks at
+ * LORENZO_NTHREADS pieces at a time. Ends with a barrier. */
 static __device__ __forceinline__ void
 find_last_before(const uint64_t *last, uint64_t piece,
                  unsigned long long *s_before)
@@ -246,8 +252,8 @@ find_last_before(const uint64_t *last, uint64_t piece,
     __syncthreads();
 }
 
-/* In the piece that begins at `first`, special values repeat the integer of the
- * nearest other one before them in their row. */
+/* In the piece that begins at `first`, special values repeat the quant of the
+ * nearest value before them in their row that is not special. */
 template <typename I>
 static __device__ __forceinline__ void
 repeat_in_piece(const struct cuda_batch &batch, uint64_t first,
@@ -270,11 +276,12 @@ repeat_in_piece(const struct cuda_batch &batch, uint64_t first,
     }
 }
 
-/* Where differences along dimension 0 follow, special values repeat the
- * integer of the nearest other one before them in the row, if there is one.
- * Where no value is special, means are weighed.
- * Grid and ownership as of lorenzo_prequantize; reads only integers that are
- * not written. */
+/* Prepares differences along dimension 0. If some values are special, they
+ * repeat the quant of the nearest value before them in their row that is not
+ * special, if there is one. Otherwise the kernel weighs means. Grid and
+ * ownership as for lorenzo_prequantize. The kernel reads only quants that it
+ * does not write, so blocks need not wait for each other. Shared memory: the
+ * mask of a piece; barriers around its use. */
 template <typename T>
 static __global__ void
 __launch_bounds__(LORENZO_NTHREADS, 4) lorenzo_repeat(struct cuda_batch batch)
@@ -317,9 +324,9 @@ __launch_bounds__(LORENZO_NTHREADS, 4) lorenzo_repeat(struct cuda_batch batch)
     }
 }
 
-/* ---- integers to symbols ---- */
+/* ---- quants to symbols ---- */
 
-/* What a chunk's symbols are made of, and where they go. */
+/* What a chunk's symbols are made of, and where they are stored. */
 template <typename T> struct symbol_maker {
     const struct terp_layout *layout;
     struct cuda_chunk *chunk;
@@ -374,7 +381,7 @@ make_symbols(const struct symbol_maker<T> &maker)
     }
 }
 
-/* Not inlined: the kernel would need as many registers for chunks without
+/* Not inlined, so that the kernel needs fewer registers for chunks without
  * means. */
 template <typename T>
 static __device__ __attribute__((noinline)) void
@@ -383,7 +390,9 @@ make_symbols_of_means(const struct symbol_maker<T> &maker)
     make_symbols<T, true>(maker);
 }
 
-/* Grid: (nblocks_for nblocks_of_segments, chunks). */
+/* Turns quants into symbols. Grid: x = blocks of segments, nblocks_for of them
+ * at a time, y = chunks. A warp owns a segment, a lane every 32nd value of it.
+ * No shared memory. */
 template <typename T>
 static __global__ void
 __launch_bounds__(LORENZO_NTHREADS, 4) lorenzo_symbols(struct cuda_batch batch)

@@ -1,17 +1,19 @@
-/* The Lorenzo predictor: symbols to integers, which lie in the region `work` in
- * C order, and their sums to values. */
+/* The Lorenzo predictor when decoding: turns symbols into differences, which
+ * are in the region `work` in C order, and their sums into values. */
 #include "gpu/predict/lorenzo_shape.cuh"
 
-/* ---- integers of means ---- */
+/* ---- means ---- */
 
-/* Lines are taken by 32, which a block's warps share out. */
+/* Returns the number of groups of 32 lines; the warps of a block share a group.
+ */
 static uint64_t
 nblocks_of_means(const struct terp_layout *layout)
 {
     return div_up(layout->nvalues / layout->dims[terp_means_dim(layout)], 32);
 }
 
-/* A difference by its code, and its tail where the integer will be. */
+/* Returns a difference from its code and its tail. The tail is where the
+ * difference will be. */
 template <typename T>
 static __device__ __forceinline__ word_of<T>
 difference_of(int code, int tail_nbits, const word_of<T> *tail)
@@ -20,8 +22,8 @@ difference_of(int code, int tail_nbits, const word_of<T> *tail)
     return tail_nbits == 0 ? word : (word << tail_nbits) + *tail;
 }
 
-/* The integer that a symbol or an escape stands for, of all points of a line,
- * by the warps in turn. */
+/* Stores the differences of the symbols of a line's points. The warps of a
+ * block take points in turns. Escapes are already stored. */
 template <typename T>
 static __device__ __forceinline__ void
 place_symbols(const struct terp_layout *layout, const uint16_t *symbols,
@@ -45,10 +47,11 @@ place_symbols(const struct terp_layout *layout, const uint16_t *symbols,
     }
 }
 
-/* Where means were taken: symbols to integers, from coarse to fine.
- * Grid: (nblocks_of_means or fewer, which take turns, chunks). A lane has a
- * line; what a step rests on has been written, by any warp, before a barrier.
- */
+/* If means were subtracted, adds them, from coarse steps to fine ones. Grid: x
+ * = groups of 32 lines, nblocks_for of them at a time, y = chunks. A lane owns
+ * a line; the warps of a block share its points. No shared memory. A barrier
+ * separates the steps, because a step reads points that other warps have
+ * written in the step before. */
 template <typename T>
 static __global__ void
 __launch_bounds__(LORENZO_NTHREADS)
@@ -86,8 +89,8 @@ __launch_bounds__(LORENZO_NTHREADS)
 
 /* ---- sums ---- */
 
-/* Dimensions to sum along: those of the chunk that have more than one value,
- * but for one of means, which come first. */
+/* Returns the dimensions to sum along: the chunk's dimensions with more than
+ * one value, except the dimension of means, whose means are added first. */
 static __device__ __forceinline__ unsigned
 dims_to_sum(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
 {
@@ -98,7 +101,8 @@ dims_to_sum(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
     return dims & ~(1u << means_dim_of(chunk, batch.d_layout) & ~1u);
 }
 
-/* The chunk's symbols; `at` is NULL where means have made integers of them. */
+/* The symbols of a chunk. `at` is NULL if lorenzo_add_means has already turned
+ * them into integers. */
 struct symbols_to_sum {
     const uint16_t *at;
     int radius, tail_nbits;
@@ -113,7 +117,7 @@ symbols_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
             terp_radius_of(chunk.model.wide), chunk.model.tail_nbits};
 }
 
-/* The mask of special points, or NULL when there are none. */
+/* Returns the mask of special points, or NULL if there are none. */
 static __device__ __forceinline__ const uint32_t *
 mask_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
 {
@@ -121,7 +125,7 @@ mask_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
                               : nullptr;
 }
 
-/* The difference at x of a segment's row; 0 at special points. */
+/* Returns the difference at x of a segment's row; 0 at special points. */
 template <typename T>
 static __device__ __forceinline__ word_of<T>
 difference_at(const struct cuda_batch &batch, const struct segment &segment,
@@ -141,8 +145,9 @@ difference_at(const struct cuda_batch &batch, const struct segment &segment,
                                   symbols.tail_nbits, quants + segment.at + x);
 }
 
-/* The sum of each segment, by a warp, where rows have several.
- * Grid: (nblocks_for nblocks_of_segments, chunks). */
+/* Finds the sum of each segment, if rows have several. Grid: x = blocks of
+ * segments, nblocks_for of them at a time, y = chunks. A warp owns a segment.
+ * No shared memory. */
 template <typename T>
 static __global__ void
 __launch_bounds__(LORENZO_NTHREADS)
@@ -169,7 +174,8 @@ __launch_bounds__(LORENZO_NTHREADS)
     }
 }
 
-/* Grid: (nblocks_of_rows, chunks). */
+/* Turns the sums of segments into sums of all segments before. Grid: x =
+ * nblocks_of_rows, y = chunks. A warp owns a row. No shared memory. */
 template <typename T>
 static __global__ void
 __launch_bounds__(LORENZO_NTHREADS)
@@ -182,14 +188,15 @@ __launch_bounds__(LORENZO_NTHREADS)
                       region<word_of<T>>(batch, batch.at.staging));
 }
 
-/* What integers are multiplied with that are not exact. */
+/* Returns the factors of quants that are not exact. */
 template <typename T>
 static __device__ __forceinline__ struct constants<T>
 constants_of(const struct cuda_chunk &chunk) {
     return constants_of<T>(chunk.model.step, chunk.bound, TERP_MAX_CODE);
 }
 
-/* By K integers become values, see value_of_quant. */
+/* Turns symbols into sums along dimension 0. K: how quants become values, see
+ * value_of_quant. */
 template <typename T, typename K>
 static __device__ __forceinline__ void
 sum_rows(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
@@ -228,7 +235,7 @@ sum_rows(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     }
 }
 
-/* Not inlined: the kernel would need as many registers for other chunks. */
+/* Not inlined, so that the kernel needs fewer registers for other chunks. */
 template <typename T>
 static __device__ __attribute__((noinline)) void
 sum_rows_exactly(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
@@ -236,8 +243,10 @@ sum_rows_exactly(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
     sum_rows<T>(batch, chunk, exact_quants_of<T>(chunk));
 }
 
-/* Symbols to integers, summed along dimension 0; to values, if that is all.
- * Grid: (nblocks_for nblocks_of_segments, chunks). */
+/* Turns symbols into sums along dimension 0; into values, if no other dimension
+ * follows. Grid: x = blocks of segments, nblocks_for of them at a time, y =
+ * chunks. A warp owns a segment, a lane every 32nd value of it. No shared
+ * memory; lanes exchange sums by shuffles. */
 template <typename T>
 static __global__ void
 __launch_bounds__(LORENZO_NTHREADS, 5)
@@ -253,8 +262,8 @@ __launch_bounds__(LORENZO_NTHREADS, 5)
         sum_rows<T>(batch, chunk, constants_of<T>(chunk));
 }
 
-/* Sums along a line, of its points that are not special; to values, if that is
- * all. */
+/* Sums up the points of a line that are not special; turns sums into values if
+ * no other dimension follows. */
 template <typename T, bool masked, typename K>
 static __device__ __forceinline__ void
 sum_line(const struct line &line, const uint32_t *mask, word_of<T> *quants,
@@ -293,7 +302,8 @@ sum_lines(const struct cuda_batch &batch, const struct cuda_chunk &chunk, int d,
     }
 }
 
-/* To values. Not inlined, as above. */
+/* Turns sums into values, too. Not inlined, so that the kernel needs fewer
+ * registers for other chunks. */
 template <typename T>
 static __device__ __attribute__((noinline)) void
 sum_lines_exactly(const struct cuda_batch &batch,
@@ -302,8 +312,9 @@ sum_lines_exactly(const struct cuda_batch &batch,
     sum_lines<T>(batch, chunk, d, true, exact_quants_of<T>(chunk));
 }
 
-/* Sums along a dimension above 0; to values, if it is the last.
- * Grid: blocks_of_lines. */
+/* Sums along dimension d above 0; turns sums into values if no other dimension
+ * follows. Grid: x = blocks_of_lines, y = chunks. A thread owns whole lines. No
+ * shared memory. */
 template <typename T>
 static __global__ void
 __launch_bounds__(LORENZO_NTHREADS, 8)

@@ -1,18 +1,21 @@
-/* How lorenzo's kernels cut a chunk up: blocks, lines along a dimension above
- * 0, segments of rows. */
+/* How Lorenzo's kernels divide a chunk: into blocks of threads, lines along a
+ * dimension above 0, and segments of rows. */
 #pragma once
 
 #include "gpu/block/warp.cuh"
 #include "gpu/predict/lorenzo.cuh"
 #include "gpu/predict/values.cuh"
 
+/* Threads, and warps, of a block. */
 #define LORENZO_NTHREADS 256
 #define LORENZO_NWARPS (LORENZO_NTHREADS / 32)
 
-/* Blocks of a launch take work in turns: a chunk of another prediction should
- * cost few blocks that have nothing to do. Tests set these limits lower. */
+/* Blocks of a launch take work in turns, so that a chunk of another prediction
+ * costs only few blocks that end at once. CUDA_LORENZO_MAX_NBLOCKS bounds the
+ * blocks of a launch, but each chunk has CUDA_LORENZO_MIN_NBLOCKS. Tests set
+ * lower numbers. */
 #ifndef CUDA_LORENZO_MAX_NBLOCKS
-#define CUDA_LORENZO_MAX_NBLOCKS 2048 /* of a launch, but */
+#define CUDA_LORENZO_MAX_NBLOCKS 2048 /* of a launch */
 #define CUDA_LORENZO_MIN_NBLOCKS 4u   /* of a chunk */
 #endif
 
@@ -33,12 +36,13 @@ chunk_applies(const struct cuda_chunk &chunk)
 
 /* ---- lines ---- */
 
-/* A line along a dimension above 0. */
+/* A line of values along a dimension above 0. */
 struct line {
     uint64_t at, stride, extent;
 };
 
-/* False when there is none of this number. */
+/* Finds line `number` along dimension d. Returns false if there is no such
+ * line. */
 static __device__ __forceinline__ bool
 find_line(const struct terp_layout *layout, int d, uint64_t number,
           struct line *line_ret)
@@ -53,7 +57,8 @@ find_line(const struct terp_layout *layout, int d, uint64_t number,
     return exists;
 }
 
-/* A thread a line, and further ones in turn. */
+/* Returns the first line of the thread, and how many lines later its next one
+ * is. */
 static __device__ __forceinline__ uint64_t
 line_of_thread(void)
 {
@@ -73,12 +78,12 @@ blocks_of_lines(const struct cuda_batch *batch, int d)
     return nblocks_for(batch, div_up(nlines, LORENZO_NTHREADS));
 }
 
-/* Integers of a line that are loaded together. */
+/* Values of a line that a thread loads before it uses the first. */
 #define LINE_NAHEAD 8
 
-/* Differences of a line's points, each to the last one before it that is not
- * special; `twice`: and the differences of these. Special points keep 0. A mask
- * of nullptr: no point is special. */
+/* Takes differences along a line, each from the last point before it that is
+ * not special; with `twice`, also the differences of these differences. Special
+ * points keep 0. mask: nullptr if no point is special. */
 template <typename W, bool twice>
 static __device__ __forceinline__ void
 subtract_line(const struct line &line, const uint32_t *mask, W *quants)
@@ -103,7 +108,8 @@ subtract_line(const struct line &line, const uint32_t *mask, W *quants)
             last = ahead[i];
             at[i * line.stride] =
                 twice ? difference - last_difference : difference;
-            /* A line's first one is not taken from what it begins with. */
+            /* The first difference of a line does not count, since it is the
+             * first value itself. */
             last_difference = first + i > 0 ? difference : 0;
         }
     }
@@ -111,13 +117,14 @@ subtract_line(const struct line &line, const uint32_t *mask, W *quants)
 
 /* ---- segments ---- */
 
-/* Rows are cut into segments, a warp each. */
+/* Values of a segment. Rows are cut into segments, and a warp makes a segment.
+ */
 #define SEGMENT_NVALUES 1024
 
-/* A segment of a row, as a warp sees it. */
+/* A segment of a row, as its warp needs it. */
 struct segment {
     uint64_t at;    /* of the row, in C order */
-    uint64_t x, nx; /* of the segment, in the row */
+    uint64_t x, nx; /* begin in the row, and extent */
     uint64_t coordinate[TERP_NDIMS];
     struct tiled_row tiled;
 };
@@ -128,7 +135,8 @@ nsegments_of(const struct terp_layout *layout)
     return div_up(layout->dims[0], SEGMENT_NVALUES);
 }
 
-/* The warp's segment of a row of blocks. False when there is none. */
+/* Finds the segment of this warp of the block-th block of segments. Returns
+ * false if there is none. */
 static __device__ __forceinline__ bool
 find_segment(const struct terp_layout *layout, uint64_t block,
              struct segment *segment_ret)
@@ -146,7 +154,8 @@ find_segment(const struct terp_layout *layout, uint64_t block,
     return left < layout->nbricks;
 }
 
-/* Blocks of segments, a warp each. */
+/* Returns the number of blocks of segments; each warp of a block has one
+ * segment. */
 static inline uint64_t
 nblocks_of_segments(const struct terp_layout *layout)
 {
@@ -154,8 +163,8 @@ nblocks_of_segments(const struct terp_layout *layout)
                   LORENZO_NTHREADS / 32);
 }
 
-/* From sums of segments to the sums of all segments before, in their row:
- * blocks take turns; a warp takes a row. */
+/* Turns the sum of each segment into the sum of all segments before it in its
+ * row. A warp handles a row, and blocks take rows in turns. */
 template <typename W>
 static __device__ __forceinline__ void
 scan_segments(const struct terp_layout *layout, W *all_sums)
@@ -179,7 +188,8 @@ scan_segments(const struct terp_layout *layout, W *all_sums)
     }
 }
 
-/* Its blocks: of rows, MAX_NROW_BLOCKS at most. */
+/* Returns the blocks of scan_segments; MAX_NROW_BLOCKS bounds them, since
+ * blocks take rows in turns. */
 #define MAX_NROW_BLOCKS 4096
 static inline uint64_t
 nblocks_of_rows(const struct terp_layout *layout)

@@ -1,29 +1,30 @@
 /* What follows from the range of a chunk's values: fill values, the bound,
- * whether the chunk is constant, and what it is quantized with. */
+ * whether the chunk is constant, and the constants of the quantizer. */
 #pragma once
 
 #include "codec/model/low_bits.h"
 #include "gpu/predict/extremes.cuh"
 #include "gpu/predict/pointwise.cuh"
 
-/* Of a chunk's values that are not special. */
+/* The range of a chunk's values that are not special. */
 struct value_range {
-    double min, max; /* `min` > `max`: there are none */
-    /* The nearest between these, if `inner`. */
+    double min, max; /* `min` > `max`: there are no such values */
+    /* The values nearest to the extremes, if `inner`. */
     double inner_min, inner_max;
     bool inner;
-    unsigned long long nmin, nmax; /* values at these */
+    unsigned long long nmin, nmax; /* values equal to min, and to max */
     unsigned long long nspecials;
     uint64_t fills[TERP_NFILLS];
 };
 
-/* Flags of CUDA_PROGRESS_NOT_ISOLATED. */
+/* Flags of CUDA_PROGRESS_NOT_ISOLATED. An extreme is isolated if no value is
+ * close to it; it may then be a fill value. */
 #define MIN_IS_NOT_ISOLATED 1u
 #define MAX_IS_NOT_ISOLATED 2u
 #define NONE_IS_ISOLATED 3u
 #define RANGE_IS_FINAL 4u
 
-/* Whether a value between the extremes is close enough to one of them. */
+/* Returns which extremes are not isolated, because `value` is close to them. */
 static __device__ __forceinline__ unsigned
 not_isolated(double value, double min, double max)
 {
@@ -31,10 +32,10 @@ not_isolated(double value, double min, double max)
            (terp_is_near_max(value, min, max) ? MAX_IS_NOT_ISOLATED : 0);
 }
 
-/* ---- decisions, by one thread ---- */
+/* ---- decisions; one thread makes them ---- */
 
-/* By the nearest values between the extremes: is an extreme a fill value? Then
- * it is special, and the next one takes its place. */
+/* Recognises fill values. An isolated extreme that repeats becomes special, and
+ * the nearest value takes its place as extreme. */
 template <typename T>
 static __device__ void
 find_fills(const struct cuda_batch &batch, struct value_range *range)
@@ -42,9 +43,10 @@ find_fills(const struct cuda_batch &batch, struct value_range *range)
     const double min = range->min, max = range->max;
     bool min_isolated = true, max_isolated = true, any = min < max;
 
-    if (terp_has_two_fills(&batch.params)) /* There are no others. */
+    /* The caller has named both fill values. */
+    if (terp_has_two_fills(&batch.params))
         return;
-    if (!any) /* All values are the same. */
+    if (!any) /* All values are equal. */
         range->nmin = range->nmax = batch.nvalues - range->nspecials;
     if (any && range->inner) {
         min_isolated =
@@ -70,12 +72,12 @@ find_fills(const struct cuda_batch &batch, struct value_range *range)
         range->min = value_traits<T>::MAX;
         range->max = -value_traits<T>::MAX;
     }
-    if (!any) /* Both extremes counted the same values. */
+    if (!any) /* Both extremes have counted the same values. */
         range->nspecials = min_u64(range->nspecials, batch.nvalues);
 }
 
-/* There are none of integers where without them no two differ: flags and masks
- * have no other values. */
+/* Recognises fill values, unless no two integers would then differ: flags and
+ * masks have no other values. */
 template <typename T>
 static __device__ void
 take_fills(const struct cuda_batch &batch, struct value_range *range)
@@ -87,8 +89,8 @@ take_fills(const struct cuda_batch &batch, struct value_range *range)
         *range = before;
 }
 
-/* What a chunk's bound and range are quantized with. `first` is the first of
- * what is coded. */
+/* Computes what the quantizer needs from a chunk's bound and range. `first`:
+ * the first value that is coded. */
 template <typename T>
 static __device__ void
 take_range(struct cuda_chunk &chunk, T first)
@@ -108,8 +110,9 @@ take_range(struct cuda_chunk &chunk, T first)
         min, max, sizeof(T));
 }
 
-/* The parameters that follow from specials and range of what is coded. `first`
- * is the first of it. With `may_be_constant` false no value stands for all. */
+/* Sets the chunk's parameters, which follow from the special values and the
+ * range. `first`: the first value that is coded. may_be_constant: whether the
+ * chunk may become constant. */
 template <typename T>
 static __device__ void
 finalize_params(const struct cuda_batch &batch, struct cuda_chunk &chunk,
@@ -139,14 +142,15 @@ finalize_params(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     }
     if (!is_bound(bound) && !lossless) {
         chunk.status =
-            TERP_ERR_CAPACITY; /* A range may be larger than any double. */
+            /* The range of doubles may be larger than any double. */
+            TERP_ERR_CAPACITY;
         return;
     }
     take_range(chunk, first);
 }
 
-/* Of a part of complex values, whose bound follows from the range of the other
- * part as well. */
+/* Keeps the range of a real or imaginary part. Its bound also depends on the
+ * range of the other part. */
 static __device__ inline void
 keep_range(struct cuda_chunk &chunk, const struct value_range &range)
 {
@@ -158,10 +162,11 @@ keep_range(struct cuda_chunk &chunk, const struct value_range &range)
         chunk.fills[i] = range.fills[i];
 }
 
-/* What the scan of a chunk's values was for: its parameters; or, where other
- * values are coded, what these follow from. A fill value that the scan has
- * found may have had the least magnitude. With `halves` the values are those of
- * 16-bit floats, by which their bound follows. */
+/* Completes the scan of a chunk. Sets the parameters of the chunk; if other
+ * values are coded in its place, sets what their parameters follow from. The
+ * least magnitude must then be found again if it is that of a fill value that
+ * the scan has recognised. halves: the values are 16-bit floats, so the bound
+ * is that of 16-bit floats. */
 template <typename T, bool halves>
 static __device__ void
 finish_range(const struct cuda_batch &batch, struct cuda_chunk &chunk,

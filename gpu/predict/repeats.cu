@@ -1,5 +1,5 @@
-/* Follows references, all at once, since none leads to another; finds copies,
- * and makes them. */
+/* Replaces references by values, all at once, since no reference leads to
+ * another; finds dimensions along which values repeat, and restores them. */
 #include "gpu/predict/repeats.cuh"
 
 #include "codec/format/references.h"
@@ -12,11 +12,14 @@
 
 /* ---- references ---- */
 
-/* Values of which a warp counts those that refer. */
+/* Values in which a warp counts markers. */
 #define WARP_NVALUES (CUDA_FOLLOW_NVALUES / NWARPS)
 static_assert(WARP_NVALUES % 32 == 0, "A lane has as many as the others.");
 
-/* Grid: (shares of CUDA_FOLLOW_NVALUES values, chunks). */
+/* Counts the markers in each share of CUDA_FOLLOW_NVALUES values. Grid: x =
+ * shares, y = chunks. A thread reads every NTHREADS-th value of its block's
+ * share. Shared memory: a count per warp; one barrier before the first thread
+ * adds them up. */
 template <typename Word>
 static __global__ void
 __launch_bounds__(NTHREADS) count_markers(const struct cuda_follow *follow,
@@ -43,7 +46,8 @@ __launch_bounds__(NTHREADS) count_markers(const struct cuda_follow *follow,
     chunk.ranks[blockIdx.x] = n;
 }
 
-/* Grid: (1, chunks). */
+/* Sums up the counts, so that ranks[i] is the number of markers before share i.
+ * Grid: x = 1, y = chunks; the block owns all shares of its chunk. */
 static __global__ void
 __launch_bounds__(NTHREADS)
     sum_markers(struct cuda_follow *follow, const uint64_t nshares)
@@ -60,8 +64,8 @@ __launch_bounds__(NTHREADS)
         chunk.is_bad = 1;
 }
 
-/* The value of the reference at `i`, which is number `rank` of all. Says
- * whether it has a source. */
+/* Returns the value of the reference at index `i`, the rank-th of the chunk,
+ * and whether its source exists. */
 template <typename Word>
 static __device__ __forceinline__ Word
 value_of_reference(const struct cuda_follow &chunk,
@@ -81,7 +85,10 @@ value_of_reference(const struct cuda_follow &chunk,
                : 0;
 }
 
-/* The grid of count_markers. A warp has values one after another. */
+/* Replaces markers by values. Grid as for count_markers. A warp owns
+ * WARP_NVALUES consecutive values, a lane every 32nd of them. Shared memory: a
+ * count of markers per warp; one barrier before the warps add up the counts
+ * before them. */
 template <typename Word>
 static __global__ void
 __launch_bounds__(NTHREADS)
@@ -163,11 +170,13 @@ cuda_references_follow(struct cuda_follow *d_follow, uint64_t n,
 
 /* ---- copies ---- */
 
-/* Values of a row that a warp takes, and the most blocks of a grid. */
+/* PIECE_NVALUES: values of a row that a warp copies at a time. MAX_NBLOCKS: the
+ * most blocks for a chunk; blocks take further pieces in turns. */
 #define PIECE_NVALUES 128
 #define MAX_NBLOCKS 1024
 
-/* Grid: (MAX_NBLOCKS at most, chunks). A warp takes pieces of rows in turn. */
+/* Restores copies. Grid: x = up to MAX_NBLOCKS, y = chunks. A warp takes pieces
+ * of rows in turns, a lane every 32nd value. No shared memory. */
 template <typename Word>
 static __global__ void
 __launch_bounds__(NTHREADS) spread_rows(const struct cuda_spread *spread,
@@ -225,7 +234,9 @@ cuda_copies_spread(const struct cuda_spread *d_spread, uint64_t n,
                   grid, dim3(NTHREADS), 0, stream, d_spread, *shape);
 }
 
-/* Grid: MAX_NBLOCKS at most. */
+/* Sets a bit for each dimension along which some value differs from the one
+ * before it. Grid: x = up to MAX_NBLOCKS. A thread takes every gridDim.x *
+ * NTHREADS-th value. No shared memory; warps combine their bits by atomics. */
 template <typename Word>
 static __global__ void
 __launch_bounds__(NTHREADS)

@@ -1,29 +1,31 @@
-/* Puts back what streams leave out: values that refer to others, and copies. */
+/* Restores what streams leave out: values that refer to other values, and
+ * copies. */
 #pragma once
 
 #include "codec/format/frame.h"
 #include "gpu/engine/platform.cuh"
 
-/* Values of which a block counts those that refer. */
+/* Values in which a block counts markers: 256 threads of 8 values. */
 #define CUDA_FOLLOW_NVALUES 2048
 
-/* A chunk whose references are to be followed. */
+/* A chunk whose references are replaced by values. */
 struct cuda_follow {
-    const void *values; /* little-endian, and markers */
+    const void *values; /* little-endian; a marker in place of each reference */
     const uint32_t *distances;
     const uint64_t *differences;
     void *dst;
     uint64_t marker, nreferences;
-    uint64_t *ranks; /* scratch: of every CUDA_FOLLOW_NVALUES values one */
-    uint64_t is_bad; /* starts with 0: markers are not as many as references,
-                        or one has no source */
+    uint64_t *ranks; /* scratch: a number per CUDA_FOLLOW_NVALUES values */
+    /* Starts as 0. Set if the numbers of markers and references differ, or a
+     * reference has no source. */
+    uint64_t is_bad;
 };
 
-/* What values of such chunks are. */
+/* The type of the values of all such chunks. */
 struct cuda_follow_kind {
     uint64_t nvalues;
     int value_nbytes;
-    bool is_float, big_endian; /* dst */
+    bool is_float, big_endian; /* byte order of dst */
 };
 
 cudaError_t
@@ -31,14 +33,15 @@ cuda_references_follow(struct cuda_follow *d_follow, uint64_t n,
                        const struct cuda_follow_kind *kind,
                        cudaStream_t stream);
 
-/* Values to be spread: those of every row come from places `stride` apart. */
+/* Addresses of values that are spread to a chunk with copies. Neighbours in a
+ * row are `stride` apart in `from`. */
 struct cuda_spread {
     const void *from;
     void *to;
 };
 
-/* Dims of what they become, fastest first, and how far a step along each of
- * them leads: nowhere, where there are copies. */
+/* dims: extents of the chunk, fastest first. stride: values between two
+ * neighbours along each dimension in `from`; 0 where the chunk has copies. */
 struct cuda_spread_shape {
     int value_nbytes;
     uint64_t dims[TERP_MAX_RANK], stride[TERP_MAX_RANK];
@@ -49,7 +52,7 @@ cuda_copies_spread(const struct cuda_spread *d_spread, uint64_t n,
                    const struct cuda_spread_shape *shape, cudaStream_t stream);
 
 /* Sets a bit of *d_differs for each dimension along which some value has other
- * bits than the one before it. Of the shape strides do not matter. */
+ * bits than the value before it. Strides of the shape are not used. */
 cudaError_t
 cuda_copies_find(const void *values, const struct cuda_spread_shape *shape,
                  unsigned *d_differs, cudaStream_t stream);

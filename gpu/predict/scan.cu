@@ -1,5 +1,5 @@
-/* Byte order, and the min/max scan of a chunk's values: which are special, what
- * range the others have, and what follows from it. */
+/* Byte order of values, and the scan of a chunk: which values are special, the
+ * range of the other values, and what follows from both. */
 #include "codec/model/psnr.h"
 #include "gpu/block/swap.cuh"
 #include "gpu/predict/scan_small.cuh"
@@ -7,29 +7,34 @@
 #define NTHREADS 256
 #define NWARPS (NTHREADS / 32)
 
-/* A thread has this many loads of 16 bytes in flight. */
+/* Loads of 16 bytes that a thread issues before it uses the first. A block
+ * loads a *unit* of UNIT_NBYTES at a time. */
 #define NLOADS 4
 #define UNIT_NBYTES (NTHREADS * NLOADS * 16)
 
-/* Blocks of all chunks: enough to fill a device several times over, few enough
- * that what each adds to its chunk's state costs nothing. The search for
- * isolated extremes is rarely needed and has fewer. */
+/* The most blocks for all chunks of a batch. SCAN_MAX_NBLOCKS fills a device
+ * several times over; with more blocks their updates of the chunk's state would
+ * cost time. The search for isolated extremes is rarely needed: it has at most
+ * ISOLATE_MAX_NBLOCKS blocks, and each has at least ISOLATE_MIN_NUNITS units.
+ */
 #define SCAN_MAX_NBLOCKS 8192
 #define ISOLATE_MAX_NBLOCKS 2048
 #define ISOLATE_MIN_NUNITS 4
 
-/* Of so many blocks the small batch's scan is faster. */
+/* With up to so many blocks the scan of small batches (scan_small.cuh) is
+ * faster. Tests can set another number. */
 #ifndef CUDA_SCAN_SMALL_MAX_NBLOCKS
 #define CUDA_SCAN_SMALL_MAX_NBLOCKS 1024
 #endif
 
-/* Values that are tried first to show that an extreme is not isolated. */
+/* Values per thread that the last block of a scan tests; a single one can show
+ * that an extreme is not isolated. */
 #define NPROBES 8
 
 /* ---- byte order ---- */
 
-/* Grid: x cuts the values into units of NTHREADS * NLOADS, y chunks. A thread
- * owns the values that it reads. */
+/* Grid: x = units of NTHREADS * NLOADS values, y = chunks. A thread owns the
+ * values that it reads. No shared memory. */
 template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS) swap_values(const struct cuda_batch batch, bool src)
@@ -52,7 +57,8 @@ __launch_bounds__(NTHREADS) swap_values(const struct cuda_batch batch, bool src)
             to[first + i * NTHREADS] = swapped(words[i]);
 }
 
-/* Grid: x one thread, y chunks. */
+/* Grid: x = 1, y = chunks; one thread. The swapped values become the chunk's
+ * values. */
 static __global__ void
 adopt_swapped(const struct cuda_batch batch)
 {
@@ -93,9 +99,9 @@ cuda_swap_dst(const struct cuda_batch *batch, cudaStream_t stream)
 
 /* ---- loads ---- */
 
-/* A block's share of a chunk, in units, which begin at a multiple of 16 bytes
- * of memory. Values are aligned to themselves only: `lead` of them would fit
- * before the first. */
+/* The units of a chunk that a block scans. Units begin at multiples of 16 bytes
+ * in memory, but values are aligned only to their own size: `lead` values would
+ * fit between the first unit's begin and the first value. */
 template <typename T> struct share {
     const T *src;
     uint64_t nvalues;
@@ -117,7 +123,7 @@ share_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
             min_u64(nunits, unit + block_nunits)};
 }
 
-/* A thread's values of a unit, NaN where there are none. */
+/* Loads a thread's values of a unit. Values that do not exist are NaN. */
 template <typename T>
 static __device__ __forceinline__ void
 load_values(const share<T> &share, uint64_t unit, vector16<T> values[NLOADS])
@@ -142,7 +148,7 @@ load_values(const share<T> &share, uint64_t unit, vector16<T> values[NLOADS])
     }
 }
 
-/* How many values there are in a block's share. */
+/* Returns how many values a block scans. */
 template <typename T>
 static __device__ __forceinline__ uint64_t
 share_nvalues(const share<T> &share)
@@ -156,7 +162,7 @@ share_nvalues(const share<T> &share)
 
 /* ---- scans ---- */
 
-/* The range that the scans found. */
+/* Returns the range that the scans have found. */
 static __device__ struct value_range
 range_of_chunk(const struct cuda_chunk &chunk)
 {
@@ -175,8 +181,9 @@ range_of_chunk(const struct cuda_chunk &chunk)
     return range;
 }
 
-/* Ends a chunk that needs no further scan: all values are the same or special,
- * or a few of them show that no extreme is isolated. For the last block. */
+/* Completes a chunk that needs no further scan: either all values are equal or
+ * special, or tested values show that no extreme is isolated. The last block of
+ * a chunk calls it. */
 template <typename T, bool halves>
 static __device__ void
 end_scan(const struct cuda_batch &batch, struct cuda_chunk &chunk,
@@ -224,9 +231,12 @@ end_scan(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     finish_range<T, halves>(batch, chunk, range, src[0]);
 }
 
-/* Grid: x cuts a chunk into shares of block_nunits, y chunks. A block reduces
- * its share and adds it to the chunk's state; order does not matter to
- * extremes and counts. The last block of a chunk goes on with them. */
+/* Grid: x = shares of block_nunits units, y = chunks. A thread owns the values
+ * that it loads. A block reduces its share through shared memory and adds it to
+ * the chunk's state by atomics; the order of blocks does not matter for
+ * extremes and counts. The last block of a chunk completes the scan.
+ * magnitudes: also find the least magnitude. halves: values are 16-bit floats.
+ */
 template <typename T, bool magnitudes, bool halves>
 static __global__ void
 __launch_bounds__(NTHREADS)
@@ -273,10 +283,10 @@ __launch_bounds__(NTHREADS)
         end_scan<T, halves>(batch, chunk, fills);
 }
 
-/* Grid as above. A block finds the values next to the extremes in its share,
- * and how many are equal to these; it has nothing to do once both extremes
- * were shown not to be isolated. The last block finds the chunk's parameters.
- */
+/* Grid and ownership as for scan_values. A block finds the values nearest to
+ * the extremes in its share, and how many values are equal to the extremes. It
+ * does nothing once neither extreme is isolated. The last block of a chunk
+ * finds the chunk's parameters. */
 template <typename T, bool halves>
 static __global__ void
 __launch_bounds__(NTHREADS)
@@ -339,7 +349,7 @@ __launch_bounds__(NTHREADS)
     finish_range<T, halves>(batch, chunk, range, *(const T *)chunk.src);
 }
 
-/* Every block of a chunk has a share, which may be empty for the last one. */
+/* Every block of a chunk has a share; the last block's may be empty. */
 template <typename T, bool magnitudes, bool halves>
 static cudaError_t
 launch_scan(const struct cuda_batch *batch, cudaStream_t stream)
@@ -364,9 +374,10 @@ launch_scan(const struct cuda_batch *batch, cudaStream_t stream)
     return launches.error;
 }
 
-/* ---- parts of complex values ---- */
+/* ---- real and imaginary parts ---- */
 
-/* Grid: y chunks, a thread. */
+/* Grid: x = 1, y = chunks; one thread. Computes the bound of a part of complex
+ * values when both parts are scanned. */
 template <typename T>
 static __global__ void
 finish_parts(const struct cuda_batch batch)

@@ -1,11 +1,13 @@
-/* The min/max scan of small batches, in one pass over the values: each warp
- * finds the range of those that it loads, and one block a chunk puts all ranges
- * together. */
+/* The scan of small batches, in one pass over the values. Each warp finds the
+ * range of the values that it loads. One block per chunk then combines all
+ * ranges. */
 #pragma once
 
 #include "gpu/predict/range.cuh"
 
-/* A thread loads this many times 16 bytes. */
+/* SCAN_SMALL_NTHREADS: threads of a block that scans. SCAN_SMALL_NLOADS: loads
+ * of 16 bytes per thread. FINALIZE_NTHREADS: threads of the block that combines
+ * ranges; its 32 warps leave one range for each lane of the first warp. */
 #define SCAN_SMALL_NTHREADS 256
 #define SCAN_SMALL_NLOADS 2
 #define SCAN_SMALL_NBYTES \
@@ -16,7 +18,7 @@ template <typename T> struct alignas(16) vector16 {
     T at[16 / sizeof(T)];
 };
 
-/* The special values that do not depend on the range. */
+/* Returns the special values that do not depend on the range. */
 template <typename T>
 static __device__ __forceinline__ fill_words<T>
 given_fills(const struct cuda_batch &batch)
@@ -30,8 +32,8 @@ given_fills(const struct cuda_batch &batch)
     return fills;
 }
 
-/* Extremes of some values, the values next to them, and counts. `min` > `max`:
- * none. */
+/* The extremes of some values, the values nearest to the extremes, and counts.
+ * `min` > `max`: there are no values. */
 template <typename T> struct alignas(16) found_range {
     T min, max, inner_min, inner_max;
     uint32_t nmin, nmax, nvalid;
@@ -45,7 +47,7 @@ no_range(void)
     return {largest, -largest, largest, -largest, 0, 0, 0};
 }
 
-/* The range of some values, NaN where there are none. */
+/* Returns the range of some values. NaN are values that do not exist. */
 template <typename T, int N>
 static __device__ __forceinline__ found_range<T>
 range_of_values(const T (&values)[N])
@@ -69,7 +71,8 @@ range_of_values(const T (&values)[N])
     return range;
 }
 
-/* Makes a range part of one with these extremes. */
+/* Changes a range that is to be combined with others, whose extremes are then
+ * `min` and `max`. */
 template <typename T>
 static __device__ __forceinline__ void
 widen_range(found_range<T> *range, T min, T max)
@@ -82,7 +85,7 @@ widen_range(found_range<T> *range, T min, T max)
     range->max = max;
 }
 
-/* The range of all lanes' values. */
+/* Returns the range of the values of all lanes. */
 template <typename T>
 static __device__ __forceinline__ found_range<T>
 reduce_range(found_range<T> own)
@@ -110,8 +113,9 @@ reduce_range(found_range<T> own)
     return own;
 }
 
-/* Grid: x cuts a chunk into SCAN_SMALL_NBYTES, y chunks. A warp leaves the
- * range of what it loads in the region `staging`. */
+/* Grid: x = blocks of SCAN_SMALL_NBYTES bytes, y = chunks. A thread owns the
+ * values that it loads. Each warp stores its range in the region `staging`. No
+ * shared memory. */
 template <typename T, bool magnitudes>
 static __global__ void
 __launch_bounds__(SCAN_SMALL_NTHREADS)
@@ -119,10 +123,12 @@ __launch_bounds__(SCAN_SMALL_NTHREADS)
 {
     begin_kernel();
     const int n = 16 / sizeof(T);
-    T values[SCAN_SMALL_NLOADS * n + 1]; /* the last: of the lead */
+    /* the last is one of the `lead` values */
+    T values[SCAN_SMALL_NLOADS * n + 1];
     const T *src = (const T *)batch.d_chunks[blockIdx.y].src;
-    /* Values are aligned to themselves only: so many would fit between the
-     * multiple of 16 bytes before them and the first. */
+    /* Loads begin at multiples of 16 bytes, but values are aligned only to
+     * their own size: `lead` values would fit between the first load's begin
+     * and the first value. */
     const unsigned lead = (unsigned)((uintptr_t)src % 16 / sizeof(T));
     const int64_t begin = (int64_t)blockIdx.x * (SCAN_SMALL_NBYTES / sizeof(T));
     const int64_t end = (int64_t)(gridDim.x * (SCAN_SMALL_NBYTES / sizeof(T)));
@@ -140,8 +146,8 @@ __launch_bounds__(SCAN_SMALL_NTHREADS)
                                                                    : (T)NAN;
         }
     }
-    /* The lead has pushed as many values behind the last block's end: the first
-     * block takes these. */
+    /* The loads begin `lead` values early, so the last `lead` values are behind
+     * the last block's loads. The first block scans them. */
     const int64_t left = end - lead + threadIdx.x;
     values[SCAN_SMALL_NLOADS * n] =
         blockIdx.x == 0 && threadIdx.x < lead && left < (int64_t)batch.nvalues
@@ -162,7 +168,8 @@ __launch_bounds__(SCAN_SMALL_NTHREADS)
         region<found_range<T>>(batch, batch.at.staging)[warp] = range;
 }
 
-/* The range of the thread's share of `n` ranges. */
+/* Returns the range of every FINALIZE_NTHREADS-th of `n` ranges, from the
+ * thread's own on. */
 template <typename T>
 static __device__ __forceinline__ found_range<T>
 sum_ranges(const found_range<T> *ranges, unsigned n)
@@ -185,7 +192,7 @@ sum_ranges(const found_range<T> *ranges, unsigned n)
     return own;
 }
 
-/* The range of all threads', for the first warp. */
+/* Returns the range of all threads in the first warp. */
 template <typename T>
 static __device__ __forceinline__ found_range<T>
 reduce_ranges(found_range<T> own, found_range<T> *s_of_warps)
@@ -199,7 +206,9 @@ reduce_ranges(found_range<T> own, found_range<T> *s_of_warps)
     return threadIdx.x < 32 ? reduce_range(s_of_warps[threadIdx.x]) : own;
 }
 
-/* Grid: (1, chunks). Finds a chunk's parameters by the ranges of its values. */
+/* Grid: x = 1, y = chunks. The block combines the ranges of its chunk's warps
+ * and finds the chunk's parameters. Shared memory: a range per warp; one
+ * barrier before the first warp reads them. */
 template <typename T, bool halves>
 static __global__ void
 __launch_bounds__(FINALIZE_NTHREADS)
@@ -208,7 +217,7 @@ __launch_bounds__(FINALIZE_NTHREADS)
     __shared__ found_range<T> s_of_warps[32];
     struct cuda_chunk &chunk = begin_chunk(batch);
     const fill_words<T> fills = given_fills<T>(batch);
-    /* Loaded while ranges are loaded and reduced. */
+    /* This load overlaps with the loads of the ranges. */
     const T *src = (const T *)chunk.src;
     found_range<T> own =
         sum_ranges(region<found_range<T>>(batch, batch.at.staging), nranges);
@@ -232,7 +241,7 @@ __launch_bounds__(FINALIZE_NTHREADS)
     finish_range<T, halves>(batch, chunk, range, first);
 }
 
-/* The number of blocks that scan a chunk. */
+/* Returns the number of blocks that scan a chunk. */
 static inline uint64_t
 scan_small_nblocks(const struct cuda_batch *batch)
 {
