@@ -108,8 +108,8 @@ subtract_line(const struct line &line, const uint32_t *mask, W *quants)
             last = ahead[i];
             at[i * line.stride] =
                 twice ? difference - last_difference : difference;
-            /* The first difference of a line does not count, since it is the
-             * first value itself. */
+            /* The first difference is the first value itself. Second
+             * differences leave it out. */
             last_difference = first + i > 0 ? difference : 0;
         }
     }
