@@ -1,9 +1,12 @@
-/* Looks for the domain of each chunk, the shape in which it predicts best
- * (codec/model/domain.h): how many slow dims count bricks. Of a chunk of one
- * dimension it only finds out if it may be rows, planes or boxes; then the host
- * searches. Beside that another block finds out whether the CPU is to have
- * the chunk, whose values repeat, or had better all come back as they are
- * (codec/model/repeats.h), or may not change along some dimension. */
+/* Finds the domain of each chunk, the shape in which it predicts best
+ * (codec/model/domain.h): how many slow dimensions count bricks. For a chunk of
+ * one dimension it only finds whether the chunk may consist of rows, planes or
+ * boxes; the host then searches.
+ *
+ * A second block finds whether other encodings are worth a trial: whether
+ * values repeat, whether lossless coding may be smaller
+ * (codec/model/repeats.h), and whether the chunk may be constant along some
+ * dimension. */
 #include "codec/model/lag_errors.h"
 #include "codec/model/repeat_keys.h"
 #include "gpu/block/warp.cuh"
@@ -12,13 +15,15 @@
 #define NTHREADS 256
 #define NWARPS (NTHREADS / 32)
 
+/* The errors along each dimension at distances 2^j, and the prices that follow.
+ */
 struct survey {
     struct terp_price_sum sum[TERP_NDIMS][TERP_MAX_LEVELS];
     struct terp_domain_prices prices;
 };
 
-/* A warp sums the errors of all samples along a dimension of `extent` values
- * that are `stride` apart. */
+/* A warp sums up the errors of all samples along a dimension of `extent` values
+ * that are `stride` apart, at one distance. */
 template <typename T>
 static __device__ struct terp_price_sum
 sum_errors(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
@@ -43,7 +48,8 @@ sum_errors(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     return sum;
 }
 
-/* Prices along all dimensions; a warp takes a distance at a time. */
+/* Prices all dimensions. A warp handles one distance at a time. Has barriers
+ * before and after the prices are made from the errors. */
 template <typename T>
 static __device__ void
 price_dims(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
@@ -77,8 +83,8 @@ price_dims(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     __syncthreads();
 }
 
-/* In each warp: whether rows of some length seem to repeat, of those that the
- * warp looks at. */
+/* Returns, in each warp, whether rows of some length seem to repeat. Each warp
+ * tests its own lengths. */
 template <typename T>
 static __device__ bool
 find_period(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
@@ -127,14 +133,14 @@ find_domain(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     chunk.domain_nslow = nslow;
 }
 
-/* What is looked up of sampled values; a bit a slot: another point has its key.
- */
+/* The keys of sampled values, and a bit for each slot: another point has the
+ * same key. */
 struct repeats_table {
     unsigned long long entry[TERP_REPEATS_NSLOTS];
     uint32_t is_found[TERP_REPEATS_NSLOTS / 32];
 };
-/* Spans that a block's threads have at once, and those of a thread whose values
- * are on their way together. */
+/* NSPANS_AT_ONCE: spans that the threads of a block have at a time. NSPANS:
+ * spans whose values a thread loads before it uses the first. */
 #define NSPANS_AT_ONCE (NTHREADS / TERP_REPEATS_SPAN_NVALUES)
 #define NSPANS 4
 static_assert(TERP_REPEATS_NSLOTS / 32 <= NTHREADS &&
@@ -197,8 +203,9 @@ find_repeats(const struct cuda_batch &batch, struct cuda_chunk &chunk,
         chunk.may_repeat = true;
 }
 
-/* Whether some values, one a thread, are all what the next one along some
- * dimension is, or the one before the last: then the whole chunk may be so. */
+/* Whether the chunk may be constant along some dimension: sampled values, one
+ * per thread, all equal their neighbours along it. All threads of the block
+ * call it. */
 template <typename T>
 static __device__ bool
 may_be_copies(const struct cuda_batch &batch, const T *values)
@@ -222,8 +229,8 @@ may_be_copies(const struct cuda_batch &batch, const T *values)
     return any;
 }
 
-/* Under a bound relative to each value other values may be coded than the
- * chunk's, of another type. */
+/* Searches the chunk's own values, of type V. Under a bound relative to each
+ * value, values of another type may be coded. */
 template <typename V>
 static __device__ void
 find_repeats_of_each(const struct cuda_batch &batch, struct cuda_chunk &chunk,
@@ -234,7 +241,9 @@ find_repeats_of_each(const struct cuda_batch &batch, struct cuda_chunk &chunk,
         terp_repeats_near_nbits_of_each(batch.caller_bound, sizeof(V)), s);
 }
 
-/* Grid: x two blocks, or the first one alone; y chunks. */
+/* Grid: x = 2 blocks, or only the first; y = chunks. The first block finds the
+ * domain, the second looks for other encodings. Shared memory: struct survey,
+ * or struct repeats_table; barriers separate filling and reading it. */
 template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS) find_domains(const struct cuda_batch batch)

@@ -1,27 +1,30 @@
-/* What to predict with, estimated on samples of the original values.
- * The same samples, costs and ties as in cpu/predict/tuner.c.
+/* Chooses what predicts a chunk, by estimates on samples of the original
+ * values. Samples, costs and ties are those of cpu/predict/spline_tuner.c and
+ * lorenzo_tuner.c.
  *
- * Samples are predicted from original values, so nothing waits for anything:
- * one launch estimates all classes of all levels under all splines, and the
- * dimensions of lorenzo. Blocks count codes in shared memory and turn counts
- * into costs under each entry of the dictionary, which are sums: where blocks
- * share a class, the one that ends last adds theirs up. A second launch
- * chooses. */
+ * Samples are predicted from original values, so all estimates are independent.
+ * One launch estimates all classes of all levels under all splines, and all
+ * sets of dimensions of Lorenzo. Blocks count codes in shared memory and turn
+ * counts into costs under each entry of the dictionary. Costs are sums: if
+ * several blocks share a class, the last of them adds up the costs of all. A
+ * second launch chooses. */
 #include "gpu/predict/tuner_lorenzo.cuh"
 #include "gpu/predict/tuner_plan.cuh"
 #include "gpu/predict/tuner_spline.cuh"
 
-/* A block takes this many samples or more; blocks that share a class leave
- * records to add up, so there is a limit to them. */
+/* SPLINE_PART_NVALUES, LORENZO_PART_NVALUES: samples that a block has at least.
+ * MAX_NPARTS: the most blocks of a class; each leaves records that the last one
+ * must add up. */
 #define SPLINE_PART_NVALUES 2048
 #define LORENZO_PART_NVALUES 1024
 #define MAX_NPARTS 8
 
-/* Of many chunks one block takes all classes of a level that has so many values
- * a class: it is slow, but there are fewer. */
+/* In batches one block handles all classes of a level if each has at most so
+ * many values. Such a block is slow, but there are fewer blocks. */
 #define SMALL_NVALUES TUNE_STORED_STRIDE
 
-/* Lorenzo samples twice as much; its blocks' costs are added in 32 bits. */
+/* Lorenzo takes twice as many samples. The costs of its blocks are added in 32
+ * bits. */
 _Static_assert((uint64_t)4 * TERP_MAX_NSAMPLES *
                        (24 << TERP_COST_FRACTION_NBITS) <
                    (uint64_t)1 << 32,
@@ -32,7 +35,7 @@ _Static_assert((uint64_t)4 * TERP_MAX_NSAMPLES * TERP_MAX_RUN_COST < (uint64_t)1
 
 /* ---- dimensions ---- */
 
-/* Dimensions along which there are more than `n`. */
+/* Returns the dimensions whose extent is above n. */
 static unsigned
 dims_above(uint64_t n, const uint64_t extent[TERP_NDIMS])
 {
@@ -42,9 +45,9 @@ dims_above(uint64_t n, const uint64_t extent[TERP_NDIMS])
     return dims;
 }
 
-/* ---- classes that blocks share ---- */
+/* ---- classes that several blocks share ---- */
 
-/* Costs of a block's histograms, behind one another. */
+/* Stores the records of a block's histograms one after another. */
 static __device__ void
 write_records(uint32_t *records, const uint32_t *s_histograms, unsigned n)
 {
@@ -54,8 +57,9 @@ write_records(uint32_t *records, const uint32_t *s_histograms, unsigned n)
                          TUNE_COSTS_AT + i % TUNE_COSTS_NWORDS];
 }
 
-/* Costs of all samples by those of this block's. False unless it is the last
- * of nparts. They count themselves in a word that others take for zero. */
+/* Adds up the records of all blocks of a class. Returns false in all but the
+ * last of nparts blocks. The blocks count themselves in a word that later
+ * stages expect to be zero; the last block clears it. */
 static __device__ bool
 sum_parts(const struct cuda_batch &batch, unsigned class_at, uint32_t *records,
           unsigned part, unsigned nparts, uint32_t *s_histograms, unsigned n)
@@ -78,20 +82,21 @@ _Static_assert(2 * (TERP_MAX_LEVELS + 1) * TERP_NCLASSES * sizeof(unsigned) <=
                    TERP_NSYMBOLS * sizeof(uint64_t),
                "The region has two words for each class of each level.");
 
-/* ---- a block's task ---- */
+/* ---- the task of a block ---- */
 
 struct tune_task {
-    int l;           /* 0: lorenzo */
-    unsigned number; /* of the class; 0: all of a small level */
+    int l;           /* level; 0: Lorenzo */
+    unsigned number; /* of the class; 0: all classes of a small level */
     unsigned part, nparts;
-    bool blends;          /* or averages */
-    unsigned first_cost;  /* costs of the level before its own */
-    unsigned nhistograms; /* 0: of a small level, which stores rows */
-    unsigned njoint;      /* blends besides, which follow */
-    unsigned first_joint; /* likewise */
+    bool blends;          /* it only blends */
+    unsigned first_cost;  /* index of its first cost in the level */
+    unsigned nhistograms; /* 0: a small level, which stores rows */
+    /* histograms of blending that follow, if one block does both */
+    unsigned njoint;
+    unsigned first_joint; /* index of the first cost of these */
 };
 
-/* What it samples. */
+/* What a task samples. */
 union tune_samples {
     struct sampled_stretches stretches;
     struct {
@@ -101,8 +106,8 @@ union tune_samples {
     struct sampled_class classes[TERP_NCLASSES];
 };
 
-/* Blocks of a class that only blend: fewer than average, since they have less
- * to count. */
+/* Returns the number of blocks that only blend a class. They are half as many
+ * as those that average, since they count less. */
 static __host__ __device__ __forceinline__ unsigned
 nblending_of(const struct tune_grid &grid, int l, unsigned number)
 {
@@ -162,9 +167,10 @@ find_task(const struct tune_grid &grid)
     return task;
 }
 
-/* The class, by a thread of the last warp, or lorenzo's stretches, or all
- * classes of a small level. Takes only what stays the same as long as the
- * device has the batch's layout. */
+/* Finds the class of a task, or Lorenzo's stretches, or all classes of a small
+ * level. Threads of the last warp do that. The function reads only the layout,
+ * which does not change between batches of a shape, so it need not wait for
+ * previous kernels. */
 static __device__ __forceinline__ void
 find_classes(const struct cuda_batch &batch, const struct tune_grid &grid,
              const struct tune_task &task, union tune_samples *s_samples)
@@ -187,9 +193,9 @@ find_classes(const struct cuda_batch &batch, const struct tune_grid &grid,
     }
 }
 
-/* ---- the kernel ---- */
+/* ---- kernel ---- */
 
-/* Leaves the costs of a part of lorenzo. */
+/* Stores the records of one block of Lorenzo. */
 template <typename T>
 static __device__ void
 tune_lorenzo(const struct cuda_batch &batch, const struct tune_grid &grid,
@@ -213,7 +219,7 @@ tune_lorenzo(const struct cuda_batch &batch, const struct tune_grid &grid,
                   s_histograms, n);
 }
 
-/* Costs of a class, by the last of its parts. */
+/* Prices a class. The last of its blocks stores the costs. */
 template <typename T>
 static __device__ void
 tune_class(const struct cuda_batch &batch, const struct tune_grid &grid,
@@ -268,7 +274,7 @@ tune_class(const struct cuda_batch &batch, const struct tune_grid &grid,
     }
 }
 
-/* How many of `n` values have a row, by a warp. */
+/* Returns how many of n values have the row at `row_at`. A warp calls it. */
 static __device__ __forceinline__ unsigned
 count_rows(const uint16_t *s_rows, unsigned n, unsigned row_at)
 {
@@ -281,7 +287,8 @@ count_rows(const uint16_t *s_rows, unsigned n, unsigned row_at)
     return found;
 }
 
-/* The cost of a class of `n` values by what its rows say, by a warp. */
+/* Returns the cost of a class of n values from the rows of its values. A warp
+ * calls it. */
 static __device__ __forceinline__ uint64_t
 cost_of_rows(const uint16_t *cost, const uint16_t *s_rows, unsigned n,
              unsigned npredicting, const struct terp_beyond &beyond)
@@ -327,8 +334,9 @@ cost_of_rows(const uint16_t *cost, const uint16_t *s_rows, unsigned n,
     return terp_cost_of_class(&samples, n);
 }
 
-/* The costs of a small level's classes, all of whose values are samples: the
- * rows of each histogram are stored, then their costs added. */
+/* Prices all classes of a small level; all their values are samples. First the
+ * threads store the row of each value in each histogram, then warps add up the
+ * costs of the rows. */
 template <typename T>
 static __device__ void
 tune_level(const struct cuda_batch &batch, const struct tune_grid &grid, int l,
@@ -369,13 +377,15 @@ tune_level(const struct cuda_batch &batch, const struct tune_grid &grid, int l,
     }
 }
 
-/* Grid: (chunks, struct tune_grid): blocks of one task run at the same time.
- * Those of a chunk have so many different ones that a multiprocessor's cache
- * would not hold their instructions. Block: up to TUNE_SINGLE_NTHREADS; in
- * dynamic shared memory the histograms of its class, or of lorenzo, or the rows
- * of a small level. Blocks do not wait for each other: the last of a class, by
- * the class's counter, adds up what the others left. It lets the next kernel
- * come only when the kernels before it have ended, see `choose`. */
+/* Grid: x = chunks, y = tasks (struct tune_grid). Blocks of one task run at the
+ * same time: a chunk has so many different tasks that the instruction cache of
+ * a multiprocessor could not hold them. Block: TUNE_SINGLE_NTHREADS or
+ * TUNE_BATCH_NTHREADS threads; a thread owns the samples that it takes. Dynamic
+ * shared memory: the histograms of the class, or of Lorenzo, or the rows of a
+ * small level. Barriers separate clearing, counting and pricing. Blocks do not
+ * wait for each other: the last block of a class, according to the counter of
+ * the class, adds up the records of all. The kernel triggers the next launch
+ * only after the kernels before it have ended, see `choose`. */
 template <typename T>
 static __global__ void
 __launch_bounds__(TUNE_SINGLE_NTHREADS<T>, 1)
@@ -402,8 +412,8 @@ __launch_bounds__(TUNE_SINGLE_NTHREADS<T>, 1)
         return;
     const struct source<T> source = source_of<T>(s_chunk);
     const int wide = s_chunk.model.wide;
-    /* Lorenzo's integers are of steps, a spline's samples of what is above the
-     * low bits. */
+    /* Lorenzo's quants are multiples of the step. Splines are sampled in units
+     * of what is above the low bits. */
     const struct constants<T> k =
         task.l == 0
             ? constants_of<T>(s_chunk.model.step, s_chunk.bound,
@@ -422,17 +432,16 @@ __launch_bounds__(TUNE_SINGLE_NTHREADS<T>, 1)
                    beyond_of(s_chunk), (uint16_t *)s_histograms);
 }
 
-/* ---- the launch ---- */
+/* ---- launch ---- */
 
-/* Parts for so many samples. */
+/* Returns the number of blocks for so many samples. */
 static unsigned
 nparts_of(uint64_t nsamples, uint64_t part_nvalues, unsigned most)
 {
     return (unsigned)min_u64(div_up(nsamples, part_nvalues), most);
 }
 
-/* Whether a level has so many points that blending pays, and long splines do.
- */
+/* Whether a level has enough points for blending and for long splines. */
 static bool
 is_large(const struct terp_layout *layout, int l)
 {
@@ -446,7 +455,7 @@ is_large(const struct terp_layout *layout, int l)
 _Static_assert(SMALL_NVALUES *TERP_NCLASSES <= TERP_BLEND_MIN_NVALUES,
                "A small level has too few points to be blended.");
 
-/* No class of a level has more. */
+/* Returns the values of the level's largest class. */
 static uint64_t
 class_max_nvalues(const struct terp_layout *layout, int l)
 {
@@ -457,7 +466,7 @@ class_max_nvalues(const struct terp_layout *layout, int l)
     return nvalues;
 }
 
-/* Returns how many records there are. */
+/* Fills the grid. Returns the number of records. */
 static uint64_t
 assign_blocks(const struct cuda_batch *batch, unsigned most_parts,
               struct tune_grid *grid)
@@ -468,7 +477,8 @@ assign_blocks(const struct cuda_batch *batch, unsigned most_parts,
 
     *grid = tune_grid{};
     grid->dims_in_use = dims_above(1, layout->dims);
-    /* Blocks of single chunks are few, and the slowest decides. */
+    /* Single chunks have few blocks, and the slowest decides, so they do not
+     * blend as well. */
     grid->is_joint = most_parts == 1;
     if (asked != TERP_PREDICTOR_SPLINE) {
         grid->nlorenzo = nparts_of(2 * terp_nsamples_of(layout->nvalues),
@@ -509,7 +519,8 @@ assign_blocks(const struct cuda_batch *batch, unsigned most_parts,
     return nrecords;
 }
 
-/* Histograms of four odd dimensions, or of lorenzo. */
+/* Shared memory for the most histograms of a block: of a class of four odd
+ * dimensions, or of Lorenzo. */
 #define SHARED_MAX_NBYTES (TERP_NCLASSES * TUNE_HISTOGRAM_NWORDS * 4)
 
 template <typename T>
@@ -522,7 +533,8 @@ launch_tune(const struct cuda_batch *batch, const struct tune_grid *grid,
         batch->nchunks == 1 ? TUNE_SINGLE_NTHREADS<T> : TUNE_BATCH_NTHREADS;
     dim3 blocks((unsigned)batch->nchunks, grid->nblocks);
 
-    /* The same of all calls, which may come from several threads. */
+    /* The same value in all calls, because calls may come from several threads.
+     */
     cudaError_t error = cudaFuncSetAttribute(
         tune<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
         SHARED_MAX_NBYTES);
@@ -536,7 +548,7 @@ cuda_tune(const struct cuda_batch *batch, cudaStream_t stream)
 {
     const uint64_t room = batch->npartitions * CUDA_PARTITION_MAX_NBYTES;
     struct tune_grid grid;
-    /* Many chunks keep the device busy with one block a class. */
+    /* Many chunks keep the device busy with one block per class. */
     unsigned most_parts =
         batch->nchunks < MAX_NPARTS ? MAX_NPARTS / (unsigned)batch->nchunks : 1;
     cudaError_t error = cudaSuccess;

@@ -1,4 +1,4 @@
-/* What the tuner's blocks count, and what counts cost. */
+/* Histograms of the tuner's blocks, and what their counts cost. */
 #pragma once
 
 #include <stddef.h>
@@ -6,20 +6,22 @@
 #include "codec/model/cost.h"
 #include "gpu/predict/values.cuh"
 
-/* Threads of a block: of a single chunk there are few blocks, and the slowest
- * decides. */
+/* Threads of a block. A single chunk has few blocks, and the slowest decides,
+ * so each has many threads. Batches have many blocks. */
 template <typename T>
 static constexpr unsigned TUNE_SINGLE_NTHREADS = sizeof(T) == 4 ? 1024 : 512;
 #define TUNE_BATCH_NTHREADS 256
 
-/* Dimensions of a set. */
+/* Returns the number of dimensions of a set. */
 static __host__ __device__ __forceinline__ constexpr unsigned
 count_bits(unsigned dims)
 {
     return (0x4332322132212110ull >> (4 * dims) & 15);
 }
 
-/* Subsets of a set of dimensions are numbered by pushing its bits together. */
+/* Returns a subset of a set of dimensions by its number. The bits of the number
+ * are those of the subset, without gaps. Example: subset_at(2, dimensions 0 and
+ * 3) is dimension 3. */
 static __host__ __device__ __forceinline__ unsigned
 subset_at(unsigned number, unsigned dims)
 {
@@ -35,9 +37,9 @@ subset_at(unsigned number, unsigned dims)
 
 /* ---- state ---- */
 
-/* The chunk's state, up to its plan, on its way to shared memory until
- * wait_async and a barrier: a word a thread, since all blocks read the same
- * lines. */
+/* Starts to copy the chunk's state, up to its plan, to shared memory; it is
+ * there after wait_async and a barrier. Each thread copies one word, since all
+ * blocks read the same cache lines. */
 static __device__ __forceinline__ void
 fetch_state(const struct cuda_chunk *chunk, struct cuda_chunk *s_chunk)
 {
@@ -56,12 +58,13 @@ is_tuned(const struct cuda_chunk &chunk)
     return chunk.status == TERP_OK && chunk.coding != TERP_CODING_CONSTANT;
 }
 
-/* Special values are taken for NaN. */
+/* The values that are sampled. Special values are read as NaN. */
 template <typename T> struct source {
     const T *values;
     bool has_specials;
     fill_words<T> fills;
-    T noise_scale; /* a step, in steps of what is above the low bits */
+    /* 1 / 2^(bits of the unit): a step, counted in what is above low bits */
+    T noise_scale;
 };
 
 template <typename T>
@@ -81,11 +84,12 @@ known(const struct source<T> &source, T value)
 
 /* ---- histograms ---- */
 
-/* A histogram counts slots: the magnitudes of codes, behind the largest the
- * escape, and what has no code. There is room for TUNE_NROUNDS of them a lane.
- * Behind the counts are costs by entry, and what its record holds besides; of
- * lorenzo the sum of codes that were counted, how many these are, and their
- * runs' cost. */
+/* A histogram counts *slots*: the magnitudes of codes, after the largest one
+ * escapes, and then what has no code. Each of a warp's lanes has TUNE_NROUNDS
+ * slots. After the counts follows a *record* of TUNE_COSTS_NWORDS words: the
+ * cost under each entry of the dictionary, and the counts of the enum below.
+ * RECORD_SUM, RECORD_NCOUNTED and RECORD_RUN_COST are Lorenzo's: the sum of the
+ * codes that are counted, their number, and the cost of their runs. */
 #define TUNE_NSLOTS TERP_NROWS
 #define TUNE_NROUNDS ((TUNE_NSLOTS + 31) / 32)
 #define TUNE_COSTS_AT (32 * TUNE_NROUNDS)
@@ -107,22 +111,24 @@ enum {
 _Static_assert(RECORD_END <= TUNE_COSTS_NWORDS && TUNE_COSTS_NWORDS % 4 == 0,
                "A record has room for all costs and is moved by four words.");
 
-/* Of a class of one odd dimension a histogram for each spline; of others, under
- * the cubic one, for each set of dimensions that may predict it. */
+/* Returns the number of histograms of a class with `nodd` odd dimensions. A
+ * class of one odd dimension has one for each spline. Other classes have one,
+ * under the cubic spline, for each set of dimensions that may predict them. */
 static __host__ __device__ __forceinline__ constexpr unsigned
 nhistograms_of(unsigned nodd)
 {
     return nodd == 1 ? TERP_NSPLINES : (1u << nodd) - 1;
 }
 
-/* Dimensions that predict what the h-th of them counts. */
+/* Returns the number of dimensions that predict in the h-th histogram of class
+ * `number`. */
 static __device__ __forceinline__ unsigned
 npredicting_of(unsigned number, unsigned h)
 {
     return count_bits(number) == 1 ? 1 : count_bits(h + 1);
 }
 
-/* Histograms of the classes with lower numbers. */
+/* Returns the number of histograms of classes with lower numbers. */
 static __host__ __device__ __forceinline__ unsigned
 histograms_before(unsigned number)
 {
@@ -132,16 +138,16 @@ histograms_before(unsigned number)
     return n;
 }
 
-/* Those of blended predictions, where a level has them: of three odd dimensions
- * in pairs, and fully; of two linear, for which both are the same, and by a
- * long spline. */
+/* Returns the number of histograms of blended predictions, for levels that may
+ * blend. Classes of three odd dimensions: blended in pairs, and fully. Classes
+ * of two: linear, for which both are the same, and by a long spline. */
 static __host__ __device__ __forceinline__ constexpr unsigned
 nblends_of(unsigned nodd)
 {
     return nodd == 2 || nodd == 3 ? 2 : 0;
 }
 
-/* Of the classes with lower numbers. */
+/* Returns the number of such histograms of classes with lower numbers. */
 static __host__ __device__ __forceinline__ constexpr unsigned
 blends_before(unsigned number)
 {
@@ -151,14 +157,15 @@ blends_before(unsigned number)
     return n;
 }
 
-/* What a block found besides its histograms. */
+/* What a block counts besides its histograms. */
 struct findings {
     uint32_t nsampled;
     uint32_t nunpredictable;
     uint32_t nnear;
 };
 
-/* Slots of TERP_ROW_UNKNOWN and TERP_ROW_SPECIAL: places in the record. */
+/* The slots of TERP_ROW_UNKNOWN and TERP_ROW_SPECIAL are words of the record.
+ */
 #define TUNE_SLOT_UNKNOWN (TUNE_COSTS_AT + RECORD_NUNKNOWN)
 #define TUNE_SLOT_SPECIAL (TUNE_COSTS_AT + RECORD_NSPECIAL)
 
@@ -183,15 +190,17 @@ clear_histograms(uint32_t *s_histograms, unsigned n, struct findings *s_found)
     }
 }
 
-/* Histograms that a warp costs together, slots whose costs it loads together,
- * and entries of a lane. */
+/* TUNE_NTOGETHER: histograms that a warp prices together. TUNE_NAHEAD: slots
+ * whose costs a lane loads before it uses the first. TUNE_NLANE_ENTRIES:
+ * entries of the dictionary per lane. Larger numbers hide more latency and need
+ * more registers. */
 #define TUNE_NTOGETHER 3
 #define TUNE_NAHEAD 4
 #define TUNE_NLANE_ENTRIES ((TERP_NENTRIES + 31) / 32)
 
-/* A slice of the slots: of TUNE_NROUNDS slots one behind another, a lane's,
- * every nslices-th. Those in use are often the first ones; so all slices have
- * about as many of them. */
+/* A slice is the slots that one warp prices. Of each lane's TUNE_NROUNDS
+ * consecutive slots, it has every nslices-th. Often only the first slots are in
+ * use, so all slices have about the same number of used slots. */
 _Static_assert(TUNE_NROUNDS % 2 == 1,
                "Lanes read different banks: their distance is odd.");
 
@@ -201,7 +210,7 @@ slot_of_slice(unsigned i, unsigned slice, unsigned nslices)
     return i % 32 * TUNE_NROUNDS + slice + i / 32 * nslices;
 }
 
-/* Counts of a slice's slot go with the slot's number. */
+/* A count is stored in one word with the number of its slot. */
 #define TUNE_SLOT_NBITS 10
 _Static_assert(TUNE_NSLOTS <= 1 << TUNE_SLOT_NBITS,
                "A slot's number fits its bits.");
@@ -209,8 +218,8 @@ _Static_assert((uint64_t)4 * TERP_MAX_NSAMPLES << TUNE_SLOT_NBITS <= (uint64_t)1
                                                                          << 32,
                "A count fits the bits that the slot's number leaves.");
 
-/* Moves the counts of a warp's slice of the slots to the front of the slice
- * where any of the histograms has one. Returns how many there are. */
+/* Moves the counts of a slice to the front of the slice, for slots that are in
+ * use in any of n histograms. Returns how many there are. A warp calls it. */
 static __device__ __forceinline__ unsigned
 gather_slots(unsigned max_code, uint32_t *s_histograms, unsigned n,
              unsigned slice, unsigned nslices)
@@ -231,7 +240,7 @@ gather_slots(unsigned max_code, uint32_t *s_histograms, unsigned n,
         unsigned used = __ballot_sync(FULL_WARP_MASK, any != 0);
         unsigned before = (unsigned)__popc(used & ((1u << lane) - 1));
         unsigned to = slot_of_slice(nused + before, slice, nslices);
-        __syncwarp(); /* others have read what is there */
+        __syncwarp(); /* other lanes have read these words */
 #pragma unroll
         for (unsigned h = 0; h < TUNE_NTOGETHER; h++) {
             if (any == 0 || h >= n)
@@ -247,7 +256,7 @@ gather_slots(unsigned max_code, uint32_t *s_histograms, unsigned n,
     return nused;
 }
 
-/* Adds a slice's share to the costs of its histograms. */
+/* A warp adds the costs of a slice to the records of n histograms. */
 static __device__ __forceinline__ void
 cost_slots(const uint16_t *cost, unsigned max_code, uint32_t *s_histograms,
            unsigned n, unsigned slice, unsigned nslices)
@@ -297,8 +306,9 @@ cost_slots(const uint16_t *cost, unsigned max_code, uint32_t *s_histograms,
                           sums[h][e]);
 }
 
-/* Costs of each histogram under each entry, by whole warps. What was counted
- * is lost. */
+/* Prices n histograms under each entry of the dictionary, by whole warps, and
+ * completes their records. The counts are overwritten. Begins and ends with a
+ * barrier. */
 static __device__ void
 cost_histograms(const uint16_t *cost, unsigned max_code, uint32_t *s_histograms,
                 unsigned n, const struct findings *s_found)
@@ -325,7 +335,8 @@ cost_histograms(const uint16_t *cost, unsigned max_code, uint32_t *s_histograms,
     __syncthreads();
 }
 
-/* Records [nparts][n] to costs of n histograms, the n-th at n * stride. */
+/* Adds up records [nparts][n] to n records; record h goes to s_costs + h *
+ * stride. */
 static __device__ __forceinline__ void
 add_records(const uint32_t *records, unsigned n, unsigned nparts,
             uint32_t *s_costs, unsigned stride)
@@ -353,7 +364,8 @@ beyond_of(const struct cuda_chunk &chunk)
     return {chunk.model.wide, chunk.escape_nbytes};
 }
 
-/* What a histogram's codes cost: by a warp. */
+/* Returns what the codes of a histogram cost under the best entry. A warp calls
+ * it. */
 static __device__ __forceinline__ uint64_t
 cost_of_codes(const uint32_t *s_costs, unsigned ncodes,
               const struct terp_beyond &beyond)

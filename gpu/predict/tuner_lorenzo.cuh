@@ -1,5 +1,5 @@
-/* Samples of the Lorenzo predictor's differences; the same as those
- * of terp_cpu_tune_lorenzo. */
+/* Samples the differences of the Lorenzo predictor. The samples are those of
+ * terp_cpu_tune_lorenzo. */
 #pragma once
 
 #include "codec/model/low_bits.h"
@@ -38,8 +38,8 @@ find_stretches(const struct terp_layout *layout, unsigned part, unsigned nparts,
     some->end = nsampled * (part + 1) / nparts;
 }
 
-/* Rows that a difference along slower dimensions takes: bit d - 1 of a
- * corner is set where the row is the one before in dimension d. */
+/* The rows whose values make a difference along dimensions above 0. Bit d - 1
+ * of a *corner* is set if the row is one step back along dimension d. */
 #define TUNE_MAX_NCORNERS (1 << (TERP_NDIMS - 1))
 _Static_assert(TUNE_MAX_NCORNERS <= 32, "Each corner has a lane.");
 _Static_assert(TERP_LORENZO_RUN_NVALUES == 32,
@@ -58,8 +58,8 @@ lowest_bit(unsigned corner)
 template <typename T> struct stretch {
     const T *values;
     uint32_t nvalues;
-    uint32_t first;  /* of those that count */
-    unsigned exists; /* bit d - 1: a row before it in dimension d */
+    uint32_t first;  /* index of the first value that counts */
+    unsigned exists; /* bit d - 1: there is a row before it along dimension d */
 };
 
 template <typename T>
@@ -84,10 +84,10 @@ find_stretch(const volatile struct sampled_stretches &some, const T *values,
     return stretch;
 }
 
-/* The integer that stands for a value, by K, see quant_of. A value that it does
- * not reproduce repeats the one before, `last` before the lanes of `group`, and
- * so do special values: they are not valid. Where `exists` is false it is 0.
- * The whole warp takes part. */
+/* Returns the quant of a value; K says how, see quant_of. Special values, and
+ * values that their quant does not reproduce, are not valid. They repeat the
+ * quant of the lane before them in `group`, or `last` if no lane of the group
+ * is valid. The result is 0 if `exists` is false. The whole warp calls it. */
 template <typename T, typename K>
 static __device__ __forceinline__ int_of<T>
 integer_of(const struct source<T> &source, T value, bool exists, const K &k,
@@ -113,7 +113,8 @@ integer_of(const struct source<T> &source, T value, bool exists, const K &k,
     return integer;
 }
 
-/* Differences along a set of slower dimensions, from rows that are corners. */
+/* Turns the quants of the corners into differences along each set of
+ * dimensions. */
 template <int NCORNERS, typename W>
 static __device__ __forceinline__ void
 difference_corners(W corners[NCORNERS], unsigned slower)
@@ -127,7 +128,8 @@ difference_corners(W corners[NCORNERS], unsigned slower)
     }
 }
 
-/* What codes there are. Plain ones are those of the dictionary, as they are. */
+/* The codes of a chunk. Plain codes are symbols of the dictionary, without low
+ * bits or tails. */
 struct wide_codes {
     int max_code, wide, tail_nbits;
     bool are_plain;
@@ -141,7 +143,8 @@ wide_codes_of(const struct cuda_chunk &chunk)
             chunk.model.wide == 0 && chunk.model.tail_nbits == 0};
 }
 
-/* The slot, which is the row of the dictionary. */
+/* Returns the slot of a difference, which is the number of its row in the
+ * dictionary. */
 template <typename T>
 static __device__ __forceinline__ unsigned
 slot_of_difference(word_of<T> difference, const struct wide_codes &codes)
@@ -160,10 +163,10 @@ slot_of_difference(word_of<T> difference, const struct wide_codes &codes)
     return fits ? terp_row_of_wide(symbol, codes.wide) : TERP_ROW_ESCAPE;
 }
 
-/* Counts the codes of a value by the dimensions of the difference, if it
- * `counts`; `row` holds differences along dimension 0, if there are any. The
- * whole warp takes part: returns the sum of the magnitudes of its codes, of the
- * lane's set of dimensions: two lanes a corner. */
+/* Counts the codes of a value under each set of dimensions, if `counts`. `row`
+ * holds differences along dimension 0, if there are rows, `column` does not.
+ * The whole warp calls it. Returns the sum of the magnitudes of the warp's
+ * codes under the set of this lane; each corner has two lanes. */
 template <typename T, int NCORNERS>
 static __device__ __forceinline__ uint32_t
 count_differences(word_of<T> row[NCORNERS], word_of<T> column[NCORNERS],
@@ -179,7 +182,7 @@ count_differences(word_of<T> row[NCORNERS], word_of<T> column[NCORNERS],
     for (unsigned corner = 0; corner < NCORNERS; corner++) {
         if ((corner & ~slower) != 0)
             continue;
-        uint32_t sums = 0; /* 16 bits each */
+        uint32_t sums = 0; /* two sums of 16 bits */
         if (counts) {
             unsigned slot = slot_of_difference<T>(column[corner], codes);
             count_slot(s_histogram, slot);
@@ -201,7 +204,7 @@ _Static_assert(32 * TERP_ROW_ESCAPE < 1 << 16 && 2 * TUNE_MAX_NCORNERS <= 32,
                "A warp's sum of magnitudes fits 16 bits, and each set of "
                "dimensions has a lane.");
 
-/* What the runs of a lane's set of dimensions sum up to. */
+/* What the runs of the set of a lane add up to. */
 struct lane_runs {
     uint32_t sum, n, cost;
 };
@@ -214,8 +217,8 @@ add_run(struct lane_runs &runs, uint32_t sum, uint32_t n)
     runs.cost += terp_cost_of_run(sum, n);
 }
 
-/* To the records of the lanes' sets: two a corner if there are rows, else the
- * first of them. */
+/* Adds a lane's runs to the record of its set. Each corner has two records if
+ * there are rows, otherwise one. */
 static __device__ __forceinline__ void
 add_runs(const struct lane_runs &runs, unsigned slower, bool has_rows,
          uint32_t *s_histograms)
@@ -234,18 +237,21 @@ add_runs(const struct lane_runs &runs, unsigned slower, bool has_rows,
     atomicAdd(s_record + RECORD_RUN_COST, runs.cost);
 }
 
-/* What a lane knows of the stretch that its group of lanes samples. */
+/* What a lane needs for the stretch that its group of lanes samples. */
 template <int NCORNERS, typename T> struct lane_stretch {
     struct stretch<T> stretch;
     const T *rows[NCORNERS];
-    unsigned nlanes, in_group; /* lanes of a group, and the lane's number */
-    unsigned group;            /* mask of its lanes */
-    /* The integer before the warp's values, of the row of the corner that has
-     * the lane's number. Only whole warps go on along a row. */
+    /* lanes of a group, and this lane's index in it */
+    unsigned nlanes, in_group;
+    unsigned group; /* mask of the lanes of the group */
+    /* The quant before the warp's values, in the row of the corner with the
+     * number of this lane. Only groups of 32 lanes take a row in several turns.
+     */
     int_of<T> last;
 };
 
-/* Lanes of a group: a power of two, and no more than a stretch needs. */
+/* Returns the lanes of a group: a power of two, not more than a stretch needs.
+ */
 static __device__ __forceinline__ unsigned
 group_nlanes(uint32_t stretch_nvalues)
 {
@@ -256,8 +262,8 @@ group_nlanes(uint32_t stretch_nvalues)
     return nlanes;
 }
 
-/* Makes the integers of the values at `at` from each corner, and their
- * differences along dimension 0. Returns whether the lane's value counts. */
+/* Makes the quants of the values at `at` for each corner, and their differences
+ * along dimension 0. Returns whether the lane's value counts. */
 template <int NCORNERS, typename T, typename K>
 static __device__ __forceinline__ bool
 integers_at(const struct source<T> &source, const K &k, unsigned slower,
@@ -294,7 +300,7 @@ integers_at(const struct source<T> &source, const K &k, unsigned slower,
         own.last = lane == corner ? integer : own.last;
         if (corner == 0) {
             found->nsampled += counts;
-            counts &= valid; /* A special value costs nothing. */
+            counts &= valid; /* special values cost nothing */
             found->nunpredictable += is_unpredictable;
             found->nnear +=
                 counts &&
@@ -305,11 +311,12 @@ integers_at(const struct source<T> &source, const K &k, unsigned slower,
     return counts;
 }
 
-/* A warp takes a stretch, 32 values at a time, or as many short ones as it has
- * groups of lanes. What it takes at a time is a run, unless stretches are too
- * short for runs. What is read of `some` is not kept: registers are scarce. A
- * third slower dimension doubles what a lane holds: NCORNERS is the number of
- * corners, or larger. */
+/* Samples a block's stretches. A warp takes a stretch, 32 values at a time, or
+ * one short stretch per group of lanes. The values that it takes at a time are
+ * a run, unless stretches are too short for runs. `some` is volatile, so its
+ * fields are read again instead of being kept in registers, which are scarce.
+ * NCORNERS is at least the number of corners; a third dimension above 0 doubles
+ * it, and with it what a lane holds. */
 template <int NCORNERS, typename T, typename K>
 static __device__ void
 sample_corners(const volatile struct sampled_stretches &some,
@@ -352,7 +359,7 @@ sample_corners(const volatile struct sampled_stretches &some,
         }
     }
     if (!terp_lorenzo_has_runs(most))
-        runs.sum = runs.cost = 0; /* a discount of nothing */
+        runs.sum = runs.cost = 0; /* there are no runs, so they save nothing */
     add_runs(runs, slower, most > 1, s_histograms);
     found.nsampled = __reduce_add_sync(FULL_WARP_MASK, found.nsampled);
     found.nunpredictable =
@@ -380,8 +387,8 @@ sample_lorenzo(const struct sampled_stretches &some,
                                           s_found);
 }
 
-/* Not inlined, and given little: the kernel would need as many registers for
- * other chunks. */
+/* Not inlined and with few parameters, so that the kernel needs fewer registers
+ * for other chunks. */
 template <typename T>
 static __device__ __attribute__((noinline)) void
 sample_lorenzo_exactly(const struct sampled_stretches &some,

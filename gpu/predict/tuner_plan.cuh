@@ -1,32 +1,35 @@
-/* The tuner's costs, and what is chosen by them. */
+/* The costs that the tuner has found, and the choice by these costs. */
 #pragma once
 
 #include "codec/model/low_bits.h"
 #include "gpu/predict/tuner.cuh"
 
-/* ---- what blocks work on ---- */
+/* ---- tasks of blocks ---- */
 
-/* How a launch's blocks, the blockIdx.y of each chunk, are assigned: first
- * lorenzo's, then by level from 1, class from the last, splines and then
- * blending, part. */
+/* The tasks of a launch's blocks by blockIdx.y. First come Lorenzo's blocks;
+ * then those of levels, from 1; within a level those of classes, from the last;
+ * within a class those that average, then those that blend. */
 struct tune_grid {
     unsigned nblocks;
     unsigned dims_in_use;
     unsigned nlorenzo;
-    unsigned lorenzo_record; /* first of them, of [nlorenzo] blocks */
-    int nlevels;             /* to be planned */
-    unsigned nhistograms;    /* of a block, at most */
+    unsigned lorenzo_record; /* index of Lorenzo's first record */
+    int nlevels;             /* levels to plan */
+    unsigned nhistograms;    /* the most of a block */
     unsigned first_block[TERP_MAX_LEVELS + 1];
-    unsigned nparts[TERP_MAX_LEVELS + 1]; /* 0: a small level, one block */
-    uint8_t active[TERP_MAX_LEVELS + 1];  /* dimensions with odd points */
-    bool is_large[TERP_MAX_LEVELS + 1];   /* may have a long spline */
-    bool blends[TERP_MAX_LEVELS + 1];     /* whether a level may */
-    bool is_joint; /* a class's block averages and blends */
-    unsigned first_record[TERP_MAX_LEVELS + 1]; /* where parts are many */
+    /* blocks per class; 0: one block has the whole level */
+    unsigned nparts[TERP_MAX_LEVELS + 1];
+    uint8_t active[TERP_MAX_LEVELS + 1]; /* dimensions with odd points */
+    bool is_large[TERP_MAX_LEVELS + 1];  /* the level may have a long spline */
+    bool blends[TERP_MAX_LEVELS + 1];    /* the level may blend */
+    bool is_joint; /* a block of a class averages and blends */
+    /* if a class has several blocks */
+    unsigned first_record[TERP_MAX_LEVELS + 1];
 };
 
-/* Costs in the region `tune`: of each level, by class, as histograms stand
- * behind one another; then, by class, those of blending. */
+/* Returns the costs of level l in the region `tune`: a cost for each histogram
+ * of each class, in the order of the histograms, then the costs of blending,
+ * class by class. */
 static __device__ __forceinline__ uint64_t *
 costs_of_level(const struct cuda_batch &batch, int l)
 {
@@ -36,16 +39,17 @@ costs_of_level(const struct cuda_batch &batch, int l)
 
 /* ---- candidates ---- */
 
-/* Priorities of a level's active dimensions, pushed together, and by the
- * number of a class where its cost is, under the cubic spline, when these
- * dimensions predict it. */
+/* A candidate: priorities of a level's active dimensions, numbered without
+ * gaps. at[number] is the index of the cost of class `number` under the cubic
+ * spline, if the dimensions of highest priority predict it. */
 struct candidate {
     uint8_t priorities;
     bool is_canonical;
     uint8_t at[TERP_NCLASSES];
 };
 
-/* Of levels with fewer active dimensions: n^n of those with n. */
+/* Returns the number of candidates for levels with fewer active dimensions. A
+ * level with n active dimensions has n^n candidates. */
 static __device__ __forceinline__ constexpr unsigned
 candidates_before(unsigned nactive)
 {
@@ -58,8 +62,8 @@ candidates_before(unsigned nactive)
 
 #define CANDIDATES_MAX_N (candidates_before(TERP_NDIMS + 1))
 
-/* Those of all levels, of which level 1 has the most: a thread a candidate and
- * class. */
+/* Makes the candidates of all levels. A thread handles one candidate and class
+ * at a time. Level 1 has the most active dimensions. */
 static __device__ __forceinline__ void
 find_candidates(const struct tune_grid &grid, struct candidate *s_candidates)
 {
@@ -93,10 +97,12 @@ find_candidates(const struct tune_grid &grid, struct candidate *s_candidates)
 
 /* ---- choices ---- */
 
+/* Threads, and warps, of the block that chooses. */
 #define CHOICE_NTHREADS 512
 #define CHOICE_NWARPS (CHOICE_NTHREADS / 32)
 
-/* Costs of a level of so many active dimensions. */
+/* Returns the number of costs of a level with `nactive` active dimensions,
+ * without those of blending. */
 static __host__ __device__ __forceinline__ constexpr unsigned
 ncosts_of(unsigned nactive)
 {
@@ -115,17 +121,18 @@ _Static_assert(LEVEL_MAX_NCOSTS <= CUDA_LEVEL_NCOSTS,
                "A level's costs fit its part of the region.");
 
 struct choice_shared {
-    struct cuda_chunk chunk; /* its state, up to the plan */
+    struct cuda_chunk chunk; /* the state, up to its plan */
     struct candidate candidates[CANDIDATES_MAX_N];
-    uint64_t spline_cost[TERP_MAX_LEVELS + 1]; /* of a level */
-    uint64_t lorenzo_weight[TERP_NCLASSES];    /* of a set of dimensions */
+    uint64_t spline_cost[TERP_MAX_LEVELS + 1]; /* of each level */
+    uint64_t lorenzo_weight[TERP_NCLASSES];    /* of each set of dimensions */
     struct terp_price lorenzo_price[TERP_NCLASSES];
     alignas(16) uint32_t lorenzo_record[TERP_NCLASSES * TUNE_COSTS_NWORDS];
-    uint64_t costs[CHOICE_NWARPS][LEVEL_MAX_NCOSTS]; /* a warp's level */
+    /* of the level that a warp plans */
+    uint64_t costs[CHOICE_NWARPS][LEVEL_MAX_NCOSTS];
 };
 
-/* Costs of a level, for a warp: on their way to shared memory until
- * wait_async. */
+/* A warp starts to copy the costs of a level to shared memory; they are there
+ * after wait_async. */
 static __device__ __forceinline__ void
 fetch_costs(const struct cuda_batch &batch, const struct tune_grid &grid, int l,
             uint64_t *s_costs)
@@ -140,7 +147,7 @@ fetch_costs(const struct cuda_batch &batch, const struct tune_grid &grid, int l,
         copy_async(s_costs + i, costs + i);
 }
 
-/* Costs of a level that blends: by a warp. */
+/* Sums up the costs of a level that may blend. A warp calls it. */
 static __device__ __forceinline__ struct terp_blend_costs
 cost_blends(unsigned nactive, const uint64_t *s_costs)
 {
@@ -148,7 +155,8 @@ cost_blends(unsigned nactive, const uint64_t *s_costs)
     const uint64_t *s_blends = s_costs + ncosts_of(nactive);
     uint64_t cost = 0;
 
-    /* A lane a spline, then one a kind of blending. */
+    /* The first lanes have one spline each, the next four one kind of blending
+     * each. */
     if (lane < TERP_NSPLINES) {
 #pragma unroll
         for (unsigned i = 0; i < TERP_NDIMS; i++)
@@ -176,8 +184,9 @@ cost_blends(unsigned nactive, const uint64_t *s_costs)
     return costs;
 }
 
-/* The cost of a level under a spline other than the cubic, and below it, in so
- * many bits, that spline: by a warp. */
+/* Returns the cost of a level under a spline other than the cubic one. The
+ * spline is in the lowest SPLINE_NBITS bits, so that minima tell it. A warp
+ * calls it. */
 #define SPLINE_NBITS 3
 static __device__ __forceinline__ uint64_t
 cost_spline(unsigned nactive, const uint64_t *s_costs,
@@ -186,7 +195,7 @@ cost_spline(unsigned nactive, const uint64_t *s_costs,
     const unsigned odd = threadIdx.x % 32;
     uint64_t cost = 0, of_spline = 0, of_cubic = 0;
 
-    /* A lane a class. */
+    /* Each lane has a class. */
     if (odd > 0 && odd < 1u << nactive) {
         unsigned dims = terp_predicting_dims(odd, candidate.priorities);
 #pragma unroll
@@ -209,9 +218,10 @@ _Static_assert(TERP_SPLINE_CUBIC == 0 && TERP_NSPLINES <= 1 << SPLINE_NBITS,
                "Splines other than the cubic come after it, and have numbers "
                "of so many bits.");
 
-/* A level's plan but for its bound, and its cost: by a warp. Least are found
- * among keys of a cost and, below it, what ties go to; a chunk on a device has
- * fewer than 2^40 values, whose costs have less than 2^16 units each. */
+/* Plans a level, except its bound; returns its cost. A warp calls it. It finds
+ * the minimum of keys that hold a cost and, below it, what decides ties. A
+ * chunk on a device has fewer than 2^40 values, and each costs less than 2^16
+ * units, so a key fits 64 bits. */
 static __device__ __forceinline__ uint64_t
 plan_level(unsigned active, bool is_large, bool blends, const uint64_t *s_costs,
            const struct candidate *s_candidates, struct terp_level_plan *plan)
@@ -245,7 +255,7 @@ plan_level(unsigned active, bool is_large, bool blends, const uint64_t *s_costs,
     uint64_t least_spline = least >> 8 << SPLINE_NBITS;
     const unsigned nsplines = is_large ? TERP_NSPLINES : TERP_SPLINE_LONG;
     for (unsigned spline = 1; spline < nsplines; spline++) {
-        /* The first candidate's priorities are equal. */
+        /* The first candidate has equal priorities. */
         const unsigned at =
             spline == TERP_SPLINE_MEAN ? candidates_before(nactive) : nth;
         least_spline =
@@ -275,9 +285,10 @@ plan_level(unsigned active, bool is_large, bool blends, const uint64_t *s_costs,
     return cost;
 }
 
-/* What lorenzo costs along the h-th set of dimensions: by a warp. What it
- * weighs has below it what ties go to, the larger set; it is the largest number
- * if there is no sample. Of the set that is taken the cost in runs counts. */
+/* Weighs Lorenzo along the h-th set of dimensions; a warp calls it. *weight_ret
+ * holds the cost and, below it, what decides ties in favour of the larger set.
+ * It is the largest number if there are no samples. *price_ret also counts the
+ * cost of runs. */
 static __device__ __forceinline__ void
 weigh_lorenzo(const struct cuda_batch &batch, const uint32_t *s_record,
               const struct terp_beyond &beyond, int nbits_below, unsigned h,
@@ -308,7 +319,8 @@ weigh_lorenzo(const struct cuda_batch &batch, const uint32_t *s_record,
         terp_scale_cost(samples.nnear, batch.nvalues, samples.nsampled)};
 }
 
-/* The bound of each level, and the prediction: by the first warp. */
+/* Chooses the bound of each level, and the prediction. The first warp calls it.
+ */
 static __device__ __forceinline__ void
 decide(const struct cuda_batch &batch, const struct tune_grid &grid,
        const struct choice_shared *shared, struct cuda_chunk &chunk)
@@ -339,18 +351,22 @@ decide(const struct cuda_batch &batch, const struct tune_grid &grid,
     const struct terp_price price[TERP_NPREDICTIONS] = {
         {0, 0}, {spline_cost, 0}, lorenzo};
     chunk.prediction = terp_choose_prediction(asked, price, batch.nvalues);
-    /* Without a sample all dimensions in use are taken. */
+    /* Without samples, all dimensions in use are taken. */
     if (asked != TERP_PREDICTOR_SPLINE)
         chunk.model.lorenzo_dims = subset_at(any ? set : 15, grid.dims_in_use);
     chunk.spline_cost = spline_cost;
     chunk.lorenzo_cost = lorenzo.cost;
 }
 
-/* Grid: x chunks. A warp plans a level, or weighs lorenzo along a set of
- * dimensions. It lets the next kernel come at once, since `tune` let this one
- * come only when the kernels before `tune` had ended: what these wrote the next
- * kernel may read before it waits itself, such as the chunk's state, but for
- * prediction, plan and lorenzo_dims. */
+/* Grid: x = chunks. Block: CHOICE_NTHREADS threads. A warp plans a level at a
+ * time, or weighs Lorenzo along a set of dimensions; the first warp decides.
+ * Shared memory: struct choice_shared; one barrier after it is filled, and one
+ * before the decision.
+ *
+ * The kernel triggers the next launch at once, since `tune` triggers this one
+ * only after the kernels before `tune` have ended. The next kernel may
+ * therefore read what these have written before it waits itself: for example
+ * the chunk's state, except prediction, plan and lorenzo_dims. */
 static __global__ void
 __launch_bounds__(CHOICE_NTHREADS)
     choose(const __grid_constant__ struct cuda_batch batch,
@@ -392,7 +408,7 @@ __launch_bounds__(CHOICE_NTHREADS)
         if (threadIdx.x % 32 == 0)
             s.spline_cost[l] = cost;
     }
-    /* The last warps seldom have levels. */
+    /* The last warps seldom have a level to plan. */
 #pragma unroll 1
     for (int h = CHOICE_NWARPS - 1 - warp; h < (int)nsets; h += CHOICE_NWARPS) {
         weigh_lorenzo(batch, s.lorenzo_record + (unsigned)h * TUNE_COSTS_NWORDS,

@@ -1,27 +1,27 @@
-/* Samples of a class of points under splines; the same as those of
- * `sample` in cpu/predict/stages_impl.h. */
+/* Samples a class of points under splines. The samples are those of `sample` in
+ * cpu/predict/stages_impl.h. */
 #pragma once
 
 #include "gpu/predict/spline_forms.cuh"
 #include "gpu/predict/tuner.cuh"
 
-/* A class and the runs of it that a block samples. */
+/* A class, and the runs of it that a block samples. */
 struct sampled_class {
     unsigned odd;
     uint64_t extent[TERP_NDIMS];
     uint64_t neven[TERP_NDIMS];
-    uint64_t stride[TERP_NDIMS]; /* in the chunk, of the level's lattice */
-    unsigned odd_dims;           /* list_dims */
+    uint64_t stride[TERP_NDIMS]; /* in the chunk, on the level's lattice */
+    unsigned odd_dims;           /* as list_dims returns them */
     uint64_t brick_nvalues;
     uint64_t nvalues;
     uint64_t nruns_per_row;
     uint64_t every;
-    uint64_t first_run; /* of this block */
-    uint32_t nruns;     /* likewise, of those sampled */
+    uint64_t first_run; /* the first run of this block */
+    uint32_t nruns;     /* runs that this block samples */
     uint32_t run_nvalues;
 };
 
-/* Four bits each, ascending. */
+/* Returns the dimensions of a set in ascending order, four bits each. */
 static __device__ __forceinline__ unsigned
 list_dims(unsigned dims)
 {
@@ -56,7 +56,7 @@ find_class(const struct terp_layout *layout, int l, unsigned odd, unsigned part,
     cls->nruns_per_row = div_up(cls->extent[0], TERP_SAMPLE_RUN_NVALUES);
     uint64_t nruns = nrows * cls->nruns_per_row;
     cls->every = terp_sample_distance(cls->nvalues, nruns);
-    /* Those of all blocks, of which this one has a part. */
+    /* Runs that all blocks sample; this block samples a part of them. */
     uint32_t nsampled_runs =
         (uint32_t)div_up(nruns - cls->every / 2, cls->every);
     uint32_t first = nsampled_runs * part / nparts;
@@ -67,7 +67,7 @@ find_class(const struct terp_layout *layout, int l, unsigned odd, unsigned part,
     cls->nruns = end - first;
 }
 
-/* The four points around one, as far as its form needs them. */
+/* The four points around a point; points that its form does not read are 0. */
 template <typename T> struct neighbours {
     T a, b, c, d;
 };
@@ -90,16 +90,17 @@ load_neighbours(const T *at, uint64_t stride, enum terp_form form) {
     return near;
 }
 
-/* What a spline predicts along one dimension, or along some: the sum of the
- * predictions of highest order, how many they are, and their order. */
+/* A prediction along one or several dimensions: the sum of the predictions
+ * whose forms have the highest order, their number, and this order. */
 template <typename T>
 struct average {
     T sum;
     int n, order;
 };
-#define TUNE_LINEAR_ORDER 2 /* at most, of the linear spline's forms */
+#define TUNE_LINEAR_ORDER 2 /* the most of the linear spline's forms */
 
-/* `form` is the cubic spline's. */
+/* Predicts by a spline that is not long. `form` is the form of the cubic
+ * spline. */
 template <typename T>
 static __device__ __forceinline__ struct average<T>
 predict_along(const struct neighbours<T> &near, enum terp_form form,
@@ -128,15 +129,15 @@ form_along(unsigned forms, unsigned d)
     return (enum terp_form)(forms >> (4 * d) & 15);
 }
 
-/* Where a long spline has this form, the cubic one's. */
+/* Returns the form of the cubic spline where a long spline has `form`. */
 static __device__ __forceinline__ enum terp_form
 cubic_form(enum terp_form form)
 {
     return form < TERP_FORM_CUBIC ? form : TERP_FORM_CUBIC;
 }
 
-/* A value, where special ones are looked for. Else what asks for many need not
- * ask that of each. */
+/* Returns a value; with has_specials, special values become NaN. Callers test
+ * for special values once per chunk, not once per value. */
 template <bool has_specials, typename T>
 static __device__ __forceinline__ T
 value_at(const struct source<T> &source, const T *at)
@@ -146,7 +147,7 @@ value_at(const struct source<T> &source, const T *at)
     return has_specials ? known(source, value) : value;
 }
 
-/* By a spline that reaches far. */
+/* Predicts by a long spline. */
 template <bool has_specials, typename T>
 static __device__ __forceinline__ struct average<T>
 predict_far(const struct source<T> &source, const T *point, uint64_t stride,
@@ -159,7 +160,8 @@ predict_far(const struct source<T> &source, const T *point, uint64_t stride,
     return average<T>{pred, 1, terp_form_order(form)};
 }
 
-/* Dimensions come from the slowest to the fastest. */
+/* Combines predictions; dimensions are added from the slowest to the fastest.
+ */
 template <typename T>
 static __device__ __forceinline__ struct average<T>
 average_with(const struct average<T> &slower, const struct average<T> &along) {
@@ -174,7 +176,7 @@ average_with(const struct average<T> &slower, const struct average<T> &along) {
     return all;
 }
 
-/* The share of each of n predictions, which are NDIMS at most. */
+/* Returns 1 / n. n is at most NDIMS. */
 template <unsigned NDIMS, typename T>
 static __device__ __forceinline__ T
 share_of(int n)
@@ -185,23 +187,24 @@ share_of(int n)
                                   : TERP_SHARE(T, 4);
 }
 
-/* The slot of what the code of `value` would be. */
+/* Returns the slot of the code that `value` would have. */
 template <typename T>
 static __device__ __forceinline__ unsigned
 slot_of(T value, T pred, T noise, const struct constants<T> &k)
 {
-    const T most = k.max_code + (T)0.5; /* and more: an escape */
+    const T most = k.max_code + (T)0.5; /* anything larger is an escape */
     const T magnitude = sampled_magnitude(value, pred, noise, k.inverse);
 
-    /* A NaN alone differs from itself. */
+    /* Only a NaN differs from itself. */
     return magnitude == magnitude
                ? (unsigned)(int)(smaller(magnitude, most) + (T)0.5)
            : value == value ? TUNE_SLOT_UNKNOWN
                             : TUNE_SLOT_SPECIAL;
 }
 
-/* Where a value's slots under a spline go, by the number of the histogram: they
- * are counted, or stored as what is before their rows in the table of costs. */
+/* Where take_slot puts a value's slots. counted: adds 1 to a slot of a
+ * histogram. stored: stores the offset of the slot's row in the table of costs.
+ */
 struct counted {
     uint32_t *s_histograms;
 };
@@ -210,7 +213,7 @@ struct stored {
     uint16_t *s_rows;
     unsigned max_code;
 };
-#define TUNE_STORED_STRIDE 64 /* rows of a histogram */
+#define TUNE_STORED_STRIDE 64 /* the most values of a stored histogram */
 #define ESCAPE_ROW_AT (TERP_ROW_ESCAPE * TERP_ENTRY_STRIDE)
 #define UNKNOWN_ROW_AT (TERP_ROW_UNKNOWN * TERP_ENTRY_STRIDE)
 #define SPECIAL_ROW_AT (TERP_ROW_SPECIAL * TERP_ENTRY_STRIDE)
@@ -236,8 +239,10 @@ take_slot(const struct stored &to, unsigned histogram, unsigned slot)
         (uint16_t)(row * TERP_ENTRY_STRIDE);
 }
 
-/* Takes a value's slots under a spline and all sets of the odd dimensions that
- * consist of SLOWER, which `slower` is of, and some below D. */
+/* Takes the slots of a value under all sets of odd dimensions that consist of
+ * the set SLOWER and any dimensions below D. `slower` is the average along
+ * SLOWER. Recursive at compile time: predict_sets<2, 0> takes {1}, {0, 1} and
+ * {0}. */
 template <int D, unsigned SLOWER, typename T, typename To>
 static __device__ __forceinline__ void
 predict_sets(T value, T noise, const struct average<T> along[],
@@ -260,17 +265,19 @@ predict_sets(T value, T noise, const struct average<T> along[],
     }
 }
 
-/* Points of a row of a class. */
+/* Consecutive points of a row of a class. */
 struct sampled_run {
-    uint64_t at;      /* in the chunk */
-    uint64_t x;       /* in the class */
-    unsigned forms;   /* of long splines, four bits a dimension, but for
-                         dimension 0 */
+    uint64_t at; /* of the first point in the chunk */
+    uint64_t x;  /* of the first point in the row */
+    /* forms of long splines, four bits for each dimension above 0 */
+    unsigned forms;
     uint32_t nvalues; /* at most run_nvalues */
 };
-#define TUNE_MAX_NRUNS 96 /* found at once */
+/* runs that a block finds at once, one per thread; they stay in shared memory
+ */
+#define TUNE_MAX_NRUNS 96
 
-/* The first point of a class's row, or a later one of it. */
+/* Finds the run that begins at point x of a row of the class. */
 static __device__ __forceinline__ struct sampled_run
 find_point(const volatile struct sampled_class &cls, uint64_t row, uint64_t x)
 {
@@ -306,7 +313,7 @@ find_run(const volatile struct sampled_class &cls, unsigned nth)
                       (run - row * nper_row) * TERP_SAMPLE_RUN_NVALUES);
 }
 
-/* The runs from `first` on, a thread each. */
+/* Finds the runs from `first` on, one per thread. */
 static __device__ __forceinline__ void
 find_runs(const volatile struct sampled_class &cls, unsigned first,
           struct sampled_run s_runs[TUNE_MAX_NRUNS])
@@ -315,8 +322,8 @@ find_runs(const volatile struct sampled_class &cls, unsigned first,
         s_runs[threadIdx.x] = find_run(cls, first + threadIdx.x);
 }
 
-/* Takes the slots of the x-th value of a run, in a class of one odd dimension:
- * under all splines. */
+/* Takes the slots of the x-th value of a run under all splines, in a class of
+ * one odd dimension. */
 template <typename T, typename To>
 static __device__ __forceinline__ void
 sample_line(const volatile struct sampled_class &cls,
@@ -359,7 +366,8 @@ sample_line(const volatile struct sampled_class &cls,
     }
 }
 
-/* Of more odd dimensions: by the cubic spline along all sets of them. */
+/* Takes its slots under the cubic spline along all sets of odd dimensions, in a
+ * class of N > 1 odd dimensions. */
 template <int N, typename T, typename To>
 static __device__ __forceinline__ void
 sample_sets(const volatile struct sampled_class &cls,
@@ -418,9 +426,9 @@ _Static_assert(TERP_SPLINE_CUBIC == 0 &&
 
 /* ---- blending ---- */
 
-/* The cube around a point along N dimensions, the slowest first: below it, in
- * its place, above. What is above along dimensions that end at the point does
- * not exist. */
+/* The values around a point along N dimensions, slowest first: below it, beside
+ * it, above it. Values above it do not exist along dimensions that end at the
+ * point. They are read as 0. */
 #define CUBE_NVALUES(N) ((N) == 2 ? 9 : 27)
 
 template <int N, typename T>
@@ -449,8 +457,8 @@ load_cube(const struct source<T> &source, const T *point,
     }
 }
 
-/* Two values of a cube on either side of the middle one, or of that one's
- * neighbour `at`; four. */
+/* Returns the sum of two values on both sides of middle[at], or of four values
+ * around it. */
 template <typename T>
 static __device__ __forceinline__ T
 sum_of_two(const T *middle, int at, int stride)
@@ -466,8 +474,8 @@ sum_of_four(const T *middle, int at, int slow, int fast)
            sum_of_two(middle, at + slow, fast);
 }
 
-/* By the linear spline, of a value that ends some of its dimensions: the others
- * predict it, or if there are none all do. */
+/* Predicts a value at which some of its dimensions end, by the linear spline.
+ * The other dimensions predict it; if there are none, all dimensions do. */
 template <int N, typename T>
 static __device__ __forceinline__ T
 predict_end(const struct source<T> &source, const T *point,
@@ -500,9 +508,10 @@ predict_end(const struct source<T> &source, const T *point,
     return all.sum * share_of<N, T>(all.n);
 }
 
-/* By a long spline along the second of two dimensions, of what the linear one
- * misses along the first: where that ends at the point, along whichever does
- * better, or both. */
+/* Predicts by a long spline along the second of two dimensions, applied to what
+ * the linear spline misses along the first. If the first dimension ends at the
+ * point, whichever dimension has the form of higher order predicts it, or both.
+ */
 template <bool has_specials, typename T>
 static __device__ __forceinline__ T
 blend_far(const struct source<T> &source, const T *point,
@@ -527,8 +536,8 @@ blend_far(const struct source<T> &source, const T *point,
     return along + TERP_LINEAR(value(point - slow), value(point + slow));
 }
 
-/* Takes the slots of the x-th value of a run, in a class of N odd dimensions,
- * blended in pairs, and fully. */
+/* Takes the slots of the x-th value of a run, blended in pairs and blended
+ * fully, in a class of N odd dimensions. */
 template <int N, typename T>
 static __device__ __forceinline__ void
 blend_value(const volatile struct sampled_class &cls,
@@ -589,8 +598,10 @@ blend_value(const volatile struct sampled_class &cls,
 
 /* ---- runs ---- */
 
-/* Consecutive threads take consecutive values of the sampled runs, the first of
- * which are found, unless they are taken again. */
+/* Samples all runs of a block: consecutive threads take consecutive values of
+ * the runs. The first runs are already in s_runs, unless `again` is set and
+ * there are more than fit. again: the same values have been sampled before, so
+ * they do not count as further samples. */
 template <int N, bool blends, typename T>
 static __device__ __forceinline__ void
 sample_runs(const volatile struct sampled_class &cls,
@@ -635,7 +646,8 @@ sample_runs(const volatile struct sampled_class &cls,
         atomicAdd(&s_found->nsampled, nsampled);
 }
 
-/* Again: after all of its values have been taken before. */
+/* Samples a class, by averages or, with `blends`, by blending. again: see
+ * sample_runs. */
 template <typename T>
 static __device__ void
 sample_class(const volatile struct sampled_class &cls,
