@@ -1,5 +1,5 @@
-/* The lossless prediction as kernels see it: what the chunk's state tells of
- * integers, and the shares of its work. */
+/* What kernels of the lossless prediction share: the quants that follow from a
+ * chunk's model, the mask, and orders of differences. */
 #pragma once
 
 #include "codec/model/lossless_quants.h"
@@ -13,8 +13,9 @@ chunk_is_lossless(const struct cuda_chunk &chunk)
            chunk.prediction == TERP_PREDICTION_LOSSLESS;
 }
 
-/* The mask of special points, or NULL where there are none. An encoder's stage
- * of integers may find some that the scan has not. */
+/* Returns the mask of special points, or NULL if there are none. When encoding,
+ * nspecials counts, because lossless_integers may find special points that the
+ * scan has not. */
 static __device__ __forceinline__ const uint32_t *
 lossless_mask(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
 {
@@ -29,7 +30,8 @@ quants_of_model(const struct cuda_chunk &chunk) {
     return lossless_quants_of<T>(chunk.model.exact, chunk.model.lossless.form);
 }
 
-/* How often differences are taken along a dimension. */
+/* Returns how often differences are taken along dimension d: 0, 1 or 2 times.
+ */
 static __device__ __forceinline__ int
 lossless_order(const struct cuda_chunk &chunk, int d)
 {

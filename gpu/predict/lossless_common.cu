@@ -1,14 +1,16 @@
-/* Values in runs, which are taken for fill values where all come back as they
- * are: cpu/pipeline.c, find_common. */
+/* Finds common values, which repeat in runs. A lossless encoder treats them as
+ * fill values. cpu/pipeline.c, find_common, does the same. */
 #include "codec/model/lossless.h"
 #include "gpu/predict/lorenzo_shape.cuh"
 #include "gpu/predict/range.cuh"
 
+/* NTHREADS: one thread per sampled run. SCAN_NTHREADS: threads of a block that
+ * scans all values. */
 #define NTHREADS TERP_COMMON_VALUE_NRUNS
 #define RUN_NVALUES TERP_COMMON_VALUE_RUN_NVALUES
 #define SCAN_NTHREADS 256
 
-/* The scan has found a range, in which there may be common values. */
+/* Whether the chunk has a range and may have further common values. */
 static __device__ __forceinline__ bool
 may_have_more(const struct cuda_chunk &chunk)
 {
@@ -16,13 +18,14 @@ may_have_more(const struct cuda_chunk &chunk)
            !chunk.common.is_done;
 }
 
-/* What blocks find of runs. */
+/* What a block finds about the sampled runs. */
 struct found_runs {
-    unsigned best; /* values alike and, by its complement, the first run */
+    /* values that are alike, and the complement of the first such run */
+    unsigned best;
     unsigned nfound, nruns, nsampled;
 };
 
-/* Of the first values of all runs, how many are like a thread's own. */
+/* Returns how many runs begin with the value `own`. */
 template <typename W>
 static __device__ __forceinline__ unsigned
 count_alike(const W *s_firsts, W own)
@@ -34,7 +37,8 @@ count_alike(const W *s_firsts, W own)
     return n;
 }
 
-/* Has one run, by a thread: how often the value is in it, and begins anew. */
+/* A thread counts in its run how often the value `found` occurs, and how often
+ * it begins anew. */
 template <typename T>
 static __device__ __forceinline__ void
 take_run(const T *values, uint64_t nvalues, uint64_t at, word_of<T> found,
@@ -55,8 +59,10 @@ take_run(const T *values, uint64_t nvalues, uint64_t at, word_of<T> found,
     atomicAdd(&s->nsampled, (unsigned)(end - at));
 }
 
-/* Looks for one more common value: common.bits, common.is_asked. Grid: (1,
- * chunks); a thread has a run. */
+/* Looks for one more common value and stores it as common.bits;
+ * common.is_asked: there is one. Grid: x = 1, y = chunks. A thread owns a run
+ * of samples. Shared memory: the first value of each run, and counts; barriers
+ * separate the steps that write and read them. */
 template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS) find_common(const struct cuda_batch batch, int slot)
@@ -96,7 +102,8 @@ __launch_bounds__(NTHREADS) find_common(const struct cuda_batch batch, int slot)
     chunk.common.is_done = !chunk.common.is_asked;
 }
 
-/* Makes it a fill value, unless no others differ then: by the last block. */
+/* Makes the common value a fill value, unless the remaining values would then
+ * all be equal. The last block of a chunk calls it. */
 template <typename T>
 static __device__ __forceinline__ void
 take_common(struct cuda_chunk &chunk, int slot, T first)
@@ -104,7 +111,7 @@ take_common(struct cuda_chunk &chunk, int slot, T first)
     const double min = value_of_key(~chunk.common.min_key);
     const double max = value_of_key(chunk.common.max_key);
 
-    chunk.common_progress = 0; /* for the next one */
+    chunk.common_progress = 0; /* for the next common value */
     if (chunk.common.max_key == 0 || !(min < max)) {
         chunk.common.is_done = true;
         return;
@@ -117,8 +124,9 @@ take_common(struct cuda_chunk &chunk, int slot, T first)
     take_range(chunk, first);
 }
 
-/* The range of values without the one that was found. Grid: (shares of values,
- * chunks). */
+/* Finds the range of the values without the common one. Grid: x = shares of
+ * values, y = chunks. A thread takes every gridDim.x * SCAN_NTHREADS-th value;
+ * blocks combine their results by atomics. */
 template <typename T>
 static __global__ void
 __launch_bounds__(SCAN_NTHREADS)

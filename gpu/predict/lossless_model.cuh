@@ -1,11 +1,11 @@
-/* What the lossless prediction puts into a stream besides its sections: its
- * model, and escapes, which are differences. */
+/* The part of a stream that depends on the lossless prediction, besides its
+ * sections: its model, and its escapes, which are differences. */
 #pragma once
 
 #include "gpu/sections/ranks.cuh"
 
-/* Bytes of the center that the model at `src` tells, from the byte of
- * dimensions on. */
+/* Returns the number of bytes of the center in the model at `src`, which begins
+ * with the byte of dimensions. */
 static __device__ __forceinline__ unsigned
 lossless_center_nbytes(const uint8_t *src, int value_nbytes)
 {
@@ -30,7 +30,7 @@ lossless_write_model(const struct cuda_batch &batch,
                  batch.value_nbytes);
 }
 
-/* False where it is not valid. */
+/* Returns false if the model is not valid. */
 static __device__ __forceinline__ bool
 lossless_read_model(const struct cuda_batch &batch, const uint8_t *src,
                     int thread, struct cuda_model *s_model)

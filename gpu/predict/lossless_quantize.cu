@@ -1,16 +1,19 @@
-/* The lossless prediction: values to integers, which lie in the region `work`
- * in C order, and their differences. Those of points that are not special
- * follow each other in the region `differences`: along dimension 0 they are
- * taken on the way there. Differences do not see special points. */
+/* The lossless prediction when encoding: turns values into quants, which are in
+ * the region `work` in C order, and takes their differences. The differences of
+ * points that are not special follow each other in the region `differences`;
+ * the last kernel takes those along dimension 0 on the way there. Differences
+ * pass over special points. */
 #include "gpu/predict/lorenzo_shape.cuh"
 #include "gpu/sections/ranks.cuh"
 
 #define NTHREADS LORENZO_NTHREADS
 
-/* ---- values to integers ---- */
+/* ---- values to quants ---- */
 
-/* Integers of values that they are all of, or with a remainder; the mask of all
- * others, whose integer is 0. Grid: (shares of values, chunks). */
+/* Turns values into quants, and makes the mask of values that quants, with
+ * their remainders, do not reproduce; their quant is 0. Grid: x = shares of
+ * values, y = chunks. A thread owns every gridDim.x * NTHREADS-th value, a warp
+ * 32 bits of the mask. No shared memory. */
 template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS) lossless_integers(const struct cuda_batch batch)
@@ -22,7 +25,7 @@ __launch_bounds__(NTHREADS) lossless_integers(const struct cuda_batch batch)
 
     if (!chunk_is_lossless(chunk))
         return;
-    /* Words of 64 bits are whole. */
+    /* The mask consists of whole words of 64 bits. */
     const uint64_t end = div_up(batch.nvalues, 64) * 64;
     const bool has_specials = chunk.has_specials;
     const fill_words<T> fills = fills_of<T>(chunk);
@@ -56,8 +59,9 @@ __launch_bounds__(NTHREADS) lossless_integers(const struct cuda_batch batch)
 
 /* ---- differences along a dimension above 0 ---- */
 
-/* Each to the last point before it that is not special. Special ones keep 0.
- * Grid: blocks_of_lines. */
+/* Takes differences along dimension d, each from the last point before it that
+ * is not special. Special points keep 0. Grid: x = blocks_of_lines, y = chunks.
+ * A thread owns whole lines. No shared memory. */
 template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS)
@@ -83,13 +87,14 @@ __launch_bounds__(NTHREADS)
 
 /* ---- differences along dimension 0 ---- */
 
-/* What comes before a point of a row: the last integer that is not special's,
- * and its difference to the one before it; both are 0 where there is none. */
+/* What precedes a point in its row: the quant of the last point that is not
+ * special, and the difference of this quant from the one before. Both are 0 if
+ * there is no such point. */
 template <typename W> struct row_before {
     W last, last_difference;
 };
 
-/* The same of a segment's first point. */
+/* Returns the same for the first point of a segment. */
 template <typename W>
 static __device__ __forceinline__ struct row_before<W>
 before_segment(const struct valid_points &points, const struct segment &segment,
@@ -97,7 +102,8 @@ before_segment(const struct valid_points &points, const struct segment &segment,
     struct row_before<W> before = {
         0, 0
     };
-    uint64_t at[2]; /* the last valid points of the row, plus one; 0: none */
+    /* index plus 1 of the row's last two valid points; 0: none */
+    uint64_t at[2];
     uint64_t end = segment.at + segment.x;
 
     for (int i = 0; i < 2; i++) {
@@ -112,7 +118,10 @@ before_segment(const struct valid_points &points, const struct segment &segment,
     return before;
 }
 
-/* A warp has a segment. Grid: (shares of segments, chunks). */
+/* Takes differences along dimension 0. Grid: x = blocks of segments,
+ * nblocks_for of them at a time, y = chunks. A warp owns a segment, a lane
+ * every 32nd value of it. No shared memory; lanes exchange quants by shuffles.
+ */
 template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS)

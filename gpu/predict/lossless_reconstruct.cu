@@ -1,23 +1,24 @@
-/* The lossless prediction: differences, which lie in the region `work` in C
- * order, to integers, and these to values. Along a dimension differences may
- * have been taken twice: they are summed up from the second point of each line
- * on, and then from the first. Special points count as 0 each time. */
+/* The lossless prediction when decoding: turns differences, which are in the
+ * region `work` in C order, into quants, and these into values. Differences may
+ * have been taken twice along a dimension. They are then summed up twice: first
+ * from the second point of each line on, then from the first. Special points
+ * count as 0 both times. */
 #include "gpu/predict/lossless.cuh"
 
 #include "gpu/predict/lorenzo_shape.cuh"
 
-/* The sums of a line, of its points from one to the next. */
+/* Running sums of a line or row. */
 template <typename W> struct line_sums {
-    W second, first; /* of the second order, of the first */
+    W second, first; /* of second differences, and of first differences */
 };
 
 /* ---- rows ---- */
 
-/* Which sums a launch makes: of those that the chunk has. Rows of several
- * segments are summed up once a launch, since each needs the sums of the
- * segments before. */
+/* The sums that a launch makes, if the chunk needs them. Rows of several
+ * segments take one launch for each, since each needs the sums of the segments
+ * before. */
 enum {
-    SUM_SECOND = 1, /* of the second order */
+    SUM_SECOND = 1, /* of second differences */
     SUM_FIRST = 2
 };
 
@@ -33,8 +34,8 @@ sums_of_rows(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
                               : 0u);
 }
 
-/* What is summed up at x of a row. A row's first point is left out of sums of
- * the second order. */
+/* Returns the summand at x of a row. Sums of second differences leave out the
+ * first point of a row. */
 template <typename T>
 static __device__ __forceinline__ word_of<T>
 summand_at(const uint32_t *mask, const word_of<T> *quants,
@@ -47,8 +48,9 @@ summand_at(const uint32_t *mask, const word_of<T> *quants,
     return counts ? quants[at] : 0;
 }
 
-/* The sum of each segment, by a warp, where rows have several; of the one order
- * that is asked for. Grid: (shares of segments, chunks). */
+/* Finds the sum of each segment, of the order `asked`, if rows have several
+ * segments. Grid: x = blocks of segments, nblocks_for of them at a time, y =
+ * chunks. A warp owns a segment. No shared memory. */
 template <typename T>
 static __global__ void
 __launch_bounds__(LORENZO_NTHREADS)
@@ -73,7 +75,8 @@ __launch_bounds__(LORENZO_NTHREADS)
     }
 }
 
-/* Grid: (nblocks_of_rows, chunks). */
+/* Turns the sums of segments into sums of all segments before. Grid: x =
+ * nblocks_of_rows, y = chunks. A warp owns a row. No shared memory. */
 template <typename T>
 static __global__ void
 __launch_bounds__(LORENZO_NTHREADS)
@@ -86,7 +89,9 @@ __launch_bounds__(LORENZO_NTHREADS)
                       region<word_of<T>>(batch, batch.at.staging));
 }
 
-/* Grid: (shares of segments, chunks). A warp sums up a segment. */
+/* Sums along dimension 0. Grid: x = blocks of segments, nblocks_for of them at
+ * a time, y = chunks. A warp owns a segment, a lane every 32nd value of it. No
+ * shared memory; lanes exchange sums by shuffles. */
 template <typename T>
 static __global__ void
 __launch_bounds__(LORENZO_NTHREADS)
@@ -176,7 +181,8 @@ sum_line(const struct line &line, const uint32_t *mask, W *quants)
     }
 }
 
-/* Sums along a dimension above 0. Grid: blocks_of_lines. */
+/* Sums along dimension d above 0. Grid: x = blocks_of_lines, y = chunks. A
+ * thread owns whole lines. No shared memory. */
 template <typename T>
 static __global__ void
 __launch_bounds__(LORENZO_NTHREADS)
@@ -204,10 +210,12 @@ __launch_bounds__(LORENZO_NTHREADS)
     }
 }
 
-/* ---- integers to values ---- */
+/* ---- quants to values ---- */
 
-/* Of models without remainders: their stage makes values of others.
- * Grid: (shares of values, chunks). */
+/* Turns quants into values, for models without remainders. The stage of
+ * remainders makes the values of the others. Grid: x = shares of values, y =
+ * chunks. A thread owns every gridDim.x * LORENZO_NTHREADS-th value. No shared
+ * memory. */
 template <typename T>
 static __global__ void
 __launch_bounds__(LORENZO_NTHREADS)

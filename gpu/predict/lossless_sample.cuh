@@ -1,11 +1,14 @@
-/* Samples of the lossless prediction's tuner: differences of a run of values,
- * of all orders, by a block. cpu/predict/lossless_impl.h does the same. */
+/* Samples of the lossless tuner: a block takes the differences of a run of
+ * values under all orders. cpu/predict/lossless_impl.h does the same. */
 #pragma once
 
 #include "codec/model/lossless_samples.h"
 #include "gpu/block/warp.cuh"
 #include "gpu/predict/lossless.cuh"
 
+/* SAMPLE_HALO: values before a run that its differences read.
+ * SAMPLE_ROW_NVALUES: values of a row of samples. SAMPLE_NROWS: rows for 0, 1
+ * or 2 steps back along each of three dimensions. */
 #define SAMPLE_NTHREADS 128
 #define SAMPLE_NWARPS (SAMPLE_NTHREADS / 32)
 #define SAMPLE_HALO TERP_LOSSLESS_MAX_ORDER
@@ -13,17 +16,18 @@
 #define SAMPLE_NROWS 27
 #define SAMPLE_NWORDS ((SAMPLE_ROW_NVALUES + 31) / 32)
 
-/* Shared memory: rows [3][3][3] of dimensions 3 to 1, first by steps back, then
- * by orders of differences. */
+/* Shared memory of a block. rows [3][3][3] of dimensions 3 to 1: first the
+ * quants 0, 1 and 2 steps back along each, then their differences of order 0, 1
+ * and 2. */
 template <typename T> struct lossless_sample {
     word_of<T> rows[SAMPLE_NROWS][SAMPLE_ROW_NVALUES];
     uint32_t valid[SAMPLE_NROWS][SAMPLE_NWORDS];
     struct terp_lossless_run run;
     unsigned ncounted, remainder_nbits;
-    bool fails; /* a row has special values only */
+    bool fails; /* a row has only special values */
 };
 
-/* A chunk's values, and what integers they have. */
+/* A chunk's values, and how they become quants. */
 template <typename T> struct lossless_source {
     const struct terp_layout *layout;
     const T *values;
@@ -41,7 +45,8 @@ lossless_source_of(const struct cuda_batch &batch,
             lossless_quants_of<T>(step.exact, step.form), (word_of<T>)center};
 }
 
-/* The nearest valid value of a row up to the i-th, or else the first one. */
+/* Returns the nearest valid value of a row up to index i, or the first one if
+ * there is none. */
 static __device__ __forceinline__ unsigned
 valid_before(const uint32_t valid[SAMPLE_NWORDS], unsigned i)
 {
@@ -57,8 +62,8 @@ valid_before(const uint32_t valid[SAMPLE_NWORDS], unsigned i)
             return 32 * word + (unsigned)__ffs((int)valid[word]) - 1;
 }
 
-/* Integers of a row's values, `n` of them; a warp has it. A special point has
- * that of the point before it. False where all are special. */
+/* A warp turns the n values of a row into quants. A special point has the quant
+ * of the point before it. Returns false if all are special. */
 template <typename T>
 static __device__ __forceinline__ bool
 sample_row(const struct lossless_source<T> &source, const T *values, unsigned n,
@@ -94,7 +99,7 @@ sample_row(const struct lossless_source<T> &source, const T *values, unsigned n,
     return any != 0;
 }
 
-/* What remainders of the run's values take: by a warp. */
+/* A warp counts the bits of the remainders of the run's values. */
 template <typename T>
 static __device__ __forceinline__ void
 count_values(const struct lossless_source<T> &source,
@@ -121,7 +126,8 @@ count_values(const struct lossless_source<T> &source,
     }
 }
 
-/* Three rows less so many rows before them: never, once, twice. */
+/* Replaces three rows, 0, 1 and 2 steps back, by the differences of order 0, 1
+ * and 2. Ends with a barrier. */
 template <typename T>
 static __device__ __forceinline__ void
 take_orders(struct lossless_sample<T> *s, int step)
@@ -139,8 +145,9 @@ take_orders(struct lossless_sample<T> *s, int step)
     __syncthreads();
 }
 
-/* Differences of a run, of all orders along dimensions above 0 up to the most.
- * False, in all threads, where a row has special values only. */
+/* Takes the differences of a run along the dimensions above 0, under all orders
+ * up to run.most. Returns false, in all threads, if a row has only special
+ * values. All threads of the block call it; barriers separate its steps. */
 template <typename T>
 static __device__ __forceinline__ bool
 take_sample(const struct lossless_source<T> &source,
@@ -181,7 +188,8 @@ take_sample(const struct lossless_source<T> &source,
     return !s->fails;
 }
 
-/* Difference i of a row of differences along slower dimensions. */
+/* Returns difference i of a row along dimension 0, of the given order. The row
+ * already holds differences along the other dimensions. */
 template <typename T>
 static __device__ __forceinline__ word_of<T>
 last_difference(const word_of<T> *row, unsigned i, int order)
@@ -193,7 +201,8 @@ last_difference(const word_of<T> *row, unsigned i, int order)
                         : at[0] - 2 * at[-1] + at[-2];
 }
 
-/* Whether value i of the run counts. Row 0 has it behind its halo. */
+/* Whether value i of the run counts. Row 0 of `valid` begins with the values
+ * before the run. */
 template <typename T>
 static __device__ __forceinline__ bool
 sample_counts(const struct lossless_sample<T> &s, unsigned i)
@@ -203,14 +212,14 @@ sample_counts(const struct lossless_sample<T> &s, unsigned i)
     return s.valid[0][at / 32] >> at % 32 & 1;
 }
 
-/* The bits of a number's lowest zeros: by a warp, whose lanes have the same. */
+/* Returns the number of zero bits at the end of a number that is not 0. */
 static __device__ __forceinline__ int
 ctz_of(uint64_t bits)
 {
     return __ffsll((long long)bits) - 1;
 }
 
-/* The bits of differences of an order: by a warp. */
+/* Returns the bits that differences of an order take. A warp calls it. */
 template <typename T>
 static __device__ __forceinline__ uint64_t
 sum_of_widths(const struct lossless_sample<T> &s, const word_of<T> *row,
@@ -236,7 +245,8 @@ sum_of_widths(const struct lossless_sample<T> &s, const word_of<T> *row,
 
 /* ---- groups ---- */
 
-/* terp_shift_of_group by a warp: its lanes take shifts in turn. */
+/* Does what terp_shift_of_group does, by a warp whose lanes try shifts in
+ * turns. */
 static __device__ __forceinline__ int
 warp_shift_of_group(const uint16_t *s_counts, int value_nbytes,
                     unsigned escape_nbytes, uint64_t *cost_ret)

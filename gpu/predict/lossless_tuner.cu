@@ -1,6 +1,7 @@
-/* What the lossless prediction takes for its step, along which dimensions it
- * takes differences, and how often, estimated on samples:
- * cpu/predict/lossless_tuner.c. A block has a run of samples for one step. */
+/* Chooses, by estimates on samples, the step of the lossless prediction, the
+ * dimensions along which it takes differences, and how often.
+ * cpu/predict/lossless_tuner.c does the same. A block handles one run of
+ * samples for one step. */
 #include "gpu/predict/common_bits.cuh"
 #include "gpu/predict/lorenzo_shape.cuh"
 #include "gpu/predict/lossless_sample.cuh"
@@ -10,8 +11,9 @@
 #define COUNT_NTHREADS 256
 #define WARP_NTHREADS 32
 
-/* Integers under a bound that leaves none of them another are tuned where they
- * are too many for all to have symbols: cpu/pipeline.c, is_lossless. */
+/* Whether the lossless prediction is tuned: under the bound 0, and for integers
+ * under a bound below 1 if there are more integers than symbols.
+ * cpu/pipeline.c, is_lossless, decides the same. */
 static __device__ __forceinline__ bool
 is_tuned(const struct cuda_chunk &chunk)
 {
@@ -21,7 +23,7 @@ is_tuned(const struct cuda_chunk &chunk)
                                     chunk.min, chunk.max, chunk.model.step))));
 }
 
-/* Whether splines may predict what is tuned. */
+/* Whether splines may predict a chunk that is tuned. */
 static __host__ __device__ __forceinline__ bool
 may_be_splines(const struct cuda_batch &batch)
 {
@@ -38,8 +40,8 @@ tuner_of(const struct cuda_batch &batch)
 
 /* ---- steps and centers ---- */
 
-/* The middle one of the integers of some values: by a block, a thread a value,
- * of which each counts the lower ones. */
+/* Finds the median of the quants of sampled values. A block calls it; each
+ * thread has a value and counts the smaller ones. Has a barrier. */
 template <typename T>
 static __device__ __forceinline__ void
 find_center(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
@@ -71,7 +73,10 @@ find_center(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
         *center_ret = terp_lossless_center_of(s_quants[own]);
 }
 
-/* Grid: (TERP_LOSSLESS_MAX_NSTEPS, chunks). */
+/* Finds the steps to try, and the center of each. Grid: x =
+ * TERP_LOSSLESS_MAX_NSTEPS, y = chunks. A block owns a step, a thread one
+ * sampled value. Shared memory: the samples' common bits, quants and flags;
+ * barriers separate writing and reading them. */
 template <typename T>
 static __global__ void
 __launch_bounds__(STEPS_NTHREADS) find_steps(const struct cuda_batch batch)
@@ -85,7 +90,8 @@ __launch_bounds__(STEPS_NTHREADS) find_steps(const struct cuda_batch batch)
         return;
     const struct common_bits common =
         find_common_bits<T>(batch, chunk, fills_of<T>(chunk), &s_common);
-    /* Integers' bits are no floats, whose range would tell steps. */
+    /* The carrier CUDA_INTS_BITS holds bits of integers, not floats, so its
+     * range does not say which steps to try. */
     const int n_of_floats = terp_lossless_steps(
         chunk.min, chunk.max, sizeof(T), common.exponent, common.nzeros, steps);
     const int n = batch.form == CUDA_INTS_BITS ? 1 : n_of_floats;
@@ -100,9 +106,9 @@ __launch_bounds__(STEPS_NTHREADS) find_steps(const struct cuda_batch batch)
     find_center<T>(batch, chunk, own, &tuner->trial[blockIdx.x].center);
 }
 
-/* ---- orders ---- */
+/* ---- orders of differences ---- */
 
-/* Adds what differences of a run take up by every order. */
+/* Adds up the bits that the differences of a run take under every order. */
 template <typename T>
 static __device__ __forceinline__ void
 weigh_run(const struct lossless_source<T> &source, uint64_t run, uint64_t nruns,
@@ -128,7 +134,10 @@ weigh_run(const struct lossless_source<T> &source, uint64_t run, uint64_t nruns,
     atomicAdd(&weights->nsampled, (unsigned long long)s->ncounted);
 }
 
-/* Grid: (TERP_LOSSLESS_MAX_NSTEPS * TERP_LOSSLESS_FEW_NRUNS, chunks). */
+/* Weighs every step. Grid: x = TERP_LOSSLESS_MAX_NSTEPS *
+ * TERP_LOSSLESS_FEW_NRUNS, y = chunks. A block owns one run of samples for one
+ * step. Shared memory: struct lossless_sample; barriers see take_sample. Blocks
+ * add their results by atomics. */
 template <typename T>
 static __global__ void
 __launch_bounds__(SAMPLE_NTHREADS) weigh_steps(const struct cuda_batch batch)
@@ -146,8 +155,10 @@ __launch_bounds__(SAMPLE_NTHREADS) weigh_steps(const struct cuda_batch batch)
               &trial->weights);
 }
 
-/* The order whose differences are smallest. Ties go to the lower one. Has how
- * many bits more those take than the ones that were sampled: by a warp. */
+/* Returns the dimensions of the order whose differences take the fewest bits;
+ * of equal ones the lower order wins. *more_nbits_ret is how many more bits the
+ * whole chunk takes than its samples say, because of borders. A warp calls it.
+ */
 static __device__ unsigned
 choose_dims(const struct terp_layout *layout,
             const struct cuda_order_weights *weights, uint64_t *more_nbits_ret)
@@ -191,7 +202,8 @@ choose_dims(const struct terp_layout *layout,
 
 /* ---- costs ---- */
 
-/* What a run's differences cost. */
+/* Adds up what the differences of a run cost. A block calls it; a thread has
+ * one difference. Barriers separate the steps. */
 template <typename T>
 static __device__ __forceinline__ void
 price_run(const struct lossless_source<T> &source, unsigned dims, uint64_t run,
@@ -239,7 +251,8 @@ price_run(const struct lossless_source<T> &source, unsigned dims, uint64_t run,
         atomicAdd(cost, all);
 }
 
-/* The step that costs least, of those that ask for more or not. */
+/* Returns the step that costs least. If !may_ask_for_more, steps that ask for
+ * more do not count. */
 static __device__ int
 choose_step(const struct cuda_lossless_tuner *tuner, int value_nbytes,
             bool may_ask_for_more)
@@ -262,7 +275,9 @@ choose_step(const struct cuda_lossless_tuner *tuner, int value_nbytes,
     return best;
 }
 
-/* Grid as of weigh_steps. The last block chooses a step. */
+/* Prices every step; the last block chooses one. Grid and ownership as for
+ * weigh_steps. Shared memory: struct lossless_sample, and the dimensions that
+ * the first warp has chosen; a barrier follows their choice. */
 template <typename T>
 static __global__ void
 __launch_bounds__(SAMPLE_NTHREADS) price_steps(const struct cuda_batch batch)
@@ -296,10 +311,12 @@ __launch_bounds__(SAMPLE_NTHREADS) price_steps(const struct cuda_batch batch)
         tuner->best = choose_step(tuner, sizeof(T), true);
 }
 
-/* ---- the choice ---- */
+/* ---- choice ---- */
 
-/* Counts the values that the step does not reproduce, if it is one that asks
- * for more. Grid: (shares of values, chunks). */
+/* Counts the values that the best step does not reproduce, if the step asks for
+ * more. Grid: x = shares of values, y = chunks. A thread takes every gridDim.x
+ * * COUNT_NTHREADS-th value. No shared memory; warps add their counts by
+ * atomics. */
 template <typename T>
 static __global__ void
 __launch_bounds__(COUNT_NTHREADS)
@@ -332,7 +349,7 @@ __launch_bounds__(COUNT_NTHREADS)
         atomicAdd(&chunk.nunpredictable, (unsigned long long)n);
 }
 
-/* The step that is taken. */
+/* Returns the step that is used. */
 static __device__ __forceinline__ const struct cuda_lossless_trial *
 final_trial(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
             const struct cuda_lossless_tuner *tuner)
@@ -346,8 +363,9 @@ final_trial(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
                              : choose_step(tuner, batch.value_nbytes, false)];
 }
 
-/* Weighs that step again, by more runs, and the same without a center.
- * Grid: (2 * TERP_LOSSLESS_MANY_NRUNS, chunks). */
+/* Weighs this step on more runs, with its center and without a center. Grid: x
+ * = 2 * TERP_LOSSLESS_MANY_NRUNS, y = chunks. A block owns one run. Shared
+ * memory: struct lossless_sample. */
 template <typename T>
 static __global__ void
 __launch_bounds__(SAMPLE_NTHREADS) weigh_choice(const struct cuda_batch batch)
@@ -368,8 +386,9 @@ __launch_bounds__(SAMPLE_NTHREADS) weigh_choice(const struct cuda_batch batch)
               &s, of_zero ? &tuner->of_zero : &tuner->choice);
 }
 
-/* What differences of that step cost, where splines may cost less. Grid:
- * (TERP_LOSSLESS_MANY_NRUNS, chunks). */
+/* Prices the differences of this step, if splines may cost less. Grid: x =
+ * TERP_LOSSLESS_MANY_NRUNS, y = chunks. A block owns one run. Shared memory as
+ * for price_steps. */
 template <typename T>
 static __global__ void
 __launch_bounds__(SAMPLE_NTHREADS) price_choice(const struct cuda_batch batch)
@@ -407,9 +426,10 @@ prefers_spline(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     return may_be_splines(batch) && chunk.spline_cost < cost;
 }
 
-/* Writes the model. Grid: (1, chunks). The next kernel may read, before it
- * waits, what kernels before this one have written to states, as after the
- * tuner's (tuner_plan.cuh, choose). */
+/* Writes the model. Grid: x = 1, y = chunks; one warp. The kernel triggers the
+ * next launch only after previous kernels have ended. The next kernel may
+ * therefore read what they have written before it waits itself, see `choose` in
+ * tuner_plan.cuh. */
 static __global__ void
 __launch_bounds__(WARP_NTHREADS) choose_model(const struct cuda_batch batch)
 {

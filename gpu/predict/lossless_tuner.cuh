@@ -1,15 +1,17 @@
-/* What the lossless prediction's tuner knows of a chunk, in the region
- * `lossless_tuner`, which is zero when a call begins. */
+/* What the lossless tuner stores about a chunk, in the region `lossless_tuner`,
+ * which is zero when a call begins. */
 #pragma once
 
 #include "codec/model/lossless_samples.h"
 
-/* The bits of samples' differences of each order along each dimension. */
+/* The bits of the samples' differences under each order along each dimension.
+ */
 struct cuda_order_weights {
     unsigned long long nbits[TERP_LOSSLESS_NORDERS];
     unsigned long long nsampled;
 };
 
+/* A step that is tried. */
 struct cuda_lossless_trial {
     struct terp_lossless_step step;
     int64_t center;
@@ -21,7 +23,8 @@ struct cuda_lossless_trial {
 struct cuda_lossless_tuner {
     int nsteps, best;
     struct cuda_lossless_trial trial[TERP_LOSSLESS_MAX_NSTEPS];
-    /* Of the step that is taken; of the same without a center. */
+    /* Weights of the step that is used, with its center and without a center.
+     */
     struct cuda_order_weights choice, of_zero;
-    unsigned long long choice_cost; /* where splines may cost less */
+    unsigned long long choice_cost; /* if splines may cost less */
 };
