@@ -1,7 +1,7 @@
-/* 16-bit floats, and integers, to the floats that carry them, before all that
- * scans or predicts, and back after it (codec/model/carrier.h). What carries
- * integers follows from all of them, by two passes: their range, and what they
- * differ by. */
+/* Turns 16-bit floats and integers into the floats that carry them, before the
+ * scan and prediction, and back after it (codec/model/carrier.h). The carrier
+ * of integers follows from all of them, by two passes: one finds their range,
+ * one the greatest common divisor of their differences. */
 #include "gpu/predict/carrier.cuh"
 
 #include "gpu/block/warp.cuh"
@@ -9,17 +9,17 @@
 
 #define NTHREADS 256
 
-/* Values that a thread loads before it waits for them; a block takes pieces of
- * as many of each thread's. */
+/* NLOADS: values that a thread loads before it uses the first. A piece is what
+ * a block handles at a time. */
 #define NLOADS 8
 #define PIECE_NVALUES (NTHREADS * NLOADS)
 
-/* Blocks of a batch that look at all integers: few enough that what each adds
- * to its chunk's state costs nothing. */
+/* The most blocks of a batch that measure integers; with more, their updates of
+ * the chunk's state would cost time. */
 #define MEASURE_MAX_NBLOCKS 2048
 
-/* A thread's words of the piece that begins with `first`, which is the thread's
- * own; 0 where there are none. */
+/* Loads, or stores, a thread's words of a piece. `first` is the index of the
+ * thread's first word. Words that do not exist are read as 0. */
 template <typename W>
 static __device__ __forceinline__ void
 load_piece(const W *from, uint64_t first, uint64_t nvalues, W words[NLOADS])
@@ -54,8 +54,8 @@ is_coded(const struct cuda_chunk &chunk)
 
 /* ---- 16-bit floats ---- */
 
-/* Grid: x cuts the values into pieces, y chunks. A thread owns the values that
- * it makes. */
+/* Turns 16-bit floats into float32. Grid: x = pieces, y = chunks. A thread owns
+ * the values that it makes. No shared memory. */
 static __global__ void
 __launch_bounds__(NTHREADS) carry_halves(const struct cuda_batch batch)
 {
@@ -76,7 +76,7 @@ __launch_bounds__(NTHREADS) carry_halves(const struct cuda_batch batch)
                 batch.nvalues, carried);
 }
 
-/* Grid: as above. */
+/* Turns float32 into 16-bit floats. Grid and ownership as for carry_halves. */
 static __global__ void
 __launch_bounds__(NTHREADS) uncarry_halves(const struct cuda_batch batch)
 {
@@ -95,9 +95,9 @@ __launch_bounds__(NTHREADS) uncarry_halves(const struct cuda_batch batch)
                 halves);
 }
 
-/* ---- what integers have in common ---- */
+/* ---- range and common divisor of integers ---- */
 
-/* Whether an integer counts: fill values do not. */
+/* Whether an integer counts. Fill values do not. */
 static __device__ __forceinline__ bool
 counts(const struct cuda_batch &batch, uint64_t word)
 {
@@ -105,8 +105,8 @@ counts(const struct cuda_batch &batch, uint64_t word)
            !(batch.nfills > 1 && word == batch.fill[1]);
 }
 
-/* Of a piece, how far integers that count are above the lowest of their type.
- * A bit for each of these is set in what it returns. */
+/* Loads a thread's integers of a piece, as distances from the lowest integer of
+ * their type. Returns a bit for each that counts. */
 template <typename W>
 static __device__ __forceinline__ unsigned
 load_distances(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
@@ -126,7 +126,9 @@ load_distances(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     return which;
 }
 
-/* Grid: (shares of pieces, chunks). */
+/* Finds the range of a chunk's integers. Grid: x = shares of pieces, y =
+ * chunks. A thread takes every NTHREADS-th integer of the block's pieces. No
+ * shared memory; warps combine their results by atomics. */
 template <typename W>
 static __global__ void
 __launch_bounds__(NTHREADS) find_integer_range(const struct cuda_batch batch)
@@ -170,8 +172,9 @@ __launch_bounds__(NTHREADS) find_integer_range(const struct cuda_batch batch)
     chunk.integers.any = true;
 }
 
-/* Of a thread's integers and `scale`, by how much they differ from the least
- * one. Ends early, for the whole block, where that is 1. */
+/* Returns the greatest common divisor of `scale` and of the differences of a
+ * thread's integers from the least one. Ends early, for the whole block, when
+ * it is 1. */
 template <typename W>
 static __device__ __forceinline__ unsigned long long
 divide(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
@@ -199,7 +202,7 @@ divide(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     return scale;
 }
 
-/* Adds what a warp's lanes have found. */
+/* Combines the divisors of a warp's lanes with that of the chunk. */
 static __device__ __forceinline__ void
 add_scale(unsigned long long *at, unsigned long long scale)
 {
@@ -219,7 +222,7 @@ add_scale(unsigned long long *at, unsigned long long scale)
     }
 }
 
-/* What carries the integers. Such as none does are stored. */
+/* Chooses the carrier of the integers. Chunks without a carrier are stored. */
 static __device__ __forceinline__ void
 choose_carrier(const struct cuda_batch &batch, struct cuda_chunk &chunk)
 {
@@ -242,7 +245,9 @@ choose_carrier(const struct cuda_batch &batch, struct cuda_chunk &chunk)
         chunk.status = TERP_ERR_DEVICE;
 }
 
-/* Grid: as above. The last block decides. */
+/* Finds the common divisor; the last block of a chunk chooses the carrier. Grid
+ * and ownership as for find_integer_range. Shared memory: the divisor that the
+ * chunk has so far; a barrier after it is read, and one for each piece. */
 template <typename W>
 static __global__ void
 __launch_bounds__(NTHREADS) find_integer_carrier(const struct cuda_batch batch)
@@ -265,7 +270,8 @@ __launch_bounds__(NTHREADS) find_integer_carrier(const struct cuda_batch batch)
 
 /* ---- integers ---- */
 
-/* Grid: x cuts the values into pieces, y chunks. */
+/* Turns integers into floats. Grid: x = pieces, y = chunks. A thread owns the
+ * values that it makes. No shared memory. */
 template <typename W, typename C>
 static __global__ void
 __launch_bounds__(NTHREADS) carry_integers(const struct cuda_batch batch)
@@ -293,7 +299,7 @@ __launch_bounds__(NTHREADS) carry_integers(const struct cuda_batch batch)
                 batch.nvalues, carried);
 }
 
-/* Grid: as above. */
+/* Turns floats into integers. Grid and ownership as for carry_integers. */
 template <typename W, typename C>
 static __global__ void
 __launch_bounds__(NTHREADS) uncarry_integers(const struct cuda_batch batch)

@@ -1,10 +1,10 @@
-/* What carries integers, as kernels see it: codec/model/carrier.h with the
- * chunk's state. */
+/* The floats that carry integers: wraps codec/model/carrier.h with the state of
+ * a chunk. */
 #pragma once
 
 #include "gpu/predict/values.cuh"
 
-/* The bits of the float that stands for n. */
+/* Returns the bits of the float that carries n. */
 template <typename C>
 static __device__ __forceinline__ word_of<C>
 carried_of_number(enum cuda_form form, int64_t n)
@@ -16,7 +16,7 @@ carried_of_number(enum cuda_form form, int64_t n)
                                      : terp_bits_of_integer(n);
 }
 
-/* The integer that a float stands for, which is decoded. */
+/* Returns the integer that a decoded float carries. */
 template <typename C>
 static __device__ __forceinline__ uint64_t
 integer_of_carried(const struct cuda_batch &batch,

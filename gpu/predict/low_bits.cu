@@ -1,8 +1,10 @@
-/* Where codes may be wide: finds exact quants, and how many bits of codes are
- * below symbols, by samples. */
+/* If codes may be wide: finds exact quants, and how many bits of codes are
+ * below symbols, from samples. */
 #include "gpu/block/warp.cuh"
 #include "gpu/predict/common_bits.cuh"
 
+/* Threads of a block: one for each sample of interpolations; fewer for
+ * differences, so that a thread takes several samples. */
 #define NTHREADS TERP_LOW_BITS_NVALUES
 #define DIFFERENCES_NTHREADS 512
 static_assert(32 % TERP_LOW_BITS_RUN_NVALUES == 0 && NTHREADS % 32 == 0 &&
@@ -12,12 +14,12 @@ static_assert(32 % TERP_LOW_BITS_RUN_NVALUES == 0 && NTHREADS % 32 == 0 &&
 /* ---- widths to bits ---- */
 
 struct found_costs {
-    int most; /* the widest */
+    int most; /* the widest code */
     uint32_t cost[TERP_BELOW_MAX_NBITS + 1];
 };
 
-/* The widest code of a sample's run, at least 0: its values are next to each
- * other in a warp. */
+/* Returns the width of the widest code of a sample's run, at least 0. The
+ * values of a run are next to each other in a warp. */
 static __device__ __forceinline__ int
 widest_of_run(int width)
 {
@@ -27,9 +29,9 @@ widest_of_run(int width)
     return width;
 }
 
-/* A block finds how many bits are below symbols, as terp_nbits_below does, by
- * the widths of all threads' samples. Thread 0 writes them to the model. `s` is
- * zero, and a barrier has passed since it became so. */
+/* A block finds how many bits are below symbols, as terp_nbits_below does, from
+ * the widths of all threads' samples. Thread 0 writes them to the model. *s
+ * must be zero and visible to the block before the call. Has two barriers. */
 template <int NSAMPLES>
 static __device__ __forceinline__ void
 set_nbits_below(const struct cuda_batch &batch, const int width[NSAMPLES],
@@ -67,14 +69,14 @@ set_nbits_below(const struct cuda_batch &batch, const int width[NSAMPLES],
     chunk->model.tail_nbits = nbits_below - terp_low_of(nbits_below);
 }
 
-/* ---- of interpolations ---- */
+/* ---- interpolations ---- */
 
 struct found_widths {
     unsigned sum[TERP_LOW_BITS_NFORMS], n[TERP_LOW_BITS_NFORMS];
     struct found_costs costs;
 };
 
-/* The interpolation whose codes have the fewest bits. */
+/* Returns the interpolation whose codes have the fewest bits. */
 static __device__ __forceinline__ int
 choose_form(const struct found_widths *s)
 {
@@ -88,7 +90,9 @@ choose_form(const struct found_widths *s)
     return best;
 }
 
-/* Grid: (1, chunks). A thread has a sample. */
+/* Finds the bits of a chunk by interpolations. Grid: x = 1, y = chunks. A
+ * thread owns a sample. Shared memory: counts and costs; barriers separate
+ * clearing, adding and reading them. */
 template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS) find_low_bits(const struct cuda_batch batch)
@@ -143,9 +147,11 @@ cuda_low_bits_find(const struct cuda_batch *batch, cudaStream_t stream)
     return launches.error;
 }
 
-/* ---- of differences ---- */
+/* ---- differences ---- */
 
-/* Grid: (1, chunks). A thread has some samples. */
+/* Finds the bits of Lorenzo's differences. Grid: x = 1, y = chunks. A thread
+ * owns every DIFFERENCES_NTHREADS-th sample. Shared memory: costs; barriers as
+ * for find_low_bits. */
 template <typename T>
 static __global__ void
 __launch_bounds__(DIFFERENCES_NTHREADS)

@@ -1,5 +1,4 @@
-/* Sums of squares of errors: what cpu/predict/measure.c adds up, in the same
- * order. */
+/* Sums up squares of errors, in the same order as cpu/predict/measure.c. */
 #include "gpu/predict/measure.cuh"
 
 #include "codec/format/types.h"
@@ -9,7 +8,8 @@
 
 #define NTHREADS TERP_SQUARES_NLANES
 
-/* The sum of what all threads have, in the first one. */
+/* Returns the sum over all threads in the first thread. Has a barrier in each
+ * step. */
 static __device__ __forceinline__ double
 sum_of_lanes(double own)
 {
@@ -33,7 +33,10 @@ loaded_value(const void *values, uint64_t i)
     return value_of_bits(SWAPS ? swapped(word) : word);
 }
 
-/* Grid: x blocks of values, y chunks. */
+/* Sums up the squares of a block of values. Grid: x = blocks of
+ * TERP_SQUARES_BLOCK_NVALUES values, y = chunks. A thread takes every
+ * NTHREADS-th value of its block. Shared memory: a sum per thread. SWAPS:
+ * values have the other byte order. */
 template <typename T, bool SWAPS>
 static __global__ void
 __launch_bounds__(NTHREADS)
@@ -65,7 +68,8 @@ __launch_bounds__(NTHREADS)
         own.sums[blockIdx.x] = sum;
 }
 
-/* Grid: x 1, y chunks. */
+/* Adds up the sums of all blocks of a chunk. Grid: x = 1, y = chunks. A thread
+ * takes every NTHREADS-th sum. Shared memory: a sum per thread. */
 static __global__ void
 __launch_bounds__(NTHREADS)
     add_up_blocks(struct cuda_measured *measured, uint64_t nblocks)

@@ -1,18 +1,19 @@
-/* How far decoded values are from those that were encoded. */
+/* The error of decoded values. */
 #pragma once
 
 #include "gpu/engine/state.cuh"
 
-/* A chunk and what was decoded of it, in device memory. */
+/* A chunk and its decoded values, in device memory. */
 struct cuda_measured {
     const void *values, *decoded;
     uint64_t fills[TERP_NFILLS];
     double half_range;
-    double *sums; /* of blocks: div_up(nvalues, TERP_SQUARES_BLOCK_NVALUES) */
-    double sum;   /* of squares, as codec/model/psnr.h says: the result */
+    /* per block: div_up(nvalues, TERP_SQUARES_BLOCK_NVALUES) */
+    double *sums;
+    double sum; /* result: sum of squares, see codec/model/psnr.h */
 };
 
-/* Measures n of them, of one shape. */
+/* Measures n chunks of one shape. */
 cudaError_t
 cuda_measure(struct cuda_measured *d_measured, uint64_t n,
              const struct terp_chunk *chunk, cudaStream_t stream);

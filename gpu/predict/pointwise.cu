@@ -1,11 +1,11 @@
-/* Bounds relative to each value: what is coded instead of values, before all
- * that predicts, and values again after it (codec/model/pointwise.h).
+/* Bounds relative to each value: turns values into what is coded in their
+ * place, before all prediction, and back after it (codec/model/pointwise.h).
  *
  * The scan has found the range of the values and their least magnitude. One
- * thread a chunk finds from that how logarithms are taken; then all blocks
- * take them, which is one pass over the values, and find the range of what
- * they have made. A chunk that asks for another form than the batch has is
- * left out: the host codes it again. */
+ * thread per chunk derives from them how logarithms are taken. All blocks then
+ * take logarithms, in one pass over the values, and find the range of the
+ * results. A chunk that needs another form than the batch has is left out, and
+ * the host codes it again. */
 #include "gpu/block/warp.cuh"
 #include "gpu/predict/range.cuh"
 #include "gpu/sections/signs.cuh"
@@ -13,8 +13,8 @@
 #define NTHREADS 256
 #define NWARPS (NTHREADS / 32)
 
-/* Values that a thread loads before it waits for them; a block takes pieces of
- * as many of each thread's. */
+/* NLOADS: values that a thread loads before it uses the first. A piece is what
+ * a block handles at a time. */
 #define NLOADS 8
 #define PIECE_NVALUES (NTHREADS * NLOADS)
 #define PIECE_NWORDS (PIECE_NVALUES / 32)
@@ -22,8 +22,8 @@ static_assert(PIECE_NVALUES == SIGN_PIECE_NVALUES,
               "A block notes what signs a piece ends with.");
 static_assert(PIECE_NWORDS <= NTHREADS, "A word of signs has a thread.");
 
-/* Blocks of all chunks: few enough that what each adds to its chunk's state
- * costs nothing. */
+/* The most blocks for all chunks of a batch; with more, their updates of the
+ * chunk's state would cost time. Tests can set another number. */
 #ifndef CUDA_POINTWISE_MAX_NBLOCKS
 #define CUDA_POINTWISE_MAX_NBLOCKS 8192
 #endif
@@ -35,7 +35,7 @@ nblocks_for(const struct cuda_batch *batch)
                         CUDA_POINTWISE_MAX_NBLOCKS);
 }
 
-/* ---- how logarithms are taken ---- */
+/* ---- the form of a chunk ---- */
 
 template <typename V>
 static __device__ __forceinline__ fill_words<V>
@@ -48,11 +48,12 @@ own_fills_of(const struct cuda_chunk &chunk)
     return fills;
 }
 
-/* Blocks of a launch that mostly has nothing to do. */
+/* The most blocks of a launch that usually has nothing to do. */
 #define AGAIN_MAX_NBLOCKS 512
 
-/* Grid: (AGAIN_MAX_NBLOCKS at most, chunks). Where the least magnitude was that
- * of a fill value, the least of the others. */
+/* Finds the least magnitude again, without the fill values, if a fill value had
+ * it. Grid: x = up to AGAIN_MAX_NBLOCKS, y = chunks. A thread takes every
+ * gridDim.x * NTHREADS-th value. No shared memory. */
 template <typename V>
 static __global__ void
 __launch_bounds__(NTHREADS) measure_again(const struct cuda_batch batch)
@@ -73,7 +74,7 @@ __launch_bounds__(NTHREADS) measure_again(const struct cuda_batch batch)
     note_least(chunk, least);
 }
 
-/* What the scan has found of magnitudes. */
+/* Returns what the scan has found about magnitudes. */
 template <typename V>
 static __device__ struct terp_magnitudes
 magnitudes_of(const struct cuda_chunk &chunk)
@@ -91,7 +92,7 @@ magnitudes_of(const struct cuda_chunk &chunk)
     return magnitudes;
 }
 
-/* Grid: (1, chunks), a thread. Finds how the chunk is coded. */
+/* Finds how the chunk is coded. Grid: x = 1, y = chunks; one thread. */
 template <typename V>
 static __global__ void
 choose_form(const struct cuda_batch batch)
@@ -132,16 +133,17 @@ choose_form(const struct cuda_batch batch)
 
 /* ---- signs ---- */
 
-/* Signs of a piece, in shared memory: of values that have one or, from the
- * first of these in a word on, of the one before; which have one; and which
- * words a part begins with. */
+/* The signs of a piece, in shared memory. negative: the sign of each value; a
+ * value without a sign has that of the last value before it in its word. coded:
+ * which values have a sign. begins: the first word of a part. */
 struct piece_signs {
     uint32_t negative[PIECE_NWORDS], coded[PIECE_NWORDS];
     bool begins[PIECE_NWORDS];
-    unsigned nopen; /* values before the first that is known */
+    /* values at the begin whose sign an earlier piece decides */
+    unsigned nopen;
 };
 
-/* A warp notes the signs of 32 values. */
+/* A warp stores the signs of 32 values. */
 static __device__ __forceinline__ void
 note_signs(struct piece_signs *s, unsigned word, bool is_coded,
            bool is_negative)
@@ -161,8 +163,8 @@ note_signs(struct piece_signs *s, unsigned word, bool is_coded,
     }
 }
 
-/* The sign that goes on behind a word: 1, 0, or -1 if the piece does not tell.
- */
+/* Returns the sign that values after a word continue with: 1, 0, or -1 if an
+ * earlier piece decides it. */
 static __device__ __forceinline__ int
 sign_behind(const struct piece_signs *s, int word)
 {
@@ -175,9 +177,9 @@ sign_behind(const struct piece_signs *s, int word)
     return -1;
 }
 
-/* Ends the words of a piece, each by a thread, and writes them. Its first
- * values are open where only a piece before it tells the sign: it is taken to
- * be positive for now. Ends with a barrier. */
+/* Completes the words of a piece and stores them; a thread has one word. Values
+ * at the begin whose sign an earlier piece decides are stored as positive for
+ * now. Ends with a barrier. */
 static __device__ void
 store_signs(const struct cuda_batch &batch, uint64_t piece,
             struct piece_signs *s)
@@ -220,8 +222,11 @@ store_signs(const struct cuda_batch &batch, uint64_t piece,
 
 /* ---- values to what is coded ---- */
 
-/* Grid: (nblocks_for, chunks). A block takes pieces in turn: reads values,
- * writes what is coded, of which it finds the range, and signs. */
+/* Turns values into what is coded in their place; finds the range of the
+ * results, and signs. V: type of values, C: type of what is coded. Grid: x =
+ * nblocks_for, y = chunks. A block takes pieces in turns; a thread owns every
+ * NTHREADS-th value of a piece. Shared memory: the signs of a piece, with
+ * barriers in store_signs. */
 template <typename V, typename C, enum cuda_form form>
 static __global__ void
 __launch_bounds__(NTHREADS) code_values(const struct cuda_batch batch)
@@ -278,8 +283,8 @@ __launch_bounds__(NTHREADS) code_values(const struct cuda_batch batch)
         atomicAdd(&chunk.nspecials, own.n[0]);
 }
 
-/* The bits of the value that stands for all of a chunk, of which `constant` is
- * what is coded. */
+/* Returns the bits of the value that all values of a constant chunk share;
+ * `constant` is what is coded in its place. */
 template <typename V, typename C, enum cuda_form form>
 static __device__ uint64_t
 constant_of(const struct cuda_chunk &chunk, C constant)
@@ -300,8 +305,8 @@ constant_of(const struct cuda_chunk &chunk, C constant)
     }
 }
 
-/* Grid: (1, chunks), a thread. The parameters that follow from what is coded.
- */
+/* Sets the parameters that follow from what is coded. Grid: x = 1, y = chunks;
+ * one thread. */
 template <typename V, typename C, enum cuda_form form>
 static __global__ void
 finish_coded(const struct cuda_batch batch)
@@ -373,10 +378,11 @@ cuda_pointwise_code(const struct cuda_batch *batch, cudaStream_t stream)
                                       : launch_code_of<double>(batch, stream);
 }
 
-/* ---- what is coded to values ---- */
+/* ---- back to values ---- */
 
-/* Grid: x cuts the values into pieces, y chunks. A thread owns the values that
- * it makes, which may stand where it has read. */
+/* Turns what is decoded into values. Grid: x = pieces, y = chunks. A thread
+ * owns the values that it makes; it may store them where it has read. No shared
+ * memory. */
 template <typename V, typename C, bool floored>
 static __global__ void
 __launch_bounds__(NTHREADS) decode_values(const struct cuda_batch batch)

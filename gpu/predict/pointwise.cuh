@@ -1,5 +1,5 @@
-/* What a bound relative to each value makes of a value, and back: the steps of
- * cpu/predict/pointwise_impl.h, a value at a time. */
+/* What a bound relative to each value makes of one value, and back.
+ * cpu/predict/pointwise_impl.h takes the same steps. */
 #pragma once
 
 #include "codec/model/logarithm.h"
@@ -9,7 +9,7 @@ template <typename V>
 static constexpr V smallest_with_logarithm = sizeof(V) == 4 ? (V)TERP_F32_TINY
                                                             : (V)TERP_F64_TINY;
 
-/* Whether a value has a magnitude that is neither tiny nor infinite. */
+/* Whether the magnitude of a value is finite and not tiny. */
 template <typename V>
 static TERP_HOST_DEVICE inline bool
 has_logarithm(V value)
@@ -18,7 +18,8 @@ has_logarithm(V value)
            TERP_ABS(value) <= value_traits<V>::MAX;
 }
 
-/* The magnitude of a value that has a logarithm, if it is less than `least`. */
+/* Returns the magnitude of a value that has a logarithm if it is less than
+ * `least`, otherwise `least`. */
 template <typename V>
 static __device__ __forceinline__ V
 lesser_magnitude(V value, V least)
@@ -30,7 +31,7 @@ lesser_magnitude(V value, V least)
                : least;
 }
 
-/* Notes the least of the magnitudes that a warp's lanes have found. */
+/* Notes the least of the magnitudes of a warp's lanes. */
 template <typename V>
 static __device__ __forceinline__ void
 note_least(struct cuda_chunk &chunk, V least)
@@ -43,7 +44,7 @@ note_least(struct cuda_chunk &chunk, V least)
         raise_key(&chunk.least_key, ~(unsigned long long)bits_of(least));
 }
 
-/* ---- by type ---- */
+/* ---- by type: the first parameter only selects that of the result ---- */
 
 static TERP_HOST_DEVICE inline float
 logarithm_in(float, float magnitude, int center, float offset)
@@ -96,8 +97,8 @@ power_in(double, double y, int center)
 
 /* ---- values to what is coded ---- */
 
-/* A value that is not special, by logarithms of type C; NaN where it has none.
- */
+/* Takes the logarithm, of type C, of a value that is not special. Returns NaN
+ * if the value has none. */
 template <typename V, typename C> struct log_coder {
     int center;
     C offset;
@@ -115,8 +116,9 @@ template <typename V, typename C> struct log_coder {
     }
 };
 
-/* Multiples are in the larger of the two types: in float32 if both are that or
- * the value's own where a float32 is made of it. */
+/* Codes a value under a floor: linear up to the joint, logarithmic above it. It
+ * multiplies in the larger of both types: in float32 if both are float32,
+ * otherwise in float64. */
 template <typename V, typename C> struct floored_coder {
     typedef std::conditional_t<sizeof(V) == 4 && sizeof(C) == 4, float, double>
         wide;
@@ -143,8 +145,8 @@ template <typename V, typename C> struct floored_coder {
     }
 };
 
-/* The nearest value that ends in so many zero bits. What becomes infinite is
- * special. */
+/* Rounds a value to the nearest value that ends in `nzeros` zero bits. Values
+ * that would become infinite are special. */
 template <typename V> struct rounding_coder {
     int nzeros;
     word_of<V> half;
@@ -166,14 +168,15 @@ template <typename V> struct rounding_coder {
     }
 };
 
-/* The coder of a form that codes values of type V as values of type C. */
+/* The coder of a form: it codes values of type V as values of type C. Example:
+ * coder_of<double, float, CUDA_LOG_F32> is log_coder<double, float>. */
 template <typename V, typename C, enum cuda_form form>
 using coder_of = std::conditional_t<
     form == CUDA_ROUNDED, rounding_coder<V>,
     std::conditional_t<form == CUDA_FLOORED_F32 || form == CUDA_FLOORED_F64,
                        floored_coder<V, C>, log_coder<V, C>>>;
 
-/* ---- what is coded to values ---- */
+/* ---- back to values ---- */
 
 template <typename V, typename C> struct log_decoder {
     int center;
@@ -184,7 +187,7 @@ template <typename V, typename C> struct log_decoder {
     {
     }
 
-    /* The magnitude. */
+    /* Returns the magnitude of the value. */
     TERP_HOST_DEVICE V operator()(C y) const
     {
         return power_in((V)0, y, center);

@@ -1,6 +1,5 @@
-/* Whether a chunk's values repeat earlier ones, so that references may make its
- * stream shorter: so many samples are repeated that a search is worth its time
- * (cpu/references_find.c, ask_all). */
+/* Finds whether so many sampled values repeat that a search for references is
+ * worth its time. cpu/references_find.c, ask_all, does the same. */
 #include "gpu/predict/references_find.cuh"
 
 #include "gpu/block/warp.cuh"
@@ -10,14 +9,15 @@
 #define NTHREADS 256
 #define SAMPLES_NTHREADS TERP_REFERENCE_NSAMPLES
 
-/* A chunk's values as they are compared: cpu/references.c, find_words. */
+/* A chunk's values and how they are compared; cpu/references.c, find_words,
+ * does the same. */
 template <typename T> struct repeat_values {
     const word_of<T> *values;
     uint64_t nvalues;
     word_of<T> fill[2];
     bool has_fill[2];
-    word_of<T> mask; /* bits that are compared: floats have no sign */
-    word_of<T> most; /* of these, the largest finite value */
+    word_of<T> mask; /* bits that are compared: without the sign of floats */
+    word_of<T> most; /* the largest word that is finite */
 };
 
 template <typename T>
@@ -60,8 +60,9 @@ word_at(const struct repeat_values<T> &v, uint64_t i)
     return (word_of<T>)(v.values[i] & v.mask);
 }
 
-/* Whether a point refers and is referred to. Zeros, what is not finite, and
- * what equals its neighbour, cost little as it is. */
+/* Whether a point may refer and be referred to. Zeros, values that are not
+ * finite, and values that equal their neighbour may not: they cost little
+ * anyway. */
 template <typename T>
 static __device__ __forceinline__ bool
 is_usable(const struct repeat_values<T> &v, uint64_t i)
@@ -75,8 +76,8 @@ is_usable(const struct repeat_values<T> &v, uint64_t i)
     return usable;
 }
 
-/* Of a point, or of the points from it on, in steps of `step`. False where
- * there are none. */
+/* Finds the key of a point, or of a window of points from it on, in steps of
+ * `step`. Returns false if there is none. */
 template <typename T>
 static __device__ __forceinline__ bool
 key_of_point(const struct repeat_values<T> &v,
@@ -98,7 +99,7 @@ key_of_point(const struct repeat_values<T> &v,
     return true;
 }
 
-/* The bits of what is compared. */
+/* Returns the number of bits that are compared. */
 template <typename T>
 static __device__ __forceinline__ int
 word_nbits(const struct repeat_values<T> &v)
@@ -119,7 +120,8 @@ samples_of(const struct cuda_batch &batch)
                                               batch.at.samples);
 }
 
-/* Grid: (1, chunks). */
+/* Clears the samples. Grid: x = 1, y = chunks. A thread clears every
+ * NTHREADS-th word. */
 static __global__ void
 __launch_bounds__(NTHREADS) clear_samples(const struct cuda_batch batch)
 {
@@ -133,7 +135,9 @@ __launch_bounds__(NTHREADS) clear_samples(const struct cuda_batch batch)
         words[i] = 0;
 }
 
-/* Grid: (shares of values, chunks). */
+/* Counts the usable points. Grid: x = shares of values, y = chunks. A thread
+ * takes every gridDim.x * NTHREADS-th value. No shared memory; warps add their
+ * counts by atomics. */
 template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS) count_usable(const struct cuda_batch batch)
@@ -153,8 +157,9 @@ __launch_bounds__(NTHREADS) count_usable(const struct cuda_batch batch)
         atomicAdd(&samples_of(batch)->nusable, (unsigned long long)n);
 }
 
-/* Grid: (1, chunks). A thread has a sample; of those in one slot the last one
- * counts. */
+/* Takes the samples. Grid: x = 1, y = chunks. A thread owns a sample. If
+ * several samples fall into a slot, the last one counts. Shared memory: the
+ * sample of each slot; barriers separate clearing, filling and reading it. */
 template <typename T>
 static __global__ void
 __launch_bounds__(SAMPLES_NTHREADS) take_samples(const struct cuda_batch batch)
@@ -190,8 +195,8 @@ __launch_bounds__(SAMPLES_NTHREADS) take_samples(const struct cuda_batch batch)
         samples->sample[i] = (uint16_t)s_sample[i];
 }
 
-/* Whether the values from `i` on, in steps of `step`, are those of a sample, as
- * many as are worth a reference. */
+/* Whether the values from `i` on, in steps of `step`, equal those of a sample,
+ * for as many values as make a reference worth its cost. */
 template <typename T>
 static __device__ __forceinline__ bool
 is_sample(const struct repeat_values<T> &v, uint64_t window_nvalues,
@@ -209,7 +214,7 @@ is_sample(const struct repeat_values<T> &v, uint64_t window_nvalues,
     return left == 0;
 }
 
-/* Notes the slot of a sample that another point is like. */
+/* Sets the bit of a sample's slot if the sample equals the point `i`. */
 template <typename T>
 static __device__ __forceinline__ void
 ask_samples(const struct repeat_values<T> &v,
@@ -231,7 +236,9 @@ ask_samples(const struct repeat_values<T> &v,
         atomicOr(&samples->is_repeated[slot / 32], bit);
 }
 
-/* Grid: (shares of values, chunks). The last block decides. */
+/* Compares all values with the samples; the last block of a chunk decides.
+ * Grid: x = shares of values, y = chunks. A thread takes every gridDim.x *
+ * NTHREADS-th value. Shared memory: the count of the last block. */
 template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS) ask_all(const struct cuda_batch batch)

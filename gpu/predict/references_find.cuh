@@ -1,5 +1,5 @@
-/* What is known of a chunk's samples while it is asked whether other values are
- * like them, in the region `samples`. */
+/* The samples of a chunk, in the region `samples`, while the kernels find
+ * whether other values repeat them. */
 #pragma once
 
 #include "codec/model/reference_samples.h"
@@ -8,9 +8,9 @@ struct cuda_repeat_samples {
     unsigned long long nusable;
     int near_nbits;
     bool lone;
-    uint64_t window_nvalues; /* that have to be alike for a search */
+    uint64_t window_nvalues; /* values in a row that must repeat */
     uint64_t key[TERP_REFERENCE_NSAMPLES];
-    /* Of a slot the last sample, plus one; 0: there is none. */
+    /* Last sample of each slot, plus 1; 0: none. */
     uint16_t sample[TERP_REFERENCE_NSLOTS];
     uint32_t is_repeated[TERP_REFERENCE_NSLOTS / 32];
 };

@@ -1,4 +1,9 @@
-/* Searches for values that repeat others, and lists them. */
+/* Searches for values that repeat others, and lists them.
+ *
+ * All kernels work on one chunk. Unless a comment says otherwise, the grid has
+ * up to MAX_NBLOCKS blocks of NTHREADS threads. A thread owns every gridDim.x *
+ * NTHREADS-th item (for_own). There is no shared memory, and only atomics
+ * connect threads. */
 #include "gpu/predict/references_search.cuh"
 
 #include "codec/format/references.h"
@@ -8,9 +13,11 @@
 
 #define NTHREADS 256
 #define NWARPS (NTHREADS / 32)
+/* The most blocks of a launch; threads take further items in turns. */
 #define MAX_NBLOCKS 4096
 
-/* A thread goes through a tile; few in a block reach more multiprocessors. */
+/* A thread searches a tile. Small blocks spread few tiles over more
+ * multiprocessors. */
 #define TILE_NTHREADS 32
 
 static dim3
@@ -19,7 +26,8 @@ grid_for(uint64_t n)
     return dim3((unsigned)min_u64(div_up(n, NTHREADS), MAX_NBLOCKS));
 }
 
-/* for_own(n, i): the items of a thread, of n that the grid shares. */
+/* Calls work(i) for each item i of this thread, of n items that the grid
+ * shares. */
 template <typename Work>
 static __device__ __forceinline__ void
 for_own(uint64_t n, Work work)
@@ -40,8 +48,9 @@ original_at(const struct cuda_referring &of, uint64_t i)
     return of.big_endian ? swapped(word) : word;
 }
 
-/* Zeros, what is not finite, fill values, and what equals its neighbour, cost
- * little as it is. */
+/* Finds the words that are compared, and which of them are usable. Zeros,
+ * values that are not finite, fill values, and values that equal their
+ * neighbour are not usable: they cost little anyway. */
 template <typename Word>
 static __global__ void
 __launch_bounds__(NTHREADS)
@@ -79,7 +88,8 @@ __launch_bounds__(NTHREADS)
     }
 }
 
-/* Of the integers below the number of values, those that are there. */
+/* note_integers marks the integers below the number of values that occur;
+ * find_missing then finds one that does not, for the marker. */
 template <typename Word>
 static __global__ void
 __launch_bounds__(NTHREADS)
@@ -142,9 +152,10 @@ cuda_references_compare(const struct cuda_referring *of, uint64_t marker,
 
 /* ---- hints ---- */
 
-/* The place of a key in the table, which has it or, if `takes` says so, gets
- * it. Which place that is depends on who comes first, what stands there in the
- * end does not: the first point of all that have the key. */
+/* Returns the element of the table that holds `key`. If `takes`, a key that is
+ * not there gets an element. Which element that is depends on the order of
+ * threads. What the element holds in the end does not: the first of all points
+ * with the key. */
 static __device__ __forceinline__ uint64_t
 place_of(const struct cuda_search &search, uint32_t key, bool takes)
 {
@@ -223,8 +234,9 @@ __launch_bounds__(TILE_NTHREADS)
         terp_reference_drop_ends(&repeats, tile, &tiles[tile]);
 }
 
-/* Who refers to a point that refers takes the source of that one instead, which
- * is at least half as far from one that refers to none. */
+/* A point that refers to a point that refers takes the source of the latter.
+ * Each round at least halves the number of steps to a point that does not
+ * refer. Rounds after the first one that changes nothing end at once. */
 static __global__ void
 __launch_bounds__(NTHREADS)
     halve_chains(uint32_t *sources, const uint64_t nvalues, uint32_t *changed,
@@ -251,12 +263,14 @@ __launch_bounds__(NTHREADS)
 
 /* ---- points that refer ---- */
 
-/* Values of which a warp counts those that refer. */
+/* Values in which a warp counts points that refer. */
 #define WARP_NVALUES (CUDA_LIST_NVALUES / NWARPS)
 static_assert(WARP_NVALUES % 32 == 0, "A lane has as many as the others.");
 
-/* Grid: shares of CUDA_LIST_NVALUES values. Counts those that refer, or lists
- * them behind as many as ranks tell. */
+/* Counts the points that refer or, with `lists`, lists them at the positions
+ * that `ranks` says. Grid: x = shares of CUDA_LIST_NVALUES values. A warp owns
+ * WARP_NVALUES consecutive values, a lane every 32nd of them. Shared memory: a
+ * count per warp; a barrier before they are added up. */
 template <bool lists>
 static __global__ void
 __launch_bounds__(NTHREADS)

@@ -1,6 +1,5 @@
-/* The search for values that repeat others, of one chunk: what
- * cpu/references_find.c does, by the same rules
- * (codec/model/reference_search.h). */
+/* The search for values that repeat others, in one chunk. cpu/references_find.c
+ * does the same by the same rules (codec/model/reference_search.h). */
 #pragma once
 
 #include "codec/model/reference_search.h"
@@ -13,16 +12,16 @@ struct cuda_referring {
     enum terp_type type;
     int value_nbytes;
     bool is_float, big_endian;
-    uint64_t infinity; /* of floats, its bits */
+    uint64_t infinity; /* its bits, for floats */
     uint64_t fill[2];
     bool has_fill[2];
 };
 
-/* What the search finds out, on the device; begins as CUDA_SEEN_NOTHING. */
+/* What the search finds. It starts as CUDA_SEEN_NOTHING, in device memory. */
 struct cuda_seen {
     unsigned long long nusable, most; /* most: the largest usable word */
-    unsigned long long missing;       /* an integer that no value is */
-    unsigned has_marker;              /* some value is a float's marker */
+    unsigned long long missing;       /* an integer that does not occur */
+    unsigned has_marker;              /* a value equals the marker of floats */
     uint64_t saved;                   /* in 1/16 bit */
     uint64_t nreferences;
 };
@@ -31,22 +30,23 @@ struct cuda_seen {
         0, 0, UINT64_MAX, 0, 0, 0 \
     }
 
-/* Points that refer are counted by so many values. */
+/* Values in which a block counts points that refer: 256 threads of 8 values. */
 #define CUDA_LIST_NVALUES 2048
 
-/* Where the search works, all in device memory. */
+/* The memory of the search, all of it on the device. */
 struct cuda_search {
     struct cuda_seen *seen;
-    void *values;    /* [nvalues] little-endian; in the end markers, too */
+    void *values;    /* [nvalues] little-endian; in the end with markers */
     uint64_t *words; /* [nvalues] */
     uint8_t *usable; /* [nvalues] */
     uint32_t *keys, *hints; /* [nvalues] */
     uint32_t *table;        /* 2 [1 << table_nbits]: keys, points */
     int table_nbits;        /* cuda_search_table_nbits */
     struct terp_reference_tile *tiles;
-    uint32_t *changed;          /* [32] */
-    uint64_t *ranks;            /* [nvalues / CUDA_LIST_NVALUES, rounded up] */
-    uint32_t *sources, *points; /* [nvalues]; points: that refer, in order */
+    uint32_t *changed; /* [32] */
+    uint64_t *ranks;   /* [nvalues / CUDA_LIST_NVALUES, rounded up] */
+    /* [nvalues]; points: those that refer, in order */
+    uint32_t *sources, *points;
 };
 
 static inline int
@@ -55,27 +55,28 @@ cuda_search_table_nbits(uint64_t nvalues)
     return bit_width(nvalues + nvalues / 4);
 }
 
-/* values, words, usable; seen: nusable, most, missing, has_marker. */
+/* Fills values, words and usable; and of seen: nusable, most, missing,
+ * has_marker. */
 cudaError_t
 cuda_references_compare(const struct cuda_referring *of, uint64_t marker,
                         const struct cuda_search *search, cudaStream_t stream);
 
-/* sources, points; seen: saved, nreferences. `repeats`: how values are told
- * apart, with the pointers of `search`. */
+/* Fills sources and points; and of seen: saved, nreferences. `repeats` says how
+ * values are compared, and holds the pointers of `search`. */
 cudaError_t
 cuda_references_search(const struct terp_repeats *repeats,
                        const struct cuda_search *search, cudaStream_t stream);
 
-/* Puts markers in place of the values at search->points, and lists how far from
- * them their sources are. */
+/* Replaces the values at search->points by markers, and lists the distances to
+ * their sources. */
 cudaError_t
 cuda_references_list(const struct cuda_referring *of, uint64_t marker,
                      const struct cuda_search *search, uint64_t nreferences,
                      uint32_t *distances, cudaStream_t stream);
 
-/* How the values at search->points differ from their sources, which a decoder
- * has as `decoded`; under a bound above 0 by the sign alone, where that will
- * do. */
+/* Lists the differences of the values at search->points from their sources, as
+ * a decoder will have them in `decoded`. Under a bound above 0 the difference
+ * is only a sign, if that keeps the bound. */
 cudaError_t
 cuda_references_differ(const struct cuda_referring *of,
                        struct terp_reference_bound bound,
