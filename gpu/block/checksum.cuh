@@ -196,7 +196,7 @@ copy_without_table(const uint8_t *input, uint64_t nbytes, uint64_t table_end,
     static_assert(TERP_PREFIX_MIN_NBYTES - TERP_FRAME_DIMS_AT -
                           XXH3_STRIPE_NBYTES >=
                       TERP_FRAME_MAX_NBYTES - TERP_FRAME_DIMS_AT,
-                  "The last stripe begins behind the table.");
+                  "The last stripe begins after the table.");
     for (unsigned i = threadIdx.x; i < n; i += NTHREADS)
         s_first[i] = i >= table_end - TERP_PREFIXES_NBYTES && i < table_end
                          ? 0

@@ -11,6 +11,9 @@
 
 #include "gpu/engine/platform.cuh"
 
+/* The sizes and primes of the specification. A stripe has a word of 8 bytes for
+ * each of XXH3_NLANES accumulators. Inputs shorter than XXH3_MIN_NBYTES are
+ * hashed in another way, which the device does not need. */
 #define XXH3_NLANES 8
 #define XXH3_STRIPE_NBYTES (8 * XXH3_NLANES)
 #define XXH3_BLOCK_NSTRIPES 16

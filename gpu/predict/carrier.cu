@@ -7,6 +7,7 @@
 #include "gpu/block/warp.cuh"
 #include "gpu/predict/extremes.cuh"
 
+/* Threads of a block. */
 #define NTHREADS 256
 
 /* NLOADS: values that a thread loads before it uses the first. A piece is what
@@ -202,7 +203,7 @@ divide(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     return scale;
 }
 
-/* Combines the divisors of a warp's lanes with that of the chunk. */
+/* Combines the divisors of a warp's lanes with the chunk's divisor. */
 static __device__ __forceinline__ void
 add_scale(unsigned long long *at, unsigned long long scale)
 {

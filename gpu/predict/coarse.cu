@@ -7,6 +7,7 @@
 #include "gpu/predict/values.cuh"
 #include "gpu/sections/low_bits.cuh"
 
+/* Threads, and warps, of a block. */
 #define NTHREADS 256
 #define NWARPS (NTHREADS / 32)
 

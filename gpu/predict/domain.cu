@@ -12,6 +12,7 @@
 #include "gpu/block/warp.cuh"
 #include "gpu/predict/values.cuh"
 
+/* Threads, and warps, of a block. */
 #define NTHREADS 256
 #define NWARPS (NTHREADS / 32)
 
@@ -145,7 +146,7 @@ struct repeats_table {
 #define NSPANS 4
 static_assert(TERP_REPEATS_NSLOTS / 32 <= NTHREADS &&
                   NTHREADS % TERP_REPEATS_SPAN_NVALUES == 0,
-              "A thread has a word of bits, and a place in a span.");
+              "Each word of bits has a thread, and spans are whole.");
 
 template <typename T>
 static __device__ void

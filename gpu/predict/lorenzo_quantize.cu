@@ -17,8 +17,8 @@ last_valid(const struct cuda_batch &batch)
     return region<uint64_t>(batch, batch.at.staging);
 }
 
-/* What a block needs to turn values into quants. K: struct constants or struct
- * exact_quants, see quant_of. */
+/* The input and output of a block that turns values into quants. K: struct
+ * constants or struct exact_quants, see quant_of. */
 template <typename T, typename K> struct prequantizer {
     const T *src;
     uint64_t nvalues; /* of the chunk */
@@ -31,7 +31,7 @@ template <typename T, typename K> struct prequantizer {
     bool has_specials;
 };
 
-/* What a block finds in a piece. */
+/* The results of a block for a piece. */
 struct piece_found {
     unsigned last; /* last value that is not special, plus 1 */
     unsigned nunpredictable;
@@ -326,7 +326,7 @@ __launch_bounds__(LORENZO_NTHREADS, 4) lorenzo_repeat(struct cuda_batch batch)
 
 /* ---- quants to symbols ---- */
 
-/* What a chunk's symbols are made of, and where they are stored. */
+/* The input of a chunk's symbols, and where they are stored. */
 template <typename T> struct symbol_maker {
     const struct terp_layout *layout;
     struct cuda_chunk *chunk;

@@ -48,8 +48,8 @@ summand_at(const uint32_t *mask, const word_of<T> *quants,
     return counts ? quants[at] : 0;
 }
 
-/* Finds the sum of each segment, of the order `asked`, if rows have several
- * segments. Grid: x = blocks of segments, nblocks_for of them at a time, y =
+/* Finds the sum of each segment, if rows have several. `asked`: SUM_SECOND or
+ * SUM_FIRST. Grid: x = blocks of segments, nblocks_for of them at a time, y =
  * chunks. A warp owns a segment. No shared memory. */
 template <typename T>
 static __global__ void

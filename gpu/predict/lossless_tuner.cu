@@ -7,6 +7,8 @@
 #include "gpu/predict/lossless_sample.cuh"
 #include "gpu/predict/lossless_tuner.cuh"
 
+/* Threads of a block: of find_steps, one per sampled value; of
+ * count_unpredictable; of choose_model, one warp. */
 #define STEPS_NTHREADS TERP_COMMON_VALUE_NRUNS
 #define COUNT_NTHREADS 256
 #define WARP_NTHREADS 32
@@ -156,8 +158,9 @@ __launch_bounds__(SAMPLE_NTHREADS) weigh_steps(const struct cuda_batch batch)
 }
 
 /* Returns the dimensions of the order whose differences take the fewest bits;
- * of equal ones the lower order wins. *more_nbits_ret is how many more bits the
- * whole chunk takes than its samples say, because of borders. A warp calls it.
+ * of equal ones the lower order wins. *more_nbits_ret is the number of bits
+ * that the borders of the chunk add to the bits of the samples. A warp calls
+ * it.
  */
 static __device__ unsigned
 choose_dims(const struct terp_layout *layout,

@@ -1,4 +1,4 @@
-/* What the lossless tuner stores about a chunk, in the region `lossless_tuner`,
+/* The lossless tuner's results for a chunk, in the region `lossless_tuner`,
  * which is zero when a call begins. */
 #pragma once
 

@@ -9,7 +9,8 @@
 #define DIFFERENCES_NTHREADS 512
 static_assert(32 % TERP_LOW_BITS_RUN_NVALUES == 0 && NTHREADS % 32 == 0 &&
                   TERP_DIFFERENCES_NVALUES % DIFFERENCES_NTHREADS == 0,
-              "A warp has whole runs.");
+              "Runs do not cross warps, and threads have equally many "
+              "samples.");
 
 /* ---- widths to bits ---- */
 

@@ -138,7 +138,7 @@ along_x(const struct both<T> *s, const struct both<T> &own) {
     T at[N + MARCH_WIDTH];
 
     static_assert(tile::below % MARCH_WIDTH == 1,
-                  "The first of these points is one more than is reached.");
+                  "Loads of pairs begin one point before the line.");
 #pragma unroll
     for (int i = 0; i < N + MARCH_WIDTH; i += MARCH_WIDTH) {
         const int n = i / MARCH_WIDTH - tile::nleft;
@@ -227,8 +227,8 @@ has_above(unsigned reach)
 }
 
 /* Returns the prediction by a form of lower order. With three or more even
- * points along a dimension these are the two quadratic forms, which mirror each
- * other, and the extrapolation after the last even point. */
+ * points along a dimension a form of lower order is one of two quadratic forms,
+ * which mirror each other, or the extrapolation after the last even point. */
 template <typename T, int npoints>
 static __device__ __forceinline__ T
 low_of(unsigned reach, const struct line<T, npoints> &line)
@@ -335,7 +335,7 @@ place_symbols(const struct march_work &work, struct march_thread *thread)
 }
 
 /* Returns where the thread's symbols of plane z are, relative to the first
- * symbol of the class. The order is that of tiled_row_at. */
+ * symbol of the class. tiled_row_at has the same order. */
 template <typename T>
 static __device__ __forceinline__ uint8_t *
 symbols_at(const struct march_work &work, const struct level_view<T> &view,
@@ -350,14 +350,14 @@ symbols_at(const struct march_work &work, const struct level_view<T> &view,
     return (uint8_t *)view.symbols + (uint32_t)sizeof(uint16_t) * at;
 }
 
-/* What the threads of a block share: a copy of the chunk's state, and the grid
- * of escapes (when encoding). */
+/* Shared memory of a block, besides points: a copy of the chunk's state, and
+ * the grid of escapes (when encoding). */
 template <typename T> struct march_shared {
     struct cuda_chunk chunk;
     struct value_grid<T> grid;
 };
 
-/* Handles two points of a class of which at least one has escaped; returns the
+/* Handles two points of a class, at least one of them escaped; returns the
  * values that a decoder will have. `range` counts the escapes; it is NULL if
  * another block counts them. s_block->chunk records which sizes of numbers are
  * already noted, so that few threads write to *d_chunk. Not inlined, because
@@ -396,7 +396,7 @@ struct march_step {
     bool owns_even, owns_odd; /* the thread owns the points it makes */
 };
 
-/* What a thread needs to make the points of a class. */
+/* Everything that a thread needs to make the points of a class. */
 template <typename T> struct march {
     const struct march_work &work;
     const struct level_view<T> &view;
@@ -470,8 +470,8 @@ reconstruct_both(const struct march<T> &m, uint32_t symbols,
 
 /* ---- a block ---- */
 
-/* What a kind of spline needs from a tile; march_tile inherits from such a
- * struct.
+/* The needs of a kind of spline, as constants. march_tile inherits from one of
+ * these structs.
  *
  * below, above: cubes before and after a tile along x and y that its points
  * read. odd_lag: how many planes the points with odd z are behind the even

@@ -10,6 +10,7 @@
 #include "gpu/predict/range.cuh"
 #include "gpu/sections/signs.cuh"
 
+/* Threads, and warps, of a block. */
 #define NTHREADS 256
 #define NWARPS (NTHREADS / 32)
 
@@ -19,8 +20,8 @@
 #define PIECE_NVALUES (NTHREADS * NLOADS)
 #define PIECE_NWORDS (PIECE_NVALUES / 32)
 static_assert(PIECE_NVALUES == SIGN_PIECE_NVALUES,
-              "A block notes what signs a piece ends with.");
-static_assert(PIECE_NWORDS <= NTHREADS, "A word of signs has a thread.");
+              "gpu/sections/signs.cuh cuts signs into the same pieces.");
+static_assert(PIECE_NWORDS <= NTHREADS, "Each word of signs has a thread.");
 
 /* The most blocks for all chunks of a batch; with more, their updates of the
  * chunk's state would cost time. Tests can set another number. */
@@ -134,8 +135,8 @@ choose_form(const struct cuda_batch batch)
 /* ---- signs ---- */
 
 /* The signs of a piece, in shared memory. negative: the sign of each value; a
- * value without a sign has that of the last value before it in its word. coded:
- * which values have a sign. begins: the first word of a part. */
+ * value without a sign has the sign of the last value before it in its word.
+ * coded: which values have a sign. begins: the first word of a part. */
 struct piece_signs {
     uint32_t negative[PIECE_NWORDS], coded[PIECE_NWORDS];
     bool begins[PIECE_NWORDS];

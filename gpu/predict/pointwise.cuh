@@ -1,5 +1,5 @@
-/* What a bound relative to each value makes of one value, and back.
- * cpu/predict/pointwise_impl.h takes the same steps. */
+/* Turns one value into what is coded under a bound relative to each value, and
+ * back. cpu/predict/pointwise_impl.h takes the same steps. */
 #pragma once
 
 #include "codec/model/logarithm.h"
@@ -44,7 +44,7 @@ note_least(struct cuda_chunk &chunk, V least)
         raise_key(&chunk.least_key, ~(unsigned long long)bits_of(least));
 }
 
-/* ---- by type: the first parameter only selects that of the result ---- */
+/* ---- by type: the first parameter only selects the type of the result ---- */
 
 static TERP_HOST_DEVICE inline float
 logarithm_in(float, float magnitude, int center, float offset)

@@ -163,10 +163,10 @@ keep_range(struct cuda_chunk &chunk, const struct value_range &range)
 }
 
 /* Completes the scan of a chunk. Sets the parameters of the chunk; if other
- * values are coded in its place, sets what their parameters follow from. The
- * least magnitude must then be found again if it is that of a fill value that
- * the scan has recognised. halves: the values are 16-bit floats, so the bound
- * is that of 16-bit floats. */
+ * values are coded in its place, sets what their parameters follow from. If the
+ * least magnitude belongs to a fill value that the scan has recognised, it must
+ * be found again. halves: the values are 16-bit floats, and the bound follows
+ * from their type. */
 template <typename T, bool halves>
 static __device__ void
 finish_range(const struct cuda_batch &batch, struct cuda_chunk &chunk,

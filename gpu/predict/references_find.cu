@@ -6,6 +6,8 @@
 #include "gpu/predict/lorenzo_shape.cuh"
 #include "gpu/predict/values.cuh"
 
+/* Threads of a block that goes through all values, and of the block that takes
+ * samples, one per thread. */
 #define NTHREADS 256
 #define SAMPLES_NTHREADS TERP_REFERENCE_NSAMPLES
 

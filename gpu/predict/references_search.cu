@@ -11,6 +11,7 @@
 #include "gpu/block/swap.cuh"
 #include "gpu/block/warp.cuh"
 
+/* Threads, and warps, of a block. */
 #define NTHREADS 256
 #define NWARPS (NTHREADS / 32)
 /* The most blocks of a launch; threads take further items in turns. */
@@ -102,6 +103,7 @@ __launch_bounds__(NTHREADS)
     });
 }
 
+/* Finds the least integer below the number of values that does not occur. */
 static __global__ void
 __launch_bounds__(NTHREADS)
     find_missing(const uint8_t *is_there, const uint64_t nvalues,
@@ -153,8 +155,8 @@ cuda_references_compare(const struct cuda_referring *of, uint64_t marker,
 /* ---- hints ---- */
 
 /* Returns the element of the table that holds `key`. If `takes`, a key that is
- * not there gets an element. Which element that is depends on the order of
- * threads. What the element holds in the end does not: the first of all points
+ * not there gets an element. The position of the element depends on the order
+ * of threads. Its content does not: in the end it is the first of all points
  * with the key. */
 static __device__ __forceinline__ uint64_t
 place_of(const struct cuda_search &search, uint32_t key, bool takes)
@@ -170,6 +172,8 @@ place_of(const struct cuda_search &search, uint32_t key, bool takes)
     }
 }
 
+/* Enters the key of each point into the table, with the first of the points
+ * that have it. */
 static __global__ void
 __launch_bounds__(NTHREADS) insert_keys(const struct terp_repeats repeats,
                                         const struct cuda_search search)
@@ -185,6 +189,7 @@ __launch_bounds__(NTHREADS) insert_keys(const struct terp_repeats repeats,
     });
 }
 
+/* Gives each point the first point with its key as a hint. */
 static __global__ void
 __launch_bounds__(NTHREADS)
     look_keys_up(const uint64_t nvalues, const struct cuda_search search)
@@ -201,6 +206,8 @@ __launch_bounds__(NTHREADS)
 
 /* ---- tiles ---- */
 
+/* Searches the tiles for references. Grid: x = blocks of TILE_NTHREADS tiles; a
+ * thread owns a tile. */
 static __global__ void
 __launch_bounds__(TILE_NTHREADS)
     search_tiles(const struct terp_repeats repeats, const uint64_t ntiles,
@@ -213,6 +220,8 @@ __launch_bounds__(TILE_NTHREADS)
         tiles[tile] = terp_reference_search_tile(&repeats, tile);
 }
 
+/* Decides which runs that continue from one tile to the next are kept, and adds
+ * up what all runs save. One thread goes through the tiles. */
 static __global__ void __launch_bounds__(32)
     join_tiles(const struct terp_repeats repeats, const uint64_t ntiles,
                struct terp_reference_tile *tiles, struct cuda_seen *seen)
@@ -222,6 +231,8 @@ static __global__ void __launch_bounds__(32)
         seen->saved = terp_reference_join_tiles(&repeats, ntiles, tiles);
 }
 
+/* Drops the runs at the ends of a tile that join_tiles does not keep. Grid and
+ * ownership as for search_tiles. */
 static __global__ void
 __launch_bounds__(TILE_NTHREADS)
     drop_ends(const struct terp_repeats repeats, const uint64_t ntiles,
@@ -265,7 +276,7 @@ __launch_bounds__(NTHREADS)
 
 /* Values in which a warp counts points that refer. */
 #define WARP_NVALUES (CUDA_LIST_NVALUES / NWARPS)
-static_assert(WARP_NVALUES % 32 == 0, "A lane has as many as the others.");
+static_assert(WARP_NVALUES % 32 == 0, "Lanes have equally many values.");
 
 /* Counts the points that refer or, with `lists`, lists them at the positions
  * that `ranks` says. Grid: x = shares of CUDA_LIST_NVALUES values. A warp owns
@@ -313,6 +324,8 @@ __launch_bounds__(NTHREADS)
     }
 }
 
+/* Sums up the counts, so that ranks[i] is the number of points that refer
+ * before share i. One block. */
 static __global__ void
 __launch_bounds__(NTHREADS)
     sum_counts(uint64_t *ranks, const uint64_t nshares, struct cuda_seen *seen)
@@ -382,6 +395,7 @@ cuda_references_search(const struct terp_repeats *repeats,
     return error == cudaSuccess ? list_points(n, search, stream) : error;
 }
 
+/* Lists the distance of each reference, and puts a marker in its place. */
 template <typename Word>
 static __global__ void
 __launch_bounds__(NTHREADS)
@@ -410,6 +424,7 @@ cuda_references_list(const struct cuda_referring *of, uint64_t marker,
 
 /* ---- differences ---- */
 
+/* Lists the difference of each reference from its decoded source. */
 template <typename Word>
 static __global__ void
 __launch_bounds__(NTHREADS)

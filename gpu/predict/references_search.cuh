@@ -17,7 +17,8 @@ struct cuda_referring {
     bool has_fill[2];
 };
 
-/* What the search finds. It starts as CUDA_SEEN_NOTHING, in device memory. */
+/* The results of the search. They start as CUDA_SEEN_NOTHING, in device memory.
+ */
 struct cuda_seen {
     unsigned long long nusable, most; /* most: the largest usable word */
     unsigned long long missing;       /* an integer that does not occur */

@@ -7,6 +7,7 @@
 #include "gpu/block/swap.cuh"
 #include "gpu/block/warp.cuh"
 
+/* Threads, and warps, of a block. */
 #define NTHREADS 256
 #define NWARPS (NTHREADS / 32)
 
@@ -14,7 +15,7 @@
 
 /* Values in which a warp counts markers. */
 #define WARP_NVALUES (CUDA_FOLLOW_NVALUES / NWARPS)
-static_assert(WARP_NVALUES % 32 == 0, "A lane has as many as the others.");
+static_assert(WARP_NVALUES % 32 == 0, "Lanes have equally many values.");
 
 /* Counts the markers in each share of CUDA_FOLLOW_NVALUES values. Grid: x =
  * shares, y = chunks. A thread reads every NTHREADS-th value of its block's

@@ -4,6 +4,7 @@
 #include "gpu/block/swap.cuh"
 #include "gpu/predict/scan_small.cuh"
 
+/* Threads, and warps, of a block. */
 #define NTHREADS 256
 #define NWARPS (NTHREADS / 32)
 

@@ -71,8 +71,8 @@ range_of_values(const T (&values)[N])
     return range;
 }
 
-/* Changes a range that is to be combined with others, whose extremes are then
- * `min` and `max`. */
+/* Prepares a range for combining with other ranges. `min` and `max` are the
+ * extremes of all of them. */
 template <typename T>
 static __device__ __forceinline__ void
 widen_range(found_range<T> *range, T min, T max)
@@ -197,7 +197,7 @@ template <typename T>
 static __device__ __forceinline__ found_range<T>
 reduce_ranges(found_range<T> own, found_range<T> *s_of_warps)
 {
-    static_assert(FINALIZE_NTHREADS / 32 == 32, "A lane takes a warp's range.");
+    static_assert(FINALIZE_NTHREADS / 32 == 32, "A lane has a warp's range.");
 
     own = reduce_range(own);
     if (threadIdx.x % 32 == 0)

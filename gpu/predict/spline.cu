@@ -13,8 +13,8 @@
  * Only large levels take a launch for each step. A small level takes one launch
  * for all steps, by tiles (spline_tile.cuh). All coarse levels take one launch
  * together, with one block per chunk (spline_coarse.cuh). Levels of long
- * splines have launches of their own (spline_long.cuh). So has the finest level
- * of large chunks whose plan allows marching (march.cuh). */
+ * splines have launches of their own (spline_long.cuh). The finest level of
+ * large chunks has them, too, if the plan allows marching (march.cuh). */
 #include "gpu/predict/spline_long.cuh"
 #include "gpu/predict/spline_march_small.cuh"
 #include "gpu/predict/spline_rows.cuh"

@@ -78,6 +78,8 @@ struct level_shape {
 #define SPLINE_LEFT 1
 #define SPLINE_RIGHT 2
 
+/* Fills the shape of level l. An odd point reads `left` even points before, and
+ * `right` after, the even point on its left. */
 static __host__ __device__ inline void
 make_shape(const struct terp_layout *layout, int l, uint32_t width,
            uint32_t left, uint32_t right, struct level_shape *shape)
@@ -116,6 +118,7 @@ make_shape(const struct terp_layout *layout, int l, uint32_t width,
     shape->span = nthreads + nhalo;
 }
 
+/* Fills the rows of the type `odd`. */
 static __host__ __device__ inline void
 make_type(const struct terp_layout *layout, const struct level_shape *shape,
           unsigned odd, struct row_type *type)
@@ -157,6 +160,8 @@ types_of_step(int nodd_dims)
                             : 0x0E;
 }
 
+/* Fills the types of a step: all types with nodd_dims odd dimensions that have
+ * rows. */
 static __host__ __device__ inline void
 make_step(const struct terp_layout *layout, const struct level_shape *shape,
           int nodd_dims, struct step *step)
@@ -183,6 +188,7 @@ struct predictors {
     bool blend;
 };
 
+/* Returns what a level's plan says about the rows of a type. */
 static __device__ __forceinline__ struct predictors
 predictors_of(const struct terp_level_plan &plan, const struct row_type &type)
 {

@@ -196,7 +196,7 @@ fill_tables(const struct coarse_work &work, struct coarse_shared<T> *shared)
 
     static_assert(MAX_NCOARSE * TERP_NCLASSES + 2 * 16 + TERP_NDIMS <=
                       COARSE_NTHREADS,
-                  "A thread fills in an entry.");
+                  "Each entry has a thread.");
     if (level < work.nlevels) {
         shared->level[level].class_at[odd] = work.class_at[level][odd];
         const int to_b = -(int)(work.stride[odd % TERP_NDIMS] << level);
@@ -312,7 +312,7 @@ mark_escapes(const uint32_t symbol[COARSE_NEACH],
     }
 }
 
-/* Returns the value of an escape. The first escapes of a chunk are those of its
+/* Returns the value of an escape. The first escapes of a chunk belong to its
  * coarse levels, in level order. */
 template <typename T>
 static __device__ __forceinline__ T

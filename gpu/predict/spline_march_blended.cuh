@@ -14,7 +14,7 @@
 #include "gpu/predict/march.cuh"
 #include "gpu/predict/spline_long.cuh"
 
-/* What a blended long spline needs from a tile, see march_cubic. */
+/* The needs of a blended long spline, see march_cubic. */
 struct march_blended {
     static constexpr int below = LONG_LEFT, above = LONG_RIGHT;
     static constexpr int odd_lag = 1, coarse_lead = LONG_RIGHT - 1;
@@ -119,11 +119,11 @@ beyond_of(const struct both<T> &a, const struct both<T> &b) {
 
 /* ---- a block ---- */
 
-/* What a thread keeps of earlier planes. coarse: coarse points around the odd
- * plane that is made, from the lowest that it reads to the highest. below: even
- * points of the plane below it. before: even points of the plane below that.
- * rows_0, rows_1: sums of two rows of the plane below, of coarse points and of
- * points with odd x. */
+/* The points of earlier planes that a thread keeps in registers. coarse: coarse
+ * points around the odd plane that is made, from the lowest that it reads to
+ * the highest. below: even points of the plane below it. before: even points of
+ * the plane below that. rows_0, rows_1: sums of two rows of the plane below, of
+ * coarse points and of points with odd x. */
 template <typename T>
 struct long_planes {
     struct both<T> coarse[LONG_NREACHED];

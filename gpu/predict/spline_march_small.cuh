@@ -32,7 +32,7 @@ template <bool decode> struct small_tiles {
                                                  : blended::shared_nbytes;
 
     static_assert(far::nthreads == nthreads && blended::nthreads == nthreads,
-                  "All blocks have as many threads.");
+                  "Blocks of all kinds have equally many threads.");
 };
 
 /* Grid: x = segments along z, then bricks; y = chunks. Block: tiles::nthreads

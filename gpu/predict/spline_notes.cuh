@@ -41,6 +41,7 @@ struct alignas(8) coarse_note {
      * predict. */
     uint32_t reaches;
 };
+/* Positions of the fields of `where` and of the bytes of `reaches`. */
 #define NOTE_PLACE_NBITS 13
 #define NOTE_NPREDICTIONS_AT NOTE_PLACE_NBITS
 #define NOTE_ESCAPED_AT 15

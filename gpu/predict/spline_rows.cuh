@@ -51,7 +51,7 @@ store_points(T *at, const struct points<T, width> &p, uint32_t n)
     }
 }
 
-/* Loads, or stores, the symbols of neighbouring points of a class, of which n
+/* Loads, or stores, the symbols of neighbouring points of a class; n of them
  * exist. */
 template <int width>
 static __device__ __forceinline__ void

@@ -2,11 +2,11 @@
  *
  * A block makes the rows of a tile of the level's fine lattice. Along each
  * dimension an odd point is predicted from even points at most three positions
- * away. What a tile needs therefore lies in the tile and three positions around
- * it: its region. The block computes the whole region for itself, so blocks do
- * not wait for each other. A warp makes a row, a thread one even and one odd
- * point of it. What the columns of the tile have in common is known before;
- * what differs from row to row is the same for all threads of a warp. */
+ * away. All input of a tile therefore lies in the tile and three positions
+ * around it: its region. The block computes the whole region for itself, so
+ * blocks do not wait for each other. A warp makes a row, a thread one even and
+ * one odd point of it. A thread computes what depends on its column once for
+ * all rows; what depends on the row is the same for all threads of a warp. */
 #pragma once
 
 #include "gpu/predict/spline_coarse.cuh"
@@ -19,7 +19,7 @@
 #define TILE_MAX_NPLACES 117
 #define TILE_NTURNS 8 /* the most rows of a warp */
 
-/* What a warp reads first of a row, as one word. `facts` holds, from the lowest
+/* The first word that a warp reads of a row. `facts` holds, from the lowest
  * bit on: the type of the row; whether it exists; whether the tile owns it;
  * whether dimension 0 predicts odd points; masks of the dimensions above 0,
  * slowest first, that predict even points and odd points; the order of the
@@ -29,6 +29,7 @@ struct alignas(8) tile_head {
     uint32_t place; /* its first value in the region */
     uint32_t facts;
 };
+/* Masks and positions of the fields of `facts`. */
 #define ROW_TYPE 3u
 #define ROW_EXISTS 4u
 #define ROW_OWNED 8u
@@ -555,7 +556,7 @@ copy_state_early(const struct cuda_batch &batch, struct tile_shared<T> *shared)
     const volatile uint64_t *from =
         (const volatile uint64_t *)&batch.d_chunks[blockIdx.y];
 
-    static_assert(NWORDS <= TILE_NTHREADS, "A thread copies a word.");
+    static_assert(NWORDS <= TILE_NTHREADS, "Each word has a thread.");
     if (threadIdx.x < NWORDS)
         ((uint64_t *)&shared->chunk)[threadIdx.x] = from[threadIdx.x];
     __syncthreads();

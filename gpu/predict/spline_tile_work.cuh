@@ -49,6 +49,8 @@ core_of(int rank, int d, uint64_t fine_nvalues)
     return d == 1 && fine_nvalues > TILE_SMALL_NVALUES ? 4 : 2;
 }
 
+/* Fills an axis whose tiles have up to `core` even points. If one tile has all
+ * of them, its region has no surroundings. */
 static inline void
 make_tile_axis(uint32_t neven, uint32_t nodd, uint32_t core,
                struct tile_axis *axis)
@@ -92,8 +94,9 @@ make_tile_work(const struct terp_layout *layout, int l, struct tile_work *work)
     for (int d = 0; d < TILE_NDIMS; d++) {
         const uint32_t neven = (uint32_t)level->neven[d];
         uint32_t core = core_of(layout->rank, d, fine * layout->nbricks);
-        /* A warp makes a row, so a tile has up to 29 even points and the 3
-         * around them. Tiles are about equally long. */
+        /* A warp makes a row: all even points if there are at most 32,
+         * otherwise up to 29 of them and the 3 around. Tiles are about equally
+         * long. */
         if (d == 0)
             core =
                 neven <= 32 ? neven : (neven - 1) / ((neven - 1) / 29 + 1) + 1;

@@ -1,5 +1,4 @@
-/* What a thread of a spline kernel needs from its chunk, and the arithmetic of
- * one point. */
+/* A spline kernel's view of a chunk, and the arithmetic of one point. */
 #pragma once
 
 #include "gpu/predict/spline.cuh"
@@ -17,7 +16,7 @@ copy_state(const struct cuda_batch &batch, unsigned thread, unsigned nthreads,
     const uint64_t *from = (const uint64_t *)&batch.d_chunks[c];
 
     static_assert(sizeof *s_chunk % sizeof(uint64_t) == 0,
-                  "A state is a number of whole words.");
+                  "A state consists of whole words.");
 #pragma unroll 1
     for (unsigned i = thread; i < NWORDS; i += nthreads)
         ((uint64_t *)s_chunk)[i] = from[i];
@@ -146,7 +145,7 @@ blend_of(const struct blend<T> &near, int order)
                       : TERP_BLEND_3_FULL(near.faces, near.edges, near.corners);
 }
 
-/* What a thread needs from its chunk at one level. */
+/* A chunk at one level, as a thread needs it. */
 template <typename T> struct level_view {
     const struct cuda_chunk *s_chunk; /* a copy in shared memory */
     /* encode: the state in which escapes are noted */

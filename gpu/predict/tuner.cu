@@ -1,6 +1,6 @@
 /* Chooses what predicts a chunk, by estimates on samples of the original
- * values. Samples, costs and ties are those of cpu/predict/spline_tuner.c and
- * lorenzo_tuner.c.
+ * values. Samples, costs and ties are the same as in cpu/predict/spline_tuner.c
+ * and lorenzo_tuner.c.
  *
  * Samples are predicted from original values, so all estimates are independent.
  * One launch estimates all classes of all levels under all splines, and all
@@ -96,7 +96,7 @@ struct tune_task {
     unsigned first_joint; /* index of the first cost of these */
 };
 
-/* What a task samples. */
+/* The samples of a task. */
 union tune_samples {
     struct sampled_stretches stretches;
     struct {
@@ -106,8 +106,8 @@ union tune_samples {
     struct sampled_class classes[TERP_NCLASSES];
 };
 
-/* Returns the number of blocks that only blend a class. They are half as many
- * as those that average, since they count less. */
+/* Returns the number of blocks that only blend a class. There are half as many
+ * as blocks that average, since they count less. */
 static __host__ __device__ __forceinline__ unsigned
 nblending_of(const struct tune_grid &grid, int l, unsigned number)
 {

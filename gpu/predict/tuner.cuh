@@ -20,8 +20,8 @@ count_bits(unsigned dims)
 }
 
 /* Returns a subset of a set of dimensions by its number. The bits of the number
- * are those of the subset, without gaps. Example: subset_at(2, dimensions 0 and
- * 3) is dimension 3. */
+ * are the bits of the subset, without gaps. Example: subset_at(2, dimensions 0
+ * and 3) is dimension 3. */
 static __host__ __device__ __forceinline__ unsigned
 subset_at(unsigned number, unsigned dims)
 {
@@ -46,7 +46,7 @@ fetch_state(const struct cuda_chunk *chunk, struct cuda_chunk *s_chunk)
     constexpr unsigned NWORDS =
         offsetof(struct cuda_chunk, model.plan) / sizeof(uint64_t);
 
-    static_assert(NWORDS <= 32, "A lane fetches a word.");
+    static_assert(NWORDS <= 32, "Each word has a thread of the first warp.");
     if (threadIdx.x < NWORDS)
         copy_async((uint64_t *)s_chunk + threadIdx.x,
                    (const uint64_t *)chunk + threadIdx.x);
@@ -109,7 +109,7 @@ enum {
     RECORD_END
 };
 _Static_assert(RECORD_END <= TUNE_COSTS_NWORDS && TUNE_COSTS_NWORDS % 4 == 0,
-               "A record has room for all costs and is moved by four words.");
+               "A record holds all counts and is copied four words at a time.");
 
 /* Returns the number of histograms of a class with `nodd` odd dimensions. A
  * class of one odd dimension has one for each spline. Other classes have one,
@@ -157,7 +157,7 @@ blends_before(unsigned number)
     return n;
 }
 
-/* What a block counts besides its histograms. */
+/* Further counts of a block, besides its histograms. */
 struct findings {
     uint32_t nsampled;
     uint32_t nunpredictable;

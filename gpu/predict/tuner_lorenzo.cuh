@@ -1,5 +1,5 @@
-/* Samples the differences of the Lorenzo predictor. The samples are those of
- * terp_cpu_tune_lorenzo. */
+/* Samples the differences of the Lorenzo predictor. terp_cpu_tune_lorenzo takes
+ * the same samples. */
 #pragma once
 
 #include "codec/model/low_bits.h"
@@ -150,7 +150,7 @@ static __device__ __forceinline__ unsigned
 slot_of_difference(word_of<T> difference, const struct wide_codes &codes)
 {
     static_assert(TERP_ROW_ESCAPE == TERP_MAX_CODE + 1,
-                  "What is no code has the row behind the last one's.");
+                  "The row of escapes follows the row of the largest code.");
     if (codes.are_plain) {
         const word_of<T> magnitude =
             (int_of<T>)difference < 0 ? 0 - difference : difference;
@@ -204,7 +204,7 @@ _Static_assert(32 * TERP_ROW_ESCAPE < 1 << 16 && 2 * TUNE_MAX_NCORNERS <= 32,
                "A warp's sum of magnitudes fits 16 bits, and each set of "
                "dimensions has a lane.");
 
-/* What the runs of the set of a lane add up to. */
+/* Sums over the runs of a lane's set of dimensions. */
 struct lane_runs {
     uint32_t sum, n, cost;
 };
@@ -237,7 +237,7 @@ add_runs(const struct lane_runs &runs, unsigned slower, bool has_rows,
     atomicAdd(s_record + RECORD_RUN_COST, runs.cost);
 }
 
-/* What a lane needs for the stretch that its group of lanes samples. */
+/* The stretch that a lane samples together with its group of lanes. */
 template <int NCORNERS, typename T> struct lane_stretch {
     struct stretch<T> stretch;
     const T *rows[NCORNERS];

@@ -6,9 +6,10 @@
 
 /* ---- tasks of blocks ---- */
 
-/* The tasks of a launch's blocks by blockIdx.y. First come Lorenzo's blocks;
- * then those of levels, from 1; within a level those of classes, from the last;
- * within a class those that average, then those that blend. */
+/* The tasks of a launch's blocks by blockIdx.y. First come Lorenzo's blocks,
+ * then the blocks of level 1, level 2 and so on. Within a level the last class
+ * comes first. Within a class, blocks that average come before blocks that
+ * blend. */
 struct tune_grid {
     unsigned nblocks;
     unsigned dims_in_use;
@@ -101,8 +102,8 @@ find_candidates(const struct tune_grid &grid, struct candidate *s_candidates)
 #define CHOICE_NTHREADS 512
 #define CHOICE_NWARPS (CHOICE_NTHREADS / 32)
 
-/* Returns the number of costs of a level with `nactive` active dimensions,
- * without those of blending. */
+/* Returns the number of costs of a level with `nactive` active dimensions.
+ * Costs of blending do not count. */
 static __host__ __device__ __forceinline__ constexpr unsigned
 ncosts_of(unsigned nactive)
 {
@@ -113,12 +114,12 @@ _Static_assert(
         ncosts_of(3) == 27 - 8 + 3 * (TERP_NSPLINES - 1) &&
         ncosts_of(2) == 9 - 4 + 2 * (TERP_NSPLINES - 1) &&
         ncosts_of(1) == TERP_NSPLINES,
-    "Costs are of subsets of subsets, but for empty ones, and of the "
-    "other splines for single dimensions.");
+    "A class has a cost for each set of dimensions that may predict it; a "
+    "class of one dimension has one for each spline.");
 
 #define LEVEL_MAX_NCOSTS (ncosts_of(TERP_NDIMS) + blends_before(TERP_NCLASSES))
 _Static_assert(LEVEL_MAX_NCOSTS <= CUDA_LEVEL_NCOSTS,
-               "A level's costs fit its part of the region.");
+               "A level's costs fit its space in the region.");
 
 struct choice_shared {
     struct cuda_chunk chunk; /* the state, up to its plan */
@@ -215,8 +216,8 @@ cost_spline(unsigned nactive, const uint64_t *s_costs,
     return terp_price_under_spline(cost, (int)spline) << SPLINE_NBITS | spline;
 }
 _Static_assert(TERP_SPLINE_CUBIC == 0 && TERP_NSPLINES <= 1 << SPLINE_NBITS,
-               "Splines other than the cubic come after it, and have numbers "
-               "of so many bits.");
+               "The cubic spline is number 0, and all numbers fit "
+               "SPLINE_NBITS.");
 
 /* Plans a level, except its bound; returns its cost. A warp calls it. It finds
  * the minimum of keys that hold a cost and, below it, what decides ties. A

@@ -1,5 +1,5 @@
-/* Samples a class of points under splines. The samples are those of `sample` in
- * cpu/predict/stages_impl.h. */
+/* Samples a class of points under splines. `sample` in
+ * cpu/predict/stages_impl.h takes the same samples. */
 #pragma once
 
 #include "gpu/predict/spline_forms.cuh"
@@ -75,7 +75,7 @@ template <typename T> struct neighbours {
 _Static_assert(
     (TERP_FORM_EXTRAPOLATE & TERP_FORM_QUAD_BELOW & TERP_FORM_CUBIC & 1) == 1 &&
         ((TERP_FORM_COPY | TERP_FORM_LINEAR | TERP_FORM_QUAD_ABOVE) & 1) == 0,
-    "Forms that read the point further below have odd numbers.");
+    "Forms that read point a have odd numbers.");
 
 template <typename T>
 static __device__ __forceinline__ struct neighbours<T>
@@ -219,8 +219,8 @@ struct stored {
 #define SPECIAL_ROW_AT (TERP_ROW_SPECIAL * TERP_ENTRY_STRIDE)
 _Static_assert(ESCAPE_ROW_AT < UNKNOWN_ROW_AT &&
                    UNKNOWN_ROW_AT < SPECIAL_ROW_AT && SPECIAL_ROW_AT < 1 << 16,
-               "What is before a row in the table fits 16 bits, and what has "
-               "no code would stand behind it.");
+               "Offsets of rows fit 16 bits, and rows of values without a "
+               "code come last.");
 
 static __device__ __forceinline__ void
 take_slot(const struct counted &to, unsigned histogram, unsigned slot)
@@ -422,7 +422,7 @@ sample_value(const volatile struct sampled_class &cls,
 _Static_assert(TERP_SPLINE_CUBIC == 0 &&
                    TERP_SPLINE_LONG == TERP_NSPLINES - 2 &&
                    TERP_SPLINE_MEAN == TERP_NSPLINES - 1,
-               "The cubic spline is the first, those that reach far the last.");
+               "The cubic spline is the first, long splines are the last.");
 
 /* ---- blending ---- */
 
