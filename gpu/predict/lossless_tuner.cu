@@ -254,8 +254,10 @@ price_run(const struct lossless_source<T> &source, unsigned dims, uint64_t run,
         atomicAdd(cost, all);
 }
 
-/* Returns the step that costs least. If !may_ask_for_more, steps that ask for
- * more do not count. */
+/* Returns the step that costs least. A step asks for more
+ * (terp_lossless_asks_for_more) if it relies on a grid or on zero bits that all
+ * samples have, so other values may not fit it. Without may_ask_for_more such
+ * steps do not count. */
 static __device__ int
 choose_step(const struct cuda_lossless_tuner *tuner, int value_nbytes,
             bool may_ask_for_more)

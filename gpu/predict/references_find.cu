@@ -1,4 +1,4 @@
-/* Finds whether so many sampled values repeat that a search for references is
+/* Finds whether enough sampled values repeat to make a search for references
  * worth its time. cpu/references_find.c, ask_all, does the same. */
 #include "gpu/predict/references_find.cuh"
 

@@ -22,8 +22,8 @@
 #define ISOLATE_MAX_NBLOCKS 2048
 #define ISOLATE_MIN_NUNITS 4
 
-/* With up to so many blocks the scan of small batches (scan_small.cuh) is
- * faster. Tests can set another number. */
+/* The scan of small batches (scan_small.cuh) is faster up to this number of
+ * blocks. Tests can set another number. */
 #ifndef CUDA_SCAN_SMALL_MAX_NBLOCKS
 #define CUDA_SCAN_SMALL_MAX_NBLOCKS 1024
 #endif

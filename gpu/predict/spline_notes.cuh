@@ -5,10 +5,9 @@
 #include "gpu/entropy/order.cuh"
 #include "gpu/predict/spline_values.cuh"
 
-/* COARSE_NVALUES: a level is coarse if its fine lattice has at most so many
- * values. The values, and a note for each, must fit the shared memory of a
- * block. Long splines are not used on such levels
- * (doc/design/01-prediction.md).
+/* COARSE_NVALUES: the most values of the fine lattice of a coarse level. The
+ * values, and a note for each, must fit the shared memory of a block. Long
+ * splines are not used on such levels (doc/design/01-prediction.md).
  *
  * MAX_NCOARSE: the most coarse levels; each level about halves a lattice of at
  * least two values.
@@ -109,7 +108,7 @@ struct coarse_work {
     uint64_t lattice_at;
     uint16_t class_at[MAX_NCOARSE][TERP_NCLASSES];
     int nsteps;
-    /* A single warp does so many of the first steps alone. */
+    /* The number of first steps that a single warp does alone. */
     int nsmall;
     struct {
         uint16_t end;  /* last position of the step in tile order, plus 1 */

@@ -378,8 +378,8 @@ tune_level(const struct cuda_batch &batch, const struct tune_grid &grid, int l,
 }
 
 /* Grid: x = chunks, y = tasks (struct tune_grid). Blocks of one task run at the
- * same time: a chunk has so many different tasks that the instruction cache of
- * a multiprocessor could not hold them. Block: TUNE_SINGLE_NTHREADS or
+ * same time: the instruction cache of a multiprocessor could not hold all the
+ * different tasks of a chunk. Block: TUNE_SINGLE_NTHREADS or
  * TUNE_BATCH_NTHREADS threads; a thread owns the samples that it takes. Dynamic
  * shared memory: the histograms of the class, or of Lorenzo, or the rows of a
  * small level. Barriers separate clearing, counting and pricing. Blocks do not
@@ -434,7 +434,7 @@ __launch_bounds__(TUNE_SINGLE_NTHREADS<T>, 1)
 
 /* ---- launch ---- */
 
-/* Returns the number of blocks for so many samples. */
+/* Returns the number of blocks for nsamples samples, at most `most`. */
 static unsigned
 nparts_of(uint64_t nsamples, uint64_t part_nvalues, unsigned most)
 {

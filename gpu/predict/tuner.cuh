@@ -192,8 +192,7 @@ clear_histograms(uint32_t *s_histograms, unsigned n, struct findings *s_found)
 
 /* TUNE_NTOGETHER: histograms that a warp prices together. TUNE_NAHEAD: slots
  * whose costs a lane loads before it uses the first. TUNE_NLANE_ENTRIES:
- * entries of the dictionary per lane. Larger numbers hide more latency and need
- * more registers. */
+ * entries of the dictionary per lane. */
 #define TUNE_NTOGETHER 3
 #define TUNE_NAHEAD 4
 #define TUNE_NLANE_ENTRIES ((TERP_NENTRIES + 31) / 32)

@@ -186,8 +186,8 @@ cost_blends(unsigned nactive, const uint64_t *s_costs)
 }
 
 /* Returns the cost of a level under a spline other than the cubic one. The
- * spline is in the lowest SPLINE_NBITS bits, so that minima tell it. A warp
- * calls it. */
+ * spline is in the lowest SPLINE_NBITS bits, so a minimum of such numbers also
+ * selects the spline. A warp calls it. */
 #define SPLINE_NBITS 3
 static __device__ __forceinline__ uint64_t
 cost_spline(unsigned nactive, const uint64_t *s_costs,
