@@ -6,7 +6,6 @@
 
 #include "codec/format/base.h"
 #include "codec/format/bytes.h"
-#include "codec/format/references.h"
 #include "codec/format/types.h"
 
 static const uint8_t magic[4] = {'T', 'E', 'R', 'P'};

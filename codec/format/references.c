@@ -3,13 +3,6 @@
 
 #include "codec/format/types.h"
 
-bool
-terp_references_are_possible(enum terp_type type)
-{
-    return terp_type_nparts(type) == 1 && type != TERP_BYTES &&
-           terp_value_nbytes(type) > 1;
-}
-
 struct terp_chunk
 terp_references_chunk(const struct terp_chunk *chunk,
                       enum terp_references_part part, uint64_t nreferences)

@@ -66,10 +66,6 @@ terp_reference_difference(bool is_float, int value_nbytes, uint64_t value,
 
 /* ---- streams ---- */
 
-/* Whether values of a type may refer to each other. */
-bool
-terp_references_are_possible(enum terp_type type);
-
 /* A part's chunk, which is little-endian. */
 struct terp_chunk
 terp_references_chunk(const struct terp_chunk *chunk,

@@ -82,6 +82,14 @@ terp_value_nbytes(enum terp_type type)
     return terp_part_nbytes(type) * terp_type_nparts(type);
 }
 
+/* Whether values of a type may refer to each other (references.h). */
+static inline TERP_HOST_DEVICE bool
+terp_references_are_possible(enum terp_type type)
+{
+    return terp_type_nparts(type) == 1 && type != TERP_BYTES &&
+           terp_value_nbytes(type) > 1;
+}
+
 /* The chunk of all real or all imaginary parts, little-endian. */
 static inline TERP_HOST_DEVICE struct terp_chunk
 terp_chunk_of_part(const struct terp_chunk *chunk)

@@ -4,204 +4,6 @@
 #include <string.h>
 
 #include "codec/format/base.h"
-#include "cpu/entropy/rows.h"
-
-/* Fewer values than this are not worth waking the pool for. */
-#define MIN_NVALUES_SHARED 16384
-
-static uint64_t
-min_items(uint64_t nvalues_per_item)
-{
-    return MIN_NVALUES_SHARED / (nvalues_per_item + 1) + 2;
-}
-
-static void *
-value_at(const struct cpu_prediction *spline, void *base, uint64_t at)
-{
-    return (uint8_t *)base + at * (uint64_t)spline->stages->value_nbytes;
-}
-
-/* The array of a class; the even points are class 0. */
-static void *
-class_values(const struct cpu_prediction *spline, int l, unsigned odd)
-{
-    const struct terp_level *level = &spline->layout->level[l];
-    return odd == 0 ? value_at(spline, spline->lattice, level->lattice_at)
-                    : value_at(spline, spline->work, level->class_at[odd]);
-}
-
-bool
-terp_cpu_spline_class(const struct cpu_prediction *spline, int l, unsigned odd,
-                      unsigned predicting, enum terp_spline kind,
-                      struct cpu_class *cls_ret)
-{
-    const struct terp_level *level = &spline->layout->level[l];
-
-    memset(cls_ret, 0, sizeof *cls_ret);
-    cls_ret->predicting = predicting;
-    cls_ret->spline = kind;
-    for (int d = 0; d < TERP_NDIMS; d++)
-        cls_ret->extent[d] = terp_class_extent(level, odd, d);
-    cls_ret->nrows = terp_class_nrows(spline->layout, l, odd);
-    cls_ret->nruns_per_row = div_up(cls_ret->extent[0], CPU_RUN_NVALUES);
-    if (cls_ret->nrows == 0 || cls_ret->extent[0] == 0)
-        return false;
-    cls_ret->values = class_values(spline, l, odd);
-    if (spline->before != NULL)
-        cls_ret->before =
-            (const uint8_t *)spline->before +
-            level->class_at[odd] * (uint64_t)spline->stages->value_nbytes;
-    cls_ret->symbols =
-        spline->symbols == NULL ? NULL : spline->symbols + level->class_at[odd];
-    cls_ret->blend_order = 1;
-    for (unsigned lack = predicting; lack > 0; lack = (lack - 1) & predicting) {
-        const unsigned source = odd & ~lack;
-        uint64_t extent[TERP_NDIMS];
-        for (int d = 0; d < TERP_NDIMS; d++)
-            extent[d] = terp_class_extent(level, source, d);
-        cpu_set_source(cls_ret, lack, class_values(spline, l, source), extent);
-    }
-    return true;
-}
-
-bool
-terp_cpu_spline_planned_class(const struct cpu_prediction *spline, int l,
-                              unsigned odd, const struct terp_level_plan *plan,
-                              struct cpu_class *cls_ret)
-{
-    int nodd_dims = __builtin_popcount(odd);
-
-    if (!terp_cpu_spline_class(spline, l, odd,
-                               terp_predicting_dims(odd, plan->priorities),
-                               (enum terp_spline)plan->spline, cls_ret))
-        return false;
-    if (nodd_dims == 2 || nodd_dims == 3)
-        cls_ret->blend_order = terp_blend_order(plan->priorities);
-    return true;
-}
-
-struct cpu_quantizer
-terp_cpu_spline_quantizer(const struct cpu_prediction *spline, int l)
-{
-    struct cpu_quantizer quantizer = spline->quantizer;
-    quantizer.step *= terp_bound_factor(&spline->plan[l]);
-    return quantizer;
-}
-
-/* ---- between C order and level order ---- */
-
-struct transfer {
-    const struct cpu_prediction *spline;
-    int l;
-    const struct cpu_fills *fills;
-    void *fine;      /* the lattice of this level, all points, C order */
-    bool interleave; /* else deinterleave */
-    uint64_t fine_extent[TERP_NDIMS];
-    uint64_t nruns_per_row;
-    /* Rows that are odd in the same slower dimensions: the two classes of their
-     * points, and by how many rows of these they are apart. */
-    struct {
-        void *even, *odd;
-        uint64_t stride[TERP_NDIMS + 1]; /* the last one of bricks */
-    } rows[TERP_NCLASSES / 2];
-};
-
-static void
-find_rows(struct transfer *t)
-{
-    const struct terp_level *level = &t->spline->layout->level[t->l];
-
-    for (unsigned odd = 0; odd < TERP_NCLASSES; odd += 2) {
-        uint64_t *stride = t->rows[odd / 2].stride;
-        t->rows[odd / 2].even = class_values(t->spline, t->l, odd);
-        t->rows[odd / 2].odd = class_values(t->spline, t->l, odd | 1);
-        stride[1] = 1;
-        for (int d = 1; d < TERP_NDIMS; d++)
-            stride[d + 1] = stride[d] * terp_class_extent(level, odd, d);
-    }
-}
-
-/* Runs of two times CPU_RUN_NVALUES lattice points. */
-static void
-transfer_runs(void *arg, struct cpu_share share)
-{
-    const struct transfer *t = arg;
-    const struct cpu_prediction *spline = t->spline;
-    const struct terp_level *level = &spline->layout->level[t->l];
-
-    uint64_t row = share.first / t->nruns_per_row;
-    uint64_t run = share.first % t->nruns_per_row;
-    uint64_t at[TERP_NDIMS], brick = cpu_find_row(t->fine_extent, row, at);
-
-    for (uint64_t i = share.first; i < share.end; i++) {
-        uint64_t x = run * CPU_RUN_NVALUES;
-        unsigned odd = 0;
-        for (int d = 1; d < TERP_NDIMS; d++)
-            odd |= (unsigned)(at[d] & 1) << (d - 1);
-        const uint64_t *stride = t->rows[odd].stride;
-        uint64_t class_row = brick * stride[TERP_NDIMS];
-        for (int d = 1; d < TERP_NDIMS; d++)
-            class_row += at[d] / 2 * stride[d];
-        uint64_t n = min_u64(2 * CPU_RUN_NVALUES, t->fine_extent[0] - 2 * x);
-        void *fine = value_at(spline, t->fine, row * t->fine_extent[0] + 2 * x);
-        void *even = value_at(spline, t->rows[odd].even,
-                              class_row * level->neven[0] + x);
-        void *odds =
-            value_at(spline, t->rows[odd].odd, class_row * level->nodd[0] + x);
-        if (t->interleave)
-            spline->stages->interleave(even, odds, n, fine);
-        else
-            spline->stages->deinterleave(fine, n, t->fills, even, odds);
-        if (++run < t->nruns_per_row)
-            continue;
-        run = 0;
-        row++;
-        brick += cpu_next_row(t->fine_extent, at);
-    }
-}
-
-static void
-transfer_level(const struct cpu_prediction *spline, int l, void *fine,
-               const struct cpu_fills *fills, bool interleave)
-{
-    const struct terp_level *level = &spline->layout->level[l];
-    struct transfer t = {.spline = spline,
-                         .l = l,
-                         .fills = fills,
-                         .fine = fine,
-                         .interleave = interleave};
-    uint64_t nrows = spline->layout->nbricks;
-
-    for (int d = 0; d < TERP_NDIMS; d++) {
-        t.fine_extent[d] = level->neven[d] + level->nodd[d];
-        if (d > 0)
-            nrows *= t.fine_extent[d];
-    }
-    t.nruns_per_row = div_up(t.fine_extent[0], 2 * CPU_RUN_NVALUES);
-    find_rows(&t);
-    terp_cpu_pool_run(
-        spline->pool, transfer_runs, &t, nrows * t.nruns_per_row,
-        min_items(min_u64(t.fine_extent[0], 2 * CPU_RUN_NVALUES)));
-}
-
-void
-terp_cpu_spline_deinterleave(struct cpu_prediction *spline)
-{
-    int nlevels = spline->layout->nlevels;
-    void *fine = (void *)spline->values; /* only read */
-
-    for (int l = 1; l <= nlevels; l++) {
-        transfer_level(spline, l, fine, l == 1 ? spline->fills : NULL, false);
-        fine = class_values(spline, l, 0);
-    }
-    /* Even without a level, specials must become NaN: one value at a time. */
-    for (uint64_t i = 0; i < spline->layout->nbricks; i++) {
-        void *anchor = value_at(spline, spline->work, i);
-        void *value = value_at(spline, fine, i);
-        spline->stages->deinterleave(
-            value, 1, nlevels == 0 ? spline->fills : NULL, anchor, anchor);
-    }
-}
 
 /* ---- prediction, level by level ---- */
 
@@ -236,9 +38,10 @@ pass_level(const struct cpu_prediction *spline, int l, bool decode)
     for (int i = 0; i < TERP_NCLASSES - 1; i++) {
         if (terp_cpu_spline_planned_class(spline, l, terp_nth_class(i), plan,
                                           &cls))
-            terp_cpu_pool_run(
-                spline->pool, pass_runs, &pass, cls.nrows * cls.nruns_per_row,
-                min_items(min_u64(cls.extent[0], CPU_RUN_NVALUES)));
+            terp_cpu_pool_run(spline->pool, pass_runs, &pass,
+                              cls.nrows * cls.nruns_per_row,
+                              terp_cpu_spline_min_nitems(
+                                  min_u64(cls.extent[0], CPU_RUN_NVALUES)));
     }
 }
 
@@ -249,7 +52,7 @@ place_anchors(const struct cpu_prediction *spline)
     int nlevels = spline->layout->nlevels;
 
     if (nlevels > 0)
-        memcpy(class_values(spline, nlevels, 0), spline->work,
+        memcpy(terp_cpu_spline_class_values(spline, nlevels, 0), spline->work,
                spline->layout->nbricks *
                    (uint64_t)spline->stages->value_nbytes);
 }
@@ -266,8 +69,8 @@ quantize(struct cpu_prediction *spline)
     for (int l = spline->layout->nlevels; l >= 1; l--) {
         pass_level(spline, l, false);
         if (l > 1)
-            transfer_level(spline, l, class_values(spline, l - 1, 0), NULL,
-                           true);
+            terp_cpu_spline_interleave(
+                spline, l, terp_cpu_spline_class_values(spline, l - 1, 0));
     }
 }
 
@@ -281,9 +84,9 @@ reconstruct(struct cpu_prediction *spline, void *values)
     place_anchors(spline);
     for (int l = spline->layout->nlevels; l >= 1; l--) {
         pass_level(spline, l, true);
-        transfer_level(spline, l,
-                       l > 1 ? class_values(spline, l - 1, 0) : values, NULL,
-                       true);
+        terp_cpu_spline_interleave(
+            spline, l,
+            l > 1 ? terp_cpu_spline_class_values(spline, l - 1, 0) : values);
     }
     if (spline->layout->nlevels == 0)
         memcpy(values, spline->work,

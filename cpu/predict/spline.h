@@ -1,4 +1,4 @@
-/* What the spline predictor and its tuner share: the classes of a level. */
+/* What the spline predictor and its tuner share: the levels. */
 #pragma once
 
 #include "cpu/predict/predictor.h"
@@ -16,6 +16,20 @@ terp_cpu_spline_planned_class(const struct cpu_prediction *spline, int l,
 
 struct cpu_quantizer
 terp_cpu_spline_quantizer(const struct cpu_prediction *spline, int l);
+
+/* The array of a class; the even points are class 0. */
+void *
+terp_cpu_spline_class_values(const struct cpu_prediction *spline, int l,
+                             unsigned odd);
+
+/* How many items of so many values are worth waking the pool for. */
+uint64_t
+terp_cpu_spline_min_nitems(uint64_t nvalues_per_item);
+
+/* The classes of a level to all its points, `fine`, in C order. */
+void
+terp_cpu_spline_interleave(const struct cpu_prediction *spline, int l,
+                           void *fine);
 
 /* Values in C order to level order, in `work` and `lattice`. */
 void
