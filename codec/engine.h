@@ -7,6 +7,9 @@
 
 #include "codec/format/array.h"
 #include "codec/format/frame.h"
+#include "codec/model/coarse.h"
+#include "codec/model/domain.h"
+#include "codec/model/reference_search.h"
 
 TERP_C_BEGIN
 
@@ -72,16 +75,80 @@ terp_release(const struct terp_allocator *allocator, void *at)
         allocator->release(allocator->arg, at);
 }
 
-/* Of decoded values (codec/model/valid_range.h). */
-struct terp_limits;
+struct terp_engine;
 
-/* How a call works. */
+/* How a call of the API works on the CPU. */
 struct terp_cpu_call {
+    const struct terp_engine *engine;
     int nthreads; /* at least 1 */
     const struct terp_allocator
         *allocator; /* NULL: the C library, no reserve */
-    bool is_part;   /* encode: the stream becomes a part of another one */
-    const struct terp_limits *limits; /* encode; NULL: none */
+};
+
+/* ---- what an engine does ---- */
+
+/* An engine codes plain streams: streams that hold no other streams. What a
+ * stream is made of, and which of several streams is kept, codec/compose
+ * decides, which drives an engine through one table. Pointers to values and
+ * streams are of one kind of memory, the engine's. */
+
+/* The threads and the memory of an engine at work for one call. An engine
+ * defines its own. */
+struct terp_session;
+
+/* Limits of decoded values (codec/model/valid_range.h). */
+struct terp_limits;
+
+/* Chunks that are to be encoded, all of one shape. */
+struct terp_source {
+    const struct terp_chunk *chunk;
+    const struct terp_params *params;
+    /* Absolute bounds, one for each chunk, in place of the bound of `params`,
+     * where they are above 0. NULL: `params` has the bound of all. */
+    const double *bounds;
+    const struct terp_limits *limits; /* NULL: none */
+    bool is_part;    /* of other streams: no prefixes, no checksum */
+    bool wants_more; /* the facts of other streams, below */
+    uint64_t n;
+    const void *const *src;
+};
+
+/* One attempt at chunks. */
+struct terp_plan {
+    struct terp_trial trial;
+    /* An engine that is sure of another domain before it codes a chunk leaves
+     * the chunk out. */
+    bool yields;
+};
+
+/* What an engine finds out about a chunk in the first attempt. */
+struct terp_facts {
+    bool is_settled; /* constant, or cannot be coded: no attempt is better */
+    bool is_exact;   /* what is coded, which may carry values, loses nothing */
+    bool is_open;    /* to other domains: terp_domain_is_open */
+    struct terp_chunk domain;
+    enum terp_domain_verdict verdict;
+    bool asks_for_huffman; /* terp_asks_for_huffman */
+    /* Where other streams are wanted, and may be: the bound, absolute or
+     * relative to each value, the fill values, the dimensions along which all
+     * values are copies, whether values may repeat others, and whether a
+     * stream without loss may be smaller. */
+    double bound;
+    bool has_fill[TERP_NFILLS];
+    uint64_t fill_bits[TERP_NFILLS];
+    unsigned copied;
+    bool may_repeat;
+    bool may_be_lossless;
+};
+
+/* Chunks between attempts. An engine defines its own. */
+struct terp_encoding;
+
+/* A stream whose frame was read. */
+struct terp_open_stream {
+    struct terp_frame frame;
+    const uint8_t *body;
+    uint64_t body_nbytes;
 };
 
 /* Half the range of a chunk's valid values, 0 where there is none; and the mean
@@ -91,64 +158,161 @@ struct terp_measure {
     double min, max; /* of the valid values; min > max: there are none */
 };
 
-/* Encodes a chunk of floats into a sealed stream at `dst`, whose capacity is
- * terp_encode_bound. TERP_ERR_CAPACITY: the stream would not be smaller than a
- * raw one; the caller stores the chunk. */
-typedef enum terp_status
-terp_cpu_encoder(const struct terp_cpu_call *call,
-                 const struct terp_params *params,
-                 const struct terp_chunk *chunk, const void *src, uint8_t *dst,
-                 uint64_t *dst_nbytes_ret);
-
-/* Decodes the body of a verified stream whose frame was read, which may be the
- * chunk as it was: every step-th value of each dimension, `step` being a power
- * of two (codec/model/coarse.h). `dst` holds the chunk of these. Where a prefix
- * tells them the body ends with that. */
-typedef enum terp_status
-terp_cpu_decoder(const struct terp_cpu_call *call,
-                 const struct terp_frame *frame, const uint8_t *body,
-                 uint64_t body_nbytes, uint64_t step, void *dst);
-
-/* Fills in the counts of a stream with a body: escapes, specials, tiles. */
-typedef enum terp_status
-terp_cpu_inspector(const struct terp_frame *frame, const uint8_t *body,
-                   uint64_t body_nbytes, struct terp_info *info);
-
-/* measure_ret->square is 0 where `other` is NULL. Swaps `other`, if it is
- * big-endian. */
-typedef enum terp_status
-terp_cpu_meter(const struct terp_cpu_call *call,
-               const struct terp_params *params, const struct terp_chunk *chunk,
-               const void *src, void *other, struct terp_measure *measure_ret);
-
-/* As terp_cpu_encoder, of a chunk whose values were those of an earlier stream
- * and have changed in part, by the steps and predictions of that: `before` and
- * `body`. Values that have not changed stay as they are; in few bytes where
- * those around them have not changed either. TERP_ERR_CAPACITY also where this
- * cannot be: it is for the spline predictor under absolute and relative bounds,
- * and takes no larger bound than the earlier one. */
-typedef enum terp_status
-terp_cpu_again(const struct terp_cpu_call *call,
-               const struct terp_params *params, const struct terp_chunk *chunk,
-               const void *src, const struct terp_frame *before,
-               const uint8_t *body, uint64_t body_nbytes, uint8_t *dst,
-               uint64_t *dst_nbytes_ret);
-
-/* The functions of the CPU engine, which is compiled once for each instruction
- * set that it makes use of. All make the same bytes. */
-struct terp_cpu_engine {
-    const char *instructions; /* "baseline", which all processors of the
-                                 architecture run, or a name of more */
-    terp_cpu_encoder *encode;
-    terp_cpu_decoder *decode;
-    terp_cpu_inspector *inspect;
-    terp_cpu_meter *measure;
-    terp_cpu_again *encode_changed;
+/* References that a search has found, in the engine's memory: where their
+ * sources are, and the chunk with a marker for each value that refers; both
+ * little-endian. */
+struct terp_found_references {
+    uint64_t marker, nreferences; /* 0: none that are worth a stream */
+    const void *values, *distances;
+    void *differences; /* of `differ` */
+    void *own;         /* the engine's */
 };
 
-/* codec/api/processor.h tells which of them a processor runs; of the others,
- * builds have those that cpu/CMakeLists.txt names. */
-extern const struct terp_cpu_engine terp_cpu_baseline, terp_cpu_avx2;
+/* Bytes of a stream that is put together. */
+struct terp_piece {
+    const void *at;
+    uint64_t nbytes;
+    bool is_on_host; /* else in the engine's memory */
+};
+
+/* Functions that return a status return TERP_ERR_MEMORY where memory is short;
+ * TERP_ERR_DEVICE is a device's. */
+struct terp_engine {
+    const char *instructions; /* CPU: "baseline", which all processors of the
+                                 architecture run, or a name of more */
+
+    /* A session for chunks of so many values, which close() ends. NULL is a
+     * session as well. */
+    struct terp_session *(*open)(const struct terp_cpu_call *call,
+                                 uint64_t nvalues);
+    void (*close)(struct terp_session *session);
+
+    void *(*allocate)(struct terp_session *session, uint64_t nbytes);
+    void (*release)(struct terp_session *session, void *at);
+    enum terp_status (*copy)(struct terp_session *session, void *dst,
+                             const void *src, uint64_t nbytes);
+
+    /* ---- plain streams ---- */
+
+    /* Begins to encode chunks of floats or integers; `source` stays until
+     * end(). */
+    enum terp_status (*begin)(struct terp_session *session,
+                              const struct terp_source *source,
+                              struct terp_encoding **encoding_ret);
+
+    /* Encodes chunks at[0] to at[n - 1] as `plan` says, each into less than
+     * cap_nbytes[k] bytes of dst[k], which hold a frame: nbytes_ret[k] is 0
+     * where that cannot be, or the chunk was left out. Streams that are no
+     * parts are sealed. The first attempt at each chunk has facts_ret[k]. */
+    enum terp_status (*encode)(struct terp_encoding *encoding,
+                               const struct terp_plan *plan, uint64_t n,
+                               const uint64_t *at, void *const *dst,
+                               const uint64_t *cap_nbytes, uint64_t *nbytes_ret,
+                               struct terp_facts *facts_ret);
+    void (*end)(struct terp_encoding *encoding);
+
+    /* Reads the frame of a stream that encode() has made. */
+    enum terp_status (*read_frame)(struct terp_session *session,
+                                   const void *stream, uint64_t nbytes,
+                                   struct terp_open_stream *stream_ret);
+
+    /* Decodes the body of a plain or a raw stream, which was verified: every
+     * step-th value of each dimension, `step` being a power of two
+     * (codec/model/coarse.h). `dst` holds the chunk of these. Where a prefix
+     * tells them the body ends with that. */
+    enum terp_status (*decode)(struct terp_session *session,
+                               const struct terp_open_stream *stream,
+                               uint64_t step, void *dst);
+
+    /* Fills in the counts of a plain stream: escapes, specials, tiles. */
+    enum terp_status (*inspect)(const struct terp_frame *frame,
+                                const uint8_t *body, uint64_t body_nbytes,
+                                struct terp_info *info);
+
+    /* Encodes a chunk whose values were those of an earlier stream and have
+     * changed in part, by the steps and predictions of that: `before`. Values
+     * that have not changed stay as they are; in few bytes where those around
+     * them have not changed either. `dst` holds terp_encode_bound.
+     * TERP_ERR_CAPACITY where this cannot be, or the stream is no smaller than
+     * a raw one: it is for the spline predictor under absolute and relative
+     * bounds, and takes no larger bound than the earlier one. */
+    enum terp_status (*encode_changed)(struct terp_session *session,
+                                       const struct terp_source *source,
+                                       const struct terp_open_stream *before,
+                                       uint8_t *dst, uint64_t *dst_nbytes_ret);
+
+    /* ---- values ---- */
+
+    /* measure_ret->square is 0 where `other` is NULL. Swaps `other`, if it is
+     * big-endian. */
+    enum terp_status (*measure)(struct terp_session *session,
+                                const struct terp_params *params,
+                                const struct terp_chunk *chunk, const void *src,
+                                void *other, struct terp_measure *measure_ret);
+
+    /* Complex values to their parts, little-endian, one behind the other; and
+     * back. */
+    enum terp_status (*split)(struct terp_session *session,
+                              const struct terp_chunk *chunk, const void *src,
+                              void *parts);
+    enum terp_status (*join)(struct terp_session *session,
+                             const struct terp_chunk *chunk, const void *parts,
+                             void *dst);
+
+    /* Values of the lattice that a coarse decode fills. */
+    enum terp_status (*gather)(struct terp_session *session,
+                               const struct terp_coarse *coarse,
+                               int value_nbytes, const void *src, void *dst);
+
+    /* The values that are left without copies along some dimensions, and copies
+     * put back among them in place. */
+    enum terp_status (*leave_out)(struct terp_session *session,
+                                  const struct terp_chunk *chunk, unsigned dims,
+                                  const void *src, void *left);
+    enum terp_status (*put_back)(struct terp_session *session,
+                                 const struct terp_chunk *chunk, unsigned dims,
+                                 void *values);
+
+    /* Searches a chunk, whose stream without references has so many bytes, for
+     * references; then, once `decoded` has the values that refer to none as a
+     * decoder has them, or is NULL where all bits come back, finds how values
+     * differ from their sources. found_ret goes to forget() in any case. */
+    enum terp_status (*search)(struct terp_session *session,
+                               const struct terp_chunk *chunk,
+                               const struct terp_params *params,
+                               struct terp_reference_bound bound,
+                               const void *src, uint64_t stream_nbytes,
+                               struct terp_found_references *found_ret);
+    enum terp_status (*differ)(struct terp_session *session,
+                               const struct terp_found_references *found,
+                               const void *decoded);
+    void (*forget)(struct terp_session *session,
+                   const struct terp_found_references *found);
+
+    /* Values for the markers of a chunk that was decoded, little-endian, which
+     * get the chunk's byte order. TERP_ERR_CORRUPT: they are not as many as the
+     * references, or one has no source that is before it and no marker. */
+    enum terp_status (*follow)(struct terp_session *session,
+                               const struct terp_chunk *chunk, uint64_t marker,
+                               uint64_t nreferences, const void *distances,
+                               const void *differences, void *values);
+
+    /* ---- streams ---- */
+
+    /* Copies pieces to `dst`, one behind the other. */
+    enum terp_status (*append)(struct terp_session *session, int npieces,
+                               const struct terp_piece *pieces, void *dst);
+
+    /* Gives a stream its checksum. */
+    enum terp_status (*seal)(struct terp_session *session, void *stream,
+                             uint64_t nbytes);
+};
+
+/* The CPU engine, which is compiled once for each instruction set that it makes
+ * use of. All make the same bytes. codec/api/processor.h tells which of them a
+ * processor runs; of the others, builds have those that cpu/CMakeLists.txt
+ * names. */
+extern const struct terp_engine terp_cpu_baseline, terp_cpu_avx2;
 
 /* A thread's part of a batch: chunks [first, end), with `nthreads` for each. No
  * two threads have the same number, which is below that of threads and below

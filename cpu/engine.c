@@ -1,6 +1,6 @@
 /* The CPU engine as its users see it: a table for each instruction set, named
  * by cpu/CMakeLists.txt. */
-#include "cpu/pipeline.h"
+#include "cpu/engine.h"
 
 #ifndef TERP_INSTRUCTIONS
 #define TERP_INSTRUCTIONS baseline
@@ -10,10 +10,29 @@
 #define TEXT_OF(name) #name
 #define TEXT(name) TEXT_OF(name)
 
-const struct terp_cpu_engine NAMED(terp_cpu_, TERP_INSTRUCTIONS) = {
+const struct terp_engine NAMED(terp_cpu_, TERP_INSTRUCTIONS) = {
     .instructions = TEXT(TERP_INSTRUCTIONS),
+    .open = terp_cpu_open,
+    .close = terp_cpu_close,
+    .allocate = terp_cpu_allocate,
+    .release = terp_cpu_release,
+    .copy = terp_cpu_copy,
+    .begin = terp_cpu_begin,
     .encode = terp_cpu_encode,
+    .end = terp_cpu_end,
+    .read_frame = terp_cpu_read_frame,
     .decode = terp_cpu_decode,
     .inspect = terp_cpu_inspect,
+    .encode_changed = terp_cpu_encode_changed,
     .measure = terp_cpu_measure,
-    .encode_changed = terp_cpu_encode_changed};
+    .split = terp_cpu_split,
+    .join = terp_cpu_join,
+    .gather = terp_cpu_gather,
+    .leave_out = terp_cpu_copies_leave_out,
+    .put_back = terp_cpu_copies_put_back,
+    .search = terp_cpu_references_search,
+    .differ = terp_cpu_references_differ,
+    .forget = terp_cpu_references_forget,
+    .follow = terp_cpu_references_follow,
+    .append = terp_cpu_append,
+    .seal = terp_cpu_seal};

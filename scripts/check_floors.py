@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Checks that every file includes only headers that its floor may include, and that
-the objects of a build call only functions that their floors may call:
+"""Checks that every file includes only headers that its floor may include, that the
+objects of a build call only functions that their floors may call, and that no two
+files of a floor call each other, directly or through other files of the floor:
 
     check_floors.py [BUILD_FOLDER]
 
@@ -33,6 +34,7 @@ FLOORS = [
     ("bound", r"codec/model/bound\.h"),
     ("model", r"codec/model/\w+\.[ch]"),
     ("contract", r"codec/engine\.h"),
+    ("compose", r"codec/compose/\w+\.[ch]"),
     ("api", r"codec/api/\w+\.[ch]"),
     ("cpu", r"cpu/(\w+/)?\w+\.[ch]"),
     ("gpu", r"gpu/\w+/\w+\.(c|h|cu|cuh)"),
@@ -67,7 +69,8 @@ MAY_INCLUDE = {
     "bound": {"public", "format", "bound"},
     "model": MODEL,
     "contract": MODEL,
-    "api": MODEL | {"contract", "api"},
+    "compose": MODEL | {"contract", "compose"},
+    "api": MODEL | {"contract", "compose", "api"},
     "cpu": MODEL | {"contract", "cpu"},
     "gpu": MODEL | {"contract", "gpu"},
     # One HDF5 library, by the names of its functions, and what it tells of types
@@ -82,7 +85,8 @@ MAY_INCLUDE = {
     "device user": MODEL | {"header", "user", "contract", "api", "gpu", "cpu",
                             "device user"},
     # Tests use internal headers to write bad streams.
-    "test": MODEL | {"header", "contract", "api", "test", "second decoder"},
+    "test": MODEL | {"header", "contract", "compose", "api", "test",
+                     "second decoder"},
     "connector test": {"connector", "host", "header", "filter", "test",
                        "connector test"},
     "plugin test": {"filter", "host", "header", "format", "test"},
@@ -91,8 +95,8 @@ MAY_INCLUDE = {
     "stage test": MODEL | {"cpu", "test"},
     # The emulator of CUDA, and tests that compare the stages of both engines.
     "emulator": {"emulator"},
-    "device test": MODEL | {"header", "contract", "api", "cpu", "gpu", "test",
-                            "emulator", "device test"},
+    "device test": MODEL | {"header", "contract", "compose", "api", "cpu",
+                            "gpu", "test", "emulator", "device test"},
 }
 
 for height, floor in enumerate(REPACK):
@@ -101,7 +105,7 @@ for height, floor in enumerate(REPACK):
 # Place -> the places whose functions it may call. A public header is included by
 # all, but what it declares stands above the engines, which never call up.
 MAY_CALL = {place: MAY_INCLUDE[place] for place in
-            ("format", "codebooks", "api", "cpu", "gpu", "host", "filter",
+            ("format", "codebooks", "compose", "api", "cpu", "gpu", "host", "filter",
              "connector")}
 MAY_CALL["api"] = MAY_CALL["api"] | {"cpu"}
 
@@ -200,6 +204,38 @@ def check_calls(objects):
                        f"({floor_of(below[0])})")
 
 
+def callees(objects):
+    """Source -> the other sources of its floor that it calls."""
+    definers = {}
+    for path, (defined, _) in objects:
+        for name in defined:
+            definers.setdefault(name, set()).add(path)
+    return {path: {other for name in undefined
+                   for other in definers.get(name, ())
+                   if other != path and floor_of(other) == floor_of(path)}
+            for path, (_, undefined) in objects if floor_of(path) in MAY_CALL}
+
+
+def check_circles(objects):
+    """Yields one message for each group of files that call each other."""
+    called = callees(objects)
+    reached = {}
+    for path in called:
+        reached[path], left = set(), [path]
+        while left:
+            for other in called.get(left.pop(), ()):
+                if other not in reached[path]:
+                    reached[path].add(other)
+                    left.append(other)
+    told = set()
+    for path in sorted(reached):
+        circle = sorted(other for other in reached[path]
+                        if path in reached.get(other, ()))
+        if circle and path not in told:
+            told.update(circle)
+            yield f"{', '.join(circle)} ({floor_of(path)}): call each other"
+
+
 def read_objects(build, paths):
     known = set(paths)
     objects = []
@@ -222,6 +258,7 @@ def main():
     if len(sys.argv) > 1:
         objects = read_objects(pathlib.Path(sys.argv[1]), paths)
         errors += sorted(set(check_calls(objects)))
+        errors += check_circles(objects)
     for error in errors:
         print(error)
     if errors:

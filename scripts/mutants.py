@@ -37,19 +37,22 @@ FOLDERS = ("codebooks", "codec", "cpu", "decoder", "filter", "fuzz", "gpu", "h5t
 # Sources that rebuild values, read streams or check bounds. Sources that only choose between
 # correct streams (tuners, costs, searches) are left out.
 SOURCES = """
-codec/format/*.[ch] codec/api/cd_values.[ch] codec/api/inspect.c codec/api/stream.c
+codec/format/*.[ch] codec/api/cd_values.[ch] codec/api/inspect.c
+codec/compose/complex.c codec/compose/copies.c codec/compose/decode.c codec/compose/pieces.c
+codec/compose/references.c codec/compose/stream.c
 codec/model/bound.h codec/model/carrier.h codec/model/coarse.[ch] codec/model/contexts.h
 codec/model/exact.h codec/model/logarithm.h codec/model/lorenzo.h codec/model/lossless.h
 codec/model/lossless_quants.h codec/model/low_bits.[ch] codec/model/pointwise.h
 codec/model/quantizer.h codec/model/range.h codec/model/repeats.h codec/model/spline.h
 codec/model/value.h
-cpu/coarse.c cpu/copies.c cpu/parts.c cpu/references.c cpu/entropy/codebooks.c
+cpu/decode.c cpu/session.c cpu/entropy/codebooks.c
 cpu/entropy/codewords.[ch] cpu/entropy/contexts.c cpu/entropy/kept.c cpu/entropy/order.[ch]
 cpu/entropy/rows.h cpu/entropy/tiles_decode.c cpu/entropy/tokens.[ch] cpu/predict/carrier.c
-cpu/predict/deinterleave.c cpu/predict/differences.c cpu/predict/lorenzo.c
+cpu/predict/coarse.c cpu/predict/deinterleave.c cpu/predict/differences.c cpu/predict/lorenzo.c
 cpu/predict/lorenzo_impl.h cpu/predict/lossless.c cpu/predict/lossless_impl.h
 cpu/predict/means_impl.h cpu/predict/pointwise.c cpu/predict/pointwise_decode_impl.h
-cpu/predict/pointwise_impl.h cpu/predict/scan.c cpu/predict/spline.c cpu/predict/stages_impl.h
+cpu/predict/pointwise_impl.h cpu/predict/references_search.c cpu/predict/repeats.c
+cpu/predict/scan.c cpu/predict/spline.c cpu/predict/spline_levels.c cpu/predict/stages_impl.h
 cpu/sections/*.[ch]
 filter/plugin/call.c filter/plugin/h5z_terp.c
 """.split()

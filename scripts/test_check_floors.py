@@ -45,7 +45,7 @@ class FloorsTest(unittest.TestCase):
     def test_cuda_outside_gpu_is_refused(self):
         for name in ("cuda_runtime.h", "cub/cub.cuh"):
             self.assertEqual(1, len(self.messages({
-                "cpu/pipeline.c": f"#include <{name}>\n"})))
+                "cpu/encode.c": f"#include <{name}>\n"})))
             self.assertEqual([], self.messages({
                 "gpu/engine/engine.cu": f"#include <{name}>\n"}))
 
@@ -89,14 +89,33 @@ class FloorsTest(unittest.TestCase):
     def test_engine_that_calls_the_api_is_refused(self):
         api = {"codec/api/terp.c": ["terp_encode T 0 10", "terp_cpu_encode U"],
                "codec/format/frame.c": ["terp_frame_write T 0 10"]}
-        cpu = "cpu/pipeline.c"
+        cpu = "cpu/encode.c"
         self.assertEqual([], self.calls({
             cpu: ["terp_cpu_encode T 0 10", "terp_frame_write U", "malloc U"], **api}))
         self.assertEqual(
-            ["cpu/pipeline.c (cpu): calls terp_encode of codec/api/terp.c (api)"],
+            ["cpu/encode.c (cpu): calls terp_encode of codec/api/terp.c (api)"],
             self.calls({cpu: ["terp_cpu_encode T 0 10", "terp_encode U"], **api}))
         self.assertEqual(1, len(self.calls({
             "gpu/engine/engine.cu": ["terp_encode U"], **api})))
+
+    def circles(self, objects):
+        return list(check_floors.check_circles(
+            [(path, check_floors.symbols_of(lines))
+             for path, lines in objects.items()]))
+
+    def test_files_of_a_floor_that_call_each_other_are_refused(self):
+        frame = "codec/format/frame.c"
+        other = {"codec/format/references.c":
+                     ["terp_references_read T 0 10", "terp_part_read U"],
+                 "codec/format/parts.c":
+                     ["terp_part_read T 0 10", "terp_frame_read U"]}
+        self.assertEqual([], self.circles({
+            frame: ["terp_frame_read T 0 10", "malloc U"], **other}))
+        self.assertEqual(
+            ["codec/format/frame.c, codec/format/parts.c, "
+             "codec/format/references.c (format): call each other"],
+            self.circles({frame: ["terp_frame_read T 0 10",
+                                  "terp_references_read U"], **other}))
 
     def test_test_may_stand_in_for_what_is_called(self):
         self.assertEqual([], self.calls({

@@ -5,7 +5,7 @@
 
 #include "codec/api/memory.h"
 #include "codec/api/run.h"
-#include "codec/api/stream.h"
+#include "codec/compose/stream.h"
 #include "codec/format/base.h"
 #include "codec/format/environment.h"
 #include "codec/format/types.h"
@@ -106,7 +106,7 @@ static enum terp_status
 code_chunk(const struct batch *batch, uint64_t i, const void *src,
            uint64_t src_nbytes, void *dst, const struct terp_cpu_call *call)
 {
-    struct terp_stream stream;
+    struct terp_open_stream stream;
 
     if (batch->dst_nbytes != NULL && !is_left(batch, i))
         return terp_stream_keep_limits(call, batch->params, batch->chunk, src,
@@ -176,8 +176,8 @@ static void
 code_chunks(void *arg, struct terp_cpu_batch_part part)
 {
     struct batch *batch = arg;
-    const struct terp_cpu_call call = {part.nthreads, batch->run->cpu.allocator,
-                                       false, NULL};
+    const struct terp_cpu_call call = {batch->run->cpu.engine, part.nthreads,
+                                       batch->run->cpu.allocator};
 
     for (uint64_t i = part.first; i < part.end; i++) {
         if (!batch->checks_limits && !is_left(batch, i))

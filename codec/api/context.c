@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "codec/api/loader.h"
+#include "codec/api/processor.h"
 #include "codec/format/thread.h"
 
 #define MAX_REASON_NBYTES 256
@@ -110,8 +111,8 @@ terp_context_cpu_call(const struct terp_context *context, int nthreads,
     if (nthreads == 0)
         nthreads = context->options.nthreads;
     return (struct terp_cpu_call){
-        nthreads == 0 ? 1 : nthreads,
-        terp_budget_begin(budget, &context->allocator), false, NULL};
+        terp_processor_engine(), nthreads == 0 ? 1 : nthreads,
+        terp_budget_begin(budget, &context->allocator)};
 }
 
 /* With the lock held. */

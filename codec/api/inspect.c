@@ -4,7 +4,7 @@
 #include "codebooks/codebooks.h"
 #include "codec/api/context.h"
 #include "codec/api/processor.h"
-#include "codec/api/stream.h"
+#include "codec/compose/stream.h"
 #include "codec/format/copies.h"
 #include "codec/format/environment.h"
 #include "codec/format/references.h"
@@ -108,7 +108,7 @@ add_counts(struct terp_info *info, const struct terp_info *more)
 /* Counts are those of both parts. All else is told of the first one, or of the
  * other where that alone is predicted. */
 static enum terp_status
-inspect_parts(const struct terp_stream *stream, struct terp_info *info)
+inspect_parts(const struct terp_open_stream *stream, struct terp_info *info)
 {
     struct terp_part parts[TERP_NPARTS];
     double bound = 0;
@@ -141,7 +141,7 @@ inspect_parts(const struct terp_stream *stream, struct terp_info *info)
 TERP_GUARDED enum terp_status
 inspect(const void *src, uint64_t src_nbytes, struct terp_info *info_ret)
 {
-    struct terp_stream stream;
+    struct terp_open_stream stream;
     const struct terp_frame *frame = &stream.frame;
 
     if (!terp_size_is_known(info_ret->size, sizeof *info_ret))

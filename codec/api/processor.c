@@ -32,7 +32,7 @@ runs_avx2(void)
 #endif
 
 static const struct {
-    const struct terp_cpu_engine *engine;
+    const struct terp_engine *engine;
     bool (*runs)(void); /* NULL: every processor does */
 } builds[] = {
 #ifdef TERP_HAS_AVX2
@@ -40,7 +40,7 @@ static const struct {
 #endif
     {&terp_cpu_baseline, NULL}};
 
-const struct terp_cpu_engine *
+const struct terp_engine *
 terp_processor_nth_engine(size_t n)
 {
     for (size_t i = 0; i < sizeof builds / sizeof *builds; i++)
@@ -50,7 +50,7 @@ terp_processor_nth_engine(size_t n)
 }
 
 static pthread_once_t chosen = PTHREAD_ONCE_INIT;
-static const struct terp_cpu_engine *engine;
+static const struct terp_engine *engine;
 static const char *reason;
 
 static void
@@ -58,7 +58,7 @@ choose(void)
 {
     const char *name = getenv("TERP_CPU");
     const bool any = name == NULL || *name == '\0';
-    const struct terp_cpu_engine *nth;
+    const struct terp_engine *nth;
 
     for (size_t i = 0; (nth = terp_processor_nth_engine(i)) != NULL; i++)
         if (any || strcmp(nth->instructions, name) == 0) {
@@ -71,7 +71,7 @@ choose(void)
         "best is used";
 }
 
-const struct terp_cpu_engine *
+const struct terp_engine *
 terp_processor_engine(void)
 {
     pthread_once(&chosen, choose);

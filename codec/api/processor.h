@@ -6,7 +6,7 @@
 
 /* The process's engine, chosen by its first call from any thread: the best that
  * the processor runs, or that which the environment's TERP_CPU names. */
-const struct terp_cpu_engine *
+const struct terp_engine *
 terp_processor_engine(void);
 
 /* Why TERP_CPU was not followed, NULL where it was or is not set. */
@@ -19,7 +19,7 @@ terp_processor_instructions(void);
 
 /* What the processor runs of this build, best first and the baseline last;
  * NULL: no more. */
-const struct terp_cpu_engine *
+const struct terp_engine *
 terp_processor_nth_engine(size_t n);
 
 #define TERP_MAX_NTHREADS 1024

@@ -16,9 +16,8 @@
 #include <float.h>
 #include <string.h>
 
-#include "codec/api/processor.h"
-#include "codec/api/stream.h"
-#include "codec/api/valid_range.h"
+#include "codec/compose/limits.h"
+#include "codec/compose/stream.h"
 #include "codec/format/environment.h"
 #include "codec/format/types.h"
 #include "codec/model/bound.h"
@@ -243,18 +242,22 @@ encode_as_before(const struct rewrite *rewrite, const void *stream,
                  uint64_t stream_nbytes, const struct terp_limits *limits,
                  uint64_t *nbytes_ret)
 {
-    struct terp_cpu_call call = rewrite->run->cpu;
-    struct terp_stream before;
+    const void *const src[] = {rewrite->src};
+    struct terp_source source = {
+        .chunk = rewrite->chunk, .params = rewrite->params, .n = 1, .src = src};
+    struct terp_open_stream before;
 
     if (terp_params_have_limits(rewrite->chunk->type, rewrite->params))
-        call.limits = limits;
-    const enum terp_status st =
-        terp_stream_open(stream, stream_nbytes, 1, &before);
-    return st != TERP_OK ? st
-                         : terp_processor_engine()->encode_changed(
-                               &call, rewrite->params, rewrite->chunk,
-                               rewrite->src, &before.frame, before.body,
-                               before.body_nbytes, rewrite->other, nbytes_ret);
+        source.limits = limits;
+    enum terp_status st = terp_stream_open(stream, stream_nbytes, 1, &before);
+    if (st != TERP_OK)
+        return st;
+    const struct terp_coder coder =
+        terp_coder_open(&rewrite->run->cpu, rewrite->nvalues);
+    st = coder.engine->encode_changed(coder.session, &source, &before,
+                                      rewrite->other, nbytes_ret);
+    terp_coder_close(&coder);
+    return st;
 }
 
 /* ---- rounding ---- */
@@ -278,9 +281,12 @@ find_rounding(const struct rewrite *rewrite, struct rounding *rounding_ret)
     if (!terp_type_is_plain(rewrite->chunk->type) ||
         params->bound_mode == TERP_BOUND_PSNR)
         return TERP_OK;
+    const struct terp_coder coder =
+        terp_coder_open(&rewrite->run->cpu, rewrite->nvalues);
     const enum terp_status st =
-        terp_limits_find(&rewrite->run->cpu, params, rewrite->chunk,
-                         rewrite->src, &min, &max, &rounding_ret->limits);
+        terp_limits_find(&coder, params, rewrite->chunk, rewrite->src, &min,
+                         &max, &rounding_ret->limits);
+    terp_coder_close(&coder);
     if (params->bound_mode == TERP_BOUND_POINTWISE) {
         rounding_ret->relative = params->bound;
         rounding_ret->bound = params->floor;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "codec/api/context.h"
-#include "codec/api/stream.h"
+#include "codec/compose/stream.h"
 #include "codec/format/base.h"
 #include "codec/format/environment.h"
 #include "codec/model/bound.h"
@@ -192,7 +192,7 @@ decode(const void *src, uint64_t src_nbytes, uint64_t step, void *dst,
     struct terp_budget budget;
     const struct terp_cpu_call call =
         terp_context_cpu_call(terp_context_of(NULL), nthreads, &budget);
-    struct terp_stream stream;
+    struct terp_open_stream stream;
 
     if (nthreads < 1 || !terp_step_is_valid(step))
         return TERP_ERR_ARGUMENT;

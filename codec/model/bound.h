@@ -50,6 +50,17 @@ terp_params_have_limits(enum terp_type type, const struct terp_params *params)
             params->keep_sign != TERP_KEEP_SIGN_NONE);
 }
 
+/* The same parameters but for an absolute bound. */
+static inline struct terp_params
+terp_params_under(const struct terp_params *params, double bound)
+{
+    struct terp_params own = *params;
+
+    own.bound_mode = TERP_BOUND_ABSOLUTE;
+    own.bound = bound;
+    return own;
+}
+
 static inline struct terp_params
 terp_params_without_limits(const struct terp_params *params)
 {

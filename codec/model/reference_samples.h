@@ -1,5 +1,5 @@
 /* Whether values of a chunk repeat others, which is asked of some samples
- * before an encoder searches for references: cpu/references_find.c. */
+ * before an encoder searches for references: cpu/predict/references_find.c. */
 #pragma once
 
 #include "codec/format/bytes.h"

@@ -1,9 +1,11 @@
 /* The range of a chunk's valid values, and how far others are from them. Sums
  * are added up in the order of codec/model/psnr.h, whatever the number of
  * threads. */
+#include <stdlib.h>
+
 #include "codec/format/base.h"
 #include "codec/model/psnr.h"
-#include "cpu/pipeline.h"
+#include "cpu/engine.h"
 #include "cpu/predict/predictor.h"
 
 struct work {
@@ -75,18 +77,18 @@ measure(const struct terp_params *params, const struct terp_chunk *chunk,
 }
 
 enum terp_status
-terp_cpu_measure(const struct terp_cpu_call *call,
-                 const struct terp_params *params,
+terp_cpu_measure(struct terp_session *session, const struct terp_params *params,
                  const struct terp_chunk *chunk, const void *src, void *other,
                  struct terp_measure *measure_ret)
 {
+    struct cpu_pool *pool = cpu_pool_of(session);
     const uint64_t nbytes = terp_chunk_nbytes(chunk);
     const int value_nbytes = chunk->type == TERP_FLOAT32 ? 4 : 8;
     const uint64_t nvalues = nbytes / (uint64_t)value_nbytes;
     void *swapped = NULL;
 
     if (chunk->big_endian != TERP_HOST_IS_BIG_ENDIAN) {
-        swapped = terp_allocate(call->allocator, nbytes);
+        swapped = terp_cpu_memory_make(pool, nbytes);
         if (swapped == NULL)
             return TERP_ERR_MEMORY;
         memcpy(swapped, src, nbytes);
@@ -95,13 +97,8 @@ terp_cpu_measure(const struct terp_cpu_call *call,
         if (other != NULL)
             terp_swap_values(other, nvalues, value_nbytes);
     }
-    struct cpu_pool *pool =
-        terp_cpu_pool_make((int)min_u64((uint64_t)call->nthreads,
-                                        nvalues / CPU_THREAD_MIN_NVALUES),
-                           call->allocator);
     const enum terp_status st =
         measure(params, chunk, pool, src, other, measure_ret);
-    terp_cpu_pool_free(pool);
-    terp_release(call->allocator, swapped);
+    terp_cpu_memory_free(pool, swapped);
     return st;
 }

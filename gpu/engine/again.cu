@@ -675,7 +675,7 @@ encode_all(struct terp_cuda_device *device, const struct terp_cuda_call *where,
 }
 
 /* Codes all chunks again without the floor, and keeps the smaller streams:
- * codec/api/stream.c does the same. */
+ * codec/compose/bounds.c does the same. */
 static enum terp_status
 encode_without_floor(struct terp_cuda_device *device,
                      const struct terp_cuda_call *where,

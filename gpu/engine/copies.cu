@@ -1,5 +1,5 @@
 /* Finds along which dimensions a chunk's values are copies, and codes what is
- * left of it: what cpu/copies.c does, in the same order. */
+ * left of it: what codec/compose/copies.c does, in the same order. */
 #include "gpu/engine/copies.cuh"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Finds values that repeat others, and codes what is left of a chunk: what
- * cpu/references.c does, in the same order. */
+ * codec/compose/references.c does, in the same order. */
 #include "gpu/engine/references.cuh"
 
 #include "codec/format/references.h"

@@ -1,5 +1,5 @@
 /* Finds common values, which repeat in runs. A lossless encoder treats them as
- * fill values. cpu/pipeline.c, find_common, does the same. */
+ * fill values. cpu/survey.c, find_common, does the same. */
 #include "codec/model/lossless.h"
 #include "gpu/predict/lorenzo_shape.cuh"
 #include "gpu/predict/range.cuh"

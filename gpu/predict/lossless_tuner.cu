@@ -15,7 +15,7 @@
 
 /* Whether the lossless prediction is tuned: under the bound 0, and for integers
  * under a bound below 1 if there are more integers than symbols.
- * cpu/pipeline.c, is_lossless, decides the same. */
+ * cpu/survey.c, is_lossless, decides the same. */
 static __device__ __forceinline__ bool
 is_tuned(const struct cuda_chunk &chunk)
 {

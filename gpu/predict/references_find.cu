@@ -1,5 +1,5 @@
 /* Finds whether enough sampled values repeat to make a search for references
- * worth its time. cpu/references_find.c, ask_all, does the same. */
+ * worth its time. cpu/predict/references_find.c, ask_all, does the same. */
 #include "gpu/predict/references_find.cuh"
 
 #include "gpu/block/warp.cuh"
@@ -11,7 +11,7 @@
 #define NTHREADS 256
 #define SAMPLES_NTHREADS TERP_REFERENCE_NSAMPLES
 
-/* A chunk's values and how they are compared; cpu/references.c, find_words,
+/* A chunk's values and how they are compared; cpu/predict/references_search.c, find_words,
  * does the same. */
 template <typename T> struct repeat_values {
     const word_of<T> *values;

@@ -1,4 +1,4 @@
-/* The search for values that repeat others, in one chunk. cpu/references_find.c
+/* The search for values that repeat others, in one chunk. cpu/predict/references_find.c
  * does the same by the same rules (codec/model/reference_search.h). */
 #pragma once
 

@@ -1,6 +1,6 @@
 /* Reads all of a stream that stands before its payload, with a block a chunk,
  * whose threads share what is long: specials, tiles, partitions.
- * cpu/pipeline.c, cpu/entropy/codebooks.c and cpu/sections/index.c read the
+ * cpu/decode.c, cpu/entropy/codebooks.c and cpu/sections/index.c read the
  * same, and whatever they refuse is TERP_ERR_CORRUPT here too. */
 #include "gpu/predict/predictor.cuh"
 #include "gpu/sections/index_read.cuh"

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "codec/api/processor.h"
-#include "codec/api/stream.h"
+#include "codec/compose/stream.h"
 #include "codec/format/types.h"
 #include "h5tests/support/cmocka_all.h"
 #include "h5tests/support/fields.h"
@@ -49,28 +49,29 @@ allocate(uint64_t nbytes)
 }
 
 static struct made
-make(const struct terp_cpu_engine *engine, const struct terp_params *params,
+make(const struct terp_engine *engine, const struct terp_params *params,
      const struct terp_chunk *chunk, const uint8_t *values)
 {
-    const struct terp_cpu_call call = {.nthreads = 1};
+    const struct terp_cpu_call call = {.engine = engine, .nthreads = 1};
     struct made made = {.stream = allocate(terp_encode_bound(chunk)),
                         .decoded = allocate(terp_chunk_nbytes(chunk))};
-    struct terp_stream stream;
+    struct terp_open_stream stream;
 
-    made.status =
-        engine->encode(&call, params, chunk, values, made.stream, &made.nbytes);
+    made.status = terp_stream_encode(&call, params, chunk, values, made.stream,
+                                     &made.nbytes);
     if (made.status != TERP_OK)
         return made;
     assert_int_equal(terp_stream_open(made.stream, made.nbytes, 1, &stream),
                      TERP_OK);
-    assert_int_equal(engine->decode(&call, &stream.frame, stream.body,
-                                    stream.body_nbytes, 1, made.decoded),
+    assert_int_equal(terp_stream_decode(&call, &stream, 1, made.decoded),
                      TERP_OK);
     if (!terp_type_is_plain(chunk->type))
         return made;
     uint8_t *other = allocate(terp_chunk_nbytes(chunk));
     memcpy(other, made.decoded, terp_chunk_nbytes(chunk));
-    engine->measure(&call, params, chunk, values, other, &made.measure);
+    struct terp_session *session = engine->open(&call, 1);
+    engine->measure(session, params, chunk, values, other, &made.measure);
+    engine->close(session);
     free(other);
     return made;
 }
@@ -89,7 +90,7 @@ compare(const struct terp_params *params, const struct terp_chunk *chunk,
         const uint8_t *values, unsigned *nstreams)
 {
     struct made wanted = make(&terp_cpu_baseline, params, chunk, values);
-    const struct terp_cpu_engine *engine;
+    const struct terp_engine *engine;
 
     for (size_t i = 0;
          (engine = terp_processor_nth_engine(i)) != &terp_cpu_baseline; i++) {
@@ -143,7 +144,7 @@ all_instructions_make_the_same_bytes(void **state)
 /* A process chooses once: so each choice is made in a child. Whether it takes
  * `wanted`, and has a reason to say. */
 static void
-check_choice(const char *name, const struct terp_cpu_engine *wanted,
+check_choice(const char *name, const struct terp_engine *wanted,
              bool has_reason)
 {
     fflush(NULL);
@@ -167,7 +168,7 @@ check_choice(const char *name, const struct terp_cpu_engine *wanted,
 static void
 environment_chooses_what_the_processor_runs(void **state)
 {
-    const struct terp_cpu_engine *best = terp_processor_nth_engine(0), *engine;
+    const struct terp_engine *best = terp_processor_nth_engine(0), *engine;
 
     (void)state;
     for (size_t i = 0; (engine = terp_processor_nth_engine(i)) != NULL; i++)
@@ -181,7 +182,7 @@ environment_chooses_what_the_processor_runs(void **state)
 static void
 every_processor_runs_the_baseline(void **state)
 {
-    const struct terp_cpu_engine *engine, *last = NULL;
+    const struct terp_engine *engine, *last = NULL;
 
     (void)state;
     for (size_t i = 0; (engine = terp_processor_nth_engine(i)) != NULL; i++)

@@ -8,7 +8,7 @@
 #include "codec/format/frame.h"
 #include "codec/format/references.h"
 #include "codec/model/repeats.h"
-#include "cpu/copies.h"
+#include "cpu/predict/repeats.h"
 #include "h5tests/support/cases.h"
 #include "h5tests/support/cmocka_all.h"
 #include "h5tests/support/fields.h"

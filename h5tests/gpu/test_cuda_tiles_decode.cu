@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 extern "C" {
+#include "codec/compose/values.h"
 #include "codec/engine.h"
 #include "codec/format/reduce.h"
 #include "codec/format/sections.h"
@@ -11,7 +12,6 @@ extern "C" {
 #include "cpu/entropy/order.h"
 #include "cpu/entropy/tiles.h"
 #include "cpu/entropy/tokens.h"
-#include "cpu/pipeline.h"
 #include "cpu/sections/escapes.h"
 #include "cpu/sections/index.h"
 #include "cpu/sections/low_bits.h"
@@ -872,10 +872,21 @@ stream_of_variant(const struct variant *variant)
     uint8_t *values = (uint8_t *)malloc(nbytes);
     terp_field_make(variant->field, &chunk, values);
     stream.bytes = (uint8_t *)malloc(nbytes + TERP_MAX_FRAME_NBYTES);
-    const struct terp_cpu_call call = {1, NULL, true, NULL}; /* no prefixes */
-    assert_int_equal(terp_cpu_encode(&call, &params, &chunk, values,
-                                     stream.bytes, &stream.nbytes),
-                     TERP_OK);
+    const struct terp_cpu_call call = {&terp_cpu_baseline, 1, NULL};
+    const struct terp_coder coder = terp_coder_open(&call, 1);
+    const void *src = values;
+    void *dst = stream.bytes;
+    struct terp_batch batch = {};
+    batch.source.chunk = &chunk;
+    batch.source.params = &params;
+    batch.source.is_part = true; /* no prefixes */
+    batch.source.n = 1;
+    batch.source.src = &src;
+    batch.dst = &dst;
+    batch.nbytes = &stream.nbytes;
+    assert_int_equal(terp_values_encode(&coder, &batch), TERP_OK);
+    assert_true(stream.nbytes > 0);
+    terp_coder_close(&coder);
     assert_int_equal(terp_frame_read(stream.bytes, stream.nbytes, &stream.frame,
                                      &frame_nbytes),
                      TERP_OK);

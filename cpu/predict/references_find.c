@@ -1,5 +1,5 @@
 /* Finds repeats: codec/model/reference_search.h. */
-#include "cpu/references_find.h"
+#include "cpu/predict/references_find.h"
 
 #include <string.h>
 

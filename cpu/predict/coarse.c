@@ -1,5 +1,5 @@
 /* Gathers values and bits. */
-#include "cpu/coarse.h"
+#include "cpu/predict/coarse.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
-/* One stream on the CPU: frame, checksum, and the stored form of what the CPU
- * engine cannot compress. */
+/* One stream in host memory: what the API asks for of the CPU engine, which
+ * `call` names. */
 #pragma once
 
 #include "codec/engine.h"
@@ -20,21 +20,16 @@ terp_stream_keep_limits(const struct terp_cpu_call *call,
                         const struct terp_chunk *chunk, const void *src,
                         uint8_t *dst, uint64_t *dst_nbytes);
 
-/* An intact stream, or a prefix. */
-struct terp_stream {
-    struct terp_frame frame;
-    const uint8_t *body;
-    uint64_t body_nbytes;
-};
-
-/* To decode every step-th value: the rest of the stream is not looked at where
- * a prefix tells them, and may be missing. */
+/* Opens an intact stream, or a prefix, to decode every step-th value: the rest
+ * of the stream is not looked at where a prefix tells them, and may be missing.
+ */
 enum terp_status
 terp_stream_open(const uint8_t *src, uint64_t src_nbytes, uint64_t step,
-                 struct terp_stream *stream_ret);
+                 struct terp_open_stream *stream_ret);
 
 /* Decodes every step-th value of each dimension, all with a step of 1; `dst`
  * holds the chunk of these. */
 enum terp_status
 terp_stream_decode(const struct terp_cpu_call *call,
-                   const struct terp_stream *stream, uint64_t step, void *dst);
+                   const struct terp_open_stream *stream, uint64_t step,
+                   void *dst);

@@ -2,23 +2,21 @@
  */
 #pragma once
 
-#include "codec/api/stream.h"
+#include "codec/compose/coder.h"
 #include "codec/model/valid_range.h"
 
 /* The extremes of a chunk's values that are finite and no fill values, `min` >
  * `max` where there are none; and the limits that the parameters set for it. */
 enum terp_status
-terp_limits_find(const struct terp_cpu_call *call,
+terp_limits_find(const struct terp_coder *coder,
                  const struct terp_params *params,
                  const struct terp_chunk *chunk, const void *src,
                  double *min_ret, double *max_ret,
                  struct terp_limits *limits_ret);
 
-/* Has the limits kept by the stream in `dst`, which `encode`, that knows
- * nothing of limits, or a device made of the chunk: leaves it where it keeps
- * them, else replaces it by the smallest of several that do. */
+/* Has the limits kept by the stream of one chunk, which was made without them:
+ * leaves it where it keeps them, else replaces it by the smallest of several
+ * that do. */
 enum terp_status
-terp_limits_keep(terp_cpu_encoder *encode, const struct terp_cpu_call *call,
-                 const struct terp_params *params,
-                 const struct terp_chunk *chunk, const void *src, uint8_t *dst,
-                 uint64_t *dst_nbytes);
+terp_limits_keep(const struct terp_coder *coder,
+                 const struct terp_batch *chunk_stream);

@@ -4,12 +4,13 @@
  * tried: escapes cost the spline predictor much where a smooth field stays near
  * a limit, which a smaller bound avoids, while the numbers of lorenzo's grid
  * never change their sign. Whatever is kept was decoded and compared. */
-#include "codec/api/valid_range.h"
+#include "codec/compose/limits.h"
 
 #include <float.h>
 #include <string.h>
 
-#include "codec/api/processor.h"
+#include "codec/compose/bounds.h"
+#include "codec/compose/decode.h"
 #include "codec/format/types.h"
 #include "codec/model/bound.h"
 #include "codec/model/carrier.h"
@@ -74,19 +75,13 @@ read_numbers(const struct terp_chunk *chunk, const void *values, uint64_t at,
     }
 }
 
-static uint64_t
-count_values(const struct terp_chunk *chunk)
-{
-    return terp_chunk_nbytes(chunk) / (uint64_t)terp_value_nbytes(chunk->type);
-}
-
 /* The extremes of values that are finite and no fill values. */
 static enum terp_status
-find_extremes(const struct terp_cpu_call *call,
-              const struct terp_params *params, const struct terp_chunk *chunk,
-              const void *src, double *min_ret, double *max_ret)
+find_extremes(const struct terp_coder *coder, const struct terp_params *params,
+              const struct terp_chunk *chunk, const void *src, double *min_ret,
+              double *max_ret)
 {
-    const uint64_t nvalues = count_values(chunk);
+    const uint64_t nvalues = terp_chunk_nvalues(chunk);
     const double fill =
         params->has_fill ? number_of(chunk->type, params->fill_bits) : NAN;
     const double missing = params->has_missing
@@ -98,8 +93,8 @@ find_extremes(const struct terp_cpu_call *call,
     *min_ret = INFINITY;
     *max_ret = -INFINITY;
     if (terp_type_is_plain(chunk->type)) {
-        const enum terp_status st = terp_processor_engine()->measure(
-            call, params, chunk, src, NULL, &measure);
+        const enum terp_status st = coder->engine->measure(
+            coder->session, params, chunk, src, NULL, &measure);
         *min_ret = measure.min;
         *max_ret = measure.max;
         return st;
@@ -156,14 +151,14 @@ limits_of(const struct terp_params *params, const struct terp_chunk *chunk,
 }
 
 enum terp_status
-terp_limits_find(const struct terp_cpu_call *call,
+terp_limits_find(const struct terp_coder *coder,
                  const struct terp_params *params,
                  const struct terp_chunk *chunk, const void *src,
                  double *min_ret, double *max_ret,
                  struct terp_limits *limits_ret)
 {
     const enum terp_status st =
-        find_extremes(call, params, chunk, src, min_ret, max_ret);
+        find_extremes(coder, params, chunk, src, min_ret, max_ret);
 
     if (st == TERP_OK)
         *limits_ret = limits_of(params, chunk, *min_ret, *max_ret);
@@ -193,10 +188,9 @@ may_pass(const struct terp_params *params, const struct terp_limits *limits,
 /* ---- trials ---- */
 
 struct trial {
-    terp_cpu_encoder *encode;
-    const struct terp_cpu_call *call;
+    const struct terp_coder *coder;
     const struct terp_chunk *chunk;
-    const void *src;
+    const void *const *src; /* of the chunk alone */
     void *decoded;
     struct terp_limits limits;
     bool passes_low, passes_high; /* the last stream that was decoded */
@@ -206,17 +200,19 @@ struct trial {
 static enum terp_status
 check_stream(struct trial *trial, const uint8_t *stream, uint64_t nbytes)
 {
-    const uint64_t nvalues = count_values(trial->chunk);
+    const uint64_t nvalues = terp_chunk_nvalues(trial->chunk);
     double values[BLOCK_NVALUES], decoded[BLOCK_NVALUES];
-    struct terp_stream opened;
+    struct terp_open_stream opened;
+    const struct terp_coder *coder = trial->coder;
 
     trial->passes_low = trial->passes_high = false;
-    enum terp_status st = terp_stream_open(stream, nbytes, 1, &opened);
+    enum terp_status st =
+        coder->engine->read_frame(coder->session, stream, nbytes, &opened);
     if (st == TERP_OK)
-        st = terp_stream_decode(trial->call, &opened, 1, trial->decoded);
+        st = terp_chunk_decode(coder, &opened, 1, trial->decoded);
     for (uint64_t at = 0; st == TERP_OK && at < nvalues; at += BLOCK_NVALUES) {
         const uint64_t n = min_u64(BLOCK_NVALUES, nvalues - at);
-        read_numbers(trial->chunk, trial->src, at, n, values);
+        read_numbers(trial->chunk, *trial->src, at, n, values);
         read_numbers(trial->chunk, trial->decoded, at, n, decoded);
         for (uint64_t i = 0; i < n; i++) {
             const bool keeps =
@@ -228,6 +224,22 @@ check_stream(struct trial *trial, const uint8_t *stream, uint64_t nbytes)
     return st;
 }
 
+static enum terp_status
+encode(const struct trial *trial, const struct terp_params *params,
+       const struct terp_limits *limits, uint8_t *dst, uint64_t *nbytes_ret)
+{
+    void *const to[] = {dst};
+    const struct terp_batch batch = {{.chunk = trial->chunk,
+                                      .params = params,
+                                      .limits = limits,
+                                      .n = 1,
+                                      .src = trial->src},
+                                     to,
+                                     nbytes_ret};
+
+    return terp_bounded_encode(trial->coder, &batch);
+}
+
 /* Encodes into `other` within limits, and takes the stream in place of that of
  * `*nbytes` in `dst` where it is smaller. */
 static enum terp_status
@@ -235,13 +247,10 @@ try_params(struct trial *trial, const struct terp_params *params, double anchor,
            uint8_t *dst, uint8_t *other, uint64_t *nbytes)
 {
     struct terp_limits limits = trial->limits;
-    struct terp_cpu_call call = *trial->call;
     uint64_t other_nbytes;
 
     limits.anchor = anchor;
-    call.limits = &limits;
-    enum terp_status st = trial->encode(&call, params, trial->chunk, trial->src,
-                                        other, &other_nbytes);
+    enum terp_status st = encode(trial, params, &limits, other, &other_nbytes);
     if (st != TERP_OK || other_nbytes >= *nbytes)
         return st;
     st = check_stream(trial, other, other_nbytes);
@@ -280,39 +289,39 @@ encode_within_limits(struct trial *trial, const struct terp_params *params,
         params->bound_mode != TERP_BOUND_PSNR && is_bound(smaller.bound))
         st = try_params(trial, &smaller, NAN, dst, other, nbytes);
     return st == TERP_OK && *nbytes == UINT64_MAX
-               ? trial->encode(trial->call, &lossless, trial->chunk, trial->src,
-                               dst, nbytes)
+               ? encode(trial, &lossless, NULL, dst, nbytes)
                : st;
 }
 
 enum terp_status
-terp_limits_keep(terp_cpu_encoder *encode, const struct terp_cpu_call *call,
-                 const struct terp_params *params,
-                 const struct terp_chunk *chunk, const void *src, uint8_t *dst,
-                 uint64_t *dst_nbytes)
+terp_limits_keep(const struct terp_coder *coder,
+                 const struct terp_batch *chunk_stream)
 {
+    const struct terp_params *params = chunk_stream->source.params;
+    const struct terp_chunk *chunk = chunk_stream->source.chunk;
     struct trial trial = {
-        .encode = encode, .call = call, .chunk = chunk, .src = src};
+        .coder = coder, .chunk = chunk, .src = chunk_stream->source.src};
+    uint8_t *dst = *chunk_stream->dst, *other = NULL;
+    uint64_t *nbytes = chunk_stream->nbytes;
     double min, max;
-    uint8_t *other = NULL;
 
-    enum terp_status st =
-        terp_limits_find(call, params, chunk, src, &min, &max, &trial.limits);
+    enum terp_status st = terp_limits_find(coder, params, chunk, *trial.src,
+                                           &min, &max, &trial.limits);
     if (st != TERP_OK)
         return st;
     if (!may_pass(params, &trial.limits, min, max))
         return TERP_OK;
-    trial.decoded = terp_allocate(call->allocator, terp_chunk_nbytes(chunk));
+    trial.decoded = terp_coder_allocate(coder, terp_chunk_nbytes(chunk));
     if (trial.decoded == NULL)
         return TERP_ERR_MEMORY;
-    st = check_stream(&trial, dst, *dst_nbytes);
+    st = check_stream(&trial, dst, *nbytes);
     if (st == TERP_OK && (trial.passes_low || trial.passes_high)) {
-        other = terp_allocate(call->allocator, terp_encode_bound(chunk));
+        other = terp_coder_allocate(coder, terp_encode_bound(chunk));
         st = other == NULL ? TERP_ERR_MEMORY
-                           : encode_within_limits(&trial, params, *dst_nbytes,
-                                                  dst, other, dst_nbytes);
+                           : encode_within_limits(&trial, params, *nbytes, dst,
+                                                  other, nbytes);
     }
-    terp_release(call->allocator, other);
-    terp_release(call->allocator, trial.decoded);
+    terp_coder_release(coder, other);
+    terp_coder_release(coder, trial.decoded);
     return st;
 }

@@ -1,0 +1,8 @@
+/* Streams of chunks under any kind of bound. */
+#pragma once
+
+#include "codec/compose/coder.h"
+
+enum terp_status
+terp_bounded_encode(const struct terp_coder *coder,
+                    const struct terp_batch *batch);

@@ -1,0 +1,208 @@
+/* Encodes and decodes the parts of a stream with references. A value that
+ * repeats an earlier one becomes a marker, which is special for all that
+ * predicts; where its source is, and how it differs from that, are streams of
+ * integers. */
+#include "codec/compose/references.h"
+
+#include "codec/compose/pieces.h"
+#include "codec/compose/trials.h"
+#include "codec/format/references.h"
+
+/* ---- encoding ---- */
+
+/* A chunk that is made of references. */
+struct referring {
+    const struct terp_coder *coder;
+    const struct terp_batch *batch;
+    struct terp_reference_bound bound; /* 0: all bits come back */
+    struct terp_found_references found;
+    void *stream[TERP_REFERENCES_NPARTS];
+    struct terp_coded_part part[TERP_REFERENCES_NPARTS];
+    bool is_coded;
+};
+
+static struct terp_chunk
+chunk_of(const struct referring *referring, enum terp_references_part part)
+{
+    return terp_references_chunk(referring->batch->source.chunk, part,
+                                 referring->found.nreferences);
+}
+
+/* Has a stream of its own size for a part. A list is stored where it does not
+ * become smaller; of values like that there is no stream. */
+static enum terp_status
+take_part(struct referring *referring, enum terp_references_part part,
+          const void *values, const void *room, uint64_t nbytes)
+{
+    const struct terp_coder *coder = referring->coder;
+    void *stream = NULL;
+    enum terp_status st = TERP_OK;
+
+    if (nbytes > 0) {
+        stream = terp_coder_allocate(coder, nbytes);
+        st = stream == NULL
+                 ? TERP_ERR_MEMORY
+                 : coder->engine->copy(coder->session, stream, room, nbytes);
+    }
+    referring->is_coded &= nbytes > 0 || part != TERP_REFERENCES_VALUES;
+    referring->stream[part] = stream;
+    referring->part[part] =
+        (struct terp_coded_part){nbytes > 0 ? stream : values, nbytes};
+    return st;
+}
+
+static enum terp_status
+encode_part(struct referring *referring, enum terp_references_part part)
+{
+    const struct terp_coder *coder = referring->coder;
+    const struct terp_source *whole = &referring->batch->source;
+    const struct terp_found_references *found = &referring->found;
+    const struct terp_chunk chunk = chunk_of(referring, part);
+    const struct terp_params params = terp_references_params(
+        whole->params, !terp_type_is_integer(whole->chunk->type),
+        referring->bound, found->marker, part);
+    const void *const values[] = {found->distances, found->differences,
+                                  found->values};
+    void *room = terp_coder_allocate(coder, terp_encode_bound(&chunk));
+    uint64_t nbytes = 0;
+    const struct terp_batch batch = {
+        {.chunk = &chunk,
+         .params = &params,
+         .limits = part == TERP_REFERENCES_VALUES ? whole->limits : NULL,
+         .is_part = true,
+         .n = 1,
+         .src = &values[part]},
+        &room,
+        &nbytes};
+    struct terp_facts facts;
+
+    enum terp_status st = room == NULL
+                              ? TERP_ERR_MEMORY
+                              : terp_trials_encode(coder, &batch, &facts);
+    if (st == TERP_OK)
+        st = take_part(referring, part, values[part], room, nbytes);
+    terp_coder_release(coder, room);
+    return st;
+}
+
+/* Differences are to what a decoder will have. */
+static enum terp_status
+find_differences(struct referring *referring)
+{
+    const struct terp_coder *coder = referring->coder;
+    const struct terp_chunk chunk = chunk_of(referring, TERP_REFERENCES_VALUES);
+    const struct terp_coded_part *values =
+        &referring->part[TERP_REFERENCES_VALUES];
+    struct terp_open_stream stream;
+    void *decoded = NULL;
+    enum terp_status st = TERP_OK;
+
+    if (referring->bound.bound != 0) {
+        decoded = terp_coder_allocate(coder, terp_chunk_nbytes(&chunk));
+        st = decoded == NULL
+                 ? TERP_ERR_MEMORY
+                 : coder->engine->read_frame(coder->session, values->at,
+                                             values->stream_nbytes, &stream);
+        if (st == TERP_OK)
+            st = coder->engine->decode(coder->session, &stream, 1, decoded);
+    }
+    if (st == TERP_OK)
+        st = coder->engine->differ(coder->session, &referring->found, decoded);
+    terp_coder_release(coder, decoded);
+    return st;
+}
+
+static enum terp_status
+encode_parts(struct referring *referring)
+{
+    enum terp_status st = encode_part(referring, TERP_REFERENCES_VALUES);
+
+    if (st == TERP_OK && referring->is_coded)
+        st = find_differences(referring);
+    for (int i = 0;
+         st == TERP_OK && referring->is_coded && i < TERP_REFERENCES_VALUES;
+         i++)
+        st = encode_part(referring, (enum terp_references_part)i);
+    return st;
+}
+
+/* Keeps the stream if it is shorter. */
+static enum terp_status
+write_stream(const struct referring *referring, uint64_t i)
+{
+    const struct terp_batch *batch = referring->batch;
+    const struct terp_chunk *chunk = batch->source.chunk;
+    const struct terp_frame frame = {.chunk = *chunk,
+                                     .coding = TERP_CODING_REFERENCES};
+    struct terp_pieces pieces;
+
+    terp_pieces_begin(&pieces);
+    terp_pieces_add_frame(&pieces, &frame);
+    write_le(&pieces.writer, referring->found.marker,
+             terp_value_nbytes(chunk->type));
+    write_uleb(&pieces.writer, referring->found.nreferences);
+    for (int k = 0; k < TERP_REFERENCES_NPARTS; k++) {
+        const enum terp_references_part part = (enum terp_references_part)k;
+        const struct terp_chunk of_part = chunk_of(referring, part);
+        terp_pieces_add_part(&pieces, &of_part, referring->part[k],
+                             part == TERP_REFERENCES_VALUES);
+    }
+    if (terp_pieces_end(&pieces) >= terp_least_nbytes(batch, i))
+        return TERP_OK;
+    batch->nbytes[i] = pieces.nbytes;
+    return terp_pieces_seal(referring->coder, &pieces, batch->dst[i]);
+}
+
+enum terp_status
+terp_references_encode(const struct terp_coder *coder,
+                       const struct terp_batch *batch, uint64_t i,
+                       struct terp_reference_bound bound)
+{
+    struct referring referring = {
+        .coder = coder, .batch = batch, .bound = bound, .is_coded = true};
+    enum terp_status st = coder->engine->search(
+        coder->session, batch->source.chunk, batch->source.params, bound,
+        batch->source.src[i], terp_least_nbytes(batch, i), &referring.found);
+
+    if (st == TERP_OK && referring.found.nreferences > 0) {
+        st = encode_parts(&referring);
+        if (st == TERP_OK && referring.is_coded)
+            st = write_stream(&referring, i);
+        for (int k = 0; k < TERP_REFERENCES_NPARTS; k++)
+            terp_coder_release(coder, referring.stream[k]);
+    }
+    coder->engine->forget(coder->session, &referring.found);
+    return st;
+}
+
+/* ---- decoding ---- */
+
+enum terp_status
+terp_references_decode(const struct terp_coder *coder,
+                       const struct terp_open_stream *stream, void *dst)
+{
+    const struct terp_chunk *chunk = &stream->frame.chunk;
+    struct terp_references references;
+    enum terp_status st = terp_references_read(
+        chunk, stream->body, stream->body_nbytes, &references);
+
+    if (st != TERP_OK)
+        return st;
+    const uint64_t n = references.nreferences;
+    uint8_t *lists = terp_coder_allocate(coder, 12 * n);
+    if (lists == NULL)
+        return TERP_ERR_MEMORY;
+    void *const to[] = {lists, lists + 4 * n, dst};
+    for (int i = 0; st == TERP_OK && i < TERP_REFERENCES_NPARTS; i++) {
+        const struct terp_part *part = &references.part[i];
+        const struct terp_open_stream of_part = {part->frame, part->body,
+                                                 part->body_nbytes};
+        st = coder->engine->decode(coder->session, &of_part, 1, to[i]);
+    }
+    if (st == TERP_OK)
+        st = coder->engine->follow(coder->session, chunk, references.marker, n,
+                                   to[TERP_REFERENCES_DISTANCES],
+                                   to[TERP_REFERENCES_DIFFERENCES], dst);
+    terp_coder_release(coder, lists);
+    return st;
+}

@@ -1,0 +1,220 @@
+/* Attempts at chunks, in rounds: first each chunk in its own shape, by which an
+ * engine finds out what else is worth a trial; then what the facts say, a trial
+ * of each chunk a round. Chunks with the same trial are one attempt. */
+#include "codec/compose/trials.h"
+
+#include <stdlib.h>
+
+/* What a chunk's stream of a round is for. */
+enum purpose {
+    NO_TRIAL,
+    INSTEAD,   /* of the one in the chunk's own shape */
+    IF_SMALLER /* than the one that there is */
+};
+
+struct order {
+    enum purpose purpose;
+    struct terp_trial trial;
+};
+
+struct trials {
+    const struct terp_coder *coder;
+    const struct terp_batch *batch;
+    struct terp_encoding *encoding;
+    struct terp_facts *facts;
+    struct order *orders; /* of a round */
+    /* Of an attempt: which chunks, and their streams. */
+    uint64_t *at, *cap_nbytes, *nbytes;
+    void **dst;
+};
+
+static bool
+make_arrays(struct trials *trials)
+{
+    const size_t n = (size_t)trials->batch->source.n;
+    uint8_t *memory = calloc(n, sizeof *trials->orders + 3 * sizeof(uint64_t) +
+                                    sizeof(void *));
+
+    if (memory == NULL)
+        return false;
+    trials->orders = (struct order *)memory;
+    trials->at = (uint64_t *)(trials->orders + n);
+    trials->cap_nbytes = trials->at + n;
+    trials->nbytes = trials->cap_nbytes + n;
+    trials->dst = (void **)(trials->nbytes + n);
+    return true;
+}
+
+static enum terp_status
+attempt(struct trials *trials, const struct terp_plan *plan, uint64_t n,
+        struct terp_facts *facts_ret)
+{
+    return trials->coder->engine->encode(trials->encoding, plan, n, trials->at,
+                                         trials->dst, trials->cap_nbytes,
+                                         trials->nbytes, facts_ret);
+}
+
+/* All chunks in their own shape. With all effort all streams are tried, even
+ * where a domain is found that is surely better. */
+static enum terp_status
+attempt_all(struct trials *trials)
+{
+    const struct terp_batch *batch = trials->batch;
+    const struct terp_params *params = batch->source.params;
+    const struct terp_plan plan = {
+        {*batch->source.chunk, params->predictor, params->pipeline},
+        params->effort != TERP_EFFORT_BEST};
+
+    for (uint64_t i = 0; i < batch->source.n; i++) {
+        trials->at[i] = i;
+        trials->dst[i] = batch->dst[i];
+        trials->cap_nbytes[i] = terp_stored_nbytes(batch->source.chunk);
+    }
+    const enum terp_status st =
+        attempt(trials, &plan, batch->source.n, trials->facts);
+    for (uint64_t i = 0; st == TERP_OK && i < batch->source.n; i++)
+        batch->nbytes[i] = trials->nbytes[i];
+    return st;
+}
+
+/* The trial of a chunk in a round, of which number 0 is the stream in its own
+ * shape, unless the facts tell otherwise. False: no later round has one. */
+static bool
+find_order(const struct trials *trials, uint64_t i, int round)
+{
+    const struct terp_source *source = &trials->batch->source;
+    const struct terp_facts *facts = &trials->facts[i];
+    const bool is_instead = facts->verdict == TERP_DOMAIN_TAKE &&
+                            source->params->effort != TERP_EFFORT_BEST;
+    struct terp_params coded = *source->params;
+    struct terp_trial list[TERP_MAX_NTRIALS];
+    struct order *order = &trials->orders[i];
+
+    order->purpose = NO_TRIAL;
+    if (facts->is_settled)
+        return false;
+    coded.bound_mode = TERP_BOUND_ABSOLUTE;
+    coded.bound = facts->is_exact ? 0 : 1;
+    int n = terp_trials_make(&coded, source->chunk, facts->is_open,
+                             &facts->domain, facts->verdict, list);
+    if (facts->asks_for_huffman)
+        n = terp_trials_add_huffman(source->chunk, facts->verdict, list, n);
+    if (round < n && (round > 0 || is_instead)) {
+        order->purpose = round == 0 ? INSTEAD : IF_SMALLER;
+        order->trial = list[round];
+    }
+    return round + 1 < n;
+}
+
+static bool
+are_equal(const struct order *a, const struct order *b)
+{
+    return a->purpose == b->purpose &&
+           a->trial.predictor == b->trial.predictor &&
+           a->trial.pipeline == b->trial.pipeline &&
+           terp_shapes_are_equal(&a->trial.domain, &b->trial.domain);
+}
+
+/* Codes chunks in place of what they have. */
+static enum terp_status
+attempt_instead(struct trials *trials, const struct terp_plan *plan, uint64_t n)
+{
+    const struct terp_batch *batch = trials->batch;
+
+    for (uint64_t k = 0; k < n; k++) {
+        trials->dst[k] = batch->dst[trials->at[k]];
+        trials->cap_nbytes[k] = terp_stored_nbytes(batch->source.chunk);
+    }
+    const enum terp_status st = attempt(trials, plan, n, NULL);
+    for (uint64_t k = 0; st == TERP_OK && k < n; k++)
+        batch->nbytes[trials->at[k]] = trials->nbytes[k];
+    return st;
+}
+
+/* Codes chunks, and keeps the streams that are smaller. */
+static enum terp_status
+attempt_smaller(struct trials *trials, const struct terp_plan *plan, uint64_t n)
+{
+    const struct terp_coder *coder = trials->coder;
+    const struct terp_batch *batch = trials->batch;
+    uint64_t room_nbytes = 0;
+
+    for (uint64_t k = 0; k < n; k++) {
+        trials->cap_nbytes[k] =
+            terp_least_nbytes(batch, trials->at[k]) + TERP_FRAME_MAX_NBYTES;
+        room_nbytes += (trials->cap_nbytes[k] + 15) / 16 * 16;
+    }
+    uint8_t *room = terp_coder_allocate(coder, room_nbytes), *next = room;
+    if (room == NULL)
+        return TERP_ERR_MEMORY;
+    for (uint64_t k = 0; k < n; k++) {
+        trials->dst[k] = next;
+        next += (trials->cap_nbytes[k] + 15) / 16 * 16;
+    }
+    enum terp_status st = attempt(trials, plan, n, NULL);
+    for (uint64_t k = 0; st == TERP_OK && k < n; k++) {
+        const uint64_t i = trials->at[k], nbytes = trials->nbytes[k];
+        if (nbytes == 0 || nbytes >= terp_least_nbytes(batch, i))
+            continue;
+        st = coder->engine->copy(coder->session, batch->dst[i], trials->dst[k],
+                                 nbytes);
+        batch->nbytes[i] = nbytes;
+    }
+    terp_coder_release(coder, room);
+    return st;
+}
+
+/* Codes all chunks from `first` on that have the same trial. */
+static enum terp_status
+do_order(struct trials *trials, uint64_t first)
+{
+    const struct order like = trials->orders[first];
+    const struct terp_plan plan = {like.trial, false};
+    uint64_t n = 0;
+
+    for (uint64_t i = first; i < trials->batch->source.n; i++)
+        if (are_equal(&trials->orders[i], &like)) {
+            trials->at[n++] = i;
+            trials->orders[i].purpose = NO_TRIAL;
+        }
+    return like.purpose == INSTEAD ? attempt_instead(trials, &plan, n)
+                                   : attempt_smaller(trials, &plan, n);
+}
+
+static enum terp_status
+do_rounds(struct trials *trials)
+{
+    const uint64_t n = trials->batch->source.n;
+    enum terp_status st = TERP_OK;
+    bool goes_on = true;
+
+    for (int round = 0; st == TERP_OK && goes_on; round++) {
+        goes_on = false;
+        for (uint64_t i = 0; i < n; i++)
+            goes_on |= find_order(trials, i, round);
+        for (uint64_t i = 0; st == TERP_OK && i < n; i++)
+            if (trials->orders[i].purpose != NO_TRIAL)
+                st = do_order(trials, i);
+    }
+    return st;
+}
+
+enum terp_status
+terp_trials_encode(const struct terp_coder *coder,
+                   const struct terp_batch *batch, struct terp_facts *facts_ret)
+{
+    struct trials trials = {.coder = coder, .batch = batch, .facts = facts_ret};
+    enum terp_status st = TERP_ERR_MEMORY;
+
+    if (make_arrays(&trials))
+        st = coder->engine->begin(coder->session, &batch->source,
+                                  &trials.encoding);
+    if (st == TERP_OK) {
+        st = attempt_all(&trials);
+        if (st == TERP_OK)
+            st = do_rounds(&trials);
+        coder->engine->end(trials.encoding);
+    }
+    free(trials.orders);
+    return st;
+}

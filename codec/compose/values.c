@@ -1,0 +1,128 @@
+/* Chooses among the streams that a chunk of floats or integers may be. The
+ * facts of its plain stream tell which others are worth a trial
+ * (codec/model/repeats.h). */
+#include "codec/compose/values.h"
+
+#include <stdlib.h>
+
+#include "codec/compose/copies.h"
+#include "codec/compose/references.h"
+#include "codec/compose/trials.h"
+#include "codec/model/repeats.h"
+
+/* Chunks of a batch that are encoded again, as a batch. */
+struct again {
+    struct terp_batch batch;
+    const void **src;
+    void **dst;
+    uint64_t *nbytes;
+    uint64_t stride_nbytes;
+    uint8_t *room; /* for the streams */
+};
+
+static bool
+make_again(const struct terp_coder *coder, const struct terp_batch *batch,
+           uint64_t n, const uint64_t *at, const struct terp_params *params,
+           struct again *again)
+{
+    const uint64_t stride =
+        (terp_encode_bound(batch->source.chunk) + 15) / 16 * 16;
+
+    again->src = calloc((size_t)n, 2 * sizeof(void *) + sizeof(uint64_t));
+    again->room = terp_coder_allocate(coder, n * stride);
+    if (again->src == NULL || again->room == NULL)
+        return false;
+    again->dst = (void **)(again->src + n);
+    again->nbytes = (uint64_t *)(again->dst + n);
+    for (uint64_t k = 0; k < n; k++) {
+        again->src[k] = batch->source.src[at[k]];
+        again->dst[k] = again->room + k * stride;
+    }
+    again->batch =
+        (struct terp_batch){batch->source, again->dst, again->nbytes};
+    again->batch.source.params = params;
+    again->batch.source.bounds = NULL;
+    again->batch.source.n = n;
+    again->batch.source.src = again->src;
+    return true;
+}
+
+enum terp_status
+terp_encode_if_smaller(const struct terp_coder *coder,
+                       const struct terp_batch *batch, uint64_t n,
+                       const uint64_t *at, const struct terp_params *params,
+                       terp_batch_encoder *encode)
+{
+    struct again again = {.room = NULL};
+    enum terp_status st = TERP_ERR_MEMORY;
+
+    if (make_again(coder, batch, n, at, params, &again))
+        st = encode(coder, &again.batch);
+    for (uint64_t k = 0; st == TERP_OK && k < n; k++) {
+        if (again.nbytes[k] == 0 ||
+            again.nbytes[k] >= terp_least_nbytes(batch, at[k]))
+            continue;
+        batch->nbytes[at[k]] = again.nbytes[k];
+        st = coder->engine->copy(coder->session, batch->dst[at[k]],
+                                 again.dst[k], again.nbytes[k]);
+    }
+    terp_coder_release(coder, again.room);
+    free(again.src);
+    return st;
+}
+
+/* The chunks of which nothing may be lost; at_ret has room for all. */
+static uint64_t
+list_lossless(const struct terp_facts *facts, uint64_t n, uint64_t *at_ret)
+{
+    uint64_t nlisted = 0;
+
+    for (uint64_t i = 0; i < n; i++)
+        if (facts[i].may_be_lossless && facts[i].copied == 0)
+            at_ret[nlisted++] = i;
+    return nlisted;
+}
+
+/* The streams that hold others. */
+static enum terp_status
+encode_composed(const struct terp_coder *coder, const struct terp_batch *batch,
+                uint64_t i, const struct terp_facts *facts)
+{
+    const struct terp_params *params = batch->source.params;
+    const struct terp_reference_bound bound = {
+        facts->bound, params->bound_mode == TERP_BOUND_POINTWISE};
+
+    if (facts->copied != 0)
+        return terp_copies_encode(coder, batch, i, facts, terp_values_encode);
+    return facts->may_repeat ||
+                   terp_may_refer_exactly(params, batch->source.chunk->type)
+               ? terp_references_encode(coder, batch, i, bound)
+               : TERP_OK;
+}
+
+enum terp_status
+terp_values_encode(const struct terp_coder *coder,
+                   const struct terp_batch *batch)
+{
+    const struct terp_params *params = batch->source.params;
+    const struct terp_params lossless = terp_params_under(params, 0);
+    const uint64_t n = batch->source.n;
+    struct terp_facts *facts =
+        calloc((size_t)n, sizeof *facts + sizeof(uint64_t));
+    uint64_t *at = (uint64_t *)(facts + n);
+    struct terp_batch plain = *batch;
+
+    if (facts == NULL)
+        return TERP_ERR_MEMORY;
+    plain.source.wants_more =
+        params->bound_mode != TERP_BOUND_POINTWISE || params->floor == 0;
+    enum terp_status st = terp_trials_encode(coder, &plain, facts);
+    for (uint64_t i = 0; st == TERP_OK && i < n; i++)
+        st = encode_composed(coder, batch, i, &facts[i]);
+    const uint64_t nlisted = st == TERP_OK ? list_lossless(facts, n, at) : 0;
+    if (nlisted > 0)
+        st = terp_encode_if_smaller(coder, batch, nlisted, at, &lossless,
+                                    terp_values_encode);
+    free(facts);
+    return st;
+}

@@ -1,0 +1,133 @@
+/* Encodes chunks of a source, attempt by attempt. */
+#include <stdlib.h>
+
+#include "codec/model/bound.h"
+#include "cpu/encoder.h"
+#include "cpu/engine.h"
+
+/* ---- a chunk ---- */
+
+enum terp_status
+terp_cpu_encoder_make(const struct terp_source *source, uint64_t i,
+                      const struct terp_chunk *domain, struct cpu_pool *pool,
+                      struct cpu_encoder **enc_ret)
+{
+    const struct terp_frame frame = {.chunk = *source->chunk,
+                                     .domain = *domain};
+    const double bound = source->bounds == NULL ? 0 : source->bounds[i];
+    struct cpu_encoder *enc = *enc_ret = calloc(1, sizeof *enc);
+
+    if (enc == NULL)
+        return TERP_ERR_MEMORY;
+    terp_cpu_body_make(&frame, pool, &enc->body);
+    enc->body.prediction.values = source->src[i];
+    enc->source.params = source->params;
+    if (bound > 0) {
+        enc->source.given = terp_params_under(source->params, bound);
+        enc->source.params = &enc->source.given;
+    }
+    enc->source.is_part = source->is_part;
+    enc->source.wants_more = source->wants_more;
+    if (source->limits != NULL && !terp_is_lossless(source->params)) {
+        enc->source.is_limited = true;
+        enc->source.limits = *source->limits;
+    }
+    return TERP_OK;
+}
+
+void
+terp_cpu_encoder_free(struct cpu_encoder *enc)
+{
+    if (enc == NULL)
+        return;
+    terp_cpu_memory_free(enc->body.prediction.pool, enc->source.swapped);
+    terp_cpu_body_free(&enc->body);
+    free(enc);
+}
+
+/* ---- chunks ---- */
+
+/* Chunks between attempts: an encoder for each that had one. */
+struct terp_encoding {
+    struct cpu_pool *pool;
+    const struct terp_source *source;
+    struct cpu_encoder *encoders[];
+};
+
+enum terp_status
+terp_cpu_begin(struct terp_session *session, const struct terp_source *source,
+               struct terp_encoding **encoding_ret)
+{
+    struct terp_encoding *encoding = calloc(
+        1, sizeof *encoding + (size_t)source->n * sizeof encoding->encoders[0]);
+
+    if (encoding == NULL)
+        return TERP_ERR_MEMORY;
+    encoding->pool = cpu_pool_of(session);
+    encoding->source = source;
+    *encoding_ret = encoding;
+    return TERP_OK;
+}
+
+void
+terp_cpu_end(struct terp_encoding *encoding)
+{
+    for (uint64_t i = 0; i < encoding->source->n; i++)
+        terp_cpu_encoder_free(encoding->encoders[i]);
+    free(encoding);
+}
+
+/* Encodes a chunk that was surveyed. */
+static enum terp_status
+attempt(struct cpu_encoder *enc, const struct terp_plan *plan, uint8_t *dst,
+        uint64_t cap_nbytes, uint64_t *nbytes_ret)
+{
+    if (plan->yields && enc->facts.verdict == TERP_DOMAIN_TAKE)
+        return TERP_ERR_CAPACITY;
+    return terp_cpu_attempt(enc, &plan->trial, dst, cap_nbytes, nbytes_ret);
+}
+
+static enum terp_status
+encode_chunk(struct terp_encoding *encoding, const struct terp_plan *plan,
+             uint64_t i, uint8_t *dst, uint64_t cap_nbytes,
+             uint64_t *nbytes_ret, struct terp_facts *facts_ret)
+{
+    const struct terp_source *source = encoding->source;
+    struct cpu_encoder **enc = &encoding->encoders[i];
+    const bool is_first = *enc == NULL;
+    enum terp_status st = TERP_OK;
+
+    if (is_first) {
+        st = terp_cpu_encoder_make(source, i, source->chunk, encoding->pool,
+                                   enc);
+        if (st == TERP_OK)
+            st = terp_cpu_survey(*enc);
+    }
+    if (st == TERP_OK)
+        st = attempt(*enc, plan, dst, cap_nbytes, nbytes_ret);
+    if (st == TERP_OK && is_first)
+        (*enc)->facts.asks_for_huffman =
+            (*enc)->body.predictor != NULL &&
+            terp_asks_for_huffman(source->params, (*enc)->body.frame.prediction,
+                                  *nbytes_ret, (*enc)->body.layout.nvalues);
+    if (st != TERP_OK)
+        *nbytes_ret = 0;
+    if (is_first && *enc != NULL)
+        *facts_ret = (*enc)->facts;
+    return st == TERP_ERR_CAPACITY ? TERP_OK : st;
+}
+
+enum terp_status
+terp_cpu_encode(struct terp_encoding *encoding, const struct terp_plan *plan,
+                uint64_t n, const uint64_t *at, void *const *dst,
+                const uint64_t *cap_nbytes, uint64_t *nbytes_ret,
+                struct terp_facts *facts_ret)
+{
+    enum terp_status st = TERP_OK;
+
+    for (uint64_t k = 0; st == TERP_OK && k < n; k++)
+        st = encode_chunk(encoding, plan, at[k], dst[k], cap_nbytes[k],
+                          &nbytes_ret[k],
+                          facts_ret == NULL ? NULL : &facts_ret[k]);
+    return st;
+}

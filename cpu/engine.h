@@ -1,0 +1,117 @@
+/* What the CPU's table of functions holds; codec/engine.h tells of each. */
+#pragma once
+
+#include "codec/engine.h"
+#include "cpu/pool/pool.h"
+
+/* The CPU's session is a pool. */
+static inline struct cpu_pool *
+cpu_pool_of(struct terp_session *session)
+{
+    return (struct cpu_pool *)session;
+}
+
+struct terp_session *
+terp_cpu_open(const struct terp_cpu_call *call, uint64_t nvalues);
+
+void
+terp_cpu_close(struct terp_session *session);
+
+void *
+terp_cpu_allocate(struct terp_session *session, uint64_t nbytes);
+
+void
+terp_cpu_release(struct terp_session *session, void *at);
+
+enum terp_status
+terp_cpu_copy(struct terp_session *session, void *dst, const void *src,
+              uint64_t nbytes);
+
+enum terp_status
+terp_cpu_begin(struct terp_session *session, const struct terp_source *source,
+               struct terp_encoding **encoding_ret);
+
+enum terp_status
+terp_cpu_encode(struct terp_encoding *encoding, const struct terp_plan *plan,
+                uint64_t n, const uint64_t *at, void *const *dst,
+                const uint64_t *cap_nbytes, uint64_t *nbytes_ret,
+                struct terp_facts *facts_ret);
+
+void
+terp_cpu_end(struct terp_encoding *encoding);
+
+enum terp_status
+terp_cpu_read_frame(struct terp_session *session, const void *stream,
+                    uint64_t nbytes, struct terp_open_stream *stream_ret);
+
+enum terp_status
+terp_cpu_decode(struct terp_session *session,
+                const struct terp_open_stream *stream, uint64_t step,
+                void *dst);
+
+enum terp_status
+terp_cpu_inspect(const struct terp_frame *frame, const uint8_t *body,
+                 uint64_t body_nbytes, struct terp_info *info);
+
+enum terp_status
+terp_cpu_encode_changed(struct terp_session *session,
+                        const struct terp_source *source,
+                        const struct terp_open_stream *before, uint8_t *dst,
+                        uint64_t *dst_nbytes_ret);
+
+enum terp_status
+terp_cpu_measure(struct terp_session *session, const struct terp_params *params,
+                 const struct terp_chunk *chunk, const void *src, void *other,
+                 struct terp_measure *measure_ret);
+
+enum terp_status
+terp_cpu_split(struct terp_session *session, const struct terp_chunk *chunk,
+               const void *src, void *parts);
+
+enum terp_status
+terp_cpu_join(struct terp_session *session, const struct terp_chunk *chunk,
+              const void *parts, void *dst);
+
+enum terp_status
+terp_cpu_gather(struct terp_session *session, const struct terp_coarse *coarse,
+                int value_nbytes, const void *src, void *dst);
+
+enum terp_status
+terp_cpu_copies_leave_out(struct terp_session *session,
+                          const struct terp_chunk *chunk, unsigned dims,
+                          const void *src, void *left);
+
+enum terp_status
+terp_cpu_copies_put_back(struct terp_session *session,
+                         const struct terp_chunk *chunk, unsigned dims,
+                         void *values);
+
+enum terp_status
+terp_cpu_references_search(struct terp_session *session,
+                           const struct terp_chunk *chunk,
+                           const struct terp_params *params,
+                           struct terp_reference_bound bound, const void *src,
+                           uint64_t stream_nbytes,
+                           struct terp_found_references *found_ret);
+
+enum terp_status
+terp_cpu_references_differ(struct terp_session *session,
+                           const struct terp_found_references *found,
+                           const void *decoded);
+
+void
+terp_cpu_references_forget(struct terp_session *session,
+                           const struct terp_found_references *found);
+
+enum terp_status
+terp_cpu_references_follow(struct terp_session *session,
+                           const struct terp_chunk *chunk, uint64_t marker,
+                           uint64_t nreferences, const void *distances,
+                           const void *differences, void *values);
+
+enum terp_status
+terp_cpu_append(struct terp_session *session, int npieces,
+                const struct terp_piece *pieces, void *dst);
+
+enum terp_status
+terp_cpu_seal(struct terp_session *session, void *stream, uint64_t nbytes);

@@ -1,0 +1,269 @@
+/* Searches a chunk for values that repeat earlier ones, and lists what they
+ * refer to, and how they differ from that. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "codec/format/references.h"
+#include "codec/format/types.h"
+#include "codec/model/bound.h"
+#include "codec/model/carrier.h"
+#include "codec/model/repeats.h"
+#include "cpu/engine.h"
+#include "cpu/predict/references_find.h"
+
+/* A chunk that is searched. */
+struct search {
+    const struct terp_chunk *chunk;
+    struct cpu_pool *pool;
+    uint64_t nvalues, nreferences;
+    int value_nbytes;
+    bool is_float;
+    struct terp_reference_bound bound; /* 0: all bits come back */
+    uint64_t marker;
+    uint8_t *values; /* little-endian */
+    uint64_t *words; /* of what refers, in the end its value's bits */
+    uint8_t *usable;
+    uint32_t *sources;
+    uint8_t *distances, *differences; /* of references, little-endian */
+};
+
+static uint64_t
+bits_at(const struct search *s, const uint8_t *values, uint64_t i)
+{
+    const uint8_t *at = values + i * (uint64_t)s->value_nbytes;
+
+    return s->value_nbytes == 4   ? load_le(at, 4)
+           : s->value_nbytes == 8 ? load_le(at, 8)
+                                  : load_le(at, 2);
+}
+
+static uint64_t
+value_at(const struct search *s, uint64_t i)
+{
+    return bits_at(s, s->values, i);
+}
+
+static void
+put_value(const struct search *s, uint64_t i, uint64_t bits)
+{
+    store_le(s->values + i * (uint64_t)s->value_nbytes, bits, s->value_nbytes);
+}
+
+static uint64_t
+word_of(const struct search *s, uint64_t bits)
+{
+    return terp_reference_word(s->is_float, s->value_nbytes, bits);
+}
+
+static bool
+make_values(struct search *s, const void *src)
+{
+    const uint64_t nbytes = s->nvalues * (uint64_t)s->value_nbytes;
+
+    s->values = terp_cpu_memory_make(s->pool, nbytes);
+    s->words = terp_cpu_memory_make(s->pool, s->nvalues * 9);
+    s->sources = terp_cpu_memory_make(s->pool, s->nvalues * 4);
+    if (s->values == NULL || s->words == NULL || s->sources == NULL)
+        return false;
+    s->usable = (uint8_t *)(s->words + s->nvalues);
+    memcpy(s->values, src, nbytes);
+    if (s->chunk->big_endian)
+        terp_swap_values(s->values, s->nvalues, s->value_nbytes);
+    return true;
+}
+
+/* Integers and fill values, to which others are not alike. */
+static bool
+is_fill(const struct search *s, const struct terp_params *params, uint64_t bits)
+{
+    const uint64_t ones = UINT64_MAX >> (64 - 8 * s->value_nbytes);
+
+    return (params->has_fill && bits == (params->fill_bits & ones)) ||
+           (params->has_missing && bits == (params->missing_bits & ones));
+}
+
+/* Words that are compared. Zeros, what is not finite, and what equals its
+ * neighbour, cost little as it is. */
+static void
+find_words(const struct search *s, const struct terp_params *params)
+{
+    const uint64_t infinity = terp_references_infinity(s->chunk->type);
+
+    for (uint64_t i = 0; i < s->nvalues; i++) {
+        const uint64_t bits = value_at(s, i);
+        const uint64_t word = word_of(s, bits);
+        s->words[i] = word;
+        s->usable[i] = word != 0 && !is_fill(s, params, bits) &&
+                       (!s->is_float || word < infinity) &&
+                       (i == 0 || s->words[i - 1] != word);
+    }
+}
+
+/* How near values have to be; -1: all bits come back. */
+static int
+near_nbits_of(const struct search *s)
+{
+    double most = 0;
+
+    if (s->bound.bound == 0)
+        return -1;
+    if (s->bound.of_each)
+        return terp_repeats_near_nbits_of_each(s->bound.bound, s->value_nbytes);
+    for (uint64_t i = 0; i < s->nvalues; i++)
+        if (s->usable[i]) {
+            const double magnitude =
+                terp_reference_float(s->chunk->type, s->words[i]);
+            most = magnitude > most ? magnitude : most;
+        }
+    return terp_repeats_near_nbits(s->bound.bound, -most, most,
+                                   s->value_nbytes);
+}
+
+/* A NaN, or an integer, that no value is: of as many integers as there are
+ * values one is missing, unless all values differ. */
+static bool
+find_marker(struct search *s)
+{
+    uint8_t *is_there = s->usable;
+
+    if (s->is_float) {
+        s->marker = terp_references_marker_of_floats(s->value_nbytes);
+        for (uint64_t i = 0; i < s->nvalues; i++)
+            if (value_at(s, i) == s->marker)
+                return false;
+        return true;
+    }
+    memset(is_there, 0, s->nvalues);
+    for (uint64_t i = 0; i < s->nvalues; i++)
+        if (value_at(s, i) < s->nvalues)
+            is_there[value_at(s, i)] = 1;
+    const uint8_t *missing = memchr(is_there, 0, s->nvalues);
+    if (missing == NULL)
+        return false;
+    s->marker = (uint64_t)(missing - is_there);
+    return s->marker <= UINT64_MAX >> (64 - 8 * s->value_nbytes);
+}
+
+/* Puts markers and lists distances. */
+static bool
+make_references(struct search *s)
+{
+    uint64_t n = 0;
+
+    for (uint64_t i = 0; i < s->nvalues; i++)
+        n += s->sources[i] != TERP_NO_SOURCE;
+    s->nreferences = n;
+    s->distances = terp_cpu_memory_make(s->pool, 12 * n);
+    if (s->distances == NULL)
+        return false;
+    s->differences = s->distances + 4 * n;
+    n = 0;
+    for (uint64_t i = 0; i < s->nvalues; i++) {
+        const uint32_t source = s->sources[i];
+        if (source == TERP_NO_SOURCE)
+            continue;
+        store_le(s->distances + 4 * n, i - source, 4);
+        s->words[i] = value_at(s, i);
+        put_value(s, i, s->marker);
+        n++;
+    }
+    return true;
+}
+
+/* Finds references that are worth a stream; leaves none otherwise. */
+static enum terp_status
+find_references(struct search *s, const struct terp_params *params,
+                const void *src, uint64_t stream_nbytes)
+{
+    uint64_t saved = 0;
+
+    if (!make_values(s, src))
+        return TERP_ERR_MEMORY;
+    if (!find_marker(s))
+        return TERP_OK;
+    find_words(s, params);
+    const struct cpu_repeats repeats = {.words = s->words,
+                                        .usable = s->usable,
+                                        .nvalues = s->nvalues,
+                                        .word_nbits =
+                                            8 * s->value_nbytes - s->is_float,
+                                        .nbits = 8 * stream_nbytes,
+                                        .near_nbits = near_nbits_of(s)};
+    const enum terp_status st =
+        terp_cpu_repeats_find(s->pool, &repeats, s->sources, &saved);
+    if (st != TERP_OK ||
+        !terp_references_pay(saved, stream_nbytes, s->bound.bound))
+        return st;
+    return make_references(s) ? TERP_OK : TERP_ERR_MEMORY;
+}
+
+enum terp_status
+terp_cpu_references_search(struct terp_session *session,
+                           const struct terp_chunk *chunk,
+                           const struct terp_params *params,
+                           struct terp_reference_bound bound, const void *src,
+                           uint64_t stream_nbytes,
+                           struct terp_found_references *found_ret)
+{
+    const int value_nbytes = terp_value_nbytes(chunk->type);
+    const uint64_t nvalues = terp_chunk_nbytes(chunk) / (uint64_t)value_nbytes;
+    const bool is_float = !terp_type_is_integer(chunk->type);
+
+    *found_ret = (struct terp_found_references){0};
+    if (nvalues >= TERP_NO_SOURCE || (!is_float && params->has_missing))
+        return TERP_OK;
+    struct search *s = found_ret->own = calloc(1, sizeof *s);
+    if (s == NULL)
+        return TERP_ERR_MEMORY;
+    s->chunk = chunk;
+    s->pool = cpu_pool_of(session);
+    s->nvalues = nvalues;
+    s->value_nbytes = value_nbytes;
+    s->is_float = is_float;
+    s->bound = bound;
+    const enum terp_status st = find_references(s, params, src, stream_nbytes);
+    if (st == TERP_OK) {
+        found_ret->marker = s->marker;
+        found_ret->nreferences = s->nreferences;
+        found_ret->values = s->values;
+        found_ret->distances = s->distances;
+        found_ret->differences = s->differences;
+    }
+    return st;
+}
+
+void
+terp_cpu_references_forget(struct terp_session *session,
+                           const struct terp_found_references *found)
+{
+    struct search *s = found->own;
+
+    (void)session;
+    if (s == NULL)
+        return;
+    terp_cpu_memory_free(s->pool, s->values);
+    terp_cpu_memory_free(s->pool, s->words);
+    terp_cpu_memory_free(s->pool, s->sources);
+    terp_cpu_memory_free(s->pool, s->distances);
+    free(s);
+}
+
+enum terp_status
+terp_cpu_references_differ(struct terp_session *session,
+                           const struct terp_found_references *found,
+                           const void *decoded)
+{
+    const struct search *s = found->own;
+    const void *from = decoded == NULL ? s->values : decoded;
+    uint64_t n = 0;
+
+    (void)session;
+    for (uint64_t i = 0; i < s->nvalues; i++)
+        if (s->sources[i] != TERP_NO_SOURCE)
+            store_le(s->differences + 8 * n++,
+                     terp_reference_difference_within(
+                         s->chunk->type, s->bound, s->words[i],
+                         bits_at(s, from, s->sources[i])),
+                     8);
+    return TERP_OK;
+}
