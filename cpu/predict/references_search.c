@@ -212,22 +212,23 @@ terp_cpu_references_search(struct terp_session *session,
     *found_ret = (struct terp_found_references){0};
     if (nvalues >= TERP_NO_SOURCE || (!is_float && params->has_missing))
         return TERP_OK;
-    struct search *s = found_ret->own = calloc(1, sizeof *s);
-    if (s == NULL)
+    struct search *own = found_ret->own = malloc(sizeof *own);
+    if (own == NULL)
         return TERP_ERR_MEMORY;
-    s->chunk = chunk;
-    s->pool = cpu_pool_of(session);
-    s->nvalues = nvalues;
-    s->value_nbytes = value_nbytes;
-    s->is_float = is_float;
-    s->bound = bound;
-    const enum terp_status st = find_references(s, params, src, stream_nbytes);
+    struct search s = {.chunk = chunk,
+                       .pool = cpu_pool_of(session),
+                       .nvalues = nvalues,
+                       .value_nbytes = value_nbytes,
+                       .is_float = is_float,
+                       .bound = bound};
+    const enum terp_status st = find_references(&s, params, src, stream_nbytes);
+    *own = s;
     if (st == TERP_OK) {
-        found_ret->marker = s->marker;
-        found_ret->nreferences = s->nreferences;
-        found_ret->values = s->values;
-        found_ret->distances = s->distances;
-        found_ret->differences = s->differences;
+        found_ret->marker = s.marker;
+        found_ret->nreferences = s.nreferences;
+        found_ret->values = s.values;
+        found_ret->distances = s.distances;
+        found_ret->differences = s.differences;
     }
     return st;
 }
