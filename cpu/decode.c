@@ -301,12 +301,15 @@ reconstruct(struct cpu_decoder *dec)
     if (dec->body.frame.is_pointwise &&
         dec->body.pointwise.form != TERP_POINTWISE_ROUNDED)
         return reconstruct_logarithms(dec);
-    if (dec->body.predictor != NULL)
+    if (dec->body.predictor != NULL) {
         dec->body.predictor->reconstruct(&dec->body.prediction, dec->values);
-    else
-        for (uint64_t i = 0; i < dec->body.layout.nvalues; i++)
-            store_value((uint8_t *)dec->values + i * (uint64_t)nbytes,
-                        load_le(dec->constant_at, nbytes), nbytes);
+        return TERP_OK;
+    }
+    const uint64_t bits = load_le(dec->constant_at, nbytes);
+    const uint64_t nvalues = dec->body.layout.nvalues;
+    uint8_t *values = dec->values;
+    for (uint64_t i = 0; i < nvalues; i++)
+        store_value(values + i * (uint64_t)nbytes, bits, nbytes);
     return TERP_OK;
 }
 

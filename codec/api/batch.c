@@ -3,11 +3,11 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "codec/api/calls.h"
 #include "codec/api/memory.h"
 #include "codec/api/run.h"
 #include "codec/compose/stream.h"
 #include "codec/format/base.h"
-#include "codec/format/environment.h"
 #include "codec/format/types.h"
 #include "codec/model/bound.h"
 #include "codec/model/coarse.h"
@@ -89,8 +89,9 @@ struct batch {
     atomic_int failed; /* the status of a chunk that failed, or TERP_OK */
     /* decode */
     const uint64_t *src_nbytes;
-    uint64_t step;            /* in each dimension; 1: all values */
-    enum terp_status *status; /* TERP_ERR_DEVICE: left to the CPU */
+    const struct terp_read_frame *frame; /* of the only stream; or NULL */
+    uint64_t step;                       /* in each dimension; 1: all values */
+    enum terp_status *status;            /* TERP_ERR_DEVICE: left to the CPU */
 };
 
 static bool
@@ -115,7 +116,10 @@ code_chunk(const struct batch *batch, uint64_t i, const void *src,
         return terp_stream_encode(call, batch->params, batch->chunk, src, dst,
                                   &batch->dst_nbytes[i]);
     enum terp_status st =
-        terp_stream_open(src, src_nbytes, batch->step, &stream);
+        batch->frame != NULL
+            ? terp_stream_open_behind(batch->frame, src, src_nbytes,
+                                      batch->step, &stream)
+            : terp_stream_open(src, src_nbytes, batch->step, &stream);
     if (st == TERP_OK &&
         !terp_chunks_are_alike(&stream.frame.chunk, batch->chunk))
         st = TERP_ERR_ARGUMENT;
@@ -212,8 +216,8 @@ params_of_device(struct batch *batch)
 
 /* All that can be done. Unless TERP_OK is returned, nothing was; or, of an
  * encoder, not all. */
-TERP_GUARDED enum terp_status
-code_guarded(struct terp_run *run, struct batch *batch, uint64_t nchunks)
+static enum terp_status
+code_batch(struct terp_run *run, struct batch *batch, uint64_t nchunks)
 {
     const bool encode = batch->dst_nbytes != NULL;
     const struct terp_chunk *chunk = batch->chunk;
@@ -230,7 +234,7 @@ code_guarded(struct terp_run *run, struct batch *batch, uint64_t nchunks)
         return TERP_ERR_ARGUMENT;
     }
     if (encode && chunk->type != TERP_BYTES) {
-        st = terp_params_check(batch->params, &run->result.reason);
+        st = terp_do_check_params(batch->params, &run->result.reason);
         if (st == TERP_OK && terp_params_copy(batch->params, &batch->own))
             batch->params = &batch->own;
     }
@@ -265,22 +269,11 @@ code_guarded(struct terp_run *run, struct batch *batch, uint64_t nchunks)
     return (enum terp_status)batch->failed;
 }
 
-static enum terp_status
-code_batch(struct terp_run *run, struct batch *batch, uint64_t nchunks)
-{
-    struct terp_environment host;
-
-    terp_environment_enter(&host);
-    const enum terp_status st = code_guarded(run, batch, nchunks);
-    terp_environment_leave(&host);
-    return st;
-}
-
 enum terp_status
-terp_run_encode(struct terp_run *run, const struct terp_params *params,
-                const struct terp_chunk *chunk, uint64_t nchunks,
-                const void *const *src, void *const *dst,
-                uint64_t *dst_nbytes_ret)
+terp_do_run_encode(struct terp_run *run, const struct terp_params *params,
+                   const struct terp_chunk *chunk, uint64_t nchunks,
+                   const void *const *src, void *const *dst,
+                   uint64_t *dst_nbytes_ret)
 {
     struct batch batch = {.run = run,
                           .chunk = chunk,
@@ -295,16 +288,18 @@ terp_run_encode(struct terp_run *run, const struct terp_params *params,
 }
 
 enum terp_status
-terp_run_decode(struct terp_run *run, const struct terp_chunk *chunk,
-                uint64_t step, uint64_t nchunks, const void *const *src,
-                const uint64_t *src_nbytes, void *const *dst,
-                enum terp_status *status_ret)
+terp_do_run_decode(struct terp_run *run, const struct terp_chunk *chunk,
+                   const struct terp_read_frame *frame, uint64_t step,
+                   uint64_t nchunks, const void *const *src,
+                   const uint64_t *src_nbytes, void *const *dst,
+                   enum terp_status *status_ret)
 {
     struct batch batch = {.run = run,
                           .chunk = chunk,
                           .src = src,
                           .dst = dst,
                           .src_nbytes = src_nbytes,
+                          .frame = frame,
                           .step = step,
                           .status = status_ret};
     enum terp_status st = code_batch(run, &batch, nchunks);
@@ -314,52 +309,4 @@ terp_run_decode(struct terp_run *run, const struct terp_chunk *chunk,
     for (uint64_t i = 0; st == TERP_OK && i < nchunks; i++)
         st = status_ret[i];
     return st;
-}
-
-/* ---- the API ---- */
-
-enum terp_status
-terp_encode_batch(const struct terp_run_options *options,
-                  const struct terp_params *params,
-                  const struct terp_chunk *chunk, uint64_t nchunks,
-                  const void *const *src, void *const *dst,
-                  uint64_t *dst_nbytes_ret, struct terp_run_result *result)
-{
-    struct terp_run run;
-    enum terp_status st = terp_run_begin(options, result, &run);
-
-    if (st == TERP_OK)
-        st = terp_run_encode(&run, params, chunk, nchunks, src, dst,
-                             dst_nbytes_ret);
-    return terp_run_end(&run, st, result);
-}
-
-enum terp_status
-terp_decode_coarse_batch(const struct terp_run_options *options,
-                         const struct terp_chunk *chunk, uint64_t step,
-                         uint64_t nchunks, const void *const *src,
-                         const uint64_t *src_nbytes, void *const *dst,
-                         enum terp_status *status_ret,
-                         struct terp_run_result *result)
-{
-    struct terp_run run;
-    enum terp_status st = terp_run_begin(options, result, &run);
-
-    for (uint64_t i = 0; st != TERP_OK && i < nchunks; i++)
-        status_ret[i] = st;
-    if (st == TERP_OK)
-        st = terp_run_decode(&run, chunk, step, nchunks, src, src_nbytes, dst,
-                             status_ret);
-    return terp_run_end(&run, st, result);
-}
-
-enum terp_status
-terp_decode_batch(const struct terp_run_options *options,
-                  const struct terp_chunk *chunk, uint64_t nchunks,
-                  const void *const *src, const uint64_t *src_nbytes,
-                  void *const *dst, enum terp_status *status_ret,
-                  struct terp_run_result *result)
-{
-    return terp_decode_coarse_batch(options, chunk, 1, nchunks, src, src_nbytes,
-                                    dst, status_ret, result);
 }

@@ -1,7 +1,6 @@
 /* Parses cd_values, and writes those that a file keeps. */
 #include "codec/api/cd_values.h"
 
-#include "codec/format/environment.h"
 #include "codec/format/types.h"
 #include "codec/model/bound.h"
 #include "codec/model/carrier.h"
@@ -294,9 +293,9 @@ parse_persisted(size_t cd_nelmts, const unsigned *cd_values, struct terp_cd *cd,
     return st;
 }
 
-TERP_GUARDED enum terp_status
-parse(size_t cd_nelmts, const unsigned *cd_values, struct terp_cd *cd_ret,
-      const char **reason_ret)
+enum terp_status
+terp_do_cd_parse(size_t cd_nelmts, const unsigned *cd_values,
+                 struct terp_cd *cd_ret, const char **reason_ret)
 {
     struct terp_cd cd = {0};
     const char *unused;
@@ -341,20 +340,8 @@ parse(size_t cd_nelmts, const unsigned *cd_values, struct terp_cd *cd_ret,
     return st;
 }
 
-enum terp_status
-terp_cd_parse(size_t cd_nelmts, const unsigned *cd_values,
-              struct terp_cd *cd_ret, const char **reason_ret)
-{
-    struct terp_environment host;
-
-    terp_environment_enter(&host);
-    const enum terp_status st = parse(cd_nelmts, cd_values, cd_ret, reason_ret);
-    terp_environment_leave(&host);
-    return st;
-}
-
-TERP_GUARDED size_t
-persist(const struct terp_cd *cd, unsigned *words_ret)
+size_t
+terp_do_cd_persist(const struct terp_cd *cd, unsigned *words_ret)
 {
     const struct terp_params *params = &cd->params;
     const struct terp_chunk *chunk = &cd->chunk;
@@ -396,20 +383,9 @@ persist(const struct terp_cd *cd, unsigned *words_ret)
     return nwords;
 }
 
-size_t
-terp_cd_persist(const struct terp_cd *cd, unsigned *words_ret)
-{
-    struct terp_environment host;
-
-    terp_environment_enter(&host);
-    const size_t nwords = persist(cd, words_ret);
-    terp_environment_leave(&host);
-    return nwords;
-}
-
-TERP_GUARDED bool
-apply_dims(struct terp_cd *cd, enum terp_type type, bool big_endian, int ndims,
-           const uint64_t *dims)
+bool
+terp_do_cd_apply_dims(struct terp_cd *cd, enum terp_type type, bool big_endian,
+                      int ndims, const uint64_t *dims)
 {
     uint64_t brick_nvalues = 1;
     bool fits = true;
@@ -436,16 +412,4 @@ apply_dims(struct terp_cd *cd, enum terp_type type, bool big_endian, int ndims,
     for (int i = 0; i < cd->nlogical; i++)
         cd->chunk.dims[i + 1] = cd->logical[i];
     return true;
-}
-
-bool
-terp_cd_apply_dims(struct terp_cd *cd, enum terp_type type, bool big_endian,
-                   int ndims, const uint64_t *dims)
-{
-    struct terp_environment host;
-
-    terp_environment_enter(&host);
-    const bool fits = apply_dims(cd, type, big_endian, ndims, dims);
-    terp_environment_leave(&host);
-    return fits;
 }

@@ -2,11 +2,10 @@
 #include "codec/api/inspect.h"
 
 #include "codebooks/codebooks.h"
-#include "codec/api/context.h"
+#include "codec/api/calls.h"
 #include "codec/api/processor.h"
 #include "codec/compose/stream.h"
 #include "codec/format/copies.h"
-#include "codec/format/environment.h"
 #include "codec/format/references.h"
 
 const char *
@@ -138,17 +137,12 @@ inspect_parts(const struct terp_open_stream *stream, struct terp_info *info)
     return st;
 }
 
-TERP_GUARDED enum terp_status
-inspect(const void *src, uint64_t src_nbytes, struct terp_info *info_ret)
+enum terp_status
+terp_do_inspect(const struct terp_open_stream *stream, const void *src,
+                uint64_t src_nbytes, struct terp_info *info_ret)
 {
-    struct terp_open_stream stream;
-    const struct terp_frame *frame = &stream.frame;
+    const struct terp_frame *frame = &stream->frame;
 
-    if (!terp_size_is_known(info_ret->size, sizeof *info_ret))
-        return TERP_ERR_ARGUMENT;
-    enum terp_status st = terp_stream_open(src, src_nbytes, 1, &stream);
-    if (st != TERP_OK)
-        return st;
     *info_ret = (struct terp_info){
         .size = info_ret->size,
         .chunk = frame->chunk,
@@ -158,17 +152,7 @@ inspect(const void *src, uint64_t src_nbytes, struct terp_info *info_ret)
         .bound = frame->bound};
     tell_prefixes(frame, info_ret);
     if (frame->coding == TERP_CODING_PARTS)
-        return inspect_parts(&stream, info_ret);
-    return inspect_one(frame, stream.body, stream.body_nbytes, true, info_ret);
-}
-
-enum terp_status
-terp_inspect(const void *src, uint64_t src_nbytes, struct terp_info *info_ret)
-{
-    struct terp_environment host;
-
-    terp_environment_enter(&host);
-    const enum terp_status st = inspect(src, src_nbytes, info_ret);
-    terp_environment_leave(&host);
-    return st;
+        return inspect_parts(stream, info_ret);
+    return inspect_one(frame, stream->body, stream->body_nbytes, true,
+                       info_ret);
 }

@@ -16,9 +16,9 @@
 #include <float.h>
 #include <string.h>
 
+#include "codec/api/calls.h"
 #include "codec/compose/limits.h"
 #include "codec/compose/stream.h"
-#include "codec/format/environment.h"
 #include "codec/format/types.h"
 #include "codec/model/bound.h"
 #include "codec/model/range.h"
@@ -178,8 +178,8 @@ static enum terp_status
 encode(const struct rewrite *rewrite, const struct terp_params *params,
        const void *src, void *dst, uint64_t *nbytes_ret)
 {
-    return terp_run_encode(rewrite->run, params, rewrite->chunk, 1, &src, &dst,
-                           nbytes_ret);
+    return terp_do_run_encode(rewrite->run, params, rewrite->chunk, 1, &src,
+                              &dst, nbytes_ret);
 }
 
 static enum terp_status
@@ -187,8 +187,9 @@ decode(const struct rewrite *rewrite, const void *stream, uint64_t nbytes,
        void *values)
 {
     enum terp_status status;
-    const enum terp_status st = terp_run_decode(
-        rewrite->run, rewrite->chunk, 1, 1, &stream, &nbytes, &values, &status);
+    const enum terp_status st =
+        terp_do_run_decode(rewrite->run, rewrite->chunk, NULL, 1, 1, &stream,
+                           &nbytes, &values, &status);
 
     return st == TERP_OK ? status : st;
 }
@@ -219,8 +220,10 @@ params_of_stream(const struct rewrite *rewrite, const void *stream,
                  uint64_t nbytes, double bound, struct terp_params *params_ret)
 {
     struct terp_info info = {.size = sizeof info};
+    struct terp_open_stream opened;
 
-    if (terp_inspect(stream, nbytes, &info) != TERP_OK ||
+    if (terp_stream_open(stream, nbytes, 1, &opened) != TERP_OK ||
+        terp_do_inspect(&opened, stream, nbytes, &info) != TERP_OK ||
         strcmp(info.predictor, terp_predictor_name(TERP_PREDICTOR_LORENZO)) !=
             0 ||
         !is_bound(info.bound) || !(info.bound <= bound))
@@ -487,11 +490,11 @@ encode_again(struct rewrite *rewrite, const void *stream,
                : encode_changed(rewrite, stream, stream_nbytes, dst, nbytes);
 }
 
-TERP_GUARDED enum terp_status
-encode_guarded(struct terp_run *run, const struct terp_params *params,
-               const struct terp_chunk *chunk, const void *stream,
-               uint64_t stream_nbytes, const void *src, void *dst,
-               uint64_t *dst_nbytes_ret, bool *is_rewrite_ret)
+enum terp_status
+terp_do_rewrite_encode(struct terp_run *run, const struct terp_params *params,
+                       const struct terp_chunk *chunk, const void *stream,
+                       uint64_t stream_nbytes, const void *src, void *dst,
+                       uint64_t *dst_nbytes_ret, bool *is_rewrite_ret)
 {
     const struct terp_allocator *allocator = run->cpu.allocator;
     const uint64_t chunk_nbytes = terp_chunk_nbytes(chunk);
@@ -519,21 +522,5 @@ encode_guarded(struct terp_run *run, const struct terp_params *params,
     terp_release(allocator, rewrite.decoded);
     terp_release(allocator, rewrite.rounded);
     terp_release(allocator, rewrite.other);
-    return st;
-}
-
-enum terp_status
-terp_rewrite_encode(struct terp_run *run, const struct terp_params *params,
-                    const struct terp_chunk *chunk, const void *stream,
-                    uint64_t stream_nbytes, const void *src, void *dst,
-                    uint64_t *dst_nbytes_ret, bool *is_rewrite_ret)
-{
-    struct terp_environment host;
-
-    terp_environment_enter(&host);
-    const enum terp_status st =
-        encode_guarded(run, params, chunk, stream, stream_nbytes, src, dst,
-                       dst_nbytes_ret, is_rewrite_ret);
-    terp_environment_leave(&host);
     return st;
 }

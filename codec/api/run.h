@@ -51,7 +51,7 @@ terp_run_note(struct terp_run *run, const struct terp_device *device,
               enum terp_status st);
 
 /* As terp_encode_batch and terp_decode_coarse_batch, in a call that has begun.
- */
+ * `frame` is that of the only stream where it was read; else NULL. */
 enum terp_status
 terp_run_encode(struct terp_run *run, const struct terp_params *params,
                 const struct terp_chunk *chunk, uint64_t nchunks,
@@ -59,6 +59,7 @@ terp_run_encode(struct terp_run *run, const struct terp_params *params,
                 uint64_t *dst_nbytes_ret);
 enum terp_status
 terp_run_decode(struct terp_run *run, const struct terp_chunk *chunk,
-                uint64_t step, uint64_t nchunks, const void *const *src,
+                const struct terp_read_frame *frame, uint64_t step,
+                uint64_t nchunks, const void *const *src,
                 const uint64_t *src_nbytes, void *const *dst,
                 enum terp_status *status_ret);

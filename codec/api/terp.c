@@ -3,10 +3,10 @@
 
 #include <string.h>
 
+#include "codec/api/calls.h"
 #include "codec/api/context.h"
 #include "codec/compose/stream.h"
 #include "codec/format/base.h"
-#include "codec/format/environment.h"
 #include "codec/model/bound.h"
 #include "codec/model/coarse.h"
 
@@ -51,8 +51,8 @@ unknown_member(const struct terp_params *params)
     return NULL;
 }
 
-TERP_GUARDED enum terp_status
-check_params(const struct terp_params *caller, const char **reason_ret)
+enum terp_status
+terp_do_check_params(const struct terp_params *caller, const char **reason_ret)
 {
     struct terp_params own;
     const struct terp_params *params = &own;
@@ -91,20 +91,9 @@ check_params(const struct terp_params *caller, const char **reason_ret)
 }
 
 enum terp_status
-terp_params_check(const struct terp_params *params, const char **reason_ret)
-{
-    struct terp_environment host;
-
-    terp_environment_enter(&host);
-    const enum terp_status st = check_params(params, reason_ret);
-    terp_environment_leave(&host);
-    return st;
-}
-
-TERP_GUARDED enum terp_status
-encode(const struct terp_params *params, const struct terp_chunk *chunk,
-       const void *src, void *dst, uint64_t dst_cap_nbytes,
-       uint64_t *dst_nbytes_ret, int nthreads)
+terp_do_encode(const struct terp_params *params, const struct terp_chunk *chunk,
+               const void *src, void *dst, uint64_t dst_cap_nbytes,
+               uint64_t *dst_nbytes_ret, int nthreads)
 {
     struct terp_budget budget;
     struct terp_params own;
@@ -113,8 +102,9 @@ encode(const struct terp_params *params, const struct terp_chunk *chunk,
 
     if (terp_chunk_nbytes(chunk) == 0 || nthreads < 1)
         return TERP_ERR_ARGUMENT;
-    enum terp_status st =
-        chunk->type == TERP_BYTES ? TERP_OK : check_params(params, NULL);
+    enum terp_status st = chunk->type == TERP_BYTES
+                              ? TERP_OK
+                              : terp_do_check_params(params, NULL);
     if (st != TERP_ERR_ARGUMENT && dst_cap_nbytes < terp_encode_bound(chunk))
         return TERP_ERR_CAPACITY;
     if (st == TERP_OK)
@@ -124,20 +114,6 @@ encode(const struct terp_params *params, const struct terp_chunk *chunk,
     if (st == TERP_OK)
         st = terp_stream_encode(&call, &own, chunk, src, dst, dst_nbytes_ret);
     return terp_budget_status(&budget, st);
-}
-
-enum terp_status
-terp_encode(const struct terp_params *params, const struct terp_chunk *chunk,
-            const void *src, void *dst, uint64_t dst_cap_nbytes,
-            uint64_t *dst_nbytes_ret, int nthreads)
-{
-    struct terp_environment host;
-
-    terp_environment_enter(&host);
-    const enum terp_status st = encode(params, chunk, src, dst, dst_cap_nbytes,
-                                       dst_nbytes_ret, nthreads);
-    terp_environment_leave(&host);
-    return st;
 }
 
 enum terp_status
@@ -165,14 +141,6 @@ terp_decoded_nbytes(const void *src, uint64_t src_nbytes, uint64_t *nbytes_ret)
     return st;
 }
 
-enum terp_status
-terp_decode(const void *src, uint64_t src_nbytes, void *dst,
-            uint64_t dst_cap_nbytes, uint64_t *dst_nbytes_ret, int nthreads)
-{
-    return terp_decode_coarse(src, src_nbytes, 1, dst, dst_cap_nbytes,
-                              dst_nbytes_ret, nthreads);
-}
-
 /* ---- every step-th value ---- */
 
 enum terp_status
@@ -185,9 +153,9 @@ terp_coarse_chunk(const struct terp_chunk *chunk, uint64_t step,
     return TERP_OK;
 }
 
-TERP_GUARDED enum terp_status
-decode(const void *src, uint64_t src_nbytes, uint64_t step, void *dst,
-       uint64_t dst_cap_nbytes, uint64_t *dst_nbytes_ret, int nthreads)
+enum terp_status
+terp_do_decode(const void *src, uint64_t src_nbytes, uint64_t step, void *dst,
+               uint64_t dst_cap_nbytes, uint64_t *dst_nbytes_ret, int nthreads)
 {
     struct terp_budget budget;
     const struct terp_cpu_call call =
@@ -210,20 +178,6 @@ decode(const void *src, uint64_t src_nbytes, uint64_t step, void *dst,
     if (st == TERP_OK)
         *dst_nbytes_ret = dst_nbytes;
     return terp_budget_status(&budget, st);
-}
-
-enum terp_status
-terp_decode_coarse(const void *src, uint64_t src_nbytes, uint64_t step,
-                   void *dst, uint64_t dst_cap_nbytes, uint64_t *dst_nbytes_ret,
-                   int nthreads)
-{
-    struct terp_environment host;
-
-    terp_environment_enter(&host);
-    const enum terp_status st = decode(
-        src, src_nbytes, step, dst, dst_cap_nbytes, dst_nbytes_ret, nthreads);
-    terp_environment_leave(&host);
-    return st;
 }
 
 enum terp_status

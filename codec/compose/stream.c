@@ -69,25 +69,36 @@ terp_stream_keep_limits(const struct terp_cpu_call *call,
 }
 
 enum terp_status
-terp_stream_open(const uint8_t *src, uint64_t src_nbytes, uint64_t step,
-                 struct terp_open_stream *stream_ret)
+terp_stream_open_behind(const struct terp_read_frame *frame, const uint8_t *src,
+                        uint64_t src_nbytes, uint64_t step,
+                        struct terp_open_stream *stream_ret)
 {
-    int frame_nbytes;
-    enum terp_status st =
-        terp_frame_read(src, src_nbytes, &stream_ret->frame, &frame_nbytes);
+    const struct terp_prefix *prefix = terp_prefix_of(&frame->frame, step);
+    enum terp_status st;
 
-    if (st != TERP_OK)
-        return st;
-    const struct terp_prefix *prefix = terp_prefix_of(&stream_ret->frame, step);
     if (prefix == NULL) {
         st = terp_frame_verify(src, src_nbytes);
     } else {
-        st = terp_frame_verify_prefix(src, src_nbytes, prefix, frame_nbytes);
+        st = terp_frame_verify_prefix(src, src_nbytes, prefix, frame->nbytes);
         src_nbytes = prefix->nbytes;
     }
-    stream_ret->body = src + frame_nbytes;
-    stream_ret->body_nbytes = src_nbytes - (uint64_t)frame_nbytes;
+    stream_ret->frame = frame->frame;
+    stream_ret->body = src + frame->nbytes;
+    stream_ret->body_nbytes = src_nbytes - (uint64_t)frame->nbytes;
     return st;
+}
+
+enum terp_status
+terp_stream_open(const uint8_t *src, uint64_t src_nbytes, uint64_t step,
+                 struct terp_open_stream *stream_ret)
+{
+    struct terp_read_frame frame;
+    const enum terp_status st =
+        terp_frame_read(src, src_nbytes, &frame.frame, &frame.nbytes);
+
+    return st == TERP_OK ? terp_stream_open_behind(&frame, src, src_nbytes,
+                                                   step, stream_ret)
+                         : st;
 }
 
 enum terp_status

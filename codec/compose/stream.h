@@ -27,6 +27,12 @@ enum terp_status
 terp_stream_open(const uint8_t *src, uint64_t src_nbytes, uint64_t step,
                  struct terp_open_stream *stream_ret);
 
+/* The same once the frame was read. */
+enum terp_status
+terp_stream_open_behind(const struct terp_read_frame *frame, const uint8_t *src,
+                        uint64_t src_nbytes, uint64_t step,
+                        struct terp_open_stream *stream_ret);
+
 /* Decodes every step-th value of each dimension, all with a step of 1; `dst`
  * holds the chunk of these. */
 enum terp_status

@@ -172,6 +172,12 @@ enum terp_status
 terp_frame_read(const uint8_t *src, uint64_t src_nbytes,
                 struct terp_frame *frame_ret, int *frame_nbytes_ret);
 
+/* A frame that was read, and how long it is. */
+struct terp_read_frame {
+    struct terp_frame frame;
+    int nbytes;
+};
+
 /* TERP_OK when the checksum of the whole stream holds. Needs at least
  * TERP_FRAME_DIMS_AT bytes. */
 enum terp_status

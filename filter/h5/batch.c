@@ -171,7 +171,7 @@ decode_taken(const struct coding *coding, struct terp_run *run, uint64_t i,
 {
     struct terp_h5_batch *batch = coding->batch;
 
-    (void)terp_run_decode(run, &coding->block->cd.chunk, 1, n,
+    (void)terp_run_decode(run, &coding->block->cd.chunk, NULL, 1, n,
                           (const void *const *)batch->stream + i,
                           batch->stream_nbytes + i, batch->chunk + i,
                           batch->status + i);

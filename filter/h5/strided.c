@@ -180,7 +180,7 @@ decode_taken(struct reading *reading)
     enum terp_status st = TERP_OK;
 
     (void)terp_run_decode(
-        &reading->run, &reading->block->cd.chunk, reading->step,
+        &reading->run, &reading->block->cd.chunk, NULL, reading->step,
         reading->ntaken, (const void *const *)reading->stream,
         reading->stream_nbytes, reading->chunk, reading->status);
     for (uint64_t i = 0; st == TERP_OK && i < reading->ntaken; i++) {

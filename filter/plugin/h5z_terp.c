@@ -13,12 +13,14 @@
 
 #include <H5PLextern.h>
 
+#include "codec/api/inspect.h"
 #include "codec/api/processor.h"
 #include "codec/api/rewrite.h"
 #include "codec/api/run.h"
 #include "codec/api/text.h"
 #include "codec/format/base.h"
 #include "codec/format/environment.h"
+#include "codec/format/frame.h"
 #include "codec/format/types.h"
 #include "codec/model/bound.h"
 #include "filter/plugin/call.h"
@@ -357,15 +359,19 @@ say_info(const struct terp_call *call, const struct terp_run_result *result,
                   call->options.nthreads, terp_processor_instructions());
 }
 
+/* Tells what a stream holds, whose frame was read; NULL: it was not. */
 static void
 say_stream(const struct terp_call *call, const struct terp_run_result *result,
-           const char *action, const void *stream, uint64_t stream_nbytes)
+           const char *action, const struct terp_read_frame *frame,
+           const void *stream, uint64_t stream_nbytes)
 {
     struct terp_info info = {.size = sizeof info};
     struct terp_environment host;
 
-    /* The frame is read again here, only when verbose. */
-    if (!call->verbose || terp_inspect(stream, stream_nbytes, &info) != TERP_OK)
+    if (!call->verbose ||
+        (frame == NULL ? terp_inspect(stream, stream_nbytes, &info)
+                       : terp_inspect_decoded(frame, stream, stream_nbytes,
+                                              &info)) != TERP_OK)
         return;
     terp_environment_enter(&host);
     say_info(call, result, action, &info, stream_nbytes);
@@ -437,7 +443,7 @@ write_chunk(const struct terp_call *call, unsigned flags, size_t cd_nelmts,
                nbytes, reason);
         return 0;
     }
-    say_stream(call, &result, "write", stream, stream_nbytes);
+    say_stream(call, &result, "write", NULL, stream, stream_nbytes);
     /* The buffer's size is given as the stream's, because HDF5's nbit, where it
      * does nothing, passes on the whole buffer. */
     exchange(call, stream, stream_nbytes, buf_size, buf);
@@ -495,7 +501,8 @@ read_chunk(const struct terp_call *call, size_t cd_nelmts,
            void **buf)
 {
     struct terp_cd cd = {.pass = TERP_PASS_NONE};
-    struct terp_chunk chunk;
+    struct terp_read_frame frame;
+    const struct terp_chunk *chunk = &frame.frame.chunk;
     uint64_t expected_nbytes = 0, chunk_nbytes = 0, room_nbytes = 0;
     uint64_t stream_nbytes = nbytes;
     struct terp_run_result result = {.size = sizeof result};
@@ -510,11 +517,12 @@ read_chunk(const struct terp_call *call, size_t cd_nelmts,
     if (is_known)
         expected_nbytes = terp_chunk_nbytes(&cd.chunk);
 
-    enum terp_status st = terp_decoded_chunk(*buf, nbytes, &chunk);
+    enum terp_status st =
+        terp_frame_read(*buf, nbytes, &frame.frame, &frame.nbytes);
     if (st == TERP_OK)
-        chunk_nbytes = room_nbytes = terp_chunk_nbytes(&chunk);
+        chunk_nbytes = room_nbytes = terp_chunk_nbytes(chunk);
     if (st == TERP_OK &&
-        (!may_announce(&chunk, expected_nbytes, nbytes) ||
+        (!may_announce(chunk, expected_nbytes, nbytes) ||
          !is_whole_chunk(call, cd.pass, cd_nelmts, cd_values, chunk_nbytes,
                          &expected_nbytes, &room_nbytes, &may_be_written))) {
         REPORT(call, FAILED, "another size",
@@ -536,8 +544,9 @@ read_chunk(const struct terp_call *call, size_t cd_nelmts,
     if (st == TERP_OK)
         memset((uint8_t *)values + chunk_nbytes, 0, room_nbytes - chunk_nbytes);
     if (st == TERP_OK) {
-        st = terp_run_decode(&run, &chunk, 1, 1, (const void *const *)buf,
-                             &stream_nbytes, &values, &status);
+        st =
+            terp_run_decode(&run, chunk, &frame, 1, 1, (const void *const *)buf,
+                            &stream_nbytes, &values, &status);
         st = terp_run_end(&run, st, &result);
     }
     if (st != TERP_OK) {
@@ -550,9 +559,9 @@ read_chunk(const struct terp_call *call, size_t cd_nelmts,
             chunk_nbytes == 0 ? expected_nbytes : chunk_nbytes, nbytes, reason);
         return 0;
     }
-    say_stream(call, &result, "read", *buf, nbytes);
-    if (is_known && may_be_written && may_lose(chunk.type, &cd.params))
-        terp_history_add(cd_nelmts, cd_values, &chunk, *buf, nbytes, values);
+    say_stream(call, &result, "read", &frame, *buf, nbytes);
+    if (is_known && may_be_written && may_lose(chunk->type, &cd.params))
+        terp_history_add(cd_nelmts, cd_values, chunk, *buf, nbytes, values);
     exchange(call, values, room_nbytes, buf_size, buf);
     return chunk_nbytes;
 }

@@ -11,8 +11,8 @@
 #define NTHREADS 256
 #define SAMPLES_NTHREADS TERP_REFERENCE_NSAMPLES
 
-/* A chunk's values and how they are compared; cpu/predict/references_search.c, find_words,
- * does the same. */
+/* A chunk's values and how they are compared.
+ * cpu/predict/references_search.c, find_words, does the same. */
 template <typename T> struct repeat_values {
     const word_of<T> *values;
     uint64_t nvalues;
