@@ -2,6 +2,8 @@
  * that become streams. */
 #pragma once
 
+#include <string.h>
+
 #include "codec/engine.h"
 
 TERP_C_BEGIN
@@ -62,8 +64,10 @@ terp_chunk_nvalues(const struct terp_chunk *chunk)
 static inline uint64_t
 terp_stored_nbytes(const struct terp_chunk *chunk)
 {
-    const struct terp_frame raw = {.chunk = *chunk};
+    struct terp_frame raw;
 
+    memset(&raw, 0, sizeof raw);
+    raw.chunk = *chunk;
     return (uint64_t)terp_frame_nbytes(&raw) + terp_chunk_nbytes(chunk);
 }
 

@@ -109,11 +109,11 @@ terp_values_encode(const struct terp_coder *coder,
     const uint64_t n = batch->source.n;
     struct terp_facts *facts =
         calloc((size_t)n, sizeof *facts + sizeof(uint64_t));
-    uint64_t *at = (uint64_t *)(facts + n);
     struct terp_batch plain = *batch;
 
     if (facts == NULL)
         return TERP_ERR_MEMORY;
+    uint64_t *at = (uint64_t *)(facts + n);
     plain.source.wants_more =
         params->bound_mode != TERP_BOUND_POINTWISE || params->floor == 0;
     enum terp_status st = terp_trials_encode(coder, &plain, facts);
