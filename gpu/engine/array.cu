@@ -1,24 +1,26 @@
-/* Moves chunks of an array and copies parts of memory, for callers that code by
- * way of the device. */
+/* Gathers chunks of an array, scatters them back, and copies memory, all on the
+ * device. */
 #include "gpu/engine/array.cuh"
 
 #define WARP_NTHREADS 32
 #define BLOCK_NWARPS 8
 
-/* Values of a row that a warp copies in one go. */
+/* Most values of a piece, which a warp copies in a loop: 8 per lane. */
 #define PIECE_NVALUES 256
 
-/* Blocks of a grid: more than a large device runs at once. */
+/* Most blocks of a grid. A device runs fewer at once, so more would not help;
+ * blocks loop over the pieces that remain. */
 #define MAX_NBLOCKS 8192
 
-/* A piece of a chunk's row: where it is in the chunks and in the array, its
- * values, and those of them that are the array's. */
+/* A piece of a chunk's row: its first value's index in the chunks and in the
+ * array, its values, and how many of them lie inside the array (the others are
+ * padding). */
 struct piece {
     uint64_t in_chunks, in_array;
     uint32_t nvalues, ninside;
 };
 
-/* Piece `number`, counted from the first chunk's first row on. */
+/* Piece `number`; pieces are numbered from the first row of chunk `first`. */
 static __device__ inline struct piece
 find_piece(const struct terp_array &array, uint64_t first, uint64_t nrows,
            uint64_t number)
@@ -38,8 +40,15 @@ find_piece(const struct terp_array &array, uint64_t first, uint64_t nrows,
             (uint32_t)ninside};
 }
 
-/* Grid: any. A warp takes 32 pieces at a time: each of its threads finds one,
- * for divisions are slow, and all copy one after the other. */
+/* Copies all pieces: with GATHER from the array `src` to chunks at `dst`, else
+ * from chunks at `src` to the array `dst`. Value is an unsigned integer, or
+ * uint4, of the array's value size; values are only copied. Example:
+ * move_rows<uint32_t, true> gathers float32 values.
+ *
+ * Grid: any number of blocks of BLOCK_NWARPS warps; no shared memory and no
+ * barrier. A warp owns 32 pieces at a time: each lane computes the place of
+ * one, since divisions are slow, and then all lanes copy the pieces one after
+ * another. */
 template <typename Value, bool GATHER>
 static __global__ void
 __launch_bounds__(WARP_NTHREADS *BLOCK_NWARPS)
@@ -113,7 +122,7 @@ cuda_array_has(struct terp_cuda_device *device, const void *at)
 {
     unsigned type = 0;
 
-    /* Fails for memory that CUDA knows nothing of. */
+    /* The driver fails if CUDA did not allocate the memory. */
     return cuda_device_do(device,
                           [&](const struct cuda_visit &) {
                               return device->driver.pointer_attribute(

@@ -1,5 +1,5 @@
-/* An array in device memory and its chunks, for a caller whose other end is the
- * host. The functions are those of struct terp_cuda_engine. */
+/* Memory functions for callers that keep a whole array on the device and move
+ * its chunks to and from the host. struct terp_cuda_engine describes them. */
 #pragma once
 
 #include "codec/format/array.h"

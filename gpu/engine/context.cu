@@ -1,5 +1,5 @@
-/* Opens and closes devices; enters and leaves their contexts; tells errors of a
- * call from the loss of the device. */
+/* Opens and closes devices, enters and leaves their contexts, gives out slots
+ * and memory, and tells errors of one call from the loss of the device. */
 #include "gpu/engine/context.cuh"
 
 #include <new>
@@ -37,7 +37,7 @@ cuda_status_of(const char *what, cudaError_t error)
                                               : TERP_ERR_DEVICE;
 }
 
-/* The driver's results have the runtime's numbers. */
+/* CUresult and cudaError_t use the same numbers. */
 static cudaError_t
 error_of(CUresult result)
 {
@@ -90,8 +90,8 @@ wait_only(void)
 }
 #endif
 
-/* The kernels do not wait where they were built for a device before 9.0, even
- * on a newer one. */
+/* wait_for_kernels is empty in code for compute capability below 9.0, and such
+ * code may run on a newer device. So this asks for the code that will run. */
 static cudaError_t
 find_whether_kernels_wait(bool *wait_ret)
 {
@@ -106,7 +106,8 @@ find_whether_kernels_wait(bool *wait_ret)
 #endif
 }
 
-/* Which one it is, and its name. `*reason_ret` where CUDA has none. */
+/* Chooses the device and sets handle, driver and name. `*reason_ret` is set if
+ * CUDA has no text for the error. */
 static cudaError_t
 find_device(struct terp_cuda_device *device, int wanted,
             const char **reason_ret)
@@ -132,7 +133,8 @@ find_device(struct terp_cuda_device *device, int wanted,
         error = cuda_driver_find(&device->driver);
     if (error == cudaSuccess)
         error = error_of(device->driver.device_get(&device->handle, ordinal));
-    /* By its place on the bus, since each process may count devices anew. */
+    /* The name includes the place on the bus, since ordinals differ between
+     * processes. */
     if (error == cudaSuccess)
         snprintf(device->name, sizeof device->name, "%s at %04x:%02x:%02x.0",
                  properties.name, (unsigned)properties.pciDomainID,
@@ -141,7 +143,7 @@ find_device(struct terp_cuda_device *device, int wanted,
     return error;
 }
 
-/* In the device's context. */
+/* Makes streams and tables in the device's context, which is current. */
 static cudaError_t
 fill_device(struct terp_cuda_device *device)
 {
@@ -159,7 +161,7 @@ fill_device(struct terp_cuda_device *device)
                : error;
 }
 
-/* Also of a device that was opened in part. */
+/* Releases streams and memory, also after fill_device has failed halfway. */
 static void
 empty_device(struct terp_cuda_device *device)
 {
@@ -180,7 +182,8 @@ empty_device(struct terp_cuda_device *device)
     cudaFree(device->d_tables);
 }
 
-/* Enters a context of which no more is known than that it was retained. */
+/* Enters the retained context for the first time. cuda_device_enter cannot do
+ * so yet: it checks the tables' memory, which fill_device makes. */
 static cudaError_t
 visit_to_fill(struct terp_cuda_device *device)
 {
@@ -197,7 +200,7 @@ visit_to_fill(struct terp_cuda_device *device)
             empty_device(device);
         cudaThreadExchangeStreamCaptureMode(&mode);
     }
-    cudaGetLastError(); /* It is not for the host to find. */
+    cudaGetLastError(); /* clears the error: the host must not see it */
     pop_context(driver);
     return error;
 }
@@ -228,7 +231,7 @@ cuda_device_open(const struct terp_cuda_options *options,
     }
     if (error != cudaSuccess) {
         delete device;
-        cudaGetLastError(); /* It is not for the host to find. */
+        cudaGetLastError(); /* clears the error: the host must not see it */
         if (*reason_ret == NULL)
             *reason_ret = cudaGetErrorString(error);
         return error == cudaErrorMemoryAllocation ? TERP_ERR_MEMORY
@@ -239,8 +242,8 @@ cuda_device_open(const struct terp_cuda_options *options,
     return TERP_OK;
 }
 
-/* Of a lost device nothing is left that could be released, but its context's
- * use is counted on. */
+/* A lost device has no streams or memory left to release, but its context must
+ * still be released. */
 void
 cuda_device_close(struct terp_cuda_device *device)
 {
@@ -256,9 +259,10 @@ cuda_device_close(struct terp_cuda_device *device)
 
 /* ---- entering and leaving ---- */
 
-/* Makes the context current unless it is not the one that was opened: after
- * cudaDeviceReset it has none of our memory, and streams that were made before
- * must not be touched. A memory's number is never given again. */
+/* Makes the context current if it is still the one that was opened. After
+ * cudaDeviceReset the context has lost our memory, and using one of the old
+ * streams would be an error. The driver never reuses the number of an
+ * allocation, so the number of d_tables tells whether a reset occurred. */
 static bool
 push_context(struct terp_cuda_device *device)
 {
@@ -294,7 +298,7 @@ cuda_device_enter(struct terp_cuda_device *device, struct cuda_visit *visit)
         cuda_reason_set("the device is lost", device->loss);
         return TERP_ERR_DEVICE;
     }
-    /* Beside a capture of the host's, memory may be taken and released. */
+    /* Allow cudaMalloc and cudaFree while the host captures a stream. */
     visit->mode = cudaStreamCaptureModeRelaxed;
     cudaThreadExchangeStreamCaptureMode(&visit->mode);
     kernels_wait = device->kernels_wait;
@@ -308,7 +312,7 @@ cuda_device_leave(struct terp_cuda_device *device,
     cudaStreamCaptureMode mode = visit->mode;
 
     cudaThreadExchangeStreamCaptureMode(&mode);
-    cudaGetLastError(); /* It is not for the host to find. */
+    cudaGetLastError(); /* clears the error: the host must not see it */
     pop_context(&device->driver);
 }
 
@@ -321,7 +325,7 @@ cuda_device_judge(struct terp_cuda_device *device, struct cuda_slot *slot,
     enum terp_status st = cuda_status_of(what, error);
     cudaError_t first = cuda_slot_await(slot);
     cudaError_t now = cudaStreamSynchronize(slot->stream);
-    /* An error that has ended a context is what each later call returns. */
+    /* After an error that has ended the context, every later call fails too. */
     if (first != cudaSuccess && now != cudaSuccess)
         lose(device, cudaGetErrorString(now));
     cudaGetLastError();
@@ -370,8 +374,9 @@ cuda_slot_give(struct terp_cuda_device *device, struct cuda_slot *slot)
     device->slot_is_free.notify_one();
 }
 
-/* The legacy default stream and a thread's default stream are those of the
- * context that is current; others know theirs. */
+/* The context of the caller's stream. The two default streams belong to the
+ * caller's current context, or to the device's if there is none; the driver
+ * knows the context of any other stream. */
 static cudaError_t
 find_context(const struct terp_cuda_device *device,
              const struct cuda_visit *visit, cudaStream_t stream,
@@ -384,8 +389,8 @@ find_context(const struct terp_cuda_device *device,
                : error_of(device->driver.stream_context(stream, context_ret));
 }
 
-/* Records an event in the stream, whose context is current, and lets the slot
- * wait for it. */
+/* Records an event in the caller's stream and lets the slot's stream wait for
+ * it. The context of the caller's stream must be current. */
 static cudaError_t
 follow(cudaStream_t stream, struct cuda_slot *slot)
 {
@@ -402,11 +407,11 @@ follow(cudaStream_t stream, struct cuda_slot *slot)
     error = cudaEventRecord(event, stream);
     if (error == cudaSuccess)
         error = cudaStreamWaitEvent(slot->stream, event, 0);
-    cudaEventDestroy(event); /* It is released once it has come to pass. */
+    cudaEventDestroy(event); /* CUDA releases it once it has occurred */
     return error;
 }
 
-/* In whichever context the stream is of. */
+/* `follow` in the context of the caller's stream. */
 static cudaError_t
 follow_anywhere(struct terp_cuda_device *device, const struct cuda_visit *visit,
                 struct cuda_slot *slot, cudaStream_t stream)
@@ -466,7 +471,7 @@ release_block(struct terp_cuda_device *device, struct cuda_block block)
     device->held_nbytes -= block.nbytes;
 }
 
-/* The spare block, which is the caller's then; none has no bytes. */
+/* Hands the spare block to the caller; without one, a block of 0 bytes. */
 static struct cuda_block
 take_spare(struct terp_cuda_device *device)
 {

@@ -1,8 +1,9 @@
-/* An opened device, its stream slots, and how a call enters and leaves it.
+/* An opened device, its stream slots, and how a call enters and leaves the
+ * device.
  *
- * Everything of a device lives in its primary context, which is current while
- * a thread is in a call and at no other time: the host's own contexts neither
- * see it nor take it with them. */
+ * All memory and streams live in the device's primary context. A call makes
+ * this context current in its thread and restores the caller's context before
+ * it returns, so the host application's own contexts do not change. */
 #pragma once
 
 #include <atomic>
@@ -13,46 +14,56 @@
 #include "gpu/engine/driver.cuh"
 #include "gpu/engine/state.cuh"
 
-/* Threads that are served at once; others wait. */
+/* Stream slots of a device. So many threads are served at once, and others
+ * wait; or one call from host memory uses three, for upload, kernels and
+ * download (NSTEPS in call.cu). A slot may take a fifth of the device's memory
+ * (MEMORY_SHARE in batch.cu), so more slots would make batches smaller. */
 #define CUDA_NSLOTS 4
 
-/* A sequence of kernels as a graph, and the batch that it is for. */
+/* The kernels of the last batch in a slot, as a graph if the batch came
+ * twice. */
 struct cuda_sequence {
-    cudaGraphExec_t graph; /* NULL until the same batch came twice */
-    bool seen;
+    cudaGraphExec_t graph; /* NULL until the same batch comes again */
+    bool seen;             /* `batch` has been launched */
     struct cuda_batch batch;
 };
 
-/* A stream that works beside a slot's own, from `forked` to `joined`. */
+/* A side stream of a slot. Its kernels run after the event `forked` of the
+ * slot's own stream, which waits for `joined`. */
 struct cuda_side {
     cudaStream_t stream;
     cudaEvent_t forked, joined;
 };
+
+/* Side streams of a slot: SIDE and APART in sequence.cu. One has the sections
+ * beside the tiles, the other the search for domains or the checksum. */
 #define CUDA_NSIDES 2
 
-/* Kinds of streams for which kernels are launched that others do without. */
+/* Kinds of streams that need kernels of their own: a batch launches them only
+ * if such streams may occur. */
 struct cuda_stream_kinds {
     bool ratio, low_bits, lossless;
 };
 
-/* A stream with the memory of one batch of chunks. */
+/* A CUDA stream with the memory of one batch of chunks. */
 struct cuda_slot {
     bool busy;
     cudaStream_t stream;
     struct cuda_side side[CUDA_NSIDES];
     uint8_t *d_memory, *h_memory; /* h_: pinned */
     uint64_t d_nbytes, h_nbytes;
-    /* Of the batch at work, in these memories. */
+    /* The batch at work, whose arrays lie in d_memory and h_memory. */
     struct cuda_batch batch;
-    /* decode, of every step-th value: the same batch as what reads its tiles
-     * sees it, and what makes their values. */
+    /* decode, if levels are left out: the same batch for the stages that decode
+     * tiles (fewer tiles), and for the stages behind them (the lattice as a
+     * smaller chunk). */
     struct cuda_batch tiles, lattice;
     uint8_t *h_short;       /* [nchunks][CUDA_SHORT_NBYTES] */
-    uint8_t *d_src, *d_dst; /* of calls from host memory */
+    uint8_t *d_src, *d_dst; /* calls from host memory: copies on the device */
     uint64_t src_stride, dst_stride;
     struct terp_layout *h_layout; /* [2], the second one of a lattice */
-    bool has_layout; /* the device's memory has what h_layout has */
-    struct cuda_stream_kinds saw;     /* among streams that were last decoded */
+    bool has_layout;              /* the device has a copy of h_layout */
+    struct cuda_stream_kinds saw; /* kinds in the last batch that was decoded */
     struct cuda_sequence sequence[2]; /* by batch.decode */
 };
 
@@ -70,31 +81,33 @@ struct terp_cuda_device {
     bool kernels_wait; /* see gpu/engine/platform.cuh */
     struct cuda_tables tables;
     uint8_t *d_tables;
-    unsigned long long d_tables_id; /* of the allocation: no other has it */
-    uint64_t memory_limit_nbytes;   /* 0: none */
+    unsigned long long d_tables_id; /* the driver's unique number of d_tables */
+    uint64_t memory_limit_nbytes;   /* 0: no limit */
 
-    /* by slots and blocks, of the device's memory */
+    /* Device memory that slots and blocks hold. */
     std::atomic<uint64_t> held_nbytes;
-    /* By type, of streams in device memory that were last decoded again, and
-     * of integers that were last encoded again: others are taken to be like
-     * them. */
+    /* By type: the form of streams in device memory for which a batch was last
+     * decoded a second time, and of integers for which one was last encoded a
+     * second time. The next batch tries this form first. */
     std::atomic<enum cuda_form> form_seen[TERP_NTYPES];
 
-    std::mutex mutex; /* for all that follows */
+    /* Protects the members below. A thread that has taken a slot uses it
+     * without the mutex, except `busy`; is_lost is read without it. */
+    std::mutex mutex;
     std::condition_variable slot_is_free;
-    struct cuda_block spare;            /* that the last call had */
-    struct cuda_slot slot[CUDA_NSLOTS]; /* but for what its thread uses */
-    std::atomic<bool> is_lost;          /* but for reading */
-    char loss[128];
+    struct cuda_block spare; /* kept from an earlier call */
+    struct cuda_slot slot[CUDA_NSLOTS];
+    std::atomic<bool> is_lost;
+    char loss[128]; /* why the device was lost */
 };
 
-/* A call that is in the device: what the host's thread gets back after it. */
+/* What a call restores in the host's thread when it leaves the device. */
 struct cuda_visit {
-    CUcontext caller; /* the thread's own; NULL: it has none */
+    CUcontext caller; /* the thread's current context; NULL: none */
     cudaStreamCaptureMode mode;
 };
 
-/* As struct terp_cuda_engine says of them. */
+/* struct terp_cuda_engine describes both. */
 enum terp_status
 cuda_device_open(const struct terp_cuda_options *options,
                  struct terp_cuda_device **device_ret, const char **name_ret,
@@ -102,15 +115,18 @@ cuda_device_open(const struct terp_cuda_options *options,
 void
 cuda_device_close(struct terp_cuda_device *device);
 
-/* Makes the device's context the calling thread's. TERP_ERR_DEVICE: it is
- * lost. */
+/* Makes the device's context current in the calling thread. TERP_ERR_DEVICE:
+ * the device is lost. */
 enum terp_status
 cuda_device_enter(struct terp_cuda_device *device, struct cuda_visit *visit);
 void
 cuda_device_leave(struct terp_cuda_device *device,
                   const struct cuda_visit *visit);
 
-/* Does work(visit) in the device, if that can be entered. */
+/* Enters the device, calls work(visit), leaves the device, and returns the
+ * result of `work` or the error of entering. Work is any callable, such as a
+ * lambda: cuda_device_do(device, [=](const struct cuda_visit &) { cudaFree(at);
+ * return TERP_OK; }). */
 template <typename Work>
 static inline enum terp_status
 cuda_device_do(struct terp_cuda_device *device, Work work)
@@ -125,55 +141,57 @@ cuda_device_do(struct terp_cuda_device *device, Work work)
     return st;
 }
 
-/* Waits for all that the slot's streams have to do; the first error of theirs.
- */
+/* Waits for the slot's streams. Returns their first error. */
 cudaError_t
 cuda_slot_await(const struct cuda_slot *slot);
 
-/* A slot that no other thread has; waits for one, or with `optional` returns
- * NULL. */
+/* Takes a free slot. If none is free, waits for one, or returns NULL if
+ * `optional`. */
 struct cuda_slot *
 cuda_slot_take(struct terp_cuda_device *device, bool optional);
 void
 cuda_slot_give(struct terp_cuda_device *device, struct cuda_slot *slot);
 
-/* Lets what comes next in the slot wait for the caller's stream, if the call
- * has one. TERP_ERR_ARGUMENT: that cannot be. */
+/* Lets further work in the slot wait for the caller's stream, if the call has
+ * one. TERP_ERR_ARGUMENT: the stream is being captured or is not valid. */
 enum terp_status
 cuda_slot_follow(struct terp_cuda_device *device,
                  const struct cuda_visit *visit, struct cuda_slot *slot,
                  const struct terp_cuda_call *call);
 
-/* Counts `nbytes` more as held. False: that is beyond the limit. */
+/* Adds `nbytes` to held_nbytes. False: that would exceed the limit; nothing is
+ * added. */
 bool
 cuda_device_hold(struct terp_cuda_device *device, uint64_t nbytes);
 
-/* Memory that a call works in beside slots: what the last call had, if that is
- * large enough. TERP_ERR_MEMORY: there is not as much. */
+/* Device memory for a call beside its slots: the spare block if it is large
+ * enough, else a new one. TERP_ERR_MEMORY: there is too little memory. */
 enum terp_status
 cuda_block_take(struct terp_cuda_device *device, uint64_t nbytes,
                 struct cuda_block *block_ret);
 void
 cuda_block_give(struct terp_cuda_device *device, struct cuda_block block);
 
-/* Releases the memory of slots that no thread has, and the spare block. False:
- * there was none. */
+/* Releases the memory of free slots, and the spare block. False: there was
+ * nothing to release. */
 bool
 cuda_device_trim(struct terp_cuda_device *device);
 
-/* Keeps the reason of an error that is not the device's loss, and tells what it
- * means for the call. */
+/* Converts an error that has not lost the device to a status, and stores its
+ * text for cuda_reason. */
 enum terp_status
 cuda_status_of(const char *what, cudaError_t error);
 
-/* What an error means for the call that met it in a slot, whose work it waits
- * for; the device is lost if its stream no longer works. Keeps the reason. */
+/* Converts an error of a call's work in a slot to a status, and stores its text
+ * for cuda_reason. After an error it waits for the slot, and marks the device
+ * as lost if the slot's stream no longer works. */
 enum terp_status
 cuda_device_judge(struct terp_cuda_device *device, struct cuda_slot *slot,
                   const char *what, cudaError_t error);
 
-/* Runs work(stream) on a slot's stream, after the caller's, and waits for it.
- */
+/* Takes a slot, lets it wait for the caller's stream, calls work(stream), waits
+ * for the stream and gives the slot back. Work is any callable that returns a
+ * cudaError_t; array.cu has examples. `what` names the work in messages. */
 template <typename Work>
 static inline enum terp_status
 cuda_slot_do(struct terp_cuda_device *device, const struct terp_cuda_call *call,
@@ -193,7 +211,8 @@ cuda_slot_do(struct terp_cuda_device *device, const struct terp_cuda_call *call,
     });
 }
 
-/* Why the thread's last call failed. */
+/* Sets and returns the text that says why the thread's last call failed:
+ * "what: why". */
 void
 cuda_reason_set(const char *what, const char *why);
 const char *

@@ -1,11 +1,12 @@
-/* Chooses the device of a process by TERP_DEVICE or its rank. */
+/* Chooses the device of a process by TERP_DEVICE or the process's rank. */
 #include "gpu/engine/device.h"
 
 #include <limits.h>
 #include <stdlib.h>
 
-/* Open MPI, MVAPICH, Intel MPI and MPICH, MPICH on PMI, HPE's PALS, Slurm. A
- * launcher comes before the batch system that it runs in. */
+/* Variables of Open MPI, MVAPICH, Intel MPI and MPICH, MPICH on PMI, HPE's PALS
+ * and Slurm. The first that is set counts: launchers precede batch systems,
+ * inside which they run. */
 static const char *const rank_names[] = {"OMPI_COMM_WORLD_LOCAL_RANK",
                                          "MV2_COMM_WORLD_LOCAL_RANK",
                                          "MPI_LOCALRANKID",
@@ -13,7 +14,7 @@ static const char *const rank_names[] = {"OMPI_COMM_WORLD_LOCAL_RANK",
                                          "PALS_LOCAL_RANKID",
                                          "SLURM_LOCALID"};
 
-/* Anything but a number from 0 on counts as unset: -1. */
+/* The variable's number; -1 if it is unset or not a number of at least 0. */
 static int
 read_number(const char *name)
 {

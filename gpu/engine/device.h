@@ -1,13 +1,13 @@
-/* Which device a process uses. */
+/* Chooses the device of a process. */
 #pragma once
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* Of `ndevices` the one that TERP_DEVICE names, else the one of this process's
- * rank on its machine (as Open MPI, MPICH, MVAPICH and Slurm tell it), modulo
- * `ndevices`. */
+/* The number of the device to use, of `ndevices`: the environment variable
+ * TERP_DEVICE, else the process's rank on its machine (from variables of Open
+ * MPI, MVAPICH, Intel MPI, MPICH, PALS or Slurm), modulo `ndevices`; else 0. */
 int
 cuda_device_choose(int ndevices);
 

@@ -1,5 +1,5 @@
-/* Finds the driver's functions, each in the version that driver.cuh writes
- * down, since a newer one may have other parameters. */
+/* Looks up the driver's functions, each in the version whose parameters
+ * driver.cuh declares: a newer version may have other parameters. */
 #include "gpu/engine/driver.cuh"
 
 #include <string.h>

@@ -1,5 +1,6 @@
-/* Functions of CUDA's driver that the runtime has no equal of. They are found
- * by way of the runtime, so that libterp_cuda.so opens without a driver. */
+/* Functions of CUDA's driver for which the runtime has no equivalent. The
+ * runtime looks them up when a device is opened, so libterp_cuda.so can be
+ * loaded on a machine without a driver. */
 #pragma once
 
 #include <cuda.h>
@@ -21,6 +22,7 @@ struct cuda_driver {
                                   CUdeviceptr at);
 };
 
-/* Finds all of them that must be there. */
+/* Looks up all functions. Returns an error if one is missing, except
+ * set_context_flags, which is then NULL. */
 cudaError_t
 cuda_driver_find(struct cuda_driver *driver);

@@ -1,10 +1,11 @@
-/* Puts streams together. */
+/* Concatenates pieces of memory to one stream. */
 #include "gpu/engine/join.cuh"
 
 #include "codec/format/frame.h"
 #include "gpu/engine/state.cuh"
 
-/* Of a stream in device memory. A short one's checksum is the host's. */
+/* Writes the checksum of a stream in device memory. The host computes it for
+ * streams of up to CUDA_SHORT_NBYTES. */
 static cudaError_t
 seal(uint8_t *dst, uint64_t nbytes, struct cuda_sealed *d_sealed,
      cudaStream_t stream)

@@ -1,16 +1,17 @@
-/* Streams that are put together of pieces. */
+/* Concatenates pieces of memory to one stream. */
 #pragma once
 
 #include "gpu/sections/seal.cuh"
 
-/* Bytes on the host or the device. */
+/* Consecutive bytes on the host or the device. */
 struct cuda_piece {
     const void *at;
     uint64_t nbytes;
 };
 
-/* Puts pieces one behind the other to `dst`, which is host memory or the
- * device's, and seals them as a stream. Waits for all. */
+/* Copies the pieces one behind the other to `dst`, in host or device memory,
+ * and writes the checksum of the resulting stream. d_sealed is scratch. Returns
+ * when all is done. */
 cudaError_t
 cuda_stream_join(void *dst, bool is_on_host, const struct cuda_piece *pieces,
                  int npieces, struct cuda_sealed *d_sealed,

@@ -1,5 +1,5 @@
-/* What differs between CUDA's compiler and the tests' emulator of it, and the
- * one way in which kernels are launched. */
+/* Hides the differences between CUDA's compiler and the tests' emulator, and
+ * defines `launch`, by which all kernels are launched. */
 #pragma once
 
 #ifdef __CUDACC__
@@ -11,18 +11,20 @@
 #include <tuple>
 #include <type_traits>
 
-/* A kernel's parameter that stays where it was passed. */
+/* Marks a kernel's parameter that is read in place, without a copy per
+ * thread. */
 #ifndef __CUDACC__
 #define __grid_constant__
 #endif
 
-/* All lanes of a warp take part. */
+/* The mask of a warp operation in which all 32 lanes take part. */
 #define FULL_WARP_MASK 0xFFFFFFFFu
 
 /* The codec's headers are C11. */
 #define _Static_assert static_assert
 
-/* The block's dynamic shared memory, aligned to 16 bytes. */
+/* The block's dynamic shared memory as an array of T, aligned to 16 bytes.
+ * Example: uint32_t *s_rows = dynamic_shared<uint32_t>(). */
 template <typename T>
 static __device__ inline T *
 dynamic_shared(void)
@@ -35,8 +37,10 @@ dynamic_shared(void)
     return reinterpret_cast<T *>(s_dynamic);
 }
 
-/* True for all threads of the one block that comes last of `nblocks`, which
- * count themselves in *progress; it sees what the others wrote before. */
+/* Counts the block in *progress. Returns true in all threads of the last of
+ * `nblocks` blocks, and false in all other blocks. The last block sees what the
+ * others wrote to global memory before. Every thread must call this; it has
+ * two barriers. */
 static __device__ inline bool
 is_last_block(unsigned *progress, unsigned nblocks)
 {
@@ -52,7 +56,8 @@ is_last_block(unsigned *progress, unsigned nblocks)
     return s_is_last;
 }
 
-/* Lets the next kernel of the stream take its place to wait. */
+/* Lets the next kernel of the stream start: its blocks may become resident and
+ * run up to wait_for_kernels (programmatic dependent launch). */
 static __device__ __forceinline__ void
 let_next_kernel_come(void)
 {
@@ -61,7 +66,8 @@ let_next_kernel_come(void)
 #endif
 }
 
-/* Waits for the kernels before this one in its stream and what they wrote. */
+/* Waits until the kernels before this one in its stream have ended and their
+ * writes are visible. */
 static __device__ __forceinline__ void
 wait_for_kernels(void)
 {
@@ -70,8 +76,9 @@ wait_for_kernels(void)
 #endif
 }
 
-/* The first statement of every kernel, unless it does something first that
- * needs nothing which a kernel before it may still write. */
+/* The first statement of a kernel. A kernel that can do work before it reads
+ * results of earlier kernels calls let_next_kernel_come first, does that work,
+ * and then calls wait_for_kernels. */
 static __device__ __forceinline__ void
 begin_kernel(void)
 {
@@ -79,7 +86,8 @@ begin_kernel(void)
     wait_for_kernels();
 }
 
-/* Copies a value to shared memory without waiting for it. */
+/* Starts a copy of one value to shared memory. T has 4, 8 or 16 bytes. The copy
+ * is complete after wait_async, and other threads see it after a barrier. */
 template <typename T>
 static __device__ __forceinline__ void
 copy_async(T *s_to, const T *from)
@@ -91,7 +99,8 @@ copy_async(T *s_to, const T *from)
 #endif
 }
 
-/* Makes one group of the thread's copies since the last one. */
+/* Makes one group of the copies that the thread has started since its last
+ * group. */
 static __device__ __forceinline__ void
 commit_async(void)
 {
@@ -100,8 +109,9 @@ commit_async(void)
 #endif
 }
 
-/* Until the thread's own copies are there, but for so many groups that were
- * made last. */
+/* Waits for the thread's own copies, except those of its last `ngroups` groups.
+ * Example: a loop that prefetches one step ahead commits a group each step and
+ * calls wait_async_but<1>() before it uses the step before. */
 template <int ngroups>
 static __device__ __forceinline__ void
 wait_async_but(void)
@@ -111,7 +121,7 @@ wait_async_but(void)
 #endif
 }
 
-/* Until all are. */
+/* Waits for all of the thread's own copies. */
 static __device__ __forceinline__ void
 wait_async(void)
 {
@@ -119,21 +129,27 @@ wait_async(void)
     wait_async_but<0>();
 }
 
-/* On the device that the thread works on, kernels wait for each other by
- * wait_for_kernels. */
+/* Whether kernels of the device in which the thread works were compiled to wait
+ * by wait_for_kernels, so that launches may overlap. cuda_device_enter sets
+ * it. */
 inline thread_local bool kernels_wait = false;
 
-/* Takes a thread's launches instead of the device. */
+/* Receives a thread's launches instead of the device, to make a graph of
+ * them. */
 struct launch_recorder {
     cudaError_t (*add)(struct launch_recorder *recorder, cudaStream_t stream,
                        const cudaKernelNodeParams *kernel);
 };
 
-/* The one that takes this thread's launches; NULL: the device does. */
+/* The recorder of this thread's launches; NULL: launches go to the device. */
 inline thread_local struct launch_recorder *thread_recorder = NULL;
 
-/* Launches kernel(arguments...), which are converted to its parameters' types.
- * Returns what the launch returned; errors of the kernel itself come later. */
+/* Launches kernel(arguments...). Expected are the kernel's parameter types and
+ * Actual those of the arguments; both are deduced. Each argument is converted
+ * to its parameter's type, since a launch takes the addresses of parameters:
+ * launch(kernel, grid, block, 0, stream, 7) works for a parameter of type
+ * uint64_t. Returns the error of the launch; errors of the kernel itself
+ * appear later. */
 template <typename... Expected, typename... Actual>
 static inline cudaError_t
 launch(void (*kernel)(Expected...), dim3 grid, dim3 block, size_t shared_nbytes,

@@ -1,10 +1,19 @@
-/* What the stages of the CUDA engine share.
+/* The data that the stages of the CUDA engine share, and the list of stages.
  *
- * A call works on a batch of chunks of one shape. Its stages are kernels whose
- * blockIdx.y is the chunk and whose blockIdx.x cuts the chunk's work; between
- * them nothing returns to the host. Each stage reads what it needs to know
- * from the chunk's state and does nothing where the state says that it does
- * not apply, or that the chunk failed. */
+ * A call works on a batch of chunks of one shape. Its stages are kernels:
+ * blockIdx.y is the chunk, and blockIdx.x divides the chunk's work. Nothing
+ * returns to the host between two stages. Each chunk has a state in device
+ * memory (struct cuda_chunk). A stage reads its parameters from the state and
+ * does nothing if the state says that the stage does not apply or that the
+ * chunk failed.
+ *
+ * Three arrays of values occur, and one array may be all three:
+ *   own values      those of the caller, in the host's byte order;
+ *   carrier         the float32 or float64 values that stand for 16-bit floats
+ *                   or integers (codec/model/carrier.h), else the own values;
+ *   coded values    the input of prediction: the carrier, or its logarithms or
+ *                   rounded values under a pointwise bound.
+ * enum cuda_form says how coded values follow from own values. */
 #pragma once
 
 #include "codec/format/frame.h"
@@ -18,171 +27,186 @@
 #include "gpu/engine/form.cuh"
 #include "gpu/engine/platform.cuh"
 
-/* A chunk's counters of blocks that are done, and its flags. Each has one
- * owner. */
+/* A chunk's counters of finished blocks (see is_last_block), and two words that
+ * are used otherwise: a set of flags and a number of list entries. One file
+ * owns each of them. */
 enum cuda_progress {
     CUDA_PROGRESS_SCAN,
     CUDA_PROGRESS_ISOLATE,
-    CUDA_PROGRESS_NOT_ISOLATED, /* flags */
-    CUDA_PROGRESS_FIND_RUNS,    /* specials */
+    CUDA_PROGRESS_NOT_ISOLATED, /* flags, no counter */
+    CUDA_PROGRESS_FIND_RUNS,    /* runs of special values */
     CUDA_PROGRESS_CHOOSE_MASK_DELTA,
     CUDA_PROGRESS_MEASURE_RUNS,
     CUDA_PROGRESS_MASK,
     CUDA_PROGRESS_TAILS,
     CUDA_PROGRESS_ESCAPES,
     CUDA_PROGRESS_CHECKSUM,
-    CUDA_PROGRESS_LISTED, /* escapes */
+    CUDA_PROGRESS_LISTED, /* entries in the list of escapes */
     CUDA_PROGRESS_INTEGERS,
     CUDA_NPROGRESS
 };
 
-/* What the model of the lossless prediction says besides `exact`. */
+/* The model of the lossless prediction, apart from cuda_model.exact. */
 struct cuda_lossless {
     int64_t center;
     enum terp_lossless_form form;
     unsigned dims;
 };
 
-/* encode, lossless: a value in runs, and the range of all others. */
+/* encode, lossless: a candidate for a value that fills long runs, and the range
+ * of all other values. */
 struct cuda_common {
-    uint64_t bits;
+    uint64_t bits;                       /* of the candidate */
     unsigned long long min_key, max_key; /* see predict/extremes.cuh */
     unsigned long long nspecials;
-    bool is_asked, is_done; /* whether it is one; no more are looked for */
+    bool is_asked, is_done; /* the value is common enough; the search ended */
 };
 
-/* encode: what is known of integers so far (struct terp_integers). */
+/* encode: facts about integer values, combined over the blocks so far (struct
+ * terp_integers). */
 struct cuda_integers {
     unsigned long long min_complement, max, scale;
     bool any;
 };
 
-/* What a stream's model says. */
+/* The model of a stream (doc/format.md): how values are predicted and
+ * quantized. */
 struct cuda_model {
     int step_slack_log2;
-    int wide;                /* codes; codec/format/low_bits.h */
-    int tail_nbits;          /* lorenzo; encode: if that predicts */
-    struct terp_exact exact; /* the same; lossless: of integers */
-    double step;             /* of ratio one */
+    int wide;       /* 0, or 1 + the unit's bits; codec/format/low_bits.h */
+    int tail_nbits; /* lorenzo; while encoding: if lorenzo is chosen */
+    struct terp_exact exact; /* lorenzo; lossless: of integers */
+    double step;             /* quantization step of a level with ratio 1 */
     double reference;
     struct terp_level_plan plan[TERP_MAX_LEVELS + 1]; /* [0] is not used */
     unsigned lorenzo_dims;
     struct cuda_lossless lossless;
 };
 
-/* A chunk on its way. The host fills in the first part, all else is zero when
- * a call begins. */
+/* The state of a chunk. The host fills in the members up to min_key; the device
+ * zeroes all others when a call begins. Offsets (`_at`, `_end`) count bytes
+ * from the stream's first byte. */
 struct cuda_chunk {
-    const void *src; /* encode: what is coded; decode: the stream */
-    /* encode: values in their own byte order; decode: not read, where those
-     * of the values go that are wanted, if these are not all */
+    const void *src; /* encode: coded values; decode: the stream */
+    /* encode: the caller's values in the caller's byte order. decode: if the
+     * caller wants only every n-th value, the place for them; it is written,
+     * never read. */
     const void *original;
-    void *dst; /* encode: the stream; decode: what was coded goes there */
-    /* The chunk's own values, in the host's byte order; encode: they are only
-     * read. What is coded is the same unless logarithms are. */
+    void *dst; /* encode: the stream; decode: receives coded values */
+    /* Own values; an encoder only reads them. Equal to src (encode) or dst
+     * (decode) unless a carrier or logarithms are coded. */
     void *values;
-    uint64_t src_nbytes; /* decode: of the stream, or the prefix that is read */
-    /* decode: what the frame says. encode: coding and prediction follow. */
+    uint64_t src_nbytes; /* decode: of the stream, or of the prefix to read */
+    /* decode: from the frame; encode: stages set coding and prediction */
     enum terp_coding coding;
     enum terp_prediction prediction; /* none: constant or raw */
     bool has_specials;
-    double bound; /* absolute; encode: CUDA_BOUNDS_GIVEN, of both parts; 0:
-                     there is none; CUDA_BOUNDS_OF_RANGES, a part */
+    /* Absolute. encode: an input under CUDA_BOUNDS_GIVEN, where it holds for
+     * both components and 0 means no bound, and under CUDA_BOUNDS_OF_RANGES,
+     * where it is a fraction. */
+    double bound;
 
-    /* TERP_OK as long as the chunk is worth going on with. TERP_ERR_CAPACITY
-     * (encode): to be stored raw. TERP_ERR_DEVICE: left to the CPU. */
+    /* TERP_OK while stages go on with the chunk. TERP_ERR_CAPACITY (encode):
+     * the chunk will be stored raw. TERP_ERR_DEVICE: the CPU codes the
+     * chunk. */
     enum terp_status status;
-    /* decode: the same before verify, and then its own, so that it may run
-     * beside all else. It comes before the status. */
+    /* decode: the status at the beginning, then the result of cuda_verify,
+     * which alone writes it, beside all other stages. If this is an error, the
+     * host gets it in place of `status`. */
     enum terp_status checksum_status;
 
-    /* scan (encode) */
-    unsigned long long min_key, max_key; /* as their owner orders values */
-    unsigned long long inner_min_key, inner_max_key; /* next to these */
-    unsigned long long nmin, nmax;                   /* values at these */
-    unsigned long long nspecials; /* decode: values in runs */
-    double min, max;              /* of values that are not special */
+    /* scan (encode). Keys are integers that are ordered as values are. */
+    unsigned long long min_key, max_key;
+    unsigned long long inner_min_key, inner_max_key; /* the next ones inside */
+    unsigned long long nmin, nmax; /* how many values equal min and max */
+    unsigned long long nspecials;  /* decode: values in runs */
+    double min, max;               /* of values that are not special */
     uint64_t fills[TERP_NFILLS];
     unsigned progress[CUDA_NPROGRESS];
-    unsigned escape_nbytes; /* encode: likely, of a number */
+    unsigned escape_nbytes; /* encode: expected bytes of an escaped number */
 
     struct cuda_model model;
-    /* encode, of samples: means are taken if they are smaller */
+    /* encode, sums over samples: means are coded if their sum is smaller */
     unsigned long long differences_sum, means_sum;
-    double grid_step, grid_inverse;     /* encode: of ratio one, in the type */
-    uint64_t spline_cost, lorenzo_cost; /* encode: as the tuner has them */
+    /* encode: the step of a level with ratio 1 as a value of the coded type,
+     * and its inverse */
+    double grid_step, grid_inverse;
+    uint64_t spline_cost, lorenzo_cost; /* encode: estimates of the tuner */
 
-    /* encode, lossless; counters of blocks that are done, as `progress` */
+    /* encode, lossless: more counters of finished blocks, as in `progress` */
     unsigned common_progress, prices_progress, references_progress;
     struct cuda_common common;
     unsigned long long nunpredictable; /* by the first choice of a step */
     unsigned long long zeros_saved;    /* bits of differences, by zeros */
 
-    uint64_t constant_bits; /* of what carries the value, when coding is
-                               constant */
-    /* encode: the caller's, of what has a carrier, or that of the numbers that
-     * integers are */
+    uint64_t constant_bits; /* coding constant: the carrier's one value */
+    /* encode: the caller's bound for types with a carrier; for integers the
+     * bound of the numbers that they become */
     double carrier_bound;
     struct terp_carrier_head carrier;  /* of integers */
-    struct terp_integer_limits limits; /* decode, the same */
+    struct terp_integer_limits limits; /* decode: of integers */
     struct cuda_integers integers;
 
-    /* Sections, as bytes of the stream. Each begins where the last ends. */
+    /* Sections of the stream. Each begins where the one before it ends. */
     uint64_t model_end;
-    uint64_t specials_end;        /* encode: then that of tails */
+    uint64_t specials_end; /* encode: each stage that appends a section up to
+                              escapes moves it to the section's end */
     uint64_t signs_at, signs_end; /* decode: the section of signs */
-    uint64_t tails_at;            /* of groups, behind all widths */
-    uint64_t shifts_at;           /* lossless: numbers of groups; encode: */
-    uint64_t shift_numbers_at; /* their shifts, if there are any, and zeros */
+    uint64_t tails_at;            /* tails of groups, behind all widths */
+    uint64_t shifts_at;           /* lossless: the groups' numbers */
+    uint64_t shift_numbers_at;    /* encode: shifts and zeros of the groups */
     bool has_shifts;
-    uint64_t remainders_at, remainders_nbytes; /* the same */
+    uint64_t remainders_at, remainders_nbytes; /* lossless */
     unsigned long long nescapes;
-    unsigned number_nbytes;  /* of an escape; 0: a word */
-    unsigned numbers_nbytes; /* encode: a bit for each that some escape needs */
+    unsigned number_nbytes;  /* of an escaped number; 0: a word of the type */
+    unsigned numbers_nbytes; /* encode: bit n is set if an escape's number needs
+                                n bytes; bit 0 if an escape has no number */
     uint64_t escapes_end;
     uint64_t low_bits_nbytes; /* encode */
     uint64_t low_records_nbytes;
     uint64_t payload_at;
     uint64_t stream_nbytes;
-    unsigned long long checksum; /* of blocks that are done */
-    /* encode; with counters of blocks that are done, as `progress` */
+    unsigned long long checksum; /* sum over finished blocks */
+    /* encode: prefixes, with a counter of finished blocks for each */
     struct terp_prefix prefix[TERP_NPREFIXES];
     unsigned long long prefix_checksum[TERP_NPREFIXES];
     unsigned prefix_progress[TERP_NPREFIXES];
 
     /* tiles */
-    unsigned long long ntiles_best[TERP_NENTRIES]; /* that would select it */
-    unsigned long long width_nbits[8];             /* by width of palette */
+    unsigned long long ntiles_best[TERP_NENTRIES]; /* by the tile's best entry
+                                                      of all */
+    unsigned long long width_nbits[8]; /* payload bits, by palette width */
 
-    /* encode, where the domain was looked for: what the host is told of it
-     * (enum terp_domain_verdict); a flat chunk may have rows: the host looks */
+    /* encode, if batch.finds_domains: facts for the host. The verdict is an
+     * enum terp_domain_verdict; is_periodic: a flat chunk seems to have rows,
+     * and the host will search for their length. */
     unsigned domain_verdict;
     int domain_nslow;
     bool is_periodic;
-    /* the same: what else may be made of the chunk */
+    /* encode, for the host: alternative encodings that may be smaller */
     bool may_be_copies, may_repeat, may_be_lossless;
     uint64_t nscanned_specials; /* encode: before prediction adds some */
 
-    /* encode, where other values are coded: the range of the chunk's own, and
-     * what is coded instead. */
+    /* encode, pointwise bounds: the range of own values, and how they become
+     * coded values */
     double own_min, own_max;
     uint64_t own_fills[TERP_NFILLS];
-    unsigned long long least_key; /* the complement of a magnitude's bits */
-    bool measures_again;          /* since a fill value had that */
-    enum cuda_form form;          /* that the chunk asks for */
+    unsigned long long least_key; /* complement of the least magnitude's bits */
+    bool measures_again; /* a fill value was the least magnitude: read again */
+    enum cuda_form form; /* the form that suits the chunk */
     struct terp_magnitudes magnitudes;
     struct terp_pointwise how;
     struct terp_pointwise_head head;           /* decode: too */
     unsigned long long nsigns[1 + TERP_NDIMS]; /* see sections/signs.cu */
 };
 
-/* What the host fills in. */
+/* Bytes of the members that the host fills in. */
 #define CUDA_HOST_NBYTES offsetof(struct cuda_chunk, min_key)
 static_assert(CUDA_HOST_NBYTES % 8 == 0 && sizeof(struct cuda_chunk) % 8 == 0,
               "a state is copied by words");
 
-/* Tables that follow from the dictionary, in device memory, made once a
- * context. */
+/* Tables derived from the dictionary of codebooks, in device memory. They are
+ * made once per context. An entry is a codebook of the dictionary. */
 struct cuda_decode_table;
 struct cuda_token_decode_table;
 struct cuda_tables {
@@ -193,7 +217,7 @@ struct cuda_tables {
     const uint32_t *d_codewords; /* [TERP_NENTRIES][TERP_NSYMBOLS],
                                 packed */
     const struct cuda_decode_table *d_decode_tables; /* [TERP_NENTRIES] */
-    /* The same of tokens. */
+    /* the tables of tokens */
     const uint8_t *d_token_nbits;      /* [TERP_NTOKENS][TERP_ENTRY_STRIDE] */
     const uint32_t *d_token_codewords; /* [TERP_NENTRIES][TERP_NTOKENS] */
     const uint32_t *d_token_parts;     /* gpu/entropy/tokens_encode.cuh */
@@ -201,100 +225,115 @@ struct cuda_tables {
         *d_token_decode_tables; /* [TERP_NENTRIES] */
 };
 
+/* Most bytes of a partition's codewords: the region `staging` has as much for
+ * each partition. */
 #define CUDA_PARTITION_MAX_NBYTES \
     (TERP_PARTITION_NTILES * TERP_CODEWORDS_MAX_NBYTES)
 
-/* Escapes are counted in ranges of this many points in level order
- * (codec/format/layout.h; C order for lorenzo). */
+/* Values of a range: escapes are counted by ranges, so that a scan of the
+ * counts gives each range its first escape. Ranges follow level order
+ * (codec/format/layout.h), or C order for lorenzo. A range is a block's work in
+ * gpu/sections/escapes.cu; the region `ranges` has 8 bytes for each. */
 #define CUDA_RANGE_NVALUES 1024
 
-/* Where a chunk's scratch memory holds what, in bytes from its begin. All are
- * multiples of 256. */
+/* Room for costs that the tuner keeps for a level. gpu/predict/tuner_plan.cuh
+ * counts them and asserts that they fit; a decoder keeps a list of escapes in
+ * the same region (gpu/sections/escapes.cuh), which must fit too. */
 #define CUDA_LEVEL_NCOSTS (3 * TERP_NCLASSES * TERP_NCLASSES)
+
+/* The regions of a chunk's scratch memory, as offsets in bytes from its
+ * beginning. All are multiples of 256. T is the type of coded values. A region
+ * with a condition is empty for other batches. Several regions serve another
+ * stage once their contents have been used. */
 struct cuda_regions {
     /* Zeroed when a call begins. */
-    uint64_t ranges;         /* u64[nranges + 1]: escapes, later their first */
-    uint64_t frequency;      /* u64[TERP_NSYMBOLS]: custom, of non-zero tiles;
-                                before, counters of tune, which ends with zeros */
-    uint64_t lossless_tuner; /* encode, lossless, else empty:
-                                struct cuda_lossless_tuner */
-    uint64_t context_counts; /* ratio, else empty: gpu/entropy/contexts.cuh */
-    uint64_t zeroed_nbytes;
+    uint64_t ranges;    /* u64[nranges + 1]: escapes of each range, later the
+                           number of its first escape */
+    uint64_t frequency; /* custom: u64[TERP_NSYMBOLS], of non-zero tiles. First
+                           the tuner's counters, which it zeroes at its end */
+    uint64_t lossless_tuner; /* encode, lossless: struct cuda_lossless_tuner */
+    uint64_t context_counts; /* ratio: see gpu/entropy/contexts.cuh */
+    uint64_t zeroed_nbytes;  /* of the regions so far */
     /* Not zeroed. */
-    uint64_t work; /* T[nvalues] in level order; lorenzo: integers.
-                      encode: scratch of partitions in the end */
-    uint64_t
-        lattice; /* T[nlattice], see codec/format/layout.h. encode: scratch of
-                    special values when predicted, as large as staging */
+    uint64_t work;     /* T[nvalues] in level order; lorenzo: integers.
+                          encode: last scratch of cuda_partitions_encode */
+    uint64_t lattice;  /* T[nlattice], see codec/format/layout.h. encode: after
+                          prediction scratch of cuda_specials_write, as large as
+                          staging */
     uint64_t symbols;  /* u16[nvalues] in tile order */
-    uint64_t coded;    /* ratio, else empty: u16[nvalues] in context order */
-    uint64_t contexts; /* ratio, else empty: u8[nvalues] in tile order */
+    uint64_t coded;    /* ratio: u16[nvalues] in context order */
+    uint64_t contexts; /* ratio: u8[nvalues] in tile order */
     uint64_t mask;     /* u64 words, a bit a value in C order: special */
-    uint64_t runs;     /* decode: of special values; as large as mask */
-    uint64_t tune; /* u64[nlevels + 1][CUDA_LEVEL_NCOSTS]: costs, see its owner.
-                      decode: few escapes, gpu/sections/escapes.cuh */
-    uint64_t cost; /* u32[ntiles][TERP_NENTRIES]: struct cuda_tile_cost;
-                      then of any coding see gpu/sections/index.cuh */
+    uint64_t runs;     /* decode: runs of special values; as large as mask */
+    uint64_t tune;     /* encode: u64[nlevels + 1][CUDA_LEVEL_NCOSTS], the
+                          tuner's costs. decode: the list of escapes, see
+                          gpu/sections/escapes.cuh */
+    uint64_t cost;     /* u32[ntiles][TERP_NENTRIES]: struct cuda_tile_cost;
+                          then scratch, see gpu/sections/index.cuh */
     uint64_t entry;    /* u8[ntiles] */
-    uint64_t nonzero;  /* u8[ntiles]: 1, the tile has words */
+    uint64_t nonzero;  /* u8[ntiles]: 1 if the tile has codewords */
     uint64_t nbytes;   /* u16[ntiles], before reduction */
-    uint64_t begin;    /* decode: u64[npartitions + 1] in the payload; when
-                          tiles are decoded, and in encode, escapes of groups
-                          of ranges */
+    uint64_t begin;    /* decode: u64[npartitions + 1], offsets in the payload;
+                          in encode, and after tiles are decoded, the sums that
+                          number the escapes of groups of ranges */
     uint64_t reduced;  /* decode: u8[npartitions] */
-    uint64_t staging;  /* CUDA_PARTITION_MAX_NBYTES a partition, or more:
-                          terp_tile_max_nbytes a tile; until all is predicted
-                          it serves others as scratch */
+    uint64_t staging;  /* bytes of tiles: CUDA_PARTITION_MAX_NBYTES a partition
+                          or terp_tile_max_nbytes a tile, whichever is more.
+                          Scratch of other stages up to the tiles */
     uint64_t codebook; /* custom: the codebook, 32 KiB */
-    /* Where chunks may have low bits, else empty, see
-       gpu/sections/low_bits.cuh. */
+    /* If chunks may have low bits: gpu/sections/low_bits.cuh. */
     uint64_t low_tiles; /* struct cuda_low_tile[ntiles] */
     uint64_t low_bits;  /* encode: LOW_SLOT_NBYTES a tile */
-    /* The same, see gpu/sections/tails.cuh. */
+    /* If chunks may have low bits: gpu/sections/tails.cuh. */
     uint64_t tail_widths; /* u8[ntiles][LOW_TILE_NGROUPS] */
     uint64_t tail_begins; /* u64[ntiles] */
-    /* Where there may be lossless predictions, else empty:
-       gpu/sections/ranks.cuh, shifts.cuh, remainders.cu. */
+    /* If chunks may be lossless: gpu/sections/ranks.cuh, shifts.cuh,
+       remainders.cu. */
     uint64_t ranks;        /* u64[ntiles + 1] */
     uint64_t shift_groups; /* u64[ntiles * SHIFT_TILE_NGROUPS] */
     uint64_t shift_spans;  /* u64[ntiles] */
-    uint64_t remainders;   /* u64[ntiles + 1]: where those of each tile begin */
-    /* encode, the same: T[nvalues] of points that are not special, in C order;
-       gpu/predict/references_find.cu */
+    uint64_t remainders;   /* u64[ntiles + 1]: where each tile's ones begin */
+    /* encode, if chunks may be lossless: T[nvalues] of points that are not
+       special, in C order; gpu/predict/references_find.cu. */
     uint64_t differences;
     uint64_t samples;
-    uint64_t swapped; /* the values of big-endian chunks, else empty */
-    uint64_t carried; /* what carries values of types that are not coded, else
-                         empty */
-    uint64_t coded_values; /* T[nvalues] of what is coded instead of values,
-                              where that is needed, else empty */
-    uint64_t unwanted;     /* the values where not all are wanted, else empty */
-    /* Where there may be signs, else empty: gpu/sections/signs.cuh. */
+    uint64_t swapped;      /* big-endian chunks: own values */
+    uint64_t carried;      /* types with a carrier: the carrier */
+    uint64_t coded_values; /* T[nvalues]: coded values, if they are neither own
+                              values nor carrier */
+    uint64_t unwanted;     /* if the caller wants every n-th value: all values
+                              that the decoder makes */
+    /* If chunks may have signs: gpu/sections/signs.cuh. */
     uint64_t signs;       /* u64 words, a bit a value in C order: negative */
     uint64_t sign_pieces; /* encode: u32, see gpu/predict/pointwise.cu.
                              decode: sums of the mask delta */
-    /* decode, where levels are left out, else empty: `mask` and `signs` of the
-       lattice. */
+    /* decode, if levels are left out: mask and signs of the lattice. */
     uint64_t lattice_mask, lattice_signs;
-    uint64_t signs_zeroed;  /* of their tiles: zeroed when a call begins, */
-    uint64_t signs_scratch; /* and not */
-    uint64_t stride;        /* of chunks */
+    uint64_t signs_zeroed;  /* the regions of the signs' tiles: zeroed when a
+                               call begins */
+    uint64_t signs_scratch; /* and not zeroed */
+    uint64_t stride;        /* from one chunk's scratch to the next one's */
 };
 
+/* Bytes of cuda_batch.frame. The assertion below says what must fit; the batch
+ * is a kernel parameter, so they should stay few. */
 #define CUDA_FRAME_NBYTES 144
 static_assert(CUDA_FRAME_NBYTES >
                   TERP_FRAME_MAX_NBYTES + CUDA_CARRIER_HEAD_MAX_NBYTES,
-              "A batch has room for any frame, the head of a carrier, and the "
-              "first byte of a form's.");
+              "A batch must hold any frame, the head of a carrier, and the "
+              "first byte of a form's head.");
 
-/* encode: whose bound a chunk's relative one is. */
+/* encode: where the absolute bound of a chunk comes from. */
 enum cuda_bounds {
+    /* from the caller's bound and, if that is relative, the chunk's range */
     CUDA_BOUNDS_OWN = 0,
-    /* Chunks are pairs, the parts of complex values: what their ranges mean
-     * for both. */
+    /* Two chunks each are real and imaginary components; both get one bound,
+     * which follows from both ranges. */
     CUDA_BOUNDS_OF_PAIRS,
-    CUDA_BOUNDS_GIVEN, /* the host knows what they mean */
-    /* Each chunk's, which the host gives as a part of half its range. */
+    /* The host sets cuda_chunk.bound. */
+    CUDA_BOUNDS_GIVEN,
+    /* The host sets cuda_chunk.bound as a fraction of half the chunk's
+     * range. */
     CUDA_BOUNDS_OF_RANGES
 };
 
@@ -304,76 +343,82 @@ cuda_bounds_come_from_host(enum cuda_bounds bounds)
     return bounds == CUDA_BOUNDS_GIVEN || bounds == CUDA_BOUNDS_OF_RANGES;
 }
 
+/* The facts that all chunks of a batch share; a parameter of every kernel.
+ * Where a chunk turns out to contradict them (another form, another kind of
+ * stream), its status becomes TERP_ERR_DEVICE and the host codes it in another
+ * batch. */
 struct cuda_batch {
     int nchunks;
     bool decode;
-    /* Streams are parts of others: they have no prefixes, and nobody asks for
-     * their checksums. */
+    /* The streams lie inside other streams: they have no tables of prefixes,
+     * and their checksums are neither written nor verified. */
     bool is_part;
     enum cuda_bounds bounds;
-    struct terp_chunk chunk;   /* the shape of all */
+    struct terp_chunk chunk;   /* the shape of all chunks */
     struct terp_params params; /* encode */
-    /* encode: asked for; decode: ratio if there may be such streams, which
-     * are refused otherwise, else raw. */
+    /* encode: the coding to use. decode: ratio if streams of ratio may occur,
+     * which a batch refuses otherwise; else raw. */
     enum terp_coding coding;
-    int value_nbytes;   /* of what is coded */
-    int carrier_nbytes; /* of what carries the chunks' values */
-    int own_nbytes;     /* of these */
-    /* What is coded. Chunks that ask for another form, and streams of another
-     * one, are left out. */
+    int value_nbytes;   /* of a coded value */
+    int carrier_nbytes; /* of a carrier's value */
+    int own_nbytes;     /* of an own value */
     enum cuda_form form;
     double pointwise_bound, floor; /* encode */
-    double caller_bound;           /* encode: what a form's head says it is */
-    /* encode, integers: the caller's bound, and values that are not looked at
-     */
+    double caller_bound;           /* encode: the bound in the form's head */
+    /* encode, integers: the caller's bound, and values that are excluded from
+     * the search for range and common divisor */
     uint64_t integer_bound;
     int nfills;
     uint64_t fill[2];
-    /* encode: codes may be wide; decode: there may be such streams, which are
-     * refused otherwise. */
+    /* encode: codes may be wide. decode: streams with wide codes may occur,
+     * which a batch refuses otherwise. */
     bool may_have_low_bits;
-    /* encode: all are coded losslessly, but for constant ones; decode: there
-     * may be such streams, which are refused otherwise. */
+    /* encode: all chunks are coded losslessly, except constant ones. decode:
+     * lossless streams may occur, which a batch refuses otherwise. */
     bool may_be_lossless;
-    /* encode: domains are to be looked for. Where there is one already, the
-     * layout is that of the domain, and `frame` tells it. */
-    bool finds_domains;
-    bool finds_more;
-    bool has_domain;
-    /* decode: levels that are left out (codec/model/coarse.h), and the tiles of
-     * the others. Behind the layout stands that of the lattice that is left.
-     * Streams of other predictions than splines are refused then. */
+    bool finds_domains; /* encode: search for a better domain, for the host */
+    bool finds_more;    /* encode: find other alternative encodings as well */
+    bool has_domain; /* encode: chunks are coded in a domain of another shape:
+                        layout and frame are the domain's */
+    /* decode: the number of finest levels to leave out (codec/model/coarse.h),
+     * and the tiles of all other levels. d_layout[1] is then the layout of the
+     * lattice that remains. The batch refuses streams of other predictions
+     * than splines. */
     int nskipped;
     uint64_t lattice_ntiles;
-    /* decode: where a table of prefixes has the one that tells these tiles: a
-     * stream with a table is read and verified up to there. 0: all are read
-     * whole. */
+    /* decode: the offset, in a stream's table of prefixes, of the prefix that
+     * holds lattice_ntiles tiles: a stream with a table is read and verified
+     * up to that prefix's end. 0: streams are read whole. */
     uint64_t prefix_at;
-    /* decode: of the values that are made, every so many-th of each dimension
-     * is wanted; 0: all are */
+    /* decode: the caller wants every wanted_step-th of the decoded values in
+     * each dimension; 0: all */
     uint64_t wanted_step;
     uint64_t dims_end; /* where the frame of a raw or constant stream ends */
-    uint64_t frame_nbytes; /* of a coded stream's frame, the bound being last */
-    unsigned carrier_head_nbytes; /* behind a frame, but for a scale */
-    uint64_t model_at;            /* behind both, and the head of a form */
-    /* encode: of a spline's stream, which has this table besides, in front of
-     * the form's head; and the tiles of each prefix */
+    uint64_t frame_nbytes; /* of a coded stream's frame, whose last field is
+                              the bound */
+    unsigned carrier_head_nbytes; /* behind the frame, without a scale */
+    uint64_t model_at; /* behind frame, carrier's head and form's head */
+    /* encode: bytes of the table of prefixes, which only streams of splines
+     * have, in front of the form's head; and the tiles of each prefix */
     unsigned prefixes_nbytes;
     uint64_t prefix_ntiles[TERP_NPREFIXES];
-    uint8_t frame[CUDA_FRAME_NBYTES]; /* of one, but for the bound */
-    uint64_t raw_nbytes; /* of a raw stream: coded ones are shorter */
+    uint8_t frame[CUDA_FRAME_NBYTES]; /* of every stream, without the bound */
+    uint64_t raw_nbytes; /* of a raw stream; a coded stream must be shorter */
     uint64_t nvalues, ntiles, npartitions, nranges;
     const struct terp_layout *h_layout, *d_layout;
-    struct cuda_chunk *d_chunks;
-    struct cuda_chunk *d_sign_chunks; /* of signs' tiles, where there may be
-                                         some */
-    struct cuda_chunk *h_chunks; /* pinned: the device may read it at once */
+    struct cuda_chunk *d_chunks;      /* [nchunks] */
+    struct cuda_chunk *d_sign_chunks; /* [nchunks]: states of the signs' tiles,
+                                         if chunks may have signs */
+    struct cuda_chunk *h_chunks;      /* [nchunks], pinned: kernels access it */
     struct cuda_tables tables;
     struct cuda_regions at;
     uint8_t *d_scratch;
 };
 
-/* A region of a chunk's scratch memory; of the block's own one. */
+/* A region of a chunk's scratch memory. Example: region<uint8_t>(batch, 3,
+ * batch.at.entry) is the array of entries of chunk 3; without a number it is
+ * that of the block's chunk, blockIdx.y. T is the type of the region's items;
+ * struct cuda_regions names it. */
 template <typename T>
 static __device__ __forceinline__ T *
 region(const struct cuda_batch &batch, unsigned chunk, uint64_t at)
@@ -388,7 +433,8 @@ region(const struct cuda_batch &batch, uint64_t at)
     return region<T>(batch, blockIdx.y, at);
 }
 
-/* Begins a kernel whose blocks are of a chunk each: blockIdx.y. */
+/* Begins a kernel: waits for the kernels before it and returns the state of
+ * the block's chunk, blockIdx.y. */
 static __device__ __forceinline__ struct cuda_chunk &
 begin_chunk(const struct cuda_batch &batch)
 {
@@ -396,7 +442,8 @@ begin_chunk(const struct cuda_batch &batch)
     return batch.d_chunks[blockIdx.y];
 }
 
-/* What carries a chunk's values: these, where their type is coded as it is. */
+/* A chunk's carrier: the region `carried`, or the own values of types without a
+ * carrier. T is float or double. */
 template <typename T>
 static __device__ __forceinline__ T *
 carried_values(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
@@ -405,8 +452,7 @@ carried_values(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
                                          : (T *)chunk.values;
 }
 
-/* encode: bytes of the scale that a chunk's stream tells, in a carrier's head.
- */
+/* encode: bytes of the scale in the carrier's head; only integers have it. */
 static __device__ __forceinline__ unsigned
 cuda_scale_nbytes(const struct cuda_batch &batch,
                   const struct cuda_chunk &chunk)
@@ -416,7 +462,8 @@ cuda_scale_nbytes(const struct cuda_batch &batch,
                : 0;
 }
 
-/* encode: bytes of the table of prefixes that a chunk's stream has at first. */
+/* encode: bytes of the table of prefixes in a chunk's stream. cuda_seal may
+ * remove the table later. */
 static __device__ __forceinline__ unsigned
 cuda_prefixes_nbytes(const struct cuda_batch &batch,
                      const struct cuda_chunk &chunk)
@@ -425,8 +472,8 @@ cuda_prefixes_nbytes(const struct cuda_batch &batch,
                                                       : 0;
 }
 
-/* decode: bytes of a stream, or of its prefix, that are read. A prefix that is
- * too long, or too short, is 0. */
+/* decode: how many bytes of a stream are read: the whole stream, or the prefix
+ * of the levels to decode. 0: the prefix's length is not valid. */
 static inline TERP_HOST_DEVICE uint64_t
 cuda_read_nbytes(const struct cuda_batch &batch, const uint8_t *stream,
                  uint64_t nbytes)
@@ -440,24 +487,25 @@ cuda_read_nbytes(const struct cuda_batch &batch, const uint8_t *stream,
                : 0;
 }
 
-/* encode: bits below symbols, as the tuner takes them. */
+/* encode: bits of a code that its symbol leaves out, for the tuner's costs. */
 static __device__ __forceinline__ int
 cuda_nbits_below(const struct cuda_model &model)
 {
     return terp_unit_nbits(model.wide) + model.tail_nbits;
 }
 
-/* ---- stages: each launches its kernels on the stream ---- */
+/* ---- stages ---- */
 
+/* Launches the stage's kernels on the stream. */
 typedef cudaError_t
 cuda_stage(const struct cuda_batch *batch, cudaStream_t stream);
 
-/* In either direction, of lossless predictions whose mask is known: how many
- * points are not special before each tile of them. */
+/* Both directions, lossless predictions whose mask is known: how many points
+ * that are not special stand before each tile of them. */
 cuda_stage cuda_ranks_find;
 
-/* Blocks for so many shares of a chunk's work, where those of all chunks are to
- * be `most`. */
+/* Blocks per chunk for `nshares` shares of its work, so that all chunks
+ * together have at most `most` blocks, but each chunk has one. */
 static inline uint64_t
 cuda_nblocks(const struct cuda_batch *batch, uint64_t nshares, uint64_t most)
 {
@@ -465,8 +513,12 @@ cuda_nblocks(const struct cuda_batch *batch, uint64_t nshares, uint64_t most)
     return min_u64(nshares, most > 1 ? most : 1);
 }
 
-/* Launches a kernel whose first parameter is the batch: `nblocks` blocks for
- * each chunk, blockIdx.y. */
+/* Launches a kernel whose first parameter is the batch, on a grid (nblocks,
+ * nchunks). Expected are the kernel's parameter types, Actual those of
+ * `arguments`, which follow the batch; both are deduced, and each argument is
+ * converted to its parameter's type. Example: launch_stage(batch, stream,
+ * kernel, batch->ntiles, 256, 7) runs kernel(*batch, 7) with a block of 256
+ * threads for each tile of each chunk. */
 template <typename... Expected, typename... Actual>
 static inline cudaError_t
 launch_stage(const struct cuda_batch *batch, cudaStream_t stream,
@@ -477,9 +529,10 @@ launch_stage(const struct cuda_batch *batch, cudaStream_t stream,
                   block, 0, stream, *batch, arguments...);
 }
 
-/* With so many bytes of dynamic shared memory, which may be more than kernels
- * have without asking for it: 0, or the same in all calls, since these may come
- * from several threads. */
+/* launch_stage with `shared_nbytes` bytes of dynamic shared memory, also more
+ * than the 48 KiB that need no attribute. All calls for a kernel must pass the
+ * same number or 0: the attribute belongs to the kernel, and threads may
+ * launch it at once. */
 template <typename... Expected, typename... Actual>
 static inline cudaError_t
 launch_shared(const struct cuda_batch *batch, cudaStream_t stream,
@@ -499,7 +552,8 @@ launch_shared(const struct cuda_batch *batch, cudaStream_t stream,
                : error;
 }
 
-/* A stage's launches, one after another, up to the first that fails. */
+/* The launches of a stage, one after another. After the first error it launches
+ * nothing more and keeps the error. */
 struct stage_launches {
     const struct cuda_batch *batch;
     cudaStream_t stream;
@@ -514,7 +568,7 @@ struct stage_launches {
                                  arguments...);
     }
 
-    /* That of two kernels which is for the type of what is coded. */
+    /* Launches the kernel for the type of coded values. */
     template <typename... Expected, typename... Actual>
     void add_typed(void (*of_float)(Expected...),
                    void (*of_double)(Expected...), uint64_t nblocks, dim3 block,
@@ -524,7 +578,7 @@ struct stage_launches {
             arguments...);
     }
 
-    /* Those of another stage, on this batch or on one beside it. */
+    /* Runs another stage, on this batch or on a related one. */
     void add_stage(cuda_stage *stage, const struct cuda_batch *of)
     {
         if (error == cudaSuccess)
@@ -532,7 +586,7 @@ struct stage_launches {
     }
 };
 
-/* That of four kernels, or functions, which is for values of so many bytes. */
+/* Selects one of four kernels, or functions, by the bytes of a value. */
 template <typename Function>
 static inline Function *
 cuda_of_width(int value_nbytes, Function *of_1, Function *of_2, Function *of_4,
@@ -544,163 +598,174 @@ cuda_of_width(int value_nbytes, Function *of_1, Function *of_2, Function *of_4,
                                : of_8;
 }
 
-/* encode, in this order */
+/* Stages of encoding, in their order (gpu/engine/sequence.cu). Each comment
+ * names the members of the state and the regions that the stage writes. */
 
-/* Byte order of values: src to the region `swapped`, which becomes src. */
+/* Big-endian chunks: own values from src to the region `swapped`, which
+ * becomes src. */
 cuda_stage cuda_swap_src;
 
-/* What carries the values: to the region carried, which is src. Of integers
- * carrier, carrier_bound and form; those that ask for another one:
- * TERP_ERR_DEVICE. */
+/* Types with a carrier: the carrier to the region `carried`, which becomes src.
+ * For integers also carrier, carrier_bound and form, and TERP_ERR_DEVICE if
+ * the batch has another form. */
 cuda_stage cuda_carry;
 
-/* Special values and range: min, max, nspecials, fills, has_specials, bound,
- * coding (constant: also constant_bits), step_slack_log2, step, reference,
- * escape_nbytes. */
+/* Finds special values and the range: min, max, nspecials, fills, has_specials,
+ * bound, coding (for constant also constant_bits), step_slack_log2, step,
+ * reference, escape_nbytes. */
 cuda_stage cuda_scan;
 
-/* What is coded instead of values: to the region coded_values, which becomes
- * src; what cuda_scan finds, of that; how, head; signs. Chunks that ask for
- * another form: TERP_ERR_DEVICE. */
+/* Pointwise bounds: coded values to the region `coded_values`, which becomes
+ * src; sets all that cuda_scan sets, for coded values; how, head; signs.
+ * TERP_ERR_DEVICE if the chunk needs another form than the batch's. */
 cuda_stage cuda_pointwise_code;
 
 /* domain_verdict, domain_nslow, is_periodic, may_be_copies, may_repeat,
  * may_be_lossless: for the host. No other stage reads them. */
 cuda_stage cuda_find_domains;
 
-/* The model's exact quants, wide and tail_nbits. */
+/* The model's exact, wide and tail_nbits. */
 cuda_stage cuda_low_bits_find;
 
 /* prediction, the model's plan and lorenzo_dims. */
 cuda_stage cuda_tune;
 
-/* The model's wide and tail_nbits, of lorenzo's differences. */
+/* The model's wide and tail_nbits for lorenzo, from its differences. */
 cuda_stage cuda_lorenzo_low_bits;
 
-/* Lossless predictions: values in runs are taken for fill values; fills and all
- * that cuda_scan finds of others. Prediction and model. Integers to work; their
- * differences; values that integers do not reproduce join the special ones.
- * Groups; symbols in tile order, and `ranges`. */
+/* Lossless predictions. find_common: finds values in long runs and makes them
+ * fill values; sets fills and all that cuda_scan sets for the other values.
+ * tune: prediction and model. quantize: integers to work, then their
+ * differences; values that integers do not reproduce become special.
+ * shifts_find: groups of shifts, symbols in tile order, and `ranges`. */
 cuda_stage cuda_lossless_find_common;
 cuda_stage cuda_lossless_tune;
 cuda_stage cuda_lossless_quantize;
 cuda_stage cuda_shifts_find;
 
 /* Symbols in tile order, and `ranges`. Spline: reconstructions in work and
- * lattice. Lorenzo: integers in work; values that they do not reproduce join
- * the special ones (mask, nspecials, has_specials). */
+ * lattice. Lorenzo: integers in work; values that integers do not reproduce
+ * become special (mask, nspecials, has_specials). */
 cuda_stage cuda_spline_quantize;
 cuda_stage cuda_lorenzo_quantize;
 
-/* Ratio: symbols in context order to the region `coded`, where tiles are made
- * of them (coded_symbols, gpu/entropy/contexts.cuh). Takes up `staging` until
- * it is done. */
+/* Ratio: symbols in context order to the region `coded`, of which tiles are
+ * made (coded_symbols, gpu/entropy/contexts.cuh). Uses `staging` as
+ * scratch. */
 cuda_stage cuda_context_sort;
 
-/* What tiles are made of: a predictor's symbols, whose codes may be wide, to
- * symbols of tiles, in place. Low bits to the region low_bits. In place of tile
- * order it must not run beside escapes. */
+/* Wide codes: replaces a predictor's symbols by symbols of tiles, in place, and
+ * writes low bits to the region low_bits. If the symbols are in tile order,
+ * the stage must not run beside escapes, which read them. */
 cuda_stage cuda_low_bits_split;
 
-/* Where codes may be wide: where low bits go, and their section's size. It may
- * run beside the tiles. */
+/* Wide codes: finds the place of each tile's low bits, and the size of their
+ * section. It may run beside the tiles. */
 cuda_stage cuda_low_bits_place;
 
-/* The section of specials at model_end of dst; specials_end. Of constant
- * chunks too, whose stream it completes but for frame, value and checksum. */
+/* Writes the section of specials at model_end of dst; specials_end. It does so
+ * for constant chunks too, whose stream then lacks only frame, value and
+ * checksum. */
 cuda_stage cuda_specials_write;
 
-/* The section of signs, of chunks whose signs are mixed, at specials_end of
- * dst, which becomes their end. */
+/* Each appends its section to dst at specials_end and moves that to the
+ * section's end. Only chunks with mixed signs have a section of signs. */
 cuda_stage cuda_signs_write;
-
-/* The section of tails at specials_end of dst, which becomes their end. */
 cuda_stage cuda_tails_write;
-
-/* The sections of shifts and of remainders at specials_end of dst, which
- * becomes their end. */
 cuda_stage cuda_shifts_write;
 cuda_stage cuda_remainders_write;
 
-/* Chunks whose values may repeat earlier ones: TERP_ERR_DEVICE, once the
- * lengths of streams are known. */
+/* Lossless: TERP_ERR_DEVICE for chunks whose values may repeat earlier values.
+ * It needs the lengths of streams. */
 cuda_stage cuda_references_ask;
 
-/* Sums `ranges`; nescapes; the section of escapes at specials_end of dst;
- * escapes_end. */
+/* Sums `ranges`; nescapes; writes the section of escapes at specials_end of
+ * dst; escapes_end. */
 cuda_stage cuda_escapes_write;
 
-/* Codebooks; tiles in staging. May run beside special values and escapes,
- * which write nothing that it needs but the status. */
+/* Selects or makes codebooks and encodes tiles to staging. It may run beside
+ * the stages of special values and escapes: of what they write, it reads only
+ * the status. */
 cuda_stage cuda_tiles_encode;
 
-/* Partitions in staging. Escapes no longer need the region `work`. */
+/* Partitions in staging. Overwrites `work`: escapes must be written before. */
 cuda_stage cuda_partitions_encode;
 
-/* Frame, model up to model_end, and behind low bits index, codebooks, payload;
- * or the raw chunk. stream_nbytes. */
+/* Writes frame, model up to model_end, and behind the low bits index,
+ * codebooks and payload; or the raw chunk. stream_nbytes. */
 cuda_stage cuda_stream_write;
 
-/* The section of low bits at escapes_end of dst. Not for batches of
- * CUDA_SMALL_CHUNK_NPARTITIONS or less, to whose streams cuda_stream_write has
- * added it. */
+/* Writes the section of low bits at escapes_end of dst. Batches of up to
+ * CUDA_SMALL_CHUNK_NPARTITIONS do not run it: cuda_stream_write wrote the
+ * section. */
 cuda_stage cuda_low_bits_write;
 
-/* The table of prefixes, or the stream without it where that is short, and
- * checksums into the streams, but for those of CUDA_SHORT_NBYTES or less,
- * which the host seals. Not for batches of CUDA_SMALL_CHUNK_NPARTITIONS or
- * less, whose streams cuda_stream_write has sealed. */
+/* Writes the table of prefixes, or removes it from short streams; writes the
+ * checksums, except into streams of up to CUDA_SHORT_NBYTES, which the host
+ * seals. Batches of up to CUDA_SMALL_CHUNK_NPARTITIONS do not run it:
+ * cuda_stream_write sealed their streams. */
+
+/* Most partitions of a chunk whose stream one block writes and seals
+ * (gpu/sections/stream_small.cu, which divides its 1024 threads among them).
+ * 4 partitions are 262144 values, a chunk of 64^3. Streams of larger chunks go
+ * through cuda_low_bits_write and cuda_seal as well. */
 #define CUDA_SMALL_CHUNK_NPARTITIONS 4
+
+/* Most bytes of a stream whose checksum the host computes and verifies. Above,
+ * XXH3 has the one algorithm that gpu/block/checksum.cuh implements, and
+ * asserts. end_chunks copies shorter streams to the host with a thread a
+ * byte. */
 #define CUDA_SHORT_NBYTES 256
 cuda_stage cuda_seal;
 
-/* decode, in this order, but for cuda_verify, which runs beside all else. The
- * frames have been read; raw streams are passed over. */
+/* Stages of decoding, in their order, except cuda_verify, which runs beside all
+ * others. begin_chunks has read the frames. The stages skip raw streams, whose
+ * values the host copies. */
 
-/* checksum_status: TERP_ERR_CHECKSUM. Streams of CUDA_SHORT_NBYTES or less are
- * passed over. Needs what the host fills in and zeroed progress, writes only
- * this field, CUDA_PROGRESS_CHECKSUM and the region `cost`, which no other
- * stage of decoding uses: it may run beside all of them, since each of them is
- * safe with any stream. */
+/* checksum_status: TERP_ERR_CHECKSUM. It skips streams of up to
+ * CUDA_SHORT_NBYTES. It reads the host's members of the state and writes only
+ * checksum_status, CUDA_PROGRESS_CHECKSUM and the region `cost`, which no
+ * other stage of decoding uses. So it may run beside all of them: each is safe
+ * with any bytes. */
 cuda_stage cuda_verify;
 
-/* Head and model; walks over the section of specials (runs, specials_end), of
- * signs (signs_at, signs_end), of tails
- * (tails_at, tail_widths, tail_begins), of escapes (nescapes, escapes_end) and
- * of low bits (low_tiles), and reads the index of tiles (nonzero, entry,
- * nbytes, begin, reduced; payload_at; books). Constant: its value. It looks at
- * frames itself, by h_chunks: states may be set up meanwhile. */
+/* Reads head and model; finds the sections of specials (runs, specials_end),
+ * signs (signs_at, signs_end), tails (tails_at, tail_widths, tail_begins),
+ * escapes (nescapes, escapes_end) and low bits (low_tiles); reads the index of
+ * tiles (nonzero, entry, nbytes, begin, reduced; payload_at; codebooks).
+ * Constant: reads its value. It reads frames itself, by way of h_chunks, since
+ * begin_chunks may still be setting up states. */
 cuda_stage cuda_model_read;
 
-/* Of lossless streams, once there is a mask: ranks; walks over the sections of
- * shifts (shifts_at, shift_groups), of remainders (remainders_at and _nbytes)
- * and of escapes, and reads the index of tiles. */
+/* Lossless streams, after the mask is made: ranks; finds the sections of shifts
+ * (shifts_at, shift_groups), remainders (remainders_at, remainders_nbytes) and
+ * escapes, and reads the index of tiles. */
 cuda_stage cuda_lossless_read;
 
-/* Where levels are left out: the model becomes that of the lattice, sections
- * that of tiles that are read. */
+/* If levels are left out: replaces the model by the lattice's, and the sections
+ * by those of the tiles to read. */
 cuda_stage cuda_coarsen;
 
-/* The mask, where has_specials. Values need it, and symbols in context order:
- * it may run beside what comes before these. */
+/* The mask, if has_specials. It must precede cuda_context_restore and the
+ * reconstruction, and may run beside all stages before them. */
 cuda_stage cuda_specials_mask;
 
-/* The section of signs to the region of signs. */
+/* The section of signs to the region `signs`. */
 cuda_stage cuda_signs_read;
 
-/* Where levels are left out: mask and signs of the lattice. */
+/* If levels are left out: mask and signs of the lattice. */
 cuda_stage cuda_coarsen_bits;
 
-/* Symbols in tile order; `ranges`, or the list of escapes. Those in context
- * order go to the region `coded`, and nothing tells of their escapes, nor of
- * those of wide codes. */
+/* Symbols in tile order, and `ranges` or the list of escapes; or symbols in
+ * context order to the region `coded`. Escapes of symbols in context order and
+ * of wide codes are counted later. */
 cuda_stage cuda_tiles_decode;
 
-/* Symbols of tiles to a predictor's, in place, where codes are wide. Of those
- * in tile order, what tells of their escapes. */
+/* Wide codes: symbols of tiles to a predictor's, in place. Counts or lists the
+ * escapes of symbols in tile order. */
 cuda_stage cuda_low_bits_join;
 
-/* Symbols in context order to tile order, and what tells of their escapes. */
+/* Symbols from context order to tile order; counts or lists their escapes. */
 cuda_stage cuda_context_restore;
 
 /* Tails into work. */
@@ -709,8 +774,9 @@ cuda_stage cuda_tails_place;
 /* Differences of lossless predictions into work. */
 cuda_stage cuda_shifts_place;
 
-/* Coarse levels of splines, whose escapes it finds itself: all are placed
- * meanwhile. It launches nothing if there are none. */
+/* Coarse levels of splines. It finds their escapes itself and places all
+ * escapes beside. cuda_spline_begins says whether the stage launches
+ * anything. */
 bool
 cuda_spline_begins(const struct cuda_batch *batch);
 cuda_stage cuda_spline_begin;
@@ -719,26 +785,28 @@ cuda_stage cuda_spline_begin;
  * number. */
 cuda_stage cuda_escapes_place;
 
-/* Values in C order into dst; splines: what cuda_spline_begin has left. */
+/* Coded values in C order into dst; splines: the levels that cuda_spline_begin
+ * has left. */
 cuda_stage cuda_spline_reconstruct;
 cuda_stage cuda_lorenzo_reconstruct;
 
-/* Integers into work, and their values into dst but for those that have
- * remainders; these. */
+/* Lossless: integers into work, and values into dst. Values that have
+ * remainders follow in cuda_remainders_place. */
 cuda_stage cuda_lossless_reconstruct;
 cuda_stage cuda_remainders_place;
 
-/* Logarithms in dst to what is carried. */
+/* Pointwise bounds: logarithms in dst to the carrier. */
 cuda_stage cuda_pointwise_decode;
 
-/* What is carried to values, but for constant chunks. */
+/* The carrier to own values, except of constant chunks. */
 cuda_stage cuda_uncarry;
 
-/* Special values, and the value of a constant chunk, into values: where levels
+/* Special values, and the value of a constant chunk, into own values; if levels
  * are left out, those of the lattice. */
 cuda_stage cuda_specials_read;
 
+/* Big-endian chunks: own values to the caller's byte order. */
 cuda_stage cuda_swap_dst;
 
-/* Those that are wanted, where these are not all that were made. */
+/* If the caller wants every n-th of the decoded values: copies them. */
 cuda_stage cuda_wanted_gather;

@@ -1,4 +1,5 @@
-/* Makes the tables on the host and copies them in one go. */
+/* Makes the tables on the host and copies them to the device in one transfer.
+ */
 #include "gpu/engine/tables.cuh"
 
 #include <stdlib.h>
@@ -8,8 +9,9 @@
 #include "gpu/entropy/token_decode_table.cuh"
 #include "gpu/entropy/tokens_encode.cuh"
 
-/* A table in the piece; the next begins where it ends, aligned as cudaMalloc
- * aligns. */
+/* The place of a table of `nitems` items of type T at offset *at of the memory
+ * at `begin`. Moves *at behind the table, to a multiple of 256 bytes, which is
+ * cudaMalloc's alignment. */
 template <typename T>
 static T *
 place(uint8_t *begin, uint64_t *at, uint64_t nitems)
@@ -20,7 +22,8 @@ place(uint8_t *begin, uint64_t *at, uint64_t nitems)
     return table;
 }
 
-/* The tables at `begin`, which may be on either side. Returns their bytes. */
+/* Points `tables` into the memory at `begin`, on the host or the device.
+ * Returns the bytes of all tables. */
 static uint64_t
 place_all(struct cuda_tables *tables, uint8_t *begin)
 {
@@ -51,11 +54,11 @@ fill(const struct cuda_tables *tables)
 {
     static_assert(sizeof terp_entry_cost ==
                       TERP_NROWS * TERP_ENTRY_STRIDE * sizeof(uint16_t),
-                  "The costs have the rows that are copied.");
+                  "The dictionary's costs must have the copy's size.");
     memcpy((void *)tables->d_cost, terp_entry_cost, sizeof terp_entry_cost);
     static_assert(sizeof terp_entry_half_octave_cost ==
                       TERP_NHALF_OCTAVES * TERP_ENTRY_STRIDE * sizeof(uint16_t),
-                  "And so do those of half octaves.");
+                  "The costs of half octaves must have the copy's size.");
     memcpy((void *)tables->d_half_octave_cost, terp_entry_half_octave_cost,
            sizeof terp_entry_half_octave_cost);
     memcpy((void *)tables->d_code_nbits, terp_entry_code_nbits,

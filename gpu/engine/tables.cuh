@@ -1,10 +1,10 @@
-/* Tables that follow from the dictionary, on their way to the device. */
+/* Makes the tables derived from the dictionary in device memory. */
 #pragma once
 
 #include "gpu/engine/state.cuh"
 
-/* Makes them in one piece of device memory, which cudaFree releases. Returns
- * when they are there. */
+/* Makes all tables in one allocation, which cudaFree releases. Returns when
+ * they are complete. */
 cudaError_t
 cuda_tables_make(struct cuda_tables *tables, uint8_t **d_memory_ret,
                  cudaStream_t stream);
