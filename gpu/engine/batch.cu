@@ -1,5 +1,5 @@
-/* Where a batch has what in the memory of its slot, and how that memory grows,
- * shrinks and is released. */
+/* Lays out a batch in the memory of its slot; grows and releases that memory.
+ */
 #include "gpu/engine/batch.cuh"
 
 #include "codec/format/types.h"
@@ -20,13 +20,16 @@
 #include "gpu/sections/shifts.cuh"
 #include "gpu/sections/signs.cuh"
 
-/* Of the device's memory, what all slots may take of their own accord. */
+/* The share of the device's memory, free or already in slots and blocks, that
+ * the slots together may take: a fifth for each of CUDA_NSLOTS. The rest stays
+ * for the host application and other processes. A single chunk may exceed the
+ * share. */
 #define MEMORY_SHARE 0.8
 
 /* ---- places ---- */
 
-/* Whether what is coded has a place of its own: while it is decoded, where it
- * is of another type than the values. */
+/* Whether coded values have a region of their own. A decoder needs one only if
+ * their type differs from the carrier's; else it converts them in place. */
 static bool
 has_coded_values(const struct cuda_batch *batch)
 {
@@ -130,8 +133,9 @@ count_parts(uint64_t nvalues, struct cuda_batch *batch)
     batch->nranges = div_up(nvalues, CUDA_RANGE_NVALUES);
 }
 
-/* Of a lattice escapes are not listed but counted, since its last tile may have
- * some of the levels that are left out. */
+/* The number of ranges to use when levels are left out. Escapes must then be
+ * counted, not listed, since the last tile read may hold escapes of the levels
+ * left out; escapes are listed up to CUDA_SINGLE_BLOCK_MAX_NRANGES ranges. */
 static uint64_t
 counted_nranges(uint64_t nranges)
 {
@@ -140,8 +144,9 @@ counted_nranges(uint64_t nranges)
                : CUDA_SINGLE_BLOCK_MAX_NRANGES + 1;
 }
 
-/* Which values are made where not all are wanted: those of a lattice, if that
- * has no others, or all. */
+/* If the caller wants every step-th value: leaves levels out if the lattice
+ * that remains is exactly the wanted values, else decodes all values and
+ * gathers the wanted ones (wanted_step). */
 static void
 choose_lattice(const struct cuda_request *request,
                const struct terp_frame *frame, struct cuda_batch *batch)
@@ -162,7 +167,7 @@ choose_lattice(const struct cuda_request *request,
     batch->nranges = counted_nranges(batch->nranges);
 }
 
-/* What of the caller's parameters is meant for integers themselves. */
+/* Takes the parameters that concern integers before they have a carrier. */
 static void
 take_integers(const struct terp_params *params, struct cuda_batch *batch)
 {
@@ -175,14 +180,14 @@ take_integers(const struct terp_params *params, struct cuda_batch *batch)
         batch->fill[batch->nfills++] = params->missing_bits & bits;
 }
 
-/* All of a batch but its pointers. */
+/* A batch, without its pointers. */
 static struct cuda_batch
 describe(const struct cuda_request *request, const struct terp_layout *layout)
 {
     struct terp_frame frame = {};
     struct cuda_batch batch;
 
-    /* Compared byte by byte: padding too. */
+    /* Clears padding too, since batches are compared byte by byte. */
     memset(&batch, 0, sizeof batch);
     batch.nchunks = (int)request->nchunks;
     batch.chunk = *request->chunk;
@@ -227,7 +232,8 @@ describe(const struct cuda_request *request, const struct terp_layout *layout)
                                  terp_is_lossless(&batch.params);
         batch.may_be_lossless =
             is_lossless || cuda_form_is_of_integers(batch.form);
-        /* Bounds that are not the caller's are absolute for the CPU. */
+        /* The CPU engine gets such bounds as absolute ones, so they may have
+         * low bits whatever the caller's bound is. */
         batch.may_have_low_bits =
             !is_lossless && (batch.bounds != CUDA_BOUNDS_OWN ||
                              terp_bound_may_have_low_bits(
@@ -255,7 +261,7 @@ step_of(const struct cuda_request *request)
     return request->params == NULL && request->step > 1 ? request->step : 1;
 }
 
-/* Places of what a batch keeps in device memory, from its begin. */
+/* Offsets of a batch's arrays in the slot's device memory. */
 struct places {
     uint64_t layout, chunks, sign_chunks, src, dst, scratch, end;
     uint64_t src_stride, dst_stride;
@@ -268,7 +274,7 @@ place(const struct cuda_request *request, const struct cuda_batch *batch)
     uint64_t at = 0, n = request->nchunks;
 
     if (request->host) {
-        /* A stream is at most as long as the values and a frame. */
+        /* A stream is at most as long as a raw one: frame and values. */
         uint64_t stream = place_aligned(terp_encode_bound(request->chunk));
         const struct terp_chunk wanted =
             terp_coarse_chunk_of(request->chunk, step_of(request));
@@ -288,7 +294,7 @@ place(const struct cuda_request *request, const struct cuda_batch *batch)
     return p;
 }
 
-/* Device memory of a batch. */
+/* Bytes of device memory that a batch needs. */
 static uint64_t
 batch_nbytes(const struct cuda_request *request)
 {
@@ -299,7 +305,7 @@ batch_nbytes(const struct cuda_request *request)
     return place(request, &batch).end;
 }
 
-/* Places in the host's pinned memory, from its begin. */
+/* Offsets of a batch's arrays in the slot's pinned memory. */
 struct host_places {
     uint64_t layout, chunks, streams, end;
 };
@@ -319,7 +325,8 @@ place_on_host(uint64_t nchunks)
 
 /* ---- memory ---- */
 
-/* The slot's share of what there is now, or what it has, and the least. */
+/* Sets request->nchunks by the slot's share of the device's memory, or by the
+ * memory that the slot has already if that is more. */
 static cudaError_t
 choose_nchunks(const struct terp_cuda_device *device,
                const struct cuda_slot *slot, struct cuda_request *request)
@@ -358,8 +365,9 @@ cuda_slot_release(struct terp_cuda_device *device, struct cuda_slot *slot)
     slot->d_nbytes = slot->h_nbytes = 0;
 }
 
-/* What the slot has is given up first: its contents are of no use. The new
- * memory may be where the old was, so that its address tells nothing. */
+/* Replaces the slot's memory by more. The old memory is released first: its
+ * contents are not needed, and the device may have no room for both. The new
+ * memory may have the old address, so graphs are dropped too. */
 static cudaError_t
 grow(struct terp_cuda_device *device, struct cuda_slot *slot, uint64_t d_nbytes,
      uint64_t h_nbytes)
@@ -399,14 +407,14 @@ cuda_slot_reserve(struct terp_cuda_device *device, struct cuda_slot *slot,
                : grow(device, slot, d_nbytes, h_nbytes);
 }
 
-/* Layouts go to the device where that has others. */
+/* Copies the layouts to the device unless it has the same ones. */
 static cudaError_t
 prepare_layout(struct cuda_slot *slot, const struct terp_layout layouts[2],
                uint64_t at)
 {
     const size_t nbytes = 2 * sizeof *layouts;
 
-    /* Other padding would only cost a copy. */
+    /* If only padding bytes differed, they would be copied again; no harm. */
     // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison,cert-*)
     bool equal = memcmp(slot->h_layout, layouts, nbytes) == 0;
     if (slot->has_layout && equal)
@@ -419,7 +427,8 @@ prepare_layout(struct cuda_slot *slot, const struct terp_layout layouts[2],
     return error;
 }
 
-/* The batch of every step-th value, as its stages see it. */
+/* If levels are left out: makes slot->tiles and slot->lattice, the batch as
+ * stages with TILES and LATTICE see it (sequence.cu). */
 static void
 describe_lattice(const struct cuda_request *request, struct cuda_slot *slot,
                  struct terp_layout *layout)

@@ -3,46 +3,45 @@
 
 #include "gpu/engine/context.cuh"
 
-/* Chunks that are to be a batch, and what they need beside the stages'
- * memory. */
+/* The chunks of a batch to be made, and their memory. */
 struct cuda_request {
     const struct terp_chunk *chunk;
-    /* What they are coded in. NULL: the chunk; an encoder also looks for other
-     * ones. */
+    /* The shape in which chunks are coded. NULL: the chunk's own; an encoder
+     * then also searches for a better one. */
     const struct terp_chunk *domain;
     const struct terp_params *params; /* NULL: decode */
     uint64_t nchunks;
-    bool host; /* the caller's memory */
-    /* decode: what there may be among the streams */
-    struct cuda_stream_kinds expects;
+    bool host;                        /* the caller's memory is host memory */
+    struct cuda_stream_kinds expects; /* decode: kinds that may occur */
     enum cuda_form form;
     double caller_bound;      /* encode */
-    uint64_t step;            /* decode: as of terp_cuda_call */
-    bool decodes_all = false; /* decode: as of cuda_call */
-    bool is_part = false;     /* as of cuda_batch */
+    uint64_t step;            /* decode: see terp_cuda_call */
+    bool decodes_all = false; /* decode: see cuda_call */
+    bool is_part = false;     /* see cuda_batch */
     enum cuda_bounds bounds = CUDA_BOUNDS_OWN;
 };
 
-/* Chunks that a batch has at least, or a multiple of. */
+/* The number of chunks in a batch is a multiple of this. */
 static inline uint64_t
 cuda_least_nchunks(enum cuda_bounds bounds)
 {
     return bounds == CUDA_BOUNDS_OF_PAIRS ? TERP_NPARTS : 1;
 }
 
-/* Memory for such batches, which may have fewer chunks or expect less.
- * Makes request->nchunks, but for the least, what the slot's share of the
- * memory that there is now holds. cudaErrorMemoryAllocation: there is not as
- * much, or it is beyond the limit; the slot has none then. */
+/* Gives the slot memory for the batch and for batches of fewer chunks or fewer
+ * expected kinds. Lowers request->nchunks to what fits into the slot's share of
+ * the device's free memory, but not below cuda_least_nchunks.
+ * cudaErrorMemoryAllocation: too little memory, or the limit is exceeded; the
+ * slot then has no memory. */
 cudaError_t
 cuda_slot_reserve(struct terp_cuda_device *device, struct cuda_slot *slot,
                   struct cuda_request *request);
 
-/* Describes the batch in slot->batch, in memory that was reserved. */
+/* Sets slot->batch, with arrays in the memory that cuda_slot_reserve gave. */
 cudaError_t
 cuda_slot_prepare(const struct terp_cuda_device *device, struct cuda_slot *slot,
                   const struct cuda_request *request);
 
-/* Releases the slot's memory, and graphs of kernels that work in it. */
+/* Releases the slot's memory, and the graphs whose kernels work in it. */
 void
 cuda_slot_release(struct terp_cuda_device *device, struct cuda_slot *slot);

@@ -1,6 +1,6 @@
-/* The CUDA engine's calls. Chunks go through in batches; while the kernels of
- * one batch run, a call from host memory uploads the next and downloads the
- * last. doc/design/06-cuda-engine.md. */
+/* Runs a call of the CUDA engine in batches. A call from host memory uploads
+ * the next batch and downloads the last one while the kernels of a batch run.
+ * doc/design/06-cuda-engine.md. */
 #include "gpu/engine/call.cuh"
 
 #include "codec/format/types.h"
@@ -9,17 +9,22 @@
 #include "gpu/engine/chunks.cuh"
 #include "gpu/engine/sequence.cuh"
 
-/* Values of a batch that comes from host memory: enough to hide its launches,
- * few enough for several batches to follow each other. */
+/* Bytes of values in a batch from host memory: a batch ends with the chunk that
+ * exceeds them. It should be large enough that launches take little of its
+ * time, and small enough that a call has several batches, whose copies and
+ * kernels overlap. */
 #define HOST_BATCH_NBYTES (UINT64_C(32) << 20)
 
-/* Chunks of a batch from device memory at most: blockIdx.y. */
+/* Most chunks of a batch. A chunk is a row of blocks, blockIdx.y, and CUDA
+ * limits gridDim.y to 65535. */
 #define MAX_BATCH_NCHUNKS 32768
 
-/* Slots of one call from host memory: upload, kernels, download. */
+/* Most slots of one call from host memory: one uploads, one runs kernels, one
+ * downloads. It leaves one of CUDA_NSLOTS to other threads. */
 #define NSTEPS 3
 
-/* A batch in a slot: chunks [first, first + n) of the call; none if n is 0. */
+/* The batch in a slot: chunks [first, first + n) of the call; no batch if n is
+ * 0. */
 struct in_flight {
     struct cuda_slot *slot;
     uint64_t first, n;
@@ -27,7 +32,8 @@ struct in_flight {
 
 /* ---- encoding ---- */
 
-/* The checksum of a stream that is too short for cuda_seal. */
+/* Writes the checksum of a stream of up to CUDA_SHORT_NBYTES, which the device
+ * does not seal. */
 static cudaError_t
 seal_short(const struct cuda_call *call, struct cuda_slot *slot, uint64_t i,
            uint8_t *dst, uint64_t nbytes)
@@ -78,7 +84,8 @@ domain_of(const struct cuda_call *call, const struct cuda_chunk *chunk)
     return found;
 }
 
-/* Copies the streams to where they belong, and seals the short ones. */
+/* Waits for the kernels, copies streams to host memory, and seals short ones.
+ */
 static cudaError_t
 finish_encode(const struct cuda_call *call, const struct in_flight *batch)
 {
@@ -114,8 +121,8 @@ finish_encode(const struct cuda_call *call, const struct in_flight *batch)
 
 /* ---- decoding ---- */
 
-/* A byte of a stream's frame; -1 where it is too short, or lies in device
- * memory, which nobody has seen. */
+/* A byte of a stream's frame; -1 if the stream is too short, or lies in device
+ * memory, which the host cannot read. */
 static int
 peek_frame(const struct cuda_call *call, uint64_t at, uint64_t byte)
 {
@@ -124,8 +131,9 @@ peek_frame(const struct cuda_call *call, uint64_t at, uint64_t byte)
     return call->host && call->src_nbytes[at] > byte ? src[byte] : -1;
 }
 
-/* A stream that is longer than a stored chunk is none of ours; a stored one in
- * host memory, and one of another domain, need not be uploaded. */
+/* Whether a stream is left out of the batch: one that is longer than a raw
+ * stream is not valid; and, if the host can read its frame, a raw stream and
+ * one of another domain or form, which then need no upload. */
 static bool
 is_not_for_batch(const struct cuda_call *call, uint64_t at)
 {
@@ -138,7 +146,7 @@ is_not_for_batch(const struct cuda_call *call, uint64_t at)
             flags & TERP_FRAME_POINTWISE);
 }
 
-/* Bytes of a coded stream's frame, but for a table of prefixes. */
+/* Bytes of a coded stream's frame, without a table of prefixes. */
 static uint64_t
 frame_nbytes_of(const struct cuda_call *call)
 {
@@ -150,7 +158,7 @@ frame_nbytes_of(const struct cuda_call *call)
     return (uint64_t)terp_frame_nbytes(&frame);
 }
 
-/* Where a coded stream has its model, behind such a frame and all heads. */
+/* The offset of a coded stream's model, behind the frame and all heads. */
 static uint64_t
 model_at(const struct cuda_call *call, uint64_t at, uint64_t frame_nbytes)
 {
@@ -163,8 +171,8 @@ model_at(const struct cuda_call *call, uint64_t at, uint64_t frame_nbytes)
            cuda_form_head_nbytes(call->form);
 }
 
-/* What there may be among a batch's streams. Those in device memory are taken
- * to be like those before. */
+/* The kinds of streams that may occur in a batch. For streams in device memory
+ * the kinds of the slot's last batch are expected. */
 static struct cuda_stream_kinds
 expected_kinds(const struct cuda_call *call, const struct in_flight *batch)
 {
@@ -194,7 +202,8 @@ expected_kinds(const struct cuda_call *call, const struct in_flight *batch)
     return kinds;
 }
 
-/* A chunk's status; of a short stream the checksum has not been verified. */
+/* A chunk's status. Verifies the checksum of a short stream, which the device
+ * has not verified. */
 static enum terp_status
 decoded_status(const struct cuda_call *call, const struct cuda_slot *slot,
                const struct in_flight *batch, uint64_t i)
@@ -210,7 +219,7 @@ decoded_status(const struct cuda_call *call, const struct cuda_slot *slot,
     return st;
 }
 
-/* What a slot's kernels say of the streams. */
+/* The kinds of streams that the kernels found. */
 static struct cuda_stream_kinds
 seen_kinds(const struct in_flight *batch)
 {
@@ -229,8 +238,8 @@ static cudaError_t
 start(struct terp_cuda_device *device, const struct cuda_call *call,
       struct in_flight *batch);
 
-/* Waits for the batch. Streams of a kind that was not expected have been
- * refused: all is done again. */
+/* Waits for the batch. If it had streams of a kind that was not expected, which
+ * the kernels refused, decodes the whole batch again. */
 static cudaError_t
 await_decode(struct terp_cuda_device *device, const struct cuda_call *call,
              struct in_flight *batch)
@@ -265,7 +274,8 @@ finish_decode(struct terp_cuda_device *device, const struct cuda_call *call,
         const struct cuda_chunk *chunk = &slot->batch.h_chunks[i];
         enum terp_status st = decoded_status(call, slot, batch, i);
         uint64_t at = batch->first + i;
-        /* The CPU looks at no more than is needed. */
+        /* The CPU decodes a bad stream again: with a step it reads only the
+         * levels needed, so its status may differ. */
         if (is_coarse && st != TERP_OK)
             st = TERP_ERR_DEVICE;
         call->status[at] = st;
@@ -287,7 +297,8 @@ finish_decode(struct terp_cuda_device *device, const struct cuda_call *call,
 
 /* ---- batches ---- */
 
-/* Where a chunk has its values, what carries them, and what is coded. */
+/* Sets a chunk's pointers to own values, carrier and coded values: each array
+ * is the one before it unless the batch has a region for it. */
 static void
 place_values(const struct cuda_slot *slot, uint64_t i, struct cuda_chunk *chunk)
 {
@@ -309,7 +320,8 @@ place_values(const struct cuda_slot *slot, uint64_t i, struct cuda_chunk *chunk)
         chunk->dst = carried;
 }
 
-/* Fills in the states; from host memory also uploads what is to be coded. */
+/* Fills in the host's members of the states. If the caller's memory is the
+ * host's, also uploads values or streams. */
 static cudaError_t
 upload(const struct cuda_call *call, const struct in_flight *batch)
 {
@@ -375,8 +387,8 @@ finish(struct terp_cuda_device *device, const struct cuda_call *call,
     return error;
 }
 
-/* Slots in turn: each takes the next batch once its last is finished. `*at` is
- * the one that an error is of. */
+/* Runs all batches. The slots take turns: each finishes its batch and starts
+ * the next. After an error, *at is the slot that had it. */
 static cudaError_t
 run_batches(struct terp_cuda_device *device, const struct cuda_call *call,
             struct in_flight *batches, int nbatches, int *at)
@@ -401,8 +413,8 @@ run_batches(struct terp_cuda_device *device, const struct cuda_call *call,
     }
 }
 
-/* Memory for all batches of the call, which has fewer chunks a batch then if
- * there is not enough. */
+/* Gives a slot memory for any batch of the call. Lowers batch_nchunks if there
+ * is too little. */
 static cudaError_t
 reserve(struct terp_cuda_device *device, struct cuda_slot *slot,
         struct cuda_call *call)
@@ -417,8 +429,9 @@ reserve(struct terp_cuda_device *device, struct cuda_slot *slot,
     return error;
 }
 
-/* More slots for a call from host memory, as far as there are idle ones, and
- * memory for batches as large as the first slot's. */
+/* Takes more slots for a call from host memory, while slots are free and have
+ * memory for batches as large as the first slot's. Returns the number of all
+ * slots. */
 static int
 take_more(struct terp_cuda_device *device, const struct cuda_call *call,
           struct in_flight *batches)
@@ -440,7 +453,7 @@ take_more(struct terp_cuda_device *device, const struct cuda_call *call,
     return n;
 }
 
-/* With call->batch_nchunks at most in a batch. */
+/* Runs the call in batches of at most call->batch_nchunks chunks. */
 static enum terp_status
 try_call(struct terp_cuda_device *device, const struct terp_cuda_call *where,
          const struct cuda_visit *visit, struct cuda_call *call)
@@ -461,7 +474,7 @@ try_call(struct terp_cuda_device *device, const struct terp_cuda_call *where,
         st = cuda_device_judge(device, batches[at].slot, what, error);
     }
     for (int i = 0; i < n; i++) {
-        if (batches[i].n > 0) /* given up: nothing may still write */
+        if (batches[i].n > 0) /* not finished: wait until nothing writes */
             cuda_slot_await(batches[i].slot);
         cuda_slot_give(device, batches[i].slot);
     }
@@ -482,8 +495,8 @@ cuda_call_do(struct terp_cuda_device *device,
         const uint64_t least = cuda_least_nchunks(call->bounds_are);
         enum terp_status st;
         bool is_trimmed = false;
-        /* For want of memory, smaller batches; then without what others keep.
-         */
+        /* If memory is short, try smaller batches, then release the memory of
+         * free slots. */
         while ((st = try_call(device, where, &visit, call)) ==
                TERP_ERR_MEMORY) {
             if (call->batch_nchunks > least)

@@ -1,12 +1,13 @@
-/* Sets up chunks' states before the stages, and hands results back after. */
+/* Sets up the states of chunks before the stages, and returns results after. */
 #include "gpu/engine/chunks.cuh"
 
 #define NTHREADS 256
 static_assert(
     NTHREADS >= CUDA_FRAME_NBYTES && NTHREADS >= CUDA_SHORT_NBYTES,
-    "A block has a thread for each byte of a frame and a short stream.");
+    "A block needs a thread for each byte of a frame and a short stream.");
 
-/* In all threads of a chunk's first block. */
+/* Copies the host's members of the state and clears the others. All threads of
+ * a chunk's first block call it. */
 static __device__ void
 take_state(struct cuda_chunk *chunk, const struct cuda_chunk *h_chunk)
 {
@@ -17,7 +18,8 @@ take_state(struct cuda_chunk *chunk, const struct cuda_chunk *h_chunk)
         to[i] = i < CUDA_HOST_NBYTES / 8 ? from[i] : 0;
 }
 
-/* Whether a stream's carrier is the batch's; integers' goes to the state. */
+/* Reads the carrier's head at `head`. Sets carrier and, for integers, limits.
+ * False: the carrier is not valid or not the batch's. */
 static __device__ bool
 take_carrier(const struct cuda_batch &batch, const uint8_t *head,
              struct cuda_chunk *chunk)
@@ -33,8 +35,8 @@ take_carrier(const struct cuda_batch &batch, const uint8_t *head,
             terp_integer_limits_of(type, &chunk->carrier, &chunk->limits));
 }
 
-/* Of a stream with prefixes no more is read than the batch asks for. False
- * where there is less: the CPU says what is wrong. */
+/* Lowers src_nbytes to the prefix that the batch reads. False: the stream's
+ * table of prefixes is not valid. */
 static __device__ bool
 take_prefix(const struct cuda_batch &batch, struct cuda_chunk *chunk)
 {
@@ -43,8 +45,9 @@ take_prefix(const struct cuda_batch &batch, struct cuda_chunk *chunk)
     return chunk->src_nbytes > 0;
 }
 
-/* Sets up a chunk by a frame whose other bytes are those of all frames of its
- * shape. False when it makes no sense. */
+/* Reads the bytes of a frame that differ between streams of one shape, into the
+ * state. False: they are not valid, or the batch does not decode such
+ * streams. */
 static __device__ bool
 take_frame(const struct cuda_batch &batch, const uint8_t *frame,
            struct cuda_chunk *chunk)
@@ -90,7 +93,9 @@ take_frame(const struct cuda_batch &batch, const uint8_t *frame,
            (!is_raw || (flags == 0 && chunk->src_nbytes == batch.raw_nbytes));
 }
 
-/* In all threads of a chunk's first block. */
+/* Compares a frame with the batch's, except bytes that differ between streams,
+ * and reads those bytes. All threads of a chunk's first block call it, a thread
+ * a byte. */
 static __device__ void
 read_frame(const struct cuda_batch &batch, struct cuda_chunk *chunk)
 {
@@ -118,8 +123,9 @@ read_frame(const struct cuda_batch &batch, struct cuda_chunk *chunk)
     chunk->checksum_status = TERP_ERR_DEVICE;
 }
 
-/* Grid: x blocks that share the zeroing, y chunks. States come from the host's
- * pinned memory. */
+/* Copies states from pinned memory, zeroes regions, reads frames. Grid: (any
+ * number of blocks, chunks). All blocks of a chunk share the zeroing; block 0
+ * alone touches the state, which is complete at the barrier. */
 static __global__ void
 __launch_bounds__(NTHREADS) begin_chunks(const struct cuda_batch batch)
 {
@@ -137,8 +143,7 @@ __launch_bounds__(NTHREADS) begin_chunks(const struct cuda_batch batch)
         read_frame(batch, chunk);
 }
 
-/* What else the host needs to know of a chunk whose values are not coded as
- * they are. */
+/* Copies the facts about a chunk's form to the host. */
 static __device__ void
 tell_form(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
           struct cuda_chunk *h_chunk)
@@ -152,7 +157,9 @@ tell_form(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
         h_chunk->fills[k] = chunk.own_fills[k];
 }
 
-/* Grid: y chunks. To the host's pinned memory. */
+/* Copies results, and streams of up to CUDA_SHORT_NBYTES, to pinned memory.
+ * Grid: (1, chunks). Thread 0 copies members, and thread i byte i of the
+ * stream. */
 static __global__ void
 __launch_bounds__(NTHREADS)
     end_chunks(const struct cuda_batch batch, uint8_t *h_short)

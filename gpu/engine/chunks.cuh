@@ -1,19 +1,22 @@
-/* How chunks' states come to the device, and back. */
+/* Sets up the states of chunks on the device, and returns results to the host.
+ */
 #pragma once
 
 #include "gpu/engine/context.cuh"
 
-/* Clears what the host fills in. */
+/* Clears the members that the host fills in. */
 void
 cuda_chunk_ask(struct cuda_chunk *h_chunk);
 
-/* Takes the states from batch.h_chunks; zeroes regions. decode: reads frames.
- * One that is not of the batch's shape, is damaged, or of a raw stream of a
- * wrong length, makes TERP_ERR_DEVICE: the CPU tells what is wrong. */
+/* Copies the states from batch.h_chunks and zeroes regions. decode: reads
+ * frames. TERP_ERR_DEVICE for a frame of another shape or kind than the batch
+ * expects, a damaged frame, or a raw stream of a wrong length: the CPU decodes
+ * it and says what is wrong. */
 cudaError_t
 cuda_chunks_begin(const struct cuda_slot *slot);
 
-/* status, coding and stream_nbytes to batch.h_chunks, and streams of up to
- * CUDA_SHORT_NBYTES, whose checksums are the host's, to slot->h_short. */
+/* Copies results (status, coding, stream_nbytes, facts for the host) to
+ * batch.h_chunks, and streams of up to CUDA_SHORT_NBYTES, whose checksums the
+ * host computes, to slot->h_short. */
 cudaError_t
 cuda_chunks_end(const struct cuda_slot *slot);

@@ -1,9 +1,9 @@
 /* The steps of encoding and decoding, and their graphs.
  *
- * Graphs are not captured from a stream but made node by node: while a stream
- * is captured, a cudaDeviceSynchronize or cudaMemcpy of any other thread fails
- * and spoils the capture, whatever its mode, and the host is free to call
- * these. */
+ * Graphs are made node by node, not captured from a stream: while any stream is
+ * being captured, a cudaDeviceSynchronize or cudaMemcpy of another thread fails
+ * and spoils the capture, whatever the capture's mode. The host application is
+ * free to call both. */
 #include "gpu/engine/sequence.cuh"
 
 #include <mutex>
@@ -14,25 +14,27 @@
 
 /* ---- the steps ---- */
 
-/* Where a stage runs: on the slot's stream; or on one of its two others, from
- * here on beside the stages that follow, up to a stage that joins that one, or
- * that does so where there may be ratio streams, or others with wide codes.
- * Some stages are for large chunks only, or for those that may have wide codes;
- * for chunks that may be lossless, or that may be something else. */
+/* Where a step runs, what it waits for, and which batches run it. A step
+ * without SIDE or APART runs on the slot's own stream. A side stream waits for
+ * the slot's stream as it is when the step is reached, then runs beside later
+ * steps. A step with a JOIN flag first lets the slot's stream wait for a side
+ * stream. Example: {cuda_specials_write, JOIN | SIDE} lets the slot's stream
+ * wait for the first side stream, and then runs on that side stream. */
 enum {
-    SIDE = 1,
-    JOIN = 2,
-    JOIN_RATIO = 4,
-    LARGE = 8,
-    APART = 16, /* the second other one */
-    JOIN_APART = 32,
-    JOIN_WIDE = 64,      /* where there may be wide codes, in tile order */
-    JOIN_LOSSLESS = 128, /* where there may be lossless streams */
-    TILES = 256,         /* of every step-th value it sees slot->tiles */
-    LATTICE = 512,       /* or slot->lattice */
-    WIDE = 1024,
-    LOSSLESS = 2048,
-    BOUNDED = 4096
+    SIDE = 1,        /* runs on the first side stream */
+    JOIN = 2,        /* waits for the first side stream */
+    JOIN_RATIO = 4,  /* the same, if the batch may have ratio streams */
+    LARGE = 8,       /* only chunks of many partitions */
+    APART = 16,      /* runs on the second side stream */
+    JOIN_APART = 32, /* waits for the second side stream */
+    JOIN_WIDE = 64,  /* waits for the first side stream, if codes may be wide
+                        and are in tile order */
+    JOIN_LOSSLESS = 128, /* the same, if streams may be lossless */
+    TILES = 256,         /* if levels are left out, works on slot->tiles */
+    LATTICE = 512,       /* if levels are left out, works on slot->lattice */
+    WIDE = 1024,         /* only if codes may be wide */
+    LOSSLESS = 2048,     /* only if streams may be lossless */
+    BOUNDED = 4096       /* only if streams may have a bound above 0 */
 };
 
 struct step {
@@ -40,8 +42,9 @@ struct step {
     unsigned where;
 };
 
-/* Of a batch whose form leaves it open, each chunk is coded by splines, lorenzo
- * or losslessly. */
+/* If the form of a batch leaves the prediction open, all three kinds of
+ * prediction stages run, and each chunk takes part in those of its own
+ * prediction. */
 static const struct step encode_steps[] = {
     {cuda_swap_src, 0},
     {cuda_carry, 0},
@@ -74,7 +77,7 @@ static const struct step encode_steps[] = {
     {cuda_seal, LARGE},
     {NULL, 0}};
 
-/* The stages bear with any bytes: they need not wait for the checksum. */
+/* All stages are safe with any bytes, so none waits for the checksum. */
 static const struct step decode_steps[] = {
     {cuda_verify, APART},
     {cuda_model_read, 0},
@@ -103,19 +106,22 @@ static const struct step decode_steps[] = {
 
 /* ---- a graph in the making ---- */
 
-/* Nodes that a stream's next one comes after: the stream's last one and those
- * of the other that it was told to wait for, one a step that forks or joins. */
+/* Most predecessors of a node: the last node of its own stream, and one for
+ * each fork or join since. `join` fails above this number, and the kernels are
+ * then launched one by one. */
 #define MAX_NAFTER 8
 
+/* A stream while a graph is made: the predecessors of its next node. */
 struct branch {
     int nafter;
     cudaGraphNode_t after[MAX_NAFTER];
-    bool is_whole[MAX_NAFTER]; /* all of it, and not up to where it lets the
-                                  next kernel take its place to wait */
+    /* true: the next node starts after the predecessor has ended; false: when
+     * the predecessor calls let_next_kernel_come. */
+    bool is_whole[MAX_NAFTER];
 };
 
-/* Takes a slot's launches; `recorder` comes first, so that its address is
- * this. */
+/* Receives a slot's launches. `recorder` is the first member: add_kernel casts
+ * its address to that of the whole. */
 struct recording {
     struct launch_recorder recorder;
     cudaGraph_t graph;
@@ -173,7 +179,8 @@ add_kernel(struct launch_recorder *recorder, cudaStream_t stream,
     return error;
 }
 
-/* Lets the next node of `waiting` come after all of `branch` so far. */
+/* Makes the next node of `waiting` a successor of all that `branch` has so far.
+ */
 static cudaError_t
 join(struct branch *waiting, const struct branch *branch)
 {
@@ -227,7 +234,7 @@ batch_of_step(const struct cuda_slot *slot, const struct step *step)
                                      : &slot->batch;
 }
 
-/* What steps are for, of all that not every batch is. */
+/* The flags among LARGE, WIDE, LOSSLESS and BOUNDED that apply to the batch. */
 static unsigned
 kinds_of(const struct cuda_batch *batch)
 {
@@ -237,7 +244,8 @@ kinds_of(const struct cuda_batch *batch)
            (batch->may_be_lossless && !batch->may_have_low_bits ? 0 : BOUNDED);
 }
 
-/* `recording` takes the launches unless it is NULL. */
+/* Launches all kernels of the slot's batch. `recording` is the graph that
+ * receives them, or NULL. */
 static cudaError_t
 enqueue(const struct cuda_slot *slot, struct recording *recording)
 {
@@ -253,7 +261,7 @@ enqueue(const struct cuda_slot *slot, struct recording *recording)
         joins |= JOIN_WIDE;
     if (slot->batch.may_be_lossless)
         joins |= JOIN_LOSSLESS;
-    bool works[CUDA_NSIDES] = {}; /* since it was last waited for */
+    bool works[CUDA_NSIDES] = {}; /* has had work since its last join */
     cudaError_t error = cuda_chunks_begin(slot);
     for (; error == cudaSuccess && step->run != NULL; step++) {
         cudaStream_t stream = slot->stream;
@@ -278,13 +286,15 @@ enqueue(const struct cuda_slot *slot, struct recording *recording)
     return error == cudaSuccess ? cuda_chunks_end(slot) : error;
 }
 
-/* To instantiate a graph sets a flag of the context, that local memory is kept,
- * which the host would see in its own context: it is put back. */
+/* Instantiating a graph sets a flag of the primary context
+ * (CU_CTX_LMEM_RESIZE_TO_MAX). The host application may use the same context,
+ * so the flags are restored. */
 static cudaError_t
 instantiate(const struct cuda_driver *driver, cudaGraph_t graph,
             cudaGraphExec_t *executable_ret)
 {
-    static std::mutex alone; /* else another thread's flag would be kept */
+    /* Without the mutex, a thread could read flags that another has changed. */
+    static std::mutex alone;
     std::lock_guard<std::mutex> lock(alone);
     unsigned before, after;
 
@@ -334,7 +344,7 @@ cuda_sequence_run(const struct terp_cuda_device *device, struct cuda_slot *slot)
     struct cuda_sequence *sequence = &slot->sequence[slot->batch.decode];
     cudaError_t error = cudaSuccess;
 
-    /* Other padding would only cost a graph. */
+    /* If only padding bytes differed, a new graph would be made; no harm. */
     // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison,cert-*)
     int differs = memcmp(&sequence->batch, &slot->batch, sizeof slot->batch);
     if (differs != 0 || !sequence->seen) {
@@ -349,7 +359,7 @@ cuda_sequence_run(const struct terp_cuda_device *device, struct cuda_slot *slot)
         error = cudaGraphLaunch(sequence->graph, slot->stream);
     if (error == cudaSuccess)
         return error;
-    /* Of want of memory or the like; a lost device fails again. */
+    /* Perhaps memory was short. If the device is lost, enqueue fails too. */
     cudaGetLastError();
     cuda_sequence_drop(sequence);
     sequence->seen = true;
