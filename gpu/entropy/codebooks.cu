@@ -1,5 +1,5 @@
-/* Chooses the entries of tiles under a palette of each width, and makes the
- * code of a chunk that has its own. */
+/* Selects the entries of tiles for each palette width, and makes the codebook
+ * of a chunk with coding custom. */
 #include "gpu/block/warp.cuh"
 #include "gpu/entropy/codebooks.cuh"
 
@@ -9,17 +9,21 @@
 
 /* ---- palettes ---- */
 
+/* Threads of a block of select_entries. All of them order the entries, which
+ * each block does for itself, so a block should have many tiles: two a warp,
+ * whose costs half a warp loads each. */
 #define SELECT_NTHREADS 1024
 #define SELECT_NWARPS (SELECT_NTHREADS / 32)
 #define WARP_NTILES 2
-#define SELECT_NTILES (WARP_NTILES * SELECT_NWARPS) /* of a block */
+#define SELECT_NTILES (WARP_NTILES * SELECT_NWARPS) /* tiles of a block */
 
-/* Threads that share an entry. */
+/* Threads that compare one entry with all others. */
 #define ENTRY_NTHREADS 8
 static_assert(ENTRY_NTHREADS * TERP_NENTRIES <= SELECT_NTHREADS,
-              "Every entry has its threads.");
+              "A block must have enough threads for all entries.");
 
-/* Lanes that load a tile's costs, eight each. */
+/* Units of 16 bytes, eight costs, in a tile's costs; a lane loads one. Lanes
+ * per tile. */
 #define COSTS_NUNITS (TERP_ENTRY_STRIDE / 8)
 #define TILE_NLANES (32 / WARP_NTILES)
 static_assert(TERP_ENTRY_STRIDE % 8 == 0 && COSTS_NUNITS <= TILE_NLANES,
@@ -29,10 +33,11 @@ struct select_shared {
     uint4 costs[SELECT_NWARPS][WARP_NTILES][COSTS_NUNITS];
     unsigned long long ntiles[TERP_NENTRIES];
     uint32_t nbits[SELECT_NWARPS][TERP_PALETTE_NWIDTHS];
-    uint8_t order[TERP_NENTRIES]; /* those that most tiles would select first */
+    uint8_t order[TERP_NENTRIES]; /* entries, the most popular first */
 };
 
-/* Makes `order` of `ntiles`. */
+/* Makes s->order from s->ntiles: the rank of an entry is the number of entries
+ * that more tiles would select; ties go to the lower entry. */
 static __device__ void
 order_entries(struct select_shared *s)
 {
@@ -53,8 +58,8 @@ order_entries(struct select_shared *s)
         s->order[rank] = (uint8_t)entry;
 }
 
-/* Lane w gets the least cost among the first 2^w entries, ties to the lower
- * id, for w < TERP_PALETTE_NWIDTHS. */
+/* Lane w < TERP_PALETTE_NWIDTHS gets bits << 7 | entry for the cheapest of the
+ * first 2^w entries in s_order; ties go to the lower entry. */
 static __device__ __forceinline__ uint32_t
 best_of_widths(const uint16_t *nbits, const uint8_t *s_order)
 {
@@ -78,9 +83,12 @@ best_of_widths(const uint16_t *nbits, const uint8_t *s_order)
     return lane == 6 ? second : lane == 7 ? all : best;
 }
 
-/* Grid: x SELECT_NTILES tiles a block, y chunks. A warp has two tiles, its lane
- * w the width w. What the tiles need is loaded together with what orders the
- * entries. */
+/* Selects entries. Grid: (ntiles / SELECT_NTILES rounded up, chunks). Each
+ * block orders the entries; then a warp has two tiles, one after the other, and
+ * its lane w the palette width w. Costs are loaded before the ordering, to hide
+ * their latency. Shared: struct select_shared, 12 KB; one barrier before the
+ * costs and the order are read, one before warp 0 sums the bits. Adds to
+ * chunk.width_nbits by atomics. */
 static __global__ void
 __launch_bounds__(SELECT_NTHREADS) select_entries(const struct cuda_batch batch)
 {
@@ -141,13 +149,15 @@ cuda_entries_select(const struct cuda_batch *batch, cudaStream_t stream)
                         div_up(batch->ntiles, SELECT_NTILES), SELECT_NTHREADS);
 }
 
-/* ---- the chunk's own code ---- */
+/* ---- coding custom ---- */
 
-/* A thread a symbol, and a leaf. */
+/* Threads of make_custom: one for each symbol, and for each leaf. */
 #define CUSTOM_NTHREADS TERP_NSYMBOLS
+
+/* Most items of a package-merge list: for n leaves 2 n - 2 are taken. */
 #define MAX_NITEMS (2 * TERP_NSYMBOLS - 2)
 
-/* Bits for which a key is sorted: a frequency, then its symbol. */
+/* Bits of the symbol in a sort key, below the frequency. */
 #define SYMBOL_NBITS 10
 static_assert(TERP_NSYMBOLS == 1 << SYMBOL_NBITS, "A key holds a symbol.");
 
@@ -159,15 +169,16 @@ struct custom_shared {
         unsigned long long list[2][MAX_NITEMS];
     };
     unsigned long long leaf[TERP_NSYMBOLS]; /* weights, ascending */
-    uint16_t leaf_at[TERP_MAX_CODE_NBITS][TERP_NSYMBOLS]; /* in each list */
-    unsigned ntaken[TERP_MAX_CODE_NBITS];                 /* leaves */
+    /* A leaf's place in each list, and how many leaves are taken of it. */
+    uint16_t leaf_at[TERP_MAX_CODE_NBITS][TERP_NSYMBOLS];
+    unsigned ntaken[TERP_MAX_CODE_NBITS];
     uint8_t nbits[TERP_NSYMBOLS];
     unsigned ncodewords[TERP_MAX_CODE_NBITS + 1][CUSTOM_NTHREADS / 32];
     unsigned first_codeword[TERP_MAX_CODE_NBITS + 1];
     unsigned low, high;
 };
 
-/* How many of `n` ascending numbers are below `bound`, or equal to it where
+/* How many of `n` ascending numbers are below `bound`, or up to `bound` if
  * `or_equal`. */
 static __device__ __forceinline__ unsigned
 count_below(const unsigned long long *numbers, unsigned n,
@@ -188,8 +199,11 @@ count_below(const unsigned long long *numbers, unsigned n,
     return begin;
 }
 
-/* Makes the lists of package-merge (codec/format/huffman.c). Leaf i goes before
- * the packages that do not weigh less, so counting tells where both stand. */
+/* Makes the lists of package-merge (codec/format/huffman.c), a merge of leaves
+ * and packages each. A leaf precedes packages of the same weight. Each thread
+ * finds the place of its leaf by counting lighter packages, and the place of
+ * its package by counting leaves that are not heavier. Three barriers a
+ * list. */
 static __device__ void
 merge_packages(struct custom_shared *s, unsigned nleaves)
 {
@@ -198,7 +212,7 @@ merge_packages(struct custom_shared *s, unsigned nleaves)
 
     for (unsigned level = 0; level < TERP_MAX_CODE_NBITS; level++) {
         const unsigned npackages = nbefore / 2;
-        /* Packages take the place of the pairs that they were made of. */
+        /* Packages overwrite the list of items that they are made of. */
         unsigned long long *before = s->list[level % 2];
         unsigned long long *list = s->list[(level + 1) % 2];
         unsigned long long pair = 0;
@@ -224,16 +238,17 @@ merge_packages(struct custom_shared *s, unsigned nleaves)
     }
 }
 
-/* Walks from the last list down: of the items taken, leaves give a bit each to
- * their symbols, and packages are two items each of the list before. One warp
- * does this. */
+/* Finds s->ntaken, from the last list to the first: each leaf taken makes its
+ * symbol's codeword one bit longer, and each package taken takes two items of
+ * the list before. One warp does this. */
 static __device__ void
 take_leaves(struct custom_shared *s, unsigned nleaves)
 {
     unsigned ntaken = 2 * nleaves - 2;
 
     for (int level = TERP_MAX_CODE_NBITS - 1; level >= 0; level--) {
-        /* Places of leaves ascend: find the group of 32, then the leaf. */
+        /* Leaves stand in ascending places: find the 32 leaves among which the
+         * last one taken is, then that leaf. */
         const uint16_t *at = s->leaf_at[level];
         unsigned lane = threadIdx.x, last = 32 * lane + 31;
         unsigned ngroups = (unsigned)__popc(
@@ -248,7 +263,8 @@ take_leaves(struct custom_shared *s, unsigned nleaves)
     }
 }
 
-/* Makes the canonical codewords of s->nbits. */
+/* Makes the canonical codewords for the lengths in s->nbits; a thread a
+ * symbol. */
 static __device__ void
 make_codewords(struct custom_shared *s, struct cuda_custom_codebook *codebook)
 {
@@ -265,13 +281,13 @@ make_codewords(struct custom_shared *s, struct cuda_custom_codebook *codebook)
     if (rank == 0)
         s->ncodewords[nbits][warp] = (unsigned)__popc(same);
     __syncthreads();
-    /* Warp w sums up codewords of w bits: lane i those of warp i. */
+    /* Warp w sums the codewords of w bits; lane i has the count of warp i. */
     if (warp <= TERP_MAX_CODE_NBITS) {
         unsigned mine = s->ncodewords[warp][lane], sum = mine;
         sum = warp_inclusive_sum(sum);
         s->ncodewords[warp][lane] = sum - mine;
         if (lane == 31)
-            s->first_codeword[warp] = sum; /* for now, how many */
+            s->first_codeword[warp] = sum; /* for now, their number */
     }
     __syncthreads();
     if (symbol == 0) {
@@ -290,7 +306,9 @@ make_codewords(struct custom_shared *s, struct cuda_custom_codebook *codebook)
         nbits == 0 ? 0 : terp_codeword_pack(codeword, nbits);
 }
 
-/* Grid: x 1, y chunks. Thread i has symbol i, later leaf i. */
+/* Makes a chunk's codebook. Grid: (1, chunks). Thread i has symbol i; after the
+ * sort by frequency it has leaf i. Shared: struct custom_shared, 75 KB,
+ * dynamic. Every step ends with a barrier. */
 static __global__ void
 __launch_bounds__(CUSTOM_NTHREADS) make_custom(const struct cuda_batch batch)
 {
@@ -314,7 +332,8 @@ __launch_bounds__(CUSTOM_NTHREADS) make_custom(const struct cuda_batch batch)
         s->low = TERP_NSYMBOLS - 1;
         s->high = 1;
     }
-    /* One bit more than a frequency has: what does not occur goes last. */
+    /* One bit more than frequencies have, so that the keys of symbols that do
+     * not occur, all ones, come last. */
     leaf_sort(s->sort).Sort(key, 0,
                             SYMBOL_NBITS + bit_width(batch.nvalues) + 1);
     __syncthreads();
@@ -353,7 +372,7 @@ cuda_custom_make(const struct cuda_batch *batch, cudaStream_t stream)
                          sizeof(struct custom_shared));
 }
 
-/* Packed codewords of `n` symbols or tokens under all entries. */
+/* Writes the packed codewords of `n` symbols or tokens for all entries. */
 static void
 fill_codewords(const uint8_t (*lengths)[TERP_ENTRY_STRIDE], int n,
                uint32_t *codewords)

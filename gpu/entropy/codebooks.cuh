@@ -1,12 +1,14 @@
-/* Which codebooks a stream uses: the choices of cpu/entropy/codebooks.c.
- * doc/format.md, "Tiles". */
+/* Chooses the codebooks of a stream, as cpu/entropy/codebooks.c does.
+ * doc/format.md, "Tiles". An entry is a codebook of the dictionary. A palette
+ * of width w is the first 2^w entries in order of popularity, of which each
+ * tile selects one. */
 #pragma once
 
 #include "codec/format/huffman.h"
 #include "gpu/engine/state.cuh"
 
-/* What a tile's codewords cost by entry. `best`, by the width of the palette:
- * bits << 7 | entry for the entry that the tile selects; 0 for a zero tile. */
+/* The bits of a tile's codewords by entry. best[w], for palette width w: bits
+ * << 7 | entry for the entry that the tile selects; 0 for a zero tile. */
 struct cuda_tile_cost {
     uint16_t nbits[TERP_ENTRY_STRIDE];
     uint32_t best[TERP_PALETTE_NWIDTHS];
@@ -17,26 +19,27 @@ static_assert(TERP_NENTRIES <= 1 << 7, "An entry has seven bits.");
 static_assert(sizeof(struct cuda_tile_cost) % 16 == 0,
               "Costs are loaded in units of 16 bytes.");
 static_assert(sizeof(struct cuda_tile_cost) <= 4 * TERP_NENTRIES,
-              "The region of costs holds a tile's.");
+              "The region `cost` must hold a tile's costs.");
 
-/* The chunk's own codebook, in the region of that name. */
+/* The codebook of a chunk with coding custom, in the region `codebook`. low and
+ * high: the range of symbols that have codewords, without the escape. */
 struct cuda_custom_codebook {
     uint32_t codeword[TERP_NSYMBOLS]; /* packed */
-    uint16_t low, high;               /* symbols with words, but the escape */
+    uint16_t low, high;
 };
 
-/* Whether the chunk has tiles to encode. The answer is the same for all threads
- * of a block, though stages of sections may set the status meanwhile. */
+/* Whether the chunk has tiles to encode. All threads of a block get the same
+ * answer, even if a stage on another stream sets the status meanwhile. Has a
+ * barrier. */
 static __device__ __forceinline__ bool
 has_tiles(const struct cuda_chunk &chunk)
 {
-    /* Both are loaded at once. */
+    /* The operator | lets both loads start at once. */
     return !__syncthreads_or((chunk.status != TERP_OK) |
                              (chunk.coding < TERP_CODING_HUFFMAN));
 }
 
-/* The width of the palette whose codewords and numbers of entries take the
- * fewest bits. */
+/* The palette width with the fewest bits for codewords and entry numbers. */
 static __device__ __forceinline__ unsigned
 palette_width(const struct cuda_chunk &chunk)
 {
@@ -52,19 +55,19 @@ palette_width(const struct cuda_chunk &chunk)
     return width;
 }
 
-/* The histogram pass: which tiles are zero; huffman, ratio: the others' costs
- * and ntiles_best; custom: the frequencies. */
+/* Counts the symbols of tiles: which tiles are zero; huffman, ratio: costs of
+ * the other tiles, and ntiles_best; custom: frequencies. */
 cuda_stage cuda_tiles_histogram;
 
-/* huffman, ratio: from the tiles' costs and ntiles_best to each tile's best
- * entries and width_nbits. */
+/* huffman, ratio: finds each tile's best entry for each palette width, and
+ * width_nbits, from costs and ntiles_best. */
 cuda_stage cuda_entries_select;
 
-/* custom: from the frequencies to the codebook. */
+/* custom: makes the codebook from the frequencies. */
 cuda_stage cuda_custom_make;
 
-/* Packed codewords of all entries in host memory: of symbols,
- * [TERP_NENTRIES][TERP_NSYMBOLS], and of tokens, [TERP_NENTRIES][TERP_NTOKENS].
+/* Writes the packed codewords of all entries to host memory: those of symbols,
+ * [TERP_NENTRIES][TERP_NSYMBOLS], or of tokens, [TERP_NENTRIES][TERP_NTOKENS].
  */
 void
 cuda_codewords_fill(uint32_t *words);

@@ -1,21 +1,26 @@
-/* Symbols from tile order to context order and back, as cpu/entropy/contexts.c
- * makes them. doc/format.md, "Context order".
+/* Symbols from tile order to context order and back, equal to
+ * cpu/entropy/contexts.c. doc/format.md, "Context order".
  *
- * The contexts of a level follow from the symbols of coarser ones. An encoder
- * has all symbols: one launch finds all contexts, and one sorts all levels. A
- * decoder takes level after level. No launch makes prefix sums of what blocks
- * have counted: each block adds up the counts before its own. */
+ * The contexts of a level follow from the symbols of coarser levels. An encoder
+ * has all symbols: one launch finds all contexts, and one launch sorts all
+ * levels. A decoder takes level after level, in two launches each. There is no
+ * launch for prefix sums of counts: each block sums the counts before its
+ * own. */
 #include "gpu/entropy/contexts_find.cuh"
 #include "gpu/entropy/contexts_move.cuh"
 
-/* A level is split no further than into so many blocks, unless a block would
- * have only one group of points a thread. */
+/* Enough blocks to keep a device busy: a level of a batch is divided into more
+ * blocks, by smaller regions, until it has so many or until a region has only
+ * one group of points per thread. Each region computes weights of its
+ * neighbours again, so smaller regions cost more. Tests use a smaller value. */
 #ifndef CUDA_CONTEXT_BUSY_NBLOCKS
 #define CUDA_CONTEXT_BUSY_NBLOCKS 256
 #endif
 
-/* A decoder's first levels that end before this symbol are restored by a single
- * block, if they have no more than so many blocks' regions. */
+/* A decoder's coarse levels are restored by one block, in the launch of the
+ * symbols without contexts, which saves two launches a level. It does so for
+ * levels whose symbols end up to this number, two tiles, and which have at most
+ * SINGLE_BLOCK_MAX_NBLOCKS regions: little work for one block. Tests use 0. */
 #ifndef CUDA_CONTEXT_SINGLE_BLOCK_NSYMBOLS
 #define CUDA_CONTEXT_SINGLE_BLOCK_NSYMBOLS 8192
 #endif
@@ -26,9 +31,9 @@ union context_shared {
     struct move_shared move;
 };
 
-/* Whether the chunk's symbols have contexts. The answer is the same for all
- * threads of a block, though stages beside this one may set the status
- * meanwhile. */
+/* Whether the chunk's symbols have contexts. All threads of a block get the
+ * same answer, even if a stage on another stream sets the status meanwhile. Has
+ * a barrier. */
 static __device__ __forceinline__ bool
 chunk_applies(const struct cuda_chunk &chunk)
 {
@@ -38,8 +43,8 @@ chunk_applies(const struct cuda_chunk &chunk)
 
 /* ---- coarse symbols ---- */
 
-/* Where lorenzo has the symbol whose place in the tile order of splines is
- * `tiled`. */
+/* The position in lorenzo's tile order of the symbol at `tiled` in the tile
+ * order of splines. */
 static __device__ __attribute__((noinline)) uint64_t
 lorenzo_place(const struct terp_layout *layout, uint64_t tiled)
 {
@@ -52,8 +57,10 @@ lorenzo_place(const struct terp_layout *layout, uint64_t tiled)
                     layout->rank, layout->dims[0], at[0]);
 }
 
-/* Copies a tile's symbols of levels without contexts, which have the same place
- * in both orders. */
+/* Copies a tile's symbols of levels without contexts: they keep their place
+ * between the two orders. `decode` selects the direction: false from `symbols`
+ * to `coded`, true back, counting or listing escapes. All threads of a block
+ * call it; no barrier. */
 template <bool decode>
 static __device__ __forceinline__ void
 copy_coarse(const struct cuda_batch &batch, struct cuda_chunk &chunk,
@@ -95,7 +102,11 @@ level_ntiles(const struct context_level &level)
     return div_up(level.end, TERP_TILE_NSYMBOLS) - first_tile(level);
 }
 
-/* Grid: (blocks of levels `first` and on, chunks). */
+/* Finds and counts contexts. Grid: (blocks of level `first`, then of the finer
+ * levels, chunks); a block has a region of its level (contexts_find.cuh).
+ * Example: find_levels<true, 3> is for decoding chunks of three dimensions;
+ * `decode` says where symbols lie (find_view_of), and `rank` unrolls loops over
+ * corners. Shared: struct find_shared, 10 KB. */
 template <bool decode, int rank>
 static __global__ void
 __launch_bounds__(CONTEXT_NTHREADS, 4)
@@ -114,7 +125,10 @@ __launch_bounds__(CONTEXT_NTHREADS, 4)
     find_contexts<decode, rank>(batch, chunk, plan.level[i], block, &s);
 }
 
-/* Grid: (tiles of coarse symbols, then of all levels, chunks). */
+/* Sorts symbols into context order. Grid: (tiles of symbols without contexts,
+ * then the tiles of each level, chunks). A block owns the symbols of its tile
+ * that belong to its level; a tile at the border of two levels has two blocks.
+ * Shared: struct move_shared, 14 KB. */
 static __global__ void
 __launch_bounds__(CONTEXT_NTHREADS, 6)
     sort_levels(const __grid_constant__ struct cuda_batch batch,
@@ -139,8 +153,11 @@ __launch_bounds__(CONTEXT_NTHREADS, 6)
                      first_tile(plan.level[i]) + tile, &s);
 }
 
-/* Grid: (tiles of coarse symbols, chunks). Where a chunk has only one such
- * tile, its block goes on with the first `nsingle` levels. */
+/* Restores symbols without contexts. Grid: (their tiles, chunks). If `nsingle`
+ * is not 0, the grid has one tile per chunk, and its block also restores the
+ * first `nsingle` levels: first all regions, then all tiles of a level, with a
+ * barrier before each since they share memory and read each other's counts.
+ * Shared: union context_shared, 14 KB. */
 template <int rank>
 static __global__ void
 __launch_bounds__(CONTEXT_NTHREADS)
@@ -171,7 +188,8 @@ __launch_bounds__(CONTEXT_NTHREADS)
     }
 }
 
-/* Grid: (tiles of the level, chunks). */
+/* Restores a level whose contexts are counted. Grid: (tiles of the level,
+ * chunks). Shared: struct move_shared, 14 KB. */
 static __global__ void
 __launch_bounds__(CONTEXT_NTHREADS, 6)
     restore_level(const __grid_constant__ struct cuda_batch batch,
@@ -185,8 +203,10 @@ __launch_bounds__(CONTEXT_NTHREADS, 6)
                         &s);
 }
 
-/* Grid: (blocks of all levels, chunks). Moves symbols of lorenzo from the tile
- * order of splines to their own, and notes their escapes. */
+/* Moves lorenzo's symbols from the tile order of splines to lorenzo's own, and
+ * counts or lists their escapes. Grid: (blocks of all levels, chunks). A block
+ * has a region; a thread takes groups of four points of each class. Shared:
+ * 512 bytes, written before the one barrier. */
 static __global__ void
 __launch_bounds__(CONTEXT_NTHREADS)
     order_lorenzo_symbols(const __grid_constant__ struct cuda_batch batch,
@@ -240,9 +260,9 @@ __launch_bounds__(CONTEXT_NTHREADS)
     }
 }
 
-/* ---- how blocks share a level ---- */
+/* ---- regions of a level ---- */
 
-/* Fills in what follows from the regions' extents. */
+/* Fills in the members that follow from level->extent. */
 static void
 measure_regions(const struct terp_layout *layout, struct context_level *level)
 {
@@ -273,8 +293,9 @@ measure_regions(const struct terp_layout *layout, struct context_level *level)
     level->nhalves = (uint32_t)nhalves * nbricks;
 }
 
-/* Half of an extent: regions begin where the coordinate is even, and rows where
- * it is a multiple of four. 0: the extent is too small. */
+/* About half of an extent: a multiple of 4 along dimension 0 and of 2 along
+ * others, so that regions begin at such coordinates. 0: the extent is too
+ * small. */
 static uint32_t
 half_extent(uint32_t extent, int d)
 {
@@ -282,6 +303,8 @@ half_extent(uint32_t extent, int d)
     return extent < 4 * unit ? 0 : (extent + 2 * unit - 1) / (2 * unit) * unit;
 }
 
+/* Chooses the extents of a level's regions: a box, halved along the slowest
+ * dimensions while blocks are few; or several whole bricks. */
 static void
 choose_regions(const struct cuda_batch *batch, struct context_level *level)
 {
@@ -318,8 +341,8 @@ choose_regions(const struct cuda_batch *batch, struct context_level *level)
     measure_regions(layout, level);
 }
 
-/* How blocks share all levels. False where numbers would not fit: the chunk is
- * left to the CPU then. */
+/* Describes the regions of all levels with contexts. False: a dimension exceeds
+ * 32 bits, and the chunk is left to the CPU. */
 static bool
 make_plan(const struct cuda_batch *batch, struct context_plan *plan)
 {
@@ -353,7 +376,7 @@ make_plan(const struct cuda_batch *batch, struct context_plan *plan)
 typedef void
 find_kernel(struct cuda_batch, struct context_plan, int);
 
-/* By the rank of bricks. */
+/* The kernels by rank of a brick, minus one. */
 static find_kernel *const find_when_encoding[] = {
     find_levels<false, 1>, find_levels<false, 2>, find_levels<false, 3>,
     find_levels<false, 4>};
@@ -384,7 +407,7 @@ cuda_context_sort(const struct cuda_batch *batch, cudaStream_t stream)
     return launches.error;
 }
 
-/* Levels that a single block restores after the coarse symbols. */
+/* How many levels restore_coarse restores. */
 static int
 count_single_block_levels(const struct context_plan *plan)
 {

@@ -1,18 +1,18 @@
-/* Where the symbols of chunks in context order stand, and the counts that sort
- * them. doc/format.md, "Context order". */
+/* The regions of symbols in context order, and the counts that sort them.
+ * doc/format.md, "Context order". */
 #pragma once
 
 #include "codec/model/contexts.h"
 #include "gpu/engine/state.cuh"
 
-/* Whether the chunk's tiles are of symbols in context order. */
+/* Whether the chunk's tiles hold symbols in context order. */
 static __device__ __forceinline__ bool
 is_in_context_order(const struct cuda_chunk &chunk)
 {
     return terp_coding_has_contexts(chunk.coding);
 }
 
-/* The symbols of the chunk's tiles: what is encoded, or decoded. */
+/* The symbols of the chunk's tiles, as they are encoded or decoded. */
 static __device__ __forceinline__ uint16_t *
 coded_symbols(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
 {
@@ -20,9 +20,9 @@ coded_symbols(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
         batch, is_in_context_order(chunk) ? batch.at.coded : batch.at.symbols);
 }
 
-/* The chunk's symbols in the tile order of splines. Those of lorenzo, which has
- * another tile order, are copied to the region `staging`, where no tiles stand
- * yet, or none any more. */
+/* The chunk's symbols in the tile order of splines. Lorenzo has another tile
+ * order; its symbols are copied to the region `staging`, which does not hold
+ * tiles yet (encode) or any more (decode). */
 static __device__ __forceinline__ uint16_t *
 class_symbols(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
 {
@@ -31,10 +31,15 @@ class_symbols(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
                                        : batch.at.symbols);
 }
 
-/* How many symbols of a level each group has (codec/model/contexts.h): in tiles
- * in tile order, which may hold symbols of other levels too, in spans of these
- * tiles, and in all. So a tile knows after few sums where its symbols of a
- * group begin. The region `context_counts` has them. */
+/* How many of a level's symbols belong to each group (a context, or special
+ * points; codec/model/contexts.h): for each tile in tile order, for each span
+ * of tiles, and in all. A tile finds the place of its symbols of a group by
+ * summing totals of smaller groups, whole spans, and tiles of its own span. The
+ * region `context_counts` holds the counts of all levels. */
+
+/* Tiles of a span. A tile sums up to this many tile counts and ntiles / this
+ * many span counts for each group, by a warp; 256 keeps both sums short up to
+ * 65536 tiles. Tests use a smaller value. */
 #ifndef CUDA_CONTEXT_SPAN_NTILES
 #define CUDA_CONTEXT_SPAN_NTILES 256
 #endif

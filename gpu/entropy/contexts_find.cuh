@@ -1,47 +1,50 @@
-/* Finds the contexts of a level's points by the weights of its even points.
+/* Finds the contexts of a level's points from the weights of its even points.
  *
- * A block has a region of the lattice of even points. For each of these it
- * finds the weight in the symbols of coarser levels; then the contexts of all
- * points between these and the next ones, of all classes, four points of a row
- * at a time. An encoder's symbols of lorenzo are copied to the order of splines
- * on the way. */
+ * A block has a region of the lattice of even points. It first computes the
+ * weight of each even point from the symbols of coarser levels. Then it finds
+ * the contexts of all points between even points, class by class, four points
+ * of a row at a time. While encoding it also copies lorenzo's symbols to the
+ * order of splines. */
 #pragma once
 
 #include "gpu/entropy/contexts_region.cuh"
 #include "gpu/predict/values.cuh"
 
-/* A context is stored as how far to shift for its four bits of a word, which is
- * four times the context. Special points have the ninth shift. */
+/* The mark of a point, as the region `contexts` stores it: four times its
+ * context, which is the shift of the context's 4-bit count in a word. Example:
+ * context 5 has mark 20. Special points have mark 32. */
 #define CONTEXT_SHIFT 2
 #define CONTEXT_SPECIAL_MARK (TERP_GROUP_SPECIALS << CONTEXT_SHIFT)
 static_assert(TERP_GROUP_SPECIALS == 8,
-              "Special points have a bit that no context has.");
+              "The mark of special points must have a bit of its own.");
 
 struct find_shared {
     uint32_t weights[CONTEXT_MAX_NWORDS];
     struct context_part part[TERP_NCLASSES];
-    /* Of the first tile that a class is in, and of the next. */
+    /* By class: counts in the first tile that has points of the class in the
+     * region, and in the next tile. */
     uint32_t count[TERP_NCLASSES][2][TERP_NGROUPS];
     uint32_t total[TERP_NGROUPS];
-    bool is_in_tile[TERP_NCLASSES]; /* all of a class's points are in one */
+    bool is_in_tile[TERP_NCLASSES]; /* all points of a class are in one tile */
 };
 
-/* What a region's points are found in. */
+/* The arrays that a block reads and writes. */
 struct find_view {
     const struct terp_layout *layout;
     const struct cuda_chunk *chunk;
     const uint16_t *symbols;
-    /* Of lorenzo, to be copied to `to`: they stand in boxes of the bricks. */
+    /* `symbols` are in lorenzo's tile order, and are copied to `to`. */
     bool is_raster;
     uint16_t *to;
-    uint8_t *contexts;
+    uint8_t *contexts; /* marks, in the tile order of splines */
     bool has_specials;
-    const uint64_t *specials; /* a bit a value in C order; NULL: by values */
+    const uint64_t *specials; /* a bit a value in C order; NULL: there is no
+                                 mask, test the values */
     int value_nbytes;
-    int wide; /* codes */
+    int wide; /* see cuda_model */
 };
 
-/* A level's counts. */
+/* The counts of level l. */
 static __device__ __forceinline__ struct cuda_context_counts
 context_counts(const struct cuda_batch &batch, int l)
 {
@@ -58,9 +61,9 @@ context_counts(const struct cuda_batch &batch, int l)
 
 /* ---- weights ---- */
 
-/* Stores the weight of a row's even point x of the region, or of the one next
- * to the region. Beyond the far end of the lattice the last weight stands
- * again. */
+/* Stores the weight of even point x of a row of the region, or of the point
+ * next to the region. If x is the last point of the lattice, stores the weight
+ * for x + 1 too. */
 static __device__ __forceinline__ void
 store_weight(const struct context_level &level, const struct context_region &r,
              uint32_t *row, uint32_t x, uint32_t weight)
@@ -70,8 +73,8 @@ store_weight(const struct context_level &level, const struct context_region &r,
         ((uint8_t *)row)[x + 1] = (uint8_t)weight;
 }
 
-/* The symbol of an even point of level l, among the points of level `above`, in
- * which it is new. `at`: its coordinates in the lattice that this level
+/* The symbol of an even point. Level `above` is the coarser level whose points
+ * it belongs to, and `at` its coordinates in the lattice that this level
  * completes. */
 static __device__ __forceinline__ unsigned
 symbol_of(const struct find_view &view, int above,
@@ -95,7 +98,10 @@ symbol_of(const struct find_view &view, int above,
                                  layout->rank, extent[0], c[0])];
 }
 
-/* Weighs the points of the level above: those that have an odd coordinate. */
+/* Weighs the even points that belong to the next coarser level: those with an
+ * odd coordinate. `rank` is that of a brick, and is_raster that of the view;
+ * both are template parameters to unroll the loop and to remove its branches.
+ * A thread takes four points of a row at a time. */
 template <int rank, bool is_raster>
 static __device__ __forceinline__ void
 weigh_level_above(const struct find_view &view,
@@ -148,7 +154,8 @@ weigh_level_above(const struct find_view &view,
     }
 }
 
-/* Weighs the points of all coarser levels, and anchors. */
+/* Weighs all other even points: those of coarser levels, and anchors. A thread
+ * takes a point at a time. */
 static __device__ __forceinline__ void
 weigh_coarse(const struct find_view &view, const struct context_level &level,
              const struct context_region &r, uint32_t *s_weights)
@@ -195,10 +202,10 @@ weigh_coarse(const struct find_view &view, const struct context_level &level,
 
 /* ---- contexts ---- */
 
-/* Contexts of four points, a byte each, by the sums of their corners' weights:
- * of points 0 and 2, and of points 1 and 3. terp_context_of compares with seven
- * limits; since these are powers of two, the highest bit of a sum tells the
- * same, two sums at a time. */
+/* The marks of four points, a byte each, from the sums of their corners'
+ * weights: `even` holds those of points 0 and 2, `odd` those of 1 and 3, 16
+ * bits each. terp_context_of compares a sum with seven limits; the limits are
+ * powers of two, so the position of the sum's highest bit gives the context. */
 static __device__ __forceinline__ uint32_t
 contexts_of(uint32_t even, uint32_t odd)
 {
@@ -207,7 +214,8 @@ contexts_of(uint32_t even, uint32_t odd)
 
 #pragma unroll
     for (int k = 0; k < 2; k++) {
-        /* 2 for 0, 4 to 7 for 1 to 7: its highest bit tells the context. */
+        /* 0 becomes 2, and 1 to 7 become 4 to 7; the highest bit is then
+         * context + 1. */
         uint32_t sum = k == 0 ? even : odd;
         sum |= ((sum + 0x7FFF * ones) & 0x8000 * ones) >> 13 | 2 * ones;
         const uint32_t low = 31 - (uint32_t)__clz((int)(sum & 0xFFFF));
@@ -217,14 +225,15 @@ contexts_of(uint32_t even, uint32_t odd)
     return (contexts - 0x01010101) << CONTEXT_SHIFT;
 }
 
-/* Sums of weights: of points 0 and 2, of points 1 and 3, of point 4. */
+/* Sums of weights: of points 0 and 2 (low and high half), 1 and 3, and 4. */
 struct weight_sums {
     uint32_t even, odd, next;
 };
 
-/* Sums over all corners of each set of odd dimensions, of which the fastest is
- * left to the caller: a bit of the set for each of the others. `step`: to the
- * next even point. */
+/* For each set of dimensions 1 to rank - 1: the sums over all corners along the
+ * dimensions in the set. Bit d - 1 of a set's number stands for dimension d;
+ * the caller sums along dimension 0. step[d] leads to the next even point along
+ * d. Example: for rank 3, sums[2] adds the points at `at` and at + step[2]. */
 template <int rank>
 static __device__ __forceinline__ void
 sum_weights(const uint32_t *at, const uint32_t step[rank],
@@ -254,13 +263,13 @@ sum_weights(const uint32_t *at, const uint32_t step[rank],
         }
 }
 
-/* Counts of contexts that a thread has met, a byte each: of 0, 2, 4, 6 and of
- * the others. */
+/* A thread's counts of contexts, a byte each: of contexts 0, 2, 4, 6 and of 1,
+ * 3, 5, 7. */
 struct met_contexts {
     uint32_t even, odd;
 };
 
-/* Of `n` points, four at most. */
+/* Counts the marks of `n` points, four at most. */
 static __device__ __forceinline__ void
 meet_contexts(uint32_t marks, unsigned n, struct met_contexts *met)
 {
@@ -274,7 +283,7 @@ meet_contexts(uint32_t marks, unsigned n, struct met_contexts *met)
     met->odd += counts >> 4 & fields;
 }
 
-/* Adds what a warp's threads have met. */
+/* Adds the counts of a warp's threads to s_counts. */
 static __device__ __forceinline__ void
 add_met(const struct met_contexts &met, uint32_t *s_counts)
 {
@@ -297,7 +306,7 @@ add_met(const struct met_contexts &met, uint32_t *s_counts)
     }
 }
 
-/* Adds a warp's counts, four bits a context in each lane. */
+/* Adds a warp's counts to s_counts. Each lane has four bits per context. */
 static __device__ __forceinline__ void
 add_counts(uint32_t counts, uint32_t *s_counts)
 {
@@ -317,7 +326,7 @@ add_counts(uint32_t counts, uint32_t *s_counts)
     }
 }
 
-/* Adds a warp's counts of all groups. */
+/* Counts the marks of points [begin, end) of each lane of a warp, by groups. */
 static __device__ __forceinline__ void
 count_groups(uint32_t marks, unsigned begin, unsigned end, bool has_specials,
              uint32_t s_counts[TERP_NGROUPS])
@@ -340,7 +349,7 @@ count_groups(uint32_t marks, unsigned begin, unsigned end, bool has_specials,
         atomicAdd(&s_counts[TERP_GROUP_SPECIALS], nspecials);
 }
 
-/* Stores the marks (shifts) of `n` points in a row. */
+/* Stores the marks of `n` points of a row. */
 static __device__ __forceinline__ void
 store_marks(uint8_t *to, uint32_t marks, unsigned n)
 {
@@ -353,7 +362,9 @@ store_marks(uint8_t *to, uint32_t marks, unsigned n)
     }
 }
 
-/* Counts the marks of `n` points, `offset` behind the first of a part. */
+/* Counts the marks of `n` points, the first of which is `offset` behind the
+ * part's first: points of the part's first tile in s_counts[0], points of the
+ * next tile in s_counts[1]. */
 static __device__ __forceinline__ void
 count_marks(const struct context_part &part, uint32_t offset, uint32_t marks,
             unsigned n, bool has_specials, uint32_t s_counts[2][TERP_NGROUPS])
@@ -373,8 +384,9 @@ has_special_value(const struct cuda_chunk &chunk, uint64_t at)
     return is_special(((const T *)chunk.src)[at], fills_of<T>(chunk));
 }
 
-/* Marks the special ones of `n` points, the first of which is at `at` in C
- * order. Few chunks have any, so it is not inlined. */
+/* Gives special points among `n` points their mark. The first point is at `at`
+ * in C order, and the next `step` behind. Few chunks have special points, so it
+ * is not inlined. */
 static __device__ __attribute__((noinline)) uint32_t
 mark_specials(const uint64_t *specials, const struct cuda_chunk *chunk,
               int value_nbytes, uint64_t at, uint64_t step, unsigned n,
@@ -396,8 +408,8 @@ mark_specials(const uint64_t *specials, const struct cuda_chunk *chunk,
     return marks;
 }
 
-/* Marks special points among `n` of a class, and copies symbols of lorenzo to
- * the order of splines. Returns the marks. */
+/* Returns the marks of `n` points of a class, with special points marked.
+ * Copies lorenzo's symbols to the order of splines. */
 static __device__ __forceinline__ uint32_t
 finish_points(const struct find_view &view, const struct context_level &level,
               const struct context_region &r, const struct context_group &group,
@@ -420,14 +432,18 @@ finish_points(const struct find_view &view, const struct context_level &level,
     return marks;
 }
 
-/* A thread's groups of a region: no byte of met_contexts overflows. */
+/* The bytes of met_contexts do not overflow: a thread has at most so many
+ * points of a class. */
 static_assert(TERP_TILE_NSYMBOLS / CONTEXT_NTHREADS <= UINT8_MAX,
               "A region has no more groups than a box, a tile's points.");
 
-/* Makes all contexts of the region. All threads come here together, and take a
- * group of four points at a time. `plain`: neither special values nor symbols
- * of lorenzo; where a class's points are in one tile, each thread then counts
- * its own, to be added up in the end. */
+/* Makes all contexts of the region. A thread takes a group of four even points
+ * at a time, and the four points of each class beside it. `rank` is a brick's.
+ * `plain`: the chunk has neither special values nor lorenzo's symbols; the
+ * loop over classes is then unrolled, and where all points of a class are in
+ * one tile, each thread counts its own, and warps add the counts at the end.
+ * Example: make_contexts<3, true> is for plain chunks of three dimensions. All
+ * threads of a block call it together. */
 template <int rank, bool plain>
 static __device__ __forceinline__ void
 make_contexts(const struct find_view &view, const struct context_level &level,
@@ -442,7 +458,7 @@ make_contexts(const struct find_view &view, const struct context_level &level,
         const struct context_group group = context_group_of(level, r, i);
         struct weight_sums sums[NSETS];
         uint32_t step[rank] = {}, at = group.c[0] / 4;
-        /* A corner beyond the far end is the one before it. */
+        /* Beyond the far end, a corner is replaced by the one before it. */
 #pragma unroll
         for (int d = 1; d < rank; d++) {
             step[d] = group.c[d] + 1 < r.neven[d] ? level.stride[d] : 0;
@@ -487,8 +503,8 @@ make_contexts(const struct find_view &view, const struct context_level &level,
 
 /* ---- a region ---- */
 
-/* Adds the region's counts to the chunk's: a thread takes one count of a class,
- * a tile and a group at a time. */
+/* Adds the region's counts to the chunk's; a thread takes one count at a time.
+ * Has a barrier. */
 static __device__ __forceinline__ void
 add_to_chunk(const struct cuda_batch &batch, int l, struct find_shared *s)
 {
@@ -516,6 +532,8 @@ add_to_chunk(const struct cuda_batch &batch, int l, struct find_shared *s)
                   (unsigned long long)s->total[threadIdx.x]);
 }
 
+/* The arrays of a chunk. A decoder reads symbols in the order of splines for
+ * either prediction; an encoder reads lorenzo's in their own order. */
 template <bool decode>
 static __device__ __forceinline__ struct find_view
 find_view_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
@@ -536,8 +554,9 @@ find_view_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
             chunk.model.wide};
 }
 
-/* Finds the contexts of block number `block` of the level, whose coarser levels
- * have their symbols. The storage may be used again after the next barrier. */
+/* Finds the contexts of region `block` of the level. The symbols of all coarser
+ * levels must be there. All threads of a block call it, and need a barrier
+ * before they use `s` again. find_levels explains the template parameters. */
 template <bool decode, int rank>
 static __device__ __forceinline__ void
 find_contexts(const struct cuda_batch &batch, const struct cuda_chunk &chunk,

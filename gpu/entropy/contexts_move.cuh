@@ -1,12 +1,12 @@
 /* Moves a tile's symbols of a level from tile order to context order or back,
- * once all contexts of the level are counted. */
+ * after all contexts of the level are counted. */
 #pragma once
 
 #include "gpu/block/warp.cuh"
 #include "gpu/entropy/contexts_find.cuh"
 #include "gpu/entropy/decode_bits.cuh"
 
-/* Symbols of a thread. */
+/* Symbols of a thread, and warps of a block. */
 #define CONTEXT_MOVE_NSYMBOLS (TERP_TILE_NSYMBOLS / CONTEXT_NTHREADS)
 #define CONTEXT_MOVE_NWARPS (CONTEXT_NTHREADS / 32)
 static_assert(
@@ -15,24 +15,29 @@ static_assert(
 static_assert(CONTEXT_MOVE_NWARPS * 4 == 32,
               "Each lane has a pair of a warp's counts.");
 
-/* A tile's symbols of one group, in context order: 32-bit words of two symbols
- * in the region `coded`, the first and the last of which may have a symbol of
- * another tile. */
+/* A run: the tile's symbols of one group, which follow each other in the region
+ * `coded`. They are copied as 32-bit words of two symbols; the first and the
+ * last word may share a symbol with another tile's run. The words of all runs
+ * of a tile are numbered from 0. */
 struct alignas(16) context_run {
-    int64_t words_at;    /* what to add to a number of the tile's words */
-    int first;           /* symbol of word 0, if the run were that long */
-    uint16_t begin, end; /* of the tile's symbols, sorted */
+    int64_t words_at; /* word i of the tile is word words_at + i of `coded` */
+    int first;        /* word i of the tile begins with sorted symbol
+                         first + 2 i, which may lie outside the run */
+    uint16_t begin, end; /* the run's symbols among the tile's sorted ones */
 };
 
 struct move_shared {
-    /* The tile's symbols, sorted by groups: place i at i + i / 16 * 2, so that
-     * threads which have one group each lie in different banks. */
+    /* The tile's symbols, sorted by groups. Symbol i is at i + i / 16 * 2, so
+     * that threads whose 16 symbols are all of one group access different
+     * banks. */
     uint16_t sorted[TERP_TILE_NSYMBOLS / 16 * 18];
-    uint16_t next[TERP_NGROUPS][CONTEXT_NTHREADS]; /* a thread's places */
-    uint32_t warp[CONTEXT_MOVE_NWARPS][4];         /* counts, in pairs */
-    uint64_t at[TERP_NGROUPS]; /* of the first symbol, in `coded` */
+    /* By group and thread: where the thread's next symbol of the group is among
+     * the sorted ones. */
+    uint16_t next[TERP_NGROUPS][CONTEXT_NTHREADS];
+    uint32_t warp[CONTEXT_MOVE_NWARPS][4]; /* a warp's counts, in pairs */
+    uint64_t at[TERP_NGROUPS];             /* a run's first symbol in `coded` */
     struct context_run run[TERP_NGROUPS];
-    uint32_t words_end[TERP_NGROUPS]; /* of a run's words among all */
+    uint32_t words_end[TERP_NGROUPS]; /* end of a run's words */
 };
 
 static __device__ __forceinline__ unsigned
@@ -41,8 +46,9 @@ sorted_place(unsigned i)
     return i + i / 16 * 2;
 }
 
-/* Counts of 16 bits, two a number: those of contexts 4, 6, 5, 7 above those of
- * 0, 2, 1, 3. All other symbols are special points. */
+/* Counts of the contexts, 16 bits each: pair[0] to pair[3] hold contexts 0, 2,
+ * 1, 3 in their low halves and 4, 6, 5, 7 in their high halves. Symbols that
+ * are not counted belong to special points. */
 struct context_pairs {
     uint32_t pair[4];
 };
@@ -53,7 +59,7 @@ pair_of_context(unsigned context)
     return (context & 1) << 1 | (context >> 1 & 1);
 }
 
-/* The count of a context. Each lane may ask for another one. */
+/* The count of a context, which may differ between lanes. */
 static __device__ __forceinline__ uint32_t
 count_of(const struct context_pairs &pairs, unsigned context)
 {
@@ -62,11 +68,11 @@ count_of(const struct context_pairs &pairs, unsigned context)
     return (context & 1 ? odd : even) >> (context & 4 ? 16 : 0) & 0xFFFF;
 }
 
-/* ---- where symbols go ---- */
+/* ---- places of symbols ---- */
 
-/* Finds where in `coded` the tile's symbols of each group begin: a warp takes a
- * group at a time. Other blocks may have counted in this launch, so counts are
- * read from memory. */
+/* Finds s->at, the place in `coded` of the tile's first symbol of each group; a
+ * warp takes a group at a time. Counts are read as volatile: in restore_coarse
+ * the same launch has made them. */
 static __device__ __forceinline__ void
 find_begins(const struct cuda_batch &batch, const struct context_level &level,
             uint64_t tile, struct move_shared *s)
@@ -97,9 +103,10 @@ find_begins(const struct cuda_batch &batch, const struct context_level &level,
     }
 }
 
-/* A thread's contexts, a byte each. Symbols of coarser levels, which stand
- * before the level's, count as context 0, and those of finer ones as special.
- */
+/* The contexts of a thread's symbols, a byte each, as shifts (CONTEXT_SHIFT).
+ * Symbols of coarser levels stand before the level's and count as context 0;
+ * symbols of finer levels stand behind and count as special points. So sorting
+ * does not move either, and runs leave them out. */
 struct thread_contexts {
     uint32_t four[CONTEXT_MOVE_NSYMBOLS / 4];
 };
@@ -129,7 +136,7 @@ load_contexts(const uint8_t *contexts, unsigned begin, unsigned end)
     return loaded;
 }
 
-/* The shift that symbol `i` has for a context. */
+/* The context of symbol `i`, as a shift. */
 static __device__ __forceinline__ unsigned
 shift_at(const struct thread_contexts &contexts, unsigned i)
 {
@@ -154,12 +161,12 @@ count_contexts(const struct thread_contexts &contexts)
 
 /* Places among the tile's sorted symbols. */
 struct sorted_places {
-    struct context_pairs context; /* the first of each */
-    uint32_t special;             /* the first of special points */
+    struct context_pairs context; /* of the first symbol of each context */
+    uint32_t special;             /* of the first special point */
 };
 
-/* Places of the thread's first symbol of each context, and of the tile's. All
- * threads meet here. */
+/* Finds the places of the thread's first symbol of each group (own_ret), and
+ * the tile's first (all_ret), from the counts of each thread. Has a barrier. */
 static __device__ __forceinline__ void
 scan_contexts(struct context_pairs counts, struct move_shared *s,
               struct sorted_places *own_ret, struct sorted_places *all_ret)
@@ -190,14 +197,14 @@ scan_contexts(struct context_pairs counts, struct move_shared *s,
         const uint32_t below = __shfl_up_sync(FULL_WARP_MASK, through, step);
         through += lane >= step ? below : 0;
     }
-    uint32_t before = 0; /* contexts, in both halves of a pair */
+    uint32_t before = 0; /* symbols of lower contexts, in both halves */
 #pragma unroll
     for (unsigned i = 0; i < 4; i++) {
         const unsigned k = pair_of_context(i);
         all_ret->context.pair[k] = before;
         before += __shfl_sync(FULL_WARP_MASK, through, (int)(28 + k));
     }
-    uint32_t nbefore = 0; /* symbols that are not special in threads before */
+    uint32_t nbefore = 0; /* of threads before: symbols that are not special */
 #pragma unroll
     for (unsigned k = 0; k < 4; k++) {
         const uint32_t of_warp =
@@ -212,8 +219,8 @@ scan_contexts(struct context_pairs counts, struct move_shared *s,
                        (nbefore & 0xFFFF) - (nbefore >> 16);
 }
 
-/* Makes the tile's runs. Lanes of the first warp do this, which has seen all
- * counts. The level's are the tile's symbols [first, end). */
+/* Makes the tile's runs: lane g of the first warp makes that of group g. The
+ * level has the tile's symbols [first, end). */
 static __device__ __forceinline__ void
 make_runs(const struct sorted_places &begins, unsigned first, unsigned end,
           struct move_shared *s)
@@ -247,7 +254,9 @@ make_runs(const struct sorted_places &begins, unsigned first, unsigned end,
 
 /* ---- symbols ---- */
 
-/* Copies word number `i`, of two symbols, between shared memory and `coded`. */
+/* Copies word `i` of the tile, two symbols, between shared memory and `coded`:
+ * encoding to `coded`, decoding from it. Symbols of other runs in the word are
+ * left alone. */
 template <bool decode>
 static __device__ __forceinline__ void
 move_word(uint16_t *coded, const struct context_run &run, unsigned i,
@@ -274,8 +283,8 @@ move_word(uint16_t *coded, const struct context_run &run, unsigned i,
     }
 }
 
-/* Copies all runs. A warp has an equal share of their words, and takes what
- * there is of one run after another. */
+/* Copies all runs. Each warp has an equal share of the tile's words, which may
+ * cover several runs. */
 template <bool decode>
 static __device__ __forceinline__ void
 move_runs(uint16_t *coded, struct move_shared *s)
@@ -297,8 +306,8 @@ move_runs(uint16_t *coded, struct move_shared *s)
     }
 }
 
-/* Moves the thread's symbols, two by two, between registers and their places.
- */
+/* Copies the thread's symbols between registers, two in each, and their sorted
+ * places in shared memory. Counts up s->next. */
 template <bool decode>
 static __device__ __forceinline__ void
 place_symbols(const struct thread_contexts &contexts,
@@ -318,8 +327,9 @@ place_symbols(const struct thread_contexts &contexts,
     }
 }
 
-/* Stores a thread's decoded symbols of the level, and notes escapes unless the
- * symbols are moved once more. */
+/* Stores a thread's decoded symbols of the level. Counts or lists their
+ * escapes, except lorenzo's: order_lorenzo_symbols moves those symbols again.
+ */
 static __device__ __forceinline__ void
 store_symbols(const struct cuda_batch &batch, struct cuda_chunk &chunk,
               uint64_t tile, unsigned begin, unsigned end,
@@ -350,8 +360,10 @@ store_symbols(const struct cuda_batch &batch, struct cuda_chunk &chunk,
                      tile * TERP_TILE_NSYMBOLS + first, escapes);
 }
 
-/* Moves the tile's symbols of the level. The storage may be used again after
- * the next barrier. */
+/* Moves the tile's symbols of the level: with `decode` from context order to
+ * tile order, else from tile order to context order. Thread i has symbols 16 i
+ * to 16 i + 15 of the tile. All threads of a block call it, and need a barrier
+ * before they use `s` again. */
 template <bool decode>
 static __device__ __forceinline__ void
 move_tile(const struct cuda_batch &batch, struct cuda_chunk &chunk,

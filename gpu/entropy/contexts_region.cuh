@@ -1,54 +1,60 @@
-/* How blocks share the points of levels that have contexts: a block has a
- * region of the level's lattice. */
+/* Divides the points of levels with contexts among blocks: a block has a region
+ * of the level's lattice of even points. */
 #pragma once
 
 #include "gpu/entropy/contexts.cuh"
 #include "gpu/entropy/order.cuh"
 
+/* Threads of every block in contexts.cu: 16 symbols of a tile each
+ * (contexts_move.cuh depends on that). */
 #define CONTEXT_NTHREADS 256
 
-/* Room for the weights of a region, four a word, and of those next to it on the
- * far sides: 9^4 points take three words a row. Other regions need fewer. */
+/* Words for the weights of a region and of its neighbours on the far sides,
+ * four weights a word. The largest region is a box of four dimensions with 8^4
+ * points: with neighbours 9^4 points, and a row of 9 takes three words. */
 #define CONTEXT_MAX_NWORDS (9 * 9 * 9 * 3)
 
-/* How blocks share a level. Regions lie in one box each, or hold several bricks
- * that are smaller. [d]: dimension, then bricks. Reciprocals are for
- * divide_by. */
+/* The regions of a level. A region lies in one box, or holds several small
+ * bricks. Index d of an array is a dimension, and index TERP_NDIMS the bricks.
+ * Reciprocals are for divide_by. */
 struct context_level {
     int l;
-    uint64_t begin, end; /* positions of its symbols */
-    uint32_t nblocks;
-    uint32_t nregions[TERP_NDIMS]; /* along a dimension */
-    uint32_t extent[TERP_NDIMS + 1];
-    uint32_t ngroups; /* of four points, of a region */
+    uint64_t begin, end;             /* positions of the level's symbols */
+    uint32_t nblocks;                /* regions in all */
+    uint32_t nregions[TERP_NDIMS];   /* along each dimension */
+    uint32_t extent[TERP_NDIMS + 1]; /* even points of a region */
+    uint32_t ngroups;                /* groups of four points in a region */
     uint32_t groups_reciprocal[TERP_NDIMS];
-    uint32_t nwords;                 /* of weights */
-    uint32_t stride[TERP_NDIMS + 1]; /* in words; [0]: not used */
+    uint32_t nwords;                 /* of a region's weights */
+    uint32_t stride[TERP_NDIMS + 1]; /* of weights, in words; [0] not used */
     uint32_t words_extent[TERP_NDIMS], words_reciprocal[TERP_NDIMS];
-    uint32_t nhalves; /* of weights whose coordinates are all even */
+    uint32_t nhalves; /* weights whose coordinates are all even */
     uint32_t halves_extent[TERP_NDIMS], halves_reciprocal[TERP_NDIMS];
 };
 
-/* Levels that have contexts, the coarsest first. */
+/* The levels with contexts, the coarsest first. */
 struct context_plan {
-    uint64_t ncoarse; /* symbols before all of these */
+    uint64_t ncoarse; /* symbols of coarser levels, which have no contexts */
     int nlevels;
     struct context_level level[TERP_NCONTEXT_LEVELS];
 };
 
-/* Where the symbols of a class of a region stand: in one box, or in those of
- * bricks that follow each other. */
+/* The symbols of one class in a region: they stand in one box, or in boxes of
+ * consecutive bricks. The symbol of a point is at `at` plus the point's
+ * coordinates in the region times the strides. */
 struct alignas(16) context_part {
-    uint64_t at;                     /* of the first */
+    uint64_t at;                     /* of the region's first point */
     uint32_t stride[TERP_NDIMS + 1]; /* [0]: 1 */
-    uint32_t left; /* symbols up to the end of the first one's tile; 0: none */
+    uint32_t left; /* symbols from `at` to the end of its tile; 0: the region
+                      has no points of the class */
 };
 
-/* A block's region. */
+/* The region of a block. */
 struct context_region {
-    uint32_t low[TERP_NDIMS];
-    uint64_t brick;
-    /* Even and odd points from there on, and bricks. */
+    uint32_t low[TERP_NDIMS]; /* first even point */
+    uint64_t brick;           /* first brick */
+    /* Even and odd points from `low` to the lattice's end; the region's
+     * bricks. */
     uint32_t neven[TERP_NDIMS], nodd[TERP_NDIMS], nbricks;
 };
 
@@ -103,12 +109,12 @@ context_part_of(const struct terp_level &shape, int rank,
 
 /* ---- points ---- */
 
-/* Four even points that follow each other in a row, and the odd ones next to
- * them: [0] is the first, the others are shared. */
+/* A group: four consecutive even points of a row. c has the coordinates of the
+ * first in the region; the others differ from it along dimension 0 alone. */
 struct context_group {
     uint32_t c[TERP_NDIMS], brick; /* in the region */
-    unsigned odd_inside; /* a bit a dimension: it has the odd points next */
-    bool inside;
+    unsigned odd_inside; /* bit d: the lattice has odd points next along d */
+    bool inside;         /* false: no such group */
 };
 
 static __device__ __forceinline__ struct context_group
@@ -134,7 +140,8 @@ context_group_of(const struct context_level &level,
     return group;
 }
 
-/* How many of the four points there are of a class. */
+/* How many points of a class (even or odd along each dimension) belong to a
+ * group: at most four. */
 static __device__ __forceinline__ unsigned
 context_group_size(const struct context_level &level,
                    const struct context_region &r,
@@ -147,7 +154,7 @@ context_group_size(const struct context_level &level,
                : 0;
 }
 
-/* Where its symbols of a class stand, behind the part's first. */
+/* The offset of a group's symbols of a class from part.at. */
 static __device__ __forceinline__ uint32_t
 context_group_offset(const struct context_part &part,
                      const struct context_group &group)
@@ -157,11 +164,11 @@ context_group_offset(const struct context_part &part,
            group.brick * part.stride[TERP_NDIMS];
 }
 
-/* Points of a class in the chunk's own order. */
+/* A group's points of a class, by their coordinates in the chunk. */
 struct raster_points {
-    uint64_t at[TERP_NDIMS]; /* of the first */
+    uint64_t at[TERP_NDIMS]; /* of the first point */
     uint64_t brick;
-    uint64_t step; /* to the next, along dimension 0 */
+    uint64_t step; /* to the next point, along dimension 0 */
 };
 
 static __device__ __forceinline__ struct raster_points
@@ -180,7 +187,7 @@ raster_points_of(const struct context_level &level,
     return points;
 }
 
-/* The first one's place in C order. */
+/* The first point's position in C order. */
 static __device__ __forceinline__ uint64_t
 raster_begin(const struct terp_layout *layout,
              const struct raster_points &points)
@@ -193,7 +200,7 @@ raster_begin(const struct terp_layout *layout,
     return begin;
 }
 
-/* Their row in the tile order of lorenzo. */
+/* The points' row in lorenzo's tile order. */
 static __device__ __forceinline__ struct tiled_row
 raster_row(const struct terp_layout *layout, const struct raster_points &points)
 {

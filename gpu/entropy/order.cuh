@@ -1,19 +1,19 @@
-/* Where single symbols stand in tile order, in closed form. doc/format.md,
- * "Tile order". The CPU copies whole rows and walks over the boxes instead
- * (cpu/entropy/order.h). */
+/* Converts the positions of single symbols between tile order, level order and
+ * C order, in closed form. doc/format.md, "Tile order". The CPU copies whole
+ * rows and walks over the boxes instead (cpu/entropy/order.h). */
 #pragma once
 
 #include "codec/format/layout.h"
 #include "gpu/engine/platform.cuh"
 
-/* Most numbers have 32 bits, which are divided much faster. */
+/* a / b. Most numbers fit into 32 bits, whose division is much faster. */
 static __host__ __device__ __forceinline__ uint64_t
 divide(uint64_t a, uint64_t b)
 {
     return (a | b) >> 32 == 0 ? (uint32_t)a / (uint32_t)b : a / b;
 }
 
-/* Divides by an extent; returns the remainder. */
+/* Divides *left by an extent and returns the remainder. */
 static __host__ __device__ __forceinline__ uint64_t
 split(uint64_t *left, uint64_t extent)
 {
@@ -25,8 +25,8 @@ split(uint64_t *left, uint64_t extent)
     return rest;
 }
 
-/* Divides a number below 2^13 by an extent below 2^13, of which the reciprocal
- * is known. */
+/* Divides a number below 2^13 by an extent below 2^13, given the extent's
+ * reciprocal_of. */
 static __device__ __forceinline__ uint32_t
 divide_by(uint32_t reciprocal, uint32_t number)
 {
@@ -39,16 +39,17 @@ reciprocal_of(uint32_t extent)
     return (UINT32_C(1) << 31) / extent + 1;
 }
 
-/* A row of an array [nbricks][n3][n2][n1][n0]. Its symbols stand in pieces,
- * one in each box that it runs through. The arrays of a class and of the one
- * that differs from it in dimension 0 share these. */
+/* A row of an array [nbricks][n3][n2][n1][n0]. The row runs through several
+ * boxes, and its symbols stand in one segment per box. The members do not
+ * depend on n0, so a class and the class that differs from it in dimension 0
+ * alone share them. */
 struct tiled_row {
-    uint64_t nrows_before; /* rows whose symbols all stand before */
-    uint32_t box_nrows;    /* rows of the boxes that it runs through */
-    uint32_t row_in_box;
+    uint64_t nrows_before; /* rows that stand entirely before these boxes */
+    uint32_t box_nrows;    /* rows of each of these boxes */
+    uint32_t row_in_box;   /* number of this row in its boxes */
 };
 
-/* The row of the point at `at`. extent[0] and at[0] are not read. */
+/* The row of the point at `at`. Does not read extent[0] and at[0]. */
 static __host__ __device__ __forceinline__ struct tiled_row
 tiled_row_at(int rank, const uint64_t extent[TERP_NDIMS],
              const uint64_t at[TERP_NDIMS], uint64_t brick)
@@ -66,7 +67,7 @@ tiled_row_at(int rank, const uint64_t extent[TERP_NDIMS],
     return row;
 }
 
-/* Where point x of the row stands, in an array whose rows have `n0` points. */
+/* The position in tile order of point x of the row; rows have n0 points. */
 static __host__ __device__ __forceinline__ uint64_t
 tiled_at(const struct tiled_row &row, int rank, uint64_t n0, uint64_t x)
 {
@@ -77,8 +78,8 @@ tiled_at(const struct tiled_row &row, int rank, uint64_t n0, uint64_t x)
            row.row_in_box * width + (x - low);
 }
 
-/* The other way: the place in C order of the array. Loops are not unrolled: the
- * function is called seldom, and should not take up much code. */
+/* The position in C order of the symbol at `tiled` in tile order. Calls are
+ * rare, so loops are not unrolled, to keep the code short. */
 static __host__ __device__ inline uint64_t
 untiled_at(int rank, const uint64_t extent[TERP_NDIMS], uint64_t tiled)
 {
@@ -94,7 +95,7 @@ untiled_at(int rank, const uint64_t extent[TERP_NDIMS], uint64_t tiled)
     uint64_t left = tiled - brick * nvalues;
 #pragma unroll 1
     for (int d = TERP_NDIMS - 1; d >= 0; d--) {
-        uint64_t step = slower * inner[d]; /* symbols of one in dimension d */
+        uint64_t step = slower * inner[d]; /* symbols per step along d */
         low[d] = divide(left, step * box) * box;
         left -= low[d] * step;
         width[d] = min_u64(box, extent[d] - low[d]);
@@ -110,7 +111,7 @@ untiled_at(int rank, const uint64_t extent[TERP_NDIMS], uint64_t tiled)
     return at;
 }
 
-/* The class of a position among a level's. */
+/* The class of the point at a position (in level order) of the level. */
 static __host__ __device__ __forceinline__ unsigned
 class_of_position(const struct terp_level *level, uint64_t position)
 {
@@ -118,12 +119,12 @@ class_of_position(const struct terp_level *level, uint64_t position)
     for (int i = 1; i < TERP_NCLASSES - 1; i++) {
         unsigned next = terp_nth_class(i);
         if (level->class_at[next] <= position)
-            odd = next; /* the last that begins there is not empty */
+            odd = next; /* of classes that begin here the last is not empty */
     }
     return odd;
 }
 
-/* The place in level order of a symbol in tile order. */
+/* The position in level order of the symbol at `tiled` in tile order. */
 static __host__ __device__ inline uint64_t
 level_position_of_tiled(const struct terp_layout *layout, uint64_t tiled)
 {
@@ -177,7 +178,7 @@ level_point_at(const struct terp_layout *layout, uint64_t position)
     return point;
 }
 
-/* The place in C order of a symbol in the tile order of lorenzo. */
+/* The position in C order of a symbol in lorenzo's tile order. */
 static __host__ __device__ inline uint64_t
 raster_position_of_tiled(const struct terp_layout *layout, uint64_t tiled)
 {
