@@ -1,5 +1,6 @@
-/* What all decoders of codewords and tokens need: a tile's bits in shared
- * memory, its escapes, and the rounds in which subsequences synchronize. */
+/* Shared by all decoders of codewords and tokens: a tile's bits in shared
+ * memory, counts of escapes, and the rounds in which subsequences
+ * synchronize. */
 #pragma once
 
 #include "gpu/block/expand.cuh"
@@ -7,14 +8,14 @@
 #include "gpu/entropy/order.cuh"
 #include "gpu/sections/escapes.cuh"
 
-/* Symbols are stored in units of 16 bytes. */
+/* Symbols of a unit of 16 bytes, in which symbols are stored. */
 #define DECODE_UNIT_NSYMBOLS 8
 
 /* ---- escapes ---- */
 
-/* Counts escapes, a bit for each of the symbols from number `tiled` on, in the
- * ranges of their places in level order. It is rare and takes many registers,
- * so it is not inlined. */
+/* Counts escapes in the ranges of their positions in level order. Bit i of
+ * `escapes` stands for the symbol at `tiled` + i in tile order. Escapes are
+ * rare and the code needs many registers, so it is not inlined. */
 static __device__ __attribute__((noinline)) void
 count_in_ranges(unsigned long long *ranges, const struct terp_layout *layout,
                 bool is_lorenzo, uint64_t tiled, unsigned escapes)
@@ -28,7 +29,8 @@ count_in_ranges(unsigned long long *ranges, const struct terp_layout *layout,
     }
 }
 
-/* Lists these escapes, or counts them, as escapes_are_listed says. */
+/* Adds escapes to the list if `listed` (escapes_are_listed), else counts them.
+ */
 static __device__ __forceinline__ void
 note_escapes(const struct cuda_batch &batch, struct cuda_chunk &chunk,
              bool listed, uint64_t tiled, unsigned escapes)
@@ -47,7 +49,9 @@ note_escapes(const struct cuda_batch &batch, struct cuda_chunk &chunk,
         list[to++] = tiled + (unsigned)__ffs((int)escapes) - 1;
 }
 
-/* The same of a tile's symbols: those of wide codes may be listed. */
+/* The same for symbols of a tile. If codes are wide, it does nothing: an escape
+ * may stand for a code in a list of the section of low bits, and
+ * cuda_low_bits_join finds the true escapes. */
 static __device__ __forceinline__ void
 note_escapes_of_tile(const struct cuda_batch &batch, struct cuda_chunk &chunk,
                      uint64_t tiled, unsigned escapes)
@@ -57,7 +61,7 @@ note_escapes_of_tile(const struct cuda_batch &batch, struct cuda_chunk &chunk,
                      escapes);
 }
 
-/* A bit for each of two symbols: it is an escape. */
+/* Bit 0 and bit 1: the low and the high symbol of `two` is an escape. */
 static __device__ __forceinline__ unsigned
 find_escapes_of_two(uint32_t two)
 {
@@ -74,11 +78,12 @@ eight_zero_codes(void)
 
 /* ---- bits ---- */
 
-/* Room for a tile's bytes from a multiple of 4 on, of each word the first byte
- * highest, and two words behind these. */
+/* Words for a tile's bytes, which may begin at any byte of the first word, and
+ * two words behind them. The first byte is the highest of its word. */
 #define TILE_BITS_NWORDS (TERP_CODEWORDS_MAX_NBYTES / 4 + 3)
 
-/* The bits [begin, end) of these words are the tile. */
+/* The tile is the bits [begin, end) of the words; bit 0 is the highest of word
+ * 0. */
 struct tile_bits {
     unsigned begin, end;
 };
@@ -89,8 +94,10 @@ bits_at(const uint32_t *bits, unsigned at)
     return __funnelshift_l(bits[at / 32 + 1], bits[at / 32], at % 32);
 }
 
-/* Copies the tile's bytes, in whole words where they fill these. `src` is not
- * the first byte of its memory, so what stands before it may be read. */
+/* Copies the tile's bytes to s_bits, as words where they fill a word. Reads up
+ * to 3 bytes before `src`; a stream's frame stands before any tile. NTHREADS is
+ * the block's size; all threads take part, and need a barrier before they read
+ * s_bits. Example: stage_bits<128>(s.bits, src, nbytes). */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ struct tile_bits
 stage_bits(uint32_t *s_bits, const uint8_t *src, unsigned nbytes)
@@ -115,11 +122,14 @@ stage_bits(uint32_t *s_bits, const uint8_t *src, unsigned nbytes)
     return bits;
 }
 
-/* Decodes a thread's subsequence, pass(begin), from where the thread before it
- * ended, as long as that is not where it began last. The first time it begins
- * at `begin`, a guess. Returns where the subsequence does begin.
- * s_stop[threadIdx.x] is what the last pass returned. After n rounds the first
- * n threads are right. */
+/* Finds where the thread's subsequence begins. pass(begin) decodes the
+ * subsequence from bit `begin` and returns where the next one begins. In the
+ * first round each thread begins at its guess `begin`; in each further round it
+ * decodes again if the thread before it stopped elsewhere than where this
+ * thread began. After n rounds the first n threads are right; rounds end when
+ * all are. Returns where the subsequence begins; s_stop[threadIdx.x] holds the
+ * result of the last pass. Pass is a lambda: decode_tokens passes one that
+ * counts tokens. Two barriers a round; idle threads take part. */
 template <typename Pass>
 static __device__ __forceinline__ unsigned
 synchronize_subsequences(uint32_t *s_stop, unsigned first_begin, unsigned begin,

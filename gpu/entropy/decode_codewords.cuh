@@ -1,21 +1,20 @@
-/* Codewords to symbols where a batch has many tiles: a block of few threads
+/* Decodes tiles of codewords in batches of many tiles: a block of few threads
  * decodes each tile.
  *
- * A tile's codewords stand one behind another, and only the first one's place
- * is known. They synchronize themselves, though: a decoder that starts anywhere
- * soon meets the beginning of a codeword (Weissenberger and Schmidt, "Massively
- * parallel Huffman decoding on GPUs", ICPP 2018). So each thread decodes a
- * subsequence of the tile's bits from where it guesses that a codeword begins.
- * It does so again from where the thread before it ended, as long as that is
- * not where it began. The first thread's guess is right, so the second is right
- * after one round, and in the end all are. */
+ * Only the first codeword of a tile has a known place. But codewords
+ * synchronize themselves: a decoder that starts at any bit soon meets the
+ * beginning of a codeword (Weissenberger and Schmidt, "Massively parallel
+ * Huffman decoding on GPUs", ICPP 2018). Each thread decodes a subsequence of
+ * the tile's bits from a guess. It decodes again if the thread before it ended
+ * elsewhere. The first thread's guess is right, so the second thread is right
+ * after one round, and in the end all are (synchronize_subsequences). */
 #pragma once
 
 #include "gpu/entropy/decode_bits.cuh"
 
-/* Place of symbol `i` while it waits in shared memory until all are stored
- * together. Threads write runs of about 32 symbols: eight symbols of space in
- * 64 spread these over the banks, and keep units of 16 bytes whole. */
+/* The place of symbol `i` in shared memory. Threads write runs of about 32
+ * symbols at once; eight unused places behind every 64 symbols spread the runs
+ * over the banks, and keep units of 16 bytes whole. */
 static constexpr __host__ __device__ unsigned
 spaced(unsigned i)
 {
@@ -27,7 +26,7 @@ template <unsigned NTHREADS> struct codewords_shared {
     __align__(16) uint32_t low[CUDA_LOOKUP_NENTRIES];
     __align__(16) uint32_t high[CUDA_LOOKUP_NENTRIES];
     uint32_t end[TERP_MAX_CODE_NBITS + 1];
-    /* A burst may go on behind a tile's last symbol. */
+    /* 64 more than a tile: a burst may go on behind the last symbol. */
     union {
         uint16_t at[spaced(TERP_TILE_NSYMBOLS + 64)];
         uint4 unit[spaced(TERP_TILE_NSYMBOLS + 64) / DECODE_UNIT_NSYMBOLS];
@@ -35,10 +34,11 @@ template <unsigned NTHREADS> struct codewords_shared {
     uint32_t stop[NTHREADS];
 };
 
-/* A thread stopped at what is no codeword, or at one that leaves the tile. */
+/* The stop of a thread that met bits that are not a codeword, or a codeword
+ * that leaves the tile. */
 #define NO_CODEWORD UINT32_MAX
 
-/* Bits of a codeword that is longer than a look-up sees. */
+/* Bits of a codeword of more than CUDA_LOOKUP_NBITS; 0: not a codeword. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ unsigned
 find_long_codeword(const struct codewords_shared<NTHREADS> &s, uint32_t next)
@@ -47,8 +47,8 @@ find_long_codeword(const struct codewords_shared<NTHREADS> &s, uint32_t next)
                                CUDA_LOOKUP_NBITS);
 }
 
-/* Counts the codewords that begin in [at, end). Returns where the next begins.
- */
+/* Counts the codewords that begin in bits [at, end). Returns where the next
+ * begins, or NO_CODEWORD. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ unsigned
 count_codewords(const struct codewords_shared<NTHREADS> &s, unsigned at,
@@ -70,7 +70,7 @@ count_codewords(const struct codewords_shared<NTHREADS> &s, unsigned at,
         } else if (CUDA_FOUND_IS_RUN(low)) {
             length = n = min((unsigned)__clz((int)next), end - at);
         } else if (at + length > end) {
-            /* Words up to the first that ends at `end` or behind. */
+            /* Only codewords up to the first that ends at `end` or behind. */
             unsigned ends = CUDA_FOUND_ENDS(low);
             unsigned behind = ends >> (end - at - 1) << (end - at - 1);
             unsigned last = behind & (0 - behind);
@@ -88,7 +88,7 @@ count_codewords(const struct codewords_shared<NTHREADS> &s, unsigned at,
     return at;
 }
 
-/* Bits up to the end of codeword `n` (from 1) of those that were found. */
+/* The number of bits up to the end of codeword `n` (from 1) of a burst. */
 static __device__ __forceinline__ unsigned
 end_of_codeword(unsigned ends, unsigned n)
 {
@@ -98,10 +98,10 @@ end_of_codeword(unsigned ends, unsigned n)
     return (unsigned)__ffs((int)ends);
 }
 
-/* Writes the symbols of the codewords that begin in [at, end), of which the
- * first is number `i`. A burst may reach into the next thread's, who writes the
- * same there. Codes of 0 are there already. False where the tile's last
- * codeword does not end in its last byte. */
+/* Writes the symbols of the codewords that begin in bits [at, end), from symbol
+ * `i` of the tile on. s.symbols already holds code 0 everywhere. A burst may
+ * reach into the next thread's symbols, where both write the same values.
+ * False: the tile's last codeword does not end in its last byte. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ bool
 write_codewords(struct codewords_shared<NTHREADS> &s,
@@ -148,6 +148,7 @@ write_codewords(struct codewords_shared<NTHREADS> &s,
     return valid;
 }
 
+/* Copies the look-up and the ends of a table to shared memory. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ void
 stage_table(struct codewords_shared<NTHREADS> &s,
@@ -155,7 +156,8 @@ stage_table(struct codewords_shared<NTHREADS> &s,
 {
     const unsigned nunits = CUDA_LOOKUP_NENTRIES / 4;
 
-    static_assert(2 * nunits % NTHREADS == 0, "All threads copy as much.");
+    static_assert(2 * nunits % NTHREADS == 0,
+                  "All threads must copy as many units.");
 #pragma unroll
     for (unsigned k = 0; k < 2 * nunits; k += NTHREADS) {
         const unsigned i = k + threadIdx.x, at = i % nunits;
@@ -167,8 +169,11 @@ stage_table(struct codewords_shared<NTHREADS> &s,
         s.end[threadIdx.x] = table->end[threadIdx.x];
 }
 
-/* Decodes a tile: a thread has a subsequence of its bits. The table is in
- * shared memory, or will be with `stage`. */
+/* Decodes a tile, and counts or lists its escapes; each thread has a
+ * subsequence of its bits. NTHREADS is the block's size. With `stage` copies
+ * the table to shared memory first, else it is there from the tile before.
+ * False: the tile is not valid. All threads of a block call it; barriers
+ * separate staging, rounds, writing and storing. */
 template <unsigned NTHREADS>
 static __device__ bool
 decode_codewords(const struct cuda_batch &batch, struct cuda_chunk &chunk,

@@ -1,29 +1,38 @@
-/* Codewords to symbols where a batch has few tiles: a block of many threads
- * decodes each tile. A thread has a subsequence of the tile's bits and has to
- * know where in it the first codeword begins. Codewords of large batches
- * synchronize themselves (gpu/entropy/decode_codewords.cuh), but long codewords
- * of like lengths do that late. So a thread makes a transition table of its
- * subsequence: for each bit at which a codeword may begin, where the codewords
- * from there on leave it. Following the tables of all threads gives each its
- * first codeword. The threads then list where codewords begin, and decode one
- * symbol after another of their own. */
+/* Decodes tiles of codewords in batches of few tiles: a block of many threads
+ * decodes each tile.
+ *
+ * A thread has a subsequence of the tile's bits and must find where its first
+ * codeword begins. Large batches rely on self-synchronization
+ * (gpu/entropy/decode_codewords.cuh), which takes many rounds if codewords are
+ * long and of similar length; with few tiles the slowest block decides. So here
+ * each thread makes a transition table of its subsequence: for each bit at
+ * which a codeword may begin, where the codewords from there on leave the
+ * subsequence. Following the tables of the threads before it, each thread finds
+ * its first codeword. The threads then list where codewords begin, and each
+ * decodes eight symbols. */
 #pragma once
 
 #include "gpu/entropy/decode_bits.cuh"
 
+/* Threads of a block: one for each unit of eight symbols of a tile. */
 #define SMALL_BATCH_NTHREADS 512
 static_assert(SMALL_BATCH_NTHREADS * DECODE_UNIT_NSYMBOLS == TERP_TILE_NSYMBOLS,
               "Each thread has a unit of symbols.");
 
-/* A transition table has four bits for each of the first 16 bits of a
- * subsequence: if a codeword begins at that bit, how far behind the subsequence
- * the first codeword behind it begins. A group of subsequences has such a table
- * too. */
+/* A transition table is a 64-bit word with four bits for each of the first 16
+ * bits of a subsequence. Its entry i is the offset, from the subsequence's end,
+ * of the first codeword behind it, if a codeword begins at bit i. Codewords
+ * have up to 15 bits, so the offset is below 15. Example: in a subsequence of
+ * one unit of 16 bits with codewords of 5 bits, entry 0 is 4 (codewords at 0,
+ * 5, 10 and 15 end at 20), and entry 1 is 0. Groups of subsequences have such a
+ * table too, composed of their members'. */
 #define SMALL_BATCH_GROUP_NSUBSEQUENCES 16
 #define SMALL_BATCH_NGROUPS \
     (SMALL_BATCH_NTHREADS / SMALL_BATCH_GROUP_NSUBSEQUENCES)
 static_assert(SMALL_BATCH_NGROUPS == 32, "Each lane of a warp has a group.");
 
+/* Bits by which s.length is looked up: 4096 bytes, eight for each thread to
+ * make. Longer codewords are told apart by comparing with table.end. */
 #define SMALL_BATCH_LOOKUP_NBITS 12
 static_assert(SMALL_BATCH_LOOKUP_NBITS == 12 && TERP_MAX_CODE_NBITS == 15,
               "Codewords of 14 and of 15 bits are told apart by their ends.");
@@ -31,9 +40,8 @@ static_assert(SMALL_BATCH_LOOKUP_NBITS == 12 && TERP_MAX_CODE_NBITS == 15,
 struct small_batch_codewords {
     uint32_t bits[TILE_BITS_NWORDS];
     struct cuda_codeword_table table;
-    /* By the first bits of what may be a codeword: four times its length less
-     * one. Longer codewords count as if they had one bit more than is looked
-     * at. */
+    /* By the next 12 bits: 4 * (length of the codeword - 1). Codewords of more
+     * than 12 bits count as 13 bits long. */
     alignas(8) uint8_t length[1 << SMALL_BATCH_LOOKUP_NBITS];
     uint64_t transitions[SMALL_BATCH_NTHREADS]; /* of subsequences */
     alignas(8) uint32_t group[SMALL_BATCH_NGROUPS][2];
@@ -43,8 +51,8 @@ struct small_batch_codewords {
     } begin; /* of codewords */
 };
 
-/* Copies the part of the table that decodes single codewords, which is there
- * after wait_async. */
+/* Starts to copy the members of the table that decode single codewords. The
+ * copy is complete after wait_async. */
 static __device__ __forceinline__ void
 stage_codeword_table(struct small_batch_codewords &s,
                      const struct cuda_decode_table *table)
@@ -58,8 +66,8 @@ stage_codeword_table(struct small_batch_codewords &s,
                    (const uint4 *)table->end + threadIdx.x);
 }
 
-/* Makes s.length of the table in shared memory: a thread makes eight entries.
- */
+/* Makes s.length from the table in shared memory; each thread makes eight
+ * entries. */
 static __device__ __forceinline__ void
 make_lengths(struct small_batch_codewords &s)
 {
@@ -92,10 +100,10 @@ group_transitions(const struct small_batch_codewords &s, unsigned group)
 }
 
 /* The transition table of the units of 16 bits [first, end). It is made from
- * the last bit to the first: the table so far says what becomes of the 16 bits
- * behind the bit. Bits that are no codeword count as a long one, so that the
- * table is complete; walk_codewords tells whether the tile really comes by
- * there. */
+ * the last bit to the first: at each bit, `transitions` is the table of the 16
+ * bits behind it. Bits that are not a codeword count as a long codeword, so
+ * that every entry has a value; walk_codewords later finds out whether decoding
+ * really meets them. */
 static __device__ __forceinline__ uint64_t
 transitions_of_units(const struct small_batch_codewords &s, unsigned first,
                      unsigned end)
@@ -109,7 +117,7 @@ transitions_of_units(const struct small_batch_codewords &s, unsigned first,
 
 #pragma unroll 1
     for (unsigned u = end; u-- > first;) {
-        /* Never all ones. */
+        /* Never all ones, since from14 and from15 may be that. */
         const uint32_t bits = bits_at(s.bits, 16 * u) & ~1u;
 #pragma unroll 8
         for (unsigned i = 0; i < 16; i++) {
@@ -123,11 +131,14 @@ transitions_of_units(const struct small_batch_codewords &s, unsigned first,
     return transitions;
 }
 
-/* Behind which bit of the thread's subsequence its first codeword begins, when
- * the tile's begins behind `first`. The 16 threads of a group follow its tables
- * from one entry bit each, and note where they enter each subsequence. In most
- * groups all 16 entries lead to the same exit. The walk over groups starts at
- * the last such group before the thread's own, whichever entry it is given. */
+/* The offset of the first codeword in the thread's subsequence, given the
+ * offset `first` of the tile's first codeword. The 16 threads of a group follow
+ * the group's tables from one entry each, note the offsets in each subsequence,
+ * and so make the group's table. In most groups all 16 entries lead to the same
+ * exit. Then each thread follows the tables of the groups before its own. It
+ * starts at the last of these whose entries all lead to one exit, since its own
+ * entry does not matter there. One barrier, between the tables of groups and
+ * their use. */
 static __device__ __forceinline__ unsigned
 find_entry(struct small_batch_codewords &s, uint64_t transitions,
            unsigned first)
@@ -163,7 +174,7 @@ find_entry(struct small_batch_codewords &s, uint64_t transitions,
     at = first;
     if (before != 0) {
         g = 31 - (unsigned)__clz((int)before);
-        at = 0; /* every entry leads to the same exit */
+        at = 0; /* any entry leads to the same exit */
     }
 #pragma unroll 1
     for (; g < group; g++)
@@ -174,8 +185,8 @@ find_entry(struct small_batch_codewords &s, uint64_t transitions,
     return (i < 8 ? low : high) >> (4 * (i % 8)) & 15;
 }
 
-/* Bits of the codeword that `next` begins with; one more than codewords have
- * where it begins with none. */
+/* Bits of the codeword that `next` begins with; TERP_MAX_CODE_NBITS + 1 if it
+ * does not begin with a codeword. */
 static __device__ __forceinline__ unsigned
 codeword_nbits(const struct small_batch_codewords &s, uint32_t next)
 {
@@ -186,16 +197,17 @@ codeword_nbits(const struct small_batch_codewords &s, uint32_t next)
            (bits15 >= s.table.end[15]);
 }
 
-/* The codewords that begin in the bits [at, end) of a tile. */
+/* The codewords that begin in bits [at, end) of a tile. */
 struct subsequence {
     unsigned at, end;
     unsigned ncodewords;
-    bool is_cut;       /* what follows is no codeword, or leaves the tile */
-    unsigned last_end; /* of the last one */
+    bool is_cut;       /* behind them follow bits that are not a codeword, or a
+                          codeword that leaves the tile */
+    unsigned last_end; /* where the last codeword ends */
 };
 
-/* Walks over up to `max_ncodewords` codewords, and lists where they begin
- * unless `begin_ret` is NULL. */
+/* Counts the codewords of a subsequence, up to `max_ncodewords`, and sets
+ * is_cut and last_end. Lists where they begin unless begin_ret is NULL. */
 static __device__ __forceinline__ void
 walk_codewords(const struct small_batch_codewords &s, struct subsequence &own,
                unsigned tile_end, unsigned max_ncodewords, uint16_t *begin_ret)
@@ -205,7 +217,7 @@ walk_codewords(const struct small_batch_codewords &s, struct subsequence &own,
     own.is_cut = false;
 #pragma unroll 1
     while (at < own.end && n < max_ncodewords && !own.is_cut) {
-        /* Words that begin in the first 50 bits of 64 end in these. */
+        /* Codewords that begin in the first 50 of 64 bits end in the 64. */
         const unsigned stop = min(own.end, at + 50);
         uint32_t high = bits_at(s.bits, at), low = bits_at(s.bits, at + 32);
 #pragma unroll 1
@@ -231,7 +243,7 @@ walk_codewords(const struct small_batch_codewords &s, struct subsequence &own,
     own.last_end = at;
 }
 
-/* The thread's subsequence, with how many codewords it has. */
+/* Finds the thread's subsequence and counts its codewords. */
 static __device__ __forceinline__ struct subsequence
 find_codewords(struct small_batch_codewords &s, const struct tile_bits &bits)
 {
@@ -251,7 +263,7 @@ find_codewords(struct small_batch_codewords &s, const struct tile_bits &bits)
     return own;
 }
 
-/* Decodes the thread's unit of symbols. Returns a bit for each escape. */
+/* Decodes the thread's unit of eight symbols. Returns a bit for each escape. */
 static __device__ __forceinline__ unsigned
 decode_unit(const struct small_batch_codewords &s, uint16_t *symbols,
             unsigned nsymbols)
@@ -282,9 +294,10 @@ decode_unit(const struct small_batch_codewords &s, uint16_t *symbols,
     return escapes;
 }
 
-/* Decodes a tile whose bits and table are there when all threads come here.
- * Sets a bit for each escape of the thread's unit of symbols. False where the
- * bytes are not exactly that many codewords. */
+/* Decodes a tile. All threads of a block call it when the tile's bits and the
+ * table are in shared memory. *escapes_ret gets a bit for each escape among the
+ * thread's unit of symbols. False: the bytes are not exactly `nsymbols`
+ * codewords. */
 static __device__ __forceinline__ bool
 decode_small_batch_codewords(
     struct small_batch_codewords &s,
@@ -302,7 +315,7 @@ decode_small_batch_codewords(
     if (valid && first < nsymbols) {
         walk_codewords(s, own, bits.end, min(own.ncodewords, nsymbols - first),
                        &s.begin.at[first]);
-        /* The last codeword ends in the last byte. */
+        /* The last codeword must end in the last byte. */
         if (end >= nsymbols)
             valid = bits.end - own.last_end < 8;
     }

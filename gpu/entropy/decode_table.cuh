@@ -1,25 +1,34 @@
-/* What decodes a codebook on the device. The blocks of a large batch copy the
- * look-up to shared memory, and find longer codewords where the table is. Those
- * of a small batch copy the rest, by which any codeword is decoded. */
+/* The table by which the device decodes a codebook of symbols. A block of a
+ * large batch copies the look-up (low, high, end) to shared memory, and decodes
+ * codewords that are too long for it by the table in global memory. A block of
+ * a small batch copies the other members, which decode any codeword. */
 #pragma once
 
 #include "codebooks/codebooks.h"
 #include "gpu/engine/platform.cuh"
 
-/* Bits that a look-up sees. They may hold a burst of codewords: any number of
- * code 0, and some of other codes of small magnitude. */
+/* A look-up takes the next 10 bits and finds a burst: all codewords that end in
+ * these bits, any number of them for code 0 and up to CUDA_BURST_MAX_NOTHERS
+ * for other codes. 10 bits make two tables of 4 KiB, which fit into shared
+ * memory for eight blocks; the fields of an entry below are as wide as the
+ * bits. The four other codes are the bytes of the high word. */
 #define CUDA_LOOKUP_NBITS 10
 #define CUDA_LOOKUP_NENTRIES (1 << CUDA_LOOKUP_NBITS)
 #define CUDA_BURST_MAX_NOTHERS 4
 
-/* What a look-up finds. The low word:
- *  0-3   bits of all codewords; 0: the first is longer, or there is none
- *  4-7   how many codewords
- *  8-17  a bit for each bit that is the last of a codeword, the first lowest
- *  18-27 a bit for each codeword, the first lowest: its code is not 0
- *  28    one codeword of any symbol, which the high word holds
- *  29    all bits are zeros, and each is a codeword of code 0: more may follow
- * The high word: else the codes that are not 0, signed bytes, first lowest. */
+/* An entry of the look-up. Bits of the low word:
+ *  0-3   bits of all codewords; 0: the first is longer or not valid
+ *  4-7   number of codewords
+ *  8-17  bit 8 + i is set if a codeword ends with bit i of the burst
+ *  18-27 bit 18 + i is set if codeword i has a code other than 0
+ *  28    the burst is one codeword, whose symbol is the high word
+ *  29    all bits are zeros, and each is a codeword of code 0; more zeros may
+ *        follow
+ * The high word, unless bit 28 is set: codes other than 0, as signed bytes, the
+ * first lowest. Example: if codeword 0 is code 0, codeword 10 is code 1, and
+ * other codewords have more than 6 bits, then bits 0100110111 hold the burst 0,
+ * 10, 0: 4 bits, 3 codewords, ends at bits 0, 2 and 3, codeword 1 with a code
+ * other than 0, and 1 in the high word. */
 #define CUDA_FOUND_NBITS(low) ((low)&15)
 #define CUDA_FOUND_NCODEWORDS(low) ((low) >> 4 & 15)
 #define CUDA_FOUND_ENDS(low) ((low) >> 8 & (CUDA_LOOKUP_NENTRIES - 1))
@@ -27,8 +36,8 @@
 #define CUDA_FOUND_IS_WIDE(low) (((low) >> 28 & 1) != 0)
 #define CUDA_FOUND_IS_RUN(low) (((low) >> 29 & 1) != 0)
 
-/* 10.3 KB. The halves of what is found are apart: counting codewords takes only
- * the low one, from all banks of shared memory. */
+/* 10.3 KB. Low and high words are separate arrays: counting codewords reads
+ * only low words, which then lie in all banks of shared memory. */
 struct __align__(16) cuda_decode_table
 {
     uint32_t low[CUDA_LOOKUP_NENTRIES];
@@ -40,7 +49,7 @@ struct __align__(16) cuda_decode_table
     uint16_t sorted[TERP_NSYMBOLS];
 };
 
-/* The end of a table, which is enough to decode single codewords. */
+/* The last members of cuda_decode_table, which decode single codewords. */
 struct __align__(16) cuda_codeword_table
 {
     uint32_t end[TERP_MAX_CODE_NBITS + 1];
@@ -50,10 +59,10 @@ struct __align__(16) cuda_codeword_table
 static_assert(sizeof(struct cuda_codeword_table) ==
                   sizeof(struct cuda_decode_table) -
                       offsetof(struct cuda_decode_table, end),
-              "The end of a table decodes single codewords.");
+              "A codeword table must be the end of a decode table.");
 
-/* Bits of the codeword that `bits15` begins with, if it has more than
- * `shortest`. 0: there is none. */
+/* Bits of the codeword at the beginning of `bits15`, if it has more than
+ * `shortest`. 0: no such codeword. */
 static __host__ __device__ __forceinline__ unsigned
 find_codeword_nbits(const uint32_t *end, unsigned bits15, unsigned shortest)
 {
@@ -63,6 +72,8 @@ find_codeword_nbits(const uint32_t *end, unsigned bits15, unsigned shortest)
     return length <= TERP_MAX_CODE_NBITS ? length : 0;
 }
 
+/* The symbol of the codeword of `length` bits at the beginning of `bits15`.
+ * Book is cuda_decode_table or cuda_codeword_table. */
 template <typename Book>
 static __host__ __device__ __forceinline__ unsigned
 symbol_of_codeword(const Book *table, unsigned bits15, unsigned length)
@@ -71,8 +82,8 @@ symbol_of_codeword(const Book *table, unsigned bits15, unsigned length)
                          (int)(bits15 >> (TERP_MAX_CODE_NBITS - length))];
 }
 
-/* Fills in `end` and `base` by the number of codewords of each length. False
- * when they overfill the code space, as terp_huffman_codewords finds. */
+/* Fills in `end` and `base` from the number of codewords of each length. False:
+ * there are too many for a prefix code, as in terp_huffman_codewords. */
 static __host__ __device__ inline bool
 cuda_decode_table_fill_ends(const uint32_t ncodewords[TERP_MAX_CODE_NBITS + 1],
                             struct cuda_decode_table *table)
@@ -93,7 +104,8 @@ cuda_decode_table_fill_ends(const uint32_t ncodewords[TERP_MAX_CODE_NBITS + 1],
     return true;
 }
 
-/* Fills in what is found for these bits, when all else is filled in. */
+/* Fills in the look-up's entry for `bits`. The members behind `high` must be
+ * filled in before. */
 static __host__ __device__ inline void
 cuda_decode_table_fill_lookup(struct cuda_decode_table *table, unsigned bits)
 {
@@ -101,7 +113,7 @@ cuda_decode_table_fill_lookup(struct cuda_decode_table *table, unsigned bits)
     unsigned ends = 0, others = 0, codes = 0, is_wide = 0;
 
     while (left > 0 && !is_wide) {
-        /* Bits that were not looked at yet, then zeros. */
+        /* The bits that remain, followed by zeros. */
         unsigned next = bits << (TERP_MAX_CODE_NBITS - left) &
                         ((1u << TERP_MAX_CODE_NBITS) - 1);
         unsigned length = find_codeword_nbits(table->end, next, 0);
@@ -129,7 +141,7 @@ cuda_decode_table_fill_lookup(struct cuda_decode_table *table, unsigned bits)
     table->high[bits] = codes;
 }
 
-/* The tables of the dictionary's entries. */
+/* Makes the tables of all entries of the dictionary. */
 static inline void
 cuda_decode_tables_fill(struct cuda_decode_table tables[TERP_NENTRIES])
 {

@@ -1,19 +1,20 @@
-/* Tokens (codec/format/tokens.h) to symbols where a batch has many tiles: a
- * block of few threads decodes each tile. Tokens synchronize themselves like
- * codewords (gpu/entropy/decode_codewords.cuh): where the next one begins
- * follows from the codeword alone, and how many symbols a token stands for from
- * the bits of its run. */
+/* Decodes tiles of tokens (codec/format/tokens.h) in batches of many tiles: a
+ * block of few threads decodes each tile. Tokens synchronize themselves as
+ * codewords do (gpu/entropy/decode_codewords.cuh): a codeword alone tells where
+ * the next token begins, and the bits of its run tell how many symbols a token
+ * stands for. */
 #pragma once
 
 #include "gpu/entropy/decode_bits.cuh"
 #include "gpu/entropy/token_decode_table.cuh"
 
-/* Room for a tile's bytes as in TILE_BITS_NWORDS, and a word more, which no
- * valid tile looks at. */
+/* Words for a tile's bytes, as in TILE_BITS_NWORDS. A valid tile does not need
+ * the last word. */
 #define TILE_TOKENS_NWORDS (TERP_TOKENS_MAX_NBYTES / 4 + 3)
 
-/* Bits that fill up a tile's last byte: ones, fewer than eight. No token is as
- * short as they are. */
+/* The number of ones at the end of a tile's last byte, at most seven: padding.
+ * If some of these bits belong to the last token, the token still begins before
+ * them: no token is so short. */
 static __device__ __forceinline__ unsigned
 padding_nbits(unsigned last_byte)
 {
@@ -22,6 +23,7 @@ padding_nbits(unsigned last_byte)
 
 /* ---- tokens ---- */
 
+/* The table's entry for the token that `next` begins with. */
 static __device__ __forceinline__ unsigned
 find_token(const uint16_t *s_token, unsigned short_end, uint32_t next)
 {
@@ -36,7 +38,7 @@ first_bits(uint32_t next, unsigned nbits)
     return next >> 1 >> (31 - nbits);
 }
 
-/* Zeros of the token that `next` begins with. */
+/* The run of zeros of the token that `next` begins with. */
 static __device__ __forceinline__ unsigned
 run_of(unsigned token, uint32_t next)
 {
@@ -45,8 +47,8 @@ run_of(unsigned token, uint32_t next)
            first_bits(next << CUDA_TOKEN_CODEWORD_NBITS(token), nbits);
 }
 
-/* Counts the symbols of the tokens that begin in the bits [at, end). Returns
- * where the next token begins. */
+/* Counts the symbols of the tokens that begin in bits [at, end). Returns where
+ * the next token begins. */
 static __device__ __forceinline__ unsigned
 count_tokens(const uint32_t *s_bits, const uint16_t *s_token,
              unsigned short_end, unsigned at, unsigned end,
@@ -65,9 +67,9 @@ count_tokens(const uint32_t *s_bits, const uint16_t *s_token,
     return at;
 }
 
-/* Writes the codes of the tokens that begin in [at, end); the first of their
- * symbols has number `i`. Codes of 0 are there already. False where a magnitude
- * is larger than codes have. */
+/* Writes the codes of the tokens that begin in bits [at, end); symbol `i` of
+ * the tile is the first of theirs. s_symbols already holds code 0 everywhere.
+ * False: a magnitude exceeds TERP_MAX_CODE. */
 static __device__ __forceinline__ bool
 write_tokens(const uint32_t *s_bits, const uint16_t *s_token,
              unsigned short_end, unsigned at, unsigned end, unsigned i,
@@ -99,7 +101,7 @@ write_tokens(const uint32_t *s_bits, const uint16_t *s_token,
 
 /* ---- symbols ---- */
 
-/* A tile's symbols, which wait here until they are stored together. */
+/* A tile's symbols in shared memory, from which they are stored in units. */
 union tile_symbols {
     uint16_t at[TERP_TILE_NSYMBOLS];
     uint4 unit[TERP_TILE_NSYMBOLS / DECODE_UNIT_NSYMBOLS];
@@ -115,8 +117,8 @@ clear_symbols(union tile_symbols &s_symbols)
         s_symbols.unit[i] = eight_zero_codes();
 }
 
-/* Stores the symbols. Their escapes are not noted yet: symbols in context order
- * do not tell their places in tile order. */
+/* Stores the symbols, without counting escapes: the symbols are in context
+ * order, and cuda_context_restore counts escapes in tile order. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ void
 store_symbols(const union tile_symbols &s_symbols, uint16_t *symbols,
@@ -137,8 +139,11 @@ template <unsigned NTHREADS> struct tokens_shared {
     uint32_t stop[NTHREADS];
 };
 
-/* Decodes a tile: a thread has a subsequence of its bits. The table is in
- * shared memory, or will be with `stage`. */
+/* Decodes a tile; each thread has a subsequence of its bits. NTHREADS is the
+ * block's size, a multiple of 32. With `stage` copies
+ * the table to s.token first, else it is there from the tile before. False: the
+ * tile is not valid. All threads of a block call it; barriers separate staging,
+ * rounds, writing and storing. */
 template <unsigned NTHREADS>
 static __device__ bool
 decode_tokens(struct tokens_shared<NTHREADS> &s,

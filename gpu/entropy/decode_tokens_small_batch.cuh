@@ -1,4 +1,4 @@
-/* Tokens (codec/format/tokens.h) to symbols where a batch has few tiles: a
+/* Decodes tiles of tokens (codec/format/tokens.h) in batches of few tiles: a
  * block of many threads decodes each tile, by transition tables of subsequences
  * as for codewords (gpu/entropy/decode_small_batch.cuh). */
 #pragma once
@@ -6,17 +6,19 @@
 #include "gpu/entropy/decode_small_batch.cuh"
 #include "gpu/entropy/decode_tokens.cuh"
 
-/* A transition table has a byte for each of the first bits of a subsequence: if
- * a token begins at that bit, how far behind the subsequence the first token
- * behind it begins. This is less than a token's bits. Tables of so many bytes
- * begin in different banks. */
+/* A transition table has a byte for each of the first bits of a subsequence:
+ * the offset, from the subsequence's end, of the first token behind it, if a
+ * token begins at that bit. The offset is less than the bits of a token, 33, so
+ * a table needs 33 bytes. It has 36: nine words, an odd number, so that the
+ * tables of different threads begin in different banks. Entries are made in
+ * groups of TRANSITIONS_BATCH, whose look-ups are loaded at once. */
 #define TRANSITIONS_NBITS 36
 #define TOKEN_MAX_NBITS (TERP_MAX_CODE_NBITS + TERP_TOKEN_PLAIN_MAX_NBITS)
 #define TRANSITIONS_BATCH 6
 static_assert(TRANSITIONS_NBITS >= TOKEN_MAX_NBITS &&
                   TRANSITIONS_NBITS / 4 % 2 == 1 &&
                   TRANSITIONS_NBITS % TRANSITIONS_BATCH == 0,
-              "A subsequence has all bits that a token may end at.");
+              "A table must have an entry for each bit of a token.");
 #define TRANSITIONS_NGROUPS (SMALL_BATCH_NTHREADS / 32)
 
 struct small_batch_tokens {
@@ -31,7 +33,7 @@ struct small_batch_tokens {
                  [TRANSITIONS_NBITS]; /* tables of warps' subsequences */
 };
 
-/* Copies the table, which is there after wait_async. */
+/* Starts to copy the table. The copy is complete after wait_async. */
 static __device__ __forceinline__ void
 stage_token_table(struct small_batch_tokens &s,
                   const struct cuda_token_decode_table *table)
@@ -42,9 +44,9 @@ stage_token_table(struct small_batch_tokens &s,
         copy_async((uint4 *)&s.table + i, (const uint4 *)table + i);
 }
 
-/* Makes the transition table of the thread's subsequence, which has n times
- * TRANSITIONS_NBITS bits, from the last bit to the first: the table so far says
- * what becomes of the bits behind a bit. */
+/* Makes the transition table of the thread's subsequence of n *
+ * TRANSITIONS_NBITS bits from bit `at` on, from the last bit to the first: at
+ * each bit, the entries made so far are the table of the bits behind it. */
 static __device__ __forceinline__ void
 make_token_transitions(struct small_batch_tokens &s, unsigned at, unsigned n)
 {
@@ -80,10 +82,12 @@ make_token_transitions(struct small_batch_tokens &s, unsigned at, unsigned n)
     }
 }
 
-/* Behind which bit of the thread's subsequence its first token begins, when the
- * tile's begins with the first bit. The first `ntables` subsequences have
- * tables. A warp turns each of its tables into the one from its first
- * subsequence on; a lane has an entry of these. */
+/* The offset of the first token in the thread's subsequence; the tile's first
+ * token begins with its first bit. The first `ntables` subsequences have
+ * tables. Each warp replaces the table of each of its 32 subsequences by the
+ * table from the warp's first subsequence to that one; lane i follows entry i,
+ * and lane 0 also entry 32. One barrier, between the tables of warps and their
+ * use. */
 static __device__ __forceinline__ unsigned
 find_token_entry(struct small_batch_tokens &s, unsigned ntables)
 {
@@ -114,7 +118,8 @@ find_token_entry(struct small_batch_tokens &s, unsigned ntables)
     return lane > 0 ? s.transitions[threadIdx.x - 1][at] : at;
 }
 
-/* Decodes a tile whose bits and table are there when all threads come here. */
+/* Decodes a tile. All threads of a block call it when the tile's bits and the
+ * table are in shared memory. False: the tile is not valid. */
 static __device__ __forceinline__ bool
 decode_small_batch_tokens(
     struct small_batch_tokens &s,
@@ -128,7 +133,7 @@ decode_small_batch_tokens(
     const unsigned share =
         (nbits - 1) / (TRANSITIONS_NBITS * SMALL_BATCH_NTHREADS) + 1;
     const unsigned subsequence = share * TRANSITIONS_NBITS;
-    const unsigned last = (nbits - 1) / subsequence; /* subsequence */
+    const unsigned last = (nbits - 1) / subsequence; /* the last subsequence */
     const unsigned begin = bits.begin + threadIdx.x * subsequence;
     const unsigned end = min(begin + subsequence, tile_end);
     unsigned n = 0, first, nall;
@@ -143,7 +148,8 @@ decode_small_batch_tokens(
         valid = threadIdx.x < last || stop <= bits.end;
     }
     first = scan_block(s_scan, n, &nall);
-    /* All threads are done with the tables, whose memory symbols take. */
+    /* Symbols overwrite the tables, which no thread reads after scan_block's
+     * barrier. */
     clear_symbols<SMALL_BATCH_NTHREADS>(s.symbols);
     __syncthreads();
     valid &= nall <= nsymbols;

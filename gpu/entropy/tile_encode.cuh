@@ -1,18 +1,21 @@
-/* What the encoding kernels share that have a tile a block: symbols in
- * registers, slots for tiles' bytes, and costs under all entries. */
+/* Shared by kernels that encode a tile per block: symbols in registers, slots
+ * for tiles' bytes, and costs by entry. */
 #pragma once
 
 #include "codebooks/codebooks.h"
 #include "gpu/block/warp.cuh"
 #include "gpu/entropy/codebooks.cuh"
 
-/* Threads that share a tile, 16 symbols each. */
+/* Threads of a block, and symbols of each thread. */
 #define ENCODE_NTHREADS 256
 #define ENCODE_THREAD_NSYMBOLS (TERP_TILE_NSYMBOLS / ENCODE_NTHREADS)
 static_assert(ENCODE_THREAD_NSYMBOLS == 16,
               "A thread loads its symbols in two units of 16 bytes.");
 
-/* The latency of so few tiles counts, and the throughput of more. */
+/* Whether a batch has at most 128 tiles, about as many as a device has
+ * multiprocessors: all blocks then run at once, and the kernels' latency
+ * counts. With more tiles their throughput counts. Kernels have a variant
+ * SMALL_BATCH for each. */
 static __host__ __device__ __forceinline__ bool
 is_small_batch(const struct cuda_batch &batch)
 {
@@ -21,12 +24,12 @@ is_small_batch(const struct cuda_batch &batch)
 
 #define ZERO_PAIR (TERP_RADIUS << 16 | TERP_RADIUS)
 
-/* A thread's symbols of a tile, two by two. */
+/* A thread's symbols of a tile, two in each word. */
 struct thread_symbols {
     uint32_t pair[ENCODE_THREAD_NSYMBOLS / 2];
 };
 
-/* Loads eight symbols; those from `n` on are of code 0. */
+/* Loads eight symbols from `first` on; symbols from `n` on become code 0. */
 static __device__ __forceinline__ void
 load_symbols(const uint16_t *symbols, unsigned first, unsigned n,
              uint32_t pair[4])
@@ -50,7 +53,7 @@ load_symbols(const uint16_t *symbols, unsigned first, unsigned n,
     }
 }
 
-/* Loads eight symbols from each of two places, of `n` that there are. */
+/* Loads eight symbols from each of two places; the tile has `n` symbols. */
 static __device__ __forceinline__ struct thread_symbols
 load_thread_symbols(const uint16_t *symbols, unsigned first, unsigned second,
                     unsigned n)
@@ -68,7 +71,8 @@ symbol_at(const struct thread_symbols &symbols, unsigned i)
     return symbols.pair[i / 2] >> (16 * (i % 2)) & 0xFFFF;
 }
 
-/* Where a tile's bytes stand until their places in the stream are known. */
+/* The slot of a tile in `staging`, which holds the tile's bytes until their
+ * place in the stream is known. */
 static __device__ __forceinline__ uint8_t *
 tile_slot(const struct cuda_batch &batch, unsigned tile, unsigned max_nbytes)
 {
@@ -76,8 +80,8 @@ tile_slot(const struct cuda_batch &batch, unsigned tile, unsigned max_nbytes)
            (uint64_t)tile * max_nbytes;
 }
 
-/* The whole block stores the tile's `nbits` bits to its slot, and what the
- * index tells of them. */
+/* Copies the tile's `nbits` bits to its slot, and records its bytes and entry
+ * for the index. All threads of a block call it. */
 static __device__ __forceinline__ void
 store_tile(const struct cuda_batch &batch, unsigned tile, unsigned max_nbytes,
            const uint32_t *s_bits, unsigned nbits, unsigned entry)
@@ -95,19 +99,21 @@ store_tile(const struct cuda_batch &batch, unsigned tile, unsigned max_nbytes,
 
 /* ---- costs ---- */
 
-/* A row of the table of codewords' lengths has those of four entries a word. */
+/* Words of a row of the table of codeword lengths, which has the lengths under
+ * four entries in a word; groups of as many threads in a block. */
 #define COST_ROW_NWORDS (TERP_ENTRY_STRIDE / 4)
 #define COST_NGROUPS (ENCODE_NTHREADS / COST_ROW_NWORDS)
 static_assert(TERP_TILE_NSYMBOLS * TERP_MAX_CODE_NBITS <= UINT16_MAX,
               "Two costs fit in 32 bits.");
 
-/* Costs under four entries, two a word. */
+/* Costs under four entries, 16 bits each: entries 0 and 2, and 1 and 3. */
 struct four_costs {
     uint32_t even, odd;
 };
 
-/* From the groups' sums to the bits of a tile's codewords by entry, and counts
- * the tile for the entry that would take the fewest bits. */
+/* Adds the groups' sums to the bits of a tile by entry, writes them to `cost`,
+ * and counts the tile in ntiles_best for its best entry. The first warp works;
+ * a lane has four entries. */
 static __device__ __forceinline__ void
 end_costs(struct cuda_chunk &chunk,
           const struct four_costs (*s_costs)[COST_ROW_NWORDS],
@@ -138,8 +144,8 @@ end_costs(struct cuda_chunk &chunk,
         atomicAdd(&chunk.ntiles_best[best & 127], 1ull);
 }
 
-/* The entry that a tile selects, by the width of the palette. Those of all
- * widths are loaded together with what tells the width. */
+/* The entry that a tile selects under the chunk's palette width. The entries of
+ * all widths are loaded at once with the bits that decide the width. */
 static __device__ __forceinline__ unsigned
 entry_of_tile(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
               unsigned tile)

@@ -1,14 +1,14 @@
-/* The payload's bytes to symbols, as cpu/entropy/tiles_decode.c makes them, and
- * TERP_ERR_CORRUPT for the same streams. First reduced partitions become their
- * tiles' bytes again, then a block makes a tile's symbols. In the smallest
- * batches, whose blocks all run at once, a block does both: it is fused.
+/* Decodes the payload to symbols, as cpu/entropy/tiles_decode.c does, with
+ * TERP_ERR_CORRUPT for the same streams. First, reduced partitions are expanded
+ * to the bytes of their tiles; then a block decodes each tile. In the smallest
+ * batches a block does both for its tile (fused).
  *
- * What a coding does with a tile is chosen in the kernels, since chunks of a
- * batch may have several: a new coding has its decoder in a file of its own,
- * its branch in decode_small_batch and decode_large_batch, and its place in
- * has_tiles. Each of these has a variant that knows the coding `ratio` too,
- * with `tokens`, since its shared memory and registers would slow the others
- * down. */
+ * The kernels select the decoder by the chunk's coding, since the chunks of a
+ * batch may have several. A new coding needs a decoder in a file of its own, a
+ * branch in decode_small_batch and decode_large_batch, and a case in has_tiles.
+ * The template parameter `tokens` of these says whether the coding `ratio` may
+ * occur; its shared memory and registers would slow other batches down.
+ * Example: decode_large_batch<false> decodes huffman and custom tiles alone. */
 #include "gpu/block/expand_partition.cuh"
 #include "gpu/entropy/contexts.cuh"
 #include "gpu/entropy/decode_codewords.cuh"
@@ -16,15 +16,16 @@
 
 /* ---- partitions ---- */
 
-/* A block's threads wait for each other at a dozen barriers, whatever there is
- * to do between them: so a multiprocessor has as many blocks as its memory
- * holds, of few threads. */
+/* Threads of a block that expands a partition, blocks on a multiprocessor, and
+ * bytes of the reduced partition that it keeps in shared memory. A block has a
+ * dozen barriers, with little work between them, so several small blocks hide
+ * each other's waits. Each warp counts the maps of the whole block: with 256
+ * threads in place of 512, half the warps execute half the instructions. */
 #define EXPAND_NTHREADS 256
-#define EXPAND_NBLOCKS 6 /* of a multiprocessor */
+#define EXPAND_NBLOCKS 6
 #define EXPAND_STAGED_NBYTES 4096
 
-/* Where the bytes of a reduced partition's tiles are put: in the region
- * `staging`. */
+/* The bytes of an expanded partition's tiles, in the region `staging`. */
 static __device__ __forceinline__ uint8_t *
 staged_partition(const struct cuda_batch &batch, uint64_t p)
 {
@@ -32,7 +33,7 @@ staged_partition(const struct cuda_batch &batch, uint64_t p)
            p * CUDA_PARTITION_MAX_NBYTES;
 }
 
-/* The device decodes tiles of this coding. */
+/* Whether a kernel with these `tokens` decodes tiles of the coding. */
 template <bool tokens>
 static __device__ __forceinline__ bool
 has_tiles(enum terp_coding coding)
@@ -41,8 +42,9 @@ has_tiles(enum terp_coding coding)
            (tokens && coding == TERP_CODING_RATIO);
 }
 
-/* Grid (npartitions, nchunks): a block a partition, a thread a word at a time.
- * Partitions that are not reduced stay where they are. */
+/* Expands reduced partitions to `staging`; others stay in the stream. Grid:
+ * (npartitions, chunks). A block has a partition, and a thread writes a word at
+ * a time. Shared: struct expand_shared; find_kept has the barriers. */
 static __global__ void
 __launch_bounds__(EXPAND_NTHREADS, EXPAND_NBLOCKS)
     expand_partitions(const struct cuda_batch batch)
@@ -53,7 +55,7 @@ __launch_bounds__(EXPAND_NTHREADS, EXPAND_NBLOCKS)
     const uint64_t *begin = region<uint64_t>(batch, batch.at.begin) + p;
     struct block_reader reader = {};
 
-    /* All loads before the first that is waited for. */
+    /* All loads start before the code waits for one of them. */
     const bool reduced = region<uint8_t>(batch, batch.at.reduced)[p] != 0;
     unsigned nbytes = region<uint16_t>(
         batch, batch.at.nbytes)[p * TERP_PARTITION_NTILES +
@@ -61,7 +63,8 @@ __launch_bounds__(EXPAND_NTHREADS, EXPAND_NBLOCKS)
     nbytes = threadIdx.x % 32 < TERP_PARTITION_NTILES ? nbytes : 0;
     reader.src = (const uint8_t *)chunk.src + chunk.payload_at + begin[0];
     reader.end = begin[1] - begin[0];
-    /* Other blocks of this launch may set the status meanwhile. */
+    /* Other blocks of this launch may set the status meanwhile, so all threads
+     * agree on it. */
     if (__syncthreads_or(chunk.status != TERP_OK) ||
         !terp_coding_reduces(chunk.coding) || !reduced)
         return;
@@ -81,15 +84,30 @@ __launch_bounds__(EXPAND_NTHREADS, EXPAND_NBLOCKS)
 
 /* ---- blocks of tiles ---- */
 
+/* Threads of a block in a large batch, and blocks on a multiprocessor. A block
+ * has 26 KB of shared memory, so eight fit. */
 #define LARGE_BATCH_NTHREADS 128
-#define LARGE_BATCH_NBLOCKS 8 /* of a multiprocessor: its memory holds them */
-#define LARGE_BATCH_BLOCK_NTILES 4 /* of a block, where there are many */
+#define LARGE_BATCH_NBLOCKS 8
+
+/* A block takes this many tiles if the batch has at least
+ * LARGE_BATCH_MANY_NTILES, else one. With several tiles, it copies a table
+ * again only if the next tile has another; with few tiles, more blocks are
+ * better. */
+#define LARGE_BATCH_BLOCK_NTILES 4
 #define LARGE_BATCH_MANY_NTILES 16384
+
+/* Tiles from which a batch is large. Below, the device is not full, the slowest
+ * block decides, and tiles are decoded by many threads and transition tables.
+ * Tests use 1. */
 #ifndef CUDA_LARGE_BATCH_NTILES
 #define CUDA_LARGE_BATCH_NTILES 2048
 #endif
-/* The blocks of so few tiles run at once. Each then finds by itself what its
- * partition keeps, and makes only its own tile's bytes of that. */
+
+/* Most tiles of a batch whose blocks expand partitions themselves. All blocks
+ * run at once on a device of as many multiprocessors. Each block then reads the
+ * maps of its tile's partition and expands only the tile's bytes; that repeats
+ * work, but saves a launch. FUSED_STAGED_NBYTES: bytes of a reduced partition
+ * in shared memory. */
 #define FUSED_MAX_NTILES 128
 #define FUSED_STAGED_NBYTES 22528
 typedef struct expand_shared<SMALL_BATCH_NTHREADS, FUSED_STAGED_NBYTES>
@@ -97,8 +115,8 @@ typedef struct expand_shared<SMALL_BATCH_NTHREADS, FUSED_STAGED_NBYTES>
 
 /* ---- places of tiles ---- */
 
-/* What a block needs to know to decode a tile. All is loaded before any of it
- * is waited for. */
+/* Where a tile's bytes are, and its codebook. All members are loaded before the
+ * code waits for one of them. */
 struct tile_place {
     uint64_t begin, end; /* of the partition, in the payload */
     uint8_t nonzero, entry, reduced;
@@ -126,7 +144,7 @@ load_place(const struct cuda_batch &batch, uint64_t tile)
     return place;
 }
 
-/* Adds up the lengths that lanes have loaded, a tile's each. */
+/* Sums the lengths of tiles, of which each lane has loaded one. */
 static __device__ __forceinline__ void
 sum_place(struct tile_place &place)
 {
@@ -160,8 +178,9 @@ tile_token_table(const struct cuda_batch &batch, unsigned entry)
     return batch.tables.d_token_decode_tables + entry;
 }
 
-/* No encoder reduces partitions of ratio, though the format has such: they are
- * left to the CPU. */
+/* Whether the device decodes a tile of ratio; else sets the status. The format
+ * allows reduced partitions of ratio, but no encoder makes them, so the device
+ * leaves them to the CPU. */
 static __device__ __forceinline__ bool
 is_for_device(struct cuda_chunk &chunk, const struct tile_place &place)
 {
@@ -182,8 +201,8 @@ store_zero_tile(uint16_t *symbols, unsigned nsymbols)
 
 /* ---- small batches ---- */
 
-/* Takes the tile's bytes out of its reduced partition, at which the reader
- * stands. False where the partition is not valid. */
+/* Expands the tile's bytes to s_codewords.bits, from its reduced partition at
+ * the reader's position. False: the partition is not valid. */
 static __device__ __forceinline__ bool
 expand_tile(struct small_batch_codewords &s_codewords, fused_shared &s,
             struct block_reader *reader, const struct tile_place &place,
@@ -198,7 +217,7 @@ expand_tile(struct small_batch_codewords &s_codewords, fused_shared &s,
 #pragma unroll 1
     for (unsigned i = threadIdx.x; i <= (end + 3) / 4;
          i += SMALL_BATCH_NTHREADS) {
-        /* One more word is stored, since codewords are looked up across two. */
+        /* Stores one more word, since bits_at reads two. */
         const unsigned at = place.nbytes_before / 4 + i;
         const uint32_t word = at < kept.nwords ? kept_word(s, kept, at) : 0;
         s_codewords.bits[i] = __byte_perm(word, 0, 0x0123);
@@ -215,7 +234,7 @@ template <> union small_batch_shared<true> {
     struct small_batch_tokens tokens;
 };
 
-/* A tile of tokens. False where it is not valid. */
+/* Decodes a tile of tokens. False: it is not valid. */
 static __device__ __forceinline__ bool
 decode_token_tile(struct small_batch_tokens &s,
                   struct block_scan<unsigned, SMALL_BATCH_NTHREADS> &s_scan,
@@ -230,9 +249,9 @@ decode_token_tile(struct small_batch_tokens &s,
     return decode_small_batch_tokens(s, s_scan, bits, symbols, nsymbols);
 }
 
-/* A tile of codewords; where `s_fused` is not NULL, out of a reduced partition,
- * at which the reader stands. False where it is not valid. Sets a bit for each
- * escape of the thread's codewords. */
+/* Decodes a tile of codewords: from `src`, or, if s_fused is not NULL, from a
+ * reduced partition at the reader's position. False: it is not valid.
+ * *escapes_ret gets a bit for each escape among the thread's symbols. */
 static __device__ __forceinline__ bool
 decode_codeword_tile(struct small_batch_codewords &s_codewords,
                      struct block_scan<unsigned, SMALL_BATCH_NTHREADS> &s_scan,
@@ -261,9 +280,13 @@ decode_codeword_tile(struct small_batch_codewords &s_codewords,
                                         nsymbols, escapes_ret);
 }
 
-/* Grid (ntiles, nchunks): a block a tile. With `fused` it expands reduced tiles
- * too, in dynamic shared memory. It stores whole units of 16 bytes: the region
- * of symbols has room for them. */
+/* Decodes tiles of a small batch. Grid: (ntiles, chunks). A block has a tile; a
+ * thread decodes a subsequence of its bits and stores a unit of 8 symbols.
+ * Units of the last tile are stored whole: the region of symbols has room for
+ * them. With `fused` it also expands the tile from a reduced partition, in
+ * dynamic shared memory (fused_shared, else none). Static shared memory: 27 KB,
+ * or 41 KB with `tokens`. One block per multiprocessor suffices. Barriers are
+ * in the decoders. */
 template <bool tokens>
 static __global__ void
 __launch_bounds__(SMALL_BATCH_NTHREADS, 1)
@@ -292,7 +315,8 @@ __launch_bounds__(SMALL_BATCH_NTHREADS, 1)
     const uint8_t *src = tile_bytes(batch, chunk, tile, place);
     if (tokens)
         symbols = coded_symbols(batch, chunk) + tile * TERP_TILE_NSYMBOLS;
-    /* Other blocks of this launch may set the status meanwhile. */
+    /* Other blocks of this launch may set the status meanwhile, so all threads
+     * agree on it. */
     if (__syncthreads_or(chunk.status != TERP_OK) || !has_tiles<tokens>(coding))
         return;
     if (!place.nonzero) {
@@ -334,9 +358,12 @@ template <> union large_batch_shared<true> {
     struct tokens_shared<LARGE_BATCH_NTHREADS> tokens;
 };
 
-/* Grid (at most ntiles, nchunks): blocks take tiles in turn, so that none has
- * several of the first ones, whose codewords are long. A block stores whole
- * units of 16 bytes, as above. */
+/* Decodes tiles of a large batch. Grid: (blocks, chunks), with at most ntiles
+ * blocks. Block b takes tiles b, b + gridDim.x and so on: coarse tiles come
+ * first and have long codewords, so no block has several of them. A thread
+ * decodes a subsequence of a tile's bits. Units are stored whole, as in
+ * decode_small_batch. Shared: 26 KB. A table stays in shared memory from tile
+ * to tile as long as tiles have the same codebook. */
 template <bool tokens>
 static __global__ void
 __launch_bounds__(LARGE_BATCH_NTHREADS, LARGE_BATCH_NBLOCKS)
@@ -351,7 +378,8 @@ __launch_bounds__(LARGE_BATCH_NTHREADS, LARGE_BATCH_NBLOCKS)
     unsigned staged_entry = TERP_NENTRIES;
     struct tile_place place = load_place(batch, first);
 
-    /* Other blocks of this launch may set the status meanwhile. */
+    /* Other blocks of this launch may set the status meanwhile, so all threads
+     * agree on it. */
     if (__syncthreads_or(chunk.status != TERP_OK) || !has_tiles<tokens>(coding))
         return;
     for (uint64_t tile = first; tile < batch.ntiles; tile += gridDim.x) {
@@ -369,7 +397,7 @@ __launch_bounds__(LARGE_BATCH_NTHREADS, LARGE_BATCH_NBLOCKS)
             store_zero_tile<LARGE_BATCH_NTHREADS>(symbols, nsymbols);
             continue;
         }
-        __syncthreads(); /* the tile before has left shared memory */
+        __syncthreads(); /* no thread still reads the tile before */
         if constexpr (tokens) {
             if (coding == TERP_CODING_RATIO) {
                 if (!is_for_device(chunk, place))

@@ -1,6 +1,6 @@
-/* Symbols to the bytes of tiles and partitions, as cpu/entropy/tiles_encode.c
- * makes them. What a coding does in each step stands in a table (steps_of).
- */
+/* Encodes symbols to the bytes of tiles and partitions, as
+ * cpu/entropy/tiles_encode.c does. The table in steps_of has the stages of each
+ * coding. */
 #include "gpu/block/concatenate.cuh"
 #include "gpu/block/reduce_partition.cuh"
 #include "gpu/entropy/tile_encode.cuh"
@@ -9,13 +9,14 @@
 
 /* ---- histogram ---- */
 
-/* Codes near 0, which are most, are counted in registers: eight bits for each
- * of seven symbols. */
+/* Most codes are near 0. The seven symbols from NEAR_FIRST on are counted in
+ * registers, eight bits each; others by atomics in shared memory. */
 #define NEAR_FIRST (TERP_RADIUS - 3)
 #define NEAR_NSYMBOLS 7
 static_assert(32 * ENCODE_THREAD_NSYMBOLS <= UINT16_MAX,
               "A warp's count of a symbol has 16 bits.");
 
+/* Adds a thread's symbols to the tile's counts. */
 static __device__ void
 count_symbols(const struct thread_symbols &symbols, uint32_t *s_counts)
 {
@@ -43,20 +44,22 @@ count_symbols(const struct thread_symbols &symbols, uint32_t *s_counts)
     }
 }
 
-/* In small batches the table of codewords' lengths is copied to shared memory
- * before symbols are there. */
+/* Bytes of the table of codeword lengths. In small batches it is copied to
+ * shared memory while the kernel waits for the one before it. */
 #define TABLE_NBYTES (4 * TERP_NSYMBOLS * COST_ROW_NWORDS)
 static_assert(TABLE_NBYTES % sizeof(uint4) == 0,
               "The table is loaded in units of 16 bytes.");
 
-/* A bit for each group of four symbols: one of them occurs. */
+/* Words of a bit map of groups of four symbols: a bit is set if a symbol of the
+ * group occurs. */
 #define GROUPS_NWORDS (TERP_NSYMBOLS / 4 / 32)
 static_assert(GROUPS_NWORDS == ENCODE_NTHREADS / 32,
-              "A warp has a word of them.");
+              "A warp must make one word of the map.");
 
-/* Finds the bits of a tile's codewords by entry, and the entry that would take
- * the fewest. Groups of COST_ROW_NWORDS threads take symbols in turn. `s_rows`
- * is NULL unless the table is in shared memory. */
+/* Computes the bits of a tile's codewords by entry, and counts the tile for its
+ * best entry. Groups of COST_ROW_NWORDS threads take symbols in turn, from the
+ * lowest that occurs to the highest; a thread has four entries. `s_rows` is the
+ * table in shared memory, or NULL: read it from global memory. */
 static __device__ void
 cost_tile(const struct cuda_batch &batch, struct cuda_chunk &chunk,
           const uint32_t *s_rows, const uint32_t *s_counts,
@@ -104,9 +107,12 @@ has_shared_table(const struct cuda_batch &batch)
     return batch.coding == TERP_CODING_HUFFMAN && is_small_batch(batch);
 }
 
-/* Grid: x tiles, y chunks. Finds whether a tile is zero; huffman: its costs;
- * custom: adds to the chunk's frequencies. Thread i has counts 4 i to 4 i + 3.
- * Dynamic shared memory: in small batches the table of codewords' lengths. */
+/* Counts the symbols of tiles: finds whether a tile is zero; huffman: its
+ * costs; custom: adds to the chunk's frequencies. Grid: (ntiles, chunks).
+ * Thread i loads symbols 8 i and 8 (i + 256) and the seven behind each, and has
+ * counts 4 i to 4 i + 3. Shared: 6 KB, and the dynamic table of codeword
+ * lengths, 80 KB, in small batches. Barriers separate counting, the map, and
+ * summing costs. */
 static __global__ void
 __launch_bounds__(ENCODE_NTHREADS, 8) count_tiles(const struct cuda_batch batch)
 {
@@ -147,7 +153,7 @@ __launch_bounds__(ENCODE_NTHREADS, 8) count_tiles(const struct cuda_batch batch)
 
     count_symbols(symbols, s_counts);
     __syncthreads();
-    if (i == TERP_RADIUS / 4) /* symbols behind the end were counted too */
+    if (i == TERP_RADIUS / 4) /* symbols behind the end counted as code 0 */
         s_counts[TERP_RADIUS] -= TERP_TILE_NSYMBOLS - nsymbols;
     const uint4 counts = ((const uint4 *)s_counts)[i];
     const uint32_t count[4] = {counts.x, counts.y, counts.z, counts.w};
@@ -173,12 +179,15 @@ __launch_bounds__(ENCODE_NTHREADS, 8) count_tiles(const struct cuda_batch batch)
 
 /* ---- codewords ---- */
 
+/* Words for the codewords of a tile. */
 #define TILE_MAX_NWORDS (TERP_CODEWORDS_MAX_NBYTES / 4)
 
-/* Grid: x tiles, y chunks; huffman and custom. A thread has 16 symbols that
- * follow each other, and puts their codewords together in shared memory, where
- * it shares the first and last word with its neighbours. SMALL_BATCH: symbols
- * are loaded whether or not all are zero, together with what tells that. */
+/* Encodes tiles of huffman and custom. Grid: (ntiles, chunks). A thread has 16
+ * consecutive symbols and writes their codewords to shared memory, by atomicOr
+ * since it shares the first and last word with its neighbours; then all threads
+ * copy words to the tile's slot. SMALL_BATCH: symbols are loaded before it is
+ * known whether the tile is zero, which hides latency. Shared: 7.5 KB, cleared
+ * before scan_block's barrier; one barrier before the copy. */
 template <bool SMALL_BATCH>
 static __global__ void
 __launch_bounds__(ENCODE_NTHREADS, SMALL_BATCH ? 4 : 6)
@@ -229,7 +238,7 @@ __launch_bounds__(ENCODE_NTHREADS, SMALL_BATCH ? 4 : 6)
 
     uint32_t *to = s_bits + at / 32;
     unsigned npending = at % 32;
-    uint64_t pending = 0; /* its low npending bits are not yet stored */
+    uint64_t pending = 0; /* the low npending bits are not stored yet */
 #pragma unroll
     for (unsigned i = 0; i < ENCODE_THREAD_NSYMBOLS; i++) {
         pending = pending << terp_codeword_nbits(packed[i]) |
@@ -246,7 +255,8 @@ __launch_bounds__(ENCODE_NTHREADS, SMALL_BATCH ? 4 : 6)
     store_tile(batch, tile, TERP_CODEWORDS_MAX_NBYTES, s_bits, total, entry);
 }
 
-/* Copies whole words. Bytes behind the last one mean nothing. */
+/* Copies whole words to a slot; up to 3 bytes behind the last have no meaning.
+ * NTHREADS is the block's size. */
 template <int NTHREADS>
 static __device__ __forceinline__ void
 copy_words(uint8_t *slot, const uint32_t *words, unsigned nbytes)
@@ -258,19 +268,22 @@ copy_words(uint8_t *slot, const uint32_t *words, unsigned nbytes)
 
 /* ---- partitions ---- */
 
-/* A warp a tile while a partition is put together. */
+/* Threads of a block that concatenates a partition: a warp for each tile. */
 #define PARTITION_NTHREADS (32 * TERP_PARTITION_NTILES)
 
-/* Shared memory of a block, of which a multiprocessor has three. A partition
- * that needs more uses the work region, whose values have served: twice the
- * bytes of its codewords are fewer than four bytes a symbol. */
+/* Dynamic shared memory of a block: three blocks fit on a multiprocessor. A
+ * partition that needs more uses the region `work`, whose values are no longer
+ * needed; the assertion says that it is large enough for any partition. */
 #define PARTITION_SHARED_NBYTES (72 << 10)
 static_assert(2 * TERP_CODEWORDS_MAX_NBYTES + 8 <= 4 * TERP_TILE_NSYMBOLS,
               "The work region holds a partition's bytes twice.");
 
-/* Grid: x partitions, y chunks. Notes the partition's length. Tiles of
- * codewords are put one after another, and reduced where that makes them
- * smaller: the partition then stands from its first tile's slot on. */
+/* Concatenates the tiles of a partition, reduces the result if that makes it
+ * smaller, and records the partition's length. The partition's bytes begin at
+ * its first tile's slot. Grid: (npartitions, chunks). Warp i copies tile i; all
+ * threads reduce. Dynamic shared memory: PARTITION_SHARED_NBYTES, for maps,
+ * concatenated bytes and kept bytes. A barrier stands between concatenating and
+ * reducing. */
 static __global__ void
 __launch_bounds__(PARTITION_NTHREADS, 3)
     end_partitions(const struct cuda_batch batch)
@@ -286,7 +299,7 @@ __launch_bounds__(PARTITION_NTHREADS, 3)
     const uint8_t *slot = to + warp * TERP_CODEWORDS_MAX_NBYTES;
 
     wait_for_kernels();
-    /* A tile's slot has as many bytes, whatever its length. */
+    /* All slots have the same size, so loads need not wait for lengths. */
     const struct five_words five = load_five(slot, lane);
     const unsigned length = tile_length(batch, p);
     if (!has_tiles(chunk))
@@ -352,8 +365,8 @@ launch_partitions(const struct cuda_batch *batch, cudaStream_t stream)
                          PARTITION_NTHREADS, PARTITION_SHARED_NBYTES);
 }
 
-/* What a coding does, each step for all tiles: counts them, chooses codebooks,
- * encodes them, and puts partitions together. */
+/* The stages of a coding, each for all tiles: count symbols, choose codebooks,
+ * encode tiles, make partitions. */
 struct encode_steps {
     cuda_stage *count;
     cuda_stage *choose;

@@ -1,33 +1,36 @@
-/* What decodes a codebook of tokens (codec/format/tokens.h) on the device. */
+/* The table by which the device decodes a codebook of tokens
+ * (codec/format/tokens.h). */
 #pragma once
 
 #include "codebooks/codebooks.h"
 #include "gpu/engine/platform.cuh"
 
-/* Codewords of up to so many bits are found by the first bits, longer ones by
- * all 15 bits that codewords may have: these stand last among all numbers of 15
- * bits, and close together. */
+/* Codewords of up to 11 bits are looked up by the next 11 bits. Longer ones are
+ * looked up by all 15 bits that a codeword may have: as 15-bit numbers they are
+ * the highest ones, and in each entry of the dictionary they take at most
+ * CUDA_TOKEN_NLONG numbers. Both tables together have 3200 places where one of
+ * 15 bits would have 32768. */
 #define CUDA_TOKEN_NBITS 11
 #define CUDA_TOKEN_NSHORT (1 << CUDA_TOKEN_NBITS)
-#define CUDA_TOKEN_NLONG 1152 /* entries of the dictionary have no more */
+#define CUDA_TOKEN_NLONG 1152
 #define CUDA_TOKEN_NPLACES (CUDA_TOKEN_NSHORT + CUDA_TOKEN_NLONG)
 
-/* What is found:
+/* Bits of an entry:
  *  0-3   bits of the codeword
- *  4-7   bits of the run, behind the codeword
- *  8-9   the run is (these << its bits) + its bits
- *  10-12 the magnitude is 1 + (these << its bits) + its bits
- *  13-15 bits of the magnitude, behind the run and a sign; 0: no sign either,
- *        an escape; 1: none */
+ *  4-7   plain bits of the run, behind the codeword: r
+ *  8-9   a: the run is (a << r) + the plain bits
+ *  10-12 b: the magnitude is 1 + (b << m) + the plain bits
+ *  13-15 plain bits of the magnitude, behind the run and a sign: m; 0: an
+ *        escape, without sign and magnitude; 1: a sign, but m = 0 */
 #define CUDA_TOKEN_CODEWORD_NBITS(token) ((token)&15)
 #define CUDA_TOKEN_RUN_NBITS(token) ((token) >> 4 & 15)
 #define CUDA_TOKEN_RUN(token) ((token) >> 8 & 3)
 #define CUDA_TOKEN_CODE(token) ((token) >> 10 & 7)
 #define CUDA_TOKEN_CODE_NBITS(token) ((token) >> 13)
 static_assert(TERP_RUN_SINGLES_LOG2 == 2 && TERP_CODE_SINGLES_LOG2 == 3,
-              "The first numbers of classes have two and three bits.");
+              "a and b must fit into two and three bits.");
 
-/* 9.4 KB. */
+/* 9.4 KB, of which large batches copy `token` to shared memory. */
 struct __align__(16) cuda_token_decode_table
 {
     uint16_t token[CUDA_TOKEN_NPLACES];
@@ -38,8 +41,8 @@ struct __align__(16) cuda_token_decode_table
 static_assert(sizeof(struct cuda_token_decode_table) % 16 == 0,
               "The table is loaded in units of 16 bytes.");
 
-/* Where a table has what a codeword stands for, of which `bits15` are the first
- * bits. Codes are complete: each number of 15 bits begins with a codeword. */
+/* The place in a table of the codeword at the beginning of `bits15`. Codes are
+ * complete: each 15-bit number begins with a codeword. */
 static __host__ __device__ __forceinline__ unsigned
 token_place(uint32_t end, unsigned bits15)
 {
@@ -47,8 +50,7 @@ token_place(uint32_t end, unsigned bits15)
                         : CUDA_TOKEN_NSHORT + (bits15 - end);
 }
 
-/* Plain bits of the run and of the code that `token` has behind its codeword.
- */
+/* The plain bits (run, sign and magnitude) behind the codeword of `token`. */
 static __host__ __device__ __forceinline__ unsigned
 token_plain_nbits(unsigned token)
 {
@@ -56,7 +58,7 @@ token_plain_nbits(unsigned token)
     return CUDA_TOKEN_RUN_NBITS(token) + code_nbits + (code_nbits > 1);
 }
 
-/* What is found for the token of these classes. */
+/* The entry of the token with these classes of run and code. */
 static inline unsigned
 token_of(unsigned run, unsigned code, unsigned codeword_nbits)
 {
@@ -74,14 +76,14 @@ token_of(unsigned run, unsigned code, unsigned codeword_nbits)
            code_first >> code_nbits << 10 | token;
 }
 
-/* The tables of the dictionary's entries. */
+/* Makes the tables of all entries of the dictionary. */
 static inline void
 cuda_token_decode_tables_fill(
     struct cuda_token_decode_table tables[TERP_NENTRIES])
 {
     for (int e = 0; e < TERP_NENTRIES; e++) {
         struct cuda_token_decode_table *table = &tables[e];
-        unsigned bits15 = 0; /* of the next word */
+        unsigned bits15 = 0; /* the next codeword, left-aligned */
         table->end = 0;
         for (int length = 1; length <= TERP_MAX_CODE_NBITS; length++) {
             for (unsigned t = 0; t < TERP_NTOKENS; t++) {

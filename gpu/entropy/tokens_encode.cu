@@ -1,4 +1,4 @@
-/* Tiles of the coding ratio: symbols to tokens, their costs, and their bytes. A
+/* Encodes tiles of the coding ratio: tokens, their costs, and their bytes. A
  * block has a tile. */
 #include "gpu/entropy/tokens_encode.cuh"
 
@@ -9,9 +9,9 @@
 
 /* ---- tokens ---- */
 
-/* Room for a tile's codes that are not 0, in order: place << 16 | symbol.
- * Groups of 16 are a word apart, so that neither threads that write their own
- * codes nor threads that read as many each meet in a bank. */
+/* Words for a list of a tile's codes that are not 0, in order: place << 16 |
+ * symbol. An unused word follows every 16 words, so that threads which write or
+ * read 16 consecutive words each access different banks. */
 #define CODES_NWORDS (TERP_TILE_NSYMBOLS + TERP_TILE_NSYMBOLS / 16)
 
 static __device__ __forceinline__ uint32_t &
@@ -20,9 +20,9 @@ code_at(uint32_t *s_codes, unsigned i)
     return s_codes[i + i / 16];
 }
 
-/* Lists the codes of a tile, of which a thread has 16 symbols that follow each
- * other. Returns how many there are. The codes, and the storage, may be used
- * when it returns. */
+/* Lists the codes of a tile that are not 0. A thread has 16 consecutive
+ * symbols. Returns the number of codes. It ends with a barrier: all threads may
+ * then read the list. */
 static __device__ __forceinline__ unsigned
 list_codes(const struct thread_symbols &symbols, uint32_t *s_codes,
            struct block_scan<unsigned, ENCODE_NTHREADS> &s_scan)
@@ -45,7 +45,8 @@ list_codes(const struct thread_symbols &symbols, uint32_t *s_codes,
     return n;
 }
 
-/* A token is its number, then how many plain bits it has, then these. */
+/* A token in 32 bits, from the highest: its number, the number of its plain
+ * bits (PLAIN_WIDTH bits), and the plain bits. */
 #define PLAIN_WIDTH 5
 static_assert(TERP_NTOKENS <=
                       1 << (32 - PLAIN_WIDTH - TERP_TOKEN_PLAIN_MAX_NBITS) &&
@@ -70,8 +71,10 @@ pack_token(unsigned number, unsigned nbits, uint32_t bits)
     return (number << PLAIN_WIDTH | nbits) << TERP_TOKEN_PLAIN_MAX_NBITS | bits;
 }
 
-/* To cut a code and a run into classes takes many times as long as to look up
- * what each adds to the token: its part of the number, its plain bits. */
+/* A packed token is the sum of what its code and its run add: parts of the
+ * number, of the count of plain bits, and the plain bits themselves, of which
+ * the run's stand above the code's. Looking up both is much faster than finding
+ * their classes. */
 void
 cuda_token_parts_fill(uint32_t parts[TOKEN_NPARTS])
 {
@@ -90,7 +93,8 @@ cuda_token_parts_fill(uint32_t parts[TOKEN_NPARTS])
     }
 }
 
-/* The token of a code, and of the run from `begin` to it. */
+/* The packed token of a listed code and of the run of zeros from `begin` to
+ * it. */
 static __device__ __forceinline__ uint32_t
 token_of(const uint32_t *parts, unsigned begin, uint32_t code)
 {
@@ -103,7 +107,7 @@ token_of(const uint32_t *parts, unsigned begin, uint32_t code)
            ((of_run & plain) << token_nbits(of_code));
 }
 
-/* Where the run before code `i` begins. */
+/* Where the run of zeros before code `i` begins. */
 static __device__ __forceinline__ unsigned
 run_begin(uint32_t *s_codes, unsigned i)
 {
@@ -112,16 +116,16 @@ run_begin(uint32_t *s_codes, unsigned i)
 
 /* ---- histogram ---- */
 
-/* In small batches the table of codewords' lengths is copied to shared memory
- * before symbols are there. */
+/* Bytes of the table of codeword lengths. In small batches it is copied to
+ * shared memory while the kernel waits for the one before it. */
 #define TABLE_NBYTES (4 * TERP_NTOKENS * COST_ROW_NWORDS)
 static_assert(TABLE_NBYTES % sizeof(uint4) == 0,
               "The table is loaded in units of 16 bytes.");
 
-/* Counts of tokens, and a list of those that are not 0: number << 16 | count.
- */
+/* Counts of a tile's tokens, and a list of the counts that are not 0: number <<
+ * 16 | count. */
 struct token_counts {
-    uint2 count[ENCODE_NTHREADS]; /* of two tokens each */
+    uint2 count[ENCODE_NTHREADS]; /* two tokens each */
     uint32_t occurring[TERP_NTOKENS];
     unsigned noccurring;
 };
@@ -129,7 +133,7 @@ static_assert(TERP_NTOKENS <= 2 * ENCODE_NTHREADS,
               "A thread counts two tokens.");
 static_assert(TERP_TILE_NSYMBOLS < 1 << 16, "A count has 16 bits.");
 
-/* Lists the tokens that occur. Their order does not matter: costs are sums. */
+/* Lists the tokens that occur, in any order: costs are sums. */
 static __device__ __forceinline__ void
 list_occurring(struct token_counts *s)
 {
@@ -150,8 +154,9 @@ list_occurring(struct token_counts *s)
         s->occurring[at] = (2 * threadIdx.x + 1) << 16 | count.y;
 }
 
-/* Sums of a tile's costs: groups of COST_ROW_NWORDS threads take the tokens
- * that occur in turn. */
+/* Computes the bits of a tile's tokens by entry. COST_NGROUPS groups of
+ * COST_ROW_NWORDS threads take the tokens that occur in turn; each thread has
+ * four entries. SMALL_BATCH: `rows` is in shared memory. */
 template <bool SMALL_BATCH>
 static __device__ __forceinline__ void
 cost_tokens(const struct token_counts &s_counts, const uint32_t *rows,
@@ -175,8 +180,13 @@ cost_tokens(const struct token_counts &s_counts, const uint32_t *rows,
         s_costs[group][at] = sum;
 }
 
-/* Grid: x tiles, y chunks. Whether a tile is zero, and its costs. SMALL_BATCH:
- * the table of codewords' lengths is in dynamic shared memory. */
+/* Finds whether a tile is zero, and its costs. Grid: (ntiles, chunks). A thread
+ * has 16 consecutive symbols, then codes in turn, then two tokens' counts.
+ * SMALL_BATCH: the table of codeword lengths is in dynamic shared memory, where
+ * it arrives by asynchronous copies; else the kernel reads it from global
+ * memory and has none. Static shared memory: about 23 KB, most of it the list
+ * of codes. Barriers separate listing, counting, listing counts, and summing
+ * costs. */
 template <bool SMALL_BATCH>
 static __global__ void
 __launch_bounds__(ENCODE_NTHREADS, SMALL_BATCH ? 3 : 6)
@@ -247,8 +257,10 @@ cuda_tokens_histogram(const struct cuda_batch *batch, cudaStream_t stream)
 static_assert(TERP_TOKENS_MAX_NBYTES % 16 == 0,
               "Tiles' slots are aligned to 16 bytes.");
 
-/* Puts tokens in the place of a thread's codes, of which the first one's run
- * begins at `run_at`. Returns how many bits they take. */
+/* Replaces a thread's codes [begin, end) in the list by their tokens; the run
+ * before the first begins at `run_at`. Returns the bits of the tokens. NLOADS:
+ * how many codes are read before their tokens are looked up, 4 in small batches
+ * to hide latency, else 1. */
 template <unsigned NLOADS>
 static __device__ __forceinline__ uint32_t
 make_tokens(uint32_t *s_codes, unsigned begin, unsigned end, unsigned run_at,
@@ -276,8 +288,9 @@ make_tokens(uint32_t *s_codes, unsigned begin, unsigned end, unsigned run_at,
     return nbits;
 }
 
-/* Writes a thread's tokens from bit `at` on. It shares the first and the last
- * word with its neighbours. */
+/* Writes a thread's tokens from bit `at` on. Words are written by atomicOr,
+ * since the thread shares the first and the last one with its neighbours.
+ * NLOADS: as in make_tokens. */
 template <unsigned NLOADS>
 static __device__ __forceinline__ void
 write_tokens(uint32_t *s_tokens, unsigned begin, unsigned end,
@@ -285,9 +298,9 @@ write_tokens(uint32_t *s_tokens, unsigned begin, unsigned end,
 {
     uint32_t *to = s_bits + at / 32;
     unsigned npending = at % 32;
-    uint64_t pending = 0; /* its low npending bits are not yet stored */
+    uint64_t pending = 0; /* the low npending bits are not stored yet */
     static_assert(31 + TERP_MAX_CODE_NBITS + TERP_TOKEN_PLAIN_MAX_NBITS <= 64,
-                  "What is pending and a token fit in 64 bits.");
+                  "Pending bits and a token must fit in 64 bits.");
 #pragma unroll 1
     for (unsigned i = begin; i < end; i += NLOADS) {
         uint32_t token[NLOADS], packed[NLOADS];
@@ -314,10 +327,12 @@ write_tokens(uint32_t *s_tokens, unsigned begin, unsigned end,
         atomicOr(to, (uint32_t)(pending << (32 - npending)));
 }
 
-/* Grid: x tiles, y chunks. A thread has tokens that follow each other, and puts
- * their bits together in shared memory. SMALL_BATCH: symbols are loaded whether
- * or not all are zero, together with what tells that; the codewords are in
- * shared memory; what a token needs is loaded for several at once. */
+/* Encodes tiles. Grid: (ntiles, chunks). A thread has 16 consecutive symbols,
+ * then an equal share of consecutive codes, whose bits it writes to shared
+ * memory; then all threads copy words to the tile's slot. SMALL_BATCH trades
+ * work for latency: symbols are loaded before it is known whether the tile is
+ * zero, codewords are in shared memory, and NLOADS is 4. Shared: about 30 KB
+ * (bits and list of codes). Barriers separate list, tokens, bits and copy. */
 template <bool SMALL_BATCH>
 static __global__ void
 __launch_bounds__(ENCODE_NTHREADS, SMALL_BATCH ? 3 : 7)
@@ -344,7 +359,7 @@ __launch_bounds__(ENCODE_NTHREADS, SMALL_BATCH ? 3 : 7)
     const bool nonzero = region<uint8_t>(batch, batch.at.nonzero)[tile] != 0;
     if (SMALL_BATCH)
         symbols = load_thread_symbols(from, first, first + 8, nsymbols);
-    /* A tile of zeros has no entry: what stands there is kept in the table. */
+    /* A tile of zeros has no entry: min keeps its value inside the table. */
     const unsigned entry =
         min(entry_of_tile(batch, chunk, tile), (unsigned)TERP_NENTRIES - 1);
     const uint32_t *codewords =
@@ -373,7 +388,7 @@ __launch_bounds__(ENCODE_NTHREADS, SMALL_BATCH ? 3 : 7)
     at = scan_block(s_scan, nbits, &total);
 
     write_tokens<NLOADS>(s_codes, begin, end, codewords, s_bits, at);
-    /* The last byte is filled up with ones. */
+    /* Pads the last byte with ones. */
     if (threadIdx.x == 0 && total % 8 != 0)
         atomicOr(&s_bits[total / 32], bits_below(8 - total % 8)
                                           << (24 - total % 32 / 8 * 8));
@@ -392,9 +407,11 @@ cuda_tokens_encode(const struct cuda_batch *batch, cudaStream_t stream)
 
 /* ---- partitions ---- */
 
+/* Threads of a block of note_partitions: four warps, each for a partition. */
 #define NOTE_NTHREADS 128
 
-/* Grid: x warps, a partition each; y chunks. */
+/* Records partitions. Grid: (npartitions / 4 rounded up, chunks). A warp has a
+ * partition, and its lane i the partition's tile i. */
 static __global__ void
 __launch_bounds__(NOTE_NTHREADS) note_partitions(const struct cuda_batch batch)
 {
