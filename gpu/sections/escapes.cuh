@@ -1,18 +1,22 @@
-/* What the stage of escapes shares with those that decode tiles and splines:
- * where decoded tiles note their escapes, and how one is read. */
+/* Shared by the stage of escapes and the stages that decode tiles and splines:
+ * the list of escapes, and how to read an escape. */
 #pragma once
 
 #include "codec/format/sections.h"
 #include "gpu/predict/values.cuh"
 
-/* A single block does all escapes of a chunk of no more ranges than this. */
+/* Most ranges of a chunk whose escapes one block handles, with a thread a
+ * range: 256 ranges are 262144 values, a chunk of 64^3. Larger chunks take two
+ * launches, to sum ranges and to move escapes. Tests use 0. */
 #ifndef CUDA_SINGLE_BLOCK_MAX_NRANGES
 #define CUDA_SINGLE_BLOCK_MAX_NRANGES 256
 #endif
 
-/* If that block has no more escapes than this to decode, whoever decodes tiles
- * lists their places in tile order, in any order, in the region `tune`, and
- * CUDA_PROGRESS_LISTED counts them. Else they are counted in ranges. */
+/* Most escapes that are listed. If one block handles a chunk's escapes and
+ * there are at most so many, the kernels that decode tiles list their positions
+ * in tile order in the region `tune`, in any sequence, and CUDA_PROGRESS_LISTED
+ * counts them; else they are counted in ranges. The block then needs no search
+ * for them, and has a thread for each. */
 #define CUDA_MAX_NLISTED 512
 static_assert(CUDA_MAX_NLISTED <= CUDA_LEVEL_NCOSTS,
               "The region `tune` holds one level's costs at least.");
@@ -33,8 +37,8 @@ escape_nbytes(const struct cuda_chunk &chunk, unsigned value_nbytes)
                                         (int)value_nbytes);
 }
 
-/* decode: the raw value that escape `nth` of the section stands for. `step`:
- * of splines that of ratio one. */
+/* decode: the value of escape `nth` of the section, as it goes to `work`. T is
+ * float or double; `step` is that of a level with ratio 1, for splines. */
 template <typename T>
 static __device__ __forceinline__ word_of<T>
 read_escape(const struct cuda_chunk &chunk, T step, uint64_t nth)

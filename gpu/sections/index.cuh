@@ -1,28 +1,29 @@
-/* The index of tiles as an encoder's kernels make it: what they tell each other
- * about partitions, in the region `cost`, which is free once tiles are coded;
- * and the lengths of a partition's tiles. */
+/* The index of tiles while an encoder makes it. Kernels pass facts about
+ * partitions to each other in the region `cost`, which is free after tiles are
+ * coded. */
 #pragma once
 
 #include "gpu/block/warp.cuh"
 #include "gpu/entropy/codebooks.cuh"
 
-/* A partition once its payload is known. */
+/* A partition whose payload is known. It is full if it has a tile that is not
+ * zero. */
 struct alignas(8) cuda_partition {
-    uint32_t nbytes; /* of its payload */
-    uint16_t tiles;  /* a bit a tile that is not zero */
-    uint8_t width;   /* of these tiles' lengths */
+    uint32_t nbytes; /* of the payload */
+    uint16_t tiles;  /* bit i: tile i is not zero */
+    uint8_t width;   /* bits of a tile's length */
     uint8_t reduced;
 };
 
-/* What all partitions before one take together. */
+/* Sums over all partitions before one. */
 struct cuda_partition_prefix {
     uint64_t payload_nbytes;
     uint32_t lengths_nbytes;
-    uint32_t nfull;    /* partitions that have tiles which are not zero */
-    uint32_t nnonzero; /* these tiles */
+    uint32_t nfull;    /* full partitions */
+    uint32_t nnonzero; /* tiles that are not zero */
 };
 
-/* Where the parts of the index stand, in bytes of the stream. */
+/* Offsets of the index's arrays in the stream. */
 struct alignas(16) cuda_index_layout {
     uint64_t controls_at; /* then the offsets' width, then offsets */
     uint64_t lengths_at;
@@ -30,12 +31,12 @@ struct alignas(16) cuda_index_layout {
     uint32_t offset_nbytes;
 };
 
-/* Where this stands in scratch memory. */
+/* The arrays in the region `cost`. */
 struct cuda_index_scratch {
     struct cuda_index_layout *layout;
     struct cuda_partition_prefix *prefix; /* of each partition */
     struct cuda_partition *partition;
-    uint8_t *rest; /* aligned to 8 */
+    uint8_t *rest; /* unused memory behind them, aligned to 8 bytes */
 };
 
 static __device__ __forceinline__ struct cuda_index_scratch
@@ -52,7 +53,7 @@ index_scratch(const struct cuda_batch &batch, unsigned chunk)
     return scratch;
 }
 
-/* Where the index begins in the stream. */
+/* The offset of the index in the stream. */
 static __device__ __forceinline__ uint64_t
 index_begin(const struct cuda_chunk &chunk)
 {
@@ -63,7 +64,7 @@ index_begin(const struct cuda_chunk &chunk)
  *
  * A warp calls these functions; its lane i has tile i. */
 
-/* The tile's bytes; 0 where there is no tile or it is a zero tile. */
+/* The tile's bytes; 0 if there is no tile or it is a zero tile. */
 static __device__ __forceinline__ unsigned
 tile_length(const struct cuda_batch &batch, unsigned partition)
 {
@@ -77,7 +78,7 @@ tile_length(const struct cuda_batch &batch, unsigned partition)
     return nonzero != 0 ? nbytes : 0;
 }
 
-/* What the index says of a length: by how much it exceeds the least. */
+/* The length as the index stores it: less the least length of such a tile. */
 static __device__ __forceinline__ unsigned
 length_excess(const struct cuda_batch &batch, unsigned partition,
               unsigned length)
@@ -97,8 +98,8 @@ length_sum(unsigned length)
     return warp_inclusive_sum<TERP_PARTITION_NTILES>(length);
 }
 
-/* A partition that is not reduced: its tiles one after another. `end` is
- * length_sum(length). */
+/* Describes a partition that is not reduced, a concatenation of its tiles.
+ * `end` is length_sum(length). */
 static __device__ __forceinline__ struct cuda_partition
 partition_of(const struct cuda_batch &batch, unsigned partition,
              unsigned length, unsigned end)

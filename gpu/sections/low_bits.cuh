@@ -1,5 +1,6 @@
-/* The section of low bits: where it has those of each tile, and its list of
- * codes, and how a block writes it. */
+/* The section of low bits: the places of each tile's numbers and list of codes,
+ * and how a block writes them. A tile's numbers are the low bits of its codes;
+ * its list has codes that escape from the tile but not from the predictor. */
 #pragma once
 
 #include "gpu/block/scan.cuh"
@@ -8,20 +9,24 @@
 #include "gpu/engine/state.cuh"
 #include "gpu/entropy/codebooks.cuh"
 
-/* What is known of a tile's low bits. */
+/* The low bits of a tile. */
 struct alignas(16) cuda_low_tile {
-    uint64_t widths; /* of its groups, as its record has them */
-    uint64_t record_at;
-    uint64_t begin; /* behind all records; the list follows the numbers */
+    uint64_t widths;    /* of the groups, TERP_LOW_WIDTH_NBITS each */
+    uint64_t record_at; /* from the first record on */
+    uint64_t begin;     /* of the numbers, from the end of all records on; the
+                           list follows them */
     uint32_t list_nbytes;
     uint32_t low_nbits;
 };
+
+/* Most bytes of a tile's numbers. */
 
 #define LOW_TILE_MAX_NBYTES (TERP_TILE_NSYMBOLS * TERP_LOW_MAX_NBITS / 8)
 static_assert(TERP_LOW_TILE_NGROUPS * TERP_LOW_WIDTH_NBITS == 64,
               "The widths of a tile's groups fill a word.");
 
-/* encode: a tile's numbers and its list, before they are put together. */
+/* encode: a tile's slot in the region `low_bits`, which holds numbers and list
+ * until their place in the stream is known. */
 #define LOW_LIST_SLOT_NBYTES ((TERP_LIST_MAX_NBYTES + 31) / 16 * 16)
 #define LOW_SLOT_NBYTES (LOW_TILE_MAX_NBYTES + LOW_LIST_SLOT_NBYTES)
 static_assert(LOW_TILE_MAX_NBYTES % 16 == 0,
@@ -75,7 +80,7 @@ low_width_at(uint64_t widths, unsigned group)
                  ((1u << TERP_LOW_WIDTH_NBITS) - 1));
 }
 
-/* Groups of a tile. */
+/* The number of groups of a tile. */
 static __device__ __forceinline__ unsigned
 low_tile_ngroups(const struct low_bits_view &view, uint64_t tile)
 {
@@ -84,7 +89,8 @@ low_tile_ngroups(const struct low_bits_view &view, uint64_t tile)
                                  tile * TERP_LOW_TILE_NGROUPS);
 }
 
-/* Reads a record. False where it is not valid. */
+/* Reads a record to tile->widths, low_nbits and list_nbytes. False: the record
+ * is not valid. */
 static __device__ __forceinline__ bool
 load_low_record(const uint8_t *at, unsigned kind, unsigned ngroups,
                 struct cuda_low_tile *tile)
@@ -113,8 +119,8 @@ load_low_record(const uint8_t *at, unsigned kind, unsigned ngroups,
 
 /* ---- places ---- */
 
-/* Where a tile's group begins behind the first: only the last of all may have
- * fewer numbers than others. */
+/* The offset of a group from the tile's first one. Groups before it are full:
+ * only the chunk's last group may have fewer numbers. */
 static __device__ __forceinline__ unsigned
 low_group_begin(uint64_t widths, unsigned group)
 {
@@ -142,13 +148,17 @@ low_numbers_nbytes(const struct low_bits_view &view, uint64_t tile,
                                            low_width_at(widths, last));
 }
 
-/* Bytes of the records, and of what stands behind them. */
+/* Bytes of all records, and of all numbers and lists behind them. */
 struct low_sizes {
     uint64_t records_nbytes, nbytes;
 };
 
-/* A block finds where tiles' records and low bits begin. kind_of(tile) tells
- * what its record has, and load(tile, record_at, &low) all of it but places. */
+/* Finds where the records and low bits of tiles begin, and writes view.tiles.
+ * kind_of(tile) returns the kind of a record, and load(tile, &low) fills in
+ * widths, low_nbits and list_nbytes; low.record_at is set before. F and G are
+ * lambdas: low_bits.cu passes ones that read view.tiles, stream_read.cu ones
+ * that read a stream. A block of NTHREADS threads calls it, a thread a tile;
+ * barriers protect s_scan. */
 template <unsigned NTHREADS, typename F, typename G>
 static __device__ __forceinline__ struct low_sizes
 place_low_tiles(const struct low_bits_view &view,
@@ -166,7 +176,7 @@ place_low_tiles(const struct low_bits_view &view,
         if (exists)
             nbytes = terp_low_record_nbytes(kind_of(tile),
                                             low_tile_ngroups(view, tile));
-        __syncthreads(); /* no thread needs the storage any more */
+        __syncthreads(); /* no thread still reads s_scan */
         before = scan_block(s_scan, nbytes, &all);
         low.record_at = sizes.records_nbytes + before;
         sizes.records_nbytes += all;
@@ -188,7 +198,8 @@ place_low_tiles(const struct low_bits_view &view,
 
 /* ---- writing ---- */
 
-/* A warp writes what the section, which begins at `section`, has of a tile. */
+/* A warp writes the kind, record, numbers and list of a tile to the section at
+ * `section`. */
 static __device__ __forceinline__ void
 write_low_bits(const struct low_bits_view &view, uint64_t records_nbytes,
                uint64_t tile, uint8_t *section)

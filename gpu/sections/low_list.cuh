@@ -1,5 +1,5 @@
-/* A tile's list of codes, written and read by a block: codes that escape from
- * the tile, but not from a predictor. doc/format.md, "Low bits". */
+/* Writes and reads a tile's list of codes, by a block: codes that escape from
+ * the tile but not from the predictor. doc/format.md, "Low bits". */
 #pragma once
 
 #include "gpu/block/warp.cuh"
@@ -7,19 +7,20 @@
 
 #define LIST_MAX_NGROUPS (TERP_TILE_NSYMBOLS / TERP_LIST_GROUP_NNUMBERS)
 
-/* Shared memory. */
+/* A list in shared memory, 10 KB. The tile's groups are those of its low bits;
+ * list groups are groups of listed numbers. */
 struct low_list_shared {
-    uint16_t number[TERP_TILE_NSYMBOLS];
+    uint16_t number[TERP_TILE_NSYMBOLS];         /* listed codes, as zigzag */
     uint32_t is_listed[TERP_TILE_NSYMBOLS / 32]; /* a bit an escape */
-    uint32_t nescapes[TERP_LOW_TILE_NGROUPS];    /* of the tile's groups */
-    uint32_t nlisted[TERP_LOW_TILE_NGROUPS];
-    uint32_t nlisted_before[TERP_TILE_NSYMBOLS / 32]; /* each word of bits */
+    uint32_t nescapes[TERP_LOW_TILE_NGROUPS];    /* of each group of the tile */
+    uint32_t nlisted[TERP_LOW_TILE_NGROUPS];     /* of each group of the tile */
+    uint32_t nlisted_before[TERP_TILE_NSYMBOLS / 32]; /* a word of is_listed */
     uint16_t begin[LIST_MAX_NGROUPS + 1];             /* of list groups */
     uint8_t width[LIST_MAX_NGROUPS];
     bool is_valid;
 };
 
-/* How many of a tile there are in all, by those of its groups. */
+/* The sum of the counts of groups before `end`. */
 static __device__ __forceinline__ unsigned
 sum_of_groups(const uint32_t of_group[TERP_LOW_TILE_NGROUPS], unsigned end)
 {
@@ -30,7 +31,8 @@ sum_of_groups(const uint32_t of_group[TERP_LOW_TILE_NGROUPS], unsigned end)
     return sum;
 }
 
-/* Where groups of a list begin behind its widths: by one thread. */
+/* Finds s->begin, the offsets of list groups behind the list's widths. One
+ * thread calls it. */
 static __device__ __forceinline__ void
 place_list_groups(unsigned nlisted, struct low_list_shared *s)
 {
@@ -45,7 +47,7 @@ place_list_groups(unsigned nlisted, struct low_list_shared *s)
 
 /* ---- writing ---- */
 
-/* Byte `b` of a group's bit field array. */
+/* Byte `b` of the bit field array of a list group. */
 static __device__ __forceinline__ uint8_t
 list_byte(const uint16_t *number, unsigned n, unsigned width, unsigned b)
 {
@@ -58,8 +60,8 @@ list_byte(const uint16_t *number, unsigned n, unsigned width, unsigned b)
     return (uint8_t)byte;
 }
 
-/* Writes a list of the numbers and bits that `s` has to `to`. Returns its
- * bytes; 0 where there is nothing to list. */
+/* Writes the list in `s` to `to`. Returns its bytes; 0 if nothing is listed. A
+ * block of NTHREADS threads calls it together; a warp has a list group. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ unsigned
 write_low_list(unsigned nescapes, unsigned nlisted, struct low_list_shared *s,
@@ -105,8 +107,9 @@ write_low_list(unsigned nescapes, unsigned nlisted, struct low_list_shared *s,
 
 /* ---- reading ---- */
 
-/* Reads a list of `nbytes` to `s`, of a tile with so many escapes. False, in
- * all threads, where it is not valid. */
+/* Reads a list of `nbytes` to `s`; the tile has `nescapes` escapes. Returns the
+ * same in all threads; false: the list is not valid. A block of NTHREADS
+ * threads calls it together. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ bool
 read_low_list(const uint8_t *from, unsigned nbytes, unsigned nescapes,
@@ -169,7 +172,8 @@ read_low_list(const uint8_t *from, unsigned nbytes, unsigned nescapes,
     return s->is_valid;
 }
 
-/* The symbol of escape k of the tile. */
+/* The predictor's symbol for escape k of the tile: a listed code, or an
+ * escape. */
 static __device__ __forceinline__ unsigned
 listed_symbol(const struct low_list_shared *s, unsigned k)
 {

@@ -1,13 +1,15 @@
-/* Finds ranks by the mask of special points. */
+/* Finds ranks from the mask of special points. */
 #include "gpu/sections/ranks.cuh"
 
 #include "gpu/block/sum.cuh"
 #include "gpu/predict/lorenzo_shape.cuh"
 
+/* Threads of a block that counts, and of the one block that sums. */
 #define NTHREADS 256
 #define SUM_NTHREADS 1024
 
-/* Grid: (shares of tiles, chunks). A warp counts a tile. */
+/* Counts the valid points of tiles. Grid: (any number of blocks, chunks). A
+ * warp counts a tile, and takes tiles in turn. */
 static __global__ void
 __launch_bounds__(NTHREADS) count_tiles(const struct cuda_batch batch)
 {
@@ -25,7 +27,8 @@ __launch_bounds__(NTHREADS) count_tiles(const struct cuda_batch batch)
     }
 }
 
-/* Grid: (1, chunks). */
+/* Replaces the counts of tiles by sums of the counts before. Grid: (1, chunks).
+ * Shared: the sums of a scan, 256 bytes. */
 static __global__ void
 __launch_bounds__(SUM_NTHREADS) sum_tiles(const struct cuda_batch batch)
 {

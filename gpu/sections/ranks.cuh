@@ -1,7 +1,8 @@
-/* Ranks of a chunk's points that are not special: how many others of these are
- * before each, in C order. The lossless prediction counts points so. The region
- * `ranks` has them for the begin of each tile of points, and last how many
- * there are; where no point is special, a point's rank is its place. */
+/* Ranks of points. A point is valid if it is not special, and its rank is the
+ * number of valid points before it in C order. The lossless prediction numbers
+ * points by rank. The region `ranks` holds the rank of each tile's first point,
+ * and last the number of valid points. Without special points the rank of a
+ * point is its position, and the region is not used. */
 #pragma once
 
 #include "gpu/block/warp.cuh"
@@ -11,7 +12,7 @@
 #define RANKS_TILE_NWORDS (RANKS_TILE_NVALUES / 32)
 static_assert(RANKS_TILE_NWORDS == 4 * 32, "A lane has four words of a tile.");
 
-/* A block's chunk. */
+/* The points of the block's chunk. */
 struct valid_points {
     const uint32_t *mask;  /* NULL: no point is special */
     const uint64_t *ranks; /* of tiles */
@@ -39,7 +40,7 @@ nvalid_of(const struct valid_points &points)
                                   : points.ranks[points.ntiles];
 }
 
-/* The points of a word that are not special, and before `end`. */
+/* The valid points of a mask word that stand before `end`, as bits. */
 static __device__ __forceinline__ uint32_t
 valid_of_word(const struct valid_points &points, uint64_t word, uint64_t end)
 {
@@ -50,8 +51,8 @@ valid_of_word(const struct valid_points &points, uint64_t word, uint64_t end)
     return all & ~points.mask[word];
 }
 
-/* How many points of a tile are valid and before `end`: by a warp, which is
- * told the same. */
+/* How many valid points of a tile stand before `end`. A warp calls it together,
+ * with equal arguments. */
 static __device__ __forceinline__ unsigned
 count_valid(const struct valid_points &points, uint64_t tile, uint64_t end)
 {
@@ -64,7 +65,8 @@ count_valid(const struct valid_points &points, uint64_t tile, uint64_t end)
     return warp_sum(n);
 }
 
-/* The last point of [first, end) that is valid, plus one; 0: there is none. */
+/* One more than the position of the last valid point in [first, end); 0 if
+ * there is none. */
 static __device__ __forceinline__ uint64_t
 last_valid_before(const struct valid_points &points, uint64_t first,
                   uint64_t end)
@@ -75,7 +77,7 @@ last_valid_before(const struct valid_points &points, uint64_t first,
     uint32_t valid = valid_of_word(points, word, end);
     while (valid == 0 && word > first / 32) {
         const uint64_t tile = word / RANKS_TILE_NWORDS;
-        /* A tile without any is passed over. */
+        /* Skip a tile without valid points. */
         if (word % RANKS_TILE_NWORDS == RANKS_TILE_NWORDS - 1 &&
             points.ranks[tile + 1] == points.ranks[tile])
             word = tile * RANKS_TILE_NWORDS;
@@ -89,7 +91,7 @@ last_valid_before(const struct valid_points &points, uint64_t first,
     return found > first ? found : 0;
 }
 
-/* The rank of a point that is not special: by one thread. */
+/* The rank of a valid point, for one thread. */
 static __device__ __forceinline__ uint64_t
 rank_of_point(const struct valid_points &points, uint64_t at)
 {
@@ -102,8 +104,8 @@ rank_of_point(const struct valid_points &points, uint64_t at)
     return rank;
 }
 
-/* The rank of the point at `at`, or of the next one that is valid: by a warp,
- * which is told the same. */
+/* The rank of the point at `at` or, if that is special, of the next valid one.
+ * A warp calls it together, with equal arguments. */
 static __device__ __forceinline__ uint64_t
 rank_at(const struct valid_points &points, uint64_t at)
 {

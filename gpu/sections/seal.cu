@@ -1,18 +1,24 @@
-/* Checksums of streams, and of their prefixes: cuda_seal writes them,
- * cuda_verify compares those of what is read. */
+/* Checksums of streams and of their prefixes: cuda_seal writes them, and
+ * cuda_verify compares the checksum of a stream, or of the prefix that is
+ * read. */
 #include "gpu/sections/seal.cuh"
 
 #include "gpu/block/checksum.cuh"
 #include "gpu/sections/head.cuh"
 
+/* Threads of a block: 16 warps hash the blocks of a piece, and one of them
+ * chains the sums (gpu/block/checksum.cuh). */
 #define NTHREADS 512
 
-/* The most blocks of a grid, which a large device runs at once. */
+/* Most blocks of all chunks of a grid, about as many as a large device runs at
+ * once. Blocks take pieces in turn. */
 #define MAX_NBLOCKS 528
 
-/* Grid: x blocks of each prefix of a stream in turn, y chunks. A stream that is
- * too short for prefixes loses their table: to the other blocks it is too short
- * before and after that. */
+/* Finds the checksums of prefixes. Grid: (TERP_NPREFIXES times some blocks,
+ * chunks): block b works on prefix b % TERP_NPREFIXES. Block 0 removes the
+ * table of prefixes from a stream that is too short; other blocks see that by
+ * the stream's length, before and after its removal. The blocks of a prefix add
+ * to prefix_checksum by atomics, and the last one finishes it. */
 static __global__ void
 __launch_bounds__(NTHREADS) find_prefixes(const struct cuda_batch batch)
 {
@@ -41,8 +47,10 @@ __launch_bounds__(NTHREADS) find_prefixes(const struct cuda_batch batch)
         chunk.prefix[i].checksum = terp_prefix_checksum(hash);
 }
 
-/* Grid: x blocks of a stream, y chunks. The first block has the piece with the
- * frame. */
+/* Writes tables of prefixes, and the checksums of streams. Grid: (some blocks,
+ * chunks). Blocks take pieces of a stream in turn; block 0 has the first piece,
+ * which holds frame and table, so it alone needs a barrier after writing the
+ * table. */
 static __global__ void
 __launch_bounds__(NTHREADS) seal(const struct cuda_batch batch)
 {
@@ -57,7 +65,8 @@ __launch_bounds__(NTHREADS) seal(const struct cuda_batch batch)
     seal_stream<NTHREADS>(chunk);
 }
 
-/* Whether the checksum of what was read of a stream is the one that it has. */
+/* Whether `hash` equals the checksum in the stream: of the prefix if
+ * READS_PREFIXES and the stream has prefixes, else of the stream. */
 template <bool READS_PREFIXES>
 static __device__ __forceinline__ bool
 is_checksum_of(const struct cuda_batch &batch, const uint8_t *stream,
@@ -69,7 +78,9 @@ is_checksum_of(const struct cuda_batch &batch, const uint8_t *stream,
                : hash == load_le(stream + TERP_FRAME_CHECKSUM_AT, 8);
 }
 
-/* The same grid. */
+/* Compares checksums. Grid: (some blocks, chunks); blocks take pieces in turn,
+ * and the last one compares. READS_PREFIXES: the batch reads a prefix of each
+ * stream that has them (batch.prefix_at > 0). */
 template <bool READS_PREFIXES>
 static __global__ void
 __launch_bounds__(NTHREADS) verify(const struct cuda_batch batch)
@@ -81,7 +92,7 @@ __launch_bounds__(NTHREADS) verify(const struct cuda_batch batch)
 
     if ((chunk.checksum_status != TERP_OK) | (nbytes <= CUDA_SHORT_NBYTES))
         return;
-    /* Longer than any stream of such a chunk: the CPU says what is wrong. */
+    /* No stream of such a chunk is so long: the CPU says what is wrong. */
     if (nbytes > batch.raw_nbytes) {
         if (threadIdx.x == 0)
             chunk.checksum_status = TERP_ERR_DEVICE;
@@ -128,7 +139,8 @@ cuda_verify(const struct cuda_batch *batch, cudaStream_t stream)
                                          nblocks_of(batch), NTHREADS);
 }
 
-/* Grid: x blocks of a stream, y streams. */
+/* Seals (SEALS) or verifies streams. Grid: (some blocks, streams). Blocks take
+ * pieces of a stream in turn; thread 0 of the last one writes or compares. */
 template <bool SEALS>
 static __global__ void
 __launch_bounds__(NTHREADS) hash_streams(struct cuda_sealed *streams)

@@ -1,16 +1,16 @@
-/* Checksums of streams that are no batch's. */
+/* Checksums of streams in device memory that do not belong to a batch. */
 #pragma once
 
 #include "gpu/engine/platform.cuh"
 
-/* A stream; of CUDA_SHORT_NBYTES and fewer nothing is done. What follows begins
- * as zeros. */
+/* A stream to seal or verify. Streams of up to CUDA_SHORT_NBYTES are skipped.
+ * The caller zeroes the members behind nbytes. */
 struct cuda_sealed {
     uint8_t *stream;
     uint64_t nbytes;
-    unsigned long long sum; /* of blocks that are done */
-    unsigned progress;
-    bool is_bad; /* to be verified: it has another checksum */
+    unsigned long long sum; /* over finished blocks */
+    unsigned progress;      /* finished blocks */
+    bool is_bad;            /* cuda_streams_verify: the checksum is wrong */
 };
 
 cudaError_t

@@ -1,7 +1,7 @@
-/* The section of shifts, written and read. Points are taken in C order, by
- * segments of rows: where they stand among those that are not special tells
- * their group. Of an encoder's differences a warp has a group.
- * cpu/sections/shifts.c does the same. */
+/* Writes and reads the section of shifts, as cpu/sections/shifts.c does.
+ * Kernels that visit points take them in C order, by segments of rows, a warp
+ * each; the rank of a point tells its group. Kernels that visit an encoder's
+ * differences have a warp for a group. */
 #include "gpu/sections/shifts.cuh"
 
 #include "gpu/block/load_bits.cuh"
@@ -16,7 +16,8 @@ static_assert(LANE_NNUMBERS == 8, "A lane's numbers are whole bytes.");
 
 /* ---- writing ---- */
 
-/* A block's chunk. */
+/* The arrays of the block's chunk. T is float or double, the type of its coded
+ * values. */
 template <typename T> struct shifts_view {
     const word_of<T> *differences;
     uint64_t *groups, *spans;
@@ -41,7 +42,7 @@ difference_at(const struct shifts_view<T> &view, uint64_t rank)
     return (int_of<T>)view.differences[rank];
 }
 
-/* Whether telling zeros saves more bits than it takes. */
+/* Whether storing the zeros of groups saves more bits than the zeros take. */
 static __device__ __forceinline__ bool
 zeros_pay(const struct cuda_chunk &chunk, uint64_t ngroups, int value_nbytes)
 {
@@ -49,7 +50,8 @@ zeros_pay(const struct cuda_chunk &chunk, uint64_t ngroups, int value_nbytes)
            ngroups * (unsigned)terp_shift_nbits(value_nbytes);
 }
 
-/* The shift of a group, and its zeros if there may be any: by a warp. */
+/* Finds the zeros (if has_zeros) and the cheapest shift of a group. A warp
+ * calls it; the shared arrays are the warp's own. */
 template <typename T>
 static __device__ __forceinline__ struct shift_group
 measure_group(const struct shifts_view<T> &view, uint64_t group, bool has_zeros,
@@ -87,8 +89,10 @@ measure_group(const struct shifts_view<T> &view, uint64_t group, bool has_zeros,
     return {0, shift, nzeros};
 }
 
-/* Shifts of all groups. First with zeros; `again`, without, where these do not
- * pay. Grid: (shares of groups, chunks). */
+/* Finds shifts and zeros of all groups. It runs twice: first with zeros; then,
+ * with `again`, without zeros, for chunks whose zeros do not pay. Grid: (any
+ * number of blocks, chunks). A warp takes groups in turn. Shared: 6 bytes for
+ * each width and warp, synchronized within warps alone. */
 template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS)
@@ -119,7 +123,7 @@ __launch_bounds__(NTHREADS)
         atomicAdd(&chunk.zeros_saved, saved);
 }
 
-/* The code of a difference, and whether it has a symbol. */
+/* The code of a difference. *fits_ret: the code has a symbol. */
 static __device__ __forceinline__ int64_t
 code_of(int64_t difference, const struct shift_group &group, int max_code,
         bool *fits_ret)
@@ -131,9 +135,9 @@ code_of(int64_t difference, const struct shift_group &group, int max_code,
     return code;
 }
 
-/* Visits the points of a block's segments, by a warp each: `visit` gets where a
- * point stands in C order and in tile order, whether it is not special, and how
- * many such points are before it. */
+/* Calls visit(at, tiled, valid, rank) for each point of the block's segments:
+ * its position in C order and in tile order, whether it is valid, and its rank.
+ * A warp has a segment, and a lane every 32nd point. Visit is a lambda. */
 template <typename Visit>
 static __device__ __forceinline__ void
 for_points(const struct cuda_batch &batch, const struct valid_points &points,
@@ -160,8 +164,9 @@ for_points(const struct cuda_batch &batch, const struct valid_points &points,
     }
 }
 
-/* Symbols in tile order; those of special points are of code 0.
- * Grid: (shares of segments, chunks). */
+/* Makes symbols in tile order; special points get code 0. Counts escapes in
+ * ranges. Grid: (any number of blocks, chunks). A warp takes segments in
+ * turn. */
 template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS) make_symbols(const struct cuda_batch batch)
@@ -195,8 +200,8 @@ __launch_bounds__(NTHREADS) make_symbols(const struct cuda_batch batch)
                });
 }
 
-/* Where groups have their numbers in their spans; whether any has some. Grid:
- * (shares of spans, chunks). */
+/* Finds where the numbers of groups begin in their spans, and has_shifts. Grid:
+ * (any number of blocks, chunks). A warp takes spans in turn. */
 template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS) place_groups(const struct cuda_batch batch)
@@ -218,7 +223,8 @@ __launch_bounds__(NTHREADS) place_groups(const struct cuda_batch batch)
         chunk.has_shifts = true;
 }
 
-/* Where spans begin, and the section's first byte. Grid: (1, chunks). */
+/* Finds where spans begin, and writes the section's first byte. Grid: (1,
+ * chunks). Shared: the sums of a scan. */
 template <typename T>
 static __global__ void
 __launch_bounds__(PLACE_NTHREADS) place_spans(const struct cuda_batch batch)
@@ -235,7 +241,7 @@ __launch_bounds__(PLACE_NTHREADS) place_spans(const struct cuda_batch batch)
         place_shift_spans<PLACE_NTHREADS>(view.ngroups, view.spans, s_scan);
     if (threadIdx.x > 0)
         return;
-    /* The stage of escapes finds out where the stream does not fit. */
+    /* If the stream does not fit, cuda_escapes_write finds that out. */
     if (chunk.specials_end < batch.raw_nbytes)
         ((uint8_t *)chunk.dst)[chunk.specials_end] =
             (uint8_t)((has_shifts ? TERP_SHIFTS_SHIFTS : 0) |
@@ -247,7 +253,8 @@ __launch_bounds__(PLACE_NTHREADS) place_spans(const struct cuda_batch batch)
     chunk.specials_end = chunk.shifts_at + nbytes;
 }
 
-/* Writes eight groups' shifts and zeros, which are whole bytes: by a thread. */
+/* One thread writes the shifts, or the zeros, of eight groups from `first` on,
+ * which are whole bytes. */
 static __device__ __forceinline__ void
 write_numbers(const uint64_t *groups, uint64_t ngroups, uint64_t first,
               bool of_zeros, int width, uint8_t *to)
@@ -262,8 +269,9 @@ write_numbers(const uint64_t *groups, uint64_t ngroups, uint64_t first,
     bit_writer_end(&writer);
 }
 
-/* What a group has below its codes: by a warp, whose lanes have as many bytes
- * as a number has bits. */
+/* A warp writes the numbers of a group: the bits of differences below their
+ * codes. A lane has eight numbers, which take as many bytes as one number has
+ * bits. */
 template <typename T>
 static __device__ __forceinline__ void
 write_group(const struct shifts_view<T> &view, uint64_t g, int max_code,
@@ -291,7 +299,9 @@ write_group(const struct shifts_view<T> &view, uint64_t g, int max_code,
     bit_writer_end(&writer);
 }
 
-/* Grid: (shares of groups, chunks). */
+/* Writes the section behind its first byte. Grid: (any number of blocks,
+ * chunks). A thread takes the fields of eight groups in turn; then a warp takes
+ * the numbers of groups in turn. */
 template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS) write_groups(const struct cuda_batch batch)
@@ -359,8 +369,9 @@ cuda_shifts_write(const struct cuda_batch *batch, cudaStream_t stream)
 
 /* ---- reading ---- */
 
-/* Differences to where integers will be; those of special points and escapes
- * are anything. Grid: (shares of segments, chunks). */
+/* Writes differences to `work`, where integers will be. Special points and
+ * escapes get arbitrary values. Grid: (any number of blocks, chunks). A warp
+ * takes segments in turn. */
 template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS) place_shifts(const struct cuda_batch batch)

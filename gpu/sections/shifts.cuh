@@ -1,5 +1,5 @@
-/* Groups of the lossless prediction's differences: what the region
- * `shift_groups` has of each. doc/format.md, "Shifts". */
+/* Groups of differences of the lossless prediction, as the regions
+ * `shift_groups` and `shift_spans` describe them. doc/format.md, "Shifts". */
 #pragma once
 
 #include "gpu/block/sum.cuh"
@@ -7,8 +7,8 @@
 
 #define SHIFT_TILE_NGROUPS (TERP_TILE_NSYMBOLS / TERP_SHIFT_GROUP_NVALUES)
 
-/* A group's numbers begin at a byte of its span, and it has a shift and zeros.
- * One load gets all of these. */
+/* A group: where its numbers begin in its span, in bytes, its shift, and its
+ * zeros. The region packs them into one word, so that one load gets all. */
 #define SHIFT_GROUP_BEGIN_NBITS 48
 #define SHIFT_GROUP_ZEROS_AT 56
 struct shift_group {
@@ -37,7 +37,7 @@ shift_ngroups(uint64_t nvalid)
     return div_up(nvalid, TERP_SHIFT_GROUP_NVALUES);
 }
 
-/* Fewer only of the last. */
+/* Values of a group: only the last group has fewer than others. */
 static __device__ __forceinline__ unsigned
 shift_group_nvalues(uint64_t nvalid, uint64_t group)
 {
@@ -45,8 +45,8 @@ shift_group_nvalues(uint64_t nvalid, uint64_t group)
                              nvalid - group * TERP_SHIFT_GROUP_NVALUES);
 }
 
-/* Spans of so many groups are placed by a warp each; the region `shift_spans`
- * has where spans begin. */
+/* Groups of a span, one for each lane of the warp that places the span. The
+ * region `shift_spans` holds where spans begin. */
 #define SHIFT_SPAN_NGROUPS 32
 static __device__ __forceinline__ uint64_t
 shift_nspans(uint64_t ngroups)
@@ -54,7 +54,7 @@ shift_nspans(uint64_t ngroups)
     return div_up(ngroups, SHIFT_SPAN_NGROUPS);
 }
 
-/* Where a group's numbers begin. */
+/* Where a group's numbers begin, from the first group's on. */
 static __device__ __forceinline__ uint64_t
 shift_group_begin(const struct shift_group &group, const uint64_t *spans,
                   uint64_t g)
@@ -62,8 +62,9 @@ shift_group_begin(const struct shift_group &group, const uint64_t *spans,
     return spans[g / SHIFT_SPAN_NGROUPS] + group.begin;
 }
 
-/* A warp, whose lanes have the words of a span, as yet without a begin: finds
- * where these begin in the span, whose bytes it leaves in `spans`. */
+/* Places the groups of a span. Lane i of the warp has the word of group i,
+ * still without its begin. Writes the words with begins to `groups`, and the
+ * span's bytes to `spans`. */
 static __device__ __forceinline__ void
 place_shift_span(uint64_t nvalid, uint64_t span, uint64_t word,
                  uint64_t *groups, uint64_t *spans)
@@ -82,7 +83,8 @@ place_shift_span(uint64_t nvalid, uint64_t span, uint64_t word,
         spans[span] = sum;
 }
 
-/* A block finds where spans begin. Returns the bytes of all numbers. */
+/* Replaces the bytes of spans by where each begins. Returns the bytes of all
+ * numbers. A block of NTHREADS threads calls it together. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ uint64_t
 place_shift_spans(uint64_t ngroups, uint64_t *spans,
@@ -93,9 +95,10 @@ place_shift_spans(uint64_t ngroups, uint64_t *spans,
         [&](uint64_t i, uint64_t before) { spans[i] = before; });
 }
 
-/* ---- what a stream has of groups ---- */
+/* ---- the fields of groups in a stream ---- */
 
-/* The section's first byte, and where the fields of groups begin behind it. */
+/* The section's first byte, which says whether groups have shifts and zeros,
+ * and the place of these fields behind it. */
 struct shift_fields {
     unsigned has;
     uint64_t at, end; /* in the stream */

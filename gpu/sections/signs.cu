@@ -1,5 +1,5 @@
-/* The section of signs, written and read. Signs are bits in C order, whose
- * words gpu/predict/pointwise.cu makes and reads. */
+/* Writes and reads the section of signs. Signs are bits in C order, whose words
+ * gpu/predict/pointwise.cu makes and reads. */
 #include "gpu/sections/signs.cuh"
 
 #include "codec/format/sections.h"
@@ -12,14 +12,15 @@
 #define NTHREADS 256
 #define NWARPS (NTHREADS / 32)
 
-/* Blocks of all chunks: those without signs should cost few. */
+/* Most blocks of all chunks of a launch. Blocks loop over the work; chunks
+ * without signs then cost few blocks. Tests use a smaller value. */
 #ifndef CUDA_SIGNS_MAX_NBLOCKS
 #define CUDA_SIGNS_MAX_NBLOCKS 2048
 #endif
 
 /* ---- the batch of symbols ---- */
 
-/* All but its regions. */
+/* The batch of signs, without its regions. */
 static struct cuda_batch
 describe(const struct cuda_batch *batch)
 {
@@ -114,8 +115,8 @@ nblocks_for(const struct cuda_batch *batch, uint64_t nvalues_per_block)
 
 /* ---- writing ---- */
 
-/* The chunk has signs. Other stages may change its status meanwhile, but none
- * of this. */
+/* Whether the chunk has signs. Stages on other streams may change its status
+ * meanwhile, but not the members that decide this. */
 static __device__ __forceinline__ bool
 is_mixed(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
 {
@@ -123,7 +124,7 @@ is_mixed(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
            chunk.coding >= TERP_CODING_HUFFMAN;
 }
 
-/* Sets up the chunk's state in the batch of symbols. All threads of a warp. */
+/* Sets up the chunk's state in the batch of signs. A warp calls it together. */
 static __device__ __forceinline__ void
 begin_tiles(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
             struct cuda_chunk *signs)
@@ -140,8 +141,9 @@ begin_tiles(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     signs->status = applies ? TERP_OK : TERP_ERR_DEVICE;
 }
 
-/* The sign that goes on from before a piece; the first one begins a part, and
- * so does not ask. A warp looks at 32 pieces at a time. */
+/* Whether the sign before a piece is negative: that of the nearest earlier
+ * piece whose sign is known. A warp calls it together, and reads 32 pieces at a
+ * time. */
 static __device__ __forceinline__ bool
 is_negative_before(const uint32_t *pieces, uint64_t piece)
 {
@@ -158,8 +160,9 @@ is_negative_before(const uint32_t *pieces, uint64_t piece)
     return false;
 }
 
-/* Grid: (nblocks_for pieces, chunks). A warp has a piece: its first signs, if
- * they are open. The first one also sets up the state of the tiles. */
+/* Sets the signs of values that take the sign of an earlier piece. Grid: (some
+ * blocks, chunks). A warp takes pieces in turn, and a lane words of a piece.
+ * The first warp of a chunk also sets up the state in the batch of signs. */
 static __global__ void
 __launch_bounds__(NTHREADS)
     carry_signs(const struct cuda_batch batch, const struct cuda_batch signs)
@@ -190,8 +193,8 @@ __launch_bounds__(NTHREADS)
     }
 }
 
-/* Grid: (nblocks_for 16 values a thread, chunks). Counts the signs, and what
- * differs with each mask delta. */
+/* Counts negative signs, and the differences of each mask delta. Grid: (some
+ * blocks, chunks). A thread takes 16 values in turn. */
 static __global__ void
 __launch_bounds__(NTHREADS) count_signs(const struct cuda_batch batch)
 {
@@ -217,7 +220,8 @@ __launch_bounds__(NTHREADS) count_signs(const struct cuda_batch batch)
     }
 }
 
-/* Grid as of count_signs. A thread makes two symbols. */
+/* Makes the symbols of signs. Grid: (some blocks, chunks). A thread takes 16
+ * values, two symbols, in turn. */
 static __global__ void
 __launch_bounds__(NTHREADS)
     make_symbols(const struct cuda_batch batch, const struct cuda_batch signs)
@@ -264,15 +268,16 @@ cuda_signs_write(const struct cuda_batch *batch, cudaStream_t stream)
 
 /* ---- reading ---- */
 
-/* Where the chunk has signs that are valid, the same in all threads; another
- * stage may change the chunk's own status meanwhile. */
+/* Whether the chunk has valid signs. The status in the batch of signs decides,
+ * since stages on other streams may change the chunk's own meanwhile. */
 static __device__ __forceinline__ bool
 has_signs(const struct cuda_batch &signs)
 {
     return signs.d_chunks[blockIdx.y].status == TERP_OK;
 }
 
-/* Grid: x words of 32 signs, y chunks. A thread has a word, of four symbols. */
+/* Joins symbols to words of signs. Grid: (words / NTHREADS rounded up, chunks).
+ * A thread has a word of 32 signs, four symbols. */
 static __global__ void
 __launch_bounds__(NTHREADS)
     join_symbols(const struct cuda_batch batch, const struct cuda_batch signs)
@@ -295,8 +300,10 @@ __launch_bounds__(NTHREADS)
         signs.d_chunks[blockIdx.y].status = TERP_ERR_CORRUPT;
 }
 
-/* Grid: x blocks whose threads take parts of columns in turn, y chunks. Sums of
- * parts, or their bits, or both by a single block. */
+/* Undoes the mask delta. Grid: (some blocks, chunks). Threads take parts of
+ * columns in turn (mask_sums.cuh). Two launches, <true, false> to sum parts and
+ * <false, true> to sum up their bits; or one block per chunk, <true, true>,
+ * which does both, with a barrier between. */
 template <bool SUM_PARTS, bool SUM_UP>
 static __global__ void
 __launch_bounds__(NTHREADS)

@@ -1,37 +1,39 @@
-/* The section of signs: eight signs are a symbol, and symbols are coded in
- * tiles as those of a chunk are. So the stages of tiles do their work a second
- * time, on a batch of as many chunks whose values are these symbols: a chunk's
- * state there is in d_sign_chunks, its regions are behind the chunk's own.
+/* The section of signs. Eight signs make a symbol, and symbols are coded in
+ * tiles like those of a chunk. So the stages of tiles run a second time, on a
+ * batch whose chunks have these symbols as values: the batch of signs. Its
+ * states are in d_sign_chunks, and its regions lie behind those of the chunk.
  * doc/format.md, "Signs"; cpu/sections/signs.c does the same. */
 #pragma once
 
 #include "gpu/engine/state.cuh"
 
-/* What an encoder notes of as many values, in the region sign_pieces: how many
- * of the first of them are special or tiny, so that their sign is told by a
- * piece before this one; and which sign goes on behind the piece, where that
- * is known. */
+/* A special or tiny value has no sign of its own, and takes that of the value
+ * before it. An encoder records a word in the region `sign_pieces` for each
+ * SIGN_PIECE_NVALUES values: how many of its first values take the sign of an
+ * earlier piece (NOPEN), and, if KNOWN, whether the sign behind the piece is
+ * NEGATIVE. */
 #define SIGN_PIECE_NVALUES 2048
 #define SIGN_PIECE_NOPEN 0xFFFu
 #define SIGN_PIECE_NEGATIVE (1u << 30)
 #define SIGN_PIECE_KNOWN (1u << 31)
 
-/* The dim of the mask delta stands first, then the length. */
+/* Bytes of the section's head: the dimension of the mask delta, and the
+ * section's length. */
 #define SIGNS_HEAD_NBYTES (1 + TERP_SIGNS_LENGTH_NBYTES)
 
-/* The batch of the signs' symbols. */
+/* The batch of signs. */
 struct cuda_batch
 cuda_signs_batch(const struct cuda_batch *batch);
 
-/* Has room for them in a chunk's scratch memory: what is zeroed when a call
- * begins, and what is not. */
+/* Lays out the regions of signs in a chunk's scratch memory: those that are
+ * zeroed when a call begins, and the others. */
 void
 cuda_signs_lay_out_zeroed(struct cuda_batch *batch, uint64_t *at);
 void
 cuda_signs_lay_out(struct cuda_batch *batch, uint64_t *at);
 
-/* encode: the dim whose mask delta leaves the fewest differences; 0 where signs
- * are more alike than these. */
+/* encode: the dimension, counted from 1, whose mask delta leaves the fewest
+ * differences; 0 if the signs themselves have fewer of the rarer sign. */
 static __device__ inline int
 signs_choose_dim(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
 {
@@ -48,15 +50,15 @@ signs_choose_dim(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
     return best;
 }
 
-/* ---- steps that stand where the rest of a stream is written and read ---- */
+/* ---- steps in stream_write.cu and stream_read.cu ---- */
 
-/* encode: the section, once tiles and partitions are coded. */
+/* encode: writes the section, after tiles and partitions are coded. */
 cudaError_t
 cuda_signs_place(const struct cuda_batch *batch, const struct cuda_batch *signs,
                  cudaStream_t stream);
 
-/* decode: the states of the batch of signs, and what the index says of tiles.
- */
+/* decode: sets up the states of the batch of signs, and reads the index of its
+ * tiles. */
 cudaError_t
 cuda_signs_index_read(const struct cuda_batch *batch,
                       const struct cuda_batch *signs, cudaStream_t stream);

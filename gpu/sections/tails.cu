@@ -1,5 +1,6 @@
-/* The section of tails, written and read. A warp has a group, of which each
- * lane has eight numbers: these take as many bytes as a number has bits. */
+/* Writes and reads the section of tails. A warp has a group, and each lane
+ * eight consecutive numbers of it, which take as many bytes as one number has
+ * bits. */
 #include "gpu/sections/tails.cuh"
 
 #include "gpu/block/warp.cuh"
@@ -10,8 +11,8 @@
 #define LANE_NNUMBERS (TERP_LOW_GROUP_NNUMBERS / 32)
 static_assert(LANE_NNUMBERS == 8, "A lane's numbers are whole bytes.");
 
-/* Blocks of a launch take groups in turns: chunks without tails should cost few
- * blocks that have nothing to do. */
+/* Most blocks of all chunks of a launch. Warps take groups in turn; chunks
+ * without tails then cost few blocks. */
 #define MAX_NBLOCKS 2048
 
 static uint64_t
@@ -29,7 +30,7 @@ chunk_applies(const struct cuda_chunk &chunk)
            chunk.model.tail_nbits > 0;
 }
 
-/* The first of a lane's values in a group, and how many there are. */
+/* The position of a lane's first value in a group. */
 static __device__ __forceinline__ uint64_t
 values_at(uint64_t group)
 {
@@ -46,7 +47,8 @@ count_values(const struct tails_view &view, uint64_t at)
 
 /* ---- writing ---- */
 
-/* The number of the tail of the difference at `position`. */
+/* The tail of the difference at `position`, as zigzag; 0 if its code escapes.
+ */
 template <typename T>
 static __device__ __forceinline__ uint64_t
 number_at(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
@@ -65,8 +67,9 @@ number_at(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
                : zigzag((int64_t)(int_of<T>)tail);
 }
 
-/* Grid: (nblocks_for, chunks). Widths of groups; the block that is done last
- * places them. */
+/* Finds the widths of groups. Grid: (some blocks, chunks). A warp takes groups
+ * in turn; the last block then finds where the tails of tiles begin. Shared:
+ * the sums of that block's scan. */
 template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS) measure_tails(const struct cuda_batch batch)
@@ -98,7 +101,8 @@ __launch_bounds__(NTHREADS) measure_tails(const struct cuda_batch batch)
     chunk.specials_end += ngroups + nbytes;
 }
 
-/* Grid as of measure_tails. */
+/* Writes widths and tails. Grid: (some blocks, chunks). A warp takes groups in
+ * turn. It computes tails from the differences again, which are not kept. */
 template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS) write_tails(const struct cuda_batch batch)
@@ -108,7 +112,7 @@ __launch_bounds__(NTHREADS) write_tails(const struct cuda_batch batch)
     const uint64_t ngroups = terp_low_ngroups(batch.nvalues);
     uint8_t *tails = (uint8_t *)chunk.dst + chunk.tails_at;
 
-    /* The stage of escapes finds out where the stream does not fit. */
+    /* If the stream does not fit, cuda_escapes_write finds that out. */
     if (!chunk_applies(chunk) || chunk.specials_end >= batch.raw_nbytes)
         return;
     for (uint64_t g = warp_of_chunk<NWARPS>(); g < ngroups;
@@ -149,7 +153,8 @@ cuda_tails_write(const struct cuda_batch *batch, cudaStream_t stream)
 
 /* ---- reading ---- */
 
-/* Tails to where differences will be. Grid as of measure_tails. */
+/* Writes tails to `work`, where differences will be. Grid: (some blocks,
+ * chunks). A warp takes groups in turn. */
 template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS) place_tails(const struct cuda_batch batch)

@@ -1,5 +1,5 @@
-/* The section of tails: where it has those of each tile of values in C order,
- * whose groups follow each other. */
+/* The places of tails in their section. Values are in C order, and groups and
+ * tiles of values follow each other. */
 #pragma once
 
 #include "gpu/sections/low_bits.cuh"
@@ -25,8 +25,9 @@ group_nbytes_of(const struct tails_view &view, uint64_t group)
     return terp_low_group_nbytes(view.nvalues, group, view.widths[group]);
 }
 
-/* A block finds where tiles' tails begin, by the widths of groups. Returns the
- * bytes of all. */
+/* Finds where the tails of tiles begin, from the widths of groups. Returns the
+ * bytes of all tails. A block of NTHREADS threads calls it together, a thread a
+ * tile; a barrier protects s_scan. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ uint64_t
 place_tail_tiles(const struct tails_view &view,
@@ -43,7 +44,7 @@ place_tail_tiles(const struct tails_view &view,
         unsigned long long nbytes = 0, before, all;
         for (uint64_t g = tile * TERP_LOW_TILE_NGROUPS; g < stop; g++)
             nbytes += group_nbytes_of(view, g);
-        __syncthreads(); /* no thread needs the storage any more */
+        __syncthreads(); /* no thread still reads s_scan */
         before = scan_block(s_scan, nbytes, &all);
         if (tile < view.ntiles)
             view.begins[tile] = end + before;
@@ -52,8 +53,8 @@ place_tail_tiles(const struct tails_view &view,
     return end;
 }
 
-/* Where a group's tails begin, behind all widths: groups before it in its tile
- * are whole. */
+/* Where the tails of a group begin, behind all widths. The groups before it in
+ * its tile are full. */
 static __device__ __forceinline__ uint64_t
 tail_group_begin(const struct tails_view &view, uint64_t group)
 {
