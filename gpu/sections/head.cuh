@@ -1,5 +1,5 @@
-/* What an encoder writes before a stream's payload, be the stream short or
- * long: frame, model, codebooks. */
+/* Writes frame, model, table of prefixes and codebooks, for streams of small
+ * and of large chunks. */
 #pragma once
 
 #include "codec/format/sections.h"
@@ -15,7 +15,7 @@ frame_has_bound(const struct cuda_chunk &chunk)
            chunk.coding != TERP_CODING_CONSTANT;
 }
 
-/* Byte `i` of a coded stream's frame, but for the checksum. */
+/* Byte `i` of a stream's frame, without the checksum. */
 static __device__ __forceinline__ uint8_t
 frame_byte(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
            unsigned i)
@@ -43,7 +43,8 @@ frame_byte(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
                : (uint8_t)(double_bits(chunk.bound) >> (8 * (i - bound_at)));
 }
 
-/* One thread writes the frame of any stream. Returns where it ends. */
+/* One thread writes the frame of a stream of any coding. Returns where it
+ * ends. */
 static __device__ inline uint64_t
 write_frame(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
             uint8_t *dst)
@@ -57,8 +58,8 @@ write_frame(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     return end;
 }
 
-/* One thread writes the head of a carrier, where there is one. Returns where it
- * ends. */
+/* One thread writes the carrier's head, if the type has a carrier. Returns
+ * where it ends. */
 static __device__ __forceinline__ uint8_t *
 write_carrier_head(const struct cuda_batch &batch,
                    const struct cuda_chunk &chunk, uint8_t *dst)
@@ -85,9 +86,9 @@ write_constant(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
              chunk.constant_bits, batch.carrier_nbytes);
 }
 
-/* Thread i of MODEL_NTHREADS writes its part of what is between the bound and
- * the section of special values, into the stream at `dst`. The table of
- * prefixes is left zero. */
+/* Writes all between the bound and the section of special values to the stream
+ * at `dst`: table of prefixes (as zeros), heads, model. Threads 0 to
+ * MODEL_NTHREADS - 1 call it, and each writes some of the bytes. */
 static __device__ __forceinline__ void
 write_model(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
             uint8_t *dst, int i)
@@ -110,15 +111,15 @@ write_model(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
 
 /* ---- prefixes ---- */
 
-/* Whether a whole stream, to which all has been written, has a table of
- * prefixes as yet. */
+/* Whether a complete stream has a table of prefixes. */
 static __device__ __forceinline__ bool
 stream_has_prefixes(const uint8_t *stream)
 {
     return (stream[TERP_FRAME_PREDICTION_AT] & TERP_FRAME_PREFIXES) != 0;
 }
 
-/* Whether such a stream is to lose it. */
+/* Whether a stream with a table of prefixes is so short that it loses the
+ * table. */
 static __device__ __forceinline__ bool
 prefixes_are_dropped(uint64_t stream_nbytes)
 {
@@ -126,7 +127,8 @@ prefixes_are_dropped(uint64_t stream_nbytes)
            TERP_PREFIXES_MIN_STREAM_NBYTES + TERP_PREFIXES_NBYTES;
 }
 
-/* NTHREADS threads drop it. Ends with a barrier. Returns the stream's bytes. */
+/* Removes the table of prefixes: NTHREADS threads move all bytes behind it.
+ * Ends with a barrier. Returns the stream's new length. */
 template <unsigned NTHREADS>
 static __device__ uint64_t
 drop_prefixes(uint8_t *stream, uint64_t frame_nbytes, uint64_t stream_nbytes)
@@ -151,12 +153,12 @@ drop_prefixes(uint8_t *stream, uint64_t frame_nbytes, uint64_t stream_nbytes)
     return end;
 }
 
-/* Threads write the table, by words of 32 bits. */
+/* Writes the table of prefixes, a word of 32 bits a thread. */
 static __device__ __forceinline__ void
 write_prefixes(const struct terp_prefix prefix[TERP_NPREFIXES], uint8_t *table)
 {
     static_assert(sizeof *prefix == TERP_PREFIX_NBYTES,
-                  "The table is that of the state.");
+                  "Prefixes in the state must have the stream's layout.");
     if (threadIdx.x < TERP_PREFIXES_NBYTES / 4)
         store_le(table + 4 * threadIdx.x,
                  ((const uint32_t *)prefix)[threadIdx.x], 4);
@@ -164,10 +166,11 @@ write_prefixes(const struct terp_prefix prefix[TERP_NPREFIXES], uint8_t *table)
 
 /* ---- codebooks ---- */
 
-/* A bit map has a bit for each entry of the dictionary: it is in use. */
+/* Words of a bit map with a bit for each entry of the dictionary: the entry is
+ * in use. */
 #define USED_ENTRIES_NWORDS ((TERP_NENTRIES + 31) / 32)
 
-/* How many entries below entry `end` are in use. */
+/* The number of entries in use below entry `end`. */
 static __device__ __forceinline__ unsigned
 count_used(const uint32_t used[USED_ENTRIES_NWORDS], unsigned end)
 {
@@ -182,7 +185,8 @@ count_used(const uint32_t used[USED_ENTRIES_NWORDS], unsigned end)
     return n;
 }
 
-/* Writes how many entries are in use, and which. A thread has an entry. */
+/* Writes the number of entries in use, and the entries. A thread has an
+ * entry. */
 static __device__ __forceinline__ void
 write_palette(const uint32_t used[USED_ENTRIES_NWORDS], uint8_t *dst)
 {
@@ -208,8 +212,8 @@ books_nbytes(enum terp_coding coding, const uint32_t used[USED_ENTRIES_NWORDS],
                : 0;
 }
 
-/* NTHREADS threads write the chunk's own codebook: the lengths of its
- * codewords, two a byte, the escape's first. */
+/* NTHREADS threads write the codebook of a chunk with coding custom: the range
+ * of symbols, and the lengths of codewords, two a byte, the escape's first. */
 template <unsigned NTHREADS>
 static __device__ void
 write_custom(const struct cuda_custom_codebook *book, uint8_t *dst)

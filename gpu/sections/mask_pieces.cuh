@@ -1,9 +1,9 @@
-/* Bits of a mask, 16 at a time. */
+/* Pieces of a mask: 16 bits each. */
 #pragma once
 
 #include "gpu/engine/platform.cuh"
 
-/* Piece `i`, 16 bits, of a bit map of values; bits behind the last are 0. */
+/* Piece `i` of a bit map of values; bits behind the last value are 0. */
 static __device__ __forceinline__ unsigned
 piece_of(const uint16_t *bits, uint64_t i, uint64_t nvalues)
 {
@@ -13,8 +13,8 @@ piece_of(const uint16_t *bits, uint64_t i, uint64_t nvalues)
     return left >= 16 ? bits[i] : bits[i] & ((1u << left) - 1);
 }
 
-/* The same of what differs between the bit map and itself `distance` values
- * before. */
+/* Piece `i` of the bit map's mask delta: its differences from itself `distance`
+ * values before. Distance 0: the bit map itself. */
 static __device__ __forceinline__ unsigned
 mask_delta_piece(const uint16_t *bits, uint64_t i, uint64_t nvalues,
                  uint64_t distance)

@@ -1,42 +1,44 @@
-/* Sums of what a mask delta leaves: bits that differ from those some values
- * before become the bits again. Such differences are summed up (modulo 2): the
- * chunk is cut into rows as long as the mask delta's distance and into columns
- * of 32 values, and a thread goes down a column from row to row. Long columns
- * are cut into parts: first each part's sum is found, then all parts are done
- * side by side. */
+/* Undoes a mask delta. A mask delta replaces each bit of a mask by the bit's
+ * difference from the bit `distance` values before; sums of differences modulo
+ * 2 restore the mask. The chunk is divided into rows of `distance` values and
+ * columns of 32 values, and a thread goes down a column from row to row. Long
+ * columns are divided into parts: first the sum of each part is found, then all
+ * parts are summed side by side. */
 #pragma once
 
 #include "codec/format/base.h"
 #include "gpu/engine/platform.cuh"
 
-/* A block sums up a chunk of no more values than this by itself. */
+/* Most values of a chunk that one block sums up by itself, which saves two
+ * launches. Tests use 0. */
 #ifndef CUDA_SINGLE_BLOCK_MAX_NSUMMED
 #define CUDA_SINGLE_BLOCK_MAX_NSUMMED (1 << 20)
 #endif
 
-/* The most parts of a column: each part reads the sums of all before it. A
- * device is busy with so many parts of all columns together. */
+/* Most parts of a column: each part reads the sums of all parts before it, so
+ * the reads grow with the square. BUSY_NITEMS: parts of all columns that keep a
+ * device busy; more would only add reads. */
 #define MAX_NPARTS 512
 #define BUSY_NITEMS (UINT64_C(1) << 17)
 
-/* Rows whose loads a thread has on their way at once. */
+/* Rows that a thread loads at once, to hide the latency of loads. */
 #define NROWS_AHEAD 8
 
-/* How the mask is cut for threads: each takes every so many of the parts of all
- * columns. */
+/* A mask divided into columns and parts. Threads take parts in turn. */
 struct mask_cut {
     uint32_t *mask, *sums; /* sums[nparts][ncolumns] */
     uint64_t distance, nvalues;
     uint64_t ncolumns, nrows, nparts, part_nrows;
 };
 
-/* Room for sums, which are fewer than a quarter of the mask's words. */
+/* Bytes for the sums, which number at most a quarter of the mask's words. */
 static inline uint64_t
 mask_sums_nbytes(uint64_t nvalues)
 {
     return div_up(nvalues, 32);
 }
 
+/* Divides a mask of `nvalues` bits. */
 static __device__ struct mask_cut
 cut_mask(uint32_t *mask, uint32_t *sums, uint64_t nvalues, uint64_t distance)
 {
@@ -72,7 +74,7 @@ bits_at(const struct mask_cut &cut, uint64_t row, uint64_t column)
     return nbits == 32 ? bits : bits & ((1u << nbits) - 1);
 }
 
-/* Toggles bits of a column in a row, and atomically: columns share words. */
+/* Toggles bits of a column in a row, by atomics: columns share words. */
 static __device__ __forceinline__ void
 toggle_bits(const struct mask_cut &cut, uint64_t row, uint64_t column,
             unsigned bits)
@@ -91,8 +93,8 @@ toggle_bits(const struct mask_cut &cut, uint64_t row, uint64_t column,
         atomicXor(&cut.mask[at / 32 + 1], bits >> (32 - shift));
 }
 
-/* The sum of a part of a column and of `before`, the sum of the parts before
- * it. SUM_UP: the part's bits become the sums up to each. */
+/* The sum of `before`, the sum of the parts before, and the bits of a part of a
+ * column. SUM_UP: also replaces the part's bits by the sums up to each row. */
 template <bool SUM_UP>
 static __device__ unsigned
 sum_part(const struct mask_cut &cut, uint64_t part, uint64_t column,
@@ -113,8 +115,8 @@ sum_part(const struct mask_cut &cut, uint64_t part, uint64_t column,
     return sum;
 }
 
-/* The sums of all parts but the last. The caller is thread `first` of
- * `nthreads`. */
+/* Finds the sums of all parts except the last of each column. The caller is
+ * thread `first` of `nthreads`. */
 static __device__ void
 sum_parts(const struct mask_cut &cut, uint64_t first, uint64_t nthreads)
 {
@@ -123,7 +125,7 @@ sum_parts(const struct mask_cut &cut, uint64_t first, uint64_t nthreads)
             sum_part<false>(cut, i / cut.ncolumns, i % cut.ncolumns, 0);
 }
 
-/* Sums up all parts, once the sum of each is known. */
+/* Sums up all parts, after sum_parts has ended in all threads. */
 static __device__ void
 sum_up(const struct mask_cut &cut, uint64_t first, uint64_t nthreads)
 {

@@ -32,8 +32,9 @@ cuda_signs_lay_out_zeroed(struct cuda_batch *batch, uint64_t *at);
 void
 cuda_signs_lay_out(struct cuda_batch *batch, uint64_t *at);
 
-/* encode: the dimension, counted from 1, whose mask delta leaves the fewest
- * differences; 0 if the signs themselves have fewer of the rarer sign. */
+/* encode: the dimension whose mask delta leaves the fewest differences, or
+ * TERP_NDIMS for bricks; 0 if the signs themselves have fewer of the rarer
+ * sign. Dimension 0 has no mask delta. */
 static __device__ inline int
 signs_choose_dim(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
 {

@@ -1,23 +1,24 @@
-/* How a block of threads walks over the section of special values: its head,
- * its lists, and the sums that let other blocks read runs side by side.
- * doc/format.md, "Specials"; cpu/sections/specials.c reads the same. */
+/* Finds the end of the section of special values, by a block: reads its head,
+ * walks over its lists, and makes the sums that let other blocks read runs side
+ * by side. doc/format.md, "Specials"; cpu/sections/specials.c reads the same.
+ */
 #pragma once
 
 #include "codec/format/sections.h"
 #include "gpu/block/warp.cuh"
 #include "gpu/engine/state.cuh"
 
-/* Groups are found one after another, since each tells its own length. The
- * region `runs` then holds what was found of every so many groups, a batch of
- * them, so that batches are read side by side. */
+/* A group's width gives its length, so groups can only be found one after
+ * another. For each batch of groups the region `runs` holds the facts from
+ * which a block can read the batch alone. */
 #define SPECIALS_BATCH_NGROUPS 16
 #define SPECIALS_BATCH_NRUNS \
     (SPECIALS_BATCH_NGROUPS * TERP_SPECIALS_GROUP_NNUMBERS)
 
 struct specials_batch {
-    uint64_t list_at[TERP_SPECIALS_NFIELDS]; /* its first group's place */
-    uint64_t end;                            /* of the last run before */
-    uint64_t nspecials;                      /* of all runs before */
+    uint64_t list_at[TERP_SPECIALS_NFIELDS]; /* of the batch's first group */
+    uint64_t end;       /* where the last run before the batch ends */
+    uint64_t nspecials; /* special values of all runs before */
     uint8_t width[TERP_SPECIALS_NFIELDS][SPECIALS_BATCH_NGROUPS];
 };
 /* A chunk has no more runs than values, and the region `runs` has 8 bytes for
@@ -28,8 +29,8 @@ static_assert(sizeof(struct specials_batch) * 8 <= SPECIALS_BATCH_NRUNS &&
                   2 * sizeof(struct specials_batch) <= 256,
               "The region `runs` holds the batches of all runs.");
 
-/* Where a coded chunk's section begins: behind its model or, if it is
- * constant, its value. */
+/* Where the section begins: behind the model or, for a constant chunk, the
+ * value. */
 static __device__ inline uint64_t
 specials_begin(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
 {
@@ -47,7 +48,7 @@ specials_begin(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
                 : 0);
 }
 
-/* The head of a section, and where in the stream its lists begin. */
+/* The head of a section, and the offset of its lists in the stream. */
 struct specials_head : terp_specials_head {
     uint64_t lists_at;
 };
@@ -64,15 +65,16 @@ specials_read_head(const uint8_t *stream, uint64_t at, uint64_t end,
     return valid;
 }
 
-/* Bytes of a group of `n` numbers: packed_nbytes, but in 32 bits, since one
- * thread has to go from group to group. */
+/* Bytes of a group of `n` numbers, with the byte of its width. Like
+ * packed_nbytes, but faster, in 32 bits: one thread goes from group to group.
+ */
 static __device__ inline unsigned
 specials_group_nbytes(unsigned n, unsigned width)
 {
     return 1 + (n * width + 7) / 8;
 }
 
-/* Where group `i` of a batch's list begins. The groups before it are full. */
+/* The offset of group `i` of a batch's list. The groups before it are full. */
 static __device__ inline uint64_t
 specials_group_at(const struct specials_batch &batch, int field, unsigned i)
 {
@@ -90,10 +92,12 @@ specials_number(const uint8_t *stream, uint64_t at, int width, unsigned i)
     return unpack_bits(stream + at + 1, (uint64_t)i * (unsigned)width, width);
 }
 
-/* Bytes of a list that are fetched to shared memory at a time. */
+/* Bytes of a window, which is the part of a list in shared memory. It must be
+ * longer than any group. Two windows are in use. */
 #define SPECIALS_WINDOW_NBYTES 4096
 
-/* Threads from `first` on fetch a window of the bytes in [at, end). */
+/* Threads from number `first` on copy a window of the bytes in [at, end) to
+ * shared memory. */
 static __device__ inline void
 specials_fetch(const uint8_t *stream, uint64_t at, uint64_t end, unsigned first,
                uint8_t *s_window)
@@ -103,10 +107,11 @@ specials_fetch(const uint8_t *stream, uint64_t at, uint64_t end, unsigned first,
         s_window[i] = stream[at + i];
 }
 
-/* Walks over one list, which begins at `at`. All threads of a block of two
- * warps or more call it: the first thread walks over a window, which is longer
- * than any group, while the other warps fetch the next one. Returns where the
- * list ends, or 0 where it does not end in the bytes before `end`. */
+/* Walks over the list that begins at `at`, and records the places and widths of
+ * its groups in `batches`. All threads of a block of at least two warps call
+ * it: thread 0 walks over a window while the other warps fetch the next one; a
+ * barrier ends each window. Returns where the list ends; 0 if it is not valid
+ * or does not end before `end`. */
 static __device__ inline uint64_t
 specials_walk_list(const uint8_t *stream, uint64_t at, uint64_t end,
                    uint64_t nruns, int field, struct specials_batch *batches)
@@ -157,9 +162,9 @@ specials_walk_list(const uint8_t *stream, uint64_t at, uint64_t end,
     return left == 0 && at <= end ? at : 0;
 }
 
-/* A warp sums up a batch: values up to the end of its last run (`end`), and
- * special values. False where the runs reach beyond `nvalues` or a color does
- * not exist. */
+/* A warp sums up batch `at`: all values up to the end of its last run
+ * (batch->end), and special values. False: runs exceed `nvalues`, or a color
+ * does not exist. */
 static __device__ inline bool
 specials_sum_batch(const uint8_t *stream, const struct specials_head &head,
                    uint64_t nvalues, uint64_t at, struct specials_batch *batch)
@@ -205,8 +210,8 @@ specials_sum_batch(const uint8_t *stream, const struct specials_head &head,
     return valid;
 }
 
-/* A warp turns the sums of batches into sums of the batches before each, and
- * returns those of all. */
+/* A warp replaces the sums of each batch by the sums of all batches before it,
+ * and returns the sums of all. */
 static __device__ inline void
 specials_add_up(struct specials_batch *batches, uint64_t nbatches,
                 unsigned long long *end_ret, unsigned long long *nspecials_ret)
@@ -233,10 +238,10 @@ specials_add_up(struct specials_batch *batches, uint64_t nbatches,
 }
 
 /* Walks over the section at `at` of a stream of `end` bytes. All threads of a
- * block (whole warps, at least two) call it. False, for all of them, where the
- * section is corrupt. Else it returns the number of values in runs and where
- * the section ends, and `batches` (the chunk's region `runs`) are ready for
- * cuda_specials_mask and cuda_specials_read. */
+ * block of at least two warps call it and get the same result; false: the
+ * section is corrupt. Else *nspecials_ret is the number of values in runs,
+ * *end_ret the section's end, and `batches` (the region `runs`) are ready for
+ * cuda_specials_mask and cuda_specials_read. Shared: 8 KB of windows. */
 static __device__ inline bool
 specials_skip(const uint8_t *stream, uint64_t at, uint64_t end,
               const struct terp_layout *layout, int value_nbytes,

@@ -1,19 +1,22 @@
-/* Makes the mask of special values from their runs. With a mask delta runs tell
- * where the mask differs from itself so many values before; these differences
- * are summed up. */
+/* Makes the mask of special values from their runs. With a mask delta, runs
+ * tell where the mask differs from itself some values before; the differences
+ * are then summed up (mask_sums.cuh). */
 #include "gpu/sections/mask_sums.cuh"
 #include "gpu/sections/specials_runs.cuh"
 
 static_assert(SPECIALS_SHARE_NVALUES == 32 * SPECIALS_READ_NTHREADS,
               "Each thread makes one word of its block's share.");
 
+/* Most blocks of a chunk that sum up or fill a mask. Blocks take shares in
+ * turn; most chunks have nothing to do, so blocks should be few. */
 #define MAX_NSUM_BLOCKS 264
-/* Of a chunk, which mostly have nothing to do. */
 #define MAX_NFILL_BLOCKS 1056
 
-/* ---- words of the share ---- */
+/* ---- words of a share ---- */
 
-/* Toggles the bits where the runs of a batch begin and end. */
+/* Toggles, in the words of a share, the bits where the runs of batch `i` begin
+ * and end. A bit of the mask is then the parity of all toggled bits up to it.
+ */
 static __device__ void
 toggle_ends(const struct specials_view &view, uint64_t i, uint32_t *s_word)
 {
@@ -35,7 +38,7 @@ toggle_ends(const struct specials_view &view, uint64_t i, uint32_t *s_word)
     }
 }
 
-/* Whether an odd number of the threads before this one have an odd word. */
+/* The parity of `odd` over all threads before this one. Has a barrier. */
 static __device__ bool
 parity_before(bool odd)
 {
@@ -52,6 +55,7 @@ parity_before(bool odd)
     return __popc(before) & 1;
 }
 
+/* Makes the words of the block's share of the mask; thread i has word i. */
 static __device__ void
 fill_share(const struct cuda_batch &batch, const struct specials_view &view)
 {
@@ -78,7 +82,8 @@ fill_share(const struct cuda_batch &batch, const struct specials_view &view)
 
 /* ---- sums of a mask delta ---- */
 
-/* The batches of runs are no longer needed. */
+/* Divides the chunk's mask. The sums use the region `runs`, whose batches are
+ * no longer needed. */
 static __device__ struct mask_cut
 cut_mask_of(const struct cuda_batch &batch, uint64_t distance)
 {
@@ -89,8 +94,8 @@ cut_mask_of(const struct cuda_batch &batch, uint64_t distance)
 
 /* ---- kernels ---- */
 
-/* The same in all threads, though other stages may change the state
- * meanwhile. */
+/* Whether the chunk has special values; the same in all threads, even if a
+ * stage on another stream changes the state meanwhile. Has a barrier. */
 static __device__ bool
 has_mask(const struct cuda_chunk &chunk)
 {
@@ -98,9 +103,10 @@ has_mask(const struct cuda_chunk &chunk)
     return !__syncthreads_or(!ready);
 }
 
-/* Grid: x blocks that take shares of a chunk in turn, y chunks. A block owns
- * the words of its shares. SINGLE_BLOCK: then the last block sums up the chunk
- * by itself. */
+/* Makes masks from runs. Grid: (some blocks, chunks). Blocks take shares of
+ * 16384 values in turn, and a thread owns a word of 32. SINGLE_BLOCK: the last
+ * block also undoes the mask delta. Shared: 2 KB of words, and what
+ * specials_read_runs needs. */
 template <bool SINGLE_BLOCK>
 static __global__ void
 __launch_bounds__(SPECIALS_READ_NTHREADS)
@@ -126,8 +132,9 @@ __launch_bounds__(SPECIALS_READ_NTHREADS)
     sum_up(cut, threadIdx.x, SPECIALS_READ_NTHREADS);
 }
 
-/* Grid: x blocks whose threads take parts of columns in turn, y chunks. First
- * launch: the sums of parts; second one, SUM_UP: their bits. */
+/* Undoes the mask delta of large chunks. Grid: (some blocks, chunks). Threads
+ * take parts of columns in turn. The first launch, SUM_UP false, finds the sums
+ * of parts, and the second one sums up their bits. */
 template <bool SUM_UP>
 static __global__ void
 __launch_bounds__(SPECIALS_READ_NTHREADS)

@@ -1,12 +1,13 @@
-/* The last stage of decoding but for byte order: writes the value of a constant
- * chunk, and the special values of any chunk, over what is in dst. */
+/* Writes the value of a constant chunk, and the special values of any chunk,
+ * over the chunk's values. Only stages that change byte order or gather wanted
+ * values follow. */
 #include "codec/model/coarse.h"
 #include "gpu/predict/carrier.cuh"
 #include "gpu/sections/specials_runs.cuh"
 
-/* ---- which values are wanted: all, or those of a lattice ---- */
+/* ---- made values: all, or those of a lattice ---- */
 
-/* How many of these stand before a place of the chunk. */
+/* The number of made values before position `at` of the chunk. */
 static __device__ __forceinline__ uint64_t
 nwanted_before(const struct cuda_batch &batch, uint64_t at)
 {
@@ -16,7 +17,7 @@ nwanted_before(const struct cuda_batch &batch, uint64_t at)
                                      batch.nskipped, at);
 }
 
-/* The place of one of them. */
+/* The position in the chunk of made value `i`. */
 static __device__ __forceinline__ uint64_t
 place_of_wanted(const struct cuda_batch &batch, uint64_t i)
 {
@@ -28,18 +29,20 @@ place_of_wanted(const struct cuda_batch &batch, uint64_t i)
 
 /* ---- runs ---- */
 
-/* Shared memory: of a batch's runs, cut to the block's share, the values that
- * are wanted, which follow each other. */
+/* The made values of a batch's runs, cut to the block's share, in shared
+ * memory. The made values of a run follow each other. */
 struct shared_runs {
-    uint32_t begin[SPECIALS_BATCH_NRUNS];  /* among those of the share */
-    uint32_t before[SPECIALS_BATCH_NRUNS]; /* of the runs before */
-    /* Where the stream has its color or, of values that are written out, would
-     * have the chunk's first value. */
+    uint32_t begin[SPECIALS_BATCH_NRUNS];  /* from the share's first one on */
+    uint32_t before[SPECIALS_BATCH_NRUNS]; /* in all runs before */
+    /* The offset of the run's color in the stream; without a palette, the
+     * offset that the chunk's first value would have if all values were stored.
+     */
     uint64_t raw_at[SPECIALS_BATCH_NRUNS];
 };
 
-/* Cuts the runs of batch `i` to the share, whose wanted values begin with
- * number `first_wanted`. Returns how many of them the runs have. */
+/* Cuts the runs of batch `i` to the share, whose first made value is number
+ * `first_wanted`. Returns the number of made values in the runs. All threads
+ * call it together; ends with a barrier. */
 static __device__ uint32_t
 cut_runs(const struct cuda_batch &batch, const struct specials_view &view,
          uint64_t i, uint64_t first_wanted, uint64_t value_nbytes,
@@ -74,7 +77,8 @@ cut_runs(const struct cuda_batch &batch, const struct specials_view &view,
     return nvalues;
 }
 
-/* Threads take the values of all runs in turn, however long these are. */
+/* Writes the made values of all runs. Threads take values in turn, so long and
+ * short runs take equal shares of the work. */
 template <typename T>
 static __device__ void
 place_runs(const struct cuda_batch &batch, const struct specials_view &view,
@@ -83,8 +87,9 @@ place_runs(const struct cuda_batch &batch, const struct specials_view &view,
 {
 
     for (uint32_t i = threadIdx.x; i < nvalues; i += SPECIALS_READ_NTHREADS) {
-        /* The last run with no more than i values before it: a run without
-         * values in the share has as many before it as the next one. */
+        /* The last run with at most i values before it. A run without values in
+         * the share has as many before it as the next one, so it is not
+         * found. */
         unsigned run = 0;
         for (unsigned step = SPECIALS_BATCH_NRUNS / 2; step > 0; step /= 2)
             if (s_runs->before[run + step] <= i)
@@ -100,7 +105,8 @@ place_runs(const struct cuda_batch &batch, const struct specials_view &view,
 
 /* ---- one value for all, or for all special ones ---- */
 
-/* Writes `value` to those in [begin, end) that are special, or that are not. */
+/* Writes `value` to the made values in [begin, end) that are special, or to
+ * those that are not. */
 template <typename T>
 static __device__ __forceinline__ void
 fill(const struct cuda_batch &batch, uint64_t begin, uint64_t end, bool special,
@@ -115,6 +121,8 @@ fill(const struct cuda_batch &batch, uint64_t begin, uint64_t end, bool special,
             values[i] = value;
 }
 
+/* The own value of a constant chunk, from its carrier. T: as in
+ * read_specials. */
 template <typename T>
 static __device__ __forceinline__ word_of<T>
 constant_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
@@ -132,8 +140,8 @@ constant_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
         return (word_of<T>)bits;
 }
 
-/* Places the values in runs of a share of all, and others in that share of
- * those that are wanted. Ends with a barrier where there are runs. */
+/* Writes the special values of a share of the chunk, and the constant value to
+ * a share of the made values. Ends with a barrier if there are runs. */
 template <typename T>
 static __device__ __forceinline__ void
 read_share(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
@@ -165,10 +173,14 @@ read_share(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     }
 }
 
-/* Of a chunk, which mostly have nothing to do. */
+/* Most blocks of a chunk. Blocks take shares in turn; most chunks have nothing
+ * to do, so blocks should be few. */
 #define MAX_NBLOCKS 1056
 
-/* Grid: x blocks that take shares of a chunk in turn, y chunks. */
+/* Writes special and constant values. Grid: (some blocks, chunks). Blocks take
+ * shares of 16384 values in turn. T is a type of the size of an own value:
+ * uint8_t, uint16_t, float or double. Shared: struct shared_runs, 16 bytes a
+ * run of a batch. */
 template <typename T>
 static __global__ void
 __launch_bounds__(SPECIALS_READ_NTHREADS)

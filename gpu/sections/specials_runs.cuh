@@ -1,19 +1,21 @@
-/* How a block finds the runs of special values that reach its share of a chunk.
- * cuda_model_read has walked over the section before, has found that it is
- * sound, and has left its batches of groups in the region `runs`. */
+/* Reads the runs of special values that overlap a block's share of a chunk.
+ * cuda_model_read has checked the section before and has left its batches of
+ * groups in the region `runs`. */
 #pragma once
 
 #include "gpu/block/scan.cuh"
 
 #include "gpu/sections/specials.cuh"
 
+/* Threads of a block, and runs of a batch that a thread reads. */
 #define SPECIALS_READ_NTHREADS 512
 #define SPECIALS_READ_NRUNS (SPECIALS_BATCH_NRUNS / SPECIALS_READ_NTHREADS)
 
-/* Values of a share; each block owns one. */
+/* Values of a share, which one block owns: 32, a word of the mask, for each
+ * thread. */
 #define SPECIALS_SHARE_NVALUES 16384
 
-/* A block's view of its chunk. */
+/* The section and a share of the block's chunk. */
 struct specials_view {
     const uint8_t *stream;
     const struct specials_batch *batches;
@@ -23,14 +25,14 @@ struct specials_view {
     uint64_t begin, end; /* of the share */
 };
 
-/* A thread's runs of a batch, which follow each other. Those that do not exist
- * have length 0. */
+/* A thread's consecutive runs of a batch. Runs that do not exist have length
+ * 0. */
 struct specials_own_runs {
     uint64_t begin[SPECIALS_READ_NRUNS], length[SPECIALS_READ_NRUNS];
     uint64_t color[SPECIALS_READ_NRUNS];
 };
 
-/* The view of a chunk that has special values. */
+/* The view of a share; the chunk must have special values. */
 static __device__ inline struct specials_view
 specials_view_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
                  uint64_t share)
@@ -51,8 +53,8 @@ specials_view_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     return view;
 }
 
-/* The first batch that may have a run in the share. Batches have their runs in
- * order, so those before it end before the share. */
+/* The first batch that may have a run in the share. Runs are in order, so all
+ * batches before it end before the share. */
 static __device__ inline uint64_t
 specials_first_batch(const struct specials_view &view)
 {
@@ -68,8 +70,9 @@ specials_first_batch(const struct specials_view &view)
     return low;
 }
 
-/* Replaces each of a thread's numbers by the sum of those before it, in threads
- * before too. Returns the sum of all. */
+/* Replaces each of a thread's numbers by the sum of all numbers before it,
+ * those of earlier threads included. Returns the sum of all. All threads call
+ * it together; two barriers. */
 static __device__ inline unsigned long long
 specials_sums_before(unsigned long long (&numbers)[SPECIALS_READ_NRUNS])
 {
@@ -89,7 +92,8 @@ specials_sums_before(unsigned long long (&numbers)[SPECIALS_READ_NRUNS])
     return all;
 }
 
-/* Reads the runs of batch `i`, each thread its own. */
+/* Reads the runs of batch `i`; each thread gets its own. All threads call it
+ * together. */
 static __device__ inline void
 specials_read_runs(const struct specials_view &view, uint64_t i,
                    struct specials_own_runs &runs)

@@ -1,6 +1,6 @@
-/* The scratch memory of writing special values: what its steps tell each other
- * and where that stands in the region `lattice`; and what more than one step
- * does with it. gpu/sections/specials_write.cu says what the steps are. */
+/* The scratch memory in which special values are written, in the region
+ * `lattice`: the results that its steps pass to each other, and functions that
+ * several steps use. gpu/sections/specials_write.cu describes the steps. */
 #pragma once
 
 #include "gpu/block/scan.cuh"
@@ -8,65 +8,70 @@
 #include "gpu/sections/mask_pieces.cuh"
 #include "gpu/sections/specials.cuh"
 
+/* Threads and warps of every block. */
 #define SPECIALS_WRITE_NTHREADS 1024
 #define SPECIALS_WRITE_NWARPS (SPECIALS_WRITE_NTHREADS / 32)
 
-/* Values that a thread has at a time, and those that its block has. */
+/* Values of a thread (16: a piece of a mask), and of a segment, which is a
+ * block's work. */
 #define SPECIALS_NITEMS 16
 #define SPECIALS_SEGMENT_NVALUES (SPECIALS_WRITE_NTHREADS * SPECIALS_NITEMS)
 
-/* Groups of numbers that a block measures or packs at a time. */
+/* Groups of numbers in a batch, which a block measures or packs at a time, and
+ * their runs. */
 #define SPECIALS_PACK_NGROUPS 64
 #define SPECIALS_PACK_NRUNS \
     (SPECIALS_PACK_NGROUPS * TERP_SPECIALS_GROUP_NNUMBERS)
 
-/* A single block does all steps of a chunk of no more segments than this. A
- * larger chunk has at most as many blocks as a large device runs at once, so
- * that they are soon gone where there is nothing to do. */
+/* Most segments of a chunk for which one block does all steps: 524288 values.
+ * Tests use 0. A larger chunk has at most SPECIALS_MAX_NBLOCKS blocks, about as
+ * many as a large device runs at once, since most chunks have nothing to do. */
 #ifndef CUDA_SINGLE_BLOCK_MAX_NSEGMENTS
 #define CUDA_SINGLE_BLOCK_MAX_NSEGMENTS 32
 #endif
 #define SPECIALS_MAX_NBLOCKS 264
 
-/* Colors in the order in which a block met them, and where each is first. */
+/* Colors, which are different special values, in the sequence in which a block
+ * met them, and the position where each occurs first. */
 struct color_table {
-    uint32_t ncolors; /* one more than there may be: too many */
+    uint32_t ncolors; /* TERP_SPECIALS_MAX_NCOLORS + 1: too many */
     uint64_t color[TERP_SPECIALS_MAX_NCOLORS];
     uint64_t first[TERP_SPECIALS_MAX_NCOLORS];
 };
 
-/* Kinds of runs that are counted: of special values, of equal ones, and of the
- * mask delta of dimension d, which is RUNS_COLOR + d. */
+/* Kinds of runs that are counted: of special values, of equal special values,
+ * and, RUNS_COLOR + d, of differences under the mask delta of dimension d > 0,
+ * or of bricks for d = TERP_NDIMS. */
 enum {
     RUNS_SPECIAL,
     RUNS_COLOR,
     RUNS_NKINDS = RUNS_COLOR + 1 + TERP_NDIMS
 };
 
-/* What is known of a segment of the chunk. */
+/* The counts of a segment. */
 struct segment {
     uint64_t run_at, special_at; /* runs and special values before it */
     uint32_t nruns[RUNS_NKINDS];
     uint32_t nspecials;
 };
 
-/* What is known of the section as a whole. */
+/* The layout of the section. */
 struct specials_summary {
     uint64_t nruns;
-    uint64_t mask_delta;     /* its distance; 0: none */
-    uint32_t mask_delta_dim; /* 0: none */
+    uint64_t mask_delta;     /* distance of the mask delta; 0: none */
+    uint32_t mask_delta_dim; /* its dimension; 0: none */
     uint32_t ncolors;
     uint32_t nfields;
     uint64_t palette[TERP_SPECIALS_MAX_NCOLORS];
-    uint64_t values_at; /* of the palette or the values, in the stream */
+    uint64_t values_at; /* where palette or values begin in the stream */
 };
 
-/* Where all of this stands. */
+/* The arrays in scratch memory. */
 struct specials_scratch {
     struct specials_summary *summary;
     struct color_table *tables;
     struct segment *segments;
-    uint16_t *run_bits; /* bit map: runs of equal values begin */
+    uint16_t *run_bits; /* bit map: a run of equal values begins */
     uint64_t *batch_at[TERP_SPECIALS_NFIELDS]; /* in the stream */
     uint8_t *width[TERP_SPECIALS_NFIELDS];
     uint32_t *run_begin, *run_end;
@@ -74,8 +79,8 @@ struct specials_scratch {
     uint64_t nsegments;
 };
 
-/* The first thread finds out where all stands; `scratch` is in shared memory,
- * for all threads. */
+/* Thread 0 sets `scratch`, which is in shared memory; the others need a
+ * barrier. */
 static __device__ void
 lay_out(const struct cuda_batch &batch, struct specials_scratch &scratch)
 {
@@ -94,8 +99,9 @@ lay_out(const struct cuda_batch &batch, struct specials_scratch &scratch)
     at += scratch.nsegments * sizeof *scratch.segments;
     scratch.run_bits = (uint16_t *)at;
     at += scratch.nsegments * (SPECIALS_SEGMENT_NVALUES / 8);
-    /* A run takes its begin and its end; a batch of groups the width of each
-     * group and its own place in the stream, for each field. */
+    /* What remains is divided: a run needs its begin and its end; a batch
+     * needs, for each field, the widths of its groups and its place in the
+     * stream. */
     const uint64_t nbytes = SPECIALS_PACK_NRUNS * 8 +
                             TERP_SPECIALS_NFIELDS * (SPECIALS_PACK_NGROUPS + 8);
     uint64_t nbatches = (uint64_t)(end - at) / nbytes;
@@ -112,8 +118,9 @@ lay_out(const struct cuda_batch &batch, struct specials_scratch &scratch)
     scratch.run_end = scratch.run_begin + scratch.max_nruns;
 }
 
-/* The sum of *sum and of the numbers of all threads before this one. *sum grows
- * by the numbers of all threads. */
+/* Returns *sum plus the numbers of all threads before this one, and adds the
+ * numbers of all threads to *sum. All threads call it together; two barriers.
+ */
 static __device__ uint64_t
 sum_before(uint64_t number, uint64_t *sum)
 {
