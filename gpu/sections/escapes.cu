@@ -1,8 +1,8 @@
-/* The section of escapes, written and read. A chunk that compresses well has
- * few of them: so kernels are quick to see that a range has none, and all
- * threads of a block look together at a range that has some. Ranges are summed
- * first, which tells where in the section each has its escapes; then escapes
- * are moved to the stream, or from it. */
+/* Writes and reads the section of escapes. A chunk that compresses well has few
+ * escapes, so kernels skip ranges without escapes quickly, and all threads of a
+ * block share a range that has some. First, the escapes of ranges are summed,
+ * which tells where in the section each range has its own; then escapes are
+ * moved to the stream or from it. */
 #include "gpu/block/warp.cuh"
 #include "gpu/entropy/order.cuh"
 #include "gpu/predict/predictor.cuh"
@@ -13,23 +13,23 @@
 #define NWARPS (NTHREADS / 32)
 static_assert(NWARPS == 32, "A warp has a lane for the sum of each warp.");
 
-/* The chunk has codes, and so may have escapes. */
+/* Whether the chunk has codes, and so may have escapes. */
 static __device__ __forceinline__ bool
 chunk_applies(const struct cuda_chunk &chunk)
 {
     return chunk.status == TERP_OK && chunk.prediction != TERP_PREDICTION_NONE;
 }
 
-/* ---- where escapes of a range begin ---- */
+/* ---- the first escape of each range ---- */
 
-/* Ranges are summed in groups: then `ranges` says how many escapes of its group
- * are before a range, and `group_begins`, in the region `begin`, how many are
- * before a group; its last number is how many there are in all. */
+/* Ranges are summed in groups, a block each. Then `ranges` holds the escapes of
+ * a group before each of its ranges, and group_begins, in the region `begin`,
+ * the escapes before each group, and last the number of all escapes. */
 #define RANGES_PER_THREAD 2
 #define GROUP_NRANGES (NTHREADS * RANGES_PER_THREAD)
 static_assert(TERP_TILE_NSYMBOLS * TERP_PARTITION_NTILES <=
                   CUDA_RANGE_NVALUES * GROUP_NRANGES,
-              "The region `begin` holds a number for each group.");
+              "The region `begin` must hold a number for each group.");
 
 static __device__ __forceinline__ uint64_t *
 group_begins(const struct cuda_batch &batch)
@@ -37,9 +37,9 @@ group_begins(const struct cuda_batch &batch)
     return region<uint64_t>(batch, batch.at.begin);
 }
 
-/* The sum of the values of all threads before this one, and in *total_ret of
- * all threads. s_warps: a number a warp, in shared memory, which may be used
- * again after the next barrier. */
+/* The sum of the values of all threads before this one; *total_ret is the sum
+ * of all. s_warps: shared memory for a number of each warp. All threads call it
+ * together, and need a barrier before they use s_warps again. */
 static __device__ uint64_t
 block_exclusive_sum(uint64_t value, uint64_t *s_warps, uint64_t *total_ret)
 {
@@ -85,7 +85,8 @@ finish_encode(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     chunk.escapes_end = (uint64_t)(writer.at - dst);
 }
 
-/* One thread does what is left once all escapes are counted. */
+/* After all escapes are counted: writes the section's head, or checks their
+ * number (decode). One thread calls it. */
 template <bool decode>
 static __device__ __forceinline__ void
 finish(const struct cuda_batch &batch, struct cuda_chunk &chunk,
@@ -98,7 +99,10 @@ finish(const struct cuda_batch &batch, struct cuda_chunk &chunk,
         chunk.status = TERP_ERR_CORRUPT;
 }
 
-/* Grid: x groups, y chunks. The block whose group is done last sums groups. */
+/* Sums the escapes of ranges. Grid: (groups, chunks). A thread has two ranges
+ * of the block's group; the last block of a chunk sums the groups and calls
+ * `finish`. Shared: the sums of warps, twice, so that one barrier a scan
+ * suffices. */
 template <bool decode>
 static __global__ void
 __launch_bounds__(NTHREADS) escapes_sum(const struct cuda_batch batch)
@@ -144,9 +148,9 @@ __launch_bounds__(NTHREADS) escapes_sum(const struct cuda_batch batch)
     }
 }
 
-/* ---- moving them ---- */
+/* ---- moving escapes ---- */
 
-/* Where a position's symbol and its value in C order stand. */
+/* The places of the symbol and of the value in C order at a position. */
 static __device__ __forceinline__ struct level_point
 point_at(const struct terp_layout *layout, bool raster, uint64_t position)
 {
@@ -162,24 +166,26 @@ point_at(const struct terp_layout *layout, bool raster, uint64_t position)
     return point;
 }
 
-/* The range of a thread. Since escapes are often close together, blocks take
- * turns, eight ranges each: the counts of so many are loaded together. */
+/* The range of a thread. Escapes are often close together, so blocks take
+ * ranges in turn, eight at a time, whose counts one memory access loads. */
 static __device__ __forceinline__ uint64_t
 range_of_thread(unsigned thread)
 {
     return ((uint64_t)(thread / 8) * gridDim.x + blockIdx.x) * 8 + thread % 8;
 }
 
-/* Shared memory: what the block knows of the ranges of its threads. */
+/* The ranges of a block's threads, in shared memory. */
 struct range_list {
-    uint64_t escape[NTHREADS];    /* the number of each range's first one */
+    uint64_t escape[NTHREADS];    /* number of each range's first escape */
     uint32_t some[NWARPS];        /* a bit a thread: its range has escapes */
-    uint32_t nescapes[2][NWARPS]; /* of the range at hand, a warp's each */
+    uint32_t nescapes[2][NWARPS]; /* of the current range, by warp */
 };
 
-/* Moves escapes to the stream, or from the stream to `work`. Each thread says
- * of its range whether it has some, and the number of the first. Then the block
- * takes one such range after another, and a thread one position of it. */
+/* Moves escapes to the stream, or (decode) from the stream to `work`. Each
+ * thread passes whether its own range has escapes, and the number of the first.
+ * Then the block takes one range with escapes after another, and each thread a
+ * position of it. One barrier a range: nescapes is used by turns. T is the type
+ * of coded values. */
 template <typename T, bool decode>
 static __device__ void
 move_escapes(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
@@ -240,7 +246,9 @@ move_escapes(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     }
 }
 
-/* Grid: x blocks of NTHREADS ranges, y chunks. */
+/* Moves escapes of large chunks. Grid: (nranges / NTHREADS rounded up, chunks).
+ * A thread has a range; then all threads share each range that has escapes.
+ * Shared: struct range_list, 8.5 KB. */
 template <typename T, bool decode>
 static __global__ void
 __launch_bounds__(NTHREADS) escapes_move(const struct cuda_batch batch)
@@ -265,8 +273,9 @@ __launch_bounds__(NTHREADS) escapes_move(const struct cuda_batch batch)
     move_escapes<T, decode>(batch, chunk, escape < end, escape, &s_list);
 }
 
-/* A layout of few levels without those that it does not have: small enough to
- * be copied to shared memory, where it is read quickly. */
+/* A layout of up to STAGED_NLEVELS levels, without the members of further
+ * levels: so few bytes are copied to shared memory, where reads are faster. A
+ * layout of more levels is read from global memory. */
 #define STAGED_NLEVELS 12
 #define STAGED_LAYOUT_NBYTES \
     (offsetof(struct terp_layout, level[STAGED_NLEVELS + 1]))
@@ -275,20 +284,21 @@ union staged_layout {
     uint64_t words[STAGED_LAYOUT_NBYTES / 8];
 };
 
-/* Shared memory: the positions of listed escapes in level order or, of lorenzo,
- * in C order, as they are listed; and the section's raw values, which are in
- * the order of positions. */
+/* Listed escapes, in shared memory: their positions in level order (C order for
+ * lorenzo), in the sequence of the list; and their values, in the section's
+ * sequence, which is that of positions. */
 template <typename T> struct listed_values {
     __align__(16) uint32_t position[CUDA_MAX_NLISTED];
     word_of<T> raw[CUDA_MAX_NLISTED];
 };
 static_assert(CUDA_SINGLE_BLOCK_MAX_NRANGES * CUDA_RANGE_NVALUES < UINT32_MAX,
-              "A position has 32 bits, and UINT32_MAX is none.");
+              "A position has 32 bits, and UINT32_MAX means none.");
 static_assert(CUDA_MAX_NLISTED <= NTHREADS && CUDA_MAX_NLISTED % 4 == 0,
               "Each escape has a thread, and four are compared together.");
 
-/* Moves listed escapes from the stream to `work`. A thread has one of the list;
- * how many positions are lower tells which raw value is its own. */
+/* Moves listed escapes from the stream to `work`. A thread has an escape of the
+ * list; the number of lower positions tells which value of the section is its
+ * own. Has a barrier. */
 template <typename T>
 static __device__ __forceinline__ void
 place_listed(const struct terp_layout *layout, const struct cuda_chunk &chunk,
@@ -320,7 +330,7 @@ place_listed(const struct terp_layout *layout, const struct cuda_chunk &chunk,
     work[position] = s_listed->raw[nth];
 }
 
-/* Shared memory of the single block of a small chunk. */
+/* Shared memory of a block that handles all escapes of a small chunk. */
 template <typename T> struct single_block_shared {
     union {
         struct range_list list;
@@ -331,11 +341,11 @@ template <typename T> struct single_block_shared {
     uint64_t warps[NWARPS];
 };
 
-/* Does all escapes of a small chunk, with a thread a range or, if escapes are
- * listed, a thread an escape. All loads come first, so that they overlap. They
- * are volatile, to read memory itself: this kernel may not have waited for the
- * one that decoded tiles, and the multiprocessor's own cache may hold what was
- * there before. */
+/* Handles all escapes of a small chunk, with a thread for each range or, if
+ * escapes are listed, for each escape. All loads start at once, to overlap.
+ * They are volatile and so bypass the multiprocessor's own cache, which may
+ * hold old contents: this kernel may run without having waited for the one
+ * before it. */
 template <typename T, bool decode>
 static __device__ __forceinline__ void
 do_all(const struct cuda_batch &batch, const struct terp_layout *layout,
@@ -381,9 +391,10 @@ do_all(const struct cuda_batch &batch, const struct terp_layout *layout,
                                 before, &s->list);
 }
 
-/* Grid: x 1, y chunks. With `beside` this kernel runs beside the one before it,
- * spline_coarse, which lets it begin once all kernels before that have ended.
- */
+/* Handles all escapes of small chunks. Grid: (1, chunks). With `beside` this
+ * kernel runs beside the one before it, spline_coarse: it does not wait for
+ * that kernel, which lets it begin only after all earlier kernels have ended.
+ * Shared: struct single_block_shared. */
 template <typename T, bool decode>
 static __global__ void
 __launch_bounds__(NTHREADS)

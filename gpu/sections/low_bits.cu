@@ -1,6 +1,6 @@
-/* Splits codes of tiles into symbols and low bits, and joins them. A warp has a
- * group, of which each lane has eight numbers: these take as many bytes as a
- * number has bits. */
+/* Splits wide codes into symbols of tiles and low bits, and joins them. A block
+ * has a tile, a warp groups of it, and a lane eight consecutive numbers of a
+ * group, which take as many bytes as one number has bits. */
 #include "gpu/sections/low_bits.cuh"
 
 #include "codec/model/low_bits.h"
@@ -14,13 +14,14 @@
 #define LANE_NNUMBERS (TERP_LOW_GROUP_NNUMBERS / 32)
 static_assert(LANE_NNUMBERS == 8, "A lane's numbers are whole bytes.");
 static_assert(TERP_LOW_TILE_NGROUPS % NWARPS == 0,
-              "A warp has as many groups of a tile as the others.");
+              "All warps must have as many groups of a tile.");
 #define WARP_NGROUPS (TERP_LOW_TILE_NGROUPS / NWARPS)
 
-/* Blocks of a launch take tiles in turns: chunks whose codes are not wide
- * should cost few blocks that have nothing to do. */
+/* Most blocks of all chunks of a launch. Blocks take tiles in turn; chunks
+ * whose codes are not wide then cost few blocks. */
 #define MAX_NBLOCKS 2048
 
+/* Threads of the one block that places the low bits of all tiles. */
 #define PLACE_NTHREADS 1024
 
 static uint64_t
@@ -31,7 +32,7 @@ nblocks_for(const struct cuda_batch *batch)
 
 /* ---- eight numbers ---- */
 
-/* The bytes of eight numbers, or of their bit fields. */
+/* The bit fields of eight numbers: the first 64 bits, and the rest. */
 struct eight_numbers {
     uint64_t low, high;
 };
@@ -65,7 +66,7 @@ unpack_eight(const struct eight_numbers &packed, int width,
 
 /* ---- eight symbols ---- */
 
-/* Loads up to eight symbols, of which there are n; others are 0 codes. */
+/* Loads eight symbols, of which n exist; the others become code 0. */
 static __device__ __forceinline__ void
 load_eight(const uint16_t *at, unsigned n, unsigned symbol_ret[LANE_NNUMBERS])
 {
@@ -97,7 +98,7 @@ store_eight(uint16_t *at, unsigned n, const unsigned symbol[LANE_NNUMBERS])
             at[i] = (uint16_t)symbol[i];
 }
 
-/* How many of a lane's symbols there are, of those from `at` on. */
+/* How many of the eight symbols from `at` on exist. */
 static __device__ __forceinline__ unsigned
 count_symbols(const struct low_bits_view &view, uint64_t at)
 {
@@ -106,14 +107,14 @@ count_symbols(const struct low_bits_view &view, uint64_t at)
                : 0;
 }
 
-/* The number in its tile of the warp's group i. */
+/* The number, in the tile, of the warp's group i. */
 static __device__ __forceinline__ unsigned
 group_of_warp(unsigned i)
 {
     return WARP_NGROUPS * (threadIdx.x / 32) + i;
 }
 
-/* Where the chunk has this lane's symbols of that group. */
+/* The position in the chunk of the lane's symbols of the warp's group i. */
 static __device__ __forceinline__ uint64_t
 symbols_at(uint64_t tile, unsigned i)
 {
@@ -122,15 +123,18 @@ symbols_at(uint64_t tile, unsigned i)
            threadIdx.x % 32 * LANE_NNUMBERS;
 }
 
-/* ---- how many bits are low ---- */
+/* ---- the number of low bits ---- */
 
+/* The sizes of a tile's codes: half octaves of their magnitudes
+ * (codec/model/low_bits.h). */
 struct tile_sizes {
     uint32_t count[TERP_TILE_NSIZES];
-    uint32_t of_group[TERP_LOW_TILE_NGROUPS]; /* a bit each */
-    uint64_t cost[TERP_LOW_MAX_NBITS + 1];
+    uint32_t of_group[TERP_LOW_TILE_NGROUPS]; /* bit i: size i occurs */
+    uint64_t cost[TERP_LOW_MAX_NBITS + 1];    /* of the tile, by low bits */
 };
 
-/* A float's exponent and the highest bit of its mantissa tell a size. */
+/* The size of a code, from the exponent and the highest mantissa bit of its
+ * magnitude as a float. */
 static __device__ __forceinline__ int
 size_of_wide(unsigned symbol)
 {
@@ -142,8 +146,8 @@ size_of_wide(unsigned symbol)
                                  : (int)(bits >> 22) - 2 * 127 + 1;
 }
 
-/* Counts the sizes of a group's symbols, of which this lane has n: by a warp,
- * for one size after another of those that occur. */
+/* Counts the sizes of a group's symbols, of which this lane has n. A warp calls
+ * it together, and counts one size after another. */
 static __device__ __forceinline__ void
 count_sizes(const unsigned symbol[LANE_NNUMBERS], unsigned n, unsigned group,
             struct tile_sizes *s)
@@ -172,7 +176,9 @@ count_sizes(const unsigned symbol[LANE_NNUMBERS], unsigned n, unsigned group,
     }
 }
 
-/* What the tile costs with so many low bits: by a warp. */
+/* The estimated cost of the tile with `low_nbits` low bits: of its numbers, its
+ * list, and its symbols under the best entry. A warp calls it together; each
+ * lane has some entries. */
 static __device__ __forceinline__ uint64_t
 cost_of_low_bits(const struct tile_sizes *s, unsigned nsymbols,
                  const uint16_t *d_half_octave_cost, int low_nbits)
@@ -210,7 +216,8 @@ cost_of_low_bits(const struct tile_sizes *s, unsigned nsymbols,
     return (nbits << TERP_COST_FRACTION_NBITS) + of_tokens + least;
 }
 
-/* How many bits of a tile are low, by its counted sizes: by the block. */
+/* The number of low bits with the least cost. The block calls it together; a
+ * warp takes every NWARPS-th number. Has a barrier. */
 static __device__ __forceinline__ int
 choose_low_nbits(const struct cuda_batch &batch, unsigned nsymbols,
                  struct tile_sizes *s)
@@ -263,7 +270,7 @@ load_symbols(const struct low_bits_view &view, uint64_t tile,
     }
 }
 
-/* A bit for each of a thread's symbols of group i that is an escape. */
+/* Bit k: symbol k of the thread's group i is an escape. */
 static __device__ __forceinline__ uint32_t
 escapes_among(const struct thread_symbols &own, unsigned i)
 {
@@ -276,8 +283,9 @@ escapes_among(const struct thread_symbols &own, unsigned i)
     return escapes;
 }
 
-/* How many of a tile's bits there are before those that this thread has of
- * group i, by those of all groups: by a warp. */
+/* How many set bits of the tile (escapes, or listed codes) precede the thread's
+ * own `bits` of group i. of_group has the counts of all groups. A warp calls it
+ * together. */
 static __device__ __forceinline__ unsigned
 nbits_before(const uint32_t of_group[TERP_LOW_TILE_NGROUPS], unsigned i,
              uint32_t bits)
@@ -288,8 +296,10 @@ nbits_before(const uint32_t of_group[TERP_LOW_TILE_NGROUPS], unsigned i,
            own;
 }
 
-/* Has the tile's codes that escape from it, and only from it, and which of its
- * escapes they are, in shared memory. `split` are its own symbols. */
+/* Puts the codes that escape from the tile but not from the predictor to
+ * s->number, and bits for these among the tile's escapes to s->is_listed.
+ * `wide` are the predictor's symbols, `split` the tile's. Ends with a barrier.
+ */
 static __device__ __forceinline__ void
 gather_list(const struct thread_symbols &wide,
             const struct thread_symbols &split, struct low_list_shared *s)
@@ -328,7 +338,8 @@ gather_list(const struct thread_symbols &wide,
     __syncthreads();
 }
 
-/* Packs a tile's low numbers in shared memory. Returns the widths of groups. */
+/* Packs a tile's low bits in s->bytes. Returns the widths of groups. Ends with
+ * a barrier. */
 static __device__ __forceinline__ uint64_t
 pack_numbers(const unsigned number[WARP_NGROUPS][LANE_NNUMBERS],
              struct split_shared *s)
@@ -363,8 +374,9 @@ pack_numbers(const unsigned number[WARP_NGROUPS][LANE_NNUMBERS],
     return widths;
 }
 
-/* Splits a tile's symbols in place. Its low bits go together in shared memory,
- * and then to their place in scratch memory, and so does its list. */
+/* Splits a tile's symbols in place. Packs its low bits in shared memory and
+ * copies them to the tile's slot; writes its list there too. Ends with a
+ * barrier. */
 static __device__ __forceinline__ void
 split_tile(const struct cuda_batch &batch, const struct low_bits_view &view,
            uint64_t tile, uint16_t *symbols, struct split_shared *s)
@@ -411,10 +423,11 @@ split_tile(const struct cuda_batch &batch, const struct low_bits_view &view,
                threadIdx.x, NTHREADS);
     if (threadIdx.x == 0)
         view.tiles[tile] = low;
-    __syncthreads(); /* the next tile may take the storage */
+    __syncthreads(); /* the next tile may use `s` */
 }
 
-/* Grid: (nblocks_for, chunks), whose blocks take tiles in turns. */
+/* Splits wide codes. Grid: (some blocks, chunks). Blocks take tiles in turn.
+ * Shared: struct split_shared, 16 KB. */
 static __global__ void
 __launch_bounds__(NTHREADS) split_low_bits(const struct cuda_batch batch)
 {
@@ -430,7 +443,8 @@ __launch_bounds__(NTHREADS) split_low_bits(const struct cuda_batch batch)
         split_tile(batch, view, tile, symbols, &s);
 }
 
-/* Grid: (1, chunks). Finds where tiles' records and low bits are to begin. */
+/* Finds where the records and low bits of tiles begin. Grid: (1, chunks). A
+ * thread has a tile at a time. Shared: the sums of a scan. */
 static __global__ void
 __launch_bounds__(PLACE_NTHREADS) place_low_bits(const struct cuda_batch batch)
 {
@@ -470,7 +484,7 @@ cuda_low_bits_place(const struct cuda_batch *batch, cudaStream_t stream)
     return launch_stage(batch, stream, place_low_bits, 1, PLACE_NTHREADS);
 }
 
-/* Grid as of split_low_bits; a warp takes a tile. */
+/* Writes the section. Grid: (some blocks, chunks). Warps take tiles in turn. */
 static __global__ void
 __launch_bounds__(NTHREADS) write_sections(const struct cuda_batch batch)
 {
@@ -497,8 +511,7 @@ cuda_low_bits_write(const struct cuda_batch *batch, cudaStream_t stream)
 
 /* ---- joining ---- */
 
-/* Loads a lane's numbers, of which a stream has `nbytes` from its group's begin
- * on, `at`. */
+/* Loads a lane's numbers of a group, which takes `nbytes` bytes at `at`. */
 static __device__ __forceinline__ void
 load_numbers(const uint8_t *at, unsigned nbytes, int width,
              unsigned number_ret[LANE_NNUMBERS])
@@ -519,8 +532,8 @@ load_numbers(const uint8_t *at, unsigned nbytes, int width,
     unpack_eight(packed, width, number_ret);
 }
 
-/* Puts listed codes in the places of escapes. False, in all threads, where the
- * list at `from` is not valid. */
+/* Replaces escapes by the codes of the list at `from`. Returns the same in all
+ * threads; false: the list is not valid. All threads call it together. */
 static __device__ __forceinline__ bool
 place_list(const uint8_t *from, unsigned nbytes, struct thread_symbols *own,
            struct low_list_shared *s)
@@ -549,8 +562,9 @@ place_list(const uint8_t *from, unsigned nbytes, struct thread_symbols *own,
     return true;
 }
 
-/* Joins a tile's symbols with what the stream has of it at `from`, in place.
- * False, in all threads, where that is not valid. */
+/* Joins a tile's symbols, in place, with its low bits and its list at `from` in
+ * the stream. *own gets the thread's symbols. Returns the same in all threads;
+ * false: the list is not valid. */
 static __device__ __forceinline__ bool
 join_tile(const struct low_bits_view &view, uint64_t tile, const uint8_t *from,
           uint16_t *symbols, struct low_list_shared *s,
@@ -577,7 +591,7 @@ join_tile(const struct low_bits_view &view, uint64_t tile, const uint8_t *from,
                 terp_low_join(own->symbol[i][k], number[k], (int)low.low_nbits);
     }
     if (low.list_nbytes > 0) {
-        __syncthreads(); /* no thread needs the storage any more */
+        __syncthreads(); /* no thread still reads `s` */
         valid = place_list(from + low_numbers_nbytes(view, tile, low.widths),
                            low.list_nbytes, own, s);
     }
@@ -587,7 +601,8 @@ join_tile(const struct low_bits_view &view, uint64_t tile, const uint8_t *from,
     return valid;
 }
 
-/* Notes escapes that are left among a thread's symbols in tile order. */
+/* Counts or lists the escapes that remain among a thread's symbols, which are
+ * in tile order. */
 static __device__ __forceinline__ void
 note_left_escapes(const struct cuda_batch &batch, struct cuda_chunk &chunk,
                   uint64_t tile, const struct thread_symbols &own)
@@ -602,7 +617,8 @@ note_left_escapes(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     }
 }
 
-/* Grid as of split_low_bits. */
+/* Joins symbols and low bits. Grid: (some blocks, chunks). Blocks take tiles in
+ * turn. Shared: struct low_list_shared, 10 KB. */
 static __global__ void
 __launch_bounds__(NTHREADS) join_low_bits(const struct cuda_batch batch)
 {
@@ -610,7 +626,8 @@ __launch_bounds__(NTHREADS) join_low_bits(const struct cuda_batch batch)
     struct cuda_chunk &chunk = begin_chunk(batch);
     struct thread_symbols own;
 
-    /* Other blocks of this launch may set the status meanwhile. */
+    /* Other blocks of this launch may set the status meanwhile, so all threads
+     * agree on it. */
     if (__syncthreads_or(!has_tiles(chunk)) || chunk.model.wide == 0)
         return;
     const struct low_bits_view view = low_bits_of(batch);

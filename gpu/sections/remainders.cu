@@ -1,12 +1,14 @@
-/* The section of remainders, written and read. Those of a tile of points fill
- * whole bytes: where each tile's begin is found first. A block has a tile, of
- * which a warp has points after one another, 32 at a time. */
+/* Writes and reads the section of remainders. The remainders of a tile of
+ * points fill whole bytes, and where each tile's begin is found first. A block
+ * has a tile; a warp has consecutive points of it, 32 at a time. */
 #include "gpu/block/load_bits.cuh"
 #include "gpu/block/put_bits.cuh"
 #include "gpu/block/sum.cuh"
 #include "gpu/predict/lorenzo_shape.cuh"
 #include "gpu/predict/lossless.cuh"
 
+/* Threads of a block with tiles, and of the block that sums; points of a thread
+ * in a tile. */
 #define NTHREADS 256
 #define SUM_NTHREADS 1024
 #define NWARPS (NTHREADS / 32)
@@ -21,7 +23,7 @@ has_remainders(const struct cuda_chunk &chunk)
            chunk.model.lossless.form == TERP_LOSSLESS_REMAINDERS;
 }
 
-/* A block's chunk. */
+/* The arrays of the block's chunk. T is the type of its values. */
 template <typename T> struct remainders_view {
     struct lossless_quants<T> k;
     const uint32_t *mask;
@@ -44,7 +46,7 @@ remainders_of(const struct cuda_batch &batch, const struct cuda_chunk &chunk) {
             batch.nvalues};
 }
 
-/* The integer of a point that a stream tells. */
+/* decode: the integer of a point. */
 template <typename T>
 static __device__ __forceinline__ int_of<T>
 quant_at(const struct remainders_view<T> &view, uint64_t at)
@@ -52,7 +54,8 @@ quant_at(const struct remainders_view<T> &view, uint64_t at)
     return (int_of<T>)(view.quants[at] + view.center);
 }
 
-/* The bits of a point's remainder, and where it is encoded the remainder. */
+/* The bits of a point's remainder: 0 for special points. An encoder also gets
+ * the remainder. */
 template <typename T, bool decode>
 static __device__ __forceinline__ int
 nbits_at(const struct remainders_view<T> &view, uint64_t at,
@@ -72,7 +75,7 @@ nbits_at(const struct remainders_view<T> &view, uint64_t at,
     return nbits_of_remainder<T>(quant, view.k);
 }
 
-/* A thread's first point of a tile; the next ones are 32 apart. */
+/* A thread's first point of a tile; its points are 32 apart. */
 static __device__ __forceinline__ uint64_t
 first_of_thread(uint64_t tile)
 {
@@ -80,8 +83,9 @@ first_of_thread(uint64_t tile)
            threadIdx.x % 32;
 }
 
-/* The bits of a thread's points. Returns those of the warps before, and those
- * of all: by a block, which has passed a barrier since it last did so. */
+/* Finds the bits of each of the thread's points. Returns the sum of bits in the
+ * warps before; *all_ret is the sum of all. All threads call it together, after
+ * a barrier since its last call, as it overwrites s_warps. */
 template <typename T, bool decode>
 static __device__ __forceinline__ unsigned
 find_nbits(const struct remainders_view<T> &view, uint64_t tile,
@@ -108,7 +112,8 @@ find_nbits(const struct remainders_view<T> &view, uint64_t tile,
     return before;
 }
 
-/* The bytes of each tile. Grid: (shares of tiles, chunks). */
+/* Finds the bytes of each tile's remainders. Grid: (some blocks, chunks).
+ * Blocks take tiles in turn. */
 template <typename T, bool decode>
 static __global__ void
 __launch_bounds__(NTHREADS) measure_remainders(const struct cuda_batch batch)
@@ -129,7 +134,7 @@ __launch_bounds__(NTHREADS) measure_remainders(const struct cuda_batch batch)
     }
 }
 
-/* Writes the section's head, of `nbytes` of remainders: by one thread. */
+/* One thread writes the section's head: the bytes of all remainders. */
 static __device__ void
 begin_section(const struct cuda_batch &batch, struct cuda_chunk &chunk,
               uint64_t nbytes)
@@ -138,7 +143,7 @@ begin_section(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     struct writer writer = {dst + chunk.specials_end,
                             dst + batch.raw_nbytes - 1, false};
 
-    /* The stage of escapes finds out where the stream does not fit. */
+    /* If the stream does not fit, cuda_escapes_write finds that out. */
     if (chunk.specials_end < batch.raw_nbytes) {
         write_uleb(&writer, nbytes);
         chunk.specials_end = (uint64_t)(writer.at - dst);
@@ -147,7 +152,8 @@ begin_section(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     chunk.specials_end += nbytes;
 }
 
-/* Where tiles begin. Grid: (1, chunks). */
+/* Replaces the bytes of tiles by where each begins, and writes the section's
+ * head or checks it (decode). Grid: (1, chunks). Shared: the sums of a scan. */
 template <bool decode>
 static __global__ void
 __launch_bounds__(SUM_NTHREADS) place_tiles(const struct cuda_batch batch)
@@ -156,7 +162,7 @@ __launch_bounds__(SUM_NTHREADS) place_tiles(const struct cuda_batch batch)
     struct cuda_chunk &chunk = begin_chunk(batch);
     uint64_t *begins = region<uint64_t>(batch, batch.at.remainders);
 
-    /* Other stages may change the state meanwhile. */
+    /* Stages on other streams may change the state meanwhile. */
     if (__syncthreads_or(!has_remainders(chunk)))
         return;
     const uint64_t nbytes = sum_numbers<SUM_NTHREADS>(
@@ -175,7 +181,8 @@ template <typename T> struct remainders_shared {
     uint32_t words[TERP_REMAINDERS_NVALUES * sizeof(T) / 4 + 1];
 };
 
-/* Puts a tile's remainders together. Returns their bytes. */
+/* Packs a tile's remainders in shared memory. Returns their bytes. Ends with a
+ * barrier. */
 template <typename T>
 static __device__ __forceinline__ unsigned
 pack_tile(const struct remainders_view<T> &view, uint64_t tile,
@@ -204,7 +211,8 @@ pack_tile(const struct remainders_view<T> &view, uint64_t tile,
     return (unsigned)div_up(all, 8);
 }
 
-/* Grid as of measure_remainders. */
+/* Writes remainders. Grid: (some blocks, chunks). Blocks take tiles in turn.
+ * Shared: the packed remainders of a tile, 16 or 32 KB. */
 template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS) write_remainders(const struct cuda_batch batch)
@@ -224,7 +232,8 @@ __launch_bounds__(NTHREADS) write_remainders(const struct cuda_batch batch)
     }
 }
 
-/* Values of integers and remainders. Grid as of measure_remainders. */
+/* Makes values of integers and remainders. Grid: (some blocks, chunks). Blocks
+ * take tiles in turn. */
 template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS) place_remainders(const struct cuda_batch batch)

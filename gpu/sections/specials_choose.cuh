@@ -1,6 +1,6 @@
-/* The first two steps of writing special values, which choose how the section
- * tells them: `find` looks for special values, counts runs and collects the
- * palette; `choose` picks the mask delta that leaves the fewest runs. */
+/* The first two steps of writing special values: `find` finds special values,
+ * counts runs and collects the palette; `choose` chooses the mask delta that
+ * leaves the fewest runs. */
 #pragma once
 
 #include "gpu/predict/values.cuh"
@@ -11,12 +11,14 @@
 /* A block's palette, in shared memory. */
 struct palette {
     color_table table;
-    unsigned next; /* the next color's place in the segment; ~0: none */
+    unsigned next; /* place of the next new color in the segment; ~0: none */
 };
 
-/* Adds to the palette the colors of those of a thread's values that `unknown`
- * flags, in the order of their places: value `i` of this thread stands at
- * place + 32 i. */
+/* Adds the colors of a thread's values to the palette, in the order of their
+ * places. Bit i of `unknown` says that value i, at place + 32 i of the segment,
+ * may have a new color. All threads call it together. Each round removes known
+ * colors, finds the lowest place with a new color by atomicMin, and adds that
+ * color; four barriers a round. */
 template <typename T>
 static __device__ void
 add_colors(struct palette &s_palette, const T values[SPECIALS_NITEMS],
@@ -55,10 +57,11 @@ add_colors(struct palette &s_palette, const T values[SPECIALS_NITEMS],
     }
 }
 
-/* Finds special values and the begins of runs in a segment of 16 values a
- * thread. A warp owns 512 values, in rows of 32, and so 16 words of each bit
- * map, which its first 16 lanes keep. Whether a value is special is told by
- * what is coded instead of it, of type C. */
+/* Finds the special values of a segment and the beginnings of runs. A warp owns
+ * 512 values in rows of 32, and so 16 words of each bit map, which its first 16
+ * lanes hold. T is the type of own values and C that of coded values, which
+ * decide whether a value is special: find_in_segment<uint16_t, float> is for
+ * half floats, whose carrier is float32. Ends with a barrier. */
 template <typename T, typename C>
 static __device__ void
 find_in_segment(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
@@ -152,7 +155,8 @@ find_in_segment(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     __syncthreads();
 }
 
-/* Merges all blocks' palettes, by where each color is first. */
+/* Merges the palettes of all blocks, in the order of first occurrence. The last
+ * block calls it, all threads together. */
 static __device__ void
 merge_colors(const struct specials_scratch &scratch, struct palette &s_palette)
 {
@@ -203,8 +207,9 @@ merge_colors(const struct specials_scratch &scratch, struct palette &s_palette)
     }
 }
 
-/* Tells each segment how many runs of a kind and how many special values there
- * are before it. Returns the number of all these runs. */
+/* Finds run_at and special_at of each segment: the runs of a kind and the
+ * special values before it. Returns the number of all runs. All threads call it
+ * together. */
 static __device__ uint64_t
 number_runs(const struct specials_scratch &scratch, int kind)
 {
@@ -227,7 +232,8 @@ number_runs(const struct specials_scratch &scratch, int kind)
     return nruns;
 }
 
-/* The last block: runs are of equal values if the palette holds all colors. */
+/* The last block merges palettes and counts runs. If the palette holds all
+ * colors, runs are of equal values, else of special values. */
 static __device__ void
 finish_find(const struct cuda_batch &batch, struct cuda_chunk &chunk,
             const struct specials_scratch &scratch, struct palette &s_palette)
@@ -250,6 +256,7 @@ finish_find(const struct cuda_batch &batch, struct cuda_chunk &chunk,
         chunk.status = TERP_ERR_DEVICE;
 }
 
+/* The step `find`. Blocks take segments in turn; the last block finishes. */
 template <typename T, typename C>
 static __device__ void
 find(const struct cuda_batch &batch, struct cuda_chunk &chunk,
@@ -270,8 +277,8 @@ find(const struct cuda_batch &batch, struct cuda_chunk &chunk,
 
 /* ---- choose ---- */
 
-/* The last block: picks the mask delta that leaves the fewest runs, if one
- * leaves fewer than the mask itself has. */
+/* The last block chooses the mask delta that leaves the fewest runs, if that is
+ * fewer than the mask itself has. */
 static __device__ void
 finish_choose(const struct cuda_batch &batch,
               const struct specials_scratch &scratch)
@@ -307,7 +314,8 @@ finish_choose(const struct cuda_batch &batch,
     scratch.summary->mask_delta_dim = (uint32_t)best;
 }
 
-/* Counts the runs of each mask delta. A thread owns 16 values. */
+/* The step `choose`: counts the runs of each mask delta, if there is one color.
+ * Blocks take segments in turn; a thread has a piece of 16 values. */
 static __device__ void
 choose(const struct cuda_batch &batch, struct cuda_chunk &chunk,
        const struct specials_scratch &scratch)

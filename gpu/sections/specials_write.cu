@@ -1,21 +1,22 @@
-/* Writes the section of special values, the same bytes as
- * cpu/sections/specials.c does, in five steps:
+/* Writes the section of special values, with the same bytes as
+ * cpu/sections/specials.c, in five steps:
  *
  *   find     makes bit maps of special values and of runs, and the palette
- *   choose   picks the mask delta, where there is one color
- *   list     tells where runs begin and end
- *   measure  finds the widths of groups, and so every place in the section
+ *   choose   chooses the mask delta, if there is one color
+ *   list     lists where runs begin and end
+ *   measure  finds the widths of groups, and so each place in the section
  *   pack     writes groups and values
  *
- * Blocks share each step's work; `find`, `choose` and `measure` end with what
- * the last block does by itself. A small chunk has a single block for all five
- * steps. The first two are in gpu/sections/specials_choose.cuh. */
+ * Blocks share the work of each step, which is a launch of its own; the last
+ * block finishes `find`, `choose` and `measure` alone. One block does all five
+ * steps of a small chunk. The first two steps are in
+ * gpu/sections/specials_choose.cuh. */
 #include "gpu/sections/specials_choose.cuh"
 
 /* ---- list ---- */
 
-/* Lists where runs begin and end. A thread owns 16 values: the runs that begin
- * there, and those that end there. */
+/* The step `list`. Blocks take segments in turn; a thread has a piece of 16
+ * values, and writes the runs that begin or end there. */
 static __device__ void
 list(const struct cuda_batch &batch, const struct specials_scratch &scratch)
 {
@@ -55,7 +56,8 @@ list(const struct cuda_batch &batch, const struct specials_scratch &scratch)
 
 /* ---- measure ---- */
 
-/* What the section says in a field of run i. */
+/* The number in a field of run i: the gap before it, its length less one, or
+ * its color. */
 template <typename T>
 static __device__ __forceinline__ uint32_t
 number_of(const struct cuda_chunk &chunk,
@@ -73,7 +75,7 @@ number_of(const struct cuda_chunk &chunk,
     return color;
 }
 
-/* The last block: finds where the groups of each batch go, and writes the head
+/* The last block finds the place of each batch's groups, and writes the head
  * and the palette. */
 static __device__ void
 finish_measure(const struct cuda_batch &batch, struct cuda_chunk &chunk,
@@ -115,7 +117,8 @@ finish_measure(const struct cuda_batch &batch, struct cuda_chunk &chunk,
                  batch.own_nbytes);
 }
 
-/* Finds the widths of groups. A warp owns a group. */
+/* The step `measure`: finds the widths of groups. Blocks take batches in turn,
+ * and a warp groups of a batch. */
 template <typename T>
 static __device__ void
 measure(const struct cuda_batch &batch, struct cuda_chunk &chunk,
@@ -162,7 +165,7 @@ measure(const struct cuda_batch &batch, struct cuda_chunk &chunk,
 
 /* ---- pack ---- */
 
-/* Byte `i` of a bit field array of n numbers of this width. */
+/* Byte `i` of the bit field array of n numbers of `width` bits. */
 static __device__ __forceinline__ uint8_t
 packed_byte(const uint32_t *numbers, unsigned n, unsigned width, unsigned i)
 {
@@ -174,8 +177,8 @@ packed_byte(const uint32_t *numbers, unsigned n, unsigned width, unsigned i)
     return (uint8_t)byte;
 }
 
-/* Writes the groups of a batch. The first warps, one a field, find where in the
- * stream each group goes; then a warp owns a group. */
+/* Writes the groups of batch `i`. First, a warp for each field finds the places
+ * of its groups in the stream; after a barrier, warps take groups in turn. */
 template <typename T>
 static __device__ void
 pack_batch(const struct cuda_chunk &chunk,
@@ -231,7 +234,8 @@ pack_batch(const struct cuda_chunk &chunk,
     __syncthreads();
 }
 
-/* Writes all special values, one after another. A thread owns 16 values. */
+/* Writes all special values, one after another, if there is no palette. Blocks
+ * take segments in turn; a thread has a piece of 16 values. */
 static __device__ void
 pack_values(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
             const struct specials_scratch &scratch)
@@ -253,6 +257,7 @@ pack_values(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     }
 }
 
+/* The step `pack`. */
 template <typename T>
 static __device__ void
 pack(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
@@ -267,8 +272,8 @@ pack(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
 
 /* ---- kernels ---- */
 
-/* Steps that a launch does: one of them, since a step may begin only when the
- * one before is done in all blocks; or all, where there is a single block. */
+/* The steps of a launch: one, since a step may begin only when all blocks have
+ * ended the one before; or all, if a chunk has one block. */
 enum {
     STEP_FIND = 1,
     STEP_CHOOSE = 2,
@@ -278,7 +283,8 @@ enum {
     STEP_ALL = 31
 };
 
-/* The same in all threads, though steps change the state. */
+/* Whether the chunk has special values to write; the same in all threads, even
+ * if a step has changed the state. Has a barrier. */
 static __device__ bool
 is_ready(const struct cuda_chunk &chunk)
 {
@@ -286,7 +292,8 @@ is_ready(const struct cuda_chunk &chunk)
     return !__syncthreads_or(!ready);
 }
 
-/* Notes where the section begins, and ends if there is none. */
+/* Sets model_end, where the section begins, and specials_end if the chunk has
+ * no special values. Thread 0 of the first block works. */
 static __device__ void
 begin_section(const struct cuda_batch &batch, struct cuda_chunk &chunk)
 {
@@ -300,8 +307,11 @@ begin_section(const struct cuda_batch &batch, struct cuda_chunk &chunk)
         chunk.status = TERP_ERR_CAPACITY;
 }
 
-/* Grid: x blocks of a chunk, y chunks. T: of the chunk's values, C: of what is
- * coded. */
+/* Does some steps. Grid: (some blocks, chunks), or (1, chunks) for STEP_ALL. T
+ * is an unsigned integer or float type of the size of own values, C the type of
+ * coded values, and STEPS a set of steps. Example: write_specials<uint16_t,
+ * float, STEP_FIND> finds special values of half floats. Barriers separate the
+ * steps of STEP_ALL. */
 template <typename T, typename C, int STEPS>
 static __global__ void
 __launch_bounds__(SPECIALS_WRITE_NTHREADS)

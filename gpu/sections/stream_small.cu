@@ -1,6 +1,6 @@
-/* Writes and seals the stream of a small chunk, all but special values and
- * escapes, by one block: it puts the stream together in shared memory, if that
- * holds it, and copies it to its place. */
+/* Writes and seals the stream of a small chunk, by one block. The sections from
+ * special values to escapes are in dst already. The block assembles the stream
+ * in shared memory, if it fits, and copies it to dst. */
 #include "gpu/sections/stream_small.cuh"
 
 #include "gpu/block/checksum.cuh"
@@ -9,6 +9,7 @@
 #include "gpu/sections/index.cuh"
 #include "gpu/sections/low_bits.cuh"
 
+/* Threads of the block, and most tiles of a small chunk. */
 #define SMALL_NTHREADS 1024
 #define SMALL_NTILES (CUDA_SMALL_CHUNK_NPARTITIONS * TERP_PARTITION_NTILES)
 static_assert(
@@ -19,12 +20,13 @@ static_assert(SMALL_NTILES / 8 <= TERP_BITMAP_STORED_NBYTES,
 static_assert(SMALL_NTHREADS >= CUDA_FRAME_NBYTES,
               "Each byte of the frame has a thread.");
 
-/* Threads and warps that a partition has. */
+/* Threads and warps for each partition. */
 #define PART_NTHREADS (SMALL_NTHREADS / CUDA_SMALL_CHUNK_NPARTITIONS)
 #define PART_NWARPS (PART_NTHREADS / 32)
 
-/* A stream of no more bytes than this is put together in shared memory. Of a
- * longer one frame and model are made there, and from INDEX_AT on the index. */
+/* Bytes of dynamic shared memory. A stream of up to so many bytes is assembled
+ * there. Of a longer stream only frame and model, and from INDEX_AT on the
+ * index, are made there; its payload goes to dst at once. */
 #define STREAM_NBYTES (64 << 10)
 #define INDEX_AT 512
 #define INDEX_MAX_NBYTES (STREAM_NBYTES - INDEX_AT)
@@ -46,13 +48,14 @@ struct small_shared {
     uint32_t used[USED_ENTRIES_NWORDS]; /* a bit an entry */
     uint32_t numbers[SMALL_NTILES * ENTRY_NBITS / 32 + 1];
     uint32_t lengths[CUDA_SMALL_CHUNK_NPARTITIONS][9];
-    /* A tile's bytes, and where it begins in its partition. */
+    /* A tile's bytes, and its offset in its partition. */
     uint32_t tile_nbytes[SMALL_NTILES], tile_at[SMALL_NTILES];
     struct terp_prefix prefix[TERP_NPREFIXES];
     unsigned long long prefix_sum[TERP_NPREFIXES];
 };
 
-/* What all partitions take, and what those before this thread's take. */
+/* Sums over all partitions, and over the partitions before this thread's
+ * (_before). A full partition has a tile that is not zero. */
 struct small_index {
     unsigned nfull, full_before;
     unsigned nnonzero, nonzero_before;
@@ -65,8 +68,7 @@ struct small_index {
 
 /* ---- index ---- */
 
-/* A warp notes the lengths and entries of partition p; its lane i has tile i.
- */
+/* A warp records the lengths and entries of partition p; lane i has tile i. */
 static __device__ __forceinline__ void
 note_tiles(const struct cuda_batch &batch, struct small_shared *s, unsigned p,
            unsigned length, unsigned entry)
@@ -93,7 +95,7 @@ lengths_nbytes(const struct cuda_partition &partition)
     return ((unsigned)__popc(partition.tiles) * partition.width + 7) / 8;
 }
 
-/* Finds what the index takes, once all tiles are noted. */
+/* Finds the sizes of the index's arrays, after all tiles are recorded. */
 static __device__ __forceinline__ struct small_index
 index_of(const struct cuda_batch &batch, const struct small_shared *s)
 {
@@ -127,8 +129,8 @@ index_of(const struct cuda_batch &batch, const struct small_shared *s)
     return index;
 }
 
-/* Writes the index from s_index on, and puts together the numbers of tiles'
- * entries, which write_books writes. */
+/* Writes the index to s_index, except codebooks, and packs the numbers of
+ * tiles' entries in s->numbers, for write_books. */
 static __device__ __forceinline__ void
 write_index(struct small_shared *s, const struct small_index &index,
             unsigned entry, uint8_t *s_index)
@@ -170,7 +172,7 @@ write_index(struct small_shared *s, const struct small_index &index,
     }
 }
 
-/* Writes the codebooks, once numbers are put together. */
+/* Writes the codebooks, after a barrier behind write_index. */
 static __device__ __forceinline__ void
 write_books(const struct small_shared *s, const struct small_index &index,
             uint8_t *books)
@@ -192,7 +194,7 @@ write_plain(const struct cuda_batch &batch, struct cuda_chunk &chunk, bool raw)
     uint8_t *dst = (uint8_t *)chunk.dst;
     const uint64_t at = batch.dims_end;
 
-    __syncthreads(); /* all threads have read the state, which changes */
+    __syncthreads(); /* all threads have read the state, which now changes */
     if (threadIdx.x == 0) {
         if (raw) {
             chunk.coding = TERP_CODING_RAW;
@@ -216,13 +218,13 @@ write_plain(const struct cuda_batch &batch, struct cuda_chunk &chunk, bool raw)
     seal_stream<SMALL_NTHREADS>(chunk);
 }
 
-/* What this thread copies of the payload: of partition `p` some pieces, with
- * other threads. A piece is the whole partition where tiles are one after
- * another, else a tile in its slot, which a warp copies. */
+/* The thread's share of copying the payload: pieces of partition `p`. A piece
+ * is the whole partition, copied by all of its threads, if the coding
+ * concatenates tiles; else it is a tile in its slot, copied by a warp. */
 struct payload_share {
     unsigned p, thread; /* of the partition's threads */
     unsigned first, npieces;
-    unsigned member, nmembers; /* of the threads that copy a piece */
+    unsigned member, nmembers; /* number among the threads of a piece */
     unsigned slot_nbytes;
     const uint8_t *from;
 };
@@ -246,10 +248,10 @@ share_of(const struct cuda_batch &batch)
     return share;
 }
 
-/* What a thread has loaded before it knows what the chunk is. */
+/* Data that a thread loads before it knows the chunk's coding. */
 struct small_loads {
     struct five_words five; /* of its first piece */
-    unsigned length, entry; /* of its tile: of the first warp of a partition */
+    unsigned length, entry; /* first warp of a partition: of the lane's tile */
 };
 
 static __device__ __forceinline__ void
@@ -268,7 +270,7 @@ clear_shared(const struct cuda_batch &batch, struct small_shared *s)
         s->partition[threadIdx.x] = {};
 }
 
-/* Loads all that is needed, whether or not the chunk has tiles; its state and
+/* Loads all data at once, whether or not the chunk has tiles; copies state and
  * partitions to shared memory. Ends with a barrier. */
 static __device__ __forceinline__ struct small_loads
 load_chunk(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
@@ -281,13 +283,13 @@ load_chunk(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
 
     static_assert(sizeof s->chunk % 8 == 0 &&
                       sizeof s->chunk / 8 <= SMALL_NTHREADS,
-                  "Each thread copies a part of the state.");
+                  "Each thread copies a word of the state.");
     if (p < batch.npartitions)
         loads.five = load_five(share.from, share.member);
     if (threadIdx.x < sizeof s->chunk / 8)
         copy_async((uint64_t *)&s->chunk + threadIdx.x,
                    (const uint64_t *)&chunk + threadIdx.x);
-    /* Nobody has noted the partitions of ratio streams. */
+    /* No stage has recorded the partitions of ratio streams. */
     const bool is_noted = batch.coding != TERP_CODING_RATIO;
     if (is_noted && threadIdx.x < batch.npartitions)
         copy_async(&s->partition[threadIdx.x], &partition[threadIdx.x]);
@@ -308,8 +310,8 @@ load_chunk(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     return loads;
 }
 
-/* Copies this thread's part of the payload. `payload`: where its partition
- * begins. */
+/* Copies the thread's share of the payload; its partition begins at
+ * `payload`. */
 static __device__ __forceinline__ void
 write_payload(const struct cuda_batch &batch, const struct small_shared *s,
               const struct payload_share &share, struct five_words five,
@@ -333,8 +335,8 @@ write_payload(const struct cuda_batch &batch, const struct small_shared *s,
     }
 }
 
-/* Copies what other stages have written to dst into the stream in shared
- * memory. `loaded` is this thread's first byte of it. */
+/* Copies the sections that other stages have written to dst into the stream in
+ * shared memory. `loaded` is the thread's first byte. */
 static __device__ __forceinline__ void
 fetch_sections(uint8_t *s_stream, const uint8_t *dst, unsigned model_end,
                uint64_t escapes_end, uint8_t loaded)
@@ -348,7 +350,8 @@ fetch_sections(uint8_t *s_stream, const uint8_t *dst, unsigned model_end,
     }
 }
 
-/* Writes the low bits of all tiles. It is not inlined: few chunks have such. */
+/* Writes the low bits of all tiles. Few chunks have low bits, so it is not
+ * inlined. */
 static __device__ __attribute__((noinline)) void
 write_section(struct low_bits_view view, uint64_t records_nbytes,
               uint8_t *section)
@@ -359,8 +362,8 @@ write_section(struct low_bits_view view, uint64_t records_nbytes,
         write_low_bits(view, records_nbytes, tile, section);
 }
 
-/* Of each prefix a thread of its last tile's partition, which begins at
- * `begin`, notes where it ends. */
+/* Records the length of each prefix: thread 0 of the partition with the
+ * prefix's last tile does so. The thread's partition begins at `begin`. */
 static __device__ __forceinline__ void
 note_prefixes(const struct cuda_batch &batch, struct small_shared *s,
               const struct payload_share &share, unsigned begin)
@@ -377,8 +380,8 @@ note_prefixes(const struct cuda_batch &batch, struct small_shared *s,
     }
 }
 
-/* Writes the table of prefixes of a stream in `out`. It is not inlined, to
- * leave registers to the rest. Ends with a barrier. */
+/* Writes the table of prefixes of the stream in `out`. It is not inlined, to
+ * leave registers to other code. Ends with a barrier. */
 static __device__ __attribute__((noinline)) void
 add_prefixes(struct small_shared *s, uint8_t *out, uint64_t frame_nbytes)
 {
@@ -391,9 +394,9 @@ add_prefixes(struct small_shared *s, uint8_t *out, uint64_t frame_nbytes)
     __syncthreads();
 }
 
-/* Finds the checksum of a stream, of which all but the first bytes up to the
- * dims are in `out`, and completes it in dst: the first warp writes those, and
- * the others copy the rest if it is not there yet (`fits`). */
+/* Computes the checksum of the stream in `out` and completes the stream in dst:
+ * the first warp writes the bytes before the dims, with the checksum; the other
+ * warps copy the rest if the stream is in shared memory (`fits`). */
 static __device__ __forceinline__ void
 seal_and_store(struct small_shared *s, const uint8_t *s_stream,
                const uint8_t *out, uint64_t end, bool fits, uint8_t *dst)
@@ -418,7 +421,10 @@ seal_and_store(struct small_shared *s, const uint8_t *s_stream,
     }
 }
 
-/* Grid: x 1, y chunks. Dynamic shared memory: STREAM_NBYTES. */
+/* Writes and seals streams. Grid: (1, chunks). A quarter of the threads has a
+ * partition. Shared: STREAM_NBYTES, dynamic, and struct small_shared. Barriers
+ * separate loading, recording tiles, writing index and payload, codebooks and
+ * checksum. */
 static __global__ void
 __launch_bounds__(SMALL_NTHREADS)
     write_small_stream(const struct cuda_batch batch)
@@ -443,7 +449,7 @@ __launch_bounds__(SMALL_NTHREADS)
     uint8_t *dst = (uint8_t *)s.chunk.dst;
     const unsigned model_end = (unsigned)s.chunk.model_end;
     const uint64_t escapes_end = s.chunk.escapes_end;
-    uint8_t section = 0; /* this thread's first byte of other stages */
+    uint8_t section = 0; /* the thread's first byte of sections in dst */
     if (model_end + threadIdx.x < min_u64(escapes_end, batch.raw_nbytes))
         section = dst[model_end + threadIdx.x];
     if (share.thread / 32 == 0)
