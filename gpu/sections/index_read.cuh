@@ -1,10 +1,18 @@
-/* How a block reads the index of tiles and what it finds there of each tile. A
- * short index, of no more partitions than a warp has lanes, is read by each
- * warp for itself: to read it again takes less time than to wait for another
- * warp that has. Then the warps share the tiles. Of a long index each thread
- * has some partitions, and notes what their tiles follow from: the tiles are
- * those of other blocks, since one would take as long for them as for all
- * else. */
+/* Reads the index of tiles, by two algorithms.
+ *
+ * A short index has at most as many partitions as a warp has lanes. Each warp
+ * of the block reads all of it, since reading it again takes less time than
+ * waiting for another warp. Then the warps share the tiles.
+ *
+ * In a long index each thread has some partitions, and records the facts from
+ * which their tiles can be read. A second kernel, read_index_tiles, reads the
+ * tiles with many blocks: one block would take as long for them as for all
+ * else.
+ *
+ * Most functions have the template parameter NTHREADS, the block's size, which
+ * also selects the algorithm: SHORT_INDEX_NTHREADS or LONG_INDEX_NTHREADS.
+ * Example: read_index<256> reads a short index, and share_sum<256> is uint32_t.
+ * A thread's share is its partition, or partitions. */
 #pragma once
 
 #include "gpu/block/scan.cuh"
@@ -16,7 +24,8 @@
 #include "gpu/entropy/codebooks.cuh"
 #include "gpu/entropy/decode_table.cuh"
 
-/* Threads of a block, and partitions from which on an index is long. */
+/* Threads of a block by algorithm, and partitions from which an index is long:
+ * one more than a warp has lanes. Tests use 1. */
 #define LONG_INDEX_NTHREADS 1024
 #define SHORT_INDEX_NTHREADS 256
 #ifndef CUDA_LONG_INDEX_NPARTITIONS
@@ -25,12 +34,13 @@
 static_assert(CUDA_LONG_INDEX_NPARTITIONS <= 33,
               "A warp has a lane for each partition of a short index.");
 
-/* A bit map of tiles is expanded in shared memory if it is no longer than this,
- * else in the region `staging`. */
+/* Most bytes of a bit map of tiles that is expanded in shared memory: 65536
+ * tiles. A longer one is expanded in the region `staging`. */
 #define INDEX_BITMAP_NBYTES 8192
 
-/* A short index is staged as a whole: bit maps, either codebook and tiles'
- * numbers, controls, offsets and lengths. */
+/* Most partitions and tiles of a short index. The assertion adds up the bytes
+ * of its arrays: bit maps, codebook and entry numbers of either coding,
+ * controls, offsets, lengths. */
 #define SHORT_INDEX_NPARTITIONS (CUDA_LONG_INDEX_NPARTITIONS - 1)
 #define SHORT_INDEX_NTILES (SHORT_INDEX_NPARTITIONS * TERP_PARTITION_NTILES)
 static_assert(8 + SHORT_INDEX_NTILES / 8 + 4 + TERP_NSYMBOLS / 2 + 256 +
@@ -48,7 +58,8 @@ index_nthreads(bool is_long)
     return is_long ? LONG_INDEX_NTHREADS : SHORT_INDEX_NTHREADS;
 }
 
-/* An integer that holds two sums at once, each in half of its bits. */
+/* An integer that holds two sums, each in half of its bits, so that one scan
+ * adds both. half_nbits: the bits of a half. */
 template <unsigned NTHREADS>
 using share_sum =
     std::conditional_t<is_short_index<NTHREADS>, uint32_t, unsigned long long>;
@@ -61,17 +72,18 @@ template <unsigned NTHREADS> struct read_shared {
     __align__(16) uint8_t above[INDEX_BITMAP_NBYTES / 8];
     uint64_t host[CUDA_HOST_NBYTES / 8]; /* of the chunk's state */
     struct block_scan<unsigned long long, NTHREADS> scan;
-    /* the chunk's own codebook, by length of codewords */
+    /* coding custom: counts of codewords by length */
     uint32_t nbefore[TERP_NSYMBOLS / 32][TERP_MAX_CODE_NBITS + 1];
     uint32_t nwords[TERP_MAX_CODE_NBITS + 1];
     bool fits;
 };
 
-/* What all threads know of the index once it was read. */
+/* The index, as all threads know it after it is read. */
 struct tile_index {
-    const uint8_t *bitmap;    /* of tiles, of a long index */
-    unsigned nnonzero, nfull; /* tiles, and partitions that have such */
-    /* huffman, ratio: entries, and the number of each tile's */
+    const uint8_t *bitmap;    /* long index: of tiles */
+    unsigned nnonzero, nfull; /* tiles that are not zero, and partitions that
+                                 have such tiles */
+    /* huffman, ratio: entries in use, and the number of each tile's entry */
     const uint8_t *used;
     unsigned nused;
     const uint8_t *numbers;
@@ -82,27 +94,32 @@ struct tile_index {
     int offset_nbytes;
     const uint8_t *lengths;
     uint64_t lengths_nbytes;
-    uint64_t payload_nbytes; /* that are there */
-    uint64_t end;            /* of the last partition */
+    uint64_t payload_nbytes; /* of the payload in the bytes that are read */
+    uint64_t end; /* of the last partition; UINT64_MAX if levels are left out */
 };
 
-/* A thread has `count` partitions from `first` on. Before these there are so
- * many tiles, partitions that have tiles, and bytes of lengths. */
+/* A thread's share: `count` partitions from `first` on. */
 struct partition_share {
     unsigned first, count;
-    unsigned bits; /* short index: of the partition, if there is one */
+    unsigned bits; /* short index: the partition's bits of the bit map */
+    /* Sums over the partitions before the share: tiles that are not zero,
+     * partitions that have such tiles, and bytes of lengths. */
     unsigned ntiles, nfull, lengths_nbytes;
 };
 
-/* A partition whose tiles are read. */
+/* A partition whose tiles are read. PARTITION_MAY_BE_CUT, in `control` above
+ * the stream's control byte: a decoder that leaves levels out read a prefix of
+ * the stream, which may end inside the partition. */
 #define PARTITION_MAY_BE_CUT 0x100u
 struct partition {
-    unsigned bits;
-    unsigned control; /* and PARTITION_MAY_BE_CUT, behind what that has */
+    unsigned bits;    /* of the bit map of tiles */
+    unsigned control; /* the control byte, and PARTITION_MAY_BE_CUT */
     unsigned ntiles, lengths_nbytes; /* of the partitions before it */
-    unsigned nbytes;                 /* of its payload, as far as it is there */
+    unsigned nbytes;                 /* of its payload that are read */
 };
 
+/* A short index is staged whole in shared memory; a long one goes through it
+ * window by window. */
 template <unsigned NTHREADS>
 using index_reader =
     std::conditional_t<is_short_index<NTHREADS>, struct staged_reader,
@@ -110,7 +127,8 @@ using index_reader =
 
 /* ---- shares ---- */
 
-/* True in all threads, or all lanes, if `valid` is in all of them. */
+/* Whether `valid` is true for all shares: a result for all lanes of a warp
+ * (short index) or all threads of the block. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ bool
 for_all_shares(bool valid)
@@ -119,7 +137,8 @@ for_all_shares(bool valid)
                                     : !__syncthreads_or(!valid);
 }
 
-/* The sum over the shares before this thread's, and in *all_ret over all. */
+/* The sum over the shares before this thread's; *all_ret is the sum over all.
+ */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ share_sum<NTHREADS>
 sum_before(share_sum<NTHREADS> n, read_shared<NTHREADS> &s,
@@ -136,13 +155,13 @@ sum_before(share_sum<NTHREADS> n, read_shared<NTHREADS> &s,
         *all_ret = __shfl_sync(FULL_WARP_MASK, sum, 31);
         return sum - n;
     } else {
-        __syncthreads(); /* no thread needs the storage any more */
+        __syncthreads(); /* no thread still reads s.scan */
         sum = scan_block(s.scan, n, all_ret);
         return sum;
     }
 }
 
-/* A bit for each tile of a partition: it is not zero. */
+/* The bits of partition `p`: bit i says that its tile i is not zero. */
 static __device__ __forceinline__ unsigned
 partition_bits(const struct cuda_batch &batch, const uint8_t *bitmap,
                uint64_t p)
@@ -153,7 +172,7 @@ partition_bits(const struct cuda_batch &batch, const uint8_t *bitmap,
     return bits;
 }
 
-/* The same of a share's partition `i`. */
+/* The bits of partition `i` of a share. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ unsigned
 share_bits(const struct cuda_batch &batch, const struct tile_index &index,
@@ -166,9 +185,9 @@ share_bits(const struct cuda_batch &batch, const struct tile_index &index,
 
 /* ---- tiles that are not zero ---- */
 
-/* Reads the bit map of a short index, of which each lane gets its partition's
- * bits. The bit map is stored, or has one level above it, which is stored.
- * False in all lanes where it is not valid. */
+/* Reads the bit map of a short index; each lane gets its partition's bits. The
+ * bit map is stored as it is, or compressed by one level above it. False, in
+ * all lanes: it is not valid. */
 static __device__ __forceinline__ bool
 read_short_bitmap(const struct cuda_batch &batch, struct staged_reader *reader,
                   unsigned *bits_ret)
@@ -194,7 +213,7 @@ read_short_bitmap(const struct cuda_batch &batch, struct staged_reader *reader,
 #pragma unroll
     for (unsigned k = 0; k < 2; k++) {
         const unsigned i = 2 * lane + k;
-        /* The byte is the last one that is kept up to its own place. */
+        /* A byte that was left out equals the last one kept before it. */
         const unsigned nth =
             stored ? i + 1 : (unsigned)__popcll(map & ((UINT64_C(2) << i) - 1));
         if (i < nbytes && nth > 0)
@@ -206,7 +225,7 @@ read_short_bitmap(const struct cuda_batch &batch, struct staged_reader *reader,
                       left >= TERP_PARTITION_NTILES || bits >> left == 0) != 0;
 }
 
-/* Reads the bit map of a long index. */
+/* Reads the bit map of a long index. All threads call it together. */
 template <unsigned NTHREADS>
 static __device__ bool
 read_long_bitmap(const struct cuda_batch &batch, struct block_reader *reader,
@@ -226,7 +245,8 @@ read_long_bitmap(const struct cuda_batch &batch, struct block_reader *reader,
             bitmap[nbytes - 1] >> (batch.ntiles % 8) == 0);
 }
 
-/* Reads which tiles are not zero, and counts them in each thread's share. */
+/* Reads the bit map of tiles, and counts tiles that are not zero in the shares.
+ */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ bool
 read_nonzero(const struct cuda_batch &batch, index_reader<NTHREADS> *reader,
@@ -267,8 +287,8 @@ read_nonzero(const struct cuda_batch &batch, index_reader<NTHREADS> *reader,
 
 /* ---- codebooks ---- */
 
-/* Reads which entries of the dictionary are in use, and finds the number of
- * each tile's. */
+/* Reads the entries in use, and finds the array of entry numbers. R is an
+ * index_reader. */
 template <typename R>
 static __device__ __forceinline__ bool
 read_entries(R *reader, struct tile_index *index)
@@ -286,7 +306,8 @@ read_entries(R *reader, struct tile_index *index)
     return !reader->underflow;
 }
 
-/* The length of a symbol's codeword in the stored codebook; 0: it has none. */
+/* The length of a symbol's codeword in a stored custom codebook; 0: the symbol
+ * has no codeword. */
 static __device__ __forceinline__ unsigned
 custom_length(const uint8_t *lengths, unsigned low, unsigned high,
               unsigned symbol)
@@ -298,8 +319,10 @@ custom_length(const uint8_t *lengths, unsigned low, unsigned high,
     return lengths[i / 2] >> (4 * (i % 2)) & 15;
 }
 
-/* Reads the chunk's own codebook and makes its decode table: symbols are sorted
- * by (length, symbol), 32 of them by a warp at a time. */
+/* Reads a custom codebook and makes its decode table. Symbols are sorted by
+ * (length, symbol): a warp counts the lengths of 32 symbols at a time, and sums
+ * of the counts give each symbol its place. All threads call it together. Few
+ * streams have such a codebook, so it is not inlined. */
 template <unsigned NTHREADS>
 static __device__ __attribute__((noinline)) bool
 read_custom(struct cuda_decode_table *book, index_reader<NTHREADS> *reader,
@@ -307,8 +330,7 @@ read_custom(struct cuda_decode_table *book, index_reader<NTHREADS> *reader,
 {
     static_assert(TERP_NSYMBOLS % NTHREADS == 0 &&
                       CUDA_LOOKUP_NENTRIES % NTHREADS == 0,
-                  "Each thread has as many symbols and entries of the table as "
-                  "the others.");
+                  "All threads must have as many symbols and table entries.");
     const unsigned lane = threadIdx.x % 32;
     const uint8_t *range = take_bytes(reader, 4);
     unsigned low, high;
@@ -330,7 +352,8 @@ read_custom(struct cuda_decode_table *book, index_reader<NTHREADS> *reader,
         if (lane <= TERP_MAX_CODE_NBITS)
             s.nbefore[symbol / 32][lane] = 0;
         __syncwarp();
-        /* Symbols of each length among these 32; below, among those before. */
+        /* Counts of each length among these 32 symbols; the loop below replaces
+         * them by counts among all symbols before. */
         unsigned same = __match_any_sync(FULL_WARP_MASK, length);
         if ((same & ((1u << lane) - 1)) == 0)
             s.nbefore[symbol / 32][length] = (uint32_t)__popc(same);
@@ -372,8 +395,8 @@ read_custom(struct cuda_decode_table *book, index_reader<NTHREADS> *reader,
 
 /* ---- lengths and offsets ---- */
 
-/* Reads controls, finds offsets and lengths, and leaves the reader at the
- * payload. */
+/* Finds the arrays of controls, offsets and lengths, checks the widths in
+ * controls, and leaves the reader at the payload. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ bool
 read_lengths(const struct cuda_batch &batch, index_reader<NTHREADS> *reader,
@@ -413,8 +436,8 @@ read_lengths(const struct cuda_batch &batch, index_reader<NTHREADS> *reader,
     return !reader->underflow;
 }
 
-/* Where in the payload the partition begins that is number `full` of those that
- * have tiles. */
+/* The offset in the payload of the partition that is number `full` among those
+ * with tiles. */
 static __device__ __forceinline__ uint64_t
 full_begin(const struct tile_index &index, unsigned full)
 {
@@ -429,7 +452,8 @@ full_begin(const struct tile_index &index, unsigned full)
 
 /* ---- partitions ---- */
 
-/* A number of up to 16 bits from any bit on. No byte but its own is read. */
+/* A number of up to 16 bits that begins at bit `bit`. Reads only its own
+ * bytes. */
 static __device__ __forceinline__ unsigned
 number_at(const uint8_t *bytes, uint64_t bit, unsigned width)
 {
@@ -442,8 +466,8 @@ number_at(const uint8_t *bytes, uint64_t bit, unsigned width)
     return bits >> skipped & ((1u << width) - 1);
 }
 
-/* Reads what the index says of a tile that is not zero; false where that is not
- * valid. `rank`: how many such tiles the partition has before it. */
+/* Reads the length and the entry of a tile that is not zero. `rank`: how many
+ * such tiles the partition has before it. False: they are not valid. */
 static __device__ __forceinline__ bool
 read_tile(const struct cuda_batch &batch, enum terp_coding coding,
           const struct tile_index &index, uint64_t tile, unsigned rank,
@@ -471,8 +495,8 @@ read_tile(const struct cuda_batch &batch, enum terp_coding coding,
     return valid;
 }
 
-/* How many bytes a partition has between these places in the payload, as far as
- * they are there, and whether it may be cut. False where that is not valid. */
+/* Sets the partition's bytes, from `at` to `end` in the payload as far as they
+ * are read, and whether it may be cut. False: `at` is behind `end`. */
 static __device__ __forceinline__ bool
 place_partition(const struct cuda_batch &batch, const struct tile_index &index,
                 uint64_t at, uint64_t end, struct partition *partition)
@@ -485,10 +509,11 @@ place_partition(const struct cuda_batch &batch, const struct tile_index &index,
     return at <= end;
 }
 
-/* Reads a tile of a partition, by a lane each: a half of a warp, in which
- * `partition` is the same, has the partition's. False where a number is not
- * valid, or where a partition that is not reduced has not as many bytes as its
- * tiles; or where it may be cut, fewer than those that are wanted. */
+/* Reads the tiles of a partition: half a warp has the partition, and each of
+ * its lanes a tile. Writes the regions nonzero, entry and nbytes. False: a
+ * number is not valid, or the partition's bytes do not fit its tiles. A
+ * partition that is not reduced must have as many bytes as its tiles; one that
+ * may be cut, at least those of the tiles to decode. */
 static __device__ __forceinline__ bool
 read_tile_of_lane(const struct cuda_batch &batch, enum terp_coding coding,
                   const struct tile_index &index, uint64_t p,
@@ -507,8 +532,8 @@ read_tile_of_lane(const struct cuda_batch &batch, enum terp_coding coding,
         valid = read_tile(batch, coding, index, tile,
                           (unsigned)__popc(partition.bits & ((1u << i) - 1)),
                           partition, &nbytes, &entry);
-    /* Regions are multiples of 256 bytes, so the last partition is written as
-     * a whole too. */
+    /* Regions are multiples of 256 bytes, so all 16 tiles of the last partition
+     * may be written. */
     if (is_there) {
         region<uint8_t>(batch, batch.at.nonzero)[tile] = is_nonzero;
         region<uint8_t>(batch, batch.at.entry)[tile] = (uint8_t)entry;
@@ -523,6 +548,7 @@ read_tile_of_lane(const struct cuda_batch &batch, enum terp_coding coding,
             (may_be_cut ? sum <= partition.nbytes : sum == partition.nbytes));
 }
 
+/* Writes the regions begin and reduced of partition `p`. */
 static __device__ __forceinline__ void
 write_place(const struct cuda_batch &batch, const struct tile_index &index,
             uint64_t p, const struct partition &partition, uint64_t at)
@@ -535,9 +561,9 @@ write_place(const struct cuda_batch &batch, const struct tile_index &index,
 
 /* ---- short index ---- */
 
-/* Reads what the index says of each partition, which a lane has, and its tiles,
- * of two partitions by a warp. False in a thread that finds something that is
- * not valid. */
+/* Reads partitions and tiles of a short index: a lane has a partition, then a
+ * warp takes the tiles of two partitions at a time. False, in a thread that
+ * finds the error: the index is not valid. */
 static __device__ __forceinline__ bool
 read_short_partitions(const struct cuda_batch &batch, enum terp_coding coding,
                       const struct tile_index &index,
@@ -579,15 +605,15 @@ read_short_partitions(const struct cuda_batch &batch, enum terp_coding coding,
 
 /* ---- long index ---- */
 
-/* What a long index says, in the region `staging`, behind the bit map. Places
- * are those in the stream. */
+/* The facts of a long index, for read_index_tiles, in the region `staging`
+ * behind the bit map. `_at` are offsets in the stream. */
 struct noted_index {
     uint64_t numbers_at, offsets_at, lengths_at, payload_nbytes, end;
     uint32_t nfull, nused, number_width, offset_nbytes;
     uint8_t used[(TERP_NENTRIES + 7) / 8 * 8];
 };
 struct alignas(16) noted_partition {
-    uint16_t bits, control;
+    uint16_t bits, control;                 /* as in struct partition */
     uint32_t ntiles, nfull, lengths_nbytes; /* of the partitions before it */
 };
 
@@ -606,7 +632,7 @@ noted_partitions_of(const struct cuda_batch &batch)
                    div_up(sizeof(struct noted_index), 16) * 16);
 }
 
-/* Notes what read_index_tiles is to know. `reader` stands at the payload. */
+/* Records the facts for read_index_tiles. `reader` stands at the payload. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ void
 note_index(const struct cuda_batch &batch, const struct tile_index &index,
@@ -617,7 +643,7 @@ note_index(const struct cuda_batch &batch, const struct tile_index &index,
 
     static_assert(16 * 2 + sizeof *noted + 16 + sizeof *partitions <=
                       CUDA_PARTITION_MAX_NBYTES,
-                  "The region holds bit map and notes.");
+                  "The region must hold bit map and recorded facts.");
 #pragma unroll 1
     for (unsigned i = 0; i < share.count; i++) {
         struct noted_partition partition = {};
@@ -654,8 +680,7 @@ note_index(const struct cuda_batch &batch, const struct tile_index &index,
     noted->offset_nbytes = (uint32_t)index.offset_nbytes;
 }
 
-/* Where the partition begins that is number `full` of those that have tiles:
- * its bytes are loaded at once. */
+/* full_begin, with all bytes loaded at once, to hide latency. */
 static __device__ __forceinline__ uint64_t
 load_full_begin(const struct tile_index &index, unsigned full)
 {
@@ -670,9 +695,9 @@ load_full_begin(const struct tile_index &index, unsigned full)
     return full >= index.nfull && full > 0 ? index.end : begin;
 }
 
-/* Grid: (shares of partitions, chunks): 16 lanes a partition. Reads what a long
- * index says of partitions and tiles: of lossless streams, or of all others,
- * whose index was noted. */
+/* Reads partitions and tiles of long indexes, of lossless streams (of_lossless)
+ * or of all others. Grid: (npartitions / 16 rounded up, chunks). 16 lanes have
+ * a partition, a tile each. No shared memory. */
 #define INDEX_TILES_NTHREADS 256
 #define INDEX_TILES_NPARTITIONS (INDEX_TILES_NTHREADS / TERP_PARTITION_NTILES)
 static __global__ void
@@ -683,13 +708,14 @@ __launch_bounds__(INDEX_TILES_NTHREADS)
     const unsigned p = blockIdx.x * INDEX_TILES_NPARTITIONS +
                        threadIdx.x / TERP_PARTITION_NTILES;
     const bool is_there = p < batch.npartitions;
-    /* Both are loaded before either is waited for. */
+    /* Both loads start before the code waits for one of them. */
     const struct noted_index &noted = *noted_index_of(batch);
     struct noted_partition of = {};
     if (is_there)
         of = noted_partitions_of(batch)[p];
 
-    /* Other blocks of this launch may set the status meanwhile. */
+    /* has_tiles makes all threads of the block agree on the status, which other
+     * blocks of this launch may set meanwhile. */
     if (!has_tiles(chunk) || chunk_is_lossless(chunk) != of_lossless)
         return;
     const uint8_t *src = (const uint8_t *)chunk.src;
@@ -720,7 +746,7 @@ __launch_bounds__(INDEX_TILES_NTHREADS)
         chunk.status = TERP_ERR_CORRUPT;
 }
 
-/* Of batches whose index is long. */
+/* Launches read_index_tiles, for batches with a long index. */
 static inline cudaError_t
 launch_index_tiles(const struct cuda_batch *batch, bool of_lossless,
                    cudaStream_t stream)
@@ -730,11 +756,12 @@ launch_index_tiles(const struct cuda_batch *batch, bool of_lossless,
                         INDEX_TILES_NTHREADS, of_lossless);
 }
 
-/* ---- all of it ---- */
+/* ---- the whole index ---- */
 
-/* Reads index and codebooks, and returns where the payload begins. False in
- * some threads, or in all, where something is not valid. What a long index says
- * of tiles is read_index_tiles' then. */
+/* Reads the index and codebooks; *payload_at_ret is where the payload begins.
+ * False, in some threads or in all: they are not valid. The tiles of a long
+ * index are left to read_index_tiles. All threads of the block call it
+ * together. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ bool
 read_index(const struct cuda_batch &batch, enum terp_coding coding,
@@ -754,7 +781,8 @@ read_index(const struct cuda_batch &batch, enum terp_coding coding,
             !read_entries(reader, &index))
             return false;
         if (coding == TERP_CODING_CUSTOM) {
-            index_reader<NTHREADS> copy = *reader; /* this one has an address */
+            /* Only the copy's address is taken: *reader stays in registers. */
+            index_reader<NTHREADS> copy = *reader;
             if (!read_custom<NTHREADS>(
                     region<struct cuda_decode_table>(batch, batch.at.codebook),
                     &copy, s))

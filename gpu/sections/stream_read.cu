@@ -1,7 +1,7 @@
-/* Reads all of a stream that stands before its payload, with a block a chunk,
- * whose threads share what is long: specials, tiles, partitions.
- * cpu/decode.c, cpu/entropy/codebooks.c and cpu/sections/index.c read the
- * same, and whatever they refuse is TERP_ERR_CORRUPT here too. */
+/* Reads a stream up to its payload, by a block for each chunk. Its threads
+ * share the long arrays: special values, tiles, partitions. cpu/decode.c,
+ * cpu/entropy/codebooks.c and cpu/sections/index.c read the same; a stream that
+ * they refuse is TERP_ERR_CORRUPT here too. */
 #include "gpu/predict/predictor.cuh"
 #include "gpu/sections/index_read.cuh"
 #include "gpu/sections/shifts.cuh"
@@ -9,16 +9,17 @@
 #include "gpu/sections/specials.cuh"
 #include "gpu/sections/tails.cuh"
 
-/* What is known of a chunk before its body is read. */
+/* Facts about a stream from its frame. */
 struct stream_facts {
     enum terp_coding coding;
     enum terp_prediction prediction;
     bool has_specials;
-    unsigned prefixes_nbytes; /* of their table, behind the bound */
+    unsigned prefixes_nbytes; /* of the table of prefixes, behind the bound */
     int nlevels;
 };
 
-/* What the block finds out, in shared memory. */
+/* Members of the state that the block finds, in shared memory until it may
+ * write the state. */
 struct stream_found {
     uint64_t constant_bits;
     struct terp_pointwise_head head;
@@ -36,7 +37,9 @@ struct stream_found {
 /* The last threads of a block read the model, so that the first need not wait
  * for it. */
 
-/* The number of this thread among these; below 0 if it is none of them. */
+/* The number of this thread among them; below 0 if it is not one of them.
+ * NTHREADS is the block's size, here and below: LONG_INDEX_NTHREADS or
+ * SHORT_INDEX_NTHREADS (index_read.cuh). */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ int
 model_thread(void)
@@ -44,7 +47,7 @@ model_thread(void)
     return (int)threadIdx.x - (int)(NTHREADS - MODEL_NTHREADS);
 }
 
-/* A ULEB. False where it is too long, or the stream ends too early. */
+/* Reads a ULEB128 number. False: it is too long, or the stream ends before. */
 static __device__ __forceinline__ bool
 take_uleb(struct staged_reader *reader, uint64_t *value_ret)
 {
@@ -61,7 +64,8 @@ take_uleb(struct staged_reader *reader, uint64_t *value_ret)
 
 /* ---- specials, tails, escapes, low bits ---- */
 
-/* It is not inlined: the rest should not have to be fetched around it. */
+/* Finds the end of the section of specials. It is not inlined, so that streams
+ * without special values need not fetch its instructions. */
 static __device__ __attribute__((noinline)) bool
 skip_specials(const uint8_t *src, uint64_t begin, uint64_t end,
               const struct terp_layout *layout, int value_nbytes,
@@ -81,7 +85,7 @@ skip_specials(const uint8_t *src, uint64_t begin, uint64_t end,
     return true;
 }
 
-/* Goes on behind the section of specials. False where it is not valid. */
+/* Moves the reader behind the section of specials. False: it is not valid. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ bool
 pass_specials(const struct cuda_batch &batch, const struct stream_facts &facts,
@@ -102,7 +106,7 @@ pass_specials(const struct cuda_batch &batch, const struct stream_facts &facts,
     return true;
 }
 
-/* Goes on behind the section of signs. False where it is not valid. */
+/* Moves the reader behind the section of signs. False: it is not valid. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ bool
 pass_signs(const struct cuda_batch &batch, bool has_signs,
@@ -130,9 +134,9 @@ pass_signs(const struct cuda_batch &batch, bool has_signs,
     return true;
 }
 
-/* Finds where the section of tails has those of each tile. Returns its size; 0
- * where it is not valid. `left`: bytes from its begin to the stream's end. It
- * is not inlined, as above. */
+/* Finds where the tails of each tile begin. Returns the section's size; 0: it
+ * is not valid. `left`: bytes from its beginning to the stream's end. Few
+ * streams have tails, so it is not inlined. */
 template <unsigned NTHREADS>
 static __device__ __attribute__((noinline)) uint64_t
 measure_tails(struct tails_view view, int tail_nbits, const uint8_t *at,
@@ -152,8 +156,8 @@ measure_tails(struct tails_view view, int tail_nbits, const uint8_t *at,
     return __syncthreads_and(valid) && nbytes <= left ? nbytes : 0;
 }
 
-/* Goes on behind the section of tails. False where it is not valid, or not
- * expected. */
+/* Moves the reader behind the section of tails. False: it is not valid, or the
+ * batch does not expect it. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ bool
 pass_tails(const struct cuda_batch &batch, int tail_nbits,
@@ -176,7 +180,7 @@ pass_tails(const struct cuda_batch &batch, int tail_nbits,
     return nbytes > 0;
 }
 
-/* Goes on behind the section of escapes. False where it is not valid. */
+/* Moves the reader behind the section of escapes. False: it is not valid. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ bool
 pass_escapes(const struct cuda_batch &batch, struct stream_found *s_found,
@@ -207,9 +211,9 @@ pass_escapes(const struct cuda_batch &batch, struct stream_found *s_found,
     return true;
 }
 
-/* Finds where the section of low bits has those of each tile. Returns its size;
- * 0 where it is not valid. `left`: bytes from its begin to the stream's end. It
- * is not inlined, as above. */
+/* Finds where the low bits of each tile begin. Returns the section's size; 0:
+ * it is not valid. `left`: bytes from its beginning to the stream's end. Few
+ * streams have low bits, so it is not inlined. */
 template <unsigned NTHREADS>
 static __device__ __attribute__((noinline)) uint64_t
 measure_low_bits(struct low_bits_view view, const uint8_t *at, uint64_t left,
@@ -237,8 +241,8 @@ measure_low_bits(struct low_bits_view view, const uint8_t *at, uint64_t left,
     return __syncthreads_and(valid) && nbytes <= left ? nbytes : 0;
 }
 
-/* Goes on behind the section of low bits. False where it is not valid, or not
- * expected. */
+/* Moves the reader behind the section of low bits. False: it is not valid, or
+ * the batch does not expect it. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ bool
 pass_low_bits(const struct cuda_batch &batch, int wide,
@@ -259,10 +263,11 @@ pass_low_bits(const struct cuda_batch &batch, int wide,
     return nbytes > 0;
 }
 
-/* ---- what lossless streams have ---- */
+/* ---- sections of lossless streams ---- */
 
-/* The words of all groups, and the bytes of spans, before the block that reads
- * the stream goes on. Grid: (shares of spans, chunks); a warp has a span. */
+/* Unpacks the words of all groups of shifts, and finds the bytes of spans, for
+ * read_lossless_streams. Grid: (at most UNPACK_MAX_NBLOCKS, chunks). A warp
+ * takes spans in turn, and a lane has a group. */
 #define UNPACK_NTHREADS 256
 #define UNPACK_MAX_NBLOCKS 1024
 static __global__ void
@@ -303,7 +308,7 @@ __launch_bounds__(UNPACK_NTHREADS)
     }
 }
 
-/* Goes on behind the section of shifts. False where it is not valid. */
+/* Moves the reader behind the section of shifts. False: it is not valid. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ bool
 pass_shifts(const struct cuda_batch &batch, uint64_t nvalid,
@@ -329,7 +334,7 @@ pass_shifts(const struct cuda_batch &batch, uint64_t nvalid,
     return true;
 }
 
-/* Goes on behind the section of remainders. False where it is not valid. */
+/* Moves the reader behind the section of remainders. False: it is not valid. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ bool
 pass_remainders(enum terp_lossless_form form, struct stream_found *s_found,
@@ -354,7 +359,8 @@ pass_remainders(enum terp_lossless_form form, struct stream_found *s_found,
 
 /* ---- streams ---- */
 
-/* Takes a model. */
+/* Moves the reader behind the model, which may have optional members. Returns
+ * the model's first byte. */
 static __device__ __forceinline__ const uint8_t *
 take_model(const struct cuda_batch &batch, const struct stream_facts &facts,
            struct staged_reader *reader)
@@ -375,13 +381,13 @@ take_model(const struct cuda_batch &batch, const struct stream_facts &facts,
     return at;
 }
 
-/* What all threads get to know of head and model. */
+/* Facts about head and model that all threads need. */
 struct first_facts {
     int wide, tail_nbits;
     bool has_signs;
 };
 
-/* Reads the head of a form, where there is one: by one thread. */
+/* One thread reads the head of a pointwise form. */
 static __device__ __forceinline__ bool
 read_pointwise_head(const struct cuda_batch &batch, const uint8_t *at,
                     unsigned nbytes, struct terp_pointwise_head *s_head)
@@ -391,8 +397,9 @@ read_pointwise_head(const struct cuda_batch &batch, const uint8_t *at,
     return terp_pointwise_read_head(&reader, batch.carrier_nbytes, s_head);
 }
 
-/* Reads what stands before the specials: the value of a constant chunk, or head
- * and model. False in some threads, or in all, where it is not valid. */
+/* Reads the bytes before the section of specials: the value of a constant
+ * chunk, or heads and model. False, in some threads or in all: they are not
+ * valid. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ bool
 read_first(const struct cuda_batch &batch, const struct stream_facts &facts,
@@ -436,8 +443,8 @@ read_first(const struct cuda_batch &batch, const struct stream_facts &facts,
     return true;
 }
 
-/* Reads the index of tiles, which comes last before the payload. False in some
- * threads, or in all, where it is not valid. */
+/* Reads the index of tiles, the last item before the payload. False, in some
+ * threads or in all: it is not valid. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ bool
 read_tiles_index(const struct cuda_batch &batch, enum terp_coding coding,
@@ -461,10 +468,10 @@ read_tiles_index(const struct cuda_batch &batch, enum terp_coding coding,
     return valid;
 }
 
-/* Reads all that stands behind the frame and before the payload; of a lossless
- * stream what stands before its shifts, which are in groups of points that are
- * not special: these are to be counted first. False in some threads, or in all,
- * where it is not valid. */
+/* Reads the stream from the frame's end to the payload. A lossless stream is
+ * read up to its shifts only: their number follows from the number of valid
+ * points, which is not known before the mask is made. False, in some threads or
+ * in all: the stream is not valid. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ bool
 read_body(const struct cuda_batch &batch, const struct stream_facts &facts,
@@ -495,7 +502,7 @@ read_body(const struct cuda_batch &batch, const struct stream_facts &facts,
     return valid;
 }
 
-/* Writes what was found to the chunk's state. */
+/* Copies the members that were found to the chunk's state. */
 static __device__ __forceinline__ void
 write_found(const struct stream_found &s_found, struct cuda_chunk *chunk)
 {
@@ -523,10 +530,12 @@ write_found(const struct stream_found &s_found, struct cuda_chunk *chunk)
     chunk->payload_at = s_found.payload_at;
 }
 
-/* Grid: x 1, y chunks. The block may read the stream while kernels before it
- * still set up the chunk's state: so it asks the host's copy of the state where
- * the stream is, and reads the frame itself. It writes to the state when those
- * kernels are done, and to regions at once, which they do not use. */
+/* Reads streams. Grid: (1, chunks). The block runs beside begin_chunks, which
+ * sets up the state, so it finds the stream by the host's copy of the state and
+ * reads the frame itself. It writes to regions that begin_chunks does not touch
+ * at once, and to the state after wait_for_kernels. Shared: struct read_shared,
+ * of which the staged bytes and bit maps are the most. A barrier ends each
+ * section. */
 template <unsigned NTHREADS>
 static __global__ void
 __launch_bounds__(NTHREADS) read_streams(const struct cuda_batch batch)
@@ -536,7 +545,7 @@ __launch_bounds__(NTHREADS) read_streams(const struct cuda_batch batch)
     __shared__ struct stream_found s_found;
     const struct cuda_chunk *host = (const struct cuda_chunk *)s.host;
     struct cuda_chunk *chunk = &batch.d_chunks[blockIdx.y];
-    /* The body of a stream without a bound begins here. */
+    /* Where the frame of a stream without a bound ends. */
     const uint64_t body_at = batch.dims_end;
     struct staged_reader reader = {};
     struct stream_facts facts = {};
@@ -580,8 +589,8 @@ __launch_bounds__(NTHREADS) read_streams(const struct cuda_batch batch)
         chunk->status = TERP_ERR_CORRUPT;
 }
 
-/* Grid: x 1, y chunks. What stands behind the specials of lossless streams,
- * once ranks are known. */
+/* Reads lossless streams from the section of specials to the payload, after
+ * ranks are found. Grid: (1, chunks). Shared: as in read_streams. */
 template <unsigned NTHREADS>
 static __global__ void
 __launch_bounds__(NTHREADS) read_lossless_streams(const struct cuda_batch batch)
@@ -663,8 +672,8 @@ cuda_model_read(const struct cuda_batch *batch, cudaStream_t stream)
 
 /* ---- signs ---- */
 
-/* Grid: x 1, y chunks. Sets up a chunk's state in the batch of signs' symbols
- * and reads the index of their tiles. */
+/* Sets up a chunk's state in the batch of signs, and reads the index of its
+ * tiles. Grid: (1, chunks). Shared: struct read_shared. */
 template <unsigned NTHREADS>
 static __global__ void
 __launch_bounds__(NTHREADS) read_signs_index(const struct cuda_batch batch,
@@ -679,7 +688,7 @@ __launch_bounds__(NTHREADS) read_signs_index(const struct cuda_batch batch,
 
     for (unsigned i = threadIdx.x; i < sizeof *own / 8; i += NTHREADS)
         ((uint64_t *)own)[i] = 0;
-    /* The stages of tiles may set the chunk's status meanwhile. */
+    /* Stages on other streams may set the chunk's status meanwhile. */
     const bool applies = !__syncthreads_or(chunk.status != TERP_OK) &&
                          chunk.prediction != TERP_PREDICTION_NONE &&
                          chunk.head.signs == TERP_SIGNS_MIXED;

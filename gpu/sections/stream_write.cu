@@ -1,6 +1,6 @@
-/* Writes all of a stream that special values and escapes leave open: frame,
- * model, index and codebooks by one block, the payload by a block a partition.
- * Small chunks are gpu/sections/stream_small.cu's. */
+/* Writes the parts of a stream before and behind its sections: frame, model,
+ * index and codebooks by one block, and the payload by a block for each
+ * partition. gpu/sections/stream_small.cu does so for small chunks. */
 #include "gpu/block/concatenate.cuh"
 #include "gpu/sections/head.cuh"
 #include "gpu/sections/index.cuh"
@@ -12,8 +12,9 @@
 
 /* ---- index ---- */
 
-/* What some partitions take together. A device's memory holds fewer than 2^24
- * of them, so that 32 bits suffice. */
+/* Sums over some partitions. A device's memory holds fewer than 2^24
+ * partitions, so 32 bits suffice. A full partition has a tile that is not zero.
+ */
 typedef struct cuda_partition_prefix index_sums;
 
 static __device__ __forceinline__ index_sums
@@ -42,7 +43,7 @@ shuffle_sums(const index_sums &sums, unsigned from)
             __shfl_sync(FULL_WARP_MASK, sums.nnonzero, (int)from)};
 }
 
-/* The sums of this lane and those before it. */
+/* The sums over this lane and the lanes before it. */
 static __device__ index_sums
 scan_sums(index_sums sums)
 {
@@ -57,21 +58,22 @@ scan_sums(index_sums sums)
     return sums;
 }
 
-/* The map and the numbers of tiles are in shared memory where there are no more
- * partitions than this, else in scratch memory. */
+/* Most partitions whose bit map, with the levels above it, and entry numbers
+ * are in shared memory: about 40 KB. Those of more partitions are in scratch
+ * memory. */
 #define SHARED_NPARTITIONS 2048
 #define SHARED_MAP_NBYTES (SHARED_NPARTITIONS * TERP_PARTITION_NTILES / 8)
 #define SHARED_TOWER_NWORDS                                                  \
     (level_nwords(SHARED_MAP_NBYTES) + level_nwords(SHARED_MAP_NBYTES / 8) + \
      level_nwords(SHARED_MAP_NBYTES / 64))
 static_assert(SHARED_MAP_NBYTES / 512 <= TERP_BITMAP_STORED_NBYTES,
-              "A map has no more levels than are counted here.");
+              "SHARED_TOWER_NWORDS must count all levels of a map.");
 
 struct head_shared {
     struct block_scan<unsigned, HEAD_NTHREADS> scan;
     index_sums warps[HEAD_NTHREADS / 32];
     uint32_t used[USED_ENTRIES_NWORDS]; /* a bit an entry */
-    uint8_t number[TERP_NENTRIES];      /* of those in use */
+    uint8_t number[TERP_NENTRIES];      /* of an entry among those in use */
     alignas(8) uint16_t map[SHARED_NPARTITIONS];
     alignas(8) uint32_t tower[2 * SHARED_TOWER_NWORDS];
     alignas(8) uint8_t numbers[SHARED_NPARTITIONS * TERP_PARTITION_NTILES];
@@ -79,21 +81,23 @@ struct head_shared {
 static_assert(HEAD_NTHREADS / 32 == 32,
               "A warp has a lane for the sums of each warp.");
 
-/* Where the index stands in memory and in the stream. It is the same in all
- * threads but for `before`, `first` and `end`. */
+/* The index in memory, and the offsets of its arrays in the stream. All threads
+ * have the same, except `before`, `first` and `end`. */
 struct index {
     struct cuda_index_scratch scratch;
     const uint8_t *entry;
     const struct cuda_custom_codebook *book;
-    uint8_t *numbers;        /* a tile that is not zero: its entry's */
-    uint16_t *map;           /* bits of tiles; filled up to 8 bytes */
-    struct cuda_tower tower; /* of map */
-    index_sums all;          /* partitions */
-    index_sums before;       /* those before this thread's */
-    unsigned first, end;     /* this thread's */
+    uint8_t *numbers;        /* of the entry of each tile that is not zero */
+    uint16_t *map;           /* bit map of tiles, padded to 8 bytes */
+    struct cuda_tower tower; /* the map and the levels above it */
+    index_sums all;          /* over all partitions */
+    index_sums before;       /* over the partitions before this thread's */
+    unsigned first, end;     /* this thread's partitions */
     uint64_t books_at, books_nbytes, controls_at, lengths_at;
     unsigned offset_nbytes;
 };
+
+/* Sets the index's pointers and the thread's partitions. */
 
 static __device__ struct index
 index_of(const struct cuda_batch &batch, struct head_shared *s)
@@ -103,17 +107,16 @@ index_of(const struct cuda_batch &batch, struct head_shared *s)
     const unsigned share = (npartitions + HEAD_NTHREADS - 1) / HEAD_NTHREADS;
     uint32_t *words = s->tower;
 
-    static_assert(
-        sizeof(struct cuda_index_layout) +
-                sizeof(struct cuda_partition_prefix) +
-                sizeof(struct cuda_partition) <=
-            4 * TERP_NENTRIES,
-        "The region of one tile's cost holds what a partition needs.");
+    static_assert(sizeof(struct cuda_index_layout) +
+                          sizeof(struct cuda_partition_prefix) +
+                          sizeof(struct cuda_partition) <=
+                      4 * TERP_NENTRIES,
+                  "A partition's facts must fit where one tile's cost was.");
     static_assert(sizeof(struct cuda_partition_prefix) +
                           sizeof(struct cuda_partition) +
                           TERP_PARTITION_NTILES + 2 + 4 * 8 <=
                       4 * TERP_NENTRIES,
-                  "The regions of a partition's other tiles hold the rest.");
+                  "Map and numbers must fit where other tiles' costs were.");
     index.scratch = index_scratch(batch, blockIdx.y);
     index.entry = region<uint8_t>(batch, batch.at.entry);
     index.book = region<struct cuda_custom_codebook>(batch, batch.at.codebook);
@@ -132,17 +135,19 @@ index_of(const struct cuda_batch &batch, struct head_shared *s)
     return index;
 }
 
-/* Partitions that a thread loads at once, and the entries of their tiles. */
+/* Partitions that a thread loads at once, with the entries of their tiles. Two
+ * hide some latency and need few registers. */
 #define LOAD_NPARTITIONS 2
 static_assert(TERP_PARTITION_NTILES == 16,
-              "A word for eight tiles each, and a unit of 16 bytes for both.");
+              "A word has the entries of eight tiles, a load those of 16.");
 
 struct loaded_partition {
     struct cuda_partition partition;
     uint64_t entries[2];
 };
 
-/* Those from `first` on; no tiles where there are none. */
+/* Loads the thread's partitions from `first` on; partitions that do not exist
+ * get no tiles. */
 static __device__ __forceinline__ void
 load_partitions(const struct index &index, unsigned first,
                 struct loaded_partition loaded[LOAD_NPARTITIONS])
@@ -159,7 +164,7 @@ load_partitions(const struct index &index, unsigned first,
     }
 }
 
-/* The entry of a tile of a partition. */
+/* The entry of tile `i` of a partition. */
 static __device__ __forceinline__ unsigned
 entry_of_tile(const struct loaded_partition &loaded, unsigned i)
 {
@@ -179,8 +184,9 @@ mark_entries(const struct loaded_partition &loaded, struct head_shared *s)
     }
 }
 
-/* Finds the bit map of tiles, the entries in use, and what partitions take. A
- * thread has partitions that follow each other. */
+/* Finds the bit map of tiles, the entries in use, and the sums over partitions.
+ * A thread has consecutive partitions. All threads call it together; one
+ * barrier. */
 static __device__ void
 measure_partitions(const struct cuda_batch &batch, struct index *index,
                    struct head_shared *s)
@@ -216,7 +222,7 @@ measure_partitions(const struct cuda_batch &batch, struct index *index,
         add_sums(&index->before, lanes_before);
 }
 
-/* Finds where the index has its parts. Returns where the stream ends. */
+/* Finds the offsets of the index's arrays. Returns where the stream ends. */
 static __device__ uint64_t
 place_index(const struct cuda_chunk &chunk, struct index *index,
             const struct head_shared *s)
@@ -235,8 +241,8 @@ place_index(const struct cuda_chunk &chunk, struct index *index,
     return index->lengths_at + all.lengths_nbytes + all.payload_nbytes;
 }
 
-/* Tells each partition what those before it take, and finds the number of each
- * tile's entry. */
+/* Writes the sums before each partition to scratch memory, and the numbers of
+ * tiles' entries to index.numbers. */
 static __device__ void
 place_partitions(const struct index &index, bool selects_entries,
                  const struct head_shared *s)
@@ -261,8 +267,8 @@ place_partitions(const struct index &index, bool selects_entries,
     }
 }
 
-/* Packs these numbers: a thread has eight, which take as many bytes as a number
- * has bits. */
+/* Packs the numbers of entries. A thread has eight, which take as many bytes as
+ * one number has bits. */
 static __device__ void
 write_numbers(const struct index &index, unsigned nused, uint8_t *dst)
 {
@@ -282,9 +288,10 @@ write_numbers(const struct index &index, unsigned nused, uint8_t *dst)
     }
 }
 
-/* Writes index and codebooks but for what each partition's block writes. False,
- * and nothing is written, where the stream would not be shorter than a raw
- * one. */
+/* Writes bit map, codebooks and the offsets' width; write_payload writes the
+ * rest of the index. Also sets payload_at and stream_nbytes. False, and nothing
+ * is written: the stream would not be shorter than a raw one. All threads call
+ * it together. */
 static __device__ bool
 write_index(const struct cuda_batch &batch, struct cuda_chunk &chunk,
             struct head_shared *s)
@@ -305,7 +312,7 @@ write_index(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     if (selects_entries && threadIdx.x < TERP_NENTRIES)
         s->number[threadIdx.x] = (uint8_t)count_used(s->used, threadIdx.x);
     __syncthreads();
-    /* Of empty ones, too: prefixes end there. */
+    /* Even without full partitions: note_prefixes needs the sums. */
     place_partitions(index, selects_entries, s);
     if (index.all.nnonzero > 0) {
         uint8_t *books = dst + index.books_at;
@@ -346,8 +353,8 @@ write_head(const struct cuda_batch &batch, struct cuda_chunk &chunk)
         raw = chunk.specials_end >= batch.raw_nbytes;
     else if (!raw)
         raw = !write_index(batch, chunk, &s_head);
-    __syncthreads(); /* the state may change from here on */
-    /* The last threads, which have the fewest partitions, do the rest. */
+    __syncthreads(); /* all threads have read the state, which now changes */
+    /* The last threads have the fewest partitions, so they do the rest. */
     const unsigned i = HEAD_NTHREADS - 1 - threadIdx.x;
     if (!raw && coding != TERP_CODING_CONSTANT) {
         write_model(batch, chunk, dst, (int)i);
@@ -373,10 +380,11 @@ write_head(const struct cuda_batch &batch, struct cuda_chunk &chunk)
 
 /* ---- payload ---- */
 
+/* Threads of a block that writes a partition's payload. */
 #define PAYLOAD_NTHREADS 256
 
-/* A warp writes what the index says of a partition: control byte, offset,
- * lengths. Its lane i has tile i. */
+/* A warp writes a partition's control byte, offset and lengths to the index.
+ * Lane i has tile i. */
 static __device__ void
 write_partition(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
                 const struct cuda_partition &partition,
@@ -408,8 +416,8 @@ write_partition(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
             (uint8_t)(prefix.payload_nbytes >> (8 * lane));
 }
 
-/* A warp notes where prefixes end whose last tile is one of a partition, of
- * which `end` is length_sum. */
+/* Records the lengths of prefixes whose last tile is in the partition: lane i
+ * of the first warp has tile i, and `end` is the sum of lengths up to it. */
 static __device__ __forceinline__ void
 note_prefixes(const struct cuda_batch &batch, struct cuda_chunk &chunk,
               const struct cuda_partition &partition,
@@ -427,11 +435,11 @@ note_prefixes(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     }
 }
 
-/* Grid: x partitions, y chunks. A block writes a partition's payload and what
- * the index says of it, or as many values of a raw chunk
- * as a partition has symbols. One piece of code copies all: all threads copy
- * values, and tiles that are one after another; a warp each copies tiles that
- * are in slots. */
+/* Writes payloads. Grid: (npartitions, chunks). A block writes a partition's
+ * payload and its bytes of the index, or as many values of a raw chunk as a
+ * partition has symbols. One loop copies all three: values and concatenated
+ * tiles by all threads, tiles in slots by a warp each. Shared: 32 bytes of
+ * lengths, which one warp uses. */
 static __global__ void
 __launch_bounds__(PAYLOAD_NTHREADS) write_payload(const struct cuda_batch batch)
 {
@@ -493,7 +501,8 @@ __launch_bounds__(PAYLOAD_NTHREADS) write_payload(const struct cuda_batch batch)
     }
 }
 
-/* Grid: x 1, y chunks. */
+/* Writes frame, model and index. Grid: (1, chunks). Shared: struct
+ * head_shared. */
 static __global__ void
 __launch_bounds__(HEAD_NTHREADS) write_stream(const struct cuda_batch batch)
 {
@@ -514,8 +523,8 @@ cuda_stream_write(const struct cuda_batch *batch, cudaStream_t stream)
 
 /* ---- signs ---- */
 
-/* Grid: x 1, y chunks. What stands before the payload of signs, at the chunk's
- * specials_end. */
+/* Writes the section of signs up to its payload, at the chunk's specials_end.
+ * Grid: (1, chunks). Shared: struct head_shared. */
 static __global__ void
 __launch_bounds__(HEAD_NTHREADS) write_signs_head(const struct cuda_batch batch,
                                                   const struct cuda_batch signs)
@@ -526,7 +535,7 @@ __launch_bounds__(HEAD_NTHREADS) write_signs_head(const struct cuda_batch batch,
     const uint64_t begin = chunk.specials_end;
     const uint64_t tiles_at = begin + SIGNS_HEAD_NBYTES;
 
-    /* The stages of tiles may set the chunk's status meanwhile. */
+    /* Stages on other streams may set the chunk's status meanwhile. */
     if (__syncthreads_or((own.status != TERP_OK) | (chunk.status != TERP_OK)))
         return;
     if (threadIdx.x == 0)
