@@ -124,8 +124,9 @@ domain_of(const struct cuda_request *request)
     return request->domain != NULL ? request->domain : request->chunk;
 }
 
+/* Sets the numbers of values, tiles, partitions and ranges. */
 static void
-count_parts(uint64_t nvalues, struct cuda_batch *batch)
+set_counts(uint64_t nvalues, struct cuda_batch *batch)
 {
     batch->nvalues = nvalues;
     batch->ntiles = div_up(nvalues, TERP_TILE_NSYMBOLS);
@@ -248,7 +249,7 @@ describe(const struct cuda_request *request, const struct terp_layout *layout)
                            terp_is_open_to_more(request->params, request->chunk,
                                                 layout->nvalues);
     }
-    count_parts(layout->nvalues, &batch);
+    set_counts(layout->nvalues, &batch);
     if (batch.decode && request->step > 1)
         choose_lattice(request, &frame, &batch);
     lay_out_regions(&batch, layout->nlattice, layout->nlevels);
@@ -440,12 +441,12 @@ describe_lattice(const struct cuda_request *request, struct cuda_slot *slot,
         domain.dims[i] = div_up(domain.dims[i], UINT64_C(1) << batch.nskipped);
     terp_layout_make(&domain, layout);
     slot->tiles = batch;
-    count_parts(
+    set_counts(
         min_u64(batch.nvalues, batch.lattice_ntiles * TERP_TILE_NSYMBOLS),
         &slot->tiles);
     slot->tiles.nranges = batch.nranges;
     slot->lattice = batch;
-    count_parts(layout->nvalues, &slot->lattice);
+    set_counts(layout->nvalues, &slot->lattice);
     slot->lattice.nranges = counted_nranges(slot->lattice.nranges);
     slot->lattice.h_layout = batch.h_layout + 1;
     slot->lattice.d_layout = batch.d_layout + 1;

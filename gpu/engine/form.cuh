@@ -1,6 +1,7 @@
-/* What the values of a chunk are coded as: themselves, what a bound relative to
- * each value makes of them (codec/format/pointwise.h), or floats that stand for
- * integers (codec/format/carrier.h). A batch has chunks of one form. */
+/* Forms: how coded values follow from a chunk's own values. They may be the own
+ * values, rounded values or logarithms under a pointwise bound
+ * (codec/format/pointwise.h), or floats that stand for integers
+ * (codec/format/carrier.h). All chunks of a batch have one form. */
 #pragma once
 
 #include "codec/format/types.h"
@@ -16,7 +17,7 @@ enum cuda_form {
     CUDA_LOG_F64,
     CUDA_FLOORED_F32,
     CUDA_FLOORED_F64,
-    CUDA_INTS_F32, /* and of integers alone */
+    CUDA_INTS_F32, /* this and the following are for integers alone */
     CUDA_INTS_F64,
     CUDA_INTS_BITS
 };
@@ -34,7 +35,7 @@ cuda_form_of(enum terp_pointwise_form form, bool has_floor)
                                    : CUDA_FLOORED_F64;
 }
 
-/* By the first byte of a stream's head. */
+/* The form of a stream, from the first byte of its pointwise head. */
 static constexpr TERP_HOST_DEVICE enum cuda_form
 cuda_form_of_head(unsigned byte)
 {
@@ -57,7 +58,7 @@ cuda_form_is_of_integers(enum cuda_form form)
     return form >= CUDA_INTS_F32;
 }
 
-/* Whether a bound relative to each value is what the form is for. */
+/* Whether the form belongs to a pointwise bound. */
 static constexpr TERP_HOST_DEVICE bool
 cuda_form_is_pointwise(enum cuda_form form)
 {
@@ -70,7 +71,7 @@ cuda_form_is_floored(enum cuda_form form)
     return form == CUDA_FLOORED_F32 || form == CUDA_FLOORED_F64;
 }
 
-/* Whether logarithms are coded, with a floor or without, and not values. */
+/* Whether logarithms are coded, with a floor or without. */
 static constexpr TERP_HOST_DEVICE bool
 cuda_form_has_logarithms(enum cuda_form form)
 {
@@ -84,8 +85,8 @@ cuda_form_may_have_signs(enum cuda_form form)
     return form == CUDA_LOG_F32 || form == CUDA_LOG_F64;
 }
 
-/* Floats are coded as they are or, of 16 bits, as the float32 that they are,
- * their carrier; integers as what stands for them (codec/model/carrier.h). */
+/* The type of the carrier: that of floats itself, float32 for 16-bit floats,
+ * and the form's type for integers (codec/model/carrier.h). */
 static constexpr TERP_HOST_DEVICE enum terp_type
 cuda_carrier_type(enum cuda_form form, enum terp_type type)
 {
@@ -95,8 +96,8 @@ cuda_carrier_type(enum cuda_form form, enum terp_type type)
                : TERP_FLOAT32;
 }
 
-/* Bytes of what a stream's body begins with, of a carrier, but for those of an
- * integer's scale. */
+/* Bytes of a carrier's head, with which a stream's body begins, without the
+ * scale of integers. */
 #define CUDA_CARRIER_HEAD_MAX_NBYTES (1 + 8 + 8)
 static inline TERP_HOST_DEVICE unsigned
 cuda_carrier_head_nbytes(enum terp_type type)
@@ -106,14 +107,14 @@ cuda_carrier_head_nbytes(enum terp_type type)
                                         : 1 + 8;
 }
 
-/* These, by the first byte of all. */
+/* Bytes of the scale, from the head's first byte. */
 static constexpr TERP_HOST_DEVICE unsigned
 cuda_scale_nbytes_of_head(unsigned byte)
 {
     return ((byte & TERP_CARRIER_SCALE) >> TERP_CARRIER_SCALE_SHIFT) + 1;
 }
 
-/* The type of what is coded of a chunk's type. */
+/* The type of coded values, for own values of `type`. */
 static constexpr TERP_HOST_DEVICE enum terp_type
 cuda_form_type(enum cuda_form form, enum terp_type type)
 {
@@ -122,7 +123,7 @@ cuda_form_type(enum cuda_form form, enum terp_type type)
                                                               : TERP_FLOAT64;
 }
 
-/* Bytes of the head. */
+/* Bytes of the head of a pointwise form; 0 for other forms. */
 #define CUDA_HEAD_MAX_NBYTES (1 + 8 + 2 + 8 + 8)
 static constexpr TERP_HOST_DEVICE unsigned
 cuda_form_head_nbytes(enum cuda_form form)
@@ -135,8 +136,8 @@ cuda_form_head_nbytes(enum cuda_form form)
 
 /* ---- for the host ---- */
 
-/* The form that a caller's bound has for most chunks of floats: of some sixty
- * powers of two, which few exceed. */
+/* The form that a caller's bound has for most chunks of floats: those whose
+ * magnitudes span up to some sixty powers of two. */
 static inline enum cuda_form
 cuda_form_of_floats(const struct terp_params *params, int value_nbytes)
 {
@@ -167,8 +168,9 @@ cuda_form_of_floats(const struct terp_params *params, int value_nbytes)
         terp_pointwise_of(params->bound, usual, value_nbytes).form, false);
 }
 
-/* What a caller's parameters are to those who code a form: an absolute bound,
- * of which only matters that it is 0 where every bit is to come back. */
+/* The parameters for coding a form, from the caller's: an absolute bound, which
+ * is 0 if coded values must be lossless; otherwise its value does not matter.
+ */
 static inline struct terp_params
 cuda_coded_params(const struct terp_params *params, enum cuda_form form)
 {

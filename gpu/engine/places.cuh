@@ -1,4 +1,5 @@
-/* Places in memory that are given out one behind the other. */
+/* Lays out arrays in one block of memory, one behind the other, at multiples of
+ * 256 bytes. */
 #pragma once
 
 #include <stdint.h>
@@ -9,6 +10,8 @@ place_aligned(uint64_t nbytes)
     return (nbytes + 255) / 256 * 256;
 }
 
+/* Reserves `nbytes` at offset *at, and moves *at behind them. Returns where
+ * they begin. */
 static inline uint64_t
 place_take(uint64_t *at, uint64_t nbytes)
 {

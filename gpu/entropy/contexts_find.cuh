@@ -99,9 +99,9 @@ symbol_of(const struct find_view &view, int above,
 }
 
 /* Weighs the even points that belong to the next coarser level: those with an
- * odd coordinate. `rank` is that of a brick, and is_raster that of the view;
- * both are template parameters to unroll the loop and to remove its branches.
- * A thread takes four points of a row at a time. */
+ * odd coordinate. `rank` is a brick's rank, and is_raster equals
+ * view.is_raster; both are template parameters to unroll the loop and to remove
+ * its branches. A thread takes four points of a row at a time. */
 template <int rank, bool is_raster>
 static __device__ __forceinline__ void
 weigh_level_above(const struct find_view &view,

@@ -296,8 +296,8 @@ nbits_before(const uint32_t of_group[TERP_LOW_TILE_NGROUPS], unsigned i,
            own;
 }
 
-/* Puts the codes that escape from the tile but not from the predictor to
- * s->number, and bits for these among the tile's escapes to s->is_listed.
+/* Lists the codes that escape from the tile but not from the predictor in
+ * s->number, and sets their bits among the tile's escapes in s->is_listed.
  * `wide` are the predictor's symbols, `split` the tile's. Ends with a barrier.
  */
 static __device__ __forceinline__ void

@@ -90,13 +90,13 @@ measure_group(const struct shifts_view<T> &view, uint64_t group, bool has_zeros,
 }
 
 /* Finds shifts and zeros of all groups. It runs twice: first with zeros; then,
- * with `again`, without zeros, for chunks whose zeros do not pay. Grid: (any
- * number of blocks, chunks). A warp takes groups in turn. Shared: 6 bytes for
- * each width and warp, synchronized within warps alone. */
+ * with `without_zeros`, without zeros, for chunks whose zeros do not pay. Grid:
+ * (any number of blocks, chunks). A warp takes groups in turn. Shared: 6 bytes
+ * for each width and warp, synchronized within warps alone. */
 template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS)
-    measure_groups(const struct cuda_batch batch, bool again)
+    measure_groups(const struct cuda_batch batch, bool without_zeros)
 {
     __shared__ unsigned s_counts[NWARPS][TERP_NWIDTHS];
     __shared__ uint16_t s_short[NWARPS][TERP_NWIDTHS];
@@ -107,19 +107,19 @@ __launch_bounds__(NTHREADS)
     if (!chunk_is_lossless(chunk))
         return;
     const struct shifts_view<T> view = shifts_of<T>(batch, chunk);
-    if (again &&
+    if (without_zeros &&
         (chunk.zeros_saved == 0 || zeros_pay(chunk, view.ngroups, sizeof(T))))
         return;
     for (uint64_t g = warp_of_chunk<NWARPS>(); g < view.ngroups;
          g += warps_of_chunk<NWARPS>()) {
         const struct shift_group group =
-            measure_group(view, g, !again, chunk.escape_nbytes, s_counts[warp],
-                          s_short[warp]);
+            measure_group(view, g, !without_zeros, chunk.escape_nbytes,
+                          s_counts[warp], s_short[warp]);
         saved += (unsigned)group.nzeros * shift_group_nvalues(view.nvalid, g);
         if (threadIdx.x % 32 == 0)
             view.groups[g] = shift_group_word(group.shift, group.nzeros);
     }
-    if (threadIdx.x % 32 == 0 && saved > 0 && !again)
+    if (threadIdx.x % 32 == 0 && saved > 0 && !without_zeros)
         atomicAdd(&chunk.zeros_saved, saved);
 }
 
@@ -343,9 +343,9 @@ cuda_shifts_find(const struct cuda_batch *batch, cudaStream_t stream)
 {
     struct stage_launches launches = {batch, stream};
 
-    for (bool again : {false, true})
+    for (bool without_zeros : {false, true})
         launches.add_typed(measure_groups<float>, measure_groups<double>,
-                           nblocks_of_groups(batch), NTHREADS, again);
+                           nblocks_of_groups(batch), NTHREADS, without_zeros);
     launches.add_typed(make_symbols<float>, make_symbols<double>,
                        nblocks_for(batch, nblocks_of_segments(batch->h_layout)),
                        NTHREADS);

@@ -141,7 +141,7 @@ begin_tiles(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     signs->status = applies ? TERP_OK : TERP_ERR_DEVICE;
 }
 
-/* Whether the sign before a piece is negative: that of the nearest earlier
+/* Whether the sign before a piece is negative: the sign of the nearest earlier
  * piece whose sign is known. A warp calls it together, and reads 32 pieces at a
  * time. */
 static __device__ __forceinline__ bool

@@ -21,8 +21,8 @@ static_assert(SMALL_NTHREADS >= CUDA_FRAME_NBYTES,
               "Each byte of the frame has a thread.");
 
 /* Threads and warps for each partition. */
-#define PART_NTHREADS (SMALL_NTHREADS / CUDA_SMALL_CHUNK_NPARTITIONS)
-#define PART_NWARPS (PART_NTHREADS / 32)
+#define PARTITION_NTHREADS (SMALL_NTHREADS / CUDA_SMALL_CHUNK_NPARTITIONS)
+#define PARTITION_NWARPS (PARTITION_NTHREADS / 32)
 
 /* Bytes of dynamic shared memory. A stream of up to so many bytes is assembled
  * there. Of a longer stream only frame and model, and from INDEX_AT on the
@@ -100,7 +100,7 @@ static __device__ __forceinline__ struct small_index
 index_of(const struct cuda_batch &batch, const struct small_shared *s)
 {
     struct small_index index = {};
-    const unsigned mine = threadIdx.x / PART_NTHREADS;
+    const unsigned mine = threadIdx.x / PARTITION_NTHREADS;
 
 #pragma unroll 1
     for (unsigned p = 0; p < CUDA_SMALL_CHUNK_NPARTITIONS; p++) {
@@ -135,9 +135,10 @@ static __device__ __forceinline__ void
 write_index(struct small_shared *s, const struct small_index &index,
             unsigned entry, uint8_t *s_index)
 {
-    const unsigned i = threadIdx.x % PART_NTHREADS, lane = threadIdx.x % 32;
+    const unsigned i = threadIdx.x % PARTITION_NTHREADS,
+                   lane = threadIdx.x % 32;
     const struct cuda_partition partition =
-        s->partition[threadIdx.x / PART_NTHREADS];
+        s->partition[threadIdx.x / PARTITION_NTHREADS];
     uint8_t *books = s_index + index.map_nbytes;
     uint8_t *controls = books + index.books_nbytes;
     uint8_t *offsets = controls + index.nfull + 1;
@@ -147,12 +148,12 @@ write_index(struct small_shared *s, const struct small_index &index,
                                          (8 * (threadIdx.x % 2)));
     if (partition.tiles == 0)
         return;
-    if (i / 32 == PART_NWARPS - 1) {
+    if (i / 32 == PARTITION_NWARPS - 1) {
         if (lane < lengths_nbytes(partition))
             offsets[(index.nfull - 1) * index.offset_nbytes +
                     index.lengths_before + lane] =
                 ((const uint8_t *)
-                     s->lengths[threadIdx.x / PART_NTHREADS])[lane];
+                     s->lengths[threadIdx.x / PARTITION_NTHREADS])[lane];
         if (index.full_before > 0 && lane < index.offset_nbytes)
             offsets[(index.full_before - 1) * index.offset_nbytes + lane] =
                 (uint8_t)((uint64_t)index.payload_before >> (8 * lane));
@@ -235,13 +236,13 @@ share_of(const struct cuda_batch &batch)
     const bool is_whole = terp_coding_reduces(batch.coding);
     struct payload_share share;
 
-    share.p = threadIdx.x / PART_NTHREADS;
-    share.thread = threadIdx.x % PART_NTHREADS;
+    share.p = threadIdx.x / PARTITION_NTHREADS;
+    share.thread = threadIdx.x % PARTITION_NTHREADS;
     share.slot_nbytes = terp_tile_max_nbytes(batch.coding);
     share.first = is_whole ? 0 : share.thread / 32;
     share.npieces = is_whole ? 1 : TERP_PARTITION_NTILES;
     share.member = is_whole ? share.thread : threadIdx.x % 32;
-    share.nmembers = is_whole ? PART_NTHREADS : 32;
+    share.nmembers = is_whole ? PARTITION_NTHREADS : 32;
     share.from = region<uint8_t>(batch, batch.at.staging) +
                  (uint64_t)(share.p * TERP_PARTITION_NTILES + share.first) *
                      share.slot_nbytes;
@@ -321,7 +322,7 @@ write_payload(const struct cuda_batch &batch, const struct small_shared *s,
 
 #pragma unroll 1
     for (unsigned piece = share.first; piece < share.npieces;
-         piece += PART_NWARPS) {
+         piece += PARTITION_NWARPS) {
         unsigned at = 0, nbytes = s->partition[share.p].nbytes;
         if (share.npieces > 1) {
             nbytes = s->tile_nbytes[share.p * TERP_PARTITION_NTILES + piece];
@@ -329,8 +330,9 @@ write_payload(const struct cuda_batch &batch, const struct small_shared *s,
         }
         concatenate_bytes(payload + at, from, five, nbytes, share.member,
                           share.nmembers);
-        from += PART_NWARPS * share.slot_nbytes;
-        if (piece + PART_NWARPS < share.npieces && share.p < batch.npartitions)
+        from += PARTITION_NWARPS * share.slot_nbytes;
+        if (piece + PARTITION_NWARPS < share.npieces &&
+            share.p < batch.npartitions)
             five = load_five(from, share.member);
     }
 }
@@ -456,9 +458,9 @@ __launch_bounds__(SMALL_NTHREADS)
         note_tiles(batch, &s, share.p, loads.length, loads.entry);
     if (threadIdx.x < batch.frame_nbytes)
         s_stream[threadIdx.x] = frame_byte(batch, s.chunk, threadIdx.x);
-    if (share.p == 1 && share.thread >= PART_NTHREADS - MODEL_NTHREADS)
+    if (share.p == 1 && share.thread >= PARTITION_NTHREADS - MODEL_NTHREADS)
         write_model(batch, s.chunk, s_stream,
-                    (int)(PART_NTHREADS - 1 - share.thread));
+                    (int)(PARTITION_NTHREADS - 1 - share.thread));
     __syncthreads();
 
     const struct small_index index = index_of(batch, &s);
