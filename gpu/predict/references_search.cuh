@@ -1,5 +1,6 @@
-/* The search for values that repeat others, in one chunk. cpu/predict/references_find.c
- * does the same by the same rules (codec/model/reference_search.h). */
+/* The search for values that repeat others, in one chunk.
+ * cpu/predict/references_find.c does the same by the same rules
+ * (codec/model/reference_search.h). */
 #pragma once
 
 #include "codec/model/reference_search.h"
