@@ -8,6 +8,7 @@ extern "C" {
 #include "codec/format/reduce.h"
 #include "codec/format/sections.h"
 #include "codec/model/lorenzo.h"
+#include "cpu/engine.h"
 #include "cpu/entropy/codebooks.h"
 #include "cpu/entropy/order.h"
 #include "cpu/entropy/tiles.h"
