@@ -639,7 +639,8 @@ encode_more(struct terp_cuda_device *device, const struct terp_cuda_call *where,
                                         {exactly        ? 0
                                          : is_pointwise ? call->params->bound
                                                         : found->bound,
-                                         is_pointwise});
+                                         is_pointwise},
+                                        cuda_encode, cuda_decode);
     }
     return st == TERP_OK ? encode_losslessly(device, where, call) : st;
 }

@@ -353,19 +353,6 @@ choose_nchunks(const struct terp_cuda_device *device,
     return cudaSuccess;
 }
 
-void
-cuda_slot_release(struct terp_cuda_device *device, struct cuda_slot *slot)
-{
-    for (struct cuda_sequence &sequence : slot->sequence)
-        cuda_sequence_drop(&sequence);
-    slot->has_layout = false;
-    cudaFree(slot->d_memory);
-    cudaFreeHost(slot->h_memory);
-    device->held_nbytes -= slot->d_nbytes;
-    slot->d_memory = slot->h_memory = NULL;
-    slot->d_nbytes = slot->h_nbytes = 0;
-}
-
 /* Replaces the slot's memory by more. The old memory is released first: its
  * contents are not needed, and the device may have no room for both. The new
  * memory may have the old address, so graphs are dropped too. */

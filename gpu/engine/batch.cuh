@@ -41,7 +41,3 @@ cuda_slot_reserve(struct terp_cuda_device *device, struct cuda_slot *slot,
 cudaError_t
 cuda_slot_prepare(const struct terp_cuda_device *device, struct cuda_slot *slot,
                   const struct cuda_request *request);
-
-/* Releases the slot's memory, and the graphs whose kernels work in it. */
-void
-cuda_slot_release(struct terp_cuda_device *device, struct cuda_slot *slot);

@@ -161,6 +161,19 @@ fill_device(struct terp_cuda_device *device)
                : error;
 }
 
+void
+cuda_slot_release(struct terp_cuda_device *device, struct cuda_slot *slot)
+{
+    for (struct cuda_sequence &sequence : slot->sequence)
+        cuda_sequence_drop(&sequence);
+    slot->has_layout = false;
+    cudaFree(slot->d_memory);
+    cudaFreeHost(slot->h_memory);
+    device->held_nbytes -= slot->d_nbytes;
+    slot->d_memory = slot->h_memory = NULL;
+    slot->d_nbytes = slot->h_nbytes = 0;
+}
+
 /* Releases streams and memory, also after fill_device has failed halfway. */
 static void
 empty_device(struct terp_cuda_device *device)

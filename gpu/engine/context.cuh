@@ -145,6 +145,10 @@ cuda_device_do(struct terp_cuda_device *device, Work work)
 cudaError_t
 cuda_slot_await(const struct cuda_slot *slot);
 
+/* Releases the slot's memory, and the graphs whose kernels work in it. */
+void
+cuda_slot_release(struct terp_cuda_device *device, struct cuda_slot *slot);
+
 /* Takes a free slot. If none is free, waits for one, or returns NULL if
  * `optional`. */
 struct cuda_slot *

@@ -4,7 +4,6 @@
 
 #include "codec/format/references.h"
 #include "codec/model/repeats.h"
-#include "gpu/engine/again.cuh"
 #include "gpu/engine/join.cuh"
 #include "gpu/engine/places.cuh"
 #include "gpu/predict/references_search.cuh"
@@ -20,6 +19,7 @@ struct job {
     struct terp_cuda_device *device;
     const struct terp_cuda_call *where;
     const struct cuda_call *call;
+    cuda_coding_function *encode, *decode;
     uint64_t i;
     const struct terp_chunk *chunk;
     struct terp_reference_bound bound; /* 0: all bits come back */
@@ -237,7 +237,7 @@ encode_part(struct job *job, int p)
     call.dst = &dst;
     call.dst_nbytes = &job->stream_nbytes[p];
     call.allocator = job->call->allocator;
-    const enum terp_status st = cuda_encode(job->device, &on_device, &call);
+    const enum terp_status st = job->encode(job->device, &on_device, &call);
     return st == TERP_OK && job->stream_nbytes[p] == 0 ? IS_THE_CPUS : st;
 }
 
@@ -258,7 +258,7 @@ decode_values(struct job *job)
     call.src_nbytes = &job->stream_nbytes[TERP_REFERENCES_VALUES];
     call.dst = &dst;
     call.status = &status;
-    const enum terp_status st = cuda_decode(job->device, &on_device, &call);
+    const enum terp_status st = job->decode(job->device, &on_device, &call);
     return st == TERP_OK && status != TERP_OK ? IS_THE_CPUS : st;
 }
 
@@ -398,11 +398,15 @@ enum terp_status
 cuda_references_encode(struct terp_cuda_device *device,
                        const struct terp_cuda_call *where,
                        const struct cuda_call *call, uint64_t i,
-                       struct terp_reference_bound bound)
+                       struct terp_reference_bound bound,
+                       cuda_coding_function *encode,
+                       cuda_coding_function *decode)
 {
     struct job job = job_of(device, where, call, i, bound);
     bool found = false;
 
+    job.encode = encode;
+    job.decode = decode;
     if (job.of.nvalues >= TERP_NO_SOURCE ||
         (!job.of.is_float && call->params->has_missing))
         return TERP_OK;
