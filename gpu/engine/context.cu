@@ -7,8 +7,8 @@
 
 #include <stdio.h>
 
-#include "gpu/engine/batch.cuh"
 #include "gpu/engine/device.h"
+#include "gpu/engine/sequence.cuh"
 #include "gpu/engine/tables.cuh"
 
 /* ---- reasons ---- */
