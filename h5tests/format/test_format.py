@@ -556,8 +556,8 @@ class FormatTest(unittest.TestCase):
         for stream, target, why in (
                 (whole[:-1], output, b"not a whole stream"),
                 (b"", output, b"not a whole stream"),
-                (whole, "/dev/full", b"read or write it"),
-                (whole, self.folder / "missing/output", b"read or write it")):
+                (whole, "/dev/full", b"cannot write"),
+                (whole, self.folder / "missing/output", b"cannot write")):
             path.write_bytes(stream)
             with self.subTest(target=target, nbytes=len(stream)):
                 self.check_refused(why, path, target)
