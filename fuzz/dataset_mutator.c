@@ -1,4 +1,4 @@
-/* Mutations that know what an input of fuzz/choices.h is made of. */
+/* Mutations that know the layout of inputs in fuzz/choices.h. */
 #include "codec/format/base.h"
 #include "fuzz/choices.h"
 #include "fuzz/streams.h"

@@ -1,5 +1,6 @@
-/* Types that terp codes, in both byte orders, others that are near to them, and
- * all other kinds; and attributes of them. */
+/* HDF5 types for datasets: those that terp codes, in both byte orders; similar
+ * types that it does not code; and one of every other class. And attributes of
+ * these types. */
 #include "fuzz/dataset_types.h"
 
 #include <string.h>
@@ -190,7 +191,7 @@ fuzz_attribute_make(hid_t dataset, const uint8_t *choices, const uint8_t *bytes,
         H5Acreate2(dataset, names[choices[0] % NNAMES], type,
                    spaces[choices[2] % nspaces], H5P_DEFAULT, H5P_DEFAULT);
     if (id < 0)
-        return; /* there is one of that name */
+        return; /* the dataset already has an attribute of that name */
     const size_t needed = MAX_NVALUES * H5Tget_size(type);
     CHECK(needed <= sizeof values);
     for (size_t i = 0; i < needed; i++)

@@ -1,4 +1,4 @@
-/* Types and attributes of the datasets that fuzz/datasets.h is about. */
+/* Types and attributes of the datasets that fuzz/datasets.h makes. */
 #pragma once
 
 #include <hdf5.h>
@@ -7,19 +7,20 @@
 
 #include "codec/api/terp.h"
 
-/* Makes them, once. */
+/* Makes the types, once for each process. */
 void
 fuzz_types_begin(void);
 
 hid_t
 fuzz_type(uint8_t choice);
 
-/* The type of which terp codes values so; bytes stand for all others. */
+/* The HDF5 type whose values terp codes as `coded`. TERP_BYTES gives opaque
+ * bytes or a bit field. */
 hid_t
 fuzz_coded_type(enum terp_type coded, bool big_endian);
 
-/* Makes an attribute of the name, type and dataspace that the first three
- * `choices` say, whose values repeat `bytes`, at most 255. */
+/* Makes an attribute. The first three `choices` give its name, type and
+ * dataspace. Its values repeat `bytes`, of which at most 255 are used. */
 void
 fuzz_attribute_make(hid_t dataset, const uint8_t *choices, const uint8_t *bytes,
                     size_t nbytes);

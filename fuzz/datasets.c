@@ -1,4 +1,4 @@
-/* Makes datasets in files that are in memory alone. */
+/* Makes datasets in files that exist in memory only. */
 #define _POSIX_C_SOURCE 200809L
 #include "fuzz/datasets.h"
 
@@ -15,22 +15,23 @@
 #include "fuzz/dataset_types.h"
 #include "fuzz/target.h"
 
-/* ---- what all inputs share ---- */
+/* ---- files and the filter ---- */
 
-/* Files are made anew from time to time, since what is deleted leaves room
- * that HDF5 need not find again. */
+/* New files replace the files after so many datasets, because HDF5 need not
+ * reuse the space of deleted objects. */
 #define MAX_NMADE 4096
 #define FILE_STEP_NBYTES ((size_t)1 << 20)
 
-/* Values and streams of a call, so that what a chunk announces is refused. */
+/* The memory limit of a call; terp refuses a chunk that announces more. */
 #define MAX_MEMORY "4M"
 
-/* Chunks of the grid that may all be looked for, and from how many on the tool
- * asks HDF5 which there are (tools/common/stored.c). */
+/* The largest number of chunks in a grid that the tool tries one by one, and
+ * the number from which on the tool asks HDF5 for a list
+ * (tools/common/stored.c). */
 #define MAX_NCHUNKS 24
 #define MIN_NSPARSE 4096
 
-static hid_t files[2]; /* of the earliest format, and of the latest */
+static hid_t files[2]; /* in the earliest and in the latest format */
 static int nmade;
 
 static void
@@ -46,12 +47,13 @@ make_files(void)
         CHECK(H5Pset_libver_bounds(
                   fapl, i == 0 ? H5F_LIBVER_EARLIEST : H5F_LIBVER_LATEST,
                   H5F_LIBVER_LATEST) >= 0);
-        /* What is deleted stays: HDF5 1.10.8 may write metadata of earlier
-         * datasets over chunks that got their place. */
+        /* Deleted space is not reused: HDF5 1.10.8 may write metadata of
+         * earlier datasets over chunks that lie in such space. */
         hid_t fcpl = H5Pcreate(H5P_FILE_CREATE);
         CHECK(H5Pset_file_space_strategy(fcpl, H5F_FSPACE_STRATEGY_NONE, false,
                                          1) >= 0);
-        /* A table of few slots: one is made and cleared for each dataset. */
+        /* A table of few slots, because HDF5 makes and clears one for each
+         * dataset. */
         CHECK(H5Pset_cache(fapl, 0, 7, 1 << 16, 0.75) >= 0);
         files[i] = H5Fcreate(names[i], H5F_ACC_TRUNC, fcpl, fapl);
         CHECK(files[i] >= 0);
@@ -64,8 +66,8 @@ make_files(void)
 void
 fuzz_datasets_begin(void)
 {
-    /* As the tool has it, but what it hears when a dataset is made: nothing
-     * then looks at the words, so that the file gets those of the input. */
+    /* terp's filter class without its callbacks at dataset creation, so that
+     * the file gets the input's cd_values unchecked. */
     static H5Z_class2_t filter;
 
     setenv("TERP_MAX_MEMORY", MAX_MEMORY, 1);
@@ -77,13 +79,13 @@ fuzz_datasets_begin(void)
     CHECK(H5Zregister(&filter) >= 0);
     fuzz_types_begin();
     make_files();
-    if (getenv("FUZZ_PRINTS") != NULL) /* for who looks into one input */
+    if (getenv("FUZZ_PRINTS") != NULL) /* for debugging a single input */
         setvbuf(stdout, NULL, _IONBF, 0);
     else
         CHECK(freopen("/dev/null", "w", stdout) != NULL);
 }
 
-/* ---- its shape ---- */
+/* ---- the dataset's shape ---- */
 
 struct shape {
     int rank; /* -1: a null dataspace */
@@ -124,8 +126,9 @@ count_chunks(const struct shape *shape)
     return nchunks;
 }
 
-/* Neither so many that looking for each takes long, nor, in the latest format
- * (which FUZZ_EDGES needs, too), an index with room for all of them. */
+/* Limits the number of chunks: visiting each must not take long, and in the
+ * latest format, which FUZZ_EDGES also needs, the chunk index must not reserve
+ * space for a huge grid. */
 static void
 limit_chunks(struct shape *shape, bool is_new)
 {
@@ -158,7 +161,8 @@ choose_shape(const uint8_t *choices, struct shape *shape)
     limit_chunks(shape, choices[FUZZ_FLAGS] & (FUZZ_NEW_FORMAT | FUZZ_EDGES));
 }
 
-/* A dataset of a few chunks as the stream has one. */
+/* Gives the dataset the stream's type, and a few chunks of the stream's
+ * shape. */
 static bool
 shape_from_stream(const uint8_t *choices, const struct fuzz_stream *stream,
                   struct shape *shape)
@@ -181,7 +185,7 @@ shape_from_stream(const uint8_t *choices, const struct fuzz_stream *stream,
     return true;
 }
 
-/* ---- its properties ---- */
+/* ---- the dataset's properties ---- */
 
 enum {
     MAX_NFILTERS = 3
@@ -197,8 +201,8 @@ enum kind {
     UNKNOWN
 };
 
-/* terp alone is the most frequent one. HDF5 1.10.8 crashes where fletcher32
- * gets less than a checksum from a filter behind it, so none does. */
+/* Most inputs get terp alone. HDF5 1.10.8 crashes when a filter behind
+ * fletcher32 hands it less than a checksum, so no pipeline can do that. */
 static const uint8_t pipelines[][MAX_NFILTERS] = {
     {TERP},
     {TERP, FLETCHER},
@@ -228,8 +232,8 @@ pipeline_of(const uint8_t *choices)
                                                         : 0];
 }
 
-/* The words of the input, or what the filter makes of them where they are
- * some. */
+/* The input's cd_values, or those that the filter makes of them if they are
+ * valid. */
 static size_t
 make_words(const uint8_t *choices, const uint8_t *data, size_t nwords,
            const struct shape *shape, unsigned *words)
@@ -369,10 +373,11 @@ make_space(const uint8_t *choices, const struct shape *shape)
                                                                  : NULL);
 }
 
-/* ---- its chunks ---- */
+/* ---- the dataset's chunks ---- */
 
-/* HDF5 1.10.8 reads beyond a chunk that is too short, so such ones are long
- * enough, or not stored, where neither terp nor the tool compares sizes. */
+/* HDF5 1.10.8 reads beyond the end of a chunk that is too short. Where neither
+ * terp nor the tool compares sizes, chunks are therefore made long enough, or
+ * are not stored. */
 #define MAX_PLAIN_NBYTES 4096
 
 static bool
@@ -401,14 +406,14 @@ chunk_nbytes_of(const struct shape *shape)
     return nbytes;
 }
 
-/* Modulo 65535, but 65535 for its other multiples, as HDF5 has it. */
+/* Modulo 65535, but 65535 for multiples of it above 0, like HDF5. */
 static uint64_t
 folded(uint64_t sum)
 {
     return sum == 0 ? 0 : (sum - 1) % 65535 + 1;
 }
 
-/* HDF5's checksum, over big-endian words of 16 bits. */
+/* HDF5's Fletcher-32, over big-endian words of 16 bits. */
 static uint32_t
 fletcher32(const uint8_t *bytes, size_t nbytes)
 {
@@ -467,8 +472,8 @@ deflate_stream(uint8_t **bytes, size_t *nbytes)
     *nbytes = less_nbytes;
 }
 
-/* Puts what filters behind terp make of a stream in its place, which has room
- * for checksums. */
+/* Replaces a stream by the output of the filters behind terp. The buffer has
+ * space for their checksums. */
 static void
 apply_filters(const uint8_t *choices, uint32_t mask, uint8_t **bytes,
               size_t *nbytes)
@@ -487,19 +492,20 @@ apply_filters(const uint8_t *choices, uint32_t mask, uint8_t **bytes,
     }
 }
 
-/* What is stored for a chunk: the stream, or something like it. */
+/* How the bytes stored for a chunk differ from the stream. */
 enum change {
     AS_IT_IS,
     ABSENT,
     SHORTER,
     CHANGED,
     LONGER,
-    CHANGED_BEHIND, /* after the other filters */
+    CHANGED_BEHIND, /* after the filters behind terp */
     ONE_BYTE,
     NCHANGES
 };
 
-/* The stream of a chunk, with room for checksums behind it. */
+/* The bytes of a chunk before the filters behind terp, with space for their
+ * checksums. */
 static uint8_t *
 make_stream(const struct fuzz_dataset *dataset, enum change change,
             size_t min_nbytes, size_t *nbytes_ret)
@@ -560,10 +566,10 @@ store_chunk(struct fuzz_dataset *dataset, const hsize_t *at, int nth)
     free(bytes);
 }
 
-/* HDF5 1.10.8 keeps what it knew of the chunk that it has looked for last, with
- * the mask from before it was written, until the file is opened anew. So
- * another one is looked for; where there is none, the mask is what it says, and
- * filters may be undone that were not applied. */
+/* HDF5 1.10.8 caches the chunk that it looked up last, with the filter mask
+ * from before the chunk was written, until the file is reopened. So look up
+ * another chunk. If there is no other chunk, take the mask that HDF5 reports;
+ * it may undo filters that were not applied. */
 static void
 forget_last(struct fuzz_dataset *dataset, const hsize_t *other)
 {
@@ -584,8 +590,8 @@ forget_last(struct fuzz_dataset *dataset, const hsize_t *other)
         stored->behind = FUZZ_BEHIND_UNKNOWN;
 }
 
-/* HDF5 1.10.8 does not make chunks of an array that has more values than can be
- * counted, but crashes. */
+/* HDF5 1.10.8 crashes when it makes chunks of an array whose number of values
+ * exceeds 64 bits. */
 static bool
 may_have_chunks(const struct shape *shape)
 {
@@ -621,7 +627,7 @@ store_chunks(struct fuzz_dataset *dataset, const struct shape *shape)
     forget_last(dataset, at);
 }
 
-/* ---- all of it ---- */
+/* ---- a whole input ---- */
 
 bool
 fuzz_dataset_make(const uint8_t *data, size_t nbytes, const char *name,

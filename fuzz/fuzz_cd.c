@@ -1,5 +1,5 @@
-/* Any cd_values are safe to parse, and what parses survives being persisted:
- * the words in the file mean what the user's words meant. */
+/* Any cd_values are safe to parse. Parsed cd_values that are stored in a file
+ * keep the meaning of the user's words. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,7 +47,7 @@ persist(const struct terp_cd *cd)
     CHECK(memcmp(words, again, nwords * sizeof words[0]) == 0);
 }
 
-/* Byte 0: type, byte order, rank. Then words: cd_values, of which the first
+/* Byte 0: type, byte order, rank. Then words: cd_values. The first of the words
  * also serve as the dims of a chunk. */
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
@@ -57,7 +57,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
     size_t nwords = (nbytes - 1) / 4;
     if (nwords > MAX_NWORDS)
         nwords = MAX_NWORDS;
-    /* Exactly as long as announced, so that ASan sees a step too far. */
+    /* Exactly as many words as announced, so that ASan sees a read beyond
+     * them. */
     unsigned *words = malloc(nwords * sizeof *words + 1);
     CHECK(words != NULL);
     for (size_t i = 0; i < nwords; i++)

@@ -1,7 +1,8 @@
-/* Any bytes are safe to decode: terp_decode, terp_decode_coarse, terp_inspect
+/* Any bytes are safe to decode. terp_decode, terp_decode_coarse, terp_inspect
  * and terp_decoded_nbytes agree with each other, stay inside their buffers
- * (ASan) and ask for little memory (libFuzzer's -malloc_limit_mb); what they
- * return depends neither on the number of threads nor on what was in `dst`. */
+ * (ASan) and allocate little memory (libFuzzer's -malloc_limit_mb). Their
+ * results depend neither on the number of threads nor on earlier contents of
+ * `dst`. */
 #include <string.h>
 
 #include "codec/api/terp.h"
@@ -9,8 +10,9 @@
 #include "fuzz/streams.h"
 #include "fuzz/target.h"
 
-/* Every step-th value: those of the whole stream, or where `whole` is NULL, and
- * that is an error, any or an error. */
+/* Decodes every step-th value and compares it with the whole stream's values.
+ * `whole` is NULL if the whole stream does not decode; then the result may be
+ * anything, or an error. */
 static void
 decode_coarse(const uint8_t *src, size_t src_nbytes, uint64_t step,
               const uint8_t *whole)
@@ -43,7 +45,8 @@ decode_coarse(const uint8_t *src, size_t src_nbytes, uint64_t step,
     free(expected);
 }
 
-/* Once more, with two threads or over other bytes. */
+/* Decodes again with the input's number of threads, into a buffer with other
+ * contents. */
 static void
 decode_again(const struct fuzz_stream *stream, const uint8_t *values,
              uint64_t nbytes, enum terp_status st)

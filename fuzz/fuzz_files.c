@@ -1,7 +1,6 @@
-/* Whatever a file of HDF5 has, terp info, terp verify and what else the tool
- * and terp_h5_read read of a dataset end, leave nothing open, and tell of each
- * chunk that is damaged: what terp_decode says of the bytes that were stored
- * decides. */
+/* Whatever an HDF5 file contains, terp info, terp verify, other functions of
+ * the tool, and terp_h5_read must return, leave no object open, and report each
+ * damaged chunk. A chunk is damaged if terp_decode refuses the stored bytes. */
 #include <stdio.h>
 #include <string.h>
 
@@ -15,22 +14,23 @@
 #include "tools/info/info.h"
 #include "tools/verify/verify.h"
 
-/* FUZZ_ACTIONS. */
-#define PRINTS_JSON 0x41u /* all of these: it takes long */
+/* Bits of FUZZ_ACTIONS. */
+#define PRINTS_JSON 0x41u /* several bits, because JSON takes long */
 #define READS_REST 2u
 #define READS_ATTRIBUTES 4u
 #define READS_BLOCK 8u
 #define READS_STRIDED 16u
 #define LISTS_BOXES 32u
 
-/* Values that are read in one piece. */
+/* The largest dataset that is read whole. */
 #define MAX_NBYTES (UINT64_C(16) << 10)
 
 int
 LLVMFuzzerInitialize(int *argc, char ***argv);
 
-/* Without threads, which take longer than such chunks. */
-static struct tool_checker *checkers[2]; /* enum tool_check_rest */
+/* Without worker threads: starting them takes longer than decoding these
+ * chunks. */
+static struct tool_checker *checkers[2]; /* indexed by enum tool_check_rest */
 
 int
 LLVMFuzzerInitialize(int *argc, char ***argv)
@@ -43,7 +43,7 @@ LLVMFuzzerInitialize(int *argc, char ***argv)
     return 0;
 }
 
-/* ---- what is expected ---- */
+/* ---- expected results ---- */
 
 enum expected {
     EXPECT_ANYTHING,
@@ -55,9 +55,9 @@ struct subject {
     const struct fuzz_dataset *made;
     struct tool_dataset dataset;
     enum expected expected[FUZZ_MAX_NSTORED];
-    bool all_whole;      /* every chunk that is stored */
-    bool has_other_size; /* a stream has not as many values as a chunk */
-    bool has_longer;     /* one has more */
+    bool all_whole;      /* every stored chunk */
+    bool has_other_size; /* a stream's number of values is not the chunk's */
+    bool has_longer;     /* a stream has more values than its chunk */
 };
 
 static bool
@@ -84,7 +84,8 @@ expect(struct subject *subject, const struct fuzz_stored *stored)
         terp_decoded_nbytes(stored->stream, stored->stream_nbytes, &nbytes) !=
             TERP_OK)
         return EXPECT_DAMAGED;
-    /* HDF5, which has what other filters hide, compares no sizes. */
+    /* If other filters hide the stream from the tool, HDF5 reads the chunk, and
+     * HDF5 does not compare sizes. */
     if (nbytes != dataset->chunk_nbytes) {
         subject->has_other_size = true;
         subject->has_longer |= nbytes > dataset->chunk_nbytes;
@@ -115,7 +116,7 @@ expect_all(struct subject *subject)
 
 /* ---- terp verify ---- */
 
-/* A report that holds what it hears against what is expected. */
+/* A report that compares what terp verify reports with `expected`. */
 struct hearing {
     const struct verify_report *printer;
     void *state;
@@ -185,7 +186,8 @@ verify(const struct subject *subject, uint8_t actions)
                          .state = &hearing,
                          .checker = checkers[(actions & READS_REST) != 0]};
 
-    /* HDF5, where it reads such, takes memory for as many as a chunk tells. */
+    /* For values of variable length HDF5 allocates as much memory as the
+     * chunk's bytes announce. */
     if (is_of_any_length(dataset->type) &&
         (dataset->nfilters > 1 || (actions & READS_REST) != 0))
         return;
@@ -244,8 +246,9 @@ make_values(const struct tool_dataset *dataset)
     return values;
 }
 
-/* By terp_h5_read, and by HDF5 and the filter where all is whole, so that HDF5,
- * which does not compare sizes, gets as many bytes as it expects. */
+/* Reads all values by terp_h5_read. If all chunks are whole, also reads them by
+ * HDF5 and the filter. Only then do sizes match, which HDF5 does not
+ * compare. */
 static void
 read_block(const struct subject *subject)
 {
@@ -254,8 +257,8 @@ read_block(const struct subject *subject)
     const enum terp_status st =
         terp_h5_read(NULL, dataset->id, NULL, NULL, values, NULL);
 
-    /* The filter takes more bytes than a chunk has for those of a dataset whose
-     * words are another's, and HDF5 the first ones of them. */
+    /* If the cd_values belong to another dataset, the filter returns more bytes
+     * than a chunk has, and HDF5 takes the first ones. */
     CHECK(st != TERP_OK || subject->all_whole || subject->has_longer);
     if (subject->all_whole && fuzz_dataset_has_fill(subject->made)) {
         uint8_t *same = make_values(dataset);
@@ -297,7 +300,8 @@ read_values(const struct subject *subject, uint8_t actions)
         dataset->nvalues > MAX_NBYTES / dataset->value_nbytes ||
         dataset->chunk_nbytes > MAX_NBYTES)
         return;
-    /* What terp_h5_read leaves to HDF5 is read beyond its end there. */
+    /* Where terp_h5_read leaves a chunk to HDF5, HDF5 would read beyond the end
+     * of the decoded bytes. */
     if (subject->has_other_size &&
         (dataset->params_error != NULL || dataset->cd.pass != TERP_PASS_NONE ||
          dataset->edges_unfiltered ||
@@ -327,7 +331,7 @@ read_attributes(const struct tool_dataset *dataset)
     (void)tool_coded_type(dataset->type);
 }
 
-/* ---- all of it ---- */
+/* ---- a whole input ---- */
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)

@@ -1,6 +1,6 @@
-/* Any bytes are safe as the frame of a stream: what tells a chunk and sizes
- * agrees with each other, what is read is what is written, and a checksum is
- * refused as soon as one bit is another one. */
+/* Any bytes are safe as the frame of a stream. All functions that read sizes
+ * and the chunk from a frame agree. A frame that is written again reads the
+ * same. Any changed bit fails the checksum. */
 #include <string.h>
 
 #include "codec/api/terp.h"
@@ -8,9 +8,9 @@
 #include "fuzz/streams.h"
 #include "fuzz/target.h"
 
-/* Written and read again, a frame stays as it is: but for the width of dims,
- * which a program may choose, and the checksums of prefixes, which are made
- * later. */
+/* A frame that was read and is written again has the same bytes, except for two
+ * fields: a program may choose the width of dims, and checksums of prefixes are
+ * filled in later. */
 static void
 write_again(const struct terp_frame *frame)
 {
@@ -33,7 +33,7 @@ write_again(const struct terp_frame *frame)
               TERP_OK);
 }
 
-/* The prefix that tells every step-th value. */
+/* Compares the prefix that suffices for every step-th value. */
 static void
 read_prefix(const struct fuzz_stream *stream, const struct terp_frame *frame,
             int frame_nbytes, int i)

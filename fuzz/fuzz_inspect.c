@@ -1,5 +1,5 @@
-/* Any bytes are safe to inspect, however large the chunk is that they announce,
- * and what is told of a stream agrees with its frame. */
+/* Any bytes are safe to inspect, however large the announced chunk is.
+ * terp_inspect agrees with the frame. */
 #include <string.h>
 
 #include "codec/api/terp.h"
@@ -20,7 +20,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
         CHECK(info.chunk_nbytes == announced_nbytes);
         CHECK(info.stream_nbytes == nbytes);
         CHECK(terp_chunk_nbytes(&info.chunk) == announced_nbytes);
-        /* Of copies and of complex values that of a part. */
+        /* Copies and complex values report the bound of their inner stream. */
         CHECK(terp_chunk_nbytes(&info.domain) > 0 &&
               terp_chunk_nbytes(&info.domain) <= announced_nbytes);
         CHECK(info.pipeline != NULL && info.predictor != NULL);

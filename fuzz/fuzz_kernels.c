@@ -1,12 +1,12 @@
-/* Any bytes decode to the same values, or are refused, by the CUDA engine as by
- * the CPU's. TERP_CUDA_LIBRARY names the engine: that of a machine with a GPU,
- * or the emulated one of another build (h5tests/cuda.cmake), which is slow and
- * tells no edges of its own: inputs are those that reach something in the
- * CPU's.
+/* The CUDA engine decodes any bytes to the same values as the CPU engine, or
+ * both refuse the bytes. TERP_CUDA_LIBRARY names the CUDA engine: the real one
+ * on a machine with a GPU, or the emulated one of another build
+ * (h5tests/cuda.cmake). The emulated one is slow and has no coverage counters,
+ * so coverage of the CPU engine decides which inputs are kept.
  *
- * A device takes about as long for many streams as for one: FUZZ_NSTREAMS says
- * how many are decoded at once, of which all but the first are varied. How many
- * that were in all is told at the end. */
+ * A GPU takes about as long for many streams as for one. FUZZ_NSTREAMS is the
+ * number of streams in a batch; all but the first are variations of the input.
+ * At the end the program prints how many streams it tried. */
 #include <stdio.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@
 
 #define MAX_NSTREAMS 1024
 
-/* Of chunks that are alike. */
+/* A batch of streams whose chunks have the same shape. */
 struct streams {
     struct terp_chunk chunk;
     uint64_t n;
@@ -26,8 +26,8 @@ struct streams {
 };
 
 struct decoded {
-    struct terp_chunk chunk;       /* every step-th value */
-    uint8_t *values[MAX_NSTREAMS]; /* and a byte behind them */
+    struct terp_chunk chunk;       /* of every step-th value */
+    uint8_t *values[MAX_NSTREAMS]; /* each followed by a guard byte */
     enum terp_status status[MAX_NSTREAMS];
 };
 
@@ -106,8 +106,9 @@ free_decoded(const struct streams *streams, struct decoded *decoded)
     free(decoded);
 }
 
-/* One of them had nothing to object to: it read the whole stream, of which the
- * other one took a prefix that lies. */
+/* Called when only one engine accepts a stream. That is allowed only if the
+ * engine that accepts it read the whole stream, and the other engine read a
+ * prefix whose table is wrong. */
 static void
 check_prefix(const struct streams *streams, uint64_t i, uint64_t step,
              const struct decoded *taken)
@@ -139,8 +140,8 @@ compare(const struct streams *streams, uint64_t step)
 
     for (uint64_t i = 0; i < streams->n; i++) {
         const bool is_good = own->status[i] == TERP_OK;
-        /* Which of several faults is told depends on who is first to find
-         * one. */
+        /* If a stream has several faults, engines may report different ones, so
+         * only success is compared. */
         if (is_good != (other->status[i] == TERP_OK))
             check_prefix(streams, i, step, is_good ? own : other);
         else

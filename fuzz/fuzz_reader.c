@@ -1,5 +1,5 @@
-/* The decoder of decoder/terp_decode.c and the codec's say the same of any
- * bytes: the same values, or none. */
+/* The decoder of decoder/terp_decode.c and the codec decode any bytes to the
+ * same values, or both refuse the bytes. */
 #include "fuzz/streams.h"
 #include "fuzz/target.h"
 #include "h5tests/support/reader.h"

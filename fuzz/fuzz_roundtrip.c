@@ -1,5 +1,5 @@
-/* Any values, dims and parameters keep every promise of a round trip: those
- * of terp_case_check, whose failed assertion ends the process. */
+/* Any values, dims and parameters keep every promise of a round trip.
+ * terp_case_check tests the promises; a failed assertion ends the process. */
 #include <math.h>
 #include <string.h>
 
@@ -17,13 +17,14 @@ enum {
     FLAG_FILL = 16,
     FLAG_WALK = 32,
     EFFORT_SHIFT = 6,
-    LARGE_SHIFT = 2,   /* byte 1 */
-    OTHER_TYPE = 0x10, /* byte 9 */
-    LOSSLESS = 0x80    /* byte 8 */
+    LARGE_SHIFT = 2,   /* of byte 1 */
+    OTHER_TYPE = 0x10, /* of byte 9 */
+    LOSSLESS = 0x80    /* of byte 8 */
 };
 
-/* Bytes as bits of values, over and over; or as the steps of a random walk,
- * which is what the predictors are made for. */
+/* Fills the chunk with the input's bytes, repeated, as bits of values; or with
+ * a random walk whose steps are the input's bytes, which suits the
+ * predictors. */
 static void
 make_values(const struct terp_chunk *chunk, bool is_walk, const uint8_t *data,
             size_t nbytes, uint8_t *values_ret)
@@ -45,8 +46,8 @@ make_values(const struct terp_chunk *chunk, bool is_walk, const uint8_t *data,
     }
 }
 
-/* Whether every integer is within the bound, which is that of an absolute one
- * of at least 1, rounded down, and else 0. */
+/* Whether every integer is within the bound. An absolute bound of at least 1 is
+ * rounded down; any other bound means lossless. */
 static bool
 integers_are_within(const struct terp_params *params,
                     const struct terp_chunk *chunk, const uint8_t *values,
@@ -57,7 +58,7 @@ integers_are_within(const struct terp_params *params,
     const uint64_t bound = !has_bound               ? 0
                            : params->bound < 0x1p64 ? (uint64_t)params->bound
                                                     : UINT64_MAX;
-    /* Signed ones are moved, to be in order as unsigned ones. */
+    /* Signed integers are shifted so that they compare as unsigned ones. */
     const uint64_t least = integer_to_bits(chunk->type, -INFINITY);
     const uint64_t mask = UINT64_MAX >> (64 - 8 * value_nbytes(chunk->type));
 
@@ -70,10 +71,9 @@ integers_are_within(const struct terp_params *params,
     return true;
 }
 
-/* Both decoders get the same values of a stream that an encoder made; those of
- * integers and bytes are within the bound, and without one all are as they
- * were.
- */
+/* Encodes values of any type. Both decoders give the same values. Integers are
+ * within the bound. Bytes, and values under the bound 0, come back
+ * unchanged. */
 static void
 check_all_types(const struct terp_params *params,
                 const struct terp_chunk *chunk, const uint8_t *values)
@@ -99,14 +99,15 @@ check_all_types(const struct terp_params *params,
     free(decoded);
 }
 
-/* Bytes 0 flags and effort, 1 rank, whether the chunk is large, and whether the
- * bound is pointwise, with a floor (of 2 and 7) or without, 2 pipeline and
- * predictor, 3-6 dims, 7 and 8 bound, the next 8 (read again as data) fill
- * value, of which the first may choose another type; then data. */
+/* The input: byte 0 flags and effort; byte 1 rank, size of the chunk, and
+ * whether the bound is pointwise, without or with a floor (from bytes 2 and 7);
+ * byte 2 pipeline and predictor; bytes 3-6 dims; bytes 7 and 8 bound; bytes
+ * 8-15 fill value, whose first byte may also choose another type; from byte 9
+ * on the data. */
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
 {
-    /* Largest dim by rank: at most some 200 values, or sometimes 2000. */
+    /* The largest dim by rank: chunks of at most about 200 or 2000 values. */
     static const int largest[2][TERP_MAX_RANK] = {{200, 14, 6, 4},
                                                   {2000, 45, 13, 7}};
 
@@ -132,7 +133,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
     struct terp_params params = {
         .bound_mode =
             flags & FLAG_RELATIVE ? TERP_BOUND_RELATIVE : TERP_BOUND_ABSOLUTE,
-        /* 0, or from 2^-1024, a denormal, to nearly 2^1017. */
+        /* 0, or from the subnormal 2^-1024 to nearly 2^1017. */
         .bound = !(flags & FLAG_RELATIVE) && data[8] == LOSSLESS
                      ? 0
                      : ldexp(1 + data[7] / 256.0, 8 * (int8_t)data[8]),
@@ -146,14 +147,14 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
         params.bound_mode = TERP_BOUND_POINTWISE;
     if (data[1] >= 0xC0 && params.bound_mode == TERP_BOUND_POINTWISE)
         params.floor = ldexp(1 + data[2] / 256.0, 4 * (int8_t)data[7]);
-    /* Which takes thirty times as long. */
+    /* BEST takes thirty times as long. */
     if (is_large && params.effort == TERP_EFFORT_BEST)
         params.effort = TERP_EFFORT_DEFAULT;
-    /* The next number is a second fill value. */
+    /* The missing value is the fill value plus one. */
     params.has_missing = params.has_fill && data[2] >= 0x80;
     params.missing_bits = params.fill_bits + 1;
     if (terp_params_check(&params, NULL) != TERP_OK)
-        return 0; /* not every number has a meaning */
+        return 0; /* some combinations are invalid */
     uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&chunk));
     make_values(&chunk, flags & FLAG_WALK, data + 9, nbytes - 9, values);
     if (terp_type_is_plain(type) || terp_type_is_half(type))

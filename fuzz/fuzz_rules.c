@@ -1,7 +1,6 @@
-/* Any text is safe as the connector's rules, from the variable and from a file:
- * what they say does not depend on which, and of what is no rule the reason is
- * told. */
-#define _GNU_SOURCE /* memfd_create */
+/* Any text is safe as rules of the connector. Rules mean the same in the
+ * environment variable and in a file. An invalid rule comes with a reason. */
+#define _GNU_SOURCE /* for memfd_create */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +28,7 @@ find(const char *rules, const char *path, struct vol_choice *choice)
     return found;
 }
 
-/* The same rules in a file, whose name is @/proc/self/fd/N. */
+/* Reads the same rules from a file whose name is @/proc/self/fd/N. */
 static enum vol_rule
 find_in_file(const char *rules, const char *path, struct vol_choice *choice)
 {
@@ -44,7 +43,8 @@ find_in_file(const char *rules, const char *path, struct vol_choice *choice)
     return found;
 }
 
-/* The dataset's path, a line end, and the rules; nothing of them is a 0. */
+/* The input: the dataset's path, a line end, and the rules. The text ends at
+ * the first 0. */
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
 {
@@ -60,10 +60,10 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
     if (rules > text)
         rules[-1] = '\0';
     const char *path = rules > text ? text : NULL;
-    /* A name would be one of a file of this machine. */
+    /* Rules that begin with @ would name a file of this machine. */
     if (rules[0] != '@') {
         const enum vol_rule found = find(rules, path, &choice);
-        /* A file takes longer, so that of eight inputs one has it. */
+        /* Reading a file takes longer, so only one of eight inputs does it. */
         const bool is_filed = (nbytes > 0 ? data[nbytes / 2] : 0) % 8 == 0;
         const enum vol_rule in_file =
             is_filed ? find_in_file(rules, path, &other) : found;

@@ -1,4 +1,4 @@
-/* The mutator of targets whose inputs are streams, and nothing else. */
+/* The custom mutator of targets whose inputs are streams. */
 #include "fuzz/streams.h"
 #include "fuzz/target.h"
 

@@ -1,6 +1,6 @@
-/* What instrumented code calls, for a program that is linked neither to a
- * fuzzing engine nor to a sanitizer, whose libraries have it. What callers pass
- * does not matter. */
+/* Empty definitions of the functions that instrumented code calls, for a
+ * program that is linked neither to a fuzzing engine nor to a sanitizer. Their
+ * parameters do not matter. */
 #include <stdint.h>
 
 #define NOTHING(name)                      \

@@ -12,8 +12,8 @@ top=$(cd "$(dirname "$0")/.." && pwd)
 targets=(frame inspect decode reader cd roundtrip rules files)
 mkdir -p "$OUT" "$WORK"
 
-# TERP_FUZZ links libFuzzer by the name that clang has for it; another engine
-# stands in its place.
+# TERP_FUZZ links libFuzzer by clang's name for it; the file of that name here
+# links another engine.
 cmake -S "$top" -B "$WORK/build" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_C_COMPILER="$CC" \
     -DCMAKE_C_FLAGS="$CFLAGS" -DTERP_CUDA=OFF -DTERP_FUZZ=ON \
     -DTERP_FUZZ_ENGINE="$LIB_FUZZING_ENGINE"
@@ -33,7 +33,7 @@ for target in "${targets[@]}"; do
         ;;
     *) folder=$target ;;
     esac
-    # An input may be in two folders, by the same name, its digest.
+    # Two folders may have the same input, under the same name, its digest.
     rm -f "$OUT/fuzz_${target}_seed_corpus.zip"
     find "$WORK/seeds/$folder" "$top/fuzz/corpus/$folder" -type f 2>/dev/null |
         awk -F/ '!seen[$NF]++' |

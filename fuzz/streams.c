@@ -1,6 +1,6 @@
-/* Streams for the targets that read them: how an input becomes one, and
- * mutations that know what a frame is, so that most of what is tried has one
- * that a decoder takes. */
+/* Streams for the targets that read them: how an input becomes a stream, and
+ * mutations that know the frame, so that most mutated streams have a valid
+ * frame. */
 #include "fuzz/streams.h"
 
 #include <string.h>
@@ -10,9 +10,9 @@
 #include "codec/format/types.h"
 #include "fuzz/target.h"
 
-/* ---- what is tried ---- */
+/* ---- from an input to a stream ---- */
 
-/* The checksums of what prefixes there are. */
+/* Corrects the checksums of all prefixes. */
 static void
 seal_prefixes(uint8_t *stream, size_t nbytes)
 {
@@ -92,8 +92,8 @@ random_below(uint64_t *random, uint64_t n)
     return (uint32_t)(next_random(random) % n);
 }
 
-/* Below n, and as likely below 2 as from 2 to 4, from 4 to 8, ... : what is at
- * the begin of something tells how to read the rest. */
+/* A number below n. It is below 2 as often as from 2 to 4, from 4 to 8 and so
+ * on, because the first bytes of a section say how to read the rest. */
 static size_t
 random_place(uint64_t *random, size_t n)
 {
@@ -102,7 +102,7 @@ random_place(uint64_t *random, size_t n)
     return random_below(random, (UINT64_C(1) << width) + 1) % n;
 }
 
-/* Dims for `nvalues` values: factors of it in a random order. */
+/* Chooses dims for `nvalues` values: factors in a random order. */
 static void
 shape(uint64_t *random, uint64_t nvalues, struct terp_chunk *chunk)
 {
@@ -130,7 +130,7 @@ random_bound(uint64_t *random)
     return double_of_bits((uint64_t)(exponent + 1023) << 52 | fraction);
 }
 
-/* One member gets another value, which the others may forbid. */
+/* Changes one member of the frame. The result may be invalid. */
 static void
 change_frame(uint64_t *random, uint64_t nbytes, struct terp_frame *frame)
 {
@@ -138,7 +138,7 @@ change_frame(uint64_t *random, uint64_t nbytes, struct terp_frame *frame)
                              (uint64_t)terp_value_nbytes(frame->chunk.type);
     const int at = (int)random_below(random, (uint64_t)frame->chunk.rank);
 
-    if (nvalues == 0) /* what was changed before makes it no chunk */
+    if (nvalues == 0) /* an earlier change may have made the chunk invalid */
         return;
     switch (random_below(random, 12)) {
     case 0:
@@ -198,7 +198,7 @@ change_frame(uint64_t *random, uint64_t nbytes, struct terp_frame *frame)
     }
 }
 
-/* The frame written anew, with the body that it had. */
+/* Writes the changed frame in front of the old body. */
 static size_t
 mutate_frame(uint64_t *random, uint8_t *data, size_t nbytes, size_t max_nbytes,
              struct terp_frame *frame, size_t body_at)
@@ -227,7 +227,7 @@ mutate_frame(uint64_t *random, uint8_t *data, size_t nbytes, size_t max_nbytes,
     return head_nbytes + body_nbytes;
 }
 
-/* Some bytes become others, at their place. */
+/* Overwrites a few bytes. */
 static void
 overwrite(uint64_t *random, uint8_t *data, size_t nbytes)
 {
@@ -252,7 +252,7 @@ overwrite(uint64_t *random, uint8_t *data, size_t nbytes)
     }
 }
 
-/* A piece becomes a copy of another one, of as many bytes. */
+/* Copies a range of bytes over another range. */
 static void
 copy_piece(uint64_t *random, uint8_t *data, size_t nbytes)
 {
@@ -278,13 +278,13 @@ mutate_body(uint64_t *random, uint8_t *data, size_t nbytes, size_t max_nbytes)
     case 3:
         copy_piece(random, data, nbytes);
         return nbytes;
-    case 4: /* what libFuzzer makes of the next bytes, in their place */
+    case 4: /* libFuzzer mutates the next bytes, without moving the rest */
         kept = nbytes - at < 16 ? nbytes - at : 16;
         (void)LLVMFuzzerMutate(data + at, kept, kept);
         return nbytes;
     case 5:
-        return nbytes - at; /* the end is missing */
-    case 6:                 /* what is behind moves */
+        return nbytes - at; /* cut off the end */
+    case 6:                 /* the rest may move */
         return at + LLVMFuzzerMutate(data + at, nbytes - at, max_nbytes - at);
     default:
         return LLVMFuzzerMutate(data, nbytes, max_nbytes);

@@ -1,7 +1,7 @@
-/* What targets that read a stream have in common: an input is a stream, of
- * which the checksum's bytes say how to try it, since the one that it should
- * have is put in their place. So each execution gets past the checksum, and
- * streams that programs wrote are tried in all ways. */
+/* What the targets that read streams share. An input is a stream whose checksum
+ * field holds options for the target; the right checksum then replaces the
+ * field. So each execution passes the checksum, and streams of real programs
+ * are tried with all options. */
 #pragma once
 
 #include <stdbool.h>
@@ -10,34 +10,34 @@
 
 #include "codec/api/terp.h"
 
-/* Of 16 inputs one has large chunks, and one threads; small chunks are what
- * makes executions many. */
+/* One of 16 inputs allows large chunks, and one uses threads: small chunks give
+ * many executions a second. */
 #define FUZZ_SMALL_NBYTES (UINT64_C(8) << 10)
 #define FUZZ_LARGE_NBYTES (UINT64_C(64) << 10)
 
 struct fuzz_stream {
-    uint8_t *bytes; /* exactly as many, so that ASan sees a step too far */
+    uint8_t *bytes; /* allocated exactly, for ASan */
     uint64_t nbytes;
-    /* What the input chooses. */
+    /* The options of the input: */
     uint64_t max_chunk_nbytes; /* decode no larger chunk */
-    uint64_t step; /* 2 to 16: of each dimension every step-th value */
-    int nthreads;  /* 1, or sometimes 2 */
-    bool again;    /* decode once more, over other bytes */
-    bool sealed;   /* the checksums hold: most often */
-    uint8_t other; /* for the target */
+    uint64_t step; /* 2 to 16: decode every step-th value of each dimension */
+    int nthreads;  /* 1, sometimes 2 */
+    bool again;    /* decode again, over other contents of the buffer */
+    bool sealed;   /* correct all checksums; set for most inputs */
+    uint8_t other; /* further bits for the target */
 };
 
 /* The caller frees `bytes`. */
 struct fuzz_stream
 fuzz_stream_make(const uint8_t *data, size_t nbytes);
 
-/* A mutation of a stream; see LLVMFuzzerCustomMutator of libFuzzer. */
+/* Mutates a stream, as libFuzzer's LLVMFuzzerCustomMutator. */
 size_t
 fuzz_stream_mutate(uint8_t *data, size_t nbytes, size_t max_nbytes,
                    unsigned seed);
 
-/* A mutation of a stream's body, no longer than it was: of a seed always the
- * same. Streams that have no frame keep their bytes. */
+/* Mutates a stream's body without making it longer. The same seed gives the
+ * same mutation. A stream without a valid frame stays unchanged. */
 size_t
 fuzz_stream_vary(uint8_t *data, size_t nbytes, uint64_t seed);
 

@@ -1,4 +1,4 @@
-/* What each fuzz target has. */
+/* Declarations for every fuzz target. */
 #pragma once
 
 #include <stddef.h>
@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Survives NDEBUG. */
+/* assert that also works with NDEBUG. */
 #define CHECK(condition)                                               \
     do {                                                               \
         if (!(condition)) {                                            \
@@ -19,7 +19,8 @@
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes);
 
-/* Targets may have one: the length that `data` then has, at most max_nbytes. */
+/* Optional in a target. Returns the new length of `data`, at most
+ * max_nbytes. */
 size_t
 LLVMFuzzerCustomMutator(uint8_t *data, size_t nbytes, size_t max_nbytes,
                         unsigned seed);
