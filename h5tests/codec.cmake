@@ -1,6 +1,6 @@
 # Tests of the codec through its C interface, codec/api/terp.h.
 
-# What they share: contents of chunks, modes, a round trip with its checks.
+# Shared by the tests: contents of chunks, modes, and a checked round trip.
 add_library(terp_fields STATIC support/fields.c support/modes.c)
 target_link_libraries(terp_fields PUBLIC terp_codec)
 add_library(terp_cases STATIC support/cases.c)
@@ -20,7 +20,7 @@ endforeach()
 
 if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
   terp_add_codec_test(codec test_signals)
-  # Sanitizers, and compilers that do not optimize, make larger frames.
+  # Stack frames are larger with sanitizers and without optimization.
   if(NOT TERP_SANITIZE AND CMAKE_BUILD_TYPE MATCHES "^(Release|RelWithDebInfo)$")
     terp_add_codec_test(codec test_stack support/painted.c)
   endif()
@@ -28,7 +28,7 @@ endif()
 target_sources(test_environment PRIVATE support/environment.c)
 target_link_options(test_frame PRIVATE -Wl,--wrap=terp_frame_read)
 
-# These watch the memory that the codec takes.
+# Tests that count or fail the codec's allocations.
 function(terp_wrap_allocations target)
   foreach(call malloc calloc realloc aligned_alloc posix_memalign free
           pthread_create)
@@ -40,7 +40,7 @@ foreach(name hostile limit memory)
   terp_wrap_allocations(test_${name})
 endforeach()
 
-# Programs that make the files below; see the head of each.
+# Programs that write test files; the head of each says which.
 foreach(name stream_digest make_golden)
   add_executable(${name} codec/${name}.c)
   target_include_directories(${name} SYSTEM PRIVATE ${XXHASH_INCLUDE_DIR})
@@ -48,7 +48,7 @@ foreach(name stream_digest make_golden)
 endforeach()
 target_sources(stream_digest PRIVATE support/environment.c)
 
-# Every float32 there is, for a night; here some of them for each bound.
+# All float32 patterns take a night; here the program tries some for each bound.
 find_package(Threads REQUIRED)
 add_executable(exhaustive codec/exhaustive.c)
 target_link_libraries(exhaustive PRIVATE terp_fields Threads::Threads)
@@ -56,8 +56,7 @@ if(NOT TERP_SANITIZE)
   add_test(NAME exhaustive_sample COMMAND exhaustive --chunks 4 --threads 2)
 endif()
 
-# Many threads and processes at a time for long (scripts/load.sh); here for
-# moments.
+# Many threads and processes, long in scripts/load.sh, a moment here.
 if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
   add_executable(load_chunks codec/load_chunks.c support/load.c)
   target_include_directories(load_chunks
@@ -68,10 +67,10 @@ if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
            COMMAND load_chunks --seconds 2 --threads 4)
 endif()
 
-# One file for all compilers, options and numbers of threads.
+# The same file for all compilers, options and numbers of threads.
 set(digests ${CMAKE_CURRENT_SOURCE_DIR}/codec/stream_digest.txt)
 set(every 1)
-if(TERP_SANITIZE) # which takes several times as long
+if(TERP_SANITIZE) # these cases take several times as long
   set(every 4)
 endif()
 if(EXISTS ${digests})
@@ -82,12 +81,12 @@ endif()
 if(EXISTS ${digests} AND NOT TERP_SANITIZE)
   add_test(NAME stream_digest_1
            COMMAND stream_digest --threads 1 --expect ${digests})
-  # By other instructions than the best that the processor has.
+  # With fewer instruction sets than the processor has.
   add_test(NAME stream_digest_baseline
            COMMAND stream_digest --threads 2 --expect ${digests})
   set_tests_properties(stream_digest_baseline PROPERTIES
     ENVIRONMENT TERP_CPU=baseline)
-  # In programs that have another floating-point environment.
+  # In programs with another floating-point environment.
   foreach(environment flush upward traps)
     add_test(NAME stream_digest_${environment}
              COMMAND stream_digest --threads 2 --every 5
@@ -97,7 +96,7 @@ if(EXISTS ${digests} AND NOT TERP_SANITIZE)
   endforeach()
 endif()
 
-# A folder for each release.
+# One folder for each release.
 file(GLOB golden_folders ${CMAKE_CURRENT_SOURCE_DIR}/golden/*)
 if(golden_folders)
   add_executable(test_golden codec/test_golden.c support/golden.c)

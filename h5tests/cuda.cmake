@@ -1,13 +1,13 @@
-# Tests of the CUDA engine. Without a GPU it runs on an emulator: gpu/ is
-# compiled as C++ for it (emulator/).
+# Tests of the CUDA engine. Without a GPU, an emulator (emulator/) compiles gpu/
+# as C++ and runs its kernels on the CPU.
 
-# Fibers and sanitizers do not mix, and libFuzzer has no use for either.
+# Fibers do not work with sanitizers, and libFuzzer needs neither.
 if(TERP_SANITIZE OR TERP_FUZZ)
   return()
 endif()
 
-# On a machine with a GPU these are run as programs, with TERP_CUDA_LIBRARY
-# naming the engine and TERP_TEST_CUDART the CUDA runtime.
+# On a machine with a GPU, a script runs the same programs. TERP_CUDA_LIBRARY
+# then names the engine, and TERP_TEST_CUDART the CUDA runtime.
 function(terp_add_cuda_program name)
   add_executable(${name} ${ARGN})
   target_include_directories(${name} SYSTEM PRIVATE ${XXHASH_INCLUDE_DIR})
@@ -15,7 +15,7 @@ function(terp_add_cuda_program name)
     PRIVATE terp_cases terp_codec terp_codebooks terp_cmocka)
 endfunction()
 
-# Tests of terp.h become tests of both engines.
+# Tests of terp.h, linked so that both engines run each case.
 function(terp_add_both_engines name)
   terp_add_cuda_program(${name} ${ARGN} gpu/both_engines.c)
   target_link_options(${name}
@@ -54,7 +54,7 @@ set(CMAKE_CXX_STANDARD 17)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_CXX_VISIBILITY_PRESET hidden)
-# Loops that kernels want unrolled may stay as they are here.
+# Host compilers warn of loops that they do not unroll.
 set(terp_cuda_cxx_flags -O2 -ffp-contract=off -fno-trapping-math
     -fno-math-errno -Wall -Wextra -Wshadow -Wno-unknown-pragmas
     $<$<CXX_COMPILER_ID:Clang>:-Wno-pass-failed> $<$<BOOL:${TERP_WERROR}>:-Werror>)
@@ -81,10 +81,10 @@ function(terp_emulate_cuda target)
     PUBLIC terp_codec terp_codebooks terp_cuda_emulator)
 endfunction()
 
-# The engine: an archive for tests of its stages, and the shared object that
-# terp opens.
+# The engine twice: as an archive for tests of its stages, and as the shared
+# object that terp opens.
 include(${PROJECT_SOURCE_DIR}/gpu/sources.cmake)
-# Of all files this one takes longest to compile; its loops are short here.
+# This file takes longest to compile, so its loops are short here.
 set_source_files_properties(${PROJECT_SOURCE_DIR}/gpu/predict/spline.cu
   PROPERTIES COMPILE_OPTIONS -O1)
 list(TRANSFORM TERP_CUDA_SOURCES PREPEND ${PROJECT_SOURCE_DIR}/gpu/)
@@ -98,8 +98,8 @@ set_target_properties(terp_cuda_emulated_library PROPERTIES
 target_link_libraries(terp_cuda_emulated_library
   PRIVATE terp_codec terp_codebooks terp_cuda_emulator)
 
-# terp_add_cuda_test(NAME FILE...): a test that calls the emulated engine's
-# own functions.
+# terp_add_cuda_test(NAME FILE...): a test that calls functions inside the
+# emulated engine.
 function(terp_add_cuda_test name)
   add_executable(${name})
   terp_emulate_cuda(${name} ${ARGN})
@@ -112,7 +112,7 @@ terp_add_cuda_test(test_cuda_engine gpu/test_cuda_engine.cu)
 terp_add_cuda_test(test_cuda_lossless gpu/test_cuda_lossless.cu)
 terp_add_cuda_test(test_cuda_specials gpu/test_cuda_specials.cu)
 terp_add_cuda_test(test_cuda_prediction gpu/test_cuda_prediction.cu)
-# The same with launches shaped as for large chunks.
+# The same test with the launch shapes of large chunks.
 terp_add_cuda_test(test_cuda_prediction_busy gpu/test_cuda_prediction.cu
   ${PROJECT_SOURCE_DIR}/gpu/predict/spline.cu
   ${PROJECT_SOURCE_DIR}/gpu/sections/escapes.cu
@@ -130,7 +130,7 @@ target_compile_definitions(test_cuda_specials_busy
   PRIVATE CUDA_SCAN_SMALL_MAX_NBLOCKS=0 CUDA_SINGLE_BLOCK_MAX_NSUMMED=0
           CUDA_SINGLE_BLOCK_MAX_NSEGMENTS=0)
 terp_add_cuda_test(test_cuda_tiles_decode gpu/test_cuda_tiles_decode.cu)
-# The same with launches shaped as for large chunks.
+# The same test with the launch shapes of large chunks.
 terp_add_cuda_test(test_cuda_tiles_decode_busy gpu/test_cuda_tiles_decode.cu
   ${PROJECT_SOURCE_DIR}/gpu/sections/low_bits.cu
   ${PROJECT_SOURCE_DIR}/gpu/sections/stream_read.cu
@@ -141,16 +141,17 @@ terp_add_cuda_test(test_cuda_tiles_encode gpu/test_cuda_tiles_encode.cu)
 terp_add_cuda_test(test_cuda_tuner gpu/test_cuda_tuner.cu)
 terp_add_cuda_test(test_cuda_low_bits gpu/test_cuda_low_bits.cu)
 terp_add_cuda_test(test_cuda_contexts gpu/test_cuda_contexts.cu)
-# The same as for large chunks.
+# The same test with the launch shapes of large chunks.
 terp_add_cuda_test(test_cuda_contexts_busy gpu/test_cuda_contexts.cu
   ${PROJECT_SOURCE_DIR}/gpu/entropy/contexts.cu)
 target_compile_definitions(test_cuda_contexts_busy
   PRIVATE CUDA_CONTEXT_SINGLE_BLOCK_NSYMBOLS=0 CUDA_CONTEXT_SPAN_NTILES=2
     CUDA_CONTEXT_BUSY_NBLOCKS=1 CUDA_SINGLE_BLOCK_MAX_NRANGES=0)
 
-# terp_add_emulated(PROGRAM EVERY [ARGUMENT...]): a test that runs a program
-# of those above, one call in EVERY with the emulated engine too: as many as fit
-# in CI's time. The day draws them (terp_case_is_drawn).
+# terp_add_emulated(PROGRAM EVERY [ARGUMENT...]): a test that runs one of the
+# programs above and repeats one call in EVERY with the emulated engine. EVERY
+# keeps the test within CI's time. The date chooses the calls
+# (terp_case_is_drawn).
 function(terp_add_emulated program every)
   set(library $<TARGET_FILE:terp_cuda_emulated_library>)
   add_test(NAME ${program} COMMAND ${program} ${ARGN})
@@ -175,7 +176,7 @@ if(golden_folders)
 endif()
 terp_add_emulated(cuda_bytes 24)
 
-# What TERP_ENGINE asks for, programs for load do.
+# TERP_ENGINE tells the load programs which engine to use.
 if(TARGET load_chunks)
   add_test(NAME load_chunks_emulated
            COMMAND load_chunks --seconds 2 --threads 2)
@@ -183,7 +184,7 @@ if(TARGET load_chunks)
     "TERP_ENGINE=cuda;TERP_CUDA_LIBRARY=$<TARGET_FILE:terp_cuda_emulated_library>")
 endif()
 
-# Chunks of all bounds by an engine whose launches are shaped as for large ones.
+# Chunks under all bounds, with the launch shapes of large chunks.
 add_library(terp_cuda_busy_library SHARED)
 set(busy_sources predict/pointwise.cu predict/scan.cu sections/signs.cu
   sections/low_bits.cu sections/specials_mask.cu sections/specials_write.cu

@@ -1,4 +1,4 @@
-# The CUDA engine's benchmarks, tried on the emulated device.
+# Runs the CUDA engine's benchmarks on the emulated device.
 if(NOT TARGET terp_cuda_emulated_library)
   return()
 endif()
@@ -17,7 +17,8 @@ function(terp_name_bench name)
     OUTPUT_NAME cuda_${name} RUNTIME_OUTPUT_DIRECTORY ${emulated_bench})
 endfunction()
 
-# The runtime of the engine that it opens: both must know the same memory.
+# Benchmark and engine must share one runtime, so that both know the same
+# memory.
 set(speed_files ${bench}/cuda_speed.cu ${bench}/cuda_bench.cu)
 set_source_files_properties(${speed_files} PROPERTIES LANGUAGE CXX)
 add_executable(emulated_speed ${speed_files})
@@ -28,7 +29,7 @@ target_link_libraries(emulated_speed
   PRIVATE terp_codec terp_cuda_emulated_library)
 terp_name_bench(speed)
 
-# These run single stages.
+# Benchmarks of single stages.
 foreach(name index books)
   add_executable(emulated_${name})
   terp_emulate_cuda(emulated_${name} ${bench}/cuda_${name}.cu

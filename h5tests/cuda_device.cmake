@@ -1,4 +1,4 @@
-# Programs for machines with a GPU, which scripts/gpu_check.sh runs.
+# Test programs for machines with a GPU; scripts/gpu_check.sh runs them.
 if(NOT TARGET terp_cuda)
   return()
 endif()
@@ -10,7 +10,7 @@ foreach(name exhaustive failures hammer large random)
     CUDA_STANDARD 17 CUDA_STANDARD_REQUIRED ON CUDA_EXTENSIONS OFF)
 endforeach()
 
-# The one that calls the engine's own functions on a device, too.
+# This program calls functions inside the engine, on a device too.
 add_executable(cuda_lossless gpu/test_cuda_lossless.cu)
 target_link_libraries(cuda_lossless PRIVATE terp_cuda_objects terp_cases
   terp_cmocka)

@@ -1,10 +1,11 @@
-# Tests of how the codec and the plugin reach the CUDA engine, with a fake one.
+# Tests of how the codec and the plugin find and call the CUDA engine. A fake
+# engine stands in its place.
 
 add_library(fake_cuda_engine MODULE
   engine/fake_cuda_engine.c ${PROJECT_SOURCE_DIR}/gpu/engine/device.c)
 target_link_libraries(fake_cuda_engine
   PRIVATE terp_codec -Wl,--exclude-libs,ALL)
-# Where the codec looks for the engine, seen from several places.
+# Search paths of the engine, seen from programs at several places.
 set(engine_tree ${CMAKE_CURRENT_BINARY_DIR}/engine_tree)
 set_target_properties(fake_cuda_engine PROPERTIES
   OUTPUT_NAME terp_cuda LIBRARY_OUTPUT_DIRECTORY ${engine_tree}/lib)
@@ -22,13 +23,14 @@ if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
   endforeach()
 endif()
 
-# Folders from which the engine is opened, and those from which it is not. A
-# program with sanitizers asks for more of its environment.
+# Folders from which the codec opens the engine, and folders that it must not
+# use. A program with sanitizers needs more of its environment than this test
+# leaves.
 find_package(Python3 COMPONENTS Interpreter)
 if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND Python3_FOUND AND NOT TERP_SANITIZE)
   add_executable(load_engine engine/load_engine.c)
   target_link_libraries(load_engine PRIVATE terp_codec)
-  # As a plugin that is installed in a deeper folder.
+  # Like a plugin that is installed in a deeper folder.
   add_executable(load_engine_deep engine/load_engine.c
     ${PROJECT_SOURCE_DIR}/codec/api/loader.c)
   target_link_libraries(load_engine_deep PRIVATE terp_codec)
@@ -49,8 +51,8 @@ if(NOT TARGET h5zterp)
   return()
 endif()
 
-# Blocks of datasets where HDF5, memory or the device fails. HDF5 2 gives some
-# of these functions other names.
+# Reading and writing of blocks while HDF5, memory or the device fails. HDF5 2
+# gives some of the functions other names.
 if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND HDF5_VERSION VERSION_LESS 2)
   terp_add_ctest(test_h5_faults filter/test_h5_faults.c
     support/allocations.c support/h5_calls.c
@@ -79,8 +81,9 @@ if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND HDF5_VERSION VERSION_LESS 2)
 TERP_CUDA_LIBRARY=$<TARGET_FILE:fake_cuda_engine>")
 endif()
 
-# The connector above a fake one, in a library of which any function fails. The
-# functions that HDF5 has for connectors are in tables alone, so any HDF5 does.
+# The connector on top of a fake connector and a fake library, any function of
+# which can fail. The fake library has HDF5's functions for connectors in
+# tables, so the test works with HDF5 versions that lack them.
 if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND HDF5_VERSION VERSION_LESS 2)
   set(vol_sources)
   foreach(name batches chunks create dataset device info library object pass plugin
@@ -104,7 +107,7 @@ if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND HDF5_VERSION VERSION_LESS 2)
     foreach(call terp_host_find terp_host_find_id vol_library_of)
       target_link_options(test_vol_${name} PRIVATE -Wl,--wrap=${call})
     endforeach()
-    # Sanitizers, and compilers that do not optimize, make larger frames.
+    # Stack frames are larger with sanitizers and without optimization.
     if(NOT TERP_SANITIZE
        AND CMAKE_BUILD_TYPE MATCHES "^(Release|RelWithDebInfo)$")
       target_compile_definitions(test_vol_${name} PRIVATE MAX_STACK_NBYTES=16384)
@@ -121,8 +124,8 @@ TERP_CUDA_LIBRARY=$<TARGET_FILE:fake_cuda_engine>")
   endforeach()
 endif()
 
-# The plugin where a build and an install have it, and with the engine in its
-# own directory, where HDF5 opens both and must take the right one.
+# The plugin at its place in a build and in an install, and beside the engine in
+# one directory: HDF5 opens both libraries there and must take the right one.
 set(plugin_dir_built ${engine_tree}/plugin)
 set(plugin_dir_installed ${engine_tree}/lib/hdf5/plugin)
 set(plugin_dir_shared ${engine_tree}/shared)
@@ -142,8 +145,8 @@ add_executable(test_filter_engine engine/test_filter_engine.c)
 target_link_libraries(test_filter_engine PRIVATE terp_fields terp_h5_files)
 add_dependencies(test_filter_engine engine_tree)
 
-# terp_add_engine_test(NAME PLUGIN_DIR SAID [VARIABLE=VALUE...]): what the
-# plugin in PLUGIN_DIR says of a chunk.
+# terp_add_engine_test(NAME PLUGIN_DIR SAID [VARIABLE=VALUE...]): checks the
+# messages of the plugin in PLUGIN_DIR about a chunk.
 function(terp_add_engine_test name plugin_dir said)
   add_test(NAME filter_engine_${name} COMMAND test_filter_engine)
   set(environment HDF5_PLUGIN_PATH=${plugin_dir} TERP_VERBOSE=1
@@ -173,7 +176,7 @@ terp_add_engine_test(baseline ${plugin_dir_built}
 terp_add_engine_test(no_instructions ${plugin_dir_built}
   "threads 1, instructions " TERP_CPU=abacus)
 
-# The CUDA engine itself, without a driver or without a device.
+# The real CUDA engine, on a machine without a driver or a device.
 if(TARGET terp_cuda)
   add_dependencies(test_filter_engine terp_cuda)
   terp_add_engine_test(no_device $<TARGET_FILE_DIR:h5zterp>
@@ -181,7 +184,7 @@ if(TARGET terp_cuda)
     TERP_ENGINE=cuda CUDA_VISIBLE_DEVICES=)
 endif()
 
-# The engine on the emulator.
+# The emulated engine.
 if(TARGET terp_cuda_emulated_library)
   add_dependencies(test_filter_engine terp_cuda_emulated_library)
   terp_add_engine_test(emulated $<TARGET_FILE_DIR:h5zterp>

@@ -1,4 +1,4 @@
-# Tests of the plugin, through HDF5 as users meet it.
+# Tests of the plugin through HDF5, as users call it.
 find_package(HDF5 REQUIRED COMPONENTS C)
 
 add_library(terp_h5_files STATIC support/h5_files.c)
@@ -7,7 +7,7 @@ target_compile_definitions(terp_h5_files PUBLIC ${HDF5_C_DEFINITIONS})
 target_link_libraries(terp_h5_files
   PUBLIC terp_codec terp_cmocka ${HDF5_C_LIBRARIES})
 
-# The plugin is found as users find it, and linked to no test.
+# HDF5 finds the plugin by its path; no test links it.
 foreach(name absent environment values pass pipeline errors rewrite short)
   terp_add_ctest(test_filter_${name} filter/test_filter_${name}.c)
   target_link_libraries(test_filter_${name} PRIVATE terp_h5_files)
@@ -18,13 +18,13 @@ endforeach()
 target_link_libraries(test_filter_rewrite PRIVATE terp_cases)
 target_sources(test_filter_environment PRIVATE support/environment.c)
 
-# The same with the filter in the program.
+# The same tests with the filter linked into the program.
 terp_add_ctest(test_filter_short_linked filter/test_filter_short.c)
 target_compile_definitions(test_filter_short_linked PRIVATE TERP_LINKED)
 target_link_libraries(test_filter_short_linked
   PRIVATE terp_h5z_linked terp_h5_files)
 
-# Files of each release.
+# Golden files of each release.
 file(GLOB golden_files ${CMAKE_CURRENT_SOURCE_DIR}/golden/*/*.h5)
 add_executable(golden_files filter/golden_files.c)
 target_compile_definitions(golden_files
@@ -57,7 +57,7 @@ add_dependencies(test_h5_blocks h5zterp)
 set_tests_properties(test_h5_blocks PROPERTIES
   ENVIRONMENT HDF5_PLUGIN_PATH=$<TARGET_FILE_DIR:h5zterp>)
 
-# Sanitizers, and compilers that do not optimize, make larger frames.
+# Stack frames are larger with sanitizers and without optimization.
 if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND NOT TERP_SANITIZE
    AND CMAKE_BUILD_TYPE MATCHES "^(Release|RelWithDebInfo)$")
   terp_add_ctest(test_filter_stack filter/test_filter_stack.c support/painted.c)
@@ -69,7 +69,7 @@ if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND NOT TERP_SANITIZE
     ENVIRONMENT HDF5_PLUGIN_PATH=$<TARGET_FILE_DIR:h5zterp>)
 endif()
 
-# A terabyte, of which little is written: a sparse file.
+# A dataset of a terabyte in a sparse file, most of which is never written.
 if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
   terp_add_ctest(test_h5_terabyte filter/test_h5_terabyte.c)
   target_compile_definitions(test_h5_terabyte
@@ -83,7 +83,7 @@ if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
     ENVIRONMENT HDF5_PLUGIN_PATH=$<TARGET_FILE_DIR:h5zterp>)
 endif()
 
-# Files, written and read for long (scripts/load.sh); here for moments.
+# Writes and reads files, long in scripts/load.sh, a moment here.
 if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
   add_executable(load_files filter/load_files.c support/load.c)
   target_link_libraries(load_files
@@ -105,7 +105,8 @@ if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
   endif()
 endif()
 
-# Hosts that are no libhdf5 at all, for what real ones cannot show here.
+# Fake hosts: programs that are not HDF5, for situations that no real host can
+# produce here.
 function(terp_use_hdf5_headers target)
   target_compile_definitions(${target} PRIVATE ${HDF5_C_DEFINITIONS})
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
@@ -134,7 +135,7 @@ foreach(name hosts static static_hidden static_stripped)
     "TEST_PLUGIN=$<TARGET_FILE:h5zterp>;TEST_HOSTS=${CMAKE_CURRENT_BINARY_DIR}")
 endforeach()
 
-# What a host says, by a host of functions.
+# The properties of a dataset, as fake functions of a host report them.
 terp_add_ctest(test_filter_dataset filter/test_filter_dataset.c
   ${PROJECT_SOURCE_DIR}/filter/plugin/dataset.c
   ${PROJECT_SOURCE_DIR}/filter/plugin/errors.c
@@ -142,7 +143,7 @@ terp_add_ctest(test_filter_dataset filter/test_filter_dataset.c
   ${PROJECT_SOURCE_DIR}/filter/types.c)
 terp_use_hdf5_headers(test_filter_dataset)
 
-# Files of programs, damaged ones too.
+# Executable files of host programs, some of them damaged.
 if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
   terp_add_ctest(test_filter_program filter/test_filter_program.c
     ${PROJECT_SOURCE_DIR}/filter/plugin/program.c)

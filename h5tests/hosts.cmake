@@ -1,8 +1,8 @@
-# Hosts of the plugin as users have them: programs in C, h5py and netCDF4 of
-# several origins, HDF5's own tools. doc/hosts.md tells which versions were run.
+# Hosts of the plugin as users have them: C programs, h5py and netCDF4 from
+# several sources, and HDF5's own tools. doc/hosts.md lists the tested versions.
 find_package(Python3 COMPONENTS Interpreter)
 find_program(H5REPACK h5repack)
-# The h5py of the system belongs to the system's Python.
+# The system's h5py works only with the system's Python.
 find_program(TERP_SYSTEM_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)
 
 # terp_add_pytest(name command...): a test in hosts/ with the plugin's path. Exit
@@ -35,10 +35,10 @@ if(TERP_SANITIZE)
   return()
 endif()
 
-# What test_hosts.py lets read each other's files: --host NAME COMMAND...
+# Hosts that read each other's files in test_hosts.py: --host NAME COMMAND...
 set(hosts)
 
-# A program that is a host by itself, and in its threads and children.
+# A program that uses the filter in its main thread, in threads and in children.
 # terp_add_host_program(target source libraries...)
 function(terp_add_host_program target source)
   add_executable(${target} ${source})
@@ -58,7 +58,7 @@ endfunction()
 terp_add_host_program(host_shared filter/host_file.c ${HDF5_C_LIBRARIES})
 list(APPEND hosts --host "libhdf5.so" $<TARGET_FILE:host_shared>)
 
-# The archive lies beside the library that CMake has found.
+# The static library lies beside the library that CMake has found.
 set(archive ${HDF5_C_LIBRARIES})
 list(FILTER archive INCLUDE REGEX "/libhdf5[^/]*[.]so$")
 string(REGEX REPLACE "[.]so$" ".a" archive "${archive}")
@@ -68,8 +68,8 @@ if(archive AND EXISTS "${archive}" AND CMAKE_NM AND CMAKE_OBJCOPY)
   terp_add_host_program(host_static filter/host_file.c ${archive} ${needed})
   list(APPEND hosts --host "libhdf5.a" $<TARGET_FILE:host_static>)
 
-  # Fully static, with the filter in it. What HDF5 has for files in S3, which is
-  # never called, would need many archives more.
+  # A fully static program that contains the filter. HDF5's S3 driver, which the
+  # program never calls, would need many more static libraries.
   find_library(SZ_ARCHIVE libsz.a)
   find_library(AEC_ARCHIVE libaec.a)
   find_library(Z_ARCHIVE libz.a)
@@ -84,7 +84,7 @@ if(archive AND EXISTS "${archive}" AND CMAKE_NM AND CMAKE_OBJCOPY)
   list(APPEND hosts --host "libhdf5.a, the filter in the program"
        $<TARGET_FILE:host_linked>)
 
-  # As in VTK's own libhdf5, every symbol gets a prefix.
+  # Like VTK's own libhdf5, with a prefix for every symbol.
   set(renamed ${CMAKE_CURRENT_BINARY_DIR}/vtkhdf5)
   add_library(host_plain OBJECT filter/host_file.c)
   terp_use_hdf5_headers(host_plain)
@@ -121,8 +121,8 @@ else()
                  "/usr/bin/python3")
 endif()
 
-# Wheels from PyPI: the newest, with HDF5 2; and two with HDF5 1.14 and 1.12.
-# The first test of each makes its environment.
+# Wheels from PyPI: the newest with HDF5 2, and older ones with HDF5 1.14 and
+# 1.12. The first test of each set creates its virtual environment.
 set(wheels venv venv-1.14 venv-1.12)
 set(venv_packages h5py,netCDF4,hdf5plugin)
 set(venv-1.14_packages h5py==3.14.0)
@@ -153,8 +153,8 @@ terp_add_venv_test(filter_hdf5plugin_before venv test_hdf5plugin.py hdf5plugin)
 terp_add_pytest(filter_hosts ${Python3_EXECUTABLE} test_hosts.py ${hosts})
 list(TRANSFORM wheels PREPEND filter_h5py_ OUTPUT_VARIABLE makers)
 set(of_hosts filter_hosts)
-# The same where the connector is asked for, and found before the filter: HDF5
-# 1.10 takes it for one.
+# The same where the connector is requested and HDF5 finds it before the filter:
+# HDF5 1.10 then mistakes it for the filter.
 if(TARGET h5vlterp)
   set(alone ${CMAKE_CURRENT_BINARY_DIR}/connector_alone)
   add_custom_target(connector_alone ALL

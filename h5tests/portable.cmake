@@ -1,4 +1,5 @@
-# What other systems get in place of headers that Linux has, held against those.
+# Compares terp's replacements of Linux headers, which other systems use, with
+# the originals.
 if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
   terp_add_ctest(test_argp portable/test_argp.c
                  ${PROJECT_SOURCE_DIR}/portable/argp/argp.c)

@@ -1,12 +1,12 @@
-# The Python package: its wheel is built and installed as users do, beside the
-# newest packages that it works with and beside old ones.
+# The Python package. Its wheel is built and installed as users do, beside the
+# newest and the oldest packages that it supports.
 find_package(Python3 COMPONENTS Interpreter)
 if(NOT Python3_FOUND OR TERP_SANITIZE)
   return()
 endif()
 
-# terp_add_wheel_test(name venv packages command...): a test in python/ with
-# packages of PyPI; in_venv.py says when it is skipped.
+# terp_add_wheel_test(name venv packages command...): a test in python/ that
+# needs packages of PyPI. in_venv.py says when it skips the test.
 function(terp_add_wheel_test name venv packages)
   string(REPLACE ";" "," packages "${packages}")
   add_test(NAME ${name}

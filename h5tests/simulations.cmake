@@ -1,4 +1,4 @@
-# Files as simulations write them. Uses what hosts.cmake has found.
+# Files in the layouts that simulations write. Uses results of hosts.cmake.
 if(NOT TARGET h5zterp OR TERP_SANITIZE OR NOT no_h5py EQUAL 0)
   return()
 endif()

@@ -15,8 +15,8 @@ target_compile_definitions(test_tool_files
   PRIVATE ${HDF5_C_DEFINITIONS} H5_USE_110_API _POSIX_C_SOURCE=200809L)
 target_link_libraries(test_tool_files PRIVATE ${HDF5_C_LIBRARIES} m)
 
-# Types as the tool recognises them, and attributes that tell which values a
-# variable may have.
+# How the tool recognizes types, and attributes that limit the values of a
+# variable.
 foreach(name tool_types valid)
   terp_add_ctest(test_${name} tools/test_${name}.c
     ${PROJECT_SOURCE_DIR}/tools/common/attribute.c
@@ -41,7 +41,7 @@ set(environment
 if(H5REPACK AND NOT TERP_SANITIZE)
   list(APPEND environment TERP_H5REPACK=${H5REPACK})
 endif()
-# Reads the pictures that the tool draws where it has cairo.
+# Tests the pictures that the tool draws when it is built with cairo.
 if(TARGET PkgConfig::CAIRO)
   add_executable(png_pixels tools/png_pixels.c)
   target_link_libraries(png_pixels PRIVATE PkgConfig::CAIRO)
@@ -55,13 +55,13 @@ foreach(name test_tool test_tool_advise test_tool_docs test_tool_json test_tool_
   set_tests_properties(${name} PROPERTIES ENVIRONMENT "${environment}")
 endforeach()
 
-# Sanitizers see more than a crash.
+# Sanitizers find errors that do not crash.
 add_test(NAME test_damaged
          COMMAND ${Python3_EXECUTABLE}
                  ${CMAKE_CURRENT_SOURCE_DIR}/tools/test_damaged.py)
 set_tests_properties(test_damaged PROPERTIES ENVIRONMENT "${environment}")
 
-# Its files are made and read by h5py, which cannot load a plugin with
+# h5py writes and reads this test's files, and cannot load a plugin with
 # sanitizers.
 if(TERP_SYSTEM_PYTHON AND NOT TERP_SANITIZE)
   add_test(NAME test_repack
@@ -100,11 +100,11 @@ if(TERP_SYSTEM_PYTHON AND NOT TERP_SANITIZE)
   add_test(NAME test_structure
            COMMAND ${TERP_SYSTEM_PYTHON}
                    ${CMAKE_CURRENT_SOURCE_DIR}/tools/test_structure.py)
-  # A few files that are drawn; scripts/structures.sh draws others each day.
+  # A few random files; scripts/structures.sh tries new ones each day.
   add_test(NAME test_structures
            COMMAND ${TERP_SYSTEM_PYTHON}
                    ${CMAKE_CURRENT_SOURCE_DIR}/tools/test_structures.py)
-  # All that there are in h5tests, in every way.
+  # All HDF5 files in h5tests, with all options.
   add_test(NAME test_structures_all
            COMMAND ${TERP_SYSTEM_PYTHON}
                    ${CMAKE_CURRENT_SOURCE_DIR}/tools/test_structures.py
@@ -118,7 +118,7 @@ if(TERP_SYSTEM_PYTHON AND NOT TERP_SANITIZE)
   set_tests_properties(test_sparse PROPERTIES
     ENVIRONMENT "${environment}" SKIP_RETURN_CODE 77)
   if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
-    # A program that is made to fail, and killed.
+    # A repack that fails or is killed.
     add_executable(write_blocks tools/write_blocks.c)
     target_link_libraries(write_blocks PRIVATE terp_h5 ${HDF5_C_LIBRARIES} m)
     target_include_directories(write_blocks PRIVATE ${PROJECT_SOURCE_DIR})
@@ -132,7 +132,7 @@ if(TERP_SYSTEM_PYTHON AND NOT TERP_SANITIZE)
                      ${CMAKE_CURRENT_SOURCE_DIR}/tools/test_leftovers.py)
     set_tests_properties(test_leftovers PROPERTIES
       ENVIRONMENT "${environment}" SKIP_RETURN_CODE 77)
-    # Writes that fail, by a library before the C library.
+    # A preloaded library makes writes fail.
     add_library(write_faults MODULE support/write_faults.c)
     target_compile_definitions(write_faults PRIVATE _GNU_SOURCE)
     target_link_libraries(write_faults PRIVATE Threads::Threads)
@@ -143,7 +143,7 @@ if(TERP_SYSTEM_PYTHON AND NOT TERP_SANITIZE)
     set_tests_properties(test_faults PROPERTIES
       ENVIRONMENT "${environment};TEST_WRITE_FAULTS=$<TARGET_FILE:write_faults>"
       SKIP_RETURN_CODE 77)
-    # The connector, where HDF5 has connectors.
+    # The connector, if this HDF5 has connectors.
     if(TARGET h5vlterp AND COMMAND terp_add_venv_test)
       terp_add_venv_test(test_faults_venv venv ../tools/test_faults.py)
       set_property(TEST test_faults_venv APPEND PROPERTY ENVIRONMENT
@@ -158,7 +158,7 @@ if(TERP_SYSTEM_PYTHON AND NOT TERP_SANITIZE)
   add_test(NAME test_metrics
            COMMAND ${TERP_SYSTEM_PYTHON}
                    ${CMAKE_CURRENT_SOURCE_DIR}/tools/test_metrics.py)
-  # The same beside scipy and scikit-image.
+  # Compares metrics with scipy and scikit-image.
   add_test(NAME test_metrics_scipy
            COMMAND ${Python3_EXECUTABLE}
                    ${CMAKE_CURRENT_SOURCE_DIR}/hosts/in_venv.py

@@ -1,12 +1,12 @@
-# The connector's rules, which need no HDF5.
+# The connector's rules; this test needs no HDF5.
 terp_add_ctest(test_vol_rules vol/test_vol_rules.c ${PROJECT_SOURCE_DIR}/vol/rules.c)
 target_link_libraries(test_vol_rules PRIVATE terp_codec)
 terp_use_hdf5_headers(test_vol_rules)
 
-# The connector under HDF5 2.x and 1.14, which wheels from PyPI bring; and what
-# it declares of HDF5's interface, against the headers of an HDF5 that has it.
+# The connector with HDF5 2.x and 1.14 from PyPI's wheels. Another test compares
+# the connector's declarations with the headers of such an HDF5.
 if(TARGET h5vlterp AND Python3_FOUND AND NOT TERP_SANITIZE)
-  # The older HDF5, and h5py's own tests, where there is time.
+  # Tests with the older HDF5, and h5py's own tests, take longer.
   set(venvs venv)
   if(TERP_TEST_READERS)
     list(APPEND venvs venv-1.14)
@@ -23,13 +23,15 @@ if(TARGET h5vlterp AND Python3_FOUND AND NOT TERP_SANITIZE)
     endif()
   endforeach()
 
-  # h5py's and netCDF4's own readers and writers of others' programs.
+  # The test suites of h5py and netCDF4, and readers and writers of other
+  # projects.
   set(venv-xarray_packages xarray,h5netcdf,netCDF4,h5py)
   terp_add_venv_test(vol_xarray venv-xarray ../vol/test_xarray.py)
   set_property(TEST vol_xarray APPEND PROPERTY ENVIRONMENT
     "HDF5_VOL_CONNECTOR=terp;TERP_NUM_THREADS=2")
 
-  # No test of others' fails that does not fail without the connector.
+  # A test of another project may fail only if it also fails without the
+  # connector.
   if(TERP_TEST_READERS)
     set(venv-suites_packages
       h5py,h5netcdf,netCDF4,pandas,tables,xarray,dask,hypothesis,pytest,pytest-mpi)
@@ -42,7 +44,7 @@ if(TARGET h5vlterp AND Python3_FOUND AND NOT TERP_SANITIZE)
   endif()
 endif()
 
-# Programs in C, threads and children of theirs, where HDF5 is new enough.
+# C programs with threads and child processes, where this HDF5 has connectors.
 if(TARGET h5vlterp AND HDF5_VERSION VERSION_GREATER_EQUAL 1.14)
   foreach(host host_shared host_static host_renamed)
     foreach(action threads fork)
@@ -58,8 +60,8 @@ HDF5_VOL_CONNECTOR=terp;TERP_NUM_THREADS=2")
   endforeach()
 endif()
 
-# TERP_VOL_HEADERS: a folder with H5VLconnector.h of HDF5 1.14 or newer, where
-# the HDF5 that terp is built with is older.
+# TERP_VOL_HEADERS: a folder with H5VLconnector.h of HDF5 1.14 or newer, in case
+# terp is built with an older HDF5.
 set(TERP_VOL_HEADERS "" CACHE PATH
     "Headers of HDF5 1.14 or newer, to hold the connector against")
 set(headers ${TERP_VOL_HEADERS})

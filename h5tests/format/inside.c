@@ -5,8 +5,7 @@
 // NOLINTNEXTLINE(bugprone-suspicious-include)
 #include "decoder/terp_decode.c"
 
-/* Word lengths of an entry's codebook. The memory of the call stays, because
- * the codebook is part of it. */
+/* Finds the word lengths of an entry's codebook. */
 static void
 find_word_nbits(struct call *call, int entry, bool of_tokens,
                 uint8_t *nbits_ret)
@@ -47,7 +46,7 @@ is_any(const uint64_t *numbers, uint64_t n)
     return any != 0;
 }
 
-/* A line of the output, written if the stream has the property. */
+/* A property of a stream, which a line of the output names. */
 struct kind {
     const char *name;
     bool holds;

@@ -1,4 +1,4 @@
-/* What the decoder of decoder/terp_decode.c keeps to itself. */
+/* Access to internals of the decoder in decoder/terp_decode.c. */
 #pragma once
 
 #include <stdbool.h>
@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* How many bits the words of an entry of the dictionary have, of symbols or of
+/* The lengths in bits of the words of a dictionary entry, for symbols or for
  * tokens. */
 void
 reader_word_nbits(int entry, bool of_tokens, uint8_t *nbits_ret);
@@ -14,6 +14,6 @@ reader_word_nbits(int entry, bool of_tokens, uint8_t *nbits_ret);
 uint64_t
 reader_checksum(const uint8_t *bytes, size_t nbytes, uint64_t seed);
 
-/* Writes what a whole stream has of the format, a line each. */
+/* Writes a line for each property of the format that a whole stream has. */
 void
 reader_write_kinds(const uint8_t *stream, size_t nbytes, FILE *file);

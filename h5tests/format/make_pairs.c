@@ -1,20 +1,19 @@
-/* make_pairs DIR: writes streams of all kinds to an existing folder, N.terp,
- * and beside each the values that it decodes to, N.values; `kinds`, what they
- * have of the format; the document's examples, huffman.terp, default.terp,
- * exact.terp, listed.terp, tails.terp, pointwise.terp, integers.terp,
- * lossless.terp and floor.terp; and `lengths`, those of all words of the
- * dictionary.
+/* make_pairs DIR: writes streams of all kinds to an existing folder: N.terp,
+ * and N.values with the decoded values. Also writes `kinds`, which lists
+ * properties of the format that the streams have; the document's examples,
+ * huffman.terp, default.terp, exact.terp, listed.terp, tails.terp,
+ * pointwise.terp, integers.terp, lossless.terp and floor.terp; and `lengths`,
+ * the lengths of all words of the dictionary.
  *
- * make_pairs DIR FILE...: the files are streams whose checksum is left open.
- * Completes each and writes what it decodes to beside it, FILE.values, or no
- * such file where the codec refuses it.
+ * make_pairs DIR FILE...: each file is a stream without a valid checksum.
+ * Writes the checksum, decodes the stream and writes its values to FILE.values,
+ * or writes no such file if the codec refuses the stream.
  *
- * make_pairs --try <STREAMS: the same of many streams, each behind its length
- * in four bytes. Writes a line for each: what the codec says, or a hash of the
- * values.
+ * make_pairs --try <STREAMS: does the same with many streams from standard
+ * input, each after its length in four bytes. Prints a line for each: the
+ * codec's error, or a hash of the values.
  *
- * Where the decoder of decoder/terp_decode.c says something else than the codec
- * it fails. */
+ * Fails if the decoder of decoder/terp_decode.c disagrees with the codec. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -27,7 +26,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* From no tile that is full to several partitions. */
+/* From less than a tile to several partitions. */
 static const struct terp_chunk chunks[] = {
     {TERP_FLOAT64, false, false, 1, {2}},
     {TERP_FLOAT32, false, false, 1, {70001}},
@@ -46,8 +45,8 @@ static const struct terp_chunk maps = {
 
 static const double bounds[] = {1e-1, 1e-3, 1e-5};
 
-/* Bounds that leave wide codes and tails, or no more than values tell from each
- * other, or nothing. */
+/* Bounds that need wide codes and tails, that only just keep values apart, and
+ * that keep one value only. */
 static const struct {
     struct terp_chunk chunk;
     enum terp_field field;
@@ -299,8 +298,8 @@ static const struct {
      TERP_FIELD_OUTLIERS,
      TERP_BOUND_POINTWISE,
      1e-9},
-    /* Integers: of few values, by a bound, by the bits of float64. Then 16-bit
-     * floats and complex values. */
+    /* Integers: few different values, bounds that give floats, and the bits of
+     * float64. Then 16-bit floats and complex values. */
     {{TERP_INT8, false, false, 2, {31, 60}},
      TERP_FIELD_ROUGH,
      TERP_BOUND_RELATIVE,
@@ -387,7 +386,7 @@ static const struct {
      1e-30},
 };
 
-/* Pointwise, with a floor. */
+/* A pointwise bound with a floor. */
 static const struct {
     struct terp_chunk chunk;
     enum terp_field field;
@@ -422,7 +421,7 @@ write_file(const char *dir, int number, const char *suffix, const void *bytes,
            write_bytes(path, bytes, nbytes);
 }
 
-/* What the streams have. */
+/* Writes `kinds`. */
 static FILE *kinds;
 
 static bool
@@ -469,7 +468,7 @@ make_example(const char *path, const struct terp_chunk *chunk,
            write_bytes(path, stream, nbytes);
 }
 
-/* doc/format.md, "Examples". */
+/* The examples of doc/format.md. */
 static bool
 make_examples(const char *dir)
 {
@@ -564,7 +563,7 @@ make_examples(const char *dir)
     return make_example(path[8], &line, &params, values);
 }
 
-/* Entry by entry: of symbols, and then of tokens. */
+/* All entries: first the words of symbols, then those of tokens. */
 static bool
 write_lengths(const char *dir)
 {
@@ -582,7 +581,8 @@ write_lengths(const char *dir)
     return write_bytes(path, lengths, sizeof lengths);
 }
 
-/* Completes a stream and decodes it. False where that cannot be tried. */
+/* Completes a stream and decodes it. Returns false if it cannot, or
+ * if the two decoders disagree. */
 static bool
 decode_file(const char *path)
 {
@@ -607,7 +607,7 @@ decode_file(const char *path)
     return write_bytes(to, values, got);
 }
 
-/* FNV-1a of 64 bits. */
+/* The 64-bit hash FNV-1a. */
 static uint64_t
 hash_of(const uint8_t *bytes, uint64_t nbytes)
 {
@@ -618,7 +618,7 @@ hash_of(const uint8_t *bytes, uint64_t nbytes)
     return hash;
 }
 
-/* Completes the streams that come in and tells what each decodes to. */
+/* Completes the streams on standard input and prints what each decodes to. */
 static bool
 try_streams(FILE *in)
 {
@@ -633,7 +633,8 @@ try_streams(FILE *in)
             return false;
         if (nbytes >= TERP_FRAME_DIMS_AT)
             terp_frame_seal(stream, nbytes);
-        /* By a copy that ends with it: a sanitizer sees what is read behind. */
+        /* Decodes a copy of exactly this size, so that a sanitizer detects
+         * reads beyond it. */
         uint8_t *copy = malloc(nbytes + (nbytes == 0));
         if (copy == NULL)
             return false;
@@ -660,7 +661,7 @@ make_pairs(const char *dir)
     int number = 0;
     bool made = true;
 
-    /* In all modes: few fields have means. */
+    /* In all modes, because few fields lead to means. */
     for (int mode = 0; made && mode < TERP_NMODES; mode++)
         made = make(dir, number++, &maps, TERP_FIELD_MAPS, TERP_BOUND_RELATIVE,
                     1e-3, 0, &terp_mode[mode]);
@@ -668,8 +669,8 @@ make_pairs(const char *dir)
         for (int mode = 0; made && mode < TERP_NMODES; mode++)
             made = make(dir, number++, &tight[t].chunk, tight[t].field,
                         tight[t].mode, tight[t].bound, 0, &terp_mode[mode]);
-    /* Fields and bounds take turns: their numbers and that of the modes have
-     * no common factor. */
+    /* Fields, bounds and modes take turns. Their numbers have no common factor,
+     * so all combinations occur. */
     for (size_t c = 0; c < COUNT(chunks); c++)
         for (int mode = 0; made && mode < TERP_NMODES; mode++, number++)
             made = make(

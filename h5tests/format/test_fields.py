@@ -1,6 +1,7 @@
-"""Each field of a stream with other values than it has: the codec and the decoder of
-decoder/terp_decode.c do what doc/format.md says of them. Streams are the document's examples, and
-some that are made here, byte by byte. TEST_PAIRS names make_pairs, TEST_DOCUMENT the document."""
+"""Replaces each field of a stream by other values. The codec and the decoder
+of decoder/terp_decode.c must do what doc/format.md says. The streams are the
+document's examples, and streams that this file makes byte by byte. TEST_PAIRS
+names make_pairs, TEST_DOCUMENT the document."""
 import os
 import pathlib
 import re
@@ -19,7 +20,7 @@ def hexed(text):
 
 
 def put(stream, at, replacement, nbytes=None):
-    """The stream with bytes in place of as many others, or of nbytes."""
+    """The stream with `replacement` in place of as many bytes, or of nbytes."""
     end = at + (len(replacement) if nbytes is None else nbytes)
     return stream[:at] + replacement + stream[end:]
 
@@ -28,7 +29,7 @@ def float64(number):
     return struct.pack("<d", number)
 
 
-# ---- streams that are made here ----
+# ---- streams that this file makes ----
 
 RAW, CONSTANT, HUFFMAN, PARTS = 0, 1, 2, 15
 LORENZO = 2
@@ -36,7 +37,7 @@ OTHER_TYPE, BIG_ENDIAN, STACK = 0x30, 0x40, 0x80
 
 
 def frame(layout, coding, prediction, dims, behind=b"", width=1):
-    """`behind` the dims: the type, the domain, the bound."""
+    """A frame. `behind` follows the dims: the type, the domain, the bound."""
     layout |= len(dims) - 1 | (width.bit_length() - 1) << 2
     return (b"TERP\1" + bytes([layout, coding, prediction]) + bytes(8)
             + b"".join(dim.to_bytes(width, "little") for dim in dims) + behind)
@@ -54,7 +55,8 @@ def groups(numbers, width):
 
 
 def specials(runs, colors, head=None):
-    """Runs of (gap, length less one, color), each in a byte of its own."""
+    """Runs of (gap, length less one, color), each number in a byte of its
+    own."""
     head = len(colors) if head is None else head
     section = bytes([len(runs), head]) + groups([r[0] for r in runs], 8)
     section += groups([r[1] for r in runs], 8)
@@ -64,17 +66,17 @@ def specials(runs, colors, head=None):
 
 
 def lorenzo(nvalues, tiles, behind=b"\0"):
-    """Float32 values in a row, under the bound 1. `behind` the model: sections, which are no
-    escapes."""
+    """A stream of float32 values of rank 1 under the bound 1. `behind` follows
+    the model; it has the sections, without escapes."""
     return frame(0, HUFFMAN, LORENZO, [nvalues], float64(1) + b"\x01\x01", 4) + behind + tiles
 
 
-CODE_0 = hexed("01 02")  # one entry, by which the code 0 has a word of one bit, 0
+CODE_0 = hexed("01 02")  # one entry; its word for the code 0 is one bit, 0
 
 
 def partitioned(*, kept=(0, 16), ntiles=17, width=2, offsets=(512,), controls=None, lengths=b"",
                 payload=None):
-    """Of tiles some that are not told to be zero tiles, but are."""
+    """Tiles of codes 0, some of which are not marked as zero tiles."""
     numbers = [sum((tile in kept) << (tile - first) for tile in range(first, first + 8))
                for first in range(0, ntiles, 8)]
     controls = bytes(len(offsets) + 1) if controls is None else controls
@@ -85,8 +87,8 @@ def partitioned(*, kept=(0, 16), ntiles=17, width=2, offsets=(512,), controls=No
 
 
 def reduced(words="01", kept="00", of_bytes=b"", behind=b""):
-    """64 values in a tile of 8 bytes that is reduced: bit maps of the two words of RRE4 and of the
-    bytes of RZE1."""
+    """64 values in a reduced tile of 8 bytes: bit maps of the two words of
+    RRE4 and of the bytes of RZE1."""
     tiles = b"\x01" + CODE_0 + hexed("80 01") + hexed(words) + hexed(kept) + of_bytes + behind
     return lorenzo(64, tiles)
 
@@ -125,8 +127,9 @@ def made_streams():
 
 
 def signs(codebook, words):
-    """Five float32 values, of which all but the first two are negative, under a pointwise bound:
-    logarithms that are all 0. The one symbol of signs has the word 1, in the first stream, or 0."""
+    """Five float32 values, the first two positive and the others negative,
+    under a pointwise bound, with logarithms that are all 0. The one symbol of
+    signs has the word 1 in the first stream, or 0."""
     of_signs = b"\x01" + codebook + b"\0\x01" + bytes([words])
     return (frame(0, HUFFMAN, LORENZO | 0x40, [5], float64(0.125)) + b"\x09" + float64(0.125)
             + b"\0\0" + b"\x01\x01" + b"\0" + len(of_signs).to_bytes(8, "little") + of_signs
@@ -135,12 +138,12 @@ def signs(codebook, words):
 
 # ---- what doc/format.md says of each field ----
 
-# Where the document's examples of one dim have what, in its order.
+# Positions of fields in the document's examples of rank 1, in its order.
 BOUND, BODY = 17, 25
 
 
 def allowed(*values):
-    """Those values are taken, others refused."""
+    """The given values are valid, others are refused."""
     return lambda v: TAKEN if v in values else REFUSED
 
 
@@ -153,7 +156,7 @@ def sweep(title, stream, at, expected):
 
 
 def each(title, stream, at, cases):
-    """Other bytes in the place of as many, or of (nbytes, others)."""
+    """Replaces bytes by as many other bytes, or by (nbytes, others)."""
     for replacement, expected in cases:
         nbytes, new = replacement if isinstance(replacement, tuple) else (None, replacement)
         new = hexed(new) if isinstance(new, str) else new
@@ -161,7 +164,7 @@ def each(title, stream, at, cases):
 
 
 def bounds(title, stream, at, *, zero, others=TAKEN):
-    """Classes of a float64 that is a bound."""
+    """Every class of float64 as a bound."""
     yield from each(title, stream, at, [
         (float64(0.0), zero), (float64(-0.0), zero), (float64(-0.5), REFUSED),
         (float64(-5e-324), REFUSED), (float64(5e-324), others), (float64(1.5), others),
@@ -183,7 +186,7 @@ def frame_cases(s):
         if layout & 3 == 0:
             yield ("a stack of rank 1 of " + name, stream,
                    put(stream, 5, bytes([layout | STACK])), REFUSED)
-    # Raw streams do not tell more of their layout than the order of bytes.
+    # Raw streams: the layout matters only for the order of bytes.
     yield "a stack", s["raw"], s["stack"], SAME
     for rank in range(1, 5):
         for width in (1, 2, 4, 8):
@@ -198,14 +201,14 @@ def frame_cases(s):
     for dims in ([2 ** 62, 2], [2 ** 63], [2 ** 61], [2 ** 32, 2 ** 31], [0], [0, 5]):
         yield ("dims %s" % dims, s["raw"],
                frame(0, RAW, 0, dims, width=8) + bytes(24), REFUSED)
-    # Types: all that are stored; the same number of bytes each.
+    # Types: all types of raw streams, with the same number of bytes each.
     for number in ALL:
         size = {3: 1, 4: 2, 5: 4, 6: 8, 7: 1, 8: 2, 9: 4, 10: 8, 11: 2, 12: 2, 13: 8,
                 14: 16}.get(number)
         yield ("type %d" % number, s["int8"],
                frame(OTHER_TYPE, RAW, 0, [3], bytes([number])) + bytes(3 * (size or 4)),
                TAKEN if size else REFUSED)
-    # Coding and prediction, of a body that both would have to fit.
+    # Coding and prediction; the body would have to fit both.
     yield from sweep("coding of a spline", example, 6,
                      lambda v: ANY if v in (2, 3, 5) else REFUSED)
     yield from sweep("coding of a stored chunk", s["raw"], 6, lambda v: REFUSED)
@@ -217,7 +220,7 @@ def frame_cases(s):
     yield from sweep("prediction", example, 7,
                      lambda v: ANY if v & 15 in (1, 2, 3)
                      and (v < 0x80 or v & 15 == 1) else REFUSED)
-    # The domain: the example's 32 values as 4 x 8, coded in a row.
+    # The domain: the example's 32 values as 4 x 8, which gives the same codes.
     inner = put(put(example, 5, b"\x01"), 7, b"\x21")
     domain = put(inner, 16, hexed("0408" "0020"), 1)
     yield "a domain", example, domain, SAME
@@ -233,7 +236,7 @@ def frame_cases(s):
     yield from bounds("bound of exact quants", s["exact"], BOUND, zero=SAME, others=SAME)
     yield from bounds("bound of a lossless stream", s["lossless"], BOUND, zero=SAME, others=SAME)
     yield from bounds("bound of lorenzo", s["five"], BOUND + 3, zero=REFUSED)
-    # Prefixes, which nobody looks at who decodes all.
+    # Prefixes: a decoder of the whole stream ignores the table.
     prefixes = put(put(example, 7, b"\x81"), BODY, bytes(24), 0)
     yield "prefixes", example, prefixes, SAME
     yield ("other prefixes", prefixes, put(prefixes, BODY, b"\xff" * 24), SAME)
@@ -321,7 +324,8 @@ def carrier_cases(s):
 
 
 def inner_cases(s):
-    """A spline as a part, and as what is left without copies, which has no prefixes."""
+    """A spline as a part, and as the remaining chunk of copies, without
+    prefixes."""
     spline = s["huffman"]
     body = bytes([2, 1]) + spline[BOUND:]
     prefixed = bytes([2, 0x81]) + spline[BOUND:BODY] + bytes(24) + spline[BODY:]
@@ -358,7 +362,7 @@ def pointwise_cases(s):
         yield ("center %d" % center, s["signs"],
                put(s["signs"], at + 9, struct.pack("<h", center)),
                REFUSED if abs(center) > 128 else SAME if center == 0 else TAKEN)
-    # Signs: the mask delta, the bytes, and bits behind the last value.
+    # Signs: the mask delta, the bytes, and the bits behind the last value.
     signs = s["signs"]
     delta = at + 14
     yield from sweep("mask delta of signs", signs, delta, lambda v: REFUSED)
@@ -368,7 +372,7 @@ def pointwise_cases(s):
 
 
 def sign_symbol_cases(s):
-    """Symbols of signs: bytes, and others."""
+    """Symbols of signs: bytes, and symbols that are not bytes."""
     for symbol in (1, 383, 384, 511, 513, 639, 640, 1023):
         low, high = min(symbol, 512), max(symbol, 512)
         lengths = [0] * (high - low + 2)
@@ -411,7 +415,7 @@ def specials_cases(s):
                                     [b"ABCD", b"ABCD", b"EFGH"])), SAME)
     yield ("all specials in order", s["constant"], listed, TAKEN)
     yield from sweep("a value of those", listed, len(listed) - 1, lambda v: TAKEN)
-    # Widths: one of a byte, of more bits than are needed, of too many.
+    # Widths: one of a byte, wider than necessary, too wide.
     section = b"\x01\x01" + bytes([56]) + (3).to_bytes(7, "little") + b"\x08\x01" + b"ABCD"
     wide = constant([100], section)
     yield ("a width of 56", wide, constant([100], specials([(3, 1, 0)], [b"ABCD"])), SAME)
@@ -423,7 +427,7 @@ def specials_cases(s):
     narrow = constant([100], b"\x01\x01" + b"\x03\x03" + b"\x01\x01" + b"ABCD")
     yield "bits behind a group", narrow, constant(
         [100], b"\x01\x01" + b"\x03\xfb" + b"\x01\xff" + b"ABCD"), SAME
-    # Mask deltas, of three bricks of 64 values.
+    # Mask deltas, in three bricks of 64 values.
     stack = s["mask delta"]
     yield from sweep("a mask delta of bricks", stack, 23,
                      lambda v: SAME if v in (0x21, 0x31, 0x41) else REFUSED if v >> 4 else ANY)
@@ -432,10 +436,11 @@ def specials_cases(s):
 
 
 def escape_cases(s):
-    """Of the document's tails all symbols are made escapes, numbers of one byte."""
+    """The tails of the document's example, with all symbols turned into
+    escapes with numbers of one byte."""
     tails = s["tails"]
     before, behind = tails[:40], tails[41:55]
-    tile = hexed("01" "0112" "030105" "000000000000")  # words of six zeros, by entry 18
+    tile = hexed("01" "0112" "030105" "000000000000")  # six zeros a word, entry 18
 
     def stream(section):
         return before + section + behind + tile
@@ -457,7 +462,7 @@ def escape_cases(s):
         yield ("%d escapes" % n, example,
                stream(bytes([n]) + (b"\x01" + bytes(n) if n else b"")), REFUSED)
     yield "no width", tails, put(tails, 40, b"\0\0", 1), REFUSED
-    # What belongs to an escape says nothing.
+    # Numbers of escapes in shifts and tails are ignored.
     yield ("tails of escapes", example, put(example, 33, b"\xff" * 7), SAME)
     yield ("low numbers of escapes", example,
            put(example, example.index(behind) + 3, b"\xff" * 11), SAME)
@@ -474,7 +479,7 @@ def low_bits_cases(s):
     for width in range(13):
         fit = put(exact, nbits, bytes([12, width]) + bytes(4 * width), 14)
         yield ("low numbers of %d bits" % width, exact, fit, TAKEN)
-    # A list: its number of codes, widths, and bits.
+    # A list: its number of codes, its widths, and its bits.
     def with_list(content):
         content = hexed(content)
         return put(listed, 33, len(content).to_bytes(2, "little") + content, 7)
@@ -526,7 +531,8 @@ def shift_cases(s):
     yield ("a long ULEB of remainders", example,
            put(example, remainders, hexed("8a00"), 1), SAME)
     yield from sweep("bytes of remainders", example, remainders, lambda v: REFUSED)
-    # 0 to 4, 6 to 10 and 12 to 31 have bits; the last two of 80 are not used.
+    # 0 to 4, 6 to 10 and 12 to 31 have remainders; the last two of 80 bits
+    # fill up.
     yield ("bits behind the last remainder", example,
            put(example, remainders + 10, bytes([example[remainders + 10] ^ 0x80])), SAME)
 
@@ -576,7 +582,7 @@ def tile_cases(s):
                      else REFUSED)
     yield from sweep("length", example, lengths,
                      lambda v: SAME if v & 7 == 5 else REFUSED)
-    # The end of a tile, in bits of its last byte.
+    # The end of a tile: bits of its last byte.
     yield from sweep("bits behind the last word", five, len(five) - 1,
                      lambda v: SAME if v < 8 else ANY)
     for flipped in (1, 2, 3):
@@ -586,7 +592,7 @@ def tile_cases(s):
 
 
 def codebook_cases(s):
-    """The codebook of signs, whose one symbol is 508."""
+    """The codebook of signs, whose only symbol is 508."""
     base = s["more signs"]
     book = hexed("fc01 0002") + fields([0] + [1] + [0] * 3 + [1], 4)
     at = base.index(book)
@@ -601,7 +607,8 @@ def codebook_cases(s):
         yield ("symbols %d to %d" % (low, high), base,
                signs(struct.pack("<HH", low, high) + fields(number, 4), 0),
                SAME if is_book else REFUSED)
-    # Kraft sums: below 1 all is well but a symbol without a word; above it nothing.
+    # Kraft sums: below 1 a codebook is valid unless a symbol has no word;
+    # above 1 it is refused.
     for escape in range(16):
         for one in range(16):
             is_book = (escape and 2.0 ** -escape) + (one and 2.0 ** -one) <= 1
@@ -628,8 +635,9 @@ def partition_cases(s):
     for first, second in ((1024, 512), (512, 512), (0, 1024), (512, 1536), (512, 1537), (0, 0)):
         yield ("offsets %d and %d" % (first, second), three,
                partitioned(kept=(0, 16, 32), ntiles=33, offsets=(first, second)), REFUSED)
-    # Reduced ones may have any length: 512 bytes of zeros are 128 words that repeat.
-    zeros = b"\0\0"  # the map of words, of 16 bytes: of the bytes of that which are others
+    # Reduced partitions may have any length: 512 bytes of zeros are 128 words
+    # that repeat.
+    zeros = b"\0\0"  # which of the word map's 16 bytes differ
     none = partitioned(kept=(0, 16, 32), ntiles=33, controls=b"\x80\x80\x80",
                        offsets=(len(zeros), 2 * len(zeros)), payload=zeros * 3)
     yield "reduced partitions", three, none, SAME
@@ -640,7 +648,7 @@ def partition_cases(s):
     yield ("a reduced partition of no bytes", three,
            partitioned(kept=(0, 16, 32), ntiles=33, controls=b"\x80\0\x80", offsets=(0, 512),
                        payload=bytes(512) + zeros), REFUSED)
-    # A map of 9 bytes and its own: bytes that are as those before are not there.
+    # A map of 9 bytes and its own map: repeated bytes are left out.
     yield "a map of zeros", zero_map, lorenzo(4096 * 65, b"\0\xfe"), SAME
     yield "a byte that is told though it repeats", zero_map, lorenzo(4096 * 65, b"\x01\0\0"), SAME
     yield "a map that ends", zero_map, lorenzo(4096 * 65, b"\x01\0"), REFUSED
@@ -656,20 +664,20 @@ def stage_cases(s):
     yield "bits behind the map of words", none, reduced("fc", ""), SAME
     yield "a word that is told though it repeats", none, reduced("03", "00"), SAME
     yield "a byte that is told though it is zero", none, reduced("03", "01", b"\0"), SAME
-    # One word is filled up to eight bytes, of which the upper ones say nothing: 2^32 * 2.
+    # One word fills up to eight bytes. Its upper bytes are ignored: 2^32 * 2.
     yield "bytes behind the last word", example, reduced("01", "20", b"\x02"), SAME
     yield "bytes behind the stages", example, reduced("01", "00", b"", b"\0"), REFUSED
     yield "no bytes of a word", example, reduced("01", "01"), REFUSED
     yield "no map of bytes", example, reduced("01", ""), REFUSED
     yield "no map of words", example, reduced("", ""), REFUSED
-    # 62 values: the tile has eight bytes too, and bits behind the last word.
+    # 62 values: the tile also has eight bytes, and bits behind its last word.
     short = lorenzo(62, b"\x01" + CODE_0 + hexed("80 01") + hexed("00"))
     yield ("the end of a tile that is reduced", short,
            lorenzo(62, b"\x01" + CODE_0 + hexed("80 01") + hexed("02 08") + b"\x06"), SAME)
 
 
 def end_cases(s):
-    """No stream may end earlier, or later."""
+    """A stream that lacks its last byte or has one more is refused."""
     for name, stream in s.items():
         for n in range(5 if len(stream) < 2000 else len(stream) - 600, len(stream)):
             yield "%s, %d bytes of it" % (name, n), stream, stream[:n], REFUSED
@@ -688,7 +696,8 @@ class FieldsTest(unittest.TestCase):
         cls.streams.update(made_streams())
 
     def try_streams(self, streams):
-        """What the codec says of each, which is what the other decoder says."""
+        """The codec's results. make_pairs checks that the other decoder
+        agrees."""
         done = subprocess.run(
             [os.environ["TEST_PAIRS"], "--try"], check=False, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -1,6 +1,7 @@
-"""The codec and the decoder of decoder/terp_decode.c, which follows doc/format.md, say the same of
-streams of all kinds, of the document's examples, and of what breaks its rules. TEST_PAIRS names
-make_pairs, which compares the two, TEST_DECODER the decoder as a program, TEST_DOCUMENT the
+"""The codec and the decoder of decoder/terp_decode.c, which follows
+doc/format.md, agree on streams of all kinds, on the document's examples, and
+on streams that break its rules. TEST_PAIRS names make_pairs, which compares
+the two; TEST_DECODER names the decoder as a program, TEST_DOCUMENT the
 document."""
 import hashlib
 import math
@@ -12,7 +13,7 @@ import subprocess
 import tempfile
 import unittest
 
-# Where the examples have what: BOUND those of one dim.
+# Positions of fields in the examples. BOUND is that of examples of rank 1.
 LAYOUT, CODING, PREDICTION, BOUND = 5, 6, 7, 17
 HUFFMAN = {"slack": 25, "plans": 30, "escapes": 40, "map": 41, "entries": 42,
            "control": 44, "offsets": 45, "lengths": 46}
@@ -31,14 +32,14 @@ POINTWISE = {"head": 25, "bound": 26, "center": 34, "signs": 47, "length": 48,
 
 
 def put(stream, at, replacement, nbytes=None):
-    """The stream with bytes in place of as many others, or of nbytes."""
+    """The stream with `replacement` in place of as many bytes, or of nbytes."""
     new = bytes.fromhex(replacement)
     return stream[:at] + new + stream[at + (len(new) if nbytes is None
                                             else nbytes):]
 
 
 def reduce_tile(tile):
-    """RRE4-TCMS8-RZE1 of a tile of up to 32 bytes in which no word repeats."""
+    """RRE4-TCMS8-RZE1 of a tile of up to 32 bytes without repeated words."""
     tile = tile + bytes(-len(tile) % 8)
     longs = []
     for at in range(0, len(tile), 8):
@@ -108,7 +109,7 @@ def pointwise_variants(example):
 
 
 def integer_variants(example):
-    """Of int16: the layout, the type's number, form, offset and scale."""
+    """Int16: the layout, the type's number, form, offset and scale."""
     at, form = 17, 26
     return [
         ("integers", example, True),
@@ -133,7 +134,7 @@ def integer_variants(example):
 
 
 def lossless_variants(example):
-    """The model, shifts, numbers, remainders and escapes of float32."""
+    """Lossless float32: the model, shifts, numbers, remainders and escapes."""
     dims, form, zeros, exponent, told, shift = 26, 27, 28, 29, 31, 32
     remainders, escapes = 37, 48
     without = example[:remainders] + example[escapes:]
@@ -181,7 +182,7 @@ def lossless_variants(example):
 
 
 def reference_variants(example):
-    """The marker, the number of references, distances, differences and
+    """References: the marker, their number, distances, differences and
     values."""
     marker, n, distances, differences, values = 17, 21, 25, 36, 54
     return [
@@ -217,7 +218,7 @@ def reference_variants(example):
 
 
 def copy_variants(example):
-    """The dimensions, and the values."""
+    """Copies: the dimensions, and the values."""
     dims, values = 18, 19
     return [
         ("copies", example, True),
@@ -239,7 +240,7 @@ def copy_variants(example):
 
 
 def list_variants(example):
-    """Of a tile's list of one code, which is the tile's only symbol 0."""
+    """The list of a tile that has one symbol 0."""
     p = LISTED
 
     def with_list(listed):
@@ -276,11 +277,11 @@ def list_variants(example):
 
 def variants(huffman, default, exact, listed, tails, pointwise, integers,
              lossless, references, copies, floor):
-    """Name, stream, and whether it is valid."""
+    """Yields name, stream, and whether the stream is valid."""
     h, d, e, t = HUFFMAN, DEFAULT, EXACT, TAILS
     reduced = reduce_tile(default[d["tile"]:])
-    # Eight escapes, of numbers of a byte; by entry 18 the tile is eight words of
-    # six zeros.
+    # Eight escapes with numbers of a byte. Entry 18 makes the tile eight words
+    # of six zeros.
     escapes = (tails[:t["escapes"]]
                + bytes.fromhex("0801" + "0102030405060708")
                + tails[t["low bits"]:t["map"]]
@@ -463,7 +464,8 @@ def variants(huffman, default, exact, listed, tails, pointwise, integers,
 
 
 def needed_kinds():
-    """What the streams are to have, as h5tests/format/inside.c names it."""
+    """The properties that the streams must cover, as h5tests/format/inside.c
+    names them."""
     coded = ["coding %d, prediction %d" % (coding, prediction)
              for coding in (2, 5) for prediction in (1, 2, 3)]
     of_all = ["lossless, form 0", "lossless, form 1", "lossless, form 2",
@@ -504,7 +506,7 @@ class FormatTest(unittest.TestCase):
         subprocess.run([os.environ["TEST_PAIRS"], cls.folder], check=True)
         document = pathlib.Path(os.environ["TEST_DOCUMENT"])
         cls.document = document.read_text(encoding="utf-8")
-        # In the order of the document.
+        # In the document's order.
         cls.examples = [
             bytes.fromhex(block) for block in
             re.findall(r"((?:^    (?:[0-9a-f]{2} ?)+\n)+)", cls.document,
@@ -522,7 +524,7 @@ class FormatTest(unittest.TestCase):
                 ("huffman", "default", "exact", "listed", "tails",
                  "pointwise", "integers", "lossless", None, None, "floor"),
                 self.examples, strict=True):
-            if name is not None:  # the others are no encoder's
+            if name is not None:  # no encoder makes the others
                 self.assertEqual(
                     (self.folder / (name + ".terp")).read_bytes(), example)
 

@@ -1,7 +1,7 @@
-/* The decoder of decoder/terp_decode.c and the codec's say the same of golden
- * streams and of damaged ones: the same values, or that there are none. The
- * folder of golden streams is the first argument, how many damaged ones are
- * tried the second. */
+/* Compares the decoder of decoder/terp_decode.c with the codec, on golden
+ * streams and on damaged ones: both must give the same values, or both refuse
+ * the stream. Arguments: the number of damaged streams, then the folders of
+ * golden streams. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,8 +50,8 @@ golden_streams_decode_to_the_same_values(void **state)
     }
 }
 
-/* A byte that is another, a bit, bytes that are elsewhere, or an end; where
- * `is_early`, near the begin, where the most is told. */
+/* Changes a byte or a bit, copies a byte, or cuts the stream. `is_early`: near
+ * the beginning, where most fields are. */
 static void
 damage(struct terp_stream *stream, uint64_t random, bool is_early)
 {
@@ -126,7 +126,7 @@ entries_of_the_dictionary_have_the_codecs_words(void **state)
     }
 }
 
-/* Each length that the hash goes another way for, and some pieces. */
+/* All lengths for which the hash has another formula, and several pieces. */
 static void
 checksums_of_any_length_are_the_codecs(void **state)
 {

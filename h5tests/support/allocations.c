@@ -1,4 +1,5 @@
-/* Counts and fails the calls that the linker sends here. */
+/* Counts allocations and makes them fail; the linker redirects the calls
+ * here. */
 #include "h5tests/support/allocations.h"
 
 #include <errno.h>
@@ -9,7 +10,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-/* Names that --wrap gives; the C library's own are behind __real. */
+/* The linker's --wrap gives these names. __real names are the C library's. */
 void *__real_malloc(size_t);
 void *__real_calloc(size_t, size_t);
 void *

@@ -31,10 +31,10 @@ terp_case_alloc(uint64_t nbytes)
 #endif
 #endif
 
-#ifdef TERP_FEWER_CASES /* by scripts/cross.sh */
+#ifdef TERP_FEWER_CASES /* set by scripts/cross.sh */
 #define FEWER TERP_FEWER_CASES
 #elif defined(SANITIZED)
-#define FEWER 32u /* of cases that take four times as long */
+#define FEWER 32u /* since each case takes four times as long */
 #else
 #define FEWER 1u
 #endif
@@ -124,7 +124,8 @@ terp_case_bound(const struct terp_params *params,
         max = !seen || value > max ? value : max;
         seen = true;
     }
-    /* Halved: the range of finite values may exceed the largest number. */
+    /* Halves first, because the range of finite values may exceed the largest
+     * number. */
     double half = max / 2 - min / 2;
     double bound = half > 0x1p1021 ? half * params->bound * 2
                                    : (max - min) * params->bound;
@@ -249,8 +250,8 @@ terp_case_seal(struct terp_stream *stream)
     terp_frame_seal(stream->bytes, stream->nbytes);
 }
 
-/* What is behind the bytes that are needed does not count, and may be missing;
- * without the last of them there is nothing. */
+/* Bytes behind the needed ones may have any value or be missing. Without the
+ * last needed byte, decoding fails. */
 static void
 check_needed(const char *name, const struct terp_stream *stream, uint64_t step,
              const uint8_t *expected, uint64_t nbytes)

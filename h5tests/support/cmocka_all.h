@@ -1,4 +1,4 @@
-/* cmocka.h with the headers that it needs before it. */
+/* cmocka.h, and the headers that must come before it. */
 #pragma once
 
 #include <setjmp.h>

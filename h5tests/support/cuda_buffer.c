@@ -1,4 +1,5 @@
-/* Buffers on the host or, by the CUDA runtime that is named, on the device. */
+/* Buffers on the host, or on the device through a CUDA runtime that the
+ * environment names. */
 #include "h5tests/support/cuda_buffer.h"
 
 #include <dlfcn.h>
@@ -11,9 +12,9 @@
 #define GUARD_NBYTES 256
 #define GUARD 0x5A
 
-#define MEMCPY_DEFAULT 4 /* cudaMemcpyDefault: finds out whose memory it is */
+#define MEMCPY_DEFAULT 4 /* cudaMemcpyDefault: between any memories */
 
-/* The runtime's functions, whose results are 0 where they succeed. */
+/* The runtime's functions return 0 for success. */
 typedef int
 cuda_malloc_function(void **at_ret, size_t nbytes);
 typedef int
@@ -35,7 +36,8 @@ find(void *library, const char *name, void *function_ret)
     memcpy(function_ret, &symbol, sizeof symbol);
 }
 
-/* Opens the runtime: libcudart.so, or the emulated engine, which exports it. */
+/* Opens the runtime: libcudart.so, or the emulated engine, which exports the
+ * same functions. */
 static void
 open_runtime(void)
 {
@@ -63,7 +65,7 @@ copy(const struct cuda_buffer *buffer, void *dst, const void *src,
         assert_int_equal(cuda_memcpy(dst, src, nbytes, MEMCPY_DEFAULT), 0);
 }
 
-/* As aligned_alloc wants it. */
+/* aligned_alloc requires a multiple of the alignment. */
 static uint64_t
 round_up(uint64_t nbytes)
 {

@@ -1,4 +1,4 @@
-/* Memory of the host or of the device, with guards on both sides. */
+/* Buffers on the host or the device, with guard bytes on both sides. */
 #pragma once
 
 #include <stdint.h>
@@ -7,20 +7,20 @@
 
 struct cuda_buffer {
     enum terp_memory memory;
-    uint8_t *begin;  /* of the allocation */
-    uint8_t *bytes;  /* what a test hands out */
-    uint64_t nbytes; /* of these */
+    uint8_t *begin;  /* start of the allocation */
+    uint8_t *bytes;  /* start of the test's bytes */
+    uint64_t nbytes; /* size of the test's bytes */
 };
 
-/* A buffer of `nbytes`, `offset` bytes after a multiple of 256; its contents
- * are `bytes`, or where that is NULL unspecified. Fails the running test where
- * there is no memory. */
+/* Allocates a buffer of `nbytes`, `offset` bytes after a multiple of 256. Its
+ * contents are `bytes`, or undefined if that is NULL. Fails the running test
+ * without memory. */
 struct cuda_buffer
 cuda_buffer_make(enum terp_memory memory, const void *bytes, uint64_t nbytes,
                  uint64_t offset);
 
-/* A copy of the contents on the host, which the caller frees. Fails the
- * running test where a guard was overwritten. */
+/* Copies the contents to host memory, which the caller frees. Fails the running
+ * test if a guard byte has changed. */
 uint8_t *
 cuda_buffer_read(const struct cuda_buffer *buffer);
 

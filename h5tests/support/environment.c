@@ -1,5 +1,6 @@
-/* Sets and compares what a host may set: fenv.h, and what it does not know. */
-#define _GNU_SOURCE /* feenableexcept */
+/* Sets and compares a thread's floating-point environment, including the bits
+ * that fenv.h does not cover. */
+#define _GNU_SOURCE /* for feenableexcept */
 #include "h5tests/support/environment.h"
 
 #include <fenv.h>
@@ -20,8 +21,8 @@ const char *const test_environment_name[TEST_NENVIRONMENTS] = {
 
 #if defined(__x86_64__)
 
-/* MXCSR: its flags of exceptions; their masks, and those of errors; what
- * flushes, that is FTZ and DAZ. */
+/* Bits of MXCSR: exception flags, exception masks, the masks of errors, and the
+ * two flush bits, FTZ and DAZ. */
 #define FLAGS 0x003Fu
 #define MASKS 0x1F80u
 #define MASKS_OF_ERRORS 0x0680u
@@ -54,7 +55,7 @@ has_traps(enum test_environment environment)
     return (~_mm_getcsr() & MASKS) == unmasked(environment);
 }
 
-/* Subnormal operands may trap, too, which fenv.h does not know. */
+/* Also traps on subnormal operands, which fenv.h cannot do. */
 static bool
 set_traps(enum test_environment environment)
 {
@@ -94,7 +95,7 @@ set_flush(void)
     return flushes();
 }
 
-/* Most processors of the architecture have none. */
+/* Most processors of this architecture have no traps. */
 static bool
 has_traps(enum test_environment environment)
 {

@@ -1,18 +1,18 @@
-/* Exact quants of every kind, whatever the values are. */
+/* Exact quants of every kind, independent of the values. */
 #pragma once
 
 #include "codec/model/exact.h"
 
 enum exact_kind {
     EXACT_NONE,
-    EXACT_POWER,       /* the step, rounded down */
-    EXACT_SIGNIFICAND, /* likewise, by several bits */
-    EXACT_DENSE,       /* from 0.25 on, values are counted */
-    EXACT_ZEROS,       /* of the values of above, those that end in zeros */
+    EXACT_POWER,       /* the step, rounded down to a power of two */
+    EXACT_SIGNIFICAND, /* the step, rounded down to several bits */
+    EXACT_DENSE,       /* quants count values from 0.25 on */
+    EXACT_ZEROS,       /* as EXACT_DENSE, of values that end in zeros */
     EXACT_NKINDS
 };
 
-/* None where the step is too near the ends of the type. */
+/* Returns none if the step is too near the ends of the type. */
 static inline struct terp_exact
 exact_quants_of_kind(enum exact_kind kind, double step, int value_nbytes)
 {

@@ -1,19 +1,19 @@
-/* What exhaustive and cuda_exhaustive go through: bounds of every mode, all
- * float32 there are in two orders, float64 of every exponent; and whether a
- * value has kept its bound, in exact arithmetic. */
+/* Cases of exhaustive and cuda_exhaustive: bounds of every mode, all float32
+ * patterns in two orders, and float64 values of every exponent. Also the check
+ * of a value against its bound in exact arithmetic. */
 #pragma once
 
 #include <assert.h>
 
 #include "h5tests/support/values.h"
 
-/* Chunks of float32, which are all patterns together. */
+/* All chunks of float32 together hold every pattern once. */
 #define CHUNK_NVALUES (UINT64_C(1) << 20)
 #define NCHUNKS (UINT64_C(1) << 12)
 static_assert(CHUNK_NVALUES * NCHUNKS == UINT64_C(1) << 32,
               "each pattern once");
 
-/* Those of float64: so many values of each of 2048 exponents. */
+/* Chunks of float64 hold so many values of each of the 2048 exponents. */
 #define MANTISSAS_PER_CHUNK 128
 #define WIDE_NVALUES (UINT64_C(2048) * MANTISSAS_PER_CHUNK)
 
@@ -47,8 +47,8 @@ static const struct exhaustive_case {
 #define EXHAUSTIVE_NCASES \
     ((int)(sizeof exhaustive_cases / sizeof exhaustive_cases[0]))
 
-/* Runs of patterns that follow each other; combs, chunks of all magnitudes and
- * of both signs; combs of float64 with random mantissas. */
+/* Runs: consecutive float32 patterns. Combs: each chunk has float32 of all
+ * magnitudes and both signs. Wide: combs of float64 with random mantissas. */
 enum exhaustive_layout {
     RUNS,
     COMBS,
@@ -58,7 +58,7 @@ enum exhaustive_layout {
 static const char *const exhaustive_layout_names[NLAYOUTS] = {
     "float32, runs", "float32, combs", "float64, combs"};
 
-/* The bits of value i of chunk c; `random` is of both. */
+/* The bits of value i of chunk c. `random` must depend on both. */
 static inline TERP_HOST_DEVICE uint64_t
 exhaustive_pattern(enum exhaustive_layout layout, uint64_t c, uint64_t i,
                    uint64_t random)
@@ -71,8 +71,8 @@ exhaustive_pattern(enum exhaustive_layout layout, uint64_t c, uint64_t i,
            (random >> 12 & ((UINT64_C(1) << 52) - 1));
 }
 
-/* The bound of all of a chunk's values, whose least and largest finite ones are
- * given; 0 of a pointwise one without a floor. */
+/* The absolute bound of a chunk whose finite values are from `min` to `max`; 0
+ * for a pointwise bound without a floor. */
 static inline TERP_HOST_DEVICE double
 exhaustive_bound(const struct exhaustive_case *how, double min, double max)
 {

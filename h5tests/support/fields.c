@@ -1,4 +1,4 @@
-/* Makes the contents of test chunks from numbers alone. */
+/* Makes the contents of test chunks in integer arithmetic. */
 #include "h5tests/support/fields.h"
 
 #include "h5tests/support/values.h"
@@ -9,7 +9,7 @@ const char *const terp_field_name[TERP_NNAMED_FIELDS] = {
     "gaps",     "maps",     "fine",      "rounded", "sines",    "mirrors",
     "grids",    "decades",  "profile"};
 
-/* Fixed-point numbers have this many bits behind the point. */
+/* Fraction bits of fixed-point numbers. */
 #define FRACTION_NBITS 30
 #define ONE (INT64_C(1) << FRACTION_NBITS)
 
@@ -23,7 +23,7 @@ terp_field_mix(uint64_t counter)
     return word ^ word >> 31;
 }
 
-/* Where a value is: coordinates within its domain. */
+/* The coordinates of a value in its domain. */
 struct place {
     int rank;
     uint64_t brick;
@@ -48,14 +48,14 @@ place_of(const struct terp_chunk *chunk, uint64_t index)
     return place;
 }
 
-/* u * (1 - u) * 4 for u in [0, 1]: 0 at the ends, ONE in the middle. */
+/* 4 u (1 - u) for u in [0, 1]: 0 at the ends, ONE in the middle. */
 static int64_t
 parabola(int64_t u)
 {
     return u * (ONE - u) / (ONE / 4);
 }
 
-/* A product of parabolas, with `nwaves` arcs of alternating sign per dim. */
+/* A product of parabolas. Each dim has `nwaves` arcs of alternating sign. */
 static int64_t
 waves(const struct place *place, int64_t nwaves)
 {
@@ -71,7 +71,7 @@ waves(const struct place *place, int64_t nwaves)
     return product;
 }
 
-/* A sum of sines by parabolas and their squares, a dim each. */
+/* A sum over dims of sines, approximated by parabolas and their squares. */
 static int64_t
 sines(const struct place *place)
 {
@@ -213,8 +213,8 @@ mantissa_nbits(enum terp_type type)
                                    : 23;
 }
 
-/* Values that IEEE 754 says more about than a number: quiet and signalling
- * NaN with payloads, infinities, -0.0. Of integers: any. */
+/* Special values of IEEE 754: quiet and signalling NaN with payloads,
+ * infinities, -0.0. Integers get any value. */
 static uint64_t
 special_bits(enum terp_type type, uint64_t word)
 {
@@ -285,7 +285,7 @@ field_bits(enum terp_field field, enum terp_type type,
         value = chance(place, 97) ? 1e20 : 1 + fraction(noise(place) / 1024);
         break;
     case TERP_FIELD_COAST:
-        /* Land where slow waves are high; a ragged edge. */
+        /* Land is where slow waves are high; its edge is ragged. */
         value = waves(place, 2) + noise(place) / 32 > ONE / 16
                     ? 1e20
                     : 10 + fraction(smooth(place));

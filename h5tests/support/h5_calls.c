@@ -1,4 +1,5 @@
-/* Counts and fails the calls that the linker sends here. */
+/* Counts calls of HDF5 and makes them fail; the linker redirects the calls
+ * here. */
 #include "h5tests/support/h5_calls.h"
 
 #include <hdf5.h>
@@ -17,7 +18,7 @@ must_fail(const char *name)
     return true;
 }
 
-/* Names that --wrap gives; HDF5's own are behind __real. */
+/* The linker's --wrap gives these names. __real names are HDF5's. */
 #define CALL(result, name, failure, parameters, arguments)             \
     result __real_##name parameters;                                   \
     result __wrap_##name parameters;                                   \

@@ -1,4 +1,4 @@
-/* Makes files, datasets and their properties for the tests of the filter. */
+/* Makes files, datasets and their properties for tests of the filter. */
 #include "h5tests/support/h5_files.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@ h5_file_new(void)
 
     assert_true(H5Eset_auto2(H5E_DEFAULT, NULL, NULL) >= 0);
     assert_true(H5Pset_fapl_core(fapl, 1 << 20, 0) >= 0);
-    /* No chunk cache, so that every write and read meets the filter. */
+    /* Without a chunk cache, each write and read runs the filter. */
     assert_true(H5Pset_cache(fapl, 0, 0, 0, 0) >= 0);
     hid_t file = H5Fcreate("memory.h5", H5F_ACC_TRUNC, H5P_DEFAULT, fapl);
     assert_true(file >= 0);
@@ -54,8 +54,8 @@ h5_dataset_new(hid_t file, const char *name, hid_t type,
     assert_true(space >= 0);
     hid_t dataset =
         H5Dcreate2(file, name, type, space, H5P_DEFAULT, dcpl, H5P_DEFAULT);
-    /* An id of a closed space says nothing, but a successful close would
-     * clear the error stack. */
+    /* HDF5 prints an error for the id of a closed space, but a successful close
+     * would clear the error stack. */
     if (dataset >= 0)
         H5Sclose(space);
     return dataset;

@@ -1,4 +1,4 @@
-/* Random choices and a watch on memory (Linux: /proc). */
+/* Random choices and a watch on the process's memory (Linux: /proc). */
 #include "h5tests/support/load.h"
 
 #include <inttypes.h>
@@ -14,11 +14,12 @@
 #define MIB ((double)(1 << 20))
 #define SAMPLES_PER_SECOND 4
 #define NS_PER_SECOND 1000000000
-/* Before, memory grows to what is kept for the next chunks: the largest ones
- * must have come, in every arena of the C library. */
+/* Samples before this one do not count: memory that the codec keeps for later
+ * chunks grows until every arena of the C library has seen the largest
+ * chunk. */
 #define NWARM (300 * SAMPLES_PER_SECOND)
-#define MIN_NSAMPLES (300 * SAMPLES_PER_SECOND) /* that tell something */
-/* Batches until it is clear that no device comes. */
+#define MIN_NSAMPLES (300 * SAMPLES_PER_SECOND) /* fewer prove nothing */
+/* So many batches without the device show that the device will not work. */
 #define MAX_NIN_VAIN 64
 
 static atomic_uint_fast64_t all_ncases, all_nvalues;
@@ -62,7 +63,8 @@ load_dims(struct load_random *random, int rank, uint64_t nvalues,
 {
     const uint64_t first = load_below(random, (uint64_t)rank);
 
-    /* The dim that is chosen last, which is any of them, has what is left. */
+    /* The dims are chosen in a cyclic order from a random one on. The last one
+     * gets the remaining values. */
     for (int i = 0; i < rank; i++) {
         uint64_t *dim = &dims_ret[(first + (uint64_t)i) % (uint64_t)rank];
         int nbits = 0;
@@ -180,7 +182,7 @@ load_is_over(void)
     return atomic_load(&over);
 }
 
-/* Of /proc/self/statm, in pages: all, and what is resident. */
+/* From /proc/self/statm, in pages: all memory, and resident memory. */
 static double
 resident_mib(void)
 {
@@ -229,7 +231,7 @@ load_watch(const struct load_options *options)
     if (samples == NULL)
         load_fail(0, "not enough memory");
     while (nsamples < cap) {
-        /* So that minutes stay minutes where the CPUs are busy. */
+        /* Absolute times keep minutes exact when CPUs are busy. */
         next.tv_nsec += NS_PER_SECOND / SAMPLES_PER_SECOND;
         next.tv_sec += next.tv_nsec / NS_PER_SECOND;
         next.tv_nsec %= NS_PER_SECOND;

@@ -1,4 +1,4 @@
-/* The pipelines and predictors that tests go through. */
+/* The pipelines and predictors that tests try. */
 #include "h5tests/support/modes.h"
 
 const struct terp_mode terp_mode[TERP_NMODES] = {

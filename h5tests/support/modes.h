@@ -1,4 +1,4 @@
-/* All pipelines and predictors that can be forced, and AUTO for both. */
+/* All pipelines and predictors that a caller can choose, and AUTO for both. */
 #pragma once
 
 #include "codec/api/terp.h"

@@ -1,5 +1,5 @@
-/* Paints a stack, and looks how far down it was written. */
-#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
+/* Fills a stack with a pattern, and finds how far down it was overwritten. */
+#define _DEFAULT_SOURCE /* for MAP_ANONYMOUS */
 #include "h5tests/support/painted.h"
 
 #include <pthread.h>
@@ -14,11 +14,11 @@
 struct painted {
     void (*run)(void *arg);
     void *arg;
-    uint8_t *lowest; /* of the stack */
+    uint8_t *lowest; /* lowest address of the stack */
     uint64_t depth_nbytes;
 };
 
-/* Where run's frame begins, or a little above. */
+/* The address of run's frame, or a little above. */
 static __attribute__((noinline)) void
 run_painted(struct painted *painted)
 {

@@ -1,4 +1,4 @@
-/* Whether the decoder of decoder/terp_decode.c says what the codec says. */
+/* Compares the decoder of decoder/terp_decode.c with the codec. */
 #pragma once
 
 #include <stdlib.h>
@@ -28,7 +28,8 @@ reader_is_nan(enum terp_type type, const uint8_t *value, bool big_endian)
     return nfraction > 0 && (bits & (sign - 1)) > infinity;
 }
 
-/* The same bits; but which NaN arithmetic makes is not told. */
+/* Whether values have the same bits. NaN compare equal, because the format does
+ * not say which NaN arithmetic makes. */
 static inline bool
 reader_values_equal(const struct terp_chunk *chunk, const uint8_t *values,
                     const uint8_t *other)
@@ -49,10 +50,10 @@ reader_values_equal(const struct terp_chunk *chunk, const uint8_t *values,
     return true;
 }
 
-/* Whether both describe a stream alike, and, where its values have at most
- * `max_nbytes`, decode it to the same ones or both refuse it. `is_whole`: an
- * encoder made it, so that every bit is told. `*decoded_ret`: there are
- * values. */
+/* Whether both decoders describe a stream alike and, if its values have at most
+ * `max_nbytes`, decode it to the same values or both refuse it. `is_whole`: an
+ * encoder made the stream, so NaN must have the same bits too. `*decoded_ret`:
+ * both decoded it. */
 static inline bool
 reader_agrees(const uint8_t *stream, size_t stream_nbytes, uint64_t max_nbytes,
               bool is_whole, bool *decoded_ret)

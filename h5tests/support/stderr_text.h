@@ -1,4 +1,4 @@
-/* What is printed to stderr between two calls, for tests that check it. */
+/* Captures what a program prints to stderr between two calls. */
 #pragma once
 
 #include <stdio.h>
@@ -6,7 +6,7 @@
 
 #include "h5tests/support/cmocka_all.h"
 
-/* Sends stderr to a file of its own; returns what undoes that. */
+/* Redirects stderr to a temporary file. Returns the handle that undoes it. */
 static inline int
 redirect_stderr(FILE **file_ret)
 {

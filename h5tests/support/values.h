@@ -1,5 +1,5 @@
-/* Values of a chunk as tests see them: bits and numbers in any byte order,
- * and the bound compared without rounding. */
+/* Values of a chunk: their bits and numbers in any byte order, and an exact
+ * comparison with the bound. */
 #pragma once
 
 #include <math.h>
@@ -9,7 +9,7 @@
 #include "codec/api/terp.h"
 #include "codec/model/carrier.h"
 
-/* Values are parts here, where a type has several. */
+/* For complex types, functions treat each part as a value. */
 static inline int
 value_nbytes(enum terp_type type)
 {
@@ -58,7 +58,8 @@ value_of_bits(enum terp_type type, uint64_t bits)
     return value;
 }
 
-/* A thousand times as large, as an integer of `type`; or the least one. */
+/* The integer of `type` that is 1000 times `value`, or the least integer if
+ * that does not fit. */
 static inline uint64_t
 integer_to_bits(enum terp_type type, double value)
 {
@@ -100,10 +101,10 @@ bits_are_finite(enum terp_type type, uint64_t bits)
     return (bits & exponent) != exponent;
 }
 
-/* |x - y| <= bound in exact arithmetic, for finite x, y and bound: the
+/* |x - y| <= bound in exact arithmetic, for finite x, y and bound. The
  * difference is sum + rest (Dekker's Fast2Sum), where sum is the difference
- * rounded to nearest. Rounding is monotonic, so only a sum equal to the bound
- * leaves the decision to the rest. */
+ * rounded to nearest. Rounding is monotonic, so the rest matters only if sum
+ * equals the bound. */
 static inline TERP_HOST_DEVICE bool
 is_within(double x, double y, double bound)
 {
@@ -120,11 +121,12 @@ is_within(double x, double y, double bound)
 }
 
 /* |x - y| <= bound |x| in exact arithmetic, and y has the sign of x, for finite
- * x and y and a bound below 1. Both sides are a sum and a rest, as above. */
+ * x and y and a bound below 1. Both sides are a sum and a rest, as in
+ * is_within. */
 static inline TERP_HOST_DEVICE bool
 is_within_pointwise(double x, double y, double bound)
 {
-    /* Scaled, so that no rest is too small for a double. */
+    /* Scales up, so that a double can hold every rest. */
     const double scale = fabs(x) < 0x1p-400 ? 0x1p600 : 1;
     const double value = fabs(x) * scale, other = fabs(y) * scale;
     const double large = value > other ? value : other;

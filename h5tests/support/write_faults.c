@@ -1,11 +1,11 @@
-/* Lets the n-th write to a file fail, or come short, in a program that is not
- * told: to be preloaded (LD_PRELOAD). Environment:
- * - TEST_FAULT: "ENOSPC", the n-th write fails and all after it, as on a full
- *   disk; "EIO", the n-th fails alone; "short", each from the n-th on writes at
- *   most half of what it is given; otherwise none;
+/* A library for LD_PRELOAD that makes the n-th write to a file of an unchanged
+ * program fail or write less. Environment variables:
+ * - TEST_FAULT: "ENOSPC": the n-th write and all later ones fail, as on a full
+ *   disk; "EIO": only the n-th fails; "short": from the n-th on, each writes at
+ *   most half of its bytes; anything else: no faults;
  * - TEST_FAULT_AT: n, counted from 1;
- * - TEST_FAULT_FILES: what the names of the files contain;
- * - TEST_FAULT_COUNT: a file that in the end has the number of writes. */
+ * - TEST_FAULT_FILES: a substring of the paths of the files;
+ * - TEST_FAULT_COUNT: a file that gets the number of writes at exit. */
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
@@ -33,7 +33,7 @@ is_meant(int fd)
     return strstr(path, part) != NULL;
 }
 
-/* How much of `nbytes` is to be written; -1: nothing, errno says why. */
+/* How many of `nbytes` may be written; -1 with errno for none. */
 static ssize_t
 allowed(int fd, size_t nbytes)
 {
@@ -64,7 +64,7 @@ part_of(const void *bytes, ssize_t nbytes)
     return part;
 }
 
-/* By functions that are not these. */
+/* Calls writev, because this library replaces write. */
 ssize_t
 write(int fd, const void *bytes, size_t nbytes)
 {
@@ -83,7 +83,7 @@ pwrite(int fd, const void *bytes, size_t nbytes, off_t at)
     return n < 0 ? -1 : pwritev(fd, &part, 1, at);
 }
 
-/* What a program calls whose offsets have 64 bits by a macro. */
+/* Programs with 64-bit offsets call this function through a macro. */
 ssize_t
 pwrite64(int fd, const void *bytes, size_t nbytes, off_t at)
 {
