@@ -1,16 +1,15 @@
 /* exhaustive [--chunks N] [--count N] [--threads N] [--only MODE]
  *
- * Encodes and decodes every float32 there is under bounds of every mode, and
- * checks each value in exact arithmetic: a proof by trial of what is shipped,
- * through the public functions. Each bound gets all 2^32 patterns twice: as
- * runs of patterns that follow each other, and as combs, chunks of all
- * magnitudes and of both signs. Pipelines and predictors take turns. Float64
- * follow: for each exponent and sign COUNT random mantissas (128 if not given),
- * in combs.
+ * Encodes and decodes every float32 pattern through the public functions under
+ * bounds of every mode, and checks each value in exact arithmetic. Each bound
+ * gets all 2^32 patterns twice: as runs of consecutive patterns, and as combs,
+ * chunks of all magnitudes and both signs. Pipelines and predictors take turns.
+ * Then come combs of float64: COUNT random mantissas (default 128) for each
+ * exponent and sign.
  *
- * --chunks N takes N of the 4096 chunks, spread evenly. --only names a mode,
- * or "lossless", or "floor". Prints a line for each bound, and fails at the
- * first value that loses its own. Needs no test framework. */
+ * --chunks N tries N of the 4096 chunks, evenly spread. --only names a mode, or
+ * "lossless", or "floor". Prints a line for each bound, and fails at the first
+ * value that exceeds its bound. Needs no test framework. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -25,7 +24,7 @@
 
 #define MAX_NTHREADS 256
 
-/* A pass over chunks, which threads share. */
+/* The state that threads share while they go through the chunks. */
 struct pass {
     const struct exhaustive_case *how;
     enum exhaustive_layout layout;
@@ -35,7 +34,7 @@ struct pass {
     atomic_bool failed;
 };
 
-/* The bound of all of a chunk's values. */
+/* The absolute bound for all values of the chunk. */
 static double
 bound_of(const struct pass *pass, const struct terp_chunk *chunk,
          const uint8_t *values)
@@ -53,7 +52,8 @@ bound_of(const struct pass *pass, const struct terp_chunk *chunk,
     return exhaustive_bound(pass->how, min, max);
 }
 
-/* Codes chunk c; false, with a message, where a value has lost its bound. */
+/* Encodes and decodes chunk c. Returns false, with a message, if a value
+ * exceeds its bound. */
 static bool
 try_chunk(const struct pass *pass, uint64_t c, uint8_t *values,
           uint8_t *decoded, uint8_t *stream)
@@ -190,7 +190,7 @@ main(int argc, char **argv)
                                 .nchunks = NCHUNKS,
                                 .step = NCHUNKS / nchunks,
                                 .seed = (uint64_t)k};
-            pass.first = pass.seed * 2741 % pass.step; /* anywhere */
+            pass.first = pass.seed * 2741 % pass.step; /* in any chunk */
             if (layout == WIDE) {
                 pass.first = 0;
                 pass.nchunks = div_up(count, MANTISSAS_PER_CHUNK);

@@ -1,12 +1,12 @@
 /* load_chunks [--seconds N] [--threads N] [--seed N] [--first N] [DIGESTS]
  *
  * Threads encode and decode chunks of random types, shapes, contents, bounds
- * and pipelines at the same time, in contexts of their own and in common ones,
- * and compare every stream with the one that a single thread makes, and every
- * value with its bound. Ends with exit code 1 at the first that is wrong, or
- * where memory has grown. With TERP_ENGINE=cuda a device codes the batches, or
- * it is wrong, too. A seed is a series of cases: DIGESTS gets a line for every
- * BLOCK_NCASES of them, which another process of that seed has, too. */
+ * and pipelines at the same time, in private and in shared contexts. Each
+ * stream must equal the one that a single thread makes, and each value must
+ * keep its bound. Exits with 1 at the first error, or if memory has grown. With
+ * TERP_ENGINE=cuda it is also an error if the CPU runs the batches. The seed
+ * determines the cases. DIGESTS gets a line for each BLOCK_NCASES cases;
+ * another process with the same seed writes the same lines. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -25,16 +25,16 @@
 #include "h5tests/support/values.h"
 
 #define MAX_NTHREADS 256
-#define MAX_NCOPIES 4  /* of a chunk in a batch */
-#define MAX_NBITS 17   /* of the number of values */
-#define LARGE_NBITS 21 /* once in LARGE_EVERY */
+#define MAX_NCOPIES 4  /* copies of a chunk in a batch */
+#define MAX_NBITS 17   /* bits of the number of values */
+#define LARGE_NBITS 21 /* one case in LARGE_EVERY has this size */
 #define LARGE_EVERY 100
-#define REPEATS_EVERY 16  /* a chunk of values that repeat others */
-#define BEST_NVALUES 4096 /* TERP_EFFORT_BEST takes so long */
+#define REPEATS_EVERY 16  /* the chunk's values repeat earlier ones */
+#define BEST_NVALUES 4096 /* TERP_EFFORT_BEST takes long above this size */
 #define BLOCK_NCASES 256
 #define MAX_NBLOCKS (1 << 16)
 
-/* What all threads have in common. */
+/* State that all threads share. */
 static struct load_options options;
 static struct terp_context *common;
 static atomic_uint_fast64_t next_case;
@@ -66,7 +66,7 @@ need(const struct load_case *it, enum terp_status st, const char *what)
     load_fail(it->number, text);
 }
 
-/* ---- what a case is ---- */
+/* ---- the choice of a case ---- */
 
 static void
 choose_chunk(struct load_case *it)
@@ -75,7 +75,7 @@ choose_chunk(struct load_case *it)
     struct terp_chunk *chunk = &it->chunk;
     const int nbits =
         load_once_in(random, LARGE_EVERY) ? LARGE_NBITS : MAX_NBITS;
-    /* Within bounds only large ones are searched. */
+    /* Encoders search large domains and repeats only in large chunks. */
     const uint64_t nvalues =
         it->repeats && load_once_in(random, 2)
             ? TERP_REPEATS_MIN_NVALUES + load_size(random, MAX_NBITS - 1)
@@ -157,7 +157,7 @@ make_case(struct load_case *it, uint64_t number)
                                     : (enum terp_field)load_below(
                                           &it->random, TERP_NNAMED_FIELDS),
                         &it->chunk, it->values);
-    /* One of its values, or 0. */
+    /* One of the chunk's values, or 0. */
     if (it->params.has_fill && it->chunk.type != TERP_BYTES &&
         load_once_in(&it->random, 2))
         it->params.fill_bits =
@@ -175,7 +175,7 @@ free_case(struct load_case *it)
         free(it->streams[i]);
 }
 
-/* ---- what must be ---- */
+/* ---- the checks ---- */
 
 static void
 check_integers(const struct load_case *it)
@@ -186,7 +186,7 @@ check_integers(const struct load_case *it)
     for (uint64_t i = 0; i < chunk_nvalues(chunk); i++) {
         uint64_t a = value_bits(chunk, it->values, i) << unused;
         uint64_t b = value_bits(chunk, it->decoded, i) << unused;
-        /* In the order of unsigned numbers. */
+        /* The bits as unsigned numbers in the order of the values. */
         if (terp_type_is_signed(chunk->type)) {
             a ^= UINT64_C(1) << 63;
             b ^= UINT64_C(1) << 63;
@@ -219,7 +219,8 @@ check_values(const struct load_case *it)
     }
 }
 
-/* Copies of the chunk in a batch, by some threads: the stream of one. */
+/* Encodes copies of the chunk in a batch, by several threads. All streams must
+ * equal the stream of one thread. */
 static void
 check_batch(struct load_case *it, struct terp_context *context,
             uint64_t stream_nbytes)
@@ -261,7 +262,7 @@ check_batch(struct load_case *it, struct terp_context *context,
         load_fail(it->number, "a batch decodes to other values");
 }
 
-/* Every step-th value, and a stream with a bit changed. */
+/* Decodes every step-th value, and a stream with one changed bit. */
 static void
 check_rest(struct load_case *it, uint64_t stream_nbytes)
 {
@@ -289,7 +290,7 @@ check_rest(struct load_case *it, uint64_t stream_nbytes)
         load_fail(it->number, "a changed bit is not noticed");
 }
 
-/* Does the case; returns a digest of its stream and values. */
+/* Runs the case. Returns a digest of its stream and values. */
 static uint64_t
 do_case(struct load_case *it)
 {

@@ -1,5 +1,5 @@
 /* make_golden DIR: writes this version's golden streams and their list to an
- * existing folder, in place of those of the same names.
+ * existing folder, and overwrites files of the same names. See
  * h5tests/support/golden.h. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,10 +20,10 @@ struct golden {
     const char *name;
     enum terp_field field;
     struct terp_chunk chunk;
-    double bound; /* absolute, unless the list is of others */
+    double bound; /* the bound is absolute unless a list below says otherwise */
 };
 
-/* Each in every mode. */
+/* Streams in every mode. */
 static const struct golden goldens[] = {
     {"f32-1d", TERP_FIELD_ROUGH, {TERP_FLOAT32, false, false, 1, {701}}, 1e-3},
     {"f64-2d",
@@ -34,7 +34,7 @@ static const struct golden goldens[] = {
      TERP_FIELD_SMOOTH,
      {TERP_FLOAT32, false, false, 3, {33, 34, 35}},
      1e-4},
-    {"f32-prefixes", /* of the spline's streams */
+    {"f32-prefixes", /* coarse values of a spline's stream */
      TERP_FIELD_SMOOTH,
      {TERP_FLOAT32, false, false, 3, {33, 34, 35}},
      5e-4},
@@ -54,7 +54,7 @@ static const struct golden goldens[] = {
      TERP_FIELD_COAST,
      {TERP_FLOAT64, false, false, 2, {40, 50}},
      1e-3},
-    {"f32-months", /* the mask repeats */
+    {"f32-months", /* the mask of specials repeats along a dimension */
      TERP_FIELD_COAST,
      {TERP_FLOAT32, false, false, 3, {6, 20, 24}},
      1e-3},
@@ -66,7 +66,7 @@ static const struct golden goldens[] = {
      TERP_FIELD_SPIKES,
      {TERP_FLOAT32, false, false, 2, {37, 41}},
      1e-1},
-    {"f32-domain", /* three rows that have nothing in common */
+    {"f32-domain", /* three rows without relation */
      TERP_FIELD_SMOOTH,
      {TERP_FLOAT32, false, false, 2, {3, 1501}},
      1e-3},
@@ -74,15 +74,15 @@ static const struct golden goldens[] = {
      TERP_FIELD_SPIKES,
      {TERP_FLOAT64, false, false, 2, {37, 41}},
      1e-1},
-    {"f32-fine", /* low bits, and lorenzo's exact quants */
+    {"f32-fine", /* low bits, and exact quants of lorenzo */
      TERP_FIELD_FINE,
      {TERP_FLOAT32, false, false, 2, {37, 41}},
      1e-6},
-    {"f64-rounded", /* exact quants that know a grid */
+    {"f64-rounded", /* exact quants on the values' grid */
      TERP_FIELD_ROUNDED,
      {TERP_FLOAT64, false, false, 2, {29, 31}},
      1e-9},
-    {"f32-tails", /* of lorenzo's differences, and specials */
+    {"f32-tails", /* tails of lorenzo's differences, and specials */
      TERP_FIELD_GAPS,
      {TERP_FLOAT32, false, false, 3, {7, 8, 9}},
      3e-6},
@@ -90,15 +90,15 @@ static const struct golden goldens[] = {
      TERP_FIELD_FINE,
      {TERP_FLOAT64, false, false, 2, {17, 31}},
      1e-12},
-    {"f32-sines", /* long splines, blended */
+    {"f32-sines", /* long splines with blending */
      TERP_FIELD_SINES,
      {TERP_FLOAT32, false, false, 3, {17, 18, 19}},
      1e-4},
-    {"f32-mean", /* noise, which the mean of eight points predicts */
+    {"f32-mean", /* noise that suits the mean of eight points */
      TERP_FIELD_NOISE,
      {TERP_FLOAT32, false, false, 2, {67, 71}},
      1e-1},
-    {"f32-listed", /* codes that escape from tiles, and others that do not */
+    {"f32-listed", /* some codes are listed, others are escapes */
      TERP_FIELD_SPIKES,
      {TERP_FLOAT32, false, false, 2, {67, 71}},
      12},
@@ -106,11 +106,11 @@ static const struct golden goldens[] = {
      TERP_FIELD_COAST,
      {TERP_FLOAT32, false, false, 3, {7, 8, 9}},
      0},
-    {"f32-remainders", /* what lossless integers leave, shifts, no dimensions */
+    {"f32-remainders", /* lossless: remainders, shifts, no dimensions */
      TERP_FIELD_NOISE,
      {TERP_FLOAT32, false, false, 2, {37, 41}},
      0},
-    {"f64-smooth", /* lossless, differences of differences */
+    {"f64-smooth", /* lossless: second differences */
      TERP_FIELD_SINES,
      {TERP_FLOAT64, false, false, 2, {37, 41}},
      0},
@@ -118,45 +118,45 @@ static const struct golden goldens[] = {
      TERP_FIELD_MIRRORS,
      {TERP_FLOAT32, false, false, 2, {37, 42}},
      0},
-    {"f64-mirrors", /* to values that are not quite the same */
+    {"f64-mirrors", /* references to values that differ in the last bits */
      TERP_FIELD_MIRRORS,
      {TERP_FLOAT64, true, false, 2, {37, 42}},
      0},
-    {"f64-lossless", /* subnormal numbers: all values are counted */
+    {"f64-lossless", /* subnormal numbers: quants count all values */
      TERP_FIELD_DENORMALS,
      {TERP_FLOAT64, false, false, 2, {17, 31}},
      0},
 };
 
-/* The same, with bounds relative to each value. */
+/* The same under pointwise bounds. */
 static const struct golden pointwise[] = {
     {"f32-pointwise", /* logarithms in float32, signs, specials */
      TERP_FIELD_GAPS,
      {TERP_FLOAT32, false, false, 3, {9, 10, 11}},
      1e-2},
-    {"f64-pointwise", /* in float64 */
+    {"f64-pointwise", /* logarithms in float64 */
      TERP_FIELD_ROUGH,
      {TERP_FLOAT64, true, false, 2, {29, 31}},
      1e-7},
-    {"f32-pointwise-rounded", /* no logarithms */
+    {"f32-pointwise-rounded", /* rounded values without logarithms */
      TERP_FIELD_COAST,
      {TERP_FLOAT32, false, false, 2, {37, 41}},
      4e-7},
 };
 
-/* The same, with a floor of a hundredth of the bound. */
+/* The same with a floor of a hundredth of the bound. */
 static const struct golden floored[] = {
-    {"f32-floor", /* multiples and logarithms in float32 */
+    {"f32-floor", /* values below the joint, and logarithms in float32 */
      TERP_FIELD_GAPS,
      {TERP_FLOAT32, false, false, 3, {9, 10, 11}},
      1e-2},
-    {"f64-floor", /* in float64 */
+    {"f64-floor", /* logarithms in float64 */
      TERP_FIELD_ROUGH,
      {TERP_FLOAT64, true, false, 2, {29, 31}},
      1e-7},
 };
 
-/* Other types, whose bounds are absolute too. */
+/* Other types, also under absolute bounds. */
 static const struct golden types[] = {
     {"i8", TERP_FIELD_ROUGH, {TERP_INT8, false, false, 2, {29, 31}}, 0},
     {"u16-bound",
@@ -164,12 +164,12 @@ static const struct golden types[] = {
      {TERP_UINT16, true, false, 3, {9, 10, 11}},
      7},
     {"i32", TERP_FIELD_STEPS, {TERP_INT32, true, false, 2, {29, 31}}, 0},
-    {"u32-wide", /* in float64 */
+    {"u32-wide", /* carried in float64 */
      TERP_FIELD_GAPS,
      {TERP_UINT32, false, true, 3, {5, 9, 11}},
      1},
     {"i64", TERP_FIELD_ROUGH, {TERP_INT64, false, false, 2, {29, 31}}, 0},
-    {"u64-bits", /* by the bits of float64 */
+    {"u64-bits", /* carried as the bits of float64 */
      TERP_FIELD_GAPS,
      {TERP_UINT64, false, false, 2, {17, 31}},
      0},
@@ -189,7 +189,7 @@ static const struct golden types[] = {
      1e-3},
 };
 
-/* Each once: what needs no mode. */
+/* Streams that do not depend on the mode. */
 static const struct golden plain[] = {
     {"f32-constant",
      TERP_FIELD_CONSTANT,
@@ -203,7 +203,7 @@ static const struct golden plain[] = {
      TERP_FIELD_PROFILE,
      {TERP_FLOAT32, false, false, 3, {19, 20, 30}},
      1e-3},
-    {"f64-repeats", /* references under a bound */
+    {"f64-repeats", /* references under a bound above 0 */
      TERP_FIELD_MIRRORS,
      {TERP_FLOAT64, true, false, 2, {259, 254}},
      1e-3},
@@ -211,8 +211,8 @@ static const struct golden plain[] = {
     {"bytes", TERP_FIELD_NOISE, {TERP_BYTES, false, false, 1, {99}}, 1},
 };
 
-/* Each with every type but bytes, in every mode. Of integers what is no whole
- * number is rounded down, so that all of these are lossless but the first. */
+/* Every type except bytes in every mode. A bound of an integer type is rounded
+ * down, so all of these are lossless except the first. */
 static const struct {
     const char *name;
     enum terp_bound_mode mode;

@@ -1,15 +1,14 @@
 /* stream_digest [--threads N] [--every N] [--environment NAME] [--expect FILE]
  *
- * Prints the XXH3-64 digests of streams, and of what they decode to, for
- * chunks of all kinds in all modes. A line says what the data and the mode
- * are, never who made it, so that two builds, or two numbers of threads,
- * agree when their outputs are the same file.
+ * Prints the XXH3-64 digests of streams and of their decoded values, for chunks
+ * of all kinds in all modes. A line describes the data and the mode, so two
+ * builds or two numbers of threads agree if they print the same lines.
  *
- * With --expect, prints the lines that differ from FILE instead, and fails
- * when there are any. With --every, one of so many lines is made. With
- * --environment, chunks are coded in that floating-point environment. Exit
- * status 77 where TERP_CPU names instructions, or NAME an environment, that
- * there are not. Needs no test framework. */
+ * --expect prints only the lines that differ from FILE, and fails if there are
+ * any. --every N runs one line in N. --environment runs the codec in that
+ * floating-point environment. Exits with 77 if the machine lacks the
+ * instructions that TERP_CPU names, or the environment NAME. Needs no test
+ * framework. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,7 +49,8 @@ static const struct bound bounds[] = {
     {TERP_BOUND_ABSOLUTE, 0x1p-23, 0},
 };
 
-/* After all others, since the ones before stay as they are. */
+/* These follow all others, because the earlier lines of the file must not
+ * change. */
 static const struct bound pointwise[] = {
     {TERP_BOUND_POINTWISE, 1e-2, 0}, {TERP_BOUND_POINTWISE, 1e-4, 0},
     {TERP_BOUND_POINTWISE, 1e-5, 0}, {TERP_BOUND_POINTWISE, 1e-7, 0},
@@ -65,7 +65,7 @@ static const struct bound floored[] = {{TERP_BOUND_POINTWISE, 1e-2, 1e-3},
 static const struct bound psnrs[] = {{TERP_BOUND_PSNR, 30, 0},
                                      {TERP_BOUND_PSNR, 60, 0},
                                      {TERP_BOUND_PSNR, 100, 0}};
-/* Other types. A chunk of each, under all of these. */
+/* Other types. Each chunk is coded under all of these bounds. */
 static const enum terp_type types[] = {
     TERP_INT8,    TERP_INT16,    TERP_INT32,     TERP_INT64,
     TERP_UINT8,   TERP_UINT16,   TERP_UINT32,    TERP_UINT64,
@@ -94,7 +94,7 @@ dims_text(const struct terp_chunk *chunk, char text[static 64])
     return text;
 }
 
-/* One line without its end; false when the codec fails. */
+/* Writes one line without its end. Returns false if the codec fails. */
 static bool
 digest(enum terp_field field, const struct terp_chunk *chunk,
        const struct terp_params *params, const char *mode,
@@ -138,13 +138,13 @@ struct run {
     int nthreads;
     unsigned every;
     enum test_environment environment;
-    unsigned long nlines; /* so far */
-    FILE *expected;       /* NULL: lines are printed */
+    unsigned long nlines; /* lines so far */
+    FILE *expected;       /* NULL: print all lines */
     bool same;
 };
 
-/* Prints the next line, or compares it with that of run->expected. False when
- * the codec fails. */
+/* Prints the next line, or compares it with that of run->expected. Returns
+ * false if the codec fails. */
 static bool
 report(struct run *run, enum terp_field field, const struct terp_chunk *chunk,
        const struct terp_params *params, const char *mode,
@@ -196,7 +196,7 @@ digest_types(struct run *run)
     return true;
 }
 
-/* Each field in `nmodes` of the modes, which take turns, as bounds do. */
+/* Codes each field in `nmodes` of the modes. Modes and bounds take turns. */
 static bool
 digest_all(const struct bound *turns, size_t nturns, int nmodes,
            struct run *run)
@@ -226,8 +226,7 @@ digest_all(const struct bound *turns, size_t nturns, int nmodes,
     return true;
 }
 
-/* What splines that reach far predict: of one field long ones, of the other the
- * mean. */
+/* Fields for splines that reach far: one for long splines, one for the mean. */
 static bool
 digest_far(struct run *run, enum terp_field field)
 {
@@ -261,7 +260,7 @@ digest_far(struct run *run, enum terp_field field)
     return true;
 }
 
-/* Each field of each chunk once, with nothing lost. */
+/* Codes each field of each chunk once, lossless. */
 static bool
 digest_lossless(struct run *run)
 {
@@ -285,7 +284,7 @@ digest_lossless(struct run *run)
     return true;
 }
 
-/* TEST_NENVIRONMENTS for a name of none. */
+/* Returns TEST_NENVIRONMENTS for an unknown name. */
 static enum test_environment
 environment_of(const char *name)
 {

@@ -1,6 +1,6 @@
-/* Many chunks in one call, on the CPU: what one call a chunk gives. Contexts,
- * and arguments that are refused by name. */
-#define _GNU_SOURCE /* posix_memalign */
+/* Batches on the CPU: a batch gives the same results as one call for each
+ * chunk. Also contexts, and the messages for invalid arguments. */
+#define _GNU_SOURCE /* for posix_memalign */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,14 +19,14 @@ static const struct terp_params relative = {.bound_mode = TERP_BOUND_RELATIVE,
 
 #define CONST(pointers) ((const void *const *)(pointers))
 
-/* Chunks of one shape and their streams, one call a chunk. */
+/* Chunks of one shape, and the streams that single calls make of them. */
 struct batch {
     struct terp_chunk chunk;
     uint64_t chunk_nbytes;
     void *values[NCHUNKS];
     void *streams[NCHUNKS];
     uint64_t stream_nbytes[NCHUNKS];
-    void *dst[NCHUNKS]; /* room for either */
+    void *dst[NCHUNKS]; /* large enough for a stream or a chunk */
 };
 
 static int
@@ -38,7 +38,7 @@ make_batch(void **state)
     batch.chunk_nbytes = terp_chunk_nbytes(&batch.chunk);
     for (int i = 0; i < NCHUNKS; i++) {
         uint8_t *values = terp_case_alloc(batch.chunk_nbytes);
-        /* Constant, smooth, rough, noise...: also one that is stored raw. */
+        /* Constant, smooth, rough, noise and so on; one chunk is stored raw. */
         terp_field_make((enum terp_field)i, &batch.chunk, values);
         struct terp_stream stream =
             terp_case_encode(&relative, &batch.chunk, values, 1);
@@ -185,7 +185,7 @@ wrong_chunk_is_refused(void **state)
     assert_int_equal(status[1], TERP_ERR_ARGUMENT);
 }
 
-/* A chunk that differs in one thing from that of the streams. */
+/* Chunks that differ from the streams' chunk in one property. */
 static void
 other_chunk_is_refused_by_each_stream(void **state)
 {
@@ -211,7 +211,7 @@ other_chunk_is_refused_by_each_stream(void **state)
         }
 }
 
-/* All chunks have the status that the call has. */
+/* All chunks have the same status as the call. */
 static void
 wrong_options_are_told_of_each_chunk(void **state)
 {
@@ -256,7 +256,7 @@ wrong_options_are_refused_by_name(void **state)
                      TERP_ERR_ARGUMENT);
 }
 
-/* {.bound = 1e-3} alone does not say what the bound is of. */
+/* {.bound = 1e-3} alone does not choose a bound mode. */
 static void
 wrong_params_are_refused_by_name(void **state)
 {
@@ -353,7 +353,7 @@ announced_chunk_is_what_was_encoded(void **state)
     free(values);
 }
 
-/* Memory of a test's own, with a head that is told from the C library's. */
+/* An allocator whose blocks have a header that the C library's do not have. */
 struct pool {
     atomic_int nblocks, ncalls;
     bool is_empty;

@@ -1,4 +1,5 @@
-/* cd_values to parameters and back. doc/cd_values.md. */
+/* Parses cd_values to parameters and writes them back, as doc/cd_values.md
+ * says. */
 #include <math.h>
 #include <string.h>
 
@@ -158,7 +159,7 @@ wrong_bounds_are_refused_as_bounds(void **state)
     assert_true(strlen(reason) > 0);
     for (size_t i = 0; i < COUNT(bounds); i++) {
         uint64_t bits = double_bits(bounds[i]);
-        /* The absolute bound 0 is lossless. */
+        /* The absolute bound 0 means lossless. */
         unsigned mode =
             bounds[i] == 0 ? TERP_BOUND_RELATIVE : TERP_BOUND_ABSOLUTE;
         unsigned words[] = {mode | TERP_CD_EXACT, (unsigned)bits,
@@ -226,13 +227,13 @@ wrong_words_are_refused_by_name(void **state)
             TERP_ERR_PARAMS);
         assert_non_null(reason);
         assert_non_null(strstr(reason, cases[i].named));
-        /* Callers that do not want the reason pass NULL. */
+        /* Callers that do not need the reason pass NULL. */
         assert_int_equal(terp_cd_parse(cases[i].n, cases[i].words, &cd, NULL),
                          TERP_ERR_PARAMS);
     }
 }
 
-/* The words of doc/cd_values.md. */
+/* The cd_values of the examples in doc/cd_values.md. */
 static void
 effort_is_a_part_of_the_mode(void **state)
 {
@@ -323,8 +324,8 @@ dims_become_a_chunk_or_a_stack(void **state)
     assert_int_equal(cd.chunk.dims[0], 10);
     assert_int_equal(cd.chunk.dims[3], 8);
 
-    /* Bricks that do not fill the chunk: its own dims, and the caller hears
-     * of it. */
+    /* If bricks do not fill the chunk, the chunk's own dims are used, and the
+     * caller gets a note. */
     cd = parsed(7, bricks);
     assert_false(terp_cd_apply_dims(&cd, TERP_FLOAT32, false, 1, uneven));
     assert_false(cd.chunk.stack);
@@ -344,7 +345,7 @@ too_large_dims_pass_through(void **state)
     assert_int_equal(cd.pass, TERP_PASS_TOO_LARGE);
 }
 
-/* Logical dims whose product overflows do not fit any chunk. */
+/* If the product of the logical dims overflows, they do not fit any chunk. */
 static void
 logical_dims_beyond_63_bits_do_not_fit(void **state)
 {
@@ -402,15 +403,14 @@ persisted_form_reads_back_the_same(void **state)
         assert_true(got.persisted);
         assert_same_cd(&got, &cd);
 
-        /* Every shorter list of words is refused, but for none. */
+        /* Every shorter list of words is refused, except the empty one. */
         for (size_t left = 1; left < n; left++)
             assert_int_equal(terp_cd_parse(left, words, &got, &reason),
                              TERP_ERR_PARAMS);
     }
 }
 
-/* The words of doc/cd_values.md: behind the bound, and in a file behind the
- * dims. */
+/* As in doc/cd_values.md: after the bound, and in a file after the dims. */
 static void
 floor_of_a_pointwise_bound_is_read(void **state)
 {
@@ -451,7 +451,7 @@ floor_of_a_pointwise_bound_is_read(void **state)
     assert_true(strlen(reason) > 0);
 }
 
-/* A second fill value, of the type that the chunk turns out to have. */
+/* A second fill value, whose type becomes known only with the chunk. */
 static void
 missing_value_is_read(void **state)
 {
@@ -491,9 +491,9 @@ missing_value_is_read(void **state)
     assert_int_equal(terp_cd_parse(6, both, &again, &reason), TERP_ERR_PARAMS);
 }
 
-/* Integer types have only some of all numbers. */
-/* A signed mantissa each, or in the exact form a double, also an infinite one;
- * behind a missing value. */
+/* Integer types hold only some numbers. */
+/* The ends of the valid range, each as a signed mantissa or, in the exact form,
+ * as a double, which may be infinite; after a missing value. */
 static void
 limits_are_read(void **state)
 {
@@ -523,10 +523,10 @@ limits_are_read(void **state)
     assert_true(isinf(cd.params.valid_max));
     assert_int_equal(cd.params.keep_sign, TERP_KEEP_SIGN_OF_VALUES);
     assert_int_equal(terp_cd_parse(6, exact, &cd, NULL), TERP_ERR_PARAMS);
-    exact[6] = 0xBFF00000; /* below the other end */
+    exact[6] = 0xBFF00000; /* upper end below the lower end */
     assert_int_equal(terp_cd_parse(COUNT(exact), exact, &cd, NULL),
                      TERP_ERR_PARAMS);
-    exact[0] |= 0x300000; /* signs are kept in no third way */
+    exact[0] |= 0x300000; /* an unknown number for signs */
     assert_int_equal(terp_cd_parse(COUNT(exact), exact, &cd, NULL),
                      TERP_ERR_PARAMS);
 }
@@ -622,11 +622,11 @@ wrong_persisted_words_are_refused(void **state)
         unsigned word;
     } cases[] = {
         {3, 2 | 1 << 24},           /* a newer layout */
-        {3, 1 | 15 << 8 | 1 << 24}, /* a type that is none */
+        {3, 1 | 15 << 8 | 1 << 24}, /* an unknown type */
         {3, 1 | 8 << 16 | 1 << 24}, /* an unknown flag */
         {3, 1 | 0 << 24},           /* no rank */
         {3, 1 | 2 << 24},           /* a rank beyond the words */
-        {3, 1 | 5u << 24},          /* a rank that is none */
+        {3, 1 | 5u << 24},          /* an invalid rank */
         {3, 1 | 4 << 16 | 1 << 24}, /* a stack of rank 1 */
         {4, 1000},                  /* an unknown reason to pass */
         {7, 0},                     /* dims[0] = 0 */
@@ -651,8 +651,8 @@ wrong_persisted_words_are_refused(void **state)
     }
 }
 
-/* A file is h5repacked: the persisted words are read as if a user had typed
- * them, and the logical dims are those of the bricks. */
+/* h5repack copies the words of a file, so they must parse as if a user had
+ * typed them. The logical dims are those of the bricks. */
 static void
 persisted_stack_gives_its_bricks_as_logical_dims(void **state)
 {

@@ -1,6 +1,6 @@
-/* Streams that an encoder rarely makes: what it chooses there, one byte more or
- * less, keeps every promise, so that no round trip sees it. Each case keeps its
- * bound, and its stream is the one that it always was, by a digest. */
+/* Streams that depend on rare choices of the encoder. A wrong choice would only
+ * change the size, and a round trip could not notice. So each case keeps its
+ * bound, and a digest checks that its stream has not changed. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Changes a field before it is coded. */
+/* Changes a field before encoding. */
 typedef void
 changer(const struct terp_chunk *chunk, uint8_t *values);
 
@@ -46,7 +46,7 @@ as_it_is(const struct terp_chunk *chunk, uint8_t *values)
 #define FILL -1e20
 #define MISSING 12345
 
-/* Two fill values, in runs and alone, which are of both signs. */
+/* Two fill values, in runs and alone, with both signs. */
 static void
 with_fills(const struct terp_chunk *chunk, uint8_t *values)
 {
@@ -55,7 +55,8 @@ with_fills(const struct terp_chunk *chunk, uint8_t *values)
             put(chunk, values, i, i / 7 % 3 == 0 ? MISSING : FILL);
 }
 
-/* Negative but for the first row: what rows differ by is as much as that. */
+/* Negative except in the first row, so differences between rows are as large as
+ * the values. */
 static void
 with_a_row_of_signs(const struct terp_chunk *chunk, uint8_t *values)
 {
@@ -65,7 +66,7 @@ with_a_row_of_signs(const struct terp_chunk *chunk, uint8_t *values)
         put(chunk, values, i, (i < row ? 1 : -1) * (1 + (double)(i % 17)));
 }
 
-/* Positive but for every fourth row. */
+/* Positive except in every fourth row. */
 static void
 with_rows_of_signs(const struct terp_chunk *chunk, uint8_t *values)
 {
@@ -76,7 +77,7 @@ with_rows_of_signs(const struct terp_chunk *chunk, uint8_t *values)
             (i / row % 4 == 1 ? -1 : 1) * (2 + (double)(i % 23)));
 }
 
-/* The second half never changes: its differences have nothing below codes. */
+/* The second half is constant, so its differences have no low bits. */
 static void
 with_a_still_half(const struct terp_chunk *chunk, uint8_t *values)
 {
@@ -84,7 +85,7 @@ with_a_still_half(const struct terp_chunk *chunk, uint8_t *values)
         put(chunk, values, i, 0.5);
 }
 
-/* Magnitudes of float64, of which the least is 0. */
+/* Magnitudes of float64; the least is 0. */
 static void
 without_signs(const struct terp_chunk *chunk, uint8_t *values)
 {
@@ -208,7 +209,7 @@ static const struct {
      UINT64_C(0x0202c18d5424685a)},
 };
 
-/* Words of a digest in one order on every machine. */
+/* Adds words to a digest, in the same byte order on every machine. */
 static uint64_t
 digest_of(const uint8_t *bytes, uint64_t nbytes)
 {
@@ -264,8 +265,8 @@ rare_streams_are_as_ever(void **state)
     assert_int_equal(nothers, 0);
 }
 
-/* With all effort every prediction and pipeline is tried, but for what the
- * caller asks for. */
+/* The highest effort tries every prediction and pipeline, except where the
+ * caller has chosen one. */
 static void
 all_effort_keeps_the_pipeline_that_is_asked_for(void **state)
 {
@@ -298,8 +299,8 @@ all_effort_keeps_the_pipeline_that_is_asked_for(void **state)
     free(values);
 }
 
-/* Runs of one value each, all of them neighbours: a writer that looks for the
- * end of them from each would not end within the time of a test. */
+/* Runs of one value each, all adjacent. A writer that searched for the end of
+ * each run would exceed the test's time limit. */
 static void
 fills_by_turns_take_no_longer(void **state)
 {

@@ -1,5 +1,5 @@
-/* Every step-th value of a chunk: those of a full decode, bit for bit, by fewer
- * of the stream's bytes where the prediction has levels. */
+/* Every step-th value of a chunk has the same bits as in a full decode. If the
+ * prediction has levels, fewer bytes of the stream suffice. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,11 +14,11 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Up to beyond any extent. */
+/* Steps up to beyond any extent. */
 static const uint64_t steps[] = {
     1, 2, 4, 8, 16, 32, 64, UINT64_C(1) << 20, UINT64_C(1) << 63};
 
-/* The type is that of no value yet. */
+/* The type of a case is chosen later. */
 static const struct terp_chunk shapes[] = {
     {TERP_BYTES, false, false, 1, {1}},
     {TERP_BYTES, true, false, 1, {700}},
@@ -32,7 +32,7 @@ static const struct terp_chunk shapes[] = {
     {TERP_BYTES, false, true, 2, {9, 40}},
 };
 
-/* More than a partition of tiles, whose last wanted one is cut. */
+/* More than a partition of tiles. The last needed tile is cut. */
 static const struct terp_chunk large_shapes[] = {
     {TERP_FLOAT32, false, false, 1, {100003}},
     {TERP_FLOAT32, false, false, 2, {301, 403}},
@@ -53,7 +53,7 @@ static const struct bound bounds[] = {
     {TERP_BOUND_ABSOLUTE, 2, 0},        {TERP_BOUND_PSNR, 60, 0},
 };
 
-/* The whole stream, decoded. The caller frees it. */
+/* Decodes the whole stream. The caller frees the values. */
 static uint8_t *
 decode_all(const struct terp_stream *stream, const struct terp_chunk *chunk)
 {
@@ -150,7 +150,7 @@ values_of_every_mode_and_field_are_those_of_a_full_decode(void **state)
             }
 }
 
-/* Partitions and tiles that are left out, contexts, low bits, masks. */
+/* Skips partitions and tiles; with contexts, low bits and masks. */
 static void
 values_of_large_chunks_are_those_of_a_full_decode(void **state)
 {
@@ -174,7 +174,7 @@ values_of_large_chunks_are_those_of_a_full_decode(void **state)
             }
 }
 
-/* Of many colors; each special value may be another. */
+/* Many colors, or no colors: each special value may differ. */
 static void
 special_values_come_from_their_own_places(void **state)
 {
@@ -197,8 +197,8 @@ special_values_come_from_their_own_places(void **state)
     free(values);
 }
 
-/* What is not predicted in the chunk's own shape: bricks that an encoder has
- * found, and rows of a flat chunk. */
+/* Domains that differ from the chunk's shape: bricks that an encoder has found,
+ * and rows of a flat chunk. */
 static void
 values_of_other_domains_are_those_of_a_full_decode(void **state)
 {
@@ -234,7 +234,7 @@ values_of_other_domains_are_those_of_a_full_decode(void **state)
         }
 }
 
-/* A smooth field's finer levels have most of the bytes. */
+/* In a smooth field's stream, the finer levels take most bytes. */
 static void
 coarser_values_need_fewer_bytes(void **state)
 {
@@ -268,7 +268,7 @@ coarser_values_need_fewer_bytes(void **state)
                                                 UINT64_C(2) << i, &needed),
                              TERP_OK);
             assert_int_equal(needed, info.prefix_nbytes[i]);
-            /* What is left may end in the same partition. */
+            /* The skipped bytes may end in the same partition. */
             assert_true(i < 2 ? needed < last : needed <= last);
             last = needed;
         }
@@ -327,8 +327,7 @@ wrong_steps_and_small_destinations_are_refused(void **state)
     free(values);
 }
 
-/* Of a short stream the checksum is that of all bytes, also of those that are
- * left out. */
+/* In a short stream the checksum covers all bytes, also the unneeded ones. */
 static void
 damaged_and_truncated_short_streams_are_refused(void **state)
 {
@@ -357,8 +356,8 @@ damaged_and_truncated_short_streams_are_refused(void **state)
     free(values);
 }
 
-/* Of a longer one a prefix has its own. What is behind it does not count, and
- * need not be there. */
+/* A longer stream has checksums for its prefixes. The bytes behind a prefix may
+ * differ or be missing. */
 static void
 damaged_and_truncated_prefixes_are_refused(void **state)
 {
@@ -393,7 +392,8 @@ damaged_and_truncated_prefixes_are_refused(void **state)
             stream.bytes[i] ^= 0x10;
             enum terp_status st = terp_decode_coarse(
                 stream.bytes, stream.nbytes, step, values, room, &got, 1);
-            /* The other prefixes' words are not this one's. */
+            /* A prefix does not depend on the table entries of other
+             * prefixes. */
             if (st == TERP_OK)
                 assert_memory_equal(values, expected, got);
             else
@@ -416,7 +416,7 @@ damaged_and_truncated_prefixes_are_refused(void **state)
     free(values);
 }
 
-/* What the table says of a prefix is looked at by whoever reads that one. */
+/* A decoder checks only the table entry of the prefix that it reads. */
 static void
 prefixes_of_impossible_length_are_refused(void **state)
 {
@@ -469,8 +469,8 @@ prefixes_of_impossible_length_are_refused(void **state)
     free(values);
 }
 
-/* At most half a percent goes for prefixes: a stream has them from the size on
- * where that holds. */
+/* The table of prefixes takes at most half a percent: a stream has one from
+ * that size on. */
 static void
 only_streams_that_are_long_enough_have_prefixes(void **state)
 {
@@ -510,8 +510,7 @@ only_streams_that_are_long_enough_have_prefixes(void **state)
                     2 * TERP_PREFIXES_MIN_STREAM_NBYTES);
 }
 
-/* A table has 32 bits for a length, which that of a chunk of 2 GiB may not
- * fit. */
+/* The table has 32 bits for a length, too few for some chunks of 2 GiB. */
 static void
 chunks_of_2_gib_have_no_prefixes(void **state)
 {

@@ -1,6 +1,6 @@
-/* The dictionary: frozen, well formed, and its tables follow from it. That
- * the generators still make the committed files is codebooks/CMakeLists.txt's
- * own test. */
+/* The dictionary is frozen and well-formed, and its tables follow from its
+ * frequencies. codebooks/CMakeLists.txt tests that the generators still make
+ * the committed files. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,12 +14,13 @@
 #include "codebooks/codebooks.h"
 #include "codec/format/huffman.h"
 
-/* XXH3-64 of the frequencies as little-endian uint32_t, entry by entry. From
- * the first release on this never changes: streams name entries by id. New
- * entries get a digest of their own. */
+/* XXH3-64 of the frequencies as little-endian uint32_t, entry by entry. It
+ * never changes, because streams name entries by number. New entries get their
+ * own digest. */
 #define FIRST_75_DIGEST 0xcd30cf5b33ad4184ULL
 
-/* Of each family: first pure entries, then twice mixed ones. */
+/* In each family: first the entries without additional zeros, then two groups
+ * with them. */
 enum {
     FIRST_75 = 75,
     NFAMILY = FIRST_75 / 3,
@@ -88,7 +89,7 @@ wider_entries_expect_fewer_zeros(void **state)
     }
 }
 
-/* What the escape and the one that every code gets leave. */
+/* The mass left by the escape and by the one count for each code. */
 static uint32_t
 shared_by_codes(int entry)
 {
@@ -96,10 +97,10 @@ shared_by_codes(int entry)
            (TERP_NSYMBOLS - 1);
 }
 
-/* The first mixed entries of a family leave 3/4 to its distribution, the last
- * ones 1/8, at the same scales: of any other code than zero these expect a
- * sixth, but for the one that every row gets, rounding by less than one, and
- * what the escapes (1/64 at most) leave to share. */
+/* The first mixed entries of a family give 3/4 of the mass to its distribution,
+ * the last ones 1/8, at the same scales. So the last entries expect a sixth of
+ * each code but zero, apart from the one count for each code, rounding by less
+ * than one, and the share of the escapes (1/64 at most). */
 static void
 mixed_entries_differ_in_zeros_only(void **state)
 {
@@ -161,8 +162,8 @@ codes_are_complete(void **state)
     }
 }
 
-/* No code beats entropy; a bit a value is what one with whole bits may lose,
- * and the cap on its length costs next to nothing at these frequencies. */
+/* No code beats the entropy. Whole bits lose at most one bit a value, and the
+ * limit of the lengths costs almost nothing at these frequencies. */
 static void
 codes_are_within_a_bit_of_entropy(void **state)
 {

@@ -1,5 +1,5 @@
-/* The shape in which a chunk is predicted: found by the encoder, read by the
- * decoder. doc/format.md, "Domain". */
+/* The domain, the shape in which a chunk is predicted: the encoder finds it,
+ * the decoder reads it. doc/format.md, "Domain". */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +13,8 @@
 static const struct terp_params params_1e_3 = {
     .bound_mode = TERP_BOUND_RELATIVE, .bound = 1e-3};
 
-/* What the stream of a chunk says of itself. All promises hold, and the number
- * of threads makes no difference. */
+/* Checks what a chunk's stream says of itself, all promises, and that the
+ * number of threads does not matter. */
 static struct terp_info
 code(const struct terp_params *params, const struct terp_chunk *chunk,
      const uint8_t *values)
@@ -33,7 +33,7 @@ code(const struct terp_params *params, const struct terp_chunk *chunk,
     return info;
 }
 
-/* A field that was made in one shape, coded in another. */
+/* A field that is made in one shape and coded in another. */
 static struct terp_info
 code_field(enum terp_field field, const struct terp_chunk *made,
            const struct terp_chunk *chunk)
@@ -58,14 +58,14 @@ smooth_chunks_are_their_own_domain(void **state)
             struct terp_chunk chunk = terp_case_chunk(
                 (enum terp_type)type, rank, dims + TERP_MAX_RANK - rank);
             if (rank == 1)
-                chunk.dims[0] = 30011; /* a prime: no rows */
+                chunk.dims[0] = 30011; /* a prime, so there are no rows */
             struct terp_info info =
                 code_field(TERP_FIELD_SMOOTH, &chunk, &chunk);
             assert_true(terp_shapes_are_equal(&info.domain, &chunk));
         }
 }
 
-/* Of the many shapes of noise some seem to predict, by few samples. */
+/* Among many shapes, a few samples of noise seem predictable by chance. */
 static void
 noise_is_no_rows(void **state)
 {
@@ -93,7 +93,7 @@ noise_is_no_rows(void **state)
     free(values);
 }
 
-/* Bricks that have nothing to do with each other. */
+/* Bricks without relation to each other. */
 static void
 stacks_are_found(void **state)
 {
@@ -115,7 +115,8 @@ stacks_are_found(void **state)
             }
 }
 
-/* The same values, told to be a stack, cost as much but for the domain. */
+/* Given as a stack, the same values cost as much, except for the domain's
+ * bytes. */
 static void
 found_stack_is_as_small_as_a_declared_one(void **state)
 {
@@ -134,7 +135,7 @@ found_stack_is_as_small_as_a_declared_one(void **state)
     free(values);
 }
 
-/* Rows and planes of an array that says that it has one dimension. */
+/* Rows and planes of an array that is declared as one-dimensional. */
 static void
 periods_are_found(void **state)
 {
@@ -155,7 +156,7 @@ periods_are_found(void **state)
         }
 }
 
-/* Who cuts a chunk in bricks, or asks for lorenzo, has said it all. */
+/* A caller who gives bricks, or chooses lorenzo, leaves no choice of domain. */
 static void
 declared_stacks_and_lorenzo_have_no_other_domain(void **state)
 {
@@ -178,7 +179,7 @@ declared_stacks_and_lorenzo_have_no_other_domain(void **state)
     free(values);
 }
 
-/* A coast that all maps share; values of 1e20 are found to be fill values. */
+/* All maps share a coast; the encoder detects 1e20 as a fill value. */
 static void
 special_values_do_not_hide_a_stack(void **state)
 {
@@ -201,7 +202,8 @@ special_values_do_not_hide_a_stack(void **state)
     free(values);
 }
 
-/* No way that a caller can ask for makes a smaller stream. */
+/* No choice of the caller gives a smaller stream than the encoder's own
+ * choice. */
 static void
 best_effort_is_the_least_of_all(void **state)
 {
@@ -244,8 +246,8 @@ best_effort_is_the_least_of_all(void **state)
             }
 }
 
-/* Lorenzo has few codes, one next to another: in context order they would be in
- * many tiles. */
+/* Lorenzo leaves few nonzero codes, close to each other. Context order would
+ * spread them over many tiles. */
 static void
 few_codes_in_one_place_have_one_tile(void **state)
 {

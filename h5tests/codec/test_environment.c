@@ -1,7 +1,7 @@
-/* What the caller did to the floating-point unit changes no byte, is as it was
- * after the call, and no exception of terp's arithmetic is seen there.
- * Programs that are built for speed round subnormal numbers to zero, some
- * change the direction of rounding, and some end where an exception occurs. */
+/* A caller's floating-point environment changes no byte of a stream, is the
+ * same after the call, and terp's arithmetic raises no exception in it. Some
+ * programs flush subnormal numbers to zero, some change the rounding direction,
+ * and some trap on exceptions. */
 #include <fenv.h>
 #include <float.h>
 #include <stdlib.h>
@@ -24,8 +24,8 @@ struct content {
     enum terp_field field;
     enum terp_bound_mode mode;
     double bound, floor;
-    double scale; /* of values; 0: none */
-    bool is_flat; /* coded in one dimension, in which boxes are looked for */
+    double scale; /* values of a chunk; 0: no chunk */
+    bool is_flat; /* coded as one dimension, to search domains */
 };
 
 static const struct content of_floats[] = {
@@ -47,7 +47,7 @@ static const struct content of_floats[] = {
     {TERP_FIELD_GAPS, TERP_BOUND_PSNR, 60, 0, 0, false},
     {TERP_FIELD_DENORMALS, TERP_BOUND_PSNR, 60, 0, 0, false},
     {TERP_FIELD_ROUGH, TERP_BOUND_PSNR, 60, 0, 0x1p-1026, false},
-    /* Copies and references are looked for among these. */
+    /* The encoder searches these for copies and references. */
     {TERP_FIELD_MIRRORS, TERP_BOUND_ABSOLUTE, 0, 0, 0x1p-1026, false},
     {TERP_FIELD_MIRRORS, TERP_BOUND_ABSOLUTE, 0, 0, 0x1p-1026, true},
     {TERP_FIELD_MIRRORS, TERP_BOUND_RELATIVE, 1e-3, 0, 0x1p-1026, false},
@@ -68,7 +68,7 @@ static const struct content of_others[] = {
 static const uint64_t dims[] = {16, 31, 33};
 #define NVALUES (16 * 31 * 33)
 
-/* A chunk's values; made in the default environment. */
+/* A chunk's values, made in the default environment. */
 static uint8_t *
 make_values(const struct content *content, const struct terp_chunk *chunk)
 {
@@ -130,7 +130,7 @@ run_again(enum test_environment environment, const struct terp_params *params,
     free(changed);
 }
 
-/* All calls, in an environment, which is not changed. */
+/* Makes all calls in an environment, which must not change. */
 static struct result
 run(enum test_environment environment, const struct terp_params *params,
     const struct terp_chunk *chunk, const uint8_t *values, int nthreads)
@@ -209,7 +209,7 @@ compare_in_environment(enum test_environment environment, enum terp_type type,
     free(values);
 }
 
-/* All contents, types and modes take turns. */
+/* All combinations of contents, types and modes, in turns. */
 static void
 compare_with_default(enum test_environment environment)
 {
@@ -266,7 +266,7 @@ restore(void **state)
     return test_environment_set(TEST_ENVIRONMENT_DEFAULT) ? 0 : -1;
 }
 
-/* ---- what the caller has seen ---- */
+/* ---- what the caller notices ---- */
 
 static void
 exceptions_that_the_caller_saw_stay(void **state)
@@ -289,7 +289,7 @@ exceptions_that_the_caller_saw_stay(void **state)
     assert_int_equal(fetestexcept(FE_ALL_EXCEPT), FE_DIVBYZERO);
 }
 
-/* ---- numbers that compare unlike others ---- */
+/* ---- numbers whose comparison depends on the environment ---- */
 
 static void
 numbers_at_limits_are_judged_alike(void **state)
@@ -320,8 +320,8 @@ numbers_at_limits_are_judged_alike(void **state)
             }
 }
 
-/* Words with a missing value that no float32 holds, with decimal numbers that
- * are no doubles, and with floors that are subnormal. */
+/* cd_values with a missing value that float32 cannot hold, with decimal numbers
+ * that double cannot hold, and with subnormal floors. */
 static void
 words_say_the_same(void **state)
 {

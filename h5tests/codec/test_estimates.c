@@ -1,8 +1,8 @@
-/* What the tuner's estimates are made of: the CPU's stages that look at samples
- * and choose nothing themselves. A wrong estimate still makes a good stream,
- * and mostly the same one, so that round trips and digests of streams see
- * little of it: here a digest takes all that each stage finds in some fields.
- * The CUDA engine finds the same, or its streams would be others. */
+/* The CPU's stages that give the tuner its estimates from samples. A wrong
+ * estimate still gives a valid stream, and often the same one, so round trips
+ * and stream digests hardly notice. Here a digest covers all results of each
+ * stage for some fields. The CUDA engine must find the same, or its streams
+ * would differ. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ add(uint64_t word)
     digest = terp_field_digest(digest, word);
 }
 
-/* Several at a time, in the same order on every machine. */
+/* Adds several words, in the same byte order on every machine. */
 static void
 add_bytes(const void *bytes, size_t nbytes)
 {
@@ -51,8 +51,8 @@ static const enum terp_field fields[] = {
     TERP_FIELD_GAPS,     TERP_FIELD_GRIDS, TERP_FIELD_MIRRORS,
     TERP_FIELD_INTEGERS, TERP_FIELD_SINES, TERP_FIELD_SPIKES};
 
-/* A chunk's values, and what is known of them. */
-/* Of any stage. */
+/* A chunk's values, and the facts that stages need. */
+/* of either type */
 static uint64_t scratch[CPU_SAMPLE_SCRATCH_NVALUES];
 _Static_assert(sizeof scratch >= CPU_LOSSLESS_SCRATCH_NBYTES, "It is enough.");
 
@@ -165,7 +165,7 @@ losslessly(const struct known *known)
     const int n = terp_lossless_steps(known->stats.min, known->stats.max,
                                       known->stages->value_nbytes, exponent,
                                       nzeros, steps);
-    /* Nearly no value ends in so many zeros. */
+    /* Almost no value ends in so many zeros. */
     const struct cpu_lossless few = {
         {1, 20, (int16_t)terp_least_exponent(known->stages->value_nbytes)},
         TERP_LOSSLESS_STEPS,
@@ -204,9 +204,9 @@ losslessly(const struct known *known)
     }
 }
 
-/* A class of points that are odd in some dimensions: its values are the
- * chunk's first ones, those around them what follows. Each spline takes its
- * turn, alone and blended. */
+/* Estimates a class of points that are odd in some dimensions. The chunk's
+ * first values are the points, and the following ones are the values around
+ * them. Splines take turns, alone and blended. */
 static void
 classes(const struct known *known)
 {
@@ -230,13 +230,13 @@ classes(const struct known *known)
                                         .nrows = 5 * 6 * 4,
                                         .nruns_per_row = 1};
                 const int ndims = __builtin_popcount(odd);
-                /* What no plan asks for. */
+                /* combinations that no plan uses */
                 if ((order > 1 && (ndims < 2 || ndims == 4)) ||
                     (order == 2 && spline == TERP_SPLINE_LONG) ||
                     (order > 1 && spline != TERP_SPLINE_LONG &&
                      spline != TERP_SPLINE_CUBIC))
                     continue;
-                memcpy(&cls.values, &values, sizeof values); /* only read */
+                memcpy(&cls.values, &values, sizeof values); /* read-only */
                 for (unsigned lack = 1; lack <= odd; lack++) {
                     uint64_t around[TERP_NDIMS];
                     for (int d = 0; d < TERP_NDIMS; d++)
@@ -300,7 +300,7 @@ static const struct {
     {"means", means, UINT64_C(0xcdb39178bd933c04)},
 };
 
-/* Looks at a field, and adds to the digests of what was seen. */
+/* Runs all stages on a field, and adds their results to the digests. */
 static void
 look_at(const struct terp_chunk *chunk, enum terp_field field,
         uint64_t digests[COUNT(looks) + 1])

@@ -1,4 +1,4 @@
-/* The bytes before a stream's body. doc/format.md, "Frame". */
+/* The bytes of a stream before its body. doc/format.md, "Frame". */
 #include <math.h>
 #include <stdlib.h>
 
@@ -62,7 +62,7 @@ flags_have_the_documented_bits(void **state)
     assert_int_equal(bytes[17], 200);
 }
 
-/* The largest dim decides the width of all. */
+/* The largest dim decides the width of all dims. */
 static void
 dims_take_the_least_width_that_fits(void **state)
 {
@@ -160,13 +160,14 @@ wrong_fields_are_refused(void **state)
     for (int version = TERP_FORMAT_VERSION + 1; version < 256; version++)
         assert_int_equal(status_with_byte(4, (uint8_t)version),
                          TERP_ERR_VERSION);
-    /* type 2 is bytes, which have no bound and rank 1; type 3 is nothing */
+    /* type 2 is bytes, without a bound and of rank 1; type 3 needs a type
+     * byte */
     assert_int_equal(status_with_byte(5, 0x26), TERP_ERR_CORRUPT);
     assert_int_equal(status_with_byte(5, 0x36), TERP_ERR_CORRUPT);
-    /* a wider layout than there are bytes */
+    /* a wider layout than the stream has bytes */
     assert_int_equal(status_with_byte(5, 0x0E), TERP_ERR_TRUNCATED);
     for (int coding = TERP_CODING_HUFFMAN + 1; coding < 256; coding++)
-        if (coding != TERP_CODING_RATIO) /* 14 and 15 have no bound */
+        if (coding != TERP_CODING_RATIO) /* codings 14 and 15 have no bound */
             assert_int_equal(status_with_byte(6, (uint8_t)coding),
                              TERP_ERR_CORRUPT);
     /* raw and constant have no prediction */
@@ -176,18 +177,21 @@ wrong_fields_are_refused(void **state)
     /* no prediction, an unknown one, unknown flags */
     assert_int_equal(status_with_byte(7, 0), TERP_ERR_CORRUPT);
     assert_int_equal(status_with_byte(7, 4), TERP_ERR_CORRUPT);
-    /* The flag of a domain: the bound is taken for it. */
+    /* With the flag of a domain, the bytes of the bound are read as a
+     * domain. */
     assert_int_equal(status_with_byte(7, 1 | 0x20), TERP_ERR_CORRUPT);
-    /* That of prefixes: their table is missing, or is no spline's. */
+    /* With the flag of prefixes, the table is missing, or the prediction is not
+     * spline. */
     assert_int_equal(status_with_byte(7, 1 | 0x80), TERP_ERR_TRUNCATED);
     assert_int_equal(status_with_byte(7, 2 | 0x80), TERP_ERR_CORRUPT);
-    /* That of a pointwise bound has its bytes in the body. */
+    /* The bytes of a pointwise bound are part of the body. */
     assert_int_equal(status_with_byte(7, 1 | 0x40), TERP_OK);
     /* dims[0] = 0 */
     assert_int_equal(status_with_byte(16, 0), TERP_ERR_CORRUPT);
 }
 
-/* huffman_frame in a domain, with the byte at `at` replaced if it is not 0. */
+/* huffman_frame with a domain, and with the byte at `at` replaced if `at` is
+ * not 0. */
 static enum terp_status
 status_in_domain(struct terp_chunk domain, int at, uint8_t byte,
                  struct terp_frame *got)
@@ -229,7 +233,7 @@ domain_follows_the_dims(void **state)
     assert_true(got.domain.stack &&
                 terp_shapes_are_equal(&got.domain, &domain));
     assert_true(terp_shapes_are_equal(&got.chunk, &huffman_frame.chunk));
-    /* The chunk's own shape needs no words. */
+    /* A domain must not be the chunk's own shape. */
     frame.domain = frame.chunk;
     assert_int_equal(terp_frame_write(&frame, bytes), 30);
     assert_int_equal(bytes[7], 1);
@@ -247,7 +251,7 @@ domains_that_are_none_are_refused(void **state)
     (void)state;
     assert_int_equal(status_in_domain(larger, 0, 0, &got), TERP_ERR_CORRUPT);
     assert_int_equal(status_in_domain(flat, 0, 0, &got), TERP_ERR_CORRUPT);
-    /* the chunk's own; a type, a byte order; dims of four bytes */
+    /* the chunk's own shape; a type; a byte order; dims of four bytes */
     assert_int_equal(status_in_domain(domain, 22, 0x06, &got),
                      TERP_ERR_CORRUPT);
     for (int bit = 0x10; bit <= 0x40; bit <<= 1)
@@ -256,11 +260,11 @@ domains_that_are_none_are_refused(void **state)
             TERP_ERR_CORRUPT);
     assert_int_equal(status_in_domain(domain, 22, 0x8A, &got),
                      TERP_ERR_CORRUPT);
-    /* dims of eight bytes: a longer frame than there are bytes */
+    /* dims of eight bytes: the frame exceeds the stream */
     assert_int_equal(status_in_domain(domain, 22, 0x8E, &got),
                      TERP_ERR_TRUNCATED);
     assert_int_equal(status_in_domain(domain, 23, 0, &got), TERP_ERR_CORRUPT);
-    /* constant streams have none */
+    /* constant streams have no domain */
     assert_int_equal(status_in_domain(domain, 6, TERP_CODING_CONSTANT, &got),
                      TERP_ERR_CORRUPT);
 }
@@ -281,7 +285,7 @@ raw_with_specials_is_refused(void **state)
                      TERP_ERR_CORRUPT);
 }
 
-/* Bytes have no value that they could all share. */
+/* Chunks of bytes cannot be constant. */
 static void
 bytes_that_are_not_raw_are_refused(void **state)
 {
@@ -377,7 +381,7 @@ checksum_covers_every_bit_but_its_own_place(void **state)
         assert_int_equal(terp_frame_verify(stream, left), TERP_ERR_CHECKSUM);
 }
 
-/* As doc/format.md tells it: of 16384, 16384 and 17000 bytes. */
+/* As doc/format.md says: pieces of 16384, 16384 and 17000 bytes. */
 static void
 checksum_is_the_sum_of_its_pieces(void **state)
 {
@@ -406,8 +410,8 @@ checksum_is_the_sum_of_its_pieces(void **state)
     free(stream);
 }
 
-/* Reads a stream of version 77 as if it were of this one: as long
- * as there is one version alone, the linker (--wrap) makes another. */
+/* Pretends that version 77 is the current one. Only one version exists, so the
+ * linker (--wrap) replaces the check. */
 static bool next_is_version_77;
 enum terp_status
 __real_terp_frame_read(const uint8_t *src, uint64_t src_nbytes,

@@ -1,6 +1,5 @@
-/* Streams of this and earlier versions decode to the bytes they always
- * decoded to. Each argument is a release's folder; h5tests/support/golden.h.
- */
+/* Streams of this and of earlier versions decode to the same bytes as ever.
+ * Each argument is a release's folder (h5tests/support/golden.h). */
 #include <stdio.h>
 #include <stdlib.h>
 

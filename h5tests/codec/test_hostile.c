@@ -1,6 +1,6 @@
-/* Streams that nobody should have written: an error or the right data, and
- * never a crash. Memory that the decoder takes is watched, and sanitizers
- * watch what it touches. */
+/* Streams that no encoder would write give an error or the right data, and
+ * never a crash. The test limits the decoder's memory; sanitizers check its
+ * accesses. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -14,12 +14,12 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Chunks announced by damaged frames may be larger than the original ones;
- * the tests give the decoder room for so much. */
+/* Damaged frames may announce larger chunks than the original; the tests give
+ * the decoder a buffer of this size. */
 #define ROOM_NBYTES ((uint64_t)1 << 19)
 
-/* Whatever a stream says, decoding takes no more working memory than tables and
- * some multiples of the destination do. */
+/* For any stream, working memory is at most that of tables plus a multiple of
+ * the destination. */
 #define MAX_WORKING_NBYTES ((uint64_t)4 << 20)
 
 static const enum terp_field contents[] = {TERP_FIELD_SMOOTH, TERP_FIELD_ROUGH,
@@ -33,9 +33,9 @@ random_below(uint64_t end)
     return terp_field_mix(++random_state) % end;
 }
 
-/* Under the second bound codes are wide, and some quants exact; some
- * differences have tails. Under the last ones there are logarithms of either
- * type, and signs; and multiples below a floor. */
+/* Under the second bound codes are wide, some quants are exact and some
+ * differences have tails. Under the last bounds there are logarithms of both
+ * types, signs, and values below a floor. */
 static const struct {
     enum terp_bound_mode mode;
     double bound, floor;
@@ -61,8 +61,8 @@ make_stream_of(const struct terp_chunk *chunk, enum terp_field content,
     return stream;
 }
 
-/* The stream of one of the small chunks that all tests damage; `which`
- * counts bounds, types, contents, modes. */
+/* The stream of one of the small chunks that all tests damage. `which` selects
+ * the bound, type, content and mode. */
 #define NSTREAMS ((int)(COUNT(bounds) * 2 * COUNT(contents) * TERP_NMODES))
 
 static struct terp_stream
@@ -84,7 +84,7 @@ make_stream(int which)
                           &terp_mode[which % TERP_NMODES]);
 }
 
-/* A copy of exactly nbytes, so that a sanitizer sees the byte behind. */
+/* A copy of exactly nbytes, so that a sanitizer detects reads beyond it. */
 static struct terp_stream
 copy_of(const uint8_t *bytes, uint64_t nbytes)
 {
@@ -100,12 +100,13 @@ check_allocations(struct terp_allocations used)
     assert_true(used.peak_nbytes <= MAX_WORKING_NBYTES);
 }
 
-/* Starting threads costs more than decoding such chunks. */
+/* Starting threads takes longer than decoding these chunks. */
 #define CALLS_PER_TEAM 8
 
 static uint64_t ncalls;
 
-/* What is damaged may be left out, so that coarse values can be had. */
+/* The damaged bytes may be unneeded for coarse values, so coarse decoding may
+ * still succeed. */
 static void
 check_coarse_of_refused(const struct terp_stream *stream, uint64_t cap_nbytes)
 {
@@ -127,7 +128,8 @@ check_coarse_of_refused(const struct terp_stream *stream, uint64_t cap_nbytes)
     free(decoded);
 }
 
-/* A table of prefixes that is damaged tells no full decode of it. */
+/* A full decode ignores the table of prefixes, so damage there may show in
+ * coarse decoding only. */
 static void
 check_coarse_of_taken(const struct terp_stream *stream, const uint8_t *decoded)
 {
@@ -140,9 +142,9 @@ check_coarse_of_taken(const struct terp_stream *stream, const uint8_t *decoded)
         terp_case_check_coarse("hostile", stream, decoded, 2, 1);
 }
 
-/* Decodes twice, into memory of different contents: the same result and, if
- * it is data, the same bytes, all of them written. The second time there are
- * threads, now and then. The stream is inspected, too. */
+/* Decodes twice, into buffers with different contents. Both give the same
+ * result and, on success, the same bytes, all of them written. The second time
+ * sometimes uses threads. Also inspects the stream. */
 static enum terp_status
 decode(const struct terp_stream *stream)
 {
@@ -184,7 +186,7 @@ decode(const struct terp_stream *stream)
     return st[0];
 }
 
-/* Decodes `stream` with its checksum made right, and frees it. */
+/* Corrects the checksum of `stream`, decodes it, and frees it. */
 static enum terp_status
 decode_sealed(struct terp_stream stream)
 {
@@ -230,8 +232,8 @@ every_flipped_bit_is_refused(void **state)
     }
 }
 
-/* From here on the checksum is right, and only the decoder's own checks
- * stand between the bytes and the memory. */
+/* From here on the checksum is right, so only the decoder's other checks
+ * protect the memory. */
 static void
 sealed_truncation_is_refused(void **state)
 {
@@ -277,7 +279,7 @@ sealed_flipped_bit_is_survived(void **state)
         if (!terp_case_taken(4))
             continue;
         struct terp_stream stream = make_stream(which);
-        /* The bits of a long stream take turns. */
+        /* For a long stream, each run tries some bits only. */
         uint64_t step = 1 + 8 * stream.nbytes / 1000;
         for (uint64_t bit = (uint64_t)which % step; bit < 8 * stream.nbytes;
              bit += step) {
@@ -289,7 +291,7 @@ sealed_flipped_bit_is_survived(void **state)
     }
 }
 
-/* One damage of a kind that formats suffer from. */
+/* Applies one kind of damage. */
 static struct terp_stream
 damage(struct terp_stream stream)
 {
@@ -308,11 +310,11 @@ damage(struct terp_stream stream)
     case 2:
         memset(stream.bytes + at, edges[random_below(COUNT(edges))], n);
         break;
-    case 3: /* bytes lost: what follows moves up */
+    case 3: /* lost bytes: the rest moves up */
         memmove(stream.bytes + at, stream.bytes + at + n, left - n);
         stream.nbytes -= n;
         break;
-    case 4: /* bytes from elsewhere */
+    case 4: /* bytes from elsewhere in the stream */
         memmove(stream.bytes + at,
                 stream.bytes + random_below(stream.nbytes - n + 1), n);
         break;
@@ -331,10 +333,10 @@ survive_damage(const struct terp_stream *stream, int ntimes)
         struct terp_stream bad = copy_of(stream->bytes, stream->nbytes);
         for (uint64_t n = random_below(4) + 1; n > 0 && bad.nbytes > 0; n--)
             bad = damage(bad);
-        /* To the exact size again. */
+        /* Copies to a buffer of the exact size again. */
         struct terp_stream exact = copy_of(bad.bytes, bad.nbytes);
         free(bad.bytes);
-        /* Magic and version would end the story early. */
+        /* Damage to magic and version would be noticed at once. */
         if (exact.nbytes >= 5)
             memcpy(exact.bytes, stream->bytes, 5);
         decode_sealed(exact);
@@ -355,8 +357,8 @@ sealed_random_damage_is_survived(void **state)
     }
 }
 
-/* A stream of spikes, and where its section of escapes is: behind the model,
- * as nothing is special. */
+/* A stream of spikes, and the position of its section of escapes: it follows
+ * the model, because no value is special. */
 static struct terp_stream
 make_escapes(enum terp_type type, enum terp_predictor predictor,
              uint64_t *at_ret)
@@ -368,7 +370,7 @@ make_escapes(enum terp_type type, enum terp_predictor predictor,
                                  .predictor = predictor};
     uint64_t nbytes = terp_chunk_nbytes(&chunk);
     uint8_t *values = terp_case_alloc(nbytes);
-    const uint64_t nlevels = 9; /* 2^9 is the first above 300 */
+    const uint64_t nlevels = 9; /* 2^9 is the first power of two above 300 */
     struct terp_frame frame;
     int frame_nbytes;
 
@@ -389,8 +391,8 @@ make_escapes(enum terp_type type, enum terp_predictor predictor,
     return stream;
 }
 
-/* Decodes it with another section of escapes: n numbers that are so long, or
- * with 0 words, of bytes `fill`. */
+/* Decodes the stream with another section of escapes: n numbers of so many
+ * bytes (or words, for 0), all of them `fill`. */
 static enum terp_status
 decode_escapes(const struct terp_stream *stream, uint64_t at,
                uint64_t value_nbytes, uint8_t n, uint8_t number_nbytes,
@@ -425,7 +427,7 @@ escapes_are_as_many_as_symbols_say_and_no_longer_than_values(void **state)
             &at);
         uint8_t n = stream.bytes[at];
 
-        assert_in_range(n, 2, 0x7E); /* one byte says it */
+        assert_in_range(n, 2, 0x7E); /* one byte holds it */
         assert_in_range(stream.bytes[at + 1], 1, value_nbytes);
         for (int number_nbytes = 0; number_nbytes <= 0xFF; number_nbytes++)
             for (int fill = 0; fill <= 0xFF; fill += 0x55)
@@ -448,7 +450,7 @@ means_are_refused_where_none_may_be(void **state)
     static const struct {
         struct terp_chunk chunk;
         enum terp_field field;
-        unsigned needed; /* dimensions; 0: there may be no means */
+        unsigned needed; /* dimensions; 0: means are not possible */
     } cases[] = {
         {{TERP_FLOAT32, false, false, 2, {16, 40}}, TERP_FIELD_NOISE, 2},
         {{TERP_FLOAT64, false, false, 4, {1, 8, 1, 9}}, TERP_FIELD_NOISE, 4},
@@ -475,7 +477,7 @@ means_are_refused_where_none_may_be(void **state)
         for (unsigned byte = 0; byte <= 0xFF; byte++) {
             static const uint8_t exact[] = {1, 0, 0, 0};
             bool is_exact = (byte & 32) != 0, means = (byte & 16) != 0;
-            /* Codes have no low bits, as they must have if there are tails. */
+            /* Codes have no low bits here, but tails require them. */
             bool valid = byte < 64 && (!means || (byte & cases[i].needed) != 0);
             uint64_t more = is_exact ? sizeof exact : 0;
             uint64_t at = (uint64_t)model_at + 2;
@@ -493,7 +495,7 @@ means_are_refused_where_none_may_be(void **state)
     }
 }
 
-/* Decodes the stream with another byte. */
+/* Decodes the stream with one byte replaced. */
 static enum terp_status
 decode_with(const struct terp_stream *stream, uint64_t at, unsigned byte)
 {
@@ -503,7 +505,7 @@ decode_with(const struct terp_stream *stream, uint64_t at, unsigned byte)
     return decode_sealed(made);
 }
 
-/* Noise of integers below a limit, all of which lorenzo reproduces. */
+/* Noise of integers below a limit; lorenzo reproduces all of them. */
 static struct terp_stream
 make_noise(enum terp_type type, uint64_t limit, uint64_t *model_at_ret)
 {
@@ -530,9 +532,9 @@ make_noise(enum terp_type type, uint64_t limit, uint64_t *model_at_ret)
     return stream;
 }
 
-/* It has low bits and exact quants. The model is 6 bytes long, and nothing is
- * special or escapes: the one tile's kind is behind the escapes' zero, then its
- * record, and no code is listed. */
+/* The stream has low bits and exact quants. The model has 6 bytes. No value is
+ * special or escapes, so the kind of the one tile follows the zero of the
+ * escapes. Then comes the tile's record. No code is listed. */
 static struct terp_stream
 make_integers(enum terp_type type, uint64_t *model_at_ret)
 {
@@ -583,7 +585,7 @@ low_bits_and_exact_quants_are_refused_where_they_cannot_be(void **state)
                              byte > 0 ? TERP_OK : TERP_ERR_CORRUPT);
             assert_int_equal(decode_with(&stream, exact + 1, (unsigned)byte),
                              byte <= max_nzeros ? TERP_OK : TERP_ERR_CORRUPT);
-            /* The width of the first group: as it is, or refused. */
+            /* The width of the first group: unchanged, or refused. */
             assert_int_equal(decode_with(&stream, widths, (unsigned)byte) ==
                                  TERP_OK,
                              byte == stream.bytes[widths]);
@@ -606,9 +608,9 @@ low_bits_and_exact_quants_are_refused_where_they_cannot_be(void **state)
     }
 }
 
-/* Noise of integers, whose differences have tails. The model is 7 bytes long,
- * and nothing is special or escapes: the widths of four groups of tails are
- * behind it. */
+/* Noise of integers, whose differences have tails. The model has 7 bytes. No
+ * value is special or escapes, so the widths of four groups of tails follow the
+ * model. */
 static struct terp_stream
 make_tails(enum terp_type type, uint64_t *model_at_ret)
 {
@@ -621,7 +623,7 @@ make_tails(enum terp_type type, uint64_t *model_at_ret)
     return stream;
 }
 
-#define NTAIL_GROUPS 4 /* of 256 values, and the last of 132 */
+#define NTAIL_GROUPS 4 /* groups of 256 values, the last of 132 */
 
 static uint64_t
 group_nbytes(uint64_t group, unsigned width)
@@ -629,7 +631,7 @@ group_nbytes(uint64_t group, unsigned width)
     return ((group < NTAIL_GROUPS - 1 ? 256 : 132) * width + 7) / 8;
 }
 
-/* Where the tails of the stream end. */
+/* The position of the end of tails. */
 static uint64_t
 end_of_tails(const struct terp_stream *stream, uint64_t widths_at)
 {
@@ -668,7 +670,7 @@ tails_are_refused_where_they_cannot_be(void **state)
                              byte >= least && byte <= max_nbits
                                  ? TERP_OK
                                  : TERP_ERR_CORRUPT);
-            /* The width of any group: as it is, or refused. */
+            /* The width of any group: unchanged, or refused. */
             for (uint64_t g = 0; g < NTAIL_GROUPS; g++)
                 assert_int_equal(decode_with(&stream, widths_at + g,
                                              (unsigned)byte) == TERP_OK,
@@ -678,11 +680,11 @@ tails_are_refused_where_they_cannot_be(void **state)
             assert_int_equal(
                 decode_with(&stream, at + 1, stream.bytes[at + 1] ^ bit),
                 TERP_ERR_CORRUPT);
-        assert_int_equal(stream.bytes[end], 0); /* of escapes */
+        assert_int_equal(stream.bytes[end], 0); /* the count of escapes */
         for (uint64_t left = nbits_at; left <= end; left++)
             assert_int_equal(decode_sealed(copy_of(stream.bytes, left)),
                              TERP_ERR_CORRUPT);
-        /* Any tails are some. */
+        /* Any tail numbers are valid. */
         for (uint64_t i = widths_at + NTAIL_GROUPS; i < end; i++)
             assert_int_equal(decode_with(&stream, i, stream.bytes[i] ^ 0xFFu),
                              TERP_OK);
@@ -691,7 +693,7 @@ tails_are_refused_where_they_cannot_be(void **state)
     }
 }
 
-/* Several partitions of tiles: damage meets their index. */
+/* Several partitions of tiles, so that damage hits their index. */
 static void
 sealed_random_damage_of_many_tiles_is_survived(void **state)
 {
@@ -737,9 +739,9 @@ sealed_foreign_body_is_survived(void **state)
         }
 }
 
-/* Frames that announce far more than their body can hold: the destination is
- * too small for them, and to find that out, or to inspect them, takes no more
- * memory than for others. */
+/* Frames that announce far more than their body can hold. The destination is
+ * too small for them. Finding that out, and inspecting them, takes no more
+ * memory than for other streams. */
 static void
 enormous_dims_with_a_tiny_body_are_refused(void **state)
 {
@@ -771,8 +773,8 @@ enormous_dims_with_a_tiny_body_are_refused(void **state)
     }
 }
 
-/* A sealed stream of huffman codes, all zero, by lorenzo, with one special
- * value and `lag` of the mask. */
+/* A sealed huffman stream by lorenzo whose codes are all zero, with one special
+ * value and the mask delta `lag`. */
 static struct terp_info
 inspect_specials(int rank, const uint64_t *dims, int lag)
 {
@@ -784,12 +786,12 @@ inspect_specials(int rank, const uint64_t *dims, int lag)
         .bound = 1,
     };
     const uint8_t body[] = {
-        0x0C,                       /* the step's slack */
+        0x0C,                       /* step slack */
         0x00,                       /* no dimension of lorenzo */
         0x01,                       /* one run of specials */
-        (uint8_t)(0x01 | lag << 4), /* of one color, with a lag */
+        (uint8_t)(0x01 | lag << 4), /* of one color, with a mask delta */
         0x00,
-        0x00, /* nothing before it, one value long */
+        0x00, /* no value before it; its length is one */
         0x00,
         0x00,
         0x00,
@@ -799,12 +801,12 @@ inspect_specials(int rank, const uint64_t *dims, int lag)
         0x00,
         0x00,
         0x00,
-        0x00, /* no tile but zero tiles: a bit map, */
+        0x00, /* only zero tiles: a bit map */
         0x00,
         0x00,
         0x00,
         0x00,
-        0x00, /* whose length the test leaves open */
+        0x00, /* whose length the caller chooses */
     };
     struct terp_stream stream = {
         terp_case_alloc(TERP_FRAME_MAX_NBYTES + sizeof body), 0};
@@ -827,8 +829,8 @@ inspect_specials(int rank, const uint64_t *dims, int lag)
     return info;
 }
 
-/* A mask, or an index of tiles, in proportion to the announced dims would be
- * of GiB. What is counted without is counted. */
+/* A mask or an index of tiles of the announced dims would take GiB. Inspection
+ * counts without them. */
 static void
 announced_dims_do_not_decide_what_inspect_takes(void **state)
 {
@@ -846,14 +848,15 @@ announced_dims_do_not_decide_what_inspect_takes(void **state)
     assert_int_equal(info.ntiles, UINT64_C(1) << 26);
     info = inspect_specials(2, more_lines, 0);
     assert_int_equal(info.nspecials, 1);
-    /* Where there are few values: the special one again in each line. */
+    /* If there are few values, the special value is repeated in each line. */
     info = inspect_specials(2, some_lines, 1);
     assert_int_equal(info.nspecials, 1 << 10);
     assert_int_equal(info.ntiles, 16);
     assert_int_equal(info.ntiles_zero, 16);
 }
 
-/* A section of shifts that tells none is one byte, of however many groups. */
+/* A section of shifts without shifts and zeros is one byte, for any number of
+ * groups. */
 static void
 announced_groups_without_shifts_are_not_counted(void **state)
 {
@@ -864,11 +867,11 @@ announced_groups_without_shifts_are_not_counted(void **state)
         .bound = 1,
     };
     static const uint8_t model[] = {
-        0x0C,       /* the step's slack */
-        0x00, 0x00, /* no dimension; the form of steps */
+        0x0C,       /* step slack */
+        0x00, 0x00, /* no dimension; form 0, steps */
         0x00,       /* no zeros */
         0x6B, 0xFF, /* the least exponent, -149 */
-        0x00        /* neither shifts nor zeros of groups */
+        0x00        /* no shifts or zeros of groups */
     };
     enum {
         MAX_LEFT_NBYTES = 16
@@ -879,7 +882,8 @@ announced_groups_without_shifts_are_not_counted(void **state)
     (void)state;
     const uint64_t at = (uint64_t)terp_frame_write(&frame, bytes);
     memcpy(bytes + at, model, sizeof model);
-    /* No escapes, and zero tiles: zeros, whose length is left open. */
+    /* No escapes, and zero tiles: zero bytes, whose number the caller
+     * chooses. */
     for (uint64_t left = 0; left < MAX_LEFT_NBYTES && st != TERP_OK; left++) {
         struct terp_info info = {.size = sizeof info};
         terp_frame_seal(bytes, at + sizeof model + left);

@@ -1,4 +1,5 @@
-/* Canonical codes: of least cost, within the limit, prefix-free. */
+/* Canonical codes have the least cost, keep the length limit, and are
+ * prefix-free. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -45,7 +46,7 @@ take_least(uint64_t *weights, size_t *nweights)
     return weight;
 }
 
-/* Huffman's own way without a limit: every merge costs its weight. */
+/* Huffman's algorithm without a limit: every merge costs its weight. */
 static uint64_t
 unlimited_total_nbits(const uint64_t *frequency)
 {
@@ -64,10 +65,11 @@ unlimited_total_nbits(const uint64_t *frequency)
     return total;
 }
 
-/* Least cost of a code with words of at most TERP_MAX_CODE_NBITS for
- * `descending`, over all shapes of the tree, top down: `least[placed][open]`
- * is the cost so far with `placed` symbols above this depth and `open` nodes
- * at it. A symbol pays its frequency for each level passed unplaced. */
+/* The least cost of a code with words of at most TERP_MAX_CODE_NBITS for
+ * `descending`, over all shapes of the tree, from its root down.
+ * `least[placed][open]` is the cost so far with `placed` symbols above this
+ * depth and `open` nodes at it. A symbol pays its frequency for each level that
+ * it is not yet placed on. */
 enum {
     MAX_NSHAPED = 40
 };
@@ -137,7 +139,7 @@ random_histograms_get_codes_of_least_cost(void **state)
         uint64_t frequency[TERP_NSYMBOLS] = {0};
         uint8_t nbits[TERP_NSYMBOLS];
         const size_t nleaves = 2 + random_next() % (TERP_NSYMBOLS - 1);
-        /* Weights this close never need the limit, and many tie. */
+        /* Such close weights never need the limit, and many are equal. */
         for (size_t i = 0; i < nleaves; i++) {
             const size_t symbol = random_next() % TERP_NSYMBOLS;
             frequency[symbol] = 8 + random_next() % 32;
@@ -160,7 +162,8 @@ steep_histograms_get_limited_codes_of_least_cost(void **state)
         uint64_t frequency[TERP_NSYMBOLS] = {0};
         uint8_t nbits[TERP_NSYMBOLS];
         const size_t nleaves = 18 + random_next() % (MAX_NSHAPED - 17);
-        /* Fibonacci numbers, or a little steeper: a full-depth tree. */
+        /* Fibonacci numbers, or slightly steeper ones, make a tree of the full
+         * depth. */
         for (size_t i = nleaves; i-- > 0;)
             descending[i] = i + 2 < nleaves
                                 ? descending[i + 1] + descending[i + 2] +
@@ -210,7 +213,7 @@ tied_symbols_get_longer_words_first(void **state)
     assert_int_equal(nbits[1023], 1);
 }
 
-/* 1, 1, 2, 2 has two codes of least cost; the flat one is ours. */
+/* 1, 1, 2, 2 has two codes of least cost; terp uses the flat one. */
 static void
 tied_leaf_goes_before_package(void **state)
 {
@@ -268,8 +271,8 @@ words_ascend_by_length_then_symbol(void **state)
     assert_int_equal(words[10], 7); /* 111 */
 }
 
-/* Each word, with whatever may follow it, takes a range of the 15-bit numbers;
- * prefix-free means that no two ranges meet. */
+/* Each word, with all bits that may follow it, covers a range of the 15-bit
+ * numbers. In a prefix-free code no two ranges overlap. */
 static void
 words_are_prefix_free(void **state)
 {

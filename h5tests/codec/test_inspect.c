@@ -1,4 +1,4 @@
-/* What terp_inspect tells of streams within streams, whole and damaged ones. */
+/* What terp_inspect says of streams that contain streams, whole and damaged. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "h5tests/support/cmocka_all.h"
 #include "h5tests/support/fields.h"
 
-/* A stream that is written byte by byte. */
+/* A stream that the test writes byte by byte. */
 struct written {
     uint8_t bytes[1 << 16];
     uint64_t nbytes;
@@ -43,8 +43,8 @@ inspect(struct written *stream, struct terp_info *info)
     return terp_inspect(stream->bytes, stream->nbytes, info);
 }
 
-/* Half a GiB of two constants, of which special values are told by how they
- * differ from those of the brick before: they would take a mask to count. */
+/* Two constants of 256 MiB each. Their special values are given as differences
+ * from the brick before, so counting them needs a mask. */
 static void
 specials_of_huge_parts_are_not_counted(void **state)
 {
@@ -68,7 +68,7 @@ specials_of_huge_parts_are_not_counted(void **state)
     assert_true(info.nspecials == TERP_COUNT_UNKNOWN);
     assert_true(info.nescapes == 0 && info.ntiles == 0);
     assert_string_equal(info.pipeline, "constant");
-    /* The other part alone is damaged. */
+    /* Damages only the other part. */
     stream.bytes[stream.nbytes - 8] = 57;
     assert_int_equal(inspect(&stream, &info), TERP_ERR_CORRUPT);
     stream.bytes[stream.nbytes - 8] = 8;
@@ -76,9 +76,9 @@ specials_of_huge_parts_are_not_counted(void **state)
     assert_int_equal(inspect(&stream, &info), TERP_ERR_CORRUPT);
 }
 
-/* Of 2^24 values and more special ones are counted where the stream itself
- * takes as much as their mask: here runs of one value each, one behind the
- * other, that tell how a row differs from the one before it. */
+/* Above 2^24 values, specials are counted only if the stream has at least as
+ * many bytes as their mask. Here it has: runs of one value each, adjacent, that
+ * say how a row differs from the row before. */
 static void
 specials_of_large_streams_are_counted(void **state)
 {
@@ -93,7 +93,7 @@ specials_of_large_streams_are_counted(void **state)
     const struct terp_frame frame = {
         .chunk = chunk, .coding = TERP_CODING_CONSTANT, .has_specials = true};
     const uint8_t head[] = {0x80 | NRUNS % 128, 0x80 | NRUNS / 128 % 128,
-                            NRUNS >> 14, 0x11}; /* one color, of rows */
+                            NRUNS >> 14, 0x11}; /* one color, delta of rows */
     const uint8_t width = 8, zero = 0;
     struct written stream = {{0}, 0};
     struct terp_info info;
@@ -103,7 +103,7 @@ specials_of_large_streams_are_counted(void **state)
     stream.nbytes = (uint64_t)terp_frame_write(&frame, stream.bytes);
     write_bytes(&stream, one, sizeof one);
     write_bytes(&stream, head, sizeof head);
-    for (int field = 0; field < 2; field++) /* gaps, and more values */
+    for (int field = 0; field < 2; field++) /* gaps, and lengths less one */
         for (int i = 0; i < NRUNS; i++) {
             if (i % TERP_SPECIALS_GROUP_NNUMBERS == 0)
                 write_bytes(&stream, &width, 1);
@@ -119,7 +119,7 @@ specials_of_large_streams_are_counted(void **state)
     assert_int_equal(info.nspecials, nspecials);
 }
 
-/* They have values within, of which all is told. */
+/* terp_inspect reports the properties of the inner stream. */
 static void
 copies_and_references_without_values_are_refused(void **state)
 {
@@ -130,7 +130,7 @@ copies_and_references_without_values_are_refused(void **state)
         enum terp_status st;
     } cases[] = {
         {TERP_CODING_COPIES, {0}, 0, TERP_ERR_TRUNCATED},
-        {TERP_CODING_COPIES, {0}, 1, TERP_ERR_CORRUPT}, /* of no dimension */
+        {TERP_CODING_COPIES, {0}, 1, TERP_ERR_CORRUPT}, /* no dimension */
         {TERP_CODING_REFERENCES, {1, 0, 192, 127}, 4, TERP_ERR_TRUNCATED},
         {TERP_CODING_REFERENCES, {1, 0, 192, 127, 0}, 5, TERP_ERR_CORRUPT}};
     const struct terp_chunk chunk = {TERP_FLOAT32, false, false, 2, {30, 40}};
@@ -144,8 +144,8 @@ copies_and_references_without_values_are_refused(void **state)
     }
 }
 
-/* Of integers that is a whole number, however large: one of a frame that no
- * encoder writes, since all values are within it, may have no integer. */
+/* An integer bound is a whole number, however large. A bound above all values
+ * may not fit an integer; no encoder writes it. */
 static void
 bounds_of_integers_are_told(void **state)
 {
@@ -164,7 +164,7 @@ bounds_of_integers_are_told(void **state)
     struct terp_stream stream =
         terp_case_encode(&params, &chunk, (uint8_t *)values, 1);
     assert_int_equal(terp_inspect(stream.bytes, stream.nbytes, &info), TERP_OK);
-    assert_true(info.bound == 2); /* all are even */
+    assert_true(info.bound == 2); /* all values are even */
     assert_int_equal(
         terp_frame_read(stream.bytes, stream.nbytes, &frame, &frame_nbytes),
         TERP_OK);
@@ -177,8 +177,7 @@ bounds_of_integers_are_told(void **state)
     free(values);
 }
 
-/* Streams that leave dimensions out, or refer to other values, have their bound
- * in the stream within. */
+/* In copies and references streams the inner stream has the bound. */
 static void
 bounds_of_streams_within_are_told(void **state)
 {
@@ -211,8 +210,8 @@ bounds_of_streams_within_are_told(void **state)
     free(values);
 }
 
-/* What is told of complex values: the sums of both parts' counts, and all else
- * of the first that is predicted. */
+/* For complex values, counts are the sums over both parts. All else is that of
+ * the first part that has a prediction. */
 static void
 parts_are_told_together(void **state)
 {

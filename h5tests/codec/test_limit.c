@@ -1,6 +1,6 @@
-/* TERP_MAX_MEMORY: a call takes no more, or is an error that says so, and what
- * a stream announces costs nothing beyond it. */
-#define _POSIX_C_SOURCE 200809L /* setenv */
+/* TERP_MAX_MEMORY: a call takes no more memory, or fails and says so. Memory
+ * that a stream announces does not exceed the limit either. */
+#define _POSIX_C_SOURCE 200809L /* for setenv */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define CONST(pointers) ((const void *const *)(pointers))
 
-/* Tables and masks come on top of what is counted. */
+/* Tables and masks are not counted. */
 #define TABLES_NBYTES ((uint64_t)1 << 20)
 
 static void
@@ -97,7 +97,7 @@ make_stream(const struct terp_params *params, const struct terp_chunk *chunk,
     return terp_case_encode(params, chunk, *values_ret, 1);
 }
 
-/* Encodes and decodes under limits from none to plenty. */
+/* Encodes and decodes with limits from too little to plenty. */
 static void
 check_limits(const struct terp_params *params, const struct terp_chunk *chunk,
              enum terp_field field, int nthreads)
@@ -116,7 +116,7 @@ check_limits(const struct terp_params *params, const struct terp_chunk *chunk,
         TERP_OK);
     for (; limit < 40 * nbytes; limit += limit / 4 + nbytes / 8) {
         set_nbytes(limit);
-        /* No block of an earlier call is there instead of a counted one. */
+        /* Blocks that an earlier call kept must not replace counted ones. */
         terp_context_trim(NULL);
         terp_allocations_start(UINT64_MAX, UINT64_MAX);
         enum terp_status st = terp_encode(params, chunk, values, encoded,
@@ -167,7 +167,7 @@ call_takes_no_more_than_the_limit(void **state)
         {TERP_FLOAT32, false, false, 3, {64, 64, 64}},
         {TERP_FLOAT64, true, false, 2, {300, 400}},
         {TERP_INT32, false, false, 3, {50, 60, 70}},
-        /* Its blocks are large enough to be kept. */
+        /* The blocks are large enough to be kept for later calls. */
         {TERP_FLOAT32, false, false, 3, {96, 128, 128}},
     };
     static const struct terp_params all[] = {
@@ -188,8 +188,8 @@ call_takes_no_more_than_the_limit(void **state)
                                  f % 2 == 0 ? 1 : 3);
 }
 
-/* A chunk of 4 TiB, of which a coarse decoder hands out little, whatever the
- * masks and tables of its stream would take. */
+/* A chunk of 4 TiB. A coarse decoder returns few values, however large the
+ * stream's masks and tables would be. */
 static void
 chunk_beyond_the_limit_costs_nothing(void **state)
 {
@@ -249,8 +249,8 @@ pool_release(void *arg, void *at)
     free((uint8_t *)at - 64);
 }
 
-/* The chunks of a batch share the limit, and the context's own allocator gives
- * what is within it. */
+/* The chunks of a batch share the limit. The context's own allocator allocates
+ * the memory within it. */
 static void
 batch_and_allocator_of_a_context_are_within_the_limit(void **state)
 {
@@ -283,8 +283,8 @@ batch_and_allocator_of_a_context_are_within_the_limit(void **state)
                      TERP_OK);
     assert_true(pool.peak_nbytes > terp_chunk_nbytes(&chunk));
     assert_int_equal(pool.held_nbytes, 0);
-    /* What one chunk takes is enough for both, one after the other; less is
-     * not. */
+    /* The memory of one chunk suffices for two, one after the other; less
+     * memory does not. */
     const uint64_t peak_nbytes = pool.peak_nbytes;
     for (uint64_t less = 0; less < 2; less++) {
         set_nbytes(peak_nbytes - less);

@@ -1,6 +1,6 @@
-/* The lossless prediction and references: integers and remainders are all bits
- * of values, all kinds of chunks come back as they were, repeats cost little,
- * and damaged streams are refused or decoded. */
+/* The lossless prediction and references. Integers and remainders hold all bits
+ * of values, chunks of all kinds come back unchanged, repeats cost little, and
+ * damaged streams are refused or decoded. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -29,8 +29,8 @@ make_values(enum terp_field field, const struct terp_chunk *chunk)
 
 #define NWORDS 64
 
-/* Words of all kinds: any, next to powers of two, small ones, and both zeros;
- * but for NaN and infinities. */
+/* Words of all kinds except NaN and infinities: random, next to powers of two,
+ * small, and both zeros. */
 static uint64_t
 word(int value_nbytes, uint64_t n)
 {
@@ -47,7 +47,8 @@ word(int value_nbytes, uint64_t n)
                                 : any % 2 << exponent_at);
 }
 
-/* Whether all words have integers by this model; they come back in any case. */
+/* Whether this model has integers for all words. Words come back in any
+ * case. */
 static bool
 code_words(const struct cpu_stages *stages, const struct cpu_lossless *model,
            uint64_t first)
@@ -116,7 +117,7 @@ integers_and_remainders_are_all_bits(void **state)
     }
 }
 
-/* No encoder takes it, but a stream may have it. */
+/* No encoder chooses this model, but a stream may have it. */
 static void
 magnitudes_from_the_least_step_begin_with_its_word(void **state)
 {
@@ -214,7 +215,7 @@ what_repeats_refers(void **state)
                          TERP_CODING_REFERENCES);
         assert_int_not_equal(other.bytes[TERP_FRAME_CODING_AT],
                              TERP_CODING_REFERENCES);
-        /* Half of it, and what tells of the other half. */
+        /* Half of the chunk, plus the references of the other half. */
         assert_true(stream.nbytes < terp_chunk_nbytes(&chunk) * 7 / 10);
         free(stream.bytes);
         free(other.bytes);
@@ -234,7 +235,7 @@ check_that_it_refers(const struct terp_chunk *chunk, const void *values)
     terp_case_check("references", &lossless, chunk, values);
 }
 
-/* Of those around zero both ends are there, as words. */
+/* Around zero, both ends of a range occur as words. */
 static void
 integers_of_either_sign_refer(void **state)
 {
@@ -258,7 +259,7 @@ integers_of_either_sign_refer(void **state)
     free(more);
 }
 
-/* A marker is no value that there is. */
+/* No value of the chunk may be the marker. */
 static void
 values_that_are_markers_come_back(void **state)
 {
@@ -281,7 +282,7 @@ values_that_are_markers_come_back(void **state)
 
 /* ---- choices ---- */
 
-/* A value in [0, 1) of `nbits` bits behind the point. */
+/* A value in [0, 1) with `nbits` fraction bits. */
 static void
 put_fraction(const struct terp_chunk *chunk, uint8_t *values, uint64_t i,
              int nbits)
@@ -292,7 +293,7 @@ put_fraction(const struct terp_chunk *chunk, uint8_t *values, uint64_t i,
               value_to_bits(chunk->type, ldexp((double)number, -nbits)));
 }
 
-/* Samples lie on a grid, and all else does not. */
+/* The samples lie on a grid, and all other values do not. */
 static void
 a_grid_of_samples_alone_is_none(void **state)
 {
@@ -315,8 +316,8 @@ a_grid_of_samples_alone_is_none(void **state)
     free(values);
 }
 
-/* Zeros in runs are of one color, and stay so: few values off the grid that
- * samples have would make them be written out, each of them. */
+/* Zeros in runs have one color. If the samples suggest a grid that few values
+ * miss, an encoder could store each zero separately; it must not. */
 static void
 few_values_off_a_grid_spoil_no_colors(void **state)
 {
@@ -337,9 +338,9 @@ few_values_off_a_grid_spoil_no_colors(void **state)
     free(values);
 }
 
-/* Under a bound below the last bit of the largest values a stream without a
- * loss is made as well, and left where it is the larger one: of any bits no
- * stream is smaller, while a bound leaves out those of small values. */
+/* Under a bound below the last bit of the largest values, the encoder also
+ * makes a lossless stream, and uses it if it is smaller. For random bits no
+ * stream is smaller than raw, but a bound drops bits of small values. */
 static void
 streams_without_a_loss_are_left_where_they_are_larger(void **state)
 {

@@ -1,5 +1,5 @@
-/* Out of memory at any allocation is an error or done without, never a crash
- * or a leak; and there are limits to what is asked for. */
+/* If an allocation fails, the call returns an error or works without the
+ * memory. It never crashes or leaks. Working memory has limits. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -12,16 +12,16 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Working memory of encode and decode, in chunks. */
+/* The limits of working memory for encoding and decoding, in chunks. */
 #define MAX_NCHUNKS 6
-/* Logarithms take one more, if they are no wider than the values. */
+/* Logarithms take one more, if they are not wider than the values. */
 #define POINTWISE_MORE_NCHUNKS 1
-/* What repeats is looked for with tables of all values, and coded beside the
- * stream without it; under a bound above 0 where samples repeat, as those of
- * two contents do, or where it is tiny. The reserve has blocks of the stream
- * before. */
+/* The search for repeats uses tables of all values, and the encoder makes a
+ * stream with references beside the one without. Under a bound above 0 it does
+ * so if samples repeat, as in two of the contents, or if the bound is tiny. The
+ * reserve keeps blocks of the stream before. */
 #define REPEATS_MAX_NCHUNKS 17
-/* A search for a PSNR holds what it has decoded, and two streams. */
+/* The search for a PSNR keeps decoded values and two streams. */
 #define PSNR_MORE_NCHUNKS 2
 
 static const struct terp_chunk small_chunks[] = {
@@ -33,8 +33,8 @@ static const struct terp_chunk small_chunks[] = {
 static const enum terp_field contents[] = {TERP_FIELD_SMOOTH, TERP_FIELD_GAPS,
                                            TERP_FIELD_COAST, TERP_FIELD_NOISE};
 
-/* Under the second codes have low bits, and lorenzo's differences tails; under
- * the third there are logarithms, and signs, or a floor. */
+/* Under the second bound codes have low bits, and lorenzo's differences have
+ * tails. Under the third bound there are logarithms, with signs or a floor. */
 static const struct bound {
     enum terp_bound_mode mode;
     double bound, floor;
@@ -53,7 +53,7 @@ params_of(struct bound bound, int mode)
                                 .predictor = terp_mode[mode].predictor};
 }
 
-/* Encodes with every allocation failing in turn. */
+/* Encodes once for each allocation, which then fails. */
 static void
 fail_encode(const struct terp_params *params, const struct terp_chunk *chunk,
             const uint8_t *values, int nthreads,
@@ -154,7 +154,7 @@ failed_allocations_are_reported_and_leak_nothing(void **state)
                                  1);
 }
 
-/* Every 2nd value, with every allocation failing in turn. */
+/* Decodes every 2nd value, once for each allocation, which then fails. */
 static void
 fail_coarse(const struct terp_stream *stream, const struct terp_chunk *chunk)
 {
@@ -177,7 +177,7 @@ fail_coarse(const struct terp_stream *stream, const struct terp_chunk *chunk)
     free(decoded);
 }
 
-/* Of streams within streams: complex values, copies, references; and of
+/* Streams that contain streams: complex values, copies, references. Also
  * integers and 16-bit floats. */
 static void
 failed_allocations_of_other_types_leak_nothing(void **state)
@@ -214,8 +214,8 @@ failed_allocations_of_other_types_leak_nothing(void **state)
             }
 }
 
-/* Of what an encoder codes a second time: without copies, with references to
- * what an estimate finds among many values, without a loss. */
+/* Chunks that an encoder codes twice: without copies, with references that an
+ * estimate suggests among many values, lossless. */
 static void
 failed_allocations_of_second_streams_leak_nothing(void **state)
 {
@@ -259,7 +259,7 @@ failed_allocations_of_second_streams_leak_nothing(void **state)
     }
 }
 
-/* A context that cannot be made. */
+/* A context that cannot be created. */
 static void
 failed_context_is_reported(void **state)
 {
@@ -285,7 +285,7 @@ failed_allocations_of_a_team_leak_nothing(void **state)
                 fail_all(&chunk, TERP_FIELD_ROUGH, bounds[b], mode, 2);
 }
 
-/* Threads that the system refuses are done without. */
+/* If the system refuses threads, the call works without them. */
 static void
 refused_threads_change_nothing(void **state)
 {
@@ -326,8 +326,8 @@ refused_threads_change_nothing(void **state)
     free(expected);
 }
 
-/* Two of three values special, no two neighbours alike: as many runs as can
- * be. */
+/* Two of three values are special, and no two neighbours have the same color:
+ * the largest number of runs. */
 static void
 make_broken_mask(const struct terp_chunk *chunk, uint8_t *values)
 {

@@ -1,8 +1,8 @@
-/* The arithmetic of codec/model by itself, by which every engine and every
- * build must decide alike. Through the codec an estimate that is a little off
- * shows in few streams only: here each function goes over what it may be asked,
- * and a digest says whether its answers are those that they always were. What
- * a function promises is checked as such, beside that. */
+/* The arithmetic of codec/model, in which every engine and every build must
+ * agree. Through the codec, a slightly wrong estimate would change few streams.
+ * Here each function runs over its possible arguments, and a digest checks that
+ * its results have not changed. Promises of functions are checked
+ * separately. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,7 +40,7 @@ add_int(int64_t number)
     add((uint64_t)number);
 }
 
-/* None of those added is NaN, whose bits are the machine's. */
+/* No added number is NaN, because machines make NaN with different bits. */
 static void
 add_double(double value)
 {
@@ -68,7 +68,7 @@ static const struct {
               {1e-40, 2e-40},
               {-3e38, 3.25e38}};
 
-/* Integers around powers of two, and others, of a number of bits. */
+/* Integers of a number of bits: around powers of two, and others. */
 static uint64_t
 integer(unsigned i, int nbits)
 {
@@ -565,8 +565,8 @@ static const struct {
     {"quantizer", quantizer, UINT64_C(0xee6228e0786b97d8)},
 };
 
-/* A digest changes with what engines decide, and so do streams: then
- * h5tests/codec/stream_digest.txt does, and the other engine. */
+/* A digest changes only when decisions of the engines change. Then streams,
+ * h5tests/codec/stream_digest.txt and the CUDA engine must change too. */
 static void
 arithmetic_answers_as_ever(void **state)
 {
@@ -584,9 +584,9 @@ arithmetic_answers_as_ever(void **state)
     assert_int_equal(nothers, 0);
 }
 
-/* ---- what is promised ---- */
+/* ---- promises ---- */
 
-/* The largest float32 that is at most the bound, but for infinity. */
+/* The largest float32 that is at most the bound, unless that is infinite. */
 static void
 limit_is_the_largest_up_to_the_bound(void **state)
 {
@@ -614,7 +614,7 @@ huge_ranges_have_a_bound(void **state)
     assert_true(terp_bound_of_range(0.25, -1, 3) == 1);
 }
 
-/* Room for the longest tile of tokens is taken by these. */
+/* The longest tile of tokens fits the limit. */
 static void
 plain_bits_of_tokens_are_no_more_than_the_most(void **state)
 {
@@ -633,7 +633,7 @@ plain_bits_of_tokens_are_no_more_than_the_most(void **state)
     assert_int_equal(of_magnitude, TERP_MAGNITUDE_MAX_NBITS);
 }
 
-/* A stream's floor is one that an encoder may have taken. */
+/* An encoder may have used any floor that a stream's floor allows. */
 static void
 floors_of_streams_have_a_joint_within_the_type(void **state)
 {
@@ -689,8 +689,8 @@ cpu_alone_stores_bytes_and_reaches_enormous_psnrs(void **state)
     assert_false(terp_is_the_cpus(TERP_FLOAT64, &params));
 }
 
-/* How far every engine looks around a sample: so the keys of both are alike,
- * and streams that refer. */
+/* The distance that every engine looks around a sample. Keys, and streams with
+ * references, must be the same in all engines. */
 static void
 samples_have_the_reach_that_they_always_had(void **state)
 {
@@ -701,7 +701,7 @@ samples_have_the_reach_that_they_always_had(void **state)
     assert_int_equal(terp_repeats_reach(TERP_FLOAT64), 1);
 }
 
-/* Rows of a flat chunk divide it, twice at least. */
+/* The rows of a flat chunk divide it into at least two. */
 static void
 periods_divide_an_extent(void **state)
 {
@@ -714,8 +714,7 @@ periods_divide_an_extent(void **state)
     assert_false(terp_may_be_period(4 * TERP_MAX_PERIOD, 2 * TERP_MAX_PERIOD));
 }
 
-/* 16-bit floats under a bound that lets none of them change are all bits, too.
- */
+/* 16-bit floats under a bound below their precision are also coded lossless. */
 static void
 what_keeps_all_bits_may_refer_exactly(void **state)
 {
@@ -740,7 +739,8 @@ what_keeps_all_bits_may_refer_exactly(void **state)
     assert_false(terp_may_refer_exactly(&params, TERP_FLOAT16));
 }
 
-/* What is open to a domain, or to repeats, by what is asked for. */
+/* Whether an encoder may search for a domain or for repeats, by the caller's
+ * parameters. */
 static void
 chunks_are_open_to_more_by_their_parameters(void **state)
 {

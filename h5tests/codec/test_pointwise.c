@@ -1,5 +1,5 @@
-/* Bounds relative to each value: |x - x'| <= e |x| for every finite one, zeros
- * and signs as they were. The bound is checked in exact arithmetic. */
+/* Pointwise bounds: |x - x'| <= e |x| for every finite value. Zeros and signs
+ * stay the same. The check uses exact arithmetic. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -13,8 +13,8 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Logarithms in float32, in float64, and rounded values; from 1e-7 on there is
- * nothing to take of a float32. */
+/* Bounds for logarithms in float32, in float64, and for rounded values. From
+ * 1e-7 on float32 has no precision to give up. */
 static const double bounds[] = {0.999, 0.5,  0.1,  1e-2,  1e-3,  1e-4,  1e-5,
                                 1e-6,  1e-7, 1e-9, 1e-12, 1e-13, 1e-14, 1e-15};
 
@@ -45,11 +45,12 @@ check(const char *what, double bound, double floor,
     terp_case_check(name, &params, chunk, values);
 }
 
-/* Subnormal, just large enough to be joined, and up to nearly infinite. */
+/* Floors: subnormal, the smallest with a valid joint, and up to nearly
+ * infinite. */
 static const double floors[] = {0x1p-1074, 1e-300, 1e-44, 1e-38, 1e-30, 1e-7,
                                 1e-3,      0.1,    1,     1e3,   1e35,  1e300};
 
-/* By all modes under all bounds; with floors by turns. */
+/* All modes under all bounds; floors take turns. */
 static void
 check_all(const char *what, const struct terp_chunk *chunk,
           const uint8_t *values)
@@ -80,7 +81,7 @@ every_field_keeps_the_bound(void **state)
         }
 }
 
-/* Bits of values, by their counter. */
+/* The bits of value number `i`. */
 typedef uint64_t
 make_bits(enum terp_type type, uint64_t i);
 
@@ -102,7 +103,7 @@ tiny_bits(enum terp_type type, uint64_t i)
            sign << (type == TERP_FLOAT32 ? 31 : 63);
 }
 
-/* Up to the largest number, infinities and NaN. */
+/* Up to the largest number, with infinities and NaN. */
 static uint64_t
 huge_bits(enum terp_type type, uint64_t i)
 {
@@ -110,7 +111,7 @@ huge_bits(enum terp_type type, uint64_t i)
                                                      : UINT64_C(0x7FD) << 52);
 }
 
-/* One magnitude, or a few that are next to each other, of either sign. */
+/* One magnitude, or a few adjacent ones, with both signs. */
 static uint64_t
 alike_bits(enum terp_type type, uint64_t i)
 {
@@ -120,7 +121,7 @@ alike_bits(enum terp_type type, uint64_t i)
     return value_to_bits(type, sign ? -magnitude : magnitude);
 }
 
-/* Zeros of either sign, and values between. */
+/* Zeros of both signs, and values between them. */
 static uint64_t
 zero_bits(enum terp_type type, uint64_t i)
 {
@@ -131,7 +132,7 @@ zero_bits(enum terp_type type, uint64_t i)
                            : value_to_bits(type, (double)(i % 50) + 0.5);
 }
 
-/* A walk over many magnitudes, sign after sign. */
+/* A random walk over many magnitudes, with alternating signs. */
 static uint64_t
 walk_bits(enum terp_type type, uint64_t i)
 {
@@ -169,7 +170,7 @@ any_bits_keep_the_bound(void **state)
         }
 }
 
-/* A fill value is kept, and nothing else takes notice of it. */
+/* A fill value keeps its bits and does not affect other values. */
 static void
 fill_values_are_kept(void **state)
 {
@@ -194,7 +195,7 @@ fill_values_are_kept(void **state)
     }
 }
 
-/* Threads, and the order of bytes in memory, change nothing. */
+/* Threads and the byte order in memory do not matter. */
 static void
 bytes_do_not_depend_on_threads(void **state)
 {
@@ -264,7 +265,7 @@ floors_that_are_none_are_refused(void **state)
     }
 }
 
-/* What the stream of a chunk says of its bound. */
+/* What a stream says of its bound. */
 static struct terp_info
 info_with_floor(double bound, double floor)
 {
@@ -288,18 +289,18 @@ floors_are_told_by_the_stream(void **state)
     (void)state;
     const struct terp_info joined = info_with_floor(1e-2, 1e-4);
     assert_true(joined.pointwise_bound == 1e-2 && joined.floor == 1e-4);
-    /* No value has another bound than the floor. */
+    /* For all values the floor is the bound. */
     const struct terp_info all = info_with_floor(1e-2, 1);
     assert_true(all.pointwise_bound == 0 && all.floor == 0 && all.bound == 1);
-    /* Below what a float32 can say. */
+    /* Floors below the smallest float32. */
     const struct terp_info none = info_with_floor(1e-2, 1e-60);
     assert_true(none.pointwise_bound == 1e-2 && none.floor == 0);
 }
 
-/* ---- the margin ---- */
+/* ---- the margin for rounding ---- */
 
-/* A value and what a decoder makes of its logarithm, `part` of the bound off:
- * the most that a quantizer lets it be, up or down. */
+/* A value, and what a decoder makes of its logarithm when the quantizer's error
+ * is `part` of the bound, up or down. */
 static bool
 is_kept(double value, enum terp_type type, struct terp_pointwise how,
         double part, double e)
@@ -326,7 +327,7 @@ is_kept(double value, enum terp_type type, struct terp_pointwise how,
     return is_within_pointwise(value, got, e);
 }
 
-/* How many of some values of the exponents that a chunk has lose the bound. */
+/* How many of some values of the exponents in a chunk exceed their bound. */
 static uint64_t
 count_lost(enum terp_type type, double e, int nexponents, bool with_margin)
 {
@@ -353,8 +354,8 @@ count_lost(enum terp_type type, double e, int nexponents, bool with_margin)
     return nlost;
 }
 
-/* With the margin no value loses its bound; without it some would, so that it
- * is the margin that keeps them. */
+/* With the margin no value exceeds its bound; without it some would, so the
+ * test can notice a missing margin. */
 static void
 margin_is_what_keeps_the_bound(void **state)
 {
@@ -372,8 +373,8 @@ margin_is_what_keeps_the_bound(void **state)
         }
 }
 
-/* Every mantissa of a float32, with the margin, in a chunk of one exponent and
- * in one of all. */
+/* All mantissas of float32, with the margin, in a chunk of one exponent and in
+ * a chunk of all exponents. */
 static void
 every_mantissa_keeps_the_bound(void **state)
 {
@@ -398,7 +399,7 @@ every_mantissa_keeps_the_bound(void **state)
         }
 }
 
-/* The same with a floor, by the stages themselves: values around the joint,
+/* The same with a floor, by calling the stages: values around the joint, up to
  * 2^span below and above it. */
 static uint64_t
 count_lost_with_floor(enum terp_type type, double e, double floor, int span,
@@ -408,7 +409,7 @@ count_lost_with_floor(enum terp_type type, double e, double floor, int span,
         NVALUES = 1 << 16
     };
     static uint8_t values[8 * NVALUES], coded[8 * NVALUES], got[8 * NVALUES];
-    const bool big_endian = TERP_HOST_IS_BIG_ENDIAN; /* as stages have them */
+    const bool big_endian = TERP_HOST_IS_BIG_ENDIAN; /* as stages get it */
     const struct terp_chunk line = {type, big_endian, false, 1, {NVALUES}};
     const struct cpu_pointwise_stages *stages = type == TERP_FLOAT32
                                                     ? &terp_cpu_pointwise_f32
@@ -477,7 +478,7 @@ margin_keeps_the_bound_with_a_floor(void **state)
                     e /= 1.9;
                 }
             }
-    /* Without it some are lost. */
+    /* Without the margin some values exceed the bound. */
     assert_int_not_equal(
         count_lost_with_floor(TERP_FLOAT32, 1e-3, 1e-3, 10, false), 0);
     assert_int_not_equal(

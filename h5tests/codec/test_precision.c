@@ -1,5 +1,5 @@
-/* Bounds near the precision of the values, or of what a chunk has of it, are
- * kept, whatever the values are. */
+/* Bounds near the precision of the values, or near the precision that a chunk
+ * uses, hold for all values. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,15 +11,15 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* What values have in common. */
+/* How the values of a chunk are related. */
 enum content {
     CONTENT_ANY,
-    CONTENT_WHOLE,   /* numbers up to 100,000 */
-    CONTENT_TENTHS,  /* which no step of two is */
-    CONTENT_ZEROS,   /* 12 bits of mantissa are set, or fewer */
-    CONTENT_FLOATS,  /* in a wider type */
-    CONTENT_SPECIAL, /* numbers of one range, and NaN beside */
-    CONTENT_NEAR,    /* above a value that is large beside their range */
+    CONTENT_WHOLE,   /* integers up to 100,000 */
+    CONTENT_TENTHS,  /* multiples of a step that is not a power of two */
+    CONTENT_ZEROS,   /* at most 12 bits of the mantissa are set */
+    CONTENT_FLOATS,  /* values of a narrower type */
+    CONTENT_SPECIAL, /* values of one range, with NaN between */
+    CONTENT_NEAR,    /* an offset that is large compared with the range */
     NCONTENTS
 };
 
@@ -87,8 +87,8 @@ static const enum terp_field fields[] = {TERP_FIELD_SMOOTH, TERP_FIELD_ROUGH,
                                          TERP_FIELD_NOISE,  TERP_FIELD_GAPS,
                                          TERP_FIELD_COAST,  TERP_FIELD_MAPS};
 
-/* From one below which few codes are wide to less than any distance of
- * values, and none. */
+/* From a bound below which few codes are wide, to one below the distance of any
+ * two values, and 0. */
 static const struct {
     enum terp_bound_mode mode;
     double bound;
@@ -135,8 +135,8 @@ tight_bounds_are_kept(void **state)
     assert_true(nwith_tails[TERP_FLOAT64] >= 50);
 }
 
-/* A field whose values all are on a coarse grid, at a bound that is less than
- * the distance of any two. */
+/* A field whose values lie on a coarse grid, under a bound below the grid's
+ * spacing. */
 static void
 a_chunk_costs_what_its_own_grid_does(void **state)
 {
@@ -159,16 +159,16 @@ a_chunk_costs_what_its_own_grid_does(void **state)
         }
 }
 
-/* What a chunk may have beside smooth values. */
+/* Values that a chunk may have beside smooth ones. */
 enum oddity {
     ODDITY_NONE,
-    ODDITY_ZEROS,      /* of both signs, one in three */
-    ODDITY_ONE_ZERO,   /* that is negative */
-    ODDITY_ALL_ZEROS,  /* nothing but, one in a hundred negative */
-    ODDITY_SUBNORMALS, /* all of them so small */
-    ODDITY_PAYLOADS,   /* of NaN, more than there are colors, and infinities */
+    ODDITY_ZEROS,      /* zeros of both signs, one value in three */
+    ODDITY_ONE_ZERO,   /* one negative zero */
+    ODDITY_ALL_ZEROS,  /* only zeros, one in a hundred negative */
+    ODDITY_SUBNORMALS, /* all values are subnormal */
+    ODDITY_PAYLOADS,   /* more different NaN than colors, and infinities */
     ODDITY_HUGE,       /* all near the largest number, of both signs */
-    ODDITY_ANY_BITS,   /* nothing but */
+    ODDITY_ANY_BITS,   /* only special values */
     NODDITIES
 };
 

@@ -1,6 +1,6 @@
-/* Whatever instructions the processor has, the engine makes the same streams,
- * and the same values of them; and TERP_CPU chooses. */
-#define _POSIX_C_SOURCE 200809L /* setenv */
+/* The engine makes the same streams and values with all instruction sets of the
+ * processor. TERP_CPU chooses between them. */
+#define _POSIX_C_SOURCE 200809L /* for setenv */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -15,7 +15,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Rows longer and shorter than any vector, and what is left behind them. */
+/* Rows shorter and longer than any vector, with all remainders. */
 static const struct terp_chunk shapes[] = {
     {TERP_FLOAT32, false, false, 3, {7, 37, 71}},
     {TERP_FLOAT32, true, true, 4, {3, 11, 12, 13}},
@@ -31,12 +31,12 @@ static const struct terp_params bounds[] = {
     {.bound_mode = TERP_BOUND_POINTWISE, .bound = 1e-4, .floor = 1e-2},
 };
 
-/* What an engine makes of a chunk. */
+/* An engine's results for a chunk. */
 struct made {
     enum terp_status status;
     uint64_t nbytes;
     uint8_t *stream, *decoded;
-    struct terp_measure measure; /* of what is decoded */
+    struct terp_measure measure; /* of the decoded values */
 };
 
 static void *
@@ -83,8 +83,7 @@ free_made(struct made *made)
     free(made->decoded);
 }
 
-/* Compares what each engine makes with what the baseline does; counts the
- * streams. */
+/* Compares each engine with the baseline. Counts the streams. */
 static void
 compare(const struct terp_params *params, const struct terp_chunk *chunk,
         const uint8_t *values, unsigned *nstreams)
@@ -141,8 +140,8 @@ all_instructions_make_the_same_bytes(void **state)
 
 /* ---- the choice ---- */
 
-/* A process chooses once: so each choice is made in a child. Whether it takes
- * `wanted`, and has a reason to say. */
+/* A process chooses an instruction set once, so each choice runs in a child.
+ * Returns whether it is `wanted`, and whether there is a reason. */
 static void
 check_choice(const char *name, const struct terp_engine *wanted,
              bool has_reason)

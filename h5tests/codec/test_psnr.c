@@ -1,5 +1,6 @@
-/* Bounds that are found for a PSNR: 20 log10((max - min) / RMSE) of the chunk's
- * valid values is at least what was asked for, and seldom much more. */
+/* Bounds that the encoder searches for a PSNR. 20 log10((max - min) / RMSE) of
+ * the chunk's valid values reaches the target, and rarely exceeds it by
+ * much. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +24,7 @@ static const struct terp_chunk shapes[] = {
     {TERP_FLOAT32, true, true, 4, {3, 11, 12, 13}},
 };
 
-/* What the encoder takes for a fill value, with the one that is told. */
+/* The value that the encoder detects as a fill value, beside the given one. */
 static bool
 is_valid(enum terp_field field, double value, double fill)
 {
@@ -31,7 +32,7 @@ is_valid(enum terp_field field, double value, double fill)
     return isfinite(value) && !is_land && value != fill;
 }
 
-/* The value at i; false where it counts for nothing. */
+/* Reads value i. Returns false if the value does not count. */
 static bool
 valid_value(enum terp_field field, const struct terp_chunk *chunk,
             const uint8_t *values, uint64_t i, double fill, double *value_ret)
@@ -40,9 +41,9 @@ valid_value(enum terp_field field, const struct terp_chunk *chunk,
     return is_valid(field, *value_ret, fill);
 }
 
-/* The PSNR, infinite where nothing differs or there is no range. Errors are
- * parts of the range: squares of huge ones exceed a long double that is no
- * wider than a double. */
+/* The PSNR; infinite without errors or without a range. Errors are relative to
+ * the range, because squares of huge errors exceed a long double that has a
+ * double's range. */
 static double
 psnr_of(enum terp_field field, const struct terp_chunk *chunk,
         const uint8_t *values, const uint8_t *decoded, double fill)
@@ -78,7 +79,7 @@ psnr_of(enum terp_field field, const struct terp_chunk *chunk,
     return squares == 0 ? INFINITY : (double)(-10 * log10l(squares / nvalid));
 }
 
-/* How many of all were met within half a dB. */
+/* How many of all targets were reached within half a dB. */
 static unsigned nmet, nall;
 
 static void
@@ -125,8 +126,8 @@ psnr_is_never_below_what_is_asked(void **state)
         }
 }
 
-/* Most bounds of smooth and of noisy fields are found; the others are those of
- * few values, or of steps that the data has itself. */
+/* For smooth and noisy fields most targets are reached closely. Exceptions are
+ * fields of few values, or with steps in the data. */
 static void
 psnr_is_met_within_half_a_decibel(void **state)
 {
@@ -151,7 +152,7 @@ psnr_is_met_within_half_a_decibel(void **state)
     assert_true(nmet * 10 >= nall * 9);
 }
 
-/* A fill value has no part in it. */
+/* Fill values do not count. */
 static void
 fill_values_do_not_count(void **state)
 {
@@ -173,7 +174,7 @@ fill_values_do_not_count(void **state)
     free(values);
 }
 
-/* No value, or no range: nothing can be measured. */
+/* Without valid values or without a range there is no PSNR. */
 static void
 chunks_without_a_range_are_exact(void **state)
 {
@@ -203,7 +204,7 @@ chunks_without_a_range_are_exact(void **state)
     free(decoded);
 }
 
-/* A call of a batch does the same, and threads change nothing. */
+/* Batches give the same results; threads do not matter. */
 static void
 bytes_do_not_depend_on_the_call(void **state)
 {

@@ -1,6 +1,6 @@
-/* The engine compresses what it is made for, in the mode that was asked for.
- * Floors are about half of what version 0 reaches: they tell a broken stage
- * from a good one and leave exact figures to bench/. */
+/* The engine compresses its intended data in each mode. The limits are about
+ * half of the ratios of version 0: they detect a broken stage, and leave exact
+ * figures to bench/. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@
 
 static const uint64_t cube[] = {64, 64, 64};
 
-/* Encodes a cube of float32 at 1e-3 of its range. */
+/* Encodes a cube of float32 under 1e-3 of its range. */
 static struct terp_info
 inspect_cube(enum terp_field field, int mode)
 {
@@ -113,7 +113,7 @@ constant_cube_takes_at_most_96_bytes(void **state)
                     96);
 }
 
-/* A land-only chunk of an ocean model. */
+/* A chunk of an ocean model that is all land. */
 static void
 cube_of_one_special_takes_at_most_96_bytes(void **state)
 {
@@ -137,7 +137,7 @@ cube_of_one_special_takes_at_most_96_bytes(void **state)
     free(values);
 }
 
-/* The bound in the stream is made of the ocean's range, without the land. */
+/* The stream's bound follows from the ocean's range, without land. */
 static void
 found_fill_is_left_out_of_the_range(void **state)
 {
@@ -169,7 +169,7 @@ noise_at_a_tight_bound_is_stored(void **state)
     free(values);
 }
 
-/* What is counted adds up. */
+/* The sizes of the sections sum to the stream's size. */
 static void
 inspection_counts_tiles(void **state)
 {
@@ -185,8 +185,8 @@ inspection_counts_tiles(void **state)
                        strcmp(info.pipeline, "ratio") == 0;
         assert_int_equal(nwith_entry,
                          selects ? info.ntiles - info.ntiles_zero : 0);
-        /* The index costs at most a hundredth of the stream; of a shorter one
-         * a fiftieth. */
+        /* The index takes at most a hundredth of the stream, or a fiftieth of a
+         * shorter one. */
         uint64_t share = strcmp(info.pipeline, "ratio") == 0 ? 50 : 100;
         assert_true(share * info.index_nbytes <= info.stream_nbytes);
         assert_true(info.nescapes < info.chunk_nbytes / 4 / 10);

@@ -1,5 +1,5 @@
-/* RRE4-TCMS8-RZE1 and back, of any number of bytes, in room that ends with the
- * last one; what is cut short is noticed. */
+/* RRE4-TCMS8-RZE1 and its inverse, for any number of bytes, in a buffer of the
+ * exact size. Truncated input is detected. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #define GUARD_NBYTES 16
 #define GUARD 0xA5
 
-/* Words that repeat others, zeros, small numbers and noise, by turns. */
+/* Repeated words, zeros, small numbers and noise, in turns. */
 static void
 make_bytes(unsigned kind, uint64_t nbytes, uint8_t *bytes)
 {
@@ -49,7 +49,7 @@ check(unsigned kind, uint64_t nbytes)
     for (int i = 0; i < GUARD_NBYTES; i++)
         assert_int_equal(dst[nbytes + (uint64_t)i], GUARD);
 
-    /* Each end that is too early. */
+    /* Truncates at each byte. */
     for (uint64_t cut = n > 40 ? n - 40 : 0; cut < n; cut++) {
         struct reader shorter = {written, written + cut, false};
         terp_reduce_read(&shorter, dst, nbytes, scratch);

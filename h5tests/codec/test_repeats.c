@@ -1,6 +1,6 @@
-/* Values that repeat others, and dimensions along which nothing changes, under
- * bounds above 0: streams are as much smaller, and every value keeps its bound.
- * doc/format.md, "References" and "Copies". */
+/* Values that repeat others, and dimensions along which values do not change,
+ * under bounds above 0. Streams become smaller, and every value keeps its
+ * bound. doc/format.md, "References" and "Copies". */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ static const struct terp_chunk chunks[] = {
     {TERP_BFLOAT16, true, false, 2, {300, 251}},
 };
 
-/* Puts `few`, which lack some dimensions, along these. */
+/* Copies the values `few`, which lack some dimensions, along them. */
 static void
 copy_along(const struct terp_chunk *chunk, unsigned dims, const uint8_t *few,
            uint8_t *values_ret)
@@ -52,8 +52,8 @@ relative(double bound)
                                 .bound = bound};
 }
 
-/* The bytes of a field, which all keep the bound, and in *refers_ret whether
- * values refer to others. */
+/* Encodes a field; all values keep the bound. Returns the stream's bytes, and
+ * in *refers_ret whether it has references. */
 static uint64_t
 code(const struct terp_params *params, const struct terp_chunk *chunk,
      enum terp_field field, bool *refers_ret)
@@ -70,8 +70,8 @@ code(const struct terp_params *params, const struct terp_chunk *chunk,
     return nbytes;
 }
 
-/* Half of the values are another half, with another sign. Under the last bound
- * some of those that differ by some last bits miss it by the sign alone. */
+/* The second half repeats the first with the other sign. Under the last bound
+ * some values that differ in the last bits need more than the sign. */
 static void
 what_repeats_refers(void **state)
 {
@@ -96,7 +96,7 @@ what_repeats_refers(void **state)
         }
 }
 
-/* Under bounds relative to each value, of logarithms in either type. */
+/* Under pointwise bounds, with logarithms in both types. */
 static void
 what_repeats_refers_by_each_value(void **state)
 {
@@ -123,8 +123,8 @@ what_repeats_refers_by_each_value(void **state)
         }
 }
 
-/* Pairs of a row are those of the row before it, from its end on, with another
- * sign of the second number: coefficients of a real field's transform. */
+/* Pairs of a row repeat the row before in reverse order, with the other sign of
+ * the second number, like the coefficients of a real field's transform. */
 static void
 make_conjugates(const struct terp_chunk *chunk, uint8_t *values_ret)
 {
@@ -171,7 +171,7 @@ mirrored_pairs_refer(void **state)
     free(noise);
 }
 
-/* What is left out is told by some bytes, along any dimensions. */
+/* A few bytes describe the dimensions that are left out, whichever they are. */
 static void
 what_does_not_change_is_left_out(void **state)
 {
@@ -192,7 +192,7 @@ what_does_not_change_is_left_out(void **state)
             const struct terp_params params = relative(bounds[dims % 2]);
             uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&whole[c]));
             uint8_t *few = terp_case_alloc(terp_chunk_nbytes(&left));
-            /* Few values are stored, and the copies are not left out. */
+            /* A chunk of few values is stored raw with its copies. */
             if (terp_chunk_nbytes(&left) < 256 || !terp_case_taken(3)) {
                 free(values);
                 free(few);
@@ -217,8 +217,8 @@ what_does_not_change_is_left_out(void **state)
         }
 }
 
-/* Under a bound below the last bit they may be left out of a stream without a
- * loss, which is not made once more. */
+/* Under a bound below the last bit, copies may be left out of a lossless
+ * stream, which the encoder does not make a second time. */
 static void
 what_does_not_change_is_left_out_without_a_loss(void **state)
 {
@@ -236,8 +236,8 @@ what_does_not_change_is_left_out_without_a_loss(void **state)
     free(values);
 }
 
-/* What is left may be bits that no stream makes smaller: under a bound of 0 it
- * is not tried to. */
+/* The remaining chunk may be random bits that no stream makes smaller. Under
+ * the bound 0 the encoder does not try to code them. */
 static void
 copies_of_any_bits_come_back(void **state)
 {
@@ -258,7 +258,7 @@ copies_of_any_bits_come_back(void **state)
     free(values);
 }
 
-/* One value that is another one is enough. */
+/* One differing value is enough to prevent copies. */
 static void
 what_changes_once_is_not_left_out(void **state)
 {
@@ -276,7 +276,8 @@ what_changes_once_is_not_left_out(void **state)
     free(values);
 }
 
-/* A dimension of one value is none that can be left out, nor in the way. */
+/* A dimension of one value cannot be left out, and does not prevent copies
+ * along others. */
 static void
 what_is_one_value_wide_may_be_copies(void **state)
 {
@@ -294,7 +295,7 @@ what_is_one_value_wide_may_be_copies(void **state)
     free(values);
 }
 
-/* Few steps, few values, and what callers ask for. */
+/* Few steps, few values, and parameters of the caller. */
 static void
 other_chunks_are_coded_plainly(void **state)
 {
@@ -318,7 +319,8 @@ other_chunks_are_coded_plainly(void **state)
     }
 }
 
-/* Nothing follows their number: what is wrong is told before it is missed. */
+/* Nothing follows the number of references: its error is found before the
+ * missing bytes. */
 static void
 number_of_references_is_checked_first(void **state)
 {
@@ -344,7 +346,7 @@ number_of_references_is_checked_first(void **state)
     }
 }
 
-/* What lies behind the end would be dimensions. */
+/* Bytes beyond the end would be read as dimensions. */
 static void
 copies_of_no_bytes_are_cut_short(void **state)
 {

@@ -1,5 +1,5 @@
-/* Large blocks that calls are through with are kept for later ones, up to a
- * limit, and given back where that is asked for. */
+/* The reserve keeps large blocks of finished calls for later calls, up to a
+ * limit, and frees them on request. */
 #include <stdint.h>
 
 #include "cpu/pool/pool.h"
@@ -16,7 +16,7 @@ make_reserve(uint64_t limit_nbytes, struct terp_reserve *reserve_ret,
     *allocator_ret = (struct terp_allocator){.reserve = reserve_ret};
 }
 
-/* Takes a block and gives it back. */
+/* Allocates a block and returns it to the reserve. */
 static void *
 use(struct cpu_pool *pool, size_t nbytes)
 {
@@ -54,7 +54,7 @@ block_serves_again_where_it_fits(void **state)
     assert_ptr_equal(use(pool, 16 * MIB - 1), second);
     use(pool, MIB);
     assert_int_equal(reserve.nblocks, 2);
-    use(pool, 11 * MIB); /* fits none: they make room */
+    use(pool, 11 * MIB); /* no kept block fits, so they are freed */
     assert_int_equal(reserve.nblocks, 1);
     assert_int_equal(reserve.nbytes, 11 * MIB);
     terp_cpu_pool_free(pool);
@@ -75,7 +75,7 @@ limits_are_kept(void **state)
     struct cpu_pool *pool = terp_cpu_pool_make(1, &allocator);
     use(pool, 41 * MIB);
     assert_int_equal(reserve.nblocks, 0);
-    /* More than the pool keeps account of, of more bytes than the limit. */
+    /* More blocks than the reserve can list, with more bytes than the limit. */
     for (int i = 0; i <= TERP_RESERVE_NBLOCKS; i++)
         block[i] = terp_cpu_memory_make(pool, 5 * MIB);
     for (int i = 0; i <= TERP_RESERVE_NBLOCKS; i++)
@@ -87,13 +87,13 @@ limits_are_kept(void **state)
     block[6] = terp_cpu_memory_make(pool, 11 * MIB);
     for (int i = 0; i <= 6; i++)
         terp_cpu_memory_free(pool, block[i]);
-    assert_int_equal(reserve.nblocks, 6); /* the oldest one went */
+    assert_int_equal(reserve.nblocks, 6); /* the oldest block was freed */
     assert_int_equal(reserve.nbytes, 36 * MIB);
     terp_cpu_pool_free(pool);
     terp_cpu_reserve_trim(&reserve);
 }
 
-/* As a child does that was forked while another thread had the lock. */
+/* Like a child that was forked while another thread held the lock. */
 static void
 locked_reserve_is_done_without(void **state)
 {

@@ -1,5 +1,5 @@
-/* Chunks that are encoded again after a part of their values has changed:
- * values that have not changed keep every bit, however often. */
+/* Chunks that are encoded again after some values have changed. Unchanged
+ * values keep every bit, however often this happens. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,8 +40,8 @@ decode(const struct terp_chunk *chunk, const struct terp_stream *stream,
                      TERP_OK);
 }
 
-/* What HDF5 does when a program writes a part of a chunk: `given` has all that
- * was written, the values that a reader gets are in `decoded`. Returns the
+/* What HDF5 does when a program writes a part of a chunk. `given` holds all
+ * written values; `decoded` holds the values that a reader gets. Returns the
  * largest stream. */
 static uint64_t
 rewrite(const char *name, const struct terp_params *params,
@@ -140,7 +140,7 @@ values_that_are_not_written_keep_every_bit(void **state)
         }
 }
 
-/* Also those that keep their limits. */
+/* Also with limits of decoded values. */
 static void
 values_that_are_written_keep_limits(void **state)
 {
@@ -183,7 +183,7 @@ values_that_are_written_keep_limits(void **state)
     free(values);
 }
 
-/* A few values that change cost far less than the chunk without loss. */
+/* A few changed values cost much less than a lossless chunk. */
 static void
 small_changes_stay_small(void **state)
 {
@@ -216,8 +216,8 @@ small_changes_stay_small(void **state)
     free(values);
 }
 
-/* A chunk that was not changed has its earlier stream; one that has nothing of
- * it has that of any chunk. */
+/* An unchanged chunk keeps its earlier stream. A chunk in which all has changed
+ * gets the stream of a new chunk. */
 static void
 other_chunks_are_no_rewrites(void **state)
 {
@@ -257,7 +257,7 @@ other_chunks_are_no_rewrites(void **state)
     free(values);
 }
 
-/* A damaged earlier stream tells nothing. */
+/* A damaged earlier stream is ignored. */
 static void
 damaged_stream_is_let_pass(void **state)
 {

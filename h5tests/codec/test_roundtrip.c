@@ -1,4 +1,4 @@
-/* Every value comes back within the bound, whatever the chunk. */
+/* Every value of any chunk comes back within the bound. */
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
@@ -21,8 +21,8 @@ struct bound {
     double bound;
 };
 
-/* Of at most some thousand values: tried with all else there is, or with one
- * in five of such cases. */
+/* Chunks of at most some thousand values, for all combinations or for one in
+ * five of them. */
 static const struct shape small_shapes[] = {
     {1, false, {1}},          {1, false, {2}},
     {1, false, {3}},          {1, false, {5}},
@@ -39,7 +39,7 @@ static const struct shape small_shapes[] = {
     {4, true, {4, 8, 8, 8}},  {4, true, {300, 1, 1, 1}},
 };
 
-/* Large enough for many tiles, several levels, uneven last tiles. */
+/* Large enough for many tiles, several levels, and partial last tiles. */
 static const struct shape large_shapes[] = {
     {1, false, {100003}},        {2, false, {1, 1000003}},
     {2, false, {3, 100003}},     {2, false, {100003, 3}},
@@ -49,8 +49,8 @@ static const struct shape large_shapes[] = {
     {4, true, {40, 15, 15, 15}}, {4, true, {2, 20, 45, 45}},
 };
 
-/* Relative bounds, then absolute ones from "larger than any range" to "less
- * than any distance of two values". */
+/* Relative bounds, then absolute ones from above any range to below the
+ * distance of any two values. */
 static const struct bound bounds[] = {
     {TERP_BOUND_RELATIVE, 1e-1},    {TERP_BOUND_RELATIVE, 1e-2},
     {TERP_BOUND_RELATIVE, 1e-3},    {TERP_BOUND_RELATIVE, 1e-4},
@@ -136,8 +136,8 @@ small_float64_chunks_keep_every_bound(void **state)
     small_chunks_of(TERP_FLOAT64);
 }
 
-/* Bounds and modes rotate: every pair of shape and field meets some, every
- * bound and every mode meets each shape. */
+/* Bounds and modes take turns: each pair of shape and field gets some, and each
+ * shape gets every bound and mode. */
 static void
 large_chunks_keep_rotating_bounds(void **state)
 {
@@ -157,8 +157,8 @@ large_chunks_keep_rotating_bounds(void **state)
         }
 }
 
-/* Next to the largest finite value the step that comes nearest may lead beyond
- * it, to infinity. The check of what would be decoded is all that tells. */
+/* Near the largest finite value, the nearest step may lead to infinity. Only
+ * the check of the decoded value can tell. */
 static void
 values_next_to_the_largest_keep_the_bound(void **state)
 {
@@ -218,7 +218,7 @@ high_ranks_are_folded_and_keep_the_bound(void **state)
     }
 }
 
-/* Of dims of arrays, which HDF5 and numpy hand over as they are. */
+/* Chunks whose dims are those of arrays in HDF5 and numpy. */
 static void
 dims_that_make_no_chunk_are_refused(void **state)
 {
@@ -241,8 +241,8 @@ dims_that_make_no_chunk_are_refused(void **state)
                      TERP_ERR_ARGUMENT);
 }
 
-/* Big-endian memory gives the stream's values the same codes: same size, and
- * decoded values that are the little-endian ones with their bytes swapped. */
+/* Big-endian memory gives the same codes: streams have the same size, and
+ * decoded values are the little-endian ones with swapped bytes. */
 static void
 big_endian_memory_decodes_to_swapped_bytes(void **state)
 {

@@ -1,5 +1,5 @@
-/* Handlers of the host's signals run in the host's threads, never in terp's. */
-#define _DEFAULT_SOURCE /* setitimer */
+/* Signal handlers of the host run in the host's threads, never in terp's. */
+#define _DEFAULT_SOURCE /* for setitimer */
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -10,7 +10,7 @@
 #include "h5tests/support/cmocka_all.h"
 #include "h5tests/support/fields.h"
 
-/* Signals that are handled before the test ends. */
+/* The number of signals to handle. */
 #define NSIGNALS 200
 
 #define INTERVAL_US 200
@@ -43,7 +43,7 @@ struct work {
     bool is_batch, failed;
 };
 
-/* Encodes and decodes by several threads until there were enough signals. */
+/* Encodes and decodes with several threads until enough signals arrived. */
 static void *
 code(void *arg)
 {
@@ -91,7 +91,8 @@ check(bool is_batch)
     work.values = values;
     atomic_store(&nhandled, 0);
     atomic_store(&nelsewhere, 0);
-    /* The system prefers the main thread, which must not take any. */
+    /* The system prefers the main thread for signals, so the main thread blocks
+     * them. */
     set_blocked(SIG_BLOCK);
     assert_int_equal(sigaction(SIGALRM, &action, NULL), 0);
     assert_int_equal(setitimer(ITIMER_REAL, &often, NULL), 0);

@@ -1,5 +1,5 @@
-/* NaN, infinities and fill values come back bit for bit, and neither
- * the value range nor the values beside them suffer. */
+/* NaN, infinities and fill values come back bit for bit. They affect neither
+ * the value range nor the values beside them. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Bits of one special value, per type. */
+/* The bits of one special value, for each type. */
 struct special {
     const char *name;
     uint64_t bits[2];
@@ -27,12 +27,12 @@ static const struct special specials[] = {
     {"negative infinity", {0xFF800000, UINT64_C(0xFFF0000000000000)}},
 };
 
-/* Where special values stand. */
+/* Positions of special values. */
 enum place {
     PLACE_FIRST,
     PLACE_LAST,
     PLACE_ALTERNATING,
-    PLACE_PAIRS, /* two of three: no run is long, few values are left */
+    PLACE_PAIRS, /* two of three: all runs are short, and few values are left */
     PLACE_SCATTERED,
     PLACE_BLOCKS,
     PLACE_ALL_BUT_ONE,
@@ -65,7 +65,8 @@ is_at(enum place place, uint64_t i, uint64_t nvalues)
     return true;
 }
 
-/* A smooth field around 10 with `bits` at a place; NULL: a mix of all. */
+/* A smooth field around 10 with `bits` at some positions, or a mix of all
+ * special values if NULL. */
 static uint8_t *
 make_values(const struct terp_chunk *chunk, enum place place,
             const uint64_t *bits)
@@ -156,7 +157,7 @@ mixed_specials_survive_at_each_place(void **state)
             check_modes("a mix", &none, &chunks[c], (enum place)place, NULL);
 }
 
-/* Fill values people use; the bits of 10.5 lie within the data. */
+/* Usual fill values; 10.5 lies within the data. */
 static const double fills[] = {
     1e20, 9.969209968386869e36, -9999, -999, 0, -0.0, 10.5, 0x1p-149};
 
@@ -175,7 +176,7 @@ given_fill_survives_at_each_place(void **state)
             }
 }
 
-/* Zeros of either sign among small values, and the same with one sign. */
+/* Zeros of both signs among small values, and zeros of one sign. */
 static void
 minus_zero_is_a_number(void **state)
 {
@@ -210,7 +211,7 @@ minus_zero_is_a_number(void **state)
     }
 }
 
-/* float32: what stands above the low 32 bits is nobody's business. */
+/* For float32 the bits above the low 32 are ignored. */
 static void
 high_bits_of_a_float32_fill_are_ignored(void **state)
 {
@@ -232,8 +233,8 @@ given_fill_may_be_nan(void **state)
     check_modes("a NaN fill", &params, &chunks[3], PLACE_BLOCKS, &bits);
 }
 
-/* With no fill given: the masks of ocean models. Every value that is not the
- * fill keeps a bound made of the ocean's range alone. */
+/* Masks of ocean models, without a given fill value. All other values keep a
+ * bound that follows from the ocean's range. */
 static void
 fill_far_outside_is_found_and_leaves_the_range_alone(void **state)
 {
@@ -273,7 +274,7 @@ fill_far_outside_is_found_and_leaves_the_range_alone(void **state)
                 }
 }
 
-/* Neighbours of a fill value are values like others. */
+/* Neighbouring values of a fill value are ordinary values. */
 static void
 neighbours_of_a_fill_keep_the_bound(void **state)
 {
@@ -297,7 +298,7 @@ neighbours_of_a_fill_keep_the_bound(void **state)
     free(values);
 }
 
-/* Pages of the same mask, 1000 values each. */
+/* Pages with the same mask, of 1000 values each. */
 static void
 mask_that_repeats_is_stored_once(void **state)
 {
@@ -332,7 +333,7 @@ mask_that_repeats_is_stored_once(void **state)
         }
 }
 
-/* Two of them, among values whose bounds they would spoil. */
+/* Two fill values, among values whose bounds they would spoil. */
 static void
 two_fills_are_kept_and_leave_the_range_alone(void **state)
 {
@@ -376,7 +377,7 @@ two_fills_are_kept_and_leave_the_range_alone(void **state)
             }
 }
 
-/* Under a floor other zeros are kept as closely as it says. */
+/* Under a floor, zeros that are not fill values keep the floor's bound. */
 static void
 zero_that_is_a_fill_is_exact_under_a_floor(void **state)
 {
@@ -406,8 +407,8 @@ zero_that_is_a_fill_is_exact_under_a_floor(void **state)
         }
 }
 
-/* One that is told as the second is the first where there is none, and the
- * same one twice is one. */
+/* A second fill value without a first one becomes the first. The same fill
+ * value given twice counts once. */
 static void
 second_fill_alone_is_the_first(void **state)
 {

@@ -1,6 +1,5 @@
-/* No call takes much of its caller's stack: a host may call from threads that
- * have little, as musl's have by default, and large frames may reach beyond the
- * page that guards a stack. */
+/* Calls take little stack. A host may call from threads with small stacks, as
+ * musl's are by default, and a large frame may skip the guard page. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,10 +12,11 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* What terp promises (terp.h). */
+/* The promise of terp.h. */
 #define MAX_NBYTES (16 << 10)
 
-/* Of the threads that measure; enough to tell by how much a call exceeds. */
+/* The stack of the measuring threads, large enough to show by how much a call
+ * exceeds the promise. */
 #define STACK_NBYTES ((uint64_t)256 << 10)
 
 static const struct bound {
@@ -62,7 +62,7 @@ struct call {
     const void *values;
     void *stream, *decoded, *again;
     uint64_t cap_nbytes, stream_nbytes;
-    /* Here they do not count. */
+    /* Allocations of the reserve do not matter here. */
     struct terp_info info;
     struct terp_run run;
     enum terp_status st;
@@ -118,7 +118,7 @@ do_call(void *arg)
     }
 }
 
-/* The most that each operation took so far, and when. */
+/* The largest stack of each operation so far, and in which case. */
 static struct {
     uint64_t nbytes;
     char where[200];
@@ -129,7 +129,7 @@ measure(struct call *call, const char *field)
 {
     for (int i = 0; i < NOPERATIONS; i++) {
         call->operation = (enum operation)i;
-        if (i == REWRITE) /* of values that have changed in part */
+        if (i == REWRITE) /* encoding again after a partial change */
             memcpy(call->decoded, call->values,
                    terp_chunk_nbytes(&call->chunk) / 4);
         const uint64_t nbytes = painted_run(do_call, call, STACK_NBYTES);

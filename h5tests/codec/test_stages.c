@@ -1,6 +1,6 @@
-/* The quantizer's check by itself. Through the codec it never has to act on
- * ordinary data, whose step leaves room for rounding; here the step is too
- * wide for the bound, so that only the check keeps the bound. */
+/* The quantizer's check by itself. With ordinary data the codec never needs the
+ * check, because the step leaves space for rounding. Here the step is too wide
+ * for the bound, so only the check keeps the bound. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,7 +33,7 @@ fill(double *doubles, float *floats)
     }
 }
 
-/* Codes within the bound, escapes that kept their value, and some of both. */
+/* Codes within the bound, escapes that keep their value, and both mixed. */
 static void
 check(const double *before, const double *after, const uint16_t *symbols)
 {
@@ -116,8 +116,9 @@ step_too_wide_makes_specials_for_lorenzo(void **state)
             assert_true(fabs(before[i] - after[i]) <= BOUND);
 }
 
-/* Values that no code reaches, under a step that fits the bound: each becomes
- * one of the grid, which tells its steps. An enormous one stays as it is. */
+/* Values that no code reaches, under a step that fits the bound. Each becomes a
+ * value of the grid, stored as a number of steps. An enormous value stays as it
+ * is. */
 static void
 escapes_are_put_on_the_grid(void **state)
 {
@@ -171,8 +172,8 @@ escapes_are_put_on_the_grid(void **state)
     }
 }
 
-/* Integers that are marked take what stands so far before them by then, one
- * after the other, at any distance: shorter than a vector, or longer. */
+/* Marked integers get the integer before them, one after the other, at
+ * distances below and above a vector. */
 static void
 marked_integers_repeat_those_before_them(void **state)
 {

@@ -1,5 +1,4 @@
-/* Tails of lorenzo's differences: how differences are split, and round trips
- * with them. */
+/* Tails of lorenzo's differences: splitting differences, and round trips. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,9 +17,9 @@
 
 #define NDIFFERENCES 256
 
-/* The n-th difference that is tried for tails of so many bits, modulo the
- * type's width: around zero, where a code changes, at the largest codes, and
- * at the ends of the type; or any. */
+/* The n-th difference to try with tails of so many bits, modulo the type's
+ * width: around zero, where the code changes, at the largest codes, at the ends
+ * of the type, or random. */
 static int64_t
 difference(enum terp_type type, int tail_nbits, uint64_t n)
 {
@@ -102,8 +101,8 @@ every_difference_is_split_and_joined(void **state)
 
 /* ---- round trips ---- */
 
-/* Chunks that lorenzo's differences have tails of so many bits in, at least,
- * and for one thread or several. */
+/* Encodes and decodes with one thread or several. The tails must have at least
+ * so many bits. */
 static const struct {
     struct terp_chunk chunk;
     enum terp_field field;
@@ -140,7 +139,7 @@ tails_keep_the_bound(void **state)
                                          .predictor =
                                              terp_mode[mode].predictor};
             char name[128];
-            /* Else all bits of the large ones come back. */
+            /* Under other bounds all bits of large values come back. */
             params.effort = TERP_EFFORT_FAST;
             snprintf(name, sizeof name, "case %zu, %s", c,
                      terp_mode[mode].name);
@@ -175,7 +174,7 @@ any_number_of_threads_gives_the_same_bytes(void **state)
     }
 }
 
-/* Of a list without bits every escape has a code. */
+/* If bit 15 of a list is clear, the list has a code for each symbol 0. */
 static void
 lists_have_a_code_for_every_escape(void **state)
 {

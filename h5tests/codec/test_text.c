@@ -1,5 +1,5 @@
-/* Numbers and patterns, as users type them, in any locale. */
-#define _GNU_SOURCE /* setenv, mkdtemp */
+/* Parsing of numbers and patterns that users type, in any locale. */
+#define _GNU_SOURCE /* for setenv and mkdtemp */
 #include <errno.h>
 #include <fnmatch.h>
 #include <locale.h>
@@ -61,7 +61,7 @@ numbers_have_a_point(void **state)
     check_numbers();
 }
 
-/* glibc takes a locale from any folder, and localedef makes one there. */
+/* glibc loads a locale from any folder; localedef makes one there. */
 static void
 numbers_have_a_point_in_every_locale(void **state)
 {
@@ -206,7 +206,7 @@ sets_match_as_those_of_files(void **state)
                 fail_msg("%s and %s", patterns[p], texts[t]);
 }
 
-/* A matcher that tries every length for each star would take years. */
+/* A matcher that tries every length for each star would take years here. */
 static void
 many_stars_take_no_longer(void **state)
 {

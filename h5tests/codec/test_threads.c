@@ -1,4 +1,5 @@
-/* The number of threads changes no byte, and calls do not meet. */
+/* The number of threads changes no byte, and concurrent calls do not
+ * interfere. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -78,7 +79,8 @@ any_number_of_threads_gives_the_same_bytes(void **state)
     }
 }
 
-/* cmocka's checks are for the main thread; callers only count. */
+/* cmocka's checks work in the main thread only, so other threads count
+ * errors. */
 struct caller {
     pthread_t thread;
     int mode;

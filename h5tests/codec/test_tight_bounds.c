@@ -1,4 +1,4 @@
-/* Bounds near the values' own precision: wide codes and their low bits,
+/* Bounds near the precision of the values: wide codes and their low bits,
  * lorenzo's exact quants, and round trips with both. */
 #include <float.h>
 #include <inttypes.h>
@@ -44,7 +44,8 @@ every_symbol_is_split_and_joined(void **state)
             check_split(wide, n);
 }
 
-/* Whatever a stream says, no code is the escape's nor beyond 16 bits. */
+/* Whatever a stream contains, a decoded code is never the escape and never
+ * exceeds 16 bits. */
 static void
 every_joined_code_is_one(void **state)
 {
@@ -65,10 +66,10 @@ every_joined_code_is_one(void **state)
 
 /* ---- exact quants ---- */
 
-/* More than what any case below tries, a whole number of a mask's words. */
+/* More values than any case below has, and a multiple of a mask's words. */
 #define MAX_NVALUES 4096
 
-/* A type's values and quants behind its table of stages. */
+/* A type's values and quants, and its table of stages. */
 struct tried {
     const struct cpu_stages *stages;
     enum terp_type type;
@@ -91,7 +92,7 @@ make_tried(enum terp_type type)
     return tried;
 }
 
-/* The quants of the values, and whether they reproduce them. */
+/* The quants of the values, and whether they reproduce the values. */
 static void
 find_quants(struct tried *tried)
 {
@@ -129,15 +130,15 @@ find_values(struct tried *tried)
         tried->values[i] = (double)floats[i];
 }
 
-/* What a chunk has whose largest value is `max`, and of which a sample's values
- * are multiples of 2^exponent and end in so many zeros. */
+/* A chunk whose largest value is `max`. The samples are multiples of 2^exponent
+ * and end in so many zeros. */
 struct exact_case {
     double bound, max;
     int exponent, nzeros;
 };
 
-/* Kinds by turns: the value's own precision for a bound in its last place or
- * much below, steps of several bits, whole numbers, rounded bits. */
+/* The kinds take turns: values of full precision under a bound at or far below
+ * their last bit, steps of several bits, whole numbers, rounded bits. */
 static struct exact_case
 exact_case_of(enum terp_type type, int turn)
 {
@@ -167,12 +168,12 @@ exact_case_of(enum terp_type type, int turn)
     case 4:
         c.bound = 60.0001 * ulp;
         break;
-    case 5: /* whole numbers, in units */
+    case 5: /* whole numbers of units */
         c.exponent = max_exponent - 9;
         c.nzeros = nbits - 9;
         c.max = ldexp(floor(ldexp(c.max, 9 - max_exponent)), c.exponent);
         break;
-    case 6: /* rounded */
+    case 6: /* rounded bits */
         c.exponent -= 10;
         c.nzeros = nbits / 2;
         c.bound = ldexp(ulp, -3);
@@ -211,7 +212,7 @@ start_exact(struct tried *tried, struct exact_case c)
     return tried->quantizer.exact.significand > 0;
 }
 
-/* The first quant that counts a value. */
+/* The first quant that counts values. */
 static int64_t
 first_counted(const struct tried *tried)
 {
@@ -219,9 +220,9 @@ first_counted(const struct tried *tried)
                           tried->quantizer.exact.nzeros);
 }
 
-/* Quants rise with values, are their own values' quants, and those of opposite
- * values are opposite: around zero, where values begin to be counted, and at
- * powers of two. */
+/* Quants rise with values. The value of a quant has that quant. Opposite values
+ * have opposite quants. Tested around zero, where quants begin to count values,
+ * and at powers of two. */
 static void
 exact_quants_are_in_the_order_of_values(void **state)
 {
@@ -237,7 +238,7 @@ exact_quants_are_in_the_order_of_values(void **state)
             nkinds[type][tried->quantizer.exact.significand > 1 ? 0
                          : tried->quantizer.exact.nzeros > 0    ? 1
                                                                 : 2]++;
-            /* What the largest value's is. */
+            /* The quant of the largest value. */
             tried->n = 1;
             tried->values[0] = c.max;
             find_quants(tried);
@@ -283,7 +284,7 @@ exact_quants_are_in_the_order_of_values(void **state)
             assert_true(nkinds[type][kind] >= 10);
 }
 
-/* A value of the case, by chance: of any magnitude up to the largest. */
+/* A random value of the case, of any magnitude up to the largest. */
 static double
 value_of_case(enum terp_type type, struct exact_case c, uint64_t random)
 {
@@ -415,7 +416,7 @@ any_effort_keeps_tight_bounds(void **state)
     }
 }
 
-/* The size of the chunk's stream, whose values all come back bit for bit. */
+/* The size of the stream of a chunk whose values all come back bit for bit. */
 static uint64_t
 size_of_exact(const struct terp_chunk *chunk, const uint8_t *values,
               const struct terp_params *params)
@@ -433,7 +434,7 @@ size_of_exact(const struct terp_chunk *chunk, const uint8_t *values,
     return stream.nbytes;
 }
 
-/* Under bounds that no two values are within, lorenzo gives back every bit, and
+/* Under bounds below the distance of any two values, lorenzo keeps every bit,
  * in fewer bytes. */
 static void
 bounds_below_a_unit_in_the_last_place_give_back_every_bit(void **state)
@@ -469,8 +470,8 @@ bounds_below_a_unit_in_the_last_place_give_back_every_bit(void **state)
         }
 }
 
-/* Codes of every width and sign, those that 16 bits hold no more, and values
- * that are special, one beside another. */
+/* Codes of every width and both signs, codes beyond 16 bits, and special
+ * values, next to each other. */
 static void
 outliers_of_any_size_keep_the_bound(void **state)
 {

@@ -1,5 +1,5 @@
-/* Types beside float32 and float64: bounds, exact values, extremes, and what is
- * damaged. */
+/* Types other than float32 and float64: bounds, exact values, extremes, and
+ * damaged streams. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,7 +50,7 @@ params_of(struct bound bound, const struct terp_mode *mode)
                                 .predictor = mode->predictor};
 }
 
-/* Encodes, inspects and decodes. The caller frees what comes back. */
+/* Encodes, inspects and decodes. The caller frees the values. */
 static uint8_t *
 code(const struct terp_params *params, const struct terp_chunk *chunk,
      const uint8_t *values, struct terp_info *info)
@@ -81,7 +81,7 @@ integer_at(const struct terp_chunk *chunk, const uint8_t *values, uint64_t i)
     return terp_integer_of_word(chunk->type, value_bits(chunk, values, i));
 }
 
-/* |x - y|, which may have 64 bits. */
+/* |x - y|, which may need 64 bits. */
 static uint64_t
 distance(enum terp_type type, uint64_t x, uint64_t y)
 {
@@ -139,7 +139,7 @@ integers_keep_every_bound(void **state)
             }
 }
 
-/* Integers by their counter, as words of which the type takes what it has. */
+/* Integers by number, as words; the type takes its low bits. */
 typedef uint64_t
 make_integer(enum terp_type type, uint64_t i);
 
@@ -166,21 +166,21 @@ highest_integer(enum terp_type type, uint64_t i)
     return terp_lowest_integer(type) + terp_integer_range(type);
 }
 
-/* A narrow range below the highest. */
+/* A narrow range at the top of the type. */
 static uint64_t
 high_integer(enum terp_type type, uint64_t i)
 {
     return highest_integer(type, i) - terp_field_mix(i) % 100;
 }
 
-/* Multiples of 7, from an odd number on. */
+/* Multiples of 7, plus an odd number. */
 static uint64_t
 scaled_integer(enum terp_type type, uint64_t i)
 {
     return terp_lowest_integer(type) + 3 + terp_field_mix(i) % 30 * 7;
 }
 
-/* Two that no scale of 63 bits tells apart. */
+/* Two values whose distance exceeds a scale of 63 bits. */
 static uint64_t
 far_integer(enum terp_type type, uint64_t i)
 {
@@ -188,7 +188,7 @@ far_integer(enum terp_type type, uint64_t i)
                                  : terp_lowest_integer(type);
 }
 
-/* A range of 60 bits, near to each other. */
+/* Close values in a range of 60 bits. */
 static uint64_t
 wide_integer(enum terp_type type, uint64_t i)
 {
@@ -229,7 +229,7 @@ integers_of_any_range_come_back(void **state)
         }
 }
 
-/* What is far from the others does not count where it is known. */
+/* An outlier does not count if it is a known fill value. */
 static void
 fill_values_do_not_widen_integers(void **state)
 {
@@ -250,7 +250,7 @@ fill_values_do_not_widen_integers(void **state)
     check_integers("fill", &params, &chunk, values);
 }
 
-/* A common divisor costs nothing. */
+/* A common divisor of the values costs nothing. */
 static void
 scaled_integers_are_as_small_as_they_would_be_unscaled(void **state)
 {
@@ -308,8 +308,8 @@ halves_convert_and_keep_their_order(void **state)
         }
 }
 
-/* The nearest value of the type, of a float32 that is at most `bound` from
- * `value`. Rounding is monotone: both ends tell of all that is between. */
+/* The value of the type nearest to any float32 that is at most `bound` from
+ * `value`. Rounding is monotone, so checking both ends suffices. */
 static void
 check_half(enum terp_type type, double value, double bound, double promised)
 {
@@ -328,7 +328,8 @@ check_half(enum terp_type type, double value, double bound, double promised)
     }
 }
 
-/* All values under bounds of all magnitudes, which share one range. */
+/* All values of the type under bounds of all magnitudes, with one common
+ * range. */
 static void
 rounded_halves_keep_every_bound(void **state)
 {
@@ -355,7 +356,8 @@ rounded_halves_keep_every_bound(void **state)
     }
 }
 
-/* Values of one binade, or of two and some, need not lose as much. */
+/* Values of one binade, or of slightly more than two, need not lose as much
+ * precision. */
 static void
 rounded_halves_of_few_binades_keep_every_bound(void **state)
 {
@@ -408,7 +410,7 @@ rounded_halves_keep_pointwise_bounds(void **state)
         }
 }
 
-/* Special values come back as they were, and all others within the bound. */
+/* Special values come back unchanged, and all others within the bound. */
 static void
 check_halves(const char *what, const struct terp_params *params,
              const struct terp_chunk *chunk, const uint8_t *values)
@@ -554,7 +556,7 @@ complex_values_keep_every_bound(void **state)
         for (size_t s = 0; s < COUNT(shapes); s++)
             for (int f = 0; f < TERP_NFIELDS; f++) {
                 if (f == TERP_FIELD_HUGE)
-                    continue; /* whose errors no double tells */
+                    continue; /* errors too small for a double to show */
                 const struct terp_chunk chunk =
                     chunk_of((enum terp_type)type, &shapes[s]);
                 uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&chunk));
@@ -569,7 +571,7 @@ complex_values_keep_every_bound(void **state)
             }
 }
 
-/* A complex stream costs no more than streams of both parts. */
+/* A complex stream costs no more than the streams of both parts. */
 static void
 complex_values_are_as_small_as_their_parts(void **state)
 {
@@ -634,8 +636,8 @@ check_alike(const struct terp_params *a, const struct terp_params *b,
     free(other.bytes);
 }
 
-/* A floor and a PSNR are for float32 and float64: others are told what is
- * tighter. */
+/* Floor and PSNR exist for float32 and float64. For other types a tighter bound
+ * replaces them. */
 static void
 floors_and_psnr_mean_tighter_bounds(void **state)
 {
@@ -660,7 +662,7 @@ floors_and_psnr_mean_tighter_bounds(void **state)
     }
 }
 
-/* Both come back, and neither counts. */
+/* Both fill values come back, and neither affects the range. */
 static void
 second_fill_values_come_back(void **state)
 {
@@ -674,7 +676,7 @@ second_fill_values_come_back(void **state)
         const uint64_t part_nbytes =
             (uint64_t)terp_part_nbytes((enum terp_type)type);
         const uint64_t nparts = nbytes / part_nbytes;
-        /* Finite, of any type. */
+        /* Finite values of any type. */
         const uint64_t fill = 0x71 & UINT64_MAX >> (64 - 8 * part_nbytes);
         const uint64_t missing = UINT64_C(0x3B) << 8 * (part_nbytes - 1);
         const struct terp_params params = {.bound_mode = TERP_BOUND_ABSOLUTE,
@@ -700,8 +702,8 @@ second_fill_values_come_back(void **state)
     }
 }
 
-/* Each byte of a stream takes other values, with a checksum that holds: reading
- * ends, with an error or not, and stays in its memory. */
+/* Each byte of a stream gets other values, with a corrected checksum. Decoding
+ * ends, with or without an error, and stays in its memory. */
 static void
 damaged_streams_of_all_types_are_read_safely(void **state)
 {

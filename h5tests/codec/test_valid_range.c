@@ -1,4 +1,4 @@
-/* Limits of decoded values beside the bound: a valid range, and signs. */
+/* Limits of decoded values beside the bound: a valid range, and kept signs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,8 +34,8 @@ static const struct terp_params bounds[] = {
     {.bound_mode = TERP_BOUND_PSNR, .bound = 50},
 };
 
-/* Values from -1 to 1 are raised and cut off: smooth ones stay long at both
- * ends. */
+/* Raises values from -1 to 1 and clips them: smooth ones stay at both ends for
+ * long. */
 enum content {
     WHOLE,
     FROM_ZERO,
@@ -55,7 +55,7 @@ shaped(enum content content, double value)
                                    : value;
 }
 
-/* Of the nearest half where the type has 16 bits. */
+/* Rounds to the nearest value of a 16-bit type. */
 static uint64_t
 bits_of_value(enum terp_type type, double value)
 {
@@ -98,7 +98,7 @@ find_range(const struct terp_chunk *chunk, const uint8_t *values, double *min,
     }
 }
 
-/* Fails where a value passes a limit that it did not pass before. */
+/* Fails if a decoded value exceeds a limit that its original keeps. */
 static void
 check_limits(const char *name, const struct terp_params *params,
              const struct terp_chunk *chunk, const uint8_t *values,
@@ -127,8 +127,8 @@ check_limits(const char *name, const struct terp_params *params,
     }
 }
 
-/* Returns the size of the stream; *free_nbytes_ret is that of the same chunk
- * without limits. */
+/* Returns the size of the stream. *free_nbytes_ret is the size of the same
+ * chunk without limits. */
 static uint64_t
 check(const char *name, const struct terp_params *params,
       const struct terp_chunk *chunk, const uint8_t *values,
@@ -267,7 +267,7 @@ integers_keep_their_limits(void **state)
             assert_in_range(y, x - 5, x + 5);
             assert_false(y < 20 || (x <= 100 && y > 100));
         }
-        /* Not all of them can have come back as they were. */
+        /* The bound is large enough to change some values. */
         assert_memory_not_equal(values, decoded, terp_chunk_nbytes(&chunk));
         free(stream.bytes);
         free(values);
@@ -275,8 +275,8 @@ integers_keep_their_limits(void **state)
     }
 }
 
-/* Far from zero limits change nothing, not even the bytes; near it they cost
- * little of what a chunk becomes without them. */
+/* Values far from zero give the same bytes with and without limits. Near zero
+ * limits cost little of the stream's size. */
 static void
 limits_cost_little(void **state)
 {
@@ -292,7 +292,7 @@ limits_cost_little(void **state)
     (void)state;
     make_values(TERP_FIELD_ROUGH, FROM_ZERO, &chunk, values);
     nbytes = check("rough from zero", &params, &chunk, values, &free_nbytes);
-    assert_true(nbytes > free_nbytes); /* some would have been negative */
+    assert_true(nbytes > free_nbytes); /* limits made a difference */
     assert_true(nbytes < 2 * free_nbytes);
     for (uint64_t i = 0; i < chunk_nvalues(&chunk); i++)
         value_put(
@@ -328,7 +328,7 @@ threads_do_not_change_streams(void **state)
     free(values);
 }
 
-/* A fill value is no negative value, also one that nobody has told of. */
+/* Fill values do not count as negative, not even detected ones. */
 static void
 fill_values_do_not_count(void **state)
 {
@@ -388,7 +388,7 @@ wrong_limits_are_refused(void **state)
     params.size--;
     assert_int_equal(terp_params_check(&params, &reason), TERP_ERR_ARGUMENT);
     assert_non_null(strstr(reason, "size"));
-    /* The struct of version 1.0 ends before. */
+    /* The struct of version 1.0 ends before this member. */
     params.size = offsetof(struct terp_params, keep_sign);
     assert_int_equal(terp_params_check(&params, &reason), TERP_OK);
     params.size = 0;
