@@ -1,4 +1,4 @@
-/* The part of CUDA's driver that terp's engine uses, emulated. */
+/* An emulation of the CUDA driver functions that terp's engine uses. */
 #pragma once
 
 #include "cuda_runtime.h"
@@ -9,7 +9,7 @@ typedef int CUdevice;
 typedef unsigned long long CUdeviceptr;
 typedef cudaStream_t CUstream;
 
-/* The numbers are the runtime's. */
+/* The numbers are those of the runtime's errors. */
 enum CUresult {
     CUDA_SUCCESS = 0,
     CUDA_ERROR_OUT_OF_MEMORY = 2

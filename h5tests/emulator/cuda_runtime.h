@@ -1,14 +1,15 @@
-/* An emulator of the part of CUDA that terp's engine uses, so that its kernels
- * run, and their bytes are compared with those of the CPU engine, on machines
- * without a GPU. gpu/ .cu files are compiled with it as C++17. What the device
- * side shows and what it cannot is said in h5tests/emulator/emulator.h.
+/* An emulator of the part of CUDA that terp's engine uses. It runs the kernels
+ * on machines without a GPU, so that tests can compare their bytes with the CPU
+ * engine's. The .cu files of gpu/ are compiled with it as C++17.
+ * h5tests/emulator/emulator.h says what the device side can show and what it
+ * cannot.
  *
- * The host side: device memory is the host's, filled with 0xA5. Copies and
- * launches are done when they are asked for, in any stream, but for streams
- * that a test holds (emulator_failures.h). A graph's kernels are done in an
- * order that its edges allow and that is far from the one in which they were
- * added. What a context holds is gone when it is reset or destroyed; a stream
- * that is used then ends the program. */
+ * The host side: device memory is host memory, filled with 0xA5. Copies and
+ * launches run at once, in every stream except those that a test delays
+ * (emulator_failures.h). The kernels of a graph run in an order that its edges
+ * allow and that differs as much as possible from the order in which they were
+ * added. Resetting or destroying a context frees all that it owns; a later use
+ * of one of its streams ends the program. */
 #pragma once
 
 #include "emulator.h"
@@ -147,7 +148,8 @@ struct cudaPointerAttributes {
     void *devicePointer, *hostPointer;
 };
 
-/* As in CUDA, for C too, and for users of a shared library that this is in. */
+/* As in CUDA, also for C, and exported by shared libraries that contain the
+ * emulator. */
 #pragma GCC visibility push(default)
 extern "C" {
 
@@ -265,12 +267,12 @@ cudaGraphDestroy(cudaGraph_t graph);
 
 cudaError_t
 emulator_set_shared_limit(const void *kernel, int nbytes);
-/* Deletes `kernel` in the end. */
+/* Deletes `kernel` at the end. */
 cudaError_t
 emulator_launch(const cudaLaunchConfig_t *config, const void *kernel_at,
                 const emulator_work *kernel);
 
-/* A kernel with the arguments that a graph's node points to. */
+/* A kernel with its arguments; a graph's node points to it. */
 typedef const emulator_work *
 emulator_bind(const void *kernel_at, void **arguments);
 
@@ -304,7 +306,8 @@ emulator_arguments(void **at, std::index_sequence<I...>)
     return {*(Values *)at[I]...};
 }
 
-/* Lets a graph have this kernel, of whose parameters a node tells nothing. */
+/* Registers a kernel for graphs, because a node does not give the types of its
+ * parameters. */
 template <typename... Parameters>
 void
 emulator_know(void (*kernel)(Parameters...))

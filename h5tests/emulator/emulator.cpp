@@ -23,8 +23,7 @@ constexpr unsigned MAX_NTHREADS = 1024;
 constexpr unsigned WARP = 32;
 constexpr size_t STACK_NBYTES = 128 << 10;
 
-/* A block's dynamic shared memory ends where a page begins that nothing may
- * touch. */
+/* A block's dynamic shared memory ends at a protected page. */
 class dynamic_shared
 {
   public:
@@ -59,14 +58,15 @@ class dynamic_shared
     }
 
   private:
-    static constexpr size_t MAX_NBYTES = 256 << 10; /* no device has more */
+    static constexpr size_t MAX_NBYTES = 256 << 10; /* no device allows more */
     const size_t guard_nbytes;
     unsigned char *const pages;
     size_t nbytes = 0;
 };
 
-/* Stacks whose tops lie apart in the caches' sets, as the threads of a warp
- * take turns: a thread's first bytes lie `index` times 320 bytes lower. */
+/* The tops of stacks lie in different sets of the caches, because the threads
+ * of a warp take turns: each thread's stack begins `index` times 320 bytes
+ * lower. */
 class staggered_stack
 {
   public:
@@ -93,10 +93,10 @@ class staggered_stack
 };
 
 struct barrier {
-    std::vector<void *> items; /* of those that wait */
+    std::vector<void *> items; /* threads that wait */
     unsigned narrived, nlive;
-    uint64_t generation; /* how often all have met */
-    const char *name;    /* of the first to arrive, like the rest */
+    uint64_t generation; /* how often all threads have met */
+    const char *name;    /* of the first thread to arrive */
     emulator_place place;
     void (*finish)(void *argument, void **items, unsigned nitems);
     void *argument;
@@ -105,32 +105,34 @@ struct barrier {
 struct emulated_thread {
     fiber context;
     uint3 index;
-    barrier *waits_at; /* null: can run */
+    barrier *waits_at; /* null: the thread can run */
     uint64_t generation;
 };
 
-/* One for each host thread that launches; its fibers run every block. */
+/* One for each host thread that launches kernels. Its fibers run every
+ * block. */
 struct emulated_block {
     std::vector<emulated_thread> threads{MAX_NTHREADS};
     barrier whole, warps[MAX_NTHREADS / WARP];
     unsigned nthreads;
     bool descending;
-    unsigned current; /* thread that runs */
-    fiber *left;      /* where to keep the context that ran before it */
-    fiber launcher;   /* what began the block */
+    unsigned current; /* the running thread */
+    fiber *left;      /* where to save the context that ran before it */
+    fiber launcher;   /* the host's context that started the block */
     const emulator_work *kernel;
     dynamic_shared shared;
     uint64_t nlaunches;
-    /* By warps of the order in which threads start, a bit a thread: it has not
-     * ended; it can run, and does not yet. */
+    /* For each warp, in the order in which threads start, one bit a thread:
+     * whether it has not ended, and whether it can run but does not. */
     uint32_t alive[MAX_NTHREADS / WARP], runnable[MAX_NTHREADS / WARP];
-    /* Storage of collectives, and the __syncthreads before its last use. */
+    /* The storage of collectives, and the number of the __syncthreads before
+     * its last use. */
     std::vector<std::pair<const void *, uint64_t>> storages;
     uint64_t nsyncthreads;
 };
 
 thread_local std::unique_ptr<emulated_block> own_block;
-__thread emulated_block *block; /* the same: no guard at each use */
+__thread emulated_block *block; /* cached, to avoid a guard at each use */
 
 void
 report_waiting(const barrier *at, const emulated_thread *thread)
@@ -165,7 +167,7 @@ reset(barrier *at, unsigned nthreads)
     at->nlive = nthreads;
 }
 
-/* Thread `i` in the order in which a block's threads start. */
+/* The i-th thread in the order in which a block's threads start. */
 unsigned
 in_order(const emulated_block *b, unsigned i)
 {
@@ -184,7 +186,8 @@ bit_of(unsigned lane)
     return UINT32_C(1) << lane % WARP;
 }
 
-/* Those that have not ended can run, but for the one that does. */
+/* Marks all threads that have not ended as able to run, except the running
+ * one. */
 void
 wake(emulated_block *b, const barrier *at)
 {
@@ -213,8 +216,8 @@ complete_if_all_are_here(emulated_block *b, barrier *at)
     wake(b, at);
 }
 
-/* The next thread that can run: of the warp of the one that runs, so that a
- * warp goes on until it waits for others, else of those after it. */
+/* The next thread that can run: from the warp of the running one, so that a
+ * warp goes on until it waits for other warps; else from the warps after it. */
 unsigned
 find_next(const emulated_block *b)
 {
@@ -233,7 +236,7 @@ find_next(const emulated_block *b)
     fail("no thread can run, barriers diverge", emulator_here());
 }
 
-/* Leaves the running context in `left` and goes on with `next`. */
+/* Saves the running context in `left` and continues `next`. */
 void
 switch_to(emulated_block *b, fiber *left, fiber *next)
 {
@@ -245,7 +248,7 @@ switch_to(emulated_block *b, fiber *left, fiber *next)
 fiber
 run_thread(fiber &&before, emulated_block *b, emulated_thread *thread);
 
-/* The context of a thread that is to run. */
+/* The context of a thread that will run next. */
 fiber *
 make_current(emulated_block *b, unsigned at)
 {
@@ -285,7 +288,7 @@ leave_block(emulated_block *b)
     complete_if_all_are_here(b, warp);
 }
 
-/* A fiber: runs its thread of one block after another. */
+/* A fiber's function: runs its thread of one block after another. */
 fiber
 run_thread(fiber &&before, emulated_block *b, emulated_thread *thread)
 {
@@ -394,7 +397,7 @@ emulator_run_grid(dim3 grid, dim3 block_size, size_t shared_nbytes,
     block->shared.resize(shared_nbytes);
     gridDim = {grid.x, grid.y, grid.z};
     blockDim = {block_size.x, block_size.y, block_size.z};
-    /* The caller's rounding and denormals are not the device's. */
+    /* The device does not use the caller's rounding mode and denormal flags. */
     fenv_t callers;
     fegetenv(&callers);
     fesetenv(FE_DFL_ENV);

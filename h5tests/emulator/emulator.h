@@ -1,13 +1,14 @@
-/* The device side of the emulator: one block at a time, a fiber a thread.
+/* The device side of the emulator. It runs one block at a time, with a fiber
+ * for each thread.
  *
- * A block's fibers run one after another, each until it waits at a barrier or
- * ends. They start in ascending order in one launch and in descending order in
- * the next, and so do the blocks of a grid: what depends on the order because
- * a barrier is missing gives different results. Who reaches beyond a block's
- * dynamic shared memory is stopped by the system.
+ * The fibers of a block run one after another; each runs until it waits at a
+ * barrier or ends. Threads, and the blocks of a grid, start in ascending order
+ * in one launch and in descending order in the next. So code that lacks a
+ * barrier gives different results. Accesses beyond a block's dynamic shared
+ * memory end the program.
  *
- * Not shown: races inside a statement, between a warp's lanes that a warp
- * primitive orders by chance, or between blocks that run at the same time; the
+ * The emulator cannot show: races inside a statement, between lanes that a warp
+ * primitive happens to order, or between blocks that run at the same time; the
  * memory model; limits of registers and of static shared memory; speed. */
 #pragma once
 
@@ -39,11 +40,11 @@ struct dim3 {
     }
 };
 
-/* Set whenever a fiber resumes. __thread: read without a function call. */
+/* Set whenever a fiber resumes. __thread is read without a function call. */
 extern __thread uint3 threadIdx, blockIdx, blockDim, gridDim;
 static const int warpSize = 32;
 
-/* Where a barrier stands in the source, for reports. */
+/* The position of a barrier in the source, for reports. */
 struct emulator_place {
     const char *file;
     int line;
@@ -55,16 +56,16 @@ emulator_here(const char *file = __builtin_FILE(), int line = __builtin_LINE())
     return {file, line};
 }
 
-/* Who waits together. */
+/* The group of threads that wait for each other. */
 enum emulator_group {
     EMULATOR_BLOCK,
     EMULATOR_WARP
 };
 
-/* Waits until every live thread of the group has posted an item under the
- * same name from the same place. The last to arrive calls finish(argument,
- * items, nitems): items[i] belongs to thread i of the group, or is null where
- * that thread has ended; it lies on that thread's stack. */
+/* Waits until every live thread of the group has posted an item under the same
+ * name from the same place. The last to arrive calls finish(argument, items,
+ * nitems). items[i] belongs to thread i of the group and lies on that thread's
+ * stack; it is null if that thread has ended. */
 void
 emulator_meet(emulator_group group, const char *name, emulator_place place,
               void *item,
@@ -85,8 +86,8 @@ emulator_meet(emulator_group group, const char *name, emulator_place place,
         &finish);
 }
 
-/* Reports that a collective's storage is used again in this block although no
- * __syncthreads came after its last use, and aborts. */
+/* Reports that a block uses a collective's storage again without __syncthreads
+ * since its last use, and aborts. */
 void
 emulator_use_storage(const void *storage, emulator_place place);
 
@@ -94,9 +95,9 @@ emulator_use_storage(const void *storage, emulator_place place);
 unsigned char *
 emulator_dynamic_shared(void);
 
-/* What a thread of a grid does: a kernel with its arguments. (Not a
- * std::function: clang-tidy would look at <functional> as long as at all else
- * of a CUDA file.) */
+/* What each thread of a grid runs: a kernel with its arguments. (Not a
+ * std::function, because clang-tidy would spend as long on <functional> as on
+ * the rest of a CUDA file.) */
 class emulator_work
 {
   public:
@@ -109,7 +110,7 @@ void
 emulator_run_grid(dim3 grid, dim3 block, size_t shared_nbytes,
                   const emulator_work &kernel);
 
-/* A value that no kernel should use. */
+/* A value that no kernel should read. */
 template <typename T>
 T
 emulator_poison()

@@ -1,5 +1,5 @@
-/* What a test may ask of the emulator: failing calls, little memory, late work,
- * and counts. For C too. */
+/* A test's control of the emulator: failing calls, little memory, delayed work,
+ * and counts. Also for C. */
 #pragma once
 
 #include <stdint.h>
@@ -9,40 +9,39 @@
 extern "C" {
 #endif
 
-/* Lets the next `ncalls` calls of the runtime and the driver succeed and makes
- * the one after them fail with this cudaError_t; where `sticky`, all later ones
- * too. Calls that only name or read errors neither count nor fail. What a
- * failing call should release is released. */
+/* The next `ncalls` calls of the runtime and the driver succeed, and the one
+ * after them fails with this cudaError_t. With `sticky` all later ones fail
+ * too. Calls that only name or read errors neither count nor fail. A failing
+ * call still releases what it should release. */
 void
 emulator_fail_after(uint64_t ncalls, int error, int sticky);
 
-/* From now on no graph can be made or launched, which fails with this
- * cudaError_t; 0: it can. */
+/* From now on, making or launching a graph fails with this cudaError_t; 0: it
+ * works. */
 void
 emulator_fail_graphs(int error);
 
-/* Graphs that were launched so far. */
+/* The number of graphs that were launched so far. */
 uint64_t
 emulator_ngraphs(void);
 
-/* No call fails any more. */
+/* From now on, no call fails. */
 void
 emulator_fail_never(void);
 
-/* From now on no more than `nbytes` of the device's memory can be taken,
- * though cudaMemGetInfo says that there is more. */
+/* From now on, at most `nbytes` of device memory can be allocated, though
+ * cudaMemGetInfo reports more. */
 void
 emulator_limit_memory(uint64_t nbytes);
 
-/* From now on work in this stream is done as late as it may be: when something
- * waits for it. NULL: the default one. */
+/* From now on, work in this stream runs as late as possible: when something
+ * waits for it. NULL: the default stream. */
 void
 emulator_hold(void *stream);
 
-/* Calls of the runtime and the driver so far, those of them that only release
- * something, and allocations, streams, events and graphs that were made and not
- * yet released.
- */
+/* The number of calls of the runtime and the driver so far; of those that only
+ * release something; and of allocations, streams, events and graphs that were
+ * made and not yet released. */
 uint64_t
 emulator_ncalls(void);
 uint64_t

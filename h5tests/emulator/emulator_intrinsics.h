@@ -1,4 +1,4 @@
-/* The built-in functions of the device that terp's kernels use. */
+/* The built-in device functions that terp's kernels use. */
 #pragma once
 
 #include "emulator.h"
@@ -42,7 +42,7 @@ __syncthreads_or(int predicate, emulator_place place = emulator_here());
 int
 __syncthreads_and(int predicate, emulator_place place = emulator_here());
 
-/* Warp primitives. Every lane takes part: the mask is full. */
+/* Warp primitives. All lanes take part, because the mask is full. */
 
 void
 emulator_check_mask(unsigned mask, emulator_place place);
@@ -72,7 +72,7 @@ __all_sync(unsigned mask, int predicate, emulator_place place = emulator_here())
     return all;
 }
 
-/* A lane gets the value of lane `from`; of a lane that has ended, poison. */
+/* Each lane gets the value of lane `from`, or poison if that lane has ended. */
 template <typename T>
 T
 emulator_shuffle(const char *name, emulator_place place, T value, unsigned from)
@@ -271,7 +271,7 @@ __threadfence_block(void)
 {
 }
 
-/* Bits. */
+/* Bit functions. */
 
 inline int
 __popc(unsigned x)
@@ -324,8 +324,8 @@ __brev(unsigned x)
     return (unsigned)(__brevll(x) >> 32);
 }
 
-/* Byte i of the result is the byte of (high, low) that nibble i selects; its
- * top bit asks for copies of that byte's sign instead. */
+/* Byte i of the result is the byte of (high, low) that nibble i selects, or
+ * copies of that byte's sign if the nibble's top bit is set. */
 inline unsigned
 __byte_perm(unsigned low, unsigned high, unsigned selector)
 {
@@ -408,7 +408,7 @@ __ldg(const T *at)
     return *at;
 }
 
-/* CUDA has these outside of any namespace. */
+/* In CUDA the functions below are outside of any namespace. */
 #define EMULATOR_MIN_MAX(T)   \
     inline T min(T a, T b)    \
     {                         \

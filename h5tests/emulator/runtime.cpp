@@ -1,4 +1,4 @@
-/* The emulated runtime's and driver's host side: contexts, memory, streams,
+/* The host side of the emulated runtime and driver: contexts, memory, streams,
  * graphs and failures. */
 #include "cuda_runtime.h"
 #include "emulator_failures.h"
@@ -17,27 +17,27 @@
 #include <string>
 #include <vector>
 
-/* A context: what it holds dies with it. */
+/* A context. It owns all that a thread makes while it is current. */
 struct emulator_context {
     bool is_primary;
-    bool is_active; /* of the primary one: someone has used or retained it */
+    bool is_active; /* primary context: used or retained */
     unsigned flags;
 };
 
 struct emulator_stream {
     emulator_context *context;
-    emulator_graph *captured; /* null, or what takes the work */
-    bool is_held; /* work waits in `queue` until someone waits for it */
+    emulator_graph *captured; /* null, or the stream that captures the work */
+    bool is_held; /* work waits in `queue` until a call waits for it */
     std::vector<std::function<void()>> queue;
 };
 
 struct emulator_event {
-    emulator_stream *stream; /* that is held, or null */
-    size_t nqueued;          /* of its work, comes before the event */
+    emulator_stream *stream; /* the delayed stream, or null */
+    size_t nqueued;          /* its items before the event */
     std::chrono::steady_clock::time_point time;
 };
 
-/* A kernel of a graph and those that it comes after. */
+/* A kernel of a graph and the kernels that it depends on. */
 struct emulator_node {
     std::function<void()> work;
     std::vector<const emulator_node *> before;
@@ -47,7 +47,7 @@ struct emulator_graph {
     std::deque<emulator_node> nodes;
 };
 
-/* A graph's work in an order in which it may be done. */
+/* A graph's work, in an order that its edges allow. */
 struct emulator_executable {
     std::vector<std::function<void()>> work;
 };
@@ -67,7 +67,7 @@ struct allocation {
     unsigned long long id;
 };
 
-std::mutex lock; /* for all that follows but what is a thread's own */
+std::mutex lock; /* of all below, but not of thread_local data */
 std::map<uintptr_t, allocation> allocations;
 std::map<const void *, int> shared_limits;
 std::map<const void *, emulator_bind *> kernels;
@@ -84,11 +84,11 @@ std::atomic<cudaError_t> graph_failure = cudaSuccess;
 std::atomic<uint64_t> ngraphs;
 
 thread_local cudaError_t last_error = cudaSuccess;
-thread_local std::vector<emulator_context *> stack; /* current: the last */
+thread_local std::vector<emulator_context *> stack; /* last: current */
 thread_local cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
 
-/* The failure that a test asked for, or success: a call of the runtime or the
- * driver is about to be done. */
+/* The failure that a test wants, or success. Every call of the runtime or the
+ * driver begins with this. */
 cudaError_t
 begin_call(void)
 {
@@ -98,7 +98,7 @@ begin_call(void)
                                                                   : cudaSuccess;
 }
 
-/* A call of the runtime. */
+/* Begins a call of the runtime. */
 template <typename Act>
 cudaError_t
 call(Act act)
@@ -111,7 +111,7 @@ call(Act act)
     return error;
 }
 
-/* A call of the driver, which keeps no last error. */
+/* Begins a call of the driver, which has no last error. */
 template <typename Act>
 CUresult
 call_driver(Act act)
@@ -120,7 +120,7 @@ call_driver(Act act)
     return (CUresult)(error == cudaSuccess ? act() : error);
 }
 
-/* A call that has released something; it may fail all the same. */
+/* A call of the runtime that has released something, and may still fail. */
 cudaError_t
 call_to_release(cudaError_t error)
 {
@@ -131,7 +131,7 @@ call_to_release(cudaError_t error)
     return call([=] { return error; });
 }
 
-/* The same of the driver. */
+/* A call of the driver that has released something, and may still fail. */
 CUresult
 call_driver_to_release(void)
 {
@@ -142,7 +142,7 @@ call_driver_to_release(void)
     return call_driver([] { return cudaSuccess; });
 }
 
-/* What a call does that always succeeds. */
+/* A call that always succeeds. */
 cudaError_t
 nothing(void)
 {
@@ -156,8 +156,8 @@ count_live(int64_t change)
     nlive += change;
 }
 
-/* What is done in a context is done in the primary one where a thread has
- * none, which it has from then on. */
+/* The current context of the thread. A thread without one gets the primary
+ * context. */
 emulator_context *
 use_context(void)
 {
@@ -190,7 +190,7 @@ allocate(void **at_ret, size_t nbytes, bool is_device)
     return cudaSuccess;
 }
 
-/* `lock` is held. */
+/* The caller holds `lock`. */
 void
 forget(std::map<uintptr_t, allocation>::iterator found)
 {
@@ -213,7 +213,7 @@ release(void *at, bool is_device)
     return cudaSuccess;
 }
 
-/* All that a context holds is gone. */
+/* Frees all that the context owns. */
 void
 empty_context(emulator_context *context)
 {
@@ -231,8 +231,8 @@ empty_context(emulator_context *context)
     context->is_active = false;
 }
 
-/* The stream itself, or what stands for the default ones. A stream whose
- * context is gone ends the program, as using it does with CUDA. */
+/* The stream itself, or the default stream of the current context. Ends the
+ * program if the stream's context is gone, as CUDA does. */
 emulator_stream *
 check_stream(cudaStream_t stream)
 {
@@ -248,7 +248,8 @@ check_stream(cudaStream_t stream)
     return stream;
 }
 
-/* The allocation that all of these bytes lie in, or null; `lock` is held. */
+/* The allocation that contains all of these bytes, or null. The caller holds
+ * `lock`. */
 const allocation *
 find_allocation(const void *at, size_t nbytes)
 {
@@ -271,7 +272,7 @@ is_on_device(const void *at, size_t nbytes)
     return found != nullptr && found->is_device;
 }
 
-/* Does the first `n` of what waits in a held stream. */
+/* Runs the first `n` items of a delayed stream. */
 void
 flush(emulator_stream *stream, size_t n)
 {
@@ -282,7 +283,7 @@ flush(emulator_stream *stream, size_t n)
         one();
 }
 
-/* Does the work, or lets it wait in a stream that is held. */
+/* Runs the work now, or queues it in a delayed stream. */
 cudaError_t
 enqueue(cudaStream_t at, std::function<void()> work)
 {
@@ -343,8 +344,8 @@ is_valid(dim3 grid, dim3 block, size_t shared_nbytes, const void *kernel)
            shared_nbytes <= (size_t)limit;
 }
 
-/* Of the nodes that may be next the one that was added last: a dependency that
- * is missing lets work be done before what it needs. */
+/* Of the nodes that can run next, chooses the one that was added last. So if a
+ * dependency is missing, work runs before the work that it needs. */
 std::vector<std::function<void()>>
 order(const emulator_graph &graph)
 {
@@ -363,7 +364,7 @@ order(const emulator_graph &graph)
             }
         }
         if (work.size() == nbefore)
-            break; /* a circle */
+            break; /* the graph has a circle */
     }
     return work;
 }
@@ -477,7 +478,7 @@ cudaGetDeviceCount(int *count_ret)
     return call([=] { return *count_ret = 1, cudaSuccess; });
 }
 
-/* The device's primary context becomes the thread's. */
+/* Makes the device's primary context current in this thread. */
 cudaError_t
 cudaSetDevice(int device)
 {
@@ -507,7 +508,7 @@ cudaDeviceReset(void)
     });
 }
 
-/* As an H200 says. */
+/* The values of an H200. */
 cudaError_t
 cudaGetDeviceProperties(cudaDeviceProp *properties_ret, int device)
 {
@@ -723,8 +724,8 @@ cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode *mode)
     return call([=] { return std::swap(*mode, capture_mode), cudaSuccess; });
 }
 
-/* What the event comes after in a stream that is held is done now, at the
- * latest time that there is. */
+/* In a delayed stream, runs all work before the event now: the latest possible
+ * time. */
 cudaError_t
 cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned)
 {
@@ -851,7 +852,7 @@ cudaGraphInstantiate(cudaGraphExec_t *executable_ret, cudaGraph_t graph,
     return call([=] {
         use_context();
         (stack.empty() ? &primary : stack.back())->flags |=
-            CU_CTX_LMEM_RESIZE_TO_MAX; /* as CUDA 13.0 does */
+            CU_CTX_LMEM_RESIZE_TO_MAX; /* as CUDA 13.0 does it */
         *executable_ret = new emulator_executable{order(*graph)};
         count_live(1);
         return cudaSuccess;
@@ -940,7 +941,7 @@ cuCtxCreate(CUcontext *context_ret, void *, unsigned, CUdevice)
     });
 }
 
-/* The context itself stays, so that its use can be told. */
+/* Keeps the context itself, to detect a later use. */
 CUresult
 cuCtxDestroy(CUcontext context)
 {
@@ -986,7 +987,7 @@ cuCtxPushCurrent(CUcontext context)
     });
 }
 
-/* Releases the thread of it, even where it fails. */
+/* Takes the context from the thread, even if this call fails. */
 CUresult
 cuCtxPopCurrent(CUcontext *context_ret)
 {

@@ -1,4 +1,4 @@
-/* Does on the CPU what the CUDA engine does, or fails as a test asks. */
+/* A CUDA engine that works on the CPU, or fails as a test wants. */
 #include "h5tests/engine/fake_cuda_engine.h"
 
 #include <sched.h>
@@ -17,7 +17,8 @@
 EXPORT extern struct fake_cuda fake_cuda;
 struct fake_cuda fake_cuda;
 
-/* One a call of `open`, so that tools see those that are not closed. */
+/* Each call of `open` allocates one, so that leak checkers find devices that
+ * are not closed. */
 struct terp_cuda_device {
     int ordinal;
 };
@@ -65,14 +66,14 @@ device_is_lost(const struct terp_cuda_device *device)
     return fake_cuda.is_lost;
 }
 
-/* Whether it is this call's turn to fail. */
+/* Whether this call must fail. */
 static bool
 must_fail(void)
 {
     return ++fake_cuda.ncalls == fake_cuda.fail_at;
 }
 
-/* "Device" memory is the host's. */
+/* "Device" memory is host memory. */
 static enum terp_status
 encode(struct terp_cuda_device *device, const struct terp_cuda_call *call,
        const struct terp_params *params, const struct terp_chunk *chunk,
@@ -133,7 +134,7 @@ reason(void)
     return "the fake device was told to fail";
 }
 
-/* Its memory is the host's: none of it, or what a test says. */
+/* The memory of this device is the host's: none of it, or what a test says. */
 static bool
 has(struct terp_cuda_device *device, const void *at)
 {
@@ -165,7 +166,8 @@ release(struct terp_cuda_device *device, void *at)
     free(at);
 }
 
-/* Goes on where encode and decode fail, unless the device is lost. */
+/* Device work continues after a failing encode or decode, unless the device is
+ * lost. */
 static enum terp_status
 copy(struct terp_cuda_device *device, const struct terp_cuda_call *call,
      uint64_t n, void *const *dst, const void *const *src,

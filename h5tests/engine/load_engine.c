@@ -1,6 +1,6 @@
-/* Tells which engine a program that is linked with libterp_codec.a gets. With
- * an argument it goes to that folder first. */
-#define _POSIX_C_SOURCE 200809L /* chdir */
+/* Prints which engine a program that links libterp_codec.a uses. With an
+ * argument, changes to that folder first. */
+#define _POSIX_C_SOURCE 200809L /* for chdir */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-/* Which device a process takes. */
-#define _GNU_SOURCE /* setenv */
+/* Which device a process uses. */
+#define _GNU_SOURCE /* for setenv */
 #include <stdlib.h>
 
 #include "gpu/engine/device.h"

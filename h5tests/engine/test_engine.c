@@ -1,7 +1,7 @@
-/* When the CUDA engine is used and what happens when it fails, with a fake
- * one. A process loads the engine once, so every test runs in its own: a
- * child of this program, which never asks for the engine itself. */
-#define _GNU_SOURCE /* setenv, usleep */
+/* When the codec uses the CUDA engine, and what happens if the engine fails.
+ * The engine is a fake. A process loads the engine once, so each test runs in a
+ * child of its own; the parent never uses the engine. */
+#define _GNU_SOURCE /* for setenv and usleep */
 #include <limits.h>
 #include <math.h>
 #include <pthread.h>
@@ -19,10 +19,10 @@
 
 #define NCHUNKS 3
 
-/* A child that waits for a lock would wait for ever. */
+/* Ends a child that waits for a lock for ever. */
 #define MAX_SECONDS 60
 
-/* cmocka's checks belong to the parent. */
+/* cmocka's checks work only in the parent. */
 #define CHECK(condition)                                                    \
     do {                                                                    \
         if (!(condition)) {                                                 \
@@ -36,7 +36,7 @@ static const struct terp_params params = {.bound_mode = TERP_BOUND_RELATIVE,
 
 #define CONST(pointers) ((const void *const *)(pointers))
 
-/* Some chunks, and what the CPU makes of them. */
+/* Some chunks, and their streams by the CPU engine. */
 static struct terp_chunk chunk;
 static uint64_t chunk_nbytes;
 static void *values[NCHUNKS], *decoded[NCHUNKS], *streams[NCHUNKS];
@@ -79,7 +79,7 @@ free_chunks(void **state)
     return 0;
 }
 
-/* Of a child that ended in its exit handler. */
+/* Exit code of a child that ends in its exit handler. */
 #define HANDLED 7
 
 static void
@@ -106,7 +106,7 @@ run_in_child(void (*scenario)(void))
     run_in_child_to(0, scenario);
 }
 
-/* The engine that this process will find. */
+/* Chooses the engine that this process will find. */
 static struct fake_cuda *
 take_fake(void)
 {
@@ -119,14 +119,15 @@ take_fake(void)
     return fake;
 }
 
-/* The first process of a PID namespace has the same id as that of another. */
+/* The first process of a PID namespace has the same id as the first of
+ * another. */
 pid_t
 getpid(void)
 {
     return 1;
 }
 
-/* Encodes all chunks; what comes back must be what the CPU gives. */
+/* Encodes all chunks. The streams must be those of the CPU. */
 static struct terp_run_result
 encode_by(const struct terp_run_options *run)
 {
@@ -403,8 +404,8 @@ device_says_that_a_stream_is_bad(void)
     free(dst);
 }
 
-/* Every step-th value: from and to either memory, by the device, or by the CPU
- * where that leaves them. */
+/* Every step-th value, from and to both memories, by the device, or by the CPU
+ * if the device declines. */
 static void
 coarse_values_by_either(void)
 {
@@ -462,7 +463,7 @@ coarse_values_without_device(void)
     CHECK(status == TERP_ERR_DEVICE);
 }
 
-/* How many blocks there still are. */
+/* The number of blocks that are still allocated. */
 static int nblocks;
 
 static void *
@@ -481,8 +482,8 @@ release(void *arg, void *memory)
     free(memory);
 }
 
-/* What the device leaves, and has in its memory, comes by way of the host's: a
- * copy may fail there, and memory may lack. */
+/* Data in device memory that the device leaves to the CPU goes through host
+ * memory. A copy or an allocation may then fail. */
 static void
 coarse_values_that_fail_on_their_way(void)
 {
@@ -497,7 +498,7 @@ coarse_values_that_fail_on_their_way(void)
     uint8_t *got = malloc(chunk_nbytes);
     enum terp_status status = TERP_ERR_DEVICE;
     void *dst = got;
-    const int last = NCHUNKS - 1; /* longer than a head */
+    const int last = NCHUNKS - 1; /* longer than a frame's first read */
     int nfailed = 0;
 
     CHECK(got != NULL);
@@ -514,7 +515,7 @@ coarse_values_that_fail_on_their_way(void)
         CHECK(status == (fake->ncalls < n ? TERP_OK : TERP_ERR_DEVICE));
         nfailed += status != TERP_OK;
     }
-    CHECK(nfailed == 3); /* a head, what is behind it, values */
+    CHECK(nfailed == 3); /* the head, the rest, the values */
     fake->fail_at = 0;
     for (int n = 0; n < 2; n++) {
         nblocks = n;
@@ -559,7 +560,7 @@ bad_stream_is_told_and_ends_nothing(void **state)
     run_in_child(device_says_that_a_stream_is_bad);
 }
 
-/* Once, in memory of either kind. */
+/* Once, in both kinds of memory. */
 static void
 fail_once(enum terp_memory memory, enum terp_status status)
 {
@@ -600,7 +601,7 @@ device_lacks_memory_once_with_its_memory(void)
     fail_once(TERP_MEMORY_DEVICE, TERP_ERR_MEMORY);
 }
 
-/* Opened as soon as there is memory for it. */
+/* Opened as soon as memory suffices. */
 static void
 device_without_memory_to_open(void)
 {
@@ -621,7 +622,7 @@ device_leaves_chunks_on(enum terp_memory memory)
     fake->leaves_odd_chunks = true;
     check_cuda(encode_all(TERP_ENGINE_CUDA, memory));
     check_cuda(decode_all(TERP_ENGINE_CUDA, memory));
-    /* There and back, of one chunk in three. */
+    /* There and back, for one chunk in three. */
     CHECK(fake->ncopies == (memory == TERP_MEMORY_DEVICE ? 4 : 0));
 }
 
@@ -637,8 +638,8 @@ device_leaves_chunks_of_its_own(void)
     device_leaves_chunks_on(TERP_MEMORY_DEVICE);
 }
 
-/* Threads of the CPU bring chunks of the device to the host and back, and count
- * what they take there in one budget: a race that ThreadSanitizer sees. */
+/* Threads of the CPU copy chunks between device and host, and count their
+ * memory in one budget. ThreadSanitizer would report a race. */
 static void
 device_fails_while_memory_is_counted(void)
 {
@@ -653,8 +654,7 @@ device_fails_while_memory_is_counted(void)
     check_cpu(decode_by(&run), "told to fail");
 }
 
-/* The range of chunk `i`, so that values of it pass a limit within the bound.
- */
+/* Limits of chunk `i` that some values exceed within the bound. */
 static struct terp_params
 params_with_limits(int i)
 {
@@ -672,8 +672,8 @@ params_with_limits(int i)
     return limited;
 }
 
-/* Encodes all chunks within the limits of each; returns how many streams are
- * not those without limits. */
+/* Encodes all chunks within limits. Returns how many streams differ from those
+ * without limits. */
 static int
 encode_within_limits(enum terp_memory memory)
 {
@@ -717,7 +717,7 @@ device_encodes_chunks_with_limits(void)
     CHECK(encode_within_limits(TERP_MEMORY_HOST) > 0);
 }
 
-/* The device encodes them, and the CPU makes good what passes a limit. */
+/* The device encodes them, and the CPU corrects values that exceed a limit. */
 static void
 limits_are_kept_whoever_encodes(void **state)
 {
@@ -772,7 +772,7 @@ with_contexts(void)
     CHECK(fake->stream == NULL);
     check_cuda(encode_all(TERP_ENGINE_CUDA, TERP_MEMORY_HOST));
     CHECK(fake->nopens == 3);
-    /* One that loses its device lets the others have theirs. */
+    /* A context that loses its device does not affect the others. */
     fake->call_status = TERP_ERR_DEVICE;
     fake->is_lost = true;
     check_cpu(encode_by(&other), "told to fail");
@@ -873,7 +873,7 @@ fork_while_opening(void)
     check_cuda(run);
 }
 
-/* Registered before the engine is opened, as HDF5's handler is. */
+/* Registered before the engine is opened, like HDF5's exit handler. */
 static void
 encode_at_exit(void)
 {
@@ -974,9 +974,9 @@ threads_that_lose_the_device_go_on(void **state)
     run_in_child(loss_seen_by_many_threads);
 }
 
-/* ---- the choice ---- */
+/* ---- the choice of an engine ---- */
 
-/* Of so many bytes of zeros, which cost little time. */
+/* Encodes so many bytes of zeros, which is fast. */
 static struct terp_run_result
 encode_zeros(uint64_t nbytes)
 {
@@ -1029,7 +1029,7 @@ when_only_copied(void)
                             &result) == TERP_OK);
     check_cpu(result, "only copied");
     CHECK(fake->nopens == 0);
-    /* On the device they go by way of the host. */
+    /* For the device they go through host memory. */
     run.memory = TERP_MEMORY_DEVICE;
     CHECK(terp_encode_batch(&run, &params, &bytes, 1, CONST(values), &dst, &got,
                             NULL) == TERP_OK);
@@ -1057,7 +1057,7 @@ when_the_cpus(void)
     check_cpu(result, "PSNR");
     CHECK(got == nbytes && memcmp(stream, dst, nbytes) == 0);
     CHECK(fake->nopens == 0);
-    /* On the device they go by way of the host. */
+    /* For the device they go through host memory. */
     memset(dst, 0, nbytes);
     run.memory = TERP_MEMORY_DEVICE;
     CHECK(terp_encode_batch(&run, &psnr, &chunk, 1, CONST(values), &dst, &got,

@@ -1,7 +1,7 @@
-/* The plugin says which engine it has used, and its bytes do not depend on it.
- * The environment tells where the engine is, and TEST_SAID what must be said
- * of each chunk, or with "|" between them any of several texts. */
-#define _GNU_SOURCE /* dup2, strsep */
+/* The plugin reports which engine it has used, and its bytes do not depend on
+ * the engine. The environment chooses the engine. TEST_SAID is the expected
+ * message for each chunk, or several with "|" between them. */
+#define _GNU_SOURCE /* for dup2 and strsep */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "h5tests/support/h5_files.h"
 #include "h5tests/support/stderr_text.h"
 
-/* Of few bytes, as filter_engine_small needs. */
+/* Small chunks, for filter_engine_small. */
 static const struct h5_shape shape = {3, {10, 12, 14}, {10, 12, 14}};
 
 static void
@@ -30,8 +30,8 @@ check_said(const char *text, const char *action)
     fail_msg("\"%s\" is not said of \"%s\" in:\n%s", said, action, text);
 }
 
-/* The program has a loader of its own. Where the environment names the engine
- * for both, it finds the one that the plugin finds. */
+/* The program contains a loader of its own. If the environment names the
+ * engine, both loaders find the same one. */
 static void
 encode_by_program(const struct terp_run_options *run, const struct terp_cd *cd,
                   const float *values, void *stream, uint64_t *nbytes_ret)

@@ -1,7 +1,7 @@
-/* How the codec looks for the CUDA engine where the system refuses something,
- * and what it says. The search is made once a process, so each case is a
- * child's. The linker leads the system's functions here. */
-#define _DEFAULT_SOURCE /* setenv */
+/* How the codec searches for the CUDA engine when a system call fails, and what
+ * it reports. A process searches once, so each case runs in a child. The linker
+ * redirects the system's functions here. */
+#define _DEFAULT_SOURCE /* for setenv */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +43,7 @@ __wrap_atexit(void (*function)(void))
     return fake.atexit_fails;
 }
 
-/* Opens nothing. */
+/* A call that opens nothing. */
 void *
 __wrap_dlopen(const char *file, int mode)
 {
@@ -59,8 +59,7 @@ __wrap_dlerror(void)
     return fake.is_silent ? NULL : text;
 }
 
-/* Whether a child that loads the engine is told `reason` after so many tries.
- */
+/* Whether a child that loads the engine gets `reason` after so many tries. */
 static void
 check_load(const char *reason, int nopened)
 {
@@ -71,7 +70,7 @@ check_load(const char *reason, int nopened)
     if (child == 0) {
         const char *said = NULL;
         const bool none = terp_cuda_load(&said) == NULL;
-        /* The second time it is not looked for. */
+        /* The second call must not search again. */
         const bool again = none && terp_cuda_load(&said) == NULL;
         if (!again || said == NULL || strcmp(said, reason) != 0 ||
             fake.nopened != nopened) {
@@ -93,14 +92,15 @@ reset(void)
     unsetenv("TERP_CUDA_LIBRARY");
 }
 
-/* Where none is near this program (test_places.py) the system looks for it. */
+/* If no engine is near this program (test_places.py), the system's search
+ * follows. */
 static void
 library_that_is_nowhere_is_told(void **state)
 {
     (void)state;
     reset();
     check_load("there is no such file", 1);
-    setenv("TERP_CUDA_LIBRARY", "", 1); /* as if it were not set */
+    setenv("TERP_CUDA_LIBRARY", "", 1); /* as if the variable were unset */
     check_load("there is no such file", 1);
     setenv("TERP_CUDA_LIBRARY", "/elsewhere", 1);
     check_load("there is no such file", 1);

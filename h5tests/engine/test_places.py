@@ -1,7 +1,8 @@
-"""From which folders the CUDA engine is opened, and from which it is not.
+"""From which folders the codec opens the CUDA engine, and from which it does
+not.
 
-TEST_PROGRAM is load_engine, TEST_DEEP_PROGRAM the same of an installation with
-a deeper folder, TEST_FAKE_CUDA an engine."""
+TEST_PROGRAM is load_engine, TEST_DEEP_PROGRAM the same for an installation
+with a deeper folder, TEST_FAKE_CUDA an engine."""
 import os
 import shutil
 import subprocess
@@ -16,7 +17,7 @@ FAKE = os.environ["TEST_FAKE_CUDA"]
 
 class Places(unittest.TestCase):
     def setUp(self):
-        # Not writable by others, as is what mkdtemp makes.
+        # Only the owner may write to it, as to a folder that mkdtemp makes.
         self.folder = Path(tempfile.mkdtemp()).resolve()
         self.addCleanup(shutil.rmtree, self.folder)
         self.environment = {name: value for name, value in os.environ.items()
@@ -24,7 +25,7 @@ class Places(unittest.TestCase):
                                             "LD_LIBRARY_PATH")}
 
     def make(self, program, engine, original=PROGRAM):
-        """Copies of both, below the test's folder."""
+        """Copies of program and engine, below the test's folder."""
         for source, at in ((original, program), (FAKE, engine)):
             to = self.folder / at
             to.parent.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,5 @@
-/* Built in two ways: with HDF5's names and a dataset of float32, 8 x 8 x 8; or
- * with FAKE_VTK, VTK's names and 100 big-endian float64. */
+/* Built in two ways: with HDF5's names and a dataset of 8 x 8 x 8 float32; or
+ * with FAKE_VTK, VTK's names and a dataset of 100 big-endian float64. */
 #include "h5tests/filter/fake_host.h"
 
 #include <stdarg.h>
@@ -21,7 +21,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* Ids that mean something to this library only. */
+/* Ids that only this library understands. */
 enum {
     DCPL = 1000 + FAKE_NBYTES,
     TYPE,
@@ -58,7 +58,7 @@ EXPORT hid_t FAKE(H5T_IEEE_F64BE_g);
 hid_t FAKE(H5T_IEEE_F32LE_g) = F32LE, FAKE(H5T_IEEE_F64LE_g) = F64LE,
       FAKE(H5T_IEEE_F32BE_g) = F32BE, FAKE(H5T_IEEE_F64BE_g) = F64BE;
 
-/* A call in tail position would seem to come from the test. */
+/* After a tail call, the caller would seem to be the test. */
 static herr_t
 call_set_local(const H5Z_class2_t *filter)
 {
@@ -228,7 +228,7 @@ FAKE(H5Eauto_is_v2)(hid_t stack, unsigned *is_v2)
     return stack == H5E_DEFAULT ? 0 : -1;
 }
 
-/* In place of a function that prints the stack. */
+/* Replaces the function that prints the error stack. */
 static herr_t
 print_nothing(hid_t stack, void *data)
 {

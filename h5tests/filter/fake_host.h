@@ -1,27 +1,27 @@
-/* A library that looks to the plugin like a libhdf5 with one dataset in it.
- * It is built several times: with HDF5's names, with those of VTK, and into a
- * program. Each knows a dataset of its own and counts what it is asked. */
+/* A library that the plugin takes for a libhdf5 with one dataset. It is built
+ * several times: with HDF5's names, with VTK's names, and into a program. Each
+ * has its own dataset and counts the calls that it gets. */
 #pragma once
 
 #include <hdf5.h>
 #include <stdbool.h>
 
-/* What a test may do with a host, through dlsym("fake_host"). */
+/* A test's control of a host; dlsym("fake_host") finds it. */
 struct fake_host {
-    /* Calls of the plugin that come from inside the host. */
+    /* Calls of the plugin from inside the host. */
     herr_t (*set_local)(const H5Z_class2_t *filter);
     size_t (*filter)(const H5Z_class2_t *filter, unsigned flags, size_t nbytes,
                      size_t *buf_size, void **buf);
     void *(*allocate)(size_t nbytes);
-    /* What the dataset keeps, and what the plugin has said and done. */
+    /* What the dataset stores, and what the plugin has printed and done. */
     unsigned words[20];
     size_t nwords;
     int nallocated, nreleased;
     char error[256];
     int nerrors;
-    /* As an HDF5 whose program has left automatic printing on, and as one that
-     * drops what a filter puts on its error stack. */
+    /* Acts as an HDF5 whose program left automatic printing on; or as one that
+     * drops errors that a filter pushes. */
     bool prints, drops;
-    /* Has no memory; lets nobody change what a dataset keeps. */
+    /* Has no memory; refuses changes of what a dataset stores. */
     bool lacks_memory, keeps_words;
 };

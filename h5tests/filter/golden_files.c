@@ -1,10 +1,10 @@
-/* HDF5 files of each release, kept for ever: every later plugin reads the
- * values that the release's own read. A dataset has their digest as an
+/* HDF5 files of each release, kept for ever. Every later plugin must read the
+ * same values as the release's own plugin; a dataset has their digest as an
  * attribute.
  *
- * golden_files FILE...: the tests.
- * golden_files --make FILE: writes this release's, a dataset for each type,
- * kind of bound, pipeline and predictor. */
+ * golden_files FILE...: tests the files. golden_files --make FILE: writes this
+ * release's file, with a dataset for each type, kind of bound, pipeline and
+ * predictor. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 #define DIGEST "xxh3_64"
 
-/* The last chunks along each dimension reach beyond the dataset. */
+/* The last chunks along each dimension extend beyond the dataset. */
 static const hsize_t dims[] = {7, 9, 20}, chunk_dims[] = {4, 5, 16};
 
 /* ---- reading ---- */
@@ -86,7 +86,7 @@ every_golden_file_has_its_values(void **state)
 
 /* ---- making ---- */
 
-/* A float of 16 bits, with so many of them for the exponent. */
+/* A 16-bit float with so many exponent bits. */
 static hid_t
 half_type(size_t exponent_nbits)
 {
@@ -193,7 +193,7 @@ static const struct {
       .logical = {5, 16},
       .effort = H5Z_TERP_EFFORT_BEST}}};
 
-/* Of each of these bounds also under pipelines and predictors, of float32. */
+/* For float32, each of these bounds also with all pipelines and predictors. */
 static const struct {
     const char *name;
     unsigned pipeline, predictor;
@@ -234,7 +234,7 @@ make_dataset(hid_t file, size_t type_number, size_t bound, size_t way)
     bool made = dataset >= 0 && H5Dwrite(dataset, type, H5S_ALL, H5S_ALL,
                                          H5P_DEFAULT, values) >= 0;
     made = made && H5Dclose(dataset) >= 0;
-    dataset = H5Dopen2(file, name, H5P_DEFAULT); /* without cached chunks */
+    dataset = H5Dopen2(file, name, H5P_DEFAULT); /* without a chunk cache */
     if (made) {
         const uint64_t digest = digest_of(dataset);
         hid_t attribute = H5Acreate2(dataset, DIGEST, H5T_STD_U64LE, scalar,

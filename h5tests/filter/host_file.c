@@ -1,14 +1,14 @@
-/* A host of the plugin that is a C program: it is linked with libhdf5.so, with
- * libhdf5.a, and with a libhdf5.a whose names are those of VTK.
+/* A host of the plugin that is a C program. It is linked with libhdf5.so, with
+ * libhdf5.a, and with a libhdf5.a that has VTK's names.
  *
  *   host_file write|read FILE...
  *   host_file threads|fork FILE...
  *
- * A file holds each field twice: as it is in the group "plain", compressed in
- * "terp". So any host can check the file of any other;
- * h5tests/hosts/host_file.py does the same through h5py. The other two write
- * and read FILE... in as many threads at once, or in a process and then its
- * child. */
+ * A file holds each field twice: uncompressed in the group "plain", and
+ * compressed in "terp". So any host can check the file of any other;
+ * h5tests/hosts/host_file.py does the same with h5py. The other two commands
+ * write and read the files in as many threads at once, or in a process and then
+ * in its child. */
 #include <hdf5.h>
 #include <math.h>
 #include <pthread.h>
@@ -30,14 +30,14 @@
 #define N2 32
 #define NVALUES (N0 * N1 * N2)
 
-/* A child that waits for a thread that it has not would wait for ever. */
+/* Ends a child that waits for ever for a thread that only the parent has. */
 #define MAX_SECONDS 60
 
 static const char *const names[] = {"<f4", ">f4", "<f8", ">f8", "integer"};
 
 #define NNAMES (sizeof names / sizeof *names)
 
-/* Only a failure of HDF5 itself: what it has to say is on stderr by then. */
+/* Only for failures of HDF5 itself, which has printed its errors by then. */
 #define OR_EXIT(call)                               \
     do {                                            \
         if ((call) < 0) {                           \
@@ -54,8 +54,8 @@ file_type(size_t i)
     return types[i];
 }
 
-/* Smooth, with some values that are not numbers; whole where `i` is that of
- * the integers. */
+/* A smooth field with some NaN and infinities; whole numbers if `i` is the
+ * integer field. */
 static double
 value(size_t i, size_t at)
 {
@@ -151,7 +151,7 @@ is_near(double want, double got)
 {
     if (!isfinite(want))
         return bits_of(want) == bits_of(got);
-    /* Wider than the values, so that the difference is not rounded down. */
+    /* In a wider type, so that the difference is exact. */
     return isfinite(got) && fabsl((long double)want - got) <= BOUND;
 }
 
@@ -211,7 +211,7 @@ in_threads(int npaths, char **paths)
     free(threads);
 }
 
-/* Each is the child of the one before. */
+/* Each process is a child of the one before. */
 static void
 in_children(int npaths, char **paths)
 {
@@ -219,7 +219,7 @@ in_children(int npaths, char **paths)
     if (npaths == 1)
         return;
 #ifdef _WIN32
-    exit(2); /* has no children of this kind */
+    exit(2); /* this system has no fork */
 #else
     int status;
     pid_t child = fork();
@@ -242,7 +242,8 @@ main(int argc, char **argv)
     unsigned major, minor, release;
     const char *action = argc > 2 ? argv[1] : "";
 
-    /* Before the threads: a program linked with libhdf5 may need it. */
+    /* Before the threads start, because a program that links libhdf5 may need
+     * it. */
     OR_EXIT(H5get_libversion(&major, &minor, &release));
 #ifdef TERP_LINKED
     OR_EXIT(H5Z_terp_register());

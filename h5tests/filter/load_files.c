@@ -1,11 +1,11 @@
 /* load_files [--seconds N] [--seed N] [--first N] FILE
  *
  * Writes FILE over and over: a dataset of random dims, chunks and bound through
- * the filter, and the same by terp_h5_write and several threads. The chunks of
- * both must have the same bytes, and what is read of either, by HDF5 and by
- * terp_h5_read, whole and strided, the same values within the bound. Ends with
- * exit code 1 where that is not so, or where memory has grown, or where
- * TERP_ENGINE=cuda asks for a device that is not used. */
+ * the filter, and the same dataset by terp_h5_write with several threads.
+ * Chunks of both must have the same bytes. HDF5 and terp_h5_read, whole and
+ * strided, must read the same values within the bound from both. Exits with 1
+ * if not, or if memory has grown, or if TERP_ENGINE=cuda wants a device that is
+ * not used. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 #include "h5tests/support/load.h"
 #include "h5tests/support/values.h"
 
-#define MAX_NBITS 19 /* of the number of values */
+#define MAX_NBITS 19 /* bits of the number of values */
 
 static struct load_options options;
 
@@ -27,7 +27,7 @@ struct load_file {
     uint64_t number;
     struct load_random random;
     struct terp_params params;
-    struct terp_chunk array; /* all of the dataset's values */
+    struct terp_chunk array; /* all values of the dataset */
     hsize_t dims[TERP_MAX_RANK], chunk[TERP_MAX_RANK];
     uint64_t nbytes;
     uint8_t *values, *read, *other;
@@ -58,7 +58,7 @@ choose(struct load_file *it, uint64_t number)
     for (int d = 0; d < rank; d++) {
         it->dims[d] = dims[d];
         it->chunk[d] = 1 + load_below(random, dims[d]);
-        /* Not many thousands of chunks. */
+        /* Limits the number of chunks to a few thousand. */
         if (it->chunk[d] * 8 < dims[d])
             it->chunk[d] = (dims[d] + 7) / 8;
     }
@@ -247,7 +247,7 @@ main(int argc, char **argv)
     options = load_options_of(argc, argv);
     if (options.path == NULL || options.nthreads != 1)
         load_fail(0, "a file is needed, and one thread");
-    /* The watch would be the only other one that calls HDF5, and does not. */
+    /* Only this thread calls HDF5; the watch does not. */
     if (pthread_create(&thread, NULL, work, NULL) != 0)
         load_fail(0, "no thread");
     load_watch(&options);

@@ -1,5 +1,5 @@
-/* A program that does not find the plugin: nothing names its folder. */
-#define _GNU_SOURCE /* setenv */
+/* A program that cannot find the plugin, because nothing names its folder. */
+#define _GNU_SOURCE /* for setenv */
 #include <stdlib.h>
 
 #include "filter/plugin/h5z_terp.h"

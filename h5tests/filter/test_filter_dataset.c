@@ -1,6 +1,7 @@
-/* What the plugin makes of what a host says of a dataset, or does not say: a
- * host that lacks a function, where one fails, types of any make. The plugin's
- * own search for functions is left out: names lead to the functions below. */
+/* How the plugin describes a dataset from what a host reports or does not
+ * report: hosts that lack a function, functions that fail, types of any kind.
+ * The plugin's search for functions is replaced: names lead to the functions
+ * below. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +14,8 @@
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* A type as HDF5 keeps it. `is` is the variable whose type it equals. */
+/* A type as HDF5 stores it. `is` points to the variable of the predefined type
+ * that it equals. */
 struct type {
     const char *is;
     H5T_class_t class;
@@ -27,7 +29,7 @@ struct type {
     size_t offset[2];
 };
 
-/* Of `is`, classes, sizes. */
+/* Of type->is, classes, and sizes. */
 enum {
     FLOAT32 = 1,
     FLOAT64,
@@ -38,18 +40,19 @@ enum {
 };
 static struct type types[NTYPES];
 
-/* The host. `lacks` is a name that it does not have, `fails` one that does. */
+/* The host. `lacks` names a function that is missing, `fails` one that
+ * fails. */
 static struct {
     const char *lacks, *fails;
     int rank;
     hsize_t dims[H5S_MAX_RANK];
-    H5Z_filter_t first, second; /* of the pipeline; 0: none */
+    H5Z_filter_t first, second; /* of the pipeline; 0: no pipeline */
     H5D_fill_value_t fill_status;
     uint8_t fill[16];
     unsigned words[TERP_CD_MAX_NWORDS + 4];
     size_t nwords;
     unsigned version;   /* of the functions that print errors */
-    bool prints, drops; /* as fake_host.h has them */
+    bool prints, drops; /* with the values of fake_host.h */
     int npushed, nclosed;
 } host;
 
@@ -155,7 +158,7 @@ set_filter(hid_t dcpl, H5Z_filter_t id, unsigned flags, size_t nwords,
 static htri_t
 type_is_equal(hid_t a, hid_t b)
 {
-    /* Variables hold ids behind those of types: 100 + FLOAT32 and so on. */
+    /* Ids of the variables follow those of types: 100 + FLOAT32 and so on. */
     if (fails("H5Tequal"))
         return -1;
     return a == b || (b > 100 && a == b - 100);
@@ -359,7 +362,7 @@ static const struct {
     {"H5Eget_auto2", (any_function *)get_printer},
 };
 
-/* ---- in place of host.c ---- */
+/* ---- replacements of host.c ---- */
 
 bool
 terp_host_find(const struct terp_host *of, const char *name, void *function_ret)
@@ -421,11 +424,11 @@ values_of_known_types_are_compressed(void **state)
     assert_true(cd.chunk.big_endian);
     types[HALF].class = H5T_STRING;
     assert_int_equal(describe(HALF).pass, TERP_PASS_NOT_NUMBER);
-    types[HALF].class = H5T_INTEGER; /* of other bits than any known one */
+    types[HALF].class = H5T_INTEGER; /* unlike any known type */
     assert_int_equal(describe(HALF).pass, TERP_PASS_NOT_NUMBER);
 }
 
-/* Data passes through where the host lacks what tells of it. */
+/* Data passes through if the host lacks functions that describe it. */
 static void
 host_without_a_function_passes_data_through(void **state)
 {
@@ -562,7 +565,7 @@ half_floats_are_those_of_two_formats(void **state)
     types[HALF].bias = 63;
     assert_int_equal(describe(HALF).pass, TERP_PASS_FLOAT_FORMAT);
     types[HALF] = other;
-    types[HALF].exponent_nbits = 7; /* a bit is of neither */
+    types[HALF].exponent_nbits = 7; /* a bit belongs to neither part */
     types[HALF].bias = 63;
     assert_int_equal(describe(HALF).pass, TERP_PASS_FLOAT_FORMAT);
     reset();
@@ -642,7 +645,7 @@ complex_values_are_two_parts(void **state)
         assert_int_equal(describe(COMPOUND).pass, TERP_PASS_NOT_NUMBER);
     }
     reset();
-    types[COMPOUND].size = 24; /* bytes behind the parts */
+    types[COMPOUND].size = 24; /* extra bytes behind the parts */
     assert_int_equal(describe(COMPOUND).pass, TERP_PASS_NOT_NUMBER);
 }
 
@@ -722,7 +725,7 @@ pushed(void)
                           "text");
 }
 
-/* Else the plugin prints it. */
+/* Otherwise the plugin prints it. */
 static void
 errors_are_shown_where_the_host_prints_them(void **state)
 {
@@ -743,7 +746,7 @@ errors_are_shown_where_the_host_prints_them(void **state)
     assert_false(pushed());
     host.fails = "H5Eget_auto2";
     assert_false(pushed());
-    host.version = 0; /* a function of HDF5 1.6's kind */
+    host.version = 0; /* a function of HDF5 1.6 */
     assert_true(pushed());
     host.version = 1;
     host.fails = NULL;
@@ -754,7 +757,7 @@ errors_are_shown_where_the_host_prints_them(void **state)
     assert_false(pushed());
 }
 
-/* The header that programs include makes the words which the plugin reads. */
+/* The public header writes the words that the plugin reads. */
 static void
 words_of_a_config_are_read_back(void **state)
 {

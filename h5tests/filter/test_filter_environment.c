@@ -1,5 +1,5 @@
 /* Datasets are the same in programs that flush subnormal numbers to zero, round
- * in another direction, or end where floating-point arithmetic goes wrong. */
+ * in another direction, or trap on floating-point exceptions. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,10 +15,10 @@ static const struct h5_shape shape = {2, {64, 64}, {64, 64}};
 
 static const struct {
     bool is_double;
-    double scale; /* of values */
+    double scale; /* values of a dataset */
     struct H5Z_terp_config config;
 } cases[] = {
-    /* No float32 has these missing values. */
+    /* float32 cannot hold these missing values. */
     {false,
      1,
      {.bound_mode = 1, .bound = 1e-3, .has_missing = 1, .missing = 1e300}},
@@ -34,7 +34,7 @@ static const struct {
     {true, 1, {.bound_mode = 3, .bound = 1e-3, .floor = 1e-310}},
     {true, 1e-312, {.bound_mode = 4, .bound = 60}},
     {true, 1e-312, {.bound_mode = 2, .bound = 1e-2, .keep_sign = 2}},
-    /* Nor these ends of a valid range. */
+    /* Float32 cannot hold these ends of a valid range either. */
     {false,
      1,
      {.bound_mode = 1,
@@ -57,10 +57,10 @@ struct result {
     unsigned words[TERP_CD_MAX_NWORDS];
     size_t nwords, nbytes;
     void *bytes;
-    double values[NVALUES]; /* of float32 half of the bytes */
+    double values[NVALUES]; /* half of the bytes for float32 */
 };
 
-/* The dataset's words and bytes. */
+/* The dataset's cd_values and stored bytes. */
 static void
 look_at(struct result *result)
 {
@@ -74,8 +74,9 @@ look_at(struct result *result)
     assert_false(skipped);
 }
 
-/* Writes case i in an environment. Values have their own factor there: the
- * filter may know those of the environment before from reading them. */
+/* Writes case i in an environment. Each environment multiplies the values by
+ * another factor, so that the filter cannot reuse the stream of the environment
+ * before. */
 static void
 write_case(hid_t file, const char *name, size_t i, double factor,
            enum test_environment environment, struct result *result)
@@ -109,8 +110,8 @@ write_case(hid_t file, const char *name, size_t i, double factor,
     look_at(result);
 }
 
-/* Reads it, and writes it with a part of its values as they were, so that not
- * all have changed. */
+/* Reads the dataset, and writes it again with a part of its values
+ * unchanged. */
 static void
 write_again(enum test_environment environment, struct result *result)
 {

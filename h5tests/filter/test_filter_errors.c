@@ -1,5 +1,5 @@
-/* What is wrong gives an error that says so, and the program goes on. */
-#define _GNU_SOURCE /* dup2, setenv */
+/* Each error is reported with its cause, and the program continues. */
+#define _GNU_SOURCE /* for dup2 and setenv */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -35,7 +35,7 @@ close_file(void **state)
     return H5Fclose(file) < 0;
 }
 
-/* The program is in order when it can write and read a dataset. */
+/* Checks that the program can still write and read a dataset. */
 static void
 check_program_goes_on(void)
 {
@@ -55,8 +55,8 @@ check_program_goes_on(void)
     assert_true(H5Ldelete(file, "good", H5P_DEFAULT) >= 0);
 }
 
-/* Whether what a filter puts on the error stack while it codes a chunk is still
- * there afterwards. */
+/* Whether errors that a filter pushes while it codes a chunk are still on the
+ * stack afterwards. */
 static bool
 hdf5_keeps_errors(void)
 {
@@ -67,8 +67,8 @@ hdf5_keeps_errors(void)
     return version < 11405 || version >= 20200;
 }
 
-/* The reason why `dataset` cannot be read is on the error stack; or on stderr,
- * here each time. */
+/* Checks that the reason why `dataset` cannot be read is on the error stack; or
+ * on stderr, which gets it each time here. */
 static void
 check_read_says(hid_t dataset, hid_t memory, hid_t space, const char *says)
 {
@@ -153,7 +153,7 @@ config_out_of_range_is_refused_at_once(void **state)
     H5Pclose(dcpl);
 }
 
-/* Puts `stream` in place of the chunk of a fresh dataset and reads it. */
+/* Replaces the chunk of a new dataset by `stream` and reads it. */
 static void
 check_stream_is_refused(const void *stream, size_t nbytes, const char *says)
 {
@@ -248,7 +248,7 @@ stream_of_another_size_is_refused(void **state)
     check_program_goes_on();
 }
 
-/* A sealed frame of 2^40 values costs its reader no memory. */
+/* A sealed frame that announces 2^40 values costs its reader no memory. */
 static void
 stream_of_impossible_size_is_refused(void **state)
 {
@@ -272,7 +272,7 @@ peak_kbytes(void)
     return usage.ru_maxrss;
 }
 
-/* The words of its dataset tell of 2 GiB, as does the stream of some bytes. */
+/* The dataset's cd_values and a stream of a few bytes both announce 2 GiB. */
 static void
 huge_chunk_costs_no_more_than_the_limit(void **state)
 {
@@ -311,8 +311,8 @@ huge_chunk_costs_no_more_than_the_limit(void **state)
     check_program_goes_on();
 }
 
-/* Of a chunk of 4096 bytes HDF5's buffer takes as many, and decoding some more.
- */
+/* For a chunk of 4096 bytes, HDF5's buffer takes as many and decoding some
+ * more. */
 static void
 limit_counts_what_is_read(void **state)
 {
@@ -328,7 +328,7 @@ limit_counts_what_is_read(void **state)
     for (int i = 0; i < 3; i++) {
         static const char *const limits[] = {"4K", "6000", "1M"};
         setenv("TERP_MAX_MEMORY", limits[i], 1);
-        /* No chunk of it is in HDF5's cache. */
+        /* HDF5's cache holds no chunk of it. */
         H5Fflush(file, H5F_SCOPE_LOCAL);
         dataset = H5Dopen2(file, "small", H5P_DEFAULT);
         if (i < 2)
@@ -344,7 +344,7 @@ limit_counts_what_is_read(void **state)
     assert_true(H5Ldelete(file, "small", H5P_DEFAULT) >= 0);
 }
 
-/* Where HDF5 may leave the filter out, the chunk is stored as it is. */
+/* If the filter is optional, HDF5 stores the chunk unfiltered. */
 static void
 write_beyond_the_limit_passes_through_or_fails(void **state)
 {

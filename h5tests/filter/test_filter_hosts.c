@@ -1,8 +1,8 @@
 /* The plugin in programs with several libhdf5, with a renamed one, with one
- * inside the program, and with one that hides its functions. This program is
- * linked to no libhdf5. TEST_PLUGIN names the plugin,
- * TEST_HOSTS the directory of the fake hosts. */
-#define _GNU_SOURCE /* dup2, setenv */
+ * inside the program, and with one that hides its functions. This program links
+ * no libhdf5. TEST_PLUGIN names the plugin, TEST_HOSTS the directory of the
+ * fake hosts. */
+#define _GNU_SOURCE /* for dup2 and setenv */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ static const char *const host_files[] = {"/libfake_hdf5.so",
 static const H5Z_class2_t *filter;
 static struct fake_host *hosts[2];
 
-/* The file that the environment's `variable` and `file` tell. */
+/* The path that the environment variable `variable` and `file` give. */
 static void *
 open_file(const char *variable, const char *file, int flags)
 {
@@ -34,7 +34,7 @@ open_file(const char *variable, const char *file, int flags)
     return dlopen(path, flags);
 }
 
-/* `name` of it. */
+/* The symbol `name` of the library. */
 static void *
 open_symbol(const char *variable, const char *file, const char *name)
 {
@@ -60,7 +60,7 @@ host_reset(struct fake_host *host)
     host->drops = host->lacks_memory = host->keeps_words = false;
 }
 
-/* A buffer of 64 bytes more than the chunk, as HDF5 hands over. */
+/* A buffer of 64 bytes more than the chunk, as HDF5 allocates it. */
 static void *
 buffer_new(const struct fake_host *host, size_t nbytes, size_t *buf_size_ret)
 {
@@ -76,7 +76,7 @@ static void
 each_host_is_asked_for_its_own_dataset(void **state)
 {
     (void)state;
-    /* In turns: what one host says must not stay for the other. */
+    /* Hosts take turns: what one host reports must not affect the other. */
     for (int i = 0; i < 4; i++) {
         struct fake_host *host = hosts[i % 2];
         struct terp_cd cd;
@@ -133,7 +133,7 @@ errors_go_to_the_host_that_calls(void **state)
     }
 }
 
-/* Reads a constant chunk, by the words that the host has. Returns its size. */
+/* Reads a constant chunk with the host's cd_values. Returns its size. */
 static size_t
 read_constant(const struct terp_chunk *chunk)
 {
@@ -154,7 +154,7 @@ read_constant(const struct terp_chunk *chunk)
     return got;
 }
 
-/* What a dataset's words say of its chunks is what streams may announce. */
+/* The chunk size in a dataset's cd_values limits what streams may announce. */
 static void
 announced_size_is_checked_where_words_tell_it(void **state)
 {
@@ -164,7 +164,7 @@ announced_size_is_checked_where_words_tell_it(void **state)
         TERP_FLOAT64, false, false, 1, {UINT64_C(1) << 30}};
 
     (void)state;
-    host_reset(hosts[0]); /* the user's words, which tell no size */
+    host_reset(hosts[0]); /* the user's cd_values, which have no chunk size */
     assert_int_equal(read_constant(&own), 2048);
     assert_int_equal(read_constant(&small), 16);
     assert_int_equal(read_constant(&huge), 0);
@@ -177,14 +177,15 @@ announced_size_is_checked_where_words_tell_it(void **state)
     assert_int_equal(read_constant(&small), 0);
     assert_non_null(strstr(hosts[0]->error, "where 2048 are expected"));
     assert_int_equal(read_constant(&huge), 0);
-    /* Nobody hears of it, but whoever looks at the result. */
+    /* No message; only the result shows it. */
     hosts[0]->prints = false;
     setenv("TERP_VERBOSE", "0", 1);
     assert_int_equal(read_constant(&small), 0);
     unsetenv("TERP_VERBOSE");
 }
 
-/* Where it is said what is done, also of a second fill value. */
+/* With TERP_VERBOSE, messages tell what the plugin does, also about a second
+ * fill value. */
 static void
 missing_value_is_told(void **state)
 {
@@ -206,7 +207,8 @@ missing_value_is_told(void **state)
     assert_non_null(strstr(text, "missing value -9999"));
 }
 
-/* What TERP_NUM_THREADS and TERP_ENGINE must not be is told, where all is. */
+/* Invalid values of TERP_NUM_THREADS and TERP_ENGINE are reported where
+ * messages go. */
 static void
 wrong_environment_is_told(void **state)
 {
@@ -244,7 +246,7 @@ wrong_environment_is_told(void **state)
     unsetenv("TERP_ENGINE");
 }
 
-/* Nothing but the return value tells HDF5 that the chunk stays as it is. */
+/* Only the return value tells HDF5 to store the chunk unfiltered. */
 static void
 skipped_chunk_is_left_alone(void **state)
 {
@@ -264,7 +266,7 @@ skipped_chunk_is_left_alone(void **state)
     assert_int_equal(buf_size, nbytes + 64);
     assert_memory_equal(buf, copy, buf_size);
 
-    /* Now an error: these bytes are no stream. */
+    /* Now an error, because the bytes are not a stream. */
     assert_int_equal(
         hosts[0]->filter(filter, H5Z_FLAG_REVERSE, nbytes, &buf_size, &buf), 0);
     assert_non_null(strstr(hosts[0]->error, "not a terp stream"));
@@ -275,8 +277,8 @@ skipped_chunk_is_left_alone(void **state)
     free(copy);
 }
 
-/* A chunk that HDF5 has no memory for is not written, or passes through where
- * the filter is optional, and is not read; nothing is lost of it. */
+/* If HDF5 has no memory for a chunk, writing fails, or passes the chunk through
+ * if the filter is optional. Reading fails. No data is lost. */
 static void
 chunk_without_memory_is_an_error(void **state)
 {
@@ -284,7 +286,7 @@ chunk_without_memory_is_an_error(void **state)
     size_t buf_size;
 
     (void)state;
-    for (int i = 0; i < 2; i++) { /* the second time what is done is said */
+    for (int i = 0; i < 2; i++) { /* the second time with messages */
         if (i == 1)
             setenv("TERP_VERBOSE", "1", 1);
         host_reset(hosts[0]);
@@ -319,7 +321,7 @@ chunk_without_memory_is_an_error(void **state)
     unsetenv("TERP_VERBOSE");
 }
 
-/* A dataset that cannot keep what terp says of it is not created. */
+/* Creating a dataset fails if it cannot store terp's cd_values. */
 static void
 words_that_cannot_be_kept_are_an_error(void **state)
 {
@@ -330,7 +332,7 @@ words_that_cannot_be_kept_are_an_error(void **state)
     assert_non_null(strstr(hosts[0]->error, "cannot store the cd_values"));
 }
 
-/* Reads 1000 streams of different sizes that are none, in a thread. */
+/* Tries to read 1000 invalid streams of different sizes, in a thread. */
 static void *
 read_no_stream(void *host)
 {
@@ -369,7 +371,7 @@ count_lines(const char *text, const char *says)
     return nlines;
 }
 
-/* Here HDF5 does so, or the user has asked for silence. */
+/* Here HDF5 prints the errors, or the user wants silence. */
 static void
 error_is_not_printed_where_it_need_not_be(void **state)
 {
@@ -389,8 +391,8 @@ error_is_not_printed_where_it_need_not_be(void **state)
     assert_int_equal(hosts[0]->nerrors, 1000);
 }
 
-/* One cause where HDF5 drops it, then another where the program has switched
- * printing off. */
+/* One cause while HDF5 drops errors, then another after the program has
+ * switched printing off. */
 static void
 error_that_nobody_would_print_is_printed_once_a_cause(void **state)
 {
@@ -417,7 +419,7 @@ error_that_nobody_would_print_is_printed_once_a_cause(void **state)
     assert_int_equal(hosts[0]->nerrors, 3);
 }
 
-/* The words tell a chunk of 2048 bytes; HDF5 hands over another number. */
+/* The cd_values give a chunk of 2048 bytes, but HDF5 passes another number. */
 static void
 chunk_of_another_size_is_framed(void **state)
 {
@@ -453,7 +455,7 @@ chunk_of_another_size_is_framed(void **state)
         COUNT(sizes));
 }
 
-/* Called from this program, which holds no HDF5. */
+/* Called from this program, which contains no HDF5. */
 static void
 host_without_functions_stores_and_reads(void **state)
 {
@@ -478,7 +480,7 @@ host_without_functions_stores_and_reads(void **state)
     free(copy);
 }
 
-/* What hdf5plugin calls once it has loaded the plugin. */
+/* hdf5plugin calls this after it has loaded the plugin. */
 static void
 loader_of_hdf5plugin_is_told_all_is_well(void **state)
 {
@@ -490,8 +492,8 @@ loader_of_hdf5plugin_is_told_all_is_well(void **state)
     assert_int_equal(init("libhdf5.so"), 0);
 }
 
-/* The last test: what has called the plugin may be unloaded, for it keeps no
- * handle of it. */
+/* The last test: a library that has called the plugin can be unloaded, because
+ * the plugin keeps no handle of it. */
 static void
 hosts_are_let_go(void **state)
 {
@@ -500,7 +502,7 @@ hosts_are_let_go(void **state)
         void *module =
             open_file("TEST_HOSTS", host_files[i], RTLD_LAZY | RTLD_NOLOAD);
         assert_non_null(module);
-        /* As often as it was opened here. */
+        /* Closes it as often as this program opened it. */
         assert_int_equal(dlclose(module), 0);
         assert_int_equal(dlclose(module), 0);
         assert_null(

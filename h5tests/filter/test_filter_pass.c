@@ -1,4 +1,4 @@
-/* Data that terp does not compress passes through unharmed. */
+/* Data that terp does not compress passes through unchanged. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -72,8 +72,8 @@ array_type(void)
     return H5Tarray_create2(H5T_IEEE_F32LE, 1, &dim);
 }
 
-/* bfloat16: a float by class, with the exponent of a float32. */
-/* The size of a float32, and another exponent. */
+/* bfloat16: the class is float, with float32's exponent. */
+/* The size of float32 with another exponent. */
 static hid_t
 odd_float_type(void)
 {
@@ -130,8 +130,8 @@ bytes_new(size_t nbytes)
     return bytes;
 }
 
-/* The first chunk in the file: plain where HDF5 may skip the filter, so that
- * anyone can read it; in a frame of terp otherwise. */
+/* The first chunk in the file. It is unfiltered if HDF5 may skip the filter, so
+ * that anyone can read it; else it is in a frame of terp. */
 static void
 check_stored(hid_t dataset, unsigned flags, const unsigned char *want,
              size_t chunk_nbytes)
@@ -197,7 +197,7 @@ other_types_are_framed_when_mandatory(void **state)
     pass_through(H5Z_FLAG_MANDATORY);
 }
 
-/* HDF5 runs no set_local for them, and refuses mandatory filters. */
+/* HDF5 calls no set_local for these types, and refuses mandatory filters. */
 static void
 strings_of_any_length_pass_through(void **state)
 {
@@ -240,14 +240,14 @@ later_filters_take_the_stream(void **state)
     assert_int_equal(cd.pass, TERP_PASS_NONE);
     h5_write(dataset, H5T_NATIVE_FLOAT, want);
     h5_read(dataset, H5T_NATIVE_FLOAT, got);
-    /* The range of a chunk is below 143, with its padding of zeros. */
+    /* The range of a chunk, with its padding of zeros, is below 143. */
     for (size_t i = 0; i < NVALUES; i++)
         assert_true(want[i] - got[i] <= 0.143 && got[i] - want[i] <= 0.143);
     H5Dclose(dataset);
     H5Pclose(dcpl);
 }
 
-/* HDF5 hands the heap of a group, with -1 for type and dims. */
+/* HDF5 passes the heap of a group, with -1 for type and dims. */
 static void
 group_heap_passes_through(void **state)
 {

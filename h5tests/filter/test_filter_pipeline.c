@@ -1,6 +1,6 @@
-#define _POSIX_C_SOURCE 200809L /* fileno, dup */
-/* Other filters before terp and behind it: taken away, told or refused, and
- * what is written is read. */
+#define _POSIX_C_SOURCE 200809L /* for fileno and dup */
+/* Other filters before and behind terp: the plugin removes them, reports them
+ * or refuses them. Datasets that are written can be read. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,7 +61,7 @@ check_filters(hid_t dataset, const int *filters)
         assert_int_equal(H5Pget_filter2(dcpl, (unsigned)i, &flags, &nwords,
                                         &size, 0, NULL, &config),
                          filters[i]);
-        /* One that stays before terp does nothing. */
+        /* A filter before terp that does nothing stays. */
         if (i == 0 && filters[i] == SHUFFLE && filters[1] == TERP)
             assert_int_equal(size, 1);
     }
@@ -75,7 +75,7 @@ make_values(float *values)
         values[i] = (float)(i / 40) / 7 + (float)(i % 40) / 3;
 }
 
-/* Writes and reads them anew, from the file. */
+/* Writes values and reads them again from the file. */
 static void
 check_values(hid_t file, const char *name, bool is_coded)
 {
@@ -124,7 +124,8 @@ filters_before_terp_do_not_mix_values(void **state)
             assert_int_equal(cd.pass, TERP_PASS_NONE);
             H5Dclose(dataset);
             check_values(file, "x", true);
-            /* The program's own list is as it was, and can be used again. */
+            /* The program's own property list has not changed and can be used
+             * again. */
             dataset = h5_dataset_new(file, "y", H5T_IEEE_F64BE, &shape, dcpl);
             check_filters(dataset, cases[i].made);
             H5Dclose(dataset);
@@ -134,7 +135,7 @@ filters_before_terp_do_not_mix_values(void **state)
         }
 }
 
-/* Bytes of other types may be shuffled: they come as they are. */
+/* Other types may be shuffled, because terp only passes their bytes on. */
 static void
 filters_before_terp_stay_where_it_codes_nothing(void **state)
 {
@@ -165,7 +166,7 @@ filters_before_terp_stay_where_it_codes_nothing(void **state)
     H5Fclose(file);
 }
 
-/* Creates datasets of two lists, and returns what is printed. */
+/* Creates datasets with two property lists. Returns the printed messages. */
 static void
 create_twice(hid_t file, const int *filters, unsigned flags, bool is_refused,
              char *text, size_t text_cap_nbytes)
@@ -189,7 +190,7 @@ create_twice(hid_t file, const int *filters, unsigned flags, bool is_refused,
     restore_stderr(kept, said, text, text_cap_nbytes);
 }
 
-/* Bytes that a deflate has mixed are no numbers: a bound would mean nothing. */
+/* Bytes behind deflate are not numbers, so a bound would have no meaning. */
 static void
 other_filters_before_terp_are_told_once(void **state)
 {
@@ -223,7 +224,7 @@ other_filters_before_terp_are_told_once(void **state)
     assert_int_equal(nsaid, 1);
 }
 
-/* They take numbers for granted: what was written so could never be read. */
+/* These filters need numbers, so a dataset with them could never be read. */
 static void
 filters_that_spoil_streams_are_refused_or_told(void **state)
 {
@@ -250,14 +251,15 @@ filters_that_spoil_streams_are_refused_or_told(void **state)
         h5_dataset_cd(dataset, &cd);
         assert_int_equal(cd.pass, TERP_PASS_BEHIND);
         H5Dclose(dataset);
-        /* HDF5's scaleoffset reads beyond what deflate gives it. */
+        /* HDF5's scaleoffset reads beyond the end of deflate's output. */
         if (cases[i][1] != DEFLATE)
             check_values(file, "x", false);
         H5Fclose(file);
     }
 }
 
-/* As h5py's compression=46117 and programs that lose the parameters. */
+/* As with h5py's compression=46117, and with programs that lose the
+ * parameters. */
 static void
 no_parameters_are_lossless(void **state)
 {

@@ -1,7 +1,7 @@
-/* The search for symbols in a program's file, which may be any file: copies of
- * this program's own that are damaged, or end early. The linker leads open,
+/* The search for symbols in a program's file, which may be any file. The files
+ * are copies of this program, damaged or truncated. The linker redirects open,
  * fstat, mmap and dladdr here. */
-#define _GNU_SOURCE /* dladdr */
+#define _GNU_SOURCE /* for dladdr */
 #include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
@@ -16,8 +16,7 @@
 #include "filter/plugin/program.h"
 #include "h5tests/support/cmocka_all.h"
 
-/* What is looked for: a function, a variable, and what is no symbol of either.
- */
+/* The symbols to find: a function, a variable, and one that does not exist. */
 int
 terp_test_known_function(void);
 int
@@ -30,9 +29,9 @@ int terp_test_known_variable = 43;
 static int local_variable = 44;
 
 static char path[] = "/tmp/test_filter_program_XXXXXX";
-static const char *opened; /* instead of the program's own file */
+static const char *opened; /* replaces the program's own file */
 static bool fails_to_open, fails_to_stat, fails_to_map;
-static int nknown = 2; /* addresses that dladdr knows */
+static int nknown = 2; /* addresses that dladdr finds */
 
 int
 __real_fstat(int file, struct stat *status);
@@ -115,7 +114,7 @@ remove_copy(void **state)
     return unlink(path);
 }
 
-/* What is found in the first `nbytes` of a file of these bytes. */
+/* The symbols found in the first `nbytes` of a file with these bytes. */
 static void *
 found_in(const unsigned char *bytes, size_t nbytes, const char *name)
 {

@@ -1,5 +1,5 @@
-/* Chunks that several calls of H5Dwrite share: HDF5 reads each back, changes a
- * part of it, and has it encoded again. No error adds up. */
+/* Chunks that several calls of H5Dwrite change: HDF5 reads each chunk, changes
+ * a part, and encodes it again. Errors must not add up. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +34,7 @@ static const struct bound bounds[] = {
     {"absolute, positive", {1 + 1048576, 1, 2}, 3, 1e-2, 0},
 };
 
-/* The file's chunk cache: none, one that holds some chunks, or all. */
+/* HDF5's chunk cache: absent, large enough for some chunks, or for all. */
 static const size_t caches[] = {0, 200000, 1 << 22};
 
 static float *
@@ -68,7 +68,7 @@ dataset_new(hid_t file, const struct bound *bound, size_t cache_nbytes)
     return dataset;
 }
 
-/* Writes a box of `source` and notes it in `want`. */
+/* Writes a box of `source` and records it in `want`. */
 static void
 write_box(hid_t dataset, const float *source, const hsize_t *offset,
           const hsize_t *count, float *want)
@@ -87,7 +87,7 @@ write_box(hid_t dataset, const float *source, const hsize_t *offset,
     H5Sclose(space);
 }
 
-/* Boxes all over the dataset, of 1 value or of many. */
+/* Boxes anywhere in the dataset, of one value or many. */
 static void
 choose_box(uint64_t k, hsize_t *offset, hsize_t *count)
 {
@@ -100,7 +100,7 @@ choose_box(uint64_t k, hsize_t *offset, hsize_t *count)
     }
 }
 
-/* What each value may be off by. */
+/* The largest allowed error of each value. */
 static double
 allowed(const struct bound *bound, double value, double range)
 {
@@ -113,8 +113,8 @@ allowed(const struct bound *bound, double value, double range)
                                      : bound->floor;
 }
 
-/* A relative bound is that of the range which a chunk has when a value is
- * written: at most from the zeros before to the largest value of all. */
+/* A relative bound refers to the chunk's range when a value is written: at most
+ * from the zeros before to the largest value of all. */
 static double
 largest_range(const float *source, const float *other)
 {
@@ -187,7 +187,8 @@ errors_do_not_add_up(void **state)
                 check(&bounds[b], caches[c], fields[(b + c) % COUNT(fields)]);
 }
 
-/* What was read from elsewhere, and is written whole, is as small as ever. */
+/* Values that were read from another dataset and are written as whole chunks
+ * give streams as small as new values do. */
 static void
 copies_of_changed_values_are_new(void **state)
 {

@@ -1,6 +1,6 @@
-/* Streams of fewer values than the dataset's chunk has, in files that are made
- * to deceive: HDF5 would read beyond what they decode to. Also with the filter
- * in the program (TERP_LINKED), where a table takes the place of the loader. */
+/* Files that try to deceive: streams of fewer values than the dataset's chunk
+ * has. HDF5 would read beyond the decoded values. Also with the filter in the
+ * program (TERP_LINKED), where a table replaces the loader. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ static const struct h5_shape large = {2, {64, 64}, {64, 64}};
 static const struct h5_shape small = {2, {2, 2}, {2, 2}};
 static const hsize_t beginning[2];
 
-/* A file's bytes, which the test changes. */
+/* The bytes of a file, for the test to change. */
 struct image {
     unsigned char *bytes;
     size_t nbytes;
@@ -33,7 +33,7 @@ begin_hdf5(void **state)
     return 0;
 }
 
-/* Replaces the first words of the only ones that are `old`. */
+/* Replaces the first words of the one sequence that equals `old`. */
 static void
 replace_words(const struct image *image, size_t nold, const unsigned *old,
               size_t nnew, const unsigned *new)
@@ -61,9 +61,9 @@ make_dataset(hid_t file, const char *name, const struct h5_shape *shape,
     return dataset;
 }
 
-/* A file with a whole dataset "small", and one "large" whose chunk is the
- * same; with `is_lie`, the words of "large" tell that chunk's size, else
- * none. */
+/* A file with a complete dataset "small" and a dataset "large" that has the
+ * same chunk. With `is_lie`, the cd_values of "large" give that chunk's size;
+ * else they give no size. */
 static struct image
 make_image(bool is_lie)
 {
@@ -163,7 +163,7 @@ chunk_is_refused_where_words_tell_its_size(void **state)
     check_image(true);
 }
 
-/* HDF5 numbers datasets anew then. */
+/* HDF5 then numbers datasets from the beginning. */
 static void
 chunk_is_refused_after_hdf5_was_closed(void **state)
 {

@@ -1,5 +1,5 @@
-/* What the filter and blocks of datasets take of a thread's stack beyond what
- * HDF5 takes itself, which a filter that does nothing tells. */
+/* How much of a thread's stack the filter and terp_h5 functions take beyond
+ * HDF5's own use, which a filter that does nothing shows. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,12 +13,12 @@
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* What terp promises (terp.h). */
+/* The promise of terp.h. */
 #define MAX_NBYTES (16 << 10)
 
 #define STACK_NBYTES ((uint64_t)1 << 20)
 
-/* A filter of no library, for tests. */
+/* A filter id for tests. */
 #define FILTER_NOTHING 300
 
 static size_t
@@ -93,7 +93,7 @@ do_call(void *arg)
     }
 }
 
-/* The most that each operation took. */
+/* The largest stack of each operation. */
 static void
 measure(hid_t type, H5Z_filter_t filter, size_t nwords, const unsigned *words,
         const void *values, uint64_t deepest[NOPERATIONS])
@@ -115,7 +115,7 @@ measure(hid_t type, H5Z_filter_t filter, size_t nwords, const unsigned *words,
         if (!call.is_good)
             fail_msg("%s failed", operation_names[i]);
         deepest[i] = depth > deepest[i] ? depth : deepest[i];
-        /* So that the next one reads the chunks. */
+        /* The next operation must read the chunks from the file. */
         H5Dclose(call.dataset);
         call.dataset = H5Dopen2(call.file, "d", H5P_DEFAULT);
     }

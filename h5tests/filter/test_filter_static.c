@@ -1,7 +1,7 @@
-/* The plugin in a program that holds HDF5 itself and exports its functions,
- * or does not, or (STRIPPED) has them nowhere but in its code.
- * TEST_PLUGIN names the plugin. */
-#define _GNU_SOURCE /* dup2 */
+/* The plugin in a program that contains HDF5 and exports its functions, or
+ * hides them, or (STRIPPED) has no symbols of them at all. TEST_PLUGIN names
+ * the plugin. */
+#define _GNU_SOURCE /* for dup2 */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ words_reset(void)
 }
 
 #ifdef STRIPPED
-/* The chunk is framed, for want of its type and dims. */
+/* The chunk is framed, because the plugin cannot know its type and dims. */
 static void
 data_passes_through_without_functions(void **state)
 {
@@ -43,7 +43,7 @@ data_passes_through_without_functions(void **state)
     free(buf);
 }
 
-/* Nor can its error stack be reached. */
+/* The plugin cannot reach the error stack either. */
 static void
 errors_are_printed_without_functions(void **state)
 {

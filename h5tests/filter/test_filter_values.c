@@ -1,4 +1,4 @@
-/* What HDF5 gives back of floating-point datasets that terp has written. */
+/* What HDF5 reads from floating-point datasets that terp has written. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,7 +82,7 @@ create_abs(const char *name, hid_t type, const struct h5_shape *shape,
     return dataset;
 }
 
-/* The types are of the file: the program writes and reads doubles. */
+/* `type` is that of the file. The program writes and reads doubles. */
 static void
 each_rank_type_and_order_keeps_the_bound(void **state)
 {
@@ -122,7 +122,7 @@ each_rank_type_and_order_keeps_the_bound(void **state)
     }
 }
 
-/* From 1e-30 to 1e30, of either sign, and zeros. */
+/* From 1e-30 to 1e30, with both signs, and zeros. */
 static double *
 magnitudes_new(size_t nvalues)
 {
@@ -207,7 +207,7 @@ psnr_is_that_of_each_chunk(void **state)
     free(got);
 }
 
-/* What netCDF's quantize means by them. */
+/* The meaning that netCDF's quantize gives them. */
 static void
 digits_and_bits_are_pointwise_bounds(void **state)
 {
@@ -340,7 +340,7 @@ relative_bound_is_of_each_chunks_range(void **state)
     hid_t dcpl = h5_dcpl_new(&shape, 0, 0, NULL);
 
     (void)state;
-    /* Ranges of 1 and of 1000. */
+    /* Chunks with ranges of 1 and of 1000. */
     for (size_t i = 0; i < nvalues; i++) {
         double x = (double)(i % 4096) / 4095;
         want[i] = (float)(i < 4096 ? x * x : 1000 * x * x);
@@ -528,7 +528,7 @@ flags_and_config_reach_the_file(void **state)
     }
 }
 
-/* As h5repack and h5py do it: the list of one dataset creates the next. */
+/* Like h5repack and h5py: the property list of one dataset creates the next. */
 static void
 list_of_another_dataset_is_adapted(void **state)
 {

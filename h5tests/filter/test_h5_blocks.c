@@ -1,7 +1,7 @@
-#define _POSIX_C_SOURCE 200112L /* setenv */
-/* terp_h5_write and terp_h5_read against H5Dwrite and H5Dread. With
- * TEST_MEMORY=device the blocks are in the memory of the CUDA engine's device,
- * which TERP_CUDA_LIBRARY and TERP_TEST_CUDART tell. */
+#define _POSIX_C_SOURCE 200112L /* for setenv */
+/* Compares terp_h5_write and terp_h5_read with H5Dwrite and H5Dread. With
+ * TEST_MEMORY=device, the blocks are in the memory of the CUDA engine's device;
+ * TERP_CUDA_LIBRARY and TERP_TEST_CUDART name engine and runtime. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,13 +17,13 @@
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* Room between values and guards, so that blocks are aligned to values only. */
+/* The space between values and guards; blocks are aligned only to values. */
 #define OFFSET 8
 
 static enum terp_memory memory;
 static hid_t file;
 
-/* With chunks that reach beyond the end, and without. */
+/* With chunks that extend beyond the dataset's end, and without. */
 static const struct h5_shape shapes[] = {
     {1, {5000}, {1500}},
     {1, {3}, {3}},
@@ -49,7 +49,7 @@ close_file(void **state)
     return H5Fclose(file) < 0;
 }
 
-/* Of the last block that was written or read. */
+/* The result of the last call of terp_h5. */
 static struct terp_run_result result;
 
 static struct terp_run_options
@@ -62,7 +62,7 @@ make_options(void)
                                      .nthreads = 2};
 }
 
-/* Values of a rough field with something special in it. */
+/* A rough field with some special values. */
 static uint8_t *
 make_values(const struct h5_shape *shape, hid_t type)
 {
@@ -125,7 +125,7 @@ write_from(const struct terp_run_options *run, hid_t dataset,
     return st;
 }
 
-/* What was read, which the caller frees. */
+/* Reads a block. The caller frees it. */
 static enum terp_status
 read_to(const struct terp_run_options *run, hid_t dataset,
         const hsize_t *offset, const hsize_t *count, uint64_t nbytes,
@@ -155,7 +155,7 @@ write_block(hid_t dataset, const hsize_t *offset, const hsize_t *count,
     assert_int_equal(result.used, run.engine);
 }
 
-/* Every chunk, by its stored bytes. */
+/* Compares the stored bytes of every chunk. */
 static void
 check_stored(const struct h5_shape *shape, hid_t want, hid_t got)
 {
@@ -181,7 +181,8 @@ check_stored(const struct h5_shape *shape, hid_t want, hid_t got)
     } while (d >= 0);
 }
 
-/* terp_h5_read gives of `offset`, `count` what H5Dread does, for `reason`. */
+/* terp_h5_read of `offset` and `count` gives the values of H5Dread, for
+ * `reason`. */
 static void
 check_read(hid_t dataset, const hsize_t *offset, const hsize_t *count, int rank,
            const char *reason)
@@ -211,7 +212,7 @@ check_read(hid_t dataset, const hsize_t *offset, const hsize_t *count, int rank,
 
 static const hsize_t beginning[H5_MAX_RANK];
 
-/* One dataset by HDF5, one by us. */
+/* One dataset by HDF5, one by terp_h5_write. */
 static void
 compare_writers(const struct h5_shape *shape, hid_t type, hid_t dcpl,
                 const char *name)
@@ -243,7 +244,7 @@ dataset_has_the_bytes_of_h5dwrite(void **state)
     (void)state;
     for (size_t s = 0; s < COUNT(shapes); s++)
         for (size_t t = 0; t < COUNT(types); t++) {
-            /* The emulated device is slow. */
+            /* Fewer cases, because the emulated device is slow. */
             if (memory == TERP_MEMORY_DEVICE && s % COUNT(types) != t)
                 continue;
             hid_t dcpl = h5_dcpl_new(&shapes[s], 0, 0, NULL);
@@ -352,7 +353,7 @@ hyperslab_is_written_where_it_belongs(void **state)
     write_block(ours, offset, count, NULL, part_values, nbytes);
     check_read(ours, beginning, cube.dims, 3, NULL);
     check_read(ours, offset, count, 3, NULL);
-    /* Only offsets, and only counts. */
+    /* With offsets only, and with counts only. */
     struct terp_run_options run = make_options();
     uint8_t *got;
     assert_int_equal(read_to(&run, ours, offset, NULL, nbytes * 13 / 8, &got),
@@ -447,8 +448,8 @@ chunks_that_are_no_streams_are_read_all_the_same(void **state)
     (void)state;
     assert_true(H5Pset_fill_value(dcpl, H5T_NATIVE_FLOAT, &fill) >= 0);
     hid_t dataset = create_with("field", H5T_IEEE_F32LE, &cube, dcpl);
-    /* One by terp, one for which terp was skipped, one that passed through
-     * in a frame. */
+    /* A stream of terp, a chunk that skipped terp, and a chunk that passed
+     * through in a frame. */
     write_block(dataset, NULL, count, NULL, values, chunk_nbytes);
     assert_true(H5Dwrite_chunk(dataset, H5P_DEFAULT, 1, raw_at, chunk_nbytes,
                                values) >= 0);
@@ -490,7 +491,8 @@ part_of_a_chunk_is_read_but_not_written(void **state)
     H5Dclose(dataset);
 }
 
-/* Through HDF5, there and back; with params of the call it cannot be. */
+/* Writes and reads through HDF5; with parameters for the call this is an
+ * error. */
 static void
 check_foreign(hid_t dataset, const struct h5_shape *shape, const char *reason)
 {
@@ -630,7 +632,7 @@ damaged_stream_is_told_from_the_others(void **state)
     H5Dclose(dataset);
 }
 
-/* HDF5, to which these are left, compares no sizes. */
+/* terp_h5 leaves these chunks to HDF5, which compares no sizes. */
 static void
 chunk_of_another_size_is_damage(void **state)
 {
@@ -656,7 +658,7 @@ chunk_of_another_size_is_damage(void **state)
         assert_true(H5Dwrite_chunk(dataset, H5P_DEFAULT, skipped, zeros,
                                    skipped ? bytes.dims[0] : stream_nbytes,
                                    skipped ? values : stream) >= 0);
-        /* Of the last chunk HDF5 1.10 knows what it was before. */
+        /* HDF5 1.10 caches the old properties of the last chunk. */
         write_block(dataset, cube.chunk, cube.chunk, NULL, values,
                     8 * 8 * 8 * 4);
         struct cuda_buffer buffer =
@@ -711,8 +713,8 @@ find_no_intent(unsigned n, const H5E_error2_t *error, void *found)
     return 0;
 }
 
-/* HDF5 itself refuses, before anything is changed: a chunk that is stored as it
- * is would be in the cache until the file cannot be closed. */
+/* HDF5 refuses the write before it changes anything. Otherwise an unfiltered
+ * chunk would stay in the cache, and the file could not be closed. */
 static void
 file_that_is_only_read_is_not_written(void **state)
 {
@@ -743,7 +745,7 @@ file_that_is_only_read_is_not_written(void **state)
                                     i == 0 ? NULL : &lossless, values, nbytes),
                          TERP_ERR_HDF5);
         H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, find_no_intent, &found);
-        /* From device memory, values are copied last. */
+        /* From device memory, terp_h5 copies the values last. */
         assert_true(found || run.memory == TERP_MEMORY_DEVICE);
         assert_true(H5Dread(dataset, H5T_IEEE_F32LE, H5S_ALL, H5S_ALL,
                             H5P_DEFAULT, after) >= 0);
@@ -758,7 +760,7 @@ file_that_is_only_read_is_not_written(void **state)
     free(values);
 }
 
-/* All threads count in one budget: a race that ThreadSanitizer sees. */
+/* All threads count in one budget. ThreadSanitizer would report a race. */
 static void
 threads_share_the_limit_of_memory(void **state)
 {
@@ -774,9 +776,9 @@ threads_share_the_limit_of_memory(void **state)
 #define BLOCK_TEST(test) \
     cmocka_unit_test_setup_teardown(test, open_file, close_file)
 
-/* ---- values that are some steps apart ---- */
+/* ---- strided reads ---- */
 
-/* Reads them both ways. */
+/* Reads the values both ways. */
 static void
 check_strided(hid_t dataset, const struct h5_shape *shape,
               const hsize_t *offset, const hsize_t *stride)
@@ -850,7 +852,7 @@ strided_values_are_those_that_hdf5_reads(void **state)
         }
 }
 
-/* Bricks, chunks that were never written or are no streams, other datasets. */
+/* Bricks, chunks that were never written or are not streams, other datasets. */
 static void
 strided_values_of_any_dataset_are_read(void **state)
 {

@@ -1,8 +1,7 @@
-/* A block that is written or read while, in turn, each call of HDF5, each
- * allocation and each call of the device fails: the result is an error or
- * right, nothing stays open, and a file has no values but those before and
- * those that were to be written. The device is a fake, whose memory is the
- * host's. */
+/* Writes or reads a block while each call of HDF5, each allocation and each
+ * call of the device fails in turn. The result is an error or right, nothing
+ * stays open, and a file contains only earlier values and new ones. The device
+ * is a fake, whose memory is host memory. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,16 +23,16 @@
 
 static struct fake_cuda *fake;
 
-/* Chunks reach beyond the end, where the fill value pads them. */
+/* Chunks extend beyond the end, where the fill value pads them. */
 static const struct h5_shape cube = {3, {12, 13, 14}, {8, 8, 8}};
 static const struct h5_shape one_value = {0, {0}, {0}};
 static const float fill = -7;
 
 enum contents {
     FULL,  /* all chunks are streams of terp */
-    HOLES, /* most chunks were never written, and of one the filter skipped */
-    BYTES, /* one is a stream of bytes, which terp passes on */
-    PLAIN, /* no chunks */
+    HOLES, /* most chunks were never written, and one skipped the filter */
+    BYTES, /* one chunk is a stream of bytes, which terp passes on */
+    PLAIN, /* contiguous */
     SCALAR
 };
 
@@ -66,7 +65,7 @@ static const struct scenario {
     {"every 3rd without chunks", STRIDED, PLAIN, {1}, {4, 5, 5}, {3, 3, 3}},
 };
 
-/* Who does the work, and where the values are. */
+/* The engine, and the memory that holds the values. */
 static const struct place {
     const char *name;
     enum terp_engine_kind engine;
@@ -83,18 +82,18 @@ enum fault {
     NFAULTS
 };
 
-/* A scenario in one place, with a dataset of its own. */
+/* A scenario with a dataset of its own. */
 struct trial {
     const struct scenario *scenario;
     const struct place *place;
     const struct h5_shape *shape;
     hid_t file, dataset;
-    uint64_t nbytes;       /* of what is moved */
+    uint64_t nbytes;       /* of the block */
     uint64_t all_nbytes;   /* of the dataset */
-    uint8_t *before;       /* what is written first, and */
-    uint8_t *old, *new;    /* the dataset's values, then and at last */
-    uint8_t *src, *want;   /* what is written, and what is to be read */
-    uint8_t *dst, *stored; /* room */
+    uint8_t *before;       /* values that are written first, and */
+    uint8_t *old, *new;    /* the dataset's values, at first and at last */
+    uint8_t *src, *want;   /* values to write, and expected values */
+    uint8_t *dst, *stored; /* buffer for the block */
 };
 
 static uint8_t *
@@ -133,7 +132,7 @@ write_chunk_of_bytes(hid_t dataset, const uint8_t *values)
                 0);
 }
 
-/* What the dataset has before each call. */
+/* Prepares the dataset before each call. */
 static void
 fill_dataset(const struct trial *trial, const uint8_t *values)
 {
@@ -201,7 +200,7 @@ move(const struct trial *trial)
                                       scenario->count, trial->dst, NULL);
 }
 
-/* What HDF5 reads of the values that the scenario means. */
+/* Reads the scenario's values through HDF5. */
 static void
 read_by_hdf5(const struct trial *trial, uint8_t *values_ret)
 {
@@ -223,7 +222,7 @@ read_by_hdf5(const struct trial *trial, uint8_t *values_ret)
     H5Sclose(space);
 }
 
-/* Does without faults what they will be in the way of. */
+/* Runs the scenario without faults, to get the right results. */
 static void
 begin_trial(const struct scenario *scenario, const struct place *place,
             struct trial *trial)
@@ -272,7 +271,7 @@ end_trial(struct trial *trial)
         free(blocks[i]);
 }
 
-/* Every value of the file is the one before, or the new one. */
+/* Every value in the file is the old or the new one. */
 static void
 check_file(const struct trial *trial, bool is_new, const char *what)
 {
@@ -302,7 +301,8 @@ check_result(const struct trial *trial, enum terp_status st, const char *what)
                  trial->place->name, what);
 }
 
-/* The move with the n-th call failing. False: there are not as many. */
+/* Runs the scenario with the n-th call failing. Returns false if there are
+ * fewer calls. */
 static bool
 move_with_fault(struct trial *trial, enum fault fault, uint64_t n,
                 uint64_t *nfailed)
@@ -341,8 +341,8 @@ move_with_fault(struct trial *trial, enum fault fault, uint64_t n,
     return ncalls > n;
 }
 
-/* Each call of HDF5 and of the device, and of the allocations, of which most
- * are the codec's own, the first ones and some of the others. */
+/* Fails each call of HDF5 and of the device. Of the allocations, most of which
+ * are the codec's, fails the first ones and some others. */
 static void
 fail_in_turn(const struct place *place, const struct scenario *scenario)
 {
@@ -353,7 +353,7 @@ fail_in_turn(const struct place *place, const struct scenario *scenario)
         uint64_t nfailed = 0, n = 0;
         while (move_with_fault(&trial, (enum fault)fault, n, &nfailed))
             n += fault == OF_MEMORY ? 1 + n / 8 : 1;
-        /* Blocks are never moved without HDF5. */
+        /* Only HDF5 calls move blocks to and from the file. */
         if (fault == OF_HDF5)
             assert_true(nfailed > 0);
         if (fault == OF_DEVICE && place->memory == TERP_MEMORY_DEVICE)
@@ -390,7 +390,7 @@ failure_in_device_memory_is_an_error_or_right(void **state)
     fail_all_in_turn(&places[2]);
 }
 
-/* A chunk of more bytes than any stream of terp has. */
+/* A chunk larger than any stream of terp. */
 static void
 chunk_that_is_too_large_is_left_to_hdf5(void **state)
 {
@@ -410,7 +410,7 @@ chunk_that_is_too_large_is_left_to_hdf5(void **state)
     end_trial(&trial);
 }
 
-/* What a caller may have wrong, or has not told. */
+/* Wrong or missing arguments of a caller. */
 static void
 strides_without_values_or_a_run_are_told(void **state)
 {
@@ -454,8 +454,8 @@ device_without_memory_is_an_error(void **state)
     end_trial(&trial);
 }
 
-/* As many chunks as a caller of batches wants; of more than any memory has, as
- * many as it has. */
+/* The number of chunks in a batch is the caller's, or as many as fit in
+ * memory. */
 static void
 batch_has_room_for_what_is_asked(void **state)
 {

@@ -1,6 +1,6 @@
-/* A dataset of more than 2^40 bytes, behind another one of as many, in a file
- * that has few of either: written in part through the filter and by
- * terp_h5_write, and read in part, strided too. */
+/* A dataset of more than 2^40 bytes, behind another of the same size, in a
+ * sparse file. A small part is written through the filter and by terp_h5_write,
+ * and read, also strided. */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,14 +14,14 @@
 #include "h5tests/support/values.h"
 
 #define TERABYTE (UINT64_C(1) << 40)
-#define N 16384 /* N * N * DEPTH float32 */
+#define N 16384 /* a dataset of N * N * DEPTH float32 */
 #define DEPTH 1030
 #define CHUNK 64
 #define BOUND 1e-3
 
 static const hsize_t dims[] = {N, N, DEPTH};
 
-/* Boxes of chunks, or cut at the dataset's end. */
+/* Boxes of whole chunks, or cut at the dataset's end. */
 static const struct box {
     hsize_t offset[3], count[3];
 } boxes[] = {
@@ -49,8 +49,8 @@ values_of(const struct box *box)
     return values;
 }
 
-/* The first dataset takes its place in the file, and nothing of it is
- * written. */
+/* The first dataset reserves its space in the file, but nothing is written to
+ * it. */
 static void
 create_terabyte_before(hid_t file)
 {
@@ -153,7 +153,7 @@ check_box(hid_t dataset, const struct terp_run_options *run,
     free(values);
 }
 
-/* All of it, a value in 4096 of each dimension. */
+/* The whole dataset, one value in 4096 of each dimension. */
 static void
 check_coarsely(hid_t dataset, const struct terp_run_options *run)
 {

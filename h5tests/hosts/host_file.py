@@ -1,6 +1,7 @@
-"""h5tests/hosts/host_file.py write|read FILE...: h5py as a host of the plugin. The files are
-those of h5tests/filter/host_file.c: each field is in the group "plain" as it is, and in "terp"
-compressed, so that any host can check the file of any other."""
+"""h5tests/hosts/host_file.py write|read FILE...: h5py as a host of the plugin.
+The files are those of h5tests/filter/host_file.c: each field is uncompressed
+in the group "plain" and compressed in "terp", so that any host can check the
+file of any other."""
 import sys
 import unittest
 

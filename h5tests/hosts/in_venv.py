@@ -1,12 +1,11 @@
 """Runs a script with packages from PyPI's wheels.
 
-    h5tests/hosts/in_venv.py DIRECTORY PACKAGES SCRIPT [ARGUMENT...]
+h5tests/hosts/in_venv.py DIRECTORY PACKAGES SCRIPT [ARGUMENT...]
 
-PACKAGES are requirements with commas between them. They go to DIRECTORY, a
-virtual environment that is made at the first run. Exits with 77, ctest's
-"skipped", where PyPI cannot be reached or has no such wheel for this Python;
-that is tried again after some minutes only.
-"""
+PACKAGES are requirements, separated by commas. The first run installs them
+into DIRECTORY, a virtual environment. Exits with 77, ctest's "skipped", if
+PyPI cannot be reached or has no such wheel for this Python. The next try is
+some minutes later."""
 import os
 import subprocess
 import sys
@@ -25,7 +24,7 @@ def run(*command):
 
 
 def make(directory, python, packages):
-    """Why that cannot be done, None when it is."""
+    """Installs the packages. Returns None, or the reason for a failure."""
     if not run(sys.executable, "-m", "venv", "--clear", directory):
         return "no virtual environment can be made here"
     if not run(python, "-m", "pip", "install", "--only-binary=:all:",
@@ -36,7 +35,8 @@ def make(directory, python, packages):
 
 
 def make_once(directory, python, packages):
-    """The same, but for a while after a failure only its reason."""
+    """The same, but for some minutes after a failure returns only its
+    reason."""
     failed = directory + "-failed"
     if (os.path.exists(failed) and
             time.time() - os.path.getmtime(failed) < SECONDS_TO_RETRY):
@@ -59,7 +59,7 @@ def is_made(done, packages):
 def main():
     directory, packages, *script = sys.argv[1:]
     python = os.path.join(directory, "bin", "python")
-    # Written last, so that a broken or older environment is made again.
+    # Written last, so that a broken or outdated environment is made again.
     done = os.path.join(directory, "terp-packages")
     if not is_made(done, packages):
         reason = make_once(directory, python, packages)

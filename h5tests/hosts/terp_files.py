@@ -1,4 +1,4 @@
-"""What the Python tests share: fields, and the checks of what comes back."""
+"""Shared by the Python tests: fields, and checks of decoded values."""
 import os
 import struct
 import tempfile
@@ -8,14 +8,14 @@ import numpy as np
 FILTER = 46117
 ABSOLUTE, RELATIVE = 1, 2
 
-# Files of real fields, beside the project where somebody has put them.
+# Files of real fields; they are optional and lie beside the project.
 REAL_DATA = os.path.join(
     os.path.dirname(os.path.abspath(__file__)),
     *[os.pardir] * 3, "shared", "data", "real_dev.h5")
 
 
 class Stderr:
-    """What C code prints to stderr inside a with statement."""
+    """Collects what C code prints to stderr inside a with statement."""
 
     def __enter__(self):
         self.file = tempfile.TemporaryFile()
@@ -42,14 +42,15 @@ def damage(dataset):
 
 
 def terp_words(dataset):
-    """The cd_values that are stored."""
+    """The stored cd_values."""
     dcpl = dataset.id.get_create_plist()
     return next(dcpl.get_filter(i)[2] for i in range(dcpl.get_nfilters())
                 if dcpl.get_filter(i)[0] == FILTER)
 
 
 def replace_words(path, old, new):
-    """Makes a file that deceives: the first len(new) of the cd_values `old`."""
+    """Makes a file that deceives: replaces the first len(new) of the cd_values
+    `old`."""
     with open(path, "rb") as file:
         text = file.read()
     old, new = (struct.pack("<%dI" % len(words), *words)
@@ -62,10 +63,10 @@ def replace_words(path, old, new):
 
 
 def write_short_chunk(path, words, dtype="<f4", others=0):
-    """A dataset of 64x64 values whose only chunk has the stream of 2x2, with
-    the first cd_values changed: to `words` of one that is 2x2, or of that
-    itself where there are none. `others` datasets are beside it."""
-    import h5py  # some tests have another library loaded before it
+    """A dataset of 64x64 values whose only chunk is a stream of 2x2 values.
+    Its first cd_values become `words`, from a dataset of 2x2, or those of the
+    small dataset itself if None. There are `others` further datasets."""
+    import h5py  # some tests load another library before it
 
     with h5py.File(path, "w", libver="earliest") as file:
         small = file.create_dataset(
@@ -111,7 +112,8 @@ def words(field):
 
 
 def check(test, want, got, bound, fill=None):
-    """|want - got| <= bound, and the same bits where want is special."""
+    """Whether |want - got| <= bound, and the same bits where want is
+    special."""
     test.assertEqual(want.dtype, got.dtype)
     special = ~np.isfinite(want)
     if fill is not None:
@@ -119,7 +121,7 @@ def check(test, want, got, bound, fill=None):
     np.testing.assert_array_equal(words(want)[special], words(got)[special])
     want, got = want[~special], got[~special]
     test.assertTrue(np.isfinite(got).all())
-    # Wider than the values, so that the difference is not rounded down.
+    # In a wider type, so that the difference is exact.
     wide = np.float64 if want.dtype.itemsize == 4 else np.longdouble
     error = np.abs(want.astype(wide) - got.astype(wide))
     if error.size:

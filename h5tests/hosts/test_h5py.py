@@ -1,5 +1,5 @@
-"""h5py writes and reads through the plugin, which only HDF5_PLUGIN_PATH
-names. Run with the h5py of the system and with the one of PyPI's wheel."""
+"""h5py writes and reads through the plugin, which it finds by
+HDF5_PLUGIN_PATH. Runs with the system's h5py and with PyPI's."""
 import concurrent.futures
 import multiprocessing
 import os
@@ -13,8 +13,8 @@ from terp_files import (ABSOLUTE, FILTER, REAL_DATA, RELATIVE, Stderr, check,
                         damage, replace_words, smooth, terp_words, value_range,
                         with_specials, write_short_chunk)
 
-# Whether what a filter puts on the error stack while it codes a chunk is still
-# there afterwards.
+# Whether errors that a filter pushes while it codes a chunk are still on the
+# stack afterwards.
 HDF5_KEEPS_ERRORS = not (1, 14, 5) <= h5py.version.hdf5_version_tuple < (2, 2)
 
 
@@ -55,7 +55,7 @@ class H5pyTest(unittest.TestCase):
                              maxshape=(None, None))
         dataset.resize((100, 90))
         check(self, field, dataset[:50, :45], 1e-3)
-        # Part of a chunk: its other values are coded a second time.
+        # Writes a part of a chunk: its other values are coded a second time.
         dataset[40:90, 20:80] = np.full((50, 60), 7.0)
         check(self, field[:32], dataset[:32, :45], 1e-3)
         check(self, field[32:40], dataset[32:40, :45], 2e-3)
@@ -267,10 +267,10 @@ class H5pyTest(unittest.TestCase):
 
 
 class ShortChunksTest(unittest.TestCase):
-    """A stream of fewer values than the dataset's chunk has: HDF5 would read
-    beyond what it decodes to."""
+    """A stream of fewer values than the dataset's chunk has. HDF5 would read
+    beyond the decoded values."""
 
-    # Words that tell no size; and none, which are those of the small dataset.
+    # cd_values without a size; and None for those of the small dataset.
     WORDS = (ABSOLUTE,), None
 
     def setUp(self):
@@ -328,13 +328,14 @@ class ShortChunksTest(unittest.TestCase):
             check(self, field, file["d"][()], 1e-3)
 
     def test_words_of_a_size_do_not_make_other_datasets_fail(self):
-        """Two datasets have the same words, as copies of lists may."""
+        """Two datasets have the same cd_values, as when a property list is
+        copied."""
         write_short_chunk(self.path, None)
         with h5py.File(self.path) as file:
             short, small = file["short"], file["small"]
             self.assertEqual(terp_words(short), terp_words(small))
             self.assertTrue((small[()] == 3.25).all())
-            # Which of them is read, nobody tells: nothing but zeros follows.
+            # The filter cannot know which dataset HDF5 reads, so zeros follow.
             with Stderr():
                 try:
                     self.assertFalse(short[()].ravel()[4:].any())
@@ -363,7 +364,7 @@ class ShortChunksTest(unittest.TestCase):
 
 
 def write_and_read(path, field):
-    """In a thread or process of its own; the file's size."""
+    """Writes a file in a thread or a process. Returns its size."""
     with h5py.File(path, "w", rdcc_nbytes=0) as file:
         dataset = file.create_dataset(
             "x", data=field, chunks=(16, 32, 32), compression=FILTER,
@@ -373,7 +374,7 @@ def write_and_read(path, field):
 
 
 class ProcessesTest(unittest.TestCase):
-    """After use in this one, with two threads for each chunk."""
+    """After use in this process, with two threads for each chunk."""
 
     def setUp(self):
         directory = tempfile.TemporaryDirectory()

@@ -1,5 +1,6 @@
-"""h5repack and nccopy compress with typed cd_values; h5dump, h5diff, h5copy and
-ncdump read the file. TEST_H5REPACK names h5repack; the others lie beside it."""
+"""h5repack and nccopy compress with cd_values on the command line; h5dump,
+h5diff, h5copy and ncdump read the file. TEST_H5REPACK names h5repack; the
+others lie beside it."""
 import os
 import re
 import shutil
@@ -131,22 +132,22 @@ class ToolsTest(unittest.TestCase):
             file["x"].attrs["_FillValue"] = np.float32(1e20)
         run("nccopy", "-F", "x,%d,2,1,3" % FILTER, self.plain, self.small)
         with h5py.File(self.small, "r") as file:
-            # The constant is found in the data: nccopy hands over none.
+            # The filter finds the fill value in the data, because nccopy
+            # passes none.
             check(self, field, file["x"][()], 1e-3 * value_range(field, 1e20),
                   1e20)
             self.assertLess(5 * file["x"].id.get_storage_size(), field.nbytes)
         self.assertIn('x:_Filter = "%d,' % FILTER,
                       run("ncdump", "-hs", self.small).stdout)
         dump = run("ncdump", "-v", "x", "-p", "9", self.small).stdout
-        # A fill value is shown as "_".
+        # ncdump shows fill values as "_".
         values = re.findall(r"[-+0-9.e]+|_", dump.split("\n x =")[1])
         self.assertEqual(len(values), field.size)
         got = np.array([1e20 if value == "_" else float(value)
                         for value in values], "f4").reshape(field.shape)
         check(self, field, got, 1e-3 * value_range(field, 1e20), 1e20)
 
-    # h5repack goes on with the settings of the input where a dataset cannot be
-    # created.
+    # If h5repack cannot create a dataset, it keeps the input's settings.
     def test_wrong_words_leave_the_data_and_say_why(self):
         for options in [], ["--enable-error-stack"]:
             said = self.repack(0, 7, 1, 3, tool_options=options)
@@ -157,7 +158,7 @@ class ToolsTest(unittest.TestCase):
             np.testing.assert_array_equal(file["double"][()],
                                           smooth((64, 64, 64), "f8"))
 
-    # None of them shows the error stack unless asked.
+    # The tools show the error stack only on request.
     def test_damage_is_said_once(self):
         with h5py.File(self.small, "w") as file:
             damage(file.create_dataset(

@@ -1,6 +1,6 @@
-"""The plugin beside hdf5plugin, which brings filters of its own and a path to
-them. TEST_IMPORTS names the modules that are imported first, with commas; a
-file is written and read after each."""
+"""The plugin beside hdf5plugin, which has filters of its own and sets a path
+to them. TEST_IMPORTS names the modules to import first, with commas; the test
+writes and reads a file after each."""
 import importlib
 import os
 import tempfile
@@ -12,7 +12,7 @@ FIELD = smooth((32, 32, 32), "f4")
 
 
 def write(path, **others):
-    """A file with a dataset of terp and one of each of the other filters."""
+    """A file with a terp dataset and one of each other filter."""
     import h5py
 
     filters = {"terp": {"compression": FILTER,

@@ -1,12 +1,12 @@
-"""Every host reads what every host writes, with nothing but HDF5_PLUGIN_PATH.
+"""Every host reads what every host writes, with only HDF5_PLUGIN_PATH set.
 
-    h5tests/hosts/test_hosts.py --host NAME COMMAND... [--host NAME COMMAND...]...
+h5tests/hosts/test_hosts.py --host NAME COMMAND... [--host NAME COMMAND...]...
 
-COMMAND is run with "write FILE" or "read FILE...", as h5tests/filter/host_file.c and
-h5tests/hosts/host_file.py have it. It exits with 77 where it lacks what it needs; the others
-are then tested without it. Prints each host's versions. Where HDF5_VOL_CONNECTOR asks for the
-connector, each host too old for it that looks for plugins says so.
-"""
+COMMAND runs with "write FILE" or "read FILE...", like
+h5tests/filter/host_file.c and h5tests/hosts/host_file.py. If it lacks
+something, it exits with 77, and the test goes on without it. Prints each
+host's versions. If HDF5_VOL_CONNECTOR names the connector, each host whose
+HDF5 is too old for it and that loads plugins must say so."""
 import os
 import re
 import subprocess

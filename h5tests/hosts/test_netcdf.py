@@ -1,5 +1,5 @@
-"""h5py and netCDF4 from PyPI: two libhdf5 in one process, one plugin.
-TEST_IMPORTS names the modules that are imported first, with commas."""
+"""h5py and netCDF4 from PyPI: two libhdf5 in one process with one plugin.
+TEST_IMPORTS names the modules to import first, with commas."""
 import ctypes
 import importlib
 import os
@@ -32,7 +32,7 @@ class NetcdfTest(unittest.TestCase):
         self.path = os.path.join(directory.name, "two.nc")
         self.field = smooth((40, 50), "f4")
         self.field[::5] = FILL
-        # netCDF writes to groups that keep their order only.
+        # netCDF writes only to groups that track the creation order.
         with h5py.File(self.path, "w", track_order=True) as file:
             dataset = file.create_dataset(
                 "x", data=self.field, chunks=(16, 50), fillvalue=FILL,
@@ -49,7 +49,8 @@ class NetcdfTest(unittest.TestCase):
         self.assertEqual(len(libraries()), 2)
 
     def test_filters_that_netcdf_puts_before_terp(self):
-        """A checksum goes behind terp; deflate stays, which is told."""
+        """The plugin moves a checksum behind terp; deflate stays, with a
+        warning."""
         field = smooth((40, 50), "f4")
         define = ctypes.CDLL(netCDF4._netCDF4.__file__).nc_def_var_filter
         words = (ctypes.c_uint * 3)(ABSOLUTE, 1, 2)
@@ -85,7 +86,7 @@ class NetcdfTest(unittest.TestCase):
             self.assertLess(file["x"].id.get_storage_size(), 56 * 50 * 4 / 2)
 
     def read_damaged(self):
-        """What stderr says where netCDF does."""
+        """What stderr gets when netCDF reads damaged chunks."""
         with h5py.File(self.path, "a") as file:
             damage(file["x"])
         with netCDF4.Dataset(self.path) as file:
@@ -95,7 +96,7 @@ class NetcdfTest(unittest.TestCase):
                         file["x"][row]
                 yield stderr.text
 
-    # netCDF shows nothing of the error stack, and lets HDF5 print nothing.
+    # netCDF does not show the error stack, and stops HDF5 from printing it.
     def test_reason_is_said_once(self):
         first, second = self.read_damaged()
         self.assertRegex(first, "^H5Z-TERP: .*checksum.*\n$")

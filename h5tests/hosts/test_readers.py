@@ -1,6 +1,6 @@
 """VTK, yt, PyTables and xarray from PyPI read files that h5py has written. VTK
-does so through its own libhdf5, whose names have a prefix, as in ParaView; that
-one writes as well."""
+uses its own libhdf5, whose names have a prefix, as in ParaView; that libhdf5
+also writes."""
 import ctypes
 import os
 import tempfile
@@ -49,7 +49,7 @@ class VtkHdf5:
         return ".".join(str(part.value) for part in parts)
 
     def write(self, path, name, field, chunk):
-        """All of a file, with one compressed dataset."""
+        """The contents of a file with one compressed dataset."""
         dims = (ctypes.c_uint64 * field.ndim)
         words = (ctypes.c_uint * 3)(ABSOLUTE, 1, 3)
         self.H5open()

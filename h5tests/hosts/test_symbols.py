@@ -1,8 +1,8 @@
-"""The plugin's file and the connector's: they need no libhdf5, show what HDF5
-asks for, and stay; the static libraries, whose names all begin with terp_; and
-the codec's shared one, which shows what its map names, and is called TEST_SONAME.
-TEST_PLUGIN, TEST_CONNECTOR, TEST_ARCHIVES, TEST_CODEC and TEST_MAP name them. Needs
-nm and readelf."""
+"""Symbols of the libraries. The plugin's and the connector's files need no
+libhdf5, export what HDF5 looks up, and stay loaded. In static libraries all
+names begin with terp_. The codec's shared library is called TEST_SONAME and
+exports the names of its map. TEST_PLUGIN, TEST_CONNECTOR, TEST_ARCHIVES,
+TEST_CODEC and TEST_MAP name the files. Needs nm and readelf."""
 import os
 import re
 import subprocess

@@ -1,5 +1,5 @@
-/* argp where the C library has none: what it makes of words, and how it ends.
- */
+/* terp's argp for C libraries without one: how it parses words, and how it
+ * ends. */
 #include <argp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 #define MISUSED 2
 
-/* What the parser was told, such as "r=1 v +in". */
+/* The parser's calls, such as "r=1 v +in". */
 static char told[256];
 static int takes_all;
 
@@ -109,7 +109,7 @@ words_behind_a_command_are_its_own(void **state)
                         "v +command end");
 }
 
-/* What ends the program is run in a child, with its output in `text`. */
+/* Runs a parse that ends the program in a child. `text` gets its output. */
 static int
 status_of(const char *words, char text[1024])
 {

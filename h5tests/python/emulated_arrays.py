@@ -1,5 +1,5 @@
-"""Arrays in the memory of TERP_TEST_CUDART's device, as CuPy has them; it may be
-emulated."""
+"""Arrays in the memory of TERP_TEST_CUDART's device, with CuPy's interface.
+The device may be emulated."""
 
 import ctypes
 import os

@@ -1,8 +1,8 @@
 """Builds the wheel of the Python package: make_wheel.py SOURCE DIRECTORY
 
-Needs scikit-build-core and ninja, which in_venv.py brings. Warnings are errors
-and the compiler's name is that of the release build, whose objects ccache has.
-"""
+Needs scikit-build-core and ninja, which in_venv.py installs. Warnings are
+errors. The compiler's name is that of the release build, so that ccache finds
+the objects."""
 import os
 import shutil
 import subprocess

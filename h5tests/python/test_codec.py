@@ -1,4 +1,5 @@
-"""h5z_terp.compress, decompress, info: shapes, types, bounds, wrong calls."""
+"""h5z_terp.compress, decompress, info: shapes, types, bounds, invalid
+calls."""
 
 import copy
 import json
@@ -57,7 +58,7 @@ def test_arrays_without_values_come_back(shape, dtype):
         h5z_terp.compress(np.empty(shape, dtype), abs=1, plain=True)
 
 
-# What is as it was in version 1.0.0 is a stream alone, which C reads.
+# Arrays that version 1.0.0 took give plain streams, which C reads.
 @pytest.mark.parametrize("dtype", ["<f4", ">i2", "c16"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_streams_of_one_to_four_dims_have_no_header(shape, dtype):
@@ -102,7 +103,7 @@ def test_bool():
         assert h5z_terp.info(stream)["dtype"] == bool
         plain = h5z_terp.compress(values, plain=True, **bound)
         assert h5z_terp.decompress(plain).dtype == np.uint8
-    # Under a large bound no other value than False and True either.
+    # Even under a large bound, values are only False and True.
     read = h5z_terp.decompress(h5z_terp.compress(values, abs=100))
     assert set(np.unique(read.view("u1"))) <= {0, 1}
 
@@ -188,7 +189,7 @@ def test_other_types(dtype):
     read = h5z_terp.decompress(h5z_terp.compress(values, lossless=True))
     assert (read == values).all()
     assert read.dtype == np.dtype(dtype)
-    # Integers are rounded down to a whole bound.
+    # For integers the bound is rounded down.
     if dtype == "?":
         return
     error = h5z_terp.decompress(h5z_terp.compress(values, abs=2.5)) - values
@@ -211,7 +212,7 @@ def test_floor_and_psnr():
 
 
 def fractions():
-    """Values from 0 to 1, many of them at and near the ends."""
+    """Values from 0 to 1, many of them near the ends."""
     return np.clip(1.2 * waves((40, 30, 20)) + noise((40, 30, 20)) / 50,
                    0, 1).astype("f4")
 

@@ -1,6 +1,6 @@
 """h5z_terp.compress and decompress of arrays on a device, which may be
-emulated: the streams are those of the host. Those of PyTorch and CuPy where
-these are installed and have a device."""
+emulated. Streams are the same as from host arrays. Also with arrays of PyTorch
+and CuPy, if these are installed and have a device."""
 
 import os
 from types import SimpleNamespace
@@ -19,8 +19,8 @@ import emulated_arrays  # noqa: E402
 
 @pytest.fixture(params=["plain", "torch", "cupy"])
 def arrays(request):
-    """A library of arrays: its class, and how they come to the device and
-    back."""
+    """A library of arrays: its class, and functions to copy to and from the
+    device."""
     if request.param == "plain":
         return SimpleNamespace(Array=emulated_arrays.Array,
                                array=emulated_arrays.array,

@@ -1,4 +1,4 @@
-"""h5py, netCDF4 and xarray with nothing set but an import."""
+"""h5py, netCDF4 and xarray with only an import, without settings."""
 
 import os
 import subprocess
@@ -49,7 +49,7 @@ def test_streams_are_chunks(tmp_path, shape):
     with h5py.File(tmp_path / "a.h5") as file:
         assert file["own"].id.read_direct_chunk((0,) * len(shape))[1] == stream
         assert abs(file["plain"][...] - values).max() <= 1e-3
-    # Of up to four dims the stream keeps unit dims, which HDF5 reads too.
+    # For up to four dims the stream keeps dims of 1, and HDF5 reads them too.
     if len(shape) <= 4:
         with h5py.File(tmp_path / "a.h5", "r+") as file:
             file["plain"].id.write_direct_chunk((0,) * len(shape),
@@ -76,7 +76,8 @@ def test_words_of_other_settings(tmp_path, options, limit):
     {"valid_range": (0, 1)}, {"keep_sign": "chunk", "valid_range": (None, 1)},
     {"keep_sign": "values", "valid_range": (None, 1), "dims": (16, 16)}])
 def test_limits_in_files(tmp_path, limits):
-    """By words the filter keeps what the codec keeps by its struct."""
+    """Through cd_values the filter gives the same result as the codec through
+    its struct."""
     values = np.clip(1.2 * VALUES, 0, 1)
     settings = h5z_terp.Terp(abs=1e-2, **limits)
     with h5py.File(tmp_path / "a.h5", "w") as file:
@@ -116,7 +117,8 @@ def test_order_of_imports(tmp_path, imports):
     for name in imports:
         pytest.importorskip(name)
     write(tmp_path / "a.h5")
-    # A library that has begun before the other is imported, and one that has not.
+    # A library that is already in use before the import of the other, and one
+    # that is not.
     reads = [READERS[name] for name in imports if name in READERS]
     script = "\n".join(["path = %r" % str(tmp_path / "a.h5"),
                         *("import " + name for name in imports), *reads])
@@ -268,7 +270,7 @@ def run(script, **environment):
 
 @pytest.fixture
 def zstd_file(tmp_path):
-    """A file with a filter that netCDF4's wheel brings."""
+    """A file with a filter that netCDF4's wheel contains."""
     netCDF4 = pytest.importorskip("netCDF4")
     if not getattr(netCDF4, "__has_zstandard_support__", False):
         pytest.skip("netCDF4 has no zstd")

@@ -1,4 +1,4 @@
-"""Licences of what the wheel's libraries hold of others lie in it."""
+"""The wheel contains the licences of all code in its libraries."""
 import importlib.metadata
 
 import pytest

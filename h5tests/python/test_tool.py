@@ -1,4 +1,4 @@
-"""The tool, in the HDF5 that h5py brings."""
+"""The tool with the HDF5 of h5py's wheel."""
 
 import json
 import subprocess
@@ -21,7 +21,7 @@ def terp(*words, code=0):
 def test_repack_compare_info(tmp_path):
     plain, small = tmp_path / "plain.h5", tmp_path / "small.h5"
     with h5py.File(plain, "w") as file:
-        # Contiguous and chunked datasets are read by ways of their own.
+        # Contiguous and chunked datasets take different code paths.
         file.create_dataset("a/wave", data=waves((40, 33, 20)))
         file.create_dataset("b/wave", data=waves((64, 64, 64), "f8"),
                             chunks=(32, 32, 32), compression="gzip")

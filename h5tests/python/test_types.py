@@ -1,4 +1,4 @@
-"""What type checkers and help() are told."""
+"""Annotations for type checkers, and texts for help()."""
 
 import inspect
 import re
@@ -49,7 +49,7 @@ def test_signatures_name_the_arguments():
         try:
             functions.append(__import__("h5z_terp." + package,
                                         fromlist=["TerpCodec"]).TerpCodec)
-        except ImportError:  # not installed, or older than the codec needs
+        except ImportError:  # not installed, or older than the codec requires
             pass
     for function in functions:
         parameters = list(inspect.signature(function).parameters)
@@ -60,7 +60,7 @@ def test_signatures_name_the_arguments():
 def test_mypy_finds_what_is_wrong_and_nothing_else(tmp_path):
     pytest.importorskip("mypy")
     (tmp_path / "uses.py").write_text(USES)
-    # The packages below have no types.
+    # The packages below have no annotations.
     ended = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "--cache-dir",
          tmp_path / "cache", "--disable-error-code", "type-arg",

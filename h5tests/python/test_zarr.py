@@ -1,4 +1,4 @@
-"""numcodecs and Zarr, and HDF5 files through references."""
+"""numcodecs and Zarr, and HDF5 files through kerchunk's references."""
 
 import json
 from pathlib import Path
@@ -95,7 +95,7 @@ def test_limits_in_the_configuration(tmp_path):
 
 
 def create_version_2(path, values, chunks, order, codecs):
-    """An array that is compressed by `codecs`, its filters and compressor."""
+    """An array compressed with `codecs`: its filters and compressor."""
     *filters, compressor = codecs
     made = dict(shape=values.shape, dtype=values.dtype, chunks=chunks,
                 order=order, filters=filters or None)

@@ -1,5 +1,5 @@
-#define _POSIX_C_SOURCE 200809L /* strdup */
-/* Each function of struct vol_library once. */
+#define _POSIX_C_SOURCE 200809L /* for strdup */
+/* Calls a macro once for each function of struct vol_library. */
 #include "h5tests/vol/fake_below.h"
 
 #include <stdlib.h>
@@ -58,7 +58,7 @@ note(const char *name, const void *under, hid_t vol, int n,
     memcpy(call->arguments, arguments, (size_t)n * sizeof *arguments);
 }
 
-/* ---- calls that are noted ---- */
+/* ---- calls that are only recorded ---- */
 
 #define W(x) ((uintptr_t)(x))
 #define LIST(...) __VA_ARGS__
@@ -239,7 +239,7 @@ NOTED(H5VLtoken_from_str,
       (W(type), W(text), W(token)), NULL)
 NOTED_GET(H5VLoptional)
 
-/* ---- calls whose arguments have objects ---- */
+/* ---- calls whose arguments contain objects ---- */
 
 NOTED(H5VLgroup_specific,
       (void *at, hid_t vol, void *a, hid_t dxpl, void **req), at,
@@ -319,8 +319,8 @@ fake_H5VLfile_get(void *at, hid_t vol, void *a, hid_t dxpl, void **req)
     return 0;
 }
 
-/* The name of an object, and its file: the object itself, which is asked for
- * its properties only. */
+/* The name of an object and of its file. HDF5 itself answers with the object's
+ * properties only. */
 static herr_t
 fake_H5VLobject_get(void *at, const struct vol_loc *loc, hid_t vol, void *a,
                     hid_t dxpl, void **req)
@@ -360,7 +360,7 @@ fake_H5VLdataset_create(void *at, const struct vol_loc *loc, hid_t vol,
     return id < 0 ? NULL : fake_object_make(id);
 }
 
-/* What VOL_SPACE_BLOCK stands for, which this HDF5 need not know. */
+/* The number of VOL_SPACE_BLOCK, which this HDF5 may lack. */
 static hid_t
 space_of(hid_t mem_space, hid_t file_space, hid_t dataset)
 {
@@ -378,7 +378,7 @@ transfer(bool writes, hid_t dataset, hid_t type, hid_t mem_space,
          hid_t file_space, hid_t dxpl, void *values)
 {
     const bool is_all = mem_space == H5S_ALL;
-    /* HDF5 1.14.5 crashes where the list has no selection. */
+    /* HDF5 1.14.5 crashes if the list has no selection. */
     if (mem_space == VOL_SPACE_PLIST || file_space == VOL_SPACE_PLIST)
         return -1;
     hid_t space = is_all ? H5S_ALL : space_of(mem_space, file_space, dataset);
@@ -478,7 +478,7 @@ fake_H5VLdataset_optional(void *at, hid_t vol, void *a, hid_t dxpl, void **req)
     return id_of(at) < 0 ? 0 : move_chunk(id_of(at), a);
 }
 
-/* ---- connectors, their infos and what is wrapped ---- */
+/* ---- connectors, their infos and wrapped objects ---- */
 
 static hid_t
 fake_H5VLget_connector_id_by_value(int value)
@@ -513,7 +513,7 @@ fake_H5VLget_cap_flags(hid_t vol, uint64_t *flags_ret)
     return 0;
 }
 
-/* Infos below are texts. */
+/* Infos of the connector below are texts. */
 static herr_t
 fake_H5VLcopy_connector_info(hid_t vol, void **copy_ret, void *info)
 {

@@ -1,6 +1,6 @@
-/* The connector under ours, and the library that both are in: datasets and
- * files are HDF5's own, of any version, behind functions of which a test lets
- * one call fail; all other calls are noted. */
+/* A fake connector below terp's, and the fake library of both. Datasets and
+ * files are HDF5's own, of any version, behind functions that a test can make
+ * fail. All other calls are only recorded. */
 #pragma once
 
 #include <stdint.h>
@@ -8,54 +8,54 @@
 #include "vol/library.h"
 
 #define FAKE_NATIVE ((hid_t)7001)  /* the connector that writes files */
-#define FAKE_ANOTHER ((hid_t)7002) /* one between ours and that */
+#define FAKE_ANOTHER ((hid_t)7002) /* one between terp's and that one */
 #define FAKE_MAX_NARGUMENTS 12
 
-/* An object below: one of HDF5's, or of a call that is only noted. */
+/* An object below: one of HDF5's, or the result of a recorded call. */
 struct fake_object {
     hid_t id;
 };
 
-/* The last call that was noted. */
+/* The last recorded call. */
 struct fake_call {
     const char *name;
-    const void *under; /* what it was called on */
+    const void *under; /* the object of the call */
     hid_t vol;
     int narguments;
-    uintptr_t arguments[FAKE_MAX_NARGUMENTS]; /* the others */
+    uintptr_t arguments[FAKE_MAX_NARGUMENTS]; /* the other arguments */
 };
 
 extern struct fake_below {
     struct vol_library library;
-    /* The call numbered `fail_at` (from 0) fails, without having done
-     * anything; closing never does. `fails_on`: all after it too. */
+    /* Call number `fail_at` (from 0) fails without any effect; closing never
+     * fails. `fails_on`: all later calls fail too. */
     uint64_t fail_at, ncalls;
     bool fails_on;
-    const char *failed;  /* the first that did */
-    int nids;            /* that were made and not closed */
-    int nobjects;        /* below */
-    int nstacks;         /* of errors */
-    bool makes_requests; /* each call that can */
-    bool is_mpi;         /* the files' driver */
-    bool is_read_only;   /* files are open so */
-    const void *info;    /* of a file's properties, or NULL */
-    hid_t vol;           /* that properties were made with last */
+    const char *failed;  /* the first call that failed */
+    int nids;            /* ids that were opened and not closed */
+    int nobjects;        /* objects below */
+    int nstacks;         /* error stacks not closed */
+    bool makes_requests; /* each call that can, does */
+    bool is_mpi;         /* of the files' driver */
+    bool is_read_only;   /* of open files */
+    const void *info;    /* info in a file's properties, or NULL */
+    hid_t vol;           /* connector of the last properties */
     struct fake_call last;
 } fake_below;
 
-/* Fills in the library, and forgets all else. */
+/* Fills in the library's table, and resets everything else. */
 void
 fake_below_reset(void);
 
-/* Counts a call; whether it has to fail. */
+/* Counts a call. Returns whether it must fail. */
 bool
 fake_below_fails(const char *name);
 
-/* Stores one of the functions that the connector looks up for a dataset, beside
- * those of the library's table; false where `name` is another function. */
+/* Finds a function that the connector looks up for datasets, beside those of
+ * the library's table. Returns false for other names. */
 bool
 fake_below_find(const char *name, void *function_ret);
 
-/* An object below with an id that is its own from then on. */
+/* An object below that takes over an id. */
 struct fake_object *
 fake_object_make(hid_t id);

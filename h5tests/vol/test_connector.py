@@ -1,4 +1,4 @@
-"""The connector under h5py, of a wheel whose HDF5 has connectors. Only
+"""The connector under h5py from a wheel whose HDF5 supports connectors. Only
 environment variables name it: HDF5_VOL_CONNECTOR and HDF5_PLUGIN_PATH."""
 import ctypes
 import hashlib
@@ -34,7 +34,7 @@ if not h5py.version.hdf5_version_tuple >= (1, 14):
 
 
 class Said(Stderr):
-    """What the connector says inside a with statement."""
+    """Collects what the connector prints inside a with statement."""
 
     def __enter__(self):
         os.environ["TERP_VERBOSE"] = "1"
@@ -48,7 +48,7 @@ class Said(Stderr):
 
 
 def stored(dataset):
-    """The places of all chunks and what is stored of them."""
+    """The offsets and stored bytes of all chunks."""
     infos = [dataset.id.get_chunk_info(i)
              for i in range(dataset.id.get_num_chunks())]
     return sorted((info.chunk_offset, info.filter_mask,
@@ -57,7 +57,7 @@ def stored(dataset):
 
 
 def digest_of(path, shape, dtype, chunks, fill):
-    """Writes a dataset, and tells what is stored and what is read."""
+    """Writes a dataset. Returns what is stored and what is read."""
     field = np.cumsum(np.random.default_rng(3).standard_normal(shape), axis=0)
     digest = hashlib.sha256()
     with h5py.File(path, "w") as file:
@@ -190,7 +190,7 @@ class BatchTest(Files):
         self.assertGreater(nbatches, 5 * nseeds)
 
     def run_calls(self, rng):
-        """Writes, reads and changes a dataset and an array alike."""
+        """Writes, reads and changes a dataset and an array in the same way."""
         values = np.random.default_rng(rng.randrange(1 << 30))
         rank = rng.choice((1, 2, 3))
         chunks = tuple(rng.choice({1: (9000, 16384), 2: (100, 128),
@@ -214,7 +214,7 @@ class BatchTest(Files):
         return len(said.batches)
 
     def box(self, rng, shape, chunks):
-        """A random box, mostly of whole chunks."""
+        """A random box, often of whole chunks."""
         where = []
         for size, chunk in zip(shape, chunks):
             unit = 1 if rng.random() < 0.1 else chunk
@@ -344,7 +344,7 @@ class BatchTest(Files):
                 self.assertIn("16 bytes where 16384 are expected", said.text)
 
     def test_chunks_that_are_too_short_are_refused_at_once(self):
-        """What words tell is one value less in a dimension."""
+        """The cd_values have a dimension that is one value shorter."""
         field = smooth((64, 64, 64), "f4")
         with self.create(field[:60, :60, :60], chunks=(15, 15, 15)).file as file:
             dataset = file["d"]
@@ -382,14 +382,14 @@ class BatchTest(Files):
             with Said() as said, self.assertRaises(OSError):
                 dataset[where]
             self.assertIn("TERP_MAX_MEMORY", said.text)
-            # All of them have 1 MiB.
+            # The chunks together have 1 MiB.
             os.environ["TERP_MAX_MEMORY"] = "800K"
             np.testing.assert_array_equal(dataset[where], whole[where])
             del os.environ["TERP_MAX_MEMORY"]
 
     def test_other_pipelines_and_fills_go_down(self):
         field = smooth((64, 64, 64), "f4")
-        # The filter takes a shuffle away, and a checksum stays behind terp.
+        # The plugin removes a shuffle, and moves a checksum behind terp.
         for more, batches in (({"shuffle": True}, [("write", 64), ("read", 64)]),
                               ({"fletcher32": True}, [])):
             dataset = self.create(field, LOSSLESS, **more)
@@ -462,8 +462,9 @@ class BatchTest(Files):
               1e-3)
 
     def test_file_that_is_open_for_reading_is_not_written(self):
-        """HDF5 does not ask what the file is open for where it stores a chunk
-        as it is: its cache had the new chunk, and the file did not close."""
+        """When HDF5 stores a chunk unfiltered, it does not check whether the
+        file is writable: its cache had the new chunk, and the file could not
+        be closed."""
         field = np.arange(40000.0, dtype="f4")
         other = np.random.default_rng(1).normal(size=40000).astype("f4")
         for how in ({}, {"driver": "stdio"}, {"driver": "core"},
@@ -504,8 +505,8 @@ class BatchTest(Files):
                     np.testing.assert_array_equal(reader["d"][()], field[:n])
 
     def test_two_processes_read_what_another_appends(self):
-        """SWMR: chunks are compressed and appended meanwhile. One of them has
-        the filter alone."""
+        """SWMR: chunks are compressed and appended while others read. One
+        dataset has only this filter."""
         context = multiprocessing.get_context("spawn")
         with h5py.File(self.path, "w", libver="latest") as file:
             dataset = file.create_dataset(
@@ -529,7 +530,7 @@ class BatchTest(Files):
                 dataset.flush()
                 time.sleep(0.01)
                 for queue in nread if step % 20 == 0 else ():
-                    # Each sees it while it grows, however slow it is.
+                    # Each reader sees the file grow, however slow it is.
                     while queue.get(timeout=60) <= step:
                         pass
             for reader in readers:
@@ -559,7 +560,7 @@ class BatchTest(Files):
         for thread in threads:
             thread.join()
         self.assertEqual(failures, [])
-        # None of the connector's own is left. The system may list a thread for
+        # No thread of the connector is left. The system may list a thread for
         # a moment after it was joined.
         for _ in range(100):
             if len(os.listdir("/proc/self/task")) <= threads_at_start:
@@ -594,7 +595,7 @@ def appended(step):
 
 
 def read_what_is_appended(path, queue):
-    """Compares what there is of all steps; tells each time how many it read."""
+    """Compares all steps that exist so far. Returns their number each time."""
     nread = 0
     deadline = time.monotonic() + 60
     with h5py.File(path, "r", libver="latest", swmr=True) as file:
@@ -619,7 +620,7 @@ def read_and_compare(path, field):
 
 
 class RuleTest(unittest.TestCase):
-    """Datasets of programs that ask for no compression."""
+    """Datasets of programs that do not choose compression."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -630,7 +631,8 @@ class RuleTest(unittest.TestCase):
         self.addCleanup(self.file.close)
 
     def bound(self, name, rules, field=smooth((80, 90, 100), "f4"), **more):
-        """The cd_values' mode and bound, None of a dataset without terp."""
+        """The mode and bound in the cd_values; None for a dataset without
+        terp."""
         os.environ["TERP_RULES"] = rules
         with Said() as self.said:
             dataset = self.file.create_dataset(name, data=field, **more)
@@ -708,7 +710,7 @@ class RuleTest(unittest.TestCase):
                          (ABSOLUTE, 1e-3))
         self.assertEqual(list(self.file["f"]._filters),
                          [str(FILTER), "fletcher32"])
-        # A bound that the program has chosen itself stays.
+        # A bound that the program chose itself stays.
         self.assertEqual(
             self.bound("t", rules, compression=FILTER,
                        compression_opts=(RELATIVE, 1, 2)), (RELATIVE, 1e-2))
@@ -724,7 +726,7 @@ class RuleTest(unittest.TestCase):
             del self.file["d"]
         self.assertIsNone(self.bound("d", "*=abs:1e-3,chunk:20x90", **more))
         self.assertIn("another rank", self.said.text)
-        # Nothing grows, and the program has no chunks.
+        # Fixed extents, and a program that chooses no chunks.
         for option, chunks in (("", (80, 45, 50)), (",chunk:1x30x100",
                                                     (1, 30, 100))):
             name = "contiguous" + option
@@ -733,7 +735,7 @@ class RuleTest(unittest.TestCase):
             self.assertEqual(self.file[name].chunks, chunks)
 
     def test_growing_dataset_has_its_frames_coded_once(self):
-        """As LAMMPS writes h5md: a frame at a time, each a chunk."""
+        """As LAMMPS writes h5md: one frame at a time, each a chunk."""
         field = smooth((100, 1000, 3), "f4")
         sizes = {}
         for rules in "*=abs:1e-3,small", "*=abs:1e-3,chunk":
@@ -810,7 +812,7 @@ class DeviceTest(Files):
             ctypes.c_size_t(nbytes), 4), 0)
 
     def on_device(self, values):
-        """An array as numpy has it, whose values numpy must not look at."""
+        """An array with numpy's interface whose values numpy must not read."""
         at = ctypes.c_void_p()
         self.assertEqual(self.cuda.cudaMalloc(
             ctypes.byref(at), ctypes.c_size_t(values.nbytes)), 0)
@@ -868,14 +870,14 @@ class DeviceTest(Files):
             out = self.on_device(np.full_like(field, -1))
             dataset.read_direct(out, where, where)
             np.testing.assert_array_equal(self.from_device(out), expected)
-            # As h5py asks where memory is as large as the selection.
+            # What h5py passes if memory is as large as the selection.
             out = self.on_device(np.zeros_like(field[where]))
             dataset.read_direct(out, where)
             np.testing.assert_array_equal(self.from_device(out), field[where])
 
 
 class ErrorTest(unittest.TestCase):
-    """What a user gets wrong; each in a process of its own."""
+    """Mistakes of users, each in a process of its own."""
 
     def run_with(self, script, *arguments, **variables):
         return subprocess.run([sys.executable, "-c", script, *arguments],
@@ -905,7 +907,7 @@ class ErrorTest(unittest.TestCase):
             self.assertEqual(said.stdout, "10\n", said)
 
     def test_hdf5_that_finds_no_plugin_has_the_connector_s_filter(self):
-        """netCDF-C 4.9.3 takes the folders of plugins from HDF5."""
+        """netCDF-C 4.9.3 takes the plugin folders from HDF5."""
         script = ("import h5py, numpy as np, sys\n"
                   "while h5py.h5pl.size(): h5py.h5pl.remove(0)\n"
                   "a = np.arange(1e5).reshape(100, 1000)\n"

@@ -1,9 +1,9 @@
-"""Another package's own tests with the connector: TEST_SUITE names it.
+"""Runs another package's own tests with the connector; TEST_SUITE names the
+package.
 
-None fails that does not fail without it: with the plugins' folder alone, with
-the connector, and where its rules compress what the tests write. netCDF4's own
-filters are found in each run.
-"""
+A test may fail only if it also fails without the connector: with only the
+plugins' folder, with the connector, and with rules that compress what the
+tests write. netCDF4's own filters are available in each run."""
 import importlib.util
 import os
 import subprocess
@@ -13,7 +13,7 @@ import unittest
 from importlib.metadata import version
 from xml.etree import ElementTree
 
-# What pytest is told. xarray has many tests that do not touch HDF5.
+# Arguments of pytest. xarray has many tests that do not use HDF5.
 SUITES = {
     "h5py": ["h5py.tests"],
     "h5netcdf": ["h5netcdf.tests"],
@@ -24,21 +24,21 @@ SUITES = {
                "xarray.tests.test_backends_api",
                "xarray.tests.test_backends_common",
                "-k", "not Zarr"],
-    "tables": None,  # by its own runner
+    "tables": None,  # with its own runner
 }
 THROUGH = {"HDF5_VOL_CONNECTOR": "terp"}
 RUNS = {"without": None, "plugins alone": {}, "connector": THROUGH,
         "rules": {**THROUGH, "TERP_RULES": "*=lossless"}}
-# Tests of what compression changes, beside the values.
+# Tests of properties that compression changes, other than values.
 COMPRESSED = {
-    # A file is no smaller than its array, of zeros.
+    # The tests expect a file as large as its array of zeros.
     "tables.tests.test_basics.FilePropertyTestCase.test_get_filesize"}
-# A test that waits for ever tells where.
+# Prints where a hanging test is.
 SECONDS = 900
 
 
 class TablesResult(unittest.TextTestResult):
-    """Prints tests that fail. Their names are gone when they have ended."""
+    """Prints failing tests. Their names are not available after they end."""
 
     def startTest(self, test):
         super().startTest(test)
@@ -54,8 +54,8 @@ class TablesResult(unittest.TextTestResult):
 
 
 def run_tables():
-    """PyTables' tests, by its own list of them, as pytest also finds classes that
-    are there to be inherited."""
+    """Runs PyTables' tests by its own list, because pytest also finds base
+    classes."""
     from tables.tests import test_suite
 
     result = unittest.TextTestRunner(
@@ -70,7 +70,7 @@ def environment_of(variables):
     if variables is None:
         del environment["HDF5_PLUGIN_PATH"]
         return environment
-    # The variable takes the place of the folder that netCDF4's wheel names.
+    # The variable replaces the folder that netCDF4's wheel sets.
     netcdf4 = importlib.util.find_spec("netCDF4")
     if netcdf4:
         environment["HDF5_PLUGIN_PATH"] += os.pathsep + os.path.join(
@@ -79,7 +79,7 @@ def environment_of(variables):
 
 
 def run(suite, variables):
-    """The tests that fail, and what was printed."""
+    """Returns the failing tests, and the output."""
     with tempfile.TemporaryDirectory() as folder:
         if SUITES[suite] is None:
             command = [sys.executable, os.path.abspath(__file__), "--tables"]

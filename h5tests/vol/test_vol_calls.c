@@ -1,7 +1,7 @@
-#define _GNU_SOURCE /* dladdr, setenv */
-/* The connector's callbacks above a fake connector: each hands on what it was
- * given, objects replaced by those below; and where a function of HDF5 or an
- * allocation fails, so does the call, and nothing stays open. */
+#define _GNU_SOURCE /* for dladdr and setenv */
+/* The connector's callbacks on top of a fake connector. Each passes its
+ * arguments on, with objects replaced by those below. If a function of HDF5 or
+ * an allocation fails, the callback fails too, and nothing stays open. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* ---- what is not in the library's table ---- */
+/* ---- functions that are not in the library's table ---- */
 
 bool
 __wrap_terp_host_find_id(const struct terp_host *, const char *, hid_t *);
@@ -37,8 +37,8 @@ __real_dladdr(const void *, Dl_info *);
 int
 __wrap_dladdr(const void *, Dl_info *);
 
-/* What the process seems to have: a library with one function less, at any
- * address, in which these are not to be found at all. */
+/* The library that the process seems to contain: at address `base`, without the
+ * functions `missing` and `missing_too`. */
 static struct {
     bool is_fake;
     const char *missing, *missing_too;
@@ -98,7 +98,7 @@ __wrap_dladdr(const void *at, Dl_info *info_ret)
     return 1;
 }
 
-/* ---- calls that are handed on ---- */
+/* ---- calls that are passed on ---- */
 
 static const struct vol_class *const calls = &vol_pass_class;
 static const struct vol_loc loc, other_loc;
@@ -146,7 +146,7 @@ check_call(const char *name, const void *under, int n, const uintptr_t *words)
             fail_msg("%s: argument %d is another one", name, i);
 }
 
-/* A request of the connector below is put into one of ours. */
+/* The connector wraps a request of the connector below. */
 static void
 take_request(void **req)
 {
@@ -160,8 +160,8 @@ take_request(void **req)
 
 #define ALL_OF(...) __VA_ARGS__
 
-/* (callback, name below, arguments, words of them below): once as it should be,
- * once failing. The object is `on`. */
+/* (callback, name below, arguments, their words below): calls it once with
+ * success and once with a failure. The object is `on`. */
 #define CHECK_PASS(callback, name, arguments, ...)              \
     do {                                                        \
         const uintptr_t words[] = {__VA_ARGS__};                \
@@ -199,7 +199,7 @@ take_request(void **req)
         take_request(&request);                                 \
     } while (0)
 
-/* A call that fails leaves the object, one that works ends it. */
+/* A call that fails keeps the object; a call that succeeds ends it. */
 #define CHECK_CLOSE(callback, name)                             \
     do {                                                        \
         struct vol_object *closed = make_object();              \
@@ -312,7 +312,7 @@ call_is_handed_on_with_its_arguments(void **state)
     assert_int_equal(fake_below.nobjects, 0);
 }
 
-/* Where a call has two objects, either may be missing. */
+/* If a call has two objects, either may be missing. */
 static void
 second_object_is_replaced_too(void **state)
 {
@@ -354,7 +354,7 @@ second_object_is_replaced_too(void **state)
     assert_true(calls->link.create(&link, NULL, &loc, 1, 2, 5, &request) >= 0);
     assert_null(fake_below.last.under);
     take_request(&request);
-    link.op = 1; /* a soft one, whose arguments are no object */
+    link.op = 1; /* a soft link, whose arguments are not objects */
     CHECK_ASYNC(link.create, H5VLlink_create,
                 (&link, on, &loc, 1, 2, 5, &request), W(to), W(&loc), 1, 2, 5,
                 W(&request));
@@ -395,7 +395,7 @@ request_ends_with_its_own(void **state)
     void *none = NULL;
 
     (void)state;
-    /* A call that makes none leaves none. */
+    /* A call that makes no object returns none. */
     assert_true(calls->optional(request, NULL, 5, &none) >= 0);
     assert_null(none);
     fake_below.fail_at = fake_below.ncalls;
@@ -430,7 +430,7 @@ wrapped_object_is_one_of_ours(void **state)
     fake_below.nobjects--;
     assert_true(calls->wrap.free_wrap_ctx(context) >= 0);
 
-    /* No context where that below fails, or where there is no memory. */
+    /* There is no context if the one below fails, or without memory. */
     fake_below.fail_at = fake_below.ncalls;
     assert_true(calls->wrap.get_wrap_ctx(on, &context) < 0);
     assert_null(context);
@@ -439,7 +439,7 @@ wrapped_object_is_one_of_ours(void **state)
     assert_int_equal(terp_allocations_stop().nleaked, 0);
     assert_null(context);
 
-    on->vol = FAKE_NATIVE; /* which has none */
+    on->vol = FAKE_NATIVE; /* the object below has none */
     assert_true(calls->wrap.get_wrap_ctx(on, &context) >= 0);
     assert_true(calls->wrap.free_wrap_ctx(context) >= 0);
     free_object(on);
@@ -471,7 +471,7 @@ connector_tells_of_itself_and_of_those_below(void **state)
 
 /* ---- files ---- */
 
-/* All of a file's calls that have properties; what they make. */
+/* All calls on files that have properties, and what they make. */
 static herr_t
 use_file(int call)
 {
@@ -501,8 +501,8 @@ use_file(int call)
     return result;
 }
 
-/* A file is there or not, whether its info can be freed, and the filter be
- * had. */
+/* Whether a file exists, whether its info can be freed, and whether the filter
+ * is available. */
 static bool
 is_of_no_file(const char *function)
 {
@@ -544,7 +544,7 @@ failure_for_a_file_is_its_error(void **state)
                                      with == 0 ? FAKE_NATIVE : FAKE_ANOTHER);
                 assert_int_equal(fake_below.nobjects, 0);
                 assert_int_equal(fake_below.nstacks, 0);
-                /* The connector below is kept. */
+                /* The info of the connector below is kept. */
                 assert_in_range(fake_below.nids, 0, with != 0);
             }
         }
@@ -662,7 +662,7 @@ text_that_is_no_info_is_refused(void **state)
 
 static const struct creation {
     const char *rules, *name;
-    hid_t space; /* which: a number of dims, or below */
+    hid_t space; /* which: the rank, or below */
     bool is_wide, is_chunked, is_filtered, is_compact, is_external;
     bool is_compressed;
     bool is_parallel, is_mpi, is_above;
@@ -714,7 +714,7 @@ make_dcpl(const struct creation *creation)
     return dcpl;
 }
 
-/* Whether what was created is compressed; fails unless it was created. */
+/* Whether the created dataset is compressed. Fails unless it was created. */
 static bool
 is_compressed(const struct vol_object *made)
 {
@@ -764,7 +764,7 @@ check_creation(const struct creation *creation)
         if (n == 0)
             assert_int_equal(is_compressed(made), creation->is_compressed);
         if (made != NULL) {
-            /* A rule that cannot be followed is none. */
+            /* A rule that cannot be applied is ignored. */
             if (!creation->is_compressed)
                 assert_false(is_compressed(made));
             assert_true(calls->dataset.close(made, 0, NULL) >= 0);
@@ -805,7 +805,7 @@ failure_leaves_a_dataset_without_its_rule(void **state)
     unsetenv("TERP_RULES");
 }
 
-/* ---- the library that has called ---- */
+/* ---- the library that calls the connector ---- */
 
 #define NLIBRARIES 16
 
@@ -819,7 +819,7 @@ library_is_found_with_all_functions_or_not(void **state)
     (void)state;
     host.is_fake = true;
     host.base = &bases[0];
-    /* Each function is looked for. */
+    /* Each function is looked up. */
 #define CHECK_MISSING(result, name, parameters) \
     host.missing = #name;                       \
     assert_null(__real_vol_library_of(bases));
@@ -857,7 +857,8 @@ library_is_found_with_all_functions_or_not(void **state)
     assert_int_equal(library->native, FAKE_NATIVE);
     assert_false(library->is_parallel);
 
-    /* Opened anew: its number is asked for where it is not that of before. */
+    /* HDF5 was opened again: the native connector's id is looked up again
+     * unless it is still valid. */
     for (uint64_t n = 1; n < 4; n++) {
         fake_below.fail_at = fake_below.ncalls + n;
         assert_true(calls->initialize(0) >= 0);
@@ -900,7 +901,7 @@ too_old_hdf5_is_told_no_filter_has_this_number(void **state)
     int silent = redirect_stderr(&said);
     assert_ptr_not_equal(H5PLget_plugin_info(), calls);
     restore_stderr(silent, said, text, sizeof text);
-    assert_string_equal(text, ""); /* of a version that is not known */
+    assert_string_equal(text, ""); /* of an unknown version */
     host.missing_too = NULL;
     const char *const names[] = {NULL, "other", "terp", "terp", "terp", "terp"};
     const char *const verbose[] = {NULL, NULL, "0", NULL, "1", NULL};

@@ -1,6 +1,6 @@
-#define _POSIX_C_SOURCE 200809L /* mkstemp, fdopen */
-/* Rules for datasets that programs create: which one counts, and what is no
- * rule. */
+#define _POSIX_C_SOURCE 200809L /* for mkstemp and fdopen */
+/* Rules for datasets that programs create: which rule applies, and which texts
+ * are not rules. */
 #include <fenv.h>
 #include <math.h>
 #include <stdio.h>
@@ -115,7 +115,7 @@ options_stand_behind_the_bound(void **state)
     assert_int_equal(choice.chunk[0], 16);
     assert_int_equal(choice.chunk[1], 1);
     assert_int_equal(choice.chunk[2], 7);
-    /* Those of another rule do not count. */
+    /* Settings of another rule do not count. */
     assert_int_equal(find("v=abs:1;*=abs:1,small", "/v", &choice),
                      VOL_RULE_APPLY);
     assert_false(choice.has_small);
@@ -258,7 +258,7 @@ file_has_lines_and_comments(void **state)
     remove(name);
 }
 
-/* Behind it there might be more rules. */
+/* More rules may follow it. */
 static void
 file_with_a_byte_of_0_is_refused(void **state)
 {
@@ -277,7 +277,7 @@ file_with_a_byte_of_0_is_refused(void **state)
     remove(name);
 }
 
-/* As a file of them is. */
+/* As in a file with rules. */
 static void
 rules_of_more_than_64_kib_are_refused(void **state)
 {

@@ -1,8 +1,8 @@
-#define _POSIX_C_SOURCE 200809L /* setenv */
-/* The connector's datasets above a fake one, written and read while, in turn,
- * each function of HDF5 fails, each allocation and each call of the device: the
- * result is an error or right, nothing stays open, and a file has no values but
- * those before and those that were to be written. */
+#define _POSIX_C_SOURCE 200809L /* for setenv */
+/* Writes and reads datasets by the connector on top of a fake one, while each
+ * function of HDF5, each allocation and each call of the device fails in turn.
+ * The result is an error or right, nothing stays open, and a file contains only
+ * earlier values and new ones. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,14 +21,14 @@
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 #define NVALUES (10 * 8 * 8)
-/* In memory there is room for a box within another one. */
+/* Memory is large enough for a box within a larger box. */
 #define CAP_NVALUES 2048
 
 static const struct h5_shape cube = {3, {10, 8, 8}, {4, 4, 4}};
 static const struct h5_shape whole = {3, {10, 8, 8}, {10, 8, 8}};
 static struct fake_cuda *fake;
 
-/* ---- what the connector asks that is not in its table ---- */
+/* ---- functions that are not in the library's table ---- */
 
 bool
 __real_terp_host_find_id(const struct terp_host *, const char *, hid_t *);
@@ -81,20 +81,20 @@ __wrap_vol_library_of(const void *caller)
 /* ---- datasets ---- */
 
 enum kind {
-    CUBE,           /* of terp */
+    CUBE,           /* terp */
     BIG,            /* big-endian, of 64 bits, terp */
-    HOLES,          /* terp, of which few chunks were written */
-    SKIPPED,        /* terp, which was skipped for one chunk */
+    HOLES,          /* terp; few chunks were written */
+    SKIPPED,        /* terp; one chunk skipped it */
     ONE_CHUNK,      /* terp */
-    BRICKS,         /* terp, of chunks that are stacks */
-    PLAIN,          /* no chunks */
+    BRICKS,         /* terp; chunks are stacks */
+    PLAIN,          /* contiguous */
     BEHIND_ANOTHER, /* two filters */
     DEFLATED,       /* another filter */
     WHOLE_ONLY,     /* partial chunks are not filtered */
     WORDS,          /* bits, which terp passes on */
     INTEGERS,       /* integers that terp codes */
-    NEVER,          /* terp, whose fill value is not written */
-    UNTOLD          /* terp, without a fill value */
+    NEVER,          /* terp; HDF5 does not write the fill value */
+    UNTOLD          /* terp; no fill value */
 };
 
 enum selection {
@@ -103,22 +103,22 @@ enum selection {
     PART,   /* {1, 0, 0}, {8, 8, 8} */
     LATE,   /* {0}, {8, 8, 7} */
     FEW,    /* {0}, {4, 4, 4} */
-    STEPS,  /* every 4th */
-    ROWS,   /* every 2nd of the first dim */
+    STEPS,  /* every 4th value */
+    ROWS,   /* every 2nd index of the first dim */
     BLOCKS, /* two values of four */
-    LINES,  /* one row after the other that touch each other */
+    LINES,  /* adjacent rows, one after the other */
     POINTS,
     TWO_BOXES,
     NONE,
-    SHORTER, /* of a space of other dims */
+    SHORTER, /* a space of other dims */
     /* In memory: */
     DENSE,  /* as many values in one dim */
     BLOCK,  /* VOL_SPACE_BLOCK */
     GHOSTS, /* a box whose rows have no gaps */
     GAPS,   /* a box of every second value */
-    LAST,   /* one of two values in each place */
+    LAST,   /* a box of one value of two */
     LINE,   /* a part of one row of two */
-    PLIST,  /* H5S_PLIST, which no transfer can do here */
+    PLIST,  /* H5S_PLIST, which no transfer supports here */
 };
 
 static const struct scenario {
@@ -129,16 +129,16 @@ static const struct scenario {
     bool is_left; /* to the connector below */
     enum {
         SAME = 0,
-        WIDER = 1,         /* the type in memory is another one */
-        OTHER = 2,         /* properties are not the default ones */
-        DOUBLED = 4,       /* they have an expression */
+        WIDER = 1,         /* the type in memory differs */
+        OTHER = 2,         /* properties other than the default ones */
+        DOUBLED = 4,       /* properties with an expression */
         SHARED = 8,        /* HDF5 is parallel */
-        MPI = 16,          /* so is the file */
+        MPI = 16,          /* the file is open in parallel */
         PAIR = 32,         /* two datasets at once */
         ABOVE = 64,        /* the connector below is not the native one */
         NEWER = 128,       /* HDF5 2 */
-        ALLOCATIONS = 256, /* fail too */
-        READ_ONLY = 512    /* the file is open so */
+        ALLOCATIONS = 256, /* allocations fail too */
+        READ_ONLY = 512    /* the file is open read-only */
     } how;
 } scenarios[] = {
     {"write", CUBE, true, ALL, ALL, false, ALLOCATIONS},
@@ -284,7 +284,7 @@ make_file_space(enum selection selection)
     return space;
 }
 
-/* For as many values as the file's space selects. */
+/* Selects as many values as the file's space does. */
 static hid_t
 make_memory_space(enum selection selection, hid_t file_space)
 {
@@ -329,7 +329,7 @@ struct trial {
     hid_t file, datasets[2], type, dxpl, file_space, mem_space;
     size_t n;
     bool on_device;
-    uint8_t *before, *old[2], *new[2]; /* what was written first, and as read */
+    uint8_t *before, *old[2], *new[2]; /* first values, values read */
     uint8_t *src, *want, *dst[2], *stored;
 };
 
@@ -342,7 +342,7 @@ make_room(void)
     return room;
 }
 
-/* Values of `type`, that differ by `seed`. */
+/* Values of `type`; another `seed` gives other values. */
 static uint8_t *
 make_values(hid_t type, int seed)
 {
@@ -413,7 +413,7 @@ close_object(void *object)
     fake_below.fails_on = fails_on;
 }
 
-/* By the connector. */
+/* Through the connector. */
 static herr_t
 move(struct trial *trial, void **objects)
 {
@@ -432,7 +432,7 @@ move(struct trial *trial, void **objects)
                                              trial->dxpl, dst, NULL);
 }
 
-/* Whether the last call below was for all that the program's call was. */
+/* Whether the connector below got the whole call of the program. */
 static bool
 was_left(const struct trial *trial)
 {
@@ -616,7 +616,7 @@ read_plainly(void *arg)
             trial->want);
 }
 
-/* What HDF5 takes itself for chunks of another filter is not terp's. */
+/* Stack beyond that which HDF5 itself takes for chunks of another filter. */
 static void
 transfers_take_little_of_the_stack(void **state)
 {
@@ -659,7 +659,7 @@ failure_of_hdf5_is_an_error_or_right(void **state)
             snprintf(what, sizeof what, "call %llu (%s)", (unsigned long long)n,
                      fake_below.failed == NULL ? "" : fake_below.failed);
             check_below(&trial, what);
-            /* It fails, too, where there is no expression. */
+            /* Fails also without an expression. */
             if (fake_below.failed == NULL || !(trial.scenario->how & DOUBLED) ||
                 strcmp(fake_below.failed, "H5Pget_data_transform") != 0)
                 check_values(&trial, result, what);
@@ -670,7 +670,7 @@ failure_of_hdf5_is_an_error_or_right(void **state)
 
 /* ---- memory and the device ---- */
 
-/* Without faults it would take too long to try all allocations of a codec. */
+/* Tries some of the allocations of a codec; all would take too long. */
 static void
 failure_of_memory_is_an_error_or_right(void **state)
 {
@@ -704,7 +704,7 @@ failure_of_memory_is_an_error_or_right(void **state)
     }
 }
 
-/* All memory is the device's then, or none. */
+/* All memory is the device's, or none. */
 static void
 use_device(bool has_memory)
 {
@@ -720,7 +720,8 @@ leave_device(void)
     unsetenv("TERP_ENGINE");
 }
 
-/* One call, of HDF5 or of the device, fails; how many there are. */
+/* Fails one call, of HDF5 or of the device. Returns how many calls there
+ * are. */
 static uint64_t
 move_on_device(struct trial *trial, bool of_device, uint64_t n)
 {
@@ -780,7 +781,7 @@ failure_on_a_device_is_an_error_or_right(void **state)
     }
 }
 
-/* The selection in memory is one of the properties, which HDF5 alone knows. */
+/* The selection in memory is a transfer property, which only HDF5 can read. */
 static void
 unknown_selection_is_not_moved_from_the_device(void **state)
 {
@@ -797,7 +798,7 @@ unknown_selection_is_not_moved_from_the_device(void **state)
     assert_true(move_by_new_objects(&trial, &left) < 0);
     leave_device();
     check_below(&trial, "plist");
-    /* Nor in batches from the host. */
+    /* Calls with host memory are left to HDF5 too. */
     trial.file_space = make_file_space(CHUNKS);
     prepare_below(&trial, UINT64_MAX);
     (void)move_by_new_objects(&trial, &left);
@@ -833,7 +834,7 @@ values_that_are_nowhere_are_left(void **state)
     close_trial(&trial);
 }
 
-/* A chunk of more bytes than any stream of terp has. */
+/* A chunk larger than any stream of terp. */
 static void
 chunk_that_is_too_large_is_an_error(void **state)
 {

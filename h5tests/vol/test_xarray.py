@@ -1,11 +1,11 @@
-"""netCDF4, h5netcdf and xarray through the connector, whose rules compress what
-they write."""
+"""netCDF4, h5netcdf and xarray through the connector, whose rules compress
+what they write."""
 import os
 import sys
 import tempfile
 import unittest
 
-# The order decides which HDF5 is found first; there are two in the process.
+# The order decides which of the two HDF5 in the process is found first.
 import netCDF4
 import h5netcdf
 import h5py
@@ -27,7 +27,7 @@ class XarrayTest(unittest.TestCase):
         self.field = smooth((80, 90, 100), "f8")
 
     def read(self, path="temperature"):
-        """What each reader makes of a variable."""
+        """What each reader gets for a variable."""
         with h5py.File(self.path) as file:
             yield file[path][()]
         with netCDF4.Dataset(self.path) as file:
@@ -68,7 +68,7 @@ class XarrayTest(unittest.TestCase):
         self.check()
 
     def test_records_of_netcdf4_are_coded_once(self):
-        """netCDF-C's own chunks of an unlimited dimension are of one record."""
+        """netCDF-C's default chunk of an unlimited dimension is one record."""
         os.environ["TERP_RULES"] = "t*=abs:1e-3,chunk,replace-filters"
         os.environ["TERP_VERBOSE"] = "1"
         self.addCleanup(os.environ.pop, "TERP_VERBOSE", None)

@@ -1,6 +1,6 @@
-/* Holds vol/abi.h against the headers of HDF5 1.14 or newer: nothing here runs.
- * Structs must have the same size and the same fields at the same places, the
- * class functions of the same kind, and constants the same values. */
+/* Compares vol/abi.h with the headers of HDF5 1.14 or newer, at compile time.
+ * Structs must have the same size and fields at the same offsets, class
+ * functions the same types, and constants the same values. */
 #include <assert.h>
 
 #include "vol/abi.h"
@@ -50,7 +50,7 @@ static_assert(VOL_NATIVE_CHUNK_STORAGE_SIZE ==
 static_assert(VOL_NATIVE_CHUNK_READ == H5VL_NATIVE_DATASET_CHUNK_READ, "");
 static_assert(VOL_NATIVE_CHUNK_WRITE == H5VL_NATIVE_DATASET_CHUNK_WRITE, "");
 
-/* ---- what we make, and HDF5 reads as a whole ---- */
+/* ---- structs that terp fills and HDF5 reads ---- */
 
 SAME_SIZE(struct vol_loc, H5VL_loc_params_t);
 SAME_PLACE(struct vol_loc, type, H5VL_loc_params_t, type);
@@ -98,7 +98,7 @@ SAME_PLACE(vol_chunk_write, filters, H5VL_native_dataset_chunk_write_t,
 SAME_PLACE(vol_chunk_write, nbytes, H5VL_native_dataset_chunk_write_t, size);
 SAME_PLACE(vol_chunk_write, buf, H5VL_native_dataset_chunk_write_t, buf);
 
-/* ---- what HDF5 makes, and we change in places ---- */
+/* ---- structs that HDF5 fills and terp changes ---- */
 
 SAME_PLACE(struct vol_file_specific, args.reopen.file,
            H5VL_file_specific_args_t, args.reopen.file);

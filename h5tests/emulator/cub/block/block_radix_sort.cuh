@@ -1,6 +1,6 @@
-/* cub::BlockRadixSort, with CUB's own names and arguments: a stable sort of
- * unsigned keys, thread t's items standing before those of thread t + 1. The
- * last thread to arrive does the work for all. */
+/* cub::BlockRadixSort with CUB's names and arguments: a stable sort of unsigned
+ * keys. Thread t's items come before those of thread t + 1. The last thread to
+ * arrive sorts for all. */
 #pragma once
 
 #include "cuda_runtime.h"
