@@ -1,13 +1,13 @@
-/* Makes tests of terp.h tests of the CUDA engine as well: linked with
- * --wrap=terp_encode and --wrap=terp_decode, what they encode and decode is
- * done by both engines, and any difference ends the program.
+/* Runs tests of terp.h on the CUDA engine as well. A test linked with
+ * --wrap=terp_encode and --wrap=terp_decode calls the functions here, which run
+ * both engines; any difference ends the program.
  *
- * TERP_CUDA_LIBRARY names the engine: the emulated one or libterp_cuda.so of a
- * machine with a GPU. TERP_TEST_EVERY=n takes one call in n to the device, for
- * the emulator is slow; terp_case_is_drawn chooses them. With
- * TERP_TEST_NANS=any a NaN is as good as another: of a damaged stream
- * arithmetic may make one, whose bits are the machine's. */
-#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
+ * TERP_CUDA_LIBRARY names the engine: the emulated one, or libterp_cuda.so on a
+ * machine with a GPU. TERP_TEST_EVERY=n runs one call in n on the device,
+ * because the emulator is slow; terp_case_is_drawn chooses the calls. With
+ * TERP_TEST_NANS=any all NaN are equal: in damaged streams arithmetic may make
+ * NaN, whose bits depend on the machine. */
+#define _DEFAULT_SOURCE /* for MAP_ANONYMOUS */
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@
 #include "h5tests/support/cases.h"
 #include "h5tests/support/values.h"
 
-/* Names that --wrap gives. */
+/* The linker's --wrap gives these names. */
 enum terp_status
 __real_terp_encode(const struct terp_params *, const struct terp_chunk *,
                    const void *, void *, uint64_t, uint64_t *, int);
@@ -32,7 +32,8 @@ __wrap_terp_encode(const struct terp_params *, const struct terp_chunk *,
 enum terp_status
 __wrap_terp_decode(const void *, uint64_t, void *, uint64_t, uint64_t *, int);
 
-/* cmocka's checks are for the main thread; this may be any. */
+/* cmocka's checks work in the main thread only, and any thread may come
+ * here. */
 static void
 stop(const struct terp_chunk *chunk, const struct terp_params *params,
      const char *problem)
@@ -62,7 +63,7 @@ is_chosen(void)
     return n > 0 && terp_case_is_drawn(ncalls++, n);
 }
 
-/* Not malloc: some tests count and limit what the codec takes from it. */
+/* Not malloc, because some tests count and limit the codec's allocations. */
 static void *
 take_memory(uint64_t nbytes)
 {
@@ -74,7 +75,7 @@ take_memory(uint64_t nbytes)
     return bytes;
 }
 
-/* The device does all that is not left to the CPU. */
+/* The device must run all calls that are not left to the CPU. */
 static void
 check_use(const struct terp_run_result *result, const struct terp_chunk *chunk,
           const struct terp_params *params)
@@ -114,8 +115,8 @@ compare_encoders(const struct terp_params *params,
     munmap(dst, terp_encode_bound(chunk));
 }
 
-/* Chunks that the caller has no room for stay with the CPU: a damaged frame
- * may announce any. */
+/* Chunks larger than the caller's buffer stay with the CPU, because a damaged
+ * frame may announce any size. */
 static bool
 is_nan(enum terp_type type, uint64_t bits)
 {
@@ -128,7 +129,7 @@ static void
 compare_decoders(const void *src, uint64_t src_nbytes, uint64_t room_nbytes,
                  int nthreads)
 {
-    /* A stream without a readable frame is refused, whatever is expected. */
+    /* A stream without a readable frame is always refused. */
     struct terp_chunk chunk = {.type = TERP_FLOAT32, .rank = 1, .dims = {1}};
     const struct terp_run_options options = {.engine = TERP_ENGINE_CUDA};
     struct terp_run_result result = {.size = sizeof result};
@@ -155,7 +156,7 @@ compare_decoders(const void *src, uint64_t src_nbytes, uint64_t room_nbytes,
                  terp_status_text(st), terp_status_text(cuda_st));
         stop(&chunk, NULL, problem);
     }
-    /* Those of complex values are twice as many as of a chunk of one part. */
+    /* Complex values have twice as many. */
     struct terp_chunk part = terp_chunk_of_part(&chunk);
     part.big_endian = chunk.big_endian;
     const bool is_plain = terp_type_is_plain(part.type);

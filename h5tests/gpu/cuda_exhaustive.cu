@@ -1,12 +1,12 @@
 /* cuda_exhaustive [CHUNKS] [WIDE]
  *
- * What h5tests/codec/exhaustive.c tries on the CPU, on a machine with a GPU:
- * all float32 there are, twice, under bounds of every mode, through the
- * device's encoder and decoder, and each value checked in exact arithmetic, by
- * the device too. Then WIDE chunks of float64 a bound (2400: 10^10 values in
- * all). CHUNKS takes so many of the 4096 chunks of float32. Pipelines and
- * predictors take turns. Prints a line for each bound, and fails at the first
- * value that loses its own. */
+ * The cases of h5tests/codec/exhaustive.c on a machine with a GPU: all float32
+ * patterns, twice, under bounds of every mode, through the device's encoder and
+ * decoder. The device also checks each value in exact arithmetic. Then WIDE
+ * chunks of float64 for each bound (default 2400: 10^10 values in all). CHUNKS
+ * limits the 4096 chunks of float32. Pipelines and predictors take turns.
+ * Prints a line for each bound, and fails at the first value that exceeds its
+ * bound. */
 #include <cuda_runtime.h>
 
 #include <stdio.h>
@@ -29,7 +29,7 @@ alloc_device(uint64_t nbytes)
     return (uint8_t *)at;
 }
 
-/* Chunks of a call: `first`, `first` + `step` and so on. */
+/* The chunks of a call: `first`, `first` + `step` and so on. */
 struct batch {
     struct exhaustive_case how;
     enum exhaustive_layout layout;
@@ -43,7 +43,7 @@ load_bits(const uint8_t *values, uint64_t i, bool wide)
                 : (uint64_t)((const uint32_t *)values)[i];
 }
 
-/* As terp_field_mix. */
+/* terp_field_mix for the device. */
 static __device__ __forceinline__ uint64_t
 mix(uint64_t counter)
 {
@@ -73,8 +73,8 @@ __launch_bounds__(NTHREADS) fill(const struct batch batch, uint8_t *values)
     }
 }
 
-/* Finite values, whose order is that of integers, as doubles: their extremes in
- * all threads. */
+/* The least and the largest finite value, from all threads. As integers, the
+ * values have the same order. */
 static __device__ void
 find_range(const uint8_t *values, uint64_t nvalues, bool wide, double *min_ret,
            double *max_ret)
@@ -109,7 +109,7 @@ find_range(const uint8_t *values, uint64_t nvalues, bool wide, double *min_ret,
     *max_ret = s_max[0];
 }
 
-/* Grid: x 1, y chunks. `*bad` becomes the place of some value that has lost its
+/* Grid: x 1, y chunks. `*bad` becomes the position of a value that exceeds its
  * bound. */
 static __global__ void
 __launch_bounds__(NTHREADS)
@@ -135,10 +135,10 @@ __launch_bounds__(NTHREADS)
 struct buffers {
     uint8_t *values, *decoded, *streams;
     uint64_t stream_stride;
-    unsigned long long *bad; /* managed */
+    unsigned long long *bad; /* managed memory */
 };
 
-/* The place of a value that has lost its bound, or NONE. */
+/* The position of a value that exceeds its bound, or NONE. */
 static uint64_t
 find_bad(const struct batch *batch, uint64_t nchunks, const struct buffers *b)
 {
@@ -149,8 +149,8 @@ find_bad(const struct batch *batch, uint64_t nchunks, const struct buffers *b)
     return *b->bad;
 }
 
-/* Codes and checks the chunks of a batch; false where a value has lost its
- * bound. */
+/* Encodes, decodes and checks the chunks of a batch. Returns false if a value
+ * exceeds its bound. */
 static bool
 try_batch(const struct batch *batch, uint64_t nchunks,
           const struct terp_mode *mode, const struct buffers *b)
@@ -169,7 +169,7 @@ try_batch(const struct batch *batch, uint64_t nchunks,
     params.floor = batch->how.floor;
     params.pipeline = mode->pipeline;
     params.predictor = mode->predictor;
-    params.effort = TERP_EFFORT_FAST; /* the device does all of it */
+    params.effort = TERP_EFFORT_FAST; /* the device must run all of it */
     chunk.type = batch->layout == WIDE ? TERP_FLOAT64 : TERP_FLOAT32;
     chunk.rank = 1;
     chunk.dims[0] = batch->nvalues;
@@ -209,7 +209,7 @@ try_batch(const struct batch *batch, uint64_t nchunks,
     return false;
 }
 
-/* The check finds a bit that is another, under the bound 0. */
+/* Tests the check itself: it finds a changed bit under the bound 0. */
 static bool
 finds_a_bit(const struct buffers *b)
 {

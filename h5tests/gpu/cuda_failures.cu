@@ -1,11 +1,10 @@
-/* What a host application sees of the engine, and devices that fail, on a
- * machine with one that works: the CPU takes over, with the same bytes, and
- * what the host itself does with CUDA is not disturbed.
+/* What a host application notices of the engine, and devices that fail, on a
+ * machine with a working device. The CPU takes over with the same bytes, and
+ * the host's own use of CUDA is not disturbed.
  *
- * Each case is a process of its own, for a device that failed stays closed. A
- * lost device is simulated by a kernel of the host's that writes to no memory:
- * from then on every call of CUDA in the process fails, as it would if the
- * device were gone. */
+ * Each case runs in a process of its own, because a failed device stays closed.
+ * A kernel of the host that writes to an invalid address simulates a lost
+ * device: from then on every CUDA call of the process fails. */
 #include <cuda.h>
 #include <cuda_runtime.h>
 
@@ -25,7 +24,7 @@
 #define NTHREADS 8
 #define NTURNS 60
 
-/* A chunk with what the CPU makes of it. */
+/* A chunk with the CPU's results for it. */
 struct sample {
     struct terp_chunk chunk;
     struct terp_params params;
@@ -91,7 +90,7 @@ make_sample(struct sample *sample, uint64_t extent)
                              sample->decoded, sample->chunk_nbytes, &got, 1));
 }
 
-/* ---- calls that are right, whoever does them ---- */
+/* ---- calls that must be right with any engine ---- */
 
 static struct terp_run_options
 ask_for_device(enum terp_memory memory)
@@ -147,7 +146,7 @@ expect(const struct sample *sample, enum terp_engine_kind engine)
     }
 }
 
-/* Chunks on the device need a device that works. */
+/* Chunks in device memory need a working device. */
 static void
 expect_refusal(void)
 {
@@ -208,7 +207,7 @@ lose_device(void)
 static void *pieces[MAX_NPIECES];
 static int npieces;
 
-/* Takes all of the device's memory but crumbs. */
+/* Takes nearly all of the device's memory. */
 static void
 fill_memory(void)
 {
@@ -239,7 +238,7 @@ works(void)
     check_host_works();
 }
 
-/* A function of the driver, as CUDA `version` / 1000 has it. */
+/* A function of the driver, in the version of CUDA `version` / 1000. */
 template <typename Function>
 static Function *
 find_driver(const char *name, unsigned version)
@@ -294,8 +293,8 @@ thread_without_a_context(void)
     check_host_works();
 }
 
-/* The device is opened while the host's own context is current, which goes
- * before the device is used again. */
+/* The device is opened while the host's own context is current. That context is
+ * destroyed before the next use of the device. */
 static void
 context_of_the_host(void)
 {
@@ -327,7 +326,7 @@ device_and_flags_of_the_host(void)
         check_cuda("cudaGetDevice", cudaGetDevice(&device[i]));
         check_cuda("cudaGetDeviceFlags", cudaGetDeviceFlags(&flags[i]));
         check_host_works();
-        for (int turn = 0; turn < 3; turn++) /* the second makes a graph */
+        for (int turn = 0; turn < 3; turn++) /* the second call makes a graph */
             expect(&large, TERP_ENGINE_CUDA);
     }
     printf("  device %d, then %d; flags %x, then %x\n", device[0], device[1],
@@ -336,7 +335,7 @@ device_and_flags_of_the_host(void)
         stop("the device or its flags", "are others than before");
 }
 
-/* What the host has not read yet stays for it to read. */
+/* An error that the host has not read yet stays for the host. */
 static void
 error_of_the_host(void)
 {
@@ -364,7 +363,7 @@ write_to(uint32_t *d_to, const uint32_t *d_from, uint64_t nwords)
         d_to[i] = d_from[i];
 }
 
-/* The values come late in the stream; 0: the legacy default one. */
+/* The stream writes the values late. 0: the legacy default stream. */
 static void
 check_follows(cudaStream_t stream)
 {
@@ -448,8 +447,8 @@ memory_full_from_the_start(void)
     check_host_works();
 }
 
-/* For as long as memory is short and no longer. What is kept from before may
- * do for the small chunk. */
+/* The CPU takes over only as long as memory is short. Memory that the engine
+ * keeps from before may suffice for the small chunk. */
 static void
 memory_full_for_a_while(void)
 {
@@ -467,7 +466,7 @@ memory_full_for_a_while(void)
     check_host_works();
 }
 
-/* In memory of the host's that is the device's, the CPU takes over too. */
+/* In host memory that the device maps, the CPU takes over too. */
 static void
 device_memory_while_all_is_full(void)
 {
@@ -499,12 +498,12 @@ device_memory_while_all_is_full(void)
     check_cuda("the host's last error", cudaGetLastError());
 }
 
-/* Everything on the device is gone, and it works again for others. */
+/* Everything on the device is gone, and others can use it again. */
 static void
 reset_by_the_host(void)
 {
     expect(&small, TERP_ENGINE_CUDA);
-    check_host_works(); /* else its runtime has nothing to reset */
+    check_host_works(); /* otherwise the host's runtime has nothing to reset */
     check_cuda("cudaDeviceReset", cudaDeviceReset());
     expect(&small, TERP_ENGINE_CPU);
     check_host_works();
@@ -513,7 +512,7 @@ reset_by_the_host(void)
     check_host_works();
 }
 
-/* A context of another caller's, which opens the device anew. */
+/* A context of another caller, which opens the device again. */
 static void
 context_made_after_a_reset(void)
 {
@@ -525,7 +524,7 @@ context_made_after_a_reset(void)
     uint64_t nbytes;
 
     expect(&small, TERP_ENGINE_CUDA);
-    check_host_works(); /* else its runtime has nothing to reset */
+    check_host_works(); /* otherwise the host's runtime has nothing to reset */
     check_cuda("cudaDeviceReset", cudaDeviceReset());
     options.device = -1;
     check_status("a context", terp_context_make(&options, &run.context));
@@ -567,7 +566,7 @@ trap(unsigned *d_number)
     __trap();
 }
 
-/* The host's kernel fails while ours run. */
+/* The host's kernel fails while the engine's kernels run. */
 static void
 trap_beside_calls(void)
 {
@@ -646,7 +645,7 @@ process_that_ends(void)
     expect(&small, TERP_ENGINE_CUDA);
 }
 
-/* Bits flipped behind a checksum that is right, in device memory. */
+/* Changed bits with a corrected checksum, in device memory. */
 static void
 damaged_streams(void)
 {

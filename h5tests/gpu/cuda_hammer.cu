@@ -1,7 +1,7 @@
-/* Threads that use one context at once: `cuda_hammer [THREADS [SECONDS]]`, 8
- * and 10 if not told. Each does calls drawn from those below, one to four
- * chunks a call, in memory of the host or the device; every stream and value
- * must have the CPU's bytes. */
+/* Threads that use one context at the same time: `cuda_hammer [THREADS
+ * [SECONDS]]`, by default 8 and 10. Each thread makes random calls of the kinds
+ * below, with one to four chunks in host or device memory. Every stream and
+ * value must have the CPU's bytes. */
 #include <cuda_runtime.h>
 
 #include <atomic>
@@ -33,7 +33,7 @@ static const struct terp_chunk chunks[] = {
 static const enum terp_field contents[NFIELDS] = {
     TERP_FIELD_SMOOTH, TERP_FIELD_ROUGH, TERP_FIELD_GAPS, TERP_FIELD_NOISE};
 
-/* A chunk in a mode, with what the CPU makes of it; d_: on the device. */
+/* A chunk in a mode, with the CPU's results; d_: in device memory. */
 struct sample {
     struct terp_params params;
     const struct terp_chunk *chunk;
@@ -46,7 +46,7 @@ static struct sample samples[COUNT(chunks)][TERP_NMODES][NFIELDS];
 static std::atomic_uint_fast64_t ncalls, nchunks_done;
 static double deadline;
 
-/* The device of the engine, as far as TERP_DEVICE names it. */
+/* The engine's device, if TERP_DEVICE names it by number. */
 static void
 use_device(void)
 {
@@ -111,7 +111,7 @@ make_samples(void)
                             contents[f]);
 }
 
-/* One call's chunks, all of one shape and mode. */
+/* The chunks of a call, all of one shape and mode. */
 struct call {
     struct terp_run_options options;
     struct terp_run_result result;

@@ -1,8 +1,8 @@
-/* Large chunks on a machine with a GPU: the device's streams are the CPU's,
- * and so are the bits that both decode to. `cuda_large [EXTENT]`: cubes of
- * EXTENT^3 float32 and (3/4 EXTENT)^3 float64 values in host memory, lines of
- * 8 and 16 EXTENT^3 + 4095 float32 values in device memory. EXTENT is 512, so
- * that the last has more than 2^31 values. */
+/* Large chunks on a machine with a GPU. The device's streams equal the CPU's,
+ * and both decode them to the same bits. `cuda_large [EXTENT]`: cubes of
+ * EXTENT^3 float32 and (3/4 EXTENT)^3 float64 values in host memory, and lines
+ * of 8 and 16 EXTENT^3 + 4095 float32 values in device memory. EXTENT is 512 by
+ * default, so that the last line has more than 2^31 values. */
 #include <cuda_runtime.h>
 
 #include <pthread.h>
@@ -111,8 +111,8 @@ fill(const struct terp_chunk *chunk, uint8_t *values)
 
 /* ---- the device ---- */
 
-/* The engine must not have left the chunk to the CPU: its memory on the device
- * has grown to more than the chunk. */
+/* The engine must not leave the chunk to the CPU, so its device memory must
+ * have grown to more than the chunk. */
 static void
 check_use(const struct terp_run_result *result, uint64_t free_before_nbytes,
           uint64_t chunk_nbytes)
@@ -126,12 +126,12 @@ check_use(const struct terp_run_result *result, uint64_t free_before_nbytes,
         stop("the device was not used", "it has no memory of the engine's");
 }
 
-/* What one case works with; h_: on the host. */
+/* The buffers of a case; h_: in host memory. */
 struct buffers {
     enum terp_memory memory;
-    uint64_t free_before_nbytes; /* of the device's memory */
+    uint64_t free_before_nbytes; /* of device memory */
     uint8_t *h_values, *h_expected, *h_got;
-    void *values, *stream; /* of the calls on the device */
+    void *values, *stream; /* of calls on the device */
 };
 
 static struct terp_run_options
@@ -144,7 +144,7 @@ run_on_device(enum terp_memory memory)
     return options;
 }
 
-/* Returns the seconds of the device. */
+/* Returns the seconds that the device took. */
 static double
 compare_streams(const struct terp_params *params,
                 const struct terp_chunk *chunk, const struct buffers *b,
@@ -299,11 +299,11 @@ main(int argc, char **argv)
     check_chunk(&doubles, TERP_MEMORY_HOST, of_range, 0, TERP_NMODES,
                 free_nbytes);
     check_chunk(&cube, TERP_MEMORY_HOST, of_range, 0, TERP_NMODES, free_nbytes);
-    /* Logarithms, and signs. */
+    /* Logarithms with signs. */
     check_chunk(&doubles, TERP_MEMORY_HOST, of_each, 1, 1, free_nbytes);
     check_chunk(&cube, TERP_MEMORY_HOST, of_each, 0, 2, free_nbytes);
-    /* By the default pipeline; and by another, since a lane has no memory for
-     * as many values and their contexts. */
+    /* With the default pipeline, and with another one, because a lane has too
+     * little memory for so many values and their contexts. */
     check_chunk(&line, TERP_MEMORY_DEVICE, of_range, 0, 1, free_nbytes);
     check_chunk(&long_line, TERP_MEMORY_DEVICE, of_range, 1, 1, free_nbytes);
     return EXIT_SUCCESS;

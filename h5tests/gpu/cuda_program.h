@@ -1,4 +1,4 @@
-/* What programs that check the device share. */
+/* Shared by programs that check the device. */
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,10 +9,11 @@
 
 #include "codec/api/terp.h"
 
-/* Called before the program stops, where a program sets it: tells more. */
+/* A program may set this. It is called before the program stops, and prints
+ * more. */
 static void (*tell_more)(void);
 
-/* At once: other threads may be in calls. */
+/* Exits at once, because other threads may be in calls. */
 static inline void
 stop(const char *what, const char *why)
 {
@@ -37,7 +38,7 @@ check_status(const char *what, enum terp_status st)
         stop(what, terp_status_text(st));
 }
 
-/* Seconds from any point on. */
+/* Seconds from an arbitrary start. */
 static inline double
 now(void)
 {

@@ -1,13 +1,14 @@
-/* Random chunks through both engines: the device's streams have the CPU's
- * bytes, both decode to the same values, and of a damaged stream both say the
- * same.
+/* Random chunks through both engines. The device's streams have the CPU's
+ * bytes, both engines decode them to the same values, and both report the same
+ * error for a damaged stream.
  *
- *   cuda_random SEED NCASES NTHREADS SECONDS   cases of a seed, until either
- *                                              has run out
- *   cuda_random CASE                           one of them again
+ *   cuda_random SEED NCASES NTHREADS SECONDS   runs cases of a seed, until
+ * either
+ *                                              limit is reached
+ *   cuda_random CASE                           repeats a case
  *
- * The threads do with CUDA what a simulation does beside us: they synchronize
- * the device, copy, take and release memory. */
+ * Like a simulation that uses terp, the threads also use CUDA: they synchronize
+ * the device, copy, allocate and free memory. */
 #include <cuda_runtime.h>
 
 #include <atomic>
@@ -40,8 +41,8 @@ struct random_case {
     bool has_own_fill; /* the fill value is one of the first chunk's values */
 };
 
-/* What one chunk of a case is on its way; d_: of the call on the device, in
- * the memory that the case asks for. */
+/* The buffers of one chunk of a case; d_: of the call on the device, in the
+ * memory that the case chooses. */
 struct item {
     uint8_t *values, *stream, *decoded;
     uint64_t stream_nbytes;
@@ -52,13 +53,13 @@ static std::atomic_uint_fast64_t next_case, ncalls, nchunks_done, nwrong, ncpu;
 static uint64_t seed, ncases;
 static double deadline;
 
-/* The case that each thread is at; a fault of the device, which is of all
- * threads, names them. */
+/* The case that each thread runs. A fault of the device affects all threads, so
+ * the message names all cases. */
 static std::atomic_uint_fast64_t running[MAX_NTHREADS];
 
 /* ---- cases ---- */
 
-/* A number below n, of which each draw is another. */
+/* The next random number, below n. */
 static uint64_t
 draw(uint64_t *random, uint64_t n)
 {
@@ -92,8 +93,8 @@ draw_shape(uint64_t *random, struct terp_chunk *chunk)
     }
 }
 
-/* A bound, of absolute ones 0 in one case of three, and with one in three that
- * are relative to each value a floor; in one case of twelve a PSNR. */
+/* A bound: absolute ones are 0 in one case of three, pointwise ones have a
+ * floor in one case of three; in one case of twelve a PSNR. */
 static void
 draw_bound(uint64_t *random, struct terp_params *params)
 {
@@ -118,7 +119,7 @@ draw_bound(uint64_t *random, struct terp_params *params)
         params->floor *= 0.5;
 }
 
-/* Limits that some of the values are at, in one case of four. */
+/* In one case of four, limits that equal some of the values. */
 static void
 draw_limits(uint64_t *random, struct terp_params *params)
 {
@@ -132,7 +133,7 @@ draw_limits(uint64_t *random, struct terp_params *params)
     params->valid_max = draw(random, 3) == 0 ? HUGE_VAL : 0.75;
 }
 
-/* Under a bound that is of some units, in one case of two. */
+/* Integers; in one case of two under a bound of some units. */
 static void
 make_integers(uint64_t *random, struct random_case *c)
 {
@@ -252,7 +253,7 @@ give(bool on_device, void *at)
         free(at);
 }
 
-/* ---- what a case checks ---- */
+/* ---- the checks of a case ---- */
 
 static bool
 holds(const void *at, const uint8_t *expected, uint64_t nbytes)
@@ -382,7 +383,7 @@ check_decode(const struct random_case *c, const struct item *items)
         }
 }
 
-/* One bit is another, or the end is missing. */
+/* Changes one bit, or cuts the end. */
 static void
 check_damaged(const struct random_case *c, const struct item *item)
 {

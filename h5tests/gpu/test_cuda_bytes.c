@@ -1,7 +1,6 @@
-/* Batches: every stream and every value has the bits that the CPU gives one
- * chunk at a time, in host and device memory, wherever the chunks lie. What
- * single chunks hold is the subject of the programs with
- * h5tests/gpu/both_engines.c. */
+/* Batches: every stream and every value has the bits that the CPU gives for one
+ * chunk at a time, in host and device memory, wherever the chunks lie. Programs
+ * with h5tests/gpu/both_engines.c test the contents of single chunks. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -20,7 +19,7 @@
 
 #define MAX_NCHUNKS 150
 
-/* Chunks of one shape and their streams, made by the CPU. */
+/* Chunks of one shape and the CPU's streams of them. */
 struct batch {
     struct terp_chunk chunk;
     uint64_t nchunks, chunk_nbytes;
@@ -28,10 +27,10 @@ struct batch {
     struct terp_stream streams[MAX_NCHUNKS];
 };
 
-/* Where the chunks of a call lie. */
+/* The memory of a call's chunks. */
 struct place {
     enum terp_memory memory;
-    bool is_odd; /* aligned as much as must be, not more */
+    bool is_odd; /* with the least alignment that is allowed */
 };
 
 static const struct place places[] = {
@@ -41,9 +40,9 @@ static const struct place places[] = {
     {TERP_MEMORY_DEVICE, true},
 };
 
-/* Bounds under which other values are coded: logarithms of either type, values
- * without their last bits, multiples and logarithms; and others, of which the
- * last one is lossless. */
+/* Bounds that lead to different codings: logarithms of both types, values
+ * without their last bits, multiples and logarithms; and others, the last of
+ * which is lossless. */
 static const struct {
     enum terp_bound_mode mode;
     double bound, floor;
@@ -66,8 +65,8 @@ params_of(int mode, int bound)
                                 .floor = bounds[bound].floor};
 }
 
-/* Chunk i holds field `first` + i, so that a batch has chunks of all kinds:
- * constant ones, coded ones with and without special values, raw ones. */
+/* Chunk i holds field `first` + i. So a batch has chunks of all kinds:
+ * constant, coded with and without special values, and raw. */
 static struct batch *
 make_batch(const struct terp_params *params, const struct terp_chunk *chunk,
            uint64_t nchunks, uint64_t first)
@@ -103,7 +102,7 @@ odd_offset(const struct place *place, uint64_t alignment)
     return place->is_odd ? alignment : 0;
 }
 
-/* Streams on the device are aligned to 16 bytes. */
+/* Streams in device memory are aligned to 16 bytes. */
 static uint64_t
 stream_offset(const struct place *place)
 {
@@ -176,7 +175,8 @@ check_encode(const struct batch *batch, const struct terp_params *params,
     }
 }
 
-/* What the CPU says of each stream as one of batch->chunk, the device says. */
+/* For each stream of batch->chunk's type, the device returns what the CPU
+ * returns. */
 static void
 check_coarse(const struct batch *batch, uint64_t step,
              const struct place *place)
@@ -254,8 +254,8 @@ static const struct terp_chunk chunks[] = {
     {TERP_COMPLEX128, true, true, 3, {5, 16, 15}},
 };
 
-/* As terp_case_taken. TERP_TEST_EVERY=n, which is at least 1, takes one in n of
- * these, as both_engines.c does: the emulator is slow. */
+/* terp_case_taken, but one case in n with TERP_TEST_EVERY=n (at least 1), as in
+ * both_engines.c, because the emulator is slow. */
 static bool
 is_taken(unsigned every)
 {
@@ -318,8 +318,8 @@ chunks_may_lie_anywhere_that_is_allowed(void **state)
         }
 }
 
-/* Chunk i holds what looks best in another shape: one that is its own, stacks
- * of one and of two dims that count bricks; and again. */
+/* The domain of chunk i varies: its own shape, stacks whose first one or two
+ * dims count bricks, and so on. */
 static struct batch *
 make_batch_of_domains(const struct terp_params *params,
                       const struct terp_chunk *chunk, uint64_t nchunks)
@@ -392,8 +392,8 @@ chunks_of_a_batch_may_have_other_domains(void **state)
 }
 
 /* Every step-th value of chunks of each pipeline, in batches of all kinds: with
- * special values, of lorenzo, with escapes, codes of any width, logarithms;
- * some are stacks, some damaged. */
+ * special values, lorenzo, escapes, codes of any width, logarithms. Some are
+ * stacks, some are damaged. */
 static void
 every_nth_value_is_the_cpus(void **state)
 {
@@ -434,8 +434,8 @@ every_nth_value_is_the_cpus(void **state)
     }
 }
 
-/* Cuts a stream behind so many bytes, which its table says to be the prefix of
- * a step. */
+/* Cuts a stream after so many bytes, which the table then gives as the prefix
+ * of a step. */
 static void
 cut_prefix(struct terp_stream *stream, uint64_t step, uint64_t nbytes)
 {
@@ -453,8 +453,8 @@ cut_prefix(struct terp_stream *stream, uint64_t step, uint64_t nbytes)
     stream->nbytes = nbytes;
 }
 
-/* Leaves a stream of more bytes than the prefix of a step no more than that; or
- * more or less, with or without a table that says so; or damages it. */
+/* Cuts a longer stream at the prefix of a step; or before or behind it, with or
+ * without a table that says so; or damages it. */
 static void
 harm_prefix(struct terp_stream *stream, uint64_t step, uint64_t kind,
             uint64_t random)
@@ -486,8 +486,8 @@ harm_prefix(struct terp_stream *stream, uint64_t step, uint64_t kind,
     }
 }
 
-/* Prefixes that are whole, damaged, too short, or wrong though sealed, without
- * what is behind them. */
+/* Prefixes that are whole, damaged, too short, or wrong with a valid checksum,
+ * without the bytes behind them. */
 static void
 prefixes_are_the_cpus(void **state)
 {
@@ -518,8 +518,8 @@ prefixes_are_the_cpus(void **state)
     }
 }
 
-/* Bounds are searched for: of mixed contents, some of which have no range, or
- * none that suffices. */
+/* Bounds from a search: batches of mixed contents, some without a range, some
+ * for which no bound suffices. */
 static void
 batch_of_a_psnr_equals_single_chunks(void **state)
 {
@@ -548,7 +548,7 @@ batch_of_a_psnr_equals_single_chunks(void **state)
     }
 }
 
-/* Where all that is coded is in the sections before the payload. */
+/* Streams whose payload is empty: all else precedes it. */
 static void
 prefixes_of_empty_payload_are_whole_streams(void **state)
 {
@@ -571,8 +571,8 @@ prefixes_of_empty_payload_are_whole_streams(void **state)
     free_batch(batch);
 }
 
-/* Twice their bound is infinite, and the range has many of the largest steps
- * for all that: codes are wide. */
+/* Twice the bound is infinite, but the range still has many of the largest
+ * steps, so codes are wide. */
 static void
 parts_of_a_huge_range_equal_single_chunks(void **state)
 {
@@ -588,8 +588,8 @@ parts_of_a_huge_range_equal_single_chunks(void **state)
     free_batch(batch);
 }
 
-/* Sequences that come again may be replayed: with other contents, numbers of
- * chunks and places in memory. */
+/* The device may replay repeated sequences of kernels, with other contents,
+ * numbers of chunks and addresses. */
 static void
 call_that_comes_again_does_its_own_work(void **state)
 {
@@ -632,7 +632,8 @@ replace_stream(struct terp_stream *stream, const struct terp_stream *other)
     memcpy(stream->bytes, other->bytes, other->nbytes);
 }
 
-/* One of six kinds of harm; all but the first two leave checksums right. */
+/* Damages a stream in one of six ways. All but the first two correct the
+ * checksum. */
 static void
 harm(struct terp_stream *stream, uint64_t kind, uint64_t random,
      const struct terp_stream *others)
@@ -640,7 +641,7 @@ harm(struct terp_stream *stream, uint64_t kind, uint64_t random,
     uint64_t at = random % stream->nbytes;
 
     switch (kind % 6) {
-    case 0: /* a flipped bit */
+    case 0: /* a changed bit */
         stream->bytes[at] ^= (uint8_t)(1 << random / 8 % 8);
         return;
     case 1: /* cut off */
@@ -652,10 +653,10 @@ harm(struct terp_stream *stream, uint64_t kind, uint64_t random,
     case 3: /* another type */
         replace_stream(stream, &others[1]);
         return;
-    case 4: /* cut off and sealed again */
+    case 4: /* cut off, with a corrected checksum */
         stream->nbytes = stream->nbytes - random % 8 - 1;
         break;
-    default: /* a flipped bit behind the version, sealed again */
+    default: /* a changed bit behind the version, with a corrected checksum */
         at = at < 5 ? 5 : at;
         stream->bytes[at] ^= (uint8_t)(1 << random / 8 % 8);
         break;
@@ -695,7 +696,8 @@ bad_streams_spoil_no_good_ones(void **state)
     }
 }
 
-/* cmocka's checks are for the main thread; callers only count. */
+/* cmocka's checks work in the main thread only, so other threads count
+ * errors. */
 struct caller {
     pthread_t thread;
     struct terp_params params;
@@ -766,8 +768,7 @@ calls_at_the_same_time_do_not_meet(void **state)
         free_batch(callers[i].batch);
 }
 
-/* cuda_bytes [TESTS]: those whose names this pattern matches, instead of all.
- */
+/* cuda_bytes [TESTS]: runs only the tests whose names match this pattern. */
 int
 main(int argc, char **argv)
 {

@@ -1,5 +1,5 @@
-/* Context order on the device against the CPU engine's: symbols both ways, and
- * what is told of escapes. */
+/* Compares context order on the device with the CPU engine: symbols in both
+ * directions, and the counts of escapes. */
 #include "gpu/entropy/contexts.cuh"
 #include "gpu/sections/escapes.cuh"
 #include <stdio.h>
@@ -17,8 +17,8 @@ extern "C" {
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* A batch: chunks of both predictors, one that has failed before, and one that
- * is not in context order. */
+/* A batch: chunks of both predictors, one that has failed before, and one
+ * without context order. */
 enum {
     SPLINE,
     LORENZO,
@@ -29,18 +29,18 @@ enum {
 #define NSORTED (LORENZO + 1)
 #define UNTOUCHED 0x5C
 
-/* Chunks of one shape with the memory of both engines. */
+/* Chunks of one shape, with buffers for both engines. */
 struct bench {
     struct terp_layout layout;
     uint64_t nvalues;
-    /* Of a predictor, by the CPU: in its level order, in its tile order, and in
-     * context order. */
+    /* The CPU's symbols of a predictor: in level order, tile order and context
+     * order. */
     uint16_t *symbols[NSORTED], *tiled[NSORTED], *sorted[NSORTED];
     uint64_t nescapes[NSORTED];
     uint64_t *mask;
     bool has_specials;
     int wide;        /* codes */
-    uint8_t *values; /* special ones are NaN */
+    uint8_t *values; /* specials are NaN */
     struct cuda_batch batch;
     struct cuda_chunk *state;
 };
@@ -116,8 +116,8 @@ region_of(const struct bench *b, int chunk, uint64_t at)
     return b->batch.d_scratch + (uint64_t)chunk * b->batch.at.stride + at;
 }
 
-/* Codes that are larger in some places than in others, above their low bits,
- * now and then an escape: about one in 2^rarity. */
+/* Codes that are larger in some places than in others, with low bits, and about
+ * one escape in 2^rarity codes. */
 static void
 make_symbols(struct bench *b, uint64_t seed, int rarity)
 {
@@ -146,7 +146,7 @@ make_symbols(struct bench *b, uint64_t seed, int rarity)
     }
 }
 
-/* Runs of some length, and single ones. */
+/* Runs of some length, and single points. */
 static void
 make_specials(struct bench *b, uint64_t seed)
 {
@@ -168,7 +168,7 @@ make_specials(struct bench *b, uint64_t seed)
     }
 }
 
-/* By the CPU. */
+/* The CPU's results. */
 static void
 sort_symbols(struct bench *b)
 {
@@ -186,7 +186,7 @@ sort_symbols(struct bench *b)
     free(dealt);
 }
 
-/* What the stages before have left: `from` holds these symbols. */
+/* The state after earlier stages: `from` holds these symbols. */
 static void
 begin_call(struct bench *b, uint64_t from, uint16_t *const *symbols)
 {
@@ -226,7 +226,8 @@ fail_case(const struct bench *b, const char *what)
     fail_msg("%s", text);
 }
 
-/* The region has these symbols, but for chunks that the stage passes over. */
+/* Checks that the region has these symbols, except in chunks that the stage
+ * skips. */
 static void
 check_symbols(const struct bench *b, uint64_t at, uint16_t *const *expected,
               const char *what)
@@ -249,7 +250,7 @@ compare_positions(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
-/* A list of places in tile order, or counts in level order. */
+/* A list of positions in tile order, or counts in level order. */
 static void
 check_escapes(const struct bench *b, int chunk)
 {
@@ -289,7 +290,7 @@ check_both_ways(struct bench *b, uint64_t seed, int rarity)
     make_specials(b, seed);
     sort_symbols(b);
     begin_call(b, at->symbols, b->tiled);
-    memset(region_of(b, SPLINE, at->mask), UNTOUCHED, 8); /* not made yet */
+    memset(region_of(b, SPLINE, at->mask), UNTOUCHED, 8); /* still empty */
     assert_int_equal(cuda_context_sort(&b->batch, NULL), cudaSuccess);
     check_symbols(b, at->coded, b->sorted, "sorted");
     begin_call(b, at->coded, b->sorted);
@@ -366,7 +367,7 @@ symbols_are_sorted_and_restored_as_the_cpu_does(void **state)
         check_shape(shapes[i].rank, shapes[i].stack, shapes[i].dims);
 }
 
-/* All of one context, and of the largest weights. */
+/* All points have one context, and the largest weights. */
 static void
 symbols_that_are_all_alike_stay_where_they_are(void **state)
 {

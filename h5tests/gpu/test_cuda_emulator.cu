@@ -1,5 +1,5 @@
-/* What the emulator of CUDA promises: collectives give what a serial loop
- * gives, and kernels that lack a barrier or diverge do not pass unnoticed. */
+/* Promises of the CUDA emulator: collectives give the results of a serial loop,
+ * and it detects kernels that diverge or lack a barrier. */
 #include "gpu/block/scan.cuh"
 #include <cub/block/block_radix_sort.cuh>
 #include <signal.h>
@@ -17,7 +17,7 @@ static const int NITEMS = 3;
 static const int NVALUES = NTHREADS * NITEMS;
 static const unsigned ALL = 0xFFFFFFFF;
 
-/* Device memory is the host's, so tests look at it directly. */
+/* Device memory is host memory, so tests read it directly. */
 template <typename T>
 static T *
 make_array(int nvalues)
@@ -96,7 +96,7 @@ block_sort_is_ordered_and_stable(void **state)
     cudaFree(places);
 }
 
-/* Each bit tells of one primitive that did what it should. */
+/* Each bit stands for a primitive with the right result. */
 static __global__ void
 try_warp_primitives(unsigned *d_passed)
 {
@@ -232,14 +232,14 @@ use_storage_twice(void)
     sort(s_storage).Sort(key);
 }
 
-/* Writes one value more than there is room for. */
+/* Writes one value beyond the end. */
 static __global__ void
 write_beyond_shared(void)
 {
     dynamic_shared<int>()[threadIdx.x + 1] = 1;
 }
 
-/* By the emulator, or by the system. */
+/* The emulator or the system ends the program. */
 static void
 assert_kernel_ends(void (*kernel)(void), size_t shared_nbytes, int by_signal)
 {
@@ -297,7 +297,7 @@ double_and_add(int *d_count, int by)
     *d_count = *d_count * 2 + by;
 }
 
-/* Takes launches into a graph, one after the other as `is_chained` says. */
+/* Captures launches into a graph, one after the other if `is_chained`. */
 struct test_recorder {
     struct launch_recorder recorder;
     cudaGraph_t graph;
@@ -317,7 +317,7 @@ record(struct launch_recorder *recorder, cudaStream_t,
                                   has_last ? 1 : 0, kernel);
 }
 
-/* What the graph makes of 0. */
+/* The result of the graph for 0. */
 static int
 run_graph(bool is_chained)
 {

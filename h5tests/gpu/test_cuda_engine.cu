@@ -1,6 +1,6 @@
 /* The CUDA engine's contract (codec/engine.h) on the emulator: what a host
- * application sees, and what becomes of calls when memory is short, a call of
- * CUDA fails or the device is lost. */
+ * application notices, and the results of calls when memory is short, a CUDA
+ * call fails or the device is lost. */
 #include <cuda.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,11 +19,12 @@ terp_cuda_open_function terp_cuda_open;
 
 #define NCHUNKS 6
 
-/* A batch that comes again becomes a graph, which is then launched again. */
+/* After so many equal batches the engine makes a graph and launches it from
+ * then on. */
 #define NTURNS 3
 
-/* One call of CUDA in so many fails in turn; of complex values, which have more
- * of them, in `nleft_out` times as many. */
+/* One CUDA call in so many fails in turn. Complex values make more calls, so
+ * one in `nleft_out` times as many. */
 #define STEP (41 * nleft_out)
 static uint64_t nleft_out = 1;
 
@@ -34,7 +35,7 @@ static const struct terp_cuda_call on_device = {TERP_MEMORY_DEVICE, false, NULL,
 
 static const struct terp_cuda_engine *engine;
 
-/* Chunks with what the CPU makes of them; d_: in the device's memory. */
+/* Chunks with the CPU's results; d_: in device memory. */
 static struct {
     struct terp_chunk chunk;
     struct terp_params params;
@@ -57,8 +58,7 @@ open_device(uint64_t memory_limit_nbytes)
     return device;
 }
 
-/* Memory of a call's chunks; what is on the device belongs to the engine's
- * caller. */
+/* Memory of a call's chunks. The engine's caller owns device memory. */
 static void *
 take(const struct terp_cuda_call *call, const void *from, uint64_t nbytes)
 {
@@ -83,7 +83,7 @@ give(const struct terp_cuda_call *call, void *at)
         assert_int_equal(cudaFree(at), cudaSuccess);
 }
 
-/* The result; where it is TERP_OK, the streams are the CPU's. */
+/* The result. With TERP_OK the streams must be the CPU's. */
 static enum terp_status
 encode(struct terp_cuda_device *device, const struct terp_cuda_call *call,
        uint64_t n)
@@ -172,7 +172,7 @@ free_nbytes(void)
     return nbytes;
 }
 
-/* ---- what a host application sees ---- */
+/* ---- what a host application notices ---- */
 
 static void
 thread_without_a_context_stays_without_one(void **state)
@@ -191,8 +191,8 @@ thread_without_a_context_stays_without_one(void **state)
     }).join();
 }
 
-/* The device is opened while the host's own context is current, which then
- * goes. */
+/* The device is opened while the host's own context is current, which is then
+ * destroyed. */
 static void
 context_of_the_host_stays_and_takes_nothing_with_it(void **state)
 {
@@ -210,7 +210,7 @@ context_of_the_host_stays_and_takes_nothing_with_it(void **state)
     }).join();
 }
 
-/* The context is the device's primary one, which the host may use as well. */
+/* The context is the device's primary one, which the host may use too. */
 static void
 flags_of_the_context_stay_what_they_were(void **state)
 {
@@ -297,7 +297,7 @@ bytes_and_stored_streams_are_left_to_the_cpu(void **state)
     engine->close(device);
 }
 
-/* But one that no double can have. */
+/* The last PSNR is too high for any double. */
 static void
 psnr_is_searched_for(void **state)
 {
@@ -336,7 +336,7 @@ psnr_is_searched_for(void **state)
 
 /* ---- the caller's stream ---- */
 
-/* In a stream that does its work as late as it may. */
+/* A stream that runs its work as late as possible. */
 static void
 check_follows(struct terp_cuda_device *device, cudaStream_t stream)
 {
@@ -370,8 +370,8 @@ check_follows(struct terp_cuda_device *device, cudaStream_t stream)
     give(&on_device, copy);
 }
 
-/* What the CPU decodes of every step-th value the device has decoded: nothing
- * is left. */
+/* The device decodes every step-th value like the CPU; it leaves no chunk to
+ * the CPU. */
 static void
 check_nth_values(struct terp_cuda_device *device, struct terp_cuda_call call,
                  const struct terp_chunk *chunk,
@@ -410,7 +410,7 @@ every_nth_value_is_decoded(void **state)
     static const enum terp_field fields[] = {
         TERP_FIELD_ROUGH, TERP_FIELD_DECADES, TERP_FIELD_SMOOTH};
     struct terp_cuda_device *device = open_device(0);
-    int nprefixes = 0; /* that were decoded without the rest */
+    int nprefixes = 0; /* chunks decoded without the bytes behind the prefix */
 
     (void)state;
     for (int turn = 0; turn < 36; turn++) {
@@ -443,12 +443,12 @@ every_nth_value_is_decoded(void **state)
     engine->close(device);
 }
 
-/* A chunk whose stream has something that no lattice of it has as it is. */
+/* A chunk whose stream has sections that coarse decoding must adapt. */
 struct nth_case {
     enum terp_field field;
     struct terp_chunk chunk;
     struct terp_params params;
-    bool has_payloads; /* a NaN for one value in five, all different */
+    bool has_payloads; /* one value in five is a NaN, all different */
 };
 
 static struct terp_params
@@ -524,7 +524,7 @@ every_nth_value_of_any_stream_is_decoded(void **state)
         }
         struct terp_stream stream =
             terp_case_encode(&one.params, &one.chunk, values, 1);
-        /* In host memory the device has nothing to do with these. */
+        /* In host memory these need no work of the device. */
         const bool is_raw =
             stream.bytes[TERP_FRAME_CODING_AT] == TERP_CODING_RAW;
         for (uint64_t step = 2; step <= 16; step *= 2) {
@@ -596,7 +596,7 @@ stream_that_is_captured_is_refused(void **state)
 
 /* ---- memory ---- */
 
-/* Between what one chunk needs and what all need. */
+/* Memory limits between the needs of one chunk and of all chunks. */
 static void
 little_memory_makes_smaller_batches(void **state)
 {
@@ -629,7 +629,7 @@ little_memory_makes_smaller_batches(void **state)
     engine->close(device);
 }
 
-/* Of another slot, which has worked while the first one was taken. */
+/* Another slot, which was used while the first one was busy. */
 static void
 memory_that_idle_slots_keep_is_released(void **state)
 {
@@ -712,7 +712,8 @@ graph_that_fails_is_launched_plainly(void **state)
     engine->close(device);
 }
 
-/* Three turns of either direction; false where one was not done. */
+/* Three rounds in both directions. Returns false if a round did not run on the
+ * device. */
 static bool
 run_turns(struct terp_cuda_device *device)
 {
@@ -725,7 +726,7 @@ run_turns(struct terp_cuda_device *device)
     return is_done;
 }
 
-/* Calls of CUDA in three turns. */
+/* The number of CUDA calls in three rounds. */
 static uint64_t
 count_calls(void)
 {
@@ -738,7 +739,7 @@ count_calls(void)
     return ncalls;
 }
 
-/* Once: it is a call's failure, if it is one at all. */
+/* Fails once, so it is at most the failure of one call. */
 static void
 failure_of_a_call_leaves_the_device_open(void **state)
 {
@@ -756,7 +757,7 @@ failure_of_a_call_leaves_the_device_open(void **state)
             nfailed += !run_turns(device);
             assert_int_equal(cudaPeekAtLastError(), cudaSuccess);
             emulator_fail_never();
-            /* Entering the context may be what has failed. */
+            /* Entering the context may be the call that failed. */
             if (!engine->is_lost(device))
                 expect_work(device);
             engine->close(device);
@@ -840,7 +841,7 @@ reset_by_the_host_loses_the_device(void **state)
     engine->trim(device);
     engine->close(device);
 
-    /* The host has used the device again since. */
+    /* The host has used the device again since then. */
     device = open_device(0);
     expect_work(device);
     assert_int_equal(cudaDeviceReset(), cudaSuccess);
@@ -930,7 +931,7 @@ main(void)
         cmocka_unit_test(device_that_cannot_be_opened_leaves_nothing),
         cmocka_unit_test(reset_by_the_host_loses_the_device),
     };
-    /* Complex values have memory and steps of their own. */
+    /* Complex values have buffers and steps of their own. */
     const struct CMUnitTest tests_of_parts[] = {
         cmocka_unit_test(call_begins_after_what_is_in_the_callers_stream),
         cmocka_unit_test(stream_that_is_captured_is_refused),

@@ -1,8 +1,8 @@
-/* Calls of CUDA fail once, or from some on the device is lost: streams and
- * values stay right, because the CPU makes good what the device did not do, and
- * the host's own use of CUDA sees no error. On the emulator, which lets a test
- * choose. */
-#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
+/* CUDA calls fail once, or the device is lost from one call on. Streams and
+ * values stay right, because the CPU does the device's remaining work, and the
+ * host's own use of CUDA sees no error. Runs on the emulator, where a test
+ * chooses the failure. */
+#define _DEFAULT_SOURCE /* for MAP_ANONYMOUS */
 #include <dlfcn.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -17,19 +17,19 @@
 #include "h5tests/support/cmocka_all.h"
 #include "h5tests/support/fields.h"
 
-/* cudaError_t, as CUDA numbers them. */
+/* Values of cudaError_t. */
 #define OUT_OF_MEMORY 2
 #define NO_DEVICE 100
 #define LAUNCH_FAILURE 719
 
-/* Sequences of kernels that come again become graphs. */
+/* The engine turns repeated sequences of kernels into graphs. */
 #define NTURNS 3
 
 /* One call in so many fails, or loses the device. */
 #define FAILURE_STEP 7
 #define LOSS_STEP 11
 
-/* Of the device, that a caller takes: array, chunk, stream. */
+/* Buffers that a caller allocates on the device: array, chunk, stream. */
 #define NMEMORIES 3
 
 static const struct terp_run_options on_host = {.engine = TERP_ENGINE_CUDA},
@@ -39,7 +39,7 @@ static const struct terp_run_options on_host = {.engine = TERP_ENGINE_CUDA},
 static const struct terp_params params = {.bound_mode = TERP_BOUND_RELATIVE,
                                           .bound = 1e-3};
 
-/* A chunk with what the CPU makes of it. */
+/* A chunk with the CPU's results. */
 struct sample {
     struct terp_chunk chunk;
     uint64_t chunk_nbytes;
@@ -48,18 +48,18 @@ struct sample {
     uint8_t *decoded;
 };
 
-/* What a child found; it shares this memory with its parent. */
+/* The results of a child, in memory that it shares with its parent. */
 struct finding {
     bool is_right;
-    int ndevice_calls;          /* of ours that the device did */
-    uint64_t ncalls, nreleases; /* of the runtime */
+    int ndevice_calls;          /* terp's calls that the device ran */
+    uint64_t ncalls, nreleases; /* calls of the runtime */
     int last_error;
 };
 
 static struct sample sample;
 static struct finding *finding;
 
-/* Functions of the emulator in the library that the codec opens. */
+/* The emulator's functions in the library that the codec opens. */
 static void *
 find(const char *name)
 {
@@ -105,7 +105,7 @@ decode_is_right(struct terp_run_result *result)
     return is_right;
 }
 
-/* What a child does; false where it does not get what it must. */
+/* What a child runs. Returns false if a result is wrong. */
 typedef bool
 act_function(void);
 
@@ -126,8 +126,7 @@ codes_in_host_memory(void)
     return is_right;
 }
 
-/* From an array on the device to a stream on the host, as terp_h5_write does
- * it. */
+/* From an array on the device to a stream on the host, like terp_h5_write. */
 static enum terp_status
 encode_from_device(struct terp_run *run, void **d_memory, void *stream,
                    uint64_t *nbytes_ret)
@@ -156,7 +155,8 @@ encode_from_device(struct terp_run *run, void **d_memory, void *stream,
                                             nbytes_ret);
 }
 
-/* Where memory or a copy fails, nobody can take over: what fails is said. */
+/* If memory or a copy fails, the CPU cannot take over, and the error is
+ * reported. */
 static bool
 codes_in_device_memory(void)
 {
@@ -181,7 +181,7 @@ codes_in_device_memory(void)
     return is_right;
 }
 
-/* In a child, which has no engine yet. */
+/* Runs in a child, which has no engine yet. */
 static void
 use_device(act_function *act, uint64_t ncalls, int error, bool is_sticky)
 {
@@ -203,7 +203,7 @@ use_device(act_function *act, uint64_t ncalls, int error, bool is_sticky)
     finding->last_error = last_error();
 }
 
-/* Lets a child's runtime fail after so many calls. */
+/* Makes a child's runtime fail after so many calls. */
 static void
 fail_in_child(act_function *act, uint64_t ncalls, int error, bool is_sticky)
 {
@@ -213,7 +213,7 @@ fail_in_child(act_function *act, uint64_t ncalls, int error, bool is_sticky)
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        /* Not into cmocka, which would go on with its tests. */
+        /* Does not return to cmocka, which would continue with its tests. */
         signal(SIGSEGV, SIG_DFL);
         signal(SIGFPE, SIG_DFL);
         use_device(act, ncalls, error, is_sticky);
@@ -227,7 +227,7 @@ fail_in_child(act_function *act, uint64_t ncalls, int error, bool is_sticky)
                  finding->is_right ? "right" : "wrong", finding->last_error);
 }
 
-/* Calls of the runtime while nothing fails. */
+/* The number of runtime calls without a failure. */
 static struct finding
 count_calls(act_function *act, int ndevice_calls)
 {
@@ -237,8 +237,8 @@ count_calls(act_function *act, int ndevice_calls)
     return *finding;
 }
 
-/* Unless the device could not be opened, all calls but one are the device's:
- * the one in which CUDA failed, if even that. */
+/* Unless the device could not be opened, the device runs all calls but at most
+ * one: the call in which CUDA failed. */
 static void
 call_of_cuda_fails_and_the_next_is_the_devices_again(void **state)
 {

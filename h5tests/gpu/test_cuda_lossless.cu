@@ -1,6 +1,6 @@
-/* The lossless prediction on the emulated device, called by the engine's own
- * functions: what these leave to the CPU is counted. Streams and values are
- * those of the CPU. */
+/* The lossless prediction on the emulated device, through the engine's own
+ * functions, so that the test can count chunks that are left to the CPU.
+ * Streams and values equal the CPU's. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -47,16 +47,16 @@ static const struct terp_chunk chunks[] = {
 static const enum terp_pipeline pipelines[] = {TERP_PIPELINE_RATIO,
                                                TERP_PIPELINE_HUFFMAN};
 
-/* What else asks for another step, order or list of special values. */
+/* Fields that lead to other steps, orders and lists of special values. */
 enum other_field {
-    OTHER_GRID,        /* whole steps from a value, in each row another one */
+    OTHER_GRID,        /* each row has whole steps from another value */
     OTHER_EXPONENTS,   /* noise of all exponents and signs */
     OTHER_OFFSET,      /* small noise far from 0 */
-    OTHER_LAND,        /* one value in long runs, and zeros in others */
+    OTHER_LAND,        /* long runs of one value, and of zeros */
     OTHER_PAYLOADS,    /* NaN of many payloads, and -0.0 among zeros */
-    OTHER_PLANES,      /* squares of coordinates: smooth, by two differences */
-    OTHER_MIRRORED,    /* the second half is the first one, mirrored */
-    OTHER_LATE_COLORS, /* smooth, and some values that no step has */
+    OTHER_PLANES,      /* squares of coordinates, for second differences */
+    OTHER_MIRRORED,    /* the second half mirrors the first */
+    OTHER_LATE_COLORS, /* smooth, some values not multiples of a step */
     NOTHERS
 };
 #define NFIELDS (TERP_NFIELDS + NOTHERS)
@@ -118,7 +118,7 @@ make_other(int field, const struct terp_chunk *chunk, uint8_t *values)
     }
 }
 
-/* Chunks of all fields, and what the CPU makes of them. */
+/* Chunks of all fields, with the CPU's results. */
 static struct {
     struct terp_chunk chunk;
     struct terp_params params;
@@ -192,7 +192,7 @@ check_decoder(int chunk)
     for (int i = 0; i < NFIELDS; i++) {
         const uint8_t *stream = sample.stream[i].bytes;
         if (stream[TERP_FRAME_CODING_AT] == TERP_CODING_RAW)
-            continue; /* the CPU copies it */
+            continue; /* the CPU copies raw streams */
         if (status[i] != TERP_OK)
             fail_msg("chunk %d, field %d: \"%s\"", chunk, i,
                      terp_status_text(status[i]));
@@ -238,8 +238,8 @@ both_engines_make_the_same_of_lossless_chunks(void **state)
         }
 }
 
-/* Values that repeat others: in tiles of the search that are whole and that are
- * not, and in runs that go on from one to the next. */
+/* Values that repeat others: in full and in partial tiles of the search, and in
+ * runs across tiles. */
 static void
 device_finds_references(void **state)
 {
@@ -259,7 +259,7 @@ device_finds_references(void **state)
     assert_in_range(nfound, 4, NCHUNKS * NFIELDS);
 }
 
-/* Of one chunk, which the device does not leave to the CPU. */
+/* One chunk, which the device must not leave to the CPU. */
 static enum terp_coding
 check_one(const struct terp_params *params, const struct terp_chunk *chunk,
           enum terp_field field)
@@ -285,9 +285,8 @@ check_one(const struct terp_params *params, const struct terp_chunk *chunk,
     return coding;
 }
 
-/* Values that repeat others, whose signs alone tell them apart, and some that
- * are then beyond the bound; and bounds of next to nothing, under which a
- * stream of all bits is tried. */
+/* Repeated values that differ in the sign, some of which then exceed the bound.
+ * Also tiny bounds, under which a lossless stream is tried. */
 static void
 device_finds_more_within_bounds(void **state)
 {
@@ -313,7 +312,8 @@ device_finds_more_within_bounds(void **state)
                           TERP_CODING_REFERENCES;
             check_one(&params, &chunk, TERP_FIELD_SMOOTH);
         }
-    /* A part of the range under which no value of the parts may change. */
+    /* A bound relative to the range, so tight that no value of the parts may
+     * change. */
     const struct terp_chunk halves = {TERP_FLOAT16, false, false, 1, {72080}};
     struct terp_params params = {};
     params.bound_mode = TERP_BOUND_RELATIVE;
@@ -335,9 +335,9 @@ value_of(const struct terp_chunk *chunk, enum terp_field field, uint64_t i)
     return bits;
 }
 
-/* Integers and floats of 16 bits, whose values are words of their own; also
- * where a value that is repeated is the fill value, and where another shape
- * leaves values so few bits that references are not worth a search. */
+/* Integers and 16-bit floats, whose values are words of their own type. Also a
+ * repeated value that is the fill value, and a domain in which values need so
+ * few bits that references are not worth a search. */
 static void
 device_finds_references_of_types(void **state)
 {
@@ -367,8 +367,8 @@ device_finds_references_of_types(void **state)
                      TERP_CODING_RATIO);
 }
 
-/* Of smooth integers few bits are new: some in a row repeat others by chance.
- */
+/* In smooth integers few bits change, so some adjacent ones repeat others by
+ * chance. */
 static void
 device_keeps_what_repeats_by_chance(void **state)
 {
@@ -398,7 +398,7 @@ device_keeps_what_repeats_by_chance(void **state)
     free(dst);
 }
 
-/* ---- streams that hold others ---- */
+/* ---- streams that contain streams ---- */
 
 #define MAX_NSTREAMS 400
 
@@ -425,7 +425,7 @@ copy_of(const struct terp_stream *stream)
     return copy;
 }
 
-/* A copy with another byte, and a checksum that is right or not. */
+/* A copy with one changed byte, with or without a corrected checksum. */
 static void
 add_damaged(struct streams *all, const struct terp_stream *stream, uint64_t at,
             unsigned flip, bool sealed)
@@ -482,9 +482,9 @@ free_memory(const struct terp_cuda_call *where, void *at)
         engine->release(device, at);
 }
 
-/* What the CPU decodes the device decodes, too: to the same values. What it
- * refuses, that is left to it, or refused as it says. Returns how many streams
- * were good. */
+/* The device decodes what the CPU decodes, to the same values. A stream that
+ * the CPU refuses is left to the CPU, or refused with the same error. Returns
+ * how many streams were valid. */
 static int
 check_streams(const struct streams *all, enum terp_memory memory, uint64_t step)
 {
@@ -550,8 +550,7 @@ stream_of_field(const struct terp_chunk *chunk, enum terp_field field,
     return stream;
 }
 
-/* A stream of a chunk along some of whose dimensions nothing changes, by the
- * stream of what is left. */
+/* A copies stream, made from the stream of the remaining chunk. */
 static struct terp_stream
 copies_of(const struct terp_chunk *chunk, unsigned dims,
           struct terp_stream left)
@@ -577,8 +576,7 @@ copies_of(const struct terp_chunk *chunk, unsigned dims,
 static const enum terp_memory memories[] = {TERP_MEMORY_HOST,
                                             TERP_MEMORY_DEVICE};
 
-/* References, copies, copies of what has references, and others, in one call.
- */
+/* References, copies, copies with references, and other streams in one call. */
 static void
 device_decodes_streams_that_hold_others(void **state)
 {
@@ -667,7 +665,8 @@ device_leaves_copies_out(void **state)
     }
 }
 
-/* The stream of doc/format.md, "References", with other integers. */
+/* The stream of the example "References" in doc/format.md, with other
+ * integers. */
 static struct terp_stream
 short_references(unsigned n, const uint32_t distances[2],
                  const uint32_t values[4])

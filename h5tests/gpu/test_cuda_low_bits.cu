@@ -1,5 +1,5 @@
-/* Low bits on the device against the CPU engine's: how many there are, their
- * section, and symbols split and joined. */
+/* Compares low bits on the device with the CPU engine: their number, their
+ * section, and splitting and joining symbols. */
 #include "gpu/engine/tables.cuh"
 #include "gpu/sections/low_bits.cuh"
 #include <stdlib.h>
@@ -22,7 +22,7 @@ extern "C" {
 struct bench {
     uint64_t nvalues, section_nbytes;
     uint8_t *d_tables;
-    /* Of the CPU: what predictors make, what is left for tiles, and the
+    /* The CPU's results: symbols of predictors, symbols left for tiles, and the
      * section. */
     uint16_t *wide, *split;
     uint8_t *section;
@@ -89,13 +89,13 @@ free_bench(struct bench *b)
     cudaFree(b->d_tables);
 }
 
-/* What a tile may be like. */
+/* Kinds of tiles. */
 enum style {
-    STYLE_WIDE,   /* codes of all widths, which differ from group to group, and
-                     escapes */
-    STYLE_SPIKES, /* narrow codes, and now and then one of any width */
+    STYLE_WIDE, /* codes of all widths, which differ between groups, and escapes
+                 */
+    STYLE_SPIKES, /* narrow codes, and rare codes of any width */
     STYLE_SPIKES_AND_ESCAPES,
-    STYLE_ESCAPES, /* zeros, and escapes alone */
+    STYLE_ESCAPES, /* zeros and escapes only */
     STYLE_NARROW,
     NSTYLES
 };
@@ -137,7 +137,7 @@ make_symbols(struct bench *b, uint64_t seed)
     b->section_nbytes = (uint64_t)(writer.at - b->section);
 }
 
-/* Codes are wide, or not. */
+/* Whether codes are wide. */
 static void
 begin_call(struct bench *b, int wide, const uint16_t *symbols)
 {
@@ -161,7 +161,7 @@ check_symbols(const struct bench *b, const uint16_t *symbols,
                         2 * b->nvalues);
 }
 
-/* The section stands behind `begin` bytes of a stream, and ends it. */
+/* The section follows `begin` bytes of a stream, and ends it. */
 static void
 check_section(struct bench *b, uint64_t begin)
 {
@@ -231,7 +231,7 @@ narrow_codes_stay_what_they_are(void **state)
     free_bench(&b);
 }
 
-/* ---- how many bits are low ---- */
+/* ---- the number of low bits ---- */
 
 static const struct terp_chunk shapes[] = {
     {TERP_FLOAT32, false, false, 1, {1}},
@@ -245,8 +245,7 @@ static const struct terp_chunk shapes[] = {
     {TERP_FLOAT64, false, false, 4, {9, 2, 11, 12}},
 };
 
-/* Returns how many bits are below symbols, which is what the CPU
- * finds by interpolations. */
+/* Returns the number of low bits, which the CPU finds by interpolation. */
 static int
 check_nbits_below(const struct terp_chunk *chunk, enum terp_field field,
                   double bound)

@@ -1,7 +1,7 @@
-/* What the CUDA engine takes of the host's memory in proportion to chunks, for
- * its trials and searches, comes from the caller's allocator, and
- * TERP_MAX_MEMORY counts it. TERP_CUDA_LIBRARY names the engine. */
-#define _POSIX_C_SOURCE 200112L /* setenv */
+/* Host memory that the CUDA engine takes in proportion to chunks, for trials
+ * and searches, comes from the caller's allocator, and TERP_MAX_MEMORY counts
+ * it. TERP_CUDA_LIBRARY names the engine. */
+#define _POSIX_C_SOURCE 200112L /* for setenv */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,16 +16,16 @@
 /* Calls that need such memory. */
 static const struct {
     struct terp_chunk chunk;
-    bool is_flat; /* coded in one dimension */
+    bool is_flat; /* coded as one dimension */
     enum terp_field field;
     struct terp_params params;
     enum {
         NOTHING,
         SOME,
-        CHUNK /* at least as much as one has */
+        CHUNK /* at least so many chunks' bytes */
     } needed;
 } cases[] = {
-    /* Two streams, of which the smaller is kept. */
+    /* Two streams, the smaller of which is kept. */
     {{TERP_FLOAT32, false, false, 3, {10, 11, 12}},
      false,
      TERP_FIELD_ROUGH,
@@ -33,8 +33,8 @@ static const struct {
       .bound = 1e-3,
       .effort = TERP_EFFORT_BEST},
      CHUNK},
-    /* Rows that are looked for in flat chunks: of swapped values, of what
-     * carries them, and of logarithms. */
+    /* The search for rows in flat chunks, of swapped values, of carriers, and
+     * of logarithms. */
     {{TERP_FLOAT32, true, false, 3, {16, 20, 24}},
      true,
      TERP_FIELD_SMOOTH,
@@ -50,7 +50,7 @@ static const struct {
      TERP_FIELD_SMOOTH,
      {.bound_mode = TERP_BOUND_POINTWISE, .bound = 1e-3},
      CHUNK},
-    /* In memory of the device. */
+    /* In device memory. */
     {{TERP_COMPLEX64, false, false, 2, {20, 30}},
      false,
      TERP_FIELD_ROUGH,
@@ -65,12 +65,12 @@ static const struct {
      SOME},
 };
 
-/* What an allocator has given. Of the caller's thread alone. */
+/* The blocks of an allocator. Only the caller's thread uses it. */
 struct given {
     uint64_t nbytes, peak_nbytes, largest_nbytes;
 };
 
-/* In front of a block stands its size. */
+/* The size of a block is stored before it. */
 #define HEAD_NBYTES 64
 
 static void *
@@ -103,7 +103,7 @@ release(void *arg, void *at)
     free(block);
 }
 
-/* Encodes case i by the device; compares with the CPU's stream. */
+/* Encodes case i on the device. Compares the stream with the CPU's. */
 static enum terp_status
 encode(size_t i, struct given *given, struct terp_run_result *result)
 {
@@ -166,7 +166,7 @@ memory_of_trials_is_the_callers(void **state)
     }
 }
 
-/* With room for nothing but the chunk, and with more. */
+/* With memory for the chunk only, and with more. */
 static void
 limit_is_kept(void **state)
 {

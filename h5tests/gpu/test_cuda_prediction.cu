@@ -1,5 +1,5 @@
-/* Prediction on the device against the CPU engine's, stage by stage: symbols
- * in tile order, counts of escapes, their section, and values. */
+/* Compares prediction on the device with the CPU engine, stage by stage:
+ * symbols in tile order, counts of escapes, their section, and values. */
 #include "gpu/entropy/order.cuh"
 #include "gpu/predict/lorenzo.cuh"
 #include "gpu/sections/escapes.cuh"
@@ -19,9 +19,9 @@ extern "C" {
 #include "h5tests/support/fields.h"
 }
 
-#define NCHUNKS 2 /* a batch; the last one has failed before */
+#define NCHUNKS 2 /* a batch; the last chunk has failed before */
 
-/* One chunk with the memory of both engines. */
+/* One chunk with buffers for both engines. */
 struct bench {
     struct terp_chunk chunk;
     struct terp_layout layout;
@@ -30,10 +30,10 @@ struct bench {
     struct cpu_fills fills;
     uint64_t nvalues, nbytes; /* of the chunk */
     uint8_t *values;
-    uint16_t *symbols, *tiled; /* the CPU's */
+    uint16_t *symbols, *tiled; /* the CPU's results */
     uint64_t *mask;
     struct cuda_batch batch;
-    struct cuda_chunk *state; /* of the batch's chunks */
+    struct cuda_chunk *state; /* for the chunks of the batch */
     uint8_t *dst;
     size_t shift; /* of values and dst, see misalign */
 };
@@ -60,8 +60,8 @@ random_of(uint64_t *seed)
     return terp_field_mix(++*seed);
 }
 
-/* The fills are what the field's special values need; a bound of about a
- * hundredth of its range, and the tighter, the wider codes are. */
+/* Fill values follow from the field. The bound is about a hundredth of the
+ * field's range, and smaller for wider codes. */
 static void
 make_bench(struct bench *b, enum terp_type type, int rank, const uint64_t *dims,
            bool stack, enum terp_field field, double bound, int wide)
@@ -151,7 +151,7 @@ make_bench(struct bench *b, enum terp_type type, int rank, const uint64_t *dims,
     }
 }
 
-/* Values are at a multiple of their own size now, and of no more. */
+/* From now on, values are aligned to their own size only. */
 static void
 misalign(struct bench *b)
 {
@@ -181,7 +181,7 @@ device_region(const struct bench *b, uint64_t at)
     return b->batch.d_scratch + at;
 }
 
-/* What is zero when a call begins. */
+/* The memory that is zero when a call begins. */
 static void
 begin_call(struct bench *b)
 {
@@ -227,7 +227,7 @@ check_symbols(struct bench *b, enum terp_prediction prediction)
     }
 }
 
-/* As decoded tiles do, but in no order that helps. */
+/* As after decoding tiles, but in an unhelpful order. */
 static void
 list_escapes(struct bench *b)
 {
@@ -240,7 +240,7 @@ list_escapes(struct bench *b)
     b->state[0].progress[CUDA_PROGRESS_LISTED] = n;
 }
 
-/* The section that the CPU would write, and back into `work`. */
+/* The section that the CPU would write; then reads it back into `work`. */
 static void
 check_escapes(struct bench *b, void *words)
 {
@@ -280,7 +280,7 @@ check_escapes(struct bench *b, void *words)
          b->dst[state->escapes_end] != 0xEE))
         fail_case(b, "section of escapes");
 
-    /* What decoding knows then. */
+    /* The state of decoding at this point. */
     const struct cuda_chunk before = *state;
     uint8_t *work = device_region(b, b->batch.at.work);
     uint64_t *ranges = (uint64_t *)device_region(b, b->batch.at.ranges);
@@ -309,7 +309,7 @@ check_escapes(struct bench *b, void *words)
     free(section);
 }
 
-/* `dst` after decoding: first as long as the values, at an aligned place. */
+/* `dst` after decoding, at first with the length of the values and aligned. */
 static void
 check_values(struct bench *b, const void *values)
 {
@@ -317,7 +317,7 @@ check_values(struct bench *b, const void *values)
         fail_case(b, "values");
 }
 
-/* A stream that ends with the escaped words. */
+/* A stream that ends with the words of escapes. */
 static uint8_t *
 gather_escapes(struct bench *b, const uint8_t *work)
 {
@@ -338,7 +338,7 @@ gather_escapes(struct bench *b, const uint8_t *work)
     return words;
 }
 
-/* Of all points of a level. */
+/* All points of a level. */
 static uint64_t
 fine_nvalues(const struct terp_layout *layout, int l)
 {
@@ -349,8 +349,8 @@ fine_nvalues(const struct terp_layout *layout, int l)
     return nvalues;
 }
 
-/* Dimensions that are blended at a time where they may be; 1: none. Or plans
- * that a chunk's finest level is marched through by. */
+/* How many dimensions blending combines where it applies (1: none), or plans
+ * whose finest level is predicted plane by plane. */
 #define CHECK_MARCHES 4
 #define CHECK_MARCHES_BLENDED 6
 
@@ -438,7 +438,7 @@ value_at(const struct bench *b, const uint8_t *values, uint64_t i)
                                          : ((const double *)values)[i];
 }
 
-/* Within the bound. */
+/* Whether values are within the bound. */
 static bool
 is_near(const struct bench *b, const uint8_t *values, uint64_t i)
 {
@@ -447,7 +447,7 @@ is_near(const struct bench *b, const uint8_t *values, uint64_t i)
            -difference <= b->quantizer.bound;
 }
 
-/* Returns the dimensions that the stream would tell. */
+/* Returns the dimensions that the stream would have. */
 static unsigned
 check_lorenzo(struct bench *b, unsigned dims)
 {
@@ -489,7 +489,7 @@ check_lorenzo(struct bench *b, unsigned dims)
     state->model.lorenzo_dims = cpu.lorenzo_dims;
     state->differences_sum = state->means_sum = 0;
 
-    /* Codes of special points do not count, whatever they are. */
+    /* The codes of special points do not matter. */
     for (uint64_t i = 0; i < b->nvalues; i++)
         if (is_masked(b, i))
             b->symbols[i] = (uint16_t)(1 + i % (2 * TERP_MAX_CODE));
@@ -501,7 +501,7 @@ check_lorenzo(struct bench *b, unsigned dims)
     terp_cpu_lorenzo.reconstruct(&cpu, values);
     assert_int_equal(cuda_lorenzo_reconstruct(&b->batch, NULL), cudaSuccess);
     for (uint64_t i = 0; i < b->nvalues; i++)
-        if (is_masked(b, i)) /* what stands there is overwritten */
+        if (is_masked(b, i)) /* old contents are overwritten */
             memcpy(b->dst + i * value_nbytes, values + i * value_nbytes,
                    value_nbytes);
     check_values(b, values);
@@ -519,8 +519,8 @@ struct shape {
     uint64_t dims[4];
 };
 
-/* Odd and even extents, extents of one at either end, rows longer than a
- * block, boxes cut short in every dimension, stacks. */
+/* Odd and even extents, extents of one at either end, rows longer than a block,
+ * boxes cut in every dimension, stacks. */
 static const struct shape shapes[] = {
     {1, false, {1}},
     {1, false, {2}},
@@ -616,10 +616,10 @@ full_blending_equals_the_cpu_for_all_shapes(void **state)
     all_shapes(3);
 }
 
-/* A tile and less, several of them, cut short by one or more cubes in every
- * dimension; segments, bricks, boxes cut short; and what may not be marched
- * through: an odd extent, rows of an odd number of cubes, values at any place.
- * A plan takes a third of the fields of a shape, another plan other ones. */
+/* From less than a tile to several, cut by one or more cubes in every
+ * dimension; cut segments, bricks and boxes. Also chunks that cannot be
+ * predicted plane by plane: odd extents, rows of an odd number of cubes,
+ * unaligned values. Each plan takes a third of the fields of a shape. */
 static void
 all_marched_shapes(int plan)
 {
@@ -670,8 +670,8 @@ marched_levels_that_blend_equal_the_cpu(void **state)
     all_marched_shapes(CHECK_MARCHES_BLENDED);
 }
 
-/* By the CPU, under a plan of the finest level: symbols in tile order, and
- * values. */
+/* The CPU's results under a plan of the finest level: symbols in tile order,
+ * and values. */
 static void
 predict_by_cpu(struct bench *b, const struct terp_level_plan &finest,
                uint8_t *values)
@@ -698,8 +698,8 @@ predict_by_cpu(struct bench *b, const struct terp_level_plan &finest,
     terp_cpu_prediction_free(&cpu);
 }
 
-/* One that is marched through beside one that is not, and the other way round.
- */
+/* A chunk predicted plane by plane beside one that is not, and the other way
+ * round. */
 static void
 chunks_of_a_batch_may_differ_in_their_plans(void **state)
 {
@@ -759,7 +759,7 @@ lorenzo_equals_the_cpu_for_all_shapes(void **state)
     all_shapes(0);
 }
 
-/* Also of values that none of them reproduces, or all. */
+/* Also values that no quant reproduces. */
 static void
 exact_quants_equal_the_cpu_for_all_shapes(void **state)
 {
@@ -788,7 +788,8 @@ exact_quants_equal_the_cpu_for_all_shapes(void **state)
         }
 }
 
-/* Lines that begin, end or consist of special points, in all dimensions. */
+/* Lines that begin with, end with or consist of special points, in all
+ * dimensions. */
 static void
 lorenzo_equals_the_cpu_around_special_values(void **state)
 {
@@ -809,9 +810,9 @@ lorenzo_equals_the_cpu_around_special_values(void **state)
     }
 }
 
-/* Of noise, whose mean is the best prediction: where the slowest dimension is
- * predicted, and there is one above rows of enough values. Bounds for codes,
- * for escapes, and for a mixture. */
+/* Noise, for which means are the best prediction. The slowest dimension is
+ * predicted, and rows have enough values. Bounds lead to codes, to escapes, and
+ * to both. */
 static void
 means_of_noise_equal_the_cpu_for_all_shapes(void **state)
 {
@@ -891,7 +892,7 @@ a_coarse_level_that_blends_is_left_to_the_cpu(void **state)
     free_bench(&b);
 }
 
-/* Positions of a symbol, there and back. */
+/* From a position to a symbol and back. */
 static void
 tile_order_equals_the_cpu(void **state)
 {

@@ -1,5 +1,6 @@
-/* Special values on the device against the CPU engine: what the scan decides,
- * the bytes of the section, and what is read from it, sound or not. */
+/* Compares special values on the device with the CPU engine: the decisions of
+ * the scan, the bytes of the section, and reading a valid or damaged
+ * section. */
 #include "gpu/engine/state.cuh"
 #include "gpu/sections/specials.cuh"
 #include <stdlib.h>
@@ -13,11 +14,11 @@ extern "C" {
 #include "h5tests/support/fields.h"
 }
 
-#define NCHUNKS 2 /* a batch; the last one has failed before */
+#define NCHUNKS 2 /* a batch; the last chunk has failed before */
 #define GUARD 0xEE
 
-/* A batch of one shape. Values stand one value behind aligned memory, streams
- * one byte. */
+/* A batch of one shape. Values begin one value behind an aligned address,
+ * streams one byte. */
 struct bench {
     struct terp_chunk chunk;
     struct terp_layout layout;
@@ -105,7 +106,7 @@ free_bench(struct bench *b)
     cudaFree(b->state);
 }
 
-/* A call begins. */
+/* Starts a call. */
 static void
 begin_call(struct bench *b, bool decode)
 {
@@ -131,7 +132,7 @@ all_are(const uint8_t *bytes, uint64_t nbytes, uint8_t byte)
     return true;
 }
 
-/* Bits of the chunk's type. */
+/* The bits of a value of the chunk's type. */
 static uint64_t
 bits_of_double(const struct bench *b, double value)
 {
@@ -152,7 +153,7 @@ set_value(struct bench *b, uint64_t i, uint64_t bits)
 
 /* ---- encode ---- */
 
-/* The section that the device writes is `expected`, and all it writes. */
+/* The device writes the section `expected`, and nothing else. */
 static void
 check_section(struct bench *b, const uint8_t *expected, uint64_t nbytes)
 {
@@ -167,8 +168,8 @@ check_section(struct bench *b, const uint8_t *expected, uint64_t nbytes)
                         b->batch.raw_nbytes + 1 - state->specials_end, GUARD));
 }
 
-/* Scans the values and compares with the CPU's stream of them, which is not
- * `raw` where the scan has a say. Returns the coding. */
+/* Scans the values and compares with the CPU's stream, which is not raw where
+ * the scan decides. Returns the coding. */
 static enum terp_coding
 scan_and_compare(struct bench *b, const struct terp_params *params)
 {
@@ -238,7 +239,7 @@ params_of(enum terp_bound_mode mode, double bound)
 {
     struct terp_params params = {};
 
-    params.effort = TERP_EFFORT_FAST; /* the layout is the chunk's */
+    params.effort = TERP_EFFORT_FAST; /* the domain is the chunk's shape */
     params.bound_mode = mode;
     params.bound = bound;
     params.pipeline = TERP_PIPELINE_HUFFMAN;
@@ -288,7 +289,7 @@ all_fields_are_scanned_as_by_the_cpu(void **state)
     assert_true(ncodings[TERP_CODING_HUFFMAN] > 30);
 }
 
-/* Few different values at distances around the one that makes a fill value,
+/* A few different values, at distances around the one that makes a fill value,
  * some of them rare: single values decide. */
 static void
 fill_values_are_found_as_by_the_cpu(void **state)
@@ -324,8 +325,7 @@ fill_values_are_found_as_by_the_cpu(void **state)
     assert_in_range(nspecial, ncases / 10, ncases);
 }
 
-/* Extremes far from all but single values, at `at`, `other` and the other way
- * round. */
+/* Extremes far from all other values, at `at`, at `other`, and exchanged. */
 static void
 check_single_values(double min, double max, double value, uint64_t at,
                     double other_value, uint64_t other)
@@ -356,7 +356,7 @@ fill_value_is_more_than_eight_times_as_far(void **state)
     check_single_values(0, 8.9375, 0.9375, 17, 0.5, 40001);
 }
 
-/* One of them is among the first values that are tried. */
+/* One extreme is among the first values that the scan tries. */
 static void
 values_in_different_blocks_rule_out_fill_values(void **state)
 {
@@ -382,8 +382,8 @@ bound_of_zero_is_left_to_a_raw_stream(void **state)
     free_bench(&b);
 }
 
-/* Runs and gaps of up to `longest` values, of `ncolors` values. Returns how
- * many are special; their mask is where the device expects it. */
+/* Runs and gaps of up to `longest` values, of `ncolors` values. Returns the
+ * number of special values. The device finds their mask in its buffer. */
 static uint64_t
 make_runs(struct bench *b, uint64_t longest, uint64_t ncolors)
 {
@@ -409,8 +409,8 @@ make_runs(struct bench *b, uint64_t longest, uint64_t ncolors)
     return nspecials;
 }
 
-/* Both engines write a section of the bench's mask. Returns the CPU's number
- * of bytes, 0 if it does not fit. */
+/* Both engines write a section for the bench's mask. Returns the CPU's number
+ * of bytes, or 0 if it does not fit. */
 static uint64_t
 write_and_compare(struct bench *b, uint64_t nspecials)
 {
@@ -463,7 +463,7 @@ skip_section(const struct cuda_batch batch, uint64_t at, uint64_t end)
 }
 
 /* Both engines read the section at `at` of the bench's stream of `end` bytes.
- * With a `constant`, it follows one. Returns what they agree on. */
+ * `constant`: the section follows a constant. Returns their common status. */
 static enum terp_status
 read_and_compare(struct bench *b, uint64_t at, uint64_t end, bool constant)
 {
@@ -542,8 +542,8 @@ sections_are_written_and_read_as_by_the_cpu(void **state)
     assert_true(nwritten > NRUNS);
 }
 
-/* Makes the mask repeat at a distance, but for a few values. All special values
- * are equal. Returns how many there are. */
+/* Makes the mask repeat at a distance, except for a few values. All special
+ * values are equal. Returns their number. */
 static uint64_t
 repeat_mask(struct bench *b, uint64_t distance)
 {
@@ -610,8 +610,8 @@ masks_that_repeat_are_told_by_differences(void **state)
     }
 }
 
-/* Every dimension that may be named, of shapes where some distances are too
- * short or too long, and of sections with other numbers of colors. */
+/* Every mask delta, for shapes where some distances are too short or too long,
+ * and for sections with other numbers of colors. */
 static void
 mask_deltas_out_of_place_are_refused(void **state)
 {
@@ -624,7 +624,7 @@ mask_deltas_out_of_place_are_refused(void **state)
         uint8_t *dst = b.stream + 1;
         struct writer writer = {dst, dst + b.batch.raw_nbytes, false};
         memset(dst, 0, b.batch.raw_nbytes);
-        write_uleb(&writer, 1); /* run, of value 3 */
+        write_uleb(&writer, 1); /* one run, of value 3 */
         write_le(&writer, byte, 1);
         write_le(&writer, 2, 1);
         write_le(&writer, 3, 1);
@@ -636,7 +636,7 @@ mask_deltas_out_of_place_are_refused(void **state)
     free_bench(&b);
 }
 
-/* Every other value: more runs than the lists of the device hold. */
+/* Every other value: more runs than the device's lists hold. */
 static void
 too_many_runs_are_left_to_the_cpu(void **state)
 {
@@ -683,7 +683,7 @@ damaged_sections_are_refused_as_by_the_cpu(void **state)
         if (nbytes > 0) {
             uint64_t at = b.state[0].model_end, end = at + nbytes;
             uint8_t *section = b.stream + 1 + at;
-            /* Most of what matters is at the begin. */
+            /* The important fields are near the beginning. */
             for (int n = 0; n < 2; n++)
                 section[random_below(random_below(nbytes) + 1)] ^=
                     (uint8_t)(1 << random_below(8));
@@ -696,7 +696,7 @@ damaged_sections_are_refused_as_by_the_cpu(void **state)
     assert_in_range(nrefused, ncases / 4, ncases * 3 / 4);
 }
 
-/* All of a section's numbers at their limits. */
+/* All numbers of a section at their limits. */
 static void
 sums_beyond_the_chunk_are_refused(void **state)
 {

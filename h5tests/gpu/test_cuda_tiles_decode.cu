@@ -1,5 +1,5 @@
-/* The stages that read a stream up to its symbols, on the emulator: the same
- * symbols, counts and refusals as the CPU engine's. */
+/* Compares the stages that read a stream up to its symbols, on the emulator,
+ * with the CPU engine: symbols, counts and refusals. */
 #include <stdlib.h>
 
 extern "C" {
@@ -55,7 +55,7 @@ take(uint64_t *at, uint64_t nbytes)
     return *at - div_up(nbytes, 256) * 256;
 }
 
-/* With `ratio` there may be streams of that coding. */
+/* With `ratio`, streams of that coding are possible. */
 static void
 device_make(const struct terp_chunk *chunk, bool ratio, struct device *device)
 {
@@ -132,7 +132,7 @@ chunk_start(struct cuda_chunk *chunk, const struct terp_frame *frame,
     chunk->bound = frame->bound;
 }
 
-/* Reads a stream: a copy of its own, for tools that watch memory. */
+/* Reads a stream from a copy of its own, for memory checkers. */
 static enum terp_status
 device_read(struct device *device, const struct terp_frame *frame,
             const uint8_t *stream, uint64_t nbytes, bool decode)
@@ -157,7 +157,7 @@ device_read(struct device *device, const struct terp_frame *frame,
     return device->chunk.status;
 }
 
-/* ---- what the CPU engine makes of it ---- */
+/* ---- the CPU engine's results ---- */
 
 static enum terp_status
 cpu_read(const struct terp_frame *frame, const uint8_t *stream, uint64_t nbytes,
@@ -218,7 +218,7 @@ check_ranges(struct device *device, const uint16_t *ordered)
     free(counts);
 }
 
-/* All that fit in the list are in it, each once. */
+/* The list contains all escapes that fit, each once. */
 static void
 check_list(struct device *device, const uint16_t *symbols)
 {
@@ -239,7 +239,7 @@ check_list(struct device *device, const uint16_t *symbols)
     free(seen);
 }
 
-/* Where symbols are in context order, NULL, nothing is noted. */
+/* `symbols` is NULL in context order, where nothing is recorded. */
 static void
 check_noted(struct device *device, enum terp_prediction prediction,
             const uint16_t *symbols)
@@ -260,7 +260,7 @@ check_noted(struct device *device, enum terp_prediction prediction,
     free(ordered);
 }
 
-/* Of a chunk of the device's batch, where its symbols are. */
+/* The symbols of a chunk of the device's batch. */
 static const uint16_t *
 decoded_symbols(const struct cuda_batch *batch, int chunk)
 {
@@ -283,8 +283,8 @@ any_is_reduced(struct device *device)
     return any;
 }
 
-/* Both read the stream; returns their status. Partitions of a ratio stream
- * that are reduced, as no encoder does, are left to the CPU. */
+/* Both engines read the stream. Returns their status. Reduced partitions of
+ * ratio, which no encoder makes, are left to the CPU. */
 static enum terp_status
 check_stream(struct device *device, const struct terp_frame *frame,
              const uint8_t *stream, uint64_t nbytes)
@@ -321,8 +321,8 @@ struct stream {
     uint64_t nbytes, frame_nbytes, tiles_at;
 };
 
-/* A frame, a model of lorenzo, no specials, no escapes. Words of escapes are
- * not looked at. */
+/* A frame, a model of lorenzo, no specials, no escapes. Readers ignore words of
+ * escapes. */
 static struct stream
 begin_stream(enum terp_coding coding, uint64_t nsymbols, uint64_t cap_nbytes,
              struct writer *writer_ret)
@@ -365,8 +365,8 @@ stream_of_symbols(enum terp_coding coding, const uint16_t *symbols,
     return stream;
 }
 
-/* Codes of about so many bits; one in `every` is an escape, 0: none. Of
- * tiles, one in `sparse` has codes other than 0. */
+/* Codes of about so many bits, with one escape in `every` (0: none). One tile
+ * in `sparse` has codes other than 0. */
 static uint16_t *
 make_symbols(uint64_t nsymbols, int nbits, uint64_t every, uint64_t sparse)
 {
@@ -441,7 +441,8 @@ many_tiles_come_back(void **state)
             }
 }
 
-/* One symbol alone has a codeword of one bit; all of them, each a long one. */
+/* A single symbol has a word of one bit; if there are all symbols, each has a
+ * long word. */
 static void
 extreme_codebooks_come_back(void **state)
 {
@@ -464,10 +465,10 @@ extreme_codebooks_come_back(void **state)
 
 /* ---- tiles of tokens ---- */
 
-/* A tile of ratio that is the only one of its stream. */
+/* A stream of ratio with a single tile. */
 struct token_tile {
     int entry;
-    bool reduced; /* its partition */
+    bool reduced; /* the tile's partition */
     unsigned nsymbols;
     uint64_t nbytes;
     uint8_t bytes[TERP_TOKENS_MAX_NBYTES + CPU_OUTPUT_PADDING_NBYTES];
@@ -572,11 +573,11 @@ tokens_of_any_entry_come_back(void **state)
             assert_int_equal(check_tile(&tile), TERP_OK);
             longest = tile.nbytes > longest ? tile.nbytes : longest;
         }
-    /* Longer than what the other codings have. */
+    /* Longer than in other codings. */
     assert_true(longest > TERP_CODEWORDS_MAX_NBYTES);
 }
 
-/* The tile's last byte is filled up with ones, of which eight would be a
+/* The tile's last byte is filled up with ones. Eight ones would be the
  * beginning of a word. */
 static void
 padding_of_tokens_is_checked(void **state)
@@ -610,7 +611,7 @@ reduced_tokens_are_left_to_the_cpu(void **state)
     assert_int_equal(check_tile(&tile), TERP_ERR_DEVICE);
 }
 
-/* Any bytes, also such whose tokens stand for as many symbols as there are. */
+/* Random bytes, also with tokens for the right number of symbols. */
 static void
 tiles_of_any_bytes_are_read_as_by_the_cpu(void **state)
 {
@@ -634,8 +635,8 @@ tiles_of_any_bytes_are_read_as_by_the_cpu(void **state)
 
 /* ---- batches ---- */
 
-/* So many tiles that a block takes several, in chunks of different codings,
- * one cut short and one that failed before. */
+/* Enough tiles that a block decodes several, in chunks of different codings,
+ * one of them cut, one that failed before. */
 static void
 chunks_of_a_batch_are_read_apart(void **state)
 {
@@ -691,7 +692,7 @@ chunks_of_a_batch_are_read_apart(void **state)
 
 /* ---- hostile streams ---- */
 
-/* Every byte before the payload changed, and as many behind. */
+/* Changes every byte before the payload, and as many behind. */
 static uint64_t
 check_mutations(struct device *device, const struct terp_frame *frame,
                 const uint8_t *stream, uint64_t nbytes, uint64_t nmutations)
@@ -868,7 +869,7 @@ stream_of_variant(const struct variant *variant)
     params.bound = variant->bound;
     params.pipeline = variant->pipeline;
     params.predictor = variant->predictor;
-    params.effort = TERP_EFFORT_FAST; /* the layout is the chunk's */
+    params.effort = TERP_EFFORT_FAST; /* the domain is the chunk's shape */
     uint64_t nbytes = terp_chunk_nbytes(&chunk);
     uint8_t *values = (uint8_t *)malloc(nbytes);
     terp_field_make(variant->field, &chunk, values);
@@ -909,7 +910,7 @@ streams_are_read_as_by_the_cpu(void **state)
         assert_int_equal(
             check_stream(&device, &stream.frame, stream.bytes, stream.nbytes),
             TERP_OK);
-        /* The rest of what was said about the chunk. */
+        /* The other facts about the chunk. */
         struct terp_info info = {};
         terp_cpu_inspect(&stream.frame, stream.bytes + stream.frame_nbytes,
                          stream.nbytes - stream.frame_nbytes, &info);
@@ -968,8 +969,8 @@ damaged_streams_are_refused_as_by_the_cpu(void **state)
     }
 }
 
-/* Constant streams, with specials and without, and one byte too many or too
- * few. */
+/* Constant streams, with specials and without, and with one byte too many or
+ * too few. */
 static void
 constant_streams_are_read_and_end(void **state)
 {
@@ -1013,7 +1014,8 @@ constant_streams_are_read_and_end(void **state)
 
 /* ---- long indexes ---- */
 
-/* More tiles than a bit map in shared memory holds; no payload is decoded. */
+/* More tiles than a bit map in shared memory holds. Payloads are not
+ * decoded. */
 static void
 long_index_is_read_as_by_the_cpu(void **state)
 {
@@ -1050,7 +1052,7 @@ long_index_is_read_as_by_the_cpu(void **state)
     write_le(&writer, 1, 1);
     write_uleb(&writer, 0);
     terp_cpu_tile_index_write_nonzero(&writer, &index);
-    write_le(&writer, 1, 1); /* entry, which all tiles have */
+    write_le(&writer, 1, 1); /* all tiles use this entry */
     write_le(&writer, 9, 1);
     terp_cpu_tile_index_write_places(&writer, &index, TERP_CODING_HUFFMAN);
     assert_false(writer.overflow);

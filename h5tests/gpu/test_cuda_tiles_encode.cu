@@ -1,5 +1,5 @@
-/* From symbols to sealed streams on the device: every byte against the CPU
- * engine's, the checksum against xxHash's own. */
+/* From symbols to sealed streams on the device. Compares every byte with the
+ * CPU engine, and the checksum with xxHash. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ extern "C" {
 }
 
 /* A batch: one chunk to encode, one that was given up, one that another engine
- * does; their streams begin at any byte. */
+ * encodes. Their streams begin at any byte. */
 #define NCHUNKS 3
 #define GUARD_NBYTES 32
 #define GUARD 0x5C
@@ -24,7 +24,7 @@ extern "C" {
 struct bench {
     struct cuda_batch batch;
     struct cuda_chunk *chunk;
-    uint16_t *symbols; /* of the CPU */
+    uint16_t *symbols; /* the CPU's */
     uint8_t *values;
     uint8_t *dst;
     uint64_t dst_stride;
@@ -143,7 +143,7 @@ free_bench(struct bench *b)
     free(b->expected);
 }
 
-/* What every stage before would have left. */
+/* The state that all earlier stages would leave. */
 static void
 begin(struct bench *b)
 {
@@ -174,8 +174,8 @@ begin(struct bench *b)
     b->chunk[2].status = TERP_ERR_DEVICE;
 }
 
-/* The stream as the CPU engine writes it, without specials, with a section of
- * escapes that says 0. False when it would not be shorter than a raw one. */
+/* The CPU engine's stream, without specials, with a section of escapes that is
+ * a 0. Returns false if it is not shorter than a raw one. */
 static bool
 expect_stream(struct bench *b)
 {
@@ -254,7 +254,8 @@ check_stream(const struct bench *b, int i)
         assert_int_equal(dst[at], GUARD);
 }
 
-/* The checksums of what was written hold until a bit changes. */
+/* The checksums of the written streams are right, and a changed bit makes them
+ * wrong. */
 static void
 check_verify(struct bench *b)
 {
@@ -308,14 +309,14 @@ check_symbols(struct bench *b)
 
 enum pattern {
     ALL_ZERO,
-    SPARSE,  /* a code in 500, and none in two tiles of three */
-    NARROW,  /* codes fall off by half */
-    WIDE,    /* all symbols alike */
-    ESCAPES, /* nothing else */
-    STEPS,   /* one code a tile, so that words repeat */
-    RUNS,    /* of zeros, of any length, and any symbol */
+    SPARSE,  /* one code in 500, and none in two tiles of three */
+    NARROW,  /* half as many codes of each larger magnitude */
+    WIDE,    /* all symbols are equally frequent */
+    ESCAPES, /* escapes only */
+    STEPS,   /* one code in each tile, so that words repeat */
+    RUNS,    /* runs of zeros of any length, and any symbol */
     LAST,    /* the longest run, and the largest code */
-    MIXED,   /* another of these each tile */
+    MIXED,   /* each tile has another of these kinds */
     NPATTERNS
 };
 
@@ -403,7 +404,7 @@ ratio_streams_equal_the_cpu_engines(void **state)
 }
 
 /* Enough tiles for three levels of their bit map, and more partitions than the
- * index takes at once. The emulator takes half a minute for it. */
+ * index handles at once. The emulator takes half a minute. */
 static void
 long_index_equals_the_cpu_engines(void **state)
 {
@@ -422,7 +423,7 @@ long_index_equals_the_cpu_engines(void **state)
     free_bench(&b);
 }
 
-/* Partitions that do not fit in shared memory are reduced as well. */
+/* Partitions that exceed shared memory are also reduced. */
 static void
 large_partitions_are_reduced(void **state)
 {
@@ -463,7 +464,7 @@ constant_stream_gets_frame_and_value(void **state)
         assert_int_equal(cuda_partitions_encode(&b.batch, NULL), cudaSuccess);
         assert_int_equal(cuda_stream_write(&b.batch, NULL), cudaSuccess);
         if (n == 1) {
-            expect_raw(&b); /* which is as long */
+            expect_raw(&b); /* which has the same length */
         } else {
             struct terp_frame frame = frame_of(&b.batch, TERP_CODING_CONSTANT);
             int nbytes = terp_frame_write(&frame, b.expected);
@@ -513,7 +514,7 @@ custom_codes_equal_package_merge(void **state)
     (void)state;
     make_bench(&b, TERP_FLOAT32, TERP_CODING_CUSTOM, 64);
     make_symbols(&b, ALL_ZERO);
-    b.batch.nvalues = UINT64_C(1) << 45; /* what frequencies may sum up to */
+    b.batch.nvalues = UINT64_C(1) << 45; /* the largest sum of frequencies */
     b.batch.nchunks = 1;
     for (int kind = 0; kind < 8; kind++) {
         uint8_t nbits[TERP_NSYMBOLS];
@@ -537,7 +538,7 @@ custom_codes_equal_package_merge(void **state)
 
 /* ---- checksums ---- */
 
-/* Of a stream of n bytes, at some alignment. */
+/* A stream of n bytes, at some alignment. */
 static void
 check_seal(struct bench *b, uint8_t *expected, uint64_t n)
 {
@@ -555,7 +556,7 @@ check_seal(struct bench *b, uint8_t *expected, uint64_t n)
     assert_memory_equal(stream, expected, n);
 }
 
-/* Lengths of all kinds in how stripes, blocks and pieces end. */
+/* Lengths that end stripes, blocks and pieces in all ways. */
 static void
 checksums_are_those_of_xxhash(void **state)
 {

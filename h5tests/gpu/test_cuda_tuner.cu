@@ -1,5 +1,5 @@
-/* The tuner on the device against the CPU's: the cost of either predictor,
- * every level's plan, lorenzo's dimensions and which predictor is taken. */
+/* Compares the tuner on the device with the CPU: the cost of both predictors,
+ * every level's plan, lorenzo's dimensions, and the chosen predictor. */
 #include "gpu/engine/state.cuh"
 #include <math.h>
 #include <stdlib.h>
@@ -45,7 +45,7 @@ device_memory(uint64_t nbytes)
     return memory;
 }
 
-/* A batch of equal chunks, as cuda_scan leaves them. */
+/* A batch of equal chunks, in the state after cuda_scan. */
 static void
 make_bench(struct bench *b, enum terp_type type, const struct shape *shape,
            enum terp_field field, double bound, int nbits_below, int nchunks)
@@ -129,7 +129,7 @@ free_bench(struct bench *b)
     cudaFree(b->state);
 }
 
-/* What the CPU makes of the batch's chunks. */
+/* The CPU's results for the batch's chunks. */
 struct answer {
     struct cpu_prediction prediction;
     struct terp_price price[TERP_NPREDICTIONS];
@@ -174,8 +174,8 @@ tune(struct bench *b, enum terp_predictor predictor)
     assert_int_equal(cudaDeviceSynchronize(), cudaSuccess);
 }
 
-/* Levels that were planned, by rank and terp_blend_order; those of long
- * splines, and of the mean. */
+/* The numbers of planned levels, by rank and terp_blend_order; those of long
+ * splines, and those of the mean. */
 static int nplanned[TERP_NDIMS + 1][4], nlong, nmean;
 
 static void
@@ -306,8 +306,8 @@ special_values_in_any_rank_are_planned_as_by_the_cpu(void **)
     }
 }
 
-/* Classes of the first levels are shared by as many blocks as there may be;
- * in a batch they are not. */
+/* For a single chunk, as many blocks as possible share the classes of the first
+ * levels; in a batch they do not. */
 static void
 a_large_chunk_is_planned_alike_alone_and_in_a_batch(void **)
 {
@@ -322,8 +322,8 @@ a_large_chunk_is_planned_alike_alone_and_in_a_batch(void **)
     check_batch(TERP_FLOAT64, &rows, TERP_FIELD_NOISE, 1e-4, 7, 8);
 }
 
-/* Of every rank that may, and by long splines, which alone blend two dimensions
- * fully: for others both orders are the same, and pairs come first. */
+/* All ranks that can blend, and long splines, which alone blend two dimensions
+ * fully. For other splines both orders are the same, and pairs come first. */
 static void
 levels_are_blended_as_by_the_cpu(void **)
 {
@@ -371,7 +371,7 @@ a_chunk_that_failed_or_is_constant_is_left_alone(void **)
     free_bench(&b);
 }
 
-/* Means of lorenzo's codes, from none but zeros to none but escapes. */
+/* Means of lorenzo's codes, from only zeros to only escapes. */
 static void
 a_run_costs_the_logarithm_of_its_mean(void **)
 {
@@ -387,7 +387,7 @@ a_run_costs_the_logarithm_of_its_mean(void **)
     assert_int_equal(terp_cost_of_sum(0, 0), 0);
 }
 
-/* Values of a row's first half, and those of its second. */
+/* The first and the second half of a row's values. */
 static void
 runs_that_differ_make_lorenzo_cheaper_within_limits(void **)
 {
@@ -402,7 +402,7 @@ runs_that_differ_make_lorenzo_cheaper_within_limits(void **)
     assert_int_equal(terp_cost_in_runs(18000, 0, 0), 18000);
 }
 
-/* 100 codes, of which some have no symbol. */
+/* 100 codes, some without a symbol. */
 static uint64_t
 cost_of_100(unsigned bits_each, unsigned nescapes, int wide)
 {
@@ -416,11 +416,11 @@ cost_of_100(unsigned bits_each, unsigned nescapes, int wide)
 static void
 codes_without_a_symbol_cost_what_a_tile_of_such_does(void **)
 {
-    /* Codes that are not wide have numbers, and so have those that no code of
-     * 16 bits holds. */
+    /* Without wide codes escapes have numbers; so do codes over 16 bits. */
     assert_int_equal(cost_of_100(5, 50, 0), 500 + 50 * 24);
     assert_int_equal(cost_of_100(5, 50, 8), 500 + 50 * 24);
-    /* A few among zeros are listed; many, or some among broad ones, are not. */
+    /* A few large codes among zeros are listed; many, or some among large
+     * codes, are not. */
     assert_int_equal(cost_of_100(1, 5, 1), 100 + 5 * 24);
     assert_int_equal(cost_of_100(5, 50, 1), 750 + 50 * 8);
     assert_int_equal(cost_of_100(9, 5, 1), 900 + 5 * 8);
