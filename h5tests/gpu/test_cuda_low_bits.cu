@@ -91,8 +91,7 @@ free_bench(struct bench *b)
 
 /* Kinds of tiles. */
 enum style {
-    STYLE_WIDE, /* codes of all widths, which differ between groups, and escapes
-                 */
+    STYLE_WIDE,   /* codes of all widths by group, and escapes */
     STYLE_SPIKES, /* narrow codes, and rare codes of any width */
     STYLE_SPIKES_AND_ESCAPES,
     STYLE_ESCAPES, /* zeros and escapes only */

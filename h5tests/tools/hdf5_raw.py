@@ -1,10 +1,9 @@
-"""HDF5's C functions in the library that h5py has loaded, and values as they lie
-in memory.
+"""HDF5's C functions from the library that h5py has loaded, and values as they
+lie in memory.
 
-h5py turns values into numpy's, and has no names for some properties. Here values
-are bytes, or for types that hold addresses tuples of bytes, so that two files can
-be compared to the last bit.
-"""
+h5py converts values to numpy's, and lacks names for some properties. Here
+values are bytes, or tuples of bytes for types that hold addresses, so that two
+files can be compared to the last bit."""
 import ctypes
 import struct
 
@@ -31,12 +30,12 @@ LIBRARY = _library()
 
 
 class Failed(Exception):
-    """A function of HDF5 has failed."""
+    """Raised when a function of HDF5 fails."""
 
 
 def _argument(value):
     if isinstance(value, (int, bool)):
-        return ctypes.c_int64(value)  # also for what is an int in C
+        return ctypes.c_int64(value)  # also for C's int
     if hasattr(value, "id") and isinstance(value.id, int):
         return ctypes.c_int64(value.id)
     return value
@@ -56,14 +55,14 @@ def call_id(name, *arguments):
 
 
 def get(name, id_, *types):
-    """What a function gives through pointers to these types."""
+    """Returns what a function writes through pointers to these types."""
     places = [type_() for type_ in types]
     call(name, id_, *map(ctypes.byref, places))
     return tuple(place.value for place in places)
 
 
 class Id:
-    """What a function has opened, for as long as this lives."""
+    """Ids that a function has opened. They close when this object dies."""
 
     def __init__(self, id_):
         self.id = id_
@@ -85,7 +84,7 @@ def list_of_class(name):
 
 
 class Type(h5t.TypeID):
-    """A type of any class; h5py's do not know all."""
+    """A type of any class, some of which h5py does not support."""
 
     def get_class(self):
         return call("H5Tget_class", self)
@@ -116,7 +115,8 @@ class Type(h5t.TypeID):
 
     @property
     def dtype(self):
-        """Of floats, and of complex values as h5py stores them; else None."""
+        """The types of the parts of complex values as h5py stores them, or
+        None."""
         kind = self.get_class()
         if kind == h5t.COMPOUND:
             if (self.get_nmembers() != 2 or
@@ -166,7 +166,7 @@ def array_length(type_):
 
 
 def describe_selection(space):
-    """What is selected, however it is stored."""
+    """The selected points, however the selection is stored."""
     kind = space.get_select_type()
     if kind in (h5s.SEL_ALL, h5s.SEL_NONE):
         return kind
@@ -196,8 +196,8 @@ def unpack_text(bytes_):
 
 
 class Values:
-    """Reads values of a file; `name_of` gives the name of an object's address.
-    `change_region`, if it is set, gives other selections."""
+    """Reads values of a file. `name_of` gives the name of the object at an
+    address. `change_region`, if set, changes selections."""
 
     def __init__(self, file, name_of):
         self.file = file.id
@@ -206,7 +206,7 @@ class Values:
         self.known = {}  # references
 
     def reference(self, bytes_, is_region):
-        """What it refers to; None: nothing."""
+        """The object that the reference points to, or None."""
         if bytes_ not in self.known:
             self.known[bytes_] = (self.follow(bytes_, is_region)
                                   if any(bytes_) else None)
@@ -218,7 +218,7 @@ class Values:
             target = call_id("H5Rdereference2", self.file, 0, int(is_region),
                              buffer)
         except Failed:
-            return None  # it is gone
+            return None  # the object was deleted
         object_ = Id(target)
         name = self.name_of(object_info(object_).addr)
         if not is_region:
@@ -231,7 +231,8 @@ class Values:
         return name, selection
 
     def unpacker(self, type_):
-        """The function that makes a value of the bytes of a type in memory."""
+        """Returns the function that makes a value from the bytes of a type in
+        memory."""
         if not has_addresses(type_):
             return bytes
         kind = type_.get_class()
@@ -268,7 +269,8 @@ class Values:
             for at in range(0, len(bytes_), nbytes))
 
     def _read(self, type_, space, read):
-        """Bytes of all values, or a tuple where these hold addresses."""
+        """The bytes of all values, or a tuple for types that hold
+        addresses."""
         nvalues = space.get_simple_extent_npoints()
         if space.get_simple_extent_type() == h5s.NULL or nvalues == 0:
             return b""
@@ -293,7 +295,7 @@ class Values:
             return self._by_chunks(dataset, type_)
 
     def _by_chunks(self, dataset, type_):
-        """HDF5 1.10 cannot read chunks that were never written where the fill
+        """HDF5 1.10 cannot read chunks that were never written if the fill
         value is a text or a sequence."""
         shape = dataset.shape
         list_ = dataset.get_create_plist()
@@ -338,7 +340,7 @@ class Values:
 
 
 class Packer:
-    """Makes values for memory, whose parts live as long as this does."""
+    """Makes values in memory. Their parts live as long as this object."""
 
     def __init__(self):
         self.parts = []
@@ -349,7 +351,8 @@ class Packer:
         return ctypes.addressof(part)
 
     def pack(self, type_, value):
-        """The reverse of Values.unpacker, but references are given as bytes."""
+        """The reverse of Values.unpacker, except that references are given as
+        bytes."""
         if isinstance(value, bytes) and not (
                 type_.get_class() == h5t.STRING and has_addresses(type_)):
             return value
@@ -374,7 +377,7 @@ class Packer:
 
 
 class _Info(ctypes.Structure):
-    """H5O_info_t of HDF5 1.10, which later versions still fill in."""
+    """H5O_info_t of HDF5 1.10, which later versions also fill in."""
     _fields_ = [("fileno", ctypes.c_ulong), ("addr", ctypes.c_uint64),
                 ("type", ctypes.c_int), ("rc", ctypes.c_uint),
                 ("atime", ctypes.c_int64), ("mtime", ctypes.c_int64),

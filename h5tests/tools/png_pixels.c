@@ -1,5 +1,5 @@
-/* png_pixels FILE: the pixels of a PNG file, for
- * h5tests/tools/test_tool_png.py: width and height on a line, then red, green
+/* png_pixels FILE: prints the pixels of a PNG file for
+ * h5tests/tools/test_tool_png.py: a line with width and height, then red, green
  * and blue bytes row by row. */
 #include <cairo.h>
 #include <stdint.h>

@@ -1,8 +1,7 @@
-"""Holds a copy that terp has made against its original, object by object.
+"""Compares a copy that terp has made with its original, object by object.
 
-Nothing here knows how the tool works: both files are walked with h5py and HDF5's
-own functions, and differences are told as text.
-"""
+Nothing here depends on how the tool works. Both files are walked with h5py and
+HDF5's own functions. Differences are reported as text."""
 import ctypes
 import math
 
@@ -15,14 +14,14 @@ from hdf5_raw import (Failed, Values, call, call_id, describe_selection, get,
 
 TERP, SHUFFLE, DEFLATE = 46117, 2, 1
 UINT, SIZE = ctypes.c_uint, ctypes.c_size_t
-# A little more than a bound, for what rounding does to it.
+# Bounds are multiplied by this, for the rounding of the comparison.
 ROUNDED = 1 + 1e-9
-# What terp itself notes beside datasets.
+# Attributes that terp itself adds to datasets.
 NOTES = b"terp_"
 
 
 class Mode:
-    """What was asked of the copy."""
+    """The options of the copy."""
 
     def __init__(self, kind="keep", number=0.0, floor=0.0, step=0,
                  deflates=False, keeps_signs=False):
@@ -35,8 +34,8 @@ class Mode:
 
 
 class File:
-    """A file's objects by their addresses, each with a name that it has in both
-    files: the first of its paths, by names."""
+    """A file's objects by their addresses. Each has a name that both files
+    share: the first of its paths in the order of names."""
 
     def __init__(self, path):
         self.file = h5py.File(path, "r")
@@ -217,7 +216,7 @@ def same_all(what, a, b):
 
 
 def same_type(what, a, b, files):
-    """Both are equal and, where one is committed, the same object."""
+    """Whether both types are equal and, if committed, the same object."""
     if not a.equal(b):
         raise Difference(f"{what}: the types differ")
     same(f"{what}: type is committed", a.committed(), b.committed())
@@ -231,7 +230,8 @@ def same_type(what, a, b, files):
 
 
 def numbers_of(type_, bytes_):
-    """An array with real parts in its last dimension; None for other types."""
+    """An array whose last dimension holds the real parts; None for other
+    types."""
     if type_.dtype is None:
         return None
     array = np.frombuffer(bytes_, type_.dtype)
@@ -244,7 +244,7 @@ def numbers_of(type_, bytes_):
 
 
 def specials_of(a, dataset, list_, type_, numbers):
-    """Which values are kept bit for bit, and do not count for the range."""
+    """The values that stay bit for bit, and do not count for the range."""
     special = ~np.isfinite(numbers)
     if numbers.shape[1] > 1 or type_.get_size() < 4:
         return special
@@ -303,7 +303,7 @@ def sampled(shape, step, type_, values):
 
 
 def stored_chunk(dataset, first):
-    """The filters that were left out, and bytes; None where it is not there."""
+    """The filter mask and the bytes of a stored chunk, or None."""
     nbytes = ctypes.c_uint64()
     place = (ctypes.c_uint64 * len(first))(*first)
     try:
@@ -343,8 +343,7 @@ class Comparison:
             a.values.change_region = self.thin_region
 
     def thin_region(self, name, selection):
-        """What a region becomes where every step-th value is left of a
-        dataset."""
+        """The selection of a region after only every step-th value is left."""
         if name not in self.shapes:
             self.shapes[name] = [
                 dict(file.objects)[name].shape for file in self.files]
@@ -468,13 +467,14 @@ class Comparison:
                      old, new)
 
     def compare_stored(self, name, a, b, storage):
-        """Chunks are stored in the same bytes, unless these hold addresses."""
+        """Both files store the same bytes of chunks, unless they hold
+        addresses."""
         if storage["layout"] != h5d.CHUNKED or has_addresses(type_of(a)):
             return
         same(f"{name}: stored bytes", a.get_storage_size(),
              b.get_storage_size())
         if not storage["filters"]:
-            return  # what is outside of the extent may be anything
+            return  # values outside of the extent may differ
         chunk = storage["chunks"]
         for at in np.ndindex(*(-(-n // c) for n, c in zip(a.shape, chunk))):
             first = tuple(i * c for i, c in zip(at, chunk))
@@ -524,8 +524,8 @@ class Comparison:
         for name, one in a.objects:
             other = objects[1][name]
             same(f"{name}: kind", type(one).__name__, type(other).__name__)
-            # What has a committed type counts too; HDF5 also counts some that
-            # it has refused to make.
+            # Objects of a committed type count too. HDF5 also counts some
+            # objects that it refused to make.
             if isinstance(one, (h5g.GroupID, h5d.DatasetID)):
                 same(f"{name}: links to it", object_info(one).rc,
                      object_info(other).rc)
@@ -541,8 +541,8 @@ class Comparison:
 
 
 def compare(path_a, path_b, mode, changed_fills=False):
-    """How many datasets terp has compressed; raises Difference. Fill values may
-    be others where terp has said so."""
+    """Returns how many datasets terp has compressed. Raises Difference. Fill
+    values may differ if terp has said so."""
     a, b = File(path_a), File(path_b)
     comparison = Comparison(a, b, mode, changed_fills)
     try:

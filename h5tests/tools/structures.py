@@ -1,8 +1,7 @@
-"""Makes HDF5 files whose structure is drawn at random: the same file for the same
-seed and version of HDF5.
+"""Makes HDF5 files of random structure. A seed gives the same file with the
+same version of HDF5.
 
-What cannot be made of a draw (HDF5 refuses some combinations) is left out.
-"""
+Combinations that HDF5 refuses are left out."""
 import ctypes
 import os
 import random
@@ -17,7 +16,7 @@ from hdf5_raw import (Failed, Packer, call, call_id, has_addresses,
 REFUSED = (ValueError, RuntimeError, Failed, KeyError, TypeError, OSError)
 TERP, LZF, ZLIB = 46117, 32000, 1
 USER_LINK = 187
-OWN_FILTER = 310  # which no other program has
+OWN_FILTER = 310  # an id that no other program uses
 
 NAMES = (
     b"x", b"y", b"rho", b"level_0", b"data:datatype=0", b"a b", b".hidden",
@@ -29,7 +28,7 @@ NAMES = (
 
 def open_flags(low):
     fapl = h5p.create(h5p.FILE_ACCESS)
-    fapl.set_fclose_degree(h5f.CLOSE_STRONG)  # whatever Python still has
+    fapl.set_fclose_degree(h5f.CLOSE_STRONG)  # objects that Python still holds
     fapl.set_libver_bounds(low, h5f.LIBVER_V110)
     return fapl
 
@@ -40,8 +39,8 @@ def is_there(filter_):
 
 
 def is_fragile(type_):
-    """Whether HDF5 before 1.14.4 mixes values of a type up when it writes more
-    than one: compound values with addresses, in arrays."""
+    """Whether HDF5 before 1.14.4 mixes up values of this type when it writes
+    several: compound values with addresses, in arrays."""
     kind = type_.get_class()
     if kind == h5t.COMPOUND:
         return any(is_fragile(type_.get_member_type(i))
@@ -61,17 +60,17 @@ class Maker:
         self.path = path
         self.packer = Packer()
         self.groups = []  # (path, id)
-        self.objects = []  # paths of all that references may point to
-        self.datasets = []  # (path, shape) with dims
+        self.objects = []  # paths of all objects that references may point to
+        self.datasets = []  # (path, shape) of datasets with dims
         self.types = []  # committed
         self.counter = 0
-        self.later = []  # what is written when all objects are there
+        self.later = []  # values to write when all objects exist
         self.refused = 0
         self.may_grow = True
-        # Whether some filters are not to be had for the tool.
+        # Whether the tool lacks some of the filters.
         self.lacks_filters = self.chance(0.15)
 
-    # ---- draws ----
+    # ---- random choices ----
 
     def chance(self, probability):
         return self.pick.random() < probability
@@ -87,7 +86,7 @@ class Maker:
             b"" if self.chance(0.3) else b"%d" % self.counter)
 
     def tries(self, function, *arguments):
-        """Whether HDF5 does not refuse that."""
+        """Whether HDF5 accepts the call."""
         try:
             function(*arguments)
             return True
@@ -95,7 +94,7 @@ class Maker:
             self.refused += 1
             return False
 
-    # ---- lists ----
+    # ---- property lists ----
 
     def set_object(self, list_):
         if self.chance(0.4):
@@ -134,7 +133,7 @@ class Maker:
         call("H5Pset_userblock", list_, self.userblock)
         self.tries(self.set_group, list_)
         if self.chance(0.2):
-            # HDF5 does not tell dims without limit where sizes have 4 bytes.
+            # If sizes have 4 bytes, HDF5 cannot distinguish unlimited dims.
             self.may_grow = self.chance(0.5)
             call("H5Pset_sizes", list_, 8, 8 if self.may_grow else 4)
         if self.chance(0.15):
@@ -154,9 +153,10 @@ class Maker:
         return list_
 
     def set_shared(self, list_):
-        """Messages that several objects share: all types of them, or some."""
-        # Spaces, types, fill values and attributes. HDF5 1.10 damages files
-        # that share pipelines of filters.
+        """Messages that several objects share: all types of messages, or
+        some."""
+        # Dataspaces, types, fill values and attributes. HDF5 1.10 damages
+        # files that share filter pipelines.
         kinds = (0x2, 0x8, 0x20, 0x1000)
         count = self.pick.randint(1, 3)
         call("H5Pset_shared_mesg_nindexes", list_, count)
@@ -225,7 +225,7 @@ class Maker:
         return type_
 
     def type(self, depth=0):
-        """A type of any kind, not nested deeper than three levels."""
+        """A type of any class, nested at most three levels deep."""
         simple = (self.integer_type, self.float_type, self.string_type,
                   self.enum_type, self.opaque_type, self.complex_type,
                   lambda: self.choose(h5t.STD_B8LE, h5t.STD_B32BE).copy(),
@@ -241,12 +241,12 @@ class Maker:
         return self.pick.choice(simple)()
 
     def whole_type(self, depth):
-        """A type of which HDF5 can write many values."""
+        """A type whose values HDF5 can write several at a time."""
         type_ = self.type(depth)
         return self.integer_type() if is_fragile(type_) else type_
 
     def any_type(self):
-        """A type, or one of the committed ones."""
+        """A new type, or one of the committed ones."""
         if self.types and self.chance(0.25):
             return self.pick.choice(self.types)
         return self.type()
@@ -260,7 +260,7 @@ class Maker:
         self.types.append(type_)
         self.objects.append(path + b"/" + name)
         self.attributes(type_, 0.3)
-        if self.chance(0.2):  # a type without links, but in use
+        if self.chance(0.2):  # a type without links that is still in use
             self.later.append(lambda: self.unlink(group, name,
                                                   path + b"/" + name))
 
@@ -309,7 +309,7 @@ class Maker:
         return space
 
     def value(self, type_):
-        """One for Packer.pack."""
+        """A value for Packer.pack."""
         kind = type_.get_class()
         size = type_.get_size()
         if kind == h5t.COMPOUND and has_addresses(type_):
@@ -332,7 +332,7 @@ class Maker:
         return self.bytes(size)
 
     def values(self, type_, count):
-        """Bytes of many values in memory."""
+        """The bytes of several values in memory."""
         kind = type_.get_class()
         if kind == h5t.FLOAT or (kind == h5t.COMPOUND and
                                  not has_addresses(type_) and
@@ -350,7 +350,7 @@ class Maker:
                         for _ in range(count))
 
     def floats(self, dtype, count):
-        if self.chance(0.2):  # as bytes are
+        if self.chance(0.2):  # stored like bytes
             dtype_bytes = self.numbers.bytes(count * dtype.itemsize)
             return dtype_bytes
         x = np.linspace(0, self.choose(3, 40), count)
@@ -398,7 +398,7 @@ class Maker:
             bytes_ = self.values(type_, count)
             call("H5Awrite", attribute, type_, bytes_)
         if has_addresses(type_):
-            self.later.append(write)  # references may point to anything
+            self.later.append(write)  # references may point to any object
         else:
             write()
 
@@ -423,7 +423,8 @@ class Maker:
 
     def set_filters(self, list_, type_):
         numbers = type_.get_class() in (h5t.INTEGER, h5t.FLOAT, h5t.ENUM)
-        # Filters that know about values come first, or read back nothing.
+        # Filters that depend on the values' type come first. Elsewhere they
+        # could not read back.
         first = [
             lambda: list_.set_scaleoffset(h5z_of(type_), 2),
             lambda: call("H5Pset_nbit", list_),
@@ -574,7 +575,7 @@ class Maker:
                  self.values(type_, 1))
 
     def virtual(self, group, path):
-        """A dataset of parts of others, in this file or another."""
+        """A virtual dataset of parts of others, in this file or another."""
         n, length = self.pick.randint(1, 3), 10
         file = self.choose(b".", b"absent.h5", os.path.basename(
             self.path).encode())
@@ -714,7 +715,7 @@ class Maker:
         self.groups.append((path, group))
 
     def remove_some(self):
-        """Gaps in the numbers of links and of attributes, and in heaps."""
+        """Makes gaps in the numbers of links and attributes, and in heaps."""
         for path, group in self.groups:
             names = []
             group.links.iterate(names.append)
@@ -764,12 +765,12 @@ def h5z_of(type_):
             else h5z.SO_FLOAT_DSCALE)
 
 
-# What HDF5 has pointers to.
+# Keeps alive the objects that HDF5 has pointers to.
 _REGISTERED = {}
 
 
 def register_links():
-    """Makes HDF5 take links of USER_LINK, as their makers do."""
+    """Registers USER_LINK with HDF5, as programs that make such links do."""
     if "links" in _REGISTERED:
         return
     traverse = ctypes.CFUNCTYPE(ctypes.c_int64)(lambda: -1)
@@ -787,7 +788,7 @@ def register_links():
 
 
 def register_filter():
-    """A filter that turns all bits over, of this process alone."""
+    """A filter that inverts all bits, registered in this process only."""
     if "filter" in _REGISTERED:
         return
     prototype = ctypes.CFUNCTYPE(
@@ -813,7 +814,7 @@ def register_filter():
 
 
 def make(path, seed):
-    """Makes the file of a seed; returns its maker."""
+    """Makes the file of a seed. Returns its maker."""
     maker = Maker(path, seed)
     maker.make()
     return maker

@@ -1,6 +1,5 @@
-"""Plotfiles as AMReX writes them, compressed as bricks: by h5py, by h5repack
-and by terp repack. TEST_H5REPACK and TEST_TERP name these tools, if they are
-there."""
+"""Plotfiles in AMReX's layout, compressed as bricks by h5py, h5repack and terp
+repack. TEST_H5REPACK and TEST_TERP name the tools if they exist."""
 import json
 import os
 import re
@@ -24,7 +23,7 @@ STACK = 4  # flag of doc/cd_values.md, "Form in the file"
 
 
 def chunks(path, number):
-    """The chunks of a level as they are stored."""
+    """The stored chunks of a level."""
     with h5py.File(path, "r") as file:
         data = file[f"level_{number}"][DATA].id
         return [data.read_direct_chunk(data.get_chunk_info(i).chunk_offset)
@@ -50,7 +49,7 @@ class PlotfileTest(unittest.TestCase):
         return nbytes / stored_nbytes
 
     def check_bound(self, path, ranges):
-        """`ranges`: of which values a bound is relative."""
+        """`ranges`: the values to which a relative bound refers."""
         for number, level in enumerate(self.levels):
             for i, name in enumerate(amrex.COMPONENTS):
                 boxes = amrex.read_boxes(path, number, name)
@@ -63,7 +62,7 @@ class PlotfileTest(unittest.TestCase):
 
 class FilterTest(PlotfileTest):
     def check_bricks(self, path, nboxes):
-        """The words in the file say stacks of `nboxes` cubes."""
+        """The cd_values in the file give stacks of `nboxes` cubes."""
         with h5py.File(path, "r") as file:
             for number in range(len(self.levels)):
                 data = file[f"level_{number}"][DATA]
@@ -86,7 +85,7 @@ class FilterTest(PlotfileTest):
             self.check_bound(path, lambda level, box, i:
                              float(np.ptp(level.values[box][i])))
 
-    # What those say who cannot leave it to the filter.
+    # The cd_values for programs that cannot leave boxes to the filter.
     @unittest.skipUnless(TERP, "the terp tool is not built")
     def test_words_for_a_chunk_are_those_in_the_file(self):
         for dtype, box, nboxes in ("float32", 16, 2), ("float64", 8, 1):
@@ -132,14 +131,14 @@ class FilterTest(PlotfileTest):
 
 
 def exact_words(mode, bound):
-    """The mode and a float64 in two words, the low one first."""
+    """The mode, and a float64 in two words, the low word first."""
     bits = int(np.float64(bound).view("u8"))
     return 65536 + mode, bits & 0xFFFFFFFF, bits >> 32
 
 
 class MixedBoxesTest(PlotfileTest):
-    """doc/simulations.md, "While writing": boxes of several sizes, components
-    whose ranges are far apart. Each row of its table."""
+    """The table of doc/simulations.md, "While writing", row by row: boxes of
+    several sizes, components with very different ranges."""
 
     def setUp(self):
         super().setUp()
@@ -184,7 +183,7 @@ class MixedBoxesTest(PlotfileTest):
 
 
 def component_range(level, _, i):
-    """Of a component on the whole level, without what is not finite."""
+    """Values of a component on the whole level, without non-finite ones."""
     values = np.concatenate([box[i].reshape(-1) for box in level.values])
     return float(np.ptp(values[np.isfinite(values)].astype("f8")))
 
@@ -192,7 +191,7 @@ def component_range(level, _, i):
 @unittest.skipUnless(TERP, "the terp tool is not built")
 class RepackTest(PlotfileTest):
     def repack(self, path, *arguments, code=0):
-        """The output and what was said."""
+        """The output file and the messages."""
         out = self.path("out.h5")
         result = subprocess.run([TERP, "repack", path, out, *arguments],
                                 stdout=subprocess.PIPE, text=True,
@@ -202,7 +201,8 @@ class RepackTest(PlotfileTest):
                            flags=re.M)
 
     def ratio_of_lines(self, levels):
-        """Without boxes; components of one range, as they share a bound."""
+        """The ratio without boxes. The components get one range, because they
+        share a bound."""
         self.levels = [
             amrex.Level(level.domain, level.low, level.high,
                         [box / ranges for box in level.values])
@@ -214,9 +214,9 @@ class RepackTest(PlotfileTest):
                                       "--no-amrex")[0])
 
     def check(self, levels, gain, chunk):
-        """Repacks levels. Chunks are so long, and the ratio is `gain` times
-        that of lines, whose chunks are longer and may hold many boxes, which
-        the encoder finds."""
+        """Repacks levels. Chunks have the given length. The compression ratio
+        is `gain` times that of lines, whose chunks are longer and may hold
+        many boxes that the encoder finds."""
         ratio_of_lines = self.ratio_of_lines(levels)
         self.levels = levels
         plain = self.write("plain.h5")
@@ -239,7 +239,8 @@ class RepackTest(PlotfileTest):
                  ((0, 32, 0), (64, 32, 24)), ((0, 0, 32), (16, 32, 32))]
         self.check([amrex.make_level(64, boxes)], 0.7, 16 * 32 * 32)
 
-    # No length divides them: chunks are lines, some of two components.
+    # No length divides all boxes, so chunks are lines, some with two
+    # components.
     def test_odd_boxes_keep_the_bounds(self):
         boxes = [((0, 0, 0), (31, 29, 37)), ((31, 0, 0), (33, 15, 30)),
                  ((0, 29, 0), (19, 20, 21))]
@@ -265,7 +266,7 @@ class RepackTest(PlotfileTest):
                 np.testing.assert_array_equal(np.isnan(box[i]), np.isnan(got))
                 self.assertLessEqual(np.nanmax(np.abs(box[i] - got)), 1e-3)
 
-    # Where no length divides the boxes, there is something to find.
+    # If no length divides the boxes, a search gains something.
     def test_effort_reaches_the_streams(self):
         boxes = [((0, 0, 0), (31, 29, 37)), ((31, 0, 0), (33, 15, 30)),
                  ((0, 29, 0), (19, 20, 21))]
@@ -336,7 +337,7 @@ class RepackTest(PlotfileTest):
             self.assertEqual(words[7::2][:4], (2, 1, 64, 128))
 
     def check_without_boxes(self, reason):
-        """The level is compressed like any other data, and says why."""
+        """The level is compressed like other data, and a message says why."""
         small, said = self.repack(self.path("plain.h5"), "--amrex",
                                   "--rel=1e-3")
         self.assertIn("/level_0/data:datatype=0: compressed as a line, not box "
@@ -400,7 +401,7 @@ class RepackTest(PlotfileTest):
                     20 * np.log10(np.ptp(want) / np.sqrt(np.mean(error**2))), 6)
                 self.assertEqual(found, {})
                 self.assertGreater(error.max(), 0)
-        # The bounds of the other components are smaller, and kept.
+        # Other components have smaller bounds, which are kept.
         self.check_bound(small, component_range)
         self.assertEqual([chunks(small, n) for n in range(len(self.levels))],
                          stored)
@@ -427,7 +428,7 @@ class RepackTest(PlotfileTest):
             self.assertNotIn("terp_lost", file["level_1"][DATA].attrs)
         self.assertTrue(is_lost[at:at + BOX**3].all())
         self.assertEqual(is_lost.sum(), BOX**3)
-        # Of each component the range is that of all, or smaller.
+        # The range of each component is that of all boxes, or smaller.
         for number, level in enumerate(self.levels):
             for i, name in enumerate(amrex.COMPONENTS):
                 for box, (_, got) in zip(
@@ -476,7 +477,7 @@ class RepackTest(PlotfileTest):
                               code=2)
         self.assertIn("give only one of --amrex and --no-amrex", said)
 
-    # Boxes of 8 and of 24 cells a side have no longer length in common.
+    # Boxes of 8 and of 24 cells a side no longer have a common length.
     def test_boxes_share_chunks_where_they_share_the_bound(self):
         boxes = [((0, 0, 0), (24, 24, 24)), ((24, 0, 0), (8, 8, 8)),
                  ((0, 24, 0), (32, 8, 40)), ((32, 0, 0), (16, 40, 24))]
@@ -491,7 +492,7 @@ class RepackTest(PlotfileTest):
             if option == "--lossless":
                 self.check_bound(small, lambda level, box, i: 0)
 
-    # Signs of the other components in a chunk tell nothing of it.
+    # The signs of other components in a chunk do not matter.
     def test_component_that_is_never_negative_stays_so(self):
         for level in self.levels:
             for box in level.values:
@@ -515,7 +516,7 @@ class RepackTest(PlotfileTest):
         self.assertEqual(self.repack(plain, "--abs=1e-3")[1], "")
 
     def check_ghosts(self, attribute, ncells, ndims=3):
-        """Chombo's boxes, with cells around those of the level."""
+        """Chombo's boxes, with ghost cells around those of the level."""
         box = 8
         shape = (box + 2 * ncells,) * ndims
         scale = np.array([1, 1e6], "f8")
@@ -557,7 +558,7 @@ class RepackTest(PlotfileTest):
                                  1e-3 * np.ptp(want[:, i]))
 
     def test_ghost_cells_of_chombo_belong_to_boxes(self):
-        for ncells in 0, 2, 4:  # with 4, a box is as large as 8 without
+        for ncells in 0, 2, 4:  # with 4, as large as 8 without
             for attribute in "outputGhost", "ghost":
                 with self.subTest(f"{attribute} {ncells}"):
                     self.check_ghosts(attribute, ncells)
@@ -597,7 +598,7 @@ class RepackTest(PlotfileTest):
                               stdout=subprocess.PIPE, text=True).stdout
         for name in amrex.COMPONENTS:
             self.assertIn(f"\n/level_1/{DATA}, {name}\n", said)
-        # Its command keeps the bound of each component.
+        # The printed command keeps the bound of each component.
         command = re.search(r"^  terp repack IN OUT (.*)$", said, re.MULTILINE)
         small, _ = self.repack(plain, *command[1].split())
         self.check_bound(small, component_range)
@@ -608,7 +609,7 @@ class RepackTest(PlotfileTest):
             self.assertLessEqual(float(high) - float(low),
                                  1.001 * component_range(level, 0, i))
 
-    # Datasets of fewer than 4096 values are copied, and still levels.
+    # Datasets of fewer than 4096 values are copied, but still count as levels.
     def test_levels_too_small_to_compress_are_levels(self):
         level = amrex.make_level(8, amrex.tiled(0, 8, 4))
         level.values = [box[:1] for box in level.values]

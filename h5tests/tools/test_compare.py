@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""`terp compare` of files that h5py writes: values of any type by what they
-hold, chunks by their own bounds, and what was never written."""
+"""`terp compare` of files that h5py writes: it compares values of any type by
+their contents, chunks by their own bounds, and unwritten chunks."""
 import os
 import sys
 import time
@@ -36,7 +36,7 @@ def absolute_of(power_of_ten):
 
 class Compare(ToolTest):
     def both(self, write):
-        """Two files, written by `write(file, is_b)`."""
+        """Writes two files by `write(file, is_b)`."""
         paths = self.path("a.h5"), self.path("b.h5")
         for is_b, path in enumerate(paths):
             with h5py.File(path, "w") as file:
@@ -65,7 +65,7 @@ class Nested(Compare):
             for i, text in enumerate(([], [1, 2], [3, len(last)])):
                 a[i] = np.array(text, "f4")
         elif dtype.subdtype is not None:
-            # h5py has arrays of text as objects of one more dimension.
+            # h5py stores arrays of text as objects with one more dimension.
             a = np.array([["", "b"], ["c", "d"], ["e", last]], dtype=object)
         else:
             for i in range(3):
@@ -99,7 +99,7 @@ class Nested(Compare):
             for differs in (False, True):
                 with self.subTest(name, differs=differs):
                     def write(file, is_b):
-                        # So that heaps and addresses differ.
+                        # So heaps and addresses differ.
                         if is_b:
                             file["before"] = ["some text"]
                         d = file.create_dataset(name, (3,), dtype=dtype)
@@ -119,7 +119,8 @@ class Nested(Compare):
     def test_sequences_of_sequences_are_compared(self):
         for differs in (False, True):
             def write(file, is_b):
-                # numpy has no such type, but HDF5 has; its values by bytes.
+                # HDF5 has this type, but numpy does not, so values are given
+                # as bytes.
                 inner = h5py.h5t.vlen_create(h5py.h5t.NATIVE_INT32)
                 compound = h5py.h5t.create(h5py.h5t.COMPOUND, 24)
                 compound.insert(b"n", 0, h5py.h5t.NATIVE_INT32)
@@ -156,7 +157,7 @@ class References(Compare):
             file["a"] = np.arange(5000)
         for name in "xyz":
             file["g/" + name] = np.arange(60).reshape(6, 10)
-        file["h"] = file["g"]  # of two names
+        file["h"] = file["g"]  # one type with two names
         if is_b:
             del file["a"]
 
@@ -223,7 +224,7 @@ class References(Compare):
 
 
 class Bounds(Compare):
-    """What each chunk is judged by."""
+    """The bound that applies to each chunk."""
 
     def test_streams_without_some_dimensions_have_their_own_bound(self):
         line = np.sin(np.arange(256) * 0.05).astype("f4") * 100
@@ -233,8 +234,8 @@ class Bounds(Compare):
         self.assertEqual(self.dataset(OK, a, b)["verdict"], "ok")
 
     def with_own_bounds(self, values, chunk, bounds):
-        """A file whose parameters name the largest of the chunks' bounds, as
-        levels of AMReX plotfiles have them, and its original."""
+        """A file whose parameters name the largest of its chunks' bounds, like
+        levels of AMReX plotfiles, and its original."""
         def write(file, is_b):
             if not is_b:
                 file["x"] = values
@@ -265,7 +266,7 @@ class Bounds(Compare):
         self.assertIsNone(good["bound"])
         self.assertEqual((good["chunks"], good["chunks_exceeded"]), (4, 0))
         self.assertTrue(0.5 < good["error_of_bound"] <= 1)
-        # Nothing beside 1e3.
+        # Negligible beside 1e3.
         self.change(a, 7, 0.1)
         self.change(a, 3 * chunk + 7, 0.1)
         found = self.dataset(FOUND, a, b)
@@ -274,18 +275,18 @@ class Bounds(Compare):
         self.assertTrue(90 < found["error_of_bound"] < 110)
 
     def test_chunks_of_one_value_are_within_what_they_stand_for(self):
-        """Where others have bounds of their own."""
+        """Other chunks have bounds of their own."""
         chunk, bounds = 4096, (1e-3, 1e3)
         values = np.full(2 * chunk, 2.0, "f4")
         values[chunk:] = np.random.default_rng(1).normal(size=chunk).cumsum() * 1e4
-        values[:chunk] += np.arange(chunk) * 1e-9  # hardly a range
+        values[:chunk] += np.arange(chunk) * 1e-9  # almost no range
         values[chunk + 5] += 1
         a, b = self.with_own_bounds(values, chunk, bounds)
         with h5py.File(b, "r") as file:
             self.assertLess(file["x"].id.get_chunk_info(0).size, 60)
         self.assertEqual(self.dataset(OK, a, b)["verdict"], "ok")
-        # All within the parameters' bound, where no other chunk tells of one
-        # that is less.
+        # All errors are within the parameters' bound, and no other chunk has a
+        # smaller one.
         with h5py.File(a, "r+") as file:
             file["x"][:chunk] = 7.0
         self.assertEqual(self.dataset(OK, a, b)["verdict"], "ok")
@@ -298,12 +299,12 @@ class Bounds(Compare):
         self.assertEqual(self.dataset(FOUND, a2, b2)["verdict"], "exceeded")
 
     def test_exact_chunks_of_lossy_datasets_may_have_been_rounded(self):
-        """A chunk that is written again in part may be stored as it is."""
+        """A chunk that is partly written again may become a raw stream."""
         def write(file, is_b):
             noise = np.random.default_rng(1).normal(size=4096) + is_b * 9e-4
             x = file.create_dataset("x", (4096,), "f8", chunks=(4096,),
                                     **absolute())
-            if is_b:  # exactly, in a lossless stream
+            if is_b:  # exact, in a lossless stream
                 y = file.create_dataset("y", data=noise, chunks=(4096,),
                                         compression=FILTER,
                                         compression_opts=(1, 0, 0))
@@ -352,7 +353,7 @@ class Paths(Compare):
 
 
 class Sparse(Compare):
-    """2^38 values, of which few or none were written."""
+    """2^38 values, few or none of which were written."""
 
     LENGTH, CHUNK = 1 << 38, 1 << 18
 
@@ -373,7 +374,7 @@ class Sparse(Compare):
             found = self.dataset(OK, *paths)
             self.assertEqual(found["valid"], self.LENGTH)
             self.assertEqual(found["max_error"], 0)
-        # And in a few chunks of which each is large.
+        # Also with a few large chunks.
         paths = self.both(lambda file, is_b: file.create_dataset(
             "x", (1 << 38,), "f4", chunks=(1 << 27,), **absolute()))
         self.assertEqual(self.dataset(OK, *paths)["verdict"], "ok")
@@ -384,7 +385,7 @@ class Sparse(Compare):
         paths = self.both(lambda file, is_b: self.write(
             file, is_b, fill=2.0 + is_b))
         found = self.dataset(FOUND, *paths, "--abs=0.5")
-        # Those of A are kept bit for bit.
+        # A's fill values are kept bit for bit.
         self.assertEqual(found["specials"], n)
         self.assertEqual(found["specials_changed"], n)
         paths = self.both(lambda file, is_b: self.write(

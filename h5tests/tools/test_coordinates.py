@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""terp repack keeps coordinates bit for bit: by attributes of CF and UGRID, in
-all forms in which programs write them."""
+"""terp repack keeps coordinates bit for bit. It finds them by attributes of CF
+and UGRID, in all forms that programs write."""
 import sys
 import unittest
 
@@ -18,14 +18,14 @@ FILTER = 46117
 
 
 def wave(n=N, seed=1):
-    """Values that a lossy copy changes."""
+    """Values that a lossy copy would change."""
     noise = np.random.default_rng(seed).normal(size=n)
     return 100 + np.cumsum(noise)
 
 
 class Coordinates(ToolTest):
     def write(self, attributes, name="x", group="/", **others):
-        """A file with the dataset x, which has attributes, and data."""
+        """A file with a dataset "x" with attributes, and a dataset "data"."""
         path = self.path("in.h5")
         with h5py.File(path, "w") as file:
             folder = file.require_group(group)
@@ -38,7 +38,7 @@ class Coordinates(ToolTest):
         return path
 
     def repack(self, path, *arguments):
-        """Which datasets are changed, and what was said."""
+        """The datasets that changed, and the messages."""
         out = self.path("out.h5")
         result = terp("repack", path, out, *(arguments or ("--rel=1e-3",)))
         self.assertEqual(result.returncode, OK, result.stderr)
@@ -54,7 +54,8 @@ class Coordinates(ToolTest):
         return changed, warnings_of(result)
 
     def check(self, path, kind, *arguments):
-        """x is the same, which is said, and data are not."""
+        """Checks that x is unchanged, with a message, and that data has
+        changed."""
         changed, said = self.repack(path, *arguments)
         self.assertEqual(changed, {"data"})
         self.assertEqual(
@@ -94,7 +95,7 @@ class Coordinates(ToolTest):
                 self.assertEqual(self.repack(self.write(attributes))[0],
                                  {"data", "x"})
 
-    # netCDF writes fixed texts and variable ones, other programs arrays.
+    # netCDF writes texts of fixed and variable length, other programs arrays.
     def test_text_may_have_any_form(self):
         units = "degrees_north"
         for value in (np.bytes_(units), units, np.bytes_(units + "\0\0"),
@@ -122,7 +123,8 @@ class Coordinates(ToolTest):
         self.check(self.write({}, cell_measures="area: x volume: lost"),
                    "a measure of cells")
 
-    # A formula takes surface pressure, which is data; and so are errors of it.
+    # A formula refers to the surface pressure, which is data; so are its
+    # errors.
     def test_terms_and_ancillary_data_are_data(self):
         for attribute, value in (("formula_terms", "ps: x"),
                                  ("ancillary_variables", "x"),
@@ -144,7 +146,7 @@ class Coordinates(ToolTest):
                 changed, said = self.repack(path)
                 self.assertEqual(changed, {"a/b/data"})
                 self.assertIn(f" /{name} (a coordinate);", said)
-        # One below is not meant, nor one beside the group.
+        # The attribute means neither a dataset below nor one beside the group.
         for name in "a/b/c/x", "d/x":
             path = self.write({}, group="/a/b", coordinates="x")
             with h5py.File(path, "r+") as file:
@@ -152,7 +154,7 @@ class Coordinates(ToolTest):
                 file[name] = wave()
             self.assertEqual(self.repack(path)[0], {"a/b/data", name})
 
-    # xarray notes coordinates of no variable at the group.
+    # xarray stores coordinates that belong to no variable at the group.
     def test_groups_refer_to_coordinates(self):
         path = self.write({})
         with h5py.File(path, "r+") as file:
@@ -202,7 +204,8 @@ class Coordinates(ToolTest):
         self.assertIn("\n/x\n  float64",
                       self.expect(OK, "advise", path, "--dataset=x"))
 
-    # A curvilinear grid: longitudes stay within a turn, intervals hold times.
+    # A curvilinear grid: longitudes stay within 360 degrees, intervals hold
+    # times.
     def test_grid_and_intervals_stay_exact(self):
         j, i = np.mgrid[0:100, 0:200]
         path = self.path("in.h5")

@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""Files of HDF5 that are damaged anywhere: terp info, verify, repack and preview
-end with a message and an exit code, or where HDF5 itself crashes.
+"""HDF5 files with random damage: terp info, verify, repack and preview end
+with a message and an exit code, unless HDF5 itself crashes.
 
-Damage is random, with a fixed seed: bytes changed, a run of bytes overwritten, a
-part copied elsewhere, or the file cut. TEST_NDAMAGED says how many files are tried
-instead of those that take some seconds. That a crash is HDF5's own is shown by
-h5dump, which crashes or hangs, too, or by a sanitizer's report.
-"""
+The damage has a fixed seed: changed bytes, an overwritten run of bytes, a part
+copied elsewhere, or a cut file. TEST_NDAMAGED is the number of files; the
+default takes some seconds. A crash counts as HDF5's own if h5dump also crashes
+or hangs, or if a sanitizer's report says so."""
 import collections
 import os
 import random
@@ -27,15 +26,15 @@ COMMANDS = (
     ("repack", "--abs=1e-3", "--salvage", "--threads=2"),
     ("preview", "--step=2"),
 )
-# Of a sanitizer: neither of the tool's own codes, nor a signal.
+# The exit code of a sanitizer, unlike the tool's own codes and signals.
 SANITIZED = 99
 
 
 def damage(bytes_, pick):
-    """The bytes, damaged in a way that is drawn."""
+    """The bytes with random damage."""
     bytes_ = bytearray(bytes_)
     kind = pick.randrange(5)
-    # The structure is in a small part of a file, and near its begin.
+    # A file's structure is a small part, near the beginning.
     end = pick.choice((96, 2048, 4096, 16384, len(bytes_)))
     end = min(end, len(bytes_))
     if kind < 2:
@@ -61,8 +60,8 @@ class Damaged(ToolTest):
         self.counts = collections.Counter()
 
     def is_of_hdf5(self, stderr):
-        """Whether HDF5 has crashed by itself: the first frame that is not of the
-        sanitizer or the C library, or h5dump, tells."""
+        """Whether HDF5 itself has crashed: the first frame outside of the
+        sanitizer and the C library, or h5dump, tells."""
         for line in stderr.splitlines():
             match = re.match(r"\s*#\d+ 0x[0-9a-f]+ +(.*)", line)
             if match and not re.search(
@@ -125,7 +124,7 @@ class Damaged(ToolTest):
             pick = random.Random(seed * 1000003 + i)
             with open(self.in_, "wb") as file:
                 file.write(damage(bytes_, pick))
-            # One that is read as it is, and one that is copied.
+            # One command that only reads, and one that copies.
             chosen = pick.sample(COMMANDS[:2], 1) + pick.sample(COMMANDS[2:], 1)
             for arguments in chosen:
                 with self.subTest(i=i, command=arguments[0]):

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Every write to a file fails once, or comes short, in terp repack and preview and
-in programs that write through the filter, the connector or terp_h5_write: what ends well has
-written all, and what does not leaves the old file as it was.
+"""Each write to a file fails once, or is short, in terp repack and preview and
+in programs that write through the filter, the connector or terp_h5_write. A
+command that succeeds has written everything; one that fails leaves the old
+file unchanged.
 
-ctest sets TEST_WRITE_FAULTS (h5tests/support/write_faults.c) beside what
-tool_case.py needs.
-"""
+ctest sets TEST_WRITE_FAULTS (h5tests/support/write_faults.c) and the variables
+of tool_case.py."""
 import os
 import subprocess
 import sys
@@ -22,13 +22,13 @@ except ImportError as error:
 
 FAULTS = os.environ["TEST_WRITE_FAULTS"]
 BLOCKS = os.environ["TEST_WRITE_BLOCKS"]
-# In an environment whose HDF5 has connectors; elsewhere the variable that names
-# one is nothing to HDF5, or all the tests are run anyway.
+# For an HDF5 with connectors. Elsewhere HDF5 ignores the variable that names
+# one, or all tests run through it.
 ONLY_CONNECTOR = "TEST_ONLY_CONNECTOR" in os.environ
 OLD = b"what was there before"
 REASONS = {"ENOSPC": "No space left on device", "EIO": "Input/output error"}
 
-# Writes a dataset of four chunks, and one of them again, by h5py.
+# Writes a dataset of four chunks, and one chunk again, by h5py.
 HOST = """
 import h5py, numpy as np, sys
 values = np.sin(np.arange(40000, dtype="f4") / 100).reshape(200, 200)
@@ -79,7 +79,7 @@ class Faults(ToolTest):
         self.out = self.path("out.h5")
 
     def count(self, command, **environment):
-        """How often a command writes, and what, if nothing fails."""
+        """How often a command writes, and the results without a failure."""
         counted = self.path("count")
         result = run(command, TEST_FAULT_COUNT=counted, **environment)
         self.assertEqual(result.returncode, OK, result.stderr)
@@ -133,8 +133,8 @@ class Faults(ToolTest):
     def test_preview(self):
         self.check_tool("preview", "--step=2")
 
-    # What HDF5 does once it cannot write is its own affair: with its own
-    # filters, too, h5py then ends by a signal.
+    # After a failed write HDF5 may do anything: with its own filters, too,
+    # h5py then ends by a signal.
     def check_host(self, command, **environment):
         ncalls, whole = self.count(command, **environment)
         nfailed = 0
@@ -160,7 +160,7 @@ class Faults(ToolTest):
         )
 
     def test_blocks(self):
-        """terp_h5_write, with several threads."""
+        """terp_h5_write with several threads."""
         self.check_host([BLOCKS, self.out])
         waves = np.sin(np.arange(40000, dtype="f4") / 100).reshape(200, 200)
         waves[:100, :100] *= 2

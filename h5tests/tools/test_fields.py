@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Several fields in one dataset, such as records of particles: terp repack
-tells which ranges they have, and makes chunks of whole records."""
+reports their ranges, and makes chunks of whole records."""
 import re
 import sys
 import unittest
@@ -16,7 +16,8 @@ except ImportError as error:
 
 
 def particles(n=60000):
-    """Place, velocity, mass, weight and energy of each, in SI units."""
+    """Position, velocity, mass, weight and energy of each particle, in SI
+    units."""
     random = np.random.default_rng(1)
     cell = np.sort(random.integers(0, 64**3, n))
     x, y, z = ((c + random.random(n)) / 64
@@ -31,7 +32,7 @@ def particles(n=60000):
 
 class Fields(ToolTest):
     def repack(self, arguments, **datasets):
-        """The output, and what was said."""
+        """The output file and the messages."""
         path, out = self.path("in.h5"), self.path("out.h5")
         with h5py.File(path, "w") as file:
             for name, values in datasets.items():
@@ -46,7 +47,7 @@ class Fields(ToolTest):
                           r"little of the smallest: use --pwr", said)
         self.assertTrue(found, said)
         told = [float(text) for text in re.split(", | and ", found[1])]
-        # They are of a sample.
+        # The ranges are those of a sample.
         np.testing.assert_array_less(0.3 * ranges, told)
         np.testing.assert_array_less(told, 1.01 * ranges)
 
@@ -99,7 +100,7 @@ class Fields(ToolTest):
     def test_one_field_is_no_reason_to_warn(self):
         random = np.random.default_rng(3)
         walk = np.cumsum(random.normal(size=300000))
-        height = np.exp(-np.arange(12) / 1.5)  # as of water in the air
+        height = np.exp(-np.arange(12) / 1.5)  # like water in the air
         spikes = random.normal(size=50000)
         spikes[::9973] = 1e9
         # An amplitude that passes through 0.
@@ -126,7 +127,7 @@ class Fields(ToolTest):
             with self.subTest(name):
                 self.assertEqual(self.repack(["--rel=1e-3"], x=values)[1], "")
 
-    # netCDF's variables are one field each, whatever their dimensions.
+    # A netCDF variable is one field, whatever its dimensions are.
     def test_dimensions_with_scales_are_no_fields(self):
         path, out = self.path("in.h5"), self.path("out.h5")
         with h5py.File(path, "w") as file:
@@ -144,7 +145,7 @@ class Fields(ToolTest):
 
     def test_chunks_hold_whole_records(self):
         records = particles()
-        # Where chunks are as good as each other, they have equal shares.
+        # If chunk shapes are equally good, each field has an equal share.
         line = np.cumsum(np.random.default_rng(4).normal(size=500000))
         for n, dtype in (9, "f8"), (7, "f4"), (11, "f8"):
             some = np.concatenate([records, records[:, 3:5] ** 2], axis=1)[:, :n]
@@ -158,7 +159,7 @@ class Fields(ToolTest):
                 stored = file["x"].id.get_storage_size()
                 error = np.abs(file["x"][()] / flat.astype("f8") - 1)
                 self.assertLessEqual(error.max(), 1.001e-3)
-            # As if the dataset had said what it is.
+            # Chunks that cut records take more bytes.
             out, _ = self.repack(["--pwr=1e-3", "--chunk=250000"], x=flat)
             with h5py.File(out, "r") as file:
                 self.assertLess(stored,

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""terp repack makes no dataset larger: it keeps filters that do better, and
-chooses chunks where those of the input are tiny."""
+"""terp repack makes no dataset larger: it keeps filters that compress better,
+and chooses chunks if the input's are tiny."""
 import os
 import sys
 import unittest
@@ -23,7 +23,7 @@ def filters(dataset):
 
 
 def few_values(n=300):
-    """A map of few distinct values, which dictionaries make small."""
+    """A map of few different values, which dictionary coders compress well."""
     random = np.random.default_rng(3)
     y, x = np.mgrid[0:n, 0:n]
     values = np.zeros((n, n))
@@ -66,10 +66,10 @@ class Growth(ToolTest):
                 self.assertEqual(b["few"].attrs["note"], "kept")
                 self.assertEqual(b["few"].fillvalue, -1)
                 np.testing.assert_array_equal(b["few"][()], values)
-            # Streams that were written before leave no hole behind.
+            # Streams that were written and replaced leave no gap in the file.
             self.assertLess(os.path.getsize(out), os.path.getsize(path))
 
-    # With --chunk, too; the chunks that are kept are the input's.
+    # Also with --chunk; datasets that keep their filters keep their chunks.
     def test_chunks_that_are_kept_are_the_inputs(self):
         path = self.path("in.h5")
         with h5py.File(path, "w") as file:
@@ -94,7 +94,7 @@ class Growth(ToolTest):
                 self.assertEqual(filters(file[name]), [])
             self.assertIsNone(file["noise"].chunks)
 
-    # Who asks for another pipeline gets it.
+    # A user who chooses a pipeline gets it.
     def test_streams_of_terp_are_replaced(self):
         path = self.path("in.h5")
         with h5py.File(path, "w") as file:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Kills terp repack and preview at random instants, and looks at what is left, then
-and after the next run."""
+"""Kills terp repack and preview at random times, and checks which files are
+left, then and after the next run."""
 import os
 import random
 import re
@@ -19,7 +19,7 @@ except ImportError as error:
     print(f"skipped: {error}")
     sys.exit(77)
 
-# Of each program.
+# For each program.
 NKILLS = int(os.environ.get("TEST_NKILLS", 30))
 BLOCKS = os.environ["TEST_WRITE_BLOCKS"]
 OLD = b"what was there before"
@@ -51,7 +51,7 @@ class Leftovers(ToolTest):
         )
 
     def stop_once_it_writes(self):
-        """A run that is stopped in between, and its file."""
+        """A run that is killed, and its temporary file."""
         for _ in range(100):
             process = self.start(COMMANDS[0])
             self.addCleanup(process.wait)
@@ -93,14 +93,15 @@ class Leftovers(ToolTest):
                 self.assertEqual(self.parts(), [])
                 self.assertTrue(self.values() == whole, "other values")
             else:
-                # The next run is killed, too: it has removed the last one's.
+                # The next run is killed too, after it has removed the
+                # temporary file of the last.
                 process = self.start(arguments)
                 time.sleep(pick.uniform(0, seconds))
                 process.kill()
                 process.wait()
                 self.expect(OK, *self.command(arguments)[1:])
                 self.assertEqual(self.parts(), [])
-        # Otherwise the instants show nothing.
+        # Otherwise no kill came at a useful time.
         self.assertGreater(nkept, 0)
         self.assertGreater(nparts, 0)
 
@@ -110,9 +111,9 @@ class Leftovers(ToolTest):
                 self.check_kills(arguments, seed)
 
     def test_kills_of_a_program_that_writes_blocks(self):
-        """HDF5 promises nothing of a file that it has not closed: it may not
-        open. What does open has no other values than were written, and the next
-        run makes it whole."""
+        """HDF5 promises nothing for a file that was not closed: it may not
+        open. A file that opens has only values that were written, and the next
+        run repairs it."""
         command = [BLOCKS, self.out]
         begin = time.monotonic()
         subprocess.run(command, check=True)
@@ -141,7 +142,7 @@ class Leftovers(ToolTest):
                 ] = 0
                 known = (values == 0) | (values == written)
                 self.assertTrue(known.all())
-            # Whole again.
+            # The file is whole again.
             subprocess.run(command, check=True)
             self.assertTrue(self.values() == whole)
         self.assertLess(nended, NKILLS)

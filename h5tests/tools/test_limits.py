@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Some kB that announce GiB: no subcommand takes that for granted, unless it is
-told to; and what people write is no such file."""
+"""Files of some kB that announce GiB: every subcommand refuses them unless an
+option allows them, and does not refuse real files."""
 import multiprocessing
 import os
 import subprocess
@@ -25,12 +25,12 @@ MIB = 1 << 20
 class Limits(ToolTest):
     def setUp(self):
         super().setUp()
-        # What a user has set is no default.
+        # Variables of the user must not replace the defaults.
         self.environment = {k: v for k, v in os.environ.items()
                             if k != "TERP_MAX_MEMORY"}
 
     def run_tool(self, *arguments, **variables):
-        """The result, and MiB that it took at most."""
+        """The result, and the largest memory in MiB."""
         process = subprocess.Popen(
             [TOOL, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             text=True, env={**self.environment, **variables})
@@ -42,8 +42,8 @@ class Limits(ToolTest):
         return process.returncode, out, err, usage.ru_maxrss / 1024
 
     def write(self, *arguments):
-        """The path. Another process writes it: a program that is started has
-        for a start the memory of the one that starts it."""
+        """The path. Another process writes it, because a new process begins
+        with the memory of the one that starts it."""
         writer = multiprocessing.get_context("fork").Process(
             target=self.write_here, args=arguments)
         writer.start()
@@ -52,7 +52,7 @@ class Limits(ToolTest):
         return self.path(arguments[0])
 
     def write_here(self, name, chunk_mib, nchunks, values):
-        """Chunks that all have the stream of the first one."""
+        """All chunks have the stream of the first one."""
         n = chunk_mib * MIB // 4
         path = self.path(name)
         with h5py.File(path, "w", libver="latest") as file:
@@ -89,11 +89,11 @@ class Limits(ToolTest):
                 self.assertIn("--trusted", said)
                 self.assertLess(mib, 300)
                 self.assertFalse(os.path.exists(self.path("out.h5")))
-        # Nothing has to be decoded to tell of it.
+        # No decoding is needed to report it.
         self.assertEqual(self.run_tool("info", path)[0], OK)
         code, out, _, _ = self.run_tool("verify", "--trusted", path)
         self.assertEqual((code, "1 whole" in out), (OK, True))
-        # What is set counts, whatever the option says.
+        # A set variable counts, whatever the option says.
         for options in (), ("--trusted",):
             code, out, err, _ = self.run_tool("verify", *options, path,
                                               TERP_MAX_MEMORY="50M")
@@ -111,7 +111,7 @@ class Limits(ToolTest):
                                                self.path("out.h5"))):
             with self.subTest(command):
                 if command[0] == "compare":
-                    continue  # twice the file is twice the limit
+                    continue  # the limit is twice the file
                 code, out, err, mib = self.run_tool(*command)
                 self.assertEqual(code, TROUBLE)
                 self.assertIn("--trusted", err)
@@ -123,7 +123,7 @@ class Limits(ToolTest):
         self.assertEqual(self.run_tool("info", path)[0], OK)
 
     def test_chunks_of_one_value_are_decoded(self):
-        """Whose ratio is above all others."""
+        """With a higher ratio than any real file."""
         path = self.write("in.h5", 64, 16, lambda n: np.full(n, 2.5, "f4"))
         nbytes = os.path.getsize(path)
         self.assertGreater(16 * 64 * MIB, 256 * MIB + 100000 * nbytes)
@@ -148,7 +148,7 @@ class Limits(ToolTest):
             self.assertEqual("--trusted" in out, code == FOUND)
 
     def test_text_that_refers_to_one_place_takes_no_more_than_allowed(self):
-        """A million references to one text of a kB, in some kB."""
+        """A million references to one text of 1 kB, in some kB."""
         path = self.path("in.h5")
         with h5py.File(path, "w") as file:
             x = file.create_dataset("x", (1 << 20,), h5py.string_dtype(),

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Holds `terp compare --metrics` against the formulas of doc/metrics.md, as
-numpy, and where they are there scipy and scikit-image, compute them."""
+"""Compares `terp compare --metrics` with the formulas of doc/metrics.md, as
+numpy and, if installed, scipy and scikit-image compute them."""
 import os
 import sys
 import unittest
@@ -27,7 +27,7 @@ NLAGS, SIDES = 16, {1: 65536, 2: 1024, 3: 128}
 
 
 def pair(*shape, seed=1, dtype="f8", error=0.01):
-    """A smooth field, and a copy whose errors go with their neighbours."""
+    """A smooth field, and a copy with spatially correlated errors."""
     random = np.random.default_rng(seed)
     axes = np.meshgrid(
         *[np.linspace(0, 5, n) for n in shape], indexing="ij", sparse=True
@@ -47,7 +47,7 @@ def window_weights():
 
 
 def ssim(a, b):
-    """Of a 2-D slice with NAN where values are missing, window by window."""
+    """The metric of a 2-D slice, window by window; missing values are NAN."""
     low = min(np.nanmin(a), np.nanmin(b))
     high = max(np.nanmax(a), np.nanmax(b))
     if high > low:
@@ -77,7 +77,8 @@ def ssim(a, b):
 
 
 def spectrum(e):
-    """Mean over blocks of the power at each wave number, and the divisor."""
+    """The mean over blocks of the power at each wave number, and the
+    divisor."""
     e = np.where(np.isnan(e), 0, e)
     side = SIDES[e.ndim]
     shape = [n // -(-n // side) for n in e.shape]
@@ -130,7 +131,7 @@ class Metrics(ToolTest):
             )
 
     def check(self, m, a, b):
-        """All numbers, of a pair with NAN in both where values are missing."""
+        """All metrics of a pair with NAN in both where values are missing."""
         a, b = a.astype("f8"), b.astype("f8")
         there = ~np.isnan(a)
         p, q = a[there], b[there]

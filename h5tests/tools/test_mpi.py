@@ -1,8 +1,7 @@
-"""A dataset that MPI processes write together (examples/parallel_write.c) is
-the one that a single process writes, whichever engine; messages arrive
+"""A dataset that MPI processes write together (examples/parallel_write.c)
+equals the one of a single process, with each engine. Messages arrive
 (mpi_messages.c). TEST_MPIEXEC starts TEST_PARALLEL_WRITE and
-TEST_MPI_MESSAGES; TERP_CUDA_LIBRARY has TEST_NDEVICES devices.
-"""
+TEST_MPI_MESSAGES; TERP_CUDA_LIBRARY has TEST_NDEVICES devices."""
 import collections
 import csv
 import os
@@ -15,8 +14,8 @@ import h5py
 import numpy as np
 
 # For root in a container, and for more processes than cores: Open MPI 4 reads
-# OMPI_MCA_rmaps_base_oversubscribe, Open MPI 5 the policy. Other MPIs do not
-# look at these, and need no such permission.
+# OMPI_MCA_rmaps_base_oversubscribe, Open MPI 5 the policy. Other MPIs ignore
+# these variables and need no permission.
 ALLOWED = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
            "OMPI_MCA_rmaps_base_oversubscribe": "1",
            "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}
@@ -34,7 +33,7 @@ def mpiexec(nranks, program, *arguments, **environment):
 
 
 def field(dims):
-    """As parallel_write.c makes it, but for what libraries round."""
+    """The data of parallel_write.c, up to rounding of libraries."""
     z, y, x = np.meshgrid(*map(np.arange, dims), indexing="ij")
     return (np.sin(0.11 * x + 0.02 * z) * np.cos(0.07 * y) +
             0.3 * np.sin(0.09 * z * np.cos(0.01 * x)))
@@ -52,7 +51,7 @@ class ParallelTest(unittest.TestCase):
                              **environment)
 
     def stored_chunks(self, path, dims):
-        """All chunks by their place, once the values were compared."""
+        """All chunks by their offset, after the values were compared."""
         want = field(dims)
         with h5py.File(path, "r") as file:
             data = file["field"]
@@ -92,7 +91,8 @@ class ParallelTest(unittest.TestCase):
             re.findall(r"engine (.*?), threads", result.stdout))
         print(f"\n{nranks} processes: chunks that were written and read by",
               dict(ncoded))
-        # Each process writes and reads two, HDF5 some more at the edge.
+        # Each process writes and reads two chunks, and HDF5 some more at the
+        # edge.
         self.assertGreaterEqual(sum(ncoded.values()), 4 * nranks)
         self.assertTrue(all(engine.startswith("cuda (") for engine in ncoded))
         self.assertEqual(len(ncoded), NDEVICES)
@@ -102,11 +102,11 @@ class ParallelTest(unittest.TestCase):
         self.assertNotEqual(result.returncode, 0)
         self.assertIn("find the terp filter", result.stdout)
 
-    # The program itself ends with an error where a bound does not hold.
+    # The program itself fails if a bound does not hold.
     def test_messages_arrive_smaller(self):
         result = mpiexec(3, "TEST_MPI_MESSAGES", "huffman", "cpu", 2)
         self.assertEqual(result.returncode, 0, result.stdout)
-        # MPI may have said something before.
+        # MPI may have printed something before.
         table = result.stdout[result.stdout.index("operation,"):]
         rows = list(csv.DictReader(table.splitlines()))
         self.assertEqual([(row["operation"], row["message_mib"])

@@ -1,5 +1,6 @@
-"""openPMD-api, whose wheels hide their HDF5, compresses with the parameters
-that `terp args --chunk` prints (TEST_TERP). Needs openpmd-api and numpy."""
+"""openPMD-api, whose wheels contain their own HDF5, compresses with the
+parameters that `terp args --chunk` prints (TEST_TERP). Needs openpmd-api and
+numpy."""
 import os
 import re
 import subprocess

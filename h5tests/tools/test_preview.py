@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs terp preview on files that h5py makes, and looks at what it wrote."""
+"""Runs terp preview on files that h5py makes, and checks its output."""
 import os
 import shutil
 import subprocess
@@ -51,7 +51,7 @@ def every(values, step):
 
 class Preview(ToolTest):
     def preview(self, path, *arguments, code=OK):
-        """The path of the output, or what is said."""
+        """The path of the output, or the messages."""
         out = self.path("out.h5")
         message = self.expect(code, "preview", path, out, *arguments)
         left = [n for n in os.listdir(self.directory) if "part-" in n]
@@ -59,7 +59,7 @@ class Preview(ToolTest):
         return out if code == OK else message
 
     def compressed(self, path, *arguments):
-        """The file with its numbers compressed, and its values as they are
+        """The file with compressed numbers, and its values as they are
         read."""
         out = self.path("compressed.h5")
         self.expect(OK, "repack", path, out, *arguments)
@@ -225,7 +225,7 @@ class Preview(ToolTest):
             dataset = file["x"]
             place = dataset.id.get_chunk_info(0).chunk_offset
             mask, stream = dataset.id.read_direct_chunk(place)
-            # What is behind the prefix of a longer stream is not read.
+            # In a longer stream, bytes behind the prefix are not read.
             stream = stream[:300] + bytes([stream[300] ^ 1]) + stream[301:]
             dataset.id.write_direct_chunk(place, stream, mask)
         message = self.preview(packed, code=TROUBLE)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs terp repack on files that h5py makes, and looks at what it wrote."""
+"""Runs terp repack on files that h5py makes, and checks its output."""
 import os
 import re
 import resource
@@ -28,7 +28,7 @@ except ImportError as error:
     sys.exit(77)
 
 FILTER = 46117
-SIGNS_OF_CHUNK = 1048576  # part of the mode
+SIGNS_OF_CHUNK = 1048576  # a bit of the mode word
 FAKE_DEVICE = os.environ.get("TEST_FAKE_CUDA")
 NOBODY = 65534
 
@@ -75,7 +75,7 @@ group: g {
 
 
 def parameters(dataset):
-    """The numbers that the filter has for a dataset; None without filter."""
+    """The cd_values of a dataset, or None without the filter."""
     plist = dataset.id.get_create_plist()
     filters = [plist.get_filter(i) for i in range(plist.get_nfilters())]
     found = [words for id_, _, words, _ in filters if id_ == FILTER]
@@ -102,7 +102,7 @@ class Repack(ToolTest):
         """The path of the output."""
         out = self.path("out.h5")
         message = self.expect(code, "repack", path, out, *arguments)
-        # Nothing but the output is left behind.
+        # Checks that only the output is left.
         left = [n for n in os.listdir(self.directory) if "part-" in n]
         self.assertEqual(left, [])
         return out if code == OK else message
@@ -111,10 +111,10 @@ class Repack(ToolTest):
 class Values(Repack):
     def test_bound_is_of_the_whole_datasets_range(self):
         values = smooth(40, 50, 60)
-        values[:20] *= 0.01  # chunks with a small range of their own
+        values[:20] *= 0.01  # chunks, each with a small range
         path = self.write(x=values)
         span = float(values.max()) - float(values.min())
-        # In one part, and in many.
+        # With large chunks, and with many small ones.
         for chunk in "40x50x60", "8x8x8":
             out = self.repack(path, "--rel=1e-3", f"--chunk={chunk}")
             with h5py.File(out, "r") as file:
@@ -148,7 +148,7 @@ class Values(Repack):
                 np.testing.assert_array_equal(got[kept], values[kept])
 
     def test_psnr_is_what_was_asked_for(self):
-        # Noise: errors are spread evenly.
+        # Noise, so that errors are spread evenly.
         noise = np.random.default_rng(3).normal(size=(64, 64, 64))
         path = self.write(noise=noise)
         for psnr in (40, 70):
@@ -253,8 +253,7 @@ class Values(Repack):
                 self.assertEqual(file[name][:].tobytes(), kept.tobytes())
                 self.assertLess(file[name].id.get_storage_size(), kept.nbytes)
             self.assertGreater(bound_of(file["lossy"])[1], 0)
-        # Once more, of one of them: nothing is warned of, since nothing is
-        # lost.
+        # Repacks one of them again: no warning, because nothing is lost.
         result = terp("repack", out, self.path("again.h5"), "-v",
                       "--dataset=x=lossless")
         self.assertEqual((result.returncode, warnings_of(result)), (OK, ""))
@@ -315,7 +314,7 @@ class Values(Repack):
                         )
 
     def test_effort_reaches_the_streams(self):
-        # Maps that have nothing to do with each other.
+        # Maps without relation to each other.
         values = np.stack([smooth(64, 64 + i)[:, i:] for i in range(16)])
         values *= np.cos(np.arange(16) ** 2).astype("f4")[:, None, None]
         path = self.write(x=values)
@@ -332,8 +331,8 @@ class Values(Repack):
         self.assertLessEqual(nbytes["best"], nbytes["default"])
 
     def test_blocks_and_edges_are_put_together(self):
-        # Several blocks of 16 MiB, chunks that do not divide the shape and
-        # cross those of the input.
+        # Several blocks of 16 MiB, with chunks that do not divide the shape
+        # and do not match the input's.
         values = np.arange(5 * 521 * 4099, dtype="f4").reshape(5, 521, 4099)
         path = self.path("in.h5")
         with h5py.File(path, "w") as file:
@@ -715,8 +714,8 @@ class Choice(Repack):
 
     @unittest.skipUnless(FAKE_DEVICE, "no stand-in for the GPU was built")
     def test_gpu_codes_beside_the_cpu(self):
-        """What stands in for the GPU codes with the CPU, and can be counted.
-        It is used where a file is large enough for two threads."""
+        """A fake GPU engine that works on the CPU and can be counted. The tool
+        uses it if a file is large enough for two threads."""
         path = self.path("in.h5")
         with h5py.File(path, "w") as file:
             data = file.create_dataset("x", (300, 1000, 500), "f4",
@@ -726,7 +725,8 @@ class Choice(Repack):
         outs = {name: self.path(f"{name}.h5") for name in ("cpu", "cuda", "auto")}
 
         def repack(engine):
-            """The percents of chunks that the GPU codes, None without one."""
+            """The percentage of chunks that the GPU encodes, or None without a
+            GPU."""
             text = self.expect(
                 OK, "repack", path, outs[engine], "--abs=1e-3", "--verbose",
                 f"--engine={engine}", "--chunk=50x100x100", "--threads=2",
@@ -736,7 +736,8 @@ class Choice(Repack):
 
         self.assertIsNone(repack("cpu"))
         self.assertEqual(repack("cuda"), 100)
-        # On a busy machine all chunks may be taken before it is there.
+        # On a busy machine, the CPU may have taken all chunks before the GPU
+        # is ready.
         self.assertTrue(any(repack("auto") > 0 for _ in range(3)))
         files = [h5py.File(out, "r") for out in outs.values()]
         ids = [file["x"].id for file in files]
@@ -813,7 +814,7 @@ class Structure(Repack):
             file["x"].attrs["texts"] = ["one", "two"]
             file["x"].attrs["none"] = h5py.Empty("f8")
             file["x"].attrs["array"] = np.arange(12).reshape(3, 4)
-            # A committed type that has no name any more.
+            # A committed type without a name.
             file["gone"] = np.dtype("i2")
             file.create_dataset("shorts", (4,), file["gone"])[...] = 5
             del file["gone"]
@@ -841,7 +842,7 @@ class Structure(Repack):
     def test_references_point_into_the_output(self):
         path = self.path("in.h5")
         with h5py.File(path, "w") as file:
-            # Refers to what comes later, and to what has gone.
+            # References to a later object, and to a deleted one.
             file["first"] = 0
             refs = file.create_dataset("a_refs", (4,), h5py.ref_dtype)
             file["gone"] = 1
@@ -932,7 +933,7 @@ class Structure(Repack):
 
 class Progress(Repack):
     def on_terminal(self, code, *arguments):
-        """What the tool writes to a terminal's standard error."""
+        """What the tool prints to a terminal's standard error."""
         try:
             main, terminal = os.openpty()
         except OSError as error:
@@ -943,7 +944,7 @@ class Progress(Repack):
             try:
                 while block := os.read(main, 4096):
                     drawn += block
-            except OSError:  # the other end is closed
+            except OSError:  # the other end was closed
                 pass
         os.close(main)
         self.assertEqual(process.returncode, code)
@@ -1067,8 +1068,8 @@ class Trouble(Repack):
             self.assertIsNone(parameters(file["x"]))
 
     def as_nobody(self):
-        """Options of a process that has not all rights; skips the test where
-        such a one cannot run the tool, as in root's home."""
+        """Options of a process without root's rights. Skips the test if such a
+        process cannot run the tool, as in root's home."""
         if os.geteuid() != 0:
             return {}
         options = {"user": NOBODY}
@@ -1112,7 +1113,7 @@ class Trouble(Repack):
         self.assertEqual(len(os.listdir(self.directory)), 3)
 
     def start(self, *arguments):
-        """A repack that takes long; returns once it writes."""
+        """A long repack. Returns when it has begun to write."""
         noise = np.random.default_rng(5).normal(size=(160, 256, 256))
         path = self.write("noise.h5", x=noise)
         process = subprocess.Popen(

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Damages chunks of files that h5py makes, and looks at what terp repack --salvage
-keeps of them, and tells."""
+"""Damages chunks of files that h5py makes, and checks what terp repack
+--salvage copies and reports."""
 import os
 import random
 import re
@@ -18,7 +18,8 @@ except ImportError as error:
 
 TERP = {"compression": 46117, "compression_opts": (1, 1, 3)}
 SHAPE, CHUNKS = (50, 40, 30), (20, 20, 20)
-# Each has a check of its own: terp's, zlib's Adler-32, HDF5's Fletcher-32.
+# Each filter has its own check: terp's checksum, zlib's Adler-32, HDF5's
+# Fletcher-32.
 FILTERS = {
     "terp": TERP,
     "gzip": {"compression": "gzip", "shuffle": True},
@@ -28,7 +29,7 @@ FILTERS = {
 
 
 def place(text):
-    """The selection that h5py understands."""
+    """The selection as h5py's argument."""
     return tuple(slice(*map(int, part.split(":"))) for part in text.split(", "))
 
 
@@ -53,8 +54,8 @@ class Salvage(ToolTest):
                 file.create_dataset(name, **arguments).attrs.update(attributes)
 
     def damage(self, name, nchunks, pick):
-        """Changes bytes in the middle of so many chunks; returns what verify
-        and h5py call their values."""
+        """Changes bytes in the middle of some chunks. Returns how verify and
+        h5py name their values."""
         with h5py.File(self.source, "r") as file:
             dataset = file[name]
             shape, chunk_shape = dataset.shape, dataset.chunks
@@ -80,7 +81,7 @@ class Salvage(ToolTest):
         ]
 
     def salvage(self, *arguments, code=FOUND):
-        """What it prints: (path, values, reason) of each chunk."""
+        """Its output: (path, values, reason) of each chunk."""
         text = self.expect(
             code, "repack", "--salvage", self.source, self.out, *arguments
         )
@@ -89,8 +90,8 @@ class Salvage(ToolTest):
         return found
 
     def check(self, name, lost, fill, bound):
-        """The copy has the values of the original, and `fill` where these are
-        lost; the attributes say so."""
+        """The copy has the original's values, and `fill` for lost ones. The
+        attributes say so."""
         with h5py.File(self.out, "r") as file:
             dataset = file[name]
             got = dataset[...]
@@ -107,7 +108,7 @@ class Salvage(ToolTest):
         self.assertLessEqual(error.max(initial=0), bound)
 
     def test_what_is_whole_is_copied_and_the_rest_is_listed(self):
-        # The bound of terp's datasets themselves is 1e-3.
+        # Datasets of terp have the bound 1e-3.
         for seed in range(16):
             pick = random.Random(seed)
             self.write({n: {**o} for n, o in FILTERS.items()})
@@ -292,7 +293,7 @@ class Salvage(ToolTest):
         first = self.damage("x", 2, random.Random(7))
         self.salvage("--abs=0.01")
         os.replace(self.out, self.source)
-        # Nothing new in x, and then something.
+        # First nothing new in x, then something.
         self.damage("y", 1, random.Random(8))
         self.salvage("--abs=0.01")
         with h5py.File(self.out, "r") as file:
@@ -351,8 +352,8 @@ class Salvage(ToolTest):
             np.abs(got.astype("f8") - values)[left].max(), 1.001e-3 * span)
 
     def test_damaged_index_is_survived(self):
-        """Of chunks that cannot be found nothing can be copied; what is told
-        and what is noted agree, or it is an error and there is no file."""
+        """Chunks that cannot be found cannot be copied. Messages and
+        attributes agree, or the command fails and writes no file."""
         self.write({"x": TERP, "y": {"compression": "gzip"}})
         with open(self.source, "rb") as file:
             content = file.read()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""terp repack keeps limits beside the bound: what is never negative stays so,
-and what is within a variable's valid range stays there."""
+"""terp repack keeps limits beside the bound: values that are never negative
+stay so, and values stay within a variable's valid range."""
 import json
 import sys
 import unittest
@@ -23,19 +23,19 @@ def cube():
 
 
 def amount():
-    """Smooth, never negative, and near 0 in a large part."""
+    """Smooth, never negative, and near 0 in large regions."""
     x, y, z = cube()
     return (x**4 * y**3 * z).astype("f4")
 
 
 def fraction():
-    """From 0 to 1, and both in large parts."""
+    """From 0 to 1, both in large regions."""
     x, y, _ = cube()
     return np.clip(2 * x + 0.3 * np.sin(9 * y) - 0.5, 0, 1).astype("f4")
 
 
 def wave():
-    """Smooth, and of either sign."""
+    """Smooth, with both signs."""
     x, y, z = cube()
     return (np.sin(7 * x + z) * np.cos(5 * y + 2 * x * z)).astype("f4")
 
@@ -50,7 +50,7 @@ class Limits(ToolTest):
         return path
 
     def repack(self, path, *arguments):
-        """What comes back."""
+        """The values after the repack."""
         out = self.path("out.h5")
         result = terp("repack", path, out, "-v", *arguments)
         self.assertEqual(result.returncode, OK, result.stderr)
@@ -117,7 +117,7 @@ class Limits(ToolTest):
             self.repack(path, "--rel=1e-2").max(), wave().max())
 
     def test_limit_of_a_wider_type_is_rounded_like_the_values(self):
-        """0.7 is above its float32 here, and 0.1 below."""
+        """0.7 is rounded up to float32, and 0.1 down."""
         for end in (0.1, 0.7):
             values = fraction() * np.float32(end)
             back = self.repack(

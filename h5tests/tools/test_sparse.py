@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Datasets of a terabyte, of which a few chunks are stored: no subcommand goes
-through the others, and what is stored stays what it is."""
+"""Datasets of a terabyte with a few stored chunks: no subcommand visits all
+chunks, and stored values do not change."""
 import os
 import sys
 import time
@@ -20,10 +20,10 @@ BOUND = 1e-3
 ABSOLUTE = {"compression": FILTER, "compression_opts": (1, 1, 3)}
 NBYTES = 1 << 40
 CHUNK = 1024
-# To look for 2^28 chunks one by one takes minutes.
+# Trying 2^28 chunks one by one takes minutes.
 SHAPE = (NBYTES // 4 + 5,)
 NCHUNKS = NBYTES // 4 // CHUNK + 1
-# Where chunks are: the first two, some in between, and the last, which is cut.
+# Positions of chunks: the first two, some between, and the last, which is cut.
 PLACES = (0, 1, NCHUNKS // 3, NCHUNKS // 2, NCHUNKS - 1)
 
 
@@ -58,7 +58,7 @@ class Sparse(ToolTest):
                 self.assertTrue((got == fill).all())
 
     def test_info_and_verify(self):
-        # With a fixed array for an index HDF5 goes through all of it itself.
+        # With a fixed array as index, HDF5 itself visits all chunks.
         for libver, chunk in (None, CHUNK), ("latest", CHUNK << 8):
             with self.subTest(libver=libver):
                 nchunks = -(-SHAPE[0] // chunk)
@@ -102,7 +102,7 @@ class Sparse(ToolTest):
                 out = self.path("out.h5")
                 self.expect(OK, "repack", f"--abs={BOUND}", path, out)
                 self.check(out, BOUND, options.get("fillvalue", 0.0))
-                # Parts with nothing in them stay unwritten.
+                # Empty regions stay unwritten.
                 self.assertLess(512 * os.stat(out).st_blocks, 64 << 20)
 
     def test_repack_in_other_chunks(self):
@@ -134,7 +134,7 @@ class Sparse(ToolTest):
             self.assertTrue((x[1000:2000] == 0).all())
 
     def test_few_large_chunks(self):
-        """Fewer than are looked for one by one, but of 64 GiB of values."""
+        """Few enough chunks to try one by one, but 64 GiB of values."""
         n, chunk, step = 1 << 34, 1 << 23, 64
         path, out = self.path("in.h5"), self.path("out.h5")
         with h5py.File(path, "w") as file:
@@ -178,7 +178,7 @@ class Sparse(ToolTest):
     def test_relative_bound_counts_what_is_not_written(self):
         """The bound of a dataset whose fill values are written."""
         n, chunk = 5000 * 256, 256
-        nstored = 300  # few, and enough for terp to be worth it
+        nstored = 300  # few chunks, but enough to compress
         for values, fill in (5, None), (0.5, None), (5, 3.0):
             path, out = self.path("in.h5"), self.path("out.h5")
             walk = values + np.random.default_rng(1).random(chunk * nstored)

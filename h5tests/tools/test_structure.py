@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Runs the tool on files that h5py makes, of structures that are uncommon: dense
-groups, thousands of nested ones, missing filters, names for terminals, a later
-HDF5's format. test_structures.py draws files at random."""
+"""Runs the tool on files with unusual structures that h5py makes: dense
+groups, thousands of nested ones, missing filters, names that control
+terminals, the format of a later HDF5. test_structures.py makes random
+files."""
 import os
 import struct
 import subprocess
@@ -27,12 +28,12 @@ NOBODY = 65534
 WAYS = (("repack", "--lossless"), ("repack", "--lossless", "--salvage"),
         ("repack", "--dataset=*=none"), ("preview", "--step=1"))
 LZF = "lzf' (32000)"
-# The first HDF5 that writes arrays of compound values with text as they are.
+# The first HDF5 that correctly writes arrays of compound values with text.
 WRITES_ARRAYS = (1, 14, 4)
 
 
 def links_by_number(group):
-    """Names and numbers of links in the order in which they were made."""
+    """Names and numbers of links in creation order."""
     names = []
     group.id.links.iterate(names.append, idx_type=h5py.h5.INDEX_CRT_ORDER)
     return [(name, group.id.links.get_info(name).corder) for name in names]
@@ -43,7 +44,7 @@ def rotate(value, nbits):
 
 
 def checksum(bytes_):
-    """Of metadata: Jenkins' lookup3, hashlittle() from 0."""
+    """The checksum of metadata: Jenkins' lookup3, hashlittle() from 0."""
     a = b = c = 0xDEADBEEF + len(bytes_)
     padded = bytes_ + bytes(-len(bytes_) % 12)
     words = struct.unpack(f"<{len(padded) // 4}I", padded)
@@ -64,7 +65,8 @@ def checksum(bytes_):
 
 class Structure(ToolTest):
     def copies(self, path, ways=WAYS):
-        """Copies a file in all ways; gives each copy while it is open."""
+        """Copies a file with all options; yields each copy while it is
+        open."""
         for way in ways:
             out = self.path("out.h5")
             self.expect(OK, *way, path, out)
@@ -82,7 +84,7 @@ class Structure(ToolTest):
                     for i in range(14):
                         group[f"{name}{i:02}"] = np.arange(5000.0) + i
                         group.attrs[f"{name}{i:02}"] = i
-                    # Numbers of what is left have gaps.
+                    # The numbers of the remaining links have gaps.
                     del group[f"{name}03"], group.attrs[f"{name}05"]
             for copy in self.copies(path):
                 for name in "ab":
@@ -102,8 +104,8 @@ class Structure(ToolTest):
                             [(n.encode(), i) for i, n in enumerate(expected)])
 
     def test_groups_do_not_share_what_the_input_shares_addresses_of(self):
-        """The lists of the input have addresses in the input; where something
-        stood there in the output, two groups had the same links."""
+        """Property lists of the input contain addresses of the input. At the
+        same address in the output, two groups once got the same links."""
         path = self.path("in.h5")
         for length in range(100, 180, 20):
             with h5py.File(path, "w", libver="latest") as file:
@@ -168,8 +170,8 @@ class Structure(ToolTest):
                                           np.arange(9000) // 7)
 
     def test_filters_that_were_left_out_of_a_chunk_stay_so(self):
-        """Where HDF5 has allocated a chunk in the copy, H5Dwrite_chunk forgets
-        the mask."""
+        """If HDF5 has allocated a chunk in the copy, H5Dwrite_chunk ignores
+        the filter mask."""
         path = self.path("in.h5")
         values = np.arange(64, dtype="<u4").reshape(4, 16) << 9
         list_ = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
@@ -192,19 +194,19 @@ class Structure(ToolTest):
 
     @staticmethod
     def write_unfiltered(file, name, list_, values):
-        """Programs may leave the filter out of chunks that they make."""
+        """Programs may skip the filter for chunks that they write."""
         dataset = h5py.h5d.create(
             file, name, h5py.h5t.STD_U32LE,
             h5py.h5s.create_simple(values.shape), list_)
         nrows = list_.get_chunk()[0]
         for i in range(0, len(values), nrows):
             bytes_ = values[i:i + nrows].tobytes()
-            # HDF5 forgets it here too, unless the size is another one.
+            # HDF5 ignores the mask here too, unless the size differs.
             dataset.write_direct_chunk((i, 0), bytes_[1:], 1)
             dataset.write_direct_chunk((i, 0), bytes_, 1)
 
     def test_arrays_of_text_do_not_become_each_others(self):
-        """HDF5 before 1.14.4 mixes them up where it writes more than one."""
+        """HDF5 before 1.14.4 mixes up such values when it writes several."""
         path, out = self.path("in.h5"), self.path("out.h5")
         pair = np.dtype([("name", h5py.string_dtype()), ("n", "i4")])
         type_ = np.dtype((pair, (2,)))
@@ -350,12 +352,12 @@ class Names(ToolTest):
 
 
 class Newer(ToolTest):
-    """What a later HDF5 has written is not damaged."""
+    """A file of a later HDF5 does not count as damaged."""
 
     TOLD = "needs a newer HDF5 than"
 
     def write(self):
-        """A file of which one dataset has the layout message of HDF5 2.0."""
+        """A file in which a dataset has the layout message of HDF5 2.0."""
         path = self.path("in.h5")
         with h5py.File(path, "w", libver="latest") as file:
             file["plain"] = np.arange(5000.0)

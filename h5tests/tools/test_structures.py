@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
-"""Copies HDF5 files whose structure is drawn at random with terp repack and terp
-preview in all ways, and compares each copy object by object with its original.
+"""Copies HDF5 files of random structure by terp repack and terp preview with
+all options, and compares each copy with its original, object by object.
 
-    test_structures.py [--seed N] [--files N] [--first N] [--keep FOLDER]
-                       [OTHERS...]
+test_structures.py [--seed N] [--files N] [--first N] [--keep FOLDER]
+[OTHERS...]
 
-The seed is 1 if none is given; "day" is the number of the day, so that each night
-has its own files. It is printed, and so is what repeats a failure. TEST_SEED and
-TEST_NFILES are the same for ctest. All HDF5 files in the folders OTHERS are
-copied, too, in every way.
-"""
+The default seed is 1; "day" is the number of the day, so that each night has
+its own files. Prints the seed, and a command that repeats a failure. ctest
+uses the variables TEST_SEED and TEST_NFILES. All HDF5 files in the folders
+OTHERS are copied, too, with all options."""
 import argparse
 import datetime
 import os
@@ -36,7 +35,7 @@ from same_structure import Difference, Mode, compare
 from structures import make
 from tool_case import FOUND, OK, TOOL, TROUBLE
 
-# What each file is copied by: a few of these, drawn.
+# The options to copy files with; each file gets a few random ones.
 WAYS = (
     (("repack", "--dataset=*=none"), Mode()),
     (("repack", "--lossless"), Mode("lossless")),
@@ -80,7 +79,7 @@ class Failure(Exception):
 
 
 def copy(in_, out, way, lacks_filters):
-    """How many datasets were compressed; None where a filter is missing."""
+    """How many datasets were compressed, or None if a filter is missing."""
     arguments, mode = way
     result = terp(*arguments, in_, out)
     said = (result.stdout + result.stderr).strip()
@@ -93,7 +92,7 @@ def copy(in_, out, way, lacks_filters):
 
 
 def look(path):
-    """Other commands find nothing wrong with a copy."""
+    """Other commands accept the copy."""
     for arguments in ("info", path), ("verify", path):
         result = terp(*arguments)
         if result.returncode != OK:
@@ -120,7 +119,7 @@ class Run:
                     self.nlacking += 1
                     continue
                 look(out)
-                # What terp has written is a file like any other.
+                # terp can copy a file that terp has written.
                 if i == 0 and way[1].step == 0:
                     copy(out, self.path("again.h5"), ways[-1], lacks_filters)
             except (Failure, Difference, hdf5_raw.Failed, OSError, ValueError,
@@ -134,7 +133,7 @@ class Run:
             self.ncompressed += ncompressed
 
     def try_seed(self, seed, keep):
-        # HDF5 has files open as long as anything of an exception lives.
+        # HDF5 keeps files open as long as an exception refers to them.
         in_ = self.path(f"in{seed}.h5")
         maker = make(in_, seed)
         pick = random.Random(seed)
@@ -175,7 +174,7 @@ def main():
                         run.try_ways(path, WAYS, False, path)
     print(f"{run.ncopies} copies, {run.ncompressed} datasets compressed, "
           f"{run.nlacking} refused for missing filters, {run.nfailed} failed")
-    # Otherwise nothing was tried.
+    # Otherwise the run has tested nothing.
     return 1 if run.nfailed > 0 or run.ncompressed == 0 else 0
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the terp tool: what it prints, and its exit codes."""
+"""Runs the terp tool and checks its output and exit codes."""
 import ast
 import os
 import random
@@ -426,7 +426,7 @@ class Compare(ToolTest):
         return self.expect(code, "compare", *options, a, b)
 
     def row(self, text, path):
-        """Verdict and columns of a dataset's row."""
+        """The verdict and the columns of a dataset's row."""
         for line in text.splitlines():
             columns = line.split(None, 6)
             if len(columns) == 7 and columns[6].split(":")[0] == path:
@@ -464,7 +464,7 @@ class Compare(ToolTest):
                     self.assertLessEqual(float(row[1]), 1)
                     self.assertGreater(float(row[1]), 0.5)
                     self.assertGreater(float(row[3]), 50)
-                    self.assertEqual(row[5], "4")  # -0.0 is a number
+                    self.assertEqual(row[5], "4")  # -0.0 counts as a number
 
     def test_absolute_bound_exceeded_is_found(self):
         text = self.compare(
@@ -499,8 +499,8 @@ class Compare(ToolTest):
                         )
 
     def test_relative_bound_exceeded_in_one_chunk_is_found(self):
-        # Every value from 4000 on is tiny there, so 1e-3 of the whole range
-        # would hide the error.
+        # From value 4000 on all are tiny, so 1e-3 of the whole range would
+        # hide the error.
         tiny = ",".join(f"{i}={i}e-9" for i in range(400, 410))
         other = tiny.replace("405=405e-9", "405=406e-9")
         a = f"new x f64 410 10 - {tiny}"
@@ -534,7 +534,7 @@ class Compare(ToolTest):
         result = terp("compare", self.path("a.h5"), self.path("b.h5"))
         self.assertIn("only in B: 1; give a bound", result.stderr)
         self.assertIn("--allow-unjudged", result.stderr)
-        # The same values need no bound.
+        # Equal values need no bound.
         row = self.row(self.compare(OK, a, a), "/x")
         self.assertEqual((row[0], row[2]), ("ok", "0"))
 
@@ -546,7 +546,7 @@ class Compare(ToolTest):
             for path in ("/g/z", "/i"):
                 self.assertEqual(self.row(text, path)[0], "extra")
             self.assertEqual(self.row(text, "/x")[0], "ok")
-        # A group stands where B has a dataset.
+        # A has a dataset where B has a group.
         text = self.compare(FOUND, "new p/x f32 4 - - -", "new p f32 4 - - -")
         self.assertEqual(self.row(text, "/p")[0], "extra")
         self.assertEqual(self.row(text, "/p/x")[0], "MISSING")
@@ -565,7 +565,7 @@ class Compare(ToolTest):
                 with self.subTest(terp=terp_words, bound=bound):
                     row = self.row(self.compare(code, a, b, bound), "/x")
                     self.assertEqual(row[0], "EXCEEDED" if code else "ok")
-        # Not the zeros' signs of a lossless one either.
+        # Also not the signs of zeros in a lossless dataset.
         a = f"new x f32 {CUBE} - 1=-0.0"
         b = f"new x f32 {CUBE} terp=1,0,0 1=0.0"
         self.compare(FOUND, a, b)
@@ -575,7 +575,7 @@ class Compare(ToolTest):
         a, b = "new x i32 100 - - 7=5", "new x i32 100 - - 7=6"
         text = self.compare(FOUND, a, b, "--abs=10", "--allow-unjudged")
         self.assertEqual(self.row(text, "/x")[0], "DIFFERENT")
-        # But those that terp has within a bound.
+        # But signs of zeros that terp has stored within a bound.
         b = "new x i32 100 100 terp=1,3,0 7=7"
         self.assertEqual(self.row(self.compare(OK, a, b), "/x")[0], "ok")
         self.compare(OK, a, b, "--abs=3")
@@ -602,7 +602,8 @@ class Compare(ToolTest):
         self.compare(FOUND, a, b, "--rel", "0.0999")
 
     def test_pointwise_bound_is_judged_by_each_value(self):
-        # An error that is nothing to the largest value is much of the small.
+        # An error that is small beside the largest value is large for a small
+        # one.
         a = "new x f64 410 10 - 3=1e-9,4=5e9"
         b = "new x f64 410 10 terp=3,1,3 4=5e9,3="
         self.compare(OK, a, b + "1e-9")
@@ -610,7 +611,7 @@ class Compare(ToolTest):
         row = self.row(text, "/x")
         self.assertEqual(row[0], "EXCEEDED")
         self.assertAlmostEqual(float(row[1]), 100, delta=2)
-        # A zero must stay one, and its sign too.
+        # A zero must stay a zero, with its sign.
         a, b = "new x f64 4 - - 0=0,1=2", "new x f64 4 - - 1=2,0="
         self.compare(OK, a, b + "0", "--pwr=0.5")
         self.compare(FOUND, a, b + "-0.0", "--pwr=0.5")
@@ -640,7 +641,7 @@ class Compare(ToolTest):
         self.compare(FOUND, a, b, "--pwr", "0.4999")
 
     def test_bound_beyond_the_range_is_judged(self):
-        # Chunks become constants, whose streams do not tell the bound.
+        # Chunks become constants, whose streams do not contain the bound.
         a = f"new x f32 {CUBE} - 7=nan"
         text = self.compare(OK, a, f"new x f32 {CUBE} terp=2,3,0 7=nan")
         row = self.row(text, "/x")
@@ -684,17 +685,17 @@ class Compare(ToolTest):
             ("5=1e20,6=1e20", 2),
             ("5=-9999,6=-9999,7=-9999", 3),
             ("5=-999,6=999,7=-999,8=999", 4),
-            ("5=-24,6=-24", 2),  # 9 times as far as the codec asks for 8
+            ("5=-24,6=-24", 2),  # 9 times as far as the codec's limit 8 allows
         ):
             with self.subTest(edits):
                 also, text = psnr(edits + ",10=0.5", edits + ",10=0.6")
                 self.assertAlmostEqual(also, without, delta=0.01)
                 self.assertIn(f"/x: {nvalues} values left out of PSNR", text)
         for edits, copy in (
-            ("5=1e20", "5=1e20"),  # once: a value like any other
+            ("5=1e20", "5=1e20"),  # occurs once, so it is an ordinary value
             ("5=1e20,6=1e20", "5=1e20,6=1.001e20"),
             ("5=2,6=2", "5=2,6=2"),
-            ("5=-19,6=-19", "5=-19,6=-19"),  # 7 times
+            ("5=-19,6=-19", "5=-19,6=-19"),  # occurs 7 times
         ):
             with self.subTest(edits):
                 _, text = psnr(edits, copy)

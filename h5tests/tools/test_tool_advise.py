@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What `terp advise` measures, held against files that terp wrote."""
+"""Compares measurements of `terp advise` with files that terp wrote."""
 import os
 import struct
 import unittest
@@ -12,7 +12,7 @@ PIPELINES = {"ratio": 4, "huffman": 1}
 
 class Advise(ToolTest):
     def advise(self, code, *instructions, options=()):
-        """What is said of each dataset."""
+        """The output for each dataset."""
         path = self.make("a.h5", *instructions)
         document = self.json(code, "advise", path, *options)
         self.assertEqual(document["command"], "advise")
@@ -95,11 +95,11 @@ class Advise(ToolTest):
         self.assertEqual(x["sample"]["boxes"], 16)
         self.assertEqual(x["sample"]["values"], 8192)
         self.assertEqual(x["sample"]["box"], [512])
-        # The chunks in the middle of sixteen equal parts: not the 64th.
+        # The chunks in the middle of sixteen equal parts, not the 64th ones.
         self.assertLess(x["sample"]["max"], 2)
 
     def test_speeds_are_of_so_many_threads_and_the_rest_of_none(self):
-        # A box for each, and more and fewer of them than threads.
+        # One box for each part; with more and with fewer boxes than threads.
         path = self.make("a.h5", f"new x f32 {CUBE} - -", "new y f64 5000 - - -")
         found = []
         for threads in (1, 3, 8, 40):
@@ -119,18 +119,18 @@ class Advise(ToolTest):
             len(os.sched_getaffinity(0)))
 
     def test_sample_is_of_what_was_written(self):
-        for chunk in (1100, 2007):  # at most 65536 values; one is written
+        for chunk in (1100, 2007):  # at most 65536 values; one chunk is written
             x = self.advise(
                 OK, f"new x f32 65000 {chunk} - only=1", options=("-dx",))["/x"]
             self.assertEqual(x["sample"]["boxes"], 1)
             self.assertEqual(x["sample"]["values"], chunk)
         text = self.expect(OK, "advise", self.path("a.h5"))
         self.assertIn("only stored values", text)
-        # Of tiny chunks the sample has larger boxes.
+        # If chunks are tiny, the sample has larger boxes.
         x = self.advise(OK, "new x f32 65000 7 - only=1", options=("-dx",))["/x"]
         self.assertEqual(x["sample"]["boxes"], 1)
 
-    # As repack makes them.
+    # With the chunks that repack makes.
     def test_tiny_chunks_are_measured_as_larger_ones(self):
         x = self.advise(OK, "new x f32 60000 100 - -")["/x"]
         self.assertEqual(x["sample"]["box"], [60000])

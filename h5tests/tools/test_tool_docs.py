@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds the manual page and the shell completions against the program."""
+"""Compares the manual page and the shell completions with the program."""
 import json
 import os
 import re
@@ -22,13 +22,13 @@ def commands():
 
 
 def options(command):
-    """Long options; those with an argument end with "="."""
+    """Long options. Those with an argument end with "="."""
     text = terp(command, "--help").stdout
     return set(re.findall(r"^ {2,6}(?:-., )?(--[a-z-]+=?)", text, re.MULTILINE))
 
 
 def section(title, subtitle):
-    """Source of a part of the manual page, with plain hyphens."""
+    """The source of a section of the manual page, with plain hyphens."""
     with open(PAGE, encoding="ascii") as file:
         text = file.read().replace("\\-", "-")
     for part in re.split(r"^\.SH ", text, flags=re.MULTILINE)[1:]:
@@ -95,7 +95,8 @@ class Page(ToolTest):
                     self.assertRegex(file.read(), rf"(?m)^(    def )?{name}\(")
 
     def test_effort_costs_the_same_everywhere(self):
-        """The most time that "best" takes of "default", wherever it is told."""
+        """The largest time of "best" relative to "default", in each
+        document."""
         texts = {name: terp(name, "--help").stdout for name in ("args", "repack")}
         for path in ("README.md", "CHANGELOG.md", "doc/cd_values.md", "doc/terp.1",
                      "codec/api/terp.h", "filter/plugin/h5z_terp.h"):
@@ -132,7 +133,7 @@ class Page(ToolTest):
 
 class Completion(unittest.TestCase):
     def check(self, complete):
-        """`complete` gives the completions of the last of some words."""
+        """`complete` prints the completions of the last of some words."""
         self.assertEqual(sorted(complete("")), sorted(commands()))
         self.assertEqual(complete("comp"), ["compare"])
         for command in commands():
@@ -171,7 +172,7 @@ class Completion(unittest.TestCase):
             self.skipTest("needs zsh")
 
         def complete(*words):
-            # What the completion system would be told.
+            # The arguments that the completion system would get.
             script = (
                 "compadd() { shift 3; print -l -- $@ };"
                 "_describe() { print -l -- ${found%%:*} };"

@@ -6,13 +6,12 @@
  *   "flip PATH BYTE"  damages a byte of the dataset's first stored chunk
  *   "plain PATH"      stores its first chunk without filters
  *
- * TYPE is f32, f64, f64be, i32 or text; DIMS 20x10, scalar or null; CHUNK
- * like DIMS, or -; FILTERS such as terp=2,1,3+fletcher32+gzip+fill=-1, or -;
- * EDITS such as 7=nan,9=-0.0 (value 7, value 9), maps=64@100 (from value 100
- * on there are maps of 64x64 values that have nothing to do with each other),
- * all=7 (every value), decades=4@-8 (from 1e-8 on, four values a decade),
- * or only=N (the first N values of a 1-D dataset are all that is written), or
- * -. */
+ * TYPE is f32, f64, f64be, i32 or text; DIMS 20x10, scalar or null; CHUNK like
+ * DIMS, or -; FILTERS such as terp=2,1,3+fletcher32+gzip+fill=-1, or -; EDITS
+ * such as 7=nan,9=-0.0 (value 7, value 9), maps=64@100 (unrelated maps of 64x64
+ * values from value 100 on), all=7 (every value), decades=4@-8 (from 1e-8 on,
+ * four values a decade), or only=N (writes only the first N values of a 1-D
+ * dataset), or -. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -99,21 +98,21 @@ add_filter(hid_t dcpl, char *filter)
     }
 }
 
-/* Smooth maps of width x width values, each by its own waves, from a value
- * on. */
+/* Smooth maps of width x width values from a value on, each with its own
+ * waves. */
 static void
 make_maps(unsigned long width, unsigned long at)
 {
     for (unsigned long i = 0; at + i < MAX_NVALUES; i++) {
         unsigned long map = i / width / width;
         double x = (double)(i % width), y = (double)(i / width % width);
-        double turn = 2.4 * (double)map; /* the golden angle, nearly */
+        double turn = 2.4 * (double)map; /* nearly the golden angle */
         values[at + i] = sin(0.11 * x + turn) * cos(0.07 * y + turn * turn) +
                          cos((double)(map * map));
     }
 }
 
-/* Fills `values`; returns how many of them to write, 0 for all. */
+/* Fills `values`. Returns how many of them to write, 0 for all. */
 static hsize_t
 make_values(char *edits)
 {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What `terp info` and `terp compare` print with --json."""
+"""Tests the output of `terp info` and `terp compare` with --json."""
 import os
 import unittest
 

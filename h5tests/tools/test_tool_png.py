@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What `terp compare --png` and `terp advise --png` draw, pixel by pixel."""
+"""Tests the pictures of `terp compare --png` and `terp advise --png`, pixel by
+pixel."""
 import math
 import os
 import resource
@@ -8,7 +9,7 @@ import unittest
 
 from tool_case import CUBE, FOUND, OK, TROUBLE, ToolTest, terp
 
-# Where tools/compare/plot.c and tools/advise/plot.c put things, and colours of
+# Positions in tools/compare/plot.c and tools/advise/plot.c, and colours of
 # tools/common/plot_draw.c.
 SIDE = 320
 ORIGINAL, COPY, ERROR = (20, 100), (356, 100), (800, 100)
@@ -26,7 +27,7 @@ BAR, RED = (0x3B, 0x6F, 0xB6), (0xD5, 0x5E, 0x00)
 
 
 class Rows:
-    """Rows of (red, green, blue); those that are looked at."""
+    """Rows of (red, green, blue) pixels."""
 
     def __init__(self, path):
         found = subprocess.run(
@@ -66,7 +67,7 @@ class Picture(ToolTest):
         return Rows(self.path("png/x.png"))
 
     def cells(self, rows, panel, n):
-        """Colours in the middles of the n x n values of an image."""
+        """Colours in the centres of the n x n values of an image."""
         x, y = panel
         step = SIDE / n
         return [
@@ -81,7 +82,7 @@ class Picture(ToolTest):
         ]
 
     def bars(self, rows):
-        """Heights of the bars and their colours, by bin from the middle."""
+        """Heights and colours of the bars, by bin from the middle."""
         box = self.box(rows, *BINS)
         found = {}
         for k in range(NBINS):
@@ -175,7 +176,8 @@ class Images(Picture):
             cells = self.cells(rows, ERROR, 40)
             return sum(sum(cell) for row in cells for cell in row)
 
-        # The scale is the larger of bound and worst error: full for both.
+        # The scale is the larger of bound and worst error. Both pictures are
+        # full.
         self.assertLess(brightness("1,2,1"), 40 * 40 * 3 * 250)
         exact = self.draw_x(
             OK, "new x f32 40x40 - - -", "new x f32 40x40 40x40 terp=1,1,30 -"
@@ -198,7 +200,7 @@ class Images(Picture):
             self.assertNotIn(GREY, row[6:])
 
     def test_values_of_many_decades_are_told_apart(self):
-        # The same part of the smallest and of the largest value.
+        # The same share of the smallest and of the largest values.
         errors = f"3={1.4 * 10 ** (3 / 4 - 8)!r},60=6e6"
         values = "f64 %s - - decades=4@-8"
         rows = self.draw_x(
@@ -213,7 +215,7 @@ class Images(Picture):
         self.assertGreater(red[0], red[2] + 100)
         self.assertGreater(blue[2], blue[0] + 100)
         self.assertEqual(len(set(errors)), 3)
-        # Curves too: the line goes up evenly.
+        # Also the curves: the line rises evenly.
         rows = self.draw_x(
             OK, "new x " + values % "64", f"new x {values % '64'},3=1e-7",
             "--abs=1")
@@ -225,7 +227,7 @@ class Images(Picture):
                 sum(drawn) / len(drawn), CURVE[1] * (1 - part / 8), delta=6)
 
     def test_values_around_zero_are_told_apart_evenly(self):
-        """A wave has small values, but not many."""
+        """A wave has few small values."""
         wave = "new x f64 40x40 - - "
         rows = self.draw_x(OK, wave + "-", wave + "0=1", "--abs=2")
         brightness = [sum(cell) for cell in
@@ -233,7 +235,7 @@ class Images(Picture):
         values = [math.sin(i * 0.01) + 0.3 * math.cos(i * 0.002)
                   for i in range(1600)]
         low, high = min(values), max(values)
-        # The brightness goes up by equal steps from end to end.
+        # The brightness rises by equal steps from end to end.
         for i in range(0, 1600, 7):
             at = (values[i] - low) / (high - low)
             near = [b for b, v in zip(brightness, values)
@@ -253,7 +255,7 @@ class Images(Picture):
             self.assertFalse(has_ink(ORIGINAL[1]))
             self.assertTrue(has_ink(ORIGINAL[1] + SIDE // 2 - 8))
             self.assertFalse(has_ink(ORIGINAL[1] + SIDE - 12))
-        # Nothing is told behind "no error", where PSNR was no number.
+        # "no error" has no PSNR behind it, because that would not be a number.
         title = rows[44:62]
         self.assertTrue(any(c != white for row in title for c in row[20:180]))
         self.assertFalse(any(c != white for row in title for c in row[300:]))
@@ -278,7 +280,7 @@ class Images(Picture):
 
 class Histogram(Picture):
     def test_bars_stand_where_the_errors_are(self):
-        # The bound is in the middle between bins 20 and 21.
+        # The bound is halfway between bins 20 and 21.
         for error, place in (
             ("0.1", 2),
             ("-0.5", -10),
@@ -339,7 +341,7 @@ class Curves(Picture):
         columns = {
             x for row in box[:50] for x, c in enumerate(row) if c == RED
         }
-        # The scale is the bound: nothing is near the top.
+        # The scale is the bound, so nothing is near the top.
         self.assertEqual(columns, set())
         rows = self.draw_x(
             OK, "new x f64 100 - - 30=0", "new x f64 100 - - 30=0.01"
@@ -373,7 +375,7 @@ class Curves(Picture):
             rows = self.draw_x(
                 OK, "new x f64 4000 - - -", f"new x f64 4000 - - {index}=50"
             )
-            # A flat line covers no more than a few rows.
+            # A flat line covers only a few rows.
             tall = sum(
                 any(red > blue + 60 for red, _, blue in row)
                 for row in self.box(rows, *ERROR_CURVE)
@@ -450,7 +452,7 @@ class Files(Picture):
             self.assertRegex(
                 result.stderr, r"no picture of /x: .*x\.png: File too large")
             self.assertEqual(os.listdir(directory), [])
-            # What is no file stays.
+            # A path that is not a regular file stays.
             if os.path.exists("/dev/full"):
                 os.symlink("/dev/full", self.path("png/x.png"))
                 result = terp(*command, "--png", directory)
@@ -476,7 +478,7 @@ class Files(Picture):
 
 
 class Advice(Picture):
-    """The marks of `terp advise --png`, held against its numbers."""
+    """Compares the marks of `terp advise --png` with its numbers."""
 
     def draw(self, *instructions, options=()):
         self.pictures = self.path("png")
@@ -491,8 +493,8 @@ class Advice(Picture):
         return {d["path"]: d for d in document["datasets"]}
 
     def marked(self, rows, left, bound, pipeline):
-        """From 0, the lower edge, to 1: where the column of a bound has the
-        colour of a pipeline."""
+        """From 0, the lower edge, to 1: where a bound's column has a
+        pipeline's colour."""
         x = left + int((bound + 0.5) / 4 * ADVICE_WIDTH)
         found = [
             y
@@ -516,7 +518,7 @@ class Advice(Picture):
             bottom = 20 * (min(psnrs) // 20)
             top = 20 * (max(psnrs) // 20 + 1)
             for i, choice in enumerate(x["choices"]):
-                # The last one's marks are above those of others.
+                # The last pipeline's marks cover those of others.
                 if choice["pipeline"] != "huffman":
                     continue
                 place = math.log(choice["ratio"] / low) / math.log(high / low)

@@ -1,12 +1,12 @@
-/* HDF5's own types as the tool recognises them: those that the filter codes,
- * and others that differ from them in one property. */
+/* How the tool recognizes HDF5's types: those that the filter codes, and others
+ * that differ from them in one property. */
 #include "codec/format/base.h"
 #include "h5tests/support/cmocka_all.h"
 #include "tools/common/h5file.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* A float of 16 bits: positions and lengths in bits. */
+/* A 16-bit float: positions and lengths of fields in bits. */
 struct half {
     size_t sign_at, exponent_at, exponent_nbits, mantissa_at, mantissa_nbits,
         bias;
@@ -44,12 +44,13 @@ half_with_every_field_is_recognised(void **state)
     assert_int_equal(type_of_half(&bfloat16, H5T_ORDER_BE), TERP_BFLOAT16);
 }
 
-/* The filter stores values of such a type uncompressed. */
+/* The filter stores values of this type uncompressed. */
 static void
 half_with_another_field_is_bytes(void **state)
 {
     static const struct half others[] = {
-        {15, 11, 4, 0, 10, 15, H5T_NORM_IMPLIED}, /* a bit of no field */
+        {15, 11, 4, 0, 10, 15,
+         H5T_NORM_IMPLIED}, /* a bit outside of all fields */
         {15, 10, 4, 0, 10, 15, H5T_NORM_IMPLIED},
         {15, 10, 5, 0, 10, 16, H5T_NORM_IMPLIED},
         {15, 10, 5, 0, 9, 15, H5T_NORM_IMPLIED},

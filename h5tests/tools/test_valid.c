@@ -1,4 +1,4 @@
-/* Which values a variable may have, by its attributes. */
+/* The valid values of a variable, by its attributes. */
 #include "tools/repack/valid.h"
 
 #include <math.h>
@@ -23,7 +23,7 @@ close_file(void **state)
     return H5Fclose(file) < 0;
 }
 
-/* A dataset of a value, which stays open until it is read. */
+/* A dataset of one value. It stays open until it is read. */
 static hid_t
 new_dataset(hid_t type)
 {
@@ -54,7 +54,7 @@ set_one(hid_t dataset, const char *name, hid_t type, double value)
     set(dataset, name, type, 1, &value);
 }
 
-/* Closes the dataset. */
+/* Reads the valid values, and closes the dataset. */
 static void
 check(hid_t dataset, unsigned ends, double min, double max)
 {

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Damages chunks of files that h5py makes, and looks at what terp verify tells."""
+"""Damages chunks of files that h5py makes, and checks the output of terp
+verify."""
 import os
 import random
 import sys
@@ -34,8 +35,8 @@ class Verify(ToolTest):
         return path
 
     def damage(self, path, nchunks, seed=1):
-        """Changes a byte of so many chunks; returns where they begin, and how
-        many values they have."""
+        """Changes a byte of some chunks. Returns the chunks' offsets and
+        numbers of values."""
         pick = random.Random(seed)
         with h5py.File(path, "r") as file:
             x = file["group/x"].id
@@ -162,7 +163,8 @@ class Verify(ToolTest):
         )
 
     def put(self, path, chunk, filters, mask=0):
-        """A file of 20 values, two chunks, whose first one is stored so."""
+        """A file of 20 values in two chunks, the first of which is stored with
+        these filters."""
         plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
         plist.set_chunk((10,))
         if "shuffle" in filters:

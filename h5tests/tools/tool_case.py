@@ -1,8 +1,7 @@
-"""What the tests of the terp tool share.
+"""Shared by the tests of the terp tool.
 
-ctest sets TERP_TOOL, TERP_TOOL_FILES (h5tests/tools/test_tool_files.c, which makes the
-files), HDF5_PLUGIN_PATH and, where it can be used, TERP_H5REPACK.
-"""
+ctest sets TERP_TOOL, TERP_TOOL_FILES (h5tests/tools/test_tool_files.c, which
+makes the files), HDF5_PLUGIN_PATH and, where it works, TERP_H5REPACK."""
 import json
 import os
 import re
@@ -33,8 +32,8 @@ def terp(*arguments, **options):
 
 
 def warnings_of(result):
-    """What a command says on standard error, but for the line in the end of
-    repack and preview."""
+    """What a command prints to standard error, without the last line of repack
+    and preview."""
     return re.sub(r"^.* -> .*, ratio .* s\n\Z", "", result.stderr, flags=re.M)
 
 

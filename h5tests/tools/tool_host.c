@@ -1,14 +1,15 @@
-/* Runs the Python package's tool without Python, where there is none to be had:
+/* Runs the Python package's tool without Python, on systems that have none:
  *
  *   tool_host HDF5 TERP_TOOL COMMAND...
  *
- * opens the two libraries, the first one for all, and calls main. */
+ * opens the two libraries, the first one with global symbols, and calls
+ * main. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #ifdef _WIN32
 #include <windows.h>
-/* After windows.h, which it needs. */
+/* windows.h must come before this header. */
 #include <shellapi.h>
 #define OPEN(path) (void *)LoadLibraryA(path)
 #define FIND(library, name) (void *)GetProcAddress(library, name)
@@ -18,7 +19,7 @@
 #define FIND(library, name) dlsym(library, name)
 #endif
 
-/* Words in UTF-8, as Python hands them over. */
+/* The command's words in UTF-8, as Python passes them. */
 static char **
 words_of_program(int argc, char **argv)
 {

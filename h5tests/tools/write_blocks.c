@@ -1,10 +1,10 @@
 /* write_blocks FILE [ROUNDS]
  *
- * Makes FILE with a dataset x of 200x200 float32 in chunks of 100x100, whose
- * value i is sin(i / 100), by terp_h5_write and four threads, and writes its
- * first chunk again, twice as large: for writes that fail, and for an end by a
- * signal. With ROUNDS it makes FILE so often. Exit code 2 where a call fails,
- * which then prints HDF5's errors. */
+ * Makes FILE with a dataset x of 200x200 float32 in chunks of 100x100, by
+ * terp_h5_write with four threads. Value i is sin(i / 100). Then writes the
+ * first chunk again, with doubled values. Tests make its writes fail, or kill
+ * it. With ROUNDS, makes FILE so many times. Exits with 2 if a call fails, and
+ * prints HDF5's errors. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,7 +65,7 @@ main(int argc, char **argv)
         hid_t dataset;
         hid_t file = create(argv[1], &dataset);
         st = dataset < 0 ? TERP_ERR_HDF5 : write_all(file, dataset);
-        /* What is written late fails late. */
+        /* HDF5 delays some writes until objects close. */
         if (dataset >= 0 && H5Dclose(dataset) < 0)
             st = TERP_ERR_HDF5;
         if (file >= 0 && H5Fclose(file) < 0)
