@@ -757,18 +757,20 @@ make_codebook(struct call *call, const uint8_t nbits[NSYMBOLS])
     return book;
 }
 
-/* Lists symbols by weight. Of equal weights the lower symbol goes first. */
-static void
-sort_symbols(const uint64_t *weight, int nsymbols, int *order)
+/* A symbol and its weight. */
+struct weighed {
+    uint64_t weight;
+    int symbol;
+};
+
+/* For qsort: by weight. Of equal weights the lower symbol goes first. */
+static int
+compare_weights(const void *first, const void *second)
 {
-    for (int symbol = 0; symbol < nsymbols; symbol++) {
-        int at = symbol;
-        while (at > 0 && weight[order[at - 1]] > weight[symbol]) {
-            order[at] = order[at - 1];
-            at--;
-        }
-        order[at] = symbol;
-    }
+    const struct weighed *a = first, *b = second;
+    if (a->weight != b->weight)
+        return a->weight < b->weight ? -1 : 1;
+    return a->symbol - b->symbol;
 }
 
 /* Package-merge: adds the lengths of optimal words of at most WORD_MAX_NBITS
@@ -786,8 +788,12 @@ find_word_lengths(struct merge_lists *lists, const uint64_t *weight,
 {
     const uint64_t infinite = two_to(62); /* the weight behind a list's end */
     const int nitems = 2 * nsymbols - 2;
-    int order[NSYMBOLS] = {0};
-    sort_symbols(weight, nsymbols, order);
+    struct weighed sorted[NSYMBOLS];
+    for (int symbol = 0; symbol < nsymbols; symbol++) {
+        sorted[symbol].weight = weight[symbol];
+        sorted[symbol].symbol = symbol;
+    }
+    qsort(sorted, (size_t)nsymbols, sizeof *sorted, compare_weights);
     for (int k = 0; k < 2 * NSYMBOLS; k++)
         lists->weight[0][k] = infinite;
     for (int level = 1; level <= WORD_MAX_NBITS; level++) {
@@ -796,8 +802,8 @@ find_word_lengths(struct merge_lists *lists, const uint64_t *weight,
         for (int k = 0; k < nitems; k++) {
             const uint64_t *pair = &lists->weight[level - 1][2 * (k - i)];
             const uint64_t package = least_of(pair[0] + pair[1], infinite);
-            const bool is_symbol = i < nsymbols && weight[order[i]] <= package;
-            list[k] = is_symbol ? weight[order[i]] : package;
+            const bool is_symbol = i < nsymbols && sorted[i].weight <= package;
+            list[k] = is_symbol ? sorted[i].weight : package;
             i += is_symbol;
             lists->nsymbols[level][k + 1] = i;
         }
@@ -808,7 +814,7 @@ find_word_lengths(struct merge_lists *lists, const uint64_t *weight,
     for (int level = WORD_MAX_NBITS; level > 0; level--) {
         const int nsingle = lists->nsymbols[level][ntaken];
         for (int i = 0; i < nsingle; i++)
-            nbits[order[i]]++;
+            nbits[sorted[i].symbol]++;
         ntaken = 2 * (ntaken - nsingle);
     }
 }
@@ -868,6 +874,23 @@ struct frequencies {
     uint64_t magnitude[NMAGNITUDES]; /* of each code, either sign */
 };
 
+/* The fraction of a magnitude's share that rounding down has dropped. */
+struct fraction {
+    double size;
+    int magnitude;
+};
+
+/* For qsort: the largest first. Of equal fractions the lower magnitude goes
+ * first. */
+static int
+compare_fractions(const void *first, const void *second)
+{
+    const struct fraction *a = first, *b = second;
+    if (a->size != b->size)
+        return a->size > b->size ? -1 : 1;
+    return a->magnitude - b->magnitude;
+}
+
 /* The frequencies of an entry, steps 1 to 5 of "Dictionary". Both signs
  * counted, they sum to 2^24. */
 static void
@@ -878,7 +901,7 @@ find_frequencies(uint64_t entry, struct frequencies *result)
     const double u = share_beyond(&distribution, 511.5);
     const double unit = rest / (1 - u);
     uint64_t *frequency = result->magnitude;
-    double fraction[NMAGNITUDES];
+    struct fraction fractions[NMAGNITUDES - 1]; /* of magnitudes from 1 on */
 
     /* 1. The escape. */
     const double escape = fmin(fmax(rest * u, 0x1p-16), 0x1p-6);
@@ -901,19 +924,15 @@ find_frequencies(uint64_t entry, struct frequencies *result)
         outer = share_beyond(&distribution, m + 0.5);
         const double share = shared * (unit * (inner - outer) / 2);
         frequency[m] = 1 + (uint64_t)share;
-        fraction[m] = share - floor(share);
+        fractions[m - 1].size = share - floor(share);
+        fractions[m - 1].magnitude = m;
         left -= frequency[m];
     }
 
     /* 5. One each for the magnitudes with the largest fractions. */
-    for (; left > 0; left--) {
-        int largest = 1;
-        for (int m = 2; m < NMAGNITUDES; m++)
-            if (fraction[m] > fraction[largest])
-                largest = m;
-        frequency[largest]++;
-        fraction[largest] = -1;
-    }
+    qsort(fractions, NMAGNITUDES - 1, sizeof *fractions, compare_fractions);
+    for (uint64_t i = 0; i < left; i++)
+        frequency[fractions[i].magnitude]++;
 }
 
 /* The weights of the 1024 symbols: code + 512, and 0 for the escape. */
