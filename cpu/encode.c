@@ -58,8 +58,8 @@ enum terp_status
 terp_cpu_begin(struct terp_session *session, const struct terp_source *source,
                struct terp_encoding **encoding_ret)
 {
-    struct terp_encoding *encoding = calloc(
-        1, sizeof *encoding + (size_t)source->n * sizeof encoding->encoders[0]);
+    struct terp_encoding *encoding =
+        calloc(1, sizeof *encoding + (size_t)source->n * sizeof(void *));
 
     if (encoding == NULL)
         return TERP_ERR_MEMORY;

@@ -78,6 +78,7 @@ copy(const struct terp_run *run, const void *src, void *dst, uint64_t nbytes)
 struct batch {
     const struct terp_run *run;
     const struct terp_chunk *chunk;
+    bool encodes; /* or decodes */
     const void *const *src;
     void *const *dst;
     /* encode; else NULL */
@@ -97,8 +98,8 @@ struct batch {
 static bool
 is_left(const struct batch *batch, uint64_t i)
 {
-    return batch->dst_nbytes != NULL ? batch->dst_nbytes[i] == 0
-                                     : batch->status[i] == TERP_ERR_DEVICE;
+    return batch->encodes ? batch->dst_nbytes[i] == 0
+                          : batch->status[i] == TERP_ERR_DEVICE;
 }
 
 /* Chunk i, from and to the host's memory; `src_nbytes` of its stream, which
@@ -109,10 +110,10 @@ code_chunk(const struct batch *batch, uint64_t i, const void *src,
 {
     struct terp_open_stream stream;
 
-    if (batch->dst_nbytes != NULL && !is_left(batch, i))
+    if (batch->encodes && !is_left(batch, i))
         return terp_stream_keep_limits(call, batch->params, batch->chunk, src,
                                        dst, &batch->dst_nbytes[i]);
-    if (batch->dst_nbytes != NULL)
+    if (batch->encodes)
         return terp_stream_encode(call, batch->params, batch->chunk, src, dst,
                                   &batch->dst_nbytes[i]);
     enum terp_status st =
@@ -152,7 +153,7 @@ static enum terp_status
 code_on_host(const struct batch *batch, uint64_t i,
              const struct terp_cpu_call *call)
 {
-    const bool encode = batch->dst_nbytes != NULL;
+    const bool encode = batch->encodes;
     const struct terp_chunk wanted =
         terp_coarse_chunk_of(batch->chunk, batch->step);
     uint64_t chunk_nbytes = terp_chunk_nbytes(&wanted);
@@ -194,7 +195,7 @@ code_chunks(void *arg, struct terp_cpu_batch_part part)
                                                        : batch->src_nbytes[i],
                              batch->dst[i], &call);
         st = terp_budget_status(batch->run->budget, st);
-        if (batch->status != NULL)
+        if (!batch->encodes)
             batch->status[i] = st;
         else if (st != TERP_OK)
             atomic_store(&batch->failed, (int)st);
@@ -219,7 +220,7 @@ params_of_device(struct batch *batch)
 static enum terp_status
 code_batch(struct terp_run *run, struct batch *batch, uint64_t nchunks)
 {
-    const bool encode = batch->dst_nbytes != NULL;
+    const bool encode = batch->encodes;
     const struct terp_chunk *chunk = batch->chunk;
     enum terp_status st = TERP_OK;
     uint64_t nleft = 0;
@@ -279,6 +280,7 @@ terp_do_run_encode(struct terp_run *run, const struct terp_params *params,
                           .chunk = chunk,
                           .src = src,
                           .dst = dst,
+                          .encodes = true,
                           .params = params,
                           .dst_nbytes = dst_nbytes_ret,
                           .failed = TERP_OK,
