@@ -151,11 +151,13 @@ struct terp_open_stream {
     uint64_t body_nbytes;
 };
 
-/* Half the range of a chunk's valid values, 0 where there is none; and the mean
- * square of how far those of `other` are from them, as a part of the range. */
+/* The range of a chunk's valid values; and the mean square of how far other
+ * values are from them, as a part of the range. */
 struct terp_measure {
-    double half_range, square;
-    double min, max; /* of the valid values; min > max: there are none */
+    double half_range; /* 0: there is none */
+    double min, max;   /* of the valid values; min > max: there are none */
+    uint64_t nspecials;
+    double square; /* of compare() */
 };
 
 /* References that a search has found, in the engine's memory: where their
@@ -168,6 +170,14 @@ struct terp_found_references {
     void *own;         /* the engine's */
 };
 
+/* A chunk that was decoded, with markers, and the references that follow in
+ * their places. */
+struct terp_followed {
+    uint64_t marker, nreferences;
+    const void *distances, *differences;
+    void *values;
+};
+
 /* Bytes of a stream that is put together. */
 struct terp_piece {
     const void *at;
@@ -175,11 +185,29 @@ struct terp_piece {
     bool is_on_host; /* else in the engine's memory */
 };
 
+/* A stream that is put together: what it consists of, and where it goes. */
+struct terp_assembly {
+    int npieces;
+    const struct terp_piece *pieces;
+    void *dst;
+    uint64_t nbytes; /* of all pieces */
+};
+
+/* The size that encode() returns for a chunk that the engine leaves to the CPU:
+ * a device does not encode all that the format has. */
+#define TERP_LEFT_NBYTES UINT64_MAX
+
 /* Functions that return a status return TERP_ERR_MEMORY where memory is short;
- * TERP_ERR_DEVICE is a device's. */
+ * TERP_ERR_DEVICE is a device's. Functions of n chunks or streams take all of a
+ * batch in one call, since each call of a device costs some microseconds. */
 struct terp_engine {
     const char *instructions; /* CPU: "baseline", which all processors of the
                                  architecture run, or a name of more */
+
+    /* Leaves chunks and streams to the CPU where it cannot code them or memory
+     * is short for a trial. Its encode() writes anywhere in the bytes of
+     * terp_encode_bound, whatever the capacity. */
+    bool is_device;
 
     /* A session for chunks of so many values, which close() ends. NULL is a
      * session as well. */
@@ -189,8 +217,9 @@ struct terp_engine {
 
     void *(*allocate)(struct terp_session *session, uint64_t nbytes);
     void (*release)(struct terp_session *session, void *at);
-    enum terp_status (*copy)(struct terp_session *session, void *dst,
-                             const void *src, uint64_t nbytes);
+    enum terp_status (*copy)(struct terp_session *session, uint64_t n,
+                             void *const *dst, const void *const *src,
+                             const uint64_t *nbytes);
 
     /* ---- plain streams ---- */
 
@@ -202,8 +231,10 @@ struct terp_engine {
 
     /* Encodes chunks at[0] to at[n - 1] as `plan` says, each into less than
      * cap_nbytes[k] bytes of dst[k], which hold a frame: nbytes_ret[k] is 0
-     * where that cannot be, or the chunk was left out. Streams that are no
-     * parts are sealed. The first attempt at each chunk has facts_ret[k]. */
+     * where that cannot be, or the chunk was left out, and TERP_LEFT_NBYTES
+     * where the engine leaves the chunk to the CPU. Streams that are no parts
+     * are sealed. facts_ret[k] are those of the first attempt, but for
+     * may_repeat, which may depend on the size of this one. */
     enum terp_status (*encode)(struct terp_encoding *encoding,
                                const struct terp_plan *plan, uint64_t n,
                                const uint64_t *at, void *const *dst,
@@ -211,18 +242,21 @@ struct terp_engine {
                                struct terp_facts *facts_ret);
     void (*end)(struct terp_encoding *encoding);
 
-    /* Reads the frame of a stream that encode() has made. */
-    enum terp_status (*read_frame)(struct terp_session *session,
-                                   const void *stream, uint64_t nbytes,
-                                   struct terp_open_stream *stream_ret);
+    /* Reads the frames of streams that encode() has made. */
+    enum terp_status (*read_frames)(struct terp_session *session, uint64_t n,
+                                    const void *const *streams,
+                                    const uint64_t *nbytes,
+                                    struct terp_open_stream *streams_ret);
 
-    /* Decodes the body of a plain or a raw stream, which was verified: every
-     * step-th value of each dimension, `step` being a power of two
-     * (codec/model/coarse.h). `dst` holds the chunk of these. Where a prefix
-     * tells them the body ends with that. */
-    enum terp_status (*decode)(struct terp_session *session,
-                               const struct terp_open_stream *stream,
-                               uint64_t step, void *dst);
+    /* Decodes the bodies of plain or raw streams of one shape, which were
+     * verified: every step-th value of each dimension, `step` being a power of
+     * two (codec/model/coarse.h). dst[k] holds the chunk of these. Where a
+     * prefix tells them the body ends with that. status_ret[k] tells of each
+     * stream; TERP_ERR_DEVICE: it is left to the CPU. */
+    enum terp_status (*decode)(struct terp_session *session, uint64_t step,
+                               uint64_t n,
+                               const struct terp_open_stream *streams,
+                               void *const *dst, enum terp_status *status_ret);
 
     /* Fills in the counts of a plain stream: escapes, specials, tiles. */
     enum terp_status (*inspect)(const struct terp_frame *frame,
@@ -243,35 +277,45 @@ struct terp_engine {
 
     /* ---- values ---- */
 
-    /* measure_ret->square is 0 where `other` is NULL. Swaps `other`, if it is
-     * big-endian. */
+    /* Finds the ranges of chunks of floats. */
     enum terp_status (*measure)(struct terp_session *session,
                                 const struct terp_params *params,
-                                const struct terp_chunk *chunk, const void *src,
-                                void *other, struct terp_measure *measure_ret);
+                                const struct terp_chunk *chunk, uint64_t n,
+                                const void *const *src,
+                                struct terp_measure *measures_ret);
+
+    /* Compares chunks, which were measured, with other values: those are
+     * swapped, if the chunk is big-endian. */
+    enum terp_status (*compare)(struct terp_session *session,
+                                const struct terp_params *params,
+                                const struct terp_chunk *chunk, uint64_t n,
+                                const void *const *src, void *const *others,
+                                struct terp_measure *measures);
 
     /* Complex values to their parts, little-endian, one behind the other; and
      * back. */
     enum terp_status (*split)(struct terp_session *session,
-                              const struct terp_chunk *chunk, const void *src,
-                              void *parts);
+                              const struct terp_chunk *chunk, uint64_t n,
+                              const void *const *src, void *const *parts);
     enum terp_status (*join)(struct terp_session *session,
-                             const struct terp_chunk *chunk, const void *parts,
-                             void *dst);
+                             const struct terp_chunk *chunk, uint64_t n,
+                             const void *const *parts, void *const *dst);
 
     /* Values of the lattice that a coarse decode fills. */
     enum terp_status (*gather)(struct terp_session *session,
                                const struct terp_coarse *coarse,
-                               int value_nbytes, const void *src, void *dst);
+                               int value_nbytes, uint64_t n,
+                               const void *const *src, void *const *dst);
 
     /* The values that are left without copies along some dimensions, and copies
      * put back among them in place. */
     enum terp_status (*leave_out)(struct terp_session *session,
                                   const struct terp_chunk *chunk, unsigned dims,
-                                  const void *src, void *left);
+                                  uint64_t n, const void *const *src,
+                                  void *const *left);
     enum terp_status (*put_back)(struct terp_session *session,
                                  const struct terp_chunk *chunk, unsigned dims,
-                                 void *values);
+                                 uint64_t n, void *const *values);
 
     /* Searches a chunk, whose stream without references has so many bytes, for
      * references; then, once `decoded` has the values that refer to none as a
@@ -289,23 +333,21 @@ struct terp_engine {
     void (*forget)(struct terp_session *session,
                    const struct terp_found_references *found);
 
-    /* Values for the markers of a chunk that was decoded, little-endian, which
-     * get the chunk's byte order. TERP_ERR_CORRUPT: they are not as many as the
-     * references, or one has no source that is before it and no marker. */
+    /* Values for the markers of chunks that were decoded, little-endian, which
+     * get the chunk's byte order. status_ret[k] is TERP_ERR_CORRUPT where they
+     * are not as many as the references, or one has no source that is before it
+     * and no marker. */
     enum terp_status (*follow)(struct terp_session *session,
-                               const struct terp_chunk *chunk, uint64_t marker,
-                               uint64_t nreferences, const void *distances,
-                               const void *differences, void *values);
+                               const struct terp_chunk *chunk, uint64_t n,
+                               const struct terp_followed *followed,
+                               enum terp_status *status_ret);
 
     /* ---- streams ---- */
 
-    /* Copies pieces to `dst`, one behind the other. */
-    enum terp_status (*append)(struct terp_session *session, int npieces,
-                               const struct terp_piece *pieces, void *dst);
-
-    /* Gives a stream its checksum. */
-    enum terp_status (*seal)(struct terp_session *session, void *stream,
-                             uint64_t nbytes);
+    /* Puts streams together: copies the pieces of each to its place, one behind
+     * the other, and gives it its checksum. */
+    enum terp_status (*assemble)(struct terp_session *session, uint64_t n,
+                                 const struct terp_assembly *assemblies);
 };
 
 /* The CPU engine, which is compiled once for each instruction set that it makes

@@ -407,13 +407,12 @@ decode_lattice(struct cpu_pool *pool, const struct terp_open_stream *stream,
     return st;
 }
 
-enum terp_status
-terp_cpu_decode(struct terp_session *session,
-                const struct terp_open_stream *stream, uint64_t step, void *dst)
+static enum terp_status
+decode_stream(struct cpu_pool *pool, const struct terp_open_stream *stream,
+              uint64_t step, void *dst)
 {
     const struct terp_frame *frame = &stream->frame;
     const int value_nbytes = terp_value_nbytes(frame->chunk.type);
-    struct cpu_pool *pool = cpu_pool_of(session);
     struct terp_coarse coarse;
 
     terp_coarse_make(frame, step, &coarse);
@@ -434,4 +433,15 @@ terp_cpu_decode(struct terp_session *session,
         terp_cpu_coarse_values(&coarse, value_nbytes, lattice, dst);
     terp_cpu_memory_free(pool, lattice);
     return st;
+}
+
+enum terp_status
+terp_cpu_decode(struct terp_session *session, uint64_t step, uint64_t n,
+                const struct terp_open_stream *streams, void *const *dst,
+                enum terp_status *status_ret)
+{
+    for (uint64_t k = 0; k < n; k++)
+        status_ret[k] =
+            decode_stream(cpu_pool_of(session), &streams[k], step, dst[k]);
+    return TERP_OK;
 }

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "codec/model/bound.h"
+#include "codec/model/repeats.h"
 #include "cpu/encoder.h"
 #include "cpu/engine.h"
 
@@ -26,6 +27,8 @@ terp_cpu_encoder_make(const struct terp_source *source, uint64_t i,
         enc->source.given = terp_params_under(source->params, bound);
         enc->source.params = &enc->source.given;
     }
+    enc->facts.may_repeat =
+        terp_may_refer_exactly(enc->source.params, source->chunk->type);
     enc->source.is_part = source->is_part;
     enc->source.wants_more = source->wants_more;
     if (source->limits != NULL && !terp_is_lossless(source->params)) {
@@ -112,7 +115,7 @@ encode_chunk(struct terp_encoding *encoding, const struct terp_plan *plan,
                                   *nbytes_ret, (*enc)->body.layout.nvalues);
     if (st != TERP_OK)
         *nbytes_ret = 0;
-    if (is_first && *enc != NULL)
+    if (*enc != NULL)
         *facts_ret = (*enc)->facts;
     return st == TERP_ERR_CAPACITY ? TERP_OK : st;
 }
@@ -127,7 +130,6 @@ terp_cpu_encode(struct terp_encoding *encoding, const struct terp_plan *plan,
 
     for (uint64_t k = 0; st == TERP_OK && k < n; k++)
         st = encode_chunk(encoding, plan, at[k], dst[k], cap_nbytes[k],
-                          &nbytes_ret[k],
-                          facts_ret == NULL ? NULL : &facts_ret[k]);
+                          &nbytes_ret[k], &facts_ret[k]);
     return st;
 }

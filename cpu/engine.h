@@ -24,8 +24,8 @@ void
 terp_cpu_release(struct terp_session *session, void *at);
 
 enum terp_status
-terp_cpu_copy(struct terp_session *session, void *dst, const void *src,
-              uint64_t nbytes);
+terp_cpu_copy(struct terp_session *session, uint64_t n, void *const *dst,
+              const void *const *src, const uint64_t *nbytes);
 
 enum terp_status
 terp_cpu_begin(struct terp_session *session, const struct terp_source *source,
@@ -41,13 +41,14 @@ void
 terp_cpu_end(struct terp_encoding *encoding);
 
 enum terp_status
-terp_cpu_read_frame(struct terp_session *session, const void *stream,
-                    uint64_t nbytes, struct terp_open_stream *stream_ret);
+terp_cpu_read_frames(struct terp_session *session, uint64_t n,
+                     const void *const *streams, const uint64_t *nbytes,
+                     struct terp_open_stream *streams_ret);
 
 enum terp_status
-terp_cpu_decode(struct terp_session *session,
-                const struct terp_open_stream *stream, uint64_t step,
-                void *dst);
+terp_cpu_decode(struct terp_session *session, uint64_t step, uint64_t n,
+                const struct terp_open_stream *streams, void *const *dst,
+                enum terp_status *status_ret);
 
 enum terp_status
 terp_cpu_inspect(const struct terp_frame *frame, const uint8_t *body,
@@ -61,30 +62,38 @@ terp_cpu_encode_changed(struct terp_session *session,
 
 enum terp_status
 terp_cpu_measure(struct terp_session *session, const struct terp_params *params,
-                 const struct terp_chunk *chunk, const void *src, void *other,
-                 struct terp_measure *measure_ret);
+                 const struct terp_chunk *chunk, uint64_t n,
+                 const void *const *src, struct terp_measure *measures_ret);
+
+enum terp_status
+terp_cpu_compare(struct terp_session *session, const struct terp_params *params,
+                 const struct terp_chunk *chunk, uint64_t n,
+                 const void *const *src, void *const *others,
+                 struct terp_measure *measures);
 
 enum terp_status
 terp_cpu_split(struct terp_session *session, const struct terp_chunk *chunk,
-               const void *src, void *parts);
+               uint64_t n, const void *const *src, void *const *parts);
 
 enum terp_status
 terp_cpu_join(struct terp_session *session, const struct terp_chunk *chunk,
-              const void *parts, void *dst);
+              uint64_t n, const void *const *parts, void *const *dst);
 
 enum terp_status
 terp_cpu_gather(struct terp_session *session, const struct terp_coarse *coarse,
-                int value_nbytes, const void *src, void *dst);
+                int value_nbytes, uint64_t n, const void *const *src,
+                void *const *dst);
 
 enum terp_status
 terp_cpu_copies_leave_out(struct terp_session *session,
                           const struct terp_chunk *chunk, unsigned dims,
-                          const void *src, void *left);
+                          uint64_t n, const void *const *src,
+                          void *const *left);
 
 enum terp_status
 terp_cpu_copies_put_back(struct terp_session *session,
                          const struct terp_chunk *chunk, unsigned dims,
-                         void *values);
+                         uint64_t n, void *const *values);
 
 enum terp_status
 terp_cpu_references_search(struct terp_session *session,
@@ -105,13 +114,10 @@ terp_cpu_references_forget(struct terp_session *session,
 
 enum terp_status
 terp_cpu_references_follow(struct terp_session *session,
-                           const struct terp_chunk *chunk, uint64_t marker,
-                           uint64_t nreferences, const void *distances,
-                           const void *differences, void *values);
+                           const struct terp_chunk *chunk, uint64_t n,
+                           const struct terp_followed *followed,
+                           enum terp_status *status_ret);
 
 enum terp_status
-terp_cpu_append(struct terp_session *session, int npieces,
-                const struct terp_piece *pieces, void *dst);
-
-enum terp_status
-terp_cpu_seal(struct terp_session *session, void *stream, uint64_t nbytes);
+terp_cpu_assemble(struct terp_session *session, uint64_t n,
+                  const struct terp_assembly *assemblies);

@@ -37,11 +37,12 @@ terp_cpu_release(struct terp_session *session, void *at)
 }
 
 enum terp_status
-terp_cpu_copy(struct terp_session *session, void *dst, const void *src,
-              uint64_t nbytes)
+terp_cpu_copy(struct terp_session *session, uint64_t n, void *const *dst,
+              const void *const *src, const uint64_t *nbytes)
 {
     (void)session;
-    memcpy(dst, src, nbytes);
+    for (uint64_t k = 0; k < n; k++)
+        memcpy(dst[k], src[k], nbytes[k]);
     return TERP_OK;
 }
 
@@ -66,73 +67,77 @@ swap(const struct cpu_parts *parts, void *values)
 
 enum terp_status
 terp_cpu_split(struct terp_session *session, const struct terp_chunk *chunk,
-               const void *src, void *parts)
+               uint64_t n, const void *const *src, void *const *parts)
 {
     const struct cpu_parts of = parts_of(session, chunk);
 
-    terp_cpu_parts_split(&of, src, parts);
-    if (chunk->big_endian)
-        swap(&of, parts);
+    for (uint64_t k = 0; k < n; k++) {
+        terp_cpu_parts_split(&of, src[k], parts[k]);
+        if (chunk->big_endian)
+            swap(&of, parts[k]);
+    }
     return TERP_OK;
 }
 
 enum terp_status
 terp_cpu_join(struct terp_session *session, const struct terp_chunk *chunk,
-              const void *parts, void *dst)
+              uint64_t n, const void *const *parts, void *const *dst)
 {
     const struct cpu_parts of = parts_of(session, chunk);
 
-    terp_cpu_parts_join(&of, parts, dst);
-    if (chunk->big_endian)
-        swap(&of, dst);
+    for (uint64_t k = 0; k < n; k++) {
+        terp_cpu_parts_join(&of, parts[k], dst[k]);
+        if (chunk->big_endian)
+            swap(&of, dst[k]);
+    }
     return TERP_OK;
 }
 
 enum terp_status
 terp_cpu_gather(struct terp_session *session, const struct terp_coarse *coarse,
-                int value_nbytes, const void *src, void *dst)
+                int value_nbytes, uint64_t n, const void *const *src,
+                void *const *dst)
 {
     (void)session;
-    terp_cpu_coarse_values(coarse, value_nbytes, src, dst);
+    for (uint64_t k = 0; k < n; k++)
+        terp_cpu_coarse_values(coarse, value_nbytes, src[k], dst[k]);
     return TERP_OK;
 }
 
 /* ---- streams ---- */
 
 enum terp_status
-terp_cpu_read_frame(struct terp_session *session, const void *stream,
-                    uint64_t nbytes, struct terp_open_stream *stream_ret)
+terp_cpu_read_frames(struct terp_session *session, uint64_t n,
+                     const void *const *streams, const uint64_t *nbytes,
+                     struct terp_open_stream *streams_ret)
 {
-    int frame_nbytes;
-    const enum terp_status st =
-        terp_frame_read(stream, nbytes, &stream_ret->frame, &frame_nbytes);
+    enum terp_status st = TERP_OK;
 
     (void)session;
-    if (st != TERP_OK)
-        return st;
-    stream_ret->body = (const uint8_t *)stream + frame_nbytes;
-    stream_ret->body_nbytes = nbytes - (uint64_t)frame_nbytes;
-    return TERP_OK;
-}
-
-enum terp_status
-terp_cpu_append(struct terp_session *session, int npieces,
-                const struct terp_piece *pieces, void *dst)
-{
-    uint8_t *to = dst;
-
-    (void)session;
-    for (int i = 0; i < npieces; i++) {
-        memcpy(to, pieces[i].at, pieces[i].nbytes);
-        to += pieces[i].nbytes;
+    for (uint64_t k = 0; st == TERP_OK && k < n; k++) {
+        struct terp_open_stream *stream = &streams_ret[k];
+        int frame_nbytes = 0;
+        st = terp_frame_read(streams[k], nbytes[k], &stream->frame,
+                             &frame_nbytes);
+        stream->body = (const uint8_t *)streams[k] + frame_nbytes;
+        stream->body_nbytes = nbytes[k] - (uint64_t)frame_nbytes;
     }
-    return TERP_OK;
+    return st;
 }
 
 enum terp_status
-terp_cpu_seal(struct terp_session *session, void *stream, uint64_t nbytes)
+terp_cpu_assemble(struct terp_session *session, uint64_t n,
+                  const struct terp_assembly *assemblies)
 {
     (void)session;
-    terp_frame_seal(stream, nbytes);
+    for (uint64_t k = 0; k < n; k++) {
+        const struct terp_assembly *stream = &assemblies[k];
+        uint8_t *to = stream->dst;
+        for (int i = 0; i < stream->npieces; i++) {
+            memcpy(to, stream->pieces[i].at, stream->pieces[i].nbytes);
+            to += stream->pieces[i].nbytes;
+        }
+        terp_frame_seal(stream->dst, stream->nbytes);
+    }
     return TERP_OK;
 }

@@ -535,7 +535,7 @@ find_repeats(const struct cpu_encoder *enc, const struct cpu_stages *stages,
 
     if (table == NULL)
         return TERP_ERR_MEMORY;
-    *repeats_ret =
+    *repeats_ret |=
         stages->count_repeats(values, enc->body.layout.nvalues,
                               terp_repeats_reach(enc->body.frame.chunk.type),
                               near_nbits, table) >= TERP_REPEATS_MIN_NFOUND;

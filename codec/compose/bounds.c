@@ -19,12 +19,13 @@ encode_with_floor(const struct terp_coder *coder,
     without.floor = 0;
     if (st != TERP_OK || batch->source.params->effort == TERP_EFFORT_FAST)
         return st;
-    uint64_t *at = malloc((size_t)batch->source.n * sizeof *at);
+    uint64_t *at = malloc((size_t)batch->source.n * sizeof *at), n = 0;
     if (at == NULL)
         return TERP_ERR_MEMORY;
     for (uint64_t i = 0; i < batch->source.n; i++)
-        at[i] = i;
-    st = terp_encode_if_smaller(coder, batch, batch->source.n, at, &without,
+        if (!terp_is_left(batch, i))
+            at[n++] = i;
+    st = terp_encode_if_smaller(coder, batch, n, at, &without,
                                 terp_chunks_encode);
     free(at);
     return st;

@@ -15,7 +15,8 @@ struct terp_coder {
 
 /* Chunks, and where their streams go: dst[i] holds terp_encode_bound.
  * nbytes[i] is 0 where a chunk has no stream that is smaller than the chunk
- * stored. */
+ * stored, and TERP_LEFT_NBYTES where it is left to the CPU: a chunk of which
+ * one attempt is left is left as a whole. */
 struct terp_batch {
     struct terp_source source;
     void *const *dst;
@@ -52,7 +53,57 @@ terp_coder_release(const struct terp_coder *coder, void *at)
         coder->engine->release(coder->session, at);
 }
 
+/* ---- one chunk or stream ---- */
+
+static inline enum terp_status
+terp_coder_copy(const struct terp_coder *coder, void *dst, const void *src,
+                uint64_t nbytes)
+{
+    return coder->engine->copy(coder->session, 1, &dst, &src, &nbytes);
+}
+
+static inline enum terp_status
+terp_coder_decode(const struct terp_coder *coder,
+                  const struct terp_open_stream *stream, uint64_t step,
+                  void *dst)
+{
+    enum terp_status status;
+    const enum terp_status st =
+        coder->engine->decode(coder->session, step, 1, stream, &dst, &status);
+
+    return st == TERP_OK ? status : st;
+}
+
 /* ---- sizes ---- */
+
+static inline bool
+terp_is_left(const struct terp_batch *batch, uint64_t i)
+{
+    return batch->nbytes[i] == TERP_LEFT_NBYTES;
+}
+
+/* What an attempt at chunk i besides its own stream ends with: a device for
+ * which memory is short leaves the chunk to the CPU. */
+static inline enum terp_status
+terp_leave_if_short(const struct terp_coder *coder,
+                    const struct terp_batch *batch, uint64_t i,
+                    enum terp_status st)
+{
+    if (st != TERP_ERR_MEMORY || !coder->engine->is_device)
+        return st;
+    batch->nbytes[i] = TERP_LEFT_NBYTES;
+    return TERP_OK;
+}
+
+/* Values of chunks for which a device has memory at once, unless it is one. */
+#define TERP_PORTION_NBYTES (UINT64_C(256) << 20)
+
+/* How many such chunks a device encodes or measures at once. */
+static inline uint64_t
+terp_portion_nchunks(const struct terp_chunk *chunk)
+{
+    return TERP_PORTION_NBYTES / terp_chunk_nbytes(chunk) + 1;
+}
 
 static inline uint64_t
 terp_chunk_nvalues(const struct terp_chunk *chunk)

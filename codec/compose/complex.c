@@ -11,9 +11,6 @@
 
 /* ---- encoding ---- */
 
-/* Chunks that are split at once hold so many bytes, unless it is one. */
-#define PORTION_NBYTES (UINT64_C(256) << 20)
-
 /* Chunks [first, first + n) of a batch, and their parts: part k of chunk i is
  * number TERP_NPARTS * i + k. */
 struct portion {
@@ -26,16 +23,22 @@ struct portion {
     /* Of each part; `bounds`: of a chunk's values, then of parts. */
     double *bounds, *part_bounds;
     uint64_t *nbytes;
+    struct terp_measure *measures;
     const void **src;
     void **dst;
+    /* Of each chunk: its parts one behind the other, and its stream. */
+    void **joined;
+    struct terp_pieces *pieces;
 };
 
 static bool
 make_portion(struct portion *portion)
 {
     const size_t nparts = (size_t)(TERP_NPARTS * portion->n);
-    uint8_t *memory = calloc(nparts, 2 * sizeof(double) + sizeof(uint64_t) +
-                                         sizeof(const void *) + sizeof(void *));
+    uint8_t *memory =
+        calloc(nparts, 2 * sizeof(double) + sizeof(uint64_t) +
+                           sizeof *portion->measures + sizeof(const void *) +
+                           2 * sizeof(void *) + sizeof *portion->pieces);
 
     portion->part = terp_chunk_of_part(portion->batch->source.chunk);
     portion->part_nbytes = terp_chunk_nbytes(&portion->part);
@@ -49,8 +52,14 @@ make_portion(struct portion *portion)
         return false;
     portion->part_bounds = portion->bounds + nparts;
     portion->nbytes = (uint64_t *)(portion->part_bounds + nparts);
-    portion->src = (const void **)(portion->nbytes + nparts);
+    portion->measures = (struct terp_measure *)(portion->nbytes + nparts);
+    portion->src = (const void **)(portion->measures + nparts);
     portion->dst = (void **)(portion->src + nparts);
+    portion->joined = portion->dst + nparts;
+    portion->pieces = (struct terp_pieces *)(portion->joined + nparts);
+    for (uint64_t i = 0; i < portion->n; i++)
+        portion->joined[i] =
+            portion->values + TERP_NPARTS * i * portion->part_nbytes;
     for (size_t k = 0; k < nparts; k++) {
         portion->src[k] = portion->values + k * portion->part_nbytes;
         portion->dst[k] = portion->streams + k * portion->stride_nbytes;
@@ -66,41 +75,18 @@ free_portion(struct portion *portion)
     free(portion->bounds);
 }
 
-static enum terp_status
-split_chunks(const struct portion *portion)
-{
-    const struct terp_coder *coder = portion->coder;
-    enum terp_status st = TERP_OK;
-
-    for (uint64_t i = 0; st == TERP_OK && i < portion->n; i++)
-        st = coder->engine->split(
-            coder->session, portion->batch->source.chunk,
-            portion->batch->source.src[portion->first + i],
-            portion->values + TERP_NPARTS * i * portion->part_nbytes);
-    return st;
-}
-
 /* What a relative bound means for the ranges of a chunk's parts. */
-static enum terp_status
-find_bound_of_ranges(const struct portion *portion, uint64_t i,
-                     double *bound_ret)
+static double
+bound_of_ranges(const struct portion *portion, uint64_t i)
 {
-    const struct terp_coder *coder = portion->coder;
-    const struct terp_params *params = portion->batch->source.params;
+    const struct terp_measure *measures = &portion->measures[TERP_NPARTS * i];
     double min[TERP_NPARTS], max[TERP_NPARTS];
-    enum terp_status st = TERP_OK;
 
-    for (uint64_t k = 0; st == TERP_OK && k < TERP_NPARTS; k++) {
-        struct terp_measure measure;
-        st = coder->engine->measure(coder->session, params, &portion->part,
-                                    portion->src[TERP_NPARTS * i + k], NULL,
-                                    &measure);
-        min[k] = measure.min;
-        max[k] = measure.max;
+    for (uint64_t k = 0; k < TERP_NPARTS; k++) {
+        min[k] = measures[k].min;
+        max[k] = measures[k].max;
     }
-    if (st == TERP_OK)
-        *bound_ret = terp_bound_of_parts(params->bound, min, max);
-    return st;
+    return terp_bound_of_parts(portion->batch->source.params->bound, min, max);
 }
 
 /* The bound of a chunk's values, and what it means for parts. Where no part has
@@ -109,12 +95,18 @@ static enum terp_status
 find_bounds(const struct portion *portion)
 {
     const struct terp_params *params = portion->batch->source.params;
+    const bool is_relative = params->bound_mode == TERP_BOUND_RELATIVE;
+    const struct terp_coder *coder = portion->coder;
     enum terp_status st = TERP_OK;
 
+    if (is_relative)
+        st = coder->engine->measure(coder->session, params, &portion->part,
+                                    TERP_NPARTS * portion->n, portion->src,
+                                    portion->measures);
     for (uint64_t i = 0; st == TERP_OK && i < portion->n; i++) {
-        double bound = params->bound, of_part = 0;
-        if (params->bound_mode == TERP_BOUND_RELATIVE)
-            st = find_bound_of_ranges(portion, i, &bound);
+        double bound =
+            is_relative ? bound_of_ranges(portion, i) : params->bound;
+        double of_part = 0;
         if (params->bound_mode != TERP_BOUND_POINTWISE) {
             bound = is_bound(bound) ? bound : 0;
             of_part = bound > 0 ? terp_part_bound_of(bound) : 0;
@@ -141,49 +133,66 @@ encode_parts(const struct portion *portion)
     return terp_values_encode(portion->coder, &parts);
 }
 
-/* Puts the stream of a chunk together, unless it is no smaller than a raw one.
+/* Lists the pieces of a chunk's stream, unless it is no smaller than a raw one.
  */
-static enum terp_status
-write_stream(const struct portion *portion, uint64_t i)
+static void
+list_pieces(struct portion *portion, uint64_t i)
 {
     const struct terp_batch *batch = portion->batch;
     const uint64_t at = portion->first + i;
     const struct terp_frame frame = {.chunk = *batch->source.chunk,
                                      .coding = TERP_CODING_PARTS};
-    struct terp_pieces pieces;
+    struct terp_pieces *pieces = &portion->pieces[i];
+    const uint64_t *part_nbytes = &portion->nbytes[TERP_NPARTS * i];
 
-    terp_pieces_begin(&pieces);
-    terp_pieces_add_frame(&pieces, &frame);
-    terp_parts_write_bound(&pieces.writer, portion->bounds[i]);
+    batch->nbytes[at] = TERP_LEFT_NBYTES;
+    if (part_nbytes[0] == TERP_LEFT_NBYTES ||
+        part_nbytes[1] == TERP_LEFT_NBYTES)
+        return;
+    terp_pieces_begin(pieces);
+    terp_pieces_add_frame(pieces, &frame);
+    terp_parts_write_bound(&pieces->writer, portion->bounds[i]);
     for (uint64_t k = 0; k < TERP_NPARTS; k++) {
         const uint64_t number = TERP_NPARTS * i + k;
-        const bool is_stored = portion->nbytes[number] == 0;
-        const struct terp_coded_part part = {is_stored ? portion->src[number]
-                                                       : portion->dst[number],
-                                             portion->nbytes[number]};
-        terp_pieces_add_part(&pieces, &portion->part, part,
+        const uint64_t nbytes = portion->nbytes[number];
+        const struct terp_coded_part part = {
+            nbytes == 0 ? portion->src[number] : portion->dst[number], nbytes};
+        terp_pieces_add_part(pieces, &portion->part, part,
                              k == TERP_NPARTS - 1);
     }
     batch->nbytes[at] = 0;
-    if (terp_pieces_end(&pieces) >= (uint64_t)terp_frame_nbytes(&frame) +
-                                        TERP_NPARTS * portion->part_nbytes)
-        return TERP_OK;
-    batch->nbytes[at] = pieces.nbytes;
-    return terp_pieces_seal(portion->coder, &pieces, batch->dst[at]);
+    if (terp_pieces_end(pieces) >= (uint64_t)terp_frame_nbytes(&frame) +
+                                       TERP_NPARTS * portion->part_nbytes)
+        return;
+    batch->nbytes[at] = pieces->nbytes;
+    pieces->dst = batch->dst[at];
+}
+
+static enum terp_status
+write_streams(struct portion *portion)
+{
+    for (uint64_t i = 0; i < portion->n; i++)
+        list_pieces(portion, i);
+    return terp_pieces_write(portion->coder, portion->n, portion->pieces);
 }
 
 static enum terp_status
 encode_portion(struct portion *portion)
 {
-    enum terp_status st =
-        make_portion(portion) ? split_chunks(portion) : TERP_ERR_MEMORY;
+    const struct terp_coder *coder = portion->coder;
+    const struct terp_source *source = &portion->batch->source;
+    enum terp_status st = make_portion(portion) ? TERP_OK : TERP_ERR_MEMORY;
 
+    if (st == TERP_OK)
+        st =
+            coder->engine->split(coder->session, source->chunk, portion->n,
+                                 source->src + portion->first, portion->joined);
     if (st == TERP_OK)
         st = find_bounds(portion);
     if (st == TERP_OK)
         st = encode_parts(portion);
-    for (uint64_t i = 0; st == TERP_OK && i < portion->n; i++)
-        st = write_stream(portion, i);
+    if (st == TERP_OK)
+        st = write_streams(portion);
     free_portion(portion);
     return st;
 }
@@ -192,16 +201,21 @@ enum terp_status
 terp_complex_encode(const struct terp_coder *coder,
                     const struct terp_batch *batch)
 {
-    const uint64_t most =
-        PORTION_NBYTES / terp_chunk_nbytes(batch->source.chunk) + 1;
+    uint64_t most = terp_portion_nchunks(batch->source.chunk);
     enum terp_status st = TERP_OK;
 
-    for (uint64_t i = 0; st == TERP_OK && i < batch->source.n; i += most) {
+    for (uint64_t i = 0; st == TERP_OK && i < batch->source.n;) {
         struct portion portion = {.coder = coder,
                                   .batch = batch,
                                   .first = i,
                                   .n = min_u64(most, batch->source.n - i)};
         st = encode_portion(&portion);
+        if (st == TERP_ERR_MEMORY && portion.n > 1) {
+            most = portion.n / 2;
+            st = TERP_OK;
+        } else {
+            i += portion.n;
+        }
     }
     return st;
 }
@@ -232,7 +246,8 @@ terp_complex_decode(const struct terp_coder *coder,
         st = decode(coder, &part, step, values + k * (nbytes / TERP_NPARTS));
     }
     if (st == TERP_OK)
-        st = coder->engine->join(coder->session, &coarse, values, dst);
+        st = coder->engine->join(coder->session, &coarse, 1,
+                                 &(const void *){values}, &dst);
     terp_coder_release(coder, values);
     return st;
 }

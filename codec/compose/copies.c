@@ -23,7 +23,8 @@ write_stream(const struct terp_coder *coder, const struct terp_batch *batch,
     write_le(&pieces.writer, dims, 1);
     terp_pieces_add_part(&pieces, left, values, true);
     batch->nbytes[i] = terp_pieces_end(&pieces);
-    return terp_pieces_seal(coder, &pieces, batch->dst[i]);
+    pieces.dst = batch->dst[i];
+    return terp_pieces_write(coder, 1, &pieces);
 }
 
 enum terp_status
@@ -57,14 +58,16 @@ terp_copies_encode(const struct terp_coder *coder,
     params.has_missing = facts->has_fill[1];
     params.missing_bits = facts->fill_bits[1];
     if (st == TERP_OK)
-        st = coder->engine->leave_out(coder->session, chunk, facts->copied,
-                                      batch->source.src[i], values);
+        st = coder->engine->leave_out(coder->session, chunk, facts->copied, 1,
+                                      &batch->source.src[i], &values);
     if (st == TERP_OK)
         st = encode(coder, &rest);
-    if (st == TERP_OK && nbytes != 0)
+    if (st == TERP_OK && nbytes == TERP_LEFT_NBYTES)
+        batch->nbytes[i] = nbytes;
+    else if (st == TERP_OK && nbytes != 0)
         st = write_stream(coder, batch, i, facts->copied, &left,
                           (struct terp_coded_part){stream, nbytes});
     terp_coder_release(coder, stream);
     terp_coder_release(coder, values);
-    return st;
+    return terp_leave_if_short(coder, batch, i, st);
 }

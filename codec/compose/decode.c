@@ -21,9 +21,9 @@ decode_copies(const struct terp_coder *coder,
         copies.values.frame, copies.values.body, copies.values.body_nbytes};
     st = left.frame.coding == TERP_CODING_REFERENCES
              ? terp_references_decode(coder, &left, dst)
-             : coder->engine->decode(coder->session, &left, 1, dst);
+             : terp_coder_decode(coder, &left, 1, dst);
     return st == TERP_OK ? coder->engine->put_back(coder->session, chunk,
-                                                   copies.dims, dst)
+                                                   copies.dims, 1, &dst)
                          : st;
 }
 
@@ -47,7 +47,7 @@ decode_values(const struct terp_coder *coder,
 
     if (frame->coding != TERP_CODING_COPIES &&
         frame->coding != TERP_CODING_REFERENCES)
-        return coder->engine->decode(coder->session, stream, step, dst);
+        return terp_coder_decode(coder, stream, step, dst);
     terp_coarse_make(frame, step, &coarse);
     if (coarse.is_all)
         return decode_whole(coder, stream, dst);
@@ -58,8 +58,8 @@ decode_values(const struct terp_coder *coder,
         return TERP_ERR_MEMORY;
     enum terp_status st = decode_whole(coder, stream, values);
     if (st == TERP_OK)
-        st = coder->engine->gather(coder->session, &coarse, value_nbytes,
-                                   values, dst);
+        st = coder->engine->gather(coder->session, &coarse, value_nbytes, 1,
+                                   &(const void *){values}, &dst);
     terp_coder_release(coder, values);
     return st;
 }
@@ -72,4 +72,14 @@ terp_chunk_decode(const struct terp_coder *coder,
     return stream->frame.coding == TERP_CODING_PARTS
                ? terp_complex_decode(coder, stream, step, dst, decode_values)
                : decode_values(coder, stream, step, dst);
+}
+
+enum terp_status
+terp_chunks_decode(const struct terp_coder *coder, uint64_t n,
+                   const struct terp_open_stream *streams, uint64_t step,
+                   void *const *dst, enum terp_status *status_ret)
+{
+    for (uint64_t k = 0; k < n; k++)
+        status_ret[k] = terp_chunk_decode(coder, &streams[k], step, dst[k]);
+    return TERP_OK;
 }

@@ -1,24 +1,41 @@
 /* Encodes chunks by their type, and stores what does not become smaller. */
 #include "codec/compose/encode.h"
 
+#include <stdlib.h>
+
 #include "codec/compose/complex.h"
 #include "codec/compose/pieces.h"
 #include "codec/compose/values.h"
 
+/* Stores the chunks that have no stream. */
 static enum terp_status
-store(const struct terp_coder *coder, const struct terp_batch *batch,
-      uint64_t i)
+store_others(const struct terp_coder *coder, const struct terp_batch *batch)
 {
     const struct terp_chunk *chunk = batch->source.chunk;
     const struct terp_frame frame = {.chunk = *chunk,
                                      .coding = TERP_CODING_RAW};
-    struct terp_pieces pieces;
+    uint64_t n = 0, k = 0;
 
-    terp_pieces_begin(&pieces);
-    terp_pieces_add_frame(&pieces, &frame);
-    terp_pieces_add(&pieces, batch->source.src[i], terp_chunk_nbytes(chunk));
-    batch->nbytes[i] = terp_pieces_end(&pieces);
-    return terp_pieces_seal(coder, &pieces, batch->dst[i]);
+    for (uint64_t i = 0; i < batch->source.n; i++)
+        n += batch->nbytes[i] == 0;
+    if (n == 0)
+        return TERP_OK;
+    struct terp_pieces *pieces = malloc((size_t)n * sizeof *pieces);
+    if (pieces == NULL)
+        return TERP_ERR_MEMORY;
+    for (uint64_t i = 0; i < batch->source.n; i++) {
+        if (batch->nbytes[i] != 0)
+            continue;
+        struct terp_pieces *stored = &pieces[k++];
+        terp_pieces_begin(stored);
+        terp_pieces_add_frame(stored, &frame);
+        terp_pieces_add(stored, batch->source.src[i], terp_chunk_nbytes(chunk));
+        batch->nbytes[i] = terp_pieces_end(stored);
+        stored->dst = batch->dst[i];
+    }
+    const enum terp_status st = terp_pieces_write(coder, n, pieces);
+    free(pieces);
+    return st;
 }
 
 enum terp_status
@@ -34,8 +51,5 @@ terp_chunks_encode(const struct terp_coder *coder,
         st = terp_complex_encode(coder, batch);
     else
         st = terp_values_encode(coder, batch);
-    for (uint64_t i = 0; st == TERP_OK && i < batch->source.n; i++)
-        if (batch->nbytes[i] == 0)
-            st = store(coder, batch, i);
-    return st;
+    return st == TERP_OK ? store_others(coder, batch) : st;
 }

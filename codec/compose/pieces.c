@@ -1,6 +1,8 @@
 /* Lists the pieces of a stream, and has an engine copy them. */
 #include "codec/compose/pieces.h"
 
+#include <stdlib.h>
+
 void
 terp_pieces_begin(struct terp_pieces *pieces)
 {
@@ -9,6 +11,7 @@ terp_pieces_begin(struct terp_pieces *pieces)
     pieces->begin = pieces->host;
     pieces->n = 0;
     pieces->nbytes = 0;
+    pieces->dst = NULL;
 }
 
 static void
@@ -74,13 +77,24 @@ terp_pieces_end(struct terp_pieces *pieces)
 }
 
 enum terp_status
-terp_pieces_seal(const struct terp_coder *coder,
-                 const struct terp_pieces *pieces, void *dst)
+terp_pieces_write(const struct terp_coder *coder, uint64_t n,
+                  const struct terp_pieces *pieces)
 {
-    enum terp_status st =
-        coder->engine->append(coder->session, pieces->n, pieces->piece, dst);
+    struct terp_assembly one, *list = &one;
+    enum terp_status st = TERP_ERR_MEMORY;
+    uint64_t nstreams = 0;
 
-    return st == TERP_OK
-               ? coder->engine->seal(coder->session, dst, pieces->nbytes)
-               : st;
+    if (n > 1)
+        list = malloc((size_t)n * sizeof *list);
+    for (uint64_t k = 0; list != NULL && k < n; k++)
+        if (pieces[k].dst != NULL)
+            list[nstreams++] = (struct terp_assembly){
+                pieces[k].n, pieces[k].piece, pieces[k].dst, pieces[k].nbytes};
+    if (list != NULL)
+        st = nstreams == 0
+                 ? TERP_OK
+                 : coder->engine->assemble(coder->session, nstreams, list);
+    if (n > 1)
+        free(list);
+    return st;
 }

@@ -16,6 +16,7 @@ struct terp_pieces {
     int n;
     struct terp_piece piece[TERP_MAX_NPIECES];
     uint64_t nbytes; /* of the pieces */
+    void *dst;       /* where the stream goes; NULL: nowhere */
 };
 
 /* A part's stream, or its values where these are stored. */
@@ -45,7 +46,7 @@ terp_pieces_add_part(struct terp_pieces *pieces, const struct terp_chunk *chunk,
 uint64_t
 terp_pieces_end(struct terp_pieces *pieces);
 
-/* Copies the pieces to `dst`, and gives the stream its checksum. */
+/* Puts streams together at their `dst`, with their checksums. */
 enum terp_status
-terp_pieces_seal(const struct terp_coder *coder,
-                 const struct terp_pieces *pieces, void *dst);
+terp_pieces_write(const struct terp_coder *coder, uint64_t n,
+                  const struct terp_pieces *pieces);

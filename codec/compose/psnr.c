@@ -14,9 +14,9 @@
  * suffices, then in `other`. */
 struct quest {
     struct terp_psnr_search search;
-    double half_range;
+    struct terp_measure measure;
     bool goes_on;
-    uint8_t *other;
+    uint8_t *other, *decoded;
 };
 
 struct quests {
@@ -25,11 +25,15 @@ struct quests {
     struct terp_params params; /* whose bound stands for that of each chunk */
     struct quest *quests;
     uint8_t *room, *decoded;
-    /* Chunks that are encoded together: which, under which bounds. */
+    /* Chunks that are encoded together: which, under which bounds; their
+     * streams, and what those give. */
     uint64_t n, *at, *nbytes;
     double *bounds;
     const void **src;
-    void **dst;
+    void **dst, **values;
+    struct terp_measure *measures;
+    struct terp_open_stream *streams;
+    enum terp_status *status;
 };
 
 static bool
@@ -37,16 +41,21 @@ make_quests(struct quests *quests)
 {
     const size_t n = (size_t)quests->batch->source.n;
 
-    quests->quests =
-        calloc(n, sizeof *quests->quests + 2 * sizeof(uint64_t) +
-                      sizeof(double) + sizeof(const void *) + sizeof(void *));
+    quests->quests = calloc(
+        n, sizeof *quests->quests + sizeof *quests->streams +
+               sizeof *quests->measures + 2 * sizeof(uint64_t) +
+               sizeof(double) + 3 * sizeof(void *) + sizeof *quests->status);
     if (quests->quests == NULL)
         return false;
-    quests->at = (uint64_t *)(quests->quests + n);
+    quests->streams = (struct terp_open_stream *)(quests->quests + n);
+    quests->measures = (struct terp_measure *)(quests->streams + n);
+    quests->at = (uint64_t *)(quests->measures + n);
     quests->nbytes = quests->at + n;
     quests->bounds = (double *)(quests->nbytes + n);
     quests->src = (const void **)(quests->bounds + n);
     quests->dst = (void **)(quests->src + n);
+    quests->values = quests->dst + n;
+    quests->status = (enum terp_status *)(quests->values + n);
     return true;
 }
 
@@ -58,62 +67,112 @@ list(struct quests *quests, uint64_t i, void *dst)
     quests->dst[quests->n++] = dst;
 }
 
-/* Encodes the chunks of the list. */
+/* Takes a chunk of the list off it, which is left to the CPU. */
+static void
+leave(struct quests *quests, uint64_t i)
+{
+    quests->batch->nbytes[i] = TERP_LEFT_NBYTES;
+    quests->quests[i].goes_on = false;
+}
+
+/* Encodes the chunks of the list. Those that are left to the CPU come off it.
+ */
 static enum terp_status
 encode_listed(struct quests *quests, const struct terp_params *params,
               const double *bounds)
 {
     struct terp_batch listed = {quests->batch->source, quests->dst,
                                 quests->nbytes};
+    uint64_t n = 0;
 
     listed.source.params = params;
     listed.source.bounds = bounds;
     listed.source.n = quests->n;
     listed.source.src = quests->src;
-    return quests->n == 0 ? TERP_OK
-                          : terp_chunks_encode(quests->coder, &listed);
-}
-
-/* The square of the error of a stream. */
-static enum terp_status
-measure_stream(const struct quests *quests, uint64_t k, double *square_ret)
-{
-    const struct terp_coder *coder = quests->coder;
-    const struct terp_chunk *chunk = quests->batch->source.chunk;
-    struct terp_open_stream stream;
-    struct terp_measure measure = {0};
-    enum terp_status st = coder->engine->read_frame(
-        coder->session, quests->dst[k], quests->nbytes[k], &stream);
-
-    if (st == TERP_OK)
-        st = terp_chunk_decode(coder, &stream, 1, quests->decoded);
-    if (st == TERP_OK)
-        st = coder->engine->measure(coder->session, &quests->params, chunk,
-                                    quests->src[k], quests->decoded, &measure);
-    *square_ret = measure.square;
+    const enum terp_status st =
+        quests->n == 0 ? TERP_OK : terp_chunks_encode(quests->coder, &listed);
+    for (uint64_t k = 0; st == TERP_OK && k < quests->n; k++) {
+        if (terp_is_left(&listed, k)) {
+            leave(quests, quests->at[k]);
+            continue;
+        }
+        quests->at[n] = quests->at[k];
+        quests->src[n] = quests->src[k];
+        quests->dst[n] = quests->dst[k];
+        quests->nbytes[n++] = quests->nbytes[k];
+    }
+    quests->n = n;
     return st;
 }
 
-/* Tells the search of a chunk what its stream has given, and keeps it if it is
- * the smallest one that suffices. */
+/* Decodes the streams of the list, and measures their errors. */
 static enum terp_status
-note_stream(struct quests *quests, uint64_t k)
+measure_listed(struct quests *quests)
 {
     const struct terp_coder *coder = quests->coder;
+    const uint64_t n = quests->n;
+
+    for (uint64_t k = 0; k < n; k++) {
+        const struct quest *quest = &quests->quests[quests->at[k]];
+        quests->values[k] = quest->decoded;
+        quests->measures[k] = quest->measure;
+    }
+    enum terp_status st = coder->engine->read_frames(
+        coder->session, n, (const void *const *)quests->dst, quests->nbytes,
+        quests->streams);
+    if (st == TERP_OK)
+        st = terp_chunks_decode(coder, n, quests->streams, 1, quests->values,
+                                quests->status);
+    for (uint64_t k = 0; st == TERP_OK && k < n; k++)
+        if (quests->status[k] != TERP_ERR_DEVICE)
+            st = quests->status[k];
+    return st == TERP_OK
+               ? coder->engine->compare(coder->session, &quests->params,
+                                        quests->batch->source.chunk, n,
+                                        quests->src, quests->values,
+                                        quests->measures)
+               : st;
+}
+
+/* Tells the search of a chunk what its stream has given. Whether the stream is
+ * the smallest one that suffices. */
+static bool
+note_stream(struct quests *quests, uint64_t k)
+{
     const uint64_t i = quests->at[k], nbytes = quests->nbytes[k];
     uint64_t *least_nbytes = &quests->batch->nbytes[i];
     struct quest *quest = &quests->quests[i];
     const bool found = quest->search.found;
-    double square;
-    enum terp_status st = measure_stream(quests, k, &square);
 
-    if (st != TERP_OK || !terp_psnr_note(&quest->search, square) ||
+    if (quests->status[k] == TERP_ERR_DEVICE) {
+        leave(quests, i);
+        return false;
+    }
+    if (!terp_psnr_note(&quest->search, quests->measures[k].square) ||
         (found && nbytes >= *least_nbytes))
-        return st;
+        return false;
     *least_nbytes = nbytes;
-    return found ? coder->engine->copy(coder->session, quests->batch->dst[i],
-                                       quest->other, nbytes)
-                 : TERP_OK;
+    return true;
+}
+
+/* Keeps the streams of a round that are the smallest ones that suffice. */
+static enum terp_status
+note_listed(struct quests *quests)
+{
+    const struct terp_coder *coder = quests->coder;
+    uint64_t nkept = 0;
+
+    for (uint64_t k = 0; k < quests->n; k++) {
+        const uint64_t i = quests->at[k];
+        const uint64_t nbytes = quests->nbytes[k];
+        if (!note_stream(quests, k) || quests->dst[k] == quests->batch->dst[i])
+            continue;
+        quests->src[nkept] = quests->quests[i].other;
+        quests->dst[nkept] = quests->batch->dst[i];
+        quests->nbytes[nkept++] = nbytes;
+    }
+    return coder->engine->copy(coder->session, nkept, quests->dst, quests->src,
+                               quests->nbytes);
 }
 
 /* Lists the chunks that have another bound to be tried. */
@@ -127,7 +186,7 @@ list_round(struct quests *quests)
             quest->goes_on = false;
             continue;
         }
-        const double bound = terp_psnr_bound(quest->half_range,
+        const double bound = terp_psnr_bound(quest->measure.half_range,
                                              terp_psnr_factor(&quest->search));
         quest->goes_on = is_bound(bound);
         if (!quest->goes_on)
@@ -145,6 +204,8 @@ search_bounds(struct quests *quests)
     const struct terp_coder *coder = quests->coder;
     const struct terp_source *source = &quests->batch->source;
     const uint64_t stride = (terp_encode_bound(source->chunk) + 15) / 16 * 16;
+    const uint64_t value_stride =
+        (terp_chunk_nbytes(source->chunk) + 15) / 16 * 16;
     enum terp_status st = TERP_OK;
     uint64_t n = 0;
 
@@ -153,19 +214,24 @@ search_bounds(struct quests *quests)
     if (n == 0)
         return TERP_OK;
     quests->room = terp_coder_allocate(coder, n * stride);
-    quests->decoded =
-        terp_coder_allocate(coder, terp_chunk_nbytes(source->chunk));
+    quests->decoded = terp_coder_allocate(coder, n * value_stride);
     if (quests->room == NULL || quests->decoded == NULL)
         return TERP_ERR_MEMORY;
-    for (uint64_t i = 0, k = 0; i < source->n; i++)
-        if (quests->quests[i].goes_on)
-            quests->quests[i].other = quests->room + k++ * stride;
+    for (uint64_t i = 0, k = 0; i < source->n; i++) {
+        if (!quests->quests[i].goes_on)
+            continue;
+        quests->quests[i].other = quests->room + k * stride;
+        quests->quests[i].decoded = quests->decoded + k++ * value_stride;
+    }
     quests->n = n;
-    while (st == TERP_OK && quests->n > 0) {
+    for (bool goes_on = true; st == TERP_OK && goes_on;) {
         list_round(quests);
+        goes_on = quests->n > 0;
         st = encode_listed(quests, &quests->params, quests->bounds);
-        for (uint64_t k = 0; st == TERP_OK && k < quests->n; k++)
-            st = note_stream(quests, k);
+        if (st == TERP_OK && quests->n > 0)
+            st = measure_listed(quests);
+        if (st == TERP_OK && quests->n > 0)
+            st = note_listed(quests);
     }
     return st;
 }
@@ -181,8 +247,8 @@ encode_others(struct quests *quests, bool has_range)
 
     quests->n = 0;
     for (uint64_t i = 0; i < batch->source.n; i++)
-        if (!quests->quests[i].search.found &&
-            (quests->quests[i].half_range != 0) == has_range)
+        if (!terp_is_left(batch, i) && !quests->quests[i].search.found &&
+            (quests->quests[i].measure.half_range != 0) == has_range)
             list(quests, i, batch->dst[i]);
     const enum terp_status st = encode_listed(quests, &params, NULL);
     for (uint64_t k = 0; st == TERP_OK && k < quests->n; k++)
@@ -196,25 +262,24 @@ begin_quests(struct quests *quests)
     const struct terp_coder *coder = quests->coder;
     const struct terp_source *source = &quests->batch->source;
     const double psnr = source->params->bound;
-    enum terp_status st = TERP_OK;
+    const enum terp_status st =
+        coder->engine->measure(coder->session, source->params, source->chunk,
+                               source->n, source->src, quests->measures);
 
     quests->params = terp_params_under(source->params, 1);
     for (uint64_t i = 0; st == TERP_OK && i < source->n; i++) {
         struct quest *quest = &quests->quests[i];
-        struct terp_measure measure = {0};
-        st = coder->engine->measure(coder->session, source->params,
-                                    source->chunk, source->src[i], NULL,
-                                    &measure);
-        quest->half_range = measure.half_range;
-        quest->goes_on =
-            terp_range_has_psnr(measure.half_range) && psnr <= TERP_MAX_PSNR;
+        quests->batch->nbytes[i] = 0;
+        quest->measure = quests->measures[i];
+        quest->goes_on = terp_range_has_psnr(quest->measure.half_range) &&
+                         psnr <= TERP_MAX_PSNR;
         terp_psnr_begin(psnr, &quest->search);
     }
     return st;
 }
 
-enum terp_status
-terp_psnr_encode(const struct terp_coder *coder, const struct terp_batch *batch)
+static enum terp_status
+encode_portion(const struct terp_coder *coder, const struct terp_batch *batch)
 {
     struct quests quests = {.coder = coder, .batch = batch};
     enum terp_status st =
@@ -229,5 +294,28 @@ terp_psnr_encode(const struct terp_coder *coder, const struct terp_batch *batch)
     if (st == TERP_OK)
         st = encode_others(&quests, true);
     free(quests.quests);
+    return st;
+}
+
+enum terp_status
+terp_psnr_encode(const struct terp_coder *coder, const struct terp_batch *batch)
+{
+    uint64_t most = terp_portion_nchunks(batch->source.chunk);
+    enum terp_status st = TERP_OK;
+
+    for (uint64_t i = 0, n; st == TERP_OK && i < batch->source.n;) {
+        struct terp_batch portion = *batch;
+        n = portion.source.n = min_u64(most, batch->source.n - i);
+        portion.source.src += i;
+        portion.dst += i;
+        portion.nbytes += i;
+        st = encode_portion(coder, &portion);
+        if (st == TERP_ERR_MEMORY && n > 1) {
+            most = n / 2;
+            st = TERP_OK;
+        } else {
+            i += n;
+        }
+    }
     return st;
 }

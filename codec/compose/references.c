@@ -19,6 +19,7 @@ struct referring {
     void *stream[TERP_REFERENCES_NPARTS];
     struct terp_coded_part part[TERP_REFERENCES_NPARTS];
     bool is_coded;
+    bool is_left; /* a part is left to the CPU */
 };
 
 static struct terp_chunk
@@ -40,9 +41,8 @@ take_part(struct referring *referring, enum terp_references_part part,
 
     if (nbytes > 0) {
         stream = terp_coder_allocate(coder, nbytes);
-        st = stream == NULL
-                 ? TERP_ERR_MEMORY
-                 : coder->engine->copy(coder->session, stream, room, nbytes);
+        st = stream == NULL ? TERP_ERR_MEMORY
+                            : terp_coder_copy(coder, stream, room, nbytes);
     }
     referring->is_coded &= nbytes > 0 || part != TERP_REFERENCES_VALUES;
     referring->stream[part] = stream;
@@ -79,7 +79,10 @@ encode_part(struct referring *referring, enum terp_references_part part)
     enum terp_status st = room == NULL
                               ? TERP_ERR_MEMORY
                               : terp_trials_encode(coder, &batch, &facts);
-    if (st == TERP_OK)
+    referring->is_left = nbytes == TERP_LEFT_NBYTES;
+    if (referring->is_left)
+        referring->is_coded = false;
+    else if (st == TERP_OK)
         st = take_part(referring, part, values[part], room, nbytes);
     terp_coder_release(coder, room);
     return st;
@@ -99,12 +102,14 @@ find_differences(struct referring *referring)
 
     if (referring->bound.bound != 0) {
         decoded = terp_coder_allocate(coder, terp_chunk_nbytes(&chunk));
-        st = decoded == NULL
-                 ? TERP_ERR_MEMORY
-                 : coder->engine->read_frame(coder->session, values->at,
-                                             values->stream_nbytes, &stream);
+        st = decoded == NULL ? TERP_ERR_MEMORY : TERP_OK;
         if (st == TERP_OK)
-            st = coder->engine->decode(coder->session, &stream, 1, decoded);
+            st = coder->engine->read_frames(coder->session, 1,
+                                            &(const void *){values->at},
+                                            &values->stream_nbytes, &stream);
+        if (st == TERP_OK)
+            st = terp_coder_decode(coder, &stream, 1, decoded);
+        referring->is_left = st == TERP_ERR_DEVICE;
     }
     if (st == TERP_OK)
         st = coder->engine->differ(coder->session, &referring->found, decoded);
@@ -150,7 +155,8 @@ write_stream(const struct referring *referring, uint64_t i)
     if (terp_pieces_end(&pieces) >= terp_least_nbytes(batch, i))
         return TERP_OK;
     batch->nbytes[i] = pieces.nbytes;
-    return terp_pieces_seal(referring->coder, &pieces, batch->dst[i]);
+    pieces.dst = batch->dst[i];
+    return terp_pieces_write(referring->coder, 1, &pieces);
 }
 
 enum terp_status
@@ -172,7 +178,9 @@ terp_references_encode(const struct terp_coder *coder,
             terp_coder_release(coder, referring.stream[k]);
     }
     coder->engine->forget(coder->session, &referring.found);
-    return st;
+    if (referring.is_left)
+        batch->nbytes[i] = TERP_LEFT_NBYTES;
+    return terp_leave_if_short(coder, batch, i, st);
 }
 
 /* ---- decoding ---- */
@@ -197,12 +205,15 @@ terp_references_decode(const struct terp_coder *coder,
         const struct terp_part *part = &references.part[i];
         const struct terp_open_stream of_part = {part->frame, part->body,
                                                  part->body_nbytes};
-        st = coder->engine->decode(coder->session, &of_part, 1, to[i]);
+        st = terp_coder_decode(coder, &of_part, 1, to[i]);
     }
+    const struct terp_followed followed = {
+        references.marker, n, to[TERP_REFERENCES_DISTANCES],
+        to[TERP_REFERENCES_DIFFERENCES], dst};
+    enum terp_status status = TERP_OK;
     if (st == TERP_OK)
-        st = coder->engine->follow(coder->session, chunk, references.marker, n,
-                                   to[TERP_REFERENCES_DISTANCES],
-                                   to[TERP_REFERENCES_DIFFERENCES], dst);
+        st =
+            coder->engine->follow(coder->session, chunk, 1, &followed, &status);
     terp_coder_release(coder, lists);
-    return st;
+    return st == TERP_OK ? status : st;
 }

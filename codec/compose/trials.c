@@ -25,6 +25,7 @@ struct trials {
     struct order *orders; /* of a round */
     /* Of an attempt: which chunks, and their streams. */
     uint64_t *at, *cap_nbytes, *nbytes;
+    struct terp_facts *found;
     void **dst;
 };
 
@@ -32,13 +33,14 @@ static bool
 make_arrays(struct trials *trials)
 {
     const size_t n = (size_t)trials->batch->source.n;
-    uint8_t *memory = calloc(n, sizeof *trials->orders + 3 * sizeof(uint64_t) +
-                                    sizeof(void *));
+    uint8_t *memory = calloc(n, sizeof *trials->orders + sizeof *trials->found +
+                                    3 * sizeof(uint64_t) + sizeof(void *));
 
     if (memory == NULL)
         return false;
     trials->orders = (struct order *)memory;
-    trials->at = (uint64_t *)(trials->orders + n);
+    trials->found = (struct terp_facts *)(trials->orders + n);
+    trials->at = (uint64_t *)(trials->found + n);
     trials->cap_nbytes = trials->at + n;
     trials->nbytes = trials->cap_nbytes + n;
     trials->dst = (void **)(trials->nbytes + n);
@@ -91,7 +93,7 @@ find_order(const struct trials *trials, uint64_t i, int round)
     struct order *order = &trials->orders[i];
 
     order->purpose = NO_TRIAL;
-    if (facts->is_settled)
+    if (facts->is_settled || terp_is_left(trials->batch, i))
         return false;
     coded.bound_mode = TERP_BOUND_ABSOLUTE;
     coded.bound = facts->is_exact ? 0 : 1;
@@ -115,6 +117,16 @@ are_equal(const struct order *a, const struct order *b)
            terp_shapes_are_equal(&a->trial.domain, &b->trial.domain);
 }
 
+/* Takes a stream that an attempt has made for the chunk's. */
+static void
+take_stream(struct trials *trials, uint64_t k)
+{
+    const uint64_t i = trials->at[k];
+
+    trials->batch->nbytes[i] = trials->nbytes[k];
+    trials->facts[i].may_repeat = trials->found[k].may_repeat;
+}
+
 /* Codes chunks in place of what they have. */
 static enum terp_status
 attempt_instead(struct trials *trials, const struct terp_plan *plan, uint64_t n)
@@ -125,9 +137,48 @@ attempt_instead(struct trials *trials, const struct terp_plan *plan, uint64_t n)
         trials->dst[k] = batch->dst[trials->at[k]];
         trials->cap_nbytes[k] = terp_stored_nbytes(batch->source.chunk);
     }
-    const enum terp_status st = attempt(trials, plan, n, NULL);
+    const enum terp_status st = attempt(trials, plan, n, trials->found);
     for (uint64_t k = 0; st == TERP_OK && k < n; k++)
-        batch->nbytes[trials->at[k]] = trials->nbytes[k];
+        take_stream(trials, k);
+    return st;
+}
+
+/* Without memory for a trial a device leaves the chunks to the CPU. */
+static enum terp_status
+leave_chunks(struct trials *trials, uint64_t n)
+{
+    if (!trials->coder->engine->is_device)
+        return TERP_ERR_MEMORY;
+    for (uint64_t k = 0; k < n; k++)
+        trials->batch->nbytes[trials->at[k]] = TERP_LEFT_NBYTES;
+    return TERP_OK;
+}
+
+/* Keeps the streams of `n` chunks that are smaller. */
+static enum terp_status
+keep_smaller(struct trials *trials, uint64_t n)
+{
+    const struct terp_coder *coder = trials->coder;
+    const struct terp_batch *batch = trials->batch;
+    const void **src = malloc((size_t)n * sizeof *src);
+    uint64_t nkept = 0;
+
+    if (src == NULL)
+        return TERP_ERR_MEMORY;
+    for (uint64_t k = 0; k < n; k++) {
+        const uint64_t i = trials->at[k], nbytes = trials->nbytes[k];
+        if (nbytes == TERP_LEFT_NBYTES)
+            batch->nbytes[i] = nbytes;
+        if (nbytes == 0 || nbytes >= terp_least_nbytes(batch, i))
+            continue;
+        take_stream(trials, k);
+        src[nkept] = trials->dst[k];
+        trials->dst[nkept] = batch->dst[i];
+        trials->nbytes[nkept++] = nbytes;
+    }
+    const enum terp_status st = coder->engine->copy(
+        coder->session, nkept, trials->dst, src, trials->nbytes);
+    free(src);
     return st;
 }
 
@@ -140,39 +191,40 @@ attempt_smaller(struct trials *trials, const struct terp_plan *plan, uint64_t n)
     uint64_t room_nbytes = 0;
 
     for (uint64_t k = 0; k < n; k++) {
-        trials->cap_nbytes[k] =
-            terp_least_nbytes(batch, trials->at[k]) + TERP_FRAME_MAX_NBYTES;
+        trials->cap_nbytes[k] = coder->engine->is_device
+                                    ? terp_encode_bound(batch->source.chunk)
+                                    : terp_least_nbytes(batch, trials->at[k]) +
+                                          TERP_FRAME_MAX_NBYTES;
         room_nbytes += (trials->cap_nbytes[k] + 15) / 16 * 16;
     }
     uint8_t *room = terp_coder_allocate(coder, room_nbytes), *next = room;
     if (room == NULL)
-        return TERP_ERR_MEMORY;
+        return leave_chunks(trials, n);
     for (uint64_t k = 0; k < n; k++) {
         trials->dst[k] = next;
         next += (trials->cap_nbytes[k] + 15) / 16 * 16;
     }
-    enum terp_status st = attempt(trials, plan, n, NULL);
-    for (uint64_t k = 0; st == TERP_OK && k < n; k++) {
-        const uint64_t i = trials->at[k], nbytes = trials->nbytes[k];
-        if (nbytes == 0 || nbytes >= terp_least_nbytes(batch, i))
-            continue;
-        st = coder->engine->copy(coder->session, batch->dst[i], trials->dst[k],
-                                 nbytes);
-        batch->nbytes[i] = nbytes;
-    }
+    enum terp_status st = attempt(trials, plan, n, trials->found);
+    if (st == TERP_OK)
+        st = keep_smaller(trials, n);
     terp_coder_release(coder, room);
     return st;
 }
 
-/* Codes all chunks from `first` on that have the same trial. */
+/* Codes all chunks from `first` on that have the same trial, as many as a
+ * portion holds where their streams need memory. */
 static enum terp_status
 do_order(struct trials *trials, uint64_t first)
 {
     const struct order like = trials->orders[first];
     const struct terp_plan plan = {like.trial, false};
+    const uint64_t most =
+        like.purpose == INSTEAD
+            ? UINT64_MAX
+            : terp_portion_nchunks(trials->batch->source.chunk);
     uint64_t n = 0;
 
-    for (uint64_t i = first; i < trials->batch->source.n; i++)
+    for (uint64_t i = first; i < trials->batch->source.n && n < most; i++)
         if (are_equal(&trials->orders[i], &like)) {
             trials->at[n++] = i;
             trials->orders[i].purpose = NO_TRIAL;

@@ -47,38 +47,77 @@ make_again(const struct terp_coder *coder, const struct terp_batch *batch,
     return true;
 }
 
-enum terp_status
-terp_encode_if_smaller(const struct terp_coder *coder,
-                       const struct terp_batch *batch, uint64_t n,
-                       const uint64_t *at, const struct terp_params *params,
-                       terp_batch_encoder *encode)
+/* Keeps the streams that are smaller. What is left to the CPU of one attempt
+ * the CPU does in all. */
+static enum terp_status
+keep_smaller(const struct terp_coder *coder, const struct terp_batch *batch,
+             const uint64_t *at, struct again *again)
+{
+    uint64_t nkept = 0;
+
+    for (uint64_t k = 0; k < again->batch.source.n; k++) {
+        const uint64_t nbytes = again->nbytes[k];
+        if (nbytes == TERP_LEFT_NBYTES)
+            batch->nbytes[at[k]] = nbytes;
+        if (nbytes == 0 || nbytes >= terp_least_nbytes(batch, at[k]))
+            continue;
+        batch->nbytes[at[k]] = nbytes;
+        again->src[nkept] = again->dst[k];
+        again->dst[nkept] = batch->dst[at[k]];
+        again->nbytes[nkept++] = nbytes;
+    }
+    return coder->engine->copy(coder->session, nkept, again->dst, again->src,
+                               again->nbytes);
+}
+
+static enum terp_status
+encode_portion(const struct terp_coder *coder, const struct terp_batch *batch,
+               uint64_t n, const uint64_t *at, const struct terp_params *params,
+               terp_batch_encoder *encode)
 {
     struct again again = {.room = NULL};
     enum terp_status st = TERP_ERR_MEMORY;
 
     if (make_again(coder, batch, n, at, params, &again))
         st = encode(coder, &again.batch);
-    for (uint64_t k = 0; st == TERP_OK && k < n; k++) {
-        if (again.nbytes[k] == 0 ||
-            again.nbytes[k] >= terp_least_nbytes(batch, at[k]))
-            continue;
-        batch->nbytes[at[k]] = again.nbytes[k];
-        st = coder->engine->copy(coder->session, batch->dst[at[k]],
-                                 again.dst[k], again.nbytes[k]);
-    }
+    if (st == TERP_OK)
+        st = keep_smaller(coder, batch, at, &again);
     terp_coder_release(coder, again.room);
     free(again.src);
     return st;
 }
 
+enum terp_status
+terp_encode_if_smaller(const struct terp_coder *coder,
+                       const struct terp_batch *batch, uint64_t n,
+                       const uint64_t *at, const struct terp_params *params,
+                       terp_batch_encoder *encode)
+{
+    const uint64_t most = terp_portion_nchunks(batch->source.chunk);
+    enum terp_status st = TERP_OK;
+
+    for (uint64_t k = 0; st == TERP_OK && k < n; k += most) {
+        const uint64_t m = min_u64(most, n - k);
+        st = encode_portion(coder, batch, m, at + k, params, encode);
+        if (st != TERP_ERR_MEMORY || !coder->engine->is_device)
+            continue;
+        for (uint64_t l = k; l < k + m; l++)
+            batch->nbytes[at[l]] = TERP_LEFT_NBYTES;
+        st = TERP_OK;
+    }
+    return st;
+}
+
 /* The chunks of which nothing may be lost; at_ret has room for all. */
 static uint64_t
-list_lossless(const struct terp_facts *facts, uint64_t n, uint64_t *at_ret)
+list_lossless(const struct terp_batch *batch, const struct terp_facts *facts,
+              uint64_t *at_ret)
 {
     uint64_t nlisted = 0;
 
-    for (uint64_t i = 0; i < n; i++)
-        if (facts[i].may_be_lossless && facts[i].copied == 0)
+    for (uint64_t i = 0; i < batch->source.n; i++)
+        if (!terp_is_left(batch, i) && facts[i].may_be_lossless &&
+            facts[i].copied == 0)
             at_ret[nlisted++] = i;
     return nlisted;
 }
@@ -92,12 +131,12 @@ encode_composed(const struct terp_coder *coder, const struct terp_batch *batch,
     const struct terp_reference_bound bound = {
         facts->bound, params->bound_mode == TERP_BOUND_POINTWISE};
 
+    if (terp_is_left(batch, i))
+        return TERP_OK;
     if (facts->copied != 0)
         return terp_copies_encode(coder, batch, i, facts, terp_values_encode);
-    return facts->may_repeat ||
-                   terp_may_refer_exactly(params, batch->source.chunk->type)
-               ? terp_references_encode(coder, batch, i, bound)
-               : TERP_OK;
+    return facts->may_repeat ? terp_references_encode(coder, batch, i, bound)
+                             : TERP_OK;
 }
 
 enum terp_status
@@ -119,7 +158,8 @@ terp_values_encode(const struct terp_coder *coder,
     enum terp_status st = terp_trials_encode(coder, &plain, facts);
     for (uint64_t i = 0; st == TERP_OK && i < n; i++)
         st = encode_composed(coder, batch, i, &facts[i]);
-    const uint64_t nlisted = st == TERP_OK ? list_lossless(facts, n, at) : 0;
+    const uint64_t nlisted =
+        st == TERP_OK ? list_lossless(batch, facts, at) : 0;
     if (nlisted > 0)
         st = terp_encode_if_smaller(coder, batch, nlisted, at, &lossless,
                                     terp_values_encode);

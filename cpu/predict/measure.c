@@ -47,58 +47,105 @@ find_mean_square(struct cpu_pool *pool, struct work *work, uint64_t nvalid,
     return TERP_OK;
 }
 
-/* `values` and `others` are in the host's byte order. */
-static enum terp_status
-measure(const struct terp_params *params, const struct terp_chunk *chunk,
-        struct cpu_pool *pool, const void *values, const void *others,
-        struct terp_measure *measure_ret)
-{
-    const struct cpu_stages *stages = cpu_stages_of(chunk->type);
-    struct cpu_fills fills = cpu_fills_of(stages, params);
-    const uint64_t nvalues =
-        terp_chunk_nbytes(chunk) / (uint64_t)stages->value_nbytes;
-    struct cpu_stats stats;
+/* A chunk whose values are in the host's byte order. */
+struct measured {
+    struct cpu_pool *pool;
+    const struct cpu_stages *stages;
+    struct cpu_fills fills;
+    uint64_t nvalues;
+    const void *values;
+    void *swapped; /* these, where they were not */
+};
 
-    terp_cpu_scan(stages, pool, values, nvalues, &fills, &stats);
-    struct work work = {.stages = stages,
-                        .values = values,
-                        .others = others,
-                        .fills = &fills,
-                        .nvalues = nvalues,
-                        .half_range = terp_half_range(stats.min, stats.max)};
-    measure_ret->half_range = work.half_range;
-    measure_ret->square = 0;
-    measure_ret->min = stats.min;
-    measure_ret->max = stats.max;
-    return others == NULL || work.half_range == 0
-               ? TERP_OK
-               : find_mean_square(pool, &work, nvalues - stats.nspecials,
-                                  &measure_ret->square);
+static enum terp_status
+make_measured(struct terp_session *session, const struct terp_params *params,
+              const struct terp_chunk *chunk, const void *src,
+              struct measured *measured)
+{
+    const uint64_t nbytes = terp_chunk_nbytes(chunk);
+
+    measured->pool = cpu_pool_of(session);
+    measured->stages = cpu_stages_of(chunk->type);
+    measured->fills = cpu_fills_of(measured->stages, params);
+    measured->nvalues = nbytes / (uint64_t)measured->stages->value_nbytes;
+    measured->values = src;
+    measured->swapped = NULL;
+    if (chunk->big_endian == TERP_HOST_IS_BIG_ENDIAN)
+        return TERP_OK;
+    measured->swapped = terp_cpu_memory_make(measured->pool, nbytes);
+    if (measured->swapped == NULL)
+        return TERP_ERR_MEMORY;
+    memcpy(measured->swapped, src, nbytes);
+    terp_swap_values(measured->swapped, measured->nvalues,
+                     measured->stages->value_nbytes);
+    measured->values = measured->swapped;
+    return TERP_OK;
+}
+
+static void
+free_measured(struct measured *measured)
+{
+    terp_cpu_memory_free(measured->pool, measured->swapped);
 }
 
 enum terp_status
 terp_cpu_measure(struct terp_session *session, const struct terp_params *params,
-                 const struct terp_chunk *chunk, const void *src, void *other,
-                 struct terp_measure *measure_ret)
+                 const struct terp_chunk *chunk, uint64_t n,
+                 const void *const *src, struct terp_measure *measures_ret)
 {
-    struct cpu_pool *pool = cpu_pool_of(session);
-    const uint64_t nbytes = terp_chunk_nbytes(chunk);
-    const int value_nbytes = chunk->type == TERP_FLOAT32 ? 4 : 8;
-    const uint64_t nvalues = nbytes / (uint64_t)value_nbytes;
-    void *swapped = NULL;
+    enum terp_status st = TERP_OK;
 
-    if (chunk->big_endian != TERP_HOST_IS_BIG_ENDIAN) {
-        swapped = terp_cpu_memory_make(pool, nbytes);
-        if (swapped == NULL)
-            return TERP_ERR_MEMORY;
-        memcpy(swapped, src, nbytes);
-        terp_swap_values(swapped, nvalues, value_nbytes);
-        src = swapped;
-        if (other != NULL)
-            terp_swap_values(other, nvalues, value_nbytes);
+    for (uint64_t k = 0; st == TERP_OK && k < n; k++) {
+        struct measured of;
+        struct cpu_stats stats;
+        st = make_measured(session, params, chunk, src[k], &of);
+        if (st != TERP_OK)
+            return st;
+        terp_cpu_scan(of.stages, of.pool, of.values, of.nvalues, &of.fills,
+                      &stats);
+        measures_ret[k] =
+            (struct terp_measure){terp_half_range(stats.min, stats.max),
+                                  stats.min, stats.max, stats.nspecials, 0};
+        free_measured(&of);
     }
-    const enum terp_status st =
-        measure(params, chunk, pool, src, other, measure_ret);
-    terp_cpu_memory_free(pool, swapped);
+    return st;
+}
+
+static enum terp_status
+compare(const struct measured *of, const struct terp_chunk *chunk, void *other,
+        struct terp_measure *measure)
+{
+    struct work work = {.stages = of->stages,
+                        .values = of->values,
+                        .others = other,
+                        .fills = &of->fills,
+                        .nvalues = of->nvalues,
+                        .half_range = measure->half_range};
+
+    if (chunk->big_endian != TERP_HOST_IS_BIG_ENDIAN)
+        terp_swap_values(other, of->nvalues, of->stages->value_nbytes);
+    measure->square = 0;
+    return work.half_range == 0
+               ? TERP_OK
+               : find_mean_square(of->pool, &work,
+                                  of->nvalues - measure->nspecials,
+                                  &measure->square);
+}
+
+enum terp_status
+terp_cpu_compare(struct terp_session *session, const struct terp_params *params,
+                 const struct terp_chunk *chunk, uint64_t n,
+                 const void *const *src, void *const *others,
+                 struct terp_measure *measures)
+{
+    enum terp_status st = TERP_OK;
+
+    for (uint64_t k = 0; st == TERP_OK && k < n; k++) {
+        struct measured of;
+        st = make_measured(session, params, chunk, src[k], &of);
+        if (st == TERP_OK)
+            st = compare(&of, chunk, others[k], &measures[k]);
+        free_measured(&of);
+    }
     return st;
 }

@@ -57,16 +57,14 @@ terp_cpu_copies_find(const struct terp_chunk *chunk, const void *src)
 }
 
 /* Takes the first point along all of some dimensions. */
-enum terp_status
-terp_cpu_copies_leave_out(struct terp_session *session,
-                          const struct terp_chunk *chunk, unsigned dims,
-                          const void *src, void *left)
+static void
+leave_out(const struct terp_chunk *chunk, unsigned dims, const void *src,
+          void *left)
 {
     const uint8_t *from = src;
     uint8_t *to = left;
     unsigned single = 0;
 
-    (void)session;
     for (int d = 0; d < chunk->rank; d++) {
         if ((dims >> d & 1) == 0)
             continue;
@@ -78,20 +76,27 @@ terp_cpu_copies_leave_out(struct terp_session *session,
         from = left;
         single |= 1u << d;
     }
+}
+
+enum terp_status
+terp_cpu_copies_leave_out(struct terp_session *session,
+                          const struct terp_chunk *chunk, unsigned dims,
+                          uint64_t n, const void *const *src, void *const *left)
+{
+    (void)session;
+    for (uint64_t k = 0; k < n; k++)
+        leave_out(chunk, dims, src[k], left[k]);
     return TERP_OK;
 }
 
 /* Puts copies back along all of some dimensions, the last value first: none is
  * written over that is still to be read. */
-enum terp_status
-terp_cpu_copies_put_back(struct terp_session *session,
-                         const struct terp_chunk *chunk, unsigned dims,
-                         void *values)
+static void
+put_back(const struct terp_chunk *chunk, unsigned dims, void *values)
 {
     unsigned single = dims;
     uint8_t *first = values;
 
-    (void)session;
     for (int d = 0; d < chunk->rank; d++) {
         if ((dims >> d & 1) == 0)
             continue;
@@ -105,6 +110,16 @@ terp_cpu_copies_put_back(struct terp_session *session,
         }
         single &= ~(1u << d);
     }
+}
+
+enum terp_status
+terp_cpu_copies_put_back(struct terp_session *session,
+                         const struct terp_chunk *chunk, unsigned dims,
+                         uint64_t n, void *const *values)
+{
+    (void)session;
+    for (uint64_t k = 0; k < n; k++)
+        put_back(chunk, dims, values[k]);
     return TERP_OK;
 }
 
@@ -160,29 +175,38 @@ follow(const struct followed *it)
     return valid && n == it->nreferences;
 }
 
-enum terp_status
-terp_cpu_references_follow(struct terp_session *session,
-                           const struct terp_chunk *chunk, uint64_t marker,
-                           uint64_t nreferences, const void *distances,
-                           const void *differences, void *values)
+static enum terp_status
+follow_all(struct cpu_pool *pool, const struct terp_chunk *chunk,
+           const struct terp_followed *followed)
 {
     const int value_nbytes = terp_value_nbytes(chunk->type);
     struct followed it = {.nvalues =
                               terp_chunk_nbytes(chunk) / (uint64_t)value_nbytes,
-                          .nreferences = nreferences,
-                          .marker = marker,
+                          .nreferences = followed->nreferences,
+                          .marker = followed->marker,
                           .value_nbytes = value_nbytes,
                           .is_float = !terp_type_is_integer(chunk->type),
-                          .distances = distances,
-                          .differences = differences,
-                          .values = values};
+                          .distances = followed->distances,
+                          .differences = followed->differences,
+                          .values = followed->values};
 
-    it.words = terp_cpu_memory_make(cpu_pool_of(session), 8 * it.nvalues);
+    it.words = terp_cpu_memory_make(pool, 8 * it.nvalues);
     if (it.words == NULL)
         return TERP_ERR_MEMORY;
     const bool valid = follow(&it);
-    terp_cpu_memory_free(cpu_pool_of(session), it.words);
+    terp_cpu_memory_free(pool, it.words);
     if (valid && chunk->big_endian)
-        terp_swap_values(values, it.nvalues, value_nbytes);
+        terp_swap_values(it.values, it.nvalues, value_nbytes);
     return valid ? TERP_OK : TERP_ERR_CORRUPT;
+}
+
+enum terp_status
+terp_cpu_references_follow(struct terp_session *session,
+                           const struct terp_chunk *chunk, uint64_t n,
+                           const struct terp_followed *followed,
+                           enum terp_status *status_ret)
+{
+    for (uint64_t k = 0; k < n; k++)
+        status_ret[k] = follow_all(cpu_pool_of(session), chunk, &followed[k]);
+    return TERP_OK;
 }

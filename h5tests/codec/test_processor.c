@@ -70,7 +70,10 @@ make(const struct terp_engine *engine, const struct terp_params *params,
     uint8_t *other = allocate(terp_chunk_nbytes(chunk));
     memcpy(other, made.decoded, terp_chunk_nbytes(chunk));
     struct terp_session *session = engine->open(&call, 1);
-    engine->measure(session, params, chunk, values, other, &made.measure);
+    const void *const src[] = {values};
+    void *const others[] = {other};
+    engine->measure(session, params, chunk, 1, src, &made.measure);
+    engine->compare(session, params, chunk, 1, src, others, &made.measure);
     engine->close(session);
     free(other);
     return made;
