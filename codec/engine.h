@@ -149,6 +149,8 @@ struct terp_open_stream {
     struct terp_frame frame;
     const uint8_t *body;
     uint64_t body_nbytes;
+    const uint8_t *whole; /* the stream, with its frame in front; NULL: a part
+                             of another stream, which has no frame */
 };
 
 /* The range of a chunk's valid values; and the mean square of how far other
@@ -156,8 +158,8 @@ struct terp_open_stream {
 struct terp_measure {
     double half_range; /* 0: there is none */
     double min, max;   /* of the valid values; min > max: there are none */
-    uint64_t nspecials;
-    double square; /* of compare() */
+    uint64_t nspecials, fill_bits[TERP_NFILLS]; /* values that do not count */
+    double square;                              /* of compare() */
 };
 
 /* References that a search has found, in the engine's memory: where their

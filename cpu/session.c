@@ -121,6 +121,7 @@ terp_cpu_read_frames(struct terp_session *session, uint64_t n,
                              &frame_nbytes);
         stream->body = (const uint8_t *)streams[k] + frame_nbytes;
         stream->body_nbytes = nbytes[k] - (uint64_t)frame_nbytes;
+        stream->whole = streams[k];
     }
     return st;
 }

@@ -11,11 +11,16 @@ set(TERP_CUDA_SOURCES
   engine/references.cu
   engine/device.c
   engine/driver.cu
+  engine/encode.cu
   engine/engine.cu
   engine/parts.cu
   engine/psnr.cu
+  engine/search.cu
   engine/sequence.cu
+  engine/session.cu
+  engine/streams.cu
   engine/tables.cu
+  engine/values.cu
   engine/within.cu
   entropy/codebooks.cu
   entropy/contexts.cu

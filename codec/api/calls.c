@@ -213,7 +213,7 @@ terp_inspect_decoded(const struct terp_read_frame *frame, const void *src,
 {
     const struct terp_open_stream stream = {
         frame->frame, (const uint8_t *)src + frame->nbytes,
-        src_nbytes - (uint64_t)frame->nbytes};
+        src_nbytes - (uint64_t)frame->nbytes, (const uint8_t *)src};
     struct terp_environment host;
 
     terp_environment_enter(&host);

@@ -242,7 +242,7 @@ terp_complex_decode(const struct terp_coder *coder,
         return TERP_ERR_MEMORY;
     for (uint64_t k = 0; st == TERP_OK && k < TERP_NPARTS; k++) {
         const struct terp_open_stream part = {parts[k].frame, parts[k].body,
-                                              parts[k].body_nbytes};
+                                              parts[k].body_nbytes, NULL};
         st = decode(coder, &part, step, values + k * (nbytes / TERP_NPARTS));
     }
     if (st == TERP_OK)

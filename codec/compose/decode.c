@@ -18,7 +18,8 @@ decode_copies(const struct terp_coder *coder,
     if (st != TERP_OK)
         return st;
     const struct terp_open_stream left = {
-        copies.values.frame, copies.values.body, copies.values.body_nbytes};
+        copies.values.frame, copies.values.body, copies.values.body_nbytes,
+        NULL};
     st = left.frame.coding == TERP_CODING_REFERENCES
              ? terp_references_decode(coder, &left, dst)
              : terp_coder_decode(coder, &left, 1, dst);

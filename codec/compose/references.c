@@ -204,7 +204,7 @@ terp_references_decode(const struct terp_coder *coder,
     for (int i = 0; st == TERP_OK && i < TERP_REFERENCES_NPARTS; i++) {
         const struct terp_part *part = &references.part[i];
         const struct terp_open_stream of_part = {part->frame, part->body,
-                                                 part->body_nbytes};
+                                                 part->body_nbytes, NULL};
         st = terp_coder_decode(coder, &of_part, 1, to[i]);
     }
     const struct terp_followed followed = {

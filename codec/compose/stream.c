@@ -85,6 +85,7 @@ terp_stream_open_behind(const struct terp_read_frame *frame, const uint8_t *src,
     stream_ret->frame = frame->frame;
     stream_ret->body = src + frame->nbytes;
     stream_ret->body_nbytes = src_nbytes - (uint64_t)frame->nbytes;
+    stream_ret->whole = src;
     return st;
 }
 

@@ -2,6 +2,7 @@
  * are added up in the order of codec/model/psnr.h, whatever the number of
  * threads. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "codec/format/base.h"
 #include "codec/model/psnr.h"
@@ -103,9 +104,12 @@ terp_cpu_measure(struct terp_session *session, const struct terp_params *params,
             return st;
         terp_cpu_scan(of.stages, of.pool, of.values, of.nvalues, &of.fills,
                       &stats);
-        measures_ret[k] =
-            (struct terp_measure){terp_half_range(stats.min, stats.max),
-                                  stats.min, stats.max, stats.nspecials, 0};
+        measures_ret[k] = (struct terp_measure){
+            .half_range = terp_half_range(stats.min, stats.max),
+            .min = stats.min,
+            .max = stats.max,
+            .nspecials = stats.nspecials};
+        memcpy(measures_ret[k].fill_bits, of.fills.bits, sizeof of.fills.bits);
         free_measured(&of);
     }
     return st;
@@ -115,13 +119,15 @@ static enum terp_status
 compare(const struct measured *of, const struct terp_chunk *chunk, void *other,
         struct terp_measure *measure)
 {
+    struct cpu_fills fills;
     struct work work = {.stages = of->stages,
                         .values = of->values,
                         .others = other,
-                        .fills = &of->fills,
+                        .fills = &fills,
                         .nvalues = of->nvalues,
                         .half_range = measure->half_range};
 
+    memcpy(fills.bits, measure->fill_bits, sizeof fills.bits);
     if (chunk->big_endian != TERP_HOST_IS_BIG_ENDIAN)
         terp_swap_values(other, of->nvalues, of->stages->value_nbytes);
     measure->square = 0;

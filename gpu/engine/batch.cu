@@ -217,6 +217,7 @@ describe(const struct cuda_request *request, const struct terp_layout *layout)
     batch.has_domain = request->domain != NULL;
     batch.decode = request->params == NULL;
     batch.is_part = request->is_part;
+    batch.measures = request->measures;
     batch.bounds = request->bounds;
     if (batch.decode && request->expects.ratio)
         batch.coding = TERP_CODING_RATIO;

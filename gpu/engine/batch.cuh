@@ -19,6 +19,7 @@ struct cuda_request {
     bool decodes_all = false; /* decode: see cuda_call */
     bool is_part = false;     /* see cuda_batch */
     enum cuda_bounds bounds = CUDA_BOUNDS_OWN;
+    bool measures = false; /* see cuda_call */
 };
 
 /* The number of chunks in a batch is a multiple of this. */

@@ -40,7 +40,7 @@ seal_short(const struct cuda_call *call, struct cuda_slot *slot, uint64_t i,
 {
     uint8_t *stream = slot->h_short + i * CUDA_SHORT_NBYTES;
 
-    if (call->host) {
+    if (call->dst_on_host) {
         terp_frame_seal(dst, nbytes);
         return cudaSuccess;
     }
@@ -57,6 +57,7 @@ domain_of(const struct cuda_call *call, const struct cuda_chunk *chunk)
         (enum terp_domain_verdict)chunk->domain_verdict,
         terp_domain_split(call->chunk, chunk->domain_nslow),
         chunk->coding == TERP_CODING_CONSTANT,
+        chunk->coding == TERP_CODING_RAW,
         terp_asks_for_huffman(
             call->params, chunk->prediction, chunk->stream_nbytes,
             terp_chunk_nbytes(call->chunk) /
@@ -96,16 +97,17 @@ finish_encode(const struct cuda_call *call, const struct in_flight *batch)
     for (uint64_t i = 0; error == cudaSuccess && i < batch->n; i++) {
         const struct cuda_chunk *chunk = &slot->batch.h_chunks[i];
         uint64_t at = batch->first + i;
-        bool is_done = chunk->status == TERP_OK;
+        const bool is_done = chunk->status == TERP_OK;
+        const bool is_raw = chunk->coding == TERP_CODING_RAW;
         call->dst_nbytes[at] = is_done ? chunk->stream_nbytes : 0;
         if (call->found != NULL)
             call->found[at] = domain_of(call, chunk);
-        if (call->host && is_done)
+        if (call->dst_on_host && is_done && !(is_raw && call->skips_raw))
             error = cudaMemcpyAsync(
                 call->dst[at], slot->d_dst + i * slot->dst_stride,
                 chunk->stream_nbytes, cudaMemcpyDeviceToHost, slot->stream);
     }
-    if (error == cudaSuccess && call->host)
+    if (error == cudaSuccess && call->dst_on_host)
         error = cudaStreamSynchronize(slot->stream);
     for (uint64_t i = 0; error == cudaSuccess && i < batch->n; i++) {
         uint64_t at = batch->first + i, nbytes = call->dst_nbytes[at];
@@ -128,7 +130,7 @@ peek_frame(const struct cuda_call *call, uint64_t at, uint64_t byte)
 {
     const uint8_t *src = (const uint8_t *)call->src[at];
 
-    return call->host && call->src_nbytes[at] > byte ? src[byte] : -1;
+    return call->src_on_host && call->src_nbytes[at] > byte ? src[byte] : -1;
 }
 
 /* Whether a stream is left out of the batch: one that is longer than a raw
@@ -179,7 +181,7 @@ expected_kinds(const struct cuda_call *call, const struct in_flight *batch)
     const uint64_t frame_nbytes = frame_nbytes_of(call);
     struct cuda_stream_kinds kinds = {};
 
-    if (!call->host)
+    if (!call->src_on_host)
         return batch->slot->saw;
     for (uint64_t i = 0; i < batch->n; i++) {
         const uint64_t at = batch->first + i;
@@ -247,7 +249,7 @@ await_decode(struct terp_cuda_device *device, const struct cuda_call *call,
     struct cuda_slot *slot = batch->slot;
 
     cudaError_t error = cudaStreamSynchronize(slot->stream);
-    if (error != cudaSuccess || call->host)
+    if (error != cudaSuccess || call->src_on_host)
         return error;
     slot->saw = seen_kinds(batch);
     if ((!slot->saw.ratio || slot->batch.coding == TERP_CODING_RATIO) &&
@@ -280,9 +282,10 @@ finish_decode(struct terp_cuda_device *device, const struct cuda_call *call,
             st = TERP_ERR_DEVICE;
         call->status[at] = st;
         if (st != TERP_OK ||
-            (!call->host && (is_coarse || chunk->coding != TERP_CODING_RAW)))
+            (!call->dst_on_host &&
+             (is_coarse || chunk->coding != TERP_CODING_RAW)))
             continue;
-        const uint8_t *from = call->host
+        const uint8_t *from = call->dst_on_host
                                   ? slot->d_dst + i * slot->dst_stride
                                   : (const uint8_t *)call->src[at] +
                                         call->src_nbytes[at] - chunk_nbytes;
@@ -334,23 +337,25 @@ upload(const struct cuda_call *call, const struct in_flight *batch)
         uint64_t nbytes = terp_chunk_nbytes(call->chunk);
         uint8_t *d_src = slot->d_src + i * slot->src_stride;
         cuda_chunk_ask(chunk);
-        chunk->src = call->host ? d_src : call->src[at];
+        chunk->src = call->src_on_host ? d_src : call->src[at];
         chunk->original = chunk->src;
         chunk->dst =
-            call->host ? slot->d_dst + i * slot->dst_stride : call->dst[at];
+            call->dst_on_host || call->measures
+                ? slot->d_dst + i * slot->dst_stride
+                : call->dst[at];
         place_values(slot, i, chunk);
         if (cuda_bounds_come_from_host(call->bounds_are))
             chunk->bound = call->bounds[at];
         if (slot->batch.decode) {
             nbytes = call->src_nbytes[at];
-            if (call->host)
+            if (call->src_on_host)
                 nbytes = cuda_read_nbytes(
                     slot->batch, (const uint8_t *)call->src[at], nbytes);
             chunk->src_nbytes = nbytes;
             if (nbytes == 0 || is_not_for_batch(call, at))
                 chunk->status = chunk->checksum_status = TERP_ERR_DEVICE;
         }
-        if (call->host && chunk->status == TERP_OK)
+        if (call->src_on_host && chunk->status == TERP_OK)
             error = cudaMemcpyAsync(d_src, call->src[at], nbytes,
                                     cudaMemcpyHostToDevice, slot->stream);
     }
@@ -365,7 +370,8 @@ start(struct terp_cuda_device *device, const struct cuda_call *call,
         call->chunk,       call->domain,       call->params,
         batch->n,          call->host,         {},
         call->form,        call->caller_bound, call->step,
-        call->decodes_all, call->is_part,      call->bounds_are};
+        call->decodes_all, call->is_part,      call->bounds_are,
+        call->measures};
 
     if (call->params == NULL)
         request.expects = expected_kinds(call, batch);
@@ -422,7 +428,8 @@ reserve(struct terp_cuda_device *device, struct cuda_slot *slot,
     struct cuda_request request = {
         call->chunk, call->domain,       call->params,  call->batch_nchunks,
         call->host,  {true, true, true}, call->form,    call->caller_bound,
-        call->step,  call->decodes_all,  call->is_part, call->bounds_are};
+        call->step,  call->decodes_all,  call->is_part, call->bounds_are,
+        call->measures};
     cudaError_t error = cuda_slot_reserve(device, slot, &request);
 
     call->batch_nchunks = request.nchunks;
@@ -482,10 +489,10 @@ try_call(struct terp_cuda_device *device, const struct terp_cuda_call *where,
 }
 
 enum terp_status
-cuda_call_do(struct terp_cuda_device *device,
-             const struct terp_cuda_call *where, struct cuda_call *call)
+cuda_call_do_mixed(struct terp_cuda_device *device,
+                   const struct terp_cuda_call *where, struct cuda_call *call)
 {
-    call->host = where->memory == TERP_MEMORY_HOST;
+    call->host = call->src_on_host || call->dst_on_host;
     call->batch_nchunks = min_u64(call->nchunks, MAX_BATCH_NCHUNKS);
     if (call->host)
         call->batch_nchunks =
@@ -509,4 +516,12 @@ cuda_call_do(struct terp_cuda_device *device,
         }
         return st;
     });
+}
+
+enum terp_status
+cuda_call_do(struct terp_cuda_device *device,
+             const struct terp_cuda_call *where, struct cuda_call *call)
+{
+    call->src_on_host = call->dst_on_host = where->memory == TERP_MEMORY_HOST;
+    return cuda_call_do_mixed(device, where, call);
 }

@@ -11,6 +11,7 @@ struct cuda_found_domain {
     enum terp_domain_verdict verdict;
     struct terp_chunk domain;
     bool is_constant;
+    bool is_raw;           /* the chunk is stored */
     bool asks_for_huffman; /* see terp_asks_for_huffman */
     /* A flat chunk seems to have rows. The search for their length needs the
      * members up to `carrier`. */
@@ -55,13 +56,20 @@ struct cuda_call {
     /* decode, with step: decode all levels and gather the wanted values. If
      * false, streams whose prediction has no levels are left out. */
     bool decodes_all;
-    bool host; /* the caller's memory is host memory */
+    bool host; /* values or streams are in host memory, each as below */
+    bool src_on_host, dst_on_host;
+    bool skips_raw; /* encode, to host memory: stored chunks stay out of dst */
+    bool measures;  /* encode: find the ranges only */
     const struct terp_allocator *allocator; /* encode: see terp_cuda_call */
     uint64_t batch_nchunks; /* most chunks of a batch; memory may lower it */
 };
 
 /* Codes all chunks, in batches as large as memory allows. Returns what a call
- * of the engine returns (codec/engine.h). */
+ * of the engine returns (codec/engine.h). cuda_call_do takes both places from
+ * where->memory, cuda_call_do_mixed from the call. */
+enum terp_status
+cuda_call_do_mixed(struct terp_cuda_device *device,
+                   const struct terp_cuda_call *where, struct cuda_call *call);
 enum terp_status
 cuda_call_do(struct terp_cuda_device *device,
              const struct terp_cuda_call *where, struct cuda_call *call);

@@ -191,7 +191,8 @@ empty_device(struct terp_cuda_device *device)
         if (slot.stream != NULL)
             cudaStreamDestroy(slot.stream);
     }
-    cudaFree(device->spare.at);
+    for (const struct cuda_block &spare : device->spare)
+        cudaFree(spare.at);
     cudaFree(device->d_tables);
 }
 
@@ -484,47 +485,82 @@ release_block(struct terp_cuda_device *device, struct cuda_block block)
     device->held_nbytes -= block.nbytes;
 }
 
-/* Hands the spare block to the caller; without one, a block of 0 bytes. */
+/* Hands the caller the smallest spare block of at least so many bytes; without
+ * one, a block of 0 bytes. */
 static struct cuda_block
-take_spare(struct terp_cuda_device *device)
+take_spare(struct terp_cuda_device *device, uint64_t nbytes)
 {
     std::lock_guard<std::mutex> lock(device->mutex);
-    const struct cuda_block spare = device->spare;
+    struct cuda_block *best = NULL;
 
-    device->spare = {};
-    return spare;
+    for (struct cuda_block &spare : device->spare)
+        if (spare.nbytes > 0 && spare.nbytes >= nbytes &&
+            (best == NULL || spare.nbytes < best->nbytes))
+            best = &spare;
+    if (best == NULL)
+        return {};
+    const struct cuda_block block = *best;
+    *best = {};
+    return block;
+}
+
+/* False: there was none. */
+static bool
+release_spares(struct terp_cuda_device *device)
+{
+    struct cuda_block spare;
+    bool is_released = false;
+
+    while ((spare = take_spare(device, 0)).nbytes > 0) {
+        release_block(device, spare);
+        is_released = true;
+    }
+    return is_released;
+}
+
+static cudaError_t
+make_block(struct terp_cuda_device *device, uint64_t nbytes,
+           struct cuda_block *block_ret)
+{
+    struct cuda_block block = {NULL, nbytes};
+
+    if (!cuda_device_hold(device, nbytes))
+        return cudaErrorMemoryAllocation;
+    const cudaError_t error = cudaMalloc((void **)&block.at, nbytes);
+    if (error == cudaSuccess)
+        *block_ret = block;
+    else
+        device->held_nbytes -= nbytes;
+    return error;
 }
 
 enum terp_status
 cuda_block_take(struct terp_cuda_device *device, uint64_t nbytes,
                 struct cuda_block *block_ret)
 {
-    struct cuda_block block = {NULL, nbytes};
-
-    *block_ret = take_spare(device);
-    if (block_ret->nbytes >= nbytes)
+    *block_ret = take_spare(device, nbytes);
+    if (block_ret->nbytes > 0)
         return TERP_OK;
-    return cuda_device_do(device, [&](const struct cuda_visit &) {
-        release_block(device, *block_ret);
-        *block_ret = {};
-        if (!cuda_device_hold(device, nbytes))
-            return cuda_status_of("allocating", cudaErrorMemoryAllocation);
-        cudaError_t error = cudaMalloc((void **)&block.at, nbytes);
-        if (error == cudaSuccess)
-            *block_ret = block;
-        else
-            device->held_nbytes -= nbytes;
+    return cuda_device_do(device, [=](const struct cuda_visit &) {
+        cudaError_t error = make_block(device, nbytes, block_ret);
+        if (error == cudaErrorMemoryAllocation && release_spares(device))
+            error = make_block(device, nbytes, block_ret);
         return cuda_status_of("allocating", error);
     });
 }
 
+/* Keeps the larger blocks. */
 void
 cuda_block_give(struct terp_cuda_device *device, struct cuda_block block)
 {
     {
         std::lock_guard<std::mutex> lock(device->mutex);
-        if (device->spare.nbytes < block.nbytes)
-            std::swap(device->spare, block);
+        struct cuda_block *least = &device->spare[0];
+        for (struct cuda_block &spare : device->spare)
+            if (spare.nbytes < least->nbytes)
+                least = &spare;
+        if (least->nbytes < block.nbytes)
+            std::swap(*least, block);
     }
     if (block.nbytes > 0)
         cuda_device_do(device, [=](const struct cuda_visit &) {
@@ -542,11 +578,7 @@ cuda_device_trim(struct terp_cuda_device *device)
 
     while (n < CUDA_NSLOTS && (idle[n] = cuda_slot_take(device, true)) != NULL)
         n++;
-    const struct cuda_block spare = take_spare(device);
-    if (spare.nbytes > 0) {
-        release_block(device, spare);
-        is_released = true;
-    }
+    is_released = release_spares(device);
     for (int i = 0; i < n; i++) {
         is_released = idle[i]->d_nbytes > 0 || is_released;
         cuda_slot_release(device, idle[i]);

@@ -67,6 +67,11 @@ struct cuda_slot {
     struct cuda_sequence sequence[2]; /* by batch.decode */
 };
 
+/* Blocks of device memory that a device keeps for later calls, which need at
+ * most that many at a time: complex values need two, their trials one more, and
+ * references three. */
+#define CUDA_NSPARES 4
+
 /* Device memory. */
 struct cuda_block {
     uint8_t *at;
@@ -95,7 +100,7 @@ struct terp_cuda_device {
      * without the mutex, except `busy`; is_lost is read without it. */
     std::mutex mutex;
     std::condition_variable slot_is_free;
-    struct cuda_block spare; /* kept from an earlier call */
+    struct cuda_block spare[CUDA_NSPARES]; /* kept from earlier calls */
     struct cuda_slot slot[CUDA_NSLOTS];
     std::atomic<bool> is_lost;
     char loss[128]; /* why the device was lost */
@@ -168,15 +173,15 @@ cuda_slot_follow(struct terp_cuda_device *device,
 bool
 cuda_device_hold(struct terp_cuda_device *device, uint64_t nbytes);
 
-/* Device memory for a call beside its slots: the spare block if it is large
- * enough, else a new one. TERP_ERR_MEMORY: there is too little memory. */
+/* Device memory for a call beside its slots: the smallest spare block that
+ * is large enough, else a new one. TERP_ERR_MEMORY: there is too little memory. */
 enum terp_status
 cuda_block_take(struct terp_cuda_device *device, uint64_t nbytes,
                 struct cuda_block *block_ret);
 void
 cuda_block_give(struct terp_cuda_device *device, struct cuda_block block);
 
-/* Releases the memory of free slots, and the spare block. False: there was
+/* Releases the memory of free slots, and the spare blocks. False: there was
  * nothing to release. */
 bool
 cuda_device_trim(struct terp_cuda_device *device);

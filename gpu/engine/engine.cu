@@ -1,4 +1,5 @@
 /* The CUDA engine's table of functions. */
+#include "codec/compose/bounds.h"
 #include "codec/engine.h"
 #include "codec/format/types.h"
 
@@ -6,7 +7,43 @@
 #include "gpu/engine/array.cuh"
 #include "gpu/engine/parts.cuh"
 #include "gpu/engine/psnr.cuh"
+#include "gpu/engine/session.cuh"
 #include "gpu/engine/within.cuh"
+
+/* 1: codec/compose decides what streams are made of (doc/design/composition.md,
+ * step 3); 0: this engine does. */
+#ifndef CUDA_COMPOSES_ABOVE
+#define CUDA_COMPOSES_ABOVE 1
+#endif
+
+/* Encodes by the composition of both engines. */
+static enum terp_status
+encode_composed(struct terp_cuda_device *device,
+                const struct terp_cuda_call *where,
+                const struct terp_params *params,
+                const struct terp_chunk *chunk, uint64_t nchunks,
+                const void *const *src, void *const *dst,
+                uint64_t *dst_nbytes_ret)
+{
+    const struct terp_coder coder = {&cuda_engine_table,
+                                     cuda_session_open(device, where)};
+    struct terp_batch batch = {};
+    enum terp_status st = TERP_ERR_MEMORY;
+
+    batch.source.chunk = chunk;
+    batch.source.params = params;
+    batch.source.n = nchunks;
+    batch.source.src = src;
+    batch.dst = dst;
+    batch.nbytes = dst_nbytes_ret;
+    if (coder.session != NULL)
+        st = terp_bounded_encode(&coder, &batch);
+    terp_coder_close(&coder);
+    for (uint64_t i = 0; i < nchunks; i++)
+        if (terp_is_left(&batch, i))
+            dst_nbytes_ret[i] = 0;
+    return st;
+}
 
 static enum terp_status
 encode(struct terp_cuda_device *device, const struct terp_cuda_call *where,
@@ -22,6 +59,9 @@ encode(struct terp_cuda_device *device, const struct terp_cuda_call *where,
     if (terp_is_the_cpus(chunk->type, params))
         return TERP_OK;
     known = terp_params_of_type(chunk->type, params);
+    if (CUDA_COMPOSES_ABOVE && known.bound_mode != TERP_BOUND_PSNR)
+        return encode_composed(device, where, &known, chunk, nchunks, src, dst,
+                               dst_nbytes_ret);
     if (terp_type_nparts(chunk->type) > 1)
         return cuda_parts_encode(device, where, &known, chunk, nchunks, src,
                                  dst, dst_nbytes_ret);

@@ -77,6 +77,9 @@ static const struct step encode_steps[] = {
     {cuda_seal, LARGE},
     {NULL, 0}};
 
+static const struct step measure_steps[] = {
+    {cuda_swap_src, 0}, {cuda_scan, 0}, {NULL, 0}};
+
 /* All stages are safe with any bytes, so none waits for the checksum. */
 static const struct step decode_steps[] = {
     {cuda_verify, APART},
@@ -253,7 +256,9 @@ enqueue(const struct cuda_slot *slot, struct recording *recording)
     unsigned joins = JOIN;
     const unsigned others =
         (LARGE | WIDE | LOSSLESS | BOUNDED) & ~kinds_of(&slot->batch);
-    const struct step *step = slot->batch.decode ? decode_steps : encode_steps;
+    const struct step *step = slot->batch.decode     ? decode_steps
+                              : slot->batch.measures ? measure_steps
+                                                     : encode_steps;
 
     if (ratio)
         joins |= JOIN_RATIO;

@@ -334,13 +334,17 @@ enum cuda_bounds {
     CUDA_BOUNDS_GIVEN,
     /* The host sets cuda_chunk.bound as a fraction of half the chunk's
      * range. */
-    CUDA_BOUNDS_OF_RANGES
+    CUDA_BOUNDS_OF_RANGES,
+    /* The host sets cuda_chunk.bound, which holds for the chunk's own values; 0:
+     * as under CUDA_BOUNDS_OWN. */
+    CUDA_BOUNDS_OF_CHUNKS
 };
 
 static inline bool
 cuda_bounds_come_from_host(enum cuda_bounds bounds)
 {
-    return bounds == CUDA_BOUNDS_GIVEN || bounds == CUDA_BOUNDS_OF_RANGES;
+    return bounds == CUDA_BOUNDS_GIVEN || bounds == CUDA_BOUNDS_OF_RANGES ||
+           bounds == CUDA_BOUNDS_OF_CHUNKS;
 }
 
 /* The facts that all chunks of a batch share; a parameter of every kernel.
@@ -353,6 +357,7 @@ struct cuda_batch {
     /* The streams lie inside other streams: they have no tables of prefixes,
      * and their checksums are neither written nor verified. */
     bool is_part;
+    bool measures; /* encode: only the ranges are found */
     enum cuda_bounds bounds;
     struct terp_chunk chunk;   /* the shape of all chunks */
     struct terp_params params; /* encode */

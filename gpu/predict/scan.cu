@@ -399,7 +399,9 @@ finish_parts(const struct cuda_batch batch)
     if (batch.bounds == CUDA_BOUNDS_OF_RANGES)
         bound = terp_psnr_bound(terp_half_range(range.min, range.max), bound);
     else if (is_bound(bound))
-        bound = terp_part_bound_of(bound);
+        bound = batch.bounds == CUDA_BOUNDS_OF_CHUNKS
+                    ? bound
+                    : terp_part_bound_of(bound);
     else
         bound = terp_absolute_bound(batch.params.bound_mode, batch.params.bound,
                                     range.min, range.max);

@@ -1,0 +1,534 @@
+/* Attempts at chunks that lie in memory of a session, or are the caller's. */
+#include <new>
+
+#include <string.h>
+
+#include "codec/format/types.h"
+#include "codec/model/bound.h"
+#include "codec/model/lag_errors.h"
+#include "codec/model/repeats.h"
+#include "gpu/engine/call.cuh"
+#include "gpu/engine/session.cuh"
+#include "gpu/predict/pointwise.cuh"
+
+/* A chunk between attempts. */
+struct encoded_chunk {
+    struct cuda_found_domain found; /* by the first attempt */
+    struct terp_facts facts;
+};
+
+struct terp_encoding {
+    struct terp_session *session;
+    const struct terp_source *source;
+    struct terp_params params; /* of the carrier */
+    double caller_bound;
+    enum cuda_bounds bounds_are;
+    bool has_begun; /* the first attempt was made */
+    struct encoded_chunk *chunks;
+    /* Of a call of the device: which of the attempt, and what goes to struct
+     * cuda_call. */
+    uint64_t n, *ks;
+    const void **src;
+    void **dst;
+    double *bounds;
+    uint64_t *nbytes;
+    struct cuda_found_domain *found;
+    struct cuda_found_domain *seen; /* by an attempt, of all its chunks */
+};
+
+/* ---- domains ---- */
+
+/* A flat chunk, on the host. */
+struct flat_chunk {
+    const void *values; /* what is coded */
+    uint64_t nvalues;
+    const struct cuda_found_domain *found;
+};
+
+template <typename T>
+static void
+flat_errors(void *arg, uint64_t lag, uint64_t set,
+            struct terp_lag_errors *errors_ret)
+{
+    const struct flat_chunk *flat = (const struct flat_chunk *)arg;
+    typename value_traits<T>::WORD fills[TERP_NFILLS];
+
+    for (int i = 0; i < TERP_NFILLS; i++)
+        fills[i] = (typename value_traits<T>::WORD)(
+            cuda_form_is_pointwise(flat->found->form)
+                ? terp_slot_of_fill(false, 0, sizeof(T))
+                : flat->found->fills[i]);
+    lag_errors_of_samples((const T *)flat->values, flat->nvalues, fills, lag,
+                          set, 1 / flat->found->step, errors_ret);
+}
+
+template <typename V, typename C, enum cuda_form form>
+static void
+code_values(const struct flat_chunk *flat, C *coded)
+{
+    const coder_of<V, C, form> coder(flat->found->how);
+    const V *values = (const V *)flat->values;
+    typename value_traits<V>::WORD fills[TERP_NFILLS];
+
+    for (int i = 0; i < TERP_NFILLS; i++)
+        fills[i] = (typename value_traits<V>::WORD)flat->found->fills[i];
+    for (uint64_t i = 0; i < flat->nvalues; i++)
+        coded[i] = is_special(values[i], fills) ? (C)NAN : coder(values[i]);
+}
+
+template <typename V>
+static void
+code_values_of(const struct flat_chunk *flat, void *coded)
+{
+    switch (flat->found->form) {
+    case CUDA_LOG_F32:
+        code_values<V, float, CUDA_LOG_F32>(flat, (float *)coded);
+        break;
+    case CUDA_LOG_F64:
+        code_values<V, double, CUDA_LOG_F64>(flat, (double *)coded);
+        break;
+    case CUDA_FLOORED_F32:
+        code_values<V, float, CUDA_FLOORED_F32>(flat, (float *)coded);
+        break;
+    case CUDA_FLOORED_F64:
+        code_values<V, double, CUDA_FLOORED_F64>(flat, (double *)coded);
+        break;
+    default:
+        code_values<V, V, CUDA_ROUNDED>(flat, (V *)coded);
+        break;
+    }
+}
+
+/* What carries a 16-bit float, or an integer that is no fill value. */
+static uint64_t
+carry_value(const struct terp_encoding *encoding, const struct flat_chunk *flat,
+            uint64_t word)
+{
+    const enum terp_type type = encoding->source->chunk->type;
+    const struct terp_params *params = &encoding->params;
+
+    if (terp_type_is_half(type))
+        return terp_carried_half(type, (uint16_t)word,
+                                 params->bound_mode == TERP_BOUND_POINTWISE);
+    const struct terp_carrier_head *head = &flat->found->carrier;
+    const uint64_t lowest = terp_lowest_integer(type);
+    const int64_t n = terp_integer_number(
+        terp_integer_distance(word, terp_part_nbytes(type), lowest),
+        head->offset - lowest, head->scale);
+    return head->form == TERP_CARRIER_INTS_F32 ? bits_of((float)n)
+                                               : bits_of((double)n);
+}
+
+/* What carries the values of a flat chunk, in a new block. */
+static void *
+carry_flat(const struct terp_encoding *encoding, const struct flat_chunk *flat)
+{
+    const struct terp_params *params = &encoding->params;
+    const enum terp_type type = encoding->source->chunk->type;
+    const int own_nbytes = terp_value_nbytes(type);
+    const int nbytes =
+        terp_value_nbytes(cuda_carrier_type(flat->found->form, type));
+    const uint64_t ones = UINT64_MAX >> (64 - 8 * own_nbytes);
+    uint8_t *carried = (uint8_t *)terp_allocate(
+        encoding->session->where->allocator, flat->nvalues * (uint64_t)nbytes);
+
+    for (uint64_t i = 0; carried != NULL && i < flat->nvalues; i++) {
+        const uint64_t word =
+            load_value((const uint8_t *)flat->values + i * (uint64_t)own_nbytes,
+                       own_nbytes);
+        const bool is_fill =
+            terp_type_is_integer(type) &&
+            ((params->has_fill && word == (params->fill_bits & ones)) ||
+             (params->has_missing && word == (params->missing_bits & ones)));
+        store_value(
+            carried + i * (uint64_t)nbytes,
+            is_fill ? (nbytes == 4 ? bits_of((float)NAN) : bits_of((double)NAN))
+                    : carry_value(encoding, flat, word),
+            nbytes);
+    }
+    return carried;
+}
+
+/* What the device has coded instead of what carries a flat chunk's values. */
+static void
+code_flat(enum terp_type carrier, const struct flat_chunk *flat, void *coded)
+{
+    if (carrier == TERP_FLOAT32)
+        code_values_of<float>(flat, coded);
+    else
+        code_values_of<double>(flat, coded);
+}
+
+/* Searches for rows of a flat chunk, as the CPU engine does. */
+static enum terp_status
+find_rows(const struct terp_encoding *encoding, uint64_t i,
+          struct cuda_found_domain *found)
+{
+    struct terp_session *session = encoding->session;
+    const struct terp_allocator *allocator = session->where->allocator;
+    const struct terp_chunk *chunk = encoding->source->chunk;
+    const enum terp_type type = chunk->type;
+    const bool wide = cuda_form_type(found->form, type) == TERP_FLOAT64;
+    uint64_t nbytes = terp_chunk_nbytes(chunk);
+    const int own_nbytes = terp_value_nbytes(type);
+    struct flat_chunk flat = {encoding->source->src[i], nbytes / (uint64_t)own_nbytes,
+                              found};
+    void *values = NULL, *carried = NULL, *coded = NULL;
+    enum terp_status st = TERP_OK;
+
+    if (!cuda_session_is_host(session, flat.values) || chunk->big_endian) {
+        values = terp_allocate(allocator, nbytes);
+        if (values == NULL)
+            return TERP_ERR_MEMORY;
+        st = cuda_session_copy(session, 1, &values, &flat.values, &nbytes);
+        flat.values = values;
+    }
+    if (chunk->big_endian)
+        terp_swap_values(values, flat.nvalues, own_nbytes);
+    if (st == TERP_OK && !terp_type_is_plain(type)) {
+        carried = carry_flat(encoding, &flat);
+        st = carried == NULL ? TERP_ERR_MEMORY : TERP_OK;
+        flat.values = carried;
+    }
+    if (st == TERP_OK && cuda_form_is_pointwise(found->form)) {
+        coded = terp_allocate(allocator, flat.nvalues * (wide ? 8 : 4));
+        if (coded != NULL)
+            code_flat(cuda_carrier_type(found->form, type), &flat, coded);
+        st = coded == NULL ? TERP_ERR_MEMORY : TERP_OK;
+        flat.values = coded;
+    }
+    if (st == TERP_OK)
+        st = terp_domain_find(
+            chunk,
+            terp_price_of_anchor(found->min, found->max, found->step),
+            wide ? flat_errors<double> : flat_errors<float>, &flat,
+            &found->domain, &found->verdict);
+    terp_release(allocator, coded);
+    terp_release(allocator, carried);
+    terp_release(allocator, values);
+    return st;
+}
+
+/* ---- attempts ---- */
+
+/* An attempt at chunks of an encoding. */
+struct attempt {
+    struct terp_encoding *encoding;
+    const struct terp_plan *plan;
+    uint64_t n;
+    const uint64_t *at;
+    void *const *dst;
+    uint64_t *nbytes; /* 0: left to the CPU */
+};
+
+/* Codes the chunks that encoding->ks lists in one form. */
+static enum terp_status
+code_listed(const struct attempt *attempt, enum cuda_form form)
+{
+    struct terp_encoding *encoding = attempt->encoding;
+    const struct terp_source *source = encoding->source;
+    const struct terp_trial *trial = &attempt->plan->trial;
+    struct terp_params params = encoding->params;
+    struct cuda_call call = {};
+
+    for (uint64_t j = 0; j < encoding->n; j++) {
+        const uint64_t k = encoding->ks[j];
+        encoding->src[j] = source->src[attempt->at[k]];
+        encoding->dst[j] = attempt->dst[k];
+        if (source->bounds != NULL)
+            encoding->bounds[j] = source->bounds[attempt->at[k]];
+    }
+    params.predictor = trial->predictor;
+    params.pipeline = trial->pipeline;
+    call.chunk = source->chunk;
+    if (!terp_shapes_are_equal(&trial->domain, source->chunk))
+        call.domain = &trial->domain;
+    call.params = &params;
+    call.caller_bound = encoding->caller_bound;
+    call.is_part = source->is_part;
+    call.bounds_are = encoding->bounds_are;
+    call.bounds = encoding->bounds;
+    call.form = form;
+    call.nchunks = encoding->n;
+    call.src = encoding->src;
+    call.dst = encoding->dst;
+    call.dst_nbytes = encoding->nbytes;
+    call.found = encoding->found;
+    call.src_on_host = cuda_session_is_host(encoding->session, call.src[0]);
+    call.dst_on_host = cuda_session_is_host(encoding->session, call.dst[0]);
+    call.skips_raw = true;
+    const enum terp_status st = cuda_call_do_mixed(
+        encoding->session->device, encoding->session->where, &call);
+    for (uint64_t j = 0; st == TERP_OK && j < encoding->n; j++) {
+        attempt->nbytes[encoding->ks[j]] = encoding->nbytes[j];
+        encoding->seen[encoding->ks[j]] = encoding->found[j];
+    }
+    return st;
+}
+
+/* What integers of a type are taken to be coded as: as the integers that were
+ * last coded a second time. */
+static enum cuda_form
+form_of_integers(const struct terp_cuda_device *device, enum terp_type type)
+{
+    const enum cuda_form seen = device->form_seen[type].load();
+
+    return cuda_form_is_of_integers(seen) ? seen
+           : terp_part_nbytes(type) <= 4  ? CUDA_INTS_F32
+                                          : CUDA_INTS_F64;
+}
+
+/* The form that most chunks have. */
+static enum cuda_form
+expected_form(const struct terp_encoding *encoding)
+{
+    const enum terp_type type = encoding->source->chunk->type;
+
+    return terp_type_is_integer(type)
+               ? form_of_integers(encoding->session->device, type)
+               : cuda_form_of_floats(
+                     &encoding->params,
+                     terp_value_nbytes(cuda_carrier_type(CUDA_VALUES, type)));
+}
+
+/* Codes the chunks in the form that most have, then those that need another
+ * form, in that. */
+static enum terp_status
+code_in_forms(const struct attempt *attempt)
+{
+    struct terp_encoding *encoding = attempt->encoding;
+    struct terp_cuda_device *device = encoding->session->device;
+    const enum terp_type type = encoding->source->chunk->type;
+    enum cuda_form form = expected_form(encoding);
+    unsigned done = 1u << form;
+
+    encoding->n = 0;
+    for (uint64_t k = 0; k < attempt->n; k++)
+        encoding->ks[encoding->n++] = k;
+    enum terp_status st = code_listed(attempt, form);
+    for (uint64_t i = 0; st == TERP_OK && i < attempt->n; i++) {
+        form = encoding->seen[i].form;
+        if (attempt->nbytes[i] != 0 || done & 1u << form)
+            continue;
+        done |= 1u << form;
+        if (terp_type_is_integer(type))
+            device->form_seen[type] = form;
+        encoding->n = 0;
+        for (uint64_t k = i; k < attempt->n; k++)
+            if (attempt->nbytes[k] == 0 && encoding->seen[k].form == form)
+                encoding->ks[encoding->n++] = k;
+        st = code_listed(attempt, form);
+    }
+    return st;
+}
+
+/* Codes each chunk in the form that the first attempt has found. */
+static enum terp_status
+code_again(const struct attempt *attempt)
+{
+    struct terp_encoding *encoding = attempt->encoding;
+    enum terp_status st = TERP_OK;
+    unsigned done = 0;
+
+    for (uint64_t i = 0; st == TERP_OK && i < attempt->n; i++) {
+        const enum cuda_form form =
+            encoding->chunks[attempt->at[i]].found.form;
+        if (done & 1u << form)
+            continue;
+        done |= 1u << form;
+        encoding->n = 0;
+        for (uint64_t k = i; k < attempt->n; k++)
+            if (encoding->chunks[attempt->at[k]].found.form == form)
+                encoding->ks[encoding->n++] = k;
+        st = code_listed(attempt, form);
+    }
+    return st;
+}
+
+/* ---- facts ---- */
+
+static bool
+is_exact(const struct terp_encoding *encoding)
+{
+    const struct terp_source *source = encoding->source;
+
+    return terp_may_refer_exactly(source->params, source->chunk->type);
+}
+
+/* The dimensions along which all values are copies. The CPU has a chunk that
+ * has none though samples said so: it would look for other things then. */
+static enum terp_status
+find_copies(const struct attempt *attempt, uint64_t k)
+{
+    const struct terp_source *source = attempt->encoding->source;
+    const uint64_t i = attempt->at[k];
+    unsigned *dims = &attempt->encoding->chunks[i].facts.copied;
+    enum terp_status st = cuda_values_find_copies(
+        attempt->encoding->session, source->chunk, source->src[i], dims);
+
+    if (st == TERP_ERR_MEMORY || (st == TERP_OK && *dims == 0)) {
+        attempt->nbytes[k] = 0;
+        st = TERP_OK;
+    }
+    return st;
+}
+
+/* What other streams the chunk may be. */
+static enum terp_status
+find_more(const struct attempt *attempt, uint64_t k)
+{
+    const struct terp_encoding *encoding = attempt->encoding;
+    const struct terp_source *source = encoding->source;
+    struct encoded_chunk *chunk = &encoding->chunks[attempt->at[k]];
+    const struct cuda_found_domain *found = &chunk->found;
+    struct terp_facts *facts = &chunk->facts;
+    const uint64_t none =
+        terp_slot_of_fill(false, 0, terp_value_nbytes(source->chunk->type));
+
+    facts->bound = is_exact(encoding) ? 0
+                   : source->params->bound_mode == TERP_BOUND_POINTWISE
+                       ? source->params->bound
+                       : found->bound;
+    for (int i = 0; i < TERP_NFILLS; i++) {
+        facts->fill_bits[i] = found->fills[i];
+        facts->has_fill[i] = found->fills[i] != none;
+    }
+    facts->may_repeat = found->may_repeat;
+    facts->may_be_lossless = found->may_be_lossless;
+    return found->may_be_copies ? find_copies(attempt, k) : TERP_OK;
+}
+
+/* The facts of a chunk that was coded in its own shape. */
+static enum terp_status
+find_facts(const struct attempt *attempt, uint64_t k)
+{
+    const struct terp_encoding *encoding = attempt->encoding;
+    const struct terp_source *source = encoding->source;
+    const uint64_t i = attempt->at[k];
+    struct encoded_chunk *chunk = &encoding->chunks[i];
+    struct cuda_found_domain *found = &chunk->found;
+    struct terp_facts *facts = &chunk->facts;
+    const uint64_t nvalues = terp_chunk_nbytes(source->chunk) /
+                             (uint64_t)terp_value_nbytes(source->chunk->type);
+    enum terp_status st = TERP_OK;
+
+    *found = encoding->seen[k];
+    if (attempt->nbytes[k] == 0) {
+        facts->is_settled = true;
+        return TERP_OK;
+    }
+    if (found->is_periodic)
+        st = find_rows(encoding, i, found);
+    const struct terp_params coded =
+        cuda_coded_params(&encoding->params, found->form);
+    facts->is_settled = found->is_constant;
+    facts->is_exact = terp_is_lossless(&coded);
+    facts->is_open = terp_domain_is_open(source->chunk, nvalues, &coded);
+    facts->domain = found->domain;
+    facts->verdict = found->verdict;
+    facts->asks_for_huffman = found->asks_for_huffman;
+    return st == TERP_OK && source->wants_more ? find_more(attempt, k) : st;
+}
+
+/* ---- an encoding ---- */
+
+/* The absolute bounds that a source has of its own: as the parameters' bound,
+ * where they are all the same, so that the batch's facts depend on it. */
+static void
+take_bounds(struct terp_encoding *encoding, struct terp_params *given)
+{
+    const struct terp_source *source = encoding->source;
+    bool are_equal = source->bounds != NULL, are_zero = are_equal;
+
+    for (uint64_t i = 0; are_equal && i < source->n; i++) {
+        are_equal = source->bounds[i] == source->bounds[0];
+        are_zero &= source->bounds[i] == 0;
+    }
+    encoding->bounds_are = CUDA_BOUNDS_OWN;
+    if (source->bounds == NULL || (are_equal && are_zero &&
+                                   given->bound_mode != TERP_BOUND_RELATIVE))
+        return;
+    if (are_equal && !are_zero && given->bound_mode == TERP_BOUND_ABSOLUTE)
+        *given = terp_params_under(given, source->bounds[0]);
+    else
+        encoding->bounds_are = CUDA_BOUNDS_OF_CHUNKS;
+}
+
+enum terp_status
+cuda_encoding_begin(struct terp_session *session,
+                    const struct terp_source *source,
+                    struct terp_encoding **encoding_ret)
+{
+    const size_t n = (size_t)source->n;
+    struct terp_encoding *encoding = new (std::nothrow) struct terp_encoding();
+    struct terp_params given = *source->params;
+
+    if (encoding == NULL)
+        return TERP_ERR_MEMORY;
+    encoding->session = session;
+    encoding->source = source;
+    take_bounds(encoding, &given);
+    encoding->caller_bound = given.bound;
+    encoding->params = terp_type_is_half(source->chunk->type)
+                           ? terp_params_of_halves(source->chunk->type, &given)
+                           : given;
+    encoding->chunks = new (std::nothrow) struct encoded_chunk[n]();
+    encoding->ks = new (std::nothrow) uint64_t[n];
+    encoding->src = new (std::nothrow) const void *[n];
+    encoding->dst = new (std::nothrow) void *[n];
+    encoding->bounds = new (std::nothrow) double[n];
+    encoding->nbytes = new (std::nothrow) uint64_t[n];
+    encoding->found = new (std::nothrow) struct cuda_found_domain[n]();
+    encoding->seen = new (std::nothrow) struct cuda_found_domain[n]();
+    if (encoding->chunks == NULL || encoding->ks == NULL ||
+        encoding->src == NULL || encoding->dst == NULL ||
+        encoding->bounds == NULL || encoding->nbytes == NULL ||
+        encoding->found == NULL || encoding->seen == NULL) {
+        cuda_encoding_end(encoding);
+        return TERP_ERR_MEMORY;
+    }
+    *encoding_ret = encoding;
+    return TERP_OK;
+}
+
+void
+cuda_encoding_end(struct terp_encoding *encoding)
+{
+    delete[] encoding->chunks;
+    delete[] encoding->ks;
+    delete[] encoding->src;
+    delete[] encoding->dst;
+    delete[] encoding->bounds;
+    delete[] encoding->nbytes;
+    delete[] encoding->found;
+    delete[] encoding->seen;
+    delete encoding;
+}
+
+enum terp_status
+cuda_encoding_encode(struct terp_encoding *encoding,
+                     const struct terp_plan *plan, uint64_t n,
+                     const uint64_t *at, void *const *dst,
+                     const uint64_t *cap_nbytes, uint64_t *nbytes_ret,
+                     struct terp_facts *facts_ret)
+{
+    const struct attempt attempt = {encoding, plan, n, at, dst, nbytes_ret};
+    const bool is_first = !encoding->has_begun;
+    enum terp_status st =
+        is_first ? code_in_forms(&attempt) : code_again(&attempt);
+
+    encoding->has_begun = true;
+    for (uint64_t k = 0; st == TERP_OK && k < n; k++) {
+        if (is_first)
+            st = find_facts(&attempt, k);
+        facts_ret[k] = encoding->chunks[at[k]].facts;
+        if (is_exact(encoding))
+            facts_ret[k].may_repeat = encoding->source->wants_more &&
+                                      encoding->seen[k].may_repeat;
+        if (nbytes_ret[k] == 0)
+            nbytes_ret[k] = TERP_LEFT_NBYTES;
+        else if (encoding->seen[k].is_raw || nbytes_ret[k] >= cap_nbytes[k])
+            nbytes_ret[k] = 0;
+    }
+    return st;
+}

@@ -1,0 +1,141 @@
+/* The device at work for one call: its memory, and the engine's table. */
+#include "gpu/engine/session.cuh"
+
+#include <new>
+
+#include <stdlib.h>
+
+#include "gpu/engine/array.cuh"
+
+/* ---- memory ---- */
+
+/* Room for one more block in the list. */
+static bool
+make_room(struct terp_session *session)
+{
+    if (session->nblocks < session->cap_nblocks)
+        return true;
+    const int cap = session->cap_nblocks == 0 ? 8 : 2 * session->cap_nblocks;
+    void *blocks =
+        realloc(session->blocks, (size_t)cap * sizeof *session->blocks);
+    if (blocks == NULL)
+        return false;
+    session->blocks = (struct cuda_block *)blocks;
+    session->cap_nblocks = cap;
+    return true;
+}
+
+/* Without enough memory tries again after all that the device kept was
+ * released. */
+void *
+cuda_session_allocate(struct terp_session *session, uint64_t nbytes)
+{
+    struct terp_cuda_device *device = session->device;
+    struct cuda_block block;
+
+    if (!make_room(session))
+        return NULL;
+    if (nbytes == 0)
+        nbytes = 1;
+    enum terp_status st = cuda_block_take(device, nbytes, &block);
+    if (st == TERP_ERR_MEMORY &&
+        cuda_device_do(device, [=](const struct cuda_visit &) {
+            return cuda_device_trim(device) ? TERP_OK : TERP_ERR_MEMORY;
+        }) == TERP_OK)
+        st = cuda_block_take(device, nbytes, &block);
+    if (st != TERP_OK)
+        return NULL;
+    session->blocks[session->nblocks++] = block;
+    return block.at;
+}
+
+void
+cuda_session_release(struct terp_session *session, void *at)
+{
+    for (int i = 0; i < session->nblocks; i++) {
+        if (session->blocks[i].at != at)
+            continue;
+        const struct cuda_block block = session->blocks[i];
+        session->blocks[i] = session->blocks[--session->nblocks];
+        cuda_block_give(session->device, block);
+        return;
+    }
+}
+
+bool
+cuda_session_is_host(const struct terp_session *session, const void *at)
+{
+    const uint8_t *byte = (const uint8_t *)at;
+
+    if (session->where->memory == TERP_MEMORY_DEVICE)
+        return false;
+    for (int i = 0; i < session->nblocks; i++) {
+        const struct cuda_block *block = &session->blocks[i];
+        if (byte >= block->at && byte < block->at + block->nbytes)
+            return false;
+    }
+    return true;
+}
+
+enum terp_status
+cuda_session_copy(struct terp_session *session, uint64_t n, void *const *dst,
+                  const void *const *src, const uint64_t *nbytes)
+{
+    return n == 0 ? TERP_OK
+                  : cuda_array_copy(session->device, session->where, n, dst,
+                                    src, nbytes);
+}
+
+/* ---- the session ---- */
+
+struct terp_session *
+cuda_session_open(struct terp_cuda_device *device,
+                  const struct terp_cuda_call *where)
+{
+    struct terp_session *session = new (std::nothrow) struct terp_session();
+
+    if (session != NULL) {
+        session->device = device;
+        session->where = where;
+    }
+    return session;
+}
+
+static void
+close_session(struct terp_session *session)
+{
+    if (session == NULL)
+        return;
+    free(session->blocks);
+    delete session;
+}
+
+static struct terp_engine
+make_table(void)
+{
+    struct terp_engine table = {};
+
+    table.instructions = "cuda";
+    table.is_device = true;
+    table.close = close_session;
+    table.allocate = cuda_session_allocate;
+    table.release = cuda_session_release;
+    table.copy = cuda_session_copy;
+    table.begin = cuda_encoding_begin;
+    table.encode = cuda_encoding_encode;
+    table.end = cuda_encoding_end;
+    table.read_frames = cuda_streams_read_frames;
+    table.decode = cuda_streams_decode;
+    table.measure = cuda_values_measure;
+    table.compare = cuda_values_compare;
+    table.split = cuda_values_split;
+    table.join = cuda_values_join;
+    table.leave_out = cuda_values_leave_out;
+    table.search = cuda_search;
+    table.differ = cuda_search_differ;
+    table.forget = cuda_search_forget;
+    table.assemble = cuda_streams_assemble;
+    return table;
+}
+
+const struct terp_engine cuda_engine_table = make_table();

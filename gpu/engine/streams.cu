@@ -1,0 +1,359 @@
+/* Functions of the engine's table that put streams together, and read them. */
+#include <new>
+
+#include <string.h>
+
+#include "codec/format/frame.h"
+#include "gpu/engine/again.cuh"
+#include "gpu/engine/call.cuh"
+#include "gpu/engine/places.cuh"
+#include "gpu/engine/session.cuh"
+#include "gpu/sections/seal.cuh"
+
+#define NTHREADS 256
+
+/* Blocks of all streams: more than a large device runs at once. */
+#define MAX_NBLOCKS 2048
+
+/* Most streams of a launch: blockIdx.y. */
+#define MAX_NSTREAMS 16384
+
+/* ---- the kernel ---- */
+
+/* Bytes that are copied. */
+struct piece {
+    const uint8_t *src;
+    uint8_t *dst;
+    uint64_t nbytes;
+};
+
+/* A stream's pieces stand one behind the other in a list of all. */
+struct transfer {
+    uint64_t first;
+    unsigned npieces;
+};
+
+/* Thread `i` of `n` copies its share of a piece, by words that are aligned at
+ * `dst`. No word is read that has none of the piece's bytes. */
+static __device__ __forceinline__ void
+copy_piece(const struct piece &piece, uint64_t i, uint64_t n)
+{
+    const uint64_t head =
+        min_u64(piece.nbytes, (0 - (uint64_t)(uintptr_t)piece.dst) % 4);
+    const uint64_t nfull = (piece.nbytes - head) / 4;
+    const uint64_t nwords = nfull > 0 ? nfull - 1 : 0;
+    const unsigned shift = 8 * ((uintptr_t)(piece.src + head) % 4);
+    const uint32_t *from =
+        (const uint32_t *)(piece.src + head - (uintptr_t)shift / 8);
+    uint32_t *to = (uint32_t *)(piece.dst + head);
+
+    for (uint64_t w = i; w < nwords; w += n)
+        to[w] =
+            shift == 0 ? from[w] : __funnelshift_r(from[w], from[w + 1], shift);
+    for (uint64_t k = i; k < head; k += n)
+        piece.dst[k] = piece.src[k];
+    for (uint64_t k = head + 4 * nwords + i; k < piece.nbytes; k += n)
+        piece.dst[k] = piece.src[k];
+}
+
+/* Grid: x blocks that share the pieces, y streams. */
+static __global__ void
+__launch_bounds__(NTHREADS) copy_pieces(const struct transfer *transfers,
+                                        const struct piece *pieces)
+{
+    begin_kernel();
+    const struct transfer transfer = transfers[blockIdx.y];
+
+    for (unsigned k = 0; k < transfer.npieces; k++)
+        copy_piece(pieces[transfer.first + k],
+                   (uint64_t)blockIdx.x * NTHREADS + threadIdx.x,
+                   (uint64_t)gridDim.x * NTHREADS);
+}
+
+/* ---- assembling ---- */
+
+/* Streams that are put together on the device. Its lists stand one behind the
+ * other in a buffer of the host, which goes to the device as a whole: transfers,
+ * pieces, streams to seal, and the bytes of pieces that are on the host. */
+struct assembling {
+    struct terp_session *session;
+    const struct terp_assembly *assemblies;
+    uint64_t n, npieces, host_nbytes, most_nbytes;
+    uint64_t pieces_at, sealed_at, bytes_at, streams_at;
+    uint64_t stream_stride; /* of streams for the host; 0: there are none */
+    uint8_t *host, *device;
+    struct transfer *transfers;
+    struct piece *pieces;
+    struct cuda_sealed *sealed;
+};
+
+static void
+measure_lists(struct assembling *it)
+{
+    uint64_t at = 0;
+
+    it->most_nbytes = 1;
+    for (uint64_t k = 0; k < it->n; k++) {
+        const struct terp_assembly *stream = &it->assemblies[k];
+        it->npieces += (uint64_t)stream->npieces;
+        if (stream->nbytes > it->most_nbytes)
+            it->most_nbytes = stream->nbytes;
+        for (int p = 0; p < stream->npieces; p++)
+            if (stream->pieces[p].is_on_host)
+                it->host_nbytes += stream->pieces[p].nbytes;
+    }
+    place_take(&at, it->n * sizeof *it->transfers);
+    it->pieces_at = place_take(&at, it->npieces * sizeof *it->pieces);
+    it->sealed_at = place_take(&at, it->n * sizeof *it->sealed);
+    it->bytes_at = place_take(&at, it->host_nbytes);
+    it->streams_at = at;
+    if (cuda_session_is_host(it->session, it->assemblies[0].dst))
+        it->stream_stride = place_aligned(it->most_nbytes);
+}
+
+static uint8_t *
+stream_of(const struct assembling *it, uint64_t k)
+{
+    return it->stream_stride > 0
+               ? it->device + it->streams_at + k * it->stream_stride
+               : (uint8_t *)it->assemblies[k].dst;
+}
+
+static void
+fill_lists(struct assembling *it)
+{
+    uint64_t next = 0, bytes_at = it->bytes_at;
+
+    it->transfers = (struct transfer *)it->host;
+    it->pieces = (struct piece *)(it->host + it->pieces_at);
+    it->sealed = (struct cuda_sealed *)(it->host + it->sealed_at);
+    for (uint64_t k = 0; k < it->n; k++) {
+        const struct terp_assembly *stream = &it->assemblies[k];
+        uint8_t *to = stream_of(it, k);
+        it->transfers[k] = {next, (unsigned)stream->npieces};
+        it->sealed[k] = {to, stream->nbytes, 0, 0, false};
+        for (int p = 0; p < stream->npieces; p++) {
+            const struct terp_piece *piece = &stream->pieces[p];
+            const uint8_t *from = (const uint8_t *)piece->at;
+            if (piece->is_on_host) {
+                memcpy(it->host + bytes_at, from, piece->nbytes);
+                from = it->device + bytes_at;
+                bytes_at += piece->nbytes;
+            }
+            it->pieces[next++] = {from, to, piece->nbytes};
+            to += piece->nbytes;
+        }
+    }
+}
+
+static cudaError_t
+assemble_on_device(const struct assembling *it, cudaStream_t stream)
+{
+    const uint64_t nblocks = min_u64(div_up(it->most_nbytes, 16 * NTHREADS),
+                                     div_up(MAX_NBLOCKS, it->n));
+    cudaError_t error = cudaMemcpyAsync(it->device, it->host, it->streams_at,
+                                        cudaMemcpyHostToDevice, stream);
+
+    if (error == cudaSuccess)
+        error = launch(copy_pieces, dim3((unsigned)nblocks, (unsigned)it->n),
+                       dim3(NTHREADS), 0, stream,
+                       (const struct transfer *)it->device,
+                       (const struct piece *)(it->device + it->pieces_at));
+    if (error == cudaSuccess)
+        error = cuda_streams_seal(
+            (struct cuda_sealed *)(it->device + it->sealed_at), it->n, stream);
+    for (uint64_t k = 0; it->stream_stride > 0 && k < it->n; k++)
+        if (error == cudaSuccess)
+            error = cudaMemcpyAsync(it->assemblies[k].dst, stream_of(it, k),
+                                    it->assemblies[k].nbytes,
+                                    cudaMemcpyDeviceToHost, stream);
+    return error;
+}
+
+/* Gives short streams in device memory their checksums, by way of the host. */
+static enum terp_status
+seal_short(const struct assembling *it)
+{
+    uint8_t *heads = new (std::nothrow) uint8_t[it->n * CUDA_SHORT_NBYTES];
+    uint64_t nshort = 0;
+    const auto is_short = [=](uint64_t k) {
+        return it->assemblies[k].nbytes <= CUDA_SHORT_NBYTES;
+    };
+
+    if (heads == NULL)
+        return TERP_ERR_MEMORY;
+    for (uint64_t k = 0; k < it->n; k++)
+        nshort += is_short(k);
+    const auto seal = [=](cudaStream_t stream) {
+        cudaError_t error = cudaSuccess;
+        for (uint64_t k = 0; error == cudaSuccess && k < it->n; k++)
+            if (is_short(k))
+                error = cudaMemcpyAsync(heads + k * CUDA_SHORT_NBYTES,
+                                        it->assemblies[k].dst,
+                                        it->assemblies[k].nbytes,
+                                        cudaMemcpyDeviceToHost, stream);
+        if (error == cudaSuccess)
+            error = cudaStreamSynchronize(stream);
+        for (uint64_t k = 0; error == cudaSuccess && k < it->n; k++) {
+            uint8_t *head = heads + k * CUDA_SHORT_NBYTES;
+            if (!is_short(k))
+                continue;
+            terp_frame_seal(head, it->assemblies[k].nbytes);
+            error = cudaMemcpyAsync((uint8_t *)it->assemblies[k].dst +
+                                        TERP_FRAME_CHECKSUM_AT,
+                                    head + TERP_FRAME_CHECKSUM_AT, 8,
+                                    cudaMemcpyHostToDevice, stream);
+        }
+        return error;
+    };
+    const enum terp_status st =
+        nshort == 0 ? TERP_OK
+                    : cuda_session_do(it->session, "sealing streams", seal);
+    delete[] heads;
+    return st;
+}
+
+static enum terp_status
+assemble(struct terp_session *session, uint64_t n,
+         const struct terp_assembly *assemblies)
+{
+    struct assembling it = {};
+
+    it.session = session;
+    it.assemblies = assemblies;
+    it.n = n;
+    measure_lists(&it);
+    const cuda_session_memory memory(session,
+                                     it.streams_at + n * it.stream_stride);
+    it.device = memory.at;
+    it.host = new (std::nothrow) uint8_t[it.streams_at];
+    enum terp_status st = TERP_ERR_MEMORY;
+    if (it.device != NULL && it.host != NULL) {
+        fill_lists(&it);
+        st = cuda_session_do(session, "putting streams together",
+                             [&](cudaStream_t stream) {
+                                 return assemble_on_device(&it, stream);
+                             });
+        if (st == TERP_OK && it.stream_stride == 0)
+            st = seal_short(&it);
+        for (uint64_t k = 0; st == TERP_OK && it.stream_stride > 0 && k < n;
+             k++)
+            if (assemblies[k].nbytes <= CUDA_SHORT_NBYTES)
+                terp_frame_seal((uint8_t *)assemblies[k].dst,
+                                assemblies[k].nbytes);
+    }
+    delete[] it.host;
+    return st;
+}
+
+/* Whether a stream goes from the caller's memory on the host to the same: a
+ * stored chunk. */
+static bool
+is_all_on_host(const struct terp_session *session,
+               const struct terp_assembly *stream)
+{
+    bool is_all = cuda_session_is_host(session, stream->dst);
+
+    for (int p = 0; p < stream->npieces; p++)
+        is_all = is_all && (stream->pieces[p].is_on_host ||
+                            cuda_session_is_host(session, stream->pieces[p].at));
+    return is_all;
+}
+
+static void
+assemble_on_host(const struct terp_assembly *stream)
+{
+    uint8_t *to = (uint8_t *)stream->dst;
+
+    for (int p = 0; p < stream->npieces; p++) {
+        memcpy(to, stream->pieces[p].at, stream->pieces[p].nbytes);
+        to += stream->pieces[p].nbytes;
+    }
+    terp_frame_seal((uint8_t *)stream->dst, stream->nbytes);
+}
+
+/* All streams go from one kind of memory to one kind. */
+enum terp_status
+cuda_streams_assemble(struct terp_session *session, uint64_t n,
+                      const struct terp_assembly *assemblies)
+{
+    enum terp_status st = TERP_OK;
+
+    if (is_all_on_host(session, &assemblies[0])) {
+        for (uint64_t k = 0; k < n; k++)
+            assemble_on_host(&assemblies[k]);
+        return TERP_OK;
+    }
+    for (uint64_t k = 0; st == TERP_OK && k < n; k += MAX_NSTREAMS)
+        st = assemble(session, min_u64(MAX_NSTREAMS, n - k), assemblies + k);
+    return st;
+}
+
+/* ---- reading ---- */
+
+enum terp_status
+cuda_streams_read_frames(struct terp_session *session, uint64_t n,
+                         const void *const *streams, const uint64_t *nbytes,
+                         struct terp_open_stream *streams_ret)
+{
+    uint8_t *heads = new (std::nothrow) uint8_t[n * TERP_FRAME_MAX_NBYTES];
+    void **dst = new (std::nothrow) void *[n];
+    uint64_t *head_nbytes = new (std::nothrow) uint64_t[n];
+    enum terp_status st = TERP_ERR_MEMORY;
+
+    if (heads != NULL && dst != NULL && head_nbytes != NULL) {
+        for (uint64_t k = 0; k < n; k++) {
+            dst[k] = heads + k * TERP_FRAME_MAX_NBYTES;
+            head_nbytes[k] = min_u64(nbytes[k], TERP_FRAME_MAX_NBYTES);
+        }
+        st = cuda_session_copy(session, n, dst, streams, head_nbytes);
+    }
+    for (uint64_t k = 0; st == TERP_OK && k < n; k++) {
+        struct terp_open_stream *stream = &streams_ret[k];
+        int frame_nbytes = 0;
+        st = terp_frame_read((const uint8_t *)dst[k], nbytes[k], &stream->frame,
+                             &frame_nbytes);
+        stream->whole = (const uint8_t *)streams[k];
+        stream->body = stream->whole + frame_nbytes;
+        stream->body_nbytes = nbytes[k] - (uint64_t)frame_nbytes;
+    }
+    delete[] heads;
+    delete[] dst;
+    delete[] head_nbytes;
+    return st;
+}
+
+/* So far of whole streams that are parts, which have no checksums. */
+enum terp_status
+cuda_streams_decode(struct terp_session *session, uint64_t step, uint64_t n,
+                    const struct terp_open_stream *streams, void *const *dst,
+                    enum terp_status *status_ret)
+{
+    const struct terp_cuda_call on_device = {TERP_MEMORY_DEVICE, false, NULL, 0,
+                                             NULL};
+    const void **src = new (std::nothrow) const void *[n];
+    uint64_t *nbytes = new (std::nothrow) uint64_t[n];
+    enum terp_status st = TERP_ERR_MEMORY;
+
+    if (src != NULL && nbytes != NULL) {
+        struct cuda_call call = {};
+        for (uint64_t k = 0; k < n; k++) {
+            src[k] = streams[k].whole;
+            nbytes[k] = (uint64_t)(streams[k].body - streams[k].whole) +
+                        streams[k].body_nbytes;
+            status_ret[k] = TERP_ERR_DEVICE;
+        }
+        call.chunk = &streams[0].frame.chunk;
+        call.is_part = true;
+        call.nchunks = n;
+        call.src = src;
+        call.src_nbytes = nbytes;
+        call.dst = dst;
+        call.status = status_ret;
+        call.step = step > 1 ? step : 0;
+        st = cuda_decode(session->device, &on_device, &call);
+    }
+    delete[] src;
+    delete[] nbytes;
+    return st;
+}

@@ -1,0 +1,394 @@
+/* Functions of the engine's table that measure and move values. */
+#include <new>
+
+#include "codec/format/copies.h"
+#include "codec/format/parts.h"
+#include "codec/format/types.h"
+#include "codec/model/bound.h"
+#include "codec/model/psnr.h"
+#include "gpu/block/swap.cuh"
+#include "gpu/engine/call.cuh"
+#include "gpu/engine/places.cuh"
+#include "gpu/engine/session.cuh"
+#include "gpu/predict/measure.cuh"
+#include "gpu/predict/repeats.cuh"
+
+#define NTHREADS 256
+
+/* Blocks of all chunks: more than a large device runs at once. */
+#define MAX_NBLOCKS 2048
+
+/* Most chunks of a launch: blockIdx.y. */
+#define MAX_NCHUNKS 16384
+
+static uint64_t
+nvalues_of(const struct terp_chunk *chunk)
+{
+    return terp_chunk_nbytes(chunk) / (uint64_t)terp_value_nbytes(chunk->type);
+}
+
+/* ---- memory ---- */
+
+/* Bytes that a function needs for the caller's values, which are copied to the
+ * device where they are on the host. */
+static uint64_t
+upload_stride(const struct terp_session *session, const void *src,
+              uint64_t nbytes)
+{
+    return cuda_session_is_host(session, src) ? place_aligned(nbytes) : 0;
+}
+
+/* Value k of an array that is on the device, or was copied to `at`. */
+static const void *
+on_device(const void *const *src, uint8_t *at, uint64_t stride, uint64_t k)
+{
+    return stride > 0 ? at + k * stride : src[k];
+}
+
+static cudaError_t
+upload(const void *const *src, uint64_t n, uint8_t *at, uint64_t stride,
+       uint64_t nbytes, cudaStream_t stream)
+{
+    cudaError_t error = cudaSuccess;
+
+    for (uint64_t k = 0; stride > 0 && error == cudaSuccess && k < n; k++)
+        error = cudaMemcpyAsync(at + k * stride, src[k], nbytes,
+                                cudaMemcpyHostToDevice, stream);
+    return error;
+}
+
+/* Calls work(first, n) for portions of chunks. */
+template <typename Work>
+static enum terp_status
+do_portions(uint64_t n, Work work)
+{
+    enum terp_status st = TERP_OK;
+
+    for (uint64_t i = 0; st == TERP_OK && i < n; i += MAX_NCHUNKS)
+        st = work(i, min_u64(MAX_NCHUNKS, n - i));
+    return st;
+}
+
+/* ---- ranges and errors ---- */
+
+enum terp_status
+cuda_values_measure(struct terp_session *session,
+                    const struct terp_params *params,
+                    const struct terp_chunk *chunk, uint64_t n,
+                    const void *const *src, struct terp_measure *measures_ret)
+{
+    const struct terp_params any = terp_params_under(params, 1);
+    struct cuda_found_domain *found =
+        new (std::nothrow) struct cuda_found_domain[(size_t)n]();
+    uint64_t *nbytes = new (std::nothrow) uint64_t[(size_t)n];
+    enum terp_status st = TERP_ERR_MEMORY;
+    struct cuda_call call = {};
+
+    call.chunk = chunk;
+    call.params = &any;
+    call.is_part = true;
+    call.nchunks = n;
+    call.src = src;
+    call.dst_nbytes = nbytes;
+    call.found = found;
+    call.src_on_host = cuda_session_is_host(session, src[0]);
+    call.measures = true;
+    if (found != NULL && nbytes != NULL)
+        st = cuda_call_do_mixed(session->device, session->where, &call);
+    for (uint64_t k = 0; st == TERP_OK && k < n; k++) {
+        struct terp_measure *measure = &measures_ret[k];
+        *measure = {};
+        measure->min = found[k].min;
+        measure->max = found[k].max;
+        measure->half_range = terp_half_range(found[k].min, found[k].max);
+        measure->nspecials = found[k].nspecials;
+        for (int i = 0; i < TERP_NFILLS; i++)
+            measure->fill_bits[i] = found[k].fills[i];
+    }
+    delete[] found;
+    delete[] nbytes;
+    return st;
+}
+
+static enum terp_status
+compare(struct terp_session *session, const struct terp_chunk *chunk,
+        uint64_t n, const void *const *src, void *const *others,
+        struct terp_measure *measures)
+{
+    const uint64_t nvalues = nvalues_of(chunk);
+    const uint64_t nbytes = terp_chunk_nbytes(chunk);
+    const uint64_t stride = upload_stride(session, src[0], nbytes);
+    const uint64_t sums_stride =
+        place_aligned(8 * div_up(nvalues, TERP_SQUARES_BLOCK_NVALUES));
+    const uint64_t list_nbytes =
+        place_aligned(n * sizeof(struct cuda_measured));
+    struct cuda_measured *list =
+        new (std::nothrow) struct cuda_measured[(size_t)n]();
+    const cuda_session_memory memory(session,
+                                     list_nbytes + n * (sums_stride + stride));
+    uint8_t *sums = memory.at + list_nbytes, *values = sums + n * sums_stride;
+    struct cuda_measured *d_list = (struct cuda_measured *)memory.at;
+    enum terp_status st = TERP_ERR_MEMORY;
+
+    if (list != NULL && memory.at != NULL) {
+        for (uint64_t k = 0; k < n; k++) {
+            list[k].values = on_device(src, values, stride, k);
+            list[k].decoded = others[k];
+            for (int i = 0; i < TERP_NFILLS; i++)
+                list[k].fills[i] = measures[k].fill_bits[i];
+            list[k].half_range = measures[k].half_range;
+            list[k].sums = (double *)(sums + k * sums_stride);
+        }
+        st = cuda_session_do(
+            session, "measuring errors", [&](cudaStream_t stream) {
+                cudaError_t error =
+                    upload(src, n, values, stride, nbytes, stream);
+                if (error == cudaSuccess)
+                    error = cudaMemcpyAsync(d_list, list, n * sizeof *list,
+                                            cudaMemcpyHostToDevice, stream);
+                if (error == cudaSuccess)
+                    error = cuda_measure(d_list, n, chunk, stream);
+                return error == cudaSuccess
+                           ? cudaMemcpyAsync(list, d_list, n * sizeof *list,
+                                             cudaMemcpyDeviceToHost, stream)
+                           : error;
+            });
+    }
+    for (uint64_t k = 0; st == TERP_OK && k < n; k++)
+        measures[k].square =
+            measures[k].half_range == 0
+                ? 0
+                : list[k].sum / (double)(nvalues - measures[k].nspecials);
+    delete[] list;
+    return st;
+}
+
+/* The kernels swap while they read: other values stay as they are. */
+enum terp_status
+cuda_values_compare(struct terp_session *session,
+                    const struct terp_params *params,
+                    const struct terp_chunk *chunk, uint64_t n,
+                    const void *const *src, void *const *others,
+                    struct terp_measure *measures)
+{
+    (void)params;
+    return do_portions(n, [=](uint64_t first, uint64_t nchunks) {
+        return compare(session, chunk, nchunks, src + first, others + first,
+                       measures + first);
+    });
+}
+
+/* ---- complex values ---- */
+
+/* A chunk's values: those of parts stand one part behind the other. */
+struct joint {
+    void *whole;
+    void *parts[TERP_NPARTS];
+};
+
+/* Grid: x blocks that share the values, y chunks. */
+template <typename W, bool joins>
+static __global__ void
+__launch_bounds__(NTHREADS)
+    move_parts(const struct joint *joints, uint64_t nvalues, bool swaps)
+{
+    begin_kernel();
+    const struct joint &joint = joints[blockIdx.y];
+    W *whole = (W *)joint.whole;
+
+    for (uint64_t i = (uint64_t)blockIdx.x * NTHREADS + threadIdx.x;
+         i < nvalues; i += (uint64_t)gridDim.x * NTHREADS) {
+        W words[TERP_NPARTS];
+#pragma unroll
+        for (int k = 0; k < TERP_NPARTS; k++)
+            words[k] = joins ? ((const W *)joint.parts[k])[i]
+                             : whole[TERP_NPARTS * i + k];
+#pragma unroll
+        for (int k = 0; k < TERP_NPARTS; k++) {
+            const W word = swaps ? swapped(words[k]) : words[k];
+            if (joins)
+                whole[TERP_NPARTS * i + k] = word;
+            else
+                ((W *)joint.parts[k])[i] = word;
+        }
+    }
+}
+
+/* The joints of chunks [0, n), to take apart or put together. */
+static enum terp_status
+move_chunks(struct terp_session *session, const struct terp_chunk *chunk,
+            uint64_t n, void *const *whole, void *const *parts, bool joins)
+{
+    const uint64_t nbytes = terp_chunk_nbytes(chunk);
+    const uint64_t stride = upload_stride(session, whole[0], nbytes);
+    const uint64_t list_nbytes = place_aligned(n * sizeof(struct joint));
+    struct joint *joints = new (std::nothrow) struct joint[(size_t)n];
+    const cuda_session_memory memory(session, list_nbytes + n * stride);
+    enum terp_status st = TERP_ERR_MEMORY;
+
+    for (uint64_t k = 0; joints != NULL && memory.at != NULL && k < n; k++) {
+        joints[k].whole =
+            stride > 0 ? memory.at + list_nbytes + k * stride : whole[k];
+        for (uint64_t p = 0; p < TERP_NPARTS; p++)
+            joints[k].parts[p] =
+                (uint8_t *)parts[k] + p * (nbytes / TERP_NPARTS);
+    }
+    if (joints != NULL && memory.at != NULL)
+        st = cuda_session_do(
+            session, "moving parts of values", [=, &memory](cudaStream_t stream) {
+                const bool wide = terp_value_nbytes(chunk->type) == 16;
+                const uint64_t nblocks =
+                    min_u64(div_up(nvalues_of(chunk), 4 * NTHREADS),
+                            div_up(MAX_NBLOCKS, n));
+                uint8_t *values = memory.at + list_nbytes;
+                cudaError_t error =
+                    cudaMemcpyAsync(memory.at, joints, n * sizeof *joints,
+                                    cudaMemcpyHostToDevice, stream);
+                if (error == cudaSuccess && !joins)
+                    error = upload((const void *const *)whole, n, values,
+                                   stride, nbytes, stream);
+                if (error == cudaSuccess)
+                    error = launch(
+                        wide    ? joins ? move_parts<uint64_t, true>
+                                        : move_parts<uint64_t, false>
+                        : joins ? move_parts<uint32_t, true>
+                                : move_parts<uint32_t, false>,
+                        dim3((unsigned)nblocks, (unsigned)n), dim3(NTHREADS),
+                        0, stream, (const struct joint *)memory.at,
+                        nvalues_of(chunk), chunk->big_endian);
+                for (uint64_t k = 0; joins && stride > 0 && k < n; k++)
+                    if (error == cudaSuccess)
+                        error = cudaMemcpyAsync(
+                            whole[k], values + k * stride, nbytes,
+                            cudaMemcpyDeviceToHost, stream);
+                return error;
+            });
+    delete[] joints;
+    return st;
+}
+
+enum terp_status
+cuda_values_split(struct terp_session *session, const struct terp_chunk *chunk,
+                  uint64_t n, const void *const *src, void *const *parts)
+{
+    return do_portions(n, [=](uint64_t first, uint64_t nchunks) {
+        return move_chunks(session, chunk, nchunks, (void *const *)src + first,
+                           parts + first, false);
+    });
+}
+
+enum terp_status
+cuda_values_join(struct terp_session *session, const struct terp_chunk *chunk,
+                 uint64_t n, const void *const *parts, void *const *dst)
+{
+    return do_portions(n, [=](uint64_t first, uint64_t nchunks) {
+        return move_chunks(session, chunk, nchunks, dst + first,
+                           (void *const *)parts + first, true);
+    });
+}
+
+/* ---- copies ---- */
+
+enum terp_status
+cuda_values_find_copies(struct terp_session *session,
+                        const struct terp_chunk *chunk, const void *src,
+                        unsigned *dims_ret)
+{
+    const uint64_t nbytes = terp_chunk_nbytes(chunk);
+    const uint64_t stride = upload_stride(session, src, nbytes);
+    const cuda_session_memory memory(session, 256 + stride);
+    struct cuda_spread_shape shape = {
+        terp_value_nbytes(chunk->type), {1, 1, 1, 1}, {0, 0, 0, 0}};
+    unsigned differs = 0;
+
+    *dims_ret = 0;
+    if (memory.at == NULL)
+        return TERP_ERR_MEMORY;
+    for (int d = 0; d < chunk->rank; d++)
+        shape.dims[d] = terp_extent_of(chunk, d);
+    const enum terp_status st = cuda_session_do(
+        session, "looking for copies", [&](cudaStream_t stream) {
+            unsigned *d_differs = (unsigned *)memory.at;
+            cudaError_t error =
+                upload(&src, 1, memory.at + 256, stride, nbytes, stream);
+            if (error == cudaSuccess)
+                error = cudaMemsetAsync(d_differs, 0, sizeof differs, stream);
+            if (error == cudaSuccess)
+                error = cuda_copies_find(
+                    on_device(&src, memory.at + 256, stride, 0), &shape,
+                    d_differs, stream);
+            return error == cudaSuccess
+                       ? cudaMemcpyAsync(&differs, d_differs, sizeof differs,
+                                         cudaMemcpyDeviceToHost, stream)
+                       : error;
+        });
+    for (int d = 0; st == TERP_OK && d < chunk->rank; d++)
+        if (terp_extent_of(chunk, d) > 1 && (differs >> d & 1) == 0)
+            *dims_ret |= 1u << d;
+    return st;
+}
+
+/* The first point along all of some dimensions. */
+static struct cuda_spread_shape
+shape_of_left(const struct terp_chunk *chunk, unsigned dims)
+{
+    struct cuda_spread_shape shape = {
+        terp_value_nbytes(chunk->type), {1, 1, 1, 1}, {0, 0, 0, 0}};
+    uint64_t stride = 1;
+
+    static_assert(TERP_MAX_RANK == 4, "No other dims are set.");
+    for (int d = 0, k = 0; d < chunk->rank; d++) {
+        if ((dims >> d & 1) == 0) {
+            shape.dims[k] = terp_extent_of(chunk, d);
+            shape.stride[k++] = stride;
+        }
+        stride *= terp_extent_of(chunk, d);
+    }
+    return shape;
+}
+
+static enum terp_status
+leave_out(struct terp_session *session, const struct terp_chunk *chunk,
+          unsigned dims, uint64_t n, const void *const *src, void *const *left)
+{
+    const struct cuda_spread_shape shape = shape_of_left(chunk, dims);
+    const uint64_t nbytes = terp_chunk_nbytes(chunk);
+    const uint64_t stride = upload_stride(session, src[0], nbytes);
+    const uint64_t list_nbytes = place_aligned(n * sizeof(struct cuda_spread));
+    struct cuda_spread *spreads = new (std::nothrow) struct cuda_spread[n];
+    const cuda_session_memory memory(session, list_nbytes + n * stride);
+    uint8_t *values = memory.at + list_nbytes;
+    enum terp_status st = TERP_ERR_MEMORY;
+
+    if (spreads != NULL && memory.at != NULL) {
+        for (uint64_t k = 0; k < n; k++)
+            spreads[k] = {on_device(src, values, stride, k), left[k]};
+        st = cuda_session_do(
+            session, "leaving copies out", [&](cudaStream_t stream) {
+                cudaError_t error =
+                    upload(src, n, values, stride, nbytes, stream);
+                if (error == cudaSuccess)
+                    error = cudaMemcpyAsync(memory.at, spreads,
+                                            n * sizeof *spreads,
+                                            cudaMemcpyHostToDevice, stream);
+                return error == cudaSuccess
+                           ? cuda_copies_spread(
+                                 (const struct cuda_spread *)memory.at, n,
+                                 &shape, stream)
+                           : error;
+            });
+    }
+    delete[] spreads;
+    return st;
+}
+
+enum terp_status
+cuda_values_leave_out(struct terp_session *session,
+                      const struct terp_chunk *chunk, unsigned dims, uint64_t n,
+                      const void *const *src, void *const *left)
+{
+    return do_portions(n, [=](uint64_t first, uint64_t nchunks) {
+        return leave_out(session, chunk, dims, nchunks, src + first,
+                         left + first);
+    });
+}
