@@ -199,6 +199,9 @@ struct terp_assembly {
  * a device does not encode all that the format has. */
 #define TERP_LEFT_NBYTES UINT64_MAX
 
+/* Bytes of the head of a part, and more (codec/format/held.h). */
+#define TERP_LOOK_NBYTES 256
+
 /* Functions that return a status return TERP_ERR_MEMORY where memory is short;
  * TERP_ERR_DEVICE is a device's. Functions of n chunks or streams take all of a
  * batch in one call, since each call of a device costs some microseconds. */
@@ -244,11 +247,12 @@ struct terp_engine {
                                struct terp_facts *facts_ret);
     void (*end)(struct terp_encoding *encoding);
 
-    /* Reads the frames of streams that encode() has made. */
-    enum terp_status (*read_frames)(struct terp_session *session, uint64_t n,
-                                    const void *const *streams,
-                                    const uint64_t *nbytes,
-                                    struct terp_open_stream *streams_ret);
+    /* Shows the host the first nbytes[k] bytes, at most TERP_LOOK_NBYTES, at
+     * each place: seen_ret[k] is the place itself, or in `room`, which holds
+     * TERP_LOOK_NBYTES for each. */
+    enum terp_status (*look)(struct terp_session *session, uint64_t n,
+                             const void *const *at, const uint64_t *nbytes,
+                             uint8_t *room, const uint8_t **seen_ret);
 
     /* Decodes the bodies of plain or raw streams of one shape, which were
      * verified: every step-th value of each dimension, `step` being a power of
@@ -259,6 +263,25 @@ struct terp_engine {
                                uint64_t n,
                                const struct terp_open_stream *streams,
                                void *const *dst, enum terp_status *status_ret);
+
+    /* A device's, which reads frames itself: decodes whole streams of `chunk`,
+     * which were not verified. TERP_ERR_DEVICE: a stream is left, since it
+     * holds others or the CPU says best what is wrong. */
+    enum terp_status (*decode_whole)(struct terp_session *session,
+                                     const struct terp_chunk *chunk,
+                                     uint64_t step, uint64_t n,
+                                     const void *const *src,
+                                     const uint64_t *nbytes, void *const *dst,
+                                     enum terp_status *status_ret);
+
+    /* A device's: TERP_ERR_CHECKSUM for streams that are not intact. */
+    enum terp_status (*verify)(struct terp_session *session, uint64_t n,
+                               const void *const *streams,
+                               const uint64_t *nbytes,
+                               enum terp_status *status_ret);
+
+    /* Whether `at` is in the engine's memory. */
+    bool (*has)(const struct terp_session *session, const void *at);
 
     /* Fills in the counts of a plain stream: escapes, specials, tiles. */
     enum terp_status (*inspect)(const struct terp_frame *frame,

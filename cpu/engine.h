@@ -41,9 +41,8 @@ void
 terp_cpu_end(struct terp_encoding *encoding);
 
 enum terp_status
-terp_cpu_read_frames(struct terp_session *session, uint64_t n,
-                     const void *const *streams, const uint64_t *nbytes,
-                     struct terp_open_stream *streams_ret);
+terp_cpu_look(struct terp_session *session, uint64_t n, const void *const *at,
+              const uint64_t *nbytes, uint8_t *room, const uint8_t **seen_ret);
 
 enum terp_status
 terp_cpu_decode(struct terp_session *session, uint64_t step, uint64_t n,

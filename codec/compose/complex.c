@@ -1,4 +1,4 @@
-/* Codes the parts of complex values, and puts them together. */
+/* Encodes the parts of complex values, and puts them together. */
 #include "codec/compose/complex.h"
 
 #include <stdlib.h>
@@ -8,8 +8,6 @@
 #include "codec/format/parts.h"
 #include "codec/model/bound.h"
 #include "codec/model/carrier.h"
-
-/* ---- encoding ---- */
 
 /* Chunks [first, first + n) of a batch, and their parts: part k of chunk i is
  * number TERP_NPARTS * i + k. */
@@ -217,37 +215,5 @@ terp_complex_encode(const struct terp_coder *coder,
             i += portion.n;
         }
     }
-    return st;
-}
-
-/* ---- decoding ---- */
-
-enum terp_status
-terp_complex_decode(const struct terp_coder *coder,
-                    const struct terp_open_stream *stream, uint64_t step,
-                    void *dst, terp_stream_decoder *decode)
-{
-    const struct terp_chunk *chunk = &stream->frame.chunk;
-    const struct terp_chunk coarse = terp_coarse_chunk_of(chunk, step);
-    const uint64_t nbytes = terp_chunk_nbytes(&coarse);
-    struct terp_part parts[TERP_NPARTS];
-    double bound;
-    enum terp_status st = terp_parts_read(chunk, stream->body,
-                                          stream->body_nbytes, &bound, parts);
-
-    if (st != TERP_OK)
-        return st;
-    uint8_t *values = terp_coder_allocate(coder, nbytes);
-    if (values == NULL)
-        return TERP_ERR_MEMORY;
-    for (uint64_t k = 0; st == TERP_OK && k < TERP_NPARTS; k++) {
-        const struct terp_open_stream part = {parts[k].frame, parts[k].body,
-                                              parts[k].body_nbytes, NULL};
-        st = decode(coder, &part, step, values + k * (nbytes / TERP_NPARTS));
-    }
-    if (st == TERP_OK)
-        st = coder->engine->join(coder->session, &coarse, 1,
-                                 &(const void *){values}, &dst);
-    terp_coder_release(coder, values);
     return st;
 }

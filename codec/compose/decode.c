@@ -1,78 +1,469 @@
-/* Decodes streams that hold other streams; an engine decodes plain ones. */
+/* Decodes streams that hold other streams; an engine decodes plain ones.
+ * Streams of one shape go through together: their parts are read, the parts of
+ * one shape are decoded as a batch, and the values are put together. */
 #include "codec/compose/decode.h"
 
-#include "codec/compose/complex.h"
-#include "codec/compose/references.h"
-#include "codec/format/copies.h"
+#include <stdlib.h>
 
-/* What is left of a chunk without copies is plain, or has references. */
-static enum terp_status
-decode_copies(const struct terp_coder *coder,
-              const struct terp_open_stream *stream, void *dst)
+#include "codec/format/held.h"
+#include "codec/format/references.h"
+
+_Static_assert(TERP_LOOK_NBYTES >= TERP_HELD_HEAD_NBYTES,
+               "One look tells of a part.");
+
+/* ---- lists of streams ---- */
+
+/* Some streams of a batch: `at` tells which. */
+struct list {
+    const struct terp_coder *coder;
+    uint64_t n, *at;
+    struct terp_open_stream *streams;
+    void **dst;
+    enum terp_status *status;
+};
+
+/* With room for so many; free_list() in any case. */
+static bool
+make_list(const struct terp_coder *coder, uint64_t cap, struct list *list)
 {
-    const struct terp_chunk *chunk = &stream->frame.chunk;
-    struct terp_copies copies;
-    enum terp_status st =
-        terp_copies_read(chunk, stream->body, stream->body_nbytes, &copies);
+    uint8_t *memory =
+        malloc((size_t)cap * (sizeof *list->streams + sizeof *list->at +
+                              sizeof *list->dst + sizeof *list->status));
+
+    *list = (struct list){.coder = coder,
+                          .streams = (struct terp_open_stream *)memory};
+    if (memory == NULL)
+        return false;
+    list->at = (uint64_t *)(list->streams + cap);
+    list->dst = (void **)(list->at + cap);
+    list->status = (enum terp_status *)(list->dst + cap);
+    return true;
+}
+
+static void
+free_list(struct list *list)
+{
+    free(list->streams);
+}
+
+static void
+add(struct list *list, uint64_t at, const struct terp_open_stream *stream,
+    void *dst)
+{
+    list->at[list->n] = at;
+    list->streams[list->n] = *stream;
+    list->dst[list->n] = dst;
+    list->status[list->n++] = TERP_OK;
+}
+
+static enum terp_status
+decode_values(const struct terp_coder *coder, uint64_t n,
+              const struct terp_open_stream *streams, uint64_t step,
+              void *const *dst, enum terp_status *status_ret);
+
+/* Decodes the streams of a list and empties it. status[at] gets what is wrong.
+ */
+static enum terp_status
+decode_list(struct list *list, uint64_t step, enum terp_status *status)
+{
+    const uint64_t n = list->n;
+    const enum terp_status st =
+        n == 0 ? TERP_OK
+               : decode_values(list->coder, n, list->streams, step, list->dst,
+                               list->status);
+
+    for (uint64_t k = 0; st == TERP_OK && k < n; k++)
+        if (status[list->at[k]] == TERP_OK)
+            status[list->at[k]] = list->status[k];
+    list->n = 0;
+    return st;
+}
+
+/* ---- what streams hold ---- */
+
+/* Streams of one shape that hold others, and where their values go. */
+struct holders {
+    const struct terp_coder *coder;
+    const struct terp_chunk *chunk;
+    uint64_t n;
+    void *const *dst;
+    enum terp_status *status; /* what is wrong with a stream is left out */
+    struct holder {
+        struct terp_held held;
+        struct terp_open_stream part[TERP_HELD_MAX_NPARTS];
+        const uint8_t *next; /* the part that is read next */
+        uint64_t left_nbytes;
+        uint8_t *lists; /* of references: distances, then differences */
+    } * holders;
+};
+
+/* Reads the next part of a stream that was seen. */
+static enum terp_status
+read_part(struct holder *holder, const uint8_t *seen)
+{
+    struct terp_open_stream *open = &holder->part[holder->held.next];
+    struct terp_part part;
+    uint64_t nbytes;
+    const enum terp_status st = terp_held_read(
+        &holder->held, seen, holder->left_nbytes, &part, &nbytes);
 
     if (st != TERP_OK)
         return st;
-    const struct terp_open_stream left = {
-        copies.values.frame, copies.values.body, copies.values.body_nbytes,
-        NULL};
-    st = left.frame.coding == TERP_CODING_REFERENCES
-             ? terp_references_decode(coder, &left, dst)
-             : terp_coder_decode(coder, &left, 1, dst);
-    return st == TERP_OK ? coder->engine->put_back(coder->session, chunk,
-                                                   copies.dims, 1, &dst)
-                         : st;
+    open->frame = part.frame;
+    open->body = holder->next + (part.body - seen);
+    open->body_nbytes = part.body_nbytes;
+    open->whole = NULL;
+    holder->next += nbytes;
+    holder->left_nbytes -= nbytes;
+    return TERP_OK;
 }
 
-/* All values. */
+/* Has one more part of all streams read. */
 static enum terp_status
-decode_whole(const struct terp_coder *coder,
-             const struct terp_open_stream *stream, void *dst)
+read_next_parts(struct holders *it, const void **at, uint64_t *nbytes,
+                const uint8_t **seen, uint8_t *room)
 {
-    return stream->frame.coding == TERP_CODING_COPIES
-               ? decode_copies(coder, stream, dst)
-               : terp_references_decode(coder, stream, dst);
+    const struct terp_coder *coder = it->coder;
+    uint64_t n = 0;
+
+    for (uint64_t i = 0; i < it->n; i++) {
+        const struct holder *holder = &it->holders[i];
+        if (it->status[i] != TERP_OK)
+            continue;
+        at[n] = holder->next;
+        nbytes[n++] = min_u64(holder->left_nbytes, TERP_LOOK_NBYTES);
+    }
+    const enum terp_status st =
+        n == 0 ? TERP_OK
+               : coder->engine->look(coder->session, n, at, nbytes, room, seen);
+    for (uint64_t i = 0, k = 0; st == TERP_OK && i < it->n; i++)
+        if (it->status[i] == TERP_OK)
+            it->status[i] = read_part(&it->holders[i], seen[k++]);
+    return st;
 }
 
-/* A stream of values of one part. */
 static enum terp_status
-decode_values(const struct terp_coder *coder,
-              const struct terp_open_stream *stream, uint64_t step, void *dst)
+read_holders(struct holders *it, const struct terp_open_stream *streams)
 {
-    const struct terp_frame *frame = &stream->frame;
-    struct terp_coarse coarse;
+    const size_t n = (size_t)it->n;
+    uint8_t *memory = calloc(n, sizeof(void *) + sizeof(uint64_t) +
+                                    sizeof(uint8_t *) + TERP_LOOK_NBYTES);
+    enum terp_status st = TERP_OK;
 
-    if (frame->coding != TERP_CODING_COPIES &&
-        frame->coding != TERP_CODING_REFERENCES)
-        return terp_coder_decode(coder, stream, step, dst);
-    terp_coarse_make(frame, step, &coarse);
-    if (coarse.is_all)
-        return decode_whole(coder, stream, dst);
-    const int value_nbytes = terp_value_nbytes(frame->chunk.type);
-    void *values =
-        terp_coder_allocate(coder, coarse.nvalues * (uint64_t)value_nbytes);
-    if (values == NULL)
+    it->holders = calloc(n, sizeof *it->holders);
+    if (memory == NULL || it->holders == NULL) {
+        free(memory);
         return TERP_ERR_MEMORY;
-    enum terp_status st = decode_whole(coder, stream, values);
+    }
+    const void **at = (const void **)memory;
+    uint64_t *nbytes = (uint64_t *)(at + n);
+    const uint8_t **seen = (const uint8_t **)(nbytes + n);
+    for (uint64_t i = 0; i < it->n; i++) {
+        struct holder *holder = &it->holders[i];
+        terp_held_begin(&streams[i].frame, &holder->held);
+        holder->next = streams[i].body;
+        holder->left_nbytes = streams[i].body_nbytes;
+        it->status[i] = TERP_OK;
+    }
+    for (int p = 0; st == TERP_OK && p < it->holders[0].held.nparts; p++)
+        st = read_next_parts(it, at, nbytes, seen, (uint8_t *)(seen + n));
+    free(memory);
+    return st;
+}
+
+/* ---- copies ---- */
+
+/* Decodes what is left of streams with the same dimensions as the first of
+ * them, and puts copies back. */
+static enum terp_status
+decode_alike(struct holders *it, uint64_t first, struct list *list, bool *done)
+{
+    const unsigned dims = it->holders[first].held.dims;
+    const struct terp_coder *coder = it->coder;
+    uint64_t n = 0;
+
+    for (uint64_t i = first; i < it->n; i++)
+        if (it->status[i] == TERP_OK && it->holders[i].held.dims == dims) {
+            add(list, i, &it->holders[i].part[0], it->dst[i]);
+            done[i] = true;
+        }
+    enum terp_status st = decode_list(list, 1, it->status);
+    for (uint64_t i = first; st == TERP_OK && i < it->n; i++)
+        if (it->status[i] == TERP_OK && it->holders[i].held.dims == dims)
+            list->dst[n++] = it->dst[i];
+    return st == TERP_OK && n > 0
+               ? coder->engine->put_back(coder->session, it->chunk, dims, n,
+                                         list->dst)
+               : st;
+}
+
+static enum terp_status
+decode_copies(struct holders *it)
+{
+    bool *done = calloc((size_t)it->n, sizeof *done);
+    struct list list;
+    enum terp_status st = TERP_ERR_MEMORY;
+
+    if (make_list(it->coder, it->n, &list) && done != NULL)
+        st = TERP_OK;
+    for (uint64_t i = 0; st == TERP_OK && i < it->n; i++)
+        if (it->status[i] == TERP_OK && !done[i])
+            st = decode_alike(it, i, &list, done);
+    free_list(&list);
+    free(done);
+    return st;
+}
+
+/* ---- references ---- */
+
+/* Bytes of a stream's distances and differences. */
+static uint64_t
+distances_nbytes(const struct holder *holder)
+{
+    return (4 * holder->held.nreferences + 15) / 16 * 16;
+}
+
+static uint64_t
+lists_nbytes(const struct holder *holder)
+{
+    return distances_nbytes(holder) +
+           (8 * holder->held.nreferences + 15) / 16 * 16;
+}
+
+/* Decodes the lists of streams, as a batch where neighbours have as many
+ * references, then all values. */
+static enum terp_status
+decode_parts(struct holders *it, struct list *list)
+{
+    enum terp_status st = TERP_OK;
+
+    for (int p = 0; p < TERP_REFERENCES_NPARTS; p++) {
+        uint64_t nreferences = 0;
+        for (uint64_t i = 0; st == TERP_OK && i < it->n; i++) {
+            const struct holder *holder = &it->holders[i];
+            void *const to[] = {holder->lists,
+                                holder->lists + distances_nbytes(holder),
+                                it->dst[i]};
+            if (it->status[i] != TERP_OK)
+                continue;
+            if (p != TERP_REFERENCES_VALUES &&
+                holder->held.nreferences != nreferences)
+                st = decode_list(list, 1, it->status);
+            nreferences = holder->held.nreferences;
+            add(list, i, &holder->part[p], to[p]);
+        }
+        if (st == TERP_OK)
+            st = decode_list(list, 1, it->status);
+    }
+    return st;
+}
+
+/* Puts values in the places of all markers. */
+static enum terp_status
+follow(struct holders *it, struct list *list)
+{
+    const struct terp_coder *coder = it->coder;
+    struct terp_followed *followed = malloc((size_t)it->n * sizeof *followed);
+    uint64_t n = 0;
+
+    if (followed == NULL)
+        return TERP_ERR_MEMORY;
+    for (uint64_t i = 0; i < it->n; i++) {
+        const struct holder *holder = &it->holders[i];
+        if (it->status[i] != TERP_OK)
+            continue;
+        list->at[n] = i;
+        followed[n++] = (struct terp_followed){
+            holder->held.marker, holder->held.nreferences, holder->lists,
+            holder->lists + distances_nbytes(holder), it->dst[i]};
+    }
+    const enum terp_status st =
+        n == 0 ? TERP_OK
+               : coder->engine->follow(coder->session, it->chunk, n, followed,
+                                       list->status);
+    for (uint64_t k = 0; st == TERP_OK && k < n; k++)
+        it->status[list->at[k]] = list->status[k];
+    free(followed);
+    return st;
+}
+
+static enum terp_status
+decode_references(struct holders *it)
+{
+    struct list list;
+    uint64_t nbytes = 0;
+
+    for (uint64_t i = 0; i < it->n; i++)
+        if (it->status[i] == TERP_OK)
+            nbytes += lists_nbytes(&it->holders[i]);
+    uint8_t *lists =
+        nbytes == 0 ? NULL : terp_coder_allocate(it->coder, nbytes);
+    uint8_t *next = lists;
+    for (uint64_t i = 0; lists != NULL && i < it->n; i++) {
+        it->holders[i].lists = next;
+        if (it->status[i] == TERP_OK)
+            next += lists_nbytes(&it->holders[i]);
+    }
+    enum terp_status st =
+        make_list(it->coder, it->n, &list) && (lists != NULL || nbytes == 0)
+            ? TERP_OK
+            : TERP_ERR_MEMORY;
+    if (st == TERP_OK && nbytes > 0)
+        st = decode_parts(it, &list);
+    if (st == TERP_OK && nbytes > 0)
+        st = follow(it, &list);
+    free_list(&list);
+    terp_coder_release(it->coder, lists);
+    return st;
+}
+
+/* ---- complex values ---- */
+
+static enum terp_status
+decode_complex(struct holders *it, uint64_t step)
+{
+    const struct terp_coder *coder = it->coder;
+    const struct terp_chunk coarse = terp_coarse_chunk_of(it->chunk, step);
+    const uint64_t part_nbytes = terp_chunk_nbytes(&coarse) / TERP_NPARTS;
+    uint8_t *values =
+        terp_coder_allocate(coder, it->n * TERP_NPARTS * part_nbytes);
+    const void **joined = malloc((size_t)it->n * sizeof *joined);
+    struct list list;
+    enum terp_status st = TERP_ERR_MEMORY;
+    uint64_t n = 0;
+
+    if (make_list(coder, TERP_NPARTS * it->n, &list) && values != NULL &&
+        joined != NULL)
+        st = TERP_OK;
+    for (uint64_t i = 0; st == TERP_OK && i < it->n; i++)
+        for (uint64_t k = 0; it->status[i] == TERP_OK && k < TERP_NPARTS; k++)
+            add(&list, i, &it->holders[i].part[k],
+                values + (TERP_NPARTS * i + k) * part_nbytes);
     if (st == TERP_OK)
-        st = coder->engine->gather(coder->session, &coarse, value_nbytes, 1,
-                                   &(const void *){values}, &dst);
+        st = decode_list(&list, step, it->status);
+    for (uint64_t i = 0; st == TERP_OK && i < it->n; i++) {
+        if (it->status[i] != TERP_OK)
+            continue;
+        joined[n] = values + TERP_NPARTS * i * part_nbytes;
+        list.dst[n++] = it->dst[i];
+    }
+    if (st == TERP_OK && n > 0)
+        st = coder->engine->join(coder->session, &coarse, n, joined, list.dst);
+    free_list(&list);
+    free(joined);
     terp_coder_release(coder, values);
     return st;
 }
 
-enum terp_status
-terp_chunk_decode(const struct terp_coder *coder,
-                  const struct terp_open_stream *stream, uint64_t step,
-                  void *dst)
+/* ---- streams ---- */
+
+/* Decodes streams of one coding that hold others: all values, but of complex
+ * ones every step-th value. */
+static enum terp_status
+decode_holders(const struct list *list, uint64_t step, void *const *dst)
 {
-    return stream->frame.coding == TERP_CODING_PARTS
-               ? terp_complex_decode(coder, stream, step, dst, decode_values)
-               : decode_values(coder, stream, step, dst);
+    struct holders it = {.coder = list->coder,
+                         .chunk = &list->streams[0].frame.chunk,
+                         .n = list->n,
+                         .dst = dst,
+                         .status = list->status};
+    const enum terp_coding coding = list->streams[0].frame.coding;
+    enum terp_status st = read_holders(&it, list->streams);
+
+    if (st == TERP_OK)
+        st = coding == TERP_CODING_PARTS    ? decode_complex(&it, step)
+             : coding == TERP_CODING_COPIES ? decode_copies(&it)
+                                            : decode_references(&it);
+    free(it.holders);
+    return st;
+}
+
+/* Every step-th value of streams of copies or with references: of all. */
+static enum terp_status
+decode_coarse(const struct list *list, const struct terp_coarse *coarse)
+{
+    const struct terp_coder *coder = list->coder;
+    const int value_nbytes =
+        terp_value_nbytes(list->streams[0].frame.chunk.type);
+    const uint64_t nbytes = coarse->nvalues * (uint64_t)value_nbytes;
+    const uint64_t stride = (nbytes + 15) / 16 * 16;
+    void **whole = malloc((size_t)list->n * 2 * sizeof *whole);
+    uint8_t *values = terp_coder_allocate(coder, list->n * stride);
+    enum terp_status st = TERP_ERR_MEMORY;
+    uint64_t n = 0;
+
+    if (whole != NULL && values != NULL) {
+        for (uint64_t k = 0; k < list->n; k++)
+            whole[k] = values + k * stride;
+        st = decode_holders(list, 1, whole);
+    }
+    for (uint64_t k = 0; st == TERP_OK && k < list->n; k++) {
+        if (list->status[k] != TERP_OK)
+            continue;
+        whole[n] = whole[k];
+        whole[list->n + n++] = list->dst[k];
+    }
+    if (st == TERP_OK && n > 0)
+        st = coder->engine->gather(coder->session, coarse, value_nbytes, n,
+                                   (const void *const *)whole, whole + list->n);
+    free(whole);
+    terp_coder_release(coder, values);
+    return st;
+}
+
+/* Decodes the streams of one coding, of a batch. */
+static enum terp_status
+decode_coding(const struct list *list, uint64_t step)
+{
+    const struct terp_coder *coder = list->coder;
+    const struct terp_frame *frame = &list->streams[0].frame;
+    struct terp_coarse coarse;
+
+    if (frame->coding == TERP_CODING_PARTS)
+        return decode_holders(list, step, list->dst);
+    if (frame->coding != TERP_CODING_COPIES &&
+        frame->coding != TERP_CODING_REFERENCES)
+        return coder->engine->decode(coder->session, step, list->n,
+                                     list->streams, list->dst, list->status);
+    terp_coarse_make(frame, step, &coarse);
+    return coarse.is_all ? decode_holders(list, 1, list->dst)
+                         : decode_coarse(list, &coarse);
+}
+
+/* Which streams are decoded together. */
+static enum terp_coding
+kind_of(enum terp_coding coding)
+{
+    return coding == TERP_CODING_PARTS || coding == TERP_CODING_COPIES ||
+                   coding == TERP_CODING_REFERENCES
+               ? coding
+               : TERP_CODING_RAW;
+}
+
+static enum terp_status
+decode_values(const struct terp_coder *coder, uint64_t n,
+              const struct terp_open_stream *streams, uint64_t step,
+              void *const *dst, enum terp_status *status_ret)
+{
+    static const enum terp_coding kinds[] = {
+        TERP_CODING_RAW, TERP_CODING_COPIES, TERP_CODING_REFERENCES,
+        TERP_CODING_PARTS};
+    struct list list;
+    enum terp_status st =
+        make_list(coder, n, &list) ? TERP_OK : TERP_ERR_MEMORY;
+
+    for (size_t c = 0; c < sizeof kinds / sizeof kinds[0]; c++) {
+        list.n = 0;
+        for (uint64_t k = 0; st == TERP_OK && k < n; k++)
+            if (kind_of(streams[k].frame.coding) == kinds[c])
+                add(&list, k, &streams[k], dst[k]);
+        if (st == TERP_OK && list.n > 0)
+            st = decode_coding(&list, step);
+        for (uint64_t k = 0; st == TERP_OK && k < list.n; k++)
+            status_ret[list.at[k]] = list.status[k];
+    }
+    free_list(&list);
+    return st;
 }
 
 enum terp_status
@@ -80,7 +471,46 @@ terp_chunks_decode(const struct terp_coder *coder, uint64_t n,
                    const struct terp_open_stream *streams, uint64_t step,
                    void *const *dst, enum terp_status *status_ret)
 {
+    return decode_values(coder, n, streams, step, dst, status_ret);
+}
+
+enum terp_status
+terp_chunk_decode(const struct terp_coder *coder,
+                  const struct terp_open_stream *stream, uint64_t step,
+                  void *dst)
+{
+    enum terp_status status;
+    const enum terp_status st =
+        decode_values(coder, 1, stream, step, &dst, &status);
+
+    return st == TERP_OK ? status : st;
+}
+
+enum terp_status
+terp_frames_read(const struct terp_coder *coder, uint64_t n,
+                 const void *const *streams, const uint64_t *nbytes,
+                 struct terp_open_stream *streams_ret)
+{
+    uint8_t *memory = calloc((size_t)n, sizeof(uint64_t) + sizeof(uint8_t *) +
+                                            TERP_LOOK_NBYTES);
+    enum terp_status st = TERP_ERR_MEMORY;
+
+    if (memory == NULL)
+        return st;
+    uint64_t *head_nbytes = (uint64_t *)memory;
+    const uint8_t **seen = (const uint8_t **)(head_nbytes + n);
     for (uint64_t k = 0; k < n; k++)
-        status_ret[k] = terp_chunk_decode(coder, &streams[k], step, dst[k]);
-    return TERP_OK;
+        head_nbytes[k] = min_u64(nbytes[k], TERP_LOOK_NBYTES);
+    st = coder->engine->look(coder->session, n, streams, head_nbytes,
+                             (uint8_t *)(seen + n), seen);
+    for (uint64_t k = 0; st == TERP_OK && k < n; k++) {
+        struct terp_open_stream *stream = &streams_ret[k];
+        int frame_nbytes = 0;
+        st = terp_frame_read(seen[k], nbytes[k], &stream->frame, &frame_nbytes);
+        stream->whole = streams[k];
+        stream->body = stream->whole + frame_nbytes;
+        stream->body_nbytes = nbytes[k] - (uint64_t)frame_nbytes;
+    }
+    free(memory);
+    return st;
 }

@@ -206,8 +206,8 @@ check_stream(struct trial *trial, const uint8_t *stream, uint64_t nbytes)
     const struct terp_coder *coder = trial->coder;
 
     trial->passes_low = trial->passes_high = false;
-    enum terp_status st = coder->engine->read_frames(
-        coder->session, 1, &(const void *){stream}, &nbytes, &opened);
+    enum terp_status st =
+        terp_frames_read(coder, 1, &(const void *){stream}, &nbytes, &opened);
     if (st == TERP_OK)
         st = terp_chunk_decode(coder, &opened, 1, trial->decoded);
     for (uint64_t at = 0; st == TERP_OK && at < nvalues; at += BLOCK_NVALUES) {

@@ -117,9 +117,9 @@ measure_listed(struct quests *quests)
         quests->values[k] = quest->decoded;
         quests->measures[k] = quest->measure;
     }
-    enum terp_status st = coder->engine->read_frames(
-        coder->session, n, (const void *const *)quests->dst, quests->nbytes,
-        quests->streams);
+    enum terp_status st =
+        terp_frames_read(coder, n, (const void *const *)quests->dst,
+                         quests->nbytes, quests->streams);
     if (st == TERP_OK)
         st = terp_chunks_decode(coder, n, quests->streams, 1, quests->values,
                                 quests->status);

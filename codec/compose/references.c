@@ -1,14 +1,13 @@
-/* Encodes and decodes the parts of a stream with references. A value that
+/* Encodes the parts of a stream with references. A value that
  * repeats an earlier one becomes a marker, which is special for all that
  * predicts; where its source is, and how it differs from that, are streams of
  * integers. */
 #include "codec/compose/references.h"
 
+#include "codec/compose/decode.h"
 #include "codec/compose/pieces.h"
 #include "codec/compose/trials.h"
 #include "codec/format/references.h"
-
-/* ---- encoding ---- */
 
 /* A chunk that is made of references. */
 struct referring {
@@ -104,9 +103,8 @@ find_differences(struct referring *referring)
         decoded = terp_coder_allocate(coder, terp_chunk_nbytes(&chunk));
         st = decoded == NULL ? TERP_ERR_MEMORY : TERP_OK;
         if (st == TERP_OK)
-            st = coder->engine->read_frames(coder->session, 1,
-                                            &(const void *){values->at},
-                                            &values->stream_nbytes, &stream);
+            st = terp_frames_read(coder, 1, &(const void *){values->at},
+                                  &values->stream_nbytes, &stream);
         if (st == TERP_OK)
             st = terp_coder_decode(coder, &stream, 1, decoded);
         referring->is_left = st == TERP_ERR_DEVICE;
@@ -181,39 +179,4 @@ terp_references_encode(const struct terp_coder *coder,
     if (referring.is_left)
         batch->nbytes[i] = TERP_LEFT_NBYTES;
     return terp_leave_if_short(coder, batch, i, st);
-}
-
-/* ---- decoding ---- */
-
-enum terp_status
-terp_references_decode(const struct terp_coder *coder,
-                       const struct terp_open_stream *stream, void *dst)
-{
-    const struct terp_chunk *chunk = &stream->frame.chunk;
-    struct terp_references references;
-    enum terp_status st = terp_references_read(
-        chunk, stream->body, stream->body_nbytes, &references);
-
-    if (st != TERP_OK)
-        return st;
-    const uint64_t n = references.nreferences;
-    uint8_t *lists = terp_coder_allocate(coder, 12 * n);
-    if (lists == NULL)
-        return TERP_ERR_MEMORY;
-    void *const to[] = {lists, lists + 4 * n, dst};
-    for (int i = 0; st == TERP_OK && i < TERP_REFERENCES_NPARTS; i++) {
-        const struct terp_part *part = &references.part[i];
-        const struct terp_open_stream of_part = {part->frame, part->body,
-                                                 part->body_nbytes, NULL};
-        st = terp_coder_decode(coder, &of_part, 1, to[i]);
-    }
-    const struct terp_followed followed = {
-        references.marker, n, to[TERP_REFERENCES_DISTANCES],
-        to[TERP_REFERENCES_DIFFERENCES], dst};
-    enum terp_status status = TERP_OK;
-    if (st == TERP_OK)
-        st =
-            coder->engine->follow(coder->session, chunk, 1, &followed, &status);
-    terp_coder_release(coder, lists);
-    return st == TERP_OK ? status : st;
 }

@@ -10,8 +10,3 @@ enum terp_status
 terp_references_encode(const struct terp_coder *coder,
                        const struct terp_batch *batch, uint64_t i,
                        struct terp_reference_bound bound);
-
-/* Decodes all values of a stream with references. */
-enum terp_status
-terp_references_decode(const struct terp_coder *coder,
-                       const struct terp_open_stream *stream, void *dst);

@@ -1,6 +1,8 @@
 /* What is left of a chunk without copies, and what its stream tells of it. */
 #include "codec/format/copies.h"
 
+#include "codec/format/held.h"
+
 struct terp_chunk
 terp_copies_chunk(const struct terp_chunk *chunk, unsigned dims)
 {
@@ -15,9 +17,8 @@ terp_copies_chunk(const struct terp_chunk *chunk, unsigned dims)
     return left;
 }
 
-/* Some dimensions, none of which has a single point. */
-static bool
-are_valid(const struct terp_chunk *chunk, unsigned dims)
+bool
+terp_copies_are_valid(const struct terp_chunk *chunk, unsigned dims)
 {
     bool valid = dims > 0 && dims >> chunk->rank == 0 && !chunk->stack;
 
@@ -30,15 +31,14 @@ enum terp_status
 terp_copies_read(const struct terp_chunk *chunk, const uint8_t *body,
                  uint64_t body_nbytes, struct terp_copies *ret)
 {
-    if (body_nbytes == 0)
-        return TERP_ERR_TRUNCATED;
-    ret->dims = body[0];
-    if (!are_valid(chunk, ret->dims))
-        return TERP_ERR_CORRUPT;
-    const struct terp_chunk left = terp_copies_chunk(chunk, ret->dims);
+    const struct terp_frame frame = {.chunk = *chunk,
+                                     .coding = TERP_CODING_COPIES};
+    struct terp_held held;
+    uint64_t nbytes;
+
+    terp_held_begin(&frame, &held);
     const enum terp_status st =
-        terp_part_read(&left, body + 1, body_nbytes - 1, &ret->values);
-    return st == TERP_OK && ret->values.frame.coding == TERP_CODING_COPIES
-               ? TERP_ERR_CORRUPT
-               : st;
+        terp_held_read(&held, body, body_nbytes, &ret->values, &nbytes);
+    ret->dims = held.dims;
+    return st;
 }

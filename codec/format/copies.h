@@ -22,6 +22,11 @@ terp_extent_of(const struct terp_chunk *chunk, int d)
 struct terp_chunk
 terp_copies_chunk(const struct terp_chunk *chunk, unsigned dims);
 
+/* Whether copies may be along such dimensions: some, none of which has a single
+ * point. */
+bool
+terp_copies_are_valid(const struct terp_chunk *chunk, unsigned dims);
+
 /* Reads all but the body of the values. TERP_ERR_TRUNCATED, or
  * TERP_ERR_CORRUPT. */
 enum terp_status

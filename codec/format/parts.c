@@ -1,6 +1,8 @@
 /* Writes and reads the streams of a chunk's parts. */
 #include "codec/format/parts.h"
 
+#include "codec/format/held.h"
+
 _Static_assert(TERP_FRAME_PREDICTION_AT == TERP_FRAME_CODING_AT + 1,
                "They are neighbours.");
 
@@ -102,13 +104,18 @@ terp_parts_read(const struct terp_chunk *chunk, const uint8_t *body,
                 uint64_t body_nbytes, double *bound_ret,
                 struct terp_part parts_ret[TERP_NPARTS])
 {
-    const struct terp_chunk part = terp_chunk_of_part(chunk);
-    struct terp_parts_places places;
-    enum terp_status st = terp_parts_find(body, body_nbytes, &places);
+    const struct terp_frame frame = {.chunk = *chunk,
+                                     .coding = TERP_CODING_PARTS};
+    struct terp_held held;
+    enum terp_status st = TERP_OK;
 
-    *bound_ret = places.bound;
-    for (int i = 0; st == TERP_OK && i < TERP_NPARTS; i++)
-        st = terp_part_read(&part, body + places.at[i], places.nbytes[i],
-                            &parts_ret[i]);
+    terp_held_begin(&frame, &held);
+    for (int i = 0; st == TERP_OK && i < TERP_NPARTS; i++) {
+        uint64_t nbytes = 0;
+        st = terp_held_read(&held, body, body_nbytes, &parts_ret[i], &nbytes);
+        body += nbytes;
+        body_nbytes -= nbytes;
+    }
+    *bound_ret = held.bound;
     return st;
 }

@@ -1,6 +1,7 @@
 /* What the parts of a stream with references are. */
 #include "codec/format/references.h"
 
+#include "codec/format/held.h"
 #include "codec/format/types.h"
 
 struct terp_chunk
@@ -22,31 +23,19 @@ enum terp_status
 terp_references_read(const struct terp_chunk *chunk, const uint8_t *body,
                      uint64_t body_nbytes, struct terp_references *ret)
 {
-    const int value_nbytes = terp_value_nbytes(chunk->type);
-    const uint64_t nvalues = terp_chunk_nbytes(chunk) / (uint64_t)value_nbytes;
-    struct reader reader = {body, body + body_nbytes, false};
+    const struct terp_frame frame = {.chunk = *chunk,
+                                     .coding = TERP_CODING_REFERENCES};
+    struct terp_held held;
     enum terp_status st = TERP_OK;
 
-    ret->marker = read_le(&reader, value_nbytes);
-    ret->nreferences = read_uleb(&reader);
-    if (reader.underflow)
-        return TERP_ERR_TRUNCATED;
-    if (ret->nreferences == 0 || ret->nreferences > nvalues)
-        return TERP_ERR_CORRUPT;
+    terp_held_begin(&frame, &held);
     for (int i = 0; st == TERP_OK && i < TERP_REFERENCES_NPARTS; i++) {
-        const enum terp_references_part part = (enum terp_references_part)i;
-        const struct terp_chunk of_part =
-            terp_references_chunk(chunk, part, ret->nreferences);
-        const uint64_t nbytes = part == TERP_REFERENCES_VALUES
-                                    ? (uint64_t)(reader.end - reader.at)
-                                    : read_uleb(&reader);
-        const uint8_t *at = reader_take(&reader, nbytes);
-        st = at == NULL ? TERP_ERR_TRUNCATED
-                        : terp_part_read(&of_part, at, nbytes, &ret->part[i]);
-        if (st == TERP_OK &&
-            (ret->part[i].frame.coding == TERP_CODING_COPIES ||
-             ret->part[i].frame.coding == TERP_CODING_REFERENCES))
-            st = TERP_ERR_CORRUPT;
+        uint64_t nbytes = 0;
+        st = terp_held_read(&held, body, body_nbytes, &ret->part[i], &nbytes);
+        body += nbytes;
+        body_nbytes -= nbytes;
     }
+    ret->marker = held.marker;
+    ret->nreferences = held.nreferences;
     return st;
 }

@@ -281,9 +281,8 @@ finish_decode(struct terp_cuda_device *device, const struct cuda_call *call,
         if (is_coarse && st != TERP_OK)
             st = TERP_ERR_DEVICE;
         call->status[at] = st;
-        if (st != TERP_OK ||
-            (!call->dst_on_host &&
-             (is_coarse || chunk->coding != TERP_CODING_RAW)))
+        if (st != TERP_OK || (!call->dst_on_host &&
+                              (is_coarse || chunk->coding != TERP_CODING_RAW)))
             continue;
         const uint8_t *from = call->dst_on_host
                                   ? slot->d_dst + i * slot->dst_stride
@@ -339,10 +338,9 @@ upload(const struct cuda_call *call, const struct in_flight *batch)
         cuda_chunk_ask(chunk);
         chunk->src = call->src_on_host ? d_src : call->src[at];
         chunk->original = chunk->src;
-        chunk->dst =
-            call->dst_on_host || call->measures
-                ? slot->d_dst + i * slot->dst_stride
-                : call->dst[at];
+        chunk->dst = call->dst_on_host || call->measures
+                         ? slot->d_dst + i * slot->dst_stride
+                         : call->dst[at];
         place_values(slot, i, chunk);
         if (cuda_bounds_come_from_host(call->bounds_are))
             chunk->bound = call->bounds[at];
@@ -426,9 +424,9 @@ reserve(struct terp_cuda_device *device, struct cuda_slot *slot,
         struct cuda_call *call)
 {
     struct cuda_request request = {
-        call->chunk, call->domain,       call->params,  call->batch_nchunks,
-        call->host,  {true, true, true}, call->form,    call->caller_bound,
-        call->step,  call->decodes_all,  call->is_part, call->bounds_are,
+        call->chunk,   call->domain,       call->params,  call->batch_nchunks,
+        call->host,    {true, true, true}, call->form,    call->caller_bound,
+        call->step,    call->decodes_all,  call->is_part, call->bounds_are,
         call->measures};
     cudaError_t error = cuda_slot_reserve(device, slot, &request);
 

@@ -171,8 +171,8 @@ find_rows(const struct terp_encoding *encoding, uint64_t i,
     const bool wide = cuda_form_type(found->form, type) == TERP_FLOAT64;
     uint64_t nbytes = terp_chunk_nbytes(chunk);
     const int own_nbytes = terp_value_nbytes(type);
-    struct flat_chunk flat = {encoding->source->src[i], nbytes / (uint64_t)own_nbytes,
-                              found};
+    struct flat_chunk flat = {encoding->source->src[i],
+                              nbytes / (uint64_t)own_nbytes, found};
     void *values = NULL, *carried = NULL, *coded = NULL;
     enum terp_status st = TERP_OK;
 
@@ -199,8 +199,7 @@ find_rows(const struct terp_encoding *encoding, uint64_t i,
     }
     if (st == TERP_OK)
         st = terp_domain_find(
-            chunk,
-            terp_price_of_anchor(found->min, found->max, found->step),
+            chunk, terp_price_of_anchor(found->min, found->max, found->step),
             wide ? flat_errors<double> : flat_errors<float>, &flat,
             &found->domain, &found->verdict);
     terp_release(allocator, coded);
@@ -331,8 +330,7 @@ code_again(const struct attempt *attempt)
     unsigned done = 0;
 
     for (uint64_t i = 0; st == TERP_OK && i < attempt->n; i++) {
-        const enum cuda_form form =
-            encoding->chunks[attempt->at[i]].found.form;
+        const enum cuda_form form = encoding->chunks[attempt->at[i]].found.form;
         if (done & 1u << form)
             continue;
         done |= 1u << form;
@@ -445,8 +443,8 @@ take_bounds(struct terp_encoding *encoding, struct terp_params *given)
         are_zero &= source->bounds[i] == 0;
     }
     encoding->bounds_are = CUDA_BOUNDS_OWN;
-    if (source->bounds == NULL || (are_equal && are_zero &&
-                                   given->bound_mode != TERP_BOUND_RELATIVE))
+    if (source->bounds == NULL ||
+        (are_equal && are_zero && given->bound_mode != TERP_BOUND_RELATIVE))
         return;
     if (are_equal && !are_zero && given->bound_mode == TERP_BOUND_ABSOLUTE)
         *given = terp_params_under(given, source->bounds[0]);
@@ -523,8 +521,8 @@ cuda_encoding_encode(struct terp_encoding *encoding,
             st = find_facts(&attempt, k);
         facts_ret[k] = encoding->chunks[at[k]].facts;
         if (is_exact(encoding))
-            facts_ret[k].may_repeat = encoding->source->wants_more &&
-                                      encoding->seen[k].may_repeat;
+            facts_ret[k].may_repeat =
+                encoding->source->wants_more && encoding->seen[k].may_repeat;
         if (nbytes_ret[k] == 0)
             nbytes_ret[k] = TERP_LEFT_NBYTES;
         else if (encoding->seen[k].is_raw || nbytes_ret[k] >= cap_nbytes[k])

@@ -1,5 +1,6 @@
 /* The CUDA engine's table of functions. */
 #include "codec/compose/bounds.h"
+#include "codec/compose/streams.h"
 #include "codec/engine.h"
 #include "codec/format/types.h"
 
@@ -15,6 +16,17 @@
 #ifndef CUDA_COMPOSES_ABOVE
 #define CUDA_COMPOSES_ABOVE 1
 #endif
+
+/* Ends a session whose work has ended so. A failure that the composition has
+ * taken for a lack of memory is the call's. */
+static enum terp_status
+end_session(struct terp_session *session, enum terp_status st)
+{
+    const enum terp_status failure = session->failure;
+
+    cuda_engine_table.close(session);
+    return failure != TERP_OK ? failure : st;
+}
 
 /* Encodes by the composition of both engines. */
 static enum terp_status
@@ -37,8 +49,7 @@ encode_composed(struct terp_cuda_device *device,
     batch.dst = dst;
     batch.nbytes = dst_nbytes_ret;
     if (coder.session != NULL)
-        st = terp_bounded_encode(&coder, &batch);
-    terp_coder_close(&coder);
+        st = end_session(coder.session, terp_bounded_encode(&coder, &batch));
     for (uint64_t i = 0; i < nchunks; i++)
         if (terp_is_left(&batch, i))
             dst_nbytes_ret[i] = 0;
@@ -59,7 +70,7 @@ encode(struct terp_cuda_device *device, const struct terp_cuda_call *where,
     if (terp_is_the_cpus(chunk->type, params))
         return TERP_OK;
     known = terp_params_of_type(chunk->type, params);
-    if (CUDA_COMPOSES_ABOVE && known.bound_mode != TERP_BOUND_PSNR)
+    if (CUDA_COMPOSES_ABOVE)
         return encode_composed(device, where, &known, chunk, nchunks, src, dst,
                                dst_nbytes_ret);
     if (terp_type_nparts(chunk->type) > 1)
@@ -81,6 +92,26 @@ encode(struct terp_cuda_device *device, const struct terp_cuda_call *where,
                : cuda_encode(device, where, &call);
 }
 
+/* Decodes by the composition of both engines. */
+static enum terp_status
+decode_composed(struct terp_cuda_device *device,
+                const struct terp_cuda_call *where,
+                const struct terp_chunk *chunk, uint64_t nchunks,
+                const void *const *src, const uint64_t *src_nbytes,
+                void *const *dst, enum terp_status *status_ret)
+{
+    const struct terp_coder coder = {&cuda_engine_table,
+                                     cuda_session_open(device, where)};
+    const uint64_t step = where->step > 1 ? where->step : 1;
+
+    return coder.session == NULL
+               ? TERP_ERR_MEMORY
+               : end_session(coder.session,
+                             terp_streams_decode(&coder, chunk, step, nchunks,
+                                                 src, src_nbytes, dst,
+                                                 status_ret));
+}
+
 static enum terp_status
 decode(struct terp_cuda_device *device, const struct terp_cuda_call *where,
        const struct terp_chunk *chunk, uint64_t nchunks, const void *const *src,
@@ -93,6 +124,9 @@ decode(struct terp_cuda_device *device, const struct terp_cuda_call *where,
         status_ret[i] = TERP_ERR_DEVICE;
     if (chunk->type == TERP_BYTES)
         return TERP_OK;
+    if (CUDA_COMPOSES_ABOVE)
+        return decode_composed(device, where, chunk, nchunks, src, src_nbytes,
+                               dst, status_ret);
     if (terp_type_nparts(chunk->type) > 1)
         return cuda_parts_decode(device, where, chunk, nchunks, src, src_nbytes,
                                  dst, status_ret);

@@ -79,8 +79,8 @@ make_memory(struct finding *it, bool is_host)
 {
     struct terp_session *session = it->session;
 
-    it->kept = (uint8_t *)cuda_session_allocate(session,
-                                                lay_out_kept(it, is_host));
+    it->kept =
+        (uint8_t *)cuda_session_allocate(session, lay_out_kept(it, is_host));
     it->scratch =
         (uint8_t *)cuda_session_allocate(session, lay_out_scratch(it));
     lay_out_kept(it, is_host);
@@ -113,17 +113,17 @@ compare(struct finding *it, const void *src, bool is_host, cudaStream_t stream)
     it->of.original = src;
     if (is_host) {
         it->of.original = it->kept + it->original_at;
-        error = cudaMemcpyAsync(it->kept + it->original_at, src,
-                                chunk_nbytes(it), cudaMemcpyHostToDevice,
-                                stream);
+        error =
+            cudaMemcpyAsync(it->kept + it->original_at, src, chunk_nbytes(it),
+                            cudaMemcpyHostToDevice, stream);
     }
     it->seen = CUDA_SEEN_NOTHING;
     if (error == cudaSuccess)
         error = cudaMemcpyAsync(it->search.seen, &it->seen, sizeof it->seen,
                                 cudaMemcpyHostToDevice, stream);
     if (error == cudaSuccess)
-        error = cuda_references_compare(&it->of, it->marker, &it->search,
-                                        stream);
+        error =
+            cuda_references_compare(&it->of, it->marker, &it->search, stream);
     return error == cudaSuccess ? see(it, stream) : error;
 }
 
@@ -171,15 +171,15 @@ find_references(struct finding *it, const void *src, bool is_host,
                 bool *found_ret)
 {
     enum terp_status st = cuda_session_do(
-        it->session, "comparing values", [=](cudaStream_t stream) {
-            return compare(it, src, is_host, stream);
-        });
+        it->session, "comparing values",
+        [=](cudaStream_t stream) { return compare(it, src, is_host, stream); });
 
     *found_ret = st == TERP_OK && is_searched(it);
     if (!*found_ret)
         return st;
-    st = cuda_session_do(it->session, "looking for repeated values",
-                         [=](cudaStream_t stream) { return search(it, stream); });
+    st = cuda_session_do(
+        it->session, "looking for repeated values",
+        [=](cudaStream_t stream) { return search(it, stream); });
     *found_ret = st == TERP_OK &&
                  terp_references_pay(it->seen.saved / 16, it->stream_nbytes,
                                      it->bound.bound);
@@ -194,8 +194,8 @@ list(struct finding *it, struct terp_found_references *found_ret)
     const uint64_t differences_at = place_aligned(4 * n);
 
     release(it, &it->scratch);
-    it->lists = (uint8_t *)cuda_session_allocate(it->session,
-                                                 differences_at + 8 * n);
+    it->lists =
+        (uint8_t *)cuda_session_allocate(it->session, differences_at + 8 * n);
     if (it->lists == NULL)
         return TERP_ERR_MEMORY;
     it->differences = (uint64_t *)(it->lists + differences_at);
@@ -204,12 +204,11 @@ list(struct finding *it, struct terp_found_references *found_ret)
     found_ret->values = it->search.values;
     found_ret->distances = it->lists;
     found_ret->differences = it->differences;
-    return cuda_session_do(it->session, "listing references",
-                           [=](cudaStream_t stream) {
-                               return cuda_references_list(
-                                   &it->of, it->marker, &it->search, n,
-                                   (uint32_t *)it->lists, stream);
-                           });
+    return cuda_session_do(
+        it->session, "listing references", [=](cudaStream_t stream) {
+            return cuda_references_list(&it->of, it->marker, &it->search, n,
+                                        (uint32_t *)it->lists, stream);
+        });
 }
 
 static struct cuda_referring

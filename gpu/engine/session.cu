@@ -38,13 +38,22 @@ cuda_session_allocate(struct terp_session *session, uint64_t nbytes)
     if (nbytes == 0)
         nbytes = 1;
     enum terp_status st = cuda_block_take(device, nbytes, &block);
-    if (st == TERP_ERR_MEMORY &&
-        cuda_device_do(device, [=](const struct cuda_visit &) {
-            return cuda_device_trim(device) ? TERP_OK : TERP_ERR_MEMORY;
-        }) == TERP_OK)
-        st = cuda_block_take(device, nbytes, &block);
-    if (st != TERP_OK)
+    if (st == TERP_ERR_MEMORY) {
+        bool is_trimmed = false;
+        st =
+            cuda_device_do(device, [=, &is_trimmed](const struct cuda_visit &) {
+                is_trimmed = cuda_device_trim(device);
+                return TERP_OK;
+            });
+        if (st == TERP_OK)
+            st = is_trimmed ? cuda_block_take(device, nbytes, &block)
+                            : TERP_ERR_MEMORY;
+    }
+    if (st != TERP_OK) {
+        if (st != TERP_ERR_MEMORY)
+            session->failure = st;
         return NULL;
+    }
     session->blocks[session->nblocks++] = block;
     return block.at;
 }
@@ -86,6 +95,12 @@ cuda_session_copy(struct terp_session *session, uint64_t n, void *const *dst,
                                     src, nbytes);
 }
 
+static bool
+has(const struct terp_session *session, const void *at)
+{
+    return !cuda_session_is_host(session, at);
+}
+
 /* ---- the session ---- */
 
 struct terp_session *
@@ -124,13 +139,19 @@ make_table(void)
     table.begin = cuda_encoding_begin;
     table.encode = cuda_encoding_encode;
     table.end = cuda_encoding_end;
-    table.read_frames = cuda_streams_read_frames;
+    table.look = cuda_streams_look;
     table.decode = cuda_streams_decode;
+    table.decode_whole = cuda_streams_decode_whole;
+    table.verify = cuda_streams_verify_whole;
+    table.has = has;
     table.measure = cuda_values_measure;
     table.compare = cuda_values_compare;
     table.split = cuda_values_split;
     table.join = cuda_values_join;
+    table.gather = cuda_values_gather;
     table.leave_out = cuda_values_leave_out;
+    table.put_back = cuda_values_put_back;
+    table.follow = cuda_values_follow;
     table.search = cuda_search;
     table.differ = cuda_search_differ;
     table.forget = cuda_search_forget;

@@ -11,6 +11,8 @@
 struct terp_session {
     struct terp_cuda_device *device;
     const struct terp_cuda_call *where; /* the call of the API */
+    /* TERP_ERR_DEVICE: CUDA has failed in allocate(), which cannot say so. */
+    enum terp_status failure;
     int nblocks, cap_nblocks;
     struct cuda_block *blocks;
 };
@@ -111,6 +113,21 @@ cuda_values_leave_out(struct terp_session *session,
                       const struct terp_chunk *chunk, unsigned dims, uint64_t n,
                       const void *const *src, void *const *left);
 
+enum terp_status
+cuda_values_put_back(struct terp_session *session,
+                     const struct terp_chunk *chunk, unsigned dims, uint64_t n,
+                     void *const *values);
+
+enum terp_status
+cuda_values_gather(struct terp_session *session,
+                   const struct terp_coarse *coarse, int value_nbytes,
+                   uint64_t n, const void *const *src, void *const *dst);
+
+enum terp_status
+cuda_values_follow(struct terp_session *session, const struct terp_chunk *chunk,
+                   uint64_t n, const struct terp_followed *followed,
+                   enum terp_status *status_ret);
+
 /* Finds the dimensions along which all values are copies. */
 enum terp_status
 cuda_values_find_copies(struct terp_session *session,
@@ -139,9 +156,21 @@ cuda_streams_assemble(struct terp_session *session, uint64_t n,
                       const struct terp_assembly *assemblies);
 
 enum terp_status
-cuda_streams_read_frames(struct terp_session *session, uint64_t n,
-                         const void *const *streams, const uint64_t *nbytes,
-                         struct terp_open_stream *streams_ret);
+cuda_streams_look(struct terp_session *session, uint64_t n,
+                  const void *const *at, const uint64_t *nbytes, uint8_t *room,
+                  const uint8_t **seen_ret);
+
+enum terp_status
+cuda_streams_decode_whole(struct terp_session *session,
+                          const struct terp_chunk *chunk, uint64_t step,
+                          uint64_t n, const void *const *src,
+                          const uint64_t *nbytes, void *const *dst,
+                          enum terp_status *status_ret);
+
+enum terp_status
+cuda_streams_verify_whole(struct terp_session *session, uint64_t n,
+                          const void *const *streams, const uint64_t *nbytes,
+                          enum terp_status *status_ret);
 
 enum terp_status
 cuda_streams_decode(struct terp_session *session, uint64_t step, uint64_t n,

@@ -1,6 +1,7 @@
 /* Functions of the engine's table that put streams together, and read them. */
 #include <new>
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "codec/format/frame.h"
@@ -58,8 +59,8 @@ copy_piece(const struct piece &piece, uint64_t i, uint64_t n)
 
 /* Grid: x blocks that share the pieces, y streams. */
 static __global__ void
-__launch_bounds__(NTHREADS) copy_pieces(const struct transfer *transfers,
-                                        const struct piece *pieces)
+__launch_bounds__(NTHREADS)
+    copy_pieces(const struct transfer *transfers, const struct piece *pieces)
 {
     begin_kernel();
     const struct transfer transfer = transfers[blockIdx.y];
@@ -73,14 +74,16 @@ __launch_bounds__(NTHREADS) copy_pieces(const struct transfer *transfers,
 /* ---- assembling ---- */
 
 /* Streams that are put together on the device. Its lists stand one behind the
- * other in a buffer of the host, which goes to the device as a whole: transfers,
- * pieces, streams to seal, and the bytes of pieces that are on the host. */
+ * other in a buffer of the host, which goes to the device as a whole:
+ * transfers, pieces, streams to seal, and the bytes of pieces that are on the
+ * host. */
 struct assembling {
     struct terp_session *session;
     const struct terp_assembly *assemblies;
     uint64_t n, npieces, host_nbytes, most_nbytes;
     uint64_t pieces_at, sealed_at, bytes_at, streams_at;
     uint64_t stream_stride; /* of streams for the host; 0: there are none */
+    bool seals;             /* else streams get no checksums */
     uint8_t *host, *device;
     struct transfer *transfers;
     struct piece *pieces;
@@ -159,7 +162,7 @@ assemble_on_device(const struct assembling *it, cudaStream_t stream)
                        dim3(NTHREADS), 0, stream,
                        (const struct transfer *)it->device,
                        (const struct piece *)(it->device + it->pieces_at));
-    if (error == cudaSuccess)
+    if (error == cudaSuccess && it->seals)
         error = cuda_streams_seal(
             (struct cuda_sealed *)(it->device + it->sealed_at), it->n, stream);
     for (uint64_t k = 0; it->stream_stride > 0 && k < it->n; k++)
@@ -188,10 +191,9 @@ seal_short(const struct assembling *it)
         cudaError_t error = cudaSuccess;
         for (uint64_t k = 0; error == cudaSuccess && k < it->n; k++)
             if (is_short(k))
-                error = cudaMemcpyAsync(heads + k * CUDA_SHORT_NBYTES,
-                                        it->assemblies[k].dst,
-                                        it->assemblies[k].nbytes,
-                                        cudaMemcpyDeviceToHost, stream);
+                error = cudaMemcpyAsync(
+                    heads + k * CUDA_SHORT_NBYTES, it->assemblies[k].dst,
+                    it->assemblies[k].nbytes, cudaMemcpyDeviceToHost, stream);
         if (error == cudaSuccess)
             error = cudaStreamSynchronize(stream);
         for (uint64_t k = 0; error == cudaSuccess && k < it->n; k++) {
@@ -215,10 +217,11 @@ seal_short(const struct assembling *it)
 
 static enum terp_status
 assemble(struct terp_session *session, uint64_t n,
-         const struct terp_assembly *assemblies)
+         const struct terp_assembly *assemblies, bool seals)
 {
     struct assembling it = {};
 
+    it.seals = seals;
     it.session = session;
     it.assemblies = assemblies;
     it.n = n;
@@ -234,10 +237,10 @@ assemble(struct terp_session *session, uint64_t n,
                              [&](cudaStream_t stream) {
                                  return assemble_on_device(&it, stream);
                              });
-        if (st == TERP_OK && it.stream_stride == 0)
+        if (st == TERP_OK && seals && it.stream_stride == 0)
             st = seal_short(&it);
-        for (uint64_t k = 0; st == TERP_OK && it.stream_stride > 0 && k < n;
-             k++)
+        for (uint64_t k = 0;
+             st == TERP_OK && seals && it.stream_stride > 0 && k < n; k++)
             if (assemblies[k].nbytes <= CUDA_SHORT_NBYTES)
                 terp_frame_seal((uint8_t *)assemblies[k].dst,
                                 assemblies[k].nbytes);
@@ -255,8 +258,9 @@ is_all_on_host(const struct terp_session *session,
     bool is_all = cuda_session_is_host(session, stream->dst);
 
     for (int p = 0; p < stream->npieces; p++)
-        is_all = is_all && (stream->pieces[p].is_on_host ||
-                            cuda_session_is_host(session, stream->pieces[p].at));
+        is_all =
+            is_all && (stream->pieces[p].is_on_host ||
+                       cuda_session_is_host(session, stream->pieces[p].at));
     return is_all;
 }
 
@@ -285,75 +289,276 @@ cuda_streams_assemble(struct terp_session *session, uint64_t n,
         return TERP_OK;
     }
     for (uint64_t k = 0; st == TERP_OK && k < n; k += MAX_NSTREAMS)
-        st = assemble(session, min_u64(MAX_NSTREAMS, n - k), assemblies + k);
+        st = assemble(session, min_u64(MAX_NSTREAMS, n - k), assemblies + k,
+                      true);
     return st;
 }
 
 /* ---- reading ---- */
 
-enum terp_status
-cuda_streams_read_frames(struct terp_session *session, uint64_t n,
-                         const void *const *streams, const uint64_t *nbytes,
-                         struct terp_open_stream *streams_ret)
+/* Collects what is looked at in device memory, then copies it as a whole. */
+static enum terp_status
+look(struct terp_session *session, uint64_t n, const void *const *at,
+     const uint64_t *nbytes, uint8_t *room)
 {
-    uint8_t *heads = new (std::nothrow) uint8_t[n * TERP_FRAME_MAX_NBYTES];
-    void **dst = new (std::nothrow) void *[n];
-    uint64_t *head_nbytes = new (std::nothrow) uint64_t[n];
+    struct terp_piece *pieces = new (std::nothrow) struct terp_piece[n];
+    struct terp_assembly *list = new (std::nothrow) struct terp_assembly[n];
+    const cuda_session_memory memory(session, n * TERP_LOOK_NBYTES);
     enum terp_status st = TERP_ERR_MEMORY;
 
-    if (heads != NULL && dst != NULL && head_nbytes != NULL) {
+    if (pieces != NULL && list != NULL && memory.at != NULL) {
         for (uint64_t k = 0; k < n; k++) {
-            dst[k] = heads + k * TERP_FRAME_MAX_NBYTES;
-            head_nbytes[k] = min_u64(nbytes[k], TERP_FRAME_MAX_NBYTES);
+            pieces[k] = {at[k], nbytes[k], false};
+            list[k] = {1, &pieces[k], memory.at + k * TERP_LOOK_NBYTES,
+                       nbytes[k]};
         }
-        st = cuda_session_copy(session, n, dst, streams, head_nbytes);
+        st = assemble(session, n, list, false);
+        if (st == TERP_OK)
+            st = cuda_session_do(
+                session, "looking at streams", [&](cudaStream_t stream) {
+                    return cudaMemcpyAsync(room, memory.at,
+                                           n * TERP_LOOK_NBYTES,
+                                           cudaMemcpyDeviceToHost, stream);
+                });
     }
-    for (uint64_t k = 0; st == TERP_OK && k < n; k++) {
-        struct terp_open_stream *stream = &streams_ret[k];
-        int frame_nbytes = 0;
-        st = terp_frame_read((const uint8_t *)dst[k], nbytes[k], &stream->frame,
-                             &frame_nbytes);
-        stream->whole = (const uint8_t *)streams[k];
-        stream->body = stream->whole + frame_nbytes;
-        stream->body_nbytes = nbytes[k] - (uint64_t)frame_nbytes;
-    }
-    delete[] heads;
-    delete[] dst;
-    delete[] head_nbytes;
+    delete[] pieces;
+    delete[] list;
     return st;
 }
 
-/* So far of whole streams that are parts, which have no checksums. */
+enum terp_status
+cuda_streams_look(struct terp_session *session, uint64_t n,
+                  const void *const *at, const uint64_t *nbytes, uint8_t *room,
+                  const uint8_t **seen_ret)
+{
+    const bool is_host = cuda_session_is_host(session, at[0]);
+    enum terp_status st = TERP_OK;
+
+    for (uint64_t k = 0; k < n; k++)
+        seen_ret[k] =
+            is_host ? (const uint8_t *)at[k] : room + k * TERP_LOOK_NBYTES;
+    for (uint64_t k = 0; st == TERP_OK && !is_host && k < n; k += MAX_NSTREAMS)
+        st = look(session, min_u64(MAX_NSTREAMS, n - k), at + k, nbytes + k,
+                  room + k * TERP_LOOK_NBYTES);
+    return st;
+}
+
+/* ---- decoding ---- */
+
+/* Streams that are decoded, each whole in device memory. Parts get a frame
+ * there, which they have not as parts. */
+struct decoding {
+    struct terp_session *session;
+    uint64_t step, n;
+    const struct terp_open_stream *streams;
+    const void **src;
+    uint64_t *nbytes;
+    struct terp_piece *pieces; /* a frame and a body of each */
+    struct terp_assembly *assemblies;
+    uint8_t (*frames)[TERP_FRAME_MAX_NBYTES];
+};
+
+/* Returns how many bytes the streams of parts have. */
+static uint64_t
+list_parts(struct decoding *it)
+{
+    uint64_t at = 0;
+
+    for (uint64_t k = 0; k < it->n; k++) {
+        const struct terp_open_stream *part = &it->streams[k];
+        const uint64_t frame_nbytes =
+            (uint64_t)terp_frame_write(&part->frame, it->frames[k]);
+        it->pieces[2 * k] = {it->frames[k], frame_nbytes, true};
+        it->pieces[2 * k + 1] = {part->body, part->body_nbytes,
+                                 cuda_session_is_host(it->session, part->body)};
+        it->nbytes[k] = frame_nbytes + part->body_nbytes;
+        at += place_aligned(it->nbytes[k]);
+    }
+    return at;
+}
+
+static enum terp_status
+make_parts(struct decoding *it, uint8_t *memory)
+{
+    enum terp_status st = TERP_OK;
+
+    for (uint64_t k = 0; k < it->n; k++) {
+        it->assemblies[k] = {2, &it->pieces[2 * k], memory, it->nbytes[k]};
+        it->src[k] = memory;
+        memory += place_aligned(it->nbytes[k]);
+    }
+    for (uint64_t k = 0; st == TERP_OK && k < it->n; k += MAX_NSTREAMS)
+        st = assemble(it->session, min_u64(MAX_NSTREAMS, it->n - k),
+                      it->assemblies + k, false);
+    return st;
+}
+
+/* Parts have no checksums, others were verified. A part has no table of
+ * prefixes, which a call refuses in parts. */
+static enum terp_status
+decode_listed(const struct decoding *it, bool is_part, void *const *dst,
+              enum terp_status *status_ret)
+{
+    const struct terp_cuda_call on_device = {TERP_MEMORY_DEVICE, false, NULL, 0,
+                                             NULL};
+    struct cuda_call call = {};
+
+    for (uint64_t k = 0; k < it->n; k++)
+        status_ret[k] = TERP_ERR_DEVICE;
+    call.chunk = &it->streams[0].frame.chunk;
+    call.is_part = is_part;
+    call.nchunks = it->n;
+    call.src = it->src;
+    call.src_nbytes = it->nbytes;
+    call.dst = dst;
+    call.status = status_ret;
+    call.step = it->step > 1 ? it->step : 0;
+    return cuda_decode(it->session->device, &on_device, &call);
+}
+
+static bool
+make_decoding(struct decoding *it)
+{
+    it->src = new (std::nothrow) const void *[it->n];
+    it->nbytes = new (std::nothrow) uint64_t[it->n];
+    it->pieces = new (std::nothrow) struct terp_piece[2 * it->n];
+    it->assemblies = new (std::nothrow) struct terp_assembly[it->n];
+    it->frames =
+        (uint8_t(*)[TERP_FRAME_MAX_NBYTES])calloc(it->n, sizeof *it->frames);
+    return it->src != NULL && it->nbytes != NULL && it->pieces != NULL &&
+           it->assemblies != NULL && it->frames != NULL;
+}
+
+static void
+free_decoding(struct decoding *it)
+{
+    delete[] it->src;
+    delete[] it->nbytes;
+    delete[] it->pieces;
+    delete[] it->assemblies;
+    free(it->frames);
+}
+
+/* All streams are parts of others, or none is. */
 enum terp_status
 cuda_streams_decode(struct terp_session *session, uint64_t step, uint64_t n,
                     const struct terp_open_stream *streams, void *const *dst,
                     enum terp_status *status_ret)
 {
-    const struct terp_cuda_call on_device = {TERP_MEMORY_DEVICE, false, NULL, 0,
-                                             NULL};
-    const void **src = new (std::nothrow) const void *[n];
-    uint64_t *nbytes = new (std::nothrow) uint64_t[n];
+    const bool are_parts = streams[0].whole == NULL;
+    struct decoding it = {};
     enum terp_status st = TERP_ERR_MEMORY;
 
-    if (src != NULL && nbytes != NULL) {
-        struct cuda_call call = {};
+    it.session = session;
+    it.step = step;
+    it.n = n;
+    it.streams = streams;
+    const bool is_made = make_decoding(&it);
+    if (is_made && are_parts) {
+        const cuda_session_memory memory(session, list_parts(&it));
+        if (memory.at != NULL)
+            st = make_parts(&it, memory.at);
+        if (st == TERP_OK)
+            st = decode_listed(&it, true, dst, status_ret);
+    } else if (is_made) {
+        bool has_prefixes = false;
         for (uint64_t k = 0; k < n; k++) {
-            src[k] = streams[k].whole;
-            nbytes[k] = (uint64_t)(streams[k].body - streams[k].whole) +
-                        streams[k].body_nbytes;
-            status_ret[k] = TERP_ERR_DEVICE;
+            it.src[k] = streams[k].whole;
+            it.nbytes[k] = (uint64_t)(streams[k].body - streams[k].whole) +
+                           streams[k].body_nbytes;
+            has_prefixes |= streams[k].frame.has_prefixes;
         }
-        call.chunk = &streams[0].frame.chunk;
-        call.is_part = true;
-        call.nchunks = n;
-        call.src = src;
-        call.src_nbytes = nbytes;
-        call.dst = dst;
-        call.status = status_ret;
-        call.step = step > 1 ? step : 0;
-        st = cuda_decode(session->device, &on_device, &call);
+        st = decode_listed(&it, !has_prefixes, dst, status_ret);
     }
-    delete[] src;
-    delete[] nbytes;
+    free_decoding(&it);
+    return st;
+}
+
+enum terp_status
+cuda_streams_decode_whole(struct terp_session *session,
+                          const struct terp_chunk *chunk, uint64_t step,
+                          uint64_t n, const void *const *src,
+                          const uint64_t *nbytes, void *const *dst,
+                          enum terp_status *status_ret)
+{
+    struct cuda_call call = {};
+
+    for (uint64_t k = 0; k < n; k++)
+        status_ret[k] = TERP_ERR_DEVICE;
+    call.chunk = chunk;
+    call.nchunks = n;
+    call.src = src;
+    call.src_nbytes = nbytes;
+    call.dst = dst;
+    call.status = status_ret;
+    call.step = step;
+    return cuda_decode(session->device, session->where, &call);
+}
+
+/* ---- checksums ---- */
+
+static enum terp_status
+verify_on_host(uint64_t n, const void *const *streams, const uint64_t *nbytes,
+               enum terp_status *status_ret)
+{
+    for (uint64_t k = 0; k < n; k++)
+        status_ret[k] =
+            terp_frame_verify((const uint8_t *)streams[k], nbytes[k]);
+    return TERP_OK;
+}
+
+/* Has the host verify short streams, of which it needs the bytes. */
+static cudaError_t
+fetch_short(uint64_t n, const void *const *streams, const uint64_t *nbytes,
+            uint8_t *room, cudaStream_t stream)
+{
+    cudaError_t error = cudaSuccess;
+
+    for (uint64_t k = 0; error == cudaSuccess && k < n; k++)
+        if (nbytes[k] <= CUDA_SHORT_NBYTES)
+            error = cudaMemcpyAsync(room + k * CUDA_SHORT_NBYTES, streams[k],
+                                    nbytes[k], cudaMemcpyDeviceToHost, stream);
+    return error;
+}
+
+enum terp_status
+cuda_streams_verify_whole(struct terp_session *session, uint64_t n,
+                          const void *const *streams, const uint64_t *nbytes,
+                          enum terp_status *status_ret)
+{
+    if (cuda_session_is_host(session, streams[0]))
+        return verify_on_host(n, streams, nbytes, status_ret);
+    struct cuda_sealed *list = new (std::nothrow) struct cuda_sealed[n];
+    uint8_t *room = new (std::nothrow) uint8_t[n * CUDA_SHORT_NBYTES];
+    const cuda_session_memory memory(session, n * sizeof *list);
+    enum terp_status st = TERP_ERR_MEMORY;
+
+    if (list != NULL && room != NULL && memory.at != NULL) {
+        for (uint64_t k = 0; k < n; k++)
+            list[k] = {(uint8_t *)streams[k], nbytes[k], 0, 0, false};
+        st = cuda_session_do(
+            session, "verifying streams", [&](cudaStream_t stream) {
+                struct cuda_sealed *d_list = (struct cuda_sealed *)memory.at;
+                cudaError_t error =
+                    cudaMemcpyAsync(d_list, list, n * sizeof *list,
+                                    cudaMemcpyHostToDevice, stream);
+                if (error == cudaSuccess)
+                    error = cuda_streams_verify(d_list, n, stream);
+                if (error == cudaSuccess)
+                    error = fetch_short(n, streams, nbytes, room, stream);
+                return error == cudaSuccess
+                           ? cudaMemcpyAsync(list, d_list, n * sizeof *list,
+                                             cudaMemcpyDeviceToHost, stream)
+                           : error;
+            });
+    }
+    for (uint64_t k = 0; st == TERP_OK && k < n; k++)
+        status_ret[k] =
+            nbytes[k] <= CUDA_SHORT_NBYTES
+                ? terp_frame_verify(room + k * CUDA_SHORT_NBYTES, nbytes[k])
+            : list[k].is_bad ? TERP_ERR_CHECKSUM
+                             : TERP_OK;
+    delete[] list;
+    delete[] room;
     return st;
 }

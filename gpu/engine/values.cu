@@ -5,6 +5,7 @@
 #include "codec/format/parts.h"
 #include "codec/format/types.h"
 #include "codec/model/bound.h"
+#include "codec/model/coarse.h"
 #include "codec/model/psnr.h"
 #include "gpu/block/swap.cuh"
 #include "gpu/engine/call.cuh"
@@ -235,7 +236,8 @@ move_chunks(struct terp_session *session, const struct terp_chunk *chunk,
     }
     if (joints != NULL && memory.at != NULL)
         st = cuda_session_do(
-            session, "moving parts of values", [=, &memory](cudaStream_t stream) {
+            session, "moving parts of values",
+            [=, &memory](cudaStream_t stream) {
                 const bool wide = terp_value_nbytes(chunk->type) == 16;
                 const uint64_t nblocks =
                     min_u64(div_up(nvalues_of(chunk), 4 * NTHREADS),
@@ -248,19 +250,19 @@ move_chunks(struct terp_session *session, const struct terp_chunk *chunk,
                     error = upload((const void *const *)whole, n, values,
                                    stride, nbytes, stream);
                 if (error == cudaSuccess)
-                    error = launch(
-                        wide    ? joins ? move_parts<uint64_t, true>
-                                        : move_parts<uint64_t, false>
-                        : joins ? move_parts<uint32_t, true>
-                                : move_parts<uint32_t, false>,
-                        dim3((unsigned)nblocks, (unsigned)n), dim3(NTHREADS),
-                        0, stream, (const struct joint *)memory.at,
-                        nvalues_of(chunk), chunk->big_endian);
+                    error = launch(wide    ? joins ? move_parts<uint64_t, true>
+                                                   : move_parts<uint64_t, false>
+                                      : joins ? move_parts<uint32_t, true>
+                                           : move_parts<uint32_t, false>,
+                                   dim3((unsigned)nblocks, (unsigned)n),
+                                   dim3(NTHREADS), 0, stream,
+                                   (const struct joint *)memory.at,
+                                   nvalues_of(chunk), chunk->big_endian);
                 for (uint64_t k = 0; joins && stride > 0 && k < n; k++)
                     if (error == cudaSuccess)
-                        error = cudaMemcpyAsync(
-                            whole[k], values + k * stride, nbytes,
-                            cudaMemcpyDeviceToHost, stream);
+                        error = cudaMemcpyAsync(whole[k], values + k * stride,
+                                                nbytes, cudaMemcpyDeviceToHost,
+                                                stream);
                 return error;
             });
     delete[] joints;
@@ -368,9 +370,9 @@ leave_out(struct terp_session *session, const struct terp_chunk *chunk,
                 cudaError_t error =
                     upload(src, n, values, stride, nbytes, stream);
                 if (error == cudaSuccess)
-                    error = cudaMemcpyAsync(memory.at, spreads,
-                                            n * sizeof *spreads,
-                                            cudaMemcpyHostToDevice, stream);
+                    error =
+                        cudaMemcpyAsync(memory.at, spreads, n * sizeof *spreads,
+                                        cudaMemcpyHostToDevice, stream);
                 return error == cudaSuccess
                            ? cuda_copies_spread(
                                  (const struct cuda_spread *)memory.at, n,
@@ -390,5 +392,187 @@ cuda_values_leave_out(struct terp_session *session,
     return do_portions(n, [=](uint64_t first, uint64_t nchunks) {
         return leave_out(session, chunk, dims, nchunks, src + first,
                          left + first);
+    });
+}
+
+/* Copies are put back from a copy of what is left: no kernel may read what
+ * another block writes. */
+static enum terp_status
+put_back(struct terp_session *session, const struct terp_chunk *chunk,
+         unsigned dims, uint64_t n, void *const *values)
+{
+    const struct terp_chunk left = terp_copies_chunk(chunk, dims);
+    const uint64_t nbytes = terp_chunk_nbytes(&left);
+    const uint64_t stride = place_aligned(nbytes);
+    const uint64_t list_nbytes = place_aligned(n * sizeof(struct cuda_spread));
+    struct cuda_spread *spreads = new (std::nothrow) struct cuda_spread[n];
+    const cuda_session_memory memory(session, list_nbytes + n * stride);
+    struct cuda_spread_shape shape = {
+        terp_value_nbytes(chunk->type), {1, 1, 1, 1}, {0, 0, 0, 0}};
+    uint64_t at = 1;
+    enum terp_status st = TERP_ERR_MEMORY;
+
+    for (int d = 0; d < chunk->rank; d++) {
+        const uint64_t extent = terp_extent_of(chunk, d);
+        shape.dims[d] = extent;
+        if (dims >> d & 1)
+            continue;
+        shape.stride[d] = at;
+        at *= extent;
+    }
+    if (spreads != NULL && memory.at != NULL) {
+        for (uint64_t k = 0; k < n; k++)
+            spreads[k] = {memory.at + list_nbytes + k * stride, values[k]};
+        st = cuda_session_do(
+            session, "putting copies back", [&](cudaStream_t stream) {
+                cudaError_t error =
+                    cudaMemcpyAsync(memory.at, spreads, n * sizeof *spreads,
+                                    cudaMemcpyHostToDevice, stream);
+                for (uint64_t k = 0; error == cudaSuccess && k < n; k++)
+                    error = cudaMemcpyAsync(
+                        memory.at + list_nbytes + k * stride, values[k], nbytes,
+                        cudaMemcpyDeviceToDevice, stream);
+                return error == cudaSuccess
+                           ? cuda_copies_spread(
+                                 (const struct cuda_spread *)memory.at, n,
+                                 &shape, stream)
+                           : error;
+            });
+    }
+    delete[] spreads;
+    return st;
+}
+
+enum terp_status
+cuda_values_put_back(struct terp_session *session,
+                     const struct terp_chunk *chunk, unsigned dims, uint64_t n,
+                     void *const *values)
+{
+    return do_portions(n, [=](uint64_t first, uint64_t nchunks) {
+        return put_back(session, chunk, dims, nchunks, values + first);
+    });
+}
+
+/* ---- lattices ---- */
+
+static enum terp_status
+gather(struct terp_session *session, const struct terp_coarse *coarse,
+       int value_nbytes, uint64_t n, const void *const *src, void *const *dst)
+{
+    const uint64_t list_nbytes = place_aligned(n * sizeof(struct cuda_spread));
+    struct cuda_spread *spreads = new (std::nothrow) struct cuda_spread[n];
+    struct cuda_spread_shape shape = {value_nbytes, {1, 1, 1, 1}, {0, 0, 0, 0}};
+    uint64_t at = 1, nbytes = (uint64_t)value_nbytes;
+    enum terp_status st = TERP_ERR_MEMORY;
+
+    for (int d = 0; d < coarse->rank; d++) {
+        const int i = coarse->rank - 1 - d;
+        shape.dims[d] = coarse->count[i];
+        shape.stride[d] = coarse->stride[i] * at;
+        at *= coarse->dims[i];
+        nbytes *= coarse->count[i];
+    }
+    const uint64_t stride = upload_stride(session, dst[0], nbytes);
+    const cuda_session_memory memory(session, list_nbytes + n * stride);
+    uint8_t *values = memory.at + list_nbytes;
+    if (spreads != NULL && memory.at != NULL) {
+        for (uint64_t k = 0; k < n; k++)
+            spreads[k] = {src[k], stride > 0 ? values + k * stride : dst[k]};
+        st = cuda_session_do(
+            session, "gathering values", [&](cudaStream_t stream) {
+                cudaError_t error =
+                    cudaMemcpyAsync(memory.at, spreads, n * sizeof *spreads,
+                                    cudaMemcpyHostToDevice, stream);
+                if (error == cudaSuccess)
+                    error = cuda_copies_spread(
+                        (const struct cuda_spread *)memory.at, n, &shape,
+                        stream);
+                for (uint64_t k = 0; stride > 0 && k < n; k++)
+                    if (error == cudaSuccess)
+                        error =
+                            cudaMemcpyAsync(dst[k], values + k * stride, nbytes,
+                                            cudaMemcpyDeviceToHost, stream);
+                return error;
+            });
+    }
+    delete[] spreads;
+    return st;
+}
+
+enum terp_status
+cuda_values_gather(struct terp_session *session,
+                   const struct terp_coarse *coarse, int value_nbytes,
+                   uint64_t n, const void *const *src, void *const *dst)
+{
+    return do_portions(n, [=](uint64_t first, uint64_t nchunks) {
+        return gather(session, coarse, value_nbytes, nchunks, src + first,
+                      dst + first);
+    });
+}
+
+/* ---- references ---- */
+
+/* Values are followed from a copy, as put_back. */
+static enum terp_status
+follow(struct terp_session *session, const struct terp_chunk *chunk, uint64_t n,
+       const struct terp_followed *followed, enum terp_status *status_ret)
+{
+    const int value_nbytes = terp_value_nbytes(chunk->type);
+    const uint64_t nbytes = terp_chunk_nbytes(chunk);
+    const struct cuda_follow_kind kind = {nvalues_of(chunk), value_nbytes,
+                                          !terp_type_is_integer(chunk->type),
+                                          chunk->big_endian};
+    const uint64_t stride = place_aligned(nbytes);
+    const uint64_t ranks_stride =
+        place_aligned(8 * div_up(nvalues_of(chunk), CUDA_FOLLOW_NVALUES));
+    const uint64_t list_nbytes = place_aligned(n * sizeof(struct cuda_follow));
+    struct cuda_follow *list = new (std::nothrow) struct cuda_follow[n];
+    const cuda_session_memory memory(session,
+                                     list_nbytes + n * (stride + ranks_stride));
+    uint8_t *values = memory.at + list_nbytes, *ranks = values + n * stride;
+    struct cuda_follow *d_list = (struct cuda_follow *)memory.at;
+    enum terp_status st = TERP_ERR_MEMORY;
+
+    if (list != NULL && memory.at != NULL) {
+        for (uint64_t k = 0; k < n; k++)
+            list[k] = {values + k * stride,
+                       (const uint32_t *)followed[k].distances,
+                       (const uint64_t *)followed[k].differences,
+                       followed[k].values,
+                       followed[k].marker,
+                       followed[k].nreferences,
+                       (uint64_t *)(ranks + k * ranks_stride),
+                       0};
+        st = cuda_session_do(
+            session, "following references", [&](cudaStream_t stream) {
+                cudaError_t error =
+                    cudaMemcpyAsync(d_list, list, n * sizeof *list,
+                                    cudaMemcpyHostToDevice, stream);
+                for (uint64_t k = 0; error == cudaSuccess && k < n; k++)
+                    error = cudaMemcpyAsync(values + k * stride,
+                                            followed[k].values, nbytes,
+                                            cudaMemcpyDeviceToDevice, stream);
+                if (error == cudaSuccess)
+                    error = cuda_references_follow(d_list, n, &kind, stream);
+                return error == cudaSuccess
+                           ? cudaMemcpyAsync(list, d_list, n * sizeof *list,
+                                             cudaMemcpyDeviceToHost, stream)
+                           : error;
+            });
+    }
+    for (uint64_t k = 0; st == TERP_OK && k < n; k++)
+        status_ret[k] = list[k].is_bad ? TERP_ERR_CORRUPT : TERP_OK;
+    delete[] list;
+    return st;
+}
+
+enum terp_status
+cuda_values_follow(struct terp_session *session, const struct terp_chunk *chunk,
+                   uint64_t n, const struct terp_followed *followed,
+                   enum terp_status *status_ret)
+{
+    return do_portions(n, [=](uint64_t first, uint64_t nchunks) {
+        return follow(session, chunk, nchunks, followed + first,
+                      status_ret + first);
     });
 }

@@ -1,0 +1,97 @@
+/* Reads bodies that hold streams, part by part. */
+#include "codec/format/held.h"
+
+#include "codec/format/copies.h"
+#include "codec/format/references.h"
+
+void
+terp_held_begin(const struct terp_frame *frame, struct terp_held *held_ret)
+{
+    *held_ret =
+        (struct terp_held){.chunk = frame->chunk,
+                           .coding = frame->coding,
+                           .nparts = frame->coding == TERP_CODING_COPIES ? 1
+                                     : frame->coding == TERP_CODING_PARTS
+                                         ? TERP_NPARTS
+                                         : TERP_REFERENCES_NPARTS};
+}
+
+struct terp_chunk
+terp_held_chunk(const struct terp_held *held, int part)
+{
+    return held->coding == TERP_CODING_COPIES
+               ? terp_copies_chunk(&held->chunk, held->dims)
+           : held->coding == TERP_CODING_PARTS
+               ? terp_chunk_of_part(&held->chunk)
+               : terp_references_chunk(&held->chunk,
+                                       (enum terp_references_part)part,
+                                       held->nreferences);
+}
+
+/* Reads what comes before the first part. */
+static enum terp_status
+read_begin(struct terp_held *held, struct reader *reader)
+{
+    const int value_nbytes = terp_value_nbytes(held->chunk.type);
+    const uint64_t nvalues =
+        terp_chunk_nbytes(&held->chunk) / (uint64_t)value_nbytes;
+
+    switch (held->coding) {
+    case TERP_CODING_COPIES:
+        held->dims = (unsigned)read_le(reader, 1);
+        return reader->underflow ? TERP_ERR_TRUNCATED
+               : terp_copies_are_valid(&held->chunk, held->dims)
+                   ? TERP_OK
+                   : TERP_ERR_CORRUPT;
+    case TERP_CODING_PARTS:
+        held->bound = double_of_bits(read_le(reader, 8));
+        return TERP_OK; /* the bound is looked at behind the first size */
+    default:
+        held->marker = read_le(reader, value_nbytes);
+        held->nreferences = read_uleb(reader);
+        return reader->underflow ? TERP_ERR_TRUNCATED
+               : held->nreferences == 0 || held->nreferences > nvalues
+                   ? TERP_ERR_CORRUPT
+                   : TERP_OK;
+    }
+}
+
+/* Whether a part has a coding that it may not have. */
+static bool
+is_bad(const struct terp_held *held, enum terp_coding coding)
+{
+    return (held->coding == TERP_CODING_COPIES &&
+            coding == TERP_CODING_COPIES) ||
+           (held->coding == TERP_CODING_REFERENCES &&
+            (coding == TERP_CODING_COPIES || coding == TERP_CODING_REFERENCES));
+}
+
+enum terp_status
+terp_held_read(struct terp_held *held, const uint8_t *seen,
+               uint64_t left_nbytes, struct terp_part *part_ret,
+               uint64_t *read_nbytes)
+{
+    struct reader reader = {
+        seen, seen + min_u64(left_nbytes, TERP_HELD_HEAD_NBYTES), false};
+    const int part = held->next++;
+    enum terp_status st = part == 0 ? read_begin(held, &reader) : TERP_OK;
+
+    if (st != TERP_OK)
+        return st;
+    const bool is_last = part == held->nparts - 1;
+    uint64_t nbytes = is_last ? 0 : read_uleb(&reader);
+    const uint64_t begin = (uint64_t)(reader.at - seen);
+    if (is_last)
+        nbytes = left_nbytes - begin;
+    if (reader.underflow || nbytes > left_nbytes - begin)
+        return TERP_ERR_TRUNCATED;
+    if (held->coding == TERP_CODING_PARTS && !is_bound(held->bound) &&
+        !is_zero_bound(held->bound))
+        return TERP_ERR_CORRUPT;
+    const struct terp_chunk chunk = terp_held_chunk(held, part);
+    st = terp_part_read(&chunk, seen + begin, nbytes, part_ret);
+    *read_nbytes = begin + nbytes;
+    return st == TERP_OK && is_bad(held, part_ret->frame.coding)
+               ? TERP_ERR_CORRUPT
+               : st;
+}
