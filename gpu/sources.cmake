@@ -1,27 +1,21 @@
 # The CUDA engine's files, for nvcc and for the tests' emulator alike.
 set(TERP_CUDA_SOURCES
-  engine/again.cu
   engine/array.cu
   engine/batch.cu
   engine/call.cu
   engine/chunks.cu
   engine/context.cu
-  engine/copies.cu
-  engine/join.cu
-  engine/references.cu
+  engine/decode.cu
   engine/device.c
   engine/driver.cu
   engine/encode.cu
   engine/engine.cu
-  engine/parts.cu
-  engine/psnr.cu
   engine/search.cu
   engine/sequence.cu
   engine/session.cu
   engine/streams.cu
   engine/tables.cu
   engine/values.cu
-  engine/within.cu
   entropy/codebooks.cu
   entropy/contexts.cu
   entropy/tiles_decode.cu

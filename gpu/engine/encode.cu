@@ -7,7 +7,7 @@
 #include "codec/model/bound.h"
 #include "codec/model/lag_errors.h"
 #include "codec/model/repeats.h"
-#include "gpu/engine/call.cuh"
+#include "gpu/engine/decode.cuh"
 #include "gpu/engine/session.cuh"
 #include "gpu/predict/pointwise.cuh"
 
@@ -265,18 +265,6 @@ code_listed(const struct attempt *attempt, enum cuda_form form)
     return st;
 }
 
-/* What integers of a type are taken to be coded as: as the integers that were
- * last coded a second time. */
-static enum cuda_form
-form_of_integers(const struct terp_cuda_device *device, enum terp_type type)
-{
-    const enum cuda_form seen = device->form_seen[type].load();
-
-    return cuda_form_is_of_integers(seen) ? seen
-           : terp_part_nbytes(type) <= 4  ? CUDA_INTS_F32
-                                          : CUDA_INTS_F64;
-}
-
 /* The form that most chunks have. */
 static enum cuda_form
 expected_form(const struct terp_encoding *encoding)
@@ -284,7 +272,7 @@ expected_form(const struct terp_encoding *encoding)
     const enum terp_type type = encoding->source->chunk->type;
 
     return terp_type_is_integer(type)
-               ? form_of_integers(encoding->session->device, type)
+               ? cuda_form_of_integers(encoding->session->device, type)
                : cuda_form_of_floats(
                      &encoding->params,
                      terp_value_nbytes(cuda_carrier_type(CUDA_VALUES, type)));

@@ -5,8 +5,7 @@
 #include <string.h>
 
 #include "codec/format/frame.h"
-#include "gpu/engine/again.cuh"
-#include "gpu/engine/call.cuh"
+#include "gpu/engine/decode.cuh"
 #include "gpu/engine/places.cuh"
 #include "gpu/engine/session.cuh"
 #include "gpu/sections/seal.cuh"

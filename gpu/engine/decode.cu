@@ -1,0 +1,272 @@
+/* Decodes streams that are whole, each in the form and the domain that it
+ * tells: most of a batch at once as the first one, then the others by what the
+ * begins of their streams tell. */
+#include "gpu/engine/decode.cuh"
+
+#include <new>
+
+#include "codec/format/types.h"
+#include "gpu/engine/array.cuh"
+
+/* How streams are decoded that the first attempt has left. */
+struct order {
+    bool is_wanted;
+    struct terp_chunk domain;
+    enum cuda_form form;
+    bool decodes_all = false; /* as of cuda_call */
+};
+
+/* The begin of a stream, which tells how it is to be decoded: its frame, the
+ * head of a carrier, and the first byte of a form's. */
+#define BEGIN_NBYTES (TERP_FRAME_MAX_NBYTES + CUDA_CARRIER_HEAD_MAX_NBYTES + 1)
+
+/* Some chunks of a call, as a call. */
+struct part {
+    struct cuda_call call;
+    uint64_t n;
+    uint64_t *at; /* which */
+    const void **src;
+    uint64_t *src_nbytes;
+    void **dst;
+    enum terp_status *status;
+};
+
+static void
+free_part(struct part *part)
+{
+    delete[] part->at;
+    delete[] part->src;
+    delete[] part->src_nbytes;
+    delete[] part->dst;
+    delete[] part->status;
+}
+
+/* With room for all chunks of `call`, to be coded as `order` says. */
+static bool
+make_part(const struct cuda_call *call, const struct order *order,
+          struct part *part)
+{
+    const size_t n = (size_t)call->nchunks;
+
+    *part = {};
+    part->call = *call;
+    part->call.form = order->form;
+    part->call.decodes_all = order->decodes_all;
+    if (!terp_shapes_are_equal(&order->domain, call->chunk))
+        part->call.domain = &order->domain;
+    part->at = new (std::nothrow) uint64_t[n];
+    part->call.src = part->src = new (std::nothrow) const void *[n];
+    part->call.src_nbytes = part->src_nbytes = new (std::nothrow) uint64_t[n];
+    part->call.dst = part->dst = new (std::nothrow) void *[n];
+    part->call.status = part->status = new (std::nothrow) enum terp_status[n];
+    return part->at != NULL && part->src != NULL && part->src_nbytes != NULL &&
+           part->dst != NULL && part->status != NULL;
+}
+
+static void
+add_to_part(const struct cuda_call *call, uint64_t i, struct part *part)
+{
+    part->at[part->n] = i;
+    part->src[part->n] = call->src[i];
+    part->src_nbytes[part->n] = call->src_nbytes[i];
+    part->dst[part->n] = call->dst[i];
+    part->call.nchunks = ++part->n;
+}
+
+static enum terp_status
+copy(struct terp_cuda_device *device, const struct terp_cuda_call *where,
+     uint64_t n, void *const *dst, const void *const *src,
+     const uint64_t *nbytes)
+{
+    if (where->memory == TERP_MEMORY_DEVICE)
+        return cuda_array_copy(device, where, n, dst, src, nbytes);
+    for (uint64_t i = 0; i < n; i++)
+        memcpy(dst[i], src[i], nbytes[i]);
+    return TERP_OK;
+}
+
+static bool
+orders_are_equal(const struct order *a, const struct order *b)
+{
+    return a->is_wanted == b->is_wanted && a->form == b->form &&
+           a->decodes_all == b->decodes_all &&
+           terp_shapes_are_equal(&a->domain, &b->domain);
+}
+
+/* All streams from the first on that have the same order. Their orders are
+ * taken back. */
+static enum terp_status
+code_part(struct terp_cuda_device *device, const struct terp_cuda_call *where,
+          const struct cuda_call *call, struct order *orders, uint64_t first)
+{
+    const struct order like = orders[first];
+    struct part part;
+    enum terp_status st = TERP_ERR_MEMORY;
+
+    if (make_part(call, &like, &part)) {
+        for (uint64_t i = first; i < call->nchunks; i++)
+            if (orders_are_equal(&orders[i], &like)) {
+                add_to_part(call, i, &part);
+                orders[i].is_wanted = false;
+            }
+        st = cuda_call_do(device, where, &part.call);
+        for (uint64_t i = 0; st == TERP_OK && i < part.n; i++)
+            call->status[part.at[i]] = part.status[i];
+    }
+    free_part(&part);
+    return st;
+}
+
+static enum terp_status
+code_again(struct terp_cuda_device *device, const struct terp_cuda_call *where,
+           const struct cuda_call *call, struct order *orders)
+{
+    enum terp_status st = TERP_OK;
+
+    for (uint64_t i = 0; st == TERP_OK && i < call->nchunks; i++)
+        if (orders[i].is_wanted)
+            st = code_part(device, where, call, orders, i);
+    return st;
+}
+
+/* Whether a stream has a form: a constant one says what carries integers. */
+static bool
+has_form(const struct terp_frame *frame)
+{
+    return frame->coding != TERP_CODING_RAW &&
+           frame->coding < TERP_CODING_COPIES &&
+           (frame->coding != TERP_CODING_CONSTANT ||
+            terp_type_is_integer(frame->chunk.type));
+}
+
+/* The form that a stream's frame and what stands behind it tell. */
+static enum cuda_form
+form_of_stream(const struct terp_frame *frame, const uint8_t *head,
+               uint64_t left_nbytes)
+{
+    const unsigned carrier = cuda_carrier_head_nbytes(frame->chunk.type);
+
+    if (terp_type_is_integer(frame->chunk.type))
+        return left_nbytes > 0 ? cuda_form_of_carrier((enum terp_carrier_form)(
+                                     head[0] & TERP_CARRIER_FORM))
+                               : CUDA_VALUES;
+    return frame->is_pointwise && left_nbytes > carrier
+               ? cuda_form_of_head(head[carrier])
+               : CUDA_VALUES;
+}
+
+/* Whether values of a type are decoded in a form: a stream may tell any. */
+static bool
+form_is_of_type(enum cuda_form form, enum terp_type type)
+{
+    return cuda_form_is_of_integers(form) == terp_type_is_integer(type);
+}
+
+/* The form of the first stream in host memory that is coded; that of streams
+ * in device memory is taken to be like that of others before. */
+static enum cuda_form
+form_of_streams(const struct terp_cuda_device *device,
+                const struct cuda_call *call, bool on_host)
+{
+    const enum terp_type type = call->chunk->type;
+    struct terp_frame frame;
+    int nbytes;
+
+    for (uint64_t i = 0; on_host && i < call->nchunks; i++) {
+        const uint8_t *bytes = (const uint8_t *)call->src[i];
+        if (terp_frame_read(bytes, call->src_nbytes[i], &frame, &nbytes) !=
+                TERP_OK ||
+            !terp_chunks_are_alike(&frame.chunk, call->chunk) ||
+            !has_form(&frame))
+            continue;
+        const enum cuda_form form = form_of_stream(
+            &frame, bytes + nbytes, call->src_nbytes[i] - (uint64_t)nbytes);
+        if (form_is_of_type(form, type))
+            return form;
+    }
+    return terp_type_is_integer(type) ? cuda_form_of_integers(device, type)
+           : on_host                  ? CUDA_VALUES
+                                      : device->form_seen[type].load();
+}
+
+/* To decode a stream in the form and domain that it tells, if it is otherwise
+ * like the call's; or all of it, where it has no levels that could be left out.
+ */
+static struct order
+order_of_frame(const struct cuda_call *call, const uint8_t *bytes,
+               uint64_t nbytes)
+{
+    const struct terp_chunk *chunk = call->chunk;
+    struct order order = {};
+    struct terp_frame frame;
+    int frame_nbytes;
+
+    if (terp_frame_read(bytes, nbytes, &frame, &frame_nbytes) != TERP_OK ||
+        !terp_chunks_are_alike(&frame.chunk, chunk) ||
+        frame.coding >= TERP_CODING_COPIES ||
+        (frame.coding == TERP_CODING_CONSTANT && !has_form(&frame)))
+        return order;
+    order.domain = frame.domain;
+    order.form = has_form(&frame)
+                     ? form_of_stream(&frame, bytes + frame_nbytes,
+                                      nbytes - (uint64_t)frame_nbytes)
+                     : call->form;
+    order.decodes_all = call->step > 1 &&
+                        frame.coding != TERP_CODING_CONSTANT &&
+                        frame.prediction != TERP_PREDICTION_SPLINE;
+    if (form_is_of_type(order.form, chunk->type) &&
+        (order.decodes_all || order.form != call->form ||
+         !terp_shapes_are_equal(&frame.domain, chunk)))
+        order.is_wanted = true;
+    return order;
+}
+
+/* Decodes what was left because it has another form or domain. */
+static enum terp_status
+decode_again(struct terp_cuda_device *device,
+             const struct terp_cuda_call *where, const struct cuda_call *call)
+{
+    const size_t n = (size_t)call->nchunks;
+    const struct order own = {true, *call->chunk, call->form};
+    struct order *orders = new (std::nothrow) struct order[n]();
+    uint8_t *frames = new (std::nothrow) uint8_t[n * BEGIN_NBYTES];
+    struct part left;
+    enum terp_status st = TERP_ERR_MEMORY;
+
+    if (make_part(call, &own, &left) && orders != NULL && frames != NULL) {
+        for (uint64_t i = 0; i < call->nchunks; i++) {
+            if (call->status[i] != TERP_ERR_DEVICE || call->src_nbytes[i] == 0)
+                continue;
+            add_to_part(call, i, &left);
+            left.dst[left.n - 1] = frames + i * BEGIN_NBYTES;
+            left.src_nbytes[left.n - 1] =
+                min_u64(call->src_nbytes[i], BEGIN_NBYTES);
+        }
+        st = copy(device, where, left.n, left.dst, left.src, left.src_nbytes);
+        for (uint64_t i = 0; st == TERP_OK && i < left.n; i++)
+            orders[left.at[i]] = order_of_frame(
+                call, (const uint8_t *)left.dst[i], left.src_nbytes[i]);
+        for (uint64_t i = 0; st == TERP_OK && i < left.n; i++)
+            if (orders[left.at[i]].is_wanted)
+                device->form_seen[call->chunk->type] = orders[left.at[i]].form;
+        if (st == TERP_OK)
+            st = code_again(device, where, call, orders);
+    }
+    free_part(&left);
+    delete[] frames;
+    delete[] orders;
+    return st;
+}
+
+enum terp_status
+cuda_decode(struct terp_cuda_device *device, const struct terp_cuda_call *where,
+            struct cuda_call *call)
+{
+    call->form =
+        form_of_streams(device, call, where->memory == TERP_MEMORY_HOST);
+    enum terp_status st = cuda_call_do(device, where, call);
+    for (uint64_t i = 0; st == TERP_OK && i < call->nchunks; i++)
+        if (call->status[i] == TERP_ERR_DEVICE)
+            return decode_again(device, where, call);
+    return st;
+}
