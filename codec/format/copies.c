@@ -1,8 +1,6 @@
 /* What is left of a chunk without copies, and what its stream tells of it. */
 #include "codec/format/copies.h"
 
-#include "codec/format/held.h"
-
 struct terp_chunk
 terp_copies_chunk(const struct terp_chunk *chunk, unsigned dims)
 {
@@ -25,20 +23,4 @@ terp_copies_are_valid(const struct terp_chunk *chunk, unsigned dims)
     for (int d = 0; d < chunk->rank; d++)
         valid = valid && ((dims >> d & 1) == 0 || terp_extent_of(chunk, d) > 1);
     return valid;
-}
-
-enum terp_status
-terp_copies_read(const struct terp_chunk *chunk, const uint8_t *body,
-                 uint64_t body_nbytes, struct terp_copies *ret)
-{
-    const struct terp_frame frame = {.chunk = *chunk,
-                                     .coding = TERP_CODING_COPIES};
-    struct terp_held held;
-    uint64_t nbytes;
-
-    terp_held_begin(&frame, &held);
-    const enum terp_status st =
-        terp_held_read(&held, body, body_nbytes, &ret->values, &nbytes);
-    ret->dims = held.dims;
-    return st;
 }

@@ -95,3 +95,63 @@ terp_held_read(struct terp_held *held, const uint8_t *seen,
                ? TERP_ERR_CORRUPT
                : st;
 }
+
+/* ---- whole bodies ---- */
+
+enum terp_status
+terp_copies_read(const struct terp_chunk *chunk, const uint8_t *body,
+                 uint64_t body_nbytes, struct terp_copies *ret)
+{
+    const struct terp_frame frame = {.chunk = *chunk,
+                                     .coding = TERP_CODING_COPIES};
+    struct terp_held held;
+    uint64_t nbytes;
+
+    terp_held_begin(&frame, &held);
+    const enum terp_status st =
+        terp_held_read(&held, body, body_nbytes, &ret->values, &nbytes);
+    ret->dims = held.dims;
+    return st;
+}
+
+enum terp_status
+terp_references_read(const struct terp_chunk *chunk, const uint8_t *body,
+                     uint64_t body_nbytes, struct terp_references *ret)
+{
+    const struct terp_frame frame = {.chunk = *chunk,
+                                     .coding = TERP_CODING_REFERENCES};
+    struct terp_held held;
+    enum terp_status st = TERP_OK;
+
+    terp_held_begin(&frame, &held);
+    for (int i = 0; st == TERP_OK && i < TERP_REFERENCES_NPARTS; i++) {
+        uint64_t nbytes = 0;
+        st = terp_held_read(&held, body, body_nbytes, &ret->part[i], &nbytes);
+        body += nbytes;
+        body_nbytes -= nbytes;
+    }
+    ret->marker = held.marker;
+    ret->nreferences = held.nreferences;
+    return st;
+}
+
+enum terp_status
+terp_parts_read(const struct terp_chunk *chunk, const uint8_t *body,
+                uint64_t body_nbytes, double *bound_ret,
+                struct terp_part parts_ret[TERP_NPARTS])
+{
+    const struct terp_frame frame = {.chunk = *chunk,
+                                     .coding = TERP_CODING_PARTS};
+    struct terp_held held;
+    enum terp_status st = TERP_OK;
+
+    terp_held_begin(&frame, &held);
+    for (int i = 0; st == TERP_OK && i < TERP_NPARTS; i++) {
+        uint64_t nbytes = 0;
+        st = terp_held_read(&held, body, body_nbytes, &parts_ret[i], &nbytes);
+        body += nbytes;
+        body_nbytes -= nbytes;
+    }
+    *bound_ret = held.bound;
+    return st;
+}

@@ -1,8 +1,6 @@
 /* Writes and reads the streams of a chunk's parts. */
 #include "codec/format/parts.h"
 
-#include "codec/format/held.h"
-
 _Static_assert(TERP_FRAME_PREDICTION_AT == TERP_FRAME_CODING_AT + 1,
                "They are neighbours.");
 
@@ -97,25 +95,4 @@ terp_parts_find(const uint8_t *body, uint64_t body_nbytes,
     return is_bound(places_ret->bound) || is_zero_bound(places_ret->bound)
                ? TERP_OK
                : TERP_ERR_CORRUPT;
-}
-
-enum terp_status
-terp_parts_read(const struct terp_chunk *chunk, const uint8_t *body,
-                uint64_t body_nbytes, double *bound_ret,
-                struct terp_part parts_ret[TERP_NPARTS])
-{
-    const struct terp_frame frame = {.chunk = *chunk,
-                                     .coding = TERP_CODING_PARTS};
-    struct terp_held held;
-    enum terp_status st = TERP_OK;
-
-    terp_held_begin(&frame, &held);
-    for (int i = 0; st == TERP_OK && i < TERP_NPARTS; i++) {
-        uint64_t nbytes = 0;
-        st = terp_held_read(&held, body, body_nbytes, &parts_ret[i], &nbytes);
-        body += nbytes;
-        body_nbytes -= nbytes;
-    }
-    *bound_ret = held.bound;
-    return st;
 }

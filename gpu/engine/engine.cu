@@ -1,4 +1,4 @@
-/* The CUDA engine's table of functions. */
+/* The CUDA engine's tables of functions. */
 #include "codec/compose/bounds.h"
 #include "codec/compose/streams.h"
 #include "codec/engine.h"
@@ -7,6 +7,52 @@
 #include "gpu/engine/array.cuh"
 #include "gpu/engine/session.cuh"
 
+/* ---- the table of both engines ---- */
+
+static bool
+has(const struct terp_session *session, const void *at)
+{
+    return !cuda_session_is_host(session, at);
+}
+
+static struct terp_engine
+make_table(void)
+{
+    struct terp_engine table = {};
+
+    table.instructions = "cuda";
+    table.is_device = true;
+    table.close = cuda_session_close;
+    table.allocate = cuda_session_allocate;
+    table.release = cuda_session_release;
+    table.copy = cuda_session_copy;
+    table.begin = cuda_encoding_begin;
+    table.encode = cuda_encoding_encode;
+    table.end = cuda_encoding_end;
+    table.look = cuda_streams_look;
+    table.decode = cuda_streams_decode;
+    table.decode_whole = cuda_streams_decode_whole;
+    table.verify = cuda_streams_verify_whole;
+    table.has = has;
+    table.measure = cuda_values_measure;
+    table.compare = cuda_values_compare;
+    table.split = cuda_values_split;
+    table.join = cuda_values_join;
+    table.gather = cuda_values_gather;
+    table.leave_out = cuda_values_leave_out;
+    table.put_back = cuda_values_put_back;
+    table.follow = cuda_values_follow;
+    table.search = cuda_search;
+    table.differ = cuda_search_differ;
+    table.forget = cuda_search_forget;
+    table.assemble = cuda_streams_assemble;
+    return table;
+}
+
+static const struct terp_engine cuda_engine_table = make_table();
+
+/* ---- calls ---- */
+
 /* Ends a session whose work has ended so. A failure that the composition has
  * taken for a lack of memory is the call's. */
 static enum terp_status
@@ -14,7 +60,7 @@ end_session(struct terp_session *session, enum terp_status st)
 {
     const enum terp_status failure = session->failure;
 
-    cuda_engine_table.close(session);
+    cuda_session_close(session);
     return failure != TERP_OK ? failure : st;
 }
 

@@ -1,4 +1,4 @@
-/* The device at work for one call: its memory, and the engine's table. */
+/* The device at work for one call, and its memory. */
 #include "gpu/engine/session.cuh"
 
 #include <new>
@@ -95,12 +95,6 @@ cuda_session_copy(struct terp_session *session, uint64_t n, void *const *dst,
                                     src, nbytes);
 }
 
-static bool
-has(const struct terp_session *session, const void *at)
-{
-    return !cuda_session_is_host(session, at);
-}
-
 /* ---- the session ---- */
 
 struct terp_session *
@@ -116,47 +110,11 @@ cuda_session_open(struct terp_cuda_device *device,
     return session;
 }
 
-static void
-close_session(struct terp_session *session)
+void
+cuda_session_close(struct terp_session *session)
 {
     if (session == NULL)
         return;
     free(session->blocks);
     delete session;
 }
-
-static struct terp_engine
-make_table(void)
-{
-    struct terp_engine table = {};
-
-    table.instructions = "cuda";
-    table.is_device = true;
-    table.close = close_session;
-    table.allocate = cuda_session_allocate;
-    table.release = cuda_session_release;
-    table.copy = cuda_session_copy;
-    table.begin = cuda_encoding_begin;
-    table.encode = cuda_encoding_encode;
-    table.end = cuda_encoding_end;
-    table.look = cuda_streams_look;
-    table.decode = cuda_streams_decode;
-    table.decode_whole = cuda_streams_decode_whole;
-    table.verify = cuda_streams_verify_whole;
-    table.has = has;
-    table.measure = cuda_values_measure;
-    table.compare = cuda_values_compare;
-    table.split = cuda_values_split;
-    table.join = cuda_values_join;
-    table.gather = cuda_values_gather;
-    table.leave_out = cuda_values_leave_out;
-    table.put_back = cuda_values_put_back;
-    table.follow = cuda_values_follow;
-    table.search = cuda_search;
-    table.differ = cuda_search_differ;
-    table.forget = cuda_search_forget;
-    table.assemble = cuda_streams_assemble;
-    return table;
-}
-
-const struct terp_engine cuda_engine_table = make_table();

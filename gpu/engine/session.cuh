@@ -17,14 +17,14 @@ struct terp_session {
     struct cuda_block *blocks;
 };
 
-/* The table whose functions codec/engine.h describes, but for open, which is
- * cuda_session_open. */
-extern const struct terp_engine cuda_engine_table;
-
-/* NULL: memory is short. close() of the table ends the session. */
+/* NULL: memory is short. */
 struct terp_session *
 cuda_session_open(struct terp_cuda_device *device,
                   const struct terp_cuda_call *where);
+
+/* NULL is let pass. */
+void
+cuda_session_close(struct terp_session *session);
 
 /* Whether `at` is host memory: the caller's. */
 bool
