@@ -297,9 +297,52 @@ encode_portion(const struct terp_coder *coder, const struct terp_batch *batch)
     return st;
 }
 
+/* Encodes chunks that a device has not in its memory there, since each round
+ * reads the values and the streams again. */
+static enum terp_status
+encode_in_memory(const struct terp_coder *coder, const struct terp_batch *batch)
+{
+    const struct terp_source *source = &batch->source;
+    const size_t n = (size_t)source->n;
+    const uint64_t value_nbytes = terp_chunk_nbytes(source->chunk);
+    const uint64_t value_stride = (value_nbytes + 15) / 16 * 16;
+    const uint64_t stride = (terp_encode_bound(source->chunk) + 15) / 16 * 16;
+    void **values = malloc(n * (2 * sizeof *values + sizeof(uint64_t)));
+    uint8_t *memory = terp_coder_allocate(coder, n * (value_stride + stride));
+    struct terp_batch inside = *batch;
+    enum terp_status st = TERP_ERR_MEMORY;
+
+    if (values != NULL && memory != NULL) {
+        void **streams = values + n;
+        uint64_t *nbytes = (uint64_t *)(streams + n);
+        for (size_t k = 0; k < n; k++) {
+            values[k] = memory + k * value_stride;
+            streams[k] = memory + n * value_stride + k * stride;
+            nbytes[k] = value_nbytes;
+        }
+        inside.source.src = (const void *const *)values;
+        inside.dst = streams;
+        st =
+            coder->engine->copy(coder->session, n, values, source->src, nbytes);
+        if (st == TERP_OK)
+            st = encode_portion(coder, &inside);
+        for (size_t k = 0; k < n; k++)
+            nbytes[k] = terp_is_left(batch, k) ? 0 : batch->nbytes[k];
+        if (st == TERP_OK)
+            st = coder->engine->copy(coder->session, n, batch->dst,
+                                     (const void *const *)streams, nbytes);
+    }
+    terp_coder_release(coder, memory);
+    free(values);
+    return st;
+}
+
 enum terp_status
 terp_psnr_encode(const struct terp_coder *coder, const struct terp_batch *batch)
 {
+    const bool is_elsewhere =
+        coder->engine->is_device &&
+        !coder->engine->has(coder->session, batch->source.src[0]);
     uint64_t most = terp_portion_nchunks(batch->source.chunk);
     enum terp_status st = TERP_OK;
 
@@ -309,7 +352,8 @@ terp_psnr_encode(const struct terp_coder *coder, const struct terp_batch *batch)
         portion.source.src += i;
         portion.dst += i;
         portion.nbytes += i;
-        st = encode_portion(coder, &portion);
+        st = is_elsewhere ? encode_in_memory(coder, &portion)
+                          : encode_portion(coder, &portion);
         if (st == TERP_ERR_MEMORY && n > 1) {
             most = n / 2;
             st = TERP_OK;

@@ -174,7 +174,8 @@ bool
 cuda_device_hold(struct terp_cuda_device *device, uint64_t nbytes);
 
 /* Device memory for a call beside its slots: the smallest spare block that
- * is large enough, else a new one. TERP_ERR_MEMORY: there is too little memory. */
+ * is large enough, else a new one. TERP_ERR_MEMORY: there is too little memory.
+ */
 enum terp_status
 cuda_block_take(struct terp_cuda_device *device, uint64_t nbytes,
                 struct cuda_block *block_ret);

@@ -335,8 +335,8 @@ enum cuda_bounds {
     /* The host sets cuda_chunk.bound as a fraction of half the chunk's
      * range. */
     CUDA_BOUNDS_OF_RANGES,
-    /* The host sets cuda_chunk.bound, which holds for the chunk's own values; 0:
-     * as under CUDA_BOUNDS_OWN. */
+    /* The host sets cuda_chunk.bound, which holds for the chunk's own values;
+     * 0: as under CUDA_BOUNDS_OWN. */
     CUDA_BOUNDS_OF_CHUNKS
 };
 

@@ -89,6 +89,14 @@ struct assembling {
     struct cuda_sealed *sealed;
 };
 
+/* Whether a kernel cannot read a piece: a frame, or values of the caller's that
+ * are stored. */
+static bool
+is_on_host(const struct assembling *it, const struct terp_piece *piece)
+{
+    return piece->is_on_host || cuda_session_is_host(it->session, piece->at);
+}
+
 static void
 measure_lists(struct assembling *it)
 {
@@ -101,7 +109,7 @@ measure_lists(struct assembling *it)
         if (stream->nbytes > it->most_nbytes)
             it->most_nbytes = stream->nbytes;
         for (int p = 0; p < stream->npieces; p++)
-            if (stream->pieces[p].is_on_host)
+            if (is_on_host(it, &stream->pieces[p]))
                 it->host_nbytes += stream->pieces[p].nbytes;
     }
     place_take(&at, it->n * sizeof *it->transfers);
@@ -137,7 +145,7 @@ fill_lists(struct assembling *it)
         for (int p = 0; p < stream->npieces; p++) {
             const struct terp_piece *piece = &stream->pieces[p];
             const uint8_t *from = (const uint8_t *)piece->at;
-            if (piece->is_on_host) {
+            if (is_on_host(it, piece)) {
                 memcpy(it->host + bytes_at, from, piece->nbytes);
                 from = it->device + bytes_at;
                 bytes_at += piece->nbytes;
