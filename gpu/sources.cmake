@@ -1,5 +1,6 @@
 # The CUDA engine's files, for nvcc and for the tests' emulator alike.
 set(TERP_CUDA_SOURCES
+  library.cu
   engine/array.cu
   engine/batch.cu
   engine/call.cu

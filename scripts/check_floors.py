@@ -38,6 +38,7 @@ FLOORS = [
     ("api", r"codec/api/\w+\.[ch]"),
     ("cpu", r"cpu/(\w+/)?\w+\.[ch]"),
     ("gpu", r"gpu/\w+/\w+\.(c|h|cu|cuh)"),
+    ("gpu library", r"gpu/library\.cu"),
     ("host", r"filter/(types|dcpl)\.[ch]"),
     ("host", r"filter/plugin/(errors|host|linked_host|program|no_program)\.[ch]"),
     ("header", r"filter/(plugin/h5z_terp|h5/\w+)\.h"),
@@ -73,6 +74,7 @@ MAY_INCLUDE = {
     "api": MODEL | {"contract", "compose", "api"},
     "cpu": MODEL | {"contract", "cpu"},
     "gpu": MODEL | {"contract", "gpu"},
+    "gpu library": MODEL | {"contract", "compose", "gpu"},
     # One HDF5 library, by the names of its functions, and what it tells of types
     # and property lists: for the plugin, the connector, terp::h5 and the tool.
     "host": {"host", "header", "public", "api", "format"},
@@ -105,8 +107,8 @@ for height, floor in enumerate(REPACK):
 # Place -> the places whose functions it may call. A public header is included by
 # all, but what it declares stands above the engines, which never call up.
 MAY_CALL = {place: MAY_INCLUDE[place] for place in
-            ("format", "codebooks", "compose", "api", "cpu", "gpu", "host", "filter",
-             "connector")}
+            ("format", "codebooks", "compose", "api", "cpu", "gpu", "gpu library",
+             "host", "filter", "connector")}
 MAY_CALL["api"] = MAY_CALL["api"] | {"cpu"}
 
 # Headers of other projects that only some floors may include.

@@ -1,0 +1,113 @@
+/* The shared object libterp_cuda.so: codec/compose and the CUDA engine, linked
+ * together. It codes batches of whole streams, so that the codec, which opens
+ * it, needs only the few functions of struct terp_cuda_engine. */
+#include "codec/compose/bounds.h"
+#include "codec/compose/streams.h"
+#include "codec/format/types.h"
+#include "gpu/engine/array.cuh"
+#include "gpu/engine/engine.cuh"
+#include "gpu/engine/session.cuh"
+
+/* Ends a session whose work has ended so. A failure that the composition has
+ * taken for a lack of memory is the call's. */
+static enum terp_status
+end_session(struct terp_session *session, enum terp_status st)
+{
+    const enum terp_status failure = session->failure;
+
+    cuda_session_close(session);
+    return failure != TERP_OK ? failure : st;
+}
+
+/* The composition of both engines decides what streams are made of. */
+static enum terp_status
+encode(struct terp_cuda_device *device, const struct terp_cuda_call *where,
+       const struct terp_params *params, const struct terp_chunk *chunk,
+       uint64_t nchunks, const void *const *src, void *const *dst,
+       uint64_t *dst_nbytes_ret)
+{
+    struct terp_batch batch = {};
+
+    for (uint64_t i = 0; i < nchunks; i++)
+        dst_nbytes_ret[i] = 0;
+    if (terp_is_the_cpus(chunk->type, params))
+        return TERP_OK;
+    const struct terp_params known = terp_params_of_type(chunk->type, params);
+    const struct terp_coder coder = {&cuda_engine_table,
+                                     cuda_session_open(device, where)};
+    if (coder.session == NULL)
+        return TERP_ERR_MEMORY;
+    batch.source.chunk = chunk;
+    batch.source.params = &known;
+    batch.source.n = nchunks;
+    batch.source.src = src;
+    batch.dst = dst;
+    batch.nbytes = dst_nbytes_ret;
+    const enum terp_status st =
+        end_session(coder.session, terp_bounded_encode(&coder, &batch));
+    for (uint64_t i = 0; i < nchunks; i++)
+        if (terp_is_left(&batch, i))
+            dst_nbytes_ret[i] = 0;
+    return st;
+}
+
+static enum terp_status
+decode(struct terp_cuda_device *device, const struct terp_cuda_call *where,
+       const struct terp_chunk *chunk, uint64_t nchunks, const void *const *src,
+       const uint64_t *src_nbytes, void *const *dst,
+       enum terp_status *status_ret)
+{
+    const uint64_t step = where->step > 1 ? where->step : 1;
+
+    for (uint64_t i = 0; i < nchunks; i++)
+        status_ret[i] = TERP_ERR_DEVICE;
+    if (chunk->type == TERP_BYTES)
+        return TERP_OK;
+    const struct terp_coder coder = {&cuda_engine_table,
+                                     cuda_session_open(device, where)};
+    return coder.session == NULL
+               ? TERP_ERR_MEMORY
+               : end_session(coder.session,
+                             terp_streams_decode(&coder, chunk, step, nchunks,
+                                                 src, src_nbytes, dst,
+                                                 status_ret));
+}
+
+static void
+trim(struct terp_cuda_device *device)
+{
+    cuda_device_do(device, [=](const struct cuda_visit &) {
+        cuda_device_trim(device);
+        return TERP_OK;
+    });
+}
+
+static bool
+is_lost(const struct terp_cuda_device *device)
+{
+    return device->is_lost;
+}
+
+static const struct terp_cuda_engine engine = {cuda_device_open,
+                                               trim,
+                                               cuda_device_close,
+                                               is_lost,
+                                               encode,
+                                               decode,
+                                               cuda_array_has,
+                                               cuda_array_allocate,
+                                               cuda_array_release,
+                                               cuda_array_copy,
+                                               cuda_array_move,
+                                               cuda_reason};
+
+#define EXPORT __attribute__((visibility("default")))
+
+extern "C" EXPORT enum terp_status
+terp_cuda_open(unsigned abi, const struct terp_cuda_engine **engine_ret)
+{
+    if (abi != TERP_CUDA_ABI)
+        return TERP_ERR_ARGUMENT;
+    *engine_ret = &engine;
+    return TERP_OK;
+}
