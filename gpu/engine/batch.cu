@@ -33,8 +33,8 @@
 static bool
 has_coded_values(const struct cuda_batch *batch)
 {
-    return batch->decode ? batch->value_nbytes != batch->carrier_nbytes
-                         : cuda_form_is_pointwise(batch->form);
+    return batch->decodes ? batch->value_nbytes != batch->carrier_nbytes
+                          : cuda_form_is_pointwise(batch->form);
 }
 
 static void
@@ -49,7 +49,7 @@ lay_out_regions(struct cuda_batch *batch, uint64_t nlattice, int nlevels)
     regions->context_counts =
         place_take(&at, ratio ? cuda_context_counts_nbytes(batch->ntiles) : 0);
     cuda_signs_lay_out_zeroed(batch, &at);
-    const bool encodes_losslessly = batch->may_be_lossless && !batch->decode;
+    const bool encodes_losslessly = batch->may_be_lossless && !batch->decodes;
     regions->lossless_tuner = place_take(
         &at, encodes_losslessly ? sizeof(struct cuda_lossless_tuner) : 0);
     regions->zeroed_nbytes = at;
@@ -79,7 +79,7 @@ lay_out_regions(struct cuda_batch *batch, uint64_t nlattice, int nlevels)
     regions->low_tiles =
         place_take(&at, sizeof(struct cuda_low_tile) * low_ntiles);
     regions->low_bits =
-        place_take(&at, batch->decode ? 0 : LOW_SLOT_NBYTES * low_ntiles);
+        place_take(&at, batch->decodes ? 0 : LOW_SLOT_NBYTES * low_ntiles);
     regions->tail_widths = place_take(&at, TERP_LOW_TILE_NGROUPS * low_ntiles);
     regions->tail_begins = place_take(&at, 8 * low_ntiles);
     const uint64_t lossless_ntiles =
@@ -104,13 +104,14 @@ lay_out_regions(struct cuda_batch *batch, uint64_t nlattice, int nlevels)
     regions->coded_values = place_take(
         &at, has_coded_values(batch) ? batch->nvalues * value_nbytes : 0);
     regions->unwanted =
-        place_take(&at, batch->wanted_step > 0
+        place_take(&at, batch->decoding.wanted_step > 0
                             ? batch->nvalues * (uint64_t)batch->own_nbytes
                             : 0);
     cuda_signs_lay_out(batch, &at);
     const uint64_t bits_nbytes =
-        batch->nskipped > 0
-            ? 8 * div_up(batch->lattice_ntiles * TERP_TILE_NSYMBOLS, 64)
+        batch->decoding.nskipped > 0
+            ? 8 * div_up(batch->decoding.lattice_ntiles * TERP_TILE_NSYMBOLS,
+                         64)
             : 0;
     regions->lattice_mask = place_take(&at, bits_nbytes);
     regions->lattice_signs = place_take(
@@ -159,12 +160,12 @@ choose_lattice(const struct cuda_request *request,
 
     terp_coarse_make(frame, request->step, &coarse);
     if (coarse.nskipped == 0 || !coarse.is_all || request->decodes_all) {
-        batch->wanted_step = request->step;
+        batch->decoding.wanted_step = request->step;
         return;
     }
-    batch->nskipped = coarse.nskipped;
-    batch->prefix_at = prefix_at;
-    batch->lattice_ntiles = div_up(coarse.nvalues, TERP_TILE_NSYMBOLS);
+    batch->decoding.nskipped = coarse.nskipped;
+    batch->decoding.prefix_at = prefix_at;
+    batch->decoding.lattice_ntiles = div_up(coarse.nvalues, TERP_TILE_NSYMBOLS);
     batch->nranges = counted_nranges(batch->nranges);
 }
 
@@ -174,11 +175,13 @@ take_integers(const struct terp_params *params, struct cuda_batch *batch)
 {
     const uint64_t bits = UINT64_MAX >> (64 - 8 * batch->own_nbytes);
 
-    batch->integer_bound = terp_integer_bound(params);
+    batch->encoding.integer_bound = terp_integer_bound(params);
     if (params->has_fill)
-        batch->fill[batch->nfills++] = params->fill_bits & bits;
+        batch->encoding.fill[batch->encoding.nfills++] =
+            params->fill_bits & bits;
     if (params->has_missing)
-        batch->fill[batch->nfills++] = params->missing_bits & bits;
+        batch->encoding.fill[batch->encoding.nfills++] =
+            params->missing_bits & bits;
 }
 
 /* A batch, without its pointers. */
@@ -211,47 +214,51 @@ describe(const struct cuda_request *request, const struct terp_layout *layout)
     batch.dims_end = batch.raw_nbytes - terp_chunk_nbytes(request->chunk);
     frame.prediction = TERP_PREDICTION_SPLINE;
     if (!request->is_part && terp_may_have_prefixes(&frame))
-        batch.prefixes_nbytes = TERP_PREFIXES_NBYTES;
+        batch.encoding.prefixes_nbytes = TERP_PREFIXES_NBYTES;
     for (int i = 0; i < TERP_NPREFIXES; i++)
-        batch.prefix_ntiles[i] = terp_prefix_ntiles(&frame, i);
+        batch.encoding.prefix_ntiles[i] = terp_prefix_ntiles(&frame, i);
     batch.has_domain = request->domain != NULL;
-    batch.decode = request->params == NULL;
+    batch.decodes = request->params == NULL;
     batch.is_part = request->is_part;
-    batch.measures = request->measures;
-    batch.bounds = request->bounds;
-    if (batch.decode && request->expects.ratio)
+    batch.encoding.measures = request->measures;
+    batch.encoding.has_bounds = request->has_bounds;
+    if (batch.decodes && request->expects.ratio)
         batch.coding = TERP_CODING_RATIO;
     batch.may_have_low_bits = request->expects.low_bits;
     batch.may_be_lossless = request->expects.lossless;
-    if (!batch.decode) {
-        batch.params = cuda_coded_params(request->params, batch.form);
-        batch.pointwise_bound = request->params->bound;
-        batch.floor = request->params->floor;
-        batch.caller_bound = request->caller_bound;
+    if (!batch.decodes) {
+        batch.encoding.params = cuda_coded_params(request->params, batch.form);
+        batch.encoding.pointwise_bound = request->params->bound;
+        batch.encoding.floor = request->params->floor;
+        batch.encoding.caller_bound = request->caller_bound;
         if (terp_type_is_integer(batch.chunk.type))
             take_integers(request->params, &batch);
         const bool is_lossless = !cuda_form_is_pointwise(batch.form) &&
-                                 terp_is_lossless(&batch.params);
+                                 terp_is_lossless(&batch.encoding.params);
         batch.may_be_lossless =
             is_lossless || cuda_form_is_of_integers(batch.form);
         /* The CPU engine gets such bounds as absolute ones, so they may have
          * low bits whatever the caller's bound is. */
         batch.may_have_low_bits =
-            !is_lossless && (batch.bounds != CUDA_BOUNDS_OWN ||
-                             terp_bound_may_have_low_bits(
-                                 batch.params.bound_mode, batch.params.bound));
-        batch.params.predictor = terp_predictor_asked(&batch.params);
+            !is_lossless &&
+            (batch.encoding.has_bounds ||
+             terp_bound_may_have_low_bits(batch.encoding.params.bound_mode,
+                                          batch.encoding.params.bound));
+        batch.encoding.params.predictor =
+            terp_predictor_asked(&batch.encoding.params);
         batch.coding = terp_coding_of(request->params->pipeline);
-        batch.finds_domains =
+        batch.encoding.finds_domains =
             request->domain == NULL &&
-            terp_domain_is_open(request->chunk, layout->nvalues, &batch.params);
-        batch.finds_more = batch.finds_domains &&
-                           !terp_is_lossless(&batch.params) &&
-                           terp_is_open_to_more(request->params, request->chunk,
-                                                layout->nvalues);
+            terp_domain_is_open(request->chunk, layout->nvalues,
+                                &batch.encoding.params);
+        batch.encoding.finds_more =
+            batch.encoding.finds_domains &&
+            !terp_is_lossless(&batch.encoding.params) &&
+            terp_is_open_to_more(request->params, request->chunk,
+                                 layout->nvalues);
     }
     set_counts(layout->nvalues, &batch);
-    if (batch.decode && request->step > 1)
+    if (batch.decodes && request->step > 1)
         choose_lattice(request, &frame, &batch);
     lay_out_regions(&batch, layout->nlattice, layout->nlevels);
     return batch;
@@ -281,8 +288,8 @@ place(const struct cuda_request *request, const struct cuda_batch *batch)
         const struct terp_chunk wanted =
             terp_coarse_chunk_of(request->chunk, step_of(request));
         uint64_t values = place_aligned(terp_chunk_nbytes(&wanted));
-        p.src_stride = batch->decode ? stream : values;
-        p.dst_stride = batch->decode ? values : stream;
+        p.src_stride = batch->decodes ? stream : values;
+        p.dst_stride = batch->decodes ? values : stream;
     }
     p.layout = place_take(&at, 2 * sizeof(struct terp_layout));
     p.chunks = place_take(&at, n * sizeof(struct cuda_chunk));
@@ -348,9 +355,7 @@ choose_nchunks(const struct terp_cuda_device *device,
         share_nbytes = slot->d_nbytes;
     one.nchunks = 1;
     uint64_t most = share_nbytes / batch_nbytes(&one);
-    const uint64_t least = cuda_least_nchunks(request->bounds);
-    request->nchunks =
-        most >= least ? min_u64(most - most % least, request->nchunks) : least;
+    request->nchunks = most > 0 ? min_u64(most, request->nchunks) : 1;
     return cudaSuccess;
 }
 
@@ -426,12 +431,13 @@ describe_lattice(const struct cuda_request *request, struct cuda_slot *slot,
     struct terp_chunk domain = *domain_of(request);
 
     for (int i = domain.stack; i < domain.rank; i++)
-        domain.dims[i] = div_up(domain.dims[i], UINT64_C(1) << batch.nskipped);
+        domain.dims[i] =
+            div_up(domain.dims[i], UINT64_C(1) << batch.decoding.nskipped);
     terp_layout_make(&domain, layout);
     slot->tiles = batch;
-    set_counts(
-        min_u64(batch.nvalues, batch.lattice_ntiles * TERP_TILE_NSYMBOLS),
-        &slot->tiles);
+    set_counts(min_u64(batch.nvalues,
+                       batch.decoding.lattice_ntiles * TERP_TILE_NSYMBOLS),
+               &slot->tiles);
     slot->tiles.nranges = batch.nranges;
     slot->lattice = batch;
     set_counts(layout->nvalues, &slot->lattice);
@@ -467,7 +473,7 @@ cuda_slot_prepare(const struct terp_cuda_device *device, struct cuda_slot *slot,
     slot->src_stride = p.src_stride;
     slot->dst_stride = p.dst_stride;
     slot->batch = batch;
-    if (batch.nskipped > 0)
+    if (batch.decoding.nskipped > 0)
         describe_lattice(request, slot, &layouts[1]);
     return prepare_layout(slot, layouts, p.layout);
 }

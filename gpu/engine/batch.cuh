@@ -18,20 +18,13 @@ struct cuda_request {
     uint64_t step;            /* decode: see terp_cuda_call */
     bool decodes_all = false; /* decode: see cuda_call */
     bool is_part = false;     /* see cuda_batch */
-    enum cuda_bounds bounds = CUDA_BOUNDS_OWN;
-    bool measures = false; /* see cuda_call */
+    bool has_bounds = false;  /* encode: of chunks, see cuda_chunk.bound */
+    bool measures = false;    /* see cuda_call */
 };
-
-/* The number of chunks in a batch is a multiple of this. */
-static inline uint64_t
-cuda_least_nchunks(enum cuda_bounds bounds)
-{
-    return bounds == CUDA_BOUNDS_OF_PAIRS ? TERP_NPARTS : 1;
-}
 
 /* Gives the slot memory for the batch and for batches of fewer chunks or fewer
  * expected kinds. Lowers request->nchunks to what fits into the slot's share of
- * the device's free memory, but not below cuda_least_nchunks.
+ * the device's free memory, but not below 1.
  * cudaErrorMemoryAllocation: too little memory, or the limit is exceeded; the
  * slot then has no memory. */
 cudaError_t

@@ -54,15 +54,15 @@ static struct cuda_found_domain
 domain_of(const struct cuda_call *call, const struct cuda_chunk *chunk)
 {
     struct cuda_found_domain found = {
-        (enum terp_domain_verdict)chunk->domain_verdict,
-        terp_domain_split(call->chunk, chunk->domain_nslow),
+        (enum terp_domain_verdict)chunk->facts.domain_verdict,
+        terp_domain_split(call->chunk, chunk->facts.domain_nslow),
         chunk->coding == TERP_CODING_CONSTANT,
         chunk->coding == TERP_CODING_RAW,
         terp_asks_for_huffman(
             call->params, chunk->prediction, chunk->stream_nbytes,
             terp_chunk_nbytes(call->chunk) /
                 (uint64_t)terp_value_nbytes(call->chunk->type)),
-        chunk->is_periodic,
+        chunk->facts.is_periodic,
         chunk->min,
         chunk->max,
         chunk->model.step,
@@ -70,11 +70,11 @@ domain_of(const struct cuda_call *call, const struct cuda_chunk *chunk)
         call->form,
         {},
         {},
-        chunk->may_be_copies,
-        chunk->may_repeat,
-        chunk->may_be_lossless,
+        chunk->facts.may_be_copies,
+        chunk->facts.may_repeat,
+        chunk->facts.may_be_lossless,
         chunk->bound,
-        chunk->nscanned_specials};
+        chunk->facts.nscanned_specials};
 
     memcpy(found.fills, chunk->fills, sizeof found.fills);
     if (call->form != CUDA_VALUES) {
@@ -307,14 +307,14 @@ place_values(const struct cuda_slot *slot, uint64_t i, struct cuda_chunk *chunk)
     const struct cuda_batch &batch = slot->batch;
     uint8_t *scratch = batch.d_scratch + i * batch.at.stride;
 
-    if (batch.wanted_step > 0) {
+    if (batch.decoding.wanted_step > 0) {
         chunk->original = chunk->dst;
         chunk->dst = scratch + batch.at.unwanted;
     }
-    chunk->values = batch.decode ? chunk->dst : (void *)chunk->src;
+    chunk->values = batch.decodes ? chunk->dst : (void *)chunk->src;
     void *carried = batch.carrier_head_nbytes > 0 ? scratch + batch.at.carried
                                                   : chunk->values;
-    if (!batch.decode)
+    if (!batch.decodes)
         chunk->src = carried;
     else if (batch.value_nbytes != batch.carrier_nbytes)
         chunk->dst = scratch + batch.at.coded_values;
@@ -342,9 +342,9 @@ upload(const struct cuda_call *call, const struct in_flight *batch)
                          ? slot->d_dst + i * slot->dst_stride
                          : call->dst[at];
         place_values(slot, i, chunk);
-        if (cuda_bounds_come_from_host(call->bounds_are))
+        if (call->bounds != NULL)
             chunk->bound = call->bounds[at];
-        if (slot->batch.decode) {
+        if (slot->batch.decodes) {
             nbytes = call->src_nbytes[at];
             if (call->src_on_host)
                 nbytes = cuda_read_nbytes(
@@ -368,7 +368,7 @@ start(struct terp_cuda_device *device, const struct cuda_call *call,
         call->chunk,       call->domain,       call->params,
         batch->n,          call->host,         {},
         call->form,        call->caller_bound, call->step,
-        call->decodes_all, call->is_part,      call->bounds_are,
+        call->decodes_all, call->is_part,      call->bounds != NULL,
         call->measures};
 
     if (call->params == NULL)
@@ -426,7 +426,7 @@ reserve(struct terp_cuda_device *device, struct cuda_slot *slot,
     struct cuda_request request = {
         call->chunk,   call->domain,       call->params,  call->batch_nchunks,
         call->host,    {true, true, true}, call->form,    call->caller_bound,
-        call->step,    call->decodes_all,  call->is_part, call->bounds_are,
+        call->step,    call->decodes_all,  call->is_part, call->bounds != NULL,
         call->measures};
     cudaError_t error = cuda_slot_reserve(device, slot, &request);
 
@@ -497,16 +497,14 @@ cuda_call_do_mixed(struct terp_cuda_device *device,
             min_u64(call->batch_nchunks,
                     HOST_BATCH_NBYTES / terp_chunk_nbytes(call->chunk) + 1);
     return cuda_device_do(device, [=](const struct cuda_visit &visit) {
-        const uint64_t least = cuda_least_nchunks(call->bounds_are);
         enum terp_status st;
         bool is_trimmed = false;
         /* If memory is short, try smaller batches, then release the memory of
          * free slots. */
         while ((st = try_call(device, where, &visit, call)) ==
                TERP_ERR_MEMORY) {
-            if (call->batch_nchunks > least)
-                call->batch_nchunks =
-                    div_up(call->batch_nchunks / 2, least) * least;
+            if (call->batch_nchunks > 1)
+                call->batch_nchunks /= 2;
             else if (is_trimmed || !cuda_device_trim(device))
                 break;
             else

@@ -38,13 +38,10 @@ struct cuda_call {
     const struct terp_params *params; /* NULL: decode */
     /* encode: the caller's bound; `params` has the carrier's. */
     double caller_bound;
-    bool is_part; /* see cuda_batch */
-    /* encode: make no stream that holds others, and no lossless stream if the
-     * bound is above 0 */
-    bool is_plain;
-    enum cuda_bounds bounds_are;
-    double *bounds; /* unless CUDA_BOUNDS_OWN: of each chunk, given or found */
-    enum cuda_form form; /* chunks and streams of other forms are left out */
+    bool is_part;         /* see cuda_batch */
+    const double *bounds; /* encode: of each chunk, see cuda_chunk.bound; NULL:
+                             `params` has the bound of all */
+    enum cuda_form form;  /* chunks and streams of other forms are left out */
     uint64_t nchunks;
     const void *const *src;
     const uint64_t *src_nbytes; /* decode */
@@ -60,7 +57,6 @@ struct cuda_call {
     bool src_on_host, dst_on_host;
     bool skips_raw; /* encode, to host memory: stored chunks stay out of dst */
     bool measures;  /* encode: find the ranges only */
-    const struct terp_allocator *allocator; /* encode: see terp_cuda_call */
     uint64_t batch_nchunks; /* most chunks of a batch; memory may lower it */
 };
 

@@ -76,7 +76,8 @@ take_frame(const struct cuda_batch &batch, const uint8_t *frame,
            prediction <= last_prediction &&
            (!has_prefixes ||
             (prediction == TERP_PREDICTION_SPLINE && !batch.is_part)) &&
-           (batch.nskipped == 0 || prediction == TERP_PREDICTION_SPLINE ||
+           (batch.decoding.nskipped == 0 ||
+            prediction == TERP_PREDICTION_SPLINE ||
             coding == TERP_CODING_CONSTANT) &&
            (flags & ~(TERP_FRAME_SPECIALS | TERP_FRAME_PREFIXES)) ==
                ((has_bound && batch.has_domain ? TERP_FRAME_DOMAIN : 0) |
@@ -139,7 +140,7 @@ __launch_bounds__(NTHREADS) begin_chunks(const struct cuda_batch batch)
          i += (uint64_t)gridDim.x * NTHREADS)
         zeroed[i] = make_uint4(0, 0, 0, 0);
     __syncthreads();
-    if (blockIdx.x == 0 && batch.decode && chunk->status == TERP_OK)
+    if (blockIdx.x == 0 && batch.decodes && chunk->status == TERP_OK)
         read_frame(batch, chunk);
 }
 
@@ -167,9 +168,9 @@ __launch_bounds__(NTHREADS)
     const struct cuda_chunk &chunk = begin_chunk(batch);
     struct cuda_chunk *h_chunk = &batch.h_chunks[blockIdx.y];
     const uint8_t *stream =
-        (const uint8_t *)(batch.decode ? chunk.src : chunk.dst);
+        (const uint8_t *)(batch.decodes ? chunk.src : chunk.dst);
     const uint64_t nbytes =
-        batch.decode ? chunk.src_nbytes : chunk.stream_nbytes;
+        batch.decodes ? chunk.src_nbytes : chunk.stream_nbytes;
     const enum terp_status status =
         chunk.checksum_status != TERP_OK ? chunk.checksum_status : chunk.status;
 
@@ -178,23 +179,23 @@ __launch_bounds__(NTHREADS)
         h_chunk->coding = chunk.coding;
         h_chunk->prediction = chunk.prediction;
         h_chunk->stream_nbytes = chunk.stream_nbytes;
-        h_chunk->domain_verdict = chunk.domain_verdict;
-        h_chunk->domain_nslow = chunk.domain_nslow;
-        h_chunk->is_periodic = chunk.is_periodic;
-        h_chunk->may_be_copies = chunk.may_be_copies;
-        h_chunk->may_repeat = chunk.may_repeat;
-        h_chunk->may_be_lossless = chunk.may_be_lossless;
+        h_chunk->facts.domain_verdict = chunk.facts.domain_verdict;
+        h_chunk->facts.domain_nslow = chunk.facts.domain_nslow;
+        h_chunk->facts.is_periodic = chunk.facts.is_periodic;
+        h_chunk->facts.may_be_copies = chunk.facts.may_be_copies;
+        h_chunk->facts.may_repeat = chunk.facts.may_repeat;
+        h_chunk->facts.may_be_lossless = chunk.facts.may_be_lossless;
         h_chunk->bound = terp_type_is_half(batch.chunk.type)
                              ? chunk.carrier_bound
                              : chunk.bound;
         h_chunk->model.step = chunk.model.step;
         h_chunk->model.wide = chunk.model.wide;
-        h_chunk->nscanned_specials = chunk.nscanned_specials;
+        h_chunk->facts.nscanned_specials = chunk.facts.nscanned_specials;
         h_chunk->min = chunk.min;
         h_chunk->max = chunk.max;
         for (int k = 0; k < TERP_NFILLS; k++)
             h_chunk->fills[k] = chunk.fills[k];
-        if (batch.form != CUDA_VALUES && !batch.decode)
+        if (batch.form != CUDA_VALUES && !batch.decodes)
             tell_form(batch, chunk, h_chunk);
     }
     if (status != TERP_ERR_DEVICE && nbytes <= CUDA_SHORT_NBYTES &&

@@ -64,7 +64,7 @@ struct cuda_slot {
     struct terp_layout *h_layout; /* [2], the second one of a lattice */
     bool has_layout;              /* the device has a copy of h_layout */
     struct cuda_stream_kinds saw; /* kinds in the last batch that was decoded */
-    struct cuda_sequence sequence[2]; /* by batch.decode */
+    struct cuda_sequence sequence[2]; /* by batch.decodes */
 };
 
 /* Blocks of device memory that a device keeps for later calls, which need at

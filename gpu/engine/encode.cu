@@ -22,8 +22,8 @@ struct terp_encoding {
     const struct terp_source *source;
     struct terp_params params; /* of the carrier */
     double caller_bound;
-    enum cuda_bounds bounds_are;
-    bool has_begun; /* the first attempt was made */
+    bool has_bounds; /* chunks have bounds that are not those of `params` */
+    bool has_begun;  /* the first attempt was made */
     struct encoded_chunk *chunks;
     /* Of a call of the device: which of the attempt, and what goes to struct
      * cuda_call. */
@@ -245,8 +245,7 @@ code_listed(const struct attempt *attempt, enum cuda_form form)
     call.params = &params;
     call.caller_bound = encoding->caller_bound;
     call.is_part = source->is_part;
-    call.bounds_are = encoding->bounds_are;
-    call.bounds = encoding->bounds;
+    call.bounds = encoding->has_bounds ? encoding->bounds : NULL;
     call.form = form;
     call.nchunks = encoding->n;
     call.src = encoding->src;
@@ -430,14 +429,13 @@ take_bounds(struct terp_encoding *encoding, struct terp_params *given)
         are_equal = source->bounds[i] == source->bounds[0];
         are_zero &= source->bounds[i] == 0;
     }
-    encoding->bounds_are = CUDA_BOUNDS_OWN;
     if (source->bounds == NULL ||
         (are_equal && are_zero && given->bound_mode != TERP_BOUND_RELATIVE))
         return;
     if (are_equal && !are_zero && given->bound_mode == TERP_BOUND_ABSOLUTE)
         *given = terp_params_under(given, source->bounds[0]);
     else
-        encoding->bounds_are = CUDA_BOUNDS_OF_CHUNKS;
+        encoding->has_bounds = true;
 }
 
 enum terp_status

@@ -231,10 +231,10 @@ join_side(const struct cuda_slot *slot, int i, struct recording *recording)
 static const struct cuda_batch *
 batch_of_step(const struct cuda_slot *slot, const struct step *step)
 {
-    return slot->batch.nskipped == 0 ? &slot->batch
-           : step->where & TILES     ? &slot->tiles
-           : step->where & LATTICE   ? &slot->lattice
-                                     : &slot->batch;
+    return slot->batch.decoding.nskipped == 0 ? &slot->batch
+           : step->where & TILES              ? &slot->tiles
+           : step->where & LATTICE            ? &slot->lattice
+                                              : &slot->batch;
 }
 
 /* The flags among LARGE, WIDE, LOSSLESS and BOUNDED that apply to the batch. */
@@ -256,9 +256,9 @@ enqueue(const struct cuda_slot *slot, struct recording *recording)
     unsigned joins = JOIN;
     const unsigned others =
         (LARGE | WIDE | LOSSLESS | BOUNDED) & ~kinds_of(&slot->batch);
-    const struct step *step = slot->batch.decode     ? decode_steps
-                              : slot->batch.measures ? measure_steps
-                                                     : encode_steps;
+    const struct step *step = slot->batch.decodes             ? decode_steps
+                              : slot->batch.encoding.measures ? measure_steps
+                                                              : encode_steps;
 
     if (ratio)
         joins |= JOIN_RATIO;
@@ -346,7 +346,7 @@ cuda_sequence_drop(struct cuda_sequence *sequence)
 cudaError_t
 cuda_sequence_run(const struct terp_cuda_device *device, struct cuda_slot *slot)
 {
-    struct cuda_sequence *sequence = &slot->sequence[slot->batch.decode];
+    struct cuda_sequence *sequence = &slot->sequence[slot->batch.decodes];
     cudaError_t error = cudaSuccess;
 
     /* If only padding bytes differed, a new graph would be made; no harm. */

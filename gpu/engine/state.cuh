@@ -83,6 +83,26 @@ struct cuda_model {
     struct cuda_lossless lossless;
 };
 
+/* The extremes of a chunk's values, while a scan looks for them. Keys are
+ * integers that are ordered as values are. */
+struct cuda_extremes {
+    unsigned long long min_key, max_key;
+    unsigned long long inner_min_key, inner_max_key; /* the next ones inside */
+};
+
+/* What the device finds out for the host, which chooses among encodings. */
+struct cuda_chunk_facts {
+    /* If batch.encoding.finds_domains: the verdict is an enum
+     * terp_domain_verdict. is_periodic: a flat chunk seems to have rows, and
+     * the host will search for their length. */
+    unsigned domain_verdict;
+    int domain_nslow;
+    bool is_periodic;
+    /* Alternative encodings that may be smaller. */
+    bool may_be_copies, may_repeat, may_be_lossless;
+    uint64_t nscanned_specials; /* before prediction adds some */
+};
+
 /* The state of a chunk. The host fills in the members up to min_key; the device
  * zeroes all others when a call begins. Offsets (`_at`, `_end`) count bytes
  * from the stream's first byte. */
@@ -101,9 +121,8 @@ struct cuda_chunk {
     enum terp_coding coding;
     enum terp_prediction prediction; /* none: constant or raw */
     bool has_specials;
-    /* Absolute. encode: an input under CUDA_BOUNDS_GIVEN, where it holds for
-     * both components and 0 means no bound, and under CUDA_BOUNDS_OF_RANGES,
-     * where it is a fraction. */
+    /* Absolute. encode: an input if batch.encoding.has_bounds, where 0 means
+     * that the bound follows from the parameters. */
     double bound;
 
     /* TERP_OK while stages go on with the chunk. TERP_ERR_CAPACITY (encode):
@@ -115,9 +134,7 @@ struct cuda_chunk {
      * host gets it in place of `status`. */
     enum terp_status checksum_status;
 
-    /* scan (encode). Keys are integers that are ordered as values are. */
-    unsigned long long min_key, max_key;
-    unsigned long long inner_min_key, inner_max_key; /* the next ones inside */
+    struct cuda_extremes scan;     /* encode */
     unsigned long long nmin, nmax; /* how many values equal min and max */
     unsigned long long nspecials;  /* decode: values in runs */
     double min, max;               /* of values that are not special */
@@ -177,15 +194,7 @@ struct cuda_chunk {
                                                       of all */
     unsigned long long width_nbits[8]; /* payload bits, by palette width */
 
-    /* encode, if batch.finds_domains: facts for the host. The verdict is an
-     * enum terp_domain_verdict; is_periodic: a flat chunk seems to have rows,
-     * and the host will search for their length. */
-    unsigned domain_verdict;
-    int domain_nslow;
-    bool is_periodic;
-    /* encode, for the host: alternative encodings that may be smaller */
-    bool may_be_copies, may_repeat, may_be_lossless;
-    uint64_t nscanned_specials; /* encode: before prediction adds some */
+    struct cuda_chunk_facts facts; /* encode */
 
     /* encode, pointwise bounds: the range of own values, and how they become
      * coded values */
@@ -201,7 +210,7 @@ struct cuda_chunk {
 };
 
 /* Bytes of the members that the host fills in. */
-#define CUDA_HOST_NBYTES offsetof(struct cuda_chunk, min_key)
+#define CUDA_HOST_NBYTES offsetof(struct cuda_chunk, scan)
 static_assert(CUDA_HOST_NBYTES % 8 == 0 && sizeof(struct cuda_chunk) % 8 == 0,
               "a state is copied by words");
 
@@ -323,29 +332,42 @@ static_assert(CUDA_FRAME_NBYTES >
               "A batch must hold any frame, the head of a carrier, and the "
               "first byte of a form's head.");
 
-/* encode: where the absolute bound of a chunk comes from. */
-enum cuda_bounds {
-    /* from the caller's bound and, if that is relative, the chunk's range */
-    CUDA_BOUNDS_OWN = 0,
-    /* Two chunks each are real and imaginary components; both get one bound,
-     * which follows from both ranges. */
-    CUDA_BOUNDS_OF_PAIRS,
-    /* The host sets cuda_chunk.bound. */
-    CUDA_BOUNDS_GIVEN,
-    /* The host sets cuda_chunk.bound as a fraction of half the chunk's
-     * range. */
-    CUDA_BOUNDS_OF_RANGES,
-    /* The host sets cuda_chunk.bound, which holds for the chunk's own values;
-     * 0: as under CUDA_BOUNDS_OWN. */
-    CUDA_BOUNDS_OF_CHUNKS
+/* How an encoder works on all chunks of a batch. */
+struct cuda_batch_encoding {
+    struct terp_params params;
+    bool measures;   /* only the ranges are found */
+    bool has_bounds; /* the host sets cuda_chunk.bound */
+    double pointwise_bound, floor;
+    double caller_bound; /* in the form's head */
+    /* Integers: the caller's bound, and values that are excluded from the
+     * search for range and common divisor. */
+    uint64_t integer_bound;
+    int nfills;
+    uint64_t fill[TERP_NFILLS];
+    bool finds_domains; /* search for a better domain, for the host */
+    bool finds_more;    /* find other alternative encodings as well */
+    /* Bytes of the table of prefixes, which only streams of splines have, in
+     * front of the form's head; and the tiles of each prefix. */
+    unsigned prefixes_nbytes;
+    uint64_t prefix_ntiles[TERP_NPREFIXES];
 };
 
-static inline bool
-cuda_bounds_come_from_host(enum cuda_bounds bounds)
-{
-    return bounds == CUDA_BOUNDS_GIVEN || bounds == CUDA_BOUNDS_OF_RANGES ||
-           bounds == CUDA_BOUNDS_OF_CHUNKS;
-}
+/* How a decoder works on all streams of a batch. */
+struct cuda_batch_decoding {
+    /* The number of finest levels to leave out (codec/model/coarse.h), and the
+     * tiles of all other levels. d_layout[1] is then the layout of the lattice
+     * that remains. The batch refuses streams of other predictions than
+     * splines. */
+    int nskipped;
+    uint64_t lattice_ntiles;
+    /* The offset, in a stream's table of prefixes, of the prefix that holds
+     * lattice_ntiles tiles: a stream with a table is read and verified up to
+     * that prefix's end. 0: streams are read whole. */
+    uint64_t prefix_at;
+    /* The caller wants every wanted_step-th of the decoded values in each
+     * dimension; 0: all. */
+    uint64_t wanted_step;
+};
 
 /* The facts that all chunks of a batch share; a parameter of every kernel.
  * Where a chunk turns out to contradict them (another form, another kind of
@@ -353,14 +375,13 @@ cuda_bounds_come_from_host(enum cuda_bounds bounds)
  * batch. */
 struct cuda_batch {
     int nchunks;
-    bool decode;
+    bool decodes; /* else encodes */
     /* The streams lie inside other streams: they have no tables of prefixes,
      * and their checksums are neither written nor verified. */
     bool is_part;
-    bool measures; /* encode: only the ranges are found */
-    enum cuda_bounds bounds;
-    struct terp_chunk chunk;   /* the shape of all chunks */
-    struct terp_params params; /* encode */
+    struct cuda_batch_encoding encoding;
+    struct cuda_batch_decoding decoding;
+    struct terp_chunk chunk; /* the shape of all chunks */
     /* encode: the coding to use. decode: ratio if streams of ratio may occur,
      * which a batch refuses otherwise; else raw. */
     enum terp_coding coding;
@@ -368,45 +389,19 @@ struct cuda_batch {
     int carrier_nbytes; /* of a carrier's value */
     int own_nbytes;     /* of an own value */
     enum cuda_form form;
-    double pointwise_bound, floor; /* encode */
-    double caller_bound;           /* encode: the bound in the form's head */
-    /* encode, integers: the caller's bound, and values that are excluded from
-     * the search for range and common divisor */
-    uint64_t integer_bound;
-    int nfills;
-    uint64_t fill[2];
     /* encode: codes may be wide. decode: streams with wide codes may occur,
      * which a batch refuses otherwise. */
     bool may_have_low_bits;
     /* encode: all chunks are coded losslessly, except constant ones. decode:
      * lossless streams may occur, which a batch refuses otherwise. */
     bool may_be_lossless;
-    bool finds_domains; /* encode: search for a better domain, for the host */
-    bool finds_more;    /* encode: find other alternative encodings as well */
-    bool has_domain; /* encode: chunks are coded in a domain of another shape:
-                        layout and frame are the domain's */
-    /* decode: the number of finest levels to leave out (codec/model/coarse.h),
-     * and the tiles of all other levels. d_layout[1] is then the layout of the
-     * lattice that remains. The batch refuses streams of other predictions
-     * than splines. */
-    int nskipped;
-    uint64_t lattice_ntiles;
-    /* decode: the offset, in a stream's table of prefixes, of the prefix that
-     * holds lattice_ntiles tiles: a stream with a table is read and verified
-     * up to that prefix's end. 0: streams are read whole. */
-    uint64_t prefix_at;
-    /* decode: the caller wants every wanted_step-th of the decoded values in
-     * each dimension; 0: all */
-    uint64_t wanted_step;
+    bool has_domain;   /* encode: chunks are coded in a domain of another shape:
+                          layout and frame are the domain's */
     uint64_t dims_end; /* where the frame of a raw or constant stream ends */
     uint64_t frame_nbytes; /* of a coded stream's frame, whose last field is
                               the bound */
     unsigned carrier_head_nbytes; /* behind the frame, without a scale */
     uint64_t model_at; /* behind frame, carrier's head and form's head */
-    /* encode: bytes of the table of prefixes, which only streams of splines
-     * have, in front of the form's head; and the tiles of each prefix */
-    unsigned prefixes_nbytes;
-    uint64_t prefix_ntiles[TERP_NPREFIXES];
     uint8_t frame[CUDA_FRAME_NBYTES]; /* of every stream, without the bound */
     uint64_t raw_nbytes; /* of a raw stream; a coded stream must be shorter */
     uint64_t nvalues, ntiles, npartitions, nranges;
@@ -473,8 +468,9 @@ static __device__ __forceinline__ unsigned
 cuda_prefixes_nbytes(const struct cuda_batch &batch,
                      const struct cuda_chunk &chunk)
 {
-    return chunk.prediction == TERP_PREDICTION_SPLINE ? batch.prefixes_nbytes
-                                                      : 0;
+    return chunk.prediction == TERP_PREDICTION_SPLINE
+               ? batch.encoding.prefixes_nbytes
+               : 0;
 }
 
 /* decode: how many bytes of a stream are read: the whole stream, or the prefix
@@ -483,10 +479,11 @@ static inline TERP_HOST_DEVICE uint64_t
 cuda_read_nbytes(const struct cuda_batch &batch, const uint8_t *stream,
                  uint64_t nbytes)
 {
-    if (batch.prefix_at == 0 || nbytes < batch.prefix_at + TERP_PREFIX_NBYTES ||
+    if (batch.decoding.prefix_at == 0 ||
+        nbytes < batch.decoding.prefix_at + TERP_PREFIX_NBYTES ||
         (stream[TERP_FRAME_PREDICTION_AT] & TERP_FRAME_PREFIXES) == 0)
         return nbytes;
-    const uint64_t read_nbytes = load_le(stream + batch.prefix_at, 4);
+    const uint64_t read_nbytes = load_le(stream + batch.decoding.prefix_at, 4);
     return read_nbytes >= TERP_PREFIX_MIN_NBYTES && read_nbytes <= nbytes
                ? read_nbytes
                : 0;

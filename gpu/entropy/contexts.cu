@@ -352,11 +352,11 @@ make_plan(const struct cuda_batch *batch, struct context_plan *plan)
     for (int d = 0; d < TERP_NDIMS; d++)
         if (layout->dims[d] > UINT32_MAX)
             return false;
-    plan->nlevels =
-        batch->nskipped >= TERP_NCONTEXT_LEVELS
-            ? 0
-            : (int)min_u64((uint64_t)(TERP_NCONTEXT_LEVELS - batch->nskipped),
-                           (uint64_t)layout->nlevels);
+    plan->nlevels = batch->decoding.nskipped >= TERP_NCONTEXT_LEVELS
+                        ? 0
+                        : (int)min_u64((uint64_t)(TERP_NCONTEXT_LEVELS -
+                                                  batch->decoding.nskipped),
+                                       (uint64_t)layout->nlevels);
     plan->ncoarse = plan->nlevels == 0
                         ? batch->nvalues
                         : layout->level[plan->nlevels].class_at[1];

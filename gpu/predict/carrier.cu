@@ -102,8 +102,8 @@ __launch_bounds__(NTHREADS) uncarry_halves(const struct cuda_batch batch)
 static __device__ __forceinline__ bool
 counts(const struct cuda_batch &batch, uint64_t word)
 {
-    return !(batch.nfills > 0 && word == batch.fill[0]) &&
-           !(batch.nfills > 1 && word == batch.fill[1]);
+    return !(batch.encoding.nfills > 0 && word == batch.encoding.fill[0]) &&
+           !(batch.encoding.nfills > 1 && word == batch.encoding.fill[1]);
 }
 
 /* Loads a thread's integers of a piece, as distances from the lowest integer of
@@ -231,8 +231,8 @@ choose_carrier(const struct cuda_batch &batch, struct cuda_chunk &chunk)
     const struct terp_integers found = {
         ~own.min_complement, own.max,
         *(const volatile unsigned long long *)&own.scale, own.any};
-    const struct terp_integer_carrier carrier =
-        terp_integer_carrier_of(batch.chunk.type, batch.integer_bound, &found);
+    const struct terp_integer_carrier carrier = terp_integer_carrier_of(
+        batch.chunk.type, batch.encoding.integer_bound, &found);
 
     chunk.carrier = carrier.head;
     chunk.carrier_bound = carrier.bound;

@@ -24,22 +24,23 @@ static __global__ void
 coarsen(const struct cuda_batch batch)
 {
     struct cuda_chunk &chunk = begin_chunk(batch);
-    const int nlevels = batch.d_layout->nlevels - batch.nskipped;
+    const int nlevels = batch.d_layout->nlevels - batch.decoding.nskipped;
 
     if (chunk.status != TERP_OK)
         return;
     for (int l = 1; l <= nlevels; l++)
-        chunk.model.plan[l] = chunk.model.plan[l + batch.nskipped];
+        chunk.model.plan[l] = chunk.model.plan[l + batch.decoding.nskipped];
     chunk.low_records_nbytes +=
         packed_nbytes(batch.ntiles, TERP_LOW_KIND_NBITS) -
-        packed_nbytes(batch.lattice_ntiles, TERP_LOW_KIND_NBITS);
+        packed_nbytes(batch.decoding.lattice_ntiles, TERP_LOW_KIND_NBITS);
 }
 
 cudaError_t
 cuda_coarsen(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    return batch->nskipped == 0 ? cudaSuccess
-                                : launch_stage(batch, stream, coarsen, 1, 1);
+    return batch->decoding.nskipped == 0
+               ? cudaSuccess
+               : launch_stage(batch, stream, coarsen, 1, 1);
 }
 
 /* ---- bits ---- */
@@ -121,9 +122,10 @@ __launch_bounds__(NTHREADS) gather_bits(const struct cuda_batch batch)
         struct lattice_place place = lattice_place_of(lattice, i);
         for (uint64_t word = first; word < end; word++, i += 32) {
             const bool is_there = i < lattice.nvalues;
-            const uint64_t from = terp_coarse_row_begin(&whole, batch.nskipped,
-                                                        place.brick, place.at) +
-                                  (place.at[0] << batch.nskipped);
+            const uint64_t from =
+                terp_coarse_row_begin(&whole, batch.decoding.nskipped,
+                                      place.brick, place.at) +
+                (place.at[0] << batch.decoding.nskipped);
             if (has_mask)
                 gather_word(batch, batch.at.mask, from, is_there,
                             batch.at.lattice_mask, word);
@@ -139,11 +141,11 @@ __launch_bounds__(NTHREADS) gather_bits(const struct cuda_batch batch)
 cudaError_t
 cuda_coarsen_bits(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    if (batch->nskipped == 0)
+    if (batch->decoding.nskipped == 0)
         return cudaSuccess;
     return launch_stage(
         batch, stream, gather_bits,
-        min_u64(div_up(batch->lattice_ntiles * TERP_TILE_NSYMBOLS,
+        min_u64(div_up(batch->decoding.lattice_ntiles * TERP_TILE_NSYMBOLS,
                        NTHREADS * WARP_NWORDS),
                 MAX_NBLOCKS),
         NTHREADS);
@@ -164,7 +166,7 @@ __launch_bounds__(NTHREADS) gather_wanted(const struct cuda_batch batch)
 {
     const struct cuda_chunk &chunk = begin_chunk(batch);
     const struct terp_chunk &shape = batch.chunk;
-    const uint64_t step = batch.wanted_step;
+    const uint64_t step = batch.decoding.wanted_step;
     const word_of<T> *made = (const word_of<T> *)chunk.values;
     const uint8_t *stored = (const uint8_t *)chunk.src + chunk.src_nbytes -
                             batch.nvalues * sizeof(T);
@@ -203,7 +205,7 @@ __launch_bounds__(NTHREADS) gather_wanted(const struct cuda_batch batch)
 cudaError_t
 cuda_wanted_gather(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    if (batch->wanted_step == 0)
+    if (batch->decoding.wanted_step == 0)
         return cudaSuccess;
     return launch_stage(
         batch, stream,

@@ -122,16 +122,16 @@ find_domain(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     if (batch.chunk.rank == 1) {
         if (__syncthreads_or(find_period<T>(batch, chunk, &s)) &&
             threadIdx.x == 0)
-            chunk.is_periodic = true;
+            chunk.facts.is_periodic = true;
         return;
     }
     if (threadIdx.x != 0)
         return;
     s.prices.anchor =
         terp_price_of_anchor(chunk.min, chunk.max, chunk.model.step);
-    chunk.domain_verdict =
+    chunk.facts.domain_verdict =
         terp_domain_choose_split(&batch.chunk, &s.prices, &nslow);
-    chunk.domain_nslow = nslow;
+    chunk.facts.domain_nslow = nslow;
 }
 
 /* The keys of sampled values, and a bit for each slot: another point has the
@@ -201,7 +201,7 @@ find_repeats(const struct cuda_batch &batch, struct cuda_chunk &chunk,
         nfound += (unsigned)__popc(s.is_found[k]);
     nfound = warp_sum(nfound);
     if (threadIdx.x == 0 && nfound >= TERP_REPEATS_MIN_NFOUND)
-        chunk.may_repeat = true;
+        chunk.facts.may_repeat = true;
 }
 
 /* Whether the chunk may be constant along some dimension: sampled values, one
@@ -239,7 +239,8 @@ find_repeats_of_each(const struct cuda_batch &batch, struct cuda_chunk &chunk,
 {
     find_repeats<V>(
         batch, chunk, (const V *)chunk.values,
-        terp_repeats_near_nbits_of_each(batch.caller_bound, sizeof(V)), s);
+        terp_repeats_near_nbits_of_each(batch.encoding.caller_bound, sizeof(V)),
+        s);
 }
 
 /* Grid: x = 2 blocks, or only the first; y = chunks. The first block finds the
@@ -270,13 +271,14 @@ __launch_bounds__(NTHREADS) find_domains(const struct cuda_batch batch)
             find_repeats_of_each<float>(batch, chunk, s.repeats);
         return;
     }
-    if (terp_may_be_lossless(
-            batch.params.effort, chunk.min, chunk.max, chunk.model.step,
-            is_half ? terp_half_mantissa_nbits(batch.chunk.type)
-                    : terp_mantissa_nbits(sizeof(T))))
-        chunk.may_be_lossless = true;
+    if (terp_may_be_lossless(batch.encoding.params.effort, chunk.min, chunk.max,
+                             chunk.model.step,
+                             is_half
+                                 ? terp_half_mantissa_nbits(batch.chunk.type)
+                                 : terp_mantissa_nbits(sizeof(T))))
+        chunk.facts.may_be_lossless = true;
     if (!is_half && may_be_copies(batch, (const T *)chunk.src))
-        chunk.may_be_copies = true;
+        chunk.facts.may_be_copies = true;
     else
         find_repeats<T>(
             batch, chunk, (const T *)chunk.src,
@@ -290,8 +292,8 @@ cuda_find_domains(const struct cuda_batch *batch, cudaStream_t stream)
 {
     struct stage_launches launches = {batch, stream};
 
-    if (batch->finds_domains)
+    if (batch->encoding.finds_domains)
         launches.add_typed(find_domains<float>, find_domains<double>,
-                           batch->finds_more ? 2 : 1, NTHREADS);
+                           batch->encoding.finds_more ? 2 : 1, NTHREADS);
     return launches.error;
 }

@@ -421,7 +421,7 @@ cuda_lorenzo_quantize(const struct cuda_batch *batch, cudaStream_t stream)
         nblocks_for(batch, div_up(batch->nvalues, PIECE_NVALUES));
     struct stage_launches launches = {batch, stream};
 
-    if (batch->params.predictor == TERP_PREDICTOR_SPLINE)
+    if (batch->encoding.params.predictor == TERP_PREDICTOR_SPLINE)
         return cudaSuccess;
     launches.add_typed(lorenzo_prequantize<float>, lorenzo_prequantize<double>,
                        nblocks, LORENZO_NTHREADS);

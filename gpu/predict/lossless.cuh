@@ -19,7 +19,7 @@ chunk_is_lossless(const struct cuda_chunk &chunk)
 static __device__ __forceinline__ const uint32_t *
 lossless_mask(const struct cuda_batch &batch, const struct cuda_chunk &chunk)
 {
-    const bool any = batch.decode ? chunk.has_specials : chunk.nspecials > 0;
+    const bool any = batch.decodes ? chunk.has_specials : chunk.nspecials > 0;
 
     return any ? region<uint32_t>(batch, batch.at.mask) : nullptr;
 }

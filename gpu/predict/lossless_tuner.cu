@@ -29,9 +29,9 @@ is_tuned(const struct cuda_chunk &chunk)
 static __host__ __device__ __forceinline__ bool
 may_be_splines(const struct cuda_batch &batch)
 {
-    return terp_may_take_losslessly(batch.params.predictor,
+    return terp_may_take_losslessly(batch.encoding.params.predictor,
                                     TERP_PREDICTION_SPLINE) &&
-           !terp_is_lossless(&batch.params);
+           !terp_is_lossless(&batch.encoding.params);
 }
 
 static __device__ __forceinline__ struct cuda_lossless_tuner *
@@ -471,7 +471,7 @@ cuda_lossless_tune(const struct cuda_batch *batch, cudaStream_t stream)
     const unsigned nruns = TERP_LOSSLESS_MAX_NSTEPS * TERP_LOSSLESS_FEW_NRUNS;
     struct stage_launches launches = {batch, stream};
 
-    if (!terp_may_take_losslessly(batch->params.predictor,
+    if (!terp_may_take_losslessly(batch->encoding.params.predictor,
                                   TERP_PREDICTION_LOSSLESS))
         return cudaSuccess;
     launches.add_typed(find_steps<float>, find_steps<double>,

@@ -38,8 +38,8 @@ static __device__ __forceinline__ void
 set_nbits_below(const struct cuda_batch &batch, const int width[NSAMPLES],
                 struct found_costs *s, struct cuda_chunk *chunk)
 {
-    const int most_nbits =
-        terp_below_max_nbits(batch.value_nbytes, batch.params.predictor);
+    const int most_nbits = terp_below_max_nbits(
+        batch.value_nbytes, batch.encoding.params.predictor);
     int of_run[NSAMPLES], nbits_below = 0;
 
 #pragma unroll
@@ -193,7 +193,7 @@ cuda_lorenzo_low_bits(const struct cuda_batch *batch, cudaStream_t stream)
     struct stage_launches launches = {batch, stream};
 
     if (batch->may_have_low_bits &&
-        batch->params.predictor != TERP_PREDICTOR_SPLINE)
+        batch->encoding.params.predictor != TERP_PREDICTOR_SPLINE)
         launches.add_typed(find_bits_of_differences<float>,
                            find_bits_of_differences<double>, 1,
                            DIFFERENCES_NTHREADS);

@@ -99,7 +99,8 @@ static __global__ void
 choose_form(const struct cuda_batch batch)
 {
     struct cuda_chunk &chunk = begin_chunk(batch);
-    const double bound = batch.pointwise_bound, floor = batch.floor;
+    const double bound = batch.encoding.pointwise_bound,
+                 floor = batch.encoding.floor;
 
     if (chunk.status != TERP_OK)
         return;
@@ -118,18 +119,18 @@ choose_form(const struct cuda_batch batch)
     chunk.how = how;
     chunk.head = {how.form,
                   how.signs,
-                  batch.caller_bound,
+                  batch.encoding.caller_bound,
                   how.center,
                   how.joint > 0 ? floor : 0,
                   how.shift};
-    chunk.carrier_bound = batch.caller_bound;
+    chunk.carrier_bound = batch.encoding.caller_bound;
     chunk.form = use == TERP_FLOOR_IS_ALL
                      ? CUDA_VALUES
                      : cuda_form_of(how.form, how.joint > 0);
     if (chunk.form != batch.form)
         chunk.status = TERP_ERR_DEVICE;
     chunk.src = region<uint8_t>(batch, batch.at.coded_values);
-    chunk.min_key = chunk.max_key = chunk.nspecials = 0;
+    chunk.scan.min_key = chunk.scan.max_key = chunk.nspecials = 0;
 }
 
 /* ---- signs ---- */
@@ -277,8 +278,8 @@ __launch_bounds__(NTHREADS) code_values(const struct cuda_batch batch)
     if (threadIdx.x != 0)
         return;
     if (own.min <= own.max) {
-        raise_key(&chunk.min_key, ~key_of((double)own.min));
-        raise_key(&chunk.max_key, key_of((double)own.max));
+        raise_key(&chunk.scan.min_key, ~key_of((double)own.min));
+        raise_key(&chunk.scan.max_key, key_of((double)own.max));
     }
     if (own.n[0] > 0)
         atomicAdd(&chunk.nspecials, own.n[0]);
@@ -321,9 +322,9 @@ finish_coded(const struct cuda_batch batch)
         return;
     const bool all_special = chunk.nspecials == batch.nvalues;
     range.min =
-        all_special ? value_traits<C>::MAX : value_of_key(~chunk.min_key);
+        all_special ? value_traits<C>::MAX : value_of_key(~chunk.scan.min_key);
     range.max =
-        all_special ? -value_traits<C>::MAX : value_of_key(chunk.max_key);
+        all_special ? -value_traits<C>::MAX : value_of_key(chunk.scan.max_key);
     range.nspecials = chunk.nspecials;
     for (int i = 0; i < TERP_NFILLS; i++)
         range.fills[i] = terp_slot_of_fill(false, 0, sizeof(C));

@@ -44,7 +44,7 @@ find_fills(const struct cuda_batch &batch, struct value_range *range)
     bool min_isolated = true, max_isolated = true, any = min < max;
 
     /* The caller has named both fill values. */
-    if (terp_has_two_fills(&batch.params))
+    if (terp_has_two_fills(&batch.encoding.params))
         return;
     if (!any) /* All values are equal. */
         range->nmin = range->nmax = batch.nvalues - range->nspecials;
@@ -127,11 +127,11 @@ finalize_params(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     chunk.progress[CUDA_PROGRESS_NOT_ISOLATED] = RANGE_IS_FINAL;
     chunk.min = min;
     chunk.max = max;
-    chunk.nspecials = chunk.nscanned_specials = range.nspecials;
+    chunk.nspecials = chunk.facts.nscanned_specials = range.nspecials;
     chunk.has_specials = range.nspecials > 0;
     chunk.bound = bound;
     chunk.coding = batch.coding;
-    const bool lossless = terp_is_lossless(&batch.params);
+    const bool lossless = terp_is_lossless(&batch.encoding.params);
     if (may_be_constant &&
         terp_find_constant(min, max, range.nspecials == batch.nvalues, bound,
                            lossless, sizeof(T), &constant)) {
@@ -176,20 +176,21 @@ finish_range(const struct cuda_batch &batch, struct cuda_chunk &chunk,
 
     if (cuda_form_is_of_integers(batch.form)) {
         chunk.common.is_done =
-            !(terp_is_lossless(&batch.params) ||
+            !(terp_is_lossless(&batch.encoding.params) ||
               (chunk.carrier_bound < 1 &&
                range.max - range.min >= TERP_LOW_BITS_MIN_NSTEPS));
         finalize_params<T>(batch, chunk, range, first, chunk.carrier_bound,
                            true);
         return;
     }
-    if (batch.bounds != CUDA_BOUNDS_OWN) {
+    if (batch.encoding.has_bounds) {
         keep_range(chunk, range);
         return;
     }
     if (batch.form == CUDA_VALUES) {
-        double bound = terp_absolute_bound(
-            batch.params.bound_mode, batch.params.bound, range.min, range.max);
+        double bound = terp_absolute_bound(batch.encoding.params.bound_mode,
+                                           batch.encoding.params.bound,
+                                           range.min, range.max);
         if (halves) {
             chunk.carrier_bound = is_bound(bound) ? bound : 0;
             bound = terp_half_bound_of_range(batch.chunk.type, bound, range.min,

@@ -36,14 +36,15 @@ template <typename T>
 static __device__ __forceinline__ struct repeat_values<T>
 repeat_values_of(const struct cuda_batch &batch,
                  const struct cuda_chunk &chunk) {
-    const struct terp_params &params = batch.params;
+    const struct terp_params &params = batch.encoding.params;
     const word_of<T> all = (word_of<T>)~(word_of<T>)0;
 
     if (cuda_form_is_of_integers(batch.form))
         return {(const word_of<T> *)chunk.values,
                 batch.nvalues,
-                {(word_of<T>)batch.fill[0], (word_of<T>)batch.fill[1]},
-                {batch.nfills > 0, batch.nfills > 1},
+                {(word_of<T>)batch.encoding.fill[0],
+                 (word_of<T>)batch.encoding.fill[1]},
+                {batch.encoding.nfills > 0, batch.encoding.nfills > 1},
                 all,
                 all};
     return {(const word_of<T> *)chunk.values,
@@ -269,7 +270,7 @@ __launch_bounds__(NTHREADS) ask_all(const struct cuda_batch batch)
         atomicAdd(&s_nrepeated, (unsigned)__popc(samples->is_repeated[i]));
     __syncthreads();
     if (threadIdx.x == 0 && s_nrepeated >= TERP_REFERENCE_MIN_NREPEATED)
-        chunk.may_repeat = true;
+        chunk.facts.may_repeat = true;
 }
 
 template <typename T>
@@ -292,8 +293,10 @@ ask(const struct cuda_batch *batch, cudaStream_t stream)
 cudaError_t
 cuda_references_ask(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    if (batch->params.effort == TERP_EFFORT_FAST || batch->own_nbytes == 1 ||
-        (cuda_form_is_of_integers(batch->form) && batch->integer_bound > 0))
+    if (batch->encoding.params.effort == TERP_EFFORT_FAST ||
+        batch->own_nbytes == 1 ||
+        (cuda_form_is_of_integers(batch->form) &&
+         batch->encoding.integer_bound > 0))
         return cudaSuccess;
     return batch->own_nbytes == 8   ? ask<double>(batch, stream)
            : batch->own_nbytes == 4 ? ask<float>(batch, stream)

@@ -171,9 +171,9 @@ range_of_chunk(const struct cuda_chunk &chunk)
 
     range.min = chunk.min;
     range.max = chunk.max;
-    range.inner = chunk.inner_min_key != 0;
-    range.inner_min = value_of_key(~chunk.inner_min_key);
-    range.inner_max = value_of_key(chunk.inner_max_key);
+    range.inner = chunk.scan.inner_min_key != 0;
+    range.inner_min = value_of_key(~chunk.scan.inner_min_key);
+    range.inner_max = value_of_key(chunk.scan.inner_max_key);
     range.nmin = chunk.nmin;
     range.nmax = chunk.nmax;
     range.nspecials = chunk.nspecials;
@@ -197,9 +197,9 @@ end_scan(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     T probes[NPROBES];
 
     if (threadIdx.x == 0) {
-        unsigned long long max_key = chunk.max_key;
-        s_min =
-            max_key == 0 ? value_traits<T>::MAX : value_of_key(~chunk.min_key);
+        unsigned long long max_key = chunk.scan.max_key;
+        s_min = max_key == 0 ? value_traits<T>::MAX
+                             : value_of_key(~chunk.scan.min_key);
         s_max = max_key == 0 ? -value_traits<T>::MAX : value_of_key(max_key);
         chunk.min = s_min;
         chunk.max = s_max;
@@ -274,8 +274,8 @@ __launch_bounds__(NTHREADS)
     if (threadIdx.x == 0 && share.unit < share.end_unit) {
         uint64_t nspecials = share_nvalues(share) - own.n[0];
         if (own.min <= own.max) {
-            raise_key(&chunk.min_key, ~key_of((double)own.min));
-            raise_key(&chunk.max_key, key_of((double)own.max));
+            raise_key(&chunk.scan.min_key, ~key_of((double)own.min));
+            raise_key(&chunk.scan.max_key, key_of((double)own.max));
         }
         if (nspecials > 0)
             atomicAdd(&chunk.nspecials, (unsigned long long)nspecials);
@@ -330,8 +330,8 @@ __launch_bounds__(NTHREADS)
                          MIN_IS_NOT_ISOLATED) |
                         (not_isolated(own.max, chunk.min, chunk.max) &
                          MAX_IS_NOT_ISOLATED);
-                raise_key(&chunk.inner_min_key, ~key_of((double)own.min));
-                raise_key(&chunk.inner_max_key, key_of((double)own.max));
+                raise_key(&chunk.scan.inner_min_key, ~key_of((double)own.min));
+                raise_key(&chunk.scan.inner_max_key, key_of((double)own.max));
             }
             if (found != 0)
                 atomicOr(&chunk.progress[CUDA_PROGRESS_NOT_ISOLATED], found);
@@ -375,36 +375,25 @@ launch_scan(const struct cuda_batch *batch, cudaStream_t stream)
     return launches.error;
 }
 
-/* ---- real and imaginary parts ---- */
+/* ---- bounds that the host sets ---- */
 
-/* Grid: x = 1, y = chunks; one thread. Computes the bound of a part of complex
- * values when both parts are scanned. */
+/* Grid: x = 1, y = chunks; one thread. Computes the bound of a chunk that was
+ * scanned. */
 template <typename T>
 static __global__ void
-finish_parts(const struct cuda_batch batch)
+finish_bounds(const struct cuda_batch batch)
 {
     struct cuda_chunk &chunk = begin_chunk(batch);
     const struct value_range range = range_of_chunk(chunk);
-    double bound = chunk.bound;
 
     if (chunk.status != TERP_OK)
         return;
-
-    if (batch.bounds == CUDA_BOUNDS_OF_PAIRS) {
-        const struct cuda_chunk &other = batch.d_chunks[blockIdx.y ^ 1];
-        const double min[TERP_NPARTS] = {range.min, other.min};
-        const double max[TERP_NPARTS] = {range.max, other.max};
-        bound = terp_bound_of_parts(batch.params.bound, min, max);
-    }
-    if (batch.bounds == CUDA_BOUNDS_OF_RANGES)
-        bound = terp_psnr_bound(terp_half_range(range.min, range.max), bound);
-    else if (is_bound(bound))
-        bound = batch.bounds == CUDA_BOUNDS_OF_CHUNKS
-                    ? bound
-                    : terp_part_bound_of(bound);
-    else
-        bound = terp_absolute_bound(batch.params.bound_mode, batch.params.bound,
-                                    range.min, range.max);
+    const double bound =
+        is_bound(chunk.bound)
+            ? chunk.bound
+            : terp_absolute_bound(batch.encoding.params.bound_mode,
+                                  batch.encoding.params.bound, range.min,
+                                  range.max);
     finalize_params<T>(batch, chunk, range, *(const T *)chunk.src, bound, true);
 }
 
@@ -413,13 +402,13 @@ cuda_scan(const struct cuda_batch *batch, cudaStream_t stream)
 {
     const bool magnitudes = cuda_form_is_pointwise(batch->form);
 
-    if (batch->bounds != CUDA_BOUNDS_OWN) {
+    if (batch->encoding.has_bounds) {
         const bool wide = batch->carrier_nbytes == 8;
         struct stage_launches launches = {batch, stream};
         launches.add_stage(wide ? launch_scan<double, false, false>
                                 : launch_scan<float, false, false>,
                            batch);
-        launches.add(wide ? finish_parts<double> : finish_parts<float>, 1, 1);
+        launches.add(wide ? finish_bounds<double> : finish_bounds<float>, 1, 1);
         return launches.error;
     }
     if (batch->carrier_nbytes == 8)

@@ -27,8 +27,9 @@ given_fills(const struct cuda_batch &batch)
 
     for (int i = 0; i < TERP_NFILLS; i++)
         fills.at[i] = (word_of<T>)((word_of<T>)1 << (8 * sizeof(T) - 1));
-    fills.at[0] = (word_of<T>)terp_fill_of(&batch.params, sizeof(T));
-    fills.at[1] = (word_of<T>)terp_missing_of(&batch.params, sizeof(T));
+    fills.at[0] = (word_of<T>)terp_fill_of(&batch.encoding.params, sizeof(T));
+    fills.at[1] =
+        (word_of<T>)terp_missing_of(&batch.encoding.params, sizeof(T));
     return fills;
 }
 

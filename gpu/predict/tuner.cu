@@ -472,7 +472,7 @@ assign_blocks(const struct cuda_batch *batch, unsigned most_parts,
               struct tune_grid *grid)
 {
     const struct terp_layout *layout = batch->h_layout;
-    enum terp_predictor asked = batch->params.predictor;
+    enum terp_predictor asked = batch->encoding.params.predictor;
     unsigned nrecords = 0;
 
     *grid = tune_grid{};

@@ -326,7 +326,7 @@ static __device__ __forceinline__ void
 decide(const struct cuda_batch &batch, const struct tune_grid &grid,
        const struct choice_shared *shared, struct cuda_chunk &chunk)
 {
-    const enum terp_predictor asked = batch.params.predictor;
+    const enum terp_predictor asked = batch.encoding.params.predictor;
     const int lane = (int)threadIdx.x;
     const int unit_nbits = terp_unit_nbits(shared->chunk.model.wide);
     uint64_t spline_cost = 0, least = ~UINT64_C(0);

@@ -95,7 +95,7 @@ finish(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     if (!decode)
         finish_encode(batch, chunk, nescapes);
     else if (nescapes > chunk.nescapes ||
-             (nescapes < chunk.nescapes && batch.nskipped == 0))
+             (nescapes < chunk.nescapes && batch.decoding.nskipped == 0))
         chunk.status = TERP_ERR_CORRUPT;
 }
 

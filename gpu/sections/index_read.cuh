@@ -432,7 +432,8 @@ read_lengths(const struct cuda_batch &batch, index_reader<NTHREADS> *reader,
     index->lengths = take_bytes(reader, lengths_nbytes);
     index->lengths_nbytes = lengths_nbytes;
     index->payload_nbytes = reader->end - position_of(*reader);
-    index->end = batch.nskipped > 0 ? UINT64_MAX : index->payload_nbytes;
+    index->end =
+        batch.decoding.nskipped > 0 ? UINT64_MAX : index->payload_nbytes;
     return !reader->underflow;
 }
 
@@ -501,7 +502,7 @@ static __device__ __forceinline__ bool
 place_partition(const struct cuda_batch &batch, const struct tile_index &index,
                 uint64_t at, uint64_t end, struct partition *partition)
 {
-    if (batch.nskipped > 0 && end >= index.payload_nbytes)
+    if (batch.decoding.nskipped > 0 && end >= index.payload_nbytes)
         partition->control |= PARTITION_MAY_BE_CUT;
     partition->nbytes = (unsigned)min_u64(min_u64(end, index.payload_nbytes) -
                                               min_u64(at, index.payload_nbytes),
@@ -539,7 +540,8 @@ read_tile_of_lane(const struct cuda_batch &batch, enum terp_coding coding,
         region<uint8_t>(batch, batch.at.entry)[tile] = (uint8_t)entry;
         region<uint16_t>(batch, batch.at.nbytes)[tile] = (uint16_t)nbytes;
     }
-    unsigned sum = may_be_cut && tile >= batch.lattice_ntiles ? 0 : nbytes;
+    unsigned sum =
+        may_be_cut && tile >= batch.decoding.lattice_ntiles ? 0 : nbytes;
 #pragma unroll 1
     for (int distance = 8; distance > 0; distance /= 2)
         sum += __shfl_xor_sync(FULL_WARP_MASK, sum, distance);

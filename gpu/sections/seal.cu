@@ -57,7 +57,7 @@ __launch_bounds__(NTHREADS) seal(const struct cuda_batch batch)
     struct cuda_chunk &chunk = begin_chunk(batch);
     uint8_t *stream = (uint8_t *)chunk.dst;
 
-    if (batch.prefixes_nbytes > 0 && blockIdx.x == 0 &&
+    if (batch.encoding.prefixes_nbytes > 0 && blockIdx.x == 0 &&
         chunk.status == TERP_OK && stream_has_prefixes(stream)) {
         write_prefixes(chunk.prefix, stream + batch.frame_nbytes);
         __syncthreads();
@@ -74,13 +74,13 @@ is_checksum_of(const struct cuda_batch &batch, const uint8_t *stream,
 {
     return READS_PREFIXES && stream_has_prefixes(stream)
                ? terp_prefix_checksum(hash) ==
-                     load_le(stream + batch.prefix_at + 4, 4)
+                     load_le(stream + batch.decoding.prefix_at + 4, 4)
                : hash == load_le(stream + TERP_FRAME_CHECKSUM_AT, 8);
 }
 
 /* Compares checksums. Grid: (some blocks, chunks); blocks take pieces in turn,
  * and the last one compares. READS_PREFIXES: the batch reads a prefix of each
- * stream that has them (batch.prefix_at > 0). */
+ * stream that has them (batch.decoding.prefix_at > 0). */
 template <bool READS_PREFIXES>
 static __global__ void
 __launch_bounds__(NTHREADS) verify(const struct cuda_batch batch)
@@ -122,7 +122,7 @@ cuda_seal(const struct cuda_batch *batch, cudaStream_t stream)
 
     if (batch->is_part)
         return cudaSuccess;
-    if (batch->prefixes_nbytes > 0)
+    if (batch->encoding.prefixes_nbytes > 0)
         launches.add(find_prefixes, TERP_NPREFIXES * nblocks_of(batch),
                      NTHREADS);
     launches.add(seal, nblocks_of(batch), NTHREADS);
@@ -132,11 +132,12 @@ cuda_seal(const struct cuda_batch *batch, cudaStream_t stream)
 cudaError_t
 cuda_verify(const struct cuda_batch *batch, cudaStream_t stream)
 {
-    return batch->is_part ? cudaSuccess
-                          : launch_stage(batch, stream,
-                                         batch->prefix_at > 0 ? verify<true>
-                                                              : verify<false>,
-                                         nblocks_of(batch), NTHREADS);
+    return batch->is_part
+               ? cudaSuccess
+               : launch_stage(batch, stream,
+                              batch->decoding.prefix_at > 0 ? verify<true>
+                                                            : verify<false>,
+                              nblocks_of(batch), NTHREADS);
 }
 
 /* Seals (SEALS) or verifies streams. Grid: (some blocks, streams). Blocks take

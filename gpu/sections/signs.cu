@@ -26,14 +26,14 @@ describe(const struct cuda_batch *batch)
 {
     struct cuda_batch signs = *batch;
 
-    signs.prefixes_nbytes = 0;
-    signs.nskipped = 0; /* all signs are read */
+    signs.encoding.prefixes_nbytes = 0;
+    signs.decoding.nskipped = 0; /* all signs are read */
 
     signs.nvalues = div_up(batch->nvalues, 8);
     signs.ntiles = div_up(signs.nvalues, TERP_TILE_NSYMBOLS);
     signs.npartitions = div_up(signs.ntiles, TERP_PARTITION_NTILES);
     signs.nranges = 0; /* a symbol that escapes is not valid */
-    signs.coding = batch->decode ? TERP_CODING_RAW : TERP_SIGNS_CODING;
+    signs.coding = batch->decodes ? TERP_CODING_RAW : TERP_SIGNS_CODING;
     signs.value_nbytes = 4; /* of the region work, a symbol */
     signs.d_chunks = batch->d_sign_chunks;
     signs.at = {};
@@ -65,7 +65,7 @@ lay_out(struct cuda_batch *signs, uint64_t *at)
     regions->codebook = place_take(at, 32 << 10);
     regions->tune = place_take(at, 8 * CUDA_MAX_NLISTED);
     regions->work = place_take(
-        at, signs->decode ? 0 : 4 * signs->ntiles * TERP_TILE_NSYMBOLS);
+        at, signs->decodes ? 0 : 4 * signs->ntiles * TERP_TILE_NSYMBOLS);
 }
 
 void
@@ -86,9 +86,9 @@ cuda_signs_lay_out(struct cuda_batch *batch, uint64_t *at)
         cuda_form_may_have_signs(batch->form) ? batch->nvalues : 0;
 
     batch->at.signs = place_take(at, 8 * div_up(nvalues, 64));
-    batch->at.sign_pieces =
-        place_take(at, batch->decode ? mask_sums_nbytes(nvalues)
-                                     : 4 * div_up(nvalues, SIGN_PIECE_NVALUES));
+    batch->at.sign_pieces = place_take(
+        at, batch->decodes ? mask_sums_nbytes(nvalues)
+                           : 4 * div_up(nvalues, SIGN_PIECE_NVALUES));
     batch->at.signs_scratch = *at;
     if (nvalues > 0)
         lay_out(&signs, at);

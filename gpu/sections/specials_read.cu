@@ -11,20 +11,20 @@
 static __device__ __forceinline__ uint64_t
 nwanted_before(const struct cuda_batch &batch, uint64_t at)
 {
-    return batch.nskipped == 0
+    return batch.decoding.nskipped == 0
                ? at
                : terp_coarse_nbefore(batch.d_layout, batch.d_layout + 1,
-                                     batch.nskipped, at);
+                                     batch.decoding.nskipped, at);
 }
 
 /* The position in the chunk of made value `i`. */
 static __device__ __forceinline__ uint64_t
 place_of_wanted(const struct cuda_batch &batch, uint64_t i)
 {
-    return batch.nskipped == 0
+    return batch.decoding.nskipped == 0
                ? i
                : terp_coarse_place(batch.d_layout, batch.d_layout + 1,
-                                   batch.nskipped, i);
+                                   batch.decoding.nskipped, i);
 }
 
 /* ---- runs ---- */
@@ -112,8 +112,9 @@ static __device__ __forceinline__ void
 fill(const struct cuda_batch &batch, uint64_t begin, uint64_t end, bool special,
      word_of<T> value, word_of<T> *values)
 {
-    const uint32_t *mask = region<uint32_t>(
-        batch, batch.nskipped == 0 ? batch.at.mask : batch.at.lattice_mask);
+    const uint32_t *mask = region<uint32_t>(batch, batch.decoding.nskipped == 0
+                                                       ? batch.at.mask
+                                                       : batch.at.lattice_mask);
     const bool has_mask = batch.d_chunks[blockIdx.y].has_specials;
 
     for (uint64_t i = begin + threadIdx.x; i < end; i += SPECIALS_READ_NTHREADS)
@@ -147,7 +148,8 @@ static __device__ __forceinline__ void
 read_share(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
            uint64_t share, struct shared_runs *s_runs)
 {
-    const uint64_t nwanted = batch.d_layout[batch.nskipped > 0].nvalues;
+    const uint64_t nwanted =
+        batch.d_layout[batch.decoding.nskipped > 0].nvalues;
     const uint64_t begin = share * SPECIALS_SHARE_NVALUES;
     const uint64_t end = min_u64(begin + SPECIALS_SHARE_NVALUES, nwanted);
     word_of<T> *values = (word_of<T> *)chunk.values;

@@ -372,7 +372,7 @@ note_prefixes(const struct cuda_batch &batch, struct small_shared *s,
 {
 #pragma unroll 1
     for (int i = 0; i < TERP_NPREFIXES; i++) {
-        const unsigned tile = (unsigned)batch.prefix_ntiles[i] - 1;
+        const unsigned tile = (unsigned)batch.encoding.prefix_ntiles[i] - 1;
         const struct cuda_partition partition = s->partition[share.p];
         if (tile / TERP_PARTITION_NTILES == share.p && share.thread == 0)
             s->prefix[i].nbytes = terp_prefix_nbytes(

@@ -426,7 +426,7 @@ note_prefixes(const struct cuda_batch &batch, struct cuda_chunk &chunk,
 {
 #pragma unroll
     for (int i = 0; i < TERP_NPREFIXES; i++) {
-        const uint64_t tile = batch.prefix_ntiles[i] - 1;
+        const uint64_t tile = batch.encoding.prefix_ntiles[i] - 1;
         if (tile / TERP_PARTITION_NTILES == p &&
             tile % TERP_PARTITION_NTILES == threadIdx.x)
             chunk.prefix[i].nbytes = terp_prefix_nbytes(

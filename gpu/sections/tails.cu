@@ -142,7 +142,7 @@ cuda_tails_write(const struct cuda_batch *batch, cudaStream_t stream)
     struct stage_launches launches = {batch, stream};
 
     if (!batch->may_have_low_bits ||
-        batch->params.predictor == TERP_PREDICTOR_SPLINE)
+        batch->encoding.params.predictor == TERP_PREDICTOR_SPLINE)
         return cudaSuccess;
     launches.add_typed(measure_tails<float>, measure_tails<double>,
                        nblocks_for(batch), NTHREADS);

@@ -185,7 +185,7 @@ scan_and_compare(struct bench *b, const struct terp_params *params)
     assert_int_equal(terp_frame_read(stream, nbytes, &frame, &frame_nbytes),
                      TERP_OK);
     begin_call(b, false);
-    b->batch.params = *params;
+    b->batch.encoding.params = *params;
     assert_int_equal(cuda_swap_src(&b->batch, 0), 0);
     assert_int_equal(cuda_scan(&b->batch, 0), 0);
     assert_int_equal(b->state[1].progress[0], 0);
@@ -218,7 +218,8 @@ scan_and_compare(struct bench *b, const struct terp_params *params)
         reader.at += 2 * b->layout.nlevels;
         state->prediction = TERP_PREDICTION_SPLINE;
     }
-    b->batch.prefixes_nbytes = frame.has_prefixes ? TERP_PREFIXES_NBYTES : 0;
+    b->batch.encoding.prefixes_nbytes =
+        frame.has_prefixes ? TERP_PREFIXES_NBYTES : 0;
     assert_int_equal(cuda_specials_write(&b->batch, 0), 0);
     assert_int_equal(state->model_end, reader.at - stream);
     const uint8_t *section = reader.at;

@@ -169,7 +169,7 @@ tune(struct bench *b, enum terp_predictor predictor)
 {
     for (int i = 0; i < b->batch.nchunks; i++)
         memset(b->state[i].progress, 0, sizeof b->state[i].progress);
-    b->batch.params.predictor = predictor;
+    b->batch.encoding.params.predictor = predictor;
     assert_int_equal(cuda_tune(&b->batch, nullptr), cudaSuccess);
     assert_int_equal(cudaDeviceSynchronize(), cudaSuccess);
 }
@@ -182,7 +182,7 @@ static void
 check_chunk(const struct bench *b, int i, const struct answer *answer)
 {
     const struct cuda_chunk *state = &b->state[i];
-    enum terp_predictor asked = b->batch.params.predictor;
+    enum terp_predictor asked = b->batch.encoding.params.predictor;
 
     const uint64_t *frequency =
         region<uint64_t>(b->batch, (unsigned)i, b->batch.at.frequency);
