@@ -24,16 +24,6 @@ copy_bytes(uint8_t *dst, const uint8_t *src, unsigned nbytes, unsigned i,
         dst[tail] = src[tail];
 }
 
-/* Does what copy_bytes does, but `src` may have any alignment. */
-static __device__ __forceinline__ void
-copy_odd_bytes(uint8_t *dst, const uint8_t *src, unsigned nbytes, unsigned i,
-               unsigned nthreads)
-{
-#pragma unroll 1
-    for (; i < nbytes; i += nthreads)
-        dst[i] = src[i];
-}
-
 /* Four words of 4 bytes, and the word after them. */
 struct five_words {
     uint4 four;

@@ -102,7 +102,7 @@ finish_encode(const struct cuda_call *call, const struct in_flight *batch)
         call->dst_nbytes[at] = is_done ? chunk->stream_nbytes : 0;
         if (call->found != NULL)
             call->found[at] = domain_of(call, chunk);
-        if (call->dst_on_host && is_done && !(is_raw && call->skips_raw))
+        if (call->dst_on_host && is_done && !is_raw)
             error = cudaMemcpyAsync(
                 call->dst[at], slot->d_dst + i * slot->dst_stride,
                 chunk->stream_nbytes, cudaMemcpyDeviceToHost, slot->stream);
@@ -111,7 +111,8 @@ finish_encode(const struct cuda_call *call, const struct in_flight *batch)
         error = cudaStreamSynchronize(slot->stream);
     for (uint64_t i = 0; error == cudaSuccess && i < batch->n; i++) {
         uint64_t at = batch->first + i, nbytes = call->dst_nbytes[at];
-        if (call->is_part || nbytes == 0 || nbytes > CUDA_SHORT_NBYTES)
+        if (call->is_part || nbytes == 0 || nbytes > CUDA_SHORT_NBYTES ||
+            slot->batch.h_chunks[i].coding == TERP_CODING_RAW)
             continue;
         error = seal_short(call, slot, i, (uint8_t *)call->dst[at], nbytes);
         is_sealed = true;

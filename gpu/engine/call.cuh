@@ -55,8 +55,7 @@ struct cuda_call {
     bool decodes_all;
     bool host; /* values or streams are in host memory, each as below */
     bool src_on_host, dst_on_host;
-    bool skips_raw; /* encode, to host memory: stored chunks stay out of dst */
-    bool measures;  /* encode: find the ranges only */
+    bool measures;          /* encode: find the ranges only */
     uint64_t batch_nchunks; /* most chunks of a batch; memory may lower it */
 };
 

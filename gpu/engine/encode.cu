@@ -254,7 +254,6 @@ code_listed(const struct attempt *attempt, enum cuda_form form)
     call.found = encoding->found;
     call.src_on_host = cuda_session_is_host(encoding->session, call.src[0]);
     call.dst_on_host = cuda_session_is_host(encoding->session, call.dst[0]);
-    call.skips_raw = true;
     const enum terp_status st = cuda_call_do_mixed(
         encoding->session->device, encoding->session->where, &call);
     for (uint64_t j = 0; st == TERP_OK && j < encoding->n; j++) {

@@ -622,8 +622,7 @@ cuda_stage cuda_scan;
  * TERP_ERR_DEVICE if the chunk needs another form than the batch's. */
 cuda_stage cuda_pointwise_code;
 
-/* domain_verdict, domain_nslow, is_periodic, may_be_copies, may_repeat,
- * may_be_lossless: for the host. No other stage reads them. */
+/* `facts` but nscanned_specials: for the host. No other stage reads them. */
 cuda_stage cuda_find_domains;
 
 /* The model's exact, wide and tail_nbits. */
@@ -677,7 +676,7 @@ cuda_stage cuda_tails_write;
 cuda_stage cuda_shifts_write;
 cuda_stage cuda_remainders_write;
 
-/* Lossless: TERP_ERR_DEVICE for chunks whose values may repeat earlier values.
+/* Lossless: facts.may_repeat for chunks whose values may repeat earlier values.
  * It needs the lengths of streams. */
 cuda_stage cuda_references_ask;
 
@@ -694,7 +693,8 @@ cuda_stage cuda_tiles_encode;
 cuda_stage cuda_partitions_encode;
 
 /* Writes frame, model up to model_end, and behind the low bits index,
- * codebooks and payload; or the raw chunk. stream_nbytes. */
+ * codebooks and payload. stream_nbytes. A chunk whose stream would be no
+ * shorter gets the coding raw and no stream. */
 cuda_stage cuda_stream_write;
 
 /* Writes the section of low bits at escapes_end of dst. Batches of up to

@@ -58,6 +58,17 @@ write_frame(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     return end;
 }
 
+/* One thread notes that a chunk has no stream: the caller stores it. */
+static __device__ __forceinline__ void
+set_raw(const struct cuda_batch &batch, struct cuda_chunk &chunk)
+{
+    chunk.coding = TERP_CODING_RAW;
+    chunk.prediction = TERP_PREDICTION_NONE;
+    chunk.has_specials = false;
+    chunk.status = TERP_OK;
+    chunk.stream_nbytes = batch.raw_nbytes;
+}
+
 /* One thread writes the carrier's head, if the type has a carrier. Returns
  * where it ends. */
 static __device__ __forceinline__ uint8_t *

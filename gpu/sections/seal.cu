@@ -28,7 +28,8 @@ __launch_bounds__(NTHREADS) find_prefixes(const struct cuda_batch batch)
     const uint64_t nbytes = chunk.stream_nbytes;
     uint64_t hash;
 
-    if (chunk.status != TERP_OK || !stream_has_prefixes(stream))
+    if (chunk.status != TERP_OK || chunk.coding == TERP_CODING_RAW ||
+        !stream_has_prefixes(stream))
         return;
     if (prefixes_are_dropped(nbytes)) {
         if (blockIdx.x > 0)
@@ -57,6 +58,8 @@ __launch_bounds__(NTHREADS) seal(const struct cuda_batch batch)
     struct cuda_chunk &chunk = begin_chunk(batch);
     uint8_t *stream = (uint8_t *)chunk.dst;
 
+    if (chunk.coding == TERP_CODING_RAW)
+        return;
     if (batch.encoding.prefixes_nbytes > 0 && blockIdx.x == 0 &&
         chunk.status == TERP_OK && stream_has_prefixes(stream)) {
         write_prefixes(chunk.prefix, stream + batch.frame_nbytes);

@@ -188,33 +188,22 @@ write_books(const struct small_shared *s, const struct small_index &index,
 
 /* ---- streams ---- */
 
-/* Writes and seals a constant or raw chunk. */
+/* Writes and seals a constant chunk. A raw one has no stream. */
 static __device__ void
 write_plain(const struct cuda_batch &batch, struct cuda_chunk &chunk, bool raw)
 {
     uint8_t *dst = (uint8_t *)chunk.dst;
-    const uint64_t at = batch.dims_end;
 
     __syncthreads(); /* all threads have read the state, which now changes */
-    if (threadIdx.x == 0) {
-        if (raw) {
-            chunk.coding = TERP_CODING_RAW;
-            chunk.prediction = TERP_PREDICTION_NONE;
-            chunk.has_specials = false;
-            chunk.status = TERP_OK;
-        } else {
-            write_constant(batch, chunk, dst);
-        }
-        chunk.stream_nbytes = raw ? batch.raw_nbytes : chunk.specials_end;
+    if (threadIdx.x == 0 && raw) {
+        set_raw(batch, chunk);
+    } else if (threadIdx.x == 0) {
+        write_constant(batch, chunk, dst);
+        chunk.stream_nbytes = chunk.specials_end;
         write_frame(batch, chunk, dst);
     }
-    const uint8_t *original = (const uint8_t *)chunk.original;
-    if (raw && batch.own_nbytes < 4)
-        copy_odd_bytes(dst + at, original, (unsigned)(batch.raw_nbytes - at),
-                       threadIdx.x, SMALL_NTHREADS);
-    else if (raw)
-        copy_bytes(dst + at, original, (unsigned)(batch.raw_nbytes - at),
-                   threadIdx.x, SMALL_NTHREADS);
+    if (raw)
+        return;
     __syncthreads();
     seal_stream<SMALL_NTHREADS>(chunk);
 }

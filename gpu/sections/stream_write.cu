@@ -337,7 +337,8 @@ write_index(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     return true;
 }
 
-/* Writes frame, model and index, or the frame of a raw or constant chunk. */
+/* Writes frame, model and index, or a constant chunk. A raw one has no stream.
+ */
 static __device__ __forceinline__ void
 write_head(const struct cuda_batch &batch, struct cuda_chunk &chunk)
 {
@@ -366,16 +367,12 @@ write_head(const struct cuda_batch &batch, struct cuda_chunk &chunk)
     if (i != 0)
         return;
     if (raw) {
-        chunk.coding = TERP_CODING_RAW;
-        chunk.prediction = TERP_PREDICTION_NONE;
-        chunk.has_specials = false;
-        chunk.status = TERP_OK;
+        set_raw(batch, chunk);
+        return;
     }
-    const uint64_t at = write_frame(batch, chunk, dst);
-    if (!raw)
-        write_constant(batch, chunk, dst);
-    chunk.payload_at = at;
-    chunk.stream_nbytes = raw ? batch.raw_nbytes : chunk.specials_end;
+    chunk.payload_at = write_frame(batch, chunk, dst);
+    write_constant(batch, chunk, dst);
+    chunk.stream_nbytes = chunk.specials_end;
 }
 
 /* ---- payload ---- */
@@ -436,19 +433,15 @@ note_prefixes(const struct cuda_batch &batch, struct cuda_chunk &chunk,
 }
 
 /* Writes payloads. Grid: (npartitions, chunks). A block writes a partition's
- * payload and its bytes of the index, or as many values of a raw chunk as a
- * partition has symbols. One loop copies all three: values and concatenated
- * tiles by all threads, tiles in slots by a warp each. Shared: 32 bytes of
- * lengths, which one warp uses. */
+ * payload and its bytes of the index. One loop copies both: concatenated tiles
+ * by all threads, tiles in slots by a warp each. Shared: 32 bytes of lengths,
+ * which one warp uses. */
 static __global__ void
 __launch_bounds__(PAYLOAD_NTHREADS) write_payload(const struct cuda_batch batch)
 {
     __shared__ uint32_t s_lengths[8];
     struct cuda_chunk &chunk = begin_chunk(batch);
     const unsigned p = blockIdx.x;
-    const uint64_t slice_nbytes = (uint64_t)TERP_PARTITION_NTILES *
-                                  TERP_TILE_NSYMBOLS *
-                                  (unsigned)batch.own_nbytes;
     const struct cuda_index_scratch scratch = index_scratch(batch, blockIdx.y);
     const struct cuda_partition partition = scratch.partition[p];
     const struct cuda_partition_prefix prefix = scratch.prefix[p];
@@ -461,33 +454,20 @@ __launch_bounds__(PAYLOAD_NTHREADS) write_payload(const struct cuda_batch batch)
                          (uint64_t)p * TERP_PARTITION_NTILES * slot_nbytes;
     unsigned nbytes = partition.nbytes, first = 0, npieces = 1;
 
-    if (has_tiles(chunk)) {
-        if (cuda_prefixes_nbytes(batch, chunk) > 0)
-            note_prefixes(batch, chunk, partition, prefix, p, end);
-        if (partition.tiles == 0)
-            return;
-        if (i / 32 == PAYLOAD_NTHREADS / 32 - 1)
-            write_partition(batch, chunk, partition, prefix, p, length,
-                            s_lengths);
-        dst += prefix.payload_nbytes;
-        if (!terp_coding_reduces(chunk.coding)) {
-            first = i / 32;
-            npieces = TERP_PARTITION_NTILES;
-            i %= 32;
-            nthreads = 32;
-        }
-    } else {
-        uint64_t at = p * slice_nbytes;
-        if (chunk.status != TERP_OK || chunk.coding != TERP_CODING_RAW)
-            return;
-        dst += at;
-        src = (const uint8_t *)chunk.original + at;
-        nbytes = (unsigned)min_u64(slice_nbytes,
-                                   batch.raw_nbytes - chunk.payload_at - at);
-        if (batch.own_nbytes < 4) {
-            copy_odd_bytes(dst, src, nbytes, i, nthreads);
-            return;
-        }
+    if (!has_tiles(chunk))
+        return;
+    if (cuda_prefixes_nbytes(batch, chunk) > 0)
+        note_prefixes(batch, chunk, partition, prefix, p, end);
+    if (partition.tiles == 0)
+        return;
+    if (i / 32 == PAYLOAD_NTHREADS / 32 - 1)
+        write_partition(batch, chunk, partition, prefix, p, length, s_lengths);
+    dst += prefix.payload_nbytes;
+    if (!terp_coding_reduces(chunk.coding)) {
+        first = i / 32;
+        npieces = TERP_PARTITION_NTILES;
+        i %= 32;
+        nthreads = 32;
     }
 #pragma unroll 1
     for (unsigned tile = first; tile < npieces; tile += PAYLOAD_NTHREADS / 32) {
