@@ -1,4 +1,5 @@
-/* What the kinds of bounds ask for: a search, a second attempt, or neither. */
+/* Encodes under each kind of bound: a PSNR needs a search, a floor a second
+ * attempt, all other bounds neither. */
 #include "codec/compose/bounds.h"
 
 #include <stdlib.h>
@@ -7,8 +8,9 @@
 #include "codec/compose/psnr.h"
 #include "codec/compose/values.h"
 
-/* Logarithms predict some fields better than what a floor makes of them, and
- * keep its bound as well: the smaller stream counts. */
+/* Encodes with the floor and without it, and keeps the smaller stream: the
+ * logarithms of a pointwise bound without a floor predict some fields better,
+ * and keep the bound with the floor as well. */
 static enum terp_status
 encode_with_floor(const struct terp_coder *coder,
                   const struct terp_batch *batch)

@@ -1,4 +1,4 @@
-/* Streams of chunks under any kind of bound. */
+/* Encodes chunks under any kind of bound. */
 #pragma once
 
 #include "codec/compose/coder.h"

@@ -1,5 +1,5 @@
-/* What codec/compose works with: an engine at work for one call, and chunks
- * that become streams. */
+/* The working state that all of codec/compose shares: an engine's session for
+ * one call, and batches of chunks that become streams. */
 #pragma once
 
 #include <string.h>
@@ -13,17 +13,17 @@ struct terp_coder {
     struct terp_session *session;
 };
 
-/* Chunks, and where their streams go: dst[i] holds terp_encode_bound.
- * nbytes[i] is 0 where a chunk has no stream that is smaller than the chunk
- * stored, and TERP_LEFT_NBYTES where it is left to the CPU: a chunk of which
- * one attempt is left is left as a whole. */
+/* Chunks and the places of their streams. dst[i] holds terp_encode_bound bytes.
+ * nbytes[i] is the size of chunk i's stream; 0: no stream is smaller than the
+ * stored chunk; TERP_LEFT_NBYTES: the chunk is left to the CPU. If a device
+ * leaves one attempt at a chunk to the CPU, the CPU encodes the whole chunk. */
 struct terp_batch {
     struct terp_source source;
     void *const *dst;
     uint64_t *nbytes;
 };
 
-/* Begins and ends the work of an engine, for a chunk of so many values. */
+/* Opens and closes an engine's session for chunks of `nvalues` values each. */
 static inline struct terp_coder
 terp_coder_open(const struct terp_cpu_call *call, uint64_t nvalues)
 {
@@ -82,8 +82,8 @@ terp_is_left(const struct terp_batch *batch, uint64_t i)
     return batch->nbytes[i] == TERP_LEFT_NBYTES;
 }
 
-/* What an attempt at chunk i besides its own stream ends with: a device for
- * which memory is short leaves the chunk to the CPU. */
+/* Turns the status of an extra attempt at chunk i into the batch's status: a
+ * device that lacks memory for the attempt leaves chunk i to the CPU. */
 static inline enum terp_status
 terp_leave_if_short(const struct terp_coder *coder,
                     const struct terp_batch *batch, uint64_t i,
@@ -95,10 +95,12 @@ terp_leave_if_short(const struct terp_coder *coder,
     return TERP_OK;
 }
 
-/* Values of chunks for which a device has memory at once, unless it is one. */
+/* Bounds the values that a device encodes or measures at once, and so the
+ * memory that a call takes from the device beside the caller's. A chunk larger
+ * than this is a portion of its own. */
 #define TERP_PORTION_NBYTES (UINT64_C(256) << 20)
 
-/* How many such chunks a device encodes or measures at once. */
+/* The number of chunks in a portion of TERP_PORTION_NBYTES; at least 1. */
 static inline uint64_t
 terp_portion_nchunks(const struct terp_chunk *chunk)
 {
@@ -111,7 +113,7 @@ terp_chunk_nvalues(const struct terp_chunk *chunk)
     return terp_chunk_nbytes(chunk) / (uint64_t)terp_value_nbytes(chunk->type);
 }
 
-/* Of a chunk that is stored. */
+/* The stream's size if the chunk is stored raw. */
 static inline uint64_t
 terp_stored_nbytes(const struct terp_chunk *chunk)
 {
@@ -122,7 +124,8 @@ terp_stored_nbytes(const struct terp_chunk *chunk)
     return (uint64_t)terp_frame_nbytes(&raw) + terp_chunk_nbytes(chunk);
 }
 
-/* The stream's size, or that of the chunk stored. */
+/* The size of chunk i's stream, or of the stored chunk while it has no stream.
+ */
 static inline uint64_t
 terp_least_nbytes(const struct terp_batch *batch, uint64_t i)
 {

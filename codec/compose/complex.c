@@ -1,4 +1,5 @@
-/* Encodes the parts of complex values, and puts them together. */
+/* Encodes the real and the imaginary parts of complex values, and assembles
+ * their streams. */
 #include "codec/compose/complex.h"
 
 #include <stdlib.h>
@@ -9,22 +10,24 @@
 #include "codec/model/bound.h"
 #include "codec/model/carrier.h"
 
-/* Chunks [first, first + n) of a batch, and their parts: part k of chunk i is
- * number TERP_NPARTS * i + k. */
+/* Chunks [first, first + n) of a batch and their parts. Part k of chunk i of
+ * the portion has index TERP_NPARTS * i + k. */
 struct portion {
     const struct terp_coder *coder;
     const struct terp_batch *batch;
     uint64_t first, n;
     struct terp_chunk part;
-    uint64_t part_nbytes, stride_nbytes; /* of values, of streams */
+    uint64_t part_nbytes, stride_nbytes; /* of one part's values; from one
+                                          * part's stream to the next */
     uint8_t *values, *streams;
-    /* Of each part; `bounds`: of a chunk's values, then of parts. */
+    /* One per part, but `bounds`: one per chunk. */
     double *bounds, *part_bounds;
     uint64_t *nbytes;
     struct terp_measure *measures;
     const void **src;
     void **dst;
-    /* Of each chunk: its parts one behind the other, and its stream. */
+    /* One per chunk: its parts' values, one part after the other; its stream.
+     */
     void **joined;
     struct terp_pieces *pieces;
 };
@@ -73,7 +76,8 @@ free_portion(struct portion *portion)
     free(portion->bounds);
 }
 
-/* What a relative bound means for the ranges of a chunk's parts. */
+/* The absolute bound of a chunk's complex values under a relative bound, from
+ * the ranges of its parts. */
 static double
 bound_of_ranges(const struct portion *portion, uint64_t i)
 {
@@ -87,8 +91,8 @@ bound_of_ranges(const struct portion *portion, uint64_t i)
     return terp_bound_of_parts(portion->batch->source.params->bound, min, max);
 }
 
-/* The bound of a chunk's values, and what it means for parts. Where no part has
- * a range a relative bound is none, and stays what it is. */
+/* Finds the bound of each chunk's complex values and the bound of their parts.
+ * If no part has a range, a relative bound yields 0 for both. */
 static enum terp_status
 find_bounds(const struct portion *portion)
 {
@@ -131,8 +135,8 @@ encode_parts(const struct portion *portion)
     return terp_values_encode(portion->coder, &parts);
 }
 
-/* Lists the pieces of a chunk's stream, unless it is no smaller than a raw one.
- */
+/* Lists the pieces of a chunk's stream, unless it is no smaller than the stored
+ * chunk. */
 static void
 list_pieces(struct portion *portion, uint64_t i)
 {

@@ -1,10 +1,10 @@
-/* Complex values: their real and imaginary parts are coded apart, each as a
- * chunk of its own. */
+/* Complex values: the real and the imaginary parts are coded separately, each
+ * as a chunk of real values. */
 #pragma once
 
 #include "codec/compose/coder.h"
 
-/* As terp_values_encode, of a complex type. */
+/* Encodes chunks of a complex type, like terp_values_encode. */
 enum terp_status
 terp_complex_encode(const struct terp_coder *coder,
                     const struct terp_batch *batch);

@@ -1,10 +1,11 @@
-/* Leaves copies out of a chunk, and writes the stream of what is left. */
+/* Removes copies from a chunk, and writes the stream of the values that remain.
+ */
 #include "codec/compose/copies.h"
 
 #include "codec/compose/pieces.h"
 #include "codec/format/copies.h"
 
-/* Keeps the stream of `values`, if it is shorter. */
+/* Keeps the stream of `values` if it is shorter than the chunk's stream. */
 static enum terp_status
 write_stream(const struct terp_coder *coder, const struct terp_batch *batch,
              uint64_t i, unsigned dims, const struct terp_chunk *left,
@@ -39,7 +40,8 @@ terp_copies_encode(const struct terp_coder *coder,
     const void *const src[] = {values};
     void *const dst[] = {stream};
     uint64_t nbytes = 0;
-    /* What is left has the bound and the fill values that the whole has. */
+    /* The remaining values have the bound and the fill values of the whole
+     * chunk. */
     struct terp_params params =
         terp_params_under(batch->source.params, facts->bound);
     const struct terp_batch rest = {{.chunk = &left,

@@ -1,17 +1,17 @@
-/* Chunks that do not change along some dimensions: what is left without copies
- * is a stream of its own. */
+/* Chunks that do not change along some dimensions: the values without the
+ * copies are coded as a stream of their own. */
 #pragma once
 
 #include "codec/compose/coder.h"
 
-/* Encodes what is left of a chunk. */
+/* Encodes the values that remain without copies. */
 typedef enum terp_status
 terp_copies_encoder(const struct terp_coder *coder,
                     const struct terp_batch *batch);
 
-/* Has a shorter stream of chunk i of a batch, without copies along the
- * dimensions that the facts tell, where there is one; `encode` encodes what is
- * left of the chunk. */
+/* Encodes chunk i of a batch without the copies along dimensions facts->copied,
+ * and replaces the chunk's stream if the result is shorter. `encode` encodes
+ * the values that remain. */
 enum terp_status
 terp_copies_encode(const struct terp_coder *coder,
                    const struct terp_batch *batch, uint64_t i,

@@ -1,6 +1,6 @@
-/* Decodes streams that hold other streams; an engine decodes plain ones.
- * Streams of one shape go through together: their parts are read, the parts of
- * one shape are decoded as a batch, and the values are put together. */
+/* Decodes streams that hold other streams; an engine decodes plain streams.
+ * Streams of one shape are decoded together: their parts are read, parts of one
+ * shape are decoded as a batch, and the values are put together. */
 #include "codec/compose/decode.h"
 
 #include <stdlib.h>
@@ -13,7 +13,8 @@ _Static_assert(TERP_LOOK_NBYTES >= TERP_HELD_HEAD_NBYTES,
 
 /* ---- lists of streams ---- */
 
-/* Some streams of a batch: `at` tells which. */
+/* A subset of a batch's streams: at[k] is the index in the batch of stream k.
+ */
 struct list {
     const struct terp_coder *coder;
     uint64_t n, *at;
@@ -22,7 +23,7 @@ struct list {
     enum terp_status *status;
 };
 
-/* With room for so many; free_list() in any case. */
+/* Allocates a list for `cap` streams. Call free_list() also after a failure. */
 static bool
 make_list(const struct terp_coder *coder, uint64_t cap, struct list *list)
 {
@@ -61,8 +62,8 @@ decode_values(const struct terp_coder *coder, uint64_t n,
               const struct terp_open_stream *streams, uint64_t step,
               void *const *dst, enum terp_status *status_ret);
 
-/* Decodes the streams of a list and empties it. status[at] gets what is wrong.
- */
+/* Decodes the streams of a list and empties the list. status[at[k]] gets the
+ * status of stream k, unless it has an error already. */
 static enum terp_status
 decode_list(struct list *list, uint64_t step, enum terp_status *status)
 {
@@ -79,25 +80,26 @@ decode_list(struct list *list, uint64_t step, enum terp_status *status)
     return st;
 }
 
-/* ---- what streams hold ---- */
+/* ---- parts of streams ---- */
 
-/* Streams of one shape that hold others, and where their values go. */
+/* Streams of one shape that hold other streams, and the places of their values.
+ */
 struct holders {
     const struct terp_coder *coder;
     const struct terp_chunk *chunk;
     uint64_t n;
     void *const *dst;
-    enum terp_status *status; /* what is wrong with a stream is left out */
+    enum terp_status *status; /* not TERP_OK: the stream is skipped */
     struct holder {
         struct terp_held held;
         struct terp_open_stream part[TERP_HELD_MAX_NPARTS];
-        const uint8_t *next; /* the part that is read next */
+        const uint8_t *next; /* where the next part begins */
         uint64_t left_nbytes;
-        uint8_t *lists; /* of references: distances, then differences */
+        uint8_t *lists; /* references: distances, then differences */
     } * holders;
 };
 
-/* Reads the next part of a stream that was seen. */
+/* Reads the next part of a stream. `seen` is a host copy of its first bytes. */
 static enum terp_status
 read_part(struct holder *holder, const uint8_t *seen)
 {
@@ -118,7 +120,7 @@ read_part(struct holder *holder, const uint8_t *seen)
     return TERP_OK;
 }
 
-/* Has one more part of all streams read. */
+/* Reads the next part of every stream. */
 static enum terp_status
 read_next_parts(struct holders *it, const void **at, uint64_t *nbytes,
                 const uint8_t **seen, uint8_t *room)
@@ -173,8 +175,8 @@ read_holders(struct holders *it, const struct terp_open_stream *streams)
 
 /* ---- copies ---- */
 
-/* Decodes what is left of streams with the same dimensions as the first of
- * them, and puts copies back. */
+/* Decodes the streams that have the same copied dimensions as stream `first`,
+ * and restores the copies. */
 static enum terp_status
 decode_alike(struct holders *it, uint64_t first, struct list *list, bool *done)
 {
@@ -216,7 +218,7 @@ decode_copies(struct holders *it)
 
 /* ---- references ---- */
 
-/* Bytes of a stream's distances and differences. */
+/* Bytes of a stream's list of distances, and of both its lists. */
 static uint64_t
 distances_nbytes(const struct holder *holder)
 {
@@ -230,8 +232,8 @@ lists_nbytes(const struct holder *holder)
            (8 * holder->held.nreferences + 15) / 16 * 16;
 }
 
-/* Decodes the lists of streams, as a batch where neighbours have as many
- * references, then all values. */
+/* Decodes the lists of distances and differences, consecutive streams with
+ * equally many references as one batch, then the values of all streams. */
 static enum terp_status
 decode_parts(struct holders *it, struct list *list)
 {
@@ -258,7 +260,7 @@ decode_parts(struct holders *it, struct list *list)
     return st;
 }
 
-/* Puts values in the places of all markers. */
+/* Replaces every marker by the value that its reference yields. */
 static enum terp_status
 follow(struct holders *it, struct list *list)
 {
@@ -357,8 +359,8 @@ decode_complex(struct holders *it, uint64_t step)
 
 /* ---- streams ---- */
 
-/* Decodes streams of one coding that hold others: all values, but of complex
- * ones every step-th value. */
+/* Decodes streams of one coding that hold other streams: every step-th value of
+ * complex streams, all values of other streams. */
 static enum terp_status
 decode_holders(const struct list *list, uint64_t step, void *const *dst)
 {
@@ -378,7 +380,8 @@ decode_holders(const struct list *list, uint64_t step, void *const *dst)
     return st;
 }
 
-/* Every step-th value of streams of copies or with references: of all. */
+/* Decodes every step-th value of streams with copies or references: decodes all
+ * values, then gathers every step-th. */
 static enum terp_status
 decode_coarse(const struct list *list, const struct terp_coarse *coarse)
 {
@@ -411,7 +414,7 @@ decode_coarse(const struct list *list, const struct terp_coarse *coarse)
     return st;
 }
 
-/* Decodes the streams of one coding, of a batch. */
+/* Decodes streams of one kind (kind_of). */
 static enum terp_status
 decode_coding(const struct list *list, uint64_t step)
 {
@@ -430,7 +433,8 @@ decode_coding(const struct list *list, uint64_t step)
                          : decode_coarse(list, &coarse);
 }
 
-/* Which streams are decoded together. */
+/* The group of streams that a stream is decoded with: TERP_CODING_RAW stands
+ * for all streams that hold no others. */
 static enum terp_coding
 kind_of(enum terp_coding coding)
 {

@@ -1,4 +1,5 @@
-/* Encodes chunks by their type, and stores what does not become smaller. */
+/* Encodes chunks by their type, and stores chunks that do not become smaller.
+ */
 #include "codec/compose/encode.h"
 
 #include <stdlib.h>

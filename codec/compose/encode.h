@@ -1,4 +1,4 @@
-/* Streams of chunks under a bound that is not a PSNR. */
+/* Encodes chunks under any bound but a PSNR. */
 #pragma once
 
 #include "codec/compose/coder.h"

@@ -1,9 +1,10 @@
 /* Encodes chunks whose decoded values keep limits.
  *
- * Most chunks keep them without being told. Of the others several streams are
- * tried: escapes cost the spline predictor much where a smooth field stays near
- * a limit, which a smaller bound avoids, while the numbers of lorenzo's grid
- * never change their sign. Whatever is kept was decoded and compared. */
+ * The stream that was made without limits keeps them for most chunks. For the
+ * other chunks several streams are tried. Where a smooth field stays near a
+ * limit, the spline predictor pays much for escapes, which a smaller bound
+ * avoids; values on lorenzo's grid never change their sign. Every stream that
+ * is kept was decoded and compared. */
 #include "codec/compose/limits.h"
 
 #include <float.h>
@@ -15,12 +16,13 @@
 #include "codec/model/bound.h"
 #include "codec/model/carrier.h"
 
-/* Values are looked at in blocks of so many. */
+/* Values are converted to doubles and compared in blocks of this size. */
 #define BLOCK_NVALUES 128
 
-/* Limits are cheap where they add at most this part of the stream; where they
- * make it so many times larger, a bound is tried that is this part of the
- * caller's. */
+/* Which streams encode_within_limits() tries, by the size of the stream that
+ * was made without limits. CHEAP_PART: a stream at most 1/20 larger is good
+ * enough, and the trials end. DEAR_FACTOR: if the stream is more than twice as
+ * large, a smaller bound is tried too, SMALLER_BOUND times the caller's. */
 #define CHEAP_PART 20
 #define DEAR_FACTOR 2
 #define SMALLER_BOUND 0.25
@@ -75,7 +77,7 @@ read_numbers(const struct terp_chunk *chunk, const void *values, uint64_t at,
     }
 }
 
-/* The extremes of values that are finite and no fill values. */
+/* The extremes of the finite values that are not fill values. */
 static enum terp_status
 find_extremes(const struct terp_coder *coder, const struct terp_params *params,
               const struct terp_chunk *chunk, const void *src, double *min_ret,
@@ -115,8 +117,8 @@ find_extremes(const struct terp_coder *coder, const struct terp_params *params,
 
 /* ---- limits ---- */
 
-/* The least float32 that is not below `low`, of which no float32 need be told
- * apart. */
+/* The least float32 that is at least `low`; -INFINITY if `low` exceeds the
+ * range of float32, as then it limits no float32. */
 static double
 float_above(double low)
 {
@@ -165,7 +167,7 @@ terp_limits_find(const struct terp_coder *coder,
     return st;
 }
 
-/* Whether a value that is off by the bound can pass a limit at all. */
+/* Whether a value that is off by the bound can pass a limit. */
 static bool
 may_pass(const struct terp_params *params, const struct terp_limits *limits,
          double min, double max)
@@ -190,13 +192,13 @@ may_pass(const struct terp_params *params, const struct terp_limits *limits,
 struct trial {
     const struct terp_coder *coder;
     const struct terp_chunk *chunk;
-    const void *const *src; /* of the chunk alone */
+    const void *const *src; /* points to one chunk */
     void *decoded;
     struct terp_limits limits;
-    bool passes_low, passes_high; /* the last stream that was decoded */
+    bool passes_low, passes_high; /* by the stream that was decoded last */
 };
 
-/* Decodes a stream, and finds out which limits its values pass. */
+/* Decodes a stream and finds the limits that its values pass. */
 static enum terp_status
 check_stream(struct trial *trial, const uint8_t *stream, uint64_t nbytes)
 {
@@ -240,8 +242,8 @@ encode(const struct trial *trial, const struct terp_params *params,
     return terp_bounded_encode(trial->coder, &batch);
 }
 
-/* Encodes into `other` within limits, and takes the stream in place of that of
- * `*nbytes` in `dst` where it is smaller. */
+/* Encodes into `other` within limits. If the stream is smaller than the one in
+ * `dst`, of `*nbytes` bytes, and keeps the limits, replaces it. */
 static enum terp_status
 try_params(struct trial *trial, const struct terp_params *params, double anchor,
            uint8_t *dst, uint8_t *other, uint64_t *nbytes)
@@ -261,8 +263,10 @@ try_params(struct trial *trial, const struct terp_params *params, double anchor,
     return st;
 }
 
-/* Has a small stream that keeps limits, of a chunk whose own stream, of
- * `free_nbytes`, does not. Trials end when limits cost next to nothing. */
+/* Replaces a stream that passes limits, of `free_nbytes` bytes, by the smallest
+ * of several that keep them. The trials end as soon as a stream is nearly as
+ * small as the one without limits. If no trial keeps the limits, the chunk is
+ * coded without loss. */
 static enum terp_status
 encode_within_limits(struct trial *trial, const struct terp_params *params,
                      uint64_t free_nbytes, uint8_t *dst, uint8_t *other,

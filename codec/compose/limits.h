@@ -5,8 +5,9 @@
 #include "codec/compose/coder.h"
 #include "codec/model/valid_range.h"
 
-/* The extremes of a chunk's values that are finite and no fill values, `min` >
- * `max` where there are none; and the limits that the parameters set for it. */
+/* Finds the extremes of a chunk's finite values that are not fill values (`min`
+ * > `max`: there are no such values), and the limits that the parameters set
+ * for the chunk. */
 enum terp_status
 terp_limits_find(const struct terp_coder *coder,
                  const struct terp_params *params,
@@ -14,9 +15,9 @@ terp_limits_find(const struct terp_coder *coder,
                  double *min_ret, double *max_ret,
                  struct terp_limits *limits_ret);
 
-/* Has the limits kept by the stream of one chunk, which was made without them:
- * leaves it where it keeps them, else replaces it by the smallest of several
- * that do. */
+/* Makes the stream of one chunk keep the limits. `chunk_stream` holds a stream
+ * that was made without limits: a stream that keeps them stays, another is
+ * replaced by the smallest of several that keep them. */
 enum terp_status
 terp_limits_keep(const struct terp_coder *coder,
                  const struct terp_batch *chunk_stream);

@@ -1,4 +1,4 @@
-/* Lists the pieces of a stream, and has an engine copy them. */
+/* Lists the pieces of a stream, and lets an engine assemble them. */
 #include "codec/compose/pieces.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* Encodes chunks under the bounds that a search for a PSNR tries, in rounds:
- * all chunks that are not done are encoded, decoded and measured, each under a
- * bound of its own. */
+/* Encodes chunks under the bounds that a search for a PSNR tries. In each round
+ * all unfinished chunks are encoded, decoded and measured, each under its own
+ * bound. */
 #include "codec/compose/psnr.h"
 
 #include <stdlib.h>
@@ -10,8 +10,8 @@
 #include "codec/model/bound.h"
 #include "codec/model/psnr.h"
 
-/* A chunk whose bound is searched for. Its streams are made in dst, until one
- * suffices, then in `other`. */
+/* The search for one chunk's bound. Streams go to the batch's dst until one has
+ * the PSNR, then to `other`. */
 struct quest {
     struct terp_psnr_search search;
     struct terp_measure measure;
@@ -22,11 +22,12 @@ struct quest {
 struct quests {
     const struct terp_coder *coder;
     const struct terp_batch *batch;
-    struct terp_params params; /* whose bound stands for that of each chunk */
+    struct terp_params params; /* with an absolute bound that `bounds` overrides
+                                */
     struct quest *quests;
     uint8_t *room, *decoded;
-    /* Chunks that are encoded together: which, under which bounds; their
-     * streams, and what those give. */
+    /* The chunks of a round: their indices, sizes, bounds, values, places of
+     * streams, decoded values, measures, frames and status. */
     uint64_t n, *at, *nbytes;
     double *bounds;
     const void **src;
@@ -67,7 +68,7 @@ list(struct quests *quests, uint64_t i, void *dst)
     quests->dst[quests->n++] = dst;
 }
 
-/* Takes a chunk of the list off it, which is left to the CPU. */
+/* Leaves a listed chunk to the CPU. */
 static void
 leave(struct quests *quests, uint64_t i)
 {
@@ -75,8 +76,8 @@ leave(struct quests *quests, uint64_t i)
     quests->quests[i].goes_on = false;
 }
 
-/* Encodes the chunks of the list. Those that are left to the CPU come off it.
- */
+/* Encodes the listed chunks, and removes those that are left to the CPU from
+ * the list. */
 static enum terp_status
 encode_listed(struct quests *quests, const struct terp_params *params,
               const double *bounds)
@@ -105,7 +106,7 @@ encode_listed(struct quests *quests, const struct terp_params *params,
     return st;
 }
 
-/* Decodes the streams of the list, and measures their errors. */
+/* Decodes the listed streams and measures their errors. */
 static enum terp_status
 measure_listed(struct quests *quests)
 {
@@ -134,8 +135,8 @@ measure_listed(struct quests *quests)
                : st;
 }
 
-/* Tells the search of a chunk what its stream has given. Whether the stream is
- * the smallest one that suffices. */
+/* Tells a chunk's search the error of its stream. Returns whether the stream is
+ * the smallest so far that has the PSNR. */
 static bool
 note_stream(struct quests *quests, uint64_t k)
 {
@@ -155,7 +156,7 @@ note_stream(struct quests *quests, uint64_t k)
     return true;
 }
 
-/* Keeps the streams of a round that are the smallest ones that suffice. */
+/* Keeps a round's streams that are the smallest so far with the PSNR. */
 static enum terp_status
 note_listed(struct quests *quests)
 {
@@ -175,7 +176,7 @@ note_listed(struct quests *quests)
                                quests->nbytes);
 }
 
-/* Lists the chunks that have another bound to be tried. */
+/* Lists the chunks whose search has another bound to try. */
 static void
 list_round(struct quests *quests)
 {
@@ -197,7 +198,7 @@ list_round(struct quests *quests)
     }
 }
 
-/* Has room for the streams and values of chunks that are searched for. */
+/* Allocates the second streams and the decoded values, and runs the search. */
 static enum terp_status
 search_bounds(struct quests *quests)
 {
@@ -236,8 +237,8 @@ search_bounds(struct quests *quests)
     return st;
 }
 
-/* Encodes the chunks for which no bound suffices, of those that have a range,
- * or have none. */
+/* Encodes the chunks for which the search found no bound: those that have a
+ * range, or those that have none. */
 static enum terp_status
 encode_others(struct quests *quests, bool has_range)
 {
@@ -297,8 +298,8 @@ encode_portion(const struct terp_coder *coder, const struct terp_batch *batch)
     return st;
 }
 
-/* Encodes chunks that a device has not in its memory there, since each round
- * reads the values and the streams again. */
+/* Copies chunks that are not in the device's memory there, and encodes the
+ * copies: each round reads the values and the streams again. */
 static enum terp_status
 encode_in_memory(const struct terp_coder *coder, const struct terp_batch *batch)
 {

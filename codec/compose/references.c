@@ -1,6 +1,6 @@
-/* Encodes the parts of a stream with references. A value that
- * repeats an earlier one becomes a marker, which is special for all that
- * predicts; where its source is, and how it differs from that, are streams of
+/* Encodes the parts of a stream with references. A value that repeats an
+ * earlier one becomes a marker, which predictors treat as a special value. The
+ * distance to the earlier value, and the difference from it, are streams of
  * integers. */
 #include "codec/compose/references.h"
 
@@ -9,11 +9,11 @@
 #include "codec/compose/trials.h"
 #include "codec/format/references.h"
 
-/* A chunk that is made of references. */
+/* A chunk that is coded with references. */
 struct referring {
     const struct terp_coder *coder;
     const struct terp_batch *batch;
-    struct terp_reference_bound bound; /* 0: all bits come back */
+    struct terp_reference_bound bound; /* 0: lossless */
     struct terp_found_references found;
     void *stream[TERP_REFERENCES_NPARTS];
     struct terp_coded_part part[TERP_REFERENCES_NPARTS];
@@ -28,8 +28,9 @@ chunk_of(const struct referring *referring, enum terp_references_part part)
                                  referring->found.nreferences);
 }
 
-/* Has a stream of its own size for a part. A list is stored where it does not
- * become smaller; of values like that there is no stream. */
+/* Allocates a stream of just the size of the part's, and copies it from `room`.
+ * A list that does not become smaller is stored; if the values do not become
+ * smaller, the chunk gets no stream with references. */
 static enum terp_status
 take_part(struct referring *referring, enum terp_references_part part,
           const void *values, const void *room, uint64_t nbytes)
@@ -87,7 +88,8 @@ encode_part(struct referring *referring, enum terp_references_part part)
     return st;
 }
 
-/* Differences are to what a decoder will have. */
+/* Finds the differences of values from the decoded values that they refer to.
+ */
 static enum terp_status
 find_differences(struct referring *referring)
 {
@@ -129,7 +131,7 @@ encode_parts(struct referring *referring)
     return st;
 }
 
-/* Keeps the stream if it is shorter. */
+/* Keeps the stream if it is shorter than the chunk's stream. */
 static enum terp_status
 write_stream(const struct referring *referring, uint64_t i)
 {

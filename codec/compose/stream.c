@@ -1,5 +1,5 @@
-/* Writes and reads one stream: begins and ends the engine's work, and opens
- * what is read. */
+/* Writes and reads one stream: opens and closes the engine's session, and
+ * verifies what is read. */
 #include "codec/compose/stream.h"
 
 #include "codec/compose/bounds.h"
@@ -109,7 +109,7 @@ terp_stream_decode(const struct terp_cpu_call *call,
 {
     struct terp_coarse coarse;
 
-    /* What is only copied needs no threads. */
+    /* Stored values are only copied, which needs no threads. */
     terp_coarse_make(&stream->frame, step, &coarse);
     const struct terp_coder coder = terp_coder_open(
         call, stream->frame.coding == TERP_CODING_RAW ? 0 : coarse.nvalues);

@@ -1,20 +1,21 @@
-/* Decodes a batch on a device: first all streams as plain ones, then those that
- * are left since they hold others. */
+/* Decodes a batch on a device: first all plain streams, then the streams that
+ * hold other streams. */
 #include "codec/compose/streams.h"
 
 #include <stdlib.h>
 
 #include "codec/compose/decode.h"
 
-/* Streams that are left. */
+/* Streams that the first pass has left. */
 struct left {
     const struct terp_coder *coder;
     const struct terp_chunk *chunk;
     uint64_t step, n;
-    enum terp_status *result; /* of all streams */
+    enum terp_status *result; /* of all streams of the batch */
     uint64_t *at, *nbytes;
     const void **src;
-    void **dst, **own; /* where values go; in the device's memory */
+    void **dst, **own; /* the caller's places of values; places in device memory
+                        */
     struct terp_open_stream *streams;
     enum terp_status *status;
 };
@@ -38,7 +39,7 @@ make_left(uint64_t n, struct left *left)
     return true;
 }
 
-/* Keeps the items k of which keeps[k] is TERP_OK. */
+/* Removes the items k whose keeps[k] is not TERP_OK. */
 static void
 keep(struct left *left, const enum terp_status *keeps)
 {
@@ -64,8 +65,8 @@ is_raw(const struct left *left, const struct terp_open_stream *stream)
            stream->body_nbytes == terp_chunk_nbytes(left->chunk);
 }
 
-/* Reads a frame; TERP_ERR_DEVICE: the stream is none of the chunk's that holds
- * others, or has complex values as they are. */
+/* Reads a stream's frame. TERP_ERR_DEVICE: the frame is not of this chunk, or
+ * the stream neither holds other streams nor stores complex values. */
 static enum terp_status
 read_frame(const struct left *left, uint64_t k, const uint8_t *seen)
 {
@@ -84,7 +85,7 @@ read_frame(const struct left *left, uint64_t k, const uint8_t *seen)
                : TERP_ERR_DEVICE;
 }
 
-/* Keeps the streams that hold others. */
+/* Keeps the streams that hold other streams or store complex values. */
 static enum terp_status
 keep_holders(struct left *left)
 {
@@ -110,8 +111,8 @@ keep_holders(struct left *left)
     return st;
 }
 
-/* Memory of the device for values that go to the host; *values_ret may be NULL:
- * they need none. */
+/* Allocates device memory for values that go to the host. *values_ret is NULL
+ * if the caller's places are in device memory, which need no copy. */
 static bool
 place_values(struct left *left, void **values_ret)
 {
@@ -151,7 +152,7 @@ copy_values(struct left *left)
                                left->nbytes);
 }
 
-/* Copies stored complex values, which are then no longer left. */
+/* Copies stored complex values, and removes their streams from the list. */
 static enum terp_status
 copy_stored(struct left *left)
 {
@@ -170,7 +171,7 @@ copy_stored(struct left *left)
         left->status[k] = TERP_OK;
         if (!is_raw(left, &left->streams[k]))
             continue;
-        left->status[k] = TERP_ERR_DEVICE; /* leaves the list */
+        left->status[k] = TERP_ERR_DEVICE; /* removes the item */
         left->result[left->at[k]] = TERP_OK;
         dst[n] = left->dst[k];
         src[n] = left->streams[k].body;
@@ -184,7 +185,7 @@ copy_stored(struct left *left)
     return st;
 }
 
-/* Decodes streams that hold others, of one portion. */
+/* Decodes the listed streams. */
 static enum terp_status
 decode_left(struct left *left)
 {
@@ -209,7 +210,7 @@ decode_left(struct left *left)
     return st;
 }
 
-/* Lists at most `most` streams from *next on that are left. */
+/* Lists at most `most` streams, from *next on, that are still undecoded. */
 static void
 list_left(struct left *left, uint64_t most, uint64_t n, const void *const *src,
           const uint64_t *nbytes, void *const *dst, uint64_t *next)
@@ -267,7 +268,7 @@ terp_streams_decode(const struct terp_coder *coder,
         st = decode_portion(&left);
         if (st != TERP_ERR_MEMORY)
             continue;
-        st = TERP_OK; /* what is left of one stream stays left */
+        st = TERP_OK; /* a stream that alone lacks memory is left to the CPU */
         if (listed > 1) {
             most = listed / 2;
             i = first;

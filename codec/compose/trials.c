@@ -1,15 +1,16 @@
-/* Attempts at chunks, in rounds: first each chunk in its own shape, by which an
- * engine finds out what else is worth a trial; then what the facts say, a trial
- * of each chunk a round. Chunks with the same trial are one attempt. */
+/* Encodes chunks in several attempts. The first round encodes each chunk in its
+ * own shape, and the engine reports facts about it. Each later round makes one
+ * trial per chunk that the facts suggest. Chunks with the same trial are one
+ * attempt. */
 #include "codec/compose/trials.h"
 
 #include <stdlib.h>
 
-/* What a chunk's stream of a round is for. */
+/* What the stream of a trial replaces. */
 enum purpose {
     NO_TRIAL,
-    INSTEAD,   /* of the one in the chunk's own shape */
-    IF_SMALLER /* than the one that there is */
+    INSTEAD,   /* always the stream in the chunk's own shape */
+    IF_SMALLER /* the chunk's stream if the new one is smaller */
 };
 
 struct order {
@@ -22,8 +23,8 @@ struct trials {
     const struct terp_batch *batch;
     struct terp_encoding *encoding;
     struct terp_facts *facts;
-    struct order *orders; /* of a round */
-    /* Of an attempt: which chunks, and their streams. */
+    struct order *orders; /* of this round */
+    /* The chunks of an attempt, and their streams. */
     uint64_t *at, *cap_nbytes, *nbytes;
     struct terp_facts *found;
     void **dst;
@@ -56,8 +57,8 @@ attempt(struct trials *trials, const struct terp_plan *plan, uint64_t n,
                                          trials->nbytes, facts_ret);
 }
 
-/* All chunks in their own shape. With all effort all streams are tried, even
- * where a domain is found that is surely better. */
+/* Encodes all chunks in their own shape. TERP_EFFORT_BEST makes this stream
+ * also for chunks whose facts name a domain that is surely better. */
 static enum terp_status
 attempt_all(struct trials *trials)
 {
@@ -79,8 +80,9 @@ attempt_all(struct trials *trials)
     return st;
 }
 
-/* The trial of a chunk in a round, of which number 0 is the stream in its own
- * shape, unless the facts tell otherwise. False: no later round has one. */
+/* Finds the trial of chunk i in a round. Trial 0 is the chunk's own shape,
+ * which is coded already, unless the facts name a better domain. Returns false
+ * if no later round has a trial of this chunk. */
 static bool
 find_order(const struct trials *trials, uint64_t i, int round)
 {
@@ -117,7 +119,7 @@ are_equal(const struct order *a, const struct order *b)
            terp_shapes_are_equal(&a->trial.domain, &b->trial.domain);
 }
 
-/* Takes a stream that an attempt has made for the chunk's. */
+/* Records an attempt's stream as the chunk's. */
 static void
 take_stream(struct trials *trials, uint64_t k)
 {
@@ -127,7 +129,7 @@ take_stream(struct trials *trials, uint64_t k)
     trials->facts[i].may_repeat = trials->found[k].may_repeat;
 }
 
-/* Codes chunks in place of what they have. */
+/* Encodes chunks in place of their streams. */
 static enum terp_status
 attempt_instead(struct trials *trials, const struct terp_plan *plan, uint64_t n)
 {
@@ -143,7 +145,8 @@ attempt_instead(struct trials *trials, const struct terp_plan *plan, uint64_t n)
     return st;
 }
 
-/* Without memory for a trial a device leaves the chunks to the CPU. */
+/* Handles a lack of memory for a trial: a device leaves the chunks to the CPU.
+ */
 static enum terp_status
 leave_chunks(struct trials *trials, uint64_t n)
 {
@@ -154,7 +157,7 @@ leave_chunks(struct trials *trials, uint64_t n)
     return TERP_OK;
 }
 
-/* Keeps the streams of `n` chunks that are smaller. */
+/* Keeps those of n new streams that are smaller than the chunks' streams. */
 static enum terp_status
 keep_smaller(struct trials *trials, uint64_t n)
 {
@@ -182,7 +185,7 @@ keep_smaller(struct trials *trials, uint64_t n)
     return st;
 }
 
-/* Codes chunks, and keeps the streams that are smaller. */
+/* Encodes chunks beside their streams, and keeps the smaller streams. */
 static enum terp_status
 attempt_smaller(struct trials *trials, const struct terp_plan *plan, uint64_t n)
 {
@@ -211,8 +214,8 @@ attempt_smaller(struct trials *trials, const struct terp_plan *plan, uint64_t n)
     return st;
 }
 
-/* Codes all chunks from `first` on that have the same trial, as many as a
- * portion holds where their streams need memory. */
+/* Encodes the chunks from `first` on that have the same trial; at most one
+ * portion if the streams need memory of their own. */
 static enum terp_status
 do_order(struct trials *trials, uint64_t first)
 {

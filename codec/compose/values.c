@@ -1,6 +1,5 @@
-/* Chooses among the streams that a chunk of floats or integers may be. The
- * facts of its plain stream tell which others are worth a trial
- * (codec/model/repeats.h). */
+/* Chooses the coding of a chunk of floats or integers. The facts of its plain
+ * stream tell which other codings are worth a trial (codec/model/repeats.h). */
 #include "codec/compose/values.h"
 
 #include <stdlib.h>
@@ -10,14 +9,14 @@
 #include "codec/compose/trials.h"
 #include "codec/model/repeats.h"
 
-/* Chunks of a batch that are encoded again, as a batch. */
+/* Chunks of a batch that are encoded a second time, as a batch. */
 struct again {
     struct terp_batch batch;
     const void **src;
     void **dst;
     uint64_t *nbytes;
     uint64_t stride_nbytes;
-    uint8_t *room; /* for the streams */
+    uint8_t *room; /* memory of the second streams */
 };
 
 static bool
@@ -47,8 +46,8 @@ make_again(const struct terp_coder *coder, const struct terp_batch *batch,
     return true;
 }
 
-/* Keeps the streams that are smaller. What is left to the CPU of one attempt
- * the CPU does in all. */
+/* Keeps the smaller of both streams. A chunk whose second stream is left to the
+ * CPU is left as a whole. */
 static enum terp_status
 keep_smaller(const struct terp_coder *coder, const struct terp_batch *batch,
              const uint64_t *at, struct again *again)
@@ -108,7 +107,8 @@ terp_encode_if_smaller(const struct terp_coder *coder,
     return st;
 }
 
-/* The chunks of which nothing may be lost; at_ret has room for all. */
+/* Lists the chunks that a lossless stream may make smaller; at_ret holds an
+ * index for every chunk. */
 static uint64_t
 list_lossless(const struct terp_batch *batch, const struct terp_facts *facts,
               uint64_t *at_ret)
@@ -122,7 +122,7 @@ list_lossless(const struct terp_batch *batch, const struct terp_facts *facts,
     return nlisted;
 }
 
-/* The streams that hold others. */
+/* Tries the coding with copies or with references, if the facts suggest one. */
 static enum terp_status
 encode_composed(const struct terp_coder *coder, const struct terp_batch *batch,
                 uint64_t i, const struct terp_facts *facts)

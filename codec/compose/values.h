@@ -1,18 +1,19 @@
-/* Streams of chunks of floats and integers: plain, of copies, with references,
- * or without loss. */
+/* Streams of chunks of floats and integers: plain, with copies, with
+ * references, or lossless. */
 #pragma once
 
 #include "codec/compose/coder.h"
 
 TERP_C_BEGIN
 
-/* Encodes chunks as the smallest of the streams that are worth a trial. */
+/* Encodes chunks, and keeps the smallest of the streams that are worth a trial.
+ */
 enum terp_status
 terp_values_encode(const struct terp_coder *coder,
                    const struct terp_batch *batch);
 
-/* Encodes chunks at[0] to at[n - 1] of a batch again by other parameters, with
- * `encode`, and keeps the smaller streams. */
+/* Encodes chunks at[0] to at[n - 1] of a batch a second time, under other
+ * parameters, with `encode`, and keeps the smaller streams. */
 typedef enum terp_status
 terp_batch_encoder(const struct terp_coder *coder,
                    const struct terp_batch *batch);
