@@ -1,5 +1,5 @@
-/* One attempt at a chunk's stream: prediction, quantization, and the sections
- * as they follow each other. doc/format.md describes what is written. */
+/* One attempt at a chunk's stream: predicts, quantizes, and writes the sections
+ * in the order of doc/format.md. */
 #include <stdlib.h>
 
 #include "codec/model/coarse.h"
@@ -49,7 +49,7 @@ reference_of(const struct cpu_encoder *enc)
                              p->stages->value_nbytes);
 }
 
-/* How many bits of the codes of the domain are below symbols. */
+/* The number of low bits of codes that symbols do not hold. */
 static int
 find_nbits_below(struct cpu_encoder *enc)
 {
@@ -105,8 +105,8 @@ quantize(struct cpu_encoder *enc)
     return TERP_OK;
 }
 
-/* The frame, and the model or the constant. Any frame fits what a caller has
- * room for. */
+/* Writes the frame, and then the model or the constant. The capacity always
+ * suffices for a frame. */
 static enum terp_status
 write_head(struct cpu_encoder *enc)
 {
@@ -133,7 +133,7 @@ write_head(struct cpu_encoder *enc)
     return TERP_OK;
 }
 
-/* Those that come before low bits and tiles, as they follow each other. */
+/* Writes the sections that precede low bits and tiles. */
 static enum terp_status
 write_sections(struct cpu_encoder *enc)
 {
@@ -159,9 +159,9 @@ write_sections(struct cpu_encoder *enc)
     return st;
 }
 
-/* Symbols to tile order, or context order, and the low bits of wide codes to
- * their section. The values have served: symbols in another order take their
- * place. */
+/* Reorders symbols to tile order or context order, splits off the low bits of
+ * wide codes, and writes the tiles. The values are no longer needed: reordered
+ * symbols overwrite them. */
 static enum terp_status
 write_tiles(struct cpu_encoder *enc)
 {
@@ -204,8 +204,8 @@ write_tiles(struct cpu_encoder *enc)
 
 /* ---- the stream ---- */
 
-/* Makes room for a table of prefixes behind the frame of a stream that is worth
- * it, and finds what the table says. */
+/* Inserts a table of prefixes after the frame, if the stream is large enough to
+ * have one, and finds the table's sizes. */
 static enum terp_status
 add_prefixes(struct cpu_encoder *enc, uint8_t *dst, uint64_t cap_nbytes,
              uint64_t *nbytes)
@@ -242,7 +242,7 @@ seal(const struct cpu_encoder *enc, uint8_t *dst, uint64_t nbytes)
     terp_frame_seal(dst, nbytes);
 }
 
-/* Predicts a chunk, in whatever way, before its stream is written. */
+/* Predicts a chunk before its stream is written. */
 typedef enum terp_status
 predict_function(struct cpu_encoder *enc);
 
@@ -296,7 +296,7 @@ terp_cpu_attempt(struct cpu_encoder *enc, const struct terp_trial *trial,
     return write_stream(enc, choose_predictor, dst, cap_nbytes, nbytes_ret);
 }
 
-/* The model is the earlier stream's. */
+/* Prepares a chunk to be predicted by the model of its earlier stream. */
 static enum terp_status
 predict_as_before(struct cpu_encoder *enc)
 {

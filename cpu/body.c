@@ -1,4 +1,4 @@
-/* Makes and releases what both directions of a chunk have in common. */
+/* Makes and releases the state that encoding and decoding share. */
 #include "cpu/body.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* A chunk between its values and the body of its plain stream, in either
- * direction. */
+/* The state of a chunk that encoding and decoding share: what lies between its
+ * values and the body of its plain stream. */
 #pragma once
 
 #include "codec/engine.h"
@@ -16,38 +16,40 @@ struct cpu_body {
     struct cpu_prediction prediction;
     int step_slack_log2;
 
-    /* Parts of types that are not plain are carried by values of one that is
-     * (codec/model/carrier.h), which is that of the chunk in all that follows.
-     * Special values alone are parts. */
+    /* Values of types other than float32 and float64 are carried by floats
+     * (codec/model/carrier.h). All fields below speak of the carrying values.
+     * The section of special values alone holds the chunk's own values. */
     struct terp_carrier_head carrier;
     int part_nbytes;
-    void *carried; /* the values, where they are not the parts */
+    void *carried; /* the carrying values; NULL if the chunk's own are coded */
 
-    /* Under a bound relative to each value other values may be coded than the
-     * chunk's, by another type's stages than its own: special values alone are
-     * of the chunk. Elsewhere both are the same. */
+    /* A pointwise bound may code other values than the chunk's, such as
+     * logarithms, which may have another type: prediction.stages are theirs,
+     * chunk_stages those of the chunk's values. Special values are always the
+     * chunk's own. */
     const struct cpu_stages *chunk_stages;
     struct terp_pointwise_head pointwise;
-    void *coded;     /* what is coded instead, where that needs memory */
-    uint64_t *signs; /* where they are mixed */
+    void *coded;     /* memory of the coded values; NULL if they share the
+                      * values' memory */
+    uint64_t *signs; /* if the chunk has both signs */
 };
 
 void
 terp_cpu_body_make(const struct terp_frame *frame, struct cpu_pool *pool,
                    struct cpu_body *body_ret);
 
-/* Releases the memory of a prediction, which may be made again. */
+/* Releases the memory of a prediction. The prediction can be made anew. */
 void
 terp_cpu_body_free_prediction(struct cpu_body *body);
 
 void
 terp_cpu_body_free(struct cpu_body *body);
 
-/* Has the stages of what carries the parts. */
+/* Sets the stages of the carrying values. */
 void
 terp_cpu_body_take_stages(struct cpu_body *body);
 
-/* Has memory for what carries the parts. */
+/* Allocates the carrying values. */
 enum terp_status
 terp_cpu_body_make_carried(struct cpu_body *body);
 
@@ -57,7 +59,7 @@ cpu_body_wide(const struct cpu_body *body)
     return body->prediction.quantizer.wide;
 }
 
-/* Of what a chunk's parts are coded as, by float32 where that is still open. */
+/* The type of the carrying values; float32 if that is still undecided. */
 static inline enum terp_type
 cpu_body_carrier_type(const struct cpu_body *body)
 {

@@ -35,7 +35,7 @@ terp_cpu_decoder_free(struct cpu_decoder *dec)
     free(dec);
 }
 
-/* ---- what is read ---- */
+/* ---- sections ---- */
 
 static enum terp_status
 read_pointwise(struct cpu_decoder *dec)
@@ -149,7 +149,8 @@ is_coarse(const struct cpu_decoder *dec)
     return dec->coarse != NULL && dec->coarse->nskipped > 0;
 }
 
-/* The lattice's bits instead of those of all, which are kept. */
+/* Replaces the bits of all values by the bits of the lattice's values. The bits
+ * of all values go to *whole_ret. */
 static bool
 coarsen_bits(const struct cpu_decoder *dec, uint64_t **bits,
              uint64_t **whole_ret)
@@ -161,8 +162,8 @@ coarsen_bits(const struct cpu_decoder *dec, uint64_t **bits,
     return *whole_ret == NULL || *bits != NULL;
 }
 
-/* On with the levels that are not left out, by the numbers that they have in
- * the lattice. */
+/* Replaces the whole chunk by the lattice that a coarse decode fills: drops the
+ * finest levels, and renumbers the others. */
 static enum terp_status
 coarsen(struct cpu_decoder *dec)
 {
@@ -183,8 +184,8 @@ coarsen(struct cpu_decoder *dec)
     return made ? TERP_OK : TERP_ERR_MEMORY;
 }
 
-/* Symbols in the predictor's order. In another order they stand where values
- * will. */
+/* Reads symbols into the predictor's order. Symbols in tile or context order
+ * are first read to where the values will go. */
 static enum terp_status
 read_tiles(struct cpu_decoder *dec)
 {
@@ -222,7 +223,7 @@ read_tiles(struct cpu_decoder *dec)
     return st;
 }
 
-/* What is not in symbols, where the predictor looks for it. */
+/* Places tails, shifts and escapes where the predictor reads them. */
 static enum terp_status
 place_sections(struct cpu_decoder *dec)
 {
@@ -250,8 +251,9 @@ place_remainders(struct cpu_decoder *dec)
                : TERP_OK;
 }
 
-/* Logarithms take the place of the values if they are no smaller, which a
- * thread would overtake. */
+/* Reconstructs the coded logarithms, and values from them. The logarithms share
+ * memory with the values if both have the same type. Otherwise they need memory
+ * of their own: a thread's values would overwrite another's logarithms. */
 static enum terp_status
 reconstruct_logarithms(struct cpu_decoder *dec)
 {
@@ -273,7 +275,7 @@ reconstruct_logarithms(struct cpu_decoder *dec)
     return TERP_OK;
 }
 
-/* Whether the parts are other values than those that carry them. */
+/* Whether the chunk's values are carried by values of another type. */
 static bool
 is_carried(const struct cpu_decoder *dec)
 {
@@ -281,7 +283,7 @@ is_carried(const struct cpu_decoder *dec)
            terp_type_is_half(dec->body.frame.chunk.type);
 }
 
-/* Has room for the values. */
+/* Finds the place of the reconstructed values. */
 static enum terp_status
 place_values(struct cpu_decoder *dec)
 {
@@ -370,7 +372,8 @@ terp_cpu_decoder_read(struct cpu_decoder *dec)
     return st == TERP_OK ? place_sections(dec) : st;
 }
 
-/* A step does nothing where it does not apply to a constant chunk. */
+/* Decodes every step of a stream. A step that does not apply to a constant
+ * chunk does nothing. */
 static enum terp_status
 decode_values(struct cpu_decoder *dec)
 {
@@ -390,7 +393,7 @@ decode_values(struct cpu_decoder *dec)
     return st;
 }
 
-/* Decodes what is not left out. */
+/* Decodes the values on the lattice of a coarse decode. */
 static enum terp_status
 decode_lattice(struct cpu_pool *pool, const struct terp_open_stream *stream,
                const struct terp_coarse *coarse, void *dst)

@@ -1,4 +1,4 @@
-/* A plain stream that is decoded. */
+/* The state of a plain stream while it is decoded. */
 #pragma once
 
 #include "cpu/body.h"
@@ -10,7 +10,7 @@
 
 /* The sections before the tiles. */
 struct cpu_decoder_sections {
-    struct reader specials; /* whose values are placed last */
+    struct reader specials; /* the special values, which are placed last */
     struct cpu_tails_section tails;
     struct cpu_shifts_section shifts;
     struct cpu_remainders_section remainders;
@@ -18,12 +18,12 @@ struct cpu_decoder_sections {
     struct cpu_low_bits_section low_bits;
 };
 
-/* What is left out. Once the sections are read, layout, model, mask and signs
- * are those of the lattice that is left, and these are of all. */
+/* The whole chunk in a coarse decode. After the sections are read, the body's
+ * layout, model, mask and signs are those of the lattice. */
 struct cpu_decoder_whole {
     struct terp_layout layout;
     uint64_t *mask;
-    uint64_t nsymbols; /* of the tiles, wanted or not */
+    uint64_t nsymbols; /* of all tiles */
 };
 
 struct cpu_decoder {
@@ -35,7 +35,7 @@ struct cpu_decoder {
     struct cpu_decoder_sections sections;
     struct cpu_decoder_whole whole;
     void *dst;
-    void *values; /* what carries those of `dst` */
+    void *values; /* the carrying values of `dst` */
 };
 
 struct cpu_decoder *
@@ -45,17 +45,17 @@ terp_cpu_decoder_make(const struct terp_frame *frame, const uint8_t *body,
 void
 terp_cpu_decoder_free(struct cpu_decoder *dec);
 
-/* What stands behind the frame. */
+/* Reads the heads after the frame: carrier, bound and model. */
 enum terp_status
 terp_cpu_decoder_read_head(struct cpu_decoder *dec);
 
-/* What stands before the tiles. Specials and signs are decoded unless NULL is
- * given for them; all others tell what they say of themselves. */
+/* Reads all sections before the tiles. Specials and signs are decoded unless
+ * their argument is NULL; of all other sections only the head is read. */
 enum terp_status
 terp_cpu_decoder_pass_sections(struct cpu_decoder *dec, uint64_t **mask_ret,
                                uint64_t **signs_ret);
 
-/* Has the symbols in the predictor's order, and what is not in symbols where
- * the predictor looks for it. */
+/* Reads symbols into the predictor's order, and places all other sections where
+ * the predictor reads them. */
 enum terp_status
 terp_cpu_decoder_read(struct cpu_decoder *dec);

@@ -50,7 +50,7 @@ terp_cpu_encoder_free(struct cpu_encoder *enc)
 
 /* ---- chunks ---- */
 
-/* Chunks between attempts: an encoder for each that had one. */
+/* An encoder for each chunk that had an attempt. */
 struct terp_encoding {
     struct cpu_pool *pool;
     const struct terp_source *source;
@@ -80,7 +80,7 @@ terp_cpu_end(struct terp_encoding *encoding)
     free(encoding);
 }
 
-/* Encodes a chunk that was surveyed. */
+/* Makes an attempt at a chunk after its survey. */
 static enum terp_status
 attempt(struct cpu_encoder *enc, const struct terp_plan *plan, uint8_t *dst,
         uint64_t cap_nbytes, uint64_t *nbytes_ret)

@@ -1,10 +1,10 @@
-/* Encodes a chunk that has changed in part by the steps and predictions of its
- * earlier stream. */
+/* Encodes a chunk that has changed in part with the steps and predictions of
+ * its earlier stream. */
 #include "cpu/decoder.h"
 #include "cpu/encoder.h"
 #include "cpu/engine.h"
 
-/* Has the earlier values in level order. */
+/* Decodes the earlier values into level order. */
 static enum terp_status
 read_before(struct cpu_decoder *before)
 {
@@ -21,7 +21,7 @@ read_before(struct cpu_decoder *before)
     return st;
 }
 
-/* What the earlier stream has of steps and predictions. */
+/* Copies the steps and predictions of the earlier stream. */
 static enum terp_status
 take_model(struct cpu_encoder *enc, const struct cpu_body *before)
 {

@@ -1,5 +1,5 @@
-/* The CPU engine as its users see it: a table for each instruction set, named
- * by cpu/CMakeLists.txt. */
+/* The CPU engine's table of functions. cpu/CMakeLists.txt compiles this file
+ * once per instruction set and gives each table its name. */
 #include "cpu/engine.h"
 
 #ifndef TERP_INSTRUCTIONS

@@ -1,4 +1,4 @@
-/* What the CPU's table of functions holds; codec/engine.h tells of each. */
+/* The functions in the CPU engine's table. codec/engine.h describes each. */
 #pragma once
 
 #include "codec/engine.h"

@@ -1,9 +1,9 @@
-/* Counts what a plain stream holds. */
+/* Counts the escapes, special values and tiles of a plain stream. */
 #include "cpu/decoder.h"
 #include "cpu/engine.h"
 #include "cpu/entropy/tiles.h"
 
-/* The bound that a stream of carried values keeps. */
+/* The bound of the chunk's own values in a stream of carried values. */
 static double
 carried_bound(const struct cpu_body *body)
 {

@@ -1,4 +1,4 @@
-/* The CPU at work for one call: its threads, its memory, and what it copies. */
+/* The CPU engine's session: its threads, its memory and its copies. */
 #include "cpu/engine.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* What a chunk's values are like before they are coded: what carries them, the
- * bound, the range, and what else is worth a trial. */
+/* Finds the facts about a chunk before it is coded: the values that carry it,
+ * the bound, the range, and which other streams are worth a trial. */
 #include <stdlib.h>
 
 #include "codec/model/bound.h"
@@ -9,7 +9,7 @@
 #include "cpu/predict/pointwise.h"
 #include "cpu/predict/repeats.h"
 
-/* ---- what is coded ---- */
+/* ---- carried values ---- */
 
 enum terp_status
 terp_cpu_survey_swap(struct cpu_encoder *enc)
@@ -47,10 +47,11 @@ parts_of(const struct cpu_encoder *enc)
     return parts;
 }
 
-/* A number that is nearer to a whole one than half becomes that. */
+/* A number less than 1/2 from an integer decodes to that integer. 0.49 stays
+ * clear of the tie. */
 #define NEAR_WHOLE 0.49
 
-/* What the limits of integers are for the numbers that stand for them. */
+/* Converts limits of integers to limits of the floats that carry them. */
 static void
 take_carried_limits(struct cpu_encoder *enc, enum terp_type type,
                     const struct terp_carrier_head *head)
@@ -72,7 +73,8 @@ take_carried_limits(struct cpu_encoder *enc, enum terp_type type,
     kept->anchor = NAN;
 }
 
-/* Has the floats that stand for integers. TERP_ERR_CAPACITY: there are none. */
+/* Makes the floats that carry integers. TERP_ERR_CAPACITY: the integers cannot
+ * be carried. */
 static enum terp_status
 carry_integers(struct cpu_encoder *enc)
 {
@@ -100,7 +102,7 @@ carry_integers(struct cpu_encoder *enc)
     return TERP_OK;
 }
 
-/* Has the float32 of 16-bit floats. */
+/* Makes the float32 that carry 16-bit floats. */
 static enum terp_status
 carry_halves(struct cpu_encoder *enc)
 {
@@ -117,7 +119,8 @@ carry_halves(struct cpu_encoder *enc)
     return TERP_OK;
 }
 
-/* Has the values that carry those of a chunk whose type is not plain. */
+/* Makes the carrying values of a chunk whose type is neither float32 nor
+ * float64. */
 static enum terp_status
 carry(struct cpu_encoder *enc)
 {
@@ -144,8 +147,8 @@ terp_cpu_survey_bound(struct cpu_encoder *enc)
     return terp_half_bound_of_range(type, bound, min, max);
 }
 
-/* Whether values, or the integers that they stand for, come back as they are,
- * and these are too many for all to have symbols. */
+/* Whether values, or the integers that they carry, are coded without loss, and
+ * these integers are too many for each to have a symbol. */
 static bool
 is_lossless(const struct cpu_encoder *enc)
 {
@@ -155,8 +158,8 @@ is_lossless(const struct cpu_encoder *enc)
             enc->body.frame.bound < 1 && enc->survey.may_be_wide);
 }
 
-/* Steps of the lossless prediction, and exact quants of lorenzo, by what
- * sampled values have in common. */
+/* Finds the steps of the lossless prediction, and lorenzo's exact integers,
+ * from what sampled values have in common. */
 static struct terp_exact
 find_exact(struct cpu_encoder *enc)
 {
@@ -184,7 +187,7 @@ clear_fills(struct cpu_encoder *enc)
             enc->body.prediction.stages->negative_zero_bits;
 }
 
-/* What a chunk of nearly equal logarithms decodes to. */
+/* The value that a chunk of nearly equal logarithms decodes to. */
 static double
 constant_of_pointwise(const struct cpu_encoder *enc,
                       const struct cpu_pointwise *chunk,
@@ -213,7 +216,7 @@ constant_of_pointwise(const struct cpu_encoder *enc,
     return magnitudes->negative && value > 0 ? -value : value;
 }
 
-/* Goes on as with an absolute bound. */
+/* Replaces the bound by an absolute one. */
 static void
 take_absolute_bound(struct cpu_encoder *enc, double bound)
 {
@@ -222,7 +225,7 @@ take_absolute_bound(struct cpu_encoder *enc, double bound)
     enc->body.frame.bound = bound;
 }
 
-/* What a floor means for the chunk. */
+/* How the chunk uses the floor. */
 static enum terp_floor_use
 use_of_floor(const struct cpu_encoder *enc,
              const struct terp_magnitudes *magnitudes)
@@ -237,7 +240,7 @@ use_of_floor(const struct cpu_encoder *enc,
         enc->body.chunk_stages->value_nbytes);
 }
 
-/* What a limit of values is for what is coded of them. */
+/* The limit of coded values that a limit of values becomes. */
 static struct terp_limit
 coded_limit(const struct cpu_encoder *enc, const struct terp_pointwise *how,
             double limit, bool is_low)
@@ -249,9 +252,9 @@ coded_limit(const struct cpu_encoder *enc, const struct terp_pointwise *how,
                                           is_low);
 }
 
-/* What the limits of a chunk's values are for what is coded of them: numbers
- * that rise with values where there is a floor, else with magnitudes, whose
- * signs are kept. */
+/* Converts limits of a chunk's values to limits of its coded values. With a
+ * floor, coded values rise with values; without a floor they rise with
+ * magnitudes, and signs are kept separately. */
 static void
 take_coded_limits(struct cpu_encoder *enc, const struct terp_pointwise *how)
 {
@@ -291,8 +294,8 @@ take_coded_limits(struct cpu_encoder *enc, const struct terp_pointwise *how)
         kept->anchor = NAN;
 }
 
-/* Has what a bound relative to each value codes instead of the values; finds
- * its bound, and the constant that the chunk may be. */
+/* Makes the values that a pointwise bound codes in place of the chunk's, and
+ * finds their absolute bound and, for a constant chunk, its constant. */
 static enum terp_status
 code_pointwise(struct cpu_encoder *enc, const struct cpu_pointwise *chunk,
                const struct terp_magnitudes *magnitudes, bool is_floored,
@@ -351,8 +354,8 @@ code_pointwise(struct cpu_encoder *enc, const struct cpu_pointwise *chunk,
     return TERP_OK;
 }
 
-/* The bound, or a little less: that both limits, or a limit and 0, are whole
- * steps apart. */
+/* The bound, or a little less: both limits, or a limit and 0, are then a whole
+ * number of steps apart. */
 static double
 bound_within_limits(const struct cpu_encoder *enc, double bound)
 {
@@ -372,7 +375,7 @@ bound_within_limits(const struct cpu_encoder *enc, double bound)
     return bound * terp_limits_factor(distance, step);
 }
 
-/* An absolute bound, and the constant that the chunk may be. */
+/* Finds the absolute bound and, for a constant chunk, its constant. */
 static enum terp_status
 scan_absolute(struct cpu_encoder *enc, bool *is_constant_ret)
 {
@@ -406,9 +409,9 @@ scan_pointwise(struct cpu_encoder *enc, bool *is_constant_ret)
     return scan_absolute(enc, is_constant_ret);
 }
 
-/* A value that stands in runs, as zeros do where there is nothing, is taken for
- * a fill value where all come back as they are: differences to it are large,
- * and none of what they tell of. */
+/* Stores a value that fills long runs, such as 0 outside of the measured area,
+ * as a fill value if the coding is lossless. Differences across the ends of
+ * such a run would be large. */
 static void
 find_common(struct cpu_encoder *enc)
 {
@@ -433,8 +436,9 @@ find_common(struct cpu_encoder *enc)
     }
 }
 
-/* What the scan takes for fill values of integers are none where without them
- * no two differ: flags and masks have no other values. */
+/* Finds special values and the range. The scan may take extremes of integers
+ * for fill values. If all other integers are equal, they are no fill values but
+ * the data of a flag or a mask. */
 void
 terp_cpu_survey_range(struct cpu_encoder *enc)
 {
@@ -457,7 +461,7 @@ terp_cpu_survey_range(struct cpu_encoder *enc)
         find_common(enc);
 }
 
-/* Special values, the range of the others, and what follows from it. */
+/* Finds special values, the range of all other values, and the step. */
 static enum terp_status
 scan(struct cpu_encoder *enc)
 {
@@ -490,7 +494,7 @@ scan(struct cpu_encoder *enc)
         terp_may_be_wide(nsteps);
     if (enc->survey.may_be_wide || is_lossless(enc))
         enc->survey.exact = find_exact(enc);
-    /* A range may be larger than any double. */
+    /* The range may be too large for a double. */
     return is_bound(frame->bound) || terp_is_lossless(params)
                ? TERP_OK
                : TERP_ERR_CAPACITY;
@@ -525,7 +529,7 @@ find_domain(struct cpu_encoder *enc)
                             &enc->facts.domain, &enc->facts.verdict);
 }
 
-/* Of values of these stages. */
+/* Counts repeated values. `values` has the type of `stages`. */
 static enum terp_status
 find_repeats(const struct cpu_encoder *enc, const struct cpu_stages *stages,
              const void *values, int near_nbits, bool *repeats_ret)
@@ -543,7 +547,7 @@ find_repeats(const struct cpu_encoder *enc, const struct cpu_stages *stages,
     return TERP_OK;
 }
 
-/* Whether streams that hold others are worth a trial, and one without loss. */
+/* Finds whether copies, references or a lossless stream are worth a trial. */
 static enum terp_status
 find_more(struct cpu_encoder *enc)
 {
@@ -597,7 +601,7 @@ terp_cpu_survey(struct cpu_encoder *enc)
     struct terp_facts *facts = &enc->facts;
     enum terp_status st = terp_cpu_survey_swap(enc);
 
-    facts->is_settled = true; /* unless all goes well */
+    facts->is_settled = true; /* until every step has succeeded */
     if (st == TERP_OK)
         st = carry(enc);
     if (st == TERP_OK)

@@ -1,12 +1,12 @@
 /* Chooses tiles' entries of the dictionary by their costs, and writes and reads
- * which they are, or the chunk's own code. */
+ * the choice, or the chunk's own code. */
 #include "cpu/entropy/codebooks.h"
 
 #include <stdlib.h>
 
 #include "cpu/entropy/kept.h"
 
-/* Rows that are looked at at once. */
+/* Rows whose costs are summed at once. */
 #define BLOCK_NROWS 16
 _Static_assert(TERP_RADIUS % BLOCK_NROWS == 0, "Rows but the escape's fit.");
 
@@ -42,7 +42,7 @@ terp_cpu_cost_of_counts(const uint32_t counts[TERP_NROWS],
 
 /* ---- a tile's entry ---- */
 
-/* Lengths of codewords by entry, and how many there are. */
+/* The codeword lengths of all entries, and the number of entries. */
 static const uint8_t (*lengths_of(enum terp_coding coding,
                                   int *n_ret))[TERP_ENTRY_STRIDE]
 {
@@ -77,7 +77,7 @@ terp_cpu_entry_costs(enum terp_coding coding,
     return (uint8_t)best;
 }
 
-/* The best entry for a tile among the first `n` of `entries`; ties to the
+/* The best entry for a tile among the first `n` of `entries`; ties go to the
  * lower id. */
 static int
 select_entry(const uint32_t cost[TERP_NENTRIES], const uint8_t *entries, int n)
@@ -92,7 +92,7 @@ select_entry(const uint32_t cost[TERP_NENTRIES], const uint8_t *entries, int n)
     return best;
 }
 
-/* Adds the least cost of a tile among the first 1, 2, 4... of `entries`. */
+/* Adds a tile's least cost among the first 1, 2, 4... of `entries`. */
 static void
 add_least_costs(const uint32_t cost[TERP_NENTRIES],
                 const uint8_t entries[TERP_NENTRIES],
@@ -108,7 +108,8 @@ add_least_costs(const uint32_t cost[TERP_NENTRIES],
     }
 }
 
-/* How many of the first `end` tiles have each entry, and any of them. */
+/* Counts how many of the first `end` tiles use each entry; returns how many use
+ * any. */
 static uint64_t
 count_entries(const struct cpu_tile_index *index, uint64_t end,
               uint64_t ntiles_ret[TERP_NENTRIES])
@@ -135,7 +136,7 @@ terp_cpu_entries_select(struct cpu_tile_index *index,
     for (int e = 0; e < TERP_NENTRIES; e++)
         entries[e] = (uint8_t)e;
     count_entries(index, index->ntiles, ntiles);
-    for (int i = 1; i < TERP_NENTRIES; i++) /* most used first, stable */
+    for (int i = 1; i < TERP_NENTRIES; i++) /* most used first; stable */
         for (int j = i; j > 0 && ntiles[entries[j]] > ntiles[entries[j - 1]];
              j--) {
             uint8_t swap = entries[j];

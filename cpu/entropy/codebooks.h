@@ -1,39 +1,40 @@
-/* Which codebooks a stream uses. doc/format.md, "Tiles". */
+/* The choice of codebooks. doc/format.md, "Tiles". */
 #pragma once
 
 #include "codec/model/cost.h"
 #include "cpu/sections/index.h"
 
-/* What sampled codes cost whose magnitudes, or escapes, were counted: their
- * bits under the best entry, in units of the cost table (the lowest cross
- * entropy), and what is beyond that. */
+/* Estimates the cost of sampled codes from counts of their magnitudes and
+ * escapes: their bits under the best entry (the lowest cross entropy) in units
+ * of the cost table, plus the bits that codewords do not hold. */
 uint64_t
 terp_cpu_cost_of_counts(const uint32_t counts[TERP_NROWS],
                         struct terp_beyond beyond);
 
-/* Bits of a tile's codewords by entry, of symbols or, in ratio streams, tokens.
- * This is cross entropy too, with lengths of codewords for logarithms: a
- * codeword takes a bit at least. Returns the best entry, ties to the lower id.
- */
+/* Computes the bits of a tile's codewords under each entry, of symbols or, in
+ * ratio streams, of tokens. This is a cross entropy with codeword lengths in
+ * place of logarithms: a codeword takes at least a bit. Returns the best entry;
+ * ties go to the lower id. */
 uint8_t
 terp_cpu_entry_costs(enum terp_coding coding,
                      const uint32_t counts[TERP_NSYMBOLS],
                      uint32_t costs_ret[TERP_NENTRIES]);
 
-/* Selects an entry for each tile among the 2^w that are best for most tiles,
- * for the w whose codewords and numbers of entries take the fewest bits. The
- * index has each tile's best. */
+/* Selects an entry for each tile. Only the 2^w entries that are best for most
+ * tiles are used; w minimizes the bits of codewords and entry numbers together.
+ * The index already holds each tile's best entry. */
 void
 terp_cpu_entries_select(struct cpu_tile_index *index,
                         const uint32_t (*costs)[TERP_NENTRIES]);
 
-/* Lengths of an entry's codewords, of symbols or, in ratio streams, tokens. */
+/* The codeword lengths of an entry, of symbols or, in ratio streams, of
+ * tokens. */
 void
 terp_cpu_entry_lengths(enum terp_coding coding, int entry,
                        uint8_t nbits_ret[TERP_NSYMBOLS]);
 
-/* The entries in use, ascending, then for each non-zero tile which of these
- * it uses, in as few bits as number them. */
+/* Writes the entries in use, ascending, then the entry of each non-zero tile,
+ * in as few bits as number the entries in use. */
 void
 terp_cpu_entries_write(struct writer *writer,
                        const struct cpu_tile_index *index);
@@ -43,16 +44,16 @@ terp_cpu_entries_read(struct reader *reader, struct cpu_tile_index *index,
 
 struct cpu_kept;
 
-/* The tables of entries that the first `ntiles` tiles have; those that another
- * thread is making are made in *own_ret, which is to be freed. False when
- * memory runs out. */
+/* Finds the tables of the entries of the first `ntiles` tiles. A table that
+ * another thread is just making is made a second time in *own_ret, which the
+ * caller frees. Returns false if memory runs out. */
 bool
 terp_cpu_tables_find(struct cpu_kept *kept, const struct cpu_tile_index *index,
                      uint64_t ntiles, const void *tables_ret[TERP_NENTRIES],
                      void **own_ret);
 
-/* Lengths of the chunk's own code, four bits each: the escape's, then those
- * of symbols low .. high. */
+/* Writes the codeword lengths of the chunk's own code, four bits each: the
+ * escape's, then those of symbols low .. high. */
 void
 terp_cpu_custom_write(struct writer *writer,
                       const uint8_t nbits[TERP_NSYMBOLS]);

@@ -1,5 +1,5 @@
-/* Encodes symbols by a codebook, and decodes them by look-ups of several bits
- * at a time. */
+/* Encodes symbols by a codebook, and decodes codewords by table look-ups of
+ * several bits at a time. */
 #include "cpu/entropy/codewords.h"
 
 void
@@ -13,7 +13,7 @@ terp_cpu_encode_table_make(const uint8_t nbits[TERP_NSYMBOLS],
         codebook->codeword[s] = terp_codeword_pack(codewords[s], nbits[s]);
 }
 
-/* Four symbols at once, of which often all are zero. */
+/* Encodes four symbols at once: often all four are zero. */
 uint64_t
 terp_cpu_codewords_encode(const struct cpu_codebook *codebook,
                           const uint16_t *symbols, uint64_t nsymbols,
@@ -54,7 +54,8 @@ terp_cpu_codewords_encode(const struct cpu_codebook *codebook,
     return (uint64_t)(output.at - dst) + (output.npending > 0);
 }
 
-/* A symbol in a burst; its other bits have numbers. */
+/* The low bits of a burst's entry are its symbol; the bits above hold the
+ * counts that cpu_decode_table describes. */
 enum {
     SYMBOL_NBITS = 10
 };
@@ -84,7 +85,7 @@ fill_bursts(struct cpu_decode_table *table)
         uint16_t *burst = table->burst[bits];
         memset(burst, 0, sizeof table->burst[bits]);
         while (nsymbols < CPU_BURST_MAX_NSYMBOLS) {
-            /* Bits that were not looked at yet, then zeros. */
+            /* The bits after the codewords found so far, then zeros. */
             unsigned next = bits << (CPU_LOOKUP_NBITS - left) &
                             ((1 << CPU_LOOKUP_NBITS) - 1);
             unsigned found = table->lookup[next];
@@ -111,7 +112,7 @@ terp_cpu_sorted_codewords_make(const uint8_t nbits[TERP_NSYMBOLS],
     memset(sorted_ret->base, 0, sizeof sorted_ret->base);
     for (int s = 0; s < TERP_NSYMBOLS; s++)
         first[nbits[s] + 1]++;
-    first[1] = 0; /* symbols without a codeword */
+    first[1] = 0; /* none: no codeword is this short */
     for (int length = 1; length <= TERP_MAX_CODE_NBITS; length++)
         first[length + 1] += first[length];
     for (int s = 0; s < TERP_NSYMBOLS; s++) {
@@ -147,13 +148,13 @@ terp_cpu_decode_table_make(const uint8_t nbits[TERP_NSYMBOLS],
     return true;
 }
 
-/* Codewords that surely fit what is left of a load after shifting out a byte.
- */
+/* The codewords that fit in a 64-bit load after up to seven bits of it are
+ * shifted out. */
 enum {
     CODEWORDS_PER_LOAD = (64 - 7) / TERP_MAX_CODE_NBITS
 };
 
-/* The next codewords, in `next`. False where there is none. */
+/* Decodes the next codewords, from `next`. False if no codeword matches. */
 typedef bool
 decode_step(struct cpu_tile_reader *reader, uint64_t *next);
 
@@ -193,8 +194,8 @@ has_bursts(const struct cpu_coded_tile *tile)
     return ((const struct cpu_decode_table *)tile->table)->has_bursts;
 }
 
-/* Whether the next steps' symbols, so many at most each, have room, and bits
- * are left. */
+/* Whether the symbols of the next steps, at most `max_nsymbols` each, have
+ * room, and bits are left. */
 static inline bool
 has_room(const struct cpu_tile_reader *reader, uint64_t max_nsymbols)
 {
@@ -203,13 +204,14 @@ has_room(const struct cpu_tile_reader *reader, uint64_t max_nsymbols)
            reader->at <= reader->nbits;
 }
 
-/* Takes steps in two tiles, until one's end is near: each codeword has to wait
- * for the one before it, but not for those of the other tile. */
+/* Decodes two tiles in turn, until one is nearly at its end. A codeword's place
+ * depends on the codeword before it in the same tile, but not on the other
+ * tile's: the processor overlaps both. */
 static inline bool
 decode_two(struct cpu_tile_reader *one, struct cpu_tile_reader *other,
            decode_step *step, uint64_t max_nsymbols)
 {
-    struct cpu_tile_reader a = *one, b = *other; /* for registers */
+    struct cpu_tile_reader a = *one, b = *other; /* in registers */
     bool good = true;
 
     while (good && has_room(&a, max_nsymbols) && has_room(&b, max_nsymbols)) {

@@ -1,10 +1,10 @@
-/* Symbols to the codewords of one codebook and back. */
+/* Encodes symbols as codewords of one codebook, and decodes them. */
 #pragma once
 
 #include "codec/format/base.h"
 #include "codec/format/huffman.h"
 
-/* A codebook as encoders look it up: packed codewords by symbol. */
+/* A codebook for encoding: packed codewords by symbol. */
 struct cpu_codebook {
     uint32_t codeword[TERP_NSYMBOLS];
 };
@@ -13,19 +13,19 @@ void
 terp_cpu_encode_table_make(const uint8_t nbits[TERP_NSYMBOLS],
                            struct cpu_codebook *codebook);
 
-/* Where codewords are put: the highest of `pending` are fewer than eight bits
- * that are not stored yet. */
+/* The place where codewords are written. The highest bits of `pending`, fewer
+ * than eight, are not stored yet. */
 struct cpu_output {
     uint8_t *at;
     uint64_t pending;
     unsigned npending;
 };
 
-/* Whole words are stored: so many bytes behind an encoder's last one are
- * overwritten. */
+/* Codewords are stored by whole words: this many bytes after the last codeword
+ * are overwritten. */
 #define CPU_OUTPUT_PADDING_NBYTES 8
 
-/* At most 56 bits, one at least. */
+/* Appends 1 to 56 bits. */
 static inline void
 cpu_put_bits(struct cpu_output *output, uint64_t bits, unsigned nbits)
 {
@@ -40,53 +40,57 @@ cpu_put_bits(struct cpu_output *output, uint64_t bits, unsigned nbits)
     output->npending %= 8;
 }
 
-/* Returns the number of bytes; `dst` has room for TERP_MAX_CODE_NBITS a symbol
- * and CPU_OUTPUT_PADDING_NBYTES. */
+/* Returns the number of bytes. `dst` holds TERP_MAX_CODE_NBITS per symbol, plus
+ * CPU_OUTPUT_PADDING_NBYTES. */
 uint64_t
 terp_cpu_codewords_encode(const struct cpu_codebook *codebook,
                           const uint16_t *symbols, uint64_t nsymbols,
                           uint8_t *dst);
 
-/* Bits that a look-up sees: one codeword, or a burst of short ones. */
+/* The bits that a look-up sees: of one codeword, and of a burst of short
+ * ones. */
 #define CPU_LOOKUP_NBITS 12
 #define CPU_BURST_NBITS 10
 #define CPU_BURST_MAX_NSYMBOLS 8
 
-/* Codewords by length: those below end[l] (left-aligned) and not below end[l -
- * 1] have l bits, and codeword w of these stands for sorted[base[l] + w]. */
+/* Canonical codewords by length. A left-aligned codeword w has l bits if end[l
+ * - 1] <= w < end[l]; its symbol is sorted[base[l] + w], where w is
+ * right-aligned. */
 struct cpu_sorted_codewords {
     uint32_t end[TERP_MAX_CODE_NBITS + 1];
     int32_t base[TERP_MAX_CODE_NBITS + 1];
-    uint16_t sorted[TERP_NSYMBOLS]; /* by (length, symbol) */
+    uint16_t sorted[TERP_NSYMBOLS]; /* by length, then by symbol */
 };
 
-/* Also tells the codewords by symbol. False when the lengths overfill the code
+/* Also returns the codewords by symbol. False if the lengths overfill the code
  * space. */
 bool
 terp_cpu_sorted_codewords_make(const uint8_t nbits[TERP_NSYMBOLS],
                                uint16_t codewords_ret[TERP_NSYMBOLS],
                                struct cpu_sorted_codewords *sorted_ret);
 
-/* What decodes a codebook. */
+/* A codebook for decoding. */
 struct cpu_decode_table {
-    /* By the next CPU_LOOKUP_NBITS bits: symbol << 4 | bits; 0: longer. */
+    /* By the next CPU_LOOKUP_NBITS bits: symbol << 4 | length; 0: the codeword
+     * is longer. */
     uint16_t lookup[1 << CPU_LOOKUP_NBITS];
-    /* By the next CPU_BURST_NBITS bits: up to so many symbols. Bits 10-15 of
-     * the first say how many there are, of the second how many bits they take;
-     * 0: not even one. */
+    /* By the next CPU_BURST_NBITS bits: all symbols whose codewords these bits
+     * hold. Bits 10-15 of the first item hold the number of symbols, those of
+     * the second the number of bits that the symbols take; 0 symbols: the
+     * codeword is longer. */
     uint16_t burst[1 << CPU_BURST_NBITS][CPU_BURST_MAX_NSYMBOLS];
-    bool has_bursts; /* they pay where zero takes few bits */
+    bool has_bursts; /* bursts pay if zero has a short codeword */
     struct cpu_sorted_codewords codewords;
 };
 
-/* False when the lengths overfill the code space. */
+/* False if the lengths overfill the code space. */
 bool
 terp_cpu_decode_table_make(const uint8_t nbits[TERP_NSYMBOLS],
                            struct cpu_decode_table *table_ret);
 
-/* Symbol << 4 | bits of the codeword that `next` begins with, highest bit
- * first, which has more bits than `length`; 0 when these bits are no codeword.
- */
+/* Finds the codeword that `next` begins with, highest bit first, if it has more
+ * than `length` bits. Returns symbol << 4 | length, or 0 if no codeword
+ * matches. */
 static inline unsigned
 cpu_find_longer_codeword(const struct cpu_sorted_codewords *codewords,
                          uint64_t next, int length)
@@ -105,7 +109,7 @@ cpu_find_longer_codeword(const struct cpu_sorted_codewords *codewords,
     return 0;
 }
 
-/* The same of any length. */
+/* The same for a codeword of any length. */
 static inline unsigned
 cpu_find_codeword(const struct cpu_decode_table *table, uint64_t next)
 {
@@ -125,34 +129,35 @@ load_be64(const uint8_t *src)
     return word;
 }
 
-/* The decoder loads whole words: so many bytes behind `src` are readable. */
+/* The decoder loads whole words: this many bytes after `src` must be
+ * readable. */
 #define CPU_CODEWORDS_PADDING_NBYTES 8
 
-/* A tile to decode, of codewords or of tokens. */
+/* A tile of codewords or of tokens. */
 struct cpu_coded_tile {
-    const void *table; /* of the decoder's own kind */
+    const void *table; /* a table of the coding's own type */
     const uint8_t *src;
     uint64_t nbytes;
     uint16_t *symbols;
     uint64_t nsymbols;
 };
 
-/* One on its way. */
+/* The state of a tile's decoding. */
 struct cpu_tile_reader {
     struct cpu_coded_tile tile;
-    uint64_t at, nbits; /* next bit, and all */
-    uint64_t i;         /* next symbol */
+    uint64_t at, nbits; /* the next bit; number of bits */
+    uint64_t i;         /* the next symbol */
 };
 
-/* The next bits, 57 of them at least. */
+/* Loads the next bits, at least 57 of them. */
 static inline uint64_t
 cpu_next_bits(const struct cpu_tile_reader *reader)
 {
     return load_be64(reader->tile.src + reader->at / 8) << (reader->at % 8);
 }
 
-/* One tile, or two, which take less time together. False unless exactly their
- * bytes make their symbols. */
+/* Decodes one tile, or two together, which takes less time. False unless the
+ * codewords fill exactly the tile's bytes and symbols. */
 typedef bool
 cpu_tiles_decoder(const struct cpu_coded_tile *tiles, int ntiles);
 

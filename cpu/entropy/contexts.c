@@ -1,6 +1,6 @@
-/* Sorts a level's symbols by contexts, which follow from the symbols of coarser
- * levels, and puts them back. Workers take pieces of the level: first they find
- * contexts and count them, then they move symbols. */
+/* Sorts a level's symbols by context, and restores their order. Contexts follow
+ * from the symbols of coarser levels. Workers take pieces of the level twice:
+ * first they find and count contexts, then they move symbols. */
 #include "cpu/entropy/contexts.h"
 
 #include <stdlib.h>
@@ -12,22 +12,23 @@
 
 /* ---- weights ---- */
 
-/* Weights of a lattice's points: [nbricks][n3][n2][n1][n0] bytes. */
+/* Weights of the points of a lattice: [nbricks][n3][n2][n1][n0] bytes. */
 struct weights {
     const struct terp_layout *layout;
-    int l;                   /* the level whose even points these are of */
-    uint8_t *even;           /* extents neven of the level */
-    uint8_t *fine;           /* those of the level's own points too */
-    const uint16_t *symbols; /* level order */
-    int wide;                /* symbols' codes */
+    int l;                   /* the level whose even points have weights */
+    uint8_t *even;           /* weights of these, extents neven of the level */
+    uint8_t *fine;           /* weights of the even and the level's own
+                              * points */
+    const uint16_t *symbols; /* in level order */
+    int wide;                /* of the codes */
 };
 
-/* Contexts are made of so many points at once, of which a row may have fewer:
- * so many bytes behind the weights are readable. */
+/* Contexts are found for this many points at once. As a row may have fewer
+ * points, this many bytes after the weights must be readable. */
 #define BLOCK_NVALUES 32
 
-/* Makes rows [first, end) of the lattice that a level completes: its even
- * points and its own ones take turns. */
+/* Makes rows [first, end) of the lattice that a level completes: even points
+ * and the level's own points alternate. */
 static void
 interleave_rows(void *arg, struct cpu_share share)
 {
@@ -72,7 +73,8 @@ interleave_rows(void *arg, struct cpu_share share)
     }
 }
 
-/* As many symbols stand before the level's in every order. */
+/* The number of even points, which is the number of symbols before the level's
+ * in every order. */
 static uint64_t
 even_nvalues(const struct terp_layout *layout, int l)
 {
@@ -83,8 +85,8 @@ even_nvalues(const struct terp_layout *layout, int l)
     return nvalues;
 }
 
-/* The weights of the anchors, of which those of all levels are made in turn.
- * Memory: `even`, and behind it `fine`. */
+/* Makes the weights of the anchors; go_on() then makes those of each finer
+ * level. `even` and `fine` are one allocation. */
 static enum terp_status
 start_weights(const struct terp_layout *layout, int wide,
               const uint16_t *symbols, struct weights *weights_ret,
@@ -107,7 +109,7 @@ start_weights(const struct terp_layout *layout, int wide,
     return TERP_OK;
 }
 
-/* On to the next finer level, the symbols of this one being known. */
+/* Advances to the next finer level, once this level's symbols are known. */
 static void
 go_on(struct cpu_pool *pool, struct weights *weights)
 {
@@ -126,34 +128,35 @@ go_on(struct cpu_pool *pool, struct weights *weights)
 
 /* ---- contexts ---- */
 
-/* A level's points on their way between level order and context order. */
+/* A level whose points move between level order and context order. */
 struct sort {
     const struct weights *weights;
-    const uint64_t *mask; /* of special points in C order, or NULL */
+    const uint64_t *mask; /* special points, in C order; NULL: none */
     const struct terp_layout *layout;
     int l;
-    uint64_t begin;  /* of the level's symbols, in either order */
-    uint8_t *groups; /* by place in level order, times GROUP_UNIT */
+    uint64_t begin;  /* first symbol of the level, in either order */
+    uint8_t *groups; /* in level order, times GROUP_UNIT */
     const uint16_t *from;
     uint16_t *to;
-    bool restore; /* else to context order */
+    bool restore; /* from context order to level order; else the reverse */
     uint64_t npieces;
     struct piece *pieces;
 };
 
-/* A group's number is kept as that of the bits before a byte of its own, which
- * is that of the bytes before a word of its own, too. */
+/* A group g is stored as g * GROUP_UNIT: the shift of byte g in a word of eight
+ * bytes, and the byte offset of word g in an array. */
 #define GROUP_UNIT 8
 _Static_assert(GROUP_UNIT == sizeof(uint64_t), "A group has a word.");
 
-/* Slabs of a class that a worker does on its own. */
+/* Slabs of a class that one worker handles. */
 struct piece {
     unsigned odd;
     uint64_t first, end;
-    /* Of each group: how many, then where they begin in context order. */
+    /* Of each group: first the number of points, then the place in context
+     * order where they begin. */
     uint64_t at[TERP_NGROUPS];
 };
-#define PIECE_NSYMBOLS 8192 /* or one slab */
+#define PIECE_NSYMBOLS 8192 /* or one slab, if it is larger */
 
 static void
 boxes_of_class(const struct sort *sort, unsigned odd, struct cpu_boxes *boxes)
@@ -165,7 +168,7 @@ boxes_of_class(const struct sort *sort, unsigned odd, struct cpu_boxes *boxes)
     terp_cpu_boxes_make(sort->layout, extent, boxes);
 }
 
-/* The level's pieces, classes and slabs in tile order. */
+/* Lists the level's pieces; classes and slabs are in tile order. */
 static enum terp_status
 make_pieces(struct sort *sort)
 {
@@ -194,7 +197,7 @@ make_pieces(struct sort *sort)
     }
 }
 
-/* Sums of `n` corners' weights, which is a power of two. */
+/* Sums the weights of `n` corners; n is a power of two. */
 static inline void
 sum_corners(const uint8_t *const *corner, unsigned n, uint64_t x,
             int16_t sum[BLOCK_NVALUES])
@@ -207,7 +210,7 @@ sum_corners(const uint8_t *const *corner, unsigned n, uint64_t x,
     }
 }
 
-/* Groups of BLOCK_NVALUES points. */
+/* Finds the groups of BLOCK_NVALUES points. */
 static inline void
 find_groups(const uint8_t *const *corner, unsigned ncorners, uint64_t x,
             uint8_t *restrict groups_ret)
@@ -215,7 +218,7 @@ find_groups(const uint8_t *const *corner, unsigned ncorners, uint64_t x,
     int16_t sum[BLOCK_NVALUES], context[BLOCK_NVALUES];
     int16_t factor = (int16_t)(TERP_NCLASSES / ncorners);
 
-    /* With a constant each, for the compiler's sake. */
+    /* Calls with a constant, which the compiler unrolls. */
     if (ncorners == 2)
         sum_corners(corner, 2, x, sum);
     else if (ncorners == 4)
@@ -230,7 +233,7 @@ find_groups(const uint8_t *const *corner, unsigned ncorners, uint64_t x,
         groups_ret[i] = (uint8_t)(context[i] * GROUP_UNIT);
 }
 
-/* The group of a row's last point, when nothing stands behind it. */
+/* The group of a row's last point, which may have no even point after it. */
 static uint8_t
 find_last_group(const uint8_t *const *corner, unsigned ncorners, uint64_t x)
 {
@@ -242,12 +245,12 @@ find_last_group(const uint8_t *const *corner, unsigned ncorners, uint64_t x)
     return (uint8_t)(terp_context_of(all) * GROUP_UNIT);
 }
 
-/* For loops of which gcc 12 spills registers where it puts them into their
- * caller: doc/design/12-version-1.md. */
+/* Keeps hot loops out of line: in their caller, gcc 12 spills their registers
+ * (doc/design/12-version-1.md). */
 #define APART static __attribute__((noinline))
 
-/* Points [begin, end) of a class, as if they stood one after another. Rows
- * whose corners do are done as one. */
+/* Finds the groups of points [begin, end) of a class, taken as one sequence.
+ * Rows that all have their corners are handled as one row. */
 APART void
 mark_points(const struct weights *w, unsigned odd, uint64_t begin, uint64_t end,
             uint8_t *groups)
@@ -277,7 +280,7 @@ mark_points(const struct weights *w, unsigned odd, uint64_t begin, uint64_t end,
                 corner[ncorners + c] = corner[c] + step;
             ncorners *= 2;
         }
-        /* The last row along dimension 1 may have nothing behind it. */
+        /* The last row along dimension 1 may have no row after it. */
         const uint64_t alike = min_u64(extent[1], even[1] - 1);
         const uint64_t nrows =
             extent[0] == even[0] && at[1] < alike ? alike - at[1] : 1;
@@ -299,7 +302,7 @@ mark_points(const struct weights *w, unsigned odd, uint64_t begin, uint64_t end,
 
 #define SPECIALS (TERP_GROUP_SPECIALS * GROUP_UNIT)
 
-/* Every second bit of a word, in its lower half. */
+/* Collects the even bits of a word in its lower half. */
 static inline uint64_t
 even_bits(uint64_t word)
 {
@@ -324,8 +327,8 @@ mark_eight(uint64_t bits, uint8_t *groups)
              8);
 }
 
-/* Marks those of `n` points, 32 at most, that are special, by every second bit
- * of a word: of a finest level all points but one in eight are. */
+/* Marks the special points among `n`, at most 32, whose bits are the even bits
+ * of a word. Such points are 7/8 of those of a finest level. */
 static inline void
 mark_word(uint64_t word, uint64_t n, uint8_t *groups)
 {
@@ -337,15 +340,16 @@ mark_word(uint64_t word, uint64_t n, uint8_t *groups)
         groups[x] = bits & 1 ? SPECIALS : groups[x];
 }
 
-/* Which bits of a word have points of a level, if the first one has. */
+/* The bits of a mask word that belong to points of level l, if the first bit
+ * does. */
 static inline uint64_t
 taken_bits(int l)
 {
     return l < 6 ? UINT64_MAX / ((UINT64_C(2) << ((1 << l) - 1)) - 1) : 1;
 }
 
-/* Marks those of `n` points that are special; they are 2^l apart in C order,
- * from `from` on. */
+/* Marks the special points among `n` points that are 2^l apart in C order, from
+ * `from` on. */
 static inline void
 mark_row(const uint64_t *mask, uint64_t from, int l, uint64_t taken, uint64_t n,
          uint8_t *groups)
@@ -369,7 +373,7 @@ mark_row(const uint64_t *mask, uint64_t from, int l, uint64_t taken, uint64_t n,
     }
 }
 
-/* Special points among [begin, end) of a class stand behind all others. */
+/* Puts the special points among [begin, end) of a class into the last group. */
 static void
 mark_specials(const struct sort *sort, unsigned odd, uint64_t begin,
               uint64_t end, uint8_t *groups)
@@ -392,9 +396,9 @@ mark_specials(const struct sort *sort, unsigned odd, uint64_t begin,
     }
 }
 
-/* Counts the points of whole blocks by group, with counters of a byte, of which
- * each group has a block: as their sums wait for each other, all groups take
- * turns. */
+/* Counts the points of whole blocks by group. Counters are bytes, a block of
+ * them per group. The groups alternate, since each sum depends on the one
+ * before it. */
 static void
 count_blocks(const uint8_t *groups, uint64_t nblocks,
              uint64_t counts_inout[TERP_NGROUPS])
@@ -445,17 +449,17 @@ mark_piece(void *arg, uint64_t p)
 
 /* ---- between level order and context order ---- */
 
-/* A class's arrays in level order, and the next place of each group: `at`, and
- * of contexts a byte of `ahead` on, which is at hand at once where a place in
- * memory had to be stored first. */
+/* The arrays of a class, and the next place of each group in context order:
+ * at[g] plus the group's byte of `ahead`. Counting in `ahead`, a register,
+ * avoids waiting for a store to at[g] before the next load. */
 struct move {
     const uint8_t *groups;
     const uint16_t *from;
     uint16_t *to;
-    const uint16_t *in_levels; /* that of them which is in level order */
+    const uint16_t *in_levels; /* `from` or `to`, whichever is in level order */
     uint64_t at[TERP_NGROUPS];
     uint64_t ahead;
-    uint64_t nahead; /* sum of its bytes */
+    uint64_t nahead; /* sum of the bytes of `ahead` */
 };
 #define MAX_NAHEAD 255
 _Static_assert(TERP_NCONTEXTS == 8 && GROUP_UNIT == 8,
@@ -469,7 +473,8 @@ catch_up(struct move *m)
     m->ahead = m->nahead = 0;
 }
 
-/* Symbols of a row that can be moved at once: all, if they are not many. */
+/* The number of a row's symbols that can move before a byte of `ahead` could
+ * overflow: all, or MAX_NAHEAD. */
 static inline uint64_t
 go_ahead(struct move *m, uint64_t nleft)
 {
@@ -481,8 +486,7 @@ go_ahead(struct move *m, uint64_t nleft)
     return n;
 }
 
-/* The place in context order of a point that is not special; that of the next
- * one is one on. */
+/* Takes the next place in context order of a group that is not special. */
 static inline uint64_t
 next_place(const struct move *m, unsigned group, uint64_t *ahead)
 {
@@ -528,8 +532,9 @@ restore_row(void *arg, uint64_t at, uint64_t n)
     }
 }
 
-/* The same where points may be special: `ahead` has seven bits for each of the
- * groups. Special points stand in runs. */
+/* The same for chunks with special points: each group, including that of
+ * special points, has seven bits of `ahead`. Special points come in runs, which
+ * are copied eight at a time. */
 #define MASKED_NBITS 7
 #define MAX_NAHEAD_MASKED ((1 << MASKED_NBITS) - 1)
 _Static_assert(TERP_NGROUPS *MASKED_NBITS <= 64, "Each group has its bits.");
@@ -567,7 +572,7 @@ next_place_masked(const struct move *m, unsigned group, uint64_t *ahead)
     return place;
 }
 
-/* Whether eight points are all special; where the first of them stands. */
+/* Whether eight points are all special; if so, takes the place of the first. */
 static inline bool
 are_specials(const struct move *m, uint64_t at, uint64_t *ahead,
              uint64_t *place_ret)
@@ -682,7 +687,8 @@ move_level(struct cpu_pool *pool, const struct weights *weights,
     return TERP_OK;
 }
 
-/* All levels, from the coarsest on, as their weights become known. */
+/* Handles all levels, the coarsest first: each level's symbols yield the
+ * weights of the next. */
 enum terp_status
 terp_cpu_order_contexts(struct cpu_pool *pool, const struct terp_layout *layout,
                         const uint64_t *mask, const uint16_t *from, int wide,

@@ -1,4 +1,4 @@
-/* Counts numbers in four histograms at once, which are added up. */
+/* Counts numbers in four histograms at once, and sums these. */
 #include "cpu/entropy/histogram.h"
 
 #include <string.h>

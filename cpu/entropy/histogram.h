@@ -8,7 +8,7 @@
 #include <emmintrin.h>
 #endif
 
-/* Bit i tells if number i of the next 64 is another one than `common`. */
+/* Bit i is set if number i of the next 64 differs from `common`. */
 static inline uint64_t
 cpu_find_others(const uint16_t *numbers, uint16_t common)
 {
@@ -32,18 +32,18 @@ cpu_find_others(const uint16_t *numbers, uint16_t common)
     return others;
 }
 
-/* At most so many numbers are counted at once. */
+/* The most numbers that a histogram's 16-bit counters can count at once. */
 #define CPU_COUNT_MAX_NNUMBERS (4 * (uint64_t)UINT16_MAX)
 
-/* What numbers are counted in: a worker's own memory. Equal neighbours go to
- * different lanes of counters, which need not wait for each other. */
+/* The counters of a worker. Consecutive numbers go to different lanes of
+ * counters, so that the processor need not wait for the same counter twice. */
 #define CPU_HISTOGRAM_NLANES 4
 struct cpu_histogram {
     uint16_t lane[CPU_HISTOGRAM_NLANES][TERP_NSYMBOLS];
 };
 
-/* How often each number occurs: they are below `end`, at most TERP_NSYMBOLS,
- * and `common` may be most of them. */
+/* Counts each number in `numbers`. All are below `end`, which is at most
+ * TERP_NSYMBOLS. `common` names a number that may be the most frequent. */
 void
 terp_cpu_histogram(const uint16_t *numbers, uint64_t nnumbers, int end,
                    uint16_t common, struct cpu_histogram *histogram,

@@ -1,4 +1,4 @@
-/* Makes tables once. */
+/* Makes tables on first use. */
 #include "cpu/entropy/kept.h"
 
 enum {

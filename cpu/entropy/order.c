@@ -29,7 +29,7 @@ terp_cpu_boxes_make(const struct terp_layout *layout,
     boxes->slab_nsymbols = boxes->brick_nsymbols / nslowest * boxes->box;
 }
 
-/* Arrays on their way. */
+/* The arrays of a transfer. */
 struct transfer {
     struct cpu_boxes boxes;
     const uint16_t *from;
@@ -37,7 +37,7 @@ struct transfer {
     bool into_tiles;
 };
 
-/* Where a worker's copying stands. */
+/* A worker's position in tile order. */
 struct copy {
     const struct transfer *transfer;
     uint64_t tiled;

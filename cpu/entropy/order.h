@@ -1,22 +1,22 @@
-/* Symbols from level order to tile order and back. doc/format.md,
- * "Tile order": symbols are listed box by box, so that a tile holds
- * neighbours in every dimension. gpu/entropy/order.cuh finds single places;
- * here boxes are walked, so that whole rows are copied. */
+/* Moves symbols between level order and tile order. doc/format.md, "Tile
+ * order": symbols are listed box by box, so that a tile holds neighbours in
+ * every dimension. gpu/entropy/order.cuh computes single places; the CPU walks
+ * boxes and copies whole rows. */
 #pragma once
 
 #include "codec/format/frame.h"
 #include "codec/format/layout.h"
 #include "cpu/pool/pool.h"
 
-/* Between the order of a predictor and tile order: of symbols in level order
- * every class is cut into boxes, of those in C order the bricks themselves.
- * `from` and `to` hold a symbol for every value and do not overlap. */
+/* Moves symbols between a predictor's order and tile order. In level order
+ * every class is cut into boxes, in C order the bricks are. `from` and `to`
+ * hold a symbol per value and do not overlap. */
 void
 terp_cpu_order_tiles(struct cpu_pool *pool, const struct terp_layout *layout,
                      enum terp_prediction prediction, const uint16_t *from,
                      uint16_t *to, bool into_tiles);
 
-/* The symbols of one level, between level order and tile order. */
+/* Moves the symbols of one level between level order and tile order. */
 void
 terp_cpu_order_level(struct cpu_pool *pool, const struct terp_layout *layout,
                      int l, const uint16_t *from, uint16_t *to,
@@ -24,17 +24,17 @@ terp_cpu_order_level(struct cpu_pool *pool, const struct terp_layout *layout,
 
 /* ---- boxes ---- */
 
-/* Walks are compiled for each visitor. */
+/* Inlined, so that walks are compiled for each visitor. */
 #define CPU_INLINE static inline __attribute__((always_inline))
 
-/* Stacked arrays [nbricks][n3][n2][n1][n0], cut into boxes. A slab holds a
- * brick's boxes of one place along the slowest dimension; it covers the same
- * range in C order and in tile order. */
+/* Stacked arrays [nbricks][n3][n2][n1][n0], cut into boxes. A slab holds the
+ * boxes of a brick that share a coordinate of the slowest dimension; a slab
+ * covers the same range in C order and in tile order. */
 struct cpu_boxes {
     uint64_t extent[TERP_NDIMS];
-    uint64_t box;    /* a box's extent in each dimension */
-    int slowest;     /* slabs are cut along this dimension */
-    uint64_t nslabs; /* of a brick; 0: no symbols at all */
+    uint64_t box;    /* extent of a box in each dimension */
+    int slowest;     /* the dimension that slabs are cut along */
+    uint64_t nslabs; /* of a brick; 0: no symbols */
     uint64_t slab_nsymbols, brick_nsymbols;
 };
 
@@ -43,7 +43,8 @@ terp_cpu_boxes_make(const struct terp_layout *layout,
                     const uint64_t extent[TERP_NDIMS],
                     struct cpu_boxes *boxes_ret);
 
-/* Where a slab begins, of all bricks' slabs, and the one before it ends. */
+/* The begin of a slab, numbered over all bricks; the end of the slab before
+ * it. */
 static inline uint64_t
 cpu_slab_begin(const struct cpu_boxes *boxes, uint64_t slab)
 {
@@ -51,13 +52,14 @@ cpu_slab_begin(const struct cpu_boxes *boxes, uint64_t slab)
            slab % boxes->nslabs * boxes->slab_nsymbols;
 }
 
-/* A row of a box: `n` symbols from `at` on in C order. */
+/* Visits a row of a box: `n` symbols from `at` on in C order. */
 typedef void
 cpu_row_visit(void *arg, uint64_t at, uint64_t n);
 
-/* Rows of a box are too short for the processor to foresee. Those of large
- * arrays of two dimensions are fetched so many rows before; of three, whose
- * rows are shorter, that gained nothing. */
+/* Rows of a box are too short for the processor's prefetcher. In
+ * two-dimensional arrays of at least CPU_FETCH_MIN_NSYMBOLS, rows are
+ * prefetched CPU_FETCH_NROWS ahead. In three dimensions rows are shorter, and
+ * prefetching gained nothing. */
 #define CPU_FETCH_NROWS 8
 #define CPU_FETCH_MIN_NSYMBOLS (1 << 17)
 
@@ -69,7 +71,7 @@ cpu_fetch(const void *at, uint64_t nbytes)
     for (uint64_t i = 0; i < nbytes; i += 64)
         __builtin_prefetch(bytes + i);
     __builtin_prefetch(bytes + nbytes - 1);
-    /* GCC leaves out calls of functions that have no other effect. */
+    /* Otherwise GCC removes calls that have no other effect. */
     __asm__ volatile("");
 }
 
@@ -80,7 +82,8 @@ cpu_is_fetched(const struct cpu_boxes *boxes)
            boxes->brick_nsymbols >= CPU_FETCH_MIN_NSYMBOLS;
 }
 
-/* Rows of the box at `low`, clipped to `high`, whose array starts at `base`. */
+/* Visits the rows of the box at `low`, clipped to `high`, of the array at
+ * `base`. */
 CPU_INLINE void
 cpu_box_walk(const struct cpu_boxes *boxes, const uint64_t low[TERP_NDIMS],
              const uint64_t high[TERP_NDIMS], uint64_t base,
@@ -102,7 +105,7 @@ cpu_box_walk(const struct cpu_boxes *boxes, const uint64_t low[TERP_NDIMS],
             }
 }
 
-/* `fetch` NULL: rows are not fetched before. */
+/* `fetch` NULL: no row is prefetched. */
 CPU_INLINE void
 cpu_slab_walk_boxes(const struct cpu_boxes *boxes, uint64_t slab,
                     cpu_row_visit *fetch, cpu_row_visit *visit, void *arg)
@@ -122,7 +125,7 @@ cpu_slab_walk_boxes(const struct cpu_boxes *boxes, uint64_t slab,
                     cpu_box_walk(boxes, at, high, base, fetch, visit, arg);
 }
 
-/* Visits a slab's rows in tile order; `fetch` does nothing but that. */
+/* Visits a slab's rows in tile order; `fetch` only prefetches. */
 CPU_INLINE void
 cpu_slab_walk(const struct cpu_boxes *boxes, uint64_t slab,
               cpu_row_visit *fetch, cpu_row_visit *visit, void *arg)

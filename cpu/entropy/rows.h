@@ -1,9 +1,9 @@
-/* Rows of a level's points, one after another. */
+/* Enumerates the rows of a level's points. */
 #pragma once
 
 #include "codec/format/layout.h"
 
-/* A row's coordinates by its number; returns the brick. */
+/* The coordinates of row `row`; returns its brick. */
 static inline uint64_t
 cpu_find_row(const uint64_t extent[TERP_NDIMS], uint64_t row,
              uint64_t at[TERP_NDIMS])
@@ -15,7 +15,7 @@ cpu_find_row(const uint64_t extent[TERP_NDIMS], uint64_t row,
     return row;
 }
 
-/* On to the next row. True when it is another brick's. */
+/* Advances to the next row. Returns true if that is in another brick. */
 static inline bool
 cpu_next_row(const uint64_t extent[TERP_NDIMS], uint64_t at[TERP_NDIMS])
 {
@@ -27,7 +27,7 @@ cpu_next_row(const uint64_t extent[TERP_NDIMS], uint64_t at[TERP_NDIMS])
     return true;
 }
 
-/* Where a class's row begins in C order; its points are 2^l apart. */
+/* The begin of a class's row in C order; its points are 2^l apart. */
 static inline uint64_t
 cpu_row_begin(const struct terp_layout *layout, int l, unsigned odd,
               uint64_t brick, const uint64_t at[TERP_NDIMS])

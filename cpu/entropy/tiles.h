@@ -1,34 +1,35 @@
-/* Symbols to bytes and back, tile by tile. doc/format.md, "Tiles". */
+/* Encodes symbols as bytes, tile by tile, and decodes them. doc/format.md,
+ * "Tiles". */
 #pragma once
 
 #include "codec/format/bytes.h"
 #include "codec/format/frame.h"
 #include "cpu/pool/pool.h"
 
-/* Where the first tiles of a stream end, or the partition that they are in
- * where that is reduced. */
+/* The ends of a stream's first tiles. In a reduced partition, the end of the
+ * partition. */
 struct cpu_tiles_prefixes {
     uint64_t ntiles[TERP_NPREFIXES];
     const uint8_t *end[TERP_NPREFIXES];
 };
 
-/* Writes all tiles of `symbols` with a coding other than raw and constant.
- * `prefixes`: NULL, or their numbers of tiles, of which the ends are found. */
+/* Writes all tiles of `symbols` with any coding but raw and constant.
+ * `prefixes`, if not NULL, has numbers of tiles, and gets where these end. */
 enum terp_status
 terp_cpu_tiles_encode(struct cpu_pool *pool, enum terp_coding coding,
                       const uint16_t *symbols, uint64_t nsymbols,
                       struct cpu_tiles_prefixes *prefixes,
                       struct writer *writer);
 
-/* Reads what terp_cpu_tiles_encode wrote, up to the reader's end: the first
- * `nwanted` symbols. Where these are not all, what is behind them may be
- * missing. */
+/* Reads tiles that terp_cpu_tiles_encode wrote, up to the reader's end, and
+ * decodes the first `nwanted` symbols. If `nwanted` is less than all, the bytes
+ * after these symbols may be missing. */
 enum terp_status
 terp_cpu_tiles_decode_first(struct cpu_pool *pool, enum terp_coding coding,
                             struct reader *reader, uint16_t *symbols_ret,
                             uint64_t nsymbols, uint64_t nwanted);
 
-/* All of them. */
+/* Decodes all symbols. */
 static inline enum terp_status
 terp_cpu_tiles_decode(struct cpu_pool *pool, enum terp_coding coding,
                       struct reader *reader, uint16_t *symbols_ret,
@@ -38,7 +39,7 @@ terp_cpu_tiles_decode(struct cpu_pool *pool, enum terp_coding coding,
                                        nsymbols, nsymbols);
 }
 
-/* Fills in the tile and index counts. */
+/* Fills in the counts of tiles and of the index. */
 enum terp_status
 terp_cpu_tiles_inspect(enum terp_coding coding, struct reader *reader,
                        uint64_t nsymbols, struct terp_info *info);

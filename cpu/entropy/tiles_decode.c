@@ -1,5 +1,5 @@
-/* Coded tiles to a chunk's symbols, and what terp_inspect tells of them. What
- * a coding does stands in a table (decode_steps_of). */
+/* Decodes tiles to a chunk's symbols, and counts them for terp_inspect. A table
+ * (decode_steps_of) has the steps of each coding. */
 #include <stdlib.h>
 
 #include "codec/format/reduce.h"
@@ -9,22 +9,23 @@
 #include "cpu/entropy/tiles.h"
 #include "cpu/entropy/tokens.h"
 
-/* Longest partition of any coding: a stream may have any of them reduced. */
+/* The longest partition of any coding; every coding may have reduced
+ * partitions. */
 #define PARTITION_MAX_NBYTES (TERP_PARTITION_NTILES * TERP_TOKENS_MAX_NBYTES)
 _Static_assert(TERP_CODEWORDS_MAX_NBYTES <= TERP_TOKENS_MAX_NBYTES,
                "No tile is longer than one of tokens.");
 _Static_assert(PARTITION_MAX_NBYTES <= TERP_REDUCE_MAX_NBYTES,
                "Any partition can be reduced.");
-/* A few bytes can claim any number of zero tiles, and a stream that is only
- * inspected has no destination to measure them by. Its tiles are counted where
- * there are at most so many, of which the index takes 4 MB, or as many as the
- * stream has bytes. */
+/* Bounds the memory of terp_inspect: a few bytes can claim any number of zero
+ * tiles, and no destination limits it. A stream's tiles are counted if they are
+ * at most this many, whose index takes 4 MB, or at most as many as the stream
+ * has bytes. */
 #define INSPECT_MAX_NTILES ((uint64_t)1 << 20)
 
-/* A worker's own memory. */
+/* A worker's memory. */
 struct worker_scratch {
     bool failed;
-    uint16_t tile[TERP_TILE_NSYMBOLS]; /* one that is not wanted whole */
+    uint16_t tile[TERP_TILE_NSYMBOLS]; /* not wanted whole */
     uint8_t partition[PARTITION_MAX_NBYTES + CPU_CODEWORDS_PADDING_NBYTES];
     uint8_t reduce[]; /* terp_reduce_scratch_nbytes */
 };
@@ -37,10 +38,10 @@ struct decoder {
     const uint8_t *payload_end;
     uint16_t *symbols;
     uint64_t nsymbols;
-    uint64_t nwanted;                          /* of them, the first ones */
-    const void *table_of_entry[TERP_NENTRIES]; /* NULL: not in use */
-    void *tables;     /* room for those that are not kept */
-    uint8_t *scratch; /* a block of scratch_nbytes for each worker */
+    uint64_t nwanted;                          /* the first symbols */
+    const void *table_of_entry[TERP_NENTRIES]; /* NULL: unused */
+    void *tables;     /* memory of tables that the process does not keep */
+    uint8_t *scratch; /* scratch_nbytes for each worker */
     size_t scratch_nbytes;
 };
 
@@ -49,7 +50,7 @@ struct decode_steps {
     cpu_tiles_decoder *decode;
 };
 
-/* ---- what codings do ---- */
+/* ---- the steps of codings ---- */
 
 static void
 make_codeword_table(int entry, void *table)
@@ -97,7 +98,7 @@ ntiles_wanted(const struct decoder *decoder)
     return div_up(decoder->nwanted, TERP_TILE_NSYMBOLS);
 }
 
-/* The table of a custom stream, whose tiles all use it as entry 0. */
+/* Reads the code of a custom stream; all its tiles use it, as entry 0. */
 static enum terp_status
 read_table(struct decoder *decoder, struct reader *reader)
 {
@@ -135,7 +136,7 @@ read_codebooks(struct decoder *decoder, struct reader *reader)
                : TERP_ERR_MEMORY;
 }
 
-/* Reads all before the payload, at which the reader is left. */
+/* Reads everything before the payload; leaves the reader there. */
 static enum terp_status
 read_index(struct decoder *decoder, struct reader *reader)
 {
@@ -166,8 +167,8 @@ tiles_nbytes(const struct cpu_tile_index *index, uint64_t first, uint64_t end)
     return nbytes;
 }
 
-/* The partition's tiles up to `end` as they were before reduction, padded; or
- * NULL. */
+/* Expands the partition's tiles up to `end`, with padding. Returns NULL on
+ * failure. */
 static const uint8_t *
 expand_partition(const struct decoder *decoder, struct worker_scratch *scratch,
                  uint64_t p, uint64_t end)
@@ -206,7 +207,7 @@ decode_partition(const struct decoder *decoder, struct worker_scratch *scratch,
         min_u64(cpu_end_tile(index, p), ntiles_wanted(decoder));
     const uint8_t *src = expand_partition(decoder, scratch, p, end);
     struct cpu_coded_tile tiles[TERP_PARTITION_NTILES];
-    uint16_t *last = NULL; /* symbols of a tile that is not wanted whole */
+    uint16_t *last = NULL; /* the symbols of a partly wanted tile go here */
     uint64_t n_last = 0;
     int ntiles = 0;
 

@@ -1,6 +1,6 @@
-/* A chunk's symbols to coded tiles, in two passes over these: the first counts
- * what codebooks are chosen by, the second encodes. What a coding does in each
- * pass stands in a table (encode_steps_of). */
+/* Encodes a chunk's symbols as tiles in two passes. The first counts symbols to
+ * choose codebooks, the second encodes. A table (encode_steps_of) has the steps
+ * of each coding in both passes. */
 #include <stdlib.h>
 
 #include "codec/format/reduce.h"
@@ -14,20 +14,20 @@
 _Static_assert(TERP_PARTITION_NTILES % 8 == 0,
                "Workers share no byte of the bit map of tiles.");
 
-/* Where a partition is staged: its tiles, and what is overwritten behind. */
+/* The size of a staged partition: its tiles, and the padding after them. */
 #define PARTITION_MAX_NBYTES \
     ((uint64_t)TERP_PARTITION_NTILES * TERP_CODEWORDS_MAX_NBYTES)
 #define STAGED_PARTITION_NBYTES \
     (PARTITION_MAX_NBYTES + CPU_OUTPUT_PADDING_NBYTES)
 
-/* A worker's own memory. */
+/* A worker's memory. */
 struct worker_scratch {
-    uint64_t frequency[TERP_NSYMBOLS]; /* custom: of non-zero tiles */
+    uint64_t frequency[TERP_NSYMBOLS]; /* custom streams */
     uint32_t counts[TERP_NSYMBOLS];
     struct cpu_histogram histogram;
-    /* The encoder stores whole words, and would reach into the next tile. */
+    /* The encoder stores whole words, which would overwrite the next tile. */
     uint8_t tile[TERP_TOKENS_MAX_NBYTES + CPU_OUTPUT_PADDING_NBYTES];
-    /* Where partitions are reduced: PARTITION_MAX_NBYTES, and
+    /* Reduced partitions: PARTITION_MAX_NBYTES, and
      * terp_reduce_scratch_nbytes. */
     uint8_t reduced[];
 };
@@ -39,27 +39,28 @@ struct encoder {
     uint64_t nsymbols;
     int nworkers;
     struct cpu_tile_index index;
-    /* A tile's bits under each entry; of tokens with their plain bits. */
+    /* A tile's bits under each entry; those of tokens include plain bits. */
     uint32_t (*cost)[TERP_NENTRIES];
-    uint8_t *staging; /* unless lengths are known before: a partition's tiles */
-    uint8_t *scratch; /* a block of scratch_nbytes for each worker */
+    uint8_t *staging; /* of a partition, if lengths are not known yet */
+    uint8_t *scratch; /* scratch_nbytes for each worker */
     size_t scratch_nbytes;
-    const void *codebook_of_entry[TERP_NENTRIES]; /* of the coding's own kind */
-    void *codebooks;                              /* those that are not kept */
-    const struct cpu_tokens *tokens;              /* ratio */
-    struct cpu_tokens own_tokens;                 /* unless they are kept */
+    const void *codebook_of_entry[TERP_NENTRIES]; /* of the coding's own type */
+    void *codebooks;                              /* those that the process does
+                                                   * not keep */
+    const struct cpu_tokens *tokens;              /* ratio streams */
+    struct cpu_tokens own_tokens;                 /* unless kept */
     uint8_t *payload;
 };
 
 struct encode_steps {
     struct cpu_kept *codebooks; /* NULL: the stream has its own code */
-    /* First pass: counts a tile for the choice of codebooks. False where all
-     * of its codes are 0: the tile is left out of the payload. */
+    /* First pass: counts a tile's symbols for the choice of codebooks. False if
+     * all its codes are 0: such a tile has no payload. */
     bool (*count)(struct encoder *encoder, int worker, uint64_t tile);
-    /* Between the passes: chooses codebooks, writes which, and makes their
-     * codewords. False when memory runs out. */
+    /* Between the passes: chooses codebooks, writes the choice, and makes the
+     * codewords. False if memory runs out. */
     bool (*choose)(struct encoder *encoder, struct writer *writer);
-    /* Second pass: returns the number of bytes. */
+    /* Second pass: encodes a tile, and returns its number of bytes. */
     uint64_t (*encode)(const struct encoder *encoder, uint64_t tile,
                        uint8_t *dst);
 };
@@ -122,8 +123,8 @@ count_for_custom(struct encoder *encoder, int worker, uint64_t tile)
     return true;
 }
 
-/* Tokens are not kept for the second pass, which cuts the tile up again: to
- * store and load four bytes for each took longer. */
+/* Counts a tile's tokens. The second pass cuts the tile into tokens a second
+ * time: storing and loading four bytes per token took longer. */
 static bool
 count_tokens(struct encoder *encoder, int worker, uint64_t tile)
 {
@@ -170,7 +171,7 @@ make_tokens(int entry, void *tokens)
     terp_cpu_tokens_make(tokens);
 }
 
-/* What all entries have in common, kept as entry 0's. */
+/* Finds the table that all entries share; it is kept as entry 0's. */
 static const struct cpu_tokens *
 find_tokens(struct cpu_tokens *own)
 {
@@ -202,7 +203,7 @@ choose_entries(struct encoder *encoder, struct writer *writer)
                                 &encoder->codebooks);
 }
 
-/* All tiles use codebook 0, as entry 0. */
+/* Makes codebook 0, which all tiles use as entry 0. */
 static bool
 choose_custom(struct encoder *encoder, struct writer *writer)
 {
@@ -281,8 +282,8 @@ encode_steps_of(enum terp_coding coding)
 
 /* ---- the payload ---- */
 
-/* From each partition's length, which stands behind its place, to where all
- * begin. */
+/* Turns the lengths of partitions, each stored at index p + 1, into where all
+ * partitions begin. */
 static void
 sum_lengths(struct cpu_tile_index *index)
 {
@@ -389,7 +390,7 @@ write_staged(struct cpu_pool *pool, struct encoder *encoder,
     return writer->overflow ? TERP_ERR_CAPACITY : TERP_OK;
 }
 
-/* ---- all of it ---- */
+/* ---- the encoder ---- */
 
 static bool
 make_encoder(struct encoder *encoder, struct cpu_pool *pool)
@@ -461,7 +462,7 @@ terp_cpu_tiles_encode(struct cpu_pool *pool, enum terp_coding coding,
     if (!encoder->steps->choose(encoder, writer))
         st = TERP_ERR_MEMORY;
     else
-        /* Where tiles stay as they are their costs are their lengths. */
+        /* Tiles that are not reduced have the lengths that their costs tell. */
         st = terp_coding_reduces(coding)
                  ? write_staged(pool, encoder, writer)
                  : write_in_place(pool, encoder, writer);

@@ -1,5 +1,5 @@
 /* Cuts a tile's symbols into tokens, encodes these by a codebook, and decodes
- * them by look-ups of several bits at a time. */
+ * them by table look-ups of several bits at a time. */
 #include "cpu/entropy/tokens.h"
 
 #include "codec/format/base.h"
@@ -33,7 +33,8 @@ make_item(unsigned number, int nbits, unsigned bits)
     return number | (uint32_t)nbits << NUMBER_NBITS | bits << BITS_SHIFT;
 }
 
-/* A run's part of a token: what one with an escape has, less the escape. */
+/* The share of a run in a token: the item of a run with an escape, less that of
+ * the escape. */
 static uint32_t
 item_of_run(unsigned run)
 {
@@ -43,7 +44,7 @@ item_of_run(unsigned run)
                      token.bits);
 }
 
-/* A code's part of a token: a run of no zeros adds nothing. The code 0 is
+/* The share of a code in a token: the item of a run of no zeros. Code 0 is
  * never looked up. */
 static uint32_t
 item_of_code(unsigned symbol)
@@ -54,11 +55,11 @@ item_of_code(unsigned symbol)
     return make_item(token.number, (int)token.nbits, token.bits);
 }
 
-/* A token by its number: the classes of its run and its code. */
+/* A token by its number: the classes of its run and of its code. */
 struct token {
-    unsigned run_first, code_first; /* of escapes the latter is 0 */
-    int run_nbits, code_nbits;      /* the code's without the sign */
-    int nbits;                      /* with it, of both */
+    unsigned run_first, code_first; /* code_first is 0 for escapes */
+    int run_nbits, code_nbits;      /* of the code, without its sign */
+    int nbits;                      /* of run and code, with the sign */
 };
 
 static inline struct token
@@ -97,7 +98,8 @@ find_run(const struct cpu_tokens *tokens, uint64_t run)
                                   : item_of_run((unsigned)run);
 }
 
-/* A run's item and that of the code behind it. */
+/* The item of a token: a run's item joined with that of the code after the
+ * run. */
 static inline uint32_t
 join_items(uint32_t run, uint32_t code)
 {
@@ -107,11 +109,11 @@ join_items(uint32_t run, uint32_t code)
     return ((run + code) & fields) | bits << BITS_SHIFT;
 }
 
-/* A token: a run and the symbol behind it. */
+/* Visits a token: a run of zeros and the symbol after it. */
 typedef void
 visit_token(void *arg, uint64_t run, unsigned symbol);
 
-/* Visits a tile's tokens. Inline, and so is the visitor. */
+/* Visits a tile's tokens. Inlined together with the visitor. */
 static inline void
 cut_tile(const uint16_t *symbols, uint64_t nsymbols, visit_token *visit,
          void *arg)
@@ -133,8 +135,8 @@ cut_tile(const uint16_t *symbols, uint64_t nsymbols, visit_token *visit,
     }
 }
 
-/* Equal neighbours go to different lanes of counters, which need not wait for
- * each other. */
+/* Consecutive tokens go to different lanes of counters, so that the processor
+ * need not wait for the same counter twice. */
 enum {
     LANE_NCOUNTERS = 1 << NUMBER_NBITS,
     NLANES = 4
@@ -142,7 +144,7 @@ enum {
 struct count {
     const struct cpu_tokens *tokens;
     uint16_t lanes[NLANES * LANE_NCOUNTERS];
-    unsigned lane; /* where the next one begins */
+    unsigned lane; /* offset of the next token's lane */
 };
 
 static inline void
@@ -178,7 +180,7 @@ terp_cpu_tokens_count(const struct cpu_tokens *tokens, const uint16_t *symbols,
     return ntokens > 0;
 }
 
-/* A codeword and the plain bits behind it. */
+/* A token's codeword, and the plain bits after it. */
 static inline uint64_t
 bits_of_item(const struct cpu_codebook *codebook, uint32_t item, int *nbits_ret)
 {
@@ -243,9 +245,9 @@ terp_cpu_tokens_encode(const struct cpu_tokens *tokens,
     struct cpu_output *output = &e.output;
 
     cut_tile(symbols, nsymbols, put_token, &e);
-    /* Ones fill the last byte up. A decoder does not take them for a token:
-     * they are fewer than eight, while the only codeword of ones alone is the
-     * last of the longest ones, which have nine bits or more. */
+    /* Fills up the last byte with ones. A decoder cannot take them for a token:
+     * there are at most seven, and the only codeword of ones alone is the last
+     * of the longest ones, which have at least nine bits. */
     if (output->npending > 0)
         *output->at++ =
             (uint8_t)(output->pending >> 56 | 0xFFu >> output->npending);
@@ -258,8 +260,8 @@ _Static_assert(TERP_MAX_CODE_NBITS + (1 << COUNT_NBITS) <= 56,
 
 /* ---- decoding ---- */
 
-/* Its run and its symbol, by its plain bits. False when no code has so large a
- * magnitude. */
+/* Reads a token's run and symbol from its plain bits. False if no code has a
+ * magnitude this large. */
 static inline bool
 read_token(const struct token *token, unsigned bits, unsigned *run_ret,
            unsigned *symbol_ret)
@@ -277,7 +279,7 @@ read_token(const struct token *token, unsigned bits, unsigned *run_ret,
     return magnitude <= TERP_MAX_CODE;
 }
 
-/* Fills what is looked up by codewords that begin like this one. */
+/* Fills the look-up items of all bits that begin with this codeword. */
 static void
 fill_lookup(struct cpu_token_decode_table *table, unsigned number, int length,
             unsigned codeword)
@@ -320,8 +322,8 @@ terp_cpu_token_decode_table_make(const uint8_t nbits[TERP_NSYMBOLS],
     return true;
 }
 
-/* One token of any length. False when there is none; then `*good_ret` tells if
- * that is the tile's end. */
+/* Decodes a token of any length. False if none is left or none matches;
+ * *good_ret then tells whether the tile ends here. */
 static bool
 decode_token(struct cpu_tile_reader *reader, bool *good_ret)
 {
@@ -360,14 +362,14 @@ decode_token(struct cpu_tile_reader *reader, bool *good_ret)
     return true;
 }
 
-/* Short tokens that surely fit what is left of a load after shifting out up to
- * seven bits. */
+/* The short tokens that fit in a 64-bit load after up to seven bits of it are
+ * shifted out. */
 enum {
     TOKENS_PER_LOAD = (64 - 7) / CPU_TOKEN_LOOKUP_NBITS
 };
 
-/* The next short token, in `next`. False when it is longer, or too long a run;
- * then nothing is done. */
+/* Decodes the next short token, from `next`. False if the token is longer, or
+ * its run is too long; nothing is changed then. */
 static inline bool
 decode_short_token(struct cpu_tile_reader *reader, uint64_t *next)
 {
@@ -390,11 +392,11 @@ has_load(const struct cpu_tile_reader *reader)
     return reader->at + 64 <= reader->nbits;
 }
 
-/* Short tokens, until one is not, or the end is near. */
+/* Decodes short tokens until a longer one, or until the end is near. */
 static void
 decode_short_tokens(struct cpu_tile_reader *reader)
 {
-    struct cpu_tile_reader own = *reader; /* for registers */
+    struct cpu_tile_reader own = *reader; /* in registers */
     bool goes_on = true;
 
     while (goes_on && has_load(&own)) {
@@ -405,8 +407,9 @@ decode_short_tokens(struct cpu_tile_reader *reader)
     *reader = own;
 }
 
-/* The same of two tiles, until one stops: each token has to wait for the one
- * before it, but not for those of the other tile. */
+/* Decodes short tokens of two tiles in turn, until one stops. A token's place
+ * depends on the token before it in the same tile, but not on the other tile's:
+ * the processor overlaps both. */
 static void
 decode_short_tokens_of_two(struct cpu_tile_reader *one,
                            struct cpu_tile_reader *other)

@@ -1,5 +1,5 @@
-/* A tile's symbols to the codewords of tokens and back. tokens.h,
- * doc/format.md, "ratio tiles". */
+/* Encodes a tile's symbols as codewords of tokens, and decodes them.
+ * codec/format/tokens.h; doc/format.md, "ratio tiles". */
 #pragma once
 
 #include "codec/format/tokens.h"
@@ -7,29 +7,29 @@
 
 /* ---- encoding ---- */
 
-/* What symbols and runs put into tokens, ready to be looked up, made once a
- * call. An item is a part of a token's number, in bits 0-8, and plain bits,
- * from bit 14 on, of which bits 9-13 hold the number. */
-#define CPU_TOKENS_NRUNS 64 /* longer ones are seldom */
+/* The shares of symbols and runs in tokens, made once per call. An item's bits
+ * 0-8 are its share of the token's number, bits 9-13 the number of its plain
+ * bits, and bits 14 and up the plain bits. */
+#define CPU_TOKENS_NRUNS 64 /* longer runs are rare */
 struct cpu_tokens {
     uint32_t code[TERP_NSYMBOLS];
     uint32_t run[CPU_TOKENS_NRUNS];
-    uint8_t nbits[TERP_NTOKENS]; /* plain ones, by a token's number */
+    uint8_t nbits[TERP_NTOKENS]; /* number of plain bits, by a token's number */
 };
 
 void
 terp_cpu_tokens_make(struct cpu_tokens *tokens_ret);
 
-/* How often each token of a tile occurs, and the number of their plain bits.
- * False where there is none. */
+/* Counts the tokens of a tile, and their plain bits. False if the tile has no
+ * token. */
 bool
 terp_cpu_tokens_count(const struct cpu_tokens *tokens, const uint16_t *symbols,
                       uint64_t nsymbols, uint32_t counts_ret[TERP_NSYMBOLS],
                       uint32_t *nbits_ret);
 
-/* A codebook as encoders look it up: packed codewords by a token's number, and
- * of tokens of short runs and small codes all bits, from bit 5 on, of which
- * bits 0-4 hold the number. */
+/* A codebook for encoding: packed codewords by a token's number. For tokens of
+ * short runs and small codes, also all bits of the token (from bit 5 on) and
+ * their number (bits 0-4). */
 #define CPU_SHORT_NRUNS 16
 #define CPU_SHORT_NCODES 64
 #define CPU_SHORT_FIRST (TERP_ZERO_SYMBOL - CPU_SHORT_NCODES / 2)
@@ -42,7 +42,7 @@ void
 terp_cpu_token_encode_table_make(const uint8_t nbits[TERP_NSYMBOLS],
                                  struct cpu_token_codebook *codebook_ret);
 
-/* Returns the number of bytes. `dst` has room for TERP_TOKENS_MAX_NBYTES and
+/* Returns the number of bytes. `dst` holds TERP_TOKENS_MAX_NBYTES, plus
  * CPU_OUTPUT_PADDING_NBYTES. */
 uint64_t
 terp_cpu_tokens_encode(const struct cpu_tokens *tokens,
@@ -52,23 +52,24 @@ terp_cpu_tokens_encode(const struct cpu_tokens *tokens,
 
 /* ---- decoding ---- */
 
-/* Whole tokens of up to so many bits are looked up at once. */
+/* Whole tokens of up to this many bits are looked up at once. */
 #define CPU_TOKEN_LOOKUP_NBITS 11
 
-/* What decodes a codebook of tokens. */
+/* A codebook of tokens for decoding. */
 struct cpu_token_decode_table {
-    /* By the next bits. Bits 0-3: how many are a token; then bits 4-15 are its
-     * run and the others its symbol. Or bits 0-3 are 0, since the token is
-     * longer: then bits 4-7 say how long its codeword is and those from 16 on
-     * are its number; or these are 0, since the codeword is longer. */
+    /* By the next CPU_TOKEN_LOOKUP_NBITS bits. Bits 0-3 hold the length of the
+     * whole token, bits 4-15 its run, bits 16 and up its symbol. Bits 0-3 are 0
+     * if the token is longer: then bits 4-7 hold the length of its codeword,
+     * and bits 16 and up its number. Both are 0 if the codeword is longer. */
     uint32_t lookup[1 << CPU_TOKEN_LOOKUP_NBITS];
     struct cpu_sorted_codewords codewords;
 };
 
-/* False when the lengths overfill the code space. */
+/* False if the lengths overfill the code space. */
 bool
 terp_cpu_token_decode_table_make(const uint8_t nbits[TERP_NSYMBOLS],
                                  struct cpu_token_decode_table *table_ret);
 
-/* As for terp_cpu_codewords_decode some bytes behind `src` are readable. */
+/* As for cpu_tiles_decoder; CPU_CODEWORDS_PADDING_NBYTES after `src` must be
+ * readable. */
 cpu_tiles_decoder terp_cpu_tokens_decode;

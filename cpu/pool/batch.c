@@ -1,12 +1,11 @@
-/* Many chunks at once: each worker of a pool takes chunks, one after another.
- */
+/* Many chunks at once: each worker of a pool takes one chunk after another. */
 #include "codec/engine.h"
 #include "cpu/pool/pool.h"
 
 struct batch {
     terp_cpu_batch_task *task;
     void *batch;
-    int nthreads; /* of each chunk */
+    int nthreads; /* per chunk */
 };
 
 static void

@@ -1,5 +1,5 @@
-/* A pool of threads that take the ranges of one task after another, and large
- * blocks of memory, in large pages that the pool has touched. */
+/* A pool of threads that share one task at a time, and large blocks of memory,
+ * in large pages that the pool has touched. */
 #define _GNU_SOURCE /* madvise */
 
 #include "cpu/pool/pool.h"
@@ -16,13 +16,13 @@
 #include "codec/format/environment.h"
 #include "codec/format/thread.h"
 
-/* Ranges that a worker takes of a task, one after another, so that none
- * waits long where work is spread unevenly. */
+/* The ranges that a task is cut into, per worker. More ranges balance uneven
+ * work better: a worker that is done takes the next range. */
 #define NRANGES_PER_WORKER 32
 
-/* How often a worker asks for work, or the caller for the end of it, before it
- * sleeps: some 50 us, about what it takes to wake a thread. In between it
- * yields. */
+/* How often a worker checks for a task, or the caller for the task's end,
+ * before it sleeps. It yields between checks: some 50 us in all, about the time
+ * that waking a thread takes. */
 #define SPIN_COUNT 200
 
 struct worker {
@@ -31,20 +31,21 @@ struct worker {
     pthread_t thread;
 };
 
-/* A task is open while `epoch` is odd. Workers join it by counting themselves
- * active before they read `epoch` again, and the caller closes it before it
- * waits for active ones: so nobody waits for a worker that sleeps, and no
- * worker reads a task that changes. */
+/* A task is open while `epoch` is odd. A worker joins it by incrementing
+ * `nactive` and then reading `epoch` a second time; the caller closes the task
+ * and then waits for `nactive` to be 0. So the caller never waits for a
+ * sleeping worker, and no worker reads a task that changes. */
 struct cpu_pool {
     pthread_mutex_t lock;
     pthread_cond_t work_ready, work_done;
     atomic_uint epoch;
-    atomic_int nactive; /* workers, but for the caller */
+    atomic_int nactive; /* workers at the task, without the caller */
     atomic_bool stop;
-    atomic_uint_fast64_t next; /* range that no worker has taken */
+    atomic_uint_fast64_t next; /* first range that no worker has taken */
     const struct terp_allocator *allocator;
     struct terp_reserved large[TERP_RESERVE_NBLOCKS]; /* for the reserve */
-    size_t held_nbytes[TERP_RESERVE_NBLOCKS]; /* counted for each of them */
+    size_t held_nbytes[TERP_RESERVE_NBLOCKS]; /* what the allocator counts for
+                                               * each */
     cpu_task *task;
     void *arg;
     uint64_t nitems, nranges;
@@ -67,7 +68,7 @@ do_ranges(struct cpu_pool *pool, int id)
     }
 }
 
-/* Whether a worker that did `epoch` has something to do. */
+/* Whether a worker whose last task was `epoch` has something to do. */
 static bool
 is_called(struct cpu_pool *pool, unsigned epoch)
 {
@@ -150,7 +151,7 @@ terp_cpu_pool_make(int nthreads, const struct terp_allocator *allocator)
     return pool;
 }
 
-/* Opens a task, or ends the pool, and wakes workers that sleep. */
+/* Opens a task, or stops the pool, and wakes sleeping workers. */
 static void
 call(struct cpu_pool *pool, bool stop)
 {
@@ -206,7 +207,7 @@ terp_cpu_pool_run(struct cpu_pool *pool, cpu_task *task, void *arg,
     await(pool, is_idle, 0, &pool->work_done);
 }
 
-/* What is done with each item. */
+/* A task that handles items one by one. */
 struct each {
     cpu_item *item;
     void *arg;
@@ -234,11 +235,11 @@ terp_cpu_pool_each(struct cpu_pool *pool, cpu_item *item, void *arg,
 
 #define LARGE_PAGE_NBYTES ((size_t)2 << 20)
 
-/* Smaller blocks come from memory that the process keeps. */
+/* Smaller blocks come from the heap, whose memory the process keeps. */
 #define MIN_NBYTES (2 * LARGE_PAGE_NBYTES)
 
-/* Each page is the work of one worker: two that meet in a page that is not
- * there yet would both clear one. */
+/* Touches large pages, each by one worker: two workers that touch the same
+ * missing page would both clear it. */
 static void
 touch_pages(void *arg, struct cpu_share share)
 {
@@ -250,7 +251,7 @@ touch_pages(void *arg, struct cpu_share share)
 
 /* ---- the reserve ---- */
 
-/* Takes block i out. */
+/* Removes block i. */
 static struct terp_reserved
 remove_reserved(struct terp_reserve *reserve, int i)
 {
@@ -271,9 +272,9 @@ trim(struct terp_reserve *reserve, int nblocks, uint64_t nbytes)
         free(remove_reserved(reserve, 0).at);
 }
 
-/* The smallest block of block->nbytes or more that is not a third larger; if
- * there is none, all make room for a fresh one, so that a call holds hardly
- * more than it would without. */
+/* Takes the smallest block of at least block->nbytes that is at most a third
+ * larger. Without such a block, releases all: the call then holds hardly more
+ * than it would without a reserve. */
 static void
 take_reserved(struct terp_reserve *reserve, struct terp_reserved *block)
 {
@@ -337,7 +338,8 @@ reserve_of(const struct cpu_pool *pool)
                : allocator->reserve;
 }
 
-/* Where the allocator counts, what it does not hand out itself. */
+/* Reports memory that the allocator did not hand out itself to an allocator
+ * that counts. */
 static bool
 hold(const struct cpu_pool *pool, size_t nbytes)
 {
@@ -356,7 +358,7 @@ give(const struct cpu_pool *pool, size_t nbytes)
         allocator->give(allocator->arg, nbytes);
 }
 
-/* A fresh block; one without large pages serves as well. */
+/* Allocates a fresh block, in large pages if the system has them. */
 static void *
 make_large(struct cpu_pool *pool, size_t nbytes)
 {
@@ -376,7 +378,8 @@ make_large(struct cpu_pool *pool, size_t nbytes)
     return memory;
 }
 
-/* A slot for what the pool is to give to its reserve, or NULL. */
+/* The pool's record of a block that returns to the reserve; of NULL, a free
+ * record. NULL: there is none. */
 static struct terp_reserved *
 slot_of(struct cpu_pool *pool, const void *at)
 {

@@ -1,9 +1,9 @@
-/* Parts to floats that carry them, and back. */
+/* Converts values to the floats that carry them, and back. */
 #include "cpu/predict/carrier.h"
 
 #include <math.h>
 
-/* Items that the pool takes. */
+/* Values in each item of a pool's task. */
 #define ITEM_NVALUES 32768
 
 #define INLINE static inline __attribute__((always_inline))
@@ -37,7 +37,7 @@ do_items(struct work *work, cpu_task *task)
                       div_up(work->parts->nparts, ITEM_NVALUES), 2);
 }
 
-/* Values [begin, end) are those of a share. */
+/* The first value of a share; its end goes to *end_ret. */
 static uint64_t
 begin_of(const struct work *work, struct cpu_share share, uint64_t *end_ret)
 {
@@ -45,7 +45,7 @@ begin_of(const struct work *work, struct cpu_share share, uint64_t *end_ret)
     return share.first * ITEM_NVALUES;
 }
 
-/* ---- words of any width, which a constant tells ---- */
+/* ---- words, whose width is a constant in each inlined copy ---- */
 
 INLINE uint64_t
 load_word(const uint8_t *src, uint64_t i, int nbytes)
@@ -59,7 +59,7 @@ store_word(uint8_t *dst, uint64_t i, int nbytes, uint64_t word)
     store_value(dst + i * (uint64_t)nbytes, word, nbytes);
 }
 
-/* Integer i as a word. Returns whether it counts: fill values do not. */
+/* Loads integer i as a word. Returns whether it counts: fill values do not. */
 INLINE bool
 take_part(const struct work *work, uint64_t i, int nbytes, uint64_t *word_ret)
 {
@@ -71,7 +71,9 @@ take_part(const struct work *work, uint64_t i, int nbytes, uint64_t *word_ret)
            !(parts->nfills > 1 && word == parts->fill[1]);
 }
 
-/* Calls a function of a width for that of the work's parts. */
+/* Calls the copy of a function for the width of the work's values: for 16-bit
+ * values CALL_BY_WIDTH(code, work, begin, end) calls code(work, 2, begin, end),
+ * in which the compiler inlines the constant 2. */
 #define CALL_BY_WIDTH(function, work, ...)               \
     do {                                                 \
         switch (terp_part_nbytes((work)->parts->type)) { \
@@ -275,7 +277,7 @@ terp_cpu_halves_decode(const struct cpu_parts *parts, const void *coded,
 
 /* ---- complex values ---- */
 
-/* Parts to those of each kind one behind the other; or with `joins` back. */
+/* Separates real and imaginary parts; with `joins`, puts them back together. */
 INLINE void
 move(const struct work *work, int nbytes, uint64_t begin, uint64_t end,
      bool joins)

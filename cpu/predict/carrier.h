@@ -1,27 +1,29 @@
-/* The loops between a chunk's parts and the floats that carry them
+/* Loops between a chunk's values and the floats that carry them
  * (codec/model/carrier.h), shared out among threads. */
 #pragma once
 
 #include "codec/model/carrier.h"
 #include "cpu/pool/pool.h"
 
-/* The parts of a chunk, in the host's byte order. */
+/* A chunk's values, or the parts of its complex values, in the host's byte
+ * order. */
 struct cpu_parts {
     struct cpu_pool *pool;
-    enum terp_type type; /* of a part */
+    enum terp_type type; /* of one value or part */
     uint64_t nparts;
     int nfills;
-    uint64_t fill[2]; /* the bits of parts that are not looked at */
+    uint64_t fill[2]; /* fill values, by their bits */
 };
 
-/* What integers have in common. Those of 16-bit floats are int16 in the order
- * of the values, and NaN and infinities count no more than fill values. */
+/* Finds the range and the common divisor of integers, without fill values. The
+ * integers of 16-bit floats are int16 in the order of the floats; NaN and
+ * infinities do not count. */
 void
 terp_cpu_integers_measure(const struct cpu_parts *parts, const void *src,
                           struct terp_integers *integers_ret);
 
-/* To values of the carrier, NaN for what does not count, and back within
- * limits. */
+/* Converts integers to floats, and back within limits. Values that do not count
+ * become NaN. */
 void
 terp_cpu_integers_code(const struct cpu_parts *parts, const void *src,
                        const struct terp_carrier_head *head, void *coded);
@@ -31,8 +33,9 @@ terp_cpu_integers_decode(const struct cpu_parts *parts,
                          const struct terp_integer_limits *limits,
                          const void *coded, void *dst);
 
-/* 16-bit floats to float32, NaN for what is no number, or with `normal_only` no
- * normal one; and back, rounded. */
+/* Converts 16-bit floats to float32, and back with rounding. What is not a
+ * finite number becomes NaN; with `normal_only`, what is not a normal
+ * number. */
 void
 terp_cpu_halves_code(const struct cpu_parts *parts, const void *src,
                      bool normal_only, void *coded);
@@ -40,7 +43,7 @@ void
 terp_cpu_halves_decode(const struct cpu_parts *parts, const void *coded,
                        void *dst);
 
-/* Complex values to their parts, the real ones first, and back. */
+/* Separates complex values into all real and all imaginary parts, and back. */
 void
 terp_cpu_parts_split(const struct cpu_parts *parts, const void *values,
                      void *dst);

@@ -1,4 +1,4 @@
-/* Gathers values and bits. */
+/* Gathers the values and the bits of a lattice. */
 #include "cpu/predict/coarse.h"
 
 #include <stdlib.h>
@@ -15,7 +15,7 @@ copy_row(const uint8_t *src, uint64_t stride, uint64_t n, int nbytes,
                     nbytes);
 }
 
-/* Values of two parts are copied as what they are: two of one part. */
+/* Copies complex values as pairs of their parts. */
 static void
 copy_pairs(const uint8_t *src, uint64_t stride, uint64_t n, size_t nbytes,
            uint8_t *dst)

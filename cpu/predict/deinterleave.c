@@ -1,4 +1,4 @@
-/* Symbols between C order and level order. */
+/* Moves symbols between C order and level order. */
 #include "cpu/predict/deinterleave.h"
 
 #include "cpu/entropy/rows.h"

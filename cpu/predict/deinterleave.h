@@ -1,5 +1,5 @@
-/* Symbols between C order, in which lorenzo makes them, and level order, in
- * which contexts are found. */
+/* Moves symbols between C order, in which lorenzo makes them, and level order,
+ * in which contexts are found. */
 #pragma once
 
 #include "codec/format/layout.h"

@@ -1,4 +1,4 @@
-/* Differences of integers along dimensions, and their sums. */
+/* Takes differences of integers along dimensions, and sums them. */
 #include "cpu/predict/differences.h"
 
 #include "codec/format/base.h"
@@ -15,21 +15,22 @@ terp_cpu_axis_of(const struct terp_layout *layout, int d)
     return axis;
 }
 
-/* Lines side by side that a worker takes, of which a value each stays in the
- * nearest cache; and fewer values than are worth waking the pool for. */
+/* STRIP_NVALUES: the lines side by side that a worker takes; one value of each
+ * fits into the nearest cache. MIN_NVALUES_SHARED: fewer values are not worth
+ * waking the pool for. */
 #define STRIP_NVALUES UINT64_C(2048)
 #define MIN_NVALUES_SHARED 65536
 
-/* What workers share. */
+/* The task that workers share. */
 struct axis_run {
     cpu_axis_stage *stage;
     struct cpu_axis axis;
-    uint64_t outer_nbytes; /* from one set of lines side by side to the next */
-    uint64_t nstrips;      /* of such a set */
+    uint64_t outer_nbytes; /* between sets of lines side by side */
+    uint64_t nstrips;      /* of one set */
     uint8_t *quants;
 };
 
-/* Whole sets, or strips of them. */
+/* Handles whole sets of lines, or strips of them. */
 static void
 run_strips(void *arg, struct cpu_share share)
 {
@@ -63,16 +64,16 @@ terp_cpu_axis_run(struct cpu_pool *pool, cpu_axis_stage *stage,
         axis.nouter * outer_nvalues < MIN_NVALUES_SHARED ? UINT64_MAX : 2);
 }
 
-/* Whether differences along d are taken so often. */
+/* Whether `dims` has differences of at least this order along d. */
 static bool
 is_taken(unsigned dims, int d, int order)
 {
     return dims >> (d + (order - 1) * TERP_LOSSLESS_TWICE_SHIFT) & 1;
 }
 
-/* Special points, 0 where a line begins, take the last integer before them that
- * is not special's: differences then are 0 there, and elsewhere to this
- * integer. */
+/* Gives special points the last integer before them on their line that is not
+ * special, or 0 at the begin of a line. The differences at special points are
+ * then 0, and the next difference is taken to that integer. */
 static void
 repeat_along(const struct cpu_stages *stages, const struct cpu_axis *axis,
              const uint64_t *mask, void *quants)

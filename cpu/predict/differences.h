@@ -1,5 +1,5 @@
 /* Differences of integers along dimensions, which are exact, and sums, which
- * undo them. Differences do not see special points: along a dimension each is
+ * undo them. Differences skip special points: along a dimension each is taken
  * to the last point before it that is not special. */
 #pragma once
 
@@ -9,23 +9,23 @@
 struct cpu_axis
 terp_cpu_axis_of(const struct terp_layout *layout, int d);
 
-/* Takes one of the stages along an axis, or undoes it. */
+/* Takes differences along an axis, or sums them. */
 typedef void
 cpu_axis_stage(void *quants, struct cpu_axis axis);
 void
 terp_cpu_axis_run(struct cpu_pool *pool, cpu_axis_stage *stage,
                   struct cpu_axis axis, int value_nbytes, void *quants);
 
-/* Along the dimensions of `dims`, and once more along those of the bits above
- * (codec/format/lossless.h). `mask` is NULL where no point is special; else
- * special points are 0. */
+/* Takes differences along the dimensions of `dims`, and second differences
+ * along those of its upper bits (codec/format/lossless.h). `mask` is NULL if no
+ * point is special; special points of `quants` must be 0. */
 void
 terp_cpu_differences_take(struct cpu_pool *pool,
                           const struct cpu_stages *stages,
                           const struct terp_layout *layout,
                           const uint64_t *mask, unsigned dims, void *quants);
 
-/* Special points may be anything. */
+/* Sums differences. Special points of `quants` may have any value. */
 void
 terp_cpu_differences_sum(struct cpu_pool *pool, const struct cpu_stages *stages,
                          const struct terp_layout *layout, const uint64_t *mask,

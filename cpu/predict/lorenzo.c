@@ -1,9 +1,8 @@
 /* The Lorenzo predictor with dual quantization (Tian et al., "cuSZ", PACT
- * 2020): values become integers first, then differences of integers, which are
- * exact. Differences do not see special points: along a dimension each is to
- * the last point before it that is not special. In a chunk without special
- * points means may take the place of differences along the slowest dimension.
- */
+ * 2020): values become integers first; then differences of integers are taken,
+ * which are exact. Differences skip special points: along a dimension each is
+ * taken to the last point before it that is not special. In a chunk without
+ * special points, means may replace differences along the slowest dimension. */
 #include "cpu/predict/predictor.h"
 
 #include <stdatomic.h>
@@ -11,8 +10,8 @@
 #include "codec/format/base.h"
 #include "cpu/predict/differences.h"
 
-/* Whether means are smaller than differences along dimension d, of stretches as
- * the tuner samples them. */
+/* Whether means are smaller than differences along dimension d, in the
+ * stretches that the tuner samples. */
 static bool
 means_are_smaller(const struct cpu_prediction *lorenzo, int d,
                   const void *quants)
@@ -40,7 +39,8 @@ means_are_smaller(const struct cpu_prediction *lorenzo, int d,
     return means < differences;
 }
 
-/* Where differences may be wide: how many of their bits are below symbols. */
+/* Finds how many low bits of differences symbols do not hold, if differences
+ * may be wide. */
 static void
 set_nbits_below(struct cpu_prediction *lorenzo)
 {
@@ -61,19 +61,19 @@ set_nbits_below(struct cpu_prediction *lorenzo)
 
 /* ---- value by value ---- */
 
-/* Values that a worker takes, whole words of the mask; and fewer blocks than
- * are worth waking the pool for. */
+/* BLOCK_NVALUES: the values that a worker takes, whole words of the mask.
+ * MIN_NBLOCKS_SHARED: fewer blocks are not worth waking the pool for. */
 #define BLOCK_NVALUES UINT64_C(4096)
 #define MIN_NBLOCKS_SHARED 16
 
-/* Steps from values to symbols, and back. */
+/* The task from values to symbols, and back. */
 struct steps {
     const struct cpu_prediction *lorenzo;
-    void *values; /* that are decoded */
+    void *values; /* the decoded values */
     atomic_uint_fast64_t nunpredictable;
 };
 
-/* What a share is of the values. */
+/* The values of a share. */
 struct range {
     uint64_t at, n;
     void *quants;

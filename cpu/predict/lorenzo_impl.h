@@ -1,8 +1,8 @@
-/* The part of cpu/predict/stages_impl.h that makes integers of values,
- * and differences and symbols of these. */
+/* The part of cpu/predict/stages_impl.h for lorenzo: from values to integers,
+ * differences and symbols. */
 
-/* Integers of `n` values, 64 at most. Returns a bit for each that its integer
- * does not reproduce. */
+/* Quantizes `n` values, at most 64. Returns a bit for each value that its
+ * integer does not reproduce within the bound. */
 static uint64_t
 nearest_quants(const T *values, uint64_t n, struct constants k, INT *quants)
 {
@@ -49,8 +49,8 @@ dequantize(const void *quants_in, uint64_t nvalues,
         values[i] = (T)quants[i] * step;
 }
 
-/* Bits of those of `n` values, 64 at most, that do not miss, but whose integers
- * pass a limit. */
+/* Returns a bit for each of `n` values, at most 64, that its integer
+ * reproduces, but past a limit. */
 static uint64_t
 beyond_limits(const T *values, uint64_t n, uint64_t misses, const INT *quants,
               const struct cpu_quantizer *quantizer)
@@ -66,10 +66,11 @@ beyond_limits(const T *values, uint64_t n, uint64_t misses, const INT *quants,
     return beyond & ~misses;
 }
 
-/* From so many marked points of a vector's on, all lanes are gone through. */
+/* In a vector with at least this many marked points, all lanes are handled;
+ * with fewer, the marked points one by one. */
 #define MIN_NMARKED 4
 
-/* Makes 0 of those of `n` integers, 64 at most, that are marked. */
+/* Sets those of `n` integers, at most 64, to 0 that are marked. */
 static void
 clear_marked(INT *quants, uint64_t marked, uint64_t n)
 {
@@ -90,8 +91,9 @@ clear_marked(INT *quants, uint64_t marked, uint64_t n)
     }
 }
 
-/* Points of a word of the mask, of which those that miss become special. All
- * special ones have the quant 0. Returns how many were not special before. */
+/* Marks the values of a word of the mask that their integers miss as
+ * special, and sets all special points to 0. Returns how many were not
+ * special before. */
 static uint64_t
 set_aside(uint64_t misses, uint64_t *mask_word, INT *quants, uint64_t n)
 {
@@ -146,8 +148,8 @@ count_near(const void *values_in, const void *quants_in,
     return nnear;
 }
 
-/* Of the lanes of a vector those that are marked are taken from `before`, which
- * are others. */
+/* Replaces the marked lanes of a vector by those of `before`, which does not
+ * overlap it. */
 static inline void
 repeat_lanes(INT *restrict quants, const INT *restrict before, WORD marked)
 {
@@ -155,7 +157,8 @@ repeat_lanes(INT *restrict quants, const INT *restrict before, WORD marked)
         quants[j] = marked & (WORD)1 << j ? before[j] : quants[j];
 }
 
-/* Each run of those of 64 integers that are marked is the one before it. */
+/* Replaces each marked one of 64 integers by the last unmarked one before
+ * it. */
 static inline void
 repeat_runs(INT *quants, uint64_t marked)
 {
@@ -170,8 +173,8 @@ repeat_runs(INT *quants, uint64_t marked)
     }
 }
 
-/* Of `n` integers, 64 at most, those that are marked are what stands so far
- * before them. */
+/* Replaces those of `n` integers, at most 64, that are marked by the integer
+ * `distance` before them. */
 static inline void
 repeat_marked(INT *quants, uint64_t marked, uint64_t n, uint64_t distance)
 {
@@ -226,8 +229,10 @@ clear(void *inout, const uint64_t *mask_words, uint64_t end)
     }
 }
 
-/* Rows are gone through from behind in pieces of so many integers, whose
- * neighbours before them are copied: so vectors can be taken. */
+/* Differences along a row overwrite the integers that the next ones need. So
+ * rows are handled from the end, in blocks of this size, and the integers
+ * before a block are copied first: the loop then has no dependence, and becomes
+ * vectors. */
 #define PIECE_NVALUES UINT64_C(256)
 
 static void

@@ -1,13 +1,14 @@
-/* Along which dimensions lorenzo takes differences, estimated on samples of the
- * original values. All costs are integers, in the units of the dictionary's
- * cost table. */
+/* Chooses the dimensions along which lorenzo takes differences, by costs that
+ * are estimated on samples of the original values. All costs are integers, in
+ * the units of the dictionary's cost table. */
 #include <stdlib.h>
 
 #include "codec/model/cost.h"
 #include "cpu/entropy/codebooks.h"
 #include "cpu/predict/predictor.h"
 
-/* Equal neighbours go to different counters. */
+/* Consecutive codes are counted in different counters, so that the processor
+ * need not wait for the same counter twice. */
 #define NLANES 4
 _Static_assert(TERP_LORENZO_RUN_NVALUES == 32,
                "A run has half a word of the mask of special values.");
@@ -15,20 +16,21 @@ _Static_assert(2 * TERP_MAX_NSAMPLES / NLANES + TERP_LORENZO_NVALUES <
                    UINT16_MAX,
                "A lane counts its part of all samples.");
 
-/* A stretch of a row and the rows before it in every combination of the slower
- * dimensions: [2][2][2][n], the row itself first. Integers, then differences
- * along these dimensions. */
+/* A stretch of a row, and the rows before it in every combination of the slower
+ * dimensions: [2][2][2][n], the row itself first. First integers, then
+ * differences along the slower dimensions. */
 struct stencil {
     uint64_t n;
-    uint64_t first; /* of those that count: terp_lorenzo_first */
-    uint64_t quants[8 * TERP_LORENZO_NVALUES]; /* room for either type */
+    uint64_t first; /* first value that counts: terp_lorenzo_first */
+    uint64_t quants[8 * TERP_LORENZO_NVALUES]; /* of 32 or 64 bits each */
     uint64_t along_row[TERP_LORENZO_NVALUES];
     uint64_t special[TERP_LORENZO_NVALUES / 64]; /* of the row itself */
     uint16_t symbols[TERP_LORENZO_NVALUES];
-    /* Of all stretches, by the dimensions of the differences. */
+    /* Of all stretches, by the dimensions of differences. */
     uint16_t lanes[TERP_NCLASSES][NLANES][TERP_NROWS];
     uint64_t sums[TERP_NCLASSES];      /* of the codes' magnitudes */
-    uint64_t run_costs[TERP_NCLASSES]; /* of runs, on their own */
+    uint64_t run_costs[TERP_NCLASSES]; /* of runs, each with its own best
+                                        * entry */
     uint64_t nsampled;
     uint64_t nunpredictable;
     uint64_t nnear;
@@ -42,7 +44,7 @@ row_of(const struct cpu_prediction *lorenzo, struct stencil *stencil,
            before * stencil->n * (uint64_t)lorenzo->stages->value_nbytes;
 }
 
-/* The row that is one before `row` in the slower dimensions `before`. */
+/* Fills in the row that is one before `row` in the dimensions `before`. */
 static void
 fill_row(const struct cpu_prediction *lorenzo, uint64_t row, uint64_t x,
          unsigned before, struct stencil *stencil)
@@ -76,8 +78,8 @@ fill_row(const struct cpu_prediction *lorenzo, uint64_t row, uint64_t x,
     if (before == 0)
         stencil->nnear += stages->count_near(from, quants, mask, stencil->first,
                                              stencil->n, &lorenzo->quantizer);
-    /* The predictor repeats along each dimension in turn, which a sample
-     * cannot: rows further away are not there. */
+    /* The predictor repeats integers along each dimension in turn. A sample can
+     * do so only along its row, as it lacks rows further away. */
     stages->repeat(quants, mask, 1, stencil->n, 1);
     if (before == 0) {
         stencil->nunpredictable += nunpredictable;
@@ -85,8 +87,8 @@ fill_row(const struct cpu_prediction *lorenzo, uint64_t row, uint64_t x,
     }
 }
 
-/* Differences along each set of the slower dimensions `active` take the place
- * of the rows before along these. */
+/* Replaces rows by their differences along each set of the slower dimensions
+ * `active`. */
 static void
 fill_stencil(const struct cpu_prediction *lorenzo, uint64_t row, uint64_t x,
              unsigned active, struct stencil *stencil)
@@ -102,7 +104,7 @@ fill_stencil(const struct cpu_prediction *lorenzo, uint64_t row, uint64_t x,
                     row_of(lorenzo, stencil, before));
 }
 
-/* Values [first, end) of the stretch. */
+/* Counts the codes of values [first, end) of the stretch. */
 static void
 count_run(const uint16_t *rows, uint64_t first, uint64_t end, unsigned dims,
           struct stencil *stencil)
@@ -121,7 +123,7 @@ count_run(const uint16_t *rows, uint64_t first, uint64_t end, unsigned dims,
     } else {
         for (uint64_t i = first; i < end; i++) {
             if (stencil->special[i / 64] >> i % 64 & 1)
-                continue; /* A special value costs nothing. */
+                continue; /* a special value costs nothing */
             lanes[i % NLANES][rows[i]]++;
             sum += rows[i];
             n++;
@@ -157,12 +159,12 @@ count_differences(const struct cpu_prediction *lorenzo, unsigned dims,
                   min_u64(n, first + TERP_LORENZO_RUN_NVALUES), dims, stencil);
 }
 
-/* Stretches of rows that are sampled. */
+/* The stretches of rows that are sampled. */
 struct sampling {
     const struct cpu_prediction *lorenzo;
-    unsigned active; /* dimensions */
+    unsigned active; /* the dimensions */
     uint64_t every;
-    struct stencil *stencils; /* one for each worker */
+    struct stencil *stencils; /* one per worker */
 };
 
 static void
@@ -187,7 +189,7 @@ sample_stretches(void *arg, struct cpu_share share)
     }
 }
 
-/* What all workers counted, in the first one's stencil. */
+/* Adds up the counts of all workers in the first one's stencil. */
 static void
 add_stencils(struct stencil *stencils, int nworkers)
 {
@@ -206,7 +208,7 @@ add_stencils(struct stencil *stencils, int nworkers)
     }
 }
 
-/* What the chunk costs by differences along `dims`. */
+/* Estimates the cost of the chunk under differences along `dims`. */
 static uint64_t
 cost_of_dims(const struct terp_layout *layout, const struct stencil *stencil,
              unsigned dims, struct terp_beyond beyond, bool in_runs)

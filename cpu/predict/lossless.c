@@ -1,5 +1,6 @@
-/* The lossless prediction: integers, of which differences are taken along
- * dimensions. Groups of these, and remainders, are sections of a stream. */
+/* The lossless prediction: values become integers and remainders, and
+ * differences of integers are taken along dimensions. Groups of these
+ * differences, and remainders, are sections of the stream. */
 #include "cpu/predict/differences.h"
 #include "cpu/predict/predictor.h"
 
@@ -9,7 +10,7 @@ quantize(struct cpu_prediction *lossless)
     const struct cpu_stages *stages = lossless->stages;
     void *quants = lossless->work;
 
-    /* Shifts take the place of low bits. */
+    /* Shifts replace the section of low bits. */
     lossless->quantizer.may_be_wide = false;
     cpu_set_nbits_below(&lossless->quantizer, 0);
     lossless->nspecials +=

@@ -1,6 +1,6 @@
-/* The lossless prediction's part of cpu/predict/stages_impl.h: values to
- * integers and remainders, and back; differences in groups; and how wide
- * differences of sampled values are. */
+/* The part of cpu/predict/stages_impl.h for the lossless prediction: converts
+ * values to integers and remainders and back, gathers differences in groups,
+ * and estimates the widths of differences on samples. */
 
 static struct lossless_quants
 quants_of_model(const struct cpu_lossless *model)
@@ -56,7 +56,7 @@ count_unpredictable(const void *src, uint64_t nvalues,
     return n;
 }
 
-/* An integer of those that are told from the center. */
+/* Integer i, with the center added back. */
 TERP_INLINE INT
 quant_at(const INT *quants, uint64_t i, const struct cpu_lossless *model)
 {
@@ -149,9 +149,9 @@ scatter(const int64_t *differences, const uint64_t *places, uint64_t n,
 #define HALO TERP_LOSSLESS_MAX_ORDER
 #define ROW_NVALUES (SAMPLE_NVALUES + HALO)
 
-/* Integers of a row from `values` on, `n` of them. A special point has that of
- * the point before it; those at the begin have the first one that is not.
- * False where all are special. */
+/* Makes the integers of `n` values of a row. A special point repeats the
+ * integer before it, or the first integer of the row if none is before. Returns
+ * false if all points are special. */
 static bool
 sample_row(const T *values, uint64_t n, const WORD *fills,
            struct lossless_quants k, WORD center, WORD *quants)
@@ -175,8 +175,8 @@ sample_row(const T *values, uint64_t n, const WORD *fills,
     return nleading < n;
 }
 
-/* rows[0] less so many rows before it: once, or twice. Rows are `stride` rows
- * apart, the later first. */
+/* Takes differences of an order (0 to 2) between rows that are `nrows` apart;
+ * the latest rows come first. */
 static void
 take_order(WORD (*rows)[ROW_NVALUES], uint64_t nrows, int order,
            WORD (*restrict to)[ROW_NVALUES])
@@ -190,7 +190,8 @@ take_order(WORD (*rows)[ROW_NVALUES], uint64_t nrows, int order,
     }
 }
 
-/* Rows that a sample needs, the later first: [3][3][3] of dimensions 3 to 1. */
+/* The rows that a sample needs, the latest first: [3][3][3] along dimensions 3
+ * to 1. */
 struct sample {
     WORD rows[27][ROW_NVALUES];
     uint64_t n;
@@ -214,7 +215,7 @@ count_values(const T *values, const WORD *fills, struct lossless_quants k,
     }
 }
 
-/* What a run is weighed in: differences along the slower dimensions. */
+/* A sample, and its differences along the slower dimensions. */
 struct weighing {
     struct sample sample;
     WORD of_3[9][ROW_NVALUES], of_2[3][ROW_NVALUES], of_1[1][ROW_NVALUES];
@@ -222,7 +223,7 @@ struct weighing {
 _Static_assert(sizeof(struct weighing) <= CPU_LOSSLESS_SCRATCH_NBYTES,
                "There is room for it.");
 
-/* False where a row has special values only. */
+/* False if a row has special values alone. */
 static bool
 take_sample(const void *src, const struct terp_layout *layout,
             const struct cpu_fills *fills, const struct cpu_lossless *model,
@@ -255,7 +256,7 @@ take_sample(const void *src, const struct terp_layout *layout,
     return true;
 }
 
-/* Difference i of a row of differences along slower dimensions. */
+/* Difference i along the row, of differences along the slower dimensions. */
 TERP_INLINE WORD
 last_difference(const WORD *row, uint64_t i, int order)
 {
@@ -266,7 +267,8 @@ last_difference(const WORD *row, uint64_t i, int order)
                         : at[0] - 2 * at[-1] + at[-2];
 }
 
-/* The bits of differences, but for zeros that all of them end in. */
+/* Adds up the bits of differences, without the zeros that all of them end
+ * in. */
 static uint64_t
 sum_of_widths(const struct sample *sample, const WORD *row, int order)
 {
@@ -386,7 +388,7 @@ center(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
 
 /* ---- common values ---- */
 
-/* Of the first values of all runs, how many are like this. */
+/* Counts the runs whose first value is `word`. */
 static uint64_t
 count_alike(const WORD firsts[TERP_COMMON_VALUE_NRUNS], WORD word)
 {

@@ -1,10 +1,10 @@
-/* What the lossless prediction takes for its step, and along which dimensions
- * it takes differences, and how often, estimated on samples. */
+/* Chooses the step of the lossless prediction, the dimensions of its
+ * differences and their orders, by estimates on samples. */
 #include "codec/format/base.h"
 #include "codec/format/sections.h"
 #include "cpu/predict/predictor.h"
 
-/* What is tuned, and memory for its samples. */
+/* The chunk, and memory for its samples. */
 struct tuning {
     const struct cpu_prediction *lossless;
     void *scratch;
@@ -43,7 +43,7 @@ cost_of(const struct tuning *tuning, const struct cpu_lossless *model,
     return cost;
 }
 
-/* As terp_lossless_add_border, along all dimensions. */
+/* terp_lossless_add_border along all dimensions. */
 static void
 count_borders(const struct terp_layout *layout,
               struct cpu_order_weights *weights)
@@ -55,8 +55,9 @@ count_borders(const struct terp_layout *layout,
                                          &weights->nbits[order]);
 }
 
-/* The order whose differences are smallest. Ties go to the lower one. Has how
- * many bits more those take than the ones that were sampled. */
+/* Chooses the order whose differences take the fewest bits; ties go to the
+ * lower order. Also returns by how much the bits exceed those of the samples,
+ * since borders are counted too. */
 static unsigned
 choose_dims(const struct terp_layout *layout,
             const struct cpu_order_weights *weights, uint64_t *more_nbits_ret)
@@ -78,7 +79,7 @@ choose_dims(const struct terp_layout *layout,
     return best;
 }
 
-/* As terp_lossless_drops_center. */
+/* Applies terp_lossless_drops_center. */
 static void
 drop_center(const struct tuning *tuning,
             const struct cpu_order_weights *weights, struct cpu_lossless *model)
@@ -95,8 +96,9 @@ drop_center(const struct tuning *tuning,
         model->center = 0;
 }
 
-/* The step and the dimensions that cost least, of those steps that ask for
- * more or not. */
+/* Finds the cheapest step, and its dimensions. Some steps give an integer only
+ * to values on a grid, or to values that end in zeros: these are candidates
+ * only if `may_ask_for_more`. */
 static void
 choose_step(const struct tuning *tuning, bool may_ask_for_more,
             struct cpu_lossless *best)

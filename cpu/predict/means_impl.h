@@ -1,9 +1,9 @@
-/* Lorenzo's means, a part of cpu/predict/stages_impl.h. Lines are
- * worked on side by side, so many at a time that what a mean needs stays in the
- * cache. */
+/* The part of cpu/predict/stages_impl.h for lorenzo's means. Lines are
+ * handled side by side, as many at a time as keep the integers of a mean in
+ * the cache. */
 #define STRIP_NVALUES TERP_LORENZO_NVALUES
 
-/* What predicts the i-th of `n` lines side by side, i > 0. */
+/* Finds the predictions of line i of `n` lines side by side, i > 0. */
 static void
 find_means(const WORD *quants, uint64_t i, uint64_t extent, uint64_t stride,
            uint64_t n, WORD *restrict means)
@@ -31,7 +31,7 @@ find_means(const WORD *quants, uint64_t i, uint64_t extent, uint64_t stride,
         means[j] = mean_of_quants(means[j], count);
 }
 
-/* Takes the means of a step, or with `adds`, a constant, adds them. */
+/* Subtracts the means of a step; with `adds`, a constant, adds them. */
 TERP_INLINE void
 take_step(WORD *quants, uint64_t step, uint64_t extent, uint64_t stride,
           uint64_t n, bool adds)
@@ -46,11 +46,11 @@ take_step(WORD *quants, uint64_t step, uint64_t extent, uint64_t stride,
     }
 }
 
-/* Lines of one brick, side by side. */
+/* Subtracts means along the lines of one brick, which lie side by side. */
 static void
 subtract_means(WORD *quants, uint64_t extent, uint64_t stride, uint64_t n)
 {
-    /* From fine to coarse: what a step rests on is still there. */
+    /* From fine to coarse, so that the coarser integers are still unchanged. */
     for (uint64_t step = 1; step < extent; step *= 2)
         take_step(quants, step, extent, stride, n, false);
 }
@@ -62,7 +62,7 @@ add_means(WORD *quants, uint64_t extent, uint64_t stride, uint64_t n)
         take_step(quants, step, extent, stride, n, true);
 }
 
-/* Does all lines, a strip at a time. */
+/* Handles all lines, a strip at a time. */
 static void
 for_strips(void *inout, struct cpu_axis axis,
            void (*take)(WORD *quants, uint64_t extent, uint64_t stride,

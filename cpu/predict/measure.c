@@ -1,6 +1,6 @@
-/* The range of a chunk's valid values, and how far others are from them. Sums
- * are added up in the order of codec/model/psnr.h, whatever the number of
- * threads. */
+/* Measures the range of a chunk's valid values, and the errors of decoded
+ * values. Sums are added in the order of codec/model/psnr.h, whatever the
+ * number of threads. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ struct work {
     const struct cpu_fills *fills;
     uint64_t nvalues;
     double half_range;
-    double *sums; /* of blocks */
+    double *sums; /* of each block */
 };
 
 static void
@@ -48,14 +48,14 @@ find_mean_square(struct cpu_pool *pool, struct work *work, uint64_t nvalid,
     return TERP_OK;
 }
 
-/* A chunk whose values are in the host's byte order. */
+/* A chunk, with values in the host's byte order. */
 struct measured {
     struct cpu_pool *pool;
     const struct cpu_stages *stages;
     struct cpu_fills fills;
     uint64_t nvalues;
     const void *values;
-    void *swapped; /* these, where they were not */
+    void *swapped; /* byte-swapped copy; NULL if not needed */
 };
 
 static enum terp_status

@@ -1,12 +1,12 @@
-/* The loops of bounds relative to each value, shared out among threads. */
+/* The loops of pointwise bounds, shared out among threads. */
 #include "cpu/predict/pointwise.h"
 
 #include "codec/format/base.h"
 
-/* Parts that the pool takes. */
+/* Ranges that the pool takes. */
 #define NPARTS TERP_POINTWISE_NPARTS
 
-/* What is coded is scanned while it is in the cache. */
+/* Coded values are scanned by blocks, while a block is in the cache. */
 #define BLOCK_NVALUES 2048
 
 struct work {
@@ -16,12 +16,12 @@ struct work {
     uint64_t part_nvalues, nparts;
     const uint8_t *values, *coded;
     uint8_t *values_ret, *coded_ret;
-    uint64_t value_nbytes, coded_nbytes; /* each */
+    uint64_t value_nbytes, coded_nbytes; /* of one value; of one coded value */
     const struct terp_pointwise *how;
     const struct terp_pointwise_head *head;
     const uint64_t *mask, *signs;
     uint64_t *signs_ret;
-    /* Of parts: what is measured, or coded. */
+    /* Of each range: its magnitudes, or its coded values' extremes. */
     struct terp_magnitudes *magnitudes;
     struct cpu_stats *stats;
 };
@@ -48,7 +48,7 @@ do_parts(struct work *work, cpu_item *task)
     terp_cpu_pool_each(work->chunk->pool, task, work, work->nparts, 2);
 }
 
-/* Where part p begins. */
+/* The first value of range p; its length goes to *nvalues_ret. */
 static uint64_t
 begin_of(const struct work *work, uint64_t p, uint64_t *nvalues_ret)
 {
@@ -170,8 +170,8 @@ decode_values(const struct work *work, uint64_t begin, uint64_t nvalues)
                              nvalues, values);
 }
 
-/* Where the next word of the mask begins that is full or, where `full` is not,
- * that is not; `end` if there is none. */
+/* The first value, from `at` on, in a word of the mask that is full or, if
+ * `full` is false, not full; `end` if there is none. */
 static uint64_t
 find_word(const uint64_t *mask, uint64_t at, uint64_t end, bool full)
 {
@@ -180,8 +180,8 @@ find_word(const uint64_t *mask, uint64_t at, uint64_t end, bool full)
     return min_u64(at, end);
 }
 
-/* What stands in words of special values alone, as zeros do, needs no
- * decoding. */
+/* Decodes a range. Words of the mask with special values alone, such as long
+ * runs of zeros, need no decoding. */
 static void
 decode_part(void *arg, uint64_t p)
 {
@@ -216,7 +216,8 @@ terp_cpu_pointwise_decode(const struct cpu_pointwise *chunk,
     do_parts(&work, decode_part);
 }
 
-/* Roundings of a logarithm and its inverse are fewer steps of this number. */
+/* Bounds the search for the coded value of a limit: the rounding errors of a
+ * logarithm and its inverse are fewer steps than this. */
 #define LIMIT_MAX_NSTEPS 64
 
 struct terp_limit
@@ -240,7 +241,8 @@ terp_cpu_pointwise_limit(enum terp_type type, const struct terp_pointwise *how,
     terp_cpu_pointwise_code(&one, &value, how, &coded, &stats);
     const double from = cpu_value_of_bits(
         coded_stages, load_value(&coded, coded_stages->value_nbytes));
-    /* What decodes to the limit itself (codec/model/pointwise.h). */
+    /* Finds the coded value that decodes to the limit itself
+     * (codec/model/pointwise.h). */
     double found = coded_stages->value_nbytes == 4
                        ? (double)(float)(from - how->offset)
                        : from - how->offset;

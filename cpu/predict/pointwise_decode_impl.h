@@ -1,7 +1,10 @@
-/* The loops of cpu/predict/pointwise_impl.h that make values of coded ones,
- * whose type is CODED. The includer also defines VALUE_OF, which takes a
- * logarithm, and DECODE_LOG and DECODE_FLOORED, the names of the functions.
- * Values may stand where coded ones were: loops read a copy. */
+/* The loops of cpu/predict/pointwise_impl.h that make values from coded values.
+ * The includer defines CODED, the type of coded values; VALUE_OF, the function
+ * that maps a logarithm to a value; and DECODE_LOG and DECODE_FLOORED, the
+ * names of the loops. Example: with CODED float, VALUE_OF VALUE_OF_F32 and
+ * DECODE_LOG decode_log_f32, this header defines decode_log_f32(), which maps
+ * float logarithms to values. Values may overwrite the coded values: loops read
+ * a copy. */
 
 static void
 DECODE_LOG(const void *coded, uint64_t nvalues, int center, void *dst)

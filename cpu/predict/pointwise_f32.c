@@ -1,4 +1,4 @@
-/* Bounds relative to each binary32 value. */
+/* Loops of pointwise bounds over binary32 values. */
 #define TERP_VALUE_NBYTES 4
 #define STAGES terp_cpu_pointwise_f32
 #define TINY TERP_F32_TINY

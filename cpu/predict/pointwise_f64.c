@@ -1,4 +1,4 @@
-/* Bounds relative to each binary64 value. */
+/* Loops of pointwise bounds over binary64 values. */
 #define TERP_VALUE_NBYTES 8
 #define STAGES terp_cpu_pointwise_f64
 #define TINY TERP_F64_TINY

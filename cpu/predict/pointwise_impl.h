@@ -1,8 +1,8 @@
 /* The body of cpu/predict/pointwise_f32.c and cpu/predict/pointwise_f64.c: the
- * loops of cpu/predict/pointwise.h over values of the type that
- * codec/model/value.h makes of TERP_VALUE_NBYTES. The includer also defines
- * STAGES, the name of the table of functions, and what logarithms of
- * codec/model/logarithm.h are. */
+ * loops of cpu/predict/pointwise.h over values of type T, which
+ * codec/model/value.h derives from TERP_VALUE_NBYTES (4: float, 8: double). The
+ * includer also defines STAGES, the name of the table of functions, and the
+ * logarithms of codec/model/logarithm.h that T takes. */
 #include "codec/model/logarithm.h"
 #include "codec/model/quantizer.h"
 #include "cpu/predict/pointwise.h"
@@ -10,11 +10,11 @@
 
 #define SIGN_BIT ((WORD)1 << (8 * sizeof(T) - 1))
 
-/* Logarithms are taken of so many values at a time. */
+/* Values whose logarithms one loop takes. */
 #define BLOCK_NVALUES 256
 
-/* Returns whether there are any; with a floor 0 counts, which has no logarithm
- * anyhow. */
+/* Returns whether there are any fill values. With a floor, 0 counts as one, as
+ * it has no logarithm. */
 static bool
 fill_words_of(const struct cpu_fills *fills, bool has_floor,
               WORD fill[TERP_NFILLS])
@@ -28,9 +28,8 @@ fill_words_of(const struct cpu_fills *fills, bool has_floor,
     return any;
 }
 
-/* Whether a value has a magnitude that is neither tiny nor infinite. Fills are
- * asked for apart, where there are any: to compare words of 64 bits takes
- * loops out of vectors. */
+/* Whether a magnitude is neither tiny nor infinite. Fill values are compared
+ * elsewhere: comparing 64-bit words keeps compilers from making vectors. */
 static inline __attribute__((always_inline)) bool
 has_logarithm(T value)
 {
@@ -44,8 +43,8 @@ is_coded(T value, bool any_fill, const WORD *fills)
     return has_logarithm(value) && !(any_fill && is_special(value, fills));
 }
 
-/* What belongs to a value that has a logarithm, or else `other`: conditions in
- * turn, of which compilers make masks of vectors in either type. */
+/* `its` for a value that has a logarithm, else `other`. Written as consecutive
+ * selections, which compilers turn into vector masks for either type. */
 static inline __attribute__((always_inline)) T
 if_logarithm(T value, T its, T other)
 {
@@ -112,8 +111,8 @@ magnitudes(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
                                                .negative = low < 0};
 }
 
-/* Values to the nearest that end in so many zero bits. What becomes infinite
- * is special. */
+/* Rounds values to the nearest that end in this many zero bits. A value that
+ * would become infinite is special. */
 static void
 code_rounded(const void *src, uint64_t nvalues, const struct cpu_fills *fills,
              const struct terp_pointwise *how, void *coded)
@@ -250,7 +249,7 @@ code_floored_f64(const void *src, uint64_t nvalues,
             coded_values[i] = (double)NAN;
 }
 
-/* ---- values of coded ones ---- */
+/* ---- from coded values to values ---- */
 
 #define CODED float
 #define VALUE_OF VALUE_OF_F32
@@ -265,8 +264,8 @@ code_floored_f64(const void *src, uint64_t nvalues,
 
 /* ---- signs ---- */
 
-/* Bits of a word that are not `known` take the next lower one that is, or
- * `before`. */
+/* Replaces bits of a word that are not `known` by the next lower known bit, or
+ * by `before`. */
 static inline uint64_t
 fill_up(uint64_t bits, uint64_t known, uint64_t before)
 {
@@ -278,7 +277,7 @@ fill_up(uint64_t bits, uint64_t known, uint64_t before)
     return bits | (before & ~known);
 }
 
-/* The signs of 64 values, or of fewer and zeros. */
+/* The signs of 64 values; if there are fewer, then zeros. */
 static inline uint64_t
 sign_word(const T *values, bool any_fill, const WORD *fills, uint64_t before)
 {

@@ -1,9 +1,9 @@
-/* The memory that all predictors share, and the choice among them. */
+/* The memory that all predictors share, and the choice among predictors. */
 #include "cpu/predict/predictor.h"
 
 #include <stdlib.h>
 
-/* Of scratch, for vectors. */
+/* of scratch memory, for vectors */
 #define ALIGNMENT 64
 
 const struct cpu_predictor *const terp_cpu_predictors[TERP_NPREDICTIONS] = {
@@ -24,8 +24,8 @@ terp_cpu_prediction_make(struct cpu_prediction *prediction)
         (prediction->values == NULL ? CPU_RUN_SCRATCH_NVALUES
                                     : CPU_SAMPLE_SCRATCH_NVALUES) *
         value_nbytes;
-    /* One block: if parts were freed one by one, memory would go back to the
-     * system more often, whose pages are zeroed anew for every call. */
+    /* One block: freeing several would return memory to the system more often,
+     * which zeroes its pages anew for every call. */
     uint8_t *memory = terp_cpu_memory_make(
         prediction->pool, work_nbytes + lattice_nbytes + symbols_nbytes +
                               nworkers * scratch_nbytes + ALIGNMENT);

@@ -1,4 +1,4 @@
-/* Finds repeats: codec/model/reference_search.h. */
+/* Finds repeats (codec/model/reference_search.h). */
 #include "cpu/predict/references_find.h"
 
 #include <string.h>
@@ -8,14 +8,15 @@
 struct search {
     struct terp_repeats repeats;
     struct cpu_pool *pool;
-    uint64_t window_nvalues; /* that have to be alike for a search */
+    uint64_t window_nvalues; /* must be equal for a search to be worthwhile */
     struct terp_reference_tile *tiles;
     uint32_t *keys, *hints;
 };
 
-/* ---- whether there are any ---- */
+/* ---- samples: does the chunk have repeats? ---- */
 
-/* Of the points from `i` on, in steps of `step`. False where there are none. */
+/* The key of the window of points from `i` on, in steps of `step`. False if the
+ * window has no key. */
 static bool
 window_key(const struct terp_repeats *r, uint64_t i, int step,
            uint64_t *key_ret)
@@ -36,7 +37,8 @@ struct samples {
     uint64_t key[TERP_REFERENCE_NSLOTS];
     uint64_t point[TERP_REFERENCE_NSLOTS]; /* plus one; 0: none */
     bool is_repeated[TERP_REFERENCE_NSLOTS];
-    uint64_t maybe[TERP_REFERENCE_NSLOTS]; /* 64 bits a slot, by other bits */
+    uint64_t maybe[TERP_REFERENCE_NSLOTS]; /* 64 bits per slot, by other bits of
+                                            * the key */
 };
 
 static uint64_t
@@ -72,8 +74,8 @@ take_samples(const struct search *s, struct samples *samples)
     }
 }
 
-/* Whether the values from `i` on, in steps of `step`, are those of a sample, as
- * many as are worth a reference. */
+/* Whether the values from `i` on, in steps of `step`, equal those of a sample,
+ * for as many values as make a reference worthwhile. */
 static bool
 is_sample(const struct search *s, uint64_t sample, uint64_t i, int step)
 {
@@ -106,7 +108,7 @@ ask_samples(const struct search *s, struct samples *samples, uint64_t i,
             s->repeats.lone || is_sample(s, samples->point[slot] - 1, i, step);
 }
 
-/* Whether so many samples are repeated that a search is worth its time. */
+/* Whether enough samples repeat to make a search worth its time. */
 static enum terp_status
 ask_all(const struct search *s, bool *worth_ret)
 {
@@ -131,8 +133,8 @@ ask_all(const struct search *s, bool *worth_ret)
 
 /* ---- the search ---- */
 
-/* Has for each point the first one that has its key. `table`: by the upper bits
- * of a key, the first point that has it. */
+/* Finds for each point the first point with its key. `table` maps the upper
+ * bits of a key to the first point that has it. */
 static void
 find_hints(const struct terp_repeats *r, const uint32_t *keys, uint32_t *table,
            int table_nbits, uint32_t *hints)
@@ -181,7 +183,8 @@ drop_ends(void *arg, struct cpu_share share)
         terp_reference_drop_ends(&s->repeats, tile, &s->tiles[tile]);
 }
 
-/* Sources that refer themselves come before those who refer to them. */
+/* Replaces a source that is itself a reference by its own source. Sources
+ * precede their references, so one pass suffices. */
 static void
 find_roots(const struct terp_repeats *r)
 {
@@ -192,7 +195,7 @@ find_roots(const struct terp_repeats *r)
     }
 }
 
-/* Returns what is saved, in 1/16 bit. */
+/* Returns the savings in 1/16 bit. */
 static enum terp_status
 search_all(struct search *s, uint64_t *saved_ret)
 {
@@ -245,7 +248,7 @@ terp_cpu_repeats_find(struct cpu_pool *pool, const struct cpu_repeats *repeats,
             terp_reference_window(s.repeats.value_nbits, repeats->nvalues);
         terp_repeats_tell_apart(&s.repeats, repeats->word_nbits,
                                 repeats->near_nbits);
-        /* Under a bound that has been asked before. */
+        /* Under a lossy bound the survey has checked samples already. */
         if (s.repeats.exact)
             st = ask_all(&s, &worth);
         if (st == TERP_OK && worth)

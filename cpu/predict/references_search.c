@@ -1,5 +1,5 @@
-/* Searches a chunk for values that repeat earlier ones, and lists what they
- * refer to, and how they differ from that. */
+/* Searches a chunk for values that repeat earlier values, and lists the
+ * distances to these and the differences from them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,17 +11,17 @@
 #include "cpu/engine.h"
 #include "cpu/predict/references_find.h"
 
-/* A chunk that is searched. */
+/* The chunk of a search. */
 struct search {
     const struct terp_chunk *chunk;
     struct cpu_pool *pool;
     uint64_t nvalues, nreferences;
     int value_nbytes;
     bool is_float;
-    struct terp_reference_bound bound; /* 0: all bits come back */
+    struct terp_reference_bound bound; /* 0: lossless */
     uint64_t marker;
     uint8_t *values; /* little-endian */
-    uint64_t *words; /* of what refers, in the end its value's bits */
+    uint64_t *words; /* of references: the bits of their values */
     uint8_t *usable;
     uint32_t *sources;
     uint8_t *distances, *differences; /* of references, little-endian */
@@ -72,7 +72,7 @@ make_values(struct search *s, const void *src)
     return true;
 }
 
-/* Integers and fill values, to which others are not alike. */
+/* Whether a value is a fill value. Repeats of fill values do not count. */
 static bool
 is_fill(const struct search *s, const struct terp_params *params, uint64_t bits)
 {
@@ -82,8 +82,9 @@ is_fill(const struct search *s, const struct terp_params *params, uint64_t bits)
            (params->has_missing && bits == (params->missing_bits & ones));
 }
 
-/* Words that are compared. Zeros, what is not finite, and what equals its
- * neighbour, cost little as it is. */
+/* Makes the words that the search compares. Zeros, values that are not finite,
+ * and values that equal their neighbour are left out: they cost little without
+ * references. */
 static void
 find_words(const struct search *s, const struct terp_params *params)
 {
@@ -99,7 +100,7 @@ find_words(const struct search *s, const struct terp_params *params)
     }
 }
 
-/* How near values have to be; -1: all bits come back. */
+/* How near equal values must be; -1: equal bits. */
 static int
 near_nbits_of(const struct search *s)
 {
@@ -119,8 +120,8 @@ near_nbits_of(const struct search *s)
                                    s->value_nbytes);
 }
 
-/* A NaN, or an integer, that no value is: of as many integers as there are
- * values one is missing, unless all values differ. */
+/* Finds a NaN, or an integer, that no value of the chunk equals. Unless all
+ * values differ, an integer below the number of values is free. */
 static bool
 find_marker(struct search *s)
 {
@@ -144,7 +145,7 @@ find_marker(struct search *s)
     return s->marker <= UINT64_MAX >> (64 - 8 * s->value_nbytes);
 }
 
-/* Puts markers and lists distances. */
+/* Puts markers into the values, and lists distances. */
 static bool
 make_references(struct search *s)
 {
@@ -170,7 +171,7 @@ make_references(struct search *s)
     return true;
 }
 
-/* Finds references that are worth a stream; leaves none otherwise. */
+/* Finds references if they are worth a stream, and none otherwise. */
 static enum terp_status
 find_references(struct search *s, const struct terp_params *params,
                 const void *src, uint64_t stream_nbytes)

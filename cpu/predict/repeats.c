@@ -1,4 +1,4 @@
-/* Finds copies, leaves them out, and puts them back; follows references. */
+/* Finds, removes and restores copies; follows references. */
 #include "cpu/predict/repeats.h"
 
 #include <string.h>
@@ -10,12 +10,13 @@
 
 /* ---- copies ---- */
 
-/* An array [nouter][extent][inner_nbytes]: a dimension among the others. */
+/* A dimension of an array as [nouter][extent][inner_nbytes]. */
 struct axis {
     uint64_t nouter, extent, inner_nbytes;
 };
 
-/* Dimension d where those of `single` have one point. */
+/* Dimension d of the array in which the dimensions of `single` have one
+ * point. */
 static struct axis
 axis_of(const struct terp_chunk *chunk, int d, unsigned single)
 {
@@ -56,7 +57,7 @@ terp_cpu_copies_find(const struct terp_chunk *chunk, const void *src)
     return dims;
 }
 
-/* Takes the first point along all of some dimensions. */
+/* Keeps the first point along each of some dimensions. */
 static void
 leave_out(const struct terp_chunk *chunk, unsigned dims, const void *src,
           void *left)
@@ -89,8 +90,8 @@ terp_cpu_copies_leave_out(struct terp_session *session,
     return TERP_OK;
 }
 
-/* Puts copies back along all of some dimensions, the last value first: none is
- * written over that is still to be read. */
+/* Restores copies along some dimensions, the last value first, so that no value
+ * is overwritten before it is read. */
 static void
 put_back(const struct terp_chunk *chunk, unsigned dims, void *values)
 {
@@ -125,14 +126,14 @@ terp_cpu_copies_put_back(struct terp_session *session,
 
 /* ---- references ---- */
 
-/* A chunk with markers, little-endian, and what they refer to. */
+/* A chunk with markers, little-endian, and its references. */
 struct followed {
     uint64_t nvalues, nreferences, marker;
     int value_nbytes;
     bool is_float;
     const uint8_t *distances, *differences;
     uint8_t *values;
-    uint64_t *words; /* of markers, their values */
+    uint64_t *words; /* values of the markers */
 };
 
 static uint64_t
@@ -145,8 +146,8 @@ value_at(const struct followed *it, uint64_t i)
                                    : load_le(at, 2);
 }
 
-/* False where markers are not as many as references, or one has no source that
- * is before it and no marker. */
+/* Returns false unless there are as many markers as references, and the source
+ * of each lies before it and is no marker. */
 static bool
 follow(const struct followed *it)
 {

@@ -1,10 +1,10 @@
-/* Values that are those of others: copies along dimensions of a chunk, and
+/* Values that equal others: copies along dimensions of a chunk, and
  * references. */
 #pragma once
 
 #include "codec/format/frame.h"
 
-/* Along which dimensions, as a bit mask, all values have the bits of the first
- * one. */
+/* A bit mask of the dimensions along which all values have the bits of the
+ * first. */
 unsigned
 terp_cpu_copies_find(const struct terp_chunk *chunk, const void *src);

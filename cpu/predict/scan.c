@@ -1,17 +1,17 @@
-/* The min/max scan: which values of a chunk are special, and the range of the
- * others. An extreme that is far from all other values, and repeats, is a fill
- * value: the scan is repeated without it. Where a caller knows two, none is
- * looked for. */
+/* Finds the special values of a chunk and the range of all others. An extreme
+ * that is far from all other values, and repeats, is taken for a fill value:
+ * the scan is repeated without it. If the caller names two fill values, no
+ * others are looked for. */
 #include "cpu/predict/predictor.h"
 
 #include <stdatomic.h>
 
 #include "codec/format/base.h"
 
-/* Parts that the pool scans. */
+/* Ranges that the pool scans. */
 #define NPARTS 64
 
-/* Values that are probed before it is asked if they suffice. */
+/* Values that are probed before the result is checked. */
 #define PROBE_NVALUES UINT64_C(4096)
 
 struct scan {
@@ -20,9 +20,9 @@ struct scan {
     const uint8_t *values;
     uint64_t nvalues, part_nvalues, nparts;
     struct cpu_fills fills;
-    struct cpu_stats stats; /* of all */
+    struct cpu_stats stats; /* of all values */
     struct cpu_stats part[NPARTS];
-    /* Whether some value is not far from an extreme. */
+    /* Whether some value is near an extreme. */
     atomic_bool near_min, near_max;
 };
 
@@ -54,8 +54,8 @@ scan_all(struct scan *scan)
         cpu_stats_add(&scan->stats, &scan->part[p]);
 }
 
-/* Probes values that are not extreme, until it is known of either extreme that
- * some value is near: in most chunks the first values show it. */
+/* Probes values that are not extreme until some value is known to be near each
+ * extreme: in most chunks the first values suffice. */
 static void
 probe_inner(void *arg, struct cpu_share share)
 {
@@ -70,7 +70,7 @@ probe_inner(void *arg, struct cpu_share share)
             return;
         scan_values(scan, at, min_u64(PROBE_NVALUES, stop - at), &inner);
         if (inner.min > inner.max)
-            continue; /* There are none. */
+            continue; /* every value here is extreme or special */
         if (terp_is_near_min(inner.min, min, max))
             atomic_store(&scan->near_min, true);
         if (terp_is_near_max(inner.max, min, max))
@@ -78,7 +78,7 @@ probe_inner(void *arg, struct cpu_share share)
     }
 }
 
-/* Takes an extreme that is far from all other values for a fill value, if it
+/* Takes an extreme for a fill value if it is far from all other values and
  * repeats. */
 static void
 try_fill(struct scan *scan, double extreme, int slot)

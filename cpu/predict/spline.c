@@ -45,7 +45,7 @@ pass_level(const struct cpu_prediction *spline, int l, bool decode)
     }
 }
 
-/* Anchors to the coarsest lattice. */
+/* Copies anchors to the coarsest lattice. */
 static void
 place_anchors(const struct cpu_prediction *spline)
 {

@@ -1,5 +1,5 @@
-/* The levels of the spline predictor: their classes, and values between C order
- * and level order. */
+/* The levels of the spline predictor: their classes, and moving values between
+ * C order and level order. */
 #include "cpu/predict/spline.h"
 
 #include <string.h>
@@ -96,15 +96,15 @@ struct transfer {
     const struct cpu_prediction *spline;
     int l;
     const struct cpu_fills *fills;
-    void *fine;      /* the lattice of this level, all points, C order */
+    void *fine;      /* all points of this level's lattice, in C order */
     bool interleave; /* else deinterleave */
     uint64_t fine_extent[TERP_NDIMS];
     uint64_t nruns_per_row;
-    /* Rows that are odd in the same slower dimensions: the two classes of their
-     * points, and by how many rows of these they are apart. */
+    /* The rows of each combination of slower odd dimensions: the arrays of
+     * their even and odd points, and the strides from row to row. */
     struct {
         void *even, *odd;
-        uint64_t stride[TERP_NDIMS + 1]; /* the last one of bricks */
+        uint64_t stride[TERP_NDIMS + 1]; /* the last stride is that of bricks */
     } rows[TERP_NCLASSES / 2];
 };
 
@@ -125,7 +125,7 @@ find_rows(struct transfer *t)
     }
 }
 
-/* Runs of two times CPU_RUN_NVALUES lattice points. */
+/* Moves runs of 2 * CPU_RUN_NVALUES lattice points. */
 static void
 transfer_runs(void *arg, struct cpu_share share)
 {
@@ -205,7 +205,8 @@ terp_cpu_spline_deinterleave(struct cpu_prediction *spline)
         transfer_level(spline, l, fine, l == 1 ? spline->fills : NULL, false);
         fine = terp_cpu_spline_class_values(spline, l, 0);
     }
-    /* Even without a level, specials must become NaN: one value at a time. */
+    /* Without a level, too, special anchors must become NaN: moves values one
+     * by one. */
     for (uint64_t i = 0; i < spline->layout->nbricks; i++) {
         void *anchor = value_at(spline, spline->work, i);
         void *value = value_at(spline, fine, i);

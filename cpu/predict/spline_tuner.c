@@ -1,6 +1,7 @@
-/* Plans for the levels of splines, estimated on samples of the original values.
- * All costs are integers, in the units of the dictionary's cost table; ties go
- * to the candidate that is tried first. */
+/* Chooses the plans of the spline predictor's levels, by costs that are
+ * estimated on samples of the original values. All costs are integers, in the
+ * units of the dictionary's cost table; ties go to the candidate that is tried
+ * first. */
 #include <stdatomic.h>
 
 #include "codec/format/base.h"
@@ -9,8 +10,9 @@
 #include "cpu/entropy/histogram.h"
 #include "cpu/predict/spline.h"
 
-/* Runs are sampled whole: of rows of three runs, at worst, the longest alone,
- * which are half as many more values, and one more run; or five runs. */
+/* Runs are sampled whole, so a class may have more samples than its target. At
+ * worst a row has three runs, of which the longest alone is sampled: half as
+ * many more values, plus one run; or five runs. */
 #define MAX_NROWS (2 * TERP_MAX_NSAMPLES)
 _Static_assert(TERP_MIN_NSAMPLES / 2 >= CPU_RUN_NVALUES &&
                    2 * TERP_MIN_NSAMPLES >= 5 * CPU_RUN_NVALUES,
@@ -28,13 +30,13 @@ _Static_assert(TERP_ROW_SPECIAL < TERP_NSYMBOLS,
 struct level_costs {
     /* Under the cubic spline: [odd][dims]. */
     uint64_t cubic[TERP_NCLASSES][TERP_NCLASSES];
-    /* Of the class of one odd dimension. */
+    /* Of classes with one odd dimension. */
     uint64_t single[TERP_NSPLINES][TERP_NDIMS];
 };
 
 #define NCOUNTS (TERP_ROW_SPECIAL + 1)
 
-/* A worker's own memory; behind it are rows. */
+/* A worker's memory; its rows follow. */
 struct planner {
     struct level_costs costs;
     uint32_t counts[NCOUNTS];
@@ -42,7 +44,7 @@ struct planner {
 };
 #define PLANNER_NBYTES ((sizeof(struct planner) + 63) / 64 * 64)
 
-/* What levels are planned by: the samples' rows, [dims][capacity]. */
+/* The samples of a level, as rows of the dictionary: [dims][capacity]. */
 struct sampler {
     const struct cpu_prediction *spline;
     int l;
@@ -63,7 +65,7 @@ sample_rows(const struct sampler *sampler, const struct cpu_class *cls)
         sampler->capacity, sampler->scratch, sampler->rows);
 }
 
-/* What a class that is predicted along `dims` costs by its samples. */
+/* Estimates the cost of a class under prediction along `dims`. */
 static uint64_t
 cost_of_rows(const struct sampler *sampler, const struct cpu_class *cls,
              unsigned dims, uint64_t nsampled)
@@ -111,7 +113,7 @@ sample_level(const struct sampler *sampler, struct level_costs *costs)
     }
 }
 
-/* Of classes of one odd dimension that is among `dims`. */
+/* Sums the costs of classes with one odd dimension that is in `dims`. */
 static uint64_t
 cost_of_singles(const struct level_costs *costs, unsigned kind, unsigned dims)
 {
@@ -122,7 +124,8 @@ cost_of_singles(const struct level_costs *costs, unsigned kind, unsigned dims)
     return cost;
 }
 
-/* Chooses who predicts under the cubic spline, then among so many splines. */
+/* Chooses the predicting dimensions under the cubic spline, then the best of
+ * `nsplines` splines. */
 static uint64_t
 plan_averages(const struct terp_level *level, const struct level_costs *costs,
               unsigned nsplines, struct terp_level_plan *plan)
@@ -165,8 +168,8 @@ plan_averages(const struct terp_level *level, const struct level_costs *costs,
     return best;
 }
 
-/* Estimated costs of the classes of so many odd dimensions that a plan blends.
- */
+/* Estimates the costs of classes with this many odd dimensions under a plan
+ * that blends. */
 static uint64_t
 sample_blended(const struct sampler *sampler, int nodd_dims,
                enum terp_spline kind, unsigned priorities)
@@ -185,8 +188,9 @@ sample_blended(const struct sampler *sampler, int nodd_dims,
     return cost;
 }
 
-/* Averages, or blending, with the spline that is best for what is left. Few
- * points of blended classes are: these are sampled under the linear one. */
+/* Plans a level: averages, or blending with the spline that is best for the
+ * other classes. Blending leaves few points to the spline, so blended classes
+ * are sampled under the linear one. */
 static uint64_t
 plan_level(const struct sampler *sampler, struct terp_level_plan *plan)
 {
@@ -221,17 +225,17 @@ plan_level(const struct sampler *sampler, struct terp_level_plan *plan)
     return terp_choose_blending(&blends, best, plan);
 }
 
-/* Levels, each of which is planned on its own. */
+/* Levels are planned independently. */
 struct planning {
     struct cpu_prediction *spline;
-    uint64_t capacity;      /* of rows, TERP_NCLASSES times */
+    uint64_t capacity;      /* rows per class, times TERP_NCLASSES */
     uint8_t *memory;        /* of all workers */
-    uint64_t memory_nbytes; /* of each */
+    uint64_t memory_nbytes; /* of each worker */
     atomic_int next;
     uint64_t cost[TERP_MAX_LEVELS + 1];
 };
 
-/* A worker takes the next level that none has taken. */
+/* Each worker takes the next unplanned level. */
 static void
 plan_levels(void *arg, struct cpu_share share)
 {
@@ -252,13 +256,13 @@ plan_levels(void *arg, struct cpu_share share)
             plan_level(&sampler, &spline->plan[sampler.l]);
 }
 
-/* A block for each worker. */
+/* Allocates a block for each worker. */
 static bool
 make_memory(struct planning *planning, uint64_t nworkers)
 {
     const struct cpu_prediction *spline = planning->spline;
 
-    /* A class has no more than half of all values. */
+    /* A class has at most half of all values. */
     planning->capacity = 2 * terp_nsamples_of(spline->layout->nvalues / 2 + 1);
     planning->memory_nbytes =
         PLANNER_NBYTES + TERP_NCLASSES * planning->capacity * sizeof(uint16_t);

@@ -1,6 +1,6 @@
-/* The stages that touch values, once per type.
- * cpu/predict/stages_f32.c and cpu/predict/stages_f64.c instantiate
- * cpu/predict/stages_impl.h. */
+/* The loops over values, for each type. cpu/predict/stages_f32.c and
+ * cpu/predict/stages_f64.c each include cpu/predict/stages_impl.h, which fills
+ * a struct cpu_stages with the loops of one type. */
 #pragma once
 
 #include "codec/format/layout.h"
@@ -20,52 +20,51 @@ struct cpu_fills {
     uint64_t bits[TERP_NFILLS];
 };
 
-/* What a pass over values finds: the extremes of those that are not special,
- * where `min` > `max` when there are none, and the number of the others. */
+/* The extremes of values that are not special (`min` > `max`: there are none),
+ * and the number of special values. */
 struct cpu_stats {
     double min, max;
     uint64_t nspecials;
 };
 
-/* Threads take points in runs of this many along dimension 0. */
+/* The points that a thread predicts at a time, along dimension 0. */
 #define CPU_RUN_NVALUES TERP_SAMPLE_RUN_NVALUES
 
-/* A line of such a run in memory: lines that are 4096 bytes apart would wait
- * for each other. */
+/* The length of a run's line in memory. Not a power of two: loads of lines that
+ * are 4096 bytes apart would wait for each other's stores. */
 #define CPU_LINE_NVALUES (CPU_RUN_NVALUES + 16)
 
-/* Values that stages work in, of a worker's own memory: of a run that is
- * predicted, and of one that is sampled. A thread's stack is too small. */
+/* Scratch memory of a worker, in values: of a run that is predicted, and of a
+ * run that is sampled. Too large for a thread's stack. */
 #define CPU_RUN_SCRATCH_NVALUES (10 * CPU_LINE_NVALUES)
 #define CPU_SAMPLE_SCRATCH_NVALUES \
     (CPU_RUN_SCRATCH_NVALUES + (TERP_NCLASSES + 3) * CPU_LINE_NVALUES + 16)
 _Static_assert(CPU_SAMPLE_SCRATCH_NVALUES % 16 == 0,
                "That of each worker is aligned for vectors.");
 
-/* Bytes of the same for the estimates of the lossless prediction. */
+/* The same for the estimates of the lossless prediction, in bytes. */
 #define CPU_LOSSLESS_SCRATCH_NBYTES ((size_t)32 << 10)
 
-/* Values of a vector loop over lanes: so many that compilers make vectors of
- * it, in either type, before they unroll it. */
+/* The values of a vector loop over lanes: enough for compilers to make vectors
+ * of either type instead of unrolling the loop. */
 #define CPU_VECTOR_NVALUES 16
 
-/* One class of one level, ready to be predicted. */
+/* A class of a level, ready to be predicted. */
 struct cpu_class {
-    unsigned predicting; /* dimensions, of those odd in the class */
+    unsigned predicting; /* dimensions, a subset of the class's odd ones */
     enum terp_spline spline;
-    int blend_order; /* terp_blend_order; 1 where nothing is blended */
+    int blend_order; /* terp_blend_order; 1: no blending */
     uint64_t extent[TERP_NDIMS];
     uint64_t nrows;
     uint64_t nruns_per_row;
     void *values;
-    const void
-        *before; /* earlier values, of which the same ones stay; or NULL */
+    const void *before; /* earlier values, which equal values keep; or NULL */
     uint16_t *symbols;
     struct {
         const void *values;
         uint64_t extent[TERP_NDIMS];
-        uint64_t stride[TERP_NDIMS + 1]; /* the last one of bricks */
-    } source[TERP_NCLASSES]; /* the class that lacks these odd dimensions */
+        uint64_t stride[TERP_NDIMS + 1]; /* the last stride is that of bricks */
+    } source[TERP_NCLASSES]; /* the class without these odd dimensions */
 };
 
 static inline void
@@ -81,25 +80,27 @@ cpu_set_source(struct cpu_class *cls, unsigned lack, const void *values,
     }
 }
 
-/* Step and limits of a level's quantizer. */
+/* The step and the limits of a level's quantizer. */
 struct cpu_quantizer {
     double step;
     double grid_step; /* of bound ratio one */
     double bound;
     int max_code;            /* of the predictor's codes */
     int wide;                /* terp_unit_nbits */
-    int tail_nbits;          /* of lorenzo's differences, below codes */
+    int tail_nbits;          /* of lorenzo's differences, below the codes */
     int radius;              /* terp_radius_of */
     bool may_be_wide;        /* terp_may_be_wide */
-    struct terp_exact exact; /* lorenzo */
-    unsigned escape_nbytes;  /* likely, of a number */
+    struct terp_exact exact; /* lorenzo's exact integers */
+    unsigned escape_nbytes;  /* expected size of an escaped value */
     const struct terp_limits *limits; /* NULL: none */
-    bool has_exact_escapes; /* they are put on the grid as they are, or not */
-    bool has_specials;      /* NaN among the values stands for a special */
-    double reference;       /* predicts the first anchor; a value of the type */
+    bool has_exact_escapes; /* escapes are put on the grid only if that is
+                             * exact */
+    bool has_specials;      /* a NaN among the values is a special value */
+    double reference;       /* prediction of the first anchor; a value of the
+                             * type */
 };
 
-/* Of codes that have so many bits below symbols. */
+/* Sets the members that follow from the number of bits below symbols. */
 static inline void
 cpu_set_nbits_below(struct cpu_quantizer *quantizer, int nbits_below)
 {
@@ -111,22 +112,23 @@ cpu_set_nbits_below(struct cpu_quantizer *quantizer, int nbits_below)
     quantizer->radius = terp_radius_of(quantizer->wide);
 }
 
-/* Bits of lorenzo's differences below symbols. */
+/* The number of bits of lorenzo's differences below symbols. */
 static inline int
 cpu_nbits_below(const struct cpu_quantizer *quantizer)
 {
     return terp_unit_nbits(quantizer->wide) + quantizer->tail_nbits;
 }
 
-/* Where escaped values are put: whole steps of bound ratio one from the
- * reference value. All are values of the type. */
+/* The grid of escaped values: whole steps of bound ratio one from the reference
+ * value. All members are values of the type. */
 struct cpu_grid {
     double reference, step, inverse, limit;
     const struct terp_limits *limits; /* of decoded values; NULL: none */
     bool has_exact_escapes;
 };
 
-/* Has the high bit of each of four symbols that is not an escape. */
+/* Returns a word with the high bit of each of four symbols set, unless that
+ * symbol is an escape. */
 static inline uint64_t
 cpu_not_escapes(uint64_t symbols)
 {
@@ -136,7 +138,7 @@ cpu_not_escapes(uint64_t symbols)
     return (((symbols & low) + low) | symbols) & ~low;
 }
 
-/* The first escape of symbols [first, end), or end. */
+/* The first escape of symbols [first, end); `end` if there is none. */
 static inline uint64_t
 cpu_find_escape(const uint16_t *symbols, uint64_t first, uint64_t end)
 {
@@ -161,13 +163,13 @@ cpu_find_escape(const uint16_t *symbols, uint64_t first, uint64_t end)
 
 /* The model of the lossless prediction. */
 struct cpu_lossless {
-    struct terp_exact exact; /* whose significand is 1 */
+    struct terp_exact exact; /* its significand is 1 */
     enum terp_lossless_form form;
     unsigned dims;  /* terp_lossless_dims_are_valid */
-    int64_t center; /* what integers are told from */
+    int64_t center; /* subtracted from integers */
 };
 
-/* The bits of samples' differences of each order along each dimension. */
+/* The bits of sampled differences, for each order along each dimension. */
 struct cpu_order_weights {
     uint64_t nbits[TERP_LOSSLESS_NORDERS];
     uint64_t remainder_nbits;
@@ -177,11 +179,12 @@ struct cpu_order_weights {
 /* A dimension of an array [nouter][extent][ninner]. */
 struct cpu_axis {
     uint64_t nouter, extent, ninner;
-    uint64_t first;      /* that differences are taken to: usually 0 */
-    uint64_t begin, end; /* of the `ninner` lines side by side: usually all */
+    uint64_t first;      /* the first point with a difference: usually 0 */
+    uint64_t begin, end; /* of the `ninner` lines side by side: usually all of
+                          * them */
 };
 
-/* What is looked up of sampled values. */
+/* Sampled values, by their keys. */
 struct cpu_repeats_table {
     uint64_t entry[TERP_REPEATS_NSLOTS];
     bool is_found[TERP_REPEATS_NSLOTS];
@@ -194,27 +197,27 @@ struct cpu_stages {
     void (*scan)(const void *values, uint64_t nvalues,
                  const struct cpu_fills *fills, struct cpu_stats *stats_ret);
 
-    /* Errors of the samples of a search for the domain (codec/model/domain.h),
-     * with steps of 1 / inverse_step. */
+    /* The errors of the samples by which a domain is searched
+     * (codec/model/domain.h), with steps of 1 / inverse_step. */
     void (*lag_errors)(const void *values, uint64_t nvalues,
                        const struct cpu_fills *fills, double inverse_step,
                        uint64_t lag, uint64_t set,
                        struct terp_lag_errors *errors_ret);
 
-    /* How many samples are found to repeat others, told apart by `reach` values
-     * on each side (codec/model/repeats.h). */
+    /* Counts samples that repeat others, compared with `reach` values on each
+     * side (codec/model/repeats.h). */
     uint64_t (*count_repeats)(const void *values, uint64_t nvalues,
                               uint64_t reach, int near_nbits,
                               struct cpu_repeats_table *table);
 
-    /* The bits of the codes of a chunk's samples (codec/model/low_bits.h), with
-     * steps of 1 / inverse_step. */
+    /* The widths of the codes of a chunk's samples (codec/model/low_bits.h),
+     * with steps of 1 / inverse_step. */
     void (*code_widths)(const void *values, const struct terp_layout *layout,
                         const struct cpu_fills *fills, double inverse_step,
                         int nzeros, struct terp_code_widths *widths_ret);
 
-    /* The bits of lorenzo's differences along `dims` of
-     * TERP_DIFFERENCES_NVALUES samples. `fills` is NULL where no value is
+    /* The widths of lorenzo's differences along `dims` of
+     * TERP_DIFFERENCES_NVALUES samples. `fills` is NULL if no value is
      * special. */
     void (*difference_widths)(const void *values,
                               const struct terp_layout *layout,
@@ -222,36 +225,37 @@ struct cpu_stages {
                               const struct cpu_quantizer *quantizer,
                               unsigned dims, int8_t *widths_ret);
 
-    /* The sum of the squares of how far `others` are from values that are not
-     * special, as parts of the range: of one block (codec/model/psnr.h). */
+    /* The sum of the squared errors of `others` in one block, as fractions of
+     * the range, without special values (codec/model/psnr.h). */
     double (*squares)(const void *values, const void *others, uint64_t nvalues,
                       const struct cpu_fills *fills, double half_range);
 
-    /* What sampled values have in common, for terp_exact_of. */
+    /* The least exponent and the fewest trailing zeros of sampled values, for
+     * terp_exact_of. */
     void (*common_bits)(const void *values, uint64_t nvalues,
                         const struct cpu_fills *fills, int *exponent_ret,
                         int *nzeros_ret);
 
-    /* The bits of a value that is not special yet and stands in runs, if
-     * samples show one. */
+    /* Finds a value that fills runs of samples and is not special yet; returns
+     * false if there is none. */
     bool (*common_value)(const void *values, uint64_t nvalues,
                          const struct cpu_fills *fills, uint64_t *bits_ret);
 
-    /* Bit i of `mask` (nvalues bits, 64 a word) tells if value i is special.
-     * Works on whole words: `first` is a multiple of 64. */
+    /* Sets bit i of `mask` (64 a word) if value i is special. Works on whole
+     * words: `first` is a multiple of 64. */
     void (*mask)(const void *values, uint64_t first, uint64_t end,
                  const struct cpu_fills *fills, uint64_t *mask);
 
-    /* A run of 2 * n (or one less) lattice values to their even and odd
-     * points, and back. `fills` is NULL when no special must become a NaN. */
+    /* Separates 2 * n, or 2 * n - 1, lattice values into even and odd points,
+     * and back. Special values become NaN unless `fills` is NULL. */
     void (*deinterleave)(const void *lattice, uint64_t nlattice,
                          const struct cpu_fills *fills, void *even, void *odd);
     void (*interleave)(const void *even, const void *odd, uint64_t nlattice,
                        void *lattice);
 
-    /* Runs [first, end) of a class, values in place: predict and quantize,
-     * predict and reconstruct. What escapes is put on the grid if that is
-     * within the bound. `scratch` has CPU_RUN_SCRATCH_NVALUES. */
+    /* Predicts and quantizes, or predicts and reconstructs, runs [first, end)
+     * of a class in place. Escaped values are put on the grid if that keeps the
+     * bound. `scratch` holds CPU_RUN_SCRATCH_NVALUES. */
     void (*quantize)(const struct cpu_class *cls,
                      const struct cpu_quantizer *quantizer, uint64_t first,
                      uint64_t end, void *scratch);
@@ -259,16 +263,18 @@ struct cpu_stages {
                         const struct cpu_quantizer *quantizer, uint64_t first,
                         uint64_t end, void *scratch);
 
-    /* One in `every` runs of a class, predicted from original values: rows of
-     * the dictionary that its codes would be, along each set of its dimensions,
-     * or all of them where they are blended, [dims][capacity]. Returns how many
-     * there are of each. `scratch` has CPU_SAMPLE_SCRATCH_NVALUES. */
+    /* Predicts one in `every` runs of a class from original values, and returns
+     * the rows of the dictionary that the codes belong to: along each set of
+     * the class's dimensions, or along all of them if they are blended,
+     * [dims][capacity]. Returns the number of rows of each set. `scratch` holds
+     * CPU_SAMPLE_SCRATCH_NVALUES. */
     uint64_t (*sample)(const struct cpu_class *cls,
                        const struct cpu_quantizer *quantizer, uint64_t every,
                        uint64_t capacity, void *scratch, uint16_t *rows_ret);
 
-    /* Anchors, each predicted by the one before, the first by the reference
-     * value. `before`: as of a class. */
+    /* Quantizes or reconstructs anchors. The first is predicted by the
+     * reference value, each other by the anchor before it. `before` is as in
+     * struct cpu_class. */
     void (*quantize_chain)(void *values, const void *before, uint64_t nvalues,
                            const struct cpu_quantizer *quantizer,
                            uint16_t *symbols);
@@ -277,56 +283,57 @@ struct cpu_stages {
                               const uint16_t *symbols);
 
     struct cpu_grid (*grid)(const struct cpu_quantizer *quantizer);
-    /* How many steps an escaped value is from the reference; false if it is
-     * not on the grid. */
+    /* Returns false if the escaped value is not on the grid; else how many
+     * steps it is from the reference, and back. */
     bool (*to_grid)(const void *value, const struct cpu_grid *grid,
                     int64_t *nsteps_ret);
     void (*from_grid)(int64_t nsteps, const struct cpu_grid *grid,
                       void *value_ret);
 
-    /* Dual quantization: integers of the values' own width in `quants`. A
+    /* Dual quantization: makes integers of the values' width in `quants`. A
      * value that its integer does not reproduce within the bound is
-     * unpredictable: it becomes special in `mask`. Special values take 0.
-     * Returns how many values are unpredictable. */
+     * unpredictable: its bit is set in `mask`. Special values get 0. Returns
+     * the number of unpredictable values. */
     uint64_t (*prequantize)(const void *values, uint64_t nvalues,
                             const struct cpu_quantizer *quantizer,
                             uint64_t *mask, void *quants);
     void (*dequantize)(const void *quants, uint64_t nvalues,
                        const struct cpu_quantizer *quantizer, void *values);
 
-    /* How many values of [first, end) are not special and nearly what their
-     * quants stand for; `end` is at most TERP_LORENZO_NVALUES. */
+    /* Counts the values of [first, end) that are not special and nearly equal
+     * their integers; `end` is at most TERP_LORENZO_NVALUES. */
     uint64_t (*count_near)(const void *values, const void *quants,
                            const uint64_t *mask, uint64_t first, uint64_t end,
                            const struct cpu_quantizer *quantizer);
 
-    /* Special points take the integer `distance` before them, those of
-     * [first, end) one after another; or 0, those of [0, end). */
+    /* Special points repeat the integer `distance` before them (points [first,
+     * end), in order), or get 0 (points [0, end)). */
     void (*repeat)(void *quants, const uint64_t *mask, uint64_t first,
                    uint64_t end, uint64_t distance);
     void (*clear)(void *quants, const uint64_t *mask, uint64_t end);
 
-    /* quants[i] -= (or +=) quants[i - distance] along one dimension of an
-     * array, modulo 2^width. */
+    /* quants[i] -= (or +=) quants[i - distance] along a dimension of an array,
+     * modulo 2^width. */
     void (*difference)(void *quants, struct cpu_axis axis);
     void (*accumulate)(void *quants, struct cpu_axis axis);
 
     /* inout[i] = quants[i] - inout[i], modulo 2^width. */
     void (*subtract_from)(const void *quants, uint64_t n, void *inout);
 
-    /* The same by means (codec/model/lorenzo.h). */
+    /* The same with means in place of quants[i - distance]
+     * (codec/model/lorenzo.h). */
     void (*difference_means)(void *quants, struct cpu_axis axis);
     void (*accumulate_means)(void *quants, struct cpu_axis axis);
 
-    /* Adds up how large both would be, at i of `n` lines side by side, at most
-     * TERP_LORENZO_NVALUES. */
+    /* Adds up how large differences and means would be, at point i of `n` lines
+     * side by side; n is at most TERP_LORENZO_NVALUES. */
     void (*weigh_means)(const void *line, uint64_t i, struct cpu_axis axis,
                         uint64_t n, int low_nbits, uint64_t *differences,
                         uint64_t *means);
 
-    /* Differences to symbols and back; what no code can hold escapes and
-     * stays in `quants`, where tails, if there are any, are to be before they
-     * go back. */
+    /* Makes symbols from differences, and back. A difference too large for a
+     * code escapes and stays in `quants`. To go back, `quants` must hold the
+     * tails, if there are any. */
     void (*symbols_of_quants)(const void *quants, uint64_t nvalues,
                               const struct cpu_quantizer *quantizer,
                               uint16_t *symbols);
@@ -334,14 +341,14 @@ struct cpu_stages {
                               const struct cpu_quantizer *quantizer,
                               void *quants);
 
-    /* The numbers that stand for the tails of `n` differences, and back. */
+    /* Makes the numbers that encode the tails of `n` differences, and back. */
     void (*numbers_of_tails)(const void *quants, const uint16_t *symbols,
                              uint64_t n, const struct cpu_quantizer *quantizer,
                              uint64_t *numbers);
     void (*tails_of_numbers)(const uint64_t *numbers, uint64_t n, void *quants);
 
-    /* The lossless prediction's integers, as prequantize has lorenzo's, and
-     * the values that they stand for but for remainders. */
+    /* Makes the integers of the lossless prediction, as prequantize makes
+     * lorenzo's; and from integers their values without remainders. */
     uint64_t (*lossless_quantize)(const void *values, uint64_t nvalues,
                                   const struct cpu_lossless *model,
                                   uint64_t *mask, void *quants);
@@ -351,9 +358,9 @@ struct cpu_stages {
     void (*lossless_restore)(const void *quants, uint64_t nvalues,
                              const struct cpu_lossless *model, void *values);
 
-    /* Remainders of points [first, end) and their bits: of values, without
-     * those that are special, which returns how many are left; and to join
-     * them to integers. */
+    /* Makes the remainders of points [first, end) and their widths: from
+     * values, without special ones, returning the number of remainders; and
+     * joins remainders to integers. */
     uint64_t (*remainders_of_values)(const void *values, uint64_t first,
                                      uint64_t end,
                                      const struct cpu_lossless *model,
@@ -366,20 +373,21 @@ struct cpu_stages {
                             const struct cpu_lossless *model,
                             const uint64_t *numbers, void *values);
 
-    /* Differences at places, and back. */
+    /* Copies differences at the given places, and back. */
     void (*gather)(const void *quants, const uint64_t *places, uint64_t n,
                    int64_t *differences_ret);
     void (*scatter)(const int64_t *differences, const uint64_t *places,
                     uint64_t n, void *quants);
 
-    /* In all that follows `scratch` has CPU_LOSSLESS_SCRATCH_NBYTES. The
-     * integer in the middle of samples'. */
+    /* The functions below need CPU_LOSSLESS_SCRATCH_NBYTES of scratch memory.
+     * The median integer of samples. */
     int64_t (*center)(const void *values, uint64_t nvalues,
                       const struct cpu_fills *fills,
                       const struct cpu_lossless *model, void *scratch);
 
-    /* Adds what differences of a run take up by every order; what they cost, in
-     * 1/16 bit, by the model's. Nothing where that is not known. */
+    /* Adds the bits of a run's differences for every order; the cost, in 1/16
+     * bit, of a run's differences under the model's order. Adds nothing for a
+     * run of special values. */
     void (*weigh_orders)(const void *values, const struct terp_layout *layout,
                          const struct cpu_fills *fills,
                          const struct cpu_lossless *model,
@@ -417,14 +425,14 @@ cpu_value_of_bits(const struct cpu_stages *stages, uint64_t bits)
 
 extern const struct cpu_stages terp_cpu_stages_f32, terp_cpu_stages_f64;
 
-/* Those of float32, or of float64. */
+/* The stages of float32 or of float64. */
 static inline const struct cpu_stages *
 cpu_stages_of(enum terp_type type)
 {
     return type == TERP_FLOAT32 ? &terp_cpu_stages_f32 : &terp_cpu_stages_f64;
 }
 
-/* The fill values that a caller's parameters name. */
+/* The fill values of the caller's parameters. */
 static inline struct cpu_fills
 cpu_fills_of(const struct cpu_stages *stages, const struct terp_params *params)
 {

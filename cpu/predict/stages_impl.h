@@ -1,8 +1,9 @@
-/* The body of cpu/predict/stages_f32.c and cpu/predict/stages_f64.c: the stages
- * that touch values, for the type that codec/model/value.h makes of
+/* The body of cpu/predict/stages_f32.c and cpu/predict/stages_f64.c: the loops
+ * over values of type T, which codec/model/value.h derives from
  * TERP_VALUE_NBYTES. The includer also defines STAGES, the name of the table of
- * functions. Loops here are shaped for vectors; the formulas in them are those
- * of codec/model. */
+ * functions. Example: TERP_VALUE_NBYTES 4 makes T float, WORD uint32_t and INT
+ * int32_t, and STAGES terp_cpu_stages_f32 gets the loops over floats. Loops are
+ * written to become vectors; their formulas are those of codec/model. */
 
 #include <limits.h>
 #include <stdlib.h>
@@ -24,7 +25,8 @@ _Static_assert(FLT_EVAL_METHOD == 0,
                "Expressions are evaluated in the type they are written in: "
                "excess precision would change streams.");
 
-/* Of no fills, words that no value is compared by. */
+/* The fill values as words. Without fill values, words that equal no value:
+ * -0.0, since zeros are compared as 0.0. */
 static void
 fill_words_of(const struct cpu_fills *fills, WORD fill[TERP_NFILLS])
 {
@@ -33,9 +35,9 @@ fill_words_of(const struct cpu_fills *fills, WORD fill[TERP_NFILLS])
                                 : (WORD)fills->bits[i];
 }
 
-/* Whether there is any fill value; it has them as numbers, which compilers
- * compare in vectors of either type: NaN, which equals nothing, where there is
- * none. */
+/* The fill values as numbers, which compilers compare in vectors of either
+ * type; NaN, which equals nothing, stands for a missing one. Returns whether
+ * there is any. */
 static bool
 fill_values_of(const struct cpu_fills *fills, T fill[TERP_NFILLS])
 {
@@ -51,15 +53,17 @@ fill_values_of(const struct cpu_fills *fills, T fill[TERP_NFILLS])
     return any;
 }
 
-/* Lanes of a vector loop over values. They count exactly as far as they do. */
+/* Lanes of a vector loop over values. `nspecials` counts in T: exactly up to
+ * SCAN_MAX_NVECTORS. */
 struct scan_lanes {
     T min[CPU_VECTOR_NVALUES], max[CPU_VECTOR_NVALUES],
         nspecials[CPU_VECTOR_NVALUES];
 };
 #define SCAN_MAX_NVECTORS 1000000
 
-/* A value that is_special becomes NaN: infinities by a difference, which is 0
- * for finite ones, so that all zeros are 0.0. */
+/* Updates the lanes by a vector of values. Special values become NaN:
+ * infinities by value - value, which is 0 for finite values and makes all zeros
+ * 0.0. */
 TERP_INLINE void
 scan_vector(const T *values, bool any_fill, const T *fill,
             struct scan_lanes *lanes)
@@ -282,8 +286,8 @@ interleave(const void *even, const void *odd, uint64_t nlattice, void *lattice)
         dst[2 * nodd] = e[nodd];
 }
 
-/* The prediction along one dimension, of a point whose b is at `b`, and whose
- * next ones are `stride` on. */
+/* The prediction of a point along one dimension. `b` is the even point below
+ * it, and even points are `stride` apart. */
 TERP_INLINE T
 predict_point(enum terp_form form, const T *b, int64_t stride)
 {
@@ -315,15 +319,17 @@ predict_point(enum terp_form form, const T *b, int64_t stride)
 #undef AT
 }
 
-/* Every step-th of `n` points: predictions, or with `sums` these added to them,
- * times `share`. */
+/* Predicts every step-th of `n` points; with `sums`, adds the predictions to
+ * them. Multiplies the result by `share`. */
 TERP_INLINE void
 predict_points(enum terp_form form, const T *b, uint64_t stride, uint64_t step,
                uint64_t n, const T *restrict sums, T share, T *restrict pred)
 {
     const int64_t on = (int64_t)stride;
 
-    /* With a constant each, for the compiler's sake. */
+    /* A copy of the loop for each form, as a constant that the compiler folds:
+     * CASE(TERP_FORM_LINEAR) is the loop whose predict_point() is TERP_LINEAR
+     * alone. */
 #define CASE(constant)                                                      \
     case constant:                                                          \
         if (sums == NULL)                                                   \
@@ -362,8 +368,8 @@ predict_along(enum terp_form form, const T *b, uint64_t stride, uint64_t step,
         predict_points(form, b, stride, step, n, sums, share, pred);
 }
 
-/* Where a run stands: the row's coordinates, its brick at TERP_NDIMS, and the
- * run's number in the row. */
+/* The place of a run: the coordinates of its row, its brick at index
+ * TERP_NDIMS, and its number in the row. */
 struct place {
     uint64_t row, run_in_row;
     uint64_t at[TERP_NDIMS + 1];
@@ -384,8 +390,8 @@ find_place(const struct cpu_class *cls, uint64_t index)
     return place;
 }
 
-/* The next run, behind `nrows` rows that have as many runs, without a division.
- */
+/* Advances to the next run, over `nrows` rows that have one run each or to the
+ * next run of the row, without a division. */
 static void
 advance(const struct cpu_class *cls, uint64_t nrows, struct place *place)
 {
@@ -402,7 +408,8 @@ advance(const struct cpu_class *cls, uint64_t nrows, struct place *place)
     }
 }
 
-/* On by as many runs as `step` is from the first one, also without. */
+/* Advances by the runs that lie between run 0 and `step`, without a
+ * division. */
 static void
 advance_by(const struct cpu_class *cls, const struct place *step,
            struct place *place)
@@ -419,29 +426,30 @@ advance_by(const struct cpu_class *cls, const struct place *step,
     place->at[TERP_NDIMS] += step->at[TERP_NDIMS] + carry;
 }
 
-/* A run of a row, or rows that are alike: where it is, and where its neighbours
- * stand. */
+/* A run of a row, or of several rows that are predicted alike, and its
+ * neighbours. */
 struct run {
-    uint64_t at; /* in the class's arrays */
+    uint64_t at; /* index in the class's arrays */
     uint64_t x, n;
-    uint64_t nrows, row_n;    /* rows, and points of each */
-    const T *row[TERP_NDIMS]; /* point b of the row's x = 0, per dimension */
+    uint64_t nrows, row_n;    /* number of rows; points of each */
+    const T *row[TERP_NDIMS]; /* per dimension: even point below point x = 0 of
+                               * the row */
     uint64_t stride[TERP_NDIMS];
     enum terp_form form[TERP_NDIMS]; /* of dimensions above 0 */
-    int order;                       /* highest among these; -1: none */
-    /* For blending, if not NULL: points around that of x = 0 which differ from
-     * it in one dimension, in two, in three. */
+    int order;                       /* highest order of these; -1: none */
+    /* Blending: the points around x = 0 that differ from it in one, two, and
+     * three dimensions; face[0] NULL: no blending. */
     const T *face[6], *edge[12], *corner[8];
-    /* For blending by a long spline, along so many dimensions besides it, 0 if
-     * it does not: rows around in these, of which the last four differ in two
-     * of them, with the points that have the row's own coordinate in the
-     * fastest odd dimension, and with the even ones there. */
+    /* Blending by a long spline: the number of dimensions that are interpolated
+     * beside it; 0: no such blending. Then the rows around the run in these
+     * dimensions: `odd` with the run's own coordinate in the fastest odd
+     * dimension, `even` with the even ones. The last four rows differ in two
+     * dimensions. */
     int nothers;
     const T *odd[8], *even[8];
 };
 
-/* Where x = 0 has its neighbour that differs from it in the dimensions `lack`,
- * and is below it in all of them. */
+/* The neighbour of x = 0 that is below it in all dimensions of `lack`. */
 static const T *
 find_neighbour(const struct cpu_class *cls, const struct place *place,
                unsigned lack)
@@ -454,9 +462,9 @@ find_neighbour(const struct cpu_class *cls, const struct place *place,
     return (const T *)cls->source[lack].values + at;
 }
 
-/* Those that differ from it in the dimensions `all`, of which they stand below
- * and above it in the `n` ones `dim`, the last one's turns the fastest. Returns
- * how many. */
+/* Finds the neighbours that differ from x = 0 in the dimensions `all`: below
+ * and above it in the `n` dimensions `dim`, of which the last alternates
+ * fastest. Returns their number. */
 static unsigned
 find_neighbours_in(const struct cpu_class *cls, const struct place *place,
                    unsigned all, const int *dim, int n, const T **neighbours)
@@ -470,7 +478,7 @@ find_neighbours_in(const struct cpu_class *cls, const struct place *place,
     return 1u << n;
 }
 
-/* Those of blending by a long spline, slowest dimensions first. */
+/* Finds the rows for blending by a long spline, slowest dimensions first. */
 static void
 find_rows(const struct cpu_class *cls, const struct place *place,
           struct run *run)
@@ -501,7 +509,8 @@ find_rows(const struct cpu_class *cls, const struct place *place,
     run->nothers = ndims;
 }
 
-/* All of those of a row that lies inside, slowest dimensions first. */
+/* Finds all neighbours for blending, slowest dimensions first. A row at the
+ * chunk's border lacks some, and is not blended. */
 static void
 find_neighbours(const struct cpu_class *cls, const struct place *place,
                 struct run *run)
@@ -536,8 +545,8 @@ find_neighbours(const struct cpu_class *cls, const struct place *place,
         find_neighbours_in(cls, place, cls->predicting, dim, 3, run->corner);
 }
 
-/* Where the form of point x of a row ends. Away from the row's ends all points
- * share one. */
+/* The end of the points, from x on, that have the form of point x. Away from
+ * the row's ends all points share a form. */
 static uint64_t
 end_of_form(enum terp_spline spline, uint64_t x, uint64_t end, uint64_t neven)
 {
@@ -547,8 +556,8 @@ end_of_form(enum terp_spline spline, uint64_t x, uint64_t end, uint64_t neven)
                                                : x + 1;
 }
 
-/* Rows from one on, `most` at most, that have neighbours of the same forms, and
- * stand one behind the other wherever these do. */
+/* Counts the rows, from one on and at most `most`, whose neighbours have the
+ * same forms, and which are contiguous like their neighbours' rows. */
 static uint64_t
 count_rows(const struct cpu_class *cls, const struct place *place,
            uint64_t most)
@@ -566,7 +575,7 @@ count_rows(const struct cpu_class *cls, const struct place *place,
            y;
 }
 
-/* The run at a place, of so many rows at most. */
+/* Finds the run at a place, of at most `max_nrows` rows. */
 static void
 find_run(const struct cpu_class *cls, const struct place *place,
          uint64_t max_nrows, struct run *run)
@@ -597,16 +606,16 @@ find_run(const struct cpu_class *cls, const struct place *place,
     (((points)[at][i] + (points)[(at) + 1][i]) + \
      ((points)[(at) + 2][i] + (points)[(at) + 3][i]))
 
-/* What a run is predicted in: lines of what it is predicted from. */
+/* Scratch memory of a prediction. */
 struct run_scratch {
     T lines[8][CPU_LINE_NVALUES], line[CPU_LINE_NVALUES];
-    T pred[CPU_LINE_NVALUES]; /* of a run that is not sampled */
+    T pred[CPU_LINE_NVALUES]; /* of a run that is quantized */
 };
 _Static_assert(sizeof(struct run_scratch) ==
                    CPU_RUN_SCRATCH_NVALUES * sizeof(T),
                "There is room for it.");
 
-/* Points [x, x + n) of a row that are blended. */
+/* Blends points [x, x + n) of a row. */
 static void
 blend_segment(const struct cpu_class *cls, const struct run *run, uint64_t x,
               uint64_t n, T *restrict edges, T *restrict pred)
@@ -641,7 +650,7 @@ blend_segment(const struct cpu_class *cls, const struct run *run, uint64_t x,
                                     FOUR(corner, 0, i) + FOUR(corner, 4, i));
 }
 
-/* How many of the dimensions but 0 predict a run's points: those of the highest
+/* The number of dimensions above 0 that predict the run: those of the highest
  * order. */
 static int
 count_others(const struct cpu_class *cls, const struct run *run)
@@ -654,8 +663,8 @@ count_others(const struct cpu_class *cls, const struct run *run)
     return nothers;
 }
 
-/* The sums of what these predict, times `share`, at every step-th of `n`
- * points, the first one `at` behind the run's. */
+/* Sums the predictions along these dimensions, times `share`, at every step-th
+ * of `n` points, the first one `at` points into the run. */
 static void
 sum_others(const struct cpu_class *cls, const struct run *run, uint64_t at,
            uint64_t step, uint64_t n, T share, T own[][CPU_LINE_NVALUES],
@@ -677,16 +686,16 @@ sum_others(const struct cpu_class *cls, const struct run *run, uint64_t at,
     }
 }
 
-/* What is predicted along dimension 0, which comes last in a sum: the b of the
- * run's first point, and what is summed up before. */
+/* The prediction along dimension 0, which is the last term of a sum: the run's
+ * first even point below, and the sum so far. */
 struct line {
     const T *b;
     int order, nothers;
     const T *sums;
 };
 
-/* Points of a run's rows that have the form of point x along dimension 0: every
- * step-th of `n`. */
+/* Predicts every step-th of `n` points of a run's rows, which have the form of
+ * point x along dimension 0. */
 static void
 add_line(const struct cpu_class *cls, const struct run *run,
          const struct line *line, uint64_t x, uint64_t step, uint64_t n,
@@ -706,14 +715,15 @@ add_line(const struct cpu_class *cls, const struct run *run,
             pred[i] = line->sums[i] * share;
 }
 
-/* All points of a run. Along dimension 0 there are other forms at rows' ends:
- * what the form inside makes of these is written over. */
+/* Predicts all points of a run. The form of points inside of a row is applied
+ * to the whole run; then the points at the rows' ends, which have other forms,
+ * are overwritten. */
 static void
 add_line_to_rows(const struct cpu_class *cls, const struct run *run,
                  const struct line *line, T *pred)
 {
     const uint64_t end = run->x + run->row_n;
-    uint64_t begin = run->x, stop = end; /* of what is inside */
+    uint64_t begin = run->x, stop = end; /* of the points inside */
 
     while (begin < end &&
            (stop = end_of_form(cls->spline, begin, end,
@@ -746,7 +756,7 @@ average_run(const struct cpu_class *cls, const struct run *run,
     }
 }
 
-/* The last points of a run's rows. */
+/* Predicts the last point of each of a run's rows. */
 static void
 average_last(const struct cpu_class *cls, const struct run *run,
              struct run_scratch *scratch, T *pred)
@@ -761,8 +771,8 @@ average_last(const struct cpu_class *cls, const struct run *run,
     add_line(cls, run, &line, run->x + last, run->row_n, run->nrows, pred);
 }
 
-/* What linear interpolants along one or two dimensions predict of `n` points,
- * `at` behind the rows around them. */
+/* Linear interpolation of `n` points along one or two dimensions, from the rows
+ * around them; the first point is `at` points into the rows. */
 static void
 blend_rows(const T *const row[8], int ndims, int64_t at, uint64_t n,
            T *restrict pred)
@@ -779,9 +789,9 @@ blend_rows(const T *const row[8], int ndims, int64_t at, uint64_t n,
             pred[i] = TERP_BLEND_2(FOUR(r, 0, i), FOUR(r, 4, i));
 }
 
-/* Points of a run that are blended by a long spline: linear interpolants along
- * other dimensions, and along the fastest odd one a long spline of what they
- * miss. */
+/* Predicts the points of a run that a long spline blends: interpolates linearly
+ * along the other dimensions, and adds a long spline, along the fastest odd
+ * dimension, of what the interpolation misses at even points. */
 static void
 blend_long(const struct cpu_class *cls, const struct run *run,
            struct run_scratch *scratch, T *pred)
@@ -791,7 +801,8 @@ blend_long(const struct cpu_class *cls, const struct run *run,
     T *restrict blended = scratch->line;
 
     if (first == 0) {
-        T *restrict missed = scratch->lines[0]; /* and some of the next line */
+        T *restrict missed = scratch->lines[0]; /* and the begin of the next
+                                                 * line */
         const uint64_t before = min_u64(run->x, 3);
         const uint64_t behind = min_u64(4, neven - run->x - run->row_n);
         const uint64_t begin = run->x - before;
@@ -832,7 +843,7 @@ predict_run(const struct cpu_class *cls, const struct run *run,
         average_run(cls, run, scratch, pred);
     } else if (cls->predicting & 1 &&
                run->x + run->row_n == cls->source[1].extent[0]) {
-        /* Above the last even point along dimension 0 nothing is. */
+        /* The last point of a row has no even point above it. */
         blend_segment(cls, run, run->x, run->n - 1, scratch->line, pred);
         average_last(cls, run, scratch, pred);
     } else {
@@ -865,7 +876,7 @@ difference_widths(const void *src, const struct terp_layout *layout,
             dims, k, quantizer->exact, of_exact);
 }
 
-/* Of symbols instead of codes: what is above their low bits. */
+/* Constants for symbols instead of codes: without the low bits. */
 static struct constants
 symbol_constants(const struct cpu_quantizer *quantizer)
 {
@@ -906,7 +917,7 @@ keeps_limits(T value, T decoded, const struct terp_limits *limits)
            terp_keeps_limits((double)value, (double)decoded, limits);
 }
 
-/* Puts those of the values that have escaped on the grid, if they can be. */
+/* Puts escaped values on the grid, if they fit there. */
 static void
 put_on_grid(T *values, const uint16_t *symbols, uint64_t n,
             const struct cpu_grid *grid)
@@ -944,8 +955,8 @@ from_grid(int64_t nsteps, const struct cpu_grid *grid, void *dst)
 
 /* ---- codes ---- */
 
-/* With `masked`, a constant, NaN stands for a special value, for which any code
- * will do: its value becomes the prediction. */
+/* With `masked`, a constant, NaN is a special value. Its code is 0, and its
+ * value becomes the prediction. */
 TERP_INLINE void
 quantize_values(T *restrict values, const T *restrict pred, uint64_t n,
                 struct constants k, INT radius, uint16_t *restrict symbols,
@@ -964,7 +975,7 @@ quantize_values(T *restrict values, const T *restrict pred, uint64_t n,
     }
 }
 
-/* What stands for a value that escapes where decoded values keep limits. */
+/* The value that is stored for an escape under limits. */
 static inline T
 escape_within_limits(T value, const struct cpu_grid *grid)
 {
@@ -977,10 +988,10 @@ escape_within_limits(T value, const struct cpu_grid *grid)
                : (T)terp_within_limits((double)value, grid->limits);
 }
 
-/* As quantize_values and put_on_grid, where decoded values keep limits, or stay
- * as they are if they are those of `before`, which may be NULL. The next code
- * towards a limit may be within the bound, where a level's steps are small;
- * else the value escapes. */
+/* Like quantize_values and put_on_grid, for chunks whose decoded values keep
+ * limits or whose unchanged values decode as `before`; `before` may be NULL. If
+ * a code passes a limit, the next code on the other side is tried, which keeps
+ * the bound if the level's steps are small; otherwise the value escapes. */
 static void
 quantize_carefully(T *values, const T *before, const T *pred, uint64_t n,
                    struct constants k, INT radius, const struct cpu_grid *grid,
@@ -1074,8 +1085,8 @@ reconstruct(const struct cpu_class *cls, const struct cpu_quantizer *quantizer,
     }
 }
 
-/* Samples on their way: runs one behind the other, and what they are predicted
- * as along each set of dimensions. */
+/* Samples: runs one after another, and their predictions along each set of
+ * dimensions. */
 struct samples {
     struct run_scratch run;
     T values[CPU_LINE_NVALUES], noise[CPU_LINE_NVALUES];
@@ -1086,8 +1097,8 @@ struct samples {
 _Static_assert(sizeof(struct samples) <= CPU_SAMPLE_SCRATCH_NVALUES * sizeof(T),
                "There is room for them.");
 
-/* Averages what the dimensions of `set` predict of points [at, at + n), the
- * slowest first, as the prediction along `dims`. */
+/* Averages the predictions along the dimensions of `set` at points [at, at +
+ * n), slowest dimension first. The result is the prediction along `dims`. */
 static void
 average_set(struct samples *samples, unsigned set, unsigned dims, uint64_t at,
             uint64_t n)
@@ -1156,7 +1167,7 @@ predict_sets(const struct cpu_class *cls, const struct run *run,
     }
 }
 
-/* Rows of the dictionary that the codes of samples would be. */
+/* The rows of the dictionary that the samples' codes belong to. */
 static void
 rows_of_codes(const struct samples *samples, const T *restrict pred,
               T amplitude, struct constants k, uint16_t *restrict rows)
@@ -1167,13 +1178,13 @@ rows_of_codes(const struct samples *samples, const T *restrict pred,
             value, pred[i], samples->noise[i] * amplitude, k.inverse);
         bool fits = magnitude < k.max_code + (T)0.5;
         T row = fits ? magnitude + (T)0.5 : (T)TERP_ROW_ESCAPE;
-        /* A NaN alone differs from itself. */
+        /* Only a NaN differs from itself. */
         T unknown = (T)(value == value ? TERP_ROW_UNKNOWN : TERP_ROW_SPECIAL);
         rows[i] = (uint16_t)(INT)(magnitude == magnitude ? row : unknown);
     }
 }
 
-/* The samples' rows, along each set of dimensions that was predicted. */
+/* Writes the samples' rows for each set of dimensions that was predicted. */
 static void
 put_rows(const struct cpu_class *cls, const struct cpu_quantizer *quantizer,
          uint64_t capacity, struct samples *samples, uint16_t *rows)

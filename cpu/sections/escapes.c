@@ -1,28 +1,28 @@
-/* The section of escapes, written and read. The chunk is cut into parts, which
- * the pool's threads count first, so that each part's escapes are known to
- * begin at some place of the section, and write or read then. */
+/* Writes and reads the section of escapes. The chunk is cut into ranges. The
+ * pool's threads first count the escapes of each range, which tells where in
+ * the section they begin; then they write or read them. */
 #include "cpu/sections/escapes.h"
 
 #include "codec/format/sections.h"
 
-/* The most parts of a chunk, and the least values of a part. */
+/* The most ranges of a chunk, and the fewest values of a range. */
 #define MAX_NPARTS 128
 #define MIN_PART_NVALUES 8192
 
-/* What the threads share. */
+/* The task that the threads share. */
 struct job {
     const struct cpu_prediction *prediction;
     bool on_grid;
     struct cpu_grid grid;
     uint64_t part_nvalues, nparts;
-    int number_nbytes;   /* 0: raw values */
-    int nbytes;          /* of an escape, be it a number or a raw value */
-    uint8_t *to;         /* where the section is written */
-    const uint8_t *from; /* where it is read */
+    int number_nbytes;   /* 0: escapes are raw values */
+    int nbytes;          /* of an escape */
+    uint8_t *to;         /* writing: the section */
+    const uint8_t *from; /* reading: the section */
     struct part {
         uint64_t nescapes;
-        uint64_t before; /* escapes of the parts before it */
-        uint64_t all;    /* the bits of all its numbers */
+        uint64_t before; /* escapes of the ranges before this one */
+        uint64_t all;    /* OR of all its numbers */
         bool fits;       /* every raw value has a number */
     } part[MAX_NPARTS];
 };
@@ -47,7 +47,7 @@ raw_at(const struct job *job, uint64_t i)
            i * (uint64_t)job->prediction->stages->value_nbytes;
 }
 
-/* The number that stands for the raw value at `i`; false if none does. */
+/* The number that encodes the raw value at `i`; false if there is none. */
 static bool
 number_at(const struct job *job, uint64_t i, uint64_t *number_ret)
 {
@@ -81,7 +81,7 @@ count_part(void *arg, uint64_t p)
     job->part[p] = part;
 }
 
-/* Makes the job and returns how many escapes there are. */
+/* Makes the task, and returns the number of escapes. */
 static uint64_t
 count_escapes(const struct cpu_prediction *prediction, bool on_grid,
               struct job *job)

@@ -1,5 +1,5 @@
-/* The index of tiles, written and read: which tiles are not zero, and where in
- * the payload each of these has its bytes. */
+/* Writes and reads the index of tiles: which tiles are not zero, and where the
+ * bytes of each begin in the payload. */
 #include "cpu/sections/index.h"
 
 #include <stdlib.h>
@@ -181,10 +181,10 @@ read_lengths(struct reader *reader, struct cpu_tile_index *index,
                : TERP_ERR_CORRUPT;
 }
 
-/* Reads the offsets of the partitions that have tiles; one that has none begins
- * where the next one does. Where the payload begins follows from the bytes of
- * all lengths, which stand behind the offsets: so the widths of these are
- * looked at first. */
+/* Reads the offsets of the partitions that have tiles; a partition without
+ * tiles begins where the next one does. The lengths of tiles come after the
+ * offsets, and the payload after these: so the widths of all lengths are read
+ * first, to find where the payload begins. */
 static enum terp_status
 read_offsets(struct reader *reader, struct cpu_tile_index *index,
              const uint8_t *controls, uint64_t nfull, bool is_whole)

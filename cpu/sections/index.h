@@ -1,26 +1,26 @@
 /* The index of a stream's tiles, after the hybrid form of Noordsij et al.,
  * "Parallelization of variable rate decompression through metadata", PDP 2020:
- * an absolute offset a partition, short lengths within it. */
+ * an absolute offset per partition, and short lengths within it. */
 #pragma once
 
 #include "codec/format/reduce.h"
 #include "cpu/entropy/tiles.h"
 
-/* What an encoder or a decoder knows of tiles and partitions. A zero tile has
- * no length and no entry. */
+/* The facts about tiles and partitions. A zero tile has no length and no
+ * entry. */
 struct cpu_tile_index {
     uint64_t nsymbols, ntiles, npartitions;
     uint8_t *nonzero; /* bit map of tiles */
-    bool *reduced;    /* a partition; no bit map, since threads set them */
-    uint8_t *entry;   /* a tile: of the dictionary, if it has one */
-    uint16_t *nbytes; /* a tile, before its partition is reduced */
-    uint64_t *begin;  /* a partition and one more, in the payload */
+    bool *reduced;    /* per partition; not a bit map, since threads set it */
+    uint8_t *entry;   /* per tile: its entry of the dictionary, if it has one */
+    uint16_t *nbytes; /* per tile, before its partition is reduced */
+    uint64_t *begin;  /* per partition and one more: offset in the payload */
     uint8_t *scratch; /* for the bit map of tiles */
     void *memory;
-    uint64_t index_nbytes; /* of lengths and offsets, when read */
+    uint64_t index_nbytes; /* of lengths and offsets; set by reading */
 };
 
-/* A partition's tiles: the first, and that behind the last. */
+/* The first tile of a partition, and the end of its tiles. */
 static inline uint64_t
 cpu_first_tile(uint64_t partition)
 {
@@ -39,8 +39,8 @@ terp_cpu_tile_index_make(uint64_t nsymbols, struct cpu_tile_index *index_ret);
 void
 terp_cpu_tile_index_free(struct cpu_tile_index *index);
 
-/* The index stands around the codebooks: first which tiles are not zero, then
- * the codebooks, which the caller writes, then lengths and offsets. */
+/* The index has two parts. First comes the map of non-zero tiles; then come the
+ * codebooks, which the caller writes; then lengths and offsets. */
 void
 terp_cpu_tile_index_write_nonzero(struct writer *writer,
                                   struct cpu_tile_index *index);
@@ -49,8 +49,8 @@ terp_cpu_tile_index_write_places(struct writer *writer,
                                  const struct cpu_tile_index *index,
                                  enum terp_coding coding);
 
-/* Where the first `ntiles` end in the payload, or the partition that they are
- * in where that is reduced. */
+/* The end in the payload of the first `ntiles` tiles; if the last one's
+ * partition is reduced, the end of that partition. */
 uint64_t
 terp_cpu_tile_index_end(const struct cpu_tile_index *index, uint64_t ntiles);
 
@@ -58,9 +58,9 @@ enum terp_status
 terp_cpu_tile_index_read_nonzero(struct reader *reader,
                                  struct cpu_tile_index *index);
 
-/* Leaves the reader at the payload, in which `begin` then lies. No tile has
- * more than `max_nbytes`. Unless `is_whole` the payload may end early:
- * partitions end there, too. */
+/* Reads lengths and offsets, and leaves the reader at the payload; `begin` then
+ * lies within the payload. No tile has more than `max_nbytes`. Unless
+ * `is_whole`, the payload may end early, and so may the last partitions. */
 enum terp_status
 terp_cpu_tile_index_read_places(struct reader *reader,
                                 struct cpu_tile_index *index,

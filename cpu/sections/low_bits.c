@@ -1,5 +1,5 @@
-/* The section of low bits, written and read. Workers take tiles: first they
- * find what each will take, then they write it where it belongs. */
+/* Writes and reads the section of low bits. Workers take tiles: first they find
+ * the size of each tile's low bits, then they write these to their places. */
 #include "cpu/sections/low_bits.h"
 
 #include "codec/format/low_bits.h"
@@ -8,17 +8,17 @@
 /* Fewer tiles than this are not worth waking the pool for. */
 #define MIN_NTILES_SHARED 4
 
-/* What the threads share. */
+/* The task that the threads share. */
 struct job {
     uint64_t nsymbols; /* of all tiles */
-    uint64_t nwanted;  /* of them, the first ones */
+    uint64_t nwanted;  /* the first symbols, which are decoded */
     uint16_t *symbols;
-    struct cpu_low_scratch *scratch; /* of each worker */
+    struct cpu_low_scratch *scratch; /* per worker */
     struct cpu_low_tile *tiles;
     void (*work)(const struct job *job, uint64_t tile,
                  struct cpu_low_scratch *scratch);
-    uint8_t *to;         /* what stands behind all records */
-    const uint8_t *from; /* the same */
+    uint8_t *to;         /* writing: the bytes after all records */
+    const uint8_t *from; /* reading: the same */
     uint8_t *records;
 };
 
@@ -48,7 +48,7 @@ tile_nsymbols(uint64_t nsymbols, uint64_t tile)
                              nsymbols - tile * TERP_TILE_NSYMBOLS);
 }
 
-/* Memory for `ntiles`, and for each worker. */
+/* Allocates the state of `ntiles` tiles, and scratch memory per worker. */
 static bool
 make_tiles(struct job *job, struct cpu_pool *pool, uint64_t ntiles)
 {
@@ -139,7 +139,7 @@ kind_at(const uint8_t *kinds, uint64_t tile)
                                  TERP_LOW_KIND_NBITS);
 }
 
-/* Reads the record of the next tile. False where it is not valid. */
+/* Reads the record of the next tile. False if the record is not valid. */
 static bool
 read_record(struct reader *records, unsigned kind, unsigned nsymbols,
             struct cpu_low_tile *tile_ret)

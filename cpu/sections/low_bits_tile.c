@@ -1,5 +1,5 @@
-/* A tile's low bits and its list of codes. How many bits are low is chosen by
- * the sizes of the tile's codes. */
+/* The low bits of a tile, and its list of codes. The sizes of the tile's codes
+ * decide how many bits are low. */
 #include "cpu/sections/low_bits_tile.h"
 
 #include <string.h>
@@ -8,20 +8,21 @@
 
 #define GROUP TERP_LOW_GROUP_NNUMBERS
 
-/* ---- how many bits are low ---- */
+/* ---- choosing the number of low bits ---- */
 
 /* The sizes of a tile's codes. */
 struct sizes {
     uint32_t count[TERP_TILE_NSIZES];
-    uint32_t of_group[TERP_LOW_TILE_NGROUPS]; /* a bit each */
+    uint32_t of_group[TERP_LOW_TILE_NGROUPS]; /* per group, a bit per size */
     unsigned ngroups, nsymbols;
 };
 
-/* A float's exponent and the highest bit of its mantissa tell a size. Of 1. */
+/* The size of a code, from the bits of a float: its exponent and the highest
+ * bit of its mantissa. FLOAT_SIZE_OF_1 is that of the code 1. */
 #define FLOAT_SHIFT 22
 #define FLOAT_SIZE_OF_1 (127 << 1)
 
-/* Adds a group. */
+/* Adds a group's sizes. */
 static void
 add_group(const uint16_t *symbols, unsigned n, struct cpu_histogram *histogram,
           struct sizes *sizes)
@@ -49,7 +50,7 @@ add_group(const uint16_t *symbols, unsigned n, struct cpu_histogram *histogram,
     sizes->nsymbols += n;
 }
 
-/* Bits, in units of the dictionary's costs. */
+/* The cost of low bits, in units of the dictionary's cost table. */
 static uint64_t
 cost_of_low_bits(const struct sizes *sizes, int low_nbits)
 {
@@ -200,7 +201,7 @@ numbers_nbytes(const struct cpu_low_tile *tile, unsigned nsymbols)
     return nbytes;
 }
 
-/* The bits of a group's low numbers. */
+/* The width of a group's low bits. */
 static int
 width_of_group(const uint16_t *symbols, unsigned n, int low_nbits)
 {
@@ -231,7 +232,7 @@ terp_cpu_low_tile_measure(const uint16_t *symbols, unsigned nsymbols,
             symbols + (size_t)g * GROUP,
             (unsigned)terp_low_group_nnumbers(nsymbols, g), n);
     tile_ret->numbers_nbytes = n > 0 ? numbers_nbytes(tile_ret, nsymbols) : 0;
-    /* From this size on codes may round to one that has no symbol. */
+    /* Codes of at least this size may round to a code that has no symbol. */
     const int first = 2 * (n + TERP_MAX_CODE_WIDTH) - 1;
     for (unsigned g = 0; g < sizes.ngroups; g++)
         tile_ret->escaping |= (unsigned)(first < TERP_TILE_SIZE_ESCAPE &&
@@ -260,7 +261,7 @@ write_record(const struct cpu_low_tile *tile, unsigned nsymbols, uint8_t *to)
         store_le(to, tile->list_nbytes, TERP_LOW_LIST_LENGTH_NBYTES);
 }
 
-/* Splits a group's symbols, and writes their low numbers. */
+/* Splits a group's symbols, and writes their low bits. */
 static void
 split_group(uint16_t *symbols, unsigned n, int low_nbits, int width,
             uint8_t *to)
@@ -336,7 +337,7 @@ terp_cpu_low_tile_read(const uint8_t *record, unsigned kind, unsigned nsymbols,
     return valid;
 }
 
-/* Joins a group's symbols. */
+/* Joins a group's low bits to its symbols. */
 static void
 join_group(const uint8_t *from, uint64_t nbytes, int low_nbits, int width,
            unsigned n, uint16_t *symbols)
@@ -361,7 +362,7 @@ join_group(const uint8_t *from, uint64_t nbytes, int low_nbits, int width,
         symbols[i] = (uint16_t)terp_low_join(symbols[i], number[i], low_nbits);
 }
 
-/* Reads a list of `nbytes`. False where it is not valid. */
+/* Reads a list of `nbytes`. False if it is not valid. */
 static bool
 read_list(const uint8_t *from, unsigned nbytes, struct cpu_low_list *list)
 {
@@ -383,7 +384,7 @@ read_list(const uint8_t *from, unsigned nbytes, struct cpu_low_list *list)
             list->number[g * TERP_LIST_GROUP_NNUMBERS + i] =
                 (uint16_t)unpack_bits(at, (uint64_t)i * width[g], width[g]);
     }
-    /* What is left are bits of escapes. */
+    /* The remaining bytes are the escapes' bits. */
     const uint64_t left = (uint64_t)(reader.end - reader.at);
     if (reader.underflow || left > sizeof list->is_listed ||
         (left > 0) != ((head & TERP_LIST_HAS_BITS) != 0))
@@ -394,8 +395,8 @@ read_list(const uint8_t *from, unsigned nbytes, struct cpu_low_list *list)
     return true;
 }
 
-/* Puts listed codes in the places of the escapes among the first `nwanted`
- * symbols. False where there are more escapes than the list knows of. */
+/* Replaces the escapes among the first `nwanted` symbols by the codes of the
+ * list. False if there are more escapes than the list has. */
 static bool
 place_list(const struct cpu_low_list *list, unsigned nwanted, uint16_t *symbols,
            unsigned *nescapes_ret, unsigned *nplaced_ret)
@@ -419,7 +420,8 @@ place_list(const struct cpu_low_list *list, unsigned nwanted, uint16_t *symbols,
     return true;
 }
 
-/* Whether all of a list was placed: bits are as many bytes as escapes need. */
+/* Whether the whole list was used: it has as many bytes of bits as the escapes
+ * need. */
 static bool
 is_all_placed(const struct cpu_low_list *list, unsigned nescapes,
               unsigned nplaced)

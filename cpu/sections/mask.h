@@ -1,17 +1,16 @@
-/* A bit a value, and how such bits differ from themselves some values before.
- */
+/* Masks with a bit per value, and mask deltas. */
 #pragma once
 
 #include "codec/format/base.h"
 
-/* A mask or, with a mask delta, what differs between it and itself so many
- * values before. */
+/* A mask or, with a mask delta d > 0, the mask XORed with itself d values
+ * before. */
 struct cpu_mask {
     const uint64_t *words;
     uint64_t nvalues, mask_delta;
 };
 
-/* 64 bytes that are 0 or 1, as the bits of a word. */
+/* Packs 64 bytes, each 0 or 1, into the bits of a word. */
 static inline uint64_t
 cpu_word_of_bytes(const uint8_t bytes[64])
 {
@@ -35,7 +34,7 @@ cpu_mask_word(const struct cpu_mask *bits, uint64_t i)
     return word;
 }
 
-/* Turns differences into the mask, in place, and counts its set bits. */
+/* Turns a mask delta back into the mask, in place, and counts the set bits. */
 static inline uint64_t
 cpu_mask_sum_up(uint64_t *words, uint64_t nvalues, uint64_t mask_delta)
 {

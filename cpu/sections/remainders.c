@@ -1,6 +1,6 @@
-/* The section of remainders, written and read. Those of some thousand points
- * fill whole bytes: where they begin is found first, and threads share them
- * then. */
+/* Writes and reads the section of remainders. The remainders of a group of
+ * points fill whole bytes: first the begin of each group is found, then threads
+ * share the groups. */
 #include "cpu/sections/remainders.h"
 
 #include "codec/format/base.h"
@@ -11,18 +11,19 @@
 /* Fewer groups than this are not worth waking the pool for. */
 #define MIN_NGROUPS_SHARED 8
 
-/* What a worker finds of a group. */
+/* A worker's results for a group. */
 struct found {
     uint64_t numbers[GROUP];
     uint8_t nbits[GROUP];
 };
 
-/* What the threads share. */
+/* The task that the threads share. */
 struct job {
     const struct cpu_prediction *lossless;
     uint64_t ngroups;
-    struct found *found; /* of each worker */
-    uint64_t *begin;     /* of each among the bytes of all; before: its bytes */
+    struct found *found; /* per worker */
+    uint64_t *begin;     /* where each group begins; at first its number of
+                          * bytes */
     void (*work)(const struct job *job, uint64_t group, struct found *found);
     uint8_t *to;
     const uint8_t *from;
@@ -151,7 +152,7 @@ terp_cpu_remainders_read(struct reader *reader,
     return section_ret->at == NULL ? TERP_ERR_CORRUPT : TERP_OK;
 }
 
-/* The bits of each point's remainder, and of all. */
+/* The width of each point's remainder; returns their sum. */
 static uint64_t
 find_nbits(const struct job *job, uint64_t group, uint8_t nbits[GROUP])
 {

@@ -1,6 +1,6 @@
-/* The section of shifts, written and read. A group has the differences of
- * points that are not special, in C order: where each begins is found first,
- * and groups are shared by the pool's threads then. */
+/* Writes and reads the section of shifts. A group has the differences of points
+ * that are not special, in C order: first the begin of each group is found,
+ * then the pool's threads share the groups. */
 #include "cpu/sections/shifts.h"
 
 #include "codec/format/base.h"
@@ -11,22 +11,22 @@
 /* Fewer groups than this are not worth waking the pool for. */
 #define MIN_NGROUPS_SHARED 64
 
-/* What a worker finds of a group. */
+/* A worker's results for a group. */
 struct found {
     uint64_t places[GROUP];
     int64_t differences[GROUP];
 };
 
-/* What the threads share. */
+/* The task that the threads share. */
 struct job {
     const struct cpu_prediction *lossless;
     const uint64_t *mask; /* NULL: no point is special */
-    uint64_t nvalues;     /* that are not special */
+    uint64_t nvalues;     /* without special values */
     uint64_t ngroups;
-    struct found *found; /* of each worker */
+    struct found *found; /* per worker */
     void (*work)(const struct job *job, uint64_t group, struct found *found);
-    uint64_t *first; /* point of each group */
-    uint64_t *begin; /* of each, among the bytes of all */
+    uint64_t *first; /* the first point of each group */
+    uint64_t *begin; /* where each group's bytes begin */
     uint8_t *shifts, *zeros;
     bool has_zeros;
     uint8_t *to;
@@ -39,7 +39,7 @@ group_nvalues(const struct job *job, uint64_t group)
     return min_u64(GROUP, job->nvalues - group * GROUP);
 }
 
-/* Points of word i that are not special. */
+/* The points of word i that are not special. */
 static uint64_t
 valid_of_word(const struct job *job, uint64_t i)
 {
@@ -50,7 +50,7 @@ valid_of_word(const struct job *job, uint64_t i)
     return all & ~job->mask[i];
 }
 
-/* The place of the set bit of a word before which there are `n` others. */
+/* The position of the set bit of a word that has `n` set bits below it. */
 static unsigned
 place_of_bit(uint64_t word, uint64_t n)
 {
@@ -125,7 +125,7 @@ for_groups(struct job *job, void (*work)(const struct job *job, uint64_t group,
                       MIN_NGROUPS_SHARED);
 }
 
-/* Has the points of a group and returns how many. */
+/* Lists the points of a group, and returns their number. */
 static uint64_t
 points_of(const struct job *job, uint64_t group, uint64_t places[GROUP])
 {
@@ -194,7 +194,8 @@ measure_group(const struct job *job, uint64_t g, struct found *found)
     }
 }
 
-/* Whether telling zeros saves more bits than it takes. */
+/* Whether storing the numbers of trailing zeros saves more bits than they
+ * take. */
 static bool
 zeros_pay(const struct job *job, int width, bool *any_ret)
 {
@@ -283,7 +284,7 @@ terp_cpu_shifts_write(struct cpu_prediction *lossless, struct writer *writer)
 
 /* ---- reading ---- */
 
-/* Of shifts or zeros, which are 0 where there are none. */
+/* A group's number of shifted bits or of zeros; 0 if the section has none. */
 static int
 number_of_group(const uint8_t *numbers, uint64_t group, int width)
 {
@@ -309,8 +310,9 @@ terp_cpu_shifts_read(struct reader *reader, int value_nbytes, uint64_t nvalues,
     if (reader->underflow ||
         (has & ~(TERP_SHIFTS_SHIFTS | TERP_SHIFTS_ZEROS)) != 0)
         return TERP_ERR_CORRUPT;
-    /* Without shifts nothing is below codes, however many groups there are,
-     * which the stream then need not be long for. */
+    /* Without shifts no group has bits below its codes. Skipping the loop
+     * bounds the time: such a stream may claim any number of groups without
+     * having bytes for them. */
     for (uint64_t g = 0; section_ret->shifts != NULL && g < ngroups; g++) {
         const int shift = number_of_group(section_ret->shifts, g, width);
         if (shift > terp_max_shift(value_nbytes))

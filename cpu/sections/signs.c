@@ -1,5 +1,6 @@
-/* The section of signs, written and read: bytes of eight signs, or of how they
- * differ from those some values before, are symbols of tiles. */
+/* Writes and reads the section of signs. Bytes of eight signs, or of eight
+ * differences from the signs some values before, are coded as symbols of
+ * tiles. */
 #include "cpu/sections/signs.h"
 
 #include <stdlib.h>
@@ -29,8 +30,8 @@ count_set(const struct cpu_mask *mask)
     return nset;
 }
 
-/* The dimension whose differences are the fewest; 0 where signs themselves are
- * more alike than these. */
+/* The dimension along which the fewest signs differ; 0 if the signs themselves
+ * are more alike. */
 static int
 choose_delta(const struct terp_layout *layout, struct cpu_mask *mask)
 {
@@ -76,7 +77,7 @@ terp_cpu_signs_write(struct cpu_pool *pool, const struct terp_layout *layout,
     return st == TERP_OK && writer->overflow ? TERP_ERR_CAPACITY : st;
 }
 
-/* The bytes of symbols, as words of a mask. */
+/* Packs symbols, a byte each, into the words of a mask. */
 static bool
 join_symbols(const uint16_t *symbols, uint64_t nbytes, uint64_t *words)
 {

@@ -1,6 +1,6 @@
-/* The section of special values, written and read. A walk over the mask finds
- * one run after another; it is repeated for each list of the section, so that
- * no run has to be kept. */
+/* Writes and reads the section of special values. A walk over the mask finds
+ * one run after another. Each list of the section walks anew, so that no run
+ * has to be stored. */
 #include "cpu/sections/specials.h"
 
 #include <stdlib.h>
@@ -11,21 +11,24 @@
 #include "cpu/entropy/rows.h"
 #include "cpu/sections/mask.h"
 
-/* With a mask delta, specials are counted in a mask. Where none is asked for,
- * it is made for at most so many values, 2 MiB, or so many for each byte of the
- * stream: a few bytes can claim any number. Streams that tell shifts are always
- * long enough: what of the section of shifts there is depends on the count. */
+/* Bounds the memory of terp_inspect: with a mask delta, special values can
+ * only be counted in a mask, and a few bytes can claim any number of values.
+ * If the caller wants no mask, it is made for at most COUNT_MAX_NVALUES (2
+ * MiB), or COUNT_NVALUES_PER_BYTE for each byte of the stream. Streams with
+ * a section of shifts are always long enough: what that section holds
+ * depends on the count. */
 #define COUNT_MAX_NVALUES (UINT64_C(1) << 24)
 #define COUNT_NVALUES_PER_BYTE 512
 _Static_assert(COUNT_NVALUES_PER_BYTE * 5 >= TERP_SHIFT_GROUP_NVALUES * 8,
                "A group's shift has five bits at least.");
 
-/* What the section says of a run, by enum terp_specials_field. */
+/* The numbers of a run, by enum terp_specials_field. */
 struct run {
     uint64_t number[TERP_SPECIALS_NFIELDS];
 };
 
-/* The first i >= at whose bit is `set`, or the number of values. */
+/* The first i >= at whose bit equals `set`; the number of values if there is
+ * none. */
 static uint64_t
 find_bit(const struct cpu_mask *bits, uint64_t at, bool set)
 {
@@ -39,18 +42,18 @@ find_bit(const struct cpu_mask *bits, uint64_t at, bool set)
     return bits->nvalues;
 }
 
-/* A walk over runs of special values or, `by_color`, of equal ones. The palette
- * gets each color as the walk meets it first. */
+/* A walk over runs of special values or, `by_color`, over runs of equal special
+ * values. Each new color is added to the palette. */
 struct walk {
     struct cpu_mask bits;
     const uint8_t *values;
     int value_nbytes;
     bool by_color;
     uint64_t palette[TERP_SPECIALS_MAX_NCOLORS];
-    int ncolors;  /* MAX_NCOLORS + 1: too many */
+    int ncolors;  /* TERP_SPECIALS_MAX_NCOLORS + 1: too many */
     uint64_t end; /* of the last run */
-    /* Where the special values that it is among end: runs of many colors would
-     * each look for that again. */
+    /* The end of the special values around the run: with many colors each run
+     * would search it anew. */
     uint64_t stop;
 };
 
@@ -60,14 +63,14 @@ color_of(struct walk *walk, uint64_t bits)
     for (int c = 0; c < walk->ncolors; c++)
         if (walk->palette[c] == bits)
             return c;
-    /* The walk ends at the first color too many. */
+    /* The walk ends at the first color that exceeds the palette. */
     if (walk->ncolors < TERP_SPECIALS_MAX_NCOLORS)
         walk->palette[walk->ncolors] = bits;
     return walk->ncolors++;
 }
 
-/* How many of n values are the first one, up to another. Most are all the same,
- * each as the next one: so many are compared at once. */
+/* Counts how many of n values, from the first on, equal the first. Most values
+ * equal their successor, so many are compared at once. */
 static uint64_t
 find_other(const uint8_t *values, uint64_t n, size_t nbytes)
 {
@@ -109,8 +112,8 @@ next_run(struct walk *walk, struct run *run_ret)
     return true;
 }
 
-/* Counts the runs of the whole walk, or up to the first color too many, and
- * goes back to its begin. */
+/* Counts the runs of the whole walk, or up to the first color too many; then
+ * rewinds the walk. */
 static uint64_t
 count_runs(struct walk *walk)
 {
@@ -164,8 +167,8 @@ write_all(struct writer *writer, struct walk walk)
     }
 }
 
-/* Counts the runs of a walk that goes not by color: a run begins where the bit
- * before one that is set is not. */
+/* Counts the runs of a walk without colors: each begins at a set bit after a
+ * clear one. */
 static uint64_t
 count_begins(const struct cpu_mask *bits)
 {
@@ -183,7 +186,7 @@ count_begins(const struct cpu_mask *bits)
 }
 
 /* The dimension whose mask delta leaves the fewest runs of a walk with one
- * color; 0 where none leaves fewer. */
+ * color; 0 if none leaves fewer. */
 static int
 choose_mask_delta(struct walk *walk, const struct terp_layout *layout,
                   uint64_t *nruns_inout)
@@ -234,7 +237,7 @@ terp_cpu_specials_write(struct writer *writer, const uint64_t *mask,
     return writer->overflow ? TERP_ERR_CAPACITY : TERP_OK;
 }
 
-/* A list of numbers that are read one by one. */
+/* A list of numbers, read one by one. */
 struct list {
     struct reader reader;
     uint64_t nnumbers, at;
@@ -253,7 +256,7 @@ start_group(struct list *list)
     list->group = reader_take(&list->reader, packed_nbytes(n, list->width));
 }
 
-/* The list that begins at `reader`, which goes on behind it. */
+/* The list at `reader`; the reader moves past it. */
 static struct list
 list_at(struct reader *reader, uint64_t nnumbers)
 {
@@ -267,8 +270,8 @@ list_at(struct reader *reader, uint64_t nnumbers)
     return list;
 }
 
-/* The list has been passed over before without an underflow: its numbers are
- * there. */
+/* Reads a number. The list was skipped before without an underflow, so its
+ * numbers are complete. */
 static uint64_t
 next_number(struct list *list)
 {
@@ -297,8 +300,7 @@ set_bits(uint64_t *words, uint64_t begin, uint64_t end)
     words[last] |= to;
 }
 
-/* Reads all of the section behind its head but the values, which it passes
- * over. */
+/* Reads the section after its head, except the values, which are skipped. */
 static bool
 read_runs(struct reader *reader, const struct terp_layout *layout,
           const struct terp_specials_head *head, int value_nbytes,
@@ -365,14 +367,14 @@ terp_cpu_specials_read(struct reader *reader, const struct terp_layout *layout,
     return valid ? TERP_OK : TERP_ERR_CORRUPT;
 }
 
-/* ---- values back to their places ---- */
+/* ---- restoring values ---- */
 
-/* A walk over the runs of a section that has been read before. */
+/* A walk over the runs of a section that was read before. */
 struct placing {
     struct cpu_mask bits;
     struct terp_specials_head head;
     struct list lists[TERP_SPECIALS_NFIELDS];
-    const uint8_t *palette; /* or, where there is none, the run's values */
+    const uint8_t *palette; /* or, without a palette, the run's values */
     uint64_t begin, end;    /* of the run */
     uint64_t color;
     int value_nbytes;
@@ -412,7 +414,7 @@ next_placed_run(struct placing *placing)
     return true;
 }
 
-/* The bits of the value at `i`, which is in the run. */
+/* The bits of the value at `i` of the run. */
 static uint64_t
 placed_value(const struct placing *placing, uint64_t i)
 {
@@ -423,7 +425,7 @@ placed_value(const struct placing *placing, uint64_t i)
                    placing->value_nbytes);
 }
 
-/* With a constant size compilers make vectors of it. */
+/* With a constant size, compilers make vectors of the loop. */
 static inline __attribute__((always_inline)) void
 fill_values(uint8_t *values, uint64_t n, uint64_t bits, int value_nbytes)
 {
@@ -431,8 +433,8 @@ fill_values(uint8_t *values, uint64_t n, uint64_t bits, int value_nbytes)
         store_value(values + i * (uint64_t)value_nbytes, bits, value_nbytes);
 }
 
-/* Values that are all the same go by words of the mask, without a branch for
- * each run. */
+/* Places one value that all special points share: works on words of the mask,
+ * without a branch per run. */
 #define NLANES 32
 
 static inline __attribute__((always_inline)) void

@@ -1,4 +1,4 @@
-/* The section of tails, written and read. */
+/* Writes and reads the section of tails. */
 #include "cpu/sections/tails.h"
 
 #include "codec/format/bits.h"
@@ -10,12 +10,12 @@
 /* Fewer groups than this are not worth waking the pool for. */
 #define MIN_NGROUPS_SHARED 64
 
-/* What the threads share. */
+/* The task that the threads share. */
 struct job {
     const struct cpu_prediction *lorenzo;
-    uint8_t *widths_ret; /* where they are written */
+    uint8_t *widths_ret; /* writing: their place */
     const uint8_t *widths;
-    uint64_t *begin; /* of each group, among the bytes of all */
+    uint64_t *begin; /* where each group's bytes begin */
     uint8_t *to;
     const uint8_t *from;
 };

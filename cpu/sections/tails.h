@@ -1,12 +1,12 @@
-/* The section of tails: what of lorenzo's differences is below their codes.
+/* The section of tails: the bits of lorenzo's differences below their codes.
  * doc/format.md, "Tails". */
 #pragma once
 
 #include "cpu/predict/predictor.h"
 
-/* Where a stream has its tails. */
+/* The place of a stream's tails. */
 struct cpu_tails_section {
-    const uint8_t *widths; /* a byte each group */
+    const uint8_t *widths; /* a byte per group */
     const uint8_t *at;
 };
 
@@ -16,12 +16,12 @@ enum terp_status
 terp_cpu_tails_write(const struct cpu_prediction *lorenzo,
                      struct writer *writer);
 
-/* Passes over the section. TERP_ERR_CORRUPT unless the stream has one. */
+/* Skips the section. TERP_ERR_CORRUPT if it is not valid. */
 enum terp_status
 terp_cpu_tails_read(struct reader *reader, int tail_nbits, uint64_t nvalues,
                     struct cpu_tails_section *section_ret);
 
-/* Tails to where differences will be. TERP_ERR_MEMORY, or TERP_OK. */
+/* Puts tails where differences will be. TERP_ERR_MEMORY, or TERP_OK. */
 enum terp_status
 terp_cpu_tails_place(const struct cpu_prediction *lorenzo,
                      const struct cpu_tails_section *section);
