@@ -1,21 +1,22 @@
-/* Writes frequencies.c to standard output. Run only to add entries; a test
- * reruns it and compares.
+/* Writes frequencies.c to standard output. Run it only to add entries; a test
+ * runs it and compares the output with the file.
  *
- * A family has NPURE entries that follow its distribution, then for each of
- * zero_shares NMIXED entries where that share of codes is zero and only the
- * rest follows it; scales rise in geometric steps each time. Mixed entries are
- * for tiles that are mostly smooth and rough in places. A narrow distribution
- * expects as many zeros, but no large codes; and as a zero's word takes a bit
- * however likely a zero is, narrow entries share nearly the same words. The
- * numbers were chosen by the code lengths and cross entropies of tiles of
- * simulated and measured fields. More mixed entries would shorten the words
- * of rough tiles further, but then smooth chunks use more entries, and what
- * they lose by a longer list of entries per tile is more than they gain.
+ * A family has NPURE entries that follow its distribution. Then, for each of
+ * zero_shares, come NMIXED entries in which that share of codes is zero and the
+ * rest follows the distribution. The scales of each group rise in geometric
+ * steps. Mixed entries are for tiles that are mostly smooth and rough in
+ * places: a narrow distribution expects as many zeros, but no large codes.
+ * Narrow entries share nearly the same codewords, as a zero's codeword takes at
+ * least a bit, however likely the zero is. The numbers were chosen by the code
+ * lengths and cross entropies of tiles of simulated and measured fields. More
+ * mixed entries would shorten the codewords of rough tiles further. But smooth
+ * chunks would then use more entries, and a longer list of entries per tile
+ * costs more than the shorter codewords save.
  *
- * Row m of an entry stands for the mass of its distribution over
- * [m - 1/2, m + 1/2], on either sign; the bins share what the escape leaves.
- * Every bin gets one, so that every code has a word, and its share of the
- * rest, rounded as follows: row 0 up to the next integer that leaves an even
+ * Row m of an entry is the probability of its distribution over [m - 1/2, m +
+ * 1/2], for either sign; the rows share what the escape leaves. Every row gets
+ * a frequency of 1, so that every code has a codeword, plus its share of the
+ * rest. Shares are rounded: row 0 up to the next integer that leaves an even
  * number for the two signs, the other rows by largest remainder, ties to the
  * lower row. So frequencies never grow with the magnitude. */
 #include <math.h>
@@ -31,9 +32,10 @@ enum {
     LINE_NBYTES = 80,
 };
 
-/* An escape costs a whole value besides, so a chunk with many picks another
- * bound or predictor: above MAX_ESCAPE the tail's mass would be wasted. Below
- * MIN_ESCAPE one jump in a smooth chunk would decide which entry it takes. */
+/* Bounds of an escape's probability. An escape also costs a whole value, so a
+ * chunk with many escapes chooses another bound or predictor: above MAX_ESCAPE
+ * the tail's probability would be wasted. Below MIN_ESCAPE a single jump in a
+ * smooth chunk would decide its entry. */
 #define MIN_ESCAPE (1.0 / 65536)
 #define MAX_ESCAPE (1.0 / 64)
 
@@ -52,10 +54,11 @@ struct family {
     struct scales pure;
     struct scales mixed;
     double (*bin)(double scale, int magnitude);
-    double (*tail)(double scale, double edge); /* both signs */
+    double (*tail)(double scale, double edge); /* for both signs */
 };
 
-/* The difference of two arc tangents as one, which keeps its digits. */
+/* Computes the difference of two arc tangents as one arc tangent, which keeps
+ * its digits. */
 static double
 cauchy_bin(double scale, int magnitude)
 {
@@ -115,7 +118,7 @@ enum {
 _Static_assert(NFAMILIES *(NPURE + NZERO_SHARES * NMIXED) == TERP_NENTRIES,
                "all entries are made");
 
-/* Gives each of the `nleft` rows of largest remainder one more. */
+/* Adds one to each of the `nleft` rows with the largest remainders. */
 static void
 round_by_remainder(uint32_t frequency[TERP_NROWS],
                    double remainder[TERP_RADIUS], uint32_t nleft)

@@ -1,6 +1,6 @@
-/* Writes tables.c to standard output: what follows from the frequencies by
- * integer arithmetic alone. Run after a change of frequencies.c; a test
- * reruns it and compares. */
+/* Writes tables.c to standard output: the tables that follow from the
+ * frequencies by integer arithmetic. Run it after a change of frequencies.c; a
+ * test runs it and compares the output with the file. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -18,14 +18,14 @@ _Static_assert(TERP_FREQUENCY_TOTAL == 1u << TOTAL_NBITS, "log2 of the total");
 _Static_assert(TERP_NENTRIES <= TERP_ENTRY_STRIDE, "rows hold all entries");
 
 /* floor(log2(value) * 2^fraction_nbits). Squaring the mantissa doubles its
- * logarithm, whose next binary digit is then the integer part. */
+ * logarithm; the integer part is then the next binary digit. */
 static uint32_t
 log2_fixed(uint32_t value, unsigned fraction_nbits)
 {
     uint32_t log2 = 0;
     while (value >> 1 >> log2 != 0)
         log2++;
-    /* 1 <= mantissa < 2 with 31 binary places; its square has 62. */
+    /* 1 <= mantissa < 2, with 31 binary places; its square has 62. */
     uint64_t mantissa = (uint64_t)value << (31 - log2);
     for (unsigned i = 0; i < fraction_nbits; i++) {
         mantissa = mantissa * mantissa >> 31;
@@ -36,7 +36,8 @@ log2_fixed(uint32_t value, unsigned fraction_nbits)
     return log2;
 }
 
-/* One binary place more than the cost has rounds it to nearest. */
+/* Computes one more binary place than the cost has, which rounds the cost to
+ * nearest. */
 static uint32_t
 cost(uint32_t frequency)
 {
@@ -73,8 +74,7 @@ print_costs(void)
     puts("};\n");
 }
 
-/* The mean cost of a half octave's magnitudes, both ends of which count half.
- */
+/* The mean cost of a half octave's magnitudes; both ends count half. */
 static uint32_t
 half_octave_cost(const uint32_t *row, int half)
 {
@@ -142,7 +142,8 @@ print_code_nbits(void)
     puts("");
 }
 
-/* Chances in units of 2^-32 that so many zeros follow each other. */
+/* The probabilities, in units of 2^-32, that this many zeros follow each
+ * other. */
 static void
 run_chances(const uint32_t *row, uint64_t chance[TERP_TILE_NSYMBOLS + 1])
 {
@@ -153,7 +154,7 @@ run_chances(const uint32_t *row, uint64_t chance[TERP_TILE_NSYMBOLS + 1])
         chance[n] = chance[n - 1] * zero >> 32;
 }
 
-/* Frequency of a class of codes, both signs. */
+/* The frequency of a class of codes, both signs. */
 static uint64_t
 code_class_frequency(const uint32_t *row, unsigned cls)
 {

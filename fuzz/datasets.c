@@ -22,7 +22,7 @@
 #define MAX_NMADE 4096
 #define FILE_STEP_NBYTES ((size_t)1 << 20)
 
-/* The memory limit of a call; terp refuses a chunk that announces more. */
+/* The memory limit of a call; terp refuses chunks that need more. */
 #define MAX_MEMORY "4M"
 
 /* The largest number of chunks in a grid that the tool tries one by one, and

@@ -15,7 +15,7 @@
 #include "tools/verify/verify.h"
 
 /* Bits of FUZZ_ACTIONS. */
-#define PRINTS_JSON 0x41u /* several bits, because JSON takes long */
+#define PRINTS_JSON 0x41u /* several bits, to make JSON rare: it takes long */
 #define READS_REST 2u
 #define READS_ATTRIBUTES 4u
 #define READS_BLOCK 8u
@@ -116,7 +116,7 @@ expect_all(struct subject *subject)
 
 /* ---- terp verify ---- */
 
-/* A report that compares what terp verify reports with `expected`. */
+/* A report that compares the results of terp verify with `expected`. */
 struct hearing {
     const struct verify_report *printer;
     void *state;
@@ -186,8 +186,8 @@ verify(const struct subject *subject, uint8_t actions)
                          .state = &hearing,
                          .checker = checkers[(actions & READS_REST) != 0]};
 
-    /* For values of variable length HDF5 allocates as much memory as the
-     * chunk's bytes announce. */
+    /* For values of variable length HDF5 allocates as much memory as a chunk's
+     * bytes claim. */
     if (is_of_any_length(dataset->type) &&
         (dataset->nfilters > 1 || (actions & READS_REST) != 0))
         return;

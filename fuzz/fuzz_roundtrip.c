@@ -47,7 +47,7 @@ make_values(const struct terp_chunk *chunk, bool is_walk, const uint8_t *data,
 }
 
 /* Whether every integer is within the bound. An absolute bound of at least 1 is
- * rounded down; any other bound means lossless. */
+ * rounded down; any other bound is lossless. */
 static bool
 integers_are_within(const struct terp_params *params,
                     const struct terp_chunk *chunk, const uint8_t *values,

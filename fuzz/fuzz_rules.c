@@ -1,5 +1,6 @@
-/* Any text is safe as rules of the connector. Rules mean the same in the
- * environment variable and in a file. An invalid rule comes with a reason. */
+/* Any text is safe as rules of the connector. Rules have the same meaning in
+ * the environment variable and in a file. The parser gives a reason for every
+ * invalid rule. */
 #define _GNU_SOURCE /* for memfd_create */
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
-/* Writes small valid inputs for the fuzzers: make_corpus FOLDER, which holds
- * the folders stream, cd and roundtrip, and with "rules files" these. */
+/* Writes small valid inputs for the fuzzers: make_corpus FOLDER [rules]
+ * [files]. FOLDER has the subfolders stream, cd and roundtrip and, for each of
+ * the two words, a subfolder of that name. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,8 +39,8 @@ write_file(const char *folder, const char *subject, const void *bytes,
     }
 }
 
-/* A dataset as datasets.c makes it, of chunks like the stream's; every other
- * one has attributes. */
+/* Describes a dataset as datasets.c makes it, with chunks like the stream's;
+ * every second one has attributes. */
 static void
 write_dataset(const char *folder, const uint8_t *stream, size_t stream_nbytes,
               uint64_t choice)
@@ -79,8 +80,8 @@ write_dataset(const char *folder, const uint8_t *stream, size_t stream_nbytes,
     write_file(folder, "files", bytes, nbytes + stream_nbytes);
 }
 
-/* Streams of small chunks: of every type, shape, field, kind of bound and mode
- * that an encoder takes, each combined with others. */
+/* Streams of small chunks. Types, shapes, fields, kinds of bound and modes of
+ * the encoder are each combined with others. */
 static void
 write_streams(const char *folder, bool with_files)
 {
@@ -126,14 +127,14 @@ write_streams(const char *folder, bool with_files)
         if (params.bound_mode == TERP_BOUND_POINTWISE &&
             take_below(&random, 2) == 0)
             params.floor = 1e-2;
-        /* A value that some fields have in many places. */
+        /* A value that occurs often in some fields. */
         params.has_fill = take_below(&random, 4) == 0;
         terp_field_make(
             (enum terp_field)take_below(&random, TERP_NNAMED_FIELDS), &chunk,
             values);
         memcpy(&params.fill_bits, values, 4);
         if (terp_params_check(&params, NULL) != TERP_OK)
-            continue; /* not every number has a meaning */
+            continue; /* some numbers are no valid choice */
         if (terp_encode(&params, &chunk, values, stream, sizeof stream,
                         &stream_nbytes, 1) != TERP_OK) {
             fprintf(stderr, "cannot encode choice %d\n", (int)choice);
@@ -183,7 +184,7 @@ write_cd_values(const char *folder)
     }
 }
 
-/* Headers as fuzz_roundtrip.c reads them, then steps of a walk. */
+/* Headers as fuzz_roundtrip.c reads them, then the steps of a random walk. */
 static void
 write_round_trips(const char *folder)
 {

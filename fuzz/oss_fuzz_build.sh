@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Builds the fuzz targets as OSS-Fuzz asks for it: with $CC and $CFLAGS, linked to
+# Builds the fuzz targets for OSS-Fuzz: with $CC and $CFLAGS, linked to
 # $LIB_FUZZING_ENGINE, into $OUT, with their seeds as TARGET_seed_corpus.zip and
 # their options. Needs xxhash.h, cmocka and HDF5 (Debian: libxxhash-dev,
-# libcmocka-dev, libhdf5-dev), zip, and a $WORK for what is in between.
+# libcmocka-dev, libhdf5-dev), zip, and a $WORK folder for intermediate files.
 #   CC=clang CFLAGS='-g -O1 -fsanitize=address,fuzzer-no-link' \
 #   LIB_FUZZING_ENGINE=-fsanitize=fuzzer OUT=/tmp/out WORK=/tmp/work \
 #   fuzz/oss_fuzz_build.sh
@@ -12,8 +12,8 @@ top=$(cd "$(dirname "$0")/.." && pwd)
 targets=(frame inspect decode reader cd roundtrip rules files)
 mkdir -p "$OUT" "$WORK"
 
-# TERP_FUZZ links libFuzzer by clang's name for it; the file of that name here
-# links another engine.
+# TERP_FUZZ links clang's name for libFuzzer; a file of that name, made here,
+# links the other engine instead.
 cmake -S "$top" -B "$WORK/build" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_C_COMPILER="$CC" \
     -DCMAKE_C_FLAGS="$CFLAGS" -DTERP_CUDA=OFF -DTERP_FUZZ=ON \
     -DTERP_FUZZ_ENGINE="$LIB_FUZZING_ENGINE"
@@ -33,7 +33,8 @@ for target in "${targets[@]}"; do
         ;;
     *) folder=$target ;;
     esac
-    # Two folders may have the same input, under the same name, its digest.
+    # Both folders may have the same input. Its name is its digest, so the names
+    # are equal too.
     rm -f "$OUT/fuzz_${target}_seed_corpus.zip"
     find "$WORK/seeds/$folder" "$top/fuzz/corpus/$folder" -type f 2>/dev/null |
         awk -F/ '!seen[$NF]++' |

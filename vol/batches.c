@@ -13,8 +13,8 @@
 #include "filter/types.h"
 #include "vol/selection.h"
 
-/* Transfers of fewer values stay with HDF5: coding them takes less time than
- * starting threads. Tests set a smaller number. */
+/* Transfers of fewer values stay with HDF5: starting threads takes longer than
+ * coding them. Tests set a smaller number. */
 #ifndef VOL_BATCH_MIN_NVALUES
 #define VOL_BATCH_MIN_NVALUES 16384
 #endif
@@ -32,7 +32,8 @@ struct vol_plan {
 };
 
 /* The context of a block's storage. Chunks are moved with the default transfer
- * properties, because HDF5 notes in other ones what it has done. */
+ * properties, because HDF5 stores the results of a transfer in any other
+ * property list. */
 struct storage {
     const struct vol_object *dataset;
     const struct vol_plan *plan;
@@ -47,15 +48,15 @@ struct errors {
     bool known;
 };
 
-/* Before calls that may fail. After a failure HDF5 does the work again and
- * reports its own error, or the connector reports the error when the program's
- * call ends. */
+/* Silences HDF5 before calls that may fail. After a failure either HDF5 repeats
+ * the work and reports its own error, or the connector reports the error when
+ * the program's call ends. */
 static void
 silence_errors(const struct vol_library *library, struct errors *errors)
 {
     unsigned is_v2 = 0;
 
-    /* H5Eget_auto2 fails for a callback of HDF5 1.6's kind, version 0. */
+    /* H5Eget_auto2 fails if the callback is that of HDF5 1.6 (version 0). */
     library->H5Eauto_is_v2(H5E_DEFAULT, &is_v2);
     errors->known = is_v2 && library->H5Eget_auto2(H5E_DEFAULT, &errors->call,
                                                    &errors->data) >= 0;
@@ -113,7 +114,7 @@ fetch_stream(const struct terp_h5_block *block, const hsize_t *offset,
     struct vol_chunk_read read = {offset, 0, stream, &buf_nbytes};
 
     *nbytes_ret = 0;
-    /* The call fails where the chunk was never written. */
+    /* The call fails if the chunk was never written. */
     if (call_native(block, VOL_NATIVE_CHUNK_STORAGE_SIZE, &size) < 0 ||
         nbytes == 0 || nbytes > stream_cap_nbytes)
         return TERP_OK;
@@ -398,7 +399,7 @@ transforms(const struct vol_plan *plan, const struct vol_transfer *transfer)
 
     if (transfer->dxpl == plan->dxpl)
         return false;
-    /* The call fails where there is no expression. */
+    /* The call fails if there is no expression. */
     silence_errors(library, &said);
     ssize_t length = library->H5Pget_data_transform(transfer->dxpl, NULL, 0);
     restore_errors(library, &said, false);

@@ -12,8 +12,8 @@
 /* Bounds of the chunk cache that a dataset gets. A program that writes one row
  * of the slowest dim after another should find each chunk in the cache until
  * the chunk is full: a chunk that leaves the cache earlier is coded several
- * times, which takes time and adds up errors. The upper bound limits the
- * program's memory (doc/vol.md); the lower one is HDF5's default. */
+ * times, which takes time, and each coding adds its error. The upper bound
+ * limits the program's memory (doc/vol.md); the lower one is HDF5's default. */
 #define MAX_CACHE_NBYTES ((uint64_t)256 << 20)
 #define MIN_CACHE_NBYTES ((uint64_t)1 << 20)
 
@@ -75,7 +75,7 @@ vol_chunks_choose(const struct vol_extent *extent, const hsize_t *wanted,
         chunk[d] = wanted != NULL && extent->max[d] > extent->dims[d]
                        ? wanted[d]
                        : extent->dims[d];
-        /* Only false dims have so large a product. */
+        /* The product overflows only for invalid dims. */
         if (!mul_fits(nvalues, chunk[d], &nvalues))
             nvalues = UINT64_MAX;
     }
@@ -110,7 +110,8 @@ vol_chunks_set_cache(const struct vol_library *library, hid_t dapl,
         return false;
     if (own_nbytes > nbytes)
         nbytes = own_nbytes;
-    /* HDF5 advises ten slots for each chunk. 1.0: full chunks leave first. */
+    /* HDF5's manual recommends ten slots per chunk. 1.0: full chunks leave
+     * first. */
     return library->H5Pset_chunk_cache(dapl, 10 * nchunks + 521, nbytes, 1.0) >=
            0;
 }

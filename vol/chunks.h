@@ -7,11 +7,11 @@
 struct vol_extent {
     int rank;
     hsize_t dims[H5S_MAX_RANK], max[H5S_MAX_RANK];
-    uint64_t nvalues; /* now */
+    uint64_t nvalues; /* current number */
     bool grows;       /* some dimension may become longer */
 };
 
-/* False where the dataspace is scalar or null. */
+/* Returns false if the dataspace is scalar or null. */
 bool
 vol_extent_read(const struct vol_library *library, hid_t space,
                 struct vol_extent *extent_ret);

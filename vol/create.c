@@ -14,8 +14,8 @@
 #include "vol/chunks.h"
 
 /* Datasets of fewer values stay uncompressed, unless the rule says "small":
- * they hardly save more than a chunk's entry in the file's index takes. Tests
- * set a smaller number. */
+ * compression hardly saves more than the chunk's entry in the file's index
+ * takes. Tests set a smaller number. */
 #ifndef VOL_CREATE_MIN_NVALUES
 #define VOL_CREATE_MIN_NVALUES 4096
 #endif
@@ -110,7 +110,7 @@ has_few_values(const struct vol_choice *choice, const struct found *found)
     return nvalues < VOL_CREATE_MIN_NVALUES;
 }
 
-/* Fills in `found`, and returns why the dataset stays uncompressed; NULL: it is
+/* Fills in `found`. Returns why the dataset stays uncompressed; NULL: it is
  * compressed. */
 static const char *
 reason_to_leave(const struct vol_library *library,
@@ -161,7 +161,7 @@ set_chunks(const struct vol_library *library, const struct vol_choice *choice,
     if (found->has_chunks && !choice->replaces_chunks)
         return true;
     vol_chunks_choose(extent, found->has_chunks ? found->chunk : NULL, chunk);
-    /* HDF5 refuses chunks that are longer than a dimension can become. */
+    /* HDF5 refuses chunks that are longer than a dimension's maximum. */
     for (int d = 0; d < choice->rank; d++)
         chunk[d] = min_u64(choice->chunk[d], extent->max[d]);
     return library->H5Pset_chunk(dcpl, extent->rank, chunk) >= 0 &&
@@ -186,7 +186,7 @@ set_filters(const struct vol_library *library, const struct vol_choice *choice,
                                    H5Z_FLAG_MANDATORY, 0, NULL) >= 0);
 }
 
-/* Makes property lists with the rule's chunks and filter; false where HDF5
+/* Makes property lists with the rule's chunks and filter; false if HDF5
  * refuses. */
 static bool
 make_lists(const struct vol_library *library, const struct vol_choice *choice,
@@ -246,7 +246,8 @@ apply(const void *caller, const struct terp_call *call, const char *path,
     char bound[TERP_TEXT_NUMBER_NBYTES];
 
     const char *reason = reason_to_leave(library, creation, choice, &found);
-    /* HDF5 accepts an optional filter that it does not find, and omits it. */
+    /* If HDF5 cannot find an optional filter, it omits the filter without an
+     * error. */
     if (reason == NULL && library->H5Zfilter_avail(H5Z_FILTER_TERP) <= 0) {
         reason = no_filter;
         say_no_filter(call);

@@ -11,7 +11,7 @@ struct vol_creation {
     hid_t type, space, dcpl, dapl, dxpl;
 };
 
-/* Where a rule of TERP_RULES applies, replaces dcpl and dapl by property lists
+/* If a rule of TERP_RULES applies, replaces dcpl and dapl by property lists
  * with terp's filter, and returns true; the caller then closes both with
  * vol_create_close. `caller` is the return address of the callback. */
 bool
@@ -20,6 +20,6 @@ void
 vol_create_close(const struct vol_creation *creation);
 
 /* Prints, when verbose, that HDF5 could not create the dataset by its rule, and
- * that it is created with the program's own properties. */
+ * that the dataset is created with the program's own properties. */
 void
 vol_create_give_up(const void *caller, const char *name);

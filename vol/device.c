@@ -8,7 +8,7 @@
 #include "filter/plugin/call.h"
 #include "vol/selection.h"
 
-/* Begins a call on device memory. False where no CUDA engine is available. */
+/* Begins a call on device memory. False if no CUDA engine is available. */
 static bool
 begin(const void *caller, struct terp_call *call, struct terp_run *run)
 {

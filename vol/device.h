@@ -21,7 +21,7 @@ bool
 vol_device_stage(const void *caller, const struct vol_transfer *transfer,
                  struct vol_staged *staged_ret);
 
-/* Frees the copy. Where `is_done`, copies values that were read to the device
- * first; false where the copy fails. */
+/* Frees the copy. If `is_done`, first copies values that were read to the
+ * device; false if the copy fails. */
 bool
 vol_device_unstage(const void *caller, bool is_done, struct vol_staged *staged);

@@ -62,7 +62,7 @@ vol_info_free(void *at)
     const struct vol_library *library = info->library;
     herr_t result = 0;
 
-    /* HDF5 may be on its way back from an error: keep the stack. */
+    /* HDF5 may call this while it handles an error: keep the error stack. */
     hid_t errors = library->H5Eget_current_stack();
     if (info->under != NULL)
         result = library->H5VLfree_connector_info(info->vol, info->under);
@@ -97,8 +97,8 @@ vol_info_to_str(const void *at, char **text_ret)
     return *text_ret == NULL ? -1 : 0;
 }
 
-/* Copies the text between the braces, which the caller frees; NULL where there
- * are no braces, or nothing between them. */
+/* Copies the text between the braces, which the caller frees; NULL if there are
+ * no braces, or nothing between them. */
 static char *
 read_under_text(const char *text, bool *valid_ret)
 {

@@ -1,5 +1,5 @@
-/* The connector's information for HDF5: which connector is below it. A file has
- * no information where HDF5's native connector is below. */
+/* The connector's information for HDF5: the connector below it. A file has no
+ * information if HDF5's native connector is below. */
 #pragma once
 
 #include "vol/library.h"

@@ -1,4 +1,4 @@
-/* Finds the libhdf5 that called, and keeps its table of functions. */
+/* Finds the libhdf5 that made a call, and keeps a table of its functions. */
 #define _GNU_SOURCE /* dladdr */
 #include "vol/library.h"
 
@@ -13,9 +13,9 @@
 #include "filter/plugin/h5z_terp.h"
 #include "filter/plugin/host.h"
 
-/* Bounds the libhdf5 of one process: more than any process has been seen to
- * hold (h5py's, netCDF4's, the system's, PyTables', VTK's). The connector does
- * not work with a further one. */
+/* Bounds the number of libhdf5 in a process: more than any process has been
+ * seen to hold (h5py's, netCDF4's, the system's, PyTables', VTK's). The
+ * connector does not work with further ones. */
 #define MAX_NLIBRARIES 16
 
 /* An entry never moves, and is complete before nlibraries counts it. */
@@ -57,8 +57,8 @@ find_functions(const struct terp_host *host, struct vol_library *library)
     return missing;
 }
 
-/* Prints to stderr where HDF5 will not print its error stack: its function for
- * errors may be missing, too. */
+/* Prints to stderr, for the case that HDF5 cannot print its error stack: its
+ * function for errors may be missing, too. */
 static void
 say_missing(const struct terp_host *host, const char *missing)
 {
@@ -72,8 +72,8 @@ say_missing(const struct terp_host *host, const char *missing)
         fprintf(stderr, "H5Z-TERP: %s\n", text);
 }
 
-/* Whether `id` is still HDF5's own connector. It is not after HDF5 was closed
- * and opened again. */
+/* Whether `id` is still HDF5's own connector. After HDF5 was closed and opened
+ * again, it is not. */
 static bool
 is_native(const struct vol_library *library, hid_t id)
 {
@@ -155,8 +155,9 @@ vol_library_suits(const void *caller, unsigned version_ret[3])
 
     memset(version_ret, 0, 3 * sizeof *version_ret);
     terp_host_open(caller, &host);
-    /* H5Dread_multi is new in 1.14. H5get_libversion would clear HDF5's error
-     * stack, perhaps in the middle of an error. */
+    /* H5Dread_multi is new in 1.14. H5get_libversion is called only without it,
+     * as it would clear HDF5's error stack, perhaps while HDF5 handles an
+     * error. */
     const bool suits = terp_host_find(&host, "H5Dread_multi", &read_multi);
     if (!suits && terp_host_find(&host, "H5get_libversion", &get_version))
         get_version(&version_ret[0], &version_ret[1], &version_ret[2]);

@@ -8,7 +8,10 @@
 
 #include "vol/abi.h"
 
-/* X(result, name, parameters): the functions that pass a call on. */
+/* The functions that pass a call on, as a list: VOL_PASS_FUNCTIONS(X) is
+ * X(result, name, parameters) for each. Example: with VOL_DECLARE as X, the
+ * first line declares the member hid_t
+ * (*H5VLget_connector_id_by_value)(int). */
 #define VOL_PASS_FUNCTIONS(X)                                                  \
     X(hid_t, H5VLget_connector_id_by_value, (int))                             \
     X(hid_t, H5VLregister_connector_by_value, (int, hid_t))                    \
@@ -134,7 +137,7 @@
       (void *, H5I_type_t, hid_t, const char *, void *))                       \
     X(herr_t, H5VLoptional, (void *, hid_t, void *, hid_t, void **))
 
-/* The other functions. */
+/* The other functions, in the same form. */
 #define VOL_PLAIN_FUNCTIONS(X)                                            \
     X(herr_t, H5get_libversion, (unsigned *, unsigned *, unsigned *))     \
     X(void *, H5allocate_memory, (size_t, hbool_t))                       \
@@ -204,19 +207,19 @@ struct vol_library {
 };
 
 /* Finds the functions of the library that contains `caller`, the return address
- * of a callback. Called when a library registers the connector. Silent where a
+ * of a callback. Called when a library registers the connector. Silent if a
  * function is missing, because the library may never use the connector. */
 void
 vol_library_open(const void *caller);
 
-/* The library that contains `caller`. NULL where a function is missing; the
- * reason is then on HDF5's error stack. */
+/* The library that contains `caller`. NULL if a function is missing; the reason
+ * is then on HDF5's error stack. */
 const struct vol_library *
 vol_library_of(const void *caller);
 
 /* Whether `caller` is in a libhdf5 that supports connectors like this one. If
- * not, *version_ret is its version; zeros where a program hides HDF5's
- * functions, so that the connector cannot call them. */
+ * not, *version_ret is its version; zeros if a program hides HDF5's functions,
+ * so that the connector cannot call them. */
 bool
 vol_library_suits(const void *caller, unsigned version_ret[3]);
 

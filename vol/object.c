@@ -54,7 +54,7 @@ vol_dataset_id(const struct vol_object *dataset, int op, hid_t dxpl)
                : get.args.id;
 }
 
-/* The object's file, of the connector below; NULL where HDF5 does not tell. */
+/* The object's file, of the connector below; NULL if HDF5 does not tell. */
 static void *
 find_file(const struct vol_object *object, int type, hid_t dxpl)
 {

@@ -14,7 +14,7 @@ struct vol_object {
 };
 
 /* Wraps `under`, which belongs to the same library and connector as `like`.
- * NULL where `under` is NULL, or memory is missing. */
+ * NULL if `under` is NULL, or memory is short. */
 void *
 vol_object_make(const struct vol_object *like, void *under);
 void
@@ -35,12 +35,12 @@ hid_t
 vol_dataset_id(const struct vol_object *dataset, int op, hid_t dxpl);
 
 /* Whether the object's file is open for writing, which HDF5 does not check when
- * it stores a stream. `type` is the H5I_type_t of the object. False where HDF5
+ * it stores a stream. `type` is the H5I_type_t of the object. False if HDF5
  * does not tell. */
 bool
 vol_object_may_write(const struct vol_object *object, int type, hid_t dxpl);
 
 /* Whether several processes may have the object's file open. `type` is the
- * H5I_type_t of the object. True where HDF5 does not tell. */
+ * H5I_type_t of the object. True if HDF5 does not tell. */
 bool
 vol_object_is_shared(const struct vol_object *object, int type, hid_t dxpl);

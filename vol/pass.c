@@ -203,7 +203,7 @@ close_below(struct below *below)
 {
     const struct vol_library *library = below->like.library;
 
-    /* The error stack is for the program. */
+    /* Keep the error stack: it is for the program. */
     hid_t errors = library->H5Eget_current_stack();
     if (below->fapl >= 0)
         library->H5Pclose(below->fapl);
@@ -283,8 +283,9 @@ named_file_specific(const void *caller, struct vol_file_specific *arguments,
 
     if (library == NULL)
         return -1;
-    /* HDF5 tries connectors after it failed to open a file. Where they fail
-     * too, HDF5 reports its first error: errors below are put after it. */
+    /* HDF5 tries connectors after it failed to open a file. If they fail too,
+     * HDF5 reports its first error: errors of the connector below are pushed
+     * after it. */
     hid_t errors = library->H5Eget_current_stack();
     herr_t result = -1;
     if (open_below(library, fapl, &below)) {
@@ -344,7 +345,7 @@ group_specific(void *at, struct vol_group_specific *arguments, hid_t dxpl,
     return result;
 }
 
-/* With H5L_SAME_LOC one of two objects is NULL. */
+/* With H5L_SAME_LOC one of the two objects is NULL. */
 static const struct vol_object *
 either(const void *a, const void *b)
 {

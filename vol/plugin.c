@@ -15,8 +15,8 @@ EXPORT const void *
 H5PLget_plugin_info(void);
 
 /* HDF5 1.10 takes every library in its plugin folder for a filter, and would
- * take the connector's number for the filter's. So it gets a number that no
- * filter has. */
+ * confuse the connector's number with the filter's. So it gets a class with a
+ * number that no filter has. */
 static const struct vol_class not_a_filter = {
     .version = VOL_CLASS_VERSION, .value = -1, .name = ""};
 
@@ -45,7 +45,7 @@ H5PLget_plugin_type(void)
     return VOL_PLUGIN_TYPE;
 }
 
-/* HDF5 before 1.14 calls this, too, when it searches for a filter. */
+/* HDF5 before 1.14 also calls this when it searches for a filter. */
 const void *
 H5PLget_plugin_info(void)
 {

@@ -155,7 +155,7 @@ read_keep_sign(const char *text, struct H5Z_terp_config *config)
     return of_chunk || *text == '\0' || strcmp(text, ":values") == 0;
 }
 
-/* Reads MIN:MAX, where one number may be empty. */
+/* Reads MIN:MAX; one of the numbers may be empty. */
 static bool
 read_valid_range(const char *text, struct H5Z_terp_config *config)
 {
@@ -230,7 +230,7 @@ read_rule(char *rule, const char *path, struct vol_choice *choice, char *reason)
     const char *wrong;
     struct terp_environment host;
 
-    /* A pattern may contain =, a bound or an option never. */
+    /* A pattern may contain =; a bound or an option never does. */
     char *equal = strrchr(rule, '=');
     if (equal == NULL || equal == rule) {
         snprintf(reason, VOL_REASON_NBYTES,

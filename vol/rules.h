@@ -38,7 +38,8 @@ struct vol_choice {
 
 /* Finds the rule for the dataset at `path` (NULL: an anonymous dataset) in
  * `rules`, the value of TERP_RULES or NULL. Reads the file in every call.
- * Parses all rules, so that an invalid rule shows at the first dataset. */
+ * Parses all rules, so that an invalid rule is reported at the first
+ * dataset. */
 enum vol_rule
 vol_rules_find(const char *rules, const char *path,
                struct vol_choice *choice_ret,

@@ -1,4 +1,4 @@
-/* Asks HDF5 for the selections of transfers. */
+/* Reads the selections of transfers. */
 #include "vol/selection.h"
 
 static bool
@@ -9,7 +9,7 @@ read_dims(const struct vol_library *library, hid_t space, struct vol_box *box)
            library->H5Sget_simple_extent_dims(space, box->dims, NULL) >= 0;
 }
 
-/* False where the selection is not a box, or not in the order of the
+/* False if the selection is not a box, or not in the order of the
  * coordinates. */
 static bool
 read_box(const struct vol_library *library, hid_t space, struct vol_box *box)
@@ -55,9 +55,9 @@ next_dim(const struct vol_box *box, int d)
     return d;
 }
 
-/* Finds the strides in memory, where the values form a box of the same shape
- * whose rows have no gaps: for example a field without its ghost cells, or one
- * of several fields. */
+/* Finds the strides in memory, if the values form a box of the same shape whose
+ * rows have no gaps: for example a field without its ghost cells, or one of
+ * several fields. */
 static bool
 find_strides(const struct vol_box *memory, const struct vol_box *file,
              uint64_t *strides_ret)
@@ -100,8 +100,8 @@ find_places(const struct vol_box *memory, struct vol_selection *selection)
                : "the selection in memory has gaps in rows, or another shape";
 }
 
-/* Reads a selection of every n-th value in at least one dimension. False where
- * the selection is of another kind. */
+/* Reads a selection of every n-th value in at least one dimension. False if the
+ * selection is of another kind. */
 static bool
 read_strides(const struct vol_library *library, hid_t space,
              struct vol_box *file, struct terp_h5_strided *strided)

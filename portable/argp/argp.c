@@ -1,4 +1,4 @@
-/* Options by getopt_long, which all systems have, and their help. */
+/* Implements argp by getopt_long, which all systems have. */
 #include <argp.h>
 
 #include <getopt.h>
@@ -19,7 +19,7 @@ enum {
 const char *argp_program_version;
 int argp_err_exit_status = 64;
 
-/* Those that every command has. */
+/* Options of every command. */
 static const struct argp_option shared[] = {
     {"help", KEY_HELP, NULL, 0, "Give this help list", -1},
     {"usage", KEY_USAGE, NULL, 0, "Give a short usage message", -1},
@@ -32,7 +32,7 @@ is_letter(const struct argp_option *option)
     return option->key > ' ' && option->key < 127;
 }
 
-/* All options of a command; returns how many. */
+/* Lists all options of a command; returns their number. */
 static int
 list_options(const struct argp *argp,
              const struct argp_option *list[MAX_NOPTIONS])
@@ -50,7 +50,8 @@ list_options(const struct argp *argp,
 
 /* ---- help ---- */
 
-/* Prints text in lines that begin at `indent`; the first one is at `column`. */
+/* Prints text in lines that are indented by `indent`; the first begins at
+ * `column`. */
 static void
 print_filled(const char *text, size_t nbytes, int column, int indent)
 {
@@ -167,8 +168,8 @@ argp_failure(const struct argp_state *state, int status, int number,
 
 /* ---- parsing ---- */
 
-/* One word that is no option, and all further ones where the command takes them
- * at once. */
+/* Takes one word that is no option, or all remaining words if the command takes
+ * them at once. */
 static void
 take_word(const struct argp *argp, struct argp_state *state)
 {
@@ -203,8 +204,8 @@ take_option(const struct argp *argp, struct argp_state *state, int key)
     }
 }
 
-/* What getopt_long reads. '+': no options behind words; ':': errors are
- * ours. */
+/* Makes the tables of getopt_long. '+': no options after the first word; ':':
+ * argp prints the errors. */
 static void
 make_tables(const struct argp *argp, unsigned flags, char *letters,
             struct option names[MAX_NOPTIONS + 1])
@@ -225,8 +226,8 @@ make_tables(const struct argp *argp, unsigned flags, char *letters,
     names[n] = (struct option){NULL, 0, NULL, 0};
 }
 
-/* The next option's key, -1: there are words alone. '?' is --help and an
- * error. */
+/* Returns the next option's key; -1: only words remain. '?' stands for --help
+ * and for errors. */
 static int
 next_key(struct argp_state *state, const char *letters,
          const struct option *names)
@@ -254,7 +255,7 @@ argp_parse(const struct argp *argp, int argc, char **argv, unsigned flags,
     (void)end_ret;
     make_tables(argp, flags, letters, names);
     opterr = 0;
-    optind = 0; /* begins anew */
+    optind = 0; /* restarts getopt_long */
 #ifdef __APPLE__
     optind = optreset = 1;
 #endif

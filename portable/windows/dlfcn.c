@@ -1,17 +1,17 @@
-/* Modules and their symbols, by the functions that Windows has for them. */
+/* Finds modules and their symbols by Windows' functions. */
 #include <dlfcn.h>
 
 #include <stdlib.h>
 #include <string.h>
 #include <windows.h>
-/* After windows.h, which it needs. */
+/* windows.h must come first. */
 #include <psapi.h>
 
 #define MAX_PATH_NBYTES 4096
 #define MAX_NMODULES 1024
 
-/* As with the linker's nodelete elsewhere: threads may still run in here when
- * a program closes its plugins. */
+/* Keeps this module loaded, like the linker option nodelete on other systems:
+ * threads may still run in it when a program closes its plugins. */
 __attribute__((constructor)) static void
 stay_loaded(void)
 {
@@ -22,8 +22,8 @@ stay_loaded(void)
                        (const wchar_t *)(uintptr_t)&stay_loaded, &self);
 }
 
-/* Text that is never freed, and only once in memory: paths of modules are
- * few. */
+/* Returns a copy of a text that is never freed; equal texts share one copy. A
+ * process has few modules, so this needs little memory. */
 static const char *
 keep(const char *text)
 {
@@ -87,7 +87,7 @@ find_in(HMODULE module, const char *name)
     FARPROC function = GetProcAddress(module, name);
     void *symbol;
 
-    /* ISO C has no cast from a function's address to an object's. */
+    /* ISO C cannot cast a function pointer to an object pointer. */
     memcpy(&symbol, &function, sizeof symbol);
     return symbol;
 }

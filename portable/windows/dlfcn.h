@@ -1,4 +1,4 @@
-/* What terp uses of POSIX's dlfcn.h, on Windows. */
+/* The part of POSIX's dlfcn.h that terp uses, for Windows. */
 #pragma once
 
 #define RTLD_LAZY 1
@@ -6,16 +6,16 @@
 #define RTLD_DEFAULT NULL /* all modules of the process */
 
 typedef struct {
-    const char *dli_fname; /* in UTF-8; kept as long as the process */
+    const char *dli_fname; /* in UTF-8; never freed */
     void *dli_fbase;
 } Dl_info;
 
-/* The module that the address lies in; 0 where it lies in none. */
+/* Finds the module that contains an address; returns 0 if there is none. */
 int
 dladdr(const void *address, Dl_info *info);
 
-/* A module that is there already, of which one handle more is given out; NULL
- * names the program. */
+/* Returns another handle of a module that is already loaded; NULL names the
+ * program. */
 void *
 dlopen(const char *path, int mode);
 

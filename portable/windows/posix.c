@@ -1,4 +1,4 @@
-/* Files by paths in UTF-8. */
+/* Functions for files whose paths are in UTF-8. */
 #include "portable/windows/posix.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 
 #define MAX_PATH_NBYTES 4096
 
-/* Windows counts tenths of a microsecond from 1601 on. */
+/* Windows counts units of 100 ns since 1601. */
 #define TICKS_PER_SECOND UINT64_C(10000000)
 #define SECONDS_TO_1970 UINT64_C(11644473600)
 
@@ -49,7 +49,7 @@ terp_stat(const char *path, struct terp_stat *stat_ret)
 
     if (!widen(path, wide))
         return -1;
-    /* The flag is for folders. */
+    /* The flag is needed to open folders. */
     HANDLE file = CreateFileW(
         wide, 0, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, NULL,
         OPEN_EXISTING, FILE_FLAG_BACKUP_SEMANTICS, NULL);
@@ -92,7 +92,8 @@ terp_rename(const char *from, const char *to)
 
 #define MAX_MODE_LENGTH 8
 
-/* Without 'e': other programs get no open files by default. */
+/* Drops 'e' from the mode: on Windows, child processes inherit no open files by
+ * default. */
 FILE *
 terp_fopen(const char *path, const char *mode)
 {
@@ -145,7 +146,7 @@ terp_realpath(const char *path)
     return NULL;
 }
 
-/* Names that differ by process and time; one that is taken is passed over. */
+/* Names differ by process and time; a name that exists is skipped. */
 int
 terp_mkstemp(char *pattern)
 {

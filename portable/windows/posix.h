@@ -1,5 +1,5 @@
-/* What terp uses of POSIX, and Windows has by other names or for other paths:
- * these are UTF-8. The compiler includes it before all other headers. */
+/* The functions of POSIX that terp uses and that Windows has under other names,
+ * or for paths that are not UTF-8. The compiler includes this header first. */
 #pragma once
 
 #define _POSIX_C_SOURCE 200809L /* strndup */
@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* With the identity of a file, which Windows' own lacks. */
+/* A file's size and its identity, which Windows' own stat lacks. */
 struct terp_stat {
     uint64_t st_dev, st_ino, st_size;
     unsigned st_mode;
@@ -37,11 +37,11 @@ terp_access(const char *path, int mode);
 int
 terp_mkdir(const char *path);
 
-/* Puts a file in the place of another one, too. */
+/* Renames a file, and replaces an existing one. */
 int
 terp_rename(const char *from, const char *to);
 
-/* To be freed. */
+/* The caller frees the path. */
 char *
 terp_realpath(const char *path);
 
@@ -57,11 +57,11 @@ terp_mkstemp(char *pattern);
 #define realpath(path, resolved) terp_realpath(path)
 #define mkstemp terp_mkstemp
 #define fsync _commit
-#define umask(mask) 0 /* permissions are the folder's */
+#define umask(mask) 0 /* permissions are those of the folder */
 #define fchmod(file, mode) ((void)(file), (void)(mode))
 
-/* HDF5's descriptors are those of its own C library, so none is read without
- * HDF5; and there is no link to the program that runs. */
+/* HDF5's file descriptors belong to its own C library, so files cannot be read
+ * without HDF5. Windows has no link to the running program. */
 static inline ssize_t
 pread(int file, void *to, size_t nbytes, off_t at)
 {
