@@ -1,9 +1,10 @@
-/* Ratio, error and speed of the codec alone, without HDF5: one raw field, cut
- * into equal chunks, through terp_encode and terp_decode. A line of CSV on
- * standard output; a chunk's time is the best of its repetitions. With --batch
- * all chunks in one call of terp_encode_batch and terp_decode_batch, by one
- * thread and by several in turn: the median times. With --step every 2nd value
- * of each dimension, every 4th and so on: a line each. */
+/* Measures ratio, error and speed of the codec alone, without HDF5: cuts a raw
+ * field into equal chunks, and passes them to terp_encode and terp_decode.
+ * Prints a line of CSV; a chunk's time is the best of its repetitions. With
+ * --batch, all chunks go through one call of terp_encode_batch and
+ * terp_decode_batch, by one thread and by several in turn; times are medians.
+ * With --step, also decodes every 2nd value of each dimension, every 4th and so
+ * on, and prints a line for each step. */
 #include <argp.h>
 #include <float.h>
 #include <math.h>
@@ -20,7 +21,8 @@
 struct options {
     const char *path;
     double relative;
-    bool pointwise; /* to each value, not to the field's range */
+    bool pointwise; /* the bound is relative to each value, not to the field's
+                     * range */
     uint64_t chunk; /* extent in every dimension; 0: the whole field */
     int nthreads, nrepeats;
     bool batch;
@@ -142,7 +144,7 @@ parse_option(int key, char *arg, struct argp_state *state)
     }
 }
 
-/* Dims and type from a name like pres_256x256x256.f32. */
+/* Reads dims and type from a name like pres_256x256x256.f32. */
 static bool
 parse_name(struct options *options)
 {
@@ -206,7 +208,7 @@ seconds(const struct options *options)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* Copies chunk number `index` out of the field; dims padded to the front. */
+/* Copies chunk `index` out of the field; dims are padded at the front. */
 static void
 cut_chunk(const struct field *field, const uint64_t dims[TERP_MAX_RANK],
           const uint64_t extent[TERP_MAX_RANK], uint64_t index, uint8_t *to)
@@ -274,7 +276,7 @@ run_chunk(const struct options *options, const struct terp_chunk *chunk,
     return true;
 }
 
-/* How a field is cut; dims padded to the front. */
+/* The cutting of a field into chunks; dims are padded at the front. */
 struct cut {
     uint64_t dims[TERP_MAX_RANK], extent[TERP_MAX_RANK];
     uint64_t nchunks;
@@ -348,7 +350,7 @@ print_line(const struct options *options, const struct field *field,
 
 #define MAX_NSTEPS 64
 
-/* Of all chunks: what each step, 2^i, takes. */
+/* Totals of all chunks for each step 2^i. */
 struct coarse {
     double decode_s[MAX_NSTEPS];
     uint64_t stream_nbytes[MAX_NSTEPS];
@@ -437,14 +439,14 @@ run_coarse(const struct options *options, const struct field *field)
 
 struct batch {
     struct cut cut;
-    /* A chunk each, of one block: values, streams, values again. */
+    /* Per chunk, in one block of memory: values, streams, decoded values. */
     uint8_t *memory;
     void **values, **streams, **decoded;
     uint64_t *stream_nbytes;
     enum terp_status *status;
 };
 
-/* What one repetition took, by one thread [0] and by several [1]. */
+/* The times of one repetition, by one thread [0] and by several [1]. */
 struct times {
     double encode_s[2], decode_s[2];
 };
@@ -520,7 +522,8 @@ compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The median of a field of `n` times, `first` being that of times[0]. */
+/* The median of one member of `n` structs times; `first` is the member of
+ * times[0]. */
 static double
 median(const double *first, int n, double *scratch)
 {
@@ -582,8 +585,8 @@ run_batches(const struct options *options, const struct field *field)
     return good;
 }
 
-/* Memory stays with the process: what a chunk gets is not cleared by the
- * system's pages again, which takes as long as some stages. */
+/* Keeps freed memory in the process: otherwise the system clears pages for
+ * every chunk, which takes as long as some stages. */
 static void
 keep_memory(void)
 {

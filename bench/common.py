@@ -1,5 +1,5 @@
-"""What the benchmarks do before numpy and h5py load: packages, environment,
-the columns that say where and when a figure was taken."""
+"""Prepares a benchmark before numpy and h5py load: packages, environment, and
+the columns that tell where and when a figure was measured."""
 
 import argparse
 import csv
@@ -32,8 +32,8 @@ def missing_packages(packages=PACKAGES):
 
 
 def use_packages(install=True, packages=PACKAGES):
-    """Goes on under this interpreter when it has the packages, else starts
-    the script again under the benchmarks' own virtual environment."""
+    """Returns if this interpreter has the packages; otherwise restarts the
+    script in the benchmarks' own virtual environment."""
     missing = missing_packages(packages)
     if not missing:
         return
@@ -72,7 +72,7 @@ def last_line(process):
 
 
 def parser(doc, codecs, chunks, bounds):
-    """The arguments that every benchmark has."""
+    """Makes a parser with the arguments that every benchmark has."""
     out = argparse.ArgumentParser(description=doc)
     out.add_argument("--fields", required=True, metavar="F,F,...",
                      help="raw files like name_256x256x256.f32, directories "
@@ -96,7 +96,7 @@ def parser(doc, codecs, chunks, bounds):
 
 
 def prepare(args, threads, packages=PACKAGES):
-    """Packages and environment; to be called before h5py is imported."""
+    """Sets up packages and environment. Call it before importing h5py."""
     use_packages(packages=packages)
     args.bounds = [float(b) for b in args.bounds.split(",")]
     args.chunks = args.chunks.split(",")
@@ -105,14 +105,14 @@ def prepare(args, threads, packages=PACKAGES):
     if wants_terp and not any(args.plugin.glob("*.so")):
         fail(f"no plugin in {args.plugin}: build it, or say --plugin DIR, "
              "or leave terp out of --codecs")
-    terp_version()  # now: the checkout may move on during the run
+    terp_version()  # now: the checkout may change during the run
     os.environ["HDF5_PLUGIN_PATH"] = str(args.plugin)
     for name in ("TERP_NUM_THREADS", "OMP_NUM_THREADS", "BLOSC_NTHREADS"):
         os.environ[name] = str(threads)
 
 
 def machine():
-    """CPU, cores and system in one cell."""
+    """CPU, cores and system, for one cell."""
     cpu = platform.processor() or platform.machine()
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():
@@ -126,8 +126,8 @@ def machine():
 
 
 def apart(function, *arguments):
-    """function(*arguments) in a child process, so that a codec that crashes
-    does not end the run. Returns (result, None) or (None, reason)."""
+    """Calls function(*arguments) in a child process, so that a codec that
+    crashes does not end the run. Returns (result, None) or (None, reason)."""
     fork = multiprocessing.get_context("fork")
     receiver, sender = fork.Pipe(duplex=False)
 
@@ -135,10 +135,10 @@ def apart(function, *arguments):
         try:
             sender.send((function(*arguments), None))
         except Exception as error:
-            while error.__context__:  # the first one, not those of clean-up
+            while error.__context__:  # the first error, not those of clean-up
                 error = error.__context__
             sender.send((None, f"fails: {error}"))
-        # HDF5 tries once more, and may crash, on files that would not close.
+        # HDF5 tries again to close files that failed to close, and may crash.
         sender.close()
         os._exit(0)
 
@@ -150,15 +150,15 @@ def apart(function, *arguments):
     except EOFError:
         answer = None
     process.join()
-    if process.exitcode > 0:  # a message of fail(), already printed
+    if process.exitcode > 0:  # fail() has printed a message
         sys.exit(process.exitcode)
     return answer or (None, f"crashes, signal {-process.exitcode}")
 
 
 @functools.cache
 def terp_version():
-    """The commit checked out when the run began; '+' marks local changes.
-    The plugin is expected to be built from it."""
+    """The commit that was checked out when the run began; '+' marks local
+    changes. Assumes that the plugin was built from it."""
     def git(*words):
         return subprocess.run(["git", "-C", str(PROJECT), *words],
                               capture_output=True, text=True).stdout.strip()
@@ -169,7 +169,7 @@ def terp_version():
 
 
 class Table:
-    """CSV on stdout, a line as soon as it is known."""
+    """Writes CSV to stdout, each line at once."""
 
     def __init__(self, columns):
         self.rows = []
@@ -186,6 +186,6 @@ class Table:
 
 
 if __name__ == "__main__":
-    # python3 common.py: only makes the virtual environment.
+    # python3 common.py only makes the virtual environment.
     use_packages()
     note(f"{', '.join(PACKAGES)} are there: {sys.executable}")

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Time of h5py's writes and reads through the connector beside the filter
-alone, in turns, each in a process of its own, on files in memory-backed
-storage; with --cuda also the connector with the CUDA engine, and values in
-its memory; with --suite the time of h5py's own tests, whose files have no terp,
-with the connector and without. CSV on stdout, summary on stderr."""
+"""Compares h5py's writes and reads through the connector with the filter alone.
+Runs alternate, each in a process of its own, on files in memory-backed
+storage. With --cuda, also the connector with the CUDA engine, and values in
+device memory. With --suite, instead the time of h5py's own tests, whose
+files do not use terp, with and without the connector. CSV on stdout, summary
+on stderr."""
 
 import importlib.util
 import os
@@ -24,8 +25,8 @@ FILTER_ID = 46117
 
 
 def on_device(values):
-    """The same in device memory, as an array that h5py takes, and numpy must
-    not look at; or to have them on the host where there is none."""
+    """An array in device memory that h5py accepts; numpy must not read it.
+    Without a device it is in host memory."""
     runtime = os.environ.get("TERP_BENCH_CUDART")
     if runtime is None:
         return values
@@ -41,8 +42,9 @@ def on_device(values):
 
 
 def work(path, raw, shape, extent, bound):
-    """Writes and reads the field once: seconds of each, and bytes stored.
-    What is read and written before opens the device, where there is one."""
+    """Writes and reads the field once. Returns the seconds of each, and the
+    stored bytes. An untimed write and read come first: they open the device,
+    if there is one."""
     import h5py
     import numpy as np
     data = on_device(np.load(raw).reshape(shape))

@@ -35,7 +35,8 @@ bench_alloc(enum terp_memory memory, uint64_t nbytes)
     else if ((at = malloc(nbytes)) == NULL)
         bench_fail("malloc", "no memory");
     else
-        memset(at, 0xA5, nbytes); /* so that no page fault is timed */
+        memset(at, 0xA5, nbytes); /* touches all pages, so that no page fault is
+                                   * timed */
     return at;
 }
 
@@ -71,7 +72,7 @@ bench_field_read(const char *path)
     return field;
 }
 
-/* Cube number `index` of the field. */
+/* Cuts cube `index` out of the field. */
 static void
 cut(const struct bench_field *field, enum terp_type type, uint64_t extent,
     uint64_t index, void *to)

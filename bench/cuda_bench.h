@@ -1,6 +1,6 @@
-/* What the benchmarks of the CUDA engine share: cubes cut out of a field, in
- * host or device memory, coded by batches, and times. Anything that goes wrong
- * ends the program with a message: a benchmark has no other use for it. */
+/* Shared by the benchmarks of the CUDA engine: cubes cut out of a field, in
+ * host or device memory; coding them by batches; and times. Every error ends
+ * the program with a message. */
 #pragma once
 
 #include <cuda_runtime.h>
@@ -33,21 +33,21 @@ bench_field_read(const char *path);
 
 /* ---- chunks ---- */
 
-/* `nsets` times `nchunks` cubes of a field, their streams, and room for what
- * these decode to, item by item; set s begins at item s * nchunks. */
+/* nsets * nchunks cubes of a field, their streams, and memory for their decoded
+ * values, item by item; set s begins at item s * nchunks. */
 struct bench_chunks {
     struct terp_chunk chunk;
     struct terp_params params; /* bound: 1e-3 of each chunk's range */
     enum terp_memory memory;
-    uint64_t step; /* bench_decode: every so many-th value; at first 1 */
+    uint64_t step; /* bench_decode decodes every step-th value; initially 1 */
     uint64_t nsets, nchunks, chunk_nbytes;
     void **values, **streams, **decoded;
     uint64_t *stream_nbytes;
     enum terp_status *status;
 };
 
-/* Cubes of `extent` follow each other through the field in C order, and begin
- * again when it ends. */
+/* Cuts cubes of `extent` out of the field in C order, starting over at the
+ * field's end. */
 struct bench_chunks
 bench_chunks_make(const struct bench_field *field, enum terp_type type,
                   uint64_t extent, uint64_t nchunks, uint64_t nsets,
@@ -56,7 +56,8 @@ bench_chunks_make(const struct bench_field *field, enum terp_type type,
 void
 bench_chunks_free(struct bench_chunks *chunks);
 
-/* One call on a set; it must have been done by `engine`. */
+/* Makes one call on a set. The program ends if another engine than `engine` did
+ * the work. */
 void
 bench_encode(struct bench_chunks *chunks, uint64_t set,
              enum terp_engine_kind engine);
@@ -64,11 +65,12 @@ void
 bench_decode(struct bench_chunks *chunks, uint64_t set,
              enum terp_engine_kind engine);
 
-/* Whether the streams and values of the first set's ends are the CPU's. */
+/* Whether the first and last streams and values of the first set equal the
+ * CPU's. */
 bool
 bench_is_right(const struct bench_chunks *chunks);
 
-/* Of all sets that were encoded. */
+/* The ratio of all sets that were encoded. */
 double
 bench_ratio(const struct bench_chunks *chunks);
 
@@ -77,17 +79,18 @@ bench_ratio(const struct bench_chunks *chunks);
 double
 bench_now(void);
 
-/* `nreps`, or the smaller number in TERP_BENCH_REPS: to try a benchmark. */
+/* `nreps`, or TERP_BENCH_REPS if that is smaller, for a quick trial of a
+ * benchmark. */
 int
 bench_nreps(int nreps);
 
-/* Wall-clock seconds of one call, repeated. */
+/* Wall-clock seconds of repeated calls. */
 struct bench_times {
     int n;
     double median_s, min_s;
 };
 
-/* Calls function(arg, i) for i = 0, 1, ... : some calls that do not count,
- * then at least 20, more of short ones. */
+/* Calls function(arg, i) for i = 0, 1, ...: some calls untimed, then at least
+ * 20 timed calls, more if they are short. */
 struct bench_times
 bench_time(void (*function)(void *arg, uint64_t i), void *arg);

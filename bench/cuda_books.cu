@@ -1,7 +1,7 @@
-/* The question of Shah et al., "Lightweight Huffman coding for efficient GPU
- * compression", ICS 2023, asked of our pipeline: what does it cost to select
- * codebooks from a dictionary, beside a whole chunk, and what to build one from
- * the chunk's histogram? CSV on standard output. */
+/* Measures for terp's pipeline what Shah et al., "Lightweight Huffman coding
+ * for efficient GPU compression", ICS 2023, measured for theirs: the time to
+ * select codebooks from a dictionary, and the time to build a codebook from a
+ * chunk's histogram, each beside the time of a whole chunk. Prints CSV. */
 #include <stdio.h>
 #include <stdlib.h>
 

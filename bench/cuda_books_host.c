@@ -11,7 +11,7 @@ static struct terp_huffman_work work;
 
 #define NREPS 21
 
-/* Histograms of the tiles that are not zero, and of all of these. */
+/* Histograms of the non-zero tiles, one per tile and one of all. */
 struct histograms {
     struct cpu_tile_index index;
     uint32_t (*counts)[TERP_NSYMBOLS];

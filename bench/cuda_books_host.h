@@ -1,4 +1,4 @@
-/* The CPU's choice of codebooks, timed. */
+/* Times the CPU's choice of codebooks. */
 #pragma once
 
 #include <stdint.h>
@@ -7,8 +7,8 @@
 extern "C" {
 #endif
 
-/* Median seconds of one thread, from the histograms of the tiles of `symbols`
- * on: to select entries of the dictionary, and to build a code. */
+/* Median seconds of one thread, given the histograms of the tiles of `symbols`:
+ * to select entries of the dictionary, and to build a code. */
 struct books_times {
     double select_s, build_s;
 };

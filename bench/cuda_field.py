@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Makes the fields of the CUDA engine's benchmarks, in a cube: `cuda_field.py
-FOLDER [N [NAME]]` writes FOLDER/NAME_NxNxN.f32 (N: 512) unless it is there, and
-prints its path. NAME is
+"""Makes the fields of the CUDA engine's benchmarks, which are cubes.
+`cuda_field.py FOLDER [N [NAME]]` writes FOLDER/NAME_NxNxN.f32 (N: 512) unless it
+exists, and prints its path. NAME is
 
     pres  a turbulence pressure: P(k) ~ k^-13/3, and an exponential dissipation
           range from a seventh of the Nyquist wavenumber on
-    vel   a rougher one: amplitudes ~ k^-11/6, and a Gaussian one from 5/8 on
+    vel   a rougher field: amplitudes ~ k^-11/6, and a Gaussian dissipation range
+          from 5/8 of the Nyquist wavenumber on
 
-Gaussian random fields of float32, mean 0, standard deviation 1."""
+Both are Gaussian random fields of float32, mean 0, standard deviation 1."""
 import os
 import sys
 from pathlib import Path
@@ -15,7 +16,8 @@ from pathlib import Path
 import numpy as np
 import scipy.fft
 
-# Seed, and the amplitude of a wavenumber in units of the Nyquist wavenumber.
+# The seed, and the amplitude of a wavenumber in units of the Nyquist
+# wavenumber.
 FIELDS = {
     "pres": (104, lambda k: k ** np.float32(-13 / 6) * np.exp(k / np.float32(-9 / 64))),
     "vel": (101, lambda k: k ** np.float32(-11 / 6) * np.exp(-(k / np.float32(5 / 8)) ** 2)),
@@ -33,7 +35,7 @@ def make(name, n):
     kz = np.abs(k[:n // 2 + 1])
     for i in range(n):
         length = np.sqrt(k[i] ** 2 + k[:, None] ** 2 + kz ** 2)
-        length[length == 0] = np.inf  # the mean
+        length[length == 0] = np.inf  # no mean
         waves[i] *= amplitude(length)
     field = scipy.fft.irfftn(waves, s=(n, n, n), workers=workers,
                              overwrite_x=True)

@@ -1,13 +1,14 @@
-/* An array in device memory to a file and back: by terp_h5_write and
- * terp_h5_read, and as programs do without them, by way of host memory,
- * H5Dwrite, H5Dread and the filter; and an array in host memory by the first
- * two and the device. All files must have the same chunks and all reads the
- * same values.
+/* Measures writing an array in device memory to a file, and reading it back: by
+ * terp_h5_write and terp_h5_read; and as other programs do, through host
+ * memory, H5Dwrite, H5Dread and the filter. Also an array in host memory by
+ * terp_h5_write and terp_h5_read with the device. Fails unless all files have
+ * the same chunks and all reads the same values.
  *
  *     cuda_h5 FIELD_NxNxN.f32 CHUNK_EXTENT FOLDER
  *
- * FOLDER, best one in memory (/dev/shm), gets two files, which are removed.
- * HDF5_PLUGIN_PATH names the plugin's folder, TERP_CUDA_LIBRARY the engine. */
+ * FOLDER, preferably in memory (/dev/shm), gets two files, which are removed at
+ * the end. HDF5_PLUGIN_PATH names the plugin's folder, TERP_CUDA_LIBRARY the
+ * engine. */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime, setenv */
 #include <hdf5.h>
 #include <inttypes.h>
@@ -20,18 +21,18 @@
 #include "filter/h5/terp_h5.h"
 #include "filter/plugin/h5z_terp.h"
 
-#define BOUND 1e-3 /* of each chunk's range */
+#define BOUND 1e-3 /* relative to each chunk's range */
 #define MAX_NREPS 9
 #define MAX_PATH_NBYTES 4096
 
 static struct way {
     const char *name;
-    bool direct;             /* terp_h5_write, terp_h5_read */
-    enum terp_memory memory; /* that has the array */
-    const char *engine;      /* of the filter */
-    const char *nthreads;    /* likewise; 0: all CPUs */
-    const char *threads;     /* the same for people */
-    int nreps;               /* few of what takes long */
+    bool direct;             /* uses terp_h5_write and terp_h5_read */
+    enum terp_memory memory; /* where the array is */
+    const char *engine;      /* the filter's engine */
+    const char *nthreads;    /* the filter's threads; 0: all CPUs */
+    const char *threads;     /* text for the number of threads */
+    int nreps;               /* fewer for slow ways */
 } ways[] = {
     {"filter", false, TERP_MEMORY_DEVICE, "cpu", "1", "1", 3},
     {"filter", false, TERP_MEMORY_DEVICE, "cpu", "0", "all", 3},
@@ -47,8 +48,8 @@ static hsize_t dims[3], chunk_dims[3];
 static float *h_values, *h_expected;
 static void *d_values, *d_read;
 static char first_path[MAX_PATH_NBYTES], path[MAX_PATH_NBYTES];
-static struct terp_run device;         /* for memory */
-static struct terp_run_result written; /* of the last call */
+static struct terp_run device;         /* allocates and copies memory */
+static struct terp_run_result written; /* result of the last call */
 
 static void
 fail(const char *what, const char *why)
@@ -135,7 +136,7 @@ create_dataset(hid_t file)
     return dataset;
 }
 
-/* From the array to a closed file. */
+/* Writes the array to a file, and closes the file. */
 static void
 write_file(const struct way *way, const char *name)
 {
@@ -162,7 +163,7 @@ write_file(const struct way *way, const char *name)
     check_id("H5Fclose", H5Fclose(file));
 }
 
-/* From a file to the array. */
+/* Reads the array from a file. */
 static void
 read_file(const struct way *way, const char *name)
 {
@@ -187,7 +188,7 @@ read_file(const struct way *way, const char *name)
     H5Fclose(file);
 }
 
-/* The stored bytes of a chunk, which the caller frees. */
+/* Reads the stored bytes of a chunk, which the caller frees. */
 static void *
 stored_chunk(hid_t dataset, const hsize_t *place, hsize_t *nbytes_ret)
 {
@@ -237,7 +238,7 @@ compare_times(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Once for what only a first call does, then as often as it is timed. */
+/* Calls once untimed, since a first call does more work; then times calls. */
 static void
 measure(const struct way *way, bool is_read, double ratio, int max_nreps)
 {
@@ -303,7 +304,7 @@ main(int argc, char **argv)
 
     puts("what,direction,engine,threads,extent,chunk,median_ms,min_ms,"
          "gb_per_s,ratio");
-    /* What all others are compared with. */
+    /* The file that all other files are compared with. */
     use(&ways[0]);
     write_file(&ways[0], first_path);
     for (size_t w = 0; w < NWAYS; w++) {

@@ -1,11 +1,12 @@
-/* Noordsij et al., "Parallelization of variable rate decompression through
- * metadata", PDP 2020, name three forms of an index: an offset a tile, a length
- * a tile, and the hybrid, an offset a partition and lengths within. Here all
- * three say where the tiles of our streams are (before reduction; zero tiles
- * have no place), and are compared in bytes and in the time it takes the device
- * to find the tiles and to decode them. CSV on standard output; "terp" is what
- * the stream has, a hybrid whose lengths have a width a partition; its time is
- * that of all that stands before the tiles: model, codebooks and so on. */
+/* Compares three forms of an index of tiles, which Noordsij et al.,
+ * "Parallelization of variable rate decompression through metadata", PDP 2020,
+ * describe: an offset per tile; a length per tile; and the hybrid, an offset
+ * per partition and lengths within it. Each form indexes the tiles of terp's
+ * streams, before reduction and without zero tiles. Prints CSV: the bytes of
+ * each index, and the times in which the device finds the tiles and decodes
+ * them. "terp" is the index of the stream itself, a hybrid with a width of
+ * lengths per partition; its time includes all sections before the tiles:
+ * model, codebooks and so on. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,31 +16,32 @@
 
 #define PARTITION TERP_PARTITION_NTILES /* tiles; a power of two below 33 */
 #define NTHREADS 256
-#define PADDING 16 /* behind what is unpacked by words */
+#define PADDING 16 /* readable bytes after arrays that are read by words */
 
 static const uint64_t extents[] = {64, 128, 256, 512};
 
-/* Where the tiles that are not zero begin, and how long they are. */
+/* The begins and the lengths of the non-zero tiles. */
 struct tiles {
     uint64_t n, end;
-    uint64_t *begin;       /* and one more */
-    unsigned least, width; /* of lengths: the shortest, bits of what is above */
+    uint64_t *begin;       /* and one more, the end */
+    unsigned least, width; /* of lengths: the least, and the bits of the
+                            * excess */
     unsigned offset_nbytes;
 };
 
-/* An index in device memory; what it says goes to d_begin and d_nbytes. */
+/* An index in device memory. Reading it writes d_begin and d_nbytes. */
 struct index {
     const struct tiles *tiles;
     uint64_t nbytes;
     uint8_t *d_bytes;
     uint64_t *d_begin;
     uint32_t *d_nbytes;
-    uint64_t *d_sums; /* of blocks; lengths only */
+    uint64_t *d_sums; /* of blocks; only for lengths */
 };
 
 /* ---- reading an index on the device ---- */
 
-/* `nbits` (at most 56) from bit `at` on. */
+/* Reads `nbits` (at most 56) from bit `at` on. */
 static __device__ __forceinline__ uint64_t
 bits_from(const uint8_t *bytes, uint64_t at, unsigned nbits)
 {
@@ -51,7 +53,7 @@ bits_from(const uint8_t *bytes, uint64_t at, unsigned nbits)
     return low & (((uint64_t)1 << nbits) - 1);
 }
 
-/* Thread i has tile i. */
+/* Grid: a thread per tile. */
 static __global__ void
 read_offsets(const uint8_t *d_bytes, unsigned offset_nbytes, uint64_t n,
              uint64_t end, uint64_t *d_begin, uint32_t *d_nbytes)
@@ -82,7 +84,7 @@ scan_lanes(uint64_t value, unsigned width)
     return value;
 }
 
-/* Exclusive sum over the block; `*all_ret` is that of all. */
+/* Exclusive sum over the block; `*all_ret` is the sum of all threads. */
 static __device__ uint64_t
 scan_block(uint64_t value, uint64_t *all_ret)
 {
@@ -109,7 +111,7 @@ length_of(const uint8_t *d_bytes, unsigned width, unsigned least, uint64_t i,
     return i < n ? bits_from(d_bytes, i * width, width) + least : 0;
 }
 
-/* Thread i has length i; the block's sum. */
+/* Grid: a thread per length. Writes each block's sum. */
 static __global__ void
 sum_lengths(const uint8_t *d_bytes, unsigned width, unsigned least, uint64_t n,
             uint64_t *d_sums)
@@ -122,7 +124,8 @@ sum_lengths(const uint8_t *d_bytes, unsigned width, unsigned least, uint64_t n,
         d_sums[blockIdx.x] = all;
 }
 
-/* One block: `nsums` sums become those of what is before. */
+/* Grid: one block. Replaces each of `nsums` sums by the sum of those before
+ * it. */
 static __global__ void
 scan_sums(uint64_t *d_sums, uint64_t nsums)
 {
@@ -138,7 +141,7 @@ scan_sums(uint64_t *d_sums, uint64_t nsums)
     }
 }
 
-/* Thread i has tile i. */
+/* Grid: a thread per tile. */
 static __global__ void
 read_lengths(const uint8_t *d_bytes, unsigned width, unsigned least, uint64_t n,
              const uint64_t *d_sums, uint64_t *d_begin, uint32_t *d_nbytes)
@@ -154,8 +157,8 @@ read_lengths(const uint8_t *d_bytes, unsigned width, unsigned least, uint64_t n,
     }
 }
 
-/* Thread i has tile i. A partition has an offset, and lengths of its tiles but
- * the last, which ends where the next partition begins. */
+/* Grid: a thread per tile. A partition has an offset, and lengths of all its
+ * tiles but the last, which ends where the next partition begins. */
 static __global__ void
 read_hybrid(const uint8_t *d_bytes, unsigned offset_nbytes, unsigned width,
             unsigned least, uint64_t n, uint64_t end, uint64_t *d_begin,
@@ -269,7 +272,7 @@ make_hybrid(const struct tiles *tiles, struct index *index, uint8_t *bytes)
     for (uint64_t i = 0; i < tiles->n; i++)
         if (i % PARTITION != PARTITION - 1 && i + 1 < tiles->n)
             pack_length(tiles, lengths, i - i / PARTITION, i);
-    uint64_t nlengths = tiles->n - npartitions; /* none of a partition's last */
+    uint64_t nlengths = tiles->n - npartitions; /* without each last tile */
     index->nbytes = offsets_nbytes + packed_nbytes(nlengths, (int)tiles->width);
 }
 
@@ -348,7 +351,7 @@ struct chunk_times {
     const struct bench_chunks *chunks;
     const char *pipeline;
     uint64_t ntiles;
-    double tiles_s; /* to decode, once they are found */
+    double tiles_s; /* to decode tiles whose places are known */
 };
 
 static void
@@ -394,7 +397,7 @@ measure_form(const struct bench_stages *stages, const struct tiles *tiles,
     free(bytes);
 }
 
-/* Bytes of the stream's own index. */
+/* The bytes of the stream's own index. */
 static uint64_t
 inspect(const struct bench_chunks *chunks)
 {

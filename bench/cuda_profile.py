@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Where the CUDA engine's time goes: `cuda_profile.py CUDA_SPEED FIELD
-[PIPELINE:EXTENT:NCHUNKS...]` lets Nsight Compute (ncu) measure the kernels of
-one encode and one decode, and prints a table of them. Each is measured twice,
-and the shorter time counts: the first one may have had cold clocks.
+"""Measures where the CUDA engine spends its time.
+`cuda_profile.py CUDA_SPEED FIELD [PIPELINE:EXTENT:NCHUNKS...]` runs one encode and
+one decode under Nsight Compute (ncu), and prints a table of their kernels. Each
+kernel is measured twice, and the shorter time counts: the first may have had cold
+clocks.
 
-Times are of kernels that run alone, one after the other, without the gaps
-between them. `limit` is what a kernel is bound by: instructions, where more than
-60 % of the issue slots have one; memory, where it moves more than 2.5 TB/s (a
-copy moves 4.3 on an H200, 3.0 on an H100); else it waits."""
+Kernels are measured alone, one after another, without the gaps between them.
+`limit` is what bounds a kernel: instructions, if more than 60 % of the issue slots
+have one; memory, if it moves more than 2.5 TB/s (a copy moves 4.3 on an H200, 3.0
+on an H100); otherwise it waits."""
 import csv
 import io
 import subprocess
@@ -31,7 +32,7 @@ def number(text):
 
 def launches(text):
     """The launches in ncu's output, in order: name, grid, ns, bytes read and
-    written, instructions of warps, percent of the issue slots."""
+    written, warp instructions, percent of the issue slots."""
     lines = [line for line in text.splitlines() if line.startswith('"')]
     rows = list(csv.DictReader(io.StringIO("\n".join(lines))))
     # The first row holds the units.
@@ -41,7 +42,7 @@ def launches(text):
 
 
 def best_of_two(found):
-    """One of two equal runs, each launch with the shorter time."""
+    """Merges two equal runs: each launch with its shorter time."""
     half = len(found) // 2
     first, second = found[:half], found[half:]
     if [one[0] for one in first] != [one[0] for one in second]:
@@ -50,7 +51,7 @@ def best_of_two(found):
 
 
 def split(found):
-    """Both directions begin with the same kernel."""
+    """Encoding and decoding begin with the same kernel."""
     for i, one in enumerate(found):
         if i > 0 and one[0] == found[0][0]:
             return found[:i], found[i:]
@@ -58,14 +59,15 @@ def split(found):
 
 
 def limit(busy, gb_per_s):
-    """What a kernel is bound by."""
+    """What bounds a kernel."""
     if busy > 60:
         return "instructions"
     return "memory" if gb_per_s > 2500 else "waiting"
 
 
 def table(found):
-    """A line a kernel, its launches added up, in the order of the first."""
+    """A line per kernel with the sums of its launches, in the order of first
+    launches."""
     by_name = {}
     for one in found:
         by_name.setdefault(one[0], []).append(one)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Time of `terp repack` with the CPU's threads, with the GPU, and with both:
-`cuda_repack.py TERP FIELD COPIES FOLDER` makes a file in FOLDER of so many
-copies of a raw float32 cube, repacks it in turns, and prints CSV. It fails if
-the files' chunks are not the same, or if the GPU was not used."""
+"""Compares the times of `terp repack` with the CPU's threads, with the GPU, and
+with both: `cuda_repack.py TERP FIELD COPIES FOLDER` makes a file in FOLDER
+with COPIES copies of a raw float32 cube, repacks it in turns, and prints
+CSV. Fails if the files' chunks differ, or if the GPU was not used."""
 import os
 import re
 import subprocess
@@ -19,7 +19,8 @@ REPS = 3
 
 
 def make_file(path, field, ncopies):
-    """A dataset of `ncopies` cubes, each a little other than the last one."""
+    """Makes a dataset of `ncopies` cubes, each slightly different from the one
+    before."""
     with h5py.File(path, "w") as file:
         dataset = file.create_dataset(
             "field", (ncopies * len(field), *field.shape[1:]), "f4")
@@ -30,7 +31,7 @@ def make_file(path, field, ncopies):
 
 
 def repack(tool, source, out, engine):
-    """Seconds, and the percentage of parts that the GPU coded."""
+    """Returns seconds, and the percentage of parts that the GPU coded."""
     begin = time.perf_counter()
     done = subprocess.run(
         [tool, "repack", source, out, "--rel=1e-3", "--chunk=64x64x64",

@@ -1,6 +1,6 @@
-/* Speed of the CUDA engine as its users see it: wall clock of one synchronized
- * call of the public interface. CSV on standard output, a line a figure; what
- * the lines are is said in README.md. */
+/* Measures the speed of the CUDA engine for its users: the wall-clock time of
+ * one synchronous call of the public interface. Prints CSV; README.md describes
+ * the lines. */
 #include <cuda_profiler_api.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 #include "bench/cuda_bench.h"
 
-/* Sets that single small chunks take turns with. */
+/* Calls with one small chunk alternate between this many sets. */
 #define NSETS 8
 
 struct pipeline {
@@ -24,7 +24,7 @@ static const struct pipeline pipelines[] = {
 
 static const char *const predictor_names[] = {"auto", "spline", "lorenzo"};
 
-/* Chunks of a large batch. */
+/* The number of chunks in a large batch. */
 static uint64_t
 batch_nchunks(void)
 {
@@ -33,7 +33,7 @@ batch_nchunks(void)
     return text != NULL ? strtoull(text, NULL, 10) : 512;
 }
 
-/* A call that is timed. */
+/* A timed call. */
 struct call {
     struct bench_chunks *chunks;
     enum terp_engine_kind engine;
@@ -89,7 +89,8 @@ print_terp(const struct bench_chunks *chunks, enum terp_engine_kind engine,
 
 static int nwrong;
 
-/* Two lines. A fast wrong answer is no answer, so that is said as well. */
+/* Prints two lines, for encoding and decoding. They also tell whether the
+ * results are right: the speed of a wrong result means nothing. */
 static void
 measure(struct bench_chunks *chunks, enum terp_engine_kind engine)
 {
@@ -133,7 +134,7 @@ time_copy(void *arg, uint64_t i)
     bench_check("cudaMemcpy", cudaDeviceSynchronize());
 }
 
-/* GB/s count the bytes once; the memory reads and writes each. */
+/* Counts each byte once, although the memory reads and writes it. */
 static void
 print_copy(const char *memory, const char *direction, uint64_t extent,
            uint64_t nbytes, const struct bench_times *times)
@@ -183,7 +184,7 @@ run_device(const struct bench_field *field)
     bench_chunks_free(&doubles);
 }
 
-/* One small chunk, and a batch of them. */
+/* Measures one small chunk, and a batch of small chunks. */
 static void
 run_small(const struct bench_field *field)
 {
@@ -219,8 +220,8 @@ measure_pointwise(const struct bench_field *field, uint64_t extent,
     bench_chunks_free(&chunks);
 }
 
-/* Of a field of one sign, as a density is, and of one of both signs, whose
- * logarithms are rough where it crosses zero. */
+/* Measures a field of one sign, such as a density, and a field of both signs,
+ * whose logarithms are rough where it crosses zero. */
 static void
 run_pointwise(const struct bench_field *field)
 {
@@ -280,7 +281,7 @@ run_lossless(const struct bench_field *field)
 
 /* ---- integers, data on the device ---- */
 
-/* A field's values as all integers of 16 bits. */
+/* Maps a field's values to all 16-bit integers. */
 static struct bench_field
 integers_of(const struct bench_field *field)
 {
@@ -300,9 +301,9 @@ integers_of(const struct bench_field *field)
     return integers;
 }
 
-/* The same numbers of each type, which all come back or are up to 16 away.
- * Without effort: values are so few that some repeat by chance, and such chunks
- * are the CPU's where references are asked for. */
+/* Measures the same numbers in each integer type, lossless and with errors of
+ * up to 16. Effort is FAST: with so few different values some repeat by chance,
+ * and the search for references would leave such chunks to the CPU. */
 static void
 run_integers(const struct bench_field *field)
 {
@@ -331,7 +332,7 @@ run_integers(const struct bench_field *field)
 
 /* ---- tight bounds, data on the device ---- */
 
-/* Codes are wide there: low bits, tails, listed codes. */
+/* Codes are wide under tight bounds: low bits, tails, listed codes. */
 static void
 run_tight(const struct bench_field *field)
 {
@@ -361,7 +362,7 @@ run_tight(const struct bench_field *field)
 
 /* ---- complex values, and bounds that are searched for, on the device ---- */
 
-/* GB/s are of both parts. */
+/* GB/s count both parts. */
 static void
 run_complex(const struct bench_field *field)
 {
@@ -424,7 +425,7 @@ measure_steps(const struct bench_field *field, uint64_t extent,
     bench_chunks_free(&chunks);
 }
 
-/* GB/s are of all values. The second field has no values where it is large. */
+/* GB/s count all values. The second field has no values in large areas. */
 static void
 run_coarse(const struct bench_field *field)
 {
@@ -459,7 +460,7 @@ run_coarse(const struct bench_field *field)
 
 /* ---- data on the host ---- */
 
-/* What the copies of such a call take alone, from memory like HDF5's. */
+/* Measures the copies of such a call alone, from memory like HDF5's. */
 struct transfer {
     void *h_values, *h_stream, *d_values;
     uint64_t values_nbytes, stream_nbytes;
@@ -568,8 +569,8 @@ run_crossover(const struct bench_field *field)
 
 /* ---- for a profiler ---- */
 
-/* Twice the same, the first time with cold clocks; before that once for what
- * only a first call does. */
+/* Runs the same call twice, since the first may have cold clocks; before both,
+ * once untimed. */
 static void
 run_profile(const struct bench_field *field, const char *pipeline,
             uint64_t extent, uint64_t nchunks)

@@ -20,7 +20,7 @@ open_device(void)
         bench_fail("opening the device", reason);
 }
 
-/* What stages begin with, as it was saved. */
+/* Restores the saved state. */
 static void
 reset(const struct cuda_batch *batch, const struct cuda_chunk *from,
       cudaStream_t stream)
@@ -99,7 +99,8 @@ compare_floats(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Median seconds of a graph of the reset and, unless NULL, the launches. */
+/* Median seconds of a graph that restores the state and, unless NULL, runs the
+ * launches. */
 static double
 time_graph(const struct bench_stages *stages,
            void (*launches)(const void *arg, cudaStream_t stream),

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Two engines side by side: `cuda_turns.py CUDA_SPEED FIELD LIBRARY LIBRARY
-[PART...]` runs cuda_speed's parts with either libterp_cuda.so in turns, three
-times, or TERP_BENCH_TURNS, and prints for each of its figures the least medians
-in us and the second library's over the first one's. Streams must be as long."""
+"""Compares two engines: `cuda_turns.py CUDA_SPEED FIELD LIBRARY LIBRARY
+[PART...]` runs cuda_speed's parts with both libterp_cuda.so in turns, three
+times or TERP_BENCH_TURNS times. Prints for each figure the least medians in
+us, and the ratio of the second library's to the first's. Fails unless
+streams have the same sizes."""
 import csv
 import io
 import os
@@ -13,7 +14,8 @@ KEY = ("what memory type extent chunks pipeline predictor direction").split()
 
 
 def medians_of(program, field, library, parts):
-    """By what a row is of: its median, and its ratio of compression."""
+    """Runs a library once. Returns, by the columns that identify a row, its
+    median and its compression ratio."""
     got = subprocess.run([program, field, *parts], stdout=subprocess.PIPE,
                          text=True, check=True,
                          env=os.environ | {"TERP_CUDA_LIBRARY": library})

@@ -1,4 +1,4 @@
-"""Fields to compress: raw files, HDF5 datasets, generated ones."""
+"""The fields to compress: raw files, HDF5 datasets, and generated fields."""
 
 import os
 import re
@@ -20,7 +20,7 @@ RAW_TYPES = {"f32": "<f4", "f64": "<f8"}
 
 @dataclass
 class Source:
-    """A field not yet read."""
+    """A field that is read on demand."""
     name: str
     path: Path
     dataset: str = None  # None: a raw file
@@ -44,7 +44,7 @@ class Field:
             self.value_range = float(valid.max()) - float(valid.min())
 
     def valid(self, values):
-        """Where values count for range and PSNR."""
+        """A mask of the values that count for range and PSNR."""
         mask = np.isfinite(values)
         if self.fill is not None:
             mask &= values != values.dtype.type(self.fill)
@@ -52,7 +52,7 @@ class Field:
 
 
 def find_fields(words):
-    """Sources for every comma-separated word of --fields."""
+    """The sources of every comma-separated word of --fields."""
     found = []
     for word in words.split(","):
         path, colon, dataset = word.partition(".h5:")
@@ -102,7 +102,7 @@ def generated(name):
         fail(f"no such file: {name}, and {GENERATOR} is not there to make it")
     if not made:
         note(f"generating {name} into {GENERATED_DIR}")
-        # pres64 comes with pres.
+        # The generator makes pres64 together with pres.
         subprocess.run([sys.executable, str(GENERATOR),
                         name.removesuffix("64")], check=True,
                        stdout=subprocess.DEVNULL,
@@ -129,14 +129,15 @@ def load_dataset(source):
         fill = dataset.attrs.get("_FillValue")
     fill = None if fill is None else float(np.ravel(fill)[0])
     if fill is not None and not np.isfinite(fill):
-        fill = None  # not finite: ignored already
+        fill = None  # not finite, so the mask has excluded it
     return Field(source.name,
                  data.astype(data.dtype.newbyteorder("="), copy=False), fill)
 
 
 def chunk_shape(word, data):
-    """Dims of a chunk: 'whole', 'auto' as h5py guesses it, explicit 'AxBxC',
-    or 'N' for about N^3 values of equal dims, never longer than the field's."""
+    """The dims of a chunk: 'whole', 'auto' (h5py's guess), explicit 'AxBxC', or
+    'N' for about N^3 values with equal dims; a dim never exceeds the
+    field's."""
     shape = data.shape
     if word == "whole":
         return tuple(shape)

@@ -1,12 +1,20 @@
 #!/usr/bin/env bash
-# The figures that bench/results/ records: ratios of whole synthetic fields
-# and of 64^3 chunks, speed beside SZ3 on 64^3 and 128^3 chunks, ratios of
-# real fields where they are, `terp repack` beside h5repack, small fields whose
-# structure is hard to find, and real ones at tight bounds, and real ones
-# lossless, under bounds relative to each value, as other types, and h5py with the
-# connector. Words: ratio, speed, real, repack, structures, lossless, pointwise,
-# types, rewrites, connector, table (README's); the first four by default.
-# TERP_PLUGIN_DIR: where the plugin was built, build/release/plugin if not set.
+# Measures the figures that bench/results/ records. Arguments are words, each
+# for a set of figures; the default is the first four:
+#   ratio       ratios of whole synthetic fields and of 64^3 chunks
+#   speed       speed beside SZ3 on 64^3 and 128^3 chunks
+#   real        ratios of real fields, where they are available
+#   repack      `terp repack` beside h5repack
+#   structures  small fields whose structure is hard to find; real fields at tight
+#               bounds
+#   lossless    real fields, lossless
+#   pointwise   real fields under bounds relative to each value
+#   types       real fields as other types
+#   rewrites    chunks that are written in parts (rewrites.py)
+#   connector   h5py with the connector
+#   table       the README's table
+# TERP_PLUGIN_DIR is the folder in which the plugin was built
+# (build/release/plugin by default).
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -16,7 +24,8 @@ real=../../shared/data/real_dev.h5
 generator=../../shared/data/gen_structures.py
 pipelines=terp:ratio,terp:huffman
 
-# record NAME COMMAND...: CSV and summary, replaced only by a complete run.
+# record NAME COMMAND...: records CSV and summary; only a complete run replaces
+# earlier results.
 record() {
     local name=$1
     shift
@@ -51,7 +60,7 @@ for figure in "$@"; do
         record real python3 ratio.py --plugin "$plugin" \
             --fields "$real" --chunks whole \
             --codecs "terp,$pipelines,sz3,pysz,zfp,sperr"
-        # Without sz3, which does not come back from small chunks of NaN.
+        # Without sz3, which hangs on small chunks of NaN.
         record real_auto python3 ratio.py --plugin "$plugin" \
             --fields "$real" --chunks auto --bounds 1e-3 \
             --codecs terp:ratio,terp:huffman,pysz --against pysz
@@ -118,14 +127,15 @@ for figure in "$@"; do
         record rewrites python3 rewrites.py --plugin "$plugin"
         ;;
     connector)
-        # h5py's own tests need what no other figure does.
+        # h5py's own tests need packages that no other figure needs.
         ../build/bench-venv/bin/pip install -q pytest pytest-mpi
         record connector python3 connector.py --plugin "$plugin" \
             --fields pres,mira --reps 15 --suite 4
         ;;
     table)
-        # A smooth and a rough field: in the chunks of README's examples, and
-        # whole, as cuda_speed takes them; both engines write the same stream.
+        # A smooth and a rough field: in the chunks of the README's examples,
+        # and whole, as cuda_speed takes them; both engines write the same
+        # stream.
         for extent in 256 512; do
             for name in pres vel; do
                 ../build/bench-venv/bin/python cuda_field.py ../build/fields \

@@ -1,4 +1,4 @@
-"""terp and its peers on HDF5 datasets in memory: as filters, and SZ3's own
+"""terp and its peers on HDF5 datasets in memory: as filters; and SZ3's own
 Python package, newer than the filter, chunk by chunk."""
 
 import importlib.metadata
@@ -37,20 +37,20 @@ PEERS = {
                            "shuffle": True},
 }
 
-# Those that have a bound relative to each value.
+# The peers that have a bound relative to each value.
 POINTWISE_PEERS = {
     "sz2": lambda bound: hdf5plugin.SZ(pointwise_relative=bound),
 }
 
-# Not a filter: chunks are compressed here and handed to HDF5 as they are. The
-# dataset names a filter that every chunk skips, since an unfiltered dataset
-# has room for whole chunks only.
+# These are no filters: the benchmark compresses chunks and stores the bytes by
+# HDF5's direct chunk write. The dataset names a filter that every chunk skips,
+# because HDF5 stores only whole chunks in a dataset without filters.
 DIRECT_ALGORITHMS = {"pysz": None, "pysz:lorenzo": "LORENZO_REG",
                      "pysz:lossless": "LOSSLESS"}
 SKIPPED = {"compression": "gzip"}
 SKIP_MASK = 1
 
-# Files in memory grow by this much, so that growing is not what is timed.
+# In-memory files grow by this much, so that no growth is timed.
 GROWTH_NBYTES = 64 << 20
 
 file_numbers = itertools.count()
@@ -65,8 +65,8 @@ def is_direct(codec):
 
 
 def filter_of(codec, bound, pointwise=False):
-    """create_dataset's arguments for a codec by name, and a bound that is
-    absolute or relative to each value."""
+    """create_dataset's arguments for a codec, by name, under an absolute or
+    pointwise bound."""
     if pointwise and not is_terp(codec):
         if codec not in POINTWISE_PEERS:
             fail(f"{codec} has no bound relative to each value; "
@@ -112,15 +112,15 @@ def memory_file():
 
 
 def create(file, field, chunks, codec, bound, pointwise=False):
-    """An empty dataset. The field's fill value is HDF5's, as netCDF-C has
-    it, so padded edge chunks look as they do in real files."""
+    """Makes an empty dataset. Its fill value is the field's, as in netCDF-C's
+    files, so that padded edge chunks look as they do in real files."""
     return file.create_dataset("field", field.data.shape, field.data.dtype,
                                chunks=chunks, fillvalue=field.fill,
                                **filter_of(codec, bound, pointwise))
 
 
 def write(dataset, data, codec, bound):
-    """Writes all values; every byte is in the file when it returns."""
+    """Writes all values; when it returns, every byte is in the file."""
     if is_direct(codec):
         write_direct_chunks(dataset, data, bound, DIRECT_ALGORITHMS[codec])
     else:
@@ -164,7 +164,7 @@ def read_direct_chunks(dataset, data):
 
 
 def unfiltered_nchunks(dataset, codec):
-    """Chunks that an optional filter failed to compress."""
+    """The number of chunks that an optional filter failed to compress."""
     if is_direct(codec):
         return 0
     return sum(dataset.id.get_chunk_info(i).filter_mask != 0
@@ -172,9 +172,9 @@ def unfiltered_nchunks(dataset, codec):
 
 
 def measure_error(field, copy, pointwise=False):
-    """Largest error, over each value where it is pointwise, and PSNR in dB; an
-    infinite error when a value that is not finite, or pointwise a zero, did not
-    come back. Counted in more bits than the data have."""
+    """The largest error (relative to each value if `pointwise`), and the PSNR
+    in dB. The error is infinite if a value that is not finite, or pointwise
+    a zero, did not come back. Computed with more bits than the data have."""
     wide = np.longdouble if field.data.dtype == np.float64 else np.float64
     worst, square_sum, count = 0.0, 0.0, 0
     flat, flat_copy = field.data.reshape(-1), copy.reshape(-1)

@@ -10,7 +10,8 @@ program=${1:-build/release/examples/mpi_messages}
 field=${2:-build/bench-fields/vel_256x256x256.f32}
 nprocesses=${3:-2}
 engine=${4:-cpu}
-# Open MPI starts neither for root nor more processes than cores without.
+# Without these, Open MPI neither runs as root nor starts more processes than
+# there are cores.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1
 

@@ -1,14 +1,15 @@
-"""Types beside float32 and float64, of the fields of an HDF5 file, whole:
+"""Compares types other than float32 and float64, on whole fields of an HDF5
+file:
 
-integers   each field rounded to int16 and to int32, lossless, beside
-           bitshuffle with zstd, blosc2 with zstd, and shuffle with deflate.
-           Its valid values go to all integers of the type but the lowest,
-           which stands for the others (not finite, or beyond 1e19); int32 also
-           to 2^24 of them, which is what a float32 tells apart.
+integers   each field rounded to int16 and to int32, lossless, beside bitshuffle
+           with zstd, blosc2 with zstd, and shuffle with deflate. Valid values are
+           mapped to all integers of the type but the lowest, which marks all
+           other values (not finite, or beyond 1e19); int32 also to 2^24 integers,
+           as many as a float32 can tell apart.
 masks      whether values are above their median, as h5py's bool
 float16    each field scaled to at most 1024, beside float32 of the same values
-complex    pairs of fields of one shape, beside both parts apart at 1 / sqrt(2)
-           of the bound
+complex    pairs of fields of one shape, beside both parts coded separately at
+           1 / sqrt(2) of the bound
 """
 import itertools
 

@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""What the GPU brings when MPI processes write one dataset: CSV.
+"""Measures what the GPU gains when MPI processes write one dataset. Prints CSV.
 
     parallel_write.py PROGRAM [EXTENT [FOLDER [PROCESSES...]]]
 
-PROGRAM: parallel_write of examples/; the environment tells the plugin, the
-CUDA engine and mpiexec. EXTENT: of the field (512). FOLDER: for its file
-(/dev/shm). PROCESSES: numbers of them (1 4). A run that is not measured tells,
-on standard error, which device each process had; it is an error if a chunk was
-coded by the CPU."""
+PROGRAM: parallel_write of examples/; the environment names the plugin, the CUDA
+engine and mpiexec. EXTENT: of the field (512). FOLDER: for the file (/dev/shm).
+PROCESSES: numbers of processes (1 4). An untimed run prints to standard error
+which device each process used; it fails if the CPU coded a chunk."""
 import collections
 import csv
 import os
@@ -20,15 +19,15 @@ import tempfile
 CHUNKS = 32, 64, 128
 NREPS = 3
 
-# For root, and for more processes than cores; of Open MPI alone.
+# Lets Open MPI run as root, and start more processes than there are cores.
 ALLOWED = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
            "OMPI_MCA_rmaps_base_oversubscribe": "1"}
-# The processes' standard error, each in a file of its own.
+# Puts each process's standard error into a file of its own.
 APART = ["sh", "-c", 'exec "$@" 2>"$0/rank_${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"']
 
 
 def write(command, nprocesses, folder, extent, chunk, **environment):
-    """Bytes in / bytes stored, seconds to write and to read."""
+    """Returns bytes in / bytes stored, and the seconds to write and to read."""
     path = os.path.join(folder, "field.h5")
     result = subprocess.run(
         ["mpiexec", "-n", str(nprocesses), *command, path,
@@ -43,7 +42,7 @@ def write(command, nprocesses, folder, extent, chunk, **environment):
 
 
 def tell_devices(program, nprocesses, folder, extent, chunk):
-    """The number of devices that the processes had."""
+    """The number of devices that the processes used."""
     devices = set()
     with tempfile.TemporaryDirectory() as logs:
         write([*APART, logs, program], nprocesses, folder, extent, chunk,

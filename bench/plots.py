@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Draws what bench/results/ holds: bench/plots.py [DIRECTORY]
+"""Draws the figures in bench/results/: bench/plots.py [DIRECTORY]
 
-SVG files, into doc/plots if no directory is named. They say how many fields a point
-stands for; machines and dates are in the rows.
+Writes SVG files, into doc/plots if no directory is named. Each plot names the number
+of fields behind a point; machines and dates are in the rows of bench/results.
 """
 import collections
 import csv
@@ -25,8 +25,8 @@ import matplotlib.pyplot as plt  # noqa: E402
 RESULTS = Path(__file__).resolve().parent / "results"
 PLOTS = common.PROJECT / "doc" / "plots"
 
-# Colours of Okabe and Ito, which are told apart by those who see fewer; each
-# codec has a marker too, for print.
+# Okabe and Ito's colours, which colour-blind readers can tell apart; each codec
+# also has a marker, for print.
 STYLES = {
     "terp": ("terp (ratio)", "#D55E00", "o"),
     "terp:ratio": ("terp (ratio)", "#D55E00", "o"),
@@ -52,12 +52,12 @@ def rows(name):
 
 
 def mean(numbers):
-    """The geometric one."""
+    """The geometric mean."""
     return math.exp(sum(map(math.log, numbers)) / len(numbers))
 
 
 def ratios_of_all(found, codecs):
-    """{bound: {codec: ratios}} of the fields that all of the codecs took."""
+    """{bound: {codec: ratios}} of the fields that all these codecs compressed."""
     cells = collections.defaultdict(dict)
     for row in found:
         if row["codec"] in codecs:
@@ -83,7 +83,7 @@ def draw_ratios(axes, found, codecs):
              ylabel="ratio, geometric mean")
     axes.invert_xaxis()
     low, high = axes.get_ylim()
-    axes.set_ylim(low, 2 * high)  # for the legend
+    axes.set_ylim(low, 2 * high)  # room for the legend
     axes.set_title(f"{'-'.join(map(str, sorted(nfields)))} real arrays",
                    loc="left")
     axes.yaxis.set_major_formatter(matplotlib.ticker.FormatStrFormatter("%g"))
@@ -102,7 +102,7 @@ def real_ratios():
 
 
 def speed_and_ratio():
-    """h5py's calls in chunks of 64^3 at 1e-3, one thread, beside ratios."""
+    """Plots h5py's calls in chunks of 64^3 at 1e-3, one thread, against ratios."""
     points, fields = collections.defaultdict(list), set()
     for row in rows("speed"):
         if row["chunk"] == "64x64x64":
@@ -125,7 +125,7 @@ def speed_and_ratio():
 
 
 def device_rows():
-    """terp's, of data on the device."""
+    """terp's rows for data on the device."""
     return [r for r in rows("cuda_speed_device")
             if r["what"] == "terp" and r["engine"] == "cuda"
             and r["memory"] == "device" and r["type"] == "float32"
@@ -133,7 +133,7 @@ def device_rows():
 
 
 def gpu_peers():
-    """One call for 512^3 values on the device, beside ratios."""
+    """Plots one call for 512^3 values on the device against ratios."""
     figure, both = plt.subplots(1, 2, figsize=(9, 4.5), sharey=True)
     whole = [r for r in device_rows()
              if (r["extent"], r["chunks"]) == ("512", "1")]
@@ -166,7 +166,7 @@ def gpu_peers():
 
 
 def gpu_speed():
-    """Data on the device, one call."""
+    """Plots data on the device, one call."""
     found = device_rows()
     cases = [("512", "1", "512^3"), ("64", "512", "512 chunks of 64^3")]
     pipelines = ("ratio", "huffman")
@@ -196,7 +196,7 @@ def gpu_speed():
 
 
 def h5py_time():
-    """Unchanged h5py, by what codes its chunks."""
+    """Plots unchanged h5py by what codes its chunks."""
     kinds = (("filter", "filter, 1 CPU", "#999999"),
              ("connector", "connector, 16 CPUs", "#56B4E9"),
              ("connector-cuda", "connector, GPU", "#E69F00"),
@@ -228,7 +228,7 @@ def main():
                  h5py_time):
         figure = draw()
         figure.tight_layout()
-        # No date: the same rows make the same file.
+        # Without a date, the same rows make the same file.
         figure.savefig(directory / f"{draw.__name__}.svg",
                        metadata={"Date": None})
 

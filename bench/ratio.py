@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Compression ratio and error of terp and its peers, through HDF5, on the
-same chunks and the same absolute bound, which is 0 for lossless, or the same
-bound relative to each value. CSV on stdout, summary on stderr."""
+"""Measures compression ratio and error of terp and its peers, through HDF5, on
+the same chunks and under the same bound: absolute (0: lossless), or relative
+to each value. CSV on stdout, summary on stderr."""
 
 import itertools
 
@@ -14,7 +14,7 @@ COLUMNS = ("version", "field", "dims", "type", "bound_rel", "bound_abs",
 
 
 def measure(field, bound_rel, chunk, codec, pointwise):
-    """The row of one codec."""
+    """Measures one codec, and returns its row."""
     import fields
     import filters
     import numpy as np
@@ -26,8 +26,9 @@ def measure(field, bound_rel, chunk, codec, pointwise):
         filters.write(dataset, field.data, codec, bound)
         unfiltered = filters.unfiltered_nchunks(dataset, codec)
         stored_nbytes = dataset.id.get_storage_size()
-        # Opened anew: an open dataset keeps chunks uncompressed in its
-        # cache. And not fresh memory, which may hold an older copy.
+        # The dataset is opened anew, because an open dataset keeps uncompressed
+        # chunks in its cache. The buffer is not fresh memory, which could hold
+        # an older copy of the values.
         del dataset
         copy = np.full_like(field.data, -7.25)
         filters.read(file["field"], copy, codec)

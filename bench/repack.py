@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Time of `terp repack` beside h5repack with SZ3's filter, in turns, on files
-in memory-backed storage; with --large its time and peak memory on a large
-dataset of a sparse file. CSV on stdout, summary on stderr."""
+"""Compares the time of `terp repack` with h5repack and SZ3's filter. Runs
+alternate, on files in memory-backed storage. With --large, measures time and
+peak memory of `terp repack` on a large dataset in a sparse file. CSV on
+stdout, summary on stderr."""
 
 import os
 import shutil
@@ -36,8 +37,8 @@ def sz3_command(source, out, bound, chunk):
             source, out]
 
 
-# Runs the rest of its words: a new process's peak memory starts with that of
-# the one it came from, so that must be small.
+# Runs its arguments as a command. A new process's peak memory starts at that of
+# its parent, so the parent must be small.
 LAUNCHER = """
 import os, sys, time
 start = time.perf_counter()
@@ -48,7 +49,7 @@ print(time.perf_counter() - start, usage.ru_maxrss, status)
 
 
 def timed(command, plugin_dir):
-    """Wall clock seconds and peak memory (MiB) of a command."""
+    """The wall-clock seconds and the peak memory (MiB) of a command."""
     process = subprocess.run(
         [sys.executable, "-S", "-c", LAUNCHER, *command], text=True,
         env={**os.environ, "HDF5_PLUGIN_PATH": str(plugin_dir)},
@@ -66,7 +67,8 @@ def stored_nbytes(path):
 
 
 def compare_tools(table, field, bound_rel, args, folder):
-    """Both tools in turns; the first round loads files and is not counted."""
+    """Runs both tools in turns; the first round, which loads files, is not
+    counted."""
     import fields
     import h5py
     import hdf5plugin
@@ -115,8 +117,8 @@ def compare_tools(table, field, bound_rel, args, folder):
 
 
 def make_sparse(path, shape):
-    """A contiguous float32 dataset whose storage is a hole but for some
-    planes of noise, so that it has a range."""
+    """Makes a contiguous float32 dataset whose storage is a hole, except for
+    some planes of noise that give it a range."""
     import h5py
     import numpy as np
     dcpl = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
@@ -137,7 +139,7 @@ def make_sparse(path, shape):
 
 
 def large_shapes(nbytes):
-    """A cube, a line, and a stack of maps of about so many bytes."""
+    """Shapes of a cube, a line, and a stack of maps with about `nbytes` bytes."""
     nvalues = nbytes // 4
     side = round(nvalues ** (1 / 3))
     return ((side, side, side), (nvalues,),

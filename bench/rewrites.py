@@ -1,9 +1,11 @@
-"""Chunks that several H5Dwrite calls share: a dataset of one chunk of 64^3
-values is written in parts by h5py, without HDF5's chunk cache (each write reads
-the chunk back, changes a part and codes all of it again) and with it, and held
-against the values that were written last.
+"""Measures chunks that several H5Dwrite calls share.
 
-planes    64 writes, each of a plane of values that were not there before
+h5py writes a dataset of one chunk of 64^3 values in parts, and the result is
+compared with the values that were written last. Without HDF5's chunk cache each
+write reads the chunk back, changes a part, and codes the whole chunk again; the
+same writes are also made with the cache.
+
+planes    64 writes, each of a plane that was not written before
 rows      50 writes of random blocks of 3 x 9 rows over a whole chunk
 """
 import os
@@ -14,7 +16,8 @@ import common
 
 COLUMNS = ("field", "type", "writes", "bound", "cache", "max_err_over_bound",
            "ratio", "terp_version")
-# The words of cd_values: a mode and what bounds errors by 1e-3, or 60 dB.
+# The words of cd_values by kind of bound: its mode, and a bound of 1e-3, or 60
+# dB.
 BOUNDS = {"abs": (1, 1, 3), "rel": (2, 1, 3), "pwr": (3, 1, 3),
           "psnr": (4, 60, 0)}
 
@@ -86,7 +89,8 @@ def measure():
             for writes in (planes, rows):
                 for name in BOUNDS:
                     for cache in (0, 1 << 26):
-                        # In a process of its own: the plugin keeps streams of earlier chunks.
+                        # In a process of its own, because the plugin keeps
+                        # streams of earlier chunks.
                         (error, ratio), _ = common.apart(
                             row, os.path.join(folder, "x.h5"), values, writes,
                             name, cache)

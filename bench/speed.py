@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Time to write and read a dataset through each filter, beside SZ3 and beside
-no filter at all, in interleaved repetitions on files in memory. CSV on
-stdout, summary on stderr."""
+"""Measures the time to write and read a dataset through each filter, beside SZ3
+and beside no filter. Repetitions alternate between codecs, on files in
+memory. CSV on stdout, summary on stderr."""
 
 import statistics
 import sys
@@ -10,7 +10,7 @@ import time
 import common
 
 CODECS = "terp:ratio,terp:huffman,pysz,zfp"
-# Always measured: what the others are compared with, and HDF5's own cost.
+# Always measured: the codec that all are compared with, and HDF5's own cost.
 BASELINES = ("sz3", "none")
 COLUMNS = ("version", "field", "dims", "type", "bound_rel", "chunk", "codec",
            "threads", "clock", "op", "median_s", "mb_per_s", "ratio",
@@ -21,8 +21,9 @@ CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 
 
 def write_and_read(field, shape, codec, bound, clock):
-    """Seconds to write and to read, the values that came back, how many chunks
-    are not compressed, and the bytes of all. The dataset is opened anew before reading, so that no chunk is in HDF5's
+    """Returns the seconds to write and to read, the values that came back, the
+    number of chunks that are not compressed, and the bytes of all chunks.
+    The dataset is opened anew before reading, so that no chunk is in HDF5's
     cache; `copy` is touched before, so that no page fault is timed."""
     import filters
     import numpy as np
@@ -44,7 +45,8 @@ def write_and_read(field, shape, codec, bound, clock):
 
 
 def check(field, codec, bound, shape):
-    """A fast wrong answer is no answer: what is wrong with this codec's."""
+    """What is wrong with a codec's values. The speed of a wrong result means
+    nothing."""
     import filters
     _, copy, unfiltered, _ = write_and_read(field, shape, codec, bound, "wall")
     worst, _ = filters.measure_error(field, copy)
@@ -56,7 +58,8 @@ def check(field, codec, bound, shape):
 
 
 def usable(field, bound, shape, codecs):
-    """The codecs that can do it, bound or not; the rest would end the run."""
+    """The codecs that can compress the field, whether or not they keep the
+    bound; the others would end the run."""
     import filters
     good = []
     for codec in codecs:
@@ -71,13 +74,13 @@ def usable(field, bound, shape, codecs):
 
 
 def measure(field, bound_rel, shape, codecs, reps, clock):
-    """Seconds by codec and operation, a list of repetitions each; and ratios by
-    codec."""
+    """Returns seconds by codec and operation, as lists of repetitions; and
+    ratios by codec."""
     bound = bound_rel * field.value_range
     codecs = usable(field, bound, shape, codecs)
     seconds = {(codec, op): [] for codec in codecs for op in OPS}
     ratios = {}
-    # The first round is not counted: it loads plugins and touches memory.
+    # The first round loads plugins and touches memory, and is not counted.
     for rep in range(reps + 1):
         for codec in codecs:
             times, _, _, stored = write_and_read(field, shape, codec, bound,
@@ -90,9 +93,9 @@ def measure(field, bound_rel, shape, codecs, reps, clock):
 
 
 def rows_of(seconds, ratios, nbytes):
-    """Statistics of every codec and operation. The ratios are SZ3's time
-    over the codec's, repetition by repetition; the net one is without the
-    time of an unfiltered dataset."""
+    """Statistics of every codec and operation. Ratios are SZ3's time over the
+    codec's, repetition by repetition; net ratios subtract the time of an
+    unfiltered dataset first."""
     for (codec, op), times in seconds.items():
         median_s = statistics.median(times)
         row = {"codec": codec, "op": op, "median_s": f"{median_s:.5f}",

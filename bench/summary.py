@@ -8,14 +8,16 @@ import math
 import sys
 from pathlib import Path
 
-# Of each case, the codec with the largest ratio that is not terp.
+# Stands for the best peer: in each case, the codec other than terp with the
+# largest ratio.
 PEERS = "peers"
 
 ANCHORS = Path(__file__).resolve().parent / "anchors.csv"
 
 
 def anchor_rows():
-    """anchors.csv as rows of a codec that compressed whole fields."""
+    """The rows of anchors.csv, as those of a codec that compressed whole
+    fields."""
     with open(ANCHORS, newline="") as file:
         return [{**row, "codec": "anchors", "chunk": row["dims"],
                  "bound_rel": f"{float(row['bound_rel']):g}"}
@@ -27,9 +29,9 @@ def key(row):
 
 
 def print_ratios(rows, references, out=sys.stderr):
-    """Per reference and chunk a table: ratio of every codec over the
-    reference's, a line a field and bound, geometric means below. Then every
-    codec's worst error."""
+    """Prints a table per reference and chunk shape: the ratio of every codec
+    over the reference's, a line per field and bound, geometric means below.
+    Then prints every codec's worst error."""
     rows = rows + anchor_rows()
     ratio = {(key(row), row["codec"]): float(row["ratio"]) for row in rows}
     codecs = list(dict.fromkeys(row["codec"] for row in rows))
@@ -40,7 +42,7 @@ def print_ratios(rows, references, out=sys.stderr):
     keys = list(dict.fromkeys(key(row) for row in rows
                               if row["codec"] != "anchors"))
     for reference in references:
-        # Whole fields and chunks make tables of their own.
+        # Whole fields and chunks have separate tables.
         for whole in (True, False):
             have = [k for k in keys if (k[1] == k[3]) == whole and
                     (k, reference) in ratio]
@@ -79,8 +81,9 @@ def print_table(title, keys, codecs, reference, ratio, out):
 
 
 def print_totals(rows, codecs, out):
-    """Bytes of all lossless fields that every codec has, those of the best peer
-    of each field, and how often each codec is more than 1.02 of that."""
+    """Prints the bytes of all lossless fields that every codec compressed, the
+    bytes with the best peer per field, and how often each codec exceeds 1.02
+    times the best peer."""
     fields = {}
     for row in rows:
         if row["codec"] in codecs and row["bound_rel"] == "0":

@@ -1,6 +1,6 @@
-"""The benchmarks on tiny fields. Skipped where the packages are neither here
-nor in build/bench-venv (python3 bench/common.py makes it). TERP_BENCH_PLUGIN
-names the folder of the plugin."""
+"""Runs the benchmarks on tiny fields. Skipped if the packages are neither
+installed nor in build/bench-venv (python3 bench/common.py makes it).
+TERP_BENCH_PLUGIN names the plugin's folder."""
 
 import csv
 import io
@@ -109,7 +109,8 @@ class Bench(unittest.TestCase):
         for row in rows:
             error = float(row["max_err_over_bound"])
             self.assertLessEqual(error, 1, row)
-            # What is read was compressed, it is not HDF5's cache.
+            # Values that were read back had been compressed: they are not
+            # HDF5's cache.
             self.assertEqual(error == 0, row["codec"] == "none", row)
 
     def test_bound_of_nothing_is_lossless(self):
@@ -185,7 +186,8 @@ class Bench(unittest.TestCase):
         rows = rows_of(got)
         self.assertEqual([row["codec"] for row in rows], codecs)
         for row in rows:
-            # Near the bound: by that of the range it would be far beyond.
+            # Compared with the pointwise bound, the error of a bound relative
+            # to the range would be far too large.
             self.assertLessEqual(float(row["max_err_over_bound"]), 1, row)
             self.assertGreater(float(row["max_err_over_bound"]), 0.5, row)
 

@@ -1,6 +1,7 @@
-"""The CUDA engine's benchmarks on an emulated device and tiny fields: they run,
-their results are right, and their tables say what they are to say. Times mean
-nothing here. TERP_BENCH_PROGRAMS names the folder of the programs."""
+"""Runs the CUDA engine's benchmarks on an emulated device and tiny fields.
+Checks that they run, that their results are right, and the columns of their
+tables. Times have no meaning here. TERP_BENCH_PROGRAMS names the folder of
+the programs."""
 
 import array
 import csv
@@ -42,7 +43,7 @@ EOF
 
 
 def make_field(folder, n):
-    """Waves and some noise."""
+    """Waves with some noise."""
     path = Path(folder) / f"wave_{n}x{n}x{n}.f32"
     wave = [math.sin(0.2 * i) + 1e-3 * (i * 7919 % 101) for i in range(3 * n)]
     values = array.array("f", (wave[x + y] * wave[y + z] + wave[z]

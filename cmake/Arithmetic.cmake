@@ -1,6 +1,7 @@
-# Same bytes everywhere: every operation is rounded as IEEE 754 says, in its
-# own type and order. Flags that change that are refused here, whichever
-# configuration they are for; codec/format/base.h refuses what comes another way.
+# Makes streams the same everywhere: every operation is rounded as IEEE 754
+# says, in its own type and order. Flags that change this are refused here, in
+# any configuration; codec/format/base.h refuses such flags that arrive in other
+# ways.
 
 set(terp_flags "$ENV{CFLAGS} $ENV{CXXFLAGS} $ENV{CUDAFLAGS}"
     "$ENV{NVCC_PREPEND_FLAGS} $ENV{NVCC_APPEND_FLAGS}")
@@ -26,12 +27,12 @@ foreach(flags ${terp_flags})
   endif()
 endforeach()
 
-# No fused multiply-add, also where the target has one (arm64, -march=...).
+# No fused multiply-add, even if the target has one (arm64, -march=...).
 add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:-ffp-contract=off>
                     $<$<COMPILE_LANGUAGE:CUDA>:-fmad=false>
                     $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-ffp-contract=off>)
 
-# Where ISO C may have float evaluated in double, as on s390x.
+# On s390x, for example, ISO C lets compilers evaluate float in double.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^s390")
   add_compile_options(-fexcess-precision=fast)
   list(APPEND CMAKE_REQUIRED_FLAGS -fexcess-precision=fast)

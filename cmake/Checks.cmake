@@ -1,6 +1,6 @@
-# Tests of the tree itself, label "tree". A tool that is missing, or of another
-# version than CI has, makes its test "skipped" (exit status 77);
-# scripts/test.sh installs them all. Label "ci": only with its --all.
+# Tests of the source tree, label "tree". If a tool is missing, or has another
+# version than CI's, its test is "skipped" (exit status 77); scripts/test.sh
+# installs all tools. Label "ci": runs only with scripts/test.sh --all.
 
 find_package(Python3 COMPONENTS Interpreter)
 
@@ -23,7 +23,7 @@ if(Python3_FOUND)
   add_tree_test(floors_rules ${Python3_EXECUTABLE} test_check_floors.py)
 endif()
 
-# What the compiler is refused does not depend on sanitizers.
+# The result does not depend on sanitizers.
 if(NOT TERP_SANITIZE)
   add_test(NAME arithmetic
            COMMAND ${CMAKE_COMMAND} -DSOURCE_DIR=${CMAKE_CURRENT_SOURCE_DIR}
@@ -42,7 +42,7 @@ add_test(NAME needed
                  -DWORK_DIR=${CMAKE_BINARY_DIR}/test_needed
                  -P ${CMAKE_CURRENT_SOURCE_DIR}/cmake/test_needed.cmake)
 
-# What the flags of Hardening.cmake do is seen in what is installed.
+# The flags of Hardening.cmake show in the installed files.
 if(terp_hardened AND CMAKE_SYSTEM_NAME STREQUAL "Linux")
   set(hardened_files)
   foreach(target terp_shared h5zterp h5vlterp terp terp_cuda)
@@ -57,7 +57,7 @@ if(terp_hardened AND CMAKE_SYSTEM_NAME STREQUAL "Linux")
   set_tests_properties(hardening PROPERTIES SKIP_REGULAR_EXPRESSION "skipped:")
 endif()
 
-# A plugin with sanitizers in it loads only into programs that have them too.
+# A program without sanitizers cannot load a plugin with sanitizers.
 if(TARGET h5zterp AND TARGET terp AND NOT TERP_SANITIZE)
   add_test(NAME install
            COMMAND ${CMAKE_COMMAND} -DBUILD_DIR=${CMAKE_BINARY_DIR}
@@ -70,8 +70,8 @@ if(TARGET h5zterp AND TARGET terp AND NOT TERP_SANITIZE)
   set_tests_properties(subdirectory PROPERTIES LABELS ci)
 endif()
 
-# Other build trees, whose streams are the same: all that they make, some of
-# those of a build that is slow.
+# Compares the streams of other build trees with this one's: all streams, or
+# some from a build that is slow.
 set(TERP_COMPARE_BUILDS "" CACHE STRING
     "Build folders whose streams are compared, separated by semicolons")
 foreach(build ${TERP_COMPARE_BUILDS})

@@ -1,13 +1,13 @@
-# Sets CMAKE_CUDA_ARCHITECTURES where nobody has, not by CUDAARCHS either: the
-# GPUs of this machine; where it has none that is known, or with
-# TERP_CUDA_PORTABLE, those that packages are for.
+# Sets CMAKE_CUDA_ARCHITECTURES unless the user or CUDAARCHS does: to the GPUs
+# of this machine; without a known GPU, or with TERP_CUDA_PORTABLE, to the GPUs
+# that packages support.
 
 option(TERP_CUDA_PORTABLE
        "CUDA code for all GPUs that packages are for, not this machine's alone"
        OFF)
 
-# terp_find_gpus(variable): the architectures of this machine's GPUs for which
-# nvcc makes code.
+# terp_find_gpus(variable): sets `variable` to the architectures of this
+# machine's GPUs that nvcc supports.
 function(terp_find_gpus variable)
   set(${variable} "" PARENT_SCOPE)
   find_program(TERP_NVIDIA_SMI nvidia-smi)
@@ -35,7 +35,7 @@ function(terp_find_gpus variable)
 endfunction()
 
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND "$ENV{CUDAARCHS}" STREQUAL "")
-  # The A100, the H100 and H200; newer devices take the PTX.
+  # The A100, the H100 and H200; newer devices compile the PTX.
   set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 90-virtual)
   if(NOT TERP_CUDA_PORTABLE)
     terp_find_gpus(terp_gpus)

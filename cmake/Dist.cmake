@@ -1,6 +1,6 @@
-# `dist`: the source release, the files of the commit that is checked out. The
-# archive is the same, byte for byte, wherever it is made with the same git
-# and xz.
+# `dist`: makes the source release from the files of the checked-out commit.
+# With the same git and xz, the archive is the same on every machine, byte for
+# byte.
 find_package(Git)
 find_program(TERP_XZ xz)
 if(Git_FOUND AND TERP_XZ AND EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/.git)

@@ -1,11 +1,12 @@
-# What makes a fault in compiled code harder to use for an attack: that of
-# Debian's packages, and frames that touch each page of a stack, so that none
-# reaches beyond the page that guards it. Each flag is taken where compiler and
-# linker know it, and left where the caller's flags, as those of packages, say
-# something of the same kind. Device code of CUDA has none of them.
+# Flags that make a fault in compiled code harder to exploit: those of Debian's
+# packages, and frames that touch each page of a stack, so that no frame reaches
+# beyond the stack's guard page. A flag is used if compiler and linker support
+# it, unless the caller's flags, such as those of a package, have one of the
+# same kind. CUDA's device code gets no such flags.
 #
-# terp_hardened lists what is in the code, for its test (Checks.cmake);
-# terp_hardening_cuda has flags for the host's part of CUDA sources.
+# terp_hardened lists the flags that are in effect, for their test
+# (Checks.cmake); terp_hardening_cuda has the flags for host code in CUDA
+# sources.
 
 set(terp_hardened)
 set(terp_hardening_cuda)
@@ -25,7 +26,7 @@ void fill(char *at);
 void fill(char *at) { memset(at, 1, 9000); }
 int main(void) { char frame[9000]; fill(frame); return frame[8999] - 1; }")
 
-# -Werror: some compilers warn of flags that they ignore.
+# -Werror: some compilers only warn of flags that they ignore.
 set(terp_required_flags "${CMAKE_REQUIRED_FLAGS}")
 foreach(kind stack-protector-strong stack-clash-protection)
   set(CMAKE_REQUIRED_FLAGS "-Werror -f${kind}")
@@ -39,8 +40,8 @@ foreach(kind stack-protector-strong stack-clash-protection)
   endif()
 endforeach()
 
-# Headers of glibc have it. Some compilers define it themselves, and all need to
-# optimize.
+# glibc's headers implement it. Some compilers define the macro themselves, and
+# it needs optimization.
 set(CMAKE_REQUIRED_FLAGS "-Werror -O2 -D_FORTIFY_SOURCE=2")
 check_c_source_compiles("
 #include <stdio.h>

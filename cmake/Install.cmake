@@ -1,12 +1,12 @@
-# Install rules and the package that find_package(terp) finds:
-#   terp::h5z        C interface: the directory of h5z_terp.h
+# Install rules, and the package that find_package(terp) finds:
+#   terp::h5z        the C interface: the directory of h5z_terp.h
 #   terp::codec      the codec without HDF5, a static library: <terp/terp.h>
 #   terp::h5         datasets by batches of chunks, a static library:
 #                    <terp/terp_h5.h>; the program links its own HDF5
-#   terp::h5z_linked the filter as a part of the program, a static library: for
-#                    programs that can load no plugin (H5Z_terp_register)
-#   terp_PLUGIN_DIR  what HDF5_PLUGIN_PATH must contain
-# A project that adds this folder has the same names.
+#   terp::h5z_linked the filter as a static library, for programs that cannot load
+#                    a plugin (H5Z_terp_register)
+#   terp_PLUGIN_DIR  the folder that HDF5_PLUGIN_PATH must contain
+# A project that adds this folder by add_subdirectory has the same names.
 
 include(CMakePackageConfigHelpers)
 
@@ -71,8 +71,9 @@ install(TARGETS terp_shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 if(TARGET terp_cuda)
   install(TARGETS terp_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
-# Where the plugin looks for it, if that is not "../../". A run path would do
-# without asking who may write there (codec/api/loader.c).
+# The folder in which the plugin looks for the engine, if it is not "../../". A
+# run path would load the engine without checking who may write there
+# (codec/api/loader.c).
 file(RELATIVE_PATH terp_engine_folder /${TERP_INSTALL_PLUGIN_DIR}
      /${CMAKE_INSTALL_LIBDIR})
 string(REGEX REPLACE "/+$" "" terp_engine_folder "${terp_engine_folder}")
@@ -127,7 +128,7 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/terp-config.cmake
               ${CMAKE_CURRENT_BINARY_DIR}/terp-config-version.cmake
         DESTINATION ${terp_install_cmake_dir})
 
-# Whether HDF5 finds the plugin by itself: said where it is installed.
+# Prints at installation whether HDF5 finds the plugin by itself.
 if(TARGET h5zterp AND PROJECT_IS_TOP_LEVEL AND NOT TERP_PYTHON)
   install(CODE "set(plugin_dir \"${TERP_INSTALL_PLUGIN_DIR}\")
 set(default_dir \"${TERP_HDF5_PLUGIN_DIR}\")")

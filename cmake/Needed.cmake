@@ -1,10 +1,12 @@
-# What terp is built with, and the packages of Debian that have it: all that is
-# missing is named at once. CMake's and pip's output end with that message.
+# Checks the libraries and tools that terp needs. One message names all that are
+# missing, with their Debian packages; it is the last message in the output of
+# CMake and pip.
 
 set(terp_missing)
 set(terp_missing_packages)
 
-# terp_miss(thing package): notes what is missing, and what has it.
+# terp_miss(thing package): records a missing thing, and the package that has
+# it.
 macro(terp_miss thing package)
   list(APPEND terp_missing "${thing} (Debian: ${package})")
   list(APPEND terp_missing_packages ${package})

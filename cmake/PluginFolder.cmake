@@ -1,6 +1,6 @@
-# Where the plugin is installed: in the folder where the HDF5 that was found
-# looks by itself, if that is below the prefix, as it is where HDF5 and terp
-# share one. TERP_HDF5_PLUGIN_DIR is that folder, empty if it is not known.
+# Chooses the folder of the plugin: the folder that the found HDF5 searches by
+# itself, if it is below the prefix, as when HDF5 and terp share a prefix.
+# TERP_HDF5_PLUGIN_DIR is HDF5's folder; empty if it is not known.
 
 set(TERP_INSTALL_PLUGIN_DIR "" CACHE STRING
     "Where the plugin is installed, below the prefix; if empty, where HDF5 looks")

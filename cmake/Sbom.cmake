@@ -1,7 +1,8 @@
 # What terp is made of, in SPDX's form, with the versions that were found:
 # terp.spdx.json, and terp_jansson_link.
 
-# terp_tell(name is_there version libraries): its version, and how it is linked.
+# terp_tell(name is_there version libraries): records a part's version, and how
+# it is linked.
 function(terp_tell name is_there version libraries)
   set(link OTHER) # neither linked nor needed
   set(terp_${name}_version NOASSERTION PARENT_SCOPE)
@@ -30,7 +31,8 @@ terp_tell(cairo "${CAIRO_FOUND}" "${CAIRO_VERSION}" "${CAIRO_LINK_LIBRARIES}")
 
 set(terp_cuda_packages)
 set(terp_cuda_links)
-# terp_tell_cuda(id name version licence copyright): a part of the CUDA engine.
+# terp_tell_cuda(id name version licence copyright): records a part of the CUDA
+# engine.
 macro(terp_tell_cuda id name version licence copyright)
   string(APPEND terp_cuda_packages ",
     {

@@ -1,5 +1,6 @@
-# Run when all is installed: says what lets HDF5 find the plugin, which is in
-# plugin_dir below the prefix. default_dir: where HDF5 looks by itself.
+# Runs at the end of an installation: prints how HDF5 finds the plugin, which is
+# in plugin_dir below the prefix. default_dir: the folder that HDF5 searches by
+# itself.
 if(NOT "$ENV{DESTDIR}" STREQUAL "")
   return()
 endif()

@@ -1,4 +1,4 @@
-# run(command...): in WORK_DIR; a failure of it ends the script.
+# run(command...): runs a command in WORK_DIR; its failure ends the script.
 function(run)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE result
                   WORKING_DIRECTORY ${WORK_DIR})

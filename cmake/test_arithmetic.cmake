@@ -1,9 +1,9 @@
-# Fails unless builds with inexact arithmetic are refused, by the configuration
-# and, where its flags come another way, by the compiler:
+# Fails unless builds with inexact arithmetic are refused: by the configuration
+# or, if the flags arrive in another way, by the compiler:
 #   cmake -DSOURCE_DIR=... -DWORK_DIR=... -DCOMPILER=... -DCOMPILER_ID=...
 #         -P test_arithmetic.cmake
 
-# configure(variable flags): the result, and in `said` what was said.
+# configure(variable flags): sets `result`, and `said` to the output.
 function(configure variable flags)
   file(REMOVE_RECURSE ${WORK_DIR})
   execute_process(
@@ -35,7 +35,7 @@ if(NOT result EQUAL 0)
   message(FATAL_ERROR "exact flags were refused:\n${said}")
 endif()
 
-# compile(flags...): the result of a source with the header that all include.
+# compile(flags...): compiles a source with the header that all sources include.
 function(compile)
   execute_process(
     COMMAND ${COMPILER} -I${SOURCE_DIR} ${ARGN} -fsyntax-only -x c
@@ -49,7 +49,7 @@ if(NOT result EQUAL 0)
   message(FATAL_ERROR "codec/format/base.h does not compile")
 endif()
 set(inexact -ffast-math -ffinite-math-only)
-if(COMPILER_ID STREQUAL GNU) # clang tells of the two above alone
+if(COMPILER_ID STREQUAL GNU) # clang defines macros for the two flags above only
   list(APPEND inexact -freciprocal-math -funsafe-math-optimizations
        "-fassociative-math -fno-signed-zeros -fno-trapping-math")
 endif()

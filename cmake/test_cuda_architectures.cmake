@@ -1,5 +1,6 @@
-# Fails unless CUDA's code is for the GPUs of the machine where it has some that
-# nvcc knows, and for those of packages elsewhere; nvcc and nvidia-smi are scripts:
+# Fails unless CUDA code is for the machine's GPUs if nvcc supports one of them,
+# and
+# for those of packages otherwise. Scripts stand in for nvcc and nvidia-smi:
 #   cmake -DWORK_DIR=... -P test_cuda_architectures.cmake
 cmake_minimum_required(VERSION 3.22)
 unset(ENV{CUDAARCHS})

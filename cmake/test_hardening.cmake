@@ -1,5 +1,5 @@
-# Fails unless FILES have what HARDENED names, as cmake/Hardening.cmake does. Of
-# stack-clash-protection no file tells.
+# Fails unless FILES have what HARDENED lists, from cmake/Hardening.cmake.
+# stack-clash-protection does not show in a file.
 #   cmake -DREADELF=... -DFILES=... -DHARDENED=... -P test_hardening.cmake
 cmake_minimum_required(VERSION 3.22)
 if(NOT READELF OR NOT EXISTS ${READELF})
@@ -15,7 +15,7 @@ set(shows_relro "GNU_RELRO")
 set(shows_now "BIND_NOW|FLAGS_1[^\n]*NOW")
 set(shows_noexecstack "GNU_STACK[^\n]* RW ")
 set(shows_stack-protector-strong " __stack_chk_(fail|guard)")
-# Names of libc that end so. Only those of glibc have them.
+# Functions of glibc whose names end in _chk; other C libraries have none.
 set(shows_fortify " __[a-z]+_chk(@|\n)")
 foreach(file ${FILES})
   execute_process(COMMAND ${READELF} -W -l -d --dyn-syms ${file}

@@ -1,6 +1,6 @@
-# Installs BUILD_DIR into a folder of its own, builds the consumer against it
-# there, and runs it, also with FAKE_ENGINE in the CUDA engine's place. Compiles
-# README.md's lines for CMake and CUDA, and runs those for h5repack:
+# Installs BUILD_DIR into a folder of its own, builds the consumer against the
+# installation, and runs it; also with FAKE_ENGINE in place of the CUDA engine.
+# Compiles README.md's lines for CMake and CUDA, and runs those for h5repack:
 #   cmake -DBUILD_DIR=... -DWORK_DIR=... -DFAKE_ENGINE=... -P test_install.cmake
 
 include(${CMAKE_CURRENT_LIST_DIR}/run.cmake)
@@ -15,7 +15,7 @@ get_filename_component(plugin_dir ${plugin} DIRECTORY)
 if(NOT said MATCHES "\n +export HDF5_PLUGIN_PATH=${plugin_dir}\n")
   message(FATAL_ERROR "the line that lets HDF5 find the plugin is missing:\n${said}")
 endif()
-# Moved, so that a path of the first place that was kept shows.
+# The installation is moved, to reveal paths of its first place.
 file(RENAME ${WORK_DIR}/first ${WORK_DIR}/prefix)
 run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR}/consumer -B build
     -DCMAKE_PREFIX_PATH=${WORK_DIR}/prefix)
@@ -35,7 +35,7 @@ foreach(library h5zterp h5vlterp)
 endforeach()
 find_program(PKG_CONFIG pkg-config)
 if(PKG_CONFIG)
-  # A prefix or a library that is missing shows here.
+  # Fails if pkg-config's file lacks the prefix or a library.
   get_filename_component(lib_dir ${archive} DIRECTORY)
   set(ENV{PKG_CONFIG_PATH} ${lib_dir}/pkgconfig)
   run(sh -c "cc '${CMAKE_CURRENT_LIST_DIR}/consumer/batch.c' -o shared \
@@ -43,7 +43,7 @@ $('${PKG_CONFIG}' --cflags --libs terp) -Wl,-rpath,'${lib_dir}'")
   run(${WORK_DIR}/shared)
 endif()
 
-# README.md's lines, those that are indented, from `first` to an empty one.
+# Finds README.md's indented lines, from `first` to an empty line.
 function(readme_lines first variable)
   file(READ ${CMAKE_CURRENT_LIST_DIR}/../README.md readme)
   string(FIND "${readme}" "\n    ${first}" begin)
@@ -71,7 +71,7 @@ run(${CMAKE_COMMAND} -S readme -B readme/build
 run(${CMAKE_COMMAND} --build readme/build)
 run(readme/build/my_program)
 
-# That program's file, packed anew; with the plugin's folder, and without it.
+# Repacks that program's file, with the plugin's folder and without it.
 find_program(H5REPACK h5repack)
 if(H5REPACK)
   readme_lines("export HDF5_PLUGIN_PATH" lines)
@@ -99,7 +99,7 @@ foreach(file man/man1/terp.1 doc/terp/licenses/xxHash.txt
     message(FATAL_ERROR "share/${file} is not installed")
   endif()
 endforeach()
-# Each part of what was installed has its version.
+# Each installed part has its version.
 file(READ ${WORK_DIR}/prefix/share/doc/terp/terp.spdx.json parts)
 foreach(part 1 2) # xxHash, HDF5
   string(JSON version GET "${parts}" packages ${part} versionInfo)

@@ -1,8 +1,9 @@
-# Fails unless a configuration without libraries names Debian's packages of all
-# that is missing, and goes on when it needs none of them:
+# Fails unless a configuration without libraries names the Debian packages of
+# all
+# that are missing, and succeeds if it needs no library:
 #   cmake -DSOURCE_DIR=... -DWORK_DIR=... -P test_needed.cmake
 
-# configure(option...): the result, and in `said` what was said, in one line.
+# configure(option...): sets `result`, and `said` to the output in one line.
 function(configure)
   file(REMOVE_RECURSE ${WORK_DIR})
   execute_process(

@@ -1,7 +1,8 @@
-# Builds the consumer with terp's source in it, by add_subdirectory, and runs it;
-# fails if that holds more than the libraries, unless told to:
+# Builds the consumer with terp's source, by add_subdirectory, and runs it.
+# Fails if
+# the build has more than the libraries, unless an option adds more:
 #   cmake -DWORK_DIR=... -P test_subdirectory.cmake
-# As the preset release does, whose objects ccache has.
+# Uses the flags of the preset release, whose objects ccache has.
 include(${CMAKE_CURRENT_LIST_DIR}/run.cmake)
 
 file(MAKE_DIRECTORY ${WORK_DIR})
@@ -23,7 +24,7 @@ run(${CMAKE_COMMAND} --build build --target consumer batch blocks h5zterp)
 run(build/consumer)
 run(build/batch)
 run(build/blocks)
-# The tool where it is wanted.
+# Builds the tool on demand.
 run(${CMAKE_COMMAND} build -DTERP_TOOL=ON)
 execute_process(COMMAND ${CMAKE_COMMAND} --build build --target help
                 WORKING_DIRECTORY ${WORK_DIR} OUTPUT_VARIABLE targets

@@ -1,6 +1,6 @@
 /* Compresses chunks in one call of the installed codec, and fails unless they
- * come back within the bound; with the argument "cuda" also unless the CUDA
- * engine did it. */
+ * come back within the bound; with the argument "cuda", also unless the CUDA
+ * engine did the work. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

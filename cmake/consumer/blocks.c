@@ -1,5 +1,5 @@
-/* Writes a dataset by the installed terp::h5, and fails unless HDF5 and
- * terp::h5 read the same values, which are within the bound. */
+/* Writes a dataset by the installed terp::h5. Fails unless HDF5 and terp::h5
+ * read the same values, which must be within the bound. */
 #include <h5z_terp.h>
 #include <hdf5.h>
 #include <math.h>

@@ -1,5 +1,7 @@
-# Headers alone: what is built for another system is linked to no HDF5. On Windows a name needs a library that it is in: an import
-# library of hdf5.dll, as h5py's wheels have it, of what the headers declare.
+# Finds HDF5's headers only: libraries for another system are not linked with
+# HDF5. Windows' linker needs a library for every name, so an import library of
+# hdf5.dll (as in h5py's wheels) is made from the names that the headers
+# declare.
 set(HDF5_C_INCLUDE_DIRS ${TERP_ZIG_PREFIX}/include/hdf5)
 set(HDF5_C_DEFINITIONS)
 set(HDF5_C_LIBRARIES)
@@ -20,7 +22,8 @@ if(WIN32)
       list(APPEND names "${name}")
     endforeach()
   endforeach()
-  # Later versions' names of functions of 1.10: tools/CMakeLists.txt.
+  # Names that later versions give to functions of HDF5 1.10:
+  # tools/CMakeLists.txt.
   foreach(name H5Lget_info H5Literate H5Oget_info H5Oget_info_by_name H5Ovisit)
     list(APPEND names ${name}1)
   endforeach()

@@ -1,4 +1,4 @@
-# zig links no bundles of macOS; a dynamic library is opened as well.
+# zig cannot link bundles of macOS; programs can load a dynamic library as well.
 if(APPLE)
   set(CMAKE_SHARED_MODULE_CREATE_C_FLAGS "-dynamiclib")
 endif()

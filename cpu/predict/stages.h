@@ -379,8 +379,8 @@ struct cpu_stages {
     void (*scatter)(const int64_t *differences, const uint64_t *places,
                     uint64_t n, void *quants);
 
-    /* The functions below need CPU_LOSSLESS_SCRATCH_NBYTES of scratch memory.
-     * The median integer of samples. */
+    /* All functions below need CPU_LOSSLESS_SCRATCH_NBYTES of scratch memory.
+     * The median of the integers of samples. */
     int64_t (*center)(const void *values, uint64_t nvalues,
                       const struct cpu_fills *fills,
                       const struct cpu_lossless *model, void *scratch);
