@@ -1,6 +1,6 @@
 # Fails unless CUDA code is for the machine's GPUs if nvcc supports one of them,
-# and
-# for those of packages otherwise. Scripts stand in for nvcc and nvidia-smi:
+# and for those of packages otherwise. Scripts stand in for nvcc and
+# nvidia-smi:
 #   cmake -DWORK_DIR=... -P test_cuda_architectures.cmake
 cmake_minimum_required(VERSION 3.22)
 unset(ENV{CUDAARCHS})

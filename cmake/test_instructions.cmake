@@ -1,6 +1,5 @@
 # Fails unless every name that the objects export ends in _SET. Otherwise code
-# for
-# some processors could be linked in place of the code for all:
+# for some processors could be linked in place of the code for all:
 #   cmake -DNM=... -DSET=... -DOBJECTS=... -P test_instructions.cmake
 cmake_minimum_required(VERSION 3.22)
 list(LENGTH OBJECTS nobjects)

@@ -1,6 +1,5 @@
 # Fails unless a configuration without libraries names the Debian packages of
-# all
-# that are missing, and succeeds if it needs no library:
+# all that are missing, and succeeds if it needs no library:
 #   cmake -DSOURCE_DIR=... -DWORK_DIR=... -P test_needed.cmake
 
 # configure(option...): sets `result`, and `said` to the output in one line.

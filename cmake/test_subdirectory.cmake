@@ -1,6 +1,5 @@
 # Builds the consumer with terp's source, by add_subdirectory, and runs it.
-# Fails if
-# the build has more than the libraries, unless an option adds more:
+# Fails if the build has more than the libraries, unless an option adds more:
 #   cmake -DWORK_DIR=... -P test_subdirectory.cmake
 # Uses the flags of the preset release, whose objects ccache has.
 include(${CMAKE_CURRENT_LIST_DIR}/run.cmake)
