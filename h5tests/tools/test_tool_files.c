@@ -7,7 +7,8 @@
  *   "plain PATH"      stores its first chunk without filters
  *
  * TYPE is f32, f64, f64be, i32 or text; DIMS 20x10, scalar or null; CHUNK like
- * DIMS, or -; FILTERS such as terp=2,1,3+fletcher32+gzip+fill=-1, or -; EDITS
+ * DIMS, or -; FILTERS such as terp=2,1,3+fletcher32+gzip+fill=-1, or
+ * terp?=2,1,3+nbit (an optional filter), or -; EDITS
  * such as 7=nan,9=-0.0 (value 7, value 9), maps=64@100 (unrelated maps of 64x64
  * values from value 100 on), all=7 (every value), decades=4@-8 (from 1e-8 on,
  * four values a decade), or only=N (writes only the first N values of a 1-D
@@ -84,15 +85,20 @@ add_filter(hid_t dcpl, char *filter)
         NEED(H5Pset_fletcher32(dcpl));
     } else if (strcmp(filter, "gzip") == 0) {
         NEED(H5Pset_deflate(dcpl, 1));
+    } else if (strcmp(filter, "nbit") == 0) {
+        NEED(H5Pset_nbit(dcpl));
     } else if (strncmp(filter, "fill=", 5) == 0) {
         double fill = strtod(argument + 1, NULL);
         NEED(H5Pset_fill_value(dcpl, H5T_NATIVE_DOUBLE, &fill));
-    } else if (strncmp(filter, "terp=", 5) == 0) {
+    } else if (strncmp(filter, "terp=", 5) == 0 ||
+               strncmp(filter, "terp?=", 6) == 0) {
         do
             words[nwords++] = (unsigned)strtoul(argument + 1, &argument, 10);
         while (*argument == ',' && nwords < MAX_NWORDS);
-        NEED(H5Pset_filter(dcpl, H5Z_FILTER_TERP, H5Z_FLAG_MANDATORY, nwords,
-                           words));
+        NEED(H5Pset_filter(dcpl, H5Z_FILTER_TERP,
+                           filter[4] == '?' ? H5Z_FLAG_OPTIONAL
+                                            : H5Z_FLAG_MANDATORY,
+                           nwords, words));
     } else {
         fail(filter);
     }

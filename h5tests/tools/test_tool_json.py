@@ -52,6 +52,13 @@ class Info(ToolTest):
         self.assertEqual(streams["specials"], 1)
         self.assertIsNone(streams["damaged_chunk"])
 
+    def test_reason_of_uncompressed_dataset_is_told(self):
+        x = self.datasets(OK, f"new x f32 {CUBE} terp?=2,1,3+nbit -")["/x"]
+        self.assertEqual(
+            x["parameters"]["passed_through"],
+            "a filter after terp does not preserve the bytes of streams",
+        )
+
     def test_main_domain_is_told(self):
         found = self.datasets(
             OK,

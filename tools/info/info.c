@@ -40,12 +40,15 @@ info_pass_text(const struct tool_dataset *dataset)
 {
     static const char *const texts[] = {
         [TERP_PASS_NONE] = "",
-        [TERP_PASS_NOT_NUMBER] = "terp does not compress its type",
+        [TERP_PASS_NOT_NUMBER] = "terp does not compress values of this type",
         [TERP_PASS_FLOAT_FORMAT] =
-            "terp compresses IEEE floats of 16, 32 and 64 bits, and bfloat16",
-        [TERP_PASS_UNKNOWN_LAYOUT] = "HDF5 gave the filter no chunk shape",
+            "the float is not IEEE binary16, binary32, binary64 or bfloat16",
+        [TERP_PASS_UNKNOWN_LAYOUT] =
+            "HDF5 did not tell the type and the dims of the chunk",
         [TERP_PASS_TOO_LARGE] = "the chunk is too large",
-        [TERP_PASS_NOT_FIRST] = "another filter comes before terp"};
+        [TERP_PASS_NOT_FIRST] = "another filter comes before terp",
+        [TERP_PASS_BEHIND] =
+            "a filter after terp does not preserve the bytes of streams"};
     return texts[dataset->cd.pass];
 }
 
