@@ -45,8 +45,8 @@ def write_and_read(field, shape, codec, bound, clock):
 
 
 def check(field, codec, bound, shape):
-    """What is wrong with a codec's values. The speed of a wrong result means
-    nothing."""
+    """Returns what is wrong with a codec's values. The speed of a wrong result
+    means nothing."""
     import filters
     _, copy, unfiltered, _ = write_and_read(field, shape, codec, bound, "wall")
     worst, _ = filters.measure_error(field, copy)

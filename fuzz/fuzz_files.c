@@ -300,8 +300,8 @@ read_values(const struct subject *subject, uint8_t actions)
         dataset->nvalues > MAX_NBYTES / dataset->value_nbytes ||
         dataset->chunk_nbytes > MAX_NBYTES)
         return;
-    /* Where terp_h5_read leaves a chunk to HDF5, HDF5 would read beyond the end
-     * of the decoded bytes. */
+    /* If terp_h5_read left a chunk to HDF5, HDF5 would read beyond the end of
+     * the decoded bytes. */
     if (subject->has_other_size &&
         (dataset->params_error != NULL || dataset->cd.pass != TERP_PASS_NONE ||
          dataset->edges_unfiltered ||

@@ -1,4 +1,4 @@
-/* What the targets that read streams share. An input is a stream whose checksum
+/* Shared by the targets that read streams. An input is a stream whose checksum
  * field holds options for the target; the right checksum then replaces the
  * field. So each execution passes the checksum, and streams of real programs
  * are tried with all options. */

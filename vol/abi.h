@@ -26,7 +26,8 @@
  * _MAP_MORE. Without _THREADSAFE, too, so that HDF5 keeps its lock. */
 #define VOL_CAPABILITIES UINT64_C(0x1FFFFF9FFC)
 
-/* Where an object is (H5VL_loc_params_t). VOL_BY_SELF: the object itself. */
+/* The place of an object (H5VL_loc_params_t). VOL_BY_SELF: the object
+ * itself. */
 enum {
     VOL_BY_SELF = 0
 };

@@ -70,6 +70,6 @@ bool
 terp_cpu_token_decode_table_make(const uint8_t nbits[TERP_NSYMBOLS],
                                  struct cpu_token_decode_table *table_ret);
 
-/* As for cpu_tiles_decoder; CPU_CODEWORDS_PADDING_NBYTES after `src` must be
- * readable. */
+/* Decodes tiles of tokens; see cpu_tiles_decoder. CPU_CODEWORDS_PADDING_NBYTES
+ * after `src` must be readable. */
 cpu_tiles_decoder terp_cpu_tokens_decode;

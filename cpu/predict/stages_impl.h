@@ -390,8 +390,8 @@ find_place(const struct cpu_class *cls, uint64_t index)
     return place;
 }
 
-/* Advances to the next run, over `nrows` rows that have one run each or to the
- * next run of the row, without a division. */
+/* Advances to the next run, without a division. The run at `place` covers
+ * `nrows` rows. */
 static void
 advance(const struct cpu_class *cls, uint64_t nrows, struct place *place)
 {
@@ -408,8 +408,7 @@ advance(const struct cpu_class *cls, uint64_t nrows, struct place *place)
     }
 }
 
-/* Advances by the runs that lie between run 0 and `step`, without a
- * division. */
+/* Advances by as many runs as lie before `step`, without a division. */
 static void
 advance_by(const struct cpu_class *cls, const struct place *step,
            struct place *place)
