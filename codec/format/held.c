@@ -16,8 +16,9 @@ terp_held_begin(const struct terp_frame *frame, struct terp_held *held_ret)
                                          : TERP_REFERENCES_NPARTS};
 }
 
-struct terp_chunk
-terp_held_chunk(const struct terp_held *held, int part)
+/* The chunk of a part, once the first one was read. */
+static struct terp_chunk
+chunk_of(const struct terp_held *held, int part)
 {
     return held->coding == TERP_CODING_COPIES
                ? terp_copies_chunk(&held->chunk, held->dims)
@@ -88,7 +89,7 @@ terp_held_read(struct terp_held *held, const uint8_t *seen,
     if (held->coding == TERP_CODING_PARTS && !is_bound(held->bound) &&
         !is_zero_bound(held->bound))
         return TERP_ERR_CORRUPT;
-    const struct terp_chunk chunk = terp_held_chunk(held, part);
+    const struct terp_chunk chunk = chunk_of(held, part);
     st = terp_part_read(&chunk, seen + begin, nbytes, part_ret);
     *read_nbytes = begin + nbytes;
     return st == TERP_OK && is_bad(held, part_ret->frame.coding)

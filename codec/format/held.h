@@ -26,10 +26,6 @@ struct terp_held {
 void
 terp_held_begin(const struct terp_frame *frame, struct terp_held *held_ret);
 
-/* The chunk of a part, once the first one was read. */
-struct terp_chunk
-terp_held_chunk(const struct terp_held *held, int part);
-
 /* Reads the next part, which begins at `seen`, the body's first byte for the
  * first one; `left_nbytes` of the body are from there on, of which
  * TERP_HELD_HEAD_NBYTES suffice. part_ret points behind `seen`. `*read_nbytes`

@@ -37,9 +37,11 @@ terp_parts_write(struct writer *writer, const struct terp_chunk *part,
     write_raw(writer, stream + stream_nbytes - left_nbytes, left_nbytes);
 }
 
-int
-terp_part_write_frame(const struct terp_chunk *part, const uint8_t *bytes,
-                      uint8_t frame[TERP_FRAME_MAX_NBYTES])
+/* Writes the frame up to the end of the dims, as of a stream that is no part.
+ * Returns its length. */
+static int
+write_frame(const struct terp_chunk *part, const uint8_t *bytes,
+            uint8_t frame[TERP_FRAME_MAX_NBYTES])
 {
     const struct terp_frame raw = {.chunk = *part, .coding = TERP_CODING_RAW};
     const int nbytes = terp_frame_write(&raw, frame);
@@ -58,7 +60,7 @@ terp_part_read(const struct terp_chunk *chunk, const uint8_t *bytes,
 
     if (nbytes < TERP_PART_NKEPT)
         return TERP_ERR_TRUNCATED;
-    const int common = terp_part_write_frame(chunk, bytes, frame);
+    const int common = write_frame(chunk, bytes, frame);
     const uint64_t copied =
         min_u64(nbytes - TERP_PART_NKEPT, sizeof frame - (uint64_t)common);
     memcpy(frame + common, bytes + TERP_PART_NKEPT, copied);
@@ -75,24 +77,4 @@ terp_part_read(const struct terp_chunk *chunk, const uint8_t *bytes,
     part_ret->body = bytes + head_nbytes;
     part_ret->body_nbytes = nbytes - head_nbytes;
     return TERP_OK;
-}
-
-enum terp_status
-terp_parts_find(const uint8_t *body, uint64_t body_nbytes,
-                struct terp_parts_places *places_ret)
-{
-    struct reader reader = {
-        body, body + min_u64(body_nbytes, TERP_PARTS_HEAD_MAX_NBYTES), false};
-
-    places_ret->bound = double_of_bits(read_le(&reader, 8));
-    places_ret->nbytes[0] = read_uleb(&reader);
-    places_ret->at[0] = (uint64_t)(reader.at - body);
-    const uint64_t left_nbytes = body_nbytes - places_ret->at[0];
-    if (reader.underflow || places_ret->nbytes[0] > left_nbytes)
-        return TERP_ERR_TRUNCATED;
-    places_ret->at[1] = places_ret->at[0] + places_ret->nbytes[0];
-    places_ret->nbytes[1] = left_nbytes - places_ret->nbytes[0];
-    return is_bound(places_ret->bound) || is_zero_bound(places_ret->bound)
-               ? TERP_OK
-               : TERP_ERR_CORRUPT;
 }

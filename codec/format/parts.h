@@ -45,26 +45,6 @@ void
 terp_parts_write(struct writer *writer, const struct terp_chunk *part,
                  const uint8_t *stream, uint64_t stream_nbytes, bool last);
 
-/* Where a body has its parts, from its begin. */
-struct terp_parts_places {
-    double bound;
-    uint64_t at[TERP_NPARTS], nbytes[TERP_NPARTS];
-};
-
-/* By a body's first bytes, which suffice; `body_nbytes` of all.
- * TERP_ERR_TRUNCATED, or TERP_ERR_CORRUPT. */
-#define TERP_PARTS_HEAD_MAX_NBYTES (8 + 9)
-enum terp_status
-terp_parts_find(const uint8_t *body, uint64_t body_nbytes,
-                struct terp_parts_places *places_ret);
-
-/* Writes the begin of a part's frame as a stream has it that is no part: what
- * the part has behind its first TERP_PART_NKEPT `bytes` comes next. Returns how
- * long it is. */
-int
-terp_part_write_frame(const struct terp_chunk *part, const uint8_t *bytes,
-                      uint8_t frame[TERP_FRAME_MAX_NBYTES]);
-
 /* Reads the frame of a part, which is such a chunk. What stands behind
  * TERP_PART_HEAD_NBYTES is not looked at. */
 enum terp_status

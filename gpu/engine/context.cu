@@ -15,8 +15,9 @@
 
 static thread_local char reason[256];
 
-void
-cuda_reason_set(const char *what, const char *why)
+/* Sets the text that says why the thread's last call failed: "what: why". */
+static void
+set_reason(const char *what, const char *why)
 {
     snprintf(reason, sizeof reason, "%s: %s", what, why);
 }
@@ -32,7 +33,7 @@ cuda_status_of(const char *what, cudaError_t error)
 {
     if (error == cudaSuccess)
         return TERP_OK;
-    cuda_reason_set(what, cudaGetErrorString(error));
+    set_reason(what, cudaGetErrorString(error));
     return error == cudaErrorMemoryAllocation ? TERP_ERR_MEMORY
                                               : TERP_ERR_DEVICE;
 }
@@ -309,7 +310,7 @@ cuda_device_enter(struct terp_cuda_device *device, struct cuda_visit *visit)
     }
     if (device->is_lost) {
         std::lock_guard<std::mutex> lock(device->mutex);
-        cuda_reason_set("the device is lost", device->loss);
+        set_reason("the device is lost", device->loss);
         return TERP_ERR_DEVICE;
     }
     /* Allow cudaMalloc and cudaFree while the host captures a stream. */

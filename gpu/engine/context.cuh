@@ -220,10 +220,5 @@ cuda_slot_do(struct terp_cuda_device *device, const struct terp_cuda_call *call,
         return st;
     });
 }
-
-/* Sets and returns the text that says why the thread's last call failed:
- * "what: why". */
-void
-cuda_reason_set(const char *what, const char *why);
 const char *
 cuda_reason(void);

@@ -94,8 +94,9 @@ cuda_signs_lay_out(struct cuda_batch *batch, uint64_t *at)
         lay_out(&signs, at);
 }
 
-struct cuda_batch
-cuda_signs_batch(const struct cuda_batch *batch)
+/* The batch of signs. */
+static struct cuda_batch
+signs_of(const struct cuda_batch *batch)
 {
     struct cuda_batch signs = describe(batch);
     uint64_t zeroed_at = batch->at.signs_zeroed;
@@ -251,7 +252,7 @@ cuda_signs_write(const struct cuda_batch *batch, cudaStream_t stream)
 {
     if (!cuda_form_may_have_signs(batch->form))
         return cudaSuccess;
-    const struct cuda_batch signs = cuda_signs_batch(batch);
+    const struct cuda_batch signs = signs_of(batch);
     const uint64_t nblocks = nblocks_for(batch, 16 * NTHREADS);
     struct stage_launches launches = {batch, stream};
 
@@ -335,7 +336,7 @@ cuda_signs_read(const struct cuda_batch *batch, cudaStream_t stream)
 {
     if (!cuda_form_may_have_signs(batch->form))
         return cudaSuccess;
-    const struct cuda_batch signs = cuda_signs_batch(batch);
+    const struct cuda_batch signs = signs_of(batch);
     const uint64_t nblocks = nblocks_for(batch, 32 * NTHREADS);
     struct stage_launches launches = {
         batch, stream, cuda_signs_index_read(batch, &signs, stream)};

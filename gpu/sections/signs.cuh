@@ -21,10 +21,6 @@
  * section's length. */
 #define SIGNS_HEAD_NBYTES (1 + TERP_SIGNS_LENGTH_NBYTES)
 
-/* The batch of signs. */
-struct cuda_batch
-cuda_signs_batch(const struct cuda_batch *batch);
-
 /* Lays out the regions of signs in a chunk's scratch memory: those that are
  * zeroed when a call begins, and the others. */
 void

@@ -102,8 +102,10 @@ tool_hdf5_reason(char *text_ret, size_t text_cap)
         snprintf(text_ret, text_cap, "%s", innermost);
 }
 
-bool
-tool_hdf5_is_older(void)
+/* Whether the latest failure was at something that a later HDF5 added to the
+ * file format. */
+static bool
+is_older(void)
 {
     char innermost[256];
 
@@ -114,7 +116,7 @@ tool_hdf5_is_older(void)
 struct tool_trouble
 tool_hdf5_trouble(void)
 {
-    struct tool_trouble trouble = {.is_newer = tool_hdf5_is_older()};
+    struct tool_trouble trouble = {.is_newer = is_older()};
 
     tool_hdf5_reason(trouble.reason, sizeof trouble.reason);
     return trouble;

@@ -20,11 +20,6 @@ tool_hdf5_reason(char *text_ret, size_t text_cap);
 bool
 tool_hdf5_lacks_memory(void);
 
-/* Whether the latest failure was at something that a later HDF5 added to the
- * file format. */
-bool
-tool_hdf5_is_older(void);
-
 /* Why an object cannot be opened. */
 struct tool_trouble {
     bool is_newer; /* it needs a newer HDF5; else it is damaged */

@@ -22,9 +22,11 @@
  * a thread encodes one. */
 #define DEVICE_NSLABS 16
 
-struct tool_grid
-repack_grid(const struct tool_dataset *dataset, const hsize_t *unit_dims,
-            uint64_t cap_nbytes)
+/* A grid of blocks. A block is as many whole units as `cap_nbytes` hold, at
+ * least one. */
+static struct tool_grid
+make_grid(const struct tool_dataset *dataset, const hsize_t *unit_dims,
+          uint64_t cap_nbytes)
 {
     struct tool_grid grid = tool_grid_of(dataset, unit_dims);
     uint64_t nbytes = dataset->value_nbytes;
@@ -70,8 +72,7 @@ struct tool_grid
 repack_stored_grid(const struct tool_dataset *dataset, uint64_t cap_nbytes,
                    bool **has_chunks_ret)
 {
-    struct tool_grid grid =
-        repack_grid(dataset, dataset->chunk_dims, cap_nbytes);
+    struct tool_grid grid = make_grid(dataset, dataset->chunk_dims, cap_nbytes);
 
     *has_chunks_ret = NULL;
     if (!dataset->chunked)
@@ -103,7 +104,7 @@ repack_split(const struct repack_request *request,
     slab_nbytes = min_u64(slab_nbytes, MAX_SLAB_NBYTES);
     if (slab_nbytes < row_nbytes && row_nbytes <= MAX_ROW_NBYTES)
         slab_nbytes = row_nbytes;
-    split.grid = repack_grid(dataset, unit_dims, slab_nbytes);
+    split.grid = make_grid(dataset, unit_dims, slab_nbytes);
     split.nslabs = tool_grid_nboxes(&split.grid);
     slab_nbytes = tool_grid_cap(&split.grid) * value_nbytes;
 

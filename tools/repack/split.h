@@ -4,12 +4,6 @@
 #include "tools/common/h5file.h"
 #include "tools/repack/request.h"
 
-/* A grid of blocks. A block is as many whole units as `cap_nbytes` hold, at
- * least one. */
-struct tool_grid
-repack_grid(const struct tool_dataset *dataset, const hsize_t *unit_dims,
-            uint64_t cap_nbytes);
-
 /* A grid of blocks over a chunked dataset. *has_chunks_ret, which the caller
  * frees, tells for each block whether a chunk of it is stored; NULL: that is
  * unknown, or all chunks are stored. A block may be a chunk where chunks were
