@@ -1,15 +1,15 @@
-/* An array in C order, on host or device, and the chunks that it is cut into.
- */
+/* An array in host or device memory, and the chunks that it is divided into. */
 #pragma once
 
 #include "codec/format/base.h"
 
 #define TERP_ARRAY_MAX_RANK 32
 
-/* Chunks are counted in C order of their places. Those at the array's ends
- * reach beyond it; there they hold `pad`, `value_nbytes` bytes, a power of
- * two up to 16, as they are in memory. No dim is 0. The last dim's values are
- * next to each other, those of others `stride` values apart. */
+/* Chunks are numbered in C order. A chunk at the array's end may reach beyond
+ * the array; positions beyond it hold `pad`. `value_nbytes`, the bytes of a
+ * value, is a power of two up to 16, and `pad` is one value as memory holds it.
+ * No dim is 0. Along dimension d, neighbouring values are `stride[d]` values
+ * apart; the stride of the last dimension is 1. */
 struct terp_array {
     int rank;
     uint32_t value_nbytes;
@@ -19,7 +19,7 @@ struct terp_array {
     uint8_t pad[16];
 };
 
-/* No other values are between those of the array. */
+/* Sets the strides of an array without gaps. */
 static inline void
 terp_array_make_dense(struct terp_array *array)
 {
@@ -31,8 +31,8 @@ terp_array_make_dense(struct terp_array *array)
     }
 }
 
-/* Row `row` of chunk `chunk`: how many of its values are the array's, and
- * where in the array these begin. */
+/* Row `row` of chunk `chunk`: returns how many of its values lie in the array,
+ * and sets *at_ret to the index of the first one. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_array_row(const struct terp_array *array, uint64_t chunk, uint64_t row,
                uint64_t *at_ret)
@@ -68,7 +68,7 @@ terp_array_nchunks(const struct terp_array *array)
     return nchunks;
 }
 
-/* Of one chunk, padding included. */
+/* Values of a chunk, including padding. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_array_chunk_nvalues(const struct terp_array *array)
 {

@@ -6,14 +6,15 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Floors 0 to 2 are read by the CUDA compiler too, and may run on a device. */
+/* The CUDA compiler reads codec/format, codec/model and the code below them,
+ * too; a device may run the functions that bear this mark. */
 #ifdef __CUDACC__
 #define TERP_HOST_DEVICE __host__ __device__
 #else
 #define TERP_HOST_DEVICE
 #endif
 
-/* What stands between these is C's in C++ too. */
+/* C++ gives the declarations between these two the linkage of C. */
 #ifdef __cplusplus
 #define _Static_assert static_assert
 #define TERP_C_BEGIN extern "C" {
@@ -23,8 +24,8 @@
 #define TERP_C_END
 #endif
 
-/* Every file of the engines includes this one. Values that are not those of
- * IEEE 754 would break bounds and make other streams than other builds do. */
+/* Every file of the engines includes this header. Fast-math options break
+ * bounds, and make a build write other streams than other builds. */
 #if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || \
     defined(__RECIPROCAL_MATH__) || (__FINITE_MATH_ONLY__ + 0)
 #error "terp needs the arithmetic of IEEE 754: no -ffast-math or parts of it"
@@ -39,7 +40,7 @@
 #error "terp knows little-endian and big-endian hosts"
 #endif
 
-/* A word of `nbytes` (at most 8) at `src`, little-endian. */
+/* Loads a little-endian word of `nbytes` (at most 8). */
 static inline TERP_HOST_DEVICE uint64_t
 load_le(const uint8_t *src, int nbytes)
 {
@@ -56,7 +57,7 @@ store_le(uint8_t *dst, uint64_t word, int nbytes)
         dst[i] = (uint8_t)(word >> (8 * i));
 }
 
-/* Eight bytes at once, little-endian. */
+/* Loads a little-endian word of eight bytes. */
 static inline uint64_t
 load_le64(const void *src)
 {
@@ -65,7 +66,7 @@ load_le64(const void *src)
     return TERP_HOST_IS_BIG_ENDIAN ? __builtin_bswap64(word) : word;
 }
 
-/* The bits of a value of 1, 2, 4 or 8 bytes in the host's byte order. */
+/* Loads the bits of a value of 1, 2, 4 or 8 bytes in the host's byte order. */
 static inline __attribute__((always_inline)) uint64_t
 load_value(const void *src, int nbytes)
 {
@@ -112,8 +113,8 @@ store_value(void *dst, uint64_t bits, int nbytes)
     }
 }
 
-/* The other byte order. By memcpy: the values are of any type, and may be
- * anywhere. */
+/* Reverses the byte order of values of 2, 4 or 8 bytes. memcpy allows any type
+ * and any alignment. */
 static inline void
 terp_swap_values(void *values, uint64_t nvalues, int value_nbytes)
 {
@@ -139,7 +140,7 @@ terp_swap_values(void *values, uint64_t nvalues, int value_nbytes)
     }
 }
 
-/* A small number for one that is near zero, and back. */
+/* Maps integers to unsigned numbers: 0, -1, 1, -2 ... become 0, 1, 2, 3 ... */
 static inline TERP_HOST_DEVICE uint64_t
 zigzag(int64_t value)
 {
@@ -168,22 +169,23 @@ double_of_bits(uint64_t bits)
     return value;
 }
 
-/* Finite and above zero. By its bits: in a caller's floating-point environment
- * subnormal numbers may be zero. */
+/* Whether a value is finite and positive. The test looks at bits, because the
+ * caller's floating-point environment may treat subnormal numbers as zero. */
 static inline TERP_HOST_DEVICE bool
 is_bound(double value)
 {
     return double_bits(value) - 1 < UINT64_C(0x7FEFFFFFFFFFFFFF);
 }
 
-/* A bound by which every bit comes back. */
+/* Whether a bound is 0, which means lossless. */
 static inline TERP_HOST_DEVICE bool
 is_zero_bound(double value)
 {
     return double_bits(value) << 1 == 0;
 }
 
-/* False, and *product_ret unchanged, when a * b exceeds 63 bits. */
+/* Multiplies. Returns false and leaves *product_ret unchanged when the product
+ * exceeds 63 bits. */
 static inline TERP_HOST_DEVICE bool
 mul_fits(uint64_t a, uint64_t b, uint64_t *product_ret)
 {

@@ -1,16 +1,16 @@
-/* Numbers of up to 64 bits one after another, low bit first. */
+/* Writes and reads numbers of up to 64 bits, packed without gaps, low bit
+ * first. */
 #pragma once
 
 #include "codec/format/base.h"
 
-/* Where numbers are put. */
 struct bit_writer {
     uint8_t *to;
-    uint64_t bits; /* that are not there yet, fewer than eight */
+    uint64_t bits; /* not yet written, fewer than eight */
     int nbits;
 };
 
-/* A number of at most 56 bits. */
+/* Appends a number of at most 56 bits. */
 static inline TERP_HOST_DEVICE void
 bit_writer_put_some(struct bit_writer *bits, uint64_t number, int nbits)
 {
@@ -31,7 +31,7 @@ bit_writer_put(struct bit_writer *bits, uint64_t number, int nbits)
     bit_writer_put_some(bits, number, nbits);
 }
 
-/* Fills up the last byte. */
+/* Writes the last, incomplete byte. */
 static inline TERP_HOST_DEVICE void
 bit_writer_end(struct bit_writer *bits)
 {
@@ -39,7 +39,7 @@ bit_writer_end(struct bit_writer *bits)
         *bits->to = (uint8_t)bits->bits;
 }
 
-/* The number of `nbits` from bit `first_bit` on. */
+/* Loads the number of `nbits` that begins at bit `first_bit`. */
 static inline TERP_HOST_DEVICE uint64_t
 load_bits(const uint8_t *bytes, uint64_t first_bit, int nbits)
 {

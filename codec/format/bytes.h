@@ -3,19 +3,21 @@
 
 #include "codec/format/base.h"
 
-/* `overflow` sticks once something did not fit; nothing is written then. */
+/* Once something does not fit, `overflow` stays true and nothing more is
+ * written. */
 struct writer {
     uint8_t *at, *end;
     bool overflow;
 };
 
-/* `underflow` sticks once bytes were asked for that are not there. */
+/* Once a read goes beyond the end, `underflow` stays true. */
 struct reader {
     const uint8_t *at, *end;
     bool underflow;
 };
 
-/* Room for `nbytes`, or NULL. */
+/* Reserves `nbytes` and returns a pointer to them; NULL when they do not
+ * fit. */
 static inline TERP_HOST_DEVICE uint8_t *
 writer_take(struct writer *writer, uint64_t nbytes)
 {
@@ -27,7 +29,8 @@ writer_take(struct writer *writer, uint64_t nbytes)
     return writer->at - nbytes;
 }
 
-/* The next `nbytes`, or NULL. */
+/* Returns a pointer to the next `nbytes` and skips them; NULL when they are
+ * missing. */
 static inline TERP_HOST_DEVICE const uint8_t *
 reader_take(struct reader *reader, uint64_t nbytes)
 {
@@ -73,7 +76,7 @@ write_uleb(struct writer *writer, uint64_t value)
     } while (value != 0);
 }
 
-/* Values above 63 bits count as an underflow: terp writes none. */
+/* A value above 63 bits counts as an underflow: terp writes none. */
 static inline TERP_HOST_DEVICE uint64_t
 read_uleb(struct reader *reader)
 {
@@ -95,7 +98,7 @@ bit_at(const uint8_t *bitmap, uint64_t i)
     return bitmap[i / 8] >> (i % 8) & 1;
 }
 
-/* Bits that hold `value`. */
+/* The number of bits that `value` needs; 0 for 0. */
 static inline TERP_HOST_DEVICE int
 bit_width(uint64_t value)
 {
@@ -112,8 +115,8 @@ packed_nbytes(uint64_t nvalues, int width)
     return div_up(nvalues * (uint64_t)width, 8);
 }
 
-/* Bit fields of `width` (at most 56) bits, low bit first, from bit `first_bit`
- * of `bytes` on. To pack, the bytes start out zero. */
+/* Stores a bit field of `width` (at most 56) bits, low bit first, at bit
+ * `first_bit` of `bytes`. The bytes must be zero before the first field. */
 static inline TERP_HOST_DEVICE void
 pack_bits(uint8_t *bytes, uint64_t first_bit, int width, uint64_t value)
 {
@@ -123,7 +126,7 @@ pack_bits(uint8_t *bytes, uint64_t first_bit, int width, uint64_t value)
         *at++ |= (uint8_t)value;
 }
 
-/* Room for `nvalues` fields, all zero; or NULL. */
+/* Reserves zeroed bytes for `nvalues` fields; NULL when they do not fit. */
 static inline TERP_HOST_DEVICE uint8_t *
 writer_take_packed(struct writer *writer, uint64_t nvalues, int width)
 {

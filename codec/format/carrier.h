@@ -1,6 +1,7 @@
-/* What a stream says of the floats that are coded in place of a chunk's parts,
- * where these are neither float32 nor float64, or are those of complex values.
- * doc/format.md, "Carrier". */
+/* How a stream describes its carrier: the float32 or float64 values that are
+ * coded in place of integers, 16-bit floats and complex values. A *part* is a
+ * value, or the real or the imaginary part of a complex value. doc/format.md,
+ * "Carrier". */
 #pragma once
 
 #include "codec/format/bytes.h"
@@ -8,33 +9,35 @@
 
 /* Values are pinned. */
 enum terp_carrier_form {
-    TERP_CARRIER_FLOATS = 0,   /* of float types: the values themselves */
-    TERP_CARRIER_INTS_F32 = 1, /* integers, as float32 */
+    TERP_CARRIER_FLOATS = 0,   /* values of a float type, unchanged */
+    TERP_CARRIER_INTS_F32 = 1, /* integers as float32 */
     TERP_CARRIER_INTS_F64 = 2,
-    TERP_CARRIER_INTS_BITS = 3, /* integers, as the bits of float64 */
+    TERP_CARRIER_INTS_BITS = 3, /* integers as the bits of float64 */
 };
 
-/* The first byte; other bits are 0. */
+/* Bits of the first byte; its other bits are 0. */
 #define TERP_CARRIER_FORM 0x03u
-#define TERP_CARRIER_SCALE_SHIFT 4 /* bytes of the scale, less one */
+#define TERP_CARRIER_SCALE_SHIFT 4 /* bytes of the scale - 1 */
 #define TERP_CARRIER_SCALE 0x70u
 
-/* Integers are offset + scale * n, modulo 2^64, of n that are coded. */
+/* An integer is offset + scale * n, modulo 2^64; the stream codes n. */
 struct terp_carrier_head {
     enum terp_carrier_form form;
-    uint64_t offset, scale; /* of integers */
-    double bound;           /* of others: the caller's, absolute or pointwise */
+    uint64_t offset, scale; /* of the integer forms */
+    double bound;           /* of TERP_CARRIER_FLOATS: the caller's bound,
+                               absolute or pointwise */
 };
 
-/* Integers that stand for the values of a 16-bit float type in their order are
- * those of an int16. */
+/* The integer type that a carrier stands for. 16-bit floats are numbered in the
+ * order of their values, which gives integers of the type int16. */
 static inline TERP_HOST_DEVICE enum terp_type
 terp_carried_integer(enum terp_type part)
 {
     return terp_type_is_integer(part) ? part : TERP_INT16;
 }
 
-/* A two's complement number of the type's width, as one of 64 bits. */
+/* Extends an integer of a type to 64 bits: with its sign if the type has
+ * one. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_integer_of_word(enum terp_type type, uint64_t word)
 {
@@ -45,8 +48,7 @@ terp_integer_of_word(enum terp_type type, uint64_t word)
                : word << nunused >> nunused;
 }
 
-/* The lowest integer of a type; the highest is as far from it as all bits of
- * the type are from zero. */
+/* The lowest integer of a type. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_lowest_integer(enum terp_type type)
 {
@@ -60,7 +62,7 @@ terp_integer_range(enum terp_type type)
     return UINT64_MAX >> (64 - 8 * terp_part_nbytes(type));
 }
 
-/* Of chunks whose type is `type`: that of the values that are coded. */
+/* The type of the coded values of a chunk of the type `type`. */
 static inline TERP_HOST_DEVICE enum terp_type
 terp_carrier_type(enum terp_carrier_form form, enum terp_type type)
 {
@@ -92,7 +94,7 @@ terp_carrier_write_head(struct writer *writer, enum terp_type type,
     write_le(writer, head->scale, scale_nbytes);
 }
 
-/* False where the stream ends too early or no stream has such a head. */
+/* Returns false when the stream ends too early or the header is invalid. */
 static inline TERP_HOST_DEVICE bool
 terp_carrier_read_head(struct reader *reader, enum terp_type type,
                        struct terp_carrier_head *head_ret)

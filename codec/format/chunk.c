@@ -1,4 +1,4 @@
-/* Sizes of chunks, and chunks made of the dims of arrays. */
+/* Sizes of chunks, and chunks made from the dims of arrays. */
 #include "codec/api/terp.h"
 #include "codec/format/base.h"
 #include "codec/format/frame.h"
@@ -18,7 +18,8 @@ terp_chunk_make(enum terp_type type, int ndims, const uint64_t *dims,
     for (int i = 0; i < ndims; i++) {
         if (dims[i] == 1)
             continue;
-        /* The dims before the last four become one with the fourth last. */
+        /* The last three dims stay; all dims before them are merged into
+         * one. */
         if (nkept - seen > TERP_MAX_RANK - 1 && seen > 0) {
             if (!mul_fits(chunk.dims[0], dims[i], &chunk.dims[0]))
                 return TERP_ERR_ARGUMENT;

@@ -1,14 +1,16 @@
-/* How a stream codes a chunk, and what of a coding both engines need to know.
- * The steps of each are a table per engine: cpu/entropy/tiles_encode.c and
- * cpu/entropy/tiles_decode.c, gpu/entropy/tiles_encode.cu and
- * gpu/entropy/tiles_decode.cu. doc/format.md, "Tiles". */
+/* The codings of a chunk, and the properties of a coding that both engines
+ * need. Each engine has a table of the steps of each coding:
+ * cpu/entropy/tiles_encode.c and cpu/entropy/tiles_decode.c,
+ * gpu/entropy/tiles_encode.cu and gpu/entropy/tiles_decode.cu. doc/format.md,
+ * "Tiles". */
 #pragma once
 
 #include "codec/api/terp.h"
 #include "codec/format/tokens.h"
 
-/* Pipelines as the stream numbers them. Values are pinned. A frame has no
- * CUSTOM, whose codebook is made of what it codes: that is a section's. */
+/* The coding byte of a frame. Values are pinned. CUSTOM, whose codebook is made
+ * from the coded symbols, never stands in a frame: only the section of signs
+ * uses it. */
 enum terp_coding {
     TERP_CODING_RAW = 0,
     TERP_CODING_CONSTANT = 1,
@@ -17,10 +19,11 @@ enum terp_coding {
     TERP_CODING_RATIO = 5,
     TERP_CODING_COPIES = 13,     /* codec/format/copies.h */
     TERP_CODING_REFERENCES = 14, /* codec/format/references.h */
-    TERP_CODING_PARTS = 15       /* of complex values: each part has its own */
+    TERP_CODING_PARTS = 15       /* of complex values: real and imaginary parts
+                                    are streams */
 };
 
-/* What a pipeline makes of a chunk that it predicts. */
+/* The coding of a predicted chunk under a pipeline. */
 static inline enum terp_coding
 terp_coding_of(enum terp_pipeline pipeline)
 {
@@ -32,7 +35,7 @@ _Static_assert((int)TERP_CODING_HUFFMAN == TERP_PIPELINE_HUFFMAN + 1 &&
                    (int)TERP_CODING_RATIO == TERP_PIPELINE_RATIO + 1,
                "A stream's number of a pipeline is the caller's and one.");
 
-/* A frame may have this number. */
+/* Whether a frame may have this coding. */
 static inline bool
 terp_coding_is_valid(unsigned coding)
 {
@@ -40,22 +43,23 @@ terp_coding_is_valid(unsigned coding)
            (coding >= TERP_CODING_COPIES && coding <= TERP_CODING_PARTS);
 }
 
-/* Each tile's codebook is one of the dictionary. */
+/* Whether each tile selects its codebook from the dictionary. */
 static inline TERP_HOST_DEVICE bool
 terp_coding_selects_entries(enum terp_coding coding)
 {
     return coding == TERP_CODING_HUFFMAN || coding == TERP_CODING_RATIO;
 }
 
-/* A tile is a codeword for each symbol. Of such tiles a partition is reduced
- * where that makes it smaller. */
+/* Whether a tile has one codeword for each symbol. A partition of such tiles is
+ * reduced (codec/format/reduce.h) when that makes it smaller. */
 static inline TERP_HOST_DEVICE bool
 terp_coding_reduces(enum terp_coding coding)
 {
     return coding == TERP_CODING_HUFFMAN || coding == TERP_CODING_CUSTOM;
 }
 
-/* Tiles are of symbols in context order. */
+/* Whether symbols are sorted into context order before they are cut into
+ * tiles. */
 static inline TERP_HOST_DEVICE bool
 terp_coding_has_contexts(enum terp_coding coding)
 {
@@ -64,7 +68,7 @@ terp_coding_has_contexts(enum terp_coding coding)
 
 /* ---- sizes ---- */
 
-/* Longest tile of one codeword a symbol. */
+/* Largest tile with one codeword for each symbol. */
 #define TERP_CODEWORDS_MAX_NBYTES (TERP_TILE_NSYMBOLS * TERP_MAX_CODE_NBITS / 8)
 
 static inline TERP_HOST_DEVICE unsigned
@@ -74,7 +78,8 @@ terp_tile_max_nbytes(enum terp_coding coding)
                                        : TERP_CODEWORDS_MAX_NBYTES;
 }
 
-/* Symbols of a tile: fewer than TERP_TILE_NSYMBOLS only of the last. */
+/* Symbols of a tile. Only the last tile may have fewer than
+ * TERP_TILE_NSYMBOLS. */
 static inline TERP_HOST_DEVICE unsigned
 terp_tile_nsymbols(uint64_t nsymbols, uint64_t tile)
 {
@@ -82,7 +87,8 @@ terp_tile_nsymbols(uint64_t nsymbols, uint64_t tile)
                              nsymbols - tile * TERP_TILE_NSYMBOLS);
 }
 
-/* Fewest bytes of a tile that is not zero: a codeword has a bit at least. */
+/* Fewest bytes of a tile whose length is not 0: a codeword has at least one
+ * bit. */
 static inline TERP_HOST_DEVICE unsigned
 terp_tile_min_nbytes(enum terp_coding coding, unsigned nsymbols)
 {

@@ -1,4 +1,4 @@
-/* What is left of a chunk without copies, and what its stream tells of it. */
+/* The chunk that remains when copies are removed. */
 #include "codec/format/copies.h"
 
 struct terp_chunk

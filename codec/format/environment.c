@@ -1,14 +1,16 @@
-/* The registers that hold a thread's floating-point environment. */
+/* Saves, sets and restores the registers of a thread's floating-point
+ * environment. */
 #include "codec/format/environment.h"
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 
-/* All exceptions masked and none seen; all else is 0. */
+/* All exceptions masked, none raised, all other bits 0. */
 #define DEFAULT_MXCSR 0x1F80u
 
-/* All exceptions masked, and the precision of long double. terp has none, but
- * strtod and printf of glibc look here for the direction of rounding. */
+/* All exceptions masked, precision of long double, rounding to nearest. terp
+ * has no arithmetic on the x87 unit, but strtod and printf of glibc read the
+ * rounding direction here. */
 #define DEFAULT_CONTROL 0x037Fu
 
 static uint16_t
@@ -47,8 +49,9 @@ terp_environment_leave(const struct terp_environment *host)
 
 #elif defined(__aarch64__)
 
-/* FPCR has all modes and the traps, FPSR the exceptions that were seen: 0 is
- * the default of both. A write to FPCR costs more than a read. */
+/* FPCR holds modes and traps, FPSR the exceptions raised so far. 0 is the
+ * default of both. FPCR is compared first because a write costs more than a
+ * read. */
 void
 terp_environment_enter(struct terp_environment *host_ret)
 {

@@ -1,11 +1,11 @@
-/* The floating-point environment. A host may flush subnormal numbers to zero,
- * round in another direction or trap on exceptions: streams must not depend on
- * it, and the host must not find what terp's arithmetic leaves in it.
+/* The floating-point environment. A host program may flush subnormal numbers to
+ * zero, round in another direction or trap on exceptions. Streams must not
+ * depend on that environment, and terp must not change it.
  *
- * This is the only guard. It is set where a call begins: by each function of
- * the API that reads or compares floating-point numbers, and by each thread of
- * terp. What lies below relies on it and sets nothing. Functions of HDF5 are
- * called outside, because the host's environment belongs to them. */
+ * This is the only guard. Each function of the API that reads or compares
+ * floating-point numbers enters it, and so does each thread of terp. Code below
+ * them relies on it and sets nothing. Calls of HDF5 stay outside the guard,
+ * because HDF5 expects the host's environment. */
 #pragma once
 
 #include "codec/format/base.h"
@@ -16,7 +16,7 @@
 
 TERP_C_BEGIN
 
-/* What a host has set, with the exceptions that it has seen. */
+/* The host's modes, and the exceptions raised so far. */
 struct terp_environment {
 #if defined(__x86_64__)
     uint32_t mxcsr;
@@ -28,17 +28,17 @@ struct terp_environment {
 #endif
 };
 
-/* Gives the thread the default environment of IEEE 754: rounding to nearest,
- * subnormal numbers, no traps. */
+/* Saves the thread's environment and sets the default of IEEE 754: rounding to
+ * nearest, subnormal numbers, no traps. */
 void
 terp_environment_enter(struct terp_environment *host_ret);
 
-/* Gives the thread back what it had. */
+/* Restores the saved environment. */
 void
 terp_environment_leave(const struct terp_environment *host);
 
-/* What a function does between the two stands in another one that is marked so:
- * the compiler moves arithmetic of the function itself across the calls. */
+/* Marks a function that runs between enter and leave. It is separate and never
+ * inlined, because the compiler moves arithmetic across the two calls. */
 #define TERP_GUARDED static __attribute__((noinline))
 
 TERP_C_END

@@ -10,17 +10,18 @@
 
 static const uint8_t magic[4] = {'T', 'E', 'R', 'P'};
 
-/* The layout byte: rank - 1 | log2(dim bytes) << 2 | type << 4 | flags. Of
- * types that have no number there a byte behind the dims tells. */
+/* The layout byte: rank - 1 | log2(dim bytes) << 2 | type << 4 | flags. The two
+ * bits of the type hold types 0 to 2. LAYOUT_OTHER_TYPE says that a byte behind
+ * the dims holds the type. */
 enum {
     LAYOUT_TYPE_SHIFT = 4,
     LAYOUT_OTHER_TYPE = 3,
     LAYOUT_BIG_ENDIAN = 0x40,
     LAYOUT_STACK = 0x80,
-    LAYOUT_NOT_OF_DOMAIN = 0x70 /* type and byte order are the chunk's */
+    LAYOUT_NOT_OF_DOMAIN = 0x70 /* must be 0 in a domain's layout byte */
 };
 
-/* log2 of the bytes that hold the largest dim. */
+/* log2 of the number of bytes of each stored dim. */
 static int
 dim_width_log2(const struct terp_chunk *chunk)
 {
@@ -130,8 +131,8 @@ terp_frame_write(const struct terp_frame *frame, uint8_t *dst)
     return (int)(at - dst);
 }
 
-/* The hash of a piece. The table that ends so many bytes behind its begin, if
- * that is not 0, counts as zeros. */
+/* The hash of a block. If `table_end` is not 0, the table of prefixes ends that
+ * many bytes behind `at` and counts as zeros. */
 static uint64_t
 hash_piece(const uint8_t *at, uint64_t n, uint64_t seed, int table_end)
 {
@@ -140,7 +141,7 @@ hash_piece(const uint8_t *at, uint64_t n, uint64_t seed, int table_end)
 
     if (table_end == 0)
         return XXH3_64bits_withSeed(at, n, seed);
-    memset(&state, 0, sizeof state); /* which it reads */
+    memset(&state, 0, sizeof state); /* XXH3 reads it */
     XXH3_64bits_reset_withSeed(&state, seed);
     XXH3_64bits_update(&state, at, (size_t)table_end - sizeof zeros);
     XXH3_64bits_update(&state, zeros, sizeof zeros);
@@ -148,8 +149,9 @@ hash_piece(const uint8_t *at, uint64_t n, uint64_t seed, int table_end)
     return XXH3_64bits_digest(&state);
 }
 
-/* The bytes before the checksum seed the hashes of the bytes behind it. A frame
- * of `frame_nbytes`, if that is not 0, ends with a table in the first piece. */
+/* The bytes before the checksum seed the hashes of the bytes behind it.
+ * `frame_nbytes` > 0: the frame ends with the table of prefixes, which counts
+ * as zeros. */
 static uint64_t
 checksum(const uint8_t *stream, uint64_t stream_nbytes, int frame_nbytes)
 {
@@ -214,7 +216,7 @@ terp_frame_verify_prefix(const uint8_t *src, uint64_t src_nbytes,
                : TERP_ERR_CHECKSUM;
 }
 
-/* What a layout byte says, and the dims behind it. */
+/* Decodes a layout byte and reads the dims behind it. */
 static bool
 read_layout(uint8_t byte, struct reader *reader, struct terp_chunk *chunk)
 {
@@ -227,7 +229,7 @@ read_layout(uint8_t byte, struct reader *reader, struct terp_chunk *chunk)
     return !reader->underflow;
 }
 
-/* A domain has as many values as the chunk, and is not the chunk. */
+/* A domain must have as many values as the chunk, and another shape. */
 static enum terp_status
 read_domain(struct reader *reader, struct terp_frame *frame)
 {

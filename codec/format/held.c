@@ -1,4 +1,4 @@
-/* Reads bodies that hold streams, part by part. */
+/* Reads bodies that hold inner streams, one inner stream at a time. */
 #include "codec/format/held.h"
 
 #include "codec/format/copies.h"
@@ -29,7 +29,7 @@ chunk_of(const struct terp_held *held, int part)
                                        held->nreferences);
 }
 
-/* Reads what comes before the first part. */
+/* Reads the fields before the first inner stream. */
 static enum terp_status
 read_begin(struct terp_held *held, struct reader *reader)
 {
@@ -46,7 +46,7 @@ read_begin(struct terp_held *held, struct reader *reader)
                    : TERP_ERR_CORRUPT;
     case TERP_CODING_PARTS:
         held->bound = double_of_bits(read_le(reader, 8));
-        return TERP_OK; /* the bound is looked at behind the first size */
+        return TERP_OK; /* checked after the first size was read */
     default:
         held->marker = read_le(reader, value_nbytes);
         held->nreferences = read_uleb(reader);
@@ -57,7 +57,7 @@ read_begin(struct terp_held *held, struct reader *reader)
     }
 }
 
-/* Whether a part has a coding that it may not have. */
+/* Whether an inner stream must not have this coding. */
 static bool
 is_bad(const struct terp_held *held, enum terp_coding coding)
 {

@@ -1,6 +1,5 @@
-/* Streams that hold other streams: what their bodies tell of these. A body is
- * read part by part, of each part only the first bytes: a device shows the host
- * no more of a stream. */
+/* Reads the body of a stream that holds other streams. Only the first bytes of
+ * each inner stream are read, because a device shows the host no more. */
 #pragma once
 
 #include "codec/format/parts.h"
@@ -9,27 +8,28 @@ TERP_C_BEGIN
 
 #define TERP_HELD_MAX_NPARTS 3
 
-/* Bytes from which a part is read: what comes before the first part, and the
- * head of a part. */
+/* Bytes that suffice to read an inner stream's head: the fields before the
+ * first inner stream, and a head. */
 #define TERP_HELD_HEAD_NBYTES (8 + 9 + TERP_PART_HEAD_NBYTES)
 
-/* Of a stream whose coding is TERP_CODING_PARTS, _COPIES or _REFERENCES. */
+/* State of reading a stream whose coding is PARTS, COPIES or REFERENCES. */
 struct terp_held {
     struct terp_chunk chunk;
     enum terp_coding coding;
     int nparts, next;
-    double bound;                 /* of complex values */
-    unsigned dims;                /* of copies */
-    uint64_t marker, nreferences; /* of references */
+    double bound;                 /* of PARTS */
+    unsigned dims;                /* of COPIES */
+    uint64_t marker, nreferences; /* of REFERENCES */
 };
 
 void
 terp_held_begin(const struct terp_frame *frame, struct terp_held *held_ret);
 
-/* Reads the next part, which begins at `seen`, the body's first byte for the
- * first one; `left_nbytes` of the body are from there on, of which
- * TERP_HELD_HEAD_NBYTES suffice. part_ret points behind `seen`. `*read_nbytes`
- * is the distance to the next part. TERP_ERR_TRUNCATED, or TERP_ERR_CORRUPT. */
+/* Reads the head of the next inner stream. `seen` points to its first byte (to
+ * the body's first byte for the first one) and has `left_nbytes` up to the
+ * body's end; only the first TERP_HELD_HEAD_NBYTES are read. The pointers in
+ * *part_ret point into `seen`. *read_nbytes is the distance to the next inner
+ * stream. Errors: TERP_ERR_TRUNCATED, TERP_ERR_CORRUPT. */
 enum terp_status
 terp_held_read(struct terp_held *held, const uint8_t *seen,
                uint64_t left_nbytes, struct terp_part *part_ret,

@@ -14,8 +14,9 @@ _Static_assert(TERP_NSYMBOLS <= 1 << TERP_MAX_CODE_NBITS,
 _Static_assert(TERP_MAX_CODE_NBITS <= 16,
                "Each level has a bit of a uint16_t.");
 
-/* Ascending by weight; stable, so that equal weights stay ascending by symbol.
- * A radix sort of only the digits in use: counts of a chunk take few. */
+/* Sorts by ascending weight. The sort is stable: equal weights stay in order of
+ * symbols. A radix sort over the digits in use only, which are few for the
+ * counts of a chunk. */
 static void
 sort_leaves(struct terp_huffman_leaf *leaves, struct terp_huffman_leaf *other,
             size_t nleaves)
@@ -43,10 +44,10 @@ sort_leaves(struct terp_huffman_leaf *leaves, struct terp_huffman_leaf *other,
         leaves[i] = from[i];
 }
 
-/* The lists of package-merge, one a level, the deepest first: the leaves,
- * merged from the second level on with the pairs of the level before. Only
- * the order matters afterwards: bit `level` of is_leaf[i] says that item i of
- * that level's list is a leaf. A leaf goes before a package of its weight. */
+/* Makes the lists of package-merge, one for each level, the deepest first. A
+ * list holds the leaves, merged from the second level on with pairs of the list
+ * before. A leaf goes before a package of equal weight. Only the order is kept:
+ * bit `level` of is_leaf[i] says that item i of that level's list is a leaf. */
 static void
 merge_packages(struct terp_huffman_work *work, size_t nleaves)
 {
@@ -111,8 +112,9 @@ terp_huffman_lengths(const uint64_t frequency[TERP_NSYMBOLS],
     sort_leaves(leaves, work->other, nleaves);
     merge_packages(work, nleaves);
 
-    /* From the last list down: an item taken is a leaf, one bit more for its
-     * symbol, or a package, two items taken from the list before. */
+    /* Walks the lists from the last to the first. A taken leaf adds one bit to
+     * its symbol's length; a taken package takes two items of the list
+     * before. */
     size_t ntaken = 2 * nleaves - 2;
     for (unsigned level = TERP_MAX_CODE_NBITS; level-- > 0;) {
         size_t nleaves_taken = 0;

@@ -8,7 +8,6 @@
 
 TERP_C_BEGIN
 
-/* Items of the longest list of package-merge. */
 #define TERP_HUFFMAN_MAX_NITEMS (2 * TERP_NSYMBOLS - 2)
 
 struct terp_huffman_leaf {
@@ -16,32 +15,32 @@ struct terp_huffman_leaf {
     uint16_t symbol;
 };
 
-/* What lengths are found in: too much for a thread's stack. */
+/* Working memory of terp_huffman_lengths, too large for a thread's stack. */
 struct terp_huffman_work {
     struct terp_huffman_leaf leaves[TERP_NSYMBOLS], other[TERP_NSYMBOLS];
     uint64_t lists[2][TERP_HUFFMAN_MAX_NITEMS];
-    uint16_t is_leaf[TERP_HUFFMAN_MAX_NITEMS]; /* a bit a level */
+    uint16_t is_leaf[TERP_HUFFMAN_MAX_NITEMS]; /* one bit for each level */
 };
 
-/* Code lengths of an optimal length-limited code for `frequency` (package-
- * merge, Larmore and Hirschberg 1990). Of equal frequencies the lower symbol
- * has no shorter a codeword; of equal weights a symbol goes before a package. A
- * symbol of frequency 0 gets length 0; a lone symbol gets length 1.
- * Frequencies sum to less than 2^58. */
+/* Computes the lengths of an optimal length-limited code (package-merge,
+ * Larmore and Hirschberg 1990). Among equal frequencies, a lower symbol never
+ * has a shorter codeword; among equal weights a symbol goes before a package. A
+ * symbol of frequency 0 gets length 0; a lone symbol gets length 1. The sum of
+ * frequencies must be below 2^58. */
 void
 terp_huffman_lengths(const uint64_t frequency[TERP_NSYMBOLS],
                      struct terp_huffman_work *work,
                      uint8_t nbits_ret[TERP_NSYMBOLS]);
 
-/* Canonical codewords: ascending by (length, symbol), first codeword all zeros.
- * A codeword is right-aligned; the stream holds it most significant bit first.
- * False when the lengths overfill the code space. */
+/* Computes canonical codewords: ascending by (length, symbol), the first one
+ * all zeros. A codeword is right-aligned; the stream holds its most significant
+ * bit first. Returns false when a length is too large or the lengths overfill
+ * the code space. */
 bool
 terp_huffman_codewords(const uint8_t nbits[TERP_NSYMBOLS],
                        uint16_t codewords_ret[TERP_NSYMBOLS]);
 
-/* A codeword and how many bits it has in one number, as encoders look them up.
- */
+/* A codeword and its length in one number, for the encoders' tables. */
 _Static_assert(TERP_MAX_CODE_NBITS < 1 << 4, "A length takes four bits.");
 
 static inline TERP_HOST_DEVICE uint32_t

@@ -1,4 +1,4 @@
-/* Extents and places of a chunk's levels and classes. */
+/* Extents and offsets of a chunk's levels and classes. */
 #include "codec/format/layout.h"
 
 #include <string.h>

@@ -1,10 +1,10 @@
-/* Numbers that the stream fixes. doc/format.md. */
+/* Constants of the stream format. doc/format.md. */
 #pragma once
 
 #include "codec/format/base.h"
 
-/* Codes run from -TERP_MAX_CODE to TERP_MAX_CODE; symbol = code + RADIUS,
- * and symbol 0 is the escape. */
+/* Codes are -TERP_MAX_CODE to TERP_MAX_CODE. Symbol = code + TERP_RADIUS;
+ * symbol 0 is the escape. */
 #define TERP_MAX_CODE 511
 #define TERP_MAX_CODE_WIDTH 9 /* in bits */
 #define TERP_RADIUS (TERP_MAX_CODE + 1)
@@ -15,14 +15,14 @@ _Static_assert(TERP_NSYMBOLS == 1024, "Symbols are 1023 codes and the escape.");
 _Static_assert(TERP_MAX_CODE == (1 << TERP_MAX_CODE_WIDTH) - 1,
                "All codes of so many bits have symbols.");
 
-/* Longest code word of any codebook; a length fits in four bits. */
+/* Longest codeword of any codebook: a length fits in four bits. */
 #define TERP_MAX_CODE_NBITS 15
 
 /* Symbols in a tile, tiles in a partition. */
 #define TERP_TILE_NSYMBOLS 4096
 #define TERP_PARTITION_NTILES 16
 
-/* The step is 2 * bound * (1 - 2^-step_slack_log2): what is left of the bound
+/* The step is 2 * bound * (1 - 2^-step_slack_log2). The rest of the two bounds
  * absorbs the rounding of reconstructed values. */
 #define TERP_MIN_STEP_SLACK_LOG2 1
 #define TERP_MAX_STEP_SLACK_LOG2 12

@@ -1,17 +1,16 @@
-/* How the wide codes of a tile are split into symbols and low bits, which of
- * them are listed, and the groups that numbers are packed in. doc/format.md,
- * "Low bits". */
+/* How the wide codes of a tile are split into symbols and low bits, how codes
+ * without a symbol are listed, and how the numbers are packed in groups.
+ * doc/format.md, "Low bits". */
 #pragma once
 
 #include "codec/format/bytes.h"
 #include "codec/format/limits.h"
 
-/* The most low bits of a code. */
+/* Most low bits of a code. */
 #define TERP_LOW_MAX_NBITS 12
 
-/* The model's first byte tells above the step slack whether codes are wide: 0,
- * or one more than the *unit*, a number of low bits that contexts weigh codes
- * by. */
+/* The upper four bits of the model's first byte: 0 if codes are not wide; else
+ * the *unit* plus 1. Contexts look at the bits of codes above the unit only. */
 #define TERP_WIDE_SHIFT 4
 #define TERP_WIDE_MAX (TERP_LOW_MAX_NBITS + 1)
 #define TERP_STEP_SLACK 0x0F
@@ -22,7 +21,7 @@ terp_unit_nbits(int wide)
     return wide > 0 ? wide - 1 : 0;
 }
 
-/* A predictor's symbols are codes and a radius; those of wide codes fill 16
+/* A predictor's symbol is its code plus a radius. Symbols of wide codes fill 16
  * bits. */
 #define TERP_WIDE_RADIUS 32768
 #define TERP_WIDE_MAX_CODE (TERP_WIDE_RADIUS - 1)
@@ -33,23 +32,22 @@ terp_radius_of(int wide)
     return wide > 0 ? TERP_WIDE_RADIUS : TERP_RADIUS;
 }
 
-/* The largest code of a predictor. */
 static inline TERP_HOST_DEVICE int
 terp_max_code_of(int wide)
 {
     return wide > 0 ? TERP_WIDE_MAX_CODE : TERP_MAX_CODE;
 }
 
-/* What is above a code's low bits: the nearest multiple, rounded up. */
+/* The high part of a code: code / 2^low_nbits, rounded to nearest, ties up. */
 static inline TERP_HOST_DEVICE int
 terp_high_of(int code, int low_nbits)
 {
     return (code + (1 << low_nbits >> 1)) >> low_nbits;
 }
 
-/* A predictor's symbol to the tile's and the number of the low bits. What is
- * above them must not exceed TERP_MAX_CODE, else the code escapes from the
- * tile; an escape has no low bits. */
+/* Splits a predictor's symbol into the tile's symbol and the low number. A code
+ * whose high part exceeds TERP_MAX_CODE escapes from the tile; an escape has no
+ * low bits. */
 static inline TERP_HOST_DEVICE unsigned
 terp_low_split(unsigned wide, int low_nbits, unsigned *low_ret)
 {
@@ -59,12 +57,13 @@ terp_low_split(unsigned wide, int low_nbits, unsigned *low_ret)
     const bool fits = (wide != TERP_ESCAPE) & (high >= -TERP_MAX_CODE) &
                       (high <= TERP_MAX_CODE);
 
-    /* As zigzag, in 32 bits, which loops over symbols vectorize with. */
+    /* As zigzag, but in 32 bits: so the compiler vectorizes loops over
+     * symbols. */
     *low_ret = fits ? (unsigned)low << 1 ^ (low < 0 ? ~0u : 0) : 0;
     return fits ? (unsigned)(high + TERP_RADIUS) : TERP_ESCAPE;
 }
 
-/* A code's symbol of a predictor: an encoder makes no larger ones. */
+/* The predictor's symbol of a code, limited to the largest code. */
 static inline TERP_HOST_DEVICE unsigned
 terp_symbol_of_wide(int code)
 {
@@ -74,7 +73,7 @@ terp_symbol_of_wide(int code)
     return (unsigned)(kept + TERP_WIDE_RADIUS);
 }
 
-/* Back, but for escapes, which stay what they are. */
+/* The inverse of terp_low_split. An escape stays an escape. */
 static inline TERP_HOST_DEVICE unsigned
 terp_low_join(unsigned symbol, unsigned low, int low_nbits)
 {
@@ -87,8 +86,8 @@ terp_low_join(unsigned symbol, unsigned low, int low_nbits)
 
 /* ---- tails ---- */
 
-/* Differences of lorenzo may have a tail below the code, in addition to as many
- * low bits as there may be. */
+/* A difference of the Lorenzo predictor may have a tail below its code. A chunk
+ * with tails has wide codes with the largest unit. */
 static inline TERP_HOST_DEVICE int
 terp_tail_max_nbits(int value_nbytes)
 {
@@ -104,8 +103,8 @@ terp_tail_nbits_are_valid(int tail_nbits, int wide, int value_nbytes)
 
 /* ---- groups ---- */
 
-/* Numbers come in groups of so many, each with its own width, which are told
- * first. */
+/* Low numbers are packed in groups of this many. Each group has its own width;
+ * the widths precede the groups. */
 #define TERP_LOW_GROUP_NNUMBERS 256
 #define TERP_LOW_WIDTH_NBITS 4
 
@@ -115,7 +114,7 @@ terp_low_ngroups(uint64_t nsymbols)
     return div_up(nsymbols, TERP_LOW_GROUP_NNUMBERS);
 }
 
-/* Fewer only of the last. */
+/* Only the last group may have fewer numbers. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_low_group_nnumbers(uint64_t nsymbols, uint64_t group)
 {
@@ -131,12 +130,12 @@ terp_low_group_nbytes(uint64_t nsymbols, uint64_t group, int width)
 
 /* ---- tiles ---- */
 
-/* What the section says of a tile: two bits, a record, and what stands behind
- * all records. */
+/* The section holds for each tile two bits (which fields the record has), then
+ * the tile's record, and behind all records the tile's data. */
 #define TERP_LOW_TILE_NGROUPS (TERP_TILE_NSYMBOLS / TERP_LOW_GROUP_NNUMBERS)
 #define TERP_LOW_KIND_NBITS 2
-#define TERP_LOW_HAS_BITS 1u /* record: their number, the widths of groups */
-#define TERP_LOW_HAS_LIST 2u /* record: the list's bytes */
+#define TERP_LOW_HAS_BITS 1u /* number of low bits, widths of groups */
+#define TERP_LOW_HAS_LIST 2u /* bytes of the list */
 #define TERP_LOW_LIST_LENGTH_NBYTES 2
 
 static inline TERP_HOST_DEVICE unsigned
@@ -145,7 +144,7 @@ terp_low_widths_nbytes(unsigned ngroups)
     return (ngroups * TERP_LOW_WIDTH_NBITS + 7) / 8;
 }
 
-/* Bytes of the record of a tile of so many groups. */
+/* Bytes of the record of a tile of `ngroups` groups. */
 static inline TERP_HOST_DEVICE unsigned
 terp_low_record_nbytes(unsigned kind, unsigned ngroups)
 {
@@ -156,14 +155,15 @@ terp_low_record_nbytes(unsigned kind, unsigned ngroups)
 
 /* ---- lists ---- */
 
-/* Codes that escape from a tile are listed, in groups of so many numbers, each
- * with its own width. An escape whose code no predictor's symbol holds is not:
- * where there are such, a bit for each escape tells which are. */
+/* Wide codes that escape from a tile are listed, in groups of this many
+ * numbers, each with its own width. Escapes of the predictor, which have no
+ * code, are not listed. If a tile has both, a bit for each escape tells which
+ * are listed. */
 #define TERP_LIST_GROUP_NNUMBERS 32
 #define TERP_LIST_MAX_WIDTH 16
 
-/* A list begins with the number of its codes, and whether there are such bits,
- * at its end. */
+/* A list begins with its number of codes and a flag: whether it ends with a bit
+ * for each escape. */
 #define TERP_LIST_HEAD_NBYTES 2
 #define TERP_LIST_HAS_BITS 0x8000u
 
@@ -173,7 +173,7 @@ terp_list_ngroups(unsigned nlisted)
     return (nlisted + TERP_LIST_GROUP_NNUMBERS - 1) / TERP_LIST_GROUP_NNUMBERS;
 }
 
-/* Fewer only of the last. */
+/* Only the last group may have fewer numbers. */
 static inline TERP_HOST_DEVICE unsigned
 terp_list_group_nnumbers(unsigned nlisted, unsigned group)
 {

@@ -1,4 +1,4 @@
-/* Writes and reads the streams of a chunk's parts. */
+/* Writes and reads inner streams. */
 #include "codec/format/parts.h"
 
 _Static_assert(TERP_FRAME_PREDICTION_AT == TERP_FRAME_CODING_AT + 1,
@@ -50,7 +50,7 @@ write_frame(const struct terp_chunk *part, const uint8_t *bytes,
     return nbytes;
 }
 
-/* Puts the frame together again, to read it as any other. */
+/* Rebuilds the complete frame, to read it as any other. */
 enum terp_status
 terp_part_read(const struct terp_chunk *chunk, const uint8_t *bytes,
                uint64_t nbytes, struct terp_part *part_ret)

@@ -1,5 +1,6 @@
-/* The body of a stream of complex values: streams of their real and of their
- * imaginary parts. doc/format.md, "Complex values". */
+/* Inner streams, and the body of a stream of complex values, which holds one
+ * inner stream of the real and one of the imaginary parts. doc/format.md,
+ * "Complex values". */
 #pragma once
 
 #include "codec/format/bytes.h"
@@ -8,15 +9,15 @@
 
 TERP_C_BEGIN
 
-/* Of a part's frame its stream has the coding, the prediction, and what comes
- * behind the dims. */
+/* An inner stream keeps only two bytes of the fixed part of its frame (coding
+ * and prediction), and the bytes behind the dims. The rest follows from the
+ * outer chunk. */
 #define TERP_PART_NKEPT 2
 
-/* What of it is read to tell where it is and how it is coded: the bytes that
- * tell its length, and the frame. */
+/* Bytes that suffice to read an inner stream's length and frame. */
 #define TERP_PART_HEAD_NBYTES (9 + TERP_FRAME_MAX_NBYTES)
 
-/* A part's stream without what its frame has in common with the chunk's. */
+/* An inner stream: its frame, all its bytes, and its body. */
 struct terp_part {
     struct terp_frame frame;
     const uint8_t *bytes;
@@ -25,34 +26,35 @@ struct terp_part {
     uint64_t body_nbytes;
 };
 
-/* Adds the caller's bound, which comes first. */
+/* Appends the caller's bound, the first field of the body. */
 void
 terp_parts_write_bound(struct writer *writer, double bound);
 
-/* Bytes of the frames of such parts, up to behind the dims. */
+/* Bytes of the frame of an inner stream of the chunk `part`, up to the end of
+ * the dims: an inner stream leaves these out but for TERP_PART_NKEPT. */
 uint64_t
 terp_part_common_nbytes(const struct terp_chunk *part);
 
-/* Adds how long a part is, of a stream of its chunk: before all but the last.
- */
+/* Appends the length of an inner stream, which precedes each but the last.
+ * `stream_nbytes` is the length as a stream with a complete frame. */
 void
 terp_part_write_nbytes(struct writer *writer, const struct terp_chunk *part,
                        uint64_t stream_nbytes);
 
-/* Adds a part, of a stream of its chunk; before all but the last how long it
- * is. */
+/* Appends an inner stream, made from a stream with a complete frame, and before
+ * each but the last its length. */
 void
 terp_parts_write(struct writer *writer, const struct terp_chunk *part,
                  const uint8_t *stream, uint64_t stream_nbytes, bool last);
 
-/* Reads the frame of a part, which is such a chunk. What stands behind
- * TERP_PART_HEAD_NBYTES is not looked at. */
+/* Reads the frame of an inner stream of the chunk `part`. Bytes behind the
+ * first TERP_PART_HEAD_NBYTES are not read. */
 enum terp_status
 terp_part_read(const struct terp_chunk *part, const uint8_t *bytes,
                uint64_t nbytes, struct terp_part *part_ret);
 
-/* Reads the frames of both parts of `chunk`. TERP_ERR_TRUNCATED, or
- * TERP_ERR_CORRUPT. */
+/* Reads the frames of both inner streams of `chunk`. Errors:
+ * TERP_ERR_TRUNCATED, TERP_ERR_CORRUPT. */
 enum terp_status
 terp_parts_read(const struct terp_chunk *chunk, const uint8_t *body,
                 uint64_t body_nbytes, double *bound_ret,

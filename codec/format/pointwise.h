@@ -1,4 +1,4 @@
-/* What a stream says of a bound relative to each value. doc/format.md,
+/* How a stream describes a bound relative to each value. doc/format.md,
  * "Pointwise". */
 #pragma once
 
@@ -6,52 +6,51 @@
 #include "codec/format/bytes.h"
 #include "codec/format/coding.h"
 
-/* What is coded. Values are pinned. */
+/* The coded values. The numbers are pinned. */
 enum terp_pointwise_form {
-    TERP_POINTWISE_ROUNDED = 0, /* values */
-    TERP_POINTWISE_LOG_F32 = 1, /* their logarithms, as float32 */
+    TERP_POINTWISE_ROUNDED = 0, /* rounded values */
+    TERP_POINTWISE_LOG_F32 = 1, /* logarithms of values, as float32 */
     TERP_POINTWISE_LOG_F64 = 2,
     TERP_NPOINTWISE_FORMS
 };
 
-/* The signs of values whose logarithms are coded. Values are pinned. */
+/* The signs of values whose logarithms are coded. The numbers are pinned. */
 enum terp_pointwise_signs {
     TERP_SIGNS_POSITIVE = 0,
     TERP_SIGNS_NEGATIVE = 1,
-    TERP_SIGNS_MIXED = 2, /* a section tells them */
+    TERP_SIGNS_MIXED = 2, /* stored in a section */
     TERP_NSIGNS
 };
 
-/* The first byte; other bits are 0. With a floor, signs are those of what is
- * coded, and are said to be positive. */
+/* Bits of the first byte; its other bits are 0. With a floor, coded values have
+ * signs themselves, and this field must be POSITIVE. */
 #define TERP_POINTWISE_FORM 0x03u
 #define TERP_POINTWISE_SIGNS_SHIFT 2
 #define TERP_POINTWISE_SIGNS 0x0Cu
 #define TERP_POINTWISE_FLOOR 0x10u
 
-/* The most that a shift is. */
 #define TERP_POINTWISE_MAX_SHIFT 2
 
 struct terp_pointwise_head {
     enum terp_pointwise_form form;
     enum terp_pointwise_signs signs;
     double bound; /* relative to each value */
-    int center;   /* is added to logarithms */
-    /* Below it the bound does not fall; 0: there is none. */
+    int center;   /* added to coded values to give logarithms */
+    /* The least bound of a value; 0: none. */
     double floor;
-    double shift; /* with a floor; is taken off logarithms */
+    double shift; /* with a floor: subtracted from logarithms */
 };
 
-/* The magnitude at which a floor is as large as the bound relative to each
- * value: below are multiples, above it logarithms. */
+/* The magnitude at which the floor equals the bound relative to a value.
+ * Smaller magnitudes are coded as multiples, larger ones as logarithms. */
 static inline TERP_HOST_DEVICE double
 terp_pointwise_joint(double floor, double bound)
 {
     return floor / bound;
 }
 
-/* Joints that are far enough from the ends of the type for their multiples, and
- * for the inverse of a step between them. */
+/* Whether a joint is far enough from the ends of the type's range: for the
+ * multiples below it, and for the inverse of a step. */
 static inline TERP_HOST_DEVICE bool
 terp_pointwise_joint_is_large(double joint, int value_nbytes)
 {
@@ -95,7 +94,7 @@ terp_pointwise_write_head(struct writer *writer,
     }
 }
 
-/* False where the stream ends too early or no stream has such a head. */
+/* Returns false when the stream ends too early or the header is invalid. */
 static inline TERP_HOST_DEVICE bool
 terp_pointwise_read_head(struct reader *reader, int value_nbytes,
                          struct terp_pointwise_head *head_ret)
@@ -128,8 +127,8 @@ terp_pointwise_read_head(struct reader *reader, int value_nbytes,
 
 /* ---- signs ---- */
 
-/* Eight signs, a byte, are a code of tiles that are coded so, whose length
- * stands before them in so many bytes. */
+/* Eight signs make a byte, and a byte is a symbol of tiles of this coding. The
+ * section's length in this many bytes precedes them. */
 #define TERP_SIGNS_CODING TERP_CODING_CUSTOM
 #define TERP_SIGNS_LENGTH_NBYTES 8
 
@@ -153,7 +152,7 @@ terp_sign_byte(unsigned symbol)
 
 /* ---- what is coded ---- */
 
-/* The type of what is coded. */
+/* The type of the coded values. */
 static inline TERP_HOST_DEVICE enum terp_type
 terp_pointwise_type(enum terp_pointwise_form form, enum terp_type type)
 {

@@ -1,10 +1,10 @@
-/* The stages that drop repeated and zero words, one byte after another.
- * gpu/block/reduce.cuh and gpu/block/expand.cuh do the same by blocks of
+/* The stages that drop repeated and zero words, in serial code.
+ * gpu/block/reduce.cuh and gpu/block/expand.cuh do the same with blocks of
  * threads. */
 #include "codec/format/reduce.h"
 
-/* RRE1 of `src`: its bit map, and the bytes it keeps at `kept`. Returns how
- * many these are. */
+/* Applies RRE1 to `src`: writes the bit map, and the kept bytes to `kept`.
+ * Returns the number of kept bytes. */
 static uint64_t
 rre1(const uint8_t *src, uint64_t nbytes, uint8_t *bitmap, uint8_t *kept)
 {
@@ -62,9 +62,9 @@ terp_bitmap_write(struct writer *writer, const uint8_t *bitmap, uint64_t nbytes,
         write_raw(writer, bitmap, nbytes);
         return;
     }
-    /* The level above goes first, since its size follows from this one's.
-     * Kept bytes are found twice: to hold those of all levels at once would
-     * take more memory. */
+    /* The bit map above is written first, since its size follows from the size
+     * of this one. Kept bytes are computed twice: to store those of all levels
+     * at once would take more memory. */
     uint64_t above_nbytes = div_up(nbytes, 8);
     rre1(bitmap, nbytes, scratch, scratch + above_nbytes);
     terp_bitmap_write(writer, scratch, above_nbytes, scratch + above_nbytes);
@@ -88,7 +88,8 @@ terp_bitmap_read(struct reader *reader, uint8_t *bitmap_ret, uint64_t nbytes,
         rre1_expand(reader, scratch, bitmap_ret, nbytes);
 }
 
-/* Sizes of the stages of RRE4-TCMS8-RZE1 and their places in the scratch. */
+/* Sizes of the stages of RRE4-TCMS8-RZE1 and their positions in the scratch
+ * memory. */
 struct stages {
     uint64_t nwords;
     uint64_t words_nbytes; /* of kept words, padded to 8 */

@@ -1,22 +1,22 @@
-/* Lossless stages that drop repeated and zero words, after the LC
- * framework's components as cuSZ-Hi combines them (Wu et al., 2025, 5.2):
+/* Lossless stages that drop repeated and zero words. They are components of the
+ * LC framework in the combination of cuSZ-Hi (Wu et al., 2025, 5.2):
  *
- * RREk  a bit a k-byte word, 0: it repeats the word before it (the first:
- *       zero) and is dropped; the bit map is itself reduced, see below
+ * RREk  one bit for each k-byte word; 0: the word equals the word before it
+ *       (the first word: zero) and is dropped. The bit map is reduced, too.
  * RZEk  the same for words that are zero
  * TCMSk two's complement to magnitude and sign: (w << 1) ^ (w >> sign)
  *
- * A bit map of up to 8 bytes is stored; a longer one as the reduced bit map
- * of its RRE1, then the bytes that are kept. */
+ * A bit map of up to 8 bytes is stored. A longer one is stored as the reduced
+ * bit map of its RRE1, followed by the kept bytes. */
 #pragma once
 
 #include "codec/format/bytes.h"
 
-/* A bit map of no more bytes than this is stored: another level above it would
- * not be worth its bytes. */
+/* A bit map of at most this many bytes is stored: another level above it would
+ * cost more than it saves. */
 #define TERP_BITMAP_STORED_NBYTES 8
 
-/* The most bytes that a reduced bit map of `nbytes` takes. */
+/* Most bytes of a reduced bit map of `nbytes`. */
 #define TERP_BITMAP_MAX_NBYTES(nbytes) ((nbytes) + (nbytes) / 7 + 32)
 
 /* TCMS8, and back. */
@@ -37,13 +37,15 @@ void
 terp_bitmap_write(struct writer *writer, const uint8_t *bitmap, uint64_t nbytes,
                   uint8_t *scratch);
 
-/* A bit map of `nbytes`; bits behind the last one in use are not checked. */
+/* Reads a bit map of `nbytes`. Bits behind the last one in use are not
+ * checked. */
 void
 terp_bitmap_read(struct reader *reader, uint8_t *bitmap_ret, uint64_t nbytes,
                  uint8_t *scratch);
 
-/* RRE4-TCMS8-RZE1. `nbytes` up to TERP_REDUCE_MAX_NBYTES; the scratch holds
- * terp_reduce_scratch_nbytes. Whether it pays shows in what was written. */
+/* RRE4-TCMS8-RZE1 of at most TERP_REDUCE_MAX_NBYTES. The scratch memory must
+ * have terp_reduce_scratch_nbytes. The result may be larger than the input; the
+ * caller compares sizes. */
 #define TERP_REDUCE_MAX_NBYTES ((uint64_t)1 << 20)
 
 uint64_t

@@ -1,4 +1,4 @@
-/* What the parts of a stream with references are. */
+/* The inner streams of a stream with references. */
 #include "codec/format/references.h"
 
 #include "codec/format/types.h"

@@ -1,21 +1,23 @@
-/* The body of a stream with references: values that repeat earlier ones are
- * told by where these are. doc/format.md, "References". */
+/* The body of a stream with references. A value that nearly or exactly repeats
+ * an earlier value, its source, is stored as a reference. doc/format.md,
+ * "References". */
 #pragma once
 
 #include "codec/format/parts.h"
 
 TERP_C_BEGIN
 
-/* A reference says where its source is, and how it differs. */
+/* The inner streams. Each reference has a distance to its source and a
+ * difference from it. */
 enum terp_references_part {
     TERP_REFERENCES_DISTANCES,
     TERP_REFERENCES_DIFFERENCES,
-    TERP_REFERENCES_VALUES, /* of the chunk, markers for those that refer */
+    TERP_REFERENCES_VALUES, /* the chunk, with markers in place of references */
     TERP_REFERENCES_NPARTS
 };
 
 struct terp_references {
-    uint64_t marker; /* the bits of a value that no other value has */
+    uint64_t marker; /* bits that no value of the chunk has */
     uint64_t nreferences;
     struct terp_part part[TERP_REFERENCES_NPARTS];
 };
@@ -28,15 +30,15 @@ terp_reference_sign_bit(int value_nbytes)
     return UINT64_C(1) << (8 * value_nbytes - 1);
 }
 
-/* What is compared of a value: floats by magnitude. */
+/* The bits by which values are compared: of floats the magnitude only. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_reference_word(bool is_float, int value_nbytes, uint64_t bits)
 {
     return is_float ? bits & ~terp_reference_sign_bit(value_nbytes) : bits;
 }
 
-/* A source's value and the difference make a value, and the other way round.
- * The lowest bit of a float's difference is that of the sign. */
+/* A value from its source and the difference. The lowest bit of a float's
+ * difference says whether the signs differ. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_reference_value(bool is_float, int value_nbytes, uint64_t source,
                      uint64_t difference)
@@ -66,12 +68,13 @@ terp_reference_difference(bool is_float, int value_nbytes, uint64_t value,
 
 /* ---- streams ---- */
 
-/* A part's chunk, which is little-endian. */
+/* The chunk of an inner stream. It is little-endian. */
 struct terp_chunk
 terp_references_chunk(const struct terp_chunk *chunk,
                       enum terp_references_part part, uint64_t nreferences);
 
-/* Reads all but the parts' bodies. TERP_ERR_TRUNCATED, or TERP_ERR_CORRUPT. */
+/* Reads the body without the bodies of its inner streams. Errors:
+ * TERP_ERR_TRUNCATED, TERP_ERR_CORRUPT. */
 enum terp_status
 terp_references_read(const struct terp_chunk *chunk, const uint8_t *body,
                      uint64_t body_nbytes, struct terp_references *ret);

@@ -1,6 +1,5 @@
-/* The numbers and the arithmetic of a stream's sections that both engines
- * use: model, specials, escapes, index of tiles. doc/format.md says what the
- * sections are. */
+/* Constants and arithmetic of a stream's sections that both engines use: model,
+ * specials, escapes, index of tiles. doc/format.md describes the sections. */
 #pragma once
 
 #include "codec/format/bytes.h"
@@ -12,10 +11,10 @@
 
 /* ---- model ---- */
 
-/* What lorenzo's model says of exact quants, if they are. */
+/* Bytes of the exact quants in Lorenzo's model, if it has them. */
 #define TERP_EXACT_NBYTES 4
 
-/* A lossless one has its center besides, where there is one. */
+/* Bytes of the model. The center of a lossless model is not counted. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_model_nbytes(enum terp_prediction prediction, int value_nbytes,
                   int nlevels, bool exact, bool tails)
@@ -29,20 +28,21 @@ terp_model_nbytes(enum terp_prediction prediction, int value_nbytes,
 
 /* ---- specials ---- */
 
-/* Different special values that runs tell apart. With more, every special
- * value is written out, and the section's head says that there are none. */
+/* Most distinct special values (colors) that runs can tell apart. If there are
+ * more, the section stores every special value and its head has 0 colors. */
 #define TERP_SPECIALS_MAX_NCOLORS 15
 
-/* The head's byte of colors holds the dimension of the mask delta from here
+/* The head's byte of colors holds the dimension of the mask delta from this bit
  * on. */
 #define TERP_SPECIALS_DELTA_SHIFT 4
 
-/* Numbers of runs are packed in groups of so many, each with its own width. */
+/* The numbers that describe runs are packed in groups of this many, each with
+ * its own width. */
 #define TERP_SPECIALS_GROUP_NNUMBERS 64
 #define TERP_SPECIALS_MAX_NBITS 56
 
-/* What is said of a run: values between the last run and this one, its length
- * less one and, where there are several colors, which one it repeats. */
+/* The fields of a run: values between the last run and this one, its length - 1
+ * and, if there are several colors, its color. */
 enum terp_specials_field {
     TERP_SPECIALS_GAP,
     TERP_SPECIALS_MORE,
@@ -56,10 +56,10 @@ terp_specials_nfields(int ncolors)
     return ncolors > 1 ? TERP_SPECIALS_NFIELDS : TERP_SPECIALS_COLOR;
 }
 
-/* The mask of special values may be told by how it differs from itself so many
- * values before: a step of dimension d, or of bricks, which come after the
- * last dimension. The distance is 0 where it would be too short to gain
- * anything, or would reach beyond the chunk. */
+/* The mask of special values may be stored as its difference from the mask this
+ * many values before: one step along dimension d, or (d is the last dimension +
+ * 1) one brick. Returns 0 when the distance would be too short to save bytes,
+ * or would reach beyond the chunk. */
 #define TERP_MIN_MASK_DELTA_DISTANCE 64
 static inline TERP_HOST_DEVICE uint64_t
 terp_mask_delta_distance(const struct terp_layout *layout, int d)
@@ -76,8 +76,8 @@ terp_mask_delta_distance(const struct terp_layout *layout, int d)
 /* The head of a section. */
 struct terp_specials_head {
     uint64_t nruns;
-    uint64_t mask_delta_distance; /* 0: runs are of the mask itself */
-    int ncolors;                  /* 0: every special value is written out */
+    uint64_t mask_delta_distance; /* 0: runs of the mask itself */
+    int ncolors;                  /* 0: every special value is stored */
     int nfields;                  /* of a run */
 };
 
@@ -91,7 +91,7 @@ terp_specials_write_head(struct writer *writer, uint64_t nruns, int ncolors,
              1);
 }
 
-/* False where the stream ends too early or no section has such a head. */
+/* Returns false when the stream ends too early or the head is invalid. */
 static inline TERP_HOST_DEVICE bool
 terp_specials_read_head(struct reader *reader, const struct terp_layout *layout,
                         struct terp_specials_head *head_ret)
@@ -117,15 +117,16 @@ terp_specials_read_head(struct reader *reader, const struct terp_layout *layout,
 
 /* ---- escapes ---- */
 
-/* Bytes that hold each of some numbers; `all` has the bits of all of them. */
+/* Bytes that hold the largest of some numbers; `all` is the bitwise OR of all
+ * of them. */
 static inline TERP_HOST_DEVICE int
 terp_number_nbytes(uint64_t all)
 {
     return (bit_width(all | 1) + 7) / 8;
 }
 
-/* Bytes of an escape in its section, whose head says how many a number has;
- * 0: the section has raw values. */
+/* Bytes of an escape. `number_nbytes` comes from the section's head; 0: the
+ * section holds raw values. */
 static inline TERP_HOST_DEVICE int
 terp_escape_nbytes(int number_nbytes, int value_nbytes)
 {
@@ -141,8 +142,8 @@ terp_escapes_are_valid(uint64_t nescapes, int number_nbytes, uint64_t nvalues,
 
 /* ---- index of tiles ---- */
 
-/* A partition's control byte: the width of its tiles' lengths, and whether it
- * is reduced. */
+/* A partition's control byte: the width of its tiles' lengths in bits, and a
+ * flag: whether the partition is reduced. */
 #define TERP_CONTROL_WIDTH 0x7Fu
 #define TERP_CONTROL_REDUCED 0x80u
 #define TERP_LENGTH_MAX_NBITS 16
@@ -155,7 +156,6 @@ terp_partition_control(unsigned width, bool reduced)
     return (uint8_t)(width | (reduced ? TERP_CONTROL_REDUCED : 0));
 }
 
-/* Bytes of an offset into a payload. */
 static inline TERP_HOST_DEVICE int
 terp_offset_nbytes(uint64_t payload_nbytes)
 {

@@ -1,18 +1,18 @@
-/* Threads with signals blocked, and a stack that suffices. */
+/* Starts threads with signals blocked and with a sufficient stack. */
 #define _POSIX_C_SOURCE 200809L /* pthread_sigmask */
 #include "codec/format/thread.h"
 
 #include <signal.h>
 
-/* Less than 16 KiB are terp's (h5tests/codec/test_stack.c); an allocator of the
- * host, and a CUDA driver, are called by these threads, too. */
+/* terp uses less than 16 KiB (h5tests/codec/test_stack.c). The rest is for the
+ * host's allocator and a CUDA driver, which terp's threads also call. */
 #define STACK_NBYTES ((size_t)256 << 10)
 
 #ifndef _WIN32
 
-/* Those that a processor raises where a thread errs. Where they are blocked the
- * process ends, though the host may have a handler that mends it, or tells of
- * it. */
+/* Signals that a processor raises for an error of the thread itself. They stay
+ * unblocked: a blocked one would end the process even if the host has a handler
+ * that repairs or reports the error. */
 static const int own_signals[] = {SIGSEGV, SIGBUS,  SIGFPE,
                                   SIGILL,  SIGTRAP, SIGSYS};
 
@@ -24,7 +24,7 @@ terp_without_signals(void (*run)(void *arg), void *arg)
     sigfillset(&blocked);
     for (size_t i = 0; i < sizeof own_signals / sizeof *own_signals; i++)
         sigdelset(&blocked, own_signals[i]);
-    /* SIG_BLOCK: what the host had blocked stays so. */
+    /* SIG_BLOCK keeps the signals blocked that the host has blocked. */
     pthread_sigmask(SIG_BLOCK, &blocked, &host);
     run(arg);
     pthread_sigmask(SIG_SETMASK, &host, NULL);
@@ -32,7 +32,7 @@ terp_without_signals(void (*run)(void *arg), void *arg)
 
 #else
 
-/* Windows delivers them to threads of its own. */
+/* Windows delivers signals to threads of its own. */
 void
 terp_without_signals(void (*run)(void *arg), void *arg)
 {

@@ -1,31 +1,31 @@
-/* How the pipeline `ratio` cuts a tile's codes up. A token is a run
- * of zero codes, which may be empty, and the code behind it, which is not
- * zero. Long runs share tokens, and so do large magnitudes; plain bits behind
- * the token's codeword tell them apart. doc/format.md, "ratio tiles". */
+/* How the pipeline `ratio` codes a tile. A token is a run of zero codes, which
+ * may be empty, and the nonzero code behind it. Long runs share tokens, and so
+ * do large magnitudes; plain bits behind the token's codeword tell them apart.
+ * doc/format.md, "ratio tiles". */
 #pragma once
 
 #include "codec/format/bytes.h"
 #include "codec/format/limits.h"
 
-/* Numbers from 0 on in classes: the first 2^n have one each, then every octave
- * has two. */
+/* Classes of numbers: each of the first 2^n numbers is a class of its own;
+ * every octave above has two classes. */
 #define TERP_RUN_SINGLES_LOG2 2
-#define TERP_CODE_SINGLES_LOG2 3 /* of a code's magnitude less one */
+#define TERP_CODE_SINGLES_LOG2 3 /* of a code's magnitude - 1 */
 
 #define TERP_NRUN_CLASSES 24  /* up to 4095 zeros */
-#define TERP_NCODE_CLASSES 21 /* up to 512, and last the escape */
+#define TERP_NCODE_CLASSES 21 /* up to 512; the last is the escape */
 #define TERP_CODE_CLASS_ESCAPE (TERP_NCODE_CLASSES - 1)
 
-/* Plain bits of the longest run and of the largest magnitude. */
+/* Plain bits of the longest run, and of the largest magnitude. */
 #define TERP_RUN_MAX_NBITS 10
 #define TERP_MAGNITUDE_MAX_NBITS 7
 
-/* Plain bits of a token: of its run, a sign, of its magnitude. */
+/* Plain bits of a token: run, sign, magnitude. */
 #define TERP_TOKEN_PLAIN_MAX_NBITS \
     (TERP_RUN_MAX_NBITS + 1 + TERP_MAGNITUDE_MAX_NBITS)
 
-/* Longest tile of tokens: each stands for one symbol, so that none has a run.
- */
+/* Largest tile of tokens. In the worst case each symbol has a token of its own,
+ * without a run. */
 #define TERP_TOKENS_MAX_NBYTES \
     (TERP_TILE_NSYMBOLS *      \
      (TERP_MAX_CODE_NBITS + 1 + TERP_MAGNITUDE_MAX_NBITS) / 8)
@@ -46,7 +46,7 @@ terp_class_of(unsigned number, int singles_log2)
            (number >> (octave - 1) & 1);
 }
 
-/* Bits that tell the numbers of a class apart. */
+/* Plain bits of a number in a class. */
 static inline TERP_HOST_DEVICE int
 terp_class_nbits(unsigned cls, int singles_log2)
 {
@@ -55,7 +55,7 @@ terp_class_nbits(unsigned cls, int singles_log2)
     return cls < nsingles ? 0 : singles_log2 - 1 + (int)(cls - nsingles) / 2;
 }
 
-/* Its least number. */
+/* The least number of a class. */
 static inline TERP_HOST_DEVICE unsigned
 terp_class_first(unsigned cls, int singles_log2)
 {
@@ -64,14 +64,13 @@ terp_class_first(unsigned cls, int singles_log2)
                : (2 + (cls & 1)) << terp_class_nbits(cls, singles_log2);
 }
 
-/* A token's number, and the plain bits behind its codeword. */
 struct terp_token {
     unsigned number;
     unsigned nbits;
     uint32_t bits;
 };
 
-/* Of a run and the symbol behind it, whose code is not 0. */
+/* The token of a run and of the symbol behind it, whose code is not 0. */
 static inline TERP_HOST_DEVICE struct terp_token
 terp_token_of(unsigned run, unsigned symbol)
 {

@@ -1,5 +1,5 @@
-/* What the types of values are made of. A value of a complex type has two
- * parts; any other is its own part, of the same type. */
+/* Properties of the types of values. A value of a complex type has two parts. A
+ * value of another type is its own part. */
 #pragma once
 
 #include "codec/api/terp.h"
@@ -17,8 +17,8 @@ terp_type_is_half(enum terp_type type)
     return type == TERP_FLOAT16 || type == TERP_BFLOAT16;
 }
 
-/* Whether values are coded as they are; those of other types are coded as
- * floats that stand for them, and bytes are not coded. */
+/* Whether values are coded directly. Values of other types are coded as floats
+ * that stand for them; TERP_BYTES are stored. */
 static inline TERP_HOST_DEVICE bool
 terp_type_is_plain(enum terp_type type)
 {
@@ -82,7 +82,7 @@ terp_value_nbytes(enum terp_type type)
     return terp_part_nbytes(type) * terp_type_nparts(type);
 }
 
-/* Whether values of a type may refer to each other (references.h). */
+/* Whether values of a type may be references (codec/format/references.h). */
 static inline TERP_HOST_DEVICE bool
 terp_references_are_possible(enum terp_type type)
 {
@@ -90,7 +90,7 @@ terp_references_are_possible(enum terp_type type)
            terp_value_nbytes(type) > 1;
 }
 
-/* The chunk of all real or all imaginary parts, little-endian. */
+/* The chunk of all real or all imaginary parts of a chunk, little-endian. */
 static inline TERP_HOST_DEVICE struct terp_chunk
 terp_chunk_of_part(const struct terp_chunk *chunk)
 {
