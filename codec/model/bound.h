@@ -1,12 +1,12 @@
-/* What bounds mean, and what is taken for a fill value: for the engines, and
- * for the tool, which knows no other header of this folder. */
+/* The meaning of bounds, and the rule for fill values. The engines and the tool
+ * include this header; the tool includes no other header of this folder. */
 #pragma once
 
 #include "codec/api/terp.h"
 #include "codec/format/base.h"
 #include "codec/format/types.h"
 
-/* Whether every bit is to come back. */
+/* Whether the caller wants lossless coding. */
 static inline TERP_HOST_DEVICE bool
 terp_is_lossless(const struct terp_params *params)
 {
@@ -14,7 +14,7 @@ terp_is_lossless(const struct terp_params *params)
            is_zero_bound(params->bound);
 }
 
-/* Whether a caller knows two fill values. */
+/* Whether the caller names two different fill values. */
 static inline TERP_HOST_DEVICE bool
 terp_has_two_fills(const struct terp_params *params)
 {
@@ -22,9 +22,9 @@ terp_has_two_fills(const struct terp_params *params)
            params->fill_bits != params->missing_bits;
 }
 
-/* What is asked of values of a type: floors, and the search for a PSNR, are for
- * float32 and float64. Other types have the bound of each value without a
- * floor, or are lossless. */
+/* The parameters as they apply to a type. Floors and the search for a PSNR
+ * exist for float32 and float64 only. Other types have pointwise bounds without
+ * a floor, and are lossless instead of having a PSNR. */
 static inline struct terp_params
 terp_params_of_type(enum terp_type type, const struct terp_params *params)
 {
@@ -40,7 +40,8 @@ terp_params_of_type(enum terp_type type, const struct terp_params *params)
     return known;
 }
 
-/* Whether decoded values keep limits beside the bound: a valid range, signs. */
+/* Whether decoded values must keep limits besides the bound: a valid range, or
+ * signs. */
 static inline bool
 terp_params_have_limits(enum terp_type type, const struct terp_params *params)
 {
@@ -50,7 +51,7 @@ terp_params_have_limits(enum terp_type type, const struct terp_params *params)
             params->keep_sign != TERP_KEEP_SIGN_NONE);
 }
 
-/* The same parameters but for an absolute bound. */
+/* The same parameters with an absolute bound in place of the bound. */
 static inline struct terp_params
 terp_params_under(const struct terp_params *params, double bound)
 {
@@ -71,10 +72,10 @@ terp_params_without_limits(const struct terp_params *params)
     return free;
 }
 
-/* Beyond this PSNR, in dB, no double of the range's magnitude may change. */
+/* Above this PSNR, in dB, no double of the range's magnitude may change. */
 #define TERP_MAX_PSNR 640
 
-/* Whether the CPU alone does what is asked for. */
+/* Whether only the CPU engine can encode with these parameters. */
 static inline bool
 terp_is_the_cpus(enum terp_type type, const struct terp_params *params)
 {
@@ -83,8 +84,8 @@ terp_is_the_cpus(enum terp_type type, const struct terp_params *params)
             params->bound > TERP_MAX_PSNR);
 }
 
-/* What a relative bound means for a range of values, which may exceed the
- * largest double. */
+/* The absolute bound that a relative bound means for a range of values. The
+ * range may exceed the largest double. */
 static inline TERP_HOST_DEVICE double
 terp_bound_of_range(double bound, double min, double max)
 {
@@ -93,8 +94,9 @@ terp_bound_of_range(double bound, double min, double max)
                                            : bound * max - bound * min;
 }
 
-/* An extreme that repeats exactly, this many times further from every other
- * value than these are from each other, is taken for a fill value. In a stream
- * fill values are kept exactly: a wrong guess only costs bytes. */
+/* An extreme value is recognised as a fill value if it occurs at least
+ * TERP_FILL_MIN_REPEATS times, and if its distance to every other value is more
+ * than TERP_FILL_DISTANCE times the range of the others. Fill values are stored
+ * exactly, so a wrong guess only costs bytes. */
 #define TERP_FILL_DISTANCE 8
 #define TERP_FILL_MIN_REPEATS 2

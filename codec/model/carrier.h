@@ -1,43 +1,45 @@
-/* Integers, 16-bit floats and complex values are coded as float32 or float64
- * that stand for their parts, their carrier. Here is which, under which bound,
- * and how a part becomes its carrier and back.
+/* The carrier: float32 or float64 values that are coded in place of integers,
+ * 16-bit floats and complex values. This header chooses the carrier and its
+ * bound, and converts parts to the carrier and back. A part is a value, or the
+ * real or the imaginary part of a complex value.
  *
- * An integer x is coded as n = (x - offset) / scale, where the scale divides
- * all that integers of the chunk differ by, and the offset is one of what they
- * may be, in their middle. A decoder rounds what it has to the nearest integer:
- * under the bound of a whole number m and a little less than a half, that is at
- * most m from n. */
+ * An integer x is coded as n = (x - offset) / scale. The scale divides all
+ * differences of the chunk's integers; the offset is one of the integers that
+ * may occur, in the middle of their range. A decoder rounds to the nearest
+ * integer. So a whole bound m on integers allows a bound of a little less than
+ * m + 1/2 on the carrier: the rounded value is at most m from n. */
 #pragma once
 
 #include "codec/format/carrier.h"
 #include "codec/model/bound.h"
 
-/* Integers up to here are values of the carrier. */
+/* The carrier represents all integers up to this magnitude. */
 #define TERP_CARRIER_F32_MAX (INT64_C(1) << 24)
 #define TERP_CARRIER_F64_MAX (INT64_C(1) << 53)
-/* Words up to here are the bits of finite float64. */
+/* Words up to here are bits of finite float64 values. */
 #define TERP_CARRIER_BITS_MAX INT64_C(0x7FEFFFFFFFFFFFFF)
 
-/* Bounds of integers and of rounded values are less than what is to be below
- * them by this part. */
+/* Bounds of carriers of integers and of 16-bit floats are smaller than their
+ * exact limit by this fraction, so that a value on the limit cannot round the
+ * wrong way. */
 #define TERP_CARRIER_MARGIN 0x1p-30
 
-/* What a pass over a chunk's integers finds, but for fill values. Of all
- * numbers here 64 bits are taken modulo 2^64. */
+/* The range and the scale of a chunk's integers without fill values. All
+ * numbers are of 64 bits, modulo 2^64. */
 struct terp_integers {
-    uint64_t min, max; /* as distances from the lowest of the type */
-    uint64_t scale;    /* divides what they differ by; 0: they are equal */
+    uint64_t min, max; /* as distances from the lowest integer of the type */
+    uint64_t scale;    /* divides all differences; 0: all integers are equal */
     bool any;
 };
 
 /* How integers are coded. */
 struct terp_integer_carrier {
     struct terp_carrier_head head;
-    double bound;  /* of n; 0: of its bits */
-    bool is_coded; /* there is a carrier that holds all of them */
+    double bound;  /* of n; 0: the carrier's bits must not change */
+    bool is_coded; /* some carrier represents all integers */
 };
 
-/* The bound of integers in whole numbers. */
+/* The bound of integers as a whole number. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_integer_bound(const struct terp_params *params)
 {
@@ -73,12 +75,12 @@ terp_integer_carrier_of(enum terp_type type, uint64_t bound,
     return carrier;
 }
 
-/* What of a stream's integers an n may be: they stay in their type. */
+/* The range of n for which x stays in its type. */
 struct terp_integer_limits {
     int64_t low, high;
 };
 
-/* False where the offset is no integer of the type. */
+/* Returns false when the offset is not an integer of the type. */
 static inline TERP_HOST_DEVICE bool
 terp_integer_limits_of(enum terp_type type,
                        const struct terp_carrier_head *head,
@@ -98,7 +100,7 @@ terp_integer_limits_of(enum terp_type type,
 
 /* ---- one part ---- */
 
-/* What a and b are multiples of; 0 is one of any number. */
+/* The greatest common divisor. 0 is a multiple of any number. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_common_divisor(uint64_t a, uint64_t b)
 {
@@ -110,15 +112,16 @@ terp_common_divisor(uint64_t a, uint64_t b)
     return a;
 }
 
-/* How far an integer of so many bytes is above the lowest of its type. */
+/* The distance of an integer of `nbytes` from the lowest integer of its
+ * type. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_integer_distance(uint64_t word, int nbytes, uint64_t lowest)
 {
     return (word - lowest) & UINT64_MAX >> (64 - 8 * nbytes);
 }
 
-/* n of an integer, by how far it and the offset are above the lowest: all that
- * is coded fits its type. */
+/* n of an integer. `distance` and `offset` are distances from the lowest
+ * integer of the type. The result fits because is_coded was checked. */
 static inline TERP_HOST_DEVICE int64_t
 terp_integer_number(uint64_t distance, uint64_t offset, uint64_t scale)
 {
@@ -128,8 +131,8 @@ terp_integer_number(uint64_t distance, uint64_t offset, uint64_t scale)
                              : (int64_t)((distance - offset) / scale);
 }
 
-/* To the nearest integer within limits; of two, the one nearer to zero. A NaN
- * is low. */
+/* Rounds to the nearest integer within the limits, ties towards zero. NaN gives
+ * `low`. */
 static inline TERP_HOST_DEVICE int32_t
 terp_integer_of_f32(float y, float low, float high)
 {
@@ -150,7 +153,7 @@ terp_integer_of_f64(double y, double low, double high)
     return n + (rest > 0.5) - (rest < -0.5);
 }
 
-/* Sign and magnitude, as of a float64's bits, and back. */
+/* An integer as sign and magnitude in the bits of a float64, and back. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_bits_of_integer(int64_t n)
 {
@@ -180,8 +183,7 @@ terp_half_mantissa_nbits(enum terp_type type)
                                 : TERP_BFLOAT16_MANTISSA_NBITS;
 }
 
-/* The smallest number above zero, and half of a normal number's last bit, of
- * 1. */
+/* The smallest positive number, and half of the last bit of 1. */
 static inline TERP_HOST_DEVICE double
 terp_half_least(enum terp_type type)
 {
@@ -207,15 +209,15 @@ terp_half_is_finite(enum terp_type type, unsigned bits)
     return (bits & 0x7FFF) < terp_half_infinity(type);
 }
 
-/* The int16 that stands for a value in the order of all, as a word, and back;
- * -0.0 is right below 0.0. */
+/* Maps the bits of a value to an int16 in the order of values, and back. -0.0
+ * comes directly below 0.0. */
 static inline TERP_HOST_DEVICE uint16_t
 terp_half_in_order(uint16_t bits)
 {
     return bits & 0x8000 ? bits ^ 0x7FFF : bits;
 }
 
-/* The bits of the float32 that a finite value is. */
+/* The bits of a finite value as a float32. The conversion is exact. */
 static inline TERP_HOST_DEVICE uint32_t
 terp_f32_bits_of_half(enum terp_type type, uint16_t bits)
 {
@@ -228,21 +230,22 @@ terp_f32_bits_of_half(enum terp_type type, uint16_t bits)
         return sign | ((magnitude << 13) + (112u << 23));
     if (magnitude == 0)
         return sign;
-    /* A subnormal number: its highest bit becomes the one that is left out. */
+    /* A subnormal number: its highest set bit becomes the implicit one. */
     const int shift = 24 - bit_width(magnitude);
     return sign |
            (((magnitude << shift) & 0x7FFFFF) | (uint32_t)(126 - shift) << 23);
 }
 
-/* Bits of a number, less its last ones, which round to the nearest even. */
+/* Drops the last `nbits` bits and rounds to nearest, ties to even. */
 static inline TERP_HOST_DEVICE uint32_t
 terp_round_bits(uint32_t bits, int nbits)
 {
     return (bits + (1u << (nbits - 1)) - 1 + (bits >> nbits & 1)) >> nbits;
 }
 
-/* The value nearest to a float32, of which the largest finite ones are the
- * last; of a NaN, whose bits are the machine's, the positive one. */
+/* The value nearest to a float32. What exceeds the largest finite value becomes
+ * that value. A NaN becomes positive, because its sign depends on the
+ * machine. */
 static inline TERP_HOST_DEVICE uint16_t
 terp_half_of_f32_bits(enum terp_type type, uint32_t bits)
 {
@@ -264,30 +267,32 @@ terp_half_of_f32_bits(enum terp_type type, uint32_t bits)
     return (uint16_t)(sign | (rounded < largest ? rounded : largest));
 }
 
-/* The bound by which values are coded so that, rounded to the type, none is
- * further than `bound` from what it was; `min` and `max` are the smallest and
- * the largest magnitude. With u
- * a distance of neighbours where a coded value x' is, and r the nearest of
- * these to it: Where the value x is a multiple of u too, |r - x| is one of at
- * most the bound if |x' - x| is below that, and u / 2. Where it is not, x is
- * nearer to zero than any number whose neighbours are u away. Either the
- * distance of its neighbours is u / 2; then r is by u or more beyond the power
- * of two between them, and |r - x| a multiple of u / 2 above u. Or x is more
- * than 2^(bits of the mantissa - 1) u away, and |r - x| is at most |x' - x| + u
- * / 2. */
+/* The bound under which the carrier must be coded: after rounding to the type,
+ * no value may be further than `bound` from its original. `min` and `max` are
+ * the smallest and the largest magnitude.
+ *
+ * Why: let x be an original, x' its coded value, u the distance between
+ * neighbours of the type at x', and r the neighbour nearest to x'. If x is a
+ * multiple of u, so is r - x; then |r - x| is at most the bound if |x' - x| is
+ * below the largest multiple of u within the bound, plus u / 2. Otherwise x is
+ * nearer to zero than all numbers whose neighbours are u apart. One case:
+ * neighbours of x are u / 2 apart; then r is at least u beyond the power of two
+ * between x and r, and |r - x| is a multiple of u / 2 above u. The other case:
+ * x is more than 2^(mantissa bits - 1) u away, and |r - x| is at most |x' - x|
+ * + u / 2. */
 static inline TERP_HOST_DEVICE double
 terp_half_bound_of(enum terp_type type, double bound, double min, double max)
 {
     const int mantissa_nbits = terp_half_mantissa_nbits(type);
     const double far = (double)(1 << (mantissa_nbits - 1));
     const double largest =
-        type == TERP_FLOAT16 ? 0x1p16 : 0x1p128; /* all are below */
+        type == TERP_FLOAT16 ? 0x1p16 : 0x1p128; /* exceeds all values */
     const double top = max + bound < largest ? max + bound : largest;
     const double least_u = terp_half_least(type);
     double least = bound;
 
-    /* Where u is a smaller part of the bound than its margin, b - u / 2 does
-     * not matter. */
+    /* When u is less than the margin's fraction of the bound, u / 2 is within
+     * the margin and needs no check. */
     double u = least_u / 2;
     do {
         u *= 2;
@@ -309,7 +314,7 @@ terp_half_bound_of(enum terp_type type, double bound, double min, double max)
     return least * (1 - TERP_CARRIER_MARGIN);
 }
 
-/* Whether no value may change. */
+/* Whether the bound is so small that no value may change. */
 static inline TERP_HOST_DEVICE bool
 terp_half_is_exact(enum terp_type type, const struct terp_params *params)
 {
@@ -319,8 +324,8 @@ terp_half_is_exact(enum terp_type type, const struct terp_params *params)
                      params->bound < terp_half_least(type);
 }
 
-/* The bound relative to each value that leaves room for rounding, by half of
- * the last bit of a normal number. */
+/* The carrier's bound relative to each value. It leaves half of the last bit of
+ * a normal number for rounding. */
 static inline TERP_HOST_DEVICE double
 terp_half_pointwise_bound_of(enum terp_type type, double bound)
 {
@@ -328,9 +333,9 @@ terp_half_pointwise_bound_of(enum terp_type type, double bound)
     return (bound - unit) / (1 + unit) * (1 - TERP_CARRIER_MARGIN);
 }
 
-/* What a caller's parameters mean for the float32 that 16-bit floats are coded
- * as: values that no number has are NaN there, and floors are for wider
- * floats. */
+/* The caller's parameters for the float32 carrier of 16-bit floats. NaN and
+ * infinities are NaN in the carrier, so fill values among them are dropped.
+ * Floors do not exist for 16-bit floats. */
 static inline TERP_HOST_DEVICE struct terp_params
 terp_params_of_halves(enum terp_type type, const struct terp_params *params)
 {
@@ -352,8 +357,7 @@ terp_params_of_halves(enum terp_type type, const struct terp_params *params)
     return coded;
 }
 
-/* A fill value by its own bits, of which terp_params_of_halves has made those
- * of a float32 where the type has 16 bits. */
+/* The inverse of the conversion of fill values in terp_params_of_halves. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_own_fill(enum terp_type type, uint64_t fill_bits)
 {
@@ -362,8 +366,8 @@ terp_own_fill(enum terp_type type, uint64_t fill_bits)
                : fill_bits;
 }
 
-/* The bits of the float32 that a value is coded as: NaN for what is no number,
- * or with `normal_only` no normal one. */
+/* The bits of the carrier of a value: NaN for NaN and infinities, with
+ * `normal_only` also for zeros and subnormal numbers. */
 static inline TERP_HOST_DEVICE uint32_t
 terp_carried_half(enum terp_type type, uint16_t bits, bool normal_only)
 {
@@ -375,13 +379,12 @@ terp_carried_half(enum terp_type type, uint16_t bits, bool normal_only)
     return special ? 0x7FC00000 : terp_f32_bits_of_half(type, bits);
 }
 
-/* The bound of what is coded where one is asked for that is absolute, of values
- * from `min` to `max`. */
+/* The carrier's bound for an absolute bound and values from `min` to `max`. */
 static inline TERP_HOST_DEVICE double
 terp_half_bound_of_range(enum terp_type type, double bound, double min,
                          double max)
 {
-    /* No values, or no two that differ. */
+    /* No values, or all are equal. */
     if (!is_bound(bound))
         return bound;
     return terp_half_bound_of(type, bound,
@@ -393,8 +396,8 @@ terp_half_bound_of_range(enum terp_type type, double bound, double min,
 
 /* ---- complex values ---- */
 
-/* What a relative bound means for the modulus of the error: that of the part
- * with the larger range. 0: none has one. */
+/* The bound on the modulus of the error that a relative bound means: it follows
+ * from the part with the larger range. 0: neither part has a range. */
 static inline TERP_HOST_DEVICE double
 terp_bound_of_parts(double bound, const double min[TERP_NPARTS],
                     const double max[TERP_NPARTS])
@@ -409,8 +412,8 @@ terp_bound_of_parts(double bound, const double min[TERP_NPARTS],
     return is_bound(largest) ? largest : 0;
 }
 
-/* Of each part, so that the modulus of the error is at most `bound`: a little
- * below it over the root of 2. */
+/* The bound of each part that keeps the modulus of the error within `bound`: a
+ * little less than bound / sqrt(2). */
 static inline TERP_HOST_DEVICE double
 terp_part_bound_of(double bound)
 {

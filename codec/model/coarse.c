@@ -1,4 +1,4 @@
-/* Which lattice of a domain has the values that are wanted of a chunk. */
+/* Finds the lattice of a domain that holds the wanted values of a chunk. */
 #include "codec/model/coarse.h"
 
 #include "codec/format/limits.h"
@@ -13,9 +13,9 @@ terp_coarse_chunk_of(const struct terp_chunk *chunk, uint64_t step)
     return coarse;
 }
 
-/* Whether bricks of the domain have the fastest dims of the chunk, so that a
- * lattice of the one is a lattice of the other. The domain of a flat chunk may
- * be another. */
+/* Whether the fastest dims of the chunk are those of the domain's bricks. Only
+ * then is a lattice of the domain a lattice of the chunk. A flat chunk may have
+ * another domain. */
 static bool
 bricks_are_aligned(const struct terp_chunk *chunk,
                    const struct terp_chunk *domain)
@@ -39,8 +39,8 @@ log2_of(uint64_t step)
     return log2;
 }
 
-/* Levels that can be left out. Raster predictions have none; what is stored as
- * it was, or is one value, has no levels, but any lattice. */
+/* The number of levels that need not be decoded: 0 for raster predictions and
+ * for stored values. A constant chunk has no levels, but any lattice. */
 static int
 count_skipped(const struct terp_frame *frame, uint64_t step)
 {
@@ -73,7 +73,7 @@ terp_coarse_make(const struct terp_frame *frame, uint64_t step,
                                  .nvalues = 1,
                                  .rank = chunk->rank,
                                  .is_all = true};
-    /* The chunk's dims that count bricks of the domain. */
+    /* The number of the chunk's dims that count bricks of the domain. */
     const int nslow =
         nskipped == 0
             ? 0
@@ -93,7 +93,8 @@ terp_coarse_make(const struct terp_frame *frame, uint64_t step,
     *coarse_ret = coarse;
 }
 
-/* The longest stream is a raw one; a table has 32 bits for a length. */
+/* A table of prefixes stores a length in 32 bits; no stream is much longer than
+ * its chunk. */
 bool
 terp_may_have_prefixes(const struct terp_frame *frame)
 {

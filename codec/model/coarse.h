@@ -1,8 +1,9 @@
-/* Every step-th value of each dimension of a chunk, without the rest of it. The
- * finest levels of a spline's domain are left out: what the others fill is the
- * lattice of some stride, a power of two, in C order. That lattice is a chunk
- * whose levels are the ones that are not left out, one number lower for each
- * that is; so whatever decodes a chunk decodes it too. */
+/* Decodes every step-th value of each dimension, without the rest of the chunk.
+ * The decoder leaves out the finest levels of a spline's domain. The other
+ * levels fill a lattice whose stride is a power of two, and give it in C order.
+ * The lattice is itself a chunk: when k levels are left out, its level l is
+ * level l + k of the domain. Code that decodes a chunk therefore decodes the
+ * lattice. */
 #pragma once
 
 #include "codec/format/frame.h"
@@ -10,16 +11,17 @@
 
 TERP_C_BEGIN
 
-/* What is decoded, and which of that is wanted. */
+/* The decoded lattice, and the wanted values in it. */
 struct terp_coarse {
-    int nskipped;             /* the domain's finest levels */
-    struct terp_chunk domain; /* what the others fill */
-    uint64_t nvalues;         /* of that */
-    /* It is an array of such dims, slowest first, of which every stride[i]-th
-     * value is wanted, `count` of them. */
+    int nskipped;             /* number of the domain's finest levels left
+                                 out */
+    struct terp_chunk domain; /* the lattice that the other levels fill */
+    uint64_t nvalues;         /* values of the lattice */
+    /* The lattice as an array, slowest dim first. Along dimension i, `count[i]`
+     * values are wanted, stride[i] apart. */
     int rank;
     uint64_t dims[TERP_MAX_RANK], stride[TERP_MAX_RANK], count[TERP_MAX_RANK];
-    bool is_all; /* every value is wanted */
+    bool is_all; /* every value of the lattice is wanted */
 };
 
 static inline bool
@@ -28,36 +30,37 @@ terp_step_is_valid(uint64_t step)
     return step != 0 && (step & (step - 1)) == 0;
 }
 
-/* The chunk of every step-th value. */
+/* The chunk that every step-th value makes. */
 struct terp_chunk
 terp_coarse_chunk_of(const struct terp_chunk *chunk, uint64_t step);
 
-/* `step` is a power of two. */
+/* `step` must be a power of two. */
 void
 terp_coarse_make(const struct terp_frame *frame, uint64_t step,
                  struct terp_coarse *coarse_ret);
 
 /* ---- prefixes ---- */
 
-/* Whether a stream's first bytes tell coarse values, so that its frame may have
- * a table of prefixes: it has levels, of more than one tile. */
+/* Whether a prefix of a stream suffices to decode a coarse lattice, so that its
+ * frame may have a table of prefixes: the stream must have levels, and more
+ * than one tile. */
 bool
 terp_may_have_prefixes(const struct terp_frame *frame);
 
-/* Tiles that prefix i of such a stream has, of every value of the domain's
- * lattice whose stride is 2 << i. */
+/* The number of tiles of prefix i, which holds the domain's lattice of stride 2
+ * << i. */
 uint64_t
 terp_prefix_ntiles(const struct terp_frame *frame, int i);
 
-/* Which prefix tells every step-th value, a step above 1. */
+/* The number of the prefix for a step above 1. */
 static inline int
 terp_prefix_number(uint64_t step)
 {
     return step < 4 ? 0 : step < 8 ? 1 : 2;
 }
 
-/* The prefix that tells every step-th value, which has levels of its own; NULL:
- * it takes the whole stream. */
+/* The prefix that suffices for every step-th value; NULL: the whole stream is
+ * needed. */
 static inline const struct terp_prefix *
 terp_prefix_of(const struct terp_frame *frame, uint64_t step)
 {
@@ -66,8 +69,9 @@ terp_prefix_of(const struct terp_frame *frame, uint64_t step)
                : NULL;
 }
 
-/* Where a row of the lattice that is left, whose coordinates are `at`, begins
- * in the C order of all; its points are 2^nskipped apart. */
+/* The index, in the C order of the whole domain, at which a row of the lattice
+ * begins. `at` are the row's coordinates in the lattice. Points of the row are
+ * 2^nskipped apart. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_coarse_row_begin(const struct terp_layout *whole, int nskipped,
                       uint64_t brick, const uint64_t at[TERP_NDIMS])
@@ -79,7 +83,7 @@ terp_coarse_row_begin(const struct terp_layout *whole, int nskipped,
     return begin * whole->dims[0];
 }
 
-/* Where value `i` of that lattice stands in the C order of all. */
+/* The index of value `i` of the lattice in the C order of the whole domain. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_coarse_place(const struct terp_layout *whole,
                   const struct terp_layout *lattice, int nskipped, uint64_t i)
@@ -93,7 +97,7 @@ terp_coarse_place(const struct terp_layout *whole,
     return terp_coarse_row_begin(whole, nskipped, i, at) + (at[0] << nskipped);
 }
 
-/* How many values of the lattice stand before place `at` of that order. */
+/* The number of values of the lattice before index `at` of that order. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_coarse_nbefore(const struct terp_layout *whole,
                     const struct terp_layout *lattice, int nskipped,
@@ -101,7 +105,7 @@ terp_coarse_nbefore(const struct terp_layout *whole,
 {
     const uint64_t step = UINT64_C(1) << nskipped;
     uint64_t of_dim[TERP_NDIMS];
-    bool is_on = true; /* by the slower dims the place is on the lattice */
+    bool is_on = true; /* the coordinates of slower dims are on the lattice */
 
     for (int d = 0; d < TERP_NDIMS; d++) {
         of_dim[d] = at % whole->dims[d];

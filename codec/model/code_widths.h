@@ -1,12 +1,12 @@
-/* How wide the codes of sampled values would be: the part of the search for a
- * chunk's low bits that depends on the type of values. */
+/* The widths of the codes of sampled values: the part of the search for low
+ * bits (codec/model/low_bits.h) that depends on the type of values. */
 #pragma once
 
 #include "codec/model/exact.h"
 #include "codec/model/low_bits.h"
 #include "codec/model/value.h"
 
-/* Bits of the code of an error, which is told in fourths. */
+/* The bits of an error's code. `error` is a fourth of the error. */
 TERP_INLINE int
 code_width_of(double error, double inverse_step)
 {
@@ -17,8 +17,8 @@ code_width_of(double error, double inverse_step)
                : TERP_MAX_WIDTH + 1;
 }
 
-/* A fourth of a value, which no sum makes too large for a double; NaN where
- * there is none that predicts. */
+/* A fourth of a value, so that sums do not overflow a double; NaN for a value
+ * that does not exist or is special. */
 TERP_TYPED(T)
 TERP_INLINE double
 fourth_or_nan(const T *values, const TERP_WORD *fills, bool exists, uint64_t at)
@@ -26,8 +26,8 @@ fourth_or_nan(const T *values, const TERP_WORD *fills, bool exists, uint64_t at)
     return value_or_nan(values, fills, exists, at) * 0.25;
 }
 
-/* The bits of the code of the value at `at` by each interpolation; -1 where
- * there is none. */
+/* The bits of the code of the value at `at` under each interpolation; -1 if the
+ * interpolation does not exist. */
 TERP_TYPED(T)
 TERP_INLINE void
 sample_code_widths(const T *values, const TERP_WORD *fills,
@@ -37,7 +37,7 @@ sample_code_widths(const T *values, const TERP_WORD *fills,
 {
     const bool exists = at < layout->nvalues;
     const double v = fourth_or_nan(values, fills, exists, at);
-    /* Exact quants are not denser than values are. */
+    /* Exact quants are not denser than values. */
     const double ulps =
         (double)TERP_CONST(MANTISSA) / terp_power_of_two(nzeros + 2) / fabs(v);
     const double inverse = ulps < inverse_step ? ulps : inverse_step;
@@ -73,8 +73,8 @@ sample_code_widths(const T *values, const TERP_WORD *fills,
     }
 }
 
-/* Of a value that is not special, nor zero: the exponent of its last bit that
- * is set, and the zero bits behind that. */
+/* The exponent of the lowest set bit of a nonzero value, which is not special,
+ * and the number of zero bits below it. */
 TERP_TYPED(T)
 TERP_INLINE int
 last_bit_of(T value, int *nzeros_ret)
@@ -85,7 +85,7 @@ last_bit_of(T value, int *nzeros_ret)
     const TERP_WORD field = bits >> mantissa_nbits;
     const TERP_WORD digits = (bits & (first - 1)) | (field > 0 ? first : 0);
 
-    /* The lowest bit alone has as many zeros behind as it is worth. */
+    /* The position of the lowest set bit is the number of zeros. */
     *nzeros_ret = bit_width(digits & (0 - digits)) - 1;
     return (field > 0 ? (int)field : 1) + terp_min_exponent(sizeof(T)) - 1 -
            mantissa_nbits + *nzeros_ret;

@@ -1,6 +1,5 @@
-/* In which context a point's code is put by the pipeline `ratio`:
- * how large the codes of the even points around it were. doc/format.md,
- * "Context order". */
+/* The context of a point's code in the pipeline `ratio`: how large the codes of
+ * the even points around it were. doc/format.md, "Context order". */
 #pragma once
 
 #include <math.h>
@@ -8,20 +7,20 @@
 #include "codec/format/layout.h"
 #include "codec/format/low_bits.h"
 
-/* Levels that have contexts, from 1 on; those above have few points. */
+/* Levels 1 to this one have contexts; coarser levels have few points. */
 #define TERP_NCONTEXT_LEVELS 3
 #define TERP_NCONTEXTS 8
 
-/* What a level's points are sorted by: their context; special points, which
- * need no code, come behind all others. */
+/* The groups into which a level's points are sorted: contexts, and behind them
+ * the special points, which need no code. */
 #define TERP_GROUP_SPECIALS TERP_NCONTEXTS
 #define TERP_NGROUPS (TERP_NCONTEXTS + 1)
 
-/* A point weighs this for each unit of its code's magnitude, up to a limit,
- * when it is an even point of the next finer level, and half of that, rounded
- * down, of each level further down. Where codes are wide it weighs the root of
- * that, rounded down: magnitudes differ by more there than contexts could tell.
- */
+/* The weight of an even point of the next finer level: this many for each unit
+ * of its code's magnitude, up to a limit. Each further level halves the weight,
+ * rounded down. When codes are wide, the weight is the square root, rounded
+ * down, because wide magnitudes differ more than eight contexts can tell
+ * apart. */
 #define TERP_CONTEXT_UNIT 4
 #define TERP_CONTEXT_MAX_WEIGHT 252
 
@@ -38,8 +37,8 @@ terp_context_weight(unsigned symbol, int wide)
                          : TERP_CONTEXT_MAX_WEIGHT);
 }
 
-/* By the weights of the 2^n corners around a point of n odd dimensions: their
- * sum times 2^(TERP_NDIMS - n). */
+/* The context of a point of n odd dimensions. `sum` is the sum of the weights
+ * of its 2^n corners, times 2^(TERP_NDIMS - n). */
 static inline TERP_HOST_DEVICE uint16_t
 terp_context_of(int16_t sum)
 {

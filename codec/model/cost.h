@@ -1,5 +1,6 @@
-/* What sampled codes would cost in a stream. All costs are integers, in the
- * units of the dictionary's cost table, so that every engine finds the same. */
+/* Estimates the cost of sampled codes in a stream. All costs are integers in
+ * the unit of the dictionary's cost table, so that both engines find the same.
+ * doc/design/03-tuner.md. */
 #pragma once
 
 #include "codebooks/codebooks.h"
@@ -7,13 +8,12 @@
 #include "codec/format/low_bits.h"
 #include "codec/model/range.h"
 
-/* Samples are priced together, by one entry of the dictionary, but tiles have
- * one each: lorenzo's codes, which vary more from place to place than those of
- * splines, gain by that. How much they gain is estimated on runs of this many
- * values of a row, each of which is priced by its own mean. Rows no longer than
- * a run are too short for an estimate: those at the edge of a brick, which have
- * fewer neighbours, would look like places with larger codes, but no tile has
- * them alone. */
+/* Samples are priced together by one entry of the dictionary, while each tile
+ * has its own. Lorenzo's codes vary more from place to place than a spline's,
+ * and gain by that. The gain is estimated from runs of this many values of a
+ * row, each priced by its own mean. Rows that are not longer than a run give no
+ * estimate: the runs at the edge of a brick have fewer neighbours and larger
+ * codes, but no tile consists of them alone. */
 #define TERP_LORENZO_RUN_NVALUES 32
 
 static inline TERP_HOST_DEVICE bool
@@ -22,9 +22,9 @@ terp_lorenzo_has_runs(uint64_t row_nvalues)
     return row_nvalues > TERP_LORENZO_RUN_NVALUES;
 }
 
-/* What a code costs where `mean` is 1 + 2e times the codes' mean magnitude: its
- * logarithm, a straight line between powers of two and a parabola on top. Both
- * in 1/1024. */
+/* The cost of a code, in 1/1024 bit, from `mean` = 1 + 2e * (mean magnitude of
+ * the codes), in 1/1024. It approximates the logarithm by a straight line
+ * between powers of two plus a parabola. */
 static inline TERP_HOST_DEVICE uint32_t
 terp_cost_of_mean(uint32_t mean)
 {
@@ -34,8 +34,8 @@ terp_cost_of_mean(uint32_t mean)
 }
 #define TERP_2E 5567 /* in 1/1024 */
 
-/* What n codes cost by the sum of their magnitudes, of which an escape's is
- * TERP_ROW_ESCAPE: at most TERP_MAX_RUN_COST a code. */
+/* The cost of n codes from the sum of their magnitudes. An escape counts as
+ * TERP_ROW_ESCAPE. The cost is at most TERP_MAX_RUN_COST for each code. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_cost_of_sum(uint64_t sum, uint64_t n)
 {
@@ -49,7 +49,7 @@ _Static_assert(
     "A mean that a code can have is below 2^22, so that its octave is 12 at "
     "most.");
 
-/* The same cost of a run, in 32 bits. */
+/* The same for a run, in 32 bits. */
 static inline TERP_HOST_DEVICE uint32_t
 terp_cost_of_run(uint32_t sum, uint32_t n)
 {
@@ -60,10 +60,11 @@ _Static_assert((uint64_t)TERP_LORENZO_RUN_NVALUES *(1024 +
                    (uint64_t)1 << 32,
                "What a run of escapes sums up to fits 32 bits.");
 
-/* The cost of sampled codes where their runs' costs sum up to `of_runs`, and
- * `of_all` is the cost of all of them as one run. Tiles are longer than runs
- * and gain less, and where values differ much from place to place, splines gain
- * too: so there is a limit. */
+/* Corrects the cost of sampled codes for tiles that vary. `of_runs` is the sum
+ * of the costs of runs, `of_all` the cost of all codes as one run. The gain
+ * counts for three quarters because tiles are longer than runs. It is at most
+ * an eighteenth because splines gain too where values differ much from place to
+ * place. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_cost_in_runs(uint64_t cost, uint64_t of_runs, uint64_t of_all)
 {
@@ -75,22 +76,21 @@ terp_cost_in_runs(uint64_t cost, uint64_t of_runs, uint64_t of_all)
     return cost > least ? cost : least;
 }
 
-/* The cost of `nvalues` values by that of `nsampled`. */
+/* Scales the cost of `nsampled` values to `nvalues`. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_scale_cost(uint64_t cost, uint64_t nvalues, uint64_t nsampled)
 {
     return cost * (nvalues / nsampled) + cost * (nvalues % nsampled) / nsampled;
 }
 
-/* A spline's samples are rows of the dictionary, or one of these. A special
- * value costs nothing. What will stand in its place as a neighbour is not known
- * while values are sampled, and neither is the code of a value that such a
- * neighbour predicts. */
+/* A spline's sample is a row of the dictionary or one of these. A special value
+ * costs nothing. Its replacement as a neighbour is not yet known when values
+ * are sampled, so a value that it predicts has an unknown code. */
 #define TERP_ROW_UNKNOWN TERP_NROWS
 #define TERP_ROW_SPECIAL (TERP_NROWS + 1)
 
-/* Samples of a class that is predicted along so many dimensions, and the cost
- * of those whose codes are known. */
+/* Samples of a class that `npredicting` dimensions predict. `cost` is that of
+ * the known codes. */
 struct terp_class_samples {
     unsigned npredicting;
     bool blends, blends_long;
@@ -98,10 +98,10 @@ struct terp_class_samples {
     uint64_t cost;
 };
 
-/* The cost of a class of `nvalues` by its samples. An unknown code costs what
- * the known ones do on the mean, or two bits where none is known, and more: the
- * more so the fewer neighbours predict it, of which one is not known. A long
- * spline meets such neighbours where others do not. */
+/* The cost of a class of `nvalues` from its samples. An unknown code costs as
+ * much as the mean known code (two bits if no code is known) plus one to two
+ * and a half bits: more when fewer neighbours predict it, since one of them is
+ * unknown. Long splines have such neighbours where other splines do not. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_cost_of_class(const struct terp_class_samples *samples, uint64_t nvalues)
 {
@@ -122,14 +122,14 @@ terp_cost_of_class(const struct terp_class_samples *samples, uint64_t nvalues)
                                  samples->nsampled);
 }
 
-/* What a class costs under a spline, by what it costs under the cubic one. It
- * is told by what classes of one odd dimension cost under either, of all
- * dimensions that predict this one: only those are sampled under every spline.
- */
+/* The cost of a class under a spline, from its cost under the cubic one. Only
+ * classes of one odd dimension are sampled under every spline. `of_spline` and
+ * `of_cubic` are their costs, summed over the dimensions that predict this
+ * class. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_cost_under_spline(uint64_t cost, uint64_t of_spline, uint64_t of_cubic)
 {
-    /* At most so much that a cost stays a 64-bit number. */
+    /* The limit keeps costs within 64 bits. */
     double most = 16 * (double)of_cubic, wanted = (double)of_spline;
 
     return of_cubic == 0
@@ -138,8 +138,8 @@ terp_cost_under_spline(uint64_t cost, uint64_t of_spline, uint64_t of_cubic)
                                             (double)of_cubic));
 }
 
-/* Bytes that the number of an escape likely has, in a chunk whose range is so
- * many steps. */
+/* The likely bytes of an escape's number in a chunk whose range is `nsteps`
+ * steps. */
 static inline TERP_HOST_DEVICE unsigned
 terp_likely_escape_nbytes(double nsteps, int value_nbytes)
 {
@@ -150,27 +150,28 @@ terp_likely_escape_nbytes(double nsteps, int value_nbytes)
                                               : nbytes);
 }
 
-/* What is known of sampled codes that no symbol holds: how wide codes may be,
- * and how many bytes the number of an escape likely has. */
+/* Facts about sampled codes that no symbol holds: how wide codes may be, and
+ * the likely bytes of an escape's number. */
 struct terp_beyond {
     int wide;
     unsigned number_nbytes;
 };
 
-/* Where most codes are wide, a tile has low bits of its own: its codes take
- * about so many bits at least, and those that are none of a symbol with the
- * samples' unit so many more than that. In half bits. */
+/* Prices, in half bits, in a tile that chooses its own low bits because most
+ * codes are wide. Each code costs at least TERP_BROAD_CODE_HALF_BITS. A code
+ * that has no symbol under the samples' unit costs the unit's bits and
+ * TERP_BEYOND_HALF_BITS more. */
 #define TERP_BROAD_CODE_HALF_BITS 15
 #define TERP_BEYOND_HALF_BITS 16
 
-/* Where numbers have more bytes than this, escapes are likely none of a code of
- * 16 bits. */
+/* When numbers have more bytes than this, escapes are likely too large for a
+ * code of 16 bits. */
 #define TERP_CODED_MAX_NUMBER_NBYTES 3
 
-/* The cost of `ncodes` sampled codes, in units of the dictionary's cost table:
- * what they cost under the best entry, and the numbers of the `nescapes` among
- * them that no symbol holds. If these may be codes nevertheless, they are such
- * in tiles whose low bits suit them, where that is cheaper. */
+/* The cost of `ncodes` sampled codes, in units of the dictionary's cost table.
+ * Of these, `nescapes` have no symbol. Two prices are compared and the lower
+ * counts: the best entry's cost plus the escapes' numbers; or, if codes may
+ * hold the escapes, a tile with low bits of its own. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_cost_of_codes(uint64_t of_entry, uint64_t ncodes, uint64_t nescapes,
                    struct terp_beyond beyond)
@@ -192,22 +193,22 @@ terp_cost_of_codes(uint64_t of_entry, uint64_t ncodes, uint64_t nescapes,
     return may_be_coded && coded < escaping ? coded : escaping;
 }
 
-/* What a value costs that lorenzo cannot reproduce. */
+/* The price of a value that Lorenzo cannot reproduce: 64 bits. */
 #define TERP_UNPREDICTABLE_COST (UINT64_C(64) << TERP_COST_FRACTION_NBITS)
 
-/* What differences along some dimensions cost, by samples of them. */
+/* Samples of the differences along some dimensions. */
 struct terp_difference_samples {
-    uint64_t nsampled;       /* values, of which */
-    uint64_t nunpredictable; /* so many are not reproduced by their integer */
-    uint64_t nnear;          /* and so many of the others nearly exactly */
-    uint64_t cost;           /* of the codes under one entry */
-    uint64_t run_costs;      /* of runs, each by its own mean */
-    uint64_t sum, ncodes;    /* of the codes' magnitudes; codes */
+    uint64_t nsampled;       /* values */
+    uint64_t nunpredictable; /* values whose integer does not reproduce them */
+    uint64_t nnear;          /* other values that are reproduced nearly
+                                exactly */
+    uint64_t cost;           /* cost of the codes under one entry */
+    uint64_t run_costs;      /* cost of runs, each by its own mean */
+    uint64_t sum, ncodes;    /* sum of the codes' magnitudes; number of codes */
 };
 
-/* The cost of a chunk of `nvalues` by its samples, of which there is one at
- * least; `in_runs` tells tiles apart, which the choice of dimensions does not.
- */
+/* The cost of a chunk of `nvalues` from its samples, at least one. `in_runs`:
+ * allow for tiles that vary; the choice of dimensions does not. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_cost_of_differences(const struct terp_difference_samples *samples,
                          uint64_t nvalues, bool in_runs)
@@ -223,8 +224,8 @@ terp_cost_of_differences(const struct terp_difference_samples *samples,
                            nvalues, samples->nsampled);
 }
 
-/* What a predictor is chosen by. */
+/* The price by which a predictor is chosen. */
 struct terp_price {
-    uint64_t cost;  /* of the chunk, UINT64_MAX if that cannot be known */
-    uint64_t nnear; /* values that it reproduces nearly exactly, as is known */
+    uint64_t cost;  /* of the chunk; UINT64_MAX: unknown */
+    uint64_t nnear; /* values known to be reproduced nearly exactly */
 };

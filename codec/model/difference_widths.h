@@ -1,13 +1,14 @@
-/* How wide lorenzo's differences of sampled values are: the part of the search
- * for bits below symbols that depends on the type of values. */
+/* The widths of Lorenzo's differences of sampled values: the part of the search
+ * for low bits and tails that depends on the type of values. */
 #pragma once
 
 #include "codec/format/layout.h"
 #include "codec/model/quantizer.h"
 
-/* The bits of the difference of the value at `at` along `dims`; -1 where it is
- * not known: behind the last value, and where a point is special, in whose
- * place another stands. Integers are exact where `exact` says so. */
+/* The bits of the difference, along `dims`, of the value at `at`. Returns -1 if
+ * the difference is not known: behind the last value, and next to a special
+ * value, because another value will stand in its place. If `exact` has a
+ * significand, the integers are exact quants. */
 TERP_TYPED(T)
 TERP_INLINE int
 sample_difference_width(const T *values, const TERP_WORD *fills,

@@ -1,15 +1,15 @@
-/* The search for the domain of a chunk, by prices of samples, and the ways to
- * code it that are tried. */
+/* Searches the domain of a chunk by prices of samples, and lists the trials of
+ * a chunk. */
 #include "codec/model/domain.h"
 
 #include <stdlib.h>
 
-/* Lags whose errors are kept. A chunk that asks for more has many divisors: the
- * last one is told anew. */
+/* The number of lags whose errors are kept. Only a chunk with many divisors
+ * needs more; the errors of its further lags are computed each time. */
 #define MAX_LAGS 128
 
-/* A dimension of `extent` values that are `stride` values apart, and where each
- * sample of the sets is along it. */
+/* A dimension: `extent` values, `stride` apart, and the coordinate along it of
+ * each sample of each set. */
 struct axis {
     uint64_t stride, extent;
     uint64_t at[TERP_DOMAIN_NCHECKS][TERP_DOMAIN_NSAMPLES];
@@ -19,12 +19,13 @@ struct survey {
     uint64_t nvalues;
     terp_lag_errors_at *errors_at;
     void *arg;
-    uint64_t first_set, nsets; /* of samples; errors of set 0 are kept */
+    uint64_t first_set, nsets; /* sets of samples; errors of set 0 are kept */
     int nlags;
     uint64_t lag[MAX_LAGS];
     struct terp_lag_errors errors[MAX_LAGS][TERP_DOMAIN_NSAMPLES];
-    struct terp_lag_errors other[TERP_DOMAIN_NSAMPLES]; /* of another set */
-    struct axis along, across;                          /* that are looked at */
+    struct terp_lag_errors other[TERP_DOMAIN_NSAMPLES]; /* errors of another
+                                                           set */
+    struct axis along, across;
 };
 
 static const struct terp_lag_errors *
@@ -40,7 +41,7 @@ errors_of_lag(struct survey *survey, uint64_t lag)
     return survey->errors[survey->nlags - 1];
 }
 
-/* Has one of the survey's axes. */
+/* Makes an axis for the survey's sets. */
 static void
 make_axis(const struct survey *survey, uint64_t stride, uint64_t extent,
           struct axis *axis_ret)
@@ -89,9 +90,9 @@ price_along(struct survey *survey, uint64_t stride, uint64_t extent,
     }
 }
 
-/* Dims of one that was flat, with their prices. */
+/* A shape of the chunk, with its prices. */
 struct shape {
-    struct terp_chunk chunk; /* no stack */
+    struct terp_chunk chunk; /* not a stack */
     struct terp_domain_prices prices;
     uint64_t cost; /* of the best split */
     int nslow;
@@ -121,8 +122,8 @@ seems_periodic(struct survey *survey, uint64_t period)
     return terp_seems_periodic(&at_half, &at_period);
 }
 
-/* `shape` with its i-th dim cut into rows of `period`, where that is cheaper
- * than `best`. */
+/* Cuts the i-th dim of `shape` into rows of `period` values. Replaces *best if
+ * the result is cheaper. */
 static void
 try_period(struct survey *survey, const struct shape *shape, int i,
            uint64_t period, struct shape *best)
@@ -153,7 +154,7 @@ try_period(struct survey *survey, const struct shape *shape, int i,
         *best = cut;
 }
 
-/* One dim more, if there is one that gains a fiftieth. */
+/* Adds one dim, the best cut, if it saves at least a fiftieth. */
 static bool
 cut_best(struct survey *survey, struct shape *shape)
 {
@@ -175,7 +176,6 @@ cut_best(struct survey *survey, struct shape *shape)
     return true;
 }
 
-/* Prices along all dims. */
 static void
 price_dims(struct survey *survey, struct shape *shape)
 {
@@ -188,8 +188,8 @@ price_dims(struct survey *survey, struct shape *shape)
     }
 }
 
-/* Whether a shape that is to be tried is cheaper by other samples, too. Of many
- * shapes of noise some are by those that found them. */
+/* Whether other samples also find the shape cheaper. Among the many shapes of
+ * noise, some look cheap in the samples that selected them. */
 static bool
 is_confirmed(struct survey *survey, const struct terp_chunk *chunk,
              const struct shape *found)
@@ -258,7 +258,8 @@ terp_domain_find(const struct terp_chunk *chunk, uint32_t anchor_price,
 
 /* ---- trials ---- */
 
-/* All that is left open by the caller, in one domain. */
+/* Lists, for one domain, the trials of all predictors and pipelines that the
+ * caller leaves open. */
 static int
 try_all(const struct terp_params *params, const struct terp_chunk *domain,
         struct terp_trial *trials)

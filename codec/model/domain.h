@@ -1,11 +1,11 @@
-/* In which shape a chunk is predicted: its domain. Where neighbours along a
- * slow dimension do not predict, the chunk is a stack of bricks; a chunk of one
- * dimension may be rows, planes or boxes, one after another. An encoder finds
- * that by the errors of interpolation at sampled values, over the distances
- * (lags) at which splines of a shape would interpolate. A decoder reads the
- * domain in the stream. doc/design/03-tuner.md, "The domain".
+/* The domain: the shape in which a chunk is predicted. If neighbours along a
+ * slow dimension do not predict, the chunk is a stack of bricks. A chunk of one
+ * dimension may be a sequence of rows, planes or boxes. An encoder finds the
+ * domain by the errors of interpolation at sampled values, over the distances
+ * (lags) at which the splines of a shape would interpolate. A decoder reads the
+ * domain from the stream. doc/design/03-tuner.md, "The domain".
  *
- * Errors and prices are integers, so that every engine finds the same. */
+ * Errors and prices are integers, so that both engines find the same. */
 #pragma once
 
 #include "codec/format/frame.h"
@@ -15,20 +15,21 @@
 
 TERP_C_BEGIN
 
-/* Chunks of fewer values have no room for gains. Those of more would make
- * prices overflow. */
+/* The search is limited to chunks of this size: smaller ones cannot gain, and
+ * prices of larger ones would overflow. */
 #define TERP_DOMAIN_MIN_NVALUES 4096
 #define TERP_DOMAIN_MAX_NVALUES (UINT64_C(1) << 48)
 
 #define TERP_DOMAIN_NSAMPLES 64
 
-/* By so many other sets it is checked whether a flat chunk is to be tried in
- * another shape. Of smaller chunks the trial takes little. */
+/* A flat chunk of at least TERP_DOMAIN_CHECK_MIN_NVALUES is tried in another
+ * shape only if this many other sets of samples confirm that shape. In smaller
+ * chunks the trial itself is cheap. */
 #define TERP_DOMAIN_NCHECKS 8
 #define TERP_DOMAIN_CHECK_MIN_NVALUES (1 << 16)
 
-/* Where sample i of a set of them is: evenly spread, but for an offset that
- * meets every coordinate of dims that divide the distance. */
+/* The index of sample i of a set. Samples are evenly spread, with an offset
+ * that reaches every coordinate of dims that divide the distance. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_domain_sample_at(uint64_t nvalues, uint64_t set, uint64_t i)
 {
@@ -36,19 +37,20 @@ terp_domain_sample_at(uint64_t nvalues, uint64_t set, uint64_t i)
     return i * distance + (i * 7919 + set * 104729) % distance;
 }
 
-/* What the interpolation of one value, from those at a lag before and behind
- * it, leaves to be coded, in eighths of a bit. */
+/* The size of the code, in eighths of a bit, that interpolation of one value
+ * leaves. The value is interpolated from those one lag (and three lags) before
+ * and behind it. */
 struct terp_lag_errors {
     uint8_t linear; /* from the values 1 lag away */
     uint8_t cubic;  /* from those 1 and 3 lags away */
     uint8_t copy;   /* from the value before */
 };
-#define TERP_LAG_ERROR_UNKNOWN 255 /* A value is special, or beyond an end. */
+#define TERP_LAG_ERROR_UNKNOWN 255 /* a value is special or does not exist */
 #define TERP_LAG_ERROR_MAX 254
 
-/* Of an error in steps. A code of 0 is an eighth of a bit, about what runs of
- * zeros take; any other 1.1 bits and 1.15 times the logarithm of its magnitude
- * plus one. */
+/* The size of the code of an error of `nsteps` steps. A code of 0 costs an
+ * eighth of a bit, about its price in a run of zeros. Any other code costs 1.1
+ * bits and 1.15 times log2(magnitude + 1). */
 static inline TERP_HOST_DEVICE uint8_t
 terp_lag_error_of(double nsteps)
 {
@@ -67,14 +69,14 @@ terp_lag_error_of(double nsteps)
     return (uint8_t)(nbits < TERP_LAG_ERROR_MAX ? nbits : TERP_LAG_ERROR_MAX);
 }
 
-/* The errors of some samples, along one dimension at one distance. */
+/* The summed errors of samples along one dimension at one distance. */
 struct terp_price_sum {
     uint32_t linear, cubic, n;
 };
 
-/* Adds a sample whose coordinate is `at` along a dimension of `extent`; the lag
- * is `distance` steps of that dimension. Those at a lattice's first points say
- * nothing. */
+/* Adds a sample with the coordinate `at` along a dimension of `extent`. The lag
+ * is `distance` steps of that dimension. Samples at the first points of a
+ * lattice are skipped: nothing precedes them. */
 static inline TERP_HOST_DEVICE void
 terp_price_add(const struct terp_lag_errors *errors, uint64_t at,
                uint64_t extent, uint64_t distance, struct terp_price_sum *sum)
@@ -95,8 +97,8 @@ terp_price_add(const struct terp_lag_errors *errors, uint64_t at,
                       : linear;
 }
 
-/* What a point costs that is predicted along a dimension, in 1/64 bit; by the
- * price at half the distance where too few samples tell. */
+/* The price of a point that a dimension predicts, in 1/64 bit. With too few
+ * samples, the price at half the distance counts. */
 #define TERP_PRICE_UNKNOWN (9 * 64)
 #define TERP_PRICE_MIN_NSAMPLES 4
 static inline TERP_HOST_DEVICE uint32_t
@@ -113,14 +115,14 @@ struct terp_domain_prices {
     uint32_t anchor;
 };
 
-/* What a value costs that nothing near predicts. */
+/* The price of a value that no near value predicts. */
 static inline TERP_HOST_DEVICE uint32_t
 terp_price_of_anchor(double min, double max, double step)
 {
     return 8u * terp_lag_error_of((max - min) / 4 / step);
 }
 
-/* A domain of `chunk`: its `nslow` slowest dims count bricks. */
+/* The domain in which the `nslow` slowest dims of `chunk` count bricks. */
 static inline TERP_HOST_DEVICE struct terp_chunk
 terp_domain_split(const struct terp_chunk *chunk, int nslow)
 {
@@ -137,9 +139,8 @@ terp_domain_split(const struct terp_chunk *chunk, int nslow)
     return domain;
 }
 
-/* What a chunk of such dims, slowest first, costs if its `nslow` slowest dims
- * count bricks: each point by the cheapest of the dimensions in which its
- * coordinate is odd. */
+/* The price of a chunk whose `nslow` slowest dims count bricks. Each point
+ * costs as much as the cheapest dimension in which its coordinate is odd. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_domain_cost(const struct terp_chunk *chunk, int nslow,
                  const struct terp_domain_prices *prices)
@@ -173,15 +174,17 @@ terp_domain_cost(const struct terp_chunk *chunk, int nslow,
     return cost + nbricks * prices->anchor;
 }
 
-/* How sure an encoder is of a domain that is not the chunk. */
+/* How sure the encoder is that another domain than the chunk's shape is
+ * better. */
 enum terp_domain_verdict {
-    TERP_DOMAIN_IS_CHUNK, /* there is no other */
-    TERP_DOMAIN_TRY,      /* code both, and keep what is smaller */
-    TERP_DOMAIN_TAKE      /* code in this one */
+    TERP_DOMAIN_IS_CHUNK, /* keep the chunk's shape */
+    TERP_DOMAIN_TRY,      /* code in both, keep the smaller stream */
+    TERP_DOMAIN_TAKE      /* code in the other domain only */
 };
 
-/* By the estimates; `quiet`: along some dimension hardly anything changes, so
- * that lorenzo may code the whole in less than any estimate. */
+/* Compares estimated prices. `quiet`: hardly anything changes along some
+ * dimension, so Lorenzo may code the chunk in less than any estimate, and the
+ * other domain is at most tried. */
 static inline TERP_HOST_DEVICE enum terp_domain_verdict
 terp_domain_judge(uint64_t cost, uint64_t cost_of_chunk, bool quiet)
 {
@@ -190,7 +193,7 @@ terp_domain_judge(uint64_t cost, uint64_t cost_of_chunk, bool quiet)
                                                    : TERP_DOMAIN_IS_CHUNK;
 }
 
-/* Whether the prices along a dimension of so many values never exceed a bit. */
+/* Whether all prices along a dimension are below one bit. */
 static inline TERP_HOST_DEVICE bool
 terp_domain_is_quiet(const uint32_t *along, uint64_t extent)
 {
@@ -201,7 +204,7 @@ terp_domain_is_quiet(const uint32_t *along, uint64_t extent)
     return quiet;
 }
 
-/* The best split of a chunk of rank 2 or more. */
+/* Chooses the cheapest split of a chunk of rank 2 or more. */
 static inline TERP_HOST_DEVICE enum terp_domain_verdict
 terp_domain_choose_split(const struct terp_chunk *chunk,
                          const struct terp_domain_prices *prices,
@@ -226,7 +229,7 @@ terp_domain_choose_split(const struct terp_chunk *chunk,
 
 /* ---- flat chunks ---- */
 
-/* Lengths of rows that are tried, where they divide a dim. */
+/* Lengths of rows that are tried if they divide a dim. */
 #define TERP_MIN_PERIOD 4
 #define TERP_MAX_PERIOD 65536
 static inline TERP_HOST_DEVICE bool
@@ -236,15 +239,15 @@ terp_may_be_period(uint64_t extent, uint64_t period)
            period <= extent / 2 && extent % period == 0;
 }
 
-/* The logarithm of about half a period. */
+/* log2 of about half a period. */
 static inline TERP_HOST_DEVICE int
 terp_half_period_log2(uint64_t period)
 {
     return bit_width(period) - 2;
 }
 
-/* Whether a chunk of one dimension seems to be rows: half a period away values
- * differ more than a whole one. */
+/* Whether a chunk of one dimension seems to consist of rows: values half a
+ * period apart must differ more than values a period apart. */
 static inline TERP_HOST_DEVICE bool
 terp_seems_periodic(const struct terp_price_sum *at_half,
                     const struct terp_price_sum *at_period)
@@ -255,12 +258,12 @@ terp_seems_periodic(const struct terp_price_sum *at_half,
 
 /* ---- the search of an encoder, on the host ---- */
 
-/* Tells the errors of a set of samples of a chunk at a lag. */
+/* Computes the errors of a set of samples at a lag. */
 typedef void
 terp_lag_errors_at(void *arg, uint64_t lag, uint64_t set,
                    struct terp_lag_errors errors_ret[TERP_DOMAIN_NSAMPLES]);
 
-/* Whether a chunk may have a domain of its own. */
+/* Whether an encoder searches for a domain of a chunk. */
 static inline TERP_HOST_DEVICE bool
 terp_domain_is_open(const struct terp_chunk *chunk, uint64_t nvalues,
                     const struct terp_params *params)
@@ -271,8 +274,9 @@ terp_domain_is_open(const struct terp_chunk *chunk, uint64_t nvalues,
            params->effort != TERP_EFFORT_FAST;
 }
 
-/* Finds the domain of a chunk for which that is open. `domain_ret` is the chunk
- * where the verdict says so. TERP_ERR_MEMORY, or TERP_OK. */
+/* Finds the domain of a chunk for which terp_domain_is_open. *domain_ret is the
+ * chunk itself if the verdict is TERP_DOMAIN_IS_CHUNK. Returns TERP_OK or
+ * TERP_ERR_MEMORY. */
 enum terp_status
 terp_domain_find(const struct terp_chunk *chunk, uint32_t anchor_price,
                  terp_lag_errors_at *errors_at, void *arg,
@@ -288,14 +292,15 @@ struct terp_trial {
     enum terp_pipeline pipeline;
 };
 
-/* Domains: the chunk, the one that was found, and all splits; of each, two
- * predictors and so many pipelines. */
+/* Largest number of trials: one as the caller wants it; then, for the chunk's
+ * shape, the found domain and all splits, two predictors and two pipelines
+ * each. */
 #define TERP_NTRIED_PIPELINES 2
 #define TERP_MAX_NTRIALS (1 + 2 * TERP_NTRIED_PIPELINES * (TERP_MAX_RANK + 1))
 
-/* The streams of which an encoder keeps the smallest, the first one among equal
- * ones, by what was found of the domain of a chunk that is not constant;
- * `open`: terp_domain_is_open. Returns how many. */
+/* Lists the trials of a chunk that is not constant. The encoder keeps the
+ * smallest stream, among equal ones the first. `open`: terp_domain_is_open.
+ * Returns the number of trials. */
 int
 terp_trials_make(const struct terp_params *params,
                  const struct terp_chunk *chunk, bool open,
@@ -303,9 +308,9 @@ terp_trials_make(const struct terp_params *params,
                  enum terp_domain_verdict verdict,
                  struct terp_trial trials_ret[TERP_MAX_NTRIALS]);
 
-/* Whether the first of them, a stream of so many bytes, asks for one more.
- * Where lorenzo's codes are few they often are near each other, and in context
- * order few in each of many tiles: then `huffman` may be smaller. */
+/* Whether the first trial's stream calls for a trial of `huffman`. When
+ * Lorenzo's codes are few, they are often close together; context order
+ * scatters them over many tiles, and `huffman` may be smaller. */
 static inline bool
 terp_asks_for_huffman(const struct terp_params *params,
                       enum terp_prediction prediction, uint64_t nbytes,
@@ -314,11 +319,11 @@ terp_asks_for_huffman(const struct terp_params *params,
     return params->effort == TERP_EFFORT_DEFAULT &&
            params->pipeline == TERP_PIPELINE_AUTO &&
            prediction == TERP_PREDICTION_LORENZO &&
-           16 * nbytes < 3 * nvalues; /* 1.5 bits a value */
+           16 * nbytes < 3 * nvalues; /* 1.5 bits for each value */
 }
 
-/* Adds that one to the n that there are, unless the first is of another domain.
- * Returns how many there are now. */
+/* Adds the trial of `huffman` to the `n` trials, unless the first trial has
+ * another domain. Returns the new number of trials. */
 static inline int
 terp_trials_add_huffman(const struct terp_chunk *chunk,
                         enum terp_domain_verdict verdict,
