@@ -1,19 +1,20 @@
 /* Lorenzo's exact quants, for bounds near the precision of the values. The step
- * has so few bits that each of its multiples is a value of the type, so that
- * nothing is left to rounding; and where values, or those of them that a chunk
- * has, are not denser than multiples, quants count values as their bits do. So
- * a bound of any smallness is kept by as many quants as there are values. */
+ * has so few bits that each multiple is a value of the type: nothing is
+ * rounded. Where the values of the type, or those that the chunk uses, are as
+ * sparse as the multiples or sparser, quants count values by their bits
+ * instead. So any bound, however small, needs no more quants than there are
+ * values. */
 #pragma once
 
 #include "codec/format/bytes.h"
 #include "codec/format/sections.h"
 #include "codec/model/range.h"
 
-/* The step is significand * 2^exponent; where values are counted, only those
- * that end in so many zero bits. With the exponent of the type's smallest value
- * all are counted. */
+/* The step is significand * 2^exponent. Where quants count values, only values
+ * that end in `nzeros` zero bits are counted. If `exponent` is that of the
+ * type's smallest value, quants count all values. */
 struct terp_exact {
-    uint8_t significand; /* 0: quants are not exact */
+    uint8_t significand; /* 0: no exact quants */
     uint8_t nzeros;
     int16_t exponent;
 };
@@ -25,14 +26,14 @@ terp_min_exponent(int value_nbytes)
     return value_nbytes == 4 ? -126 : -1022;
 }
 
-/* That of the smallest value. */
+/* The exponent of the smallest positive value. */
 static inline TERP_HOST_DEVICE int
 terp_least_exponent(int value_nbytes)
 {
     return terp_min_exponent(value_nbytes) - terp_mantissa_nbits(value_nbytes);
 }
 
-/* To the TERP_EXACT_NBYTES of a model. */
+/* Stores the TERP_EXACT_NBYTES of a model. */
 static inline TERP_HOST_DEVICE void
 terp_exact_store(struct terp_exact exact, uint8_t *dst)
 {
@@ -41,7 +42,7 @@ terp_exact_store(struct terp_exact exact, uint8_t *dst)
     store_le(dst + 2, (uint64_t)exact.exponent, 2);
 }
 
-/* Whether a step and its multiples that values are not counted up to are normal
+/* Whether the step and all its multiples below the counted values are normal
  * numbers. */
 static inline TERP_HOST_DEVICE bool
 terp_exponent_is_normal(int exponent, int value_nbytes)
@@ -61,7 +62,7 @@ terp_exact_is_valid(struct terp_exact exact, int value_nbytes)
             exact.exponent == terp_least_exponent(value_nbytes));
 }
 
-/* False where the bytes say what cannot be. */
+/* Returns false when the bytes are invalid. */
 static inline TERP_HOST_DEVICE bool
 terp_exact_load(const uint8_t *src, int value_nbytes,
                 struct terp_exact *exact_ret)
@@ -85,8 +86,8 @@ terp_exact_step(struct terp_exact exact)
     return exact.significand * terp_power_of_two(exact.exponent);
 }
 
-/* What an encoder estimates codes by: the step, or that of exact quants where
- * it is larger. It is no smaller than the smallest normal double. */
+/* The step by which an encoder estimates codes: `step`, or the step of exact
+ * quants if that is larger. It is at least the smallest normal double. */
 static inline TERP_HOST_DEVICE double
 terp_coding_step(double step, struct terp_exact exact)
 {
@@ -99,15 +100,16 @@ terp_coding_step(double step, struct terp_exact exact)
 
 /* ---- an encoder's choice ---- */
 
-/* The most bits of a step: with more, the usual step's slack is as good. */
+/* Most bits of a step. With more bits, the usual step with its slack is as
+ * good. */
 #define TERP_MAX_EXACT_NBITS 8
 
-/* By what sampled values have in common: all are multiples of 2^exponent, and
- * end in so many zero bits. The step is the largest power of two of which
- * values are multiples, if the bound is below that; else twice the bound, in as
- * many bits as leave its multiples up to the largest value in the type. Zeros
- * count where they leave fewer quants than steps would. Of bound 0 nothing
- * else can be. */
+/* Chooses exact quants. All sampled values are multiples of 2^exponent and end
+ * in `nzeros` zero bits. If 2^exponent exceeds the bound, it is the step.
+ * Otherwise the step is twice the bound, with as many bits as keep its
+ * multiples, up to the largest value, in the type. Counting values that end in
+ * zeros is chosen when it needs fewer quants than steps would. Under the bound
+ * 0 quants are always exact. */
 static inline TERP_HOST_DEVICE struct terp_exact
 terp_exact_of(double bound, double min, double max, int value_nbytes,
               int exponent, int nzeros)
@@ -115,7 +117,8 @@ terp_exact_of(double bound, double min, double max, int value_nbytes,
     const struct terp_exact none = {0, 0, 0};
     const int mantissa_nbits = terp_mantissa_nbits(value_nbytes);
     const int of_step = terp_exponent_of(2 * bound) - 1023;
-    /* The last bit of the largest value, as the type and as zeros have it. */
+    /* The exponent of the largest value's last bit: of the type, and with the
+     * zeros. */
     const int of_last =
         terp_exponent_of_range(min, max) - 1023 - mantissa_nbits;
     const int of_last_set = of_last + nzeros;

@@ -1,11 +1,11 @@
-/* What interpolation over a lag leaves of a sampled value: the part of the
+/* The errors of interpolation over a lag at sampled values: the part of the
  * search for a chunk's domain that depends on the type of values. */
 #pragma once
 
 #include "codec/model/domain.h"
 #include "codec/model/value.h"
 
-/* A NaN is no error that could be known. */
+/* A NaN means an unknown error. */
 TERP_INLINE uint8_t
 lag_error_of(double error, double inverse_step)
 {
@@ -13,8 +13,8 @@ lag_error_of(double error, double inverse_step)
                       : TERP_LAG_ERROR_UNKNOWN;
 }
 
-/* Of the value at `at`. Where one of two values around is not known, the other
- * is copied. */
+/* The errors at the value at `at`. A neighbour that does not exist or is
+ * special makes the error unknown. */
 TERP_TYPED(T)
 TERP_INLINE struct terp_lag_errors
 lag_errors_of(const T *values, uint64_t nvalues, const TERP_WORD *fills,
@@ -36,7 +36,6 @@ lag_errors_of(const T *values, uint64_t nvalues, const TERP_WORD *fills,
     return errors;
 }
 
-/* Of a set of samples of a chunk. */
 TERP_TYPED(T)
 TERP_INLINE void
 lag_errors_of_samples(const T *values, uint64_t nvalues, const TERP_WORD *fills,

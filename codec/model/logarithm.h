@@ -1,7 +1,7 @@
-/* Logarithms to base 2 of values, and back: codec/model/pointwise.h says what
- * for. Both engines take these steps in this order; none may contract or
- * reassociate them. There is no libm in them: a stream must not depend on one.
- */
+/* Logarithms of values to base 2, and back; codec/model/pointwise.h says what
+ * for. Both engines take these steps in this order; no compiler may contract or
+ * reassociate them. Nothing here calls libm, because a stream must not depend
+ * on it. */
 #pragma once
 
 #include "codec/model/pointwise.h"
@@ -9,9 +9,9 @@
 
 /* ---- the arithmetic of a logarithm, in either type ---- */
 
-/* log2((1 + s) / (1 - s)) / s of z = s^2, up to (3 - 2^1.5)^2 = 0.0295; by
- * interpolation in Chebyshev's nodes. The error of s times it is below 2^-31
- * and 2^-60. */
+/* log2((1 + s) / (1 - s)) / s as a polynomial in z = s^2, for z up to (3 -
+ * 2^1.5)^2 = 0.0295, by interpolation at Chebyshev's nodes. Errors of the
+ * product with s are below 2^-31 (float32) and 2^-60 (float64). */
 TERP_INLINE float
 terp_log_series_f32(float z)
 {
@@ -32,7 +32,7 @@ terp_log_series_f64(double z)
                                          z * 0x1.b594042f590e9p-3))))));
 }
 
-/* y; `k` is less the center already. */
+/* The logarithm y. The center is already subtracted from `k`. */
 TERP_INLINE float
 terp_log_f32(float k, float m, float offset)
 {
@@ -47,8 +47,8 @@ terp_log_f64(double k, double m, double offset)
     return k + (s * terp_log_series_f64(s * s) + offset);
 }
 
-/* 2^r for r from -1/2 to 1/2; relative errors of the series are below 2^-27
- * and 2^-57. */
+/* 2^r for r from -1/2 to 1/2. Relative errors of the series are below 2^-27 and
+ * 2^-57. */
 TERP_INLINE float
 terp_exp_f32(float r)
 {
@@ -84,13 +84,12 @@ terp_exp_f64(double r)
 #define TERP_F32_TINY 0x1p-125f
 #define TERP_F64_TINY 0x1p-1021
 
-/* Exponents and places of a type's words. What is added to a word before its
- * exponent field is taken makes mantissas from the square root of 2 on count
- * for the next exponent. */
+/* The bits of sqrt(1/2). Subtracting them from a value's bits makes mantissas
+ * from sqrt(2) on count for the next exponent. */
 #define TERP_F32_SQRT_HALF UINT32_C(0x3F3504F3)
 #define TERP_F64_SQRT_HALF UINT64_C(0x3FE6A09E667F3BCD)
 
-/* The k and m of the magnitude of a normal value, by its bits. */
+/* k and m of the magnitude of a normal value, from its bits. */
 TERP_INLINE void
 terp_split_f32(uint32_t bits, int32_t *k_ret, float *m_ret)
 {
@@ -102,8 +101,8 @@ terp_split_f32(uint32_t bits, int32_t *k_ret, float *m_ret)
     memcpy(m_ret, &m, sizeof m);
 }
 
-/* k as a double, from the bits of 2^52 + k's field: processors convert no
- * 64-bit integers in vectors. */
+/* k as a double. It is made from the bits of 2^52 + k's field, because
+ * processors do not convert 64-bit integers in vectors. */
 TERP_INLINE void
 terp_split_f64(uint64_t bits, double *k_ret, double *m_ret)
 {
@@ -116,8 +115,9 @@ terp_split_f64(uint64_t bits, double *k_ret, double *m_ret)
     *m_ret = double_of_bits(m);
 }
 
-/* A magnitude's k, less the center, and m, in the type of its logarithm: of a
- * float32; of a float64; and of either in float64, as a float32 is one. */
+/* k minus the center, and m, in the type of the logarithm: of a float32 in
+ * float32; of a float64 in float32; and, in terp_log_of_f64, of either type in
+ * float64. */
 TERP_INLINE void
 terp_split_f32_in_f32(float magnitude, int center, float *k_ret, float *m_ret)
 {
@@ -150,8 +150,7 @@ terp_log_of_f64(double magnitude, int center, double offset)
 
 /* ---- with a floor ---- */
 
-/* What magnitudes up to the joint are multiplied by, and what brings them
- * back. */
+/* The factor for magnitudes up to the joint, and its inverse. */
 static inline TERP_HOST_DEVICE double
 terp_floor_scale(double joint)
 {
@@ -166,7 +165,7 @@ terp_floor_slope(double joint)
 
 /* ---- logarithms to values ---- */
 
-/* A value's exponents k that are neither tiny nor infinite. */
+/* The range of the exponents k of finite values that are not tiny. */
 static inline TERP_HOST_DEVICE int
 terp_pointwise_min_exponent(int value_nbytes)
 {
@@ -179,7 +178,7 @@ terp_pointwise_max_exponent(int value_nbytes)
     return value_nbytes == 4 ? 128 : 1024;
 }
 
-/* The nearest number to y from `low` to `high`, `low` for a NaN. */
+/* Limits y to `low` .. `high`; NaN gives `low`. */
 TERP_INLINE float
 terp_clamp_f32(float y, float low, float high)
 {
@@ -194,7 +193,7 @@ terp_clamp_f64(double y, double low, double high)
     return above < high ? above : high;
 }
 
-/* 2^(y + center), the largest finite value for what exceeds it. */
+/* 2^(y + center), at most the largest finite value. */
 TERP_INLINE float
 terp_f32_of_log(float y, int center)
 {
@@ -211,7 +210,7 @@ terp_f32_of_log(float y, int center)
     return value < FLT_MAX ? value : FLT_MAX;
 }
 
-/* p 2^n, n being whole. The sum's low bits are n's. */
+/* p * 2^n for a whole n: the low bits of the sum are n. */
 TERP_INLINE double
 terp_scale_f64(double p, double n)
 {

@@ -1,32 +1,34 @@
-/* What a byte of dimensions may say to the Lorenzo predictor, and its
- * means: along the slowest dimension an integer may be predicted by the mean of
- * those nearest to it that a hierarchy knows already, in place of the one
- * before it. The hierarchy is that of splines: the i-th is of the step h, the
- * largest power of two that divides i, and rests on those at odd multiples of h
- * from it, which are of larger steps. The first rests on nothing. */
+/* The Lorenzo predictor's byte of dimensions, and its means. Along the slowest
+ * dimension, the mean of the nearest decoded integers may predict an integer in
+ * place of the integer before it. Means follow a hierarchy like that of
+ * splines: integer i has the step h, the largest power of two that divides i.
+ * Its mean is over the integers at odd multiples of h from it, which have
+ * larger steps. Nothing predicts the first integer. */
 #pragma once
 
 #include "codec/format/layout.h"
 
-/* The bits of the dimensions. */
+/* Bits of dimensions. */
 #define TERP_LORENZO_DIMS ((1u << TERP_NDIMS) - 1)
 
-/* A bit above those of the dimensions. */
+/* Flag: means are taken. */
 #define TERP_LORENZO_MEANS (1u << TERP_NDIMS)
 
-/* Another one: quants are exact, and the model goes on to say how. */
+/* Flag: quants are exact, and the model describes them. */
 #define TERP_LORENZO_EXACT (2u << TERP_NDIMS)
 
-/* And another: differences have tails, and the model says of how many bits. */
+/* Flag: differences have tails, and the model holds their number of bits. */
 #define TERP_LORENZO_TAILS (4u << TERP_NDIMS)
 
-/* A mean is of those at 1, 3, 5 and 7 steps, before and after, that exist. */
+/* A mean is over the integers 1, 3, 5 and 7 steps before and after, as far as
+ * they exist. */
 #define TERP_MEANS_REACH 8
 
 #define TERP_MEANS_MIN_EXTENT 8
 
-/* The dimension along which means may be taken: the slowest of a brick that has
- * more than one value, if it has enough; 0: none, not along rows. */
+/* The dimension along which means may be taken: the slowest dimension of a
+ * brick with more than one value, if it has at least TERP_MEANS_MIN_EXTENT. 0:
+ * none; means are never taken along rows. */
 static inline TERP_HOST_DEVICE int
 terp_means_dim(const struct terp_layout *layout)
 {
@@ -37,8 +39,8 @@ terp_means_dim(const struct terp_layout *layout)
     return layout->dims[d] >= TERP_MEANS_MIN_EXTENT ? d : 0;
 }
 
-/* Whether means may be taken beside differences along the dimensions of
- * `dims`. They are where no value is special. */
+/* Whether means may be taken beside differences along `dims`. A chunk with
+ * special values has no means. */
 static inline TERP_HOST_DEVICE bool
 terp_means_are_possible(const struct terp_layout *layout, unsigned dims,
                         bool has_specials)
@@ -46,7 +48,7 @@ terp_means_are_possible(const struct terp_layout *layout, unsigned dims,
     return !has_specials && (dims & ~1u) >> terp_means_dim(layout) & 1;
 }
 
-/* Of a stream. */
+/* Whether a stream's byte of dimensions is valid. */
 static inline TERP_HOST_DEVICE bool
 terp_lorenzo_dims_are_valid(const struct terp_layout *layout, unsigned dims,
                             bool has_specials)
@@ -56,7 +58,7 @@ terp_lorenzo_dims_are_valid(const struct terp_layout *layout, unsigned dims,
             terp_means_are_possible(layout, dims, has_specials));
 }
 
-/* An integer that is not the first one's step. */
+/* The step of integer i, which is not the first. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_means_step(uint64_t i)
 {
@@ -76,6 +78,6 @@ terp_means_first_step(uint64_t extent)
 
 /* ---- an encoder's choice ---- */
 
-/* Means are taken if sampled differences would be larger in sum, none counting
- * for more than this. */
+/* Means are taken if they make the sum of sampled magnitudes smaller. A
+ * magnitude counts as this at most. */
 #define TERP_MEANS_MAX_MAGNITUDE 512

@@ -1,27 +1,30 @@
-/* The lossless prediction. Values become integers, of which nearly all are
- * linear in them, so that differences are small wherever values are smooth,
- * around zero too; what a value has below its integer is a remainder. Of
- * integers differences are taken, once or twice along each dimension, and each
- * group of these has its own shift. What an encoder chooses of it is here.
- * doc/format.md, "Lossless". */
+/* The lossless predictor: an encoder's choices. Values become integers that are
+ * nearly always proportional to them, so differences are small wherever values
+ * are smooth, also around zero. The bits of a value below its integer are its
+ * remainder. Differences of integers are taken once or twice along each
+ * dimension; each group of differences has its own shift. doc/format.md,
+ * "Lossless". */
 #pragma once
 
 #include "codec/format/lossless.h"
 #include "codec/model/cost.h"
 #include "codec/model/exact.h"
 
-/* Integers that are in the middle of less are told from 0. */
+/* A center of smaller magnitude than this is not subtracted. */
 #define TERP_LOSSLESS_MIN_CENTER 256
 
-/* Runs whose first values may be common ones: one value in so many at least,
- * which are so many after one another on the mean. */
+/* The search for a common value. The first values of TERP_COMMON_VALUE_NRUNS
+ * sampled runs are candidates; each run has TERP_COMMON_VALUE_RUN_NVALUES
+ * values. A candidate is a common value if it is at least one sampled value in
+ * TERP_COMMON_VALUE_ONE_IN, and if it repeats in runs of at least
+ * TERP_COMMON_VALUE_MIN_RUN values on average. */
 #define TERP_COMMON_VALUE_NRUNS 512
 #define TERP_COMMON_VALUE_ONE_IN 64
 #define TERP_COMMON_VALUE_RUN_NVALUES 32
 #define TERP_COMMON_VALUE_MIN_RUN 8
 
-/* By how many of the sampled values are such, in runs that begin after
- * others. */
+/* Whether a value is common. `nfound` of the sampled values equal it, in
+ * `nruns` runs that begin after another value. */
 static inline TERP_HOST_DEVICE bool
 terp_value_is_common(uint64_t nfound, uint64_t nruns, uint64_t nsampled)
 {
@@ -37,22 +40,24 @@ terp_common_value_run_at(uint64_t nvalues, uint64_t i)
     return (i * distance + i * 7919 % distance) % nvalues;
 }
 
-/* Differences are taken so often along a dimension, and in all. */
+/* Differences are taken at most this many times along a dimension, and in
+ * all. */
 #define TERP_LOSSLESS_MAX_ORDER 2
 #define TERP_LOSSLESS_MAX_SUM 4
 
-/* Steps are tried that are so many powers of two below the last bit of the
- * largest value, besides the grid that values have, and values counted. */
+/* The most steps that are tried: powers of two below the last bit of the
+ * largest value, the grid that the values have, and counted values. */
 #define TERP_LOSSLESS_MAX_NSTEPS 10
 
 struct terp_lossless_step {
-    struct terp_exact exact; /* whose significand is 1 */
+    struct terp_exact exact; /* its significand is 1 */
     enum terp_lossless_form form;
 };
 
-/* By the range of values, and by the bits that samples have in common
- * (terp_exact_of). The first ones have integers for all values. Returns how
- * many there are. */
+/* Lists the steps to try, from the range of values and from the bits that
+ * samples have in common (terp_exact_of). The first steps have an integer for
+ * every value; the steps at the end only for values with the samples' zeros or
+ * grid. Returns their number. */
 static inline TERP_HOST_DEVICE int
 terp_lossless_steps(
     double min, double max, int value_nbytes, int exponent, int nzeros,
@@ -98,8 +103,8 @@ terp_lossless_steps(
     return n;
 }
 
-/* What a group's codes cost, by the widths of its differences: those of
- * `shift` bits and less have nearly nothing above the shift. In 1/16 bit. */
+/* The cost, in 1/16 bit, of the code of a difference of `width` bits above a
+ * shift. A difference of at most `shift` bits has almost nothing above it. */
 static inline TERP_HOST_DEVICE uint32_t
 terp_cost_above_shift(int width, int shift, unsigned escape_nbytes)
 {
@@ -110,7 +115,8 @@ terp_cost_above_shift(int width, int shift, unsigned escape_nbytes)
                        : 24 + 22 * (uint32_t)high;
 }
 
-/* Above a shift: the nearest multiple, rounded up. */
+/* The code above a shift: the difference / 2^shift, rounded to nearest, ties
+ * up. */
 static inline TERP_HOST_DEVICE int64_t
 terp_code_above_shift(int64_t difference, int shift)
 {
@@ -118,7 +124,7 @@ terp_code_above_shift(int64_t difference, int shift)
                       : (difference >> shift) + (difference >> (shift - 1) & 1);
 }
 
-/* What is below, as a number of `shift` bits. */
+/* The part of the difference below the shift, as a number of `shift` bits. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_number_below_shift(int64_t difference, int shift)
 {
@@ -127,14 +133,13 @@ terp_number_below_shift(int64_t difference, int shift)
     return ((uint64_t)difference + middle) & ((UINT64_C(1) << shift) - 1);
 }
 
-/* Back, modulo 2^64. */
+/* The inverse of the two functions above, modulo 2^64. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_join_shift(int64_t code, uint64_t number, int shift)
 {
     return ((uint64_t)code << shift) + number - (UINT64_C(1) << shift >> 1);
 }
 
-/* The bits of a difference's magnitude. */
 static inline TERP_HOST_DEVICE int
 terp_width_of_difference(int64_t difference)
 {
@@ -143,11 +148,11 @@ terp_width_of_difference(int64_t difference)
     return bit_width(difference < 0 ? 0 - bits : bits);
 }
 
-/* Differences have from 0 to so many bits, less one. */
+/* Widths of differences are 0 to 64. */
 #define TERP_NWIDTHS 65
 
-/* The shifts that may cost least, by the least and the largest width of a
- * group's differences. */
+/* The range of shifts that may be cheapest, from the least and the largest
+ * width of a group's differences. */
 struct terp_shift_range {
     int first, last;
 };
@@ -161,8 +166,8 @@ terp_shift_range_of(int least, int most, int max_shift)
     return range;
 }
 
-/* What a group costs by how many of its differences have a width, which is
- * from `least` to `most`. */
+/* The cost of a group under a shift. `counts` holds the number of differences
+ * of each width; widths are `least` to `most`. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_cost_of_shift(const uint16_t counts[TERP_NWIDTHS], int least, int most,
                    int shift, unsigned escape_nbytes)
@@ -176,7 +181,7 @@ terp_cost_of_shift(const uint16_t counts[TERP_NWIDTHS], int least, int most,
     return cost;
 }
 
-/* The shift that costs least, `max_shift` at most, and what it costs. */
+/* Returns the cheapest shift of a group, at most `max_shift`, and its cost. */
 static inline TERP_HOST_DEVICE int
 terp_shift_of_group(const uint16_t counts[TERP_NWIDTHS], int max_shift,
                     unsigned escape_nbytes, uint64_t *cost_ret)
@@ -189,7 +194,7 @@ terp_shift_of_group(const uint16_t counts[TERP_NWIDTHS], int max_shift,
         most--;
     const struct terp_shift_range range =
         terp_shift_range_of(least, most, max_shift);
-    *cost_ret = least > most ? 0 : UINT64_MAX; /* There are none. */
+    *cost_ret = least > most ? 0 : UINT64_MAX; /* an empty group */
     for (int n = range.first; n <= range.last; n++) {
         const uint64_t cost =
             terp_cost_of_shift(counts, least, most, n, escape_nbytes);
@@ -201,8 +206,8 @@ terp_shift_of_group(const uint16_t counts[TERP_NWIDTHS], int max_shift,
     return shift;
 }
 
-/* What a group costs by a shift, which costs so much. Where codes are few they
- * cost what their mean does, which is less than a bit of each. */
+/* The cost of a group under a shift, at most `cost`. If nonzero codes are rare,
+ * the price from their mean is lower: less than a bit for each code. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_cost_of_group(const uint16_t counts[TERP_NWIDTHS], int shift,
                    uint64_t cost)

@@ -1,18 +1,18 @@
-/* The integers of the lossless prediction, and their remainders. Of a value
- * both together are all bits. doc/format.md, "Lossless". */
+/* The integers of the lossless predictor, and their remainders. Together they
+ * hold every bit of a value. doc/format.md, "Lossless". */
 #pragma once
 
 #include "codec/format/lossless.h"
 #include "codec/model/exact.h"
 #include "codec/model/value.h"
 
-/* What a model says of integers, in the type. Below `count` an integer stands
- * for the values from so many steps to one more; from there on integers count
- * values by their bits. */
+/* A model's integers, in the type T. Integer n < `count` stands for the
+ * magnitudes from n to n + 1 steps. From `count` on, integers count values by
+ * their bits. */
 TERP_TYPED(T)
 struct lossless_quants {
     T step, inverse;
-    TERP_WORD count, first; /* the bits of the value at `count` */
+    TERP_WORD count, first; /* `first`: the bits of the value at `count` */
     int nzeros;
     enum terp_lossless_form form;
 };
@@ -30,7 +30,7 @@ lossless_quants_of(struct terp_exact exact, enum terp_lossless_form form)
     k.step = all_counted ? (T)1 : (T)terp_power_of_two(exact.exponent);
     k.inverse = (T)1 / k.step;
     k.count = all_counted ? 0 : (TERP_WORD)TERP_CONST(MANTISSA) >> exact.nzeros;
-    /* The word of the least step, which is no T here, is 1. */
+    /* The least step is no value of T; its word is 1. */
     k.first = of_magnitudes && all_counted ? 1
               : of_magnitudes
                   ? TERP_CALL(bits_of)(k.step)
@@ -40,7 +40,7 @@ lossless_quants_of(struct terp_exact exact, enum terp_lossless_form form)
     return k;
 }
 
-/* The least magnitude that an integer's magnitude stands for, as a word. */
+/* The bits of the least magnitude that an integer stands for. */
 TERP_TYPED(T)
 TERP_INLINE TERP_WORD
 word_of_magnitude(TERP_WORD magnitude, TERP_STRUCT(lossless_quants) k)
@@ -50,7 +50,8 @@ word_of_magnitude(TERP_WORD magnitude, TERP_STRUCT(lossless_quants) k)
                : k.first + ((magnitude - k.count) << k.nzeros);
 }
 
-/* The bits of a remainder. That of 0 has the sign, too. */
+/* The number of bits of an integer's remainder. The remainder of integer 0
+ * includes the sign. */
 TERP_TYPED(T)
 TERP_INLINE int
 nbits_of_remainder(TERP_INT quant, TERP_STRUCT(lossless_quants) k)
@@ -65,8 +66,8 @@ nbits_of_remainder(TERP_INT quant, TERP_STRUCT(lossless_quants) k)
     return bit_width(last >> k.nzeros) + (magnitude == 0);
 }
 
-/* The integer of a value that is neither NaN nor an infinity, its remainder,
- * and whether both are all of it. */
+/* The integer and the remainder of a finite value. *fits_ret: whether they hold
+ * every bit of the value. */
 TERP_TYPED(T)
 TERP_INLINE TERP_INT
 lossless_quant_of(T value, TERP_STRUCT(lossless_quants) k,

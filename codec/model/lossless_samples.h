@@ -1,28 +1,29 @@
-/* What the lossless prediction is chosen by: runs of samples, the orders of
- * differences that are weighed on them, and what decides. */
+/* Samples by which an encoder chooses the model of the lossless predictor: runs
+ * of values, the orders of differences that are weighed on them, and the rules
+ * that decide. */
 #pragma once
 
 #include "codec/format/layout.h"
 #include "codec/format/sections.h"
 #include "codec/model/lossless.h"
 
-/* Runs of samples for all steps, and for the one that is chosen. */
+/* Number of runs to compare all steps, and to weigh the chosen step. */
 #define TERP_LOSSLESS_FEW_NRUNS 16
 #define TERP_LOSSLESS_MANY_NRUNS 64
 
 /* ---- runs ---- */
 
-/* Values of a row, that are so far into each dimension that differences of
- * those orders are known of all. */
+/* A run: values of a row. `most` are the orders of differences that are known
+ * along each dimension: the run begins far enough inside. */
 #define TERP_LOSSLESS_RUN_NVALUES 64
 struct terp_lossless_run {
     uint64_t at, n;
     int most[TERP_NDIMS];
 };
 
-/* Run i of so many: evenly spread, but for an offset that meets every
- * coordinate, and as far from where lines begin as differences of the second
- * order need, if the chunk is. */
+/* Run i of `nruns`. Runs are evenly spread, with an offset that reaches every
+ * coordinate. If the chunk is large enough, a run keeps the distance from the
+ * begin of lines that differences of the second order need. */
 static inline TERP_HOST_DEVICE struct terp_lossless_run
 terp_lossless_run_at(const struct terp_layout *layout, uint64_t i,
                      uint64_t nruns)
@@ -52,14 +53,16 @@ terp_lossless_run_at(const struct terp_layout *layout, uint64_t i,
 
 /* ---- orders ---- */
 
-/* Differences are taken never, once or twice along each dimension: numbers of
- * base 3 whose last digit is dimension 0. */
+/* Number of orders: along each dimension, differences are taken never, once or
+ * twice. An order is a number of base 3 whose last digit belongs to dimension
+ * 0. */
 #define TERP_LOSSLESS_NORDERS 81
 
-/* What an order of a run's differences takes: the sum of the bits of all, but
- * for zeros that all of them end in. */
+/* The size of an order's differences: the sum of their widths, and the number
+ * of nonzero ones, from which the zero bits at the end of all of them are
+ * subtracted. */
 struct terp_lossless_widths {
-    uint64_t all; /* bits of all differences together */
+    uint64_t all; /* bitwise OR of all differences */
     uint64_t sum, nnonzero;
 };
 
@@ -71,7 +74,7 @@ terp_lossless_nbits_of(struct terp_lossless_widths widths, int nzeros_of_all)
                : widths.sum - widths.nnonzero * (uint64_t)nzeros_of_all;
 }
 
-/* By a byte of dimensions. */
+/* The order along each dimension, from a byte of dimensions. */
 static inline TERP_HOST_DEVICE void
 terp_lossless_order_of(unsigned dims, int order_ret[TERP_NDIMS])
 {
@@ -80,7 +83,8 @@ terp_lossless_order_of(unsigned dims, int order_ret[TERP_NDIMS])
                        (int)(dims >> (d + TERP_LOSSLESS_TWICE_SHIFT) & 1);
 }
 
-/* The byte of dimensions of an order. False where the chunk has none. */
+/* The byte of dimensions of an order. Returns false when the chunk is too small
+ * for the order, or its sum is too large. */
 static inline TERP_HOST_DEVICE bool
 terp_lossless_dims_of(const struct terp_layout *layout, int order,
                       unsigned *dims_ret)
@@ -99,10 +103,10 @@ terp_lossless_dims_of(const struct terp_layout *layout, int order,
     return sum <= TERP_LOSSLESS_MAX_SUM;
 }
 
-/* Where lines begin differences are of lower orders: a line's first integer is
- * whole, and its second one is the difference from that. Adds this in, of the
- * three orders along a dimension of this extent, whose numbers are `step`
- * apart. */
+/* Adds the cost of the begin of lines, where differences have lower orders: a
+ * line's first integer is stored whole, the second as a difference. `nbits`
+ * holds the bits of the three orders along a dimension of this extent; their
+ * numbers are `step` apart. */
 static inline TERP_HOST_DEVICE void
 terp_lossless_add_border(uint64_t extent, int step, uint64_t *nbits)
 {
@@ -116,7 +120,8 @@ terp_lossless_add_border(uint64_t extent, int step, uint64_t *nbits)
 
 /* ---- steps ---- */
 
-/* By the cost of samples that of all values, as splines' costs are. */
+/* Scales the cost of samples to all values, in the unit of the splines'
+ * costs. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_lossless_cost_of_samples(uint64_t cost, uint64_t nsampled,
                               uint64_t nvalues)
@@ -126,8 +131,9 @@ terp_lossless_cost_of_samples(uint64_t cost, uint64_t nsampled,
                : cost * nvalues / nsampled << (TERP_COST_FRACTION_NBITS - 4);
 }
 
-/* Whether integers are such that not any value has one: samples had a grid, or
- * ended in zeros. */
+/* Whether the step has integers only for values like the samples: values on the
+ * samples' grid, or that end in the samples' zero bits. Other values may have
+ * none. */
 static inline TERP_HOST_DEVICE bool
 terp_lossless_asks_for_more(const struct terp_lossless_step *step,
                             int value_nbytes)
@@ -137,8 +143,9 @@ terp_lossless_asks_for_more(const struct terp_lossless_step *step,
             step->exact.exponent != terp_least_exponent(value_nbytes));
 }
 
-/* One value in so many may be special because its integer is not all of it.
- * Beside other special values, whose colors they would use up, a few may. */
+/* How many values may be special because their integer does not hold all their
+ * bits: one in 1024. In a chunk with other special values only a few, since
+ * they would use up the colors. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_lossless_max_unpredictable(uint64_t nvalues, uint64_t nspecials)
 {
@@ -147,7 +154,7 @@ terp_lossless_max_unpredictable(uint64_t nvalues, uint64_t nspecials)
 
 /* ---- centers ---- */
 
-/* By the middle of some integers. */
+/* The center: the middle of the integers, or 0 if it is too small to matter. */
 static inline TERP_HOST_DEVICE int64_t
 terp_lossless_center_of(int64_t middle)
 {
@@ -157,10 +164,10 @@ terp_lossless_center_of(int64_t middle)
                : middle;
 }
 
-/* Where differences are taken few integers are told from the center: those that
- * lines begin with, which often are smaller than others. It is 0 then, unless
- * that would be far more bits: of so many samples, told from the center and
- * from 0. */
+/* Whether the center is dropped. When differences are taken, the center is
+ * subtracted only from integers at the begin of lines, which are often smaller
+ * than others. So it stays only if the samples would take this many bits more
+ * each without it. */
 #define TERP_LOSSLESS_CENTER_MIN_NBITS 4
 static inline TERP_HOST_DEVICE bool
 terp_lossless_drops_center(unsigned dims, uint64_t nbits,

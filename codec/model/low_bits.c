@@ -1,4 +1,4 @@
-/* How many bits of a chunk's codes are below symbols, on the host. */
+/* Estimates how many bits of a chunk's codes are below symbols, on the host. */
 #include "codec/model/low_bits.h"
 
 #define RUN TERP_LOW_BITS_RUN_NVALUES
@@ -13,14 +13,15 @@ widest_of(const int8_t *widths, int nwidths)
     return widest;
 }
 
-/* Of samples' widths, and of runs. */
+/* Number of widths, and the most runs. */
 #define NWIDTHS 65
 #define MAX_NRUNS TERP_DIFFERENCES_NRUNS
 _Static_assert(TERP_LOW_BITS_NRUNS <= MAX_NRUNS, "There is room for all runs.");
 
-/* What a sample costs follows from its width and that of its run: so samples of
- * which both are the same are priced together, a width of runs at a time, which
- * takes less memory than all at once. */
+/* Adds the costs of samples for each number of bits below symbols. A cost
+ * depends on the sample's width and on its run's width. So samples of the same
+ * two widths are priced together; one width of runs at a time takes less memory
+ * than all at once. */
 static void
 add_costs(const int8_t *widths, const uint8_t *run_widths, int nruns,
           int run_width, int all_width, int most, unsigned escape_nbytes,

@@ -1,9 +1,9 @@
-/* Wide codes. Where the bound is tight, codes are wider than the dictionary's
- * symbols. Of such a chunk a code is split: its low bits, of which nothing can
- * be known, go to a section of their own, and what is above them is the
- * symbol. How many bits are low is chosen for each tile, by its codes. What the
- * tuner takes for it, and contexts, is found by interpolating sampled values,
- * the same for a whole chunk. doc/format.md, "Low bits". */
+/* Wide codes. Under a tight bound, codes are wider than the dictionary's
+ * symbols. Such a code is split: its low bits, which are noise, go to a section
+ * of their own, and the high part is the symbol. Each tile chooses its number
+ * of low bits from its codes. The tuner and contexts use one number for the
+ * whole chunk, the unit, which is found by interpolating sampled values.
+ * doc/format.md, "Low bits". */
 #pragma once
 
 #include "codebooks/codebooks.h"
@@ -13,8 +13,7 @@
 
 /* ---- prices ---- */
 
-/* The dictionary's row of what is above the low bits of a predictor's symbol.
- */
+/* The dictionary's row of the high part of a predictor's symbol. */
 static inline TERP_HOST_DEVICE uint32_t
 terp_row_of_wide(unsigned symbol, int wide)
 {
@@ -25,7 +24,7 @@ terp_row_of_wide(unsigned symbol, int wide)
     return symbol == TERP_ESCAPE || row > TERP_MAX_CODE ? TERP_ROW_ESCAPE : row;
 }
 
-/* The largest row of a code that is none of an escape, be it from the tile. */
+/* The largest row of a sampled code that is not an escape. */
 static inline TERP_HOST_DEVICE int
 terp_sampled_max_code(int wide)
 {
@@ -34,7 +33,7 @@ terp_sampled_max_code(int wide)
     return most < TERP_MAX_CODE ? most : TERP_MAX_CODE;
 }
 
-/* A chunk's cost by that of its symbols: what is below them is in addition. */
+/* The cost of a chunk: the cost of its symbols, plus the bits below them. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_cost_with_low_bits(uint64_t cost, uint64_t nvalues, int nbits_below)
 {
@@ -43,10 +42,10 @@ terp_cost_with_low_bits(uint64_t cost, uint64_t nvalues, int nbits_below)
 
 /* ---- how many bits are low ---- */
 
-/* Values are sampled in runs along the fastest dimension, as far as it goes on;
- * the interpolations of each are along every dimension from two values and from
- * four. Where lorenzo is chosen, its differences along the chosen dimensions
- * are sampled then, in more runs. */
+/* Values are sampled in runs of consecutive values along the fastest dimension.
+ * Each is interpolated along every dimension from two values and from four.
+ * After Lorenzo is chosen, its differences along the chosen dimensions are
+ * sampled in more runs. */
 #define TERP_LOW_BITS_RUN_NVALUES 8
 #define TERP_LOW_BITS_NRUNS 64
 #define TERP_LOW_BITS_NVALUES (TERP_LOW_BITS_NRUNS * TERP_LOW_BITS_RUN_NVALUES)
@@ -55,11 +54,11 @@ terp_cost_with_low_bits(uint64_t cost, uint64_t nvalues, int nbits_below)
 #define TERP_DIFFERENCES_NVALUES \
     (TERP_DIFFERENCES_NRUNS * TERP_LOW_BITS_RUN_NVALUES)
 
-/* Codes can be wide only if the range has at least this many steps. */
+/* Codes are wide only if the range has at least this many steps. */
 #define TERP_LOW_BITS_MIN_NSTEPS 1024
 
-/* Whether the values may be such that this is so. A step is no smaller than the
- * bound, but for rounding. */
+/* Whether some values have so large a range under the bound. A step is at least
+ * the bound, except for rounding. */
 static inline TERP_HOST_DEVICE bool
 terp_bound_may_have_low_bits(enum terp_bound_mode mode, double bound)
 {
@@ -67,17 +66,18 @@ terp_bound_may_have_low_bits(enum terp_bound_mode mode, double bound)
            TERP_LOW_BITS_MIN_NSTEPS * bound < 1.001;
 }
 
-/* Whether they are. A step may be 0, whose number nobody knows. */
+/* Whether the range is so large. For a step of 0 the number of steps is not a
+ * number, which counts as large. */
 static inline TERP_HOST_DEVICE bool
 terp_may_be_wide(double nsteps)
 {
     return !(nsteps < TERP_LOW_BITS_MIN_NSTEPS);
 }
 
-/* Magnitudes of codes are told by their bits: so many, or more. */
+/* Widths of codes are 0 to this, or one more for all larger ones. */
 #define TERP_MAX_WIDTH 62
 
-/* The most bits below symbols. A spline's codes have no tails. */
+/* Most bits below symbols. A spline's codes have no tails. */
 static inline TERP_HOST_DEVICE int
 terp_below_max_nbits(int value_nbytes, enum terp_predictor asked)
 {
@@ -87,8 +87,8 @@ terp_below_max_nbits(int value_nbytes, enum terp_predictor asked)
 }
 #define TERP_BELOW_MAX_NBITS (TERP_LOW_MAX_NBITS + 48) /* of any type */
 
-/* Where sample i of so many runs is, which may be behind the last value. Runs
- * are evenly spread, but for an offset that meets every coordinate of dims that
+/* The index of sample i of `nruns` runs; it may lie behind the last value. Runs
+ * are evenly spread, with an offset that reaches every coordinate of dims that
  * divide the distance. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_low_bits_sample_at(uint64_t nvalues, uint64_t nruns, uint64_t i)
@@ -100,7 +100,8 @@ terp_low_bits_sample_at(uint64_t nvalues, uint64_t nruns, uint64_t i)
            i % TERP_LOW_BITS_RUN_NVALUES;
 }
 
-/* Values of which is asked what bits they have in common, one by one. */
+/* Single values that are sampled to find the bits that all values have in
+ * common. */
 #define TERP_COMMON_BITS_NSAMPLES 4096
 
 static inline TERP_HOST_DEVICE uint64_t
@@ -111,41 +112,40 @@ terp_common_bits_sample_at(uint64_t nvalues, uint64_t i)
     return (i * distance + i * 7919 % distance) % nvalues;
 }
 
-/* Of the values of all runs, the bits of their codes by each interpolation; -1
- * where there is none. */
+/* Widths of the codes of the values of all runs, under each interpolation; -1
+ * if the interpolation does not exist. */
 struct terp_code_widths {
     int8_t at[TERP_LOW_BITS_NFORMS][TERP_LOW_BITS_NVALUES];
 };
 
-/* Of bits below symbols, those that are a code's low bits: the others are a
- * tail. */
+/* The low bits among the bits below symbols; the others are a tail. */
 static inline TERP_HOST_DEVICE int
 terp_low_of(int nbits_below)
 {
     return nbits_below < TERP_LOW_MAX_NBITS ? nbits_below : TERP_LOW_MAX_NBITS;
 }
 
-/* The bits of a number of what is below symbols, which has a sign too, where a
- * code has so many. */
+/* The bits of the number below a symbol, with its sign, for a code of `width`
+ * bits. */
 static inline TERP_HOST_DEVICE int
 terp_number_width(int width, int nbits_below)
 {
     return width < nbits_below ? width + (width > 0) : nbits_below;
 }
 
-/* Bits of a listed code: its number, a sign and all, and what a list and its
- * groups take besides. */
+/* Bits of a listed code: its number, a sign, and its share of the list and its
+ * groups. */
 static inline TERP_HOST_DEVICE unsigned
 terp_listed_nbits(int width)
 {
     return (unsigned)width + 4;
 }
 
-/* What a code of `width` bits costs, in 1/16 bit, where `nbits_below` are below
- * its symbol in all tiles: what is above these has the cost of its logarithm
- * and 2.2 bits. Those below are packed in groups, whose widest number counts:
- * it is between the widest of a run and that of all. Codes that have no symbols
- * are escapes, whose words have six bits. */
+/* The cost, in 1/16 bit, of a code of `width` bits when `nbits_below` are below
+ * the symbol in all tiles. The high part costs its logarithm and 2.2 bits.
+ * Numbers below are packed in groups, whose widest number counts: its width is
+ * between that of a run's widest number and that of all. A code without a
+ * symbol is an escape, whose codeword has six bits. */
 static inline TERP_HOST_DEVICE uint32_t
 terp_cost_in_all_tiles(int width, int run_width, int all_width, int nbits_below,
                        unsigned escape_nbytes)
@@ -165,11 +165,11 @@ terp_cost_in_all_tiles(int width, int run_width, int all_width, int nbits_below,
                         : 35 + 16 * (uint32_t)high);
 }
 
-/* The same where tiles choose how many bits are low: a code costs its bits,
- * however many these are, but for those of a tail, and has a number where it is
- * none of a predictor's symbol. Four bits more of a code that no symbol of a
- * tile holds, with so many low bits, keep the tuner's samples in sight of how
- * wide codes are. */
+/* The same when each tile chooses its number of low bits. A code costs its
+ * bits, however many are low; the bits of a tail are packed in groups; a code
+ * too large for a predictor's symbol is an escape with a number. A code that
+ * would have no symbol with `nbits_below` low bits costs four bits more, which
+ * keeps the tuner's samples in a range that tells how wide codes are. */
 static inline TERP_HOST_DEVICE uint32_t
 terp_cost_in_own_tiles(int width, int run_width, int all_width, int nbits_below,
                        unsigned escape_nbytes)
@@ -189,7 +189,7 @@ terp_cost_in_own_tiles(int width, int run_width, int all_width, int nbits_below,
                 : 24 + 16 * (uint32_t)code_width + (is_listed ? 64u : 0u));
 }
 
-/* What decides is the second; where numbers are alike by it, the first does. */
+/* The cost in own tiles decides; the cost in all tiles breaks ties. */
 static inline TERP_HOST_DEVICE uint32_t
 terp_cost_of_width(int width, int run_width, int all_width, int nbits_below,
                    unsigned escape_nbytes)
@@ -200,8 +200,8 @@ terp_cost_of_width(int width, int run_width, int all_width, int nbits_below,
                                       escape_nbytes);
 }
 
-/* Whether an interpolation's codes have fewer bits on the mean than another's,
- * by the sums of some. */
+/* Whether the codes of one interpolation have fewer bits on average than those
+ * of another. */
 static inline TERP_HOST_DEVICE bool
 terp_has_fewer_bits(uint32_t sum, uint32_t n, uint32_t other_sum,
                     uint32_t other_n)
@@ -209,23 +209,24 @@ terp_has_fewer_bits(uint32_t sum, uint32_t n, uint32_t other_sum,
     return n > 0 && (other_n == 0 || sum * other_n < other_sum * n);
 }
 
-/* How many bits of a chunk's codes are below symbols, `most` of them, by the
- * widths of samples, whole runs of them. Escapes' numbers have so many bytes.
- */
+/* Returns the number of bits of a chunk's codes below symbols, at most `most`,
+ * from the widths of whole runs of samples. `escape_nbytes`: bytes of an
+ * escape's number. */
 int
 terp_nbits_below(const int8_t *widths, int nwidths, int most,
                  unsigned escape_nbytes);
 
-/* By the interpolation whose codes have the fewest. */
+/* The same, from the interpolation whose codes have the fewest bits. */
 int
 terp_nbits_below_of_forms(const struct terp_code_widths *widths, int most,
                           unsigned escape_nbytes);
 
 /* ---- the low bits of a tile ---- */
 
-/* A tile's codes are told by their sizes, in half octaves: of magnitudes of
- * w bits 2w - 1, or 2w if the second highest bit is set too, which 1 has not; 0
- * of 0. A predictor's escape has the last. A group's are a bit each. */
+/* The size of a code, in half octaves: for a magnitude of w bits 2w - 1, or 2w
+ * if the second highest bit is set, too (1 has none); 0 for 0;
+ * TERP_TILE_SIZE_ESCAPE for a predictor's escape. A bit mask holds the sizes of
+ * a group. */
 #define TERP_TILE_SIZE_ESCAPE 31
 #define TERP_TILE_NSIZES (TERP_TILE_SIZE_ESCAPE + 1)
 
@@ -235,26 +236,26 @@ terp_width_of_size(int size)
     return (size + 1) / 2;
 }
 
-/* The bits of the largest of some sizes that are none of an escape. */
+/* The width of the largest size in a mask, without escapes. */
 static inline TERP_HOST_DEVICE int
 terp_width_of_sizes(uint32_t sizes)
 {
     return bit_width(sizes & ~(UINT32_C(1) << TERP_TILE_SIZE_ESCAPE)) / 2;
 }
 
-/* Bits that do not count where means are weighed against differences: somewhat
- * fewer than are below symbols, which may be all there are. */
+/* Bits that are ignored when means are compared with differences: four fewer
+ * than there are below symbols, because those may be all the bits there are. */
 static inline TERP_HOST_DEVICE int
 terp_nbits_not_weighed(int nbits_below)
 {
     return nbits_below > 4 ? nbits_below - 4 : 0;
 }
 
-/* Where all codes have fewer bits than this, none of them are low: the
- * dictionary has entries for such. */
+/* In a tile whose codes all have fewer bits than this, no bits are low: the
+ * dictionary has entries for such codes. */
 #define TERP_TILE_MIN_WIDTH 7
 
-/* The half octave of what is above the low bits of a code, which is rounded. */
+/* The half octave of the high part of a code, which is rounded. */
 static inline TERP_HOST_DEVICE int
 terp_half_octave_of_size(int size, int low_nbits)
 {
@@ -269,12 +270,13 @@ terp_half_octave_of_size(int size, int low_nbits)
 _Static_assert(TERP_HALF_OCTAVE_ESCAPE == 2 * TERP_MAX_CODE_WIDTH + 1,
                "What is above low bits has a symbol up to this size.");
 
-/* What a symbol that is not zero counts more, in 1/1024 bit: a token takes
- * time, and more low bits leave fewer of them. */
+/* The surcharge on a nonzero symbol, in 1/1024 bit: a token takes time, and
+ * more low bits leave fewer tokens. Prices alone would choose few low bits and
+ * a token for nearly every code. */
 #define TERP_PRICE_OF_TOKEN 192u
 
-/* Bits of a group's low numbers: the widest counts of those that do not escape.
- */
+/* Bits of a group's low numbers. The widest number that does not escape
+ * counts. */
 static inline TERP_HOST_DEVICE unsigned
 terp_low_group_nbits(uint32_t sizes, unsigned nnumbers, int low_nbits)
 {

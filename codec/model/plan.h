@@ -1,5 +1,5 @@
-/* A level's plan, and the choices that a tuner makes by costs: priorities of
- * dimensions, a level's bound, the predictor. */
+/* The plan of a level, and the choices that the tuner makes by costs:
+ * priorities of dimensions, a level's bound, the predictor. */
 #pragma once
 
 #include "codec/format/frame.h"
@@ -8,15 +8,17 @@
 
 #define TERP_BOUND_RATIO_ONE 64
 
-/* How one level is predicted and how tight its bound is. */
+/* The prediction of a level, and its bound. */
 struct terp_level_plan {
     uint8_t spline;
     uint8_t priorities;  /* terp_predicting_dims */
-    uint8_t bound_ratio; /* 1 .. TERP_BOUND_RATIO_ONE, in units of that */
+    uint8_t bound_ratio; /* 1 .. TERP_BOUND_RATIO_ONE, which is the whole
+                            bound */
 };
 
-/* The bytes that a stream tells a plan by. There, the mean is the long spline
- * that blends in pairs, which there is not; its priorities are all equal. */
+/* Bytes of a plan in a stream. A stream stores the mean, whose priorities are
+ * all 0, as the long spline that blends in pairs, a combination that does not
+ * exist. */
 #define TERP_PLAN_NBYTES 2
 
 static inline TERP_HOST_DEVICE void
@@ -43,8 +45,8 @@ terp_plan_load(const uint8_t *src, struct terp_level_plan *plan_ret)
 
 /* ---- an encoder's choices ---- */
 
-/* A vector of priorities is canonical when it uses 0 .. k without a gap and
- * leaves idle dimensions at 0. */
+/* Priorities are canonical if they use 0 .. k without a gap and are 0 for
+ * inactive dimensions. */
 static inline TERP_HOST_DEVICE bool
 terp_priorities_are_canonical(unsigned priorities, unsigned active)
 {
@@ -60,9 +62,9 @@ terp_priorities_are_canonical(unsigned priorities, unsigned active)
     return (used & (used + 1)) == 0;
 }
 
-/* What a level under a spline is compared by: one that reaches far must be
- * worth its time, and errors beside edges, which are where samples seldom are.
- */
+/* The price of a level under a spline. A spline that reaches far must save
+ * enough to pay for its time, and for errors beside edges, which samples rarely
+ * show. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_price_under_spline(uint64_t cost, int spline)
 {
@@ -71,8 +73,8 @@ terp_price_under_spline(uint64_t cost, int spline)
                                         : cost;
 }
 
-/* The priorities of a level that the mean predicts, if it is taken in place of
- * another spline with these. */
+/* The priorities of a level when `spline` replaces the spline for which they
+ * were found: the mean has none. */
 static inline TERP_HOST_DEVICE unsigned
 terp_priorities_under_spline(unsigned priorities, int spline)
 {
@@ -81,14 +83,16 @@ terp_priorities_under_spline(unsigned priorities, int spline)
 
 /* Estimated costs of a level whose points are blended. */
 struct terp_blend_costs {
-    uint64_t single[TERP_NSPLINES];   /* of classes of one odd dimension */
-    uint64_t two, two_long;           /* of two, linear and long */
-    uint64_t three_pairs, three_full; /* of three, linear */
-    uint64_t average;                 /* of four, which are not blended */
+    uint64_t single[TERP_NSPLINES];   /* classes of one odd dimension */
+    uint64_t two, two_long;           /* classes of two, linear and long */
+    uint64_t three_pairs, three_full; /* classes of three, linear */
+    uint64_t average;                 /* classes of four, which are not
+                                         blended */
 };
 
-/* Blends if that costs less than `best`; returns what the level costs. Three
- * dimensions gain by a long spline what two do. */
+/* Chooses blending if it is cheaper than `best`. Returns the price of the
+ * level. A long spline is assumed to gain in three dimensions what it gains in
+ * two. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_choose_blending(const struct terp_blend_costs *costs, uint64_t best,
                      struct terp_level_plan *plan)
@@ -123,28 +127,30 @@ terp_choose_blending(const struct terp_blend_costs *costs, uint64_t best,
     return best;
 }
 
-/* Codes are few, or some, below so many bits a value. */
+/* Codes count as few, or as some, below this many bits for each value: 1.5 and
+ * 2.5. */
 #define TERP_FEW_COST (UINT64_C(3) << TERP_COST_FRACTION_NBITS >> 1)
 #define TERP_SOME_COST (UINT64_C(5) << TERP_COST_FRACTION_NBITS >> 1)
 
-/* A stream that costs less than this, in all and by the value, is mostly what
- * any chunk's stream has: more precision costs little. It does cost where a
- * chunk has two dimensions, or where there is next to nothing to code. */
+/* A chunk counts as small if its stream is estimated below 2 KiB and an eighth
+ * of a bit for each value: its stream is mostly fixed cost, and more precision
+ * is cheap. That fails for two dimensions, and if there is next to nothing to
+ * code (below 32 bytes). */
 #define TERP_SMALL_COST (UINT64_C(16384) << TERP_COST_FRACTION_NBITS)
 #define TERP_SMALL_MIN_COST (UINT64_C(256) << TERP_COST_FRACTION_NBITS)
 #define TERP_SMALL_VALUE_COST (UINT64_C(1) << TERP_COST_FRACTION_NBITS >> 3)
 
-/* Coarse levels have a tighter bound, each level's so many times the next finer
- * one's up to a limit, where codes are few: there most of the prediction error
- * is the error of what was decoded before (QoZ, Liu et al., SC 2022). Where
- * codes are many a tighter bound only makes more of them. Of one dimension
- * coarse levels hold a half, a quarter and so on of the points: there it is 1.1
- * times. This is the bound of level l as bound_ratio, by the estimated cost of
- * all levels. Bricks have `ndims` dimensions of more than one value. */
+/* The bound of level l as bound_ratio, from the estimated cost of all levels.
+ * Each level's bound is tighter than that of the next finer level by a factor,
+ * up to a limit. If codes are few, most of a prediction's error comes from
+ * errors of coarser values (QoZ, Liu et al., SC 2022). If codes are many, a
+ * tighter bound only makes more of them. In one dimension, coarse levels hold a
+ * half, a quarter and so on of the points, so the factor is 1.1. `ndims`: the
+ * dimensions of a brick with more than one value. */
 static inline TERP_HOST_DEVICE int
 terp_bound_ratio_of(int l, int ndims, uint64_t cost, uint64_t nvalues)
 {
-    /* A byte a level, 64 / x^(l - 1). */
+    /* One byte for each level: 64 / x^(l - 1). */
     const uint64_t by_1_1 = UINT64_C(0x2124282C30353A40);
     const uint64_t by_1_15 = UINT64_C(0x2B2B2B2B2B303840);
     const uint64_t by_1_33 = UINT64_C(0x101010141B243040);
@@ -167,25 +173,23 @@ terp_bound_ratio_of(int l, int ndims, uint64_t cost, uint64_t nvalues)
     return (int)(falling >> (8 * (l < 8 ? l - 1 : 7)) & 0xFF);
 }
 
-/* What a level's step or bound is multiplied by. */
 static inline TERP_HOST_DEVICE double
 terp_bound_factor(const struct terp_level_plan *plan)
 {
     return (double)plan->bound_ratio / TERP_BOUND_RATIO_ONE;
 }
 
-/* Whether lorenzo is cheap enough to be taken. Where codes are few the spline's
- * error is below that of lorenzo, which is as large as the bound: there it must
- * be cheaper by an eighth, or where they are fewer still, and the spline's
- * error is far below, by three. Where they are many, contexts help it by more
- * than the splines, which is not estimated. Values that lorenzo reproduces
- * nearly exactly, as zeros and other constants, do not count: what the codes
- * are of is left. */
+/* Whether Lorenzo is cheap enough to be chosen. Its error is about as large as
+ * the bound; a spline's error is smaller if codes are few. So Lorenzo must be
+ * cheaper by an eighth below 1.5 bits for each value, and by three eighths
+ * below 0.75. If codes are many, contexts help Lorenzo more than splines, which
+ * is not estimated. Values that Lorenzo reproduces nearly exactly, such as
+ * zeros and other constants, do not count as values. */
 static inline TERP_HOST_DEVICE bool
 terp_prefers_lorenzo(struct terp_price lorenzo, uint64_t spline_cost,
                      uint64_t nvalues)
 {
-    /* A section of its own weighs more in a small chunk. */
+    /* A further section weighs more in a small chunk. */
     const uint64_t lead = UINT64_C(64 * 8) << TERP_COST_FRACTION_NBITS;
     const uint64_t fewest = UINT64_C(3) << TERP_COST_FRACTION_NBITS >> 2;
     const uint64_t ncounted = nvalues - lorenzo.nnear;
@@ -199,7 +203,7 @@ terp_prefers_lorenzo(struct terp_price lorenzo, uint64_t spline_cost,
     return lorenzo.cost + lead < spline_cost / 8 * 5;
 }
 
-/* Whether a predictor may be taken where the caller has asked for this. */
+/* Whether the caller's choice allows a predictor. */
 static inline TERP_HOST_DEVICE bool
 terp_may_take(enum terp_predictor asked, enum terp_prediction prediction)
 {
@@ -210,8 +214,8 @@ _Static_assert((int)TERP_PREDICTION_SPLINE == TERP_PREDICTOR_SPLINE &&
                    (int)TERP_PREDICTION_LOSSLESS == TERP_NPREDICTORS,
                "A predictor has one number for callers and in streams.");
 
-/* The same where integers are to come back as they are. Nothing but lossless
- * prediction gives every bit of a float back. */
+/* The same for lossless coding of integers. Floats have the lossless predictor
+ * only. */
 static inline TERP_HOST_DEVICE bool
 terp_may_take_losslessly(enum terp_predictor asked,
                          enum terp_prediction prediction)
@@ -222,7 +226,7 @@ terp_may_take_losslessly(enum terp_predictor asked,
             asked != TERP_PREDICTOR_SPLINE);
 }
 
-/* What a chunk is predicted by, by the predictors' prices. */
+/* Chooses the predictor of a chunk by prices. */
 static inline TERP_HOST_DEVICE enum terp_prediction
 terp_choose_prediction(enum terp_predictor asked,
                        const struct terp_price price[TERP_NPREDICTIONS],
