@@ -1,5 +1,6 @@
-/* Which bounds a search tries: by secants of the logarithms of bound and
- * square, from the bound that even errors would need. */
+/* Chooses the bounds that the search tries: by secants of the logarithms of
+ * bound and mean square error. The first bound is right if errors are spread
+ * evenly. */
 #include "codec/model/psnr.h"
 
 #define TERP_VALUE_NBYTES 8
@@ -8,17 +9,18 @@
 #define LOG2_10 0x1.a934f0979a371p+1
 #define LOG2_3 0x1.95c01a39fbd68p+0
 
-/* 0.5 dB, and what is aimed at, 0.15 dB, of a square. */
+/* Tolerance and aim, as log2 of a mean square: 0.5 dB and 0.15 dB below the
+ * wanted error. */
 #define TOLERANCE (0.05 * LOG2_10)
 #define AIM (0.015 * LOG2_10)
 
-/* Encodings of a chunk. Most need two. */
+/* The most encodings of a chunk. Most chunks need two. */
 #define MAX_NTRIALS 8
 
-/* Bounds that are closer make no difference. */
+/* Bounds closer than this (in log2) make no difference. */
 #define MIN_STEP (1.0 / 64)
-/* The most that a bound is changed at once where nothing is on its other side,
- * or nothing is lost. */
+/* The largest change of a bound when no bound on its other side was tried, and
+ * the change when nothing was lost. */
 #define MAX_STEP 4
 #define STEP_OF_NOTHING_LOST 2
 
@@ -34,7 +36,8 @@ clamped(double value, double low, double high)
     return terp_clamp_f64(value, low, high);
 }
 
-/* How fast squares grow with bounds: errors that are spread evenly are 2. */
+/* The slope of log2(square) over log2(bound). It is 2 for errors that are
+ * spread evenly. */
 static double
 slope_between(struct terp_psnr_point a, struct terp_psnr_point b)
 {
@@ -44,7 +47,7 @@ slope_between(struct terp_psnr_point a, struct terp_psnr_point b)
     return clamped((b.square - a.square) / (b.bound - a.bound), 0.5, 3);
 }
 
-/* The bound to be tried next. False: there is none. */
+/* Computes the next bound to try. Returns false when there is none. */
 static bool
 next_bound(const struct terp_psnr_search *search, double *bound_ret)
 {
@@ -68,11 +71,12 @@ next_bound(const struct terp_psnr_search *search, double *bound_ret)
     *bound_ret =
         only->bound + (low->exists ? clamped(step, 2 * MIN_STEP, MAX_STEP)
                                    : clamped(step, -MAX_STEP, -2 * MIN_STEP));
-    /* Beyond the range there is nothing to gain. */
+    /* A bound beyond the range gains nothing. */
     return high->exists || only->bound < 0;
 }
 
-/* Notes what the bound has given. True: this suffices. */
+/* Records the error under the current bound. Returns true if it is small
+ * enough. */
 static bool
 note(struct terp_psnr_search *search, double square)
 {

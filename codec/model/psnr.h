@@ -1,8 +1,8 @@
-/* The search for the bound of a PSNR: a chunk is encoded, decoded and measured
- * until its mean square error is at most what was asked for, and not much less.
- * All numbers are logarithms to base 2, of which errors are parts of the range;
- * there is no libm in it, as the bytes must not depend on one. Both engines
- * search in the default floating-point environment. */
+/* The search for the bound that gives a PSNR. A chunk is encoded, decoded and
+ * measured until its mean square error is at most the wanted one, and not much
+ * less. Numbers are logarithms to base 2 of errors relative to the range.
+ * Nothing here calls libm, because the bytes must not depend on it. Both
+ * engines search in the default floating-point environment. */
 #pragma once
 
 #include <float.h>
@@ -15,33 +15,34 @@ TERP_C_BEGIN
 /* A bound, and the mean square error under it. */
 struct terp_psnr_point {
     bool exists;
-    bool nothing_lost; /* no error: `square` says nothing */
+    bool nothing_lost; /* no error; `square` is meaningless */
     double bound, square;
 };
 
 struct terp_psnr_search {
-    double wanted; /* square */
-    /* What suffices, twice, and what does not. */
+    double wanted; /* mean square error */
+    /* The largest two bounds that suffice, and the smallest that does not. */
     struct terp_psnr_point low, lower, high;
-    double bound; /* to be tried */
-    int ntrials;  /* so far */
-    bool found;   /* some bound that suffices */
+    double bound; /* to try next */
+    int ntrials;
+    bool found; /* some bound suffices */
     bool is_done;
 };
 
 void
 terp_psnr_begin(double psnr, struct terp_psnr_search *search_ret);
 
-/* The bound that is to be tried, as a part of half the range. */
+/* The bound to try, as a fraction of half the range. */
 double
 terp_psnr_factor(const struct terp_psnr_search *search);
 
-/* Notes what that has given. True: this suffices. */
+/* Records the mean square error under that bound. Returns true if it is small
+ * enough. */
 bool
 terp_psnr_note(struct terp_psnr_search *search, double square);
 
-/* Half of a range, which may be larger than any number; 0 where no two values
- * differ. */
+/* Half of a range, which itself may exceed the largest number; 0 if all values
+ * are equal. */
 static inline TERP_HOST_DEVICE double
 terp_half_range(double min, double max)
 {
@@ -54,8 +55,9 @@ terp_range_has_psnr(double half_range)
     return half_range >= DBL_MIN;
 }
 
-/* What is asked for where no bound suffices, and of other ranges: to be
- * lossless; of values that are all the same, or none, that they are kept. */
+/* The parameters in place of a PSNR, if no bound suffices or the range has no
+ * PSNR: lossless; for equal values or no values, a relative bound, which keeps
+ * them. */
 static inline struct terp_params
 terp_params_without_psnr(const struct terp_params *params, double half_range)
 {
@@ -75,13 +77,15 @@ terp_psnr_bound(double half_range, double factor)
 
 /* ---- the mean square error ---- */
 
-/* Squares are added up in this order: of a block of values each lane has every
- * so many-th, then the lanes are added up, the upper half to the lower one,
- * until one is left; and so are the sums of blocks. */
+/* The order in which squares are summed. A block has
+ * TERP_SQUARES_BLOCK_NVALUES; lane i sums the values i, i + TERP_SQUARES_NLANES
+ * and so on. The upper half of the lanes is added to the lower half until one
+ * lane is left. Sums of blocks are added in the same way. */
 #define TERP_SQUARES_NLANES 256
 #define TERP_SQUARES_BLOCK_NVALUES 4096
 
-/* That of a value's error. Halved, as ranges are. */
+/* The square of a value's error, relative to the range. Values are halved
+ * because half_range is. */
 static inline TERP_HOST_DEVICE double
 terp_square_of_error(double value, double other, double half_range)
 {
@@ -90,7 +94,7 @@ terp_square_of_error(double value, double other, double half_range)
     return error * error;
 }
 
-/* The sum of all lanes, which are lost. */
+/* The sum of all lanes. Overwrites the lanes. */
 static inline double
 terp_sum_lanes(double lanes[TERP_SQUARES_NLANES])
 {

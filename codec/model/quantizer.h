@@ -1,6 +1,6 @@
-/* The quantizer: codes that stand for the difference between a value and its
- * prediction, and the grid that escaped values are put on. Every engine takes
- * these steps in this order; none may contract or reassociate them. */
+/* The quantizer. A code stands for the difference between a value and its
+ * prediction; escaped values are put on a grid. Every engine takes these steps
+ * in this order; no compiler may contract or reassociate them. */
 #pragma once
 
 #include "codec/format/limits.h"
@@ -22,7 +22,7 @@ limit_of(double bound)
     return limit;
 }
 
-/* What a level is quantized with. */
+/* Constants of a level. */
 TERP_TYPED(T)
 struct constants {
     T step, inverse, limit, max_code;
@@ -32,8 +32,8 @@ TERP_TYPED(T)
 TERP_INLINE
 TERP_STRUCT(constants) constants_of(double step, double bound, int max_code)
 {
-    /* No code of the dictionary times the step may overflow. Wide codes may:
-     * these become escapes. */
+    /* The product of the step and a code of the dictionary must not overflow.
+     * That of a wide code may; it becomes an escape. */
     const double largest = TERP_CONST(MAX) / (4 * TERP_RADIUS);
     TERP_STRUCT(constants) k;
 
@@ -44,10 +44,11 @@ TERP_STRUCT(constants) constants_of(double step, double bound, int max_code)
     return k;
 }
 
-/* Declares the code of `value` as a T, `rounded`, whose low bits are the code,
- * `rec`, what a decoder makes of the code, and whether that fits. The limit is
- * strict: only then does a rounded difference prove the exact one. A macro,
- * since vector loops and kernels use different ones of these. */
+/* Declares four variables: `rounded`, whose low bits are the code; `code`, the
+ * code as a T; `rec`, the value that a decoder computes; `fits`, whether the
+ * error is below the limit. The comparison is strict: only then does a rounded
+ * difference prove the exact one. It is a macro because vector loops and
+ * kernels use different ones of the variables. */
 #define TERP_QUANTIZE(value, pred, k, rounded, code, rec, fits)         \
     T rounded = ((value) - (pred)) * (k).inverse + TERP_CONST(ROUNDER); \
     T code = rounded - TERP_CONST(ROUNDER);                             \
@@ -55,9 +56,9 @@ TERP_STRUCT(constants) constants_of(double step, double bound, int max_code)
     bool fits = ((int)(TERP_ABS(code) <= (k).max_code) &                \
                  (int)(TERP_ABS((value)-rec) < (k).limit)) != 0
 
-/* How large the code of a sampled value would be, as a T that is not rounded
- * yet, with the noise that stands for errors of what predicts it. NaN stands
- * for special values, and is the result where any has a part in it. */
+/* The magnitude of the code of a sampled value as a T, not rounded. `noise`
+ * stands for errors of the values that predict it. Special values are NaN, and
+ * so is any result that depends on one. */
 TERP_TYPED(T)
 TERP_INLINE T
 sampled_magnitude(T value, T pred, T noise, T inverse)
@@ -67,8 +68,8 @@ sampled_magnitude(T value, T pred, T noise, T inverse)
 
 /* ---- escapes ---- */
 
-/* Where escaped values are put: whole steps of bound ratio one from the
- * reference value. */
+/* The grid of escaped values: whole steps of a level with the full bound,
+ * counted from the reference value. */
 TERP_TYPED(T)
 struct value_grid {
     T reference, step, inverse, limit;
@@ -77,7 +78,7 @@ struct value_grid {
 TERP_TYPED(T)
 struct grid_point {
     T nsteps, value;
-    bool fits; /* within the bound, and its value tells the steps to it */
+    bool fits; /* within the bound, and nsteps_to(value) is nsteps */
 };
 
 TERP_TYPED(T)
@@ -95,7 +96,7 @@ value_on_grid(TERP_STRUCT(value_grid) grid, T nsteps)
     return grid.reference + nsteps * grid.step;
 }
 
-/* The point of the grid next to `value`. */
+/* The grid point nearest to `value`. */
 TERP_TYPED(T)
 TERP_INLINE
 TERP_STRUCT(grid_point) find_on_grid(TERP_STRUCT(value_grid) grid, T value)
@@ -112,8 +113,8 @@ TERP_STRUCT(grid_point) find_on_grid(TERP_STRUCT(value_grid) grid, T value)
 
 /* ---- lorenzo's quants ---- */
 
-/* The integer that stands for `value`, as a T; whether it reproduces it within
- * the bound. */
+/* The integer that stands for `value`, as a T. *fits_ret: whether it reproduces
+ * the value within the bound. */
 TERP_TYPED(T)
 TERP_INLINE T
 nearest_quant(T value, TERP_STRUCT(constants) k, bool *fits_ret)
@@ -128,8 +129,7 @@ nearest_quant(T value, TERP_STRUCT(constants) k, bool *fits_ret)
     return quant;
 }
 
-/* Whether what stands for a value differs from it by far less than the bound
- * allows. */
+/* Whether the error is far below the bound: at most a 16th. */
 TERP_TYPED(T)
 TERP_INLINE bool
 is_near(T value, T other, T limit)
@@ -139,12 +139,12 @@ is_near(T value, T other, T limit)
 
 /* ---- lorenzo's exact quants ---- */
 
-/* What struct terp_exact says, in the type. */
+/* The constants of exact quants in the type T. */
 TERP_TYPED(T)
 struct exact_quants {
     T step, inverse, half, limit;
-    T count;         /* of steps before values are counted */
-    TERP_WORD first; /* the bits of the value there */
+    T count;         /* number of steps below the counted values */
+    TERP_WORD first; /* `first`: the bits of the value at `count` */
     int nzeros;
 };
 
@@ -185,8 +185,9 @@ value_of_exact_quant(TERP_INT quant, TERP_STRUCT(exact_quants) k)
     return value;
 }
 
-/* The integer that stands for `value`, and whether it reproduces it within the
- * bound, which no NaN or infinity does; of bound 0, each bit of it. */
+/* The integer that stands for `value`. *fits_ret: whether it reproduces the
+ * value within the bound (bit for bit if the bound is 0); false for NaN and
+ * infinities. */
 TERP_TYPED(T)
 TERP_INLINE TERP_INT
 nearest_exact_quant(T value, TERP_STRUCT(exact_quants) k, bool *fits_ret)
@@ -198,7 +199,7 @@ nearest_exact_quant(T value, TERP_STRUCT(exact_quants) k, bool *fits_ret)
     if (bits < k.first) {
         T nsteps = (magnitude * k.inverse + TERP_CONST(MANTISSA)) -
                    TERP_CONST(MANTISSA);
-        /* The product was rounded: it may be one too many or too few. */
+        /* The product was rounded, so the number of steps may be off by one. */
         const T left = magnitude - nsteps * k.step;
         nsteps += (T)((int)(left > k.half) - (int)(left < -k.half));
         quant = (TERP_INT)nsteps;
@@ -206,7 +207,7 @@ nearest_exact_quant(T value, TERP_STRUCT(exact_quants) k, bool *fits_ret)
         quant = (TERP_INT)(((bits - k.first) >> k.nzeros) + (TERP_WORD)k.count);
     }
     quant = value < 0 ? -quant : quant;
-    /* The two are so near that their difference is exact (Sterbenz): a tie is
+    /* Both are so close that their difference is exact (Sterbenz), so a tie is
      * within the bound. */
     const T rec = TERP_CALL(value_of_exact_quant)(quant, k);
     *fits_ret =
@@ -215,8 +216,8 @@ nearest_exact_quant(T value, TERP_STRUCT(exact_quants) k, bool *fits_ret)
     return quant;
 }
 
-/* The code of a difference, above a tail of so many bits: the nearest multiple,
- * rounded up. */
+/* The code of a difference above a tail of `tail_nbits`: rounded to nearest,
+ * ties up. */
 TERP_TYPED(T)
 TERP_INLINE TERP_INT
 code_above_tail(TERP_WORD difference, int tail_nbits)
@@ -225,8 +226,9 @@ code_above_tail(TERP_WORD difference, int tail_nbits)
     return (TERP_INT)(difference + round_up) >> tail_nbits;
 }
 
-/* The mean of `count` quants that add up to `sum`, to the nearest, towards
- * minus infinity: -1 - s / n of -1 - s. There are eight of most. */
+/* The mean of `count` quants whose sum is `sum`, rounded to nearest, ties
+ * towards minus infinity: negative sums s are computed as -1 - (-1 - s) / n.
+ * Most means have eight quants. */
 TERP_TYPED(WORD)
 TERP_INLINE WORD
 mean_of_quants(WORD sum, WORD count)
@@ -237,8 +239,8 @@ mean_of_quants(WORD sum, WORD count)
     return (count == 8 ? magnitude / 8 : magnitude / count) ^ sign;
 }
 
-/* What a difference counts for where means are weighed against differences,
- * in steps of what is above the low bits. */
+/* The weight of a difference when means are compared with differences, in steps
+ * above the low bits. */
 TERP_TYPED(WORD)
 TERP_INLINE uint32_t
 weight_of_difference(WORD difference, int low_nbits)

@@ -1,7 +1,7 @@
-/* What an encoder makes of the range of a chunk's values: fill values, the
- * absolute bound, whether the chunk is constant, and what predicts the first
- * value. A decoder does not know these rules, but every engine must decide
- * alike, to the byte. */
+/* An encoder's decisions from the range of a chunk's values: fill values, the
+ * absolute bound, whether the chunk is constant, and the prediction of the
+ * first value. A decoder does not need these rules, but both engines must
+ * decide alike, to the byte. */
 #pragma once
 
 #include "codec/api/terp.h"
@@ -12,11 +12,12 @@
 /* ---- fill values ---- */
 
 /* A chunk has up to this many fill values, which are special like NaN and
- * infinities. A zero that is one has the bits of 0.0; unused slots have those
- * of -0.0, which no value is compared by. */
+ * infinities. Slots hold bits of values: a zero fill value has the bits of 0.0;
+ * an unused slot those of -0.0, which equal no value, because values are
+ * compared after -0.0 became 0.0. */
 #define TERP_NFILLS 3
 
-/* The bits of a slot, for a fill value that there may be. */
+/* The bits of the slot of a fill value, which may be absent. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_slot_of_fill(bool has_fill, uint64_t fill_bits, int value_nbytes)
 {
@@ -26,7 +27,8 @@ terp_slot_of_fill(bool has_fill, uint64_t fill_bits, int value_nbytes)
     return !has_fill ? negative_zero : bits == negative_zero ? 0 : bits;
 }
 
-/* The bits of the fill value that a caller knows, and of the second one. */
+/* The slot of the first fill value that the caller names, and of the second
+ * one. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_fill_of(const struct terp_params *params, int value_nbytes)
 {
@@ -43,8 +45,8 @@ terp_missing_of(const struct terp_params *params, int value_nbytes)
                              value_nbytes);
 }
 
-/* Whether a value between the extremes shows that one of these is no fill value
- * (TERP_FILL_DISTANCE). */
+/* Whether a value between the extremes disproves that the other extreme is a
+ * fill value (TERP_FILL_DISTANCE). */
 static inline TERP_HOST_DEVICE bool
 terp_is_near_min(double value, double min, double max)
 {
@@ -59,7 +61,8 @@ terp_is_near_max(double value, double min, double max)
 
 /* ---- bound ---- */
 
-/* Lorenzo's integers alone can stand for any value. */
+/* The predictor that the caller wants. Lossless coding needs Lorenzo's
+ * integers, which can stand for any value. */
 static inline TERP_HOST_DEVICE enum terp_predictor
 terp_predictor_asked(const struct terp_params *params)
 {
@@ -67,21 +70,22 @@ terp_predictor_asked(const struct terp_params *params)
                                     : params->predictor;
 }
 
-/* Exponent field of a double, or of a float widened to one. */
+/* The exponent field of a double. A float is converted first. */
 static inline TERP_HOST_DEVICE int
 terp_exponent_of(double value)
 {
     return (int)(double_bits(value) >> 52 & 0x7FF);
 }
 
-/* The steps of a range, which itself may be larger than any double. */
+/* The number of steps in a range, which itself may exceed the largest
+ * double. */
 static inline TERP_HOST_DEVICE double
 terp_nsteps_of(double min, double max, double step)
 {
     return max / step - min / step;
 }
 
-/* The field of the value of a range that is largest in magnitude. */
+/* The exponent field of the value of largest magnitude in a range. */
 static inline TERP_HOST_DEVICE int
 terp_exponent_of_range(double min, double max)
 {
@@ -95,8 +99,8 @@ terp_mantissa_nbits(int value_nbytes)
     return value_nbytes == 4 ? 23 : 52;
 }
 
-/* The step_slack_log2 that leaves room for a rounding error of the largest
- * value, if there is any. */
+/* The step_slack_log2 that covers the rounding error of the largest value,
+ * within its limits. */
 static inline TERP_HOST_DEVICE int
 terp_step_slack_of(double bound, double min, double max, int value_nbytes)
 {
@@ -110,7 +114,7 @@ terp_step_slack_of(double bound, double min, double max, int value_nbytes)
                : step_slack_log2;
 }
 
-/* The absolute bound that a caller's bound means for a chunk. */
+/* The absolute bound of a chunk, from the caller's bound. */
 static inline TERP_HOST_DEVICE double
 terp_absolute_bound(enum terp_bound_mode mode, double bound, double min,
                     double max)
@@ -121,7 +125,7 @@ terp_absolute_bound(enum terp_bound_mode mode, double bound, double min,
 
 /* ---- one value that stands for many ---- */
 
-/* The middle of a range, a value of the type. */
+/* The middle of a range, rounded to the type. */
 static inline TERP_HOST_DEVICE double
 terp_middle_of(double min, double max, int value_nbytes)
 {
@@ -129,13 +133,14 @@ terp_middle_of(double min, double max, int value_nbytes)
     return value_nbytes == 4 ? (double)(float)middle : middle;
 }
 
-/* A chunk is constant when a value is this much nearer than the bound to all
- * of its values: predicted ones are, where they are smooth, for few bytes. */
+/* A chunk is constant if one value is within a fourth of the bound of all its
+ * values. With a larger distance, prediction codes smooth values in few bytes
+ * and with smaller errors. */
 #define TERP_CONSTANT_NEARNESS 4
 
-/* The value that stands for all valid ones of a chunk, if there is one. With
- * `all_special` any would do. No zero stands for both zeros where every bit is
- * to come back. */
+/* Finds the value that stands for all valid values of a chunk. If all values
+ * are special, any value will do. Under lossless coding 0.0 cannot stand for
+ * -0.0. */
 static inline TERP_HOST_DEVICE bool
 terp_find_constant(double min, double max, bool all_special, double bound,
                    bool lossless, int value_nbytes, double *value_ret)
@@ -150,8 +155,8 @@ terp_find_constant(double min, double max, bool all_special, double bound,
             TERP_CONSTANT_NEARNESS * (value - min) < bound);
 }
 
-/* What predicts the first anchor: the chunk's first value, which makes its code
- * 0, or where that is special one in the middle of the valid ones. */
+/* The prediction of the first anchor: the chunk's first value, which makes its
+ * code 0; if that is special, the middle of the valid values. */
 static inline TERP_HOST_DEVICE double
 terp_reference_of(double first, bool first_is_special, double min, double max,
                   int value_nbytes)

@@ -1,20 +1,20 @@
-/* Whether values of a chunk repeat others, which is asked of some samples
- * before an encoder searches for references: cpu/predict/references_find.c. */
+/* Samples that tell whether values of a chunk repeat others. An encoder takes
+ * them before it searches for references (cpu/predict/references_find.c). */
 #pragma once
 
 #include "codec/format/bytes.h"
 
-/* Values of 64 bits are told apart by themselves, and are alike where they
- * differ by less than so many bits, 20 below what a value takes. Others are
- * told apart by some that follow one another, and are alike where they are
- * equal. */
+/* When a point matches another. Values of 64 bits are compared alone: they
+ * match if their difference has at most near_nbits bits, 20 fewer than a value
+ * costs and at most 28. Other values are compared in windows of
+ * TERP_WINDOW_NVALUES neighbours, which must be equal. */
 #define TERP_LONE_WORD_NBITS 63
 #define TERP_NEAR_MAX_NBITS 28
 #define TERP_NEAR_SAVED_NBITS 20
 #define TERP_WINDOW_NVALUES 3
 
-/* By the bits of a word and those that a value takes. Returns whether values
- * are told apart by themselves. */
+/* Returns whether values are compared alone, from the bits of a word and the
+ * bits that a value costs. */
 static inline TERP_HOST_DEVICE bool
 terp_references_are_lone(int word_nbits, uint64_t value_nbits,
                          int *near_nbits_ret)
@@ -28,7 +28,7 @@ terp_references_are_lone(int word_nbits, uint64_t value_nbits,
     return lone;
 }
 
-/* The key of a window, with one word more. */
+/* Adds a word to the key of a window. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_window_key(uint64_t key, uint64_t word)
 {
@@ -36,15 +36,16 @@ terp_window_key(uint64_t key, uint64_t word)
     return key ^ key >> 32;
 }
 
-/* Of a value that refers, and besides of a reference that does not follow from
- * the one before it, beside the bits of its distance. In 1/16 bit. */
+/* The price of a reference, and the additional price of one that does not
+ * follow from the reference before it, without the bits of its distance. In
+ * 1/16 bit. */
 #define TERP_REFERENCE_NBITS 8
 #define TERP_REFERENCE_JUMP_NBITS (16 * 6)
 
-/* Some values that follow one another are alike by chance, the more often the
- * fewer bits they take: in so many, which take twice the bits of the reference
- * that they would save, seldom. `value_nbits` in 1/16 bit; beyond the chunk
- * where values are not worth references. */
+/* The length of a sample window. A few consecutive values match by chance, the
+ * more often the fewer bits they cost. So a window must cost twice the bits of
+ * the reference that would replace it. `value_nbits` is in 1/16 bit. Returns
+ * more than `nvalues` if values cost less than references. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_reference_window(uint64_t value_nbits, uint64_t nvalues)
 {
@@ -57,8 +58,8 @@ terp_reference_window(uint64_t value_nbits, uint64_t nvalues)
     return n > TERP_WINDOW_NVALUES ? n : TERP_WINDOW_NVALUES;
 }
 
-/* Points of which it is asked whether others are like them, and how many have
- * to be for a search. */
+/* Number of sampled points, and how many must be repeated before an encoder
+ * searches. */
 #define TERP_REFERENCE_NSAMPLES 1024
 #define TERP_REFERENCE_MIN_NREPEATED (TERP_REFERENCE_NSAMPLES / 32)
 #define TERP_REFERENCE_SLOTS_NBITS 12
@@ -74,7 +75,7 @@ terp_reference_sample_at(uint64_t nvalues, uint64_t j)
     return (j * distance + j * 7919 % distance) % nvalues;
 }
 
-/* Keys are looked up by their upper bits, mixed. */
+/* Mixes a key; its upper bits select a slot. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_reference_mixed(uint64_t key)
 {

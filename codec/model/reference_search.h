@@ -1,12 +1,12 @@
-/* The search for values that repeat earlier ones, which every engine does
- * alike. Fields are often symmetric, by mirrors and transpositions, and parts
- * of them are what other parts were: so points after one another refer to
- * points that are as far from one another, in either direction.
+/* The search for values that repeat earlier ones. Every engine searches alike.
+ * Fields are often symmetric under mirrors and transpositions, or repeat their
+ * own regions. So consecutive points refer to points that are equally far
+ * apart, in either direction.
  *
- * Points that may be alike have the same key, and each is told the first one
- * that has its key, its hint. Then tiles of values are gone through, each on
- * its own, so that they may be done in any order. Last, who refers to a point
- * that refers itself takes that one's source instead. */
+ * Points that may match have the same key. Each point gets a hint: the first
+ * point with its key. Then tiles of values are searched independently of each
+ * other, in any order. Last, a point that refers to a referring point takes
+ * that point's source. */
 #pragma once
 
 #include <math.h>
@@ -16,31 +16,33 @@
 #include "codec/model/carrier.h"
 #include "codec/model/reference_samples.h"
 
-/* No point has this for a source. */
+/* Marks a point without a source. */
 #define TERP_NO_SOURCE UINT32_MAX
 
-/* Values that are gone through by one thread, and those before them, by which
- * it finds out what these refer to. */
+/* Values that one thread searches, and the values before them that it visits
+ * first, to find what they refer to. */
 #define TERP_REFERENCE_TILE_NVALUES 1024
 #define TERP_REFERENCE_WARM_UP_NVALUES 256
 
-/* Values as they are compared: magnitudes by their bits, or integers from the
- * least on. A point that is not usable neither refers nor is referred to. */
+/* The values in the form in which they are compared: magnitudes by their bits,
+ * or distances from the least integer. An unusable point neither refers nor is
+ * referred to. */
 struct terp_repeats {
     const uint64_t *words;
     const uint8_t *usable;
     uint64_t nvalues;     /* fewer than TERP_NO_SOURCE */
-    uint64_t value_nbits; /* of a value without references, in 1/16 bit */
-    int near_nbits;       /* words that differ by no more bits are alike */
-    bool lone;            /* values are told apart by themselves */
-    bool exact;           /* the bits in which they differ have to come back */
+    uint64_t value_nbits; /* cost of a value without references, in 1/16 bit */
+    int near_nbits;       /* words match if their difference has at most so many
+                             bits */
+    bool lone;            /* values are compared alone, without neighbours */
+    bool exact;           /* the difference must be stored */
     const uint32_t *hints;
     uint32_t *sources;
 };
 
-/* How values of a type are told apart, all else of *repeats being set. `near`:
- * the bits of words that stand for each other at no cost, under a bound above
- * 0; negative: all bits have to come back. */
+/* Sets how values are compared; all other members of *repeats must be set.
+ * `near`: under a bound above 0, the bits in which words may differ at no cost;
+ * negative: lossless. */
 static inline TERP_HOST_DEVICE void
 terp_repeats_tell_apart(struct terp_repeats *repeats, int word_nbits, int near)
 {
@@ -54,9 +56,8 @@ terp_repeats_tell_apart(struct terp_repeats *repeats, int word_nbits, int near)
 
 /* ---- keys ---- */
 
-/* What a point has in common with those that it may repeat: of a value that is
- * not told apart by itself also the values beside it, in either order. 0: there
- * is none. */
+/* The key of a point: of its value and, unless values are compared alone, of
+ * both neighbours in either order. 0: no key. */
 static inline TERP_HOST_DEVICE uint32_t
 terp_reference_key(const struct terp_repeats *r, uint64_t i)
 {
@@ -79,7 +80,7 @@ terp_reference_key(const struct terp_repeats *r, uint64_t i)
 
 /* ---- matches ---- */
 
-/* The bits in which two words differ. */
+/* The width of the difference of two words. */
 static inline TERP_HOST_DEVICE int
 terp_reference_difference_nbits(const struct terp_repeats *r, uint64_t i,
                                 uint64_t j)
@@ -89,7 +90,7 @@ terp_reference_difference_nbits(const struct terp_repeats *r, uint64_t i,
     return bit_width(a > b ? a - b : b - a);
 }
 
-/* Whether point i may refer to what stands at `match`. */
+/* Whether point i may refer to point `match`. */
 static inline TERP_HOST_DEVICE bool
 terp_reference_fits(const struct terp_repeats *r, uint64_t i, uint64_t match)
 {
@@ -97,17 +98,17 @@ terp_reference_fits(const struct terp_repeats *r, uint64_t i, uint64_t match)
            terp_reference_difference_nbits(r, i, match) <= r->near_nbits;
 }
 
-/* What a point repeats. */
+/* The source of a point. */
 struct terp_match {
     uint64_t at;
-    int64_t stride; /* to where the next one may be; 0: unknown */
+    int64_t stride; /* distance to the next point's likely source; 0: unknown */
     int64_t stride_before;
     bool found, follows;
 };
 
-/* What point i repeats, and whether that follows from what the point before it
- * repeats, if that does. Strides may take turns: the parts of complex values
- * that are mirrored lead 1 on and 3 back. */
+/* Finds the source of point i, and whether it follows from the source of the
+ * point before. Strides may alternate: in mirrored complex values, parts lead 1
+ * forward and 3 back. */
 static inline TERP_HOST_DEVICE struct terp_match
 terp_reference_match(const struct terp_repeats *r, uint64_t i,
                      const struct terp_match *before)
@@ -137,7 +138,7 @@ terp_reference_match(const struct terp_repeats *r, uint64_t i,
     return match;
 }
 
-/* What a reference saves, in 1/16 bit. */
+/* Bits that a reference saves, in 1/16 bit. */
 static inline TERP_HOST_DEVICE int64_t
 terp_reference_gain(const struct terp_repeats *r, uint64_t i,
                     const struct terp_match *match)
@@ -152,14 +153,14 @@ terp_reference_gain(const struct terp_repeats *r, uint64_t i,
                                 16 * bit_width(i - match->at);
 }
 
-/* Points of a tile that refer one after another are a run, which is kept if it
- * saves more than it costs. The runs at both ends of a tile may go on in the
- * tiles beside it. */
+/* Consecutive referring points of a tile are a run. A run is kept if it saves
+ * more than it costs. The runs at both ends of a tile may continue in the
+ * neighbouring tiles. */
 struct terp_reference_tile {
-    uint64_t lead_nvalues;  /* of the run at the begin; or of all the tile */
-    uint64_t trail_nvalues; /* of the run at the end, unless that is all */
+    uint64_t lead_nvalues;  /* run at the begin, or the whole tile */
+    uint64_t trail_nvalues; /* run at the end, unless it is the whole tile */
     int64_t lead_gain, trail_gain; /* in 1/16 bit */
-    uint64_t saved;                /* by the runs between */
+    uint64_t saved;                /* by the runs in between */
     bool is_lead_kept, is_trail_kept;
 };
 
@@ -177,7 +178,8 @@ terp_reference_drop(const struct terp_repeats *r, uint64_t first, uint64_t n)
         r->sources[i] = TERP_NO_SOURCE;
 }
 
-/* Has sources for the points of a tile, of which some may refer themselves. */
+/* Finds sources for the points of a tile. A source may itself be a referring
+ * point. */
 static inline TERP_HOST_DEVICE struct terp_reference_tile
 terp_reference_search_tile(const struct terp_repeats *r, uint64_t tile)
 {
@@ -198,7 +200,7 @@ terp_reference_search_tile(const struct terp_repeats *r, uint64_t tile)
         if (match.found && !goes_on && k > 0 && match.stride != 0 &&
             r->usable[i - 1] &&
             terp_reference_fits(r, i - 1, match.at - (uint64_t)match.stride)) {
-            /* Keys tell of a run at its second point. */
+            /* Keys find a run only at its second point. */
             r->sources[i - 1] = (uint32_t)(match.at - (uint64_t)match.stride);
             gain += (int64_t)r->value_nbits - TERP_REFERENCE_NBITS;
             run_nvalues++;
@@ -227,8 +229,8 @@ terp_reference_search_tile(const struct terp_repeats *r, uint64_t tile)
     return t;
 }
 
-/* Tells of the runs at the ends of tiles, which go on from one to the next,
- * whether they are kept. Returns what all runs save, in 1/16 bit. */
+/* Decides which runs at the ends of tiles are kept; runs are joined across
+ * tiles. Returns what all runs save, in 1/16 bit. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_reference_join_tiles(const struct terp_repeats *r, uint64_t ntiles,
                           struct terp_reference_tile *tiles)
@@ -236,8 +238,8 @@ terp_reference_join_tiles(const struct terp_repeats *r, uint64_t ntiles,
     uint64_t saved = 0, begin = 0;
     int64_t gain = 0;
 
-    /* A run that ends in tile i is the end of tile begin - 1, tiles, and the
-     * begin of tile i. */
+    /* A run that ends in tile i consists of the end of tile begin - 1, of whole
+     * tiles, and of the begin of tile i. */
     for (uint64_t i = 0; i <= ntiles; i++) {
         if (i < ntiles) {
             saved += tiles[i].saved;
@@ -273,7 +275,7 @@ terp_reference_drop_ends(const struct terp_repeats *r, uint64_t tile,
 
 /* ---- differences ---- */
 
-/* A float by its bits. */
+/* A float value from its bits. */
 static inline TERP_HOST_DEVICE double
 terp_reference_float(enum terp_type type, uint64_t bits)
 {
@@ -288,14 +290,14 @@ terp_reference_float(enum terp_type type, uint64_t bits)
     return type == TERP_FLOAT64 ? wide : (double)narrow;
 }
 
-/* How far values may be from those that they refer to: floats alone have bounds
+/* The largest distance of a value from its source. Only floats have bounds
  * above 0. */
 struct terp_reference_bound {
     double bound;
     bool of_each; /* relative to each value */
 };
 
-/* Less than the bound of a value. */
+/* The bound of a value, a little reduced. */
 static inline TERP_HOST_DEVICE double
 terp_reference_bound_of(struct terp_reference_bound bound, double value)
 {
@@ -303,8 +305,8 @@ terp_reference_bound_of(struct terp_reference_bound bound, double value)
                          : bound.bound;
 }
 
-/* What makes a value of that at its source, as a decoder has it: under a bound
- * above 0 the sign, if that will do. */
+/* The difference that turns the decoded source into the value. Under a bound
+ * above 0 it is the sign alone, if that keeps the bound. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_reference_difference_within(enum terp_type type,
                                  struct terp_reference_bound bound,
@@ -328,7 +330,7 @@ terp_reference_difference_within(enum terp_type type,
 
 /* ---- streams ---- */
 
-/* The least magnitude that is not finite, by its bits. */
+/* The bits of infinity. */
 static inline uint64_t
 terp_references_infinity(enum terp_type type)
 {
@@ -337,21 +339,22 @@ terp_references_infinity(enum terp_type type)
                                    : UINT64_C(0x7FF0000000000000);
 }
 
-/* The marker of floats, unless some value is it: a NaN. */
+/* The usual marker of floats, a NaN. If a value of the chunk has these bits,
+ * another marker is chosen. */
 static inline uint64_t
 terp_references_marker_of_floats(int value_nbytes)
 {
     return terp_reference_sign_bit(value_nbytes) - 2;
 }
 
-/* Whether references that save so many bits are worth the time to code them. */
+/* Whether references save enough bits to be worth the time of coding them. */
 static inline bool
 terp_references_pay(uint64_t saved_nbits, uint64_t stream_nbytes, double bound)
 {
     return saved_nbits / 8 > stream_nbytes / (bound > 0 ? 8 : 50);
 }
 
-/* How a part is coded. */
+/* The parameters under which an inner stream is coded. */
 static inline struct terp_params
 terp_references_params(const struct terp_params *params, bool is_float,
                        struct terp_reference_bound bound, uint64_t marker,

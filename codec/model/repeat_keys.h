@@ -1,5 +1,5 @@
-/* The keys by which repeated values are looked up: the part of
- * codec/model/repeats.h that depends on the type of values. */
+/* The keys of repeated values: the part of codec/model/repeats.h that depends
+ * on the type of values. */
 #pragma once
 
 #include "codec/model/repeats.h"
@@ -12,11 +12,11 @@ magnitude_bits_of(T value)
     return TERP_CALL(bits_of)(value) & (TERP_WORD)((TERP_WORD)-1 >> 1);
 }
 
-/* The key of a point: values of 64 bits are told apart by themselves, others by
- * so many on each side, too, in whichever order (terp_repeats_reach). False
- * where there are none, or where it would be that of what costs little as it
- * is: a zero, or what differs from a neighbour by no more than about the bound;
- * and of what is not finite. */
+/* The key of a point. Values of 64 bits are compared alone, others with `reach`
+ * neighbours on each side in either order (terp_repeats_reach). Returns false
+ * for a point without a key, and for a value that is cheap without references:
+ * a zero, or a value that differs from a neighbour by no more than about the
+ * bound. Returns false for NaN and infinities, too. */
 TERP_TYPED(T)
 TERP_INLINE bool
 repeat_key_of(const T *values, uint64_t nvalues, uint64_t at, uint64_t reach,

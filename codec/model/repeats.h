@@ -1,7 +1,7 @@
-/* Whether what serves where all bits come back may serve under a bound above
- * 0, too: references, where many values of a chunk repeat others, and the
- * lossless prediction, where the bound is next to nothing.
- * doc/design/11-lossless.md, "Under bounds above 0". */
+/* Whether methods of lossless coding may pay under a bound above 0, too:
+ * references, if many values of a chunk repeat others, and the lossless
+ * predictor, if the bound is tiny. doc/design/11-lossless.md, "Under bounds
+ * above 0". */
 #pragma once
 
 #include "codec/format/references.h"
@@ -9,8 +9,8 @@
 #include "codec/model/domain.h"
 #include "codec/model/low_bits.h"
 
-/* Whether a chunk's values are to be looked at: floats. Under a bound relative
- * to each value only for repeats. */
+/* Whether the encoder examines a chunk's values: floats only; under a pointwise
+ * bound, for repeats only. */
 static inline TERP_HOST_DEVICE bool
 terp_is_open_to_more(const struct terp_params *params,
                      const struct terp_chunk *chunk, uint64_t nvalues)
@@ -27,9 +27,9 @@ terp_is_open_to_more(const struct terp_params *params,
 
 /* ---- the lossless prediction ---- */
 
-/* Whether a stream of all bits may be the smaller one: steps are smaller than
- * the last bit of the largest value, so that most bits come back as it is. With
- * all effort, wherever codes may be wide. */
+/* Whether a lossless stream may be smaller: steps are smaller than the last bit
+ * of the largest value, so most bits are kept anyway. With the effort `best`,
+ * whenever codes may be wide. */
 static inline TERP_HOST_DEVICE bool
 terp_may_be_lossless(enum terp_effort effort, double min, double max,
                      double step, int mantissa_nbits)
@@ -42,8 +42,7 @@ terp_may_be_lossless(enum terp_effort effort, double min, double max,
 
 /* ---- repeats ---- */
 
-/* Whether all values are to come back as they are, of a type whose values may
- * refer to each other. */
+/* Whether values must be lossless, and their type allows references. */
 static inline bool
 terp_may_refer_exactly(const struct terp_params *params, enum terp_type type)
 {
@@ -54,24 +53,25 @@ terp_may_refer_exactly(const struct terp_params *params, enum terp_type type)
             (terp_type_is_integer(type) && terp_integer_bound(params) == 0));
 }
 
-/* Sampled points are looked for among some of all. Where that finds them an
- * encoder searches, which takes longer than all else it does. In smaller chunks
- * the samples would take too much of the time, in larger ones the search. */
+/* Sampled points are looked up among a part of all points. If enough are found,
+ * the encoder searches, which takes longer than all other steps together. In
+ * smaller chunks sampling takes too large a share of the time, in larger ones
+ * the search takes too long. */
 #define TERP_REPEATS_MIN_NVALUES (1 << 16)
 #define TERP_REPEATS_MAX_NVALUES (1 << 22)
 
-/* Samples, and the slots of a table that has them by their keys. */
+/* Number of samples, and slots of the table that holds them by their keys. */
 #define TERP_REPEATS_NSAMPLES 1024
 #define TERP_REPEATS_SLOT_NBITS 11
 #define TERP_REPEATS_NSLOTS (1 << TERP_REPEATS_SLOT_NBITS)
 
-/* Of each stretch of values a span is looked at. So of 1024 samples that all
- * are repeated once 32 are found. */
+/* In each stretch of values one span is examined. So of 1024 samples that are
+ * all repeated once, 32 are found. This many must be found. */
 #define TERP_REPEATS_STRETCH_NVALUES 2048
 #define TERP_REPEATS_SPAN_NVALUES 64
 #define TERP_REPEATS_MIN_NFOUND 5
 
-/* Where the range has fewer steps, values cost too little. */
+/* With fewer steps in the range, values are too cheap to replace. */
 #define TERP_REPEATS_MIN_NSTEPS 256
 
 static inline TERP_HOST_DEVICE bool
@@ -82,12 +82,12 @@ terp_may_repeat(uint64_t nvalues, double min, double max, double step)
            terp_nsteps_of(min, max, step) >= TERP_REPEATS_MIN_NSTEPS;
 }
 
-/* Of a bound, the part that values may differ by: a 64th. */
+/* Matching values may differ by this fraction of the bound, as log2: a 64th. */
 #define TERP_REPEATS_NEAR_PART_NBITS 6
 
-/* Values are alike where the bits of their magnitudes, as integers, differ by
- * less than so many bits: by less than a 64th of the bound, and so little that
- * few are alike by chance. Of 16 bits none is to spare. */
+/* The bits in which matching magnitudes may differ: less than a 64th of the
+ * bound, and so few that values rarely match by chance. 16-bit floats must be
+ * equal. */
 static inline TERP_HOST_DEVICE int
 terp_repeats_near_nbits(double bound, double min, double max, int value_nbytes)
 {
@@ -99,22 +99,22 @@ terp_repeats_near_nbits(double bound, double min, double max, int value_nbytes)
     return nbits < 0 ? 0 : nbits < most ? nbits : most;
 }
 
-/* The same under a bound relative to each value. */
+/* The same under a pointwise bound. */
 static inline TERP_HOST_DEVICE int
 terp_repeats_near_nbits_of_each(double bound, int value_nbytes)
 {
     return terp_repeats_near_nbits(bound, 0, 1, value_nbytes);
 }
 
-/* Values on each side by which samples are told apart: three of 16 bits are
- * alike by chance. */
+/* Neighbours on each side that belong to a key. 16-bit floats need three,
+ * because three consecutive values match by chance. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_repeats_reach(enum terp_type type)
 {
     return terp_type_is_half(type) ? 3 : 1;
 }
 
-/* Neither a sample nor a span has the first value or the last. */
+/* Indexes of samples and spans. They avoid the first and the last value. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_repeats_sample_at(uint64_t nvalues, uint64_t i)
 {
@@ -138,8 +138,8 @@ terp_repeats_slot(uint64_t key)
     return (unsigned)(key >> (64 - TERP_REPEATS_SLOT_NBITS));
 }
 
-/* What a slot holds of a sample: of several the largest counts, the one of the
- * last point. 0: there is none. */
+/* The entry of a sample in its slot. Of several samples the largest entry is
+ * kept, that of the last point. 0: empty. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_repeats_entry(uint64_t key, uint64_t point)
 {
@@ -147,7 +147,7 @@ terp_repeats_entry(uint64_t key, uint64_t point)
            (uint32_t)(key >> (32 - TERP_REPEATS_SLOT_NBITS));
 }
 
-/* Whether an entry's point has the key of `point`, and is another one. */
+/* Whether an entry has the key of `point` and is another point. */
 static inline TERP_HOST_DEVICE bool
 terp_repeats_match(uint64_t entry, uint64_t key, uint64_t point)
 {

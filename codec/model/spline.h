@@ -1,28 +1,28 @@
-/* The arithmetic of the spline predictor and the quantizer, in the
- * one order of operations that every engine follows. Both compilers read
- * this file; neither may contract or reassociate it.
+/* The arithmetic of the spline predictor, in the one order of operations that
+ * every engine follows. Both compilers read this file; neither may contract or
+ * reassociate it.
  *
- * A point is predicted along one dimension from the four lattice points
- * around it: a, b below and c, d above (b and c are the nearest). The forms
- * are the splines of cuSZ-I and cuSZ-Hi (Liu et al., SC 2024; Wu et al.,
- * 2025), and what is left of them at a border. Long ones take two or four
- * points more: y and z below a, y the nearer, and u and v above d. */
+ * A point is predicted along one dimension from the four lattice points around
+ * it: a, b below and c, d above; b and c are the nearest. The forms are the
+ * splines of cuSZ-I and cuSZ-Hi (Liu et al., SC 2024; Wu et al., 2025), reduced
+ * at borders. Long splines use two or four more points: z and y below a, y the
+ * nearer, and u and v above d. */
 #pragma once
 
 #include "codec/format/base.h"
 
-/* A level's spline. Values are pinned: part of the stream. */
+/* A level's spline. Values are pinned: they are part of the stream. */
 enum terp_spline {
     TERP_SPLINE_CUBIC = 0,   /* not-a-knot */
     TERP_SPLINE_NATURAL = 1, /* natural cubic */
     TERP_SPLINE_LINEAR = 2,
-    TERP_SPLINE_LONG = 3, /* of eight points, at borders of six or cubic */
-    TERP_SPLINE_MEAN = 4  /* the mean of eight points, at borders linear */
+    TERP_SPLINE_LONG = 3, /* eight points; at borders six, or cubic */
+    TERP_SPLINE_MEAN = 4  /* the mean of eight points; at borders linear */
 };
 #define TERP_NSPLINES 5
 
-/* What a point's neighbours allow. Ordered: a form of higher order is
- * preferred, see terp_form_order. */
+/* The forms that a point's neighbours allow, in ascending order: a form of
+ * higher order is preferred (terp_form_order). */
 enum terp_form {
     TERP_FORM_COPY,        /* b */
     TERP_FORM_EXTRAPOLATE, /* a, b */
@@ -33,10 +33,11 @@ enum terp_form {
     TERP_FORM_NATURAL,     /* a, b, c, d */
     TERP_FORM_SIX,         /* y, a, b, c, d, u */
     TERP_FORM_EIGHT,       /* z, y, a, b, c, d, u, v */
-    TERP_FORM_MEAN         /* likewise */
+    TERP_FORM_MEAN         /* as EIGHT */
 };
 
-/* Forms of equal order are averaged; of different order the higher counts. */
+/* When several dimensions predict a point, only the forms of the highest order
+ * count; they are averaged. */
 static inline TERP_HOST_DEVICE int
 terp_form_order(enum terp_form form)
 {
@@ -45,7 +46,8 @@ terp_form_order(enum terp_form form)
                                           : 4;
 }
 
-/* Which neighbours a form reads: others may not exist. */
+/* Whether a form reads a neighbour. A neighbour that it does not read may not
+ * exist. */
 static inline TERP_HOST_DEVICE bool
 terp_form_has_a(int form)
 {
@@ -65,7 +67,7 @@ terp_form_has_d(int form)
     return form >= TERP_FORM_QUAD_ABOVE;
 }
 
-/* Whether it reads the point so many even points above b. */
+/* Whether a form reads the even point `nabove` above b. */
 static inline TERP_HOST_DEVICE bool
 terp_form_has(int form, int nabove)
 {
@@ -77,15 +79,15 @@ terp_form_has(int form, int nabove)
                                          : form >= TERP_FORM_EIGHT;
 }
 
-/* Whether a spline reaches beyond the four points around: these are for large
- * levels, where kernels of their own make them. */
+/* Whether a spline reads more than four points. Such splines are for large
+ * levels, and have kernels of their own. */
 static inline TERP_HOST_DEVICE bool
 terp_spline_is_far(int spline)
 {
     return spline >= TERP_SPLINE_LONG;
 }
 
-/* Where a long spline has this form, that of the mean. */
+/* The mean's form where a long spline has this form. */
 static inline TERP_HOST_DEVICE enum terp_form
 terp_mean_form(enum terp_form form)
 {
@@ -94,7 +96,7 @@ terp_mean_form(enum terp_form form)
                                      : form;
 }
 
-/* What terp_form_at tells of all splines but the mean. */
+/* terp_form_at for all splines except the mean. */
 static inline TERP_HOST_DEVICE enum terp_form
 terp_form_of_other(enum terp_spline spline, uint64_t i, uint64_t neven)
 {
@@ -115,7 +117,7 @@ terp_form_of_other(enum terp_spline spline, uint64_t i, uint64_t neven)
                            : TERP_FORM_LINEAR;
 }
 
-/* The form for the odd point between even points i and i + 1 of `neven`. */
+/* The form of the odd point between the even points i and i + 1 of `neven`. */
 static inline TERP_HOST_DEVICE enum terp_form
 terp_form_at(enum terp_spline spline, uint64_t i, uint64_t neven)
 {
@@ -124,10 +126,10 @@ terp_form_at(enum terp_spline spline, uint64_t i, uint64_t neven)
                : terp_form_of_other(spline, i, neven);
 }
 
-/* The dimensions that predict a class of points whose coordinates are odd in
- * `odd`: those of the highest priority (two bits a dimension). Equal
- * priorities give the multi-dimensional scheme, distinct ones a sweep along
- * one dimension after another. */
+/* The dimensions that predict a class whose coordinates are odd in `odd`: those
+ * of the highest priority (two bits for each dimension). Equal priorities give
+ * the multi-dimensional scheme, distinct ones a sweep along one dimension after
+ * another. */
 static inline TERP_HOST_DEVICE unsigned
 terp_predicting_dims(unsigned odd, unsigned priorities)
 {
@@ -144,16 +146,17 @@ terp_predicting_dims(unsigned odd, unsigned priorities)
     return dims;
 }
 
-/* Priorities that are all equal, and say that points with two or three odd
- * dimensions, inside, are predicted by blending (Gordon, 1971: boolean sums of
- * linear interpolants) instead of averaging: in pairs of dimensions or fully.
- * Long splines blend fully alone, and are themselves the interpolant of the
- * point's fastest odd dimension: of what linear ones along the others miss at
- * the even points of its line. Pinned: part of the stream. */
+/* Two values of priorities, all equal, that say: inner points of two or three
+ * odd dimensions are predicted by blending (Gordon, 1971: boolean sums of
+ * linear interpolants) in place of averaging, in pairs of dimensions or fully.
+ * Long splines only blend fully: the long spline interpolates along the point's
+ * fastest odd dimension what the linear interpolants along the other dimensions
+ * miss at the even points of its line. Values are pinned: they are part of the
+ * stream. */
 #define TERP_BLEND_PAIRS 0xAA
 #define TERP_BLEND_FULL 0xFF
 
-/* Dimensions that are blended at a time; 1: none. */
+/* The number of dimensions that are blended together; 1: no blending. */
 static inline TERP_HOST_DEVICE int
 terp_blend_order(unsigned priorities)
 {
@@ -162,25 +165,27 @@ terp_blend_order(unsigned priorities)
                                            : 1;
 }
 
-/* Fractions that no binary number is, rounded to the type T of the values. */
+/* Fractions that are not binary numbers, rounded to the type T of the
+ * values. */
 #define TERP_THIRD(T) ((T)(1.0 / 3))
 #define TERP_TWELFTH(T) ((T)(1.0 / 12))
 #define TERP_FORTIETH(T) ((T)0.025)
 
-/* Whether a level's points of two or three odd dimensions are blended by a long
- * spline. */
+/* Whether a long spline blends a level's points of two or three odd
+ * dimensions. */
 static inline TERP_HOST_DEVICE bool
 terp_blends_long(enum terp_spline spline, int blend_order)
 {
     return spline == TERP_SPLINE_LONG && blend_order > 1;
 }
 
-/* What a sum of n predictions, 1 to 4, is multiplied by. */
+/* The factor that turns a sum of n predictions, 1 to 4, into their average. */
 #define TERP_SHARE(T, n) \
     ((n) == 2 ? (T)0.5 : (n) == 3 ? TERP_THIRD(T) : (n) == 4 ? (T)0.25 : (T)1)
 
-/* Sums of the points around one that has two, or three, odd dimensions: of
- * those that differ from it in one dimension, in two, in three. */
+/* Blending of a point of two or three odd dimensions, from the sums of the
+ * points that differ from it in one dimension (faces), in two (edges), in three
+ * (corners). */
 #define TERP_BLEND_2(faces, edges) ((faces)*0.5f - (edges)*0.25f)
 #define TERP_BLEND_3_PAIRS(T, faces, edges) \
     ((faces)*TERP_THIRD(T) - (edges)*TERP_TWELFTH(T))
@@ -194,7 +199,7 @@ terp_blends_long(enum terp_spline spline, int blend_order)
 #define TERP_EXTRAPOLATE(a, b) (1.5f * (b)-0.5f * (a))
 #define TERP_NATURAL(T, a, b, c, d) \
     ((23 * ((b) + (c)) - 3 * ((a) + (d))) * TERP_FORTIETH(T))
-/* Lagrange's polynomials of degree 5 and 7. */
+/* Lagrange polynomials of degree 5 and 7. */
 #define TERP_SIX(y, a, b, c, d, u) \
     (((150 * ((b) + (c)) - 25 * ((a) + (d))) + 3 * ((y) + (u))) * 0.00390625f)
 #define TERP_EIGHT(z, y, a, b, c, d, u, v)       \

@@ -1,7 +1,7 @@
-/* Limits that decoded values keep beside the bound: a valid range, and signs.
+/* Limits that decoded values keep besides the bound: a valid range, and signs.
  *
- * A stream does not tell its limits: an encoder tries each value, and lets it
- * escape where its code would pass a limit. */
+ * A stream does not store its limits. An encoder checks each value, and lets it
+ * escape if its code would decode beyond a limit. */
 #pragma once
 
 #include <math.h>
@@ -9,22 +9,22 @@
 
 #include "codec/format/base.h"
 
-/* A value at `from` or beyond, as seen from the other side, does not decode to
- * one that is on the other side of `at`. Both are the same but for numbers that
- * stand for values, such as logarithms: there `at` is the first that decodes to
- * a value within the limit, and a number between both is coded as `at`. */
+/* A limit: a value on the inner side of `from` must not decode to the outer
+ * side of `at`. Both are equal for values. They differ for numbers that stand
+ * for values, such as logarithms: there `at` is the first number that decodes
+ * to a value within the limit, and a number between both is coded as `at`. */
 struct terp_limit {
     double from, at;
 };
 
-/* The limits of one chunk: a valid range, and 0 where signs are kept. Infinite
- * ones limit nothing. Limits of a float32 are float32. */
+/* The limits of a chunk: a valid range, and 0 if signs are kept. An infinite
+ * limit has no effect. Limits of a float32 are float32. */
 #define TERP_NLIMITS 2
 struct terp_limits {
     struct terp_limit low[TERP_NLIMITS], high[TERP_NLIMITS];
-    /* A value of the type that the spline predictor's grid of escapes has on
-     * it: escapes cost least where it is the limit that values pass. NaN: the
-     * grid begins with the chunk's first value, as without limits. */
+    /* A value that lies on the spline predictor's grid of escapes. Escapes cost
+     * least if it is the limit that values would pass. NaN: the grid begins
+     * with the chunk's first value, as without limits. */
     double anchor;
 };
 
@@ -63,7 +63,7 @@ terp_keeps_limits(double value, double decoded,
     return keeps;
 }
 
-/* What is stored of a value that escapes. */
+/* The value that an escape stores. */
 static inline double
 terp_within_limits(double value, const struct terp_limits *limits)
 {
@@ -76,16 +76,16 @@ terp_within_limits(double value, const struct terp_limits *limits)
     return value;
 }
 
-/* A bound is made smaller until a whole number of steps is this little below
- * the distance between limits, so that no rounding passes them. */
+/* The distance between two limits exceeds a whole number of steps by this
+ * fraction, so that rounding does not pass a limit. */
 #define TERP_LIMITS_MARGIN 0x1p-20
 
-/* Beyond so many steps between limits values are rarely near one: their bound
- * stays as it is. */
+/* With more steps between two limits, values are rarely near a limit, and the
+ * bound is not adjusted. */
 #define TERP_LIMITS_MAX_NSTEPS 1048576
 
-/* What a step is multiplied by so that a whole number of steps fits between two
- * limits that are `distance` apart; 1 where there is no need. */
+/* The factor that makes a whole number of steps fit between two limits that are
+ * `distance` apart; 1 if none is needed. */
 static inline double
 terp_limits_factor(double distance, double step)
 {

@@ -1,11 +1,23 @@
-/* What a value of either type is to the arithmetic that every engine shares,
- * and which values are special.
+/* Values of either type, float32 or float64, for the arithmetic that every
+ * engine shares, and the test for special values.
  *
- * What depends on the type is written once. C++ reads it as templates. A C
- * file that includes this header is compiled once a type, and says by
- * TERP_VALUE_NBYTES, 4 or 8, which one it is compiled for. In both, T is the
- * type of the values, and WORD and INT are unsigned and signed integers of its
- * width. */
+ * Code that depends on the type is written once. C++ reads it as templates. A C
+ * file that includes this header is compiled once for each type and defines
+ * TERP_VALUE_NBYTES, 4 or 8. In both, T is the type of the values, and WORD and
+ * INT are unsigned and signed integers of its width.
+ *
+ * For example, this function doubles a value and returns its bits:
+ *
+ *     TERP_TYPED(T)
+ *     TERP_INLINE TERP_WORD
+ *     bits_of_twice(T value)
+ *     {
+ *         return TERP_CALL(bits_of)(value + value);
+ *     }
+ *
+ * In C, with TERP_VALUE_NBYTES 4, it takes a float and returns a uint32_t. In
+ * C++ it is a template that returns value_traits<T>::WORD and calls
+ * bits_of<T>. */
 #pragma once
 
 #include <float.h>
@@ -13,9 +25,9 @@
 
 #include "codec/model/range.h"
 
-/* A type's ROUNDER is 1.5 * 2^(mantissa bits): a value becomes the nearest
- * integer when it is added and taken off again. MAX_QUANT is the largest
- * integer for which that holds. */
+/* ROUNDER is 1.5 * 2^(mantissa bits): to add and subtract it rounds a value to
+ * the nearest integer. MAX_QUANT is the largest integer for which that
+ * holds. */
 #define TERP_F32_ROUNDER 12582912.0f
 #define TERP_F32_MAX_QUANT 4194303
 #define TERP_F32_MANTISSA 8388608 /* 2^(mantissa bits) */
@@ -47,15 +59,15 @@ template <> struct value_traits<double> {
     static constexpr double MANTISSA = TERP_F64_MANTISSA;
 };
 
-/* TERP_TYPED stands before a struct or function that depends on a type, T or
- * WORD; TERP_STRUCT and TERP_CALL name such a struct or function of T. */
+/* TERP_TYPED precedes a struct or function that depends on a type, T or WORD.
+ * TERP_STRUCT and TERP_CALL name such a struct or function of T. */
 #define TERP_TYPED(type) template <typename type>
 #define TERP_STRUCT(name) struct name<T>
 #define TERP_CALL(name) name<T>
 #define TERP_WORD typename value_traits<T>::WORD
 #define TERP_INT typename value_traits<T>::INT
 #define TERP_CONST(name) (value_traits<T>::name)
-#define TERP_ABS(x) fabs(x) /* of either type, by overloads */
+#define TERP_ABS(x) fabs(x) /* overloaded for either type */
 #else
 #define TERP_TYPED(type)
 #define TERP_STRUCT(name) struct name
@@ -90,7 +102,7 @@ bits_of(T value)
     return bits;
 }
 
-/* The value; zero of either sign is 0.0. */
+/* The value, with -0.0 replaced by 0.0. */
 TERP_TYPED(T)
 TERP_INLINE T
 with_one_zero(T value)
@@ -99,8 +111,8 @@ with_one_zero(T value)
 }
 
 /* Whether a value is stored exactly and not predicted: NaN, an infinity, or a
- * fill value, by its bits, but for the sign of a zero. No value is a fill of
- * -0.0. */
+ * fill value. Fill values are compared by their bits, without the sign of a
+ * zero. A slot of -0.0 matches no value. */
 TERP_TYPED(T)
 TERP_INLINE bool
 is_special(T value, const TERP_WORD *fills)
@@ -113,7 +125,7 @@ is_special(T value, const TERP_WORD *fills)
     return special;
 }
 
-/* A value as a double; NaN where there is none that predicts. */
+/* A value as a double; NaN if it does not exist or is special. */
 TERP_TYPED(T)
 TERP_INLINE double
 value_or_nan(const T *values, const TERP_WORD *fills, bool exists, uint64_t at)
