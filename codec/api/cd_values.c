@@ -83,17 +83,16 @@ parse_mode(uint32_t mode, struct terp_params *params, const char **reason_ret)
     uint32_t keep_sign = mode >> TERP_CD_KEEP_SIGN_SHIFT & 3;
 
     if (mode & ~known)
-        return refuse(reason_ret,
-                      "cd_values[0] (mode) has bits this version of terp "
-                      "does not know");
+        return refuse(reason_ret, "cd_values[0] (mode) has bits that this "
+                                  "version of terp does not know");
     if ((mode & TERP_CD_FLOOR) && bound_mode != TERP_BOUND_POINTWISE)
-        return refuse(reason_ret,
-                      "cd_values[0] (mode) has a floor, but its bound is not "
-                      "relative to each value");
+        return refuse(reason_ret, "cd_values[0] (mode) has a floor, which only "
+                                  "a bound relative to each value may have");
     if (bound_mode < TERP_BOUND_ABSOLUTE || bound_mode >= TERP_NBOUND_MODES)
-        return refuse(reason_ret, "cd_values[0] (mode) names no bound mode: 1 "
-                                  "is absolute, 2 is relative, 3 is relative "
-                                  "to each value, 4 is a PSNR");
+        return refuse(
+            reason_ret,
+            "cd_values[0] (mode) names an unknown bound mode: 1 is absolute, 2 "
+            "is relative, 3 is relative to each value, 4 is a PSNR");
     if (terp_pipeline_name((enum terp_pipeline)pipeline) == NULL)
         return refuse(reason_ret, "cd_values[0] (mode) names an unknown "
                                   "pipeline");
@@ -135,8 +134,9 @@ parse_logical(size_t cd_nelmts, const unsigned *cd_values, struct terp_cd *cd,
         return refuse(reason_ret, "the number of logical dims in cd_values "
                                   "exceeds 3");
     if (cd_nelmts < 4 + (size_t)cd_values[3])
-        return refuse(reason_ret,
-                      "cd_values announce more logical dims than they hold");
+        return refuse(
+            reason_ret,
+            "cd_values hold fewer logical dims than their number says");
     cd->nlogical = (int)cd_values[3];
     for (int i = 0; i < cd->nlogical; i++) {
         cd->logical[i] = cd_values[4 + i];
@@ -171,8 +171,8 @@ parse_more(size_t cd_nelmts, const unsigned *cd_values, size_t *at,
     if (cd_nelmts < *at + 2 * ((size_t)has_floor + cd->has_missing +
                                2 * (size_t)cd->params.has_valid_range))
         return refuse(reason_ret,
-                      "cd_values[0] (mode) announces a floor, a missing value "
-                      "or a valid range that cd_values lack");
+                      "cd_values are too short for the floor, missing value or "
+                      "valid range that cd_values[0] (mode) announces");
     if (has_floor) {
         cd->params.floor = number_of(mode, cd_values + *at);
         *at += 2;
@@ -186,12 +186,12 @@ parse_more(size_t cd_nelmts, const unsigned *cd_values, size_t *at,
         cd->params.valid_max = signed_number_of(mode, cd_values + *at + 2);
         *at += 4;
         if (!(cd->params.valid_min <= cd->params.valid_max))
-            return refuse(reason_ret, "the valid range in cd_values ends below "
-                                      "its begin");
+            return refuse(reason_ret, "the minimum of the valid range in "
+                                      "cd_values must not exceed its maximum");
     }
     if (!has_floor || is_bound(cd->params.floor))
         return TERP_OK;
-    *reason_ret = "the floor in cd_values is no finite number above zero";
+    *reason_ret = "the floor in cd_values must be finite and positive";
     return TERP_ERR_BOUND;
 }
 
@@ -250,7 +250,7 @@ parse_persisted(size_t cd_nelmts, const unsigned *cd_values, struct terp_cd *cd,
                 const char **reason_ret)
 {
     if (cd_nelmts < WORD_DIMS)
-        return refuse(reason_ret, "persisted cd_values are cut short");
+        return refuse(reason_ret, "persisted cd_values are too short");
     uint32_t layout = cd_values[WORD_LAYOUT];
     uint32_t type = layout >> 8 & 0xFF, flags = layout >> 16 & 0xFF;
     uint32_t rank = layout >> 24;
@@ -309,9 +309,8 @@ terp_do_cd_parse(size_t cd_nelmts, const unsigned *cd_values,
         return TERP_OK;
     }
     if (cd_nelmts < 3)
-        return refuse(reason_ret, "terp needs at least three cd_values, mode, "
-                                  "mantissa, exponent, or none, which is "
-                                  "lossless");
+        return refuse(reason_ret, "terp needs at least three cd_values (mode, "
+                                  "mantissa, exponent), or none for lossless");
 
     uint32_t mode = cd_values[WORD_MODE];
     enum terp_status st = parse_mode(mode, &cd.params, reason_ret);
@@ -321,14 +320,15 @@ terp_do_cd_parse(size_t cd_nelmts, const unsigned *cd_values,
     /* A number may be too small for a double. */
     const bool is_zero = cd_values[1] == 0 && terp_is_lossless(&cd.params);
     if (!is_bound(cd.params.bound) && !is_zero) {
-        *reason_ret = "cd_values[1] and cd_values[2] (bound) give no finite "
-                      "number above zero, nor the absolute bound 0";
+        *reason_ret =
+            "cd_values[1] and cd_values[2] (bound) must give a finite, "
+            "positive number (0 is allowed in absolute mode only)";
         return TERP_ERR_BOUND;
     }
     if (cd.params.bound_mode == TERP_BOUND_POINTWISE &&
         !(cd.params.bound < 1)) {
-        *reason_ret = "cd_values[1] and cd_values[2] (bound) give no number "
-                      "below one, as a bound relative to each value is";
+        *reason_ret = "cd_values[1] and cd_values[2] (bound) must give a "
+                      "number below one for a bound relative to each value";
         return TERP_ERR_BOUND;
     }
     if (mode & TERP_CD_PERSISTED)

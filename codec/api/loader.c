@@ -184,7 +184,7 @@ load(void)
     void *symbol = dlsym(library, TERP_CUDA_OPEN);
     if (symbol == NULL) {
         snprintf(reason_text, sizeof reason_text,
-                 TERP_CUDA_LIBRARY " is no engine of terp");
+                 TERP_CUDA_LIBRARY " is not an engine of terp");
         return;
     }
     /* ISO C has no cast from an object's address to a function's. */

@@ -74,8 +74,9 @@ terp_status_text(enum terp_status status)
     static const char *const texts[] = {
         [TERP_OK] = "success",
         [TERP_ERR_ARGUMENT] = "invalid argument",
-        [TERP_ERR_BOUND] = ("the error bound must be a finite number above "
-                            "zero, a pointwise one below one"),
+        [TERP_ERR_BOUND] =
+            ("the bound must be finite and positive (0 is allowed in absolute "
+             "mode only, and a pointwise bound must be below 1)"),
         [TERP_ERR_PARAMS] = "cd_values are not valid terp parameters",
         [TERP_ERR_MEMORY] = "out of memory",
         [TERP_ERR_CAPACITY] = "the destination buffer is too small",
@@ -90,7 +91,8 @@ terp_status_text(enum terp_status status)
             "the stream is malformed: its contents contradict each other",
         [TERP_ERR_DEVICE] = "the CUDA device failed, or there is none",
         [TERP_ERR_HDF5] = "HDF5 failed",
-        [TERP_ERR_LIMIT] = "it takes more memory than TERP_MAX_MEMORY allows"};
+        [TERP_ERR_LIMIT] =
+            "the call needs more memory than TERP_MAX_MEMORY allows"};
 
     return (unsigned)status < sizeof texts / sizeof *texts ? texts[status]
                                                            : "unknown status";

@@ -66,9 +66,8 @@ choose(void)
             return;
         }
     engine = terp_processor_nth_engine(0);
-    reason =
-        "TERP_CPU names nothing that this processor and this build have; the "
-        "best is used";
+    reason = "TERP_CPU names no instruction set that this build has and this "
+             "processor runs; the best one is used";
 }
 
 const struct terp_engine *

@@ -14,18 +14,19 @@ reason_to_refuse(const struct terp_run_options *options,
                  const struct terp_run_result *result)
 {
     if (!terp_size_is_known(options->size, sizeof *options))
-        return "terp_run_options.size is that of no known version";
+        return "terp_run_options.size does not match a known version";
     if (result != NULL && !terp_size_is_known(result->size, sizeof *result))
-        return "terp_run_result.size is that of no known version";
+        return "terp_run_result.size does not match a known version";
     if ((unsigned)options->engine > TERP_ENGINE_AUTO)
-        return "terp_run_options.engine is none of the known ones";
+        return "terp_run_options.engine is unknown";
     if ((unsigned)options->memory > TERP_MEMORY_DEVICE)
-        return "terp_run_options.memory is none of the known ones";
+        return "terp_run_options.memory is unknown";
     if (options->nthreads < 0)
         return "terp_run_options.nthreads is negative";
     if (options->engine == TERP_ENGINE_CPU &&
         options->memory == TERP_MEMORY_DEVICE)
-        return "terp_run_options.engine is the CPU, but .memory the device's";
+        return "terp_run_options.engine is the CPU, but .memory is the "
+               "device's";
     return NULL;
 }
 

@@ -39,15 +39,15 @@ unknown_member(const struct terp_params *params)
 {
     if (params->bound_mode < TERP_BOUND_ABSOLUTE ||
         params->bound_mode >= TERP_NBOUND_MODES)
-        return "terp_params.bound_mode is none of the known ones";
+        return "terp_params.bound_mode is unknown";
     if (terp_pipeline_name(params->pipeline) == NULL)
-        return "terp_params.pipeline is none of the known ones";
+        return "terp_params.pipeline is unknown";
     if ((unsigned)params->predictor >= TERP_NPREDICTORS)
-        return "terp_params.predictor is none of the known ones";
+        return "terp_params.predictor is unknown";
     if ((unsigned)params->effort >= TERP_NEFFORTS)
-        return "terp_params.effort is none of the known ones";
+        return "terp_params.effort is unknown";
     if ((unsigned)params->keep_sign >= TERP_NKEEP_SIGNS)
-        return "terp_params.keep_sign is none of the known ones";
+        return "terp_params.keep_sign is unknown";
     return NULL;
 }
 
@@ -56,29 +56,29 @@ terp_do_check_params(const struct terp_params *caller, const char **reason_ret)
 {
     struct terp_params own;
     const struct terp_params *params = &own;
-    const char *reason = terp_params_copy(caller, &own)
-                             ? unknown_member(params)
-                             : "terp_params.size is that of no known version";
+    const char *reason =
+        terp_params_copy(caller, &own)
+            ? unknown_member(params)
+            : "terp_params.size does not match a known version";
     enum terp_status st = reason == NULL ? TERP_OK : TERP_ERR_ARGUMENT;
 
     if (reason == NULL && !is_bound(params->bound) &&
         !terp_is_lossless(params)) {
         st = TERP_ERR_BOUND;
-        reason = "terp_params.bound is no finite number above zero, nor the "
-                 "absolute bound 0";
+        reason = "terp_params.bound must be finite and positive (0 is allowed "
+                 "in absolute mode only)";
     }
     if (st == TERP_OK && params->bound_mode == TERP_BOUND_POINTWISE &&
         !(params->bound < 1)) {
         st = TERP_ERR_BOUND;
-        reason = "terp_params.bound, which is relative to each value, is not "
-                 "below 1";
+        reason = "terp_params.bound must be below 1 in pointwise mode";
     }
     if (st == TERP_OK && params->floor != 0 &&
         (!is_bound(params->floor) ||
          params->bound_mode != TERP_BOUND_POINTWISE)) {
         st = TERP_ERR_BOUND;
-        reason = "terp_params.floor is no finite number above zero, or the "
-                 "bound is not relative to each value";
+        reason = "terp_params.floor must be finite and positive, and needs a "
+                 "pointwise bound";
     }
     if (st == TERP_OK && params->has_valid_range &&
         !(params->valid_min <= params->valid_max)) {

@@ -218,7 +218,7 @@ with_any_library(void)
 {
     setenv("TERP_CUDA_LIBRARY", "libm.so.6", 1);
     check_cpu(decode_all(TERP_ENGINE_CUDA, TERP_MEMORY_HOST),
-              "is no engine of terp");
+              "is not an engine of terp");
 }
 
 static void

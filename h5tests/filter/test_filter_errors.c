@@ -95,9 +95,9 @@ wrong_words_are_named_and_create_nothing(void **state)
         unsigned words[8];
         const char *says;
     } cases[] = {
-        {3, {0, 1, 3}, "cd_values[0] (mode) names no bound mode"},
-        {3, {5, 1, 3}, "cd_values[0] (mode) names no bound mode"},
-        {3, {3, 1, 0}, "no number below one"},
+        {3, {0, 1, 3}, "cd_values[0] (mode) names an unknown bound"},
+        {3, {5, 1, 3}, "cd_values[0] (mode) names an unknown bound"},
+        {3, {3, 1, 0}, "must give a number below one"},
         {3, {2 | 15 << 4, 1, 3}, "cd_values[0] (mode) names an unknown pipe"},
         {3, {2 | 15 << 8, 1, 3}, "cd_values[0] (mode) names an unknown pred"},
         {3, {2 | 15 << 12, 1, 3}, "cd_values[0] (mode) names an unknown eff"},
@@ -110,7 +110,7 @@ wrong_words_are_named_and_create_nothing(void **state)
         {3, {1 | TERP_CD_EXACT, 0, 0x7FF80000}, "(bound)"}, /* NaN */
         {2, {2, 1}, "at least three cd_values"},
         {4, {2, 1, 3, 4}, "number of logical dims"},
-        {5, {2, 1, 3, 3, 8}, "announce more"},
+        {5, {2, 1, 3, 3, 8}, "fewer logical dims"},
         {5, {2, 1, 3, 1, 0}, "a logical dim is 0"},
         {7, {2 | TERP_CD_PERSISTED, 0, 0x3FF00000, 99}, "newer version"},
     };

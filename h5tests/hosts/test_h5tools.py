@@ -151,7 +151,7 @@ class ToolsTest(unittest.TestCase):
     def test_wrong_words_leave_the_data_and_say_why(self):
         for options in [], ["--enable-error-stack"]:
             said = self.repack(0, 7, 1, 3, tool_options=options)
-            self.assertIn("H5Z-TERP: cd_values[0] (mode) names no bound mode",
+            self.assertIn("H5Z-TERP: cd_values[0] (mode) names an unknown",
                           said.stderr)
         with h5py.File(self.small, "r") as file:
             np.testing.assert_array_equal(file["integers"][()], self.integers)
