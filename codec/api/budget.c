@@ -1,10 +1,10 @@
-/* Counts the memory of a call. */
+/* Counts the host memory of a call. */
 #include "codec/api/budget.h"
 
 #include <stdlib.h>
 
-/* In front of a block stands its size; what follows is as aligned as the block.
- */
+/* The size of a block precedes the block. This many bytes keep the block
+ * aligned. */
 #define HEAD_NBYTES 64
 
 static bool
@@ -70,7 +70,8 @@ terp_budget_hold(struct terp_budget *budget, uint64_t nbytes)
     return TERP_OK;
 }
 
-/* Where what is kept for later calls may not fit in beside it, that goes. */
+/* If the memory that the reserve keeps for later calls may no longer fit, the
+ * reserve is emptied. */
 static bool
 hold(void *arg, uint64_t nbytes)
 {

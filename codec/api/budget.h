@@ -1,8 +1,8 @@
-/* TERP_MAX_MEMORY: what a call may take of the host's memory. Counted are
- * values and streams that a call makes room for, and working memory in
- * proportion to them, all that comes from its allocator; tables and masks, some
- * percent of that, come on top. A chunk that is larger is refused before
- * anything is taken, so that these, too, have a limit. */
+/* TERP_MAX_MEMORY limits the host memory of a call. The budget counts all
+ * memory of the call's allocator: the values and streams that the call
+ * allocates, and working memory in proportion to them. Tables and masks are not
+ * counted; they add some percent. A chunk larger than the limit is refused
+ * before anything is allocated. */
 #pragma once
 
 #include <stdatomic.h>
@@ -10,24 +10,25 @@
 #include "codec/engine.h"
 
 struct terp_budget {
-    uint64_t limit_nbytes; /* UINT64_MAX: there is none */
+    uint64_t limit_nbytes; /* UINT64_MAX: no limit */
     atomic_uint_fast64_t held_nbytes;
     atomic_bool is_exceeded;
-    const struct terp_allocator *below; /* where counted memory comes from */
+    const struct terp_allocator *below; /* the allocator that gives the counted
+                                           memory */
     struct terp_allocator counting;
 };
 
-/* The limit, UINT64_MAX where there is none. False, and a limit of 0, where the
- * variable is no size: who mistyped a limit wants one. */
+/* The limit; UINT64_MAX if the variable is not set. Returns false and a limit
+ * of 0 if the variable is not a valid size: a mistyped limit still limits. */
 bool
 terp_budget_limit(uint64_t *nbytes_ret);
 
-/* TERP_ERR_LIMIT for a chunk, or anything else, that is larger. */
+/* Returns TERP_ERR_LIMIT if `nbytes` exceeds the limit. */
 enum terp_status
 terp_budget_check(uint64_t nbytes);
 
-/* Begins to count; the budget stays where it is as long as the call lasts.
- * Returns the call's allocator: `below`, where there is no limit. */
+/* Begins to count. The budget must not move while the call lasts. Returns the
+ * call's allocator, which is `below` if there is no limit. */
 const struct terp_allocator *
 terp_budget_begin(struct terp_budget *budget,
                   const struct terp_allocator *below);
@@ -36,6 +37,7 @@ terp_budget_begin(struct terp_budget *budget,
 enum terp_status
 terp_budget_hold(struct terp_budget *budget, uint64_t nbytes);
 
-/* `st`; or TERP_ERR_LIMIT for a want of memory that the budget made. */
+/* Returns TERP_ERR_LIMIT in place of TERP_ERR_MEMORY if the budget refused
+ * memory; otherwise `st`. */
 enum terp_status
 terp_budget_status(const struct terp_budget *budget, enum terp_status st);

@@ -1,6 +1,6 @@
-/* Where calls of the API begin: each function that reads or compares
- * floating-point numbers does its work in the default environment, and gives
- * the host's back. */
+/* The functions of the API that read or compare floating-point numbers. Each
+ * does its work in the default floating-point environment and then restores the
+ * host's. */
 #include "codec/api/calls.h"
 
 #include "codec/api/inspect.h"

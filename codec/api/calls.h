@@ -1,5 +1,5 @@
-/* What functions of the API do in the default floating-point environment, which
- * calls.c gives them. */
+/* The work of the API's functions, called by calls.c in the default
+ * floating-point environment. */
 #pragma once
 
 #include "codec/api/cd_values.h"

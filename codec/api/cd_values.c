@@ -1,4 +1,4 @@
-/* Parses cd_values, and writes those that a file keeps. */
+/* Parses cd_values, and writes the cd_values that a file keeps. */
 #include "codec/api/cd_values.h"
 
 #include "codec/format/types.h"
@@ -41,7 +41,8 @@ split(uint64_t value, unsigned *words)
     words[1] = (unsigned)(value >> 32);
 }
 
-/* mantissa * 10^-exponent, by correctly rounded divisions or products only. */
+/* mantissa * 10^-exponent, computed by correctly rounded divisions or products
+ * only, so that every machine gets the same number. */
 static double
 decimal(uint32_t mantissa, int32_t exponent)
 {
@@ -50,7 +51,7 @@ decimal(uint32_t mantissa, int32_t exponent)
         1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
     double value = mantissa;
     int64_t left = exponent < 0 ? -(int64_t)exponent : exponent;
-    /* Past 700 every product is 0 or infinite already. */
+    /* Above 700 every result is 0 or infinite. */
     if (left > 700)
         left = 700;
     while (left > 0) {
@@ -114,7 +115,7 @@ parse_mode(uint32_t mode, struct terp_params *params, const char **reason_ret)
     return TERP_OK;
 }
 
-/* A number of two words, as the mode says. */
+/* A number of two words, in the notation that the mode says. */
 static double
 number_of(uint32_t mode, const unsigned *words)
 {
@@ -123,7 +124,7 @@ number_of(uint32_t mode, const unsigned *words)
                : decimal(words[0], (int32_t)words[1]);
 }
 
-/* What follows a user's bound. */
+/* Parses the logical dims. */
 static enum terp_status
 parse_logical(size_t cd_nelmts, const unsigned *cd_values, struct terp_cd *cd,
               const char **reason_ret)
@@ -146,7 +147,7 @@ parse_logical(size_t cd_nelmts, const unsigned *cd_values, struct terp_cd *cd,
     return TERP_OK;
 }
 
-/* A number of two words whose mantissa is signed. */
+/* A number of two words with a signed mantissa. */
 static double
 signed_number_of(uint32_t mode, const unsigned *words)
 {
@@ -157,8 +158,8 @@ signed_number_of(uint32_t mode, const unsigned *words)
                        : number_of(mode, words);
 }
 
-/* What the mode announces beside the bound, from word *at on, which is taken on
- * behind it. */
+/* Parses the optional numbers that the mode announces, from word *at on, and
+ * advances *at. */
 static enum terp_status
 parse_more(size_t cd_nelmts, const unsigned *cd_values, size_t *at,
            struct terp_cd *cd, const char **reason_ret)
@@ -195,7 +196,7 @@ parse_more(size_t cd_nelmts, const unsigned *cd_values, size_t *at,
     return TERP_ERR_BOUND;
 }
 
-/* What a user says behind the bound. */
+/* Parses a user's words behind the bound. */
 static enum terp_status
 parse_user(size_t cd_nelmts, const unsigned *cd_values, struct terp_cd *cd,
            const char **reason_ret)
@@ -203,13 +204,14 @@ parse_user(size_t cd_nelmts, const unsigned *cd_values, struct terp_cd *cd,
     size_t at = 3;
     enum terp_status st = parse_more(cd_nelmts, cd_values, &at, cd, reason_ret);
 
-    /* As if nothing was before. */
+    /* Logical dims are parsed as if they followed the bound directly. */
     return st == TERP_OK ? parse_logical(cd_nelmts - (at - 3),
                                          cd_values + (at - 3), cd, reason_ret)
                          : st;
 }
 
-/* The bits of an integer type's value that is the number, if there is one. */
+/* Converts a number to the bits of an integer type. Returns false if the type
+ * does not have the number. */
 static bool
 integer_of_number(enum terp_type type, double number, uint64_t *bits_ret)
 {
@@ -223,8 +225,8 @@ integer_of_number(enum terp_type type, double number, uint64_t *bits_ret)
            (number < 0 ? (double)(int64_t)*bits_ret : (double)*bits_ret);
 }
 
-/* The second fill value as bits of a part of the chunk's type; none where an
- * integer type has no such value. */
+/* Converts the second fill value to the chunk's type (of a complex type: to its
+ * parts' type). An integer type that does not have the value gets none. */
 static void
 apply_missing(struct terp_cd *cd)
 {
@@ -302,7 +304,7 @@ terp_do_cd_parse(size_t cd_nelmts, const unsigned *cd_values,
     if (reason_ret == NULL)
         reason_ret = &unused;
     *reason_ret = "";
-    /* As h5py's compression=46117, and programs that lose the words. */
+    /* h5py's compression=46117 passes no words, and some programs lose them. */
     if (cd_nelmts == 0) {
         cd.params.bound_mode = TERP_BOUND_ABSOLUTE;
         *cd_ret = cd;
@@ -317,7 +319,8 @@ terp_do_cd_parse(size_t cd_nelmts, const unsigned *cd_values,
     if (st != TERP_OK)
         return st;
     cd.params.bound = number_of(mode, cd_values + WORD_BOUND_LOW);
-    /* A number may be too small for a double. */
+    /* The bound 0 must be given as 0: another number may be too small for a
+     * double. */
     const bool is_zero = cd_values[1] == 0 && terp_is_lossless(&cd.params);
     if (!is_bound(cd.params.bound) && !is_zero) {
         *reason_ret =

@@ -1,24 +1,22 @@
-/* The one translator between cd_values and parameters. Tables:
- * doc/cd_values.md.
+/* Translates between cd_values and parameters. doc/cd_values.md has the tables.
  *
- * Nothing, lossless:            {}
+ * Lossless, no words:           {}
  * User form, typed by people:   {mode, mantissa, exponent [, n, d1 ... dn]}
  * Exact form, made by helpers:  {mode | EXACT, low, high [, n, d1 ... dn]}
  * Persisted form, in the file:  {mode | PERSISTED, low, high, layout,
  *                                reason, fill low, fill high, dims ...}
  *
- * With FLOOR in the mode the floor of a pointwise bound follows in two words,
- * as the bound is given: behind the bound, in a file behind the dims. MISSING
- * says the same of a second fill value, which comes behind the floor; its
- * mantissa is signed. VALID_RANGE says it of a valid range, two numbers that
- * come last and are signed too.
+ * Optional numbers take two words each, in the notation of the bound. They
+ * follow the bound, or in the persisted form the dims, in this order: with
+ * FLOOR in the mode the floor of a pointwise bound; with MISSING a second fill
+ * value, whose mantissa is signed; with VALID_RANGE the two ends of a valid
+ * range, which are signed too.
  *
- * mode = bound mode | pipeline << 4 | predictor << 8 | effort << 12
- *        | keep sign << 20. The bound
- * is mantissa * 10^-exponent (the exponent is read as a signed 32-bit number),
- * or the float64 whose words are low and high; 0 is lossless if absolute. n, d1
- * ... dn: logical dims, a chunk of k * d1 * ... * dn values is a stack of k
- * bricks. */
+ * mode = bound mode | pipeline << 4 | predictor << 8 | effort << 12 | keep sign
+ * << 20. The bound is mantissa * 10^-exponent (the exponent is a signed 32-bit
+ * number), or the float64 whose words are low and high; the absolute bound 0 is
+ * lossless. n, d1 ... dn are logical dims: a chunk of k * d1 * ... * dn values
+ * is a stack of k bricks. */
 #pragma once
 
 #include "codec/api/terp.h"
@@ -39,27 +37,28 @@
 enum terp_pass {
     TERP_PASS_NONE = 0,
     TERP_PASS_NOT_NUMBER = 1,     /* string, compound, integer of few bits */
-    TERP_PASS_FLOAT_FORMAT = 2,   /* a float, but of no known format */
-    TERP_PASS_UNKNOWN_LAYOUT = 3, /* set_local could not ask the library */
+    TERP_PASS_FLOAT_FORMAT = 2,   /* a float of an unknown format */
+    TERP_PASS_UNKNOWN_LAYOUT = 3, /* set_local could not ask HDF5 */
     TERP_PASS_TOO_LARGE = 4,      /* dims that terp cannot address */
-    TERP_PASS_NOT_FIRST = 5,      /* another filter comes before terp */
-    TERP_PASS_BEHIND = 6          /* one behind it spoils streams */
+    TERP_PASS_NOT_FIRST = 5,      /* another filter precedes terp */
+    TERP_PASS_BEHIND = 6          /* a filter behind terp spoils streams */
 };
 
-/* Everything cd_values can say. */
+/* The contents of cd_values. */
 struct terp_cd {
-    struct terp_params params; /* `missing_bits` once the type is known */
+    struct terp_params params; /* `missing_bits`: when the type is known */
     bool has_missing;
     double missing; /* the second fill value */
-    int nlogical;   /* user's logical dims; 0 when none */
+    int nlogical;   /* number of the user's logical dims; may be 0 */
     uint64_t logical[TERP_MAX_RANK - 1];
     bool persisted; /* `pass` and `chunk` were read from the words */
     enum terp_pass pass;
     struct terp_chunk chunk;
 };
 
-/* Reads any of the forms. TERP_ERR_PARAMS, with `*reason_ret` set to a
- * static English sentence that names the wrong word, or TERP_ERR_BOUND. */
+/* Parses any form. Errors: TERP_ERR_PARAMS and TERP_ERR_BOUND, with *reason_ret
+ * set to a static English sentence that names the wrong word. `reason_ret` may
+ * be NULL. */
 enum terp_status
 terp_cd_parse(size_t cd_nelmts, const unsigned *cd_values,
               struct terp_cd *cd_ret, const char **reason_ret);
@@ -69,14 +68,14 @@ terp_cd_parse(size_t cd_nelmts, const unsigned *cd_values,
 size_t
 terp_cd_persist(const struct terp_cd *cd, unsigned *words_ret);
 
-/* Fills cd->chunk from a dataset's chunk dims, applying logical dims where
- * they divide the chunk. Returns false when they were given but do not fit;
- * the chunk's own dims are used then. */
+/* Sets cd->chunk from the chunk dims of a dataset, and applies logical dims if
+ * they divide the chunk. Returns false if logical dims exist but do not divide
+ * the chunk; then the chunk's own dims are used. */
 bool
 terp_cd_apply_dims(struct terp_cd *cd, enum terp_type type, bool big_endian,
                    int ndims, const uint64_t *dims);
 
-/* Gives other parameters the fill values and limits of a dataset's. */
+/* Copies the fill values and limits of a dataset to other parameters. */
 static inline void
 terp_cd_copy_fills(const struct terp_cd *cd, struct terp_params *params)
 {

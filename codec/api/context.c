@@ -12,15 +12,15 @@
 
 #define MAX_REASON_NBYTES 256
 
-/* AUTO opens the device when it would have coded this many bytes: about what
- * one CPU thread codes in the time that opening a device takes, 0.2 s. So a
+/* AUTO opens the device only after it would have coded this many bytes: about
+ * what one CPU thread codes in the 0.2 s that opening a device takes. So a
  * program that reads a few chunks never waits for the driver. */
 #define OPEN_NBYTES (UINT64_C(64) << 20)
 
 enum device_state {
     DEVICE_UNTRIED,
     DEVICE_OPEN,
-    DEVICE_LOST /* or it could not be opened */
+    DEVICE_LOST /* or opening it failed */
 };
 
 struct terp_context {
@@ -28,15 +28,15 @@ struct terp_context {
     struct terp_allocator allocator;
     struct terp_reserve reserve;
     atomic_uint_fast64_t declined_nbytes;
-    /* The state is read without the lock. What belongs to a state is written
-     * before the state, and stays as it is. */
+    /* The state is read without the lock. The members that belong to a state
+     * are written before the state and do not change afterwards. */
     pthread_mutex_t lock;
     atomic_int state;
     struct terp_device device;
     char reason[MAX_REASON_NBYTES];
 };
 
-/* The process's own. */
+/* The process's own context. */
 static struct terp_context standard = {
     .options = {.device = -1, .reserve_limit_nbytes = TERP_RESERVE_NBYTES},
     .allocator = {.reserve = &standard.reserve},
@@ -69,7 +69,8 @@ terp_context_make(const struct terp_context_options *options,
     return TERP_OK;
 }
 
-/* In a forked child, and at the process's end, the device is let be. */
+/* Whether the device may be used. In a forked child, and when the process ends,
+ * it must not. */
 static bool
 device_is_ours(const struct terp_context *context)
 {
@@ -115,7 +116,7 @@ terp_context_cpu_call(const struct terp_context *context, int nthreads,
         terp_budget_begin(budget, &context->allocator)};
 }
 
-/* With the lock held. */
+/* The lock must be held. */
 static void
 give_up(struct terp_context *context, const char *reason)
 {
@@ -123,8 +124,8 @@ give_up(struct terp_context *context, const char *reason)
     atomic_store(&context->state, DEVICE_LOST);
 }
 
-/* With the lock held, in a state of DEVICE_UNTRIED, which a want of memory
- * leaves as it is. */
+/* The lock must be held and the state be DEVICE_UNTRIED. If memory is short,
+ * the state stays, so that a later call tries again. */
 static enum terp_status
 open_device(struct terp_context *context)
 {
@@ -167,7 +168,7 @@ open_for(void *arg)
     opening->st = open_device(opening->context);
 }
 
-/* The driver starts threads, which are terp's, too. */
+/* The driver starts threads; like terp's own, they get no signals. */
 static enum terp_status
 try_to_open(struct terp_context *context)
 {

@@ -1,4 +1,4 @@
-/* What calls share, within the library: terp.h tells what a context is. */
+/* Contexts inside the library; terp.h says what a context is. */
 #pragma once
 
 #include "codec/api/budget.h"
@@ -9,43 +9,44 @@
 struct terp_device {
     const struct terp_cuda_engine *engine;
     struct terp_cuda_device *opened;
-    const char *name; /* for people, until it is closed */
+    const char *name; /* for people; valid until the device is closed */
 };
 
-/* Whether a caller's struct is one that this version knows. */
+/* Whether this version knows a struct of the caller by its size. */
 static inline bool
 terp_size_is_known(size_t size, size_t known)
 {
     return size == 0 || size == known;
 }
 
-/* Copies a caller's parameters, of the struct of version 1.0 or of this one:
- * members that the caller's struct does not have are 0. False: of neither. */
+/* Copies a caller's parameters: the struct of version 1.0 or of this version.
+ * Members that the caller's struct does not have become 0. Returns false if the
+ * size is that of neither. */
 bool
 terp_params_copy(const struct terp_params *params, struct terp_params *own_ret);
 
-/* `context`, or for NULL the process's own. */
+/* `context`; for NULL the process's own context. */
 struct terp_context *
 terp_context_of(struct terp_context *context);
 
-/* A call of the CPU that asks for `nthreads`, and begins `budget`, which
- * outlives it. */
+/* Makes a call of the CPU with `nthreads`, and begins `budget`, which must
+ * outlive the call. */
 struct terp_cpu_call
 terp_context_cpu_call(const struct terp_context *context, int nthreads,
                       struct terp_budget *budget);
 
-/* The context's device, which the first call opens; or NULL with the reason, a
- * text that is valid as long as the context, and the status: TERP_ERR_MEMORY
- * where a later call may succeed, else TERP_ERR_DEVICE. */
+/* The context's device; the first call opens it. Returns NULL on failure, with
+ * a reason that is valid as long as the context, and the status:
+ * TERP_ERR_MEMORY if a later call may succeed, else TERP_ERR_DEVICE. */
 const struct terp_device *
 terp_context_open(struct terp_context *context, enum terp_status *st_ret,
                   const char **reason_ret);
 
-/* Ends the use of a device that is lost. The first reason is kept. */
+/* Stops the use of a lost device. The first reason is kept. */
 void
 terp_context_lose(struct terp_context *context, const char *reason);
 
-/* Why TERP_ENGINE_AUTO leaves `nbytes` of values on the host to the CPU, a
- * static text; NULL where the device should be tried. */
+/* The reason why TERP_ENGINE_AUTO leaves `nbytes` of values in host memory to
+ * the CPU, a static text; NULL: try the device. */
 const char *
 terp_context_decline(struct terp_context *context, uint64_t nbytes);

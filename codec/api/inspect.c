@@ -1,4 +1,4 @@
-/* What a stream tells of itself. */
+/* Describes a stream without decoding it. */
 #include "codec/api/inspect.h"
 
 #include "codebooks/codebooks.h"
@@ -50,7 +50,8 @@ tell_prefixes(const struct terp_frame *frame, struct terp_info *info)
         info->prefix_nbytes[i] = frame->prefix[i].nbytes;
 }
 
-/* Of a stream with references, or of copies, all is told of its values. */
+/* Describes a stream that is not complex. A stream with references or copies is
+ * described by its inner stream of values. */
 static enum terp_status
 inspect_one(const struct terp_frame *frame, const uint8_t *body,
             uint64_t body_nbytes, bool tells_coding, struct terp_info *info)
@@ -104,8 +105,9 @@ add_counts(struct terp_info *info, const struct terp_info *more)
                                                    more->ntiles_with_entry[i]);
 }
 
-/* Counts are those of both parts. All else is told of the first one, or of the
- * other where that alone is predicted. */
+/* Describes a stream of complex values. Counts are sums over both parts. Coding
+ * and domain are those of the real parts, or of the imaginary parts if only
+ * those are predicted. */
 static enum terp_status
 inspect_parts(const struct terp_open_stream *stream, struct terp_info *info)
 {

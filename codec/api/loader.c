@@ -1,9 +1,9 @@
-/* Finds and opens the shared object of the CUDA engine, once in a process for
- * each object that this code is linked into.
+/* Finds and loads the shared library of the CUDA engine, once for each program
+ * or library that this code is linked into.
  *
- * Nothing here needs CUDA: where the library is missing, the answer is a
- * reason. The library is never closed, because a driver's threads may still
- * run in it. Devices are opened by contexts (context.c). */
+ * Nothing here needs CUDA: if the library is missing, the caller gets a reason.
+ * The library is never unloaded, because a driver's threads may still run in
+ * it. Contexts (context.c) open devices. */
 #define _DEFAULT_SOURCE /* getline */
 #include "codec/api/loader.h"
 
@@ -22,9 +22,9 @@
 #define MAX_REASON_NBYTES 256
 #define MAX_PATH_NBYTES 4096
 
-/* Where the library is, seen from the folder of the object that this code is
- * linked into: beside it; build/plugin and build/lib, or bin and lib;
- * lib/hdf5/plugin and lib; and as cmake/Install.cmake installs both. */
+/* Folders of the library, relative to the folder of the file that contains this
+ * code: the same folder; build/lib from build/plugin, or lib from bin; lib from
+ * lib/hdf5/plugin; and the folder of cmake/Install.cmake. */
 static const char *const places[] = {"", "../lib/", "../../",
 #ifdef TERP_ENGINE_FOLDER
                                      TERP_ENGINE_FOLDER
@@ -33,10 +33,10 @@ static const char *const places[] = {"", "../lib/", "../../",
 
 static pthread_once_t loaded = PTHREAD_ONCE_INIT;
 static const struct terp_cuda_engine *engine;
-static char reason_text[MAX_REASON_NBYTES]; /* where `engine` is NULL */
+static char reason_text[MAX_REASON_NBYTES]; /* set if `engine` is NULL */
 
-/* A driver does not work in a forked child, and locks that other threads held
- * at the fork are never released there: a child asks for this alone. */
+/* CUDA does not work in a forked child, and locks that other threads held at
+ * the fork are never released there. So a child only reads this flag. */
 static atomic_bool is_forked, is_ending;
 
 static void
@@ -45,8 +45,9 @@ note_fork(void)
     atomic_store(&is_forked, true);
 }
 
-/* Exit handlers of the host, such as HDF5's, may still write chunks. This one
- * is registered after a device was opened, so it runs before the driver's. */
+/* Exit handlers of the host, such as HDF5's, may still write chunks. This
+ * handler is registered after a device was opened, so it runs before the
+ * driver's. */
 static void
 note_end(void)
 {
@@ -55,10 +56,10 @@ note_end(void)
 
 /* ---- the search ---- */
 
-/* The file of the object that this code is linked into, as the kernel tells it:
- * dladdr gives of the program what its caller chose as argv[0], and of plugins
- * the path that they were opened by, which may have been relative to another
- * folder. False where it is not known. */
+/* Finds the file that contains this code, from the kernel's list of mappings.
+ * dladdr does not suffice: for a program it returns argv[0], which the caller
+ * chose, and for a plugin the path by which it was opened, which may be
+ * relative to another folder. Returns false if the file is not known. */
 static bool
 find_own_file(char path[MAX_PATH_NBYTES])
 {
@@ -77,7 +78,7 @@ find_own_file(char path[MAX_PATH_NBYTES])
         if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR, &begin, &end) != 2 ||
             at < begin || at >= end || file == NULL)
             continue;
-        line[length - 1] = '\0'; /* for its end */
+        line[length - 1] = '\0'; /* in place of the newline */
         found = strlen(file) < MAX_PATH_NBYTES;
         if (found)
             memcpy(path, file, strlen(file) + 1);
@@ -88,8 +89,8 @@ find_own_file(char path[MAX_PATH_NBYTES])
     return found;
 }
 
-/* Whether nobody may change it but who may change the object that this code is
- * linked into, or this process, anyway. */
+/* Whether only users who can change this code's own file, or this process, can
+ * change `path`. */
 static bool
 is_trusted(const char *path, const struct stat *own)
 {
@@ -100,9 +101,9 @@ is_trusted(const char *path, const struct stat *own)
             status.st_uid == own->st_uid);
 }
 
-/* The library in a folder, which `path` names up to its slash. One in a folder
- * where anybody may have put it is left: from a plugin in a shallow folder
- * "../../" may be /tmp. */
+/* Opens the library in the folder `path`, which ends with a slash. A library
+ * that other users may have written, or in a folder that they may write, is not
+ * opened: from a plugin in a shallow folder, "../../" may be /tmp. */
 static void *
 open_in(char path[MAX_PATH_NBYTES], const struct stat *own)
 {
@@ -126,8 +127,9 @@ open_in(char path[MAX_PATH_NBYTES], const struct stat *own)
     return dlopen(path, RTLD_NOW | RTLD_LOCAL);
 }
 
-/* Of a program with more rights than its caller has, which may have put the
- * program into another folder by a link, nothing beside it is opened. */
+/* Opens the library relative to this code's own file. A privileged program
+ * opens nothing there, because its caller may have linked the program into
+ * another folder. */
 static void *
 open_beside(void)
 {
@@ -187,7 +189,7 @@ load(void)
                  TERP_CUDA_LIBRARY " is not an engine of terp");
         return;
     }
-    /* ISO C has no cast from an object's address to a function's. */
+    /* ISO C cannot cast a pointer to an object to a pointer to a function. */
     memcpy(&open_function, &symbol, sizeof symbol);
     if (open_function(TERP_CUDA_ABI, &engine) != TERP_OK) {
         engine = NULL;

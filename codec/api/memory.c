@@ -1,4 +1,4 @@
-/* Memory of a run, and an array cut into chunks there. */
+/* Memory of a run, and arrays that are divided into chunks there. */
 #include "codec/api/memory.h"
 
 bool
@@ -37,7 +37,7 @@ terp_memory_free(const struct terp_run *run, void *at)
         terp_release(run->cpu.allocator, at);
         return;
     }
-    /* Of a device that is lost nothing can be given back. */
+    /* Memory of a lost device cannot be released. */
     const struct terp_device *device =
         at == NULL ? NULL : terp_context_open(run->context, &st, &reason);
     if (device != NULL)
@@ -63,19 +63,20 @@ terp_memory_copy(struct terp_run *run, uint64_t n, void *const *dst,
                                                     n, dst, src, nbytes));
 }
 
-/* Bytes that are moved in less time than a thread takes to begin. */
+/* Another thread is used for each so many bytes: fewer are copied in less time
+ * than a thread needs to start. */
 #define THREAD_MIN_NBYTES ((uint64_t)1 << 19)
 
-/* Chunks from `first` on, that are moved on the host. */
+/* Copies chunks, from `first` on, on the host. */
 struct move {
     const struct terp_array *array;
     uint64_t first;
     const uint8_t *src;
     uint8_t *dst;
-    bool gather; /* from the array to chunks; or back */
+    bool gather; /* from the array to chunks; otherwise back */
 };
 
-/* The part's are counted from move->first on. */
+/* The numbers in `part` are relative to move->first. */
 static void
 move_chunks(void *arg, struct terp_cpu_batch_part part)
 {

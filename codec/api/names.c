@@ -1,4 +1,5 @@
-/* Names of what callers choose, and texts of result codes: all for people. */
+/* Names of types, bound modes, pipelines, predictors and efforts, and texts of
+ * result codes, for people. */
 #include "codec/api/terp.h"
 
 #define NAME_OF(names, number) \

@@ -1,4 +1,5 @@
-/* In place of loader.c where the CUDA engine is not built: Windows, macOS. */
+/* Replaces loader.c on systems for which the CUDA engine is not built: Windows,
+ * macOS. */
 #include "codec/api/loader.h"
 
 const char *

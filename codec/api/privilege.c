@@ -1,4 +1,4 @@
-/* Asks the system for a process's rights. */
+/* Asks the system whether the process is privileged. */
 #include "codec/api/privilege.h"
 
 #include <stdlib.h>
@@ -16,7 +16,7 @@ terp_is_privileged(void)
 #elif defined(__APPLE__) || defined(__FreeBSD__)
     return issetugid() != 0;
 #else
-    return false; /* Windows runs no program with another user's rights */
+    return false; /* Windows has no setuid programs */
 #endif
 }
 

@@ -1,14 +1,16 @@
-/* Programs that run with more rights than who started them has: setuid, setgid
- * or with capabilities. Neither the environment nor the place of a file that
- * the starter chose may tell them which code to run or which file to read. */
+/* Privileged programs run with more rights than the user who started them:
+ * setuid, setgid or with capabilities. In such a program, neither the
+ * environment nor the location of a file, which that user chose, may decide
+ * which code is run or which file is read. */
 #pragma once
 
 #include <stdbool.h>
 
-/* Whether this is such a program. */
+/* Whether this program is privileged. */
 bool
 terp_is_privileged(void);
 
-/* As getenv, of a variable that names code or a file; NULL in such programs. */
+/* As getenv, for a variable that names code or a file. Returns NULL in a
+ * privileged program. */
 const char *
 terp_getenv_of_file(const char *name);

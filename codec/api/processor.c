@@ -1,4 +1,4 @@
-/* The choice among the CPU engine's tables. */
+/* Chooses among the builds of the CPU engine. */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "codec/api/processor.h"
 
@@ -10,11 +10,12 @@
 #ifdef TERP_HAS_AVX2
 #include <cpuid.h>
 
-/* The system keeps a thread's vector registers. */
+/* XCR0 bits: the system saves the vector registers. */
 #define KEPT_REGISTERS 0x6U
 
-/* What a processor must have is what cpu/CMakeLists.txt compiles for. Asked of
- * the processor: __builtin_cpu_supports is always false where zig compiles. */
+/* Whether the processor has the instructions for which cpu/CMakeLists.txt
+ * compiles. Uses cpuid, because __builtin_cpu_supports is always false under
+ * zig. */
 static bool
 runs_avx2(void)
 {
@@ -33,7 +34,7 @@ runs_avx2(void)
 
 static const struct {
     const struct terp_engine *engine;
-    bool (*runs)(void); /* NULL: every processor does */
+    bool (*runs)(void); /* NULL: on every processor */
 } builds[] = {
 #ifdef TERP_HAS_AVX2
     {&terp_cpu_avx2, runs_avx2},

@@ -1,15 +1,16 @@
-/* Which of the CPU engine's tables the processor runs, and how many there are.
- */
+/* The builds of the CPU engine that the processor can run, and the number of
+ * processors. */
 #pragma once
 
 #include "codec/engine.h"
 
-/* The process's engine, chosen by its first call from any thread: the best that
- * the processor runs, or that which the environment's TERP_CPU names. */
+/* The process's engine: the best that the processor can run, or the one that
+ * the variable TERP_CPU names. The first call chooses it; any thread may
+ * call. */
 const struct terp_engine *
 terp_processor_engine(void);
 
-/* Why TERP_CPU was not followed, NULL where it was or is not set. */
+/* The reason why TERP_CPU was ignored; NULL: it was used, or is not set. */
 const char *
 terp_processor_reason(void);
 
@@ -17,13 +18,14 @@ terp_processor_reason(void);
 const char *
 terp_processor_instructions(void);
 
-/* What the processor runs of this build, best first and the baseline last;
- * NULL: no more. */
+/* The n-th engine of this build that the processor can run, the best first and
+ * the baseline last; NULL: no more. */
 const struct terp_engine *
 terp_processor_nth_engine(size_t n);
 
 #define TERP_MAX_NTHREADS 1024
 
-/* Processors that this process may run on, at most TERP_MAX_NTHREADS. */
+/* The number of processors that this process may use, at most
+ * TERP_MAX_NTHREADS. */
 int
 terp_processor_count(void);

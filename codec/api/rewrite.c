@@ -34,15 +34,15 @@
 #define LARGE_PART 2
 #define NOT_BY_CHANCE 2
 
-/* What is known of a chunk and its earlier values. */
+/* A chunk, its earlier values, and counts that compare them. */
 struct rewrite {
     struct terp_run *run;
     const struct terp_params *params;
     const struct terp_chunk *chunk;
     const uint8_t *src;
-    uint8_t *before;            /* its earlier values */
-    uint8_t *decoded, *rounded; /* room for values */
-    uint8_t *other;             /* room for a stream */
+    uint8_t *before;            /* the earlier values */
+    uint8_t *decoded, *rounded; /* buffers for values */
+    uint8_t *other;             /* buffer for a stream */
     uint64_t nvalues, nsame;
     /* Nonzero values that the usual stream changes; how many of them are equal
      * to the earlier value; and in how many runs the equal ones stand. */
@@ -101,7 +101,7 @@ bits_of(const struct rewrite *rewrite, const uint8_t *value)
     return load_value(bytes, rewrite->value_nbytes);
 }
 
-/* Whether a value is one that the codec keeps bit for bit. */
+/* Whether a value is a fill value, which the codec keeps bit for bit. */
 static bool
 is_fill(const struct terp_params *params, uint64_t bits)
 {
@@ -272,7 +272,8 @@ struct rounding {
     struct terp_limits limits;
 };
 
-/* The bound of the chunk's values where it is one for all, else 0. */
+/* Finds how far the chunk's values may be rounded: by an absolute bound, by a
+ * pointwise bound with its floor, or (bounds 0) not at all. */
 static enum terp_status
 find_rounding(const struct rewrite *rewrite, struct rounding *rounding_ret)
 {
@@ -319,7 +320,7 @@ round_to_step(double value, double bound)
                : value;
 }
 
-/* As many bits of the mantissa as `relative` needs. */
+/* Rounds the mantissa to as many bits as `relative` needs. */
 static double
 round_mantissa(double value, double relative)
 {
@@ -353,7 +354,7 @@ rounded(double value, int value_nbytes, const struct rounding *rounding)
                : value;
 }
 
-/* Copies the values, and rounds those that have changed. */
+/* Copies the values, and rounds the changed ones. */
 static void
 round_values(const struct rewrite *rewrite, const struct rounding *rounding,
              uint8_t *values)

@@ -1,6 +1,6 @@
 /* Encodes chunks again after some of their values have changed. When a program
- * writes a part of a chunk, HDF5 decodes the chunk, changes it, and hands all
- * of it to the filter. */
+ * writes to a region of a chunk, HDF5 decodes the chunk, changes the values,
+ * and passes the whole chunk to the filter. */
 #pragma once
 
 #include "codec/api/run.h"

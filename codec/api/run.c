@@ -1,12 +1,12 @@
-/* Begin and end of a call, and its way to the device. */
+/* Begins and ends a call of the API, and gives it the device. */
 #include "codec/api/run.h"
 
 #include <stdio.h>
 
 #define MAX_REASON_NBYTES 256
 
-/* The engine's reasons last until the next call of it, which the same call of
- * the API may make. */
+/* The engine's reason is valid only until its next call, which the same call of
+ * the API may make. So it is copied here. */
 static _Thread_local char reason_text[MAX_REASON_NBYTES];
 
 static const char *

@@ -1,4 +1,5 @@
-/* One chunk: checks of what callers say, and its stream on the CPU. */
+/* Encodes and decodes one chunk on the CPU, and checks the caller's
+ * parameters. */
 #include "codec/api/terp.h"
 
 #include <string.h>

@@ -8,7 +8,7 @@
 
 /* ---- numbers ---- */
 
-/* Bytes of a locale's decimal point: one character. */
+/* Most bytes of a locale's decimal point, which is one character. */
 #define MAX_POINT_NBYTES 16
 
 static bool
@@ -33,7 +33,8 @@ count_digits(const char *text, bool is_hex)
     return n;
 }
 
-/* Whether `text` is a number, and where its point is; NULL: nowhere. */
+/* Whether `text` is a number. *point_ret points to its decimal point; NULL: no
+ * point. */
 static bool
 find_point(const char *text, const char **point_ret)
 {
@@ -60,7 +61,7 @@ find_point(const char *text, const char **point_ret)
     return ndigits > 0 && *text == '\0';
 }
 
-/* What strtod of this thread takes for a point. */
+/* The decimal point that strtod expects in this thread's locale. */
 static bool
 read_point(char point_ret[MAX_POINT_NBYTES])
 {
@@ -117,8 +118,8 @@ is_of_number(char c)
     return is_digit(c) || c == '+' || c == '-' || (c >= 'a' && c <= 'z');
 }
 
-/* What is no digit, sign or letter is the locale's point, of one byte or of
- * several. */
+/* A sequence of characters other than digits, signs and letters is the locale's
+ * point. */
 const char *
 terp_text_number(double number, int ndigits,
                  char text_ret[TERP_TEXT_NUMBER_NBYTES])
@@ -138,8 +139,9 @@ terp_text_number(double number, int ndigits,
 
 /* ---- patterns ---- */
 
-/* Whether `c`, 0 for what is not ASCII, is in the set that begins behind '[',
- * and where that ends; NULL where it has no end, and so is none. */
+/* Whether `c` (0 for a character outside ASCII) is in the set that begins
+ * behind '['. Returns the position behind the set's ']'; NULL: there is no ']',
+ * so '[' is an ordinary character. */
 static const char *
 match_set(const char *set, unsigned char c, bool *found_ret)
 {
@@ -163,9 +165,9 @@ match_set(const char *set, unsigned char c, bool *found_ret)
     return set + 1;
 }
 
-/* The bytes of the character at `text`: those that continue one in UTF-8 go
- * with it. Of what is no UTF-8, each byte that begins none stands for itself.
- */
+/* The bytes of the character at `text` in UTF-8: bytes that continue a
+ * character belong to it. In invalid UTF-8, a byte that begins no character
+ * stands for itself. */
 static size_t
 character_nbytes(const char *text)
 {
@@ -177,8 +179,8 @@ character_nbytes(const char *text)
     return n;
 }
 
-/* The pattern behind the part that matches the first character of `text`,
- * *nbytes_ret long; NULL: none does. */
+/* Matches the first character of `text`, of *nbytes_ret bytes. Returns the rest
+ * of the pattern; NULL: no match. */
 static const char *
 match_one(const char *pattern, const char *text, size_t *nbytes_ret)
 {
@@ -204,8 +206,8 @@ match_one(const char *pattern, const char *text, size_t *nbytes_ret)
 static bool
 matches(const char *pattern, const char *text)
 {
-    /* Where the last star stands, and what it has been tried with: only that
-     * one has to take more. */
+    /* The position behind the last star, and the text that this star has not
+     * yet taken. Only the last star ever needs to take more. */
     const char *star = NULL, *taken = NULL;
     size_t nbytes;
 
