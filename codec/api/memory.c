@@ -63,7 +63,7 @@ terp_memory_copy(struct terp_run *run, uint64_t n, void *const *dst,
                                                     n, dst, src, nbytes));
 }
 
-/* Another thread is used for each so many bytes: fewer are copied in less time
+/* One thread copies at least this many bytes: fewer are copied in less time
  * than a thread needs to start. */
 #define THREAD_MIN_NBYTES ((uint64_t)1 << 19)
 

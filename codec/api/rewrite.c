@@ -1,15 +1,17 @@
-/* Encodes chunks that were decoded before and whose values have changed in
- * part.
+/* Encodes chunks that were decoded before and of which some values have
+ * changed.
  *
- * Coding a decoded value again adds a second error, unless the encoder finds
+ * To code a decoded value again adds a second error, unless the encoder finds
  * the same code for it. The usual stream is kept in two cases: all unchanged
  * values keep their bits in it (Lorenzo's grid does that while the step stays
- * the same), or so few values are equal to the earlier ones that these were of
- * another chunk. Else three streams are made, and the smallest is kept:
+ * the same); or so few values equal the earlier ones that the earlier stream
+ * must belong to another chunk. Otherwise three streams are made, and the
+ * smallest is kept:
+ *
  * - one by the predictions of the earlier stream;
  * - one by Lorenzo with the step of the earlier stream;
  * - a lossless one, whose changed values are first rounded to few bits within
- *   the bound. Rounded values are small, also when the chunk is written the
+ *   the bound. Rounded values are cheap, also when the chunk is written the
  *   next time. */
 #include "codec/api/rewrite.h"
 
@@ -23,12 +25,12 @@
 #include "codec/model/bound.h"
 #include "codec/model/range.h"
 
-/* When is_same_chunk trusts that equal values are unchanged ones: ENOUGH values
- * that are 1/SMALL_PART of all, or runs of ENOUGH values, or 1/LARGE_PART of
- * all, or NOT_BY_CHANCE times as many as are equal by chance. Smaller numbers
- * take chunks of other places for rewritten ones, which costs bytes; larger
- * ones miss rewritten chunks with few unchanged values, which then get one more
- * error of up to the bound. */
+/* When is_same_chunk trusts that equal values are unchanged ones: at least
+ * ENOUGH values that are 1/SMALL_PART of all; or runs of ENOUGH values; or
+ * 1/LARGE_PART of all values; or NOT_BY_CHANCE times as many as are equal by
+ * chance. With smaller numbers other chunks are mistaken for rewritten ones,
+ * which costs bytes. With larger ones rewritten chunks with few unchanged
+ * values are missed, and their values get one more error of up to the bound. */
 #define ENOUGH 8
 #define SMALL_PART 16
 #define LARGE_PART 2

@@ -131,7 +131,7 @@ terp_frame_write(const struct terp_frame *frame, uint8_t *dst)
     return (int)(at - dst);
 }
 
-/* The hash of a block. If `table_end` is not 0, the table of prefixes ends that
+/* The hash of a piece. If `table_end` is not 0, the table of prefixes ends that
  * many bytes behind `at` and counts as zeros. */
 static uint64_t
 hash_piece(const uint8_t *at, uint64_t n, uint64_t seed, int table_end)

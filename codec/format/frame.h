@@ -112,10 +112,10 @@ terp_frame_nbytes(const struct terp_frame *frame);
 int
 terp_frame_write(const struct terp_frame *frame, uint8_t *dst);
 
-/* The checksum is a sum over blocks of this many bytes; the last block ends
- * with the stream and is shorter than two blocks. Each block's hash is
+/* The checksum is a sum over pieces of this many bytes; the last piece ends
+ * with the stream and is shorter than two pieces. Each piece's hash is
  * multiplied by an odd number of its own: any changed hash, and any swap of
- * blocks, changes the sum. Engines hash blocks in parallel. */
+ * pieces, changes the sum. Engines hash pieces in parallel. */
 #define TERP_CHECKSUM_PIECE_NBYTES (UINT64_C(1) << 14)
 
 static inline TERP_HOST_DEVICE uint64_t

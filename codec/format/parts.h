@@ -1,6 +1,6 @@
-/* Inner streams, and the body of a stream of complex values, which holds one
- * inner stream of the real and one of the imaginary parts. doc/format.md,
- * "Complex values". */
+/* Inner streams (*parts* in names), and the body of a stream of complex values,
+ * which holds one inner stream of the real and one of the imaginary parts.
+ * doc/format.md, "Inner streams", "Complex values". */
 #pragma once
 
 #include "codec/format/bytes.h"

@@ -24,7 +24,7 @@
 #define TERP_COMMON_VALUE_MIN_RUN 8
 
 /* Whether a value is common. `nfound` of the sampled values equal it, in
- * `nruns` runs that begin after another value. */
+ * `nruns` runs that follow another value. */
 static inline TERP_HOST_DEVICE bool
 terp_value_is_common(uint64_t nfound, uint64_t nruns, uint64_t nsampled)
 {

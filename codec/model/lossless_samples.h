@@ -23,7 +23,7 @@ struct terp_lossless_run {
 
 /* Run i of `nruns`. Runs are evenly spread, with an offset that reaches every
  * coordinate. If the chunk is large enough, a run keeps the distance from the
- * begin of lines that differences of the second order need. */
+ * start of lines that differences of the second order need. */
 static inline TERP_HOST_DEVICE struct terp_lossless_run
 terp_lossless_run_at(const struct terp_layout *layout, uint64_t i,
                      uint64_t nruns)
@@ -103,7 +103,7 @@ terp_lossless_dims_of(const struct terp_layout *layout, int order,
     return sum <= TERP_LOSSLESS_MAX_SUM;
 }
 
-/* Adds the cost of the begin of lines, where differences have lower orders: a
+/* Adds the cost of the start of lines, where differences have lower orders: a
  * line's first integer is stored whole, the second as a difference. `nbits`
  * holds the bits of the three orders along a dimension of this extent; their
  * numbers are `step` apart. */
@@ -165,9 +165,9 @@ terp_lossless_center_of(int64_t middle)
 }
 
 /* Whether the center is dropped. When differences are taken, the center is
- * subtracted only from integers at the begin of lines, which are often smaller
- * than others. So it stays only if the samples would take this many bits more
- * each without it. */
+ * subtracted only from integers at the start of lines, which are often smaller
+ * than others. So it stays only if each sample would take this many bits more
+ * without it. */
 #define TERP_LOSSLESS_CENTER_MIN_NBITS 4
 static inline TERP_HOST_DEVICE bool
 terp_lossless_drops_center(unsigned dims, uint64_t nbits,

@@ -57,8 +57,8 @@ terp_cost_with_low_bits(uint64_t cost, uint64_t nvalues, int nbits_below)
 /* Codes are wide only if the range has at least this many steps. */
 #define TERP_LOW_BITS_MIN_NSTEPS 1024
 
-/* Whether some values have so large a range under the bound. A step is at least
- * the bound, except for rounding. */
+/* Whether the range of some values has so many steps under the bound. A step is
+ * at least the bound, except for rounding. */
 static inline TERP_HOST_DEVICE bool
 terp_bound_may_have_low_bits(enum terp_bound_mode mode, double bound)
 {
@@ -66,8 +66,8 @@ terp_bound_may_have_low_bits(enum terp_bound_mode mode, double bound)
            TERP_LOW_BITS_MIN_NSTEPS * bound < 1.001;
 }
 
-/* Whether the range is so large. For a step of 0 the number of steps is not a
- * number, which counts as large. */
+/* Whether the range has at least TERP_LOW_BITS_MIN_NSTEPS steps. NaN, for a
+ * step of 0, counts as large. */
 static inline TERP_HOST_DEVICE bool
 terp_may_be_wide(double nsteps)
 {

@@ -157,7 +157,7 @@ terp_reference_gain(const struct terp_repeats *r, uint64_t i,
  * more than it costs. The runs at both ends of a tile may continue in the
  * neighbouring tiles. */
 struct terp_reference_tile {
-    uint64_t lead_nvalues;  /* run at the begin, or the whole tile */
+    uint64_t lead_nvalues;  /* run at the start, or the whole tile */
     uint64_t trail_nvalues; /* run at the end, unless it is the whole tile */
     int64_t lead_gain, trail_gain; /* in 1/16 bit */
     uint64_t saved;                /* by the runs in between */
@@ -239,7 +239,7 @@ terp_reference_join_tiles(const struct terp_repeats *r, uint64_t ntiles,
     int64_t gain = 0;
 
     /* A run that ends in tile i consists of the end of tile begin - 1, of whole
-     * tiles, and of the begin of tile i. */
+     * tiles, and of the start of tile i. */
     for (uint64_t i = 0; i <= ntiles; i++) {
         if (i < ntiles) {
             saved += tiles[i].saved;
