@@ -29,7 +29,7 @@ name_of_coding(enum terp_coding coding)
 }
 
 static void
-tell_coding(const struct terp_frame *frame, struct terp_info *info)
+set_coding(const struct terp_frame *frame, struct terp_info *info)
 {
     info->pipeline = name_of_coding(frame->coding);
     info->predictor =
@@ -41,7 +41,7 @@ tell_coding(const struct terp_frame *frame, struct terp_info *info)
 }
 
 static void
-tell_prefixes(const struct terp_frame *frame, struct terp_info *info)
+set_prefixes(const struct terp_frame *frame, struct terp_info *info)
 {
     _Static_assert(sizeof info->prefix_nbytes / sizeof *info->prefix_nbytes ==
                        TERP_NPREFIXES,
@@ -54,7 +54,7 @@ tell_prefixes(const struct terp_frame *frame, struct terp_info *info)
  * described by its inner stream of values. */
 static enum terp_status
 inspect_one(const struct terp_frame *frame, const uint8_t *body,
-            uint64_t body_nbytes, bool tells_coding, struct terp_info *info)
+            uint64_t body_nbytes, bool sets_coding, struct terp_info *info)
 {
     const struct terp_part *values = NULL;
     struct terp_references references;
@@ -72,12 +72,12 @@ inspect_one(const struct terp_frame *frame, const uint8_t *body,
     if (values != NULL && st == TERP_OK) {
         info->bound = values->frame.bound;
         return inspect_one(&values->frame, values->body, values->body_nbytes,
-                           tells_coding, info);
+                           sets_coding, info);
     }
     if (values != NULL)
         return st;
-    if (tells_coding)
-        tell_coding(frame, info);
+    if (sets_coding)
+        set_coding(frame, info);
     return frame->coding == TERP_CODING_RAW
                ? TERP_OK
                : terp_processor_engine()->inspect(frame, body, body_nbytes,
@@ -121,11 +121,11 @@ inspect_parts(const struct terp_open_stream *stream, struct terp_info *info)
         const struct terp_frame *frame = &parts[i].frame;
         const bool is_predicted = frame->prediction != TERP_PREDICTION_NONE;
         struct terp_info part = {0};
-        const bool tells_coding = i == 0 || (is_predicted && !any);
+        const bool sets_coding = i == 0 || (is_predicted && !any);
         any |= is_predicted;
         st = inspect_one(frame, parts[i].body, parts[i].body_nbytes,
-                         tells_coding, &part);
-        if (tells_coding) {
+                         sets_coding, &part);
+        if (sets_coding) {
             info->pipeline = part.pipeline;
             info->predictor = part.predictor;
             info->domain = part.domain;
@@ -152,7 +152,7 @@ terp_do_inspect(const struct terp_open_stream *stream, const void *src,
         .stream_nbytes = src_nbytes,
         .version = ((const uint8_t *)src)[TERP_FRAME_VERSION_AT],
         .bound = frame->bound};
-    tell_prefixes(frame, info_ret);
+    set_prefixes(frame, info_ret);
     if (frame->coding == TERP_CODING_PARTS)
         return inspect_parts(stream, info_ret);
     return inspect_one(frame, stream->body, stream->body_nbytes, true,

@@ -25,9 +25,9 @@
 /* Folders of the library, relative to the folder of the file that contains this
  * code: the same folder; build/lib from build/plugin, or lib from bin; lib from
  * lib/hdf5/plugin; and the folder of cmake/Install.cmake. */
-static const char *const places[] = {"", "../lib/", "../../",
+static const char *const folders[] = {"", "../lib/", "../../",
 #ifdef TERP_ENGINE_FOLDER
-                                     TERP_ENGINE_FOLDER
+                                      TERP_ENGINE_FOLDER
 #endif
 };
 
@@ -40,7 +40,7 @@ static char reason_text[MAX_REASON_NBYTES]; /* set if `engine` is NULL */
 static atomic_bool is_forked, is_ending;
 
 static void
-note_fork(void)
+set_forked(void)
 {
     atomic_store(&is_forked, true);
 }
@@ -49,7 +49,7 @@ note_fork(void)
  * handler is registered after a device was opened, so it runs before the
  * driver's. */
 static void
-note_end(void)
+set_ending(void)
 {
     atomic_store(&is_ending, true);
 }
@@ -140,12 +140,12 @@ open_beside(void)
     if (terp_is_privileged() || !find_own_file(path) || stat(path, &own) != 0)
         return NULL;
     char *folder_end = strrchr(path, '/') + 1;
-    for (size_t i = 0; library == NULL && i < sizeof places / sizeof *places;
+    for (size_t i = 0; library == NULL && i < sizeof folders / sizeof *folders;
          i++) {
-        const size_t nbytes = strlen(places[i]) + 1;
+        const size_t nbytes = strlen(folders[i]) + 1;
         if ((size_t)(folder_end - path) + nbytes > sizeof path)
             return NULL;
-        memcpy(folder_end, places[i], nbytes);
+        memcpy(folder_end, folders[i], nbytes);
         library = open_in(path, &own);
     }
     return library;
@@ -170,7 +170,7 @@ load(void)
 {
     terp_cuda_open_function *open_function;
 
-    if (pthread_atfork(NULL, NULL, note_fork) != 0) {
+    if (pthread_atfork(NULL, NULL, set_forked) != 0) {
         snprintf(reason_text, sizeof reason_text, "out of memory");
         return;
     }
@@ -223,5 +223,5 @@ terp_cuda_end_at_exit(void)
 {
     static atomic_bool is_registered;
 
-    return atomic_exchange(&is_registered, true) || atexit(note_end) == 0;
+    return atomic_exchange(&is_registered, true) || atexit(set_ending) == 0;
 }

@@ -19,16 +19,16 @@
 static bool
 runs_avx2(void)
 {
-    const unsigned asked1 = bit_OSXSAVE | bit_AVX | bit_POPCNT;
-    const unsigned asked7 = bit_AVX2 | bit_BMI | bit_BMI2;
+    const unsigned needed1 = bit_OSXSAVE | bit_AVX | bit_POPCNT;
+    const unsigned needed7 = bit_AVX2 | bit_BMI | bit_BMI2;
     unsigned eax, ebx, ecx, edx;
 
-    if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx) || (ecx & asked1) != asked1)
+    if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx) || (ecx & needed1) != needed1)
         return false;
     __asm__("xgetbv" : "=a"(eax), "=d"(edx) : "c"(0));
     return (eax & KEPT_REGISTERS) == KEPT_REGISTERS &&
            __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) &&
-           (ebx & asked7) == asked7;
+           (ebx & needed7) == needed7;
 }
 #endif
 

@@ -42,17 +42,17 @@ terp_array_row(const struct terp_array *array, uint64_t chunk, uint64_t row,
 
     for (int d = last; d >= 0; d--) {
         uint64_t nchunks = div_up(array->dims[d], array->chunk[d]);
-        uint64_t place = chunk % nchunks * array->chunk[d];
+        uint64_t coordinate = chunk % nchunks * array->chunk[d];
         chunk /= nchunks;
         if (d == last) {
-            nvalues = min_u64(array->chunk[d], array->dims[d] - place);
+            nvalues = min_u64(array->chunk[d], array->dims[d] - coordinate);
         } else {
-            place += row % array->chunk[d];
+            coordinate += row % array->chunk[d];
             row /= array->chunk[d];
-            if (place >= array->dims[d])
+            if (coordinate >= array->dims[d])
                 nvalues = 0;
         }
-        at += place * array->stride[d];
+        at += coordinate * array->stride[d];
     }
     *at_ret = at;
     return nvalues;

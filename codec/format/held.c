@@ -59,7 +59,7 @@ read_begin(struct terp_held *held, struct reader *reader)
 
 /* Whether an inner stream must not have this coding. */
 static bool
-is_bad(const struct terp_held *held, enum terp_coding coding)
+is_forbidden(const struct terp_held *held, enum terp_coding coding)
 {
     return (held->coding == TERP_CODING_COPIES &&
             coding == TERP_CODING_COPIES) ||
@@ -92,7 +92,7 @@ terp_held_read(struct terp_held *held, const uint8_t *seen,
     const struct terp_chunk chunk = chunk_of(held, part);
     st = terp_part_read(&chunk, seen + begin, nbytes, part_ret);
     *read_nbytes = begin + nbytes;
-    return st == TERP_OK && is_bad(held, part_ret->frame.coding)
+    return st == TERP_OK && is_forbidden(held, part_ret->frame.coding)
                ? TERP_ERR_CORRUPT
                : st;
 }

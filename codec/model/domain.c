@@ -268,15 +268,15 @@ try_all(const struct terp_params *params, const struct terp_chunk *domain,
                                                      TERP_PREDICTOR_LORENZO};
     static const enum terp_pipeline pipelines[] = {TERP_PIPELINE_RATIO,
                                                    TERP_PIPELINE_HUFFMAN};
-    const enum terp_predictor asked = terp_predictor_asked(params);
+    const enum terp_predictor wanted = terp_predictor_asked(params);
     int n = 0;
 
     for (int i = 0; i < 2 * TERP_NTRIED_PIPELINES; i++) {
         struct terp_trial trial = {*domain,
                                    predictors[i / TERP_NTRIED_PIPELINES],
                                    pipelines[i % TERP_NTRIED_PIPELINES]};
-        if (asked != TERP_PREDICTOR_AUTO) {
-            trial.predictor = asked;
+        if (wanted != TERP_PREDICTOR_AUTO) {
+            trial.predictor = wanted;
             if (i >= TERP_NTRIED_PIPELINES)
                 continue;
         }

@@ -79,9 +79,9 @@ terp_may_be_wide(double nsteps)
 
 /* Most bits below symbols. A spline's codes have no tails. */
 static inline TERP_HOST_DEVICE int
-terp_below_max_nbits(int value_nbytes, enum terp_predictor asked)
+terp_below_max_nbits(int value_nbytes, enum terp_predictor wanted)
 {
-    return asked == TERP_PREDICTOR_SPLINE
+    return wanted == TERP_PREDICTOR_SPLINE
                ? TERP_LOW_MAX_NBITS
                : TERP_LOW_MAX_NBITS + terp_tail_max_nbits(value_nbytes);
 }

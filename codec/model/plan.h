@@ -205,10 +205,11 @@ terp_prefers_lorenzo(struct terp_price lorenzo, uint64_t spline_cost,
 
 /* Whether the caller's choice allows a predictor. */
 static inline TERP_HOST_DEVICE bool
-terp_may_take(enum terp_predictor asked, enum terp_prediction prediction)
+terp_may_take(enum terp_predictor wanted, enum terp_prediction prediction)
 {
-    return asked == TERP_PREDICTOR_AUTO ? prediction != TERP_PREDICTION_LOSSLESS
-                                        : (int)asked == (int)prediction;
+    return wanted == TERP_PREDICTOR_AUTO
+               ? prediction != TERP_PREDICTION_LOSSLESS
+               : (int)wanted == (int)prediction;
 }
 _Static_assert((int)TERP_PREDICTION_SPLINE == TERP_PREDICTOR_SPLINE &&
                    (int)TERP_PREDICTION_LOSSLESS == TERP_NPREDICTORS,
@@ -217,23 +218,23 @@ _Static_assert((int)TERP_PREDICTION_SPLINE == TERP_PREDICTOR_SPLINE &&
 /* The same for lossless coding of integers. Floats have the lossless predictor
  * only. */
 static inline TERP_HOST_DEVICE bool
-terp_may_take_losslessly(enum terp_predictor asked,
+terp_may_take_losslessly(enum terp_predictor wanted,
                          enum terp_prediction prediction)
 {
     return (prediction == TERP_PREDICTION_SPLINE &&
-            asked != TERP_PREDICTOR_LORENZO) ||
+            wanted != TERP_PREDICTOR_LORENZO) ||
            (prediction == TERP_PREDICTION_LOSSLESS &&
-            asked != TERP_PREDICTOR_SPLINE);
+            wanted != TERP_PREDICTOR_SPLINE);
 }
 
 /* Chooses the predictor of a chunk by prices. */
 static inline TERP_HOST_DEVICE enum terp_prediction
-terp_choose_prediction(enum terp_predictor asked,
+terp_choose_prediction(enum terp_predictor wanted,
                        const struct terp_price price[TERP_NPREDICTIONS],
                        uint64_t nvalues)
 {
-    if (asked != TERP_PREDICTOR_AUTO)
-        return (enum terp_prediction)asked;
+    if (wanted != TERP_PREDICTOR_AUTO)
+        return (enum terp_prediction)wanted;
     return terp_prefers_lorenzo(price[TERP_PREDICTION_LORENZO],
                                 price[TERP_PREDICTION_SPLINE].cost, nvalues)
                ? TERP_PREDICTION_LORENZO

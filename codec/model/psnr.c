@@ -78,7 +78,7 @@ next_bound(const struct terp_psnr_search *search, double *bound_ret)
 /* Records the error under the current bound. Returns true if it is small
  * enough. */
 static bool
-note(struct terp_psnr_search *search, double square)
+record(struct terp_psnr_search *search, double square)
 {
     const bool nothing_lost = !(square >= 0x1p-1000);
     const struct terp_psnr_point point = {true, nothing_lost, search->bound,
@@ -113,7 +113,7 @@ terp_psnr_factor(const struct terp_psnr_search *search)
 bool
 terp_psnr_note(struct terp_psnr_search *search, double square)
 {
-    const bool suffices = note(search, square);
+    const bool suffices = record(search, square);
     const bool is_near = suffices && !search->low.nothing_lost &&
                          search->low.square >= search->wanted - TOLERANCE;
 
