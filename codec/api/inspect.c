@@ -45,7 +45,7 @@ set_prefixes(const struct terp_frame *frame, struct terp_info *info)
 {
     _Static_assert(sizeof info->prefix_nbytes / sizeof *info->prefix_nbytes ==
                        TERP_NPREFIXES,
-                   "Users see all prefixes.");
+                   "terp_info has all prefixes.");
     for (int i = 0; i < TERP_NPREFIXES && frame->has_prefixes; i++)
         info->prefix_nbytes[i] = frame->prefix[i].nbytes;
 }

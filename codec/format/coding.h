@@ -33,7 +33,7 @@ terp_coding_of(enum terp_pipeline pipeline)
 }
 _Static_assert((int)TERP_CODING_HUFFMAN == TERP_PIPELINE_HUFFMAN + 1 &&
                    (int)TERP_CODING_RATIO == TERP_PIPELINE_RATIO + 1,
-               "A stream's number of a pipeline is the caller's and one.");
+               "The coding of a pipeline is its number plus one.");
 
 /* Whether a frame may have this coding. */
 static inline bool

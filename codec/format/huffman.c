@@ -12,7 +12,7 @@ enum {
 _Static_assert(TERP_NSYMBOLS <= 1 << TERP_MAX_CODE_NBITS,
                "Each symbol can have a codeword, even if all occur.");
 _Static_assert(TERP_MAX_CODE_NBITS <= 16,
-               "Each level has a bit of a uint16_t.");
+               "A uint16_t has a bit for each level.");
 
 /* Sorts by ascending weight. The sort is stable: equal weights stay in order of
  * symbols. A radix sort over the digits in use only, which are few for the

@@ -13,7 +13,7 @@
 #define TERP_NSYMBOLS (2 * TERP_RADIUS)
 _Static_assert(TERP_NSYMBOLS == 1024, "Symbols are 1023 codes and the escape.");
 _Static_assert(TERP_MAX_CODE == (1 << TERP_MAX_CODE_WIDTH) - 1,
-               "All codes of so many bits have symbols.");
+               "Each code of this width has a symbol.");
 
 /* Longest codeword of any codebook: a length fits in four bits. */
 #define TERP_MAX_CODE_NBITS 15

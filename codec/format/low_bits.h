@@ -192,6 +192,6 @@ terp_list_group_nbytes(unsigned nlisted, unsigned group, int width)
     (TERP_LIST_HEAD_NBYTES + TERP_TILE_NSYMBOLS / TERP_LIST_GROUP_NNUMBERS + \
      TERP_TILE_NSYMBOLS * TERP_LIST_MAX_WIDTH / 8 + TERP_TILE_NSYMBOLS / 8)
 _Static_assert(TERP_LIST_MAX_NBYTES < 1 << (8 * TERP_LOW_LIST_LENGTH_NBYTES),
-               "A record has room for the length of any list.");
+               "A record can hold the length of any list.");
 _Static_assert(TERP_TILE_NSYMBOLS < TERP_LIST_HAS_BITS,
                "A list's number of codes leaves the highest bit free.");

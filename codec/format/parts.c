@@ -2,7 +2,7 @@
 #include "codec/format/parts.h"
 
 _Static_assert(TERP_FRAME_PREDICTION_AT == TERP_FRAME_CODING_AT + 1,
-               "They are neighbours.");
+               "An inner stream starts with both bytes.");
 
 uint64_t
 terp_part_common_nbytes(const struct terp_chunk *part)

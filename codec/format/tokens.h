@@ -33,7 +33,7 @@
 /* Token = class of the run * TERP_NCODE_CLASSES + class of the code. */
 #define TERP_NTOKENS (TERP_NRUN_CLASSES * TERP_NCODE_CLASSES)
 _Static_assert(TERP_NTOKENS <= TERP_NSYMBOLS,
-               "Tokens have canonical codes as symbols have.");
+               "The code of symbols has a codeword for each token.");
 
 static inline TERP_HOST_DEVICE unsigned
 terp_class_of(unsigned number, int singles_log2)

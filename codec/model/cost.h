@@ -46,8 +46,7 @@ terp_cost_of_sum(uint64_t sum, uint64_t n)
 #define TERP_MAX_RUN_COST (12 << 10)
 _Static_assert(
     1024 + (uint64_t)TERP_2E * TERP_ROW_ESCAPE < 1 << 22,
-    "A mean that a code can have is below 2^22, so that its octave is 12 at "
-    "most.");
+    "The mean of any codes is below 2^22, so its octave is at most 12.");
 
 /* The same for a run, in 32 bits. */
 static inline TERP_HOST_DEVICE uint32_t
@@ -58,7 +57,7 @@ terp_cost_of_run(uint32_t sum, uint32_t n)
 _Static_assert((uint64_t)TERP_LORENZO_RUN_NVALUES *(1024 +
                                                     TERP_2E * TERP_ROW_ESCAPE) <
                    (uint64_t)1 << 32,
-               "What a run of escapes sums up to fits 32 bits.");
+               "The sum of a run of escapes fits in 32 bits.");
 
 /* Corrects the cost of sampled codes for tiles that vary. `of_runs` is the sum
  * of the costs of runs, `of_all` the cost of all codes as one run. The gain

@@ -16,7 +16,7 @@ widest_of(const int8_t *widths, int nwidths)
 /* Number of widths, and the most runs. */
 #define NWIDTHS 65
 #define MAX_NRUNS TERP_DIFFERENCES_NRUNS
-_Static_assert(TERP_LOW_BITS_NRUNS <= MAX_NRUNS, "There is room for all runs.");
+_Static_assert(TERP_LOW_BITS_NRUNS <= MAX_NRUNS, "run_widths holds all runs.");
 
 /* Adds the costs of samples for each number of bits below symbols. A cost
  * depends on the sample's width and on its run's width. So samples of the same

@@ -268,7 +268,7 @@ terp_half_octave_of_size(int size, int low_nbits)
                                    : row;
 }
 _Static_assert(TERP_HALF_OCTAVE_ESCAPE == 2 * TERP_MAX_CODE_WIDTH + 1,
-               "What is above low bits has a symbol up to this size.");
+               "High parts up to this size have symbols.");
 
 /* The surcharge on a nonzero symbol, in 1/1024 bit: a token takes time, and
  * more low bits leave fewer tokens. Prices alone would choose few low bits and

@@ -65,7 +65,7 @@ terp_reference_window(uint64_t value_nbits, uint64_t nvalues)
 #define TERP_REFERENCE_SLOTS_NBITS 12
 #define TERP_REFERENCE_NSLOTS (1 << TERP_REFERENCE_SLOTS_NBITS)
 _Static_assert(4 * TERP_REFERENCE_NSAMPLES <= TERP_REFERENCE_NSLOTS,
-               "Most of what is looked up is not there.");
+               "Most slots stay empty, so most lookups fail at once.");
 
 static inline TERP_HOST_DEVICE uint64_t
 terp_reference_sample_at(uint64_t nvalues, uint64_t j)
