@@ -227,11 +227,11 @@ code_batch(struct terp_run *run, struct batch *batch, uint64_t nchunks)
 
     run->result = (struct terp_run_result){.used = TERP_ENGINE_CPU};
     if (terp_chunk_nbytes(chunk) == 0) {
-        run->result.reason = "terp_chunk is not valid";
+        run->result.reason = "terp_chunk: the type, rank or dims are not valid";
         return TERP_ERR_ARGUMENT;
     }
     if (!terp_step_is_valid(batch->step)) {
-        run->result.reason = "the step is no power of two";
+        run->result.reason = "the step must be a power of two, at least 1";
         return TERP_ERR_ARGUMENT;
     }
     if (encode && chunk->type != TERP_BYTES) {
