@@ -310,7 +310,8 @@ wrong_steps_and_small_destinations_are_refused(void **state)
                                                   &st, &result),
                          TERP_ERR_ARGUMENT);
         assert_int_equal(st, TERP_ERR_ARGUMENT);
-        assert_string_equal(result.reason, "the step must be a power of two, at least 1");
+        assert_string_equal(result.reason,
+                            "the step must be a power of two, at least 1");
     }
     assert_int_equal(terp_coarse_chunk(&none, 2, &coarse), TERP_ERR_ARGUMENT);
     assert_int_equal(terp_decode_coarse(stream.bytes, stream.nbytes, 2, values,
