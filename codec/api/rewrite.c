@@ -469,7 +469,12 @@ encode_again(struct rewrite *rewrite, const void *stream,
              uint64_t stream_nbytes, void *dst, uint64_t *nbytes,
              bool *is_rewrite_ret)
 {
-    if (decode(rewrite, stream, stream_nbytes, rewrite->before) == TERP_OK)
+    enum terp_status st =
+        decode(rewrite, stream, stream_nbytes, rewrite->before);
+
+    if (st == TERP_ERR_MEMORY || st == TERP_ERR_LIMIT)
+        return st;
+    if (st == TERP_OK)
         count_same(rewrite);
     if (rewrite->nsame == rewrite->nvalues) {
         *is_rewrite_ret = true;
@@ -477,8 +482,7 @@ encode_again(struct rewrite *rewrite, const void *stream,
         *nbytes = stream_nbytes;
         return TERP_OK;
     }
-    enum terp_status st =
-        encode(rewrite, rewrite->params, rewrite->src, dst, nbytes);
+    st = encode(rewrite, rewrite->params, rewrite->src, dst, nbytes);
     if (st != TERP_OK || rewrite->nsame == 0)
         return st;
     st = decode(rewrite, dst, *nbytes, rewrite->decoded);

@@ -13,13 +13,15 @@
 #define NREWRITES 50
 
 static enum terp_status
-encode_again(const struct terp_params *params, const struct terp_chunk *chunk,
-             const struct terp_stream *before, const void *src,
-             struct terp_stream *stream_ret, bool *is_rewrite_ret)
+encode_again_in(const struct terp_run_options *options,
+                const struct terp_params *params,
+                const struct terp_chunk *chunk,
+                const struct terp_stream *before, const void *src,
+                struct terp_stream *stream_ret, bool *is_rewrite_ret)
 {
     struct terp_run run;
 
-    assert_int_equal(terp_run_begin(NULL, NULL, &run), TERP_OK);
+    assert_int_equal(terp_run_begin(options, NULL, &run), TERP_OK);
     stream_ret->bytes = terp_case_alloc(terp_encode_bound(chunk));
     return terp_run_end(
         &run,
@@ -27,6 +29,15 @@ encode_again(const struct terp_params *params, const struct terp_chunk *chunk,
                             src, stream_ret->bytes, &stream_ret->nbytes,
                             is_rewrite_ret),
         NULL);
+}
+
+static enum terp_status
+encode_again(const struct terp_params *params, const struct terp_chunk *chunk,
+             const struct terp_stream *before, const void *src,
+             struct terp_stream *stream_ret, bool *is_rewrite_ret)
+{
+    return encode_again_in(NULL, params, chunk, before, src, stream_ret,
+                           is_rewrite_ret);
 }
 
 static void
@@ -281,6 +292,75 @@ damaged_stream_is_let_pass(void **state)
     free(source);
 }
 
+/* ---- memory ---- */
+
+static void *
+allocate(void *arg, size_t nbytes)
+{
+    uint64_t *nleft = arg;
+
+    return (*nleft)-- == 0 ? NULL : malloc(nbytes);
+}
+
+static void
+release(void *arg, void *at)
+{
+    (void)arg;
+    free(at);
+}
+
+/* Without memory for the earlier stream's values a chunk that was written
+ * before is not taken for a new one: that would change its other values. */
+static void
+short_memory_is_an_error(void **state)
+{
+    const struct terp_chunk chunk = {TERP_FLOAT32, false, false, 2, {64, 64}};
+    const struct terp_params params = {.bound_mode = TERP_BOUND_ABSOLUTE,
+                                       .bound = 1e-2};
+    uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&chunk));
+    uint64_t nleft = UINT64_MAX;
+    const struct terp_context_options context_options = {
+        .size = sizeof context_options,
+        .device = -1,
+        .allocate = allocate,
+        .release = release,
+        .allocator_arg = &nleft};
+    struct terp_run_options options = {
+        .size = sizeof options, .engine = TERP_ENGINE_CPU, .nthreads = 1};
+    enum terp_status st = TERP_ERR_MEMORY;
+    struct terp_stream expected, again;
+    bool is_rewrite;
+
+    (void)state;
+    assert_int_equal(terp_context_make(&context_options, &options.context),
+                     TERP_OK);
+    terp_field_make(TERP_FIELD_ROUGH, &chunk, values);
+    struct terp_stream before = terp_case_encode(&params, &chunk, values, 1);
+    decode(&chunk, &before, values);
+    memset(values, 0, 64);
+    assert_int_equal(encode_again_in(&options, &params, &chunk, &before, values,
+                                     &expected, &is_rewrite),
+                     TERP_OK);
+    assert_true(is_rewrite);
+    for (uint64_t n = 0; st != TERP_OK; n++) {
+        nleft = n;
+        st = encode_again_in(&options, &params, &chunk, &before, values, &again,
+                             &is_rewrite);
+        if (st == TERP_OK) {
+            assert_true(n > 4);
+            assert_int_equal(again.nbytes, expected.nbytes);
+            assert_memory_equal(again.bytes, expected.bytes, expected.nbytes);
+        } else {
+            assert_int_equal(st, TERP_ERR_MEMORY);
+        }
+        free(again.bytes);
+    }
+    terp_context_destroy(options.context);
+    free(expected.bytes);
+    free(before.bytes);
+    free(values);
+}
+
 int
 main(void)
 {
@@ -290,6 +370,7 @@ main(void)
         cmocka_unit_test(small_changes_stay_small),
         cmocka_unit_test(other_chunks_are_no_rewrites),
         cmocka_unit_test(damaged_stream_is_let_pass),
+        cmocka_unit_test(short_memory_is_an_error),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
