@@ -15,12 +15,13 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /* Contents that become a constant, a stored chunk, a stream of what is left
- * without copies, streams with references, and plain streams in several
- * domains. */
+ * without copies, streams with references, plain streams in several
+ * domains, and lossless ones under a bound. */
 static const enum terp_field fields[] = {
-    TERP_FIELD_ROUGH, TERP_FIELD_NOISE,   TERP_FIELD_PROFILE,
-    TERP_FIELD_MAPS,  TERP_FIELD_COAST,   TERP_FIELD_CONSTANT,
-    TERP_FIELD_GAPS,  TERP_FIELD_PROFILE, TERP_FIELD_STEPS};
+    TERP_FIELD_ROUGH,    TERP_FIELD_NOISE,   TERP_FIELD_PROFILE,
+    TERP_FIELD_MAPS,     TERP_FIELD_COAST,   TERP_FIELD_CONSTANT,
+    TERP_FIELD_GAPS,     TERP_FIELD_PROFILE, TERP_FIELD_STEPS,
+    TERP_FIELD_INTEGERS, TERP_FIELD_GRIDS};
 
 static const struct terp_params bounds[] = {
     {.bound_mode = TERP_BOUND_RELATIVE, .bound = 1e-3},
@@ -35,6 +36,9 @@ static const struct terp_params bounds[] = {
 
 static const enum terp_type types[] = {TERP_FLOAT32, TERP_FLOAT64,
                                        TERP_COMPLEX64, TERP_INT16};
+
+/* How many streams of each coding were decoded. */
+static int nstreams_of[TERP_CODING_PARTS + 1];
 
 /* Chunks of a batch, with streams and values of their own. */
 struct chunks {
@@ -106,8 +110,10 @@ decode(struct chunks *chunks, uint64_t step)
     assert_int_equal(terp_chunks_decode(&coder, COUNT(fields), streams, step,
                                         chunks->decoded, status),
                      TERP_OK);
-    for (size_t i = 0; i < COUNT(fields); i++)
+    for (size_t i = 0; i < COUNT(fields); i++) {
         assert_int_equal(status[i], TERP_OK);
+        nstreams_of[streams[i].frame.coding]++;
+    }
     terp_coder_close(&coder);
 }
 
@@ -151,9 +157,10 @@ static void
 batches_equal_single_chunks(void **state)
 {
     static const struct terp_chunk shapes[] = {
-        {TERP_FLOAT32, false, false, 3, {12, 10, 9}},
-        {TERP_FLOAT32, true, false, 2, {40, 31}},
-        {TERP_FLOAT32, false, false, 1, {2100}},
+        {TERP_FLOAT32, false, false, 3, {24, 20, 30}},
+        {TERP_FLOAT32, true, false, 2, {140, 61}},
+        {TERP_FLOAT32, false, false, 1, {9000}},
+        {TERP_FLOAT32, false, false, 1, {5}},
     };
     struct chunks chunks;
 
@@ -175,6 +182,12 @@ batches_equal_single_chunks(void **state)
             }
             free_chunks(&chunks);
         }
+    assert_true(nstreams_of[TERP_CODING_RAW] > 0);
+    assert_true(nstreams_of[TERP_CODING_CONSTANT] > 0);
+    assert_true(nstreams_of[TERP_CODING_RATIO] > 0);
+    assert_true(nstreams_of[TERP_CODING_COPIES] > 0);
+    assert_true(nstreams_of[TERP_CODING_REFERENCES] > 0);
+    assert_true(nstreams_of[TERP_CODING_PARTS] > 0);
 }
 
 int
