@@ -60,6 +60,6 @@ extern const uint16_t terp_entry_half_octave_cost[TERP_NHALF_OCTAVES]
  * 1). Indexed [symbol][entry]. */
 extern const uint8_t terp_entry_code_nbits[TERP_NSYMBOLS][TERP_ENTRY_STRIDE];
 
-/* The same for tokens (codec/format/tokens.h), as if codes were independent of
- * each other. Indexed [token][entry]. */
+/* Lengths of the codewords of tokens (codec/format/tokens.h), as if codes were
+ * independent of each other. Indexed [token][entry]. */
 extern const uint8_t terp_entry_token_nbits[TERP_NTOKENS][TERP_ENTRY_STRIDE];

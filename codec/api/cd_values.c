@@ -319,8 +319,8 @@ terp_do_cd_parse(size_t cd_nelmts, const unsigned *cd_values,
     if (st != TERP_OK)
         return st;
     cd.params.bound = number_of(mode, cd_values + WORD_BOUND_LOW);
-    /* The bound 0 must be given as 0: another number may be too small for a
-     * double. */
+    /* For the bound 0, cd_values[1] must be 0, too: a positive number that is
+     * too small for a double also becomes 0. */
     const bool is_zero = cd_values[1] == 0 && terp_is_lossless(&cd.params);
     if (!is_bound(cd.params.bound) && !is_zero) {
         *reason_ret =

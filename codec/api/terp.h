@@ -280,7 +280,7 @@ enum terp_status
 terp_decoded_chunk(const void *src, uint64_t src_nbytes,
                    struct terp_chunk *chunk_ret);
 
-/* The same, but returns terp_chunk_nbytes of that chunk. */
+/* Reads the size in bytes of the chunk that terp_decoded_chunk returns. */
 enum terp_status
 terp_decoded_nbytes(const void *src, uint64_t src_nbytes, uint64_t *nbytes_ret);
 

@@ -12,7 +12,7 @@ terp_chunks_decode(const struct terp_coder *coder, uint64_t n,
                    const struct terp_open_stream *streams, uint64_t step,
                    void *const *dst, enum terp_status *status_ret);
 
-/* The same for one stream. */
+/* Decodes every step-th value of one stream, as terp_chunks_decode does. */
 enum terp_status
 terp_chunk_decode(const struct terp_coder *coder,
                   const struct terp_open_stream *stream, uint64_t step,

@@ -28,7 +28,7 @@ enum terp_status
 terp_stream_open(const uint8_t *src, uint64_t src_nbytes, uint64_t step,
                  struct terp_open_stream *stream_ret);
 
-/* The same after the frame was read. */
+/* Like terp_stream_open, for a frame that the caller has read. */
 enum terp_status
 terp_stream_open_behind(const struct terp_read_frame *frame, const uint8_t *src,
                         uint64_t src_nbytes, uint64_t step,

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-/* What the stream of a trial replaces. */
+/* Which stream of the chunk a trial's stream replaces. */
 enum purpose {
     NO_TRIAL,
     INSTEAD,   /* always the stream in the chunk's own shape */

@@ -56,10 +56,10 @@ terp_specials_nfields(int ncolors)
     return ncolors > 1 ? TERP_SPECIALS_NFIELDS : TERP_SPECIALS_COLOR;
 }
 
-/* The mask of special values may be stored as its difference from the mask this
- * many values before: one step along dimension d, or (d is the last dimension +
- * 1) one brick. Returns 0 when the distance would be too short to save bytes,
- * or would reach beyond the chunk. */
+/* The distance of a mask delta, in values: one step along dimension d, or one
+ * brick if d is the last dimension + 1. The stored mask is then the XOR of the
+ * mask and the mask shifted by this distance. Returns 0 when the distance would
+ * be too short to save bytes, or would reach beyond the chunk. */
 #define TERP_MIN_MASK_DELTA_DISTANCE 64
 static inline TERP_HOST_DEVICE uint64_t
 terp_mask_delta_distance(const struct terp_layout *layout, int d)

@@ -37,8 +37,9 @@ terp_context_weight(unsigned symbol, int wide)
                          : TERP_CONTEXT_MAX_WEIGHT);
 }
 
-/* The context of a point of n odd dimensions. `sum` is the sum of the weights
- * of its 2^n corners, times 2^(TERP_NDIMS - n). */
+/* The context of a point that is odd in n dimensions. `sum` adds the
+ * weights of its 2^n corners (the even points around it) and multiplies them by
+ * 2^(TERP_NDIMS - n). */
 static inline TERP_HOST_DEVICE uint16_t
 terp_context_of(int16_t sum)
 {

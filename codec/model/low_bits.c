@@ -1,4 +1,4 @@
-/* Estimates how many bits of a chunk's codes are below symbols, on the host. */
+/* Chooses, on the host, how many bits of a chunk's codes lie below symbols. */
 #include "codec/model/low_bits.h"
 
 #define RUN TERP_LOW_BITS_RUN_NVALUES
@@ -18,10 +18,10 @@ widest_of(const int8_t *widths, int nwidths)
 #define MAX_NRUNS TERP_DIFFERENCES_NRUNS
 _Static_assert(TERP_LOW_BITS_NRUNS <= MAX_NRUNS, "run_widths holds all runs.");
 
-/* Adds the costs of samples for each number of bits below symbols. A cost
- * depends on the sample's width and on its run's width. So samples of the same
- * two widths are priced together; one width of runs at a time takes less memory
- * than all at once. */
+/* Adds the cost of the samples in runs of width `run_width` to `cost`, for each
+ * number of bits below symbols. A cost depends only on the widths of a sample
+ * and of its run. So samples of the same two widths are priced together; one
+ * width of runs at a time takes less memory than all at once. */
 static void
 add_costs(const int8_t *widths, const uint8_t *run_widths, int nruns,
           int run_width, int all_width, int most, unsigned escape_nbytes,

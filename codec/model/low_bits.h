@@ -77,7 +77,8 @@ terp_may_be_wide(double nsteps)
 /* Widths of codes are 0 to this, or one more for all larger ones. */
 #define TERP_MAX_WIDTH 62
 
-/* Most bits below symbols. A spline's codes have no tails. */
+/* The largest number of bits below symbols: of a code's low bits and its tail.
+ * A spline's codes have no tails. */
 static inline TERP_HOST_DEVICE int
 terp_below_max_nbits(int value_nbytes, enum terp_predictor wanted)
 {
@@ -118,7 +119,7 @@ struct terp_code_widths {
     int8_t at[TERP_LOW_BITS_NFORMS][TERP_LOW_BITS_NVALUES];
 };
 
-/* The low bits among the bits below symbols; the others are a tail. */
+/* How many of the bits below a symbol are low bits; the others are a tail. */
 static inline TERP_HOST_DEVICE int
 terp_low_of(int nbits_below)
 {
@@ -209,14 +210,16 @@ terp_has_fewer_bits(uint32_t sum, uint32_t n, uint32_t other_sum,
     return n > 0 && (other_n == 0 || sum * other_n < other_sum * n);
 }
 
-/* Returns the number of bits of a chunk's codes below symbols, at most `most`,
- * from the widths of whole runs of samples. `escape_nbytes`: bytes of an
- * escape's number. */
+/* Returns how many bits below symbols give a chunk's codes the lowest estimated
+ * cost, at most `most`. `widths` are the widths of sampled codes, in whole
+ * runs; negative: no code. `escape_nbytes` is the size of an escape's number.
+ */
 int
 terp_nbits_below(const int8_t *widths, int nwidths, int most,
                  unsigned escape_nbytes);
 
-/* The same, from the interpolation whose codes have the fewest bits. */
+/* Calls terp_nbits_below for the interpolation whose codes have the fewest bits
+ * on average. */
 int
 terp_nbits_below_of_forms(const struct terp_code_widths *widths, int most,
                           unsigned escape_nbytes);

@@ -215,8 +215,8 @@ _Static_assert((int)TERP_PREDICTION_SPLINE == TERP_PREDICTOR_SPLINE &&
                    (int)TERP_PREDICTION_LOSSLESS == TERP_NPREDICTORS,
                "A predictor has one number for callers and in streams.");
 
-/* The same for lossless coding of integers. Floats have the lossless predictor
- * only. */
+/* Whether the caller's choice allows a predictor for lossless coding of
+ * integers. Floats have the lossless predictor only. */
 static inline TERP_HOST_DEVICE bool
 terp_may_take_losslessly(enum terp_predictor wanted,
                          enum terp_prediction prediction)

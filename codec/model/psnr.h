@@ -36,8 +36,8 @@ terp_psnr_begin(double psnr, struct terp_psnr_search *search_ret);
 double
 terp_psnr_factor(const struct terp_psnr_search *search);
 
-/* Records the mean square error under that bound. Returns true if it is small
- * enough. */
+/* Records the mean square error under the bound of terp_psnr_factor. Returns
+ * true if the error is small enough. */
 bool
 terp_psnr_note(struct terp_psnr_search *search, double square);
 
@@ -55,9 +55,9 @@ terp_range_has_psnr(double half_range)
     return half_range >= DBL_MIN;
 }
 
-/* The parameters in place of a PSNR, if no bound suffices or the range has no
- * PSNR: lossless; for equal values or no values, a relative bound, which keeps
- * them. */
+/* The parameters of a chunk for which no bound gives the PSNR, or whose range
+ * has no PSNR: lossless. If all values are equal, or there are none: a relative
+ * bound, which keeps them. */
 static inline struct terp_params
 terp_params_without_psnr(const struct terp_params *params, double half_range)
 {
@@ -84,8 +84,8 @@ terp_psnr_bound(double half_range, double factor)
 #define TERP_SQUARES_NLANES 256
 #define TERP_SQUARES_BLOCK_NVALUES 4096
 
-/* The square of a value's error, relative to the range. Values are halved
- * because half_range is. */
+/* The square of a value's error, relative to the range. Half the error is
+ * divided by half the range. */
 static inline TERP_HOST_DEVICE double
 terp_square_of_error(double value, double other, double half_range)
 {

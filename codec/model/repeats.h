@@ -65,8 +65,9 @@ terp_may_refer_exactly(const struct terp_params *params, enum terp_type type)
 #define TERP_REPEATS_SLOT_NBITS 11
 #define TERP_REPEATS_NSLOTS (1 << TERP_REPEATS_SLOT_NBITS)
 
-/* In each stretch of values one span is examined. So of 1024 samples that are
- * all repeated once, 32 are found. This many must be found. */
+/* In each stretch of values, one span is searched for the samples. So of 1024
+ * samples that are all repeated once, 32 are found. The encoder searches for
+ * references if at least TERP_REPEATS_MIN_NFOUND are found. */
 #define TERP_REPEATS_STRETCH_NVALUES 2048
 #define TERP_REPEATS_SPAN_NVALUES 64
 #define TERP_REPEATS_MIN_NFOUND 5
@@ -99,7 +100,7 @@ terp_repeats_near_nbits(double bound, double min, double max, int value_nbytes)
     return nbits < 0 ? 0 : nbits < most ? nbits : most;
 }
 
-/* The same under a pointwise bound. */
+/* The bits in which matching magnitudes may differ under a pointwise bound. */
 static inline TERP_HOST_DEVICE int
 terp_repeats_near_nbits_of_each(double bound, int value_nbytes)
 {
