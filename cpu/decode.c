@@ -184,8 +184,8 @@ coarsen(struct cpu_decoder *dec)
     return made ? TERP_OK : TERP_ERR_MEMORY;
 }
 
-/* Reads symbols into the predictor's order. Symbols in tile or context order
- * are first read to where the values will go. */
+/* Decodes the symbols and puts them into the predictor's order. Until then,
+ * `work` holds the symbols in another order; values replace them later. */
 static enum terp_status
 read_tiles(struct cpu_decoder *dec)
 {

@@ -90,7 +90,8 @@ enum terp_status
 terp_cpu_attempt(struct cpu_encoder *enc, const struct terp_trial *trial,
                  uint8_t *dst, uint64_t cap_nbytes, uint64_t *nbytes_ret);
 
-/* The same with the steps and predictions of an earlier stream. */
+/* Like terp_cpu_attempt, but with the steps and predictions of an earlier
+ * stream. */
 enum terp_status
 terp_cpu_attempt_as_before(struct cpu_encoder *enc, uint8_t *dst,
                            uint64_t cap_nbytes, uint64_t *nbytes_ret);

@@ -109,7 +109,8 @@ cpu_find_longer_codeword(const struct cpu_sorted_codewords *codewords,
     return 0;
 }
 
-/* The same for a codeword of any length. */
+/* Finds the codeword of any length that `next` begins with, like
+ * cpu_find_longer_codeword. */
 static inline unsigned
 cpu_find_codeword(const struct cpu_decode_table *table, uint64_t next)
 {

@@ -327,8 +327,9 @@ mark_eight(uint64_t bits, uint8_t *groups)
              8);
 }
 
-/* Marks the special points among `n`, at most 32, whose bits are the even bits
- * of a word. Such points are 7/8 of those of a finest level. */
+/* Marks the special points among `n` (at most 32) points of level 1. Point i
+ * has bit 2 * i of `word`. Level 1 has 7/8 of the points in three dimensions,
+ * so they are marked eight at a time. */
 static inline void
 mark_word(uint64_t word, uint64_t n, uint8_t *groups)
 {
@@ -532,9 +533,9 @@ restore_row(void *arg, uint64_t at, uint64_t n)
     }
 }
 
-/* The same for chunks with special points: each group, including that of
- * special points, has seven bits of `ahead`. Special points come in runs, which
- * are copied eight at a time. */
+/* Chunks with special points: each group, including that of special points, has
+ * seven bits of `ahead`. Special points come in runs, which are copied eight at
+ * a time. */
 #define MASKED_NBITS 7
 #define MAX_NAHEAD_MASKED ((1 << MASKED_NBITS) - 1)
 _Static_assert(TERP_NGROUPS *MASKED_NBITS <= 64, "Each group has its bits.");

@@ -282,8 +282,8 @@ encode_steps_of(enum terp_coding coding)
 
 /* ---- the payload ---- */
 
-/* Turns the lengths of partitions, each stored at index p + 1, into where all
- * partitions begin. */
+/* Sums the lengths of partitions, so that begin[p] is where partition p begins.
+ * Before, begin[p + 1] holds the length of partition p. */
 static void
 sum_lengths(struct cpu_tile_index *index)
 {

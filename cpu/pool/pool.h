@@ -40,7 +40,8 @@ void
 terp_cpu_pool_run(struct cpu_pool *pool, cpu_task *task, void *arg,
                   uint64_t nitems, uint64_t min_nitems);
 
-/* The same, item by item. */
+/* Like cpu_task and terp_cpu_pool_run, for a task that handles one item at a
+ * time. */
 typedef void
 cpu_item(void *arg, uint64_t item);
 

@@ -22,8 +22,8 @@ void
 terp_cpu_integers_measure(const struct cpu_parts *parts, const void *src,
                           struct terp_integers *integers_ret);
 
-/* Converts integers to floats, and back within limits. Values that do not count
- * become NaN. */
+/* Converts integers to floats (fill values, NaN and infinities become NaN), and
+ * floats to integers within `limits`. */
 void
 terp_cpu_integers_code(const struct cpu_parts *parts, const void *src,
                        const struct terp_carrier_head *head, void *coded);
@@ -33,9 +33,9 @@ terp_cpu_integers_decode(const struct cpu_parts *parts,
                          const struct terp_integer_limits *limits,
                          const void *coded, void *dst);
 
-/* Converts 16-bit floats to float32, and back with rounding. What is not a
- * finite number becomes NaN; with `normal_only`, what is not a normal
- * number. */
+/* Converts 16-bit floats to float32, and float32 to 16-bit floats with
+ * rounding. In float32, NaN stands for NaN and infinities; with `normal_only`
+ * also for zeros and subnormal numbers. */
 void
 terp_cpu_halves_code(const struct cpu_parts *parts, const void *src,
                      bool normal_only, void *coded);
@@ -43,7 +43,8 @@ void
 terp_cpu_halves_decode(const struct cpu_parts *parts, const void *coded,
                        void *dst);
 
-/* Separates complex values into all real and all imaginary parts, and back. */
+/* Separates complex values into all real parts and all imaginary parts, and
+ * joins the parts. */
 void
 terp_cpu_parts_split(const struct cpu_parts *parts, const void *values,
                      void *dst);

@@ -66,7 +66,8 @@ set_nbits_below(struct cpu_prediction *lorenzo)
 #define BLOCK_NVALUES UINT64_C(4096)
 #define MIN_NBLOCKS_SHARED 16
 
-/* The task from values to symbols, and back. */
+/* What the threads share that make symbols from values, or values from symbols.
+ */
 struct steps {
     const struct cpu_prediction *lorenzo;
     void *values; /* the decoded values */

@@ -173,8 +173,8 @@ repeat_runs(INT *quants, uint64_t marked)
     }
 }
 
-/* Replaces those of `n` integers, at most 64, that are marked by the integer
- * `distance` before them. */
+/* Replaces each integer whose bit in `marked` is set by the integer that is
+ * `distance` points earlier. `n` is at most 64. */
 static inline void
 repeat_marked(INT *quants, uint64_t marked, uint64_t n, uint64_t distance)
 {

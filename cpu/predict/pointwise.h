@@ -1,5 +1,5 @@
-/* The values that a pointwise bound codes: logarithms, or rounded values; and
- * back. */
+/* Converts values to the numbers that are coded under a pointwise bound
+ * (logarithms, or rounded values), and converts the numbers to values. */
 #pragma once
 
 #include "codec/model/pointwise.h"
@@ -19,7 +19,8 @@ struct cpu_pointwise_stages {
                                         const struct terp_pointwise *how,
                                         void *coded);
 
-    /* The same for logarithms with a floor. Special values become NaN. */
+    /* Makes the logarithms for a bound with a floor. Special values become
+     * NaN. */
     void (*code_floored[TERP_NPOINTWISE_FORMS])(
         const void *values, uint64_t nvalues, const struct cpu_fills *fills,
         const struct terp_pointwise *how, void *coded);

@@ -42,7 +42,7 @@ struct cpu_stats {
 _Static_assert(CPU_SAMPLE_SCRATCH_NVALUES % 16 == 0,
                "That of each worker is aligned for vectors.");
 
-/* The same for the estimates of the lossless prediction, in bytes. */
+/* Scratch memory for the estimates of the lossless prediction, in bytes. */
 #define CPU_LOSSLESS_SCRATCH_NBYTES ((size_t)32 << 10)
 
 /* The values of a vector loop over lanes: enough for compilers to make vectors
@@ -100,7 +100,8 @@ struct cpu_quantizer {
                              * type */
 };
 
-/* Sets the members that follow from the number of bits below symbols. */
+/* Sets the members that depend on how many bits codes have below their symbols.
+ */
 static inline void
 cpu_set_nbits_below(struct cpu_quantizer *quantizer, int nbits_below)
 {
@@ -112,7 +113,7 @@ cpu_set_nbits_below(struct cpu_quantizer *quantizer, int nbits_below)
     quantizer->radius = terp_radius_of(quantizer->wide);
 }
 
-/* The number of bits of lorenzo's differences below symbols. */
+/* How many bits lorenzo's differences have below their symbols. */
 static inline int
 cpu_nbits_below(const struct cpu_quantizer *quantizer)
 {
@@ -246,8 +247,9 @@ struct cpu_stages {
     void (*mask)(const void *values, uint64_t first, uint64_t end,
                  const struct cpu_fills *fills, uint64_t *mask);
 
-    /* Separates 2 * n, or 2 * n - 1, lattice values into even and odd points,
-     * and back. Special values become NaN unless `fills` is NULL. */
+    /* `deinterleave` separates the values of a lattice into even and odd
+     * points, and `interleave` joins them. Special values become NaN unless
+     * `fills` is NULL. */
     void (*deinterleave)(const void *lattice, uint64_t nlattice,
                          const struct cpu_fills *fills, void *even, void *odd);
     void (*interleave)(const void *even, const void *odd, uint64_t nlattice,
@@ -283,8 +285,9 @@ struct cpu_stages {
                               const uint16_t *symbols);
 
     struct cpu_grid (*grid)(const struct cpu_quantizer *quantizer);
-    /* Returns false if the escaped value is not on the grid; else how many
-     * steps it is from the reference, and back. */
+    /* `to_grid` counts the steps from the grid's reference to an escaped value;
+     * it returns false if the value is not on the grid. `from_grid` makes the
+     * value from the number of steps. */
     bool (*to_grid)(const void *value, const struct cpu_grid *grid,
                     int64_t *nsteps_ret);
     void (*from_grid)(int64_t nsteps, const struct cpu_grid *grid,
@@ -306,8 +309,9 @@ struct cpu_stages {
                            const uint64_t *mask, uint64_t first, uint64_t end,
                            const struct cpu_quantizer *quantizer);
 
-    /* Special points repeat the integer `distance` before them (points [first,
-     * end), in order), or get 0 (points [0, end)). */
+    /* For special points, whose bits in `mask` are set: `repeat` copies the
+     * integer that is `distance` points earlier (points [first, end), in
+     * order); `clear` writes 0 (points [0, end)). */
     void (*repeat)(void *quants, const uint64_t *mask, uint64_t first,
                    uint64_t end, uint64_t distance);
     void (*clear)(void *quants, const uint64_t *mask, uint64_t end);
@@ -320,8 +324,8 @@ struct cpu_stages {
     /* inout[i] = quants[i] - inout[i], modulo 2^width. */
     void (*subtract_from)(const void *quants, uint64_t n, void *inout);
 
-    /* The same with means in place of quants[i - distance]
-     * (codec/model/lorenzo.h). */
+    /* Like `difference` and `accumulate`, but with means in place of quants[i -
+     * distance] (codec/model/lorenzo.h). */
     void (*difference_means)(void *quants, struct cpu_axis axis);
     void (*accumulate_means)(void *quants, struct cpu_axis axis);
 
@@ -331,9 +335,10 @@ struct cpu_stages {
                         uint64_t n, int low_nbits, uint64_t *differences,
                         uint64_t *means);
 
-    /* Makes symbols from differences, and back. A difference too large for a
-     * code escapes and stays in `quants`. To go back, `quants` must hold the
-     * tails, if there are any. */
+    /* `symbols_of_quants` makes symbols from differences; a difference too
+     * large for a code escapes and stays in `quants`. `quants_of_symbols` makes
+     * differences from symbols; `quants` must hold the tails, if there are any.
+     */
     void (*symbols_of_quants)(const void *quants, uint64_t nvalues,
                               const struct cpu_quantizer *quantizer,
                               uint16_t *symbols);
@@ -341,7 +346,8 @@ struct cpu_stages {
                               const struct cpu_quantizer *quantizer,
                               void *quants);
 
-    /* Makes the numbers that encode the tails of `n` differences, and back. */
+    /* `numbers_of_tails` makes the numbers that encode the tails of `n`
+     * differences; `tails_of_numbers` makes the tails. */
     void (*numbers_of_tails)(const void *quants, const uint16_t *symbols,
                              uint64_t n, const struct cpu_quantizer *quantizer,
                              uint64_t *numbers);
@@ -373,7 +379,8 @@ struct cpu_stages {
                             const struct cpu_lossless *model,
                             const uint64_t *numbers, void *values);
 
-    /* Copies differences at the given places, and back. */
+    /* `gather` copies the differences at `n` positions out of `quants`;
+     * `scatter` copies differences to these positions. */
     void (*gather)(const void *quants, const uint64_t *places, uint64_t n,
                    int64_t *differences_ret);
     void (*scatter)(const int64_t *differences, const uint64_t *places,

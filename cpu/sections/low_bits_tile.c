@@ -395,8 +395,10 @@ read_list(const uint8_t *from, unsigned nbytes, struct cpu_low_list *list)
     return true;
 }
 
-/* Replaces the escapes among the first `nwanted` symbols by the codes of the
- * list. False if there are more escapes than the list has. */
+/* Replaces escapes among the first `nwanted` symbols by listed codes. A bit for
+ * each escape says whether its code is in the list. Returns false if there are
+ * more escapes than bits, or more set bits than codes. *nescapes_ret counts the
+ * escapes, *nplaced_ret the replaced ones. */
 static bool
 place_list(const struct cpu_low_list *list, unsigned nwanted, uint16_t *symbols,
            unsigned *nescapes_ret, unsigned *nplaced_ret)
@@ -420,8 +422,8 @@ place_list(const struct cpu_low_list *list, unsigned nwanted, uint16_t *symbols,
     return true;
 }
 
-/* Whether the whole list was used: it has as many bytes of bits as the escapes
- * need. */
+/* Whether the escapes used the whole list: every code, and every byte of bits.
+ */
 static bool
 is_all_placed(const struct cpu_low_list *list, unsigned nescapes,
               unsigned nplaced)

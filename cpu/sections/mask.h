@@ -3,8 +3,8 @@
 
 #include "codec/format/base.h"
 
-/* A mask or, with a mask delta d > 0, the mask XORed with itself d values
- * before. */
+/* A mask or, with a mask delta d > 0, the XOR of the mask and the mask shifted
+ * by d values. */
 struct cpu_mask {
     const uint64_t *words;
     uint64_t nvalues, mask_delta;

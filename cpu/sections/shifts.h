@@ -23,8 +23,9 @@ enum terp_status
 terp_cpu_shifts_read(struct reader *reader, int value_nbytes, uint64_t nvalues,
                      struct cpu_shifts_section *section_ret);
 
-/* Puts codes, joined with the bits below them, where differences will be;
- * special points and escapes get any value. TERP_ERR_MEMORY, or TERP_OK. */
+/* Joins codes with the bits below them, and writes them to `work`, where the
+ * predictor reads differences. Special points and escapes get any value.
+ * TERP_ERR_MEMORY, or TERP_OK. */
 enum terp_status
 terp_cpu_shifts_place(const struct cpu_prediction *lossless,
                       const struct cpu_shifts_section *section);

@@ -27,7 +27,7 @@ void
 terp_cpu_specials_place(struct reader *reader, const struct terp_layout *layout,
                         int value_nbytes, const uint64_t *mask, void *values);
 
-/* The same for the values on a lattice of the chunk (codec/model/coarse.h),
+/* Restores the special values on a lattice of the chunk (codec/model/coarse.h),
  * which has a mask of its own. */
 void
 terp_cpu_specials_place_coarse(struct reader *reader,

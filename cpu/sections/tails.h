@@ -21,7 +21,8 @@ enum terp_status
 terp_cpu_tails_read(struct reader *reader, int tail_nbits, uint64_t nvalues,
                     struct cpu_tails_section *section_ret);
 
-/* Puts tails where differences will be. TERP_ERR_MEMORY, or TERP_OK. */
+/* Writes tails to `work`, where the predictor reads them. TERP_ERR_MEMORY, or
+ * TERP_OK. */
 enum terp_status
 terp_cpu_tails_place(const struct cpu_prediction *lorenzo,
                      const struct cpu_tails_section *section);
