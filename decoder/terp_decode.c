@@ -342,8 +342,8 @@ require_bits(struct call *call, uint64_t nbits)
     require(call, nbits <= 8 * nbytes_left(call) - call->in.nbits);
 }
 
-/* A number of a bit field array: its lowest bit comes first, and the lowest
- * bit of each byte. */
+/* A number of a bit field array. Its lowest bit comes first; the first bit of a
+ * byte is its lowest. */
 static uint64_t
 take_bits(struct call *call, uint64_t nbits)
 {
@@ -356,8 +356,8 @@ take_bits(struct call *call, uint64_t nbits)
     return number;
 }
 
-/* A number of a tile: its highest bit comes first, and the highest bit of each
- * byte. */
+/* A number of a tile. Its highest bit comes first; the first bit of a byte is
+ * its highest. */
 static uint64_t
 take_high_bits(struct call *call, uint64_t nbits)
 {
@@ -647,12 +647,12 @@ word_of(uint64_t width, double value)
     return number.narrow_bits;
 }
 
-/* The number of T nearest to x. Each operation of the document is the argument
- * of a call of its own. `volatile` keeps compilers from contracting two
- * operations, and from more digits than a double has. An operation on two
- * float32 is rounded to double first. The second rounding then gives the same
- * sum, product or quotient as a single one, since a double has more than twice
- * the digits of a float32. */
+/* Rounds x to the type T. `x` is the result of one operation of doc/format.md,
+ * because each operation is rounded. `volatile` keeps compilers from
+ * contracting two operations, and from more digits than a double has. C
+ * computes an operation on two float32 in double here, and rounds its result
+ * twice. That gives the same sum, product or quotient as rounding once, since a
+ * double has more than twice the digits of a float32. */
 static double
 rounded(uint64_t width, double x)
 {
@@ -1685,8 +1685,8 @@ take_model(struct stream *s)
  * "Specials" and "Signs"
  * ------------------------------------------------------------------------- */
 
-/* The mask delta d: each mark says how a point differs from the point at the
- * distance before it. */
+/* Undoes the mask delta d: a mark first says whether the point differs from the
+ * point that is pitch[d] values earlier. */
 static void
 undo_mask_delta(const struct stream *s, uint8_t *mask, uint64_t d)
 {
@@ -2249,8 +2249,8 @@ struct line {
     uint64_t e;     /* the even points of the line */
 };
 
-/* The even points on a line at i-3 to i+4, by the document's letters. Points
- * beyond the ends of the line are 0. */
+/* The even points at i-3 to i+4 on a line, named by the letters in
+ * doc/format.md. Points beyond the ends of the line are 0. */
 struct neighbours {
     double z, y, a, b, c, d, u, v;
 };
@@ -2301,7 +2301,7 @@ boolean_sum(const struct stream *s, uint64_t p, const struct line *line, int n)
     return sum;
 }
 
-/* The same of pairs of three lines. */
+/* The mean of the boolean sums of each two of three lines. */
 static double
 boolean_sum_of_pairs(const struct stream *s, uint64_t p,
                      const struct line *line)
@@ -2615,8 +2615,9 @@ context_of(const struct stream *s, const uint8_t *weight, uint64_t point,
     return (uint8_t)least_of(nbits_of(t) - 2, 7);
 }
 
-/* What a point weighs as a corner of a point in the next finer level. Without
- * wide codes an escape weighs 252, as its code -512 of the document does. */
+/* The weight of a point that is a corner of a point in the next finer level.
+ * Without wide codes an escape weighs 252, as the code -512 in doc/format.md
+ * does. */
 static uint8_t
 weight_of(const struct stream *s, int32_t code)
 {
@@ -2753,8 +2754,8 @@ add_means(struct stream *s, uint64_t h)
                 count++;
             }
         }
-        /* Whole counts are divided first, since sum + count / 2 may need more
-         * than 64 bits. */
+        /* The mean is floor((sum + count / 2) / count). The sum is divided
+         * first, since sum + count / 2 may need more than 64 bits. */
         const int64_t sum = signed_of(word, s->width);
         const int64_t rest = sum % count + count / 2;
         s->word[p] += (uint64_t)(sum / count + floor_divided(rest, count));
@@ -3113,7 +3114,7 @@ decode_body(struct stream *s)
 }
 
 /* ------------------------------------------------------------------------- *
- * The library's function
+ * The public function
  * ------------------------------------------------------------------------- */
 
 static void
