@@ -312,7 +312,8 @@ decimal_words(const char *text, unsigned *words)
     return true;
 }
 
-/* The same for a signed number; the mantissa carries the sign. */
+/* The two words of a signed decimal, whose mantissa carries the sign; false if
+ * it does not fit. */
 static bool
 signed_decimal_words(const char *text, unsigned *words)
 {

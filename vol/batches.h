@@ -18,9 +18,9 @@ enum vol_moved {
     VOL_FAILED /* a stream could not be stored; HDF5's error stack says why */
 };
 
-/* Moves the values if terp can: of whole chunks or of every n-th value, to or
- * from a box in memory, in the dataset's own type. `caller` is the return
- * address of the callback. After VOL_LEFT some values may have been moved
- * already. */
+/* Moves the values of a transfer, if terp can: whole chunks or every n-th
+ * value, to or from a box in memory, in the dataset's own type. `caller` is the
+ * return address of the callback. After VOL_LEFT some values may have been
+ * moved already. */
 enum vol_moved
 vol_batches_move(const void *caller, const struct vol_transfer *transfer);

@@ -58,7 +58,7 @@ _Static_assert(H5Z_TERP_ABSOLUTE == TERP_BOUND_ABSOLUTE &&
  * that are smaller than their chunk need the bound (may_announce). */
 #define MAX_UNKNOWN_NBYTES UINT64_C(0xFFFFFFFF)
 
-/* What a message tells of. */
+/* What happened to the dataset or chunk of a message. */
 enum outcome {
     REFUSED, /* the dataset is not created */
     WARNED,  /* the dataset is created, and not compressed */
@@ -444,8 +444,8 @@ write_chunk(const struct terp_call *call, unsigned flags, size_t cd_nelmts,
         return 0;
     }
     say_stream(call, &result, "write", NULL, stream, stream_nbytes);
-    /* The buffer's size is given as the stream's, because HDF5's nbit, where it
-     * does nothing, passes on the whole buffer. */
+    /* HDF5 gets the stream's size as the size of the buffer, too: where HDF5's
+     * nbit does nothing, it passes on the whole buffer. */
     exchange(call, stream, stream_nbytes, buf_size, buf);
     return stream_nbytes;
 }

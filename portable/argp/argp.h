@@ -56,7 +56,8 @@ argp_parse(const struct argp *argp, int argc, char **argv, unsigned flags,
 __attribute__((format(printf, 2, 3))) void
 argp_error(const struct argp_state *state, const char *format, ...);
 
-/* The same, with the system's message for `number` unless that is 0. */
+/* Prints an error with the system's message for `number`, unless `number` is 0,
+ * and ends the program. */
 __attribute__((format(printf, 4, 5))) void
 argp_failure(const struct argp_state *state, int status, int number,
              const char *format, ...);

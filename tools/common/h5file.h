@@ -49,7 +49,8 @@ bool
 tool_dataset_open(hid_t file, const char *path,
                   struct tool_dataset *dataset_ret);
 
-/* The same for an open dataset, which stays open when this one is closed. */
+/* Describes the open dataset `id`, which stays open after tool_dataset_close.
+ * False if HDF5 fails; tool_hdf5_reason then says why. */
 bool
 tool_dataset_of(hid_t id, struct tool_dataset *dataset_ret);
 
@@ -145,7 +146,7 @@ bool
 tool_box_read(hid_t dataset, hid_t type, const struct tool_grid *box,
               const hsize_t *stride, void *values);
 
-/* The same with a transfer property list. */
+/* Like tool_box_read, with the transfer property list `dxpl`. */
 bool
 tool_box_read_by(hid_t dxpl, hid_t dataset, hid_t type,
                  const struct tool_grid *box, const hsize_t *stride,

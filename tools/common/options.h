@@ -61,7 +61,8 @@ tool_option_help(int key, const char *text, void *input);
 double
 tool_option_number(struct argp_state *state, const char *text);
 
-/* The same, below one: a bound relative to each value. */
+/* A pointwise bound: a number above 0 and below 1; otherwise prints an error
+ * and exits. */
 double
 tool_option_pointwise(struct argp_state *state, const char *text);
 

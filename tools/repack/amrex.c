@@ -77,8 +77,8 @@ read_list(const struct tool_dataset *dataset, hid_t type)
     return list;
 }
 
-/* The type of struct corners with the members that `stored`, the type of the
- * file's boxes, has. Close it; negative where `stored` has none of them. */
+/* The type of struct corners, with only the members that `stored`, the type of
+ * the file's boxes, also has. Close it; negative if there is no such member. */
 static hid_t
 corners_type(hid_t stored)
 {

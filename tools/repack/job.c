@@ -244,7 +244,7 @@ begin_slab(struct repack_job *job, struct repack_slab *slab, hid_t type,
                       : repack_job_fails(job, TERP_ERR_HDF5);
 }
 
-/* What the threads share that work on a job. */
+/* What the threads of a job share. */
 struct crew {
     struct repack_job *job;
     const struct repack_steps *steps;

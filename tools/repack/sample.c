@@ -21,8 +21,8 @@
  * have more. */
 #define SLAB_NBYTES ((uint64_t)256 << 20)
 
-/* The same for datasets of which few chunks are stored. Smaller boxes skip more
- * of the chunks that were never written. */
+/* The limit for datasets of which few chunks are stored. Smaller boxes skip
+ * more of the chunks that were never written. */
 #define SPARSE_BOX_NBYTES ((uint64_t)16 << 20)
 
 /* Smaller datasets stay contiguous: chunks and filters cost more than they

@@ -38,8 +38,9 @@ enum frequency {
     MANY
 };
 
-/* Whether the bug mixes values of this type, `often` of which are converted at
- * once: arrays of compound values with addresses. */
+/* Whether the bug mixes values of this type when HDF5 converts one of them, or
+ * many, at once (`often`). It mixes values of arrays of compound types with
+ * addresses. */
 static bool
 are_mixed(hid_t type, enum frequency often)
 {
