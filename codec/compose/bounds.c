@@ -21,7 +21,7 @@ encode_with_floor(const struct terp_coder *coder,
     without.floor = 0;
     if (st != TERP_OK || batch->source.params->effort == TERP_EFFORT_FAST)
         return st;
-    uint64_t *at = malloc((size_t)batch->source.n * sizeof *at), n = 0;
+    uint64_t *at = terp_items_allocate(batch->source.n, sizeof *at), n = 0;
     if (at == NULL)
         return TERP_ERR_MEMORY;
     for (uint64_t i = 0; i < batch->source.n; i++)

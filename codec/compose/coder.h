@@ -2,6 +2,7 @@
  * one call, and batches of chunks that become streams. */
 #pragma once
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "codec/engine.h"
@@ -36,6 +37,14 @@ static inline void
 terp_coder_close(const struct terp_coder *coder)
 {
     coder->engine->close(coder->session);
+}
+
+/* Zeroed host memory for n items of `nbytes`, never for none: malloc(0) may be
+ * NULL. */
+static inline void *
+terp_items_allocate(uint64_t n, size_t nbytes)
+{
+    return n <= SIZE_MAX ? calloc(n > 0 ? (size_t)n : 1, nbytes) : NULL;
 }
 
 /* ---- memory of the engine ---- */

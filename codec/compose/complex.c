@@ -36,10 +36,10 @@ static bool
 make_portion(struct portion *portion)
 {
     const size_t nparts = (size_t)(TERP_NPARTS * portion->n);
-    uint8_t *memory =
-        calloc(nparts, 2 * sizeof(double) + sizeof(uint64_t) +
-                           sizeof *portion->measures + sizeof(const void *) +
-                           2 * sizeof(void *) + sizeof *portion->pieces);
+    uint8_t *memory = terp_items_allocate(
+        nparts, 2 * sizeof(double) + sizeof(uint64_t) +
+                    sizeof *portion->measures + sizeof(const void *) +
+                    2 * sizeof(void *) + sizeof *portion->pieces);
 
     portion->part = terp_chunk_of_part(portion->batch->source.chunk);
     portion->part_nbytes = terp_chunk_nbytes(&portion->part);

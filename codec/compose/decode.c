@@ -28,8 +28,8 @@ static bool
 make_list(const struct terp_coder *coder, uint64_t cap, struct list *list)
 {
     uint8_t *memory =
-        malloc((size_t)cap * (sizeof *list->streams + sizeof *list->at +
-                              sizeof *list->dst + sizeof *list->status));
+        terp_items_allocate(cap, sizeof *list->streams + sizeof *list->at +
+                                     sizeof *list->dst + sizeof *list->status);
 
     *list = (struct list){.coder = coder,
                           .streams = (struct terp_open_stream *)memory};
@@ -148,11 +148,12 @@ static enum terp_status
 read_holders(struct holders *it, const struct terp_open_stream *streams)
 {
     const size_t n = (size_t)it->n;
-    uint8_t *memory = calloc(n, sizeof(void *) + sizeof(uint64_t) +
-                                    sizeof(uint8_t *) + TERP_LOOK_NBYTES);
+    uint8_t *memory =
+        terp_items_allocate(it->n, sizeof(void *) + sizeof(uint64_t) +
+                                       sizeof(uint8_t *) + TERP_LOOK_NBYTES);
     enum terp_status st = TERP_OK;
 
-    it->holders = calloc(n, sizeof *it->holders);
+    it->holders = terp_items_allocate(it->n, sizeof *it->holders);
     if (memory == NULL || it->holders == NULL) {
         free(memory);
         return TERP_ERR_MEMORY;
@@ -202,7 +203,7 @@ decode_alike(struct holders *it, uint64_t first, struct list *list, bool *done)
 static enum terp_status
 decode_copies(struct holders *it)
 {
-    bool *done = calloc((size_t)it->n, sizeof *done);
+    bool *done = terp_items_allocate(it->n, sizeof *done);
     struct list list;
     enum terp_status st = TERP_ERR_MEMORY;
 
@@ -265,7 +266,8 @@ static enum terp_status
 follow(struct holders *it, struct list *list)
 {
     const struct terp_coder *coder = it->coder;
-    struct terp_followed *followed = malloc((size_t)it->n * sizeof *followed);
+    struct terp_followed *followed =
+        terp_items_allocate(it->n, sizeof *followed);
     uint64_t n = 0;
 
     if (followed == NULL)
@@ -329,7 +331,7 @@ decode_complex(struct holders *it, uint64_t step)
     const uint64_t part_nbytes = terp_chunk_nbytes(&coarse) / TERP_NPARTS;
     uint8_t *values =
         terp_coder_allocate(coder, it->n * TERP_NPARTS * part_nbytes);
-    const void **joined = malloc((size_t)it->n * sizeof *joined);
+    const void **joined = terp_items_allocate(it->n, sizeof *joined);
     struct list list;
     enum terp_status st = TERP_ERR_MEMORY;
     uint64_t n = 0;
@@ -390,7 +392,7 @@ decode_coarse(const struct list *list, const struct terp_coarse *coarse)
         terp_value_nbytes(list->streams[0].frame.chunk.type);
     const uint64_t nbytes = coarse->nvalues * (uint64_t)value_nbytes;
     const uint64_t stride = (nbytes + 15) / 16 * 16;
-    void **whole = malloc((size_t)list->n * 2 * sizeof *whole);
+    void **whole = terp_items_allocate(2 * list->n, sizeof *whole);
     uint8_t *values = terp_coder_allocate(coder, list->n * stride);
     enum terp_status st = TERP_ERR_MEMORY;
     uint64_t n = 0;
@@ -495,8 +497,8 @@ terp_frames_read(const struct terp_coder *coder, uint64_t n,
                  const void *const *streams, const uint64_t *nbytes,
                  struct terp_open_stream *streams_ret)
 {
-    uint8_t *memory = calloc((size_t)n, sizeof(uint64_t) + sizeof(uint8_t *) +
-                                            TERP_LOOK_NBYTES);
+    uint8_t *memory = terp_items_allocate(
+        n, sizeof(uint64_t) + sizeof(uint8_t *) + TERP_LOOK_NBYTES);
     enum terp_status st = TERP_ERR_MEMORY;
 
     if (memory == NULL)

@@ -21,7 +21,7 @@ store_others(const struct terp_coder *coder, const struct terp_batch *batch)
         n += batch->nbytes[i] == 0;
     if (n == 0)
         return TERP_OK;
-    struct terp_pieces *pieces = malloc((size_t)n * sizeof *pieces);
+    struct terp_pieces *pieces = terp_items_allocate(n, sizeof *pieces);
     if (pieces == NULL)
         return TERP_ERR_MEMORY;
     for (uint64_t i = 0; i < batch->source.n; i++) {

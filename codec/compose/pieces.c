@@ -85,7 +85,7 @@ terp_pieces_write(const struct terp_coder *coder, uint64_t n,
     uint64_t nstreams = 0;
 
     if (n > 1)
-        list = malloc((size_t)n * sizeof *list);
+        list = terp_items_allocate(n, sizeof *list);
     for (uint64_t k = 0; list != NULL && k < n; k++)
         if (pieces[k].dst != NULL)
             list[nstreams++] = (struct terp_assembly){

@@ -42,7 +42,7 @@ make_quests(struct quests *quests)
 {
     const size_t n = (size_t)quests->batch->source.n;
 
-    quests->quests = calloc(
+    quests->quests = terp_items_allocate(
         n, sizeof *quests->quests + sizeof *quests->streams +
                sizeof *quests->measures + 2 * sizeof(uint64_t) +
                sizeof(double) + 3 * sizeof(void *) + sizeof *quests->status);
@@ -308,7 +308,8 @@ encode_in_memory(const struct terp_coder *coder, const struct terp_batch *batch)
     const uint64_t value_nbytes = terp_chunk_nbytes(source->chunk);
     const uint64_t value_stride = (value_nbytes + 15) / 16 * 16;
     const uint64_t stride = (terp_encode_bound(source->chunk) + 15) / 16 * 16;
-    void **values = malloc(n * (2 * sizeof *values + sizeof(uint64_t)));
+    void **values =
+        terp_items_allocate(n, 2 * sizeof *values + sizeof(uint64_t));
     uint8_t *memory = terp_coder_allocate(coder, n * (value_stride + stride));
     struct terp_batch inside = *batch;
     enum terp_status st = TERP_ERR_MEMORY;

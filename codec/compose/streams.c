@@ -24,8 +24,8 @@ static bool
 make_left(uint64_t n, struct left *left)
 {
     uint8_t *memory =
-        calloc((size_t)n, sizeof *left->streams + 2 * sizeof(uint64_t) +
-                              3 * sizeof(void *) + sizeof *left->status);
+        terp_items_allocate(n, sizeof *left->streams + 2 * sizeof(uint64_t) +
+                                   3 * sizeof(void *) + sizeof *left->status);
 
     left->streams = (struct terp_open_stream *)memory;
     if (memory == NULL)
@@ -91,8 +91,8 @@ keep_holders(struct left *left)
 {
     const struct terp_coder *coder = left->coder;
     const size_t n = (size_t)left->n;
-    uint8_t *memory =
-        calloc(n, sizeof(uint64_t) + sizeof(uint8_t *) + TERP_LOOK_NBYTES);
+    uint8_t *memory = terp_items_allocate(
+        n, sizeof(uint64_t) + sizeof(uint8_t *) + TERP_LOOK_NBYTES);
 
     if (memory == NULL)
         return TERP_ERR_MEMORY;
@@ -159,7 +159,8 @@ copy_stored(struct left *left)
     const struct terp_coder *coder = left->coder;
     const uint64_t nbytes = terp_chunk_nbytes(left->chunk);
     const size_t cap = (size_t)left->n;
-    uint8_t *memory = malloc(cap * (2 * sizeof(void *) + sizeof(uint64_t)));
+    uint8_t *memory =
+        terp_items_allocate(cap, 2 * sizeof(void *) + sizeof(uint64_t));
     uint64_t n = 0;
 
     if (memory == NULL)

@@ -34,8 +34,9 @@ static bool
 make_arrays(struct trials *trials)
 {
     const size_t n = (size_t)trials->batch->source.n;
-    uint8_t *memory = calloc(n, sizeof *trials->orders + sizeof *trials->found +
-                                    3 * sizeof(uint64_t) + sizeof(void *));
+    uint8_t *memory =
+        terp_items_allocate(n, sizeof *trials->orders + sizeof *trials->found +
+                                   3 * sizeof(uint64_t) + sizeof(void *));
 
     if (memory == NULL)
         return false;
@@ -163,7 +164,7 @@ keep_smaller(struct trials *trials, uint64_t n)
 {
     const struct terp_coder *coder = trials->coder;
     const struct terp_batch *batch = trials->batch;
-    const void **src = malloc((size_t)n * sizeof *src);
+    const void **src = terp_items_allocate(n, sizeof *src);
     uint64_t nkept = 0;
 
     if (src == NULL)

@@ -27,7 +27,7 @@ make_again(const struct terp_coder *coder, const struct terp_batch *batch,
     const uint64_t stride =
         (terp_encode_bound(batch->source.chunk) + 15) / 16 * 16;
 
-    again->src = calloc((size_t)n, 2 * sizeof(void *) + sizeof(uint64_t));
+    again->src = terp_items_allocate(n, 2 * sizeof(void *) + sizeof(uint64_t));
     again->room = terp_coder_allocate(coder, n * stride);
     if (again->src == NULL || again->room == NULL)
         return false;
@@ -147,7 +147,7 @@ terp_values_encode(const struct terp_coder *coder,
     const struct terp_params lossless = terp_params_under(params, 0);
     const uint64_t n = batch->source.n;
     struct terp_facts *facts =
-        calloc((size_t)n, sizeof *facts + sizeof(uint64_t));
+        terp_items_allocate(n, sizeof *facts + sizeof(uint64_t));
     struct terp_batch plain = *batch;
 
     if (facts == NULL)

@@ -37,7 +37,7 @@ find_mean_square(struct cpu_pool *pool, struct work *work, uint64_t nvalid,
     const uint64_t nblocks = div_up(work->nvalues, TERP_SQUARES_BLOCK_NVALUES);
     double lanes[TERP_SQUARES_NLANES] = {0};
 
-    work->sums = malloc((size_t)nblocks * sizeof *work->sums);
+    work->sums = malloc(((size_t)nblocks + 1) * sizeof *work->sums);
     if (work->sums == NULL)
         return TERP_ERR_MEMORY;
     terp_cpu_pool_each(pool, measure_block, work, nblocks, 16);
