@@ -1,5 +1,5 @@
-/* What an engine is: the CPU's, which is linked, and the CUDA engine, which is
- * a shared object of its own. They never see each other. */
+/* The interface of the engines. The CPU engine is linked into the codec; the
+ * CUDA engine is a shared object of its own. Neither calls the other. */
 #pragma once
 
 #include <pthread.h>
@@ -15,14 +15,15 @@ TERP_C_BEGIN
 
 /* ---- the CPU engine ---- */
 
-/* Large blocks of memory that calls are through with, for later ones: the pages
- * of fresh ones are cleared, which takes a fifth of the time of a large chunk.
- * The oldest one is the first to go. Nobody waits for the lock, which a forked
- * child may find locked: he does without. */
+/* Large blocks of memory that finished calls leave for later calls. The system
+ * clears the pages of fresh blocks, which takes a fifth of the time of a large
+ * chunk. The oldest block is released first. Only trylock is used, because a
+ * forked child may inherit a locked mutex; a call that cannot lock works
+ * without the reserve. */
 #define TERP_RESERVE_NBLOCKS 8
 struct terp_reserve {
     pthread_mutex_t lock;
-    uint64_t limit_nbytes; /* of all blocks */
+    uint64_t limit_nbytes; /* most bytes of all blocks */
     uint64_t nbytes;
     int nblocks;
     struct terp_reserved {
@@ -35,15 +36,17 @@ struct terp_reserve {
 void
 terp_cpu_reserve_trim(struct terp_reserve *reserve);
 
-/* Where buffers as large as a chunk come from, the C library where there is no
- * function; tables and masks, some percent of that, always do. */
+/* The functions that allocate and release buffers as large as a chunk; NULL
+ * functions: the C library. Tables and masks, a few percent of a chunk's size,
+ * always come from the C library. */
 struct terp_allocator {
     void *(*allocate)(void *arg, size_t nbytes);
     void (*release)(void *arg, void *at);
     void *arg;
-    struct terp_reserve *reserve; /* of the C library's; or NULL */
-    /* Of functions that count what they hand out: counts what the reserve does
-     * instead, or refuses it; and takes it off again. NULL: they do not. */
+    struct terp_reserve *reserve; /* of blocks from the C library; NULL: none */
+    /* For functions that count the memory that they hand out. `hold` adds
+     * memory that the reserve or the C library hands out instead, or refuses
+     * it; `give` subtracts it. NULL: the functions do not count. */
     bool (*hold)(void *arg, uint64_t nbytes);
     void (*give)(void *arg, uint64_t nbytes);
 };
@@ -77,7 +80,7 @@ terp_release(const struct terp_allocator *allocator, void *at)
 
 struct terp_engine;
 
-/* How a call of the API works on the CPU. */
+/* How one call of the API runs on the CPU. */
 struct terp_cpu_call {
     const struct terp_engine *engine;
     int nthreads; /* at least 1 */
@@ -87,52 +90,61 @@ struct terp_cpu_call {
 
 /* ---- what an engine does ---- */
 
-/* An engine codes plain streams: streams that hold no other streams. What a
- * stream is made of, and which of several streams is kept, codec/compose
- * decides, which drives an engine through one table. Pointers to values and
- * streams are of one kind of memory, the engine's. */
+/* An engine codes plain streams: streams without inner streams. codec/compose
+ * decides what a stream consists of and which of several streams is kept; it
+ * drives both engines through one table. All pointers to values and streams
+ * point to the engine's kind of memory. */
 
-/* The threads and the memory of an engine at work for one call. An engine
- * defines its own. */
+/* An engine's threads and memory during one call. Each engine defines its own.
+ */
 struct terp_session;
 
 /* Limits of decoded values (codec/model/valid_range.h). */
 struct terp_limits;
 
-/* Chunks that are to be encoded, all of one shape. */
+/* Chunks to encode, all of one shape. */
 struct terp_source {
     const struct terp_chunk *chunk;
     const struct terp_params *params;
-    /* Absolute bounds, one for each chunk, in place of the bound of `params`,
-     * where they are above 0. NULL: `params` has the bound of all. */
+    /* One absolute bound per chunk. A bound above 0 replaces the bound of
+     * `params`. NULL: the bound of `params` applies to all chunks. */
     const double *bounds;
     const struct terp_limits *limits; /* NULL: none */
-    bool is_part;    /* of other streams: no prefixes, no checksum */
-    bool wants_more; /* the facts of other streams, below */
+    /* the streams become inner streams: they get no table of prefixes and no
+     * checksum */
+    bool is_part;
+    /* also find the facts of struct terp_facts from `bound` on */
+    bool wants_more;
     uint64_t n;
     const void *const *src;
 };
 
-/* One attempt at chunks. */
+/* How one attempt encodes its chunks. */
 struct terp_plan {
     struct terp_trial trial;
-    /* An engine that is sure of another domain before it codes a chunk leaves
-     * the chunk out. */
+    /* The engine may skip a chunk if it finds out, before it codes the chunk,
+     * that another domain is surely better. */
     bool yields;
 };
 
-/* What an engine finds out about a chunk in the first attempt. */
+/* Facts about a chunk that an engine finds in the first attempt. `domain` and
+ * `verdict`: the best domain found, and how sure the engine is that it is
+ * better than the chunk's own shape. */
 struct terp_facts {
-    bool is_settled; /* constant, or cannot be coded: no attempt is better */
-    bool is_exact;   /* what is coded, which may carry values, loses nothing */
-    bool is_open;    /* to other domains: terp_domain_is_open */
+    /* the chunk is constant or cannot be coded: further attempts cannot help */
+    bool is_settled;
+    /* coded values, which may stand for values of another type, are coded
+     * losslessly */
+    bool is_exact;
+    /* terp_domain_is_open: other domains may be tried */
+    bool is_open;
     struct terp_chunk domain;
     enum terp_domain_verdict verdict;
     bool asks_for_huffman; /* terp_asks_for_huffman */
-    /* Where other streams are wanted, and may be: the bound, absolute or
-     * relative to each value, the fill values, the dimensions along which all
-     * values are copies, whether values may repeat others, and whether a
-     * stream without loss may be smaller. */
+    /* Only if source.wants_more, and only for chunks for which other streams
+     * are possible: the bound, absolute or relative to each value; the fill
+     * values; the dimensions along which all values are copies; whether values
+     * may repeat others; whether a lossless stream may be smaller. */
     double bound;
     bool has_fill[TERP_NFILLS];
     uint64_t fill_bits[TERP_NFILLS];
@@ -141,53 +153,57 @@ struct terp_facts {
     bool may_be_lossless;
 };
 
-/* Chunks between attempts. An engine defines its own. */
+/* The state of chunks between attempts. Each engine defines its own. */
 struct terp_encoding;
 
-/* A stream whose frame was read. */
+/* A stream whose frame has been read. */
 struct terp_open_stream {
     struct terp_frame frame;
     const uint8_t *body;
     uint64_t body_nbytes;
-    const uint8_t *whole; /* the stream, with its frame in front; NULL: a part
-                             of another stream, which has no frame */
+    /* the stream from its frame on; NULL: an inner stream, which has no
+     * complete frame */
+    const uint8_t *whole;
 };
 
-/* The range of a chunk's valid values; and the mean square of how far other
- * values are from them, as a part of the range. */
+/* The range of a chunk's valid values, and the mean square of the errors of
+ * decoded values, relative to the range. */
 struct terp_measure {
-    double half_range; /* 0: there is none */
-    double min, max;   /* of the valid values; min > max: there are none */
-    uint64_t nspecials, fill_bits[TERP_NFILLS]; /* values that do not count */
-    double square;                              /* of compare() */
+    double half_range; /* half of max - min; 0: no range */
+    /* of the valid values; min > max: no valid values */
+    double min, max;
+    /* special values are not measured */
+    uint64_t nspecials, fill_bits[TERP_NFILLS];
+    double square; /* set by compare() */
 };
 
-/* References that a search has found, in the engine's memory: where their
- * sources are, and the chunk with a marker for each value that refers; both
- * little-endian. */
+/* The references that a search has found, in the engine's memory: the chunk's
+ * values with a marker in place of each reference, and the distances to the
+ * sources of the references. All numbers are little-endian. */
 struct terp_found_references {
-    uint64_t marker, nreferences; /* 0: none that are worth a stream */
+    /* 0: references would not make a smaller stream */
+    uint64_t marker, nreferences;
     const void *values, *distances;
-    void *differences; /* of `differ` */
-    void *own;         /* the engine's */
+    void *differences; /* filled in by `differ` */
+    void *own;         /* the engine's own data */
 };
 
-/* A chunk that was decoded, with markers, and the references that follow in
- * their places. */
+/* A decoded chunk with markers, and the references that replace the markers. */
 struct terp_followed {
     uint64_t marker, nreferences;
     const void *distances, *differences;
     void *values;
 };
 
-/* Bytes of a stream that is put together. */
+/* A piece of a stream that is assembled. */
 struct terp_piece {
     const void *at;
     uint64_t nbytes;
-    bool is_on_host; /* else in the engine's memory */
+    /* false: in the engine's memory */
+    bool is_on_host;
 };
 
-/* A stream that is put together: what it consists of, and where it goes. */
+/* A stream to assemble: its pieces, in order, and its destination. */
 struct terp_assembly {
     int npieces;
     const struct terp_piece *pieces;
@@ -195,27 +211,30 @@ struct terp_assembly {
     uint64_t nbytes; /* of all pieces */
 };
 
-/* The size that encode() returns for a chunk that the engine leaves to the CPU:
- * a device does not encode all that the format has. */
+/* The size that encode() returns for a chunk that the engine leaves to the CPU.
+ * A device cannot encode everything that the format allows. */
 #define TERP_LEFT_NBYTES UINT64_MAX
 
-/* Bytes of the head of a part, and more (codec/format/held.h). */
+/* The most bytes that look() shows. They suffice to read the head of an inner
+ * stream (codec/format/held.h). */
 #define TERP_LOOK_NBYTES 256
 
-/* Functions that return a status return TERP_ERR_MEMORY where memory is short;
- * TERP_ERR_DEVICE is a device's. Functions of n chunks or streams take all of a
- * batch in one call, since each call of a device costs some microseconds. */
+/* The functions of an engine. A function that returns a status returns
+ * TERP_ERR_MEMORY if memory is short; only a device returns TERP_ERR_DEVICE. A
+ * function of n chunks or streams takes a whole batch in one call, because each
+ * call of a device costs some microseconds. */
 struct terp_engine {
-    const char *instructions; /* CPU: "baseline", which all processors of the
-                                 architecture run, or a name of more */
+    /* the CPU engine's instruction set: "baseline" runs on all processors of
+     * the architecture, other names need more */
+    const char *instructions;
 
-    /* Leaves chunks and streams to the CPU where it cannot code them or memory
-     * is short for a trial. Its encode() writes anywhere in the bytes of
-     * terp_encode_bound, whatever the capacity. */
+    /* A device leaves chunks and streams to the CPU if it cannot code them, or
+     * if memory is short for a trial. Its encode() may write anywhere in the
+     * terp_encode_bound bytes of a destination, whatever the capacity. */
     bool is_device;
 
-    /* A session for chunks of so many values, which close() ends. NULL is a
-     * session as well. */
+    /* CPU only. Opens a session for chunks of `nvalues` values each; close()
+     * ends it. NULL is a valid session of the CPU engine. */
     struct terp_session *(*open)(const struct terp_cpu_call *call,
                                  uint64_t nvalues);
     void (*close)(struct terp_session *session);
@@ -228,18 +247,19 @@ struct terp_engine {
 
     /* ---- plain streams ---- */
 
-    /* Begins to encode chunks of floats or integers; `source` stays until
-     * end(). */
+    /* Begins to encode chunks of floats or integers. *source must stay valid
+     * until end(). */
     enum terp_status (*begin)(struct terp_session *session,
                               const struct terp_source *source,
                               struct terp_encoding **encoding_ret);
 
-    /* Encodes chunks at[0] to at[n - 1] as `plan` says, each into less than
-     * cap_nbytes[k] bytes of dst[k], which hold a frame: nbytes_ret[k] is 0
-     * where that cannot be, or the chunk was left out, and TERP_LEFT_NBYTES
-     * where the engine leaves the chunk to the CPU. Streams that are no parts
-     * are sealed. facts_ret[k] are those of the first attempt, but for
-     * may_repeat, which may depend on the size of this one. */
+    /* Encodes chunks at[0] to at[n - 1] as `plan` says. Stream k goes to
+     * dst[k], with its frame, and must be shorter than cap_nbytes[k].
+     * nbytes_ret[k] is its size; 0 if no stream is that short or the chunk was
+     * skipped; TERP_LEFT_NBYTES if the engine leaves the chunk to the CPU.
+     * Streams get checksums unless source.is_part. facts_ret[k] has the facts
+     * of the first attempt, except may_repeat, which may depend on the size of
+     * this attempt's stream. */
     enum terp_status (*encode)(struct terp_encoding *encoding,
                                const struct terp_plan *plan, uint64_t n,
                                const uint64_t *at, void *const *dst,
@@ -247,26 +267,28 @@ struct terp_engine {
                                struct terp_facts *facts_ret);
     void (*end)(struct terp_encoding *encoding);
 
-    /* Shows the host the first nbytes[k] bytes, at most TERP_LOOK_NBYTES, at
-     * each place: seen_ret[k] is the place itself, or in `room`, which holds
-     * TERP_LOOK_NBYTES for each. */
+    /* Makes the first nbytes[k] bytes at each address at[k] visible to the
+     * host; nbytes[k] is at most TERP_LOOK_NBYTES. seen_ret[k] is at[k] itself
+     * or points into `room`, which has TERP_LOOK_NBYTES for each k. */
     enum terp_status (*look)(struct terp_session *session, uint64_t n,
                              const void *const *at, const uint64_t *nbytes,
                              uint8_t *room, const uint8_t **seen_ret);
 
-    /* Decodes the bodies of plain or raw streams of one shape, which were
-     * verified: every step-th value of each dimension, `step` being a power of
-     * two (codec/model/coarse.h). dst[k] holds the chunk of these. Where a
-     * prefix tells them the body ends with that. status_ret[k] tells of each
-     * stream; TERP_ERR_DEVICE: it is left to the CPU. */
+    /* Decodes the bodies of verified plain or raw streams of one shape: every
+     * step-th value of each dimension, where `step` is a power of two
+     * (codec/model/coarse.h). dst[k] receives the chunk of the decoded values.
+     * If a prefix of a stream suffices, the body may end with the prefix.
+     * status_ret[k] is the status of stream k; TERP_ERR_DEVICE: it is left to
+     * the CPU. */
     enum terp_status (*decode)(struct terp_session *session, uint64_t step,
                                uint64_t n,
                                const struct terp_open_stream *streams,
                                void *const *dst, enum terp_status *status_ret);
 
-    /* A device's, which reads frames itself: decodes whole streams of `chunk`,
-     * which were not verified. TERP_ERR_DEVICE: a stream is left, since it
-     * holds others or the CPU says best what is wrong. */
+    /* Device only, which reads the frames itself: decodes complete streams of
+     * `chunk` that have not been verified. TERP_ERR_DEVICE: the stream is left,
+     * because it holds inner streams or because the CPU gives the exact error.
+     */
     enum terp_status (*decode_whole)(struct terp_session *session,
                                      const struct terp_chunk *chunk,
                                      uint64_t step, uint64_t n,
@@ -274,27 +296,29 @@ struct terp_engine {
                                      const uint64_t *nbytes, void *const *dst,
                                      enum terp_status *status_ret);
 
-    /* A device's: TERP_ERR_CHECKSUM for streams that are not intact. */
+    /* Device only. status_ret[k] is TERP_ERR_CHECKSUM if stream k is damaged.
+     */
     enum terp_status (*verify)(struct terp_session *session, uint64_t n,
                                const void *const *streams,
                                const uint64_t *nbytes,
                                enum terp_status *status_ret);
 
-    /* Whether `at` is in the engine's memory. */
+    /* Device only. Whether `at` points to the engine's memory. */
     bool (*has)(const struct terp_session *session, const void *at);
 
-    /* Fills in the counts of a plain stream: escapes, specials, tiles. */
+    /* CPU only. Fills in the counts of a plain stream: escapes, special values,
+     * tiles. */
     enum terp_status (*inspect)(const struct terp_frame *frame,
                                 const uint8_t *body, uint64_t body_nbytes,
                                 struct terp_info *info);
 
-    /* Encodes a chunk whose values were those of an earlier stream and have
-     * changed in part, by the steps and predictions of that: `before`. Values
-     * that have not changed stay as they are; in few bytes where those around
-     * them have not changed either. `dst` holds terp_encode_bound.
-     * TERP_ERR_CAPACITY where this cannot be, or the stream is no smaller than
-     * a raw one: it is for the spline predictor under absolute and relative
-     * bounds, and takes no larger bound than the earlier one. */
+    /* CPU only. Encodes a chunk that was decoded from the stream `before` and
+     * then changed in part; uses the steps and predictions of `before`.
+     * Unchanged values keep their bits, and cost few bytes if their neighbours
+     * are unchanged too. `dst` holds terp_encode_bound bytes.
+     * TERP_ERR_CAPACITY: this is not possible, or the stream is no smaller than
+     * a raw one. It is possible only with the spline predictor, under an
+     * absolute or relative bound that is not below the bound of `before`. */
     enum terp_status (*encode_changed)(struct terp_session *session,
                                        const struct terp_source *source,
                                        const struct terp_open_stream *before,
@@ -309,16 +333,17 @@ struct terp_engine {
                                 const void *const *src,
                                 struct terp_measure *measures_ret);
 
-    /* Compares chunks, which were measured, with other values: those are
-     * swapped, if the chunk is big-endian. */
+    /* Measures the errors of decoded values, `others`, against chunks for which
+     * measure() has filled in `measures`; sets `square`. If the chunk is
+     * big-endian, the function may swap `others` in place. */
     enum terp_status (*compare)(struct terp_session *session,
                                 const struct terp_params *params,
                                 const struct terp_chunk *chunk, uint64_t n,
                                 const void *const *src, void *const *others,
                                 struct terp_measure *measures);
 
-    /* Complex values to their parts, little-endian, one behind the other; and
-     * back. */
+    /* `split` copies the real parts of complex values, then the imaginary
+     * parts, little-endian, to parts[k]; `join` is the inverse. */
     enum terp_status (*split)(struct terp_session *session,
                               const struct terp_chunk *chunk, uint64_t n,
                               const void *const *src, void *const *parts);
@@ -326,14 +351,16 @@ struct terp_engine {
                              const struct terp_chunk *chunk, uint64_t n,
                              const void *const *parts, void *const *dst);
 
-    /* Values of the lattice that a coarse decode fills. */
+    /* Copies the wanted values out of the lattice that a coarse decode has
+     * filled. */
     enum terp_status (*gather)(struct terp_session *session,
                                const struct terp_coarse *coarse,
                                int value_nbytes, uint64_t n,
                                const void *const *src, void *const *dst);
 
-    /* The values that are left without copies along some dimensions, and copies
-     * put back among them in place. */
+    /* `leave_out` copies one value of each line of copies along the dimensions
+     * `dims`; `put_back` spreads the values over the whole chunk again, in
+     * place. */
     enum terp_status (*leave_out)(struct terp_session *session,
                                   const struct terp_chunk *chunk, unsigned dims,
                                   uint64_t n, const void *const *src,
@@ -342,10 +369,11 @@ struct terp_engine {
                                  const struct terp_chunk *chunk, unsigned dims,
                                  uint64_t n, void *const *values);
 
-    /* Searches a chunk, whose stream without references has so many bytes, for
-     * references; then, once `decoded` has the values that refer to none as a
-     * decoder has them, or is NULL where all bits come back, finds how values
-     * differ from their sources. found_ret goes to forget() in any case. */
+    /* `search` searches a chunk for references; `stream_nbytes` is the size of
+     * its stream without references. `differ` then finds how the referring
+     * values differ from their sources: `decoded` has the values of the chunk
+     * as a decoder will have them, with markers; NULL: all bits are kept. The
+     * caller passes *found_ret to forget() in any case, also after an error. */
     enum terp_status (*search)(struct terp_session *session,
                                const struct terp_chunk *chunk,
                                const struct terp_params *params,
@@ -358,10 +386,11 @@ struct terp_engine {
     void (*forget)(struct terp_session *session,
                    const struct terp_found_references *found);
 
-    /* Values for the markers of chunks that were decoded, little-endian, which
-     * get the chunk's byte order. status_ret[k] is TERP_ERR_CORRUPT where they
-     * are not as many as the references, or one has no source that is before it
-     * and no marker. */
+    /* Replaces the markers in decoded little-endian chunks by the values that
+     * their references yield, and converts the chunks to their own byte order.
+     * status_ret[k] is TERP_ERR_CORRUPT if the numbers of markers and
+     * references differ, or if the source of a reference is not an earlier
+     * value without a marker. */
     enum terp_status (*follow)(struct terp_session *session,
                                const struct terp_chunk *chunk, uint64_t n,
                                const struct terp_followed *followed,
@@ -369,21 +398,20 @@ struct terp_engine {
 
     /* ---- streams ---- */
 
-    /* Puts streams together: copies the pieces of each to its place, one behind
-     * the other, and gives it its checksum. */
+    /* Assembles streams: copies the pieces of each stream to its destination,
+     * one after another, and writes its checksum. */
     enum terp_status (*assemble)(struct terp_session *session, uint64_t n,
                                  const struct terp_assembly *assemblies);
 };
 
-/* The CPU engine, which is compiled once for each instruction set that it makes
- * use of. All make the same bytes. codec/api/processor.h tells which of them a
- * processor runs; of the others, builds have those that cpu/CMakeLists.txt
- * names. */
+/* The CPU engine, compiled once per instruction set; all builds make the same
+ * bytes. codec/api/processor.h says which of the builds a processor can run.
+ * cpu/CMakeLists.txt decides which builds exist besides the baseline. */
 extern const struct terp_engine terp_cpu_baseline, terp_cpu_avx2;
 
-/* A thread's part of a batch: chunks [first, end), with `nthreads` for each. No
- * two threads have the same number, which is below that of threads and below
- * that of chunks. */
+/* A thread's share of a batch: chunks [first, end), with `nthreads` threads for
+ * each chunk. `thread` is the thread's own number, below the number of threads
+ * and below the number of chunks. */
 struct terp_cpu_batch_part {
     uint64_t first, end;
     int nthreads, thread;
@@ -392,76 +420,84 @@ struct terp_cpu_batch_part {
 typedef void
 terp_cpu_batch_task(void *batch, struct terp_cpu_batch_part part);
 
-/* Splits `nchunks` among at most `nthreads` threads; where there are more
- * threads than chunks, each chunk gets several. Returns when all are done. */
+/* Divides `nchunks` chunks among at most `nthreads` threads. If there are more
+ * threads than chunks, each chunk gets several threads. Returns when all chunks
+ * are done. */
 void
 terp_cpu_batch(terp_cpu_batch_task *task, void *batch, uint64_t nchunks,
                int nthreads);
 
 /* ---- the CUDA engine ---- */
 
-/* Counts changes of what follows, and of the structs of terp.h. */
+/* The version of the declarations below and of the structs of terp.h. Each
+ * change of either increases it. */
 #define TERP_CUDA_ABI 9
 
-/* The name of the shared object, and of its only exported function. */
+/* The names of the shared object and of its only exported function. */
 #define TERP_CUDA_LIBRARY "libterp_cuda.so"
 #define TERP_CUDA_OPEN "terp_cuda_open"
 
-/* TERP_ENGINE_AUTO takes the device for calls that have at least this many
- * bytes of values on the host: the fewest with which it was measured, and it
- * was faster (doc/design/06-cuda-engine.md, "Figures"). */
+/* TERP_ENGINE_AUTO uses the device for calls with at least this many bytes of
+ * values in host memory. It is the smallest measured size, and the device was
+ * faster even there (doc/design/06-cuda-engine.md, "Figures").
+ * codec/api/context.c depends on it. */
 #define TERP_AUTO_MIN_NBYTES (UINT64_C(1) << 14)
 
 /* An opened device: its tables, streams and working memory. A process may open
- * several, also of one GPU; they share nothing but the GPU. */
+ * several devices, also several times the same GPU; they share only the GPU. */
 struct terp_cuda_device;
 
 struct terp_cuda_options {
-    int device; /* its CUDA ordinal; -1: TERP_DEVICE or the rank names it */
-    /* What the engine may hold of the device's memory for itself; what
-     * `allocate` gives does not count. 0: as much as there is. */
+    /* the CUDA ordinal; -1: chosen by TERP_DEVICE or by the process's rank */
+    int device;
+    /* Limits the device memory that the engine holds for itself; memory given
+     * by `allocate` does not count. 0: no limit. */
     uint64_t memory_limit_nbytes;
 };
 
-/* What a call works on. */
+/* The memory and the CUDA stream of a call. */
 struct terp_cuda_call {
     enum terp_memory memory;
-    /* Device memory: `stream` is a cudaStream_t of the caller's, of any
-     * context; NULL is the legacy default stream of the context that is
-     * current in the calling thread, or else of the device. The call's work
-     * begins after what is in it when the call is made. */
+    /* Device memory only: `stream` is the caller's cudaStream_t, of any
+     * context. NULL is the legacy default stream of the calling thread's
+     * current context or, without a current context, of the device. The call's
+     * work begins after the work that the stream has when the call is made. */
     bool has_stream;
     void *stream;
-    uint64_t step; /* decode: every step-th value of each dimension, a power of
-                      two; 0: all */
-    /* encode: of host memory as large as chunks. NULL: the C library */
+    /* decode: every step-th value of each dimension, a power of two; 0: all
+     * values */
+    uint64_t step;
+    /* encode: allocates host buffers as large as chunks; NULL: the C library */
     const struct terp_allocator *allocator;
 };
 
-/* Batches of whole streams, frame, checksum and stored form included.
+/* The functions of libterp_cuda.so. They code batches of complete streams, with
+ * frame and checksum, also raw and constant ones.
  *
- * Pointers are of one kind of memory, as terp_encode_batch says; arguments
- * were checked: nchunks > 0, the chunk is valid, the bound is one where the
- * type has one. Any thread may call at any time, but `close`, which nothing
- * may run beside. All work is done when a call returns. Nothing here leaves an
- * error behind in the host's own use of CUDA, changes a thread's current
- * context, or makes a context on another device.
+ * All pointers of a call point to one kind of memory, as terp_encode_batch
+ * says. The caller has checked the arguments: nchunks > 0, the chunk is valid,
+ * and so is the bound if the type has one. Any thread may call any function at
+ * any time, except that nothing may run beside `close`. A call returns after
+ * all its work is done. No function leaves an error in the host application's
+ * own use of CUDA, changes a thread's current context, or creates a context on
+ * another device.
  *
- * What a call returns when it could not do its work:
- *   TERP_ERR_MEMORY   There was too little memory for this call, also for
- *                     fewer chunks at once and after all that the device kept
- *                     was released. The next call may succeed.
+ * A call that cannot do its work returns:
+ *   TERP_ERR_MEMORY   There was too little memory, also for smaller batches
+ *                     and after the device had released all memory that it
+ *                     kept. The next call may succeed.
  *   TERP_ERR_DEVICE   CUDA failed in this call. The next call may succeed,
  *                     unless the device is lost.
- *   TERP_ERR_ARGUMENT call->stream is captured, or is no stream.
- * A device is lost when an error has ended its context: a kernel of anyone in
- * this process that failed, or cudaDeviceReset. Each later call fails then
- * with TERP_ERR_DEVICE, and it can only be closed. */
+ *   TERP_ERR_ARGUMENT call->stream is being captured, or is not a stream.
+ * A device is lost when an error has ended its context: a kernel of any code in
+ * this process failed, or cudaDeviceReset was called. Every later call then
+ * fails with TERP_ERR_DEVICE; the device can only be closed. */
 struct terp_cuda_engine {
-    /* Chooses a device and makes ready to use it. TERP_ERR_DEVICE: no device
-     * that can be used; TERP_ERR_MEMORY: it has no memory left. `*name_ret` is
-     * its name and place, for people, until it is closed; `*reason_ret` says
-     * why it failed, until the thread's next call. */
+    /* Chooses a device and prepares it. TERP_ERR_DEVICE: there is no usable
+     * device; TERP_ERR_MEMORY: the device has no free memory. *name_ret is the
+     * device's name and bus address for messages, valid until the device is
+     * closed. *reason_ret is the reason of a failure, valid until the thread's
+     * next call. */
     enum terp_status (*open)(const struct terp_cuda_options *options,
                              struct terp_cuda_device **device_ret,
                              const char **name_ret, const char **reason_ret);
@@ -469,19 +505,17 @@ struct terp_cuda_engine {
     /* Releases the working memory that no running call uses. */
     void (*trim)(struct terp_cuda_device *device);
 
-    /* Releases all that `open` and calls made, but for what `allocate` gave.
-     * NULL is let pass. */
+    /* Releases everything that `open` and calls have allocated, except memory
+     * given by `allocate`. NULL is allowed. */
     void (*close)(struct terp_cuda_device *device);
 
-    /* Whether the device is lost. True stays true. */
+    /* Whether the device is lost. Once true, it stays true. */
     bool (*is_lost)(const struct terp_cuda_device *device);
 
-    /* TERP_OK: dst_nbytes_ret[i] is the stream's size, or 0 for a chunk that
-     * is left to the CPU, whose dst[i] may have been written. What
-     * terp_is_the_cpus tells is always left to it.
-     * Where the result is no TERP_OK, all dst[i] and dst_nbytes_ret[i] are
-     * unspecified.
-     */
+    /* TERP_OK: dst_nbytes_ret[i] is the size of stream i, or 0 if the chunk is
+     * left to the CPU; dst[i] may have been written even then. Chunks for which
+     * terp_is_the_cpus holds are always left. After any other result, all
+     * dst[i] and dst_nbytes_ret[i] are unspecified. */
     enum terp_status (*encode)(struct terp_cuda_device *device,
                                const struct terp_cuda_call *call,
                                const struct terp_params *params,
@@ -489,13 +523,13 @@ struct terp_cuda_engine {
                                const void *const *src, void *const *dst,
                                uint64_t *dst_nbytes_ret);
 
-    /* TERP_OK: status_ret[i] is what terp_decode_batch says of src[i], or
-     * TERP_ERR_DEVICE for a stream that is left to the CPU: which the device
-     * does not decode, or of which the CPU says best what is wrong. With
-     * call->step dst[i] is the chunk of every step-th value, of a stream with
-     * prefixes no more than that is read, and all that are wrong are left.
-     * Where the result is no TERP_OK, all dst[i] and status_ret[i] are
-     * unspecified. */
+    /* TERP_OK: status_ret[i] is the status that terp_decode_batch gives for
+     * src[i], or TERP_ERR_DEVICE if the stream is left to the CPU: the device
+     * does not decode such a stream, or the CPU gives the exact error. With
+     * call->step above 1, dst[i] receives the chunk of every step-th value; of
+     * a stream with prefixes only the needed prefix is read; and every damaged
+     * stream is left to the CPU. After any other result, all dst[i] and
+     * status_ret[i] are unspecified. */
     enum terp_status (*decode)(struct terp_cuda_device *device,
                                const struct terp_cuda_call *call,
                                const struct terp_chunk *chunk, uint64_t nchunks,
@@ -503,37 +537,39 @@ struct terp_cuda_engine {
                                const uint64_t *src_nbytes, void *const *dst,
                                enum terp_status *status_ret);
 
-    /* Whether `at` lies in memory of a device, this one or another. */
+    /* Whether `at` points to the memory of a device, this one or another. */
     bool (*has)(struct terp_cuda_device *device, const void *at);
 
-    /* Device memory, for callers that code from or to the host by way of it,
-     * aligned for everything. */
+    /* Allocates device memory, aligned for every type, for callers that move
+     * host data through the device. */
     enum terp_status (*allocate)(struct terp_cuda_device *device,
                                  uint64_t nbytes, void **at_ret);
     void (*release)(struct terp_cuda_device *device, void *at);
 
-    /* Copies n parts, nbytes[i] from src[i] to dst[i], on host or device.
-     * Needs no device memory. */
+    /* Copies n blocks: nbytes[i] bytes from src[i] to dst[i], each on host or
+     * device. Needs no device memory. */
     enum terp_status (*copy)(struct terp_cuda_device *device,
                              const struct terp_cuda_call *call, uint64_t n,
                              void *const *dst, const void *const *src,
                              const uint64_t *nbytes);
 
-    /* Copies chunks of an array, both on the device: `gather`, from the array
-     * `src` to chunks one behind the other at `dst`, padded; or back. */
+    /* Copies chunks [first, first + n) of an array on the device. With
+     * `gather`, from the array `src` to chunks at `dst`, one after another and
+     * padded; otherwise from chunks to the array. */
     enum terp_status (*move)(struct terp_cuda_device *device,
                              const struct terp_cuda_call *call,
                              const struct terp_array *array, uint64_t first,
                              uint64_t n, const void *src, void *dst,
                              bool gather);
 
-    /* Why the last call of this thread failed, until its next. */
+    /* The reason why this thread's last call failed, valid until its next call.
+     */
     const char *(*reason)(void);
 };
 
-/* The engine's functions, which are the library's and never change: it may be
- * called many times, from several loaders. TERP_ERR_ARGUMENT: another `abi`
- * than the library's. */
+/* Returns the engine's functions, which are static: the function may be called
+ * many times, by several loaders. TERP_ERR_ARGUMENT: `abi` is not the library's
+ * TERP_CUDA_ABI. */
 typedef enum terp_status
 terp_cuda_open_function(unsigned abi,
                         const struct terp_cuda_engine **engine_ret);

@@ -1,5 +1,5 @@
-/* Batches: the choice of the engine, and what it leaves to the CPU, which may
- * be single chunks, or the whole call. */
+/* Codes batches: chooses the engine, and codes on the CPU the chunks that the
+ * device has left, or the whole batch. */
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -12,7 +12,9 @@
 #include "codec/model/bound.h"
 #include "codec/model/coarse.h"
 
-/* The device, where it should do this call; `params` is an encoder's. */
+/* Returns the device if it should do this call, else NULL with the status in
+ * *st_ret and the reason in the run's result. `params` are an encoder's; NULL:
+ * the call decodes, or only copies bytes. */
 static const struct terp_device *
 choose_device(struct terp_run *run, const struct terp_params *params,
               const struct terp_chunk *chunk, uint64_t nchunks, bool is_coarse,
@@ -45,8 +47,10 @@ choose_device(struct terp_run *run, const struct terp_params *params,
     return terp_run_device(run, st_ret);
 }
 
-/* Notes how the device's call ended. Returns whether it was done, or the CPU
- * can do it: chunks that are on the device need it to come to the host. */
+/* Records the result of the device's call. Returns whether the batch is done or
+ * the CPU can do the rest. If chunks are in device memory, the CPU can only do
+ * so while the device still works, because chunks must be copied to the host.
+ */
 static bool
 note_call(struct terp_run *run, const struct terp_device *device,
           enum terp_status st)
@@ -63,7 +67,7 @@ note_call(struct terp_run *run, const struct terp_device *device,
             !device->engine->is_lost(device->opened));
 }
 
-/* One part from `src` to `dst`, of which one is on the device. */
+/* Copies one block from `src` to `dst`, one of which is in device memory. */
 static enum terp_status
 copy(const struct terp_run *run, const void *src, void *dst, uint64_t nbytes)
 {
@@ -81,18 +85,21 @@ struct batch {
     bool encodes; /* or decodes */
     const void *const *src;
     void *const *dst;
-    /* encode; else NULL */
+    /* encode; NULL: the batch is decoded */
     const struct terp_params *params;
-    struct terp_params own;       /* these, once they are checked */
-    struct terp_params of_device; /* without limits, where `checks_limits` */
-    bool checks_limits;           /* of streams that the device has made */
-    uint64_t *dst_nbytes;         /* 0: left to the CPU */
-    atomic_int failed; /* the status of a chunk that failed, or TERP_OK */
+    struct terp_params own; /* a copy of the checked params */
+    /* the params without limits, if checks_limits */
+    struct terp_params of_device;
+    /* the CPU checks the limits of streams that the device has encoded */
+    bool checks_limits;
+    uint64_t *dst_nbytes; /* 0: left to the CPU */
+    atomic_int failed;    /* the status of a chunk that failed, or TERP_OK */
     /* decode */
     const uint64_t *src_nbytes;
-    const struct terp_read_frame *frame; /* of the only stream; or NULL */
-    uint64_t step;                       /* in each dimension; 1: all values */
-    enum terp_status *status;            /* TERP_ERR_DEVICE: left to the CPU */
+    /* of the only stream, if it has been read; else NULL */
+    const struct terp_read_frame *frame;
+    uint64_t step;            /* in each dimension; 1: all values */
+    enum terp_status *status; /* TERP_ERR_DEVICE: left to the CPU */
 };
 
 static bool
@@ -102,8 +109,9 @@ is_left(const struct batch *batch, uint64_t i)
                           : batch->status[i] == TERP_ERR_DEVICE;
 }
 
-/* Chunk i, from and to the host's memory; `src_nbytes` of its stream, which
- * tell what is wanted. */
+/* Codes chunk i in host memory. `src_nbytes` is the size of its stream, when
+ * decoding. If the device has encoded the chunk already, makes the stream keep
+ * the limits. */
 static enum terp_status
 code_chunk(const struct batch *batch, uint64_t i, const void *src,
            uint64_t src_nbytes, void *dst, const struct terp_cpu_call *call)
@@ -128,7 +136,8 @@ code_chunk(const struct batch *batch, uint64_t i, const void *src,
                          : st;
 }
 
-/* Brings as much of stream i to `src` as is needed, and tells how much. */
+/* Copies the needed bytes of stream i from the device to `src`, and sets
+ * *nbytes to their number: with a step, a prefix of the stream may suffice. */
 static enum terp_status
 fetch_stream(const struct batch *batch, uint64_t i, uint8_t *src,
              uint64_t *nbytes)
@@ -148,7 +157,8 @@ fetch_stream(const struct batch *batch, uint64_t i, uint8_t *src,
                       *nbytes - head_nbytes);
 }
 
-/* From device to device, by way of host memory. */
+/* Codes chunk i on the CPU if values and stream are in device memory: copies
+ * the input to the host and the output back. */
 static enum terp_status
 code_on_host(const struct batch *batch, uint64_t i,
              const struct terp_cpu_call *call)
@@ -202,8 +212,8 @@ code_chunks(void *arg, struct terp_cpu_batch_part part)
     }
 }
 
-/* What the device is told: of chunks that are on the host the CPU looks after
- * limits. */
+/* The parameters for the device. For chunks in host memory they have no limits,
+ * because the CPU checks the limits. */
 static const struct terp_params *
 params_of_device(struct batch *batch)
 {
@@ -215,8 +225,8 @@ params_of_device(struct batch *batch)
     return &batch->of_device;
 }
 
-/* All that can be done. Unless TERP_OK is returned, nothing was; or, of an
- * encoder, not all. */
+/* Codes the batch on the device, on the CPU, or on both. If the result is an
+ * error, nothing was coded, or, when encoding, not all chunks. */
 static enum terp_status
 code_batch(struct terp_run *run, struct batch *batch, uint64_t nchunks)
 {
