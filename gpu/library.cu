@@ -1,6 +1,6 @@
-/* The shared object libterp_cuda.so: codec/compose and the CUDA engine, linked
- * together. It codes batches of whole streams, so that the codec, which opens
- * it, needs only the few functions of struct terp_cuda_engine. */
+/* The shared object libterp_cuda.so links codec/compose and the CUDA engine. It
+ * codes batches of complete streams, so the codec, which opens it at run time,
+ * needs only the few functions of struct terp_cuda_engine. */
 #include "codec/compose/bounds.h"
 #include "codec/compose/streams.h"
 #include "codec/format/types.h"
@@ -8,8 +8,9 @@
 #include "gpu/engine/engine.cuh"
 #include "gpu/engine/session.cuh"
 
-/* Ends a session whose work has ended so. A failure that the composition has
- * taken for a lack of memory is the call's. */
+/* Closes a session whose work ended with status `st`. Returns `st`, or the
+ * session's failure: the composition takes a failed allocation for a lack of
+ * memory, but CUDA may have failed. */
 static enum terp_status
 end_session(struct terp_session *session, enum terp_status st)
 {
@@ -19,7 +20,7 @@ end_session(struct terp_session *session, enum terp_status st)
     return failure != TERP_OK ? failure : st;
 }
 
-/* The composition of both engines decides what streams are made of. */
+/* Encodes a batch. codec/compose decides what each stream consists of. */
 static enum terp_status
 encode(struct terp_cuda_device *device, const struct terp_cuda_call *where,
        const struct terp_params *params, const struct terp_chunk *chunk,

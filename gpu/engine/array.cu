@@ -41,8 +41,8 @@ find_piece(const struct terp_array &array, uint64_t first, uint64_t nrows,
 }
 
 /* Copies all pieces: with GATHER from the array `src` to chunks at `dst`, else
- * from chunks at `src` to the array `dst`. Value is an unsigned integer, or
- * uint4, of the array's value size; values are only copied. Example:
+ * from chunks at `src` to the array `dst`. Value is an unsigned integer of the
+ * array's value size, or uint4; values are only copied. Example:
  * move_rows<uint32_t, true> gathers float32 values.
  *
  * Grid: any number of blocks of BLOCK_NWARPS warps; no shared memory and no

@@ -9,10 +9,9 @@
 #include "gpu/engine/chunks.cuh"
 #include "gpu/engine/sequence.cuh"
 
-/* Bytes of values in a batch from host memory: a batch ends with the chunk that
- * exceeds them. It should be large enough that launches take little of its
- * time, and small enough that a call has several batches, whose copies and
- * kernels overlap. */
+/* Bytes of values in a batch from host memory; a batch ends with the chunk that
+ * exceeds them. Larger batches lose less of their time to launches. Smaller
+ * batches let a call have several, so that copies overlap with kernels. */
 #define HOST_BATCH_NBYTES (UINT64_C(32) << 20)
 
 /* Most chunks of a batch. A chunk is a row of blocks, blockIdx.y, and CUDA
@@ -222,7 +221,7 @@ decoded_status(const struct cuda_call *call, const struct cuda_slot *slot,
     return st;
 }
 
-/* The kinds of streams that the kernels found. */
+/* The kinds of streams that the kernels have found in a batch. */
 static struct cuda_stream_kinds
 seen_kinds(const struct in_flight *batch)
 {

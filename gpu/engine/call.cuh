@@ -6,7 +6,7 @@
 #include "gpu/engine/context.cuh"
 
 /* Facts about a chunk from which the host chooses further attempts to encode
- * it: other domains, codings or forms. */
+ * the chunk: other domains, codings or forms. */
 struct cuda_found_domain {
     enum terp_domain_verdict verdict;
     struct terp_chunk domain;
@@ -21,9 +21,9 @@ struct cuda_found_domain {
     enum cuda_form form;              /* the form that the chunk needs */
     struct terp_pointwise how;        /* of pointwise forms */
     struct terp_carrier_head carrier; /* of integers */
-    /* Encodings that may be smaller: copies along a dimension
-     * (cuda_copies_encode), references to earlier values
-     * (cuda_references_encode), lossless. */
+    /* Encodings that may be smaller: without copies along a dimension
+     * (terp_copies_encode), with references to earlier values
+     * (terp_references_encode), lossless. */
     bool may_be_copies;
     bool may_repeat;
     bool may_be_lossless;
@@ -38,10 +38,11 @@ struct cuda_call {
     const struct terp_params *params; /* NULL: decode */
     /* encode: the caller's bound; `params` has the carrier's. */
     double caller_bound;
-    bool is_part;         /* see cuda_batch */
-    const double *bounds; /* encode: of each chunk, see cuda_chunk.bound; NULL:
-                             `params` has the bound of all */
-    enum cuda_form form;  /* chunks and streams of other forms are left out */
+    bool is_part; /* inner streams, see cuda_batch */
+    /* encode: one per chunk, see cuda_chunk.bound; NULL: the bound of `params`
+     * applies to all */
+    const double *bounds;
+    enum cuda_form form; /* chunks and streams of other forms are left out */
     uint64_t nchunks;
     const void *const *src;
     const uint64_t *src_nbytes; /* decode */
@@ -53,15 +54,17 @@ struct cuda_call {
     /* decode, with step: decode all levels and gather the wanted values. If
      * false, streams whose prediction has no levels are left out. */
     bool decodes_all;
-    bool host; /* values or streams are in host memory, each as below */
+    /* values, streams or both are in host memory */
+    bool host;
     bool src_on_host, dst_on_host;
     bool measures;          /* encode: find the ranges only */
     uint64_t batch_nchunks; /* most chunks of a batch; memory may lower it */
 };
 
-/* Codes all chunks, in batches as large as memory allows. Returns what a call
- * of the engine returns (codec/engine.h). cuda_call_do takes both places from
- * where->memory, cuda_call_do_mixed from the call. */
+/* Codes all chunks, in batches as large as memory allows. Returns the status of
+ * a call of the engine (codec/engine.h). The caller of cuda_call_do_mixed sets
+ * call->src_on_host and dst_on_host; cuda_call_do sets both from where->memory.
+ */
 enum terp_status
 cuda_call_do_mixed(struct terp_cuda_device *device,
                    const struct terp_cuda_call *where, struct cuda_call *call);

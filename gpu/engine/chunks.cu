@@ -46,8 +46,8 @@ take_prefix(const struct cuda_batch &batch, struct cuda_chunk *chunk)
 }
 
 /* Reads the bytes of a frame that differ between streams of one shape, into the
- * state. False: they are not valid, or the batch does not decode such
- * streams. */
+ * state. False: they are not valid, or the batch does not decode streams with
+ * these values. */
 static __device__ bool
 take_frame(const struct cuda_batch &batch, const uint8_t *frame,
            struct cuda_chunk *chunk)

@@ -14,10 +14,11 @@
 #include "gpu/engine/driver.cuh"
 #include "gpu/engine/state.cuh"
 
-/* Stream slots of a device. So many threads are served at once, and others
- * wait; or one call from host memory uses three, for upload, kernels and
- * download (NSTEPS in call.cu). A slot may take a fifth of the device's memory
- * (MEMORY_SHARE in batch.cu), so more slots would make batches smaller. */
+/* Stream slots of a device: this many threads are served at once, and further
+ * threads wait. One call from host memory uses up to three, for upload, kernels
+ * and download (NSTEPS in call.cu). A slot may take a fifth of the device's
+ * memory (MEMORY_SHARE in batch.cu), so more slots would make batches smaller.
+ */
 #define CUDA_NSLOTS 4
 
 /* The kernels of the last batch in a slot, as a graph if the batch came
@@ -67,9 +68,9 @@ struct cuda_slot {
     struct cuda_sequence sequence[2]; /* by batch.decodes */
 };
 
-/* Blocks of device memory that a device keeps for later calls, which need at
- * most that many at a time: complex values need two, their trials one more, and
- * references three. */
+/* Blocks of device memory that a device keeps for later calls. It is the most
+ * that a call needs at a time: complex values need two, their trials one more,
+ * and references three. */
 #define CUDA_NSPARES 4
 
 /* Device memory. */
@@ -112,7 +113,8 @@ struct cuda_visit {
     cudaStreamCaptureMode mode;
 };
 
-/* struct terp_cuda_engine describes both. */
+/* The functions `open` and `close` of struct terp_cuda_engine, which describes
+ * them. */
 enum terp_status
 cuda_device_open(const struct terp_cuda_options *options,
                  struct terp_cuda_device **device_ret, const char **name_ret,

@@ -1,6 +1,7 @@
-/* Decodes streams that are whole, each in the form and the domain that it
- * tells: most of a batch at once as the first one, then the others by what the
- * begins of their streams tell. */
+/* Decodes complete streams, each in the form and domain that the stream states.
+ * The first call assumes that all streams are like the first one. Further calls
+ * decode the streams that the first call has left, after the host has read the
+ * beginnings of those streams. */
 #include "gpu/engine/decode.cuh"
 
 #include <new>
@@ -8,23 +9,23 @@
 #include "codec/format/types.h"
 #include "gpu/engine/array.cuh"
 
-/* How streams are decoded that the first attempt has left. */
+/* How a stream is decoded that the first call has left. */
 struct order {
     bool is_wanted;
     struct terp_chunk domain;
     enum cuda_form form;
-    bool decodes_all = false; /* as of cuda_call */
+    bool decodes_all = false; /* see cuda_call */
 };
 
-/* The begin of a stream, which tells how it is to be decoded: its frame, the
- * head of a carrier, and the first byte of a form's. */
+/* The bytes of a stream's beginning that say how to decode the stream: the
+ * frame, the carrier's head, and the first byte of a form's head. */
 #define BEGIN_NBYTES (TERP_FRAME_MAX_NBYTES + CUDA_CARRIER_HEAD_MAX_NBYTES + 1)
 
-/* Some chunks of a call, as a call. */
+/* Some streams of a call, as a call of their own. */
 struct part {
     struct cuda_call call;
     uint64_t n;
-    uint64_t *at; /* which */
+    uint64_t *at; /* their numbers in the first call */
     const void **src;
     uint64_t *src_nbytes;
     void **dst;
@@ -41,7 +42,8 @@ free_part(struct part *part)
     delete[] part->status;
 }
 
-/* With room for all chunks of `call`, to be coded as `order` says. */
+/* Makes a part with space for all chunks of `call`, to be decoded as `order`
+ * says. Call free_part also after a failure. */
 static bool
 make_part(const struct cuda_call *call, const struct order *order,
           struct part *part)
@@ -93,8 +95,8 @@ orders_are_equal(const struct order *a, const struct order *b)
            terp_shapes_are_equal(&a->domain, &b->domain);
 }
 
-/* All streams from the first on that have the same order. Their orders are
- * taken back. */
+/* Decodes all streams from `first` on whose orders equal that of stream
+ * `first`. Clears is_wanted of their orders. */
 static enum terp_status
 code_part(struct terp_cuda_device *device, const struct terp_cuda_call *where,
           const struct cuda_call *call, struct order *orders, uint64_t first)
@@ -129,7 +131,8 @@ code_again(struct terp_cuda_device *device, const struct terp_cuda_call *where,
     return st;
 }
 
-/* Whether a stream has a form: a constant one says what carries integers. */
+/* Whether a plain stream has a form. Constant streams have one only for
+ * integers, where the carrier's head states it. */
 static bool
 has_form(const struct terp_frame *frame)
 {
@@ -139,7 +142,8 @@ has_form(const struct terp_frame *frame)
             terp_type_is_integer(frame->chunk.type));
 }
 
-/* The form that a stream's frame and what stands behind it tell. */
+/* The form of a stream, from its frame and the `left_nbytes` bytes behind it at
+ * `head`. */
 static enum cuda_form
 form_of_stream(const struct terp_frame *frame, const uint8_t *head,
                uint64_t left_nbytes)
@@ -155,15 +159,17 @@ form_of_stream(const struct terp_frame *frame, const uint8_t *head,
                : CUDA_VALUES;
 }
 
-/* Whether values of a type are decoded in a form: a stream may tell any. */
+/* Whether values of a type can have a form. A damaged stream may state any
+ * form. */
 static bool
 form_is_of_type(enum cuda_form form, enum terp_type type)
 {
     return cuda_form_is_of_integers(form) == terp_type_is_integer(type);
 }
 
-/* The form of the first stream in host memory that is coded; that of streams
- * in device memory is taken to be like that of others before. */
+/* The form to try first: the form of the first coded stream, if streams are in
+ * host memory. Otherwise the form for which streams of the type were last
+ * decoded a second time. */
 static enum cuda_form
 form_of_streams(const struct terp_cuda_device *device,
                 const struct cuda_call *call, bool on_host)
@@ -189,9 +195,10 @@ form_of_streams(const struct terp_cuda_device *device,
                                       : device->form_seen[type].load();
 }
 
-/* To decode a stream in the form and domain that it tells, if it is otherwise
- * like the call's; or all of it, where it has no levels that could be left out.
- */
+/* The order for a stream that the first call has left: wanted if the stream is
+ * of the call's chunk and plain, but has another form or domain, or must be
+ * decoded completely because its prediction has no levels to leave out. `bytes`
+ * is the stream's beginning. */
 static struct order
 order_of_frame(const struct cuda_call *call, const uint8_t *bytes,
                uint64_t nbytes)
@@ -221,7 +228,8 @@ order_of_frame(const struct cuda_call *call, const uint8_t *bytes,
     return order;
 }
 
-/* Decodes what was left because it has another form or domain. */
+/* Decodes the streams that the first call has left because of their form or
+ * domain. */
 static enum terp_status
 decode_again(struct terp_cuda_device *device,
              const struct terp_cuda_call *where, const struct cuda_call *call)

@@ -1,10 +1,11 @@
-/* Plain streams back to values. */
+/* Decodes plain streams. */
 #pragma once
 
 #include "gpu/engine/call.cuh"
 
-/* The form that integers of a type are taken to have: as the integers that were
- * last coded a second time. */
+/* The form to try first for integers of a type: the form for which such
+ * integers were last coded a second time. Until then, the type's size decides.
+ */
 static inline enum cuda_form
 cuda_form_of_integers(const struct terp_cuda_device *device,
                       enum terp_type type)
@@ -16,8 +17,8 @@ cuda_form_of_integers(const struct terp_cuda_device *device,
                                           : CUDA_INTS_F64;
 }
 
-/* Decodes all streams, each in the form and domain that it tells. Streams that
- * hold others are left. */
+/* Decodes all streams, each in the form and domain that the stream states.
+ * Streams with inner streams are left. */
 enum terp_status
 cuda_decode(struct terp_cuda_device *device, const struct terp_cuda_call *where,
             struct cuda_call *call);

@@ -1,4 +1,4 @@
-/* Attempts at chunks that lie in memory of a session, or are the caller's. */
+/* Attempts to encode chunks in the session's memory or the caller's. */
 #include <new>
 
 #include <string.h>
@@ -11,36 +11,38 @@
 #include "gpu/engine/session.cuh"
 #include "gpu/predict/pointwise.cuh"
 
-/* A chunk between attempts. */
+/* What an encoding keeps about a chunk between attempts. */
 struct encoded_chunk {
-    struct cuda_found_domain found; /* by the first attempt */
+    struct cuda_found_domain found; /* the results of the first attempt */
     struct terp_facts facts;
 };
 
 struct terp_encoding {
     struct terp_session *session;
     const struct terp_source *source;
-    struct terp_params params; /* of the carrier */
+    struct terp_params params; /* of the carrier's values */
     double caller_bound;
-    bool has_bounds; /* chunks have bounds that are not those of `params` */
-    bool has_begun;  /* the first attempt was made */
+    /* the source's bounds differ from the bound of `params` */
+    bool has_bounds;
+    bool has_begun; /* the first attempt was made */
     struct encoded_chunk *chunks;
-    /* Of a call of the device: which of the attempt, and what goes to struct
-     * cuda_call. */
+    /* The chunks of one call of the device: `ks` has their numbers in the
+     * attempt; the other arrays go to struct cuda_call. */
     uint64_t n, *ks;
     const void **src;
     void **dst;
     double *bounds;
     uint64_t *nbytes;
     struct cuda_found_domain *found;
-    struct cuda_found_domain *seen; /* by an attempt, of all its chunks */
+    /* the latest results for all chunks of an attempt */
+    struct cuda_found_domain *seen;
 };
 
 /* ---- domains ---- */
 
-/* A flat chunk, on the host. */
+/* A flat chunk in host memory. A search for its rows needs it there. */
 struct flat_chunk {
-    const void *values; /* what is coded */
+    const void *values; /* coded values, once find_rows has made them */
     uint64_t nvalues;
     const struct cuda_found_domain *found;
 };
@@ -99,7 +101,8 @@ code_values_of(const struct flat_chunk *flat, void *coded)
     }
 }
 
-/* What carries a 16-bit float, or an integer that is no fill value. */
+/* The carrier's bits for a 16-bit float, or for an integer that is not a fill
+ * value. */
 static uint64_t
 carry_value(const struct terp_encoding *encoding, const struct flat_chunk *flat,
             uint64_t word)
@@ -119,7 +122,8 @@ carry_value(const struct terp_encoding *encoding, const struct flat_chunk *flat,
                                                : bits_of((double)n);
 }
 
-/* What carries the values of a flat chunk, in a new block. */
+/* Returns the carrier of a flat chunk in a new block; NULL: memory is short.
+ * Fill values become NaN. */
 static void *
 carry_flat(const struct terp_encoding *encoding, const struct flat_chunk *flat)
 {
@@ -149,7 +153,8 @@ carry_flat(const struct terp_encoding *encoding, const struct flat_chunk *flat)
     return carried;
 }
 
-/* What the device has coded instead of what carries a flat chunk's values. */
+/* Converts a flat chunk's carrier to coded values, with the device's
+ * arithmetic. Pointwise bounds only. */
 static void
 code_flat(enum terp_type carrier, const struct flat_chunk *flat, void *coded)
 {
@@ -159,7 +164,9 @@ code_flat(enum terp_type carrier, const struct flat_chunk *flat, void *coded)
         code_values_of<double>(flat, coded);
 }
 
-/* Searches for rows of a flat chunk, as the CPU engine does. */
+/* Searches a flat chunk for rows, as the CPU engine does, and sets
+ * found->domain and found->verdict. The search runs on the host: it copies the
+ * chunk there and converts it to coded values. */
 static enum terp_status
 find_rows(const struct terp_encoding *encoding, uint64_t i,
           struct cuda_found_domain *found)
@@ -210,17 +217,18 @@ find_rows(const struct terp_encoding *encoding, uint64_t i,
 
 /* ---- attempts ---- */
 
-/* An attempt at chunks of an encoding. */
+/* One attempt at chunks of an encoding. Chunk k of the attempt is chunk at[k]
+ * of the source. */
 struct attempt {
     struct terp_encoding *encoding;
     const struct terp_plan *plan;
     uint64_t n;
     const uint64_t *at;
     void *const *dst;
-    uint64_t *nbytes; /* 0: left to the CPU */
+    uint64_t *nbytes; /* 0: the device has not coded the chunk */
 };
 
-/* Codes the chunks that encoding->ks lists in one form. */
+/* Codes the chunks that encoding->ks lists, all in one form. */
 static enum terp_status
 code_listed(const struct attempt *attempt, enum cuda_form form)
 {
@@ -263,7 +271,8 @@ code_listed(const struct attempt *attempt, enum cuda_form form)
     return st;
 }
 
-/* The form that most chunks have. */
+/* The form that most chunks probably need. The device finds out the form that a
+ * chunk needs; code_in_forms then codes chunks of other forms a second time. */
 static enum cuda_form
 expected_form(const struct terp_encoding *encoding)
 {
@@ -276,8 +285,8 @@ expected_form(const struct terp_encoding *encoding)
                      terp_value_nbytes(cuda_carrier_type(CUDA_VALUES, type)));
 }
 
-/* Codes the chunks in the form that most have, then those that need another
- * form, in that. */
+/* Codes all chunks in the expected form, then the chunks that need another form
+ * in that form. */
 static enum terp_status
 code_in_forms(const struct attempt *attempt)
 {
@@ -307,7 +316,7 @@ code_in_forms(const struct attempt *attempt)
     return st;
 }
 
-/* Codes each chunk in the form that the first attempt has found. */
+/* Codes each chunk in the form that the first attempt has found for it. */
 static enum terp_status
 code_again(const struct attempt *attempt)
 {
@@ -339,8 +348,9 @@ is_exact(const struct terp_encoding *encoding)
     return terp_may_refer_exactly(source->params, source->chunk->type);
 }
 
-/* The dimensions along which all values are copies. The CPU has a chunk that
- * has none though samples said so: it would look for other things then. */
+/* Finds the dimensions along which all values are copies. If there are none
+ * though samples suggested some, or memory is short, the chunk is left to the
+ * CPU: the CPU would try other encodings, which the device has not examined. */
 static enum terp_status
 find_copies(const struct attempt *attempt, uint64_t k)
 {
@@ -357,7 +367,8 @@ find_copies(const struct attempt *attempt, uint64_t k)
     return st;
 }
 
-/* What other streams the chunk may be. */
+/* Fills in the facts about other encodings: those of struct terp_facts from
+ * `bound` on. */
 static enum terp_status
 find_more(const struct attempt *attempt, uint64_t k)
 {
@@ -382,7 +393,8 @@ find_more(const struct attempt *attempt, uint64_t k)
     return found->may_be_copies ? find_copies(attempt, k) : TERP_OK;
 }
 
-/* The facts of a chunk that was coded in its own shape. */
+/* Fills in the facts of a chunk that the first attempt has coded in its own
+ * shape. */
 static enum terp_status
 find_facts(const struct attempt *attempt, uint64_t k)
 {
@@ -416,8 +428,9 @@ find_facts(const struct attempt *attempt, uint64_t k)
 
 /* ---- an encoding ---- */
 
-/* The absolute bounds that a source has of its own: as the parameters' bound,
- * where they are all the same, so that the batch's facts depend on it. */
+/* Takes the source's own absolute bounds. If all are equal they become the
+ * bound of the parameters where that is possible, because the facts about the
+ * batch depend on it. */
 static void
 take_bounds(struct terp_encoding *encoding, struct terp_params *given)
 {

@@ -17,7 +17,8 @@ enum cuda_form {
     CUDA_LOG_F64,
     CUDA_FLOORED_F32,
     CUDA_FLOORED_F64,
-    CUDA_INTS_F32, /* this and the following are for integers alone */
+    /* this form and the ones behind it: only for integers */
+    CUDA_INTS_F32,
     CUDA_INTS_F64,
     CUDA_INTS_BITS
 };
@@ -136,7 +137,7 @@ cuda_form_head_nbytes(enum cuda_form form)
 
 /* ---- for the host ---- */
 
-/* The form that a caller's bound has for most chunks of floats: those whose
+/* The form that a caller's bound gives to most chunks of floats: chunks whose
  * magnitudes span up to some sixty powers of two. */
 static inline enum cuda_form
 cuda_form_of_floats(const struct terp_params *params, int value_nbytes)

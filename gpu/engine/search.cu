@@ -1,5 +1,5 @@
-/* Functions of the engine's table that find values that repeat others: the
- * search, and how values differ from their sources. */
+/* Functions of the engine's table that search for references: values that
+ * repeat earlier values, and how they differ from their sources. */
 #include <new>
 
 #include "codec/format/references.h"
@@ -9,19 +9,20 @@
 #include "gpu/engine/session.cuh"
 #include "gpu/predict/references_search.cuh"
 
-/* A chunk that is searched, and what was found. */
+/* A searched chunk, and the results of the search. */
 struct finding {
     struct terp_session *session;
     struct cuda_referring of;
-    struct terp_reference_bound bound; /* 0: all bits come back */
+    struct terp_reference_bound bound; /* 0: all bits are kept */
     uint64_t stream_nbytes;            /* without references */
     uint64_t marker;
     struct cuda_search search;
     struct cuda_seen seen;
-    /* Memory of the session: what stays until the end, and what is of the
-     * search alone; then the lists of distances and differences. */
+    /* Memory of the session: `kept` is needed until the end, `scratch` during
+     * the search alone; `lists` holds the distances and differences. */
     uint8_t *kept, *scratch, *lists;
-    uint64_t original_at; /* of a chunk on the host */
+    /* where `kept` has the copy of a chunk in host memory */
+    uint64_t original_at;
     uint64_t *differences;
 };
 
@@ -33,7 +34,8 @@ chunk_nbytes(const struct finding *it)
 
 /* ---- memory ---- */
 
-/* Places in `kept`, which may be NULL yet. Returns how much there is. */
+/* Sets the pointers into `kept`. Returns the size of `kept`; to learn the size,
+ * call this first with `kept` NULL. */
 static uint64_t
 lay_out_kept(struct finding *it, bool is_host)
 {
@@ -127,7 +129,8 @@ compare(struct finding *it, const void *src, bool is_host, cudaStream_t stream)
     return error == cudaSuccess ? see(it, stream) : error;
 }
 
-/* Whether there is a marker, and something to be searched. */
+/* Whether the search is possible: some bits serve as a marker because no value
+ * has them, and some value may be a source. */
 static bool
 is_searched(struct finding *it)
 {
@@ -165,7 +168,8 @@ search(struct finding *it, cudaStream_t stream)
     return error == cudaSuccess ? see(it, stream) : error;
 }
 
-/* Whether references were found that are worth a stream. */
+/* Searches for references. *found_ret is set if they would make a smaller
+ * stream. */
 static enum terp_status
 find_references(struct finding *it, const void *src, bool is_host,
                 bool *found_ret)
@@ -186,7 +190,7 @@ find_references(struct finding *it, const void *src, bool is_host,
     return st;
 }
 
-/* Places markers, and lists distances. */
+/* Replaces referring values by markers, and lists the distances. */
 static enum terp_status
 list(struct finding *it, struct terp_found_references *found_ret)
 {

@@ -182,8 +182,8 @@ add_kernel(struct launch_recorder *recorder, cudaStream_t stream,
     return error;
 }
 
-/* Makes the next node of `waiting` a successor of all that `branch` has so far.
- */
+/* Makes the next node of `waiting` a successor of all current predecessors of
+ * `branch`. */
 static cudaError_t
 join(struct branch *waiting, const struct branch *branch)
 {
@@ -266,7 +266,8 @@ enqueue(const struct cuda_slot *slot, struct recording *recording)
         joins |= JOIN_WIDE;
     if (slot->batch.may_be_lossless)
         joins |= JOIN_LOSSLESS;
-    bool works[CUDA_NSIDES] = {}; /* has had work since its last join */
+    /* the side has received kernels since its last join */
+    bool works[CUDA_NSIDES] = {};
     cudaError_t error = cuda_chunks_begin(slot);
     for (; error == cudaSuccess && step->run != NULL; step++) {
         cudaStream_t stream = slot->stream;

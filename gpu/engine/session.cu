@@ -1,4 +1,5 @@
-/* The device at work for one call, and its memory. */
+/* Sessions: the device during one call of the API, and the device memory of the
+ * call. */
 #include "gpu/engine/session.cuh"
 
 #include <new>
@@ -9,7 +10,8 @@
 
 /* ---- memory ---- */
 
-/* Room for one more block in the list. */
+/* Makes sure that the list has space for one more block. False: memory is
+ * short. */
 static bool
 make_room(struct terp_session *session)
 {
@@ -25,8 +27,8 @@ make_room(struct terp_session *session)
     return true;
 }
 
-/* Without enough memory tries again after all that the device kept was
- * released. */
+/* If memory is short, releases everything that the device has kept for later
+ * calls, and tries again. */
 void *
 cuda_session_allocate(struct terp_session *session, uint64_t nbytes)
 {

@@ -1,9 +1,9 @@
-/* A session of the CUDA engine: the device at work for one call of the API, and
- * the device memory that the composition of streams has allocated for it.
+/* A session of the CUDA engine: the device during one call of the API, and the
+ * device memory that codec/compose has allocated for the call.
  *
- * Values and streams lie in the session's memory, which is device memory, or
- * are the caller's. Where the caller's memory is the host's, a session tells
- * the caller's from its own by its list of blocks. */
+ * Values and streams are either in the session's memory, which is device
+ * memory, or in the caller's memory. If the caller's memory is host memory, the
+ * session tells the two apart by its list of blocks. */
 #pragma once
 
 #include "gpu/engine/context.cuh"
@@ -11,22 +11,23 @@
 struct terp_session {
     struct terp_cuda_device *device;
     const struct terp_cuda_call *where; /* the call of the API */
-    /* TERP_ERR_DEVICE: CUDA has failed in allocate(), which cannot say so. */
+    /* TERP_ERR_DEVICE: CUDA failed in allocate(), which can only return NULL.
+     */
     enum terp_status failure;
     int nblocks, cap_nblocks;
     struct cuda_block *blocks;
 };
 
-/* NULL: memory is short. */
+/* Returns NULL if memory is short. */
 struct terp_session *
 cuda_session_open(struct terp_cuda_device *device,
                   const struct terp_cuda_call *where);
 
-/* NULL is let pass. */
+/* NULL is allowed. */
 void
 cuda_session_close(struct terp_session *session);
 
-/* Whether `at` is host memory: the caller's. */
+/* Whether `at` points to the caller's host memory. */
 bool
 cuda_session_is_host(const struct terp_session *session, const void *at);
 
@@ -42,7 +43,8 @@ enum terp_status
 cuda_session_copy(struct terp_session *session, uint64_t n, void *const *dst,
                   const void *const *src, const uint64_t *nbytes);
 
-/* Device memory of a function, which is released at its end. */
+/* Device memory that is released at the end of a function's scope. `at` is NULL
+ * if memory was short. */
 struct cuda_session_memory {
     struct terp_session *session;
     uint8_t *at;
@@ -62,7 +64,10 @@ struct cuda_session_memory {
 };
 
 /* Calls work(stream) in a slot of the device and waits for its end, as
- * cuda_slot_do. */
+ * cuda_slot_do does. Work is any callable that returns a cudaError_t. `what`
+ * names the work in messages. Example: cuda_session_do(session, "copying",
+ * [=](cudaStream_t stream) { return cudaMemcpyAsync(to, from, n,
+ * cudaMemcpyDefault, stream); }). */
 template <typename Work>
 static inline enum terp_status
 cuda_session_do(struct terp_session *session, const char *what, Work work)
@@ -128,7 +133,8 @@ cuda_values_follow(struct terp_session *session, const struct terp_chunk *chunk,
                    uint64_t n, const struct terp_followed *followed,
                    enum terp_status *status_ret);
 
-/* Finds the dimensions along which all values are copies. */
+/* Finds the dimensions along which all values are copies. Bit d of *dims_ret
+ * stands for dimension d. */
 enum terp_status
 cuda_values_find_copies(struct terp_session *session,
                         const struct terp_chunk *chunk, const void *src,

@@ -62,8 +62,8 @@ struct cuda_common {
     bool is_asked, is_done; /* the value is common enough; the search ended */
 };
 
-/* encode: facts about integer values, combined over the blocks so far (struct
- * terp_integers). */
+/* encode: facts about integer values (struct terp_integers), combined over the
+ * blocks that have finished. */
 struct cuda_integers {
     unsigned long long min_complement, max, scale;
     bool any;
@@ -90,7 +90,7 @@ struct cuda_extremes {
     unsigned long long inner_min_key, inner_max_key; /* the next ones inside */
 };
 
-/* What the device finds out for the host, which chooses among encodings. */
+/* Facts that the device finds for the host, which chooses among encodings. */
 struct cuda_chunk_facts {
     /* If batch.encoding.finds_domains: the verdict is an enum
      * terp_domain_verdict. is_periodic: a flat chunk seems to have rows, and
@@ -294,7 +294,7 @@ struct cuda_regions {
     uint64_t low_tiles; /* struct cuda_low_tile[ntiles] */
     uint64_t low_bits;  /* encode: LOW_SLOT_NBYTES a tile */
     /* If chunks may have low bits: gpu/sections/tails.cuh. */
-    uint64_t tail_widths; /* u8[ntiles][LOW_TILE_NGROUPS] */
+    uint64_t tail_widths; /* u8[ntiles][TERP_LOW_TILE_NGROUPS] */
     uint64_t tail_begins; /* u64[ntiles] */
     /* If chunks may be lossless: gpu/sections/ranks.cuh, shifts.cuh,
        remainders.cu. */
@@ -324,8 +324,8 @@ struct cuda_regions {
     uint64_t stride;        /* from one chunk's scratch to the next one's */
 };
 
-/* Bytes of cuda_batch.frame. The assertion below says what must fit; the batch
- * is a kernel parameter, so they should stay few. */
+/* Bytes of cuda_batch.frame. The assertion below lists the contents. The batch
+ * is a kernel parameter, so it should stay small. */
 #define CUDA_FRAME_NBYTES 144
 static_assert(CUDA_FRAME_NBYTES >
                   TERP_FRAME_MAX_NBYTES + CUDA_CARRIER_HEAD_MAX_NBYTES,
@@ -383,17 +383,17 @@ struct cuda_batch {
     struct cuda_batch_decoding decoding;
     struct terp_chunk chunk; /* the shape of all chunks */
     /* encode: the coding to use. decode: ratio if streams of ratio may occur,
-     * which a batch refuses otherwise; else raw. */
+     * else raw; the batch then refuses streams of ratio. */
     enum terp_coding coding;
     int value_nbytes;   /* of a coded value */
     int carrier_nbytes; /* of a carrier's value */
     int own_nbytes;     /* of an own value */
     enum cuda_form form;
-    /* encode: codes may be wide. decode: streams with wide codes may occur,
-     * which a batch refuses otherwise. */
+    /* encode: codes may be wide. decode: streams with wide codes may occur; if
+     * false, the batch refuses them. */
     bool may_have_low_bits;
     /* encode: all chunks are coded losslessly, except constant ones. decode:
-     * lossless streams may occur, which a batch refuses otherwise. */
+     * lossless streams may occur; if false, the batch refuses them. */
     bool may_be_lossless;
     bool has_domain;   /* encode: chunks are coded in a domain of another shape:
                           layout and frame are the domain's */
@@ -502,8 +502,8 @@ cuda_nbits_below(const struct cuda_model &model)
 typedef cudaError_t
 cuda_stage(const struct cuda_batch *batch, cudaStream_t stream);
 
-/* Both directions, lossless predictions whose mask is known: how many points
- * that are not special stand before each tile of them. */
+/* Both directions, for lossless predictions whose mask is known: counts the
+ * points before each tile that are not special, in the region `ranks`. */
 cuda_stage cuda_ranks_find;
 
 /* Blocks per chunk for `nshares` shares of its work, so that all chunks
@@ -622,7 +622,8 @@ cuda_stage cuda_scan;
  * TERP_ERR_DEVICE if the chunk needs another form than the batch's. */
 cuda_stage cuda_pointwise_code;
 
-/* `facts` but nscanned_specials: for the host. No other stage reads them. */
+/* Sets `facts` for the host, except nscanned_specials. No other stage reads
+ * them. */
 cuda_stage cuda_find_domains;
 
 /* The model's exact, wide and tail_nbits. */
@@ -650,8 +651,8 @@ cuda_stage cuda_shifts_find;
 cuda_stage cuda_spline_quantize;
 cuda_stage cuda_lorenzo_quantize;
 
-/* Ratio: symbols in context order to the region `coded`, of which tiles are
- * made (coded_symbols, gpu/entropy/contexts.cuh). Uses `staging` as
+/* Ratio: writes symbols in context order to the region `coded`; tiles are made
+ * from them (coded_symbols, gpu/entropy/contexts.cuh). Uses `staging` as
  * scratch. */
 cuda_stage cuda_context_sort;
 
@@ -676,8 +677,8 @@ cuda_stage cuda_tails_write;
 cuda_stage cuda_shifts_write;
 cuda_stage cuda_remainders_write;
 
-/* Lossless: facts.may_repeat for chunks whose values may repeat earlier values.
- * It needs the lengths of streams. */
+/* Lossless: sets facts.may_repeat if the chunk's values may repeat earlier
+ * values. It needs the lengths of streams. */
 cuda_stage cuda_references_ask;
 
 /* Sums `ranges`; nescapes; writes the section of escapes at specials_end of
@@ -685,16 +686,16 @@ cuda_stage cuda_references_ask;
 cuda_stage cuda_escapes_write;
 
 /* Selects or makes codebooks and encodes tiles to staging. It may run beside
- * the stages of special values and escapes: of what they write, it reads only
- * the status. */
+ * the stages of special values and escapes: of their results it reads only the
+ * status. */
 cuda_stage cuda_tiles_encode;
 
 /* Partitions in staging. Overwrites `work`: escapes must be written before. */
 cuda_stage cuda_partitions_encode;
 
-/* Writes frame, model up to model_end, and behind the low bits index,
- * codebooks and payload. stream_nbytes. A chunk whose stream would be no
- * shorter gets the coding raw and no stream. */
+/* Writes the frame and the model up to model_end, then, behind the low bits,
+ * the index, codebooks and payload; sets stream_nbytes. A chunk whose stream
+ * would be no shorter than a raw one gets the coding raw and no stream. */
 cuda_stage cuda_stream_write;
 
 /* Writes the section of low bits at escapes_end of dst. Batches of up to
@@ -705,7 +706,7 @@ cuda_stage cuda_low_bits_write;
 /* Writes the table of prefixes, or removes it from short streams; writes the
  * checksums, except into streams of up to CUDA_SHORT_NBYTES, which the host
  * seals. Batches of up to CUDA_SMALL_CHUNK_NPARTITIONS do not run it:
- * cuda_stream_write sealed their streams. */
+ * cuda_stream_write has sealed their streams. */
 
 /* Most partitions of a chunk whose stream one block writes and seals
  * (gpu/sections/stream_small.cu, which divides its 1024 threads among them).
@@ -776,9 +777,9 @@ cuda_stage cuda_tails_place;
 /* Differences of lossless predictions into work. */
 cuda_stage cuda_shifts_place;
 
-/* Coarse levels of splines. It finds their escapes itself and places all
- * escapes beside. cuda_spline_begins says whether the stage launches
- * anything. */
+/* Reconstructs the coarse levels of splines. It finds their escapes itself, and
+ * places all escapes at the same time. cuda_spline_begins says whether the
+ * stage launches anything. */
 bool
 cuda_spline_begins(const struct cuda_batch *batch);
 cuda_stage cuda_spline_begin;
@@ -787,8 +788,8 @@ cuda_stage cuda_spline_begin;
  * number. */
 cuda_stage cuda_escapes_place;
 
-/* Coded values in C order into dst; splines: the levels that cuda_spline_begin
- * has left. */
+/* Coded values in C order into dst. Splines: only the levels that
+ * cuda_spline_begin has left. */
 cuda_stage cuda_spline_reconstruct;
 cuda_stage cuda_lorenzo_reconstruct;
 
@@ -803,8 +804,8 @@ cuda_stage cuda_pointwise_decode;
 /* The carrier to own values, except of constant chunks. */
 cuda_stage cuda_uncarry;
 
-/* Special values, and the value of a constant chunk, into own values; if levels
- * are left out, those of the lattice. */
+/* Writes special values, or the value of a constant chunk, into own values; if
+ * levels are left out, those of the lattice. */
 cuda_stage cuda_specials_read;
 
 /* Big-endian chunks: own values to the caller's byte order. */

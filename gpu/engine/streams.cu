@@ -1,4 +1,5 @@
-/* Functions of the engine's table that put streams together, and read them. */
+/* Functions of the engine's table that assemble, look at, decode and verify
+ * streams. */
 #include <new>
 
 #include <stdlib.h>
@@ -12,29 +13,33 @@
 
 #define NTHREADS 256
 
-/* Blocks of all streams: more than a large device runs at once. */
+/* Most blocks of all streams together. A large device runs fewer at once, so
+ * more would not help; blocks loop over the bytes that remain. */
 #define MAX_NBLOCKS 2048
 
-/* Most streams of a launch: blockIdx.y. */
+/* Most streams of a launch. A stream is a row of blocks, blockIdx.y, and CUDA
+ * limits gridDim.y to 65535. */
 #define MAX_NSTREAMS 16384
 
 /* ---- the kernel ---- */
 
-/* Bytes that are copied. */
+/* A range of bytes to copy. */
 struct piece {
     const uint8_t *src;
     uint8_t *dst;
     uint64_t nbytes;
 };
 
-/* A stream's pieces stand one behind the other in a list of all. */
+/* A stream's pieces: `npieces` entries, from `first` on, in the list of all
+ * pieces. */
 struct transfer {
     uint64_t first;
     unsigned npieces;
 };
 
-/* Thread `i` of `n` copies its share of a piece, by words that are aligned at
- * `dst`. No word is read that has none of the piece's bytes. */
+/* Copies a piece with n threads; the calling thread is number i. Words are
+ * aligned in `dst`; a source of another alignment is read by aligned words and
+ * shifted. Every word that is read contains bytes of the piece. */
 static __device__ __forceinline__ void
 copy_piece(const struct piece &piece, uint64_t i, uint64_t n)
 {
@@ -56,7 +61,8 @@ copy_piece(const struct piece &piece, uint64_t i, uint64_t n)
         piece.dst[k] = piece.src[k];
 }
 
-/* Grid: x blocks that share the pieces, y streams. */
+/* Grid: (any number of blocks, streams). The blocks of a stream share each of
+ * its pieces. */
 static __global__ void
 __launch_bounds__(NTHREADS)
     copy_pieces(const struct transfer *transfers, const struct piece *pieces)
@@ -72,25 +78,27 @@ __launch_bounds__(NTHREADS)
 
 /* ---- assembling ---- */
 
-/* Streams that are put together on the device. Its lists stand one behind the
- * other in a buffer of the host, which goes to the device as a whole:
- * transfers, pieces, streams to seal, and the bytes of pieces that are on the
- * host. */
+/* Streams that are assembled on the device. Their lists follow each other in
+ * one host buffer, which is copied to the device in one transfer: transfers,
+ * pieces, streams to seal, and the bytes of pieces on the host. The members
+ * `_at` are offsets in it. */
 struct assembling {
     struct terp_session *session;
     const struct terp_assembly *assemblies;
     uint64_t n, npieces, host_nbytes, most_nbytes;
     uint64_t pieces_at, sealed_at, bytes_at, streams_at;
-    uint64_t stream_stride; /* of streams for the host; 0: there are none */
-    bool seals;             /* else streams get no checksums */
+    /* distance of streams that are assembled in device memory and then copied
+     * to the host; 0: none */
+    uint64_t stream_stride;
+    bool seals; /* false: the streams get no checksums */
     uint8_t *host, *device;
     struct transfer *transfers;
     struct piece *pieces;
     struct cuda_sealed *sealed;
 };
 
-/* Whether a kernel cannot read a piece: a frame, or values of the caller's that
- * are stored. */
+/* Whether a piece is in host memory, which kernels cannot read: a frame, or the
+ * caller's values in a stored chunk. */
 static bool
 is_on_host(const struct assembling *it, const struct terp_piece *piece)
 {
@@ -180,7 +188,8 @@ assemble_on_device(const struct assembling *it, cudaStream_t stream)
     return error;
 }
 
-/* Gives short streams in device memory their checksums, by way of the host. */
+/* Writes the checksums of short streams in device memory: the host computes
+ * them. */
 static enum terp_status
 seal_short(const struct assembling *it)
 {
@@ -256,7 +265,7 @@ assemble(struct terp_session *session, uint64_t n,
     return st;
 }
 
-/* Whether a stream goes from the caller's memory on the host to the same: a
+/* Whether all pieces of a stream and its destination are in host memory: a
  * stored chunk. */
 static bool
 is_all_on_host(const struct terp_session *session,
@@ -283,7 +292,7 @@ assemble_on_host(const struct terp_assembly *stream)
     terp_frame_seal((uint8_t *)stream->dst, stream->nbytes);
 }
 
-/* All streams go from one kind of memory to one kind. */
+/* All streams of a call come from one kind of memory and go to one kind. */
 enum terp_status
 cuda_streams_assemble(struct terp_session *session, uint64_t n,
                       const struct terp_assembly *assemblies)
@@ -303,7 +312,8 @@ cuda_streams_assemble(struct terp_session *session, uint64_t n,
 
 /* ---- reading ---- */
 
-/* Collects what is looked at in device memory, then copies it as a whole. */
+/* Gathers the wanted bytes in one block of device memory, then copies the block
+ * to the host. */
 static enum terp_status
 look(struct terp_session *session, uint64_t n, const void *const *at,
      const uint64_t *nbytes, uint8_t *room)
@@ -352,20 +362,23 @@ cuda_streams_look(struct terp_session *session, uint64_t n,
 
 /* ---- decoding ---- */
 
-/* Streams that are decoded, each whole in device memory. Parts get a frame
- * there, which they have not as parts. */
+/* Streams to decode, each complete in device memory. Inner streams have no
+ * complete frame, so each gets one there. */
 struct decoding {
     struct terp_session *session;
     uint64_t step, n;
     const struct terp_open_stream *streams;
     const void **src;
     uint64_t *nbytes;
-    struct terp_piece *pieces; /* a frame and a body of each */
+    struct terp_piece
+        /* inner streams: the frame and the body of each */
+        *pieces;
     struct terp_assembly *assemblies;
     uint8_t (*frames)[TERP_FRAME_MAX_NBYTES];
 };
 
-/* Returns how many bytes the streams of parts have. */
+/* Writes the frames of inner streams and lists frames and bodies as pieces.
+ * Returns the bytes of all streams, each aligned. */
 static uint64_t
 list_parts(struct decoding *it)
 {
@@ -400,8 +413,9 @@ make_parts(struct decoding *it, uint8_t *memory)
     return st;
 }
 
-/* Parts have no checksums, others were verified. A part has no table of
- * prefixes, which a call refuses in parts. */
+/* Decodes the listed streams. With `is_part` checksums are not verified, and
+ * streams with a table of prefixes are refused. Inner streams have neither a
+ * checksum nor such a table; other streams have been verified already. */
 static enum terp_status
 decode_listed(const struct decoding *it, bool is_part, void *const *dst,
               enum terp_status *status_ret)
@@ -446,7 +460,7 @@ free_decoding(struct decoding *it)
     free(it->frames);
 }
 
-/* All streams are parts of others, or none is. */
+/* Either all streams are inner streams, or none is. */
 enum terp_status
 cuda_streams_decode(struct terp_session *session, uint64_t step, uint64_t n,
                     const struct terp_open_stream *streams, void *const *dst,
@@ -514,7 +528,7 @@ verify_on_host(uint64_t n, const void *const *streams, const uint64_t *nbytes,
     return TERP_OK;
 }
 
-/* Has the host verify short streams, of which it needs the bytes. */
+/* Copies short streams to `room` on the host, which verifies them. */
 static cudaError_t
 fetch_short(uint64_t n, const void *const *streams, const uint64_t *nbytes,
             uint8_t *room, cudaStream_t stream)

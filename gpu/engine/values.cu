@@ -1,4 +1,5 @@
-/* Functions of the engine's table that measure and move values. */
+/* Functions of the engine's table that measure, split, join, gather or restore
+ * values. */
 #include <new>
 
 #include "codec/format/copies.h"
@@ -16,10 +17,12 @@
 
 #define NTHREADS 256
 
-/* Blocks of all chunks: more than a large device runs at once. */
+/* Most blocks of all chunks together. A large device runs fewer at once, so
+ * more would not help; blocks loop over the values that remain. */
 #define MAX_NBLOCKS 2048
 
-/* Most chunks of a launch: blockIdx.y. */
+/* Most chunks of a launch. A chunk is a row of blocks, blockIdx.y, and CUDA
+ * limits gridDim.y to 65535. */
 #define MAX_NCHUNKS 16384
 
 static uint64_t
@@ -30,8 +33,8 @@ nvalues_of(const struct terp_chunk *chunk)
 
 /* ---- memory ---- */
 
-/* Bytes that a function needs for the caller's values, which are copied to the
- * device where they are on the host. */
+/* Bytes of device memory for a copy of each chunk, if the chunks at `src` are
+ * in host memory; else 0. */
 static uint64_t
 upload_stride(const struct terp_session *session, const void *src,
               uint64_t nbytes)
@@ -39,7 +42,7 @@ upload_stride(const struct terp_session *session, const void *src,
     return cuda_session_is_host(session, src) ? place_aligned(nbytes) : 0;
 }
 
-/* Value k of an array that is on the device, or was copied to `at`. */
+/* The device address of chunk k: src[k], or its copy in the memory at `at`. */
 static const void *
 on_device(const void *const *src, uint8_t *at, uint64_t stride, uint64_t k)
 {
@@ -58,7 +61,9 @@ upload(const void *const *src, uint64_t n, uint8_t *at, uint64_t stride,
     return error;
 }
 
-/* Calls work(first, n) for portions of chunks. */
+/* Calls work(first, n) for portions of at most MAX_NCHUNKS chunks. Work is any
+ * callable that returns a status; after an error, later portions are skipped.
+ */
 template <typename Work>
 static enum terp_status
 do_portions(uint64_t n, Work work)
@@ -164,7 +169,7 @@ compare(struct terp_session *session, const struct terp_chunk *chunk,
     return st;
 }
 
-/* The kernels swap while they read: other values stay as they are. */
+/* The kernels swap bytes while they read, so `others` do not change. */
 enum terp_status
 cuda_values_compare(struct terp_session *session,
                     const struct terp_params *params,
@@ -181,13 +186,16 @@ cuda_values_compare(struct terp_session *session,
 
 /* ---- complex values ---- */
 
-/* A chunk's values: those of parts stand one part behind the other. */
+/* A chunk's complex values, and its real and imaginary parts. */
 struct joint {
     void *whole;
     void *parts[TERP_NPARTS];
 };
 
-/* Grid: x blocks that share the values, y chunks. */
+/* Copies complex values to their parts, or with `joins` parts to complex
+ * values. W is the unsigned integer of a part's size: move_parts<uint32_t,
+ * true> joins complex64. `swaps`: also reverses the bytes of each part. Grid:
+ * (any number of blocks, chunks); the blocks of a chunk share its values. */
 template <typename W, bool joins>
 static __global__ void
 __launch_bounds__(NTHREADS)
@@ -215,7 +223,7 @@ __launch_bounds__(NTHREADS)
     }
 }
 
-/* The joints of chunks [0, n), to take apart or put together. */
+/* Splits n chunks, or joins them. */
 static enum terp_status
 move_chunks(struct terp_session *session, const struct terp_chunk *chunk,
             uint64_t n, void *const *whole, void *const *parts, bool joins)
@@ -330,7 +338,8 @@ cuda_values_find_copies(struct terp_session *session,
     return st;
 }
 
-/* The first point along all of some dimensions. */
+/* The shape that remains if each dimension in `dims` keeps only its first
+ * value, with the strides of the whole chunk. */
 static struct cuda_spread_shape
 shape_of_left(const struct terp_chunk *chunk, unsigned dims)
 {
@@ -395,8 +404,8 @@ cuda_values_leave_out(struct terp_session *session,
     });
 }
 
-/* Copies are put back from a copy of what is left: no kernel may read what
- * another block writes. */
+/* Reads from a copy of the remaining values, because a block may overwrite a
+ * value before another block has read it. */
 static enum terp_status
 put_back(struct terp_session *session, const struct terp_chunk *chunk,
          unsigned dims, uint64_t n, void *const *values)
@@ -512,7 +521,7 @@ cuda_values_gather(struct terp_session *session,
 
 /* ---- references ---- */
 
-/* Values are followed from a copy, as put_back. */
+/* Reads from a copy of the values, as put_back does. */
 static enum terp_status
 follow(struct terp_session *session, const struct terp_chunk *chunk, uint64_t n,
        const struct terp_followed *followed, enum terp_status *status_ret)
