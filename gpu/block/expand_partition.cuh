@@ -27,7 +27,7 @@ template <unsigned NTHREADS, unsigned STAGED_NBYTES> struct expand_shared {
     struct block_scan<unsigned, NTHREADS> scan;
 };
 
-/* What RRE4 and RZE1 have kept of a partition. */
+/* The words and bytes of a partition that RRE4 and RZE1 have kept. */
 struct kept_bytes {
     unsigned nwords; /* of the whole partition */
     unsigned nmap;   /* words of 32 bits in the map of words */

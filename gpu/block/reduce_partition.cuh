@@ -68,7 +68,8 @@ reduce_kept_nwords(unsigned nbytes)
     return ((nbytes + 3) / 4 + 1) & ~1u;
 }
 
-/* How many words a thread loads before it uses the first one. */
+/* Words that a thread loads before it uses the first one, so that the latencies
+ * of the loads overlap. */
 #define REDUCE_NLOADS 4
 
 /* Shared memory by which the warps exchange their counts. */

@@ -1,7 +1,7 @@
 /* Chooses the codebooks of a stream, as cpu/entropy/codebooks.c does.
  * doc/format.md, "Tiles". An entry is a codebook of the dictionary. A palette
- * of width w is the first 2^w entries in order of popularity, of which each
- * tile selects one. */
+ * of width w is the first 2^w entries in order of popularity; each tile selects
+ * one entry of the palette. */
 #pragma once
 
 #include "codec/format/huffman.h"

@@ -9,10 +9,11 @@
 #include "gpu/entropy/contexts_find.cuh"
 #include "gpu/entropy/contexts_move.cuh"
 
-/* Enough blocks to keep a device busy: a level of a batch is divided into more
- * blocks, by smaller regions, until it has so many or until a region has only
- * one group of points per thread. Each region computes weights of its
- * neighbours again, so smaller regions cost more. Tests use a smaller value. */
+/* The number of blocks that keeps a device busy. A level of a batch is divided
+ * into smaller regions, and so more blocks, until it has this many blocks or
+ * until a region has only one group of points per thread. Each region computes
+ * weights of its neighbours again, so smaller regions cost more. Tests use a
+ * smaller value. */
 #ifndef CUDA_CONTEXT_BUSY_NBLOCKS
 #define CUDA_CONTEXT_BUSY_NBLOCKS 256
 #endif

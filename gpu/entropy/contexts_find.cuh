@@ -362,9 +362,9 @@ store_marks(uint8_t *to, uint32_t marks, unsigned n)
     }
 }
 
-/* Counts the marks of `n` points, the first of which is `offset` behind the
- * part's first: points of the part's first tile in s_counts[0], points of the
- * next tile in s_counts[1]. */
+/* Counts the marks of `n` points; the first one is `offset` symbols behind the
+ * part's first symbol. Points of the part's first tile are counted in
+ * s_counts[0], points of the next tile in s_counts[1]. */
 static __device__ __forceinline__ void
 count_marks(const struct context_part &part, uint32_t offset, uint32_t marks,
             unsigned n, bool has_specials, uint32_t s_counts[2][TERP_NGROUPS])
@@ -385,8 +385,8 @@ has_special_value(const struct cuda_chunk &chunk, uint64_t at)
 }
 
 /* Gives special points among `n` points their mark. The first point is at `at`
- * in C order, and the next `step` behind. Few chunks have special points, so it
- * is not inlined. */
+ * in C order, and neighbours are `step` apart. Few chunks have special points,
+ * so the function is not inlined. */
 static __device__ __attribute__((noinline)) uint32_t
 mark_specials(const uint64_t *specials, const struct cuda_chunk *chunk,
               int value_nbytes, uint64_t at, uint64_t step, unsigned n,
@@ -432,8 +432,8 @@ finish_points(const struct find_view &view, const struct context_level &level,
     return marks;
 }
 
-/* The bytes of met_contexts do not overflow: a thread has at most so many
- * points of a class. */
+/* The bytes of met_contexts do not overflow: the assertion bounds the points of
+ * a class that a thread has. */
 static_assert(TERP_TILE_NSYMBOLS / CONTEXT_NTHREADS <= UINT8_MAX,
               "A region has no more groups than a box, a tile's points.");
 

@@ -133,12 +133,12 @@ transitions_of_units(const struct small_batch_codewords &s, unsigned first,
 
 /* The offset of the first codeword in the thread's subsequence, given the
  * offset `first` of the tile's first codeword. The 16 threads of a group follow
- * the group's tables from one entry each, note the offsets in each subsequence,
- * and so make the group's table. In most groups all 16 entries lead to the same
- * exit. Then each thread follows the tables of the groups before its own. It
- * starts at the last of these whose entries all lead to one exit, since its own
- * entry does not matter there. One barrier, between the tables of groups and
- * their use. */
+ * the group's tables from one entry each, record the offsets in each
+ * subsequence, and so make the group's table. In most groups all 16 entries
+ * lead to the same exit. Then each thread follows the tables of the groups
+ * before its own. It starts at the last group whose entries all lead to one
+ * exit, because the entry does not matter there. One barrier, between the
+ * tables of groups and their use. */
 static __device__ __forceinline__ unsigned
 find_entry(struct small_batch_codewords &s, uint64_t transitions,
            unsigned first)

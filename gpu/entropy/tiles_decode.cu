@@ -90,9 +90,9 @@ __launch_bounds__(EXPAND_NTHREADS, EXPAND_NBLOCKS)
 #define LARGE_BATCH_NBLOCKS 8
 
 /* A block takes this many tiles if the batch has at least
- * LARGE_BATCH_MANY_NTILES, else one. With several tiles, it copies a table
- * again only if the next tile has another; with few tiles, more blocks are
- * better. */
+ * LARGE_BATCH_MANY_NTILES, else one. A block with several tiles copies a table
+ * again only if the next tile has another table. With few tiles, more blocks
+ * are better. */
 #define LARGE_BATCH_BLOCK_NTILES 4
 #define LARGE_BATCH_MANY_NTILES 16384
 
@@ -144,7 +144,7 @@ load_place(const struct cuda_batch &batch, uint64_t tile)
     return place;
 }
 
-/* Sums the lengths of tiles, of which each lane has loaded one. */
+/* Sums the lengths of tiles; each lane has loaded one length. */
 static __device__ __forceinline__ void
 sum_place(struct tile_place &place)
 {

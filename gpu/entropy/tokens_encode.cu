@@ -71,10 +71,11 @@ pack_token(unsigned number, unsigned nbits, uint32_t bits)
     return (number << PLAIN_WIDTH | nbits) << TERP_TOKEN_PLAIN_MAX_NBITS | bits;
 }
 
-/* A packed token is the sum of what its code and its run add: parts of the
- * number, of the count of plain bits, and the plain bits themselves, of which
- * the run's stand above the code's. Looking up both is much faster than finding
- * their classes. */
+/* A packed token is the sum of two summands, one for its code and one for its
+ * run. Each summand has a share of the token's number, a share of the count of
+ * plain bits, and its own plain bits; the run's plain bits stand above the
+ * code's. Looking up both summands is much faster than finding the classes of
+ * code and run. */
 void
 cuda_token_parts_fill(uint32_t parts[TOKEN_NPARTS])
 {

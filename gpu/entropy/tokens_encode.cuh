@@ -4,16 +4,16 @@
 
 #include "gpu/engine/state.cuh"
 
-/* Items of a table of summands: item s is what symbol s adds to its token, and
- * item TERP_NSYMBOLS + r what a run of r zeros adds. */
+/* Items of the table of summands of packed tokens: item s is the summand of
+ * symbol s, and item TERP_NSYMBOLS + r is the summand of a run of r zeros. */
 #define TOKEN_NPARTS (TERP_NSYMBOLS + TERP_TILE_NSYMBOLS)
 
 /* Makes the table of summands, once per context. */
 void
 cuda_token_parts_fill(uint32_t parts[TOKEN_NPARTS]);
 
-/* The form of cuda_tiles_histogram for this coding: which tiles are zero, costs
- * of the other tiles, and ntiles_best. */
+/* Does the work of cuda_tiles_histogram for this coding: finds zero tiles, the
+ * costs of the other tiles, and ntiles_best. */
 cuda_stage cuda_tokens_histogram;
 
 /* After entries are selected: writes each tile's bytes, their number, and the

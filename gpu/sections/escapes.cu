@@ -274,8 +274,8 @@ __launch_bounds__(NTHREADS) escapes_move(const struct cuda_batch batch)
 }
 
 /* A layout of up to STAGED_NLEVELS levels, without the members of further
- * levels: so few bytes are copied to shared memory, where reads are faster. A
- * layout of more levels is read from global memory. */
+ * levels. It is small enough to copy to shared memory, where reads are faster.
+ * A layout of more levels is read from global memory. */
 #define STAGED_NLEVELS 12
 #define STAGED_LAYOUT_NBYTES \
     (offsetof(struct terp_layout, level[STAGED_NLEVELS + 1]))

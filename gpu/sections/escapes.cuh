@@ -12,11 +12,11 @@
 #define CUDA_SINGLE_BLOCK_MAX_NRANGES 256
 #endif
 
-/* Most escapes that are listed. If one block handles a chunk's escapes and
- * there are at most so many, the kernels that decode tiles list their positions
- * in tile order in the region `tune`, in any sequence, and CUDA_PROGRESS_LISTED
- * counts them; else they are counted in ranges. The block then needs no search
- * for them, and has a thread for each. */
+/* Most escapes that are listed. If one block handles a chunk's escapes and the
+ * chunk has at most this many, the kernels that decode tiles list their
+ * positions in tile order in the region `tune`, in any sequence;
+ * CUDA_PROGRESS_LISTED counts them. The block then needs no search for escapes,
+ * and has a thread for each. Otherwise escapes are counted in ranges. */
 #define CUDA_MAX_NLISTED 512
 static_assert(CUDA_MAX_NLISTED <= CUDA_LEVEL_NCOSTS,
               "The region `tune` holds one level's costs at least.");

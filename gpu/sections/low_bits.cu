@@ -146,7 +146,7 @@ size_of_wide(unsigned symbol)
                                  : (int)(bits >> 22) - 2 * 127 + 1;
 }
 
-/* Counts the sizes of a group's symbols, of which this lane has n. A warp calls
+/* Counts the sizes of a group's symbols; this lane has n of them. A warp calls
  * it together, and counts one size after another. */
 static __device__ __forceinline__ void
 count_sizes(const unsigned symbol[LANE_NNUMBERS], unsigned n, unsigned group,

@@ -95,7 +95,7 @@ __launch_bounds__(NTHREADS) verify(const struct cuda_batch batch)
 
     if ((chunk.checksum_status != TERP_OK) | (nbytes <= CUDA_SHORT_NBYTES))
         return;
-    /* No stream of such a chunk is so long: the CPU says what is wrong. */
+    /* A valid stream is never this long. The CPU gives the exact error. */
     if (nbytes > batch.raw_nbytes) {
         if (threadIdx.x == 0)
             chunk.checksum_status = TERP_ERR_DEVICE;

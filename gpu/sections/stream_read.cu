@@ -534,8 +534,7 @@ write_found(const struct stream_found &s_found, struct cuda_chunk *chunk)
  * sets up the state, so it finds the stream by the host's copy of the state and
  * reads the frame itself. It writes to regions that begin_chunks does not touch
  * at once, and to the state after wait_for_kernels. Shared: struct read_shared,
- * of which the staged bytes and bit maps are the most. A barrier ends each
- * section. */
+ * mostly staged bytes and bit maps. A barrier ends each section. */
 template <unsigned NTHREADS>
 static __global__ void
 __launch_bounds__(NTHREADS) read_streams(const struct cuda_batch batch)

@@ -24,9 +24,9 @@ static_assert(SMALL_NTHREADS >= CUDA_FRAME_NBYTES,
 #define PARTITION_NTHREADS (SMALL_NTHREADS / CUDA_SMALL_CHUNK_NPARTITIONS)
 #define PARTITION_NWARPS (PARTITION_NTHREADS / 32)
 
-/* Bytes of dynamic shared memory. A stream of up to so many bytes is assembled
- * there. Of a longer stream only frame and model, and from INDEX_AT on the
- * index, are made there; its payload goes to dst at once. */
+/* Bytes of dynamic shared memory. A stream of up to this many bytes is
+ * assembled there. Of a longer stream only frame and model, and from INDEX_AT
+ * on the index, are made there; its payload goes to dst at once. */
 #define STREAM_NBYTES (64 << 10)
 #define INDEX_AT 512
 #define INDEX_MAX_NBYTES (STREAM_NBYTES - INDEX_AT)
