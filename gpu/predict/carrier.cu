@@ -10,13 +10,13 @@
 /* Threads of a block. */
 #define NTHREADS 256
 
-/* NLOADS: values that a thread loads before it uses the first. A piece is what
- * a block handles at a time. */
+/* NLOADS: values that a thread loads before it uses the first one, so that the
+ * loads overlap. A piece is the values that a block handles at a time. */
 #define NLOADS 8
 #define PIECE_NVALUES (NTHREADS * NLOADS)
 
-/* The most blocks of a batch that measure integers; with more, their updates of
- * the chunk's state would cost time. */
+/* The most blocks of a batch that measure integers. Each block updates the
+ * chunk's state by atomics, so more blocks would cost time. */
 #define MEASURE_MAX_NBLOCKS 2048
 
 /* Loads, or stores, a thread's words of a piece. `first` is the index of the
@@ -98,7 +98,7 @@ __launch_bounds__(NTHREADS) uncarry_halves(const struct cuda_batch batch)
 
 /* ---- range and common divisor of integers ---- */
 
-/* Whether an integer counts. Fill values do not. */
+/* Whether an integer counts for range and divisor; fill values do not. */
 static __device__ __forceinline__ bool
 counts(const struct cuda_batch &batch, uint64_t word)
 {
@@ -107,7 +107,8 @@ counts(const struct cuda_batch &batch, uint64_t word)
 }
 
 /* Loads a thread's integers of a piece, as distances from the lowest integer of
- * their type. Returns a bit for each that counts. */
+ * their type. Returns one bit per integer: set if the integer is not a fill
+ * value. */
 template <typename W>
 static __device__ __forceinline__ unsigned
 load_distances(const struct cuda_batch &batch, const struct cuda_chunk &chunk,

@@ -1,6 +1,6 @@
-/* Coarse decoding, every step-th value: turns what the stream says into what a
- * stream of the lattice alone would say (codec/model/coarse.h), so that the
- * following stages decode the lattice like a chunk. */
+/* Coarse decoding of every step-th value. Changes the model and sections found
+ * in a stream to those of a stream of the lattice alone (codec/model/coarse.h),
+ * so that the following stages decode the lattice like a chunk. */
 #include "codec/model/coarse.h"
 
 #include "gpu/block/warp.cuh"

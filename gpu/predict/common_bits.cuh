@@ -1,5 +1,5 @@
-/* What sampled values of a chunk have in common, and the exact quants that
- * Lorenzo can then use. The CPU engine finds the same. */
+/* Finds the zero bits that all sampled values of a chunk have in common, and
+ * the exact quants that Lorenzo can then use. The CPU engine finds the same. */
 #pragma once
 
 #include <limits.h>
@@ -10,11 +10,11 @@
 
 /* The minima over all samples. */
 struct common_bits {
-    int exponent; /* of the last set bit; INT_MAX: there is no sample */
+    int exponent; /* of the last set bit; INT_MAX: no samples */
     int nzeros;   /* zero bits at the end of the mantissa */
 };
 
-/* Finds what the samples have in common. A block with any number of threads
+/* Finds the common bits of the samples. A block with any number of threads
  * calls it; a thread takes every blockDim.x-th sample. Threads combine their
  * minima in *s_common by atomics. Begins and ends with a barrier. */
 template <typename T>
@@ -43,7 +43,7 @@ find_common_bits(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
     return s_common->exponent < INT_MAX ? *s_common : common_bits{0, 0};
 }
 
-/* Finds the exact quants of a chunk; called as find_common_bits. */
+/* Finds the exact quants of a chunk. A block calls it as find_common_bits. */
 template <typename T>
 static __device__ __forceinline__ struct terp_exact
 find_exact(const struct cuda_batch &batch, const struct cuda_chunk &chunk,

@@ -4,7 +4,7 @@
 
 #include "gpu/predict/values.cuh"
 
-/* Returns an integer that orders values as the values do. The keys of all
+/* Returns an integer key: a larger value has a larger key. The keys of all
  * values that are not special are above 0. */
 static __device__ __forceinline__ unsigned long long
 key_of(double value)
@@ -30,8 +30,7 @@ raise_key(unsigned long long *at, unsigned long long key)
         atomicMax(at, key);
 }
 
-/* The extremes of some values, and two counts. `min` > `max`: there are no
- * values. */
+/* The extremes of some values, and two counts. `min` > `max`: no values. */
 template <typename T> struct extremes {
     T min, max;
     unsigned long long n[2];

@@ -1,5 +1,5 @@
-/* Differences of Lorenzo's quants, and means of quants: what predicts a quant,
- * and what a chunk's state says about it. */
+/* Differences of Lorenzo's quants and means of quants, which predict a quant;
+ * and the parameters of both in a chunk's state. */
 #pragma once
 
 #include "codec/model/lorenzo.h"

@@ -166,8 +166,8 @@ __launch_bounds__(LORENZO_NTHREADS)
 
 /* ---- whether means are subtracted ---- */
 
-/* Adds to the chunk's sums what differences and what means leave of the
- * samples; the CPU takes the same samples. Any number of blocks of
+/* Adds to the chunk's sums the residuals of the samples, once after differences
+ * and once after means; the CPU takes the same samples. Any number of blocks of
  * LORENZO_NTHREADS threads calls it; a warp takes a stretch of a row. Not
  * inlined, so that the kernel needs fewer registers for other chunks. */
 template <typename W>
@@ -232,7 +232,7 @@ weigh_means(const struct terp_layout *layout, const W *quants,
 /* ---- rows ---- */
 
 /* Finds the last valid position, plus 1, of all pieces before `piece`.
- * *s_before must be 0, and stays 0 if there is none. The block looks at
+ * *s_before must be 0, and stays 0 if no position is valid. The block looks at
  * LORENZO_NTHREADS pieces at a time. Ends with a barrier. */
 static __device__ __forceinline__ void
 find_last_before(const uint64_t *last, uint64_t piece,
@@ -252,7 +252,7 @@ find_last_before(const uint64_t *last, uint64_t piece,
     __syncthreads();
 }
 
-/* In the piece that begins at `first`, special values repeat the quant of the
+/* Gives special values of the piece that begins at `first` the quant of the
  * nearest value before them in their row that is not special. */
 template <typename I>
 static __device__ __forceinline__ void
@@ -276,12 +276,12 @@ repeat_in_piece(const struct cuda_batch &batch, uint64_t first,
     }
 }
 
-/* Prepares differences along dimension 0. If some values are special, they
- * repeat the quant of the nearest value before them in their row that is not
- * special, if there is one. Otherwise the kernel weighs means. Grid and
- * ownership as for lorenzo_prequantize. The kernel reads only quants that it
- * does not write, so blocks need not wait for each other. Shared memory: the
- * mask of a piece; barriers around its use. */
+/* Prepares differences along dimension 0. If some values are special, they get
+ * the quant of the nearest value before them in their row that is not special,
+ * if there is one. Otherwise the kernel weighs means. Grid and ownership as for
+ * lorenzo_prequantize. The kernel reads only quants that it does not write, so
+ * blocks need not wait for each other. Shared memory: the mask of a piece;
+ * barriers around its use. */
 template <typename T>
 static __global__ void
 __launch_bounds__(LORENZO_NTHREADS, 4) lorenzo_repeat(struct cuda_batch batch)

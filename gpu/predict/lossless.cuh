@@ -1,5 +1,5 @@
-/* What kernels of the lossless prediction share: the quants that follow from a
- * chunk's model, the mask, and orders of differences. */
+/* Shared by the kernels of the lossless prediction: the quants that follow from
+ * a chunk's model, the mask, and the orders of differences. */
 #pragma once
 
 #include "codec/model/lossless_quants.h"

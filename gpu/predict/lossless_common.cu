@@ -18,7 +18,7 @@ may_have_more(const struct cuda_chunk &chunk)
            !chunk.common.is_done;
 }
 
-/* The counts of a block over all sampled runs. */
+/* The results of a block over all sampled runs. */
 struct found_runs {
     /* values that are alike, and the complement of the first such run */
     unsigned best;

@@ -87,7 +87,7 @@ __launch_bounds__(NTHREADS)
 
 /* ---- differences along dimension 0 ---- */
 
-/* What precedes a point in its row: the quant of the last point that is not
+/* The quants before a point in its row: the quant of the last point that is not
  * special, and the difference of this quant from the one before. Both are 0 if
  * there is no such point. */
 template <typename W> struct row_before {

@@ -48,9 +48,10 @@ summand_at(const uint32_t *mask, const word_of<T> *quants,
     return counts ? quants[at] : 0;
 }
 
-/* Finds the sum of each segment, if rows have several. `asked`: SUM_SECOND or
- * SUM_FIRST. Grid: x = blocks of segments, nblocks_for of them at a time, y =
- * chunks. A warp owns a segment. No shared memory. */
+/* Finds the sum of each segment, if rows have several. `asked`: the sums that
+ * the launch makes, SUM_SECOND or SUM_FIRST. Grid: x = blocks of segments,
+ * nblocks_for of them at a time, y = chunks. A warp owns a segment. No shared
+ * memory. */
 template <typename T>
 static __global__ void
 __launch_bounds__(LORENZO_NTHREADS)

@@ -205,7 +205,7 @@ choose_dims(const struct terp_layout *layout,
 
 /* ---- costs ---- */
 
-/* Adds up what the differences of a run cost. A block calls it; a thread has
+/* Adds up the costs of the differences of a run. A block calls it; a thread has
  * one difference. Barriers separate the steps. */
 template <typename T>
 static __device__ __forceinline__ void
@@ -254,10 +254,10 @@ price_run(const struct lossless_source<T> &source, unsigned dims, uint64_t run,
         atomicAdd(cost, all);
 }
 
-/* Returns the step that costs least. A step asks for more
- * (terp_lossless_asks_for_more) if it relies on a grid or on zero bits that all
- * samples have, so other values may not fit it. Without may_ask_for_more such
- * steps do not count. */
+/* Returns the step that costs least. A step that relies on a grid or on zero
+ * bits that all samples have may not fit other values:
+ * terp_lossless_asks_for_more says that such a step needs further tests.
+ * Without may_ask_for_more such steps are left out. */
 static __device__ int
 choose_step(const struct cuda_lossless_tuner *tuner, int value_nbytes,
             bool may_ask_for_more)
@@ -318,10 +318,10 @@ __launch_bounds__(SAMPLE_NTHREADS) price_steps(const struct cuda_batch batch)
 
 /* ---- choice ---- */
 
-/* Counts the values that the best step does not reproduce, if the step asks for
- * more. Grid: x = shares of values, y = chunks. A thread takes every gridDim.x
- * * COUNT_NTHREADS-th value. No shared memory; warps add their counts by
- * atomics. */
+/* Counts the values that the best step does not reproduce, if that step needs
+ * further tests. Grid: x = shares of values, y = chunks. A thread takes every
+ * gridDim.x * COUNT_NTHREADS-th value. No shared memory; warps add their counts
+ * by atomics. */
 template <typename T>
 static __global__ void
 __launch_bounds__(COUNT_NTHREADS)
@@ -433,7 +433,7 @@ prefers_spline(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
 
 /* Writes the model. Grid: x = 1, y = chunks; one warp. The kernel triggers the
  * next launch only after previous kernels have ended. The next kernel may
- * therefore read what they have written before it waits itself, see `choose` in
+ * therefore read their results before it waits itself, see `choose` in
  * tuner_plan.cuh. */
 static __global__ void
 __launch_bounds__(WARP_NTHREADS) choose_model(const struct cuda_batch batch)

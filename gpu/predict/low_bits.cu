@@ -1,5 +1,5 @@
-/* If codes may be wide: finds exact quants, and how many bits of codes are
- * below symbols, from samples. */
+/* If codes may be wide: finds exact quants and, from samples, the number of low
+ * bits that codes have below their symbols. */
 #include "gpu/block/warp.cuh"
 #include "gpu/predict/common_bits.cuh"
 

@@ -1,11 +1,11 @@
-/* Bounds relative to each value: turns values into what is coded in their
- * place, before all prediction, and back after it (codec/model/pointwise.h).
+/* Bounds relative to each value: turns values into coded values before all
+ * prediction, and back after it (codec/model/pointwise.h).
  *
  * The scan has found the range of the values and their least magnitude. One
  * thread per chunk derives from them how logarithms are taken. All blocks then
  * take logarithms, in one pass over the values, and find the range of the
  * results. A chunk that needs another form than the batch has is left out, and
- * the host codes it again. */
+ * the host codes it in another batch. */
 #include "gpu/block/warp.cuh"
 #include "gpu/predict/range.cuh"
 #include "gpu/sections/signs.cuh"
@@ -14,8 +14,8 @@
 #define NTHREADS 256
 #define NWARPS (NTHREADS / 32)
 
-/* NLOADS: values that a thread loads before it uses the first. A piece is what
- * a block handles at a time. */
+/* NLOADS: values that a thread loads before it uses the first one, so that the
+ * loads overlap. A piece is the values that a block handles at a time. */
 #define NLOADS 8
 #define PIECE_NVALUES (NTHREADS * NLOADS)
 #define PIECE_NWORDS (PIECE_NVALUES / 32)
@@ -23,8 +23,9 @@ static_assert(PIECE_NVALUES == SIGN_PIECE_NVALUES,
               "gpu/sections/signs.cuh cuts signs into the same pieces.");
 static_assert(PIECE_NWORDS <= NTHREADS, "Each word of signs has a thread.");
 
-/* The most blocks for all chunks of a batch; with more, their updates of the
- * chunk's state would cost time. Tests can set another number. */
+/* The most blocks for all chunks of a batch. Each block updates the chunk's
+ * state by atomics, so more blocks would cost time. Tests can set another
+ * number. */
 #ifndef CUDA_POINTWISE_MAX_NBLOCKS
 #define CUDA_POINTWISE_MAX_NBLOCKS 8192
 #endif
@@ -75,7 +76,7 @@ __launch_bounds__(NTHREADS) measure_again(const struct cuda_batch batch)
     note_least(chunk, least);
 }
 
-/* Returns what the scan has found about magnitudes. */
+/* Returns the magnitudes that the scan has found. */
 template <typename V>
 static __device__ struct terp_magnitudes
 magnitudes_of(const struct cuda_chunk &chunk)
@@ -224,11 +225,11 @@ store_signs(const struct cuda_batch &batch, uint64_t piece,
 
 /* ---- values to what is coded ---- */
 
-/* Turns values into what is coded in their place; finds the range of the
- * results, and signs. V: type of values, C: type of what is coded. Grid: x =
- * nblocks_for, y = chunks. A block takes pieces in turns; a thread owns every
- * NTHREADS-th value of a piece. Shared memory: the signs of a piece, with
- * barriers in store_signs. */
+/* Turns values into coded values; finds the range of the coded values, and
+ * signs. V: type of values, C: type of coded values. Grid: x = nblocks_for, y =
+ * chunks. A block takes pieces in turns; a thread owns every NTHREADS-th value
+ * of a piece. Shared memory: the signs of a piece, with barriers in
+ * store_signs. */
 template <typename V, typename C, enum cuda_form form>
 static __global__ void
 __launch_bounds__(NTHREADS) code_values(const struct cuda_batch batch)
@@ -286,7 +287,7 @@ __launch_bounds__(NTHREADS) code_values(const struct cuda_batch batch)
 }
 
 /* Returns the bits of the value that all values of a constant chunk share;
- * `constant` is what is coded in its place. */
+ * `constant` is the coded value. */
 template <typename V, typename C, enum cuda_form form>
 static __device__ uint64_t
 constant_of(const struct cuda_chunk &chunk, C constant)
@@ -307,8 +308,8 @@ constant_of(const struct cuda_chunk &chunk, C constant)
     }
 }
 
-/* Sets the parameters that follow from what is coded. Grid: x = 1, y = chunks;
- * one thread. */
+/* Sets the parameters that follow from the coded values. Grid: x = 1, y =
+ * chunks; one thread. */
 template <typename V, typename C, enum cuda_form form>
 static __global__ void
 finish_coded(const struct cuda_batch batch)
@@ -382,8 +383,8 @@ cuda_pointwise_code(const struct cuda_batch *batch, cudaStream_t stream)
 
 /* ---- back to values ---- */
 
-/* Turns what is decoded into values. Grid: x = pieces, y = chunks. A thread
- * owns the values that it makes; it may store them where it has read. No shared
+/* Turns decoded coded values back into values. Grid: x = pieces, y = chunks. A
+ * thread owns the values that it makes; it may store them in place. No shared
  * memory. */
 template <typename V, typename C, bool floored>
 static __global__ void

@@ -1,5 +1,5 @@
-/* Turns one value into what is coded under a bound relative to each value, and
- * back. cpu/predict/pointwise_impl.h takes the same steps. */
+/* Turns one value into its coded value under a bound relative to each value,
+ * and back. cpu/predict/pointwise_impl.h takes the same steps. */
 #pragma once
 
 #include "codec/model/logarithm.h"
@@ -31,7 +31,7 @@ lesser_magnitude(V value, V least)
                : least;
 }
 
-/* Notes the least of the magnitudes of a warp's lanes. */
+/* Records the least magnitude of a warp's lanes in the chunk's state. */
 template <typename V>
 static __device__ __forceinline__ void
 note_least(struct cuda_chunk &chunk, V least)

@@ -69,9 +69,9 @@ predictor_read_model(const struct cuda_batch &batch,
     }
 }
 
-/* Returns what the section of escapes stores of an escape. `position` is its
- * index in level order; for Lorenzo and lossless predictions it is the index in
- * C order. `raster` is always the index in C order. */
+/* Returns the number that the section of escapes stores for an escape.
+ * `position` is its index in level order; for Lorenzo and lossless predictions
+ * it is the index in C order. `raster` is always the index in C order. */
 template <typename T>
 static __device__ __forceinline__ uint64_t
 predictor_escape_bits(const struct cuda_batch &batch,

@@ -1,5 +1,6 @@
-/* What follows from the range of a chunk's values: fill values, the bound,
- * whether the chunk is constant, and the constants of the quantizer. */
+/* Computes the parameters that follow from the range of a chunk's values: fill
+ * values, the bound, whether the chunk is constant, and the constants of the
+ * quantizer. */
 #pragma once
 
 #include "codec/model/low_bits.h"
@@ -8,7 +9,7 @@
 
 /* The range of a chunk's values that are not special. */
 struct value_range {
-    double min, max; /* `min` > `max`: there are no such values */
+    double min, max; /* `min` > `max`: no such values */
     /* The values nearest to the extremes, if `inner`. */
     double inner_min, inner_max;
     bool inner;
@@ -76,8 +77,8 @@ find_fills(const struct cuda_batch &batch, struct value_range *range)
         range->nspecials = min_u64(range->nspecials, batch.nvalues);
 }
 
-/* Recognises fill values, unless no two integers would then differ: flags and
- * masks have no other values. */
+/* Recognises fill values of integers, unless all remaining integers would then
+ * be equal: flags and masks have only two values. */
 template <typename T>
 static __device__ void
 take_fills(const struct cuda_batch &batch, struct value_range *range)
@@ -89,8 +90,8 @@ take_fills(const struct cuda_batch &batch, struct value_range *range)
         *range = before;
 }
 
-/* Computes what the quantizer needs from a chunk's bound and range. `first`:
- * the first value that is coded. */
+/* Computes the constants of the quantizer from a chunk's bound and range.
+ * `first`: the first coded value. */
 template <typename T>
 static __device__ void
 take_range(struct cuda_chunk &chunk, T first)
@@ -111,8 +112,8 @@ take_range(struct cuda_chunk &chunk, T first)
 }
 
 /* Sets the chunk's parameters, which follow from the special values and the
- * range. `first`: the first value that is coded. may_be_constant: whether the
- * chunk may become constant. */
+ * range. `first`: the first coded value. may_be_constant: whether the chunk may
+ * become constant. */
 template <typename T>
 static __device__ void
 finalize_params(const struct cuda_batch &batch, struct cuda_chunk &chunk,
@@ -162,8 +163,8 @@ keep_range(struct cuda_chunk &chunk, const struct value_range &range)
         chunk.fills[i] = range.fills[i];
 }
 
-/* Completes the scan of a chunk. Sets the parameters of the chunk; if other
- * values are coded in its place, sets what their parameters follow from. If the
+/* Completes the scan of a chunk. Sets the parameters of the chunk or, if other
+ * values are coded in place of its own, the inputs of their parameters. If the
  * least magnitude belongs to a fill value that the scan has recognised, it must
  * be found again. halves: the values are 16-bit floats, and the bound follows
  * from their type. */

@@ -63,9 +63,9 @@ word_at(const struct repeat_values<T> &v, uint64_t i)
     return (word_of<T>)(v.values[i] & v.mask);
 }
 
-/* Whether a point may refer and be referred to. Zeros, values that are not
- * finite, and values that equal their neighbour may not: they cost little
- * anyway. */
+/* Whether a point is usable, as a reference or as a source. Zeros, values that
+ * are not finite, and values that equal their neighbour are not: they cost
+ * little anyway. */
 template <typename T>
 static __device__ __forceinline__ bool
 is_usable(const struct repeat_values<T> &v, uint64_t i)

@@ -49,9 +49,9 @@ original_at(const struct cuda_referring &of, uint64_t i)
     return of.big_endian ? swapped(word) : word;
 }
 
-/* Finds the words that are compared, and which of them are usable. Zeros,
- * values that are not finite, fill values, and values that equal their
- * neighbour are not usable: they cost little anyway. */
+/* Finds the words that are compared, and marks the usable ones. Zeros, values
+ * that are not finite, fill values, and values that equal their neighbour are
+ * not usable: they cost little anyway. */
 template <typename Word>
 static __global__ void
 __launch_bounds__(NTHREADS)
@@ -90,7 +90,7 @@ __launch_bounds__(NTHREADS)
 }
 
 /* note_integers marks the integers below the number of values that occur;
- * find_missing then finds one that does not, for the marker. */
+ * find_missing then finds an integer that does not occur, for the marker. */
 template <typename Word>
 static __global__ void
 __launch_bounds__(NTHREADS)
@@ -154,10 +154,9 @@ cuda_references_compare(const struct cuda_referring *of, uint64_t marker,
 
 /* ---- hints ---- */
 
-/* Returns the element of the table that holds `key`. If `takes`, a key that is
- * not there gets an element. The position of the element depends on the order
- * of threads. Its content does not: in the end it is the first of all points
- * with the key. */
+/* Returns the element of the table that holds `key`. If `takes`, a new key gets
+ * an element. The position of the element depends on the order of threads. Its
+ * content does not: in the end it is the first of all points with the key. */
 static __device__ __forceinline__ uint64_t
 place_of(const struct cuda_search &search, uint32_t key, bool takes)
 {
@@ -245,9 +244,9 @@ __launch_bounds__(TILE_NTHREADS)
         terp_reference_drop_ends(&repeats, tile, &tiles[tile]);
 }
 
-/* A point that refers to a point that refers takes the source of the latter.
- * Each round at least halves the number of steps to a point that does not
- * refer. Rounds after the first one that changes nothing end at once. */
+/* If the source of a point itself refers, gives the point the source of its
+ * source. Each round at least halves the number of steps to a point that does
+ * not refer. Rounds after the first one that changes nothing end at once. */
 static __global__ void
 __launch_bounds__(NTHREADS)
     halve_chains(uint32_t *sources, const uint64_t nvalues, uint32_t *changed,
@@ -279,7 +278,7 @@ __launch_bounds__(NTHREADS)
 static_assert(WARP_NVALUES % 32 == 0, "Lanes have equally many values.");
 
 /* Counts the points that refer or, with `lists`, lists them at the positions
- * that `ranks` says. Grid: x = shares of CUDA_LIST_NVALUES values. A warp owns
+ * given by `ranks`. Grid: x = shares of CUDA_LIST_NVALUES values. A warp owns
  * WARP_NVALUES consecutive values, a lane every 32nd of them. Shared memory: a
  * count per warp; a barrier before they are added up. */
 template <bool lists>

@@ -18,8 +18,8 @@ struct cuda_referring {
     bool has_fill[2];
 };
 
-/* The results of the search. They start as CUDA_SEEN_NOTHING, in device memory.
- */
+/* The results of the search, in device memory. The caller sets them to
+ * CUDA_SEEN_NOTHING before. */
 struct cuda_seen {
     unsigned long long nusable, most; /* most: the largest usable word */
     unsigned long long missing;       /* an integer that does not occur */
@@ -47,7 +47,7 @@ struct cuda_search {
     struct terp_reference_tile *tiles;
     uint32_t *changed; /* [32] */
     uint64_t *ranks;   /* [nvalues / CUDA_LIST_NVALUES, rounded up] */
-    /* [nvalues]; points: those that refer, in order */
+    /* [nvalues]; points: the points that refer, in order */
     uint32_t *sources, *points;
 };
 
@@ -57,14 +57,15 @@ cuda_search_table_nbits(uint64_t nvalues)
     return bit_width(nvalues + nvalues / 4);
 }
 
-/* Fills values, words and usable; and of seen: nusable, most, missing,
- * has_marker. */
+/* Fills `values`, `words` and `usable`, and the members nusable, most, missing
+ * and has_marker of `seen`. */
 cudaError_t
 cuda_references_compare(const struct cuda_referring *of, uint64_t marker,
                         const struct cuda_search *search, cudaStream_t stream);
 
-/* Fills sources and points; and of seen: saved, nreferences. `repeats` says how
- * values are compared, and holds the pointers of `search`. */
+/* Fills `sources` and `points`, and the members saved and nreferences of
+ * `seen`. `repeats` says how values are compared, and holds the pointers of
+ * `search`. */
 cudaError_t
 cuda_references_search(const struct terp_repeats *repeats,
                        const struct cuda_search *search, cudaStream_t stream);

@@ -1,5 +1,5 @@
-/* Restores what streams leave out: values that refer to other values, and
- * copies. */
+/* Restores the values that streams leave out: values that refer to other
+ * values, and copies. */
 #pragma once
 
 #include "codec/format/frame.h"

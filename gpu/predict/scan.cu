@@ -1,5 +1,5 @@
-/* Byte order of values, and the scan of a chunk: which values are special, the
- * range of the other values, and what follows from both. */
+/* Swaps the byte order of values, and scans a chunk: finds its special values,
+ * the range of the other values, and the parameters that follow from both. */
 #include "codec/model/psnr.h"
 #include "gpu/block/swap.cuh"
 #include "gpu/predict/scan_small.cuh"
@@ -14,10 +14,10 @@
 #define UNIT_NBYTES (NTHREADS * NLOADS * 16)
 
 /* The most blocks for all chunks of a batch. SCAN_MAX_NBLOCKS fills a device
- * several times over; with more blocks their updates of the chunk's state would
- * cost time. The search for isolated extremes is rarely needed: it has at most
- * ISOLATE_MAX_NBLOCKS blocks, and each has at least ISOLATE_MIN_NUNITS units.
- */
+ * several times over; each block updates the chunk's state by atomics, so more
+ * blocks would cost time. The search for isolated extremes is rarely needed: it
+ * has at most ISOLATE_MAX_NBLOCKS blocks, and each has at least
+ * ISOLATE_MIN_NUNITS units. */
 #define SCAN_MAX_NBLOCKS 8192
 #define ISOLATE_MAX_NBLOCKS 2048
 #define ISOLATE_MIN_NUNITS 4

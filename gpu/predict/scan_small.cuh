@@ -34,7 +34,7 @@ given_fills(const struct cuda_batch &batch)
 }
 
 /* The extremes of some values, the values nearest to the extremes, and counts.
- * `min` > `max`: there are no values. */
+ * `min` > `max`: no values. */
 template <typename T> struct alignas(16) found_range {
     T min, max, inner_min, inner_max;
     uint32_t nmin, nmax, nvalid;
@@ -48,7 +48,7 @@ no_range(void)
     return {largest, -largest, largest, -largest, 0, 0, 0};
 }
 
-/* Returns the range of some values. NaN are values that do not exist. */
+/* Returns the range of some values. NaN stands for values that do not exist. */
 template <typename T, int N>
 static __device__ __forceinline__ found_range<T>
 range_of_values(const T (&values)[N])

@@ -198,9 +198,9 @@ __launch_bounds__(SPLINE_MAX_SPAN,
  * to MAX_NRUNS_PER_THREAD; a block has up to MAX_NRUNS_PER_BLOCK, which bounds
  * its shared memory.
  *
- * WIDE_NVALUES: if a batch has at least this many values, threads have
- * SPLINE_WIDE points instead of one, if rows can be read in words of 16 bytes.
- * Marching (is_marched) starts there, too. */
+ * WIDE_NVALUES: if a batch has at least this many values (4194304) and rows can
+ * be read in words of 16 bytes, threads have SPLINE_WIDE points instead of one.
+ * Marching (is_marched) starts at the same size. */
 #ifndef CUDA_BUSY_NTHREADS
 #define CUDA_BUSY_NTHREADS (1u << 19)
 #endif

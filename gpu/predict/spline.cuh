@@ -1,5 +1,5 @@
-/* The shape of a level as rows along dimension 0, and what the threads of a row
- * share. gpu/predict/spline.cu explains rows and types. */
+/* The shape of a level as rows along dimension 0, and the data that the threads
+ * of a row share. gpu/predict/spline.cu explains rows and types. */
 #pragma once
 
 #include "gpu/engine/state.cuh"
@@ -188,7 +188,7 @@ struct predictors {
     bool blend;
 };
 
-/* Returns what a level's plan says about the rows of a type. */
+/* Returns the predictors of the rows of a type, from a level's plan. */
 static __device__ __forceinline__ struct predictors
 predictors_of(const struct terp_level_plan &plan, const struct row_type &type)
 {

@@ -3,11 +3,11 @@
  * A chunk's block keeps the fine lattice of the finest coarse level in shared
  * memory. The points of all coarser levels are elements of it. Tile order
  * begins with these points, level by level, and within a level by the number of
- * odd dimensions, so the points of a step are consecutive. The block first
- * writes a note for each position of tile order, before the previous kernels
- * have ended: which point it is. When the plan is known it adds what predicts
- * the point. It then makes one step after another without reading global
- * memory. */
+ * odd dimensions, so the points of a step are consecutive. Before the previous
+ * kernels have ended, the block writes a note for each position of tile order
+ * that says which point it is. When the plan is known, the block adds to each
+ * note the predictors of the point. It then makes one step after another
+ * without reading global memory. */
 #pragma once
 
 #include "gpu/predict/spline_notes.cuh"
@@ -247,8 +247,8 @@ position_of(unsigned i)
     return threadIdx.x / 32 * COARSE_NPART + 32 * i + threadIdx.x % 32;
 }
 
-/* Fills what depends on the chunk's state: the tables of each level, and the
- * constants of the anchors. Two warps prepare a level. */
+/* Fills the tables that depend on the chunk's state: those of each level, and
+ * the constants of the anchors. Two warps prepare a level. */
 template <typename T, bool decode>
 static __device__ __forceinline__ void
 prepare_levels(const struct cuda_batch &batch, const struct coarse_work &work,

@@ -1,12 +1,12 @@
 /* The spline predictor along rows (gpu/predict/spline.cu) of a level with a
  * long spline or the mean. Few chunks have such levels, and only the device
- * knows which. The other kernels of a level skip it, and the blocks of these
- * kernels end at once if there is nothing to do.
+ * knows which chunks. The other kernels of a level skip it, and the blocks of
+ * these kernels end at once if there is nothing to do.
  *
  * Odd points of a row read its even points through shared memory. Where points
  * are blended, they read the *misses* instead: the differences between the even
- * points and what linear interpolation along the other odd dimensions predicts
- * for them. */
+ * points and their predictions by linear interpolation along the other odd
+ * dimensions. */
 #pragma once
 
 #include "gpu/predict/march.cuh"
@@ -23,8 +23,8 @@
 #define LONG_MAX_NBLOCKS 528u
 #define LONG_MAX_NTURNS 8u
 
-/* Returns what linear interpolation predicts: along `slow`, or blended along
- * `slow` and `fast`. `fast` is 0 if there is only one dimension. */
+/* Returns the prediction by linear interpolation: along `slow`, or blended
+ * along `slow` and `fast`. `fast` is 0 if there is only one dimension. */
 template <typename T>
 static __device__ __forceinline__ T
 blend_at(const T *at, int64_t slow, int64_t fast)

@@ -7,7 +7,7 @@
 #include "gpu/predict/march.cuh"
 #include "gpu/predict/spline_long.cuh"
 
-/* The needs of a long spline, see march_cubic. */
+/* The constants of a long spline, see march_cubic. */
 struct march_far {
     static constexpr int below = LONG_LEFT, above = LONG_RIGHT;
     static constexpr int odd_lag = above, coarse_lead = 0;

@@ -14,7 +14,7 @@
 #include "gpu/predict/march.cuh"
 #include "gpu/predict/spline_long.cuh"
 
-/* The needs of a blended long spline, see march_cubic. */
+/* The constants of a blended long spline, see march_cubic. */
 struct march_blended {
     static constexpr int below = LONG_LEFT, above = LONG_RIGHT;
     static constexpr int odd_lag = 1, coarse_lead = LONG_RIGHT - 1;
@@ -506,9 +506,9 @@ launch_blended_by(const struct cuda_batch *batch, int l, cudaStream_t stream)
                : error;
 }
 
-/* The most cubes along y for which tiles of 32 x 32 cubes are used; they fit
- * chunks of 64^3. Taller planes use 32 x 24, which makes most of a
- * multiprocessor. */
+/* The most cubes along y for which tiles of 32 x 32 cubes are used, which suit
+ * chunks of 64^3. Taller planes use tiles of 32 x 24, which keep a
+ * multiprocessor busiest. */
 #define BLENDED_SMALL_NY 64
 template <typename T, bool decode>
 static cudaError_t

@@ -1,5 +1,5 @@
-/* A chunk's coarse levels are made by one block. Before it makes a point, it
- * writes a *note* about the point: its position, and what predicts it. */
+/* One block makes a chunk's coarse levels. Before it makes a point, it writes a
+ * *note* about the point: the point's position and its predictors. */
 #pragma once
 
 #include "gpu/entropy/order.cuh"
@@ -301,10 +301,10 @@ locate_point(const struct coarse_work &work, uint32_t number,
     return src_at;
 }
 
-/* Completes a note by what the plan says. The point is predicted along its
- * dimensions of highest priority, and of these along the dimensions whose forms
- * have the highest order. The order of a form is the number of neighbours that
- * it reads besides b, where c counts twice. */
+/* Completes a note by the plan. The point is predicted along its dimensions of
+ * highest priority, and among them along the dimensions whose forms have the
+ * highest order. The order of a form is the number of neighbours that it reads
+ * besides b, where c counts twice. */
 template <typename T>
 static __device__ __forceinline__ void
 finish_note(const struct coarse_shared<T> *shared, struct coarse_note *note)

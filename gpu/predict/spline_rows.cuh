@@ -187,7 +187,7 @@ evens_around(const struct beside<T, width> &row, int o)
            (o + 1 < width ? row.p.at[(2 * o + 2) % (2 * width)] : row.behind);
 }
 
-/* What other rows contribute to a thread's blended points. */
+/* The contributions of other rows to a thread's blended points. */
 template <typename T, int width> struct blended {
     struct blend<T> even[width], odd[width];
 };
@@ -341,7 +341,8 @@ put_escapes_on_grid(const struct level_view<T> &view, uint32_t n,
             value[2 * i] = put_on_grid(value[2 * i], view);
 }
 
-/* A thread's input: what it loads of its points before it predicts them. */
+/* A thread's input: the values or symbols of its points, loaded before it
+ * predicts them. */
 template <typename T, int width> struct input {
     struct points<T, width> value;                  /* encode */
     uint32_t even_symbol[width], odd_symbol[width]; /* decode */

@@ -5,8 +5,9 @@
  * away. All input of a tile therefore lies in the tile and three positions
  * around it: its region. The block computes the whole region for itself, so
  * blocks do not wait for each other. A warp makes a row, a thread one even and
- * one odd point of it. A thread computes what depends on its column once for
- * all rows; what depends on the row is the same for all threads of a warp. */
+ * one odd point of it. A thread computes the values that depend on its column
+ * once for all rows; the values that depend on the row are the same for all
+ * threads of a warp. */
 #pragma once
 
 #include "gpu/predict/spline_coarse.cuh"
@@ -71,7 +72,7 @@ template <typename T> struct tile_shared {
 
 /* ---- rows: one thread handles a row ---- */
 
-/* Fills what does not depend on the chunk's state. */
+/* Fills the members that do not depend on the chunk's state. */
 template <typename T>
 static __device__ __forceinline__ void
 place_row(const struct tile_work &work, const struct tile_place &tile,
@@ -135,7 +136,7 @@ place_row(const struct tile_work &work, const struct tile_place &tile,
                             (exists && owned ? ROW_OWNED : 0)};
 }
 
-/* Fills what predicts the row. */
+/* Fills the predictors of the row. */
 template <typename T>
 static __device__ __forceinline__ void
 plan_row(const struct tile_work &work, const struct terp_level_plan &plan,
@@ -181,7 +182,7 @@ plan_row(const struct tile_work &work, const struct terp_level_plan &plan,
 
 /* ---- points: a warp makes a row, each thread a pair ---- */
 
-/* What is the same for a thread's pairs in all rows. */
+/* The data of a thread's column: the same for its pairs in all rows. */
 template <typename T> struct tile_column {
     uint32_t x;          /* index of the even point; the odd point follows it */
     bool exists;         /* the even point exists */
@@ -287,7 +288,7 @@ load_rows(const struct tile_work &work, const struct level_view<T> &view,
     }
 }
 
-/* Starts to copy what previous kernels have made: the coarse lattice, and the
+/* Starts to copy the results of previous kernels: the coarse lattice, and the
  * values of escapes (decode). */
 template <typename T, bool decode>
 static __device__ __forceinline__ void
@@ -400,8 +401,8 @@ predict_tile_odd(uint32_t facts, const struct tile_shares<T> &share,
     return column.order > order ? along : (sum + along) * share.odd_0;
 }
 
-/* What other rows contribute to a pair of a blended row: to the even point if
- * it has two odd dimensions, to the odd point if `has_odd`. */
+/* The contributions of other rows to a pair of a blended row: to the even point
+ * if it has two odd dimensions, to the odd point if `has_odd`. */
 template <typename T> struct tile_blend {
     struct blend<T> even, odd;
 };
@@ -521,8 +522,8 @@ make_tile_row(const struct tile_work &work, const struct level_view<T> &view,
     }
 }
 
-/* Fills what depends on the chunk's state: what predicts rows and columns, and
- * the constants of the quantizer. */
+/* Fills the members that depend on the chunk's state: the predictors of rows
+ * and columns, and the constants of the quantizer. */
 template <typename T>
 static __device__ __forceinline__ void
 plan_tile(const struct tile_work &work, struct tile_column<T> *column,
@@ -546,8 +547,9 @@ plan_tile(const struct tile_work &work, struct tile_column<T> *column,
 }
 
 /* Copies the state from device memory, before this kernel has waited for
- * previous ones. The cache of a multiprocessor may still hold what kernels
- * before `choose` have read; volatile loads bypass it. Ends with a barrier. */
+ * previous ones. The cache of a multiprocessor may still hold bytes that
+ * kernels before `choose` have read; volatile loads bypass it. Ends with a
+ * barrier. */
 template <typename T>
 static __device__ __forceinline__ void
 copy_state_early(const struct cuda_batch &batch, struct tile_shared<T> *shared)

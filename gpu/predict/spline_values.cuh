@@ -38,9 +38,9 @@ level_is_long(const struct cuda_chunk &chunk, int l)
 }
 
 /* All forms as one expression with different weights, so that the threads of a
- * warp stay together although their forms differ. A neighbour that a form does
- * not read is given as -0. Adding -0 changes no sum, and subtracting it changes
- * no difference if its weight is -0, too. */
+ * warp stay together although their forms differ. For a neighbour that a form
+ * does not read, the caller passes -0. Adding -0 changes no sum, and
+ * subtracting it changes no difference if its weight is -0, too. */
 template <typename T> struct alignas(sizeof(T) * 4) form_weights {
     T b;     /* the weight of b; of b + c if c is 0 */
     T c;     /* the weight of c, or 0 */
@@ -117,7 +117,7 @@ first_weights_of(unsigned spline)
     return spline == TERP_SPLINE_NATURAL ? NREACHES : 0;
 }
 
-/* Returns exactly what combine returns, bit for bit. */
+/* Returns the result of combine, bit for bit. */
 template <typename T>
 static __device__ __forceinline__ T
 combine_weighted(const struct form_weights<T> &w, T a, T b, T c, T d)
@@ -148,7 +148,7 @@ blend_of(const struct blend<T> &near, int order)
 /* A chunk at one level, as a thread needs it. */
 template <typename T> struct level_view {
     const struct cuda_chunk *s_chunk; /* a copy in shared memory */
-    /* encode: the state in which escapes are noted */
+    /* encode: the state in which escapes are recorded */
     struct cuda_chunk *d_chunk;
     const T *src;
     T *dst; /* decode */
@@ -206,7 +206,7 @@ quantize(T value, T pred, const struct level_view<T> &view,
     return special ? pred : fits ? rec : value;
 }
 
-/* Notes an escape; returns the value that a decoder will have. */
+/* Records an escape; returns the value that a decoder will have. */
 template <typename T>
 static __device__ __forceinline__ T
 put_on_grid(T value, const struct level_view<T> &view)

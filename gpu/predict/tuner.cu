@@ -1,4 +1,4 @@
-/* Chooses what predicts a chunk, by estimates on samples of the original
+/* Chooses the predictor of a chunk, by estimates on samples of the original
  * values. Samples, costs and ties are the same as in cpu/predict/spline_tuner.c
  * and lorenzo_tuner.c.
  *
@@ -12,19 +12,19 @@
 #include "gpu/predict/tuner_plan.cuh"
 #include "gpu/predict/tuner_spline.cuh"
 
-/* SPLINE_PART_NVALUES, LORENZO_PART_NVALUES: samples that a block has at least.
- * MAX_NPARTS: the most blocks of a class; each leaves records that the last one
- * must add up. */
+/* SPLINE_PART_NVALUES, LORENZO_PART_NVALUES: the fewest samples of a block.
+ * MAX_NPARTS: the most blocks of a class; each block leaves records that the
+ * last one must add up. */
 #define SPLINE_PART_NVALUES 2048
 #define LORENZO_PART_NVALUES 1024
 #define MAX_NPARTS 8
 
-/* In batches one block handles all classes of a level if each has at most so
- * many values. Such a block is slow, but there are fewer blocks. */
+/* In batches one block handles all classes of a level if each class has at most
+ * this many values. Such a block is slow, but there are fewer blocks. */
 #define SMALL_NVALUES TUNE_STORED_STRIDE
 
-/* Lorenzo takes twice as many samples. The costs of its blocks are added in 32
- * bits. */
+/* Lorenzo takes twice as many samples as splines. The costs of its blocks are
+ * added in 32 bits. */
 _Static_assert((uint64_t)4 * TERP_MAX_NSAMPLES *
                        (24 << TERP_COST_FRACTION_NBITS) <
                    (uint64_t)1 << 32,

@@ -1,4 +1,4 @@
-/* Histograms of the tuner's blocks, and what their counts cost. */
+/* Histograms of the tuner's blocks, and the costs of their counts. */
 #pragma once
 
 #include <stddef.h>
@@ -84,12 +84,13 @@ known(const struct source<T> &source, T value)
 
 /* ---- histograms ---- */
 
-/* A histogram counts *slots*: the magnitudes of codes, after the largest one
- * escapes, and then what has no code. Each of a warp's lanes has TUNE_NROUNDS
- * slots. After the counts follows a *record* of TUNE_COSTS_NWORDS words: the
- * cost under each entry of the dictionary, and the counts of the enum below.
- * RECORD_SUM, RECORD_NCOUNTED and RECORD_RUN_COST are Lorenzo's: the sum of the
- * codes that are counted, their number, and the cost of their runs. */
+/* A histogram counts *slots*: one for each magnitude of codes, one for larger
+ * magnitudes, which escape, and then slots for values without a code. Each of a
+ * warp's lanes has TUNE_NROUNDS slots. After the counts follows a *record* of
+ * TUNE_COSTS_NWORDS words: the cost under each entry of the dictionary, and the
+ * counts of the enum below. RECORD_SUM, RECORD_NCOUNTED and RECORD_RUN_COST are
+ * Lorenzo's: the sum of the codes that are counted, their number, and the cost
+ * of their runs. */
 #define TUNE_NSLOTS TERP_NROWS
 #define TUNE_NROUNDS ((TUNE_NSLOTS + 31) / 32)
 #define TUNE_COSTS_AT (32 * TUNE_NROUNDS)
@@ -218,7 +219,8 @@ _Static_assert((uint64_t)4 * TERP_MAX_NSAMPLES << TUNE_SLOT_NBITS <= (uint64_t)1
                "A count fits the bits that the slot's number leaves.");
 
 /* Moves the counts of a slice to the front of the slice, for slots that are in
- * use in any of n histograms. Returns how many there are. A warp calls it. */
+ * use in any of n histograms. Returns the number of such slots. A warp calls
+ * it. */
 static __device__ __forceinline__ unsigned
 gather_slots(unsigned max_code, uint32_t *s_histograms, unsigned n,
              unsigned slice, unsigned nslices)
@@ -363,8 +365,8 @@ beyond_of(const struct cuda_chunk &chunk)
     return {chunk.model.wide, chunk.escape_nbytes};
 }
 
-/* Returns what the codes of a histogram cost under the best entry. A warp calls
- * it. */
+/* Returns the cost of the codes of a histogram under the best entry. A warp
+ * calls it. */
 static __device__ __forceinline__ uint64_t
 cost_of_codes(const uint32_t *s_costs, unsigned ncodes,
               const struct terp_beyond &beyond)

@@ -1,4 +1,4 @@
-/* Samples the differences of the Lorenzo predictor. terp_cpu_tune_lorenzo takes
+/* Samples the differences of the Lorenzo predictor. terp_cpu_lorenzo_tune takes
  * the same samples. */
 #pragma once
 

@@ -220,9 +220,9 @@ _Static_assert(TERP_SPLINE_CUBIC == 0 && TERP_NSPLINES <= 1 << SPLINE_NBITS,
                "SPLINE_NBITS.");
 
 /* Plans a level, except its bound; returns its cost. A warp calls it. It finds
- * the minimum of keys that hold a cost and, below it, what decides ties. A
- * chunk on a device has fewer than 2^40 values, and each costs less than 2^16
- * units, so a key fits 64 bits. */
+ * the minimum of keys that hold a cost and, in the bits below it, the order of
+ * ties. A chunk on a device has fewer than 2^40 values, and each costs less
+ * than 2^16 units, so a key fits 64 bits. */
 static __device__ __forceinline__ uint64_t
 plan_level(unsigned active, bool is_large, bool blends, const uint64_t *s_costs,
            const struct candidate *s_candidates, struct terp_level_plan *plan)
@@ -287,9 +287,9 @@ plan_level(unsigned active, bool is_large, bool blends, const uint64_t *s_costs,
 }
 
 /* Weighs Lorenzo along the h-th set of dimensions; a warp calls it. *weight_ret
- * holds the cost and, below it, what decides ties in favour of the larger set.
- * It is the largest number if there are no samples. *price_ret also counts the
- * cost of runs. */
+ * holds the cost and, in the bits below it, the order of ties, in favour of the
+ * larger set. It is the largest number if there are no samples. *price_ret also
+ * counts the cost of runs. */
 static __device__ __forceinline__ void
 weigh_lorenzo(const struct cuda_batch &batch, const uint32_t *s_record,
               const struct terp_beyond &beyond, int nbits_below, unsigned h,
@@ -366,8 +366,8 @@ decide(const struct cuda_batch &batch, const struct tune_grid &grid,
  *
  * The kernel triggers the next launch at once, since `tune` triggers this one
  * only after the kernels before `tune` have ended. The next kernel may
- * therefore read what these have written before it waits itself: for example
- * the chunk's state, except prediction, plan and lorenzo_dims. */
+ * therefore read their results before it waits itself: for example the chunk's
+ * state, except prediction, plan and lorenzo_dims. */
 static __global__ void
 __launch_bounds__(CHOICE_NTHREADS)
     choose(const __grid_constant__ struct cuda_batch batch,

@@ -508,10 +508,10 @@ predict_end(const struct source<T> &source, const T *point,
     return all.sum * share_of<N, T>(all.n);
 }
 
-/* Predicts by a long spline along the second of two dimensions, applied to what
- * the linear spline misses along the first. If the first dimension ends at the
- * point, whichever dimension has the form of higher order predicts it, or both.
- */
+/* Predicts by a long spline along the second of two dimensions, applied to the
+ * errors of the linear spline along the first. If the first dimension ends at
+ * the point, the dimension whose form has the higher order predicts the point,
+ * or both dimensions do. */
 template <bool has_specials, typename T>
 static __device__ __forceinline__ T
 blend_far(const struct source<T> &source, const T *point,
@@ -599,9 +599,9 @@ blend_value(const volatile struct sampled_class &cls,
 /* ---- runs ---- */
 
 /* Samples all runs of a block: consecutive threads take consecutive values of
- * the runs. The first runs are already in s_runs, unless `again` is set and
- * there are more than fit. again: the same values have been sampled before, so
- * they do not count as further samples. */
+ * the runs. The first runs are already in s_runs, unless `again` is set and not
+ * all runs fit. again: the same values have been sampled before, so they do not
+ * count as further samples. */
 template <int N, bool blends, typename T>
 static __device__ __forceinline__ void
 sample_runs(const volatile struct sampled_class &cls,

@@ -132,10 +132,10 @@ grid_of(const struct cuda_chunk &chunk, T limit) {
             limit};
 }
 
-/* Notes how many bytes the number of an escape takes, or that the escape has no
- * number. Returns whether no thread has noted that before. A caller with a copy
- * of the state in shared memory then notes it in device memory too; few threads
- * have to. */
+/* Records how many bytes the number of an escape takes, or that the escape has
+ * no number. Returns true if no thread has recorded that before. A caller that
+ * works on a copy of the state in shared memory then records it in device
+ * memory too; few threads have to. */
 static __device__ __forceinline__ bool
 note_number(struct cuda_chunk *chunk, bool exists, uint64_t number)
 {
