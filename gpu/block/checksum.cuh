@@ -56,8 +56,8 @@ hash_of_sums(const uint64_t (*s_sums)[XXH3_NLANES], uint64_t nbytes,
     return xxh3_end((uint64_t)value.y << 32 | value.x, s_secret, nbytes);
 }
 
-/* Returns what the last stripe adds to accumulator lane % XXH3_NLANES. The last
- * stripe ends where the piece ends. */
+/* Returns the summand of the last stripe for accumulator lane % XXH3_NLANES.
+ * The last stripe ends where the piece ends. */
 static __device__ __forceinline__ uint64_t
 sum_last_stripe(const uint8_t *end, const uint64_t *s_secret)
 {

@@ -4,8 +4,8 @@
 #include "codec/format/bits.h"
 #include "gpu/engine/platform.cuh"
 
-/* Returns what load_bits returns. It loads aligned words, so it may read up to
- * three bytes before `bytes`. It does not read `end` or beyond. */
+/* Returns the same number as load_bits. It loads aligned words, so it may read
+ * up to three bytes before `bytes`. It does not read `end` or beyond. */
 static __device__ __forceinline__ uint64_t
 load_bits_by_words(const uint8_t *bytes, uint64_t first_bit, int nbits,
                    const uint8_t *end)

@@ -79,8 +79,8 @@ stage_at(struct staged_reader *reader, uint64_t at, uint8_t *s_staged)
 }
 
 /* Moves the reader forward to `at`, which must not be beyond the end. Stages
- * anew if fewer than half of STAGED_READER_NBYTES are staged from there on, so
- * that a short index, and what precedes it, is staged afterwards. */
+ * anew if fewer than half of STAGED_READER_NBYTES are staged from there on. A
+ * short index and the bytes before it are then staged. */
 template <unsigned NTHREADS>
 static __device__ __forceinline__ void
 advance_to(struct staged_reader *reader, uint64_t at, uint8_t *s_staged)

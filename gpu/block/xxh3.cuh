@@ -87,8 +87,8 @@ xxh3_load(const uint8_t *at)
     return word;
 }
 
-/* Returns what a lane of a stripe adds to its own accumulator. The lane also
- * adds its input to the accumulator of its neighbour. */
+/* Returns the summand of a lane of a stripe for its own accumulator. The lane
+ * also adds its input to the accumulator of its neighbour. */
 static __device__ __forceinline__ uint64_t
 xxh3_product(uint64_t input, uint64_t key)
 {
@@ -103,7 +103,7 @@ xxh3_nblocks(uint64_t nbytes)
     return (nbytes - 1) / XXH3_BLOCK_NBYTES;
 }
 
-/* A warp sums up `nstripes` stripes, at most a block. Returns what they add to
+/* A warp sums up `nstripes` stripes, at most a block. Returns their sum for
  * accumulator lane % 8. A lane reads word lane % 8 of every fourth stripe;
  * key[i] belongs to its i-th stripe. */
 static __device__ __forceinline__ uint64_t

@@ -23,8 +23,8 @@ struct cuda_request {
 };
 
 /* Gives the slot memory for the batch and for batches of fewer chunks or fewer
- * expected kinds. Lowers request->nchunks to what fits into the slot's share of
- * the device's free memory, but not below 1.
+ * expected kinds. Lowers request->nchunks to the number that fits into the
+ * slot's share of the device's free memory, but not below 1.
  * cudaErrorMemoryAllocation: too little memory, or the limit is exceeded; the
  * slot then has no memory. */
 cudaError_t

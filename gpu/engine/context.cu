@@ -92,7 +92,8 @@ wait_only(void)
 #endif
 
 /* wait_for_kernels is empty in code for compute capability below 9.0, and such
- * code may run on a newer device. So this asks for the code that will run. */
+ * code may run on a newer device. The function therefore checks the code that
+ * will run, not the device. */
 static cudaError_t
 find_whether_kernels_wait(bool *wait_ret)
 {
@@ -486,8 +487,8 @@ release_block(struct terp_cuda_device *device, struct cuda_block block)
     device->held_nbytes -= block.nbytes;
 }
 
-/* Hands the caller the smallest spare block of at least so many bytes; without
- * one, a block of 0 bytes. */
+/* Removes and returns the smallest spare block of at least `nbytes` bytes. If
+ * there is no such block, returns a block of 0 bytes. */
 static struct cuda_block
 take_spare(struct terp_cuda_device *device, uint64_t nbytes)
 {
@@ -505,7 +506,7 @@ take_spare(struct terp_cuda_device *device, uint64_t nbytes)
     return block;
 }
 
-/* False: there was none. */
+/* Releases all spare blocks. False: there was none. */
 static bool
 release_spares(struct terp_cuda_device *device)
 {

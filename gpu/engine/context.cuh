@@ -107,7 +107,8 @@ struct terp_cuda_device {
     char loss[128]; /* why the device was lost */
 };
 
-/* What a call restores in the host's thread when it leaves the device. */
+/* The state of the host's thread that a call restores when it leaves the
+ * device. */
 struct cuda_visit {
     CUcontext caller; /* the thread's current context; NULL: none */
     cudaStreamCaptureMode mode;

@@ -11,7 +11,7 @@
 #include "gpu/engine/session.cuh"
 #include "gpu/predict/pointwise.cuh"
 
-/* What an encoding keeps about a chunk between attempts. */
+/* The facts that an encoding keeps about a chunk between attempts. */
 struct encoded_chunk {
     struct cuda_found_domain found; /* the results of the first attempt */
     struct terp_facts facts;
@@ -348,9 +348,10 @@ is_exact(const struct terp_encoding *encoding)
     return terp_may_refer_exactly(source->params, source->chunk->type);
 }
 
-/* Finds the dimensions along which all values are copies. If there are none
- * though samples suggested some, or memory is short, the chunk is left to the
- * CPU: the CPU would try other encodings, which the device has not examined. */
+/* Finds the dimensions along which all values are copies. If no dimension has
+ * copies though samples suggested some, or if memory is short, the chunk is
+ * left to the CPU: the CPU would try other encodings, which the device has not
+ * examined. */
 static enum terp_status
 find_copies(const struct attempt *attempt, uint64_t k)
 {
@@ -367,8 +368,8 @@ find_copies(const struct attempt *attempt, uint64_t k)
     return st;
 }
 
-/* Fills in the facts about other encodings: those of struct terp_facts from
- * `bound` on. */
+/* Fills in the facts about other encodings: the members of struct terp_facts
+ * from `bound` on. */
 static enum terp_status
 find_more(const struct attempt *attempt, uint64_t k)
 {

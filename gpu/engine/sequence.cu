@@ -14,12 +14,13 @@
 
 /* ---- the steps ---- */
 
-/* Where a step runs, what it waits for, and which batches run it. A step
- * without SIDE or APART runs on the slot's own stream. A side stream waits for
- * the slot's stream as it is when the step is reached, then runs beside later
- * steps. A step with a JOIN flag first lets the slot's stream wait for a side
- * stream. Example: {cuda_specials_write, JOIN | SIDE} lets the slot's stream
- * wait for the first side stream, and then runs on that side stream. */
+/* Where a step runs, which streams it waits for, and which batches run it. A
+ * step without SIDE or APART runs on the slot's own stream. A side stream waits
+ * for the work that the slot's stream has when the step is reached, then runs
+ * beside later steps. A step with a JOIN flag first lets the slot's stream wait
+ * for a side stream. Example: {cuda_specials_write, JOIN | SIDE} lets the
+ * slot's stream wait for the first side stream, and then runs on that side
+ * stream. */
 enum {
     SIDE = 1,        /* runs on the first side stream */
     JOIN = 2,        /* waits for the first side stream */
@@ -80,7 +81,7 @@ static const struct step encode_steps[] = {
 static const struct step measure_steps[] = {
     {cuda_swap_src, 0}, {cuda_scan, 0}, {NULL, 0}};
 
-/* All stages are safe with any bytes, so none waits for the checksum. */
+/* All stages are safe with any bytes, so no stage waits for the checksum. */
 static const struct step decode_steps[] = {
     {cuda_verify, APART},
     {cuda_model_read, 0},

@@ -98,10 +98,12 @@ symbol_of(const struct find_view &view, int above,
                                  layout->rank, extent[0], c[0])];
 }
 
-/* Weighs the even points that belong to the next coarser level: those with an
+/* Weighs the even points that belong to the next coarser level, which have an
  * odd coordinate. `rank` is a brick's rank, and is_raster equals
  * view.is_raster; both are template parameters to unroll the loop and to remove
- * its branches. A thread takes four points of a row at a time. */
+ * its branches. A thread takes four points of a row at a time. Example: for <3,
+ * false> there are three dimensions and the symbols are in the tile order of
+ * splines. */
 template <int rank, bool is_raster>
 static __device__ __forceinline__ void
 weigh_level_above(const struct find_view &view,
@@ -154,7 +156,7 @@ weigh_level_above(const struct find_view &view,
     }
 }
 
-/* Weighs all other even points: those of coarser levels, and anchors. A thread
+/* Weighs all other even points: points of coarser levels, and anchors. A thread
  * takes a point at a time. */
 static __device__ __forceinline__ void
 weigh_coarse(const struct find_view &view, const struct context_level &level,

@@ -30,7 +30,7 @@
 static_assert(TERP_RUN_SINGLES_LOG2 == 2 && TERP_CODE_SINGLES_LOG2 == 3,
               "a and b must fit into two and three bits.");
 
-/* 9.4 KB, of which large batches copy `token` to shared memory. */
+/* 9.4 KB. Large batches copy only `token` to shared memory. */
 struct __align__(16) cuda_token_decode_table
 {
     uint16_t token[CUDA_TOKEN_NPLACES];

@@ -1,5 +1,6 @@
 /* Marching: a kernel makes all points of a spline level in one launch and reads
- * and writes each point once. This file holds what all such kernels share.
+ * and writes each point once. This file holds the declarations and functions
+ * that all marching kernels share.
  *
  * A *cube* is an even point and the seven points after it, one of each class. A
  * block has the cubes of a tile along x and y and of a segment along z. It
@@ -19,7 +20,8 @@
 
 #include "gpu/predict/spline_values.cuh"
 
-/* A class is a number of three bits: which of x, y and z are odd. */
+/* A class is a number of three bits: bit 0 is set if x is odd, bit 1 if y is
+ * odd, bit 2 if z is odd. */
 #define MARCH_NDIMS 3
 #define MARCH_NCLASSES (1 << MARCH_NDIMS)
 #define MARCH_ODD_X 1

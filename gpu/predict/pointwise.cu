@@ -223,7 +223,7 @@ store_signs(const struct cuda_batch &batch, uint64_t piece,
     __syncthreads();
 }
 
-/* ---- values to what is coded ---- */
+/* ---- values to coded values ---- */
 
 /* Turns values into coded values; finds the range of the coded values, and
  * signs. V: type of values, C: type of coded values. Grid: x = nblocks_for, y =

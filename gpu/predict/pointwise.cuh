@@ -95,7 +95,7 @@ power_in(double, double y, int center)
     return terp_f64_of_log(y, center);
 }
 
-/* ---- values to what is coded ---- */
+/* ---- values to coded values ---- */
 
 /* Takes the logarithm, of type C, of a value that is not special. Returns NaN
  * if the value has none. */

@@ -219,8 +219,8 @@ __launch_bounds__(TILE_NTHREADS)
         tiles[tile] = terp_reference_search_tile(&repeats, tile);
 }
 
-/* Decides which runs that continue from one tile to the next are kept, and adds
- * up what all runs save. One thread goes through the tiles. */
+/* Decides which runs that continue from one tile to the next are kept, and sums
+ * up the bits that all runs save. One thread goes through the tiles. */
 static __global__ void __launch_bounds__(32)
     join_tiles(const struct terp_repeats repeats, const uint64_t ntiles,
                struct terp_reference_tile *tiles, struct cuda_seen *seen)

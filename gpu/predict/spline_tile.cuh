@@ -39,7 +39,7 @@ struct alignas(8) tile_head {
 #define ROW_ODD_DIMS_AT 7
 #define ROW_ODD_ORDER_AT 9
 #define ROW_REACHES_AT 12
-/* where it has both neighbours along dimension 0 */
+/* points of the row that have both neighbours along dimension 0 are blended */
 #define ROW_BLENDS (1u << 18)
 #define ROW_BLENDS_FULL (1u << 19)
 

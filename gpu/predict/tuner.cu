@@ -412,8 +412,8 @@ __launch_bounds__(TUNE_SINGLE_NTHREADS<T>, 1)
         return;
     const struct source<T> source = source_of<T>(s_chunk);
     const int wide = s_chunk.model.wide;
-    /* Lorenzo's quants are multiples of the step. Splines are sampled in units
-     * of what is above the low bits. */
+    /* Lorenzo's quants are multiples of the step. Splines are sampled in
+     * multiples of the unit above the low bits. */
     const struct constants<T> k =
         task.l == 0
             ? constants_of<T>(s_chunk.model.step, s_chunk.bound,

@@ -63,7 +63,8 @@ template <typename T> struct source {
     const T *values;
     bool has_specials;
     fill_words<T> fills;
-    /* 1 / 2^(bits of the unit): a step, counted in what is above low bits */
+    /* 1 / 2^(bits of the unit): a step as a multiple of the unit above the low
+     * bits */
     T noise_scale;
 };
 

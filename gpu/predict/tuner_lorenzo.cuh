@@ -316,7 +316,7 @@ integers_at(const struct source<T> &source, const K &k, unsigned slower,
  * a run, unless stretches are too short for runs. `some` is volatile, so its
  * fields are read again instead of being kept in registers, which are scarce.
  * NCORNERS is at least the number of corners; a third dimension above 0 doubles
- * it, and with it what a lane holds. */
+ * NCORNERS, and so the registers of a lane. */
 template <int NCORNERS, typename T, typename K>
 static __device__ void
 sample_corners(const volatile struct sampled_stretches &some,

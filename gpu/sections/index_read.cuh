@@ -186,7 +186,7 @@ share_bits(const struct cuda_batch &batch, const struct tile_index &index,
 /* ---- tiles that are not zero ---- */
 
 /* Reads the bit map of a short index; each lane gets its partition's bits. The
- * bit map is stored as it is, or compressed by one level above it. False, in
+ * bit map is stored directly, or compressed by one level above it. False, in
  * all lanes: it is not valid. */
 static __device__ __forceinline__ bool
 read_short_bitmap(const struct cuda_batch &batch, struct staged_reader *reader,

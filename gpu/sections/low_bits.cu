@@ -66,7 +66,7 @@ unpack_eight(const struct eight_numbers &packed, int width,
 
 /* ---- eight symbols ---- */
 
-/* Loads eight symbols, of which n exist; the others become code 0. */
+/* Loads eight symbols; n of them exist, and the others become code 0. */
 static __device__ __forceinline__ void
 load_eight(const uint16_t *at, unsigned n, unsigned symbol_ret[LANE_NNUMBERS])
 {

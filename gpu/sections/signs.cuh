@@ -21,8 +21,8 @@
  * section's length. */
 #define SIGNS_HEAD_NBYTES (1 + TERP_SIGNS_LENGTH_NBYTES)
 
-/* Lays out the regions of signs in a chunk's scratch memory: those that are
- * zeroed when a call begins, and the others. */
+/* Lays out the regions of signs in a chunk's scratch memory: first the regions
+ * that are zeroed when a call begins, then the other regions. */
 void
 cuda_signs_lay_out_zeroed(struct cuda_batch *batch, uint64_t *at);
 void

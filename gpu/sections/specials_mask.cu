@@ -105,8 +105,8 @@ has_mask(const struct cuda_chunk &chunk)
 
 /* Makes masks from runs. Grid: (some blocks, chunks). Blocks take shares of
  * 16384 values in turn, and a thread owns a word of 32. SINGLE_BLOCK: the last
- * block also undoes the mask delta. Shared: 2 KB of words, and what
- * specials_read_runs needs. */
+ * block also undoes the mask delta. Shared: 2 KB of words, and the shared
+ * memory of specials_read_runs. */
 template <bool SINGLE_BLOCK>
 static __global__ void
 __launch_bounds__(SPECIALS_READ_NTHREADS)

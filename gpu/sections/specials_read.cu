@@ -105,8 +105,8 @@ place_runs(const struct cuda_batch &batch, const struct specials_view &view,
 
 /* ---- one value for all, or for all special ones ---- */
 
-/* Writes `value` to the made values in [begin, end) that are special, or to
- * those that are not. */
+/* Writes `value` to the special made values in [begin, end), or to the made
+ * values there that are not special. */
 template <typename T>
 static __device__ __forceinline__ void
 fill(const struct cuda_batch &batch, uint64_t begin, uint64_t end, bool special,

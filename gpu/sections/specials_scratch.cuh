@@ -99,9 +99,9 @@ lay_out(const struct cuda_batch &batch, struct specials_scratch &scratch)
     at += scratch.nsegments * sizeof *scratch.segments;
     scratch.run_bits = (uint16_t *)at;
     at += scratch.nsegments * (SPECIALS_SEGMENT_NVALUES / 8);
-    /* What remains is divided: a run needs its begin and its end; a batch
-     * needs, for each field, the widths of its groups and its place in the
-     * stream. */
+    /* The remaining bytes are divided: a run needs its begin and its end; a
+     * batch needs, for each field, the widths of its groups and its place in
+     * the stream. */
     const uint64_t nbytes = SPECIALS_PACK_NRUNS * 8 +
                             TERP_SPECIALS_NFIELDS * (SPECIALS_PACK_NGROUPS + 8);
     uint64_t nbatches = (uint64_t)(end - at) / nbytes;
