@@ -425,7 +425,7 @@ measure_steps(const struct bench_field *field, uint64_t extent,
     bench_chunks_free(&chunks);
 }
 
-/* GB/s count all values. The second field has no values in large areas. */
+/* GB/s count all values. Large areas of the second field are missing. */
 static void
 run_coarse(const struct bench_field *field)
 {

@@ -42,9 +42,10 @@ POINTWISE_PEERS = {
     "sz2": lambda bound: hdf5plugin.SZ(pointwise_relative=bound),
 }
 
-# These are no filters: the benchmark compresses chunks and stores the bytes by
-# HDF5's direct chunk write. The dataset names a filter that every chunk skips,
-# because HDF5 stores only whole chunks in a dataset without filters.
+# These codecs are not HDF5 filters: the benchmark compresses chunks and stores
+# the bytes by HDF5's direct chunk write. The dataset names a filter that every
+# chunk skips, because HDF5 stores only whole chunks in a dataset without
+# filters.
 DIRECT_ALGORITHMS = {"pysz": None, "pysz:lorenzo": "LORENZO_REG",
                      "pysz:lossless": "LOSSLESS"}
 SKIPPED = {"compression": "gzip"}

@@ -16,7 +16,7 @@ terp_is_privileged(void)
 #elif defined(__APPLE__) || defined(__FreeBSD__)
     return issetugid() != 0;
 #else
-    return false; /* Windows has no setuid programs */
+    return false; /* setuid programs exist on Unix only */
 #endif
 }
 

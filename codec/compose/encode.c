@@ -8,7 +8,7 @@
 #include "codec/compose/pieces.h"
 #include "codec/compose/values.h"
 
-/* Stores the chunks that have no stream. */
+/* Stores each chunk for which no stream was smaller than the chunk. */
 static enum terp_status
 store_others(const struct terp_coder *coder, const struct terp_batch *batch)
 {
