@@ -85,6 +85,13 @@ terp_coder_decode(const struct terp_coder *coder,
 
 /* ---- sizes ---- */
 
+/* The bytes of a block of an array of blocks, each aligned to 16 bytes. */
+static inline uint64_t
+terp_aligned_nbytes(uint64_t nbytes)
+{
+    return (nbytes + 15) / 16 * 16;
+}
+
 static inline bool
 terp_is_left(const struct terp_batch *batch, uint64_t i)
 {

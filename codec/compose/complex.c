@@ -43,7 +43,8 @@ make_portion(struct portion *portion)
 
     portion->part = terp_chunk_of_part(portion->batch->source.chunk);
     portion->part_nbytes = terp_chunk_nbytes(&portion->part);
-    portion->stride_nbytes = (terp_encode_bound(&portion->part) + 15) / 16 * 16;
+    portion->stride_nbytes =
+        terp_aligned_nbytes(terp_encode_bound(&portion->part));
     portion->bounds = (double *)memory;
     portion->values =
         terp_coder_allocate(portion->coder, nparts * portion->part_nbytes);

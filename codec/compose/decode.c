@@ -223,14 +223,14 @@ decode_copies(struct holders *it)
 static uint64_t
 distances_nbytes(const struct holder *holder)
 {
-    return (4 * holder->held.nreferences + 15) / 16 * 16;
+    return terp_aligned_nbytes(4 * holder->held.nreferences);
 }
 
 static uint64_t
 lists_nbytes(const struct holder *holder)
 {
     return distances_nbytes(holder) +
-           (8 * holder->held.nreferences + 15) / 16 * 16;
+           terp_aligned_nbytes(8 * holder->held.nreferences);
 }
 
 /* Decodes the lists of distances and differences, consecutive streams with
@@ -391,7 +391,7 @@ decode_coarse(const struct list *list, const struct terp_coarse *coarse)
     const int value_nbytes =
         terp_value_nbytes(list->streams[0].frame.chunk.type);
     const uint64_t nbytes = coarse->nvalues * (uint64_t)value_nbytes;
-    const uint64_t stride = (nbytes + 15) / 16 * 16;
+    const uint64_t stride = terp_aligned_nbytes(nbytes);
     void **whole = terp_items_allocate(2 * list->n, sizeof *whole);
     uint8_t *values = terp_coder_allocate(coder, list->n * stride);
     enum terp_status st = TERP_ERR_MEMORY;

@@ -204,9 +204,10 @@ search_bounds(struct quests *quests)
 {
     const struct terp_coder *coder = quests->coder;
     const struct terp_source *source = &quests->batch->source;
-    const uint64_t stride = (terp_encode_bound(source->chunk) + 15) / 16 * 16;
+    const uint64_t stride =
+        terp_aligned_nbytes(terp_encode_bound(source->chunk));
     const uint64_t value_stride =
-        (terp_chunk_nbytes(source->chunk) + 15) / 16 * 16;
+        terp_aligned_nbytes(terp_chunk_nbytes(source->chunk));
     enum terp_status st = TERP_OK;
     uint64_t n = 0;
 
@@ -306,8 +307,9 @@ encode_in_memory(const struct terp_coder *coder, const struct terp_batch *batch)
     const struct terp_source *source = &batch->source;
     const size_t n = (size_t)source->n;
     const uint64_t value_nbytes = terp_chunk_nbytes(source->chunk);
-    const uint64_t value_stride = (value_nbytes + 15) / 16 * 16;
-    const uint64_t stride = (terp_encode_bound(source->chunk) + 15) / 16 * 16;
+    const uint64_t value_stride = terp_aligned_nbytes(value_nbytes);
+    const uint64_t stride =
+        terp_aligned_nbytes(terp_encode_bound(source->chunk));
     void **values =
         terp_items_allocate(n, 2 * sizeof *values + sizeof(uint64_t));
     uint8_t *memory = terp_coder_allocate(coder, n * (value_stride + stride));

@@ -119,7 +119,7 @@ place_values(struct left *left, void **values_ret)
     const struct terp_coder *coder = left->coder;
     const struct terp_chunk wanted =
         terp_coarse_chunk_of(left->chunk, left->step);
-    const uint64_t stride = (terp_chunk_nbytes(&wanted) + 15) / 16 * 16;
+    const uint64_t stride = terp_aligned_nbytes(terp_chunk_nbytes(&wanted));
 
     *values_ret = NULL;
     if (coder->engine->has(coder->session, left->dst[0])) {

@@ -199,14 +199,14 @@ attempt_smaller(struct trials *trials, const struct terp_plan *plan, uint64_t n)
                                     ? terp_encode_bound(batch->source.chunk)
                                     : terp_least_nbytes(batch, trials->at[k]) +
                                           TERP_FRAME_MAX_NBYTES;
-        room_nbytes += (trials->cap_nbytes[k] + 15) / 16 * 16;
+        room_nbytes += terp_aligned_nbytes(trials->cap_nbytes[k]);
     }
     uint8_t *room = terp_coder_allocate(coder, room_nbytes), *next = room;
     if (room == NULL)
         return leave_chunks(trials, n);
     for (uint64_t k = 0; k < n; k++) {
         trials->dst[k] = next;
-        next += (trials->cap_nbytes[k] + 15) / 16 * 16;
+        next += terp_aligned_nbytes(trials->cap_nbytes[k]);
     }
     enum terp_status st = attempt(trials, plan, n, trials->found);
     if (st == TERP_OK)

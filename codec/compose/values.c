@@ -25,7 +25,7 @@ make_again(const struct terp_coder *coder, const struct terp_batch *batch,
            struct again *again)
 {
     const uint64_t stride =
-        (terp_encode_bound(batch->source.chunk) + 15) / 16 * 16;
+        terp_aligned_nbytes(terp_encode_bound(batch->source.chunk));
 
     again->src = terp_items_allocate(n, 2 * sizeof(void *) + sizeof(uint64_t));
     again->room = terp_coder_allocate(coder, n * stride);
