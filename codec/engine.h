@@ -195,6 +195,21 @@ struct terp_followed {
     void *values;
 };
 
+/* The different values of a chunk, sorted, and the place of each value among
+ * them: the inner streams' chunks (codec/format/ranks.h), in blocks of the
+ * engine's memory. The caller releases the blocks. */
+struct terp_found_ranks {
+    uint64_t ntable; /* 0: a stream of ranks is not worth a trial */
+    void *table, *ranks;
+};
+
+/* The same of a decoded chunk, and where its values go. */
+struct terp_ranked {
+    uint64_t ntable;
+    const void *table, *ranks;
+    void *values;
+};
+
 /* A piece of a stream that is assembled. */
 struct terp_piece {
     const void *at;
@@ -396,6 +411,29 @@ struct terp_engine {
                                const struct terp_followed *followed,
                                enum terp_status *status_ret);
 
+    /* Has the keys of the samples of chunks (codec/model/ranks.h), on the host,
+     * those of a chunk behind those of the one before it. maybe_ret[k] is false
+     * where a device found too many different ones: the chunk's keys are not
+     * told then. */
+    enum terp_status (*sample)(struct terp_session *session,
+                               const struct terp_chunk *chunk, uint64_t n,
+                               const void *const *src, uint64_t *keys_ret,
+                               bool *maybe_ret);
+
+    /* The CPU's: counts all values of a chunk. What found_ret has is the
+     * caller's in any case. */
+    enum terp_status (*rank)(struct terp_session *session,
+                             const struct terp_chunk *chunk, const void *src,
+                             struct terp_found_ranks *found_ret);
+
+    /* Values for the ranks of chunks, in the chunk's byte order.
+     * status_ret[k] is TERP_ERR_CORRUPT where the table does not rise, or a
+     * rank is beyond it. */
+    enum terp_status (*unrank)(struct terp_session *session,
+                               const struct terp_chunk *chunk, uint64_t n,
+                               const struct terp_ranked *ranked,
+                               enum terp_status *status_ret);
+
     /* ---- streams ---- */
 
     /* Assembles streams: copies the pieces of each stream to its destination,
@@ -431,7 +469,7 @@ terp_cpu_batch(terp_cpu_batch_task *task, void *batch, uint64_t nchunks,
 
 /* The version of the declarations below and of the structs of terp.h. Each
  * change of either increases it. */
-#define TERP_CUDA_ABI 9
+#define TERP_CUDA_ABI 10
 
 /* The names of the shared object and of its only exported function. */
 #define TERP_CUDA_LIBRARY "libterp_cuda.so"

@@ -35,4 +35,7 @@ const struct terp_engine NAMED(terp_cpu_, TERP_INSTRUCTIONS) = {
     .differ = terp_cpu_references_differ,
     .forget = terp_cpu_references_forget,
     .follow = terp_cpu_references_follow,
+    .sample = terp_cpu_ranks_sample,
+    .rank = terp_cpu_ranks_find,
+    .unrank = terp_cpu_ranks_follow,
     .assemble = terp_cpu_assemble};

@@ -118,5 +118,22 @@ terp_cpu_references_follow(struct terp_session *session,
                            enum terp_status *status_ret);
 
 enum terp_status
+terp_cpu_ranks_sample(struct terp_session *session,
+                      const struct terp_chunk *chunk, uint64_t n,
+                      const void *const *src, uint64_t *keys_ret,
+                      bool *maybe_ret);
+
+enum terp_status
+terp_cpu_ranks_find(struct terp_session *session,
+                    const struct terp_chunk *chunk, const void *src,
+                    struct terp_found_ranks *found_ret);
+
+enum terp_status
+terp_cpu_ranks_follow(struct terp_session *session,
+                      const struct terp_chunk *chunk, uint64_t n,
+                      const struct terp_ranked *ranked,
+                      enum terp_status *status_ret);
+
+enum terp_status
 terp_cpu_assemble(struct terp_session *session, uint64_t n,
                   const struct terp_assembly *assemblies);

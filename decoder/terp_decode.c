@@ -1,6 +1,6 @@
-/* A decoder of terp streams of version 1, in one file of C99 that needs only
- * the C library. An archive can keep the file beside its data and compile it
- * when terp itself no longer builds:
+/* A decoder of terp streams of versions 1 and 2, in one file of C99 that needs
+ * only the C library. An archive can keep the file beside its data and compile
+ * it when terp itself no longer builds:
  *
  *   cc -O2 -DTERP_READER_MAIN -o terp_decode terp_decode.c -lm
  *   ./terp_decode STREAM VALUES
@@ -26,7 +26,8 @@
  *   3. Tiles are entropy-coded. They give a code for each point.
  *   4. The prediction (spline, lorenzo or lossless) and the codes give numbers.
  *   5. Logarithms, carriers and special values turn numbers into values.
- *   6. Copies, references and parts put values of inner streams together. */
+ *   6. Ranks, copies, references and parts put values of inner streams
+ *      together. */
 #ifndef TERP_READER_H
 #define TERP_READER_H
 
@@ -36,7 +37,7 @@
 
 enum terp_reader_status {
     TERP_READER_OK = 0,
-    TERP_READER_DAMAGED,   /* not a valid stream of version 1 */
+    TERP_READER_DAMAGED,   /* not a valid stream of these versions */
     TERP_READER_CAPACITY,  /* the values do not fit into the buffer */
     TERP_READER_MEMORY,    /* the C library has no more memory */
     TERP_READER_ARITHMETIC /* this program does not round as IEEE 754 does */
@@ -115,6 +116,7 @@ struct call {
     enum terp_reader_status status;
     union block *blocks; /* all memory of the call */
     struct input in;
+    uint64_t version; /* of the stream, and so of its inner streams */
     /* The dictionary, as far as it is made: books of symbols, of tokens. */
     const struct codebook *dictionary[2][NENTRIES];
     struct merge_lists *lists;
@@ -1006,6 +1008,7 @@ enum {
     TYPE_INT8 = 3,
     TYPE_INT64 = 6,
     TYPE_UINT8 = 7,
+    TYPE_UINT16 = 8,
     TYPE_UINT32 = 9,
     TYPE_UINT64 = 10,
     TYPE_FLOAT16 = 11,
@@ -1023,6 +1026,7 @@ enum {
     CODING_HUFFMAN = 2,
     CODING_CUSTOM = 3, /* of "Signs"; a frame does not have it */
     CODING_RATIO = 5,
+    CODING_RANKS = 12,
     CODING_COPIES = 13,
     CODING_REFERENCES = 14,
     CODING_PARTS = 15
@@ -1254,14 +1258,18 @@ check_coding(const struct stream *s, uint64_t outer)
     const uint64_t coding = s->coding, type = s->chunk.type;
     const bool is_whole = outer == CODING_RAW;
     const bool is_coded = coding == CODING_HUFFMAN || coding == CODING_RATIO;
-    const bool has_inner = coding == CODING_COPIES ||
+    const bool has_inner = coding == CODING_RANKS || coding == CODING_COPIES ||
                            coding == CODING_REFERENCES ||
                            coding == CODING_PARTS;
     require(call, is_coded || has_inner || coding == CODING_RAW ||
                       coding == CODING_CONSTANT);
     if (has_inner)
         require(call, coding != outer && outer != CODING_REFERENCES);
-    if (coding == CODING_REFERENCES)
+    if (outer == CODING_RANKS)
+        require(call, coding != CODING_COPIES);
+    if (coding == CODING_RANKS)
+        require(call, call->version == 2);
+    if (coding == CODING_REFERENCES || coding == CODING_RANKS)
         require(call, s->chunk.value_nbytes > 1);
     if (coding != CODING_RAW) {
         require(call, type != TYPE_BYTES);
@@ -1298,8 +1306,9 @@ take_whole_frame(struct stream *s)
 {
     struct call *call = s->call;
     struct terp_reader_chunk *chunk = &s->chunk;
-    const uint8_t *magic = take(call, 5);
-    require(call, memcmp(magic, "TERP\1", 5) == 0); /* and the version */
+    const uint8_t *magic = take(call, 4);
+    require(call, memcmp(magic, "TERP", 4) == 0);
+    call->version = take_in_range(call, 1, 1, 2);
     const uint64_t layout = take_number(call, 1), type = layout >> 4 & 3;
     take_coding(s);
     take(call, 8); /* the checksum, which decode_whole checks */
@@ -2947,7 +2956,7 @@ decode_coded(struct stream *s)
 }
 
 /* ------------------------------------------------------------------------- *
- * "Copies", "References" and "Complex values": streams within a stream
+ * "Copies", "References", "Ranks" and "Complex values": streams within a stream
  *
  * Functions return the words of a chunk's values in C order. A complex value
  * has two words.
@@ -3065,6 +3074,40 @@ decode_references(struct stream *s)
     return word;
 }
 
+/* A number that rises with the values of a type. */
+static uint64_t
+key_of(uint64_t type, uint64_t nbits, uint64_t word)
+{
+    const uint64_t top = two_to(nbits - 1);
+    if (is_integer(type))
+        return type < TYPE_UINT8 ? word ^ top : word;
+    return word & top ? word ^ ones(nbits) : word | top;
+}
+
+static uint64_t *
+decode_ranks(struct stream *s)
+{
+    struct call *call = s->call;
+    const uint64_t nbits = 8 * s->chunk.value_nbytes;
+    const uint64_t nvalues = s->chunk.nvalues, n = take_uleb(call);
+    require(call, n >= 2 && n <= nvalues && n <= ones(32));
+    require(call, nbits > 16 || n <= two_to(16));
+    const struct terp_reader_chunk list = {
+        .type = s->chunk.type, .rank = 1, .dims = {n}, .nvalues = n};
+    struct terp_reader_chunk ranks = s->chunk;
+    ranks.type = n <= two_to(16) ? TYPE_UINT16 : TYPE_UINT32;
+    const uint64_t *table = decode_inner(s, list, take_uleb(call));
+    uint64_t *word = decode_inner(s, ranks, nbytes_left(call));
+    for (uint64_t i = 1; i < n; i++)
+        require(call, key_of(s->chunk.type, nbits, table[i - 1]) <
+                          key_of(s->chunk.type, nbits, table[i]));
+    for (uint64_t i = 0; i < nvalues; i++) {
+        require(call, word[i] < n);
+        word[i] = table[word[i]];
+    }
+    return word;
+}
+
 /* Parts: the real and the imaginary parts of complex values. */
 static uint64_t *
 decode_parts(struct stream *s)
@@ -3102,6 +3145,8 @@ decode_body(struct stream *s)
     switch (s->coding) {
     case CODING_RAW:
         return take_raw(s);
+    case CODING_RANKS:
+        return decode_ranks(s);
     case CODING_COPIES:
         return decode_copies(s);
     case CODING_REFERENCES:
@@ -3213,7 +3258,7 @@ static const char *
 decode_to_file(const uint8_t *stream, size_t nbytes, const char *path)
 {
     static const char *const reason_of_status[] = {
-        NULL, "not a whole stream of version 1", "too large", "no memory",
+        NULL, "not a whole stream of version 1 or 2", "too large", "no memory",
         "this program does not round as IEEE 754"};
     struct terp_reader_chunk chunk;
     enum terp_reader_status status =

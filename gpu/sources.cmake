@@ -11,6 +11,7 @@ set(TERP_CUDA_SOURCES
   engine/driver.cu
   engine/encode.cu
   engine/engine.cu
+  engine/ranks.cu
   engine/search.cu
   engine/sequence.cu
   engine/session.cu

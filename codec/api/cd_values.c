@@ -16,7 +16,7 @@ enum {
     WORD_FILL_HIGH = 6,
     WORD_DIMS = 7
 };
-_Static_assert(WORD_DIMS + 2 * TERP_MAX_RANK + 8 == TERP_CD_MAX_NWORDS,
+_Static_assert(WORD_DIMS + 2 * TERP_MAX_RANK + 9 == TERP_CD_MAX_NWORDS,
                "the persisted form is the longest");
 
 /* The layout word: version | type << 8 | flags << 16 | rank << 24. */
@@ -72,11 +72,11 @@ refuse(const char **reason_ret, const char *reason)
 static enum terp_status
 parse_mode(uint32_t mode, struct terp_params *params, const char **reason_ret)
 {
-    uint32_t known = TERP_CD_MODE_MASK | 0xFu << TERP_CD_PIPELINE_SHIFT |
-                     0xFu << TERP_CD_PREDICTOR_SHIFT |
-                     0xFu << TERP_CD_EFFORT_SHIFT | TERP_CD_EXACT |
-                     TERP_CD_FLOOR | TERP_CD_MISSING | TERP_CD_VALID_RANGE |
-                     3u << TERP_CD_KEEP_SIGN_SHIFT | TERP_CD_PERSISTED;
+    uint32_t known =
+        TERP_CD_MODE_MASK | 0xFu << TERP_CD_PIPELINE_SHIFT |
+        0xFu << TERP_CD_PREDICTOR_SHIFT | 0xFu << TERP_CD_EFFORT_SHIFT |
+        TERP_CD_EXACT | TERP_CD_FLOOR | TERP_CD_MISSING | TERP_CD_VALID_RANGE |
+        3u << TERP_CD_KEEP_SIGN_SHIFT | TERP_CD_FORMAT_1 | TERP_CD_PERSISTED;
     uint32_t bound_mode = mode & TERP_CD_MODE_MASK;
     uint32_t pipeline = mode >> TERP_CD_PIPELINE_SHIFT & 0xF;
     uint32_t predictor = mode >> TERP_CD_PREDICTOR_SHIFT & 0xF;
@@ -112,6 +112,7 @@ parse_mode(uint32_t mode, struct terp_params *params, const char **reason_ret)
     params->predictor = (enum terp_predictor)predictor;
     params->effort = (enum terp_effort)effort;
     params->keep_sign = (enum terp_keep_sign)keep_sign;
+    params->format = mode & TERP_CD_FORMAT_1 ? 1 : 0;
     return TERP_OK;
 }
 
@@ -247,6 +248,20 @@ apply_missing(struct terp_cd *cd)
     cd->params.missing_bits = found ? bits : 0;
 }
 
+/* What a file has from word `at` on: what the mode announces, and the format.
+ */
+static enum terp_status
+parse_last(size_t cd_nelmts, const unsigned *cd_values, size_t at,
+           struct terp_cd *cd, const char **reason_ret)
+{
+    const enum terp_status st =
+        parse_more(cd_nelmts, cd_values, &at, cd, reason_ret);
+
+    if (st == TERP_OK && cd_nelmts > at && cd_values[at] == 1)
+        cd->params.format = 1;
+    return st;
+}
+
 static enum terp_status
 parse_persisted(size_t cd_nelmts, const unsigned *cd_values, struct terp_cd *cd,
                 const char **reason_ret)
@@ -272,7 +287,7 @@ parse_persisted(size_t cd_nelmts, const unsigned *cd_values, struct terp_cd *cd,
     cd->params.has_fill = flags & FLAG_FILL;
     cd->params.fill_bits = join(cd_values + WORD_FILL_LOW);
     if (cd->pass != TERP_PASS_NONE)
-        return parse_more(cd_nelmts, cd_values, &at, cd, reason_ret);
+        return parse_last(cd_nelmts, cd_values, at, cd, reason_ret);
     if (rank < 1 || rank > TERP_MAX_RANK ||
         cd_nelmts < WORD_DIMS + 2 * (size_t)rank)
         return refuse(reason_ret, "persisted cd_values lack the chunk's dims");
@@ -290,7 +305,7 @@ parse_persisted(size_t cd_nelmts, const unsigned *cd_values, struct terp_cd *cd,
     for (int i = 0; i < cd->nlogical; i++)
         cd->logical[i] = cd->chunk.dims[i + 1];
     at += 2 * (size_t)rank;
-    enum terp_status st = parse_more(cd_nelmts, cd_values, &at, cd, reason_ret);
+    enum terp_status st = parse_last(cd_nelmts, cd_values, at, cd, reason_ret);
     apply_missing(cd);
     return st;
 }
@@ -383,6 +398,8 @@ terp_do_cd_persist(const struct terp_cd *cd, unsigned *words_ret)
         split(double_bits(params->valid_max), words_ret + nwords + 2);
         nwords += 4;
     }
+    if (params->format == 1)
+        words_ret[nwords++] = 1;
     return nwords;
 }
 

@@ -12,6 +12,9 @@
  * value, whose mantissa is signed; with VALID_RANGE the two ends of a valid
  * range, which are signed too.
  *
+ * FORMAT_1 in the mode forbids streams of version 2. In the persisted form a
+ * last word of 1 does so: terp 1 ignores that word, and would refuse the bit.
+ *
  * mode = bound mode | pipeline << 4 | predictor << 8 | effort << 12 | keep sign
  * << 20. The bound is mantissa * 10^-exponent (the exponent is a signed 32-bit
  * number), or the float64 whose words are low and high; the absolute bound 0 is
@@ -30,8 +33,9 @@
 #define TERP_CD_MISSING 0x00040000u
 #define TERP_CD_VALID_RANGE 0x00080000u
 #define TERP_CD_KEEP_SIGN_SHIFT 20
+#define TERP_CD_FORMAT_1 0x00400000u
 #define TERP_CD_PERSISTED 0x80000000u
-#define TERP_CD_MAX_NWORDS 23
+#define TERP_CD_MAX_NWORDS 24
 
 /* Why a dataset passes through uncompressed. Pinned: stored in files. */
 enum terp_pass {

@@ -20,8 +20,9 @@ terp_size_is_known(size_t size, size_t known)
 }
 
 /* Copies a caller's parameters: the struct of version 1.0 or of this version.
- * Members that the caller's struct does not have become 0. Returns false if the
- * size is that of neither. */
+ * Members that the caller's struct does not have become 0. TERP_FORMAT=1 sets
+ * the format where the caller sets none. Returns false if the size is that of
+ * neither. */
 bool
 terp_params_copy(const struct terp_params *params, struct terp_params *own_ret);
 

@@ -5,8 +5,7 @@
 #include "codec/api/calls.h"
 #include "codec/api/processor.h"
 #include "codec/compose/stream.h"
-#include "codec/format/copies.h"
-#include "codec/format/references.h"
+#include "codec/format/held.h"
 
 const char *
 terp_entry_family(int entry, int *place_ret)
@@ -50,32 +49,44 @@ set_prefixes(const struct terp_frame *frame, struct terp_info *info)
         info->prefix_nbytes[i] = frame->prefix[i].nbytes;
 }
 
-/* Describes a stream that is not complex. A stream with references or copies is
- * described by its inner stream of values. */
+/* Reads all inner streams of a stream that holds others. The values are the
+ * last one. */
+static enum terp_status
+find_values(const struct terp_frame *frame, const uint8_t *body,
+            uint64_t body_nbytes, struct terp_part *values_ret)
+{
+    struct terp_held held;
+    enum terp_status st = TERP_OK;
+
+    terp_held_begin(frame, &held);
+    for (int i = 0; st == TERP_OK && i < held.nparts; i++) {
+        uint64_t nbytes = 0;
+        st = terp_held_read(&held, body, body_nbytes, values_ret, &nbytes);
+        body += nbytes;
+        body_nbytes -= nbytes;
+    }
+    return st;
+}
+
+/* Describes a stream that is not complex. A stream with references, copies or
+ * ranks is described by its inner stream of values or ranks. */
 static enum terp_status
 inspect_one(const struct terp_frame *frame, const uint8_t *body,
             uint64_t body_nbytes, bool sets_coding, struct terp_info *info)
 {
-    const struct terp_part *values = NULL;
-    struct terp_references references;
-    struct terp_copies copies;
-    enum terp_status st = TERP_OK;
+    struct terp_part values;
 
-    if (frame->coding == TERP_CODING_REFERENCES) {
-        values = &references.part[TERP_REFERENCES_VALUES];
-        st =
-            terp_references_read(&frame->chunk, body, body_nbytes, &references);
-    } else if (frame->coding == TERP_CODING_COPIES) {
-        values = &copies.values;
-        st = terp_copies_read(&frame->chunk, body, body_nbytes, &copies);
-    }
-    if (values != NULL && st == TERP_OK) {
-        info->bound = values->frame.bound;
-        return inspect_one(&values->frame, values->body, values->body_nbytes,
+    if (frame->coding == TERP_CODING_REFERENCES ||
+        frame->coding == TERP_CODING_COPIES ||
+        frame->coding == TERP_CODING_RANKS) {
+        const enum terp_status st =
+            find_values(frame, body, body_nbytes, &values);
+        if (st != TERP_OK)
+            return st;
+        info->bound = values.frame.bound;
+        return inspect_one(&values.frame, values.body, values.body_nbytes,
                            sets_coding, info);
     }
-    if (values != NULL)
-        return st;
     if (sets_coding)
         set_coding(frame, info);
     return frame->coding == TERP_CODING_RAW
@@ -114,8 +125,9 @@ inspect_parts(const struct terp_open_stream *stream, struct terp_info *info)
     struct terp_part parts[TERP_NPARTS];
     double bound = 0;
     bool any = false;
-    enum terp_status st = terp_parts_read(&stream->frame.chunk, stream->body,
-                                          stream->body_nbytes, &bound, parts);
+    enum terp_status st =
+        terp_parts_read(&stream->frame.chunk, stream->frame.version,
+                        stream->body, stream->body_nbytes, &bound, parts);
 
     for (int i = 0; st == TERP_OK && i < TERP_NPARTS; i++) {
         const struct terp_frame *frame = &parts[i].frame;

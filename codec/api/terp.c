@@ -2,12 +2,14 @@
  * parameters. */
 #include "codec/api/terp.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "codec/api/calls.h"
 #include "codec/api/context.h"
 #include "codec/compose/stream.h"
 #include "codec/format/base.h"
+#include "codec/format/frame.h"
 #include "codec/model/bound.h"
 #include "codec/model/coarse.h"
 
@@ -22,6 +24,15 @@ terp_version(void)
 _Static_assert(PARAMS_1_0_NBYTES % _Alignof(struct terp_params) == 0,
                "the struct of version 1.0 ended without padding");
 
+/* Whether the environment forbids what terp 1 does not read. */
+static bool
+is_first_format_set(void)
+{
+    const char *text = getenv("TERP_FORMAT");
+
+    return text != NULL && strcmp(text, "1") == 0;
+}
+
 bool
 terp_params_copy(const struct terp_params *params, struct terp_params *own_ret)
 {
@@ -32,6 +43,8 @@ terp_params_copy(const struct terp_params *params, struct terp_params *own_ret)
     memset(own_ret, 0, sizeof *own_ret);
     memcpy(own_ret, params, nbytes);
     own_ret->size = sizeof *own_ret;
+    if (own_ret->format == 0 && is_first_format_set())
+        own_ret->format = TERP_FORMAT_FIRST_VERSION;
     return true;
 }
 
@@ -49,6 +62,8 @@ unknown_member(const struct terp_params *params)
         return "terp_params.effort is unknown";
     if ((unsigned)params->keep_sign >= TERP_NKEEP_SIGNS)
         return "terp_params.keep_sign is unknown";
+    if (params->format < 0 || params->format > TERP_FORMAT_VERSION)
+        return "terp_params.format is unknown";
     return NULL;
 }
 

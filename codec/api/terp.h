@@ -183,6 +183,11 @@ struct terp_params {
     enum terp_keep_sign keep_sign;
     bool has_valid_range;
     double valid_min, valid_max;
+    /* The newest version of the format that a stream may have: 0 is this
+     * library's own, 2. An encoder writes version 2 only where that saves at
+     * least 2 %. Every version of terp reads version 1; terp 1 refuses version
+     * 2. */
+    int format;
 };
 
 /* Checks parameters: returns TERP_OK, TERP_ERR_BOUND, or TERP_ERR_ARGUMENT for

@@ -160,6 +160,7 @@ list_pieces(struct portion *portion, uint64_t i)
         const uint64_t nbytes = portion->nbytes[number];
         const struct terp_coded_part part = {
             nbytes == 0 ? portion->src[number] : portion->dst[number], nbytes};
+        terp_pieces_raise_version(portion->coder, pieces, part);
         terp_pieces_add_part(pieces, &portion->part, part,
                              k == TERP_NPARTS - 1);
     }

@@ -22,6 +22,7 @@ write_stream(const struct terp_coder *coder, const struct terp_batch *batch,
     terp_pieces_begin(&pieces);
     terp_pieces_add_frame(&pieces, &frame);
     write_le(&pieces.writer, dims, 1);
+    terp_pieces_raise_version(coder, &pieces, values);
     terp_pieces_add_part(&pieces, left, values, true);
     batch->nbytes[i] = terp_pieces_end(&pieces);
     pieces.dst = batch->dst[i];

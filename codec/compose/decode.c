@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "codec/format/held.h"
+#include "codec/format/ranks.h"
 #include "codec/format/references.h"
 
 _Static_assert(TERP_LOOK_NBYTES >= TERP_HELD_HEAD_NBYTES,
@@ -95,7 +96,8 @@ struct holders {
         struct terp_open_stream part[TERP_HELD_MAX_NPARTS];
         const uint8_t *next; /* where the next part begins */
         uint64_t left_nbytes;
-        uint8_t *lists; /* references: distances, then differences */
+        uint8_t *lists; /* references: distances, then differences; ranks: the
+                           table, then the ranks */
     } * holders;
 };
 
@@ -321,6 +323,122 @@ decode_references(struct holders *it)
     return st;
 }
 
+/* ---- ranks ---- */
+
+/* The chunk of a part of which every step-th value is wanted: of a table, all
+ * values. */
+static struct terp_chunk
+ranks_chunk(const struct holders *it, const struct holder *holder,
+            enum terp_ranks_part part, uint64_t step)
+{
+    const struct terp_chunk chunk =
+        terp_ranks_chunk(it->chunk, part, holder->held.ntable);
+
+    return part == TERP_RANKS_TABLE ? chunk
+                                    : terp_coarse_chunk_of(&chunk, step);
+}
+
+static uint64_t
+ranks_nbytes(const struct holders *it, const struct holder *holder,
+             enum terp_ranks_part part, uint64_t step)
+{
+    const struct terp_chunk chunk = ranks_chunk(it, holder, part, step);
+
+    return (terp_chunk_nbytes(&chunk) + 15) / 16 * 16;
+}
+
+/* Decodes tables and ranks, as a batch where neighbours have tables of as many
+ * values. */
+static enum terp_status
+decode_rank_parts(struct holders *it, uint64_t step, struct list *list)
+{
+    enum terp_status st = TERP_OK;
+
+    for (int p = 0; p < TERP_RANKS_NPARTS; p++) {
+        const bool is_table = p == TERP_RANKS_TABLE;
+        uint64_t ntable = 0;
+        for (uint64_t i = 0; st == TERP_OK && i < it->n; i++) {
+            const struct holder *holder = &it->holders[i];
+            uint8_t *to = holder->lists;
+            if (it->status[i] != TERP_OK)
+                continue;
+            if (!is_table)
+                to += ranks_nbytes(it, holder, TERP_RANKS_TABLE, step);
+            if (list->n > 0 && holder->held.ntable != ntable)
+                st = decode_list(list, is_table ? 1 : step, it->status);
+            ntable = holder->held.ntable;
+            if (st == TERP_OK)
+                add(list, i, &holder->part[p], to);
+        }
+        if (st == TERP_OK)
+            st = decode_list(list, is_table ? 1 : step, it->status);
+    }
+    return st;
+}
+
+/* Puts values in the places of all ranks. */
+static enum terp_status
+unrank(struct holders *it, uint64_t step, struct list *list)
+{
+    const struct terp_coder *coder = it->coder;
+    const struct terp_chunk coarse = terp_coarse_chunk_of(it->chunk, step);
+    struct terp_ranked *ranked = terp_items_allocate(it->n, sizeof *ranked);
+    uint64_t n = 0;
+
+    if (ranked == NULL)
+        return TERP_ERR_MEMORY;
+    for (uint64_t i = 0; i < it->n; i++) {
+        const struct holder *holder = &it->holders[i];
+        if (it->status[i] != TERP_OK)
+            continue;
+        list->at[n] = i;
+        ranked[n++] = (struct terp_ranked){
+            holder->held.ntable, holder->lists,
+            holder->lists + ranks_nbytes(it, holder, TERP_RANKS_TABLE, step),
+            it->dst[i]};
+    }
+    const enum terp_status st =
+        n == 0 ? TERP_OK
+               : coder->engine->unrank(coder->session, &coarse, n, ranked,
+                                       list->status);
+    for (uint64_t k = 0; st == TERP_OK && k < n; k++)
+        it->status[list->at[k]] = list->status[k];
+    free(ranked);
+    return st;
+}
+
+static enum terp_status
+decode_ranks(struct holders *it, uint64_t step)
+{
+    struct list list;
+    uint64_t nbytes = 0;
+
+    for (uint64_t i = 0; i < it->n; i++)
+        for (int p = 0; it->status[i] == TERP_OK && p < TERP_RANKS_NPARTS; p++)
+            nbytes += ranks_nbytes(it, &it->holders[i], (enum terp_ranks_part)p,
+                                   step);
+    uint8_t *lists =
+        nbytes == 0 ? NULL : terp_coder_allocate(it->coder, nbytes);
+    uint8_t *next = lists;
+    for (uint64_t i = 0; lists != NULL && i < it->n; i++) {
+        it->holders[i].lists = next;
+        for (int p = 0; it->status[i] == TERP_OK && p < TERP_RANKS_NPARTS; p++)
+            next += ranks_nbytes(it, &it->holders[i], (enum terp_ranks_part)p,
+                                 step);
+    }
+    enum terp_status st =
+        make_list(it->coder, it->n, &list) && (lists != NULL || nbytes == 0)
+            ? TERP_OK
+            : TERP_ERR_MEMORY;
+    if (st == TERP_OK && nbytes > 0)
+        st = decode_rank_parts(it, step, &list);
+    if (st == TERP_OK && nbytes > 0)
+        st = unrank(it, step, &list);
+    free_list(&list);
+    terp_coder_release(it->coder, lists);
+    return st;
+}
+
 /* ---- complex values ---- */
 
 static enum terp_status
@@ -362,7 +480,7 @@ decode_complex(struct holders *it, uint64_t step)
 /* ---- streams ---- */
 
 /* Decodes streams of one coding that hold other streams: every step-th value of
- * complex streams, all values of other streams. */
+ * complex streams and of ranks, all values of other streams. */
 static enum terp_status
 decode_holders(const struct list *list, uint64_t step, void *const *dst)
 {
@@ -376,6 +494,7 @@ decode_holders(const struct list *list, uint64_t step, void *const *dst)
 
     if (st == TERP_OK)
         st = coding == TERP_CODING_PARTS    ? decode_complex(&it, step)
+             : coding == TERP_CODING_RANKS  ? decode_ranks(&it, step)
              : coding == TERP_CODING_COPIES ? decode_copies(&it)
                                             : decode_references(&it);
     free(it.holders);
@@ -424,7 +543,8 @@ decode_coding(const struct list *list, uint64_t step)
     const struct terp_frame *frame = &list->streams[0].frame;
     struct terp_coarse coarse;
 
-    if (frame->coding == TERP_CODING_PARTS)
+    if (frame->coding == TERP_CODING_PARTS ||
+        frame->coding == TERP_CODING_RANKS)
         return decode_holders(list, step, list->dst);
     if (frame->coding != TERP_CODING_COPIES &&
         frame->coding != TERP_CODING_REFERENCES)
@@ -440,10 +560,7 @@ decode_coding(const struct list *list, uint64_t step)
 static enum terp_coding
 kind_of(enum terp_coding coding)
 {
-    return coding == TERP_CODING_PARTS || coding == TERP_CODING_COPIES ||
-                   coding == TERP_CODING_REFERENCES
-               ? coding
-               : TERP_CODING_RAW;
+    return terp_coding_holds(coding) ? coding : TERP_CODING_RAW;
 }
 
 static enum terp_status
@@ -453,7 +570,7 @@ decode_values(const struct terp_coder *coder, uint64_t n,
 {
     static const enum terp_coding kinds[] = {
         TERP_CODING_RAW, TERP_CODING_COPIES, TERP_CODING_REFERENCES,
-        TERP_CODING_PARTS};
+        TERP_CODING_RANKS, TERP_CODING_PARTS};
     struct list list;
     enum terp_status st =
         make_list(coder, n, &list) ? TERP_OK : TERP_ERR_MEMORY;

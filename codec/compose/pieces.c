@@ -69,6 +69,18 @@ terp_pieces_add_part(struct terp_pieces *pieces, const struct terp_chunk *chunk,
                     part.stream_nbytes - common_nbytes);
 }
 
+void
+terp_pieces_raise_version(const struct terp_coder *coder,
+                          struct terp_pieces *pieces,
+                          struct terp_coded_part part)
+{
+    uint8_t *version = &pieces->host[TERP_FRAME_VERSION_AT];
+
+    if (!coder->engine->is_device && part.stream_nbytes > 0 &&
+        part.at[TERP_FRAME_VERSION_AT] > *version)
+        *version = part.at[TERP_FRAME_VERSION_AT];
+}
+
 uint64_t
 terp_pieces_end(struct terp_pieces *pieces)
 {

@@ -43,6 +43,13 @@ void
 terp_pieces_add_part(struct terp_pieces *pieces, const struct terp_chunk *chunk,
                      struct terp_coded_part part, bool is_last);
 
+/* Gives the stream the version of an inner stream, if that is higher. On a
+ * device all inner streams have version 1. */
+void
+terp_pieces_raise_version(const struct terp_coder *coder,
+                          struct terp_pieces *pieces,
+                          struct terp_coded_part part);
+
 /* Ends the list, and returns the size of the stream. */
 uint64_t
 terp_pieces_end(struct terp_pieces *pieces);

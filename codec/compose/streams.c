@@ -80,7 +80,7 @@ read_frame(const struct left *left, uint64_t k, const uint8_t *seen)
     stream->whole = left->src[k];
     stream->body = stream->whole + nbytes;
     stream->body_nbytes = left->nbytes[k] - (uint64_t)nbytes;
-    return stream->frame.coding >= TERP_CODING_COPIES || is_raw(left, stream)
+    return terp_coding_holds(stream->frame.coding) || is_raw(left, stream)
                ? TERP_OK
                : TERP_ERR_DEVICE;
 }

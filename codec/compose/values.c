@@ -5,8 +5,10 @@
 #include <stdlib.h>
 
 #include "codec/compose/copies.h"
+#include "codec/compose/ranks.h"
 #include "codec/compose/references.h"
 #include "codec/compose/trials.h"
+#include "codec/model/ranks.h"
 #include "codec/model/repeats.h"
 
 /* Chunks of a batch that are encoded a second time, as a batch. */
@@ -139,20 +141,55 @@ encode_composed(const struct terp_coder *coder, const struct terp_batch *batch,
                              : TERP_OK;
 }
 
-enum terp_status
-terp_values_encode(const struct terp_coder *coder,
-                   const struct terp_batch *batch)
+/* The chunks that may be ranks: nothing is lost then. */
+static uint64_t
+list_ranks(const struct terp_batch *batch, const struct terp_facts *facts,
+           uint64_t *at_ret)
+{
+    const struct terp_chunk *chunk = batch->source.chunk;
+    const struct terp_params *params = batch->source.params;
+    const bool is_exact = terp_may_refer_exactly(params, chunk->type);
+    uint64_t nlisted = 0;
+
+    if (!terp_ranks_are_possible(params, chunk, terp_chunk_nvalues(chunk)))
+        return 0;
+    for (uint64_t i = 0; i < batch->source.n; i++)
+        if (!terp_is_left(batch, i) && facts[i].copied == 0 &&
+            (is_exact || facts[i].may_be_lossless) &&
+            (batch->nbytes[i] == 0 || batch->nbytes[i] > TERP_RANKS_MIN_NBYTES))
+            at_ret[nlisted++] = i;
+    return nlisted;
+}
+
+/* Encodes chunks as the smallest of all streams but those of ranks. */
+static enum terp_status
+encode_others(const struct terp_coder *coder, const struct terp_batch *batch,
+              struct terp_facts *facts, uint64_t *at);
+
+static enum terp_status
+encode_without_ranks(const struct terp_coder *coder,
+                     const struct terp_batch *batch)
+{
+    const uint64_t n = batch->source.n;
+    struct terp_facts *facts =
+        terp_items_allocate(n, sizeof *facts + sizeof(uint64_t));
+    enum terp_status st = TERP_ERR_MEMORY;
+
+    if (facts != NULL)
+        st = encode_others(coder, batch, facts, (uint64_t *)(facts + n));
+    free(facts);
+    return st;
+}
+
+static enum terp_status
+encode_others(const struct terp_coder *coder, const struct terp_batch *batch,
+              struct terp_facts *facts, uint64_t *at)
 {
     const struct terp_params *params = batch->source.params;
     const struct terp_params lossless = terp_params_under(params, 0);
     const uint64_t n = batch->source.n;
-    struct terp_facts *facts =
-        terp_items_allocate(n, sizeof *facts + sizeof(uint64_t));
     struct terp_batch plain = *batch;
 
-    if (facts == NULL)
-        return TERP_ERR_MEMORY;
-    uint64_t *at = (uint64_t *)(facts + n);
     plain.source.wants_more =
         params->bound_mode != TERP_BOUND_POINTWISE || params->floor == 0;
     enum terp_status st = terp_trials_encode(coder, &plain, facts);
@@ -162,7 +199,24 @@ terp_values_encode(const struct terp_coder *coder,
         st == TERP_OK ? list_lossless(batch, facts, at) : 0;
     if (nlisted > 0)
         st = terp_encode_if_smaller(coder, batch, nlisted, at, &lossless,
-                                    terp_values_encode);
+                                    encode_without_ranks);
+    return st;
+}
+
+enum terp_status
+terp_values_encode(const struct terp_coder *coder,
+                   const struct terp_batch *batch)
+{
+    const uint64_t n = batch->source.n;
+    struct terp_facts *facts =
+        terp_items_allocate(n, sizeof *facts + sizeof(uint64_t));
+
+    if (facts == NULL)
+        return TERP_ERR_MEMORY;
+    uint64_t *at = (uint64_t *)(facts + n);
+    enum terp_status st = encode_others(coder, batch, facts, at);
+    if (st == TERP_OK)
+        st = terp_ranks_encode(coder, batch, list_ranks(batch, facts, at), at);
     free(facts);
     return st;
 }

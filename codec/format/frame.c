@@ -35,7 +35,7 @@ static bool
 has_bound(enum terp_coding coding)
 {
     return coding != TERP_CODING_RAW && coding != TERP_CODING_CONSTANT &&
-           coding < TERP_CODING_COPIES;
+           !terp_coding_holds(coding);
 }
 
 bool
@@ -106,7 +106,9 @@ terp_frame_write(const struct terp_frame *frame, uint8_t *dst)
         is_other_type(chunk->type) ? LAYOUT_OTHER_TYPE : (int)chunk->type;
 
     memcpy(dst, magic, sizeof magic);
-    dst[TERP_FRAME_VERSION_AT] = TERP_FORMAT_VERSION;
+    dst[TERP_FRAME_VERSION_AT] =
+        (uint8_t)(frame->version == 0 ? TERP_FORMAT_FIRST_VERSION
+                                      : frame->version);
     dst[5] = (uint8_t)(layout_byte(chunk) | type << LAYOUT_TYPE_SHIFT |
                        (chunk->big_endian ? LAYOUT_BIG_ENDIAN : 0));
     dst[TERP_FRAME_CODING_AT] = (uint8_t)frame->coding;
@@ -260,7 +262,9 @@ terp_frame_read(const uint8_t *src, uint64_t src_nbytes,
         return TERP_ERR_MAGIC;
     if (src_nbytes < TERP_FRAME_DIMS_AT)
         return TERP_ERR_TRUNCATED;
-    if (src[TERP_FRAME_VERSION_AT] != TERP_FORMAT_VERSION)
+    frame.version = src[TERP_FRAME_VERSION_AT];
+    if (frame.version < TERP_FORMAT_FIRST_VERSION ||
+        frame.version > TERP_FORMAT_VERSION)
         return TERP_ERR_VERSION;
 
     struct reader reader = {src + TERP_FRAME_DIMS_AT, src + src_nbytes, false};
@@ -281,9 +285,10 @@ terp_frame_read(const uint8_t *src, uint64_t src_nbytes,
     frame.is_pointwise = flags & TERP_FRAME_POINTWISE;
     frame.has_prefixes = flags & TERP_FRAME_PREFIXES;
     if (has_bound(frame.coding) != (prediction != TERP_PREDICTION_NONE) ||
-        ((frame.coding == TERP_CODING_RAW ||
-          frame.coding >= TERP_CODING_COPIES) &&
+        ((frame.coding == TERP_CODING_RAW || terp_coding_holds(frame.coding)) &&
          frame.has_specials) ||
+        (frame.coding == TERP_CODING_RANKS &&
+         frame.version == TERP_FORMAT_FIRST_VERSION) ||
         (!has_bound(frame.coding) &&
          flags & (TERP_FRAME_DOMAIN | TERP_FRAME_POINTWISE)) ||
         (frame.coding != TERP_CODING_RAW && chunk->type == TERP_BYTES))
@@ -303,7 +308,8 @@ terp_frame_read(const uint8_t *src, uint64_t src_nbytes,
         (frame.coding != TERP_CODING_RAW &&
          (frame.coding == TERP_CODING_PARTS) !=
              (terp_type_nparts(chunk->type) > 1)) ||
-        (frame.coding == TERP_CODING_REFERENCES &&
+        ((frame.coding == TERP_CODING_REFERENCES ||
+          frame.coding == TERP_CODING_RANKS) &&
          !terp_references_are_possible(chunk->type)))
         return TERP_ERR_CORRUPT;
     frame.domain = *chunk;

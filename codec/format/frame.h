@@ -8,7 +8,10 @@
 
 TERP_C_BEGIN
 
-#define TERP_FORMAT_VERSION 1
+/* The first version, and the newest: an encoder writes the second one where a
+ * stream has what the first one lacks. */
+#define TERP_FORMAT_FIRST_VERSION 1
+#define TERP_FORMAT_VERSION 2
 
 /* A stream exceeds its chunk by at most this many bytes. */
 #define TERP_MAX_FRAME_NBYTES 64
@@ -71,6 +74,9 @@ struct terp_frame {
      * encoder adds the table when the stream is complete. */
     bool has_prefixes;
     struct terp_prefix prefix[TERP_NPREFIXES];
+    /* 0, when a frame is written, is the first one. Of a part: that of the
+     * stream around it. */
+    int version;
 };
 
 /* Offsets of the fixed fields: magic, version, layout, coding, prediction,

@@ -2,18 +2,22 @@
 #include "codec/format/held.h"
 
 #include "codec/format/copies.h"
+#include "codec/format/ranks.h"
 #include "codec/format/references.h"
 
 void
 terp_held_begin(const struct terp_frame *frame, struct terp_held *held_ret)
 {
-    *held_ret =
-        (struct terp_held){.chunk = frame->chunk,
-                           .coding = frame->coding,
-                           .nparts = frame->coding == TERP_CODING_COPIES ? 1
-                                     : frame->coding == TERP_CODING_PARTS
-                                         ? TERP_NPARTS
-                                         : TERP_REFERENCES_NPARTS};
+    *held_ret = (struct terp_held){
+        .chunk = frame->chunk,
+        .coding = frame->coding,
+        .version =
+            frame->version == 0 ? TERP_FORMAT_FIRST_VERSION : frame->version,
+        .nparts = frame->coding == TERP_CODING_COPIES  ? 1
+                  : frame->coding == TERP_CODING_PARTS ? TERP_NPARTS
+                  : frame->coding == TERP_CODING_RANKS
+                      ? TERP_RANKS_NPARTS
+                      : TERP_REFERENCES_NPARTS};
 }
 
 /* The chunk of a part, once the first one was read. */
@@ -24,6 +28,9 @@ chunk_of(const struct terp_held *held, int part)
                ? terp_copies_chunk(&held->chunk, held->dims)
            : held->coding == TERP_CODING_PARTS
                ? terp_chunk_of_part(&held->chunk)
+           : held->coding == TERP_CODING_RANKS
+               ? terp_ranks_chunk(&held->chunk, (enum terp_ranks_part)part,
+                                  held->ntable)
                : terp_references_chunk(&held->chunk,
                                        (enum terp_references_part)part,
                                        held->nreferences);
@@ -47,6 +54,12 @@ read_begin(struct terp_held *held, struct reader *reader)
     case TERP_CODING_PARTS:
         held->bound = double_of_bits(read_le(reader, 8));
         return TERP_OK; /* checked after the first size was read */
+    case TERP_CODING_RANKS:
+        held->ntable = read_uleb(reader);
+        return reader->underflow ? TERP_ERR_TRUNCATED
+               : terp_ranks_are_valid(value_nbytes, nvalues, held->ntable)
+                   ? TERP_OK
+                   : TERP_ERR_CORRUPT;
     default:
         held->marker = read_le(reader, value_nbytes);
         held->nreferences = read_uleb(reader);
@@ -61,10 +74,16 @@ read_begin(struct terp_held *held, struct reader *reader)
 static bool
 is_forbidden(const struct terp_held *held, enum terp_coding coding)
 {
-    return (held->coding == TERP_CODING_COPIES &&
-            coding == TERP_CODING_COPIES) ||
-           (held->coding == TERP_CODING_REFERENCES &&
-            (coding == TERP_CODING_COPIES || coding == TERP_CODING_REFERENCES));
+    switch (held->coding) {
+    case TERP_CODING_COPIES:
+        return coding == TERP_CODING_COPIES;
+    case TERP_CODING_REFERENCES:
+        return terp_coding_holds(coding);
+    case TERP_CODING_RANKS:
+        return coding == TERP_CODING_RANKS || coding == TERP_CODING_COPIES;
+    default:
+        return false;
+    }
 }
 
 enum terp_status
@@ -90,7 +109,7 @@ terp_held_read(struct terp_held *held, const uint8_t *seen,
         !is_zero_bound(held->bound))
         return TERP_ERR_CORRUPT;
     const struct terp_chunk chunk = chunk_of(held, part);
-    st = terp_part_read(&chunk, seen + begin, nbytes, part_ret);
+    st = terp_part_read(&chunk, held->version, seen + begin, nbytes, part_ret);
     *read_nbytes = begin + nbytes;
     return st == TERP_OK && is_forbidden(held, part_ret->frame.coding)
                ? TERP_ERR_CORRUPT
@@ -120,6 +139,7 @@ terp_copies_read(const struct terp_chunk *chunk, const uint8_t *body,
                  uint64_t body_nbytes, struct terp_copies *ret)
 {
     const struct terp_frame frame = {.chunk = *chunk,
+                                     .version = TERP_FORMAT_VERSION,
                                      .coding = TERP_CODING_COPIES};
     struct terp_held held;
 
@@ -135,6 +155,7 @@ terp_references_read(const struct terp_chunk *chunk, const uint8_t *body,
                      uint64_t body_nbytes, struct terp_references *ret)
 {
     const struct terp_frame frame = {.chunk = *chunk,
+                                     .version = TERP_FORMAT_VERSION,
                                      .coding = TERP_CODING_REFERENCES};
     struct terp_held held;
 
@@ -146,12 +167,12 @@ terp_references_read(const struct terp_chunk *chunk, const uint8_t *body,
 }
 
 enum terp_status
-terp_parts_read(const struct terp_chunk *chunk, const uint8_t *body,
-                uint64_t body_nbytes, double *bound_ret,
+terp_parts_read(const struct terp_chunk *chunk, int version,
+                const uint8_t *body, uint64_t body_nbytes, double *bound_ret,
                 struct terp_part parts_ret[TERP_NPARTS])
 {
-    const struct terp_frame frame = {.chunk = *chunk,
-                                     .coding = TERP_CODING_PARTS};
+    const struct terp_frame frame = {
+        .chunk = *chunk, .version = version, .coding = TERP_CODING_PARTS};
     struct terp_held held;
 
     terp_held_begin(&frame, &held);

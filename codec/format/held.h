@@ -12,14 +12,16 @@ TERP_C_BEGIN
  * first inner stream, and a head. */
 #define TERP_HELD_HEAD_NBYTES (8 + 9 + TERP_PART_HEAD_NBYTES)
 
-/* State of reading a stream whose coding is PARTS, COPIES or REFERENCES. */
+/* State of reading a stream that holds other streams (terp_coding_holds). */
 struct terp_held {
     struct terp_chunk chunk;
     enum terp_coding coding;
+    int version;
     int nparts, next;
     double bound;                 /* of PARTS */
     unsigned dims;                /* of COPIES */
     uint64_t marker, nreferences; /* of REFERENCES */
+    uint64_t ntable;              /* of RANKS */
 };
 
 void

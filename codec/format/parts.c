@@ -52,8 +52,9 @@ write_frame(const struct terp_chunk *part, const uint8_t *bytes,
 
 /* Rebuilds the complete frame, to read it as any other. */
 enum terp_status
-terp_part_read(const struct terp_chunk *chunk, const uint8_t *bytes,
-               uint64_t nbytes, struct terp_part *part_ret)
+terp_part_read(const struct terp_chunk *chunk, int version,
+               const uint8_t *bytes, uint64_t nbytes,
+               struct terp_part *part_ret)
 {
     uint8_t frame[TERP_FRAME_MAX_NBYTES] = {0};
     int frame_nbytes;
@@ -61,6 +62,7 @@ terp_part_read(const struct terp_chunk *chunk, const uint8_t *bytes,
     if (nbytes < TERP_PART_NKEPT)
         return TERP_ERR_TRUNCATED;
     const int common = write_frame(chunk, bytes, frame);
+    frame[TERP_FRAME_VERSION_AT] = (uint8_t)version;
     const uint64_t copied =
         min_u64(nbytes - TERP_PART_NKEPT, sizeof frame - (uint64_t)common);
     memcpy(frame + common, bytes + TERP_PART_NKEPT, copied);

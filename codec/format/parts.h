@@ -47,17 +47,17 @@ void
 terp_parts_write(struct writer *writer, const struct terp_chunk *part,
                  const uint8_t *stream, uint64_t stream_nbytes, bool last);
 
-/* Reads the frame of an inner stream of the chunk `part`. Bytes behind the
- * first TERP_PART_HEAD_NBYTES are not read. */
+/* Reads the frame of an inner stream of the chunk `part`; `version` is the
+ * outer stream's. Bytes behind the first TERP_PART_HEAD_NBYTES are not read. */
 enum terp_status
-terp_part_read(const struct terp_chunk *part, const uint8_t *bytes,
+terp_part_read(const struct terp_chunk *part, int version, const uint8_t *bytes,
                uint64_t nbytes, struct terp_part *part_ret);
 
-/* Reads the frames of both inner streams of `chunk`. Errors:
- * TERP_ERR_TRUNCATED, TERP_ERR_CORRUPT. */
+/* Reads the frames of both inner streams of `chunk`; `version` is the outer
+ * stream's. Errors: TERP_ERR_TRUNCATED, TERP_ERR_CORRUPT. */
 enum terp_status
-terp_parts_read(const struct terp_chunk *chunk, const uint8_t *body,
-                uint64_t body_nbytes, double *bound_ret,
+terp_parts_read(const struct terp_chunk *chunk, int version,
+                const uint8_t *body, uint64_t body_nbytes, double *bound_ret,
                 struct terp_part parts_ret[TERP_NPARTS]);
 
 TERP_C_END

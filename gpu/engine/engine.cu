@@ -39,6 +39,8 @@ make_table(void)
     table.search = cuda_search;
     table.differ = cuda_search_differ;
     table.forget = cuda_search_forget;
+    table.sample = cuda_ranks_sample;
+    table.unrank = cuda_ranks_follow;
     table.assemble = cuda_streams_assemble;
     return table;
 }

@@ -140,6 +140,17 @@ cuda_values_find_copies(struct terp_session *session,
                         const struct terp_chunk *chunk, const void *src,
                         unsigned *dims_ret);
 
+/* ranks.cu */
+enum terp_status
+cuda_ranks_sample(struct terp_session *session, const struct terp_chunk *chunk,
+                  uint64_t n, const void *const *src, uint64_t *keys_ret,
+                  bool *maybe_ret);
+
+enum terp_status
+cuda_ranks_follow(struct terp_session *session, const struct terp_chunk *chunk,
+                  uint64_t n, const struct terp_ranked *ranked,
+                  enum terp_status *status_ret);
+
 /* search.cu */
 enum terp_status
 cuda_search(struct terp_session *session, const struct terp_chunk *chunk,

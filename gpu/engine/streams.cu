@@ -386,8 +386,10 @@ list_parts(struct decoding *it)
 
     for (uint64_t k = 0; k < it->n; k++) {
         const struct terp_open_stream *part = &it->streams[k];
+        struct terp_frame frame = part->frame;
+        frame.version = 0; /* a plain stream has the first one */
         const uint64_t frame_nbytes =
-            (uint64_t)terp_frame_write(&part->frame, it->frames[k]);
+            (uint64_t)terp_frame_write(&frame, it->frames[k]);
         it->pieces[2 * k] = {it->frames[k], frame_nbytes, true};
         it->pieces[2 * k + 1] = {part->body, part->body_nbytes,
                                  cuda_session_is_host(it->session, part->body)};

@@ -19,6 +19,7 @@
 
 #include "codec/api/processor.h"
 #include "h5tests/support/environment.h"
+#include "h5tests/support/few.h"
 #include "h5tests/support/fields.h"
 #include "h5tests/support/modes.h"
 
@@ -141,6 +142,7 @@ struct run {
     unsigned long nlines; /* lines so far */
     FILE *expected;       /* NULL: print all lines */
     bool same;
+    int format; /* of params; lines of version 1 are those of terp 1.0 */
 };
 
 /* Prints the next line, or compares it with that of run->expected. Returns
@@ -151,13 +153,16 @@ report(struct run *run, enum terp_field field, const struct terp_chunk *chunk,
        const uint8_t *values)
 {
     char line[LINE_CAP], wanted[LINE_CAP + 1] = "";
+    struct terp_params known = *params;
 
+    known.size = sizeof known;
+    known.format = run->format;
     if (run->expected != NULL &&
         fgets(wanted, sizeof wanted, run->expected) != NULL)
         wanted[strcspn(wanted, "\n")] = '\0';
     if (run->nlines++ % run->every != 0)
         return true;
-    if (!digest(field, chunk, params, mode, values, run->nthreads,
+    if (!digest(field, chunk, &known, mode, values, run->nthreads,
                 run->environment, line))
         return false;
     if (run->expected == NULL) {
@@ -284,6 +289,39 @@ digest_lossless(struct run *run)
     return true;
 }
 
+/* Chunks of few different values, which streams of version 2 code by ranks. */
+static bool
+digest_few(struct run *run)
+{
+    static const enum terp_type few_types[] = {
+        TERP_FLOAT32,  TERP_FLOAT64,   TERP_INT16,
+        TERP_INT32,    TERP_UINT64,    TERP_FLOAT16,
+        TERP_BFLOAT16, TERP_COMPLEX64, TERP_COMPLEX128};
+    static const uint64_t nlevels[] = {2, 50, 900};
+
+    for (size_t t = 0; t < COUNT(few_types); t++)
+        for (size_t n = 0; n < COUNT(nlevels); n++) {
+            const struct terp_chunk chunk = {
+                few_types[t], t % 2 > 0, n == 2, 3, {13, 35, 37}};
+            const struct terp_mode *mode = &terp_mode[t % TERP_NMODES];
+            const struct terp_params params = {
+                .bound_mode = TERP_BOUND_ABSOLUTE, .pipeline = mode->pipeline};
+            char name[32];
+            uint8_t *values = malloc(terp_chunk_nbytes(&chunk));
+            if (values == NULL)
+                return false;
+            few_make(&chunk, nlevels[n], values);
+            snprintf(name, sizeof name, "%s, %d levels", mode->name,
+                     (int)nlevels[n]);
+            const bool made =
+                report(run, TERP_FIELD_STEPS, &chunk, &params, name, values);
+            free(values);
+            if (!made)
+                return false;
+        }
+    return true;
+}
+
 /* Returns TEST_NENVIRONMENTS for an unknown name. */
 static enum test_environment
 environment_of(const char *name)
@@ -299,7 +337,7 @@ environment_of(const char *name)
 int
 main(int argc, char **argv)
 {
-    struct run run = {.nthreads = 1, .every = 1, .same = true};
+    struct run run = {.nthreads = 1, .every = 1, .same = true, .format = 1};
 
     if (terp_processor_reason() != NULL) {
         fprintf(stderr, "skipped: %s\n", terp_processor_reason());
@@ -341,6 +379,8 @@ main(int argc, char **argv)
                 digest_all(psnrs, COUNT(psnrs), 1, &run) &&
                 digest_types(&run) && digest_far(&run, TERP_FIELD_SINES) &&
                 digest_far(&run, TERP_FIELD_NOISE) && digest_lossless(&run);
+    run.format = 2;
+    made = made && digest_few(&run);
     if (made && run.expected != NULL && fgetc(run.expected) != EOF) {
         puts("more lines are expected");
         run.same = false;

@@ -531,6 +531,39 @@ limits_are_read(void **state)
                      TERP_ERR_PARAMS);
 }
 
+/* A bit of the mode; in a file the last word, which terp 1 ignores. */
+static void
+format_is_the_last_word_of_a_file(void **state)
+{
+    static const unsigned typed[] = {0x4C0002, 1, 3, 5, 0, 0, 0, 9, 0};
+    const uint64_t dims[] = {8, 8};
+    unsigned words[TERP_CD_MAX_NWORDS];
+    struct terp_cd cd, again;
+
+    (void)state;
+    assert_int_equal(terp_cd_parse(COUNT(typed), typed, &cd, NULL), TERP_OK);
+    assert_int_equal(cd.params.format, 1);
+    assert_true(terp_cd_apply_dims(&cd, TERP_FLOAT32, false, 2, dims));
+    const size_t nwords = terp_cd_persist(&cd, words);
+    assert_int_equal(words[0] & 0x400000, 0);
+    assert_int_equal(words[nwords - 1], 1);
+    assert_int_equal(terp_cd_parse(nwords, words, &again, NULL), TERP_OK);
+    assert_int_equal(again.params.format, 1);
+    assert_int_equal(terp_cd_parse(nwords - 1, words, &again, NULL), TERP_OK);
+    assert_int_equal(again.params.format, 0);
+    words[nwords - 1] = 2;
+    assert_int_equal(terp_cd_parse(nwords, words, &again, NULL), TERP_OK);
+    assert_int_equal(again.params.format, 0);
+    cd.pass = TERP_PASS_NOT_NUMBER;
+    assert_int_equal(
+        terp_cd_parse(terp_cd_persist(&cd, words), words, &again, NULL),
+        TERP_OK);
+    assert_int_equal(again.params.format, 1);
+    cd.pass = TERP_PASS_NONE;
+    cd.params.format = 0;
+    assert_int_equal(terp_cd_persist(&cd, words), nwords - 1);
+}
+
 static void
 missing_value_of_integers_is_one_that_they_have(void **state)
 {
@@ -691,6 +724,7 @@ main(void)
         cmocka_unit_test(floor_of_a_pointwise_bound_is_read),
         cmocka_unit_test(missing_value_is_read),
         cmocka_unit_test(limits_are_read),
+        cmocka_unit_test(format_is_the_last_word_of_a_file),
         cmocka_unit_test(missing_value_of_integers_is_one_that_they_have),
         cmocka_unit_test(persisted_reason_reads_back),
         cmocka_unit_test(no_words_are_lossless),

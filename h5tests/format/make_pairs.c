@@ -429,11 +429,13 @@ make(const char *dir, int number, const struct terp_chunk *chunk,
      enum terp_field field, enum terp_bound_mode bound_mode, double bound,
      double floor, const struct terp_mode *mode)
 {
-    struct terp_params params = {.bound_mode = bound_mode,
+    struct terp_params params = {.size = sizeof params,
+                                 .bound_mode = bound_mode,
                                  .bound = bound,
                                  .floor = floor,
                                  .pipeline = mode->pipeline,
-                                 .predictor = mode->predictor};
+                                 .predictor = mode->predictor,
+                                 .format = 1};
     uint64_t nbytes = terp_chunk_nbytes(chunk), stream_nbytes, got;
     uint64_t cap_nbytes = terp_encode_bound(chunk);
     uint8_t *values = malloc(nbytes), *stream = malloc(cap_nbytes);
@@ -447,6 +449,15 @@ make(const char *dir, int number, const struct terp_chunk *chunk,
                    TERP_OK &&
                write_file(dir, number, "terp", stream, stream_nbytes) &&
                write_file(dir, number, "values", values, nbytes) &&
+               reader_agrees(stream, stream_nbytes, nbytes, true, &decoded);
+    }
+    if (made) {
+        reader_write_kinds(stream, stream_nbytes, kinds);
+        /* The same as a stream of version 2, where there is one. */
+        params.format = 0;
+        terp_field_make(field, chunk, values);
+        made = terp_encode(&params, chunk, values, stream, cap_nbytes,
+                           &stream_nbytes, 1) == TERP_OK &&
                reader_agrees(stream, stream_nbytes, nbytes, true, &decoded);
     }
     if (made)

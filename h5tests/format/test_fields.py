@@ -12,7 +12,7 @@ import unittest
 REFUSED, SAME, TAKEN, ANY = "refused", "ignored: the same values", "taken", None
 ALL = range(256)
 EXAMPLES = ("huffman", "default", "exact", "listed", "tails", "pointwise", "integers", "lossless",
-            "references", "copies", "floor")
+            "references", "copies", "floor", "ranks")
 
 
 def hexed(text):
@@ -177,7 +177,7 @@ def frame_cases(s):
     example = s["huffman"]
     for at in range(4):
         yield from sweep("magic, byte %d" % at, example, at, lambda v: REFUSED)
-    yield from sweep("version", example, 4, lambda v: REFUSED)
+    yield from sweep("version", example, 4, lambda v: SAME if v == 2 else REFUSED)
     for name in s:
         stream = s[name]
         layout = stream[5]
@@ -214,7 +214,7 @@ def frame_cases(s):
     yield from sweep("coding of a stored chunk", s["raw"], 6, lambda v: REFUSED)
     yield from sweep("coding of a constant", s["constant"], 6, lambda v: REFUSED)
     yield from sweep("coding of complex values", s["parts"], 6, lambda v: REFUSED)
-    for name in ("raw", "bytes", "stack", "parts", "references", "copies"):
+    for name in ("raw", "bytes", "stack", "parts", "references", "copies", "ranks"):
         yield from sweep("prediction of " + name, s[name], 7, lambda v: REFUSED)
     yield from sweep("prediction of a constant", s["constant"], 7, lambda v: REFUSED)
     yield from sweep("prediction", example, 7,
@@ -554,6 +554,71 @@ def reference_cases(s):
     yield from sweep("prediction of copied values", copies, 20, lambda v: REFUSED)
 
 
+def ranks_cases(s):
+    """Streams of version 2: the example, and streams of 4 int16 that are made
+    here."""
+    example = s["ranks"]
+    yield from sweep("version of ranks", example, 4, lambda v: REFUSED)
+    yield "a long ULEB", example, put(example, 17, hexed("8200"), 1), SAME
+    yield "a long ULEB of the table", example, put(example, 18, hexed("8a00"), 1), SAME
+    yield from sweep("size of the table", example, 17, lambda v: REFUSED)
+    yield from sweep("bytes of the table", example, 18, lambda v: REFUSED)
+    for at in (19, 29):
+        yield from sweep("coding within ranks", example, at, lambda v: REFUSED)
+        yield from sweep("prediction within ranks", example, at + 1, lambda v: REFUSED)
+    yield from sweep("a rank", example, 31, lambda v: TAKEN if v < 2 else REFUSED)
+    yield from sweep("a rank, upper byte", example, 32, lambda v: REFUSED)
+    for low, high, rises in ((b"\x00\x00\x00\x80", b"\x00\x00\x00\x00", True),
+                             (b"\x00\x00\x00\x00", b"\x00\x00\x00\x80", False),
+                             (b"\xff\xff\xff\xff", b"\x00\x00\x80\xff", True),
+                             (b"\x00\x00\x80\x7f", b"\x01\x00\x80\x7f", True),
+                             (b"\x00\x00\xc0\x3f", b"\x00\x00\xc0\x3f", False),
+                             (b"\x00\x00\x10\x40", b"\x00\x00\xc0\x3f", False)):
+        yield ("a table of %s, %s" % (low.hex(), high.hex()), example,
+               put(example, 21, low + high), TAKEN if rises else REFUSED)
+
+    def ranks(type_number, table, list_of, n=None, width=2, order=0):
+        nbytes = len(table) // 2
+        stream = bytes(frame(OTHER_TYPE | order, 12, 0, [4], bytes([type_number])))
+        inner = b"\0\0" + table
+        return (put(stream, 4, b"\x02") + uleb(n or nbytes) + uleb(len(inner)) + inner + b"\0\0"
+                + b"".join(rank.to_bytes(width, "little") for rank in list_of))
+
+    int16 = ranks(4, struct.pack("<3h", -5, 0, 7), (2, 0, 1, 1))
+    yield ("signed values", int16,
+           ranks(4, struct.pack("<3h", -32768, -1, 32767), (2, 0, 1, 1)), TAKEN)
+    yield "signed values, big-endian", int16, ranks(4, struct.pack("<3h", -5, 0, 7), (2, 0, 1, 1),
+                                                    order=BIG_ENDIAN), TAKEN
+    yield "falling values", int16, ranks(4, struct.pack("<3h", 0, -5, 7), (2, 0, 1, 1)), REFUSED
+    yield "unsigned values", int16, ranks(8, struct.pack("<3H", 5, 7, 40000), (2, 0, 1, 1)), TAKEN
+    yield ("unsigned as signed", int16,
+           ranks(4, struct.pack("<3H", 5, 7, 40000), (2, 0, 1, 1)), REFUSED)
+    yield "a value without a rank", int16, ranks(4, struct.pack("<4h", -5, 0, 7, 9),
+                                                 (2, 0, 1, 1)), SAME
+    yield "more values than the chunk", int16, ranks(4, struct.pack("<5h", -5, 0, 7, 9, 11),
+                                                     (2, 0, 1, 1)), REFUSED
+    yield "one value", int16, ranks(4, struct.pack("<1h", -5), (0, 0, 0, 0)), REFUSED
+    yield "bytes", int16, ranks(3, b"\1\2\3\4", (1, 0, 1, 1), n=4), REFUSED
+    yield "complex values", int16, ranks(13, bytes(32), (1, 0, 1, 1), n=4), REFUSED
+    yield "ranks of 32 bits", int16, ranks(4, struct.pack("<3h", -5, 0, 7), (2, 0, 1, 1),
+                                           width=4), REFUSED
+    copies = put(frame(0, 13, 0, [6, 2]), 4, b"\x02") + b"\x01"
+    yield "ranks without copies", example, copies + example[6:8] + example[17:], TAKEN
+    yield ("ranks in a stream of version 1", example,
+           put(copies, 4, b"\x01") + example[6:8] + example[17:], REFUSED)
+    yield ("ranks within ranks", example,
+           example[:29] + b"\x0c\0\x02\x06\0\0" + bytes((0, 0, 1, 0)) + b"\0\0" + example[31:],
+           REFUSED)
+    # A chunk of 1 x 6 ranks that are all 0, and of 2 that are copies.
+    yield ("constant ranks", example, example[:29] + b"\x01\0\x01" + struct.pack("<HBf", 0, 1, 0),
+           ANY)
+    yield ("copies within ranks", example, example[:29] + b"\x0d\0\x01" + b"\0\0\x01\0", REFUSED)
+    references = s["references"]
+    yield ("ranks within references", references,
+           put(references[:-18] + b"\x0c\0" + s["ranks"][17:29] + b"\0\0" + bytes(8), 4, b"\x02"),
+           REFUSED)
+
+
 def tile_cases(s):
     example, default, five = s["huffman"], s["default"], s["five"]
     bits, entries, control, offsets, lengths = 41, 42, 44, 45, 46
@@ -755,6 +820,9 @@ class FieldsTest(unittest.TestCase):
 
     def test_references_and_copies(self):
         self.check(reference_cases(self.streams))
+
+    def test_ranks(self):
+        self.check(ranks_cases(self.streams))
 
     def test_tiles(self):
         self.check(tile_cases(self.streams))

@@ -14,6 +14,7 @@
 extern "C" {
 #include "h5tests/support/cases.h"
 #include "h5tests/support/cmocka_all.h"
+#include "h5tests/support/few.h"
 #include "h5tests/support/fields.h"
 #include "h5tests/support/values.h"
 
@@ -133,6 +134,8 @@ make_sample(const struct terp_chunk *chunk, enum terp_pipeline pipeline,
 {
     sample.chunk = *chunk;
     sample.params = {};
+    sample.params.size = sizeof sample.params;
+    sample.params.format = 1; /* the device makes no ranks */
     sample.params.bound_mode = TERP_BOUND_ABSOLUTE;
     sample.params.pipeline = pipeline;
     sample.params.effort = effort;
@@ -264,15 +267,18 @@ static enum terp_coding
 check_one(const struct terp_params *params, const struct terp_chunk *chunk,
           enum terp_field field)
 {
+    struct terp_params first = *params;
     uint8_t *values = (uint8_t *)terp_case_alloc(terp_chunk_nbytes(chunk));
     const void *src = values;
     void *dst = terp_case_alloc(terp_encode_bound(chunk));
     uint64_t nbytes;
 
     terp_field_make(field, chunk, values);
-    struct terp_stream stream = terp_case_encode(params, chunk, values, 1);
+    first.size = sizeof first;
+    first.format = 1; /* the device makes no ranks */
+    struct terp_stream stream = terp_case_encode(&first, chunk, values, 1);
     assert_int_equal(
-        engine->encode(device, &on_host, params, chunk, 1, &src, &dst, &nbytes),
+        engine->encode(device, &on_host, &first, chunk, 1, &src, &dst, &nbytes),
         TERP_OK);
     check_bytes("stream", (int)chunk->type, field, (uint8_t *)dst, stream.bytes,
                 nbytes < stream.nbytes ? nbytes : stream.nbytes);
@@ -730,10 +736,116 @@ device_leaves_references_that_lead_nowhere(void **state)
     free_streams(all);
 }
 
+static struct terp_stream
+stream_of_few(const struct terp_chunk *chunk, uint64_t nlevels)
+{
+    struct terp_params params = {};
+    uint8_t *values = (uint8_t *)terp_case_alloc(terp_chunk_nbytes(chunk));
+
+    params.bound_mode = TERP_BOUND_ABSOLUTE;
+    few_make(chunk, nlevels, values);
+    struct terp_stream stream = terp_case_encode(&params, chunk, values, 1);
+    assert_int_equal(stream.bytes[TERP_FRAME_VERSION_AT], 2);
+    free(values);
+    return stream;
+}
+
+/* Ranks of both widths, of which some have references; as parts; and other
+ * streams in the same call. */
+static void
+device_decodes_ranks(void **state)
+{
+    static const struct terp_chunk wholes[] = {
+        {TERP_FLOAT32, true, false, 3, {5, 20, 60}},
+        {TERP_FLOAT64, false, false, 3, {5, 20, 60}},
+        {TERP_INT16, true, false, 2, {100, 60}},
+        {TERP_BFLOAT16, false, false, 2, {100, 60}},
+        {TERP_UINT64, true, true, 3, {5, 20, 60}},
+        {TERP_COMPLEX64, true, false, 3, {5, 20, 30}},
+        {TERP_FLOAT32, false, false, 2, {400, 350}},
+    };
+
+    (void)state;
+    for (const struct terp_chunk &chunk : wholes) {
+        const bool is_large = terp_chunk_nbytes(&chunk) > 1u << 18;
+        struct streams *all = no_streams(&chunk);
+        add_stream(all, stream_of_few(&chunk, is_large ? 65540 : 300));
+        add_stream(all, stream_of_few(&chunk, is_large ? 65536 : 7));
+        add_stream(all, copy_of(&all->stream[0]));
+        if (!is_large)
+            add_stream(all, stream_of_field(&chunk, TERP_FIELD_ROUGH, 1e-3,
+                                            TERP_CODING_RAW));
+        const int nmade = all->n;
+        for (enum terp_memory memory : memories)
+            for (uint64_t step = 1; step <= 4; step *= 4)
+                assert_int_equal(check_streams(all, memory, step), nmade);
+        for (uint64_t at = 4; !is_large && at < 120; at += 3)
+            for (int sealed = 0; sealed < 2; sealed++)
+                add_damaged(all, &all->stream[0], at * 7 % 400 + 4,
+                            1u << at % 8, sealed > 0);
+        assert_in_range(check_streams(all, memories[chunk.big_endian], 1),
+                        nmade, is_large ? nmade : all->n / 2);
+        free_streams(all);
+    }
+}
+
+/* Chunks of few different values among others: the device says which. */
+static void
+device_leaves_few_values(void **state)
+{
+    static const struct terp_chunk shape = {
+        TERP_FLOAT32, true, false, 3, {24, 20, 21}};
+    const uint64_t nbytes = terp_chunk_nbytes(&shape);
+    struct terp_params params = {};
+    uint8_t *values[3],
+        *made = (uint8_t *)terp_case_alloc(terp_encode_bound(&shape));
+
+    (void)state;
+    params.size = sizeof params;
+    params.bound_mode = TERP_BOUND_ABSOLUTE;
+    for (uint8_t *&some : values)
+        some = (uint8_t *)terp_case_alloc(nbytes);
+    terp_field_make(TERP_FIELD_ROUGH, &shape, values[0]);
+    few_make(&shape, 300, values[1]);
+    terp_field_make(TERP_FIELD_FINE, &shape, values[2]);
+    for (enum terp_memory memory : memories)
+        for (int format = 0; format < 2; format++) {
+            const struct terp_cuda_call where = {memory, false, NULL, 0, NULL};
+            const void *src[3];
+            void *dst[3], *to = made;
+            uint64_t made_nbytes[3];
+            params.format = format;
+            for (int i = 0; i < 3; i++) {
+                src[i] = make_memory(&where, values[i], nbytes);
+                dst[i] = make_memory(&where, NULL, terp_encode_bound(&shape));
+            }
+            assert_int_equal(engine->encode(device, &where, &params, &shape, 3,
+                                            src, dst, made_nbytes),
+                             TERP_OK);
+            for (int i = 0; i < 3; i++) {
+                struct terp_stream stream =
+                    terp_case_encode(&params, &shape, values[i], 1);
+                const void *from = dst[i];
+                const bool is_left = i == 1 && format == 0;
+                assert_int_equal(made_nbytes[i], is_left ? 0 : stream.nbytes);
+                engine->copy(device, &where, 1, &to, &from, &made_nbytes[i]);
+                check_bytes("stream", i, 0, made, stream.bytes, made_nbytes[i]);
+                free_memory(&where, (void *)src[i]);
+                free_memory(&where, dst[i]);
+                free(stream.bytes);
+            }
+        }
+    for (uint8_t *some : values)
+        free(some);
+    free(made);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(device_decodes_ranks),
+        cmocka_unit_test(device_leaves_few_values),
         cmocka_unit_test(device_keeps_what_repeats_by_chance),
         cmocka_unit_test(device_decodes_streams_that_hold_others),
         cmocka_unit_test(device_leaves_copies_out),

@@ -1,0 +1,239 @@
+/* Encodes the parts of streams of ranks. */
+#include "codec/compose/ranks.h"
+
+#include <stdlib.h>
+
+#include "codec/compose/pieces.h"
+#include "codec/compose/references.h"
+#include "codec/compose/trials.h"
+#include "codec/format/ranks.h"
+#include "codec/model/ranks.h"
+
+/* ---- a part ---- */
+
+/* A part, and the smallest of its streams. */
+struct part {
+    const struct terp_coder *coder;
+    struct terp_chunk chunk;
+    const void *values;
+    uint8_t *stream;
+    uint64_t nbytes; /* 0: none is smaller than the part stored */
+};
+
+/* Ranks repeat where values do; they are no copies where values are none. */
+static enum terp_status
+encode_repeats(const struct part *part, const struct terp_batch *batch,
+               const struct terp_facts *facts)
+{
+    const struct terp_reference_bound bound = {0, false};
+
+    return facts->may_repeat && facts->copied == 0
+               ? terp_references_encode(part->coder, batch, 0, bound)
+               : TERP_OK;
+}
+
+/* Keeps a stream that is in `room`, in as many bytes. */
+static enum terp_status
+keep(struct part *part, const void *room, uint64_t nbytes)
+{
+    const struct terp_coder *coder = part->coder;
+
+    terp_coder_release(coder, part->stream);
+    part->stream = terp_coder_allocate(coder, nbytes);
+    part->nbytes = nbytes;
+    return part->stream == NULL
+               ? TERP_ERR_MEMORY
+               : terp_coder_copy(coder, part->stream, room, nbytes);
+}
+
+static enum terp_status
+encode_part(struct part *part, const struct terp_params *params)
+{
+    const struct terp_coder *coder = part->coder;
+    void *room = terp_coder_allocate(coder, terp_encode_bound(&part->chunk));
+    uint64_t nbytes = 0;
+    const struct terp_batch batch = {{.chunk = &part->chunk,
+                                      .params = params,
+                                      .is_part = true,
+                                      .wants_more = true,
+                                      .n = 1,
+                                      .src = &part->values},
+                                     &room,
+                                     &nbytes};
+    struct terp_facts facts;
+    enum terp_status st = room == NULL
+                              ? TERP_ERR_MEMORY
+                              : terp_trials_encode(coder, &batch, &facts);
+
+    if (st == TERP_OK)
+        st = encode_repeats(part, &batch, &facts);
+    if (st == TERP_OK && nbytes != 0 &&
+        (part->nbytes == 0 || nbytes < part->nbytes))
+        st = keep(part, room, nbytes);
+    terp_coder_release(coder, room);
+    return st;
+}
+
+/* Ranks have steps where values have none, so that an estimate of the better
+ * predictor is often wrong. */
+static enum terp_status
+encode_ranks(struct part *part, const struct terp_params *params)
+{
+    static const enum terp_predictor predictors[] = {TERP_PREDICTOR_SPLINE,
+                                                     TERP_PREDICTOR_LORENZO};
+    struct terp_params own = *params;
+    enum terp_status st = TERP_OK;
+
+    if (params->effort == TERP_EFFORT_BEST)
+        return encode_part(part, params);
+    for (size_t i = 0;
+         st == TERP_OK && i < sizeof predictors / sizeof *predictors; i++) {
+        own.predictor = predictors[i];
+        st = encode_part(part, &own);
+    }
+    return st;
+}
+
+/* ---- a chunk ---- */
+
+static struct terp_coded_part
+coded_part(const struct part *part)
+{
+    const struct terp_coded_part coded = {
+        part->nbytes > 0 ? part->stream : part->values, part->nbytes};
+    return coded;
+}
+
+/* Keeps the stream if it is shorter by what ranks are worth. */
+static enum terp_status
+write_stream(const struct terp_coder *coder, const struct terp_batch *batch,
+             uint64_t i, uint64_t ntable, const struct part *parts)
+{
+    const struct terp_frame frame = {.chunk = *batch->source.chunk,
+                                     .coding = TERP_CODING_RANKS,
+                                     .version = TERP_FORMAT_VERSION};
+    struct terp_pieces pieces;
+
+    terp_pieces_begin(&pieces);
+    terp_pieces_add_frame(&pieces, &frame);
+    write_uleb(&pieces.writer, ntable);
+    for (int k = 0; k < TERP_RANKS_NPARTS; k++)
+        terp_pieces_add_part(&pieces, &parts[k].chunk, coded_part(&parts[k]),
+                             k == TERP_RANKS_RANKS);
+    if (terp_pieces_end(&pieces) * TERP_RANKS_WORTH_DENOMINATOR >=
+        terp_least_nbytes(batch, i) * TERP_RANKS_WORTH_NUMERATOR)
+        return TERP_OK;
+    batch->nbytes[i] = pieces.nbytes;
+    pieces.dst = batch->dst[i];
+    return terp_pieces_write(coder, 1, &pieces);
+}
+
+static enum terp_status
+encode_parts(const struct terp_coder *coder, const struct terp_batch *batch,
+             uint64_t i, struct terp_found_ranks *found)
+{
+    void **const values[] = {&found->table, &found->ranks};
+    struct terp_params params = terp_params_under(batch->source.params, 0);
+    struct part parts[TERP_RANKS_NPARTS] = {{.coder = coder}, {.coder = coder}};
+    enum terp_status st = TERP_OK;
+
+    params.predictor = TERP_PREDICTOR_AUTO;
+    params.has_fill = params.has_missing = false;
+    for (int k = 0; st == TERP_OK && k < TERP_RANKS_NPARTS; k++) {
+        parts[k].chunk = terp_ranks_chunk(
+            batch->source.chunk, (enum terp_ranks_part)k, found->ntable);
+        parts[k].values = *values[k];
+        st = k == TERP_RANKS_TABLE ? encode_part(&parts[k], &params)
+                                   : encode_ranks(&parts[k], &params);
+        if (parts[k].nbytes > 0) { /* what the stream is of is done with */
+            terp_coder_release(coder, *values[k]);
+            *values[k] = NULL;
+        }
+    }
+    if (st == TERP_OK)
+        st = write_stream(coder, batch, i, found->ntable, parts);
+    for (int k = 0; k < TERP_RANKS_NPARTS; k++)
+        terp_coder_release(coder, parts[k].stream);
+    return st;
+}
+
+static enum terp_status
+encode_chunk(const struct terp_coder *coder, const struct terp_batch *batch,
+             uint64_t i)
+{
+    struct terp_found_ranks found = {0};
+    enum terp_status st = coder->engine->rank(
+        coder->session, batch->source.chunk, batch->source.src[i], &found);
+
+    if (st == TERP_OK && found.ntable > 0)
+        st = encode_parts(coder, batch, i, &found);
+    terp_coder_release(coder, found.table);
+    terp_coder_release(coder, found.ranks);
+    return st;
+}
+
+/* ---- chunks ---- */
+
+/* Sampled chunks. */
+struct samples {
+    const void **src;
+    uint64_t *keys, *room;
+    bool *maybe;
+};
+
+/* So many keys at most are on the host at once. */
+#define MAX_NKEYS (UINT64_C(1) << 21)
+
+static enum terp_status
+encode_sampled(const struct terp_coder *coder, const struct terp_batch *batch,
+               uint64_t n, const uint64_t *at, const struct samples *samples)
+{
+    const struct terp_chunk *chunk = batch->source.chunk;
+    const uint64_t nvalues = terp_chunk_nvalues(chunk);
+    const uint64_t nsamples = terp_ranks_nsamples(nvalues);
+    const bool is_integer = terp_type_is_integer(chunk->type);
+
+    for (uint64_t k = 0; k < n; k++)
+        samples->src[k] = batch->source.src[at[k]];
+    enum terp_status st = coder->engine->sample(
+        coder->session, chunk, n, samples->src, samples->keys, samples->maybe);
+    for (uint64_t k = 0; st == TERP_OK && k < n; k++) {
+        if (!samples->maybe[k] ||
+            !terp_ranks_are_few(is_integer, nvalues,
+                                samples->keys + k * nsamples, samples->room))
+            continue;
+        if (coder->engine->is_device)
+            batch->nbytes[at[k]] = TERP_LEFT_NBYTES;
+        else
+            st = encode_chunk(coder, batch, at[k]);
+    }
+    return st;
+}
+
+enum terp_status
+terp_ranks_encode(const struct terp_coder *coder,
+                  const struct terp_batch *batch, uint64_t n,
+                  const uint64_t *at)
+{
+    const uint64_t nsamples =
+        terp_ranks_nsamples(terp_chunk_nvalues(batch->source.chunk));
+    const uint64_t most = min_u64(n, MAX_NKEYS / nsamples);
+    struct samples samples;
+    enum terp_status st = TERP_OK;
+
+    if (n == 0)
+        return TERP_OK;
+    samples.room = malloc((TERP_RANKS_ROOM_NWORDS + most * nsamples) *
+                              sizeof *samples.room +
+                          most * (sizeof *samples.src + sizeof(bool)));
+    if (samples.room == NULL)
+        return TERP_ERR_MEMORY;
+    samples.keys = samples.room + TERP_RANKS_ROOM_NWORDS;
+    samples.src = (const void **)(samples.keys + most * nsamples);
+    samples.maybe = (bool *)(samples.src + most);
+    for (uint64_t k = 0; st == TERP_OK && k < n; k += most)
+        st = encode_sampled(coder, batch, min_u64(most, n - k), at + k,
+                            &samples);
+    free(samples.room);
+    return st;
+}

@@ -1,0 +1,16 @@
+/* What the parts of a stream of ranks are. */
+#include "codec/format/ranks.h"
+
+struct terp_chunk
+terp_ranks_chunk(const struct terp_chunk *chunk, enum terp_ranks_part part,
+                 uint64_t ntable)
+{
+    struct terp_chunk ranks = *chunk;
+
+    if (part == TERP_RANKS_TABLE)
+        return (struct terp_chunk){
+            .type = chunk->type, .rank = 1, .dims = {ntable}};
+    ranks.type = terp_rank_nbytes(ntable) == 2 ? TERP_UINT16 : TERP_UINT32;
+    ranks.big_endian = false;
+    return ranks;
+}

@@ -1,0 +1,166 @@
+/* Counts different values of a sample, and sorts tables. */
+#include "codec/model/ranks.h"
+
+#include <string.h>
+
+/* ---- sorting ---- */
+
+#define DIGIT_NBITS 8
+#define NDIGITS (1 << DIGIT_NBITS)
+
+void
+terp_ranks_sort(uint64_t n, int key_nbytes, uint64_t *keys, uint64_t *key_room,
+                uint32_t *order, uint32_t *order_room)
+{
+    uint64_t *from = keys, *to = key_room;
+    uint32_t *order_from = order, *order_to = order_room;
+
+    for (int shift = 0; shift < 8 * key_nbytes; shift += DIGIT_NBITS) {
+        uint64_t next[NDIGITS] = {0}, sum = 0;
+        for (uint64_t i = 0; i < n; i++)
+            next[from[i] >> shift & (NDIGITS - 1)]++;
+        if (n == 0 || next[from[0] >> shift & (NDIGITS - 1)] == n)
+            continue; /* all have the same digit */
+        for (int d = 0; d < NDIGITS; d++) {
+            const uint64_t count = next[d];
+            next[d] = sum;
+            sum += count;
+        }
+        for (uint64_t i = 0; i < n; i++) {
+            const uint64_t at = next[from[i] >> shift & (NDIGITS - 1)]++;
+            to[at] = from[i];
+            if (order != NULL)
+                order_to[at] = order_from[i];
+        }
+        uint64_t *const keys_before = from;
+        uint32_t *const order_before = order_from;
+        from = to;
+        to = keys_before;
+        order_from = order_to;
+        order_to = order_before;
+    }
+    if (from != keys) {
+        memcpy(keys, from, n * sizeof *keys);
+        if (order != NULL)
+            memcpy(order, order_from, n * sizeof *order);
+    }
+}
+
+/* ---- prices ---- */
+
+/* The logarithm of a number above 0, in 1/16: exact at powers of two, linear
+ * between them. */
+static uint64_t
+log2_16(uint64_t x)
+{
+    const int nbits = bit_width(x) - 1;
+    const uint64_t fraction =
+        nbits >= 4 ? x >> (nbits - 4) & 15 : x << (4 - nbits) & 15;
+
+    return 16 * (uint64_t)nbits + fraction;
+}
+
+/* The mean logarithm, in 1/16, of the distances between keys that rise, in
+ * units of the largest power of two that divides all. Where each number of a
+ * grid is a value this is 0, and ranks are what any prediction of integers
+ * makes of the values. */
+static uint64_t
+mean_distance(uint64_t n, const uint64_t *keys)
+{
+    uint64_t bits = 0, sum = 0;
+    int nzeros = 0;
+
+    for (uint64_t i = 1; i < n; i++)
+        bits |= keys[i] - keys[i - 1];
+    while ((bits >> nzeros & 1) == 0)
+        nzeros++;
+    for (uint64_t i = 1; i < n; i++)
+        sum += log2_16((keys[i] - keys[i - 1]) >> nzeros);
+    return sum / (n - 1);
+}
+
+/* Fewest bits, in 1/16, by which a rank has to be shorter than a value. */
+#define MIN_GAIN 32
+
+/* What a value of the table takes beside what a rank is shorter, in 1/16. */
+#define TABLE_COST 48
+
+/* Tables of so many values take next to nothing. */
+#define SMALL_NTABLE 256
+
+/* `gain` in 1/16 bits. Floats may be few where they have a step in common. */
+static bool
+is_worth(bool is_integer, uint64_t nvalues, uint64_t ntable, int64_t gain)
+{
+    if (ntable <= SMALL_NTABLE && !is_integer)
+        return true;
+    return gain >= MIN_GAIN &&
+           (ntable <= SMALL_NTABLE ||
+            nvalues * (uint64_t)gain > ntable * ((uint64_t)gain + TABLE_COST));
+}
+
+bool
+terp_ranks_are_worth(bool is_integer, uint64_t nvalues, uint64_t ncommon,
+                     uint64_t ntable, const uint64_t *keys)
+{
+    return ntable >= TERP_RANKS_MIN_NTABLE &&
+           is_worth(is_integer, nvalues - ncommon, ntable,
+                    (int64_t)mean_distance(ntable, keys));
+}
+
+/* ---- samples ---- */
+
+/* Leaves each key once, and counts it. Returns how many there are. */
+static uint64_t
+count(uint64_t nsamples, uint64_t *keys, uint64_t *room, uint32_t *counts)
+{
+    uint64_t *slots = room;
+    uint16_t *numbers = (uint16_t *)(room + TERP_RANKS_NSLOTS);
+    const int nbits = terp_ranks_slots_nbits(nsamples);
+    const uint64_t mask = (UINT64_C(1) << nbits) - 1;
+    uint64_t n = 0;
+
+    /* Numbers of keys, plus one; 0: the slot is free. */
+    memset(numbers, 0, sizeof *numbers << nbits);
+    for (uint64_t i = 0; i < nsamples; i++) {
+        const uint64_t key = keys[i];
+        uint64_t slot = terp_ranks_slot(key, nbits);
+        while (numbers[slot] != 0 && slots[slot] != key)
+            slot = (slot + 1) & mask;
+        if (numbers[slot] == 0) {
+            slots[slot] = keys[n] = key;
+            counts[n++] = 0;
+            numbers[slot] = (uint16_t)n;
+        }
+        counts[numbers[slot] - 1]++;
+    }
+    return n;
+}
+_Static_assert(TERP_RANKS_MAX_NSAMPLES <= UINT16_MAX &&
+                   sizeof(uint16_t) * TERP_RANKS_NSLOTS <=
+                       sizeof(uint64_t) *
+                           (TERP_RANKS_ROOM_NWORDS - TERP_RANKS_NSLOTS),
+               "The room holds all numbers of keys.");
+
+bool
+terp_ranks_are_few(bool is_integer, uint64_t nvalues, uint64_t *keys,
+                   uint64_t *room)
+{
+    uint32_t counts[TERP_RANKS_MAX_NSAMPLES];
+    const uint64_t nsamples = terp_ranks_nsamples(nvalues);
+    const uint64_t n = count(nsamples, keys, room, counts);
+    const uint64_t ncommon = terp_ranks_ncommon(n, counts);
+    uint64_t nrepeated = 0;
+
+    for (uint64_t i = 0; i < n; i++)
+        nrepeated += counts[i] > 1;
+    const uint64_t ntable = terp_ranks_estimate(nvalues, n, nrepeated);
+    if (ntable == 0)
+        return false;
+    terp_ranks_sort(n, 8, keys, room, NULL, NULL);
+    /* Distances between all values are smaller. */
+    return is_worth(is_integer, nvalues / nsamples * (nsamples - ncommon),
+                    ntable,
+                    (int64_t)(mean_distance(n, keys) + log2_16(n)) -
+                        (int64_t)log2_16(ntable));
+}

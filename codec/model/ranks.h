@@ -1,0 +1,155 @@
+/* Whether a chunk has so few different values that ranks may be smaller: asked
+ * of a sample first, then of all values. Integers alone decide.
+ * doc/design/11-lossless.md, "Ranks". */
+#pragma once
+
+#include "codec/format/bytes.h"
+#include "codec/format/ranks.h"
+#include "codec/model/bound.h"
+
+TERP_C_BEGIN
+
+/* Below so many values the table and the heads of two streams take what ranks
+ * save. */
+#define TERP_RANKS_MIN_NVALUES 1024
+
+/* A stream of so many bytes is that of a constant, or next to it. */
+#define TERP_RANKS_MIN_NBYTES 128
+
+/* Values of a sample: a 128th of all, within limits, so that the sample takes
+ * about one percent of an encoder's time. */
+#define TERP_RANKS_SAMPLE_EVERY 128
+#define TERP_RANKS_MIN_NSAMPLES 256
+#define TERP_RANKS_MAX_NSAMPLES 8192
+
+/* A table has at most half as many values as the chunk, and at most so many. */
+#define TERP_RANKS_MAX_NTABLE (UINT64_C(1) << 20)
+
+/* A stream of ranks is kept where it is smaller than this part of the best
+ * other one, since only readers of version 2 read it. */
+#define TERP_RANKS_WORTH_NUMERATOR 49
+#define TERP_RANKS_WORTH_DENOMINATOR 50
+
+/* Whether ranks may stand for the values of such chunks. */
+static inline bool
+terp_ranks_are_possible(const struct terp_params *params,
+                        const struct terp_chunk *chunk, uint64_t nvalues)
+{
+    return params->effort != TERP_EFFORT_FAST &&
+           params->format != TERP_FORMAT_FIRST_VERSION &&
+           terp_references_are_possible(chunk->type) &&
+           nvalues >= TERP_RANKS_MIN_NVALUES;
+}
+
+static inline TERP_HOST_DEVICE uint64_t
+terp_ranks_nsamples(uint64_t nvalues)
+{
+    const uint64_t n = nvalues / TERP_RANKS_SAMPLE_EVERY;
+
+    return n < TERP_RANKS_MIN_NSAMPLES ? TERP_RANKS_MIN_NSAMPLES
+                                       : min_u64(n, TERP_RANKS_MAX_NSAMPLES);
+}
+_Static_assert(TERP_RANKS_MIN_NSAMPLES <= TERP_RANKS_MIN_NVALUES,
+               "No value is sampled twice.");
+
+/* Samples are spread over the chunk, and meet all coordinates. */
+static inline TERP_HOST_DEVICE uint64_t
+terp_ranks_sample_at(uint64_t nvalues, uint64_t i)
+{
+    const uint64_t distance = nvalues / terp_ranks_nsamples(nvalues);
+
+    return i * distance + i * 7919 % distance;
+}
+
+/* The key of a sample, of values in the chunk's byte order. */
+static inline TERP_HOST_DEVICE uint64_t
+terp_ranks_sampled_key(const struct terp_chunk *chunk, const void *values,
+                       uint64_t nvalues, uint64_t i)
+{
+    const int nbytes = terp_value_nbytes(chunk->type);
+    const uint8_t *at = (const uint8_t *)values +
+                        terp_ranks_sample_at(nvalues, i) * (uint64_t)nbytes;
+    uint64_t bits = 0;
+
+    for (int b = 0; b < nbytes; b++)
+        bits |= (uint64_t)at[chunk->big_endian ? nbytes - 1 - b : b] << (8 * b);
+    return terp_rank_key(chunk->type, nbytes, bits);
+}
+
+static inline uint64_t
+terp_ranks_max_ntable(uint64_t nvalues)
+{
+    return min_u64(nvalues / 2, TERP_RANKS_MAX_NTABLE);
+}
+
+/* Slots of a table that has each sample once. */
+static inline TERP_HOST_DEVICE int
+terp_ranks_slots_nbits(uint64_t nsamples)
+{
+    return bit_width(2 * nsamples - 1);
+}
+
+static inline TERP_HOST_DEVICE uint64_t
+terp_ranks_slot(uint64_t key, int nbits)
+{
+    return key * UINT64_C(0x9E3779B97F4A7C15) >> (64 - nbits);
+}
+
+/* How many values the chunk has, by how many different ones the sample has,
+ * `nrepeated` of them more than once; 0: one, or more than a table may have.
+ * How many there are of which the sample has none is estimated by how many it
+ * has once and how many more often: twice what Chao estimates (Scand. J.
+ * Statist. 11, 1984), since some values are more frequent than others. The two
+ * most frequent ones, which may be fills, do not count. */
+static inline uint64_t
+terp_ranks_estimate(uint64_t nvalues, uint64_t ndistinct, uint64_t nrepeated)
+{
+    const uint64_t nonce = ndistinct - nrepeated;
+    const uint64_t nmore = nrepeated < 2 ? 0 : nrepeated - 2;
+    const uint64_t most = terp_ranks_max_ntable(nvalues);
+
+    if (ndistinct < TERP_RANKS_MIN_NTABLE || ndistinct > most ||
+        nonce * nonce > nmore * (most - ndistinct))
+        return 0;
+    return nonce == 0 ? ndistinct : ndistinct + nonce * nonce / nmore;
+}
+
+/* Whether the samples of a chunk of `nvalues` tell that a count of all values
+ * is worth its time. `keys` (terp_rank_key) are changed. `room` holds
+ * TERP_RANKS_ROOM_NWORDS. */
+#define TERP_RANKS_NSLOTS (2 * TERP_RANKS_MAX_NSAMPLES)
+#define TERP_RANKS_ROOM_NWORDS (TERP_RANKS_NSLOTS + TERP_RANKS_NSLOTS / 4)
+bool
+terp_ranks_are_few(bool is_integer, uint64_t nvalues, uint64_t *keys,
+                   uint64_t *room);
+
+/* Whether a table, whose keys rise, is worth a trial: how many bits a value's
+ * rank may be shorter than the value, against what the table takes. `ncommon`
+ * values are those of the two most frequent ones, which any stream tells in
+ * few bits. */
+bool
+terp_ranks_are_worth(bool is_integer, uint64_t nvalues, uint64_t ncommon,
+                     uint64_t ntable, const uint64_t *keys);
+
+/* The sum of the two largest of n counts. */
+static inline uint64_t
+terp_ranks_ncommon(uint64_t n, const uint32_t *counts)
+{
+    uint64_t first = 0, second = 0;
+
+    for (uint64_t i = 0; i < n; i++) {
+        const uint64_t count = counts[i];
+        second = count > first ? first : count > second ? count : second;
+        first = count > first ? count : first;
+    }
+    return first + second;
+}
+
+/* Sorts keys, which rise then, by as many bytes. With `order`, which has the
+ * numbers of keys, these are moved along. `key_room` and `order_room` hold as
+ * many. */
+void
+terp_ranks_sort(uint64_t n, int key_nbytes, uint64_t *keys, uint64_t *key_room,
+                uint32_t *order, uint32_t *order_room);
+
+TERP_C_END

@@ -1,0 +1,276 @@
+/* Functions of the engine's table for streams of ranks: samples, by which
+ * chunks of few different values are left to the CPU, and values for ranks. */
+#include <new>
+
+#include "codec/format/ranks.h"
+#include "codec/format/types.h"
+#include "codec/model/ranks.h"
+#include "gpu/block/swap.cuh"
+#include "gpu/engine/places.cuh"
+#include "gpu/engine/session.cuh"
+
+#define NTHREADS 256
+
+/* Blocks of all chunks: more than a large device runs at once. */
+#define MAX_NBLOCKS 2048
+
+/* Most chunks of a launch: blockIdx.y. */
+#define MAX_NCHUNKS 16384
+
+static uint64_t
+nvalues_of(const struct terp_chunk *chunk)
+{
+    return terp_chunk_nbytes(chunk) / (uint64_t)terp_value_nbytes(chunk->type);
+}
+
+/* ---- samples ---- */
+
+/* How many different values a sample has, and how many of them repeat. */
+struct counts {
+    unsigned ndistinct, nrepeated;
+};
+
+/* The samples of chunks in device memory, one chunk's behind the other's. */
+struct sampling {
+    struct terp_chunk chunk;
+    uint64_t nvalues, nsamples;
+    int slots_nbits;
+    const void *const *src;
+    uint64_t *keys;
+    /* Zeros at first. A slot holds a key's number, plus one, and twice that
+     * plus one once the key has come again. */
+    unsigned *slots;
+    struct counts *counts;
+};
+
+/* A block counts a chunk's samples: by their slots, so that the counts do not
+ * depend on the order of threads. Grid: chunks. */
+static __global__ void
+__launch_bounds__(NTHREADS) count_samples(const struct sampling it)
+{
+    begin_kernel();
+    const uint64_t nslots = UINT64_C(1) << it.slots_nbits;
+    uint64_t *keys = it.keys + blockIdx.x * it.nsamples;
+    unsigned *slots = it.slots + blockIdx.x * nslots;
+    struct counts own = {0, 0};
+
+    for (uint64_t i = threadIdx.x; i < it.nsamples; i += NTHREADS)
+        keys[i] = terp_ranks_sampled_key(&it.chunk, it.src[blockIdx.x],
+                                         it.nvalues, i);
+    __syncthreads();
+    for (uint64_t i = threadIdx.x; i < it.nsamples; i += NTHREADS) {
+        const uint64_t key = keys[i];
+        uint64_t slot = terp_ranks_slot(key, it.slots_nbits);
+        for (;;) {
+            const unsigned found =
+                atomicCAS(&slots[slot], 0u, 2 * (unsigned)i + 2);
+            if (found == 0) {
+                own.ndistinct++;
+                break;
+            }
+            if (keys[found / 2 - 1] == key) {
+                own.nrepeated += (atomicOr(&slots[slot], 1u) & 1) == 0;
+                break;
+            }
+            slot = (slot + 1) & (nslots - 1);
+        }
+    }
+    atomicAdd(&it.counts[blockIdx.x].ndistinct, own.ndistinct);
+    atomicAdd(&it.counts[blockIdx.x].nrepeated, own.nrepeated);
+}
+
+/* Counts on the device; has the keys of chunks that may have few values. */
+static enum terp_status
+sample_on_device(struct terp_session *session, const struct terp_chunk *chunk,
+                 uint64_t n, const void *const *src, uint64_t *keys_ret,
+                 bool *maybe_ret)
+{
+    struct sampling it = {};
+    uint64_t at = 0;
+
+    it.chunk = *chunk;
+    it.nvalues = nvalues_of(chunk);
+    it.nsamples = terp_ranks_nsamples(it.nvalues);
+    it.slots_nbits = terp_ranks_slots_nbits(it.nsamples);
+    const uint64_t slots_nbytes = n * sizeof *it.slots << it.slots_nbits;
+    const uint64_t src_at = place_take(&at, n * sizeof *src);
+    const uint64_t keys_at = place_take(&at, n * it.nsamples * sizeof *it.keys);
+    const uint64_t counts_at = place_take(&at, n * sizeof *it.counts);
+    const uint64_t slots_at = place_take(&at, slots_nbytes);
+    const cuda_session_memory memory(session, at);
+    struct counts *counts = new (std::nothrow) struct counts[(size_t)n];
+    enum terp_status st = TERP_ERR_MEMORY;
+
+    it.src = (const void *const *)(memory.at + src_at);
+    it.keys = (uint64_t *)(memory.at + keys_at);
+    it.counts = (struct counts *)(memory.at + counts_at);
+    it.slots = (unsigned *)(memory.at + slots_at);
+    const auto count = [&](cudaStream_t stream) {
+        cudaError_t error =
+            cudaMemcpyAsync(memory.at + src_at, src, n * sizeof *src,
+                            cudaMemcpyHostToDevice, stream);
+        if (error == cudaSuccess)
+            error = cudaMemsetAsync(
+                it.counts, 0, slots_at - counts_at + slots_nbytes, stream);
+        if (error == cudaSuccess)
+            error = launch(count_samples, dim3((unsigned)n), dim3(NTHREADS), 0,
+                           stream, it);
+        return error == cudaSuccess
+                   ? cudaMemcpyAsync(counts, it.counts, n * sizeof *counts,
+                                     cudaMemcpyDeviceToHost, stream)
+                   : error;
+    };
+    const auto fetch = [&](cudaStream_t stream) {
+        cudaError_t error = cudaSuccess;
+        for (uint64_t k = 0; error == cudaSuccess && k < n; k++)
+            if (maybe_ret[k])
+                error = cudaMemcpyAsync(keys_ret + k * it.nsamples,
+                                        it.keys + k * it.nsamples,
+                                        it.nsamples * sizeof *keys_ret,
+                                        cudaMemcpyDeviceToHost, stream);
+        return error;
+    };
+    if (memory.at != NULL && counts != NULL)
+        st = cuda_session_do(session, "sampling values", count);
+    bool any = false;
+    for (uint64_t k = 0; st == TERP_OK && k < n; k++) {
+        maybe_ret[k] = terp_ranks_estimate(it.nvalues, counts[k].ndistinct,
+                                           counts[k].nrepeated) > 0;
+        any |= maybe_ret[k];
+    }
+    if (any)
+        st = cuda_session_do(session, "fetching samples", fetch);
+    delete[] counts;
+    return st;
+}
+
+enum terp_status
+cuda_ranks_sample(struct terp_session *session, const struct terp_chunk *chunk,
+                  uint64_t n, const void *const *src, uint64_t *keys_ret,
+                  bool *maybe_ret)
+{
+    const uint64_t nvalues = nvalues_of(chunk);
+    const uint64_t nsamples = terp_ranks_nsamples(nvalues);
+
+    if (!cuda_session_is_host(session, src[0]))
+        return sample_on_device(session, chunk, n, src, keys_ret, maybe_ret);
+    for (uint64_t k = 0; k < n; k++) {
+        maybe_ret[k] = true;
+        for (uint64_t i = 0; i < nsamples; i++)
+            *keys_ret++ = terp_ranks_sampled_key(chunk, src[k], nvalues, i);
+    }
+    return TERP_OK;
+}
+
+/* ---- values ---- */
+
+/* A chunk whose ranks are replaced by values. */
+struct ranked {
+    const void *table, *ranks;
+    void *values;
+    uint64_t ntable;
+    /* Starts as 0. Set if the table does not rise, or a rank is beyond it. */
+    unsigned is_bad;
+};
+
+template <typename W, typename R>
+static __device__ __forceinline__ bool
+look_up(const struct ranked &ranked, uint64_t i, uint64_t step,
+        uint64_t nvalues, bool swaps)
+{
+    const W *table = (const W *)ranked.table;
+    const R *ranks = (const R *)ranked.ranks;
+    W *values = (W *)ranked.values;
+    bool is_good = true;
+
+    for (; i < nvalues; i += step) {
+        const R rank = ranks[i];
+        if (rank >= ranked.ntable) {
+            is_good = false;
+            continue;
+        }
+        const W value = table[rank];
+        values[i] = swaps ? swapped(value) : value;
+    }
+    return is_good;
+}
+
+/* Thread `i` of `step` checks its share of the table, and fills its share of
+ * the values. Grid: x blocks that share a chunk, y chunks. */
+template <typename W>
+static __global__ void
+__launch_bounds__(NTHREADS)
+    follow_ranks(struct ranked *list, enum terp_type type, uint64_t nvalues,
+                 bool swaps)
+{
+    begin_kernel();
+    struct ranked &ranked = list[blockIdx.y];
+    const uint64_t step = (uint64_t)gridDim.x * NTHREADS;
+    const uint64_t first = (uint64_t)blockIdx.x * NTHREADS + threadIdx.x;
+    const W *table = (const W *)ranked.table;
+    bool is_good = true;
+
+    for (uint64_t i = first + 1; i < ranked.ntable; i += step)
+        is_good &= terp_rank_key(type, sizeof(W), table[i - 1]) <
+                   terp_rank_key(type, sizeof(W), table[i]);
+    is_good &= terp_rank_nbytes(ranked.ntable) == 2
+                   ? look_up<W, uint16_t>(ranked, first, step, nvalues, swaps)
+                   : look_up<W, uint32_t>(ranked, first, step, nvalues, swaps);
+    if (!is_good)
+        ranked.is_bad = 1; /* whoever writes it */
+}
+
+static enum terp_status
+follow(struct terp_session *session, const struct terp_chunk *chunk, uint64_t n,
+       const struct terp_ranked *ranked, enum terp_status *status_ret)
+{
+    const int nbytes = terp_value_nbytes(chunk->type);
+    const uint64_t nvalues = nvalues_of(chunk);
+    struct ranked *list = new (std::nothrow) struct ranked[(size_t)n];
+    const cuda_session_memory memory(session, n * sizeof *list);
+    enum terp_status st = TERP_ERR_MEMORY;
+
+    if (list != NULL && memory.at != NULL) {
+        for (uint64_t k = 0; k < n; k++)
+            list[k] = {ranked[k].table, ranked[k].ranks, ranked[k].values,
+                       ranked[k].ntable, 0};
+        st = cuda_session_do(
+            session, "following ranks", [=, &memory](cudaStream_t stream) {
+                struct ranked *d_list = (struct ranked *)memory.at;
+                const uint64_t nblocks = min_u64(div_up(nvalues, 4 * NTHREADS),
+                                                 div_up(MAX_NBLOCKS, n));
+                cudaError_t error =
+                    cudaMemcpyAsync(d_list, list, n * sizeof *list,
+                                    cudaMemcpyHostToDevice, stream);
+                if (error == cudaSuccess)
+                    error = launch(nbytes == 2   ? follow_ranks<uint16_t>
+                                   : nbytes == 4 ? follow_ranks<uint32_t>
+                                                 : follow_ranks<uint64_t>,
+                                   dim3((unsigned)nblocks, (unsigned)n),
+                                   dim3(NTHREADS), 0, stream, d_list,
+                                   chunk->type, nvalues, chunk->big_endian);
+                return error == cudaSuccess
+                           ? cudaMemcpyAsync(list, d_list, n * sizeof *list,
+                                             cudaMemcpyDeviceToHost, stream)
+                           : error;
+            });
+    }
+    for (uint64_t k = 0; st == TERP_OK && k < n; k++)
+        status_ret[k] = list[k].is_bad ? TERP_ERR_CORRUPT : TERP_OK;
+    delete[] list;
+    return st;
+}
+
+/* Table and ranks are in the session's memory, and so are the values. */
+enum terp_status
+cuda_ranks_follow(struct terp_session *session, const struct terp_chunk *chunk,
+                  uint64_t n, const struct terp_ranked *ranked,
+                  enum terp_status *status_ret)
+{
+    enum terp_status st = TERP_OK;
+
+    for (uint64_t k = 0; st == TERP_OK && k < n; k += MAX_NCHUNKS)
+        st = follow(session, chunk, min_u64(MAX_NCHUNKS, n - k), ranked + k,
+                    status_ret + k);
+    return st;
+}
