@@ -17,6 +17,7 @@ enum {
     KEY_DIGITS,
     KEY_EFFORT,
     KEY_FLOOR,
+    KEY_FORMAT,
     KEY_KEEP_SIGN,
     KEY_MISSING,
     KEY_PWR,
@@ -39,6 +40,7 @@ static const struct argp_option options[] = {
     {"pipeline", 'p', "NAME", 0, TOOL_HELP_PIPELINES, 2},
     {"predictor", 'd', "NAME", 0, TOOL_HELP_PREDICTORS, 2},
     {"effort", KEY_EFFORT, "NAME", 0, TOOL_HELP_EFFORTS, 2},
+    {"format", KEY_FORMAT, "1", 0, TOOL_HELP_FORMAT, 2},
     {"missing", KEY_MISSING, "X", 0,
      "Treat X like the dataset's fill value: keep it bit for bit, and do not "
      "count it for the range",
@@ -102,7 +104,7 @@ struct request {
     bool has_valid_range;
     double valid_min, valid_max;
     char min_text[32], max_text[32];
-    unsigned pipeline, predictor, effort, keep_sign;
+    unsigned pipeline, predictor, effort, keep_sign, format;
     struct tool_shape brick, chunk;
     unsigned type;
 };
@@ -169,6 +171,9 @@ parse_option(int key, char *arg, struct argp_state *state)
     case KEY_MISSING:
         request->missing_text = arg;
         request->missing = read_missing(state, arg);
+        return 0;
+    case KEY_FORMAT:
+        request->format = tool_option_format(state, arg);
         return 0;
     case KEY_KEEP_SIGN:
         request->keep_sign = tool_option_keep_sign(state, arg);
@@ -287,6 +292,7 @@ reads_back(const struct request *request, const unsigned *words, size_t nwords)
         (unsigned)cd.params.predictor != request->predictor ||
         (unsigned)cd.params.effort != request->effort ||
         (unsigned)cd.params.keep_sign != request->keep_sign ||
+        (unsigned)cd.params.format != request->format ||
         cd.params.has_valid_range != request->has_valid_range ||
         double_bits(cd.params.valid_min) != double_bits(request->valid_min) ||
         double_bits(cd.params.valid_max) != double_bits(request->valid_max) ||
@@ -378,6 +384,7 @@ make_words(const struct request *request, unsigned *words)
                request->predictor << TERP_CD_PREDICTOR_SHIFT |
                request->effort << TERP_CD_EFFORT_SHIFT |
                request->keep_sign << TERP_CD_KEEP_SIGN_SHIFT |
+               (request->format > 0 ? TERP_CD_FORMAT_1 : 0) |
                (request->floor > 0 ? TERP_CD_FLOOR : 0) |
                (request->missing_text != NULL ? TERP_CD_MISSING : 0) |
                (request->has_valid_range ? TERP_CD_VALID_RANGE : 0);

@@ -96,6 +96,9 @@ struct H5Z_terp_config {
      * infinite. */
     unsigned has_valid_range;
     double valid_min, valid_max;
+    /* 1: only streams that terp 1 reads; 0: also newer ones, where they are
+     * smaller by at least 2 %. */
+    unsigned format;
 };
 
 /* Writes a float64 to two words, low word first. */
@@ -154,7 +157,7 @@ H5Z_terp_cd_values(const struct H5Z_terp_config *config,
     /* Flags in the first word: the bound is a float64 in two words; two more
      * words hold a floor, two a missing value, four a valid range. */
     const unsigned exact = 0x10000u, floored = 0x20000u, missing = 0x40000u;
-    const unsigned ranged = 0x80000u;
+    const unsigned ranged = 0x80000u, first_format = 0x400000u;
     /* Tested by its bits: where the CPU flushes subnormals, a subnormal floor
      * compares equal to 0. */
     unsigned words[2];
@@ -170,13 +173,14 @@ H5Z_terp_cd_values(const struct H5Z_terp_config *config,
         config->pipeline == H5Z_TERP_PIPELINE_NONE ||
         config->predictor >= H5Z_TERP_NPREDICTORS ||
         config->effort >= H5Z_TERP_NEFFORTS ||
-        config->keep_sign >= H5Z_TERP_NKEEP_SIGNS ||
+        config->keep_sign >= H5Z_TERP_NKEEP_SIGNS || config->format > 1 ||
         config->nlogical > H5Z_TERP_MAX_NLOGICAL)
         return 0;
     cd_values[0] = config->bound_mode | config->pipeline << 4 |
                    config->predictor << 8 | config->effort << 12 | exact |
                    floored * has_floor | missing * has_missing |
-                   ranged * has_range | config->keep_sign << 20;
+                   ranged * has_range | config->keep_sign << 20 |
+                   first_format * config->format;
     H5Z_terp_put_double(config->bound, cd_values + 1);
     if (has_floor) {
         H5Z_terp_put_double(config->floor, cd_values + n);
@@ -250,6 +254,7 @@ H5Pset_terp_abs(hid_t dcpl, double bound)
                                            0,
                                            0,
                                            0,
+                                           0,
                                            0};
     return H5Pset_terp(dcpl, &config);
 }
@@ -280,6 +285,7 @@ H5Pset_terp_rel(hid_t dcpl, double bound)
                                            0,
                                            0,
                                            0,
+                                           0,
                                            0};
     return H5Pset_terp(dcpl, &config);
 }
@@ -298,6 +304,7 @@ H5Pset_terp_pwr_floor(hid_t dcpl, double bound, double floor)
                                            {0},
                                            0,
                                            floor,
+                                           0,
                                            0,
                                            0,
                                            0,
@@ -327,6 +334,7 @@ H5Pset_terp_psnr(hid_t dcpl, double psnr)
                                            H5Z_FLAG_MANDATORY,
                                            0,
                                            {0},
+                                           0,
                                            0,
                                            0,
                                            0,

@@ -63,7 +63,7 @@ class Params(ctypes.Structure):
                 ("keep_sign", ctypes.c_int),
                 ("has_valid_range", ctypes.c_bool),
                 ("valid_min", ctypes.c_double),
-                ("valid_max", ctypes.c_double)]
+                ("valid_max", ctypes.c_double), ("format", ctypes.c_int)]
 
 
 PARAMS_NBYTES = ctypes.sizeof(Params)

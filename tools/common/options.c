@@ -150,6 +150,14 @@ tool_option_bits(struct argp_state *state, const char *text)
 }
 
 unsigned
+tool_option_format(struct argp_state *state, const char *text)
+{
+    if (strcmp(text, "1") != 0)
+        argp_error(state, "--format must be 1");
+    return 1;
+}
+
+unsigned
 tool_option_keep_sign(struct argp_state *state, const char *text)
 {
     return text == NULL ? TERP_KEEP_SIGN_OF_VALUES

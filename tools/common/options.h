@@ -45,6 +45,8 @@ tool_option_name(struct argp_state *state, const char *what, const char *text,
     "Keep signs: \"values\" (if WHICH is missing) keeps the sign of each " \
     "value; \"chunk\" keeps the sign of chunks whose values all have one " \
     "sign; \"none\""
+#define TOOL_HELP_FORMAT \
+    "Write only streams that terp 1 reads: version 1 of the format"
 #define TOOL_HELP_VALID_RANGE                                            \
     "Keep values from MIN to MAX within MIN and MAX; MIN or MAX may be " \
     "missing"
@@ -72,6 +74,10 @@ double
 tool_option_digits(struct argp_state *state, const char *text);
 double
 tool_option_bits(struct argp_state *state, const char *text);
+
+/* 1, the only format that can be named; otherwise prints an error and exits. */
+unsigned
+tool_option_format(struct argp_state *state, const char *text);
 
 /* A number of enum terp_keep_sign; NULL means TERP_KEEP_SIGN_OF_VALUES. */
 unsigned

@@ -24,6 +24,8 @@ _terp() {
         words="keep deflate"
     elif [ "$previous" = --effort ]; then
         words="default fast best"
+    elif [ "$previous" = --format ]; then
+        words="1"
     elif [ "$previous" = --type ]; then
         words="float32 float64 float16 bfloat16 complex64 complex128"
         words+=" int8 int16 int32 int64 uint8 uint16 uint32 uint64"

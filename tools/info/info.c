@@ -118,6 +118,7 @@ add_stream(struct info_summary *sum, const struct terp_info *info)
     for (int i = 0; i < info->chunk.rank; i++)
         nvalues *= info->chunk.dims[i];
     sum->nvalues += nvalues;
+    sum->nof_version_2 += info->version == 2;
     sum->nescapes += info->nescapes;
     add_count(&sum->nspecials, info->nspecials);
     sum->ntiles += info->ntiles;

@@ -48,6 +48,7 @@ struct info_summary {
     uint64_t nwith_predictor[INFO_NPREDICTORS];
     uint64_t nwith_domain; /* streams of chunks with another domain */
     struct info_domain domains[INFO_MAX_NDOMAINS];
+    uint64_t nof_version_2; /* streams, which terp 1 does not read */
     uint64_t nvalues, nescapes, nspecials;
     uint64_t ntiles, ntiles_zero, index_nbytes;
     uint64_t ntiles_with_entry[256];

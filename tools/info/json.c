@@ -91,6 +91,8 @@ make_params(const struct tool_dataset *dataset)
                                                  : (double)NAN);
     tool_json_set_text(object, "keep_sign",
                        tool_keep_sign_name((int)params->keep_sign));
+    if (params->format != 0)
+        tool_json_set_count(object, "format", (uint64_t)params->format);
     tool_json_set_text(object, "passed_through", info_pass_text(dataset));
     return object;
 }
@@ -232,6 +234,7 @@ make_streams(const struct tool_dataset *dataset, const struct info_summary *sum)
     tool_json_set(object, "predictors",
                   make_counts(info_predictor_name, sum->nwith_predictor,
                               INFO_NPREDICTORS));
+    tool_json_set_count(object, "version_2", sum->nof_version_2);
     tool_json_set_count(object, "domains", sum->nwith_domain);
     tool_json_set(object, "domain", make_domain(sum));
     tool_json_set_count(object, "values", sum->nvalues);

@@ -39,6 +39,8 @@ print_params(const struct tool_dataset *dataset)
            terp_predictor_name(params->predictor));
     if (params->effort != TERP_EFFORT_DEFAULT)
         printf(", effort %s", terp_effort_name(params->effort));
+    if (params->format != 0)
+        printf(", format %d", params->format);
     if (cd->nlogical > 0)
         printf(", bricks ");
     for (int i = 0; i < cd->nlogical; i++)
@@ -185,6 +187,10 @@ print_summary(const struct tool_dataset *dataset,
         print_counts(info_predictor_name, sum->nwith_predictor,
                      INFO_NPREDICTORS);
     }
+    if (sum->nof_version_2 > 0)
+        printf("  version 2   %" PRIu64 " of %" PRIu64
+               " chunks, which terp 1 does not read\n",
+               sum->nof_version_2, sum->nchunks);
     if (sum->nwith_domain > 0)
         print_domains(sum);
     if (sum->nvalues > 0)

@@ -33,6 +33,7 @@ set_config(const struct repack_job *job, struct H5Z_terp_config *config)
         tool_second_fill(&job->in, job->wide, &config->missing);
     config->pipeline = job->repack->request.pipeline;
     config->effort = job->repack->request.effort;
+    config->format = job->repack->request.format;
     config->keep_sign = largest->keep_sign;
     config->has_valid_range = largest->has_valid_range;
     config->valid_min = largest->valid_min;

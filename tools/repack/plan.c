@@ -131,7 +131,8 @@ repack_params(const struct repack_request *request,
         .bound = bound->number,
         .floor = bound->floor,
         .pipeline = request->pipeline,
-        .effort = request->effort};
+        .effort = request->effort,
+        .format = (int)request->format};
 }
 
 static void

@@ -17,6 +17,7 @@ enum {
     KEY_DIGITS,
     KEY_EFFORT,
     KEY_FLOOR,
+    KEY_FORMAT,
     KEY_KEEP_SIGN,
     KEY_NO_AMREX,
     KEY_PWR,
@@ -65,6 +66,7 @@ static const struct argp_option options[] = {
      2},
     {"pipeline", 'p', "NAME", 0, TOOL_HELP_PIPELINES, 2},
     {"effort", KEY_EFFORT, "NAME", 0, TOOL_HELP_EFFORTS, 2},
+    {"format", KEY_FORMAT, "1", 0, TOOL_HELP_FORMAT, 2},
     {"threads", 't', "N", 0,
      "Number of threads that compress (default: the number of CPUs)", 3},
     {"engine", 'e', "NAME", 0,
@@ -394,6 +396,9 @@ parse_option(int key, char *arg, struct argp_state *state)
     case KEY_EFFORT:
         request->effort =
             tool_option_name(state, "effort", arg, tool_effort_name);
+        return 0;
+    case KEY_FORMAT:
+        request->format = tool_option_format(state, arg);
         return 0;
     case 'e':
         request->engine = tool_option_name(state, "engine", arg, engine_name);

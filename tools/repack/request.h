@@ -45,7 +45,7 @@ struct repack_request {
     bool deflates_rest; /* deflate what terp does not compress */
     bool chunk_auto;
     struct tool_shape chunk;
-    unsigned pipeline, effort;
+    unsigned pipeline, effort, format;
     enum terp_engine_kind engine;
     int nthreads;
     enum repack_levels levels;
