@@ -10,6 +10,7 @@
 #include "codec/format/base.h"
 #include "codec/format/frame.h"
 #include "fuzz/choices.h"
+#include "h5tests/support/few.h"
 #include "h5tests/support/fields.h"
 
 #define MAX_NVALUES 1024
@@ -146,6 +147,34 @@ write_streams(const char *folder, bool with_files)
     }
 }
 
+/* Chunks of few different values, whose streams have ranks. */
+static void
+write_few(const char *folder)
+{
+    static const uint64_t nlevels[] = {2, 20, 400};
+    static uint8_t values[1200 * 16];
+    static uint8_t stream[sizeof values + TERP_MAX_FRAME_NBYTES];
+
+    for (uint64_t choice = 0; choice < 3 * TERP_NTYPES; choice++) {
+        const struct terp_chunk chunk = {.type = (enum terp_type)(choice / 3),
+                                         .big_endian = choice % 2 == 0,
+                                         .stack = choice % 5 == 0,
+                                         .rank = 2,
+                                         .dims = {30, 40}};
+        const struct terp_params params = {.bound_mode = TERP_BOUND_ABSOLUTE};
+        uint64_t stream_nbytes;
+        if (!terp_references_are_possible(terp_type_of_part(chunk.type)))
+            continue;
+        few_make(&chunk, nlevels[choice % 3], values);
+        if (terp_encode(&params, &chunk, values, stream, sizeof stream,
+                        &stream_nbytes, 1) != TERP_OK) {
+            fprintf(stderr, "cannot encode few values, %d\n", (int)choice);
+            exit(1);
+        }
+        write_file(folder, "stream", stream, stream_nbytes);
+    }
+}
+
 static void
 write_cd_values(const char *folder)
 {
@@ -241,6 +270,7 @@ main(int argc, char **argv)
         with_files |= strcmp(argv[i], "files") == 0;
     }
     write_streams(argv[1], with_files);
+    write_few(argv[1]);
     write_cd_values(argv[1]);
     write_round_trips(argv[1]);
     if (with_rules)
