@@ -223,12 +223,13 @@ terp_ranks_encode(const struct terp_coder *coder,
 
     if (n == 0)
         return TERP_OK;
-    samples.room = malloc((TERP_RANKS_ROOM_NWORDS + most * nsamples) *
-                              sizeof *samples.room +
-                          most * (sizeof *samples.src + sizeof(bool)));
+    const uint64_t room_nwords = terp_ranks_room_nwords(nsamples);
+    samples.room =
+        malloc((room_nwords + most * nsamples) * sizeof *samples.room +
+               most * (sizeof *samples.src + sizeof(bool)));
     if (samples.room == NULL)
         return TERP_ERR_MEMORY;
-    samples.keys = samples.room + TERP_RANKS_ROOM_NWORDS;
+    samples.keys = samples.room + room_nwords;
     samples.src = (const void **)(samples.keys + most * nsamples);
     samples.maybe = (bool *)(samples.src + most);
     for (uint64_t k = 0; st == TERP_OK && k < n; k += most)

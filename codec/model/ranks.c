@@ -114,10 +114,10 @@ terp_ranks_are_worth(bool is_integer, uint64_t nvalues, uint64_t ncommon,
 static uint64_t
 count(uint64_t nsamples, uint64_t *keys, uint64_t *room, uint32_t *counts)
 {
-    uint64_t *slots = room;
-    uint16_t *numbers = (uint16_t *)(room + TERP_RANKS_NSLOTS);
     const int nbits = terp_ranks_slots_nbits(nsamples);
     const uint64_t mask = (UINT64_C(1) << nbits) - 1;
+    uint64_t *slots = room;
+    uint16_t *numbers = (uint16_t *)(room + mask + 1);
     uint64_t n = 0;
 
     /* Numbers of keys, plus one; 0: the slot is free. */
@@ -136,11 +136,8 @@ count(uint64_t nsamples, uint64_t *keys, uint64_t *room, uint32_t *counts)
     }
     return n;
 }
-_Static_assert(TERP_RANKS_MAX_NSAMPLES <= UINT16_MAX &&
-                   sizeof(uint16_t) * TERP_RANKS_NSLOTS <=
-                       sizeof(uint64_t) *
-                           (TERP_RANKS_ROOM_NWORDS - TERP_RANKS_NSLOTS),
-               "The room holds all numbers of keys.");
+_Static_assert(TERP_RANKS_MAX_NSAMPLES <= UINT16_MAX,
+               "16 bits hold the number of a key.");
 
 bool
 terp_ranks_are_few(bool is_integer, uint64_t nvalues, uint64_t *keys,

@@ -116,9 +116,15 @@ terp_ranks_estimate(uint64_t nvalues, uint64_t ndistinct, uint64_t nrepeated)
 
 /* Whether the samples of a chunk of `nvalues` tell that a count of all values
  * is worth its time. `keys` (terp_rank_key) are changed. `room` holds
- * TERP_RANKS_ROOM_NWORDS. */
-#define TERP_RANKS_NSLOTS (2 * TERP_RANKS_MAX_NSAMPLES)
-#define TERP_RANKS_ROOM_NWORDS (TERP_RANKS_NSLOTS + TERP_RANKS_NSLOTS / 4)
+ * terp_ranks_room_nwords. */
+static inline uint64_t
+terp_ranks_room_nwords(uint64_t nsamples)
+{
+    const uint64_t nslots = UINT64_C(1) << terp_ranks_slots_nbits(nsamples);
+
+    return nslots + nslots / 4; /* keys, and numbers of 16 bits */
+}
+
 bool
 terp_ranks_are_few(bool is_integer, uint64_t nvalues, uint64_t *keys,
                    uint64_t *room);
