@@ -110,21 +110,40 @@ terp_ranks_are_worth(bool is_integer, uint64_t nvalues, uint64_t ncommon,
 
 /* ---- samples ---- */
 
-/* Leaves each key once, and counts it. Returns how many there are. */
-static uint64_t
-count(uint64_t nsamples, uint64_t *keys, uint64_t *room, uint32_t *counts)
+/* The parts of the memory that terp_ranks_room_nwords measures. */
+struct room {
+    int nbits; /* of the number of slots */
+    uint64_t *slots;
+    uint16_t *numbers;
+    uint32_t *counts;
+};
+
+static struct room
+divide_room(uint64_t nsamples, uint64_t *at)
 {
     const int nbits = terp_ranks_slots_nbits(nsamples);
-    const uint64_t mask = (UINT64_C(1) << nbits) - 1;
-    uint64_t *slots = room;
-    uint16_t *numbers = (uint16_t *)(room + mask + 1);
+    uint16_t *numbers = (uint16_t *)(at + (UINT64_C(1) << nbits));
+    const struct room room = {nbits, at, numbers,
+                              (uint32_t *)(numbers + (UINT64_C(1) << nbits))};
+
+    return room;
+}
+
+/* Leaves each key once, and counts it. Returns how many there are. */
+static uint64_t
+count(uint64_t nsamples, uint64_t *keys, const struct room *room)
+{
+    const uint64_t mask = (UINT64_C(1) << room->nbits) - 1;
+    uint64_t *slots = room->slots;
+    uint16_t *numbers = room->numbers;
+    uint32_t *counts = room->counts;
     uint64_t n = 0;
 
     /* Numbers of keys, plus one; 0: the slot is free. */
-    memset(numbers, 0, sizeof *numbers << nbits);
+    memset(numbers, 0, sizeof *numbers << room->nbits);
     for (uint64_t i = 0; i < nsamples; i++) {
         const uint64_t key = keys[i];
-        uint64_t slot = terp_ranks_slot(key, nbits);
+        uint64_t slot = terp_ranks_slot(key, room->nbits);
         while (numbers[slot] != 0 && slots[slot] != key)
             slot = (slot + 1) & mask;
         if (numbers[slot] == 0) {
@@ -141,20 +160,20 @@ _Static_assert(TERP_RANKS_MAX_NSAMPLES <= UINT16_MAX,
 
 bool
 terp_ranks_are_few(bool is_integer, uint64_t nvalues, uint64_t *keys,
-                   uint64_t *room)
+                   uint64_t *memory)
 {
-    uint32_t counts[TERP_RANKS_MAX_NSAMPLES];
     const uint64_t nsamples = terp_ranks_nsamples(nvalues);
-    const uint64_t n = count(nsamples, keys, room, counts);
-    const uint64_t ncommon = terp_ranks_ncommon(n, counts);
+    const struct room room = divide_room(nsamples, memory);
+    const uint64_t n = count(nsamples, keys, &room);
+    const uint64_t ncommon = terp_ranks_ncommon(n, room.counts);
     uint64_t nrepeated = 0;
 
     for (uint64_t i = 0; i < n; i++)
-        nrepeated += counts[i] > 1;
+        nrepeated += room.counts[i] > 1;
     const uint64_t ntable = terp_ranks_estimate(nvalues, n, nrepeated);
     if (ntable == 0)
         return false;
-    terp_ranks_sort(n, 8, keys, room, NULL, NULL);
+    terp_ranks_sort(n, 8, keys, memory, NULL, NULL);
     /* Distances between all values are smaller. */
     return is_worth(is_integer, nvalues / nsamples * (nsamples - ncommon),
                     ntable,

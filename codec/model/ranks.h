@@ -114,20 +114,22 @@ terp_ranks_estimate(uint64_t nvalues, uint64_t ndistinct, uint64_t nrepeated)
     return nonce == 0 ? ndistinct : ndistinct + nonce * nonce / nmore;
 }
 
-/* Whether the samples of a chunk of `nvalues` tell that a count of all values
- * is worth its time. `keys` (terp_rank_key) are changed. `room` holds
- * terp_ranks_room_nwords. */
+/* Words of memory that terp_ranks_are_few needs: slots of keys, their numbers
+ * of 16 bits, and one count of 32 bits per sample. */
 static inline uint64_t
 terp_ranks_room_nwords(uint64_t nsamples)
 {
     const uint64_t nslots = UINT64_C(1) << terp_ranks_slots_nbits(nsamples);
 
-    return nslots + nslots / 4; /* keys, and numbers of 16 bits */
+    return nslots + nslots / 4 + nslots / 4;
 }
 
+/* Decides from the samples of a chunk of `nvalues` whether a count of all
+ * values is worth its time. Changes `keys` (terp_rank_key). `memory` holds
+ * terp_ranks_room_nwords. */
 bool
 terp_ranks_are_few(bool is_integer, uint64_t nvalues, uint64_t *keys,
-                   uint64_t *room);
+                   uint64_t *memory);
 
 /* Whether a table, whose keys rise, is worth a trial: how many bits a value's
  * rank may be shorter than the value, against what the table takes. `ncommon`

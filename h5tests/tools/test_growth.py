@@ -38,9 +38,11 @@ def few_values(n=300):
 
 
 class Growth(ToolTest):
+    # Format 2 has ranks, which make few_values smaller than deflate does.
     def repack(self, path, *arguments):
         out = self.path("out.h5")
-        said = self.expect(OK, "repack", path, out, "--verbose", *arguments)
+        said = self.expect(OK, "repack", path, out, "--format=1", "--verbose",
+                           *arguments)
         return out, said
 
     def test_filters_that_do_better_are_kept(self):
@@ -118,8 +120,8 @@ class Growth(ToolTest):
             file.seek(info.byte_offset)
             file.write(bytes(info.size))
         out = self.path("out.h5")
-        said = self.expect(1, "repack", path, out, "--lossless", "--salvage",
-                           "--verbose")
+        said = self.expect(1, "repack", path, out, "--lossless", "--format=1",
+                           "--salvage", "--verbose")
         self.assertIn("/few: copied: its own filters", said)
         with h5py.File(out, "r") as file:
             self.assertEqual(list(file["few"].attrs["terp_lost"]),
