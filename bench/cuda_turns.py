@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Compares two engines: `cuda_turns.py CUDA_SPEED FIELD LIBRARY LIBRARY
-[PART...]` runs cuda_speed's parts with both libterp_cuda.so in turns, three
-times or TERP_BENCH_TURNS times. Prints for each figure the least medians in
-us, and the ratio of the second library's to the first's. Fails unless
-streams have the same sizes."""
+"""Compares the CUDA engines of two builds: `cuda_turns.py FIELD BUILD BUILD
+[PART...]` runs the parts of both builds' bench/cuda_speed in turns, three
+times or TERP_BENCH_TURNS times, each with its own lib/libterp_cuda.so. Prints
+for each figure the least medians in us, and the ratio of the second build's
+to the first's. Fails unless streams have the same sizes."""
 import csv
 import io
 import os
@@ -13,11 +13,13 @@ import sys
 KEY = ("what memory type extent chunks pipeline predictor direction").split()
 
 
-def medians_of(program, field, library, parts):
-    """Runs a library once. Returns, by the columns that identify a row, its
+def medians_of(build, field, parts):
+    """Runs a build once. Returns, by the columns that identify a row, its
     median and its compression ratio."""
-    got = subprocess.run([program, field, *parts], stdout=subprocess.PIPE,
-                         text=True, check=True,
+    library = os.path.abspath(os.path.join(build, "lib/libterp_cuda.so"))
+    got = subprocess.run([os.path.join(build, "bench/cuda_speed"), field,
+                          *parts], stdout=subprocess.PIPE, text=True,
+                         check=True,
                          env=os.environ | {"TERP_CUDA_LIBRARY": library})
     return {tuple(row[name] for name in KEY):
             (float(row["median_us"]), row["ratio"])
@@ -26,12 +28,12 @@ def medians_of(program, field, library, parts):
 
 
 def main():
-    program, field, *libraries = sys.argv[1:5]
+    field, *builds = sys.argv[1:4]
     least = [{}, {}]
     for _ in range(int(os.environ.get("TERP_BENCH_TURNS", "3"))):
-        for best, library in zip(least, libraries):
-            for key, (us, ratio) in medians_of(program, field, library,
-                                               sys.argv[5:]).items():
+        for best, build in zip(least, builds):
+            for key, (us, ratio) in medians_of(build, field,
+                                               sys.argv[4:]).items():
                 best[key] = min(best.get(key, (us, ratio)), (us, ratio))
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow([*KEY, "first_us", "second_us", "second_over_first"])
