@@ -249,7 +249,9 @@ struct terp_engine {
     bool is_device;
 
     /* CPU only. Opens a session for chunks of `nvalues` values each; close()
-     * ends it. NULL is a valid session of the CPU engine. */
+     * ends it. NULL is a valid session of the CPU engine. A session of a device
+     * does all work in the order of the calls; a function may return before its
+     * work has ended, unless it returns results to the host. */
     struct terp_session *(*open)(const struct terp_cpu_call *call,
                                  uint64_t nvalues);
     void (*close)(struct terp_session *session);

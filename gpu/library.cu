@@ -8,18 +8,6 @@
 #include "gpu/engine/engine.cuh"
 #include "gpu/engine/session.cuh"
 
-/* Closes a session whose work ended with status `st`. Returns `st`, or the
- * session's failure: the composition takes a failed allocation for a lack of
- * memory, but CUDA may have failed. */
-static enum terp_status
-end_session(struct terp_session *session, enum terp_status st)
-{
-    const enum terp_status failure = session->failure;
-
-    cuda_session_close(session);
-    return failure != TERP_OK ? failure : st;
-}
-
 /* Encodes a batch. codec/compose decides what each stream consists of. */
 static enum terp_status
 encode(struct terp_cuda_device *device, const struct terp_cuda_call *where,
@@ -34,18 +22,17 @@ encode(struct terp_cuda_device *device, const struct terp_cuda_call *where,
     if (terp_is_the_cpus(chunk->type, params))
         return TERP_OK;
     const struct terp_params known = terp_params_of_type(chunk->type, params);
-    const struct terp_coder coder = {&cuda_engine_table,
-                                     cuda_session_open(device, where)};
-    if (coder.session == NULL)
-        return TERP_ERR_MEMORY;
+    struct terp_coder coder = {&cuda_engine_table, NULL};
+    enum terp_status st = cuda_session_open(device, where, &coder.session);
+    if (st != TERP_OK)
+        return st;
     batch.source.chunk = chunk;
     batch.source.params = &known;
     batch.source.n = nchunks;
     batch.source.src = src;
     batch.dst = dst;
     batch.nbytes = dst_nbytes_ret;
-    const enum terp_status st =
-        end_session(coder.session, terp_bounded_encode(&coder, &batch));
+    st = cuda_session_close(coder.session, terp_bounded_encode(&coder, &batch));
     for (uint64_t i = 0; i < nchunks; i++)
         if (terp_is_left(&batch, i))
             dst_nbytes_ret[i] = 0;
@@ -64,14 +51,15 @@ decode(struct terp_cuda_device *device, const struct terp_cuda_call *where,
         status_ret[i] = TERP_ERR_DEVICE;
     if (chunk->type == TERP_BYTES)
         return TERP_OK;
-    const struct terp_coder coder = {&cuda_engine_table,
-                                     cuda_session_open(device, where)};
-    return coder.session == NULL
-               ? TERP_ERR_MEMORY
-               : end_session(coder.session,
-                             terp_streams_decode(&coder, chunk, step, nchunks,
-                                                 src, src_nbytes, dst,
-                                                 status_ret));
+    struct terp_coder coder = {&cuda_engine_table, NULL};
+    const enum terp_status st =
+        cuda_session_open(device, where, &coder.session);
+    return st != TERP_OK
+               ? st
+               : cuda_session_close(
+                     coder.session,
+                     terp_streams_decode(&coder, chunk, step, nchunks, src,
+                                         src_nbytes, dst, status_ret));
 }
 
 static void

@@ -123,12 +123,6 @@ terp_portion_nchunks(const struct terp_chunk *chunk)
     return TERP_PORTION_NBYTES / terp_chunk_nbytes(chunk) + 1;
 }
 
-static inline uint64_t
-terp_chunk_nvalues(const struct terp_chunk *chunk)
-{
-    return terp_chunk_nbytes(chunk) / (uint64_t)terp_value_nbytes(chunk->type);
-}
-
 /* The stream's size if the chunk is stored raw. */
 static inline uint64_t
 terp_stored_nbytes(const struct terp_chunk *chunk)

@@ -100,3 +100,10 @@ terp_chunk_of_part(const struct terp_chunk *chunk)
     part.big_endian = false;
     return part;
 }
+
+/* A complex value counts as one. */
+static inline uint64_t
+terp_chunk_nvalues(const struct terp_chunk *chunk)
+{
+    return terp_chunk_nbytes(chunk) / (uint64_t)terp_value_nbytes(chunk->type);
+}

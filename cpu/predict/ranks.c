@@ -28,8 +28,7 @@ terp_cpu_ranks_sample(struct terp_session *session,
                       const void *const *src, uint64_t *keys_ret,
                       bool *maybe_ret)
 {
-    const uint64_t nvalues =
-        terp_chunk_nbytes(chunk) / (uint64_t)terp_value_nbytes(chunk->type);
+    const uint64_t nvalues = terp_chunk_nvalues(chunk);
     const uint64_t nsamples = terp_ranks_nsamples(nvalues);
 
     (void)session;
@@ -195,8 +194,7 @@ terp_cpu_ranks_find(struct terp_session *session,
                     const struct terp_chunk *chunk, const void *src,
                     struct terp_found_ranks *found_ret)
 {
-    const uint64_t nvalues =
-        terp_chunk_nbytes(chunk) / (uint64_t)terp_value_nbytes(chunk->type);
+    const uint64_t nvalues = terp_chunk_nvalues(chunk);
     struct distinct d = {.pool = cpu_pool_of(session),
                          .max = terp_ranks_max_ntable(nvalues)};
     uint32_t *numbers = terp_cpu_memory_make(d.pool, nvalues * sizeof *numbers);

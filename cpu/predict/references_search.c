@@ -207,7 +207,7 @@ terp_cpu_references_search(struct terp_session *session,
                            struct terp_found_references *found_ret)
 {
     const int value_nbytes = terp_value_nbytes(chunk->type);
-    const uint64_t nvalues = terp_chunk_nbytes(chunk) / (uint64_t)value_nbytes;
+    const uint64_t nvalues = terp_chunk_nvalues(chunk);
     const bool is_float = !terp_type_is_integer(chunk->type);
 
     *found_ret = (struct terp_found_references){0};

@@ -57,10 +57,9 @@ domain_of(const struct cuda_call *call, const struct cuda_chunk *chunk)
         terp_domain_split(call->chunk, chunk->facts.domain_nslow),
         chunk->coding == TERP_CODING_CONSTANT,
         chunk->coding == TERP_CODING_RAW,
-        terp_asks_for_huffman(
-            call->params, chunk->prediction, chunk->stream_nbytes,
-            terp_chunk_nbytes(call->chunk) /
-                (uint64_t)terp_value_nbytes(call->chunk->type)),
+        terp_asks_for_huffman(call->params, chunk->prediction,
+                              chunk->stream_nbytes,
+                              terp_chunk_nvalues(call->chunk)),
         chunk->facts.is_periodic,
         chunk->min,
         chunk->max,
@@ -458,66 +457,60 @@ take_more(struct terp_cuda_device *device, const struct cuda_call *call,
     return n;
 }
 
-/* Runs the call in batches of at most call->batch_nchunks chunks. */
+/* Runs the call in batches of at most call->batch_nchunks chunks. The session's
+ * slot is the first one. */
 static enum terp_status
-try_call(struct terp_cuda_device *device, const struct terp_cuda_call *where,
-         const struct cuda_visit *visit, struct cuda_call *call)
+try_call(struct terp_session *session, struct cuda_call *call)
 {
+    struct terp_cuda_device *device = session->device;
     const char *what = call->params != NULL ? "encoding" : "decoding";
     struct in_flight batches[NSTEPS] = {};
     int n = 1, at = 0;
 
-    batches[0].slot = cuda_slot_take(device, false);
+    batches[0].slot = session->slot;
     cudaError_t error = reserve(device, batches[0].slot, call);
-    enum terp_status st =
-        cuda_device_judge(device, batches[0].slot, what, error);
-    if (st == TERP_OK)
-        st = cuda_slot_follow(device, visit, batches[0].slot, where);
-    if (st == TERP_OK) {
+    if (error == cudaSuccess) {
         n = take_more(device, call, batches);
         error = run_batches(device, call, batches, n, &at);
-        st = cuda_device_judge(device, batches[at].slot, what, error);
     }
+    enum terp_status st =
+        cuda_device_judge(device, batches[at].slot, what, error);
     for (int i = 0; i < n; i++) {
         if (batches[i].n > 0) /* not finished: wait until nothing writes */
             cuda_slot_await(batches[i].slot);
-        cuda_slot_give(device, batches[i].slot);
+        if (i > 0)
+            cuda_slot_give(device, batches[i].slot);
     }
     return st;
 }
 
 enum terp_status
-cuda_call_do_mixed(struct terp_cuda_device *device,
-                   const struct terp_cuda_call *where, struct cuda_call *call)
+cuda_call_do(struct terp_session *session, struct cuda_call *call)
 {
+    enum terp_status st = TERP_OK;
+    bool is_trimmed = false;
+
     call->host = call->src_on_host || call->dst_on_host;
     call->batch_nchunks = min_u64(call->nchunks, MAX_BATCH_NCHUNKS);
-    if (call->host)
+    if (call->host) {
         call->batch_nchunks =
             min_u64(call->batch_nchunks,
                     HOST_BATCH_NBYTES / terp_chunk_nbytes(call->chunk) + 1);
-    return cuda_device_do(device, [=](const struct cuda_visit &visit) {
-        enum terp_status st;
-        bool is_trimmed = false;
-        /* If memory is short, try smaller batches, then release the memory of
-         * free slots. */
-        while ((st = try_call(device, where, &visit, call)) ==
-               TERP_ERR_MEMORY) {
-            if (call->batch_nchunks > 1)
-                call->batch_nchunks /= 2;
-            else if (is_trimmed || !cuda_device_trim(device))
-                break;
-            else
-                is_trimmed = true;
-        }
+        /* Further slots do not wait for the session's stream. */
+        st = cuda_session_await(session);
+    }
+    if (st != TERP_OK)
         return st;
-    });
-}
-
-enum terp_status
-cuda_call_do(struct terp_cuda_device *device,
-             const struct terp_cuda_call *where, struct cuda_call *call)
-{
-    call->src_on_host = call->dst_on_host = where->memory == TERP_MEMORY_HOST;
-    return cuda_call_do_mixed(device, where, call);
+    /* If memory is short, try smaller batches, then release the memory of free
+     * slots. */
+    while ((st = try_call(session, call)) == TERP_ERR_MEMORY) {
+        if (call->batch_nchunks > 1)
+            call->batch_nchunks /= 2;
+        else if (is_trimmed || !cuda_session_trim(session))
+            break;
+        else
+            is_trimmed = true;
+    }
+    const enum terp_status ended = cuda_session_await(session);
+    return st == TERP_OK ? ended : st;
 }

@@ -3,7 +3,7 @@
 
 #include "codec/engine.h"
 #include "codec/model/domain.h"
-#include "gpu/engine/context.cuh"
+#include "gpu/engine/session.cuh"
 
 /* Facts about a chunk from which the host chooses further attempts to encode
  * the chunk: other domains, codings or forms. */
@@ -54,20 +54,13 @@ struct cuda_call {
     /* decode, with step: decode all levels and gather the wanted values. If
      * false, streams whose prediction has no levels are left out. */
     bool decodes_all;
-    /* values, streams or both are in host memory */
-    bool host;
     bool src_on_host, dst_on_host;
-    bool measures;          /* encode: find the ranges only */
+    bool host;     /* set by cuda_call_do: values, streams or both are */
+    bool measures; /* encode: find the ranges only */
     uint64_t batch_nchunks; /* most chunks of a batch; memory may lower it */
 };
 
-/* Codes all chunks, in batches as large as memory allows. Returns the status of
- * a call of the engine (codec/engine.h). The caller of cuda_call_do_mixed sets
- * call->src_on_host and dst_on_host; cuda_call_do sets both from where->memory.
- */
+/* Codes all chunks, in batches as large as memory allows, and waits. Returns
+ * the status of a call of the engine (codec/engine.h). */
 enum terp_status
-cuda_call_do_mixed(struct terp_cuda_device *device,
-                   const struct terp_cuda_call *where, struct cuda_call *call);
-enum terp_status
-cuda_call_do(struct terp_cuda_device *device,
-             const struct terp_cuda_call *where, struct cuda_call *call);
+cuda_call_do(struct terp_session *session, struct cuda_call *call);

@@ -72,6 +72,8 @@ open_slot(struct cuda_slot *slot)
                    untimed = cudaEventDisableTiming;
 
     cudaError_t error = cudaStreamCreateWithFlags(&slot->stream, beside);
+    if (error == cudaSuccess)
+        error = cudaMallocHost((void **)&slot->h_lists, CUDA_LISTS_NBYTES);
     for (struct cuda_side &side : slot->side) {
         if (error == cudaSuccess)
             error = cudaStreamCreateWithFlags(&side.stream, beside);
@@ -192,6 +194,7 @@ empty_device(struct terp_cuda_device *device)
         }
         if (slot.stream != NULL)
             cudaStreamDestroy(slot.stream);
+        cudaFreeHost(slot.h_lists);
     }
     for (const struct cuda_block &spare : device->spare)
         cudaFree(spare.at);

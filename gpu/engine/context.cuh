@@ -46,11 +46,17 @@ struct cuda_stream_kinds {
     bool ratio, low_bits, lossless;
 };
 
+/* Bytes of a slot's pinned memory for lists that sessions upload
+ * (gpu/engine/session.cuh). They hold the lists of some hundred chunks; a list
+ * for which they do not suffice costs one more wait. */
+#define CUDA_LISTS_NBYTES (UINT64_C(64) << 10)
+
 /* A CUDA stream with the memory of one batch of chunks. */
 struct cuda_slot {
     bool busy;
     cudaStream_t stream;
     struct cuda_side side[CUDA_NSIDES];
+    uint8_t *h_lists;             /* pinned; CUDA_LISTS_NBYTES */
     uint8_t *d_memory, *h_memory; /* h_: pinned */
     uint64_t d_nbytes, h_nbytes;
     /* The batch at work, whose arrays lie in d_memory and h_memory. */

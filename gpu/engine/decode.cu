@@ -7,7 +7,6 @@
 #include <new>
 
 #include "codec/format/types.h"
-#include "gpu/engine/array.cuh"
 
 /* How a stream is decoded that the first call has left. */
 struct order {
@@ -75,15 +74,15 @@ add_to_part(const struct cuda_call *call, uint64_t i, struct part *part)
     part->call.nchunks = ++part->n;
 }
 
+/* Copies the beginnings of streams to the host. */
 static enum terp_status
-copy(struct terp_cuda_device *device, const struct terp_cuda_call *where,
-     uint64_t n, void *const *dst, const void *const *src,
-     const uint64_t *nbytes)
+fetch(struct terp_session *session, bool on_host, const struct part *part)
 {
-    if (where->memory == TERP_MEMORY_DEVICE)
-        return cuda_array_copy(device, where, n, dst, src, nbytes);
-    for (uint64_t i = 0; i < n; i++)
-        memcpy(dst[i], src[i], nbytes[i]);
+    if (!on_host)
+        return cuda_session_fetch(session, part->n, part->dst, part->src,
+                                  part->src_nbytes);
+    for (uint64_t i = 0; i < part->n; i++)
+        memcpy(part->dst[i], part->src[i], part->src_nbytes[i]);
     return TERP_OK;
 }
 
@@ -98,8 +97,8 @@ orders_are_equal(const struct order *a, const struct order *b)
 /* Decodes all streams from `first` on whose orders equal that of stream
  * `first`. Clears is_wanted of their orders. */
 static enum terp_status
-code_part(struct terp_cuda_device *device, const struct terp_cuda_call *where,
-          const struct cuda_call *call, struct order *orders, uint64_t first)
+code_part(struct terp_session *session, const struct cuda_call *call,
+          struct order *orders, uint64_t first)
 {
     const struct order like = orders[first];
     struct part part;
@@ -111,7 +110,7 @@ code_part(struct terp_cuda_device *device, const struct terp_cuda_call *where,
                 add_to_part(call, i, &part);
                 orders[i].is_wanted = false;
             }
-        st = cuda_call_do(device, where, &part.call);
+        st = cuda_call_do(session, &part.call);
         for (uint64_t i = 0; st == TERP_OK && i < part.n; i++)
             call->status[part.at[i]] = part.status[i];
     }
@@ -120,14 +119,14 @@ code_part(struct terp_cuda_device *device, const struct terp_cuda_call *where,
 }
 
 static enum terp_status
-code_again(struct terp_cuda_device *device, const struct terp_cuda_call *where,
-           const struct cuda_call *call, struct order *orders)
+code_again(struct terp_session *session, const struct cuda_call *call,
+           struct order *orders)
 {
     enum terp_status st = TERP_OK;
 
     for (uint64_t i = 0; st == TERP_OK && i < call->nchunks; i++)
         if (orders[i].is_wanted)
-            st = code_part(device, where, call, orders, i);
+            st = code_part(session, call, orders, i);
     return st;
 }
 
@@ -172,8 +171,9 @@ form_is_of_type(enum cuda_form form, enum terp_type type)
  * decoded a second time. */
 static enum cuda_form
 form_of_streams(const struct terp_cuda_device *device,
-                const struct cuda_call *call, bool on_host)
+                const struct cuda_call *call)
 {
+    const bool on_host = call->src_on_host;
     const enum terp_type type = call->chunk->type;
     struct terp_frame frame;
     int nbytes;
@@ -231,9 +231,9 @@ order_of_frame(const struct cuda_call *call, const uint8_t *bytes,
 /* Decodes the streams that the first call has left because of their form or
  * domain. */
 static enum terp_status
-decode_again(struct terp_cuda_device *device,
-             const struct terp_cuda_call *where, const struct cuda_call *call)
+decode_again(struct terp_session *session, const struct cuda_call *call)
 {
+    struct terp_cuda_device *device = session->device;
     const size_t n = (size_t)call->nchunks;
     const struct order own = {true, *call->chunk, call->form};
     struct order *orders = new (std::nothrow) struct order[n]();
@@ -250,7 +250,7 @@ decode_again(struct terp_cuda_device *device,
             left.src_nbytes[left.n - 1] =
                 min_u64(call->src_nbytes[i], BEGIN_NBYTES);
         }
-        st = copy(device, where, left.n, left.dst, left.src, left.src_nbytes);
+        st = fetch(session, call->src_on_host, &left);
         for (uint64_t i = 0; st == TERP_OK && i < left.n; i++)
             orders[left.at[i]] = order_of_frame(
                 call, (const uint8_t *)left.dst[i], left.src_nbytes[i]);
@@ -258,7 +258,7 @@ decode_again(struct terp_cuda_device *device,
             if (orders[left.at[i]].is_wanted)
                 device->form_seen[call->chunk->type] = orders[left.at[i]].form;
         if (st == TERP_OK)
-            st = code_again(device, where, call, orders);
+            st = code_again(session, call, orders);
     }
     free_part(&left);
     delete[] frames;
@@ -267,14 +267,12 @@ decode_again(struct terp_cuda_device *device,
 }
 
 enum terp_status
-cuda_decode(struct terp_cuda_device *device, const struct terp_cuda_call *where,
-            struct cuda_call *call)
+cuda_decode(struct terp_session *session, struct cuda_call *call)
 {
-    call->form =
-        form_of_streams(device, call, where->memory == TERP_MEMORY_HOST);
-    enum terp_status st = cuda_call_do(device, where, call);
+    call->form = form_of_streams(session->device, call);
+    enum terp_status st = cuda_call_do(session, call);
     for (uint64_t i = 0; st == TERP_OK && i < call->nchunks; i++)
         if (call->status[i] == TERP_ERR_DEVICE)
-            return decode_again(device, where, call);
+            return decode_again(session, call);
     return st;
 }

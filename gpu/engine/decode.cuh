@@ -20,5 +20,4 @@ cuda_form_of_integers(const struct terp_cuda_device *device,
 /* Decodes all streams, each in the form and domain that the stream states.
  * Streams with inner streams are left. */
 enum terp_status
-cuda_decode(struct terp_cuda_device *device, const struct terp_cuda_call *where,
-            struct cuda_call *call);
+cuda_decode(struct terp_session *session, struct cuda_call *call);

@@ -187,7 +187,7 @@ find_rows(const struct terp_encoding *encoding, uint64_t i,
         values = terp_allocate(allocator, nbytes);
         if (values == NULL)
             return TERP_ERR_MEMORY;
-        st = cuda_session_copy(session, 1, &values, &flat.values, &nbytes);
+        st = cuda_session_fetch(session, 1, &values, &flat.values, &nbytes);
         flat.values = values;
     }
     if (chunk->big_endian)
@@ -262,8 +262,7 @@ code_listed(const struct attempt *attempt, enum cuda_form form)
     call.found = encoding->found;
     call.src_on_host = cuda_session_is_host(encoding->session, call.src[0]);
     call.dst_on_host = cuda_session_is_host(encoding->session, call.dst[0]);
-    const enum terp_status st = cuda_call_do_mixed(
-        encoding->session->device, encoding->session->where, &call);
+    const enum terp_status st = cuda_call_do(encoding->session, &call);
     for (uint64_t j = 0; st == TERP_OK && j < encoding->n; j++) {
         attempt->nbytes[encoding->ks[j]] = encoding->nbytes[j];
         encoding->seen[encoding->ks[j]] = encoding->found[j];
@@ -405,8 +404,7 @@ find_facts(const struct attempt *attempt, uint64_t k)
     struct encoded_chunk *chunk = &encoding->chunks[i];
     struct cuda_found_domain *found = &chunk->found;
     struct terp_facts *facts = &chunk->facts;
-    const uint64_t nvalues = terp_chunk_nbytes(source->chunk) /
-                             (uint64_t)terp_value_nbytes(source->chunk->type);
+    const uint64_t nvalues = terp_chunk_nvalues(source->chunk);
     enum terp_status st = TERP_OK;
 
     *found = encoding->seen[k];

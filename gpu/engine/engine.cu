@@ -16,7 +16,6 @@ make_table(void)
 
     table.instructions = "cuda";
     table.is_device = true;
-    table.close = cuda_session_close;
     table.allocate = cuda_session_allocate;
     table.release = cuda_session_release;
     table.copy = cuda_session_copy;

@@ -17,12 +17,6 @@
 /* Most chunks of a launch: blockIdx.y. */
 #define MAX_NCHUNKS 16384
 
-static uint64_t
-nvalues_of(const struct terp_chunk *chunk)
-{
-    return terp_chunk_nbytes(chunk) / (uint64_t)terp_value_nbytes(chunk->type);
-}
-
 /* ---- samples ---- */
 
 /* How many different values a sample has, and how many of them repeat. */
@@ -89,7 +83,7 @@ sample_on_device(struct terp_session *session, const struct terp_chunk *chunk,
     uint64_t at = 0;
 
     it.chunk = *chunk;
-    it.nvalues = nvalues_of(chunk);
+    it.nvalues = terp_chunk_nvalues(chunk);
     it.nsamples = terp_ranks_nsamples(it.nvalues);
     it.slots_nbits = terp_ranks_slots_nbits(it.nsamples);
     const uint64_t slots_nbytes = n * sizeof *it.slots << it.slots_nbits;
@@ -149,7 +143,7 @@ cuda_ranks_sample(struct terp_session *session, const struct terp_chunk *chunk,
                   uint64_t n, const void *const *src, uint64_t *keys_ret,
                   bool *maybe_ret)
 {
-    const uint64_t nvalues = nvalues_of(chunk);
+    const uint64_t nvalues = terp_chunk_nvalues(chunk);
     const uint64_t nsamples = terp_ranks_nsamples(nvalues);
 
     if (!cuda_session_is_host(session, src[0]))
@@ -225,39 +219,30 @@ follow(struct terp_session *session, const struct terp_chunk *chunk, uint64_t n,
        const struct terp_ranked *ranked, enum terp_status *status_ret)
 {
     const int nbytes = terp_value_nbytes(chunk->type);
-    const uint64_t nvalues = nvalues_of(chunk);
-    struct ranked *list = new (std::nothrow) struct ranked[(size_t)n];
-    const cuda_session_memory memory(session, n * sizeof *list);
-    enum terp_status st = TERP_ERR_MEMORY;
+    const uint64_t nvalues = terp_chunk_nvalues(chunk);
+    const cuda_session_list<struct ranked> list(session, n);
 
-    if (list != NULL && memory.at != NULL) {
-        for (uint64_t k = 0; k < n; k++)
-            list[k] = {ranked[k].table, ranked[k].ranks, ranked[k].values,
-                       ranked[k].ntable, 0};
-        st = cuda_session_do(
-            session, "following ranks", [=, &memory](cudaStream_t stream) {
-                struct ranked *d_list = (struct ranked *)memory.at;
-                const uint64_t nblocks = min_u64(div_up(nvalues, 4 * NTHREADS),
-                                                 div_up(MAX_NBLOCKS, n));
-                cudaError_t error =
-                    cudaMemcpyAsync(d_list, list, n * sizeof *list,
-                                    cudaMemcpyHostToDevice, stream);
-                if (error == cudaSuccess)
-                    error = launch(nbytes == 2   ? follow_ranks<uint16_t>
-                                   : nbytes == 4 ? follow_ranks<uint32_t>
-                                                 : follow_ranks<uint64_t>,
-                                   dim3((unsigned)nblocks, (unsigned)n),
-                                   dim3(NTHREADS), 0, stream, d_list,
-                                   chunk->type, nvalues, chunk->big_endian);
-                return error == cudaSuccess
-                           ? cudaMemcpyAsync(list, d_list, n * sizeof *list,
-                                             cudaMemcpyDeviceToHost, stream)
-                           : error;
-            });
-    }
+    if (!list.is_made())
+        return TERP_ERR_MEMORY;
+    for (uint64_t k = 0; k < n; k++)
+        list.items[k] = {ranked[k].table, ranked[k].ranks, ranked[k].values,
+                         ranked[k].ntable, 0};
+    const enum terp_status st =
+        cuda_session_do(session, "following ranks", [&](cudaStream_t stream) {
+            const uint64_t nblocks =
+                min_u64(div_up(nvalues, 4 * NTHREADS), div_up(MAX_NBLOCKS, n));
+            cudaError_t error = list.upload(stream);
+            if (error == cudaSuccess)
+                error = launch(nbytes == 2   ? follow_ranks<uint16_t>
+                               : nbytes == 4 ? follow_ranks<uint32_t>
+                                             : follow_ranks<uint64_t>,
+                               dim3((unsigned)nblocks, (unsigned)n),
+                               dim3(NTHREADS), 0, stream, list.on_device(),
+                               chunk->type, nvalues, chunk->big_endian);
+            return error == cudaSuccess ? list.download(stream) : error;
+        });
     for (uint64_t k = 0; st == TERP_OK && k < n; k++)
-        status_ret[k] = list[k].is_bad ? TERP_ERR_CORRUPT : TERP_OK;
-    delete[] list;
+        status_ret[k] = list.items[k].is_bad ? TERP_ERR_CORRUPT : TERP_OK;
     return st;
 }
 

@@ -208,7 +208,7 @@ list(struct finding *it, struct terp_found_references *found_ret)
     found_ret->values = it->search.values;
     found_ret->distances = it->lists;
     found_ret->differences = it->differences;
-    return cuda_session_do(
+    return cuda_session_start(
         it->session, "listing references", [=](cudaStream_t stream) {
             return cuda_references_list(&it->of, it->marker, &it->search, n,
                                         (uint32_t *)it->lists, stream);
@@ -223,7 +223,7 @@ referring_of(const struct terp_chunk *chunk, const struct terp_params *params)
     of.type = chunk->type;
     of.value_nbytes = terp_value_nbytes(chunk->type);
     const uint64_t ones = UINT64_MAX >> (64 - 8 * of.value_nbytes);
-    of.nvalues = terp_chunk_nbytes(chunk) / (uint64_t)of.value_nbytes;
+    of.nvalues = terp_chunk_nvalues(chunk);
     of.is_float = !terp_type_is_integer(chunk->type);
     of.big_endian = chunk->big_endian;
     of.infinity = terp_references_infinity(chunk->type);
@@ -270,7 +270,7 @@ cuda_search_differ(struct terp_session *session,
     const struct finding *it = (const struct finding *)found->own;
     const void *values = decoded != NULL ? decoded : it->search.values;
 
-    return cuda_session_do(
+    return cuda_session_start(
         session, "listing differences", [=](cudaStream_t stream) {
             return cuda_references_differ(&it->of, it->bound, &it->search,
                                           values, it->seen.nreferences,

@@ -2,11 +2,59 @@
  * call. */
 #include "gpu/engine/session.cuh"
 
-#include <new>
-
 #include <stdlib.h>
 
-#include "gpu/engine/array.cuh"
+/* ---- work ---- */
+
+/* Gives released blocks back to the device. */
+static void
+give_released(struct terp_session *session)
+{
+    int n = 0;
+
+    for (int i = 0; i < session->nblocks; i++) {
+        const struct cuda_session_block kept = session->blocks[i];
+        if (kept.is_released)
+            cuda_block_give(session->device, kept.block);
+        else
+            session->blocks[n++] = kept;
+    }
+    session->nblocks = n;
+}
+
+enum terp_status
+cuda_session_settle(struct terp_session *session, const char *what,
+                    cudaError_t error)
+{
+    const enum terp_status st =
+        cuda_device_judge(session->device, session->slot, what, error);
+
+    session->has_work = false;
+    cuda_session_free_lists(session);
+    give_released(session);
+    return st;
+}
+
+enum terp_status
+cuda_session_await(struct terp_session *session)
+{
+    return session->has_work ? cuda_session_settle(
+                                   session, "finishing",
+                                   cudaStreamSynchronize(session->slot->stream))
+                             : TERP_OK;
+}
+
+bool
+cuda_session_trim(struct terp_session *session)
+{
+    const enum terp_status st = cuda_session_await(session);
+    const bool is_released = session->slot->d_nbytes > 0;
+
+    if (st != TERP_OK)
+        session->failure = st;
+    cuda_slot_release(session->device, session->slot);
+    return cuda_device_trim(session->device) || is_released;
+}
 
 /* ---- memory ---- */
 
@@ -22,9 +70,25 @@ make_room(struct terp_session *session)
         realloc(session->blocks, (size_t)cap * sizeof *session->blocks);
     if (blocks == NULL)
         return false;
-    session->blocks = (struct cuda_block *)blocks;
+    session->blocks = (struct cuda_session_block *)blocks;
     session->cap_nblocks = cap;
     return true;
+}
+
+/* The smallest released block of at least `nbytes` bytes; NULL: there is none.
+ */
+static struct cuda_session_block *
+find_released(struct terp_session *session, uint64_t nbytes)
+{
+    struct cuda_session_block *best = NULL;
+
+    for (int i = 0; i < session->nblocks; i++) {
+        struct cuda_session_block *kept = &session->blocks[i];
+        if (kept->is_released && kept->block.nbytes >= nbytes &&
+            (best == NULL || kept->block.nbytes < best->block.nbytes))
+            best = kept;
+    }
+    return best;
 }
 
 /* If memory is short, releases everything that the device has kept for later
@@ -32,45 +96,37 @@ make_room(struct terp_session *session)
 void *
 cuda_session_allocate(struct terp_session *session, uint64_t nbytes)
 {
-    struct terp_cuda_device *device = session->device;
+    struct cuda_session_block *kept = find_released(session, nbytes);
     struct cuda_block block;
 
+    if (kept != NULL) {
+        kept->is_released = false;
+        return kept->block.at;
+    }
     if (!make_room(session))
         return NULL;
     if (nbytes == 0)
         nbytes = 1;
-    enum terp_status st = cuda_block_take(device, nbytes, &block);
-    if (st == TERP_ERR_MEMORY) {
-        bool is_trimmed = false;
-        st =
-            cuda_device_do(device, [=, &is_trimmed](const struct cuda_visit &) {
-                is_trimmed = cuda_device_trim(device);
-                return TERP_OK;
-            });
-        if (st == TERP_OK)
-            st = is_trimmed ? cuda_block_take(device, nbytes, &block)
-                            : TERP_ERR_MEMORY;
-    }
+    enum terp_status st = cuda_block_take(session->device, nbytes, &block);
+    if (st == TERP_ERR_MEMORY && cuda_session_trim(session))
+        st = cuda_block_take(session->device, nbytes, &block);
     if (st != TERP_OK) {
         if (st != TERP_ERR_MEMORY)
             session->failure = st;
         return NULL;
     }
-    session->blocks[session->nblocks++] = block;
+    session->blocks[session->nblocks++] = {block, false};
     return block.at;
 }
 
 void
 cuda_session_release(struct terp_session *session, void *at)
 {
-    for (int i = 0; i < session->nblocks; i++) {
-        if (session->blocks[i].at != at)
-            continue;
-        const struct cuda_block block = session->blocks[i];
-        session->blocks[i] = session->blocks[--session->nblocks];
-        cuda_block_give(session->device, block);
-        return;
-    }
+    for (int i = 0; i < session->nblocks; i++)
+        if (session->blocks[i].block.at == at)
+            session->blocks[i].is_released = true;
+    if (!session->has_work)
+        give_released(session);
 }
 
 bool
@@ -81,42 +137,89 @@ cuda_session_is_host(const struct terp_session *session, const void *at)
     if (session->where->memory == TERP_MEMORY_DEVICE)
         return false;
     for (int i = 0; i < session->nblocks; i++) {
-        const struct cuda_block *block = &session->blocks[i];
+        const struct cuda_block *block = &session->blocks[i].block;
         if (byte >= block->at && byte < block->at + block->nbytes)
             return false;
     }
     return true;
 }
 
+static cudaError_t
+copy(uint64_t n, void *const *dst, const void *const *src,
+     const uint64_t *nbytes, cudaStream_t stream)
+{
+    cudaError_t error = cudaSuccess;
+
+    for (uint64_t i = 0; error == cudaSuccess && i < n; i++)
+        error = cudaMemcpyAsync(dst[i], src[i], nbytes[i], cudaMemcpyDefault,
+                                stream);
+    return error;
+}
+
 enum terp_status
 cuda_session_copy(struct terp_session *session, uint64_t n, void *const *dst,
                   const void *const *src, const uint64_t *nbytes)
 {
-    return n == 0 ? TERP_OK
-                  : cuda_array_copy(session->device, session->where, n, dst,
-                                    src, nbytes);
+    if (n == 0)
+        return TERP_OK;
+    return session->where->memory == TERP_MEMORY_DEVICE
+               ? cuda_session_start(session, "copying",
+                                    [=](cudaStream_t stream) {
+                                        return copy(n, dst, src, nbytes,
+                                                    stream);
+                                    })
+               : cuda_session_fetch(session, n, dst, src, nbytes);
+}
+
+enum terp_status
+cuda_session_fetch(struct terp_session *session, uint64_t n, void *const *dst,
+                   const void *const *src, const uint64_t *nbytes)
+{
+    return cuda_session_do(session, "copying", [=](cudaStream_t stream) {
+        return copy(n, dst, src, nbytes, stream);
+    });
 }
 
 /* ---- the session ---- */
 
-struct terp_session *
+enum terp_status
 cuda_session_open(struct terp_cuda_device *device,
-                  const struct terp_cuda_call *where)
+                  const struct terp_cuda_call *where,
+                  struct terp_session **session_ret)
 {
     struct terp_session *session = new (std::nothrow) struct terp_session();
 
-    if (session != NULL) {
-        session->device = device;
-        session->where = where;
+    if (session == NULL)
+        return TERP_ERR_MEMORY;
+    session->device = device;
+    session->where = where;
+    enum terp_status st = cuda_device_enter(device, &session->visit);
+    if (st == TERP_OK) {
+        session->slot = cuda_slot_take(device, false);
+        st = cuda_slot_follow(device, &session->visit, session->slot, where);
+        if (st == TERP_OK) {
+            *session_ret = session;
+            return TERP_OK;
+        }
+        cuda_slot_give(device, session->slot);
+        cuda_device_leave(device, &session->visit);
     }
-    return session;
+    delete session;
+    return st;
 }
 
-void
-cuda_session_close(struct terp_session *session)
+enum terp_status
+cuda_session_close(struct terp_session *session, enum terp_status st)
 {
-    if (session == NULL)
-        return;
+    const enum terp_status ended = cuda_session_await(session);
+
+    if (session->failure != TERP_OK)
+        st = session->failure;
+    else if (st == TERP_OK)
+        st = ended;
+    cuda_slot_give(session->device, session->slot);
+    cuda_device_leave(session->device, &session->visit);
     free(session->blocks);
     delete session;
+    return st;
 }

@@ -1,35 +1,100 @@
 /* A session of the CUDA engine: the device during one call of the API, and the
  * device memory that codec/compose has allocated for the call.
  *
+ * A session holds one slot of the device, and starts its work in the slot's
+ * stream, in order. It waits for the work only where the host needs a result,
+ * and when it ends.
+ *
  * Values and streams are either in the session's memory, which is device
  * memory, or in the caller's memory. If the caller's memory is host memory, the
  * session tells the two apart by its list of blocks. */
 #pragma once
 
+#include <new>
+
 #include "gpu/engine/context.cuh"
+#include "gpu/engine/places.cuh"
+
+/* Work in progress may still use a released block. The session keeps the block
+ * until it has waited, or allocates it again: later work starts after the work
+ * in progress. */
+struct cuda_session_block {
+    struct cuda_block block;
+    bool is_released;
+};
 
 struct terp_session {
     struct terp_cuda_device *device;
     const struct terp_cuda_call *where; /* the call of the API */
-    /* TERP_ERR_DEVICE: CUDA failed in allocate(), which can only return NULL.
-     */
+    struct cuda_visit visit;
+    struct cuda_slot *slot;
+    bool has_work;         /* work was started that may not have ended */
+    int nlists;            /* in scope: see cuda_session_list */
+    uint64_t lists_nbytes; /* bytes of slot->h_lists that are in use */
+    /* The error of a function that could not return it. */
     enum terp_status failure;
     int nblocks, cap_nblocks;
-    struct cuda_block *blocks;
+    struct cuda_session_block *blocks;
 };
 
-/* Returns NULL if memory is short. */
-struct terp_session *
+/* Enters the device, takes a slot, and lets its work wait for the caller's
+ * stream. TERP_ERR_ARGUMENT: see cuda_slot_follow. */
+enum terp_status
 cuda_session_open(struct terp_cuda_device *device,
-                  const struct terp_cuda_call *where);
+                  const struct terp_cuda_call *where,
+                  struct terp_session **session_ret);
 
-/* NULL is allowed. */
-void
-cuda_session_close(struct terp_session *session);
+/* Waits for the session's work. Returns `st`, the status of the call, or the
+ * error of work that failed after its function had returned. */
+enum terp_status
+cuda_session_close(struct terp_session *session, enum terp_status st);
 
 /* Whether `at` points to the caller's host memory. */
 bool
 cuda_session_is_host(const struct terp_session *session, const void *at);
+
+/* Ends a wait for the slot's stream, which returned `error`. `what` names the
+ * work in messages. */
+enum terp_status
+cuda_session_settle(struct terp_session *session, const char *what,
+                    cudaError_t error);
+
+/* Waits for all work that was started. */
+enum terp_status
+cuda_session_await(struct terp_session *session);
+
+/* Waits, and releases all memory of the device that no call uses, also the
+ * slot's. False: there was none. */
+bool
+cuda_session_trim(struct terp_session *session);
+
+/* Starts work(stream) in the session's stream. Work is any callable that
+ * returns a cudaError_t, and uses host memory only before it returns, or
+ * pinned memory. `what` names the work in messages. Example:
+ * cuda_session_start(session, "copying", [=](cudaStream_t stream) { return
+ * cudaMemcpyAsync(to, from, n, cudaMemcpyDeviceToDevice, stream); }). */
+template <typename Work>
+static inline enum terp_status
+cuda_session_start(struct terp_session *session, const char *what, Work work)
+{
+    const cudaError_t error = work(session->slot->stream);
+
+    session->has_work = true;
+    return error == cudaSuccess ? TERP_OK
+                                : cuda_session_settle(session, what, error);
+}
+
+/* Starts work(stream) and waits for its end. */
+template <typename Work>
+static inline enum terp_status
+cuda_session_do(struct terp_session *session, const char *what, Work work)
+{
+    cudaError_t error = work(session->slot->stream);
+
+    if (error == cudaSuccess)
+        error = cudaStreamSynchronize(session->slot->stream);
+    return cuda_session_settle(session, what, error);
+}
 
 /* ---- functions of the table ---- */
 
@@ -42,6 +107,11 @@ cuda_session_release(struct terp_session *session, void *at);
 enum terp_status
 cuda_session_copy(struct terp_session *session, uint64_t n, void *const *dst,
                   const void *const *src, const uint64_t *nbytes);
+
+/* Copies n blocks to the host, and waits. */
+enum terp_status
+cuda_session_fetch(struct terp_session *session, uint64_t n, void *const *dst,
+                   const void *const *src, const uint64_t *nbytes);
 
 /* Device memory that is released at the end of a function's scope. `at` is NULL
  * if memory was short. */
@@ -63,17 +133,80 @@ struct cuda_session_memory {
     cuda_session_memory &operator=(const cuda_session_memory &) = delete;
 };
 
-/* Calls work(stream) in a slot of the device and waits for its end, as
- * cuda_slot_do does. Work is any callable that returns a cudaError_t. `what`
- * names the work in messages. Example: cuda_session_do(session, "copying",
- * [=](cudaStream_t stream) { return cudaMemcpyAsync(to, from, n,
- * cudaMemcpyDefault, stream); }). */
-template <typename Work>
-static inline enum terp_status
-cuda_session_do(struct terp_session *session, const char *what, Work work)
+/* Makes the pinned memory of lists free once nothing uses it. */
+static inline void
+cuda_session_free_lists(struct terp_session *session)
 {
-    return cuda_slot_do(session->device, session->where, what, work);
+    if (session->nlists == 0 && !session->has_work)
+        session->lists_nbytes = 0;
 }
+
+/* A list of n items on the host and in device memory, followed by `nbytes` of
+ * device memory for other uses. If memory was short, is_made() is false. The
+ * items of a short list are in pinned memory. The scope of a longer list ends
+ * with a wait. */
+template <typename Item> class cuda_session_list
+{
+    struct terp_session *session;
+    uint64_t list_nbytes;
+    Item *own; /* items that are not pinned */
+    cuda_session_memory memory;
+
+  public:
+    const uint64_t n;
+    Item *items;
+
+    cuda_session_list(struct terp_session *session_of, uint64_t nitems,
+                      uint64_t nbytes = 0)
+        : session(session_of),
+          list_nbytes(place_aligned(nitems * sizeof(Item))), own(NULL),
+          memory(session_of, list_nbytes + nbytes), n(nitems), items(NULL)
+    {
+        session->nlists++;
+        if (list_nbytes <= CUDA_LISTS_NBYTES - session->lists_nbytes) {
+            items = (Item *)(session->slot->h_lists + session->lists_nbytes);
+            session->lists_nbytes += list_nbytes;
+        } else {
+            items = own = new (std::nothrow) Item[(size_t)n];
+        }
+    }
+    ~cuda_session_list()
+    {
+        session->nlists--;
+        if (own != NULL) {
+            const enum terp_status st = cuda_session_await(session);
+            if (st != TERP_OK)
+                session->failure = st;
+            delete[] own;
+        }
+        cuda_session_free_lists(session);
+    }
+    cuda_session_list(const cuda_session_list &) = delete;
+    cuda_session_list &operator=(const cuda_session_list &) = delete;
+
+    bool is_made() const
+    {
+        return items != NULL && memory.at != NULL;
+    }
+    Item *on_device() const
+    {
+        return (Item *)memory.at;
+    }
+    uint8_t *more() const
+    {
+        return memory.at + list_nbytes;
+    }
+    cudaError_t upload(cudaStream_t stream) const
+    {
+        return cudaMemcpyAsync(memory.at, items, n * sizeof(Item),
+                               cudaMemcpyHostToDevice, stream);
+    }
+    cudaError_t download(cudaStream_t stream) const
+    {
+        return cudaMemcpyAsync(items, memory.at, n * sizeof(Item),
+                               cudaMemcpyDeviceToHost, stream);
+    }
+};
 
 /* encode.cu */
 enum terp_status

@@ -62,13 +62,16 @@ copy_piece(const struct piece &piece, uint64_t i, uint64_t n)
 }
 
 /* Grid: (any number of blocks, streams). The blocks of a stream share each of
- * its pieces. */
+ * its pieces. Without `transfers`, each stream has one piece. */
 static __global__ void
 __launch_bounds__(NTHREADS)
     copy_pieces(const struct transfer *transfers, const struct piece *pieces)
 {
     begin_kernel();
-    const struct transfer transfer = transfers[blockIdx.y];
+    struct transfer transfer = {blockIdx.y, 1};
+
+    if (transfers != NULL)
+        transfer = transfers[blockIdx.y];
 
     for (unsigned k = 0; k < transfer.npieces; k++)
         copy_piece(pieces[transfer.first + k],
@@ -165,12 +168,12 @@ fill_lists(struct assembling *it)
 }
 
 static cudaError_t
-assemble_on_device(const struct assembling *it, cudaStream_t stream)
+assemble_on_device(const struct assembling *it,
+                   const cuda_session_list<uint8_t> &list, cudaStream_t stream)
 {
     const uint64_t nblocks = min_u64(div_up(it->most_nbytes, 16 * NTHREADS),
                                      div_up(MAX_NBLOCKS, it->n));
-    cudaError_t error = cudaMemcpyAsync(it->device, it->host, it->streams_at,
-                                        cudaMemcpyHostToDevice, stream);
+    cudaError_t error = list.upload(stream);
 
     if (error == cudaSuccess)
         error = launch(copy_pieces, dim3((unsigned)nblocks, (unsigned)it->n),
@@ -242,27 +245,28 @@ assemble(struct terp_session *session, uint64_t n,
     it.assemblies = assemblies;
     it.n = n;
     measure_lists(&it);
-    const cuda_session_memory memory(session,
-                                     it.streams_at + n * it.stream_stride);
-    it.device = memory.at;
-    it.host = new (std::nothrow) uint8_t[it.streams_at];
-    enum terp_status st = TERP_ERR_MEMORY;
-    if (it.device != NULL && it.host != NULL) {
-        fill_lists(&it);
-        st = cuda_session_do(session, "putting streams together",
-                             [&](cudaStream_t stream) {
-                                 return assemble_on_device(&it, stream);
-                             });
-        if (st == TERP_OK && seals && it.stream_stride == 0)
-            st = seal_short(&it);
-        for (uint64_t k = 0;
-             st == TERP_OK && seals && it.stream_stride > 0 && k < n; k++)
-            if (assemblies[k].nbytes <= CUDA_SHORT_NBYTES)
-                terp_frame_seal((uint8_t *)assemblies[k].dst,
-                                assemblies[k].nbytes);
-    }
-    delete[] it.host;
-    return st;
+    const cuda_session_list<uint8_t> list(session, it.streams_at,
+                                          n * it.stream_stride);
+    if (!list.is_made())
+        return TERP_ERR_MEMORY;
+    it.host = list.items;
+    it.device = list.on_device();
+    fill_lists(&it);
+    const auto work = [&](cudaStream_t stream) {
+        return assemble_on_device(&it, list, stream);
+    };
+    const char *what = "putting streams together";
+    enum terp_status st = it.stream_stride > 0
+                              ? cuda_session_do(session, what, work)
+                              : cuda_session_start(session, what, work);
+    if (st != TERP_OK || !seals)
+        return st;
+    if (it.stream_stride == 0)
+        return seal_short(&it);
+    for (uint64_t k = 0; k < n; k++)
+        if (assemblies[k].nbytes <= CUDA_SHORT_NBYTES)
+            terp_frame_seal((uint8_t *)assemblies[k].dst, assemblies[k].nbytes);
+    return TERP_OK;
 }
 
 /* Whether all pieces of a stream and its destination are in host memory: a
@@ -318,29 +322,27 @@ static enum terp_status
 look(struct terp_session *session, uint64_t n, const void *const *at,
      const uint64_t *nbytes, uint8_t *room)
 {
-    struct terp_piece *pieces = new (std::nothrow) struct terp_piece[n];
-    struct terp_assembly *list = new (std::nothrow) struct terp_assembly[n];
-    const cuda_session_memory memory(session, n * TERP_LOOK_NBYTES);
-    enum terp_status st = TERP_ERR_MEMORY;
+    const uint64_t seen_nbytes = n * TERP_LOOK_NBYTES;
+    const cuda_session_list<struct piece> list(session, n, seen_nbytes);
 
-    if (pieces != NULL && list != NULL && memory.at != NULL) {
-        for (uint64_t k = 0; k < n; k++) {
-            pieces[k] = {at[k], nbytes[k], false};
-            list[k] = {1, &pieces[k], memory.at + k * TERP_LOOK_NBYTES,
-                       nbytes[k]};
-        }
-        st = assemble(session, n, list, false);
-        if (st == TERP_OK)
-            st = cuda_session_do(
-                session, "looking at streams", [&](cudaStream_t stream) {
-                    return cudaMemcpyAsync(room, memory.at,
-                                           n * TERP_LOOK_NBYTES,
-                                           cudaMemcpyDeviceToHost, stream);
-                });
-    }
-    delete[] pieces;
-    delete[] list;
-    return st;
+    if (!list.is_made())
+        return TERP_ERR_MEMORY;
+    for (uint64_t k = 0; k < n; k++)
+        list.items[k] = {(const uint8_t *)at[k],
+                         list.more() + k * TERP_LOOK_NBYTES, nbytes[k]};
+    return cuda_session_do(
+        session, "looking at streams", [&](cudaStream_t stream) {
+            cudaError_t error = list.upload(stream);
+            if (error == cudaSuccess)
+                error =
+                    launch(copy_pieces, dim3(1, (unsigned)n), dim3(NTHREADS), 0,
+                           stream, (const struct transfer *)NULL,
+                           (const struct piece *)list.on_device());
+            return error == cudaSuccess
+                       ? cudaMemcpyAsync(room, list.more(), seen_nbytes,
+                                         cudaMemcpyDeviceToHost, stream)
+                       : error;
+        });
 }
 
 enum terp_status
@@ -422,8 +424,6 @@ static enum terp_status
 decode_listed(const struct decoding *it, bool is_part, void *const *dst,
               enum terp_status *status_ret)
 {
-    const struct terp_cuda_call on_device = {TERP_MEMORY_DEVICE, false, NULL, 0,
-                                             NULL};
     struct cuda_call call = {};
 
     for (uint64_t k = 0; k < it->n; k++)
@@ -436,7 +436,7 @@ decode_listed(const struct decoding *it, bool is_part, void *const *dst,
     call.dst = dst;
     call.status = status_ret;
     call.step = it->step > 1 ? it->step : 0;
-    return cuda_decode(it->session->device, &on_device, &call);
+    return cuda_decode(it->session, &call);
 }
 
 static bool
@@ -515,7 +515,9 @@ cuda_streams_decode_whole(struct terp_session *session,
     call.dst = dst;
     call.status = status_ret;
     call.step = step;
-    return cuda_decode(session->device, session->where, &call);
+    call.src_on_host = call.dst_on_host =
+        session->where->memory == TERP_MEMORY_HOST;
+    return cuda_decode(session, &call);
 }
 
 /* ---- checksums ---- */
@@ -551,37 +553,29 @@ cuda_streams_verify_whole(struct terp_session *session, uint64_t n,
 {
     if (cuda_session_is_host(session, streams[0]))
         return verify_on_host(n, streams, nbytes, status_ret);
-    struct cuda_sealed *list = new (std::nothrow) struct cuda_sealed[n];
+    const cuda_session_list<struct cuda_sealed> list(session, n);
     uint8_t *room = new (std::nothrow) uint8_t[n * CUDA_SHORT_NBYTES];
-    const cuda_session_memory memory(session, n * sizeof *list);
     enum terp_status st = TERP_ERR_MEMORY;
 
-    if (list != NULL && room != NULL && memory.at != NULL) {
+    if (list.is_made() && room != NULL) {
         for (uint64_t k = 0; k < n; k++)
-            list[k] = {(uint8_t *)streams[k], nbytes[k], 0, 0, false};
+            list.items[k] = {(uint8_t *)streams[k], nbytes[k], 0, 0, false};
         st = cuda_session_do(
             session, "verifying streams", [&](cudaStream_t stream) {
-                struct cuda_sealed *d_list = (struct cuda_sealed *)memory.at;
-                cudaError_t error =
-                    cudaMemcpyAsync(d_list, list, n * sizeof *list,
-                                    cudaMemcpyHostToDevice, stream);
+                cudaError_t error = list.upload(stream);
                 if (error == cudaSuccess)
-                    error = cuda_streams_verify(d_list, n, stream);
+                    error = cuda_streams_verify(list.on_device(), n, stream);
                 if (error == cudaSuccess)
                     error = fetch_short(n, streams, nbytes, room, stream);
-                return error == cudaSuccess
-                           ? cudaMemcpyAsync(list, d_list, n * sizeof *list,
-                                             cudaMemcpyDeviceToHost, stream)
-                           : error;
+                return error == cudaSuccess ? list.download(stream) : error;
             });
     }
     for (uint64_t k = 0; st == TERP_OK && k < n; k++)
         status_ret[k] =
             nbytes[k] <= CUDA_SHORT_NBYTES
                 ? terp_frame_verify(room + k * CUDA_SHORT_NBYTES, nbytes[k])
-            : list[k].is_bad ? TERP_ERR_CHECKSUM
-                             : TERP_OK;
-    delete[] list;
+            : list.items[k].is_bad ? TERP_ERR_CHECKSUM
+                                   : TERP_OK;
     delete[] room;
     return st;
 }

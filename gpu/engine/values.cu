@@ -25,12 +25,6 @@
  * limits gridDim.y to 65535. */
 #define MAX_NCHUNKS 16384
 
-static uint64_t
-nvalues_of(const struct terp_chunk *chunk)
-{
-    return terp_chunk_nbytes(chunk) / (uint64_t)terp_value_nbytes(chunk->type);
-}
-
 /* ---- memory ---- */
 
 /* Bytes of device memory for a copy of each chunk, if the chunks at `src` are
@@ -59,6 +53,43 @@ upload(const void *const *src, uint64_t n, uint8_t *at, uint64_t stride,
         error = cudaMemcpyAsync(at + k * stride, src[k], nbytes,
                                 cudaMemcpyHostToDevice, stream);
     return error;
+}
+
+/* The inverse of `upload`. */
+static cudaError_t
+download(void *const *dst, uint64_t n, const uint8_t *at, uint64_t stride,
+         uint64_t nbytes, cudaStream_t stream)
+{
+    cudaError_t error = cudaSuccess;
+
+    for (uint64_t k = 0; stride > 0 && error == cudaSuccess && k < n; k++)
+        error = cudaMemcpyAsync(dst[k], at + k * stride, nbytes,
+                                cudaMemcpyDeviceToHost, stream);
+    return error;
+}
+
+/* Copies chunks within device memory. */
+static cudaError_t
+copy(void *const *src, uint64_t n, uint8_t *at, uint64_t stride,
+     uint64_t nbytes, cudaStream_t stream)
+{
+    cudaError_t error = cudaSuccess;
+
+    for (uint64_t k = 0; error == cudaSuccess && k < n; k++)
+        error = cudaMemcpyAsync(at + k * stride, src[k], nbytes,
+                                cudaMemcpyDeviceToDevice, stream);
+    return error;
+}
+
+/* Starts work that uses only device memory and pinned memory; else waits for
+ * it. */
+template <typename Work>
+static enum terp_status
+start_or_do(struct terp_session *session, bool starts, const char *what,
+            Work work)
+{
+    return starts ? cuda_session_start(session, what, work)
+                  : cuda_session_do(session, what, work);
 }
 
 /* Calls work(first, n) for portions of at most MAX_NCHUNKS chunks. Work is any
@@ -100,7 +131,7 @@ cuda_values_measure(struct terp_session *session,
     call.src_on_host = cuda_session_is_host(session, src[0]);
     call.measures = true;
     if (found != NULL && nbytes != NULL)
-        st = cuda_call_do_mixed(session->device, session->where, &call);
+        st = cuda_call_do(session, &call);
     for (uint64_t k = 0; st == TERP_OK && k < n; k++) {
         struct terp_measure *measure = &measures_ret[k];
         *measure = {};
@@ -121,51 +152,41 @@ compare(struct terp_session *session, const struct terp_chunk *chunk,
         uint64_t n, const void *const *src, void *const *others,
         struct terp_measure *measures)
 {
-    const uint64_t nvalues = nvalues_of(chunk);
+    const uint64_t nvalues = terp_chunk_nvalues(chunk);
     const uint64_t nbytes = terp_chunk_nbytes(chunk);
     const uint64_t stride = upload_stride(session, src[0], nbytes);
     const uint64_t sums_stride =
         place_aligned(8 * div_up(nvalues, TERP_SQUARES_BLOCK_NVALUES));
-    const uint64_t list_nbytes =
-        place_aligned(n * sizeof(struct cuda_measured));
-    struct cuda_measured *list =
-        new (std::nothrow) struct cuda_measured[(size_t)n]();
-    const cuda_session_memory memory(session,
-                                     list_nbytes + n * (sums_stride + stride));
-    uint8_t *sums = memory.at + list_nbytes, *values = sums + n * sums_stride;
-    struct cuda_measured *d_list = (struct cuda_measured *)memory.at;
-    enum terp_status st = TERP_ERR_MEMORY;
+    const cuda_session_list<struct cuda_measured> list(
+        session, n, n * (sums_stride + stride));
+    uint8_t *sums = list.more(), *values = sums + n * sums_stride;
 
-    if (list != NULL && memory.at != NULL) {
-        for (uint64_t k = 0; k < n; k++) {
-            list[k].values = on_device(src, values, stride, k);
-            list[k].decoded = others[k];
-            for (int i = 0; i < TERP_NFILLS; i++)
-                list[k].fills[i] = measures[k].fill_bits[i];
-            list[k].half_range = measures[k].half_range;
-            list[k].sums = (double *)(sums + k * sums_stride);
-        }
-        st = cuda_session_do(
-            session, "measuring errors", [&](cudaStream_t stream) {
-                cudaError_t error =
-                    upload(src, n, values, stride, nbytes, stream);
-                if (error == cudaSuccess)
-                    error = cudaMemcpyAsync(d_list, list, n * sizeof *list,
-                                            cudaMemcpyHostToDevice, stream);
-                if (error == cudaSuccess)
-                    error = cuda_measure(d_list, n, chunk, stream);
-                return error == cudaSuccess
-                           ? cudaMemcpyAsync(list, d_list, n * sizeof *list,
-                                             cudaMemcpyDeviceToHost, stream)
-                           : error;
-            });
+    if (!list.is_made())
+        return TERP_ERR_MEMORY;
+    for (uint64_t k = 0; k < n; k++) {
+        struct cuda_measured *measured = &list.items[k];
+        *measured = {};
+        measured->values = on_device(src, values, stride, k);
+        measured->decoded = others[k];
+        for (int i = 0; i < TERP_NFILLS; i++)
+            measured->fills[i] = measures[k].fill_bits[i];
+        measured->half_range = measures[k].half_range;
+        measured->sums = (double *)(sums + k * sums_stride);
     }
+    const enum terp_status st =
+        cuda_session_do(session, "measuring errors", [&](cudaStream_t stream) {
+            cudaError_t error = upload(src, n, values, stride, nbytes, stream);
+            if (error == cudaSuccess)
+                error = list.upload(stream);
+            if (error == cudaSuccess)
+                error = cuda_measure(list.on_device(), n, chunk, stream);
+            return error == cudaSuccess ? list.download(stream) : error;
+        });
     for (uint64_t k = 0; st == TERP_OK && k < n; k++)
         measures[k].square =
             measures[k].half_range == 0
                 ? 0
-                : list[k].sum / (double)(nvalues - measures[k].nspecials);
-    delete[] list;
+                : list.items[k].sum / (double)(nvalues - measures[k].nspecials);
     return st;
 }
 
@@ -230,51 +251,40 @@ move_chunks(struct terp_session *session, const struct terp_chunk *chunk,
 {
     const uint64_t nbytes = terp_chunk_nbytes(chunk);
     const uint64_t stride = upload_stride(session, whole[0], nbytes);
-    const uint64_t list_nbytes = place_aligned(n * sizeof(struct joint));
-    struct joint *joints = new (std::nothrow) struct joint[(size_t)n];
-    const cuda_session_memory memory(session, list_nbytes + n * stride);
-    enum terp_status st = TERP_ERR_MEMORY;
+    const cuda_session_list<struct joint> list(session, n, n * stride);
 
-    for (uint64_t k = 0; joints != NULL && memory.at != NULL && k < n; k++) {
-        joints[k].whole =
-            stride > 0 ? memory.at + list_nbytes + k * stride : whole[k];
+    if (!list.is_made())
+        return TERP_ERR_MEMORY;
+    for (uint64_t k = 0; k < n; k++) {
+        list.items[k].whole = stride > 0 ? list.more() + k * stride : whole[k];
         for (uint64_t p = 0; p < TERP_NPARTS; p++)
-            joints[k].parts[p] =
+            list.items[k].parts[p] =
                 (uint8_t *)parts[k] + p * (nbytes / TERP_NPARTS);
     }
-    if (joints != NULL && memory.at != NULL)
-        st = cuda_session_do(
-            session, "moving parts of values",
-            [=, &memory](cudaStream_t stream) {
-                const bool wide = terp_value_nbytes(chunk->type) == 16;
-                const uint64_t nblocks =
-                    min_u64(div_up(nvalues_of(chunk), 4 * NTHREADS),
-                            div_up(MAX_NBLOCKS, n));
-                uint8_t *values = memory.at + list_nbytes;
-                cudaError_t error =
-                    cudaMemcpyAsync(memory.at, joints, n * sizeof *joints,
-                                    cudaMemcpyHostToDevice, stream);
-                if (error == cudaSuccess && !joins)
-                    error = upload((const void *const *)whole, n, values,
-                                   stride, nbytes, stream);
-                if (error == cudaSuccess)
-                    error = launch(wide    ? joins ? move_parts<uint64_t, true>
-                                                   : move_parts<uint64_t, false>
-                                      : joins ? move_parts<uint32_t, true>
-                                           : move_parts<uint32_t, false>,
-                                   dim3((unsigned)nblocks, (unsigned)n),
-                                   dim3(NTHREADS), 0, stream,
-                                   (const struct joint *)memory.at,
-                                   nvalues_of(chunk), chunk->big_endian);
-                for (uint64_t k = 0; joins && stride > 0 && k < n; k++)
-                    if (error == cudaSuccess)
-                        error = cudaMemcpyAsync(whole[k], values + k * stride,
-                                                nbytes, cudaMemcpyDeviceToHost,
-                                                stream);
-                return error;
-            });
-    delete[] joints;
-    return st;
+    return start_or_do(
+        session, stride == 0, "moving parts of values",
+        [&](cudaStream_t stream) {
+            const bool wide = terp_value_nbytes(chunk->type) == 16;
+            const uint64_t nvalues = terp_chunk_nvalues(chunk);
+            const uint64_t nblocks =
+                min_u64(div_up(nvalues, 4 * NTHREADS), div_up(MAX_NBLOCKS, n));
+            cudaError_t error = list.upload(stream);
+            if (error == cudaSuccess && !joins)
+                error = upload((const void *const *)whole, n, list.more(),
+                               stride, nbytes, stream);
+            if (error == cudaSuccess)
+                error =
+                    launch(wide    ? joins ? move_parts<uint64_t, true>
+                                           : move_parts<uint64_t, false>
+                              : joins ? move_parts<uint32_t, true>
+                                   : move_parts<uint32_t, false>,
+                           dim3((unsigned)nblocks, (unsigned)n), dim3(NTHREADS),
+                           0, stream, (const struct joint *)list.on_device(),
+                           nvalues, chunk->big_endian);
+            if (error == cudaSuccess && joins)
+                error = download(whole, n, list.more(), stride, nbytes, stream);
+            return error;
+        });
 }
 
 enum terp_status
@@ -298,6 +308,17 @@ cuda_values_join(struct terp_session *session, const struct terp_chunk *chunk,
 }
 
 /* ---- copies ---- */
+
+static cudaError_t
+spread(const cuda_session_list<struct cuda_spread> &list,
+       const struct cuda_spread_shape *shape, cudaStream_t stream)
+{
+    const cudaError_t error = list.upload(stream);
+
+    return error == cudaSuccess
+               ? cuda_copies_spread(list.on_device(), list.n, shape, stream)
+               : error;
+}
 
 enum terp_status
 cuda_values_find_copies(struct terp_session *session,
@@ -365,32 +386,18 @@ leave_out(struct terp_session *session, const struct terp_chunk *chunk,
     const struct cuda_spread_shape shape = shape_of_left(chunk, dims);
     const uint64_t nbytes = terp_chunk_nbytes(chunk);
     const uint64_t stride = upload_stride(session, src[0], nbytes);
-    const uint64_t list_nbytes = place_aligned(n * sizeof(struct cuda_spread));
-    struct cuda_spread *spreads = new (std::nothrow) struct cuda_spread[n];
-    const cuda_session_memory memory(session, list_nbytes + n * stride);
-    uint8_t *values = memory.at + list_nbytes;
-    enum terp_status st = TERP_ERR_MEMORY;
+    const cuda_session_list<struct cuda_spread> list(session, n, n * stride);
 
-    if (spreads != NULL && memory.at != NULL) {
-        for (uint64_t k = 0; k < n; k++)
-            spreads[k] = {on_device(src, values, stride, k), left[k]};
-        st = cuda_session_do(
-            session, "leaving copies out", [&](cudaStream_t stream) {
-                cudaError_t error =
-                    upload(src, n, values, stride, nbytes, stream);
-                if (error == cudaSuccess)
-                    error =
-                        cudaMemcpyAsync(memory.at, spreads, n * sizeof *spreads,
-                                        cudaMemcpyHostToDevice, stream);
-                return error == cudaSuccess
-                           ? cuda_copies_spread(
-                                 (const struct cuda_spread *)memory.at, n,
-                                 &shape, stream)
-                           : error;
-            });
-    }
-    delete[] spreads;
-    return st;
+    if (!list.is_made())
+        return TERP_ERR_MEMORY;
+    for (uint64_t k = 0; k < n; k++)
+        list.items[k] = {on_device(src, list.more(), stride, k), left[k]};
+    return start_or_do(
+        session, stride == 0, "leaving copies out", [&](cudaStream_t stream) {
+            const cudaError_t error =
+                upload(src, n, list.more(), stride, nbytes, stream);
+            return error == cudaSuccess ? spread(list, &shape, stream) : error;
+        });
 }
 
 enum terp_status
@@ -413,13 +420,10 @@ put_back(struct terp_session *session, const struct terp_chunk *chunk,
     const struct terp_chunk left = terp_copies_chunk(chunk, dims);
     const uint64_t nbytes = terp_chunk_nbytes(&left);
     const uint64_t stride = place_aligned(nbytes);
-    const uint64_t list_nbytes = place_aligned(n * sizeof(struct cuda_spread));
-    struct cuda_spread *spreads = new (std::nothrow) struct cuda_spread[n];
-    const cuda_session_memory memory(session, list_nbytes + n * stride);
+    const cuda_session_list<struct cuda_spread> list(session, n, n * stride);
     struct cuda_spread_shape shape = {
         terp_value_nbytes(chunk->type), {1, 1, 1, 1}, {0, 0, 0, 0}};
     uint64_t at = 1;
-    enum terp_status st = TERP_ERR_MEMORY;
 
     for (int d = 0; d < chunk->rank; d++) {
         const uint64_t extent = terp_extent_of(chunk, d);
@@ -429,27 +433,16 @@ put_back(struct terp_session *session, const struct terp_chunk *chunk,
         shape.stride[d] = at;
         at *= extent;
     }
-    if (spreads != NULL && memory.at != NULL) {
-        for (uint64_t k = 0; k < n; k++)
-            spreads[k] = {memory.at + list_nbytes + k * stride, values[k]};
-        st = cuda_session_do(
-            session, "putting copies back", [&](cudaStream_t stream) {
-                cudaError_t error =
-                    cudaMemcpyAsync(memory.at, spreads, n * sizeof *spreads,
-                                    cudaMemcpyHostToDevice, stream);
-                for (uint64_t k = 0; error == cudaSuccess && k < n; k++)
-                    error = cudaMemcpyAsync(
-                        memory.at + list_nbytes + k * stride, values[k], nbytes,
-                        cudaMemcpyDeviceToDevice, stream);
-                return error == cudaSuccess
-                           ? cuda_copies_spread(
-                                 (const struct cuda_spread *)memory.at, n,
-                                 &shape, stream)
-                           : error;
-            });
-    }
-    delete[] spreads;
-    return st;
+    if (!list.is_made())
+        return TERP_ERR_MEMORY;
+    for (uint64_t k = 0; k < n; k++)
+        list.items[k] = {list.more() + k * stride, values[k]};
+    return cuda_session_start(
+        session, "putting copies back", [&](cudaStream_t stream) {
+            const cudaError_t error =
+                copy(values, n, list.more(), stride, nbytes, stream);
+            return error == cudaSuccess ? spread(list, &shape, stream) : error;
+        });
 }
 
 enum terp_status
@@ -468,11 +461,8 @@ static enum terp_status
 gather(struct terp_session *session, const struct terp_coarse *coarse,
        int value_nbytes, uint64_t n, const void *const *src, void *const *dst)
 {
-    const uint64_t list_nbytes = place_aligned(n * sizeof(struct cuda_spread));
-    struct cuda_spread *spreads = new (std::nothrow) struct cuda_spread[n];
     struct cuda_spread_shape shape = {value_nbytes, {1, 1, 1, 1}, {0, 0, 0, 0}};
     uint64_t at = 1, nbytes = (uint64_t)value_nbytes;
-    enum terp_status st = TERP_ERR_MEMORY;
 
     for (int d = 0; d < coarse->rank; d++) {
         const int i = coarse->rank - 1 - d;
@@ -482,30 +472,19 @@ gather(struct terp_session *session, const struct terp_coarse *coarse,
         nbytes *= coarse->count[i];
     }
     const uint64_t stride = upload_stride(session, dst[0], nbytes);
-    const cuda_session_memory memory(session, list_nbytes + n * stride);
-    uint8_t *values = memory.at + list_nbytes;
-    if (spreads != NULL && memory.at != NULL) {
-        for (uint64_t k = 0; k < n; k++)
-            spreads[k] = {src[k], stride > 0 ? values + k * stride : dst[k]};
-        st = cuda_session_do(
-            session, "gathering values", [&](cudaStream_t stream) {
-                cudaError_t error =
-                    cudaMemcpyAsync(memory.at, spreads, n * sizeof *spreads,
-                                    cudaMemcpyHostToDevice, stream);
-                if (error == cudaSuccess)
-                    error = cuda_copies_spread(
-                        (const struct cuda_spread *)memory.at, n, &shape,
-                        stream);
-                for (uint64_t k = 0; stride > 0 && k < n; k++)
-                    if (error == cudaSuccess)
-                        error =
-                            cudaMemcpyAsync(dst[k], values + k * stride, nbytes,
-                                            cudaMemcpyDeviceToHost, stream);
-                return error;
-            });
-    }
-    delete[] spreads;
-    return st;
+    const cuda_session_list<struct cuda_spread> list(session, n, n * stride);
+    if (!list.is_made())
+        return TERP_ERR_MEMORY;
+    for (uint64_t k = 0; k < n; k++)
+        list.items[k] = {src[k],
+                         stride > 0 ? list.more() + k * stride : dst[k]};
+    return start_or_do(
+        session, stride == 0, "gathering values", [&](cudaStream_t stream) {
+            const cudaError_t error = spread(list, &shape, stream);
+            return error == cudaSuccess
+                       ? download(dst, n, list.more(), stride, nbytes, stream)
+                       : error;
+        });
 }
 
 enum terp_status
@@ -528,50 +507,41 @@ follow(struct terp_session *session, const struct terp_chunk *chunk, uint64_t n,
 {
     const int value_nbytes = terp_value_nbytes(chunk->type);
     const uint64_t nbytes = terp_chunk_nbytes(chunk);
-    const struct cuda_follow_kind kind = {nvalues_of(chunk), value_nbytes,
-                                          !terp_type_is_integer(chunk->type),
-                                          chunk->big_endian};
+    const struct cuda_follow_kind kind = {
+        terp_chunk_nvalues(chunk), value_nbytes,
+        !terp_type_is_integer(chunk->type), chunk->big_endian};
     const uint64_t stride = place_aligned(nbytes);
-    const uint64_t ranks_stride =
-        place_aligned(8 * div_up(nvalues_of(chunk), CUDA_FOLLOW_NVALUES));
-    const uint64_t list_nbytes = place_aligned(n * sizeof(struct cuda_follow));
-    struct cuda_follow *list = new (std::nothrow) struct cuda_follow[n];
-    const cuda_session_memory memory(session,
-                                     list_nbytes + n * (stride + ranks_stride));
-    uint8_t *values = memory.at + list_nbytes, *ranks = values + n * stride;
-    struct cuda_follow *d_list = (struct cuda_follow *)memory.at;
-    enum terp_status st = TERP_ERR_MEMORY;
+    const uint64_t ranks_stride = place_aligned(
+        8 * div_up(terp_chunk_nvalues(chunk), CUDA_FOLLOW_NVALUES));
+    const cuda_session_list<struct cuda_follow> list(
+        session, n, n * (stride + ranks_stride));
+    uint8_t *values = list.more(), *ranks = values + n * stride;
 
-    if (list != NULL && memory.at != NULL) {
-        for (uint64_t k = 0; k < n; k++)
-            list[k] = {values + k * stride,
-                       (const uint32_t *)followed[k].distances,
-                       (const uint64_t *)followed[k].differences,
-                       followed[k].values,
-                       followed[k].marker,
-                       followed[k].nreferences,
-                       (uint64_t *)(ranks + k * ranks_stride),
-                       0};
-        st = cuda_session_do(
-            session, "following references", [&](cudaStream_t stream) {
-                cudaError_t error =
-                    cudaMemcpyAsync(d_list, list, n * sizeof *list,
-                                    cudaMemcpyHostToDevice, stream);
-                for (uint64_t k = 0; error == cudaSuccess && k < n; k++)
-                    error = cudaMemcpyAsync(values + k * stride,
-                                            followed[k].values, nbytes,
-                                            cudaMemcpyDeviceToDevice, stream);
-                if (error == cudaSuccess)
-                    error = cuda_references_follow(d_list, n, &kind, stream);
-                return error == cudaSuccess
-                           ? cudaMemcpyAsync(list, d_list, n * sizeof *list,
-                                             cudaMemcpyDeviceToHost, stream)
-                           : error;
-            });
-    }
+    if (!list.is_made())
+        return TERP_ERR_MEMORY;
+    for (uint64_t k = 0; k < n; k++)
+        list.items[k] = {values + k * stride,
+                         (const uint32_t *)followed[k].distances,
+                         (const uint64_t *)followed[k].differences,
+                         followed[k].values,
+                         followed[k].marker,
+                         followed[k].nreferences,
+                         (uint64_t *)(ranks + k * ranks_stride),
+                         0};
+    const enum terp_status st = cuda_session_do(
+        session, "following references", [&](cudaStream_t stream) {
+            cudaError_t error = list.upload(stream);
+            for (uint64_t k = 0; error == cudaSuccess && k < n; k++)
+                error =
+                    cudaMemcpyAsync(values + k * stride, followed[k].values,
+                                    nbytes, cudaMemcpyDeviceToDevice, stream);
+            if (error == cudaSuccess)
+                error =
+                    cuda_references_follow(list.on_device(), n, &kind, stream);
+            return error == cudaSuccess ? list.download(stream) : error;
+        });
     for (uint64_t k = 0; st == TERP_OK && k < n; k++)
-        status_ret[k] = list[k].is_bad ? TERP_ERR_CORRUPT : TERP_OK;
-    delete[] list;
+        status_ret[k] = list.items[k].is_bad ? TERP_ERR_CORRUPT : TERP_OK;
     return st;
 }
 

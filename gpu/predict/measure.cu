@@ -91,8 +91,7 @@ cuda_measure(struct cuda_measured *d_measured, uint64_t n,
              const struct terp_chunk *chunk, cudaStream_t stream)
 {
     const bool wide = chunk->type == TERP_FLOAT64, swaps = chunk->big_endian;
-    const uint64_t nvalues =
-        terp_chunk_nbytes(chunk) / (uint64_t)terp_value_nbytes(chunk->type);
+    const uint64_t nvalues = terp_chunk_nvalues(chunk);
     const uint64_t nblocks = div_up(nvalues, TERP_SQUARES_BLOCK_NVALUES);
     const cudaError_t error =
         launch(wide ? (swaps ? square_errors<double, true>
