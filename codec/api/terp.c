@@ -7,6 +7,7 @@
 
 #include "codec/api/calls.h"
 #include "codec/api/context.h"
+#include "codec/api/processor.h"
 #include "codec/compose/stream.h"
 #include "codec/format/base.h"
 #include "codec/format/frame.h"
@@ -17,6 +18,12 @@ const char *
 terp_version(void)
 {
     return TERP_VERSION;
+}
+
+const char *
+terp_cpu_instructions(void)
+{
+    return terp_processor_instructions();
 }
 
 /* The size of the struct of version 1.0. */

@@ -37,6 +37,12 @@ extern "C" {
 const char *
 terp_version(void);
 
+/* The instructions that the CPU's code uses in this process, "baseline" or
+ * "avx2": the best that build and processor have, or those that the variable
+ * TERP_CPU named at the first call of the codec. */
+const char *
+terp_cpu_instructions(void);
+
 #define TERP_MAX_RANK 4
 
 /* Types of values. The numbers are pinned. Integers are coded under an absolute

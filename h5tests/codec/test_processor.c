@@ -159,6 +159,8 @@ check_choice(const char *name, const struct terp_engine *wanted,
         if (name != NULL)
             setenv("TERP_CPU", name, 1);
         _exit(terp_processor_engine() == wanted &&
+                      strcmp(terp_cpu_instructions(), wanted->instructions) ==
+                          0 &&
                       (terp_processor_reason() != NULL) == has_reason
                   ? EXIT_SUCCESS
                   : EXIT_FAILURE);
