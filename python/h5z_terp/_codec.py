@@ -18,8 +18,9 @@ MAX_RANK = 4
 # A wheel's own library, or the system's.
 _path = PREFIX / "lib" / {"win32": "libterp.dll", "darwin": "libterp.1.dylib"
                           }.get(sys.platform, "libterp.so.1")
+LIBRARY_PATH = str(_path) if _path.exists() else _path.name
 try:
-    _library = ctypes.CDLL(str(_path) if _path.exists() else _path.name)
+    _library = ctypes.CDLL(LIBRARY_PATH)
 except OSError as error:
     raise ImportError(
         f"cannot load terp's library: {error}. If h5z-terp was installed for "
@@ -151,6 +152,15 @@ def version() -> str:
     return text.decode()
 
 
+def instructions() -> str | None:
+    """The instructions of the CPU's code; None if the library is older."""
+    if not hasattr(_library, "terp_cpu_instructions"):
+        return None
+    _library.terp_cpu_instructions.restype = ctypes.c_char_p
+    text: bytes = _library.terp_cpu_instructions()
+    return text.decode()
+
+
 def check(params: Params) -> None:
     """Raises ValueError if the codec refuses the parameters."""
     reason = ctypes.c_char_p()
@@ -215,6 +225,22 @@ def chunk_of(dtype: np.dtype[Any], shape: tuple[int, ...],
         _check(_chunk_make(number, len(shape), dims, chunk))
     chunk.big_endian = dtype.newbyteorder("<") != dtype
     return chunk
+
+
+def bits_of_missing(missing: float, component: np.dtype[Any]) -> int | None:
+    """The bits of a missing value in a dtype, as the filter converts it; None
+    for a dtype of integers that do not have the value."""
+    if component.kind in "iub":
+        integers = np.iinfo(component if component.kind != "b" else np.uint8)
+        if not integers.min <= missing <= integers.max or missing % 1:
+            return None
+        return int(missing) & ((1 << 8 * component.itemsize) - 1)
+    with np.errstate(over="ignore"):
+        number = np.array(missing, "f8")
+        if component.itemsize < 8:
+            number = number.astype("f4")
+        data = number.astype(component).tobytes()
+    return int.from_bytes(data, "little")
 
 
 def encode(params: Params, chunk: Chunk | None, array: NDArray[Any],

@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 
 from . import _codec, _header
 
-_CUDA = 1  # enum terp_engine_kind; the CPU replaces the GPU where necessary
+CUDA = 1  # enum terp_engine_kind; the CPU replaces the GPU where necessary
 _DEVICE = 1  # enum terp_memory
 _ALIGNMENT = 16  # of streams
 # Enough for the header and the frame, which describe the stream's chunk.
 _HEAD_NBYTES = _header.MAX_NBYTES + 256
 
 
-class _RunOptions(ctypes.Structure):
+class RunOptions(ctypes.Structure):
     """struct terp_run_options"""
 
     _fields_ = [("size", ctypes.c_size_t), ("context", ctypes.c_void_p),
@@ -32,7 +32,7 @@ class _RunOptions(ctypes.Structure):
                 ("stream", ctypes.c_void_p)]
 
 
-class _RunResult(ctypes.Structure):
+class RunResult(ctypes.Structure):
     """struct terp_run_result"""
 
     _fields_ = [("size", ctypes.c_size_t), ("used", ctypes.c_int),
@@ -91,21 +91,21 @@ class View:
             array.copy_to_device(values)
 
 
-def _pointers(*addresses: int) -> Any:
+def pointers(*addresses: int) -> Any:
     return (ctypes.c_void_p * len(addresses))(*addresses)
 
 
 def _run(view: View,
-         threads: int | None) -> tuple[_RunOptions, _RunResult]:
-    options = _RunOptions(size=ctypes.sizeof(_RunOptions), engine=_CUDA,
+         threads: int | None) -> tuple[RunOptions, RunResult]:
+    options = RunOptions(size=ctypes.sizeof(RunOptions), engine=CUDA,
                           memory=_DEVICE,
                           nthreads=_codec.thread_count(threads),
                           has_stream=view.stream is not None,
                           stream=view.stream)
-    return options, _RunResult(size=ctypes.sizeof(_RunResult))
+    return options, RunResult(size=ctypes.sizeof(RunResult))
 
 
-def _check(status: int, result: _RunResult) -> None:
+def _check(status: int, result: RunResult) -> None:
     if status != 0:
         why = f": {result.reason.decode()}" if result.reason else ""
         raise _codec.TerpError(_codec.status_text(status) + why)
@@ -122,8 +122,8 @@ def encode(params: _codec.Params, chunk: _codec.Chunk | None, view: View,
         options, result = _run(view, threads)
         ref = ctypes.byref
         _check(_codec.encode_batch(
-            ref(options), params, chunk, 1, _pointers(view.at),
-            _pointers(View(stream).at + len(header)), ref(nbytes),
+            ref(options), params, chunk, 1, pointers(view.at),
+            pointers(View(stream).at + len(header)), ref(nbytes),
             ref(result)), result)
     if header:
         view.fill(stream[:len(header)], header)
@@ -193,7 +193,7 @@ def _decode_chunk(view: View, chunk: _codec.Chunk, begin: int,
     options, result = _run(view, threads)
     ref = ctypes.byref
     _check(_codec.decode_coarse_batch(
-        ref(options), chunk, step, 1, _pointers(view.at + begin),
-        ref(ctypes.c_uint64(view.nbytes - begin)), _pointers(to.at),
+        ref(options), chunk, step, 1, pointers(view.at + begin),
+        ref(ctypes.c_uint64(view.nbytes - begin)), pointers(to.at),
         ref(ctypes.c_int()), ref(result)), result)
     return out

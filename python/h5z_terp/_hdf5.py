@@ -123,6 +123,65 @@ def _filters_of(library: ctypes.CDLL, variable: Any) -> list[str]:
     return [_FILTERS.get(i, str(i)) for i in ids]
 
 
+def _netcdf() -> ctypes.CDLL:
+    path = next(iter(loaded_libraries("libnetcdf")), None)
+    if path is None:
+        raise RuntimeError("no netCDF library is loaded")
+    return ctypes.CDLL(path)
+
+
+def _options_of_netcdf4(variable: Any) -> tuple[int, ...] | None:
+    library = _netcdf()
+    if _filters_of(library, variable)[:1] != [str(FILTER_ID)]:
+        return None
+    of = ctypes.c_int(variable._grpid), ctypes.c_int(variable._varid)
+    number, count = ctypes.c_uint(), ctypes.c_size_t()
+    words = None
+    for _ in range(2):  # first asks for the number of words
+        status = library.nc_inq_var_filter(*of, ctypes.byref(number),
+                                           ctypes.byref(count), words)
+        if status != 0:
+            return None
+        words = words or (ctypes.c_uint * count.value)()
+    return tuple(words or ())
+
+
+def h5py_dataset(dataset: Any) -> Any:
+    """The h5py.Dataset that this object is, or that h5netcdf's variable holds.
+    TypeError for other objects."""
+    dataset = getattr(dataset, "_h5ds", dataset)
+    h5py = sys.modules.get("h5py")
+    if h5py is None or not isinstance(dataset, h5py.Dataset):
+        kind = type(dataset)
+        raise TypeError(f"{kind.__module__}.{kind.__qualname__} is not a dataset "
+                        "of h5py or a variable of h5netcdf")
+    return dataset
+
+
+def filters_of(dataset: Any) -> list[tuple[int, tuple[int, ...]]]:
+    """The numbers and options of the filters of an h5py.Dataset."""
+    creation = dataset.id.get_create_plist()
+    found = (creation.get_filter(i) for i in range(creation.get_nfilters()))
+    return [(number, tuple(options)) for number, _, options, _ in found]
+
+
+def options_of(dataset: Any) -> tuple[int, ...]:
+    """The options of a dataset's terp filter. ValueError if it has none."""
+    if hasattr(dataset, "_grpid") and hasattr(dataset, "_varid"):
+        options = _options_of_netcdf4(dataset)
+        names = _filters_of(_netcdf(), dataset)
+    else:
+        dataset = h5py_dataset(dataset)
+        filters = filters_of(dataset)
+        options = next((words for number, words in filters
+                        if number == FILTER_ID), None)
+        names = [_FILTERS.get(number, str(number)) for number, _ in filters]
+    if options is None:
+        raise ValueError(f"{dataset.name!r} has no terp filter; its filters are: "
+                         f"{', '.join(names) or 'none'}")
+    return options
+
+
 @shows_settings
 def set_filter(variable: Any, settings: Terp | None = None,
                **bound: Unpack[Settings]) -> None:
@@ -139,10 +198,7 @@ def set_filter(variable: Any, settings: Terp | None = None,
     """
     _check_variable(variable)
     words = settings_of(settings, bound).cd_values
-    path = next(iter(loaded_libraries("libnetcdf")), None)
-    if path is None:
-        raise RuntimeError("no netCDF library is loaded")
-    library = ctypes.CDLL(path)
+    library = _netcdf()
     others = _filters_of(library, variable)
     if others[:1] != [str(FILTER_ID)] and not _HARMLESS.issuperset(others):
         raise ValueError(

@@ -6,15 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 import functools
 import inspect
 import math
-import struct
-import sys
+import operator
 from typing import (TYPE_CHECKING, Any, Literal, Optional, Tuple, TypedDict,
                     TypeVar, cast, get_args)
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from . import _codec, _device, _header
+from . import _codec, _device, _header, _words
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -28,11 +27,9 @@ KeepSign = Literal["none", "chunk", "values"]
 ValidRange = Tuple[Optional[float], Optional[float]]
 
 _MODES = {"abs": 1, "rel": 2, "pwr": 3, "psnr": 4, "lossless": 1}
-# doc/cd_values.md, "Exact form"
-_EXACT = 0x10000
-_FLOOR = 0x20000
-_VALID_RANGE = 0x80000
-_SHIFTS = {"pipeline": 4, "predictor": 8, "effort": 12, "keep_sign": 20}
+# The pointwise bounds of netCDF's quantization: half a unit of the last digit of
+# the largest value of so many digits, and half of the last bit.
+_MAX_DIGITS, _MAX_BITS = 15, 52
 
 _Function = TypeVar("_Function", bound=Any)
 
@@ -44,10 +41,13 @@ class Settings(TypedDict, total=False):
     rel: float | None
     pwr: float | None
     psnr: float | None
+    digits: int | None
+    bits: int | None
     lossless: bool
     floor: float | None
     keep_sign: KeepSign
     valid_range: ValidRange | None
+    missing: float | None
     pipeline: Pipeline
     predictor: Predictor
     effort: Effort
@@ -81,10 +81,6 @@ def shows_settings(function: _Function) -> _Function:
     return function
 
 
-def _words_of(number: float) -> tuple[int, ...]:
-    return struct.unpack("<2I", struct.pack("<d", number))
-
-
 def _plain(number: Any) -> Any:
     """A number of numpy as a number of Python, for JSON."""
     return number.item() if isinstance(number, np.generic) else number
@@ -94,6 +90,24 @@ def _numbers(of: str) -> Mapping[str, int]:
     if of == "keep_sign":  # enum terp_keep_sign, in its order
         return {name: i for i, name in enumerate(get_args(KeepSign))}
     return _codec.numbers(of)
+
+
+def _count(name: str, count: Any, most: int) -> int:
+    try:
+        number = operator.index(count)
+    except TypeError:
+        number = 0
+    if isinstance(count, bool) or not 1 <= number <= most:
+        raise ValueError(f"{name} {count!r} must be a whole number from 1 to "
+                         f"{most}")
+    return number
+
+
+def _pointwise(name: str, count: Any) -> float:
+    """The pointwise bound that keeps `count` digits or bits."""
+    if name == "digits":
+        return float(f"5e-{_count(name, count, _MAX_DIGITS) + 1}")
+    return math.ldexp(1, -_count(name, count, _MAX_BITS) - 1)
 
 
 def _ends_of(valid_range: Any) -> ValidRange:
@@ -117,11 +131,20 @@ class Terp(Mapping[str, Any]):
     ``|x - x'| <= max(pwr * |x|, floor)``, where ``floor`` is optional;
     ``psnr``, the PSNR of each chunk in dB; or ``lossless=True``.
 
+    ``digits=D``, 1 to 15 significant decimal digits, is ``pwr=0.5 * 10**-D``:
+    half a unit of the last digit of the largest value of D digits, and less than
+    that for all others. ``bits=B``, 1 to 52 bits of the mantissa without its
+    leading 1, is ``pwr=0.5 * 2**-B``, the largest error of rounding to B bits.
+    Both take a ``floor``, and ``config`` and ``repr`` show the ``pwr``.
+
     Limits hold beside the bound. With ``keep_sign="values"`` no value at or
     above 0 becomes negative, and no value at or below 0 positive;
     ``keep_sign="chunk"`` does so in chunks whose values all have one sign. With
     ``valid_range=(least, largest)`` no value inside moves outside; least or
     largest may be None. Complex values have no limits.
+
+    ``missing`` is a value for "no data", beside the dataset's fill value. It
+    stays exact, and ranges and prediction ignore it.
 
     ``pipeline``, ``predictor`` and ``effort`` are names of doc/cd_values.md.
     ``dims``: a chunk is a stack of boxes of these dims, slowest first; at most
@@ -132,8 +155,10 @@ class Terp(Mapping[str, Any]):
         file.create_dataset("rho", data=rho, chunks=(64, 64, 64),
                             **h5z_terp.Terp(rel=1e-3))
 
-    ``compression=h5z_terp.Terp(rel=1e-3)`` does the same, if h5py was imported
-    before Terp is created. ``shuffle=True`` and ``fletcher32=True`` do no harm.
+    ``compression=h5z_terp.Terp(rel=1e-3)`` does the same. ``shuffle=True`` and
+    ``fletcher32=True`` do no harm. ``filter_id``, ``filter_options``,
+    ``filter_name`` and ``get_config()`` are those of hdf5plugin's classes. An
+    object does not change; threads may share it.
 
     Raises ValueError for an impossible bound or an unknown name.
     """
@@ -141,22 +166,23 @@ class Terp(Mapping[str, Any]):
     @bound_is_named
     def __init__(self, *, abs: float | None = None, rel: float | None = None,
                  pwr: float | None = None, psnr: float | None = None,
+                 digits: int | None = None, bits: int | None = None,
                  lossless: bool = False, floor: float | None = None,
                  keep_sign: KeepSign = "none",
                  valid_range: ValidRange | None = None,
-                 pipeline: Pipeline = "auto", predictor: Predictor = "auto",
-                 effort: Effort = "default", dims: Sequence[int] = ()) -> None:
+                 missing: float | None = None, pipeline: Pipeline = "auto",
+                 predictor: Predictor = "auto", effort: Effort = "default",
+                 dims: Sequence[int] = ()) -> None:
         bounds = {"abs": abs, "rel": rel, "pwr": pwr, "psnr": psnr,
-                  "lossless": lossless or None}
+                  "digits": digits, "bits": bits, "lossless": lossless or None}
         given = {name: bound for name, bound in bounds.items()
                  if bound is not None}
         if len(given) != 1:
             raise ValueError(f"give exactly one of {', '.join(bounds)}, not "
                              f"{' and '.join(given) or 'none'}")
         name, bound = given.popitem()
-        filters = sys.modules.get("h5py._hl.filters")
-        if filters is not None:  # lets `compression` be an object of Terp
-            filters.FilterRefBase.register(Terp)
+        if name in ("digits", "bits"):
+            name, bound = "pwr", _pointwise(name, bound)
         self._dims = tuple(int(d) for d in dims)
         if len(self._dims) >= _codec.MAX_RANK or min(self._dims, default=1) < 1:
             raise ValueError("dims must be one to three positive numbers")
@@ -179,38 +205,78 @@ class Terp(Mapping[str, Any]):
                                  f"{', '.join(known)}")
             setattr(params, member, known[value])
         _codec.check(params)
+        self._missing = None if missing is None else float(missing)
         words = {name: _plain(bound), "floor": _plain(floor),
                  "keep_sign": keep_sign,
                  "valid_range": valid_range if params.has_valid_range else None,
+                 "missing": _plain(missing),
                  "pipeline": pipeline, "predictor": predictor, "effort": effort,
                  "dims": self._dims}
         self._config: dict[str, Any] = {
             key: word for key, word in words.items()
             if word not in (None, "none", "auto", "default", ())}
 
-    # h5py's names for the filter and its parameters.
+    # The names of h5py's and hdf5plugin's classes of filters.
     filter_id = FILTER_ID
+    filter_name = "terp"
 
     @property
     def filter_options(self) -> tuple[int, ...]:
         return self.cd_values
 
+    def get_config(self) -> dict[str, Any]:
+        """The same as ``config``."""
+        return self.config
+
     @property
     def cd_values(self) -> tuple[int, ...]:
         """The filter's parameters, with exact numbers."""
-        mode = self._params.bound_mode | _EXACT
-        for member, shift in _SHIFTS.items():
-            mode |= getattr(self._params, member) << shift
-        words = _words_of(self._params.bound)
-        if self._params.floor:
-            mode |= _FLOOR
-            words += _words_of(self._params.floor)
-        if self._params.has_valid_range:
-            mode |= _VALID_RANGE
-            words += _words_of(self._params.valid_min)
-            words += _words_of(self._params.valid_max)
-        return (mode, *words, *((len(self._dims), *self._dims)
-                                if self._dims else ()))
+        return _words.make(self._params, self._missing, self._dims)
+
+    @classmethod
+    def from_filter_options(cls, options: Sequence[int]) -> Terp:
+        """The settings that filter options (cd_values) of terp describe, in the
+        forms that users give, or in the form that a file keeps::
+
+            h5z_terp.Terp.from_filter_options((2, 1, 3))  # Terp(rel=0.001)
+
+        The type, the dims and the fill value of the form in the file belong to
+        its dataset, and are left out. Raises ValueError if terp does not know
+        the options.
+        """
+        found = _words.parse(options)
+        params = found.params
+        name = next((name for name, number in _MODES.items()
+                     if number == params.bound_mode), None)
+        if name is None:
+            raise ValueError(f"the bound mode {params.bound_mode} is unknown")
+        is_lossless = name == "abs" and params.bound == 0
+        settings: dict[str, Any] = {
+            "lossless" if is_lossless else name: is_lossless or params.bound}
+        for member in "pipeline", "predictor", "effort", "keep_sign":
+            names = {number: word for word, number in _numbers(member).items()}
+            number = getattr(params, member)
+            if number not in names:
+                raise ValueError(f"the {member} {number} is unknown")
+            settings[member] = names[number]
+        if params.floor:
+            settings["floor"] = params.floor
+        if params.has_valid_range:
+            settings["valid_range"] = params.valid_min, params.valid_max
+        return cls(**settings, missing=found.missing, dims=found.logical)
+
+    @classmethod
+    def from_dataset(cls, dataset: Any) -> Terp:
+        """The settings of the terp filter of an HDF5 dataset: an h5py.Dataset, or
+        a variable of h5netcdf or netCDF4. A single chunk may have another bound,
+        if a program stored its stream itself.
+
+        Raises ValueError if the dataset has no terp filter, and TypeError if
+        the object is not a dataset.
+        """
+        from . import _hdf5
+
+        return cls.from_filter_options(_hdf5.options_of(dataset))
 
     @property
     def config(self) -> dict[str, Any]:
@@ -254,15 +320,23 @@ class Terp(Mapping[str, Any]):
 
     def _params_with(self, fill: Any, dtype: np.dtype[Any]) -> _codec.Params:
         params = _codec.Params.from_buffer_copy(self._params)
+        component = dtype.type(0).real.dtype.newbyteorder("<")
+        missing = None
+        if self._missing is not None:
+            missing = _codec.bits_of_missing(self._missing, component)
         if fill is not None:
             # Each component of a complex value has its own fill value.
-            component = dtype.type(0).real.dtype.newbyteorder("<")
             fills = [int.from_bytes(np.asarray(value, component).tobytes(),
                                     "little")
                      for value in (np.real(fill), np.imag(fill))]
             params.has_fill, params.fill_bits = True, fills[0]
             if np.iscomplexobj(fill) and fills[1] != fills[0]:
-                params.has_missing, params.missing_bits = True, fills[1]
+                if missing is not None:
+                    raise ValueError("a complex fill value with two different "
+                                     "parts leaves no room for `missing`")
+                missing = fills[1]
+        if missing is not None:
+            params.has_missing, params.missing_bits = True, missing
         return params
 
     def __getitem__(self, key: str) -> Any:

@@ -1,0 +1,298 @@
+"""What users of h5py and hdf5plugin expect: objects for ``compression``, digits
+and bits, filter options read back, shapes of chunks, and the configuration."""
+
+import json
+import re
+import subprocess
+import sys
+
+import h5py
+import numpy as np
+import pytest
+
+import h5z_terp
+from fields import noise, waves
+from h5z_terp import Terp
+from test_tool import terp
+
+VALUES = waves((40, 33, 20))
+ALL = [
+    Terp(abs=1e-3), Terp(rel=0.1), Terp(psnr=60), Terp(lossless=True),
+    Terp(pwr=1e-3, floor=1e-9, missing=-9999, valid_range=(-1, None)),
+    Terp(rel=1e-3, keep_sign="values", pipeline="huffman", effort="best"),
+    Terp(abs=2.5, predictor="lorenzo", pipeline="ratio", effort="fast"),
+    Terp(abs=1e-3, dims=(16, 16), keep_sign="chunk", missing=0),
+]
+
+
+def run(script):
+    return subprocess.run([sys.executable, "-c", script], check=True, text=True,
+                          stdout=subprocess.PIPE).stdout
+
+
+# ---- objects ----
+
+
+def test_objects_are_filters_of_h5py():
+    bound = Terp(rel=1e-3)
+    assert isinstance(bound, h5py.filters.FilterRefBase)
+    assert bound.filter_id == h5z_terp.FILTER_ID
+    assert bound.filter_name == "terp"
+    assert bound.filter_options == bound.cd_values
+    assert bound.get_config() == {"rel": 1e-3}
+
+
+@pytest.mark.parametrize("imports", [
+    "import h5z_terp; bound = h5z_terp.Terp(abs=0.1); import h5py",
+    "import h5py, h5z_terp; bound = h5z_terp.Terp(abs=0.1)"])
+def test_objects_may_be_older_than_h5py(tmp_path, imports):
+    path = str(tmp_path / "a.h5")
+    run(f"""{imports}
+with h5py.File({path!r}, "w") as file:
+    file.create_dataset("a", data=[1.0, 2.0, 3.0], chunks=(3,), compression=bound)
+""")
+    with h5py.File(path) as file:
+        assert Terp.from_dataset(file["a"]) == Terp(abs=0.1)
+
+
+def test_unknown_versions_of_packages_only_warn(tmp_path):
+    (tmp_path / "odd.py").write_text("value = 1\n")
+    script = """
+import sys, warnings
+sys.path.insert(0, %r)
+from h5z_terp import _imports
+seen = []
+_imports.when_imported("odd", lambda module: seen.append(module.value))
+import odd
+_imports.when_imported("odd", lambda module: seen.append(module.value + 1))
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    _imports.when_imported("odd", lambda module: module.missing)
+print(seen, len(caught), "odd" in str(caught[0].message))
+""" % str(tmp_path)
+    assert run(script) == "[1, 2] 1 True\n"
+
+
+# ---- digits and bits ----
+
+
+def words_of_tool(*options):
+    text = terp("args", *options)
+    words = re.search(r"compression_opts=\(([^)]*)\)", text).group(1)
+    return tuple(map(int, words.split(",")))
+
+
+@pytest.mark.parametrize("name, count", [
+    *(("digits", n) for n in range(1, 16)),
+    *(("bits", n) for n in (1, 2, 10, 23, 51, 52))])
+def test_digits_and_bits_are_those_of_the_tool(name, count):
+    words = words_of_tool(f"--{name}", count)
+    assert Terp(**{name: count}) == Terp.from_filter_options(words)
+    assert Terp(**{name: np.int32(count)}).config == Terp(
+        **{name: count}).config
+
+
+@pytest.mark.parametrize("digits", [1, 2, 3, 5])
+def test_digits_stay(digits):
+    """Just below a power of ten the digits allow the least error."""
+    values = 10.0**np.arange(-30, 30) * (1 - 1e-9)
+    values = np.outer(values, np.linspace(0.5, 1, 100)).astype("f8")
+    read = h5z_terp.decompress(h5z_terp.compress(values, digits=digits))
+    last = 10.0**(np.floor(np.log10(values)) + 1 - digits)
+    assert 0.05 < (abs(read - values) / last).max() <= 0.5
+
+
+@pytest.mark.parametrize("bits", [3, 10])
+def test_bits_stay(bits):
+    values = noise((64, 64), "f8")
+    read = h5z_terp.decompress(h5z_terp.compress(values, bits=bits))
+    error = abs(read / values - 1).max()
+    assert 2.0**-bits / 4 < error <= 2.0**-bits / 2
+
+
+@pytest.mark.parametrize("settings", [
+    {"digits": 0}, {"digits": 16}, {"digits": 2.5}, {"digits": True},
+    {"bits": 0}, {"bits": 53}, {"bits": "8"}, {"digits": 3, "pwr": 1e-3}])
+def test_wrong_digits_and_bits(settings):
+    with pytest.raises(ValueError, match="|".join(settings)):
+        Terp(**settings)
+
+
+# ---- missing values ----
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2", ">f4", "i4", "c8"])
+def test_missing_values_stay_in_arrays_and_files(tmp_path, dtype):
+    values = (100 * VALUES).astype(dtype)
+    values[5:9, 3] = -9999
+    settings = Terp(rel=1e-2, missing=-9999)
+    read = h5z_terp.decompress(settings.compress(values))
+    assert (read[5:9, 3] == values[5:9, 3]).all()
+    assert abs(read - values).max() <= 0.011 * np.ptp(100 * VALUES)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        data = file.create_dataset("a", data=values, chunks=values.shape,
+                                   compression=settings)
+        assert data.id.read_direct_chunk((0, 0, 0))[1] == settings.compress(
+            values)
+
+
+def test_integers_without_the_missing_value_have_none():
+    values = np.arange(200, dtype="u1")
+    assert (Terp(abs=1, missing=-9999).compress(values) ==
+            Terp(abs=1).compress(values))
+    assert (Terp(abs=1, missing=2.5).compress(values) ==
+            Terp(abs=1).compress(values))
+
+
+def test_a_fill_value_of_two_parts_leaves_no_missing_value():
+    with pytest.raises(ValueError, match="missing"):
+        Terp(abs=1, missing=2).compress(VALUES + 1j, fill=1 + 2j)
+
+
+# ---- filter options ----
+
+
+@pytest.mark.parametrize("settings", ALL, ids=repr)
+def test_options_come_back(tmp_path, settings):
+    assert Terp.from_filter_options(settings.filter_options) == settings
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        stored = file.create_dataset("a", data=VALUES, chunks=(16, 16, 16),
+                                     compression=settings)
+        assert Terp.from_dataset(stored) == settings
+        again = file.create_dataset("b", data=VALUES, chunks=(16, 16, 16),
+                                    compression=Terp.from_dataset(stored))
+        for at in (0, 0, 0), (32, 16, 16):
+            assert (again.id.read_direct_chunk(at) ==
+                    stored.id.read_direct_chunk(at))
+
+
+@pytest.mark.parametrize("options, settings", [
+    (["--rel", "1e-3"], Terp(rel=1e-3)), (["--lossless"], Terp(lossless=True)),
+    (["--abs", "2500"], Terp(abs=2500)), (["--psnr", 60], Terp(psnr=60.0)),
+    (["--abs", "3e-37"], Terp(abs=3e-37)),
+    (["--abs", "1e9", "--missing=-9.5", "--valid-range=-3:1.5"],
+     Terp(abs=1e9, missing=-9.5, valid_range=(-3.0, 1.5))),
+    (["--pwr", "0.01", "--floor", "1e-5", "--keep-sign"],
+     Terp(pwr=0.01, floor=1e-5, keep_sign="values")),
+    (["--rel", "0.123456789012", "--brick", "8x4", "--effort", "best"],
+     Terp(rel=0.123456789012, dims=(8, 4), effort="best"))])
+def test_options_of_the_tool(options, settings):
+    assert Terp.from_filter_options(words_of_tool(*options)) == settings
+
+
+def test_no_options_mean_lossless():
+    assert Terp.from_filter_options(()) == Terp(lossless=True)
+
+
+@pytest.mark.parametrize("options, named", [
+    ((2, 1), "too early"), ((0, 1, 3), "bound mode"), ((9, 1, 3), "bound mode"),
+    ((2, 0, 0), "bound"), ((3, 1, 0), "bound"), ((2 | 1 << 30, 1, 3), "mode"),
+    ((2 | 32, 1, 3), "pipeline"), ((2 | 3 << 8, 1, 3), "predictor"),
+    ((2 | 3 << 12, 1, 3), "effort"), ((2 | 3 << 20, 1, 3), "keep_sign"),
+    ((2 | 0x20000, 1, 3, 1, 9), "floor"), ((3 | 0x20000, 1, 3, 1), "too early"),
+    ((2 | 0x80000, 1, 3, 1, 0, 0, 0), "valid"), ((2, 1, 3, 4, 1, 1, 1, 1), "4"),
+    ((2, 1, 3, 2, 8), "too early"), ((2, 1, 3, 1, 0), "dims"),
+    ((2 | 1 << 31, 0, 0, 2, 0, 0, 0), "newer"),
+    ((2 | 1 << 31, 0, 1 << 29, 1, 0, 0, 0), "dims"),
+    ((2 | 1 << 31, 0, 1 << 29, 1 | 1 << 24, 0, 0, 0, 0, 0), "dims")])
+def test_wrong_options_are_named(options, named):
+    with pytest.raises(ValueError, match=named):
+        Terp.from_filter_options(options)
+    with h5py.File("unused.h5", "w", driver="core", backing_store=False) as file:
+        with pytest.raises((ValueError, RuntimeError, OSError)):
+            file.create_dataset("a", (8, 8), "f4", chunks=(8, 8),
+                                compression=h5z_terp.FILTER_ID,
+                                compression_opts=options)
+
+
+def test_from_dataset_of_h5netcdf_and_netcdf4(tmp_path):
+    netCDF4 = pytest.importorskip("netCDF4")
+    h5netcdf = pytest.importorskip("h5netcdf")
+    settings = Terp(pwr=1e-3, floor=1e-9, missing=-9999, valid_range=(0, 1))
+    with netCDF4.Dataset(tmp_path / "a.nc", "w") as file:
+        file.createDimension("x", 100)
+        group = file.createGroup("inner")
+        plain = file.createVariable("plain", "f4", ("x",), zlib=True)
+        variable = group.createVariable("v", "f4", ("x",), chunksizes=(50,))
+        h5z_terp.set_filter(variable, settings)
+        variable[:] = np.linspace(0, 1, 100)
+        assert Terp.from_dataset(variable) == settings
+        with pytest.raises(ValueError, match="'plain' has no .*zlib"):
+            Terp.from_dataset(plain)
+    with h5netcdf.File(tmp_path / "a.nc") as file:
+        assert Terp.from_dataset(file["inner/v"]) == settings
+
+
+def test_datasets_without_terp_are_named(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("zip", data=VALUES, compression="gzip", shuffle=True)
+        file.create_dataset("plain", data=VALUES)
+        with pytest.raises(ValueError, match="'/zip' has no .*shuffle, zlib"):
+            Terp.from_dataset(file["zip"])
+        with pytest.raises(ValueError, match="'/plain' has no .*none"):
+            Terp.from_dataset(file["plain"])
+        with pytest.raises(TypeError, match="h5py._hl.*Group"):
+            Terp.from_dataset(file["/"])
+    with pytest.raises(TypeError, match="ndarray is not a dataset"):
+        Terp.from_dataset(VALUES)
+
+
+# ---- chunks ----
+
+SHAPES = [(64, 64, 64), (130, 140, 150), (1000, 1000), (721, 1440),
+          (24, 301, 400), (6, 5, 180, 360), (3, 3, 20, 40, 200), (8, 9999, 4),
+          (2, 130, 2, 70), (500, 1, 1, 300), (7, 9, 11), (40, 7, 1, 3, 65, 66)]
+
+
+def test_chunks_are_those_of_the_tool(tmp_path):
+    with h5py.File(tmp_path / "plain.h5", "w") as file:
+        for i, shape in enumerate(SHAPES):
+            file.create_dataset(f"a{i}", shape, "f4")  # without values
+    terp("repack", tmp_path / "plain.h5", tmp_path / "small.h5", "--dataset",
+         "*=rel:1e-3", "--rel", "1e-3")
+    with h5py.File(tmp_path / "small.h5") as file:
+        found = [file[f"a{i}"].chunks for i in range(len(SHAPES))]
+    assert found == [h5z_terp.chunks(shape, "f4") for shape in SHAPES]
+
+
+def test_chunks_of_growing_and_odd_shapes():
+    assert h5z_terp.chunks((None, 721, 1440)) == h5z_terp.chunks((0, 721, 1440))
+    assert h5z_terp.chunks((None, 721, 1440))[0] > 1
+    assert h5z_terp.chunks((10**6,), "f8") == (250000,)
+    assert h5z_terp.chunks((100,)) == (100,)
+    assert h5z_terp.chunks(np.array([64, 64]), bool) == (64, 64)
+    with pytest.raises(ValueError, match="no chunks"):
+        h5z_terp.chunks(())
+    with pytest.raises(ValueError, match="no chunks"):
+        h5z_terp.chunks((5, -1))
+    with pytest.raises(TypeError, match="datetime64"):
+        h5z_terp.chunks((64, 64), "M8[s]")
+
+
+# ---- the configuration ----
+
+
+def test_configuration():
+    text = run("import json, h5py, h5z_terp\n"
+               "print(json.dumps(h5z_terp.get_config()))")
+    config = json.loads(text)
+    assert config["version"] == h5z_terp.__version__
+    assert config["instructions"] in ("avx2", "baseline")
+    assert config["engine"] == "cpu" and config["threads"] >= 1
+    assert config["plugin_dir"] == h5z_terp.PLUGIN_DIR
+    assert h5z_terp.PLUGIN_DIR in config["plugin_path"]
+    assert bool(config["device"]) != bool(config["no_device"])
+    assert config["packages"]["h5py"] == h5py.version.version
+    hdf5, = (found for found in config["hdf5"] if "h5py" in found["path"])
+    assert hdf5["version"] == h5py.version.hdf5_version
+    assert h5z_terp.PLUGIN_DIR in hdf5["plugin_dirs"]
+
+
+def test_configuration_follows_the_environment():
+    text = run("import os; os.environ.update(TERP_ENGINE='auto', "
+               "TERP_CPU='baseline')\n"
+               "import json, h5z_terp\n"
+               "print(json.dumps(h5z_terp.get_config()))")
+    config = json.loads(text)
+    assert config["engine"] == "auto" and config["instructions"] == "baseline"
+    assert config["hdf5"] == []
