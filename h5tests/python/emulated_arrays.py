@@ -29,10 +29,24 @@ class Array:
         return self.shape[0]
 
     def __getitem__(self, part):
+        if isinstance(part, int):
+            nbytes = self.nbytes // self.shape[0]
+            return Array(self.at + part * nbytes, self.shape[1:], self.dtype,
+                         self)
         if isinstance(part, tuple):
             return array(self.get()[part])
-        length = len(range(*part.indices(self.shape[0])))
-        return Array(self.at, (length,), self.dtype, self)
+        places = range(*part.indices(self.shape[0]))
+        assert places.step == 1 and len(self.shape) == 1
+        return Array(self.at + places.start * self.dtype.itemsize,
+                     (len(places),), self.dtype, self)
+
+    def __setitem__(self, part, values):
+        host = self.get()
+        host[part] = values.get() if isinstance(values, Array) else values
+        self.set(host)
+
+    def reshape(self, shape):
+        return Array(self.at, shape, self.dtype, self)
 
     def __ne__(self, value):
         return array(self.get() != value)
@@ -47,7 +61,7 @@ class Array:
         return host
 
     def set(self, values):
-        assert values.nbytes == self.nbytes
+        assert values.nbytes == self.nbytes and values.flags.c_contiguous
         _copy(self.at, values.ctypes.data, self.nbytes)
 
 
@@ -64,3 +78,6 @@ def array(values):
     made = empty(values.shape, values.dtype)
     _copy(made.at, values.ctypes.data, values.nbytes)
     return made
+
+
+asarray = array

@@ -104,6 +104,7 @@ _params_check = _declare("terp_params_check", ctypes.c_int,
 _chunk_make = _declare("terp_chunk_make", ctypes.c_int, ctypes.c_int,
                        ctypes.c_int, ctypes.POINTER(ctypes.c_uint64),
                        ctypes.POINTER(Chunk))
+chunk_nbytes = _declare("terp_chunk_nbytes", _size, ctypes.POINTER(Chunk))
 encode_bound = _declare("terp_encode_bound", _size, ctypes.POINTER(Chunk))
 _encode = _declare("terp_encode", ctypes.c_int, ctypes.POINTER(Params),
                    ctypes.POINTER(Chunk), _at, _at, _size,
@@ -127,6 +128,11 @@ _inspect = _declare("terp_inspect", ctypes.c_int, _at, _size,
 
 class TerpError(ValueError):
     """A stream is damaged or not terp's, or a call of the codec failed."""
+
+
+# enum terp_status
+ERR_ARGUMENT = 1
+ERR_DEVICE = 11
 
 
 def status_text(status: int) -> str:
@@ -301,6 +307,28 @@ def decode(stream: NDArray[np.uint8], out: NDArray[Any] | None,
                           out.ctypes.data, out.nbytes, nbytes,
                           thread_count(threads)))
     return out
+
+
+# For _datasets.py: from and to addresses. They return a status first.
+
+
+def try_decoded_chunk(at: int, nbytes: int) -> tuple[int, Chunk]:
+    chunk = Chunk()
+    return _decoded_chunk(at, nbytes, chunk), chunk
+
+
+def try_decode(at: int, nbytes: int, step: int, to: int, capacity: int,
+               threads: int) -> int:
+    status: int = _decode_coarse(at, nbytes, step, to, capacity, _size(),
+                                 threads)
+    return status
+
+
+def try_encode(params: Params, chunk: Chunk, at: int, to: int, capacity: int,
+               threads: int) -> tuple[int, int]:
+    nbytes = _size()
+    status: int = _encode(params, chunk, at, to, capacity, nbytes, threads)
+    return status, nbytes.value
 
 
 def inspect(stream: NDArray[np.uint8]) -> Info:

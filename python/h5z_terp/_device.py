@@ -7,6 +7,7 @@ The stream is an array of bytes of the same library on the same device.
 from __future__ import annotations
 
 import ctypes
+import importlib
 from math import prod
 import sys
 from typing import Any
@@ -47,7 +48,7 @@ def has(array: Any) -> bool:
 class View:
     """An array on a device."""
 
-    def __init__(self, array: Any) -> None:
+    def __init__(self, array: Any, any_strides: bool = False) -> None:
         found = array.__cuda_array_interface__
         self.dtype = np.dtype(found["typestr"])
         self.shape = tuple(found["shape"])
@@ -60,7 +61,7 @@ class View:
         for dim in reversed(self.shape):
             expected.insert(0, size)
             size *= dim
-        if strides is not None and any(
+        if strides is not None and not any_strides and any(
                 have != want for have, want, dim in
                 zip(strides, expected, self.shape) if dim > 1):
             raise ValueError("the array on the device must be C-contiguous")
@@ -89,6 +90,87 @@ class View:
             array.set(values)
         else:
             array.copy_to_device(values)
+
+
+_PACKAGES = {"cupy": "CuPy", "torch": "PyTorch"}
+# PyTorch has no device arrays of other types, or not with all functions.
+_TORCH_KINDS = "fcib"
+
+
+def _find_library(library: Any) -> Any:
+    """The module of arrays that a caller of `read` or `write` means."""
+    if library is not None and not isinstance(library, str):
+        return library
+    if library is not None and library not in _PACKAGES:
+        raise ValueError(f"library {library!r} must be None, \"cupy\" or "
+                         "\"torch\"")
+    names = [library] if library else sorted(
+        _PACKAGES, key=lambda name: name not in sys.modules)
+    for name in names:
+        try:
+            module = importlib.import_module(name)
+        except ImportError:
+            continue
+        if not module.cuda.is_available():
+            raise RuntimeError(f"device=\"cuda\": {_PACKAGES[name]} finds no GPU")
+        return module
+    wanted = " or ".join(_PACKAGES[name] for name in names)
+    raise RuntimeError(f"device=\"cuda\" needs {wanted}, which cannot be imported")
+
+
+class Library:
+    """A library of arrays on a device: CuPy, PyTorch, or a module with the
+    functions `empty` and `asarray` of CuPy."""
+
+    def __init__(self, library: Any) -> None:
+        """`library`: a name, a module, an array, or None."""
+        if has(library):
+            library = sys.modules[type(library).__module__.partition(".")[0]]
+        self.module = _find_library(library)
+        self.is_torch = self.module.__name__ == "torch"
+
+    def can_hold(self, dtype: np.dtype[Any]) -> bool:
+        """Whether arrays have this dtype and its byte order."""
+        return dtype.isnative and (
+            not self.is_torch or dtype.kind in _TORCH_KINDS or dtype == np.uint8)
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+        if self.is_torch:
+            return self.module.empty(shape, device="cuda",
+                                     dtype=getattr(self.module, dtype.name))
+        return self.module.empty(shape, dtype=dtype)
+
+    def of_host(self, values: NDArray[Any]) -> Any:
+        """A copy on the device, in native byte order."""
+        values = np.require(values, values.dtype.newbyteorder("="),
+                            ["C", "A", "W"])
+        if self.is_torch:
+            return self.module.from_numpy(values).to("cuda")
+        return self.module.asarray(values)
+
+    def to_host(self, array: Any) -> NDArray[Any]:
+        host: NDArray[Any]
+        if self.is_torch:
+            host = array.cpu().numpy()
+        elif hasattr(array, "get"):
+            host = array.get()
+        else:
+            host = array.copy_to_host()
+        return host
+
+
+_CUDA_OF_DLPACK = 2  # kDLCUDA
+
+
+def of_dlpack(array: Any) -> Any:
+    """An array with __cuda_array_interface__ for an array on a device that has
+    only DLPack; other objects unchanged."""
+    if has(array) or not hasattr(array, "__dlpack_device__"):
+        return array
+    kind, _ = array.__dlpack_device__()
+    if kind != _CUDA_OF_DLPACK:
+        return array
+    return Library(None).module.from_dlpack(array)
 
 
 def pointers(*addresses: int) -> Any:
@@ -197,3 +279,50 @@ def _decode_chunk(view: View, chunk: _codec.Chunk, begin: int,
         ref(ctypes.c_uint64(view.nbytes - begin)), pointers(to.at),
         ref(ctypes.c_int()), ref(result)), result)
     return out
+
+
+def decode_streams(streams: Any, starts: list[int], sizes: list[int],
+                   chunks: Any, chunk: _codec.Chunk, nbytes: int,
+                   threads: int | None) -> tuple[int, list[int], str]:
+    """Decodes the streams that begin at `starts` of an array of bytes to the
+    chunks of an array, `nbytes` each. Returns the status of the call, the
+    statuses of the chunks, and a reason."""
+    source, target = View(streams), View(chunks)
+    count = len(starts)
+    options, result = _run(source, threads)
+    statuses = (ctypes.c_int * count)()
+    ref = ctypes.byref
+    status: int = _codec.decode_coarse_batch(
+        ref(options), chunk, 1, count,
+        pointers(*(source.at + start for start in starts)),
+        (ctypes.c_uint64 * count)(*sizes),
+        pointers(*(target.at + i * nbytes for i in range(count))), statuses,
+        ref(result))
+    why = f": {result.reason.decode()}" if result.reason else ""
+    return status, list(statuses), why
+
+
+def encode_chunks(arrays: Library, chunks: Any, params: _codec.Params,
+                  chunk: _codec.Chunk, nbytes: int, threads: int | None
+                  ) -> tuple[int, list[bytes], str]:
+    """Encodes the chunks of an array, `nbytes` each. Returns the status of the
+    call, the streams and a reason."""
+    source = View(chunks)
+    count = source.shape[0]
+    stride = -(-_codec.encode_bound(chunk) // _ALIGNMENT) * _ALIGNMENT
+    streams = arrays.empty((count * stride,), np.dtype(np.uint8))
+    target = View(streams)
+    options, result = _run(source, threads)
+    sizes = (ctypes.c_uint64 * count)()
+    ref = ctypes.byref
+    status: int = _codec.encode_batch(
+        ref(options), params, chunk, count,
+        pointers(*(source.at + i * nbytes for i in range(count))),
+        pointers(*(target.at + i * stride for i in range(count))), sizes,
+        ref(result))
+    why = f": {result.reason.decode()}" if result.reason else ""
+    if status != 0:
+        return status, [], why
+    return status, [
+        arrays.to_host(streams[i * stride:i * stride + sizes[i]]).tobytes()
+        for i in range(count)], why

@@ -155,6 +155,8 @@ def h5py_dataset(dataset: Any) -> Any:
         kind = type(dataset)
         raise TypeError(f"{kind.__module__}.{kind.__qualname__} is not a dataset "
                         "of h5py or a variable of h5netcdf")
+    if not dataset:
+        raise ValueError("the file of the dataset is closed")
     return dataset
 
 
