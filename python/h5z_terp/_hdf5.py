@@ -86,8 +86,7 @@ def register() -> None:
 _OTHERS = {
     "h5py": "create_dataset(name, data=..., **h5z_terp.Terp(rel=1e-3))",
     "h5netcdf": "create_variable(name, dims, ..., **h5z_terp.Terp(rel=1e-3))",
-    "xarray": "to_netcdf(path, engine=\"h5netcdf\", encoding={name: "
-              "h5z_terp.encoding(rel=1e-3)})",
+    "xarray": "to_netcdf(path, encoding={name: h5z_terp.encoding(rel=1e-3)})",
 }
 _FILTERS = {1: "zlib", 2: "shuffle", 3: "fletcher32", 4: "szip", 307: "bzip2",
             32001: "blosc", 32015: "zstd"}

@@ -3,10 +3,14 @@ package learns when it is imported (_imports.py)."""
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from . import _imports
-from ._settings import Terp
+from ._hdf5 import options_of, set_filter
+from ._settings import FILTER_ID, Terp
+
+_NAME = str(FILTER_ID)  # h5py's name of a filter that it does not know
 
 
 def _teach_h5py(filters: Any) -> None:
@@ -14,8 +18,68 @@ def _teach_h5py(filters: Any) -> None:
     filters.FilterRefBase.register(Terp)
 
 
+# ---- xarray ----
+
+
+def _encoding_of(variable: Any) -> dict[str, Any]:
+    try:
+        return dict(Terp.from_filter_options(options_of(variable)))
+    except (TypeError, ValueError, RuntimeError):
+        return {}
+
+
+def _keep_filter_of(store: Any) -> None:
+    """Variables that xarray reads have terp's filter in their encoding."""
+    read = store.open_store_variable
+
+    @functools.wraps(read)
+    def open_store_variable(self: Any, name: Any, var: Any) -> Any:
+        variable = read(self, name, var)
+        variable.encoding.update(_encoding_of(var))
+        return variable
+
+    store.open_store_variable = open_store_variable
+
+
+def _teach_h5netcdf(backend: Any) -> None:
+    _keep_filter_of(backend.H5NetCDFStore)
+
+
+def _teach_netcdf4(backend: Any) -> None:
+    """xarray's engine netcdf4 takes the encoding of the engine h5netcdf."""
+    store = backend.NetCDF4DataStore
+    _keep_filter_of(store)
+    prepare = store.prepare_variable
+
+    @functools.wraps(prepare)
+    def prepare_variable(self: Any, name: Any, variable: Any, *others: Any,
+                         **named: Any) -> Any:
+        filter_of = variable.encoding.get("compression")
+        if isinstance(filter_of, Terp):
+            settings = filter_of
+        elif filter_of in (FILTER_ID, _NAME):
+            settings = Terp.from_filter_options(
+                variable.encoding.get("compression_opts") or ())
+        else:
+            return prepare(self, name, variable, *others, **named)
+        variable = variable.copy(deep=False)
+        variable.encoding = {
+            key: value for key, value in variable.encoding.items()
+            if key not in ("compression", "compression_opts", "zlib", "shuffle",
+                           "complevel")}
+        is_new = name not in self.ds.variables
+        prepared = prepare(self, name, variable, *others, **named)
+        if is_new and variable.dims:
+            set_filter(self.ds.variables[name], settings)
+        return prepared
+
+    store.prepare_variable = prepare_variable
+
+
 _LESSONS = {
     "h5py._hl.filters": _teach_h5py,
+    "xarray.backends.h5netcdf_": _teach_h5netcdf,
+    "xarray.backends.netCDF4_": _teach_netcdf4,
 }
 
 

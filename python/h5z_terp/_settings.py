@@ -453,6 +453,6 @@ def info(stream: Any) -> dict[str, Any]:
 @shows_settings
 def encoding(settings: Terp | None = None,
              **bound: Unpack[Settings]) -> dict[str, Any]:
-    """The encoding of a variable for xarray's ``to_netcdf(engine="h5netcdf",
-    encoding={name: ...})``."""
+    """The encoding of a variable for xarray's ``to_netcdf(path, encoding={name:
+    ...})``, with the engines h5netcdf and netcdf4."""
     return dict(settings_of(settings, bound))
