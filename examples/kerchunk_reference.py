@@ -8,20 +8,10 @@ positions of the chunks, Zarr fetches the chunks, and h5z_terp decodes them.
 import json
 import sys
 
+import h5z_terp  # noqa: F401, tells kerchunk of terp's filter
 import zarr
 from fsspec.implementations.reference import ReferenceFileSystem
-from h5z_terp import FILTER_ID
-from h5z_terp.numcodecs import TerpCodec
 from kerchunk.hdf import SingleHdf5ToZarr
-
-
-class Hdf5ToZarr(SingleHdf5ToZarr):
-    """kerchunk's class, which has no registry of filters, with terp's."""
-
-    def _decode_filters(self, h5obj):
-        if str(FILTER_ID) not in h5obj._filters:
-            return super()._decode_filters(h5obj)
-        return [TerpCodec()]
 
 
 def main():
@@ -29,7 +19,7 @@ def main():
         sys.exit(__doc__)
     path, references = sys.argv[1:]
     with open(path, "rb") as file:
-        found = Hdf5ToZarr(file, path, inline_threshold=0).translate()
+        found = SingleHdf5ToZarr(file, path, inline_threshold=0).translate()
     with open(references, "w") as file:
         json.dump(found, file)
 

@@ -269,8 +269,7 @@ def test_example_of_kerchunk(tmp_path):
 def test_references_to_chunks_of_hdf5(tmp_path, shape, chunks):
     reference = pytest.importorskip("fsspec.implementations.reference")
     pytest.importorskip("kerchunk")
-    sys.path.insert(0, str(EXAMPLES))
-    from kerchunk_reference import Hdf5ToZarr
+    from kerchunk.hdf import SingleHdf5ToZarr
 
     path = str(tmp_path / "a.h5")
     for values in (waves(shape), np.asfortranarray(waves(shape, ">f8"))):
@@ -278,7 +277,7 @@ def test_references_to_chunks_of_hdf5(tmp_path, shape, chunks):
             file.create_dataset("wave", data=values, chunks=chunks,
                                 **h5z_terp.Terp(abs=1e-3))
         with open(path, "rb") as file:
-            found = Hdf5ToZarr(file, path, inline_threshold=0).translate()
+            found = SingleHdf5ToZarr(file, path, inline_threshold=0).translate()
         store = zarr.storage.FsspecStore(
             reference.ReferenceFileSystem(found, asynchronous=True),
             read_only=True)

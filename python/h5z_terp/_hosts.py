@@ -76,10 +76,63 @@ def _teach_netcdf4(backend: Any) -> None:
     store.prepare_variable = prepare_variable
 
 
+# ---- references to chunks ----
+
+
+class _WithoutTerp:
+    """A dataset of h5py without terp's filter, and without the shuffle before it,
+    which moves nothing."""
+
+    shuffle = False
+
+    def __init__(self, dataset: Any) -> None:
+        self._dataset = dataset
+        self._filters = {name: options
+                         for name, options in dataset._filters.items()
+                         if name not in (_NAME, "shuffle")}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._dataset, name)
+
+
+def _teach_kerchunk(hdf: Any) -> None:
+    reader = hdf.SingleHdf5ToZarr
+    decode = reader._decode_filters
+
+    @functools.wraps(decode)
+    def _decode_filters(self: Any, h5obj: Any) -> Any:
+        if _NAME not in getattr(h5obj, "_filters", ()):
+            return decode(self, h5obj)
+        from .numcodecs import TerpCodec
+
+        settings = Terp.from_filter_options(h5obj._filters[_NAME])
+        return [TerpCodec(**settings.config),
+                *decode(self, _WithoutTerp(h5obj))]
+
+    reader._decode_filters = _decode_filters
+
+
+def _teach_virtualizarr(filters: Any) -> None:
+    make = filters._filter_to_codec
+
+    @functools.wraps(make)
+    def _filter_to_codec(filter_id: Any, filter_properties: Any = None) -> Any:
+        if str(filter_id) != _NAME:
+            return make(filter_id, filter_properties)
+        from .numcodecs import TerpCodec
+
+        return TerpCodec(**Terp.from_filter_options(filter_properties or ()
+                                                    ).config)
+
+    filters._filter_to_codec = _filter_to_codec
+
+
 _LESSONS = {
     "h5py._hl.filters": _teach_h5py,
     "xarray.backends.h5netcdf_": _teach_h5netcdf,
     "xarray.backends.netCDF4_": _teach_netcdf4,
+    "kerchunk.hdf": _teach_kerchunk,
+    "virtualizarr.parsers.hdf.filters": _teach_virtualizarr,
 }
 
 
