@@ -1,5 +1,6 @@
 """Tests the built wheel in this environment: run.py DIRECTORY_OF_THE_WHEEL"""
 import glob
+import os
 import subprocess
 import sys
 
@@ -10,5 +11,6 @@ if len(wheels) != 1:
 subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps",
                 "--force-reinstall", "--disable-pip-version-check", *wheels],
                check=True)
+os.environ["TERP_TEST_WHEEL"] = wheels[0]
 sys.exit(subprocess.run([sys.executable, "-m", "pytest", "-q", "-p",
                          "no:cacheprovider", "."]).returncode)
