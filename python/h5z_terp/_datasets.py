@@ -213,11 +213,10 @@ class _Storage:
     def filters_partial_chunks(self) -> bool:
         """False if HDF5 does not filter chunks that reach beyond the dataset, or
         does not tell."""
-        from h5py import _objects, h5p
+        from h5py import _objects
 
-        try:  # looks the name up in the HDF5 of h5py
-            ask = ctypes.CDLL(h5p.__file__).H5Pget_chunk_opts
-        except (AttributeError, OSError):
+        ask = _hdf5.function_of_h5py("H5Pget_chunk_opts")
+        if ask is None:
             return False
         options = ctypes.c_uint()
         with _objects.phil:

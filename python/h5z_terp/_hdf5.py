@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import importlib.util
 import os
 from pathlib import Path
@@ -159,11 +160,43 @@ def h5py_dataset(dataset: Any) -> Any:
     return dataset
 
 
+@functools.lru_cache(None)
+def function_of_h5py(name: str) -> Any:
+    """A function of the HDF5 that h5py uses; None on Windows, where h5py's modules
+    do not lead to it. The caller holds h5py's lock."""
+    from h5py import h5p
+
+    try:  # looks the name up in the libraries that the module needs
+        return getattr(ctypes.CDLL(h5p.__file__), name)
+    except (AttributeError, OSError):
+        return None
+
+
+_MAX_NWORDS = 64  # of a filter that terp looks at
+
+
+def _filter_of(creation: Any, i: int) -> tuple[int, tuple[int, ...]]:
+    get = function_of_h5py("H5Pget_filter2")
+    if get is None:
+        number, _, options, _ = creation.get_filter(i)
+        return number, tuple(options)
+    # h5py 3.8 reads beyond the end of more than 16 words.
+    words = (ctypes.c_uint * _MAX_NWORDS)()
+    count, flags, state = (ctypes.c_size_t(_MAX_NWORDS), ctypes.c_uint(),
+                           ctypes.c_uint())
+    number = get(ctypes.c_int64(creation.id), ctypes.c_uint(i),
+                 ctypes.byref(flags), ctypes.byref(count), words,
+                 ctypes.c_size_t(0), None, ctypes.byref(state))
+    return number, tuple(words[:min(count.value, _MAX_NWORDS)])
+
+
 def filters_of(dataset: Any) -> list[tuple[int, tuple[int, ...]]]:
     """The numbers and options of the filters of an h5py.Dataset."""
-    creation = dataset.id.get_create_plist()
-    found = (creation.get_filter(i) for i in range(creation.get_nfilters()))
-    return [(number, tuple(options)) for number, _, options, _ in found]
+    from h5py import _objects
+
+    with _objects.phil:
+        creation = dataset.id.get_create_plist()
+        return [_filter_of(creation, i) for i in range(creation.get_nfilters())]
 
 
 def options_of(dataset: Any) -> tuple[int, ...]:
