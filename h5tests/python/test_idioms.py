@@ -180,6 +180,12 @@ def test_options_of_the_tool(options, settings):
     assert Terp.from_filter_options(words_of_tool(*options)) == settings
 
 
+def test_large_mantissas():
+    assert (Terp.from_filter_options((1, 2**32 - 1, 0)) == Terp(abs=2.0**32 - 1))
+    assert (Terp.from_filter_options((1 | 0x40000, 1, 0, 2**32 - 1, 0)) ==
+            Terp(abs=1.0, missing=-1.0))
+
+
 def test_no_options_mean_lossless():
     assert Terp.from_filter_options(()) == Terp(lossless=True)
 

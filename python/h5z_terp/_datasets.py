@@ -184,8 +184,7 @@ class _Storage:
 
     def step_of(self, piece: _Piece, chunk: _codec.Chunk) -> int:
         """The step with which to decode the piece's values of a chunk."""
-        if (piece.step == 1 or chunk.stack or
-                _long(chunk.shape) != _long(self.chunk_shape)):
+        if piece.step == 1 or _long(chunk.shape) != _long(self.chunk_shape):
             return 1
         limit = 1 << (max(self.chunk_shape) - 1).bit_length()
         return min(piece.step or limit, limit)

@@ -89,7 +89,7 @@ class _WithoutTerp:
         self._dataset = dataset
         self._filters = {name: options
                          for name, options in dataset._filters.items()
-                         if name not in (_NAME, "shuffle")}
+                         if name != _NAME}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._dataset, name)
