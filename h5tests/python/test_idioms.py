@@ -22,6 +22,8 @@ ALL = [
     Terp(rel=1e-3, keep_sign="values", pipeline="huffman", effort="best"),
     Terp(abs=2.5, predictor="lorenzo", pipeline="ratio", effort="fast"),
     Terp(abs=1e-3, dims=(16, 16), keep_sign="chunk", missing=0),
+    Terp(lossless=True, format=1),
+    Terp(pwr=1e-3, valid_range=(0, 5), dims=(8, 8), format=1),
 ]
 
 
@@ -149,6 +151,32 @@ def test_a_fill_value_of_two_parts_leaves_no_missing_value():
         Terp(abs=1, missing=2).compress(VALUES + 1j, fill=1 + 2j)
 
 
+# ---- the version of the format ----
+
+
+@pytest.mark.parametrize("settings, version", [
+    (Terp(lossless=True), 2), (Terp(lossless=True, format=1), 1)])
+def test_the_version_of_streams(tmp_path, settings, version):
+    few = np.random.default_rng(1).choice(noise(30, "f8"), (32, 32, 32))
+    stream = settings.compress(few, plain=True)
+    assert h5z_terp.info(stream)["version"] == version
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        stored = file.create_dataset("a", data=few, chunks=few.shape,
+                                     compression=settings)
+        assert Terp.from_dataset(stored) == settings
+        written = file.create_dataset("b", few.shape, "f8", chunks=few.shape,
+                                      compression=settings)
+        h5z_terp.write(written, few)
+        for data in stored, written:
+            assert data.id.read_direct_chunk((0, 0, 0))[1] == stream
+
+
+@pytest.mark.parametrize("version", [0, 2, True, "1"])
+def test_wrong_versions(version):
+    with pytest.raises(ValueError, match="format"):
+        Terp(abs=1, format=version)
+
+
 # ---- filter options ----
 
 
@@ -175,7 +203,8 @@ def test_options_come_back(tmp_path, settings):
     (["--pwr", "0.01", "--floor", "1e-5", "--keep-sign"],
      Terp(pwr=0.01, floor=1e-5, keep_sign="values")),
     (["--rel", "0.123456789012", "--brick", "8x4", "--effort", "best"],
-     Terp(rel=0.123456789012, dims=(8, 4), effort="best"))])
+     Terp(rel=0.123456789012, dims=(8, 4), effort="best")),
+    (["--lossless", "--format=1"], Terp(lossless=True, format=1))])
 def test_options_of_the_tool(options, settings):
     assert Terp.from_filter_options(words_of_tool(*options)) == settings
 

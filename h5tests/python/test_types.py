@@ -23,7 +23,7 @@ h5z_terp.compress(values, abs=1, floor=None, pipeline="ratio", plain=True)
 h5z_terp.set_filter(values, lossless=True, predictor="lorenzo")
 h5z_terp.encoding(bound)
 h5z_terp.encoding(rel=1e-3, keep_sign="chunk", valid_range=(0, None))
-h5z_terp.Terp(digits=3, floor=1e-9, missing=-9999)
+h5z_terp.Terp(digits=3, floor=1e-9, missing=-9999, format=1)
 shape: tuple[int, ...] = h5z_terp.chunks((None, 721, 1440), "f4")
 bound = h5z_terp.Terp.from_filter_options((2, 1, 3))
 h5z_terp.compress(values, 1e-3)  # wrong
@@ -32,6 +32,7 @@ h5z_terp.compress(values, rel="1e-3")  # wrong
 h5z_terp.Terp(rel=1e-3, effort="hard")  # wrong
 h5z_terp.Terp(1e-3)  # wrong
 h5z_terp.Terp(digits="3")  # wrong
+h5z_terp.Terp(rel=1e-3, format=2)  # wrong
 h5z_terp.Terp(rel=1e-3, keep_sign=True)  # wrong
 h5z_terp.Terp(rel=1e-3, valid_range=(0, "1"))  # wrong
 h5z_terp.encoding(rel=1e-3, pipeline="zip")  # wrong

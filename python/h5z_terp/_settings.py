@@ -25,6 +25,7 @@ Predictor = Literal["auto", "spline", "lorenzo"]
 Effort = Literal["default", "fast", "best"]
 KeepSign = Literal["none", "chunk", "values"]
 ValidRange = Tuple[Optional[float], Optional[float]]
+Format = Literal[1]
 
 _MODES = {"abs": 1, "rel": 2, "pwr": 3, "psnr": 4, "lossless": 1}
 # The pointwise bounds of netCDF's quantization: half a unit of the last digit of
@@ -52,6 +53,7 @@ class Settings(TypedDict, total=False):
     predictor: Predictor
     effort: Effort
     dims: Sequence[int]
+    format: Format | None
 
 
 def _unnamed(value: object) -> TypeError:
@@ -148,7 +150,8 @@ class Terp(Mapping[str, Any]):
 
     ``pipeline``, ``predictor`` and ``effort`` are names of doc/cd_values.md.
     ``dims``: a chunk is a stack of boxes of these dims, slowest first; at most
-    three.
+    three. ``format=1`` writes only streams that terp 1 reads: version 1 of the
+    format.
 
     Terp is a mapping of arguments for h5py's ``create_dataset``::
 
@@ -172,7 +175,8 @@ class Terp(Mapping[str, Any]):
                  valid_range: ValidRange | None = None,
                  missing: float | None = None, pipeline: Pipeline = "auto",
                  predictor: Predictor = "auto", effort: Effort = "default",
-                 dims: Sequence[int] = ()) -> None:
+                 dims: Sequence[int] = (),
+                 format: Format | None = None) -> None:
         bounds = {"abs": abs, "rel": rel, "pwr": pwr, "psnr": psnr,
                   "digits": digits, "bits": bits, "lossless": lossless or None}
         given = {name: bound for name, bound in bounds.items()
@@ -204,6 +208,10 @@ class Terp(Mapping[str, Any]):
                 raise ValueError(f"{member} {value!r} must be one of "
                                  f"{', '.join(known)}")
             setattr(params, member, known[value])
+        if format is not None:
+            if format is True or format != 1:
+                raise ValueError(f"format {format!r} must be 1 or None")
+            params.format = 1
         _codec.check(params)
         self._missing = None if missing is None else float(missing)
         words = {name: _plain(bound), "floor": _plain(floor),
@@ -211,7 +219,7 @@ class Terp(Mapping[str, Any]):
                  "valid_range": valid_range if params.has_valid_range else None,
                  "missing": _plain(missing),
                  "pipeline": pipeline, "predictor": predictor, "effort": effort,
-                 "dims": self._dims}
+                 "dims": self._dims, "format": params.format or None}
         self._config: dict[str, Any] = {
             key: word for key, word in words.items()
             if word not in (None, "none", "auto", "default", ())}
@@ -263,6 +271,8 @@ class Terp(Mapping[str, Any]):
             settings["floor"] = params.floor
         if params.has_valid_range:
             settings["valid_range"] = params.valid_min, params.valid_max
+        if params.format:
+            settings["format"] = params.format
         return cls(**settings, missing=found.missing, dims=found.logical)
 
     @classmethod

@@ -12,11 +12,12 @@ EXACT = 0x10000
 FLOOR = 0x20000
 MISSING = 0x40000
 VALID_RANGE = 0x80000
+FORMAT_1 = 0x400000
 _PERSISTED = 0x80000000
 # Where the mode holds the numbers of these members, and how many bits they take.
 FIELDS = {"bound_mode": (0, 4), "pipeline": (4, 4), "predictor": (8, 4),
           "effort": (12, 4), "keep_sign": (20, 2)}
-_KNOWN = (_PERSISTED | EXACT | FLOOR | MISSING | VALID_RANGE |
+_KNOWN = (_PERSISTED | EXACT | FLOOR | MISSING | VALID_RANGE | FORMAT_1 |
           sum(((1 << nbits) - 1) << at for at, nbits in FIELDS.values()))
 _ABSOLUTE, _POINTWISE = 1, 3
 _MAX_NLOGICAL = _codec.MAX_RANK - 1
@@ -129,6 +130,8 @@ def parse(options: Sequence[int]) -> Words:
     if mode & VALID_RANGE:
         params.has_valid_range = True
         params.valid_min, params.valid_max = reader.number(), reader.number()
+    if mode & FORMAT_1 or (mode & _PERSISTED and reader.left[:1] == [1]):
+        params.format = 1
     logical: tuple[int, ...] = ()
     if chunk is not None and chunk.stack:
         logical = chunk.shape[1:]
@@ -157,4 +160,6 @@ def make(params: _codec.Params, missing: float | None,
     if params.has_valid_range:
         mode |= VALID_RANGE
         words += of_double(params.valid_min) + of_double(params.valid_max)
+    if params.format:
+        mode |= FORMAT_1
     return (mode, *words, *((len(logical), *logical) if logical else ()))
