@@ -28,8 +28,9 @@
 #                streams at a time; skipped without build/fuzz-carry, which
 #                scripts/fuzz.sh prepare makes
 #     wheels     the Python package and its CUDA engine, installed by pip: arrays
-#                of PyTorch and CuPy, the connector in h5py, and the speed of h5py
-#                with and without it. Skipped if prepare found no wheels
+#                of PyTorch and CuPy, and datasets read into them and written from
+#                them; the connector in h5py, and the speed of h5py with and
+#                without it. Skipped if prepare found no wheels
 #   scripts/gpu_check.sh prepare      copies files that the GPU machine may lack to
 #                build/gpu-deps: the headers of xxHash, the library cmocka, wheels
 #                of everywhere.sh, and if installed HDF5 as a static library and

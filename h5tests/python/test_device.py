@@ -1,6 +1,6 @@
-"""h5z_terp.compress and decompress of arrays on a device, which may be
-emulated. Streams are the same as from host arrays. Also with arrays of PyTorch
-and CuPy, if these are installed and have a device."""
+"""h5z_terp.compress, decompress, read and write with arrays on a device, which
+may be emulated. Streams are the same as from host arrays. Also with arrays of
+PyTorch and CuPy, if these are installed and have a device."""
 
 import os
 from types import SimpleNamespace
@@ -31,8 +31,8 @@ def arrays(request):
     if not library.cuda.is_available():
         pytest.skip("no device")
     if request.param == "cupy":
-        return SimpleNamespace(name="cupy", Array=library.ndarray, array=library.asarray,
-                               get=library.asnumpy)
+        return SimpleNamespace(name="cupy", Array=library.ndarray,
+                               array=library.asarray, get=library.asnumpy)
     return SimpleNamespace(
         name="torch", Array=library.Tensor,
         array=lambda values: library.from_numpy(values.copy()).cuda(),

@@ -90,7 +90,6 @@ def _ranges_of(selection: Any, shape: tuple[int, ...]) -> list[_Range] | None:
     return ranges
 
 
-
 def _largest_step(positions: Sequence[int]) -> int:
     """The largest power of two that divides all positions; 0: any does."""
     joined = 0
