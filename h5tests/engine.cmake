@@ -86,11 +86,12 @@ endif()
 # tables, so the test works with HDF5 versions that lack them.
 if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND HDF5_VERSION VERSION_LESS 2)
   set(vol_sources)
-  foreach(name batches chunks create dataset device info library object pass plugin
+  foreach(name ahead batches chunks create dataset device info library object pass
+          plan plugin
           rules selection)
     list(APPEND vol_sources ${PROJECT_SOURCE_DIR}/vol/${name}.c)
   endforeach()
-  foreach(name call dataset errors h5z_terp history host opened pipeline program)
+  foreach(name call dataset errors h5z_terp history host opened pipeline prepared program)
     list(APPEND vol_sources ${PROJECT_SOURCE_DIR}/filter/plugin/${name}.c)
   endforeach()
   foreach(name calls transfers)

@@ -1,6 +1,7 @@
 /* Moves whole chunks of datasets whose only filter is terp, many at once. */
 #pragma once
 
+#include "codec/api/terp.h"
 #include "vol/object.h"
 
 /* One dataset of a call of H5Dwrite or H5Dread. */
@@ -24,3 +25,7 @@ enum vol_moved {
  * moved already. */
 enum vol_moved
 vol_batches_move(const void *caller, const struct vol_transfer *transfer);
+
+/* Uses all CPUs unless the user sets TERP_NUM_THREADS. */
+void
+vol_batches_choose_threads(struct terp_run_options *options);

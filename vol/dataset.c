@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "vol/ahead.h"
 #include "vol/batches.h"
 #include "vol/create.h"
 #include "vol/device.h"
@@ -54,6 +55,7 @@ struct rest {
     const void **src;
     void **dst;
     struct vol_staged *staged; /* of each dataset */
+    struct vol_ahead *ahead;
 };
 
 static void
@@ -115,18 +117,20 @@ move_batches(const void *caller, const struct request *request,
             return -1;
         if (moved == VOL_MOVED)
             continue;
+        const void *src = transfer.src;
         if (transfer.on_device) {
             struct vol_staged *staged = &rest->staged[rest->count];
             if (!vol_device_stage(caller, &transfer, staged))
                 return say_not_copied(caller);
-            transfer.src = staged->values;
+            src = staged->values;
             transfer.dst = staged->values;
         }
+        vol_ahead_add(caller, &transfer, src, &rest->ahead);
         rest->under[rest->count] = transfer.dataset->under;
         rest->types[rest->count] = transfer.type;
         rest->mem_spaces[rest->count] = transfer.mem_space;
         rest->file_spaces[rest->count] = transfer.file_space;
-        rest->src[rest->count] = transfer.src;
+        rest->src[rest->count] = src;
         rest->dst[rest->count] = transfer.dst;
         rest->count++;
     }
@@ -155,6 +159,7 @@ serve(const void *caller, const struct request *request, void **req)
     if (!make_rest(request->count, &rest))
         return -1;
     herr_t result = move_batches(caller, request, &rest);
+    vol_ahead_begin(rest.ahead);
     if (result >= 0 && rest.count > 0 && request->src != NULL)
         result = library->H5VLdataset_write(
             rest.count, rest.under, first->vol, rest.types, rest.mem_spaces,
@@ -163,6 +168,7 @@ serve(const void *caller, const struct request *request, void **req)
         result = library->H5VLdataset_read(
             rest.count, rest.under, first->vol, rest.types, rest.mem_spaces,
             rest.file_spaces, request->dxpl, rest.dst, req);
+    vol_ahead_end(caller, rest.ahead);
     vol_object_take_request(first, req);
     result = end_staging(caller, &rest, result);
     free_rest(&rest);

@@ -170,7 +170,7 @@ vol_library_add_filter(const struct vol_library *library)
 {
     hid_t errors = library->H5Eget_current_stack();
 
-    if (library->H5Zfilter_avail(H5Z_FILTER_TERP) <= 0)
+    if (library->is_parallel || library->H5Zfilter_avail(H5Z_FILTER_TERP) <= 0)
         (void)library->H5Zregister(terp_filter_class());
     library->H5Eset_current_stack(errors);
 }
@@ -184,4 +184,29 @@ vol_library_push(const void *caller, const char *function, unsigned line,
     terp_host_open(caller, &host);
     terp_host_push(&host, "vol/info.c", function, line, "H5E_BADVALUE_g", text);
     terp_host_close(&host);
+}
+
+void
+vol_errors_silence(const struct vol_library *library,
+                   struct vol_errors *errors_ret)
+{
+    unsigned is_v2 = 0;
+
+    /* H5Eget_auto2 fails if the callback is that of HDF5 1.6 (version 0). */
+    library->H5Eauto_is_v2(H5E_DEFAULT, &is_v2);
+    errors_ret->known =
+        is_v2 && library->H5Eget_auto2(H5E_DEFAULT, &errors_ret->call,
+                                       &errors_ret->data) >= 0;
+    if (errors_ret->known)
+        library->H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+}
+
+void
+vol_errors_restore(const struct vol_library *library,
+                   const struct vol_errors *errors, bool are_kept)
+{
+    if (errors->known)
+        library->H5Eset_auto2(H5E_DEFAULT, errors->call, errors->data);
+    if (!are_kept)
+        library->H5Eclear2(H5E_DEFAULT);
 }

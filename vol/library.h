@@ -224,7 +224,9 @@ bool
 vol_library_suits(const void *caller, unsigned version_ret[3]);
 
 /* Registers terp's filter with a library that does not find it: the program, or
- * netCDF, may have removed the plugin's folder from HDF5's search path. */
+ * netCDF, may have removed the plugin's folder from HDF5's search path. Also
+ * with a library that is built for MPI: only the filter in this shared object
+ * gets streams that are encoded ahead (vol/ahead.h). */
 void
 vol_library_add_filter(const struct vol_library *library);
 
@@ -232,3 +234,22 @@ vol_library_add_filter(const struct vol_library *library);
 void
 vol_library_push(const void *caller, const char *function, unsigned line,
                  const char *text);
+
+/* The program's callback for errors. */
+struct vol_errors {
+    H5E_auto2_t call;
+    void *data;
+    bool known;
+};
+
+/* Silences HDF5 before calls that may fail. After a failure either HDF5 repeats
+ * the work and reports its own error, or the connector reports the error when
+ * the program's call ends. */
+void
+vol_errors_silence(const struct vol_library *library,
+                   struct vol_errors *errors_ret);
+
+/* Ends the silence. Clears the error stack, unless errors `are_kept`. */
+void
+vol_errors_restore(const struct vol_library *library,
+                   const struct vol_errors *errors, bool are_kept);

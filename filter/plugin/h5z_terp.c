@@ -28,6 +28,7 @@
 #include "filter/plugin/history.h"
 #include "filter/plugin/opened.h"
 #include "filter/plugin/pipeline.h"
+#include "filter/plugin/prepared.h"
 
 _Static_assert(H5Z_TERP_ABSOLUTE == TERP_BOUND_ABSOLUTE &&
                    H5Z_TERP_RELATIVE == TERP_BOUND_RELATIVE &&
@@ -281,6 +282,9 @@ encode_chunk(struct terp_run *run, const struct words *words,
     uint64_t before_nbytes;
 
     *is_rewrite_ret = false;
+    if (before == NULL &&
+        terp_prepared_take(words->n, words->at, src, stream, stream_nbytes_ret))
+        return TERP_OK;
     if (before == NULL)
         return terp_run_encode(run, params, chunk, 1, &src, &stream,
                                stream_nbytes_ret);

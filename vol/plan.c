@@ -1,0 +1,229 @@
+/* Reads how a dataset's chunks are coded, and which chunks a transfer moves. */
+#include "vol/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "codec/format/types.h"
+#include "filter/dcpl.h"
+#include "filter/plugin/host.h"
+#include "filter/types.h"
+
+/* Transfers of fewer values stay with HDF5: starting threads takes longer than
+ * coding them. Tests set a smaller number. */
+#ifndef VOL_BATCH_MIN_NVALUES
+#define VOL_BATCH_MIN_NVALUES 16384
+#endif
+
+/* ---- the plan of a dataset ---- */
+
+/* Reads how the chunks are coded. */
+static const char *
+read_streams(const struct terp_host *host, const struct vol_library *library,
+             hid_t dcpl, struct vol_plan *plan)
+{
+    const char *reason = terp_dcpl_read_streams(host, dcpl, &plan->cd);
+
+    if (reason != NULL)
+        return reason;
+    if (!terp_type_is_plain(plan->cd.chunk.type))
+        return "its values are neither float32 nor float64";
+    plan->rank = library->H5Pget_chunk(dcpl, H5S_MAX_RANK, plan->chunk);
+    return NULL;
+}
+
+/* Reads the ids that transfers need: of the values' type, and of the library's
+ * default transfer properties. */
+static const char *
+read_ids(const struct terp_host *host, hid_t type, struct vol_plan *plan)
+{
+    const struct terp_chunk *chunk = &plan->cd.chunk;
+    struct terp_number number;
+    uint64_t nvalues = 1;
+
+    if (terp_number_read(host, type, &number) != TERP_PASS_NONE ||
+        !terp_number_find_type(host, &number, &plan->type) ||
+        !terp_host_find_id(host, "H5P_LST_DATASET_XFER_ID_g", &plan->dxpl))
+        return "HDF5 does not tell its type";
+    for (int d = 0; d < plan->rank; d++)
+        nvalues *= plan->chunk[d];
+    if (plan->rank < 1 || number.type != chunk->type ||
+        number.big_endian != chunk->big_endian ||
+        terp_chunk_nbytes(chunk) !=
+            nvalues * (uint64_t)terp_value_nbytes(chunk->type))
+        return "its cd_values are of another dataset";
+    return NULL;
+}
+
+/* NULL: memory is short. */
+static const struct vol_plan *
+make_plan(const void *caller, struct vol_object *dataset, hid_t dxpl)
+{
+    const struct vol_library *library = dataset->library;
+    struct vol_plan *plan = calloc(1, sizeof *plan);
+    struct terp_host host;
+
+    if (plan == NULL)
+        return NULL;
+    dataset->plan = plan;
+    hid_t dcpl = vol_dataset_id(dataset, VOL_DATASET_GET_DCPL, dxpl);
+    hid_t type = vol_dataset_id(dataset, VOL_DATASET_GET_TYPE, dxpl);
+    terp_host_open(caller, &host);
+    plan->reason = dcpl < 0 || type < 0
+                       ? "HDF5 does not tell its properties"
+                       : read_streams(&host, library, dcpl, plan);
+    if (plan->reason == NULL)
+        plan->reason = read_ids(&host, type, plan);
+    if (plan->reason == NULL &&
+        !terp_dcpl_read_padding(&host, dcpl, plan->type, plan->pad))
+        plan->reason = "HDF5 does not tell its fill value";
+    terp_host_close(&host);
+    if (plan->reason == NULL) {
+        plan->is_shared = vol_object_is_shared(dataset, H5I_DATASET, dxpl);
+        plan->may_write = vol_object_may_write(dataset, H5I_DATASET, dxpl);
+    }
+    if (type >= 0)
+        library->H5Tclose(type);
+    if (dcpl >= 0)
+        library->H5Pclose(dcpl);
+    return plan;
+}
+
+/* ---- the block ---- */
+
+/* Fills in the members of a block that do not depend on the selection. */
+static const char *
+start_block(const struct vol_plan *plan, const struct vol_box *box,
+            struct terp_h5_block *block)
+{
+    struct terp_array *array = &block->array;
+
+    block->rank = array->rank = plan->rank;
+    block->cd = plan->cd;
+    array->value_nbytes = plan->cd.chunk.type == TERP_FLOAT32 ? 4 : 8;
+    memcpy(array->pad, plan->pad, sizeof plan->pad);
+    if (box->rank != plan->rank)
+        return "its chunks have another rank than its dataspace";
+    for (int d = 0; d < plan->rank; d++) {
+        block->dims[d] = box->dims[d];
+        block->chunk[d] = plan->chunk[d];
+    }
+    return NULL;
+}
+
+static const char *
+make_block(const struct vol_plan *plan, const struct vol_selection *selection,
+           struct terp_h5_block *block)
+{
+    const struct vol_box *box = &selection->file;
+    struct terp_array *array = &block->array;
+    uint64_t nchunks = 1;
+    const char *reason = start_block(plan, box, block);
+
+    if (reason != NULL)
+        return reason;
+    for (int d = 0; d < plan->rank; d++) {
+        hsize_t end = box->offset[d] + box->count[d];
+        if (box->offset[d] % plan->chunk[d] != 0 ||
+            (box->count[d] % plan->chunk[d] != 0 && end != box->dims[d]))
+            return "the selection is not made of whole chunks";
+        block->offset[d] = box->offset[d];
+        block->count[d] = array->dims[d] = box->count[d];
+        array->chunk[d] = plan->chunk[d];
+        array->stride[d] = selection->stride[d];
+        nchunks *= div_up(box->count[d], plan->chunk[d]);
+    }
+    if (selection->is_dense)
+        terp_array_make_dense(array);
+    return nchunks < 2 ? "the selection is a single chunk" : NULL;
+}
+
+/* The block of a selection of every n-th value. */
+static const char *
+make_strided_block(const struct vol_plan *plan,
+                   const struct vol_selection *selection,
+                   struct terp_h5_block *block)
+{
+    const char *reason = start_block(plan, &selection->file, block);
+
+    if (reason == NULL && terp_h5_strided_step(block, &selection->strided) < 2)
+        reason = "no coarse levels hold all selected values";
+    return reason;
+}
+
+/* ---- the transfer ---- */
+
+/* Whether the transfer is so small that batches gain nothing. A read of every
+ * n-th value counts with the values between them, because HDF5 would decode
+ * these too. */
+static bool
+is_small(const struct vol_transfer *transfer)
+{
+    const struct vol_library *library = transfer->dataset->library;
+
+    if (transfer->file_space <= VOL_SPACE_PLIST)
+        return false;
+    const hssize_t n = library->H5Sget_select_npoints(transfer->file_space);
+    return n < VOL_BATCH_MIN_NVALUES &&
+           (transfer->dst == NULL || n < 2 ||
+            vol_selection_span(library, transfer->file_space) <
+                VOL_BATCH_MIN_NVALUES);
+}
+
+/* Whether the transfer properties have an expression that changes the values
+ * (H5Pset_data_transform). Other properties have no effect here. */
+static bool
+transforms(const struct vol_plan *plan, const struct vol_transfer *transfer)
+{
+    const struct vol_library *library = transfer->dataset->library;
+    struct vol_errors said;
+
+    if (transfer->dxpl == plan->dxpl)
+        return false;
+    /* The call fails if there is no expression. */
+    vol_errors_silence(library, &said);
+    ssize_t length = library->H5Pget_data_transform(transfer->dxpl, NULL, 0);
+    vol_errors_restore(library, &said, false);
+    return length >= 0;
+}
+
+const char *
+vol_plan_block(const struct vol_plan *plan, const struct vol_transfer *transfer,
+               struct terp_h5_block *block, struct vol_selection *selection)
+{
+    const struct vol_library *library = transfer->dataset->library;
+
+    if (transfer->src != NULL && !plan->may_write)
+        return "its file is open for reading";
+    if (library->H5Tequal(transfer->type, plan->type) <= 0)
+        return "the type in memory is not the dataset's";
+    if (transforms(plan, transfer))
+        return "the transfer changes the values";
+    hid_t space = vol_dataset_id(transfer->dataset, VOL_DATASET_GET_SPACE,
+                                 transfer->dxpl);
+    if (space < 0)
+        return "HDF5 does not tell its dataspace";
+    const char *reason = vol_selection_read(transfer, space, selection);
+    library->H5Sclose(space);
+    if (reason == NULL && selection->is_strided && transfer->on_device)
+        return "the memory is on the device";
+    if (reason == NULL && selection->is_strided)
+        return make_strided_block(plan, selection, block);
+    if (reason == NULL && selection->file.nvalues < VOL_BATCH_MIN_NVALUES)
+        reason = "the selection has few values";
+    return reason != NULL ? reason : make_block(plan, selection, block);
+}
+
+const struct vol_plan *
+vol_plan_of(const void *caller, const struct vol_transfer *transfer)
+{
+    struct vol_object *dataset = transfer->dataset;
+    const struct vol_plan *plan = dataset->plan;
+
+    if (dataset->vol != dataset->library->native || is_small(transfer) ||
+        (transfer->src == NULL && transfer->dst == NULL))
+        return NULL;
+    if (plan == NULL)
+        plan = make_plan(caller, dataset, transfer->dxpl);
+    return plan == NULL || plan->reason != NULL ? NULL : plan;
+}

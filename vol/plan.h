@@ -1,0 +1,31 @@
+/* How terp codes a dataset, and the chunks of a transfer. */
+#pragma once
+
+#include "filter/dcpl.h"
+#include "filter/h5/block.h"
+#include "vol/selection.h"
+
+/* How terp moves a dataset's values, while the dataset is open. */
+struct vol_plan {
+    const char *reason; /* why HDF5 moves every transfer; NULL: it need not */
+    bool may_write;     /* its file is open for writing */
+    bool is_shared;     /* several processes may have its file open */
+    hid_t type;         /* of the dataset, predefined by HDF5 */
+    hid_t dxpl;         /* HDF5's default transfer properties */
+    hsize_t chunk[H5S_MAX_RANK];
+    int rank;
+    struct terp_cd cd;
+    uint8_t pad[TERP_DCPL_PAD_NBYTES];
+};
+
+/* The plan of a transfer's dataset, which keeps it; NULL: HDF5 moves the
+ * transfer. `caller` is the return address of the callback. */
+const struct vol_plan *
+vol_plan_of(const void *caller, const struct vol_transfer *transfer);
+
+/* Describes a transfer's chunks, or every n-th value of them, in all members of
+ * `block` but `storage` and `context`. Returns NULL, or why HDF5 moves the
+ * values. */
+const char *
+vol_plan_block(const struct vol_plan *plan, const struct vol_transfer *transfer,
+               struct terp_h5_block *block, struct vol_selection *selection);
