@@ -15,10 +15,16 @@ if(TARGET terp)
 endif()
 
 if(TARGET parallel_write)
+  add_executable(mpi_patterns tools/mpi_patterns.c)
+  target_include_directories(mpi_patterns
+    PRIVATE ${PROJECT_SOURCE_DIR}/filter/plugin)
+  target_link_libraries(mpi_patterns
+    PRIVATE PkgConfig::TERP_HDF5_MPI MPI::MPI_C m)
   terp_add_pytest(mpi_parallel_write ${TERP_SYSTEM_PYTHON} ../tools/test_mpi.py)
   set_property(TEST mpi_parallel_write APPEND PROPERTY ENVIRONMENT
     TEST_MPIEXEC=${MPIEXEC_EXECUTABLE}
     TERP_CUDA_LIBRARY=$<TARGET_FILE:fake_cuda_engine> TEST_NDEVICES=2
     TEST_PARALLEL_WRITE=$<TARGET_FILE:parallel_write>
+    TEST_MPI_PATTERNS=$<TARGET_FILE:mpi_patterns>
     TEST_MPI_MESSAGES=$<TARGET_FILE:mpi_messages>)
 endif()

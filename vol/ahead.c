@@ -14,8 +14,9 @@
 #define VOL_AHEAD_NBYTES (UINT64_C(64) << 20)
 #endif
 
-/* A transfer. Chunks [first, first + n) of its block are encoded; HDF5 probably
- * asks for chunk `next` next. */
+/* A transfer. Chunks [first, first + n) of its block, the window, are encoded.
+ * HDF5 has asked for `nasked` chunks since, and probably asks for chunk `next`
+ * next. */
 struct vol_ahead {
     struct terp_prepared prepared;
     struct vol_ahead *before; /* of other datasets of the same call */
@@ -29,7 +30,7 @@ struct vol_ahead {
     struct terp_run_options options;
     struct terp_run run;
     struct terp_h5_batch batch;
-    uint64_t nchunks, first, n, next, ntaken;
+    uint64_t nchunks, first, n, nasked, next, ntaken;
     bool has_failed; /* nothing more is encoded */
 };
 
@@ -63,15 +64,16 @@ has_values(const struct vol_ahead *ahead, uint64_t number,
 
 /* ---- windows ---- */
 
-/* Encodes the window that begins with chunk `first`. */
+/* Encodes the next window. */
 static void
-encode_window(struct vol_ahead *ahead, uint64_t first)
+encode_window(struct vol_ahead *ahead)
 {
+    const uint64_t first = ahead->first + ahead->n;
     const uint64_t n =
         min_u64(ahead->batch.cap_nchunks, ahead->nchunks - first);
 
-    ahead->first = first;
-    ahead->n = 0;
+    ahead->first = ahead->next = first;
+    ahead->n = ahead->nasked = 0;
     if (terp_h5_batch_encode(&ahead->batch, &ahead->block, &ahead->params,
                              first, n, ahead->src) == TERP_OK)
         ahead->n = n;
@@ -95,8 +97,8 @@ find(const struct vol_ahead *ahead, const void *values)
     return end;
 }
 
-/* HDF5 asks for chunks in the order of the dataset. So once it has asked for
- * the last chunk of a window, the next window is encoded. */
+/* HDF5 asks for chunks in the order of the dataset. So once it has asked for as
+ * many as the window has, the next window is encoded. */
 static bool
 take_of(struct vol_ahead *ahead, size_t nwords, const unsigned *words,
         const void *values, void *stream, uint64_t *nbytes_ret)
@@ -104,10 +106,13 @@ take_of(struct vol_ahead *ahead, size_t nwords, const unsigned *words,
     if (nwords != ahead->nwords ||
         memcmp(words, ahead->words, nwords * sizeof *words) != 0)
         return false;
-    if (ahead->next == ahead->first + ahead->n &&
-        ahead->next < ahead->nchunks && !ahead->has_failed)
-        encode_window(ahead, ahead->next);
-    const uint64_t number = find(ahead, values);
+    uint64_t number = find(ahead, values);
+    if (number == ahead->first + ahead->n && ahead->nasked >= ahead->n &&
+        number < ahead->nchunks && !ahead->has_failed) {
+        encode_window(ahead);
+        number = find(ahead, values);
+    }
+    ahead->nasked++;
     if (number == ahead->first + ahead->n)
         return false;
     const uint64_t i = number - ahead->first;
@@ -191,7 +196,7 @@ vol_ahead_add(const void *caller, const struct vol_transfer *transfer,
     const struct vol_plan *plan = vol_plan_of(caller, transfer);
     struct vol_selection selection;
 
-    if (plan == NULL || !plan->is_shared || transfer->src == NULL)
+    if (plan == NULL || !transfer->dataset->is_shared || transfer->src == NULL)
         return;
     struct vol_ahead *made = calloc(1, sizeof *made);
     if (made == NULL)

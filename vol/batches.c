@@ -188,7 +188,7 @@ vol_batches_move(const void *caller, const struct vol_transfer *transfer)
     struct vol_selection selection;
     struct terp_call call;
 
-    if (plan == NULL || plan->is_shared)
+    if (plan == NULL || transfer->dataset->is_shared)
         return VOL_LEFT;
     const char *reason = vol_plan_block(plan, transfer, &block, &selection);
     enum terp_status st = TERP_ERR_ARGUMENT;

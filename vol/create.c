@@ -24,34 +24,23 @@
 static char *
 read_path(const struct vol_creation *creation)
 {
-    const struct vol_library *library = creation->parent->library;
-    const struct vol_loc self = {.obj_type = creation->loc->obj_type,
-                                 .type = VOL_BY_SELF};
-    size_t length = 0;
-    struct vol_object_get get = {VOL_OBJECT_GET_NAME,
-                                 {.name = {.nbytes_ret = &length}}};
-
     if (creation->name == NULL)
         return NULL;
-    if (*creation->name != '/' &&
-        library->H5VLobject_get(creation->parent->under, &self,
-                                creation->parent->vol, &get, creation->dxpl,
-                                NULL) < 0)
-        length = 0;
-    char *path = calloc(1, length + strlen(creation->name) + 2);
-    if (path == NULL)
+    char *path = *creation->name == '/'
+                     ? NULL
+                     : vol_object_path(creation->parent,
+                                       creation->loc->obj_type, creation->dxpl);
+    const size_t length = path == NULL ? 0 : strlen(path);
+    char *whole = realloc(path, length + strlen(creation->name) + 2);
+    if (whole == NULL) {
+        free(path);
         return NULL;
-    get.args.name.buf = path;
-    get.args.name.buf_nbytes = length + 1;
-    if (length > 0 && library->H5VLobject_get(creation->parent->under, &self,
-                                              creation->parent->vol, &get,
-                                              creation->dxpl, NULL) < 0)
-        *path = '\0';
-    length = strlen(path);
-    if (*creation->name != '/' && (length == 0 || path[length - 1] != '/'))
-        path[length++] = '/';
-    strcpy(path + length, creation->name);
-    return path;
+    }
+    char *end = whole + length;
+    if (*creation->name != '/' && (length == 0 || end[-1] != '/'))
+        *end++ = '/';
+    strcpy(end, creation->name);
+    return whole;
 }
 
 /* Bytes of a float32 or float64; 0: rules do not apply to the type. */
@@ -110,6 +99,16 @@ has_few_values(const struct vol_choice *choice, const struct found *found)
     return nvalues < VOL_CREATE_MIN_NVALUES;
 }
 
+/* Whether the user says that the program writes collectively through MPI. HDF5
+ * refuses independent writes to a dataset with filters. */
+static bool
+writes_are_collective(void)
+{
+    const char *text = getenv("TERP_RULES_MPI");
+
+    return text != NULL && strcmp(text, "collective") == 0;
+}
+
 /* Fills in `found`. Returns why the dataset stays uncompressed; NULL: it is
  * compressed. */
 static const char *
@@ -145,9 +144,9 @@ reason_to_leave(const struct vol_library *library,
     if (found->has_filters && !choice->replaces_filters)
         return "it has filters already; the rule's option "
                "\"replace-filters\" replaces them";
-    if (vol_object_is_shared(creation->parent, creation->loc->obj_type,
-                             creation->dxpl))
-        return "several processes may have its file open";
+    if (creation->parent->is_shared && !writes_are_collective())
+        return "several processes may have its file open; where they write "
+               "collectively, set TERP_RULES_MPI=collective";
     return NULL;
 }
 

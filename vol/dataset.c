@@ -2,8 +2,10 @@
  * everything else to the connector below. */
 #include "vol/dataset.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
+#include "filter/plugin/call.h"
 #include "vol/ahead.h"
 #include "vol/batches.h"
 #include "vol/create.h"
@@ -149,6 +151,53 @@ end_staging(const void *caller, struct rest *rest, herr_t result)
     return is_copied ? result : say_not_copied(caller);
 }
 
+/* Whether HDF5 moves the values independently of other processes. */
+static bool
+is_independent(const void *caller, hid_t dxpl)
+{
+    herr_t (*get_mode)(hid_t, int *);
+    struct terp_host host;
+    int mode = 0; /* H5FD_MPIO_INDEPENDENT */
+
+    terp_host_open(caller, &host);
+    const bool is_known = terp_host_find(&host, "H5Pget_dxpl_mpio", &get_mode);
+    terp_host_close(&host);
+    return is_known && get_mode(dxpl, &mode) >= 0 && mode == 0;
+}
+
+/* Names the remedy where a write failed that HDF5 refuses: an independent write
+ * through MPI to a dataset with filters, which a rule may have set. */
+static void
+say_independent(const void *caller, const struct request *request)
+{
+    const struct vol_object *first = request->datasets[0];
+    const struct vol_library *library = first->library;
+    hid_t errors = library->H5Eget_current_stack();
+
+    for (size_t i = 0; i < request->count; i++) {
+        const struct vol_object *dataset = request->datasets[i];
+        hid_t dcpl =
+            vol_dataset_id(dataset, VOL_DATASET_GET_DCPL, request->dxpl);
+        const bool has_filters =
+            dcpl >= 0 && library->H5Pget_nfilters(dcpl) > 0;
+        if (dcpl >= 0)
+            library->H5Pclose(dcpl);
+        if (!dataset->is_shared || !has_filters ||
+            !is_independent(caller, request->dxpl) ||
+            terp_verbosity() == TERP_VERBOSITY_QUIET)
+            continue;
+        char *path = vol_object_path(dataset, H5I_DATASET, request->dxpl);
+        fprintf(stderr,
+                "H5Z-TERP: %s: HDF5 refuses independent writes through MPI to "
+                "a compressed dataset; write it collectively "
+                "(H5Pset_dxpl_mpio), or give it the bound \"none\" in "
+                "TERP_RULES\n",
+                path == NULL ? "a dataset" : path);
+        free(path);
+    }
+    library->H5Eset_current_stack(errors);
+}
+
 static herr_t
 serve(const void *caller, const struct request *request, void **req)
 {
@@ -169,6 +218,8 @@ serve(const void *caller, const struct request *request, void **req)
             rest.count, rest.under, first->vol, rest.types, rest.mem_spaces,
             rest.file_spaces, request->dxpl, rest.dst, req);
     vol_ahead_end(caller, rest.ahead);
+    if (result < 0 && request->src != NULL)
+        say_independent(caller, request);
     vol_object_take_request(first, req);
     result = end_staging(caller, &rest, result);
     free_rest(&rest);

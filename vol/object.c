@@ -19,6 +19,7 @@ vol_object_make(const struct vol_object *like, void *under)
         object->library = like->library;
         object->vol = like->vol;
         object->under = under;
+        object->is_shared = like->is_shared;
     }
     return object;
 }
@@ -68,6 +69,29 @@ find_file(const struct vol_object *object, int type, hid_t dxpl)
                : file;
 }
 
+char *
+vol_object_path(const struct vol_object *object, int type, hid_t dxpl)
+{
+    const struct vol_loc self = {.obj_type = type, .type = VOL_BY_SELF};
+    size_t length = 0;
+    struct vol_object_get get = {VOL_OBJECT_GET_NAME,
+                                 {.name = {.nbytes_ret = &length}}};
+    const struct vol_library *library = object->library;
+
+    if (library->H5VLobject_get(object->under, &self, object->vol, &get, dxpl,
+                                NULL) < 0 ||
+        length == 0)
+        return NULL;
+    char *path = calloc(1, length + 1);
+    get.args.name.buf = path;
+    get.args.name.buf_nbytes = length + 1;
+    if (path != NULL &&
+        library->H5VLobject_get(object->under, &self, object->vol, &get, dxpl,
+                                NULL) < 0)
+        *path = '\0';
+    return path;
+}
+
 bool
 vol_object_may_write(const struct vol_object *object, int type, hid_t dxpl)
 {
@@ -82,23 +106,14 @@ vol_object_may_write(const struct vol_object *object, int type, hid_t dxpl)
 }
 
 bool
-vol_object_is_shared(const struct vol_object *object, int type, hid_t dxpl)
+vol_file_is_shared(const struct vol_library *library, hid_t fapl, hid_t vol)
 {
-    const struct vol_library *library = object->library;
-    struct vol_file_get get = {VOL_FILE_GET_FAPL, {.fapl = H5I_INVALID_HID}};
     unsigned long features = FEATURE_HAS_MPI;
 
     if (!library->is_parallel)
         return false;
-    if (object->vol != library->native)
-        return true;
-    void *file = find_file(object, type, dxpl);
-    if (file == NULL ||
-        library->H5VLfile_get(file, object->vol, &get, dxpl, NULL) < 0)
-        return true;
-    hid_t driver = library->H5Pget_driver(get.args.fapl);
-    if (library->H5FDdriver_query(driver, &features) < 0)
-        features = FEATURE_HAS_MPI;
-    library->H5Pclose(get.args.fapl);
-    return (features & FEATURE_HAS_MPI) != 0;
+    return vol != library->native ||
+           library->H5FDdriver_query(library->H5Pget_driver(fapl), &features) <
+               0 ||
+           (features & FEATURE_HAS_MPI) != 0;
 }

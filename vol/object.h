@@ -10,7 +10,8 @@ struct vol_object {
     const struct vol_library *library;
     hid_t vol;             /* the connector below */
     void *under;           /* the object of the connector below */
-    struct vol_plan *plan; /* of a dataset; NULL until needed (batches.c) */
+    struct vol_plan *plan; /* of a dataset; NULL until needed (plan.c) */
+    bool is_shared;        /* several processes may have its file open */
 };
 
 /* Wraps `under`, which belongs to the same library and connector as `like`.
@@ -34,13 +35,19 @@ vol_object_take_request(const struct vol_object *like, void **req);
 hid_t
 vol_dataset_id(const struct vol_object *dataset, int op, hid_t dxpl);
 
+/* The object's path, which the caller frees; NULL: it has none, or HDF5 does
+ * not tell. `type` is the H5I_type_t of the object. */
+char *
+vol_object_path(const struct vol_object *object, int type, hid_t dxpl);
+
 /* Whether the object's file is open for writing, which HDF5 does not check when
  * it stores a stream. `type` is the H5I_type_t of the object. False if HDF5
  * does not tell. */
 bool
 vol_object_may_write(const struct vol_object *object, int type, hid_t dxpl);
 
-/* Whether several processes may have the object's file open. `type` is the
- * H5I_type_t of the object. True if HDF5 does not tell. */
+/* Whether several processes may open a file together that is opened with these
+ * properties and the connector below `vol`. True if HDF5 does not tell. Asks
+ * HDF5 for no communicator, because that is a call of all processes. */
 bool
-vol_object_is_shared(const struct vol_object *object, int type, hid_t dxpl);
+vol_file_is_shared(const struct vol_library *library, hid_t fapl, hid_t vol);

@@ -219,15 +219,17 @@ open_below(const struct vol_library *library, hid_t fapl, struct below *below)
 
     if (library == NULL || library->H5Pget_vol_info(fapl, &info) < 0)
         return false;
-    *below = (struct below){.like = {library, library->native, NULL, NULL},
-                            .fapl = library->H5Pcopy(fapl),
-                            .info = info};
+    *below =
+        (struct below){.like = {.library = library, .vol = library->native},
+                       .fapl = library->H5Pcopy(fapl),
+                       .info = info};
     if (below->info != NULL) {
         below->like.vol = below->info->vol;
         /* The connector's files may stay open longer than its id, so the id
          * stays open until HDF5 closes. */
         library->H5Iinc_ref(below->like.vol);
     }
+    below->like.is_shared = vol_file_is_shared(library, fapl, below->like.vol);
     if (below->fapl >= 0 &&
         library->H5Pset_vol(below->fapl, below->like.vol,
                             below->info == NULL ? NULL : below->info->under) >=
@@ -436,6 +438,7 @@ get_wrap_ctx(const void *at, void **context_ret)
         return -1;
     context->library = on->library;
     context->vol = on->vol;
+    context->is_shared = on->is_shared;
     herr_t result =
         on->library->H5VLget_wrap_ctx(on->under, on->vol, &context->under);
     if (result < 0) {

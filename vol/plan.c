@@ -78,10 +78,8 @@ make_plan(const void *caller, struct vol_object *dataset, hid_t dxpl)
         !terp_dcpl_read_padding(&host, dcpl, plan->type, plan->pad))
         plan->reason = "HDF5 does not tell its fill value";
     terp_host_close(&host);
-    if (plan->reason == NULL) {
-        plan->is_shared = vol_object_is_shared(dataset, H5I_DATASET, dxpl);
+    if (plan->reason == NULL)
         plan->may_write = vol_object_may_write(dataset, H5I_DATASET, dxpl);
-    }
     if (type >= 0)
         library->H5Tclose(type);
     if (dcpl >= 0)

@@ -1,6 +1,7 @@
 """A dataset that MPI processes write together (examples/parallel_write.c)
 equals the one of a single process, with each engine. Messages arrive
-(mpi_messages.c). TEST_MPIEXEC starts TEST_PARALLEL_WRITE and
+(mpi_messages.c). The connector writes the files of the filter (mpi_patterns.c).
+TEST_MPIEXEC starts TEST_PARALLEL_WRITE, TEST_MPI_PATTERNS and
 TEST_MPI_MESSAGES; TERP_CUDA_LIBRARY has TEST_NDEVICES devices."""
 import collections
 import csv
@@ -101,6 +102,66 @@ class ParallelTest(unittest.TestCase):
         _, result = self.write(2, (40, 33, 5), HDF5_PLUGIN_PATH=self.directory)
         self.assertNotEqual(result.returncode, 0)
         self.assertIn("find the terp filter", result.stdout)
+
+    # ---- the connector ----
+
+    def run_pattern(self, nranks, pattern, **environment):
+        path = os.path.join(self.directory, f"{pattern}.h5")
+        result = mpiexec(nranks, "TEST_MPI_PATTERNS", path, pattern,
+                         TERP_VERBOSE="1", **environment)
+        self.assertEqual(result.returncode, 0, result.stdout)
+        with open(path, "rb") as file:
+            return file.read(), result.stdout, path
+
+    def ask_for_connector(self):
+        _, said, _ = self.run_pattern(1, "chunks", HDF5_VOL_CONNECTOR="terp")
+        if "connector: " not in said:
+            self.skipTest("the HDF5 for MPI has no connectors: it is older than "
+                          "1.14")
+
+    def test_connector_encodes_ahead_and_writes_the_same_file(self):
+        self.ask_for_connector()
+        ahead = re.compile(r"(\d+) of (\d+) chunks were encoded ahead")
+        for pattern in "chunks", "shared", "alone", "double", "again":
+            for nranks in 1, 2, 3, 4:
+                want, _, _ = self.run_pattern(nranks, pattern)
+                for limit in "", "12M":
+                    got, said, _ = self.run_pattern(
+                        nranks, pattern, HDF5_VOL_CONNECTOR="terp",
+                        TERP_MAX_MEMORY=limit)
+                    self.assertEqual(got, want, (pattern, nranks, limit))
+                    found = [(int(a), int(b)) for a, b in ahead.findall(said)]
+                    ntaken = sum(a for a, _ in found)
+                    if pattern in ("chunks", "alone"):
+                        self.assertEqual(ntaken, 10 * 3 * 3)
+                    if pattern == "again":
+                        # HDF5 keeps what was beyond the dataset's end, and
+                        # reads such chunks before it writes them.
+                        self.assertGreater(ntaken, 10 * 3 * 3)
+
+    def test_rules_apply_where_the_user_says_collective(self):
+        self.ask_for_connector()
+        rules = {"HDF5_VOL_CONNECTOR": "terp",
+                 "TERP_RULES": "field=abs:1e-3,chunk:16x32x32"}
+        want, _, _ = self.run_pattern(2, "chunks")
+        _, said, path = self.run_pattern(2, "plain", **rules)
+        self.assertIn("TERP_RULES_MPI=collective", said)
+        with h5py.File(path) as file:
+            self.assertIsNone(file["field"].chunks)
+        got, _, path = self.run_pattern(2, "plain", **rules,
+                                        TERP_RULES_MPI="collective")
+        self.assertLess(len(got), len(want) * 1.1)
+        with h5py.File(path) as file:
+            self.assertEqual(file["field"].chunks, (16, 32, 32))
+
+    def test_refused_write_names_the_remedy(self):
+        self.ask_for_connector()
+        _, said, _ = self.run_pattern(
+            2, "independent", HDF5_VOL_CONNECTOR="terp",
+            TERP_RULES="*=abs:1e-3", TERP_RULES_MPI="collective")
+        self.assertIn("refused", said)
+        self.assertIn("/field: HDF5 refuses independent writes through MPI",
+                      said)
 
     # The program itself fails if a bound does not hold.
     def test_messages_arrive_smaller(self):

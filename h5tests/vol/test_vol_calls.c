@@ -106,8 +106,8 @@ static const struct vol_loc loc, other_loc;
 static struct vol_object *
 make_object(void)
 {
-    const struct vol_object like = {&fake_below.library, FAKE_ANOTHER, NULL,
-                                    NULL};
+    const struct vol_object like = {
+        .library = &fake_below.library, .vol = FAKE_ANOTHER, .is_shared = true};
 
     return vol_object_make(&like, fake_object_make(H5I_INVALID_HID));
 }
@@ -421,6 +421,7 @@ wrapped_object_is_one_of_ours(void **state)
         calls->wrap.wrap_object(made, H5I_GROUP, context);
     assert_ptr_equal(wrapped->under, made);
     assert_int_equal(wrapped->vol, FAKE_ANOTHER);
+    assert_true(wrapped->is_shared);
     fake_below.fail_at = fake_below.ncalls;
     assert_null(calls->wrap.wrap_object(made, H5I_GROUP, context));
     fake_below.fail_at = fake_below.ncalls;
@@ -514,6 +515,31 @@ is_of_no_file(const char *function)
         if (strcmp(function, functions[i]) == 0)
             return true;
     return false;
+}
+
+static void
+files_are_shared_through_mpi(void **state)
+{
+    static const struct {
+        bool is_parallel, is_mpi, is_above, is_shared;
+    } cases[] = {{false, true, true, false},
+                 {true, false, false, false},
+                 {true, true, false, true},
+                 {true, false, true, true}};
+    struct vol_info info = {&fake_below.library, FAKE_ANOTHER, NULL};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        fake_below_reset();
+        fake_below.library.is_parallel = cases[i].is_parallel;
+        fake_below.is_mpi = cases[i].is_mpi;
+        fake_below.info = cases[i].is_above ? &info : NULL;
+        struct vol_object *file =
+            calls->file.open("name", 1, H5P_FILE_ACCESS_DEFAULT, 5, NULL);
+        assert_non_null(file);
+        assert_int_equal(file->is_shared, cases[i].is_shared);
+        free_object(file);
+    }
 }
 
 static void
@@ -665,7 +691,7 @@ static const struct creation {
     hid_t space; /* which: the rank, or below */
     bool is_wide, is_chunked, is_filtered, is_compact, is_external;
     bool is_compressed;
-    bool is_parallel, is_mpi, is_above;
+    bool is_shared, is_collective;
 } creations[] = {
     {"*=abs:1e-2", "rho", .space = 3, .is_compressed = true},
     {"*=abs:1e-2", "/rho", .space = 3, .is_compressed = true},
@@ -691,10 +717,9 @@ static const struct creation {
     {"*=wrong", "rho", .space = 3},
     {"", "rho", .space = 3},
     {NULL, "rho", .space = 3},
-    {"*=abs:1e-2", "rho", .space = 3, .is_compressed = true,
-     .is_parallel = true},
-    {"*=abs:1e-2", "rho", .space = 3, .is_parallel = true, .is_mpi = true},
-    {"*=abs:1e-2", "rho", .space = 3, .is_parallel = true, .is_above = true},
+    {"*=abs:1e-2", "rho", .space = 3, .is_shared = true},
+    {"*=abs:1e-2", "rho", .space = 3, .is_shared = true, .is_collective = true,
+     .is_compressed = true},
 };
 
 static hid_t
@@ -745,15 +770,17 @@ check_creation(const struct creation *creation)
         unsetenv("TERP_RULES");
     else
         setenv("TERP_RULES", creation->rules, 1);
+    if (creation->is_collective)
+        setenv("TERP_RULES_MPI", "collective", 1);
+    else
+        unsetenv("TERP_RULES_MPI");
     float_type = H5T_IEEE_F32LE;
     for (uint64_t n = 0, ncalls = 1; n <= ncalls; n++) {
         fake_below_reset();
-        fake_below.library.is_parallel = creation->is_parallel;
-        fake_below.is_mpi = creation->is_mpi;
-        struct vol_object parent = {&fake_below.library,
-                                    creation->is_above ? FAKE_ANOTHER
-                                                       : FAKE_NATIVE,
-                                    fake_object_make(file), NULL};
+        struct vol_object parent = {.library = &fake_below.library,
+                                    .vol = FAKE_NATIVE,
+                                    .under = fake_object_make(file),
+                                    .is_shared = creation->is_shared};
         H5Iinc_ref(file);
         fake_below.fail_at = n == 0 ? UINT64_MAX : n - 1;
         struct vol_object *made = calls->dataset.create(
@@ -937,6 +964,7 @@ main(void)
         CALL_TEST(request_ends_with_its_own),
         CALL_TEST(wrapped_object_is_one_of_ours),
         CALL_TEST(connector_tells_of_itself_and_of_those_below),
+        CALL_TEST(files_are_shared_through_mpi),
         CALL_TEST(failure_for_a_file_is_its_error),
         CALL_TEST(info_is_copied_compared_and_freed),
         CALL_TEST(info_of_a_text_is_its_text),
