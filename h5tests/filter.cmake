@@ -138,6 +138,33 @@ foreach(name hosts static static_hidden static_stripped)
     "TEST_PLUGIN=$<TARGET_FILE:h5zterp>;TEST_HOSTS=${CMAKE_CURRENT_BINARY_DIR}")
 endforeach()
 
+# The codec for NCZarr, in a program that has functions of netCDF.
+if(TARGET h5vlterp)
+  terp_add_ctest(test_filter_nczarr filter/test_filter_nczarr.c)
+  set_target_properties(test_filter_nczarr PROPERTIES ENABLE_EXPORTS ON)
+  target_link_libraries(test_filter_nczarr PRIVATE ${CMAKE_DL_LIBS})
+  add_dependencies(test_filter_nczarr h5zterp h5vlterp)
+  set_tests_properties(test_filter_nczarr PROPERTIES ENVIRONMENT
+    "TEST_PLUGIN=$<TARGET_FILE:h5zterp>;TEST_CONNECTOR=$<TARGET_FILE:h5vlterp>")
+endif()
+# The same codec against netCDF's header, which includes one that Debian's
+# package lacks and that an empty file replaces.
+find_path(NETCDF_INCLUDE_DIR netcdf_filter_build.h)
+mark_as_advanced(NETCDF_INCLUDE_DIR)
+if(NETCDF_INCLUDE_DIR)
+  set(headers ${CMAKE_CURRENT_BINARY_DIR}/netcdf_headers)
+  if(NOT EXISTS ${NETCDF_INCLUDE_DIR}/netcdf_filter_hdf5_build.h)
+    file(WRITE ${headers}/netcdf_filter_hdf5_build.h "")
+  endif()
+  add_library(test_nczarr_abi OBJECT filter/test_nczarr_abi.c)
+  terp_use_hdf5_headers(test_nczarr_abi)
+  target_include_directories(test_nczarr_abi
+    SYSTEM PRIVATE ${NETCDF_INCLUDE_DIR} ${headers})
+else()
+  message(STATUS "The codec for NCZarr is not held against netCDF's header: not "
+                 "found")
+endif()
+
 # The properties of a dataset, as fake functions of a host report them.
 terp_add_ctest(test_filter_dataset filter/test_filter_dataset.c
   ${PROJECT_SOURCE_DIR}/filter/plugin/dataset.c

@@ -27,6 +27,14 @@ terp_add_wheel_test(python_newest venv-python-newest
 hdf5plugin;mypy;pytest;trove-classifiers;twine"
   run.py ${wheel})
 set_tests_properties(python_newest PROPERTIES FIXTURES_REQUIRED wheel)
+# Programs of netCDF: -DNCCOPY and -DNCDUMP name those of another installation.
+find_program(NCCOPY nccopy)
+find_program(NCDUMP ncdump)
+mark_as_advanced(NCCOPY NCDUMP)
+if(NCCOPY AND NCDUMP)
+  set_property(TEST python_newest APPEND PROPERTY ENVIRONMENT
+    "TEST_NCCOPY=${NCCOPY}" "TEST_NCDUMP=${NCDUMP}")
+endif()
 if(TARGET terp_cuda_emulated_library)
   set(library $<TARGET_FILE:terp_cuda_emulated_library>)
   set_property(TEST python_newest APPEND PROPERTY ENVIRONMENT

@@ -53,7 +53,7 @@ FLOORS = [
     ("device test", r"h5tests/engine/(fake_cuda_engine|test_device)\.c"),
     ("device test", r"h5tests/(filter/test_h5_blocks\.c|support/cuda_buffer\.[ch])"),
     ("connector test", r"(h5tests/vol/\w+\.[ch]|fuzz/fuzz_rules\.c)"),
-    ("plugin test", r"h5tests/filter/test_filter_(dataset|program)\.c"),
+    ("plugin test", r"h5tests/filter/test_(filter_(dataset|program)|nczarr_abi)\.c"),
     ("tool test", r"(fuzz/(fuzz_files|datasets)|h5tests/tools/test_(tool_types|valid))\.c"),
     ("test", r"(h5tests/\w+|fuzz)/\w+\.[ch]"),
 ]

@@ -27,6 +27,7 @@
 #include "filter/plugin/dataset.h"
 #include "filter/plugin/history.h"
 #include "filter/plugin/opened.h"
+#include "filter/plugin/overwrite.h"
 #include "filter/plugin/pipeline.h"
 #include "filter/plugin/prepared.h"
 
@@ -398,6 +399,23 @@ reason_to_pass(enum terp_status st, const struct terp_cd *cd,
     return NULL;
 }
 
+/* Replaces a stream by the longest stream of the chunk, which holds its values
+ * uncompressed. */
+static void
+store_raw(const struct terp_chunk *chunk, const void *values, void *stream,
+          uint64_t *stream_nbytes)
+{
+    const struct terp_frame frame = {.chunk = *chunk,
+                                     .coding = TERP_CODING_RAW,
+                                     .prediction = TERP_PREDICTION_NONE};
+    const uint64_t nbytes = terp_chunk_nbytes(chunk);
+    const int frame_nbytes = terp_frame_write(&frame, stream);
+
+    memcpy((uint8_t *)stream + frame_nbytes, values, nbytes);
+    *stream_nbytes = (uint64_t)frame_nbytes + nbytes;
+    terp_frame_seal(stream, *stream_nbytes);
+}
+
 /* A chunk that cannot be compressed is still stored: HDF5 skips an optional
  * filter, and a mandatory one stores the bytes in a frame of terp. */
 static size_t
@@ -412,8 +430,11 @@ write_chunk(const struct terp_call *call, unsigned flags, size_t cd_nelmts,
     struct terp_run_result result = {.size = sizeof result};
     const struct words words = {cd_nelmts, cd_values};
     bool is_rewrite;
+    uint64_t old_nbytes = 0;
 
     enum terp_status st = terp_cd_parse(cd_nelmts, cd_values, &cd, &reason);
+    if (st == TERP_OK)
+        old_nbytes = terp_overwrite_take(&cd, cd_nelmts, cd_values, *buf);
     reason = reason_to_pass(st, &cd, reason, nbytes);
     struct terp_chunk chunk = {TERP_BYTES, false, false, 1, {nbytes}};
     if (reason == NULL) {
@@ -440,6 +461,16 @@ write_chunk(const struct terp_call *call, unsigned flags, size_t cd_nelmts,
                       nbytes, reason);
         st = encode(call, &words, &unused, &chunk, *buf, &stream,
                     &stream_nbytes, &is_rewrite, &result);
+    }
+    if (st == TERP_OK && stream_nbytes < old_nbytes) {
+        store_raw(&chunk, *buf, stream, &stream_nbytes);
+        terp_call_say(call,
+                      "write: netCDF does not shorten the chunk's file, so the "
+                      "values are stored uncompressed");
+        if (stream_nbytes < old_nbytes) {
+            terp_host_release(&call->host, stream);
+            st = TERP_ERR_CAPACITY;
+        }
     }
     if (st != TERP_OK) {
         reason = terp_status_text(st);
@@ -553,6 +584,8 @@ read_chunk(const struct terp_call *call, size_t cd_nelmts,
                             &stream_nbytes, &values, &status);
         st = terp_run_end(&run, st, &result);
     }
+    if (st == TERP_OK)
+        terp_overwrite_note(&cd, cd_nelmts, cd_values, values, nbytes);
     if (st != TERP_OK) {
         if (values != NULL)
             terp_host_release(&call->host, values);

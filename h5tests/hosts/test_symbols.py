@@ -1,5 +1,5 @@
 """Symbols of the libraries. The plugin's and the connector's files need no
-libhdf5, export what HDF5 looks up, and stay loaded. In static libraries all
+libhdf5, export what HDF5 and netCDF look up, and stay loaded. In static libraries all
 names begin with terp_. The codec's shared library is called TEST_SONAME and
 exports the names of its map. TEST_PLUGIN, TEST_CONNECTOR, TEST_ARCHIVES,
 TEST_CODEC and TEST_MAP name the files. Needs nm and readelf."""
@@ -9,8 +9,9 @@ import subprocess
 import unittest
 
 ENTRIES = ["H5PLget_plugin_info", "H5PLget_plugin_type"]
-SHOWN = {os.environ["TEST_PLUGIN"]: [*ENTRIES, "init_filter"],
-         os.environ["TEST_CONNECTOR"]: ENTRIES}
+SHOWN = {os.environ["TEST_PLUGIN"]: [*ENTRIES, "NCZ_get_codec_info",
+                                     "init_filter"],
+         os.environ["TEST_CONNECTOR"]: [*ENTRIES, "NCZ_codec_info_defaults"]}
 
 
 def output(*command):
@@ -24,7 +25,8 @@ class SymbolsTest(unittest.TestCase):
             needed = re.findall(r"\(NEEDED\).*\[(.*)\]",
                                 output("readelf", "-d", file))
             self.assertTrue(needed)
-            self.assertFalse([name for name in needed if "hdf5" in name])
+            self.assertFalse([name for name in needed
+                              if "hdf5" in name or "netcdf" in name])
 
     def test_no_function_of_hdf5_is_linked(self):
         for file in SHOWN:
