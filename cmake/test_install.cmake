@@ -41,6 +41,26 @@ if(PKG_CONFIG)
   run(sh -c "cc '${CMAKE_CURRENT_LIST_DIR}/consumer/batch.c' -o shared \
 $('${PKG_CONFIG}' --cflags --libs terp) -Wl,-rpath,'${lib_dir}'")
   run(${WORK_DIR}/shared)
+  foreach(variable plugindir fortran_module)
+    execute_process(COMMAND ${PKG_CONFIG} --variable=${variable} terp
+      OUTPUT_VARIABLE ${variable} OUTPUT_STRIP_TRAILING_WHITESPACE
+      COMMAND_ERROR_IS_FATAL ANY)
+  endforeach()
+  foreach(file ${plugindir}/libh5zterp.so ${fortran_module})
+    if(NOT EXISTS ${file})
+      message(FATAL_ERROR "pkg-config names ${file}, which is not installed")
+    endif()
+  endforeach()
+  find_program(H5FC h5fc)
+  if(H5FC)
+    file(COPY ${CMAKE_CURRENT_LIST_DIR}/../examples/fortran_module.f90
+         DESTINATION ${WORK_DIR}/fortran)
+    execute_process(COMMAND ${H5FC} ${fortran_module} fortran_module.f90
+      WORKING_DIRECTORY ${WORK_DIR}/fortran COMMAND_ERROR_IS_FATAL ANY)
+    execute_process(COMMAND ${CMAKE_COMMAND} -E env
+      HDF5_PLUGIN_PATH=${plugindir} ./a.out f.h5
+      WORKING_DIRECTORY ${WORK_DIR}/fortran COMMAND_ERROR_IS_FATAL ANY)
+  endif()
 endif()
 
 # Finds README.md's indented lines, from `first` to an empty line.
