@@ -46,7 +46,7 @@ FLOORS = [
     ("connector", r"vol/\w+\.[ch]"),
     ("device user", r"bench/cuda_\w+\.(c|cpp|cu|h|cuh)"),
     ("user", r"(tools|tools/\w+|examples|bench|cmake/consumer)/\w+\.[ch]"
-             r"|examples/amrex/\w+\.(h|cpp)"),
+             r"|examples/(amrex/\w+\.(h|cpp)|\w+\.cpp)"),
     ("stage test", r"h5tests/codec/test_(estimates|lossless|pointwise|repeats|reserve|stages|tails|tight_bounds)\.c"),
     ("emulator", r"h5tests/emulator/[\w/]+\.(h|cuh|cpp)"),
     ("device test", r"h5tests/gpu/\w+\.(c|cpp|cu|h|cuh)"),
