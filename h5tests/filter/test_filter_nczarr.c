@@ -145,6 +145,7 @@ describe(size_t nwords, const unsigned *words, struct terp_cd *cd_ret)
     unsigned *working = malloc(1); /* netCDF may pass old parameters */
     size_t nvisible = nwords, nworking = 0;
 
+    *cd_ret = (struct terp_cd){.pass = TERP_PASS_NONE};
     assert_non_null(visible);
     memcpy(visible, words, nwords * sizeof *words);
     const int result =
@@ -326,10 +327,11 @@ json_survives(void **state)
         "{\"id\": \"terp\", \"pwr\": 1e-05}",
         "{\"id\": \"terp\", \"psnr\": 60.0}",
         "{\"id\": \"terp\", \"lossless\": true}",
-        "{\"id\": \"terp\", \"pwr\": 0.001, \"floor\": 1e-300, "
-        "\"keep_sign\": \"chunk\", \"valid_range\": [-1.7976931348623157e+308, "
-        "null], \"pipeline\": \"huffman\", \"predictor\": \"lorenzo\", "
-        "\"effort\": \"default\", \"dims\": [1, 4294967295, 3]}",
+        ("{\"id\": \"terp\", \"pwr\": 0.001, \"floor\": 1e-300, "
+         "\"keep_sign\": \"chunk\", \"valid_range\": "
+         "[-1.7976931348623157e+308, "
+         "null], \"pipeline\": \"huffman\", \"predictor\": \"lorenzo\", "
+         "\"effort\": \"default\", \"dims\": [1, 4294967295, 3]}"),
     };
 
     (void)state;
