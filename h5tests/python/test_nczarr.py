@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 
 import h5py
 import numpy as np
@@ -454,6 +455,27 @@ def test_zlib_behind_terp(tmp_path):
         compressors=numcodecs.Zlib())
     np.testing.assert_array_equal(read_netcdf(tmp_path / "p"),
                                   read_python(tmp_path / "p"))
+
+
+@pytest.mark.parametrize("first", ["h5z_terp", "netCDF4"])
+def test_netcdf_finds_the_plugin_in_any_order_of_imports(tmp_path, first):
+    script = f"""if True:
+        import {first}, h5z_terp, netCDF4, numpy
+        with netCDF4.Dataset({url(tmp_path / "n")!r}, "w") as file:
+            file.createDimension("x", 1000)
+            v = file.createVariable("v", "f4", ("x",), chunksizes=(1000,))
+            h5z_terp.set_filter(v, rel=1e-3)
+            v[...] = numpy.arange(1000)
+        with netCDF4.Dataset({url(tmp_path / "z")!r}, "w") as file:
+            file.createDimension("x", 10)
+            file.createVariable("v", "f4", ("x",), zlib=True)[...] = 1
+        """
+    environment = {key: value for key, value in os.environ.items()
+                   if key != "HDF5_PLUGIN_PATH"}
+    ended = subprocess.run([sys.executable, "-c", script], env=environment,
+                           capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    assert stored(tmp_path / "n") == {"rel": 0.001}
 
 
 def test_other_filters_work_beside_the_connector(tmp_path):

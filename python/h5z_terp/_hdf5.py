@@ -50,6 +50,34 @@ def _prepend(path: str) -> None:
     library.H5PLprepend(os.fsencode(PLUGIN_DIR))
 
 
+class _PluginList(ctypes.Structure):
+    """NCPluginList of netCDF"""
+
+    _fields_ = [("ndirs", ctypes.c_size_t),
+                ("dirs", ctypes.POINTER(ctypes.c_char_p))]
+
+
+def _prepend_netcdf(path: str) -> None:
+    """netCDF 4.9.3 and later reads HDF5_PLUGIN_PATH when netCDF4 is imported, and
+    looks there for the filters of Zarr stores."""
+    library = open_loaded(path)
+    if not hasattr(library, "nc_plugin_path_set"):
+        return
+    count = ctypes.c_size_t()
+    if library.nc_plugin_path_ndirs(ctypes.byref(count)) != 0:
+        return
+    known = (ctypes.c_char_p * max(count.value, 1))()
+    found = _PluginList(count.value, known)
+    if library.nc_plugin_path_get(ctypes.byref(found)) != 0:
+        return
+    dirs = [folder for folder in known[:count.value] if folder is not None]
+    if os.fsencode(PLUGIN_DIR) in dirs:
+        return
+    dirs.insert(0, os.fsencode(PLUGIN_DIR))
+    changed = _PluginList(len(dirs), (ctypes.c_char_p * len(dirs))(*dirs))
+    library.nc_plugin_path_set(ctypes.byref(changed))
+
+
 def _netcdf4_dirs() -> list[str]:
     """The directory of filters in netCDF4's wheel. netCDF4 passes it to HDF5
     only if HDF5_PLUGIN_PATH is not set."""
@@ -81,6 +109,8 @@ def register() -> None:
     with objects.phil if objects else contextlib.nullcontext():
         for path in loaded_libraries("libhdf5"):
             _prepend(path)
+        for path in loaded_libraries("libnetcdf"):
+            _prepend_netcdf(path)
 
 
 # How to set the filter in other packages.
