@@ -179,30 +179,23 @@ read_fill(const struct calls *calls, int ncid, int varid, struct terp_cd *cd)
     return NETCDF_OK;
 }
 
-/* Takes the missing value from the variable's attribute `missing_value`, as
- * `terp repack` does. The JSON has no member for it, so a missing value in
- * cd_values must be that of the attribute: a program that opens the store later
- * would not know it. */
-static int
+/* Where cd_values have no missing value, takes it from the variable's attribute
+ * `missing_value`, as `terp repack` does. */
+static void
 read_missing(const struct calls *calls, int ncid, int varid, struct terp_cd *cd)
 {
     static const char name[] = "missing_value";
-    const bool is_given = cd->has_missing;
-    const double given = cd->missing;
     double missing = 0;
     size_t length = 0;
     int type = 0;
 
+    if (cd->has_missing)
+        return;
     cd->has_missing =
         calls->inq_att(ncid, varid, name, &type, &length) == NETCDF_OK &&
         length == 1 && type_of(type) != TERP_BYTES &&
         calls->get_att_double(ncid, varid, name, &missing) == NETCDF_OK;
     cd->missing = missing;
-    if (is_given && (!cd->has_missing || missing != given))
-        return refuse("a Zarr store keeps a missing value only in the "
-                      "variable's attribute missing_value; cd_values give "
-                      "another one");
-    return NETCDF_OK;
 }
 
 /* Fills pass, chunk, fill value and missing value of `cd`. */
@@ -241,8 +234,8 @@ describe(const struct calls *calls, int ncid, int varid, struct terp_cd *cd)
     free(dims);
     if (result != NETCDF_OK || cd->pass != TERP_PASS_NONE)
         return result;
-    result = read_fill(calls, ncid, varid, cd);
-    return result == NETCDF_OK ? read_missing(calls, ncid, varid, cd) : result;
+    read_missing(calls, ncid, varid, cd);
+    return read_fill(calls, ncid, varid, cd);
 }
 
 /* Makes the cd_values for the filter's calls. netCDF keeps `words` as the

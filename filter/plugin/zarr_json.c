@@ -188,10 +188,12 @@ enum member {
     MEMBER_FLOOR,
     MEMBER_KEEP_SIGN,
     MEMBER_VALID_RANGE,
+    MEMBER_MISSING,
     MEMBER_PIPELINE,
     MEMBER_PREDICTOR,
     MEMBER_EFFORT,
     MEMBER_DIMS,
+    MEMBER_FORMAT,
     MEMBER_ID,
     NMEMBERS
 };
@@ -207,10 +209,12 @@ static const char *const member_names[NMEMBERS] = {
     [MEMBER_FLOOR] = "floor",
     [MEMBER_KEEP_SIGN] = "keep_sign",
     [MEMBER_VALID_RANGE] = "valid_range",
+    [MEMBER_MISSING] = "missing",
     [MEMBER_PIPELINE] = "pipeline",
     [MEMBER_PREDICTOR] = "predictor",
     [MEMBER_EFFORT] = "effort",
     [MEMBER_DIMS] = "dims",
+    [MEMBER_FORMAT] = "format",
     [MEMBER_ID] = "id",
 };
 
@@ -345,6 +349,16 @@ read_member(enum member member, const struct value *value,
                refuse(reason_ret,
                       "valid_range must be a pair of numbers, the smaller one "
                       "first; one of them may be null");
+    case MEMBER_MISSING:
+        config->has_missing = value->kind == KIND_NUMBER;
+        config->missing = value->number;
+        return value->kind == KIND_NUMBER || value->kind == KIND_NULL ||
+               refuse(reason_ret, "missing must be a number");
+    case MEMBER_FORMAT:
+        config->format = value->kind == KIND_NUMBER;
+        return value->kind == KIND_NULL ||
+               (value->kind == KIND_NUMBER && value->number == 1) ||
+               refuse(reason_ret, "format must be 1");
     case MEMBER_DIMS:
         return read_dims(value, config) ||
                refuse(reason_ret, "dims must be one to three positive numbers");
@@ -543,6 +557,11 @@ write_guarded(const struct terp_cd *cd, struct writer *writer)
         put_number(writer, params->valid_max);
         put(writer, "]");
     }
+    /* NaN and infinities come back exactly without it. */
+    if (cd->has_missing && isfinite(cd->missing)) {
+        put_member(writer, MEMBER_MISSING);
+        put_number(writer, cd->missing);
+    }
     put_name(writer, MEMBER_PIPELINE, params->pipeline);
     put_name(writer, MEMBER_PREDICTOR, params->predictor);
     put_name(writer, MEMBER_EFFORT, params->effort);
@@ -552,6 +571,10 @@ write_guarded(const struct terp_cd *cd, struct writer *writer)
             put(writer, "%s%llu", i == 0 ? "[" : ", ",
                 (unsigned long long)cd->logical[i]);
         put(writer, "]");
+    }
+    if (params->format == 1) {
+        put_member(writer, MEMBER_FORMAT);
+        put(writer, "1");
     }
     put(writer, "}");
 }

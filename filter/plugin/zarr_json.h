@@ -5,7 +5,7 @@
 
 #include "codec/api/cd_values.h"
 
-/* The longest JSON that terp writes, with its final 0: 13 members. */
+/* The longest JSON that terp writes, with its final 0: 15 members. */
 #define TERP_ZARR_JSON_NBYTES 512
 
 /* Parses `json` to cd_values in the exact form. JSON without a bound only
@@ -16,8 +16,8 @@ bool
 terp_zarr_json_read(const char *json, unsigned words_ret[TERP_CD_MAX_NWORDS],
                     size_t *nwords_ret, const char **reason_ret);
 
-/* Writes the configuration of `cd`. A missing value, the fill value and the
- * chunk have no members. Safe for threads, in any locale. */
+/* Writes the configuration of `cd`. The fill value and the chunk have no
+ * members. Safe for threads, in any locale. */
 void
 terp_zarr_json_write(const struct terp_cd *cd,
                      char json_ret[TERP_ZARR_JSON_NBYTES]);

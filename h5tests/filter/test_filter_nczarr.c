@@ -156,6 +156,9 @@ describe(size_t nwords, const unsigned *words, struct terp_cd *cd_ret)
         assert_int_equal(terp_cd_parse(nworking, working, cd_ret, NULL),
                          TERP_OK);
         assert_true(cd_ret->persisted);
+        /* The number of the variable is not a version of the format. */
+        assert_int_equal(cd_ret->params.format,
+                         *words & TERP_CD_FORMAT_1 ? 1 : 0);
     }
     free(visible);
     free(working);
@@ -252,36 +255,39 @@ fill_values_other_than_zero_count(void **state)
 }
 
 static void
-missing_values_are_those_of_the_attribute(void **state)
+missing_values_are_given_or_those_of_the_attribute(void **state)
 {
     /* a relative bound, and the missing value -9999 */
     const unsigned words[] = {2 + 262144, 1, 3, 4294957297, 0};
-    const float missing = -9999;
-    uint32_t bits;
     struct terp_cd cd;
 
     (void)state;
-    memcpy(&bits, &missing, sizeof bits);
     make_variable(5, 2);
-    fake.has_missing = true;
-    fake.missing_type = 6;
-    fake.missing_length = 1;
-    fake.missing = -9999;
-    for (int given = 0; given < 2; given++) {
-        assert_int_equal(describe(given ? 5 : 3, given ? words : relative, &cd),
-                         0);
-        assert_true(cd.params.has_missing);
-        assert_true(cd.params.missing_bits == bits);
-    }
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
+        const bool counts = i >= 3;
         fake.has_missing = i != 0;
-        fake.missing_type = i == 1 ? 2 : 5;
+        fake.missing_type = i == 1 ? 2 : i == 3 ? 6 : 5;
         fake.missing_length = i == 2 ? 2 : 1;
-        fake.missing = i == 3 ? -999 : -9999;
-        assert_int_equal(describe(5, words, &cd), FILTER_ERROR);
+        fake.missing = i == 4 ? -999 : 5;
+        assert_int_equal(describe(5, words, &cd), 0);
+        assert_true(cd.has_missing && cd.missing == -9999);
         assert_int_equal(describe(3, relative, &cd), 0);
-        assert_int_equal(cd.params.has_missing, i == 3);
+        assert_int_equal(cd.has_missing, counts);
+        assert_true(!counts || cd.missing == fake.missing);
     }
+}
+
+/* Each variable has another number behind the words. */
+static void
+versions_of_the_format_are_given(void **state)
+{
+    const unsigned words[] = {2 + 4194304, 1, 3};
+    struct terp_cd cd;
+
+    (void)state;
+    make_variable(5, 2);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(describe(3, words, &cd), 0);
 }
 
 static void
@@ -330,8 +336,9 @@ json_survives(void **state)
         ("{\"id\": \"terp\", \"pwr\": 0.001, \"floor\": 1e-300, "
          "\"keep_sign\": \"chunk\", \"valid_range\": "
          "[-1.7976931348623157e+308, "
-         "null], \"pipeline\": \"huffman\", \"predictor\": \"lorenzo\", "
-         "\"effort\": \"default\", \"dims\": [1, 4294967295, 3]}"),
+         "null], \"missing\": -9999.0, \"pipeline\": \"huffman\", "
+         "\"predictor\": \"lorenzo\", \"effort\": \"default\", "
+         "\"dims\": [1, 4294967295, 3], \"format\": 1}"),
     };
 
     (void)state;
@@ -340,12 +347,14 @@ json_survives(void **state)
     check_json(same[sizeof same / sizeof *same - 1],
                "{\"id\": \"terp\", \"pwr\": 0.001, \"floor\": 1e-300, "
                "\"keep_sign\": \"chunk\", \"valid_range\": "
-               "[-1.7976931348623157e+308, null], \"pipeline\": \"huffman\", "
-               "\"predictor\": \"lorenzo\", \"dims\": [1, 4294967295, 3]}");
+               "[-1.7976931348623157e+308, null], \"missing\": -9999.0, "
+               "\"pipeline\": \"huffman\", \"predictor\": \"lorenzo\", "
+               "\"dims\": [1, 4294967295, 3], \"format\": 1}");
     check_json(" {\t\"abs\"\n:1E+0 ,\"id\":\"terp\"\r} ",
                "{\"id\": \"terp\", \"abs\": 1.0}");
     check_json("{\"rel\":null,\"abs\":-0,\"lossless\":false,\"floor\":null,"
-               "\"valid_range\":null,\"dims\":[],\"id\":\"terp\"}",
+               "\"valid_range\":null,\"missing\":null,\"dims\":[],"
+               "\"format\":null,\"id\":\"terp\"}",
                "{\"id\": \"terp\", \"lossless\": true}");
     check_json("{\"id\":\"terp\",\"abs\":1,\"valid_range\":[null,null]}",
                "{\"id\": \"terp\", \"abs\": 1.0}");
@@ -403,6 +412,10 @@ wrong_json_is_refused(void **state)
         "{\"id\":\"terp\",\"abs\":1,\"dims\":[1,2,3,4]}",
         "{\"id\":\"terp\",\"abs\":1,\"dims\":[1 2]}",
         "{\"id\":\"terp\",\"abs\":1,\"dims\":{}}",
+        "{\"id\":\"terp\",\"abs\":1,\"missing\":\"x\"}",
+        "{\"id\":\"terp\",\"abs\":1,\"missing\":NaN}",
+        "{\"id\":\"terp\",\"abs\":1,\"format\":2}",
+        "{\"id\":\"terp\",\"abs\":1,\"format\":true}",
         "{\"id\":\"terp\",\"abs\":1,\"more\":1}"};
     unsigned *words;
     size_t nwords;
@@ -492,7 +505,8 @@ main(void)
         cmocka_unit_test(variables_without_chunks_pass_through),
         cmocka_unit_test(stored_words_are_replaced),
         cmocka_unit_test(fill_values_other_than_zero_count),
-        cmocka_unit_test(missing_values_are_those_of_the_attribute),
+        cmocka_unit_test(missing_values_are_given_or_those_of_the_attribute),
+        cmocka_unit_test(versions_of_the_format_are_given),
         cmocka_unit_test(errors_of_netcdf_are_passed_on),
         cmocka_unit_test(json_survives),
         cmocka_unit_test(wrong_json_is_refused),

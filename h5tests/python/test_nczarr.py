@@ -39,10 +39,10 @@ MODES = [{"keep_sign": "chunk"}, {"keep_sign": "values"},
          {"pipeline": "huffman"}, {"pipeline": "speed"},
          {"predictor": "spline"}, {"predictor": "lorenzo"},
          {"effort": "fast"}, {"effort": "best"}, {"dims": [33]},
-         {"dims": [4, 33]},
+         {"dims": [4, 33]}, {"missing": 0.25}, {"format": 1},
          {"floor": 1e-5, "keep_sign": "chunk", "valid_range": [-0.5, 1.25],
-          "pipeline": "huffman", "predictor": "spline", "effort": "fast",
-          "dims": [4, 3, 11]}]
+          "missing": -9999.0, "pipeline": "huffman", "predictor": "spline",
+          "effort": "fast", "dims": [4, 3, 11], "format": 1}]
 CONFIGS = BOUNDS + [{"pwr" if "floor" in mode else "rel": 1e-3, **mode}
                     for mode in MODES]
 each_config = pytest.mark.parametrize("config", CONFIGS, ids=json.dumps)
@@ -358,30 +358,21 @@ def test_zero_is_an_ordinary_fill_value(tmp_path):
     assert streams(tmp_path / "n") == streams(tmp_path / "p")
 
 
-def words_with_missing(value):
-    low, high = np.frombuffer(np.float64(value).tobytes(), "u4")
-    return f"{65536 + 262144 + 2},3539053052,1062232653,{low},{high}"
-
-
-def test_missing_value_in_words_needs_the_attribute(tmp_path, programs):
+@pytest.mark.parametrize("attributes", [
+    {}, {"missing_value": np.float32(-999)}], ids=str)
+def test_missing_values_in_words_need_no_attribute(tmp_path, programs,
+                                                   attributes):
     values = VALUES.copy()
     values[::3] = -9999
-    for name, attributes in ("with", {"missing_value": np.float32(-9999)}), (
-            "without", {}), ("other", {"missing_value": np.float32(-999)}):
-        source = tmp_path / (name + ".nc")
-        write_source(source, values, **attributes)
-        command = (programs["nccopy"], "-F",
-                   "v,46117," + words_with_missing(-9999), source,
-                   url(tmp_path / name))
-        if name != "with":
-            assert "only in the variable's attribute" in run(*command,
-                                                             fails=True)
-            continue
-        run(*command)
-        assert stored(tmp_path / name) == {"rel": 1e-3}
-        read = read_python(tmp_path / name)
-        np.testing.assert_array_equal(read[::3], values[::3])
-        assert abs(read - values).max() <= 1e-3 * np.ptp(VALUES)
+    config = {"rel": 1e-3, "missing": -9999.0}
+    write_source(tmp_path / "in.nc", values, **attributes)
+    words = ",".join(map(str, h5z_terp.Terp(**config).cd_values))
+    run(programs["nccopy"], "-F", f"v,46117,{words}", tmp_path / "in.nc",
+        url(tmp_path / "n"))
+    assert stored(tmp_path / "n") == config
+    read = read_python(tmp_path / "n")
+    np.testing.assert_array_equal(read[::3], values[::3])
+    assert abs(read - values).max() <= 1e-3 * np.ptp(VALUES)
 
 
 def test_repacked_files_become_stores(tmp_path, programs):
@@ -395,7 +386,7 @@ def test_repacked_files_become_stores(tmp_path, programs):
                  missing_value=np.float32(-9999))
     run(tool, "repack", tmp_path / "in.nc", tmp_path / "out.nc", "--abs", 1e-3)
     run(programs["nccopy"], tmp_path / "out.nc", url(tmp_path / "n"))
-    assert stored(tmp_path / "n")["abs"] == 1e-3
+    assert stored(tmp_path / "n") == {"abs": 1e-3, "missing": -9999}
     read = read_python(tmp_path / "n")
     np.testing.assert_array_equal(read[::3], values[::3])
     assert abs(read - values).max() <= 2e-3
@@ -408,6 +399,8 @@ def test_repacked_files_become_stores(tmp_path, programs):
     ({"abs": 1, "speed": 3}, "does not know"),
     ({"abs": 1, "effort": "much"}, "effort must be"),
     ({"abs": 1, "dims": [1, 2, 3, 4]}, "dims must be"),
+    ({"abs": 1, "missing": "x"}, "missing must be"),
+    ({"abs": 1, "format": 2}, "format must be"),
     ({"abs": 1, "valid_range": [1, 0]}, "valid_range must be"),
     ({"lossless": 1}, "true or false")])
 def test_wrong_configurations(tmp_path, capfd, member, said):

@@ -32,7 +32,8 @@ MODES = [{}, {"keep_sign": "chunk"}, {"keep_sign": "values"},
          {"pipeline": "ratio"}, {"pipeline": "huffman"}, {"pipeline": "speed"},
          {"predictor": "auto"}, {"predictor": "spline"},
          {"predictor": "lorenzo"}, {"effort": "default"}, {"effort": "fast"},
-         {"effort": "best"}, {"dims": [33]}, {"dims": (4, 3, 11)}]
+         {"effort": "best"}, {"dims": [33]}, {"dims": (4, 3, 11)},
+         {"missing": -9999}, {"missing": np.float32(1e20)}, {"format": 1}]
 
 
 def test_schema_is_a_schema():
@@ -58,7 +59,8 @@ WRONG = [{}, {"abs": -1}, {"abs": 1, "rel": 1}, {"rel": 0}, {"pwr": 1},
          {"abs": 1, "valid_range": [0]}, {"abs": 1, "valid_range": [0, 1, 2]},
          {"abs": 1, "pipeline": "fast"}, {"abs": 1, "predictor": "cubic"},
          {"abs": 1, "effort": "most"}, {"abs": 1, "dims": [0]},
-         {"abs": 1, "dims": [1, 1, 1, 1]}, {"abs": 1, "level": 3}]
+         {"abs": 1, "dims": [1, 1, 1, 1]}, {"abs": 1, "level": 3},
+         {"abs": 1, "missing": "none"}, {"abs": 1, "format": 2}]
 
 
 @pytest.mark.parametrize("configuration", WRONG, ids=str)
@@ -70,8 +72,10 @@ def test_schema_refuses_what_the_codec_refuses(configuration):
 
 
 def test_schema_has_every_argument():
+    """The codec writes digits and bits as pwr."""
     members = SCHEMA["properties"]["configuration"]["properties"]
-    assert set(members) == set(h5z_terp._settings.Settings.__annotations__)
+    assert {*members, "digits", "bits"} == set(
+        h5z_terp._settings.Settings.__annotations__)
 
 
 @pytest.mark.parametrize("codec", [
