@@ -138,6 +138,11 @@ def test_missing_values_stay_in_arrays_and_files(tmp_path, dtype):
             values)
 
 
+@pytest.mark.parametrize("missing", [np.nan, np.float32(np.inf), -np.inf])
+def test_special_values_need_no_missing_value(missing):
+    assert Terp(abs=1, missing=missing) == Terp(abs=1)
+
+
 def test_integers_without_the_missing_value_have_none():
     values = np.arange(200, dtype="u1")
     assert (Terp(abs=1, missing=-9999).compress(values) ==

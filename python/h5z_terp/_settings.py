@@ -146,7 +146,8 @@ class Terp(Mapping[str, Any]):
     largest may be None. Complex values have no limits.
 
     ``missing`` is a value for "no data", beside the dataset's fill value. It
-    stays exact, and ranges and prediction ignore it.
+    stays exact, and ranges and prediction ignore it. NaN and infinities do so
+    without it.
 
     ``pipeline``, ``predictor`` and ``effort`` are names of doc/cd_values.md.
     ``dims``: a chunk is a stack of boxes of these dims, slowest first; at most
@@ -213,6 +214,8 @@ class Terp(Mapping[str, Any]):
                 raise ValueError(f"format {format!r} must be 1 or None")
             params.format = 1
         _codec.check(params)
+        if missing is not None and not math.isfinite(missing):
+            missing = None
         self._missing = None if missing is None else float(missing)
         words = {name: _plain(bound), "floor": _plain(floor),
                  "keep_sign": keep_sign,
