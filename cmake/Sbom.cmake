@@ -16,14 +16,6 @@ function(terp_tell name is_there version libraries)
   set(terp_${name}_link ${link} PARENT_SCOPE)
 endfunction()
 
-set(terp_xxhash_version)
-file(STRINGS ${XXHASH_INCLUDE_DIR}/xxhash.h lines
-     REGEX "define XXH_VERSION_(MAJOR|MINOR|RELEASE) ")
-foreach(line ${lines})
-  string(REGEX MATCH "[0-9]+ *$" line "${line}")
-  list(APPEND terp_xxhash_version ${line})
-endforeach()
-list(JOIN terp_xxhash_version "." terp_xxhash_version)
 terp_tell(hdf5 "${TERP_HDF5}" "${HDF5_VERSION}" "${HDF5_C_LIBRARIES}")
 terp_tell(jansson "${JANSSON_FOUND}" "${JANSSON_VERSION}"
           "${JANSSON_LINK_LIBRARIES}")

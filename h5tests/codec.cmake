@@ -109,4 +109,11 @@ if(golden_folders)
   add_dependencies(codec_tests test_golden)
   set_tests_properties(test_golden_baseline PROPERTIES
     ENVIRONMENT TERP_CPU=baseline)
+  # With the copy of xxHash in the tree, which systems without the header use. The
+  # program's own frame.c takes the place of the library's.
+  add_executable(test_golden_copy codec/test_golden.c support/golden.c
+                 ${PROJECT_SOURCE_DIR}/codec/format/frame.c)
+  target_include_directories(test_golden_copy SYSTEM PRIVATE ${terp_xxhash_copy})
+  target_link_libraries(test_golden_copy PRIVATE terp_cases)
+  add_test(NAME test_golden_copy COMMAND test_golden_copy ${golden_folders})
 endif()

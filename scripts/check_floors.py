@@ -134,11 +134,12 @@ def floor_of(path):
 
 
 def sources(root):
-    """C and CUDA files of the tree, outside of builds and hidden folders."""
+    """terp's own C and CUDA files, outside of builds and hidden folders."""
     found = []
     for path in root.rglob("*"):
         parts = path.relative_to(root).parts
-        if path.suffix in SUFFIXES and not parts[0].startswith(("build", ".")):
+        if path.suffix in SUFFIXES and not parts[0].startswith(("build", ".",
+                                                                 "third_party")):
             found.append("/".join(parts))
     return sorted(found)
 

@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 judged_by clang-format 14
 
 mapfile -t files < <(find . -regex '.*\.\(c\|h\|cpp\|cu\|cuh\)' \
-    -not -path './build*' -not -path './.*' \
+    -not -path './build*' -not -path './.*' -not -path './third_party/*' \
     -not -path './codebooks/frequencies.c' -not -path './codebooks/tables.c')
 if [ "${1-}" = --fix ]; then
     clang-format -i "${files[@]}"
