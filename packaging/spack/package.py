@@ -88,7 +88,7 @@ class Terp(CMakePackage, CudaPackage):
                 ".",
             )
 
-    def setup_run_environment(self, env: EnvironmentModifications) -> None:
+    def setup_run_environment(self, env):
         env.prepend_path("HDF5_PLUGIN_PATH", self.prefix.lib.hdf5.plugin)
 
     def test_plugin(self):
