@@ -64,9 +64,7 @@ class Terp(CMakePackage, CudaPackage):
                 args.append(self.define("TERP_CUDA_PORTABLE", True))
             else:
                 args.append(
-                    self.define(
-                        "CMAKE_CUDA_ARCHITECTURES", self.spec.variants["cuda_arch"].value
-                    )
+                    self.define("CMAKE_CUDA_ARCHITECTURES", self.spec.variants["cuda_arch"].value)
                 )
         return args
 
