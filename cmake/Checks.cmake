@@ -41,6 +41,13 @@ add_test(NAME needed
          COMMAND ${CMAKE_COMMAND} -DSOURCE_DIR=${CMAKE_CURRENT_SOURCE_DIR}
                  -DWORK_DIR=${CMAKE_BINARY_DIR}/test_needed
                  -P ${CMAKE_CURRENT_SOURCE_DIR}/cmake/test_needed.cmake)
+if(TERP_HDF5 AND NOT TERP_SANITIZE)
+  add_test(NAME parallel_hdf5
+           COMMAND ${CMAKE_COMMAND} -DSOURCE_DIR=${CMAKE_CURRENT_SOURCE_DIR}
+                   -DWORK_DIR=${CMAKE_BINARY_DIR}/test_parallel
+                   -DCOMPILER=${CMAKE_C_COMPILER}
+                   -P ${CMAKE_CURRENT_SOURCE_DIR}/cmake/test_parallel.cmake)
+endif()
 
 # The flags of Hardening.cmake show in the installed files.
 if(terp_hardened AND CMAKE_SYSTEM_NAME STREQUAL "Linux")

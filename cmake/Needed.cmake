@@ -19,6 +19,13 @@ if(TERP_HDF5)
   if(NOT HDF5_FOUND)
     terp_miss("HDF5, whose headers are in no folder that CMake knows"
               libhdf5-dev)
+  elseif(HDF5_IS_PARALLEL)
+    # Headers of an HDF5 with MPI include mpi.h, which only mpicc finds by itself.
+    find_package(MPI COMPONENTS C)
+    if(MPI_C_INCLUDE_DIRS)
+      list(APPEND HDF5_C_INCLUDE_DIRS ${MPI_C_INCLUDE_DIRS})
+      include_directories(SYSTEM ${MPI_C_INCLUDE_DIRS})
+    endif()
   endif()
 endif()
 if(BUILD_TESTING AND PROJECT_IS_TOP_LEVEL)
