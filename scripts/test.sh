@@ -31,7 +31,7 @@ if [ "$all" ]; then
     clang_version=$(clang -dumpversion)
     install_packages abigail-tools clang-tidy gcc-aarch64-linux-gnu \
         gcc-s390x-linux-gnu libc6-dev-arm64-cross libc6-dev-s390x-cross \
-        qemu-user-static \
+        lmod lua5.4 qemu-user-static \
         "libclang-rt-${clang_version%%.*}-dev"
 fi
 

@@ -14,7 +14,7 @@ class Terp(CMakePackage, CudaPackage):
     than the bound that the user chooses."""
 
     homepage = "https://example.org/terp"
-    url = "https://example.org/terp/terp-1.0.0.tar.gz"
+    url = "https://example.org/terp/releases/terp-1.0.0.tar.gz"
 
     license("BSD-3-Clause AND BSD-2-Clause", checked_by="terp")
 
