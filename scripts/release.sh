@@ -40,13 +40,14 @@ install_packages "${TERP_BUILD_PACKAGES[@]}" git python3 python3-venv
 
 version=$(sed -n 's/^#define TERP_VERSION "\(.*\)"/\1/p' codec/api/terp.h)
 name=terp-$version
-SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+commit=$(git rev-parse HEAD) # which may move meanwhile
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct "$commit")
 export SOURCE_DATE_EPOCH
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 make_tarball() {
-    git archive --format=tar --prefix="$name/" HEAD | gzip -9n >"$1/$name.tar.gz"
+    git archive --format=tar --prefix="$name/" "$commit" | gzip -9n >"$1/$name.tar.gz"
 }
 
 # Unpacks the archive into a folder of its own name, as users do.
@@ -55,21 +56,21 @@ unpack() { # FOLDER NAME
     mv "$1/$name" "$1/$2"
 }
 
-make_sdist() {
+make_sdist() { # FOLDER NAME
     "$work/venv/bin/python" -m build -q --sdist -o "$1" "$1/$2"
     "$work/venv/bin/twine" check --strict "$1"/h5z_terp-*.tar.gz
 }
 
-make_wheel() {
+make_wheel() { # FOLDER NAME
     CFLAGS="-ffile-prefix-map=$1/$2=." "$1/$2/scripts/wheel.sh" "$1/wheel"
     mv "$1"/wheel/*.whl "$1"
 }
 
 # Writes the recipes with the archive's address and checksum.
-make_recipes() {
+make_recipes() { # FOLDER NAME
     local sum
     sum=$(sha256sum "$1/$name.tar.gz" | cut -d' ' -f1)
-    cp -r packaging "$1/recipes"
+    cp -r "$1/$2/packaging" "$1/recipes"
     find "$1/recipes" -type f \( -name '*.py' -o -name '*.yaml' -o -name '*.eb' \) \
         -exec sed -i -e "s,https://example.org/terp/releases,$url,g" \
         -e "s,https://example.org/terp,$home,g" -e "s/0\\{64\\}/$sum/" {} +
@@ -94,8 +95,8 @@ $has_pypi || echo "There is neither sdist nor wheel: PyPI cannot be reached"
 for folder in first second; do
     mkdir "$work/$folder"
     make_tarball "$work/$folder"
-    make_recipes "$work/$folder"
     unpack "$work/$folder" "a-$folder-folder"
+    make_recipes "$work/$folder" "a-$folder-folder"
     $has_pypi || continue
     logged "$work/sdist" make_sdist "$work/$folder" "a-$folder-folder"
     $only_source ||
