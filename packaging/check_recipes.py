@@ -3,7 +3,7 @@
 ruff reads the Spack recipe, rattler-build the recipe of conda-forge, eb the
 easyconfigs, luac and Lmod the modulefile, and hadolint the Containerfile. A tool that
 is missing is named, and its recipe is not checked. Exits with 77, ctest's "skipped",
-if no tool is there."""
+if all tools are missing."""
 import os
 import pathlib
 import re
@@ -110,7 +110,10 @@ def main():
         name = check.__name__.removeprefix("check_")
         print(f"{name}: {'not checked, ' + tool + ' is missing' if tool else 'good'}")
         missing += [tool] if tool else []
-    return 77 if len(missing) == len(checks) else 0
+    if len(missing) == len(checks):
+        print("skipped: the tools of all recipes are missing")
+        return 77
+    return 0
 
 
 if __name__ == "__main__":

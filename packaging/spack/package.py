@@ -73,6 +73,10 @@ class Terp(CMakePackage, CudaPackage):
         """Builds the package with its own libraries, like the wheel of PyPI."""
         if self.spec.satisfies("~python"):
             return
+        tool = self.prefix.bin.terp
+        kept = join_path(self.stage.path, "terp")
+        if self.spec.satisfies("+tools"):
+            install(tool, kept)
         with working_dir(self.stage.source_path):
             python(
                 "-m",
@@ -85,6 +89,9 @@ class Terp(CMakePackage, CudaPackage):
                 f"--prefix={self.prefix}",
                 ".",
             )
+        # pip writes a script of the same name, which runs h5py's HDF5.
+        if self.spec.satisfies("+tools"):
+            install(kept, tool)
 
     def setup_run_environment(self, env):
         env.prepend_path("HDF5_PLUGIN_PATH", self.prefix.lib.hdf5.plugin)
