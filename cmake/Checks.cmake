@@ -21,7 +21,10 @@ if(Python3_FOUND)
   add_tree_test(floors ${Python3_EXECUTABLE} check_floors.py
                 ${CMAKE_BINARY_DIR})
   add_tree_test(floors_rules ${Python3_EXECUTABLE} test_check_floors.py)
-  add_tree_test(release ${Python3_EXECUTABLE} test_release.py)
+  add_tree_test(release ${Python3_EXECUTABLE}
+                ${CMAKE_CURRENT_SOURCE_DIR}/h5tests/hosts/in_venv.py
+                ${CMAKE_BINARY_DIR}/venv-release
+                "build,scikit-build-core>=0.11,twine" test_release.py)
   # EasyBuild has no wheels.
   add_tree_test(recipes ${Python3_EXECUTABLE}
                 ${CMAKE_CURRENT_SOURCE_DIR}/h5tests/hosts/in_venv.py

@@ -9,6 +9,8 @@
 # --home as terp's home page, and --url as the folder from which users download the
 # archive. DIRECTORY is build/release-files by default. Without PyPI there is neither
 # sdist nor wheel.
+# TERP_RELEASE_PYTHON: a Python that has build, twine and scikit-build-core (by
+# default they come from PyPI)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 only_source=false
@@ -57,8 +59,7 @@ unpack() { # FOLDER NAME
 }
 
 make_sdist() { # FOLDER NAME
-    "$work/venv/bin/python" -m build -q --sdist -o "$1" "$1/$2"
-    "$work/venv/bin/twine" check --strict "$1"/h5z_terp-*.tar.gz
+    "$python" -m build -q --sdist --no-isolation -o "$1" "$1/$2"
 }
 
 make_wheel() { # FOLDER NAME
@@ -87,10 +88,13 @@ logged() {
     }
 }
 
-python3 -m venv "$work/venv"
+python=${TERP_RELEASE_PYTHON:-$work/venv/bin/python}
 has_pypi=true
-"$work/venv/bin/pip" install -q --disable-pip-version-check build twine \
-    >/dev/null 2>&1 || has_pypi=false
+if [ -z "${TERP_RELEASE_PYTHON:-}" ]; then
+    python3 -m venv "$work/venv"
+    "$python" -m pip install -q --disable-pip-version-check build twine \
+        'scikit-build-core>=0.11' >/dev/null 2>&1 || has_pypi=false
+fi
 $has_pypi || echo "There is neither sdist nor wheel: PyPI cannot be reached"
 for folder in first second; do
     mkdir "$work/$folder"
@@ -102,6 +106,9 @@ for folder in first second; do
     $only_source ||
         logged "$work/wheel" make_wheel "$work/$folder" "a-$folder-folder"
 done
+
+! $has_pypi || logged "$work/twine" "$python" -m twine check --strict \
+    "$work"/first/h5z_terp-*
 
 mkdir -p "$directory"
 rm -f "$directory"/*
