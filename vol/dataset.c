@@ -54,6 +54,7 @@ struct rest {
     size_t count;
     void **under;
     hid_t *types, *mem_spaces, *file_spaces;
+    hid_t *none; /* spaces to close; negative: none */
     const void **src;
     void **dst;
     struct vol_staged *staged; /* of each dataset */
@@ -75,7 +76,7 @@ make_rest(size_t count, struct rest *rest)
 {
     *rest =
         (struct rest){.under = (void **)malloc(count * sizeof *rest->under),
-                      .types = malloc(3 * count * sizeof *rest->types),
+                      .types = malloc(4 * count * sizeof *rest->types),
                       .src = (const void **)malloc(count * sizeof *rest->src),
                       .dst = (void **)malloc(count * sizeof *rest->dst),
                       .staged = calloc(count, sizeof *rest->staged)};
@@ -86,6 +87,7 @@ make_rest(size_t count, struct rest *rest)
     }
     rest->mem_spaces = rest->types + count;
     rest->file_spaces = rest->mem_spaces + count;
+    rest->none = rest->file_spaces + count;
     return true;
 }
 
@@ -95,6 +97,23 @@ say_not_copied(const void *caller)
     vol_library_push(caller, __func__, __LINE__,
                      "values cannot be copied from or to the device");
     return -1;
+}
+
+/* A space in which nothing is selected. A process that has read its values in
+ * batches takes part in a collective call of HDF5 with it, since other
+ * processes wait for the call. Negative: HDF5 reads the values again. */
+static hid_t
+select_none(const struct vol_transfer *transfer)
+{
+    const struct vol_library *library = transfer->dataset->library;
+    hid_t space = vol_dataset_id(transfer->dataset, VOL_DATASET_GET_SPACE,
+                                 transfer->dxpl);
+
+    if (space >= 0 && library->H5Sselect_none(space) < 0) {
+        library->H5Sclose(space);
+        return H5I_INVALID_HID;
+    }
+    return space;
 }
 
 /* Moves the datasets that can go in batches, and lists the rest, with values in
@@ -117,10 +136,14 @@ move_batches(const void *caller, const struct request *request,
         const enum vol_moved moved = vol_batches_move(caller, &transfer);
         if (moved == VOL_FAILED)
             return -1;
-        if (moved == VOL_MOVED)
+        if (moved == VOL_MOVED && !transfer.dataset->is_shared)
             continue;
         const void *src = transfer.src;
-        if (transfer.on_device) {
+        hid_t *none = &rest->none[rest->count];
+        *none = H5I_INVALID_HID;
+        if (moved == VOL_MOVED)
+            *none = select_none(&transfer);
+        if (*none < 0 && transfer.on_device) {
             struct vol_staged *staged = &rest->staged[rest->count];
             if (!vol_device_stage(caller, &transfer, staged))
                 return say_not_copied(caller);
@@ -130,8 +153,9 @@ move_batches(const void *caller, const struct request *request,
         vol_ahead_add(caller, &transfer, src, &rest->ahead);
         rest->under[rest->count] = transfer.dataset->under;
         rest->types[rest->count] = transfer.type;
-        rest->mem_spaces[rest->count] = transfer.mem_space;
-        rest->file_spaces[rest->count] = transfer.file_space;
+        rest->mem_spaces[rest->count] = *none < 0 ? transfer.mem_space : *none;
+        rest->file_spaces[rest->count] =
+            *none < 0 ? transfer.file_space : *none;
         rest->src[rest->count] = src;
         rest->dst[rest->count] = transfer.dst;
         rest->count++;
@@ -139,12 +163,17 @@ move_batches(const void *caller, const struct request *request,
     return 0;
 }
 
-/* Copies values that were read to the device, and frees the host copies. */
+/* Closes spaces, copies values that were read to the device, and frees the host
+ * copies. */
 static herr_t
-end_staging(const void *caller, struct rest *rest, herr_t result)
+end_rest(const void *caller, const struct vol_library *library,
+         struct rest *rest, herr_t result)
 {
     bool is_copied = true;
 
+    for (size_t i = 0; i < rest->count; i++)
+        if (rest->none[i] >= 0)
+            library->H5Sclose(rest->none[i]);
     for (size_t i = 0; i < rest->count; i++)
         is_copied &= vol_device_unstage(caller, is_copied && result >= 0,
                                         &rest->staged[i]);
@@ -221,7 +250,7 @@ serve(const void *caller, const struct request *request, void **req)
     if (result < 0 && request->src != NULL)
         say_independent(caller, request);
     vol_object_take_request(first, req);
-    result = end_staging(caller, &rest, result);
+    result = end_rest(caller, library, &rest, result);
     free_rest(&rest);
     return result;
 }

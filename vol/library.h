@@ -184,6 +184,7 @@
     X(H5S_sel_type, H5Sget_select_type, (hid_t))                          \
     X(hssize_t, H5Sget_select_npoints, (hid_t))                           \
     X(htri_t, H5Sselect_valid, (hid_t))                                   \
+    X(herr_t, H5Sselect_none, (hid_t))                                    \
     X(herr_t, H5Sget_select_bounds, (hid_t, hsize_t *, hsize_t *))        \
     X(herr_t, H5Sselect_hyperslab,                                        \
       (hid_t, H5S_seloper_t, const hsize_t *, const hsize_t *,            \

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "filter/plugin/host.h"
+
 /* H5FD_FEAT_HAS_MPI. */
 #define FEATURE_HAS_MPI 0x100UL
 
@@ -20,6 +22,7 @@ vol_object_make(const struct vol_object *like, void *under)
         object->vol = like->vol;
         object->under = under;
         object->is_shared = like->is_shared;
+        object->reads_together = like->reads_together;
     }
     return object;
 }
@@ -105,15 +108,25 @@ vol_object_may_write(const struct vol_object *object, int type, hid_t dxpl)
            (intent & ACC_RDWR) != 0;
 }
 
-bool
-vol_file_is_shared(const struct vol_library *library, hid_t fapl, hid_t vol)
+void
+vol_object_read_sharing(const void *caller, hid_t fapl, struct vol_object *file)
 {
+    const struct vol_library *library = file->library;
     unsigned long features = FEATURE_HAS_MPI;
+    herr_t (*get_together)(hid_t, hbool_t *);
+    hbool_t together = true;
+    struct terp_host host;
 
     if (!library->is_parallel)
-        return false;
-    return vol != library->native ||
-           library->H5FDdriver_query(library->H5Pget_driver(fapl), &features) <
-               0 ||
-           (features & FEATURE_HAS_MPI) != 0;
+        return;
+    file->is_shared = file->vol != library->native ||
+                      library->H5FDdriver_query(library->H5Pget_driver(fapl),
+                                                &features) < 0 ||
+                      (features & FEATURE_HAS_MPI) != 0;
+    terp_host_open(caller, &host);
+    if (terp_host_find(&host, "H5Pget_all_coll_metadata_ops", &get_together) &&
+        get_together(fapl, &together) < 0)
+        together = true;
+    terp_host_close(&host);
+    file->reads_together = together;
 }

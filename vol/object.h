@@ -12,6 +12,9 @@ struct vol_object {
     void *under;           /* the object of the connector below */
     struct vol_plan *plan; /* of a dataset; NULL until needed (plan.c) */
     bool is_shared;        /* several processes may have its file open */
+    /* all these processes read its file's metadata together, in the same calls
+     */
+    bool reads_together;
 };
 
 /* Wraps `under`, which belongs to the same library and connector as `like`.
@@ -46,8 +49,10 @@ vol_object_path(const struct vol_object *object, int type, hid_t dxpl);
 bool
 vol_object_may_write(const struct vol_object *object, int type, hid_t dxpl);
 
-/* Whether several processes may open a file together that is opened with these
- * properties and the connector below `vol`. True if HDF5 does not tell. Asks
- * HDF5 for no communicator, because that is a call of all processes. */
-bool
-vol_file_is_shared(const struct vol_library *library, hid_t fapl, hid_t vol);
+/* Sets is_shared and reads_together of `file`, which is opened with these
+ * properties: true if HDF5 does not tell. Asks HDF5 for no communicator,
+ * because that is a call of all processes. `caller` is the return address of
+ * the callback. */
+void
+vol_object_read_sharing(const void *caller, hid_t fapl,
+                        struct vol_object *file);

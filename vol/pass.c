@@ -213,7 +213,8 @@ close_below(struct below *below)
 }
 
 static bool
-open_below(const struct vol_library *library, hid_t fapl, struct below *below)
+open_below(const void *caller, const struct vol_library *library, hid_t fapl,
+           struct below *below)
 {
     void *info = NULL;
 
@@ -229,7 +230,7 @@ open_below(const struct vol_library *library, hid_t fapl, struct below *below)
          * stays open until HDF5 closes. */
         library->H5Iinc_ref(below->like.vol);
     }
-    below->like.is_shared = vol_file_is_shared(library, fapl, below->like.vol);
+    vol_object_read_sharing(caller, fapl, &below->like);
     if (below->fapl >= 0 &&
         library->H5Pset_vol(below->fapl, below->like.vol,
                             below->info == NULL ? NULL : below->info->under) >=
@@ -251,9 +252,10 @@ static void *
 file_create(const char *name, unsigned flags, hid_t fcpl, hid_t fapl,
             hid_t dxpl, void **req)
 {
+    const void *caller = __builtin_return_address(0);
     struct below below;
 
-    if (!open_below(vol_library_of(__builtin_return_address(0)), fapl, &below))
+    if (!open_below(caller, vol_library_of(caller), fapl, &below))
         return NULL;
     vol_library_add_filter(below.like.library);
     void *file = below.like.library->H5VLfile_create(name, flags, fcpl,
@@ -264,9 +266,10 @@ file_create(const char *name, unsigned flags, hid_t fcpl, hid_t fapl,
 static void *
 file_open(const char *name, unsigned flags, hid_t fapl, hid_t dxpl, void **req)
 {
+    const void *caller = __builtin_return_address(0);
     struct below below;
 
-    if (!open_below(vol_library_of(__builtin_return_address(0)), fapl, &below))
+    if (!open_below(caller, vol_library_of(caller), fapl, &below))
         return NULL;
     vol_library_add_filter(below.like.library);
     void *file =
@@ -290,7 +293,7 @@ named_file_specific(const void *caller, struct vol_file_specific *arguments,
      * after it. */
     hid_t errors = library->H5Eget_current_stack();
     herr_t result = -1;
-    if (open_below(library, fapl, &below)) {
+    if (open_below(caller, library, fapl, &below)) {
         arguments->args.named.fapl = below.fapl;
         result = library->H5VLfile_specific(NULL, below.like.vol, arguments,
                                             dxpl, req);
@@ -439,6 +442,7 @@ get_wrap_ctx(const void *at, void **context_ret)
     context->library = on->library;
     context->vol = on->vol;
     context->is_shared = on->is_shared;
+    context->reads_together = on->reads_together;
     herr_t result =
         on->library->H5VLget_wrap_ctx(on->under, on->vol, &context->under);
     if (result < 0) {

@@ -112,39 +112,90 @@ create(hid_t file, const struct pattern *pattern)
     return dataset;
 }
 
-static herr_t
-write_values(hid_t dataset, const struct pattern *pattern, int number)
+/* The layers of a process, and how it moves them. */
+struct share {
+    hsize_t first[RANK], count[RANK];
+    hid_t memory, space, dxpl;
+};
+
+static struct share
+open_share(hid_t dataset, const struct pattern *pattern)
 {
-    int rank;
+    int rank, nranks;
+
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    const hsize_t first[RANK] = {layer_of(pattern, rank), 0, 0};
-    int nranks;
     MPI_Comm_size(MPI_COMM_WORLD, &nranks);
+    const hsize_t first = layer_of(pattern, rank);
     const hsize_t end = rank == nranks - 1 || pattern->is_alone
                             ? dims[0]
                             : layer_of(pattern, rank + 1);
-    const hsize_t count[RANK] = {end - first[0], dims[1], dims[2]};
-    hid_t memory = H5Screate_simple(RANK, count, NULL);
-    hid_t space = H5Dget_space(dataset);
-    hid_t dxpl = H5Pcreate(H5P_DATASET_XFER);
-    void *values = make_values(pattern, first[0], count[0], number);
-
-    if (count[0] > 0) {
-        H5Sselect_hyperslab(space, H5S_SELECT_SET, first, NULL, count, NULL);
+    struct share share = {.first = {first, 0, 0},
+                          .count = {end - first, dims[1], dims[2]},
+                          .space = H5Dget_space(dataset),
+                          .dxpl = H5Pcreate(H5P_DATASET_XFER)};
+    share.memory = H5Screate_simple(RANK, share.count, NULL);
+    if (end > first) {
+        H5Sselect_hyperslab(share.space, H5S_SELECT_SET, share.first, NULL,
+                            share.count, NULL);
     } else {
-        H5Sselect_none(space);
-        H5Sselect_none(memory);
+        H5Sselect_none(share.space);
+        H5Sselect_none(share.memory);
     }
-    H5Pset_dxpl_mpio(dxpl, pattern->is_independent ? H5FD_MPIO_INDEPENDENT
-                                                   : H5FD_MPIO_COLLECTIVE);
+    H5Pset_dxpl_mpio(share.dxpl, pattern->is_independent
+                                     ? H5FD_MPIO_INDEPENDENT
+                                     : H5FD_MPIO_COLLECTIVE);
+    return share;
+}
+
+static void
+close_share(const struct share *share)
+{
+    H5Pclose(share->dxpl);
+    H5Sclose(share->space);
+    H5Sclose(share->memory);
+}
+
+static herr_t
+write_values(hid_t dataset, const struct pattern *pattern, int number)
+{
+    const struct share share = open_share(dataset, pattern);
+    void *values = make_values(pattern, share.first[0], share.count[0], number);
     const herr_t result = H5Dwrite(
         dataset, pattern->is_double ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT,
-        memory, space, dxpl, values);
+        share.memory, share.space, share.dxpl, values);
+
     free(values);
-    H5Pclose(dxpl);
-    H5Sclose(space);
-    H5Sclose(memory);
+    close_share(&share);
     return result;
+}
+
+static void
+read_values(hid_t dataset, const struct pattern *pattern)
+{
+    const struct share share = open_share(dataset, pattern);
+    const size_t n = (size_t)(share.count[0] * share.count[1] * share.count[2]);
+    const size_t first = (size_t)(share.first[0] * dims[1] * dims[2]);
+    float *values = calloc(n + 1, sizeof *values);
+    unsigned long long sum = 0;
+    int rank;
+
+    if (values == NULL)
+        need(-1, "get memory");
+    need(H5Dread(dataset, H5T_NATIVE_FLOAT, share.memory, share.space,
+                 share.dxpl, values),
+         "read the dataset");
+    for (size_t i = 0; i < n; i++) {
+        unsigned bits;
+        memcpy(&bits, &values[i], sizeof bits);
+        sum += bits * (unsigned long long)(first + i + 1);
+    }
+    free(values);
+    close_share(&share);
+    MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_UNSIGNED_LONG_LONG, MPI_SUM,
+                  MPI_COMM_WORLD);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (rank == 0)
+        printf("sum %llu\n", sum);
 }
 
 int
@@ -162,6 +213,7 @@ main(int argc, char **argv)
     for (int i = 0; i < pattern->nwrites; i++)
         if (write_values(dataset, pattern, i) < 0)
             puts("refused");
+    read_values(dataset, pattern);
     H5Dclose(dataset);
     H5Pclose(fapl);
     need(H5Fclose(file), "close the file");

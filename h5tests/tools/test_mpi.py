@@ -121,15 +121,20 @@ class ParallelTest(unittest.TestCase):
 
     def test_connector_encodes_ahead_and_writes_the_same_file(self):
         self.ask_for_connector()
+        sums = re.compile(r"sum (\d+)")
         ahead = re.compile(r"(\d+) of (\d+) chunks were encoded ahead")
         for pattern in "chunks", "shared", "alone", "double", "again":
             for nranks in 1, 2, 3, 4:
-                want, _, _ = self.run_pattern(nranks, pattern)
+                want, alone, _ = self.run_pattern(nranks, pattern)
                 for limit in "", "12M":
                     got, said, _ = self.run_pattern(
                         nranks, pattern, HDF5_VOL_CONNECTOR="terp",
                         TERP_MAX_MEMORY=limit)
                     self.assertEqual(got, want, (pattern, nranks, limit))
+                    self.assertEqual(sums.findall(said), sums.findall(alone))
+                    if pattern != "shared" or nranks == 1:
+                        self.assertTrue("connector: read of " in said,
+                                        said[-1000:])
                     found = [(int(a), int(b)) for a, b in ahead.findall(said)]
                     ntaken = sum(a for a, _ in found)
                     if pattern in ("chunks", "alone"):

@@ -808,6 +808,7 @@ PLAIN(H5S_class_t, H5Sget_simple_extent_type, H5S_NO_CLASS, (hid_t space),
 PLAIN(H5S_sel_type, H5Sget_select_type, H5S_SEL_ERROR, (hid_t space), (space))
 PLAIN(hssize_t, H5Sget_select_npoints, -1, (hid_t space), (space))
 PLAIN(htri_t, H5Sselect_valid, -1, (hid_t space), (space))
+PLAIN(herr_t, H5Sselect_none, -1, (hid_t space), (space))
 PLAIN(herr_t, H5Sget_select_bounds, -1,
       (hid_t space, hsize_t *begin_ret, hsize_t *end_ret),
       (space, begin_ret, end_ret))
@@ -824,6 +825,23 @@ PLAIN(htri_t, H5Tequal, -1, (hid_t a, hid_t b), (a, b))
 PLAIN(size_t, H5Tget_size, 0, (hid_t type), (type))
 PLAIN(H5T_class_t, H5Tget_class, H5T_NO_CLASS, (hid_t type), (type))
 
+/* Counted as an id. */
+static herr_t
+fake_H5VLstart_lib_state(void)
+{
+    if (fake_below_fails("H5VLstart_lib_state"))
+        return -1;
+    fake_below.nids++;
+    return 0;
+}
+
+static herr_t
+fake_H5VLfinish_lib_state(void)
+{
+    fake_below.nids--;
+    return 0;
+}
+
 typedef void
 function(void);
 
@@ -837,12 +855,17 @@ fake_below_find(const char *name, void *function_ret)
     static const struct {
         const char *name;
         function *function;
-    } looked_up[] = {
-        LOOKED_UP(H5Pget_layout),     LOOKED_UP(H5Pget_nfilters),
-        LOOKED_UP(H5Pget_filter2),    LOOKED_UP(H5Pget_chunk_opts),
-        LOOKED_UP(H5Pget_fill_time),  LOOKED_UP(H5Pfill_value_defined),
-        LOOKED_UP(H5Pget_fill_value), LOOKED_UP(H5Tget_class),
-        LOOKED_UP(H5Tequal)};
+    } looked_up[] = {LOOKED_UP(H5Pget_layout),
+                     LOOKED_UP(H5Pget_nfilters),
+                     LOOKED_UP(H5Pget_filter2),
+                     LOOKED_UP(H5Pget_chunk_opts),
+                     LOOKED_UP(H5Pget_fill_time),
+                     LOOKED_UP(H5Pfill_value_defined),
+                     LOOKED_UP(H5Pget_fill_value),
+                     LOOKED_UP(H5Tget_class),
+                     LOOKED_UP(H5Tequal),
+                     LOOKED_UP(H5VLstart_lib_state),
+                     LOOKED_UP(H5VLfinish_lib_state)};
 
     for (size_t i = 0; i < sizeof looked_up / sizeof *looked_up; i++)
         if (strcmp(name, looked_up[i].name) == 0) {

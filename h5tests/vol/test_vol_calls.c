@@ -106,8 +106,10 @@ static const struct vol_loc loc, other_loc;
 static struct vol_object *
 make_object(void)
 {
-    const struct vol_object like = {
-        .library = &fake_below.library, .vol = FAKE_ANOTHER, .is_shared = true};
+    const struct vol_object like = {.library = &fake_below.library,
+                                    .vol = FAKE_ANOTHER,
+                                    .is_shared = true,
+                                    .reads_together = true};
 
     return vol_object_make(&like, fake_object_make(H5I_INVALID_HID));
 }
@@ -422,6 +424,7 @@ wrapped_object_is_one_of_ours(void **state)
     assert_ptr_equal(wrapped->under, made);
     assert_int_equal(wrapped->vol, FAKE_ANOTHER);
     assert_true(wrapped->is_shared);
+    assert_true(wrapped->reads_together);
     fake_below.fail_at = fake_below.ncalls;
     assert_null(calls->wrap.wrap_object(made, H5I_GROUP, context));
     fake_below.fail_at = fake_below.ncalls;

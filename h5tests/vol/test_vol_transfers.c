@@ -159,8 +159,9 @@ static const struct scenario {
         NEWER = 128,       /* HDF5 2 */
         ALLOCATIONS = 256, /* allocations fail too */
         READ_ONLY = 512,   /* the file is open read-only */
-        UNCACHED = 1024    /* HDF5 filters chunks while it writes, as through
+        UNCACHED = 1024,   /* HDF5 filters chunks while it writes, as through
                             * MPI */
+        TOGETHER = 2048    /* all processes read metadata together */
     } how;
 } scenarios[] = {
     {"write", CUBE, true, ALL, ALL, false, ALLOCATIONS},
@@ -200,7 +201,10 @@ static const struct scenario {
     {"read integers", INTEGERS, false, ALL, ALL, true, SAME},
     {"read wider", CUBE, false, ALL, ALL, true, WIDER},
     {"read doubled", CUBE, false, ALL, ALL, true, OTHER | DOUBLED},
-    {"read shared", CUBE, false, ALL, ALL, true, MPI},
+    {"read shared", CUBE, false, ALL, ALL, false, MPI},
+    {"read two shared", CUBE, false, ALL, ALL, false, MPI | PAIR},
+    {"read shared steps", CUBE, false, STEPS, DENSE, false, MPI},
+    {"read together", CUBE, false, ALL, ALL, true, MPI | TOGETHER},
     {"read above", CUBE, false, ALL, ALL, true, ABOVE},
     {"read two", CUBE, false, ALL, ALL, false, PAIR},
     {"read two plain", PLAIN, false, ALL, ALL, true, PAIR},
@@ -421,7 +425,8 @@ make_object(const struct trial *trial, hid_t id)
     const struct vol_object like = {
         .library = &fake_below.library,
         .vol = trial->scenario->how & ABOVE ? FAKE_ANOTHER : FAKE_NATIVE,
-        .is_shared = trial->scenario->how & MPI};
+        .is_shared = trial->scenario->how & MPI,
+        .reads_together = trial->scenario->how & TOGETHER};
 
     H5Iinc_ref(id);
     return vol_object_make(&like, fake_object_make(id));
