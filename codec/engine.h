@@ -436,6 +436,22 @@ struct terp_engine {
                                const struct terp_ranked *ranked,
                                enum terp_status *status_ret);
 
+    /* Gets the keys of the sampled rows of tables (codec/model/columns.h), on
+     * the host, those of a chunk after those of the chunk before. */
+    enum terp_status (*sample_rows)(struct terp_session *session,
+                                    const struct terp_chunk *chunk, uint64_t n,
+                                    const void *const *src, uint64_t *keys_ret);
+
+    /* `take_apart`, of the CPU only, copies the columns of a table, one after
+     * another and little-endian; `put_together` is the inverse. */
+    enum terp_status (*take_apart)(struct terp_session *session,
+                                   const struct terp_chunk *chunk,
+                                   const void *src, void *columns);
+    enum terp_status (*put_together)(struct terp_session *session,
+                                     const struct terp_chunk *chunk, uint64_t n,
+                                     const void *const *columns,
+                                     void *const *dst);
+
     /* ---- streams ---- */
 
     /* Assembles streams: copies the pieces of each stream to its destination,

@@ -38,4 +38,7 @@ const struct terp_engine NAMED(terp_cpu_, TERP_INSTRUCTIONS) = {
     .sample = terp_cpu_ranks_sample,
     .rank = terp_cpu_ranks_find,
     .unrank = terp_cpu_ranks_follow,
+    .sample_rows = terp_cpu_columns_sample,
+    .take_apart = terp_cpu_columns_take_apart,
+    .put_together = terp_cpu_columns_put_together,
     .assemble = terp_cpu_assemble};

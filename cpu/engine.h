@@ -135,5 +135,20 @@ terp_cpu_ranks_follow(struct terp_session *session,
                       enum terp_status *status_ret);
 
 enum terp_status
+terp_cpu_columns_sample(struct terp_session *session,
+                        const struct terp_chunk *chunk, uint64_t n,
+                        const void *const *src, uint64_t *keys_ret);
+
+enum terp_status
+terp_cpu_columns_take_apart(struct terp_session *session,
+                            const struct terp_chunk *chunk, const void *src,
+                            void *columns);
+
+enum terp_status
+terp_cpu_columns_put_together(struct terp_session *session,
+                              const struct terp_chunk *chunk, uint64_t n,
+                              const void *const *columns, void *const *dst);
+
+enum terp_status
 terp_cpu_assemble(struct terp_session *session, uint64_t n,
                   const struct terp_assembly *assemblies);

@@ -26,8 +26,8 @@
  *   3. Tiles are entropy-coded. They give a code for each point.
  *   4. The prediction (spline, lorenzo or lossless) and the codes give numbers.
  *   5. Logarithms, carriers and special values turn numbers into values.
- *   6. Ranks, copies, references and parts put values of inner streams
- *      together. */
+ *   6. Columns, ranks, copies, references and parts put values of inner
+ *      streams together. */
 #ifndef TERP_READER_H
 #define TERP_READER_H
 
@@ -1026,6 +1026,7 @@ enum {
     CODING_HUFFMAN = 2,
     CODING_CUSTOM = 3, /* of "Signs"; a frame does not have it */
     CODING_RATIO = 5,
+    CODING_COLUMNS = 11,
     CODING_RANKS = 12,
     CODING_COPIES = 13,
     CODING_REFERENCES = 14,
@@ -1258,7 +1259,8 @@ check_coding(const struct stream *s, uint64_t outer)
     const uint64_t coding = s->coding, type = s->chunk.type;
     const bool is_whole = outer == CODING_RAW;
     const bool is_coded = coding == CODING_HUFFMAN || coding == CODING_RATIO;
-    const bool has_inner = coding == CODING_RANKS || coding == CODING_COPIES ||
+    const bool is_new = coding == CODING_RANKS || coding == CODING_COLUMNS;
+    const bool has_inner = is_new || coding == CODING_COPIES ||
                            coding == CODING_REFERENCES ||
                            coding == CODING_PARTS;
     require(call, is_coded || has_inner || coding == CODING_RAW ||
@@ -1266,9 +1268,16 @@ check_coding(const struct stream *s, uint64_t outer)
     if (has_inner)
         require(call, coding != outer && outer != CODING_REFERENCES);
     if (outer == CODING_RANKS)
+        require(call, coding != CODING_COPIES && coding != CODING_COLUMNS);
+    if (outer == CODING_COLUMNS)
         require(call, coding != CODING_COPIES);
-    if (coding == CODING_RANKS)
+    if (is_new)
         require(call, call->version == 2);
+    if (coding == CODING_COLUMNS) {
+        const uint64_t last = s->chunk.dims[s->chunk.rank - 1];
+        require(call, s->chunk.rank >= 2 && !s->chunk.stack);
+        require(call, last >= 2 && last <= 16);
+    }
     if (coding == CODING_REFERENCES || coding == CODING_RANKS)
         require(call, s->chunk.value_nbytes > 1);
     if (coding != CODING_RAW) {
@@ -2956,7 +2965,8 @@ decode_coded(struct stream *s)
 }
 
 /* ------------------------------------------------------------------------- *
- * "Copies", "References", "Ranks" and "Complex values": streams within a stream
+ * "Copies", "References", "Ranks", "Columns" and "Complex values": streams
+ * within a stream
  *
  * Functions return the words of a chunk's values in C order. A complex value
  * has two words.
@@ -3108,6 +3118,39 @@ decode_ranks(struct stream *s)
     return word;
 }
 
+/* Columns: each group is a chunk without the fastest dimension, or with that
+ * dimension as the slowest. */
+static uint64_t *
+decode_columns(struct stream *s)
+{
+    struct call *call = s->call;
+    const struct terp_reader_chunk *chunk = &s->chunk;
+    const uint64_t ncolumns = chunk->dims[chunk->rank - 1];
+    const uint64_t mask = take_in_range(call, 2, 1, two_to(ncolumns) - 1);
+    require(call, mask % 2 == 1);
+    const uint64_t nrows = chunk->nvalues / ncolumns;
+    uint64_t *word = reserve(call, chunk->nvalues, sizeof *word);
+    for (uint64_t first = 0, end; first < ncolumns; first = end) {
+        end = first + 1;
+        while (end < ncolumns && (mask >> end & 1) == 0)
+            end++;
+        struct terp_reader_chunk group = *chunk;
+        group.nvalues = nrows * (end - first);
+        group.rank = chunk->rank - 1;
+        if (end > first + 1) {
+            group.rank = chunk->rank;
+            group.dims[0] = end - first;
+            for (uint64_t i = 1; i < chunk->rank; i++)
+                group.dims[i] = chunk->dims[i - 1];
+        }
+        const uint64_t *column = decode_inner(
+            s, group, end < ncolumns ? take_uleb(call) : nbytes_left(call));
+        for (uint64_t i = 0; i < group.nvalues; i++)
+            word[i % nrows * ncolumns + first + i / nrows] = column[i];
+    }
+    return word;
+}
+
 /* Parts: the real and the imaginary parts of complex values. */
 static uint64_t *
 decode_parts(struct stream *s)
@@ -3145,6 +3188,8 @@ decode_body(struct stream *s)
     switch (s->coding) {
     case CODING_RAW:
         return take_raw(s);
+    case CODING_COLUMNS:
+        return decode_columns(s);
     case CODING_RANKS:
         return decode_ranks(s);
     case CODING_COPIES:

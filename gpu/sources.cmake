@@ -5,6 +5,7 @@ set(TERP_CUDA_SOURCES
   engine/batch.cu
   engine/call.cu
   engine/chunks.cu
+  engine/columns.cu
   engine/context.cu
   engine/decode.cu
   engine/device.c

@@ -68,6 +68,10 @@ find_values(const struct terp_frame *frame, const uint8_t *body,
     return st;
 }
 
+static enum terp_status
+inspect_columns(const struct terp_frame *frame, const uint8_t *body,
+                uint64_t body_nbytes, bool sets_coding, struct terp_info *info);
+
 /* Describes a stream that is not complex. A stream with references, copies or
  * ranks is described by its inner stream of values or ranks. */
 static enum terp_status
@@ -87,6 +91,8 @@ inspect_one(const struct terp_frame *frame, const uint8_t *body,
         return inspect_one(&values.frame, values.body, values.body_nbytes,
                            sets_coding, info);
     }
+    if (frame->coding == TERP_CODING_COLUMNS)
+        return inspect_columns(frame, body, body_nbytes, sets_coding, info);
     if (sets_coding)
         set_coding(frame, info);
     return frame->coding == TERP_CODING_RAW
@@ -114,6 +120,36 @@ add_counts(struct terp_info *info, const struct terp_info *more)
     for (int i = 0; i < TERP_NENTRIES; i++)
         info->ntiles_with_entry[i] = sum_of_counts(info->ntiles_with_entry[i],
                                                    more->ntiles_with_entry[i]);
+}
+
+/* Describes a stream of columns. Counts are sums over all groups. Coding and
+ * domain are those of the first group. */
+static enum terp_status
+inspect_columns(const struct terp_frame *frame, const uint8_t *body,
+                uint64_t body_nbytes, bool sets_coding, struct terp_info *info)
+{
+    struct terp_held held;
+    struct terp_part group;
+    enum terp_status st = TERP_OK;
+
+    terp_held_begin(frame, &held);
+    for (int g = 0; st == TERP_OK && g < held.nparts; g++) {
+        struct terp_info own = {0};
+        uint64_t nbytes = 0;
+        st = terp_held_read(&held, body, body_nbytes, &group, &nbytes);
+        if (st == TERP_OK)
+            st = inspect_one(&group.frame, group.body, group.body_nbytes, true,
+                             &own);
+        body += nbytes;
+        body_nbytes -= nbytes;
+        add_counts(info, &own);
+        if (g == 0 && sets_coding) {
+            info->pipeline = own.pipeline;
+            info->predictor = own.predictor;
+            info->domain = own.domain;
+        }
+    }
+    return st;
 }
 
 /* Describes a stream of complex values. Counts are sums over both parts. Coding

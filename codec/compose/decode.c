@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+#include "codec/format/columns.h"
 #include "codec/format/held.h"
 #include "codec/format/ranks.h"
 #include "codec/format/references.h"
@@ -93,13 +94,23 @@ struct holders {
     enum terp_status *status; /* not TERP_OK: the stream is skipped */
     struct holder {
         struct terp_held held;
-        struct terp_open_stream part[TERP_HELD_MAX_NPARTS];
+        struct terp_open_stream *part;
         const uint8_t *next; /* where the next part begins */
         uint64_t left_nbytes;
         uint8_t *lists; /* references: distances, then differences; ranks: the
                            table, then the ranks */
     } * holders;
+    struct terp_open_stream *parts; /* of all streams */
 };
+
+/* The most parts that a stream of a frame may have. */
+static uint64_t
+max_nparts(const struct terp_frame *frame)
+{
+    return frame->coding == TERP_CODING_COLUMNS
+               ? (uint64_t)terp_columns_n(&frame->chunk)
+               : TERP_HELD_MAX_NPARTS;
+}
 
 /* Reads the next part of a stream. `seen` is a host copy of its first bytes. */
 static enum terp_status
@@ -122,7 +133,16 @@ read_part(struct holder *holder, const uint8_t *seen)
     return TERP_OK;
 }
 
-/* Reads the next part of every stream. */
+/* Whether a stream has a part that is not read yet. */
+static bool
+has_more(const struct holders *it, uint64_t i)
+{
+    const struct terp_held *held = &it->holders[i].held;
+
+    return it->status[i] == TERP_OK && held->next < held->nparts;
+}
+
+/* Reads the next part of every stream that has one. */
 static enum terp_status
 read_next_parts(struct holders *it, const void **at, uint64_t *nbytes,
                 const uint8_t **seen, uint8_t *room)
@@ -132,7 +152,7 @@ read_next_parts(struct holders *it, const void **at, uint64_t *nbytes,
 
     for (uint64_t i = 0; i < it->n; i++) {
         const struct holder *holder = &it->holders[i];
-        if (it->status[i] != TERP_OK)
+        if (!has_more(it, i))
             continue;
         at[n] = holder->next;
         nbytes[n++] = min_u64(holder->left_nbytes, TERP_LOOK_NBYTES);
@@ -141,7 +161,7 @@ read_next_parts(struct holders *it, const void **at, uint64_t *nbytes,
         n == 0 ? TERP_OK
                : coder->engine->look(coder->session, n, at, nbytes, room, seen);
     for (uint64_t i = 0, k = 0; st == TERP_OK && i < it->n; i++)
-        if (it->status[i] == TERP_OK)
+        if (has_more(it, i))
             it->status[i] = read_part(&it->holders[i], seen[k++]);
     return st;
 }
@@ -155,8 +175,10 @@ read_holders(struct holders *it, const struct terp_open_stream *streams)
                                        sizeof(uint8_t *) + TERP_LOOK_NBYTES);
     enum terp_status st = TERP_OK;
 
+    const uint64_t most = max_nparts(&streams[0].frame);
     it->holders = terp_items_allocate(it->n, sizeof *it->holders);
-    if (memory == NULL || it->holders == NULL) {
+    it->parts = terp_items_allocate(it->n * most, sizeof *it->parts);
+    if (memory == NULL || it->holders == NULL || it->parts == NULL) {
         free(memory);
         return TERP_ERR_MEMORY;
     }
@@ -166,11 +188,12 @@ read_holders(struct holders *it, const struct terp_open_stream *streams)
     for (uint64_t i = 0; i < it->n; i++) {
         struct holder *holder = &it->holders[i];
         terp_held_begin(&streams[i].frame, &holder->held);
+        holder->part = it->parts + i * most;
         holder->next = streams[i].body;
         holder->left_nbytes = streams[i].body_nbytes;
         it->status[i] = TERP_OK;
     }
-    for (int p = 0; st == TERP_OK && p < it->holders[0].held.nparts; p++)
+    for (uint64_t p = 0; st == TERP_OK && p < most; p++)
         st = read_next_parts(it, at, nbytes, seen, (uint8_t *)(seen + n));
     free(memory);
     return st;
@@ -439,6 +462,63 @@ decode_ranks(struct holders *it, uint64_t step)
     return st;
 }
 
+/* ---- columns ---- */
+
+/* Decodes the groups of all streams to their columns, as a batch where
+ * neighbours have one shape. */
+static enum terp_status
+decode_groups(struct holders *it, uint8_t *columns, struct list *list)
+{
+    const uint64_t nbytes = terp_chunk_nbytes(it->chunk);
+    enum terp_status st = TERP_OK;
+
+    for (uint64_t i = 0; st == TERP_OK && i < it->n; i++) {
+        const struct holder *holder = &it->holders[i];
+        uint8_t *to = columns + i * terp_aligned_nbytes(nbytes);
+        for (int g = 0;
+             st == TERP_OK && it->status[i] == TERP_OK && g < holder->held.nparts;
+             g++) {
+            const struct terp_chunk *group = &holder->part[g].frame.chunk;
+            if (list->n > 0 &&
+                !terp_chunks_are_alike(&list->streams[0].frame.chunk, group))
+                st = decode_list(list, 1, it->status);
+            if (st == TERP_OK && it->status[i] == TERP_OK)
+                add(list, i, &holder->part[g], to);
+            to += terp_chunk_nbytes(group);
+        }
+    }
+    return st == TERP_OK ? decode_list(list, 1, it->status) : st;
+}
+
+static enum terp_status
+decode_columns(struct holders *it)
+{
+    const struct terp_coder *coder = it->coder;
+    const uint64_t stride = terp_aligned_nbytes(terp_chunk_nbytes(it->chunk));
+    uint8_t *columns = terp_coder_allocate(coder, it->n * stride);
+    const void **whole = terp_items_allocate(it->n, sizeof *whole);
+    struct list list;
+    enum terp_status st = TERP_ERR_MEMORY;
+    uint64_t n = 0;
+
+    if (make_list(coder, it->n * (uint64_t)terp_columns_n(it->chunk), &list) &&
+        columns != NULL && whole != NULL)
+        st = decode_groups(it, columns, &list);
+    for (uint64_t i = 0; st == TERP_OK && i < it->n; i++) {
+        if (it->status[i] != TERP_OK)
+            continue;
+        whole[n] = columns + i * stride;
+        list.dst[n++] = it->dst[i];
+    }
+    if (st == TERP_OK && n > 0)
+        st = coder->engine->put_together(coder->session, it->chunk, n, whole,
+                                         list.dst);
+    free_list(&list);
+    free(whole);
+    terp_coder_release(coder, columns);
+    return st;
+}
+
 /* ---- complex values ---- */
 
 static enum terp_status
@@ -496,13 +576,16 @@ decode_holders(const struct list *list, uint64_t step, void *const *dst)
         st = coding == TERP_CODING_PARTS    ? decode_complex(&it, step)
              : coding == TERP_CODING_RANKS  ? decode_ranks(&it, step)
              : coding == TERP_CODING_COPIES ? decode_copies(&it)
+             : coding == TERP_CODING_COLUMNS
+                 ? decode_columns(&it)
                                             : decode_references(&it);
+    free(it.parts);
     free(it.holders);
     return st;
 }
 
-/* Decodes every step-th value of streams with copies or references: decodes all
- * values, then gathers every step-th. */
+/* Decodes every step-th value of streams of columns, with copies or with
+ * references: decodes all values, then gathers every step-th. */
 static enum terp_status
 decode_coarse(const struct list *list, const struct terp_coarse *coarse)
 {
@@ -546,8 +629,7 @@ decode_coding(const struct list *list, uint64_t step)
     if (frame->coding == TERP_CODING_PARTS ||
         frame->coding == TERP_CODING_RANKS)
         return decode_holders(list, step, list->dst);
-    if (frame->coding != TERP_CODING_COPIES &&
-        frame->coding != TERP_CODING_REFERENCES)
+    if (!terp_coding_holds(frame->coding))
         return coder->engine->decode(coder->session, step, list->n,
                                      list->streams, list->dst, list->status);
     terp_coarse_make(frame, step, &coarse);
@@ -570,7 +652,7 @@ decode_values(const struct terp_coder *coder, uint64_t n,
 {
     static const enum terp_coding kinds[] = {
         TERP_CODING_RAW, TERP_CODING_COPIES, TERP_CODING_REFERENCES,
-        TERP_CODING_RANKS, TERP_CODING_PARTS};
+        TERP_CODING_RANKS, TERP_CODING_COLUMNS, TERP_CODING_PARTS};
     struct list list;
     enum terp_status st =
         make_list(coder, n, &list) ? TERP_OK : TERP_ERR_MEMORY;

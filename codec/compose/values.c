@@ -4,10 +4,12 @@
 
 #include <stdlib.h>
 
+#include "codec/compose/columns.h"
 #include "codec/compose/copies.h"
 #include "codec/compose/ranks.h"
 #include "codec/compose/references.h"
 #include "codec/compose/trials.h"
+#include "codec/model/columns.h"
 #include "codec/model/ranks.h"
 #include "codec/model/repeats.h"
 
@@ -203,9 +205,50 @@ encode_others(const struct terp_coder *coder, const struct terp_batch *batch,
     return st;
 }
 
-enum terp_status
-terp_values_encode(const struct terp_coder *coder,
-                   const struct terp_batch *batch)
+/* Whether all bits of all values come back, of types without references too. */
+static bool
+is_exact_for(const struct terp_params *params, enum terp_type type)
+{
+    return terp_may_refer_exactly(params, type) || terp_is_lossless(params) ||
+           (terp_type_is_integer(type) && terp_integer_bound(params) == 0);
+}
+
+/* The chunks that may be tables: nothing is lost then. */
+static uint64_t
+list_tables(const struct terp_batch *batch, const struct terp_facts *facts,
+            uint64_t *at_ret)
+{
+    const struct terp_chunk *chunk = batch->source.chunk;
+    const struct terp_params *params = batch->source.params;
+    const bool is_exact = is_exact_for(params, chunk->type);
+    uint64_t nlisted = 0;
+
+    if (!terp_columns_are_allowed(params, chunk, terp_chunk_nvalues(chunk)))
+        return 0;
+    for (uint64_t i = 0; i < batch->source.n; i++)
+        if (!terp_is_left(batch, i) && facts[i].copied == 0 &&
+            (is_exact || facts[i].may_be_lossless) &&
+            (batch->nbytes[i] == 0 ||
+             batch->nbytes[i] > TERP_COLUMNS_MIN_NBYTES))
+            at_ret[nlisted++] = i;
+    return nlisted;
+}
+
+/* Encodes chunks as the smallest of all streams, of columns only if
+ * `may_be_tables`. */
+static enum terp_status
+encode_all(const struct terp_coder *coder, const struct terp_batch *batch,
+           bool may_be_tables);
+
+static enum terp_status
+encode_columns(const struct terp_coder *coder, const struct terp_batch *batch)
+{
+    return encode_all(coder, batch, false);
+}
+
+static enum terp_status
+encode_all(const struct terp_coder *coder, const struct terp_batch *batch,
+           bool may_be_tables)
 {
     const uint64_t n = batch->source.n;
     struct terp_facts *facts =
@@ -217,6 +260,16 @@ terp_values_encode(const struct terp_coder *coder,
     enum terp_status st = encode_others(coder, batch, facts, at);
     if (st == TERP_OK)
         st = terp_ranks_encode(coder, batch, list_ranks(batch, facts, at), at);
+    if (st == TERP_OK && may_be_tables)
+        st = terp_columns_encode(coder, batch, list_tables(batch, facts, at),
+                                 at, encode_columns);
     free(facts);
     return st;
+}
+
+enum terp_status
+terp_values_encode(const struct terp_coder *coder,
+                   const struct terp_batch *batch)
+{
+    return encode_all(coder, batch, true);
 }

@@ -17,6 +17,7 @@ enum terp_coding {
     TERP_CODING_HUFFMAN = 2,
     TERP_CODING_CUSTOM = 3, /* codec/format/pointwise.h, signs */
     TERP_CODING_RATIO = 5,
+    TERP_CODING_COLUMNS = 11,    /* codec/format/columns.h; of version 2 */
     TERP_CODING_RANKS = 12,      /* codec/format/ranks.h; of version 2 */
     TERP_CODING_COPIES = 13,     /* codec/format/copies.h */
     TERP_CODING_REFERENCES = 14, /* codec/format/references.h */
@@ -41,14 +42,14 @@ static inline bool
 terp_coding_is_valid(unsigned coding)
 {
     return coding <= TERP_CODING_HUFFMAN || coding == TERP_CODING_RATIO ||
-           (coding >= TERP_CODING_RANKS && coding <= TERP_CODING_PARTS);
+           (coding >= TERP_CODING_COLUMNS && coding <= TERP_CODING_PARTS);
 }
 
 /* The stream holds other streams. */
 static inline bool
 terp_coding_holds(enum terp_coding coding)
 {
-    return coding >= TERP_CODING_RANKS;
+    return coding >= TERP_CODING_COLUMNS;
 }
 
 /* Whether each tile selects its codebook from the dictionary. */

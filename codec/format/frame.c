@@ -6,6 +6,7 @@
 
 #include "codec/format/base.h"
 #include "codec/format/bytes.h"
+#include "codec/format/columns.h"
 #include "codec/format/types.h"
 
 static const uint8_t magic[4] = {'T', 'E', 'R', 'P'};
@@ -287,7 +288,8 @@ terp_frame_read(const uint8_t *src, uint64_t src_nbytes,
     if (has_bound(frame.coding) != (prediction != TERP_PREDICTION_NONE) ||
         ((frame.coding == TERP_CODING_RAW || terp_coding_holds(frame.coding)) &&
          frame.has_specials) ||
-        (frame.coding == TERP_CODING_RANKS &&
+        ((frame.coding == TERP_CODING_RANKS ||
+          frame.coding == TERP_CODING_COLUMNS) &&
          frame.version == TERP_FORMAT_FIRST_VERSION) ||
         (!has_bound(frame.coding) &&
          flags & (TERP_FRAME_DOMAIN | TERP_FRAME_POINTWISE)) ||
@@ -310,7 +312,9 @@ terp_frame_read(const uint8_t *src, uint64_t src_nbytes,
              (terp_type_nparts(chunk->type) > 1)) ||
         ((frame.coding == TERP_CODING_REFERENCES ||
           frame.coding == TERP_CODING_RANKS) &&
-         !terp_references_are_possible(chunk->type)))
+         !terp_references_are_possible(chunk->type)) ||
+        (frame.coding == TERP_CODING_COLUMNS &&
+         !terp_columns_are_possible(chunk)))
         return TERP_ERR_CORRUPT;
     frame.domain = *chunk;
     enum terp_status st =

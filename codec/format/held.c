@@ -1,6 +1,7 @@
 /* Reads bodies that hold inner streams, one inner stream at a time. */
 #include "codec/format/held.h"
 
+#include "codec/format/columns.h"
 #include "codec/format/copies.h"
 #include "codec/format/ranks.h"
 #include "codec/format/references.h"
@@ -13,7 +14,9 @@ terp_held_begin(const struct terp_frame *frame, struct terp_held *held_ret)
         .coding = frame->coding,
         .version =
             frame->version == 0 ? TERP_FORMAT_FIRST_VERSION : frame->version,
-        .nparts = frame->coding == TERP_CODING_COPIES  ? 1
+        .nparts = frame->coding == TERP_CODING_COPIES ||
+                          frame->coding == TERP_CODING_COLUMNS
+                      ? 1
                   : frame->coding == TERP_CODING_PARTS ? TERP_NPARTS
                   : frame->coding == TERP_CODING_RANKS
                       ? TERP_RANKS_NPARTS
@@ -28,6 +31,8 @@ chunk_of(const struct terp_held *held, int part)
                ? terp_copies_chunk(&held->chunk, held->dims)
            : held->coding == TERP_CODING_PARTS
                ? terp_chunk_of_part(&held->chunk)
+           : held->coding == TERP_CODING_COLUMNS
+               ? terp_columns_chunk(&held->chunk, held->mask, part)
            : held->coding == TERP_CODING_RANKS
                ? terp_ranks_chunk(&held->chunk, (enum terp_ranks_part)part,
                                   held->ntable)
@@ -54,6 +59,14 @@ read_begin(struct terp_held *held, struct reader *reader)
     case TERP_CODING_PARTS:
         held->bound = double_of_bits(read_le(reader, 8));
         return TERP_OK; /* checked after the first size was read */
+    case TERP_CODING_COLUMNS:
+        held->mask = (unsigned)read_le(reader, TERP_COLUMNS_MASK_NBYTES);
+        if (reader->underflow)
+            return TERP_ERR_TRUNCATED;
+        if (!terp_columns_are_valid(terp_columns_n(&held->chunk), held->mask))
+            return TERP_ERR_CORRUPT;
+        held->nparts = terp_columns_ngroups(held->mask);
+        return TERP_OK;
     case TERP_CODING_RANKS:
         held->ntable = read_uleb(reader);
         return reader->underflow ? TERP_ERR_TRUNCATED
@@ -79,8 +92,11 @@ is_forbidden(const struct terp_held *held, enum terp_coding coding)
         return coding == TERP_CODING_COPIES;
     case TERP_CODING_REFERENCES:
         return terp_coding_holds(coding);
+    case TERP_CODING_COLUMNS:
+        return coding == TERP_CODING_COLUMNS || coding == TERP_CODING_COPIES;
     case TERP_CODING_RANKS:
-        return coding == TERP_CODING_RANKS || coding == TERP_CODING_COPIES;
+        return coding == TERP_CODING_RANKS || coding == TERP_CODING_COPIES ||
+               coding == TERP_CODING_COLUMNS;
     default:
         return false;
     }

@@ -6,6 +6,7 @@
 
 TERP_C_BEGIN
 
+/* Of codings but columns. */
 #define TERP_HELD_MAX_NPARTS 3
 
 /* Bytes that suffice to read an inner stream's head: the fields before the
@@ -17,11 +18,13 @@ struct terp_held {
     struct terp_chunk chunk;
     enum terp_coding coding;
     int version;
+    /* Of columns, `nparts` is 1 until the first part was read. */
     int nparts, next;
     double bound;                 /* of PARTS */
     unsigned dims;                /* of COPIES */
     uint64_t marker, nreferences; /* of REFERENCES */
     uint64_t ntable;              /* of RANKS */
+    unsigned mask;                /* of COLUMNS */
 };
 
 void

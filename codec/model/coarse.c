@@ -52,6 +52,7 @@ count_skipped(const struct terp_frame *frame, uint64_t step)
     if (frame->coding == TERP_CODING_RAW ||
         frame->coding == TERP_CODING_COPIES ||
         frame->coding == TERP_CODING_REFERENCES ||
+        frame->coding == TERP_CODING_COLUMNS ||
         terp_prediction_is_raster(frame->prediction) ||
         !bricks_are_aligned(&frame->chunk, domain))
         return 0;

@@ -3,6 +3,12 @@
 
 #include "gpu/engine/platform.cuh"
 
+static __device__ __forceinline__ uint8_t
+swapped(uint8_t byte)
+{
+    return byte;
+}
+
 static __device__ __forceinline__ uint16_t
 swapped(uint16_t word)
 {

@@ -284,6 +284,17 @@ cuda_ranks_follow(struct terp_session *session, const struct terp_chunk *chunk,
                   uint64_t n, const struct terp_ranked *ranked,
                   enum terp_status *status_ret);
 
+/* columns.cu */
+enum terp_status
+cuda_columns_sample(struct terp_session *session,
+                    const struct terp_chunk *chunk, uint64_t n,
+                    const void *const *src, uint64_t *keys_ret);
+
+enum terp_status
+cuda_columns_put_together(struct terp_session *session,
+                          const struct terp_chunk *chunk, uint64_t n,
+                          const void *const *columns, void *const *dst);
+
 /* search.cu */
 enum terp_status
 cuda_search(struct terp_session *session, const struct terp_chunk *chunk,

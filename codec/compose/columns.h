@@ -1,0 +1,13 @@
+/* Streams of columns: tables whose columns are unlike each other. */
+#pragma once
+
+#include "codec/compose/values.h"
+
+/* Tries columns for chunks at[0] to at[n - 1] of a batch, which may be tables,
+ * and keeps the streams that are smaller by at least 2 %. `encode` encodes
+ * groups of columns. A device leaves chunks to the CPU whose samples suggest a
+ * trial. */
+enum terp_status
+terp_columns_encode(const struct terp_coder *coder,
+                    const struct terp_batch *batch, uint64_t n,
+                    const uint64_t *at, terp_batch_encoder *encode);

@@ -1,0 +1,147 @@
+/* Weighs the columns of a table by a sample of its rows. */
+#include "codec/model/columns.h"
+
+#include <stdlib.h>
+
+/* Bits that values of a sample's columns take, each a sum over all pairs. */
+struct weights {
+    int n; /* columns */
+    uint64_t npairs;
+    /* differences from the value above, and these differences from those of the
+     * column before */
+    uint64_t above[TERP_COLUMNS_MAX_N], both[TERP_COLUMNS_MAX_N];
+    /* zeros below all differences from the value above */
+    uint64_t zeros[TERP_COLUMNS_MAX_N];
+    /* of ranks, where values repeat; otherwise UINT64_MAX */
+    uint64_t few[TERP_COLUMNS_MAX_N];
+};
+
+static uint64_t
+width_of(uint64_t difference)
+{
+    return (uint64_t)bit_width(
+        difference >> 63 != 0 ? 0 - difference : difference);
+}
+
+static int
+compare_keys(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+/* The bits of ranks, if at least an eighth of the sample's values repeat others
+ * of the sample. */
+static uint64_t
+weigh_ranks(const uint64_t *keys, int n, int column, uint64_t npairs)
+{
+    uint64_t sorted[TERP_COLUMNS_MAX_NPAIRS], ndistinct = 1;
+
+    for (uint64_t p = 0; p < npairs; p++)
+        sorted[p] = keys[p * 2 * (uint64_t)n + (uint64_t)column];
+    qsort(sorted, npairs, sizeof *sorted, compare_keys);
+    for (uint64_t p = 1; p < npairs; p++)
+        ndistinct += sorted[p] != sorted[p - 1];
+    return 8 * ndistinct > 7 * npairs
+               ? UINT64_MAX
+               : npairs * (uint64_t)bit_width(ndistinct - 1);
+}
+
+static void
+weigh(const uint64_t *keys, struct weights *weights)
+{
+    const uint64_t n = (uint64_t)weights->n;
+
+    for (uint64_t c = 0; c < n; c++) {
+        uint64_t bits = 0;
+        weights->above[c] = weights->both[c] = 0;
+        for (uint64_t p = 0; p < weights->npairs; p++) {
+            const uint64_t *row = keys + 2 * n * p, *next = row + n;
+            const uint64_t above = next[c] - row[c];
+            const uint64_t before = c > 0 ? next[c - 1] - row[c - 1] : 0;
+            weights->above[c] += width_of(above);
+            weights->both[c] += width_of(above - before);
+            bits |= above;
+        }
+        weights->zeros[c] = bits == 0 ? 0 : (uint64_t)__builtin_ctzll(bits);
+        weights->few[c] =
+            weigh_ranks(keys, weights->n, (int)c, weights->npairs);
+    }
+}
+
+/* The bits of a column alone. */
+static uint64_t
+own_bits(const struct weights *weights, int c)
+{
+    const uint64_t zeros = weights->npairs * weights->zeros[c];
+    const uint64_t differences =
+        weights->above[c] > zeros ? weights->above[c] - zeros : 0;
+
+    return min_u64(differences, weights->few[c]);
+}
+
+/* The bits of all values of a chunk that is no table. Zeros that all columns
+ * have, and ranks if all have few values, serve there as well. */
+static uint64_t
+whole_bits(const struct weights *weights)
+{
+    uint64_t above = 0, both = 0, zeros = 64, few = 0;
+    bool are_few = true;
+
+    for (int c = 0; c < weights->n; c++) {
+        above += weights->above[c];
+        both += weights->both[c];
+        zeros = min_u64(zeros, weights->zeros[c]);
+        are_few &= weights->few[c] != UINT64_MAX;
+        few += are_few ? own_bits(weights, c) : 0;
+    }
+    const uint64_t least = min_u64(above, both);
+    const uint64_t all_zeros = zeros * weights->npairs * (uint64_t)weights->n;
+    const uint64_t bits = least > all_zeros ? least - all_zeros : 0;
+    return are_few ? min_u64(bits, few) : bits;
+}
+
+/* Fewest bits that a value has to gain, and by which columns have to differ. */
+#define MIN_GAIN_QUARTERS 1
+#define MIN_SPREAD 3
+
+/* Whether a column belongs to the group of the column before, which must have
+ * no treatment of its own: it saves a bit for each value. */
+static bool
+joins(const struct weights *weights, int c)
+{
+    return c > 0 && own_bits(weights, c - 1) == weights->above[c - 1] &&
+           weights->both[c] + weights->npairs < own_bits(weights, c);
+}
+
+unsigned
+terp_columns_groups(const struct terp_chunk *chunk, uint64_t nvalues,
+                    const uint64_t *keys)
+{
+    const int n = terp_columns_n(chunk);
+    struct weights weights = {
+        .n = n, .npairs = terp_columns_npairs(nvalues / (uint64_t)n)};
+    uint64_t sum = 0, least = UINT64_MAX, most = 0;
+    unsigned mask = 1;
+
+    weigh(keys, &weights);
+    for (int c = 0; c < n; c++) {
+        const uint64_t own = own_bits(&weights, c);
+        const bool is_joined = joins(&weights, c);
+        const uint64_t bits = is_joined ? weights.both[c] : own;
+        mask |= is_joined ? 0 : 1u << c;
+        sum += bits;
+        least = min_u64(least, bits);
+        most = bits > most ? bits : most;
+    }
+    /* The longest dimension is the fastest then. */
+    if (mask == 1)
+        return chunk->rank == 2 ? mask : 0;
+    const uint64_t whole = whole_bits(&weights);
+    const uint64_t gain = whole > sum ? whole - sum : 0;
+    return 4 * gain >= MIN_GAIN_QUARTERS * weights.npairs * (uint64_t)n ||
+                   most - least >= MIN_SPREAD * weights.npairs
+               ? mask
+               : 0;
+}
