@@ -12,6 +12,7 @@
 #include "fuzz/choices.h"
 #include "h5tests/support/few.h"
 #include "h5tests/support/fields.h"
+#include "h5tests/support/tables.h"
 
 #define MAX_NVALUES 1024
 
@@ -175,6 +176,33 @@ write_few(const char *folder)
     }
 }
 
+/* Tables, whose streams have columns. */
+static void
+write_tables(const char *folder)
+{
+    static const uint64_t ncolumns[] = {3, 16};
+    static uint8_t values[500 * 16 * 16];
+    static uint8_t stream[sizeof values + TERP_MAX_FRAME_NBYTES];
+
+    for (uint64_t choice = 0; choice < 2 * TERP_NTYPES; choice++) {
+        const struct terp_chunk chunk = {.type = (enum terp_type)(choice / 2),
+                                         .big_endian = choice % 3 == 0,
+                                         .rank = 2,
+                                         .dims = {500, ncolumns[choice % 2]}};
+        const struct terp_params params = {.bound_mode = TERP_BOUND_ABSOLUTE};
+        uint64_t stream_nbytes;
+        if (chunk.type == TERP_BYTES)
+            continue;
+        table_make(&chunk, values);
+        if (terp_encode(&params, &chunk, values, stream, sizeof stream,
+                        &stream_nbytes, 1) != TERP_OK) {
+            fprintf(stderr, "cannot encode a table, %d\n", (int)choice);
+            exit(1);
+        }
+        write_file(folder, "stream", stream, stream_nbytes);
+    }
+}
+
 static void
 write_cd_values(const char *folder)
 {
@@ -271,6 +299,7 @@ main(int argc, char **argv)
     }
     write_streams(argv[1], with_files);
     write_few(argv[1]);
+    write_tables(argv[1]);
     write_cd_values(argv[1]);
     write_round_trips(argv[1]);
     if (with_rules)

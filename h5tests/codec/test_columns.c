@@ -210,7 +210,7 @@ damaged_streams_are_refused_alike(void **state)
     static const struct terp_chunk chunks[] = {
         {TERP_FLOAT32, false, false, 2, {1000, 3}},
         {TERP_INT8, true, false, 2, {700, 16}},
-        {TERP_FLOAT64, true, false, 3, {15, 50, 4}},
+        {TERP_FLOAT64, true, false, 3, {15, 200, 4}},
         {TERP_COMPLEX64, false, false, 2, {2000, 5}}};
     unsigned nrefused = 0, ntried = 0;
 

@@ -9,6 +9,7 @@
 #include "h5tests/support/cmocka_all.h"
 #include "h5tests/support/few.h"
 #include "h5tests/support/fields.h"
+#include "h5tests/support/tables.h"
 #include "h5tests/support/values.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -287,6 +288,31 @@ failed_allocations_of_ranks_leak_nothing(void **state)
     }
 }
 
+/* Tables: streams of columns, of which some are ranks. */
+static void
+failed_allocations_of_columns_leak_nothing(void **state)
+{
+    static const struct terp_chunk chunks[] = {
+        {TERP_FLOAT32, false, false, 2, {1500, 3}},
+        {TERP_COMPLEX64, true, false, 2, {1500, 3}}};
+
+    (void)state;
+    for (size_t c = 0; c < COUNT(chunks); c++) {
+        const struct terp_params params = {.bound_mode = TERP_BOUND_ABSOLUTE};
+        uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&chunks[c]));
+        table_make(&chunks[c], values);
+        struct terp_stream stream =
+            terp_case_encode(&params, &chunks[c], values, 1);
+        assert_int_equal(stream.bytes[TERP_FRAME_VERSION_AT], 2);
+        fail_encode(&params, &chunks[c], values, 1, &stream);
+        fail_decode(&stream, &chunks[c], 1);
+        fail_inspect(&stream);
+        fail_coarse(&stream, &chunks[c]);
+        free(stream.bytes);
+        free(values);
+    }
+}
+
 /* A context that cannot be created. */
 static void
 failed_context_is_reported(void **state)
@@ -462,6 +488,7 @@ main(void)
         cmocka_unit_test(failed_allocations_of_other_types_leak_nothing),
         cmocka_unit_test(failed_allocations_of_second_streams_leak_nothing),
         cmocka_unit_test(failed_allocations_of_ranks_leak_nothing),
+        cmocka_unit_test(failed_allocations_of_columns_leak_nothing),
         cmocka_unit_test(failed_context_is_reported),
         cmocka_unit_test(failed_allocations_of_a_team_leak_nothing),
         cmocka_unit_test(refused_threads_change_nothing),

@@ -12,7 +12,7 @@ import unittest
 REFUSED, SAME, TAKEN, ANY = "refused", "ignored: the same values", "taken", None
 ALL = range(256)
 EXAMPLES = ("huffman", "default", "exact", "listed", "tails", "pointwise", "integers", "lossless",
-            "references", "copies", "floor", "ranks")
+            "references", "copies", "floor", "ranks", "columns")
 
 
 def hexed(text):
@@ -214,7 +214,7 @@ def frame_cases(s):
     yield from sweep("coding of a stored chunk", s["raw"], 6, lambda v: REFUSED)
     yield from sweep("coding of a constant", s["constant"], 6, lambda v: REFUSED)
     yield from sweep("coding of complex values", s["parts"], 6, lambda v: REFUSED)
-    for name in ("raw", "bytes", "stack", "parts", "references", "copies", "ranks"):
+    for name in ("raw", "bytes", "stack", "parts", "references", "copies", "ranks", "columns"):
         yield from sweep("prediction of " + name, s[name], 7, lambda v: REFUSED)
     yield from sweep("prediction of a constant", s["constant"], 7, lambda v: REFUSED)
     yield from sweep("prediction", example, 7,
@@ -619,6 +619,63 @@ def ranks_cases(s):
            REFUSED)
 
 
+def columns_cases(s):
+    """The example, and streams of 3 x 3 uint8 that are made here."""
+    example = s["columns"]
+    mask, first, second = 19, 21, 27
+    yield from sweep("version of columns", example, 4, lambda v: REFUSED)
+    yield "a long ULEB of a column", example, put(example, first, hexed("8500"), 1), SAME
+    yield from sweep("groups", example, mask, lambda v: REFUSED)
+    yield from sweep("groups, upper byte", example, mask + 1, lambda v: REFUSED)
+    yield from sweep("size of a column", example, first, lambda v: REFUSED)
+    for at in (first + 1, second):
+        yield from sweep("coding within columns", example, at, lambda v: REFUSED)
+        yield from sweep("prediction within columns", example, at + 1, lambda v: REFUSED)
+    yield ("one group", example,
+           put(example[:first], mask, b"\x01") + bytes((0, 0, 1, 1, 1, 2, 3, 4)), SAME)
+    yield "a short table", example, example[:-1], REFUSED
+    yield "a long table", example, example + b"\0", REFUSED
+
+    def columns(dims, groups, bodies, layout=0, of_type=b"\x07"):
+        stream = put(frame(OTHER_TYPE | layout, 11, 0, dims, of_type), 4, b"\x02")
+        stream += groups.to_bytes(2, "little")
+        for i, body in enumerate(bodies):
+            last = i + 1 == len(bodies)
+            stream += (b"" if last else uleb(len(body) + 2)) + b"\0\0" + body
+        return stream
+
+    rows = columns([3, 3], 7, (b"abc", b"def", b"ghi"))
+    yield "two groups", rows, columns([3, 3], 5, (b"abcdef", b"ghi")), SAME
+    yield "two other groups", rows, columns([3, 3], 3, (b"abc", b"defghi")), SAME
+    yield "one group of three", rows, columns([3, 3], 1, (b"abcdefghi",)), SAME
+    yield "no first group", rows, columns([3, 3], 6, (b"abc", b"defghi")), REFUSED
+    yield "a group too many", rows, columns([3, 3], 15, (b"abc", b"def", b"ghi", b"")), REFUSED
+    yield "three dims", rows, columns([3, 1, 3], 7, (b"abc", b"def", b"ghi")), TAKEN
+    yield "four dims", rows, columns([1, 3, 1, 3], 3, (b"abc", b"defghi")), TAKEN
+    yield "one dim", rows, columns([9], 1, (b"abcdefghi",)), REFUSED
+    yield "a stack of tables", rows, columns([1, 3, 3], 7, (b"abc", b"def", b"ghi"), STACK), REFUSED
+    yield "a column alone", rows, columns([9, 1], 1, (b"abcdefghi",)), REFUSED
+    yield "16 columns", rows, columns([1, 16], 65535, [b"a"] * 16), TAKEN
+    yield "17 columns", rows, columns([1, 17], 65535, [b"a"] * 15 + [b"bc"]), REFUSED
+    yield "wide values", rows, columns([1, 3], 5, (b"abcd", b"ef"), BIG_ENDIAN, b"\x08"), TAKEN
+    yield "columns of complex values", rows, columns([1, 2], 3, (bytes(8), bytes(8)), 0,
+                                                     b"\x0d"), REFUSED
+    copies = put(frame(OTHER_TYPE, 13, 0, [2, 3, 2], b"\x07"), 4, b"\x02") + b"\x04"
+    yield "columns without copies", example, copies + example[6:8] + example[19:], TAKEN
+    yield ("columns in a stream of version 1", example,
+           put(copies, 4, b"\x01") + example[6:8] + example[19:], REFUSED)
+    table, head = columns([3, 2, 2], 3, (b"abcdef", b"ghijkl")), columns([3, 2, 2], 3, ())
+    for name, inner in (("columns", b"\x0b\0" + example[mask:]),
+                        ("copies", b"\x0d\0\x01\0\0abc")):
+        yield (name + " within columns", table, head + uleb(len(inner)) + inner + b"\0\0ghijkl",
+               REFUSED)
+    ranks = s["ranks"]
+    of_type = put(frame(OTHER_TYPE, 12, 0, [3, 2], b"\x08"), 4, b"\x02")
+    table = b"\x02\x06\0\0\1\0\2\0"
+    yield ("columns within ranks", ranks, of_type + table + b"\x0b\0\3\0\x08\0\0" + bytes(6)
+           + b"\0\0" + bytes(6), REFUSED)
+
+
 def tile_cases(s):
     example, default, five = s["huffman"], s["default"], s["five"]
     bits, entries, control, offsets, lengths = 41, 42, 44, 45, 46
@@ -823,6 +880,9 @@ class FieldsTest(unittest.TestCase):
 
     def test_ranks(self):
         self.check(ranks_cases(self.streams))
+
+    def test_columns(self):
+        self.check(columns_cases(self.streams))
 
     def test_tiles(self):
         self.check(tile_cases(self.streams))

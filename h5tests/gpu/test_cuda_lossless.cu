@@ -16,6 +16,7 @@ extern "C" {
 #include "h5tests/support/cmocka_all.h"
 #include "h5tests/support/few.h"
 #include "h5tests/support/fields.h"
+#include "h5tests/support/tables.h"
 #include "h5tests/support/values.h"
 
 terp_cuda_open_function terp_cuda_open;
@@ -840,12 +841,112 @@ device_leaves_few_values(void **state)
     free(made);
 }
 
+static struct terp_stream
+stream_of_table(const struct terp_chunk *chunk)
+{
+    struct terp_params params = {};
+    uint8_t *values = (uint8_t *)terp_case_alloc(terp_chunk_nbytes(chunk));
+
+    params.bound_mode = TERP_BOUND_ABSOLUTE;
+    table_make(chunk, values);
+    struct terp_stream stream = terp_case_encode(&params, chunk, values, 1);
+    assert_int_equal(stream.bytes[TERP_FRAME_VERSION_AT], 2);
+    free(values);
+    return stream;
+}
+
+/* Columns of all sizes of values, of which some are ranks; as parts; and other
+ * streams in the same call. */
+static void
+device_decodes_columns(void **state)
+{
+    static const struct terp_chunk tables[] = {
+        {TERP_FLOAT32, true, false, 2, {2001, 3}},
+        {TERP_FLOAT64, false, false, 3, {20, 100, 5}},
+        {TERP_INT16, true, false, 2, {3001, 16}},
+        {TERP_UINT8, false, false, 2, {2001, 7}},
+        {TERP_COMPLEX64, true, false, 2, {2000, 5}},
+    };
+
+    (void)state;
+    for (const struct terp_chunk &table : tables) {
+        struct streams *all = no_streams(&table);
+        add_stream(all, stream_of_table(&table));
+        add_stream(all, copy_of(&all->stream[0]));
+        add_stream(all, stream_of_field(&table, TERP_FIELD_ROUGH, 0,
+                                        TERP_CODING_RAW));
+        const int nmade = all->n;
+        for (enum terp_memory memory : memories)
+            for (uint64_t step = 1; step <= 4; step *= 4)
+                assert_int_equal(check_streams(all, memory, step), nmade);
+        for (uint64_t at = 4; at < 120; at += 3)
+            for (int sealed = 0; sealed < 2; sealed++)
+                add_damaged(all, &all->stream[0], at * 7 % 400 + 4,
+                            1u << at % 8, sealed > 0);
+        assert_in_range(check_streams(all, memories[table.big_endian], 1),
+                        nmade, all->n / 2);
+        free_streams(all);
+    }
+}
+
+/* Tables among other chunks: the device says which. */
+static void
+device_leaves_tables(void **state)
+{
+    static const struct terp_chunk shape = {
+        TERP_FLOAT32, true, false, 2, {2001, 4}};
+    const uint64_t nbytes = terp_chunk_nbytes(&shape);
+    struct terp_params params = {};
+    uint8_t *values[2],
+        *made = (uint8_t *)terp_case_alloc(terp_encode_bound(&shape));
+
+    (void)state;
+    params.size = sizeof params;
+    params.bound_mode = TERP_BOUND_ABSOLUTE;
+    for (uint8_t *&some : values)
+        some = (uint8_t *)terp_case_alloc(nbytes);
+    terp_field_make(TERP_FIELD_NOISE, &shape, values[0]);
+    table_make(&shape, values[1]);
+    for (enum terp_memory memory : memories)
+        for (int format = 0; format < 2; format++) {
+            const struct terp_cuda_call where = {memory, false, NULL, 0, NULL};
+            const void *src[2];
+            void *dst[2], *to = made;
+            uint64_t made_nbytes[2];
+            params.format = format;
+            for (int i = 0; i < 2; i++) {
+                src[i] = make_memory(&where, values[i], nbytes);
+                dst[i] = make_memory(&where, NULL, terp_encode_bound(&shape));
+            }
+            assert_int_equal(engine->encode(device, &where, &params, &shape, 2,
+                                            src, dst, made_nbytes),
+                             TERP_OK);
+            for (int i = 0; i < 2; i++) {
+                struct terp_stream stream =
+                    terp_case_encode(&params, &shape, values[i], 1);
+                const void *from = dst[i];
+                const bool is_left = i == 1 && format == 0;
+                assert_int_equal(made_nbytes[i], is_left ? 0 : stream.nbytes);
+                engine->copy(device, &where, 1, &to, &from, &made_nbytes[i]);
+                check_bytes("stream", i, 0, made, stream.bytes, made_nbytes[i]);
+                free_memory(&where, (void *)src[i]);
+                free_memory(&where, dst[i]);
+                free(stream.bytes);
+            }
+        }
+    for (uint8_t *some : values)
+        free(some);
+    free(made);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(device_decodes_ranks),
         cmocka_unit_test(device_leaves_few_values),
+        cmocka_unit_test(device_decodes_columns),
+        cmocka_unit_test(device_leaves_tables),
         cmocka_unit_test(device_keeps_what_repeats_by_chance),
         cmocka_unit_test(device_decodes_streams_that_hold_others),
         cmocka_unit_test(device_leaves_copies_out),
