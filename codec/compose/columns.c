@@ -24,7 +24,7 @@ struct table {
  * frame keeps. */
 #define HEAD_NBYTES (9 + TERP_PART_NKEPT)
 
-static enum terp_status
+static void
 add_group(struct table *table, const struct terp_chunk *group,
           const uint8_t *values, const uint8_t *stream, uint64_t nbytes,
           bool is_last)
@@ -42,13 +42,12 @@ add_group(struct table *table, const struct terp_chunk *group,
         write_raw(&writer, values, values_nbytes);
     }
     table->body_nbytes = (uint64_t)(writer.at - table->body);
-    return TERP_OK;
 }
 
 /* Encodes a group, and adds it to the body. */
 static enum terp_status
 encode_group(struct table *table, int number, const uint8_t *values,
-             const struct terp_params *params, terp_batch_encoder *encode)
+             const struct terp_params *params, terp_columns_encoder *encode)
 {
     const struct terp_coder *coder = table->coder;
     const struct terp_chunk group =
@@ -67,8 +66,8 @@ encode_group(struct table *table, int number, const uint8_t *values,
         stream == NULL ? TERP_ERR_MEMORY : encode(coder, &batch);
 
     if (st == TERP_OK)
-        st = add_group(table, &group, values, stream, nbytes,
-                       number == table->ngroups - 1);
+        add_group(table, &group, values, stream, nbytes,
+                  number == table->ngroups - 1);
     terp_coder_release(coder, stream);
     return st;
 }
@@ -105,7 +104,7 @@ write_stream(const struct table *table, const struct terp_batch *batch,
 /* Encodes groups until their streams are too large. */
 static enum terp_status
 encode_groups(struct table *table, const struct terp_batch *batch, uint64_t i,
-              terp_batch_encoder *encode)
+              terp_columns_encoder *encode)
 {
     const struct terp_params params =
         terp_params_under(batch->source.params, 0);
@@ -125,7 +124,7 @@ encode_groups(struct table *table, const struct terp_batch *batch, uint64_t i,
 
 static enum terp_status
 encode_chunk(const struct terp_coder *coder, const struct terp_batch *batch,
-             uint64_t i, unsigned mask, terp_batch_encoder *encode)
+             uint64_t i, unsigned mask, terp_columns_encoder *encode)
 {
     const struct terp_chunk *chunk = batch->source.chunk;
     const uint64_t nbytes = terp_chunk_nbytes(chunk);
@@ -156,7 +155,7 @@ encode_chunk(const struct terp_coder *coder, const struct terp_batch *batch,
 static enum terp_status
 encode_sampled(const struct terp_coder *coder, const struct terp_batch *batch,
                uint64_t n, const uint64_t *at, uint64_t *keys,
-               terp_batch_encoder *encode)
+               terp_columns_encoder *encode)
 {
     const struct terp_chunk *chunk = batch->source.chunk;
     const uint64_t nvalues = terp_chunk_nvalues(chunk);
@@ -183,7 +182,7 @@ encode_sampled(const struct terp_coder *coder, const struct terp_batch *batch,
 enum terp_status
 terp_columns_encode(const struct terp_coder *coder,
                     const struct terp_batch *batch, uint64_t n,
-                    const uint64_t *at, terp_batch_encoder *encode)
+                    const uint64_t *at, terp_columns_encoder *encode)
 {
     enum terp_status st = TERP_OK;
 

@@ -475,8 +475,8 @@ decode_groups(struct holders *it, uint8_t *columns, struct list *list)
     for (uint64_t i = 0; st == TERP_OK && i < it->n; i++) {
         const struct holder *holder = &it->holders[i];
         uint8_t *to = columns + i * terp_aligned_nbytes(nbytes);
-        for (int g = 0;
-             st == TERP_OK && it->status[i] == TERP_OK && g < holder->held.nparts;
+        for (int g = 0; st == TERP_OK && it->status[i] == TERP_OK &&
+                        g < holder->held.nparts;
              g++) {
             const struct terp_chunk *group = &holder->part[g].frame.chunk;
             if (list->n > 0 &&
@@ -573,12 +573,11 @@ decode_holders(const struct list *list, uint64_t step, void *const *dst)
     enum terp_status st = read_holders(&it, list->streams);
 
     if (st == TERP_OK)
-        st = coding == TERP_CODING_PARTS    ? decode_complex(&it, step)
-             : coding == TERP_CODING_RANKS  ? decode_ranks(&it, step)
-             : coding == TERP_CODING_COPIES ? decode_copies(&it)
-             : coding == TERP_CODING_COLUMNS
-                 ? decode_columns(&it)
-                                            : decode_references(&it);
+        st = coding == TERP_CODING_PARTS     ? decode_complex(&it, step)
+             : coding == TERP_CODING_RANKS   ? decode_ranks(&it, step)
+             : coding == TERP_CODING_COPIES  ? decode_copies(&it)
+             : coding == TERP_CODING_COLUMNS ? decode_columns(&it)
+                                             : decode_references(&it);
     free(it.parts);
     free(it.holders);
     return st;
@@ -651,7 +650,7 @@ decode_values(const struct terp_coder *coder, uint64_t n,
               void *const *dst, enum terp_status *status_ret)
 {
     static const enum terp_coding kinds[] = {
-        TERP_CODING_RAW, TERP_CODING_COPIES, TERP_CODING_REFERENCES,
+        TERP_CODING_RAW,   TERP_CODING_COPIES,  TERP_CODING_REFERENCES,
         TERP_CODING_RANKS, TERP_CODING_COLUMNS, TERP_CODING_PARTS};
     struct list list;
     enum terp_status st =

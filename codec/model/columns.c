@@ -1,8 +1,6 @@
 /* Weighs the columns of a table by a sample of its rows. */
 #include "codec/model/columns.h"
 
-#include <stdlib.h>
-
 /* Bits that values of a sample's columns take, each a sum over all pairs. */
 struct weights {
     int n; /* columns */
@@ -19,16 +17,34 @@ struct weights {
 static uint64_t
 width_of(uint64_t difference)
 {
-    return (uint64_t)bit_width(
-        difference >> 63 != 0 ? 0 - difference : difference);
+    return (uint64_t)bit_width(difference >> 63 != 0 ? 0 - difference
+                                                     : difference);
 }
 
-static int
-compare_keys(const void *a, const void *b)
-{
-    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+/* Slots of a table that has each key of a column once. */
+#define SLOTS_NBITS 9
+#define NSLOTS (1 << SLOTS_NBITS)
+_Static_assert(NSLOTS >= 2 * TERP_COLUMNS_MAX_NPAIRS,
+               "Half the slots are free.");
 
-    return x < y ? -1 : x > y;
+/* How many different values the first rows of all pairs have in a column. */
+static uint64_t
+count_distinct(const uint64_t *keys, int n, int column, uint64_t npairs)
+{
+    uint64_t slots[NSLOTS], ndistinct = 0;
+    bool is_used[NSLOTS] = {false};
+
+    for (uint64_t p = 0; p < npairs; p++) {
+        const uint64_t key = keys[p * 2 * (uint64_t)n + (uint64_t)column];
+        uint64_t slot =
+            key * UINT64_C(0x9E3779B97F4A7C15) >> (64 - SLOTS_NBITS);
+        while (is_used[slot] && slots[slot] != key)
+            slot = (slot + 1) % NSLOTS;
+        ndistinct += !is_used[slot];
+        slots[slot] = key;
+        is_used[slot] = true;
+    }
+    return ndistinct;
 }
 
 /* The bits of ranks, if at least an eighth of the sample's values repeat others
@@ -36,13 +52,8 @@ compare_keys(const void *a, const void *b)
 static uint64_t
 weigh_ranks(const uint64_t *keys, int n, int column, uint64_t npairs)
 {
-    uint64_t sorted[TERP_COLUMNS_MAX_NPAIRS], ndistinct = 1;
+    const uint64_t ndistinct = count_distinct(keys, n, column, npairs);
 
-    for (uint64_t p = 0; p < npairs; p++)
-        sorted[p] = keys[p * 2 * (uint64_t)n + (uint64_t)column];
-    qsort(sorted, npairs, sizeof *sorted, compare_keys);
-    for (uint64_t p = 1; p < npairs; p++)
-        ndistinct += sorted[p] != sorted[p - 1];
     return 8 * ndistinct > 7 * npairs
                ? UINT64_MAX
                : npairs * (uint64_t)bit_width(ndistinct - 1);

@@ -11,7 +11,7 @@ TERP_C_BEGIN
 
 /* Smaller tables save less than the heads of their columns take. */
 #define TERP_COLUMNS_MIN_NVALUES 1024
-#define TERP_COLUMNS_MIN_NROWS 65
+#define TERP_COLUMNS_MIN_NROWS 128
 
 /* A stream of so many bytes is that of a constant, or next to it. */
 #define TERP_COLUMNS_MIN_NBYTES 128
@@ -35,11 +35,12 @@ terp_columns_are_allowed(const struct terp_params *params,
 
 /* The sample: pairs of neighbouring rows, spread over the table. */
 #define TERP_COLUMNS_MAX_NPAIRS 256
+#define TERP_COLUMNS_SAMPLE_EVERY 4
 
 static inline TERP_HOST_DEVICE uint64_t
 terp_columns_npairs(uint64_t nrows)
 {
-    return min_u64(nrows - 1, TERP_COLUMNS_MAX_NPAIRS);
+    return min_u64(nrows / TERP_COLUMNS_SAMPLE_EVERY, TERP_COLUMNS_MAX_NPAIRS);
 }
 
 /* The values of a sample. */
@@ -51,24 +52,52 @@ terp_columns_nkeys(const struct terp_chunk *chunk, uint64_t nvalues)
     return 2 * n * terp_columns_npairs(nvalues / n);
 }
 
-/* The key of value i of the sample: the first row of a pair, the second row, and
- * then the next pair. */
+/* The first row of a pair. */
 static inline TERP_HOST_DEVICE uint64_t
-terp_columns_sampled_key(const struct terp_chunk *chunk, const void *values,
-                         uint64_t nvalues, uint64_t i)
+terp_columns_sampled_row(uint64_t nrows, uint64_t pair)
+{
+    const uint64_t distance = (nrows - 1) / terp_columns_npairs(nrows);
+
+    return pair * distance + pair * 7919 % distance;
+}
+
+/* The key of a value, which has the chunk's byte order. */
+static inline TERP_HOST_DEVICE uint64_t
+terp_columns_key(const struct terp_chunk *chunk, const uint8_t *at)
 {
     const int nbytes = terp_value_nbytes(chunk->type);
-    const uint64_t n = (uint64_t)terp_columns_n(chunk), nrows = nvalues / n;
-    const uint64_t distance = (nrows - 1) / terp_columns_npairs(nrows);
-    const uint64_t pair = i / (2 * n);
-    const uint64_t row = pair * distance + pair * 7919 % distance;
-    const uint8_t *at = (const uint8_t *)values +
-                        (row * n + i % (2 * n)) * (uint64_t)nbytes;
     uint64_t bits = 0;
 
     for (int b = 0; b < nbytes; b++)
         bits |= (uint64_t)at[chunk->big_endian ? nbytes - 1 - b : b] << (8 * b);
     return terp_rank_key(chunk->type, nbytes, bits);
+}
+
+/* The keys of a pair: those of its first row, then those of the next row. */
+static inline TERP_HOST_DEVICE void
+terp_columns_sample_pair(const struct terp_chunk *chunk, const void *values,
+                         uint64_t nvalues, uint64_t pair, uint64_t *keys_ret)
+{
+    const int nbytes = terp_value_nbytes(chunk->type);
+    const uint64_t n = (uint64_t)terp_columns_n(chunk);
+    const uint8_t *at =
+        (const uint8_t *)values +
+        terp_columns_sampled_row(nvalues / n, pair) * n * (uint64_t)nbytes;
+
+    for (uint64_t i = 0; i < 2 * n; i++, at += nbytes)
+        keys_ret[i] = terp_columns_key(chunk, at);
+}
+
+/* Gets the keys of all pairs. */
+static inline void
+terp_columns_sample(const struct terp_chunk *chunk, const void *values,
+                    uint64_t nvalues, uint64_t *keys_ret)
+{
+    const uint64_t n = (uint64_t)terp_columns_n(chunk);
+
+    for (uint64_t p = 0; p < terp_columns_npairs(nvalues / n); p++)
+        terp_columns_sample_pair(chunk, values, nvalues, p,
+                                 keys_ret + 2 * n * p);
 }
 
 /* The groups of columns (the mask of the body) that a sample suggests; 0: a

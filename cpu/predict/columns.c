@@ -19,8 +19,7 @@ terp_cpu_columns_sample(struct terp_session *session,
 
     (void)session;
     for (uint64_t k = 0; k < n; k++)
-        for (uint64_t i = 0; i < nkeys; i++)
-            *keys_ret++ = terp_columns_sampled_key(chunk, src[k], nvalues, i);
+        terp_columns_sample(chunk, src[k], nvalues, keys_ret + k * nkeys);
     return TERP_OK;
 }
 

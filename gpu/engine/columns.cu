@@ -31,16 +31,17 @@ struct sampling {
     uint64_t *keys;
 };
 
-/* Grid: chunks. */
+/* A thread has a pair of rows. Grid: chunks. */
 static __global__ void
 __launch_bounds__(NTHREADS) sample_rows(const struct sampling it)
 {
     begin_kernel();
+    const uint64_t n = (uint64_t)terp_columns_n(&it.chunk);
     uint64_t *keys = it.keys + blockIdx.x * it.nkeys;
 
-    for (uint64_t i = threadIdx.x; i < it.nkeys; i += NTHREADS)
-        keys[i] = terp_columns_sampled_key(&it.chunk, it.src[blockIdx.x],
-                                           it.nvalues, i);
+    for (uint64_t p = threadIdx.x; 2 * n * p < it.nkeys; p += NTHREADS)
+        terp_columns_sample_pair(&it.chunk, it.src[blockIdx.x], it.nvalues, p,
+                                 keys + 2 * n * p);
 }
 
 static enum terp_status
@@ -61,20 +62,19 @@ sample_on_device(struct terp_session *session, const struct terp_chunk *chunk,
         return TERP_ERR_MEMORY;
     it.src = (const void *const *)(memory.at + src_at);
     it.keys = (uint64_t *)(memory.at + keys_at);
-    return cuda_session_do(
-        session, "sampling rows", [&](cudaStream_t stream) {
-            cudaError_t error =
-                cudaMemcpyAsync(memory.at + src_at, src, n * sizeof *src,
-                                cudaMemcpyHostToDevice, stream);
-            if (error == cudaSuccess)
-                error = launch(sample_rows, dim3((unsigned)n), dim3(NTHREADS),
-                               0, stream, it);
-            return error == cudaSuccess
-                       ? cudaMemcpyAsync(keys_ret, it.keys,
-                                         n * it.nkeys * sizeof *keys_ret,
-                                         cudaMemcpyDeviceToHost, stream)
-                       : error;
-        });
+    return cuda_session_do(session, "sampling rows", [&](cudaStream_t stream) {
+        cudaError_t error =
+            cudaMemcpyAsync(memory.at + src_at, src, n * sizeof *src,
+                            cudaMemcpyHostToDevice, stream);
+        if (error == cudaSuccess)
+            error = launch(sample_rows, dim3((unsigned)n), dim3(NTHREADS), 0,
+                           stream, it);
+        return error == cudaSuccess
+                   ? cudaMemcpyAsync(keys_ret, it.keys,
+                                     n * it.nkeys * sizeof *keys_ret,
+                                     cudaMemcpyDeviceToHost, stream)
+                   : error;
+    });
 }
 
 enum terp_status
@@ -88,8 +88,7 @@ cuda_columns_sample(struct terp_session *session,
     if (!cuda_session_is_host(session, src[0]))
         return sample_on_device(session, chunk, n, src, keys_ret);
     for (uint64_t k = 0; k < n; k++)
-        for (uint64_t i = 0; i < nkeys; i++)
-            *keys_ret++ = terp_columns_sampled_key(chunk, src[k], nvalues, i);
+        terp_columns_sample(chunk, src[k], nvalues, keys_ret + k * nkeys);
     return TERP_OK;
 }
 
@@ -165,13 +164,13 @@ put_together(struct terp_session *session, const struct terp_chunk *chunk,
                     cudaMemcpyAsync(memory.at, tables, n * sizeof *tables,
                                     cudaMemcpyHostToDevice, stream);
                 if (error == cudaSuccess)
-                    error = start_join(
-                        chunk, n, (const struct table *)memory.at, stream);
+                    error = start_join(chunk, n,
+                                       (const struct table *)memory.at, stream);
                 for (uint64_t k = 0; stride > 0 && k < n; k++)
                     if (error == cudaSuccess)
-                        error = cudaMemcpyAsync(dst[k], tables[k].values,
-                                                nbytes, cudaMemcpyDeviceToHost,
-                                                stream);
+                        error =
+                            cudaMemcpyAsync(dst[k], tables[k].values, nbytes,
+                                            cudaMemcpyDeviceToHost, stream);
                 return error;
             });
     }

@@ -67,9 +67,9 @@ static void
 tables_of_all_types_come_back(void **state)
 {
     static const enum terp_type types[] = {
-        TERP_INT8,    TERP_UINT8,   TERP_INT16,     TERP_INT32,
-        TERP_INT64,   TERP_UINT16,  TERP_UINT32,    TERP_UINT64,
-        TERP_FLOAT16, TERP_FLOAT32, TERP_FLOAT64,   TERP_BFLOAT16,
+        TERP_INT8,      TERP_UINT8,     TERP_INT16,   TERP_INT32,
+        TERP_INT64,     TERP_UINT16,    TERP_UINT32,  TERP_UINT64,
+        TERP_FLOAT16,   TERP_FLOAT32,   TERP_FLOAT64, TERP_BFLOAT16,
         TERP_COMPLEX64, TERP_COMPLEX128};
     static const struct terp_chunk shapes[] = {
         {TERP_FLOAT32, false, false, 2, {4001, 3}},
@@ -105,7 +105,7 @@ tables_of_all_types_come_back(void **state)
 
 static void
 encode_without_columns(const char *name, const struct terp_params *params,
-                    const struct terp_chunk *chunk, const uint8_t *values)
+                       const struct terp_chunk *chunk, const uint8_t *values)
 {
     const struct terp_stream stream =
         terp_case_encode(params, chunk, values, 1);
@@ -127,8 +127,7 @@ other_chunks_have_no_columns(void **state)
         {TERP_FLOAT32, false, false, 1, {8000}},
         {TERP_FLOAT32, false, true, 3, {40, 50, 4}},
         {TERP_FLOAT32, false, false, 2, {255, 4}}};
-    const struct terp_chunk table = {
-        TERP_FLOAT32, false, false, 2, {4000, 4}};
+    const struct terp_chunk table = {TERP_FLOAT32, false, false, 2, {4000, 4}};
     struct terp_params params = lossless;
     uint8_t *values = terp_case_alloc(UINT64_C(4) << 16);
 
@@ -172,9 +171,9 @@ columns_are_parts_of_other_streams(void **state)
     assert_int_equal(version_of(&stream), 2);
     stream.bytes[TERP_FRAME_VERSION_AT] = 1;
     terp_case_seal(&stream);
-    assert_int_equal(terp_decode(stream.bytes, stream.nbytes, values,
-                                 3 * nbytes, &got, 1),
-                     TERP_ERR_CORRUPT);
+    assert_int_equal(
+        terp_decode(stream.bytes, stream.nbytes, values, 3 * nbytes, &got, 1),
+        TERP_ERR_CORRUPT);
     free(stream.bytes);
     free(values);
 }
@@ -182,8 +181,7 @@ columns_are_parts_of_other_streams(void **state)
 static void
 inspection_adds_columns_up(void **state)
 {
-    const struct terp_chunk chunk = {
-        TERP_FLOAT32, false, false, 2, {4001, 4}};
+    const struct terp_chunk chunk = {TERP_FLOAT32, false, false, 2, {4001, 4}};
     uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&chunk));
     struct terp_info info = {.size = sizeof info};
 
@@ -253,13 +251,12 @@ damaged_streams_are_refused_alike(void **state)
 static unsigned
 groups_of(const struct terp_chunk *chunk, const uint8_t *values)
 {
-    const uint64_t nvalues = terp_chunk_nbytes(chunk) /
-                             (uint64_t)terp_value_nbytes(chunk->type);
+    const uint64_t nvalues =
+        terp_chunk_nbytes(chunk) / (uint64_t)terp_value_nbytes(chunk->type);
     const uint64_t nkeys = terp_columns_nkeys(chunk, nvalues);
     uint64_t *keys = terp_case_alloc(nkeys * sizeof *keys);
 
-    for (uint64_t i = 0; i < nkeys; i++)
-        keys[i] = terp_columns_sampled_key(chunk, values, nvalues, i);
+    terp_columns_sample(chunk, values, nvalues, keys);
     const unsigned mask = terp_columns_groups(chunk, nvalues, keys);
     free(keys);
     return mask;
@@ -291,25 +288,25 @@ samples_tell_groups(void **state)
     free(values);
 }
 
-/* The sample meets first and last rows, and no others. */
+/* The rows of a sample are those of the table, and no row begins two pairs. */
 static void
 samples_are_within_the_table(void **state)
 {
-    static const uint64_t sizes[] = {65, 256, 257, 258, 512, 513, 1000003};
+    static const uint64_t sizes[] = {128, 129, 1023, 1024, 1025, 1028, 1000003};
 
     (void)state;
     for (size_t k = 0; k < COUNT(sizes); k++) {
         const struct terp_chunk chunk = {
             TERP_UINT8, false, false, 2, {sizes[k], 2}};
-        uint8_t *values = terp_case_alloc(2 * sizes[k]);
         const uint64_t nkeys = terp_columns_nkeys(&chunk, 2 * sizes[k]);
-        memset(values, 1, 2 * sizes[k]);
-        for (uint64_t i = 0; i < nkeys; i++)
-            assert_int_equal(terp_columns_sampled_key(&chunk, values,
-                                                      2 * sizes[k], i),
-                             1);
-        assert_true(nkeys == 4 * (sizes[k] - 1) || nkeys == 4 * 256);
-        free(values);
+        const uint64_t npairs = nkeys / 4;
+        uint64_t next = 0;
+        for (uint64_t p = 0; p < npairs; p++) {
+            const uint64_t row = terp_columns_sampled_row(sizes[k], p);
+            assert_true(row >= next && row + 1 < sizes[k]);
+            next = row + 1;
+        }
+        assert_int_equal(npairs, sizes[k] / 4 < 256 ? sizes[k] / 4 : 256);
     }
 }
 
@@ -318,8 +315,7 @@ samples_are_within_the_table(void **state)
 static void
 groups_have_chunks(void **state)
 {
-    const struct terp_chunk chunk = {
-        TERP_INT16, true, false, 3, {7, 11, 5}};
+    const struct terp_chunk chunk = {TERP_INT16, true, false, 3, {7, 11, 5}};
     const struct terp_chunk pair =
         terp_columns_chunk(&chunk, 1 | 1u << 2 | 1u << 3, 2);
     const struct terp_chunk one =

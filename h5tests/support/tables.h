@@ -19,9 +19,9 @@ table_bits(enum terp_type type, uint64_t column, uint64_t r)
 
     return column % 4 == 0   ? value_to_bits(type, walk)
            : column % 4 == 1 ? value_to_bits(type, (double)(random % 7) / 3.0)
-           : column % 4 == 2 ? value_to_bits(type, (double)(random >> 11) * 0x1p-43)
-                             : value_to_bits(type, walk + (double)column) ^
-                                   (random & 1);
+           : column % 4 == 2
+               ? value_to_bits(type, (double)(random >> 11) * 0x1p-43)
+               : value_to_bits(type, walk + (double)column) ^ (random & 1);
 }
 
 /* A complex value has two values of a part in a row. */
