@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Checks that every file includes only headers that its floor may include, that the
 objects of a build call only functions that their floors may call, and that no two
-files of a floor call each other, directly or through other files of the floor:
+files of a floor call each other, directly or through other files of the floor. It
+also checks that no two CUDA files define a struct of the same name:
 
     check_floors.py [BUILD_FOLDER]
 
@@ -172,6 +173,19 @@ def check(root, paths):
                     yield f"{path} ({floor}): includes <{name}>"
 
 
+def check_names(root, paths):
+    """Yields a message for each struct that two CUDA files define. C++ takes them
+    for one, and merges the templates of which they are arguments."""
+    owners = {}
+    for path in paths:
+        if not re.fullmatch(r"gpu/.*\.cuh?", path):
+            continue
+        text = (root / path).read_text(encoding="utf-8")
+        for name in re.findall(r"^(?:struct|class|union) (\w+) \{", text, re.M):
+            if owners.setdefault(name, path) != path:
+                yield f"{path}: defines {name}, as {owners[name]} does"
+
+
 def source_of(path):
     """The source of the object at `path` in the build folder."""
     match = re.fullmatch(r"(.*?)/?CMakeFiles/[^/]+\.dir/(.*)\.o", path)
@@ -256,7 +270,7 @@ def main():
     paths = sources(root)
     if not paths:
         sys.exit("no source files found")
-    errors = list(check(root, paths))
+    errors = [*check(root, paths), *check_names(root, paths)]
     objects = []
     if len(sys.argv) > 1:
         objects = read_objects(pathlib.Path(sys.argv[1]), paths)

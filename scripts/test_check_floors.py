@@ -37,6 +37,18 @@ class FloorsTest(unittest.TestCase):
             "gpu/entropy/tiles.cu": '#include "cpu/pool/pool.h"\n',
             "cpu/pool/pool.h": ""})))
 
+    def test_structs_of_one_name_are_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            (root / "gpu").mkdir()
+            for name, text in (("a.cu", "struct item {\n};\n"),
+                               ("b.cu", "struct item {\n};\nstruct other {\n};\n"),
+                               ("c.cu", "struct third *item;\n")):
+                (root / "gpu" / name).write_text(text, encoding="utf-8")
+            self.assertEqual(
+                ["gpu/b.cu: defines item, as gpu/a.cu does"],
+                list(check_floors.check_names(root, check_floors.sources(root))))
+
     def test_hdf5_in_codec_is_refused(self):
         for name in ("hdf5.h", "H5Zpublic.h"):
             self.assertEqual(1, len(self.messages({

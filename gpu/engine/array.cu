@@ -15,13 +15,13 @@
 /* A piece of a chunk's row: its first value's index in the chunks and in the
  * array, its values, and how many of them lie inside the array (the others are
  * padding). */
-struct piece {
+struct row_piece {
     uint64_t in_chunks, in_array;
     uint32_t nvalues, ninside;
 };
 
 /* Piece `number`; pieces are numbered from the first row of chunk `first`. */
-static __device__ inline struct piece
+static __device__ inline struct row_piece
 find_piece(const struct terp_array &array, uint64_t first, uint64_t nrows,
            uint64_t number)
 {
@@ -68,7 +68,7 @@ __launch_bounds__(WARP_NTHREADS *BLOCK_NWARPS)
              ((uint64_t)blockIdx.x * BLOCK_NWARPS + warp) * WARP_NTHREADS;
          base < npieces; base += step) {
         const int n = (int)min_u64(npieces - base, WARP_NTHREADS);
-        struct piece mine = {};
+        struct row_piece mine = {};
         if ((int)lane < n)
             mine = find_piece(array, first, nrows, base + lane);
         for (int p = 0; p < n; p++) {

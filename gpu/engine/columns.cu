@@ -24,7 +24,7 @@ nvalues_of(const struct terp_chunk *chunk)
 /* ---- samples ---- */
 
 /* The samples of chunks in device memory, one chunk's behind the other's. */
-struct sampling {
+struct row_sampling {
     struct terp_chunk chunk;
     uint64_t nvalues, nkeys;
     const void *const *src;
@@ -33,7 +33,7 @@ struct sampling {
 
 /* A thread has a pair of rows. Grid: chunks. */
 static __global__ void
-__launch_bounds__(NTHREADS) sample_rows(const struct sampling it)
+__launch_bounds__(NTHREADS) sample_rows(const struct row_sampling it)
 {
     begin_kernel();
     const uint64_t n = (uint64_t)terp_columns_n(&it.chunk);
@@ -48,7 +48,7 @@ static enum terp_status
 sample_on_device(struct terp_session *session, const struct terp_chunk *chunk,
                  uint64_t n, const void *const *src, uint64_t *keys_ret)
 {
-    struct sampling it = {};
+    struct row_sampling it = {};
     uint64_t at = 0;
 
     it.chunk = *chunk;

@@ -38,7 +38,7 @@ enum {
     BOUNDED = 4096       /* only if streams may have a bound above 0 */
 };
 
-struct step {
+struct sequence_step {
     cuda_stage *run;
     unsigned where;
 };
@@ -46,7 +46,7 @@ struct step {
 /* If the form of a batch leaves the prediction open, all three kinds of
  * prediction stages run, and each chunk takes part in those of its own
  * prediction. */
-static const struct step encode_steps[] = {
+static const struct sequence_step encode_steps[] = {
     {cuda_swap_src, 0},
     {cuda_carry, 0},
     {cuda_scan, 0},
@@ -78,11 +78,11 @@ static const struct step encode_steps[] = {
     {cuda_seal, LARGE},
     {NULL, 0}};
 
-static const struct step measure_steps[] = {
+static const struct sequence_step measure_steps[] = {
     {cuda_swap_src, 0}, {cuda_scan, 0}, {NULL, 0}};
 
 /* All stages are safe with any bytes, so no stage waits for the checksum. */
-static const struct step decode_steps[] = {
+static const struct sequence_step decode_steps[] = {
     {cuda_verify, APART},
     {cuda_model_read, 0},
     {cuda_coarsen, 0},
@@ -230,7 +230,7 @@ join_side(const struct cuda_slot *slot, int i, struct recording *recording)
 }
 
 static const struct cuda_batch *
-batch_of_step(const struct cuda_slot *slot, const struct step *step)
+batch_of_step(const struct cuda_slot *slot, const struct sequence_step *step)
 {
     return slot->batch.decoding.nskipped == 0 ? &slot->batch
            : step->where & TILES              ? &slot->tiles
@@ -257,9 +257,10 @@ enqueue(const struct cuda_slot *slot, struct recording *recording)
     unsigned joins = JOIN;
     const unsigned others =
         (LARGE | WIDE | LOSSLESS | BOUNDED) & ~kinds_of(&slot->batch);
-    const struct step *step = slot->batch.decodes             ? decode_steps
-                              : slot->batch.encoding.measures ? measure_steps
-                                                              : encode_steps;
+    const struct sequence_step *step = slot->batch.decodes ? decode_steps
+                                       : slot->batch.encoding.measures
+                                           ? measure_steps
+                                           : encode_steps;
 
     if (ratio)
         joins |= JOIN_RATIO;

@@ -117,21 +117,21 @@ typedef struct expand_shared<SMALL_BATCH_NTHREADS, FUSED_STAGED_NBYTES>
 
 /* Where a tile's bytes are, and its codebook. All members are loaded before the
  * code waits for one of them. */
-struct tile_place {
+struct decoded_tile {
     uint64_t begin, end; /* of the partition, in the payload */
     uint8_t nonzero, entry, reduced;
     uint16_t nbytes;
     unsigned nbytes_before, nbytes_all; /* of the partition's tiles */
 };
 
-static __device__ __forceinline__ struct tile_place
+static __device__ __forceinline__ struct decoded_tile
 load_place(const struct cuda_batch &batch, uint64_t tile)
 {
     const uint64_t p = tile / TERP_PARTITION_NTILES;
     const uint64_t first = p * TERP_PARTITION_NTILES;
     const uint16_t *nbytes = region<uint16_t>(batch, batch.at.nbytes);
     const uint64_t lane = threadIdx.x % 32;
-    struct tile_place place;
+    struct decoded_tile place;
 
     place.begin = region<uint64_t>(batch, batch.at.begin)[p];
     place.end = region<uint64_t>(batch, batch.at.begin)[p + 1];
@@ -146,7 +146,7 @@ load_place(const struct cuda_batch &batch, uint64_t tile)
 
 /* Sums the lengths of tiles; each lane has loaded one length. */
 static __device__ __forceinline__ void
-sum_place(struct tile_place &place)
+sum_place(struct decoded_tile &place)
 {
     place.nbytes_before =
         __reduce_add_sync(FULL_WARP_MASK, place.nbytes_before);
@@ -155,7 +155,7 @@ sum_place(struct tile_place &place)
 
 static __device__ __forceinline__ const uint8_t *
 tile_bytes(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
-           uint64_t tile, const struct tile_place &place)
+           uint64_t tile, const struct decoded_tile &place)
 {
     return (place.reduced
                 ? staged_partition(batch, tile / TERP_PARTITION_NTILES)
@@ -182,7 +182,7 @@ tile_token_table(const struct cuda_batch &batch, unsigned entry)
  * allows reduced partitions of ratio, but no encoder makes them, so the device
  * leaves them to the CPU. */
 static __device__ __forceinline__ bool
-is_for_device(struct cuda_chunk &chunk, const struct tile_place &place)
+is_for_device(struct cuda_chunk &chunk, const struct decoded_tile &place)
 {
     if (place.reduced && threadIdx.x == 0)
         chunk.status = TERP_ERR_DEVICE;
@@ -205,7 +205,7 @@ store_zero_tile(uint16_t *symbols, unsigned nsymbols)
  * the reader's position. False: the partition is not valid. */
 static __device__ __forceinline__ bool
 expand_tile(struct small_batch_codewords &s_codewords, fused_shared &s,
-            struct block_reader *reader, const struct tile_place &place,
+            struct block_reader *reader, const struct decoded_tile &place,
             struct tile_bits *bits_ret)
 {
     const unsigned skipped = place.nbytes_before % 4;
@@ -257,7 +257,7 @@ decode_codeword_tile(struct small_batch_codewords &s_codewords,
                      struct block_scan<unsigned, SMALL_BATCH_NTHREADS> &s_scan,
                      const struct cuda_decode_table *table,
                      fused_shared *s_fused, struct block_reader reader,
-                     const struct tile_place &place, const uint8_t *src,
+                     const struct decoded_tile &place, const uint8_t *src,
                      uint16_t *symbols, unsigned nsymbols,
                      unsigned *escapes_ret)
 {
@@ -303,7 +303,7 @@ __launch_bounds__(SMALL_BATCH_NTHREADS, 1)
         region<uint16_t>(batch, batch.at.symbols) + tile * TERP_TILE_NSYMBOLS;
 
     wait_for_kernels();
-    struct tile_place place = load_place(batch, tile);
+    struct decoded_tile place = load_place(batch, tile);
     const enum terp_coding coding = chunk.coding;
     struct block_reader reader = {};
     unsigned escapes = 0;
@@ -376,7 +376,7 @@ __launch_bounds__(LARGE_BATCH_NTHREADS, LARGE_BATCH_NBLOCKS)
     const enum terp_coding coding = chunk.coding;
     const struct cuda_decode_table *book, *staged = nullptr;
     unsigned staged_entry = TERP_NENTRIES;
-    struct tile_place place = load_place(batch, first);
+    struct decoded_tile place = load_place(batch, first);
 
     /* Other blocks of this launch may set the status meanwhile, so all threads
      * agree on it. */

@@ -253,14 +253,14 @@ struct split_shared {
 };
 
 /* The symbols of a thread. */
-struct thread_symbols {
+struct low_symbols {
     unsigned n[WARP_NGROUPS];
     unsigned symbol[WARP_NGROUPS][LANE_NNUMBERS];
 };
 
 static __device__ __forceinline__ void
 load_symbols(const struct low_bits_view &view, uint64_t tile,
-             const uint16_t *symbols, struct thread_symbols *own)
+             const uint16_t *symbols, struct low_symbols *own)
 {
 #pragma unroll
     for (unsigned i = 0; i < WARP_NGROUPS; i++) {
@@ -272,7 +272,7 @@ load_symbols(const struct low_bits_view &view, uint64_t tile,
 
 /* Bit k: symbol k of the thread's group i is an escape. */
 static __device__ __forceinline__ uint32_t
-escapes_among(const struct thread_symbols &own, unsigned i)
+escapes_among(const struct low_symbols &own, unsigned i)
 {
     uint32_t escapes = 0;
 
@@ -301,8 +301,8 @@ nbits_before(const uint32_t of_group[TERP_LOW_TILE_NGROUPS], unsigned i,
  * `wide` are the predictor's symbols, `split` the tile's. Ends with a barrier.
  */
 static __device__ __forceinline__ void
-gather_list(const struct thread_symbols &wide,
-            const struct thread_symbols &split, struct low_list_shared *s)
+gather_list(const struct low_symbols &wide, const struct low_symbols &split,
+            struct low_list_shared *s)
 {
     const unsigned lane = threadIdx.x % 32;
     uint32_t escapes[WARP_NGROUPS], listed[WARP_NGROUPS];
@@ -383,7 +383,7 @@ split_tile(const struct cuda_batch &batch, const struct low_bits_view &view,
 {
     uint8_t *slot = view.slots + tile * LOW_SLOT_NBYTES;
     unsigned number[WARP_NGROUPS][LANE_NNUMBERS];
-    struct thread_symbols wide, split;
+    struct low_symbols wide, split;
     struct cuda_low_tile low = {};
     bool any_listed = false;
 
@@ -535,7 +535,7 @@ load_numbers(const uint8_t *at, unsigned nbytes, int width,
 /* Replaces escapes by the codes of the list at `from`. Returns the same in all
  * threads; false: the list is not valid. All threads call it together. */
 static __device__ __forceinline__ bool
-place_list(const uint8_t *from, unsigned nbytes, struct thread_symbols *own,
+place_list(const uint8_t *from, unsigned nbytes, struct low_symbols *own,
            struct low_list_shared *s)
 {
     uint32_t escapes[WARP_NGROUPS];
@@ -567,8 +567,7 @@ place_list(const uint8_t *from, unsigned nbytes, struct thread_symbols *own,
  * false: the list is not valid. */
 static __device__ __forceinline__ bool
 join_tile(const struct low_bits_view &view, uint64_t tile, const uint8_t *from,
-          uint16_t *symbols, struct low_list_shared *s,
-          struct thread_symbols *own)
+          uint16_t *symbols, struct low_list_shared *s, struct low_symbols *own)
 {
     const struct cuda_low_tile low = view.tiles[tile];
     bool valid = true;
@@ -605,7 +604,7 @@ join_tile(const struct low_bits_view &view, uint64_t tile, const uint8_t *from,
  * in tile order. */
 static __device__ __forceinline__ void
 note_left_escapes(const struct cuda_batch &batch, struct cuda_chunk &chunk,
-                  uint64_t tile, const struct thread_symbols &own)
+                  uint64_t tile, const struct low_symbols &own)
 {
     const bool listed = escapes_are_listed(batch, chunk);
 
@@ -624,7 +623,7 @@ __launch_bounds__(NTHREADS) join_low_bits(const struct cuda_batch batch)
 {
     __shared__ struct low_list_shared s;
     struct cuda_chunk &chunk = begin_chunk(batch);
-    struct thread_symbols own;
+    struct low_symbols own;
 
     /* Other blocks of this launch may set the status meanwhile, so all threads
      * agree on it. */

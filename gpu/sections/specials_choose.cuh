@@ -147,7 +147,7 @@ find_in_segment(const struct cuda_batch &batch, const struct cuda_chunk &chunk,
                segment * SPECIALS_SEGMENT_NVALUES);
     __syncthreads();
     if (threadIdx.x == 0) {
-        struct segment *found = &scratch.segments[segment];
+        struct special_segment *found = &scratch.segments[segment];
         found->nruns[RUNS_SPECIAL] = s_count[0];
         found->nruns[RUNS_COLOR] = s_count[1];
         found->nspecials = s_count[2];
@@ -219,7 +219,7 @@ number_runs(const struct specials_scratch &scratch, int kind)
          first += SPECIALS_WRITE_NTHREADS) {
         uint64_t i = first + threadIdx.x;
         bool is_there = i < scratch.nsegments;
-        struct segment *segment = &scratch.segments[is_there ? i : 0];
+        struct special_segment *segment = &scratch.segments[is_there ? i : 0];
         uint64_t run_at =
             sum_before(is_there ? segment->nruns[kind] : 0, &nruns);
         uint64_t special_at =

@@ -49,7 +49,7 @@ enum {
 };
 
 /* The counts of a segment. */
-struct segment {
+struct special_segment {
     uint64_t run_at, special_at; /* runs and special values before it */
     uint32_t nruns[RUNS_NKINDS];
     uint32_t nspecials;
@@ -70,7 +70,7 @@ struct specials_summary {
 struct specials_scratch {
     struct specials_summary *summary;
     struct color_table *tables;
-    struct segment *segments;
+    struct special_segment *segments;
     uint16_t *run_bits; /* bit map: a run of equal values begins */
     uint64_t *batch_at[TERP_SPECIALS_NFIELDS]; /* in the stream */
     uint8_t *width[TERP_SPECIALS_NFIELDS];
@@ -95,7 +95,7 @@ lay_out(const struct cuda_batch &batch, struct specials_scratch &scratch)
     scratch.tables = (struct color_table *)at;
     at += min_u64(scratch.nsegments, SPECIALS_MAX_NBLOCKS) *
           sizeof *scratch.tables;
-    scratch.segments = (struct segment *)at;
+    scratch.segments = (struct special_segment *)at;
     at += scratch.nsegments * sizeof *scratch.segments;
     scratch.run_bits = (uint16_t *)at;
     at += scratch.nsegments * (SPECIALS_SEGMENT_NVALUES / 8);
