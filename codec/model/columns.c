@@ -21,7 +21,8 @@ width_of(uint64_t difference)
                                                      : difference);
 }
 
-/* Slots of a table that has each key of a column once. */
+/* Slots of a table that has each key of a column once: numbers of pairs, plus
+ * one; 0: the slot is free. */
 #define SLOTS_NBITS 9
 #define NSLOTS (1 << SLOTS_NBITS)
 _Static_assert(NSLOTS >= 2 * TERP_COLUMNS_MAX_NPAIRS,
@@ -31,18 +32,19 @@ _Static_assert(NSLOTS >= 2 * TERP_COLUMNS_MAX_NPAIRS,
 static uint64_t
 count_distinct(const uint64_t *keys, int n, int column, uint64_t npairs)
 {
-    uint64_t slots[NSLOTS], ndistinct = 0;
-    bool is_used[NSLOTS] = {false};
+    const uint64_t pitch = 2 * (uint64_t)n;
+    uint16_t slots[NSLOTS] = {0};
+    uint64_t ndistinct = 0;
 
+    keys += column;
     for (uint64_t p = 0; p < npairs; p++) {
-        const uint64_t key = keys[p * 2 * (uint64_t)n + (uint64_t)column];
+        const uint64_t key = keys[p * pitch];
         uint64_t slot =
             key * UINT64_C(0x9E3779B97F4A7C15) >> (64 - SLOTS_NBITS);
-        while (is_used[slot] && slots[slot] != key)
+        while (slots[slot] != 0 && keys[(slots[slot] - 1u) * pitch] != key)
             slot = (slot + 1) % NSLOTS;
-        ndistinct += !is_used[slot];
-        slots[slot] = key;
-        is_used[slot] = true;
+        ndistinct += slots[slot] == 0;
+        slots[slot] = (uint16_t)(p + 1);
     }
     return ndistinct;
 }

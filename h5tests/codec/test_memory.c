@@ -293,8 +293,8 @@ static void
 failed_allocations_of_columns_leak_nothing(void **state)
 {
     static const struct terp_chunk chunks[] = {
-        {TERP_FLOAT32, false, false, 2, {500, 3}},
-        {TERP_COMPLEX64, true, false, 2, {500, 2}}};
+        {TERP_FLOAT32, false, false, 2, {700, 3}},
+        {TERP_COMPLEX64, true, false, 2, {700, 3}}};
 
     (void)state;
     for (size_t c = 0; c < COUNT(chunks); c++) {
