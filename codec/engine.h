@@ -9,6 +9,7 @@
 #include "codec/format/frame.h"
 #include "codec/model/coarse.h"
 #include "codec/model/domain.h"
+#include "codec/model/fills.h"
 #include "codec/model/reference_search.h"
 
 TERP_C_BEGIN
@@ -167,12 +168,15 @@ struct terp_open_stream {
 };
 
 /* The range of a chunk's valid values, and the mean square of the errors of
- * decoded values, relative to the range. */
+ * decoded values, relative to the range. Valid values include what the engine
+ * takes for a fill value, and codes apart, without being sure
+ * (codec/model/fills.h). */
 struct terp_measure {
-    double half_range; /* half of max - min; 0: no range */
+    /* half of max - min; 0: all values that are not coded apart are equal */
+    double half_range;
     /* of the valid values; min > max: no valid values */
     double min, max;
-    /* special values are not measured */
+    /* Values that are not valid. Values of `fill_bits` are exact. */
     uint64_t nspecials, fill_bits[TERP_NFILLS];
     double square; /* set by compare() */
 };
@@ -324,10 +328,11 @@ struct terp_engine {
     bool (*has)(const struct terp_session *session, const void *at);
 
     /* CPU only. Fills in the counts of a plain stream: escapes, special values,
-     * tiles. */
+     * tiles. Adds the usual fill values among its special values. */
     enum terp_status (*inspect)(const struct terp_frame *frame,
                                 const uint8_t *body, uint64_t body_nbytes,
-                                struct terp_info *info);
+                                struct terp_info *info,
+                                struct terp_usual_fills *fills);
 
     /* CPU only. Encodes a chunk that was decoded from the stream `before` and
      * then changed in part; uses the steps and predictions of `before`.

@@ -25,8 +25,9 @@ struct cpu_encoder_source {
 /* Facts about the values. */
 struct cpu_encoder_survey {
     struct cpu_fills fills;
-    struct cpu_stats stats;
-    double constant; /* if the chunk is constant */
+    struct cpu_stats stats;        /* of coded values */
+    struct terp_bound_range range; /* of valid values */
+    double constant;               /* if the chunk is constant */
     double step;
     unsigned escape_nbytes; /* expected size of an escaped value */
     bool may_be_wide;       /* codes may be too wide for symbols */

@@ -51,7 +51,8 @@ terp_cpu_decode(struct terp_session *session, uint64_t step, uint64_t n,
 
 enum terp_status
 terp_cpu_inspect(const struct terp_frame *frame, const uint8_t *body,
-                 uint64_t body_nbytes, struct terp_info *info);
+                 uint64_t body_nbytes, struct terp_info *info,
+                 struct terp_usual_fills *fills);
 
 enum terp_status
 terp_cpu_encode_changed(struct terp_session *session,

@@ -137,14 +137,15 @@ terp_cpu_survey_bound(struct cpu_encoder *enc)
 {
     const enum terp_type type = enc->body.frame.chunk.type;
     const struct terp_params *params = enc->source.params;
-    const double min = enc->survey.stats.min, max = enc->survey.stats.max;
     const double bound =
-        terp_absolute_bound(params->bound_mode, params->bound, min, max);
+        terp_absolute_bound(params->bound_mode, params->bound,
+                            enc->survey.range.min, enc->survey.range.max);
     if (terp_type_is_plain(type) ||
         enc->body.carrier.form != TERP_CARRIER_FLOATS)
         return bound;
     enc->body.carrier.bound = is_bound(bound) ? bound : 0;
-    return terp_half_bound_of_range(type, bound, min, max);
+    return terp_half_bound_of_range(type, bound, enc->survey.stats.min,
+                                    enc->survey.stats.max);
 }
 
 /* Whether values, or the integers that they carry, are coded without loss, and
@@ -446,8 +447,9 @@ terp_cpu_survey_range(struct cpu_encoder *enc)
     struct cpu_stats *stats = &enc->survey.stats;
 
     enc->survey.fills = cpu_fills_of(p->stages, enc->source.params);
-    terp_cpu_scan(p->stages, p->pool, p->values, enc->body.layout.nvalues,
-                  &enc->survey.fills, stats);
+    terp_cpu_scan(p->stages, p->pool, enc->body.frame.chunk.type, p->values,
+                  enc->body.layout.nvalues, &enc->survey.fills, stats,
+                  &enc->survey.range);
     if (enc->body.carrier.form != TERP_CARRIER_FLOATS &&
         !(stats->min < stats->max)) {
         clear_fills(enc);

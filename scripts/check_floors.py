@@ -32,7 +32,7 @@ FLOORS = [
     ("format", r"codec/format/\w+\.[ch]"),
     ("codebooks", r"codebooks/\w+\.[ch]"),
     ("second decoder", r"decoder/terp_decode\.c"),
-    ("bound", r"codec/model/bound\.h"),
+    ("bound", r"codec/model/(bound|carrier|fills)\.h"),
     ("model", r"codec/model/\w+\.[ch]"),
     ("contract", r"codec/engine\.h"),
     ("compose", r"codec/compose/\w+\.[ch]"),

@@ -76,7 +76,8 @@ inspect_columns(const struct terp_frame *frame, const uint8_t *body,
  * ranks is described by its inner stream of values or ranks. */
 static enum terp_status
 inspect_one(const struct terp_frame *frame, const uint8_t *body,
-            uint64_t body_nbytes, bool sets_coding, struct terp_info *info)
+            uint64_t body_nbytes, bool sets_coding, struct terp_info *info,
+            struct terp_usual_fills *fills)
 {
     struct terp_part values;
 
@@ -89,7 +90,7 @@ inspect_one(const struct terp_frame *frame, const uint8_t *body,
             return st;
         info->bound = values.frame.bound;
         return inspect_one(&values.frame, values.body, values.body_nbytes,
-                           sets_coding, info);
+                           sets_coding, info, fills);
     }
     if (frame->coding == TERP_CODING_COLUMNS)
         return inspect_columns(frame, body, body_nbytes, sets_coding, info);
@@ -98,7 +99,7 @@ inspect_one(const struct terp_frame *frame, const uint8_t *body,
     return frame->coding == TERP_CODING_RAW
                ? TERP_OK
                : terp_processor_engine()->inspect(frame, body, body_nbytes,
-                                                  info);
+                                                  info, fills);
 }
 
 static uint64_t
@@ -156,7 +157,8 @@ inspect_columns(const struct terp_frame *frame, const uint8_t *body,
  * and domain are those of the real parts, or of the imaginary parts if only
  * those are predicted. */
 static enum terp_status
-inspect_parts(const struct terp_open_stream *stream, struct terp_info *info)
+inspect_parts(const struct terp_open_stream *stream, struct terp_info *info,
+              struct terp_usual_fills *fills)
 {
     struct terp_part parts[TERP_NPARTS];
     double bound = 0;
@@ -172,7 +174,7 @@ inspect_parts(const struct terp_open_stream *stream, struct terp_info *info)
         const bool sets_coding = i == 0 || (is_predicted && !any);
         any |= is_predicted;
         st = inspect_one(frame, parts[i].body, parts[i].body_nbytes,
-                         sets_coding, &part);
+                         sets_coding, &part, fills);
         if (sets_coding) {
             info->pipeline = part.pipeline;
             info->predictor = part.predictor;
@@ -189,7 +191,8 @@ inspect_parts(const struct terp_open_stream *stream, struct terp_info *info)
 
 enum terp_status
 terp_do_inspect(const struct terp_open_stream *stream, const void *src,
-                uint64_t src_nbytes, struct terp_info *info_ret)
+                uint64_t src_nbytes, struct terp_info *info_ret,
+                struct terp_usual_fills *fills_ret)
 {
     const struct terp_frame *frame = &stream->frame;
 
@@ -200,9 +203,10 @@ terp_do_inspect(const struct terp_open_stream *stream, const void *src,
         .stream_nbytes = src_nbytes,
         .version = ((const uint8_t *)src)[TERP_FRAME_VERSION_AT],
         .bound = frame->bound};
+    *fills_ret = (struct terp_usual_fills){0};
     set_prefixes(frame, info_ret);
     if (frame->coding == TERP_CODING_PARTS)
-        return inspect_parts(stream, info_ret);
-    return inspect_one(frame, stream->body, stream->body_nbytes, true,
-                       info_ret);
+        return inspect_parts(stream, info_ret, fills_ret);
+    return inspect_one(frame, stream->body, stream->body_nbytes, true, info_ret,
+                       fills_ret);
 }

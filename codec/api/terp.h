@@ -174,8 +174,8 @@ struct terp_params {
     /* With TERP_BOUND_POINTWISE: the least absolute bound of any value, finite
      * and positive; 0: no floor. With other bounds it must be 0. */
     double floor;
-    /* Another fill value. If both are set, the encoder does not search the
-     * chunk for further fill values. */
+    /* Another fill value. With both, the encoder searches for no others. Those
+     * count for the range unless they are usual ones, such as -999 or 1e20. */
     bool has_missing;
     uint64_t missing_bits;
     /* Limits of decoded values, besides the bound. With `has_valid_range`, a

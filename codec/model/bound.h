@@ -1,5 +1,5 @@
-/* The meaning of bounds, and the rule for fill values. The engines and the tool
- * include this header; the tool includes no other header of this folder. */
+/* The meaning of bounds. The engines and the tool include this header; of this
+ * folder the tool includes fills.h besides, and no other header. */
 #pragma once
 
 #include "codec/api/terp.h"
@@ -93,10 +93,3 @@ terp_bound_of_range(double bound, double min, double max)
     return range <= 1.7976931348623157e308 ? bound * range
                                            : bound * max - bound * min;
 }
-
-/* An extreme value is recognised as a fill value if it occurs at least
- * TERP_FILL_MIN_REPEATS times, and if its distance to every other value is more
- * than TERP_FILL_DISTANCE times the range of the others. Fill values are stored
- * exactly, so a wrong guess only costs bytes. */
-#define TERP_FILL_DISTANCE 8
-#define TERP_FILL_MIN_REPEATS 2

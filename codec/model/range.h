@@ -8,6 +8,7 @@
 #include "codec/format/base.h"
 #include "codec/format/limits.h"
 #include "codec/model/bound.h"
+#include "codec/model/fills.h"
 
 /* ---- fill values ---- */
 

@@ -99,16 +99,19 @@ terp_cpu_measure(struct terp_session *session, const struct terp_params *params,
     for (uint64_t k = 0; st == TERP_OK && k < n; k++) {
         struct measured of;
         struct cpu_stats stats;
+        struct terp_bound_range range;
         st = make_measured(session, params, chunk, src[k], &of);
         if (st != TERP_OK)
             return st;
-        terp_cpu_scan(of.stages, of.pool, of.values, of.nvalues, &of.fills,
-                      &stats);
+        terp_cpu_scan(of.stages, of.pool, chunk->type, of.values, of.nvalues,
+                      &of.fills, &stats, &range);
         measures_ret[k] = (struct terp_measure){
-            .half_range = terp_half_range(stats.min, stats.max),
-            .min = stats.min,
-            .max = stats.max,
-            .nspecials = stats.nspecials};
+            .half_range = stats.min < stats.max
+                              ? terp_half_range(range.min, range.max)
+                              : 0,
+            .min = range.min,
+            .max = range.max,
+            .nspecials = stats.nspecials - range.nguessed};
         memcpy(measures_ret[k].fill_bits, of.fills.bits, sizeof of.fills.bits);
         free_measured(&of);
     }

@@ -96,11 +96,13 @@ extern const struct cpu_predictor *const terp_cpu_predictors[TERP_NPREDICTIONS];
 /* Finds the extremes of values that are not special, and counts special
  * ones. Slot 0 of `fills` has the caller's fill value; slots without a fill
  * value have -0.0. Extremes that look like fill values are put into the free
- * slots. */
+ * slots. `type` is the type for which the values stand; *range_ret is the range
+ * of its bounds. */
 void
 terp_cpu_scan(const struct cpu_stages *stages, struct cpu_pool *pool,
-              const void *values, uint64_t nvalues, struct cpu_fills *fills,
-              struct cpu_stats *stats_ret);
+              enum terp_type type, const void *values, uint64_t nvalues,
+              struct cpu_fills *fills, struct cpu_stats *stats_ret,
+              struct terp_bound_range *range_ret);
 
 /* Chooses the dimensions of differences (not those of means), and estimates the
  * chunk's cost. */

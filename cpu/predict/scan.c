@@ -1,12 +1,14 @@
 /* Finds the special values of a chunk and the range of all others. An extreme
  * that is far from all other values, and repeats, is taken for a fill value:
  * the scan is repeated without it. If the caller names two fill values, no
- * others are looked for. */
+ * others are looked for. Values that were taken for a fill value count for the
+ * range of the bound unless they are usual ones (codec/model/fills.h). */
 #include "cpu/predict/predictor.h"
 
 #include <stdatomic.h>
 
 #include "codec/format/base.h"
+#include "codec/model/range.h"
 
 /* Ranges that the pool scans. */
 #define NPARTS 64
@@ -79,8 +81,8 @@ probe_inner(void *arg, struct cpu_share share)
 }
 
 /* Takes an extreme for a fill value if it is far from all other values and
- * repeats. */
-static void
+ * repeats. Returns how often it occurs then, else 0. */
+static uint64_t
 try_fill(struct scan *scan, double extreme, int slot)
 {
     struct cpu_stats before = scan->stats;
@@ -88,16 +90,19 @@ try_fill(struct scan *scan, double extreme, int slot)
 
     scan->fills.bits[slot] = cpu_value_bits(scan->stages, extreme);
     scan_all(scan);
-    if (scan->stats.nspecials - before.nspecials >= TERP_FILL_MIN_REPEATS)
-        return;
+    const uint64_t n = scan->stats.nspecials - before.nspecials;
+    if (n >= TERP_FILL_MIN_REPEATS)
+        return n;
     scan->fills.bits[slot] = bits;
     scan->stats = before;
+    return 0;
 }
 
 void
 terp_cpu_scan(const struct cpu_stages *stages, struct cpu_pool *pool,
-              const void *values, uint64_t nvalues, struct cpu_fills *fills,
-              struct cpu_stats *stats_ret)
+              enum terp_type type, const void *values, uint64_t nvalues,
+              struct cpu_fills *fills, struct cpu_stats *stats_ret,
+              struct terp_bound_range *range_ret)
 {
     struct scan scan = {.stages = stages,
                         .pool = pool,
@@ -109,16 +114,22 @@ terp_cpu_scan(const struct cpu_stages *stages, struct cpu_pool *pool,
     scan.nparts = div_up(nvalues, scan.part_nvalues);
     scan_all(&scan);
     double min = scan.stats.min, max = scan.stats.max;
+    uint64_t nmin = 0, nmax = 0;
     if (min <= max && fills->bits[1] == stages->negative_zero_bits) {
         scan.fills.bits[1] = cpu_value_bits(stages, min);
         scan.fills.bits[2] = cpu_value_bits(stages, max);
         terp_cpu_pool_run(pool, probe_inner, &scan, scan.nparts, 2);
         scan.fills = *fills;
         if (!atomic_load(&scan.near_min))
-            try_fill(&scan, min, 1);
+            nmin = try_fill(&scan, min, 1);
         if (!atomic_load(&scan.near_max))
-            try_fill(&scan, max, 2);
+            nmax = try_fill(&scan, max, 2);
     }
     *fills = scan.fills;
     *stats_ret = scan.stats;
+    *range_ret = (struct terp_bound_range){scan.stats.min, scan.stats.max, 0};
+    if (nmin > 0)
+        terp_bound_range_add(range_ret, type, min, nmin);
+    if (nmax > 0)
+        terp_bound_range_add(range_ret, type, max, nmax);
 }

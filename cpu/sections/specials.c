@@ -393,6 +393,20 @@ start_placing(struct reader *reader, const struct terp_layout *layout,
     placing_ret->palette = reader->at;
 }
 
+int
+terp_cpu_specials_colors(struct reader *reader,
+                         const struct terp_layout *layout, int value_nbytes,
+                         uint64_t *colors_ret)
+{
+    struct placing placing;
+
+    start_placing(reader, layout, value_nbytes, NULL, &placing);
+    for (int i = 0; i < placing.head.ncolors; i++)
+        colors_ret[i] =
+            load_le(placing.palette + i * value_nbytes, value_nbytes);
+    return placing.head.ncolors;
+}
+
 static bool
 next_placed_run(struct placing *placing)
 {

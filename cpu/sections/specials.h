@@ -21,6 +21,14 @@ terp_cpu_specials_read(struct reader *reader, const struct terp_layout *layout,
                        int value_nbytes, uint64_t **mask_ret,
                        uint64_t *nspecials_ret);
 
+/* The different values of a section that was read before, at most
+ * TERP_SPECIALS_MAX_NCOLORS, and their number; 0 if the section lists all
+ * special values instead. `reader` is at the section's begin. */
+int
+terp_cpu_specials_colors(struct reader *reader,
+                         const struct terp_layout *layout, int value_nbytes,
+                         uint64_t *colors_ret);
+
 /* Restores the special values of a section that was read before; `reader` is at
  * the section's begin. */
 void

@@ -72,7 +72,8 @@ domain_of(const struct cuda_call *call, const struct cuda_chunk *chunk)
         chunk->facts.may_repeat,
         chunk->facts.may_be_lossless,
         chunk->bound,
-        chunk->facts.nscanned_specials};
+        chunk->facts.nscanned_specials,
+        chunk->bound_range};
 
     memcpy(found.fills, chunk->fills, sizeof found.fills);
     if (call->form != CUDA_VALUES) {

@@ -29,6 +29,7 @@ struct cuda_found_domain {
     bool may_be_lossless;
     double bound;       /* absolute */
     uint64_t nspecials; /* special values before prediction added some */
+    struct terp_bound_range bound_range; /* of valid values */
 };
 
 /* The chunks to code and how. Arrays have an item for each chunk. */

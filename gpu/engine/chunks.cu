@@ -193,6 +193,7 @@ __launch_bounds__(NTHREADS)
         h_chunk->facts.nscanned_specials = chunk.facts.nscanned_specials;
         h_chunk->min = chunk.min;
         h_chunk->max = chunk.max;
+        h_chunk->bound_range = chunk.bound_range;
         for (int k = 0; k < TERP_NFILLS; k++)
             h_chunk->fills[k] = chunk.fills[k];
         if (batch.form != CUDA_VALUES && !batch.decodes)

@@ -196,6 +196,8 @@ struct cuda_chunk {
 
     struct cuda_chunk_facts facts; /* encode */
 
+    struct terp_bound_range bound_range; /* encode: of valid values */
+
     /* encode, pointwise bounds: the range of own values, and how they become
      * coded values */
     double own_min, own_max;

@@ -135,10 +135,13 @@ cuda_values_measure(struct terp_session *session,
     for (uint64_t k = 0; st == TERP_OK && k < n; k++) {
         struct terp_measure *measure = &measures_ret[k];
         *measure = {};
-        measure->min = found[k].min;
-        measure->max = found[k].max;
-        measure->half_range = terp_half_range(found[k].min, found[k].max);
-        measure->nspecials = found[k].nspecials;
+        const struct terp_bound_range *range = &found[k].bound_range;
+        measure->min = range->min;
+        measure->max = range->max;
+        measure->half_range = found[k].min < found[k].max
+                                  ? terp_half_range(range->min, range->max)
+                                  : 0;
+        measure->nspecials = found[k].nspecials - range->nguessed;
         for (int i = 0; i < TERP_NFILLS; i++)
             measure->fill_bits[i] = found[k].fills[i];
     }

@@ -16,6 +16,7 @@ struct value_range {
     unsigned long long nmin, nmax; /* values equal to min, and to max */
     unsigned long long nspecials;
     uint64_t fills[TERP_NFILLS];
+    struct terp_bound_range of_bound;
 };
 
 /* Flags of CUDA_PROGRESS_NOT_ISOLATED. An extreme is isolated if no value is
@@ -36,7 +37,8 @@ not_isolated(double value, double min, double max)
 /* ---- decisions; one thread makes them ---- */
 
 /* Recognises fill values. An isolated extreme that repeats becomes special, and
- * the nearest value takes its place as extreme. */
+ * the nearest value takes its place as extreme, but not in the range of the
+ * bound, unless it is a usual fill value. */
 template <typename T>
 static __device__ void
 find_fills(const struct cuda_batch &batch, struct value_range *range)
@@ -75,6 +77,13 @@ find_fills(const struct cuda_batch &batch, struct value_range *range)
     }
     if (!any) /* Both extremes have counted the same values. */
         range->nspecials = min_u64(range->nspecials, batch.nvalues);
+    range->of_bound = {range->min, range->max, 0};
+    if (min_is_fill)
+        terp_bound_range_add(&range->of_bound, batch.chunk.type, min,
+                             range->nmin);
+    if (max_is_fill && any)
+        terp_bound_range_add(&range->of_bound, batch.chunk.type, max,
+                             range->nmax);
 }
 
 /* Recognises fill values of integers, unless all remaining integers would then
@@ -128,6 +137,7 @@ finalize_params(const struct cuda_batch &batch, struct cuda_chunk &chunk,
     chunk.progress[CUDA_PROGRESS_NOT_ISOLATED] = RANGE_IS_FINAL;
     chunk.min = min;
     chunk.max = max;
+    chunk.bound_range = range.of_bound;
     chunk.nspecials = chunk.facts.nscanned_specials = range.nspecials;
     chunk.has_specials = range.nspecials > 0;
     chunk.bound = bound;
@@ -158,6 +168,7 @@ keep_range(struct cuda_chunk &chunk, const struct value_range &range)
     chunk.progress[CUDA_PROGRESS_NOT_ISOLATED] = RANGE_IS_FINAL;
     chunk.min = range.min;
     chunk.max = range.max;
+    chunk.bound_range = range.of_bound;
     chunk.nspecials = range.nspecials;
     for (int i = 0; i < TERP_NFILLS; i++)
         chunk.fills[i] = range.fills[i];
@@ -189,9 +200,9 @@ finish_range(const struct cuda_batch &batch, struct cuda_chunk &chunk,
         return;
     }
     if (batch.form == CUDA_VALUES) {
-        double bound = terp_absolute_bound(batch.encoding.params.bound_mode,
-                                           batch.encoding.params.bound,
-                                           range.min, range.max);
+        double bound = terp_absolute_bound(
+            batch.encoding.params.bound_mode, batch.encoding.params.bound,
+            range.of_bound.min, range.of_bound.max);
         if (halves) {
             chunk.carrier_bound = is_bound(bound) ? bound : 0;
             bound = terp_half_bound_of_range(batch.chunk.type, bound, range.min,

@@ -179,6 +179,7 @@ range_of_chunk(const struct cuda_chunk &chunk)
     range.nspecials = chunk.nspecials;
     for (int i = 0; i < TERP_NFILLS; i++)
         range.fills[i] = chunk.fills[i];
+    range.of_bound = {chunk.min, chunk.max, 0};
     return range;
 }
 
@@ -384,16 +385,17 @@ static __global__ void
 finish_bounds(const struct cuda_batch batch)
 {
     struct cuda_chunk &chunk = begin_chunk(batch);
-    const struct value_range range = range_of_chunk(chunk);
+    struct value_range range = range_of_chunk(chunk);
 
     if (chunk.status != TERP_OK)
         return;
+    range.of_bound = chunk.bound_range;
     const double bound =
         is_bound(chunk.bound)
             ? chunk.bound
             : terp_absolute_bound(batch.encoding.params.bound_mode,
-                                  batch.encoding.params.bound, range.min,
-                                  range.max);
+                                  batch.encoding.params.bound,
+                                  range.of_bound.min, range.of_bound.max);
     finalize_params<T>(batch, chunk, range, *(const T *)chunk.src, bound, true);
 }
 

@@ -235,7 +235,8 @@ __launch_bounds__(FINALIZE_NTHREADS)
                                 own.nmin,
                                 own.nmax,
                                 batch.nvalues - own.nvalid,
-                                {}};
+                                {},
+                                {own.min, own.max, 0}};
     for (int i = 0; i < TERP_NFILLS; i++)
         range.fills[i] = fills.at[i];
     take_fills<T>(batch, &range);

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "h5tests/support/cases.h"
 #include "h5tests/support/cmocka_all.h"
@@ -274,6 +275,144 @@ fill_far_outside_is_found_and_leaves_the_range_alone(void **state)
                 }
 }
 
+/* Noise from 10 to 11, and `outlier` in one of 97 values. */
+static uint8_t *
+make_outliers(const struct terp_chunk *chunk, double outlier)
+{
+    uint8_t *values = terp_case_alloc(terp_chunk_nbytes(chunk));
+
+    for (uint64_t i = 0; i < chunk_nvalues(chunk); i++)
+        value_put(chunk, values, i,
+                  value_to_bits(chunk->type,
+                                i % 97 == 5
+                                    ? outlier
+                                    : 10 + (double)(terp_field_mix(i) % 1024) /
+                                               1024));
+    return values;
+}
+
+/* The range of all values but `outlier`, or with it. */
+static double
+range_of(const struct terp_chunk *chunk, const uint8_t *values, double outlier,
+         bool counts)
+{
+    double min = INFINITY, max = -INFINITY;
+
+    outlier = value_of_bits(chunk->type, value_to_bits(chunk->type, outlier));
+    for (uint64_t i = 0; i < chunk_nvalues(chunk); i++) {
+        const double value =
+            value_of_bits(chunk->type, value_bits(chunk, values, i));
+        if (value == outlier && !counts)
+            continue;
+        min = fmin(min, value);
+        max = fmax(max, value);
+    }
+    return max - min;
+}
+
+/* An outlier that repeats, and that nobody declared, is exact in either case.
+ * It counts for the range unless it is a usual fill value. */
+static void
+undeclared_outlier_counts_for_the_range_unless_usual(void **state)
+{
+    static const struct {
+        double value;
+        bool usual;
+    } outliers[] = {{128, false},
+                    {-500, false},
+                    {12345, false},
+                    {-999, true},
+                    {-9999, true},
+                    {9999.9, true},
+                    {-32768, true},
+                    {32768, false},
+                    {1e20, true},
+                    {9.96921e36, true},
+                    {1.1e20, false},
+                    {-9e33, true},
+                    {0x1.fffffep127, true},
+                    /* 16-bit floats round -998 and 1e4 to usual ones. */
+                    {1e4, false},
+                    {-1000, false},
+                    {-998, false}};
+    static const struct terp_chunk shapes[] = {
+        {TERP_FLOAT32, false, false, 3, {20, 30, 40}},
+        {TERP_FLOAT64, true, false, 2, {90, 110}},
+        {TERP_FLOAT16, false, false, 2, {90, 110}},
+        {TERP_BFLOAT16, false, false, 1, {4001}},
+        {TERP_COMPLEX64, false, false, 2, {70, 80}}};
+    static const double relative[] = {1e-2, 1e-4};
+    unsigned nequal = 0, nstreams = 0;
+
+    (void)state;
+    for (size_t s = 0; s < COUNT(shapes); s++)
+        for (size_t o = 0; o < COUNT(outliers); o++)
+            for (size_t b = 0; b < COUNT(relative); b++) {
+                const struct terp_chunk *chunk = &shapes[s];
+                const struct terp_params params = {
+                    .bound_mode = TERP_BOUND_RELATIVE, .bound = relative[b]};
+                struct terp_info info = {.size = sizeof info};
+                if ((terp_type_is_half(chunk->type) && o >= 13) ||
+                    (chunk->type == TERP_FLOAT16 &&
+                     fabs(outliers[o].value) > 65504))
+                    continue;
+                uint8_t *values = make_outliers(chunk, outliers[o].value);
+                terp_case_check("an outlier", &params, chunk, values);
+                struct terp_stream stream =
+                    terp_case_encode(&params, chunk, values, 1);
+                assert_int_equal(
+                    terp_inspect(stream.bytes, stream.nbytes, &info), TERP_OK);
+                const double range = range_of(chunk, values, outliers[o].value,
+                                              !outliers[o].usual);
+                /* Constant and lossless streams have no bound. */
+                if (info.bound > 0) {
+                    assert_true(info.bound == relative[b] * range);
+                    nequal++;
+                } else if (strcmp(info.pipeline, "constant") == 0) {
+                    if (!(relative[b] * range > 1.9))
+                        fail_msg("constant: type %d, %g, %g, range %g",
+                                 (int)chunk->type, outliers[o].value,
+                                 relative[b], range);
+                    nequal++;
+                }
+                nstreams++;
+                free(stream.bytes);
+                free(values);
+            }
+    assert_true(4 * nequal > 3 * nstreams);
+}
+
+/* A trigger among small values: all else is within the bound of 0. */
+static void
+undeclared_trigger_costs_its_places_only(void **state)
+{
+    static const enum terp_type types[] = {TERP_FLOAT32, TERP_FLOAT64};
+    static const double bounds[] = {1e-2, 1e-3, 1e-4, 60};
+    static const uint64_t dims[] = {20, 2000};
+
+    (void)state;
+    for (size_t t = 0; t < COUNT(types); t++)
+        for (size_t b = 0; b < COUNT(bounds); b++) {
+            const struct terp_chunk chunk = terp_case_chunk(types[t], 2, dims);
+            const struct terp_params params = {
+                .bound_mode =
+                    bounds[b] < 1 ? TERP_BOUND_RELATIVE : TERP_BOUND_PSNR,
+                .bound = bounds[b]};
+            uint8_t *values = terp_case_alloc(terp_chunk_nbytes(&chunk));
+            for (uint64_t i = 0; i < 40000; i++)
+                value_put(&chunk, values, i,
+                          value_to_bits(types[t],
+                                        i >= 38000 && i % 200 == 0
+                                            ? 128
+                                            : 1e-15 * (double)(i * i % 977)));
+            struct terp_stream stream =
+                terp_case_encode(&params, &chunk, values, 1);
+            assert_true(stream.nbytes < 100);
+            free(stream.bytes);
+            free(values);
+        }
+}
+
 /* Neighbouring values of a fill value are ordinary values. */
 static void
 neighbours_of_a_fill_keep_the_bound(void **state)
@@ -451,6 +590,8 @@ main(void)
         cmocka_unit_test(high_bits_of_a_float32_fill_are_ignored),
         cmocka_unit_test(given_fill_may_be_nan),
         cmocka_unit_test(fill_far_outside_is_found_and_leaves_the_range_alone),
+        cmocka_unit_test(undeclared_outlier_counts_for_the_range_unless_usual),
+        cmocka_unit_test(undeclared_trigger_costs_its_places_only),
         cmocka_unit_test(neighbours_of_a_fill_keep_the_bound),
         cmocka_unit_test(mask_that_repeats_is_stored_once),
         cmocka_unit_test(two_fills_are_kept_and_leave_the_range_alone),

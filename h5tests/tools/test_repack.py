@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Runs terp repack on files that h5py makes, and checks its output."""
+import json
 import os
 import re
 import resource
@@ -146,6 +147,28 @@ class Values(Repack):
                 got = file[name][:]
                 kept = ~np.isfinite(values) | (values == 1e20)
                 np.testing.assert_array_equal(got[kept], values[kept])
+
+    def test_outliers_that_are_no_usual_fill_value_count(self):
+        for outlier, usual in ((128.0, False), (-999.0, True)):
+            values = smooth(30, 40, 50).astype("f8")
+            valid = np.append(values, outlier) if not usual else values
+            span = np.ptp(valid)
+            values[7, :9] = outlier
+            path = self.write(x=values)
+            out = self.repack(path, "--rel=1e-3")
+            with h5py.File(out, "r") as file:
+                kind, bound = bound_of(file["x"])
+                self.assertEqual(kind, "abs")
+                self.assertAlmostEqual(bound / (1e-3 * span), 1, 2)
+                got = file["x"][:]
+                np.testing.assert_array_equal(got[7, :9], values[7, :9])
+            text = self.expect(OK, "info", out)
+            self.assertEqual("undeclared  -999 is taken for" in text, usual)
+            found = json.loads(self.expect(OK, "info", "--json", out))
+            streams = found["files"][0]["datasets"][0]["streams"]
+            self.assertEqual(streams["undeclared_fills"],
+                             [outlier] if usual else [])
+            self.expect(OK, "compare", path, out, "--rel=1e-3")
 
     def test_psnr_is_what_was_asked_for(self):
         # Noise, so that errors are spread evenly.

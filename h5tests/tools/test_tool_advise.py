@@ -138,7 +138,7 @@ class Advise(ToolTest):
     def test_undeclared_fill_values_do_not_count(self):
         path = self.make("a.h5", "new x f32 5000 - - 5=1e20,6=1e20")
         text = self.expect(OK, "advise", path)
-        self.assertIn("2 values look like an undeclared fill value", text)
+        self.assertIn("2 values are an undeclared fill value", text)
         x = self.advise(OK, "new x f32 5000 - - 5=1e20,6=1e20")["/x"]
         self.assertEqual(x["sample"]["left_out"], 2)
         self.assertLess(x["choices"][0]["abs"], 0.1)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "codec/format/base.h"
-#include "codec/model/bound.h"
+#include "codec/model/fills.h"
 #include "tools/advise/advise.h"
 #include "tools/common/chunk_shape.h"
 #include "tools/common/line_chunk.h"
@@ -166,7 +166,7 @@ static void
 find_range(struct advise_sample *sample)
 {
     const bool wide = sample->type == TERP_FLOAT64;
-    struct tool_range range = TOOL_RANGE_EMPTY;
+    struct tool_range range = tool_range_begin(sample->type);
     uint64_t nall;
 
     for (int i = 0; i < sample->nboxes; i++) {

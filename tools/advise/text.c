@@ -37,7 +37,7 @@ print_sample(const struct tool_dataset *dataset,
     if (sample->has_unwritten)
         printf("  only stored values; the others are the fill value\n");
     if (sample->nleft_out > 0)
-        printf("  %" PRIu64 " values look like an undeclared fill value\n",
+        printf("  %" PRIu64 " values are an undeclared fill value\n",
                sample->nleft_out);
 }
 

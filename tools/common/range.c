@@ -1,15 +1,17 @@
-/* Merges ranges of values, and excludes values that look like fill values. */
+/* Merges ranges of values, and excludes usual fill values. */
 #include "tools/common/range.h"
 
-#include "codec/model/bound.h"
+#include "codec/model/fills.h"
 
-/* Whether the value at an end looks like a fill value. `distance` is its
- * distance from the next value, `others` the range of all other values. */
+/* Whether the value at an end must be a fill value. `distance` is its distance
+ * from the next value, `others` the range of all other values. */
 static bool
-is_fill(const struct tool_range_end *end, double distance, double others)
+is_fill(enum terp_type type, const struct tool_range_end *end, double distance,
+        double others)
 {
     return end->nvalues >= TERP_FILL_MIN_REPEATS && !end->changed &&
-           distance > TERP_FILL_DISTANCE * others;
+           distance > TERP_FILL_DISTANCE * others &&
+           terp_is_usual_fill(type, end->value);
 }
 
 /* Merges `other` into `end`; `sign` as in tool_range_end_add. */
@@ -50,11 +52,11 @@ tool_range_trim(const struct tool_range *range, double *min_ret,
     *nleft_out_ret = 0;
     if (!(inner > 0)) /* too few values to decide */
         return;
-    if (is_fill(low, low->next - low->value, inner)) {
+    if (is_fill(range->type, low, low->next - low->value, inner)) {
         *min_ret = low->next;
         *nleft_out_ret += low->nvalues;
     }
-    if (is_fill(high, high->value - high->next, inner)) {
+    if (is_fill(range->type, high, high->value - high->next, inner)) {
         *max_ret = high->next;
         *nleft_out_ret += high->nvalues;
     }

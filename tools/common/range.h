@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "codec/api/terp.h"
+
 /* Value `i` of an array of doubles (`wide`) or floats. */
 static inline double
 tool_value_at(bool wide, const void *values, uint64_t i)
@@ -44,13 +46,18 @@ struct tool_range_end {
 };
 
 struct tool_range {
+    enum terp_type type; /* of the values */
     uint64_t nvalues;
     struct tool_range_end low, high;
 };
 
-#define TOOL_RANGE_EMPTY                                               \
-    ((struct tool_range){.low = {.value = INFINITY, .next = INFINITY}, \
-                         .high = {.value = -INFINITY, .next = -INFINITY}})
+static inline struct tool_range
+tool_range_begin(enum terp_type type)
+{
+    return (struct tool_range){.type = type,
+                               .low = {.value = INFINITY, .next = INFINITY},
+                               .high = {.value = -INFINITY, .next = -INFINITY}};
+}
 
 /* Adds a value to a high end (`sign` 1) or a low end (`sign` -1, which reverses
  * the comparison). */
@@ -83,10 +90,10 @@ tool_range_add(struct tool_range *range, double value, bool changed)
 void
 tool_range_merge(struct tool_range *range, const struct tool_range *other);
 
-/* The range without values that look like an undeclared fill value, by the
- * codec's rule (codec/model/bound.h): an outermost value that repeats and is
- * far from the others. A value that a copy changed is not a fill value.
- * *nleft_out_ret counts the values outside the range. */
+/* The range without values that must be an undeclared fill value, by the
+ * codec's rule (codec/model/fills.h): an outermost value that is a usual fill
+ * value, repeats and is far from the others. A value that a copy changed is not
+ * a fill value. *nleft_out_ret counts the values outside the range. */
 void
 tool_range_trim(const struct tool_range *range, double *min_ret,
                 double *max_ret, uint64_t *nleft_out_ret);

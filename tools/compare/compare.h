@@ -47,7 +47,7 @@ struct compare_result {
      * where one bound applies to all values. */
     uint64_t nchunks, nchunks_exceeded;
     double min, max;    /* of A, as used for PSNR */
-    uint64_t nleft_out; /* values outside min .. max, which look like fill
+    uint64_t nleft_out; /* values outside min .. max: undeclared fill
                            values */
     double psnr;        /* NAN also for a range of 0; may be infinite */
     uint64_t nbytes, stored_nbytes; /* of B */
@@ -169,8 +169,8 @@ void
 compare_bound_resolve(struct compare_bound *bound,
                       const struct tool_range *range);
 
-/* The absolute bound for a relative one, without values that look like fill
- * values in the range. Equal values have the bound 0: B must have them
+/* The absolute bound for a relative one, without usual fill values in the
+ * range. Equal values have the bound 0: B must have them
  * unchanged. */
 double
 compare_relative_bound(double relative, const struct tool_range *range);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "codec/format/base.h"
+#include "codec/format/types.h"
 #include "tools/common/range.h"
 #include "tools/compare/plot.h"
 
@@ -239,7 +240,8 @@ bin_of(double error, double bound)
 static struct tool_range
 range_of_step(const struct compare_walk *walk)
 {
-    struct tool_range range = TOOL_RANGE_EMPTY;
+    struct tool_range range =
+        tool_range_begin(terp_type_of_part(tool_coded_type(walk->a->type)));
     double a, b;
     bool changed;
 

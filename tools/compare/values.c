@@ -112,7 +112,7 @@ judge_value(struct step *step, struct error error,
 static void
 add_value(struct tool_range *range, double value, bool changed, uint64_t n)
 {
-    struct tool_range one = TOOL_RANGE_EMPTY;
+    struct tool_range one = tool_range_begin(range->type);
 
     if (n == 1) {
         tool_range_add(range, value, changed);
@@ -129,7 +129,7 @@ static struct step
 add_values(const struct compare_walk *walk, struct sum *sum,
            const struct compare_bound *bound)
 {
-    struct step step = {.range = TOOL_RANGE_EMPTY};
+    struct step step = {.range = tool_range_begin(sum->range.type)};
 
     for (uint64_t i = 0; i < walk->grid.nvalues * walk->ncomponents; i++) {
         double a, b;
@@ -350,7 +350,8 @@ compare_values(const struct tool_dataset *a, const struct tool_dataset *b,
                const struct compare_bounds *bounds, struct nested_files *files,
                struct compare_result *result)
 {
-    struct sum sum = {.range = TOOL_RANGE_EMPTY};
+    struct sum sum = {
+        .range = tool_range_begin(terp_type_of_part(tool_coded_type(a->type)))};
     struct compare_walk walk = COMPARE_WALK_NONE;
 
     if (a->nvalues > 0 && compare_walk_open(&walk, a, b, files))

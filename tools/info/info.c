@@ -3,7 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "codec/format/frame.h"
+#include "codec/api/inspect.h"
+#include "codec/format/base.h"
+#include "codec/format/types.h"
 #include "tools/common/limit.h"
 #include "tools/common/options.h"
 #include "tools/common/stored.h"
@@ -133,6 +135,37 @@ add_stream(struct info_summary *sum, const struct terp_info *info)
     add_prefixes(sum, info);
 }
 
+/* Whether the dataset names a number as a fill value: HDF5's, netCDF's or that
+ * of the parameters. */
+static bool
+is_declared(const struct tool_dataset *dataset, enum terp_type type,
+            double value)
+{
+    double declared[TOOL_MAX_NMISSING + 2];
+    int n = tool_missing_values(dataset, true, declared);
+    uint64_t bits;
+    bool found = false;
+
+    if (dataset->cd.has_missing)
+        declared[n++] = dataset->cd.missing;
+    if (tool_fill_bits(dataset, true, &bits))
+        declared[n++] = double_of_bits(bits);
+    for (int i = 0; i < n; i++)
+        found |= terp_is_number(type, value, declared[i]);
+    return found;
+}
+
+/* Adds usual fill values. Without loss they are nothing special: such streams
+ * hold any frequent number apart. */
+static void
+add_fills(const struct tool_dataset *dataset, enum terp_type type,
+          const struct terp_usual_fills *fills, struct info_summary *sum)
+{
+    for (int i = 0; i < fills->n && !tool_is_lossless(dataset); i++)
+        if (!is_declared(dataset, type, fills->at[i]))
+            terp_usual_fills_add(&sum->undeclared, fills->at[i]);
+}
+
 static void
 add_damage(struct info_summary *sum, const struct tool_grid *grid,
            const char *damage)
@@ -149,6 +182,7 @@ sum_chunks(const struct tool_dataset *dataset, struct info_summary *sum)
     struct tool_grid grid = tool_grid_of(dataset, dataset->chunk_dims);
     struct tool_chunk chunk = {0};
     struct terp_info info = {.size = sizeof info};
+    struct terp_usual_fills fills;
     struct tool_stored stored = tool_stored_find(dataset);
 
     sum->nchunks = tool_stored_nabsent(&stored);
@@ -174,13 +208,16 @@ sum_chunks(const struct tool_dataset *dataset, struct info_summary *sum)
             break;
         case TOOL_CHUNK_STREAM: {
             enum terp_status st =
-                terp_inspect(chunk.bytes, chunk.nbytes, &info);
+                terp_inspect_fills(chunk.bytes, chunk.nbytes, &info, &fills);
             if (st != TERP_OK)
                 add_damage(sum, &grid, terp_status_text(st));
             else if (!tool_stream_fits(dataset, info.chunk_nbytes))
                 add_damage(sum, &grid, "it holds a chunk of another size");
-            else
+            else {
                 add_stream(sum, &info);
+                add_fills(dataset, terp_type_of_part(info.chunk.type), &fills,
+                          sum);
+            }
             break;
         }
         }

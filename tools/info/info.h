@@ -1,6 +1,7 @@
 /* terp info: what the streams of a dataset contain. */
 #pragma once
 
+#include "codec/model/fills.h"
 #include "tools/common/walk.h"
 
 /* Kinds of chunks: streams of the pipelines, and chunks without terp streams.
@@ -50,6 +51,9 @@ struct info_summary {
     struct info_domain domains[INFO_MAX_NDOMAINS];
     uint64_t nof_version_2; /* streams, which terp 1 does not read */
     uint64_t nvalues, nescapes, nspecials;
+    /* Numbers that chunks hold as special values, as they are usual fill
+     * values, though nobody declared them. */
+    struct terp_usual_fills undeclared;
     uint64_t ntiles, ntiles_zero, index_nbytes;
     uint64_t ntiles_with_entry[256];
     /* Streams that store the lengths of their prefixes; bytes of these streams;

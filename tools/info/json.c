@@ -224,6 +224,16 @@ make_damage(const struct tool_dataset *dataset, const struct info_summary *sum)
 }
 
 static json_t *
+make_undeclared(const struct info_summary *sum)
+{
+    json_t *array = json_array();
+
+    for (int i = 0; i < sum->undeclared.n; i++)
+        tool_json_append(array, json_real(sum->undeclared.at[i]));
+    return array;
+}
+
+static json_t *
 make_streams(const struct tool_dataset *dataset, const struct info_summary *sum)
 {
     json_t *object = json_object();
@@ -240,6 +250,7 @@ make_streams(const struct tool_dataset *dataset, const struct info_summary *sum)
     tool_json_set_count(object, "values", sum->nvalues);
     tool_json_set_count(object, "escapes", sum->nescapes);
     tool_json_set_count(object, "specials", sum->nspecials);
+    tool_json_set(object, "undeclared_fills", make_undeclared(sum));
     tool_json_set_count(object, "tiles", sum->ntiles);
     tool_json_set_count(object, "tiles_zero", sum->ntiles_zero);
     tool_json_set_count(object, "index_bytes", sum->index_nbytes);

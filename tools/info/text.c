@@ -197,6 +197,11 @@ print_summary(const struct tool_dataset *dataset,
         printf("  values      %.3g %% escapes, %.3g %% special\n",
                percent(sum->nescapes, sum->nvalues),
                percent(sum->nspecials, sum->nvalues));
+    for (int i = 0; i < sum->undeclared.n; i++)
+        printf(
+            "  undeclared  %.9g is taken for a fill value and does not count "
+            "for the range\n",
+            sum->undeclared.at[i]);
     if (sum->ntiles > 0)
         printf("  tiles       %" PRIu64 ", %.3g %% of them zero, index %" PRIu64
                " bytes\n",

@@ -76,11 +76,17 @@ add_values(const struct repack_job *job, const struct repack_slab *slab,
     }
 }
 
+static enum terp_type
+type_of(const struct repack_job *job)
+{
+    return job->wide ? TERP_FLOAT64 : TERP_FLOAT32;
+}
+
 static bool
 begin_range(struct repack_job *job, struct repack_slab *slab)
 {
     for (uint64_t c = 0; c < job->ncomponents; c++) {
-        slab->range[c] = TOOL_RANGE_EMPTY;
+        slab->range[c] = tool_range_begin(type_of(job));
         slab->known[c] = job->ranges[c];
     }
     return true;
@@ -115,7 +121,7 @@ finish_range(struct repack_job *job, struct repack_slab *slab)
 static void
 add_absent(struct repack_job *job, const struct tool_grid *box)
 {
-    struct tool_range range = TOOL_RANGE_EMPTY;
+    struct tool_range range = tool_range_begin(type_of(job));
 
     if (!is_valid(job, &job->fill_bits, 0))
         return;
@@ -157,7 +163,7 @@ repack_find_bounds(struct repack_job *job)
     bool ok = true;
 
     for (uint64_t c = 0; c < job->ncomponents; c++)
-        job->ranges[c] = TOOL_RANGE_EMPTY;
+        job->ranges[c] = tool_range_begin(type_of(job));
     if (job->has_range)
         find_fills(job);
     if (repack_needs_range(&job->object->plan) && job->written &&
