@@ -145,13 +145,15 @@ struct terp_facts {
     /* Only if source.wants_more, and only for chunks for which other streams
      * are possible: the bound, absolute or relative to each value; the fill
      * values; the dimensions along which all values are copies; whether values
-     * may repeat others; whether a lossless stream may be smaller. */
+     * may repeat others; whether a lossless stream may be smaller; whether
+     * there may be few different values (terp_may_be_few). */
     double bound;
     bool has_fill[TERP_NFILLS];
     uint64_t fill_bits[TERP_NFILLS];
     unsigned copied;
     bool may_repeat;
     bool may_be_lossless;
+    bool may_be_few;
 };
 
 /* The state of chunks between attempts. Each engine defines its own. */

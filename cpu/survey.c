@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "codec/model/bound.h"
+#include "codec/model/ranks.h"
 #include "codec/model/repeats.h"
 #include "cpu/encoder.h"
 #include "cpu/predict/carrier.h"
@@ -549,6 +550,26 @@ find_repeats(const struct cpu_encoder *enc, const struct cpu_stages *stages,
     return TERP_OK;
 }
 
+static enum terp_status
+find_few(struct cpu_encoder *enc)
+{
+    struct terp_chunk chunk = enc->body.frame.chunk;
+    struct cpu_pool *pool = enc->body.prediction.pool;
+    const uint64_t nvalues = enc->body.layout.nvalues;
+
+    if (!terp_few_are_possible(&chunk, nvalues))
+        return TERP_OK;
+    uint64_t *room = terp_cpu_memory_make(pool, terp_few_room_nwords(nvalues) *
+                                                    sizeof *room);
+    if (room == NULL)
+        return TERP_ERR_MEMORY;
+    chunk.big_endian = TERP_HOST_IS_BIG_ENDIAN;
+    enc->facts.may_be_few =
+        terp_may_be_few(&chunk, enc->source.parts, nvalues, room);
+    terp_cpu_memory_free(pool, room);
+    return TERP_OK;
+}
+
 /* Finds whether copies, references or a lossless stream are worth a trial. */
 static enum terp_status
 find_more(struct cpu_encoder *enc)
@@ -563,6 +584,9 @@ find_more(struct cpu_encoder *enc)
     if (!enc->source.wants_more || body->frame.coding == TERP_CODING_CONSTANT ||
         !terp_is_open_to_more(enc->source.params, &body->frame.chunk, nvalues))
         return TERP_OK;
+    const enum terp_status st = find_few(enc);
+    if (st != TERP_OK)
+        return st;
     const bool may_repeat =
         terp_may_repeat(nvalues, stats->min, stats->max, enc->survey.step);
     if (body->frame.is_pointwise) {

@@ -184,44 +184,72 @@ struct samples {
 /* So many keys at most are on the host at once. */
 #define MAX_NKEYS (UINT64_C(1) << 21)
 
-static enum terp_status
-encode_sampled(const struct terp_coder *coder, const struct terp_batch *batch,
-               uint64_t n, const uint64_t *at, const struct samples *samples)
+/* What the keys of a chunk's sample say of chunk i of the batch. */
+typedef bool
+ask_sample(const struct terp_batch *batch, uint64_t i,
+           const struct terp_facts *facts, uint64_t *keys, uint64_t *room);
+
+static bool
+are_few(const struct terp_batch *batch, uint64_t i,
+        const struct terp_facts *facts, uint64_t *keys, uint64_t *room)
 {
     const struct terp_chunk *chunk = batch->source.chunk;
-    const uint64_t nvalues = terp_chunk_nvalues(chunk);
-    const uint64_t nsamples = terp_ranks_nsamples(nvalues);
-    const bool is_integer = terp_type_is_integer(chunk->type);
+
+    (void)i;
+    (void)facts;
+    return terp_ranks_are_few(terp_type_is_integer(chunk->type),
+                              terp_chunk_nvalues(chunk), keys, room);
+}
+
+static bool
+are_far(const struct terp_batch *batch, uint64_t i,
+        const struct terp_facts *facts, uint64_t *keys, uint64_t *room)
+{
+    const struct terp_chunk *chunk = batch->source.chunk;
+
+    return terp_ranks_are_far(
+        chunk->type, terp_chunk_nvalues(chunk), facts[i].bound,
+        batch->source.params->bound_mode == TERP_BOUND_POINTWISE, keys, room);
+}
+
+/* Moves the chunks at[0] to at[n - 1] whose sample says yes to the front, and
+ * adds their number to *nfound. */
+static enum terp_status
+ask_samples(const struct terp_coder *coder, const struct terp_batch *batch,
+            const struct terp_facts *facts, ask_sample *ask, uint64_t n,
+            const uint64_t *at, const struct samples *samples,
+            uint64_t *found_ret, uint64_t *nfound)
+{
+    const struct terp_chunk *chunk = batch->source.chunk;
+    const uint64_t nsamples = terp_ranks_nsamples(terp_chunk_nvalues(chunk));
 
     for (uint64_t k = 0; k < n; k++)
         samples->src[k] = batch->source.src[at[k]];
-    enum terp_status st = coder->engine->sample(
+    const enum terp_status st = coder->engine->sample(
         coder->session, chunk, n, samples->src, samples->keys, samples->maybe);
-    for (uint64_t k = 0; st == TERP_OK && k < n; k++) {
-        if (!samples->maybe[k] ||
-            !terp_ranks_are_few(is_integer, nvalues,
-                                samples->keys + k * nsamples, samples->room))
-            continue;
-        if (coder->engine->is_device)
-            batch->nbytes[at[k]] = TERP_LEFT_NBYTES;
-        else
-            st = encode_chunk(coder, batch, at[k]);
-    }
+    for (uint64_t k = 0; st == TERP_OK && k < n; k++)
+        if (samples->maybe[k] &&
+            ask(batch, at[k], facts, samples->keys + k * nsamples,
+                samples->room))
+            found_ret[(*nfound)++] = at[k];
     return st;
 }
 
-enum terp_status
-terp_ranks_encode(const struct terp_coder *coder,
-                  const struct terp_batch *batch, uint64_t n,
-                  const uint64_t *at)
+/* Leaves of the list only chunks whose sample says yes. A device leaves these
+ * to the CPU, and an empty list. */
+static enum terp_status
+choose(const struct terp_coder *coder, const struct terp_batch *batch,
+       const struct terp_facts *facts, ask_sample *ask, uint64_t *n,
+       uint64_t *at)
 {
     const uint64_t nsamples =
         terp_ranks_nsamples(terp_chunk_nvalues(batch->source.chunk));
-    const uint64_t most = min_u64(n, MAX_NKEYS / nsamples);
+    const uint64_t most = min_u64(*n, MAX_NKEYS / nsamples);
     struct samples samples;
     enum terp_status st = TERP_OK;
+    uint64_t nfound = 0;
 
-    if (n == 0)
+    if (*n == 0)
         return TERP_OK;
     const uint64_t room_nwords = terp_ranks_room_nwords(nsamples);
     samples.room =
@@ -232,9 +260,31 @@ terp_ranks_encode(const struct terp_coder *coder,
     samples.keys = samples.room + room_nwords;
     samples.src = (const void **)(samples.keys + most * nsamples);
     samples.maybe = (bool *)(samples.src + most);
-    for (uint64_t k = 0; st == TERP_OK && k < n; k += most)
-        st = encode_sampled(coder, batch, min_u64(most, n - k), at + k,
-                            &samples);
+    for (uint64_t k = 0; st == TERP_OK && k < *n; k += most)
+        st = ask_samples(coder, batch, facts, ask, min_u64(most, *n - k),
+                         at + k, &samples, at, &nfound);
     free(samples.room);
+    for (uint64_t k = 0; coder->engine->is_device && k < nfound; k++)
+        batch->nbytes[at[k]] = TERP_LEFT_NBYTES;
+    *n = coder->engine->is_device ? 0 : nfound;
+    return st;
+}
+
+enum terp_status
+terp_ranks_choose(const struct terp_coder *coder,
+                  const struct terp_batch *batch,
+                  const struct terp_facts *facts, uint64_t *n, uint64_t *at)
+{
+    return choose(coder, batch, facts, are_far, n, at);
+}
+
+enum terp_status
+terp_ranks_encode(const struct terp_coder *coder,
+                  const struct terp_batch *batch, uint64_t n, uint64_t *at)
+{
+    enum terp_status st = choose(coder, batch, NULL, are_few, &n, at);
+
+    for (uint64_t k = 0; st == TERP_OK && k < n; k++)
+        st = encode_chunk(coder, batch, at[k]);
     return st;
 }

@@ -9,5 +9,12 @@
  * the chunks whose samples have few different values. */
 enum terp_status
 terp_ranks_encode(const struct terp_coder *coder,
-                  const struct terp_batch *batch, uint64_t n,
-                  const uint64_t *at);
+                  const struct terp_batch *batch, uint64_t n, uint64_t *at);
+
+/* Of the chunks at[0] to at[*n - 1] leaves those that have few different values
+ * so far from each other that to lose nothing takes about as many bytes as the
+ * bound does. A device leaves them to the CPU, and none in the list. */
+enum terp_status
+terp_ranks_choose(const struct terp_coder *coder,
+                  const struct terp_batch *batch,
+                  const struct terp_facts *facts, uint64_t *n, uint64_t *at);

@@ -205,6 +205,42 @@ encode_others(const struct terp_coder *coder, const struct terp_batch *batch,
     return st;
 }
 
+/* The chunks that have a bound above 0, and may have few different values. */
+static uint64_t
+list_few(const struct terp_batch *batch, const struct terp_facts *facts,
+         uint64_t *at_ret)
+{
+    uint64_t nlisted = 0;
+
+    for (uint64_t i = 0; i < batch->source.n; i++)
+        if (!terp_is_left(batch, i) && facts[i].may_be_few &&
+            !facts[i].may_be_lossless && facts[i].copied == 0 &&
+            (batch->nbytes[i] == 0 || batch->nbytes[i] > TERP_RANKS_MIN_NBYTES))
+            at_ret[nlisted++] = i;
+    return nlisted;
+}
+
+/* Encodes chunks without loss where that may take less than under the bound:
+ * where different values are few and far from each other. */
+static enum terp_status
+encode_few(const struct terp_coder *coder, const struct terp_batch *batch,
+           const struct terp_facts *facts, uint64_t *at)
+{
+    const struct terp_chunk *chunk = batch->source.chunk;
+    const struct terp_params *params = batch->source.params;
+    const struct terp_params lossless = terp_params_under(params, 0);
+    uint64_t nlisted = list_few(batch, facts, at);
+    enum terp_status st = terp_ranks_choose(coder, batch, facts, &nlisted, at);
+
+    if (st == TERP_OK)
+        st = terp_encode_if_smaller(coder, batch, nlisted, at, &lossless,
+                                    encode_without_ranks);
+    if (st == TERP_OK &&
+        terp_ranks_are_possible(params, chunk, terp_chunk_nvalues(chunk)))
+        st = terp_ranks_encode(coder, batch, nlisted, at);
+    return st;
+}
+
 /* Whether all bits of all values come back, of types without references too. */
 static bool
 is_exact_for(const struct terp_params *params, enum terp_type type)
@@ -260,6 +296,8 @@ encode_all(const struct terp_coder *coder, const struct terp_batch *batch,
     enum terp_status st = encode_others(coder, batch, facts, at);
     if (st == TERP_OK)
         st = terp_ranks_encode(coder, batch, list_ranks(batch, facts, at), at);
+    if (st == TERP_OK)
+        st = encode_few(coder, batch, facts, at);
     if (st == TERP_OK && may_be_tables)
         st = terp_columns_encode(coder, batch, list_tables(batch, facts, at),
                                  at, encode_columns);

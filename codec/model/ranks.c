@@ -1,6 +1,7 @@
 /* Counts different values of a sample, and sorts tables. */
 #include "codec/model/ranks.h"
 
+#include <float.h>
 #include <string.h>
 
 /* ---- sorting ---- */
@@ -157,6 +158,82 @@ count(uint64_t nsamples, uint64_t *keys, const struct room *room)
 }
 _Static_assert(TERP_RANKS_MAX_NSAMPLES <= UINT16_MAX,
                "16 bits hold the number of a key.");
+
+bool
+terp_may_be_few(const struct terp_chunk *chunk, const void *values,
+                uint64_t nvalues, uint64_t *memory)
+{
+    const uint64_t nsamples = terp_few_nsamples(nvalues);
+    const struct room room = divide_room(nsamples, memory + nsamples);
+    uint64_t *keys = memory, nrepeated = 0;
+
+    for (uint64_t i = 0; i < nsamples; i++)
+        keys[i] = terp_few_sampled_key(chunk, values, nvalues, i);
+    const uint64_t n = count(nsamples, keys, &room);
+    for (uint64_t i = 0; i < n; i++)
+        nrepeated += room.counts[i] > 1;
+    return terp_ranks_estimate(nvalues, n, nrepeated) > 0;
+}
+
+/* ---- distances against a bound ---- */
+
+/* Most bits, in 1/16, by which a step may exceed the mean distance. */
+#define MAX_LACK 16
+
+/* The value of a key of a float. */
+static double
+value_of_key(enum terp_type type, uint64_t key)
+{
+    const int nbytes = terp_value_nbytes(type);
+    const uint64_t top = UINT64_C(1) << (8 * nbytes - 1);
+    const uint64_t bits = key & top ? key ^ top : key ^ (top | (top - 1));
+    const uint32_t narrow_bits = (uint32_t)bits;
+    float narrow;
+
+    if (nbytes == 8)
+        return double_of_bits(bits);
+    memcpy(&narrow, &narrow_bits, sizeof narrow);
+    return (double)narrow;
+}
+
+/* The logarithm of a positive number, in 1/16, linear between powers of two. */
+static int64_t
+log2_16_of(double x)
+{
+    return (int64_t)(double_bits(x) >> 48) - 16 * INT64_C(1023);
+}
+
+bool
+terp_ranks_are_far(enum terp_type type, uint64_t nvalues, double bound,
+                   bool is_pointwise, uint64_t *keys, uint64_t *memory)
+{
+    const uint64_t nsamples = terp_ranks_nsamples(nvalues);
+    const struct room room = divide_room(nsamples, memory);
+    const uint64_t n = count(nsamples, keys, &room);
+    uint64_t nrepeated = 0;
+    int64_t sum = 0, ndistances = 0;
+
+    for (uint64_t i = 0; i < n; i++)
+        nrepeated += room.counts[i] > 1;
+    const uint64_t ntable = terp_ranks_estimate(nvalues, n, nrepeated);
+    if (ntable == 0)
+        return false;
+    terp_ranks_sort(n, 8, keys, memory, NULL, NULL);
+    for (uint64_t i = 1; i < n; i++) {
+        const double low = value_of_key(type, keys[i - 1]);
+        const double high = value_of_key(type, keys[i]);
+        const double most = -low > high ? -low : high;
+        const double step = 2 * bound * (is_pointwise ? most : 1);
+        if (!(high - low <= DBL_MAX) || !(high > low) || !is_bound(step))
+            continue; /* infinities, NaN, zeros of both signs */
+        sum += log2_16_of(high - low) - log2_16_of(step);
+        ndistances++;
+    }
+    /* Distances between all values are smaller. */
+    return ndistances > 0 &&
+           sum / ndistances + (int64_t)log2_16(n) - (int64_t)log2_16(ntable) >=
+               -MAX_LACK;
+}
 
 bool
 terp_ranks_are_few(bool is_integer, uint64_t nvalues, uint64_t *keys,

@@ -76,7 +76,7 @@ terp_ranks_sampled_key(const struct terp_chunk *chunk, const void *values,
     return terp_rank_key(chunk->type, nbytes, bits);
 }
 
-static inline uint64_t
+static inline TERP_HOST_DEVICE uint64_t
 terp_ranks_max_ntable(uint64_t nvalues)
 {
     return min_u64(nvalues / 2, TERP_RANKS_MAX_NTABLE);
@@ -101,7 +101,7 @@ terp_ranks_slot(uint64_t key, int nbits)
  * has once and how many more often: twice what Chao estimates (Scand. J.
  * Statist. 11, 1984), since some values are more frequent than others. The two
  * most frequent ones, which may be fills, do not count. */
-static inline uint64_t
+static inline TERP_HOST_DEVICE uint64_t
 terp_ranks_estimate(uint64_t nvalues, uint64_t ndistinct, uint64_t nrepeated)
 {
     const uint64_t nonce = ndistinct - nrepeated;
@@ -112,6 +112,33 @@ terp_ranks_estimate(uint64_t nvalues, uint64_t ndistinct, uint64_t nrepeated)
         nonce * nonce > nmore * (most - ndistinct))
         return 0;
     return nonce == 0 ? ndistinct : ndistinct + nonce * nonce / nmore;
+}
+
+/* Under a bound above 0 a sample of at most so many values is looked at first,
+ * as most chunks take less time to encode than without loss. */
+#define TERP_FEW_MAX_NSAMPLES 1024
+
+static inline TERP_HOST_DEVICE uint64_t
+terp_few_nsamples(uint64_t nvalues)
+{
+    return min_u64(terp_ranks_nsamples(nvalues), TERP_FEW_MAX_NSAMPLES);
+}
+
+static inline TERP_HOST_DEVICE bool
+terp_few_are_possible(const struct terp_chunk *chunk, uint64_t nvalues)
+{
+    return chunk->type <= TERP_FLOAT64 && nvalues >= TERP_RANKS_MIN_NVALUES;
+}
+
+/* Sample i of terp_few_nsamples. */
+static inline TERP_HOST_DEVICE uint64_t
+terp_few_sampled_key(const struct terp_chunk *chunk, const void *values,
+                     uint64_t nvalues, uint64_t i)
+{
+    const uint64_t every =
+        terp_ranks_nsamples(nvalues) / terp_few_nsamples(nvalues);
+
+    return terp_ranks_sampled_key(chunk, values, nvalues, i * every);
 }
 
 /* Words of memory that terp_ranks_are_few needs: slots of keys, their numbers
@@ -130,6 +157,30 @@ terp_ranks_room_nwords(uint64_t nsamples)
 bool
 terp_ranks_are_few(bool is_integer, uint64_t nvalues, uint64_t *keys,
                    uint64_t *memory);
+
+/* Words of memory that terp_may_be_few needs. */
+static inline uint64_t
+terp_few_room_nwords(uint64_t nvalues)
+{
+    const uint64_t nsamples = terp_few_nsamples(nvalues);
+
+    return nsamples + terp_ranks_room_nwords(nsamples);
+}
+
+/* Whether a chunk of floats may have few different values. `memory` holds
+ * terp_few_room_nwords. */
+bool
+terp_may_be_few(const struct terp_chunk *chunk, const void *values,
+                uint64_t nvalues, uint64_t *memory);
+
+/* Whether the samples tell that a chunk of floats has few different values, so
+ * far from each other that a bound hardly makes them fewer: then nothing is
+ * lost for as many bytes, and ranks or the lossless prediction may take less.
+ * is_pointwise: the bound is relative to each value. `keys` and `memory`
+ * as above. */
+bool
+terp_ranks_are_far(enum terp_type type, uint64_t nvalues, double bound,
+                   bool is_pointwise, uint64_t *keys, uint64_t *memory);
 
 /* Whether a table, whose keys rise, is worth a trial: how many bits a value's
  * rank may be shorter than the value, against what the table takes. `ncommon`

@@ -71,6 +71,7 @@ domain_of(const struct cuda_call *call, const struct cuda_chunk *chunk)
         chunk->facts.may_be_copies,
         chunk->facts.may_repeat,
         chunk->facts.may_be_lossless,
+        chunk->facts.may_be_few,
         chunk->bound,
         chunk->facts.nscanned_specials,
         chunk->bound_range};

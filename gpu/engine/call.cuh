@@ -27,6 +27,7 @@ struct cuda_found_domain {
     bool may_be_copies;
     bool may_repeat;
     bool may_be_lossless;
+    bool may_be_few;
     double bound;       /* absolute */
     uint64_t nspecials; /* special values before prediction added some */
     struct terp_bound_range bound_range; /* of valid values */

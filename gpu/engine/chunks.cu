@@ -185,6 +185,7 @@ __launch_bounds__(NTHREADS)
         h_chunk->facts.may_be_copies = chunk.facts.may_be_copies;
         h_chunk->facts.may_repeat = chunk.facts.may_repeat;
         h_chunk->facts.may_be_lossless = chunk.facts.may_be_lossless;
+        h_chunk->facts.may_be_few = chunk.facts.may_be_few;
         h_chunk->bound = terp_type_is_half(batch.chunk.type)
                              ? chunk.carrier_bound
                              : chunk.bound;

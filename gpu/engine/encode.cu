@@ -390,6 +390,7 @@ find_more(const struct attempt *attempt, uint64_t k)
     }
     facts->may_repeat = found->may_repeat;
     facts->may_be_lossless = found->may_be_lossless;
+    facts->may_be_few = found->may_be_few;
     return found->may_be_copies ? find_copies(attempt, k) : TERP_OK;
 }
 

@@ -99,7 +99,7 @@ struct cuda_chunk_facts {
     int domain_nslow;
     bool is_periodic;
     /* Alternative encodings that may be smaller. */
-    bool may_be_copies, may_repeat, may_be_lossless;
+    bool may_be_copies, may_repeat, may_be_lossless, may_be_few;
     uint64_t nscanned_specials; /* before prediction adds some */
 };
 

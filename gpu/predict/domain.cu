@@ -8,6 +8,7 @@
  * (codec/model/repeats.h), and whether the chunk may be constant along some
  * dimension. */
 #include "codec/model/lag_errors.h"
+#include "codec/model/ranks.h"
 #include "codec/model/repeat_keys.h"
 #include "gpu/block/warp.cuh"
 #include "gpu/predict/values.cuh"
@@ -244,9 +245,65 @@ find_repeats_of_each(const struct cuda_batch &batch, struct cuda_chunk &chunk,
         s);
 }
 
-/* Grid: x = 2 blocks, or only the first; y = chunks. The first block finds the
- * domain, the second looks for other encodings. Shared memory: struct survey,
- * or struct repeats_table; barriers separate filling and reading it. */
+/* The keys of sampled values, and slots: zeros at first; a slot holds a key's
+ * number, plus one, and twice that plus one once the key has come again. */
+struct few_table {
+    uint64_t keys[TERP_FEW_MAX_NSAMPLES];
+    unsigned slots[2 * TERP_FEW_MAX_NSAMPLES];
+    unsigned ndistinct, nrepeated;
+};
+
+/* What terp_may_be_few finds. Slots, not the order of threads, decide the
+ * counts. All threads of the block call it. */
+static __device__ void
+find_few(const struct cuda_batch &batch, struct cuda_chunk &chunk,
+         struct few_table &s)
+{
+    const uint64_t nsamples = terp_few_nsamples(batch.nvalues);
+    const int nbits = terp_ranks_slots_nbits(nsamples);
+    const unsigned nslots = 1u << nbits;
+    struct terp_chunk swapped = batch.chunk;
+    unsigned ndistinct = 0, nrepeated = 0;
+
+    if (!terp_few_are_possible(&batch.chunk, batch.nvalues))
+        return;
+    swapped.big_endian = false;
+    if (threadIdx.x == 0)
+        s.ndistinct = s.nrepeated = 0;
+    for (unsigned i = threadIdx.x; i < nslots; i += NTHREADS)
+        s.slots[i] = 0;
+    for (unsigned i = threadIdx.x; i < nsamples; i += NTHREADS)
+        s.keys[i] =
+            terp_few_sampled_key(&swapped, chunk.values, batch.nvalues, i);
+    __syncthreads();
+    for (unsigned i = threadIdx.x; i < nsamples; i += NTHREADS) {
+        const uint64_t key = s.keys[i];
+        unsigned slot = (unsigned)terp_ranks_slot(key, nbits);
+        for (;;) {
+            const unsigned found = atomicCAS(&s.slots[slot], 0u, 2 * i + 2);
+            if (found == 0) {
+                ndistinct++;
+                break;
+            }
+            if (s.keys[found / 2 - 1] == key) {
+                nrepeated += (atomicOr(&s.slots[slot], 1u) & 1) == 0;
+                break;
+            }
+            slot = (slot + 1) & (nslots - 1);
+        }
+    }
+    atomicAdd(&s.ndistinct, ndistinct);
+    atomicAdd(&s.nrepeated, nrepeated);
+    __syncthreads();
+    if (threadIdx.x == 0 &&
+        terp_ranks_estimate(batch.nvalues, s.ndistinct, s.nrepeated) > 0)
+        chunk.facts.may_be_few = true;
+}
+
+/* Grid: x = 3 blocks, or only the first; y = chunks. The first block finds the
+ * domain, the second looks for other encodings, the third for few different
+ * values. Shared memory: struct survey, struct repeats_table or struct
+ * few_table; barriers separate filling and reading it. */
 template <typename T>
 static __global__ void
 __launch_bounds__(NTHREADS) find_domains(const struct cuda_batch batch)
@@ -255,6 +312,7 @@ __launch_bounds__(NTHREADS) find_domains(const struct cuda_batch batch)
     __shared__ union {
         struct survey survey;
         struct repeats_table repeats;
+        struct few_table few;
     } s;
     struct cuda_chunk &chunk = batch.d_chunks[blockIdx.y];
 
@@ -263,6 +321,10 @@ __launch_bounds__(NTHREADS) find_domains(const struct cuda_batch batch)
     const bool is_half = terp_type_is_half(batch.chunk.type);
     if (blockIdx.x == 0) {
         find_domain<T>(batch, chunk, s.survey);
+        return;
+    }
+    if (blockIdx.x == 2) {
+        find_few(batch, chunk, s.few);
         return;
     }
     if (cuda_form_is_pointwise(batch.form)) {
@@ -295,6 +357,6 @@ cuda_find_domains(const struct cuda_batch *batch, cudaStream_t stream)
 
     if (batch->encoding.finds_domains)
         launches.add_typed(find_domains<float>, find_domains<double>,
-                           batch->encoding.finds_more ? 2 : 1, NTHREADS);
+                           batch->encoding.finds_more ? 3 : 1, NTHREADS);
     return launches.error;
 }

@@ -12,6 +12,7 @@
 #include "h5tests/support/cases.h"
 #include "h5tests/support/cmocka_all.h"
 #include "h5tests/support/fields.h"
+#include "h5tests/support/values.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -319,6 +320,83 @@ other_chunks_are_coded_plainly(void **state)
     }
 }
 
+/* Whole numbers from a slow wave and noise, or their thirds, which have no
+ * power of two in common. */
+static uint8_t *
+make_few(const struct terp_chunk *chunk, bool thirds)
+{
+    uint8_t *values = terp_case_alloc(terp_chunk_nbytes(chunk));
+
+    for (uint64_t i = 0; i < chunk_nvalues(chunk); i++) {
+        const uint64_t at = i / 7 % 240;
+        const uint64_t number =
+            (at < 120 ? at : 240 - at) + terp_field_mix(i) % 9;
+        value_put(
+            chunk, values, i,
+            value_to_bits(chunk->type, (double)number / (thirds ? 3.0 : 1.0)));
+    }
+    return values;
+}
+
+static uint64_t
+nbytes_under(const struct terp_params *params, const struct terp_chunk *chunk,
+             const uint8_t *values)
+{
+    return terp_case_check("few values", params, chunk, values);
+}
+
+/* A bound whose steps are no larger than the distances of values takes no more
+ * than the lossless stream, whatever else it is, and no more than a tighter
+ * bound. */
+static void
+few_far_values_take_no_more_than_without_a_loss(void **state)
+{
+    static const struct terp_chunk shapes[] = {
+        {TERP_FLOAT32, false, false, 2, {90, 110}},
+        {TERP_FLOAT64, true, false, 3, {10, 30, 40}},
+        {TERP_COMPLEX64, false, false, 1, {9000}}};
+    static const double absolute[] = {0.15, 0.03, 1e-3};
+
+    (void)state;
+    for (size_t s = 0; s < COUNT(shapes); s++)
+        for (int thirds = 0; thirds < 2; thirds++)
+            for (int format = 0; format < 2; format++) {
+                const struct terp_chunk *chunk = &shapes[s];
+                struct terp_params params = {.bound_mode = TERP_BOUND_ABSOLUTE,
+                                             .format = format};
+                uint8_t *values = make_few(chunk, thirds);
+                const uint64_t exact = nbytes_under(&params, chunk, values);
+                uint64_t nbytes[COUNT(absolute)];
+                for (size_t b = 0; b < COUNT(absolute); b++) {
+                    params.bound = absolute[b];
+                    nbytes[b] = nbytes_under(&params, chunk, values);
+                    /* Ranks must save 2 %. */
+                    assert_true(nbytes[b] <= exact + exact / 49);
+                }
+                assert_true(nbytes[0] <= nbytes[2] + nbytes[2] / 49);
+                params.bound_mode = TERP_BOUND_POINTWISE;
+                params.bound = 1e-4;
+                assert_true(nbytes_under(&params, chunk, values) <=
+                            exact + exact / 49);
+                free(values);
+            }
+}
+
+/* Values that a bound makes fewer: a lossless stream would be larger. */
+static void
+few_near_values_are_coded_under_the_bound(void **state)
+{
+    const struct terp_chunk chunk = {TERP_FLOAT32, false, false, 2, {90, 110}};
+    struct terp_params params = {.bound_mode = TERP_BOUND_ABSOLUTE};
+    uint8_t *values = make_few(&chunk, true);
+    const uint64_t exact = nbytes_under(&params, &chunk, values);
+
+    (void)state;
+    params.bound = 2;
+    assert_true(2 * nbytes_under(&params, &chunk, values) < exact);
+    free(values);
+}
+
 /* Nothing follows the number of references: its error is found before the
  * missing bytes. */
 static void
@@ -375,6 +453,8 @@ main(void)
         cmocka_unit_test(what_changes_once_is_not_left_out),
         cmocka_unit_test(what_is_one_value_wide_may_be_copies),
         cmocka_unit_test(other_chunks_are_coded_plainly),
+        cmocka_unit_test(few_far_values_take_no_more_than_without_a_loss),
+        cmocka_unit_test(few_near_values_are_coded_under_the_bound),
         cmocka_unit_test(number_of_references_is_checked_first),
         cmocka_unit_test(copies_of_no_bytes_are_cut_short),
     };
