@@ -230,23 +230,28 @@ def test_nccopy_between_hdf5_and_zarr(tmp_path, programs):
         assert file["v"].id.get_storage_size() < VALUES.nbytes / 2
 
 
-@pytest.mark.parametrize("name, command", [
-    ("ncks", ["-m"]), ("cdo", ["-s", "infon"])])
-def test_other_programs_read(tmp_path, programs, name, command):
+def prints_largest(command, path):
+    """Whether a program prints the largest of VALUES."""
+    ended = subprocess.run([*command, url(path)], capture_output=True, text=True)
+    numbers = re.findall(r"-?\d+\.\d+(?:e[-+]?\d+)?", ended.stdout)
+    return any(abs(float(text) - VALUES.max()) <= 4e-3 for text in numbers)
+
+
+@pytest.mark.parametrize("name, options", [
+    ("ncks", ["-H", "-C", "-v", "v"]), ("cdo", ["-s", "infon"])])
+def test_other_programs_read(tmp_path, name, options):
     program = shutil.which(name)
     if not program:
         pytest.skip(f"there is no {name}")
-    write_store(tmp_path / "n", {"rel": 1e-3})
-    if name == "ncks":
-        command = ["-H", "-C", "-v", "v"]
-    ended = subprocess.run([program, *command, url(tmp_path / "n")],
-                           capture_output=True, text=True)
-    if ended.returncode != 0 and "Filter error" in ended.stderr:
+    with netCDF4.Dataset(url(tmp_path / "zlib"), "w") as file:
+        file.createDimension("x", VALUES.shape[0])
+        file.createDimension("y", VALUES.shape[1])
+        file.createVariable("v", "f4", ("x", "y"), zlib=True,
+                            chunksizes=CHUNKS)[...] = VALUES
+    if not prints_largest([program, *options], tmp_path / "zlib"):
         pytest.skip(f"the libnetcdf of {name} has no filters for Zarr stores")
-    assert ended.returncode == 0, ended.stderr
-    numbers = [float(text) for text in
-               re.findall(r"-?\d+\.\d+(?:e-?\d+)?", ended.stdout)]
-    assert min(abs(n - VALUES.max()) for n in numbers) <= 4e-3
+    write_store(tmp_path / "n", {"rel": 1e-3})
+    assert prints_largest([program, *options], tmp_path / "n")
 
 
 @pytest.mark.parametrize("order", "<>")
@@ -386,7 +391,8 @@ def test_repacked_files_become_stores(tmp_path, programs):
                  missing_value=np.float32(-9999))
     run(tool, "repack", tmp_path / "in.nc", tmp_path / "out.nc", "--abs", 1e-3)
     run(programs["nccopy"], tmp_path / "out.nc", url(tmp_path / "n"))
-    assert stored(tmp_path / "n") == {"abs": 1e-3, "missing": -9999}
+    found = stored(tmp_path / "n")
+    assert found["abs"] == 1e-3 and found["missing"] == -9999
     read = read_python(tmp_path / "n")
     np.testing.assert_array_equal(read[::3], values[::3])
     assert abs(read - values).max() <= 2e-3
