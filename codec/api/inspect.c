@@ -70,7 +70,8 @@ find_values(const struct terp_frame *frame, const uint8_t *body,
 
 static enum terp_status
 inspect_columns(const struct terp_frame *frame, const uint8_t *body,
-                uint64_t body_nbytes, bool sets_coding, struct terp_info *info);
+                uint64_t body_nbytes, bool sets_coding, struct terp_info *info,
+                struct terp_usual_fills *fills);
 
 /* Describes a stream that is not complex. A stream with references, copies or
  * ranks is described by its inner stream of values or ranks. */
@@ -93,7 +94,8 @@ inspect_one(const struct terp_frame *frame, const uint8_t *body,
                            sets_coding, info, fills);
     }
     if (frame->coding == TERP_CODING_COLUMNS)
-        return inspect_columns(frame, body, body_nbytes, sets_coding, info);
+        return inspect_columns(frame, body, body_nbytes, sets_coding, info,
+                               fills);
     if (sets_coding)
         set_coding(frame, info);
     return frame->coding == TERP_CODING_RAW
@@ -127,7 +129,8 @@ add_counts(struct terp_info *info, const struct terp_info *more)
  * domain are those of the first group. */
 static enum terp_status
 inspect_columns(const struct terp_frame *frame, const uint8_t *body,
-                uint64_t body_nbytes, bool sets_coding, struct terp_info *info)
+                uint64_t body_nbytes, bool sets_coding, struct terp_info *info,
+                struct terp_usual_fills *fills)
 {
     struct terp_held held;
     struct terp_part group;
@@ -140,7 +143,7 @@ inspect_columns(const struct terp_frame *frame, const uint8_t *body,
         st = terp_held_read(&held, body, body_nbytes, &group, &nbytes);
         if (st == TERP_OK)
             st = inspect_one(&group.frame, group.body, group.body_nbytes, true,
-                             &own);
+                             &own, fills);
         body += nbytes;
         body_nbytes -= nbytes;
         add_counts(info, &own);
