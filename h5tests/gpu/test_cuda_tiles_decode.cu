@@ -171,8 +171,9 @@ cpu_read(const struct terp_frame *frame, const uint8_t *stream, uint64_t nbytes,
     struct cpu_low_bits_section low_bits;
     uint64_t nspecials;
 
-    enum terp_status st = terp_cpu_inspect(frame, stream + frame_nbytes,
-                                           nbytes - frame_nbytes, &info);
+    struct terp_usual_fills fills = {};
+    enum terp_status st = terp_cpu_inspect(
+        frame, stream + frame_nbytes, nbytes - frame_nbytes, &info, &fills);
     if (st != TERP_OK)
         return st;
     terp_layout_make(&frame->chunk, &layout);
@@ -912,8 +913,9 @@ streams_are_read_as_by_the_cpu(void **state)
             TERP_OK);
         /* The other facts about the chunk. */
         struct terp_info info = {};
+        struct terp_usual_fills fills = {};
         terp_cpu_inspect(&stream.frame, stream.bytes + stream.frame_nbytes,
-                         stream.nbytes - stream.frame_nbytes, &info);
+                         stream.nbytes - stream.frame_nbytes, &info, &fills);
         const struct cuda_chunk *chunk = &device.chunk;
         const uint8_t *model = stream.bytes + stream.frame_nbytes;
         assert_true(chunk->nescapes == info.nescapes);
