@@ -290,6 +290,15 @@ struct terp_engine {
                                struct terp_facts *facts_ret);
     void (*end)(struct terp_encoding *encoding);
 
+    /* Encodes all chunks of a source as streams of coding SPEED, for which
+     * terp_params_have_speed (codec/model/bound.h). nbytes_ret[i] is the size
+     * of stream i; 0 if it is no shorter than the stored chunk;
+     * TERP_LEFT_NBYTES. dst[i] holds terp_encode_bound bytes. Streams get
+     * checksums unless source.is_part. */
+    enum terp_status (*encode_speed)(struct terp_session *session,
+                                     const struct terp_source *source,
+                                     void *const *dst, uint64_t *nbytes_ret);
+
     /* Makes the first nbytes[k] bytes at each address at[k] visible to the
      * host; nbytes[k] is at most TERP_LOOK_NBYTES. seen_ret[k] is at[k] itself
      * or points into `room`, which has TERP_LOOK_NBYTES for each k. */

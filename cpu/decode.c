@@ -12,6 +12,7 @@
 #include "cpu/predict/pointwise.h"
 #include "cpu/sections/signs.h"
 #include "cpu/sections/specials.h"
+#include "cpu/speed/decode.h"
 
 struct cpu_decoder *
 terp_cpu_decoder_make(const struct terp_frame *frame, const uint8_t *body,
@@ -425,6 +426,8 @@ decode_stream(struct cpu_pool *pool, const struct terp_open_stream *stream,
         terp_cpu_coarse_values(&coarse, value_nbytes, stream->body, dst);
         return TERP_OK;
     }
+    if (frame->coding == TERP_CODING_SPEED)
+        return terp_cpu_speed_decode(pool, stream, &coarse, dst);
     if (coarse.is_all)
         return decode_lattice(pool, stream, &coarse, dst);
     void *lattice =

@@ -20,6 +20,7 @@ const struct terp_engine NAMED(terp_cpu_, TERP_INSTRUCTIONS) = {
     .begin = terp_cpu_begin,
     .encode = terp_cpu_encode,
     .end = terp_cpu_end,
+    .encode_speed = terp_cpu_speed_encode,
     .look = terp_cpu_look,
     .decode = terp_cpu_decode,
     .inspect = terp_cpu_inspect,

@@ -41,6 +41,11 @@ void
 terp_cpu_end(struct terp_encoding *encoding);
 
 enum terp_status
+terp_cpu_speed_encode(struct terp_session *session,
+                      const struct terp_source *source, void *const *dst,
+                      uint64_t *nbytes_ret);
+
+enum terp_status
 terp_cpu_look(struct terp_session *session, uint64_t n, const void *const *at,
               const uint64_t *nbytes, uint8_t *room, const uint8_t **seen_ret);
 

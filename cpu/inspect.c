@@ -3,6 +3,7 @@
 #include "cpu/engine.h"
 #include "cpu/entropy/tiles.h"
 #include "cpu/sections/specials.h"
+#include "cpu/speed/decode.h"
 
 /* The bound of the chunk's own values in a stream of carried values. */
 static double
@@ -46,6 +47,8 @@ terp_cpu_inspect(const struct terp_frame *frame, const uint8_t *body,
                  uint64_t body_nbytes, struct terp_info *info,
                  struct terp_usual_fills *fills)
 {
+    if (frame->coding == TERP_CODING_SPEED)
+        return terp_cpu_speed_inspect(frame, body, body_nbytes, info);
     struct cpu_decoder *dec =
         terp_cpu_decoder_make(frame, body, body_nbytes, NULL);
 

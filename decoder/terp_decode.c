@@ -27,7 +27,10 @@
  *   4. The prediction (spline, lorenzo or lossless) and the codes give numbers.
  *   5. Logarithms, carriers and special values turn numbers into values.
  *   6. Columns, ranks, copies, references and parts put values of inner
- *      streams together. */
+ *      streams together.
+ *
+ * A speed stream has tiles of its own, which "Speed" describes, in place of
+ * steps 2 to 5. */
 #ifndef TERP_READER_H
 #define TERP_READER_H
 
@@ -1025,6 +1028,7 @@ enum {
     CODING_CONSTANT = 1,
     CODING_HUFFMAN = 2,
     CODING_CUSTOM = 3, /* of "Signs"; a frame does not have it */
+    CODING_SPEED = 4,
     CODING_RATIO = 5,
     CODING_COLUMNS = 11,
     CODING_RANKS = 12,
@@ -1264,15 +1268,17 @@ check_coding(const struct stream *s, uint64_t outer)
                            coding == CODING_REFERENCES ||
                            coding == CODING_PARTS;
     require(call, is_coded || has_inner || coding == CODING_RAW ||
-                      coding == CODING_CONSTANT);
+                      coding == CODING_CONSTANT || coding == CODING_SPEED);
     if (has_inner)
         require(call, coding != outer && outer != CODING_REFERENCES);
     if (outer == CODING_RANKS)
         require(call, coding != CODING_COPIES && coding != CODING_COLUMNS);
     if (outer == CODING_COLUMNS)
         require(call, coding != CODING_COPIES);
-    if (is_new)
+    if (is_new || coding == CODING_SPEED)
         require(call, call->version == 2);
+    if (coding == CODING_SPEED)
+        require(call, is_whole || outer == CODING_PARTS);
     if (coding == CODING_COLUMNS) {
         const uint64_t last = s->chunk.dims[s->chunk.rank - 1];
         require(call, s->chunk.rank >= 2 && !s->chunk.stack);
@@ -1378,7 +1384,7 @@ take_frame(struct call *call, struct stream *s,
     require(call, s->chunk.nvalues <= ones(63) / s->chunk.value_nbytes);
     check_coding(s, outer);
     take_domain(s);
-    if (s->prediction != NO_PREDICTION)
+    if (s->prediction != NO_PREDICTION || s->coding == CODING_SPEED)
         s->bound = take_bound(call);
     require(call, s->bound > 0 || s->prediction != SPLINE);
     if (s->flags & HAS_PREFIXES)
@@ -2965,6 +2971,421 @@ decode_coded(struct stream *s)
 }
 
 /* ------------------------------------------------------------------------- *
+ * "Speed"
+ * ------------------------------------------------------------------------- */
+
+/* The array that tiles cut. */
+struct grid {
+    uint64_t x, y, z, nvolumes; /* "Grid" */
+    uint64_t tiles_x, tiles_y, tiles_z, ntiles;
+};
+
+/* The index of the value at a place of a tile; NONE where there is none. A
+ * place is 16 times its group plus its row; a group is 64 times its slab plus
+ * its column. */
+#define NONE UINT64_MAX
+#define SPEED_NPLACES 4096
+#define SPEED_NGROUPS 256
+
+struct speed_tile {
+    const struct grid *grid;
+    uint64_t number;
+    uint64_t nslabs, ncolumns; /* that widths count, of 8 columns at a time */
+    uint64_t nbits;            /* of its integers */
+    uint64_t width[SPEED_NGROUPS];
+    uint64_t integer[SPEED_NPLACES]; /* at each place */
+};
+
+static void
+make_grid(const struct terp_reader_chunk *chunk, struct grid *grid)
+{
+    const uint64_t stacked = chunk->stack || chunk->rank == 4;
+    uint64_t n[4] = {1, 1, 1, 1};
+    for (uint64_t i = stacked; i < chunk->rank; i++)
+        n[chunk->rank - 1 - i] = chunk->dims[i];
+    if (stacked)
+        n[3] = chunk->dims[0];
+    while (n[0] < 32 && n[1] * n[2] * n[3] > 1) {
+        n[0] *= n[1];
+        n[1] = n[2];
+        n[2] = n[3];
+        n[3] = 1;
+    }
+    while (n[1] < 8 && n[2] * n[3] > 1) {
+        n[1] *= n[2];
+        n[2] = n[3];
+        n[3] = 1;
+    }
+    if (n[2] < 4) {
+        n[2] *= n[3];
+        n[3] = 1;
+    }
+    grid->x = n[0];
+    grid->y = n[1];
+    grid->z = n[2];
+    grid->nvolumes = n[3];
+    const bool is_flat = n[2] * n[3] == 1;
+    grid->tiles_x =
+        divided_up(grid->x, is_flat && grid->y == 1 ? SPEED_NPLACES : 64);
+    grid->tiles_y = divided_up(grid->y, is_flat ? 64 : 16);
+    grid->tiles_z = divided_up(grid->z, 4);
+    grid->ntiles =
+        grid->tiles_x * grid->tiles_y * grid->tiles_z * grid->nvolumes;
+}
+
+static bool
+is_flat(const struct grid *grid)
+{
+    return grid->z * grid->nvolumes == 1;
+}
+
+static bool
+is_line(const struct grid *grid)
+{
+    return is_flat(grid) && grid->y == 1;
+}
+
+static uint64_t
+value_of_place(const struct speed_tile *tile, uint64_t place)
+{
+    const struct grid *grid = tile->grid;
+    const uint64_t slab = place / 1024, column = place / 16 % 64,
+                   row = place % 16;
+    if (is_line(grid)) {
+        const uint64_t i =
+            tile->number * SPEED_NPLACES + slab * 1024 + row * 64 + column;
+        return i < grid->x ? i : NONE;
+    }
+    uint64_t number = tile->number;
+    const uint64_t x = number % grid->tiles_x * 64 + column;
+    number /= grid->tiles_x;
+    uint64_t y = number % grid->tiles_y * 16 + row, z = 0;
+    if (is_flat(grid))
+        y = number % grid->tiles_y * 64 + slab * 16 + row;
+    number /= grid->tiles_y;
+    if (!is_flat(grid))
+        z = number % grid->tiles_z * 4 + slab;
+    const uint64_t volume = number / grid->tiles_z;
+    if (x >= grid->x || y >= grid->y || z >= grid->z)
+        return NONE;
+    return ((volume * grid->z + z) * grid->y + y) * grid->x + x;
+}
+
+/* Slabs and columns whose widths a tile has. */
+static void
+measure_tile(struct speed_tile *tile)
+{
+    tile->nslabs = tile->ncolumns = 0;
+    for (uint64_t place = 0; place < SPEED_NPLACES; place++) {
+        if (value_of_place(tile, place) == NONE)
+            continue;
+        tile->nslabs = most_of(tile->nslabs, place / 1024 + 1);
+        tile->ncolumns = most_of(tile->ncolumns, place / 16 % 64 + 1);
+    }
+    tile->ncolumns = divided_up(tile->ncolumns, 8) * 8;
+}
+
+/* The checksum of a speed stream, whose tiles are found by the index. */
+static uint64_t
+speed_sum(const uint8_t *at, uint64_t nbytes, uint64_t seed)
+{
+    uint64_t sum = 0, key = seed;
+    for (uint64_t i = 0; i < nbytes; i += 8) {
+        const uint64_t word = load(at + i, 8);
+        key += 0x9e3779b97f4a7c15;
+        const uint64_t x = word + key;
+        sum += (x & 0xffffffff) * (x >> 32) + (word << 32 | word >> 32);
+    }
+    return sum;
+}
+
+static uint64_t
+speed_share(uint64_t sum, uint64_t place, uint64_t number)
+{
+    uint64_t h = sum + place * prime64_2;
+    h = (h ^ h >> 33) * prime64_2;
+    h = (h ^ h >> 29) * prime64_3;
+    return (h ^ h >> 32) * (2 * number + 1);
+}
+
+/* What a speed stream's body holds. */
+struct speed {
+    bool has_steps;
+    uint64_t step; /* bits of a float64, or an integer */
+    struct grid grid;
+    const uint8_t *index; /* places of tiles, in units of 8 bytes */
+    const uint8_t *tiles;
+    uint64_t nunits; /* of tiles */
+};
+
+static uint64_t
+speed_place(const struct speed *speed, uint64_t tile)
+{
+    return tile == speed->grid.ntiles ? speed->nunits
+                                      : load(speed->index + 4 * tile, 4);
+}
+
+static void
+take_zeros(struct call *call, uint64_t nbytes)
+{
+    for (uint64_t i = 0; i < nbytes; i++)
+        take_in_range(call, 1, 0, 0);
+}
+
+/* Takes a body to its end. `frame_nbytes`: of a stream that is no inner one. */
+static void
+take_speed(struct stream *s, uint64_t frame_nbytes, struct speed *speed)
+{
+    struct call *call = s->call;
+    memset(speed, 0, sizeof *speed);
+    speed->has_steps = take_in_range(call, 1, 0, 1);
+    take_zeros(call, 7 - frame_nbytes % 8);
+    if (speed->has_steps)
+        speed->step = take_number(call, 8);
+    if (speed->has_steps && is_integer(s->chunk.type))
+        require(call, speed->step > 0);
+    if (speed->has_steps && !is_integer(s->chunk.type)) {
+        const double step = value_of(64, speed->step);
+        require(call, step > 0 && step < INFINITY);
+        if (s->chunk.value_nbytes < 8)
+            require(call, step >= 0x1p-126 && step <= 0x1p127 &&
+                              rounded(32, step) == step);
+    }
+    make_grid(&s->chunk, &speed->grid);
+    const uint64_t ntiles = speed->grid.ntiles;
+    require(call, ntiles <= nbytes_left(call) / 12);
+    speed->index = take(call, 4 * ntiles);
+    take_zeros(call, ntiles % 2 * 4);
+    require(call, nbytes_left(call) % 8 == 0);
+    speed->nunits = nbytes_left(call) / 8;
+    speed->tiles = take(call, nbytes_left(call));
+    require(call, speed_place(speed, 0) == 0);
+    for (uint64_t i = 0; i < ntiles; i++)
+        require(call, speed_place(speed, i) < speed_place(speed, i + 1));
+}
+
+/* The frame of a stream that is no inner one has dims in the fewest bytes. */
+static uint64_t
+speed_frame_nbytes(const struct terp_reader_chunk *chunk)
+{
+    uint64_t most = 0;
+    for (uint64_t i = 0; i < chunk->rank; i++)
+        most = most_of(most, chunk->dims[i]);
+    const uint64_t dim_nbytes = most >= two_to(32)   ? 8
+                                : most >= two_to(16) ? 4
+                                : most >= two_to(8)  ? 2
+                                                     : 1;
+    return 16 + chunk->rank * dim_nbytes + (chunk->type > TYPE_BYTES) + 8;
+}
+
+static void
+check_speed(struct stream *s, const uint8_t *stream)
+{
+    struct call *call = s->call;
+    struct speed speed;
+    const uint64_t seed = load(stream, 8);
+    const struct input body = call->in;
+    take_speed(s, (uint64_t)(body.at - stream), &speed);
+    uint64_t sum = speed_share(
+        speed_sum(stream + 16, (uint64_t)(speed.index - stream) - 16, seed), 0,
+        speed.grid.ntiles);
+    for (uint64_t i = 0; i < speed.grid.ntiles; i++) {
+        const uint64_t place = speed_place(&speed, i);
+        const uint64_t nunits = speed_place(&speed, i + 1) - place;
+        sum += speed_share(speed_sum(speed.tiles + 8 * place, 8 * nunits, seed),
+                           place, i);
+    }
+    require(call, load(stream + 8, 8) == sum);
+    call->in = body;
+}
+
+/* Numbers of the groups, unfolded into differences. */
+static void
+take_differences(struct stream *s, struct speed_tile *tile)
+{
+    struct call *call = s->call;
+    for (uint64_t group = 0; group < SPEED_NGROUPS; group++)
+        for (uint64_t row = 0; row < 16; row++)
+            tile->integer[16 * group + row] =
+                unfolded(take_bits(call, tile->width[group]));
+}
+
+static void
+take_speed_widths(struct stream *s, struct speed_tile *tile, uint64_t form)
+{
+    struct call *call = s->call;
+    const uint64_t n = tile->nslabs * tile->ncolumns;
+    memset(tile->width, 0, sizeof tile->width);
+    if (form == 0)
+        return;
+    for (uint64_t i = 0; i < n; i++) {
+        const uint64_t group = i / tile->ncolumns * 64 + i % tile->ncolumns;
+        const uint64_t width = take_bits(call, form == 1 ? 4 : 8);
+        require(call, width <= tile->nbits);
+        bool is_used = false;
+        for (uint64_t row = 0; row < 16; row++)
+            is_used |= value_of_place(tile, 16 * group + row) != NONE;
+        require(call, is_used || width == 0);
+        tile->width[group] = width;
+    }
+}
+
+/* Makes integers of differences: sums along rows, columns and slabs. */
+static void
+sum_tile(struct speed_tile *tile, uint64_t base)
+{
+    uint64_t *integer = tile->integer;
+    const bool in_line = is_line(tile->grid), in_plane = is_flat(tile->grid);
+    integer[0] += base;
+    for (uint64_t place = 1; place < SPEED_NPLACES; place++) {
+        const uint64_t column = place / 16 % 64;
+        if (in_line && column > 0)
+            continue;
+        if (place % 16 > 0)
+            integer[place] += integer[place - 1];
+        else if (in_plane && place >= 1024)
+            integer[place] += integer[place - 1024 + 15];
+    }
+    for (uint64_t place = 0; place < SPEED_NPLACES; place++)
+        if (place / 16 % 64 > 0)
+            integer[place] += integer[place - 16];
+    for (uint64_t place = 1024; place < SPEED_NPLACES && !in_plane; place++)
+        integer[place] += integer[place - 1024];
+}
+
+/* The value of an integer: bits, or that many steps. */
+static uint64_t
+speed_value(const struct stream *s, const struct speed *speed, bool is_exact,
+            uint64_t level, uint64_t integer)
+{
+    static const double factor[] = {1, 1 - 0x1p-5, 1 - 0x1p-2, 0.5};
+    const uint64_t nbits = 8 * s->chunk.value_nbytes;
+    const uint64_t width = nbits == 64 ? 64 : 32, type = s->chunk.type;
+    const uint64_t sign = two_to(nbits - 1);
+    if (!speed->has_steps || is_exact) {
+        integer &= ones(nbits);
+        return is_integer(type) ? integer
+               : integer & sign ? integer ^ sign
+                                : integer ^ ones(nbits);
+    }
+    const int64_t q = signed_of(integer, width);
+    if (is_integer(type)) {
+        const uint64_t product = (uint64_t)q * speed->step;
+        int64_t value = (int64_t)product;
+        if (nbits == 64)
+            return product;
+        const bool is_unsigned = type >= TYPE_UINT8;
+        const int64_t least = is_unsigned ? 0 : -(int64_t)sign;
+        const int64_t most = (int64_t)(is_unsigned ? ones(nbits) : sign - 1);
+        value = value < least ? least : value > most ? most : value;
+        return (uint64_t)value & ones(nbits);
+    }
+    const double step =
+        rounded(width, value_of(64, speed->step) * factor[level]);
+    const double value = rounded(width, rounded(width, (double)q) * step);
+    return nbits == 16 ? half_of(s, value) : word_of(width, value);
+}
+
+/* Exceptions: fill values, then others. */
+static void
+take_exceptions(struct stream *s, const struct speed_tile *tile,
+                uint64_t nlisted, uint64_t *word)
+{
+    struct call *call = s->call;
+    const uint64_t nbytes = s->chunk.value_nbytes;
+    const uint64_t fill =
+        take_number(call, nbytes == 8 ? 8 : 4) & ones(8 * nbytes);
+    const uint64_t n = tile->nslabs * tile->ncolumns;
+    uint64_t state[SPEED_NGROUPS];
+    take_array(call, state, n, 2);
+    for (uint64_t i = 0; i < n; i++) {
+        const uint64_t group = i / tile->ncolumns * 64 + i % tile->ncolumns;
+        require(call, state[i] < 3);
+        const uint64_t rows = state[i] == 0   ? 0
+                              : state[i] == 1 ? 0xffff
+                                              : take_number(call, 2);
+        bool is_used = false;
+        for (uint64_t row = 0; row < 16; row++) {
+            const uint64_t at = value_of_place(tile, 16 * group + row);
+            is_used |= at != NONE;
+            if (at != NONE && rows >> row & 1)
+                word[at] = fill;
+        }
+        require(call, is_used || state[i] == 0);
+    }
+    const uint64_t *place = take_fields(call, nlisted, 16);
+    const uint64_t *value = take_fields(call, nlisted, 8 * nbytes);
+    for (uint64_t i = 0; i < nlisted; i++) {
+        require(call, place[i] < SPEED_NPLACES &&
+                          (i == 0 || place[i] > place[i - 1]));
+        const uint64_t at = value_of_place(tile, place[i]);
+        require(call, at != NONE);
+        word[at] = value[i];
+    }
+}
+
+static void
+decode_speed_tile(struct stream *s, const struct speed *speed,
+                  struct speed_tile *tile, uint64_t *word)
+{
+    struct call *call = s->call;
+    const uint64_t word_nbytes = s->chunk.value_nbytes == 8 ? 8 : 4;
+    const uint64_t flags = take_in_range(call, 1, 0, 0x3f);
+    const uint64_t form = flags & 3, level = flags >> 2 & 3;
+    const bool is_exact = flags >> 4 & 1, has_exceptions = flags >> 5 & 1;
+    take_zeros(call, 1);
+    const uint64_t nlisted =
+        take_in_range(call, 2, 0, has_exceptions ? 256 : 0);
+    if (word_nbytes == 8)
+        take_zeros(call, 4);
+    const uint64_t base = take_number(call, word_nbytes);
+    require(call, form < 3);
+    require(call, speed->has_steps || !is_exact);
+    if (!speed->has_steps || is_exact)
+        require(call, level == 0 && !has_exceptions);
+    if (is_integer(s->chunk.type))
+        require(call, level == 0);
+    tile->nbits = 8 * (speed->has_steps && !is_exact ? word_nbytes
+                                                     : s->chunk.value_nbytes);
+    measure_tile(tile);
+    take_speed_widths(s, tile, form);
+    take_differences(s, tile);
+    sum_tile(tile, base);
+    for (uint64_t place = 0; place < SPEED_NPLACES; place++) {
+        const uint64_t at = value_of_place(tile, place);
+        if (at != NONE)
+            word[at] =
+                speed_value(s, speed, is_exact, level, tile->integer[place]);
+    }
+    if (has_exceptions)
+        take_exceptions(s, tile, nlisted, word);
+    skip_to_byte(call);
+    require(call, nbytes_left(call) < 8);
+    take(call, nbytes_left(call));
+}
+
+static uint64_t *
+decode_speed(struct stream *s)
+{
+    struct call *call = s->call;
+    struct speed speed;
+    struct speed_tile *tile = reserve(call, 1, sizeof *tile);
+    take_speed(s, speed_frame_nbytes(&s->chunk), &speed);
+    uint64_t *word = reserve(call, s->chunk.nvalues, sizeof *word);
+    tile->grid = &speed.grid;
+    for (uint64_t i = 0; i < speed.grid.ntiles; i++) {
+        const uint64_t place = speed_place(&speed, i);
+        const struct input outer =
+            enter(call, speed.tiles + 8 * place,
+                  8 * (speed_place(&speed, i + 1) - place));
+        tile->number = i;
+        decode_speed_tile(s, &speed, tile, word);
+        leave(call, outer);
+    }
+    return word;
+}
+
+/* ------------------------------------------------------------------------- *
  * "Copies", "References", "Ranks", "Columns" and "Complex values": streams
  * within a stream
  *
@@ -3190,6 +3611,8 @@ decode_body(struct stream *s)
         return take_raw(s);
     case CODING_COLUMNS:
         return decode_columns(s);
+    case CODING_SPEED:
+        return decode_speed(s);
     case CODING_RANKS:
         return decode_ranks(s);
     case CODING_COPIES:
@@ -3225,9 +3648,13 @@ decode_whole(struct call *call, const uint8_t *stream, size_t nbytes,
     const uint64_t n = s.chunk.nvalues * nparts;
     if (n > values_cap_nbytes / part_nbytes)
         stop(call, TERP_READER_CAPACITY);
-    /* The seed is bytes 0 to 7; the checksum covers all bytes from 16 on. */
-    require(call, load(stream + 8, 8) ==
-                      checksum(stream + 16, nbytes - 16, load(stream, 8)));
+    /* The seed is bytes 0 to 7; the checksum covers all bytes from 16 on. That
+     * of a speed stream is a sum over its tiles. */
+    if (s.coding == CODING_SPEED)
+        check_speed(&s, stream);
+    else
+        require(call, load(stream + 8, 8) ==
+                          checksum(stream + 16, nbytes - 16, load(stream, 8)));
     const uint64_t *word = decode_body(&s);
     skip_to_byte(call);
     require(call, nbytes_left(call) == 0);

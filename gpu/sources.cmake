@@ -56,4 +56,7 @@ set(TERP_CUDA_SOURCES
   sections/stream_small.cu
   sections/stream_write.cu
   sections/tails.cu
+  speed/calls.cu
+  speed/decode.cu
+  speed/encode.cu
 )

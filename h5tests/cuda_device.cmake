@@ -19,5 +19,5 @@ set_target_properties(cuda_lossless PROPERTIES
 
 add_dependencies(terp_gpu_check cuda_exhaustive cuda_failures cuda_hammer cuda_large
   cuda_random cuda_bytes cuda_domain cuda_environment cuda_golden cuda_hostile cuda_lossless cuda_precision
-  cuda_memory cuda_repeats cuda_roundtrip cuda_special_values cuda_threads cuda_types
-  cuda_valid_range)
+  cuda_memory cuda_repeats cuda_roundtrip cuda_special_values cuda_speed_tiles cuda_threads
+  cuda_types cuda_valid_range)

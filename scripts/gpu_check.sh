@@ -203,8 +203,8 @@ try_both() {
 # thousand.
 stage_bytes() {
     local program failed=0
-    for program in domain environment threads golden bytes precision special_values types \
-        valid_range; do
+    for program in domain environment threads golden bytes precision special_values \
+        speed_tiles types valid_range; do
         try_both "bytes_$program" 100 1 "$program" || failed=1
     done
     try bytes_lossless 100 "$build/h5tests/cuda_lossless" || failed=1

@@ -221,7 +221,9 @@ params_of_device(struct batch *batch)
         !terp_params_have_limits(batch->chunk->type, batch->params))
         return batch->params;
     batch->checks_limits = true;
-    batch->of_device = terp_params_without_limits(batch->params);
+    const struct terp_params known =
+        terp_params_of_type(batch->chunk->type, batch->params);
+    batch->of_device = terp_params_without_limits(&known);
     return &batch->of_device;
 }
 

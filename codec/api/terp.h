@@ -86,8 +86,9 @@ enum terp_bound_mode {
 };
 
 /* How codes become bytes. AUTO: RATIO, or HUFFMAN when the encoder finds that
- * smaller; later versions may choose otherwise. SPEED: the fastest pipeline,
- * today HUFFMAN. */
+ * smaller; later versions may choose otherwise. SPEED: the fastest pipeline;
+ * HUFFMAN for bounds relative to each value, a PSNR and limits, and where the
+ * caller forbids version 2 of the format. */
 enum terp_pipeline {
     TERP_PIPELINE_AUTO = 0,
     TERP_PIPELINE_HUFFMAN = 1, /* each tile selects a codebook of the

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "codec/compose/pieces.h"
+#include "codec/compose/speed.h"
 #include "codec/compose/values.h"
 #include "codec/format/parts.h"
 #include "codec/model/bound.h"
@@ -121,8 +122,9 @@ find_bounds(const struct portion *portion)
     return st;
 }
 
-static enum terp_status
-encode_parts(const struct portion *portion)
+/* The parts as a batch. */
+static struct terp_batch
+batch_of_parts(const struct portion *portion)
 {
     const struct terp_batch parts = {{.chunk = &portion->part,
                                       .params = portion->batch->source.params,
@@ -132,6 +134,14 @@ encode_parts(const struct portion *portion)
                                       .src = portion->src},
                                      portion->dst,
                                      portion->nbytes};
+
+    return parts;
+}
+
+static enum terp_status
+encode_parts(const struct portion *portion)
+{
+    const struct terp_batch parts = batch_of_parts(portion);
 
     return terp_values_encode(portion->coder, &parts);
 }
@@ -143,8 +153,9 @@ list_pieces(struct portion *portion, uint64_t i)
 {
     const struct terp_batch *batch = portion->batch;
     const uint64_t at = portion->first + i;
-    const struct terp_frame frame = {.chunk = *batch->source.chunk,
-                                     .coding = TERP_CODING_PARTS};
+    const struct terp_batch parts = batch_of_parts(portion);
+    struct terp_frame frame = {.chunk = *batch->source.chunk,
+                               .coding = TERP_CODING_PARTS};
     struct terp_pieces *pieces = &portion->pieces[i];
     const uint64_t *part_nbytes = &portion->nbytes[TERP_NPARTS * i];
 
@@ -152,6 +163,8 @@ list_pieces(struct portion *portion, uint64_t i)
     if (part_nbytes[0] == TERP_LEFT_NBYTES ||
         part_nbytes[1] == TERP_LEFT_NBYTES)
         return;
+    if (terp_speed_is_asked(&parts) && part_nbytes[0] + part_nbytes[1] > 0)
+        frame.version = TERP_FORMAT_VERSION;
     terp_pieces_begin(pieces);
     terp_pieces_add_frame(pieces, &frame);
     terp_parts_write_bound(&pieces->writer, portion->bounds[i]);

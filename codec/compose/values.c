@@ -8,6 +8,7 @@
 #include "codec/compose/copies.h"
 #include "codec/compose/ranks.h"
 #include "codec/compose/references.h"
+#include "codec/compose/speed.h"
 #include "codec/compose/trials.h"
 #include "codec/model/columns.h"
 #include "codec/model/ranks.h"
@@ -287,9 +288,11 @@ encode_all(const struct terp_coder *coder, const struct terp_batch *batch,
            bool may_be_tables)
 {
     const uint64_t n = batch->source.n;
+
+    if (terp_speed_is_asked(batch))
+        return terp_speed_encode(coder, batch);
     struct terp_facts *facts =
         terp_items_allocate(n, sizeof *facts + sizeof(uint64_t));
-
     if (facts == NULL)
         return TERP_ERR_MEMORY;
     uint64_t *at = (uint64_t *)(facts + n);

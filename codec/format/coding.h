@@ -16,6 +16,7 @@ enum terp_coding {
     TERP_CODING_CONSTANT = 1,
     TERP_CODING_HUFFMAN = 2,
     TERP_CODING_CUSTOM = 3, /* codec/format/pointwise.h, signs */
+    TERP_CODING_SPEED = 4,  /* codec/format/speed.h; of version 2 */
     TERP_CODING_RATIO = 5,
     TERP_CODING_COLUMNS = 11,    /* codec/format/columns.h; of version 2 */
     TERP_CODING_RANKS = 12,      /* codec/format/ranks.h; of version 2 */
@@ -25,7 +26,8 @@ enum terp_coding {
                                     are streams */
 };
 
-/* The coding of a predicted chunk under a pipeline. */
+/* The coding of a predicted chunk under a pipeline. SPEED is for chunks that
+ * cannot have TERP_CODING_SPEED (codec/model/speed.h). */
 static inline enum terp_coding
 terp_coding_of(enum terp_pipeline pipeline)
 {
@@ -41,8 +43,17 @@ _Static_assert((int)TERP_CODING_HUFFMAN == TERP_PIPELINE_HUFFMAN + 1 &&
 static inline bool
 terp_coding_is_valid(unsigned coding)
 {
-    return coding <= TERP_CODING_HUFFMAN || coding == TERP_CODING_RATIO ||
+    return coding <= TERP_CODING_HUFFMAN || coding == TERP_CODING_SPEED ||
+           coding == TERP_CODING_RATIO ||
            (coding >= TERP_CODING_COLUMNS && coding <= TERP_CODING_PARTS);
+}
+
+/* Whether streams of the first version have no such coding. */
+static inline bool
+terp_coding_is_new(enum terp_coding coding)
+{
+    return coding == TERP_CODING_SPEED || coding == TERP_CODING_RANKS ||
+           coding == TERP_CODING_COLUMNS;
 }
 
 /* The stream holds other streams. */

@@ -7,6 +7,7 @@
 #include "codec/format/base.h"
 #include "codec/format/bytes.h"
 #include "codec/format/columns.h"
+#include "codec/format/speed.h"
 #include "codec/format/types.h"
 
 static const uint8_t magic[4] = {'T', 'E', 'R', 'P'};
@@ -178,13 +179,6 @@ checksum(const uint8_t *stream, uint64_t stream_nbytes, int frame_nbytes)
 }
 
 void
-terp_frame_seal(uint8_t *stream, uint64_t stream_nbytes)
-{
-    store_le(stream + TERP_FRAME_CHECKSUM_AT,
-             checksum(stream, stream_nbytes, 0), 8);
-}
-
-void
 terp_frame_seal_prefixes(uint8_t *stream, int frame_nbytes,
                          const uint32_t nbytes[TERP_NPREFIXES])
 {
@@ -196,13 +190,6 @@ terp_frame_seal_prefixes(uint8_t *stream, int frame_nbytes,
             at + 4,
             terp_prefix_checksum(checksum(stream, nbytes[i], frame_nbytes)), 4);
     }
-}
-
-enum terp_status
-terp_frame_verify(const uint8_t *src, uint64_t src_nbytes)
-{
-    uint64_t stored = load_le(src + TERP_FRAME_CHECKSUM_AT, 8);
-    return stored == checksum(src, src_nbytes, 0) ? TERP_OK : TERP_ERR_CHECKSUM;
 }
 
 enum terp_status
@@ -285,14 +272,14 @@ terp_frame_read(const uint8_t *src, uint64_t src_nbytes,
     frame.has_specials = flags & TERP_FRAME_SPECIALS;
     frame.is_pointwise = flags & TERP_FRAME_POINTWISE;
     frame.has_prefixes = flags & TERP_FRAME_PREFIXES;
-    if (has_bound(frame.coding) != (prediction != TERP_PREDICTION_NONE) ||
-        ((frame.coding == TERP_CODING_RAW || terp_coding_holds(frame.coding)) &&
+    const bool is_predicted =
+        has_bound(frame.coding) && frame.coding != TERP_CODING_SPEED;
+    if (is_predicted != (prediction != TERP_PREDICTION_NONE) ||
+        (!is_predicted && frame.coding != TERP_CODING_CONSTANT &&
          frame.has_specials) ||
-        ((frame.coding == TERP_CODING_RANKS ||
-          frame.coding == TERP_CODING_COLUMNS) &&
+        (terp_coding_is_new(frame.coding) &&
          frame.version == TERP_FORMAT_FIRST_VERSION) ||
-        (!has_bound(frame.coding) &&
-         flags & (TERP_FRAME_DOMAIN | TERP_FRAME_POINTWISE)) ||
+        (!is_predicted && flags & (TERP_FRAME_DOMAIN | TERP_FRAME_POINTWISE)) ||
         (frame.coding != TERP_CODING_RAW && chunk->type == TERP_BYTES))
         return TERP_ERR_CORRUPT;
 
@@ -331,9 +318,52 @@ terp_frame_read(const uint8_t *src, uint64_t src_nbytes,
         return TERP_ERR_TRUNCATED;
     if (has_bound(frame.coding) && !is_bound(frame.bound) &&
         !(is_zero_bound(frame.bound) &&
-          terp_prediction_is_raster(frame.prediction)))
+          (frame.coding == TERP_CODING_SPEED ||
+           terp_prediction_is_raster(frame.prediction))))
         return TERP_ERR_CORRUPT;
     *frame_ret = frame;
     *frame_nbytes_ret = (int)(reader.at - src);
     return TERP_OK;
+}
+
+/* ---- the checksum of a whole stream ---- */
+
+/* Streams of coding SPEED have checksums of tiles (codec/format/speed.h), for
+ * which the frame is read. */
+static bool
+whole_checksum(const uint8_t *stream, uint64_t stream_nbytes,
+               uint64_t *checksum_ret)
+{
+    struct terp_frame frame;
+    int frame_nbytes;
+
+    if (stream[TERP_FRAME_CODING_AT] != TERP_CODING_SPEED ||
+        stream[TERP_FRAME_VERSION_AT] == TERP_FORMAT_FIRST_VERSION) {
+        *checksum_ret = checksum(stream, stream_nbytes, 0);
+        return true;
+    }
+    return terp_frame_read(stream, stream_nbytes, &frame, &frame_nbytes) ==
+               TERP_OK &&
+           terp_speed_checksum(stream, stream_nbytes, &frame.chunk,
+                               (uint64_t)frame_nbytes, checksum_ret);
+}
+
+void
+terp_frame_seal(uint8_t *stream, uint64_t stream_nbytes)
+{
+    uint64_t sum = 0;
+
+    whole_checksum(stream, stream_nbytes, &sum);
+    store_le(stream + TERP_FRAME_CHECKSUM_AT, sum, 8);
+}
+
+enum terp_status
+terp_frame_verify(const uint8_t *src, uint64_t src_nbytes)
+{
+    uint64_t sum;
+
+    return whole_checksum(src, src_nbytes, &sum) &&
+                   load_le(src + TERP_FRAME_CHECKSUM_AT, 8) == sum
+               ? TERP_OK
+               : TERP_ERR_CHECKSUM;
 }

@@ -89,14 +89,15 @@ is_forbidden(const struct terp_held *held, enum terp_coding coding)
 {
     switch (held->coding) {
     case TERP_CODING_COPIES:
-        return coding == TERP_CODING_COPIES;
+        return coding == TERP_CODING_COPIES || coding == TERP_CODING_SPEED;
     case TERP_CODING_REFERENCES:
-        return terp_coding_holds(coding);
+        return terp_coding_holds(coding) || coding == TERP_CODING_SPEED;
     case TERP_CODING_COLUMNS:
-        return coding == TERP_CODING_COLUMNS || coding == TERP_CODING_COPIES;
+        return coding == TERP_CODING_COLUMNS || coding == TERP_CODING_COPIES ||
+               coding == TERP_CODING_SPEED;
     case TERP_CODING_RANKS:
         return coding == TERP_CODING_RANKS || coding == TERP_CODING_COPIES ||
-               coding == TERP_CODING_COLUMNS;
+               coding == TERP_CODING_COLUMNS || coding == TERP_CODING_SPEED;
     default:
         return false;
     }

@@ -22,24 +22,6 @@ terp_has_two_fills(const struct terp_params *params)
            params->fill_bits != params->missing_bits;
 }
 
-/* The parameters as they apply to a type. Floors and the search for a PSNR
- * exist for float32 and float64 only. Other types have pointwise bounds without
- * a floor, and are lossless instead of having a PSNR. */
-static inline struct terp_params
-terp_params_of_type(enum terp_type type, const struct terp_params *params)
-{
-    struct terp_params known = *params;
-
-    if (terp_type_is_plain(type))
-        return known;
-    known.floor = 0;
-    if (params->bound_mode == TERP_BOUND_PSNR) {
-        known.bound_mode = TERP_BOUND_ABSOLUTE;
-        known.bound = 0;
-    }
-    return known;
-}
-
 /* Whether decoded values must keep limits besides the bound: a valid range, or
  * signs. */
 static inline bool
@@ -49,6 +31,41 @@ terp_params_have_limits(enum terp_type type, const struct terp_params *params)
            !terp_is_lossless(params) &&
            (params->has_valid_range ||
             params->keep_sign != TERP_KEEP_SIGN_NONE);
+}
+
+/* Whether the pipeline SPEED has a coding of its own under these parameters:
+ * bounds relative to each value, PSNR and limits have not, and it takes a
+ * stream of version 2. */
+static inline bool
+terp_params_have_speed(enum terp_type type, const struct terp_params *params)
+{
+    return params->pipeline == TERP_PIPELINE_SPEED && params->format != 1 &&
+           type != TERP_BYTES &&
+           (params->bound_mode == TERP_BOUND_ABSOLUTE ||
+            params->bound_mode == TERP_BOUND_RELATIVE) &&
+           !terp_params_have_limits(type, params);
+}
+
+/* The parameters as they apply to a type. Floors and the search for a PSNR
+ * exist for float32 and float64 only. Other types have pointwise bounds without
+ * a floor, and are lossless instead of having a PSNR. SPEED is HUFFMAN where it
+ * has no coding of its own. */
+static inline struct terp_params
+terp_params_of_type(enum terp_type type, const struct terp_params *params)
+{
+    struct terp_params known = *params;
+
+    if (!terp_type_is_plain(type)) {
+        known.floor = 0;
+        if (params->bound_mode == TERP_BOUND_PSNR) {
+            known.bound_mode = TERP_BOUND_ABSOLUTE;
+            known.bound = 0;
+        }
+    }
+    if (known.pipeline == TERP_PIPELINE_SPEED &&
+        !terp_params_have_speed(type, &known))
+        known.pipeline = TERP_PIPELINE_HUFFMAN;
+    return known;
 }
 
 /* The same parameters with an absolute bound in place of the bound. */

@@ -50,6 +50,7 @@ count_skipped(const struct terp_frame *frame, uint64_t step)
     int nlevels = 0;
 
     if (frame->coding == TERP_CODING_RAW ||
+        frame->coding == TERP_CODING_SPEED ||
         frame->coding == TERP_CODING_COPIES ||
         frame->coding == TERP_CODING_REFERENCES ||
         frame->coding == TERP_CODING_COLUMNS ||

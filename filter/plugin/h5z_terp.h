@@ -33,7 +33,8 @@
 #define H5Z_TERP_PSNR 4u
 
 /* How streams are coded. AUTO: RATIO, or HUFFMAN where the encoder finds
- * HUFFMAN smaller. SPEED: an alias of HUFFMAN, the fastest pipeline. */
+ * HUFFMAN smaller. SPEED: the fastest pipeline, whose streams terp 1 does not
+ * read; HUFFMAN where version 2 of the format is forbidden. */
 #define H5Z_TERP_PIPELINE_AUTO 0u
 #define H5Z_TERP_PIPELINE_HUFFMAN 1u
 #define H5Z_TERP_PIPELINE_NONE 2u /* no pipeline has this number */

@@ -102,6 +102,9 @@ struct terp_cuda_device {
      * decoded a second time, and of integers for which one was last encoded a
      * second time. The next batch tries this form first. */
     std::atomic<enum cuda_form> form_seen[TERP_NTYPES];
+    /* Whether the streams that were last decoded have coding SPEED: the next
+     * batch is taken for such streams first. */
+    std::atomic<bool> saw_speed;
 
     /* Protects the members below. A thread that has taken a slot uses it
      * without the mutex, except `busy`; is_lost is read without it. */

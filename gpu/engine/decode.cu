@@ -137,6 +137,7 @@ has_form(const struct terp_frame *frame)
 {
     return frame->coding != TERP_CODING_RAW &&
            !terp_coding_holds(frame->coding) &&
+           frame->coding != TERP_CODING_SPEED &&
            (frame->coding != TERP_CODING_CONSTANT ||
             terp_type_is_integer(frame->chunk.type));
 }
@@ -210,7 +211,7 @@ order_of_frame(const struct cuda_call *call, const uint8_t *bytes,
 
     if (terp_frame_read(bytes, nbytes, &frame, &frame_nbytes) != TERP_OK ||
         !terp_chunks_are_alike(&frame.chunk, chunk) ||
-        terp_coding_holds(frame.coding) ||
+        terp_coding_holds(frame.coding) || frame.coding == TERP_CODING_SPEED ||
         (frame.coding == TERP_CODING_CONSTANT && !has_form(&frame)))
         return order;
     order.domain = frame.domain;

@@ -2,6 +2,7 @@
 #include "gpu/engine/engine.cuh"
 
 #include "gpu/engine/session.cuh"
+#include "gpu/speed/speed.cuh"
 
 static bool
 has(const struct terp_session *session, const void *at)
@@ -22,6 +23,7 @@ make_table(void)
     table.begin = cuda_encoding_begin;
     table.encode = cuda_encoding_encode;
     table.end = cuda_encoding_end;
+    table.encode_speed = cuda_speed_encode;
     table.look = cuda_streams_look;
     table.decode = cuda_streams_decode;
     table.decode_whole = cuda_streams_decode_whole;

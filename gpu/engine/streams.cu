@@ -10,6 +10,7 @@
 #include "gpu/engine/places.cuh"
 #include "gpu/engine/session.cuh"
 #include "gpu/sections/seal.cuh"
+#include "gpu/speed/speed.cuh"
 
 #define NTHREADS 256
 
@@ -389,7 +390,9 @@ list_parts(struct decoding *it)
     for (uint64_t k = 0; k < it->n; k++) {
         const struct terp_open_stream *part = &it->streams[k];
         struct terp_frame frame = part->frame;
-        frame.version = 0; /* a plain stream has the first one */
+        /* a plain stream has the first version, but for coding SPEED */
+        frame.version =
+            frame.coding == TERP_CODING_SPEED ? TERP_FORMAT_VERSION : 0;
         const uint64_t frame_nbytes =
             (uint64_t)terp_frame_write(&frame, it->frames[k]);
         it->pieces[2 * k] = {it->frames[k], frame_nbytes, true};
@@ -425,9 +428,18 @@ decode_listed(const struct decoding *it, bool is_part, void *const *dst,
               enum terp_status *status_ret)
 {
     struct cuda_call call = {};
+    bool has_speed = false;
 
     for (uint64_t k = 0; k < it->n; k++)
         status_ret[k] = TERP_ERR_DEVICE;
+    for (uint64_t k = 0; k < it->n; k++)
+        has_speed |= it->streams[k].frame.coding == TERP_CODING_SPEED;
+    if (has_speed) /* others beside them are left */
+        return it->step > 1
+                   ? TERP_OK
+                   : cuda_speed_decode(it->session, &it->streams[0].frame.chunk,
+                                       is_part, it->n, it->src, it->nbytes, dst,
+                                       status_ret, &has_speed);
     call.chunk = &it->streams[0].frame.chunk;
     call.is_part = is_part;
     call.nchunks = it->n;
@@ -497,6 +509,89 @@ cuda_streams_decode(struct terp_session *session, uint64_t step, uint64_t n,
     return st;
 }
 
+/* The streams of a call that are left. */
+struct rest {
+    uint64_t n, *at, *nbytes;
+    const void **src;
+    void **dst;
+    enum terp_status *status;
+};
+
+/* Decodes the streams that are left, of codings but SPEED. */
+static enum terp_status
+decode_rest(struct terp_session *session, struct cuda_call *call,
+            struct rest *rest)
+{
+    const struct cuda_call whole = *call;
+
+    rest->n = 0;
+    for (uint64_t k = 0; k < whole.nchunks; k++) {
+        if (whole.status[k] != TERP_ERR_DEVICE)
+            continue;
+        rest->at[rest->n] = k;
+        rest->nbytes[rest->n] = whole.src_nbytes[k];
+        rest->src[rest->n] = whole.src[k];
+        rest->dst[rest->n] = whole.dst[k];
+        rest->status[rest->n++] = TERP_ERR_DEVICE;
+    }
+    if (rest->n == 0)
+        return TERP_OK;
+    call->nchunks = rest->n;
+    call->src = rest->src;
+    call->src_nbytes = rest->nbytes;
+    call->dst = rest->dst;
+    call->status = rest->status;
+    const enum terp_status st = cuda_decode(session, call);
+    for (uint64_t i = 0; st == TERP_OK && i < rest->n; i++)
+        whole.status[rest->at[i]] = rest->status[i];
+    *call = whole;
+    return st;
+}
+
+/* Streams of coding SPEED first, and then others. */
+static enum terp_status
+decode_speed_first(struct terp_session *session, struct cuda_call *call)
+{
+    const size_t n = (size_t)call->nchunks;
+    struct rest rest = {};
+    bool any;
+    enum terp_status st =
+        cuda_speed_decode(session, call->chunk, false, call->nchunks, call->src,
+                          call->src_nbytes, call->dst, call->status, &any);
+
+    session->device->saw_speed = any;
+    if (st != TERP_OK)
+        return st;
+    rest.at = new (std::nothrow) uint64_t[n];
+    rest.nbytes = new (std::nothrow) uint64_t[n];
+    rest.src = new (std::nothrow) const void *[n];
+    rest.dst = new (std::nothrow) void *[n];
+    rest.status = new (std::nothrow) enum terp_status[n];
+    st = rest.at == NULL || rest.nbytes == NULL || rest.src == NULL ||
+                 rest.dst == NULL || rest.status == NULL
+             ? TERP_ERR_MEMORY
+             : decode_rest(session, call, &rest);
+    delete[] rest.at;
+    delete[] rest.nbytes;
+    delete[] rest.src;
+    delete[] rest.dst;
+    delete[] rest.status;
+    return st;
+}
+
+/* Whether streams are taken for streams of coding SPEED first: what was seen
+ * last, or, in host memory, what the first stream says. */
+static bool
+expects_speed(const struct terp_session *session, const struct cuda_call *call)
+{
+    const uint8_t *first = (const uint8_t *)call->src[0];
+
+    return cuda_session_is_host(session, first)
+               ? call->src_nbytes[0] > TERP_FRAME_DIMS_AT &&
+                     first[TERP_FRAME_CODING_AT] == TERP_CODING_SPEED
+               : session->device->saw_speed.load();
+}
+
 enum terp_status
 cuda_streams_decode_whole(struct terp_session *session,
                           const struct terp_chunk *chunk, uint64_t step,
@@ -505,6 +600,7 @@ cuda_streams_decode_whole(struct terp_session *session,
                           enum terp_status *status_ret)
 {
     struct cuda_call call = {};
+    bool is_left = false, any;
 
     for (uint64_t k = 0; k < n; k++)
         status_ret[k] = TERP_ERR_DEVICE;
@@ -517,7 +613,17 @@ cuda_streams_decode_whole(struct terp_session *session,
     call.step = step;
     call.src_on_host = call.dst_on_host =
         session->where->memory == TERP_MEMORY_HOST;
-    return cuda_decode(session, &call);
+    if (step <= 1 && expects_speed(session, &call))
+        return decode_speed_first(session, &call);
+    enum terp_status st = cuda_decode(session, &call);
+    for (uint64_t k = 0; st == TERP_OK && k < n; k++)
+        is_left |= status_ret[k] == TERP_ERR_DEVICE;
+    if (st != TERP_OK || step > 1 || !is_left)
+        return st;
+    st = cuda_speed_decode(session, chunk, false, n, src, nbytes, dst,
+                           status_ret, &any);
+    session->device->saw_speed = any;
+    return st;
 }
 
 /* ---- checksums ---- */

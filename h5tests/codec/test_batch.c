@@ -409,7 +409,8 @@ context_gives_memory_and_threads(void **state)
                                            NCHUNKS, CONST(batch->values),
                                            batch->dst, nbytes, NULL),
                          TERP_OK);
-        assert_true(pool.ncalls > ncalls);
+        /* speed works in place, from values to streams */
+        assert_true(pool.ncalls > ncalls || pipeline == TERP_PIPELINE_SPEED);
         assert_int_equal(pool.nblocks, 0);
         assert_int_equal(terp_encode_batch(&run, &params, &big_endian, NCHUNKS,
                                            CONST(batch->values), batch->dst,

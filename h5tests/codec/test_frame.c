@@ -100,7 +100,11 @@ written_frame_reads_back(void **state)
                 for (int flags = 0; flags < 8; flags++) {
                     if (!terp_coding_is_valid(coding))
                         continue;
-                    bool has_bound = coding >= TERP_CODING_HUFFMAN;
+                    const bool is_new =
+                        terp_coding_is_new((enum terp_coding)coding);
+                    const bool is_predicted =
+                        coding >= TERP_CODING_HUFFMAN && !is_new;
+                    const bool has_bound = is_predicted || is_new;
                     struct terp_frame frame = {
                         .chunk = {(enum terp_type)type,
                                   flags & 1,
@@ -109,10 +113,11 @@ written_frame_reads_back(void **state)
                                   {1000, 1, 70000, 2}},
                         .coding = (enum terp_coding)coding,
                         .prediction = (enum terp_prediction)(
-                            has_bound ? 1 + flags % 2 : 0),
+                            is_predicted ? 1 + flags % 2 : 0),
                         .has_specials =
-                            coding != TERP_CODING_RAW && (flags & 4),
+                            coding != TERP_CODING_RAW && !is_new && (flags & 4),
                         .bound = has_bound ? 1e-300 : 0,
+                        .version = is_new ? TERP_FORMAT_VERSION : 0,
                     };
                     struct terp_frame got;
                     uint8_t bytes[TERP_FRAME_MAX_NBYTES];
@@ -396,6 +401,7 @@ checksum_is_the_sum_of_its_pieces(void **state)
     (void)state;
     for (unsigned i = 0; i < NBYTES; i++)
         stream[i] = (uint8_t)(i * i >> 3);
+    stream[TERP_FRAME_CODING_AT] = TERP_CODING_RATIO;
     for (int i = 0; i < 8; i++)
         seed |= (uint64_t)stream[i] << (8 * i);
     expected = XXH3_64bits_withSeed(stream + 16, PIECE, seed) +

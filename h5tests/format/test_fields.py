@@ -12,7 +12,7 @@ import unittest
 REFUSED, SAME, TAKEN, ANY = "refused", "ignored: the same values", "taken", None
 ALL = range(256)
 EXAMPLES = ("huffman", "default", "exact", "listed", "tails", "pointwise", "integers", "lossless",
-            "references", "copies", "floor", "ranks", "columns")
+            "references", "copies", "floor", "speed", "ranks", "columns")
 
 
 def hexed(text):
@@ -214,7 +214,7 @@ def frame_cases(s):
     yield from sweep("coding of a stored chunk", s["raw"], 6, lambda v: REFUSED)
     yield from sweep("coding of a constant", s["constant"], 6, lambda v: REFUSED)
     yield from sweep("coding of complex values", s["parts"], 6, lambda v: REFUSED)
-    for name in ("raw", "bytes", "stack", "parts", "references", "copies", "ranks", "columns"):
+    for name in ("raw", "bytes", "stack", "parts", "references", "copies", "speed", "ranks", "columns"):
         yield from sweep("prediction of " + name, s[name], 7, lambda v: REFUSED)
     yield from sweep("prediction of a constant", s["constant"], 7, lambda v: REFUSED)
     yield from sweep("prediction", example, 7,
@@ -554,6 +554,20 @@ def reference_cases(s):
     yield from sweep("prediction of copied values", copies, 20, lambda v: REFUSED)
 
 
+def speed_cases(s):
+    """Fields of the example, a stream of version 2 of one tile."""
+    example = s["speed"]
+    for name, at in (("version of speed", 4), ("kind", 26), ("a zero behind the kind", 27),
+                     ("the last zero", 31), ("first place", 32), ("a zero behind the index", 36),
+                     ("widths and flags", 40), ("second byte", 41), ("listed values", 42),
+                     ("widths of two groups", 48), ("widths of groups without values", 51)):
+        yield from sweep(name, example, at, lambda v: REFUSED)
+    yield from sweep("base", example, 44, lambda v: TAKEN)
+    yield from sweep("a width of more", example, 49,
+                     lambda v: TAKEN if (v & 15) + (v >> 4) <= 3 else REFUSED)
+    yield from sweep("differences", example, 52, lambda v: TAKEN)
+
+
 def ranks_cases(s):
     """Streams of version 2: the example, and streams of 4 int16 that are made
     here."""
@@ -877,6 +891,9 @@ class FieldsTest(unittest.TestCase):
 
     def test_references_and_copies(self):
         self.check(reference_cases(self.streams))
+
+    def test_speed(self):
+        self.check(speed_cases(self.streams))
 
     def test_ranks(self):
         self.check(ranks_cases(self.streams))

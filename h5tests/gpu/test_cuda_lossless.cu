@@ -325,7 +325,7 @@ device_finds_more_within_bounds(void **state)
     struct terp_params params = {};
     params.bound_mode = TERP_BOUND_RELATIVE;
     params.bound = 0x1p-30;
-    params.pipeline = TERP_PIPELINE_SPEED;
+    params.pipeline = TERP_PIPELINE_HUFFMAN;
     assert_int_equal(check_one(&params, &halves, TERP_FIELD_SINES),
                      TERP_CODING_REFERENCES);
     assert_in_range(nreferring, 3, 20);

@@ -7,4 +7,5 @@ const struct terp_mode terp_mode[TERP_NMODES] = {
     {TERP_PIPELINE_HUFFMAN, TERP_PREDICTOR_LORENZO, "huffman/lorenzo"},
     {TERP_PIPELINE_RATIO, TERP_PREDICTOR_SPLINE, "ratio/spline"},
     {TERP_PIPELINE_RATIO, TERP_PREDICTOR_LORENZO, "ratio/lorenzo"},
+    {TERP_PIPELINE_SPEED, TERP_PREDICTOR_AUTO, "speed"},
 };

@@ -13,7 +13,7 @@ struct terp_mode {
     const char *name;
 };
 
-#define TERP_NMODES 5
+#define TERP_NMODES 6
 extern const struct terp_mode terp_mode[TERP_NMODES];
 
 #ifdef __cplusplus

@@ -1,0 +1,554 @@
+/* Encodes chunks as streams of coding SPEED, in one kernel: tiles take their
+ * places by a look-back over the tiles before them, and the last tile that ends
+ * completes the stream. */
+#include "gpu/speed/tile.cuh"
+
+/* Shared memory of a tile. `words` holds the tile's integers first, and then
+ * its bytes. */
+template <typename Word> struct encoding_memory {
+    alignas(16) uint8_t bytes[TERP_SPEED_TILE_MAX_NBYTES(sizeof(Word)) + 16];
+    struct block_scan<int, SPEED_NTHREADS> scan, scan_again;
+    unsigned long long sums[SPEED_NTHREADS / 32];
+    unsigned long long place;
+    Word base, other;
+    unsigned tile, first, first_coded;
+    uint16_t mask[SPEED_NTHREADS], same[SPEED_NTHREADS];
+};
+
+/* The tile of a block. */
+template <typename Word> struct tile_at_work {
+    const struct speed_job &job;
+    const struct speed_numbers &numbers;
+    struct encoding_memory<Word> &s;
+    struct terp_speed_box box;
+    const uint8_t *src;
+    const uint8_t *column; /* the first value of the thread's group */
+    uint64_t row_nbytes;
+    int nrows;
+};
+
+template <typename Word>
+static __device__ __forceinline__ Word
+bits_at(const struct tile_at_work<Word> &it, int r)
+{
+    return speed_value_bits<Word>(it.job,
+                                  it.column + (uint64_t)r * it.row_nbytes);
+}
+
+/* The bits at a place of the tile. */
+template <typename Word>
+static __device__ inline Word
+bits_of_place(const struct tile_at_work<Word> &it, unsigned place)
+{
+    const unsigned group = place / SPEED_NROWS, r = place % SPEED_NROWS;
+    const uint64_t at = it.box.first + group / SPEED_NCOLUMNS * it.box.slab +
+                        r * it.box.row + group % SPEED_NCOLUMNS;
+    return speed_value_bits<Word>(it.job,
+                                  it.src + at * (uint64_t)it.job.value_nbytes);
+}
+
+/* The thread's group in shared memory. */
+template <typename Word>
+static __device__ __forceinline__ Word *
+shared_group(const struct tile_at_work<Word> &it)
+{
+    return (Word *)it.s.bytes +
+           threadIdx.x / SPEED_NCOLUMNS * TERP_SPEED_SLAB_NVALUES +
+           threadIdx.x % SPEED_NCOLUMNS;
+}
+
+/* The two functions below leave the integers in shared memory, so that fast
+ * tiles have theirs in registers. */
+
+/* Codes a tile by its bits. */
+template <typename Word>
+static __device__ __noinline__ void
+take_bits(const struct tile_at_work<Word> it)
+{
+    Word *group = shared_group(it);
+
+    for (int r = 0; r < SPEED_NROWS; r++)
+        group[r * SPEED_NCOLUMNS] =
+            r < it.nrows ? speed_word_of_bits(it.job, bits_at(it, r)) : 0;
+}
+
+/* Finds a tile's level and its exceptions, or makes it exact. Returns the flags
+ * of the tile's first byte. */
+template <typename Word>
+static __device__ __noinline__ int
+take_exceptions(const struct tile_at_work<Word> it)
+{
+    const int nlevels =
+        terp_speed_has_float_steps(it.job.type) ? TERP_SPEED_NLEVELS : 1;
+    Word *group = shared_group(it);
+    unsigned mask = 0, same = 0;
+    int level = 0;
+
+    for (;; level++) {
+        bool is_missed = false;
+        mask = 0;
+        for (int r = 0; r < SPEED_NROWS; r++) {
+            Word word = 0;
+            enum speed_outcome outcome = SPEED_CODED;
+            if (r < it.nrows)
+                outcome = speed_quantize(it.job, it.numbers, level,
+                                         bits_at(it, r), &word);
+            group[r * SPEED_NCOLUMNS] = word;
+            is_missed |= outcome == SPEED_MISSED;
+            mask |= outcome != SPEED_CODED ? 1u << r : 0;
+        }
+        if (!__syncthreads_or(is_missed) || level == nlevels - 1)
+            break;
+    }
+    if (threadIdx.x == 0)
+        it.s.first = it.s.first_coded = TERP_SPEED_TILE_NVALUES;
+    __syncthreads();
+    const unsigned rows = (1u << it.nrows) - 1;
+    int first = SPEED_NROWS;
+    if (mask != 0)
+        atomicMin(&it.s.first,
+                  threadIdx.x * SPEED_NROWS + (unsigned)__ffs((int)mask) - 1);
+    if ((rows & ~mask) != 0) {
+        first = __ffs((int)(rows & ~mask)) - 1;
+        atomicMin(&it.s.first_coded,
+                  threadIdx.x * SPEED_NROWS + (unsigned)first);
+    }
+    __syncthreads();
+    if (it.s.first == TERP_SPEED_TILE_NVALUES) /* smaller steps suffice */
+        return level << TERP_SPEED_LEVEL_SHIFT;
+    const Word fill = bits_of_place(it, it.s.first);
+    for (int r = 0; r < it.nrows; r++)
+        if (mask >> r & 1 && bits_at(it, r) == fill)
+            same |= 1u << r;
+    if (it.s.first_coded / SPEED_NROWS == threadIdx.x)
+        it.s.other = group[first * SPEED_NCOLUMNS];
+    int nlisted;
+    scan_block(it.s.scan_again, __popc(mask ^ same), &nlisted);
+    if (nlisted > TERP_SPEED_MAX_NLISTED ||
+        it.s.first_coded == TERP_SPEED_TILE_NVALUES) {
+        take_bits(it);
+        return TERP_SPEED_EXACT;
+    }
+    Word before =
+        first < SPEED_NROWS ? group[first * SPEED_NCOLUMNS] : it.s.other;
+    for (int r = 0; r < it.nrows; r++) {
+        if (mask >> r & 1)
+            group[r * SPEED_NCOLUMNS] = before;
+        before = group[r * SPEED_NCOLUMNS];
+    }
+    it.s.mask[threadIdx.x] = (uint16_t)mask;
+    it.s.same[threadIdx.x] = (uint16_t)same;
+    __syncthreads(); /* scan_again may be used again */
+    return TERP_SPEED_EXCEPTIONS | level << TERP_SPEED_LEVEL_SHIFT;
+}
+
+static __device__ __forceinline__ void
+put_bytes(uint8_t *s_at, uint64_t value, int nbytes)
+{
+    for (int i = 0; i < nbytes; i++)
+        s_at[i] = (uint8_t)(value >> 8 * i);
+}
+
+/* Appends exceptions to a tile of `nbytes` bytes; returns its bytes then. */
+template <typename Word>
+static __device__ __noinline__ int
+write_exceptions(const struct tile_at_work<Word> it, int nbytes)
+{
+    uint8_t *bytes = it.s.bytes;
+    const int s = (int)threadIdx.x / SPEED_NCOLUMNS,
+              x = (int)threadIdx.x % SPEED_NCOLUMNS;
+    const unsigned mask = it.s.mask[threadIdx.x], same = it.s.same[threadIdx.x];
+    const int ngroups = terp_speed_row_ngroups(&it.box);
+    const int value_nbytes = it.job.value_nbytes;
+    const unsigned state = same == 0                      ? TERP_SPEED_NONE
+                           : same == (1u << it.nrows) - 1 ? TERP_SPEED_ALL
+                                                          : TERP_SPEED_MIXED;
+    int nmixed, nlisted;
+
+    if (it.s.first / SPEED_NROWS == threadIdx.x)
+        put_bytes(bytes + nbytes, bits_at(it, (int)(it.s.first % SPEED_NROWS)),
+                  (int)sizeof(Word));
+    nbytes += (int)sizeof(Word);
+    unsigned states = state;
+    states |= __shfl_down_sync(FULL_WARP_MASK, state, 1) << 2;
+    states |= __shfl_down_sync(FULL_WARP_MASK, state, 2) << 4;
+    states |= __shfl_down_sync(FULL_WARP_MASK, state, 3) << 6;
+    if (s < it.box.nslabs && x < ngroups && x % 4 == 0)
+        bytes[nbytes + (s * ngroups + x) / 4] = (uint8_t)states;
+    nbytes += terp_speed_states_nbytes(&it.box);
+    const int mixed =
+        scan_block(it.s.scan_again, state == TERP_SPEED_MIXED ? 1 : 0, &nmixed);
+    if (state == TERP_SPEED_MIXED)
+        put_bytes(bytes + nbytes + 2 * mixed, same, 2);
+    nbytes += 2 * nmixed;
+    __syncthreads();
+    int listed = scan_block(it.s.scan_again, __popc(mask ^ same), &nlisted);
+    for (unsigned left = mask ^ same; left != 0; left &= left - 1, listed++) {
+        const int r = __ffs((int)left) - 1;
+        put_bytes(bytes + nbytes + 2 * listed,
+                  threadIdx.x * SPEED_NROWS + (unsigned)r, 2);
+        put_bytes(bytes + nbytes + 2 * nlisted + value_nbytes * listed,
+                  bits_at(it, r), value_nbytes);
+    }
+    if (threadIdx.x == 0)
+        put_bytes(bytes + TERP_SPEED_NLISTED_AT, (uint64_t)nlisted, 2);
+    return nbytes + nlisted * (2 + value_nbytes);
+}
+
+/* Replaces integers by their folded differences; returns the bits that any of
+ * them has. HAS_BELOW: a slab of a volume that is not the first one.
+ * HAS_LAST: rows have the row before as a neighbour. `last`: the difference
+ * along columns of the row before the first one. */
+template <bool IS_WHOLE, bool HAS_BELOW, bool HAS_LAST, typename Word>
+static __device__ __forceinline__ Word
+difference_group(const Word *s_group, int x, int nrows, Word last,
+                 int unused_nbits, Word words[SPEED_NROWS])
+{
+    typedef typename speed_word<Word>::integer integer;
+    Word common = 0;
+
+#pragma unroll
+    for (int r = 0; r < SPEED_NROWS; r++) {
+        Word d = words[r];
+        if (x > 0)
+            d -= s_group[r * SPEED_NCOLUMNS - 1];
+        if (HAS_BELOW) {
+            d -= s_group[(r - SPEED_NROWS) * SPEED_NCOLUMNS];
+            if (x > 0)
+                d += s_group[(r - SPEED_NROWS) * SPEED_NCOLUMNS - 1];
+        }
+        Word e = d;
+        if (HAS_LAST) {
+            e -= last;
+            last = d;
+        }
+        const integer i = (integer)(e << unused_nbits) >> unused_nbits;
+        e = (Word)i << 1 ^ (Word)(i >> (8 * (int)sizeof(Word) - 1));
+        if (!IS_WHOLE && r >= nrows)
+            e = 0;
+        words[r] = e;
+        common |= e;
+    }
+    return common;
+}
+
+template <bool IS_WHOLE, typename Word>
+static __device__ __forceinline__ Word
+take_differences(enum terp_speed_shape shape, const Word *s_group, int nrows,
+                 int unused_nbits, Word words[SPEED_NROWS])
+{
+    const int s = (int)threadIdx.x / SPEED_NCOLUMNS,
+              x = (int)threadIdx.x % SPEED_NCOLUMNS;
+    Word last = threadIdx.x == 0 ? words[0] : 0; /* the base is no difference */
+
+    if (shape == TERP_SPEED_VOLUME)
+        return s == 0 ? difference_group<IS_WHOLE, false, true>(
+                            s_group, x, nrows, last, unused_nbits, words)
+                      : difference_group<IS_WHOLE, true, true>(
+                            s_group, x, nrows, last, unused_nbits, words);
+    if (s > 0) {
+        last = s_group[-SPEED_NCOLUMNS];
+        if (x > 0)
+            last -= s_group[-SPEED_NCOLUMNS - 1];
+    }
+    return shape == TERP_SPEED_PLANE || x == 0
+               ? difference_group<false, false, true>(s_group, x, nrows, last,
+                                                      unused_nbits, words)
+               : difference_group<false, false, false>(s_group, x, nrows, last,
+                                                       unused_nbits, words);
+}
+
+/* Packs a group in units of 16 bits, which it fills. */
+template <typename Word>
+static __device__ __forceinline__ void
+pack(uint16_t *s_units, int width, const Word words[SPEED_NROWS])
+{
+    uint64_t kept = 0;
+    int nbits = 0;
+
+#pragma unroll
+    for (int r = 0; r < SPEED_NROWS; r++) {
+        Word word = words[r];
+        int left = width;
+        if (sizeof(Word) == 8 && left > 32) {
+            kept |= (uint64_t)(uint32_t)word << nbits;
+            nbits += 32;
+#pragma unroll
+            for (int i = 0; i < 2; i++)
+                if (nbits >= 16) {
+                    *s_units++ = (uint16_t)kept;
+                    kept >>= 16;
+                    nbits -= 16;
+                }
+            word = (Word)((uint64_t)word >> 32);
+            left -= 32;
+        }
+        kept |= (uint64_t)word << nbits;
+        nbits += left;
+#pragma unroll
+        for (int i = 0; i < 2; i++)
+            if (nbits >= 16) {
+                *s_units++ = (uint16_t)kept;
+                kept >>= 16;
+                nbits -= 16;
+            }
+    }
+}
+
+/* The bytes of all tiles before this one: the first warp looks back, at 32
+ * tiles at once. */
+static __device__ __forceinline__ unsigned long long
+look_back(unsigned long long *states, unsigned tile, unsigned long long nbytes)
+{
+    unsigned long long before = 0;
+    long long at = (long long)tile - 1 - (long long)threadIdx.x;
+
+    for (bool goes_on = tile > 0; goes_on;) {
+        const unsigned long long state =
+            at >= 0 ? atomicAdd(&states[at], 0ull) : SPEED_ALL;
+        if (__any_sync(FULL_WARP_MASK, state == 0))
+            continue;
+        const unsigned ends =
+            __ballot_sync(FULL_WARP_MASK, (state & SPEED_ALL) != 0);
+        const unsigned stop = ends != 0 ? (unsigned)__ffs((int)ends) - 1 : 31;
+        before += warp_sum(threadIdx.x <= stop ? state & SPEED_NBYTES : 0ull);
+        goes_on = ends == 0;
+        at -= 32;
+    }
+    if (threadIdx.x == 0)
+        atomicExch(&states[tile], SPEED_ALL | (before + nbytes));
+    return before;
+}
+
+/* Writes what precedes the index, and what the stream's size is. */
+static __device__ __noinline__ void
+complete(const struct speed_job &job, const struct speed_chunk &chunk,
+         struct speed_progress *progress, unsigned long long tiles_nbytes)
+{
+    const uint64_t ntiles = job.grid.ntiles;
+    const uint64_t *words = (const uint64_t *)chunk.head;
+    const uint64_t seed = words[0];
+    uint64_t sum = 0;
+
+    progress->nbytes =
+        chunk.index_at + terp_speed_index_nbytes(ntiles) + tiles_nbytes;
+    if (atomicAdd(&progress->is_long, 0u) != 0) {
+        progress->nbytes = 0;
+        return;
+    }
+    for (unsigned i = 2; i < chunk.index_at / 8; i++)
+        sum += terp_speed_hash_word(words[i], seed, i - 2);
+    sum = terp_speed_hash_tile(sum, 0, ntiles) +
+          atomicAdd(&progress->checksum, 0ull);
+    uint64_t *dst = (uint64_t *)chunk.dst;
+    for (unsigned i = 0; i < chunk.index_at / 8; i++)
+        dst[i] = i == 1 && !job.is_part ? sum : words[i];
+    if (ntiles % 2 != 0)
+        ((uint32_t *)(chunk.dst + chunk.index_at))[ntiles] = 0;
+}
+
+/* Encodes a tile of a chunk. Grid: tiles, chunks. A tile's number is drawn, so
+ * that all tiles before it have begun. */
+template <typename Word, bool IS_PLAIN>
+static __global__ void
+__launch_bounds__(SPEED_NTHREADS, sizeof(Word) == 4 ? 5 : 3)
+    encode_tiles(const __grid_constant__ struct speed_job job)
+{
+    typedef speed_word<Word> of;
+    typedef typename of::real real;
+    typedef typename of::integer integer;
+    __shared__ struct encoding_memory<Word> s;
+
+    begin_kernel();
+    const struct speed_chunk &chunk =
+        job.chunks == NULL ? job.chunk : job.chunks[blockIdx.y];
+    struct speed_progress *progress = &job.progress[blockIdx.y];
+    unsigned long long *states = job.states + blockIdx.y * job.grid.ntiles;
+    if (threadIdx.x == 0)
+        s.tile = atomicAdd(&progress->next, 1u);
+    __syncthreads();
+    const unsigned tile = s.tile;
+    const int slab = (int)threadIdx.x / SPEED_NCOLUMNS,
+              x = (int)threadIdx.x % SPEED_NCOLUMNS;
+    const uint8_t *src = (const uint8_t *)chunk.src;
+    struct tile_at_work<Word> it = {
+        job, chunk.numbers, s, {}, src, NULL, 0, 0
+    };
+    terp_speed_box_make(&job.grid, tile, &it.box);
+    it.column =
+        src + (it.box.first + (uint64_t)slab * it.box.slab + (uint64_t)x) *
+                  (uint64_t)job.value_nbytes;
+    it.row_nbytes = it.box.row * (uint64_t)job.value_nbytes;
+    it.nrows = speed_group_nrows(it.box, slab, x);
+    const bool has_steps = chunk.numbers.kind == TERP_SPEED_STEPS;
+    /* the same in all threads */
+    const bool is_whole = it.box.shape == TERP_SPEED_VOLUME &&
+                          it.box.ncolumns == SPEED_NCOLUMNS &&
+                          it.box.nrows == SPEED_NROWS &&
+                          it.box.nslabs == TERP_SPEED_NSLABS;
+    Word words[SPEED_NROWS];
+    int flags = 0;
+    bool is_slow = true;
+    if (IS_PLAIN && has_steps) {
+        const real step = (real)chunk.numbers.step[0];
+        const real per_step = (real)chunk.numbers.per_step[0];
+        const real most = (real)chunk.numbers.most;
+        bool is_bad = false;
+        if (is_whole)
+            speed_load_group<Word, true>(job.big_endian, it.column,
+                                         it.row_nbytes, it.nrows, words);
+        else
+            speed_load_group<Word, false>(job.big_endian, it.column,
+                                          it.row_nbytes, it.nrows, words);
+        for (int i = 0; i < chunk.numbers.nfills; i++)
+#pragma unroll
+            for (int r = 0; r < SPEED_NROWS; r++)
+                is_bad |= r < it.nrows &&
+                          of::bits_of(of::real_of(words[r]) + (real)0) ==
+                              (Word)chunk.numbers.fill[i];
+#pragma unroll
+        for (int r = 0; r < SPEED_NROWS; r++) {
+            const real value = of::real_of(words[r]);
+            const Word q = of::bits_of(value * per_step + of::rounder()) -
+                           of::bits_of(of::rounder());
+            const real error = value - (real)(integer)q * step;
+            is_bad |= !(of::magnitude(error) <= most);
+            words[r] = q;
+        }
+        is_slow = __syncthreads_or(is_bad) != 0;
+    } else if (IS_PLAIN) {
+        if (is_whole)
+            speed_load_group<Word, true>(job.big_endian, it.column,
+                                         it.row_nbytes, it.nrows, words);
+        else
+            speed_load_group<Word, false>(job.big_endian, it.column,
+                                          it.row_nbytes, it.nrows, words);
+#pragma unroll
+        for (int r = 0; r < SPEED_NROWS; r++)
+            words[r] = speed_key(words[r]);
+        is_slow = false;
+    }
+    Word *group = shared_group(it);
+    if (is_slow) {
+        if (has_steps)
+            flags = take_exceptions(it);
+        else
+            take_bits(it);
+#pragma unroll
+        for (int r = 0; r < SPEED_NROWS; r++)
+            words[r] = group[r * SPEED_NCOLUMNS];
+    } else {
+#pragma unroll
+        for (int r = 0; r < SPEED_NROWS; r++)
+            group[r * SPEED_NCOLUMNS] = words[r];
+    }
+    const int nbits = !has_steps || flags & TERP_SPEED_EXACT
+                          ? 8 * job.value_nbytes
+                          : 8 * (int)sizeof(Word);
+    if (threadIdx.x == 0)
+        s.base = words[0];
+    __syncthreads();
+    const int unused_nbits = IS_PLAIN ? 0 : 8 * (int)sizeof(Word) - nbits;
+    const Word common =
+        is_whole
+            ? take_differences<true>(TERP_SPEED_VOLUME, (const Word *)group,
+                                     it.nrows, unused_nbits, words)
+            : take_differences<false>(it.box.shape, (const Word *)group,
+                                      it.nrows, unused_nbits, words);
+    const int width = of::width(common);
+    int nunits;
+    const int first_unit = scan_block(s.scan, width, &nunits);
+    const bool is_wide = __syncthreads_or(width > 15) != 0;
+    /* all integers in shared memory are read */
+    const int form = nunits == 0 ? TERP_SPEED_NO_WIDTHS
+                     : is_wide   ? TERP_SPEED_WIDTHS_OF_8
+                                 : TERP_SPEED_WIDTHS_OF_4;
+    const int head_nbytes = terp_speed_tile_head_nbytes((int)sizeof(Word));
+    const int ngroups = terp_speed_row_ngroups(&it.box);
+    const int next_width = __shfl_down_sync(FULL_WARP_MASK, width, 1);
+    if (nunits > 0 && slab < it.box.nslabs && x < ngroups) {
+        const int at = slab * ngroups + x;
+        if (is_wide)
+            s.bytes[head_nbytes + at] = (uint8_t)width;
+        else if (x % 2 == 0)
+            s.bytes[head_nbytes + at / 2] = (uint8_t)(width | next_width << 4);
+    }
+    const int packed_at = head_nbytes + terp_speed_widths_nbytes(&it.box, form);
+    if (threadIdx.x < (unsigned)head_nbytes / 4) {
+        uint32_t *head = (uint32_t *)s.bytes;
+        const int base_at = terp_speed_base_at((int)sizeof(Word)) / 4;
+        const int i = (int)threadIdx.x;
+        head[i] = i == 0 ? (uint32_t)(flags | form)
+                  : i < base_at
+                      ? 0
+                      : (uint32_t)((uint64_t)s.base >> 32 * (i - base_at));
+    }
+    if (nunits > 0)
+        pack((uint16_t *)(s.bytes + packed_at) + first_unit, width, words);
+    int nbytes = packed_at + 2 * nunits;
+    if (flags & TERP_SPEED_EXCEPTIONS) {
+        __syncthreads(); /* the head has a place for how many are listed */
+        nbytes = write_exceptions(it, nbytes);
+    }
+    if (threadIdx.x < TERP_SPEED_ALIGN_NBYTES &&
+        nbytes % TERP_SPEED_ALIGN_NBYTES != 0 &&
+        nbytes % TERP_SPEED_ALIGN_NBYTES + (int)threadIdx.x <
+            TERP_SPEED_ALIGN_NBYTES)
+        s.bytes[nbytes + (int)threadIdx.x] = 0;
+    nbytes = (int)terp_speed_aligned((uint64_t)nbytes);
+    if (threadIdx.x == 0)
+        atomicExch(&states[tile], SPEED_OWN | (unsigned long long)nbytes);
+    if (threadIdx.x < 32) {
+        const unsigned long long before =
+            look_back(states, tile, (unsigned long long)nbytes);
+        if (threadIdx.x == 0)
+            s.place = before;
+    }
+    __syncthreads();
+    const uint64_t tiles_at =
+        chunk.index_at + terp_speed_index_nbytes(job.grid.ntiles);
+    const unsigned long long place = s.place;
+    const bool fits =
+        tiles_at + place + (unsigned long long)nbytes < job.cap_nbytes;
+    const uint64_t seed = *(const uint64_t *)chunk.head;
+    const uint64_t *from = (const uint64_t *)s.bytes;
+    unsigned long long *to =
+        (unsigned long long *)(chunk.dst + tiles_at + place);
+    unsigned long long sum = 0;
+    for (int i = (int)threadIdx.x; i < nbytes / 8; i += SPEED_NTHREADS) {
+        const uint64_t word = from[i];
+        sum += terp_speed_hash_word(word, seed, (uint64_t)i);
+        if (fits)
+            speed_store(&to[i], (unsigned long long)word);
+    }
+    sum = speed_block_sum(sum, s.sums);
+    if (threadIdx.x != 0)
+        return;
+    if (fits)
+        ((uint32_t *)(chunk.dst + chunk.index_at))[tile] =
+            (uint32_t)(place / TERP_SPEED_ALIGN_NBYTES);
+    else
+        atomicOr(&progress->is_long, 1u);
+    atomicAdd(&progress->checksum,
+              (unsigned long long)terp_speed_hash_tile(
+                  sum, place / TERP_SPEED_ALIGN_NBYTES, tile));
+    __threadfence();
+    if (atomicAdd(&progress->ndone, 1u) == job.grid.ntiles - 1)
+        complete(job, chunk, progress,
+                 atomicAdd(&states[job.grid.ntiles - 1], 0ull) & SPEED_NBYTES);
+}
+
+cudaError_t
+cuda_speed_launch_encode(const struct speed_job &job, unsigned nchunks,
+                         cudaStream_t stream)
+{
+    const dim3 grid((unsigned)job.grid.ntiles, nchunks);
+    const bool is_plain = terp_type_is_plain(job.type);
+    auto *kernel = terp_speed_word_nbytes(job.type) == 4
+                       ? (is_plain ? encode_tiles<uint32_t, true>
+                                   : encode_tiles<uint32_t, false>)
+                       : (is_plain ? encode_tiles<uint64_t, true>
+                                   : encode_tiles<uint64_t, false>);
+
+    return launch(kernel, grid, dim3(SPEED_NTHREADS), 0, stream, job);
+}
