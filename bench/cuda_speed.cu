@@ -68,7 +68,8 @@ static void
 print_terp(const struct bench_chunks *chunks, enum terp_engine_kind engine,
            const char *direction, const struct bench_times *times)
 {
-    const char *pipeline = "auto";
+    const char *pipeline =
+        chunks->params.pipeline == TERP_PIPELINE_SPEED ? "speed" : "auto";
 
     for (const struct pipeline &p : pipelines)
         if (p.pipeline == chunks->params.pipeline)
@@ -277,6 +278,52 @@ run_lossless(const struct bench_field *field)
                      TERP_MEMORY_DEVICE);
     measure_lossless(field, TERP_FLOAT32, whole / 2, 1, TERP_MEMORY_HOST);
     what = "terp";
+}
+
+/* ---- the pipeline speed, data on the device ---- */
+
+/* Measures chunks under a bound relative to the range, the same absolute bound,
+ * and without loss. */
+static void
+measure_speed(const struct bench_field *field, double range,
+              enum terp_type type, uint64_t extent, uint64_t nchunks)
+{
+    static const char *const names[] = {"speed, relative", "speed, absolute",
+                                        "speed, lossless"};
+    const double bounds[] = {1e-3, 1e-3 * range, 0};
+
+    for (int i = 0; i < 3; i++) {
+        struct bench_chunks chunks = bench_chunks_make(
+            field, type, extent, nchunks,
+            nchunks == 1 && extent <= field->extent / 4 ? NSETS : 1,
+            TERP_MEMORY_DEVICE);
+        what = names[i];
+        chunks.params.pipeline = TERP_PIPELINE_SPEED;
+        chunks.params.bound_mode =
+            i == 0 ? TERP_BOUND_RELATIVE : TERP_BOUND_ABSOLUTE;
+        chunks.params.bound = bounds[i];
+        measure(&chunks, TERP_ENGINE_CUDA);
+        bench_chunks_free(&chunks);
+    }
+    what = "terp";
+}
+
+static void
+run_speed(const struct bench_field *field)
+{
+    const uint64_t whole = field->extent, n = whole * whole * whole;
+    float min = field->values[0], max = min;
+
+    for (uint64_t i = 0; i < n; i++) {
+        min = fminf(min, field->values[i]);
+        max = fmaxf(max, field->values[i]);
+    }
+    const double range = (double)max - (double)min;
+    measure_speed(field, range, TERP_FLOAT32, whole, 1);
+    measure_speed(field, range, TERP_FLOAT32, whole - 3, 1);
+    measure_speed(field, range, TERP_FLOAT32, whole / 8, 1);
+    measure_speed(field, range, TERP_FLOAT32, whole / 8, batch_nchunks());
+    measure_speed(field, range, TERP_FLOAT64, whole / 4 * 3, 1);
 }
 
 /* ---- integers, data on the device ---- */
@@ -581,6 +628,8 @@ run_profile(const struct bench_field *field, const char *pipeline,
     for (const struct pipeline &p : pipelines)
         if (strcmp(p.name, pipeline) == 0)
             chunks.params.pipeline = p.pipeline;
+    if (strcmp(pipeline, "speed") == 0)
+        chunks.params.pipeline = TERP_PIPELINE_SPEED;
     for (int i = 0; i < 3; i++) {
         bench_encode(&chunks, 0, TERP_ENGINE_CUDA);
         bench_decode(&chunks, 0, TERP_ENGINE_CUDA);
@@ -594,8 +643,8 @@ static int
 usage(void)
 {
     fputs("usage: cuda_speed FIELD_NxNxN.f32 [device] [small] [pointwise] "
-          "[lossless] [tight] [complex] [psnr] [coarse] [integers] [host] "
-          "[crossover]\n"
+          "[lossless] [speed] [tight] [complex] [psnr] [coarse] [integers] "
+          "[host] [crossover]\n"
           "       cuda_speed FIELD_NxNxN.f32 profile PIPELINE EXTENT NCHUNKS\n",
           stderr);
     return EXIT_FAILURE;
@@ -609,10 +658,10 @@ main(int argc, char **argv)
         void (*run)(const struct bench_field *);
     } parts[] = {{"device", run_device},       {"small", run_small},
                  {"pointwise", run_pointwise}, {"lossless", run_lossless},
-                 {"tight", run_tight},         {"complex", run_complex},
-                 {"psnr", run_psnr},           {"coarse", run_coarse},
-                 {"integers", run_integers},   {"host", run_host},
-                 {"crossover", run_crossover}};
+                 {"speed", run_speed},         {"tight", run_tight},
+                 {"complex", run_complex},     {"psnr", run_psnr},
+                 {"coarse", run_coarse},       {"integers", run_integers},
+                 {"host", run_host},           {"crossover", run_crossover}};
 
     if (argc < 2)
         return usage();
