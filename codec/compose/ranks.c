@@ -20,7 +20,8 @@ struct part {
     uint64_t nbytes; /* 0: none is smaller than the part stored */
 };
 
-/* Ranks repeat where values do; they are no copies where values are none. */
+/* Tries references. Ranks repeat where values repeat. Copies are not tried,
+ * because a chunk with copies has a stream of copies already. */
 static enum terp_status
 encode_repeats(const struct part *part, const struct terp_batch *batch,
                const struct terp_facts *facts)
@@ -32,7 +33,7 @@ encode_repeats(const struct part *part, const struct terp_batch *batch,
                : TERP_OK;
 }
 
-/* Keeps a stream that is in `room`, in as many bytes. */
+/* Copies the stream in `room` to memory of its own size. */
 static enum terp_status
 keep(struct part *part, const void *room, uint64_t nbytes)
 {
@@ -74,8 +75,8 @@ encode_part(struct part *part, const struct terp_params *params)
     return st;
 }
 
-/* Ranks have steps where values have none, so that an estimate of the better
- * predictor is often wrong. */
+/* Encodes ranks with both predictors. Ranks are less smooth than values, and an
+ * estimate of the better predictor is often wrong. */
 static enum terp_status
 encode_ranks(struct part *part, const struct terp_params *params)
 {
@@ -104,7 +105,8 @@ coded_part(const struct part *part)
     return coded;
 }
 
-/* Keeps the stream if it is shorter by what ranks are worth. */
+/* Writes the stream of ranks if it is smaller than the chunk's other streams by
+ * the required fraction. */
 static enum terp_status
 write_stream(const struct terp_coder *coder, const struct terp_batch *batch,
              uint64_t i, uint64_t ntable, const struct part *parts)
@@ -145,7 +147,7 @@ encode_parts(const struct terp_coder *coder, const struct terp_batch *batch,
         parts[k].values = *values[k];
         st = k == TERP_RANKS_TABLE ? encode_part(&parts[k], &params)
                                    : encode_ranks(&parts[k], &params);
-        if (parts[k].nbytes > 0) { /* what the stream is of is done with */
+        if (parts[k].nbytes > 0) { /* the values are no longer needed */
             terp_coder_release(coder, *values[k]);
             *values[k] = NULL;
         }
@@ -181,10 +183,12 @@ struct samples {
     bool *maybe;
 };
 
-/* So many keys at most are on the host at once. */
+/* The most keys of samples in host memory at a time. */
 #define MAX_NKEYS (UINT64_C(1) << 21)
 
-/* What the keys of a chunk's sample say of chunk i of the batch. */
+/* Whether the keys of a chunk's sample suggest a trial for chunk i of the
+ * batch.
+ */
 typedef bool
 ask_sample(const struct terp_batch *batch, uint64_t i,
            const struct terp_facts *facts, uint64_t *keys, uint64_t *room);
@@ -212,8 +216,8 @@ are_far(const struct terp_batch *batch, uint64_t i,
         batch->source.params->bound_mode == TERP_BOUND_POINTWISE, keys, room);
 }
 
-/* Moves the chunks at[0] to at[n - 1] whose sample says yes to the front, and
- * adds their number to *nfound. */
+/* Moves those of the chunks at[0] to at[n - 1] whose samples suggest a trial to
+ * the front, and adds their number to *nfound. */
 static enum terp_status
 ask_samples(const struct terp_coder *coder, const struct terp_batch *batch,
             const struct terp_facts *facts, ask_sample *ask, uint64_t n,
@@ -235,8 +239,8 @@ ask_samples(const struct terp_coder *coder, const struct terp_batch *batch,
     return st;
 }
 
-/* Leaves of the list only chunks whose sample says yes. A device leaves these
- * to the CPU, and an empty list. */
+/* Removes chunks from the list whose samples do not suggest a trial. A device
+ * leaves the other chunks to the CPU and empties the list. */
 static enum terp_status
 choose(const struct terp_coder *coder, const struct terp_batch *batch,
        const struct terp_facts *facts, ask_sample *ask, uint64_t *n,

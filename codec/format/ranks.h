@@ -1,5 +1,5 @@
-/* The body of a stream of ranks: a sorted table of the values that the chunk
- * has, and the place of each value in the table. doc/format.md, "Ranks". */
+/* The body of a stream of ranks: a sorted table of the chunk's different
+ * values, and the place of each value in the table. doc/format.md, "Ranks". */
 #pragma once
 
 #include "codec/format/frame.h"
@@ -13,14 +13,15 @@ enum terp_ranks_part {
     TERP_RANKS_NPARTS
 };
 
-/* A table of one value would be a constant. */
+/* A chunk with a table of one value would be constant. */
 #define TERP_RANKS_MIN_NTABLE 2
 
 /* Tables of more values have ranks of 32 bits. */
 #define TERP_RANKS_NARROW_NTABLE 65536
 
-/* An unsigned integer that rises with the values of a type, and tells any two
- * bit patterns apart: -0.0 is below 0.0, and NaNs are at both ends. */
+/* Maps a value's bits to an unsigned integer. The map keeps the order of the
+ * type's values and maps different bits to different integers: -0.0 is below
+ * 0.0, and NaNs are at both ends. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_rank_key(enum terp_type type, int value_nbytes, uint64_t bits)
 {
@@ -31,7 +32,7 @@ terp_rank_key(enum terp_type type, int value_nbytes, uint64_t bits)
     return bits & top ? bits ^ (top | (top - 1)) : bits | top;
 }
 
-/* Whether a chunk may have a table of so many values. */
+/* Whether a chunk may have a table of `ntable` values. */
 static inline TERP_HOST_DEVICE bool
 terp_ranks_are_valid(int value_nbytes, uint64_t nvalues, uint64_t ntable)
 {
@@ -45,7 +46,7 @@ terp_rank_nbytes(uint64_t ntable)
     return ntable <= TERP_RANKS_NARROW_NTABLE ? 2 : 4;
 }
 
-/* A part's chunk, which is little-endian. */
+/* The chunk of a part. It is little-endian. */
 struct terp_chunk
 terp_ranks_chunk(const struct terp_chunk *chunk, enum terp_ranks_part part,
                  uint64_t ntable);

@@ -61,10 +61,10 @@ log2_16(uint64_t x)
     return 16 * (uint64_t)nbits + fraction;
 }
 
-/* The mean logarithm, in 1/16, of the distances between keys that rise, in
- * units of the largest power of two that divides all. Where each number of a
- * grid is a value this is 0, and ranks are what any prediction of integers
- * makes of the values. */
+/* The mean logarithm, in 1/16, of the distances between sorted keys, in units
+ * of the largest power of two that divides all of them. If the keys are
+ * consecutive multiples of a number, the mean is 0, and ranks save nothing that
+ * a prediction of integers does not save. */
 static uint64_t
 mean_distance(uint64_t n, const uint64_t *keys)
 {
@@ -80,16 +80,18 @@ mean_distance(uint64_t n, const uint64_t *keys)
     return sum / (n - 1);
 }
 
-/* Fewest bits, in 1/16, by which a rank has to be shorter than a value. */
+/* A rank must be shorter than a value by at least this many bits, in 1/16. */
 #define MIN_GAIN 32
 
-/* What a value of the table takes beside what a rank is shorter, in 1/16. */
+/* The bits of a value in the table, in 1/16, beyond the bits that a rank saves.
+ */
 #define TABLE_COST 48
 
-/* Tables of so many values take next to nothing. */
+/* Tables of at most this many values are small beside any chunk. */
 #define SMALL_NTABLE 256
 
-/* `gain` in 1/16 bits. Floats may be few where they have a step in common. */
+/* `gain` is in 1/16 bits. Small tables of floats are always worth a trial: no
+ * prediction finds a common step of floats. */
 static bool
 is_worth(bool is_integer, uint64_t nvalues, uint64_t ntable, int64_t gain)
 {
@@ -130,7 +132,8 @@ divide_room(uint64_t nsamples, uint64_t *at)
     return room;
 }
 
-/* Leaves each key once, and counts it. Returns how many there are. */
+/* Removes repeated keys and counts each key. Returns the number of different
+ * keys. */
 static uint64_t
 count(uint64_t nsamples, uint64_t *keys, const struct room *room)
 {
@@ -177,7 +180,8 @@ terp_may_be_few(const struct terp_chunk *chunk, const void *values,
 
 /* ---- distances against a bound ---- */
 
-/* Most bits, in 1/16, by which a step may exceed the mean distance. */
+/* A step of quantization may exceed the mean distance by at most this many
+ * bits, in 1/16. */
 #define MAX_LACK 16
 
 /* The value of a key of a float. */
@@ -229,7 +233,7 @@ terp_ranks_are_far(enum terp_type type, uint64_t nvalues, double bound,
         sum += log2_16_of(high - low) - log2_16_of(step);
         ndistances++;
     }
-    /* Distances between all values are smaller. */
+    /* The chunk has more values than the sample, at smaller distances. */
     return ndistances > 0 &&
            sum / ndistances + (int64_t)log2_16(n) - (int64_t)log2_16(ntable) >=
                -MAX_LACK;
@@ -251,7 +255,7 @@ terp_ranks_are_few(bool is_integer, uint64_t nvalues, uint64_t *keys,
     if (ntable == 0)
         return false;
     terp_ranks_sort(n, 8, keys, memory, NULL, NULL);
-    /* Distances between all values are smaller. */
+    /* The chunk has more values than the sample, at smaller distances. */
     return is_worth(is_integer, nvalues / nsamples * (nsamples - ncommon),
                     ntable,
                     (int64_t)(mean_distance(n, keys) + log2_16(n)) -

@@ -1,6 +1,7 @@
-/* Whether a chunk has so few different values that ranks may be smaller: asked
- * of a sample first, then of all values. Integers alone decide.
- * doc/design/11-lossless.md, "Ranks". */
+/* Decides whether a chunk has so few different values that a stream of ranks
+ * may be smaller: first by a sample, then by all values. The decisions use
+ * integers only, so all engines decide alike. doc/design/11-lossless.md,
+ * "Ranks". */
 #pragma once
 
 #include "codec/format/bytes.h"
@@ -9,11 +10,12 @@
 
 TERP_C_BEGIN
 
-/* Below so many values the table and the heads of two streams take what ranks
- * save. */
+/* In chunks of fewer values, the table and the heads of two streams take more
+ * bytes than ranks save. */
 #define TERP_RANKS_MIN_NVALUES 1024
 
-/* A stream of so many bytes is that of a constant, or next to it. */
+/* Streams of at most this many bytes hold a constant, or nearly one; ranks
+ * could not make them smaller. */
 #define TERP_RANKS_MIN_NBYTES 128
 
 /* Values of a sample: a 128th of all, within limits, so that the sample takes
@@ -22,15 +24,16 @@ TERP_C_BEGIN
 #define TERP_RANKS_MIN_NSAMPLES 256
 #define TERP_RANKS_MAX_NSAMPLES 8192
 
-/* A table has at most half as many values as the chunk, and at most so many. */
+/* A table has at most half as many values as the chunk, and at most this many.
+ */
 #define TERP_RANKS_MAX_NTABLE (UINT64_C(1) << 20)
 
-/* A stream of ranks is kept where it is smaller than this part of the best
- * other one, since only readers of version 2 read it. */
+/* A stream of ranks is kept if its size is below this fraction of the smallest
+ * other stream's size, because only readers of version 2 can read it. */
 #define TERP_RANKS_WORTH_NUMERATOR 49
 #define TERP_RANKS_WORTH_DENOMINATOR 50
 
-/* Whether ranks may stand for the values of such chunks. */
+/* Whether streams of ranks are allowed for a chunk with these parameters. */
 static inline bool
 terp_ranks_are_possible(const struct terp_params *params,
                         const struct terp_chunk *chunk, uint64_t nvalues)
@@ -52,7 +55,9 @@ terp_ranks_nsamples(uint64_t nvalues)
 _Static_assert(TERP_RANKS_MIN_NSAMPLES <= TERP_RANKS_MIN_NVALUES,
                "No value is sampled twice.");
 
-/* Samples are spread over the chunk, and meet all coordinates. */
+/* The place of sample i. Samples are spread over the chunk; an offset that
+ * changes from sample to sample lets them fall on all coordinates of a
+ * dimension. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_ranks_sample_at(uint64_t nvalues, uint64_t i)
 {
@@ -61,7 +66,7 @@ terp_ranks_sample_at(uint64_t nvalues, uint64_t i)
     return i * distance + i * 7919 % distance;
 }
 
-/* The key of a sample, of values in the chunk's byte order. */
+/* The key of sample i. `values` have the chunk's byte order. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_ranks_sampled_key(const struct terp_chunk *chunk, const void *values,
                        uint64_t nvalues, uint64_t i)
@@ -82,7 +87,7 @@ terp_ranks_max_ntable(uint64_t nvalues)
     return min_u64(nvalues / 2, TERP_RANKS_MAX_NTABLE);
 }
 
-/* Slots of a table that has each sample once. */
+/* The number of slots of a hash table for all samples, as a power of two. */
 static inline TERP_HOST_DEVICE int
 terp_ranks_slots_nbits(uint64_t nsamples)
 {
@@ -95,12 +100,12 @@ terp_ranks_slot(uint64_t key, int nbits)
     return key * UINT64_C(0x9E3779B97F4A7C15) >> (64 - nbits);
 }
 
-/* How many values the chunk has, by how many different ones the sample has,
- * `nrepeated` of them more than once; 0: one, or more than a table may have.
- * How many there are of which the sample has none is estimated by how many it
- * has once and how many more often: twice what Chao estimates (Scand. J.
- * Statist. 11, 1984), since some values are more frequent than others. The two
- * most frequent ones, which may be fills, do not count. */
+/* Estimates the number of different values of a chunk from a sample with
+ * `ndistinct` different values, of which `nrepeated` occur more than once in
+ * the sample. 0: a table would be too small or too large. The number of values
+ * that the sample has missed is twice the estimate of Chao (Scand. J. Statist.
+ * 11, 1984), because some values are more frequent than others. The two most
+ * frequent values, which may be fill values, do not count as repeated. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_ranks_estimate(uint64_t nvalues, uint64_t ndistinct, uint64_t nrepeated)
 {
@@ -114,8 +119,9 @@ terp_ranks_estimate(uint64_t nvalues, uint64_t ndistinct, uint64_t nrepeated)
     return nonce == 0 ? ndistinct : ndistinct + nonce * nonce / nmore;
 }
 
-/* Under a bound above 0 a sample of at most so many values is looked at first,
- * as most chunks take less time to encode than without loss. */
+/* The largest sample under a bound above 0. It is smaller than the sample for
+ * lossless chunks, because most chunks take less time to encode under a bound.
+ */
 #define TERP_FEW_MAX_NSAMPLES 1024
 
 static inline TERP_HOST_DEVICE uint64_t
@@ -173,19 +179,19 @@ bool
 terp_may_be_few(const struct terp_chunk *chunk, const void *values,
                 uint64_t nvalues, uint64_t *memory);
 
-/* Whether the samples tell that a chunk of floats has few different values, so
- * far from each other that a bound hardly makes them fewer: then nothing is
- * lost for as many bytes, and ranks or the lossless prediction may take less.
- * is_pointwise: the bound is relative to each value. `keys` and `memory`
- * as above. */
+/* Whether the samples suggest that a chunk of floats has few different values
+ * whose distances are so large that quantization would hardly merge any of
+ * them. A lossless stream, or ranks, may then take fewer bytes than a stream
+ * under the bound. is_pointwise: the bound is relative to each value. `keys`
+ * and `memory` are those of terp_ranks_are_few. */
 bool
 terp_ranks_are_far(enum terp_type type, uint64_t nvalues, double bound,
                    bool is_pointwise, uint64_t *keys, uint64_t *memory);
 
-/* Whether a table, whose keys rise, is worth a trial: how many bits a value's
- * rank may be shorter than the value, against what the table takes. `ncommon`
- * values are those of the two most frequent ones, which any stream tells in
- * few bits. */
+/* Whether a trial of ranks is worth its time. It compares the bits that a rank
+ * saves per value with the bits of the table. `keys` is the sorted table.
+ * `ncommon` values of the chunk equal one of its two most frequent values,
+ * which take few bits in any stream. */
 bool
 terp_ranks_are_worth(bool is_integer, uint64_t nvalues, uint64_t ncommon,
                      uint64_t ntable, const uint64_t *keys);
@@ -204,9 +210,9 @@ terp_ranks_ncommon(uint64_t n, const uint32_t *counts)
     return first + second;
 }
 
-/* Sorts keys, which rise then, by as many bytes. With `order`, which has the
- * numbers of keys, these are moved along. `key_room` and `order_room` hold as
- * many. */
+/* Sorts n keys of `key_nbytes` bytes in ascending order. If `order` is not
+ * NULL, its items are moved like the keys. `key_room` and `order_room` hold n
+ * items each. */
 void
 terp_ranks_sort(uint64_t n, int key_nbytes, uint64_t *keys, uint64_t *key_room,
                 uint32_t *order, uint32_t *order_room);
