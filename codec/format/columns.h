@@ -42,8 +42,8 @@ terp_columns_ngroups(unsigned mask)
     return __builtin_popcount(mask);
 }
 
-/* The chunk of a group, which is little-endian. A group of several columns has
- * them as its slowest dimension. */
+/* The chunk of a group. It is little-endian. In a group of several columns, the
+ * columns are the slowest dimension. */
 struct terp_chunk
 terp_columns_chunk(const struct terp_chunk *chunk, unsigned mask, int group);
 

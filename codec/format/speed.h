@@ -33,7 +33,8 @@ enum terp_speed_shape {
 #define TERP_SPEED_MIN_NCOLUMNS 32
 #define TERP_SPEED_MIN_NROWS 8
 
-/* The array that tiles cut: x, y, z and volumes one behind the other. */
+/* The array that is divided into tiles: x, y, z, and a number of volumes that
+ * follow each other. */
 struct terp_speed_grid {
     enum terp_speed_shape shape;
     uint64_t dims[4];
@@ -139,8 +140,8 @@ terp_speed_slab_nrows(const struct terp_speed_box *box, int s)
     return nrows < TERP_SPEED_NROWS ? nrows : TERP_SPEED_NROWS;
 }
 
-/* The groups of a slab that the widths of a tile count: those of eight columns
- * at a time. */
+/* The number of groups of a slab that have widths: its columns, rounded up to a
+ * multiple of 8. */
 static inline TERP_HOST_DEVICE int
 terp_speed_row_ngroups(const struct terp_speed_box *box)
 {
@@ -149,7 +150,7 @@ terp_speed_row_ngroups(const struct terp_speed_box *box)
 
 /* ---- numbers ---- */
 
-/* How values become integers. */
+/* How values are converted to integers. */
 enum terp_speed_kind {
     TERP_SPEED_BITS = 0, /* the bits of values, floats in order */
     TERP_SPEED_STEPS = 1 /* multiples of a step */
@@ -169,7 +170,7 @@ terp_speed_has_float_steps(enum terp_type type)
     return !terp_type_is_integer(type);
 }
 
-/* A tile whose values miss the bound takes smaller steps. */
+/* A tile whose values exceed the bound is coded with a smaller step. */
 #define TERP_SPEED_NLEVELS 4
 static inline TERP_HOST_DEVICE double
 terp_speed_factor(int level)
@@ -189,7 +190,7 @@ terp_speed_factor(int level)
 #define TERP_SPEED_MAX_QUOTIENT_F32 0x1p22
 #define TERP_SPEED_MAX_QUOTIENT_F64 0x1p51
 
-/* Keys have the order of floats, and are their own inverse's argument. */
+/* Converts the bits of a float to a key in the order of floats, and back. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_speed_key_of(uint64_t bits, int nbits)
 {
@@ -293,7 +294,7 @@ enum terp_speed_widths {
     TERP_SPEED_NWIDTHS
 };
 
-/* Exceptions beside the tile's fill value: with more, the tile is exact. */
+/* Most exceptions beside the tile's fill value. A tile with more is exact. */
 #define TERP_SPEED_MAX_NLISTED 256
 
 /* The group states of exceptions, two bits each. */
@@ -335,7 +336,7 @@ terp_speed_states_nbytes(const struct terp_speed_box *box)
     return box->nslabs * terp_speed_row_ngroups(box) / 4;
 }
 
-/* Most bytes of a tile of values of a type that fit in a buffer. */
+/* The largest size of a tile, for buffers. */
 #define TERP_SPEED_TILE_MAX_NBYTES(word_nbytes)                              \
     (16 + TERP_SPEED_NGROUPS + TERP_SPEED_TILE_NVALUES * (word_nbytes) + 8 + \
      TERP_SPEED_NGROUPS / 4 + 2 * TERP_SPEED_NGROUPS +                       \
@@ -346,7 +347,7 @@ terp_speed_states_nbytes(const struct terp_speed_box *box)
 #define TERP_SPEED_HASH_KEY UINT64_C(0x9E3779B97F4A7C15)
 #define TERP_SPEED_HASH_PLACE UINT64_C(0xC2B2AE3D27D4EB4F)
 
-/* What word i of a tile adds to the tile's sum. */
+/* The amount that word i of a tile adds to the tile's sum. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_speed_hash_word(uint64_t word, uint64_t seed, uint64_t i)
 {
@@ -354,7 +355,8 @@ terp_speed_hash_word(uint64_t word, uint64_t seed, uint64_t i)
     return (x & UINT32_MAX) * (x >> 32) + (word << 32 | word >> 32);
 }
 
-/* What a tile adds to the checksum. `place` is its place in the index. */
+/* The amount that a tile adds to the checksum. `place` is its entry in the
+ * index. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_speed_hash_tile(uint64_t sum, uint64_t place, uint64_t tile)
 {

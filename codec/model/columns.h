@@ -1,6 +1,6 @@
-/* Whether a table's columns are so unlike each other that streams of their own
- * may be smaller: a sample of rows tells. Integers alone decide.
- * doc/design/11-lossless.md, "Columns". */
+/* Decides by a sample of rows whether the columns of a table differ so much
+ * that separate streams may be smaller. The decisions use integers only, so all
+ * engines decide alike. doc/design/11-lossless.md, "Columns". */
 #pragma once
 
 #include "codec/format/bytes.h"
@@ -9,19 +9,20 @@
 
 TERP_C_BEGIN
 
-/* Smaller tables save less than the heads of their columns take. */
+/* In smaller tables, the heads of streams take more bytes than columns save. */
 #define TERP_COLUMNS_MIN_NVALUES 1024
 #define TERP_COLUMNS_MIN_NROWS 128
 
-/* A stream of so many bytes is that of a constant, or next to it. */
+/* Streams of at most this many bytes hold a constant, or nearly one. */
 #define TERP_COLUMNS_MIN_NBYTES 128
 
-/* A stream of columns is kept where it is smaller than this part of the best
- * other one, since only readers of version 2 read it. */
+/* A stream of columns is kept if its size is below this fraction of the
+ * smallest other stream's size, because only readers of version 2 can read it.
+ */
 #define TERP_COLUMNS_WORTH_NUMERATOR 49
 #define TERP_COLUMNS_WORTH_DENOMINATOR 50
 
-/* Whether chunks may be tables for callers that want these parameters. */
+/* Whether streams of columns are allowed for a chunk with these parameters. */
 static inline bool
 terp_columns_are_allowed(const struct terp_params *params,
                          const struct terp_chunk *chunk, uint64_t nvalues)
@@ -43,7 +44,7 @@ terp_columns_npairs(uint64_t nrows)
     return min_u64(nrows / TERP_COLUMNS_SAMPLE_EVERY, TERP_COLUMNS_MAX_NPAIRS);
 }
 
-/* The values of a sample. */
+/* The number of values of a sample. */
 static inline TERP_HOST_DEVICE uint64_t
 terp_columns_nkeys(const struct terp_chunk *chunk, uint64_t nvalues)
 {
@@ -73,7 +74,7 @@ terp_columns_key(const struct terp_chunk *chunk, const uint8_t *at)
     return terp_rank_key(chunk->type, nbytes, bits);
 }
 
-/* The keys of a pair: those of its first row, then those of the next row. */
+/* Writes the keys of a pair: of its first row, then of the next row. */
 static inline TERP_HOST_DEVICE void
 terp_columns_sample_pair(const struct terp_chunk *chunk, const void *values,
                          uint64_t nvalues, uint64_t pair, uint64_t *keys_ret)
@@ -88,7 +89,7 @@ terp_columns_sample_pair(const struct terp_chunk *chunk, const void *values,
         keys_ret[i] = terp_columns_key(chunk, at);
 }
 
-/* Gets the keys of all pairs. */
+/* Writes the keys of all pairs. */
 static inline void
 terp_columns_sample(const struct terp_chunk *chunk, const void *values,
                     uint64_t nvalues, uint64_t *keys_ret)

@@ -1,11 +1,11 @@
-/* How an encoder chooses the numbers of a stream of coding SPEED. Both engines
- * choose alike. doc/format.md, "Speed". */
+/* The parameters with which an encoder codes tiles of coding SPEED. Both
+ * engines choose the same ones. doc/format.md, "Speed". */
 #pragma once
 
 #include "codec/format/speed.h"
 #include "codec/model/bound.h"
 
-/* What tiles are coded with. */
+/* The parameters of all tiles of a chunk. */
 struct terp_speed_choice {
     struct terp_speed_head head;
     double bound; /* that the frame tells: the caller's, of integers whole */
@@ -32,7 +32,7 @@ terp_speed_at_most(double value, bool is_double)
     return near;
 }
 
-/* The number of a type before a positive one. */
+/* The largest number of a type below a positive one. */
 static inline double
 terp_speed_before(double value, bool is_double)
 {
@@ -46,7 +46,7 @@ terp_speed_before(double value, bool is_double)
     return near;
 }
 
-/* The choice under an absolute bound. */
+/* Chooses the parameters under an absolute bound. */
 static inline struct terp_speed_choice
 terp_speed_choose(enum terp_type type, double bound)
 {

@@ -1,5 +1,4 @@
-/* Finds the different values of a chunk, and puts values back in the places of
- * their ranks. */
+/* Finds the different values of a chunk, and replaces ranks by values. */
 #include "codec/model/ranks.h"
 
 #include <string.h>
@@ -42,8 +41,8 @@ terp_cpu_ranks_sample(struct terp_session *session,
 
 /* ---- ranks ---- */
 
-/* Different values, in the order in which they come, and a table that finds
- * them. */
+/* The different values of a chunk in the order of their first occurrence, and a
+ * hash table of them. */
 struct distinct {
     struct cpu_pool *pool;
     uint64_t n, cap, max;
@@ -60,7 +59,7 @@ slot_of(const struct distinct *d, uint64_t key)
     return key * UINT64_C(0x9E3779B97F4A7C15) >> (64 - d->slots_nbits);
 }
 
-/* Where a key is, or would be. */
+/* The slot of a key, or the free slot where it belongs. */
 static inline uint64_t
 find(const struct distinct *d, uint64_t key)
 {
@@ -72,7 +71,7 @@ find(const struct distinct *d, uint64_t key)
     return slot;
 }
 
-/* Has twice the room, or room at all. */
+/* Doubles the size of the table, or makes the first one. */
 static bool
 grow(struct distinct *d)
 {
@@ -100,7 +99,7 @@ grow(struct distinct *d)
     return true;
 }
 
-/* Numbers all values. `*fits_ret` is false where there are more different ones
+/* Numbers all values. *fits_ret is false if there are more different values
  * than a table may have. */
 static enum terp_status
 number_values(struct distinct *d, const struct terp_chunk *chunk,
@@ -132,7 +131,7 @@ number_values(struct distinct *d, const struct terp_chunk *chunk,
     return TERP_OK;
 }
 
-/* A value by its key. */
+/* Converts a key back to the bits of its value. */
 static uint64_t
 bits_of_key(enum terp_type type, int nbytes, uint64_t key)
 {
@@ -143,7 +142,8 @@ bits_of_key(enum terp_type type, int nbytes, uint64_t key)
     return key & top ? key ^ top : key ^ (top | (top - 1));
 }
 
-/* Sorts the values; makes the table, and of numbers ranks. */
+/* Sorts the different values, writes the table, and converts numbers to ranks.
+ */
 static enum terp_status
 make_table(struct distinct *d, const struct terp_chunk *chunk, uint64_t nvalues,
            const uint32_t *numbers, struct terp_found_ranks *found)
@@ -215,7 +215,7 @@ terp_cpu_ranks_find(struct terp_session *session,
 
 /* ---- values ---- */
 
-/* Whether the values of a table rise. */
+/* Whether a table is ascending. */
 static bool
 rises(const struct terp_chunk *chunk, const struct terp_ranked *ranked)
 {

@@ -7,7 +7,7 @@
 #include "codec/format/speed.h"
 #include "codec/model/range.h"
 
-/* How a chunk's values become integers, and back. */
+/* The conversion of a chunk's values to integers and back. */
 struct cpu_speed_numbers {
     enum terp_type type;
     int value_nbytes, word_nbytes;
@@ -67,7 +67,7 @@ terp_cpu_speed_decode_tile_64(const struct cpu_speed_numbers *numbers,
                               uint64_t room_nbytes, struct cpu_speed_work *work,
                               void *values);
 
-/* What a tile says of itself before its values. */
+/* The head of a tile. */
 struct cpu_speed_tile {
     int widths, level, nlisted;
     bool is_exact, has_exceptions;
@@ -83,7 +83,7 @@ terp_cpu_speed_tile_read(const struct cpu_speed_numbers *numbers,
                          uint8_t widths_ret[TERP_SPEED_NGROUPS],
                          struct cpu_speed_tile *tile_ret);
 
-/* Appends exceptions to a tile of `nbytes` bytes; returns its bytes then. */
+/* Appends exceptions to a tile of `nbytes` bytes. Returns its new size. */
 uint64_t
 terp_cpu_speed_exceptions_write(const struct cpu_speed_numbers *numbers,
                                 const struct terp_speed_box *box,
@@ -91,14 +91,14 @@ terp_cpu_speed_exceptions_write(const struct cpu_speed_numbers *numbers,
                                 const uint16_t masks[TERP_SPEED_NGROUPS],
                                 uint8_t *tile, uint64_t nbytes);
 
-/* Puts exceptions in their places. */
+/* Writes exceptions to their places in the chunk. */
 enum terp_status
 terp_cpu_speed_exceptions_place(const struct cpu_speed_numbers *numbers,
                                 const struct terp_speed_box *box,
                                 const struct cpu_speed_tile *read,
                                 const uint8_t *tile, void *values);
 
-/* How many exceptions are not the first one's bits. */
+/* The number of exceptions whose bits differ from those of the first one. */
 int
 terp_cpu_speed_count_listed(const struct cpu_speed_numbers *numbers,
                             const struct terp_speed_box *box,

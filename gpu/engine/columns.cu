@@ -1,5 +1,5 @@
-/* Functions of the engine's table for streams of columns: samples, by which
- * tables are left to the CPU, and tables of columns. */
+/* Functions of the engine's table for streams of columns: sampling, which finds
+ * the tables that are left to the CPU, and decoding. */
 #include <new>
 
 #include "codec/model/columns.h"
@@ -23,7 +23,8 @@ nvalues_of(const struct terp_chunk *chunk)
 
 /* ---- samples ---- */
 
-/* The samples of chunks in device memory, one chunk's behind the other's. */
+/* Samples of chunks in device memory. The samples of a chunk follow those of
+ * the chunk before. */
 struct row_sampling {
     struct terp_chunk chunk;
     uint64_t nvalues, nkeys;
@@ -31,7 +32,7 @@ struct row_sampling {
     uint64_t *keys;
 };
 
-/* A thread has a pair of rows. Grid: chunks. */
+/* Each thread samples pairs of rows. Grid: chunks. */
 static __global__ void
 __launch_bounds__(NTHREADS) sample_rows(const struct row_sampling it)
 {

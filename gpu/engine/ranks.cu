@@ -1,5 +1,5 @@
-/* Functions of the engine's table for streams of ranks: samples, by which
- * chunks of few different values are left to the CPU, and values for ranks. */
+/* Functions of the engine's table for streams of ranks: sampling, which finds
+ * the chunks of few different values that are left to the CPU, and decoding. */
 #include <new>
 
 #include "codec/format/ranks.h"
@@ -19,26 +19,28 @@
 
 /* ---- samples ---- */
 
-/* How many different values a sample has, and how many of them repeat. */
+/* The number of different values of a sample, and how many of them occur more
+ * than once. */
 struct counts {
     unsigned ndistinct, nrepeated;
 };
 
-/* The samples of chunks in device memory, one chunk's behind the other's. */
+/* Samples of chunks in device memory. The samples of a chunk follow those of
+ * the chunk before. */
 struct sampling {
     struct terp_chunk chunk;
     uint64_t nvalues, nsamples;
     int slots_nbits;
     const void *const *src;
     uint64_t *keys;
-    /* Zeros at first. A slot holds a key's number, plus one, and twice that
-     * plus one once the key has come again. */
+    /* Initially 0. A used slot holds twice a key's number plus 2, and one more
+     * after the key has occurred again. */
     unsigned *slots;
     struct counts *counts;
 };
 
-/* A block counts a chunk's samples: by their slots, so that the counts do not
- * depend on the order of threads. Grid: chunks. */
+/* A block counts the samples of a chunk in a hash table. The counts do not
+ * depend on the order of the threads. Grid: chunks. */
 static __global__ void
 __launch_bounds__(NTHREADS) count_samples(const struct sampling it)
 {
@@ -73,7 +75,8 @@ __launch_bounds__(NTHREADS) count_samples(const struct sampling it)
     atomicAdd(&it.counts[blockIdx.x].nrepeated, own.nrepeated);
 }
 
-/* Counts on the device; has the keys of chunks that may have few values. */
+/* Counts samples on the device, and copies the keys of chunks that may have few
+ * different values to the host. */
 static enum terp_status
 sample_on_device(struct terp_session *session, const struct terp_chunk *chunk,
                  uint64_t n, const void *const *src, uint64_t *keys_ret,
@@ -163,7 +166,9 @@ struct ranked {
     const void *table, *ranks;
     void *values;
     uint64_t ntable;
-    /* Starts as 0. Set if the table does not rise, or a rank is beyond it. */
+    /* Initially 0. Set if the table is not ascending or has no value for a
+     * rank.
+     */
     unsigned is_bad;
 };
 
@@ -211,7 +216,7 @@ __launch_bounds__(NTHREADS)
                    ? look_up<W, uint16_t>(ranked, first, step, nvalues, swaps)
                    : look_up<W, uint32_t>(ranked, first, step, nvalues, swaps);
     if (!is_good)
-        ranked.is_bad = 1; /* whoever writes it */
+        ranked.is_bad = 1; /* all threads write the same value */
 }
 
 static enum terp_status
@@ -246,7 +251,7 @@ follow(struct terp_session *session, const struct terp_chunk *chunk, uint64_t n,
     return st;
 }
 
-/* Table and ranks are in the session's memory, and so are the values. */
+/* Tables, ranks and values are in the session's memory. */
 enum terp_status
 cuda_ranks_follow(struct terp_session *session, const struct terp_chunk *chunk,
                   uint64_t n, const struct terp_ranked *ranked,
