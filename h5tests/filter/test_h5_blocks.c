@@ -387,7 +387,7 @@ params_of_the_call_replace_those_of_the_dataset(void **state)
     write_block(dataset, NULL, count, &params, values, sizeof(float) * 512);
     uint8_t *stream = h5_chunk_bytes(dataset, beginning, &nbytes, &skipped);
     assert_int_equal(terp_inspect(stream, nbytes, &info), TERP_OK);
-    assert_string_equal(info.pipeline, "huffman");
+    assert_string_equal(info.pipeline, "speed");
     assert_true(info.bound == params.bound);
     check_read(dataset, beginning, count, 3, NULL);
 
