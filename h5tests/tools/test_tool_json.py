@@ -15,7 +15,7 @@ class Info(ToolTest):
         return {d["path"]: d for d in document["files"][0]["datasets"]}
 
     def test_layout_parameters_and_streams_are_told(self):
-        mode = 1 | 3 << 4 | 2 << 8 | 2 << 12
+        mode = 1 | 1 << 4 | 2 << 8 | 2 << 12
         x = self.datasets(
             OK, f"new g/x f64be {CUBE} fill=-7+terp={mode},25,2,2,5,10 7=nan"
         )["/g/x"]
@@ -31,7 +31,7 @@ class Info(ToolTest):
                 "bound_mode": "absolute",
                 "bound": 0.25,
                 "floor": None,
-                "pipeline": "speed",
+                "pipeline": "huffman",
                 "predictor": "lorenzo",
                 "effort": "best",
                 "bricks": [5, 10],
@@ -51,6 +51,12 @@ class Info(ToolTest):
         self.assertEqual(streams["values"], 8000)
         self.assertEqual(streams["specials"], 1)
         self.assertIsNone(streams["damaged_chunk"])
+
+    def test_streams_of_speed_are_counted(self):
+        x = self.datasets(OK, f"new x f32 {CUBE} terp={1 | 3 << 4},1,3 -")["/x"]
+        self.assertEqual(x["parameters"]["pipeline"], "speed")
+        self.assertEqual(x["streams"]["kinds"]["speed"], 8)
+        self.assertEqual(x["streams"]["version_2"], 8)
 
     def test_reason_of_uncompressed_dataset_is_told(self):
         x = self.datasets(OK, f"new x f32 {CUBE} terp?=2,1,3+nbit -")["/x"]

@@ -21,6 +21,7 @@ info_kind_name(int kind)
         [INFO_CONSTANT] = "constant",
         [INFO_HUFFMAN] = "huffman",
         [INFO_RATIO] = "ratio",
+        [INFO_SPEED] = "speed",
         [INFO_PLAIN] = "stored plain",
         [INFO_ABSENT] = "not written",
         [INFO_HIDDEN] = "behind another filter",

@@ -11,6 +11,7 @@ enum info_kind {
     INFO_CONSTANT,
     INFO_HUFFMAN,
     INFO_RATIO,
+    INFO_SPEED,
     INFO_PLAIN,
     INFO_ABSENT,
     INFO_HIDDEN,
