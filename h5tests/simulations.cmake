@@ -15,6 +15,7 @@ if(TARGET terp)
 endif()
 
 if(TARGET parallel_write)
+  find_package(MPI REQUIRED COMPONENTS C)
   add_executable(mpi_patterns tools/mpi_patterns.c)
   target_include_directories(mpi_patterns
     PRIVATE ${PROJECT_SOURCE_DIR}/filter/plugin)
