@@ -116,7 +116,8 @@ if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND HDF5_VERSION VERSION_LESS 2)
     endif()
     if(name STREQUAL "transfers")
       target_link_options(test_vol_transfers
-                          PRIVATE -Wl,--wrap=terp_prepared_take)
+                          PRIVATE -Wl,--wrap=terp_prepared_take
+                                  -Wl,--wrap=terp_history_find)
     endif()
     if(name STREQUAL "calls")
       target_link_options(test_vol_calls PRIVATE -Wl,--wrap=dladdr)

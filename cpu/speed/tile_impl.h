@@ -539,7 +539,7 @@ pack_64(const WORD *numbers, int w, uint8_t *at)
     memset(at, 0, 2 * (size_t)w);
     for (int r = 0; r < NROWS; r++) {
         const uint64_t number = numbers[r * NCOLUMNS];
-        const uint64_t bit = (uint64_t)(r * w);
+        const uint64_t bit = (uint64_t)r * (uint64_t)w;
         pack_bits(at, bit, 32, number & UINT32_MAX);
         pack_bits(at, bit + 32, w - 32, number >> 32);
     }
@@ -738,7 +738,7 @@ static void
 unpack_64(const uint8_t *at, int w, WORD *numbers_ret)
 {
     for (int r = 0; r < NROWS; r++) {
-        const uint64_t bit = (uint64_t)(r * w);
+        const uint64_t bit = (uint64_t)r * (uint64_t)w;
         numbers_ret[r * NCOLUMNS] =
             unpack_bits(at, bit, 32) | unpack_bits(at, bit + 32, w - 32) << 32;
     }
