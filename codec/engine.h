@@ -209,7 +209,9 @@ struct terp_found_ranks {
     void *table, *ranks;
 };
 
-/* The same of a decoded chunk, and where its values go. */
+/* The table and the ranks of a decoded chunk, and the destination of its
+ * values.
+ */
 struct terp_ranked {
     uint64_t ntable;
     const void *table, *ranks;
@@ -292,9 +294,9 @@ struct terp_engine {
 
     /* Encodes all chunks of a source as streams of coding SPEED, for which
      * terp_params_have_speed (codec/model/bound.h). nbytes_ret[i] is the size
-     * of stream i; 0 if it is no shorter than the stored chunk;
-     * TERP_LEFT_NBYTES. dst[i] holds terp_encode_bound bytes. Streams get
-     * checksums unless source.is_part. */
+     * of stream i, 0 if the stored chunk is as short, or TERP_LEFT_NBYTES.
+     * dst[i] holds terp_encode_bound bytes. Streams get checksums unless
+     * source.is_part. */
     enum terp_status (*encode_speed)(struct terp_session *session,
                                      const struct terp_source *source,
                                      void *const *dst, uint64_t *nbytes_ret);
@@ -429,31 +431,32 @@ struct terp_engine {
                                const struct terp_followed *followed,
                                enum terp_status *status_ret);
 
-    /* Has the keys of the samples of chunks (codec/model/ranks.h), on the host,
-     * those of a chunk behind those of the one before it. maybe_ret[k] is false
-     * where a device found too many different ones: the chunk's keys are not
-     * told then. */
+    /* Writes the keys of the samples of chunks (codec/model/ranks.h) to host
+     * memory, chunk after chunk. maybe_ret[k] is false if a device has found
+     * too many different keys in chunk k; it then leaves out the keys of the
+     * chunk.
+     */
     enum terp_status (*sample)(struct terp_session *session,
                                const struct terp_chunk *chunk, uint64_t n,
                                const void *const *src, uint64_t *keys_ret,
                                bool *maybe_ret);
 
-    /* The CPU's: counts all values of a chunk. What found_ret has is the
-     * caller's in any case. */
+    /* CPU only. Counts all values of a chunk. The caller releases the blocks of
+     * *found_ret in any case. */
     enum terp_status (*rank)(struct terp_session *session,
                              const struct terp_chunk *chunk, const void *src,
                              struct terp_found_ranks *found_ret);
 
-    /* Values for the ranks of chunks, in the chunk's byte order.
-     * status_ret[k] is TERP_ERR_CORRUPT where the table does not rise, or a
-     * rank is beyond it. */
+    /* Replaces the ranks of chunks by values in the chunk's byte order.
+     * status_ret[k] is TERP_ERR_CORRUPT if the table of chunk k is not
+     * ascending or has no value for a rank. */
     enum terp_status (*unrank)(struct terp_session *session,
                                const struct terp_chunk *chunk, uint64_t n,
                                const struct terp_ranked *ranked,
                                enum terp_status *status_ret);
 
-    /* Gets the keys of the sampled rows of tables (codec/model/columns.h), on
-     * the host, those of a chunk after those of the chunk before. */
+    /* Writes the keys of the sampled rows of tables (codec/model/columns.h) to
+     * host memory, chunk after chunk. */
     enum terp_status (*sample_rows)(struct terp_session *session,
                                     const struct terp_chunk *chunk, uint64_t n,
                                     const void *const *src, uint64_t *keys_ret);

@@ -20,7 +20,6 @@
 struct vol_ahead {
     struct terp_prepared prepared;
     struct vol_ahead *before; /* of other datasets of the same call */
-    const struct vol_plan *plan;
     struct terp_h5_block block;
     unsigned words[TERP_CD_MAX_NWORDS];
     size_t nwords;
@@ -193,10 +192,12 @@ void
 vol_ahead_add(const void *caller, const struct vol_transfer *transfer,
               const void *values, struct vol_ahead **ahead)
 {
-    const struct vol_plan *plan = vol_plan_of(caller, transfer);
     struct vol_selection selection;
 
-    if (plan == NULL || !transfer->dataset->is_shared || transfer->src == NULL)
+    if (!transfer->dataset->is_shared || transfer->src == NULL)
+        return;
+    const struct vol_plan *plan = vol_plan_of(caller, transfer);
+    if (plan == NULL)
         return;
     struct vol_ahead *made = calloc(1, sizeof *made);
     if (made == NULL)
@@ -212,7 +213,6 @@ vol_ahead_add(const void *caller, const struct vol_transfer *transfer,
         selection.at * (uint64_t)made->block.array.value_nbytes;
     made->prepared.take = take;
     made->before = *ahead;
-    made->plan = plan;
     made->nwords = terp_cd_persist(&plan->cd, made->words);
     made->params = plan->cd.params;
     terp_cd_copy_fills(&plan->cd, &made->params);

@@ -37,9 +37,9 @@ extern "C" {
 const char *
 terp_version(void);
 
-/* The instructions that the CPU's code uses in this process, "baseline" or
- * "avx2": the best that build and processor have, or those that the variable
- * TERP_CPU named at the first call of the codec. */
+/* The instruction set of the CPU engine in this process, "baseline" or "avx2":
+ * the one that the variable TERP_CPU named at the first call of the codec, or
+ * else the best one that both the build and the processor have. */
 const char *
 terp_cpu_instructions(void);
 

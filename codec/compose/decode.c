@@ -348,8 +348,9 @@ decode_references(struct holders *it)
 
 /* ---- ranks ---- */
 
-/* The chunk of a part of which every step-th value is wanted: of a table, all
- * values. */
+/* The chunk to which a part is decoded: every step-th rank, but the whole
+ * table.
+ */
 static struct terp_chunk
 ranks_chunk(const struct holders *it, const struct holder *holder,
             enum terp_ranks_part part, uint64_t step)
@@ -367,7 +368,7 @@ ranks_nbytes(const struct holders *it, const struct holder *holder,
 {
     const struct terp_chunk chunk = ranks_chunk(it, holder, part, step);
 
-    return (terp_chunk_nbytes(&chunk) + 15) / 16 * 16;
+    return terp_aligned_nbytes(terp_chunk_nbytes(&chunk));
 }
 
 /* Decodes tables and ranks, as a batch where neighbours have tables of as many

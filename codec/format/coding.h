@@ -48,7 +48,7 @@ terp_coding_is_valid(unsigned coding)
            (coding >= TERP_CODING_COLUMNS && coding <= TERP_CODING_PARTS);
 }
 
-/* Whether streams of the first version have no such coding. */
+/* Whether only streams of version 2 have the coding. */
 static inline bool
 terp_coding_is_new(enum terp_coding coding)
 {

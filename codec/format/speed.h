@@ -207,9 +207,9 @@ terp_speed_bits_of_key(uint64_t key, int nbits)
 
 /* ---- the body ---- */
 
-/* The head: the kind, zeros up to a multiple of 8 bytes of a stream that is no
- * inner stream, and for steps the first step: bits of a float64, or an integer.
- */
+/* The head: the kind, zeros up to a multiple of 8 bytes from the beginning of a
+ * complete stream, and for steps the first step: bits of a float64, or an
+ * integer. */
 struct terp_speed_head {
     enum terp_speed_kind kind;
     uint64_t step_bits;
@@ -252,8 +252,8 @@ uint64_t
 terp_speed_head_write(const struct terp_speed_head *head, uint64_t frame_nbytes,
                       uint8_t *dst);
 
-/* Reads head and index. `frame_nbytes` is that of the frame of a stream that
- * is no inner stream. TERP_ERR_CORRUPT: the body has a head or an index that
+/* Reads head and index. `frame_nbytes` is that of the frame of a complete
+ * stream. TERP_ERR_CORRUPT: the body has a head or an index that
  * no encoder writes. */
 enum terp_status
 terp_speed_body_read(const struct terp_chunk *chunk, uint64_t frame_nbytes,

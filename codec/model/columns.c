@@ -94,8 +94,8 @@ own_bits(const struct weights *weights, int c)
     return min_u64(differences, weights->few[c]);
 }
 
-/* The bits of all values of a chunk that is no table. Zeros that all columns
- * have, and ranks if all have few values, serve there as well. */
+/* The bits of all values if the chunk is coded as a whole. Common zeros of all
+ * columns, and ranks if all columns have few values, then save bits as well. */
 static uint64_t
 whole_bits(const struct weights *weights)
 {

@@ -44,8 +44,8 @@ terp_is_number(enum terp_type type, double value, double number)
     return value == (double)rounded;
 }
 
-/* Whether formats, archives or programs use a number for missing values, so
- * that it is no data even where nobody declared it. */
+/* Whether formats, archives or programs use the number for missing values. Such
+ * a number is a fill value even if the file does not declare it. */
 static inline TERP_HOST_DEVICE bool
 terp_is_usual_fill(enum terp_type type, double value)
 {
