@@ -45,8 +45,9 @@ if command -v ninja >/dev/null; then
     export CMAKE_GENERATOR=Ninja # for new folders
 fi
 
+# say TEXT...: a step, and the seconds since the script began.
 say() {
-    printf '\n== %s\n' "$*"
+    printf '\n== %s (%d s)\n' "$*" "$SECONDS"
 }
 
 # logged FILE COMMAND...: shows the output of a command only if it fails.
