@@ -111,6 +111,7 @@ endfunction()
 terp_add_cuda_test(test_cuda_emulator gpu/test_cuda_emulator.cu)
 terp_add_cuda_test(test_cuda_engine gpu/test_cuda_engine.cu)
 terp_add_cuda_test(test_cuda_lossless gpu/test_cuda_lossless.cu)
+set_tests_properties(test_cuda_lossless PROPERTIES COST 100)
 terp_add_cuda_test(test_cuda_specials gpu/test_cuda_specials.cu)
 terp_add_cuda_test(test_cuda_prediction gpu/test_cuda_prediction.cu)
 # The same test with the launch shapes of large chunks.

@@ -27,5 +27,5 @@ set(environment
   TEST_PAIRS=$<TARGET_FILE:make_pairs>
   TEST_DECODER=$<TARGET_FILE:terp_decode>
   TEST_DOCUMENT=${PROJECT_SOURCE_DIR}/doc/format.md
-  PYTHONDONTWRITEBYTECODE=1)
+  PYTHONPYCACHEPREFIX=${CMAKE_BINARY_DIR}/pycache)
 set_tests_properties(format format_fields PROPERTIES ENVIRONMENT "${environment}")

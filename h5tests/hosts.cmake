@@ -14,7 +14,7 @@ function(terp_add_pytest name)
     "HDF5_PLUGIN_PATH=$<TARGET_FILE_DIR:h5zterp>;\
 TEST_PLUGIN=$<TARGET_FILE:h5zterp>;\
 TEST_H5REPACK=${H5REPACK};\
-PYTHONDONTWRITEBYTECODE=1")
+PYTHONPYCACHEPREFIX=${CMAKE_BINARY_DIR}/pycache")
 endfunction()
 
 if(NOT Python3_FOUND)

@@ -15,18 +15,18 @@ function(terp_add_wheel_test name venv packages)
                    ${CMAKE_BINARY_DIR}/${venv} ${packages} ${ARGN}
            WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}/python)
   set_tests_properties(${name} PROPERTIES LABELS ci SKIP_RETURN_CODE 77
-    ENVIRONMENT PYTHONDONTWRITEBYTECODE=1)
+    ENVIRONMENT PYTHONPYCACHEPREFIX=${CMAKE_BINARY_DIR}/pycache)
 endfunction()
 
 set(wheel ${CMAKE_BINARY_DIR}/wheel)
-terp_add_wheel_test(python_wheel venv-wheel "scikit-build-core;ninja"
+terp_add_wheel_test(python_wheel venv-wheel "pip;scikit-build-core;ninja"
                     make_wheel.py ${PROJECT_SOURCE_DIR} ${wheel})
-set_tests_properties(python_wheel PROPERTIES FIXTURES_SETUP wheel)
+set_tests_properties(python_wheel PROPERTIES FIXTURES_SETUP wheel COST 300)
 terp_add_wheel_test(python_newest venv-python-newest
   "h5py;netCDF4;xarray;h5netcdf;numcodecs;zarr;dask[array];kerchunk;virtualizarr;\
 hdf5plugin;jsonschema;mypy;pytest;trove-classifiers;twine"
   run.py ${wheel})
-set_tests_properties(python_newest PROPERTIES FIXTURES_REQUIRED wheel)
+set_tests_properties(python_newest PROPERTIES FIXTURES_REQUIRED wheel COST 200)
 # Programs of netCDF: -DNCCOPY and -DNCDUMP name those of another installation.
 find_program(NCCOPY nccopy)
 find_program(NCDUMP ncdump)

@@ -13,6 +13,7 @@ if(TARGET h5vlterp AND Python3_FOUND AND NOT TERP_SANITIZE)
   endif()
   foreach(venv ${venvs})
     terp_add_venv_test(vol_connector_${venv} ${venv} ../vol/test_connector.py)
+    set_tests_properties(vol_connector_${venv} PROPERTIES COST 100)
     add_dependencies(h5zterp h5vlterp)
     set_property(TEST vol_connector_${venv} APPEND PROPERTY ENVIRONMENT
       "HDF5_VOL_CONNECTOR=terp;TERP_NUM_THREADS=2")

@@ -162,6 +162,8 @@ batches_equal_single_chunks(void **state)
         {TERP_FLOAT32, false, false, 1, {9000}},
         {TERP_FLOAT32, false, false, 1, {5}},
     };
+    /* with a sanitizer, a quarter of the shapes of each type */
+    const uint64_t every = terp_case_fewer() / 16;
     struct chunks chunks;
 
     (void)state;
@@ -169,6 +171,8 @@ batches_equal_single_chunks(void **state)
         for (size_t s = 0; s < COUNT(shapes); s++) {
             struct terp_chunk chunk = shapes[s];
             chunk.type = types[t];
+            if (!terp_case_is_drawn(COUNT(shapes) * t + s, every))
+                continue;
             make_chunks(&chunk, &chunks);
             for (size_t b = 0; b < COUNT(bounds); b++) {
                 struct terp_params params = bounds[b];
@@ -182,6 +186,8 @@ batches_equal_single_chunks(void **state)
             }
             free_chunks(&chunks);
         }
+    if (every > 1)
+        return;
     assert_true(nstreams_of[TERP_CODING_RAW] > 0);
     assert_true(nstreams_of[TERP_CODING_CONSTANT] > 0);
     assert_true(nstreams_of[TERP_CODING_RATIO] > 0);

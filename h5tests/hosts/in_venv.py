@@ -3,9 +3,10 @@
 h5tests/hosts/in_venv.py DIRECTORY PACKAGES SCRIPT [ARGUMENT...]
 
 PACKAGES are requirements, separated by commas. The first run installs them
-into DIRECTORY, a virtual environment. Exits with 77, ctest's "skipped", if
-PyPI cannot be reached or has no such wheel for this Python. The next try is
-some minutes later."""
+into DIRECTORY, a virtual environment: by the program uv if TERP_TEST_UV names
+it, which takes a tenth of pip's time, else by pip. Exits with 77, ctest's
+"skipped", if PyPI cannot be reached or has no such wheel for this Python. The
+next try is some minutes later."""
 import os
 import subprocess
 import sys
@@ -23,13 +24,22 @@ def run(*command):
     return result.returncode == 0
 
 
+def install(python, *arguments):
+    """Installs into the environment of a Python. Returns whether it worked."""
+    uv = os.environ.get("TERP_TEST_UV")
+    if uv:
+        os.environ.setdefault("UV_HTTP_TIMEOUT", "20")
+        return run(uv, "pip", "install", "--python", python, *arguments)
+    return run(python, "-m", "pip", "install", "--disable-pip-version-check",
+               "--retries", "1", "--timeout", "20", *arguments)
+
+
 def make(directory, python, packages):
     """Installs the packages. Returns None, or the reason for a failure."""
-    if not run(sys.executable, "-m", "venv", "--clear", directory):
+    without = ["--without-pip"] if os.environ.get("TERP_TEST_UV") else []
+    if not run(sys.executable, "-m", "venv", "--clear", *without, directory):
         return "no virtual environment can be made here"
-    if not run(python, "-m", "pip", "install", "--only-binary=:all:",
-               "--disable-pip-version-check", "--retries", "1",
-               "--timeout", "20", *packages.split(",")):
+    if not install(python, "--only-binary=:all:", *packages.split(",")):
         return "PyPI cannot be reached, or has no %s for this Python" % packages
     return None
 

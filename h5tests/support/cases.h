@@ -19,6 +19,11 @@ terp_case_alloc(uint64_t nbytes);
 bool
 terp_case_is_drawn(uint64_t i, uint64_t every);
 
+/* The factor by which terp_case_taken tries fewer cases with a sanitizer; 1
+ * without one. */
+unsigned
+terp_case_fewer(void);
+
 /* Whether this run tries the next case of a large set: about one in `every`,
  * chosen as by terp_case_is_drawn, fewer with a sanitizer, all with
  * TERP_TEST_ALL. */
