@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Runs clang-tidy on every file that a build compiles; findings are errors.
 #   scripts/check_static.sh BUILD_DIR [NODES]
-# NODES: the number of states in which clang's analyzer follows a function (10000 by
+# NODES: the number of states in which clang's analyzer follows a function (2500 by
 # default; the analyzer's own limit is 225000).
 set -euo pipefail
 database=$(cd "$1" && pwd)/compile_commands.json
-nodes=${2:-10000}
+nodes=${2:-2500}
 cd "$(dirname "$0")/.."
 
 # shellcheck source=scripts/setup.sh
