@@ -12,7 +12,7 @@ function(add_tree_test name)
 endfunction()
 
 add_tree_test(format ./check_format.sh)
-add_tree_test(cross ./cross.sh --every 50)
+add_tree_test(cross ./cross.sh --every 50 --drawn)
 add_tree_test(scripts ./check_scripts.sh)
 add_tree_test(clang_tidy ./check_static.sh ${CMAKE_BINARY_DIR})
 add_tree_test(abi ./check_abi.sh)

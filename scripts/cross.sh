@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Compiles the codec for other processors and runs it under qemu. Streams and decoded
 # values must equal those of other machines.
-#   scripts/cross.sh [--every N] [--tests] [--plugin] [PROCESSOR...]
+#   scripts/cross.sh [--every N] [--tests] [--plugin] [--drawn] [PROCESSOR...]
 # PROCESSOR: aarch64, s390x (big-endian), riscv64, ppc64le, i386 or x86_64; by
-# default the first two. --every N runs one of N cases. --tests also runs the codec's
-# tests, some minutes of a core for each processor. --plugin also runs the plugin in
+# default the first two, with --drawn one of these, by the day. --every N runs one of
+# N cases. --tests also runs the codec's tests, some minutes of a core for each
+# processor. --plugin also runs the plugin in
 # Debian's libhdf5 for the processor (riscv64 has none in Debian 12); each processor
 # reads the files of all processors. Exit status 77, "skipped": a compiler or qemu is
 # missing (Debian: gcc-s390x-linux-gnu, ..., qemu-user-static). Processors that this
@@ -16,6 +17,7 @@ cd "$(dirname "$0")/.."
 every=1
 tests=
 plugin=
+drawn=
 written=()
 readers=()
 while [[ "${1:-}" = --* ]]; do
@@ -26,10 +28,15 @@ while [[ "${1:-}" = --* ]]; do
         ;;
     --tests) tests=yes ;;
     --plugin) plugin=yes ;;
+    --drawn) drawn=$(($(date +%s) / 86400 % 2)) ;;
     esac
     shift
 done
-[ $# -gt 0 ] || set -- aarch64 s390x
+usual=(aarch64 s390x)
+if [ $# -eq 0 ]; then
+    set -- "${usual[@]}"
+    [ -z "$drawn" ] || set -- "${usual[drawn]}"
+fi
 
 mkdir -p build/cross
 if [ -n "$tests" ] && [ ! -d build/cross/cmocka ]; then

@@ -119,8 +119,8 @@ if [ "$all" ]; then
     ctest --preset fuzz -j "$jobs"
     python3 -B bench/common.py ||
         say "the test of the benchmarks is skipped: PyPI cannot be reached"
-    say "all tests of the release build"
-    ctest --preset release -j "$jobs"
+    say "all tests of the release build, a third of the drawn cases"
+    TERP_TEST_FEWER=3 ctest --preset release -j "$jobs"
 else
     say "tests of the release build"
     ctest --preset release -j "$jobs" --label-exclude '^ci$'

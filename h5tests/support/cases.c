@@ -39,13 +39,24 @@ terp_case_alloc(uint64_t nbytes)
 #define FEWER 1u
 #endif
 
+/* The number in an environment variable, or another. */
+static uint64_t
+number_of(const char *variable, uint64_t otherwise)
+{
+    const char *set = getenv(variable);
+
+    return set != NULL ? strtoull(set, NULL, 10) : otherwise;
+}
+
 bool
 terp_case_is_drawn(uint64_t i, uint64_t every)
 {
     static atomic_bool is_printed;
-    const char *set = getenv("TERP_TEST_SEED");
-    const uint64_t seed = set != NULL ? strtoull(set, NULL, 10)
-                                      : (uint64_t)time(NULL) / (24 * 60 * 60);
+    const uint64_t seed =
+        number_of("TERP_TEST_SEED", (uint64_t)time(NULL) / (24 * 60 * 60));
+
+    if (every > 1)
+        every *= number_of("TERP_TEST_FEWER", 1);
 
     if (every > 1 && !atomic_exchange(&is_printed, true))
         fprintf(stderr,

@@ -13,9 +13,10 @@ struct terp_stream {
 void *
 terp_case_alloc(uint64_t nbytes);
 
-/* Whether this run tries case i. A run tries about one case in `every`. The
- * environment variable TERP_TEST_SEED, or else the date, is the seed of the
- * choice, and standard error reports the seed. Thread-safe. */
+/* Whether this run tries case i. A run tries about one case in `every`, or all
+ * if `every` is 1; one in N of these with the environment variable
+ * TERP_TEST_FEWER=N. The variable TERP_TEST_SEED, or else the date, is the seed
+ * of the choice, and standard error reports the seed. Thread-safe. */
 bool
 terp_case_is_drawn(uint64_t i, uint64_t every);
 
