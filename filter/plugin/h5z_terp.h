@@ -72,11 +72,10 @@
  *
  * `flags` is H5Z_FLAG_MANDATORY (0) or H5Z_FLAG_OPTIONAL. Where HDF5 does not
  * find the plugin, creating or writing a mandatory dataset fails, and an
- * optional one is stored uncompressed. With `nlogical` > 0, a chunk of k *
- * logical[0] *
- * ... values is a stack of k bricks with the dims logical[0], ..., slowest
- * first: for datasets that keep many 3-D boxes in one dimension. Where these
- * dims do not divide the chunk, the chunk's own dims are used. */
+ * optional one is stored uncompressed. With `nlogical` > 0, a chunk is a stack
+ * of bricks with the dims logical[0], logical[1], ..., slowest first: for
+ * datasets that keep many 3-D boxes in one dimension. Where these dims do not
+ * divide the chunk, the chunk's own dims are used. */
 struct H5Z_terp_config {
     unsigned bound_mode;
     double bound;
@@ -347,15 +346,18 @@ H5Pset_terp_psnr(hid_t dcpl, double psnr)
     return H5Pset_terp(dcpl, &config);
 }
 
-/* Keeps 1 to 15 significant decimal digits, or 1 to 52 bits of the mantissa, of
- * each value: H5Pset_terp_pwr with the bound for that number. Creating the
- * dataset fails for any other number. */
+/* Keeps 1 to 15 significant decimal digits of each value: H5Pset_terp_pwr with
+ * the bound of H5Z_terp_bound_of_digits. Creating the dataset fails for any
+ * other number. */
 static inline herr_t
 H5Pset_terp_digits(hid_t dcpl, unsigned ndigits)
 {
     return H5Pset_terp_pwr(dcpl, H5Z_terp_bound_of_digits(ndigits));
 }
 
+/* Keeps 1 to 52 bits of the mantissa of each value: H5Pset_terp_pwr with the
+ * bound of H5Z_terp_bound_of_bits. Creating the dataset fails for any other
+ * number. */
 static inline herr_t
 H5Pset_terp_bits(hid_t dcpl, unsigned nbits)
 {
