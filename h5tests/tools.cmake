@@ -77,6 +77,11 @@ if(TERP_SYSTEM_PYTHON AND NOT TERP_SANITIZE)
     set_tests_properties(${name} PROPERTIES
       ENVIRONMENT "${environment}" SKIP_RETURN_CODE 77)
   endforeach()
+  add_test(NAME test_audience
+           COMMAND ${TERP_SYSTEM_PYTHON}
+                   ${CMAKE_CURRENT_SOURCE_DIR}/tools/test_audience.py)
+  set_tests_properties(test_audience PROPERTIES
+    ENVIRONMENT "${environment}" SKIP_RETURN_CODE 77)
   add_test(NAME test_verify
            COMMAND ${TERP_SYSTEM_PYTHON}
                    ${CMAKE_CURRENT_SOURCE_DIR}/tools/test_verify.py)

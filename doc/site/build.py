@@ -26,7 +26,7 @@ PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "bench/README.md",
          "bench/results/notes/*.md", "doc/*.md", "doc/*/*.md", "doc/plots/*.svg",
          "doc/pictures/*.png")
 # Folders whose pages follow their README.md in the navigation.
-FOLDERS = ("doc/design", "bench/results/notes")
+FOLDERS = ("doc/audience", "doc/design", "bench/results/notes")
 
 
 def slug(title, separator):
