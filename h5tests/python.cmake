@@ -24,7 +24,7 @@ terp_add_wheel_test(python_wheel venv-wheel "pip;scikit-build-core;ninja"
 set_tests_properties(python_wheel PROPERTIES FIXTURES_SETUP wheel COST 300)
 terp_add_wheel_test(python_newest venv-python-newest
   "h5py;netCDF4;xarray;h5netcdf;numcodecs;zarr;dask[array];kerchunk;virtualizarr;\
-hdf5plugin;jsonschema;mypy;pytest;trove-classifiers;twine"
+hdf5plugin;jsonschema;matplotlib;mypy;pytest;trove-classifiers;twine"
   run.py ${wheel})
 set_tests_properties(python_newest PROPERTIES FIXTURES_REQUIRED wheel COST 200)
 # Programs of netCDF: -DNCCOPY and -DNCDUMP name those of another installation.

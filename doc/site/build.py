@@ -5,15 +5,18 @@
     doc/site/build.py OUT
 
 The pages are README.md, CHANGELOG.md, CONTRIBUTING.md, doc/, bench/'s README.md and
-notes, and references of C and Python (reference.py). Any warning is an error, so
+notes, the notebook, and references of C and Python (reference.py). Any warning is an error, so
 every page is in the navigation, and every link and anchor between pages exists.
 mkdocs is smaller than Sphinx with MyST (30 MB against 90) and takes a fifth of its
 time."""
+import base64
+import json
 import logging
 import pathlib
 import re
 import shutil
 import sys
+import textwrap
 
 import mkdocs.commands.build
 import mkdocs.config
@@ -25,6 +28,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "bench/README.md",
          "bench/results/notes/*.md", "doc/*.md", "doc/*/*.md", "doc/plots/*.svg",
          "doc/pictures/*.png")
+NOTEBOOK = "examples/tutorial.ipynb"
+# Where the notebook's links lead outside of this site.
+SOURCE = "https://example.org/terp/blob/main/"
 # Folders whose pages follow their README.md in the navigation.
 FOLDERS = ("doc/audience", "doc/design", "bench/results/notes")
 
@@ -49,6 +55,34 @@ def nested(text):
     return "\n".join(lines)
 
 
+def notebook_page(pages):
+    """Writes the notebook with its output and pictures as a page."""
+    notebook = json.loads((ROOT / NOTEBOOK).read_text(encoding="utf-8"))
+    folder = (pages / NOTEBOOK).parent
+    folder.mkdir(exist_ok=True)
+    page = []
+
+    def add_code(text):
+        page.append(textwrap.indent(text.rstrip("\n"), "    "))
+
+    for cell in notebook["cells"]:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            page.append(source.replace(SOURCE, "../"))
+            continue
+        add_code(source)
+        for output in cell["outputs"]:
+            if output["output_type"] == "stream":
+                page.append("prints")
+                add_code("".join(output["text"]))
+            else:
+                name = f"{cell['id']}.png"
+                (folder / name).write_bytes(base64.b64decode(
+                    output["data"]["image/png"]))
+                page.append(f"![The picture of the cell above]({name})")
+    (folder / "tutorial.md").write_text("\n\n".join(page) + "\n", encoding="utf-8")
+
+
 def collect(pages):
     """Copies the sources to `pages`, with the same paths."""
     for pattern in PAGES:
@@ -60,6 +94,7 @@ def collect(pages):
                                 encoding="utf-8")
             else:
                 shutil.copyfile(path, copy)
+    notebook_page(pages)
     folder = pages / "doc/reference"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "c.md").write_text(reference.c_page(ROOT), encoding="utf-8")
