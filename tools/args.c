@@ -1,13 +1,12 @@
 /* terp args: prints the filter's parameters for other programs. */
 #include <argp.h>
 #include <ctype.h>
-#include <math.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "codec/api/cd_values.h"
 #include "codec/api/text.h"
-#include "codec/format/base.h"
 #include "filter/plugin/h5z_terp.h"
 #include "tools/common/options.h"
 #include "tools/common/tool.h"
@@ -18,9 +17,11 @@ enum {
     KEY_EFFORT,
     KEY_FLOOR,
     KEY_FORMAT,
+    KEY_FROM_CD,
     KEY_KEEP_SIGN,
     KEY_MISSING,
     KEY_PWR,
+    KEY_TEXT,
     KEY_VALID_RANGE
 };
 
@@ -58,6 +59,10 @@ static const struct argp_option options[] = {
      "With --chunk: float32 (default), float64, float16, bfloat16, complex64, "
      "complex128, int8 to int64, or uint8 to uint64",
      3},
+    {"text", KEY_TEXT, "TEXT", 0,
+     "Take all settings from a text, such as 'mode=\"rel\", bound=1e-3'", 4},
+    {"from-cd", KEY_FROM_CD, "N,N,...", 0,
+     "Print the text of these parameters, such as 2,1,3, and no other line", 4},
     {0}};
 
 static const char doc[] =
@@ -81,9 +86,12 @@ static const char doc[] =
     "      every bit stays, also of NaN and -0.0\n"
     "  terp args --rel 1e-4 --brick 64x64x64\n"
     "      1-D chunks of 64^3 values or a multiple, as AMReX writes\n"
+    "  terp args --from-cd 2,1,3\n"
+    "      mode=\"rel\", bound=0.001\n"
     "\n"
     "Give exactly one of --abs, --rel, --pwr, --digits, --bits, --psnr and "
-    "--lossless. Words that h5repack accepts encode the number: a decimal "
+    "--lossless, or --text, or --from-cd. Words that h5repack accepts encode "
+    "the number: a decimal "
     "mantissa and exponent if they are exact, else the two words of a "
     "double.\n"
     "\n"
@@ -95,22 +103,19 @@ static const char doc[] =
     "\n"
     "Exit codes: 0 done; 2 wrong usage.";
 
+/* What the options say. */
 struct request {
-    unsigned bound_mode;
-    const char *bound_text, *floor_text;
-    char made_text[16]; /* text of a derived bound */
-    const char *missing_text;
-    double bound, floor, missing;
-    bool has_valid_range;
-    double valid_min, valid_max;
-    char min_text[32], max_text[32];
-    unsigned pipeline, predictor, effort, keep_sign, format;
+    struct terp_cd cd;
+    const char *bound_text;
+    const char *text;    /* of --text */
+    const char *from_cd; /* of --from-cd */
+    bool has_settings;   /* options that --text replaces */
     struct tool_shape brick, chunk;
     unsigned type;
 };
 
 static void
-set_bound(struct argp_state *state, unsigned mode, const char *text,
+set_bound(struct argp_state *state, enum terp_bound_mode mode, const char *text,
           double bound)
 {
     struct request *request = state->input;
@@ -118,25 +123,39 @@ set_bound(struct argp_state *state, unsigned mode, const char *text,
     if (request->bound_text != NULL)
         argp_error(state, "give only one of --abs, --rel, --pwr, --digits, "
                           "--bits, --psnr and --lossless");
-    request->bound_mode = mode;
     request->bound_text = text;
-    request->bound = bound;
+    request->cd.params.bound_mode = mode;
+    request->cd.params.bound = bound;
 }
 
-static double
-read_missing(struct argp_state *state, const char *text)
-{
-    double value;
-
-    if (!terp_text_read_number(text, &value))
-        argp_error(state, "'%s' must be a finite number", text);
-    return value;
-}
-
-static error_t
-parse_option(int key, char *arg, struct argp_state *state)
+static void
+set_missing(struct argp_state *state, const char *text)
 {
     struct request *request = state->input;
+
+    if (!terp_text_read_number(text, &request->cd.missing))
+        argp_error(state, "'%s' must be a finite number", text);
+    request->cd.has_missing = true;
+}
+
+static void
+set_brick(struct argp_state *state, const char *text)
+{
+    struct request *request = state->input;
+    struct terp_cd *cd = &request->cd;
+
+    tool_option_shape(state, text, TERP_MAX_RANK - 1, &request->brick);
+    cd->nlogical = (int)request->brick.rank;
+    for (int i = 0; i < cd->nlogical; i++)
+        cd->logical[i] = request->brick.dims[i];
+}
+
+/* Takes over an option that belongs to the settings; ARGP_ERR_UNKNOWN: the
+ * option belongs to something else. */
+static error_t
+parse_setting(int key, char *arg, struct argp_state *state)
+{
+    struct terp_params *params = &((struct request *)state->input)->cd.params;
 
     switch (key) {
     case 'a':
@@ -158,54 +177,81 @@ parse_option(int key, char *arg, struct argp_state *state)
                   tool_option_pointwise(state, arg));
         return 0;
     case KEY_DIGITS:
-        /* A text that parses to exactly this number. */
-        snprintf(request->made_text, sizeof request->made_text, "%g",
-                 tool_option_digits(state, arg));
-        set_bound(state, TERP_BOUND_POINTWISE, request->made_text,
+        set_bound(state, TERP_BOUND_POINTWISE, arg,
                   tool_option_digits(state, arg));
         return 0;
     case KEY_BITS:
-        set_bound(state, TERP_BOUND_POINTWISE, "exact",
+        set_bound(state, TERP_BOUND_POINTWISE, arg,
                   tool_option_bits(state, arg));
         return 0;
     case KEY_MISSING:
-        request->missing_text = arg;
-        request->missing = read_missing(state, arg);
+        set_missing(state, arg);
         return 0;
     case KEY_FORMAT:
-        request->format = tool_option_format(state, arg);
+        params->format = (int)tool_option_format(state, arg);
         return 0;
     case KEY_KEEP_SIGN:
-        request->keep_sign = tool_option_keep_sign(state, arg);
+        params->keep_sign =
+            (enum terp_keep_sign)tool_option_keep_sign(state, arg);
         return 0;
     case KEY_VALID_RANGE:
-        request->has_valid_range = true;
-        tool_option_valid_range(state, arg, &request->valid_min,
-                                &request->valid_max);
-        snprintf(request->min_text, sizeof request->min_text, "%.*s",
-                 (int)strcspn(arg, ":"), arg);
-        snprintf(request->max_text, sizeof request->max_text, "%s",
-                 strchr(arg, ':') + 1);
+        params->has_valid_range = true;
+        tool_option_valid_range(state, arg, &params->valid_min,
+                                &params->valid_max);
         return 0;
     case KEY_FLOOR:
-        request->floor_text = arg;
-        request->floor = tool_option_number(state, arg);
+        params->floor = tool_option_number(state, arg);
         return 0;
     case 'p':
-        request->pipeline =
-            tool_option_name(state, "pipeline", arg, tool_pipeline_name);
+        params->pipeline = (enum terp_pipeline)tool_option_name(
+            state, "pipeline", arg, tool_pipeline_name);
         return 0;
     case 'd':
-        request->predictor =
-            tool_option_name(state, "predictor", arg, tool_predictor_name);
+        params->predictor = (enum terp_predictor)tool_option_name(
+            state, "predictor", arg, tool_predictor_name);
         return 0;
     case KEY_EFFORT:
-        request->effort =
-            tool_option_name(state, "effort", arg, tool_effort_name);
+        params->effort = (enum terp_effort)tool_option_name(
+            state, "effort", arg, tool_effort_name);
         return 0;
     case 'b':
-        tool_option_shape(state, arg, TERP_MAX_RANK - 1, &request->brick);
+        set_brick(state, arg);
         return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static void
+check_request(struct argp_state *state, const struct request *request)
+{
+    const bool has_more = request->has_settings || request->chunk.rank > 0;
+
+    if (request->from_cd != NULL && (has_more || request->text != NULL))
+        argp_error(state, "--from-cd takes no other option");
+    if (request->text != NULL && request->has_settings)
+        argp_error(state, "with --text, give no other option than --chunk and "
+                          "--type");
+    if (request->text != NULL || request->from_cd != NULL)
+        return;
+    if (request->bound_text == NULL)
+        argp_error(state, "give one of --abs, --rel, --pwr, --digits, --bits, "
+                          "--psnr and --lossless, or --text, or --from-cd");
+    if (request->cd.params.floor > 0 &&
+        request->cd.params.bound_mode != TERP_BOUND_POINTWISE)
+        argp_error(state, "--floor needs --pwr, --digits or --bits");
+}
+
+static error_t
+parse_option(int key, char *arg, struct argp_state *state)
+{
+    struct request *request = state->input;
+
+    if (parse_setting(key, arg, state) == 0) {
+        request->has_settings = true;
+        return 0;
+    }
+    switch (key) {
     case 'c':
         tool_option_shape(state, arg, H5S_MAX_RANK, &request->chunk);
         return 0;
@@ -214,194 +260,78 @@ parse_option(int key, char *arg, struct argp_state *state)
         if (request->type == TERP_BYTES)
             argp_error(state, "terp does not compress bytes");
         return 0;
+    case KEY_TEXT:
+        request->text = arg;
+        return 0;
+    case KEY_FROM_CD:
+        request->from_cd = arg;
+        return 0;
     case ARGP_KEY_END:
-        if (request->bound_text == NULL)
-            argp_error(state, "give one of --abs, --rel, --pwr, --digits, "
-                              "--bits, --psnr and --lossless");
-        if (request->floor > 0 && request->bound_mode != TERP_BOUND_POINTWISE)
-            argp_error(state, "--floor needs --pwr, --digits or --bits");
+        check_request(state, request);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
 }
 
-/* Splits a decimal such as "12.50e-3" into mantissa * 10^-exponent, without
- * needless zeros. False if the mantissa exceeds 32 bits, or the text is not a
- * plain decimal, such as a hexadecimal number. */
-static bool
-split_decimal(const char *text, uint32_t *mantissa_ret, int32_t *exponent_ret)
-{
-    uint64_t mantissa = 0;
-    long exponent = 0;
-    long nzeros = 0; /* zeros since the last other digit */
-    bool point = false;
-
-    text += *text == '+';
-    for (; isdigit((unsigned char)*text) || (*text == '.' && !point); text++) {
-        if (*text == '.') {
-            point = true;
-            continue;
-        }
-        exponent += point;
-        nzeros++;
-        if (*text == '0')
-            continue;
-        for (; nzeros > 0 && mantissa <= UINT32_MAX; nzeros--)
-            mantissa *= 10;
-        nzeros = 0;
-        mantissa += (uint64_t)(*text - '0');
-        if (mantissa > UINT32_MAX)
-            return false;
-    }
-    exponent -= nzeros;
-    if (*text == 'e' || *text == 'E') {
-        char *end;
-        long typed = strtol(text + 1, &end, 10);
-        if (labs(typed) > 1000)
-            return false;
-        exponent -= typed;
-        text = end;
-    }
-    if (*text != '\0' || labs(exponent) > 2000)
-        return false;
-    /* Prefer a larger mantissa to a negative exponent, 100 to 1e2: h5repack
-     * would need the exponent -2 as 4294967294. */
-    while (exponent < 0 && mantissa * 10 <= UINT32_MAX) {
-        mantissa *= 10;
-        exponent++;
-    }
-    *mantissa_ret = (uint32_t)mantissa;
-    *exponent_ret = (int32_t)exponent;
-    return true;
-}
-
-/* Whether the filter would parse the words into this request. */
-static bool
-reads_back(const struct request *request, const unsigned *words, size_t nwords)
-{
-    struct terp_cd cd;
-
-    if (terp_cd_parse(nwords, words, &cd, NULL) != TERP_OK ||
-        double_bits(cd.params.bound) != double_bits(request->bound) ||
-        double_bits(cd.params.floor) != double_bits(request->floor) ||
-        cd.has_missing != (request->missing_text != NULL) ||
-        double_bits(cd.missing) != double_bits(request->missing) ||
-        (unsigned)cd.params.bound_mode != request->bound_mode ||
-        (unsigned)cd.params.pipeline != request->pipeline ||
-        (unsigned)cd.params.predictor != request->predictor ||
-        (unsigned)cd.params.effort != request->effort ||
-        (unsigned)cd.params.keep_sign != request->keep_sign ||
-        (unsigned)cd.params.format != request->format ||
-        cd.params.has_valid_range != request->has_valid_range ||
-        double_bits(cd.params.valid_min) != double_bits(request->valid_min) ||
-        double_bits(cd.params.valid_max) != double_bits(request->valid_max) ||
-        (unsigned)cd.nlogical != request->brick.rank)
-        return false;
-    for (unsigned i = 0; i < request->brick.rank; i++)
-        if (cd.logical[i] != request->brick.dims[i])
-            return false;
-    return true;
-}
-
-/* The two words of a decimal; false if it does not fit. */
-static bool
-decimal_words(const char *text, unsigned *words)
-{
-    uint32_t mantissa;
-    int32_t exponent;
-
-    if (!split_decimal(text, &mantissa, &exponent))
-        return false;
-    words[0] = mantissa;
-    words[1] = (uint32_t)exponent;
-    return true;
-}
-
-/* The two words of a signed decimal, whose mantissa carries the sign; false if
- * it does not fit. */
-static bool
-signed_decimal_words(const char *text, unsigned *words)
-{
-    const bool is_negative = *text == '-';
-
-    if (!decimal_words(text + is_negative, words) || words[0] > INT32_MAX)
-        return false;
-    words[0] = is_negative ? 0u - words[0] : words[0];
-    return true;
-}
-
-static void
-exact_words(double value, unsigned *words)
-{
-    words[0] = (uint32_t)double_bits(value);
-    words[1] = (uint32_t)(double_bits(value) >> 32);
-}
-
-/* The numbers of a request in the order of the words: bound, floor, missing
- * value, valid range. */
-struct number {
-    const char *text;
-    double value;
-    bool is_signed;
-};
-#define MAX_NNUMBERS 5 /* with all of them */
-
-static size_t
-list_numbers(const struct request *request, struct number *numbers)
-{
-    size_t n = 0;
-
-    numbers[n++] = (struct number){request->bound_text, request->bound, false};
-    if (request->floor > 0)
-        numbers[n++] =
-            (struct number){request->floor_text, request->floor, false};
-    if (request->missing_text != NULL)
-        numbers[n++] =
-            (struct number){request->missing_text, request->missing, true};
-    if (request->has_valid_range) {
-        numbers[n++] =
-            (struct number){request->min_text, request->valid_min, true};
-        numbers[n++] =
-            (struct number){request->max_text, request->valid_max, true};
-    }
-    return n;
-}
-
-/* Writes the numbers as decimals if they parse to the same doubles, else as the
- * two words of each double. Returns the number of words; 0 if neither parses to
- * the request. */
+/* The words of a request; 0 if there are none, and then prints why. */
 static size_t
 make_words(const struct request *request, unsigned *words)
 {
-    struct number numbers[MAX_NNUMBERS];
-    const size_t nnumbers = list_numbers(request, numbers);
-    size_t nwords = 1 + 2 * nnumbers;
-    bool is_decimal = true;
+    const char *reason = "a brick is too large";
+    struct terp_cd cd;
+    size_t nwords;
 
-    words[0] = request->bound_mode |
-               request->pipeline << TERP_CD_PIPELINE_SHIFT |
-               request->predictor << TERP_CD_PREDICTOR_SHIFT |
-               request->effort << TERP_CD_EFFORT_SHIFT |
-               request->keep_sign << TERP_CD_KEEP_SIGN_SHIFT |
-               (request->format > 0 ? TERP_CD_FORMAT_1 : 0) |
-               (request->floor > 0 ? TERP_CD_FLOOR : 0) |
-               (request->missing_text != NULL ? TERP_CD_MISSING : 0) |
-               (request->has_valid_range ? TERP_CD_VALID_RANGE : 0);
-    if (request->brick.rank > 0)
-        words[nwords++] = request->brick.rank;
-    for (unsigned i = 0; i < request->brick.rank; i++)
-        words[nwords++] = (unsigned)request->brick.dims[i];
-    for (size_t i = 0; i < nnumbers && is_decimal; i++)
-        is_decimal = (numbers[i].is_signed
-                          ? signed_decimal_words
-                          : decimal_words)(numbers[i].text, words + 1 + 2 * i);
-    if (is_decimal && reads_back(request, words, nwords))
-        return nwords;
-    words[0] |= TERP_CD_EXACT;
-    for (size_t i = 0; i < nnumbers; i++)
-        exact_words(numbers[i].value, words + 1 + 2 * i);
-    return reads_back(request, words, nwords) ? nwords : 0;
+    if (request->text != NULL) {
+        if (terp_settings_read(request->text, words, &nwords, &reason) ==
+            TERP_OK)
+            return nwords;
+    } else {
+        nwords = terp_cd_write(&request->cd, false, words);
+        if (nwords > 0 && terp_cd_parse(nwords, words, &cd, &reason) == TERP_OK)
+            return nwords;
+    }
+    fprintf(stderr, "terp args: %s\n", reason);
+    return 0;
+}
+
+/* Reads words between commas, of which there may be none. Returns false if the
+ * text is another one. */
+static bool
+read_words(const char *text, unsigned words_ret[TERP_CD_MAX_NWORDS],
+           size_t *nwords_ret)
+{
+    *nwords_ret = 0;
+    while (*text != '\0') {
+        char *end;
+        errno = 0;
+        const unsigned long long word = strtoull(text, &end, 10);
+        if (!isdigit((unsigned char)*text) || errno != 0 || word > UINT32_MAX ||
+            *nwords_ret == TERP_CD_MAX_NWORDS ||
+            (*end != '\0' && (*end != ',' || end[1] == '\0')))
+            return false;
+        words_ret[(*nwords_ret)++] = (unsigned)word;
+        text = end + (*end == ',');
+    }
+    return true;
+}
+
+/* --from-cd */
+static int
+print_text(const char *from_cd)
+{
+    unsigned words[TERP_CD_MAX_NWORDS];
+    char text[TERP_SETTINGS_TEXT_NBYTES];
+    const char *reason = "--from-cd takes numbers, such as 2,1,3";
+    size_t nwords;
+
+    if (!read_words(from_cd, words, &nwords) ||
+        terp_settings_write(nwords, words, text, &reason) != TERP_OK) {
+        fprintf(stderr, "terp args: %s\n", reason);
+        return TOOL_TROUBLE;
+    }
+    printf("%s\n", text);
+    return TOOL_OK;
 }
 
 /* Completes the words to those that the filter would store in a file. */
@@ -444,12 +374,11 @@ tool_args(int argc, char **argv)
     unsigned words[TERP_CD_MAX_NWORDS];
 
     argp_parse(&parser, argc, argv, 0, NULL, &request);
+    if (request.from_cd != NULL)
+        return print_text(request.from_cd);
     size_t nwords = make_words(&request, words);
-    if (nwords == 0) {
-        fprintf(stderr, "terp args: no parameters express the bound %s\n",
-                request.bound_text);
+    if (nwords == 0)
         return TOOL_TROUBLE;
-    }
     if (request.chunk.rank > 0) {
         nwords = complete_words(&request, words, nwords);
         if (nwords == 0)

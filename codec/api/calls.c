@@ -176,6 +176,17 @@ terp_cd_persist(const struct terp_cd *cd, unsigned *words_ret)
     return result;
 }
 
+size_t
+terp_cd_write(const struct terp_cd *cd, bool exact, unsigned *words_ret)
+{
+    struct terp_environment host;
+
+    terp_environment_enter(&host);
+    const size_t result = terp_do_cd_write(cd, exact, words_ret);
+    terp_environment_leave(&host);
+    return result;
+}
+
 bool
 terp_cd_apply_dims(struct terp_cd *cd, enum terp_type type, bool big_endian,
                    int ndims, const uint64_t *dims)

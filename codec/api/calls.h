@@ -48,6 +48,9 @@ terp_do_cd_parse(size_t cd_nelmts, const unsigned *cd_values,
 size_t
 terp_do_cd_persist(const struct terp_cd *cd, unsigned *words_ret);
 
+size_t
+terp_do_cd_write(const struct terp_cd *cd, bool exact, unsigned *words_ret);
+
 bool
 terp_do_cd_apply_dims(struct terp_cd *cd, enum terp_type type, bool big_endian,
                       int ndims, const uint64_t *dims);

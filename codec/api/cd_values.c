@@ -1,6 +1,11 @@
 /* Parses cd_values, and writes the cd_values that a file keeps. */
 #include "codec/api/cd_values.h"
 
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "codec/api/text.h"
 #include "codec/format/types.h"
 #include "codec/model/bound.h"
 #include "codec/model/carrier.h"
@@ -400,6 +405,119 @@ terp_do_cd_persist(const struct terp_cd *cd, unsigned *words_ret)
     }
     if (params->format == 1)
         words_ret[nwords++] = 1;
+    return nwords;
+}
+
+/* ---- the form for users ---- */
+
+/* The numbers in the order of their words: bound, floor, missing value, valid
+ * range. */
+#define MAX_NNUMBERS 5
+_Static_assert(1 + 2 * MAX_NNUMBERS + TERP_MAX_RANK == TERP_CD_MAX_NUSER_WORDS,
+               "with all numbers and all logical dims the form is the longest");
+
+/* Splits a decimal such as 1.25e-05, of at most 17 digits, into mantissa *
+ * 10^-exponent. Returns false if the mantissa exceeds 32 bits. */
+static bool
+split_decimal(const char *text, uint32_t *mantissa_ret, int32_t *exponent_ret)
+{
+    uint64_t mantissa = 0;
+    long exponent = 0;
+    bool point = false;
+
+    for (; isdigit((unsigned char)*text) || *text == '.'; text++) {
+        if (*text == '.') {
+            point = true;
+            continue;
+        }
+        mantissa = 10 * mantissa + (uint64_t)(*text - '0');
+        exponent += point;
+    }
+    if (*text == 'e')
+        exponent -= strtol(text + 1, NULL, 10);
+    while (mantissa > UINT32_MAX && mantissa % 10 == 0) {
+        mantissa /= 10;
+        exponent--;
+    }
+    /* Prefer a larger mantissa to a negative exponent, 100 to 1e2: h5repack
+     * would need the exponent -2 as 4294967294. */
+    while (exponent < 0 && mantissa * 10 <= UINT32_MAX) {
+        mantissa *= 10;
+        exponent++;
+    }
+    *mantissa_ret = (uint32_t)mantissa;
+    *exponent_ret = (int32_t)exponent;
+    return mantissa <= UINT32_MAX;
+}
+
+/* The typed form of a number. Returns false if it has none. */
+static bool
+typed_number(double number, bool is_signed, unsigned *words)
+{
+    char text[TERP_TEXT_NUMBER_NBYTES];
+    uint32_t mantissa;
+    int32_t exponent;
+
+    if (!isfinite(number) || (signbit(number) && !is_signed) ||
+        !split_decimal(terp_text_shortest(fabs(number), text), &mantissa,
+                       &exponent) ||
+        (is_signed && mantissa > INT32_MAX))
+        return false;
+    words[0] = signbit(number) ? 0u - mantissa : mantissa;
+    words[1] = (uint32_t)exponent;
+    const double read = decimal(mantissa, exponent);
+    return double_bits(signbit(number) && mantissa != 0 ? -read : read) ==
+           double_bits(number);
+}
+
+size_t
+terp_do_cd_write(const struct terp_cd *cd, bool exact, unsigned *words_ret)
+{
+    const struct terp_params *params = &cd->params;
+    struct {
+        double number;
+        bool is_signed;
+    } numbers[MAX_NNUMBERS] = {{params->bound, false}};
+    size_t nnumbers = 1, nwords;
+
+    words_ret[WORD_MODE] =
+        (unsigned)params->bound_mode |
+        (unsigned)params->pipeline << TERP_CD_PIPELINE_SHIFT |
+        (unsigned)params->predictor << TERP_CD_PREDICTOR_SHIFT |
+        (unsigned)params->effort << TERP_CD_EFFORT_SHIFT |
+        (unsigned)params->keep_sign << TERP_CD_KEEP_SIGN_SHIFT |
+        (params->floor > 0 ? TERP_CD_FLOOR : 0) |
+        (cd->has_missing ? TERP_CD_MISSING : 0) |
+        (params->has_valid_range ? TERP_CD_VALID_RANGE : 0) |
+        (params->format == 1 ? TERP_CD_FORMAT_1 : 0);
+    if (params->floor > 0)
+        numbers[nnumbers++].number = params->floor;
+    if (cd->has_missing) {
+        numbers[nnumbers].number = cd->missing;
+        numbers[nnumbers++].is_signed = true;
+    }
+    if (params->has_valid_range) {
+        numbers[nnumbers].number = params->valid_min;
+        numbers[nnumbers++].is_signed = true;
+        numbers[nnumbers].number = params->valid_max;
+        numbers[nnumbers++].is_signed = true;
+    }
+    for (size_t i = 0; i < nnumbers && !exact; i++)
+        exact = !typed_number(numbers[i].number, numbers[i].is_signed,
+                              words_ret + 1 + 2 * i);
+    if (exact) {
+        words_ret[WORD_MODE] |= TERP_CD_EXACT;
+        for (size_t i = 0; i < nnumbers; i++)
+            split(double_bits(numbers[i].number), words_ret + 1 + 2 * i);
+    }
+    nwords = 1 + 2 * nnumbers;
+    if (cd->nlogical > 0)
+        words_ret[nwords++] = (unsigned)cd->nlogical;
+    for (int i = 0; i < cd->nlogical; i++) {
+        if (cd->logical[i] > UINT32_MAX)
+            return 0;
+        words_ret[nwords++] = (unsigned)cd->logical[i];
+    }
     return nwords;
 }
 

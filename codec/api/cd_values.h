@@ -36,6 +36,7 @@
 #define TERP_CD_FORMAT_1 0x00400000u
 #define TERP_CD_PERSISTED 0x80000000u
 #define TERP_CD_MAX_NWORDS 24
+#define TERP_CD_MAX_NUSER_WORDS 15 /* of the user and exact forms */
 
 /* Why a dataset passes through uncompressed. Pinned: stored in files. */
 enum terp_pass {
@@ -71,6 +72,13 @@ terp_cd_parse(size_t cd_nelmts, const unsigned *cd_values,
  * TERP_CD_MAX_NWORDS. */
 size_t
 terp_cd_persist(const struct terp_cd *cd, unsigned *words_ret);
+
+/* Writes the form for users. `exact`: always the exact form; otherwise the
+ * typed form, if it gives every number bit for bit. Returns the number of
+ * words, at most TERP_CD_MAX_NUSER_WORDS; 0 if a logical dim exceeds 32 bits.
+ */
+size_t
+terp_cd_write(const struct terp_cd *cd, bool exact, unsigned *words_ret);
 
 /* Sets cd->chunk from the chunk dims of a dataset, and applies logical dims if
  * they divide the chunk. Returns false if logical dims exist but do not divide

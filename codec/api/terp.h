@@ -470,6 +470,32 @@ terp_decode_coarse_batch(const struct terp_run_options *options,
                          enum terp_status *status_ret,
                          struct terp_run_result *result);
 
+/* ---- settings ---- */
+
+/* The most words that terp_settings_read writes, and the bytes of the longest
+ * text of terp_settings_write, with its final 0. */
+#define TERP_SETTINGS_MAX_NWORDS 15
+#define TERP_SETTINGS_TEXT_NBYTES 512
+
+/* Reads settings as text, such as mode="rel", bound=1e-3, and writes them as
+ * the parameters (cd_values) of the HDF5 filter. doc/cd_values.md describes
+ * both. The text "" is lossless. TERP_ERR_PARAMS: `text` is not valid, and
+ * *reason_ret is a static sentence that says why; `reason_ret` may be NULL. */
+enum terp_status
+terp_settings_read(const char *text,
+                   unsigned cd_values_ret[TERP_SETTINGS_MAX_NWORDS],
+                   size_t *cd_nelmts_ret, const char **reason_ret);
+
+/* Writes parameters of the filter as text, also parameters that a file keeps.
+ * The same settings have the same text, and terp_settings_read reads it as the
+ * same settings. The type, the dims and the fill value of a file's parameters
+ * belong to its dataset and are left out. The errors are those of
+ * terp_settings_read, and TERP_ERR_BOUND. */
+enum terp_status
+terp_settings_write(size_t cd_nelmts, const unsigned *cd_values,
+                    char text_ret[TERP_SETTINGS_TEXT_NBYTES],
+                    const char **reason_ret);
+
 #ifdef __GNUC__
 #pragma GCC visibility pop
 #endif

@@ -137,6 +137,19 @@ terp_text_number(double number, int ndigits,
     return text_ret;
 }
 
+const char *
+terp_text_shortest(double number, char text_ret[TERP_TEXT_NUMBER_NBYTES])
+{
+    double read;
+
+    for (int ndigits = 1; ndigits <= 17; ndigits++)
+        if (terp_text_read_number(terp_text_number(number, ndigits, text_ret),
+                                  &read) &&
+            read == number)
+            break;
+    return text_ret;
+}
+
 /* ---- patterns ---- */
 
 /* Whether `c` (0 for a character outside ASCII) is in the set that begins

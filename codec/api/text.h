@@ -28,6 +28,11 @@ const char *
 terp_text_number(double number, int ndigits,
                  char text_ret[TERP_TEXT_NUMBER_NBYTES]);
 
+/* Writes a finite number with as few digits as give the same float64 again.
+ * Returns `text_ret`. */
+const char *
+terp_text_shortest(double number, char text_ret[TERP_TEXT_NUMBER_NBYTES]);
+
 /* Whether `pattern` matches the dataset at `path`, which begins with a slash.
  *
  * A pattern without a slash must match the dataset's own name, in any group. A

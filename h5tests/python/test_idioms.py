@@ -75,6 +75,27 @@ print(seen, len(caught), "odd" in str(caught[0].message))
     assert run(script) == "[1, 2] 1 True\n"
 
 
+# ---- text ----
+
+
+@pytest.mark.parametrize("bound", ALL, ids=repr)
+def test_text_keeps_all_settings(bound):
+    assert Terp.from_text(bound.text) == bound
+    assert terp("args", "--from-cd", ",".join(map(str, bound.cd_values))
+                ) == bound.text + "\n"
+
+
+def test_text_is_read_as_the_tool_reads_it():
+    assert Terp.from_text('mode="rel", bound=1e-3') == Terp(rel=1e-3)
+    assert Terp.from_text("digits=3, floor=1e-9") == Terp(digits=3, floor=1e-9)
+    assert Terp.from_text("") == Terp(lossless=True)
+    assert Terp(rel=1e-3).text == 'mode="rel", bound=0.001'
+    with pytest.raises(ValueError, match="give one bound|one of abs"):
+        Terp.from_text("rel=1, abs=1")
+    with pytest.raises(ValueError, match="no such setting: 'a=1'"):
+        Terp.from_text("a=1")
+
+
 # ---- digits and bits ----
 
 

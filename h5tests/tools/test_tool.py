@@ -64,8 +64,7 @@ class Args(ToolTest):
     def test_pointwise_bound_is_mode_3(self):
         self.assertEqual(self.words("--pwr", "1e-3"), [3, 1, 3])
         words = self.words("--pwr=0x1p-4", "--pipeline=speed")
-        self.assertEqual(words[0], 3 | 3 << 4 | EXACT)
-        self.assertEqual(bound_of(words), 0.0625)
+        self.assertEqual(words, [3 | 3 << 4, 625, 4])
 
     def test_missing_value_takes_two_words(self):
         self.assertEqual(self.words("--rel=1e-3", "--missing=-9999"),
@@ -88,7 +87,7 @@ class Args(ToolTest):
             self.assertEqual(words, [3, 5, digits + 1])
         for bits in range(1, 53):
             words = self.words(f"--bits={bits}")
-            self.assertEqual(words[0], 3 + EXACT)
+            self.assertEqual(words[0] & ~EXACT, 3)
             self.assertEqual(bound_of(words), 2.0 ** -bits / 2)
         self.assertEqual(self.words("--digits=2", "--floor=1e-9"),
                          [3 + FLOOR, 5, 3, 1, 9])
@@ -105,7 +104,7 @@ class Args(ToolTest):
         self.assertEqual(bound_of([EXACT, *words[3:]]), 2.0 ** -30)
 
     def test_other_numbers_take_the_exact_form(self):
-        for text in ("0x1p-4", "0.12345678901", "4294967297"):
+        for text in ("0x1p-40", "0.12345678901", "4294967297"):
             words = self.words("--abs", text)
             self.assertEqual(words[0], 1 | EXACT)
             value = float.fromhex(text) if "x" in text else float(text)
@@ -140,7 +139,7 @@ class Args(ToolTest):
         for name, part in (("default", 0), ("fast", 4096), ("best", 8192)):
             words = self.words("--rel=1e-3", f"--effort={name}")
             self.assertEqual(words, [2 + part, 1, 3])
-            words = self.words("--abs=0x1p-4", f"--effort={name}")
+            words = self.words("--abs=0x1p-40", f"--effort={name}")
             self.assertEqual(words[0], 1 + part | EXACT)
 
     def test_lossless_is_the_absolute_bound_of_nothing(self):
@@ -154,9 +153,47 @@ class Args(ToolTest):
         words = self.words("--rel", "1e-3", "--brick", "64x32x16")
         self.assertEqual(words, [2, 1, 3, 3, 64, 32, 16])
 
+    def test_text_and_words_are_translated(self):
+        for words, text in (
+            ([2, 1, 3], 'mode="rel", bound=0.001'),
+            ([1, 0, 0], 'mode="lossless"'),
+            ([4 | 4 << 4, 60, 0], 'mode="psnr", bound=60.0, pipeline="ratio"'),
+            (
+                [3 + FLOOR, 1, 3, 1, 9, 2, 8, 8],
+                'mode="pwr", bound=0.001, floor=1e-09, dims="8x8"',
+            ),
+        ):
+            self.assertEqual(self.words("--text", text), words)
+            numbers = ",".join(map(str, words))
+            self.assertEqual(
+                self.expect(OK, "args", "--from-cd", numbers), text + "\n"
+            )
+        self.assertEqual(
+            self.expect(OK, "args", "--from-cd="), 'mode="lossless"\n'
+        )
+        complete = ("--text", "rel=1e-3", "--chunk=8x8", "--type=float64")
+        openpmd = self.expect(OK, "args", *complete)
+        stored = ast.literal_eval(re.search(r"opts=(\(.*\))", openpmd)[1])
+        self.assertEqual(
+            self.expect(OK, "args", "--from-cd", ",".join(map(str, stored))),
+            'mode="rel", bound=0.001\n',
+        )
+
     def test_nonsense_is_refused(self):
         for arguments in (
             (),
+            ("--text", "rel=0"),
+            ("--text", "rel"),
+            ("--text", "rel=1", "--abs=1"),
+            ("--text", "rel=1", "--effort=best"),
+            ("--text", "rel=1", "--from-cd", "2,1,3"),
+            ("--from-cd", "2,1,3", "--chunk", "4"),
+            ("--from-cd", "2,1"),
+            ("--from-cd", "2,1,3,"),
+            ("--from-cd", "2 1 3"),
+            ("--from-cd", "2,1,-3"),
+            ("--from-cd", "2,1,4294967296"),
+            ("--from-cd", ",".join(["1"] * 25)),
             ("--rel", "1", "--abs", "1"),
             ("--rel", "1", "--rel", "1"),
             ("--pwr", "1e-3", "--abs", "1"),

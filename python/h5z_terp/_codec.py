@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 PREFIX = Path(__file__).resolve().parent
 MAX_RANK = 4
+SETTINGS_MAX_NWORDS = 15
+SETTINGS_TEXT_NBYTES = 512
 
 # A wheel's own library, or the system's.
 _path = PREFIX / "lib" / {"win32": "libterp.dll", "darwin": "libterp.1.dylib"
@@ -165,6 +167,34 @@ def instructions() -> str | None:
     _library.terp_cpu_instructions.restype = ctypes.c_char_p
     text: bytes = _library.terp_cpu_instructions()
     return text.decode()
+
+
+def _of_later(name: str) -> Any:
+    """A function that libterp 1.0 lacks."""
+    if not hasattr(_library, name):
+        raise RuntimeError(f"this libterp, of version {version()}, has no {name}")
+    return getattr(_library, name)
+
+
+def read_settings(text: str) -> tuple[int, ...]:
+    """The cd_values of settings as text. ValueError says what is wrong."""
+    words = (ctypes.c_uint * SETTINGS_MAX_NWORDS)()
+    count, reason = ctypes.c_size_t(), ctypes.c_char_p()
+    if _of_later("terp_settings_read")(text.encode(), words, ctypes.byref(count),
+                                       ctypes.byref(reason)) != 0:
+        raise ValueError(f"{(reason.value or b'').decode()}: {text!r}")
+    return tuple(words[:count.value])
+
+
+def write_settings(options: tuple[int, ...]) -> str:
+    """The text of cd_values. ValueError says what is wrong."""
+    words = (ctypes.c_uint * max(len(options), 1))(*options)
+    text = ctypes.create_string_buffer(SETTINGS_TEXT_NBYTES)
+    reason = ctypes.c_char_p()
+    if _of_later("terp_settings_write")(ctypes.c_size_t(len(options)), words,
+                                        text, ctypes.byref(reason)) != 0:
+        raise ValueError((reason.value or b"").decode())
+    return text.value.decode()
 
 
 def check(params: Params) -> None:

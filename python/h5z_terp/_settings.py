@@ -279,6 +279,22 @@ class Terp(Mapping[str, Any]):
         return cls(**settings, missing=found.missing, dims=found.logical)
 
     @classmethod
+    def from_text(cls, text: str) -> Terp:
+        """The settings that a text describes (doc/cd_values.md)::
+
+            h5z_terp.Terp.from_text('mode="rel", bound=1e-3')  # Terp(rel=0.001)
+
+        ``text`` gives a text back. Raises ValueError if the text is not valid.
+        """
+        return cls.from_filter_options(_codec.read_settings(text))
+
+    @property
+    def text(self) -> str:
+        """The settings as text, such as ``mode="rel", bound=0.001``. Equal
+        settings have the same text."""
+        return _codec.write_settings(self.cd_values)
+
+    @classmethod
     def from_dataset(cls, dataset: Any) -> Terp:
         """The settings of the terp filter of an HDF5 dataset: an h5py.Dataset, or
         a variable of h5netcdf or netCDF4. A single chunk may have another bound,
