@@ -8,10 +8,11 @@ if(TARGET terp)
     TEST_TERP=$<TARGET_FILE:terp>)
   terp_add_pytest(openpmd ${Python3_EXECUTABLE} in_venv.py
                   ${CMAKE_CURRENT_BINARY_DIR}/venv-openpmd
-                  openpmd-api==0.17.1.post4,numpy ../tools/test_openpmd.py)
+                  ${openpmd_packages} ../tools/test_openpmd.py)
   set_property(TEST openpmd APPEND PROPERTY ENVIRONMENT
     TEST_TERP=$<TARGET_FILE:terp>)
-  set_property(TEST openpmd PROPERTY LABELS ci)
+  set_tests_properties(openpmd PROPERTIES
+    LABELS ci RESOURCE_LOCK venv-openpmd)
 endif()
 
 if(TARGET parallel_write)

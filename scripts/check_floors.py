@@ -45,6 +45,7 @@ FLOORS = [
     ("header", r"filter/(plugin/h5z_terp|h5/\w+)\.h"),
     ("filter", r"filter/\w+/\w+\.[ch]"),
     ("connector", r"vol/\w+\.[ch]"),
+    ("operator", r"adios2/\w+\.(c|h|cpp)"),
     ("device user", r"bench/cuda_\w+\.(c|cpp|cu|h|cuh)"),
     ("user", r"(tools|tools/\w+|examples|bench|cmake/consumer)/\w+\.[ch]"
              r"|examples/(amrex/\w+\.(h|cpp)|\w+\.cpp)"),
@@ -55,6 +56,7 @@ FLOORS = [
     ("device test", r"h5tests/(filter/test_h5_blocks\.c|support/cuda_buffer\.[ch])"),
     ("connector test", r"(h5tests/vol/\w+\.[ch]|fuzz/fuzz_rules\.c)"),
     ("plugin test", r"h5tests/filter/test_(filter_(dataset|program)|nczarr_abi)\.c"),
+    ("operator test", r"h5tests/adios2/\w+\.c"),
     ("tool test", r"(fuzz/(fuzz_files|datasets)|h5tests/tools/test_(tool_types|valid))\.c"),
     ("test", r"(h5tests/\w+|fuzz)/\w+\.[ch]"),
 ]
@@ -83,6 +85,7 @@ MAY_INCLUDE = {
     "filter": {"host", "header", "filter", "public", "api", "format", "bound"},
     "connector": {"connector", "host", "header", "filter", "public", "api",
                   "format"},
+    "operator": {"operator", "public", "api", "format"},
     "user": {"host", "header", "user", "public", "api", "format", "bound"},
     # Benchmarks of the CUDA engine, and of the same stages on the CPU.
     "device user": MODEL | {"header", "user", "contract", "api", "gpu", "cpu",
@@ -92,6 +95,7 @@ MAY_INCLUDE = {
                      "second decoder"},
     "connector test": {"connector", "host", "header", "filter", "test",
                        "connector test"},
+    "operator test": {"operator", "public", "api", "format", "test"},
     "plugin test": {"filter", "host", "header", "format", "test"},
     "tool test": {"user", "host", "filter", "header", "public", "api", "format",
                   "test"},
@@ -109,7 +113,7 @@ for height, floor in enumerate(REPACK):
 # all, but what it declares stands above the engines, which never call up.
 MAY_CALL = {place: MAY_INCLUDE[place] for place in
             ("format", "codebooks", "compose", "api", "cpu", "gpu", "gpu library",
-             "host", "filter", "connector")}
+             "host", "filter", "connector", "operator")}
 MAY_CALL["api"] = MAY_CALL["api"] | {"cpu"}
 
 # Headers of other projects that only some floors may include.

@@ -8,44 +8,7 @@
 
 #include "codec/api/budget.h"
 #include "codec/api/processor.h"
-
-static bool
-read_nthreads(int *nthreads_ret)
-{
-    const char *text = getenv("TERP_NUM_THREADS");
-    char *end;
-
-    *nthreads_ret = 1;
-    if (text == NULL || *text == '\0')
-        return true;
-    long number = strtol(text, &end, 10);
-    if (*end != '\0' || number < 0 || number > TERP_MAX_NTHREADS)
-        return false;
-    *nthreads_ret = number == 0 ? terp_processor_count() : (int)number;
-    return true;
-}
-
-/* The CPU is the default, because the CUDA engine takes device memory, and a
- * process that has used CUDA cannot use it in its forked children. */
-static bool
-read_engine(enum terp_engine_kind *engine_ret)
-{
-    static const char *const names[] = {[TERP_ENGINE_CPU] = "cpu",
-                                        [TERP_ENGINE_CUDA] = "cuda",
-                                        [TERP_ENGINE_AUTO] = "auto"};
-    const char *text = getenv("TERP_ENGINE");
-
-    *engine_ret = TERP_ENGINE_CPU;
-    if (text == NULL || *text == '\0')
-        return true;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (strcmp(text, names[i]) != 0)
-            continue;
-        *engine_ret = (enum terp_engine_kind)i;
-        return true;
-    }
-    return false;
-}
+#include "codec/api/variables.h"
 
 enum terp_verbosity
 terp_verbosity(void)
@@ -69,12 +32,12 @@ terp_call_begin(const void *caller, struct terp_call *call_ret)
     call_ret->verbose = verbosity == TERP_VERBOSITY_VERBOSE;
     call_ret->options = (struct terp_run_options){
         .size = sizeof call_ret->options, .memory = TERP_MEMORY_HOST};
-    if (!read_nthreads(&call_ret->options.nthreads))
+    if (!terp_variable_nthreads(&call_ret->options.nthreads))
         terp_call_say(
             call_ret,
             "TERP_NUM_THREADS must be a number from 0 to %d; 1 is used",
             TERP_MAX_NTHREADS);
-    if (!read_engine(&call_ret->options.engine))
+    if (!terp_variable_engine(&call_ret->options.engine))
         terp_call_say(call_ret, "TERP_ENGINE must be cpu, cuda or auto; "
                                 "cpu is used");
     if (!terp_budget_limit(&limit_nbytes))
@@ -93,6 +56,8 @@ terp_call_say(const struct terp_call *call, const char *format, ...)
     if (!call->verbose)
         return;
     va_start(arguments, format);
+    /* clang-tidy loses track in a file that is built more than once. */
+    /* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized) */
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     fprintf(stderr, "H5Z-TERP: %s [%s]\n", text, call->host.path);
