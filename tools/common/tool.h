@@ -20,6 +20,11 @@ tool_command tool_compare;
 tool_command tool_repack;
 tool_command tool_preview;
 
+/* The message of commands that need the filter. */
+#define TOOL_NO_PLUGIN                                                        \
+    "HDF5 does not find the terp filter plugin; set HDF5_PLUGIN_PATH to the " \
+    "directory that holds it"
+
 /* Adds the plugin that was built or installed with this program to HDF5's
  * search path, after HDF5_PLUGIN_PATH. Removes directories that do not exist:
  * HDF5 would end its search at the first one. */

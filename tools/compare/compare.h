@@ -27,6 +27,10 @@ enum compare_verdict {
 const char *
 compare_verdict_text(enum compare_verdict verdict);
 
+/* Whether the verdict makes a comparison fail. */
+bool
+compare_verdict_fails(enum compare_verdict verdict, bool allows_unjudged);
+
 /* The result for one pair of datasets. Unknown numbers are NAN. */
 struct compare_result {
     const char *path;

@@ -12,6 +12,7 @@
 #include "tools/common/chunk_shape.h"
 #include "tools/common/copies.h"
 #include "tools/common/text.h"
+#include "tools/common/tool.h"
 #include "tools/common/walk.h"
 #include "tools/repack/compress.h"
 #include "tools/repack/dataset_list.h"
@@ -167,9 +168,7 @@ repack_list(struct repack *repack)
     if (ok)
         repack_name_coordinates(repack);
     if (ok && total_nbytes > 0 && H5Zfilter_avail(H5Z_FILTER_TERP) <= 0)
-        ok = repack_fail(repack, request->path_in,
-                         "HDF5 does not find the terp filter plugin; set "
-                         "HDF5_PLUGIN_PATH to the directory that holds it");
+        ok = repack_fail(repack, request->path_in, TOOL_NO_PLUGIN);
     for (int i = 0; ok && i < request->nrules; i++)
         if (!request->rules[i].used)
             ok = repack_fail(repack, request->path_in,
