@@ -1,9 +1,9 @@
-/* terp compare --png: finds out whether latitudes rise along the rows of a map,
+/* Pictures: finds out whether latitudes rise along the rows of a map,
  * from the dimension scales that netCDF writes. */
 #include <stdlib.h>
 
 #include "tools/common/coordinates.h"
-#include "tools/compare/plot.h"
+#include "tools/compare/picture.h"
 
 /* Opens the scale of a dimension; negative without one. */
 static hid_t
@@ -48,7 +48,7 @@ rises(hid_t scale, hsize_t n)
 }
 
 bool
-plot_runs_north(const struct tool_dataset *dataset, int axis)
+compare_runs_north(const struct tool_dataset *dataset, int axis)
 {
     hid_t scale = open_scale(dataset, axis);
 

@@ -7,6 +7,7 @@
 
 #include "tools/common/plot_draw.h"
 #include "tools/compare/metrics.h"
+#include "tools/compare/picture.h"
 
 /* Positions in pixels. h5tests/tools/test_tool_png.py uses them too. */
 enum {
@@ -38,80 +39,81 @@ enum {
 };
 
 static const char *
-error_caption(const struct plot_data *data)
+error_caption(const struct compare_picture *picture)
 {
-    return data->is_relative
+    return picture->is_relative
                ? "relative error: (reconstruction - original) / |original|"
                : "error: reconstruction - original";
 }
 
 static void
-draw_images(cairo_t *cairo, const struct plot_data *data)
+draw_images(cairo_t *cairo, const struct compare_picture *picture)
 {
-    double scale = data->error_scale;
+    double scale = picture->error_scale;
     struct plot_box box = {ORIGINAL_X, IMAGE_Y, IMAGE_SIDE, IMAGE_SIDE};
     struct plot_box bar = {VALUE_BAR_X, IMAGE_Y, 14, IMAGE_SIDE};
 
-    struct plot_image image = {.nx = data->nx,
-                               .ny = data->ny,
-                               .aspect =
-                                   (double)data->nx * (double)data->step_x /
-                                   ((double)data->ny * (double)data->step_y),
-                               .values = data->a,
-                               .min = data->min,
-                               .max = data->max,
-                               .scale = data->scale,
-                               .sequential = true};
-    plot_draw_image(
-        cairo, box,
-        data->scale.floor > 0 ? "original, logarithmic" : "original", &image);
+    struct plot_image image = {
+        .nx = picture->nx,
+        .ny = picture->ny,
+        .aspect = (double)picture->nx * (double)picture->step_x /
+                  ((double)picture->ny * (double)picture->step_y),
+        .values = picture->a,
+        .min = picture->min,
+        .max = picture->max,
+        .scale = picture->scale,
+        .sequential = true};
+    plot_draw_image(cairo, box,
+                    picture->scale.floor > 0 ? "original, logarithmic"
+                                             : "original",
+                    &image);
     box.x = COPY_X;
-    image.values = data->b;
+    image.values = picture->b;
     plot_draw_image(cairo, box, "reconstruction", &image);
     plot_draw_bar(cairo, bar, &image);
 
-    image.values = data->errors;
+    image.values = picture->errors;
     image.min = -scale;
     image.max = scale;
     image.sequential = false;
     image.scale = (struct plot_scale){0};
     box.x = ERROR_X;
     bar.x = ERROR_BAR_X;
-    plot_draw_image(cairo, box, error_caption(data), &image);
+    plot_draw_image(cairo, box, error_caption(picture), &image);
     plot_draw_bar(cairo, bar, &image);
 }
 
 static void
-draw_curves(cairo_t *cairo, const struct plot_data *data)
+draw_curves(cairo_t *cairo, const struct compare_picture *picture)
 {
-    double min = data->min, max = data->max, scale = data->error_scale;
+    double min = picture->min, max = picture->max, scale = picture->error_scale;
     struct plot_box box = {CHART_X, IMAGE_Y, CHART_WIDTH, CURVE_HEIGHT};
 
     plot_draw_frame(cairo, box,
-                    data->scale.floor > 0
+                    picture->scale.floor > 0
                         ? "original (black), reconstruction (red), logarithmic"
                         : "original (black), reconstruction (red)",
-                    plot_scale_value(&data->scale, min),
-                    plot_scale_value(&data->scale, max));
-    plot_draw_curve(cairo, box, data->a, data->nx, min, max, 0x202020);
-    plot_draw_curve(cairo, box, data->b, data->nx, min, max, 0xD55E00);
+                    plot_scale_value(&picture->scale, min),
+                    plot_scale_value(&picture->scale, max));
+    plot_draw_curve(cairo, box, picture->a, picture->nx, min, max, 0x202020);
+    plot_draw_curve(cairo, box, picture->b, picture->nx, min, max, 0xD55E00);
     box.y = ERROR_CURVE_Y;
     box.height = ERROR_CURVE_HEIGHT;
-    plot_draw_frame(cairo, box, error_caption(data), -scale, scale);
-    plot_draw_curve(cairo, box, data->errors, data->nx, -scale, scale,
+    plot_draw_frame(cairo, box, error_caption(picture), -scale, scale);
+    plot_draw_curve(cairo, box, picture->errors, picture->nx, -scale, scale,
                     0xD55E00);
 }
 
 static void
-draw_bins(cairo_t *cairo, const struct plot_data *data)
+draw_bins(cairo_t *cairo, const struct compare_bins *bins)
 {
     struct plot_box box = {CHART_X, BINS_Y, CHART_WIDTH, BINS_HEIGHT};
 
     plot_draw_bins(cairo, box,
-                   data->of_bound
+                   bins->of_bound
                        ? "errors of all values, in units of the bound"
                        : "errors of all values, in units of the largest error",
-                   data->bins, PLOT_NBINS, PLOT_NBINS_INSIDE);
+                   bins->counts, PICTURE_NBINS, PICTURE_NBINS_INSIDE);
 }
 
 /* Draws the logarithm of the power, SPECTRUM_DECADES down from the largest. */
@@ -183,14 +185,15 @@ add_psnr(const struct compare_result *result, char *text, size_t cap)
 
 static void
 draw_title(cairo_t *cairo, const struct tool_dataset *b,
-           const struct compare_result *result, const struct plot_data *data)
+           const struct compare_result *result,
+           const struct compare_picture *picture)
 {
     char line[512], type[64];
     size_t at, cap = sizeof line;
 
     plot_draw_text(cairo, MARGIN, TITLE_Y, 16, true, result->path);
     tool_dataset_type_name(b, type, sizeof type);
-    at = (size_t)snprintf(line, cap, "%s %s", type, data->slice);
+    at = (size_t)snprintf(line, cap, "%s %s", type, picture->slice);
     if (result->stored_nbytes > 0)
         at +=
             (size_t)snprintf(line + at, cap - at, "    ratio %.4g",
@@ -209,7 +212,8 @@ draw_title(cairo_t *cairo, const struct tool_dataset *b,
 struct plot {
     const struct tool_dataset *b;
     const struct compare_result *result;
-    const struct plot_data *data;
+    const struct compare_picture *picture;
+    const struct compare_bins *bins;
 };
 
 static void
@@ -217,12 +221,12 @@ draw(cairo_t *cairo, const void *context)
 {
     const struct plot *plot = context;
 
-    draw_title(cairo, plot->b, plot->result, plot->data);
-    if (plot->data->rank == 2)
-        draw_images(cairo, plot->data);
+    draw_title(cairo, plot->b, plot->result, plot->picture);
+    if (plot->picture->rank == 2)
+        draw_images(cairo, plot->picture);
     else
-        draw_curves(cairo, plot->data);
-    draw_bins(cairo, plot->data);
+        draw_curves(cairo, plot->picture);
+    draw_bins(cairo, plot->bins);
     if (plot->result->metrics != NULL) {
         draw_spectrum(cairo, plot->result->metrics);
         draw_lags(cairo, plot->result->metrics);
@@ -235,18 +239,22 @@ plot_compared(const char *directory, const struct tool_dataset *a,
               struct compare_result *result, char *reason_ret,
               size_t reason_cap)
 {
-    struct plot_data data;
-    const struct plot plot = {b, result, &data};
+    struct compare_picture picture;
+    struct compare_bins bins;
+    const struct plot plot = {b, result, &picture, &bins};
     bool ok =
-        plot_data_read(&data, a, b, bounds, result, reason_ret, reason_cap);
+        compare_picture_read(&picture, a, b, result, reason_ret, reason_cap);
 
-    if (ok && data.rank > 0) {
+    if (ok && picture.rank > 0)
+        ok = compare_bins_read(&bins, a, b, bounds, result, reason_ret,
+                               reason_cap);
+    if (ok && picture.rank > 0) {
         result->picture = plot_draw_file(
             directory, result->path, WIDTH,
             HEIGHT + (result->metrics != NULL ? METRICS_HEIGHT : 0), draw,
             &plot, reason_ret, reason_cap);
         ok = result->picture != NULL;
     }
-    plot_data_free(&data);
+    compare_picture_free(&picture);
     return ok;
 }
