@@ -174,12 +174,18 @@ class Metrics(ToolTest):
                     np.nanmean(s * t) / variance,
                     1e-7,
                 )
-        fields = (b - a).reshape(-1, *[a.shape[i] for i in axes])
-        power = np.mean([spectrum(e)[0] for e in fields], axis=0)
-        self.assertEqual(len(m["spectrum"]["power"]), len(power))
-        np.testing.assert_allclose(
-            m["spectrum"]["power"], power, rtol=1e-8, atol=1e-13 * power.max()
-        )
+        mean_a = a[~np.isnan(b - a)].mean()
+        for key, values in (
+            ("power", b - a),
+            ("power_a", np.where(np.isnan(b), b, a) - mean_a),
+            ("power_b", np.where(np.isnan(a), a, b) - mean_a),
+        ):
+            fields = values.reshape(-1, *[a.shape[i] for i in axes])
+            power = np.mean([spectrum(e)[0] for e in fields], axis=0)
+            self.assertEqual(len(m["spectrum"][key]), len(power))
+            np.testing.assert_allclose(
+                m["spectrum"][key], power, rtol=1e-8, atol=1e-13 * power.max()
+            )
         divisor = spectrum(fields[0])[1]
         np.testing.assert_allclose(
             m["spectrum"]["wave_number"], np.arange(len(power)) / divisor
@@ -256,11 +262,22 @@ class Metrics(ToolTest):
             self.assertIsNone(m["drift_of_range"])
             self.assertIsNone(m["dimensions"][0]["gradient_rmse_of_rms"])
             self.assertEqual(m["dimensions"][0]["autocorrelation"], [None] * 16)
-            self.assertEqual(set(m["spectrum"]["power"]), {0})
+            for key in ("power", "power_a", "power_b"):
+                self.assertEqual(set(m["spectrum"][key]), {0})
         m = self.measure(np.array(2.0), np.array(2.5))
         self.assertEqual((m["rmse"], m["drift"]), (0.5, 0.5))
         self.assertEqual(m["dimensions"], [])
         self.assertEqual(m["spectrum"]["power"], [0.25])
+        self.assertEqual(m["spectrum"]["power_a"], [0])
+        self.assertEqual(m["spectrum"]["power_b"], [0.25])
+
+    def test_small_errors_do_not_drown_in_the_values(self):
+        a = pair(64, 64)[0]
+        b = a + 1e-13 * pair(64, 64, seed=2)[0]
+        m = self.measure(a, b)
+        power = spectrum(b - a)[0]
+        np.testing.assert_allclose(m["spectrum"]["power"], power, rtol=1e-8,
+                                   atol=1e-13 * power.max())
 
     def test_power_adds_up_to_the_mean_square_error(self):
         for shape in ((8, 8, 8), (30, 31), (97,)):

@@ -54,19 +54,28 @@ json_of_dim(const struct metrics_dim *dim)
 static json_t *
 json_of_spectrum(const struct compare_metrics *metrics)
 {
+    static const char *const keys[METRICS_NSPECTRA] = {
+        [METRICS_OF_ERROR] = "power",
+        [METRICS_OF_A] = "power_a",
+        [METRICS_OF_B] = "power_b"};
     json_t *object = json_object(), *block = json_array();
-    json_t *waves = json_array(), *power = json_array();
+    json_t *waves = json_array();
 
     for (int i = 0; i < metrics->ndims; i++)
         tool_json_append(block,
                          json_integer((json_int_t)metrics->dims[i].block));
-    for (int i = 0; i < metrics->nwaves; i++) {
+    for (int i = 0; i < metrics->nwaves; i++)
         append_number(waves, (double)i / metrics->wave_divisor);
-        append_number(power, metrics->spectrum[i]);
-    }
     tool_json_set(object, "block", block);
     tool_json_set(object, "wave_number", waves);
-    tool_json_set(object, "power", power);
+    for (int which = 0; which < METRICS_NSPECTRA; which++) {
+        const double *power =
+            compare_metrics_spectrum(metrics, (enum metrics_spectrum)which);
+        json_t *array = json_array();
+        for (int i = 0; i < metrics->nwaves; i++)
+            append_number(array, power[i]);
+        tool_json_set(object, keys[which], array);
+    }
     return object;
 }
 

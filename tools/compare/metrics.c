@@ -360,6 +360,9 @@ run(struct measure *measure, const struct tool_dataset *a,
         return "B has no finite values where A has some";
     if (measure->walk.trouble == NULL) {
         set_means(measure);
+        metrics_fourier_begin(measure->fourier, measure->metrics->mean_a,
+                              measure->result->max - measure->result->min,
+                              measure->metrics->rmse);
         go_second(measure);
     }
     if (measure->walk.trouble != NULL)
@@ -401,7 +404,7 @@ void
 compare_metrics_free(struct compare_metrics *metrics)
 {
     if (metrics != NULL)
-        free(metrics->spectrum);
+        free(metrics->power);
     free(metrics);
 }
 

@@ -11,6 +11,13 @@ enum {
                              spectrum's bins */
 };
 
+enum metrics_spectrum {
+    METRICS_OF_ERROR, /* the sum of its bins is the mean square error */
+    METRICS_OF_A,     /* of A's values minus their mean */
+    METRICS_OF_B,     /* of B's values minus the mean of A */
+    METRICS_NSPECTRA
+};
+
 /* A minimum or maximum, and its first occurrence in C order. */
 struct metrics_extreme {
     double value;
@@ -43,8 +50,16 @@ struct compare_metrics {
 
     int nwaves;       /* 0 if no block was transformed */
     int wave_divisor; /* bin k is for k / wave_divisor cycles per step */
-    double *spectrum; /* power of each bin; the sum is the mean square error */
+    double *power;    /* METRICS_NSPECTRA times nwaves bins */
 };
+
+/* The power in each of metrics->nwaves bins. */
+static inline const double *
+compare_metrics_spectrum(const struct compare_metrics *metrics,
+                         enum metrics_spectrum which)
+{
+    return metrics->power + (size_t)which * (size_t)metrics->nwaves;
+}
 
 /* Measures a compared pair; `result` gives the range of A. Free the metrics
  * with compare_metrics_free. NULL: *reason_ret says why. */

@@ -1,4 +1,5 @@
-/* terp compare --metrics: the power spectrum of errors. The transform is
+/* terp compare --metrics: the power spectra of a dataset, its copy and the
+ * errors. The transform is
  * implemented here because FFTW's licence (GPL) or pocketfft's language (C++)
  * would bind the whole tool: doc/design/08-tools.md. */
 #include <math.h>
@@ -142,7 +143,10 @@ struct metrics_fourier {
     struct transform transforms[METRICS_NDIMS];
     struct number *values, *line;
     int nwaves, divisor;
-    double *power;
+    double *power; /* METRICS_NSPECTRA times nwaves bins */
+    /* A's values without this mean, and errors, are divided by these powers of
+     * two: both then have similar size. 0 where all are 0. */
+    double mean_a, unit_a, unit_error;
 };
 
 /* Bins are 1 / divisor cycles per step wide: a wave number of the longest
@@ -180,7 +184,8 @@ prepare(struct metrics_fourier *fourier, const uint64_t shape[METRICS_NDIMS])
     plan_bins(fourier);
     fourier->values = malloc(fourier->nvalues * sizeof *fourier->values);
     fourier->line = malloc(longest * sizeof *fourier->line);
-    fourier->power = calloc((size_t)fourier->nwaves, sizeof *fourier->power);
+    fourier->power = calloc((size_t)fourier->nwaves * METRICS_NSPECTRA,
+                            sizeof *fourier->power);
     return ok && fourier->values != NULL && fourier->line != NULL &&
            fourier->power != NULL;
 }
@@ -238,11 +243,39 @@ frequency(uint64_t k, uint64_t n)
     return (double)(k <= n / 2 ? k : n - k) / (double)n;
 }
 
+static double
+square(struct number value)
+{
+    return value.re * value.re + value.im * value.im;
+}
+
+/* Adds the power of one wave. `value` and `mirror` are the transform at its
+ * frequency and at the negative one. Errors were the imaginary part of real
+ * values, so that the symmetric part of the transform belongs to A, and the
+ * antisymmetric part to the errors. */
+static void
+add_wave(struct metrics_fourier *fourier, struct number value,
+         struct number mirror, int bin)
+{
+    const double scale = 0.5 / (double)fourier->nvalues;
+    const double of_a = scale * fourier->unit_a;
+    const double of_error = scale * fourier->unit_error;
+    const struct number a = {(value.re + mirror.re) * of_a,
+                             (value.im - mirror.im) * of_a};
+    const struct number error = {(value.im + mirror.im) * of_error,
+                                 (mirror.re - value.re) * of_error};
+    const struct number b = {a.re + error.re, a.im + error.im};
+    double *power = fourier->power + bin;
+
+    power[METRICS_OF_ERROR * fourier->nwaves] += square(error);
+    power[METRICS_OF_A * fourier->nwaves] += square(a);
+    power[METRICS_OF_B * fourier->nwaves] += square(b);
+}
+
 static void
 add_power(struct metrics_fourier *fourier)
 {
     const uint64_t *n = fourier->shape;
-    const double scale = 1 / (double)fourier->nvalues;
     const struct number *value = fourier->values;
 
     for (uint64_t z = 0; z < n[0]; z++)
@@ -250,11 +283,37 @@ add_power(struct metrics_fourier *fourier)
             for (uint64_t x = 0; x < n[2]; x++, value++) {
                 const double fz = frequency(z, n[0]), fy = frequency(y, n[1]),
                              fx = frequency(x, n[2]);
-                const double re = value->re * scale, im = value->im * scale;
-                fourier->power[(int)rint(sqrt(fz * fz + fy * fy + fx * fx) *
-                                         fourier->divisor)] +=
-                    re * re + im * im;
+                const uint64_t mirror =
+                    ((n[0] - z) % n[0] * n[1] + (n[1] - y) % n[1]) * n[2] +
+                    (n[2] - x) % n[2];
+                add_wave(fourier, *value, fourier->values[mirror],
+                         (int)rint(sqrt(fz * fz + fy * fy + fx * fx) *
+                                   fourier->divisor));
             }
+}
+
+/* The power of two near a size; 0 for 0. NAN for sizes beyond all numbers, so
+ * that their power is undefined. */
+static double
+unit_of(double size)
+{
+    int exponent;
+
+    if (size == 0)
+        return 0;
+    if (!isfinite(size))
+        return NAN;
+    (void)frexp(size, &exponent);
+    return ldexp(1, exponent < -1000 ? -1000 : exponent - 1);
+}
+
+void
+metrics_fourier_begin(struct metrics_fourier *fourier, double mean_a,
+                      double range_a, double rmse)
+{
+    fourier->mean_a = mean_a;
+    fourier->unit_a = unit_of(range_a);
+    fourier->unit_error = unit_of(rmse);
 }
 
 void
@@ -262,15 +321,21 @@ metrics_fourier_add(struct metrics_fourier *fourier,
                     const struct metrics_block *block)
 {
     struct number *to = fourier->values;
+    const double of_a = fourier->unit_a > 0 ? 1 / fourier->unit_a : 0;
+    const double of_error =
+        fourier->unit_error > 0 ? 1 / fourier->unit_error : 0;
 
     for (int i = 0; i < METRICS_NDIMS; i++)
         if (block->core[i] != fourier->shape[i])
             return;
     for (uint64_t z = 0; z < block->core[0]; z++)
         for (uint64_t y = 0; y < block->core[1]; y++) {
-            const double *row = block->errors + metrics_row(block, z, y);
-            for (uint64_t x = 0; x < block->core[2]; x++)
-                *to++ = (struct number){row[x], 0};
+            const uint64_t row = metrics_row(block, z, y);
+            for (uint64_t x = row; x < row + block->core[2]; x++)
+                *to++ = (struct number){
+                    isnan(block->a[x]) ? 0
+                                       : (block->a[x] - fourier->mean_a) * of_a,
+                    block->errors[x] * of_error};
         }
     for (int i = 0; i < METRICS_NDIMS; i++)
         transform_dim(fourier, i);
@@ -282,12 +347,13 @@ bool
 metrics_fourier_end(const struct metrics_fourier *fourier,
                     struct compare_metrics *metrics)
 {
-    metrics->spectrum =
-        malloc((size_t)fourier->nwaves * sizeof *metrics->spectrum);
-    if (metrics->spectrum == NULL)
+    const size_t nbins = (size_t)fourier->nwaves * METRICS_NSPECTRA;
+
+    metrics->power = malloc(nbins * sizeof *metrics->power);
+    if (metrics->power == NULL)
         return false;
-    for (int i = 0; i < fourier->nwaves; i++)
-        metrics->spectrum[i] = fourier->power[i] / (double)fourier->nblocks;
+    for (size_t i = 0; i < nbins; i++)
+        metrics->power[i] = fourier->power[i] / (double)fourier->nblocks;
     metrics->nwaves = fourier->nwaves;
     metrics->wave_divisor = fourier->divisor;
     return true;

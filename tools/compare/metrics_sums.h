@@ -83,7 +83,7 @@ void
 metrics_ssim_end(const struct metrics_ssim *ssim,
                  struct compare_metrics *metrics);
 
-/* The power spectrum of blocks of one shape. */
+/* The power spectra of blocks of one shape. */
 struct metrics_fourier;
 
 /* NULL without memory. */
@@ -93,7 +93,15 @@ metrics_fourier_open(const uint64_t shape[METRICS_NDIMS]);
 void
 metrics_fourier_free(struct metrics_fourier *fourier);
 
-/* Adds the errors of a block, unless the dataset's edge cuts the block. */
+/* Call it before metrics_fourier_add. The mean, the range and the root mean
+ * square error make values and errors similar in size, so that one transform
+ * serves both. */
+void
+metrics_fourier_begin(struct metrics_fourier *fourier, double mean_a,
+                      double range_a, double rmse);
+
+/* Adds the values and errors of a block, unless the dataset's edge cuts the
+ * block. */
 void
 metrics_fourier_add(struct metrics_fourier *fourier,
                     const struct metrics_block *block);

@@ -122,12 +122,13 @@ draw_spectrum(cairo_t *cairo, const struct compare_metrics *metrics)
 {
     const struct plot_box box = {CHART_X, METRICS_Y, METRICS_PANEL_WIDTH,
                                  METRICS_PANEL_HEIGHT};
+    const double *power = compare_metrics_spectrum(metrics, METRICS_OF_ERROR);
     double *powers = malloc((size_t)metrics->nwaves * sizeof *powers);
     double top = -INFINITY;
     char text[64];
 
     for (int i = 0; powers != NULL && i < metrics->nwaves; i++) {
-        powers[i] = log10(metrics->spectrum[i]);
+        powers[i] = log10(power[i]);
         top = fmax(top, powers[i]);
     }
     if (isfinite(top)) {

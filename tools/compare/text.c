@@ -54,14 +54,13 @@ print_extreme(const char *name, const struct compare_result *result,
 static void
 print_spectrum(const struct compare_metrics *metrics)
 {
+    const double *power = compare_metrics_spectrum(metrics, METRICS_OF_ERROR);
     double bands[3] = {0}, sum = 0;
 
     for (int i = 0; i < metrics->nwaves; i++) {
         const double cycles = (double)i / metrics->wave_divisor;
-        bands[cycles < 1.0 / 6   ? 0
-              : cycles < 1.0 / 3 ? 1
-                                 : 2] += metrics->spectrum[i];
-        sum += metrics->spectrum[i];
+        bands[cycles < 1.0 / 6 ? 0 : cycles < 1.0 / 3 ? 1 : 2] += power[i];
+        sum += power[i];
     }
     if (sum > 0)
         printf("  error's power in waves longer than 6 steps %.1f %%, 3 to 6 "
