@@ -18,7 +18,7 @@ static const struct command commands[] = {
     {"advise", tool_advise},   {"repack", tool_repack},
     {"compare", tool_compare}, {"info", tool_info},
     {"verify", tool_verify},   {"args", tool_args},
-    {"preview", tool_preview},
+    {"preview", tool_preview}, {"report", tool_report},
 };
 enum {
     NCOMMANDS = sizeof commands / sizeof commands[0]
@@ -31,6 +31,7 @@ static const char doc[] =
     "  advise    measure bounds and pipelines on a sample of a file\n"
     "  repack    copy a file and compress its numbers\n"
     "  compare   compare a compressed file with its original\n"
+    "  report    write a page about a file and its compressed copy\n"
     "  info      show how the datasets of a file are compressed\n"
     "  verify    look for damage in a file, without its original\n"
     "  args      print the filter parameters for h5repack, h5py and C\n"

@@ -35,12 +35,11 @@ kind_obstacle(mode_t mode)
 }
 
 hid_t
-tool_file_open(const char *command, const char *path)
+tool_file_try(const char *path, char *reason_ret, size_t reason_cap)
 {
-    char reason[256];
     struct stat found;
     const char *obstacle = NULL;
-    hid_t file = -1;
+    hid_t file;
 
     tool_hdf5_quiet();
     if (stat(path, &found) != 0)
@@ -54,16 +53,25 @@ tool_file_open(const char *command, const char *path)
         fclose(probe);
     if (obstacle == NULL && H5Fis_hdf5(path) <= 0)
         obstacle = "not an HDF5 file";
-    if (obstacle == NULL) {
-        file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
-        if (file < 0) {
-            tool_hdf5_reason(reason, sizeof reason);
-            obstacle = reason;
-        }
+    if (obstacle != NULL) {
+        snprintf(reason_ret, reason_cap, "%s", obstacle);
+        return -1;
     }
-    if (obstacle != NULL)
+    file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
+    if (file < 0)
+        tool_hdf5_reason(reason_ret, reason_cap);
+    return file;
+}
+
+hid_t
+tool_file_open(const char *command, const char *path)
+{
+    char reason[256];
+    const hid_t file = tool_file_try(path, reason, sizeof reason);
+
+    if (file < 0)
         fprintf(stderr, "terp %s: %s: %s\n", command, tool_shown(path),
-                tool_shown(obstacle));
+                tool_shown(reason));
     return file;
 }
 

@@ -9,8 +9,12 @@
 #include "codec/api/cd_values.h"
 #include "tools/common/reason.h"
 
-/* Opens a file for reading. On failure prints why and returns a negative
- * number. Turns off HDF5's own error messages. */
+/* Opens a file for reading. On failure returns a negative number, and
+ * *reason_ret says why. Turns off HDF5's own error messages. */
+hid_t
+tool_file_try(const char *path, char *reason_ret, size_t reason_cap);
+
+/* The same, but prints why. */
 hid_t
 tool_file_open(const char *command, const char *path);
 

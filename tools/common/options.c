@@ -122,9 +122,9 @@ tool_option_pointwise(struct argp_state *state, const char *text)
     return value;
 }
 
-static int
-read_count(struct argp_state *state, const char *text, const char *what,
-           int max)
+int
+tool_option_count(struct argp_state *state, const char *text, const char *what,
+                  int max)
 {
     char *end;
     long count = strtol(text, &end, 10);
@@ -138,15 +138,15 @@ read_count(struct argp_state *state, const char *text, const char *what,
 double
 tool_option_digits(struct argp_state *state, const char *text)
 {
-    return H5Z_terp_bound_of_digits(
-        (unsigned)read_count(state, text, "digits", H5Z_TERP_MAX_NDIGITS));
+    return H5Z_terp_bound_of_digits((unsigned)tool_option_count(
+        state, text, "digits", H5Z_TERP_MAX_NDIGITS));
 }
 
 double
 tool_option_bits(struct argp_state *state, const char *text)
 {
     return H5Z_terp_bound_of_bits(
-        (unsigned)read_count(state, text, "bits", H5Z_TERP_MAX_NBITS));
+        (unsigned)tool_option_count(state, text, "bits", H5Z_TERP_MAX_NBITS));
 }
 
 unsigned

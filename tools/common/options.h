@@ -68,6 +68,11 @@ tool_option_number(struct argp_state *state, const char *text);
 double
 tool_option_pointwise(struct argp_state *state, const char *text);
 
+/* A number of `what`, 1 to `max`; otherwise prints an error and exits. */
+int
+tool_option_count(struct argp_state *state, const char *text, const char *what,
+                  int max);
+
 /* The bound relative to each value that keeps a number of decimal digits, 1 to
  * 15, or of mantissa bits, 1 to 52: half a unit of the last one. */
 double

@@ -12,10 +12,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tools/common/colours.h"
+
 #define INK 0x202020u
-#define GREY 0x808080u /* special values that are unchanged */
+#define GREY TOOL_COLOUR_KEPT
 #define LIGHT 0xDDDDDDu
-#define BLACK 0x000000u /* special values that changed */
+#define BLACK TOOL_COLOUR_CHANGED
 #define INSIDE 0x3B6FB6u
 #define OUTSIDE 0xD55E00u
 
@@ -148,54 +150,6 @@ plot_draw_file(const char *directory, const char *dataset, int width,
 
 /* ---- colours ---- */
 
-/* Colour maps in which equal steps look equal: straight or evenly curved lines
- * in the OKLab space (B. Ottosson, "A perceptual color space for image
- * processing", 2020). */
-
-static uint32_t
-channel(double linear)
-{
-    double clipped = fmin(fmax(linear, 0), 1);
-    double value = clipped <= 0.0031308 ? 12.92 * clipped
-                                        : 1.055 * pow(clipped, 1 / 2.4) - 0.055;
-    return (uint32_t)lround(255 * value);
-}
-
-/* Converts lightness 0 to 1, chroma 0 to about 0.3 and hue in degrees to sRGB,
- * 0xRRGGBB. */
-static uint32_t
-colour(double lightness, double chroma, double hue)
-{
-    double a = chroma * cos(hue * RADIANS_PER_DEGREE);
-    double b = chroma * sin(hue * RADIANS_PER_DEGREE);
-    double l = pow(lightness + 0.3963377774 * a + 0.2158037573 * b, 3);
-    double m = pow(lightness - 0.1055613458 * a - 0.0638541728 * b, 3);
-    double s = pow(lightness - 0.0894841775 * a - 1.2914855480 * b, 3);
-
-    return channel(4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s)
-               << 16 |
-           channel(-1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s)
-               << 8 |
-           channel(-0.0041960863 * l - 0.7034186147 * m + 1.7076147010 * s);
-}
-
-/* 0 is dark blue, 1 light yellow, with green between them; darker means less.
- */
-static uint32_t
-sequential(double value)
-{
-    double t = fmin(fmax(value, 0), 1);
-    return colour(0.22 + 0.73 * t, 0.11, 285 - 180 * t);
-}
-
-/* -1 is blue, 0 nearly white, 1 red; darker means farther from 0. */
-static uint32_t
-diverging(double value)
-{
-    double t = fmin(fmax(value, -1), 1);
-    return colour(0.97 - 0.5 * fabs(t), 0.17 * fabs(t), t < 0 ? 255 : 35);
-}
-
 static uint32_t
 colour_of(const struct plot_image *image, double value)
 {
@@ -207,8 +161,8 @@ colour_of(const struct plot_image *image, double value)
         return BLACK;
     if (!(image->max > image->min))
         position = 0.5;
-    return image->sequential ? sequential(position)
-                             : diverging(2 * position - 1);
+    return image->sequential ? tool_colour_sequential(position)
+                             : tool_colour_diverging(2 * position - 1);
 }
 
 /* ---- elements of pictures ---- */

@@ -17,6 +17,7 @@ tool_command tool_advise;
 tool_command tool_info;
 tool_command tool_verify;
 tool_command tool_compare;
+tool_command tool_report;
 tool_command tool_repack;
 tool_command tool_preview;
 

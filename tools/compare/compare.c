@@ -15,7 +15,7 @@
 #include "tools/compare/plot.h"
 
 static const struct argp_option options[] = {
-    COMPARE_OPTIONS(1),
+    COMPARE_OPTIONS(1, "A", "B"),
     {"trusted", TOOL_KEY_TRUSTED, NULL, 0, TOOL_HELP_TRUSTED, 3},
     {"json", 'j', NULL, 0, "Print JSON; `man terp` has the keys", 2},
     {"metrics", 'm', NULL, 0,

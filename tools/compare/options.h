@@ -15,33 +15,34 @@ enum {
     COMPARE_KEY_PWR
 };
 
-/* Rows of a table of struct argp_option. */
-#define COMPARE_OPTIONS(group)                                               \
-    {"abs",                                                                  \
-     'a',                                                                    \
-     "X",                                                                    \
-     0,                                                                      \
-     "Limit each error to X in all float datasets, in place of B's bounds",  \
-     group},                                                                 \
-        {"rel",                                                              \
-         'r',                                                                \
-         "X",                                                                \
-         0,                                                                  \
-         "Limit each error to X times the range of the dataset's values in " \
-         "A",                                                                \
-         group},                                                             \
-        {"pwr",                                                              \
-         COMPARE_KEY_PWR,                                                    \
-         "X",                                                                \
-         0,                                                                  \
-         "Limit each error to X times its value in A",                       \
-         group},                                                             \
-        {"floor", COMPARE_KEY_FLOOR, "X", 0, TOOL_HELP_FLOOR, group},        \
-    {                                                                        \
-        "allow-unjudged", COMPARE_KEY_ALLOW_UNJUDGED, NULL, 0,               \
-            "Accept datasets without a known bound, datasets that terp "     \
-            "cannot compare, and datasets that only B has",                  \
-            group                                                            \
+/* Rows of a table of struct argp_option; `a` and `b` name the files. */
+#define COMPARE_OPTIONS(group, a, b)                                      \
+    {"abs",                                                               \
+     'a',                                                                 \
+     "X",                                                                 \
+     0,                                                                   \
+     "Limit each error to X in all float datasets, in place of " b        \
+     "'s bounds",                                                         \
+     group},                                                              \
+        {"rel",                                                           \
+         'r',                                                             \
+         "X",                                                             \
+         0,                                                               \
+         "Limit each error to X times the range of the dataset's values " \
+         "in " a,                                                         \
+         group},                                                          \
+        {"pwr",                                                           \
+         COMPARE_KEY_PWR,                                                 \
+         "X",                                                             \
+         0,                                                               \
+         "Limit each error to X times its value in " a,                   \
+         group},                                                          \
+        {"floor", COMPARE_KEY_FLOOR, "X", 0, TOOL_HELP_FLOOR, group},     \
+    {                                                                     \
+        "allow-unjudged", COMPARE_KEY_ALLOW_UNJUDGED, NULL, 0,            \
+            "Accept datasets without a known bound, datasets that terp "  \
+            "cannot compare, and datasets that only " b " has",           \
+            group                                                         \
     }
 
 /* Whether the key belongs to an option of COMPARE_OPTIONS, which it reads. A

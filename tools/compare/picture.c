@@ -36,6 +36,8 @@ plan_slice(const struct tool_dataset *dataset, struct compare_picture *picture,
         slice->step[axis] = step;
         slice->count[axis] = count;
         *(k == 0 ? &picture->nx : &picture->ny) = (int)count;
+        if (k == 0)
+            picture->at_x = slice->at[axis];
         picture->axis_y = axis;
         *(k == 0 ? &picture->step_x : &picture->step_y) = step;
     }

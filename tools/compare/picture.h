@@ -17,9 +17,10 @@ enum {
 
 /* A slice through the middle. */
 struct compare_picture {
-    int rank;   /* 1: curves; 2: images; 0: nothing */
-    int nx, ny; /* values across and down */
-    int axis_y; /* dimension that runs down */
+    int rank;      /* 1: curves; 2: images; 0: nothing */
+    int nx, ny;    /* values across and down */
+    int axis_y;    /* dimension that runs down */
+    uint64_t at_x; /* index of the first value across */
     uint64_t step_x, step_y;
     char slice[256]; /* such as "[128, :, :]" */
     /* ny rows of nx values, northern rows first. NAN: special value, unchanged;
