@@ -160,6 +160,14 @@ if(TERP_SYSTEM_PYTHON AND NOT TERP_SANITIZE)
                    ${CMAKE_CURRENT_SOURCE_DIR}/tools/test_preview.py)
   set_tests_properties(test_preview PROPERTIES
     ENVIRONMENT "${environment}" SKIP_RETURN_CODE 77)
+  # Chromium shows the pages where it is found.
+  foreach(name test_report test_report_browser)
+    add_test(NAME ${name}
+             COMMAND ${TERP_SYSTEM_PYTHON}
+                     ${CMAKE_CURRENT_SOURCE_DIR}/tools/${name}.py)
+    set_tests_properties(${name} PROPERTIES
+      ENVIRONMENT "${environment}" SKIP_RETURN_CODE 77)
+  endforeach()
   add_test(NAME test_metrics
            COMMAND ${TERP_SYSTEM_PYTHON}
                    ${CMAKE_CURRENT_SOURCE_DIR}/tools/test_metrics.py)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""HDF5 files with random damage: terp info, verify, repack and preview end
-with a message and an exit code, unless HDF5 itself crashes.
+"""HDF5 files with random damage: terp info, verify, report, repack and
+preview end with a message and an exit code, unless HDF5 itself crashes.
 
 The damage has a fixed seed: changed bytes, an overwritten run of bytes, a part
 copied elsewhere, or a cut file. TEST_NDAMAGED is the number of files; the
@@ -23,6 +23,7 @@ H5DUMP = shutil.which("h5dump")
 COMMANDS = (
     ("info",),
     ("verify", "--threads=2"),
+    ("report",),
     ("repack", "--abs=1e-3", "--salvage", "--threads=2"),
     ("preview", "--step=2"),
 )
@@ -84,7 +85,8 @@ class Damaged(ToolTest):
 
     def check(self, arguments):
         out = self.path("out.h5")
-        outs = [out] if arguments[0] in ("repack", "preview") else []
+        outs = ([out] if arguments[0] in ("repack", "preview") else
+                ["--html", out] if arguments[0] == "report" else [])
         environment = {
             **os.environ,
             "ASAN_OPTIONS": f"exitcode={SANITIZED}:detect_leaks=0:"
@@ -125,7 +127,7 @@ class Damaged(ToolTest):
             with open(self.in_, "wb") as file:
                 file.write(damage(bytes_, pick))
             # One command that only reads, and one that copies.
-            chosen = pick.sample(COMMANDS[:2], 1) + pick.sample(COMMANDS[2:], 1)
+            chosen = pick.sample(COMMANDS[:3], 1) + pick.sample(COMMANDS[3:], 1)
             for arguments in chosen:
                 with self.subTest(i=i, command=arguments[0]):
                     self.check(arguments)

@@ -10,6 +10,7 @@ import subprocess
 import unittest
 from fractions import Fraction
 
+from report_page import Page
 from tool_case import (
     CUBE,
     EXACT,
@@ -829,6 +830,44 @@ class Compare(ToolTest):
         environment = {**os.environ, "HDF5_PLUGIN_PRELOAD": "::"}
         text = self.expect(TROUBLE, "compare", path, path, env=environment)
         self.assertIn("set HDF5_PLUGIN_PATH", text)
+
+
+class Report(ToolTest):
+    """test_report.py has more; this runs with sanitizers too."""
+
+    def test_page_of_all_kinds_of_datasets_is_whole(self):
+        kinds = (
+            f"new cube f32 {CUBE} terp=2,1,3 0=nan",
+            "new decades f64 40x40 40x40 terp=3,1,2 decades=4@-8",
+            "new exact f64 300 100 terp=1,1,30 -",
+            "new group/plain f32 3x8x8 - fill=-7 0=nan,1=inf,2=-7,4=1e20,5=1e20",
+            "new empty f32 0x3 5x3 - -",
+            "new null f32 null - - -",
+            "new one f64 scalar - - 0=3",
+            "new ints i32 50 25 gzip -",
+            "new text text 1 - - -",
+        )
+        a = self.make("a.h5", *kinds)
+        b = self.make("b.h5", *kinds[:4], *kinds[5:], "flip cube 99")
+        page = self.path("page.html")
+        for code, arguments, nrows in (
+            (OK, (a,), 9), (FOUND, (b,), 8), (OK, (a, a), 9),
+            (FOUND, (a, b), 9), (FOUND, (b, a, "--rel=1e-3"), 9),
+        ):
+            with self.subTest(arguments):
+                self.expect(code, "report", *arguments, f"--html={page}")
+                with open(page, encoding="utf-8") as file:
+                    self.assertEqual(len(Page(file.read()).rows), nrows)
+
+    def test_missing_plugin_is_said_in_the_page(self):
+        path = self.make("file.h5", f"new x f32 {CUBE} terp=2,1,3 -")
+        page = self.path("page.html")
+        environment = {**os.environ, "HDF5_PLUGIN_PRELOAD": "::"}
+        for files in ((path,), (path, path)):
+            self.expect(TROUBLE, "report", *files, "--html", page,
+                        env=environment)
+            with open(page, encoding="utf-8") as file:
+                self.assertIn("set HDF5_PLUGIN_PATH", Page(file.read()).text)
 
 
 if __name__ == "__main__":

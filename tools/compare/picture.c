@@ -190,16 +190,19 @@ read_slice(struct compare_picture *picture, const struct tool_dataset *a,
     for (uint64_t i = 0; i < walk->grid.nvalues; i++) {
         double *at_a = &picture->a[i], *at_b = &picture->b[i];
         bool changed;
-        if (compare_walk_value(walk, i, at_a, at_b, &changed) &&
-            compare_is_drawn(result, *at_a)) {
-            picture->errors[i] = *at_b - *at_a;
+        const bool drawn = compare_walk_value(walk, i, at_a, at_b, &changed) &&
+                           compare_is_drawn(result, *at_a);
+        if (drawn) {
             picture->min = fmin(picture->min, *at_a);
             picture->max = fmax(picture->max, *at_a);
         } else {
             *at_a = NAN;
+        }
+        if (drawn && isfinite(*at_b))
+            picture->errors[i] = *at_b - *at_a;
+        else
             *at_b = picture->errors[i] =
                 changed ? (double)INFINITY : (double)NAN;
-        }
     }
     if (picture->rank == 2 && compare_runs_north(a, picture->axis_y)) {
         turn_rows(picture, picture->a);

@@ -24,7 +24,7 @@ struct compare_picture {
     uint64_t step_x, step_y;
     char slice[256]; /* such as "[128, :, :]" */
     /* ny rows of nx values, northern rows first. NAN: special value, unchanged;
-     * INFINITY, in `b` only: special value that changed. */
+     * INFINITY, in `b` only: special value that changed, or new one. */
     double *a, *b;
     double *errors;  /* b - a, or like `b` for special values */
     double min, max; /* of the valid values of `a` */

@@ -324,7 +324,7 @@ put_lengths(struct html *html, const struct axis *axis)
 
 void
 report_spectra(struct html *html, const struct compare_metrics *metrics,
-               bool has_original)
+               bool has_errors)
 {
     struct spectrum before, after, error;
     double max, min;
@@ -334,7 +334,7 @@ report_spectra(struct html *html, const struct compare_metrics *metrics,
     thin(metrics, METRICS_OF_ERROR, &error);
     max = before.max;
     min = before.min;
-    if (has_original) {
+    if (has_errors) {
         max = fmax(max, fmax(after.max, error.max));
         min = fmin(min, fmin(after.min, error.min));
     }
@@ -351,8 +351,8 @@ report_spectra(struct html *html, const struct compare_metrics *metrics,
     put_ticks(html, &axis_y, 5, put_tick_y);
     put_lengths(html, &axis_x);
     put_curve(html, "before", &axis_x, &axis_y, before.x, before.y, before.n);
-    put_legend(html, 0, "before", has_original ? "original" : "values");
-    if (has_original) {
+    put_legend(html, 0, "before", has_errors ? "original" : "values");
+    if (has_errors) {
         put_curve(html, "after", &axis_x, &axis_y, after.x, after.y, after.n);
         put_legend(html, 1, "after", "copy");
         put_curve(html, "error", &axis_x, &axis_y, error.x, error.y, error.n);
@@ -361,7 +361,7 @@ report_spectra(struct html *html, const struct compare_metrics *metrics,
     end(html, "wave length in steps of the grid");
     html_put(html, "<figcaption>Power spectrum");
     html_put(html,
-             has_original
+             has_errors
                  ? ": where the error is far below the original, the copy "
                    "keeps the waves of that length.</figcaption>"
                  : " of the values.</figcaption>");
@@ -388,7 +388,7 @@ put_values(struct html *html, const struct compare_picture *picture,
     begin(html, name);
     put_ticks(html, axis_y, 5, put_tick_y);
     put_ticks(html, &axis_x, 5, put_tick_x);
-    put_curve(html, second != NULL ? "before" : "error", &axis_x, axis_y, x,
+    put_curve(html, second != NULL ? "before" : "trace", &axis_x, axis_y, x,
               first, n);
     if (second != NULL && second != first)
         put_curve(html, "after", &axis_x, axis_y, x, second, n);
@@ -419,7 +419,7 @@ report_curves(struct html *html, const struct compare_picture *picture,
                picture->scale.floor > 0 ? "Values, on a logarithmic axis"
                                         : "Values",
                picture->a, has_original ? picture->b : picture->a, units);
-    if (has_original && limit > 0) {
+    if (has_original && limit > 0 && isfinite(limit)) {
         axis = (struct axis){-limit, limit, false, NULL};
         put_values(html, picture, &axis,
                    picture->is_relative ? "Error, divided by the value"

@@ -201,6 +201,7 @@ put_saving(struct html *html, const struct report_pair *pair,
 {
     html_put(html, "Chunks of ");
     html_dims(html, pair->b->rank, shape);
+    html_put(html, pair->b->rank == 1 ? " values" : "");
     if (isnan(saving)) {
         html_put(html, " are what terp would choose; their effect was not "
                        "measured.");
@@ -215,8 +216,11 @@ put_saving(struct html *html, const struct report_pair *pair,
     }
     html_put(html, ", measured with terp and the same bound on ");
     html_count(html, nvalues);
-    html_put(html, " values of the original.");
-    if (saving >= LEAST_SAVING) {
+    html_put(html, pair->has_original ? " values of the original."
+                                      : " values of the file.");
+    /* A copy with loss must not be compressed again. */
+    if (saving >= LEAST_SAVING &&
+        (pair->has_original || tool_is_lossless(pair->b))) {
         html_put(html, " To make them:");
         put_option(html, pair->b->rank, shape);
     }
@@ -244,8 +248,8 @@ report_chunks(struct html *html, const struct report_pair *pair, double bound)
     } else if (is_same(b, shape)) {
         html_put(html, "They have the shape that terp would choose.");
     } else {
-        put_saving(html, pair, shape, measure(pair, shape, bound, &nvalues),
-                   nvalues);
+        const double saving = measure(pair, shape, bound, &nvalues);
+        put_saving(html, pair, shape, saving, nvalues);
     }
     if (b->chunk_nbytes > LARGE_NBYTES && b->chunked) {
         html_put(html, " A program that reads one value decodes a chunk of ");

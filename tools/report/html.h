@@ -29,7 +29,7 @@ html_append(struct html *html, const struct html *other);
 /* Adds text from a file: shown as tool_shown shows it, and escaped for elements
  * and for attributes in double quotes. A text of more than `max` bytes loses
  * its middle, and "..." stands there; 0: HTML_MAX_NAME. */
-#define HTML_MAX_NAME 1000
+#define HTML_MAX_NAME 400
 #define HTML_MAX_SHORT_NAME 80
 void
 html_text(struct html *html, const char *text, size_t max);

@@ -159,25 +159,57 @@ put_note(struct html *html, const struct compare_picture *picture)
     html_put(html, "</p>\n");
 }
 
+/* The limit of the colours for errors. An infinite error must not take all of
+ * them. */
+static double
+limit_of(const struct compare_picture *picture)
+{
+    const size_t n = (size_t)picture->nx * (size_t)picture->ny;
+    double limit = 0;
+
+    if (isfinite(picture->error_scale))
+        return picture->error_scale;
+    for (size_t i = 0; i < n; i++)
+        if (isfinite(picture->errors[i]))
+            limit = fmax(limit, fabs(picture->errors[i]));
+    return limit;
+}
+
+/* Whether original and copy look the same, because no value differs. */
+static bool
+is_equal(const struct compare_picture *picture)
+{
+    const size_t n = (size_t)picture->nx * (size_t)picture->ny;
+
+    for (size_t i = 0; i < n; i++)
+        if (picture->errors[i] != 0 && !isnan(picture->errors[i]))
+            return false;
+    return true;
+}
+
 void
 report_images(struct html *html, const struct compare_picture *picture,
               bool has_original, const char *units)
 {
     static const struct plot_scale linear = {0};
     const bool logarithmic = picture->scale.floor > 0;
-    struct image image = {
-        .name = !has_original ? (logarithmic ? "Values, logarithmic" : "Values")
-                : logarithmic ? "Original, logarithmic"
-                              : "Original",
-        .values = picture->a,
-        .min = picture->min,
-        .max = picture->max,
-        .scale = &picture->scale,
-        .units = units};
+    const bool is_one = !has_original || is_equal(picture);
+    struct image image = {.values = picture->a,
+                          .min = picture->min,
+                          .max = picture->max,
+                          .scale = &picture->scale,
+                          .units = units};
 
+    if (!has_original)
+        image.name = logarithmic ? "Values, logarithmic" : "Values";
+    else if (is_one)
+        image.name = logarithmic ? "Original and copy are equal; logarithmic"
+                                 : "Original and copy are equal";
+    else
+        image.name = logarithmic ? "Original, logarithmic" : "Original";
     html_put(html, "<div class=\"images\">");
     put_image(html, picture, &image);
-    if (has_original) {
+    if (!is_one) {
         image.name = logarithmic ? "Copy, logarithmic" : "Copy";
         image.values = picture->b;
         put_image(html, picture, &image);
@@ -185,8 +217,8 @@ report_images(struct html *html, const struct compare_picture *picture,
                                            ? "Error, divided by the value"
                                            : "Error: copy minus original",
                                .values = picture->errors,
-                               .min = -picture->error_scale,
-                               .max = picture->error_scale,
+                               .min = -limit_of(picture),
+                               .max = limit_of(picture),
                                .is_error = true,
                                .scale = &linear,
                                .units = picture->is_relative ? "" : units};

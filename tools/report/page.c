@@ -114,9 +114,9 @@ put_row(struct report_page *page, const struct report_pair *pair,
     }
     html_put(html, "<td data-name=\"Result\">");
     report_put_verdict(html, pair, fails);
-    if (result->reason[0] != '\0' && place == 0) {
+    if (report_reason(pair)[0] != '\0' && place == 0) {
         html_put(html, " <span class=\"reason\">");
-        html_text(html, result->reason, 0);
+        html_text(html, report_reason(pair), 0);
         html_put(html, "</span>");
     }
     html_put(html, "</td></tr>\n");
@@ -127,14 +127,14 @@ static void
 put_failure(struct report_page *page, const struct report_pair *pair,
             uint64_t place)
 {
-    if (page->nfailures_listed++ >= MAX_NFAILURES)
+    if (page->nfailing++ >= MAX_NFAILURES)
         return;
     html_put(&page->failures, "<li>");
     put_name(&page->failures, pair->result->path, place);
     html_printf(&page->failures, ": %s", report_verdict_text(pair));
-    if (pair->result->reason[0] != '\0') {
+    if (report_reason(pair)[0] != '\0') {
         html_put(&page->failures, " (");
-        html_text(&page->failures, pair->result->reason, 0);
+        html_text(&page->failures, report_reason(pair), 0);
         html_put(&page->failures, ")");
     }
     html_put(&page->failures, "</li>\n");
@@ -146,7 +146,7 @@ add_sums(struct report_page *page, const struct report_pair *pair,
 {
     const struct compare_result *result = pair->result;
 
-    if (!result->compared || result->type == TERP_BYTES)
+    if (!result->compared || result->type == TERP_BYTES || result->nbytes == 0)
         return;
     page->nfloats++;
     page->nbytes += result->nbytes;
@@ -173,7 +173,8 @@ report_page_add(struct report_page *page, const struct report_pair *pair,
     bool ok = true;
 
     page->ndatasets++;
-    page->nfailed += verdict >= COMPARE_EXCEEDED;
+    page->nexceeded += verdict == COMPARE_EXCEEDED;
+    page->nfailed += verdict > COMPARE_EXCEEDED;
     page->nunjudged += verdict != COMPARE_OK && verdict < COMPARE_EXCEEDED;
     add_sums(page, pair, place);
     if (detail)
@@ -244,30 +245,24 @@ static void
 put_judgement(const struct report_page *page, struct html *html)
 {
     const bool has_original = page->request->path_b != NULL;
-    const bool allows = page->request->given.allows_unjudged;
-    const bool fails = page->nfailed > 0 || page->troubles.nbytes > 0 ||
-                       (page->nunjudged > 0 && !allows);
+    const bool fails = page->nfailing > 0 || page->troubles.nbytes > 0;
 
     html_printf(html, "<p class=\"judgement %s\">", fails ? "bad" : "good");
-    if (page->ndatasets == 0)
-        html_put(html, page->request->nglobs > 0 ? "No dataset was selected."
-                                                 : "No datasets.");
-    else if (page->nfailed > 0) {
-        html_count(html, page->nfailed);
+    if (page->ndatasets == 0) {
+        html_put(html, "The page shows no dataset.");
+    } else if (page->nfailing > 0) {
+        html_count(html, page->nfailing);
         html_put(html, " of ");
         html_count(html, page->ndatasets);
-        html_put(html, has_original
-                           ? " datasets differ from the original by more than "
-                             "their bound allows, or cannot be compared."
-                           : " datasets cannot be read.");
+        html_put(html, page->ndatasets == 1 ? " dataset" : " datasets");
+        html_put(html, page->nfailing == 1 ? " fails" : " fail");
+        html_put(html, has_original ? " the comparison." : " to be read.");
     } else if (page->nunjudged > 0) {
-        html_put(html, "No bound is exceeded, but ");
+        html_put(html, "No dataset fails the comparison, but ");
         html_count(html, page->nunjudged);
         html_put(html, " of ");
         html_count(html, page->ndatasets);
-        html_put(html, has_original ? " datasets have no known bound, or were "
-                                      "not compared."
-                                    : " datasets were not read.");
+        html_put(html, " have no known bound, or were not compared.");
     } else if (has_original) {
         html_put(html, "Every dataset of the copy is identical or keeps its "
                        "bound.");
@@ -285,9 +280,9 @@ put_judgement(const struct report_page *page, struct html *html)
     if (page->failures.nbytes > 0) {
         html_put(html, "<ul class=\"trouble\">\n");
         html_append(html, &page->failures);
-        if (page->nfailures_listed > MAX_NFAILURES) {
+        if (page->nfailing > MAX_NFAILURES) {
             html_put(html, "<li>and ");
-            html_count(html, page->nfailures_listed - MAX_NFAILURES);
+            html_count(html, page->nfailing - MAX_NFAILURES);
             html_put(html, " more</li>\n");
         }
         html_put(html, "</ul>\n");
@@ -348,9 +343,10 @@ put_totals(const struct report_page *page, struct html *html)
         }
         html_put(html, "</td></tr>\n<tr><th scope=\"row\">All bounds "
                        "kept</th><td>");
-        html_put(html, page->nfailed > 0     ? "<strong>no</strong>"
-                       : page->nunjudged > 0 ? "as far as bounds are known"
-                                             : "yes");
+        html_put(html, page->nexceeded > 0 ? "<strong>no</strong>"
+                       : page->nfailed + page->nunjudged > 0
+                           ? "yes, where a bound could be judged"
+                           : "yes");
         html_put(html, "</td></tr>\n");
     }
     html_put(html, "</tbody></table>\n");
@@ -383,7 +379,7 @@ put_table(const struct report_page *page, struct html *html)
         html_printf(html,
                     "The %s %" PRIu64 " of %" PRIu64 " datasets with "
                     "floating-point values follow in detail; ",
-                    page->nfailed > 0 ? "failing and the largest," : "largest",
+                    page->nfailing > 0 ? "failing and the largest," : "largest",
                     page->nsections, page->nfloats);
         html_put(html, "<code>--limit</code> and <code>--dataset</code> choose "
                        "others.</p>\n");

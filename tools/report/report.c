@@ -154,7 +154,8 @@ note_size(const char *path, const struct tool_dataset *dataset,
     struct run *run = context;
 
     (void)trouble;
-    if (dataset == NULL || !is_wanted(run, path) || !has_section(dataset))
+    if (dataset == NULL || !is_wanted(run, path) || !has_section(dataset) ||
+        dataset->nvalues == 0)
         return;
     if (run->nsizes == run->cap_sizes) {
         const size_t cap = run->cap_sizes > 0 ? 2 * run->cap_sizes : 64;
@@ -200,7 +201,7 @@ takes_section(struct run *run, const struct report_pair *pair)
     const struct compare_result *result = pair->result;
     const uint64_t nbytes = result->nbytes;
 
-    if (!result->compared || result->type == TERP_BYTES)
+    if (!result->compared || result->type == TERP_BYTES || nbytes == 0)
         return false;
     if (nbytes > run->least_nbytes)
         return true;
@@ -500,6 +501,12 @@ make_page(struct run *run)
         run->code = TOOL_TROUBLE;
     } else if (!write_page(run, &html)) {
         run->code = TOOL_TROUBLE;
+    } else {
+        fprintf(stderr,
+                "terp report: %s: datasets: %" PRIu64 ", failing: %" PRIu64
+                ", in detail: %" PRIu64 "\n",
+                tool_shown(run->request.path_html), run->page.ndatasets,
+                run->page.nfailing, run->page.nsections);
     }
     html_free(&html);
 }

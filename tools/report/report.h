@@ -45,14 +45,16 @@ struct report_page {
     struct html rows, sections;
     uint64_t nrows, nhidden; /* datasets in the table, and left out of it */
     uint64_t nsections, nfloats;
-    uint64_t ndatasets, nfailed, nunjudged;
+    /* Datasets whose bound is exceeded, others that fail in any case, and those
+     * that could not be judged. */
+    uint64_t ndatasets, nexceeded, nfailed, nunjudged;
     /* Of float datasets: values, and stored bytes. */
     uint64_t nbytes, a_stored_nbytes, b_stored_nbytes;
     double worst;         /* largest error over its bound; NAN: none known */
     uint64_t worst_place; /* number of its section; 0: none */
     struct html worst_name;
-    struct html failures; /* a list */
-    uint64_t nfailures_listed;
+    uint64_t nfailing;    /* datasets that make the command fail */
+    struct html failures; /* a list of them */
     struct html troubles; /* a list: what is wrong with the files */
 };
 
@@ -92,6 +94,10 @@ report_section(struct html *html, uint64_t place,
 const char *
 report_verdict_text(const struct report_pair *pair);
 
+/* The reason of the verdict; "" where the verdict says it all. */
+const char *
+report_reason(const struct report_pair *pair);
+
 /* Adds the verdict as a coloured word. */
 void
 report_put_verdict(struct html *html, const struct report_pair *pair,
@@ -114,7 +120,7 @@ report_bins(struct html *html, const struct compare_bins *bins);
 
 void
 report_spectra(struct html *html, const struct compare_metrics *metrics,
-               bool has_original);
+               bool has_errors);
 
 /* ---- advice ---- */
 

@@ -84,6 +84,21 @@ report_verdict_text(const struct report_pair *pair)
                                                           : texts[COMPARE_OK];
 }
 
+const char *
+report_reason(const struct report_pair *pair)
+{
+    switch (pair->result->verdict) {
+    case COMPARE_UNJUDGED:
+    case COMPARE_EXTRA:
+    case COMPARE_TYPE:
+    case COMPARE_SHAPE:
+    case COMPARE_MISSING:
+        return "";
+    default:
+        return pair->result->reason;
+    }
+}
+
 void
 report_put_verdict(struct html *html, const struct report_pair *pair,
                    bool fails)
@@ -303,7 +318,7 @@ put_chunk_bounds(const struct section *section)
 
     if (!section->has_bins || !(bins->max_bound > 0))
         return;
-    html_put(html, "; in units of the values ");
+    html_put(html, ", which is ");
     if (bins->min_bound < bins->max_bound) {
         html_data(html, "least_bound", bins->min_bound, 4);
         html_put(html, " to ");
@@ -319,8 +334,9 @@ put_own(const struct section *section)
     const struct terp_params *params = &b->cd.params;
     struct html *html = section->html;
 
-    if (filters_lose_nothing(b)) {
-        html_put(html, "none: every bit of the values is kept");
+    if (section->pair->has_original ? section->result->is_lossless
+                                    : filters_lose_nothing(b)) {
+        html_put(html, "none: the filters keep every bit");
     } else if (!b->has_terp) {
         html_put(html, "unknown: terp did not compress the dataset");
     } else {
@@ -366,7 +382,7 @@ put_kept(const struct section *section)
     else if (isnan(result->error_of_bound) && result->max_error > 0)
         html_put(html, "unknown: no bound is known");
     else
-        html_put(html, "yes");
+        html_put(html, result->max_error > 0 ? "yes" : "yes: nothing differs");
     if (section->pair->has_original && result->nchunks > 0) {
         html_put(html, "; chunks above their bound: ");
         html_printf(html,
@@ -415,12 +431,11 @@ put_errors(const struct section *section)
     end_fact(html);
     begin_fact(html, "PSNR");
     html_fixed(html, "psnr", result->psnr, 2);
-    html_put(html, isfinite(result->psnr)     ? " dB"
-                   : result->max_error == 0   ? ": no error"
-                   : isnan(result->max_error) ? ": no valid values"
-                                              : ": all values are the same");
+    html_put(html, !isnan(result->psnr)  ? " dB"
+                   : result->nvalid == 0 ? " (no valid values)"
+                                         : " (all values are the same)");
     end_fact(html);
-    if (metrics == NULL)
+    if (metrics == NULL || result->max_error == 0)
         return;
     begin_fact(html, "SSIM");
     html_fixed(html, "ssim", metrics->ssim, 6);
@@ -428,7 +443,7 @@ put_errors(const struct section *section)
         html_put(html, "; the lowest slice has ");
         html_fixed(html, "ssim_min", metrics->ssim_min, 6);
     } else if (metrics->nslices == 0) {
-        html_put(html, ": needs slices of 11 &times; 11 values");
+        html_put(html, " (no slices of 11 &times; 11 values)");
     }
     end_fact(html);
     begin_fact(html, "RMS error");
@@ -549,9 +564,9 @@ put_title(const struct section *section, uint64_t place)
     report_put_verdict(html, section->pair,
                        section->result->verdict >= COMPARE_EXCEEDED);
     html_put(html, "</h2>\n");
-    if (section->result->reason[0] != '\0') {
+    if (report_reason(section->pair)[0] != '\0') {
         html_put(html, "<p class=\"trouble\">");
-        html_text(html, section->result->reason, 0);
+        html_text(html, report_reason(section->pair), 0);
         html_put(html, ".</p>\n");
     }
     if (name != NULL && *name != '\0') {
@@ -603,8 +618,7 @@ put_charts(const struct section *section)
     if (has_errors && section->has_bins)
         report_bins(section->html, &section->bins);
     if (result->metrics != NULL && result->metrics->nwaves > 2)
-        report_spectra(section->html, result->metrics,
-                       section->pair->has_original);
+        report_spectra(section->html, result->metrics, has_errors);
     html_put(section->html, "</div>\n");
 }
 
