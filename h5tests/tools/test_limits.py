@@ -89,6 +89,13 @@ class Limits(ToolTest):
                 self.assertIn("--trusted", said)
                 self.assertLess(mib, 300)
                 self.assertFalse(os.path.exists(self.path("out.h5")))
+        page = self.path("page.html")
+        for files in (path,), (path, path):
+            code, _, _, mib = self.run_tool("report", *files, "--html", page)
+            self.assertEqual(code, FOUND)
+            self.assertLess(mib, 300)
+            with open(page, encoding="utf-8") as file:
+                self.assertRegex(file.read(), "TERP_MAX_MEMORY.*--trusted")
         # No decoding is needed to report it.
         self.assertEqual(self.run_tool("info", path)[0], OK)
         code, out, _, _ = self.run_tool("verify", "--trusted", path)

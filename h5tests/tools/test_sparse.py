@@ -153,6 +153,11 @@ class Sparse(ToolTest):
         self.expect(OK, "compare", path, out)
         self.assertIn("only stored values",
                       self.expect(OK, "advise", path))
+        for files in (path,), (path, out):
+            page = self.path("page.html")
+            self.expect(OK, "report", *files, "--html", page)
+            with open(page, encoding="utf-8") as file:
+                self.assertIn("never written", file.read())
         self.assertLess(time.monotonic() - begin, 40)
 
     def test_preview_whose_step_does_not_divide_chunks(self):

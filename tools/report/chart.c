@@ -135,9 +135,11 @@ put_ticks(struct html *html, const struct axis *axis, int n,
     double step = nice_step(range, n);
     if (axis->logarithmic || (axis->scale != NULL && axis->scale->floor > 0))
         step = fmax(ceil(range / n), 1);
-    double at = ceil(axis->min / step - 1e-9) * step;
-    for (int i = 0; i < MAX_NTICKS && at <= axis->max + range * 1e-9;
-         i++, at += step) {
+    const double first = ceil(axis->min / step - 1e-9) * step;
+    for (int i = 0; i < MAX_NTICKS; i++) {
+        const double at = first + i * step;
+        if (at > axis->max + range * 1e-9)
+            break;
         const double value = fabs(at) < step * 1e-9 ? 0 : at;
         put_tick(html, (value - axis->min) / range,
                  label_of(axis, value, label));
@@ -370,35 +372,39 @@ report_spectra(struct html *html, const struct compare_metrics *metrics,
 
 /* ---- curves ---- */
 
-/* Adds a chart of values at indices 0 to n - 1. */
+/* Curves over the index of the value. */
+struct lines {
+    const char *name, *units;
+    struct axis axis;
+    const double *values; /* drawn with `class` */
+    const char *class;
+    const double *copy; /* NULL: none */
+};
+
 static void
-put_values(struct html *html, const struct compare_picture *picture,
-           const struct axis *axis_y, const char *name, const double *first,
-           const double *second, const char *units)
+put_lines(struct html *html, const struct compare_picture *picture,
+          const struct lines *lines)
 {
     double x[PICTURE_MAX_CURVE];
     const int n = picture->nx;
-    const struct axis axis_x = {(double)picture->at_x,
-                                (double)picture->at_x + fmax(n - 1, 1), false,
-                                NULL};
+    const double first = (double)picture->at_x;
+    const struct axis axis = {first, first + fmax(n - 1, 1), false, NULL};
 
     for (int i = 0; i < n; i++)
-        x[i] = (double)picture->at_x + i;
+        x[i] = first + i;
     html_put(html, "<figure>");
-    begin(html, name);
-    put_ticks(html, axis_y, 5, put_tick_y);
-    put_ticks(html, &axis_x, 5, put_tick_x);
-    put_curve(html, second != NULL ? "before" : "trace", &axis_x, axis_y, x,
-              first, n);
-    if (second != NULL && second != first)
-        put_curve(html, "after", &axis_x, axis_y, x, second, n);
-    if (second != NULL && second != first) {
+    begin(html, lines->name);
+    put_ticks(html, &lines->axis, 5, put_tick_y);
+    put_ticks(html, &axis, 5, put_tick_x);
+    put_curve(html, lines->class, &axis, &lines->axis, x, lines->values, n);
+    if (lines->copy != NULL) {
+        put_curve(html, "after", &axis, &lines->axis, x, lines->copy, n);
         put_legend(html, 0, "before", "original");
         put_legend(html, 1, "after", "copy");
     }
     end(html, "index");
-    html_printf(html, "<figcaption>%s", name);
-    report_put_units(html, units);
+    html_printf(html, "<figcaption>%s", lines->name);
+    report_put_units(html, lines->units);
     html_put(html, ".</figcaption></figure>\n");
 }
 
@@ -407,7 +413,21 @@ report_curves(struct html *html, const struct compare_picture *picture,
               bool has_original, const char *units)
 {
     const double limit = picture->error_scale;
-    struct axis axis = {picture->min, picture->max, false, &picture->scale};
+    const struct lines values = {
+        .name = picture->scale.floor > 0 ? "Values, on a logarithmic axis"
+                                         : "Values",
+        .units = units,
+        .axis = {picture->min, picture->max, false, &picture->scale},
+        .values = picture->a,
+        .class = "before",
+        .copy = has_original ? picture->b : NULL};
+    const struct lines errors = {.name = picture->is_relative
+                                             ? "Error, divided by the value"
+                                             : "Error: copy minus original",
+                                 .units = picture->is_relative ? "" : units,
+                                 .axis = {-limit, limit, false, NULL},
+                                 .values = picture->errors,
+                                 .class = "trace"};
 
     if (!(picture->max >= picture->min)) {
         html_put(html, "<p>The middle of the dataset has only special "
@@ -415,16 +435,8 @@ report_curves(struct html *html, const struct compare_picture *picture,
         return;
     }
     html_put(html, "<div class=\"charts\">");
-    put_values(html, picture, &axis,
-               picture->scale.floor > 0 ? "Values, on a logarithmic axis"
-                                        : "Values",
-               picture->a, has_original ? picture->b : picture->a, units);
-    if (has_original && limit > 0 && isfinite(limit)) {
-        axis = (struct axis){-limit, limit, false, NULL};
-        put_values(html, picture, &axis,
-                   picture->is_relative ? "Error, divided by the value"
-                                        : "Error: copy minus original",
-                   picture->errors, NULL, picture->is_relative ? "" : units);
-    }
+    put_lines(html, picture, &values);
+    if (has_original && limit > 0 && isfinite(limit))
+        put_lines(html, picture, &errors);
     html_put(html, "</div>\n");
 }

@@ -16,6 +16,11 @@
 /* The same for names of filters, which files can choose. */
 #define MAX_FILTER_NBYTES 40
 
+/* Smaller datasets always get metrics, and larger ones of which at least one
+ * value in HOLLOW_SHARE is stored. */
+#define HOLLOW_NBYTES ((uint64_t)64 << 20)
+#define HOLLOW_SHARE 4
+
 /* A dataset, and what the section reads of it. */
 struct section {
     struct html *html;
@@ -622,10 +627,28 @@ put_charts(const struct section *section)
     html_put(section->html, "</div>\n");
 }
 
-/* Computes what the section shows. False, with a sentence added to `troubles`,
+/* Whether most values were never written. A file of some kB can claim any
+ * number of them, and metrics would visit each. */
+static bool
+is_hollow(const struct tool_dataset *dataset)
+{
+    const uint64_t nbytes = dataset->nvalues * dataset->value_nbytes;
+    hsize_t nchunks = 0;
+
+    if (nbytes <= HOLLOW_NBYTES)
+        return false;
+    if (!dataset->chunked)
+        return H5Pget_layout(dataset->dcpl) == H5D_CONTIGUOUS &&
+               H5Pget_external_count(dataset->dcpl) == 0 &&
+               H5Dget_storage_size(dataset->id) == 0;
+    return H5Dget_num_chunks(dataset->id, dataset->space, &nchunks) >= 0 &&
+           nchunks < nbytes / HOLLOW_SHARE / dataset->chunk_nbytes;
+}
+
+/* Computes what the section shows, and adds to `notes` what it lacks. False
  * where something fails. */
 static bool
-measure(struct section *section, struct html *troubles)
+measure(struct section *section, struct html *notes)
 {
     const struct report_pair *pair = section->pair;
     char reason[512];
@@ -633,17 +656,23 @@ measure(struct section *section, struct html *troubles)
 
     if (section->result->nvalid == 0)
         return true;
-    pair->result->metrics = compare_metrics_measure(
-        pair->a, pair->b, section->result, reason, sizeof reason);
-    if (pair->result->metrics == NULL) {
-        put_trouble(troubles, "metrics", reason);
+    const bool hollow = is_hollow(pair->a) && is_hollow(pair->b);
+    if (hollow)
+        html_put(notes, "<p class=\"note\">Most values were never written: "
+                        "SSIM, RMS error, means and spectra are left "
+                        "out.</p>\n");
+    else
+        pair->result->metrics = compare_metrics_measure(
+            pair->a, pair->b, section->result, reason, sizeof reason);
+    if (pair->result->metrics == NULL && !hollow) {
+        put_trouble(notes, "metrics", reason);
         ok = false;
     }
     section->has_bins =
         compare_bins_read(&section->bins, pair->a, pair->b, section->bounds,
                           section->result, reason, sizeof reason);
     if (!section->has_bins) {
-        put_trouble(troubles, "histogram", reason);
+        put_trouble(notes, "histogram", reason);
         ok = false;
     }
     return ok;
@@ -666,12 +695,12 @@ report_section(struct html *html, uint64_t place,
                               .bounds = bounds,
                               .result = pair->result,
                               .units = report_units(pair->b)};
-    struct html troubles = {0};
-    bool ok = measure(&section, &troubles);
+    struct html notes = {0};
+    bool ok = measure(&section, &notes);
 
     put_title(&section, place);
-    html_append(html, &troubles);
-    html_free(&troubles);
+    html_append(html, &notes);
+    html_free(&notes);
     if (pair->b->nvalues > 0)
         ok &= put_picture(&section);
     html_put(html, "<div class=\"columns\">\n");
