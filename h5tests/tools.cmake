@@ -70,7 +70,7 @@ if(TERP_SYSTEM_PYTHON AND NOT TERP_SANITIZE)
   set_tests_properties(test_repack PROPERTIES
     ENVIRONMENT "${environment};TEST_FAKE_CUDA=$<TARGET_FILE:fake_cuda_engine>"
     SKIP_RETURN_CODE 77)
-  foreach(name test_coordinates test_fields test_growth test_signs)
+  foreach(name test_coordinates test_fields test_growth test_many test_signs)
     add_test(NAME ${name}
              COMMAND ${TERP_SYSTEM_PYTHON}
                      ${CMAKE_CURRENT_SOURCE_DIR}/tools/${name}.py)
@@ -148,6 +148,8 @@ if(TERP_SYSTEM_PYTHON AND NOT TERP_SANITIZE)
     set_tests_properties(test_faults PROPERTIES
       ENVIRONMENT "${environment};TEST_WRITE_FAULTS=$<TARGET_FILE:write_faults>"
       SKIP_RETURN_CODE 77)
+    set_property(TEST test_many APPEND PROPERTY ENVIRONMENT
+      "TEST_WRITE_FAULTS=$<TARGET_FILE:write_faults>")
     # The connector, if this HDF5 has connectors.
     if(TARGET h5vlterp AND COMMAND terp_add_venv_test)
       terp_add_venv_test(test_faults_venv venv ../tools/test_faults.py)

@@ -19,10 +19,10 @@ import sys
 # The floors of terp repack, lowest first. A file may include its own header and
 # headers of lower floors; all may include the other headers of tools/repack.
 REPACK = [f"tools/repack/{name}" for name in (
-    "request", "objects", "lists", "types", "regions", "references",
+    "request", "files", "objects", "lists", "types", "regions", "references",
     "dataset_list", "filters", "split", "salvage", "values", "plan", "job",
     "bounds", "warn", "compress", "record", "sample", "structure", "output",
-    "repack")]
+    "done", "copy", "many", "json", "repack")]
 
 # Floor -> pattern of paths. The first match counts.
 FLOORS = [

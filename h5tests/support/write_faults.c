@@ -1,8 +1,9 @@
 /* A library for LD_PRELOAD that makes the n-th write to a file of an unchanged
- * program fail or write less. Environment variables:
+ * program fail, write less or write something else. Environment variables:
  * - TEST_FAULT: "ENOSPC": the n-th write and all later ones fail, as on a full
  *   disk; "EIO": only the n-th fails; "short": from the n-th on, each writes at
- *   most half of its bytes; anything else: no faults;
+ *   most half of its bytes; "flip": from the n-th on, each pwrite of 4 KiB or
+ *   more writes a wrong byte; anything else: no faults;
  * - TEST_FAULT_AT: n, counted from 1;
  * - TEST_FAULT_FILES: a substring of the paths of the files;
  * - TEST_FAULT_COUNT: a file that gets the number of writes at exit. */
@@ -74,13 +75,34 @@ write(int fd, const void *bytes, size_t nbytes)
     return n < 0 ? -1 : writev(fd, &part, 1);
 }
 
+/* A copy with a wrong byte, if that is the fault of this write; free it. NULL:
+ * none. */
+static char *
+flipped(int fd, const void *bytes, size_t nbytes)
+{
+    const char *kind = getenv("TEST_FAULT"), *at = getenv("TEST_FAULT_AT");
+
+    if (kind == NULL || at == NULL || strcmp(kind, "flip") != 0 ||
+        nbytes < 4096 || !is_meant(fd) || ncalls < strtoul(at, NULL, 10))
+        return NULL;
+    char *copy = malloc(nbytes);
+    if (copy != NULL) {
+        memcpy(copy, bytes, nbytes);
+        copy[nbytes / 2] ^= 1;
+    }
+    return copy;
+}
+
 ssize_t
 pwrite(int fd, const void *bytes, size_t nbytes, off_t at)
 {
     const ssize_t n = allowed(fd, nbytes);
-    const struct iovec part = part_of(bytes, n);
+    char *wrong = flipped(fd, bytes, nbytes);
+    const struct iovec part = part_of(wrong != NULL ? wrong : bytes, n);
+    const ssize_t written = n < 0 ? -1 : pwritev(fd, &part, 1, at);
 
-    return n < 0 ? -1 : pwritev(fd, &part, 1, at);
+    free(wrong);
+    return written;
 }
 
 /* Programs with 64-bit offsets call this function through a macro. */

@@ -78,6 +78,7 @@ class Page(ToolTest):
             ("compare", OK, [good, good, "--metrics"]),
             ("info", FOUND, [recorded, bad]),
             ("verify", FOUND, [recorded, bad]),
+            ("repack", OK, [good, recorded, "--lossless"]),
         ):
             document = self.json(code, command, *arguments)
             told = set(re.findall(r"\w+", section("JSON", command)))

@@ -200,13 +200,13 @@ tool_option_valid_range(struct argp_state *state, const char *text,
 int
 tool_option_nthreads(struct argp_state *state, const char *text)
 {
-    char *end;
-    long nthreads = strtol(text, &end, 10);
-    if (end == text || *end != '\0' || nthreads < 1 ||
-        nthreads > TERP_MAX_NTHREADS)
-        argp_error(state, "the number of threads '%s' must be 1 to %d", text,
-                   TERP_MAX_NTHREADS);
-    return (int)nthreads;
+    return read_count(state, text, "threads", TERP_MAX_NTHREADS);
+}
+
+int
+tool_option_njobs(struct argp_state *state, const char *text)
+{
+    return read_count(state, text, "jobs", TERP_MAX_NTHREADS);
 }
 
 void

@@ -98,6 +98,10 @@ tool_option_valid_range(struct argp_state *state, const char *text,
 int
 tool_option_nthreads(struct argp_state *state, const char *text);
 
+/* A number of files at once; otherwise prints an error and exits. */
+int
+tool_option_njobs(struct argp_state *state, const char *text);
+
 /* Dims such as 64x64x64, at most max_rank; otherwise prints an error and exits.
  */
 void

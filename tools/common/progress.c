@@ -85,6 +85,10 @@ tool_progress_add(struct tool_progress *progress, uint64_t nbytes)
 
     progress->done_nbytes =
         min_u64(progress->done_nbytes + nbytes, progress->total_nbytes);
+    if (progress->nhundredths != NULL)
+        atomic_store(progress->nhundredths,
+                     (unsigned)(100.0 * (double)progress->done_nbytes /
+                                (double)progress->total_nbytes));
     if (!progress->shown || now - progress->drawn_s < REDRAW_S)
         return;
     progress->drawn_s = now;

@@ -1,6 +1,7 @@
 /* A progress bar on standard error if that is a terminal, and a last line. */
 #pragma once
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -15,8 +16,9 @@ tool_nbytes_text(double nbytes, char text[16]);
 struct tool_progress {
     bool shown; /* standard error is a terminal */
     uint64_t total_nbytes, done_nbytes;
-    double start_s, drawn_s; /* by tool_seconds() */
-    int width;               /* of the drawn line */
+    double start_s, drawn_s;  /* by tool_seconds() */
+    int width;                /* of the drawn line */
+    atomic_uint *nhundredths; /* that are done, for another process; or NULL */
 };
 
 void

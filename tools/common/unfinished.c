@@ -170,6 +170,16 @@ is_of_ours(const char *text)
            strlen(rest) == 6 && strcmp(strrchr(text, '-') + 1, rest) == 0;
 }
 
+bool
+tool_unfinished_is(const char *path)
+{
+    bool found = false;
+
+    for (const char *at = path; (at = strstr(at, MARK)) != NULL; at++)
+        found |= is_of_ours(at + strlen(MARK));
+    return found;
+}
+
 /* Removes the file if its process has ended, or reports it. */
 static void
 sweep_one(const struct origin *origin, const char *path, const char *text,

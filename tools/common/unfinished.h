@@ -10,6 +10,10 @@
 int
 tool_unfinished_make(const char *out, char *path_ret, size_t path_cap);
 
+/* Whether a path has the name of an unfinished file, of any process. */
+bool
+tool_unfinished_is(const char *path);
+
 /* Receives the path of an unfinished file whose process cannot be checked: it
  * runs on another machine, or ran before this machine's last start. */
 typedef void

@@ -1,14 +1,18 @@
 /* terp repack: writes the output beside OUT and renames it to OUT when it is
  * complete. */
-#define _GNU_SOURCE /* realpath, readlink, fchown */
+#define _GNU_SOURCE /* realpath, readlink, fchown, lstat */
 #include "tools/repack/output.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#ifdef __linux__
+#include <sys/xattr.h>
+#endif
 
 #include "tools/common/text.h"
 #include "tools/common/unfinished.h"
@@ -110,16 +114,44 @@ find_target(const char *path)
 #endif
 }
 
+/* Whether a copy can replace the file at `path` and stand for it under all of
+ * its names. Links would not lead to the copy, and only root can give it to
+ * another user. */
+static bool
+check_in_place(struct repack *repack, const char *path)
+{
+#ifndef _WIN32
+    struct stat link;
+
+    if (lstat(path, &link) == 0 && S_ISLNK(link.st_mode))
+        return repack_fail(repack, path,
+                           "a symbolic link; name the file to which it leads");
+    if (output.old.st_nlink > 1)
+        return repack_fail(repack, path,
+                           "has %lu hard links; the others would still lead to "
+                           "the old file: use --output-dir",
+                           (unsigned long)output.old.st_nlink);
+    if (geteuid() != 0 && geteuid() != output.old.st_uid)
+        return repack_fail(repack, path, "belongs to another user");
+#else
+    (void)repack, (void)path;
+#endif
+    return true;
+}
+
 /* Finds out what OUT is, and its path. */
 static bool
 find_out(struct repack *repack, const struct stat *stat_in)
 {
     const char *path = repack->request.path_out;
+    const bool in_place = repack->request.place == REPACK_IN_PLACE;
 
     output.exists = stat(path, &output.old) == 0;
     if (!output.exists && errno != ENOENT)
         return repack_fail(repack, path, "%s", strerror(errno));
-    if (output.exists && output.old.st_dev == stat_in->st_dev &&
+    if (in_place && !check_in_place(repack, path))
+        return false;
+    if (!in_place && output.exists && output.old.st_dev == stat_in->st_dev &&
         output.old.st_ino == stat_in->st_ino)
         return repack_fail(repack, path, "IN and OUT are the same file");
     if (output.exists && !S_ISREG(output.old.st_mode))
@@ -151,31 +183,115 @@ repack_output_begin(struct repack *repack, const struct stat *stat_in)
     return true;
 }
 
+#ifdef __linux__
+/* Whether a copy in place takes over this extended attribute: the user's own,
+ * and access lists. The system sets the others for each new file. */
+static bool
+is_kept(const char *name)
+{
+    return strncmp(name, "user.", 5) == 0 ||
+           strcmp(name, "system.posix_acl_access") == 0;
+}
+
+static bool
+copy_extended(const char *from, int to, const char *name)
+{
+    const ssize_t nbytes = getxattr(from, name, NULL, 0);
+    void *value = nbytes < 0 ? NULL : malloc((size_t)nbytes + 1);
+    const bool ok = value != NULL &&
+                    getxattr(from, name, value, (size_t)nbytes) == nbytes &&
+                    fsetxattr(to, name, value, (size_t)nbytes, 0) == 0;
+
+    free(value);
+    return ok;
+}
+
+/* Copies the extended attributes of a file. False: errno says why not. */
+static bool
+copy_all_extended(const char *from, int to)
+{
+    const ssize_t nbytes = listxattr(from, NULL, 0);
+    char *names = nbytes > 0 ? malloc((size_t)nbytes) : NULL;
+    ssize_t n = names == NULL ? 0 : listxattr(from, names, (size_t)nbytes);
+    bool ok = nbytes <= 0 || (names != NULL && n >= 0);
+
+    for (const char *name = names; ok && name < names + n;
+         name += strlen(name) + 1)
+        ok = !is_kept(name) || copy_extended(from, to, name);
+    free(names);
+    return ok || errno == ENOTSUP;
+}
+#endif
+
+#ifndef _WIN32
+/* Gives the copy the owner, the permissions and the extended attributes of the
+ * file that it replaces. */
+static bool
+take_over(const struct repack *repack)
+{
+    return fchown(output.file, output.old.st_uid, output.old.st_gid) == 0 &&
+           fchmod(output.file, output.old.st_mode & 07777) == 0
+#ifdef __linux__
+           && copy_all_extended(repack->request.path_in, output.file)
+#endif
+        ;
+}
+#endif
+
 /* Gives the file the owner and permissions of the existing OUT. A new file gets
  * the usual permissions, and the owner of the input where the user may set it.
- */
-static void
-set_rights(const struct stat *stat_in)
+ * In place everything must stay; false: errno says why not. */
+static bool
+set_rights(const struct repack *repack, const struct stat *stat_in)
 {
 #ifndef _WIN32
     const mode_t mask = umask(0);
     struct stat made;
+    bool ok = true;
 
     (void)umask(mask);
     if (output.file < 0 || fstat(output.file, &made) != 0)
-        return;
-    if (output.exists) {
-        if (fchown(output.file, output.old.st_uid, output.old.st_gid) != 0)
-            (void)!fchown(output.file, (uid_t)-1, output.old.st_gid);
-    } else if (stat_in->st_uid != made.st_uid) {
-        (void)!fchown(output.file, stat_in->st_uid, stat_in->st_gid);
+        return repack->request.place != REPACK_IN_PLACE;
+    if (repack->request.place == REPACK_IN_PLACE) {
+        ok = take_over(repack);
+    } else {
+        if (output.exists) {
+            if (fchown(output.file, output.old.st_uid, output.old.st_gid) != 0)
+                (void)!fchown(output.file, (uid_t)-1, output.old.st_gid);
+        } else if (stat_in->st_uid != made.st_uid) {
+            (void)!fchown(output.file, stat_in->st_uid, stat_in->st_gid);
+        }
+        (void)fchmod(output.file,
+                     output.exists ? output.old.st_mode & 0777 : 0666 & ~mask);
     }
-    (void)fchmod(output.file,
-                 output.exists ? output.old.st_mode & 0777 : 0666 & ~mask);
     close(output.file);
     output.file = -1;
+    return ok;
 #else
-    (void)stat_in;
+    (void)repack, (void)stat_in;
+    return true;
+#endif
+}
+
+/* Writes the folder of a path to the disk, so that a file that was renamed is
+ * there after a failure of power. Some file systems cannot; then the old file
+ * or the new one is there. */
+static void
+sync_folder(const char *path)
+{
+#ifndef _WIN32
+    const char *slash = strrchr(path, '/');
+    char *folder =
+        slash == NULL ? strdup(".") : strndup(path, (size_t)(slash + 1 - path));
+    const int file = folder == NULL ? -1 : open(folder, O_RDONLY);
+
+    if (file >= 0) {
+        (void)fsync(file);
+        close(file);
+    }
+    free(folder);
+#else
+    (void)path;
 #endif
 }
 
@@ -273,10 +389,22 @@ repack_output_finish(struct repack *repack, const struct stat *stat_in)
         return repack_fail(repack, request->path_in,
                            "the file changed during the run; "
                            "repeat the run");
-    set_rights(stat_in);
+    if (!set_rights(repack, stat_in))
+        return repack_fail(repack, request->path_out,
+                           "its owner, permissions or extended attributes "
+                           "cannot be kept: %s",
+                           strerror(errno));
+#ifdef _WIN32 /* Windows does not replace an open file */
+    if (request->place == REPACK_IN_PLACE) {
+        tool_close(repack->in);
+        repack->in = -1;
+    }
+#endif
     if (rename(unfinished_path, output.path) != 0)
         return repack_fail(repack, request->path_out, "%s", strerror(errno));
     has_unfinished = 0;
+    if (request->place == REPACK_IN_PLACE)
+        sync_folder(output.path);
     free(output.path);
     output.path = NULL;
     return true;

@@ -1,5 +1,5 @@
-/* terp repack --record: reads the output back like any program and compares it
- * with the input like terp compare. */
+/* terp repack --record and --in-place: reads the output back like any program
+ * and compares it with the input like terp compare. */
 #include "tools/repack/record.h"
 
 #include <math.h>
@@ -47,9 +47,10 @@ measure(struct repack *repack, const struct repack_object *object,
     return true;
 }
 
+/* Compares the dataset, and writes a record if the user requested it. */
 static bool
-write_record(struct repack *repack, const struct repack_object *object,
-             hid_t in, hid_t out)
+check(struct repack *repack, const struct repack_object *object, hid_t in,
+      hid_t out)
 {
     struct tool_dataset original = {
         .id = -1, .space = -1, .dcpl = -1, .type = -1};
@@ -59,7 +60,7 @@ write_record(struct repack *repack, const struct repack_object *object,
               repack_fail(repack, object->path, NULL);
 
     ok = ok && measure(repack, object, &original, &copy, &record) &&
-         (tool_record_write(out, &record) ||
+         (!repack->request.record || tool_record_write(out, &record) ||
           repack_fail(repack, object->path, NULL));
     tool_dataset_close(&original);
     tool_dataset_close(&copy);
@@ -72,7 +73,9 @@ repack_record(struct repack *repack, const struct repack_object *object,
 {
     if (!tool_record_remove(out))
         return repack_fail(repack, object->path, NULL);
-    /* Lost values cannot be compared; terp_lost lists them. */
-    return !repack->request.record || object->losses.nchunks > 0 ||
-           write_record(repack, object, in, out);
+    /* Lost values cannot be compared; terp_lost lists them. In place, nobody
+     * can compare the files later. */
+    return (!repack->request.record &&
+            repack->request.place != REPACK_IN_PLACE) ||
+           object->losses.nchunks > 0 || check(repack, object, in, out);
 }

@@ -18,10 +18,14 @@ enum {
     KEY_EFFORT,
     KEY_FLOOR,
     KEY_FORMAT,
+    KEY_IN_PLACE,
+    KEY_JOBS,
     KEY_KEEP_SIGN,
     KEY_NO_AMREX,
+    KEY_OUTPUT_DIR,
     KEY_PWR,
     KEY_RECORD,
+    KEY_REDO,
     KEY_REST,
     KEY_SALVAGE,
     KEY_VALID_RANGE
@@ -71,20 +75,36 @@ static const struct argp_option options[] = {
      "Number of threads that compress (default: the number of CPUs)", 3},
     {"engine", 'e', "NAME", 0,
      "cpu, cuda, or auto (default): the GPU helps the CPU with large files", 3},
+    {"output-dir", KEY_OUTPUT_DIR, "DIR", 0,
+     "Copy many files to DIR and keep their paths; search directories for HDF5 "
+     "files",
+     4},
+    {"in-place", KEY_IN_PLACE, NULL, 0,
+     "Replace each file by its copy, after a comparison of both", 4},
+    {"jobs", KEY_JOBS, "N", 0,
+     "With --output-dir or --in-place: number of files at once (default 1), "
+     "which share the threads",
+     4},
+    {"redo", KEY_REDO, NULL, 0,
+     "With --output-dir or --in-place: also copy files that an earlier run "
+     "with the same options has done",
+     4},
+    {"json", 'j', NULL, 0, "Print a JSON summary; `man terp` has the keys", 4},
     {"record", KEY_RECORD, NULL, 0,
      "Read each compressed dataset back, and write attributes with terp's "
      "version, the bound, the largest error and the PSNR",
-     4},
+     5},
     {"salvage", KEY_SALVAGE, NULL, 0,
      "Copy a damaged file: values of damaged chunks become the fill value; "
      "the output and an attribute of the dataset list them",
-     4},
-    {"trusted", TOOL_KEY_TRUSTED, NULL, 0, TOOL_HELP_TRUSTED, 4},
-    {"verbose", 'v', NULL, 0, "Print how each dataset is copied", 4},
+     5},
+    {"trusted", TOOL_KEY_TRUSTED, NULL, 0, TOOL_HELP_TRUSTED, 5},
+    {"verbose", 'v', NULL, 0, "Print how each dataset is copied", 5},
     {0}};
 
 static const char doc[] =
-    "Copies the HDF5 file IN to OUT and compresses its numbers."
+    "Copies the HDF5 file IN to OUT and compresses its numbers. With "
+    "--output-dir or --in-place it does so for many files."
     "\v"
     "Examples:\n"
     "  terp repack in.h5 out.h5 --rel 1e-3\n"
@@ -108,6 +128,10 @@ static const char doc[] =
     "      copy the undamaged chunks without compression\n"
     "  terp repack plt00100.h5 small.h5 --rel 1e-3\n"
     "      a bound for each component of an AMReX plotfile, by its range\n"
+    "  terp repack runs --output-dir small --rel 1e-3 --jobs 4\n"
+    "      all HDF5 files below runs, to small/runs\n"
+    "  terp repack 'runs/*.h5' --in-place --rel 1e-3\n"
+    "      replace files\n"
     "\n"
     "The copy keeps groups, links, attributes, types, dimension scales and "
     "references.\n"
@@ -143,6 +167,10 @@ static const char doc[] =
     "\n"
     "OUT appears when it is complete. Until then, and after a failure, an "
     "existing OUT stays unchanged.\n"
+    "\n"
+    "With --output-dir or --in-place, IN may be files, directories and "
+    "patterns. terp skips files that an earlier run with the same options has "
+    "done, goes on after a failure, and ends with a summary.\n"
     "\n"
     "Exit codes: 0 done; 1 done with --salvage, and values are lost; 2 wrong "
     "usage, or a file cannot be read or written.";
@@ -279,11 +307,30 @@ add_rule(struct argp_state *state, char *text)
     rule->bound = read_any(state, equals + 1);
 }
 
+/* The number of operands, and options that contradict each other. */
+static void
+check_files(struct argp_state *state, const struct repack_request *request)
+{
+    const bool is_of_many = repack_is_of_many(request);
+
+    if (is_of_many && request->noperands == 0)
+        argp_error(state, "give at least one file or directory");
+    if (!is_of_many && request->noperands > 2)
+        argp_error(state, "too many files; give IN and OUT, or --output-dir "
+                          "or --in-place");
+    if (!is_of_many && request->noperands < 2)
+        argp_error(state, "give two files, IN and OUT");
+    if (!is_of_many && (request->njobs > 1 || request->redo))
+        argp_error(state, "--jobs and --redo need --output-dir or --in-place");
+    if (request->place == REPACK_IN_PLACE && request->salvage)
+        argp_error(state, "--salvage needs OUT or --output-dir: --in-place "
+                          "would remove the damaged file");
+}
+
 static void
 check_request(struct argp_state *state, const struct repack_request *request)
 {
-    if (request->path_out == NULL)
-        argp_error(state, "give two files, IN and OUT");
+    check_files(state, request);
     if (request->bound.mode == REPACK_KEEP && request->nrules == 0)
         argp_error(state, "give a bound: --rel, --abs, --pwr, --digits, "
                           "--bits, --psnr, --lossless or --dataset");
@@ -308,13 +355,26 @@ parse_shared_option(int key, char *arg, struct argp_state *state)
         request->verbose = true;
         return 0;
     case ARGP_KEY_ARG:
-        if (state->arg_num > 1)
-            argp_error(state, "too many files; give IN and OUT");
-        *(state->arg_num == 0 ? &request->path_in : &request->path_out) = arg;
+        request->operands[request->noperands++] = arg;
+        if (state->arg_num < 2)
+            *(state->arg_num == 0 ? &request->path_in : &request->path_out) =
+                arg;
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
+}
+
+static void
+set_place(struct argp_state *state, enum repack_place place,
+          const char *directory)
+{
+    struct repack_request *request = state->input;
+
+    if (request->place != REPACK_TO_OUT && request->place != place)
+        argp_error(state, "give only one of --output-dir and --in-place");
+    request->place = place;
+    request->directory = directory;
 }
 
 static const char *
@@ -403,6 +463,27 @@ parse_option(int key, char *arg, struct argp_state *state)
     case 'e':
         request->engine = tool_option_name(state, "engine", arg, engine_name);
         return 0;
+    case KEY_OUTPUT_DIR:
+        if (*arg == '\0')
+            argp_error(state, "--output-dir needs the name of a directory");
+        set_place(state, REPACK_TO_DIRECTORY, arg);
+        return 0;
+    case KEY_IN_PLACE:
+        set_place(state, REPACK_IN_PLACE, NULL);
+        return 0;
+    case KEY_JOBS:
+        request->njobs = tool_option_njobs(state, arg);
+        return 0;
+    case KEY_REDO:
+        request->redo = true;
+        return 0;
+    case 'j':
+#ifdef TERP_HAVE_JANSSON
+        request->json = true;
+#else
+        tool_option_missing(state, "--json", "jansson");
+#endif
+        return 0;
     case KEY_AMREX:
         set_levels(state, REPACK_LEVELS_NEEDED);
         return 0;
@@ -422,16 +503,20 @@ repack_request_read(int argc, char **argv, struct repack_request *request_ret)
 {
     static const struct argp parser = {.options = options,
                                        .parser = parse_option,
-                                       .args_doc = "IN OUT",
+                                       .args_doc = "IN OUT\n"
+                                                   "IN... --output-dir=DIR\n"
+                                                   "IN... --in-place",
                                        .doc = doc,
                                        .help_filter = tool_option_help};
 
     *request_ret = (struct repack_request){.command = "repack",
                                            .nthreads = terp_processor_count(),
+                                           .njobs = 1,
                                            .engine = TERP_ENGINE_AUTO,
                                            .limits = REPACK_LIMITS_DEFAULT};
     request_ret->rules = calloc((size_t)argc, sizeof *request_ret->rules);
-    if (request_ret->rules == NULL)
+    request_ret->operands = calloc((size_t)argc, sizeof(char *));
+    if (request_ret->rules == NULL || request_ret->operands == NULL)
         return false;
     argp_parse(&parser, argc, argv, 0, NULL, request_ret);
     return true;
@@ -498,7 +583,9 @@ parse_preview_option(int key, char *arg, struct argp_state *state)
         request->step = read_step(state, arg);
         return 0;
     case ARGP_KEY_END:
-        if (request->path_out == NULL)
+        if (request->noperands > 2)
+            argp_error(state, "too many files; give IN and OUT");
+        if (request->noperands < 2)
             argp_error(state, "give two files, IN and OUT");
         return 0;
     default:
@@ -519,6 +606,9 @@ repack_request_read_preview(int argc, char **argv,
                                            .nthreads = terp_processor_count(),
                                            .engine = TERP_ENGINE_CPU,
                                            .step = 4};
+    request_ret->operands = calloc((size_t)argc, sizeof(char *));
+    if (request_ret->operands == NULL)
+        return false;
     argp_parse(&parser, argc, argv, 0, NULL, request_ret);
     return true;
 }
@@ -529,4 +619,5 @@ repack_request_free(struct repack_request *request)
     for (int i = 0; i < request->nrules; i++)
         free(request->rules[i].glob);
     free(request->rules);
+    free(request->operands);
 }

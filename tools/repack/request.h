@@ -35,11 +35,25 @@ enum repack_levels {
     REPACK_LEVELS_AS_LINES
 };
 
+/* Where repack writes its copies. */
+enum repack_place {
+    REPACK_TO_OUT,       /* one file */
+    REPACK_TO_DIRECTORY, /* many files, into a tree of directories */
+    REPACK_IN_PLACE      /* many files; each copy replaces its file */
+};
+
 struct repack_request {
     const char *command; /* "repack" or "preview" */
-    const char *path_in, *path_out;
-    uint64_t step;             /* preview: a power of two; repack: 0 */
-    struct repack_bound bound; /* where no rule matches */
+    char **operands;     /* files, directories and patterns */
+    int noperands;
+    enum repack_place place;
+    const char *directory; /* for REPACK_TO_DIRECTORY */
+    int njobs;             /* number of files at once */
+    bool redo;             /* also copy files that are done */
+    bool json;
+    const char *path_in, *path_out; /* the files of one copy */
+    uint64_t step;                  /* preview: a power of two; repack: 0 */
+    struct repack_bound bound;      /* where no rule matches */
     struct repack_rule *rules;
     int nrules;
     bool deflates_rest; /* deflate what terp does not compress */
@@ -65,6 +79,13 @@ repack_request_read(int argc, char **argv, struct repack_request *request_ret);
 bool
 repack_request_read_preview(int argc, char **argv,
                             struct repack_request *request_ret);
+
+/* Whether the request may concern many files. */
+static inline bool
+repack_is_of_many(const struct repack_request *request)
+{
+    return request->place != REPACK_TO_OUT;
+}
 
 void
 repack_request_free(struct repack_request *request);

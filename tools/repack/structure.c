@@ -170,7 +170,7 @@ repack_list(struct repack *repack)
     if (ok && total_nbytes > 0 && H5Zfilter_avail(H5Z_FILTER_TERP) <= 0)
         ok = repack_fail(repack, request->path_in, TOOL_NO_PLUGIN);
     for (int i = 0; ok && i < request->nrules; i++)
-        if (!request->rules[i].used)
+        if (!request->rules[i].used && !repack_is_of_many(request))
             ok = repack_fail(repack, request->path_in,
                              "--dataset %s: no dataset that terp can "
                              "compress matches",
