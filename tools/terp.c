@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "codec/api/terp.h"
+#include "tools/common/text.h"
 #include "tools/common/tool.h"
 
 struct command {
@@ -14,11 +15,18 @@ struct command {
     tool_command *run;
 };
 
+static tool_command help;
+
 static const struct command commands[] = {
-    {"advise", tool_advise},   {"repack", tool_repack},
-    {"compare", tool_compare}, {"info", tool_info},
-    {"verify", tool_verify},   {"args", tool_args},
-    {"preview", tool_preview}, {"report", tool_report},
+    {"advise", tool_advise},
+    {"repack", tool_repack},
+    {"compare", tool_compare},
+    {"info", tool_info},
+    {"verify", tool_verify},
+    {"args", tool_args},
+    {"preview", tool_preview},
+    {"report", tool_report},
+    {"help", help},
 };
 enum {
     NCOMMANDS = sizeof commands / sizeof commands[0]
@@ -36,13 +44,14 @@ static const char doc[] =
     "  verify    look for damage in a file, without its original\n"
     "  args      print the filter parameters for h5repack, h5py and C\n"
     "  preview   copy every 2nd, 4th, 8th... value of a file\n"
+    "  help      explain a command\n"
     "\n"
     "To compress a file:\n"
     "  terp advise in.h5\n"
     "  terp repack in.h5 out.h5 --rel 1e-3\n"
     "  terp compare in.h5 out.h5\n"
     "\n"
-    "`terp COMMAND --help` and `man terp` explain the commands.\n"
+    "`terp help COMMAND` and `man terp` explain the commands.\n"
     "\n"
     "Exit codes: 0 done; 1 an error exceeds its bound, files differ or a chunk "
     "is damaged; 2 wrong usage, or a file cannot be read or written.";
@@ -53,6 +62,15 @@ struct call {
     char **argv;
 };
 
+static const struct command *
+find_command(const char *name)
+{
+    for (int i = 0; i < NCOMMANDS; i++)
+        if (strcmp(name, commands[i].name) == 0)
+            return &commands[i];
+    return NULL;
+}
+
 static error_t
 parse_option(int key, char *arg, struct argp_state *state)
 {
@@ -60,9 +78,7 @@ parse_option(int key, char *arg, struct argp_state *state)
 
     switch (key) {
     case ARGP_KEY_ARG:
-        for (int i = 0; i < NCOMMANDS; i++)
-            if (strcmp(arg, commands[i].name) == 0)
-                call->command = &commands[i];
+        call->command = find_command(arg);
         if (call->command == NULL)
             argp_error(state, "unknown command '%s'; --help lists them", arg);
         /* All further words belong to the command. */
@@ -98,6 +114,39 @@ check_output_at_exit(void)
         _exit(EXIT_FAILURE);
 }
 
+static const struct argp parser = {
+    .parser = parse_option, .args_doc = "COMMAND [ARG...]", .doc = doc};
+
+/* `terp help` is `terp --help`, and `terp help COMMAND` is `terp COMMAND
+ * --help`. Options of the command help, such as --version, are those of terp.
+ */
+static int
+help(int argc, char **argv)
+{
+    static char terp[] = "terp", asks[] = "--help";
+    const char *name = argc > 1 ? argv[1] : "";
+    const struct command *command = find_command(name);
+    char full_name[32];
+    char *words[] = {terp, argc > 1 && *name == '-' ? argv[1] : asks, NULL};
+    struct call call = {0};
+
+    if (argc > 2 || (argc == 2 && command == NULL && *name != '-')) {
+        fprintf(stderr,
+                argc > 2 ? "terp help: give one command\n"
+                         : "terp help: unknown command '%s'; --help "
+                           "lists them\n",
+                tool_shown(name));
+        return TOOL_TROUBLE;
+    }
+    if (command == NULL || command->run == help) {
+        argp_parse(&parser, 2, words, ARGP_IN_ORDER, NULL, &call);
+        return TOOL_OK;
+    }
+    snprintf(full_name, sizeof full_name, "terp %s", command->name);
+    words[0] = full_name;
+    return command->run(2, words);
+}
+
 /* The Python package calls it in a shared object. */
 #ifdef __GNUC__
 __attribute__((visibility("default")))
@@ -105,8 +154,6 @@ __attribute__((visibility("default")))
 int
 main(int argc, char **argv)
 {
-    static const struct argp parser = {
-        .parser = parse_option, .args_doc = "COMMAND [ARG...]", .doc = doc};
     struct call call = {0};
     char name[32];
 

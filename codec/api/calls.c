@@ -203,9 +203,9 @@ terp_cd_apply_dims(struct terp_cd *cd, enum terp_type type, bool big_endian,
 /* ---- what streams tell ---- */
 
 enum terp_status
-terp_inspect_fills(const void *src, uint64_t src_nbytes,
+terp_inspect_facts(const void *src, uint64_t src_nbytes,
                    struct terp_info *info_ret,
-                   struct terp_usual_fills *fills_ret)
+                   struct terp_stream_facts *facts_ret)
 {
     struct terp_open_stream stream;
     struct terp_environment host;
@@ -215,7 +215,7 @@ terp_inspect_fills(const void *src, uint64_t src_nbytes,
     terp_environment_enter(&host);
     enum terp_status st = terp_stream_open(src, src_nbytes, 1, &stream);
     if (st == TERP_OK)
-        st = terp_do_inspect(&stream, src, src_nbytes, info_ret, fills_ret);
+        st = terp_do_inspect(&stream, src, src_nbytes, info_ret, facts_ret);
     terp_environment_leave(&host);
     return st;
 }
@@ -223,9 +223,9 @@ terp_inspect_fills(const void *src, uint64_t src_nbytes,
 enum terp_status
 terp_inspect(const void *src, uint64_t src_nbytes, struct terp_info *info_ret)
 {
-    struct terp_usual_fills fills;
+    struct terp_stream_facts facts;
 
-    return terp_inspect_fills(src, src_nbytes, info_ret, &fills);
+    return terp_inspect_facts(src, src_nbytes, info_ret, &facts);
 }
 
 enum terp_status
@@ -235,12 +235,12 @@ terp_inspect_decoded(const struct terp_read_frame *frame, const void *src,
     const struct terp_open_stream stream = {
         frame->frame, (const uint8_t *)src + frame->nbytes,
         src_nbytes - (uint64_t)frame->nbytes, (const uint8_t *)src};
-    struct terp_usual_fills fills;
+    struct terp_stream_facts facts;
     struct terp_environment host;
 
     terp_environment_enter(&host);
     const enum terp_status st =
-        terp_do_inspect(&stream, src, src_nbytes, info_ret, &fills);
+        terp_do_inspect(&stream, src, src_nbytes, info_ret, &facts);
     terp_environment_leave(&host);
     return st;
 }

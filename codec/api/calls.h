@@ -3,6 +3,7 @@
 #pragma once
 
 #include "codec/api/cd_values.h"
+#include "codec/api/inspect.h"
 #include "codec/api/run.h"
 
 enum terp_status
@@ -20,7 +21,7 @@ terp_do_decode(const void *src, uint64_t src_nbytes, uint64_t step, void *dst,
 enum terp_status
 terp_do_inspect(const struct terp_open_stream *stream, const void *src,
                 uint64_t src_nbytes, struct terp_info *info_ret,
-                struct terp_usual_fills *fills_ret);
+                struct terp_stream_facts *facts_ret);
 
 enum terp_status
 terp_do_run_encode(struct terp_run *run, const struct terp_params *params,

@@ -71,17 +71,18 @@ find_values(const struct terp_frame *frame, const uint8_t *body,
 static enum terp_status
 inspect_columns(const struct terp_frame *frame, const uint8_t *body,
                 uint64_t body_nbytes, bool sets_coding, struct terp_info *info,
-                struct terp_usual_fills *fills);
+                struct terp_stream_facts *facts);
 
 /* Describes a stream that is not complex. A stream with references, copies or
  * ranks is described by its inner stream of values or ranks. */
 static enum terp_status
 inspect_one(const struct terp_frame *frame, const uint8_t *body,
             uint64_t body_nbytes, bool sets_coding, struct terp_info *info,
-            struct terp_usual_fills *fills)
+            struct terp_stream_facts *facts)
 {
     struct terp_part values;
 
+    facts->codings |= 1u << frame->coding;
     if (frame->coding == TERP_CODING_REFERENCES ||
         frame->coding == TERP_CODING_COPIES ||
         frame->coding == TERP_CODING_RANKS) {
@@ -91,17 +92,17 @@ inspect_one(const struct terp_frame *frame, const uint8_t *body,
             return st;
         info->bound = values.frame.bound;
         return inspect_one(&values.frame, values.body, values.body_nbytes,
-                           sets_coding, info, fills);
+                           sets_coding, info, facts);
     }
     if (frame->coding == TERP_CODING_COLUMNS)
         return inspect_columns(frame, body, body_nbytes, sets_coding, info,
-                               fills);
+                               facts);
     if (sets_coding)
         set_coding(frame, info);
     return frame->coding == TERP_CODING_RAW
                ? TERP_OK
                : terp_processor_engine()->inspect(frame, body, body_nbytes,
-                                                  info, fills);
+                                                  info, &facts->fills);
 }
 
 static uint64_t
@@ -130,7 +131,7 @@ add_counts(struct terp_info *info, const struct terp_info *more)
 static enum terp_status
 inspect_columns(const struct terp_frame *frame, const uint8_t *body,
                 uint64_t body_nbytes, bool sets_coding, struct terp_info *info,
-                struct terp_usual_fills *fills)
+                struct terp_stream_facts *facts)
 {
     struct terp_held held;
     struct terp_part group;
@@ -143,7 +144,7 @@ inspect_columns(const struct terp_frame *frame, const uint8_t *body,
         st = terp_held_read(&held, body, body_nbytes, &group, &nbytes);
         if (st == TERP_OK)
             st = inspect_one(&group.frame, group.body, group.body_nbytes, true,
-                             &own, fills);
+                             &own, facts);
         body += nbytes;
         body_nbytes -= nbytes;
         add_counts(info, &own);
@@ -161,7 +162,7 @@ inspect_columns(const struct terp_frame *frame, const uint8_t *body,
  * those are predicted. */
 static enum terp_status
 inspect_parts(const struct terp_open_stream *stream, struct terp_info *info,
-              struct terp_usual_fills *fills)
+              struct terp_stream_facts *facts)
 {
     struct terp_part parts[TERP_NPARTS];
     double bound = 0;
@@ -177,7 +178,7 @@ inspect_parts(const struct terp_open_stream *stream, struct terp_info *info,
         const bool sets_coding = i == 0 || (is_predicted && !any);
         any |= is_predicted;
         st = inspect_one(frame, parts[i].body, parts[i].body_nbytes,
-                         sets_coding, &part, fills);
+                         sets_coding, &part, facts);
         if (sets_coding) {
             info->pipeline = part.pipeline;
             info->predictor = part.predictor;
@@ -195,7 +196,7 @@ inspect_parts(const struct terp_open_stream *stream, struct terp_info *info,
 enum terp_status
 terp_do_inspect(const struct terp_open_stream *stream, const void *src,
                 uint64_t src_nbytes, struct terp_info *info_ret,
-                struct terp_usual_fills *fills_ret)
+                struct terp_stream_facts *facts_ret)
 {
     const struct terp_frame *frame = &stream->frame;
 
@@ -206,10 +207,11 @@ terp_do_inspect(const struct terp_open_stream *stream, const void *src,
         .stream_nbytes = src_nbytes,
         .version = ((const uint8_t *)src)[TERP_FRAME_VERSION_AT],
         .bound = frame->bound};
-    *fills_ret = (struct terp_usual_fills){0};
+    *facts_ret = (struct terp_stream_facts){0};
     set_prefixes(frame, info_ret);
+    facts_ret->codings = 1u << frame->coding;
     if (frame->coding == TERP_CODING_PARTS)
-        return inspect_parts(stream, info_ret, fills_ret);
+        return inspect_parts(stream, info_ret, facts_ret);
     return inspect_one(frame, stream->body, stream->body_nbytes, true, info_ret,
-                       fills_ret);
+                       facts_ret);
 }

@@ -11,12 +11,20 @@
 const char *
 terp_entry_family(int entry, int *place_ret);
 
-/* As terp_inspect; also tells the usual fill values (codec/model/fills.h) among
- * the stream's special values. */
+/* What a stream tells beside struct terp_info. */
+struct terp_stream_facts {
+    /* The usual fill values (codec/model/fills.h) among its special values. */
+    struct terp_usual_fills fills;
+    /* The codings of the stream and of all inner streams: the bit 1u << C for
+     * the coding C (enum terp_coding). */
+    unsigned codings;
+};
+
+/* As terp_inspect; also sets the facts. */
 enum terp_status
-terp_inspect_fills(const void *src, uint64_t src_nbytes,
+terp_inspect_facts(const void *src, uint64_t src_nbytes,
                    struct terp_info *info_ret,
-                   struct terp_usual_fills *fills_ret);
+                   struct terp_stream_facts *facts_ret);
 
 /* As terp_inspect, for a stream that was decoded and whose frame was read: the
  * checksum is not verified again. */

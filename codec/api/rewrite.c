@@ -222,11 +222,11 @@ params_of_stream(const struct rewrite *rewrite, const void *stream,
                  uint64_t nbytes, double bound, struct terp_params *params_ret)
 {
     struct terp_info info = {.size = sizeof info};
-    struct terp_usual_fills fills;
+    struct terp_stream_facts facts;
     struct terp_open_stream opened;
 
     if (terp_stream_open(stream, nbytes, 1, &opened) != TERP_OK ||
-        terp_do_inspect(&opened, stream, nbytes, &info, &fills) != TERP_OK ||
+        terp_do_inspect(&opened, stream, nbytes, &info, &facts) != TERP_OK ||
         strcmp(info.predictor, terp_predictor_name(TERP_PREDICTOR_LORENZO)) !=
             0 ||
         !is_bound(info.bound) || !(info.bound <= bound))

@@ -162,7 +162,7 @@ class Values(Repack):
                 self.assertAlmostEqual(bound / (1e-3 * span), 1, 2)
                 got = file["x"][:]
                 np.testing.assert_array_equal(got[7, :9], values[7, :9])
-            text = self.expect(OK, "info", out)
+            text = self.expect(OK, "info", "-v", out)
             self.assertEqual("undeclared  -999 is taken for" in text, usual)
             found = json.loads(self.expect(OK, "info", "--json", out))
             streams = found["files"][0]["datasets"][0]["streams"]
@@ -222,7 +222,7 @@ class Values(Repack):
                 words = np.array(parameters(file[name]), "u4")
                 self.assertTrue(words[0] & 0x40000)
                 self.assertEqual(words[-2:].view("f8")[0], -9999)
-        text = self.expect(OK, "info", out)
+        text = self.expect(OK, "info", "-v", out)
         self.assertIn("fill value kept, missing value -9999 kept", text)
         self.expect(OK, "compare", path, out)
 
@@ -631,7 +631,7 @@ class Choice(Repack):
             "--floor=1e-3",
             "--record",
         )
-        text = self.expect(OK, "info", out)
+        text = self.expect(OK, "info", "-v", out)
         self.assertEqual(text.count("  record      terp "), 1)
         self.assertIn("pointwise bound 0.01, floor 0.001, largest", text)
         datasets = {
@@ -648,6 +648,29 @@ class Choice(Repack):
                 np.abs(file["x"][:] - self.values).max(),
             )
 
+    def test_info_names_codings_of_version_2(self):
+        rng = np.random.default_rng(1)
+        path = self.write(
+            ranks=rng.choice(rng.normal(size=40), (100, 100)).astype("f4"),
+            columns=np.stack([np.arange(2e4), rng.normal(size=20000)], -1),
+            speed=smooth(30, 30, 30))
+        out = self.repack(path, "--lossless", "--keep-sign=none",
+                          "--pipeline=speed", "--dataset=speed=abs:1e-3",
+                          "--dataset=[rc]*=none")
+        both = self.path("both.h5")
+        self.expect(OK, "repack", out, both, "--lossless",
+                    "--dataset=speed=none")
+        text = self.expect(OK, "info", both)
+        found = self.json(OK, "info", both)["files"][0]["datasets"]
+        for dataset in found:
+            name = dataset["path"][1:]
+            self.assertRegex(text, rf", {name} .*/{name}\n")
+            self.assertEqual(dataset["streams"]["codings"],
+                             {**dict.fromkeys(("speed", "columns", "ranks"), 0),
+                              name: dataset["streams"]["chunks"]})
+        self.assertRegex(self.expect(OK, "info", "-v", both),
+                         r"version 2 .*, which terp 1 does not read: \d+ ranks\n")
+
     def test_attributes_that_only_look_like_a_record_do_no_harm(self):
         path = self.path("in.h5")
         with h5py.File(path, "w") as file:
@@ -655,7 +678,7 @@ class Choice(Repack):
             file["x"].attrs["terp_implementation"] = np.arange(9)
             file["x"].attrs["terp_bound_kind"] = "of another program"
             file["x"].attrs["terp_bound"] = ["one", "two"]
-        self.assertNotIn("record", self.expect(OK, "info", path))
+        self.assertNotIn("record", self.expect(OK, "info", "-v", path))
         out = self.repack(path, "--abs=0.1", "--record")
         with h5py.File(out, "r") as file:
             self.assertEqual(self.recorded(file["x"])["bound"], 0.1)

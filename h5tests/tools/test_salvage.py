@@ -308,7 +308,7 @@ class Salvage(ToolTest):
         self.write({"x": TERP, "y": TERP})
         lost = self.damage("x", 2, random.Random(10))
         self.salvage("--abs=0.01")
-        text = self.expect(OK, "info", self.out)
+        text = self.expect(OK, "info", "-v", self.out)
         self.assertEqual(text.count("  LOST  "), 1)
         self.assertIn(f"chunks: 2, replaced by fill values; the first one [{lost[0]}]",
                       text)

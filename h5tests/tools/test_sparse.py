@@ -66,7 +66,7 @@ class Sparse(ToolTest):
                 path = self.write(libver, chunk, **ABSOLUTE)
                 begin = time.monotonic()
                 self.assertRegex(
-                    self.expect(OK, "info", path),
+                    self.expect(OK, "info", "-v", path),
                     f"chunks +{nchunks}: .*, {nchunks - nstored} not written",
                 )
                 self.assertIn(

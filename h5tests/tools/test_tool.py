@@ -258,7 +258,7 @@ class Args(ToolTest):
             command = shlex.split(command)[1:-2]
             out = self.path("out.h5")
             subprocess.run([H5REPACK, *command, plain, out], check=True)
-            self.assertIn(shown, self.expect(OK, "info", out))
+            self.assertIn(shown, self.expect(OK, "info", "-v", out))
 
 
 class Main(ToolTest):
@@ -270,8 +270,18 @@ class Main(ToolTest):
                 self.expect(OK, *command, "--version"), r"^terp \d+\.\d+\.\d+\n$"
             )
 
+    def test_help_is_a_command(self):
+        self.assertEqual(self.expect(OK, "help"), self.expect(OK, "--help"))
+        self.assertEqual(self.expect(OK, "help", "help"), self.expect(OK, "help"))
+        for command in "args", "info", "repack":
+            self.assertEqual(self.expect(OK, "help", command),
+                             self.expect(OK, command, "--help"))
+        self.assertIn("unknown command 'what'",
+                      self.expect(TROUBLE, "help", "what"))
+
     def test_wrong_usage_is_trouble(self):
-        for arguments in ((), ("what",), ("info",), ("info", "--what")):
+        for arguments in ((), ("what",), ("info",), ("info", "--what"),
+                          ("help", "info", "args")):
             self.expect(TROUBLE, *arguments)
 
     def test_full_disk_is_trouble(self):
@@ -289,7 +299,8 @@ class Main(ToolTest):
 
 class Info(ToolTest):
     def info(self, *instructions, code=OK):
-        return self.expect(code, "info", self.make("file.h5", *instructions))
+        return self.expect(code, "info", "-v",
+                           self.make("file.h5", *instructions))
 
     def test_float_dataset_is_described(self):
         text = self.info(f"new a/b/c f32 {CUBE} terp=2,1,3 -")
@@ -453,8 +464,47 @@ class Info(ToolTest):
     def test_plugin_is_not_needed(self):
         path = self.make("file.h5", f"new x f32 {CUBE} terp=2,1,3 -")
         environment = {**os.environ, "HDF5_PLUGIN_PRELOAD": "::"}
-        text = self.expect(OK, "info", path, env=environment)
+        text = self.expect(OK, "info", "-v", path, env=environment)
         self.assertIn("8 ratio", text)
+
+
+class ShortInfo(ToolTest):
+    def rows(self, *paths, code=OK):
+        """For each row: ratio, stored and whole size in bytes, and the rest."""
+        units = {"kB": 1e3, "MB": 1e6}
+        found = re.findall(
+            r"(?m)^ *([\d.]+|-) +([\d.]+) (.B) +([\d.]+) (.B)  (.*)$",
+            self.expect(code, "info", *paths))
+        return [(ratio, float(a) * units[b], float(c) * units[d], rest)
+                for ratio, a, b, c, d, rest in found]
+
+    def test_each_dataset_has_a_line_and_files_have_sums(self):
+        one = self.make("one.h5", f"new g/x f32 {CUBE} terp=2,1,3 -",
+                        f"new y f64 {CUBE} gzip -",
+                        "new z i32 7 - - -", "new null f32 null - - -")
+        other = self.make("other.h5", f"new x f32 {CUBE} terp=1,1,3 -")
+        x, null, y, z, total = self.rows(one)
+        self.assertRegex(x[3], r"relative bound 0.001 +float32 20x20x20 +/g/x$")
+        self.assertRegex(y[3], r"deflate +float64 20x20x20 +/y$")
+        self.assertRegex(z[3], r"- +int32 7 +/z$")
+        self.assertRegex(null[3], r"- +float32 null +/null$")
+        self.assertEqual(null[0], "-")
+        self.assertEqual(x[2], 32000)
+        self.assertAlmostEqual(float(x[0]), x[2] / x[1], delta=0.02)
+        self.assertIn("total: 4 datasets, 1 with terp; ", total[3])
+        self.assertAlmostEqual(total[1], x[1] + y[1] + z[1], delta=100)
+        both = self.rows(one, other)
+        self.assertEqual(len(both), 8)
+        self.assertIn("all files: 5 datasets, 2 with terp; ", both[-1][3])
+
+    def test_damage_is_shown(self):
+        path = self.make("file.h5", f"new x f32 {CUBE} terp=2,1,3 -", "flip x 99")
+        text = self.expect(FOUND, "info", path)
+        self.assertIn("DAMAGED     1 of 8 chunks, the first one at 0x0x0: ", text)
+
+    def test_what_terp_passes_through_is_told(self):
+        path = self.make("file.h5", f"new x f32 {CUBE} gzip+terp=2,1,3 -")
+        self.assertIn("passed through", self.expect(OK, "info", path))
 
 
 class Compare(ToolTest):

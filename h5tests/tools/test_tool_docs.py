@@ -167,6 +167,7 @@ class Completion(unittest.TestCase):
             complete("repack", "--effort", "="), ["default", "fast", "best"]
         )
         self.assertEqual(complete("info", "fi"), [])
+        self.assertEqual(complete("help", "in"), ["info"])
 
     def test_zsh_completes_commands_and_options(self):
         if not shutil.which("zsh"):

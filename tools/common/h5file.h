@@ -18,11 +18,6 @@ tool_file_try(const char *path, char *reason_ret, size_t reason_cap);
 hid_t
 tool_file_open(const char *command, const char *path);
 
-/* Opens a file in the same way, but prints nothing: on failure sets reason_ret.
- */
-hid_t
-tool_file_try(const char *path, char *reason_ret, size_t reason_cap);
-
 /* Closes an object of any kind. Does nothing for a negative id. */
 void
 tool_close(hid_t id);

@@ -14,6 +14,10 @@ _terp() {
     if [ "$COMP_CWORD" -eq 1 ]; then
         words=$("${COMP_WORDS[0]}" --help |
             sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
+    elif [ "$COMP_CWORD" -eq 2 ] && [ "${COMP_WORDS[1]}" = help ] &&
+        [ "${word:0:1}" != - ]; then
+        words=$("${COMP_WORDS[0]}" --help |
+            sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
     elif [ "$previous" = --pipeline ]; then
         words="auto huffman speed ratio"
     elif [ "$previous" = --predictor ]; then

@@ -5,6 +5,7 @@
 
 #include "codec/api/inspect.h"
 #include "codec/format/base.h"
+#include "codec/format/coding.h"
 #include "codec/format/types.h"
 #include "tools/common/limit.h"
 #include "tools/common/options.h"
@@ -28,6 +29,21 @@ info_kind_name(int kind)
         [INFO_DAMAGED] = "damaged"};
 
     return names[kind];
+}
+
+/* For each enum info_coding. */
+static const struct {
+    enum terp_coding coding;
+    const char *name;
+} codings[INFO_NCODINGS] = {
+    [INFO_CODING_SPEED] = {TERP_CODING_SPEED, "speed"},
+    [INFO_CODING_COLUMNS] = {TERP_CODING_COLUMNS, "columns"},
+    [INFO_CODING_RANKS] = {TERP_CODING_RANKS, "ranks"}};
+
+const char *
+info_coding_name(int coding)
+{
+    return codings[coding].name;
 }
 
 const char *
@@ -112,6 +128,13 @@ add_prefixes(struct info_summary *sum, const struct terp_info *info)
 }
 
 static void
+add_codings(struct info_summary *sum, unsigned found)
+{
+    for (int i = 0; i < INFO_NCODINGS; i++)
+        sum->nwith_coding[i] += found >> codings[i].coding & 1;
+}
+
+static void
 add_stream(struct info_summary *sum, const struct terp_info *info)
 {
     uint64_t nvalues = 1;
@@ -183,7 +206,7 @@ sum_chunks(const struct tool_dataset *dataset, struct info_summary *sum)
     struct tool_grid grid = tool_grid_of(dataset, dataset->chunk_dims);
     struct tool_chunk chunk = {0};
     struct terp_info info = {.size = sizeof info};
-    struct terp_usual_fills fills;
+    struct terp_stream_facts facts;
     struct tool_stored stored = tool_stored_find(dataset);
 
     sum->nchunks = tool_stored_nabsent(&stored);
@@ -209,15 +232,16 @@ sum_chunks(const struct tool_dataset *dataset, struct info_summary *sum)
             break;
         case TOOL_CHUNK_STREAM: {
             enum terp_status st =
-                terp_inspect_fills(chunk.bytes, chunk.nbytes, &info, &fills);
+                terp_inspect_facts(chunk.bytes, chunk.nbytes, &info, &facts);
             if (st != TERP_OK)
                 add_damage(sum, &grid, terp_status_text(st));
             else if (!tool_stream_fits(dataset, info.chunk_nbytes))
                 add_damage(sum, &grid, "it holds a chunk of another size");
             else {
                 add_stream(sum, &info);
-                add_fills(dataset, terp_type_of_part(info.chunk.type), &fills,
-                          sum);
+                add_codings(sum, facts.codings);
+                add_fills(dataset, terp_type_of_part(info.chunk.type),
+                          &facts.fills, sum);
             }
             break;
         }
@@ -230,6 +254,8 @@ sum_chunks(const struct tool_dataset *dataset, struct info_summary *sum)
 static const struct argp_option options[] = {
     {"json", 'j', NULL, 0, "Print JSON; `man terp` has the keys", 0},
     {"trusted", TOOL_KEY_TRUSTED, NULL, 0, TOOL_HELP_TRUSTED, 0},
+    {"verbose", 'v', NULL, 0,
+     "Print parameters, predictors, codebooks and tiles of each dataset", 0},
     {0}};
 
 /* The parsed command line. */
@@ -306,6 +332,10 @@ parse_option(int key, char *arg, struct argp_state *state)
     case TOOL_KEY_TRUSTED:
         request->show.is_trusted = true;
         return 0;
+    case 'v':
+        if (request->show.report == &info_report_short)
+            request->show.report = &info_report_text;
+        return 0;
     case ARGP_KEY_ARGS:
         request->files = state->argv + state->next;
         request->nfiles = state->argc - state->next;
@@ -329,15 +359,20 @@ tool_info(int argc, char **argv)
                "\v"
                "Examples:\n"
                "  terp info out.h5\n"
+               "  terp info -v out.h5\n"
                "  terp info --json run*.h5 | jq "
                "'.files[].datasets[] | [.path, .ratio]'\n"
+               "\n"
+               "Prints a line for each dataset: its ratio, the bytes that are "
+               "stored, the bytes of its values, and what compresses it; then "
+               "the sums. --verbose describes each dataset.\n"
                "\n"
                "Needs no filter plugin: terp reads the streams itself.\n"
                "\n"
                "Exit codes: 0 no damage; 1 a chunk or dataset is damaged; 2 "
                "wrong usage, or a file cannot be opened or needs a newer "
                "HDF5."};
-    struct request request = {.show.report = &info_report_text};
+    struct request request = {.show.report = &info_report_short};
     struct info_show *show = &request.show;
 
     argp_parse(&parser, argc, argv, 0, NULL, &request);

@@ -19,12 +19,22 @@ enum info_kind {
     INFO_NKINDS
 };
 
+/* Codings that only streams of version 2 have. */
+enum info_coding {
+    INFO_CODING_SPEED,
+    INFO_CODING_COLUMNS,
+    INFO_CODING_RANKS,
+    INFO_NCODINGS
+};
+
 /* Predictors of streams: those that callers can choose, and "lossless". */
 #define INFO_NPREDICTORS (TERP_NPREDICTORS + 1)
 
-/* Names of kinds and of predictors; predictor 0 is "none". */
+/* Names of kinds, of codings and of predictors; predictor 0 is "none". */
 const char *
 info_kind_name(int kind);
+const char *
+info_coding_name(int coding);
 const char *
 info_predictor_name(int predictor);
 
@@ -51,6 +61,7 @@ struct info_summary {
     uint64_t nwith_domain; /* streams of chunks with another domain */
     struct info_domain domains[INFO_MAX_NDOMAINS];
     uint64_t nof_version_2; /* streams, which terp 1 does not read */
+    uint64_t nwith_coding[INFO_NCODINGS]; /* streams, or inner streams of it */
     uint64_t nvalues, nescapes, nspecials;
     /* Numbers that chunks hold as special values, as they are usual fill
      * values, though nobody declared them. */
@@ -106,5 +117,6 @@ void
 info_show_dataset(const char *path, const struct tool_dataset *dataset,
                   const struct tool_trouble *trouble, void *context);
 
+extern const struct info_report info_report_short; /* a line a dataset */
 extern const struct info_report info_report_text;
 extern const struct info_report info_report_json; /* with jansson only */

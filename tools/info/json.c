@@ -245,6 +245,9 @@ make_streams(const struct tool_dataset *dataset, const struct info_summary *sum)
                   make_counts(info_predictor_name, sum->nwith_predictor,
                               INFO_NPREDICTORS));
     tool_json_set_count(object, "version_2", sum->nof_version_2);
+    tool_json_set(
+        object, "codings",
+        make_counts(info_coding_name, sum->nwith_coding, INFO_NCODINGS));
     tool_json_set_count(object, "domains", sum->nwith_domain);
     tool_json_set(object, "domain", make_domain(sum));
     tool_json_set_count(object, "values", sum->nvalues);

@@ -1,4 +1,4 @@
-/* terp info: prints a paragraph for each dataset. */
+/* terp info --verbose: prints a paragraph for each dataset. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -187,10 +187,12 @@ print_summary(const struct tool_dataset *dataset,
         print_counts(info_predictor_name, sum->nwith_predictor,
                      INFO_NPREDICTORS);
     }
-    if (sum->nof_version_2 > 0)
+    if (sum->nof_version_2 > 0) {
         printf("  version 2   %" PRIu64 " of %" PRIu64
-               " chunks, which terp 1 does not read\n",
+               " chunks, which terp 1 does not read: ",
                sum->nof_version_2, sum->nchunks);
+        print_counts(info_coding_name, sum->nwith_coding, INFO_NCODINGS);
+    }
     if (sum->nwith_domain > 0)
         print_domains(sum);
     if (sum->nvalues > 0)
