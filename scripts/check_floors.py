@@ -21,7 +21,7 @@ import sys
 REPACK = [f"tools/repack/{name}" for name in (
     "request", "files", "objects", "lists", "types", "regions", "references",
     "dataset_list", "filters", "split", "salvage", "values", "plan", "job",
-    "bounds", "warn", "compress", "record", "sample", "structure", "output",
+    "bounds", "warn", "compress", "record", "lossy", "sample", "structure", "output",
     "done", "copy", "many", "json", "repack")]
 
 # Floor -> pattern of paths. The first match counts.

@@ -1,4 +1,4 @@
-/* Reads attributes of text or numbers. */
+/* Reads and writes attributes of text or numbers. */
 #include "tools/common/attribute.h"
 
 #include <stdlib.h>
@@ -124,4 +124,40 @@ tool_attribute_numbers(hid_t object, const char *name, int cap,
     tool_close(type);
     tool_close(attribute);
     return ok ? (int)n : 0;
+}
+
+static bool
+write_one(hid_t object, const char *name, hid_t type, const void *value)
+{
+    hid_t space = H5Screate(H5S_SCALAR);
+    hid_t attribute =
+        H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
+    const bool ok = attribute >= 0 && H5Awrite(attribute, type, value) >= 0;
+
+    tool_close(attribute);
+    tool_close(space);
+    return ok;
+}
+
+bool
+tool_attribute_write_text(hid_t object, const char *name, const char *text)
+{
+    hid_t type = H5Tcopy(H5T_C_S1);
+    const bool ok = H5Tset_size(type, strlen(text) + 1) >= 0 &&
+                    write_one(object, name, type, text);
+
+    H5Tclose(type);
+    return ok;
+}
+
+bool
+tool_attribute_write_number(hid_t object, const char *name, double number)
+{
+    return write_one(object, name, H5T_NATIVE_DOUBLE, &number);
+}
+
+bool
+tool_attribute_remove(hid_t object, const char *name)
+{
+    return H5Aexists(object, name) <= 0 || H5Adelete(object, name) >= 0;
 }

@@ -18,3 +18,16 @@ tool_attribute_text(hid_t object, const char *name);
 int
 tool_attribute_numbers(hid_t object, const char *name, int cap,
                        double *values_ret);
+
+/* Writes a scalar attribute of ASCII text, which must not exist. False where
+ * HDF5 fails; so do the next two functions. */
+bool
+tool_attribute_write_text(hid_t object, const char *name, const char *text);
+
+/* Writes a scalar attribute of a float64. */
+bool
+tool_attribute_write_number(hid_t object, const char *name, double number);
+
+/* Removes an attribute if it exists. */
+bool
+tool_attribute_remove(hid_t object, const char *name);

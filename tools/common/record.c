@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "tools/common/attribute.h"
 #include "tools/common/h5file.h"
 
 enum {
@@ -77,55 +78,28 @@ tool_record_read(hid_t dataset, struct tool_record *record_ret)
                      sizeof record->bound_kind);
 }
 
-static bool
-write_one(hid_t dataset, const char *name, hid_t type, const void *value)
-{
-    hid_t space = H5Screate(H5S_SCALAR);
-    hid_t attribute =
-        H5Acreate2(dataset, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
-    bool ok = attribute >= 0 && H5Awrite(attribute, type, value) >= 0;
-
-    tool_close(attribute);
-    tool_close(space);
-    return ok;
-}
-
-static bool
-write_text(hid_t dataset, const char *name, const char *text)
-{
-    hid_t type = text_type(strlen(text) + 1);
-    bool ok = write_one(dataset, name, type, text);
-
-    H5Tclose(type);
-    return ok;
-}
-
 bool
 tool_record_write(hid_t dataset, const struct tool_record *record)
 {
     struct tool_record copy = *record;
-    bool ok = write_text(dataset, IMPLEMENTATION, record->implementation) &&
-              write_text(dataset, KIND, record->bound_kind);
+    bool ok = tool_attribute_write_text(dataset, IMPLEMENTATION,
+                                        record->implementation) &&
+              tool_attribute_write_text(dataset, KIND, record->bound_kind);
 
     for (int i = 0; ok && i < NNUMBERS; i++)
         if (isfinite(*number_of(&copy, i)))
-            ok = write_one(dataset, numbers[i], H5T_NATIVE_DOUBLE,
-                           number_of(&copy, i));
+            ok = tool_attribute_write_number(dataset, numbers[i],
+                                             *number_of(&copy, i));
     return ok;
-}
-
-static bool
-remove_one(hid_t dataset, const char *name)
-{
-    return H5Aexists(dataset, name) <= 0 || H5Adelete(dataset, name) >= 0;
 }
 
 bool
 tool_record_remove(hid_t dataset)
 {
-    bool ok = remove_one(dataset, IMPLEMENTATION) && remove_one(dataset, KIND);
+    bool ok = tool_attribute_remove(dataset, IMPLEMENTATION) &&
+              tool_attribute_remove(dataset, KIND);
 
     for (int i = 0; ok && i < NNUMBERS; i++)
-        ok = remove_one(dataset, numbers[i]);
+        ok = tool_attribute_remove(dataset, numbers[i]);
     return ok;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "filter/plugin/h5z_terp.h"
+#include "tools/common/cf.h"
 #include "tools/common/limit.h"
 #include "tools/common/walk.h"
 
@@ -221,8 +222,10 @@ look_at_dataset(const char *path, const struct tool_dataset *b,
     H5O_info_t info;
 
     (void)trouble; /* the walk over A has reported it */
+    /* repack adds the container to files of CF. */
     if (walk->pairs->lacks_plugin || !is_wanted(walk, path) ||
-        (b != NULL && was_compared(walk, b)))
+        (b != NULL && was_compared(walk, b)) ||
+        (b != NULL && tool_cf_is_container(b->id)))
         return;
     if (!tool_dataset_open(walk->pairs->file_a, path, &a)) {
         /* The walk over A has reported objects that cannot be opened. */

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "codec/api/inspect.h"
+#include "tools/common/cf.h"
 #include "tools/common/json.h"
 #include "tools/common/lost.h"
 #include "tools/common/options.h"
@@ -113,6 +114,26 @@ make_record(const struct tool_dataset *dataset)
     tool_json_set_number(object, "floor", record.floor);
     tool_json_set_number(object, "max_error", record.max_error);
     tool_json_set_number(object, "psnr", record.psnr);
+    return object;
+}
+
+/* CF's attributes of lossy compression, or null. */
+static json_t *
+make_note(const char *path, const struct tool_dataset *dataset)
+{
+    struct tool_cf_note note;
+
+    if (!tool_cf_describe(dataset->id, path, &note))
+        return json_null();
+    json_t *object = json_object();
+    tool_json_set(object, "quantization", json_boolean(note.is_quantized));
+    tool_json_set_text(object, "algorithm", note.algorithm);
+    tool_json_set_text(object, "implementation", note.implementation);
+    tool_json_set_number(object, "bits", note.bits);
+    tool_json_set_number(object, "digits", note.digits);
+    tool_json_set_number(object, "absolute_error", note.errors.absolute);
+    tool_json_set_number(object, "relative_error", note.errors.relative);
+    tool_cf_free(&note);
     return object;
 }
 
@@ -279,6 +300,7 @@ json_add(void *report, const char *path, const struct tool_dataset *dataset,
     tool_json_set(object, "lossless",
                   json_boolean(damage == NULL && tool_is_lossless(dataset)));
     tool_json_set(object, "record", make_record(dataset));
+    tool_json_set(object, "cf", make_note(path, dataset));
     tool_json_set(object, "lost", make_lost(dataset));
     if (!known)
         return;

@@ -6,6 +6,7 @@
 
 #include "codec/api/inspect.h"
 #include "codec/model/bound.h"
+#include "tools/common/cf.h"
 #include "tools/common/lost.h"
 #include "tools/common/options.h"
 #include "tools/common/record.h"
@@ -78,6 +79,39 @@ print_record(const struct tool_dataset *dataset)
     if (!isnan(record.psnr))
         printf(", PSNR %.2f dB", record.psnr);
     printf("\n");
+}
+
+/* Prints a bound of "0.05" or "0.05 + 0.01 of the value". */
+static void
+print_errors(struct tool_cf_errors errors)
+{
+    if (!isnan(errors.absolute))
+        printf(", errors up to %.6g", errors.absolute);
+    if (!isnan(errors.relative))
+        printf("%s%.6g of the value",
+               isnan(errors.absolute) ? ", errors up to " : " + ",
+               errors.relative);
+}
+
+static void
+print_note(const char *path, const struct tool_dataset *dataset)
+{
+    struct tool_cf_note note;
+
+    if (!tool_cf_describe(dataset->id, path, &note))
+        return;
+    printf("  %s   %s", note.is_quantized ? "quantized" : "CF note  ",
+           note.implementation == NULL ? "an unknown program"
+                                       : tool_shown(note.implementation));
+    if (note.is_quantized && note.algorithm != NULL)
+        printf(", %s", tool_shown(note.algorithm));
+    if (!isnan(note.bits))
+        printf(", %g bits", note.bits);
+    if (!isnan(note.digits))
+        printf(", %g digits", note.digits);
+    print_errors(note.errors);
+    printf("\n");
+    tool_cf_free(&note);
 }
 
 static bool
@@ -267,6 +301,7 @@ text_add(void *report, const char *path, const struct tool_dataset *dataset,
     if (dataset->has_terp)
         print_params(dataset);
     print_record(dataset);
+    print_note(path, dataset);
     print_lost(dataset);
     if (summary->nchunks > 0)
         print_summary(dataset, summary);

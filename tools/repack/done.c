@@ -108,6 +108,8 @@ add_options(struct text *text, const struct repack_request *request)
             request->levels == REPACK_LEVELS_NEEDED ? " amrex" : " no-amrex");
     if (request->deflates_rest)
         add(text, " rest deflate");
+    if (request->leaves_out_cf)
+        add(text, " no-cf");
     if (request->record)
         add(text, " record");
     if (request->salvage)

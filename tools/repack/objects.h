@@ -75,6 +75,7 @@ struct repack {
     uint64_t nlost;     /* damaged chunks */
     uint64_t nleft_out; /* objects that were impossible to copy */
     uint64_t nlost_references;
+    bool has_notes;     /* datasets have notes of CF's attributes */
     bool engine_warned; /* the user was told that the CPU compresses */
     _Atomic(enum repack_device) device;
     atomic_int ndevice_threads; /* threads that use the GPU now */

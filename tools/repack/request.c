@@ -22,6 +22,7 @@ enum {
     KEY_JOBS,
     KEY_KEEP_SIGN,
     KEY_NO_AMREX,
+    KEY_NO_CF,
     KEY_OUTPUT_DIR,
     KEY_PWR,
     KEY_RECORD,
@@ -93,6 +94,10 @@ static const struct argp_option options[] = {
     {"record", KEY_RECORD, NULL, 0,
      "Read each compressed dataset back, and write attributes with terp's "
      "version, the bound, the largest error and the PSNR",
+     5},
+    {"no-cf", KEY_NO_CF, NULL, 0,
+     "In files of the CF conventions, do not write the attributes "
+     "lossy_compression, which tell the error of each variable",
      5},
     {"salvage", KEY_SALVAGE, NULL, 0,
      "Copy a damaged file: values of damaged chunks become the fill value; "
@@ -445,6 +450,9 @@ parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_RECORD:
         request->record = true;
+        return 0;
+    case KEY_NO_CF:
+        request->leaves_out_cf = true;
         return 0;
     case KEY_SALVAGE:
         request->salvage = true;

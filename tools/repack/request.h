@@ -64,9 +64,10 @@ struct repack_request {
     int nthreads;
     enum repack_levels levels;
     struct repack_limits limits;
-    bool record;     /* write attributes that describe the compression */
-    bool salvage;    /* replace damaged chunks by fill values */
-    bool is_trusted; /* no limits derived from the size of IN */
+    bool leaves_out_cf; /* write none of CF's attributes */
+    bool record;        /* write attributes that describe the compression */
+    bool salvage;       /* replace damaged chunks by fill values */
+    bool is_trusted;    /* no limits derived from the size of IN */
     bool verbose;
 };
 

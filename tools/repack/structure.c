@@ -18,6 +18,7 @@
 #include "tools/repack/dataset_list.h"
 #include "tools/repack/filters.h"
 #include "tools/repack/lists.h"
+#include "tools/repack/lossy.h"
 #include "tools/repack/plan.h"
 #include "tools/repack/record.h"
 #include "tools/repack/salvage.h"
@@ -529,7 +530,8 @@ fill_object(struct repack *repack, const struct repack_object *object)
     ok = ok && repack_salvage_note(repack, object, in, out);
     if (ok && object->type == H5O_TYPE_DATASET &&
         object->plan.bound.mode != REPACK_KEEP)
-        ok = repack_record(repack, object, in, out);
+        ok = repack_record(repack, object, in, out) &&
+             repack_lossy_note(repack, object, in, out);
     if (ok && repack->request.step > 0)
         ok = repack_sample_attributes(repack, object->path, out);
     tool_close(in);
@@ -555,5 +557,5 @@ repack_make(struct repack *repack)
     for (struct repack_object *object = root; ok && object != NULL;
          object = object->next)
         ok = object->left_out || fill_object(repack, object);
-    return ok;
+    return ok && repack_lossy_finish(repack);
 }
