@@ -70,7 +70,8 @@ if(TERP_SYSTEM_PYTHON AND NOT TERP_SANITIZE)
   set_tests_properties(test_repack PROPERTIES
     ENVIRONMENT "${environment};TEST_FAKE_CUDA=$<TARGET_FILE:fake_cuda_engine>"
     SKIP_RETURN_CODE 77)
-  foreach(name test_cf test_coordinates test_fields test_growth test_many test_signs)
+  foreach(name test_cf test_coordinates test_fields test_growth test_many
+              test_masks test_signs)
     add_test(NAME ${name}
              COMMAND ${TERP_SYSTEM_PYTHON}
                      ${CMAKE_CURRENT_SOURCE_DIR}/tools/${name}.py)

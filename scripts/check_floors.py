@@ -20,7 +20,7 @@ import sys
 # headers of lower floors; all may include the other headers of tools/repack.
 REPACK = [f"tools/repack/{name}" for name in (
     "request", "files", "objects", "lists", "types", "regions", "references",
-    "dataset_list", "filters", "split", "salvage", "values", "plan", "job",
+    "dataset_list", "filters", "fill", "split", "salvage", "values", "mask", "plan", "job",
     "bounds", "warn", "compress", "record", "lossy", "sample", "structure", "output",
     "done", "copy", "many", "json", "repack")]
 

@@ -61,9 +61,15 @@ struct compare_result {
     char *picture;                   /* path of its PNG file, owned, or NULL */
 };
 
+/* Values of B that may differ: sets a flag for each value of a box of A. */
+typedef void
+compare_exempt(void *context, const struct tool_grid *box, uint8_t *flags_ret);
+
 /* Bounds from the command line; they override B's bounds. 0: not given. */
 struct compare_bounds {
     double absolute, relative, pointwise, floor;
+    compare_exempt *exempt; /* for floats only; NULL: none */
+    void *context;          /* of exempt */
 };
 
 /* Whether the command line gives a bound. */

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "codec/format/types.h"
@@ -58,6 +59,7 @@ struct sum {
     uint64_t nboxes;
     uint64_t nspecials, nspecials_changed;
     bool bytes_differ;
+    uint8_t *exempt; /* flags of the values of a step; NULL: none is exempt */
 };
 
 /* Results of one step. */
@@ -134,6 +136,8 @@ add_values(const struct compare_walk *walk, struct sum *sum,
     for (uint64_t i = 0; i < walk->grid.nvalues * walk->ncomponents; i++) {
         double a, b;
         bool changed;
+        if (sum->exempt != NULL && sum->exempt[i])
+            continue;
         if (!compare_walk_value(walk, i, &a, &b, &changed)) {
             sum->nspecials += walk->nsame;
             sum->nspecials_changed += changed ? walk->nsame : 0;
@@ -204,6 +208,8 @@ add_steps(struct compare_walk *walk, struct sum *sum,
         }
         if (!compare_walk_bound(walk, bounds, &bound))
             return;
+        if (sum->exempt != NULL)
+            bounds->exempt(bounds->context, &walk->grid, sum->exempt);
         add_step(walk, sum, &bound);
     }
 }
@@ -354,8 +360,15 @@ compare_values(const struct tool_dataset *a, const struct tool_dataset *b,
         .range = tool_range_begin(terp_type_of_part(tool_coded_type(a->type)))};
     struct compare_walk walk = COMPARE_WALK_NONE;
 
-    if (a->nvalues > 0 && compare_walk_open(&walk, a, b, files))
-        add_steps(&walk, &sum, bounds);
+    if (a->nvalues > 0 && compare_walk_open(&walk, a, b, files)) {
+        if (bounds->exempt != NULL)
+            sum.exempt = malloc(tool_grid_cap(&walk.grid));
+        if (bounds->exempt != NULL && sum.exempt == NULL)
+            walk.trouble = terp_status_text(TERP_ERR_MEMORY);
+        else
+            add_steps(&walk, &sum, bounds);
+        free(sum.exempt);
+    }
     if (walk.trouble != NULL) {
         result->verdict =
             walk.cannot_compare ? COMPARE_SKIPPED : COMPARE_UNREADABLE;

@@ -311,7 +311,8 @@ compare_walk_value(const struct compare_walk *walk, uint64_t i, double *a_ret,
     *b_ret = tool_value_at(wide, walk->values_b, i);
     *changed_ret = bits != tool_value_bits(wide, walk->values_b, i);
     return isfinite(*a_ret) && !(walk->has_fill && bits == walk->fill_bits) &&
-           !(walk->has_missing && *a_ret == walk->missing);
+           !(walk->has_missing &&
+             bits == tool_number_bits(wide, walk->missing));
 }
 
 bool

@@ -3,8 +3,10 @@
 #include "tools/repack/bounds.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "codec/model/bound.h"
+#include "tools/repack/fill.h"
 #include "tools/repack/plan.h"
 
 /* Number of values that is_inside compares with the range at once. Longer runs
@@ -25,6 +27,7 @@ find_fills(struct repack_job *job)
         job->fills[job->nfills++] = tool_number_bits(job->wide, values[i]);
 }
 
+/* A value that is neither a fill value nor NaN or infinite. */
 static bool
 is_valid(const struct repack_job *job, const void *values, uint64_t i)
 {
@@ -34,6 +37,71 @@ is_valid(const struct repack_job *job, const void *values, uint64_t i)
         valid &= tool_value_bits(job->wide, values, i) != job->fills[j];
     return valid;
 }
+
+/* ---- masked values ---- */
+
+static void
+keep_bits(bool *has_ret, bool *differ_ret, uint64_t *bits_ret, uint64_t bits)
+{
+    *differ_ret |= *has_ret && *bits_ret != bits;
+    *has_ret = true;
+    *bits_ret = bits;
+}
+
+/* Replaces the masked values of a slab, or finds out which of them a stream
+ * would not keep by itself. */
+static void
+treat_masked(const struct repack_job *job, struct repack_slab *slab)
+{
+    for (uint64_t i = 0; i < slab->box.nvalues; i++) {
+        if (!slab->masked[i])
+            continue;
+        if (job->mask_fill != NULL && job->wide)
+            memcpy((double *)slab->values + i, &job->mask_fill_bits, 8);
+        else if (job->mask_fill != NULL)
+            memcpy((float *)slab->values + i, &job->mask_fill_bits, 4);
+        else if (is_valid(job, slab->values, i))
+            keep_bits(&slab->has_kept, &slab->kept_differ, &slab->kept_bits,
+                      tool_value_bits(job->wide, slab->values, i));
+    }
+}
+
+/* Finds the value that replaces masked values. */
+static bool
+find_mask_fill(struct repack_job *job)
+{
+    uint8_t bytes[64] = {0};
+
+    if (job->mask == NULL || !job->repack->request.fills_masked)
+        return true;
+    job->mask_fill = repack_fill_value(&job->in);
+    if (job->mask_fill == NULL || job->in.value_nbytes > sizeof bytes)
+        return repack_job_fails(job, TERP_ERR_HDF5);
+    memcpy(bytes, job->mask_fill, job->in.value_nbytes);
+    if (H5Tconvert(job->in.type, job->native, 1, bytes, NULL, H5P_DEFAULT) < 0)
+        return repack_job_fails(job, TERP_ERR_HDF5);
+    memcpy(&job->mask_fill_bits, bytes, job->wide ? 8 : 4);
+    return true;
+}
+
+/* A stream keeps two numbers beside NaN and infinities: the fill value, and a
+ * second one. */
+static bool
+check_kept(const struct repack_job *job)
+{
+    double second;
+
+    if (!job->has_kept ||
+        (!job->kept_differ && !tool_second_fill(&job->in, job->wide, &second)))
+        return true;
+    return repack_fail(job->repack, job->object->path,
+                       "--mask %s: the values that it masks are different "
+                       "numbers, and terp keeps only one bit for bit; use "
+                       "--mask-fill to replace them by the fill value",
+                       job->mask->rule->text);
+}
+
+/* ---- the range ---- */
 
 /* Whether `n` values from `at` on lie strictly inside the known range and
  * cannot change it. Most runs do, and the compiler vectorizes this loop.
@@ -70,7 +138,8 @@ add_values(const struct repack_job *job, const struct repack_slab *slab,
             is_inside(job, values, at, n, range))
             continue;
         for (uint64_t i = at; i < at + n; i++)
-            if (is_valid(job, values, i))
+            if ((slab->masked == NULL || !slab->masked[i]) &&
+                is_valid(job, values, i))
                 tool_range_add(range, tool_value_at(job->wide, values, i),
                                false);
     }
@@ -89,6 +158,7 @@ begin_range(struct repack_job *job, struct repack_slab *slab)
         slab->range[c] = tool_range_begin(type_of(job));
         slab->known[c] = job->ranges[c];
     }
+    slab->has_kept = slab->kept_differ = false;
     return true;
 }
 
@@ -98,6 +168,8 @@ find_range(struct repack_job *job, struct repack_slab *slab)
     const struct amrex_level *level = job->level;
     uint64_t at = 0;
 
+    if (slab->masked != NULL)
+        treat_masked(job, slab);
     if (level == NULL)
         add_values(job, slab, 0, 0, slab->box.nvalues);
     while (level != NULL && at < slab->box.nvalues) {
@@ -113,6 +185,10 @@ finish_range(struct repack_job *job, struct repack_slab *slab)
 {
     for (uint64_t c = 0; c < job->ncomponents; c++)
         tool_range_merge(&job->ranges[c], &slab->range[c]);
+    job->kept_differ |= slab->kept_differ;
+    if (slab->has_kept)
+        keep_bits(&job->has_kept, &job->kept_differ, &job->kept_bits,
+                  slab->kept_bits);
     return slab->status == TERP_OK || repack_job_fails(job, slab->status);
 }
 
@@ -160,18 +236,18 @@ repack_find_bounds(struct repack_job *job)
     static const struct repack_steps steps = {begin_range, find_range,
                                               finish_range, add_absent};
     const struct repack_bound *bound = &job->object->plan.bound;
-    bool ok = true;
+    bool ok = find_mask_fill(job);
 
     for (uint64_t c = 0; c < job->ncomponents; c++)
         job->ranges[c] = tool_range_begin(type_of(job));
     if (job->has_range)
         find_fills(job);
-    if (repack_needs_range(&job->object->plan) && job->written &&
-        job->has_range) {
+    if (ok && repack_needs_range(&job->repack->request, &job->object->plan) &&
+        job->written && job->has_range) {
         const bool fits = job->split.nslabs <= job->split.nslots;
         /* Otherwise a second reading encodes the values. */
         job->nreadings = fits ? 1 : 2;
-        ok = repack_job_do(job, job->native, &steps);
+        ok = repack_job_do(job, job->native, &steps) && check_kept(job);
         job->has_all = fits;
     }
     for (uint64_t c = 0; c < job->ncomponents; c++) {

@@ -2,6 +2,7 @@
 #include "tools/repack/compress.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "codec/model/bound.h"
 #include "filter/plugin/h5z_terp.h"
@@ -31,6 +32,10 @@ set_config(const struct repack_job *job, struct H5Z_terp_config *config)
     config->floor = largest->floor;
     config->has_missing =
         tool_second_fill(&job->in, job->wide, &config->missing);
+    if (job->has_kept) {
+        config->has_missing = true;
+        config->missing = tool_value_at(job->wide, &job->kept_bits, 0);
+    }
     config->pipeline = job->repack->request.pipeline;
     config->effort = job->repack->request.effort;
     config->format = job->repack->request.format;
@@ -119,6 +124,20 @@ encode_slab(const struct repack_job *job, struct repack_slab *slab)
                                       nchunks, slab->values);
 }
 
+/* Replaces masked values that no step before has replaced. */
+static void
+replace_masked(const struct repack_job *job, struct repack_slab *slab)
+{
+    const size_t nbytes = job->in.value_nbytes;
+
+    if (job->mask_fill == NULL || job->has_all)
+        return;
+    for (uint64_t i = 0; i < slab->box.nvalues; i++)
+        if (slab->masked[i])
+            memcpy((uint8_t *)slab->values + i * nbytes, job->mask_fill,
+                   nbytes);
+}
+
 /* Encodes a slab. Where a GPU encodes beside the CPU, up to
  * split.ndevice_threads threads at a time give their slabs to the GPU. */
 static void
@@ -126,6 +145,7 @@ code_slab(struct repack_job *job, struct repack_slab *slab)
 {
     struct repack *repack = job->repack;
 
+    replace_masked(job, slab);
     if (slab->status != TERP_OK || slab->block.reason != NULL)
         return;
     int nothers = atomic_fetch_add(&repack->ndevice_threads, 1);
@@ -247,6 +267,8 @@ print_dataset(const struct repack_job *job)
     else
         print_bounds(job);
     print_limits(&job->params[0]);
+    if (job->mask != NULL)
+        printf(", masked by %s", tool_shown(job->mask->rule->variable));
     printf(", chunks ");
     tool_dims_print(job->in.rank, job->object->plan.chunk_dims);
     if (tool_chunk_is_tiny(&job->in)) {
@@ -280,7 +302,8 @@ repack_compress(struct repack *repack, struct repack_object *object,
     struct repack_job job;
 
     bool ok = repack_job_open(repack, object, &job);
-    job.may_stay = ok && may_stay(&job.in);
+    job.may_stay = ok && may_stay(&job.in) &&
+                   (job.mask == NULL || !repack->request.fills_masked);
     ok = ok && repack_find_bounds(&job) && create(&job, parent) &&
          write_values(&job) &&
          (H5Olink(job.out, parent, name, lcpl, H5P_DEFAULT) >= 0 ||

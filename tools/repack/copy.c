@@ -18,6 +18,7 @@
 #include "tools/common/text.h"
 #include "tools/common/tool.h"
 #include "tools/repack/done.h"
+#include "tools/repack/mask.h"
 #include "tools/repack/output.h"
 #include "tools/repack/structure.h"
 
@@ -270,6 +271,7 @@ use_input(struct repack *repack, const struct repack_request *request,
         snprintf(outcome->reason, sizeof outcome->reason, "%s", repack->error);
     }
     repack_free_objects(repack);
+    repack_masks_free(repack);
     tool_close(repack->in);
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
 }

@@ -95,6 +95,10 @@ add_options(struct text *text, const struct repack_request *request)
     add_bound(text, &request->bound);
     for (int i = 0; i < request->nrules; i++)
         add(text, " dataset %s", request->rules[i].text);
+    for (int i = 0; i < request->nmasks; i++)
+        add(text, " mask %s", request->masks[i].text);
+    if (request->fills_masked)
+        add(text, " mask-fill");
     add_limits(text, &request->limits);
     add_chunk(text, request);
     if (request->pipeline != 0)

@@ -113,7 +113,10 @@ make_slabs(struct repack_job *job)
         slab->values = allocate(nvalues * job->in.value_nbytes);
         slab->range = calloc(job->ncomponents, sizeof *slab->range);
         slab->known = calloc(job->ncomponents, sizeof *slab->known);
-        if (slab->values == NULL || slab->range == NULL || slab->known == NULL)
+        if (job->mask != NULL)
+            slab->masked = malloc(nvalues);
+        if ((job->mask != NULL && slab->masked == NULL) ||
+            slab->values == NULL || slab->range == NULL || slab->known == NULL)
             return false;
     }
     job->ranges = calloc(job->ncomponents, sizeof *job->ranges);
@@ -132,6 +135,7 @@ repack_job_open(struct repack *repack, const struct repack_object *object,
         .repack = repack,
         .object = object,
         .level = object->plan.level,
+        .mask = object->plan.mask,
         .in = {.id = -1, .space = -1, .dcpl = -1, .type = -1},
         .out = -1,
         .nreadings = 1};
@@ -169,11 +173,13 @@ repack_job_close(struct repack_job *job)
         free(job->slabs[i].values);
         free(job->slabs[i].range);
         free(job->slabs[i].known);
+        free(job->slabs[i].masked);
     }
     free(job->slabs);
     free(job->has_chunks);
     free(job->ranges);
     free(job->params);
+    free(job->mask_fill);
     tool_dataset_close(&job->in);
 }
 
@@ -258,6 +264,8 @@ work_slab(void *arg, struct tool_work *work)
     struct repack_job *job = crew->job;
     struct repack_slab *slab = (struct repack_slab *)work;
 
+    if (job->mask != NULL)
+        repack_mask_box(job->mask, &slab->box, slab->masked);
     slab->unread = !job->has_all && job->file >= 0 && !read_direct(job, slab);
     if (slab->unread)
         slab->status = TERP_ERR_HDF5;

@@ -5,6 +5,7 @@
 #include "filter/h5/batch.h"
 #include "tools/common/range.h"
 #include "tools/common/workers.h"
+#include "tools/repack/mask.h"
 #include "tools/repack/objects.h"
 #include "tools/repack/split.h"
 
@@ -21,6 +22,9 @@ struct repack_slab {
     struct terp_h5_block block; /* its chunks in the output */
     struct terp_h5_batch batch;
     struct terp_run run;
+    uint8_t *masked;            /* a flag for each value; NULL: no mask */
+    bool has_kept, kept_differ; /* masked values to keep, and their bits */
+    uint64_t kept_bits;
     enum terp_status status;
     bool unread; /* reading the values failed */
 };
@@ -53,6 +57,14 @@ struct repack_job {
     bool is_larger; /* out_nbytes has reached in_nbytes: copy the input */
     uint64_t fills[REPACK_MAX_NFILLS];
     int nfills;
+    const struct repack_mask *mask; /* or NULL */
+    void *mask_fill; /* replaces masked values: as stored in the input; NULL:
+                        masked values stay */
+    uint64_t mask_fill_bits; /* the same as `native` */
+    /* Masked values that differ from all fill values: a stream can keep one
+     * further number bit for bit. */
+    bool has_kept, kept_differ;
+    uint64_t kept_bits;
     /* A level of an AMReX plotfile has a range and a bound for each component;
      * other data counts as one component. */
     const struct amrex_level *level;

@@ -12,6 +12,8 @@
 #include "tools/repack/amrex.h"
 #include "tools/repack/request.h"
 
+struct repack_mask;
+
 /* How a dataset is copied. */
 struct repack_plan {
     struct repack_bound bound; /* REPACK_KEEP: not compressed */
@@ -22,6 +24,7 @@ struct repack_plan {
     hsize_t chunk_dims[H5S_MAX_RANK];
     hsize_t unit_dims[H5S_MAX_RANK]; /* chunks to encode together */
     struct amrex_level *level;       /* owned; NULL for other data */
+    const struct repack_mask *mask;  /* masks some of its values; or NULL */
 };
 
 /* The damaged chunks of a dataset, for --salvage. */
@@ -71,6 +74,7 @@ struct repack {
     struct repack_link *first_link, **end_of_links;
     void *objects_by_address; /* a tree of tsearch() */
     struct tool_coordinates *coordinates;
+    struct repack_mask *masks; /* one for each of request.masks, or NULL */
     struct tool_progress progress;
     uint64_t nlost;     /* damaged chunks */
     uint64_t nleft_out; /* objects that were impossible to copy */

@@ -11,6 +11,7 @@
 #include "tools/common/chunk_shape.h"
 #include "tools/common/line_chunk.h"
 #include "tools/common/text.h"
+#include "tools/repack/mask.h"
 
 /* Maximum size of a unit (struct repack_plan) of several chunks. Slabs are
  * whole units, and a slab is in memory up to three times (split.c). */
@@ -239,9 +240,11 @@ plan_level(const struct repack *repack, const char *path,
 }
 
 bool
-repack_needs_range(const struct repack_plan *plan)
+repack_needs_range(const struct repack_request *request,
+                   const struct repack_plan *plan)
 {
-    return plan->bound.mode == REPACK_REL ||
+    return (plan->mask != NULL && !request->fills_masked) ||
+           plan->bound.mode == REPACK_REL ||
            (plan->level != NULL && plan->level->ncomponents > 1 &&
             plan->bound.mode == REPACK_ABS && plan->bound.number > 0);
 }
@@ -275,6 +278,11 @@ repack_plan(struct repack *repack, struct repack_object *object,
     plan_level(repack, object->path, &dataset, plan);
     if (plan->level == NULL)
         plan_chunks(request, &dataset, plan);
+    if (plan->level == NULL && is_lossy(&plan->bound) &&
+        !repack_mask_find(repack, object, &dataset, &plan->mask)) {
+        tool_dataset_close(&dataset);
+        return false;
+    }
 
     plan_unit(&dataset, plan);
     if (H5Dget_storage_size(dataset.id) > 0)

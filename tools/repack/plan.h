@@ -24,10 +24,11 @@ struct terp_params
 repack_params(const struct repack_request *request,
               const struct repack_bound *bound);
 
-/* Whether this plan needs the range of all values before the first one is
- * encoded. */
+/* Whether this plan needs all values before the first one is encoded, for their
+ * range, or to find out which masked values must be kept. */
 bool
-repack_needs_range(const struct repack_plan *plan);
+repack_needs_range(const struct repack_request *request,
+                   const struct repack_plan *plan);
 
 /* After all plans: names the coordinates that stay lossless although the user
  * gave a lossy bound. */

@@ -7,6 +7,7 @@
 
 #include "tools/common/record.h"
 #include "tools/compare/compare.h"
+#include "tools/repack/mask.h"
 
 static void
 fill_in(const struct repack_bound *bound, const struct terp_cd *cd,
@@ -29,14 +30,29 @@ fill_in(const struct repack_bound *bound, const struct terp_cd *cd,
     record->psnr = result->psnr;
 }
 
+/* A compare_exempt. */
+static void
+exempt_masked(void *context, const struct tool_grid *box, uint8_t *flags_ret)
+{
+    repack_mask_box(context, box, flags_ret);
+}
+
 static bool
 measure(struct repack *repack, const struct repack_object *object,
         const struct tool_dataset *in, const struct tool_dataset *out,
         struct tool_record *record)
 {
-    const struct compare_bounds none = {0};
+    const bool is_filled =
+        object->plan.mask != NULL && repack->request.fills_masked;
+    struct repack_mask mask = {0};
+    struct compare_bounds none = {0};
     struct compare_result result = compare_new_result(object->path);
 
+    if (is_filled) {
+        mask = *object->plan.mask;
+        none.exempt = exempt_masked;
+        none.context = &mask;
+    }
     compare_values(in, out, &none, NULL, &result);
     if (!result.compared)
         return repack_fail(repack, object->path, "%s", result.reason);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "codec/api/processor.h"
+#include "codec/api/text.h"
 #include "tools/common/limit.h"
 #include "tools/common/tool.h"
 #include "tools/repack/request.h"
@@ -21,6 +22,8 @@ enum {
     KEY_IN_PLACE,
     KEY_JOBS,
     KEY_KEEP_SIGN,
+    KEY_MASK,
+    KEY_MASK_FILL,
     KEY_NO_AMREX,
     KEY_NO_CF,
     KEY_OUTPUT_DIR,
@@ -53,6 +56,15 @@ static const struct argp_option options[] = {
     {"keep-sign", KEY_KEEP_SIGN, "WHICH", OPTION_ARG_OPTIONAL,
      REPACK_HELP_KEEP_SIGN, 1},
     {"valid-range", KEY_VALID_RANGE, "MIN:MAX", 0, REPACK_HELP_VALID_RANGE, 1},
+    {"mask", KEY_MASK, "[GLOB=]VAR[:VALUE]", 0,
+     "Keep values bit for bit, and do not count them for the range, where the "
+     "dataset VAR has VALUE: a number, or \"fill\" for its fill value; without "
+     "VALUE, where it is not 0. Concerns datasets, of GLOB if it is there, "
+     "whose last dimensions are those of VAR",
+     1},
+    {"mask-fill", KEY_MASK_FILL, NULL, 0,
+     "Replace the values that --mask finds by the fill value of their dataset",
+     1},
     {"rest", KEY_REST, "NAME", 0,
      "Filters for what terp does not compress, such as strings, compounds and "
      "small datasets: keep (default) its own, or deflate, after shuffle",
@@ -125,6 +137,8 @@ static const char doc[] =
     "      compress only the named datasets\n"
     "  terp repack in.h5 out.h5 --lossless --dataset 'fields/*=1e-4'\n"
     "      lossless, except for the named datasets\n"
+    "  terp repack in.nc out.nc --rel 1e-3 --mask land:1 --mask-fill\n"
+    "      write fill values where the variable land is 1\n"
     "  terp repack in.h5 out.h5 --rel 1e-3 --chunk auto --verbose\n"
     "      replace the chunks by chunks that compress well\n"
     "  terp repack in.h5 out.h5 --rel 1e-3 --effort best\n"
@@ -312,6 +326,44 @@ add_rule(struct argp_state *state, char *text)
     rule->bound = read_any(state, equals + 1);
 }
 
+/* Parses what follows the last colon, if it is a value. */
+static void
+read_mask_value(struct repack_mask_rule *mask)
+{
+    char *colon = strrchr(mask->variable, ':');
+
+    if (colon == NULL)
+        return;
+    if (strcmp(colon + 1, "fill") == 0)
+        mask->kind = REPACK_MASK_FILL;
+    else if (terp_text_read_number(colon + 1, &mask->number))
+        mask->kind = REPACK_MASK_EQUAL;
+    else
+        return;
+    *colon = '\0';
+}
+
+static void
+add_mask(struct argp_state *state, const char *text)
+{
+    struct repack_request *request = state->input;
+    struct repack_mask_rule *mask = &request->masks[request->nmasks++];
+    const char *equals = strrchr(text, '=');
+    const char *variable = equals == NULL ? text : equals + 1;
+
+    *mask =
+        (struct repack_mask_rule){.text = text, .variable = strdup(variable)};
+    if (equals != NULL)
+        mask->glob = strndup(text, (size_t)(equals - text));
+    if (mask->variable == NULL || (equals != NULL && mask->glob == NULL)) {
+        argp_failure(state, TOOL_TROUBLE, ENOMEM, "--mask");
+        return;
+    }
+    read_mask_value(mask);
+    if (*mask->variable == '\0' || equals == text)
+        argp_error(state, "--mask '%s' must be [GLOB=]VARIABLE[:VALUE]", text);
+}
+
 /* The number of operands, and options that contradict each other. */
 static void
 check_files(struct argp_state *state, const struct repack_request *request)
@@ -339,6 +391,8 @@ check_request(struct argp_state *state, const struct repack_request *request)
     if (request->bound.mode == REPACK_KEEP && request->nrules == 0)
         argp_error(state, "give a bound: --rel, --abs, --pwr, --digits, "
                           "--bits, --psnr, --lossless or --dataset");
+    if (request->fills_masked && request->nmasks == 0)
+        argp_error(state, "--mask-fill needs --mask");
     if (request->bound.floor > 0 && request->bound.mode != REPACK_PWR)
         argp_error(state, "--floor needs --pwr, --digits or --bits");
 }
@@ -451,6 +505,12 @@ parse_option(int key, char *arg, struct argp_state *state)
     case KEY_RECORD:
         request->record = true;
         return 0;
+    case KEY_MASK:
+        add_mask(state, arg);
+        return 0;
+    case KEY_MASK_FILL:
+        request->fills_masked = true;
+        return 0;
     case KEY_NO_CF:
         request->leaves_out_cf = true;
         return 0;
@@ -523,8 +583,10 @@ repack_request_read(int argc, char **argv, struct repack_request *request_ret)
                                            .engine = TERP_ENGINE_AUTO,
                                            .limits = REPACK_LIMITS_DEFAULT};
     request_ret->rules = calloc((size_t)argc, sizeof *request_ret->rules);
+    request_ret->masks = calloc((size_t)argc, sizeof *request_ret->masks);
     request_ret->operands = calloc((size_t)argc, sizeof(char *));
-    if (request_ret->rules == NULL || request_ret->operands == NULL)
+    if (request_ret->rules == NULL || request_ret->masks == NULL ||
+        request_ret->operands == NULL)
         return false;
     argp_parse(&parser, argc, argv, 0, NULL, request_ret);
     return true;
@@ -626,6 +688,11 @@ repack_request_free(struct repack_request *request)
 {
     for (int i = 0; i < request->nrules; i++)
         free(request->rules[i].glob);
+    for (int i = 0; i < request->nmasks; i++) {
+        free(request->masks[i].glob);
+        free(request->masks[i].variable);
+    }
     free(request->rules);
+    free(request->masks);
     free(request->operands);
 }

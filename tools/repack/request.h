@@ -28,6 +28,22 @@ struct repack_rule {
     bool used;
 };
 
+/* Which values of a variable mask others. */
+enum repack_mask_kind {
+    REPACK_MASK_NONZERO,
+    REPACK_MASK_EQUAL, /* to a number */
+    REPACK_MASK_FILL   /* fill values and NaN */
+};
+
+/* --mask [GLOB=]VARIABLE[:VALUE]. */
+struct repack_mask_rule {
+    const char *text;
+    char *glob; /* of the datasets; NULL: all */
+    char *variable;
+    enum repack_mask_kind kind;
+    double number;
+};
+
 /* Whether levels of plotfiles are compressed box by box. */
 enum repack_levels {
     REPACK_LEVELS_FOUND,  /* if the file has levels */
@@ -56,6 +72,9 @@ struct repack_request {
     struct repack_bound bound;      /* where no rule matches */
     struct repack_rule *rules;
     int nrules;
+    struct repack_mask_rule *masks;
+    int nmasks;
+    bool fills_masked;  /* replace masked values by the fill value */
     bool deflates_rest; /* deflate what terp does not compress */
     bool chunk_auto;
     struct tool_shape chunk;

@@ -19,6 +19,7 @@
 #include "tools/repack/filters.h"
 #include "tools/repack/lists.h"
 #include "tools/repack/lossy.h"
+#include "tools/repack/mask.h"
 #include "tools/repack/plan.h"
 #include "tools/repack/record.h"
 #include "tools/repack/salvage.h"
@@ -162,10 +163,12 @@ repack_list(struct repack *repack)
     uint64_t total_nbytes = 0;
     bool ok = list_all(repack);
 
+    ok = ok && repack_masks_read(repack);
     for (struct repack_object *object = repack->first_object;
          ok && object != NULL; object = object->next)
         if (object->type == H5O_TYPE_DATASET)
             ok = repack_plan(repack, object, &total_nbytes);
+    ok = ok && repack_masks_check(repack);
     if (ok)
         repack_name_coordinates(repack);
     if (ok && total_nbytes > 0 && H5Zfilter_avail(H5Z_FILTER_TERP) <= 0)
