@@ -242,6 +242,7 @@ class Failures(Many):
         out = run.communicate(timeout=60)[1]
         self.assertEqual(run.returncode, -signal.SIGTERM)
         self.assertRegex(out, r"files: 3, .*\b[123] stopped")
+        self.assertNotIn("failed", out)
         self.assertEqual(self.unfinished(), [])
         for path, content in old.items():
             if bytes_of(path) != content:
@@ -271,6 +272,13 @@ class Again(Many):
                          ["copied", "copied", "copied", "done"])
         with h5py.File(self.path("small/runs/1.h5"), "r") as file:
             self.assertAlmostEqual(file["x"][0, 0, 0], 7, 3)
+
+        # Values that a program writes to a copy.
+        with h5py.File(self.path("small/runs/b/4.dat"), "a") as file:
+            file["x"][...] = noise(9, 20, 30, 40)
+        _, states = self.states(*arguments)
+        self.assertEqual([states[path] for path in paths],
+                         ["done", "done", "done", "copied"])
 
     def test_other_options_make_other_copies(self):
         self.write("runs/1.h5")
