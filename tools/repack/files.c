@@ -157,7 +157,7 @@ add_file(struct search *search, const char *path, const char *kept,
 {
     add(search, (struct repack_file){
                     .in = strdup(path),
-                    .out = search->request->place == REPACK_IN_PLACE
+                    .out = search->request->directory == NULL /* in place */
                                ? strdup(path)
                                : join(search->request->directory, kept),
                     .nbytes = (uint64_t)found->st_size,

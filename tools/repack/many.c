@@ -293,6 +293,8 @@ finish(struct processes *processes, struct slot *slot, int status)
         snprintf(reason, sizeof reason, "signal %d ended its process: %s",
                  WTERMSIG(status), strsignal(WTERMSIG(status)));
         fail(outcome, file->in, reason);
+    } else if (WEXITSTATUS(status) != 0) {
+        fail(outcome, file->in, "its process ended early");
     }
     slot->pid = 0;
     processes->nrunning--;

@@ -215,7 +215,7 @@ copy_all_extended(const char *from, int to)
     ssize_t n = names == NULL ? 0 : listxattr(from, names, (size_t)nbytes);
     bool ok = nbytes <= 0 || (names != NULL && n >= 0);
 
-    for (const char *name = names; ok && name < names + n;
+    for (const char *name = names; ok && name != NULL && name - names < n;
          name += strlen(name) + 1)
         ok = !is_kept(name) || copy_extended(from, to, name);
     free(names);
