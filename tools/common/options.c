@@ -200,13 +200,13 @@ tool_option_valid_range(struct argp_state *state, const char *text,
 int
 tool_option_nthreads(struct argp_state *state, const char *text)
 {
-    return read_count(state, text, "threads", TERP_MAX_NTHREADS);
+    return tool_option_count(state, text, "threads", TERP_MAX_NTHREADS);
 }
 
 int
 tool_option_njobs(struct argp_state *state, const char *text)
 {
-    return read_count(state, text, "jobs", TERP_MAX_NTHREADS);
+    return tool_option_count(state, text, "jobs", TERP_MAX_NTHREADS);
 }
 
 void
