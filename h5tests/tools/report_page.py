@@ -1,6 +1,7 @@
 """Reads the pages of `terp report` for its tests."""
 import base64
 import html.parser
+import re
 
 VOID = {"meta", "img", "br"}
 ELEMENTS = {
@@ -14,7 +15,7 @@ ATTRIBUTES = {
     "lang", "charset", "http-equiv", "content", "name", "class", "id", "scope",
     "data-name", "data-verdict", "href", "value", "src", "alt", "width",
     "height", "role", "aria-label", "viewbox", "x", "y", "x1", "y1", "x2", "y2",
-    "text-anchor", "d",
+    "text-anchor", "d", "style",
 }
 
 
@@ -48,6 +49,8 @@ class Page(html.parser.HTMLParser):
                 assert value.startswith("data:image/gif;base64,"), value[:80]
             if name == "href":
                 assert value.startswith("#d"), value
+            if name == "style":
+                assert re.fullmatch(r"aspect-ratio:\d+/\d+", value), value
         if tag not in VOID:
             self.open.append(tag)
         if "id" in attributes:

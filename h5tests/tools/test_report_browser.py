@@ -43,6 +43,9 @@ onload = () => {
     return {width: root.clientWidth, scroll: root.scrollWidth,
             height: root.scrollHeight, right: right, title: page.title,
             images: images.length,
+            sides: Math.max(...images.map(i => Math.max(
+                i.getBoundingClientRect().width,
+                i.getBoundingClientRect().height))),
             drawn: images.filter(i => i.complete && i.naturalWidth > 0 &&
                                  i.getBoundingClientRect().width > 0).length,
             charts: page.querySelectorAll("svg path, svg rect.inside").length,
@@ -114,6 +117,7 @@ class Browser(ToolTest):
                 self.assertEqual(frame["title"], "terp report: b.h5")
                 self.assertGreater(frame["images"], 12)
                 self.assertEqual(frame["drawn"], frame["images"])
+                self.assertLessEqual(frame["sides"], 341)
                 self.assertGreater(frame["charts"], 20)
                 self.assertGreater(frame["letters"], 10)
                 self.assertEqual(frame["scripts"], 0)

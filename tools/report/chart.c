@@ -117,7 +117,7 @@ label_of(const struct axis *axis, double value,
         return html_power_text((int)lround(value), text_ret);
     if (axis->scale != NULL)
         value = plot_scale_value(axis->scale, value);
-    return html_number_text(value, 4, text_ret);
+    return html_number_text(value, 6, text_ret);
 }
 
 static void

@@ -116,7 +116,7 @@ put_image(struct html *html, const struct compare_picture *picture,
     const long width = aspect >= 1 ? SIDE : lround(SIDE * aspect);
     const long height = aspect >= 1 ? lround(SIDE / aspect) : SIDE;
     uint8_t *pixels = malloc(n);
-    char attributes[96], alt[512];
+    char attributes[128], alt[512];
 
     if (pixels == NULL) {
         html->failed = true;
@@ -124,8 +124,9 @@ put_image(struct html *html, const struct compare_picture *picture,
     }
     for (size_t i = 0; i < n; i++)
         pixels[i] = index_of(image, image->values[i]);
-    snprintf(attributes, sizeof attributes, "width=\"%ld\" height=\"%ld\"",
-             width, height);
+    snprintf(attributes, sizeof attributes,
+             "width=\"%ld\" height=\"%ld\" style=\"aspect-ratio:%ld/%ld\"",
+             width, height, width, height);
     snprintf(alt, sizeof alt, "%s, slice %s", image->name, picture->slice);
     html_put(html, "<figure>");
     put_gif(html, picture->nx, picture->ny, pixels, image->is_error, attributes,

@@ -253,6 +253,8 @@ put_layout(const struct section *section)
     end_fact(html);
     begin_fact(html, "Shape");
     html_dims(html, b->rank, b->dims);
+    if (b->rank == 1)
+        html_put(html, " values");
     if (b->rank > 1) {
         html_put(html, " (");
         html_count(html, b->nvalues);
