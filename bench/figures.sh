@@ -13,6 +13,7 @@
 #   rewrites    chunks that are written in parts (rewrites.py)
 #   connector   h5py with the connector
 #   table       the README's table
+#   beside      all filters of hdf5plugin, and errors at equal size
 # TERP_PLUGIN_DIR is the folder in which the plugin was built
 # (build/release/plugin by default).
 set -euo pipefail
@@ -131,6 +132,27 @@ for figure in "$@"; do
         ../build/bench-venv/bin/pip install -q pytest pytest-mpi
         record connector python3 connector.py --plugin "$plugin" \
             --fields pres,mira --reps 15 --suite 4
+        ;;
+    beside)
+        for name in pres vel; do
+            ../build/bench-venv/bin/python cuda_field.py ../build/fields 256 $name
+        done
+        pair=../build/fields/pres_256x256x256.f32,../build/fields/vel_256x256x256.f32
+        record beside python3 speed.py --plugin "$plugin" --fields "$pair" \
+            --chunks 64 --clock cpu --codecs \
+            terp,terp:speed,sz2,pysz,zfp,sperr,blosc2,bitshuffle,bitshuffle_lz4,gzip
+        record beside_lossless python3 speed.py --plugin "$plugin" --fields "$pair" \
+            --chunks 64 --bounds 0 --clock cpu --reps 5 --codecs \
+            terp,zfp_lossless,blosc2,bitshuffle,bitshuffle_lz4,gzip
+        record same_size python3 same_size.py --plugin "$plugin" --fields "$pair"
+        if [ ! -e "$generator" ]; then
+            echo "same_size_wave: skipped, no $generator"
+            continue
+        fi
+        OUT=../build/fields ../build/bench-venv/bin/python "$generator"
+        record same_size_wave python3 same_size.py --plugin "$plugin" \
+            --fields ../build/fields/structures.h5:/wave --chunks whole \
+            --bounds 1e-3,1e-4,1e-6 --codecs sperr
         ;;
     table)
         # A smooth and a rough field: in the chunks of the README's examples,

@@ -33,6 +33,7 @@ PEERS = {
     "blosc2": lambda bound: hdf5plugin.Blosc2(
         cname="zstd", clevel=5, filters=hdf5plugin.Blosc2.SHUFFLE),
     "bitshuffle": lambda bound: hdf5plugin.Bitshuffle(cname="zstd"),
+    "bitshuffle_lz4": lambda bound: hdf5plugin.Bitshuffle(cname="lz4"),
     "gzip": lambda bound: {"compression": "gzip", "compression_opts": 4,
                            "shuffle": True},
 }
@@ -104,7 +105,7 @@ def version_of(codec):
         return f"pysz {importlib.metadata.version('pysz')}"
     return f"hdf5plugin {hdf5plugin.version}" if codec in (
         "sz3", "sz2", "zfp", "sperr", "zfp_lossless", "blosc2",
-        "bitshuffle") else f"HDF5 {h5py.version.hdf5_version}"
+        "bitshuffle", "bitshuffle_lz4") else f"HDF5 {h5py.version.hdf5_version}"
 
 
 def memory_file():

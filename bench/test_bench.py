@@ -128,6 +128,16 @@ class Bench(unittest.TestCase):
             self.assertEqual(float(row["max_err_over_bound"]), 0, row)
         self.assertIn("lossless: bytes of 2 fields", got.stderr)
 
+    @unittest.skipUnless(PLUGIN, "needs the plugin")
+    def test_same_size_takes_at_least_the_bytes_of_terp(self):
+        got = run("same_size.py", "--plugin", PLUGIN, "--fields",
+                  str(self.raw), "--bounds", "1e-3", "--codecs", "sz3")
+        self.assertEqual(got.returncode, 0, got.stderr)
+        rows = rows_of(got)
+        self.assertEqual([row["codec"] for row in rows], ["terp", "sz3"])
+        self.assertTrue(1 <= float(rows[1]["bytes_of_terp"]) < 1.2, rows[1])
+        self.assertGreater(float(rows[1]["gradient_rmse_of_rms"]), 0)
+
     def test_speed_gives_a_row_a_codec_and_operation(self):
         got = run("speed.py", "--fields", str(self.raw), "--chunks", "8",
                   "--codecs", "zfp", "--reps", "2")
