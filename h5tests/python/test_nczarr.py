@@ -402,7 +402,7 @@ def test_repacked_files_become_stores(tmp_path, programs):
     ({"rel": "0.001"}, "must be numbers"), ({"rel": -1}, "finite and positive"),
     ({"rel": 0}, "finite and positive"), ({"pwr": 1}, "below 1"),
     ({"abs": 1, "rel": 1}, "one of"), ({"abs": 1, "floor": 1}, "needs the bound"),
-    ({"abs": 1, "speed": 3}, "does not know"),
+    ({"abs": 1, "speed": 3}, "knows no such setting"),
     ({"abs": 1, "effort": "much"}, "effort must be"),
     ({"abs": 1, "dims": [1, 2, 3, 4]}, "dims must be"),
     ({"abs": 1, "missing": "x"}, "missing must be"),
