@@ -40,6 +40,15 @@ if(TARGET terp_cuda_emulated_library)
   set_property(TEST python_newest APPEND PROPERTY ENVIRONMENT
     "TERP_CUDA_LIBRARY=${library};TERP_TEST_CUDART=${library}")
 endif()
+# PyTorch's wheels are large: this test runs with the system's PyTorch and h5py, if
+# there are both (Debian: python3-torch, python3-h5py).
+if(TERP_SYSTEM_PYTHON)
+  add_test(NAME python_torch
+           COMMAND ${TERP_SYSTEM_PYTHON} test_torch.py ${wheel}
+           WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}/python)
+  set_tests_properties(python_torch PROPERTIES LABELS ci SKIP_RETURN_CODE 77
+    FIXTURES_REQUIRED wheel ENVIRONMENT PYTHONDONTWRITEBYTECODE=1)
+endif()
 if(TERP_TEST_READERS)
   terp_add_wheel_test(python_older venv-python-older
     "h5py==3.8.0;numpy==1.23.5;numcodecs==0.12.1;zarr==2.16.1;pytest"

@@ -19,9 +19,10 @@ from ._codec import TerpError, version
 from ._config import get_config
 from ._datasets import read, write
 from ._hdf5 import PLUGIN_DIR, plugin_path, register, set_filter
+from ._samples import Samples
 from ._settings import FILTER_ID, Terp, compress, decompress, encoding, info
 
-__all__ = ["FILTER_ID", "PLUGIN_DIR", "Terp", "TerpError", "chunks", "compress",
+__all__ = ["FILTER_ID", "PLUGIN_DIR", "Samples", "Terp", "TerpError", "chunks", "compress",
            "decompress", "encoding", "get_config", "info", "plugin_path", "read",
            "register", "set_filter", "write"]
 __version__ = version()

@@ -148,6 +148,14 @@ class Library:
             return self.module.from_numpy(values).to("cuda")
         return self.module.asarray(values)
 
+    def finish(self) -> None:
+        """Waits for the work in the current stream, so that other threads and
+        streams may use its results."""
+        if self.is_torch:
+            self.module.cuda.current_stream().synchronize()
+        elif hasattr(self.module, "cuda"):
+            self.module.cuda.get_current_stream().synchronize()
+
     def to_host(self, array: Any) -> NDArray[Any]:
         host: NDArray[Any]
         if self.is_torch:
