@@ -254,10 +254,11 @@ def python_page(root):
         for node in parse(modules[name]).body:
             if getattr(node, "name", None) == name:
                 page += object_text(name, node)
-    for module in ("zarr", "numcodecs"):
+    for module, name in (("zarr", "TerpCodec"), ("numcodecs", "TerpCodec"),
+                         ("torch", "SampleDataset")):
         for node in parse(module).body:
-            if getattr(node, "name", None) == "TerpCodec":
-                page += object_text(f"{module}.TerpCodec", node)
+            if getattr(node, "name", None) == name:
+                page += object_text(f"{module}.{name}", node)
     missing = [name for name in names if f"`{name}`" not in "".join(
         line for line in page if line.startswith("## "))]
     constants = {"FILTER_ID": "The filter's number in HDF5, 46117.",

@@ -88,12 +88,12 @@ def test_blocks_are_mixed(path, monkeypatch):
 
 @pytest.mark.parametrize("window, stride", [
     (10, None), ((10, 7), (3, 4)), ((8, 10, 30), None), ((10, 7, 9), (5, 7, 4)),
-    ((100, 20, 30), (1, 1, 1)), ((1, 1, 1), (9, 7, 11)), (3, 40)])
+    ((100, 20, 30), 1), ((1, 1, 1), (9, 7, 11)), ((40, 9), 11), (3, 40)])
 @pytest.mark.parametrize("nbytes", [1, 1 << 20])
 def test_windows_are_those_of_numpy(path, monkeypatch, window, stride, nbytes):
     monkeypatch.setitem(h5z_terp._samples._BLOCK_NBYTES, None, nbytes)
     size = np.atleast_1d(window)
-    step = size if stride is None else np.atleast_1d(stride)
+    step = size if stride is None else np.broadcast_to(stride, size.shape)
     expected = []
     for first in np.ndindex(*[(dim - n) // s + 1 for dim, n, s in
                               zip(ROWS.shape, size, step)]):
@@ -222,7 +222,8 @@ def test_wrong_arguments(path, tmp_path):
             (ValueError, ["x", "short"], {}),
             (ValueError, "x", {"window": (1, 2, 3, 4)}),
             (ValueError, "x", {"window": 0}),
-            (ValueError, "x", {"window": (4, 4), "stride": 4}),
+            (ValueError, "x", {"window": (4, 4), "stride": (4,)}),
+            (ValueError, "x", {"window": 4, "stride": 0}),
             (ValueError, "x", {"batch": 0}),
             (ValueError, "x", {"mix": 0}),
             (ValueError, [], {}),

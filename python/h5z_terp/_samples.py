@@ -44,6 +44,8 @@ def _dims(name: str, value: int | Sequence[int]) -> _Dims:
 
 def _window_of(window: Any, stride: Any) -> _Window:
     size = (1,) if window is None else _dims("window", window)
+    if isinstance(stride, (int, np.integer)):
+        stride = len(size) * (stride,)
     steps = size if stride is None else _dims("stride", stride)
     if len(steps) != len(size):
         raise ValueError("window and stride must have the same number of dims")
@@ -157,8 +159,9 @@ class Samples:
 
     A sample is a row, ``dataset[i]``; or with ``window`` a box of these dims along
     the first dims, ``dataset[a:a + window[0], b:b + window[1], ...]``. ``stride``
-    is the distance of windows; None: the window, so windows do not overlap.
-    Windows that reach beyond the dataset are left out.
+    is the distance of windows, one number for all dims or one for each; None: the
+    window, so windows do not overlap. Windows that reach beyond the dataset are
+    left out.
 
     ``batch``: the number of samples that are stacked along a new first dim; the
     last batch may be smaller unless ``drop_last``. None: single samples, which
