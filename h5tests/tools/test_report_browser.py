@@ -64,7 +64,7 @@ class Browser(ToolTest):
             [BROWSER, "--headless", "--disable-gpu", "--no-first-run",
              "--disable-extensions", f"--user-data-dir={self.path('profile')}",
              *(["--no-sandbox"] if os.geteuid() == 0 else []), *arguments],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300,
             check=False)
         self.assertEqual(result.returncode, 0, result.stderr)
         return result.stdout.decode()
