@@ -28,6 +28,10 @@ class Array:
     def __len__(self):
         return self.shape[0]
 
+    @property
+    def ndim(self):
+        return len(self.shape)
+
     def __getitem__(self, part):
         if isinstance(part, int):
             nbytes = self.nbytes // self.shape[0]

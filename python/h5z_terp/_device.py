@@ -19,7 +19,7 @@ from . import _codec, _header
 
 CUDA = 1  # enum terp_engine_kind; the CPU replaces the GPU where necessary
 _DEVICE = 1  # enum terp_memory
-_ALIGNMENT = 16  # of streams
+ALIGNMENT = 16  # of streams
 # Enough for the header and the frame, which describe the stream's chunk.
 _HEAD_NBYTES = _header.MAX_NBYTES + 256
 
@@ -239,7 +239,7 @@ def decode(stream: Any, out: Any, threads: int | None, step: int) -> Any:
     view = View(stream)
     if view.dtype != np.uint8 or len(view.shape) != 1:
         raise TypeError("a stream on the device must be an array of uint8")
-    if view.at % _ALIGNMENT != 0:
+    if view.at % ALIGNMENT != 0:
         raise ValueError("a stream on the device must be aligned to 16 bytes")
     head = _head_of(stream, view)
     header = _header.read(head)
@@ -295,14 +295,23 @@ def decode_streams(streams: Any, starts: list[int], sizes: list[int],
     """Decodes the streams that begin at `starts` of an array of bytes to the
     chunks of an array, `nbytes` each. Returns the status of the call, the
     statuses of the chunks, and a reason."""
-    source, target = View(streams), View(chunks)
-    count = len(starts)
+    source = View(streams)
+    return decode_at(source, [source.at + start for start in starts], sizes,
+                     chunks, chunk, nbytes, threads)
+
+
+def decode_at(source: View, addresses: list[int], sizes: list[int], chunks: Any,
+              chunk: _codec.Chunk, nbytes: int, threads: int | None
+              ) -> tuple[int, list[int], str]:
+    """The same for streams at addresses on the device, which are multiples of
+    16. The work follows earlier work in the CUDA stream of `source`."""
+    target = View(chunks)
+    count = len(addresses)
     options, result = _run(source, threads)
     statuses = (ctypes.c_int * count)()
     ref = ctypes.byref
     status: int = _codec.decode_coarse_batch(
-        ref(options), chunk, 1, count,
-        pointers(*(source.at + start for start in starts)),
+        ref(options), chunk, 1, count, pointers(*addresses),
         (ctypes.c_uint64 * count)(*sizes),
         pointers(*(target.at + i * nbytes for i in range(count))), statuses,
         ref(result))
@@ -317,7 +326,7 @@ def encode_chunks(arrays: Library, chunks: Any, params: _codec.Params,
     call, the streams and a reason."""
     source = View(chunks)
     count = source.shape[0]
-    stride = -(-_codec.encode_bound(chunk) // _ALIGNMENT) * _ALIGNMENT
+    stride = -(-_codec.encode_bound(chunk) // ALIGNMENT) * ALIGNMENT
     streams = arrays.empty((count * stride,), np.dtype(np.uint8))
     target = View(streams)
     options, result = _run(source, threads)

@@ -6,13 +6,15 @@ A chunk is one stream, as in HDF5. doc/zarr.md is the specification.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from zarr.abc.codec import ArrayBytesCodec, BytesBytesCodec
 
-from . import _codec
+from . import _codec, _device
 from ._settings import Settings, Terp, bound_is_named, decompress, shows_settings
 
 if TYPE_CHECKING:
@@ -75,6 +77,53 @@ class TerpCodec(ArrayBytesCodec):
     async def _decode_single(self, chunk_data: Any, chunk_spec: Any) -> Any:
         return await asyncio.to_thread(self._decode_sync, chunk_data,
                                        chunk_spec)
+
+    async def decode(self, chunks_and_specs: Iterable[tuple[Any, Any]]
+                     ) -> Iterable[Any]:
+        """Decodes chunks. Streams on a GPU are decoded there, those of one shape
+        in one call."""
+        work = list(chunks_and_specs)
+        found: list[Any] = [None] * len(work)
+        groups: dict[Any, list[int]] = {}
+        for i, (data, spec) in enumerate(work):
+            if data is not None and _is_on_device(data):
+                dtype = spec.dtype.to_native_dtype()
+                groups.setdefault((spec.shape, dtype), []).append(i)
+        for (shape, dtype), members in groups.items():
+            arrays = await asyncio.to_thread(
+                _decode_on_device, [work[i][0].as_array_like() for i in members],
+                shape, dtype, self.settings)
+            for i, array in zip(members, arrays):
+                if array is not None:
+                    buffers = work[i][1].prototype.nd_buffer
+                    found[i] = buffers.from_ndarray_like(array)
+        left = [i for i, done in enumerate(found) if done is None]
+        for i, done in zip(left, await super().decode([work[i] for i in left])):
+            found[i] = done
+        return found
+
+
+def _is_on_device(data: Any) -> bool:
+    return _device.has(data.as_array_like())
+
+
+def _decode_on_device(streams: list[Any], shape: tuple[int, ...],
+                      dtype: np.dtype[Any], settings: Terp) -> list[Any]:
+    """The chunks of streams, as parts of one array. None: a stream that must be
+    decoded alone, because its chunk has other dims, or that is damaged."""
+    views = [_device.View(stream) for stream in streams]
+    chunk = _codec.chunk_of(dtype, shape, settings.config.get("dims", ()), True)
+    arrays = _device.Library(streams[0])
+    if (chunk is None or not arrays.can_hold(dtype) or dtype.kind not in "fciu" or
+            any(view.at % _device.ALIGNMENT for view in views)):
+        return [None] * len(streams)
+    chunks = arrays.empty((len(streams), *shape), dtype)
+    status, statuses, _ = _device.decode_at(
+        views[0], [view.at for view in views], [view.nbytes for view in views], chunks,
+        chunk, prod(shape) * dtype.itemsize, None)
+    if status == _codec.ERR_DEVICE:
+        return [None] * len(streams)
+    return [None if code else chunks[i] for i, code in enumerate(statuses)]
 
 
 @dataclass(frozen=True, init=False, repr=False)
