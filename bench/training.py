@@ -3,12 +3,13 @@
 Prints CSV.
 
     training.py [--rows N] [--extent N] [--turns N] [--threads N] [--cold]
-                [--folder DIR] [--loader WORKERS]
+                [--folder DIR] [--loader WORKERS | --rows-apart]
 
 Makes N rows of N x N float32, chunks of 1 MiB, in each format, and reads all rows
 in batches of 32, in random order of blocks. Formats take turns. Needs numpy, h5py
-and h5z_terp; zarr 3 if it is installed. --loader also reads through PyTorch's
-DataLoader with so many workers. --cold drops the files from the page cache before
+and h5z_terp; zarr 3 if it is installed. --loader reads HDF5 files through PyTorch's
+DataLoader with so many workers. --rows-apart reads HDF5 files by h5py, row by row
+in random order, as most datasets for PyTorch do. --cold drops the files from the page cache before
 each turn."""
 import argparse
 from concurrent.futures import ThreadPoolExecutor
@@ -31,6 +32,7 @@ except ImportError:
     zarr = None
 
 BATCH = 32
+ROWS_APART = "h5py"  # in place of the number of workers
 CHUNK_NBYTES = 1 << 20
 
 
@@ -110,9 +112,18 @@ def read_zarr(path, threads, seed):
         yield np.stack(left[i:i + BATCH])
 
 
+def read_rows(path, seed):
+    with h5py.File(path) as file:
+        order = np.random.default_rng(seed).permutation(len(file["x"]))
+        for i in range(0, len(order), BATCH):
+            yield np.stack([file["x"][row] for row in order[i:i + BATCH]])
+
+
 def batches(path, threads, seed, workers):
     if path.endswith(".zarr"):
         return read_zarr(path, threads, seed)
+    if workers == ROWS_APART:
+        return read_rows(path, seed)
     if workers is None:
         return h5z_terp.Samples(path, "x", batch=BATCH, seed=seed,
                                 threads=threads)
@@ -148,11 +159,13 @@ def main():
     parser.add_argument("--cold", action="store_true")
     parser.add_argument("--folder")
     parser.add_argument("--loader", type=int)
+    parser.add_argument("--rows-apart", dest="loader", action="store_const",
+                        const=ROWS_APART)
     options = parser.parse_args()
     threads = options.threads or len(os.sched_getaffinity(0))
     rows = field(options.rows, options.extent)
     table = csv.writer(sys.stdout, lineterminator="\n")
-    table.writerow(["date", "format", "loader_workers", "cold", "threads",
+    table.writerow(["date", "format", "loader", "cold", "threads",
                     "mib", "ratio", "rows_per_s", "speed_of_hdf5", "cpu_s_per_gib",
                     "load"])
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
