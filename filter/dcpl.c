@@ -36,9 +36,11 @@ terp_dcpl_read_streams(const struct terp_host *host, hid_t dcpl,
         return "the dataset's partial chunks are not filtered";
     nwords = min_u64(nwords, TERP_CD_MAX_NWORDS);
     if (terp_cd_parse(nwords, words, cd_ret, NULL) != TERP_OK ||
-        !cd_ret->persisted || cd_ret->pass != TERP_PASS_NONE)
+        !cd_ret->persisted || !terp_cd_is_coded(cd_ret))
         return "the dataset's values pass through terp uncompressed";
-    return NULL;
+    return cd_ret->pass == TERP_PASS_BY_MEMBER
+               ? "the dataset's values are coded by member"
+               : NULL;
 }
 
 bool

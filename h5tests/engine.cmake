@@ -91,16 +91,18 @@ if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND HDF5_VERSION VERSION_LESS 2)
           rules selection)
     list(APPEND vol_sources ${PROJECT_SOURCE_DIR}/vol/${name}.c)
   endforeach()
-  foreach(name call dataset errors h5z_terp history host opened overwrite
+  foreach(name call coding dataset errors h5z_terp history host opened overwrite
           pipeline prepared program)
     list(APPEND vol_sources ${PROJECT_SOURCE_DIR}/filter/plugin/${name}.c)
   endforeach()
   foreach(name calls transfers)
     terp_add_ctest(test_vol_${name} vol/test_vol_${name}.c vol/fake_below.c
       support/painted.c support/allocations.c ${vol_sources}
+      ${PROJECT_SOURCE_DIR}/filter/container.c
       ${PROJECT_SOURCE_DIR}/filter/dcpl.c
       ${PROJECT_SOURCE_DIR}/filter/h5/batch.c
       ${PROJECT_SOURCE_DIR}/filter/h5/strided.c
+      ${PROJECT_SOURCE_DIR}/filter/members.c
       ${PROJECT_SOURCE_DIR}/filter/types.c)
     terp_wrap_allocations(test_vol_${name})
     target_compile_definitions(test_vol_${name}

@@ -8,7 +8,7 @@ target_link_libraries(terp_h5_files
   PUBLIC terp_codec terp_cmocka ${HDF5_C_LIBRARIES})
 
 # HDF5 finds the plugin by its path; no test links it.
-foreach(name absent environment values pass pipeline errors rewrite short)
+foreach(name absent environment values pass pipeline errors members rewrite short)
   terp_add_ctest(test_filter_${name} filter/test_filter_${name}.c)
   target_link_libraries(test_filter_${name} PRIVATE terp_h5_files)
   add_dependencies(test_filter_${name} h5zterp)
@@ -16,6 +16,7 @@ foreach(name absent environment values pass pipeline errors rewrite short)
     ENVIRONMENT HDF5_PLUGIN_PATH=$<TARGET_FILE_DIR:h5zterp>)
 endforeach()
 target_link_libraries(test_filter_rewrite PRIVATE terp_cases)
+target_link_libraries(test_filter_members PRIVATE m)
 if(TERP_SANITIZE MATCHES thread) # it has one thread, and takes minutes
   set_tests_properties(test_filter_rewrite PROPERTIES DISABLED TRUE)
 endif()
@@ -169,6 +170,7 @@ endif()
 
 # The properties of a dataset, as fake functions of a host report them.
 terp_add_ctest(test_filter_dataset filter/test_filter_dataset.c
+  ${PROJECT_SOURCE_DIR}/filter/members.c
   ${PROJECT_SOURCE_DIR}/filter/plugin/dataset.c
   ${PROJECT_SOURCE_DIR}/filter/plugin/errors.c
   ${PROJECT_SOURCE_DIR}/filter/plugin/pipeline.c

@@ -40,7 +40,7 @@ FLOORS = [
     ("cpu", r"cpu/(\w+/)?\w+\.[ch]"),
     ("gpu", r"gpu/\w+/\w+\.(c|h|cu|cuh)"),
     ("gpu library", r"gpu/library\.cu"),
-    ("host", r"filter/(types|dcpl)\.[ch]"),
+    ("host", r"filter/(types|dcpl|members|container)\.[ch]"),
     ("host", r"filter/plugin/(errors|host|linked_host|program|no_program)\.[ch]"),
     ("header", r"filter/(plugin/h5z_terp|h5/\w+)\.h"),
     ("filter", r"filter/\w+/\w+\.[ch]"),
@@ -55,7 +55,7 @@ FLOORS = [
     ("device test", r"h5tests/engine/(fake_cuda_engine|test_device)\.c"),
     ("device test", r"h5tests/(filter/test_h5_blocks\.c|support/cuda_buffer\.[ch])"),
     ("connector test", r"(h5tests/vol/\w+\.[ch]|fuzz/fuzz_rules\.c)"),
-    ("plugin test", r"h5tests/filter/test_(filter_(dataset|program)|nczarr_abi)\.c"),
+    ("plugin test", r"h5tests/filter/test_(container|filter_(dataset|program)|nczarr_abi)\.c"),
     ("operator test", r"h5tests/adios2/\w+\.c"),
     ("tool test", r"(fuzz/(fuzz_files|datasets)|h5tests/tools/test_(tool_types|valid))\.c"),
     ("test", r"(h5tests/\w+|fuzz)/\w+\.[ch]"),
@@ -80,7 +80,7 @@ MAY_INCLUDE = {
     "gpu library": MODEL | {"contract", "compose", "gpu"},
     # One HDF5 library, by the names of its functions, and what it tells of types
     # and property lists: for the plugin, the connector, terp::h5 and the tool.
-    "host": {"host", "header", "public", "api", "format"},
+    "host": {"host", "header", "public", "api", "format", "bound"},
     "header": {"header", "public", "api", "format"},
     "filter": {"host", "header", "filter", "public", "api", "format", "bound"},
     "connector": {"connector", "host", "header", "filter", "public", "api",

@@ -200,6 +200,28 @@ terp_cd_apply_dims(struct terp_cd *cd, enum terp_type type, bool big_endian,
     return result;
 }
 
+void
+terp_cd_apply_compound(struct terp_cd *cd, int ndims, const uint64_t *dims)
+{
+    struct terp_environment host;
+
+    terp_environment_enter(&host);
+    terp_do_cd_apply_compound(cd, ndims, dims);
+    terp_environment_leave(&host);
+}
+
+struct terp_params
+terp_cd_member_params(const struct terp_cd *cd,
+                      const struct terp_member *member)
+{
+    struct terp_environment host;
+
+    terp_environment_enter(&host);
+    const struct terp_params result = terp_do_cd_member_params(cd, member);
+    terp_environment_leave(&host);
+    return result;
+}
+
 /* ---- what streams tell ---- */
 
 enum terp_status

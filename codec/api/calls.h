@@ -55,3 +55,10 @@ terp_do_cd_write(const struct terp_cd *cd, bool exact, unsigned *words_ret);
 bool
 terp_do_cd_apply_dims(struct terp_cd *cd, enum terp_type type, bool big_endian,
                       int ndims, const uint64_t *dims);
+
+void
+terp_do_cd_apply_compound(struct terp_cd *cd, int ndims, const uint64_t *dims);
+
+struct terp_params
+terp_do_cd_member_params(const struct terp_cd *cd,
+                         const struct terp_member *member);

@@ -21,11 +21,17 @@ enum {
     WORD_FILL_HIGH = 6,
     WORD_DIMS = 7
 };
-_Static_assert(WORD_DIMS + 2 * TERP_MAX_RANK + 9 == TERP_CD_MAX_NWORDS,
-               "the persisted form is the longest");
+/* In place of the fill value, where values are coded by member. */
+enum {
+    WORD_VALUE_NBYTES = WORD_FILL_LOW,
+    WORD_COUNTS = WORD_FILL_HIGH
+};
+#define COUNTS_RULES_SHIFT 16
 
-/* The layout word: version | type << 8 | flags << 16 | rank << 24. */
+/* The layout word: version | type << 8 | flags << 16 | rank << 24. Version 2
+ * says that values are coded by member; its type is TERP_BYTES. */
 #define LAYOUT_VERSION 1u
+#define LAYOUT_BY_MEMBER 2u
 #define FLAG_BIG_ENDIAN 1u
 #define FLAG_FILL 2u
 #define FLAG_STACK 4u
@@ -77,11 +83,12 @@ refuse(const char **reason_ret, const char *reason)
 static enum terp_status
 parse_mode(uint32_t mode, struct terp_params *params, const char **reason_ret)
 {
-    uint32_t known =
-        TERP_CD_MODE_MASK | 0xFu << TERP_CD_PIPELINE_SHIFT |
-        0xFu << TERP_CD_PREDICTOR_SHIFT | 0xFu << TERP_CD_EFFORT_SHIFT |
-        TERP_CD_EXACT | TERP_CD_FLOOR | TERP_CD_MISSING | TERP_CD_VALID_RANGE |
-        3u << TERP_CD_KEEP_SIGN_SHIFT | TERP_CD_FORMAT_1 | TERP_CD_PERSISTED;
+    uint32_t known = TERP_CD_MODE_MASK | 0xFu << TERP_CD_PIPELINE_SHIFT |
+                     0xFu << TERP_CD_PREDICTOR_SHIFT |
+                     0xFu << TERP_CD_EFFORT_SHIFT | TERP_CD_EXACT |
+                     TERP_CD_FLOOR | TERP_CD_MISSING | TERP_CD_VALID_RANGE |
+                     3u << TERP_CD_KEEP_SIGN_SHIFT | TERP_CD_FORMAT_1 |
+                     TERP_CD_MEMBERS | TERP_CD_PERSISTED;
     uint32_t bound_mode = mode & TERP_CD_MODE_MASK;
     uint32_t pipeline = mode >> TERP_CD_PIPELINE_SHIFT & 0xF;
     uint32_t predictor = mode >> TERP_CD_PREDICTOR_SHIFT & 0xF;
@@ -121,6 +128,28 @@ parse_mode(uint32_t mode, struct terp_params *params, const char **reason_ret)
     return TERP_OK;
 }
 
+/* Checks a bound whose first word is `first`: that must be 0 for the bound 0,
+ * because a positive number that is too small for a double also becomes 0. */
+static enum terp_status
+check_bound(const struct terp_params *params, unsigned first,
+            const char **reason_ret)
+{
+    const bool is_zero = first == 0 && terp_is_lossless(params);
+
+    if (!is_bound(params->bound) && !is_zero) {
+        *reason_ret =
+            "cd_values[1] and cd_values[2] (bound) must give a finite, "
+            "positive number (0 is allowed in absolute mode only)";
+        return TERP_ERR_BOUND;
+    }
+    if (params->bound_mode == TERP_BOUND_POINTWISE && !(params->bound < 1)) {
+        *reason_ret = "cd_values[1] and cd_values[2] (bound) must give a "
+                      "number below one for a bound relative to each value";
+        return TERP_ERR_BOUND;
+    }
+    return TERP_OK;
+}
+
 /* A number of two words, in the notation that the mode says. */
 static double
 number_of(uint32_t mode, const unsigned *words)
@@ -128,6 +157,52 @@ number_of(uint32_t mode, const unsigned *words)
     return mode & (TERP_CD_PERSISTED | TERP_CD_EXACT)
                ? double_of_bits(join(words))
                : decimal(words[0], (int32_t)words[1]);
+}
+
+/* The bits of a rule's mode that a file keeps. */
+#define RULE_MODE_MASK                                                \
+    (TERP_CD_MODE_MASK | 0xFu << TERP_CD_PIPELINE_SHIFT |             \
+     0xFu << TERP_CD_PREDICTOR_SHIFT | 0xFu << TERP_CD_EFFORT_SHIFT | \
+     3u << TERP_CD_KEEP_SIGN_SHIFT)
+
+/* Parses `n` rules of members. */
+static enum terp_status
+parse_rules(size_t n, const unsigned *words, struct terp_cd *cd,
+            const char **reason_ret)
+{
+    struct terp_params params = {0};
+
+    for (size_t i = 0; i < n; i++, words += TERP_CD_RULE_NWORDS) {
+        const uint32_t mode = words[1];
+        if (mode & ~(RULE_MODE_MASK | TERP_CD_EXACT))
+            return refuse(reason_ret, "the mode of a member's bound in "
+                                      "cd_values has more than a bound");
+        enum terp_status st = parse_mode(mode, &params, reason_ret);
+        params.bound = number_of(mode, words + 2);
+        if (st == TERP_OK)
+            st = check_bound(&params, words[2], reason_ret);
+        if (st != TERP_OK)
+            return st;
+        cd->rules[i] = (struct terp_cd_rule){words[0], mode & RULE_MODE_MASK,
+                                             params.bound};
+    }
+    cd->nrules = (int)n;
+    return TERP_OK;
+}
+
+/* Parses the rules that are the last words of a user's list. */
+static enum terp_status
+parse_last_rules(size_t cd_nelmts, const unsigned *cd_values,
+                 struct terp_cd *cd, const char **reason_ret)
+{
+    const size_t n = cd_nelmts / TERP_CD_RULE_NWORDS;
+
+    if (n == 0 || n > TERP_CD_MAX_NRULES ||
+        cd_nelmts % TERP_CD_RULE_NWORDS != 0)
+        return refuse(reason_ret, "cd_values must end with four words for each "
+                                  "member that has a bound, at most 16 of "
+                                  "them");
+    return parse_rules(n, cd_values, cd, reason_ret);
 }
 
 /* Parses the logical dims. */
@@ -211,9 +286,13 @@ parse_user(size_t cd_nelmts, const unsigned *cd_values, struct terp_cd *cd,
     enum terp_status st = parse_more(cd_nelmts, cd_values, &at, cd, reason_ret);
 
     /* Logical dims are parsed as if they followed the bound directly. */
-    return st == TERP_OK ? parse_logical(cd_nelmts - (at - 3),
-                                         cd_values + (at - 3), cd, reason_ret)
-                         : st;
+    if (st == TERP_OK)
+        st = parse_logical(cd_nelmts - (at - 3), cd_values + (at - 3), cd,
+                           reason_ret);
+    if (st != TERP_OK || !(cd_values[WORD_MODE] & TERP_CD_MEMBERS))
+        return st;
+    at = min_u64(at + 1 + (size_t)cd->nlogical, cd_nelmts);
+    return parse_last_rules(cd_nelmts - at, cd_values + at, cd, reason_ret);
 }
 
 /* Converts a number to the bits of an integer type. Returns false if the type
@@ -267,6 +346,61 @@ parse_last(size_t cd_nelmts, const unsigned *cd_values, size_t at,
     return st;
 }
 
+/* The bytes of all values, as a chunk. False if they do not fit 63 bits. */
+static bool
+set_compound_chunk(struct terp_cd *cd)
+{
+    const struct terp_compound *compound = &cd->compound;
+    const uint64_t nvalues = terp_compound_nvalues(compound);
+
+    cd->chunk = (struct terp_chunk){.type = TERP_BYTES,
+                                    .rank = 1,
+                                    .dims = {nvalues * compound->value_nbytes}};
+    return nvalues > 0;
+}
+
+/* Parses the words of a dataset whose values are coded by member. */
+static enum terp_status
+parse_compound(size_t cd_nelmts, const unsigned *cd_values, struct terp_cd *cd,
+               const char **reason_ret)
+{
+    const uint32_t layout = cd_values[WORD_LAYOUT], rank = layout >> 24;
+    const uint32_t nwords = cd_values[WORD_COUNTS] & 0xFFFF;
+    const size_t nrules = cd_values[WORD_COUNTS] >> COUNTS_RULES_SHIFT;
+    struct terp_compound *compound = &cd->compound;
+    size_t at = WORD_DIMS + 2 * (size_t)rank;
+
+    if ((layout >> 8 & 0xFFFF) != TERP_BYTES ||
+        cd_values[WORD_PASS] != TERP_PASS_BY_MEMBER || rank < 1 ||
+        rank > TERP_MAX_RANK || cd_nelmts < at ||
+        nwords > TERP_COMPOUND_MAX_NWORDS || nrules > TERP_CD_MAX_NRULES)
+        return refuse(reason_ret, "cd_values[3] to cd_values[6] do not "
+                                  "describe a compound");
+    cd->persisted = true;
+    cd->pass = TERP_PASS_BY_MEMBER;
+    compound->value_nbytes = cd_values[WORD_VALUE_NBYTES];
+    compound->nwords = nwords;
+    compound->rank = (int)rank;
+    for (int i = 0; i < compound->rank; i++)
+        compound->dims[i] = join(cd_values + WORD_DIMS + 2 * i);
+    enum terp_status st = parse_more(cd_nelmts, cd_values, &at, cd, reason_ret);
+    if (st != TERP_OK)
+        return st;
+    if (cd_nelmts < at + TERP_CD_RULE_NWORDS * nrules + nwords)
+        return refuse(reason_ret, "cd_values lack members of the compound");
+    st = parse_rules(nrules, cd_values + at, cd, reason_ret);
+    if (st != TERP_OK)
+        return st;
+    at += TERP_CD_RULE_NWORDS * nrules;
+    for (uint32_t i = 0; i < nwords; i++)
+        compound->words[i] = cd_values[at + i];
+    return terp_compound_check(compound, cd->nrules) && set_compound_chunk(cd)
+               ? TERP_OK
+               : refuse(reason_ret, "the members in cd_values do not fill a "
+                                    "value of the compound, or its chunk is "
+                                    "too large");
+}
+
 static enum terp_status
 parse_persisted(size_t cd_nelmts, const unsigned *cd_values, struct terp_cd *cd,
                 const char **reason_ret)
@@ -278,6 +412,8 @@ parse_persisted(size_t cd_nelmts, const unsigned *cd_values, struct terp_cd *cd,
     uint32_t rank = layout >> 24;
     size_t at = WORD_DIMS;
 
+    if ((layout & 0xFF) == LAYOUT_BY_MEMBER)
+        return parse_compound(cd_nelmts, cd_values, cd, reason_ret);
     if ((layout & 0xFF) != LAYOUT_VERSION)
         return refuse(reason_ret, "persisted cd_values were written by a "
                                   "newer version of terp");
@@ -339,21 +475,9 @@ terp_do_cd_parse(size_t cd_nelmts, const unsigned *cd_values,
     if (st != TERP_OK)
         return st;
     cd.params.bound = number_of(mode, cd_values + WORD_BOUND_LOW);
-    /* For the bound 0, cd_values[1] must be 0, too: a positive number that is
-     * too small for a double also becomes 0. */
-    const bool is_zero = cd_values[1] == 0 && terp_is_lossless(&cd.params);
-    if (!is_bound(cd.params.bound) && !is_zero) {
-        *reason_ret =
-            "cd_values[1] and cd_values[2] (bound) must give a finite, "
-            "positive number (0 is allowed in absolute mode only)";
-        return TERP_ERR_BOUND;
-    }
-    if (cd.params.bound_mode == TERP_BOUND_POINTWISE &&
-        !(cd.params.bound < 1)) {
-        *reason_ret = "cd_values[1] and cd_values[2] (bound) must give a "
-                      "number below one for a bound relative to each value";
-        return TERP_ERR_BOUND;
-    }
+    st = check_bound(&cd.params, cd_values[WORD_BOUND_LOW], reason_ret);
+    if (st != TERP_OK)
+        return st;
     if (mode & TERP_CD_PERSISTED)
         st = parse_persisted(cd_nelmts, cd_values, &cd, reason_ret);
     else
@@ -363,16 +487,66 @@ terp_do_cd_parse(size_t cd_nelmts, const unsigned *cd_values,
     return st;
 }
 
+/* Writes words 3 to 6, the dims, the rules and the members; the optional
+ * numbers stand before the rules. Returns the number of words before those. */
+static size_t
+persist_compound_head(const struct terp_cd *cd, unsigned *words_ret)
+{
+    const struct terp_compound *compound = &cd->compound;
+    size_t nwords = WORD_DIMS;
+
+    words_ret[WORD_LAYOUT] = LAYOUT_BY_MEMBER | (unsigned)TERP_BYTES << 8 |
+                             (unsigned)compound->rank << 24;
+    words_ret[WORD_PASS] = TERP_PASS_BY_MEMBER;
+    words_ret[WORD_VALUE_NBYTES] = compound->value_nbytes;
+    words_ret[WORD_COUNTS] = compound->nwords | (unsigned)cd->nrules
+                                                    << COUNTS_RULES_SHIFT;
+    for (int i = 0; i < compound->rank; i++, nwords += 2)
+        split(compound->dims[i], words_ret + nwords);
+    return nwords;
+}
+
+static size_t
+persist_compound_tail(const struct terp_cd *cd, unsigned *words_ret)
+{
+    size_t nwords = 0;
+
+    for (int i = 0; i < cd->nrules; i++, nwords += TERP_CD_RULE_NWORDS) {
+        words_ret[nwords] = cd->rules[i].name_hash;
+        words_ret[nwords + 1] = cd->rules[i].mode | TERP_CD_EXACT;
+        split(double_bits(cd->rules[i].bound), words_ret + nwords + 2);
+    }
+    for (uint32_t i = 0; i < cd->compound.nwords; i++)
+        words_ret[nwords++] = cd->compound.words[i];
+    return nwords;
+}
+
+/* Writes words 3 to 6 and the dims. Returns the number of words so far. */
+static size_t
+persist_head(const struct terp_cd *cd, unsigned *words_ret)
+{
+    const struct terp_params *params = &cd->params;
+    const struct terp_chunk *chunk = &cd->chunk;
+    const int rank = cd->pass == TERP_PASS_NONE ? chunk->rank : 0;
+    const uint32_t flags = (chunk->big_endian ? FLAG_BIG_ENDIAN : 0) |
+                           (params->has_fill ? FLAG_FILL : 0) |
+                           (chunk->stack ? FLAG_STACK : 0);
+    size_t nwords = WORD_DIMS;
+
+    words_ret[WORD_LAYOUT] = LAYOUT_VERSION | (unsigned)chunk->type << 8 |
+                             flags << 16 | (unsigned)rank << 24;
+    words_ret[WORD_PASS] = (unsigned)cd->pass;
+    split(params->fill_bits, words_ret + WORD_FILL_LOW);
+    for (int i = 0; i < rank; i++, nwords += 2)
+        split(chunk->dims[i], words_ret + nwords);
+    return nwords;
+}
+
 size_t
 terp_do_cd_persist(const struct terp_cd *cd, unsigned *words_ret)
 {
     const struct terp_params *params = &cd->params;
-    const struct terp_chunk *chunk = &cd->chunk;
-    int rank = cd->pass == TERP_PASS_NONE ? chunk->rank : 0;
-    size_t nwords = WORD_DIMS;
-    uint32_t flags = (chunk->big_endian ? FLAG_BIG_ENDIAN : 0) |
-                     (params->has_fill ? FLAG_FILL : 0) |
-                     (chunk->stack ? FLAG_STACK : 0);
+    const bool is_compound = cd->pass == TERP_PASS_BY_MEMBER;
 
     words_ret[WORD_MODE] =
         TERP_CD_PERSISTED | (unsigned)params->bound_mode |
@@ -384,12 +558,8 @@ terp_do_cd_persist(const struct terp_cd *cd, unsigned *words_ret)
         (params->has_valid_range ? TERP_CD_VALID_RANGE : 0) |
         (unsigned)params->keep_sign << TERP_CD_KEEP_SIGN_SHIFT;
     split(double_bits(params->bound), words_ret + WORD_BOUND_LOW);
-    words_ret[WORD_LAYOUT] = LAYOUT_VERSION | (unsigned)chunk->type << 8 |
-                             flags << 16 | (unsigned)rank << 24;
-    words_ret[WORD_PASS] = (unsigned)cd->pass;
-    split(params->fill_bits, words_ret + WORD_FILL_LOW);
-    for (int i = 0; i < rank; i++, nwords += 2)
-        split(chunk->dims[i], words_ret + nwords);
+    size_t nwords = is_compound ? persist_compound_head(cd, words_ret)
+                                : persist_head(cd, words_ret);
     if (params->floor > 0) {
         split(double_bits(params->floor), words_ret + nwords);
         nwords += 2;
@@ -403,9 +573,49 @@ terp_do_cd_persist(const struct terp_cd *cd, unsigned *words_ret)
         split(double_bits(params->valid_max), words_ret + nwords + 2);
         nwords += 4;
     }
-    if (params->format == 1)
+    if (is_compound)
+        nwords += persist_compound_tail(cd, words_ret + nwords);
+    else if (params->format == 1)
         words_ret[nwords++] = 1;
     return nwords;
+}
+
+void
+terp_do_cd_apply_compound(struct terp_cd *cd, int ndims, const uint64_t *dims)
+{
+    struct terp_compound *compound = &cd->compound;
+    struct terp_chunk shape;
+
+    cd->pass = TERP_PASS_TOO_LARGE;
+    if (terp_chunk_make(TERP_UINT8, ndims, dims, &shape) != TERP_OK)
+        return;
+    compound->rank = shape.rank;
+    memcpy(compound->dims, shape.dims, sizeof compound->dims);
+    if (set_compound_chunk(cd))
+        cd->pass = TERP_PASS_BY_MEMBER;
+}
+
+struct terp_params
+terp_do_cd_member_params(const struct terp_cd *cd,
+                         const struct terp_member *member)
+{
+    struct terp_cd own = {.params = cd->params,
+                          .has_missing = cd->has_missing,
+                          .missing = cd->missing,
+                          .chunk = {.type = member->type}};
+    const char *unused;
+
+    if (member->rule > 0) {
+        const struct terp_cd_rule *rule = &cd->rules[member->rule - 1];
+        (void)parse_mode(rule->mode, &own.params, &unused);
+        own.params.bound = rule->bound;
+        own.params.floor = 0;
+    } else if (terp_type_is_integer(member->type)) {
+        own.params.bound_mode = TERP_BOUND_ABSOLUTE;
+        own.params.bound = own.params.floor = 0;
+    }
+    apply_missing(&own);
+    return own.params;
 }
 
 /* ---- the form for users ---- */

@@ -68,6 +68,15 @@ terp_params_of_type(enum terp_type type, const struct terp_params *params)
     return known;
 }
 
+/* Whether decoded values may differ from the original ones. */
+static inline bool
+terp_params_may_lose(enum terp_type type, const struct terp_params *params)
+{
+    return type != TERP_BYTES && !terp_is_lossless(params) &&
+           (!terp_type_is_integer(type) ||
+            params->bound_mode == TERP_BOUND_ABSOLUTE);
+}
+
 /* The same parameters with an absolute bound in place of the bound. */
 static inline struct terp_params
 terp_params_under(const struct terp_params *params, double bound)

@@ -1,7 +1,9 @@
 /* Turns HDF5's description of a new dataset into parameters of terp. */
 #include "filter/plugin/dataset.h"
 
+#include "codec/api/context.h"
 #include "codec/format/types.h"
+#include "filter/members.h"
 #include "filter/plugin/h5z_terp.h"
 #include "filter/plugin/pipeline.h"
 #include "filter/types.h"
@@ -93,9 +95,18 @@ read_fill(const struct terp_host *host, hid_t dcpl, hid_t type,
         cd->params.fill_bits = 0;
 }
 
+/* Whether chunks may be what terp 1 does not read. */
+static bool
+may_be_new(const struct terp_params *params)
+{
+    struct terp_params own;
+
+    return terp_params_copy(params, &own) && own.format != 1;
+}
+
 bool
 terp_dataset_describe(const struct terp_host *host, hid_t dcpl, hid_t type,
-                      hid_t space, struct terp_cd *cd)
+                      hid_t space, struct terp_cd *cd, bool *unmatched_ret)
 {
     struct terp_number number = {TERP_BYTES, false};
     bool fits = true;
@@ -107,15 +118,20 @@ terp_dataset_describe(const struct terp_host *host, hid_t dcpl, hid_t type,
     memset(&cd->chunk, 0, sizeof cd->chunk);
     cd->params.has_fill = false;
     cd->params.fill_bits = 0;
+    *unmatched_ret = false;
 
     cd->pass = terp_pipeline_check(host, dcpl, in_the_way);
     if (cd->pass == TERP_PASS_NONE)
         cd->pass = terp_number_read(host, type, &number);
-    if (cd->pass == TERP_PASS_NONE) {
+    if (cd->pass == TERP_PASS_NOT_NUMBER && may_be_new(&cd->params))
+        cd->pass = terp_members_read(host, type, cd, unmatched_ret);
+    if (terp_cd_is_coded(cd)) {
         ndims = read_dims(host, space, dims);
         if (ndims < 0)
             cd->pass = TERP_PASS_UNKNOWN_LAYOUT;
     }
+    if (cd->pass == TERP_PASS_BY_MEMBER)
+        terp_cd_apply_compound(cd, ndims, dims);
     if (cd->pass == TERP_PASS_NONE)
         fits =
             terp_cd_apply_dims(cd, number.type, number.big_endian, ndims, dims);
@@ -137,6 +153,7 @@ terp_pass_text(enum terp_pass pass)
         [TERP_PASS_TOO_LARGE] = "the chunk is too large",
         [TERP_PASS_NOT_FIRST] = "another filter comes before terp",
         [TERP_PASS_BEHIND] =
-            "a filter after terp does not preserve the bytes of streams"};
+            "a filter after terp does not preserve the bytes of streams",
+        [TERP_PASS_BY_MEMBER] = "it is compressed by member"};
     return texts[pass];
 }

@@ -18,12 +18,13 @@ bool
 terp_dataset_set_words(const struct terp_host *host, hid_t dcpl, unsigned flags,
                        size_t nwords, const unsigned *words);
 
-/* Fills pass, chunk and fill value of `cd` for a dataset with `dcpl`, `type`
- * and the chunk's `space`. Returns false when the logical dims of `cd` do not
- * divide the chunk; the chunk's own dims are used then. */
+/* Fills pass, chunk, members and fill value of `cd` for a dataset with `dcpl`,
+ * `type` and the chunk's `space`. Returns false when the logical dims of `cd`
+ * do not divide the chunk; the chunk's own dims are used then. *unmatched_ret:
+ * a rule of `cd` has no member. */
 bool
 terp_dataset_describe(const struct terp_host *host, hid_t dcpl, hid_t type,
-                      hid_t space, struct terp_cd *cd);
+                      hid_t space, struct terp_cd *cd, bool *unmatched_ret);
 
 /* One English clause; static storage. */
 const char *

@@ -2,8 +2,8 @@
  *
  * Three things are kept between calls: the codec's CUDA engine, where
  * TERP_ENGINE selects it; which causes were printed; and recently decoded
- * streams. All are initialized statically, because HDF5 opens every plugin in
- * its folders and may call from several threads. */
+ * streams (history.c). All are initialized statically, because HDF5 opens every
+ * plugin in its folders and may call from several threads. */
 #include "filter/plugin/h5z_terp.h"
 
 #include <inttypes.h>
@@ -15,21 +15,14 @@
 
 #include "codec/api/inspect.h"
 #include "codec/api/processor.h"
-#include "codec/api/rewrite.h"
-#include "codec/api/run.h"
 #include "codec/api/text.h"
 #include "codec/format/base.h"
 #include "codec/format/environment.h"
-#include "codec/format/frame.h"
-#include "codec/format/types.h"
-#include "codec/model/bound.h"
-#include "filter/plugin/call.h"
+#include "filter/plugin/coding.h"
 #include "filter/plugin/dataset.h"
-#include "filter/plugin/history.h"
 #include "filter/plugin/opened.h"
 #include "filter/plugin/overwrite.h"
 #include "filter/plugin/pipeline.h"
-#include "filter/plugin/prepared.h"
 
 _Static_assert(H5Z_TERP_ABSOLUTE == TERP_BOUND_ABSOLUTE &&
                    H5Z_TERP_RELATIVE == TERP_BOUND_RELATIVE &&
@@ -133,16 +126,28 @@ say_words(const struct terp_call *call, const struct terp_cd *cd, bool fits)
 {
     char dims[128] = "", floor[64] = "", missing[64] = "", limits[96] = "";
     char number[TERP_TEXT_NUMBER_NBYTES], other[TERP_TEXT_NUMBER_NBYTES];
+    char type[96];
+    const bool by_member = cd->pass == TERP_PASS_BY_MEMBER;
+    const int rank = by_member ? cd->compound.rank : cd->chunk.rank;
+    const uint64_t *shape = by_member ? cd->compound.dims : cd->chunk.dims;
     size_t at = 0;
 
-    if (cd->pass != TERP_PASS_NONE) {
+    if (!terp_cd_is_coded(cd)) {
         terp_call_say(call, "set_local: data will pass through: %s",
                       terp_pass_text(cd->pass));
         return;
     }
-    for (int i = 0; i < cd->chunk.rank && at < sizeof dims; i++)
+    if (by_member)
+        snprintf(type, sizeof type,
+                 "compound of %u members in %u bytes, %d with bounds of their "
+                 "own,",
+                 cd->compound.nmembers, cd->compound.value_nbytes, cd->nrules);
+    else
+        snprintf(type, sizeof type, "%s%s,", terp_type_name(cd->chunk.type),
+                 cd->chunk.big_endian ? " big-endian" : "");
+    for (int i = 0; i < rank && at < sizeof dims; i++)
         at += (size_t)snprintf(dims + at, sizeof dims - at, "%s%" PRIu64,
-                               i == 0 ? "" : "x", cd->chunk.dims[i]);
+                               i == 0 ? "" : "x", shape[i]);
     if (cd->params.floor > 0)
         snprintf(floor, sizeof floor, ", floor %s",
                  terp_text_number(cd->params.floor, 17, number));
@@ -153,9 +158,7 @@ say_words(const struct terp_call *call, const struct terp_cd *cd, bool fits)
         snprintf(limits, sizeof limits, ", valid range %s to %s",
                  terp_text_number(cd->params.valid_min, 17, number),
                  terp_text_number(cd->params.valid_max, 17, other));
-    terp_call_say(call, "set_local: %s%s, %s %s, %s bound %s%s%s%s%s%s%s",
-                  terp_type_name(cd->chunk.type),
-                  cd->chunk.big_endian ? " big-endian" : "",
+    terp_call_say(call, "set_local: %s %s %s, %s bound %s%s%s%s%s%s%s", type,
                   cd->chunk.stack ? "stack" : "chunk", dims,
                   terp_bound_mode_name(cd->params.bound_mode),
                   terp_text_number(cd->params.bound, 17, number), floor,
@@ -176,7 +179,7 @@ arrange_filters(const struct terp_call *call, hid_t dcpl, unsigned flags,
     char name[TERP_PIPELINE_NAME_NBYTES];
     const char *reason;
 
-    if (cd->pass == TERP_PASS_NONE && !terp_pipeline_clear(&call->host, dcpl)) {
+    if (terp_cd_is_coded(cd) && !terp_pipeline_clear(&call->host, dcpl)) {
         reason = "cannot remove the other filters before terp";
         REPORT(call, REFUSED, reason, "%s", reason);
         return -1;
@@ -215,6 +218,7 @@ localize(const struct terp_call *call, hid_t dcpl, hid_t type, hid_t space)
     struct terp_environment host;
     struct terp_cd cd;
     const char *reason;
+    bool unmatched;
 
     if (!terp_dataset_get_words(&call->host, dcpl, &flags, &nwords, words)) {
         terp_call_say(call, "set_local: %s",
@@ -225,7 +229,13 @@ localize(const struct terp_call *call, hid_t dcpl, hid_t type, hid_t space)
         REPORT(call, REFUSED, reason, "%s", reason);
         return -1;
     }
-    bool fits = terp_dataset_describe(&call->host, dcpl, type, space, &cd);
+    bool fits =
+        terp_dataset_describe(&call->host, dcpl, type, space, &cd, &unmatched);
+    if (unmatched) {
+        reason = "cd_values have a bound for a member that the compound lacks";
+        REPORT(call, REFUSED, reason, "%s", reason);
+        return -1;
+    }
     if (arrange_filters(call, dcpl, flags, &cd) < 0)
         return -1;
     nwords = terp_cd_persist(&cd, words);
@@ -249,86 +259,6 @@ set_local(hid_t dcpl, hid_t type, hid_t space)
     herr_t result = localize(&call, dcpl, type, space);
     terp_host_close(&call.host);
     return result;
-}
-
-/* The cd_values that HDF5 passes with a chunk. */
-struct words {
-    size_t n;
-    const unsigned *at;
-};
-
-/* Whether decoded values may differ from the original ones. Only then it
- * matters what a chunk decoded to before the program changed some of its
- * values. */
-static bool
-may_lose(enum terp_type type, const struct terp_params *params)
-{
-    return type != TERP_BYTES && !terp_is_lossless(params) &&
-           (!terp_type_is_integer(type) ||
-            params->bound_mode == TERP_BOUND_ABSOLUTE);
-}
-
-/* Encodes one chunk. Where the chunk was decoded recently and only some of its
- * values have changed since, the unchanged values stay as they were decoded. */
-static enum terp_status
-encode_chunk(struct terp_run *run, const struct words *words,
-             const struct terp_params *params, const struct terp_chunk *chunk,
-             const void *src, void *stream, uint64_t *stream_nbytes_ret,
-             bool *is_rewrite_ret)
-{
-    struct terp_remembered *before =
-        may_lose(chunk->type, params)
-            ? terp_history_find(words->n, words->at, chunk, src)
-            : NULL;
-    uint64_t before_nbytes;
-
-    *is_rewrite_ret = false;
-    if (before == NULL &&
-        terp_prepared_take(words->n, words->at, src, stream, stream_nbytes_ret))
-        return TERP_OK;
-    if (before == NULL)
-        return terp_run_encode(run, params, chunk, 1, &src, &stream,
-                               stream_nbytes_ret);
-    const void *before_stream = terp_history_stream(before, &before_nbytes);
-    const enum terp_status st =
-        terp_rewrite_encode(run, params, chunk, before_stream, before_nbytes,
-                            src, stream, stream_nbytes_ret, is_rewrite_ret);
-    terp_history_end(before, src);
-    return st;
-}
-
-/* Encodes into a buffer that the caller releases; NULL on an error. */
-static enum terp_status
-encode(const struct terp_call *call, const struct words *words,
-       const struct terp_params *params, const struct terp_chunk *chunk,
-       const void *src, void **stream_ret, uint64_t *stream_nbytes_ret,
-       bool *is_rewrite_ret, struct terp_run_result *result)
-{
-    uint64_t cap_nbytes = terp_encode_bound(chunk);
-    struct terp_run run;
-
-    *stream_ret = NULL;
-    if (cap_nbytes == 0)
-        return TERP_ERR_ARGUMENT;
-    if (cap_nbytes > SIZE_MAX)
-        return TERP_ERR_MEMORY;
-    enum terp_status st = terp_run_begin(&call->options, result, &run);
-    if (st == TERP_OK)
-        st = terp_budget_hold(run.budget, cap_nbytes);
-    if (st != TERP_OK)
-        return st;
-    void *stream = terp_host_allocate(&call->host, cap_nbytes);
-    if (stream == NULL)
-        return TERP_ERR_MEMORY;
-    st = encode_chunk(&run, words, params, chunk, src, stream,
-                      stream_nbytes_ret, is_rewrite_ret);
-    st = terp_run_end(&run, st, result);
-    if (st != TERP_OK) {
-        terp_host_release(&call->host, stream);
-        return st;
-    }
-    *stream_ret = stream;
-    return TERP_OK;
 }
 
 /* Replaces HDF5's buffer by `data`, a buffer of `cap_nbytes`. */
@@ -364,23 +294,51 @@ say_info(const struct terp_call *call, const struct terp_run_result *result,
                   call->options.nthreads, terp_processor_instructions());
 }
 
-/* Tells what a stream holds, whose frame was read; NULL: it was not. */
 static void
-say_stream(const struct terp_call *call, const struct terp_run_result *result,
-           const char *action, const struct terp_read_frame *frame,
-           const void *stream, uint64_t stream_nbytes)
+say_container(const struct terp_call *call,
+              const struct terp_run_result *result, const char *action,
+              const struct terp_coded *coded)
+{
+    terp_call_say(call,
+                  "%s: %" PRIu64 " bytes, stored %" PRIu64
+                  ", %u members, engine %s, threads %d, instructions %s",
+                  action, coded->chunk_nbytes, coded->nbytes,
+                  coded->container.nmembers,
+                  result->used == TERP_ENGINE_CUDA ? "cuda" : "cpu",
+                  call->options.nthreads, terp_processor_instructions());
+}
+
+/* Tells what a chunk was coded to, or decoded from (`is_decoded`). */
+static void
+say_coded(const struct terp_call *call, const struct terp_run_result *result,
+          const char *action, const struct terp_coded *coded, bool is_decoded)
 {
     struct terp_info info = {.size = sizeof info};
     struct terp_environment host;
 
-    if (!call->verbose ||
-        (frame == NULL ? terp_inspect(stream, stream_nbytes, &info)
-                       : terp_inspect_decoded(frame, stream, stream_nbytes,
-                                              &info)) != TERP_OK)
+    if (coded->is_container) {
+        say_container(call, result, action, coded);
+        return;
+    }
+    if ((is_decoded
+             ? terp_inspect_decoded(&coded->frame, coded->src, coded->nbytes,
+                                    &info)
+             : terp_inspect(coded->src, coded->nbytes, &info)) != TERP_OK)
         return;
     terp_environment_enter(&host);
-    say_info(call, result, action, &info, stream_nbytes);
+    say_info(call, result, action, &info, coded->nbytes);
     terp_environment_leave(&host);
+}
+
+static void
+say_written(const struct terp_call *call, const struct terp_run_result *result,
+            const void *stream, uint64_t stream_nbytes)
+{
+    struct terp_coded coded;
+
+    if (call->verbose &&
+        terp_coding_read(stream, stream_nbytes, &coded) == TERP_OK)
+        say_coded(call, result, "write", &coded, false);
 }
 
 /* Why a chunk of `nbytes` is not compressed; NULL when it is. */
@@ -392,28 +350,20 @@ reason_to_pass(enum terp_status st, const struct terp_cd *cd,
         return parse_reason;
     if (!cd->persisted)
         return terp_pass_text(TERP_PASS_UNKNOWN_LAYOUT);
-    if (cd->pass != TERP_PASS_NONE)
+    if (!terp_cd_is_coded(cd))
         return terp_pass_text(cd->pass);
     if (terp_chunk_nbytes(&cd->chunk) != nbytes)
         return "the chunk's size differs from the size in the cd_values";
     return NULL;
 }
 
-/* Replaces a stream by the longest stream of the chunk, which holds its values
- * uncompressed. */
-static void
-store_raw(const struct terp_chunk *chunk, const void *values, void *stream,
-          uint64_t *stream_nbytes)
+/* Parameters for bytes that are stored unchanged. */
+static struct terp_cd
+cd_of_bytes(size_t nbytes)
 {
-    const struct terp_frame frame = {.chunk = *chunk,
-                                     .coding = TERP_CODING_RAW,
-                                     .prediction = TERP_PREDICTION_NONE};
-    const uint64_t nbytes = terp_chunk_nbytes(chunk);
-    const int frame_nbytes = terp_frame_write(&frame, stream);
-
-    memcpy((uint8_t *)stream + frame_nbytes, values, nbytes);
-    *stream_nbytes = (uint64_t)frame_nbytes + nbytes;
-    terp_frame_seal(stream, *stream_nbytes);
+    return (struct terp_cd){
+        .params = {.bound_mode = TERP_BOUND_ABSOLUTE},
+        .chunk = {.type = TERP_BYTES, .rank = 1, .dims = {nbytes}}};
 }
 
 /* A chunk that cannot be compressed is still stored: HDF5 skips an optional
@@ -428,7 +378,7 @@ write_chunk(const struct terp_call *call, unsigned flags, size_t cd_nelmts,
     void *stream = NULL;
     uint64_t stream_nbytes = 0;
     struct terp_run_result result = {.size = sizeof result};
-    const struct words words = {cd_nelmts, cd_values};
+    const struct terp_words words = {cd_nelmts, cd_values};
     bool is_rewrite;
     uint64_t old_nbytes = 0;
 
@@ -436,19 +386,15 @@ write_chunk(const struct terp_call *call, unsigned flags, size_t cd_nelmts,
     if (st == TERP_OK)
         old_nbytes = terp_overwrite_take(&cd, cd_nelmts, cd_values, *buf);
     reason = reason_to_pass(st, &cd, reason, nbytes);
-    struct terp_chunk chunk = {TERP_BYTES, false, false, 1, {nbytes}};
     if (reason == NULL) {
-        chunk = cd.chunk;
-        st = encode(call, &words, &cd.params, &chunk, *buf, &stream,
-                    &stream_nbytes, &is_rewrite, &result);
+        st = terp_coding_encode(call, &words, &cd, *buf, &stream,
+                                &stream_nbytes, &is_rewrite, &result);
         if (st == TERP_OK && is_rewrite)
             terp_call_say(call,
                           "write: this chunk was written before; unchanged "
                           "values stay as they are");
-        if (st != TERP_OK) {
+        if (st != TERP_OK)
             reason = terp_status_text(st);
-            chunk = (struct terp_chunk){TERP_BYTES, false, false, 1, {nbytes}};
-        }
     }
     if (reason != NULL && (flags & H5Z_FLAG_OPTIONAL)) {
         REPORT(call, SKIPPED, reason, "a chunk of %zu bytes passes through: %s",
@@ -456,14 +402,14 @@ write_chunk(const struct terp_call *call, unsigned flags, size_t cd_nelmts,
         return 0;
     }
     if (reason != NULL) {
-        struct terp_params unused = {.bound_mode = TERP_BOUND_ABSOLUTE};
+        cd = cd_of_bytes(nbytes);
         terp_call_say(call, "write: %zu bytes pass through in a frame: %s",
                       nbytes, reason);
-        st = encode(call, &words, &unused, &chunk, *buf, &stream,
-                    &stream_nbytes, &is_rewrite, &result);
+        st = terp_coding_encode(call, &words, &cd, *buf, &stream,
+                                &stream_nbytes, &is_rewrite, &result);
     }
     if (st == TERP_OK && stream_nbytes < old_nbytes) {
-        store_raw(&chunk, *buf, stream, &stream_nbytes);
+        terp_coding_store_raw(&cd.chunk, *buf, stream, &stream_nbytes);
         terp_call_say(call,
                       "write: netCDF does not shorten the chunk's file, so the "
                       "values are stored uncompressed");
@@ -478,7 +424,7 @@ write_chunk(const struct terp_call *call, unsigned flags, size_t cd_nelmts,
                nbytes, reason);
         return 0;
     }
-    say_stream(call, &result, "write", NULL, stream, stream_nbytes);
+    say_written(call, &result, stream, stream_nbytes);
     /* HDF5 gets the stream's size as the size of the buffer, too: where HDF5's
      * nbit does nothing, it passes on the whole buffer. */
     exchange(call, stream, stream_nbytes, buf_size, buf);
@@ -524,7 +470,8 @@ is_whole_chunk(const struct terp_call *call, enum terp_pass pass,
 
     if (largest_nbytes > *room_nbytes)
         *room_nbytes = largest_nbytes;
-    if (opened != TERP_OPENED_OTHER || pass != TERP_PASS_NONE)
+    if (opened != TERP_OPENED_OTHER ||
+        (pass != TERP_PASS_NONE && pass != TERP_PASS_BY_MEMBER))
         return true;
     *expected_nbytes = largest_nbytes;
     return false;
@@ -536,71 +483,54 @@ read_chunk(const struct terp_call *call, size_t cd_nelmts,
            void **buf)
 {
     struct terp_cd cd = {.pass = TERP_PASS_NONE};
-    struct terp_read_frame frame;
-    const struct terp_chunk *chunk = &frame.frame.chunk;
-    uint64_t expected_nbytes = 0, chunk_nbytes = 0, room_nbytes = 0;
-    uint64_t stream_nbytes = nbytes;
+    struct terp_coded coded;
+    uint64_t expected_nbytes = 0, room_nbytes = 0;
     struct terp_run_result result = {.size = sizeof result};
-    enum terp_status status;
-    struct terp_run run;
+    const struct terp_words words = {cd_nelmts, cd_values};
     bool may_be_written = false;
+    void *values = NULL;
 
-    /* The stream alone is enough to decode; the words only check it. */
+    /* What is stored is enough to decode; the words only check it. */
     const bool is_known =
         terp_cd_parse(cd_nelmts, cd_values, &cd, NULL) == TERP_OK &&
-        cd.persisted && cd.pass == TERP_PASS_NONE;
+        cd.persisted && terp_cd_is_coded(&cd);
     if (is_known)
         expected_nbytes = terp_chunk_nbytes(&cd.chunk);
 
-    enum terp_status st =
-        terp_frame_read(*buf, nbytes, &frame.frame, &frame.nbytes);
+    enum terp_status st = terp_coding_read(*buf, nbytes, &coded);
     if (st == TERP_OK)
-        chunk_nbytes = room_nbytes = terp_chunk_nbytes(chunk);
+        room_nbytes = coded.chunk_nbytes;
     if (st == TERP_OK &&
-        (!may_announce(chunk, expected_nbytes, nbytes) ||
-         !is_whole_chunk(call, cd.pass, cd_nelmts, cd_values, chunk_nbytes,
-                         &expected_nbytes, &room_nbytes, &may_be_written))) {
+        (!may_announce(&coded.chunk, expected_nbytes, nbytes) ||
+         !is_whole_chunk(call, cd.pass, cd_nelmts, cd_values,
+                         coded.chunk_nbytes, &expected_nbytes, &room_nbytes,
+                         &may_be_written))) {
         REPORT(call, FAILED, "another size",
                "a stream of %zu bytes announces a chunk of %" PRIu64
                " bytes where %" PRIu64 " are expected",
-               nbytes, chunk_nbytes,
+               nbytes, coded.chunk_nbytes,
                expected_nbytes == 0 ? MAX_UNKNOWN_NBYTES : expected_nbytes);
         return 0;
     }
-    void *values = NULL;
     if (st == TERP_OK)
-        st = terp_run_begin(&call->options, &result, &run);
-    if (st == TERP_OK)
-        st = terp_budget_hold(run.budget, room_nbytes);
-    if (st == TERP_OK && room_nbytes <= SIZE_MAX)
-        values = terp_host_allocate(&call->host, room_nbytes);
-    if (st == TERP_OK && values == NULL)
-        st = TERP_ERR_MEMORY;
-    if (st == TERP_OK)
-        memset((uint8_t *)values + chunk_nbytes, 0, room_nbytes - chunk_nbytes);
-    if (st == TERP_OK) {
-        st =
-            terp_run_decode(&run, chunk, &frame, 1, 1, (const void *const *)buf,
-                            &stream_nbytes, &values, &status);
-        st = terp_run_end(&run, st, &result);
-    }
-    if (st == TERP_OK)
-        terp_overwrite_note(&cd, cd_nelmts, cd_values, values, nbytes);
+        st = terp_coding_decode(call, &coded, is_known ? &cd : NULL,
+                                room_nbytes, &values, &result);
     if (st != TERP_OK) {
-        if (values != NULL)
-            terp_host_release(&call->host, values);
         const char *reason = terp_status_text(st);
-        REPORT(
-            call, FAILED, reason,
-            "cannot read a chunk of %" PRIu64 " bytes from a stream of %zu: %s",
-            chunk_nbytes == 0 ? expected_nbytes : chunk_nbytes, nbytes, reason);
+        REPORT(call, FAILED, reason,
+               "cannot read a chunk of %" PRIu64
+               " bytes from a stream of %zu: %s",
+               coded.chunk_nbytes == 0 ? expected_nbytes : coded.chunk_nbytes,
+               nbytes, reason);
         return 0;
     }
-    say_stream(call, &result, "read", &frame, *buf, nbytes);
-    if (is_known && may_be_written && may_lose(chunk->type, &cd.params))
-        terp_history_add(cd_nelmts, cd_values, chunk, *buf, nbytes, values);
+    terp_overwrite_note(&cd, cd_nelmts, cd_values, values, nbytes);
+    if (call->verbose)
+        say_coded(call, &result, "read", &coded, true);
+    if (is_known && may_be_written)
+        terp_coding_remember(&words, &cd, &coded, values);
     exchange(call, values, room_nbytes, buf_size, buf);
-    return chunk_nbytes;
+    return coded.chunk_nbytes;
 }
 
 static size_t

@@ -19,9 +19,9 @@
  * count_equal depend on the number. */
 #define NSAMPLES 256
 
-/* Bounds the cd_values of a remembered stream: more than TERP_CD_MAX_NWORDS. A
+/* Bounds the cd_values of a remembered stream: TERP_CD_MAX_NWORDS are fewer. A
  * chunk with more words is not remembered. */
-#define MAX_NWORDS 32
+#define MAX_NWORDS 512
 
 /* Bounds the number of remembered streams. TERP_HISTORY_NBYTES / NSLOTS is 8
  * KiB: only where streams are shorter on average does the table fill up first.
@@ -40,14 +40,13 @@
 struct terp_remembered {
     int nusers;   /* the table, and calls that use the stream */
     uint64_t age; /* larger: newer */
-    size_t nwords;
-    unsigned words[MAX_NWORDS];
     struct terp_chunk chunk;
     const void *values; /* address of the decoded values; HDF5 owns them */
     uint64_t nsamples;
     uint64_t samples[NSAMPLES];
+    size_t nwords;
     uint64_t stream_nbytes;
-    uint8_t stream[];
+    unsigned words[]; /* the stream's bytes follow them */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -72,7 +71,7 @@ take_lock(void)
 static uint64_t
 nbytes_of(const struct terp_remembered *one)
 {
-    return sizeof *one + one->stream_nbytes;
+    return sizeof *one + one->nwords * sizeof *one->words + one->stream_nbytes;
 }
 
 /* Ends `nuses` uses, and frees the stream after the last one. */
@@ -177,7 +176,8 @@ terp_history_add(size_t nwords, const unsigned *words,
 {
     if (nwords > MAX_NWORDS || stream_nbytes > TERP_HISTORY_NBYTES / 4)
         return;
-    struct terp_remembered *one = malloc(sizeof *one + (size_t)stream_nbytes);
+    struct terp_remembered *one = malloc(
+        sizeof *one + nwords * sizeof *one->words + (size_t)stream_nbytes);
     if (one == NULL)
         return;
     one->nusers = 1;
@@ -187,7 +187,7 @@ terp_history_add(size_t nwords, const unsigned *words,
     one->values = values;
     one->nsamples = take_samples(chunk, values, one->samples);
     one->stream_nbytes = stream_nbytes;
-    memcpy(one->stream, stream, (size_t)stream_nbytes);
+    memcpy(one->words + nwords, stream, (size_t)stream_nbytes);
     if (!take_lock()) {
         free(one);
         return;
@@ -266,7 +266,7 @@ terp_history_stream(const struct terp_remembered *remembered,
                     uint64_t *nbytes_ret)
 {
     *nbytes_ret = remembered->stream_nbytes;
-    return remembered->stream;
+    return remembered->words + remembered->nwords;
 }
 
 void

@@ -191,7 +191,7 @@ has_false_words(const struct dataset *dataset)
     return dataset->has_terp &&
            terp_cd_parse(min_u64(dataset->nwords, TERP_CD_MAX_NWORDS),
                          dataset->words, &cd, NULL) == TERP_OK &&
-           cd.persisted && cd.pass == TERP_PASS_NONE &&
+           cd.persisted && terp_cd_is_coded(&cd) &&
            terp_chunk_nbytes(&cd.chunk) != dataset->nbytes;
 }
 

@@ -662,6 +662,7 @@ wrong_persisted_words_are_refused(void **state)
         {3, 1 | 5u << 24},          /* an invalid rank */
         {3, 1 | 4 << 16 | 1 << 24}, /* a stack of rank 1 */
         {4, 1000},                  /* an unknown reason to pass */
+        {4, TERP_PASS_BY_MEMBER},   /* which another layout has */
         {7, 0},                     /* dims[0] = 0 */
         {8, 1u << 31},              /* dims[0] beyond 63 bits */
         {0, TERP_CD_PERSISTED},     /* no bound mode */
@@ -703,6 +704,197 @@ persisted_stack_gives_its_bricks_as_logical_dims(void **state)
     assert_int_equal(cd.chunk.dims[1], 8);
 }
 
+/* ---- compound values ---- */
+
+/* A particle of three float32, an array and an id; two rules. */
+static struct terp_cd
+particles(void)
+{
+    static const unsigned user[] = {
+        0x890002, 0, 0x3FF00000, 0, 0,   0,       0x40080000, 0,
+        111,      1, 25,         2, 222, 0x10003, 0,          0x3FE00000};
+    static const struct terp_member members[] = {
+        {TERP_FLOAT32, false, 1, 0, {0}},
+        {TERP_FLOAT32, false, 1, 0, {0}},
+        {TERP_FLOAT32, false, 1, 0, {0}},
+        {TERP_FLOAT64, true, 0, 2, {5, 6}},
+        {TERP_INT64, false, 0, 0, {0}}};
+    static const uint64_t dims[] = {7, 8, 9};
+    struct terp_cd cd = parsed(COUNT(user), user);
+
+    assert_int_equal(cd.nrules, 2);
+    for (size_t i = 0; i < COUNT(members); i++)
+        assert_true(terp_compound_add(&cd.compound, &members[i]));
+    terp_cd_apply_compound(&cd, 3, dims);
+    assert_int_equal(cd.pass, TERP_PASS_BY_MEMBER);
+    return cd;
+}
+
+static void
+members_read_back(void **state)
+{
+    unsigned words[TERP_CD_MAX_NWORDS], again[TERP_CD_MAX_NWORDS];
+    const struct terp_cd cd = particles();
+    const size_t n = terp_cd_persist(&cd, words);
+    const struct terp_cd got = parsed(n, words);
+    struct terp_member_walk walk = {.at = 0};
+    struct terp_chunk chunk;
+
+    (void)state;
+    assert_same_cd(&cd, &got);
+    assert_int_equal(n, 7 + 6 + 4 + 8 + 1 + 3 + 1);
+    assert_int_equal(got.compound.value_nbytes, 3 * 4 + 30 * 8 + 8);
+    assert_int_equal(terp_chunk_nbytes(&got.chunk), 7 * 8 * 9 * 260);
+    assert_int_equal(got.compound.nmembers, 5);
+    for (int i = 0; i < 4; i++)
+        assert_true(terp_member_next(&got.compound, &walk));
+    assert_int_equal(walk.at, 12);
+    assert_int_equal(walk.nbytes, 240);
+    assert_int_equal(terp_member_chunk(&got.compound, &walk.member, &chunk),
+                     TERP_OK);
+    assert_int_equal(chunk.rank, 4);
+    assert_int_equal(chunk.dims[0], 7 * 8);
+    assert_int_equal(chunk.dims[3], 6);
+    assert_true(chunk.big_endian);
+    assert_true(terp_member_next(&got.compound, &walk));
+    assert_false(terp_member_next(&got.compound, &walk));
+    assert_int_equal(terp_cd_persist(&got, again), n);
+    assert_memory_equal(words, again, n * sizeof *words);
+}
+
+static void
+members_have_the_bound_of_their_rule(void **state)
+{
+    const struct terp_cd cd = particles();
+    struct terp_member member = {.type = TERP_FLOAT32, .rule = 1};
+    struct terp_params params = terp_cd_member_params(&cd, &member);
+
+    (void)state;
+    assert_int_equal(params.bound_mode, TERP_BOUND_ABSOLUTE);
+    assert_true(params.bound == 0.25);
+    member.rule = 2;
+    params = terp_cd_member_params(&cd, &member);
+    assert_int_equal(params.bound_mode, TERP_BOUND_POINTWISE);
+    assert_true(params.bound == 0.5 && params.has_valid_range);
+    member.rule = 0;
+    params = terp_cd_member_params(&cd, &member);
+    assert_int_equal(params.bound_mode, TERP_BOUND_RELATIVE);
+    assert_true(params.bound == 1);
+    member.type = TERP_INT64;
+    params = terp_cd_member_params(&cd, &member);
+    assert_int_equal(params.bound_mode, TERP_BOUND_ABSOLUTE);
+    assert_true(params.bound == 0);
+}
+
+static void
+wrong_words_of_members_are_refused(void **state)
+{
+    static const struct {
+        size_t at;
+        unsigned word;
+    } cases[] = {
+        {3, 3 | 2 << 8 | 3 << 24},           /* a newer layout */
+        {3, 2 | 3 << 8 | 3 << 24},           /* a type */
+        {3, 2 | 2 << 8 | 1 << 16 | 3 << 24}, /* a flag */
+        {3, 2 | 2 << 8},                     /* no rank */
+        {3, 2 | 2 << 8 | 5u << 24},          /* an invalid rank */
+        {4, 0},                              /* values as streams */
+        {5, 0},                              /* no bytes of a value */
+        {5, 264},                            /* more than the members have */
+        {6, 2 << 16 | 4},                    /* fewer words of members */
+        {6, 2 << 16 | 6},                    /* more than there are */
+        {6, 2 << 16 | 0},                    /* none */
+        {6, 0xFFFFFFFF},                     /* more than any list holds */
+        {6, 1 << 16 | 5},                    /* a rule less than is named */
+        {7, 0},                              /* dims[0] = 0 */
+        {8, 1u << 31},                       /* dims[0] beyond 63 bits */
+        {18, 0x00410001},                    /* a rule's mode with a flag */
+        {18, 0x00010009},                    /* an unknown bound mode */
+        {20, 0xFFF00000},                    /* a rule's bound below 0 */
+        {25, 1 << 11 | 2 << 16},             /* fewer members */
+        {25, 1 << 11 | 0 << 16},             /* none */
+        {25, 3 << 11 | 3 << 16},             /* a rule that does not exist */
+        {25, TERP_BYTES | 3 << 16},          /* a type without values */
+        {25, 15 | 3 << 16},                  /* an unknown type */
+        {25, 1 << 11 | 0xFFFFu << 16},       /* members beyond the value */
+        {27, 0},                             /* an array's dim of 0 */
+        {27, 1u << 31},                      /* an array beyond 4 GiB */
+        {29, TERP_INT64 | 1 << 9 | 1 << 16}, /* an array without its dim */
+    };
+    unsigned words[TERP_CD_MAX_NWORDS];
+    const char *reason;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct terp_cd cd = particles();
+        const size_t n = terp_cd_persist(&cd, words);
+        words[cases[i].at] = cases[i].word;
+        if (terp_cd_parse(n, words, &cd, &reason) == TERP_OK ||
+            strlen(reason) == 0)
+            fail_msg("word %zu as %x", cases[i].at, cases[i].word);
+    }
+    struct terp_cd cd = particles();
+    const size_t n = terp_cd_persist(&cd, words);
+    for (size_t fewer = 3; fewer < n; fewer++)
+        assert_int_not_equal(terp_cd_parse(fewer, words, &cd, &reason),
+                             TERP_OK);
+}
+
+static void
+rules_are_four_words_at_the_end(void **state)
+{
+    static const unsigned words[] = {0x800002, 1, 3, 1, 64, 111, 3, 1, 2, 222};
+    unsigned many[5 + 4 * (TERP_CD_MAX_NRULES + 1)] = {0x800002, 1, 3, 1, 64};
+    struct terp_cd cd;
+    const char *reason;
+
+    (void)state;
+    cd = parsed(9, words);
+    assert_int_equal(cd.nlogical, 1);
+    assert_int_equal(cd.nrules, 1);
+    assert_int_equal(cd.rules[0].name_hash, 111);
+    assert_int_equal(cd.rules[0].mode, 3);
+    assert_true(cd.rules[0].bound == 0.01);
+    for (size_t n = 3; n <= 10; n++)
+        if (n != 9)
+            assert_int_equal(terp_cd_parse(n, words, &cd, &reason),
+                             TERP_ERR_PARAMS);
+    for (size_t i = 5; i < COUNT(many); i++)
+        many[i] = 1;
+    assert_int_equal(terp_cd_parse(COUNT(many) - 4, many, &cd, &reason),
+                     TERP_OK);
+    assert_int_equal(terp_cd_parse(COUNT(many), many, &cd, &reason),
+                     TERP_ERR_PARAMS);
+    /* FNV-1a of 32 bits. */
+    assert_int_equal(terp_cd_hash(TERP_CD_HASH_BEGIN, "foobar"), 0xBF9CF968);
+}
+
+/* Tables are full at some time, and say so. */
+static void
+full_tables_take_no_member(void **state)
+{
+    struct terp_compound compound = {.nmembers = 0};
+    struct terp_member member = {.type = TERP_UINT8, .rank = 1, .dims = {1}};
+
+    (void)state;
+    for (; terp_compound_add(&compound, &member); member.dims[0] ^= 3)
+        continue;
+    assert_int_equal(compound.nwords, TERP_COMPOUND_MAX_NWORDS);
+    assert_true(terp_compound_check(&compound, 0));
+    memset(&compound, 0, sizeof compound);
+    member.rank = 0;
+    while (terp_compound_add(&compound, &member))
+        continue;
+    assert_int_equal(compound.nmembers, TERP_COMPOUND_MAX_NMEMBERS);
+    assert_int_equal(compound.nwords, 1);
+    assert_true(terp_compound_check(&compound, 0));
+    memset(&compound, 0, sizeof compound);
+    member.rank = 1;
+    member.dims[0] = UINT32_MAX;
+    assert_true(terp_compound_add(&compound, &member));
+    assert_false(terp_compound_add(&compound, &member));
+}
+
 int
 main(void)
 {
@@ -730,6 +922,11 @@ main(void)
         cmocka_unit_test(no_words_are_lossless),
         cmocka_unit_test(wrong_persisted_words_are_refused),
         cmocka_unit_test(persisted_stack_gives_its_bricks_as_logical_dims),
+        cmocka_unit_test(members_read_back),
+        cmocka_unit_test(members_have_the_bound_of_their_rule),
+        cmocka_unit_test(wrong_words_of_members_are_refused),
+        cmocka_unit_test(rules_are_four_words_at_the_end),
+        cmocka_unit_test(full_tables_take_no_member),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

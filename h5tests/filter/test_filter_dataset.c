@@ -2,8 +2,10 @@
  * report: hosts that lack a function, functions that fail, types of any kind.
  * The plugin's search for functions is replaced: names lead to the functions
  * below. */
+#define _POSIX_C_SOURCE 200809L /* strdup */
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "codec/format/base.h"
@@ -53,6 +55,7 @@ static struct {
     size_t nwords;
     unsigned version;   /* of the functions that print errors */
     bool prints, drops; /* with the values of fake_host.h */
+    bool tells_members; /* has functions that only members need */
     int npushed, nclosed;
 } host;
 
@@ -254,6 +257,40 @@ get_member(hid_t type, unsigned i)
 }
 
 static int
+get_array_ndims(hid_t type)
+{
+    (void)type;
+    return -1;
+}
+
+static int
+get_array_dims(hid_t type, hsize_t *dims)
+{
+    (void)type, (void)dims;
+    return -1;
+}
+
+static char *
+get_name(hid_t type, unsigned i)
+{
+    return fails("H5Tget_member_name") ? NULL : strdup(types[type].name[i]);
+}
+
+static herr_t
+free_memory(void *memory)
+{
+    free(memory);
+    return 0;
+}
+
+static htri_t
+is_variable(hid_t type)
+{
+    (void)type;
+    return 0;
+}
+
+static int
 get_rank(hid_t space)
 {
     (void)space;
@@ -352,6 +389,11 @@ static const struct {
     {"H5Tget_member_index", (any_function *)find_member},
     {"H5Tget_member_offset", (any_function *)get_offset},
     {"H5Tget_member_type", (any_function *)get_member},
+    {"H5Tget_array_ndims", (any_function *)get_array_ndims},
+    {"H5Tget_array_dims2", (any_function *)get_array_dims},
+    {"H5Tget_member_name", (any_function *)get_name},
+    {"H5free_memory", (any_function *)free_memory},
+    {"H5Tis_variable_str", (any_function *)is_variable},
     {"H5Sget_simple_extent_ndims", (any_function *)get_rank},
     {"H5Sget_simple_extent_dims", (any_function *)get_dims},
     {"H5Pfill_value_defined", (any_function *)get_fill_status},
@@ -369,7 +411,8 @@ terp_host_find(const struct terp_host *of, const char *name, void *function_ret)
 {
     (void)of;
     memset(function_ret, 0, sizeof(any_function *));
-    if (host.lacks != NULL && strcmp(name, host.lacks) == 0)
+    if ((host.lacks != NULL && strcmp(name, host.lacks) == 0) ||
+        (!host.tells_members && strcmp(name, "H5Tget_array_ndims") == 0))
         return false;
     for (size_t i = 0; i < COUNT(functions); i++)
         if (strcmp(name, functions[i].name) == 0) {
@@ -404,7 +447,9 @@ describe(hid_t type)
         .params = {.bound_mode = TERP_BOUND_RELATIVE, .bound = 1e-3}};
 
     host.nclosed = 0;
-    assert_true(terp_dataset_describe(NULL, 5, type, 6, &cd));
+    bool unmatched;
+
+    assert_true(terp_dataset_describe(NULL, 5, type, 6, &cd, &unmatched));
     return cd;
 }
 
@@ -649,6 +694,48 @@ complex_values_are_two_parts(void **state)
     assert_int_equal(describe(COMPOUND).pass, TERP_PASS_NOT_NUMBER);
 }
 
+/* A compound whose parts are no complex value. */
+static struct terp_cd
+describe_members(void)
+{
+    types[COMPOUND].name[0] = "x";
+    return describe(COMPOUND);
+}
+
+static void
+members_need_all_that_the_host_tells(void **state)
+{
+    static const char *const names[] = {
+        "H5Tget_class",        "H5Tget_size",        "H5Tget_super",
+        "H5Tget_member_type",  "H5Tclose",           "H5Tget_nmembers",
+        "H5Tget_array_ndims",  "H5Tget_array_dims2", "H5Tget_member_offset",
+        "H5Tget_member_name",  "H5free_memory",      "H5Tis_variable_str",
+        "H5Tget_member_index", "H5Tequal",           "H5T_IEEE_F64BE_g"};
+
+    (void)state;
+    reset();
+    host.tells_members = true;
+    struct terp_cd cd = describe_members();
+    assert_int_equal(cd.pass, TERP_PASS_BY_MEMBER);
+    assert_int_equal(cd.compound.nmembers, 2);
+    assert_int_equal(cd.compound.value_nbytes, 16);
+    assert_int_equal(terp_chunk_nbytes(&cd.chunk), 16 * 20 * 30);
+    for (size_t i = 0; i < COUNT(names); i++) {
+        host.lacks = names[i];
+        cd = describe_members();
+        if (terp_cd_is_coded(&cd))
+            fail_msg("without %s", names[i]);
+    }
+    host.lacks = NULL;
+    host.fails = "H5Tget_member_name";
+    assert_int_equal(describe_members().pass, TERP_PASS_NOT_NUMBER);
+    host.fails = NULL;
+    types[COMPOUND].offset[1] = 4; /* the members overlap */
+    assert_int_equal(describe_members().pass, TERP_PASS_NOT_NUMBER);
+    types[COMPOUND].offset[1] = 12; /* the last one ends behind the value */
+    assert_int_equal(describe_members().pass, TERP_PASS_NOT_NUMBER);
+}
+
 static void
 enumerations_are_their_integers(void **state)
 {
@@ -786,7 +873,7 @@ static void
 every_reason_has_a_text(void **state)
 {
     (void)state;
-    for (int pass = 0; pass <= TERP_PASS_BEHIND; pass++)
+    for (int pass = 0; pass <= TERP_PASS_BY_MEMBER; pass++)
         assert_true(strlen(terp_pass_text((enum terp_pass)pass)) > 10);
 }
 
@@ -800,6 +887,7 @@ main(void)
         cmocka_unit_test(other_filters_are_taken_away_where_the_host_can),
         cmocka_unit_test(half_floats_are_those_of_two_formats),
         cmocka_unit_test(complex_values_are_two_parts),
+        cmocka_unit_test(members_need_all_that_the_host_tells),
         cmocka_unit_test(enumerations_are_their_integers),
         cmocka_unit_test(fill_value_is_what_the_user_has_set),
         cmocka_unit_test(words_are_as_many_as_have_room),

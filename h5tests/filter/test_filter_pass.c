@@ -31,15 +31,6 @@ close_file(void **state)
 }
 
 static hid_t
-compound_type(void)
-{
-    hid_t type = H5Tcreate(H5T_COMPOUND, 12);
-    H5Tinsert(type, "x", 0, H5T_IEEE_F64LE);
-    H5Tinsert(type, "n", 8, H5T_STD_I32LE);
-    return type;
-}
-
-static hid_t
 string_type(void)
 {
     hid_t type = H5Tcopy(H5T_C_S1);
@@ -63,13 +54,6 @@ enum_type(void)
     H5Tenum_insert(type, "one", &value);
     H5Tclose(base);
     return type;
-}
-
-static hid_t
-array_type(void)
-{
-    hsize_t dim = 3;
-    return H5Tarray_create2(H5T_IEEE_F32LE, 1, &dim);
 }
 
 /* bfloat16: the class is float, with float32's exponent. */
@@ -110,10 +94,8 @@ static const struct {
 } types[] = {
     {"integer of few bits", few_bits_type, TERP_PASS_NOT_NUMBER},
     {"bit field", bitfield_type, TERP_PASS_NOT_NUMBER},
-    {"compound", compound_type, TERP_PASS_NOT_NUMBER},
     {"string", string_type, TERP_PASS_NOT_NUMBER},
     {"enum", enum_type, TERP_PASS_NOT_NUMBER},
-    {"array", array_type, TERP_PASS_NOT_NUMBER},
     {"opaque", opaque_type, TERP_PASS_NOT_NUMBER},
     {"odd float", odd_float_type, TERP_PASS_FLOAT_FORMAT},
     {"long double", long_double_type, TERP_PASS_FLOAT_FORMAT},

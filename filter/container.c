@@ -1,0 +1,383 @@
+/* Takes compound values apart, codes each member, and puts them together. */
+#include "filter/container.h"
+
+#include "codec/api/memory.h"
+#include "codec/api/rewrite.h"
+#include "codec/format/base.h"
+#include "codec/format/frame.h"
+#include "codec/format/types.h"
+#include "codec/model/bound.h"
+
+/* The head begins as a frame does, with a version that no stream has, so that
+ * it can be sealed and verified like a stream. Bytes 6 and 7, where a frame has
+ * its coding and prediction, are 0. */
+static const uint8_t begin[8] = {'T', 'E', 'R', 'P', 'R', 1, 0, 0};
+#define CONTAINER_VERSION_AT 5
+enum {
+    HEAD_NVALUES_AT = TERP_FRAME_DIMS_AT,
+    HEAD_NMEMBERS_AT = HEAD_NVALUES_AT + 8,
+    HEAD_VALUE_NBYTES_AT = HEAD_NMEMBERS_AT + 4,
+    HEAD_MEMBERS_AT = HEAD_VALUE_NBYTES_AT + 4
+};
+_Static_assert(TERP_FORMAT_VERSION < 'R', "streams have lower versions");
+
+/* An entry of the head: the member's bytes in a value, and its stream's. */
+#define ENTRY_STREAM_AT 4
+#define ENTRY_NBYTES 12
+
+static uint64_t
+head_nbytes(uint32_t nmembers)
+{
+    return HEAD_MEMBERS_AT + (uint64_t)nmembers * ENTRY_NBYTES;
+}
+
+/* ---- the head ---- */
+
+bool
+terp_container_is(const void *src, uint64_t src_nbytes)
+{
+    return src_nbytes >= CONTAINER_VERSION_AT &&
+           memcmp(src, begin, CONTAINER_VERSION_AT) == 0;
+}
+
+/* Whether the members fill a value, and the streams the rest of the bytes. */
+static bool
+members_fit(const struct terp_container *container)
+{
+    const uint8_t *at = container->src + HEAD_MEMBERS_AT;
+    uint64_t value_nbytes = 0;
+    uint64_t left = container->nbytes - head_nbytes(container->nmembers);
+
+    for (uint32_t i = 0; i < container->nmembers; i++, at += ENTRY_NBYTES) {
+        const uint64_t member_nbytes = load_le(at, 4);
+        const uint64_t stream_nbytes = load_le64(at + ENTRY_STREAM_AT);
+        if (member_nbytes == 0 || stream_nbytes > left)
+            return false;
+        value_nbytes += member_nbytes;
+        left -= stream_nbytes;
+    }
+    return value_nbytes == container->value_nbytes && left == 0;
+}
+
+enum terp_status
+terp_container_read(const void *src, uint64_t src_nbytes,
+                    struct terp_container *container_ret)
+{
+    const uint8_t *bytes = src;
+    struct terp_container container = {.src = src, .nbytes = src_nbytes};
+    uint64_t chunk_nbytes;
+
+    if (!terp_container_is(src, src_nbytes))
+        return TERP_ERR_MAGIC;
+    if (src_nbytes < HEAD_MEMBERS_AT)
+        return TERP_ERR_TRUNCATED;
+    if (bytes[CONTAINER_VERSION_AT] != begin[CONTAINER_VERSION_AT])
+        return TERP_ERR_VERSION;
+    container.nvalues = load_le64(bytes + HEAD_NVALUES_AT);
+    container.nmembers = (uint32_t)load_le(bytes + HEAD_NMEMBERS_AT, 4);
+    container.value_nbytes = (uint32_t)load_le(bytes + HEAD_VALUE_NBYTES_AT, 4);
+    if (container.nmembers == 0 ||
+        container.nmembers > TERP_COMPOUND_MAX_NMEMBERS)
+        return TERP_ERR_CORRUPT;
+    if (src_nbytes < head_nbytes(container.nmembers))
+        return TERP_ERR_TRUNCATED;
+    const enum terp_status st =
+        terp_frame_verify(src, head_nbytes(container.nmembers));
+    if (st != TERP_OK)
+        return st;
+    if (memcmp(bytes, begin, sizeof begin) != 0 || container.nvalues == 0 ||
+        !mul_fits(container.nvalues, container.value_nbytes, &chunk_nbytes) ||
+        !members_fit(&container))
+        return TERP_ERR_CORRUPT;
+    *container_ret = container;
+    return TERP_OK;
+}
+
+bool
+terp_container_next(const struct terp_container *container,
+                    struct terp_container_walk *walk)
+{
+    if (walk->next == container->nmembers)
+        return false;
+    const uint8_t *entry =
+        container->src + HEAD_MEMBERS_AT + (uint64_t)walk->next * ENTRY_NBYTES;
+    walk->stream = walk->next == 0
+                       ? container->src + head_nbytes(container->nmembers)
+                       : walk->stream + walk->stream_nbytes;
+    walk->stream_nbytes = load_le64(entry + ENTRY_STREAM_AT);
+    walk->at += walk->nbytes;
+    walk->nbytes = (uint32_t)load_le(entry, 4);
+    walk->next++;
+    return true;
+}
+
+/* ---- members in memory ---- */
+
+/* Copies blocks of `nbytes`; the compiler unrolls constant sizes. */
+static inline __attribute__((always_inline)) void
+copy_blocks(uint8_t *dst, uint64_t dst_stride, const uint8_t *src,
+            uint64_t src_stride, uint64_t n, size_t nbytes)
+{
+    for (uint64_t i = 0; i < n; i++)
+        memcpy(dst + i * dst_stride, src + i * src_stride, nbytes);
+}
+
+static void
+copy_strided(uint8_t *dst, uint64_t dst_stride, const uint8_t *src,
+             uint64_t src_stride, uint64_t n, size_t nbytes)
+{
+    if (nbytes == 4)
+        copy_blocks(dst, dst_stride, src, src_stride, n, 4);
+    else if (nbytes == 8)
+        copy_blocks(dst, dst_stride, src, src_stride, n, 8);
+    else
+        copy_blocks(dst, dst_stride, src, src_stride, n, nbytes);
+}
+
+/* ---- decoding ---- */
+
+/* Decodes the stream of a member into `buffer`, which holds its values.
+ * `expected` is its chunk by the cd_values, or NULL. */
+static enum terp_status
+decode_member(struct terp_run *run, const struct terp_container_walk *walk,
+              const struct terp_chunk *expected, uint64_t nbytes, void *buffer)
+{
+    const void *stream = walk->stream;
+    struct terp_read_frame frame;
+    enum terp_status status; /* of the only chunk, as the result is */
+
+    const enum terp_status st = terp_frame_read(
+        walk->stream, walk->stream_nbytes, &frame.frame, &frame.nbytes);
+    if (st != TERP_OK)
+        return st;
+    const struct terp_chunk *chunk = &frame.frame.chunk;
+    if (terp_chunk_nbytes(chunk) != nbytes ||
+        (expected != NULL && !terp_chunks_are_alike(chunk, expected)))
+        return TERP_ERR_CORRUPT;
+    return terp_run_decode(run, chunk, &frame, 1, 1, &stream,
+                           &walk->stream_nbytes, &buffer, &status);
+}
+
+static enum terp_status
+decode_members(struct terp_run *run, const struct terp_container *container,
+               const struct terp_compound *compound, uint8_t *values,
+               void *buffer)
+{
+    struct terp_container_walk walk = {.next = 0};
+    struct terp_member_walk listed = {.at = 0};
+    enum terp_status st = TERP_OK;
+
+    while (st == TERP_OK && terp_container_next(container, &walk)) {
+        struct terp_chunk expected;
+        if (compound != NULL) {
+            if (!terp_member_next(compound, &listed) ||
+                listed.nbytes != walk.nbytes)
+                return TERP_ERR_CORRUPT;
+            st = terp_member_chunk(compound, &listed.member, &expected);
+        }
+        if (st == TERP_OK)
+            st = decode_member(run, &walk, compound != NULL ? &expected : NULL,
+                               container->nvalues * walk.nbytes, buffer);
+        if (st == TERP_OK)
+            copy_strided(values + walk.at, container->value_nbytes, buffer,
+                         walk.nbytes, container->nvalues, walk.nbytes);
+    }
+    return st;
+}
+
+enum terp_status
+terp_container_decode(struct terp_run *run,
+                      const struct terp_container *container,
+                      const struct terp_compound *compound, void *values)
+{
+    struct terp_container_walk walk = {.next = 0};
+    uint32_t largest_nbytes = 0;
+    void *buffer;
+
+    if (compound != NULL &&
+        (compound->nmembers != container->nmembers ||
+         compound->value_nbytes != container->value_nbytes ||
+         terp_compound_nvalues(compound) != container->nvalues))
+        return TERP_ERR_CORRUPT;
+    while (terp_container_next(container, &walk))
+        if (walk.nbytes > largest_nbytes)
+            largest_nbytes = walk.nbytes;
+    enum terp_status st =
+        terp_memory_make(run, container->nvalues * largest_nbytes, &buffer);
+    if (st != TERP_OK)
+        return st;
+    st = decode_members(run, container, compound, values, buffer);
+    terp_memory_free(run, buffer);
+    return st;
+}
+
+/* ---- encoding ---- */
+
+uint64_t
+terp_container_bound(const struct terp_compound *compound)
+{
+    const uint64_t nvalues = terp_compound_nvalues(compound);
+    const uint64_t more_nbytes =
+        head_nbytes(compound->nmembers) +
+        (uint64_t)compound->nmembers * TERP_MAX_FRAME_NBYTES;
+
+    return nvalues == 0 ? 0 : nvalues * compound->value_nbytes + more_nbytes;
+}
+
+/* The state of encoding. */
+struct encoding {
+    struct terp_run *run;
+    const struct terp_cd *cd;
+    const uint8_t *values;
+    uint64_t nvalues;
+    bool is_padded;
+    void *buffer; /* the values of a member */
+    bool is_rewrite;
+};
+
+static bool
+is_zero(const uint8_t *bytes, uint64_t nbytes)
+{
+    for (uint64_t i = 0; i < nbytes; i++)
+        if (bytes[i] != 0)
+            return false;
+    return true;
+}
+
+/* Whether the chunk seems to end in values that nobody wrote. HDF5 pads the
+ * chunks at a dataset's end with the fill value or with zeros. */
+static bool
+is_padded(const uint8_t *values, uint64_t nvalues, uint32_t value_nbytes)
+{
+    const uint8_t *last = values + (nvalues - 1) * value_nbytes;
+
+    return is_zero(last, value_nbytes) ||
+           (nvalues > 1 &&
+            memcmp(last - value_nbytes, last, value_nbytes) == 0);
+}
+
+/* Makes what pads a member its fill value where the range matters: a fill value
+ * does not widen it, and comes back bit for bit. */
+static void
+set_padding(const struct encoding *encoding,
+            const struct terp_member_walk *walk, struct terp_params *params)
+{
+    const uint8_t *last =
+        encoding->values +
+        (encoding->nvalues - 1) * encoding->cd->compound.value_nbytes +
+        walk->at;
+    const int nbytes = terp_part_nbytes(walk->member.type);
+    uint64_t bits = 0;
+
+    if ((params->bound_mode != TERP_BOUND_RELATIVE &&
+         params->bound_mode != TERP_BOUND_PSNR) ||
+        (terp_type_nparts(walk->member.type) > 1 &&
+         memcmp(last, last + nbytes, (size_t)nbytes) != 0))
+        return;
+    for (int i = 0; i < nbytes; i++)
+        bits |= (uint64_t)last[walk->member.big_endian ? nbytes - 1 - i : i]
+                << 8 * i;
+    params->has_fill = true;
+    params->fill_bits = bits;
+}
+
+static enum terp_status
+encode_member(struct encoding *encoding, const struct terp_member_walk *walk,
+              const struct terp_container_walk *before, void *dst,
+              uint64_t *nbytes_ret)
+{
+    struct terp_params params =
+        terp_cd_member_params(encoding->cd, &walk->member);
+    const uint64_t value_nbytes = encoding->cd->compound.value_nbytes;
+    const void *const src = encoding->buffer;
+    struct terp_chunk chunk;
+    bool is_rewrite = false;
+
+    enum terp_status st =
+        terp_member_chunk(&encoding->cd->compound, &walk->member, &chunk);
+    if (st != TERP_OK)
+        return st;
+    copy_strided(encoding->buffer, walk->nbytes, encoding->values + walk->at,
+                 value_nbytes, encoding->nvalues, walk->nbytes);
+    if (encoding->is_padded)
+        set_padding(encoding, walk, &params);
+    if (before == NULL || !terp_params_may_lose(chunk.type, &params))
+        return terp_run_encode(encoding->run, &params, &chunk, 1, &src, &dst,
+                               nbytes_ret);
+    st = terp_rewrite_encode(encoding->run, &params, &chunk, before->stream,
+                             before->stream_nbytes, src, dst, nbytes_ret,
+                             &is_rewrite);
+    encoding->is_rewrite |= is_rewrite;
+    return st;
+}
+
+/* Writes the head but for the members. */
+static void
+begin_head(const struct encoding *encoding, uint8_t *dst)
+{
+    memcpy(dst, begin, sizeof begin);
+    store_le(dst + HEAD_NVALUES_AT, encoding->nvalues, 8);
+    store_le(dst + HEAD_NMEMBERS_AT, encoding->cd->compound.nmembers, 4);
+    store_le(dst + HEAD_VALUE_NBYTES_AT, encoding->cd->compound.value_nbytes,
+             4);
+}
+
+static enum terp_status
+encode_members(struct encoding *encoding, const struct terp_container *before,
+               uint8_t *dst, uint64_t *nbytes_ret)
+{
+    const struct terp_compound *compound = &encoding->cd->compound;
+    struct terp_member_walk walk = {.at = 0};
+    struct terp_container_walk old = {.next = 0};
+    uint8_t *entry = dst + HEAD_MEMBERS_AT;
+    uint64_t at = head_nbytes(compound->nmembers);
+
+    begin_head(encoding, dst);
+    while (terp_member_next(compound, &walk)) {
+        uint64_t stream_nbytes;
+        const bool has_old =
+            before != NULL && terp_container_next(before, &old);
+        const enum terp_status st = encode_member(
+            encoding, &walk, has_old ? &old : NULL, dst + at, &stream_nbytes);
+        if (st != TERP_OK)
+            return st;
+        store_le(entry, walk.nbytes, 4);
+        store_le(entry + ENTRY_STREAM_AT, stream_nbytes, 8);
+        entry += ENTRY_NBYTES;
+        at += stream_nbytes;
+    }
+    terp_frame_seal(dst, head_nbytes(compound->nmembers));
+    *nbytes_ret = at;
+    return TERP_OK;
+}
+
+enum terp_status
+terp_container_encode(struct terp_run *run, const struct terp_cd *cd,
+                      const void *values, const struct terp_container *before,
+                      void *dst, uint64_t *dst_nbytes_ret, bool *is_rewrite_ret)
+{
+    const struct terp_compound *compound = &cd->compound;
+    struct encoding encoding = {.run = run,
+                                .cd = cd,
+                                .values = values,
+                                .nvalues = terp_compound_nvalues(compound)};
+    struct terp_member_walk walk = {.at = 0};
+    uint32_t largest_nbytes = 0;
+
+    *is_rewrite_ret = false;
+    if (encoding.nvalues == 0)
+        return TERP_ERR_ARGUMENT;
+    while (terp_member_next(compound, &walk))
+        if (walk.nbytes > largest_nbytes)
+            largest_nbytes = walk.nbytes;
+    encoding.is_padded =
+        is_padded(values, encoding.nvalues, compound->value_nbytes);
+    enum terp_status st = terp_memory_make(
+        run, encoding.nvalues * largest_nbytes, &encoding.buffer);
+    if (st != TERP_OK)
+        return st;
+    st = encode_members(&encoding, before, dst, dst_nbytes_ret);
+    terp_memory_free(run, encoding.buffer);
+    *is_rewrite_ret = encoding.is_rewrite;
+    return st;
+}
