@@ -196,7 +196,6 @@ terp_container_decode(struct terp_run *run,
 
     if (compound != NULL &&
         (compound->nmembers != container->nmembers ||
-         compound->value_nbytes != container->value_nbytes ||
          terp_compound_nvalues(compound) != container->nvalues))
         return TERP_ERR_CORRUPT;
     while (terp_container_next(container, &walk))

@@ -111,6 +111,7 @@ if(TERP_SYSTEM_PYTHON)
 endif()
 if(no_h5py EQUAL 0)
   terp_add_pytest(filter_h5py_system ${TERP_SYSTEM_PYTHON} test_h5py.py)
+  terp_add_pytest(filter_tables_system ${TERP_SYSTEM_PYTHON} test_tables.py)
   list(APPEND hosts --host "h5py of the system"
        ${TERP_SYSTEM_PYTHON} host_file.py)
   if(H5REPACK)
@@ -175,4 +176,9 @@ option(TERP_TEST_READERS
 if(TERP_TEST_READERS)
   set(venv-readers_packages vtk,yt,tables,xarray,h5netcdf,netCDF4,h5py)
   terp_add_venv_test(filter_readers venv-readers test_readers.py)
+  terp_add_venv_test(filter_tables venv-readers test_tables.py)
+  if(TARGET terp)
+    set_property(TEST filter_tables APPEND PROPERTY ENVIRONMENT
+      TEST_TOOL=$<TARGET_FILE:terp>)
+  endif()
 endif()

@@ -158,10 +158,13 @@ if(TERP_SYSTEM_PYTHON AND NOT TERP_SANITIZE)
         "${environment};TEST_WRITE_FAULTS=$<TARGET_FILE:write_faults>;TEST_ONLY_CONNECTOR=1")
     endif()
   endif()
+  add_test(NAME test_members
+           COMMAND ${TERP_SYSTEM_PYTHON}
+                   ${CMAKE_CURRENT_SOURCE_DIR}/tools/test_members.py)
   add_test(NAME test_preview
            COMMAND ${TERP_SYSTEM_PYTHON}
                    ${CMAKE_CURRENT_SOURCE_DIR}/tools/test_preview.py)
-  set_tests_properties(test_preview PROPERTIES
+  set_tests_properties(test_members test_preview PROPERTIES
     ENVIRONMENT "${environment}" SKIP_RETURN_CODE 77)
   # Chromium shows the pages where it is found.
   foreach(name test_report test_report_browser)

@@ -222,6 +222,17 @@ terp_cd_member_params(const struct terp_cd *cd,
     return result;
 }
 
+bool
+terp_cd_may_lose(const struct terp_cd *cd)
+{
+    struct terp_environment host;
+
+    terp_environment_enter(&host);
+    const bool result = terp_do_cd_may_lose(cd);
+    terp_environment_leave(&host);
+    return result;
+}
+
 /* ---- what streams tell ---- */
 
 enum terp_status

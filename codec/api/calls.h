@@ -62,3 +62,6 @@ terp_do_cd_apply_compound(struct terp_cd *cd, int ndims, const uint64_t *dims);
 struct terp_params
 terp_do_cd_member_params(const struct terp_cd *cd,
                          const struct terp_member *member);
+
+bool
+terp_do_cd_may_lose(const struct terp_cd *cd);

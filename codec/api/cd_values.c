@@ -761,3 +761,19 @@ terp_do_cd_apply_dims(struct terp_cd *cd, enum terp_type type, bool big_endian,
         cd->chunk.dims[i + 1] = cd->logical[i];
     return true;
 }
+
+bool
+terp_do_cd_may_lose(const struct terp_cd *cd)
+{
+    struct terp_member_walk walk = {.at = 0};
+    bool may = false;
+
+    if (cd->pass != TERP_PASS_BY_MEMBER)
+        return terp_params_may_lose(cd->chunk.type, &cd->params);
+    while (!may && terp_member_next(&cd->compound, &walk)) {
+        const struct terp_params params =
+            terp_do_cd_member_params(cd, &walk.member);
+        may = terp_params_may_lose(walk.member.type, &params);
+    }
+    return may;
+}

@@ -141,6 +141,10 @@ struct terp_params
 terp_cd_member_params(const struct terp_cd *cd,
                       const struct terp_member *member);
 
+/* Whether decoded values of coded chunks may differ from the original ones. */
+bool
+terp_cd_may_lose(const struct terp_cd *cd);
+
 /* The hash of a member's path, such as "position.x" (FNV-1a of 32 bits). To
  * hash a path piece by piece, `hash` is that of the beginning; at first it is
  * TERP_CD_HASH_BEGIN. */

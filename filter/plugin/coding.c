@@ -3,29 +3,10 @@
 #include "filter/plugin/coding.h"
 
 #include "codec/api/rewrite.h"
-#include "codec/format/types.h"
-#include "codec/model/bound.h"
 #include "filter/plugin/history.h"
 #include "filter/plugin/prepared.h"
 
 /* ---- chunks that were decoded before ---- */
-
-/* Whether it matters what a chunk was decoded to. */
-static bool
-may_lose(const struct terp_cd *cd)
-{
-    struct terp_member_walk walk = {.at = 0};
-    bool may = false;
-
-    if (cd->pass != TERP_PASS_BY_MEMBER)
-        return terp_params_may_lose(cd->chunk.type, &cd->params);
-    while (!may && terp_member_next(&cd->compound, &walk)) {
-        const struct terp_params params =
-            terp_cd_member_params(cd, &walk.member);
-        may = terp_params_may_lose(walk.member.type, &params);
-    }
-    return may;
-}
 
 /* The chunk for the history, which compares some of its values: of compound
  * values, words of eight bytes. */
@@ -47,7 +28,7 @@ terp_coding_remember(const struct terp_words *words, const struct terp_cd *cd,
 {
     const struct terp_chunk chunk = chunk_to_compare(cd);
 
-    if (may_lose(cd))
+    if (terp_cd_may_lose(cd))
         terp_history_add(words->n, words->at, &chunk, coded->src, coded->nbytes,
                          values);
 }
@@ -109,7 +90,7 @@ encode(struct encoding *encoding)
     const struct terp_words *words = encoding->words;
     const struct terp_chunk chunk = chunk_to_compare(encoding->cd);
     struct terp_remembered *before =
-        may_lose(encoding->cd)
+        terp_cd_may_lose(encoding->cd)
             ? terp_history_find(words->n, words->at, &chunk, encoding->values)
             : NULL;
     uint64_t before_nbytes;

@@ -201,6 +201,40 @@ H5Z_terp_cd_values(const struct H5Z_terp_config *config,
     return n;
 }
 
+/* Room for the bounds of members (H5Z_terp_add_member). */
+#define H5Z_TERP_MEMBER_NWORDS 4
+#define H5Z_TERP_MAX_NBOUNDED 16
+#define H5Z_TERP_MAX_ALL_NWORDS \
+    (H5Z_TERP_MAX_NWORDS + H5Z_TERP_MEMBER_NWORDS * H5Z_TERP_MAX_NBOUNDED)
+
+/* Gives a member of a compound type a bound of its own, behind the cd_nelmts
+ * words that H5Z_terp_cd_values or this function has written. `cd_values` holds
+ * H5Z_TERP_MAX_ALL_NWORDS; at most H5Z_TERP_MAX_NBOUNDED members have bounds.
+ * `name` is in UTF-8; "position.x" is member x of member position. Of `config`
+ * the bound, pipeline, predictor, effort and keep_sign count. Returns the
+ * number of words, or 0 when a field is out of range. Creating a dataset of a
+ * compound type that lacks the member fails. */
+static inline size_t
+H5Z_terp_add_member(const char *name, const struct H5Z_terp_config *config,
+                    unsigned *cd_values, size_t cd_nelmts)
+{
+    /* The bits of a mode but those that announce more words. */
+    const unsigned kept = 0x31FFFFu, members = 0x800000u;
+    unsigned words[H5Z_TERP_MAX_NWORDS], hash = 0x811C9DC5u;
+
+    if (H5Z_terp_cd_values(config, words) == 0 ||
+        cd_nelmts + H5Z_TERP_MEMBER_NWORDS > H5Z_TERP_MAX_ALL_NWORDS)
+        return 0;
+    for (; *name != '\0'; name++) /* FNV-1a */
+        hash = ((hash ^ (unsigned char)*name) * 0x01000193u) & 0xFFFFFFFFu;
+    cd_values[0] |= members;
+    cd_values[cd_nelmts] = hash;
+    cd_values[cd_nelmts + 1] = words[0] & kept;
+    cd_values[cd_nelmts + 2] = words[1];
+    cd_values[cd_nelmts + 3] = words[2];
+    return cd_nelmts + H5Z_TERP_MEMBER_NWORDS;
+}
+
 /* Adds terp to the filters of `dcpl`, a creation property list of a chunked
  * dataset. terp should be the first filter: data that another filter has
  * changed passes through uncompressed, except after shuffle and fletcher32

@@ -35,10 +35,13 @@ function(void);
     X(H5Tclose)                   \
     X(H5Tdetect_class)            \
     X(H5Tequal)                   \
+    X(H5Tget_array_dims2)         \
+    X(H5Tget_array_ndims)         \
     X(H5Tget_class)               \
     X(H5Tget_ebias)               \
     X(H5Tget_fields)              \
     X(H5Tget_member_index)        \
+    X(H5Tget_member_name)         \
     X(H5Tget_member_offset)       \
     X(H5Tget_member_type)         \
     X(H5Tget_nmembers)            \
@@ -47,7 +50,8 @@ function(void);
     X(H5Tget_precision)           \
     X(H5Tget_size)                \
     X(H5Tget_super)               \
-    X(H5Tis_variable_str)
+    X(H5Tis_variable_str)         \
+    X(H5free_memory)
 
 #if H5_VERSION_GE(1, 12, 0)
 #define LATER_FUNCTIONS(X)    \

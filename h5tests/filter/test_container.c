@@ -388,6 +388,44 @@ changed_heads_are_refused(void **unused)
     free(decoded);
 }
 
+static uint64_t
+word_at(const struct terp_stream *coded, int at, int nbytes)
+{
+    return load_le(coded->bytes + at, nbytes);
+}
+
+/* Sizes that fit together, but not the streams. */
+static void
+sizes_that_deceive_are_refused(void **unused)
+{
+    const int size_at = MEMBERS_AT, next_at = MEMBERS_AT + ENTRY_NBYTES;
+    const struct terp_cd cd = small_cd();
+    const uint64_t nbytes = terp_chunk_nbytes(&cd.chunk);
+    uint8_t *values = make_values(&cd), *decoded = terp_case_alloc(nbytes);
+
+    (void)unused;
+    for (int more = -2; more <= 1; more++) {
+        struct terp_stream coded = encode(&cd, values, NULL);
+        if (more == 0) { /* the sum of the streams' bytes wraps around */
+            const uint64_t first = word_at(&coded, size_at + 4, 8);
+            const uint64_t second = word_at(&coded, next_at + 4, 8);
+            store_le(coded.bytes + size_at + 4, UINT64_MAX, 8);
+            store_le(coded.bytes + next_at + 4, first + second + 1, 8);
+        } else { /* one member has bytes of another */
+            store_le(coded.bytes + size_at,
+                     word_at(&coded, size_at, 4) + (uint64_t)more, 4);
+            store_le(coded.bytes + next_at,
+                     word_at(&coded, next_at, 4) - (uint64_t)more, 4);
+        }
+        seal(&coded);
+        assert_int_equal(decode(&coded, NULL, nbytes, decoded),
+                         TERP_ERR_CORRUPT);
+        free(coded.bytes);
+    }
+    free(values);
+    free(decoded);
+}
+
 /* Each changed byte is noticed: the head has a checksum, and each stream. */
 static void
 changed_bytes_are_refused(void **unused)
@@ -553,6 +591,7 @@ main(void)
         cmocka_unit_test(drawn_members_keep_their_bounds),
         cmocka_unit_test(padding_widens_no_range),
         cmocka_unit_test(changed_heads_are_refused),
+        cmocka_unit_test(sizes_that_deceive_are_refused),
         cmocka_unit_test(changed_bytes_are_refused),
         cmocka_unit_test(sealed_changes_are_safe),
         cmocka_unit_test(every_truncation_is_refused),

@@ -474,24 +474,24 @@ noise_is_stored_as_it_is(void **state)
 
 static const struct {
     const char *name;
-    unsigned words[3];
-} all_rules[] = {{"position", {1, 5, 0}},
-                 {"inner.x", {1, 0, 0}},
-                 {"id", {1, 100, 0}},
-                 {"charge", {3, 1, 1}}};
+    struct H5Z_terp_config config;
+} all_rules[] = {{"position", {.bound_mode = H5Z_TERP_ABSOLUTE, .bound = 5}},
+                 {"inner.x", {.bound_mode = H5Z_TERP_ABSOLUTE}},
+                 {"id", {.bound_mode = H5Z_TERP_ABSOLUTE, .bound = 100}},
+                 {"charge", {.bound_mode = H5Z_TERP_POINTWISE, .bound = 0.1}}};
 
 /* Words with the first `n` rules. */
 static size_t
 words_with_rules(size_t n, unsigned *words)
 {
-    size_t nwords = 4;
+    const struct H5Z_terp_config config = {.bound_mode = H5Z_TERP_ABSOLUTE,
+                                           .bound = 0.01};
+    size_t nwords = H5Z_terp_cd_values(&config, words);
 
-    memcpy(words, (const unsigned[]){0x800001, 1, 2, 0}, 4 * sizeof *words);
-    for (size_t i = 0; i < n; i++, nwords += 4) {
-        words[nwords] = terp_cd_hash(TERP_CD_HASH_BEGIN, all_rules[i].name);
-        memcpy(words + nwords + 1, all_rules[i].words,
-               sizeof all_rules[i].words);
-    }
+    for (size_t i = 0; i < n; i++)
+        nwords = H5Z_terp_add_member(all_rules[i].name, &all_rules[i].config,
+                                     words, nwords);
+    assert_int_equal(nwords, 4 + 4 * n);
     return nwords;
 }
 
@@ -499,7 +499,7 @@ static void
 rules_apply_to_their_members(void **state)
 {
     const hid_t type = particle_type();
-    unsigned words[4 + 4 * COUNT(all_rules)];
+    unsigned words[H5Z_TERP_MAX_ALL_NWORDS];
     const size_t nwords = words_with_rules(COUNT(all_rules), words);
     const hid_t dataset = new_dataset("rules", type, &line, 0, nwords, words);
     double worst = 0, mass = 0, charge = 0;
@@ -538,7 +538,7 @@ static void
 stored_words_take_members_from_the_new_type(void **state)
 {
     const hid_t type = particle_type(), other = H5Tcreate(H5T_COMPOUND, 16);
-    unsigned words[4 + 4 * COUNT(all_rules)], stored[TERP_CD_MAX_NWORDS], flags;
+    unsigned words[H5Z_TERP_MAX_ALL_NWORDS], stored[TERP_CD_MAX_NWORDS], flags;
     size_t nwords = words_with_rules(1, words);
     hid_t dataset = new_dataset("before", type, &line, 0, nwords, words);
     struct terp_member_walk walk = {.at = 0};
@@ -571,7 +571,7 @@ static void
 rules_without_a_member_are_refused(void **state)
 {
     const hid_t type = particle_type();
-    unsigned words[8];
+    unsigned words[H5Z_TERP_MAX_ALL_NWORDS];
     const size_t nwords = words_with_rules(1, words);
 
     (void)state;

@@ -430,13 +430,12 @@ class Choice(Repack):
         path = self.path("in.h5")
         with h5py.File(path, "w") as file:
             file["few"] = self.values[0]
-            pair = np.dtype([("x", "<f4"), ("y", "<f4")])
-            file["compound"] = np.zeros(10000, pair)
+            file["strings"] = np.zeros(10000, "S8")
             file["scalar"] = 1.5
             file["null"] = h5py.Empty("f4")
             file.create_dataset("zero", (0, 500), "f4", maxshape=(None, 500))
             file.create_dataset(
-                "gzip", data=np.zeros(10000, pair), chunks=(1000,),
+                "gzip", data=np.zeros(10000, "S8"), chunks=(1000,),
                 compression="gzip", fletcher32=True
             )
             file.create_dataset("text", data=["a", "bc"])

@@ -8,6 +8,7 @@
 #include "codec/api/budget.h"
 #include "codec/api/terp.h"
 #include "codec/format/base.h"
+#include "filter/container.h"
 #include "tools/common/stored.h"
 #include "tools/common/workers.h"
 
@@ -67,12 +68,40 @@ static enum terp_status
 read_size(const struct slot *slot, uint64_t *nbytes_ret)
 {
     const struct tool_chunk *chunk = &slot->chunk;
-    const enum terp_status st =
-        terp_decoded_nbytes(chunk->bytes, chunk->nbytes, nbytes_ret);
+    struct terp_container container;
+    enum terp_status st;
 
+    if (terp_container_is(chunk->bytes, chunk->nbytes)) {
+        st = terp_container_read(chunk->bytes, chunk->nbytes, &container);
+        if (st == TERP_OK)
+            *nbytes_ret = terp_container_chunk_nbytes(&container);
+    } else {
+        st = terp_decoded_nbytes(chunk->bytes, chunk->nbytes, nbytes_ret);
+    }
     return st == TERP_OK && !tool_stream_fits(slot->dataset, *nbytes_ret)
                ? TERP_ERR_CORRUPT
                : st;
+}
+
+/* Decodes a container whose head was read. */
+static enum terp_status
+decode_members(struct slot *slot)
+{
+    const struct terp_run_options options = {.nthreads = slot->nthreads};
+    const struct terp_cd *cd = &slot->dataset->cd;
+    struct terp_container container;
+    struct terp_run run;
+    enum terp_status st =
+        terp_container_read(slot->chunk.bytes, slot->chunk.nbytes, &container);
+
+    if (st == TERP_OK)
+        st = terp_run_begin(&options, NULL, &run);
+    if (st != TERP_OK)
+        return st;
+    st = terp_container_decode(
+        &run, &container,
+        cd->pass == TERP_PASS_BY_MEMBER ? &cd->compound : NULL, slot->values);
+    return terp_run_end(&run, st, NULL);
 }
 
 static enum terp_status
@@ -89,6 +118,8 @@ decode(struct slot *slot)
         return st;
     if (!reserve_values(slot, nbytes))
         return TERP_ERR_MEMORY;
+    if (terp_container_is(chunk->bytes, chunk->nbytes))
+        return decode_members(slot);
     return terp_decode(chunk->bytes, chunk->nbytes, slot->values,
                        slot->values_cap_nbytes, &nbytes, slot->nthreads);
 }

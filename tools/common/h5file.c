@@ -355,6 +355,9 @@ tool_is_lossless(const struct tool_dataset *dataset)
     const struct terp_params params =
         terp_params_of_type(type, &dataset->cd.params);
 
+    if (dataset->has_terp && dataset->params_error == NULL &&
+        dataset->cd.pass == TERP_PASS_BY_MEMBER)
+        return !terp_cd_may_lose(&dataset->cd);
     return dataset->has_terp && dataset->params_error == NULL &&
            (dataset->cd.pass != TERP_PASS_NONE || type == TERP_BYTES ||
             terp_is_lossless(&params) ||

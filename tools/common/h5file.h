@@ -46,6 +46,14 @@ struct tool_dataset {
     unsigned shuffle_mask;  /* shuffle, which keeps the size */
     struct terp_cd cd;      /* valid if params_error is NULL */
     const char *params_error;
+
+    /* The dataset stands for one member of its compound values: `type` is that
+     * of an element, `value_nbytes` that of all elements in a compound value,
+     * and cd.params are the member's. */
+    bool is_member;
+    hid_t whole_type;   /* of the compound values; not owned */
+    size_t member_at;   /* tool_member.at */
+    uint64_t nelements; /* tool_member.n */
 };
 
 /* False if HDF5 cannot open it; tool_hdf5_reason then says why. */

@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "codec/model/bound.h"
+#include "filter/container.h"
+#include "tools/common/members.h"
 #include "tools/compare/compare.h"
 
 bool
@@ -104,6 +106,49 @@ bound_of_stream(const struct terp_info *info,
     return bound;
 }
 
+/* The bound of B's chunk. False if it is damaged. */
+static bool
+bound_of_chunk(const void *stream, uint64_t nbytes, struct compare_bound *bound)
+{
+    struct terp_info info = {.size = sizeof info};
+
+    if (terp_inspect(stream, nbytes, &info) != TERP_OK)
+        return false;
+    *bound = bound_of_stream(&info, bound);
+    return true;
+}
+
+/* The same of a member, of whose streams the one with the largest bound
+ * counts: elements of an array of compounds have streams of their own. */
+static bool
+bound_of_container(const struct compare_walk *walk, struct compare_bound *bound)
+{
+    const struct tool_dataset *b = walk->b;
+    const struct compare_bound parameters = *bound;
+    struct terp_container container;
+    struct terp_container_walk at = {.next = 0};
+    bool is_first = true;
+
+    if (terp_container_read(walk->chunk.bytes, walk->chunk.nbytes,
+                            &container) != TERP_OK)
+        return false;
+    while (terp_container_next(&container, &at)) {
+        struct compare_bound own = parameters;
+        struct tool_member member;
+        if (!tool_member_find(b->whole_type, at.at, &member))
+            continue;
+        tool_close(member.type);
+        if (member.at != b->member_at)
+            continue;
+        if (!bound_of_chunk(at.stream, at.stream_nbytes, &own))
+            return false;
+        if (is_first || own.absolute > bound->absolute)
+            *bound = own;
+        is_first = false;
+    }
+    return true;
+}
+
 static struct compare_bound
 bound_given(const struct compare_bounds *bounds)
 {
@@ -121,7 +166,6 @@ compare_walk_bound(struct compare_walk *walk,
                    const struct compare_bounds *bounds,
                    struct compare_bound *bound_ret)
 {
-    struct terp_info info = {.size = sizeof info};
     struct tool_chunk *chunk = &walk->chunk;
 
     *bound_ret = bound_given(bounds);
@@ -130,10 +174,10 @@ compare_walk_bound(struct compare_walk *walk,
     *bound_ret = bound_of_parameters(walk);
     tool_chunk_read(walk->b, &walk->grid, chunk);
     if (chunk->kind == TOOL_CHUNK_STREAM &&
-        terp_inspect(chunk->bytes, chunk->nbytes, &info) == TERP_OK) {
-        *bound_ret = bound_of_stream(&info, bound_ret);
+        (walk->b->is_member && terp_container_is(chunk->bytes, chunk->nbytes)
+             ? bound_of_container(walk, bound_ret)
+             : bound_of_chunk(chunk->bytes, chunk->nbytes, bound_ret)))
         return true;
-    }
     if (chunk->kind == TOOL_CHUNK_ABSENT || chunk->kind == TOOL_CHUNK_PLAIN ||
         chunk->kind == TOOL_CHUNK_HIDDEN)
         return true;

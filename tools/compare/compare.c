@@ -127,7 +127,7 @@ measure(struct request *request, const struct tool_dataset *a,
 {
     char reason[512];
 
-    if (!request->wants_metrics || !result->compared ||
+    if (!request->wants_metrics || !result->compared || b->is_member ||
         result->type == TERP_BYTES || result->nvalid == 0)
         return;
     result->metrics =
@@ -147,7 +147,7 @@ plot(struct request *request, const struct tool_dataset *a,
     char reason[512];
 
     if (request->plot == NULL || !result->compared || a->nvalues == 0 ||
-        result->type == TERP_BYTES ||
+        b->is_member || result->type == TERP_BYTES ||
         !(b->has_terp || result->max_error > 0 ||
           result->nspecials_changed > 0))
         return;

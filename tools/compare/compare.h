@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tools/common/heap.h"
+#include "tools/common/members.h"
 #include "tools/common/range.h"
 #include "tools/common/stored.h"
 #include "tools/compare/nested.h"
@@ -82,8 +83,10 @@ compare_bounds_are_given(const struct compare_bounds *bounds);
 struct compare_walk {
     const struct tool_dataset *a, *b;
     enum terp_type type;
-    uint64_t ncomponents;       /* of a value: 2 for complex values */
+    uint64_t ncomponents;       /* of a value: 2 for complex values; more for
+                                   arrays that are members */
     hid_t pair_type;            /* complex values in memory, else -1 */
+    hid_t member_type;          /* a compound with one member, else -1 */
     hid_t value_type;           /* type of values in memory; not owned */
     uint64_t value_nbytes;      /* of value_type */
     struct nested_type *nested; /* for values other than floats, integers and
@@ -113,9 +116,11 @@ struct compare_walk {
 };
 
 /* The initial state; makes compare_walk_close valid. */
-#define COMPARE_WALK_NONE   \
-    ((struct compare_walk){ \
-        .pair_type = -1, .heap_a = {.dxpl = -1}, .heap_b = {.dxpl = -1}})
+#define COMPARE_WALK_NONE                          \
+    ((struct compare_walk){.pair_type = -1,        \
+                           .member_type = -1,      \
+                           .heap_a = {.dxpl = -1}, \
+                           .heap_b = {.dxpl = -1}})
 
 /* `files` may be NULL where values have no references. False, with `trouble`
  * set, without memory. Close in any case. */
@@ -196,11 +201,25 @@ struct compare_result
 compare_new_result(const char *path);
 
 /* Compares all values of datasets of the same type and shape; `result` must be
- * new. */
+ * new. Both datasets may stand for a member. */
 void
 compare_values(const struct tool_dataset *a, const struct tool_dataset *b,
                const struct compare_bounds *bounds, struct nested_files *files,
                struct compare_result *result);
+
+/* Whether the datasets are compared member by member: they have one compound
+ * type, and B's values are coded by member. */
+bool
+compare_has_members(const struct tool_dataset *a, const struct tool_dataset *b);
+
+/* Makes copies of `a` and `b`, which compare_has_members, that stand for the
+ * member whose first byte `listed` is, and writes the member's path. False
+ * where no member begins there. Close `b_ret->type`, which is that of both. */
+bool
+compare_member(const struct tool_dataset *a, const struct tool_dataset *b,
+               const struct terp_member_walk *listed,
+               struct tool_dataset *a_ret, struct tool_dataset *b_ret,
+               char path_ret[TOOL_MEMBER_PATH_NBYTES]);
 
 /* Draws two datasets, see plot.h. */
 typedef bool

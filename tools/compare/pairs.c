@@ -147,11 +147,38 @@ add(const struct walk *walk, const struct tool_dataset *a,
         pairs->add(pairs->context, a, b, result);
 }
 
+/* Compares the members of compound values one by one, each like a dataset. */
+static void
+compare_members(struct walk *walk, const struct tool_dataset *a,
+                const struct tool_dataset *b, const char *path)
+{
+    const size_t cap = strlen(path) + TOOL_MEMBER_PATH_NBYTES + 1;
+    char *whole = malloc(cap), member[TOOL_MEMBER_PATH_NBYTES];
+    struct terp_member_walk listed = {.at = 0};
+    struct tool_dataset member_a, member_b;
+
+    while (whole != NULL && terp_member_next(&b->cd.compound, &listed)) {
+        if (!compare_member(a, b, &listed, &member_a, &member_b, member))
+            continue;
+        snprintf(whole, cap, "%s%s%s", path, member[0] != '\0' ? "." : "",
+                 member);
+        struct compare_result result = compare_new_result(whole);
+        compare_open(walk, &member_a, &member_b, &result);
+        add(walk, &member_a, &member_b, &result);
+        tool_close(member_b.type);
+    }
+    free(whole);
+}
+
 static void
 compare_pair(struct walk *walk, const struct tool_dataset *a,
              const struct tool_dataset *b, struct compare_result *result)
 {
     note_compared(walk, b);
+    if (compare_has_members(a, b)) {
+        compare_members(walk, a, b, result->path);
+        return;
+    }
     compare_open(walk, a, b, result);
     add(walk, a, b, result);
 }

@@ -342,7 +342,8 @@ set_result(const struct tool_dataset *a, const struct tool_dataset *b,
         result->nchunks_exceeded = sum->by_parameters.nexceeded;
     }
     result->nbytes = b->nvalues * b->value_nbytes;
-    result->stored_nbytes = H5Dget_storage_size(b->id);
+    /* The bytes of one member are not counted. */
+    result->stored_nbytes = b->is_member ? 0 : H5Dget_storage_size(b->id);
     result->nvalid = sum->range.nvalues;
     result->nspecials = sum->nspecials;
     result->nspecials_changed = sum->nspecials_changed;

@@ -5,6 +5,7 @@
 
 #include "codec/format/base.h"
 #include "codec/format/types.h"
+#include "tools/common/members.h"
 #include "tools/compare/compare.h"
 
 /* Limit of a step's values where neither dataset has chunks; bounds memory. */
@@ -58,6 +59,21 @@ make_pair_type(void)
     return type;
 }
 
+/* Reads one member of compound values. */
+static void
+choose_member(struct compare_walk *walk)
+{
+    const struct tool_dataset *a = walk->a;
+
+    walk->member_type =
+        tool_member_wrap(a->whole_type, a->member_at, walk->value_type);
+    walk->value_type = walk->member_type;
+    walk->value_nbytes *= a->nelements;
+    walk->ncomponents *= a->nelements;
+    if (walk->member_type < 0)
+        walk->trouble = "HDF5 cannot make a type for the member";
+}
+
 /* Chooses the type of values in memory. */
 static void
 choose_type(struct compare_walk *walk)
@@ -73,14 +89,18 @@ choose_type(struct compare_walk *walk)
     walk->value_nbytes = walk->ncomponents > 1        ? 2 * sizeof(double)
                          : walk->type == TERP_FLOAT32 ? sizeof(float)
                          : walk->type == TERP_FLOAT64 ? sizeof(double)
-                                                      : walk->a->value_nbytes;
+                         : walk->a->is_member ? H5Tget_size(walk->a->type)
+                                              : walk->a->value_nbytes;
+    if (walk->a->is_member)
+        choose_member(walk);
 }
 
 /* Finds the values that must stay bit for bit. */
 static void
 find_fills(struct compare_walk *walk)
 {
-    if (walk->type != TERP_BYTES && walk->ncomponents == 1)
+    if (walk->type != TERP_BYTES && walk->ncomponents == 1 &&
+        !walk->a->is_member)
         walk->has_fill = tool_fill_bits(walk->a, walk->type == TERP_FLOAT64,
                                         &walk->fill_bits);
     walk->has_missing = walk->b->has_terp && walk->b->cd.has_missing;
@@ -93,7 +113,7 @@ find_fills(struct compare_walk *walk)
 static void
 look_into(struct compare_walk *walk)
 {
-    if (walk->type != TERP_BYTES)
+    if (walk->type != TERP_BYTES || walk->trouble != NULL)
         return;
     walk->nested = nested_type_make(walk->a->type, &walk->trouble);
     walk->cannot_compare = walk->nested == NULL;
@@ -162,6 +182,7 @@ compare_walk_close(struct compare_walk *walk)
     tool_chunk_free(&walk->chunk);
     tool_boxes_free(&walk->boxes);
     tool_close(walk->pair_type);
+    tool_close(walk->member_type);
     nested_type_free(walk->nested);
     tool_heap_close(&walk->heap_a);
     tool_heap_close(&walk->heap_b);
@@ -321,6 +342,7 @@ compare_walk_is_same(struct compare_walk *walk)
     return (!nested_has_references(walk->nested) &&
             memcmp(walk->values_a, walk->values_b,
                    walk->grid.nvalues * walk->value_nbytes) == 0) ||
-           nested_equal(walk->files, walk->nested, walk->grid.nvalues,
-                        walk->values_a, walk->values_b);
+           nested_equal(walk->files, walk->nested,
+                        walk->grid.nvalues * walk->ncomponents, walk->values_a,
+                        walk->values_b);
 }

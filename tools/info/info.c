@@ -23,6 +23,7 @@ info_kind_name(int kind)
         [INFO_HUFFMAN] = "huffman",
         [INFO_RATIO] = "ratio",
         [INFO_SPEED] = "speed",
+        [INFO_MEMBERS] = "by member",
         [INFO_PLAIN] = "stored plain",
         [INFO_ABSENT] = "not written",
         [INFO_HIDDEN] = "behind another filter",
@@ -67,7 +68,8 @@ info_pass_text(const struct tool_dataset *dataset)
         [TERP_PASS_TOO_LARGE] = "the chunk is too large",
         [TERP_PASS_NOT_FIRST] = "another filter comes before terp",
         [TERP_PASS_BEHIND] =
-            "a filter after terp does not preserve the bytes of streams"};
+            "a filter after terp does not preserve the bytes of streams",
+        [TERP_PASS_BY_MEMBER] = ""};
     return texts[dataset->cd.pass];
 }
 
@@ -152,7 +154,6 @@ add_stream(struct info_summary *sum, const struct terp_info *info)
     add_count(&sum->index_nbytes, info->index_nbytes);
     for (int i = 0; i < 256; i++)
         sum->ntiles_with_entry[i] += info->ntiles_with_entry[i];
-    count_name(info->pipeline, info_kind_name, INFO_PLAIN, sum->nof_kind);
     count_name(info->predictor, info_predictor_name, INFO_NPREDICTORS,
                sum->nwith_predictor);
     add_domain(sum, info);
@@ -200,13 +201,77 @@ add_damage(struct info_summary *sum, const struct tool_grid *grid,
     memcpy(sum->damaged_at, grid->at, sizeof sum->damaged_at);
 }
 
+/* The stream of a chunk, or of a member. */
+static enum terp_status
+sum_stream(const struct tool_dataset *dataset, const uint8_t *bytes,
+           uint64_t nbytes, struct terp_info *info, struct info_summary *sum)
+{
+    struct terp_stream_facts facts;
+    const enum terp_status st = terp_inspect_facts(bytes, nbytes, info, &facts);
+
+    if (st == TERP_OK) {
+        add_stream(sum, info);
+        add_codings(sum, facts.codings);
+        add_fills(dataset, terp_type_of_part(info->chunk.type), &facts.fills,
+                  sum);
+    }
+    return st;
+}
+
+static const char other_size[] = "it holds a chunk of another size";
+
+/* Returns the damage of a chunk; NULL: none. */
+static const char *
+sum_chunk(const struct tool_dataset *dataset, const struct tool_chunk *chunk,
+          struct info_summary *sum)
+{
+    struct terp_info info = {.size = sizeof info};
+    struct terp_chunk announced;
+    enum terp_status st =
+        terp_decoded_chunk(chunk->bytes, chunk->nbytes, &announced);
+
+    if (st == TERP_OK &&
+        !tool_stream_fits(dataset, terp_chunk_nbytes(&announced)))
+        return other_size;
+    if (st == TERP_OK)
+        st = sum_stream(dataset, chunk->bytes, chunk->nbytes, &info, sum);
+    if (st != TERP_OK)
+        return terp_status_text(st);
+    count_name(info.pipeline, info_kind_name, INFO_MEMBERS, sum->nof_kind);
+    return NULL;
+}
+
+/* The same of a chunk of compound values. */
+static const char *
+sum_container(const struct tool_dataset *dataset,
+              const struct tool_chunk *chunk, struct info_summary *sum)
+{
+    struct terp_info info = {.size = sizeof info};
+    struct terp_container container;
+    struct terp_container_walk walk = {.next = 0};
+    enum terp_status st =
+        terp_container_read(chunk->bytes, chunk->nbytes, &container);
+
+    if (st == TERP_OK &&
+        !tool_stream_fits(dataset, terp_container_chunk_nbytes(&container)))
+        return other_size;
+    if (st == TERP_OK &&
+        !info_members_add(&sum->members, &dataset->cd.compound, &container))
+        return "its members differ from those of the dataset";
+    for (; st == TERP_OK && terp_container_next(&container, &walk);
+         sum->nof_members++)
+        st = sum_stream(dataset, walk.stream, walk.stream_nbytes, &info, sum);
+    if (st != TERP_OK)
+        return terp_status_text(st);
+    sum->nof_kind[INFO_MEMBERS]++;
+    return NULL;
+}
+
 static void
 sum_chunks(const struct tool_dataset *dataset, struct info_summary *sum)
 {
     struct tool_grid grid = tool_grid_of(dataset, dataset->chunk_dims);
     struct tool_chunk chunk = {0};
-    struct terp_info info = {.size = sizeof info};
-    struct terp_stream_facts facts;
     struct tool_stored stored = tool_stored_find(dataset);
 
     sum->nchunks = tool_stored_nabsent(&stored);
@@ -228,21 +293,14 @@ sum_chunks(const struct tool_dataset *dataset, struct info_summary *sum)
             add_damage(sum, &grid, "its bytes cannot be read");
             break;
         case TOOL_CHUNK_MISFIT:
-            add_damage(sum, &grid, "it holds a chunk of another size");
+            add_damage(sum, &grid, other_size);
             break;
         case TOOL_CHUNK_STREAM: {
-            enum terp_status st =
-                terp_inspect_facts(chunk.bytes, chunk.nbytes, &info, &facts);
-            if (st != TERP_OK)
-                add_damage(sum, &grid, terp_status_text(st));
-            else if (!tool_stream_fits(dataset, info.chunk_nbytes))
-                add_damage(sum, &grid, "it holds a chunk of another size");
-            else {
-                add_stream(sum, &info);
-                add_codings(sum, facts.codings);
-                add_fills(dataset, terp_type_of_part(info.chunk.type),
-                          &facts.fills, sum);
-            }
+            const char *damage = terp_container_is(chunk.bytes, chunk.nbytes)
+                                     ? sum_container(dataset, &chunk, sum)
+                                     : sum_chunk(dataset, &chunk, sum);
+            if (damage != NULL)
+                add_damage(sum, &grid, damage);
             break;
         }
         }
@@ -282,8 +340,13 @@ info_show_dataset(const char *path, const struct tool_dataset *dataset,
     }
     if (dataset->has_terp) {
         damage = dataset->params_error;
-        if (damage == NULL &&
-            tool_limit_take(dataset, TOOL_LIMIT_LIST, reason, sizeof reason)) {
+        if (damage == NULL && dataset->cd.pass == TERP_PASS_BY_MEMBER &&
+            !info_members_make(dataset, &sum.members)) {
+            fprintf(stderr, "terp info: %s: not enough memory\n",
+                    tool_shown(path));
+            show->in_trouble = true;
+        } else if (damage == NULL && tool_limit_take(dataset, TOOL_LIMIT_LIST,
+                                                     reason, sizeof reason)) {
             sum_chunks(dataset, &sum);
         } else if (damage == NULL) {
             fprintf(stderr, "terp info: %s: %s\n", tool_shown(path),
@@ -294,6 +357,7 @@ info_show_dataset(const char *path, const struct tool_dataset *dataset,
     show->report->add(show->state, path, dataset, &sum, damage);
     if (damage != NULL || sum.nof_kind[INFO_DAMAGED] > 0)
         show->damaged = true;
+    info_members_free(&sum.members);
 }
 
 static void

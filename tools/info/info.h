@@ -2,16 +2,18 @@
 #pragma once
 
 #include "codec/model/fills.h"
+#include "filter/container.h"
+#include "tools/common/members.h"
 #include "tools/common/walk.h"
 
-/* Kinds of chunks: streams of the pipelines, and chunks without terp streams.
- */
+/* Kinds of chunks: streams of the pipelines, and other chunks. */
 enum info_kind {
     INFO_RAW,
     INFO_CONSTANT,
     INFO_HUFFMAN,
     INFO_RATIO,
     INFO_SPEED,
+    INFO_MEMBERS, /* containers; streams of members count as no kind */
     INFO_PLAIN,
     INFO_ABSENT,
     INFO_HIDDEN,
@@ -53,11 +55,39 @@ struct info_domain {
 #define INFO_NPREFIXES 3
 #define INFO_STEP_OF_PREFIX(i) (2u << (i))
 
+/* A member of compound values, in all containers. */
+struct info_member {
+    char path[TOOL_MEMBER_PATH_NBYTES]; /* "" for the bytes between members */
+    size_t at;
+    uint64_t nbytes, stored_nbytes;
+};
+
+struct info_members {
+    int n;
+    struct info_member *member;
+    int *of_listed; /* for each member of the cd_values, its index */
+};
+
+/* Lists the members of a dataset; false without memory. Free in any case. */
+bool
+info_members_make(const struct tool_dataset *dataset,
+                  struct info_members *members_ret);
+
+/* Adds the bytes of a container. False if it has other members. */
+bool
+info_members_add(struct info_members *members,
+                 const struct terp_compound *compound,
+                 const struct terp_container *container);
+
+void
+info_members_free(struct info_members *members);
+
 /* Sums over the streams of a dataset. */
 struct info_summary {
     uint64_t nchunks; /* in the grid */
     uint64_t nof_kind[INFO_NKINDS];
     uint64_t nwith_predictor[INFO_NPREDICTORS];
+    uint64_t nof_members;  /* streams of members */
     uint64_t nwith_domain; /* streams of chunks with another domain */
     struct info_domain domains[INFO_MAX_NDOMAINS];
     uint64_t nof_version_2; /* streams, which terp 1 does not read */
@@ -72,7 +102,8 @@ struct info_summary {
      * and bytes of their prefixes. */
     uint64_t nwith_prefixes, prefixed_nbytes;
     uint64_t prefix_nbytes[INFO_NPREFIXES];
-    const char *damage; /* of the first damaged chunk */
+    struct info_members members; /* n is 0 if values are no compounds */
+    const char *damage;          /* of the first damaged chunk */
     hsize_t damaged_at[H5S_MAX_RANK];
 };
 

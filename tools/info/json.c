@@ -254,6 +254,24 @@ make_undeclared(const struct info_summary *sum)
     return array;
 }
 
+/* Null if values are no compounds. */
+static json_t *
+make_members(const struct info_members *members)
+{
+    json_t *array = members->n > 0 ? json_array() : json_null();
+
+    for (int i = 0; i < members->n; i++) {
+        const struct info_member *member = &members->member[i];
+        json_t *object = json_object();
+        tool_json_append(array, object);
+        tool_json_set_text(object, "name",
+                           member->at == SIZE_MAX ? NULL : member->path);
+        tool_json_set_count(object, "bytes", member->nbytes);
+        tool_json_set_count(object, "stored_bytes", member->stored_nbytes);
+    }
+    return array;
+}
+
 static json_t *
 make_streams(const struct tool_dataset *dataset, const struct info_summary *sum)
 {
@@ -280,6 +298,7 @@ make_streams(const struct tool_dataset *dataset, const struct info_summary *sum)
     tool_json_set_count(object, "index_bytes", sum->index_nbytes);
     tool_json_set(object, "dictionary", make_dictionary(sum));
     tool_json_set(object, "prefixes", make_prefixes(sum));
+    tool_json_set(object, "members", make_members(&sum->members));
     tool_json_set(object, "damaged_chunk", make_damage(dataset, sum));
     return object;
 }

@@ -119,7 +119,7 @@ describe_terp(const struct tool_dataset *dataset,
 {
     const struct terp_params *params = &dataset->cd.params;
 
-    if (dataset->cd.pass != TERP_PASS_NONE)
+    if (!terp_cd_is_coded(&dataset->cd))
         append(text, cap, "passed through");
     else if (tool_is_lossless(dataset))
         append(text, cap, "lossless");

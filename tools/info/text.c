@@ -57,7 +57,7 @@ print_params(const struct tool_dataset *dataset)
         printf(", signs of %s kept",
                tool_keep_sign_name((int)params->keep_sign));
     printf("\n");
-    if (cd->pass != TERP_PASS_NONE)
+    if (!terp_cd_is_coded(cd))
         printf("  passed      uncompressed: %s\n", info_pass_text(dataset));
 }
 
@@ -136,6 +136,17 @@ print_counts(const char *name_of(int), const uint64_t *counts, int ncounts)
     printf("\n");
 }
 
+/* Prints "12 of 40 chunks", or of the members' streams. */
+static void
+print_share(const struct info_summary *sum, uint64_t n)
+{
+    const bool of_members = sum->nof_members > 0;
+
+    printf("%" PRIu64 " of %" PRIu64 " %s", n,
+           of_members ? sum->nof_members : sum->nchunks,
+           of_members ? "members' streams" : "chunks");
+}
+
 /* "12 of 40 chunks, 9 of them as 24 x (256x256)", or 100x360. */
 static void
 print_domains(const struct info_summary *sum)
@@ -143,8 +154,9 @@ print_domains(const struct info_summary *sum)
     const struct info_domain *most = info_main_domain(sum);
     const struct terp_chunk *shape = &most->shape;
 
-    printf("  domains     %" PRIu64 " of %" PRIu64 " chunks, ",
-           sum->nwith_domain, sum->nchunks);
+    printf("  domains     ");
+    print_share(sum, sum->nwith_domain);
+    printf(", ");
     if (most->nchunks < sum->nwith_domain)
         printf("%" PRIu64 " of them ", most->nchunks);
     printf("as ");
@@ -161,8 +173,8 @@ print_domains(const struct info_summary *sum)
 static void
 print_prefixes(const struct info_summary *sum)
 {
-    printf("  prefixes    %" PRIu64 " of %" PRIu64 " chunks",
-           sum->nwith_prefixes, sum->nchunks);
+    printf("  prefixes    ");
+    print_share(sum, sum->nwith_prefixes);
     for (int i = 0; i < INFO_NPREFIXES; i++)
         printf(", step %u in %.3g %%%s", INFO_STEP_OF_PREFIX(i),
                percent(sum->prefix_nbytes[i], sum->prefixed_nbytes),
@@ -210,6 +222,28 @@ print_lost(const struct tool_dataset *dataset)
     tool_lost_free(&lost);
 }
 
+/* The ratio of each member. */
+static void
+print_members(const struct tool_dataset *dataset,
+              const struct info_members *members)
+{
+    const struct terp_cd *cd = &dataset->cd;
+
+    printf("  members     ");
+    for (int i = 0; i < members->n; i++) {
+        const struct info_member *member = &members->member[i];
+        printf("%s%s", i == 0 ? "" : ", ",
+               member->at == SIZE_MAX    ? "(padding)"
+               : member->path[0] == '\0' ? "(values)"
+                                         : tool_shown(member->path));
+        if (member->stored_nbytes > 0)
+            printf(" %.2f", tool_ratio(member->nbytes, member->stored_nbytes));
+    }
+    printf("\n");
+    if (cd->nrules > 0)
+        printf("  own bounds  %d members\n", cd->nrules);
+}
+
 static void
 print_summary(const struct tool_dataset *dataset,
               const struct info_summary *sum)
@@ -222,9 +256,9 @@ print_summary(const struct tool_dataset *dataset,
                      INFO_NPREDICTORS);
     }
     if (sum->nof_version_2 > 0) {
-        printf("  version 2   %" PRIu64 " of %" PRIu64
-               " chunks, which terp 1 does not read: ",
-               sum->nof_version_2, sum->nchunks);
+        printf("  version 2   ");
+        print_share(sum, sum->nof_version_2);
+        printf(", which terp 1 does not read: ");
         print_counts(info_coding_name, sum->nwith_coding, INFO_NCODINGS);
     }
     if (sum->nwith_domain > 0)
@@ -300,6 +334,8 @@ text_add(void *report, const char *path, const struct tool_dataset *dataset,
     }
     if (dataset->has_terp)
         print_params(dataset);
+    if (summary->members.n > 0)
+        print_members(dataset, &summary->members);
     print_record(dataset);
     print_note(path, dataset);
     print_lost(dataset);

@@ -8,9 +8,11 @@
 #include "filter/plugin/h5z_terp.h"
 #include "tools/common/chunk_shape.h"
 #include "tools/common/copies.h"
+#include "tools/common/members.h"
 #include "tools/common/text.h"
 #include "tools/repack/bounds.h"
 #include "tools/repack/dataset_list.h"
+#include "tools/repack/plan.h"
 #include "tools/repack/types.h"
 #include "tools/repack/warn.h"
 
@@ -47,6 +49,30 @@ set_config(const struct repack_job *job, struct H5Z_terp_config *config)
         config->nlogical = amrex_level_brick(job->level, config->logical);
 }
 
+/* Sets the filter, with the bounds of the members that the user has named. */
+static bool
+set_filter(const struct repack_job *job, hid_t dcpl,
+           const struct H5Z_terp_config *config)
+{
+    const struct repack_request *request = &job->repack->request;
+    unsigned words[H5Z_TERP_MAX_ALL_NWORDS];
+    size_t nwords = H5Z_terp_cd_values(config, words);
+
+    for (int i = 0; nwords > 0 && i < request->nmembers; i++) {
+        const struct repack_member *member = &request->members[i];
+        const struct terp_params params =
+            repack_params(request, &member->bound);
+        const struct H5Z_terp_config own = {.bound_mode = params.bound_mode,
+                                            .bound = params.bound,
+                                            .pipeline = request->pipeline,
+                                            .effort = request->effort};
+        if (tool_is_by_member(job->in.type, member->name))
+            nwords = H5Z_terp_add_member(member->name, &own, words, nwords);
+    }
+    return nwords > 0 && H5Pset_filter(dcpl, H5Z_FILTER_TERP, config->flags,
+                                       nwords, words) >= 0;
+}
+
 /* Creates the dataset like the input, except for layout and filters. The
  * dataset has no name yet: HDF5 deletes it if it gets none. */
 static bool
@@ -63,7 +89,7 @@ create(struct repack_job *job, hid_t parent)
     if (dcpl >= 0 &&
         H5Pset_chunk(dcpl, job->in.rank, job->object->plan.chunk_dims) >= 0 &&
         H5Pset_alloc_time(dcpl, H5D_ALLOC_TIME_INCR) >= 0 &&
-        H5Pset_terp(dcpl, &config) >= 0)
+        set_filter(job, dcpl, &config))
         type = repack_type(job->repack, job->object->path, job->in.type);
     space = type < 0 ? -1 : tool_space_copy(job->in.space);
     if (space >= 0)
@@ -225,6 +251,19 @@ write_values(struct repack_job *job)
     return !job->written || repack_job_do(job, job->in.type, &steps);
 }
 
+/* Whether the output became smaller, where HDF5 has called the filter. */
+static bool
+is_smaller(struct repack_job *job)
+{
+    if (!job->may_stay || !job->written || job->has_range ||
+        tool_coded_type(job->in.type) != TERP_BYTES)
+        return true;
+    if (H5Dflush(job->out) < 0)
+        return repack_job_fails(job, TERP_ERR_HDF5);
+    job->is_larger = H5Dget_storage_size(job->out) >= job->in_nbytes;
+    return !job->is_larger;
+}
+
 static void
 print_bounds(const struct repack_job *job)
 {
@@ -254,6 +293,22 @@ print_limits(const struct terp_params *params)
         printf(", signs kept");
 }
 
+/* Prints the bounds of members. */
+static void
+print_members(const struct repack_job *job)
+{
+    const struct repack_request *request = &job->repack->request;
+
+    for (int i = 0; i < request->nmembers; i++) {
+        const struct repack_member *member = &request->members[i];
+        const struct terp_params params =
+            repack_params(request, &member->bound);
+        if (tool_is_by_member(job->in.type, member->name))
+            printf(", %s: %s bound %g", tool_shown(member->name),
+                   terp_bound_mode_name(params.bound_mode), params.bound);
+    }
+}
+
 /* Prints a line of --verbose. */
 static void
 print_dataset(const struct repack_job *job)
@@ -269,6 +324,7 @@ print_dataset(const struct repack_job *job)
     print_limits(&job->params[0]);
     if (job->mask != NULL)
         printf(", masked by %s", tool_shown(job->mask->rule->variable));
+    print_members(job);
     printf(", chunks ");
     tool_dims_print(job->in.rank, job->object->plan.chunk_dims);
     if (tool_chunk_is_tiny(&job->in)) {
@@ -305,7 +361,7 @@ repack_compress(struct repack *repack, struct repack_object *object,
     job.may_stay = ok && may_stay(&job.in) &&
                    (job.mask == NULL || !repack->request.fills_masked);
     ok = ok && repack_find_bounds(&job) && create(&job, parent) &&
-         write_values(&job) &&
+         write_values(&job) && is_smaller(&job) &&
          (H5Olink(job.out, parent, name, lcpl, H5P_DEFAULT) >= 0 ||
           repack_job_fails(&job, TERP_ERR_HDF5));
     if (ok && repack->request.verbose)

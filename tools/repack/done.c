@@ -95,6 +95,8 @@ add_options(struct text *text, const struct repack_request *request)
     add_bound(text, &request->bound);
     for (int i = 0; i < request->nrules; i++)
         add(text, " dataset %s", request->rules[i].text);
+    for (int i = 0; i < request->nmembers; i++)
+        add(text, " member %s", request->members[i].text);
     for (int i = 0; i < request->nmasks; i++)
         add(text, " mask %s", request->masks[i].text);
     if (request->fills_masked)

@@ -20,7 +20,8 @@ struct repack_plan {
     const char *reason;        /* why it is not compressed; static */
     bool unwanted;             /* the user requested no other filters */
     const char *coordinate;    /* the kind of a coordinate, else NULL; static */
-    bool whole;                /* preview keeps all values */
+    bool spared; /* compound values that stay lossless under a lossy bound */
+    bool whole;  /* preview keeps all values */
     hsize_t chunk_dims[H5S_MAX_RANK];
     hsize_t unit_dims[H5S_MAX_RANK]; /* chunks to encode together */
     struct amrex_level *level;       /* owned; NULL for other data */

@@ -10,6 +10,7 @@
 #include "tools/common/attribute.h"
 #include "tools/common/chunk_shape.h"
 #include "tools/common/line_chunk.h"
+#include "tools/common/members.h"
 #include "tools/common/text.h"
 #include "tools/repack/mask.h"
 
@@ -25,7 +26,8 @@ repack_obstacle(hid_t id)
 
     if (!tool_dataset_of(id, &dataset))
         return "HDF5 cannot read its type or shape";
-    if (tool_coded_type(dataset.type) == TERP_BYTES)
+    if (tool_coded_type(dataset.type) == TERP_BYTES &&
+        !tool_is_by_member(dataset.type, NULL))
         obstacle = "terp does not compress its type";
     else if (dataset.rank == 0)
         obstacle = "a scalar";
@@ -39,16 +41,32 @@ repack_obstacle(hid_t id)
     return obstacle;
 }
 
+static bool
+has_class(hid_t dataset, const char *name)
+{
+    char *class = tool_attribute_text(dataset, "CLASS");
+    const bool has = class != NULL && strcmp(class, name) == 0;
+
+    free(class);
+    return has;
+}
+
 /* Whether the dataset is a dimension scale. HDF5 and netCDF mark scales alike.
  */
 static bool
 is_scale(hid_t dataset)
 {
-    char *class = tool_attribute_text(dataset, "CLASS");
-    const bool scale = class != NULL && strcmp(class, "DIMENSION_SCALE") == 0;
+    return has_class(dataset, "DIMENSION_SCALE");
+}
 
-    free(class);
-    return scale;
+/* Whether the dataset belongs to an index of PyTables, which finds rows of a
+ * table by the exact values of a column. */
+static bool
+is_index(hid_t dataset)
+{
+    return has_class(dataset, "INDEXARRAY") ||
+           has_class(dataset, "CACHEARRAY") ||
+           has_class(dataset, "LASTROWARRAY");
 }
 
 /* ---- coordinates ---- */
@@ -72,14 +90,52 @@ repack_note_coordinates(struct repack *repack, hid_t id, const char *path)
            repack_fail(repack, path, "not enough memory");
 }
 
-/* Integers (counts, flags, identifiers) and coordinates stay lossless unless a
- * rule names them. */
+static const struct repack_bound lossless = {.mode = REPACK_ABS,
+                                             .kind = "lossless"};
+
+/* Notes which members of compound values the user has named. Returns their
+ * number. */
+static int
+note_members(struct repack_request *request, const struct tool_dataset *dataset)
+{
+    int n = 0;
+
+    for (int i = 0; i < request->nmembers; i++)
+        if (tool_is_by_member(dataset->type, request->members[i].name)) {
+            request->members[i].used = true;
+            n++;
+        }
+    return n;
+}
+
+/* Tables hold times, positions and other values that few people want changed,
+ * so compound values stay lossless but for named members. */
 static void
-plan_bound(const struct repack *repack, const struct repack_object *object,
+plan_compound(struct repack *repack, const struct tool_dataset *dataset,
+              struct repack_plan *plan)
+{
+    const int nnamed = note_members(&repack->request, dataset);
+
+    plan->spared = is_lossy(&plan->bound) && nnamed == 0;
+    if (is_lossy(&plan->bound) || nnamed > 0)
+        plan->bound = lossless;
+}
+
+/* Integers (counts, flags, identifiers), compound values and coordinates stay
+ * lossless unless a rule names them. */
+static void
+plan_bound(struct repack *repack, const struct repack_object *object,
            const struct tool_dataset *dataset, struct repack_plan *plan)
 {
     plan->bound =
         object->rule != NULL ? object->rule->bound : repack->request.bound;
+    if (tool_is_by_member(dataset->type, NULL)) {
+        if (object->rule == NULL)
+            plan_compound(repack, dataset, plan);
+        else if (plan->bound.mode != REPACK_KEEP)
+            note_members(&repack->request, dataset);
+        return;
+    }
     if (object->rule != NULL || !is_lossy(&plan->bound))
         return;
     const bool is_integer =
@@ -87,35 +143,49 @@ plan_bound(const struct repack *repack, const struct repack_object *object,
     if (repack->coordinates != NULL && !is_integer)
         plan->coordinate =
             tool_coordinates_kind(repack->coordinates, dataset->id);
+    if (plan->coordinate == NULL && !is_integer && is_index(dataset->id))
+        plan->coordinate = "index of a table";
     if (plan->coordinate != NULL || is_integer)
-        plan->bound =
-            (struct repack_bound){.mode = REPACK_ABS, .kind = "lossless"};
+        plan->bound = lossless;
 }
 
 /* This many names fill a line of the message. */
 #define MAX_NNAMED 6
 
-void
-repack_name_coordinates(const struct repack *repack)
+/* Names datasets that stay lossless: compound values (`spared`), or
+ * coordinates. */
+static void
+name_datasets(const struct repack *repack, bool spared, const char *what,
+              const char *hint)
 {
     uint64_t n = 0;
 
     for (const struct repack_object *object = repack->first_object;
          object != NULL; object = object->next) {
+        const struct repack_plan *plan = &object->plan;
         if (object->type != H5O_TYPE_DATASET ||
-            object->plan.coordinate == NULL ||
-            object->plan.bound.mode == REPACK_KEEP)
+            (spared ? !plan->spared : plan->coordinate == NULL) ||
+            plan->bound.mode == REPACK_KEEP)
             continue;
         if (n == 0)
-            fprintf(stderr, "terp repack: coordinates stay lossless:");
+            fprintf(stderr, "terp repack: %s stay lossless:", what);
         if (n++ < MAX_NNAMED)
-            fprintf(stderr, "%s %s (%s)", n == 1 ? "" : ",",
-                    tool_shown(object->path), object->plan.coordinate);
+            fprintf(stderr, "%s %s", n == 1 ? "" : ",",
+                    tool_shown(object->path));
+        if (n <= MAX_NNAMED && !spared)
+            fprintf(stderr, " (%s)", plan->coordinate);
     }
     if (n > MAX_NNAMED)
         fprintf(stderr, ", and %llu more", (unsigned long long)n - MAX_NNAMED);
     if (n > 0)
-        fprintf(stderr, "; use --dataset to give them a bound\n");
+        fprintf(stderr, "; use %s to give them a bound\n", hint);
+}
+
+void
+repack_name_lossless(const struct repack *repack)
+{
+    name_datasets(repack, false, "coordinates", "--dataset");
+    name_datasets(repack, true, "compound values", "--dataset or --member");
 }
 
 /* ---- chunks ---- */
@@ -143,7 +213,7 @@ choose_chunks(const struct repack_request *request,
 {
     struct terp_params params = repack_params(request, bound);
 
-    if (dataset->rank > 1) {
+    if (dataset->rank > 1 || tool_coded_type(dataset->type) == TERP_BYTES) {
         tool_chunk_shape(dataset->rank, dataset->dims, chunk_dims);
         return;
     }

@@ -30,7 +30,7 @@ bool
 repack_needs_range(const struct repack_request *request,
                    const struct repack_plan *plan);
 
-/* After all plans: names the coordinates that stay lossless although the user
- * gave a lossy bound. */
+/* After all plans: names the coordinates and compound values that stay lossless
+ * although the user gave a lossy bound. */
 void
-repack_name_coordinates(const struct repack *repack);
+repack_name_lossless(const struct repack *repack);

@@ -38,6 +38,39 @@ exempt_masked(void *context, const struct tool_grid *box, uint8_t *flags_ret)
 }
 
 static bool
+check_result(struct repack *repack, const struct repack_object *object,
+             const struct compare_result *result)
+{
+    if (!result->compared)
+        return repack_fail(repack, object->path, "%s", result->reason);
+    return result->verdict < COMPARE_EXCEEDED ||
+           repack_fail(repack, object->path,
+                       "values in the output exceed the bound");
+}
+
+/* Compares the members of compound values. */
+static bool
+check_members(struct repack *repack, const struct repack_object *object,
+              const struct tool_dataset *in, const struct tool_dataset *out)
+{
+    const struct compare_bounds none = {0};
+    struct terp_member_walk walk = {.at = 0};
+    struct tool_dataset in_member, out_member;
+    char path[TOOL_MEMBER_PATH_NBYTES];
+    bool ok = true;
+
+    while (ok && terp_member_next(&out->cd.compound, &walk)) {
+        struct compare_result result = compare_new_result(object->path);
+        if (!compare_member(in, out, &walk, &in_member, &out_member, path))
+            continue;
+        compare_values(&in_member, &out_member, &none, NULL, &result);
+        tool_close(out_member.type);
+        ok = check_result(repack, object, &result);
+    }
+    return ok;
+}
+
+static bool
 measure(struct repack *repack, const struct repack_object *object,
         const struct tool_dataset *in, const struct tool_dataset *out,
         struct tool_record *record)
@@ -54,16 +87,14 @@ measure(struct repack *repack, const struct repack_object *object,
         none.context = &mask;
     }
     compare_values(in, out, &none, NULL, &result);
-    if (!result.compared)
-        return repack_fail(repack, object->path, "%s", result.reason);
-    if (result.verdict >= COMPARE_EXCEEDED)
-        return repack_fail(repack, object->path,
-                           "values in the output exceed the bound");
+    if (!check_result(repack, object, &result))
+        return false;
     fill_in(&object->plan.bound, &out->cd, &result, record);
     return true;
 }
 
-/* Compares the dataset, and writes a record if the user requested it. */
+/* Compares the dataset, and writes a record if the user requested it: of one
+ * bound, so not of compound values. */
 static bool
 check(struct repack *repack, const struct repack_object *object, hid_t in,
       hid_t out)
@@ -75,9 +106,12 @@ check(struct repack *repack, const struct repack_object *object, hid_t in,
     bool ok = (tool_dataset_of(in, &original) && tool_dataset_of(out, &copy)) ||
               repack_fail(repack, object->path, NULL);
 
-    ok = ok && measure(repack, object, &original, &copy, &record) &&
-         (!repack->request.record || tool_record_write(out, &record) ||
-          repack_fail(repack, object->path, NULL));
+    if (ok && compare_has_members(&original, &copy))
+        ok = check_members(repack, object, &original, &copy);
+    else
+        ok = ok && measure(repack, object, &original, &copy, &record) &&
+             (!repack->request.record || tool_record_write(out, &record) ||
+              repack_fail(repack, object->path, NULL));
     tool_dataset_close(&original);
     tool_dataset_close(&copy);
     return ok;

@@ -24,6 +24,7 @@ enum {
     KEY_KEEP_SIGN,
     KEY_MASK,
     KEY_MASK_FILL,
+    KEY_MEMBER,
     KEY_NO_AMREX,
     KEY_NO_CF,
     KEY_OUTPUT_DIR,
@@ -53,6 +54,10 @@ static const struct argp_option options[] = {
      "pwr:X:FLOOR, digits:D, bits:B, psnr:DB, X (as rel:X), lossless, or none "
      "(copy them); the last match counts",
      1},
+    {"member", KEY_MEMBER, "NAME=BOUND", 0,
+     "Set the bound of member NAME of compound values, such as position or "
+     "position.x; rel:X refers to the member's range in each chunk",
+     1},
     {"keep-sign", KEY_KEEP_SIGN, "WHICH", OPTION_ARG_OPTIONAL,
      REPACK_HELP_KEEP_SIGN, 1},
     {"valid-range", KEY_VALID_RANGE, "MIN:MAX", 0, REPACK_HELP_VALID_RANGE, 1},
@@ -66,8 +71,8 @@ static const struct argp_option options[] = {
      "Replace the values that --mask finds by the fill value of their dataset",
      1},
     {"rest", KEY_REST, "NAME", 0,
-     "Filters for what terp does not compress, such as strings, compounds and "
-     "small datasets: keep (default) its own, or deflate, after shuffle",
+     "Filters for what terp does not compress, such as strings and small "
+     "datasets: keep (default) its own, or deflate, after shuffle",
      1},
     {"chunk", 'c', "auto|AxBxC", 0,
      "Change the chunks also of datasets that have chunks: to a chosen shape, "
@@ -139,6 +144,8 @@ static const char doc[] =
     "      lossless, except for the named datasets\n"
     "  terp repack in.nc out.nc --rel 1e-3 --mask land:1 --mask-fill\n"
     "      write fill values where the variable land is 1\n"
+    "  terp repack in.h5 out.h5 --lossless --member velocity=1e-3\n"
+    "      lossless, except for the member velocity of tables\n"
     "  terp repack in.h5 out.h5 --rel 1e-3 --chunk auto --verbose\n"
     "      replace the chunks by chunks that compress well\n"
     "  terp repack in.h5 out.h5 --rel 1e-3 --effort best\n"
@@ -155,14 +162,17 @@ static const char doc[] =
     "The copy keeps groups, links, attributes, types, dimension scales and "
     "references.\n"
     "\n"
-    "Lossless unless --dataset names them: integers, enumerations and "
-    "coordinates. Coordinates are datasets that CF's attributes mark as "
+    "Lossless unless --dataset names them: integers, enumerations, compound "
+    "values, arrays and coordinates. Of compound values that --dataset names, "
+    "integers stay lossless unless --member names them. Coordinates are "
+    "datasets that CF's attributes mark as "
     "latitude, longitude, time or axis, datasets that other datasets name as "
     "coordinates, bounds or cell measures, and meshes of UGRID.\n"
     "\n"
     "Copied unless --dataset names them: datasets of fewer than 4096 values, "
-    "and dimension scales. Always copied: datasets that are neither integer, "
-    "float nor complex, empty and virtual datasets, datasets in external "
+    "and dimension scales. Always copied: datasets of strings and of "
+    "other types that hold no numbers, empty and virtual datasets, datasets in "
+    "external "
     "files, and datasets that terp does not make smaller.\n"
     "\n"
     "Terp replaces the filters of a dataset, unless they made it smaller. "
@@ -385,12 +395,41 @@ check_files(struct argp_state *state, const struct repack_request *request)
 }
 
 static void
+add_member(struct argp_state *state, char *text)
+{
+    struct repack_request *request = state->input;
+    char *equals = strrchr(text, '=');
+
+    if (equals == NULL || equals == text) {
+        argp_error(state, "--member '%s' must be NAME=BOUND", text);
+        return;
+    }
+    if (request->nmembers == H5Z_TERP_MAX_NBOUNDED) {
+        argp_error(state, "at most %d members may have bounds",
+                   H5Z_TERP_MAX_NBOUNDED);
+        return;
+    }
+    struct repack_member *member = &request->members[request->nmembers++];
+    member->text = text;
+    member->name = strndup(text, (size_t)(equals - text));
+    if (member->name == NULL)
+        argp_failure(state, TOOL_TROUBLE, ENOMEM, "--member");
+    member->bound = read_any(state, equals + 1);
+    if (member->bound.mode == REPACK_KEEP || member->bound.floor > 0)
+        argp_error(state,
+                   "--member '%s': members have no floor, and \"none\" is "
+                   "lossless",
+                   text);
+}
+
+static void
 check_request(struct argp_state *state, const struct repack_request *request)
 {
     check_files(state, request);
-    if (request->bound.mode == REPACK_KEEP && request->nrules == 0)
+    if (request->bound.mode == REPACK_KEEP && request->nrules == 0 &&
+        request->nmembers == 0)
         argp_error(state, "give a bound: --rel, --abs, --pwr, --digits, "
-                          "--bits, --psnr, --lossless or --dataset");
+                          "--bits, --psnr, --lossless, --dataset or --member");
     if (request->fills_masked && request->nmasks == 0)
         argp_error(state, "--mask-fill needs --mask");
     if (request->bound.floor > 0 && request->bound.mode != REPACK_PWR)
@@ -491,6 +530,9 @@ parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case 'd':
         add_rule(state, arg);
+        return 0;
+    case KEY_MEMBER:
+        add_member(state, arg);
         return 0;
     case 'c':
         request->chunk.rank = 0;
@@ -695,4 +737,6 @@ repack_request_free(struct repack_request *request)
     free(request->rules);
     free(request->masks);
     free(request->operands);
+    for (int i = 0; i < request->nmembers; i++)
+        free(request->members[i].name);
 }

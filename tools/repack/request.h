@@ -2,6 +2,7 @@
 #pragma once
 
 #include "codec/api/terp.h"
+#include "filter/plugin/h5z_terp.h"
 #include "tools/common/options.h"
 #include "tools/repack/limits.h"
 
@@ -44,6 +45,14 @@ struct repack_mask_rule {
     double number;
 };
 
+/* --member NAME=BOUND. */
+struct repack_member {
+    const char *text;
+    char *name;
+    struct repack_bound bound;
+    bool used;
+};
+
 /* Whether levels of plotfiles are compressed box by box. */
 enum repack_levels {
     REPACK_LEVELS_FOUND,  /* if the file has levels */
@@ -74,7 +83,9 @@ struct repack_request {
     int nrules;
     struct repack_mask_rule *masks;
     int nmasks;
-    bool fills_masked;  /* replace masked values by the fill value */
+    bool fills_masked; /* replace masked values by the fill value */
+    struct repack_member members[H5Z_TERP_MAX_NBOUNDED];
+    int nmembers;
     bool deflates_rest; /* deflate what terp does not compress */
     bool chunk_auto;
     struct tool_shape chunk;

@@ -170,7 +170,7 @@ repack_list(struct repack *repack)
             ok = repack_plan(repack, object, &total_nbytes);
     ok = ok && repack_masks_check(repack);
     if (ok)
-        repack_name_coordinates(repack);
+        repack_name_lossless(repack);
     if (ok && total_nbytes > 0 && H5Zfilter_avail(H5Z_FILTER_TERP) <= 0)
         ok = repack_fail(repack, request->path_in, TOOL_NO_PLUGIN);
     for (int i = 0; ok && i < request->nrules; i++)
@@ -179,6 +179,12 @@ repack_list(struct repack *repack)
                              "--dataset %s: no dataset that terp can "
                              "compress matches",
                              request->rules[i].text);
+    for (int i = 0; ok && i < request->nmembers; i++)
+        if (!request->members[i].used)
+            ok = repack_fail(repack, request->path_in,
+                             "--member %s: no compound values that terp can "
+                             "compress have this member",
+                             request->members[i].text);
     if (ok && request->salvage)
         ok = repack_salvage_find(repack);
     tool_progress_start(&repack->progress, total_nbytes);

@@ -19,7 +19,7 @@ repack_warn_of_lossy(struct repack_job *job)
     const struct terp_params *params = &job->in.cd.params;
 
     if (!job->in.has_terp || job->in.params_error != NULL ||
-        job->in.cd.pass != TERP_PASS_NONE || terp_is_lossless(params) ||
+        !terp_cd_is_coded(&job->in.cd) || terp_is_lossless(params) ||
         terp_is_lossless(&job->params[0]))
         return;
     tool_progress_end(&job->repack->progress);

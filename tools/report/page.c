@@ -149,9 +149,12 @@ add_sums(struct report_page *page, const struct report_pair *pair,
     if (!result->compared || result->type == TERP_BYTES || result->nbytes == 0)
         return;
     page->nfloats++;
-    page->nbytes += result->nbytes;
-    page->a_stored_nbytes += H5Dget_storage_size(pair->a->id);
-    page->b_stored_nbytes += result->stored_nbytes;
+    /* The stored bytes of one member are not known. */
+    if (!pair->a->is_member) {
+        page->nbytes += result->nbytes;
+        page->a_stored_nbytes += H5Dget_storage_size(pair->a->id);
+        page->b_stored_nbytes += result->stored_nbytes;
+    }
     if (!(result->error_of_bound <= page->worst) &&
         !isnan(result->error_of_bound)) {
         page->worst = result->error_of_bound;

@@ -201,7 +201,8 @@ takes_section(struct run *run, const struct report_pair *pair)
     const struct compare_result *result = pair->result;
     const uint64_t nbytes = result->nbytes;
 
-    if (!result->compared || result->type == TERP_BYTES || nbytes == 0)
+    if (!result->compared || result->type == TERP_BYTES || nbytes == 0 ||
+        pair->b->is_member)
         return false;
     if (nbytes > run->least_nbytes)
         return true;
