@@ -25,6 +25,13 @@ ALL = [
     Terp(lossless=True, format=1),
     Terp(pwr=1e-3, valid_range=(0, 5), dims=(8, 8), format=1),
 ]
+PARTICLES = np.zeros(5000, [("mass", "f4"), ("id", "i4"), ("name", "S7"),
+                            ("position", [("x", ">f8"), ("y", "f8")], (2,))])
+PARTICLES["mass"] = np.cumsum(np.sin(np.arange(5000)))
+PARTICLES["id"] = np.arange(5000)
+PARTICLES["position"]["x"] = np.cos(np.arange(10000)).reshape(5000, 2)
+MEMBERS = {"mass": Terp(lossless=True), "position.x": Terp(abs=0.5),
+           "id": Terp(abs=3, effort="fast")}
 
 
 def run(script):
@@ -253,7 +260,11 @@ def test_no_options_mean_lossless():
     ((2 | 0x20000, 1, 3, 1, 9), "floor"), ((3 | 0x20000, 1, 3, 1), "too early"),
     ((2 | 0x80000, 1, 3, 1, 0, 0, 0), "valid"), ((2, 1, 3, 4, 1, 1, 1, 1), "4"),
     ((2, 1, 3, 2, 8), "too early"), ((2, 1, 3, 1, 0), "dims"),
-    ((2 | 1 << 31, 0, 0, 2, 0, 0, 0), "newer"),
+    ((2 | 1 << 31, 0, 0, 3, 0, 0, 0), "newer"),
+    ((2 | 1 << 23, 1, 3, 0), "four words"),
+    ((2 | 1 << 23, 1, 3, 0, 7, 1, 2), "four words"),
+    ((2 | 1 << 23, 1, 3, 0, 7, 1 << 18, 1, 2), "mode"),
+    ((2 | 1 << 23, 1, 3, 0, *(7, 1, 1, 2) * 17), "17"),
     ((2 | 1 << 31, 0, 1 << 29, 1, 0, 0, 0), "dims"),
     ((2 | 1 << 31, 0, 1 << 29, 1 | 1 << 24, 0, 0, 0, 0, 0), "dims")])
 def test_wrong_options_are_named(options, named):
@@ -264,6 +275,50 @@ def test_wrong_options_are_named(options, named):
             file.create_dataset("a", (8, 8), "f4", chunks=(8, 8),
                                 compression=h5z_terp.FILTER_ID,
                                 compression_opts=options)
+
+
+def test_members_have_bounds_of_their_own(tmp_path):
+    settings = Terp(rel=1e-3, members=MEMBERS)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("a", data=PARTICLES, chunks=(1000,), **settings)
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert file["a"].dtype == PARTICLES.dtype
+        read = file["a"][...]
+        assert Terp.from_dataset(file["a"]) == settings
+        assert (Terp.from_filter_options(h5z_terp._hdf5.options_of(file["a"]))
+                .cd_values == settings.cd_values)
+        assert h5z_terp.read(file["a"]).tobytes() == read.tobytes()
+    assert read["mass"].tobytes() == PARTICLES["mass"].tobytes()
+    assert read["name"].tobytes() == PARTICLES["name"].tobytes()
+    assert 0 < abs(read["id"] - PARTICLES["id"]).max() <= 3
+    error = abs(read["position"]["x"] - PARTICLES["position"]["x"]).max()
+    assert 0.1 < error <= 0.5
+    assert abs(read["position"]["y"]).max() == 0
+
+
+def test_members_are_settings():
+    settings = Terp(rel=1e-3, members=MEMBERS)
+    assert Terp(**json.loads(json.dumps(settings.config))) == settings
+    assert eval(repr(settings)) == settings
+    assert hash(settings) == hash(Terp(rel=1e-3, members=MEMBERS))
+    assert settings != Terp(rel=1e-3)
+
+
+@pytest.mark.parametrize("members, named", [
+    ({"x": Terp(abs=1, missing=3)}, "missing"),
+    ({"x": {"pwr": 1e-3, "floor": 1}}, "floor"),
+    ({"x": {"rel": 1e-3, "dims": (3,)}}, "dims"), ({"x": {}}, "exactly one"),
+    ({str(i): {"abs": 1} for i in range(17)}, "at most 16")])
+def test_wrong_members_are_named(members, named):
+    with pytest.raises(ValueError, match=named):
+        Terp(rel=1e-3, members=members)
+
+
+def test_members_that_a_dataset_lacks(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        with pytest.raises((ValueError, RuntimeError, OSError)):
+            file.create_dataset("a", data=PARTICLES, chunks=(1000,),
+                                **Terp(rel=1e-3, members={"vx": Terp(abs=1)}))
 
 
 def test_from_dataset_of_h5netcdf_and_netcdf4(tmp_path):

@@ -8,7 +8,7 @@ import inspect
 import math
 import operator
 from typing import (TYPE_CHECKING, Any, Literal, Optional, Tuple, TypedDict,
-                    TypeVar, cast, get_args)
+                    TypeVar, Union, cast, get_args)
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,11 +26,18 @@ Effort = Literal["default", "fast", "best"]
 KeepSign = Literal["none", "chunk", "values"]
 ValidRange = Tuple[Optional[float], Optional[float]]
 Format = Literal[1]
+# Keys: names of members, or the hashes of unknown names. Values: Terp, or its
+# arguments.
+Members = Mapping[Union[str, int], Mapping[str, Any]]
 
 _MODES = {"abs": 1, "rel": 2, "pwr": 3, "psnr": 4, "lossless": 1}
 # The pointwise bounds of netCDF's quantization: half a unit of the last digit of
 # the largest value of so many digits, and half of the last bit.
 _MAX_DIGITS, _MAX_BITS = 15, 52
+
+# What a member's bound may have.
+_OF_MEMBERS = {"abs", "rel", "pwr", "psnr", "lossless", "keep_sign", "pipeline",
+               "predictor", "effort"}
 
 _Function = TypeVar("_Function", bound=Any)
 
@@ -54,6 +61,7 @@ class Settings(TypedDict, total=False):
     effort: Effort
     dims: Sequence[int]
     format: Format | None
+    members: Members | None
 
 
 def _unnamed(value: object) -> TypeError:
@@ -125,6 +133,31 @@ def _ends_of(valid_range: Any) -> ValidRange:
             None if largest == math.inf else largest)
 
 
+def _members_of(members: Members | None) -> dict[str | int, Terp]:
+    found = {}
+    for name, bound in (members or {}).items():
+        own = bound if isinstance(bound, Terp) else Terp(**bound)
+        more = sorted(set(own.config) - _OF_MEMBERS)
+        if more:
+            raise ValueError(f"the bound of member {name!r} must have no "
+                             f"{' and no '.join(more)}")
+        found[name] = own
+    if len(found) > _words.MAX_NMEMBERS:
+        raise ValueError(f"at most {_words.MAX_NMEMBERS} members may have bounds")
+    return found
+
+
+def _hash_of(name: str | int) -> int:
+    return name if isinstance(name, int) else _words.hash_of(name)
+
+
+def _names_of(dtype: np.dtype[Any], around: str = "") -> Iterator[str]:
+    """The names of all members of a structured dtype."""
+    for name, (member, *_) in (dtype.base.fields or {}).items():
+        yield around + name
+        yield from _names_of(member, f"{around}{name}.")
+
+
 class Terp(Mapping[str, Any]):
     """A bound, and how to keep it.
 
@@ -154,6 +187,17 @@ class Terp(Mapping[str, Any]):
     three. ``format=1`` writes only streams that terp 1 reads: version 1 of the
     format.
 
+    ``members`` gives members of structured dtypes (HDF5's compounds, such as
+    tables and particles) bounds of their own, by name::
+
+        Terp(rel=1e-3, members={"mass": Terp(lossless=True),
+                                "position.x": Terp(abs=0.01)})
+
+    Such a bound has a pipeline, a predictor, an effort and a ``keep_sign``, but
+    no other arguments; an absolute bound of 1 or more makes integers lossy. The
+    other float members keep the first bound, and all other bytes stay exact. At
+    most 16 members have bounds. Creating a dataset that lacks a member fails.
+
     Terp is a mapping of arguments for h5py's ``create_dataset``::
 
         file.create_dataset("rho", data=rho, chunks=(64, 64, 64),
@@ -177,7 +221,8 @@ class Terp(Mapping[str, Any]):
                  missing: float | None = None, pipeline: Pipeline = "auto",
                  predictor: Predictor = "auto", effort: Effort = "default",
                  dims: Sequence[int] = (),
-                 format: Format | None = None) -> None:
+                 format: Format | None = None,
+                 members: Members | None = None) -> None:
         bounds = {"abs": abs, "rel": rel, "pwr": pwr, "psnr": psnr,
                   "digits": digits, "bits": bits, "lossless": lossless or None}
         given = {name: bound for name, bound in bounds.items()
@@ -217,12 +262,15 @@ class Terp(Mapping[str, Any]):
         if missing is not None and not math.isfinite(missing):
             missing = None
         self._missing = None if missing is None else float(missing)
+        self._members = _members_of(members)
         words = {name: _plain(bound), "floor": _plain(floor),
                  "keep_sign": keep_sign,
                  "valid_range": valid_range if params.has_valid_range else None,
                  "missing": _plain(missing),
                  "pipeline": pipeline, "predictor": predictor, "effort": effort,
-                 "dims": self._dims, "format": params.format or None}
+                 "dims": self._dims, "format": params.format or None,
+                 "members": {name: own.config
+                             for name, own in self._members.items()} or None}
         self._config: dict[str, Any] = {
             key: word for key, word in words.items()
             if word not in (None, "none", "auto", "default", ())}
@@ -242,7 +290,9 @@ class Terp(Mapping[str, Any]):
     @property
     def cd_values(self) -> tuple[int, ...]:
         """The filter's parameters, with exact numbers."""
-        return _words.make(self._params, self._missing, self._dims)
+        return _words.make(
+            self._params, self._missing, self._dims,
+            {_hash_of(name): own._params for name, own in self._members.items()})
 
     @classmethod
     def from_filter_options(cls, options: Sequence[int]) -> Terp:
@@ -252,31 +302,23 @@ class Terp(Mapping[str, Any]):
             h5z_terp.Terp.from_filter_options((2, 1, 3))  # Terp(rel=0.001)
 
         The type, the dims and the fill value of the form in the file belong to
-        its dataset, and are left out. Raises ValueError if terp does not know
+        its dataset, and are left out. Members are known by the hashes of their
+        names (doc/cd_values.md). Raises ValueError if terp does not know
         the options.
         """
         found = _words.parse(options)
-        params = found.params
-        name = next((name for name, number in _MODES.items()
-                     if number == params.bound_mode), None)
-        if name is None:
-            raise ValueError(f"the bound mode {params.bound_mode} is unknown")
-        is_lossless = name == "abs" and params.bound == 0
-        settings: dict[str, Any] = {
-            "lossless" if is_lossless else name: is_lossless or params.bound}
-        for member in "pipeline", "predictor", "effort", "keep_sign":
-            names = {number: word for word, number in _numbers(member).items()}
-            number = getattr(params, member)
-            if number not in names:
-                raise ValueError(f"the {member} {number} is unknown")
-            settings[member] = names[number]
-        if params.floor:
-            settings["floor"] = params.floor
-        if params.has_valid_range:
-            settings["valid_range"] = params.valid_min, params.valid_max
-        if params.format:
-            settings["format"] = params.format
-        return cls(**settings, missing=found.missing, dims=found.logical)
+        settings = _settings_of(found.params)
+        if found.params.floor:
+            settings["floor"] = found.params.floor
+        if found.params.has_valid_range:
+            settings["valid_range"] = (found.params.valid_min,
+                                       found.params.valid_max)
+        if found.params.format:
+            settings["format"] = found.params.format
+        members: Members = {name: _settings_of(params)
+                            for name, params in found.members.items()}
+        return cls(**settings, missing=found.missing, dims=found.logical,
+                   members=members)
 
     @classmethod
     def from_text(cls, text: str) -> Terp:
@@ -305,7 +347,14 @@ class Terp(Mapping[str, Any]):
         """
         from . import _hdf5
 
-        return cls.from_filter_options(_hdf5.options_of(dataset))
+        found = cls.from_filter_options(_hdf5.options_of(dataset))
+        if not found._members:
+            return found
+        names = {_words.hash_of(name): name for name in
+                 _names_of(np.dtype(getattr(dataset, "dtype", np.void)))}
+        return cls(**{**found.config, "members": {
+            names.get(_hash_of(name), name): own
+            for name, own in found._members.items()}})
 
     @property
     def config(self) -> dict[str, Any]:
@@ -382,7 +431,8 @@ class Terp(Mapping[str, Any]):
         return isinstance(other, Terp) and self._config == other._config
 
     def __hash__(self) -> int:
-        return hash(tuple(self._config.items()))
+        return hash(tuple((key, frozenset(word) if key == "members" else word)
+                          for key, word in self._config.items()))
 
     @property
     def arguments(self) -> str:
@@ -391,6 +441,24 @@ class Terp(Mapping[str, Any]):
 
     def __repr__(self) -> str:
         return f"Terp({self.arguments})"
+
+
+def _settings_of(params: _codec.Params) -> dict[str, Any]:
+    """The bound and the modes of parameters."""
+    name = next((name for name, number in _MODES.items()
+                 if number == params.bound_mode), None)
+    if name is None:
+        raise ValueError(f"the bound mode {params.bound_mode} is unknown")
+    is_lossless = name == "abs" and params.bound == 0
+    settings: dict[str, Any] = {
+        "lossless" if is_lossless else name: is_lossless or params.bound}
+    for member in "pipeline", "predictor", "effort", "keep_sign":
+        names = {number: word for word, number in _numbers(member).items()}
+        number = getattr(params, member)
+        if number not in names:
+            raise ValueError(f"the {member} {number} is unknown")
+        settings[member] = names[number]
+    return settings
 
 
 def _unmasked(array: ArrayLike) -> NDArray[Any]:

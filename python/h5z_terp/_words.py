@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 import struct
 from typing import NamedTuple
 
@@ -13,15 +13,20 @@ FLOOR = 0x20000
 MISSING = 0x40000
 VALID_RANGE = 0x80000
 FORMAT_1 = 0x400000
+MEMBERS = 0x800000
 _PERSISTED = 0x80000000
 # Where the mode holds the numbers of these members, and how many bits they take.
 FIELDS = {"bound_mode": (0, 4), "pipeline": (4, 4), "predictor": (8, 4),
           "effort": (12, 4), "keep_sign": (20, 2)}
+_OF_FIELDS = sum(((1 << nbits) - 1) << at for at, nbits in FIELDS.values())
 _KNOWN = (_PERSISTED | EXACT | FLOOR | MISSING | VALID_RANGE | FORMAT_1 |
-          sum(((1 << nbits) - 1) << at for at, nbits in FIELDS.values()))
+          MEMBERS | _OF_FIELDS)
 _ABSOLUTE, _POINTWISE = 1, 3
 _MAX_NLOGICAL = _codec.MAX_RANK - 1
-_LAYOUT_VERSION = 1
+_LAYOUT_VERSION, _LAYOUT_BY_MEMBER = 1, 2
+# The words of a member's bound, and how many members may have one.
+_RULE_NWORDS = 4
+MAX_NMEMBERS = 16
 _BIG_ENDIAN, _HAS_FILL, _STACK = 1, 2, 4
 
 
@@ -32,8 +37,19 @@ class Words(NamedTuple):
     params: _codec.Params
     missing: float | None
     logical: tuple[int, ...]
-    # The form in the file: the chunk, None if data passes through.
+    # The form in the file: the chunk, None if data passes through or is coded by
+    # member.
     chunk: _codec.Chunk | None
+    # The bounds of members, by the hash of their names.
+    members: Mapping[int, _codec.Params]
+
+
+def hash_of(name: str) -> int:
+    """The hash of a member's name: FNV-1a of 32 bits."""
+    number = 0x811C9DC5
+    for byte in name.encode():
+        number = (number ^ byte) * 0x01000193 & 0xFFFFFFFF
+    return number
 
 
 def of_double(number: float) -> tuple[int, ...]:
@@ -88,16 +104,40 @@ class _Reader:
         return low | high << 32
 
 
+def _set_mode(params: _codec.Params, mode: int) -> None:
+    for member, (at, nbits) in FIELDS.items():
+        setattr(params, member, mode >> at & ((1 << nbits) - 1))
+
+
+def _read_rules(reader: _Reader, count: int) -> dict[int, _codec.Params]:
+    rules = {}
+    for _ in range(count):
+        name_hash, mode = reader.take(2)
+        if mode & ~(_OF_FIELDS | EXACT):
+            raise ValueError(f"the mode {mode} of a member has more than a bound")
+        params = _codec.Params(size=_codec.PARAMS_NBYTES)
+        _set_mode(params, mode)
+        params.bound = _Reader(reader.take(2), not mode & EXACT).number(
+            is_signed=False)
+        rules[name_hash] = params
+    return rules
+
+
 def _read_layout(reader: _Reader, params: _codec.Params
-                 ) -> _codec.Chunk | None:
+                 ) -> tuple[_codec.Chunk | None, int]:
+    """The chunk, and the number of members with bounds."""
     layout, why_passed = reader.take(2)
     version, number, flags, rank = struct.pack("<I", layout)
+    if version == _LAYOUT_BY_MEMBER:
+        _, counts = reader.take(2)
+        reader.take(2 * rank)
+        return None, counts >> 16
     if version != _LAYOUT_VERSION:
         raise ValueError("a newer version of terp wrote the filter options")
     params.fill_bits = reader.pair()
     params.has_fill = bool(flags & _HAS_FILL)
     if why_passed:
-        return None
+        return None, 0
     if not 0 < rank <= _codec.MAX_RANK:
         raise ValueError("the filter options have no dims")
     chunk = _codec.Chunk(type=number, big_endian=bool(flags & _BIG_ENDIAN),
@@ -106,7 +146,7 @@ def _read_layout(reader: _Reader, params: _codec.Params
     if _codec.encode_bound(chunk) == 0:
         raise ValueError("the filter options have dims or a type that terp does "
                          "not know")
-    return chunk
+    return chunk, 0
 
 
 def parse(options: Sequence[int]) -> Words:
@@ -114,16 +154,16 @@ def parse(options: Sequence[int]) -> Words:
     params = _codec.Params(size=_codec.PARAMS_NBYTES, bound_mode=_ABSOLUTE)
     words = [int(word) & 0xFFFFFFFF for word in options]
     if not words:
-        return Words(params, None, (), None)
+        return Words(params, None, (), None, {})
     mode = words[0]
     if mode & ~_KNOWN:
         raise ValueError(f"the mode {mode} has bits that this version of terp "
                          "does not know")
     reader = _Reader(words[1:], not mode & (_PERSISTED | EXACT))
-    for member, (at, nbits) in FIELDS.items():
-        setattr(params, member, mode >> at & ((1 << nbits) - 1))
+    _set_mode(params, mode)
     params.bound = reader.number(is_signed=False)
-    chunk = _read_layout(reader, params) if mode & _PERSISTED else None
+    chunk, nrules = (_read_layout(reader, params) if mode & _PERSISTED else
+                     (None, 0))
     if mode & FLOOR:
         params.floor = reader.number(is_signed=False)
     missing = reader.number() if mode & MISSING else None
@@ -141,15 +181,28 @@ def parse(options: Sequence[int]) -> Words:
             raise ValueError(f"the filter options have {count} logical dims, "
                              f"but terp takes at most {_MAX_NLOGICAL}")
         logical = tuple(reader.take(count))
-    return Words(params, missing, logical, chunk)
+    if mode & MEMBERS:
+        nrules, rest = divmod(len(reader.left), _RULE_NWORDS)
+        if rest or not nrules:
+            raise ValueError("the filter options must end with four words for "
+                             "each member that has a bound")
+    if nrules > MAX_NMEMBERS:
+        raise ValueError(f"the filter options have bounds for {nrules} members, "
+                         f"but terp takes at most {MAX_NMEMBERS}")
+    return Words(params, missing, logical, chunk, _read_rules(reader, nrules))
 
 
-def make(params: _codec.Params, missing: float | None,
-         logical: Sequence[int]) -> tuple[int, ...]:
-    """The exact form."""
+def _mode_of(params: _codec.Params) -> int:
     mode = EXACT
     for member, (at, _) in FIELDS.items():
         mode |= getattr(params, member) << at
+    return mode
+
+
+def make(params: _codec.Params, missing: float | None, logical: Sequence[int],
+         members: Mapping[int, _codec.Params]) -> tuple[int, ...]:
+    """The exact form."""
+    mode = _mode_of(params)
     words = of_double(params.bound)
     if params.floor:
         mode |= FLOOR
@@ -162,4 +215,10 @@ def make(params: _codec.Params, missing: float | None,
         words += of_double(params.valid_min) + of_double(params.valid_max)
     if params.format:
         mode |= FORMAT_1
-    return (mode, *words, *((len(logical), *logical) if logical else ()))
+    if members:
+        mode |= MEMBERS
+    if logical or members:
+        words += (len(logical), *logical)
+    for name_hash, own in members.items():
+        words += (name_hash, _mode_of(own), *of_double(own.bound))
+    return (mode, *words)
