@@ -9,6 +9,7 @@
 #include "codec/api/privilege.h"
 #include "codec/api/text.h"
 #include "codec/format/types.h"
+#include "filter/members.h"
 #include "filter/plugin/call.h"
 #include "filter/types.h"
 #include "vol/chunks.h"
@@ -43,19 +44,42 @@ read_path(const struct vol_creation *creation)
     return whole;
 }
 
-/* Bytes of a float32 or float64; 0: rules do not apply to the type. */
+/* Bytes of a compound value that has the members that the rule names, because
+ * the filter refuses others; 0: the rule does not apply. */
 static unsigned
-read_value_nbytes(const void *caller, hid_t type)
+read_compound_nbytes(const struct terp_host *host, hid_t type,
+                     const struct vol_choice *choice)
+{
+    struct terp_cd cd = {.nrules = choice->nmembers};
+    bool unmatched;
+
+    for (int i = 0; i < choice->nmembers; i++)
+        cd.rules[i].name_hash = choice->members[i][0];
+    return choice->has_compounds &&
+                   terp_members_read(host, type, &cd, &unmatched) ==
+                       TERP_PASS_BY_MEMBER &&
+                   !unmatched
+               ? cd.compound.value_nbytes
+               : 0;
+}
+
+/* Bytes of a float32, a float64 or a compound value; 0: the rule does not apply
+ * to the type. */
+static unsigned
+read_value_nbytes(const void *caller, hid_t type,
+                  const struct vol_choice *choice)
 {
     struct terp_host host;
     struct terp_number number;
+    unsigned nbytes = 0;
 
     terp_host_open(caller, &host);
-    const bool has_bound =
-        terp_number_read(&host, type, &number) == TERP_PASS_NONE &&
-        terp_type_is_plain(number.type);
+    if (terp_number_read(&host, type, &number) != TERP_PASS_NONE)
+        nbytes = read_compound_nbytes(&host, type, choice);
+    else if (terp_type_is_plain(number.type))
+        nbytes = (unsigned)terp_value_nbytes(number.type);
     terp_host_close(&host);
-    return has_bound ? (unsigned)terp_value_nbytes(number.type) : 0;
+    return nbytes;
 }
 
 /* The dataset that a rule applies to. */
@@ -122,7 +146,11 @@ reason_to_leave(const struct vol_library *library,
     if (!vol_extent_read(library, creation->space, &found->extent))
         return "it is scalar or null";
     if (found->value_nbytes == 0)
-        return "its type is neither float32 nor float64";
+        return choice->has_compounds
+                   ? "terp does not compress its type, or it lacks a member "
+                     "that the rule names"
+                   : "its type is neither float32 nor float64; the rule's "
+                     "option \"compound\" takes compound values";
     found->has_chunks = layout == H5D_CHUNKED;
     if (found->has_chunks &&
         library->H5Pget_chunk(dcpl, H5S_MAX_RANK, found->chunk) !=
@@ -173,8 +201,15 @@ static bool
 set_filters(const struct vol_library *library, const struct vol_choice *choice,
             const struct found *found, hid_t dcpl)
 {
-    unsigned words[H5Z_TERP_MAX_NWORDS];
-    const size_t nwords = H5Z_terp_cd_values(&choice->config, words);
+    unsigned words[H5Z_TERP_MAX_ALL_NWORDS];
+    size_t nwords = H5Z_terp_cd_values(&choice->config, words);
+
+    if (choice->nmembers > 0)
+        words[0] |= TERP_CD_MEMBERS;
+    for (int i = 0; i < choice->nmembers; i++) {
+        memcpy(words + nwords, choice->members[i], sizeof choice->members[i]);
+        nwords += H5Z_TERP_MEMBER_NWORDS;
+    }
 
     return (!found->has_filters ||
             library->H5Premove_filter(dcpl, H5Z_FILTER_ALL) >= 0) &&
@@ -240,8 +275,8 @@ apply(const void *caller, const struct terp_call *call, const char *path,
       const struct vol_choice *choice, struct vol_creation *creation)
 {
     const struct vol_library *library = creation->parent->library;
-    struct found found = {.value_nbytes =
-                              read_value_nbytes(caller, creation->type)};
+    struct found found = {
+        .value_nbytes = read_value_nbytes(caller, creation->type, choice)};
     char bound[TERP_TEXT_NUMBER_NBYTES];
 
     const char *reason = reason_to_leave(library, creation, choice, &found);

@@ -173,9 +173,37 @@ read_valid_range(const char *text, struct H5Z_terp_config *config)
            config->valid_min <= config->valid_max;
 }
 
+/* Reads NAME:BOUND. The bound begins where its name first appears. */
+static bool
+read_member(char *text, struct vol_choice *choice)
+{
+    static const char *const bounds[] = {
+        ":abs:", ":rel:", ":pwr:", ":digits:", ":bits:", ":lossless"};
+    unsigned words[H5Z_TERP_MAX_ALL_NWORDS] = {0};
+    struct H5Z_terp_config config;
+    char *bound = NULL;
+
+    for (size_t i = 0; i < sizeof bounds / sizeof *bounds && bound == NULL; i++)
+        bound = strstr(text, bounds[i]);
+    if (bound == NULL || bound == text ||
+        choice->nmembers == H5Z_TERP_MAX_NBOUNDED)
+        return false;
+    *bound = '\0';
+    const bool is_good = read_bound(bound + 1, &config) == VOL_RULE_APPLY &&
+                         config.floor == 0 &&
+                         H5Z_terp_add_member(text, &config, words, 1) > 0;
+    *bound = ':';
+    memcpy(choice->members[choice->nmembers++], words + 1,
+           sizeof choice->members[0]);
+    choice->has_compounds = true;
+    return is_good;
+}
+
 static bool
 read_option(char *text, struct vol_choice *choice)
 {
+    if (strncmp(text, "member:", 7) == 0)
+        return read_member(text + 7, choice);
     if (strncmp(text, "keep-sign", 9) == 0)
         return read_keep_sign(text + 9, &choice->config);
     if (strncmp(text, "valid-range:", 12) == 0)
@@ -184,6 +212,8 @@ read_option(char *text, struct vol_choice *choice)
         choice->has_small = true;
     } else if (strcmp(text, "replace-filters") == 0) {
         choice->replaces_filters = true;
+    } else if (strcmp(text, "compound") == 0) {
+        choice->has_compounds = true;
     } else if (strcmp(text, "chunk") == 0 || strncmp(text, "chunk:", 6) == 0) {
         const bool is_first = !choice->replaces_chunks;
         choice->replaces_chunks = true;
@@ -250,7 +280,8 @@ read_rule(char *rule, const char *path, struct vol_choice *choice, char *reason)
                  "(abs:X, rel:X, pwr:X below 1, pwr:X:FLOOR, digits:N, bits:N, "
                  "lossless, or none without options) or, after a bound, an "
                  "option (chunk, chunk:AxBxC, replace-filters, small, "
-                 "keep-sign, keep-sign:chunk, valid-range:MIN:MAX)",
+                 "keep-sign, keep-sign:chunk, valid-range:MIN:MAX, compound, "
+                 "member:NAME:BOUND)",
                  rule, wrong);
         return VOL_RULE_WRONG;
     }

@@ -7,8 +7,9 @@
  * (codec/api/text.h defines patterns). BOUND is abs:NUMBER,
  * rel:NUMBER, pwr:NUMBER, pwr:NUMBER:FLOOR, digits:NUMBER, bits:NUMBER,
  * lossless, or none without options. OPTION is chunk, chunk:AxBxC,
- * replace-filters, small, keep-sign, keep-sign:chunk, keep-sign:values or
- * valid-range:MIN:MAX, where MIN or MAX may be empty. */
+ * replace-filters, small, keep-sign, keep-sign:chunk, keep-sign:values,
+ * valid-range:MIN:MAX, where MIN or MAX may be empty, compound, or
+ * member:NAME:BOUND, where BOUND has no floor. */
 #pragma once
 
 #include <stdbool.h>
@@ -29,12 +30,16 @@ struct vol_choice {
     bool has_small;        /* also compress datasets of few values */
     bool replaces_filters; /* replace the program's filters */
     bool replaces_chunks;  /* replace the program's chunks */
-    int rank;              /* of `chunk`; 0: terp chooses the chunk */
+    bool has_compounds;    /* also compress compound values and arrays */
+    /* The bounds of members, as cd_values. */
+    int nmembers;
+    unsigned members[H5Z_TERP_MAX_NBOUNDED][H5Z_TERP_MEMBER_NWORDS];
+    int rank; /* of `chunk`; 0: terp chooses the chunk */
     hsize_t chunk[H5S_MAX_RANK];
 };
 
 /* Holds the longest reason, which lists all bounds and options (rules.c). */
-#define VOL_REASON_NBYTES 512
+#define VOL_REASON_NBYTES 640
 
 /* Finds the rule for the dataset at `path` (NULL: an anonymous dataset) in
  * `rules`, the value of TERP_RULES or NULL. Reads the file in every call.

@@ -716,6 +716,24 @@ class RuleTest(unittest.TestCase):
                        compression_opts=(RELATIVE, 1, 2)), (RELATIVE, 1e-2))
         self.assertIn("it has terp already", self.said.text)
 
+    def test_option_compound_takes_tables(self):
+        table = np.zeros(20000, [("x", "f4"), ("y", "f8"), ("id", "i8")])
+        table["x"], table["id"] = np.sin(np.arange(20000)), np.arange(20000)
+        table["y"] = table["x"]
+        self.assertIsNone(self.bound("plain", "*=abs:1e-3", table))
+        self.assertIn('option "compound"', self.said.text)
+        rules = "*=abs:1e-3,compound,member:x:abs:0.5"
+        self.assertEqual(self.bound("table", rules, table), (ABSOLUTE, 1e-3))
+        self.file.flush()
+        self.file["table"].refresh()
+        got = self.file["table"][...]
+        self.assertTrue(0.1 < abs(got["x"] - table["x"]).max() <= 0.5)
+        self.assertTrue(0 < abs(got["y"] - table["y"]).max() <= 1e-3)
+        self.assertTrue((got["id"] == table["id"]).all())
+        self.assertIsNone(self.bound("other", "*=lossless,member:z:abs:1",
+                                     table))
+        self.assertIn("lacks a member", self.said.text)
+
     def test_option_chunk_replaces_chunks(self):
         more = {"chunks": (1, 90, 100), "maxshape": (None, 90, 100)}
         for option, chunks in (("chunk", (16, 90, 100)),

@@ -153,6 +153,32 @@ limits_of_values_are_those_of_the_tool(void **state)
 }
 
 static void
+members_have_bounds_of_their_own(void **state)
+{
+    char rules[800] = "v=rel:1e-3";
+    struct vol_choice choice;
+    const double bound = 0.25;
+
+    (void)state;
+    assert_int_equal(find("v=abs:1,compound", "/v", &choice), VOL_RULE_APPLY);
+    assert_true(choice.has_compounds && choice.nmembers == 0);
+    assert_int_equal(find("v=lossless,member:a:abs:0.25 , member:b.c:lossless",
+                          "/v", &choice),
+                     VOL_RULE_APPLY);
+    assert_true(choice.has_compounds && choice.nmembers == 2);
+    /* Hashes of the names (FNV-1a), and an exact mode. */
+    assert_int_equal(choice.members[0][0], 0xE40C292C);
+    assert_int_equal(choice.members[0][1], H5Z_TERP_ABSOLUTE | 0x10000);
+    assert_memory_equal(choice.members[0] + 2, &bound, sizeof bound);
+    assert_int_equal(choice.members[1][0], 0x70681EF6);
+    for (int i = 0; i < H5Z_TERP_MAX_NBOUNDED; i++)
+        strcat(rules, ",member:some_member:abs:2");
+    assert_int_equal(find(rules, "/v", &choice), VOL_RULE_APPLY);
+    strcat(rules, ",member:some_member:abs:2");
+    assert_int_equal(find(rules, "/v", &choice), VOL_RULE_WRONG);
+}
+
+static void
 nameless_dataset_heeds_only_a_first_rule_for_all(void **state)
 {
     struct vol_choice choice;
@@ -209,6 +235,13 @@ what_is_no_rule_is_refused_for_every_dataset(void **state)
         "v=abs:1,chunk:-4",
         "v=abs:1,chunk:4294967296",
         "v=lossless,,small",
+        "v=abs:1,compounds",
+        "v=abs:1,member",
+        "v=abs:1,member:x",
+        "v=abs:1,member::abs:1",
+        "v=abs:1,member:x:none",
+        "v=abs:1,member:x:abs:0",
+        "v=abs:1,member:x:pwr:0.1:1",
         "v=abs:1,keep-sign:",
         "v=abs:1,keep-signs",
         "v=abs:1,valid-range",
@@ -319,6 +352,7 @@ main(void)
         cmocka_unit_test(bounds_are_those_of_the_tool),
         cmocka_unit_test(options_stand_behind_the_bound),
         cmocka_unit_test(limits_of_values_are_those_of_the_tool),
+        cmocka_unit_test(members_have_bounds_of_their_own),
         cmocka_unit_test(nameless_dataset_heeds_only_a_first_rule_for_all),
         cmocka_unit_test(what_is_no_rule_is_refused_for_every_dataset),
         cmocka_unit_test(file_has_lines_and_comments),
