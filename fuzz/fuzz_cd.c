@@ -7,7 +7,7 @@
 #include "codec/format/base.h"
 #include "fuzz/target.h"
 
-#define MAX_NWORDS 32
+#define MAX_NWORDS 64
 
 static bool
 same_chunk(const struct terp_chunk *a, const struct terp_chunk *b)
@@ -43,6 +43,24 @@ persist(const struct terp_cd *cd)
               read.params.missing_bits == cd->params.missing_bits);
     if (read.pass == TERP_PASS_NONE)
         CHECK(same_chunk(&read.chunk, &cd->chunk));
+    CHECK(read.nrules == cd->nrules || read.pass != TERP_PASS_BY_MEMBER);
+    if (read.pass == TERP_PASS_BY_MEMBER) {
+        struct terp_member_walk walk = {.at = 0};
+        uint64_t nmembers = 0;
+        while (terp_member_next(&read.compound, &walk)) {
+            const struct terp_params params =
+                terp_cd_member_params(&read, &walk.member);
+            struct terp_chunk chunk;
+            CHECK(terp_params_check(&params, NULL) == TERP_OK);
+            CHECK(terp_member_chunk(&read.compound, &walk.member, &chunk) ==
+                  TERP_OK);
+            CHECK(terp_chunk_nbytes(&chunk) ==
+                  terp_compound_nvalues(&read.compound) * walk.nbytes);
+            nmembers++;
+        }
+        CHECK(nmembers == read.compound.nmembers);
+        CHECK(walk.at + walk.nbytes == read.compound.value_nbytes);
+    }
     CHECK(terp_cd_persist(&read, again) == nwords);
     CHECK(memcmp(words, again, nwords * sizeof words[0]) == 0);
 }

@@ -9,6 +9,7 @@
 #include "codec/api/terp.h"
 #include "codec/format/base.h"
 #include "codec/format/frame.h"
+#include "filter/container.h"
 #include "fuzz/choices.h"
 #include "h5tests/support/few.h"
 #include "h5tests/support/fields.h"
@@ -203,6 +204,45 @@ write_tables(const char *folder)
     }
 }
 
+/* Compound values of three members, and the cd_values of their dataset. */
+static void
+write_compound(const char *folder)
+{
+    static const unsigned user[] = {
+        0x800000 | TERP_BOUND_RELATIVE, 1, 2, 0, 7, TERP_BOUND_ABSOLUTE, 1, 1};
+    static const struct terp_member members[] = {
+        {TERP_FLOAT32, false, 1, 0, {0}},
+        {TERP_FLOAT64, true, 0, 1, {2}},
+        {TERP_UINT16, false, 0, 0, {0}}};
+    static const uint64_t nvalues = 60;
+    static uint8_t values[60 * 22];
+    uint8_t bytes[1 + 4 * TERP_CD_MAX_NWORDS], container[4096];
+    unsigned words[TERP_CD_MAX_NWORDS];
+    struct terp_run run;
+    struct terp_cd cd;
+    uint64_t nbytes;
+    bool is_rewrite;
+
+    if (terp_cd_parse(sizeof user / sizeof *user, user, &cd, NULL) != TERP_OK)
+        exit(1);
+    for (int i = 0; i < 3; i++)
+        if (!terp_compound_add(&cd.compound, &members[i]))
+            exit(1);
+    terp_cd_apply_compound(&cd, 1, &nvalues);
+    const size_t nwords = terp_cd_persist(&cd, words);
+    bytes[0] = 0;
+    for (size_t j = 0; j < nwords; j++)
+        store_le(bytes + 1 + 4 * j, words[j], 4);
+    write_file(folder, "cd", bytes, 1 + 4 * nwords);
+    for (size_t i = 0; i < sizeof values; i++)
+        values[i] = (uint8_t)(i % 22 % 4 == 3 ? 0x3F : i / 22);
+    (void)terp_run_begin(NULL, NULL, &run);
+    if (terp_container_encode(&run, &cd, values, NULL, container, &nbytes,
+                              &is_rewrite) != TERP_OK)
+        exit(1);
+    write_file(folder, "stream", container, nbytes);
+}
+
 static void
 write_cd_values(const char *folder)
 {
@@ -301,6 +341,7 @@ main(int argc, char **argv)
     write_few(argv[1]);
     write_tables(argv[1]);
     write_cd_values(argv[1]);
+    write_compound(argv[1]);
     write_round_trips(argv[1]);
     if (with_rules)
         write_rules(argv[1]);
