@@ -11,6 +11,7 @@
 #   pointwise   real fields under bounds relative to each value
 #   types       real fields as other types
 #   rewrites    chunks that are written in parts (rewrites.py)
+#   tables      compound values (tables.py)
 #   connector   h5py with the connector
 #   table       the README's table
 #   beside      all filters of hdf5plugin, and errors at equal size
@@ -127,6 +128,13 @@ for figure in "$@"; do
     rewrites)
         record rewrites python3 rewrites.py --plugin "$plugin"
         ;;
+    tables)
+        fields=()
+        if [ -e "$real" ]; then
+            fields=(--fields "$real")
+        fi
+        record tables python3 tables.py --plugin "$plugin" "${fields[@]}"
+        ;;
     connector)
         # h5py's own tests need packages that no other figure needs.
         ../build/bench-venv/bin/pip install -q pytest pytest-mpi
@@ -179,7 +187,8 @@ for figure in "$@"; do
         ;;
     *)
         echo "usage: figures.sh [ratio] [speed] [real] [repack] [structures]" \
-            "[lossless] [pointwise] [types] [rewrites] [connector] [table]" >&2
+            "[lossless] [pointwise] [types] [rewrites] [tables] [connector]" \
+            "[table]" >&2
         exit 2
         ;;
     esac
