@@ -21,7 +21,7 @@
 #define TERP_MEMBER_MAX_RANK 3
 
 /* Bounds the words of a table. Each word may describe 65535 members. */
-#define TERP_COMPOUND_MAX_NWORDS 160
+#define TERP_COMPOUND_MAX_NWORDS 128
 
 /* Bounds the members of a value, so that a container of few bytes does not make
  * a reader search long. */

@@ -21,37 +21,47 @@ may_write(hid_t dataset)
     return is_known && (intent & H5F_ACC_RDWR) != 0;
 }
 
+/* Moves an open block that has values. */
+static enum terp_status
+move_open(struct terp_run *run, hid_t dataset, const struct terp_params *params,
+          const void *src, void *dst, struct terp_h5_block *block)
+{
+    if (src != NULL && !may_write(dataset)) {
+        block->reason = "the file is open for reading";
+        return terp_h5_block_transfer(run, block, src, dst);
+    }
+    if ((src != NULL && block->is_chunked && !block->is_whole) ||
+        (params != NULL && block->reason != NULL))
+        return TERP_ERR_ARGUMENT;
+    return block->reason != NULL
+               ? terp_h5_block_transfer(run, block, src, dst)
+               : terp_h5_batch_move(run, block, params, src, dst);
+}
+
 /* Writes the values at `src`; or, where `src` is NULL, reads values to `dst`.
- */
+ * The block is large, and HDF5 may call the filter above it on the stack. */
 static enum terp_status
 move_block(const struct terp_run_options *options, hid_t dataset,
            const hsize_t *offset, const hsize_t *count,
            const struct terp_params *params, const void *src, void *dst,
            struct terp_run_result *result)
 {
-    struct terp_h5_block block;
+    struct terp_h5_block *block = malloc(sizeof *block);
     struct terp_run run;
     enum terp_status st = terp_run_begin(options, result, &run);
 
-    if (st != TERP_OK)
-        return terp_run_end(&run, st, result);
-    st = terp_h5_block_open(dataset, offset, count, &block);
-    if (st == TERP_OK && !terp_h5_block_is_empty(&block)) {
-        if (src != NULL && !may_write(dataset)) {
-            block.reason = "the file is open for reading";
-            st = terp_h5_block_transfer(&run, &block, src, dst);
-        } else if ((src != NULL && block.is_chunked && !block.is_whole) ||
-                   (params != NULL && block.reason != NULL)) {
-            st = TERP_ERR_ARGUMENT;
-        } else if (block.reason != NULL) {
-            st = terp_h5_block_transfer(&run, &block, src, dst);
-        } else {
-            st = terp_h5_batch_move(&run, &block, params, src, dst);
+    if (st == TERP_OK && block == NULL)
+        st = TERP_ERR_MEMORY;
+    if (st == TERP_OK) {
+        st = terp_h5_block_open(dataset, offset, count, block);
+        if (st == TERP_OK && !terp_h5_block_is_empty(block)) {
+            st = move_open(&run, dataset, params, src, dst, block);
+            if (run.result.reason == NULL)
+                run.result.reason = block->reason;
         }
-        if (run.result.reason == NULL)
-            run.result.reason = block.reason;
+        terp_h5_block_close(block);
     }
-    terp_h5_block_close(&block);
+    free(block);
     return terp_run_end(&run, st, result);
 }
 

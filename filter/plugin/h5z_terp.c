@@ -357,13 +357,14 @@ reason_to_pass(enum terp_status st, const struct terp_cd *cd,
     return NULL;
 }
 
-/* Parameters for bytes that are stored unchanged. */
-static struct terp_cd
-cd_of_bytes(size_t nbytes)
+/* Sets parameters for bytes that are stored unchanged. */
+static void
+set_bytes(struct terp_cd *cd, size_t nbytes)
 {
-    return (struct terp_cd){
-        .params = {.bound_mode = TERP_BOUND_ABSOLUTE},
-        .chunk = {.type = TERP_BYTES, .rank = 1, .dims = {nbytes}}};
+    memset(cd, 0, sizeof *cd); /* a copy would take more of the stack */
+    cd->params.bound_mode = TERP_BOUND_ABSOLUTE;
+    cd->chunk =
+        (struct terp_chunk){.type = TERP_BYTES, .rank = 1, .dims = {nbytes}};
 }
 
 /* A chunk that cannot be compressed is still stored: HDF5 skips an optional
@@ -402,7 +403,7 @@ write_chunk(const struct terp_call *call, unsigned flags, size_t cd_nelmts,
         return 0;
     }
     if (reason != NULL) {
-        cd = cd_of_bytes(nbytes);
+        set_bytes(&cd, nbytes);
         terp_call_say(call, "write: %zu bytes pass through in a frame: %s",
                       nbytes, reason);
         st = terp_coding_encode(call, &words, &cd, *buf, &stream,

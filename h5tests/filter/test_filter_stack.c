@@ -135,6 +135,17 @@ complex_type(void)
     return type;
 }
 
+/* Two members, whose values are those of complex numbers. */
+static hid_t
+pair_type(void)
+{
+    const hid_t type = H5Tcreate(H5T_COMPOUND, 8);
+
+    H5Tinsert(type, "x", 0, H5T_IEEE_F32LE);
+    H5Tinsert(type, "y", 4, H5T_IEEE_F32LE);
+    return type;
+}
+
 static void
 filter_takes_little_of_the_stack(void **state)
 {
@@ -146,7 +157,8 @@ filter_takes_little_of_the_stack(void **state)
     } types[] = {{H5T_IEEE_F32LE, TERP_FLOAT32},
                  {H5T_IEEE_F64BE, TERP_FLOAT64},
                  {H5T_STD_I32LE, TERP_INT32},
-                 {complex_type(), TERP_COMPLEX128}};
+                 {complex_type(), TERP_COMPLEX128},
+                 {pair_type(), TERP_COMPLEX64}};
     static const enum terp_field fields[] = {
         TERP_FIELD_SMOOTH, TERP_FIELD_ROUGH, TERP_FIELD_GAPS, TERP_FIELD_SINES,
         TERP_FIELD_MIRRORS};
@@ -178,6 +190,7 @@ filter_takes_little_of_the_stack(void **state)
     }
     assert_true(is_good);
     H5Tclose(types[3].type);
+    H5Tclose(types[4].type);
 }
 
 int
