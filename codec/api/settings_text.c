@@ -425,6 +425,7 @@ terp_settings_write(size_t cd_nelmts, const unsigned *cd_values,
                     const char **reason_ret)
 {
     struct writer writer = {text_ret, 0};
+    const char *unused;
     struct terp_environment host;
     struct terp_cd cd;
 
@@ -433,6 +434,11 @@ terp_settings_write(size_t cd_nelmts, const unsigned *cd_values,
         terp_cd_parse(cd_nelmts, cd_values, &cd, reason_ret);
     if (st != TERP_OK)
         return st;
+    if (cd.nrules > 0) {
+        refuse(reason_ret != NULL ? reason_ret : &unused,
+               "a text cannot hold the bounds of members");
+        return TERP_ERR_PARAMS;
+    }
     terp_environment_enter(&host);
     write_guarded(&cd, &writer);
     terp_environment_leave(&host);

@@ -488,9 +488,10 @@ terp_settings_read(const char *text,
 
 /* Writes parameters of the filter as text, also parameters that a file keeps.
  * The same settings have the same text, and terp_settings_read reads it as the
- * same settings. The type, the dims and the fill value of a file's parameters
- * belong to its dataset and are left out. The errors are those of
- * terp_settings_read, and TERP_ERR_BOUND. */
+ * same settings. The type, the dims, the members and the fill value of a file's
+ * parameters belong to its dataset and are left out. A text cannot hold bounds
+ * of members. The errors are those of terp_settings_read, and
+ * TERP_ERR_BOUND. */
 enum terp_status
 terp_settings_write(size_t cd_nelmts, const unsigned *cd_values,
                     char text_ret[TERP_SETTINGS_TEXT_NBYTES],
