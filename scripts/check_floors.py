@@ -45,7 +45,7 @@ FLOORS = [
     ("header", r"filter/(plugin/h5z_terp|h5/\w+)\.h"),
     ("filter", r"filter/\w+/\w+\.[ch]"),
     ("connector", r"vol/\w+\.[ch]"),
-    ("operator", r"adios2/\w+\.(c|h|cpp)"),
+    ("operator", r"(adios2|pressio)/\w+\.(c|h|cpp)"),
     ("device user", r"bench/cuda_\w+\.(c|cpp|cu|h|cuh)"),
     ("user", r"(tools|tools/\w+|examples|bench|cmake/consumer)/\w+\.[ch]"
              r"|examples/(amrex/\w+\.(h|cpp)|\w+\.cpp)"),
@@ -56,7 +56,7 @@ FLOORS = [
     ("device test", r"h5tests/(filter/test_h5_blocks\.c|support/cuda_buffer\.[ch])"),
     ("connector test", r"(h5tests/vol/\w+\.[ch]|fuzz/fuzz_rules\.c)"),
     ("plugin test", r"h5tests/filter/test_(container|filter_(dataset|program)|nczarr_abi)\.c"),
-    ("operator test", r"h5tests/adios2/\w+\.c"),
+    ("operator test", r"h5tests/(adios2|pressio)/\w+\.(c|cpp)"),
     ("tool test", r"(fuzz/(fuzz_files|fuzz_decode|make_corpus|datasets)|h5tests/tools/test_(tool_types|valid))\.c"),
     ("test", r"(h5tests/\w+|fuzz)/\w+\.[ch]"),
 ]
