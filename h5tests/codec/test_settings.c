@@ -244,7 +244,7 @@ static void
 wrong_words_have_no_text(void **state)
 {
     static const unsigned mode[] = {9, 1, 3}, bound[] = {2, 0, 0};
-    static const unsigned member[] = {0x800002, 1, 3, 111, 3, 1, 2};
+    static const unsigned member[] = {0x800002, 1, 3, 0, 111, 3, 1, 2};
     char text[TERP_SETTINGS_TEXT_NBYTES];
     const char *reason = NULL;
 
@@ -255,7 +255,7 @@ wrong_words_have_no_text(void **state)
     assert_string_equal(text, "");
     assert_int_equal(terp_settings_write(3, bound, text, NULL), TERP_ERR_BOUND);
     assert_int_equal(terp_settings_write(2, mode, text, NULL), TERP_ERR_PARAMS);
-    assert_int_equal(terp_settings_write(7, member, text, &reason),
+    assert_int_equal(terp_settings_write(8, member, text, &reason),
                      TERP_ERR_PARAMS);
     assert_string_equal(reason, "a text cannot hold the bounds of members");
 }

@@ -72,9 +72,9 @@ def test_schema_refuses_what_the_codec_refuses(configuration):
 
 
 def test_schema_has_every_argument():
-    """The codec writes digits and bits as pwr."""
-    members = SCHEMA["properties"]["configuration"]["properties"]
-    assert {*members, "digits", "bits"} == set(
+    """The codec writes digits and bits as pwr; Zarr has no members."""
+    names = SCHEMA["properties"]["configuration"]["properties"]
+    assert {*names, "digits", "bits", "members"} == set(
         h5z_terp._settings.Settings.__annotations__)
 
 

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
 """Runs the tool on tables: compound values, which terp compresses by member."""
+import pathlib
+import re
 import sys
 import unittest
 
@@ -218,6 +220,19 @@ class Members(ToolTest):
         with h5py.File(self.path("small.h5")) as file:
             small = file["t"][...]
         self.assertTrue((small == table[:: N // len(small)]).all())
+
+    def test_container_of_the_document(self):
+        document = pathlib.Path(__file__).parents[2] / "doc/format.md"
+        chapter = document.read_text(encoding="utf-8").split(
+            "## Containers of compound values")[1]
+        block = re.search(r"(?:^    (?:[0-9a-f]{2} ?)+\n)+", chapter, re.MULTILINE)
+        table = np.array([(1.5, 7)] * 100, [("x", "f4"), ("n", "i2")])
+        with h5py.File(self.path("out.h5"), "w") as file:
+            made = file.create_dataset("t", data=table, chunks=(100,),
+                                       compression=46117, compression_opts=(1, 0, 0))
+            file.flush()
+            chunk = made.id.read_direct_chunk((0,))[1]
+        self.assertEqual(chunk, bytes.fromhex(block[0]))
 
 
 if __name__ == "__main__":

@@ -170,12 +170,14 @@ repack_output_begin(struct repack *repack, const struct stat *stat_in)
     if (!find_out(repack, stat_in))
         return false;
     tool_unfinished_sweep(output.path, warn_of_unfinished, repack);
+    has_unfinished = 1; /* before a signal can come between */
     output.file = tool_unfinished_make(output.path, unfinished_path,
                                        sizeof unfinished_path);
-    if (output.file < 0)
+    if (output.file < 0) {
+        has_unfinished = 0;
         return repack_fail(repack, repack->request.path_out, "%s",
                            strerror(errno));
-    has_unfinished = 1;
+    }
 #ifdef _WIN32 /* Windows does not rename an open file */
     close(output.file);
     output.file = -1;

@@ -202,7 +202,7 @@ takes_section(struct run *run, const struct report_pair *pair)
     const uint64_t nbytes = result->nbytes;
 
     if (!result->compared || result->type == TERP_BYTES || nbytes == 0 ||
-        pair->b->is_member)
+        pair->a == NULL || pair->a->is_member)
         return false;
     if (nbytes > run->least_nbytes)
         return true;
