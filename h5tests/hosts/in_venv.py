@@ -59,25 +59,27 @@ def make_once(directory, python, packages):
     return reason
 
 
-def is_made(done, packages):
+def is_made(done, made):
     if not os.path.exists(done):
         return False
     with open(done) as file:
-        return file.read() == packages
+        return file.read() == made
 
 
 def main():
     directory, packages, *script = sys.argv[1:]
     python = os.path.join(directory, "bin", "python")
-    # Written last, so that a broken or outdated environment is made again.
+    # Written last, so that a broken or outdated environment is made again. One
+    # that uv has made lacks pip.
     done = os.path.join(directory, "terp-packages")
-    if not is_made(done, packages):
+    made = packages + (" by uv" if os.environ.get("TERP_TEST_UV") else "")
+    if not is_made(done, made):
         reason = make_once(directory, python, packages)
         if reason:
             print("skipped:", reason)
             sys.exit(SKIPPED)
         with open(done, "w") as file:
-            file.write(packages)
+            file.write(made)
     os.execv(python, [python, *script])
 
 
